@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# For people; the kernel's build reads Kbuild. `make help` says what there is.
+
+RUNNING := /lib/modules/$(shell uname -r)/build
+NEWEST  := $(lastword $(shell ls -d /lib/modules/*/build 2>/dev/null | sort -V))
+KDIR    ?= $(if $(wildcard $(RUNNING)/.),$(RUNNING),$(NEWEST))
+KERNELS ?= 6.1 6.12 7.2
+PREFIX  ?= /usr/local
+JOBS    ?= $(shell nproc)
+export JOBS
+
+release := $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
+	     '$(KDIR)/include/generated/utsrelease.h' 2>/dev/null)
+module-args := $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
+
+# Each tool builds in its own folder and lands in tools/.
+tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/bench/Makefile))
+
+.PHONY: all modules tools kernels build-all modules_install install clean \
+	check demo lint bench bench-quick help need-build need-headers $(tool-dirs)
+
+all: modules tools
+
+need-build:
+	@if ! command -v gcc >/dev/null || ! command -v pkg-config >/dev/null || \
+	   ! pkg-config --exists liburing || ! echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1; \
+	then \
+		echo "a compiler or a library is missing; as root: $$(tools/deps line build)" >&2; \
+		exit 2; \
+	fi
+
+need-headers:
+	@if [ -z '$(release)' ]; then \
+		echo "no kernel headers in KDIR='$(KDIR)'; as root: $$(tools/deps line build)" >&2; \
+		exit 2; \
+	fi
+
+modules: need-build need-headers
+	@tools/build-modules '$(KDIR)' $(module-args)
+
+tools: $(tool-dirs)
+
+$(tool-dirs): need-build
+	@$(MAKE) --no-print-directory -C $@
+
+kernels:
+	@tools/kernels prepare $(KERNELS)
+
+build-all: need-build kernels tools
+	@for kernel in $(KERNELS); do \
+		tools/build-modules --strict --kernel $$kernel SMQ_TESTS=1 || exit; \
+	done
+
+modules_install: modules
+	@$(MAKE) --no-print-directory -C '$(KDIR)' M='$(CURDIR)/build/$(release)' \
+		$(module-args) CONFIG_MODULE_SIG_ALL= modules_install
+	@depmod -b '$(or $(INSTALL_MOD_PATH),/)' '$(release)'
+
+install: tools
+	@for dir in $(tool-dirs); do \
+		if grep -q '^install:' $$dir/Makefile; then \
+			$(MAKE) --no-print-directory -C $$dir install \
+				PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' || exit; \
+		fi; \
+	done
+
+clean:
+	@rm -rf build
+	@for dir in $(tool-dirs); do \
+		$(MAKE) --no-print-directory -C $$dir clean || exit; \
+	done
+
+check:
+	@tools/check
+
+demo:
+	@tools/demo
+
+lint:
+	@tools/lint
+
+bench:
+	@tools/bench/run
+
+bench-quick:
+	@tools/bench/quick
+
+help:
+	@echo 'make                 modules for KDIR into build/RELEASE/, and the tools'
+	@echo 'make modules         modules only; SMQ_TESTS=1 adds those of the tests'
+	@echo 'make tools           user-space tools only, into tools/'
+	@echo 'make kernels         prepares the kernels $(KERNELS) for builds and VMs'
+	@echo 'make build-all       modules for all of them, any warning is an error; tools'
+	@echo 'make modules_install installs modules (INSTALL_MOD_PATH) and runs depmod'
+	@echo 'make install         installs tools (PREFIX, DESTDIR)'
+	@echo 'make check           all tests in the test VM'
+	@echo 'make demo            builds, boots and shows everything'
+	@echo 'make lint            kernel, shell and Python linters'
+	@echo 'make bench           measurements into bench-report/; bench-quick a short run'
+	@echo 'make clean           removes what was built'
+	@echo
+	@echo 'KDIR=$(KDIR) ($(or $(release),no headers there))'
