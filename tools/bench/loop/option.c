@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "option.h"
+
+#define MAX_COUNT	1000000000UL
+
+unsigned long option_number(const char *name, const char *text,
+			    unsigned long min, unsigned long max)
+{
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno || end == text || *end || *text == '-' || value < min ||
+	    value > max) {
+		fprintf(stderr, "%s: '%s' is not a number from %lu to %lu\n",
+			name, text, min, max);
+		exit(2);
+	}
+	return value;
+}
+
+size_t option_counts(const char *name, const char *text,
+		     unsigned long counts[MAX_COUNTS])
+{
+	char *copy = strdup(text), *rest = copy, *word;
+	size_t n = 0;
+
+	while (rest && (word = strsep(&rest, ","))) {
+		if (n == MAX_COUNTS) {
+			fprintf(stderr, "%s: more than %d numbers\n", name,
+				MAX_COUNTS);
+			exit(2);
+		}
+		counts[n++] = option_number(name, word, 1, MAX_COUNT);
+	}
+	free(copy);
+	if (!n) {
+		fprintf(stderr, "%s: no number given\n", name);
+		exit(2);
+	}
+	return n;
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Random block reads through io_uring, measured between markers. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <liburing.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "jobs.h"
+#include "option.h"
+
+#define FILL_BYTE	0xa5
+#define FILL_CHUNK	(1 << 20)
+
+static struct {
+	unsigned int bs, depth, batch, warmup, seconds;
+	bool registered, poll, data;
+	unsigned long counts[MAX_COUNTS];
+	size_t nr_counts;
+	char **devices;
+	unsigned int jobs;
+} opt = { .bs = 512, .depth = 32, .batch = 16, .warmup = 1000,
+	  .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 };
+
+static struct io_uring ring;
+static unsigned char *buffer;
+static unsigned long random_state;
+static int fd;
+
+static unsigned long next_random(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static void queue_read(unsigned long n, unsigned long blocks)
+{
+	unsigned char *to = buffer + n % opt.depth * opt.bs;
+	off_t offset = next_random() % blocks * opt.bs;
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+
+	if (opt.registered) {
+		io_uring_prep_read_fixed(sqe, 0, to, opt.bs, offset, 0);
+		sqe->flags |= IOSQE_FIXED_FILE;
+	} else {
+		io_uring_prep_read(sqe, fd, to, opt.bs, offset);
+	}
+}
+
+/* Keeps up to depth reads in flight, submits and takes a batch at a time. */
+static int read_blocks(unsigned long count, unsigned long blocks)
+{
+	unsigned long queued = 0, done = 0;
+	unsigned int inflight = 0;
+
+	while (done < count) {
+		unsigned int head, n;
+		struct io_uring_cqe *cqe;
+		int err;
+
+		for (n = 0; n < opt.batch && queued < count &&
+		     inflight < opt.depth; n++) {
+			queue_read(queued++, blocks);
+			inflight++;
+		}
+		n = inflight < opt.batch ? inflight : opt.batch;
+		err = io_uring_submit_and_wait(&ring, n);
+		if (err < 0)
+			return err;
+		n = 0;
+		io_uring_for_each_cqe(&ring, head, cqe) {
+			if (cqe->res != (int)opt.bs)
+				return cqe->res < 0 ? cqe->res : -EIO;
+			n++;
+		}
+		io_uring_cq_advance(&ring, n);
+		done += n;
+		inflight -= n;
+	}
+	return 0;
+}
+
+/* Writes the whole device, so that the reads have something to move. */
+static int fill(const char *device, off_t size)
+{
+	unsigned char *chunk;
+	off_t at;
+	int out;
+
+	chunk = mmap(NULL, FILL_CHUNK, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	out = open(device, O_WRONLY | O_DIRECT);
+	if (chunk == MAP_FAILED || out < 0)
+		return -errno;
+	memset(chunk, FILL_BYTE, FILL_CHUNK);
+	for (at = 0; at < size; at += FILL_CHUNK) {
+		size_t n = size - at < FILL_CHUNK ? size - at : FILL_CHUNK;
+
+		if (pwrite(out, chunk, n, at) != (ssize_t)n)
+			return errno ? -errno : -EIO;
+	}
+	close(out);
+	munmap(chunk, FILL_CHUNK);
+	return 0;
+}
+
+/* Every buffer must hold what fill() wrote, and not what was there before. */
+static int check(void)
+{
+	size_t i;
+
+	for (i = 0; i < (size_t)opt.depth * opt.bs; i++) {
+		if (buffer[i] != FILL_BYTE) {
+			fprintf(stderr, "byte %zu of buffer %zu is %#x, %#x was written\n",
+				i % opt.bs, i / opt.bs, buffer[i], FILL_BYTE);
+			return -EIO;
+		}
+	}
+	return 0;
+}
+
+static int set_up(void)
+{
+	unsigned int flags = opt.poll ? IORING_SETUP_IOPOLL : 0;
+	struct iovec iov;
+	int err;
+
+	iov.iov_len = (size_t)opt.depth * opt.bs;
+	buffer = mmap(NULL, iov.iov_len, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (buffer == MAP_FAILED)
+		return -errno;
+	iov.iov_base = buffer;
+	err = io_uring_queue_init(opt.depth, &ring, flags);
+	if (err || !opt.registered)
+		return err;
+	err = io_uring_register_buffers(&ring, &iov, 1);
+	return err ? err : io_uring_register_files(&ring, &fd, 1);
+}
+
+static const char *json(bool value)
+{
+	return value ? "true" : "false";
+}
+
+static void report(unsigned long count, unsigned long ns)
+{
+	unsigned int i;
+
+	printf("{\"loop\": \"uring\", \"devices\": [");
+	for (i = 0; i < opt.jobs; i++)
+		printf("%s\"%s\"", i ? ", " : "", opt.devices[i]);
+	printf("], \"bs\": %u, \"depth\": %u, \"batch\": %u, ", opt.bs,
+	       opt.depth, opt.batch);
+	printf("\"registered\": %s, \"poll\": %s, \"data\": %s, ",
+	       json(opt.registered), json(opt.poll), json(opt.data));
+	printf("\"count\": %lu, \"ns\": %lu}\n", count, ns);
+}
+
+static int job(unsigned int n)
+{
+	const char *device = opt.devices[n];
+	unsigned long ns;
+	off_t size;
+	size_t i;
+	int err;
+
+	random_state = 88172645463325252UL * (2 * n + 1);
+	fd = open(device, O_RDONLY | O_DIRECT);
+	size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+	if (size < (off_t)opt.bs) {
+		fprintf(stderr, "%s: %s\n", device, size < 0 ?
+			strerror(errno) : "smaller than one read");
+		return 1;
+	}
+	err = opt.data ? fill(device, size) : 0;
+	if (!err)
+		err = set_up();
+	if (!err)
+		err = read_blocks(opt.warmup, size / opt.bs);
+	for (i = 0; !err && i < opt.nr_counts; i++) {
+		jobs_start();
+		err = read_blocks(opt.counts[i], size / opt.bs);
+		ns = jobs_stop();
+		if (!err && !n)
+			report(opt.counts[i], ns);
+	}
+	if (!err && opt.data)
+		err = check();
+	if (err)
+		fprintf(stderr, "%s: %s\n", device, strerror(-err));
+	return err ? 1 : 0;
+}
+
+static const char help[] =
+"usage: uring [options] DEVICE...\n"
+"Random reads of block devices through io_uring, one job pinned to CPU 0, 1,\n"
+"... for each DEVICE, with markers for a counting plugin around each run.\n"
+"  --bs BYTES       of a read (512)\n"
+"  --depth N        reads in flight (32)\n"
+"  --batch N        reads submitted and waited for at a time (16)\n"
+"  --count N[,N]    reads of each measured run (2000,6000)\n"
+"  --warmup N       reads before (1000)\n"
+"  --registered     registered buffer and file\n"
+"  --poll           IOPOLL ring\n"
+"  --data           write all of DEVICE before, check what was read after\n"
+"  --timeout S      give up after (300)\n"
+"Prints a line of JSON for each run.\n";
+
+static const struct option options[] = {
+	{ "bs", required_argument, NULL, 'b' },
+	{ "depth", required_argument, NULL, 'd' },
+	{ "batch", required_argument, NULL, 'a' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "warmup", required_argument, NULL, 'w' },
+	{ "timeout", required_argument, NULL, 't' },
+	{ "registered", no_argument, NULL, 'r' },
+	{ "poll", no_argument, NULL, 'p' },
+	{ "data", no_argument, NULL, 'D' },
+	{ "help", no_argument, NULL, 'h' },
+	{ }
+};
+
+static void parse(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'b':
+			opt.bs = option_number("--bs", optarg, 512, 1 << 20);
+			break;
+		case 'd':
+			opt.depth = option_number("--depth", optarg, 1, 1024);
+			break;
+		case 'a':
+			opt.batch = option_number("--batch", optarg, 1, 1024);
+			break;
+		case 'c':
+			opt.nr_counts = option_counts("--count", optarg,
+						      opt.counts);
+			break;
+		case 'w':
+			opt.warmup = option_number("--warmup", optarg, 0,
+						   1000000000);
+			break;
+		case 't':
+			opt.seconds = option_number("--timeout", optarg, 1,
+						    86400);
+			break;
+		case 'r':
+			opt.registered = true;
+			break;
+		case 'p':
+			opt.poll = true;
+			break;
+		case 'D':
+			opt.data = true;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			exit(0);
+		default:
+			fputs(help, stderr);
+			exit(2);
+		}
+	}
+	opt.devices = argv + optind;
+	opt.jobs = argc - optind;
+	if (!opt.jobs || opt.jobs > MAX_JOBS) {
+		fprintf(stderr, "DEVICE: give 1 to %d of them\n", MAX_JOBS);
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	parse(argc, argv);
+	return jobs_run(opt.jobs, opt.seconds, job);
+}

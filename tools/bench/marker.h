@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The sign by which a measured program tells a counting plugin where the
+ * measured part begins and ends: a seven-byte NOP whose displacement spells
+ * an operation and "SMQ". Without a plugin it costs one instruction.
+ */
+#ifndef SMQ_BENCH_MARKER_H
+#define SMQ_BENCH_MARKER_H
+
+#define MARKER_START	1
+#define MARKER_STOP	2
+
+/* nopl disp32(%rax), the displacement's lowest byte is the operation */
+#define MARKER_LEN	7
+#define MARKER_OP_BYTE	3
+#define MARKER_HEAD	{ 0x0f, 0x1f, 0x80 }
+#define MARKER_TAIL	{ 'S', 'M', 'Q' }
+
+#define marker(op)							\
+	({								\
+		asm volatile(".byte 0x0f, 0x1f, 0x80, %c0, 'S, 'M, 'Q"	\
+			     : : "i" (op) : "memory");			\
+	})
+
+#endif /* SMQ_BENCH_MARKER_H */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Blocks of guest code as QEMU translates them. A block translated anew
+ * (QEMU drops its code cache at will) keeps its identity and its counters.
+ */
+#ifndef SMQ_BENCH_BLOCK_H
+#define SMQ_BENCH_BLOCK_H
+
+#include <stdint.h>
+
+#include "qemu-plugin-v1.h"
+
+#define MAX_VCPUS	8
+
+/* How a block's last instruction leaves it. */
+enum block_end {
+	END_OTHER,
+	END_CALL,
+	END_RET,
+	END_IRET,
+};
+
+/* Who enters a watched function: a block, and in or out of our scope. */
+struct caller {
+	struct caller *next;
+	const struct block *from;
+	uint64_t in_scope, outside;
+};
+
+struct block {
+	struct block *next;
+	uint64_t va;
+	uint64_t end_va;	/* of the instruction behind the block */
+	uint32_t insns;
+	uint32_t role;		/* enum role */
+	enum block_end end;
+	struct caller *callers;
+	uint64_t runs[MAX_VCPUS];
+	uint64_t own_runs[MAX_VCPUS];
+	uint64_t irq_runs[MAX_VCPUS];
+};
+
+struct block *block_get(const struct qemu_plugin_tb *tb);
+
+void block_for_each(void (*fn)(struct block *block, void *data), void *data);
+
+/* Looks all roles up again after the symbols changed. */
+void block_new_roles(void);
+
+#endif /* SMQ_BENCH_BLOCK_H */

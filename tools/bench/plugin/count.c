@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * QEMU TCG plugin: guest instructions between two markers, in all and by
+ * block of code, with the part that runs on our modules' account and the
+ * callers of watched functions.
+ *
+ * Arguments: out=FILE hist=PREFIX symbols=PREFIX own=MODULE leave=GLOB
+ * irq=GLOB reset=GLOB watch=GLOB; all but the first three repeatable.
+ *
+ * A run adds one line of key=value to out. PREFIX.N holds "block ADDRESS
+ * INSNS RUNS OWN-RUNS IRQ-RUNS" and "call ENTRY CALLER OWN-CALLS OTHER-CALLS".
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "block.h"
+#include "run.h"
+#include "scope.h"
+#include "symbols.h"
+
+PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
+
+static struct vcpu {
+	uint64_t insns, own_insns, irq_insns;
+	struct scope scope;
+} __attribute__((aligned(128))) vcpus[MAX_VCPUS];
+
+static pthread_mutex_t callers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void count_caller(struct block *entry, const struct block *from,
+			 bool own)
+{
+	struct caller *caller;
+
+	pthread_mutex_lock(&callers_lock);
+	for (caller = entry->callers; caller; caller = caller->next) {
+		if (caller->from == from)
+			break;
+	}
+	if (!caller) {
+		caller = calloc(1, sizeof(*caller));
+		if (!caller) {
+			perror("caller");
+			exit(1);
+		}
+		caller->from = from;
+		caller->next = entry->callers;
+		entry->callers = caller;
+	}
+	if (own)
+		caller->in_scope++;
+	else
+		caller->outside++;
+	pthread_mutex_unlock(&callers_lock);
+}
+
+static void block_runs(unsigned int n, void *data)
+{
+	struct vcpu *vcpu = &vcpus[n % MAX_VCPUS];
+	const struct block *from = vcpu->scope.last;
+	struct block *block = data;
+	enum account account;
+
+	if (!run_active)
+		return;
+	account = scope_step(&vcpu->scope, block);
+	vcpu->insns += block->insns;
+	block->runs[n % MAX_VCPUS]++;
+	if (account == ACCOUNT_OWN) {
+		vcpu->own_insns += block->insns;
+		block->own_runs[n % MAX_VCPUS]++;
+	} else if (account == ACCOUNT_IRQ) {
+		vcpu->irq_insns += block->insns;
+		block->irq_runs[n % MAX_VCPUS]++;
+	}
+	if ((block->role & ROLE_WATCH) && from)
+		count_caller(block, from, account == ACCOUNT_OWN);
+}
+
+static void clear_block(struct block *block, void *data)
+{
+	struct caller *caller;
+
+	memset(block->runs, 0, sizeof(block->runs));
+	memset(block->own_runs, 0, sizeof(block->own_runs));
+	memset(block->irq_runs, 0, sizeof(block->irq_runs));
+	for (caller = block->callers; caller; caller = caller->next) {
+		caller->in_scope = 0;
+		caller->outside = 0;
+	}
+}
+
+static void start(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_VCPUS; i++) {
+		vcpus[i].insns = 0;
+		vcpus[i].own_insns = 0;
+		vcpus[i].irq_insns = 0;
+		scope_reset(&vcpus[i].scope);
+	}
+	block_for_each(clear_block, NULL);
+}
+
+static void stop(FILE *out)
+{
+	uint64_t insns = 0, own = 0, irq = 0;
+	unsigned int i;
+
+	for (i = 0; i < MAX_VCPUS; i++) {
+		insns += vcpus[i].insns;
+		own += vcpus[i].own_insns;
+		irq += vcpus[i].irq_insns;
+	}
+	fprintf(out, " insns=%" PRIu64 " own=%" PRIu64 " irq=%" PRIu64,
+		insns, own, irq);
+}
+
+static void print_block(struct block *block, void *data)
+{
+	uint64_t runs = 0, own = 0, irq = 0;
+	const struct caller *caller;
+	FILE *file = data;
+	unsigned int i;
+
+	for (i = 0; i < MAX_VCPUS; i++) {
+		runs += block->runs[i];
+		own += block->own_runs[i];
+		irq += block->irq_runs[i];
+	}
+	if (!runs)
+		return;
+	fprintf(file, "block %" PRIx64 " %u %" PRIu64 " %" PRIu64 " %" PRIu64
+		"\n", block->va, block->insns, runs, own, irq);
+	for (caller = block->callers; caller; caller = caller->next) {
+		if (!caller->in_scope && !caller->outside)
+			continue;
+		fprintf(file, "call %" PRIx64 " %" PRIx64 " %" PRIu64 " %"
+			PRIu64 "\n", block->va, caller->from->va,
+			caller->in_scope, caller->outside);
+	}
+}
+
+static void details(FILE *file)
+{
+	block_for_each(print_block, file);
+}
+
+static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs,
+					     QEMU_PLUGIN_CB_NO_REGS,
+					     block_get(tb));
+	run_find_markers(tb);
+}
+
+PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
+				      const qemu_info_t *info, int argc,
+				      char **argv)
+{
+	static const struct run_ops ops = {
+		.start = start,
+		.stop = stop,
+		.details = details,
+	};
+	int i;
+
+	if (info->system_emulation && info->system.smp_vcpus > MAX_VCPUS) {
+		fprintf(stderr, "count: %d vCPUs, at most %d can be counted\n",
+			info->system.smp_vcpus, MAX_VCPUS);
+		return -1;
+	}
+	for (i = 0; i < argc; i++) {
+		if (!run_option(argv[i]) && !symbols_option(argv[i])) {
+			fprintf(stderr, "count: unknown argument %s\n", argv[i]);
+			return -1;
+		}
+	}
+	run_init(&ops);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	return 0;
+}

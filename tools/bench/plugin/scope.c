@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "scope.h"
+#include "symbols.h"
+
+static enum account current(const struct scope *scope)
+{
+	return scope->depth ? scope->frame[scope->depth - 1].account :
+			      ACCOUNT_OTHER;
+}
+
+static void push(struct scope *scope, uint64_t ret, enum account account)
+{
+	/* Deeper than any kernel stack: we lost track, begin anew. */
+	if (scope->depth == SCOPE_DEPTH)
+		scope->depth = 0;
+	scope->frame[scope->depth].ret = ret;
+	scope->frame[scope->depth].last = NULL;
+	scope->frame[scope->depth].account = account;
+	scope->depth++;
+}
+
+/* A frame of the interrupt handler itself has account IRQ and no .last. */
+static bool is_irq_entry(const struct frame *frame)
+{
+	return frame->account == ACCOUNT_IRQ && frame->last;
+}
+
+static void pop_ret(struct scope *scope, uint64_t va)
+{
+	unsigned int i = scope->depth;
+
+	while (i && !is_irq_entry(&scope->frame[i - 1])) {
+		if (scope->frame[--i].ret == va)
+			break;
+	}
+	/* No such frame: it was called before we looked. */
+	scope->depth = i;
+}
+
+static void pop_irq(struct scope *scope)
+{
+	unsigned int i = scope->depth;
+
+	while (i && !is_irq_entry(&scope->frame[i - 1]))
+		i--;
+	if (i) {
+		scope->last = scope->frame[i - 1].last;
+		scope->depth = i - 1;
+	} else {
+		scope_reset(scope);
+	}
+}
+
+static void set(struct scope *scope, enum account account)
+{
+	if (!scope->depth)
+		push(scope, 0, account);
+	else
+		scope->frame[scope->depth - 1].account = account;
+}
+
+void scope_reset(struct scope *scope)
+{
+	scope->depth = 0;
+	scope->last = NULL;
+}
+
+static bool is_within(const struct block *block, uint64_t va)
+{
+	return va >= block->va && va < block->end_va;
+}
+
+enum account scope_step(struct scope *scope, const struct block *block)
+{
+	if (block->role & (ROLE_USER | ROLE_RESET)) {
+		scope_reset(scope);
+		scope->last = block;
+		return ACCOUNT_OTHER;
+	}
+	while (scope->last && scope->last->end == END_IRET) {
+		pop_irq(scope);
+		/* A fault is taken within a block, which then starts again. */
+		if (scope->last && is_within(scope->last, block->va))
+			scope->last = NULL;
+	}
+	if (block->role & ROLE_IRQ) {
+		/* .last has left already, to where the handler returns */
+		push(scope, 0, ACCOUNT_IRQ);
+		scope->frame[scope->depth - 1].last =
+			scope->last ? scope->last : block;
+		scope->last = block;
+		return ACCOUNT_IRQ;
+	}
+	if (scope->last && scope->last->end == END_CALL)
+		push(scope, scope->last->end_va, current(scope));
+	else if (scope->last && scope->last->end == END_RET)
+		pop_ret(scope, block->va);
+	scope->last = block;
+
+	/* A jump between functions (a tail call) changes the frame it is in. */
+	if ((block->role & ROLE_OWN) && current(scope) != ACCOUNT_OWN)
+		set(scope, ACCOUNT_OWN);
+	else if ((block->role & ROLE_LEAVE) && current(scope) == ACCOUNT_OWN)
+		set(scope, ACCOUNT_AWAY);
+	return current(scope);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The guest's symbols, as far as a plugin needs them while it counts: which
+ * code is ours, and which function entries have a role.
+ */
+#ifndef SMQ_BENCH_SYMBOLS_H
+#define SMQ_BENCH_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a block of guest code is to the count. */
+enum role {
+	ROLE_OWN	= 1 << 0, /* text of a module named with own= */
+	ROLE_LEAVE	= 1 << 1, /* entry: hands the command back, not ours */
+	ROLE_IRQ	= 1 << 2, /* entry of an interrupt or exception */
+	ROLE_RESET	= 1 << 3, /* entry of a context switch */
+	ROLE_WATCH	= 1 << 4, /* entry of a function whose callers count */
+	ROLE_USER	= 1 << 5, /* user space */
+};
+
+/* Takes an own=, leave=, irq=, reset=, watch= or symbols= argument. */
+bool symbols_option(const char *arg);
+
+/*
+ * Reads the newest of the files PREFIX.1, PREFIX.2, ... (symbols=PREFIX; each
+ * a copy of the guest's /proc/kallsyms) unless that was done before. Returns
+ * true when roles changed.
+ */
+bool symbols_refresh(void);
+
+/* The number of the file in use, 0 for none. */
+unsigned int symbols_generation(void);
+
+unsigned int symbols_role(uint64_t va);
+
+#endif /* SMQ_BENCH_SYMBOLS_H */
