@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Files derived from a kernel, made once and kept between runs."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+# A VM that is still running reads its entry over 9p.
+KEEP_SECONDS = 24 * 3600
+
+
+def root() -> Path:
+    """The cache folder of this project."""
+    chosen = os.environ.get("SMQ_CACHE")
+    if chosen:
+        return Path(chosen).resolve()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base).resolve() / "smq"
+
+
+def stamp(*paths: Path) -> str:
+    """Names the present state of files without reading them."""
+    parts = []
+    for path in paths:
+        status = path.stat()
+        parts.append(f"{path}:{status.st_size}:{status.st_mtime_ns}")
+    return "\n".join(parts)
+
+
+def entry(kind: str, label: str, key: str, make) -> Path:
+    """Returns the folder for key, filled by make(folder) when it is new.
+
+    Two VMs may start at once: the folder is filled aside and renamed, and who
+    comes second uses the first one's.
+    """
+    folder = root() / "vm" / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+    path = folder / f"{label}-{digest}"
+    if not path.is_dir():
+        _prune(folder)
+        aside = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+        try:
+            make(aside)
+            aside.chmod(0o755)
+            try:
+                aside.rename(path)
+            except OSError:
+                if not path.is_dir():
+                    raise
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    os.utime(path)
+    return path
+
+
+def _prune(folder: Path) -> None:
+    limit = time.time() - KEEP_SECONDS
+    for old in folder.iterdir():
+        try:
+            if old.stat().st_mtime < limit:
+                shutil.rmtree(old, ignore_errors=True)
+        except FileNotFoundError:
+            continue

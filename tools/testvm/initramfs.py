@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The first root file system: busybox and the modules that reach the host's root."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import cache, kernel as kernels, modules
+from .errors import VMError
+
+GUEST = kernels.TOP / "tools/guest"
+SCRIPTS = ("init", "session", "bashrc")
+# Ports first: they come up in their own time. configfs cannot be loaded by a
+# mount, and tests want it mounted.
+NEEDED = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "configfs")
+
+
+def busybox() -> Path:
+    """The statically linked busybox of the host."""
+    for place in ("/usr/bin/busybox", "/bin/busybox"):
+        path = Path(place)
+        if path.is_file():
+            if b"/lib64/ld-linux" in path.read_bytes():
+                break
+            return path
+    raise VMError("no statically linked busybox: tools/deps install run")
+
+
+def build(kernel: kernels.Kernel) -> Path:
+    """Returns the initramfs for kernel, made when it is new."""
+    box = busybox()
+    scripts = [GUEST / name for name in SCRIPTS]
+    sources = [box, *scripts, Path(__file__)]
+    if kernel.modules is not None:
+        sources.append(kernel.modules / "modules.dep")
+
+    def make(folder: Path) -> None:
+        tree = folder / "tree"
+        for name in ("bin", "dev", "proc", "sys", "host", "job", "new", "rw", "modules"):
+            (tree / name).mkdir(parents=True)
+        shutil.copy(box, tree / "bin/busybox")
+        for script in scripts:
+            shutil.copy(script, tree / script.name)
+        (tree / "init").chmod(0o755)
+        names = []
+        for path in modules.dependencies(kernel, list(NEEDED)):
+            name = path.name[:path.name.index(".ko")] + ".ko"
+            data = path.read_bytes()
+            if path.suffix != ".ko":
+                data = kernels.unpack(data, str(path))
+            (tree / "modules" / name).write_bytes(data)
+            names.append(name)
+        (tree / "modules/order").write_text("".join(f"{name}\n" for name in names))
+        _archive(tree, folder / "initramfs")
+        shutil.rmtree(tree)
+
+    folder = cache.entry("initramfs", kernel.release, cache.stamp(*sources), make)
+    return folder / "initramfs"
+
+
+def _archive(tree: Path, target: Path) -> None:
+    paths = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
+    try:
+        with target.open("wb") as file:
+            subprocess.run(["cpio", "--create", "--format=newc", "--owner=0:0", "--quiet"],
+                           cwd=tree, input=paths.encode(), stdout=file, check=True)
+    except FileNotFoundError:
+        raise VMError("cpio is not installed: tools/deps install run") from None

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a run takes into the guest: the command with its environment, and settings."""
+
+import os
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+# Not the whole environment: it holds credentials and paths of sockets.
+_PASSED = ("LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "PYTHONPATH")
+_PASSED_PREFIXES = ("LC_", "SMQ_")
+
+
+@dataclass
+class Job:
+    """A command, empty for an interactive shell, and where it runs."""
+
+    command: list[str]
+    directory: Path
+    nonce: str
+    tty: bool = False
+    size: os.terminal_size | None = None
+    shares: list[Path] = field(default_factory=list)
+
+    def environment(self) -> dict[str, str]:
+        """The command's environment: the system's tools first in PATH."""
+        path = list(_SYSTEM_PATH)
+        path += [part for part in os.environ.get("PATH", "").split(":")
+                 if part and part not in path]
+        result = {"PATH": ":".join(path), "HOME": "/root", "USER": "root", "LOGNAME": "root",
+                  "SHELL": "/bin/bash", "SMQ_VM": "1"}
+        for name, value in os.environ.items():
+            if name in _PASSED or name.startswith(_PASSED_PREFIXES):
+                result[name] = value
+        return result
+
+    def write(self, folder: Path, own_modules: Path | None, our_modules: Path | None) -> None:
+        """Writes the shell scripts that guest/init and guest/session read."""
+        settings = {
+            "nonce": self.nonce,
+            "tty": "1" if self.tty else "",
+            "own_modules": str(own_modules or ""),
+            "our_modules": str(our_modules or ""),
+            "shares": str(len(self.shares)),
+        }
+        for index, share in enumerate(self.shares):
+            settings[f"share_{index}"] = str(share)
+        _script(folder / "settings",
+                [f"{name}={_quote(value)}" for name, value in settings.items()])
+
+        lines = [f"export {name}={_quote(value)}"
+                 for name, value in self.environment().items() if name.isidentifier()]
+        if self.size:
+            lines.append(f"/run/vm/busybox stty rows {self.size.lines} "
+                         f"cols {self.size.columns}")
+        lines.append(f"cd -- {_quote(str(self.directory))} || exit 126")
+        command = self.command or ["bash", "--rcfile", "/run/vm/bashrc", "-i"]
+        lines.append("exec " + " ".join(_quote(word) for word in command))
+        _script(folder / "command", lines)
+
+
+def _quote(text: str) -> str:
+    return shlex.quote(text)
+
+
+def _script(path: Path, lines: list[str]) -> None:
+    path.write_bytes(os.fsencode("".join(f"{line}\n" for line in lines)))

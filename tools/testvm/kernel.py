@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which kernel to boot: image, release and modules, and its uncompressed form."""
+
+import lzma
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import cache
+from .errors import VMError
+
+TOP = Path(__file__).resolve().parents[2]
+
+# The ELF note that lets QEMU enter the kernel without its boot loader stub.
+PVH_NOTES = (b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0", b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One bootable kernel. modules is None when everything is built in."""
+
+    release: str
+    image: Path
+    modules: Path | None
+
+    @property
+    def build(self) -> Path:
+        """Where this project's modules for this kernel are."""
+        return TOP / "build" / self.release
+
+
+def find(name: str) -> Kernel:
+    """Finds a kernel by its series, as tools/kernels knows them, or by its image."""
+    if "/" in name or Path(name).is_file():
+        return _from_image(Path(name))
+    done = subprocess.run([TOP / "tools/kernels", "path", name], capture_output=True,
+                          text=True, check=False)
+    if done.returncode:
+        raise VMError(done.stderr.strip())
+    settings = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    return Kernel(settings["RELEASE"], Path(settings["IMAGE"]), Path(settings["MODULES"]))
+
+
+def _from_image(image: Path) -> Kernel:
+    if not image.is_file():
+        raise VMError(f"--kernel: no file {image}")
+    image = image.resolve()
+    release = _release(image)
+    places = [parent / "lib/modules" / release for parent in list(image.parents)[:4]]
+    places.append(Path("/lib/modules") / release)
+    modules = next((place for place in places if place.is_dir()), None)
+    return Kernel(release, image, modules)
+
+
+def _release(image: Path) -> str:
+    with image.open("rb") as file:
+        head = file.read(0x4000)
+        if head[:4] == b"\x7fELF":
+            file.seek(0)
+            found = re.search(rb"Linux version (\S+) ", file.read())
+        elif head[0x202:0x206] == b"HdrS":
+            offset = struct.unpack_from("<H", head, 0x20E)[0] + 0x200
+            found = re.match(rb"(\S+) ", head[offset:offset + 256])
+        else:
+            found = None
+    if not found:
+        raise VMError(f"--kernel: {image} is neither a bzImage nor a vmlinux")
+    return found.group(1).decode()
+
+
+def bootable(kernel: Kernel) -> Path:
+    """The file to boot: the ELF kernel, which saves decompression in the guest.
+
+    Without a PVH entry the image itself boots as well, only slower.
+    """
+    def make(folder: Path) -> None:
+        data = kernel.image.read_bytes()
+        if data[:4] != b"\x7fELF":
+            data = _payload(data, kernel.image)
+        if any(note in data for note in PVH_NOTES):
+            (folder / "vmlinux").write_bytes(data)
+
+    folder = cache.entry("kernel", kernel.release, cache.stamp(kernel.image), make)
+    elf = folder / "vmlinux"
+    return elf if elf.exists() else kernel.image
+
+
+def _payload(data: bytes, image: Path) -> bytes:
+    """Unpacks a bzImage; its header says where the packed kernel lies."""
+    if data[0x202:0x206] != b"HdrS":
+        raise VMError(f"--kernel: {image} is neither a bzImage nor a vmlinux")
+    setup_sectors = data[0x1F1] or 4
+    offset, length = struct.unpack_from("<II", data, 0x248)
+    start = (setup_sectors + 1) * 512 + offset
+    # The size of the unpacked kernel follows, which the unpackers don't expect.
+    packed = data[start:start + length - 4]
+    return unpack(packed, str(image))
+
+
+def unpack(packed: bytes, name: str) -> bytes:
+    """Unpacks xz, gzip or zstd, as kernels and modules are packed."""
+    if packed.startswith(b"\xfd7zXZ\0"):
+        return lzma.decompress(packed)
+    if packed.startswith(b"\x1f\x8b\x08"):
+        return zlib.decompressobj(31).decompress(packed)
+    if packed.startswith(b"\x28\xb5\x2f\xfd"):
+        if not shutil.which("zstd"):
+            raise VMError(f"{name} is packed with zstd, which is not installed: "
+                          "tools/deps install run")
+        done = subprocess.run(["zstd", "-dcq"], input=packed, capture_output=True, check=False)
+        # A kernel's payload may be followed by padding, which zstd calls an error.
+        if done.stdout:
+            return done.stdout
+        raise VMError(f"{name}: zstd: {done.stderr.decode(errors='replace').strip()}")
+    raise VMError(f"{name} is packed in a way unknown here, expected xz, gzip or zstd")

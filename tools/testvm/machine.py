@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One run of QEMU: its command line, its life and its end."""
+
+import os
+import queue
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import initramfs, kernel as kernels, modules
+from .errors import KERNEL_REPORT, TIMEOUT, VM_FAILED, VMError
+from .job import Job
+from .report import ConsoleLog
+from .streams import Output, Port
+
+QEMU = "qemu-system-x86_64"
+# A guest that said its exit status still has output and messages on the way.
+DRAIN_SECONDS = 15
+# QEMU writes its plugins' results while it ends.
+STOP_SECONDS = 30
+
+
+@dataclass
+class Options:
+    """What a run can be asked for; tools/vm --help says what each means."""
+
+    kernel: str = "6.1"
+    cpus: int = 2
+    mem: int = 1024
+    icount: bool = False
+    kvm: bool = False
+    plugins: list[str] = field(default_factory=list)
+    qemu: list[str] = field(default_factory=list)
+    append: str = ""
+    timeout: float | None = 300
+    gdb: int | None = None
+    log: Path | None = None
+    shares: list[Path] = field(default_factory=list)
+
+
+class Machine:
+    """A VM with one job. run() returns the exit status for the caller."""
+
+    def __init__(self, options: Options, say):
+        self.options = options
+        self.say = say
+        self.kernel = kernels.find(options.kernel)
+        self._events: queue.Queue = queue.Queue()
+        self._nonce = secrets.token_hex(16)
+        self.log = ConsoleLog(f"vm: end {self._nonce}")
+        self._process: subprocess.Popen | None = None
+        self._monitor: Port | None = None
+
+    def run(self, job_for, terminal=None) -> int:
+        """Boots, runs job_for(nonce) and stops. terminal makes it interactive."""
+        job = job_for(self._nonce)
+        if not shutil.which(QEMU):
+            raise VMError(f"{QEMU} is not installed: tools/deps install run")
+        image = kernels.bootable(self.kernel)
+        initrd = initramfs.build(self.kernel)
+        ours = modules.tree(self.kernel)
+        with tempfile.TemporaryDirectory(prefix="smq-vm-") as name:
+            job.write(Path(name), self.kernel.modules, ours)
+            names = ["tty"] if terminal else ["stdout", "stderr"]
+            ports = {port: Port(port) for port in ["serial", "monitor", "control", *names]}
+            command = self._command(image, initrd, Path(name), ports)
+            outputs = self._connect(ports, terminal)
+            self._monitor = ports["monitor"]
+            deadline = None
+            if self.options.timeout is not None:
+                deadline = time.monotonic() + self.options.timeout
+            try:
+                self._start(command, ports)
+                return self._wait(outputs, deadline, terminal)
+            finally:
+                self._stop()
+                if self.options.log:
+                    self.options.log.write_text(self.log.text())
+
+    def _connect(self, ports: dict[str, Port], terminal) -> list[Output]:
+        outputs = []
+        ports["serial"].follow(self._console)
+        ports["monitor"].follow(lambda _data: None)
+        ports["control"].follow(_Lines(self._control).take)
+        if terminal:
+            terminal.connect(ports["tty"], ports["control"],
+                             lambda: self._events.put(("quit", "")))
+            return outputs
+        for name, descriptor in (("stdout", 1), ("stderr", 2)):
+            output = Output(descriptor, self._nonce.encode(),
+                            lambda: self._events.put(("broken", "")))
+            outputs.append(output)
+            ports[name].follow(output.take)
+        return outputs
+
+    def _console(self, data: bytes) -> None:
+        if data:
+            self.log.feed(data)
+        else:
+            self._events.put(("gone", ""))
+
+    def _control(self, line: str) -> None:
+        word, _, value = line.partition(" ")
+        self._events.put((word, value))
+
+    def _start(self, command: list[str], ports: dict[str, Port]) -> None:
+        # QEMU must not outlive this process, however that ends.
+        command = ["setpriv", "--pdeathsig", "KILL", "--", *command]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=2, process_group=0,
+            pass_fds=[port.qemu.fileno() for port in ports.values()])
+        for port in ports.values():
+            port.qemu.close()
+
+    def _wait(self, outputs: list[Output], deadline: float | None, terminal) -> int:
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            try:
+                word, value = self._events.get(timeout=left if left is None else max(left, 0))
+            except queue.Empty:
+                return self._timed_out(outputs)
+            if word == "ready":
+                self.say("")
+                if terminal:
+                    terminal.begin()
+            elif word == "exit":
+                return self._finished(int(value), outputs, terminal)
+            elif word == "gone":
+                return self._vanished(outputs)
+            elif word == "broken":
+                return 128 + signal.SIGPIPE
+            elif word == "quit":
+                return 0
+
+    def _finished(self, status: int, outputs: list[Output], terminal) -> int:
+        deadline = time.monotonic() + DRAIN_SECONDS
+        waits = [output.ended for output in outputs] + [self.log.ended]
+        whole = all([event.wait(max(deadline - time.monotonic(), 0)) for event in waits])
+        if terminal:
+            terminal.end()
+        self._flush(outputs)
+        if self._faulted():
+            return KERNEL_REPORT
+        if not whole:
+            self.say(f"vm: the guest's output did not end within {DRAIN_SECONDS} s of its "
+                     "command and may be cut")
+            return VM_FAILED
+        return status
+
+    def _vanished(self, outputs: list[Output]) -> int:
+        """QEMU ended, by a panic or by itself, before the command did."""
+        self._flush(outputs)
+        if self._faulted():
+            return KERNEL_REPORT
+        self.say(f"vm: the guest ended before its command did; its last messages:\n"
+                 f"{self.log.tail(20)}")
+        return VM_FAILED
+
+    def _timed_out(self, outputs: list[Output]) -> int:
+        self._flush(outputs)
+        self.say(f"vm: stopped after {self.options.timeout:g} s (--timeout); the guest's last "
+                 f"messages:\n{self.log.tail(20)}")
+        self._faulted()
+        return TIMEOUT
+
+    def _faulted(self) -> bool:
+        report = self.log.faults()
+        if report:
+            self.say(f"vm: the kernel reported a fault:\n{report}")
+        return bool(report)
+
+    @staticmethod
+    def _flush(outputs: list[Output]) -> None:
+        for output in outputs:
+            output.flush()
+
+    def _stop(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            self._monitor.send(b"quit\n")
+            try:
+                process.wait(STOP_SECONDS if self.options.plugins else 5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.wait()
+
+    def _command(self, image: Path, initrd: Path, job: Path, ports: dict[str, Port]):
+        options = self.options
+        command = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+                   "-machine", "q35", "-m", f"{options.mem}M"]
+        if options.icount:
+            command += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off",
+                        "-smp", "1", "-cpu", "qemu64"]
+        elif options.kvm:
+            command += ["-accel", "kvm", "-smp", str(options.cpus), "-cpu", "host"]
+        else:
+            command += ["-accel", "tcg,thread=multi", "-smp", str(options.cpus),
+                        "-cpu", "qemu64,+rdrand"]
+        command += ["-kernel", str(image), "-initrd", str(initrd),
+                    "-append", self._kernel_arguments()]
+        for port in ports.values():
+            command += port.chardev()
+        command += ["-serial", "chardev:serial", "-mon", "chardev=monitor",
+                    "-device", "virtio-serial-pci"]
+        for name in ports:
+            if name == "tty":
+                command += ["-device", "virtconsole,chardev=tty"]
+            elif name not in ("serial", "monitor"):
+                command += ["-device", f"virtserialport,chardev={name},name={name}"]
+        command += _share("job", job, readonly=True)
+        command += _share("root", Path("/"), readonly=True)
+        for index, path in enumerate(options.shares):
+            command += _share(f"share{index}", path, readonly=False)
+        for plugin in options.plugins:
+            command += ["-plugin", plugin]
+        if options.gdb is not None:
+            command += ["-gdb", f"tcp:127.0.0.1:{options.gdb}"]
+        return command + options.qemu
+
+    def _kernel_arguments(self) -> str:
+        # A loaded host starves the guest's timers for seconds at a time, which
+        # no_timer_check and the longer stall limit take into account.
+        words = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "oops=panic",
+                 "nokaslr", "mitigations=off", "no_timer_check", "random.trust_cpu=1",
+                 "rcupdate.rcu_cpu_stall_timeout=60", "printk.time=1"]
+        if self.options.icount:
+            words.append("norandmaps")
+        return " ".join([*words, self.options.append]).strip()
+
+
+class _Lines:
+    def __init__(self, take_line):
+        self._rest = b""
+        self._take_line = take_line
+
+    def take(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take_line(line.decode(errors="replace"))
+
+
+def _share(tag: str, path: Path, readonly: bool) -> list[str]:
+    # A comma ends an option's value unless doubled.
+    place = os.fspath(path).replace(",", ",,")
+    options = f"local,id={tag},path={place},security_model=none,multidevs=remap"
+    if readonly:
+        options += ",readonly=on"
+    return ["-fsdev", options, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+
+
+def job_factory(command: list[str], directory: Path, options: Options, terminal):
+    """Makes the job once the run's nonce is known."""
+    def make(nonce: str) -> Job:
+        return Job(command, directory, nonce, tty=terminal is not None,
+                   size=terminal.size() if terminal else None, shares=options.shares)
+
+    return make
+
+
+def split(text: str, name: str) -> list[str]:
+    """Splits an option's arguments as a shell would."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise VMError(f"{name} '{text}': {error}") from None

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the guest finds in /lib/modules: the kernel's own modules and ours."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import cache
+from .errors import VMError
+from .kernel import Kernel
+
+
+def built(kernel: Kernel) -> list[Path]:
+    """This project's modules of the last build for kernel.
+
+    modules.order rather than what lies about: it has no module whose source is
+    gone. Its entries end in .ko or .o and are absolute or relative by kernel.
+    """
+    order = kernel.build / "modules.order"
+    if not order.is_file():
+        return []
+    found = []
+    for line in order.read_text().splitlines():
+        path = (kernel.build / line).with_suffix(".ko")
+        if path.is_file():
+            found.append(path)
+    return found
+
+
+def tree(kernel: Kernel) -> Path | None:
+    """A folder that, laid over the kernel's modules, adds ours to modprobe's index.
+
+    The modules are copied, so that a build does not disturb a VM that runs.
+    """
+    ours = built(kernel)
+    if not ours:
+        return None
+    if kernel.modules is None:
+        raise VMError(f"no /lib/modules/{kernel.release}: modprobe would find nothing")
+    original = kernel.modules
+
+    def make(folder: Path) -> None:
+        base = folder / "lib/modules" / kernel.release
+        base.mkdir(parents=True)
+        links = []
+        for path in original.iterdir():
+            if path.name in ("build", "source"):
+                continue
+            if path.is_dir():
+                link = base / path.name
+                link.symlink_to(path)
+                links.append(link)
+            elif path.name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+                shutil.copyfile(path, base / path.name)
+        for path in ours:
+            target = base / "smq" / path.relative_to(kernel.build)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        # Ours first: an installed version of the same module must not win.
+        search = folder / "depmod.conf"
+        search.write_text("search smq updates built-in\n")
+        run_kmod(["depmod", "-C", str(search), "-b", str(folder), kernel.release])
+        for link in links:
+            link.unlink()
+
+    index = original / "modules.dep"
+    if not index.is_file():
+        raise VMError(f"{index} is missing: run depmod {kernel.release}")
+    folder = cache.entry("modules", kernel.release, cache.stamp(index, *ours), make)
+    return folder / "lib/modules" / kernel.release
+
+
+def dependencies(kernel: Kernel, names: list[str]) -> list[Path]:
+    """Files of the named modules and what they need, in loading order.
+
+    Those the kernel has built in have no file.
+    """
+    if kernel.modules is None:
+        return []
+    if kernel.modules.parent.name != "modules" or kernel.modules.parent.parent.name != "lib":
+        raise VMError(f"{kernel.modules}: modules must lie in lib/modules/{kernel.release}")
+    base = kernel.modules.parents[2]
+    ordered: list[Path] = []
+    for name in names:
+        text = run_kmod(["modprobe", "-d", str(base), "-S", kernel.release,
+                         "--show-depends", name])
+        for line in text.splitlines():
+            word, _, path = line.partition(" ")
+            if word == "insmod" and Path(path.strip()) not in ordered:
+                ordered.append(Path(path.strip()))
+    return ordered
+
+
+def run_kmod(command: list[str]) -> str:
+    """Runs one of kmod's tools, which a user's PATH may lack."""
+    environment = dict(os.environ, PATH=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False,
+                              env=environment)
+    except FileNotFoundError:
+        raise VMError(f"{command[0]} is not installed: tools/deps install run") from None
+    if done.returncode:
+        raise VMError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel's console log: what in it means that the kernel found a fault."""
+
+import re
+import threading
+
+_FAULTS = re.compile("|".join((
+    r"\bBUG: ",
+    r"kernel BUG at ",
+    r"(?:\] |^)WARNING: ",
+    r"\bOops\b",
+    r"Kernel panic - not syncing",
+    r"\bKASAN: ",
+    r"\bKCSAN: ",
+    r"\bUBSAN: ",
+    r"\bODEBUG: ",
+    r"unable to handle",
+    r"general protection fault",
+    r"\b(?:divide error|invalid opcode|double fault|stack segment): ",
+    r"INFO: task .* blocked for more than",
+    r"rcu: INFO: \S+ (?:self-)?detected",
+    r"INFO: rcu\S* (?:self-)?detected",
+    r"(?:soft|hard) (?:lockup|LOCKUP)",
+    r"Hard LOCKUP",
+    r"refcount_t: ",
+    r"list_(?:add|del) corruption",
+    r"kmemleak: \d+ new suspected",
+    r"DEBUG_LOCKS_WARN_ON",
+)))
+_END = re.compile(r"---\[ end |</TASK>$")
+_BEFORE = 5
+_AFTER = 80
+
+
+class ConsoleLog:
+    """Collects the serial console; safe to read while it grows."""
+
+    def __init__(self, end_mark: str):
+        self._lock = threading.Lock()
+        self._rest = b""
+        self._lines: list[str] = []
+        self._end_mark = end_mark
+        self.ended = threading.Event()
+
+    def feed(self, data: bytes) -> None:
+        """Takes what the console printed next."""
+        with self._lock:
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for raw in lines:
+                line = raw.decode(errors="replace").rstrip("\r")
+                if self._end_mark in line:
+                    self.ended.set()
+                else:
+                    self._lines.append(line)
+
+    def text(self) -> str:
+        """All of it so far."""
+        with self._lock:
+            lines = list(self._lines)
+            if self._rest:
+                lines.append(self._rest.decode(errors="replace"))
+        return "".join(f"{line}\n" for line in lines)
+
+    def tail(self, count: int) -> str:
+        """The last lines."""
+        return "".join(self.text().splitlines(keepends=True)[-count:])
+
+    def faults(self) -> str:
+        """The first report of a fault with what surrounds it, "" without one."""
+        lines = self.text().splitlines()
+        first = next((i for i, line in enumerate(lines) if _FAULTS.search(line)), None)
+        if first is None:
+            return ""
+        last = min(first + _AFTER, len(lines))
+        for i in range(first, last):
+            if _END.search(lines[i]):
+                last = min(i + 2, len(lines))
+                break
+        more = sum(1 for line in lines[last:] if _FAULTS.search(line))
+        report = lines[max(first - _BEFORE, 0):last]
+        if more:
+            report.append(f"({more} more such lines follow; --log FILE keeps them all)")
+        return "".join(f"{line}\n" for line in report)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The ports between guest and host, each served by a thread of its own."""
+
+import os
+import socket
+import threading
+
+BLOCK = 256 * 1024
+
+
+class Port:
+    """One end of a socket pair whose other end QEMU inherits."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.socket, self.qemu = socket.socketpair()
+
+    def chardev(self) -> list[str]:
+        """QEMU's backend for it."""
+        return ["-chardev", f"socket,id={self.name},fd={self.qemu.fileno()}"]
+
+    def read(self) -> bytes:
+        """What came next, b"" at the end."""
+        try:
+            return self.socket.recv(BLOCK)
+        except ConnectionError:
+            return b""
+
+    def send(self, data: bytes) -> None:
+        """Sends to the guest; a guest that is gone needs nothing."""
+        try:
+            self.socket.sendall(data)
+        except (ConnectionError, OSError):
+            pass
+
+    def follow(self, take) -> threading.Thread:
+        """Calls take(data) in a thread for all that comes, at last with b""."""
+        def run():
+            while True:
+                data = self.read()
+                take(data)
+                if not data:
+                    return
+
+        thread = threading.Thread(target=run, name=self.name, daemon=True)
+        thread.start()
+        return thread
+
+
+class Output:
+    """Passes a stream of the guest to a descriptor up to its end mark."""
+
+    def __init__(self, descriptor: int, end_mark: bytes, on_broken):
+        self._descriptor = descriptor
+        self._mark = end_mark
+        self._on_broken = on_broken
+        self._held = b""
+        self.ended = threading.Event()
+
+    def take(self, data: bytes) -> None:
+        """Writes data, holding back what may be the beginning of the mark."""
+        if self.ended.is_set():
+            return
+        data = self._held + data
+        if data.endswith(self._mark):
+            self._write(data[:-len(self._mark)])
+            self.ended.set()
+            return
+        keep = self._overlap(data)
+        self._held = data[len(data) - keep:]
+        self._write(data[:len(data) - keep])
+
+    def flush(self) -> None:
+        """Writes what is held back when no mark will come."""
+        if not self.ended.is_set():
+            self._write(self._held)
+            self._held = b""
+
+    def _overlap(self, data: bytes) -> int:
+        for size in range(min(len(self._mark) - 1, len(data)), 0, -1):
+            if data.endswith(self._mark[:size]):
+                return size
+        return 0
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view):]
+        except BrokenPipeError:
+            self.ended.set()
+            self._on_broken()
