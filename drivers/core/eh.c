@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Error handling: what the mid-layer asks of a host whose command took too long.
+ *
+ * The LLD's operations only promise that commands are no longer touched; who
+ * ends them is decided here, by smq_cmd_claim(), for all LLDs alike.
+ */
+#include <linux/blk-mq.h>
+#include <linux/export.h>
+#include <linux/rcupdate.h>
+
+#include "smq.h"
+#include "trace.h"
+
+/*
+ * The block timer ran out. A polled command may be finished and only wait for a
+ * poller that has gone away; looking costs nothing. Whether the command has
+ * completed is then the mid-layer's to see: NOT_HANDLED makes it look.
+ */
+smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
+{
+	struct smq_host *host = smq_sdev_to_host(scmd->device);
+	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
+
+	atomic_inc(&host->eh.timeouts);
+	trace_smq_eh(scmd, "timeout", 0);
+	if (atomic_read(&cmd->state) == SMQ_OWNED && cmd->hwq->type == HCTX_TYPE_POLL)
+		host->lld->poll(cmd->hwq);
+	return SCSI_EH_NOT_HANDLED;
+}
+EXPORT_SYMBOL_GPL(smq_eh_timed_out);
+
+/* Ends the layer's part of a command that error handling has taken. */
+static void smq_cmd_taken(struct smq_cmd *cmd)
+{
+	this_cpu_inc(cmd->hwq->stats->done);
+	this_cpu_inc(cmd->hwq->stats->errors);
+	trace_smq_taken(cmd);
+}
+
+static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
+{
+	int err;
+
+	/* Still waiting for its worker: nobody else knows of it. */
+	if (!cancel_work_sync(&cmd->work) && atomic_read(&cmd->state) == SMQ_OWNED) {
+		err = host->lld->abort ? host->lld->abort(cmd->hwq, cmd) : -EOPNOTSUPP;
+		if (err)
+			return err;
+	}
+
+	if (smq_cmd_claim(cmd)) {
+		smq_cmd_taken(cmd);
+	} else {
+		/*
+		 * It was completed. The mid-layer uses the command anew once we
+		 * return: wait until smq_cmd_done() has let go of it.
+		 */
+		synchronize_rcu();
+	}
+	return 0;
+}
+
+int smq_eh_abort(struct scsi_cmnd *scmd)
+{
+	struct smq_host *host = smq_sdev_to_host(scmd->device);
+	int err = smq_abort_cmd(host, smq_scmd_to_cmd(scmd));
+
+	atomic_inc(&host->eh.aborts);
+	trace_smq_eh(scmd, "abort", err);
+	return err ? FAILED : SUCCESS;
+}
+EXPORT_SYMBOL_GPL(smq_eh_abort);
+
+/* Which commands a reset ends: those of a LUN, of a target, or all. */
+struct smq_reset {
+	struct smq_host *host;
+	struct scsi_device *sdev;
+	struct scsi_target *starget;
+};
+
+static bool smq_reset_one(struct request *rq, void *data)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
+	const struct smq_reset *reset = data;
+
+	if (reset->sdev && scmd->device != reset->sdev)
+		return true;
+	if (reset->starget && scsi_target(scmd->device) != reset->starget)
+		return true;
+	if (!smq_cmd_claim(cmd))
+		return true;
+
+	smq_cmd_taken(cmd);
+	atomic_inc(&reset->host->eh.reset_cmds);
+	/*
+	 * Block I/O is tried again, passthrough learns of it. For a command that
+	 * had timed out this is a no-op: error handling ends that one itself.
+	 */
+	scmd->result = DID_RESET << 16;
+	scsi_done(scmd);
+	return true;
+}
+
+/*
+ * No new command reaches the LLD while this runs: the host is in recovery, or an
+ * ioctl's task management function is in progress, and the mid-layer checks for
+ * both inside the RCU read-side section in which it calls queuecommand.
+ */
+static void smq_reset_begin(struct smq_host *host)
+{
+	synchronize_rcu();
+	flush_workqueue(host->wq);
+}
+
+static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const char *step,
+			 int err)
+{
+	if (!err) {
+		blk_mq_tagset_busy_iter(&reset->host->shost->tag_set, smq_reset_one, reset);
+		/* As after an abort: completions under way let go first. */
+		synchronize_rcu();
+	}
+	trace_smq_eh(scmd, step, err);
+	return err ? FAILED : SUCCESS;
+}
+
+int smq_eh_lun_reset(struct scsi_cmnd *scmd)
+{
+	struct smq_host *host = smq_sdev_to_host(scmd->device);
+	struct smq_reset reset = { .host = host, .sdev = scmd->device };
+	int err = -EOPNOTSUPP;
+
+	atomic_inc(&host->eh.lun_resets);
+	smq_reset_begin(host);
+	if (host->lld->lun_reset)
+		err = host->lld->lun_reset(host, scmd->device);
+	return smq_reset_end(&reset, scmd, "lun_reset", err);
+}
+EXPORT_SYMBOL_GPL(smq_eh_lun_reset);
+
+int smq_eh_target_reset(struct scsi_cmnd *scmd)
+{
+	struct smq_host *host = smq_sdev_to_host(scmd->device);
+	struct smq_reset reset = { .host = host, .starget = scsi_target(scmd->device) };
+	int err = -EOPNOTSUPP;
+
+	atomic_inc(&host->eh.target_resets);
+	smq_reset_begin(host);
+	if (host->lld->target_reset)
+		err = host->lld->target_reset(host, reset.starget);
+	return smq_reset_end(&reset, scmd, "target_reset", err);
+}
+EXPORT_SYMBOL_GPL(smq_eh_target_reset);
+
+int smq_eh_host_reset(struct scsi_cmnd *scmd)
+{
+	struct smq_host *host = smq_sdev_to_host(scmd->device);
+	struct smq_reset reset = { .host = host };
+	int err = -EOPNOTSUPP;
+
+	atomic_inc(&host->eh.host_resets);
+	smq_reset_begin(host);
+	if (host->lld->host_reset)
+		err = host->lld->host_reset(host);
+	return smq_reset_end(&reset, scmd, "host_reset", err);
+}
+EXPORT_SYMBOL_GPL(smq_eh_host_reset);

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Hosts and their hardware queues: set-up, mapping to CPUs, removal. */
+#define pr_fmt(fmt) "smq: " fmt
+
+#include <linux/cpumask.h>
+#include <linux/export.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "smq.h"
+
+static int smq_check_config(const struct smq_lld *lld, const struct smq_host_config *cfg)
+{
+	if (cfg->depth < 1 || cfg->depth > SMQ_MAX_DEPTH) {
+		pr_err("%s: depth=%u is outside 1..%u\n", lld->name, cfg->depth, SMQ_MAX_DEPTH);
+		return -EINVAL;
+	}
+	if (cfg->hw_queues < 1 || cfg->max_id < 1 || cfg->max_lun < 1) {
+		pr_err("%s: hw_queues, max_id and max_lun start at 1\n", lld->name);
+		return -EINVAL;
+	}
+	if (cfg->poll_queues && !lld->poll) {
+		pr_err("%s: poll_queues=%u, but this LLD cannot poll\n", lld->name,
+		       cfg->poll_queues);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static unsigned int smq_cut_queues(const struct smq_lld *lld, const char *what, unsigned int n)
+{
+	if (n > nr_cpu_ids) {
+		pr_notice("%s: %s=%u cut to the %u CPUs there are\n", lld->name, what, n,
+			  nr_cpu_ids);
+		return nr_cpu_ids;
+	}
+	return n;
+}
+
+static void smq_free_hwq(struct smq_hwq *hwq)
+{
+	if (!hwq)
+		return;
+	free_percpu(hwq->stats);
+	kfree(hwq);
+}
+
+static struct smq_hwq *smq_alloc_hwq(struct smq_host *host, unsigned int index)
+{
+	const struct smq_lld *lld = host->lld;
+	struct smq_hwq *hwq;
+	int err;
+
+	/* kmalloc aligns a power of two to itself: the queue owns its lines. */
+	hwq = kzalloc(roundup_pow_of_two(sizeof(*hwq) + lld->hwq_size), GFP_KERNEL);
+	if (!hwq)
+		return ERR_PTR(-ENOMEM);
+	hwq->host = host;
+	hwq->index = index;
+	hwq->type = index < host->nr_hwqs - host->nr_poll ? HCTX_TYPE_DEFAULT : HCTX_TYPE_POLL;
+	hwq->stats = alloc_percpu(struct smq_stats);
+	err = hwq->stats ? 0 : -ENOMEM;
+	if (!err && lld->init_hwq)
+		err = lld->init_hwq(hwq);
+	if (err) {
+		smq_free_hwq(hwq);
+		return ERR_PTR(err);
+	}
+	return hwq;
+}
+
+static void smq_free_hwqs(struct smq_host *host)
+{
+	unsigned int i;
+
+	for (i = 0; i < host->nr_hwqs && host->hwq[i]; i++) {
+		if (host->lld->exit_hwq)
+			host->lld->exit_hwq(host->hwq[i]);
+		smq_free_hwq(host->hwq[i]);
+	}
+	kfree(host->hwq);
+	host->hwq = NULL;
+}
+
+static int smq_alloc_hwqs(struct smq_host *host)
+{
+	unsigned int i;
+
+	host->hwq = kcalloc(host->nr_hwqs, sizeof(*host->hwq), GFP_KERNEL);
+	if (!host->hwq)
+		return -ENOMEM;
+	for (i = 0; i < host->nr_hwqs; i++) {
+		struct smq_hwq *hwq = smq_alloc_hwq(host, i);
+
+		if (IS_ERR(hwq)) {
+			smq_free_hwqs(host);
+			return PTR_ERR(hwq);
+		}
+		host->hwq[i] = hwq;
+	}
+	return 0;
+}
+
+/**
+ * smq_host_alloc() - allocates a host with its hardware queues
+ * @lld: its LLD
+ * @tmpl: what SMQ_LLD_TEMPLATE() defined for it
+ * @cfg: its size; not used after the call
+ *
+ * Between this call and smq_host_add() the LLD fills its private areas and may
+ * still change limits in host->shost.
+ *
+ * Context: may sleep. Return: the host, or an ERR_PTR: -EINVAL after a message
+ * that names the field and its limit, -ENOMEM, or what init_hwq returned.
+ */
+struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct scsi_host_template *tmpl,
+				const struct smq_host_config *cfg)
+{
+	struct Scsi_Host *shost;
+	struct smq_host *host;
+	int err;
+
+	err = smq_check_config(lld, cfg);
+	if (err)
+		return ERR_PTR(err);
+
+	tmpl->name = lld->name;
+	tmpl->proc_name = lld->name;
+	tmpl->cmd_size = sizeof(struct smq_cmd) + lld->cmd_size;
+
+	shost = scsi_host_alloc(tmpl, sizeof(*host) + lld->host_size);
+	if (!shost)
+		return ERR_PTR(-ENOMEM);
+	host = smq_shost_to_host(shost);
+	host->shost = shost;
+	host->lld = lld;
+	host->nr_poll = smq_cut_queues(lld, "poll_queues", cfg->poll_queues);
+	host->nr_hwqs = smq_cut_queues(lld, "hw_queues", cfg->hw_queues) + host->nr_poll;
+
+	shost->can_queue = cfg->depth;
+	shost->cmd_per_lun = cfg->depth;
+	shost->sg_tablesize = lld->sg_tablesize;
+	shost->max_sectors = lld->max_sectors;
+	shost->nr_hw_queues = host->nr_hwqs;
+	shost->nr_maps = host->nr_poll ? HCTX_MAX_TYPES : 1;
+	shost->max_id = cfg->max_id;
+	shost->max_lun = cfg->max_lun;
+	shost->max_cmd_len = lld->max_cmd_len;
+
+	host->wq = alloc_workqueue("smq_%d", WQ_MEM_RECLAIM, 0, shost->host_no);
+	err = host->wq ? smq_alloc_hwqs(host) : -ENOMEM;
+	if (err) {
+		if (host->wq)
+			destroy_workqueue(host->wq);
+		scsi_host_put(shost);
+		return ERR_PTR(err);
+	}
+	return host;
+}
+EXPORT_SYMBOL_GPL(smq_host_alloc);
+
+/**
+ * smq_host_add() - makes a host known to the mid-layer
+ * @host: from smq_host_alloc()
+ * @parent: its device
+ *
+ * The LLD may get commands from here on; it has its targets found with
+ * scsi_scan_host() or scsi_add_device().
+ *
+ * Context: may sleep. Return: 0 or a negative errno; then only smq_host_free()
+ * remains to be called.
+ */
+int smq_host_add(struct smq_host *host, struct device *parent)
+{
+	int err = scsi_add_host(host->shost, parent);
+
+	if (!err)
+		smq_stats_add_host(host);
+	return err;
+}
+EXPORT_SYMBOL_GPL(smq_host_add);
+
+/**
+ * smq_host_remove() - takes a host from the mid-layer
+ * @host: an added host
+ *
+ * Waits until every command has ended: the LLD must go on completing what it
+ * has, or fail it. After the call no operation of the LLD is running or will be
+ * called for this host but exit_hwq.
+ *
+ * Context: may sleep.
+ */
+void smq_host_remove(struct smq_host *host)
+{
+	smq_stats_remove_host(host);
+	scsi_remove_host(host->shost);
+}
+EXPORT_SYMBOL_GPL(smq_host_remove);
+
+/**
+ * smq_host_free() - frees a host that was never added or has been removed
+ * @host: invalid after the call
+ *
+ * Context: may sleep.
+ */
+void smq_host_free(struct smq_host *host)
+{
+	destroy_workqueue(host->wq);
+	smq_free_hwqs(host);
+	scsi_host_put(host->shost);
+}
+EXPORT_SYMBOL_GPL(smq_host_free);
+
+/* Default queues over all CPUs, no read queues, then the poll queues. */
+void smq_map_queues(struct Scsi_Host *shost)
+{
+	struct smq_host *host = smq_shost_to_host(shost);
+	unsigned int offset = 0;
+	int type;
+
+	for (type = 0; type < shost->nr_maps; type++) {
+		struct blk_mq_queue_map *map = &shost->tag_set.map[type];
+
+		map->queue_offset = offset;
+		map->nr_queues = type == HCTX_TYPE_DEFAULT ? host->nr_hwqs - host->nr_poll :
+				 type == HCTX_TYPE_POLL ? host->nr_poll : 0;
+		if (!map->nr_queues)
+			continue;
+		if (host->lld->map_queues)
+			host->lld->map_queues(host, map, type);
+		else
+			blk_mq_map_queues(map);
+		offset += map->nr_queues;
+	}
+}
+EXPORT_SYMBOL_GPL(smq_map_queues);
+
+int smq_sdev_init(struct scsi_device *sdev)
+{
+	struct smq_host *host = smq_sdev_to_host(sdev);
+
+	return host->lld->lun_init ? host->lld->lun_init(host, sdev) : 0;
+}
+EXPORT_SYMBOL_GPL(smq_sdev_init);
+
+void smq_sdev_destroy(struct scsi_device *sdev)
+{
+	struct smq_host *host = smq_sdev_to_host(sdev);
+
+	if (host->lld->lun_exit)
+		host->lld->lun_exit(host, sdev);
+}
+EXPORT_SYMBOL_GPL(smq_sdev_destroy);
+
+static int __init smq_init(void)
+{
+	smq_stats_init();
+	return 0;
+}
+module_init(smq_init);
+
+static void __exit smq_exit(void)
+{
+	smq_stats_exit();
+}
+module_exit(smq_exit);
+
+MODULE_DESCRIPTION("SCSI multiqueue conversion layer");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of the layer share and LLDs do not see. */
+#ifndef SMQ_CORE_H
+#define SMQ_CORE_H
+
+#include <smq/lld.h>
+
+/* stats.c */
+void smq_stats_init(void);
+void smq_stats_exit(void);
+void smq_stats_add_host(struct smq_host *host);
+void smq_stats_remove_host(struct smq_host *host);
+
+/* policy.c */
+ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char *buf);
+ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
+			 const char *buf, size_t count);
+
+/* cmd.c */
+bool smq_cmd_claim(struct smq_cmd *cmd);
+void smq_cmd_work(struct work_struct *work);
+
+#endif /* SMQ_CORE_H */

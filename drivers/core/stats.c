@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a host counts, read-only: sums in /sys/class/scsi_host/hostN/smq/, a line
+ * per hardware queue in debugfs smq/hostN/hwqs.
+ */
+#include <linux/debugfs.h>
+#include <linux/seq_file.h>
+#include <linux/sysfs.h>
+
+#include "smq.h"
+
+static struct dentry *smq_debugfs;
+
+/*
+ * A sum over CPUs while they count: each counter is exact when the host is
+ * quiet. done is read before queued, so the difference never goes below zero
+ * for what completed in between.
+ */
+static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		const struct smq_stats *s = per_cpu_ptr(hwq->stats, cpu);
+
+		sum->done += READ_ONCE(s->done);
+		sum->errors += READ_ONCE(s->errors);
+		sum->busy += READ_ONCE(s->busy);
+		sum->deferred += READ_ONCE(s->deferred);
+		sum->polled += READ_ONCE(s->polled);
+	}
+	/* Pairs with nothing: only keeps the two loops in this order. */
+	smp_rmb();
+	for_each_possible_cpu(cpu)
+		sum->queued += READ_ONCE(per_cpu_ptr(hwq->stats, cpu)->queued);
+}
+
+static struct smq_stats smq_sum_host(const struct smq_host *host)
+{
+	struct smq_stats sum = {};
+	unsigned int i;
+
+	for (i = 0; i < host->nr_hwqs; i++)
+		smq_sum_hwq(host->hwq[i], &sum);
+	return sum;
+}
+
+static struct smq_host *smq_dev_to_host(struct device *dev)
+{
+	return smq_shost_to_host(class_to_shost(dev));
+}
+
+#define SMQ_SUM_ATTR(_name, _expr)						\
+static ssize_t _name##_show(struct device *dev, struct device_attribute *attr,	\
+			    char *buf)						\
+{										\
+	struct smq_stats sum = smq_sum_host(smq_dev_to_host(dev));		\
+										\
+	return sysfs_emit(buf, "%llu\n", _expr);				\
+}										\
+static DEVICE_ATTR_RO(_name)
+
+SMQ_SUM_ATTR(queued, sum.queued);
+SMQ_SUM_ATTR(done, sum.done);
+SMQ_SUM_ATTR(errors, sum.errors);
+SMQ_SUM_ATTR(busy, sum.busy);
+SMQ_SUM_ATTR(deferred, sum.deferred);
+SMQ_SUM_ATTR(polled, sum.polled);
+SMQ_SUM_ATTR(inflight, sum.queued - sum.done);
+
+#define SMQ_EH_ATTR(_name)							\
+static ssize_t _name##_show(struct device *dev, struct device_attribute *attr,	\
+			    char *buf)						\
+{										\
+	return sysfs_emit(buf, "%d\n",						\
+			  atomic_read(&smq_dev_to_host(dev)->eh._name));	\
+}										\
+static DEVICE_ATTR_RO(_name)
+
+SMQ_EH_ATTR(timeouts);
+SMQ_EH_ATTR(aborts);
+SMQ_EH_ATTR(lun_resets);
+SMQ_EH_ATTR(target_resets);
+SMQ_EH_ATTR(host_resets);
+SMQ_EH_ATTR(reset_cmds);
+
+static ssize_t hw_queues_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct smq_host *host = smq_dev_to_host(dev);
+
+	return sysfs_emit(buf, "%u\n", host->nr_hwqs - host->nr_poll);
+}
+static DEVICE_ATTR_RO(hw_queues);
+
+static ssize_t poll_queues_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", smq_dev_to_host(dev)->nr_poll);
+}
+static DEVICE_ATTR_RO(poll_queues);
+
+static struct device_attribute dev_attr_policy =
+	__ATTR(policy, 0644, smq_policy_show, smq_policy_store);
+
+static struct attribute *smq_host_attrs[] = {
+	&dev_attr_policy.attr,
+	&dev_attr_hw_queues.attr,
+	&dev_attr_poll_queues.attr,
+	&dev_attr_queued.attr,
+	&dev_attr_done.attr,
+	&dev_attr_inflight.attr,
+	&dev_attr_errors.attr,
+	&dev_attr_busy.attr,
+	&dev_attr_deferred.attr,
+	&dev_attr_polled.attr,
+	&dev_attr_timeouts.attr,
+	&dev_attr_aborts.attr,
+	&dev_attr_lun_resets.attr,
+	&dev_attr_target_resets.attr,
+	&dev_attr_host_resets.attr,
+	&dev_attr_reset_cmds.attr,
+	NULL
+};
+
+static const struct attribute_group smq_host_group = {
+	.name = "smq",
+	.attrs = smq_host_attrs,
+};
+
+const struct attribute_group *smq_host_groups[] = {
+	&smq_host_group,
+	NULL
+};
+EXPORT_SYMBOL_GPL(smq_host_groups);
+
+static int hwqs_show(struct seq_file *m, void *v)
+{
+	const struct smq_host *host = m->private;
+	unsigned int i;
+
+	seq_puts(m, "hwq type queued done inflight errors busy deferred polled\n");
+	for (i = 0; i < host->nr_hwqs; i++) {
+		const struct smq_hwq *hwq = host->hwq[i];
+		struct smq_stats sum = {};
+
+		smq_sum_hwq(hwq, &sum);
+		seq_printf(m, "%u %s %llu %llu %llu %llu %llu %llu %llu\n", i,
+			   hwq->type == HCTX_TYPE_POLL ? "poll" : "default", sum.queued,
+			   sum.done, sum.queued - sum.done, sum.errors, sum.busy,
+			   sum.deferred, sum.polled);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(hwqs);
+
+void smq_stats_add_host(struct smq_host *host)
+{
+	host->debugfs = debugfs_create_dir(dev_name(&host->shost->shost_gendev), smq_debugfs);
+	debugfs_create_file("hwqs", 0444, host->debugfs, host, &hwqs_fops);
+}
+
+void smq_stats_remove_host(struct smq_host *host)
+{
+	/* Waits for readers; without debugfs there is nothing to remove. */
+	debugfs_remove_recursive(host->debugfs);
+}
+
+void smq_stats_init(void)
+{
+	smq_debugfs = debugfs_create_dir("smq", NULL);
+}
+
+void smq_stats_exit(void)
+{
+	debugfs_remove_recursive(smq_debugfs);
+}

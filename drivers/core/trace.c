@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The tracepoints, and the calls behind them: an LLD's queuecommand holds only
+ * the static branch, so the event's code stays out of its hot path.
+ */
+#include <linux/export.h>
+#include <smq/lld.h>
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+EXPORT_TRACEPOINT_SYMBOL_GPL(smq_queue);
+EXPORT_TRACEPOINT_SYMBOL_GPL(smq_done);
+
+void smq_trace_queue(struct smq_cmd *cmd)
+{
+	trace_smq_queue(cmd);
+}
+EXPORT_SYMBOL_GPL(smq_trace_queue);
+
+void smq_trace_done(struct smq_cmd *cmd)
+{
+	trace_smq_done(cmd);
+}
+EXPORT_SYMBOL_GPL(smq_trace_done);

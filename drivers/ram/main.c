@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+/* smq_ram: hosts, LUNs and module parameters of the RAM disk. */
+#define pr_fmt(fmt) "smq_ram: " fmt
+
+#include <linux/cpumask.h>
+#include <linux/device.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+
+#include "ram.h"
+
+static unsigned int hosts = 1;
+module_param(hosts, uint, 0444);
+MODULE_PARM_DESC(hosts, "hosts to create, 0..64 (default 1)");
+
+static unsigned int luns = 1;
+module_param(luns, uint, 0444);
+MODULE_PARM_DESC(luns, "LUNs per host, 1..1024 (default 1)");
+
+static unsigned long size_mb = 256;
+module_param(size_mb, ulong, 0444);
+MODULE_PARM_DESC(size_mb, "size of a LUN in MiB, 1..16777216; memory is used as it is written (default 256)");
+
+static unsigned int sector_size = 512;
+module_param(sector_size, uint, 0444);
+MODULE_PARM_DESC(sector_size, "bytes per logical block: 512, 1024, 2048 or 4096 (default 512)");
+
+static unsigned int hw_queues;
+module_param(hw_queues, uint, 0444);
+MODULE_PARM_DESC(hw_queues, "hardware queues, 0: one per CPU (default 0)");
+
+static unsigned int poll_queues;
+module_param(poll_queues, uint, 0444);
+MODULE_PARM_DESC(poll_queues, "further hardware queues for polled I/O (default 0)");
+
+static unsigned int depth = 128;
+module_param(depth, uint, 0444);
+MODULE_PARM_DESC(depth, "commands per hardware queue and LUN, 1..4096 (default 128)");
+
+static bool null;
+module_param(null, bool, 0444);
+MODULE_PARM_DESC(null, "move no data: READ leaves the buffer as it was (default 0)");
+
+#define RAM_MAX_HOSTS	64
+#define RAM_MAX_LUNS	1024
+#define RAM_MAX_MB	(SZ_16M * 1UL)		/* 16 TiB */
+
+static struct device *ram_root;
+static LIST_HEAD(ram_hosts);
+
+static int ram_init_hwq(struct smq_hwq *hwq)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+
+	spin_lock_init(&rq->lock);
+	INIT_LIST_HEAD(&rq->done);
+	return 0;
+}
+
+static int ram_lun_init(struct smq_host *host, struct scsi_device *sdev)
+{
+	struct ram_host *ram = smq_host_priv(host);
+
+	if (sdev->lun >= ram->nr_luns)
+		return -ENXIO;
+	sdev->hostdata = &ram->luns[sdev->lun];
+	return 0;
+}
+
+/* Finishes what the poll queues hold; elsewhere nothing is ever left behind. */
+static void ram_drain(struct smq_host *host)
+{
+	unsigned int i;
+
+	for (i = 0; i < host->nr_hwqs; i++)
+		ram_poll(host->hwq[i]);
+	synchronize_rcu();
+}
+
+static int ram_lun_reset(struct smq_host *host, struct scsi_device *sdev)
+{
+	struct ram_lun *lun = sdev->hostdata;
+
+	ram_drain(host);
+	clear_bit(RAM_STOPPED, &lun->attn);
+	set_bit(RAM_UA_RESET, &lun->attn);
+	return 0;
+}
+
+static int ram_reset_all(struct smq_host *host, enum ram_attn ua)
+{
+	struct ram_host *ram = smq_host_priv(host);
+	unsigned int i;
+
+	ram_drain(host);
+	for (i = 0; i < ram->nr_luns; i++) {
+		clear_bit(RAM_STOPPED, &ram->luns[i].attn);
+		set_bit(ua, &ram->luns[i].attn);
+	}
+	return 0;
+}
+
+static int ram_target_reset(struct smq_host *host, struct scsi_target *starget)
+{
+	return ram_reset_all(host, RAM_UA_RESET);
+}
+
+static int ram_host_reset(struct smq_host *host)
+{
+	return ram_reset_all(host, RAM_UA_POWER_ON);
+}
+
+static const struct smq_lld ram_lld = {
+	.name		= "smq_ram",
+	.hwq_size	= sizeof(struct ram_hwq),
+	.host_size	= sizeof(struct ram_host),
+	.max_cmd_len	= 16,
+	.sg_tablesize	= SG_MAX_SEGMENTS,
+	.max_sectors	= SZ_8M >> SECTOR_SHIFT,
+	.init_hwq	= ram_init_hwq,
+	.queue_cmd	= ram_queue_cmd,
+	.poll		= ram_poll,
+	.work		= ram_work,
+	.abort		= ram_abort,
+	.lun_reset	= ram_lun_reset,
+	.target_reset	= ram_target_reset,
+	.host_reset	= ram_host_reset,
+	.lun_init	= ram_lun_init,
+};
+
+SMQ_LLD_TEMPLATE(ram_template, ram_lld);
+
+static void ram_free_luns(struct ram_host *ram)
+{
+	unsigned int i;
+
+	for (i = 0; ram->luns && i < ram->nr_luns; i++)
+		ram_store_exit(&ram->luns[i].store);
+	kvfree(ram->luns);
+}
+
+static int ram_alloc_luns(struct ram_host *ram)
+{
+	unsigned int i;
+	int err = 0;
+
+	ram->nr_luns = luns;
+	ram->luns = kvcalloc(luns, sizeof(*ram->luns), GFP_KERNEL);
+	if (!ram->luns)
+		return -ENOMEM;
+	for (i = 0; i < luns && !err; i++) {
+		struct ram_lun *lun = &ram->luns[i];
+
+		lun->number = i;
+		lun->ram = ram;
+		lun->null = null;
+		lun->shift = ilog2(sector_size);
+		lun->nr_blocks = (u64)size_mb << (20 - lun->shift);
+		set_bit(RAM_UA_POWER_ON, &lun->attn);
+		err = ram_store_init(&lun->store, (u64)size_mb << 20);
+	}
+	return err;
+}
+
+static void ram_free_host(struct ram_host *ram)
+{
+	ram_free_luns(ram);
+	smq_host_free(ram->smq);
+}
+
+static int ram_add_host(unsigned int index)
+{
+	const struct smq_host_config cfg = {
+		.hw_queues = hw_queues ?: num_possible_cpus(),
+		.poll_queues = poll_queues,
+		.depth = depth,
+		.max_id = 1,
+		.max_lun = luns,
+	};
+	struct smq_host *host = smq_host_alloc(&ram_lld, &ram_template, &cfg);
+	struct ram_host *ram;
+	int err;
+
+	if (IS_ERR(host))
+		return PTR_ERR(host);
+	ram = smq_host_priv(host);
+	ram->smq = host;
+	ram->index = index;
+	err = ram_alloc_luns(ram);
+	if (!err)
+		err = smq_host_add(host, ram_root);
+	if (err) {
+		ram_free_host(ram);
+		return err;
+	}
+	list_add(&ram->list, &ram_hosts);
+	scsi_scan_host(host->shost);
+	return 0;
+}
+
+static void ram_remove_hosts(void)
+{
+	struct ram_host *ram, *next;
+
+	list_for_each_entry_safe(ram, next, &ram_hosts, list) {
+		smq_host_remove(ram->smq);
+		list_del(&ram->list);
+		ram_free_host(ram);
+	}
+}
+
+static int __init ram_check_params(void)
+{
+	if (hosts > RAM_MAX_HOSTS) {
+		pr_err("hosts=%u is outside 0..%u\n", hosts, RAM_MAX_HOSTS);
+		return -EINVAL;
+	}
+	if (luns < 1 || luns > RAM_MAX_LUNS) {
+		pr_err("luns=%u is outside 1..%u\n", luns, RAM_MAX_LUNS);
+		return -EINVAL;
+	}
+	if (size_mb < 1 || size_mb > RAM_MAX_MB) {
+		pr_err("size_mb=%lu is outside 1..%lu\n", size_mb, RAM_MAX_MB);
+		return -EINVAL;
+	}
+	if (!is_power_of_2(sector_size) || sector_size < SZ_512 || sector_size > SZ_4K) {
+		pr_err("sector_size=%u is none of 512, 1024, 2048, 4096\n", sector_size);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int __init ram_init(void)
+{
+	unsigned int i;
+	int err = ram_check_params();
+
+	if (err)
+		return err;
+	ram_root = root_device_register("smq_ram");
+	if (IS_ERR(ram_root))
+		return PTR_ERR(ram_root);
+	for (i = 0; i < hosts; i++) {
+		err = ram_add_host(i);
+		if (err) {
+			ram_remove_hosts();
+			root_device_unregister(ram_root);
+			return err;
+		}
+	}
+	return 0;
+}
+module_init(ram_init);
+
+static void __exit ram_exit(void)
+{
+	ram_remove_hosts();
+	root_device_unregister(ram_root);
+	/* Pages on their way out are freed by this module's code. */
+	rcu_barrier();
+}
+module_exit(ram_exit);
+
+MODULE_DESCRIPTION("RAM disk with SCSI multiqueue");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Block commands (SBC-4) other than READ and WRITE. */
+#include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <scsi/scsi_proto.h>
+
+#include "ram.h"
+
+void ram_start_stop(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	const u8 *cdb = scmd->cmnd;
+
+	if (cdb[4] & 0xf0) {		/* POWER CONDITION: none but START_VALID */
+		ram_invalid_cdb(scmd, 4, 7);
+		return;
+	}
+	if (cdb[4] & 0x02) {		/* LOEJ: nothing to load */
+		ram_invalid_cdb(scmd, 4, 1);
+		return;
+	}
+	if (cdb[4] & 0x01)
+		clear_bit(RAM_STOPPED, &lun->attn);
+	else
+		set_bit(RAM_STOPPED, &lun->attn);
+	scmd->result = SAM_STAT_GOOD;
+}
+
+void ram_read_capacity10(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	u8 data[8];
+
+	/* PMI is obsolete; without it an LBA means nothing (SBC-3, 5.15) */
+	if (!(scmd->cmnd[8] & 1) && get_unaligned_be32(scmd->cmnd + 2)) {
+		ram_invalid_cdb(scmd, 2, -1);
+		return;
+	}
+	put_unaligned_be32(min_t(u64, lun->nr_blocks - 1, U32_MAX), data);
+	put_unaligned_be32(1U << lun->shift, data + 4);
+	ram_data_in(scmd, data, sizeof(data), sizeof(data));
+}
+
+void ram_read_capacity16(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	u8 data[32] = {};
+
+	put_unaligned_be64(lun->nr_blocks - 1, data);
+	put_unaligned_be32(1U << lun->shift, data + 8);
+	data[14] = 0x80 | 0x40;		/* LBPME, LBPRZ */
+	ram_data_in(scmd, data, sizeof(data), get_unaligned_be32(scmd->cmnd + 10));
+}
+
+void ram_sync_cache(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	u32 blocks;
+	u64 lba;
+
+	/* 0 blocks: to the end; either way all is where it stays already. */
+	ram_decode_rw(scmd->cmnd, &lba, &blocks);
+	if (ram_check_range(lun, scmd, lba, blocks))
+		scmd->result = SAM_STAT_GOOD;
+}
+
+/* Compares @len bytes of the medium with the data-out buffer. */
+static bool ram_same(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsigned int len)
+{
+	unsigned int skip = 0;
+	u8 buf[256];
+
+	while (len) {
+		unsigned int n = min3(len, (unsigned int)sizeof(buf),
+				      (unsigned int)(PAGE_SIZE - offset_in_page(pos)));
+		void *page;
+		bool same;
+
+		sg_pcopy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), buf, n, skip);
+		rcu_read_lock();
+		page = ram_store_find(&lun->store, pos >> PAGE_SHIFT);
+		same = page ? !memcmp(page + offset_in_page(pos), buf, n) :
+			      !memchr_inv(buf, 0, n);
+		rcu_read_unlock();
+		if (!same)
+			return false;
+		pos += n;
+		skip += n;
+		len -= n;
+	}
+	return true;
+}
+
+/*
+ * SBC-4, 5.34: BYTCHK 01b compares every block, 11b all with the one given. Runs
+ * in the worker: the latter's length is the initiator's choice.
+ */
+void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	unsigned int bytchk = scmd->cmnd[1] >> 1 & 3, size = 1U << lun->shift;
+	u64 lba, pos, len;
+	u32 blocks;
+
+	ram_decode_rw(scmd->cmnd, &lba, &blocks);
+	if (scmd->cmnd[1] & 0xe0) {	/* VRPROTECT */
+		ram_invalid_cdb(scmd, 1, 7);
+		return;
+	}
+	if (bytchk == 2) {
+		ram_invalid_cdb(scmd, 1, 2);
+		return;
+	}
+	if (!ram_check_range(lun, scmd, lba, blocks))
+		return;
+	if (bytchk && !lun->null && blocks) {
+		if (!ram_dir_ok(scmd, DMA_TO_DEVICE))
+			return;
+		len = bytchk == 1 ? (u64)blocks << lun->shift : size;
+		if (scsi_bufflen(scmd) < len) {	/* data missing: the transport's fault */
+			scmd->result = DID_ERROR << 16;
+			return;
+		}
+		for (pos = lba << lun->shift; blocks; pos += len) {
+			if (!ram_same(lun, scmd, pos, len)) {
+				/* MISCOMPARE DURING VERIFY OPERATION */
+				ram_sense(scmd, MISCOMPARE, 0x1d, 0);
+				return;
+			}
+			blocks -= bytchk == 1 ? blocks : 1;
+			cond_resched();
+		}
+		scsi_set_resid(scmd, scsi_bufflen(scmd) - len);
+	}
+	scmd->result = SAM_STAT_GOOD;
+}
+
+static bool ram_block_is_zero(struct scsi_cmnd *scmd, unsigned int size)
+{
+	unsigned int skip;
+	u8 buf[256];
+
+	for (skip = 0; skip < size; skip += sizeof(buf)) {
+		sg_pcopy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), buf, sizeof(buf), skip);
+		if (memchr_inv(buf, 0, sizeof(buf)))
+			return false;
+	}
+	return true;
+}
+
+/* Writes the block given to a range, whose pages are allocated as needed. */
+static bool ram_fill(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, u64 len)
+{
+	unsigned int size = 1U << lun->shift;
+
+	while (len) {
+		u64 pgno = pos >> PAGE_SHIFT;
+		void *page;
+
+		if (!ram_store_get(&lun->store, pgno, GFP_NOIO))
+			return false;
+		rcu_read_lock();
+		page = ram_store_find(&lun->store, pgno);
+		if (page)
+			sg_copy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd),
+					  page + offset_in_page(pos), size);
+		rcu_read_unlock();
+		if (!page)		/* unmapped at once: again */
+			continue;
+		pos += size;
+		len -= size;
+		cond_resched();
+	}
+	return true;
+}
+
+/* SBC-4, 5.52 and 5.53. Runs in the worker: its length is the initiator's choice. */
+void ram_write_same(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	const u8 *cdb = scmd->cmnd;
+	bool ndob = cdb[0] == WRITE_SAME_16 && cdb[1] & 0x01, unmap = cdb[1] & 0x08;
+	unsigned int size = 1U << lun->shift, count_at = cdb[0] == WRITE_SAME ? 7 : 10;
+	u64 lba, pos, len;
+	u32 blocks;
+
+	ram_decode_rw(cdb, &lba, &blocks);
+	if (cdb[1] & 0xe0) {		/* WRPROTECT */
+		ram_invalid_cdb(scmd, 1, 7);
+		return;
+	}
+	if (cdb[1] & 0x10) {		/* ANCHOR: ANC_SUP=0 */
+		ram_invalid_cdb(scmd, 1, 4);
+		return;
+	}
+	if (!ram_check_range(lun, scmd, lba, blocks))
+		return;
+	/* WSNZ=1: 0 does not mean "to the end" */
+	if (!blocks || blocks > RAM_MAX_WRITE_SAME_BYTES >> lun->shift) {
+		ram_invalid_cdb(scmd, count_at, -1);
+		return;
+	}
+	if (!ndob) {
+		if (!ram_dir_ok(scmd, DMA_TO_DEVICE))
+			return;
+		if (scsi_bufflen(scmd) < size) {
+			scmd->result = DID_ERROR << 16;
+			return;
+		}
+		scsi_set_resid(scmd, scsi_bufflen(scmd) - size);
+	}
+
+	scmd->result = SAM_STAT_GOOD;
+	if (lun->null)
+		return;
+	pos = lba << lun->shift;
+	len = (u64)blocks << lun->shift;
+	/* Zeroes need no memory: LBPRZ makes a hole the same. */
+	if (ndob || (unmap && ram_block_is_zero(scmd, size)))
+		ram_store_clear(&lun->store, pos, len);
+	else if (!ram_fill(lun, scmd, pos, len))
+		ram_sense(scmd, DATA_PROTECT, 0x27, 0x07);
+}
+
+/* One UNMAP block descriptor (SBC-4, 5.30.2). */
+static void ram_unmap_descriptor(struct scsi_cmnd *scmd, unsigned int i, u64 *lba, u32 *blocks)
+{
+	u8 desc[16] = {};
+
+	sg_pcopy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), desc, sizeof(desc),
+			   8 + i * sizeof(desc));
+	*lba = get_unaligned_be64(desc);
+	*blocks = get_unaligned_be32(desc + 8);
+}
+
+/* All descriptors are checked before any block is touched. */
+void ram_unmap(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	const u8 *cdb = scmd->cmnd;
+	unsigned int listed = get_unaligned_be16(cdb + 7), nr, i;
+	u32 blocks;
+	u8 head[8];
+	u64 lba;
+
+	if (cdb[1] & 0x01) {		/* ANCHOR */
+		ram_invalid_cdb(scmd, 1, 0);
+		return;
+	}
+	scmd->result = SAM_STAT_GOOD;
+	if (!listed || !ram_dir_ok(scmd, DMA_TO_DEVICE))
+		return;
+	if (listed < sizeof(head) || listed > scsi_bufflen(scmd)) {
+		/* PARAMETER LIST LENGTH ERROR */
+		ram_sense(scmd, ILLEGAL_REQUEST, 0x1a, 0);
+		return;
+	}
+	sg_copy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), head, sizeof(head));
+	nr = min_t(unsigned int, get_unaligned_be16(head + 2), listed - sizeof(head)) / 16;
+	if (nr > RAM_MAX_UNMAP_DESCRIPTORS) {
+		ram_invalid_param(scmd, 2);
+		return;
+	}
+	for (i = 0; i < nr; i++) {
+		ram_unmap_descriptor(scmd, i, &lba, &blocks);
+		if (!ram_check_range(lun, scmd, lba, blocks))
+			return;
+	}
+	for (i = 0; i < nr && !lun->null; i++) {
+		ram_unmap_descriptor(scmd, i, &lba, &blocks);
+		/* Read anew from memory the initiator may still write to. */
+		if (lba > lun->nr_blocks || blocks > lun->nr_blocks - lba)
+			break;
+		ram_store_clear(&lun->store, lba << lun->shift, (u64)blocks << lun->shift);
+	}
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Primary commands (SPC-5) other than mode pages and vital product data. */
+#include <linux/string.h>
+#include <scsi/scsi_common.h>
+#include <scsi/scsi_proto.h>
+
+#include "ram.h"
+
+void ram_test_unit_ready(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	scmd->result = SAM_STAT_GOOD;
+}
+
+void ram_inquiry(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	const u8 *cdb = scmd->cmnd;
+	unsigned int alloc = get_unaligned_be16(cdb + 3);
+	u8 data[96] = {
+		[0] = TYPE_DISK,
+		[2] = 0x07,		/* SPC-5 */
+		[3] = 0x02,		/* HISUP=0, response data format 2 */
+		[4] = sizeof(data) - 5,
+		[7] = 0x02,		/* CMDQUE */
+	};
+
+	if (cdb[1] & 0x02) {		/* CMDDT, obsolete */
+		ram_invalid_cdb(scmd, 1, 1);
+		return;
+	}
+	if (cdb[1] & 0x01) {
+		ram_vpd(lun, scmd, alloc);
+		return;
+	}
+	if (cdb[2]) {			/* a page code needs EVPD */
+		ram_invalid_cdb(scmd, 2, 7);
+		return;
+	}
+	memcpy(data + 8, "SMQ     RAM DISK        0001", 28);
+	put_unaligned_be16(0x00c0, data + 58);	/* SAM-6 */
+	put_unaligned_be16(0x05c0, data + 60);	/* SPC-5 */
+	put_unaligned_be16(0x0600, data + 62);	/* SBC-4 */
+	ram_data_in(scmd, data, sizeof(data), alloc);
+}
+
+/* A pending unit attention as data; asking for it clears it (SPC-5, 6.36). */
+void ram_request_sense(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	bool desc = scmd->cmnd[1] & 1;
+	u8 sense[SCSI_SENSE_BUFFERSIZE] = {}, asc = 0, ascq = 0, key = NO_SENSE;
+
+	if (ram_report_ua(lun, &asc, &ascq)) {
+		key = UNIT_ATTENTION;
+	} else if (test_bit(RAM_STOPPED, &lun->attn)) {
+		key = NOT_READY;
+		asc = 0x04;
+		ascq = 0x02;
+	}
+	scsi_build_sense_buffer(desc, sense, key, asc, ascq);
+	ram_data_in(scmd, sense, desc ? 8 : 18, scmd->cmnd[4]);
+}
+
+void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	const u8 *cdb = scmd->cmnd;
+	unsigned int alloc = get_unaligned_be32(cdb + 6);
+	/* 1: well known logical units only, of which there are none */
+	unsigned int nr = cdb[2] == 1 ? 0 : lun->ram->nr_luns;
+	struct scsi_lun entry;
+	unsigned int i, n;
+	u8 head[8] = {};
+	size_t moved;
+
+	if (cdb[2] > 2) {
+		ram_invalid_cdb(scmd, 2, 7);
+		return;
+	}
+	if (alloc < 16) {		/* SPC-5, 6.33 */
+		ram_invalid_cdb(scmd, 6, -1);
+		return;
+	}
+	if (!ram_dir_ok(scmd, DMA_FROM_DEVICE))
+		return;
+
+	/* Entry by entry: the list may be longer than any buffer kept for it. */
+	alloc = min(alloc, scsi_bufflen(scmd));
+	put_unaligned_be32(nr * sizeof(entry), head);
+	moved = min_t(unsigned int, alloc, sizeof(head));
+	sg_copy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), head, moved);
+	for (i = 0; i < nr && moved < alloc; i++) {
+		int_to_scsilun(i, &entry);
+		n = min_t(unsigned int, alloc - moved, sizeof(entry));
+		sg_pcopy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), &entry, n, moved);
+		moved += n;
+	}
+	scsi_set_resid(scmd, scsi_bufflen(scmd) - moved);
+	scmd->result = SAM_STAT_GOOD;
+}
+
+/* Command timeouts descriptor (SPC-5, 6.38.4): nothing is told about them. */
+static unsigned int ram_put_timeouts(u8 *p)
+{
+	memset(p, 0, 12);
+	put_unaligned_be16(10, p);
+	return 12;
+}
+
+static unsigned int ram_put_all_opcodes(u8 *data, bool timeouts)
+{
+	unsigned int pos = 4;
+	const struct ram_op *op;
+
+	for (op = ram_ops; op < ram_ops + ram_nr_ops; op++) {
+		u8 *p = data + pos;
+
+		memset(p, 0, 8);
+		p[0] = op->opcode;
+		put_unaligned_be16(op->action, p + 2);
+		p[5] = (timeouts ? 0x02 : 0) | (op->has_action ? 0x01 : 0);
+		put_unaligned_be16(op->len, p + 6);
+		pos += 8;
+		if (timeouts)
+			pos += ram_put_timeouts(data + pos);
+	}
+	put_unaligned_be32(pos - 4, data);
+	return pos;
+}
+
+void ram_report_opcodes(struct ram_lun *lun, struct scsi_cmnd *scmd)
+{
+	const u8 *cdb = scmd->cmnd;
+	unsigned int alloc = get_unaligned_be32(cdb + 6);
+	u16 action = get_unaligned_be16(cdb + 4);
+	bool timeouts = cdb[2] & 0x80, known = false, has_action = false;
+	const struct ram_op *op, *found = NULL;
+	u8 data[4 + 32 * 20] = {};
+	unsigned int len;
+
+	BUILD_BUG_ON(sizeof(data) > 1024);
+	if (WARN_ON_ONCE(4 + ram_nr_ops * 20 > sizeof(data)))
+		return;
+	for (op = ram_ops; op < ram_ops + ram_nr_ops; op++) {
+		if (op->opcode != cdb[3])
+			continue;
+		known = true;
+		has_action = op->has_action;
+		if (action == op->action)
+			found = op;
+	}
+
+	switch (cdb[2] & 7) {
+	case 0:
+		ram_data_in(scmd, data, ram_put_all_opcodes(data, timeouts), alloc);
+		return;
+	case 1:				/* the opcode alone must be enough */
+		if (known && has_action) {
+			ram_invalid_cdb(scmd, 2, 2);
+			return;
+		}
+		break;
+	case 2:				/* the service action must mean something */
+		if (known && !has_action) {
+			ram_invalid_cdb(scmd, 4, -1);
+			return;
+		}
+		break;
+	case 3:
+		break;
+	default:
+		ram_invalid_cdb(scmd, 2, 2);
+		return;
+	}
+	if ((cdb[2] & 7) == 1 && known)
+		found = ram_find_op(cdb[3], 0);
+
+	/* SUPPORT: 1 not supported, 3 as the standard says */
+	data[1] = (timeouts && found ? 0x80 : 0) | (found ? 3 : 1);
+	len = 4;
+	if (found) {
+		put_unaligned_be16(found->len, data + 2);
+		memcpy(data + 4, found->usage, found->len);
+		/* A service action reports its own value in place of the field. */
+		if (found->has_action)
+			data[5] = (data[5] & 0xe0) | found->action;
+		len += found->len;
+		if (timeouts)
+			len += ram_put_timeouts(data + len);
+	}
+	ram_data_in(scmd, data, len, alloc);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * smq: what a low-level driver (LLD) includes.
+ *
+ * An LLD fills one static const struct smq_lld, names it in SMQ_LLD_TEMPLATE()
+ * and registers hosts with smq_host_alloc() and smq_host_add(). The macro
+ * instantiates the layer's queuecommand for that LLD, so that the compiler sees
+ * the structure as a constant: queue_cmd and commit are direct calls, and what
+ * the LLD does not have costs nothing. drivers/core/README.md tells the life of
+ * a command.
+ */
+#ifndef SMQ_LLD_H
+#define SMQ_LLD_H
+
+#include <linux/atomic.h>
+#include <linux/blk-mq.h>
+#include <linux/cache.h>
+#include <linux/list.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/tracepoint-defs.h>
+#include <linux/workqueue.h>
+#include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_device.h>
+#include <scsi/scsi_host.h>
+#include <smq/compat.h>
+
+struct smq_cmd;
+struct smq_host;
+struct smq_hwq;
+
+/**
+ * enum smq_status - what became of a command given to queue_cmd
+ * @SMQ_DONE: it is finished, its result and residual are set; the layer
+ *	completes it in the caller's context
+ * @SMQ_QUEUED: the LLD owns it and calls smq_cmd_done() exactly once, perhaps
+ *	before queue_cmd returns; or it has been given to smq_cmd_defer()
+ * @SMQ_HOST_BUSY: not taken; the mid-layer tries again when the host has room
+ * @SMQ_DEVICE_BUSY: not taken; the mid-layer tries again when the LUN has room
+ * @SMQ_TARGET_BUSY: not taken; the mid-layer tries again when the target has room
+ */
+enum smq_status {
+	SMQ_DONE,
+	SMQ_QUEUED,
+	SMQ_HOST_BUSY,
+	SMQ_DEVICE_BUSY,
+	SMQ_TARGET_BUSY,
+};
+
+/**
+ * struct smq_lld - a low-level driver as the layer sees it
+ * @name: proc_name of its hosts, also the prefix of its messages
+ * @cmd_size: bytes of its private area per command, preallocated with the tag,
+ *	zeroed once and never again; 0 if none
+ * @hwq_size: bytes of its private area per hardware queue, zeroed, starting on a
+ *	cache line of its own; 0 if none
+ * @host_size: bytes of its private area per host, zeroed; 0 if none
+ * @max_cmd_len: longest CDB it takes, in bytes, 6 to 32
+ * @sg_tablesize: most scatterlist entries per command, 1 to SG_MAX_SEGMENTS
+ * @max_sectors: most 512-byte sectors per command
+ *
+ * @init_hwq: sets up a hardware queue; may sleep; 0 or a negative errno, which
+ *	fails smq_host_alloc(). Optional.
+ * @exit_hwq: undoes it, when no command is left; may sleep. Optional.
+ * @queue_cmd: takes one command. Called by several CPUs at once, also for one
+ *	hardware queue, always inside an RCU read-side section, interrupts on or
+ *	off: may not sleep. Holds no lock of the mid-layer's.
+ * @commit: the doorbell: called after the last queue_cmd of a batch, same
+ *	context. Optional: without it queue_cmd rings its own.
+ * @poll: completes what is ready on a queue of HCTX_TYPE_POLL and returns how
+ *	many; called by several CPUs at once, may not sleep. Needed by an LLD that
+ *	offers poll queues; must not depend on being called, the layer calls it
+ *	also when such a command times out.
+ * @work: runs a command given to smq_cmd_defer(), in process context, may sleep
+ *	(allocations GFP_NOIO: reclaim may wait for this very command). Returns
+ *	SMQ_DONE, or SMQ_QUEUED where completion comes later.
+ * @abort: takes one command back. Called in the mid-layer's error handling
+ *	workqueue or thread, may sleep, commands may be queued meanwhile. 0 means
+ *	the LLD neither holds nor will touch the command again; a negative errno
+ *	escalates to a reset. An LLD that has none leaves commands to the resets.
+ * @lun_reset: LOGICAL UNIT RESET (SAM-6, 7.5): 0 means that no command which was
+ *	queued for @sdev when it was called will be touched again. May sleep; the
+ *	host takes no new command while it runs. A negative errno escalates.
+ * @target_reset: the same for all LUNs of a target
+ * @host_reset: the same for the whole host, last resort: should not fail
+ *
+ * @lun_init: a LUN is probed: 0, or -ENXIO if there is none at that address.
+ *	May sleep. Optional.
+ * @lun_exit: that LUN goes away, no command left. Optional.
+ * @map_queues: maps the hardware queues of one type to CPUs by interrupt
+ *	affinity. Optional: they are spread evenly.
+ */
+struct smq_lld {
+	const char *name;
+	unsigned int cmd_size;
+	unsigned int hwq_size;
+	unsigned int host_size;
+	unsigned short max_cmd_len;
+	unsigned short sg_tablesize;
+	unsigned int max_sectors;
+
+	int (*init_hwq)(struct smq_hwq *hwq);
+	void (*exit_hwq)(struct smq_hwq *hwq);
+	enum smq_status (*queue_cmd)(struct smq_hwq *hwq, struct smq_cmd *cmd);
+	void (*commit)(struct smq_hwq *hwq);
+	int (*poll)(struct smq_hwq *hwq);
+	enum smq_status (*work)(struct smq_hwq *hwq, struct smq_cmd *cmd);
+	int (*abort)(struct smq_hwq *hwq, struct smq_cmd *cmd);
+	int (*lun_reset)(struct smq_host *host, struct scsi_device *sdev);
+	int (*target_reset)(struct smq_host *host, struct scsi_target *starget);
+	int (*host_reset)(struct smq_host *host);
+	int (*lun_init)(struct smq_host *host, struct scsi_device *sdev);
+	void (*lun_exit)(struct smq_host *host, struct scsi_device *sdev);
+	void (*map_queues)(struct smq_host *host, struct blk_mq_queue_map *map,
+			   enum hctx_type type);
+};
+
+/**
+ * struct smq_host_config - what differs between hosts of one LLD
+ * @hw_queues: default hardware queues, at least 1; more than there are CPUs are
+ *	cut to that many, with a message
+ * @poll_queues: queues of HCTX_TYPE_POLL beside them, 0 if none, cut likewise
+ * @depth: commands the host takes at once on each hardware queue, and a LUN's
+ *	first queue_depth: 1 to SMQ_MAX_DEPTH
+ * @max_id: targets per channel, at least 1
+ * @max_lun: LUN addresses per target, at least 1
+ */
+struct smq_host_config {
+	unsigned int hw_queues;
+	unsigned int poll_queues;
+	unsigned int depth;
+	unsigned int max_id;
+	u64 max_lun;
+};
+
+/* The mid-layer's own limit on a device's queue_depth (scsi_device.c). */
+#define SMQ_MAX_DEPTH	4096
+
+/*
+ * Who may complete a command. Only the owner calls the mid-layer's done, and
+ * leaving SMQ_OWNED by atomic_cmpxchg makes the owner one: the LLD's completion
+ * and error handling may reach for a command at the same time.
+ */
+enum smq_cmd_state {
+	SMQ_FREE,	/* with the mid-layer */
+	SMQ_OWNED,	/* with the LLD, or in the layer's worker for it */
+};
+
+/**
+ * struct smq_cmd - the layer's part of a command, in front of the LLD's own
+ * @hwq: the hardware queue it was last queued on; stable while it is owned
+ * @state: enum smq_cmd_state; atomic because completion and error handling
+ *	compete for it
+ * @node: free for the owner: the LLD's lists
+ * @work: smq_cmd_defer()
+ * @priv: the LLD's private area
+ *
+ * Lifetime: lives in the tag set behind struct scsi_cmnd from smq_host_add() to
+ * the end of smq_host_remove(), whoever uses the tag meanwhile.
+ */
+struct smq_cmd {
+	struct smq_hwq *hwq;
+	atomic_t state;
+	struct list_head node;
+	struct work_struct work;
+	unsigned char priv[] __aligned(8);
+};
+
+/* Counted on the CPU where it happens, summed when read. */
+struct smq_stats {
+	u64 queued;	/* accepted by the LLD or still on the way there */
+	u64 done;	/* completed, whatever the result */
+	u64 errors;	/* of these, with a result other than GOOD */
+	u64 busy;	/* handed back to the mid-layer */
+	u64 deferred;	/* sent through the worker */
+	u64 polled;	/* found by poll */
+};
+
+/**
+ * struct smq_hwq - a hardware queue
+ * @host: its host
+ * @stats: per CPU
+ * @index: as in the mid-layer's hctx->queue_num
+ * @type: HCTX_TYPE_DEFAULT or HCTX_TYPE_POLL
+ * @priv: the LLD's private area
+ *
+ * All but @priv is written at set-up only, so CPUs share the line unharmed.
+ * Lifetime: smq_host_alloc() to smq_host_free().
+ */
+struct smq_hwq {
+	struct smq_host *host;
+	struct smq_stats __percpu *stats;
+	unsigned int index;
+	enum hctx_type type;
+	unsigned char priv[] ____cacheline_aligned;
+};
+
+/* Error handling of a host, counted: rare, so shared atomics do no harm. */
+struct smq_eh_stats {
+	atomic_t timeouts;
+	atomic_t aborts;
+	atomic_t lun_resets;
+	atomic_t target_resets;
+	atomic_t host_resets;
+	atomic_t reset_cmds;	/* completed with DID_RESET by a reset */
+};
+
+/**
+ * struct smq_host - a host, in the mid-layer's hostdata
+ * @hwq: its hardware queues, default ones first, poll queues after them
+ * @shost: the mid-layer's host that it is part of
+ * @lld: its LLD
+ * @wq: runs deferred commands; WQ_MEM_RECLAIM: one may be needed to free memory
+ * @nr_hwqs: all hardware queues
+ * @nr_poll: of these, poll queues
+ * @eh: error handling counters
+ * @debugfs: its directory below debugfs smq/
+ * @priv: the LLD's private area
+ *
+ * Lifetime: part of struct Scsi_Host, whose reference smq_host_free() drops;
+ * an open file on a device of the host may keep it longer, without using it.
+ */
+struct smq_host {
+	struct smq_hwq **hwq;
+	struct Scsi_Host *shost;
+	const struct smq_lld *lld;
+	struct workqueue_struct *wq;
+	unsigned int nr_hwqs;
+	unsigned int nr_poll;
+	struct smq_eh_stats eh;
+	struct dentry *debugfs;
+	unsigned char priv[] __aligned(8);
+};
+
+struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct scsi_host_template *tmpl,
+				const struct smq_host_config *cfg);
+int smq_host_add(struct smq_host *host, struct device *parent);
+void smq_host_remove(struct smq_host *host);
+void smq_host_free(struct smq_host *host);
+
+bool smq_cmd_done(struct smq_cmd *cmd);
+enum smq_status smq_cmd_defer(struct smq_cmd *cmd);
+
+static inline void *smq_host_priv(struct smq_host *host)
+{
+	return host->priv;
+}
+
+static inline void *smq_hwq_priv(struct smq_hwq *hwq)
+{
+	return hwq->priv;
+}
+
+static inline void *smq_cmd_priv(struct smq_cmd *cmd)
+{
+	return cmd->priv;
+}
+
+static inline struct smq_host *smq_shost_to_host(struct Scsi_Host *shost)
+{
+	return shost_priv(shost);
+}
+
+static inline struct smq_host *smq_sdev_to_host(struct scsi_device *sdev)
+{
+	return smq_shost_to_host(sdev->host);
+}
+
+static inline struct smq_cmd *smq_scmd_to_cmd(struct scsi_cmnd *scmd)
+{
+	return scsi_cmd_priv(scmd);
+}
+
+static inline struct scsi_cmnd *smq_cmd_to_scmd(struct smq_cmd *cmd)
+{
+	return (struct scsi_cmnd *)cmd - 1;
+}
+
+/* The rest is what SMQ_LLD_TEMPLATE() instantiates; an LLD does not call it. */
+
+DECLARE_TRACEPOINT(smq_queue);
+DECLARE_TRACEPOINT(smq_done);
+void smq_trace_queue(struct smq_cmd *cmd);
+void smq_trace_done(struct smq_cmd *cmd);
+
+int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd);
+int smq_sdev_init(struct scsi_device *sdev);
+void smq_sdev_destroy(struct scsi_device *sdev);
+void smq_map_queues(struct Scsi_Host *shost);
+smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd);
+int smq_eh_abort(struct scsi_cmnd *scmd);
+int smq_eh_lun_reset(struct scsi_cmnd *scmd);
+int smq_eh_target_reset(struct scsi_cmnd *scmd);
+int smq_eh_host_reset(struct scsi_cmnd *scmd);
+smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
+
+extern const struct attribute_group *smq_host_groups[];
+
+/* Completes a command that nobody else knows of: no one to compete with. */
+static __always_inline void smq_cmd_done_inline(struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+
+	this_cpu_inc(cmd->hwq->stats->done);
+	if (unlikely(scmd->result))
+		this_cpu_inc(cmd->hwq->stats->errors);
+	if (tracepoint_enabled(smq_done))
+		smq_trace_done(cmd);
+	atomic_set(&cmd->state, SMQ_FREE);
+	/*
+	 * Process or softirq context on the submitting CPU: completing here
+	 * rather than through the softirq is what makes a single queue cheap.
+	 */
+	scsi_done_direct(scmd);
+}
+
+static __always_inline smq_qc_t
+smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cmnd *scmd)
+{
+	struct smq_host *host = smq_shost_to_host(shost);
+	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
+	struct smq_hwq *hwq = host->hwq[scsi_cmd_to_rq(scmd)->mq_hctx->queue_num];
+	/* Once queued the command may be gone: look now. */
+	bool last = lld->commit && (scmd->flags & SCMD_LAST);
+	enum smq_status st;
+
+	cmd->hwq = hwq;
+	/*
+	 * A plain store: the LLD orders it before whatever lets another CPU
+	 * complete the command (its lock, or the doorbell's barrier).
+	 */
+	atomic_set(&cmd->state, SMQ_OWNED);
+	this_cpu_inc(hwq->stats->queued);
+	if (tracepoint_enabled(smq_queue))
+		smq_trace_queue(cmd);
+
+	st = lld->queue_cmd(hwq, cmd);
+	if (st == SMQ_DONE)
+		smq_cmd_done_inline(cmd);
+	else if (unlikely(st != SMQ_QUEUED))
+		return smq_cmd_refused(cmd, st);
+
+	if (last)
+		lld->commit(hwq);
+	return (smq_qc_t)0;
+}
+
+/**
+ * SMQ_LLD_TEMPLATE() - defines the scsi_host_template of an LLD
+ * @tmpl: name of the template
+ * @ops: its static const struct smq_lld, complete at this point
+ *
+ * blk-mq calls queuecommand inside an RCU read-side section. The error handler
+ * calls it outside, for the few commands it sends itself: those are led through
+ * one, which spares every other command the two calls.
+ */
+#define SMQ_LLD_TEMPLATE(tmpl, ops)						\
+static noinline smq_qc_t tmpl##_queue_eh(struct Scsi_Host *shost,		\
+					 struct scsi_cmnd *scmd)		\
+{										\
+	smq_qc_t ret;								\
+										\
+	rcu_read_lock();							\
+	ret = smq_queue_one(&(ops), shost, scmd);				\
+	rcu_read_unlock();							\
+	return ret;								\
+}										\
+										\
+static smq_qc_t tmpl##_queuecommand(struct Scsi_Host *shost,			\
+				    struct scsi_cmnd *scmd)			\
+{										\
+	if (unlikely(scmd->submitter != SUBMITTED_BY_BLOCK_LAYER))		\
+		return tmpl##_queue_eh(shost, scmd);				\
+	return smq_queue_one(&(ops), shost, scmd);				\
+}										\
+										\
+static void tmpl##_commit_rqs(struct Scsi_Host *shost, u16 queue)		\
+{										\
+	if ((ops).commit)							\
+		(ops).commit(smq_shost_to_host(shost)->hwq[queue]);		\
+}										\
+										\
+static int tmpl##_mq_poll(struct Scsi_Host *shost, unsigned int queue)		\
+{										\
+	struct smq_hwq *hwq = smq_shost_to_host(shost)->hwq[queue];		\
+	int found = (ops).poll ? (ops).poll(hwq) : 0;				\
+										\
+	if (found)								\
+		this_cpu_add(hwq->stats->polled, found);			\
+	return found;								\
+}										\
+										\
+static struct scsi_host_template tmpl = {					\
+	.module			= THIS_MODULE,					\
+	.queuecommand		= tmpl##_queuecommand,				\
+	.commit_rqs		= tmpl##_commit_rqs,				\
+	.mq_poll		= tmpl##_mq_poll,				\
+	.init_cmd_priv		= smq_init_cmd_priv,				\
+	.sdev_init		= smq_sdev_init,				\
+	.sdev_destroy		= smq_sdev_destroy,				\
+	.map_queues		= smq_map_queues,				\
+	.change_queue_depth	= scsi_change_queue_depth,			\
+	.track_queue_depth	= 1,						\
+	.eh_timed_out		= smq_eh_timed_out,				\
+	.eh_abort_handler	= smq_eh_abort,					\
+	.eh_device_reset_handler = smq_eh_lun_reset,				\
+	.eh_target_reset_handler = smq_eh_target_reset,				\
+	.eh_host_reset_handler	= smq_eh_host_reset,				\
+	.this_id		= -1,						\
+	.shost_groups		= smq_host_groups,				\
+}
+
+#endif /* SMQ_LLD_H */
