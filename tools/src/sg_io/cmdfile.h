@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A command file in memory: parsed, checked, its data-out built. */
+#ifndef SG_IO_CMDFILE_H
+#define SG_IO_CMDFILE_H
+
+#include "cdb.h"
+
+#define TIMEOUT_MS_DEFAULT	30000
+#define TIMEOUT_MS_MAX		86400000	/* a day: formatting takes hours */
+#define CPU_ANY			-1
+
+struct command {
+	__u8 cdb[CDB_MAX];
+	__u8 cdb_len;
+	__u8 dir;		/* enum cdb_dir */
+	__s16 cpu;		/* to submit on, or CPU_ANY */
+	__u32 bytes;
+	__u32 timeout_ms;
+	__u32 line;		/* in the file, from 1 */
+	__u64 at_us;		/* when replayed, from the first command on */
+	const void *data;	/* data-out, shared between commands */
+};
+
+struct dataset;
+
+struct cmdfile {
+	const char *name;
+	struct command *cmds;
+	size_t nr;
+	__u32 max_in;		/* largest data-in of any command */
+	__u32 max_bytes;
+	__u32 max_timeout_ms;
+	struct dataset *data;
+};
+
+struct cmdfile_options {
+	bool unchecked;		/* BYTES and direction may contradict the CDB */
+	__u64 memory;		/* limit for the data-out images, in bytes */
+};
+
+/**
+ * cmdfile_load() - read a whole command file
+ * @name: path, or "-" for standard input
+ * @opt: how strict to be
+ * @file: the result
+ *
+ * Return: 0, or -1 after one message that names the line and the reason.
+ */
+int cmdfile_load(const char *name, const struct cmdfile_options *opt,
+		 struct cmdfile *file);
+void cmdfile_free(struct cmdfile *file);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The subcommands, and what their exit statuses mean. */
+#ifndef SG_IO_COMMANDS_H
+#define SG_IO_COMMANDS_H
+
+#define EXIT_GOOD	0
+#define EXIT_NOT_GOOD	1	/* some command did not end well */
+#define EXIT_USAGE	2	/* bad option or command file */
+#define EXIT_DEVICE	3	/* the device cannot be used, or was lost */
+#define EXIT_SIGNAL	128	/* plus the signal that ended the run */
+
+int cmd_gen(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+
+/* Flush standard output; a full disk must not look like success. */
+int finish_output(int status);
+
+#endif

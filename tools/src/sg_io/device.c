@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <dirent.h>
+#include <err.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "device.h"
+
+/* Class folder below the scsi_device, which is also its subsystem's name. */
+static const char * const class_of[NODE_KINDS] = {
+	[NODE_SG] = "scsi_generic",
+	[NODE_BSG] = "bsg",
+	[NODE_BLOCK] = "block",
+};
+
+const char *node_kind_name(enum node_kind kind)
+{
+	static const char * const names[NODE_KINDS] = {
+		[NODE_SG] = "sg", [NODE_BSG] = "bsg", [NODE_BLOCK] = "block",
+	};
+
+	return names[kind];
+}
+
+bool sysfs_read(const char *dir, const char *file, char *buf, size_t size)
+{
+	char path[PATH_MAX];
+	FILE *f;
+	char *got;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	got = fgets(buf, size, f);
+	fclose(f);
+	if (!got)
+		return false;
+	buf[strcspn(buf, "\n")] = '\0';
+	return true;
+}
+
+__s64 sysfs_number(const char *dir, const char *file)
+{
+	char buf[32];
+	char *end;
+	__s64 n;
+
+	if (!sysfs_read(dir, file, buf, sizeof(buf)))
+		return -1;
+	n = strtoll(buf, &end, 10);
+	return end == buf ? -1 : n;
+}
+
+/* Does the link @dir/@link end in @name? */
+static bool link_is(const char *dir, const char *link, const char *name)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	const char *slash;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, link);
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0)
+		return false;
+	target[n] = '\0';
+	slash = strrchr(target, '/');
+	return !strcmp(slash ? slash + 1 : target, name);
+}
+
+/* The node of one class folder: the kernel's own name for it is in uevent. */
+static void find_node(struct device *dev, enum node_kind kind)
+{
+	char dir[PATH_MAX], line[256];
+	struct dirent *d;
+	FILE *f;
+	DIR *list;
+
+	snprintf(dir, sizeof(dir), "%s/%s", dev->sysfs, class_of[kind]);
+	list = opendir(dir);
+	if (!list)
+		return;
+	while ((d = readdir(list)))
+		if (d->d_name[0] != '.')
+			break;
+	if (d) {
+		snprintf(dir, sizeof(dir), "%s/%s/%s/uevent", dev->sysfs, class_of[kind],
+			 d->d_name);
+		f = fopen(dir, "re");
+		while (f && fgets(line, sizeof(line), f)) {
+			line[strcspn(line, "\n")] = '\0';
+			if (!strncmp(line, "DEVNAME=", 8))
+				snprintf(dev->node[kind], DEV_NAME, "/dev/%.50s", line + 8);
+		}
+		if (f)
+			fclose(f);
+		if (kind == NODE_BLOCK)
+			snprintf(dev->queue, sizeof(dev->queue), "/sys/class/block/%.60s/queue",
+				 d->d_name);
+	}
+	closedir(list);
+}
+
+static int find_nodes(struct device *dev)
+{
+	const char *slash = strrchr(dev->sysfs, '/');
+	enum node_kind kind;
+
+	snprintf(dev->hctl, DEV_NAME, "%.60s", slash ? slash + 1 : dev->sysfs);
+	for (kind = 0; kind < NODE_KINDS; kind++)
+		find_node(dev, kind);
+	return 0;
+}
+
+static int find_by_hctl(const char *name, struct device *dev)
+{
+	unsigned int h, c, t;
+	int end = 0;
+	__u64 l;
+
+	if (sscanf(name, "%u:%u:%u:%llu%n", &h, &c, &t, &l, &end) != 4 || name[end])
+		return -1;
+	snprintf(dev->sysfs, sizeof(dev->sysfs), "/sys/bus/scsi/devices/%u:%u:%u:%llu",
+		 h, c, t, l);
+	if (access(dev->sysfs, F_OK)) {
+		warnx("%s: there is no such SCSI device", name);
+		return -1;
+	}
+	dev->kind = NODE_SG;
+	return find_nodes(dev);
+}
+
+static int find_by_node(const char *name, const struct stat *st, struct device *dev)
+{
+	char dir[64], link[80], real[PATH_MAX];
+	enum node_kind kind;
+
+	snprintf(dir, sizeof(dir), "/sys/dev/%s/%u:%u", S_ISBLK(st->st_mode) ? "block" : "char",
+		 major(st->st_rdev), minor(st->st_rdev));
+	if (access(dir, F_OK)) {
+		warnx("%s: no device has the number %u:%u", name, major(st->st_rdev),
+		      minor(st->st_rdev));
+		return -1;
+	}
+	snprintf(link, sizeof(link), "%s/partition", dir);
+	if (!access(link, F_OK)) {
+		warnx("%s: is a partition; SCSI commands go to the whole disk", name);
+		return -1;
+	}
+	for (kind = 0; kind < NODE_KINDS; kind++)
+		if (link_is(dir, "subsystem", class_of[kind]))
+			break;
+	snprintf(link, sizeof(link), "%s/device", dir);
+	if (kind == NODE_KINDS || !link_is(link, "subsystem", "scsi") ||
+	    !realpath(link, real) || strlen(real) >= sizeof(dev->sysfs)) {
+		warnx("%s: not a node of a SCSI device (sg, bsg or sd)", name);
+		return -1;
+	}
+	snprintf(link, sizeof(link), "%s/device/vendor", dir);
+	if (access(link, F_OK)) {
+		/* bsg also has nodes of hosts and of transport objects. */
+		warnx("%s: not a node of a logical unit", name);
+		return -1;
+	}
+	dev->kind = kind;
+	memcpy(dev->sysfs, real, strlen(real) + 1);
+	return find_nodes(dev);
+}
+
+int device_find(const char *name, struct device *dev)
+{
+	struct stat st;
+
+	*dev = (struct device){ .given = name };
+	if (stat(name, &st)) {
+		int error = errno;
+
+		if (error == ENOENT && strchr(name, ':') && !strchr(name, '/') &&
+		    name[strspn(name, "0123456789:")] == '\0') {
+			if (!find_by_hctl(name, dev))
+				return 0;
+			if (!dev->sysfs[0])
+				warnx("%s: not of the form H:C:T:L", name);
+			return -1;
+		}
+		warnx("%s: %s", name, strerror(error));
+		return -1;
+	}
+	if (!S_ISBLK(st.st_mode) && !S_ISCHR(st.st_mode)) {
+		warnx("%s: not a device node", name);
+		return -1;
+	}
+	return find_by_node(name, &st, dev);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A SCSI device behind any of its nodes, found through sysfs. */
+#ifndef SG_IO_DEVICE_H
+#define SG_IO_DEVICE_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum node_kind {
+	NODE_SG,
+	NODE_BSG,
+	NODE_BLOCK,
+	NODE_KINDS,
+};
+
+#define DEV_NAME	64
+
+struct device {
+	const char *given;		/* as the user named it */
+	enum node_kind kind;		/* of the node given; sg for an H:C:T:L */
+	char hctl[DEV_NAME];
+	char node[NODE_KINDS][DEV_NAME];	/* /dev/..., empty when there is none */
+	char sysfs[128];		/* of the scsi_device */
+	char queue[160];		/* of the request queue, empty without a disk */
+};
+
+const char *node_kind_name(enum node_kind kind);
+
+/**
+ * device_find() - the SCSI device of a node or of an H:C:T:L
+ * @name: /dev/sgN, /dev/bsg/H:C:T:L, /dev/sdX, a link to one, or H:C:T:L
+ * @dev: the result
+ *
+ * Return: 0, or -1 after one message.
+ */
+int device_find(const char *name, struct device *dev);
+
+/* One line of a sysfs file; false when it cannot be read. */
+bool sysfs_read(const char *dir, const char *file, char *buf, size_t size);
+/* A number from a sysfs file; -1 when it cannot be read. */
+__s64 sysfs_number(const char *dir, const char *file);
+
+#endif

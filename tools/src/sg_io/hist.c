@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "hist.h"
+
+void hist_merge(struct hist *into, const struct hist *from)
+{
+	unsigned int i;
+
+	for (i = 0; i < HIST_BUCKETS; i++)
+		into->bucket[i] += from->bucket[i];
+	into->count += from->count;
+	if (from->max > into->max)
+		into->max = from->max;
+}
+
+static __u64 upper_edge(unsigned int index)
+{
+	unsigned int shift;
+
+	if (index < 2 * HIST_SUB)
+		return index;
+	shift = index / HIST_SUB - 1;
+	return ((__u64)(index - HIST_SUB * shift) << shift) + ((1ULL << shift) - 1);
+}
+
+__u64 hist_percentile(const struct hist *h, unsigned int permille)
+{
+	__u64 rank, seen = 0, edge;
+	unsigned int i;
+
+	if (!h->count)
+		return 0;
+	/* Smallest rank that covers the share, in 128 bits: no overflow. */
+	rank = ((__uint128_t)h->count * permille + 999) / 1000;
+	if (!rank)
+		rank = 1;
+	for (i = 0; i < HIST_BUCKETS; i++) {
+		seen += h->bucket[i];
+		if (seen >= rank)
+			break;
+	}
+	edge = upper_edge(i);
+	return edge < h->max ? edge : h->max;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Latency histogram with logarithmic buckets: exact below 128, then 64 equal
+ * buckets per power of two, so that a percentile is at most 1/64 too high.
+ * Adding is a few instructions; nothing is ever dropped.
+ */
+#ifndef SG_IO_HIST_H
+#define SG_IO_HIST_H
+
+#include <linux/types.h>
+
+#define HIST_SUB	64
+#define HIST_BUCKETS	(HIST_SUB * (64 - 6 + 1))
+
+struct hist {
+	__u64 count;
+	__u64 max;
+	__u64 bucket[HIST_BUCKETS];
+};
+
+static inline unsigned int hist_index(__u64 v)
+{
+	unsigned int shift;
+
+	if (v < 2 * HIST_SUB)
+		return v;
+	shift = 63 - __builtin_clzll(v) - 6;
+	return HIST_SUB * shift + (v >> shift);
+}
+
+static inline void hist_add(struct hist *h, __u64 v)
+{
+	h->bucket[hist_index(v)]++;
+	h->count++;
+	if (v > h->max)
+		h->max = v;
+}
+
+void hist_merge(struct hist *into, const struct hist *from);
+
+/**
+ * hist_percentile() - the value that @permille of all values do not exceed
+ * @h: the histogram
+ * @permille: 0 to 1000
+ *
+ * Return: the upper edge of the bucket that holds that value, never more than
+ * the largest value added; 0 for an empty histogram.
+ */
+__u64 hist_percentile(const struct hist *h, unsigned int permille);
+
+#endif

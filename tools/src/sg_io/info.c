@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+/* sg_io info: a device, its host and its limits. */
+#include <argp.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <scsi/sg_cmds_basic.h>
+#include <scsi/sg_lib.h>
+#include <scsi/sg_unaligned.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "device.h"
+
+#define TRIES	3	/* a unit attention may come first, or two */
+
+/* What the device itself says; 0 and empty where it did not. */
+struct answers {
+	bool inquiry;
+	char vendor[9];
+	char product[17];
+	char revision[5];
+	int type;
+	__u64 blocks;
+	__u32 block_size;
+	__u32 physical_size;
+};
+
+struct show {
+	struct json_object *json;	/* NULL: text */
+};
+
+static void copy_text(char *to, const __u8 *from, size_t n)
+{
+	while (n && (from[n - 1] == ' ' || !from[n - 1]))
+		n--;
+	memcpy(to, from, n);
+	to[n] = '\0';
+}
+
+static void ask_capacity(int fd, struct answers *a)
+{
+	__u8 buf[32] = {};
+	int ret = SG_LIB_CAT_UNIT_ATTENTION, i;
+
+	for (i = 0; i < TRIES && ret == SG_LIB_CAT_UNIT_ATTENTION; i++)
+		ret = sg_ll_readcap_16(fd, false, 0, buf, sizeof(buf), false, 0);
+	if (!ret) {
+		a->blocks = sg_get_unaligned_be64(buf) + 1;
+		a->block_size = sg_get_unaligned_be32(buf + 8);
+		a->physical_size = a->block_size << (buf[13] & 0xf);
+		return;
+	}
+	/* Before SBC-3 there was only the 10-byte command. */
+	ret = SG_LIB_CAT_UNIT_ATTENTION;
+	for (i = 0; i < TRIES && ret == SG_LIB_CAT_UNIT_ATTENTION; i++)
+		ret = sg_ll_readcap_10(fd, false, 0, buf, 8, false, 0);
+	if (ret)
+		return;
+	a->blocks = (__u64)sg_get_unaligned_be32(buf) + 1;
+	a->block_size = sg_get_unaligned_be32(buf + 4);
+	a->physical_size = a->block_size;
+}
+
+static bool has_blocks(int type)
+{
+	return type == PDT_DISK || type == PDT_WO || type == PDT_OPTICAL ||
+	       type == PDT_RBC || type == PDT_ZBC;
+}
+
+static int ask_device(const struct device *dev, struct answers *a)
+{
+	/* The node given first, then whatever the device has. */
+	enum node_kind order[] = { dev->kind, NODE_SG, NODE_BSG, NODE_BLOCK };
+	__u8 buf[96] = {};
+	unsigned int i;
+	int fd = -ENOENT;
+
+	for (i = 0; i < 4 && fd < 0; i++)
+		if (dev->node[order[i]][0])
+			fd = sg_cmds_open_flags(dev->node[order[i]], O_NONBLOCK |
+						(order[i] == NODE_BLOCK ? O_RDONLY : O_RDWR), 0);
+	if (fd < 0) {
+		warnx("%s: %s", dev->given, fd == -ENOENT ? "has no node to send commands to" :
+		      strerror(-fd));
+		return -1;
+	}
+	if (!sg_ll_inquiry(fd, false, false, 0, buf, sizeof(buf), false, 0)) {
+		a->inquiry = true;
+		a->type = buf[0] & 0x1f;
+		copy_text(a->vendor, buf + 8, 8);
+		copy_text(a->product, buf + 16, 16);
+		copy_text(a->revision, buf + 32, 4);
+		if (has_blocks(a->type))
+			ask_capacity(fd, a);
+	}
+	sg_cmds_close_device(fd);
+	return 0;
+}
+
+/* Nulls of json-c's own making stand for what is not known. */
+static void show_number(struct show *s, const char *key, const char *label, __s64 n,
+			const char *unit)
+{
+	if (s->json)
+		json_object_object_add(s->json, key, n < 0 ? NULL : json_object_new_int64(n));
+	else if (n >= 0)
+		printf("%-22s %lld%s\n", label, n, unit);
+	else
+		printf("%-22s not known\n", label);
+}
+
+static void show_text(struct show *s, const char *key, const char *label, const char *text)
+{
+	if (s->json)
+		json_object_object_add(s->json, key, *text ? json_object_new_string(text) : NULL);
+	else
+		printf("%-22s %s\n", label, *text ? text : "none");
+}
+
+static void show_nodes(struct show *s, const struct device *dev)
+{
+	struct show nodes = { .json = s->json ? json_object_new_object() : NULL };
+
+	show_text(&nodes, "block", "block node", dev->node[NODE_BLOCK]);
+	show_text(&nodes, "sg", "sg node", dev->node[NODE_SG]);
+	show_text(&nodes, "bsg", "bsg node", dev->node[NODE_BSG]);
+	if (s->json)
+		json_object_object_add(s->json, "nodes", nodes.json);
+}
+
+static void show_device(struct show *s, const struct device *dev, const struct answers *a)
+{
+	char type[64] = "";
+
+	show_text(s, "device", "device", dev->given);
+	show_text(s, "hctl", "H:C:T:L", dev->hctl);
+	show_text(s, "vendor", "vendor", a->vendor);
+	show_text(s, "model", "model", a->product);
+	show_text(s, "rev", "revision", a->revision);
+	if (a->inquiry)
+		sg_get_pdt_str(a->type, sizeof(type), type);
+	show_text(s, "type", "type", type);
+	show_number(s, "blocks", "blocks", a->blocks ? (__s64)a->blocks : -1, "");
+	show_number(s, "block_size", "block size", a->block_size ? (__s64)a->block_size : -1,
+		    " bytes");
+	show_number(s, "physical_block_size", "physical block size",
+		    a->physical_size ? (__s64)a->physical_size : -1, " bytes");
+	show_number(s, "capacity_bytes", "capacity",
+		    a->blocks ? (__s64)(a->blocks * a->block_size) : -1, " bytes");
+	show_number(s, "queue_depth", "queue depth", sysfs_number(dev->sysfs, "queue_depth"), "");
+}
+
+static __s64 kib_to_sectors(__s64 kib)
+{
+	return kib < 0 ? kib : kib * 2;
+}
+
+static void show_limits(struct show *s, const struct device *dev)
+{
+	__s64 max = -1, hw = -1;
+
+	if (dev->queue[0]) {
+		max = sysfs_number(dev->queue, "max_sectors_kb");
+		hw = sysfs_number(dev->queue, "max_hw_sectors_kb");
+	}
+	show_number(s, "max_sectors", "max sectors (block)", kib_to_sectors(max), " of 512 bytes");
+	show_number(s, "max_hw_sectors", "max sectors (hardware)", kib_to_sectors(hw),
+		    " of 512 bytes");
+}
+
+static void show_host(struct show *s, const struct device *dev)
+{
+	struct show host = { .json = s->json ? json_object_new_object() : NULL };
+	int number = atoi(dev->hctl);
+	char dir[64], name[64] = "";
+
+	snprintf(dir, sizeof(dir), "/sys/class/scsi_host/host%d", number);
+	sysfs_read(dir, "proc_name", name, sizeof(name));
+	show_number(&host, "number", "host", number, "");
+	show_text(&host, "proc_name", "host driver", name);
+	show_number(&host, "can_queue", "can_queue", sysfs_number(dir, "can_queue"), "");
+	show_number(&host, "cmd_per_lun", "cmd_per_lun", sysfs_number(dir, "cmd_per_lun"), "");
+	show_number(&host, "nr_hw_queues", "nr_hw_queues", sysfs_number(dir, "nr_hw_queues"), "");
+	show_number(&host, "sg_tablesize", "sg_tablesize", sysfs_number(dir, "sg_tablesize"), "");
+	if (s->json)
+		json_object_object_add(s->json, "host", host.json);
+}
+
+struct info_options {
+	const char *dev;
+	bool json;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct info_options *o = state->input;
+
+	switch (key) {
+	case 'j':
+		o->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->dev)
+			argp_error(state, "'%s': one device at a time", arg);
+		o->dev = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->dev)
+			argp_error(state, "which device?");
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+int cmd_info(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "json", 'j', NULL, 0, "One JSON object; what is not known is null", 0 },
+		{ 0 }
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "DEV",
+		.doc = "Show a device, its host and its limits, from sysfs and its own answers.",
+	};
+	struct info_options o = {};
+	struct answers a = {};
+	struct show s = {};
+	struct device dev;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (device_find(o.dev, &dev) || ask_device(&dev, &a))
+		return EXIT_DEVICE;
+	if (o.json)
+		s.json = json_object_new_object();
+	show_device(&s, &dev, &a);
+	show_limits(&s, &dev);
+	show_host(&s, &dev);
+	show_nodes(&s, &dev);
+	if (s.json) {
+		puts(json_object_to_json_string_ext(s.json, JSON_C_TO_STRING_PRETTY |
+						    JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_object_put(s.json);
+	}
+	return finish_output(EXIT_GOOD);
+}

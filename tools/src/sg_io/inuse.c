@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <dirent.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "inuse.h"
+
+#define REASON	512
+
+/* dm, md and the like show as holders of a disk or partition. */
+static bool has_holder(const char *sysfs, const char *name, char *why)
+{
+	char path[PATH_MAX];
+	struct dirent *d;
+	DIR *list;
+
+	snprintf(path, sizeof(path), "%s/holders", sysfs);
+	list = opendir(path);
+	if (!list)
+		return false;
+	while ((d = readdir(list)))
+		if (d->d_name[0] != '.')
+			break;
+	if (d)
+		snprintf(why, REASON, "%s is held by %.64s", name, d->d_name);
+	closedir(list);
+	return d;
+}
+
+/* By device number, and by source for filesystems with a number of their own. */
+static bool is_mounted(dev_t number, const char *name, char *why)
+{
+	char line[4096], where[1024], source[1024];
+	unsigned int ma, mi;
+	struct stat st;
+	bool found = false;
+	char *dash;
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%*d %*d %u:%u %*s %1023s", &ma, &mi, where) != 3)
+			continue;
+		found = makedev(ma, mi) == number;
+		dash = strstr(line, " - ");
+		if (!found && dash && sscanf(dash, " - %*s %1023s", source) == 1 &&
+		    source[0] == '/' && !stat(source, &st) && S_ISBLK(st.st_mode))
+			found = st.st_rdev == number;
+		if (found)
+			snprintf(why, REASON, "%s is mounted on %.400s", name, where);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static bool is_swap(dev_t number, const char *name, char *why)
+{
+	char line[4096], file[1024];
+	struct stat st;
+	bool found = false;
+	FILE *f = fopen("/proc/swaps", "re");
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = sscanf(line, "%1023s", file) == 1 && file[0] == '/' &&
+			!stat(file, &st) && S_ISBLK(st.st_mode) && st.st_rdev == number;
+	if (found)
+		snprintf(why, REASON, "%s is swap space", name);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static bool block_in_use(const char *sysfs, const char *name, char *why)
+{
+	unsigned int ma, mi;
+	char number[32];
+
+	if (has_holder(sysfs, name, why))
+		return true;
+	if (!sysfs_read(sysfs, "dev", number, sizeof(number)) ||
+	    sscanf(number, "%u:%u", &ma, &mi) != 2)
+		return false;
+	return is_mounted(makedev(ma, mi), name, why) || is_swap(makedev(ma, mi), name, why);
+}
+
+/* The disk and its partitions; the names are for the message. */
+static bool disk_in_use(const char *node, char *why)
+{
+	const char *disk = strrchr(node, '/') + 1;
+	char sysfs[128], part[PATH_MAX];
+	bool used = false;
+	struct dirent *d;
+	DIR *list;
+
+	snprintf(sysfs, sizeof(sysfs), "/sys/class/block/%.64s", disk);
+	if (block_in_use(sysfs, disk, why))
+		return true;
+	list = opendir(sysfs);
+	while (list && !used && (d = readdir(list))) {
+		snprintf(part, sizeof(part), "%s/%s/partition", sysfs, d->d_name);
+		if (access(part, F_OK))
+			continue;
+		snprintf(part, sizeof(part), "%s/%s", sysfs, d->d_name);
+		used = block_in_use(part, d->d_name, why);
+	}
+	if (list)
+		closedir(list);
+	return used;
+}
+
+int inuse_claim(const struct device *dev, bool force, int *fd)
+{
+	const char *node = dev->node[NODE_BLOCK];
+	char why[REASON] = "";
+	bool used;
+
+	*fd = -1;
+	if (!node[0])
+		return 0;
+	used = disk_in_use(node, why);
+	if (!used) {
+		*fd = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
+		if (*fd < 0 && errno == EBUSY) {
+			used = true;
+			snprintf(why, sizeof(why), "%s is open exclusively elsewhere", node);
+		}
+	}
+	if (!used)
+		return 0;
+	if (force) {
+		warnx("%s: %s; writing to it as --force says", dev->given, why);
+		return 0;
+	}
+	warnx("%s: %s; data-out and destructive commands are refused without --force",
+	      dev->given, why);
+	return -1;
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <argp.h>
+#include <err.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array_size.h"
+#include "commands.h"
+#include "pattern.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *what;
+} commands[] = {
+	{ "gen", cmd_gen, "write a command file to standard output" },
+	{ "info", cmd_info, "show a device, its host and its limits" },
+	{ "run", cmd_run, "issue the commands of a file" },
+};
+
+static void usage(FILE *out)
+{
+	unsigned int i;
+
+	fputs("Usage: sg_io COMMAND [OPTION...] ARG...\n"
+	      "Issue prepared SCSI commands to a device.\n\n", out);
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(out, "  %-6s %s\n", commands[i].name, commands[i].what);
+	fputs("\n'sg_io COMMAND --help' has the options of each.\n"
+	      "\n"
+	      "A DEVice is /dev/sgN, /dev/bsg/H:C:T:L, /dev/sdX, a link to one, or H:C:T:L.\n"
+	      "\n"
+	      "Command file: one command a line, '#' starts a comment.\n"
+	      "  HEX-CDB in|out|none BYTES [data=FILE@OFFSET|pattern=NAME] [timeout=MS] [at=USEC] [cpu=N]\n"
+	      "  HEX-CDB  6 to 32 bytes in hex without spaces, the length its opcode has\n"
+	      "  BYTES    data the command moves, as the CDB says it\n"
+	      "  data=    data-out from a file; relative names start at the command file's folder\n"
+	      "  pattern= data-out: " PATTERN_FORMS "; zero if not given\n"
+	      "  timeout= of the command, 30000 if not given (--via block: the disk's own holds)\n"
+	      "  at=      microseconds from the first command on; 'run' does not wait for it\n"
+	      "  cpu=     submit on this CPU\n"
+	      "Numbers are decimal, or hex with 0x. Known opcodes have a disk's (SBC) meaning.\n"
+	      "  28000000000000000800 in 4096              # READ(10), 8 blocks from LBA 0\n"
+	      "  2a000000001000000100 out 512 pattern=lba  # WRITE(10), 1 block at LBA 16\n"
+	      "\n"
+	      "Exit status: 0 all commands GOOD; 1 some were not; 2 bad option or command file;\n"
+	      "3 the device cannot be used or was lost; 128+N ended by signal N.\n", out);
+}
+
+int finish_output(int status)
+{
+	if (ferror(stdout) || fflush(stdout)) {
+		warn("standard output");
+		return status == EXIT_GOOD ? EXIT_DEVICE : status;
+	}
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	char name[32];
+	unsigned int i;
+
+	program_invocation_short_name = (char *)"sg_io";
+	argp_err_exit_status = EXIT_USAGE;
+	if (argc < 2) {
+		usage(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		usage(stdout);
+		return finish_output(EXIT_GOOD);
+	}
+	for (i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		/* argp names the program in usage lines by argv[0]. */
+		snprintf(name, sizeof(name), "sg_io %s", commands[i].name);
+		argv[1] = name;
+		return commands[i].run(argc - 1, argv + 1);
+	}
+	warnx("'%s' is no command: gen, info or run; 'sg_io --help' says more", argv[1]);
+	return EXIT_USAGE;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Strict numbers: the whole string, one base, inside its limits. */
+#ifndef SG_IO_NUM_H
+#define SG_IO_NUM_H
+
+#include <linux/types.h>
+
+/**
+ * num_parse() - read a decimal or 0x number that fills the whole string
+ * @s: the text; no sign, no space, no suffix
+ * @min: smallest value allowed
+ * @max: largest value allowed
+ * @out: the value, written on success only
+ *
+ * Return: 0, -EINVAL when @s is no number, -ERANGE when it is out of limits.
+ */
+int num_parse(const char *s, __u64 min, __u64 max, __u64 *out);
+
+#endif

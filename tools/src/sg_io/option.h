@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Option values for argp parsers. */
+#ifndef SG_IO_OPTION_H
+#define SG_IO_OPTION_H
+
+#include <argp.h>
+#include <linux/types.h>
+
+/* A number within limits; anything else is a usage error that names @option. */
+__u64 option_number(struct argp_state *state, const char *option, const char *arg,
+		    __u64 min, __u64 max);
+/* A positive decimal fraction up to @max, for seconds and rates. */
+double option_real(struct argp_state *state, const char *option, const char *arg,
+		   double max);
+
+#endif

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <scsi/sg_lib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array_size.h"
+#include "cmdfile.h"
+#include "outcome.h"
+
+#define STATUS_MASK	0x7e
+#define DRIVER_MASK	0x0f	/* above it old kernels kept suggestions */
+#define DRIVER_SENSE	0x08	/* only says that there is sense data */
+
+static bool is_underrun(const struct command *cmd, const struct outcome *out)
+{
+	const struct cdb_op *op;
+
+	if (out->resid <= 0)
+		return false;
+	/* A short INQUIRY is normal; a READ or WRITE moves all of its blocks. */
+	op = cdb_find(cmd->cdb, cmd->cdb_len);
+	return op && cdb_block_size(op, cmd->cdb, cmd->bytes);
+}
+
+/* Return: true when the command ended well. */
+static bool classify(const struct command *cmd, const struct outcome *out,
+		     struct outcome_class *what)
+{
+	struct sg_scsi_sense_hdr sense;
+
+	*what = (struct outcome_class){ .error = out->error };
+	if (out->error)
+		return false;
+	what->status = out->status & STATUS_MASK;
+	what->host = out->host;
+	what->driver = out->driver & DRIVER_MASK & ~DRIVER_SENSE;
+	if (what->status == SAM_STAT_CONDITION_MET)
+		what->status = SAM_STAT_GOOD;
+	if (!what->status && !what->host && !what->driver) {
+		what->underrun = is_underrun(cmd, out);
+		return !what->underrun;
+	}
+	if (sg_scsi_normalize_sense(out->sense, out->sense_len, &sense)) {
+		what->has_sense = true;
+		what->key = sense.sense_key;
+		what->asc = sense.asc;
+		what->ascq = sense.ascq;
+	}
+	return false;
+}
+
+static bool same_class(const struct outcome_class *a, const struct outcome_class *b)
+{
+	return a->error == b->error && a->status == b->status && a->host == b->host &&
+	       a->driver == b->driver && a->has_sense == b->has_sense &&
+	       a->key == b->key && a->asc == b->asc && a->ascq == b->ascq &&
+	       a->underrun == b->underrun;
+}
+
+static bool add_entry(struct tally *t, const struct tally_entry *add)
+{
+	struct tally_entry *e;
+	unsigned int i, room;
+
+	for (i = 0; i < t->nr; i++) {
+		e = &t->entries[i];
+		if (!same_class(&e->what, &add->what))
+			continue;
+		e->count += add->count;
+		if (add->first < e->first) {
+			e->first = add->first;
+			e->line = add->line;
+		}
+		return true;
+	}
+	if (t->nr == t->room) {
+		room = t->room ? t->room * 2 : 16;
+		e = realloc(t->entries, room * sizeof(*e));
+		if (!e)
+			return false;
+		t->entries = e;
+		t->room = room;
+	}
+	t->entries[t->nr++] = *add;
+	return true;
+}
+
+bool tally_add(struct tally *t, const struct command *cmd,
+	       const struct outcome *out, __u64 sequence)
+{
+	struct tally_entry e = { .count = 1, .first = sequence, .line = cmd->line };
+
+	if (classify(cmd, out, &e.what)) {
+		t->good++;
+		return true;
+	}
+	t->bad++;
+	return add_entry(t, &e);
+}
+
+bool tally_merge(struct tally *into, const struct tally *from)
+{
+	unsigned int i;
+
+	into->good += from->good;
+	into->bad += from->bad;
+	for (i = 0; i < from->nr; i++)
+		if (!add_entry(into, &from->entries[i]))
+			return false;
+	return true;
+}
+
+static int by_first(const void *a, const void *b)
+{
+	const struct tally_entry *x = a, *y = b;
+
+	return (x->first > y->first) - (x->first < y->first);
+}
+
+void tally_sort(struct tally *t)
+{
+	if (t->nr)
+		qsort(t->entries, t->nr, sizeof(*t->entries), by_first);
+}
+
+void tally_free(struct tally *t)
+{
+	free(t->entries);
+	*t = (struct tally){};
+}
+
+const char *outcome_host_name(unsigned int host)
+{
+	static const char * const names[] = {
+		"DID_OK", "DID_NO_CONNECT", "DID_BUS_BUSY", "DID_TIME_OUT",
+		"DID_BAD_TARGET", "DID_ABORT", "DID_PARITY", "DID_ERROR",
+		"DID_RESET", "DID_BAD_INTR", "DID_PASSTHROUGH", "DID_SOFT_ERROR",
+		"DID_IMM_RETRY", "DID_REQUEUE", "DID_TRANSPORT_DISRUPTED",
+		"DID_TRANSPORT_FAILFAST", "DID_TARGET_FAILURE", "DID_NEXUS_FAILURE",
+		"DID_ALLOC_FAILURE", "DID_MEDIUM_ERROR", "DID_TRANSPORT_MARGINAL",
+	};
+
+	return host < ARRAY_SIZE(names) ? names[host] : NULL;
+}
+
+static const char *driver_name(unsigned int driver)
+{
+	static const char * const names[] = {
+		"DRIVER_OK", "DRIVER_BUSY", "DRIVER_SOFT", "DRIVER_MEDIA",
+		"DRIVER_ERROR", "DRIVER_INVALID", "DRIVER_TIMEOUT", "DRIVER_HARD",
+	};
+
+	return driver < ARRAY_SIZE(names) ? names[driver] : NULL;
+}
+
+/* The code's name, or the number under the prefix all of its kind have. */
+static void put_code(const char *name, const char *prefix, unsigned int code,
+		     char *buf, size_t size)
+{
+	if (name)
+		snprintf(buf, size, "%s", name);
+	else
+		snprintf(buf, size, "%s%#x", prefix, code);
+}
+
+static void status_name(unsigned int status, char *buf, size_t size)
+{
+	char *c;
+
+	sg_get_scsi_status_str(status, size, buf);
+	/* The library writes "Check Condition"; the standards shout. */
+	for (c = buf; *c; c++)
+		if (*c >= 'a' && *c <= 'z')
+			*c -= 'a' - 'A';
+}
+
+void outcome_name(const struct outcome_class *what, char *buf, size_t size)
+{
+	if (what->error)
+		put_code(strerrorname_np(what->error), "errno ", what->error, buf, size);
+	else if (what->underrun)
+		snprintf(buf, size, "UNDERRUN");
+	else if (what->status)
+		status_name(what->status, buf, size);
+	else if (what->host)
+		put_code(outcome_host_name(what->host), "host ", what->host, buf, size);
+	else
+		put_code(driver_name(what->driver), "driver ", what->driver, buf, size);
+}
+
+void outcome_describe(const struct outcome_class *what, char *buf, size_t size)
+{
+	char status[64], host[64], driver[64], key[64], asc[256];
+	int n;
+
+	if (what->error) {
+		outcome_name(what, status, sizeof(status));
+		snprintf(buf, size, "%s: %s", status, strerror(what->error));
+		return;
+	}
+	if (what->underrun) {
+		snprintf(buf, size,
+			 "GOOD status, but fewer bytes were moved than the CDB asks for");
+		return;
+	}
+	status_name(what->status, status, sizeof(status));
+	put_code(outcome_host_name(what->host), "host ", what->host, host, sizeof(host));
+	put_code(driver_name(what->driver), "driver ", what->driver, driver, sizeof(driver));
+	n = snprintf(buf, size, "%s", status);
+	if (what->host)
+		n += snprintf(buf + n, size - n, ", %s", host);
+	if (what->driver)
+		n += snprintf(buf + n, size - n, ", %s", driver);
+	if (!what->has_sense)
+		return;
+	sg_get_sense_key_str(what->key, sizeof(key), key);
+	sg_get_asc_ascq_str(what->asc, what->ascq, sizeof(asc), asc);
+	snprintf(buf + n, size - n, ": %s (%Xh): %s (%02Xh/%02Xh)", key, what->key,
+		 strncmp(asc, "Additional sense: ", 18) ? asc : asc + 18,
+		 what->asc, what->ascq);
+}

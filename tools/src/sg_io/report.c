@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The result of a run, for people and for programs. */
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array_size.h"
+#include "run.h"
+
+#define TEXT_BYTES	512
+
+static const unsigned int permilles[] = { 500, 990, 999 };
+static const char * const percentile_names[] = { "p50", "p99", "p999" };
+
+static double iops(const struct result *r)
+{
+	__u64 n = r->tally.good + r->tally.bad;
+
+	return r->seconds > 0 ? n / r->seconds : 0;
+}
+
+void report_text(const struct result *r)
+{
+	const struct tally *t = &r->tally;
+	char text[TEXT_BYTES];
+	unsigned int i;
+
+	for (i = 0; i < r->opt->nr_devs; i++)
+		printf("%s%s", i ? ", " : "", r->opt->devs[i]);
+	printf(" via %s: %llu commands in %.3f s, %.0f IOPS\n", r->path, t->good + t->bad,
+	       r->seconds, iops(r));
+	printf("latency: p50 %.1f us, p99 %.1f us, p99.9 %.1f us, longest %.1f us\n",
+	       hist_percentile(&r->latency, 500) / 1e3,
+	       hist_percentile(&r->latency, 990) / 1e3,
+	       hist_percentile(&r->latency, 999) / 1e3, r->latency.max / 1e3);
+	printf("status: %llu good, %llu not good\n", t->good, t->bad);
+	for (i = 0; i < t->nr; i++) {
+		outcome_describe(&t->entries[i].what, text, sizeof(text));
+		printf("  %llu x %s; first at line %u\n", t->entries[i].count, text,
+		       t->entries[i].line);
+	}
+	if (r->tally_short)
+		puts("  (no memory to list all kinds)");
+}
+
+static void add_rounded(struct json_object *o, const char *key, double v)
+{
+	char text[64];
+
+	/* Digits beyond the clock's say nothing. */
+	snprintf(text, sizeof(text), "%.6f", v);
+	json_object_object_add(o, key, json_object_new_double_s(v, text));
+}
+
+static void add_text(struct json_object *o, const char *key, const char *text)
+{
+	json_object_object_add(o, key, text ? json_object_new_string(text) : NULL);
+}
+
+static struct json_object *latency_json(const struct result *r)
+{
+	struct json_object *o = json_object_new_object(), *ns;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(permilles); i++) {
+		ns = json_object_new_uint64(hist_percentile(&r->latency, permilles[i]));
+		json_object_object_add(o, percentile_names[i], ns);
+	}
+	return o;
+}
+
+/* Counts by short name: several kinds of CHECK CONDITION are one here. */
+static struct json_object *status_json(const struct tally *t)
+{
+	struct json_object *o = json_object_new_object(), *old;
+	char name[64];
+	unsigned int i;
+	__u64 n;
+
+	json_object_object_add(o, "GOOD", json_object_new_uint64(t->good));
+	for (i = 0; i < t->nr; i++) {
+		outcome_name(&t->entries[i].what, name, sizeof(name));
+		n = t->entries[i].count;
+		if (json_object_object_get_ex(o, name, &old))
+			n += json_object_get_uint64(old);
+		json_object_object_add(o, name, json_object_new_uint64(n));
+	}
+	return o;
+}
+
+static struct json_object *error_json(const struct tally_entry *e)
+{
+	struct json_object *o = json_object_new_object(), *sense = NULL;
+	const struct outcome_class *what = &e->what;
+	char text[TEXT_BYTES];
+
+	outcome_name(what, text, sizeof(text));
+	add_text(o, "name", text);
+	json_object_object_add(o, "count", json_object_new_uint64(e->count));
+	json_object_object_add(o, "line", json_object_new_uint64(e->line));
+	add_text(o, "errno", what->error ? strerrorname_np(what->error) : NULL);
+	json_object_object_add(o, "status", json_object_new_int(what->status));
+	json_object_object_add(o, "host", json_object_new_int(what->host));
+	json_object_object_add(o, "driver", json_object_new_int(what->driver));
+	if (what->has_sense) {
+		sense = json_object_new_object();
+		json_object_object_add(sense, "key", json_object_new_int(what->key));
+		json_object_object_add(sense, "asc", json_object_new_int(what->asc));
+		json_object_object_add(sense, "ascq", json_object_new_int(what->ascq));
+	}
+	json_object_object_add(o, "sense", sense);
+	outcome_describe(what, text, sizeof(text));
+	add_text(o, "text", text);
+	return o;
+}
+
+static struct json_object *errors_json(const struct tally *t)
+{
+	struct json_object *list = json_object_new_array();
+	unsigned int i;
+
+	for (i = 0; i < t->nr; i++)
+		json_object_array_add(list, error_json(&t->entries[i]));
+	return list;
+}
+
+static void add_devices(struct json_object *o, const struct run_options *opt)
+{
+	char names[MAX_DEVICES * 72] = "";
+	unsigned int i;
+	size_t n = 0;
+
+	for (i = 0; i < opt->nr_devs && n < sizeof(names); i++)
+		n += snprintf(names + n, sizeof(names) - n, "%s%s", i ? "," : "", opt->devs[i]);
+	add_text(o, "device", names);
+}
+
+void report_json(const struct result *r)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_text(o, "path", r->path);
+	add_devices(o, r->opt);
+	json_object_object_add(o, "commands",
+			       json_object_new_uint64(r->tally.good + r->tally.bad));
+	add_rounded(o, "seconds", r->seconds);
+	add_rounded(o, "iops", iops(r));
+	json_object_object_add(o, "lat_ns", latency_json(r));
+	json_object_object_add(o, "status", status_json(&r->tally));
+	json_object_object_add(o, "errors", errors_json(&r->tally));
+	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+					    JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(o);
+}

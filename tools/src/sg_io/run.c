@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+/* sg_io run: issue the commands of a file. */
+#include <err.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "dataset.h"
+#include "run.h"
+
+#define MAX_WORKERS	4096
+
+/* Depth is slots in one thread, or threads with one slot on one target. */
+static unsigned int count_workers(const struct run *run, const struct run_options *opt)
+{
+	return run->engine->sync ? opt->jobs * opt->depth * run->nr_targets : opt->jobs;
+}
+
+static int check_size(const struct run *run, const struct run_options *opt)
+{
+	__u64 slots = opt->jobs * opt->depth * run->nr_targets;
+	__u64 need = dataset_bytes(run->file->data) + slots * worker_slot_bytes(run->file);
+
+	if (count_workers(run, opt) > MAX_WORKERS) {
+		warnx("--jobs, --depth and the devices make %u threads, the limit is %d",
+		      count_workers(run, opt), MAX_WORKERS);
+		return -1;
+	}
+	if (need > opt->memory) {
+		warnx("data-in of %llu x %zu bytes and data-out make %llu MiB, --memory is %llu",
+		      slots, worker_slot_bytes(run->file), (need >> 20) + 1, opt->memory >> 20);
+		return -1;
+	}
+	return 0;
+}
+
+static int init_workers(struct run *run, struct worker *workers, unsigned int nr)
+{
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < nr; i++) {
+		if (run->engine->sync)
+			ret = worker_init(&workers[i], run, &run->targets[i % run->nr_targets], 1);
+		else
+			ret = worker_init(&workers[i], run, run->targets, run->nr_targets);
+		if (ret) {
+			warnx("no memory for the commands in flight");
+			return -1;
+		}
+		if (run->engine->open(&workers[i]))
+			return -1;
+	}
+	return 0;
+}
+
+/* Start all at once; none has issued a command when it fails. */
+static int start_workers(struct run *run, struct worker *workers, unsigned int nr)
+{
+	unsigned int i;
+	int ret;
+
+	pthread_barrier_init(&run->ready, NULL, nr + 1);
+	for (i = 0; i < nr; i++) {
+		ret = worker_start(&workers[i]);
+		if (ret) {
+			/* Those at the barrier wait for threads that will not come. */
+			warnx("thread %u of %u: %s; lower --jobs or --depth", i + 1, nr,
+			      strerror(-ret));
+			exit(EXIT_DEVICE);
+		}
+	}
+	run->start_ns = clock_ns();
+	if (run->time_ns)
+		run->stop_at_ns = run->start_ns + run->time_ns;
+	pthread_barrier_wait(&run->ready);
+	return 0;
+}
+
+static void collect(const struct run *run, const struct worker *workers, unsigned int nr,
+		    struct result *r)
+{
+	__u64 last = run->start_ns;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		hist_merge(&r->latency, &workers[i].latency);
+		if (!tally_merge(&r->tally, &workers[i].tally) || workers[i].tally_short)
+			r->tally_short = true;
+		if (workers[i].last_ns > last)
+			last = workers[i].last_ns;
+	}
+	r->seconds = (last - run->start_ns) / 1e9;
+	tally_sort(&r->tally);
+}
+
+static int conclude(const struct run *run, const struct result *r, int signal, bool stuck)
+{
+	int fatal = atomic_load(&run->fatal);
+	const struct device *dev = run->fatal_dev;
+
+	if (r->opt->json)
+		report_json(r);
+	else
+		report_text(r);
+	if (fatal)
+		warnx("%s: %s: the device is gone, the run ended early",
+		      dev ? dev->given : "device", strerror(fatal));
+	if (signal)
+		return EXIT_SIGNAL + signal;
+	if (fatal || stuck)
+		return EXIT_DEVICE;
+	return r->tally.bad ? EXIT_NOT_GOOD : EXIT_GOOD;
+}
+
+static int execute(struct run *run, const struct run_options *opt)
+{
+	unsigned int nr = count_workers(run, opt), i;
+	struct result *r = calloc(1, sizeof(*r));
+	struct worker *workers = NULL;
+	int status = EXIT_DEVICE, signal;
+	bool stuck;
+
+	if (check_size(run, opt)) {
+		status = EXIT_USAGE;
+		goto out;
+	}
+	workers = calloc(nr, sizeof(*workers));
+	if (!r || !workers) {
+		warnx("no memory");
+		goto out;
+	}
+	run->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (run->wake_fd < 0) {
+		warn("eventfd");
+		goto out;
+	}
+	if (init_workers(run, workers, nr))
+		goto out_workers;
+	monitor_block_signals();
+	start_workers(run, workers, nr);
+	signal = monitor(run, workers, nr, &stuck);
+	if (!stuck)
+		for (i = 0; i < nr; i++)
+			pthread_join(workers[i].thread, NULL);
+
+	r->path = run->engine->name;
+	r->opt = opt;
+	collect(run, workers, nr, r);
+	status = finish_output(conclude(run, r, signal, stuck));
+	tally_free(&r->tally);
+	if (stuck)	/* The kernel may still write to the workers' memory. */
+		_exit(status);
+out_workers:
+	for (i = 0; i < nr; i++)
+		if (workers[i].run)
+			worker_exit(&workers[i]);
+	close(run->wake_fd);
+out:
+	free(workers);
+	free(r);
+	return status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct cmdfile_options file_opt;
+	struct run_options opt;
+	struct run run = {};
+	struct cmdfile file;
+	struct device *devs;
+	int claims[MAX_DEVICES];
+	int status;
+	unsigned int i;
+
+	run_parse_options(argc, argv, &opt);
+	file_opt.unchecked = opt.unchecked;
+	file_opt.memory = opt.memory;
+	if (cmdfile_load(opt.file, &file_opt, &file))
+		return EXIT_USAGE;
+	devs = calloc(opt.nr_devs, sizeof(*devs));
+	if (!devs) {
+		cmdfile_free(&file);
+		warnx("no memory");
+		return EXIT_DEVICE;
+	}
+	memset(claims, -1, sizeof(claims));
+	status = run_prepare(&run, &opt, &file, devs, claims);
+	if (!status)
+		status = execute(&run, &opt);
+	for (i = 0; i < opt.nr_devs; i++)
+		if (claims[i] >= 0)
+			close(claims[i]);
+	free(run.targets);
+	free(devs);
+	cmdfile_free(&file);
+	return status;
+}

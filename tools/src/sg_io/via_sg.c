@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+/* --via sg: the v3 header, by SG_IO on sg and sd nodes or queued on sg nodes. */
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <scsi/sg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "engine.h"
+
+#ifndef SG_FLAG_Q_AT_TAIL
+#define SG_FLAG_Q_AT_TAIL	0x10	/* glibc's header is older than it */
+#endif
+
+static void fill_header(struct sg_io_hdr *h, struct slot *slot)
+{
+	static const int dirs[] = {
+		[DIR_NONE] = SG_DXFER_NONE,
+		[DIR_IN] = SG_DXFER_FROM_DEV,
+		[DIR_OUT] = SG_DXFER_TO_DEV,
+	};
+	const struct command *cmd = slot->cmd;
+
+	*h = (struct sg_io_hdr){
+		.interface_id = 'S',
+		.dxfer_direction = dirs[cmd->dir],
+		.cmd_len = cmd->cdb_len,
+		.mx_sb_len = SENSE_BYTES,
+		.dxfer_len = cmd->bytes,
+		.dxferp = cmd->dir == DIR_OUT ? (void *)cmd->data : slot->in,
+		.cmdp = (unsigned char *)cmd->cdb,
+		.sbp = slot->out.sense,
+		.timeout = cmd->timeout_ms,
+		/* The default, at head, would turn the file's order round. */
+		.flags = SG_FLAG_Q_AT_TAIL,
+		.pack_id = slot->index,
+		.usr_ptr = slot,
+	};
+}
+
+static void take_result(const struct sg_io_hdr *h, struct outcome *out)
+{
+	out->error = 0;
+	out->status = h->status;
+	out->host = h->host_status;
+	out->driver = h->driver_status;
+	out->resid = h->resid;
+	out->sense_len = h->sb_len_wr;
+}
+
+/* SG_IO: the file descriptor is all there is to keep. */
+struct ioctl_file {
+	int fd;
+};
+
+static int open_ioctl(struct worker *w)
+{
+	struct ioctl_file *f = malloc(sizeof(*f));
+
+	if (!f) {
+		warnx("no memory");
+		return -1;
+	}
+	f->fd = engine_open_node(w, w->slots[0].target, w->run->engine->node, O_NONBLOCK);
+	if (f->fd < 0) {
+		free(f);
+		return -1;
+	}
+	w->priv = f;
+	return 0;
+}
+
+static void close_ioctl(struct worker *w)
+{
+	struct ioctl_file *f = w->priv;
+
+	close(f->fd);
+	free(f);
+}
+
+static void queue_ioctl(struct worker *w, struct slot *slot)
+{
+	const struct ioctl_file *f = w->priv;
+	struct sg_io_hdr h;
+
+	fill_header(&h, slot);
+	if (ioctl(f->fd, SG_IO, &h) < 0) {
+		worker_failed(w, slot, errno);
+		return;
+	}
+	take_result(&h, &slot->out);
+	worker_done(w, slot);
+}
+
+const struct engine engine_sg_ioctl = {
+	.name = "sg",
+	.node = NODE_SG,
+	.sync = true,
+	.check = passthrough_check,
+	.open = open_ioctl,
+	.queue = queue_ioctl,
+	.close = close_ioctl,
+};
+
+const struct engine engine_sd_ioctl = {
+	.name = "sg",
+	.node = NODE_BLOCK,
+	.sync = true,
+	.check = passthrough_check,
+	.open = open_ioctl,
+	.queue = queue_ioctl,
+	.close = close_ioctl,
+};
+
+/*
+ * write() sends a header, poll() tells of finished ones, read() fetches one.
+ * sg takes SG_MAX_QUEUE commands per open file, so each 16 slots of a target
+ * have a file of their own.
+ */
+struct sg_queue {
+	unsigned int per_target;
+	unsigned int nr;
+	struct pollfd *files;
+};
+
+static void close_queue(struct worker *w)
+{
+	struct sg_queue *q = w->priv;
+	unsigned int i;
+
+	for (i = 0; i < q->nr; i++)
+		if (q->files[i].fd >= 0)
+			close(q->files[i].fd);
+	free(q->files);
+	free(q);
+}
+
+static int open_queue(struct worker *w)
+{
+	struct run *run = w->run;
+	struct sg_queue *q = calloc(1, sizeof(*q));
+	unsigned int i;
+
+	if (!q)
+		goto nomem;
+	w->priv = q;
+	q->per_target = (run->depth + SG_MAX_QUEUE - 1) / SG_MAX_QUEUE;
+	q->files = calloc(run->nr_targets * q->per_target, sizeof(*q->files));
+	if (!q->files)
+		goto nomem;
+	for (i = 0; i < run->nr_targets * q->per_target; i++) {
+		q->files[i].events = POLLIN;
+		q->files[i].fd = engine_open_node(w, &run->targets[i / q->per_target],
+						  NODE_SG, O_NONBLOCK);
+		if (q->files[i].fd < 0)
+			return -1;
+		q->nr++;
+	}
+	return 0;
+nomem:
+	warnx("no memory");
+	return -1;
+}
+
+/* Slots take the targets in turn; below that, 16 of a target share a file. */
+static unsigned int file_of(const struct worker *w, const struct slot *slot)
+{
+	const struct sg_queue *q = w->priv;
+	unsigned int nr = w->run->nr_targets;
+
+	return slot->index % nr * q->per_target + slot->index / nr / SG_MAX_QUEUE;
+}
+
+static void queue_queue(struct worker *w, struct slot *slot)
+{
+	struct sg_queue *q = w->priv;
+	int fd = q->files[file_of(w, slot)].fd;
+	struct sg_io_hdr h;
+
+	if (fd < 0) {
+		worker_failed(w, slot, ENODEV);
+		return;
+	}
+	fill_header(&h, slot);
+	if (write(fd, &h, sizeof(h)) < 0)
+		worker_failed(w, slot, errno);
+}
+
+/* A file that reads no more has lost its device: so have its commands. */
+static void fail_file(struct worker *w, unsigned int file, int error)
+{
+	struct sg_queue *q = w->priv;
+	unsigned int i;
+
+	close(q->files[file].fd);
+	q->files[file].fd = -1;
+	for (i = 0; i < w->nr_slots; i++)
+		if (w->slots[i].in_flight && file_of(w, &w->slots[i]) == file)
+			worker_failed(w, &w->slots[i], error);
+}
+
+static unsigned int read_file(struct worker *w, unsigned int file)
+{
+	struct sg_queue *q = w->priv;
+	unsigned int done = 0;
+	struct sg_io_hdr h;
+	struct slot *slot;
+
+	for (;;) {
+		memset(&h, 0, sizeof(h));
+		h.interface_id = 'S';
+		if (read(q->files[file].fd, &h, sizeof(h)) < 0) {
+			if (errno == EINTR)
+				continue;
+			if (errno != EAGAIN)
+				fail_file(w, file, errno);
+			return done;
+		}
+		slot = h.usr_ptr;
+		take_result(&h, &slot->out);
+		worker_done(w, slot);
+		done++;
+	}
+}
+
+static void reap_queue(struct worker *w, unsigned int min, __u64 wait_ns)
+{
+	struct sg_queue *q = w->priv;
+	__u64 now = clock_ns(), end = now + wait_ns;
+	unsigned int i, done = 0;
+	struct timespec ts;
+
+	do {
+		ts.tv_sec = (end - now) / NS_PER_S;
+		ts.tv_nsec = (end - now) % NS_PER_S;
+		if (ppoll(q->files, q->nr, &ts, NULL) > 0)
+			for (i = 0; i < q->nr; i++)
+				if (q->files[i].fd >= 0 && q->files[i].revents)
+					done += read_file(w, i);
+		now = clock_ns();
+	} while (done < min && w->in_flight && now < end);
+}
+
+const struct engine engine_sg_queue = {
+	.name = "sg",
+	.node = NODE_SG,
+	.check = passthrough_check,
+	.open = open_queue,
+	.queue = queue_queue,
+	.reap = reap_queue,
+	.close = close_queue,
+};

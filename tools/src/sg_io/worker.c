@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine.h"
+
+#define NEVER		(~0ULL)
+#define PAGE		4096u
+
+static void run_fail(struct run *run, const struct device *dev, int error)
+{
+	int none = 0;
+
+	if (atomic_compare_exchange_strong(&run->fatal, &none, error))
+		run->fatal_dev = dev;
+	atomic_store(&run->stop, true);
+}
+
+void worker_done(struct worker *w, struct slot *slot)
+{
+	const struct outcome *out = &slot->out;
+	__u64 now = clock_ns();
+
+	hist_add(&w->latency, now - slot->submit_ns);
+	if (!tally_add(&w->tally, slot->cmd, out, slot->sequence))
+		w->tally_short = true;
+	/* Without its device there is nothing to go on with. */
+	if (out->error == ENODEV || out->error == ENXIO)
+		run_fail(w->run, slot->target->dev, out->error);
+
+	slot->cmd = NULL;
+	slot->in_flight = false;
+	w->free[w->nr_free++] = slot;
+	w->in_flight--;
+	w->last_ns = now;
+	atomic_store_explicit(&w->done, w->tally.good + w->tally.bad, memory_order_relaxed);
+	atomic_store_explicit(&w->bad, w->tally.bad, memory_order_relaxed);
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
+}
+
+void worker_failed(struct worker *w, struct slot *slot, int error)
+{
+	slot->out = (struct outcome){ .error = error };
+	worker_done(w, slot);
+}
+
+/* Take the next command of the slot's target; false when there is none left. */
+static bool claim(struct worker *w, struct slot *slot)
+{
+	const struct run *run = w->run;
+	struct target *t = slot->target;
+
+	slot->sequence = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
+	if (slot->sequence >= t->limit)
+		return false;
+	slot->cmd = &run->file->cmds[slot->sequence % run->file->nr];
+	slot->due_ns = run->start_ns + (__u64)(slot->sequence * run->interval_ns);
+	return true;
+}
+
+static void submit(struct worker *w)
+{
+	if (w->queued && w->run->engine->submit)
+		w->run->engine->submit(w);
+	w->queued = 0;
+}
+
+static bool move_to_cpu(struct worker *w, int cpu)
+{
+	cpu_set_t set;
+	int error;
+
+	/* What is queued belongs to the CPU we leave. */
+	submit(w);
+	CPU_ZERO(&set);
+	if (cpu != CPU_ANY)
+		CPU_SET(cpu, &set);
+	error = pthread_setaffinity_np(pthread_self(), sizeof(set),
+				       cpu == CPU_ANY ? &w->run->cpus : &set);
+	if (error)
+		return false;
+	w->cpu = cpu;
+	return true;
+}
+
+static void issue(struct worker *w, struct slot *slot)
+{
+	const struct run *run = w->run;
+	__u64 now;
+
+	w->in_flight++;
+	slot->in_flight = true;
+	now = clock_ns();
+	slot->submit_ns = now;
+	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+	if (slot->cmd->cpu != w->cpu && !move_to_cpu(w, slot->cmd->cpu)) {
+		worker_failed(w, slot, EINVAL);
+		return;
+	}
+	run->engine->queue(w, slot);
+	if (++w->queued >= run->batch)
+		submit(w);
+}
+
+/*
+ * Give the free slots work. A slot without any stays out of the free list.
+ * Return: when the next command is due, NEVER when none waits for its time.
+ */
+static __u64 fill(struct worker *w)
+{
+	struct run *run = w->run;
+	unsigned int i, nr = w->nr_free;
+	struct slot **slots = w->free;
+	__u64 now = clock_ns(), next = NEVER;
+	struct slot *slot;
+
+	/* queue() may finish a command at once and free its slot under us. */
+	w->free = w->scratch;
+	w->scratch = slots;
+	w->nr_free = 0;
+	for (i = 0; i < nr; i++) {
+		slot = slots[i];
+		if (atomic_load_explicit(&run->stop, memory_order_relaxed) ||
+		    (run->stop_at_ns && now >= run->stop_at_ns))
+			continue;
+		if (!slot->cmd && !claim(w, slot))
+			continue;
+		if (slot->due_ns > now) {
+			if (slot->due_ns < next)
+				next = slot->due_ns;
+			w->free[w->nr_free++] = slot;
+			continue;
+		}
+		issue(w, slot);
+		now = slot->submit_ns;
+	}
+	return next;
+}
+
+static void sleep_until(__u64 when_ns)
+{
+	struct timespec ts = {
+		.tv_sec = when_ns / NS_PER_S, .tv_nsec = when_ns % NS_PER_S,
+	};
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
+static void work(struct worker *w)
+{
+	const struct run *run = w->run;
+	__u64 next, now, wait;
+	unsigned int min;
+
+	while (w->nr_free || w->in_flight) {
+		next = fill(w);
+		wait = SLICE_NS;
+		if (next != NEVER) {
+			now = clock_ns();
+			wait = next <= now ? 0 : next - now;
+			if (wait > SLICE_NS)
+				wait = SLICE_NS;
+			if (!w->in_flight && wait)
+				sleep_until(now + wait);
+		} else if (w->nr_free) {
+			wait = 0;
+		}
+		if (!w->in_flight)
+			continue;
+		min = 1;
+		if (!w->nr_free && run->batch < w->in_flight)
+			min = run->batch;
+		w->queued = 0;
+		run->engine->reap(w, min, wait);
+	}
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	pthread_barrier_wait(&w->run->ready);
+	work(w);
+	atomic_store(&w->finished, true);
+	eventfd_write(w->run->wake_fd, 1);
+	return NULL;
+}
+
+size_t worker_slot_bytes(const struct cmdfile *file)
+{
+	return (file->max_in + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr)
+{
+	size_t each = worker_slot_bytes(run->file);
+	unsigned int i;
+
+	w->run = run;
+	w->cpu = CPU_ANY;
+	w->nr_slots = nr * (run->engine->sync ? 1 : run->depth);
+	w->slots = calloc(w->nr_slots, sizeof(*w->slots));
+	w->free = calloc(w->nr_slots, sizeof(struct slot *));
+	w->scratch = calloc(w->nr_slots, sizeof(struct slot *));
+	if (!w->slots || !w->free || !w->scratch)
+		return -ENOMEM;
+	if (each) {
+		w->buffer_bytes = each * w->nr_slots;
+		/* Touched now: no page fault while commands are under way. */
+		w->buffers = mmap(NULL, w->buffer_bytes, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		if (w->buffers == MAP_FAILED) {
+			w->buffers = NULL;
+			return -ENOMEM;
+		}
+	}
+	for (i = 0; i < w->nr_slots; i++) {
+		w->slots[i].index = i;
+		w->slots[i].target = &first[i % nr];
+		if (each)
+			w->slots[i].in = (char *)w->buffers + i * each;
+		w->free[w->nr_free++] = &w->slots[i];
+	}
+	return 0;
+}
+
+int worker_start(struct worker *w)
+{
+	return -pthread_create(&w->thread, NULL, worker_main, w);
+}
+
+void worker_exit(struct worker *w)
+{
+	if (w->priv)
+		w->run->engine->close(w);
+	if (w->buffers)
+		munmap(w->buffers, w->buffer_bytes);
+	free(w->slots);
+	free(w->free);
+	free(w->scratch);
+	tally_free(&w->tally);
+}

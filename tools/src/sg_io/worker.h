@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A thread that keeps commands in flight, and what all of them share. */
+#ifndef SG_IO_WORKER_H
+#define SG_IO_WORKER_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "cmdfile.h"
+#include "device.h"
+#include "hist.h"
+#include "outcome.h"
+
+#define NS_PER_S	1000000000ULL
+/* How often a waiting worker looks whether it is to stop. */
+#define SLICE_NS	(NS_PER_S / 10)
+
+struct target {
+	const struct device *dev;
+	__u32 block_size;		/* logical, 0: not known */
+	__u64 capacity;			/* bytes of the disk, 0: not known */
+	__u64 max_transfer;		/* bytes of one command, 0: not known */
+	__u64 limit;			/* commands to issue */
+	char apart[64];			/* all workers write to what follows */
+	atomic_ullong next;		/* sequence number to hand out */
+};
+
+struct run {
+	const struct engine *engine;
+	const struct cmdfile *file;
+	struct target *targets;
+	unsigned int nr_targets;
+	unsigned int depth;		/* of each job on each target */
+	unsigned int batch;
+	bool poll;
+	bool writes;			/* some command changes the medium */
+	double interval_ns;		/* between commands of one target, 0: no pacing */
+	__u64 time_ns;			/* 0: no end by time */
+	cpu_set_t cpus;			/* we were started on */
+
+	pthread_barrier_t ready;
+	__u64 start_ns;
+	__u64 stop_at_ns;		/* 0: never */
+	int wake_fd;			/* eventfd: a worker has finished */
+	atomic_bool stop;
+	atomic_int fatal;		/* errno that ends the run */
+	const struct device *fatal_dev;	/* set by who set that */
+};
+
+struct slot {
+	struct target *target;
+	unsigned int index;		/* in the worker */
+	const struct command *cmd;	/* NULL: nothing claimed */
+	__u64 sequence;
+	__u64 due_ns;
+	__u64 submit_ns;
+	bool in_flight;
+	void *in;			/* data-in buffer, page aligned */
+	struct outcome out;
+};
+
+struct worker {
+	struct run *run;
+	pthread_t thread;
+	void *priv;			/* the engine's */
+	struct slot *slots;
+	unsigned int nr_slots;
+	struct slot **free;
+	struct slot **scratch;
+	unsigned int nr_free;
+	unsigned int in_flight;
+	unsigned int queued;		/* since the last submit */
+	int cpu;			/* we are pinned to, or CPU_ANY */
+	void *buffers;
+	size_t buffer_bytes;
+
+	struct hist latency;
+	struct tally tally;
+	bool tally_short;		/* an entry found no memory */
+	__u64 last_ns;			/* when its last command finished */
+
+	/* For the monitor, which only reads them. */
+	atomic_ullong done;
+	atomic_ullong bad;
+	atomic_ullong progress_ns;
+	atomic_uint busy;
+	atomic_bool finished;
+};
+
+static inline __u64 clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* Data-in bytes a slot needs, rounded up to pages. */
+size_t worker_slot_bytes(const struct cmdfile *file);
+
+/**
+ * worker_init() - slots and buffers; the caller opens the engine
+ * @w: zeroed
+ * @run: what it works for
+ * @first: its first target
+ * @nr: how many targets from there
+ */
+int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr);
+int worker_start(struct worker *w);
+void worker_exit(struct worker *w);
+
+/* For engines: the command of @slot is over, slot->out says how. */
+void worker_done(struct worker *w, struct slot *slot);
+/* The same for one that did not reach the device. */
+void worker_failed(struct worker *w, struct slot *slot, int error);
+
+#endif
