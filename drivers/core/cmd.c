@@ -12,11 +12,14 @@
  */
 int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd)
 {
+	const struct smq_lld *lld = smq_shost_to_host(shost)->lld;
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 
 	memset(cmd, 0, shost->hostt->cmd_size);
 	INIT_WORK(&cmd->work, smq_cmd_work);
 	INIT_LIST_HEAD(&cmd->node);
+	if (lld->init_cmd)
+		lld->init_cmd(cmd);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(smq_init_cmd_priv);

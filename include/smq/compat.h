@@ -10,6 +10,7 @@
 #define SMQ_COMPAT_H
 
 #include <linux/blk-mq.h>
+#include <linux/hrtimer.h>
 #include <scsi/scsi.h>
 #include <scsi/scsi_host.h>
 
@@ -18,6 +19,17 @@
 #include <linux/unaligned.h>
 #else
 #include <asm/unaligned.h>
+#endif
+
+/* 6.15 made one call of hrtimer_init() and setting the function. */
+#ifndef SMQ_HAVE_HRTIMER_SETUP
+#define hrtimer_setup(timer, fn, clock, mode)		\
+do {							\
+	struct hrtimer *__t = (timer);			\
+							\
+	hrtimer_init(__t, clock, mode);			\
+	__t->function = (fn);				\
+} while (0)
 #endif
 
 /* 7.0 gave the return values of queuecommand a type of their own. */

@@ -59,6 +59,8 @@ enum smq_status {
  * @sg_tablesize: most scatterlist entries per command, 1 to SG_MAX_SEGMENTS
  * @max_sectors: most 512-byte sectors per command
  *
+ * @init_cmd: sets up the private area of a command, once per tag; may sleep.
+ *	Optional.
  * @init_hwq: sets up a hardware queue; may sleep; 0 or a negative errno, which
  *	fails smq_host_alloc(). Optional.
  * @exit_hwq: undoes it, when no command is left; may sleep. Optional.
@@ -99,6 +101,7 @@ struct smq_lld {
 	unsigned short sg_tablesize;
 	unsigned int max_sectors;
 
+	void (*init_cmd)(struct smq_cmd *cmd);
 	int (*init_hwq)(struct smq_hwq *hwq);
 	void (*exit_hwq)(struct smq_hwq *hwq);
 	enum smq_status (*queue_cmd)(struct smq_hwq *hwq, struct smq_cmd *cmd);

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * smq_hold: an LLD for the tests. It keeps every READ and WRITE for a settable
+ * time, or for ever, counts exactly what it holds, and fails aborts and resets on
+ * demand. No data: READ gives zeroes, WRITE is forgotten.
+ *
+ * Everything is set through /sys/module/smq_hold/parameters/.
+ */
+#define pr_fmt(fmt) "smq_hold: " fmt
+
+#include <linux/device.h>
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/scatterlist.h>
+#include <linux/sizes.h>
+#include <linux/string.h>
+#include <scsi/scsi_proto.h>
+#include <smq/lld.h>
+
+static unsigned int depth = 16;
+module_param(depth, uint, 0444);
+MODULE_PARM_DESC(depth, "commands per hardware queue, and the LUNs' queue_depth");
+
+static unsigned int luns = 1;
+module_param(luns, uint, 0444);
+MODULE_PARM_DESC(luns, "LUNs");
+
+static unsigned int hw_queues = 2;
+module_param(hw_queues, uint, 0444);
+MODULE_PARM_DESC(hw_queues, "hardware queues");
+
+static unsigned int delay_us = 1000;
+module_param(delay_us, uint, 0644);
+MODULE_PARM_DESC(delay_us, "how long a command is kept");
+
+static bool in_commit;
+module_param(in_commit, bool, 0444);
+MODULE_PARM_DESC(in_commit, "start commands in commit rather than one by one");
+
+static bool fail_abort;
+module_param(fail_abort, bool, 0644);
+MODULE_PARM_DESC(fail_abort, "the abort fails");
+
+static bool race_abort;
+module_param(race_abort, bool, 0644);
+MODULE_PARM_DESC(race_abort, "complete a lost command while it is aborted");
+
+static bool fail_lun_reset;
+module_param(fail_lun_reset, bool, 0644);
+MODULE_PARM_DESC(fail_lun_reset, "the LUN reset fails");
+
+static bool fail_target_reset;
+module_param(fail_target_reset, bool, 0644);
+MODULE_PARM_DESC(fail_target_reset, "the target reset fails");
+
+/* How many of the next commands are never completed. */
+static atomic_t lose = ATOMIC_INIT(0);
+/* How many of the next commands are refused, as an LLD out of resources does. */
+static atomic_t refuse = ATOMIC_INIT(0);
+/* Commands held now, and the most there ever were. */
+static atomic_t inflight = ATOMIC_INIT(0);
+static atomic_t max_inflight = ATOMIC_INIT(0);
+
+static int hold_set_atomic(const char *val, const struct kernel_param *kp)
+{
+	int n, err = kstrtoint(val, 0, &n);
+
+	if (!err)
+		atomic_set(kp->arg, n);
+	return err;
+}
+
+static int hold_get_atomic(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read((atomic_t *)kp->arg));
+}
+
+static const struct kernel_param_ops hold_atomic_ops = {
+	.set = hold_set_atomic,
+	.get = hold_get_atomic,
+};
+module_param_cb(lose, &hold_atomic_ops, &lose, 0644);
+module_param_cb(refuse, &hold_atomic_ops, &refuse, 0644);
+module_param_cb(inflight, &hold_atomic_ops, &inflight, 0444);
+module_param_cb(max_inflight, &hold_atomic_ops, &max_inflight, 0644);
+
+struct hold_cmd {
+	struct hrtimer timer;
+	bool lost;
+};
+
+struct hold_hwq {
+	spinlock_t lock;	/* protects batch: commands waiting for commit */
+	struct list_head batch;
+};
+
+#define HOLD_SECTORS	(SZ_64M / 512)
+
+static void hold_put(struct smq_cmd *cmd)
+{
+	atomic_dec(&inflight);
+	smq_cmd_done(cmd);
+}
+
+static enum hrtimer_restart hold_timer(struct hrtimer *timer)
+{
+	struct hold_cmd *hold = container_of(timer, struct hold_cmd, timer);
+
+	hold_put(container_of((void *)hold, struct smq_cmd, priv));
+	return HRTIMER_NORESTART;
+}
+
+static void hold_init_cmd(struct smq_cmd *cmd)
+{
+	struct hold_cmd *hold = smq_cmd_priv(cmd);
+
+	hrtimer_setup(&hold->timer, hold_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+}
+
+static int hold_init_hwq(struct smq_hwq *hwq)
+{
+	struct hold_hwq *hq = smq_hwq_priv(hwq);
+
+	spin_lock_init(&hq->lock);
+	INIT_LIST_HEAD(&hq->batch);
+	return 0;
+}
+
+/* Counts down and tells whether there was something left. */
+static bool hold_take(atomic_t *count)
+{
+	return atomic_dec_if_positive(count) >= 0;
+}
+
+static void hold_start(struct smq_cmd *cmd)
+{
+	struct hold_cmd *hold = smq_cmd_priv(cmd);
+
+	if (!hold->lost)
+		hrtimer_start(&hold->timer, ns_to_ktime(delay_us * 1000ULL), HRTIMER_MODE_REL);
+}
+
+static enum smq_status hold_rw(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	struct hold_hwq *hq = smq_hwq_priv(hwq);
+	struct hold_cmd *hold = smq_cmd_priv(cmd);
+	int now, max;
+
+	if (hold_take(&refuse))
+		return SMQ_HOST_BUSY;
+	if (scmd->sc_data_direction == DMA_FROM_DEVICE)
+		sg_zero_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), scsi_bufflen(scmd), 0);
+	scmd->result = SAM_STAT_GOOD;
+
+	now = atomic_inc_return(&inflight);
+	for (max = atomic_read(&max_inflight); now > max; max = atomic_read(&max_inflight))
+		atomic_cmpxchg(&max_inflight, max, now);
+
+	hold->lost = hold_take(&lose);
+	if (in_commit) {
+		spin_lock(&hq->lock);
+		list_add_tail(&cmd->node, &hq->batch);
+		spin_unlock(&hq->lock);
+	} else {
+		hold_start(cmd);
+	}
+	return SMQ_QUEUED;
+}
+
+static void hold_commit(struct smq_hwq *hwq)
+{
+	struct hold_hwq *hq = smq_hwq_priv(hwq);
+	struct smq_cmd *cmd;
+
+	if (!in_commit)
+		return;
+	spin_lock(&hq->lock);
+	while ((cmd = list_first_entry_or_null(&hq->batch, struct smq_cmd, node))) {
+		list_del_init(&cmd->node);
+		hold_start(cmd);
+	}
+	spin_unlock(&hq->lock);
+}
+
+static enum smq_status hold_data(struct scsi_cmnd *scmd, const void *data, unsigned int len)
+{
+	len = min(len, scsi_bufflen(scmd));
+	sg_copy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), data, len);
+	scsi_set_resid(scmd, scsi_bufflen(scmd) - len);
+	scmd->result = SAM_STAT_GOOD;
+	return SMQ_DONE;
+}
+
+static enum smq_status hold_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	static const u8 inquiry[36] = "\0\0\5\2\37\0\0\2SMQ     HOLD            1";
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	__be32 capacity[2] = { cpu_to_be32(HOLD_SECTORS - 1), cpu_to_be32(512) };
+
+	switch (scmd->cmnd[0]) {
+	case READ_10:
+	case WRITE_10:
+		return hold_rw(hwq, cmd);
+	case INQUIRY:
+		if (scmd->cmnd[1] & 1)
+			break;
+		return hold_data(scmd, inquiry, sizeof(inquiry));
+	case READ_CAPACITY:
+		return hold_data(scmd, capacity, sizeof(capacity));
+	case TEST_UNIT_READY:
+		scmd->result = SAM_STAT_GOOD;
+		return SMQ_DONE;
+	}
+	scsi_build_sense(scmd, 0, ILLEGAL_REQUEST, 0x20, 0);
+	return SMQ_DONE;
+}
+
+/* Lets go of a command: its timer does not run, nor will it. */
+static void hold_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct hold_cmd *hold = smq_cmd_priv(cmd);
+	struct hold_hwq *hq = smq_hwq_priv(hwq);
+
+	spin_lock(&hq->lock);
+	list_del_init(&cmd->node);
+	spin_unlock(&hq->lock);
+	if (hrtimer_cancel(&hold->timer) || hold->lost)
+		atomic_dec(&inflight);
+	hold->lost = false;
+}
+
+static int hold_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct hold_cmd *hold = smq_cmd_priv(cmd);
+
+	if (fail_abort)
+		return -EIO;
+	if (race_abort && hold->lost) {
+		/* The completion comes from its own CPU's timer, at any moment. */
+		hold->lost = false;
+		hrtimer_start(&hold->timer, ns_to_ktime(50000), HRTIMER_MODE_REL);
+		while (hrtimer_active(&hold->timer) && atomic_read(&cmd->state) == SMQ_OWNED)
+			cpu_relax();
+	}
+	hold_forget(hwq, cmd);
+	return 0;
+}
+
+struct hold_match {
+	struct scsi_device *sdev;
+	struct scsi_target *starget;
+};
+
+static bool hold_forget_one(struct request *rq, void *data)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
+	const struct hold_match *match = data;
+
+	if ((!match->sdev || match->sdev == scmd->device) &&
+	    (!match->starget || match->starget == scsi_target(scmd->device)) &&
+	    atomic_read(&cmd->state) == SMQ_OWNED)
+		hold_forget(cmd->hwq, cmd);
+	return true;
+}
+
+static int hold_lun_reset(struct smq_host *host, struct scsi_device *sdev)
+{
+	struct hold_match match = { .sdev = sdev };
+
+	if (fail_lun_reset)
+		return -EIO;
+	blk_mq_tagset_busy_iter(&host->shost->tag_set, hold_forget_one, &match);
+	return 0;
+}
+
+static int hold_target_reset(struct smq_host *host, struct scsi_target *starget)
+{
+	struct hold_match match = { .starget = starget };
+
+	if (fail_target_reset)
+		return -EIO;
+	blk_mq_tagset_busy_iter(&host->shost->tag_set, hold_forget_one, &match);
+	return 0;
+}
+
+static int hold_host_reset(struct smq_host *host)
+{
+	struct hold_match match = {};
+
+	blk_mq_tagset_busy_iter(&host->shost->tag_set, hold_forget_one, &match);
+	return 0;
+}
+
+static const struct smq_lld hold_lld = {
+	.name		= "smq_hold",
+	.cmd_size	= sizeof(struct hold_cmd),
+	.hwq_size	= sizeof(struct hold_hwq),
+	.max_cmd_len	= 16,
+	.sg_tablesize	= 128,
+	.max_sectors	= 1024,
+	.init_cmd	= hold_init_cmd,
+	.init_hwq	= hold_init_hwq,
+	.queue_cmd	= hold_queue_cmd,
+	.commit		= hold_commit,
+	.abort		= hold_abort,
+	.lun_reset	= hold_lun_reset,
+	.target_reset	= hold_target_reset,
+	.host_reset	= hold_host_reset,
+};
+
+SMQ_LLD_TEMPLATE(hold_template, hold_lld);
+
+static struct device *hold_root;
+static struct smq_host *hold_host;
+/* Serialises removal by parameter and by module exit. */
+static DEFINE_MUTEX(hold_lock);
+
+static void hold_remove(void)
+{
+	mutex_lock(&hold_lock);
+	if (hold_host) {
+		smq_host_remove(hold_host);
+		smq_host_free(hold_host);
+		hold_host = NULL;
+	}
+	mutex_unlock(&hold_lock);
+}
+
+static int hold_set_remove(const char *val, const struct kernel_param *kp)
+{
+	hold_remove();
+	return 0;
+}
+
+static const struct kernel_param_ops hold_remove_ops = {
+	.set = hold_set_remove,
+};
+module_param_cb(remove, &hold_remove_ops, NULL, 0200);
+MODULE_PARM_DESC(remove, "write anything: the host goes, whatever is in flight");
+
+static int __init hold_add(void)
+{
+	const struct smq_host_config cfg = {
+		.hw_queues = hw_queues,
+		.depth = depth,
+		.max_id = 1,
+		.max_lun = luns,
+	};
+	int err;
+	u64 lun;
+
+	hold_host = smq_host_alloc(&hold_lld, &hold_template, &cfg);
+	if (IS_ERR(hold_host))
+		return PTR_ERR(hold_host);
+	err = smq_host_add(hold_host, hold_root);
+	if (err) {
+		smq_host_free(hold_host);
+		return err;
+	}
+	for (lun = 0; lun < luns; lun++)
+		scsi_add_device(hold_host->shost, 0, 0, lun);
+	return 0;
+}
+
+static int __init hold_init(void)
+{
+	int err;
+
+	hold_root = root_device_register("smq_hold");
+	if (IS_ERR(hold_root))
+		return PTR_ERR(hold_root);
+	err = hold_add();
+	if (err)
+		root_device_unregister(hold_root);
+	return err;
+}
+module_init(hold_init);
+
+static void __exit hold_exit(void)
+{
+	hold_remove();
+	root_device_unregister(hold_root);
+}
+module_exit(hold_exit);
+
+MODULE_DESCRIPTION("An LLD that keeps commands, for the tests of smq");
+MODULE_LICENSE("GPL");
