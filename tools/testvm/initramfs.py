@@ -10,9 +10,10 @@ from .errors import VMError
 
 GUEST = kernels.TOP / "tools/guest"
 SCRIPTS = ("init", "session", "bashrc")
-# Ports first: they come up in their own time. configfs cannot be loaded by a
-# mount, and tests want it mounted.
-NEEDED = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "configfs")
+# Ports first: they come up in their own time. No udev loads the upper drivers
+# of SCSI devices, nor configfs before it is mounted.
+NEEDED = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "configfs",
+          "sd_mod", "sg")
 
 
 def busybox() -> Path:
