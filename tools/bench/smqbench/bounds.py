@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What must hold, and whether it does."""
+
+from dataclasses import dataclass
+
+from .counts import Cells
+from .transfers import Sharing
+
+BELOW_SCSI_DEBUG = 60       # instructions; the smallest possible LLD is 131 below
+DATA_512 = 140
+DATA_4K = 590
+ALLOCATIONS = 0             # per I/O, by our modules
+TRANSFERS = 0.05            # of cache lines per I/O, by our modules, below
+
+# A single stray call among tens of thousands of I/Os is no steady state.
+STRAY = 0.001
+
+NULL_ROW, DATA_ROW, PEER_ROW = "smq_ram_null", "smq_ram", "scsi_debug"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One bound against its figure."""
+
+    what: str
+    bound: str
+    measured: float | None      # None: the rows it needs were not run
+    ok: bool
+
+    @property
+    def word(self) -> str:
+        """For the eye."""
+        return "not measured" if self.measured is None else "PASS" if self.ok else "FAIL"
+
+
+def _verdict(what: str, bound: str, measured: float | None, ok) -> Verdict:
+    return Verdict(what, bound, measured, measured is not None and ok(measured))
+
+
+def _difference(cells: Cells, workload: str, row: str, other: str) -> float | None:
+    if (row, workload) not in cells or (other, workload) not in cells:
+        return None
+    return cells[row, workload].insns - cells[other, workload].insns
+
+
+def _allocations(cells: Cells, row: str) -> float | None:
+    found = [cell for (name, _), cell in cells.items() if name == row]
+    if not found:
+        return None
+    return sum(sum(value for _, _, ours, value in cell.allocations() if ours) for cell in found)
+
+
+def of_counts(cells: Cells) -> list[Verdict]:
+    """The bounds on instructions and allocations."""
+    verdicts = []
+    for workload in ("plain-512", "registered-512"):
+        verdicts.append(_verdict(
+            f"smq_ram null=1 against scsi_debug, {workload}, insn/IO", f"<= -{BELOW_SCSI_DEBUG}",
+            _difference(cells, workload, NULL_ROW, PEER_ROW), lambda x: x <= -BELOW_SCSI_DEBUG))
+    for size, limit in (("512", DATA_512), ("4k", DATA_4K)):
+        for kind in ("plain", "registered"):
+            workload = f"{kind}-{size}"
+            verdicts.append(_verdict(
+                f"smq_ram with data against null=1, {workload}, insn/IO", f"<= {limit}",
+                _difference(cells, workload, DATA_ROW, NULL_ROW),
+                lambda x, limit=limit: x <= limit))
+    for row, label in ((NULL_ROW, "smq_ram null=1"), (DATA_ROW, "smq_ram with data")):
+        verdicts.append(_verdict(
+            f"{label}, allocations by our modules per I/O, all workloads", f"= {ALLOCATIONS}",
+            _allocations(cells, row), lambda x: x < STRAY))
+    return verdicts
+
+
+def of_transfers(sharings: dict[tuple[str, str], Sharing]) -> list[Verdict]:
+    """The bounds on cache-line transfers."""
+    verdicts = []
+    for row, label in (("smq_ram_null_luns", "smq_ram null=1"), ("smq_ram_luns", "smq_ram")):
+        for workload in ("plain-512", "registered-512"):
+            sharing = sharings.get((row, workload))
+            verdicts.append(_verdict(
+                f"{label}, a LUN per CPU, {workload}, cache-line transfers by our modules per I/O",
+                f"< {TRANSFERS}", max(sharing.own) if sharing else None,
+                lambda x: x < TRANSFERS))
+    return verdicts

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Instructions per I/O: runs of N and of 3N subtracted, so that fixed costs cancel."""
+
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import profile, vm
+from .errors import BenchError
+from .groups import OWN_MODULES
+from .guestlog import GuestLog, Run
+from .profile import Profile
+from .symbols import Symbols
+
+CLOCK_TOLERANCE = 0.005     # between the plugin's count and the guest's icount clock
+# Rows whose CPU waits for an interrupt; the clock goes on then.
+WAITING_ROWS = {"scsi_debug_timer"}
+
+
+@dataclass
+class Cell:
+    """One workload on one row."""
+
+    values: list[float] = field(default_factory=list)       # one a repeat
+    per_io: Profile = field(default_factory=Profile)        # mean of the repeats
+
+    @property
+    def insns(self) -> float:
+        """Instructions per I/O."""
+        return statistics.median(self.values)
+
+    @property
+    def spread(self) -> float:
+        """Between the repeats."""
+        return max(self.values) - min(self.values)
+
+    @property
+    def own(self) -> float:
+        """In functions of our modules themselves."""
+        return sum(value for _, value in profile.functions_of(self.per_io.insns, OWN_MODULES))
+
+    @property
+    def own_with_callees(self) -> float:
+        """On the account of our modules."""
+        return sum(self.per_io.own.values())
+
+    def allocations(self) -> list[tuple[str, str, bool, float]]:
+        """(allocator, caller, ours, per I/O), dearest first."""
+        return sorted(((str(to), str(caller), ours, value)
+                       for (to, caller, ours), value in self.per_io.callers.items() if value),
+                      key=lambda call: (-call[3], call))
+
+
+Cells = dict[tuple[str, str], Cell]     # by row and workload
+
+
+def _check_clock(run: Run) -> None:
+    """The guest's icount clock is a second, independent count."""
+    counted = run.figures["insns"]
+    waited = run.ns - counted
+    if run.row in WAITING_ROWS:
+        waited = min(waited, 0)
+    if abs(waited) > CLOCK_TOLERANCE * counted:
+        raise BenchError(f"{run.row} {run.workload}: {counted} instructions by the plugin, "
+                         f"{run.ns} by the guest's clock")
+
+
+def cells(log: GuestLog, folder: Path) -> Cells:
+    """The pairs of runs of a guest/count boot."""
+    symbols: dict[int, Symbols] = {}
+    result: Cells = {}
+    profiles: dict[tuple[str, str], list[Profile]] = {}
+    for small, large in zip(log.runs[::2], log.runs[1::2]):
+        key = small.row, small.workload
+        if key != (large.row, large.workload) or small.repeat != large.repeat:
+            raise BenchError(f"{small.row} {small.workload}: its second run is missing")
+        ios = large.count - small.count
+        halves = []
+        for run in (small, large):
+            _check_clock(run)
+            generation = run.figures["symbols"]
+            if generation not in symbols:
+                symbols[generation] = Symbols(vm.kernel_symbols(folder, generation))
+            halves.append(profile.read(folder / f"hist.{run.number}", symbols[generation]))
+        result.setdefault(key, Cell()).values.append(
+            (large.figures["insns"] - small.figures["insns"]) / ios)
+        profiles.setdefault(key, []).append(halves[1].combine(halves[0], -1).divided(ios))
+    for key, found in profiles.items():
+        total = Profile()
+        for one in found:
+            total = total.combine(one, 1)
+        result[key].per_io = total.divided(len(found))
+    return result

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every figure for a machine to read, with how it was taken."""
+
+from argparse import Namespace
+from collections import Counter
+from dataclasses import asdict
+
+from . import groups
+from .bounds import Verdict
+from .counts import Cells
+from .guestlog import GuestLog
+from .transfers import Sharing
+
+
+def _by_name(counter: Counter) -> dict[str, float]:
+    names: Counter = Counter()
+    for key, value in counter.items():
+        names[str(key)] += value
+    return {name: round(value, 3) for name, value in names.most_common() if value}
+
+
+def _boot(log: GuestLog) -> dict:
+    return {"kernel": log.kernel, "cpu": log.cpu, "cmdline": log.cmdline,
+            "parameters": log.parameters, "queues": log.queues}
+
+
+class Document:
+    """Grows as figures come in."""
+
+    def __init__(self, command: str, options: Namespace):
+        self.content: dict = {"command": command, "kernel": options.kernel,
+                              "repeat": options.repeat, "rows": options.rows}
+
+    def add_counts(self, log: GuestLog, cells: Cells) -> None:
+        """Instructions per I/O."""
+        self.content["instructions"] = {
+            **_boot(log),
+            "figures": [{
+                "row": row, "workload": workload, "insns": round(cell.insns, 2),
+                "repeats": [round(value, 2) for value in cell.values],
+                "groups": {name: round(value, 2) for name, value in
+                           groups.split(cell.per_io.insns).items()},
+                "own": round(cell.own, 2), "own_with_callees": round(cell.own_with_callees, 2),
+                "functions": _by_name(cell.per_io.insns), "calls": _by_name(cell.per_io.calls),
+                "allocations": [{"function": name, "caller": caller, "ours": ours,
+                                 "per_io": round(value, 5)}
+                                for name, caller, ours, value in cell.allocations()],
+            } for (row, workload), cell in cells.items()],
+            "runs": [asdict(run) for run in log.runs]}
+
+    def add_transfers(self, log: GuestLog, sharings: dict[tuple[str, str], Sharing]) -> None:
+        """Cache-line transfers per I/O."""
+        self.content["transfers"] = {
+            **_boot(log),
+            "figures": [{
+                "row": row, "workload": workload, "own": [round(x, 5) for x in sharing.own],
+                "total": round(sharing.total, 5), "interrupts": round(sharing.interrupts, 5),
+                "slips": round(sharing.slips, 5),
+                "own_functions": {f"{kind} {name}": round(value, 5) for (name, kind), value
+                                  in sharing.own_top.most_common()},
+                "functions": {f"{kind} {name}": round(value, 5) for (name, kind), value
+                              in sharing.top.most_common(40)},
+            } for (row, workload), sharing in sharings.items()],
+            "runs": [asdict(run) for run in log.runs]}
+
+    def add_verdicts(self, verdicts: list[Verdict]) -> None:
+        """The bounds."""
+        self.content["bounds"] = [{**asdict(verdict), "verdict": verdict.word}
+                                  for verdict in verdicts]

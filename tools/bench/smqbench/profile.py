@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the count plugin wrote about a run, by function; runs subtract and add."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import BenchError
+from .symbols import Function, Symbols
+
+
+@dataclass
+class Profile:
+    """Counters by function; of a run, or per I/O once divided."""
+
+    insns: Counter = field(default_factory=Counter)      # Function -> instructions
+    own: Counter = field(default_factory=Counter)        # ... on our modules' account
+    irq: Counter = field(default_factory=Counter)        # ... in interrupts
+    calls: Counter = field(default_factory=Counter)      # Function -> entries
+    callers: Counter = field(default_factory=Counter)    # (watched, caller, ours) -> calls
+
+    def combine(self, other: "Profile", sign: int) -> "Profile":
+        """This one plus or minus another."""
+        result = Profile()
+        for name in vars(result):
+            mine, theirs, new = (getattr(p, name) for p in (self, other, result))
+            for key in mine.keys() | theirs.keys():
+                new[key] = mine[key] + sign * theirs[key]
+        return result
+
+    def divided(self, by: int) -> "Profile":
+        """Per I/O."""
+        return Profile(*(Counter({key: value / by for key, value in counter.items() if value})
+                         for counter in vars(self).values()))
+
+    def total(self) -> float:
+        """All instructions."""
+        return sum(self.insns.values())
+
+
+def read(path: Path, symbols: Symbols) -> Profile:
+    """One file PREFIX.N of the count plugin."""
+    profile = Profile()
+    try:
+        with path.open(encoding="ascii") as lines:
+            for line in lines:
+                kind, *words = line.split()
+                if kind == "block":
+                    _add_block(profile, symbols, words)
+                elif kind == "call":
+                    _add_call(profile, symbols, words)
+                else:
+                    raise ValueError(f"unknown record {kind}")
+    except (OSError, ValueError) as error:
+        raise BenchError(f"{path.name}: {error}") from error
+    return profile
+
+
+def _add_block(profile: Profile, symbols: Symbols, words: list[str]) -> None:
+    address = int(words[0], 16)
+    size, runs, own, irq = (int(word) for word in words[1:])
+    function = symbols.function(address)
+    profile.insns[function] += size * runs
+    profile.own[function] += size * own
+    profile.irq[function] += size * irq
+    if symbols.is_entry(address):
+        profile.calls[function] += runs
+
+
+def _add_call(profile: Profile, symbols: Symbols, words: list[str]) -> None:
+    watched, caller = (symbols.function(int(word, 16)) for word in words[:2])
+    ours, others = (int(word) for word in words[2:])
+    profile.callers[watched, caller, True] += ours
+    profile.callers[watched, caller, False] += others
+
+
+def functions_of(counter: Counter, modules: frozenset[str]) -> list[tuple[Function, float]]:
+    """The functions of some modules, dearest first."""
+    return sorted(((function, value) for function, value in counter.items()
+                   if function.module in modules),
+                  key=lambda item: (-item[1], str(item[0])))

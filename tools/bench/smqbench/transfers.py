@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Cache-line transfers per I/O between two CPUs, from the lines plugin."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import vm
+from .errors import BenchError
+from .guestlog import GuestLog, Run
+from .symbols import Symbols
+
+# A vCPU that the host did not run let the other go ahead so often per I/O.
+MAX_SLIPS = 0.5
+
+
+@dataclass
+class Sharing:
+    """One workload on one row, per I/O."""
+
+    repeats: int = 0
+    total: float = 0.0          # outside interrupts
+    own: list[float] = field(default_factory=list)      # one a repeat
+    interrupts: float = 0.0
+    slips: float = 0.0
+    top: Counter = field(default_factory=Counter)       # (function, kind) -> transfers
+    own_top: Counter = field(default_factory=Counter)   # the same on our account
+
+
+def _add(sharing: Sharing, run: Run, path: Path, symbols: Symbols) -> None:
+    figures, ios = run.figures, run.count * len(run.loop["devices"])
+    if figures["beyond"] or figures["overflow"]:
+        raise BenchError(f"{run.row} {run.workload}: the lines plugin ran out of room "
+                         f"(beyond={figures['beyond']} overflow={figures['overflow']})")
+    sharing.repeats += 1
+    sharing.total += (figures["reads"] + figures["writes"]) / ios
+    sharing.own.append((figures["own"] + figures["lost"]) / ios)
+    sharing.interrupts += figures["irq"] / ios
+    sharing.slips += figures["slips"] / ios
+    for line in path.read_text(encoding="ascii").splitlines():
+        _, _, _, pc, kind, count = line.split()
+        key = str(symbols.function(int(pc, 16))), "write" if "w" in kind else "read"
+        if "o" in kind or "l" in kind:
+            sharing.own_top[key] += int(count) / ios
+        if "i" not in kind:
+            sharing.top[key] += int(count) / ios
+
+
+def sharings(log: GuestLog, folder: Path) -> dict[tuple[str, str], Sharing]:
+    """By row and workload, means over the repeats."""
+    symbols: dict[int, Symbols] = {}
+    result: dict[tuple[str, str], Sharing] = {}
+    for run in log.runs:
+        generation = run.figures["symbols"]
+        if generation not in symbols:
+            symbols[generation] = Symbols(vm.kernel_symbols(folder, generation))
+        _add(result.setdefault((run.row, run.workload), Sharing()), run,
+             folder / f"hist.{run.number}", symbols[generation])
+    for (row, workload), sharing in result.items():
+        for name in ("total", "interrupts", "slips"):
+            setattr(sharing, name, getattr(sharing, name) / sharing.repeats)
+        for counter in (sharing.top, sharing.own_top):
+            for key in counter:
+                counter[key] /= sharing.repeats
+        if sharing.slips > MAX_SLIPS:
+            raise BenchError(f"{row} {workload}: the two vCPUs ran apart {sharing.slips:.2f} "
+                             "times per I/O; is the machine busy?")
+    return result

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs a measuring script of the guest in the test VM, under a counting plugin."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import guestlog
+from .errors import BenchError
+from .groups import OWN_MODULES
+
+BENCH = Path(__file__).resolve().parents[1]
+ROOT = BENCH.parents[1]
+BUILT = ROOT / "build" / "tools" / "bench"
+VM = ROOT / "tools" / "vm"
+
+POLL = 0.5
+GRACE = 30          # seconds for tools/vm to stop by itself after its own time-out
+
+# Roles of guest functions, see plugin/symbols.h.
+ROLES = [f"own={module}" for module in sorted(OWN_MODULES)] + [
+    "leave=scsi_done", "leave=scsi_done_direct",
+    "irq=asm_sysvec_*", "irq=asm_exc_*", "irq=asm_common_interrupt",
+    "reset=__switch_to_asm",
+]
+# Everything that hands out memory, down to where all the others end.
+ALLOCATORS = [
+    "kmem_cache_alloc*", "__kmem_cache_alloc*", "kmalloc_*", "__kmalloc*", "krealloc*",
+    "kvmalloc*", "__kvmalloc*", "__vmalloc*", "vmalloc*", "vzalloc*", "__alloc_pages*",
+    "alloc_pages*", "__folio_alloc*", "mempool_alloc*", "pcpu_alloc*", "__alloc_percpu*",
+    "dma_pool_alloc*", "dma_alloc_*", "__alloc_skb",
+]
+
+
+@dataclass(frozen=True)
+class Boot:
+    """One boot of the VM and what it runs."""
+
+    name: str                   # of the script in guest/, and of the plugin
+    kernel: str
+    arguments: Sequence[str]
+    vm_options: Sequence[str]
+    plugin_arguments: Sequence[str]
+    expected_runs: int
+    timeout: int                # seconds
+
+
+def _progress(name: str, done: int, expected: int, began: float, last: bool = False) -> None:
+    text = f"{name}: {done} of {expected} runs, {time.monotonic() - began:.0f} s"
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text}" + ("\n" if last else ""))
+    elif last or done % 20 == 0:
+        sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def _finished_runs(out: Path) -> int:
+    try:
+        return out.read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
+def _watch(process: subprocess.Popen, boot: Boot, out: Path) -> int:
+    began, shown = time.monotonic(), -1
+    while True:
+        try:
+            process.wait(POLL)
+        except subprocess.TimeoutExpired:
+            pass
+        done = _finished_runs(out)
+        ended = process.returncode is not None
+        if done != shown or ended or sys.stderr.isatty():
+            _progress(boot.name, done, boot.expected_runs, began, ended)
+            shown = done
+        if ended:
+            return process.returncode
+        if time.monotonic() - began > boot.timeout + GRACE:
+            process.terminate()
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            raise BenchError(f"the VM did not end within {boot.timeout} s")
+
+
+def run(boot: Boot, folder: Path) -> guestlog.GuestLog:
+    """Boots, measures into FOLDER and returns what was written there."""
+    plugin = BUILT / f"{boot.name}.so"
+    if not plugin.exists():
+        raise BenchError(f"{plugin.relative_to(ROOT)} is not built: make tools")
+    folder.mkdir(parents=True, exist_ok=True)
+    arguments = [f"out={folder / 'out'}", f"hist={folder / 'hist'}",
+                 f"symbols={folder / 'kallsyms'}", *ROLES, *boot.plugin_arguments]
+    if any("," in argument for argument in (str(plugin), *arguments)):
+        raise BenchError(f"{folder}: QEMU takes no comma in the name of a file")
+    command = [str(VM), "--kernel", boot.kernel, *boot.vm_options,
+               "--plugin", ",".join([str(plugin), *arguments]), "--share", str(folder),
+               "--timeout", str(boot.timeout), "--",
+               str(BENCH / "guest" / boot.name), str(folder), *boot.arguments]
+    with tempfile.TemporaryFile(mode="w+") as said:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                              cwd=ROOT, env={**os.environ, "LC_ALL": "C"}) as process:
+            try:
+                status = _watch(process, boot, folder / "out")
+            except BaseException:
+                process.terminate()
+                raise
+        said.seek(0)
+        words = said.read().strip()
+    if status:
+        raise BenchError(f"the VM ended with status {status}:\n{words}")
+    return guestlog.read(folder)
+
+
+def kernel_symbols(folder: Path, generation: int) -> Path:
+    """The symbols that were valid for a run."""
+    return folder / f"kallsyms.{generation}"
