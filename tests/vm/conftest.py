@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests that run inside the VM: tools/vm -- python3 -m pytest tests/vm/test_io.py
+
+Markers: smoke for the subset that runs on every kernel, limit(SECONDS) for a
+test that may take longer than LIMIT.
+"""
+import faulthandler
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit.host import KernelLog, is_loaded, loaded, run
+
+LIMIT = 60
+# A test that does not even notice the alarm ends the run, with its stack shown.
+GRACE = 20
+
+
+def pytest_configure(config) -> None:
+    """Registers the markers, and refuses to load modules anywhere but in the VM."""
+    config.addinivalue_line("markers", "smoke: also runs on the other kernels")
+    config.addinivalue_line("markers", f"limit(seconds): more time than {LIMIT} s")
+    if not Path("/run/vm/session").exists() and not config.option.collectonly:
+        pytest.exit("these tests load kernel modules: run them as "
+                    "tools/vm -- python3 -m pytest tests/vm", returncode=2)
+
+
+class TookTooLong(BaseException):
+    """Not an Exception: no test catches it by accident."""
+
+
+def _ring(_signal, _frame) -> None:
+    raise TookTooLong("the time of this test is over")
+
+
+@contextmanager
+def _bounded(item, stderr):
+    mark = item.get_closest_marker("limit")
+    seconds = mark.args[0] if mark else LIMIT
+    before = signal.signal(signal.SIGALRM, _ring)
+    signal.alarm(seconds)
+    faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=stderr)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# Behind pytest's capture.
+_STDERR = os.fdopen(os.dup(sys.stderr.fileno()), "w")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item):
+    """Bounds the fixtures."""
+    with _bounded(item, _STDERR):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    """Bounds the test."""
+    with _bounded(item, _STDERR):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    """Bounds what unloads."""
+    with _bounded(item, _STDERR):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def upper_drivers():
+    """Disks and sg nodes: nothing loads their drivers by itself in the VM."""
+    for module in ("sd_mod", "sg"):
+        if not is_loaded(module):
+            run("modprobe", module)
+
+
+@pytest.fixture
+def klog():
+    """The kernel log from the start of the test on."""
+    with KernelLog() as log:
+        yield log
+
+
+@pytest.fixture
+def ram():
+    """One smq_ram host with one LUN of 256 MiB, as modprobe without parameters."""
+    with loaded("smq_ram") as hosts:
+        yield hosts[0]
+
+
+@pytest.fixture
+def disk(ram):
+    """The LUN of ram."""
+    return ram.luns()[0]

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Modules, their SCSI hosts and LUNs, and what the hosts count.
+
+Scanning and the probing of disks are asynchronous: whatever looks for a node
+waits for it, with an end.
+"""
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .fiojob import fio, total_ios
+from .klog import KernelLog
+from .sgio import Disk, SgDev
+
+__all__ = ["Disk", "Host", "KernelLog", "Lun", "ModuleError", "SgDev", "fio", "is_loaded",
+           "find_hosts", "load", "loaded", "run", "settle", "total_ios", "unload", "wait_for"]
+
+SCSI_HOSTS = Path("/sys/class/scsi_host")
+SCSI_DEVICES = Path("/sys/bus/scsi/devices")
+DEBUGFS = Path("/sys/kernel/debug/smq")
+
+
+class ModuleError(Exception):
+    """modprobe failed; the text is what it said."""
+
+
+def run(*argv: str, ok: bool = True, limit: float = 60, **more) -> subprocess.CompletedProcess:
+    """Runs a program, bounded in time; fails, with what it said, when it does."""
+    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True,
+                          timeout=limit, check=False, stdin=subprocess.DEVNULL, **more)
+    assert not ok or done.returncode == 0, (
+        f"{' '.join(map(str, argv))}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def wait_for(what: str, check: Callable, seconds: float = 20):
+    """Returns the first true value of @check(); fails after @seconds."""
+    end = time.monotonic() + seconds
+    while True:
+        value = check()
+        if value:
+            return value
+        assert time.monotonic() < end, f"{what}: not within {seconds:g} s"
+        time.sleep(0.02)
+
+
+def is_loaded(module: str) -> bool:
+    """Whether the module is in the kernel."""
+    return Path("/sys/module", module, "initstate").exists()
+
+
+@dataclass(frozen=True)
+class Lun:
+    """A LUN with its nodes, "" where it has none."""
+    address: str
+    sd: str
+    sg: str
+    bsg: str
+
+    @property
+    def number(self) -> int:
+        """Its LUN."""
+        return int(self.address.rpartition(":")[2])
+
+    @property
+    def sysfs(self) -> Path:
+        """Its scsi_device in sysfs."""
+        return SCSI_DEVICES / self.address
+
+    @property
+    def queue(self) -> Path:
+        """The request queue's attributes of its disk."""
+        return Path("/sys/block", os.path.basename(self.sd), "queue")
+
+
+def _node(device: Path, kind: str, where: str) -> str:
+    """A device's node of one kind."""
+    for entry in sorted((device / kind).glob("*")):
+        if os.path.exists(f"{where}/{entry.name}"):
+            return f"{where}/{entry.name}"
+    return ""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A SCSI host."""
+    number: int
+
+    @property
+    def sysfs(self) -> Path:
+        """/sys/class/scsi_host/hostN"""
+        return SCSI_HOSTS / f"host{self.number}"
+
+    def attr(self, name: str) -> str:
+        """An attribute, as smq/inflight or can_queue."""
+        return (self.sysfs / name).read_text(encoding="ascii").strip()
+
+    def stats(self) -> dict[str, int]:
+        """All counters below smq/."""
+        values = {}
+        for entry in (self.sysfs / "smq").iterdir():
+            text = entry.read_text(encoding="ascii").strip() if entry.is_file() else ""
+            if text.isdigit():
+                values[entry.name] = int(text)
+        return values
+
+    def hwqs(self) -> list[dict[str, str | int]]:
+        """The table in debugfs, one row per hardware queue."""
+        path = DEBUGFS / f"host{self.number}" / "hwqs"
+        head, *rows = path.read_text(encoding="ascii").splitlines()
+        names = head.split()
+        return [{name: int(word) if word.isdigit() else word
+                 for name, word in zip(names, row.split(), strict=True)} for row in rows]
+
+    def luns(self) -> list[Lun]:
+        """Its LUNs by number, with the nodes they have by now."""
+        found = []
+        for device in SCSI_DEVICES.glob(f"{self.number}:*:*:*"):
+            found.append(Lun(device.name, _node(device, "block", "/dev"),
+                             _node(device, "scsi_generic", "/dev"),
+                             _node(device, "bsg", "/dev/bsg")))
+        return sorted(found, key=lambda lun: [int(part) for part in lun.address.split(":")])
+
+    def wait_luns(self, count: int, disks: bool = True, seconds: float = 30) -> list[Lun]:
+        """Waits until @count LUNs have a disk (or only an sg node), and returns them."""
+        def ready():
+            luns = self.luns()
+            return luns if len(luns) == count and all(
+                lun.sg and (lun.sd or not disks) for lun in luns) else None
+        return wait_for(f"host{self.number}: {count} LUNs", ready, seconds)
+
+
+def find_hosts(proc_name: str) -> list[Host]:
+    """Hosts of one kind of driver, in the order they were added."""
+    hosts = []
+    for entry in SCSI_HOSTS.glob("host*"):
+        try:
+            name = (entry / "proc_name").read_text(encoding="ascii").strip()
+        except FileNotFoundError:       # gone meanwhile
+            continue
+        if name == proc_name:
+            hosts.append(Host(int(entry.name[4:])))
+    return sorted(hosts, key=lambda host: host.number)
+
+
+def load(module: str, **params) -> None:
+    """modprobe; a bool parameter becomes 0 or 1. ModuleError if it is refused."""
+    words = [f"{key}={int(value) if isinstance(value, bool) else value}"
+             for key, value in params.items()]
+    done = run("modprobe", module, *words, ok=False, limit=120)
+    if done.returncode:
+        raise ModuleError(f"modprobe {module} {' '.join(words)}: {done.stderr.strip()}")
+
+
+def unload(module: str, seconds: float = 15) -> None:
+    """modprobe -r; a disk's probe may hold the module for a moment after loading."""
+    end = time.monotonic() + seconds
+    while True:
+        done = run("modprobe", "-r", module, ok=False, limit=120)
+        if done.returncode == 0:
+            assert not is_loaded(module), f"modprobe -r {module} said 0 and left it loaded"
+            return
+        if time.monotonic() > end:
+            raise ModuleError(f"modprobe -r {module}: {done.stderr.strip()}")
+        time.sleep(0.1)
+
+
+def settle(host: Host, seconds: float = 10) -> dict[str, int]:
+    """Waits until a host has nothing in flight; its counters then."""
+    wait_for(f"host{host.number}: idle", lambda: host.attr("smq/inflight") == "0", seconds)
+    return host.stats()
+
+
+@contextmanager
+def loaded(module: str, hosts: int = 1, luns: int = 1, disks: bool = True,
+           io_errors: bool = False, proc_name: str = "", names: tuple[str, str] = (),
+           **params) -> Iterator[list[Host]]:
+    """Loads a module, yields its hosts once all LUNs have their nodes, and unloads it.
+
+    @hosts and @luns are given to the module, under @names if it calls them
+    otherwise, where they are not 1. Fails when the module does not go, or when
+    the kernel log shows a bug or, unless @io_errors, failed block I/O.
+    """
+    names = names or ("hosts", "luns")
+    sizes = {name: n for name, n in zip(names, (hosts, luns), strict=True) if n != 1}
+    with KernelLog() as log:
+        load(module, **sizes, **params)
+        try:
+            found = wait_for(f"{hosts} hosts of {module}", lambda: (
+                lambda all_: all_ if len(all_) == hosts else None)(
+                    find_hosts(proc_name or module)))
+            for host in found:
+                host.wait_luns(luns, disks)
+            yield found
+        finally:
+            unload(module)
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        bad = [] if io_errors else log.io_errors()
+        assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kit itself: what it reports and that its checks can fail."""
+import re
+import time
+
+import pytest
+from kit import klog, sgio
+from kit.host import (Disk, ModuleError, SgDev, fio, is_loaded, load, loaded, settle, total_ios,
+                      unload, wait_for)
+
+pytestmark = pytest.mark.smoke
+
+
+def test_good_command(disk):
+    """An INQUIRY through both kinds of node."""
+    for path in (disk.sd, disk.sg):
+        with SgDev(path) as dev:
+            got = dev.cmd(bytes([0x12, 0, 0, 0, 96, 0]), din=128)
+        assert got.good and got.resid == 32, got
+        assert len(got.data) == 96 and got.data[8:16] == b"SMQ     "
+
+
+def test_untouched_buffer_shows(disk):
+    """Through the disk, what the device did not write stays FILL."""
+    with Disk(disk.sd) as dev:
+        got = dev.cmd(bytes([0x12, 0, 0, 0, 5, 0]), din=64)
+    assert got.good and got.raw[5:] == bytes([sgio.FILL]) * 59
+
+
+def test_check_condition_is_a_result(disk):
+    """Sense comes back decoded."""
+    with SgDev(disk.sg) as dev:
+        got = dev.cmd(bytes([0x28, 0xe0, 0, 0, 0, 0, 0, 0, 1, 0]), din=512)
+    assert got.status == sgio.CHECK_CONDITION and not got.good
+    assert got.triple == (sgio.ILLEGAL_REQUEST, 0x24, 0)
+    assert got.decoded.sks == bytes([0xcf, 0, 1])
+
+
+def test_descriptor_sense_decodes():
+    """Sense key specific bytes of descriptor format, behind another descriptor."""
+    raw = bytes.fromhex("7205240000000014" "000a" + "00" * 10 + "02060000cf000100")
+    assert sgio.decode_sense(raw) == sgio.Sense(True, 5, 0x24, 0, bytes([0xcf, 0, 1]))
+    assert sgio.decode_sense(b"") is None
+
+
+def test_bad_parameter_raises():
+    """modprobe's refusal is seen."""
+    with pytest.raises(ModuleError):
+        load("smq_ram", luns=0)
+    assert not is_loaded("smq_ram")
+
+
+def test_busy_module_stays(disk):
+    """unload() fails on a module in use, and works when it is not."""
+    with Disk(disk.sd):
+        with pytest.raises(ModuleError, match="in use"):
+            unload("smq_ram", seconds=0.2)
+    assert is_loaded("smq_ram")
+
+
+def test_wait_ends():
+    """A wait has an end."""
+    start = time.monotonic()
+    with pytest.raises(AssertionError, match="never: not within"):
+        wait_for("never", lambda: False, seconds=0.3)
+    assert time.monotonic() - start >= 0.3
+
+
+@pytest.mark.parametrize("line", ["BUG: planted", "WARNING: CPU: 0 PID: 1 at planted",
+                                  "Oops: 0000", "BUG: KASAN: planted"])
+def test_faults_are_known(line):
+    """What tools/vm would fail for is a fault here, too."""
+    assert klog.FAULT.search(line)
+
+
+def test_log_is_checked(monkeypatch):
+    """A line that counts as a kernel bug fails loaded()."""
+    # A word of its own: tools/vm reads the same log, and would fail for a real one.
+    monkeypatch.setattr(klog, "FAULT", re.compile("planted fault"))
+    with pytest.raises(AssertionError, match="tells of a bug"):
+        with loaded("smq_ram"):
+            with open("/dev/kmsg", "w", encoding="ascii") as kmsg:
+                kmsg.write("<5>test: planted fault\n")
+    assert not is_loaded("smq_ram")
+
+
+def test_fio_counts(ram, disk):
+    """The wrapper gives fio's own count, and fails for fio's failure."""
+    before = settle(ram)
+    report = fio(disk.sd, rw="randread", bs="4k", size="1m", ioengine="psync")
+    after = settle(ram)
+    assert total_ios(report) == 256
+    assert after["done"] - before["done"] >= 256
+    with pytest.raises(AssertionError):
+        fio("/dev/no-such-disk", rw="read", size="1m")
