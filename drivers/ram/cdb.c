@@ -106,14 +106,14 @@ void ram_invalid_cdb(struct scsi_cmnd *scmd, unsigned int byte, int bit)
 {
 	ram_sense(scmd, ILLEGAL_REQUEST, 0x24, 0);
 	scsi_set_sense_field_pointer(scmd->sense_buffer, SCSI_SENSE_BUFFERSIZE, byte,
-				     bit < 0 ? 0 : bit | 0x08, true);
+				     bit < 0 ? 8 : bit, true);	/* 8: no bit pointer */
 }
 
 /* INVALID FIELD IN PARAMETER LIST */
 void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte)
 {
 	ram_sense(scmd, ILLEGAL_REQUEST, 0x26, 0);
-	scsi_set_sense_field_pointer(scmd->sense_buffer, SCSI_SENSE_BUFFERSIZE, byte, 0, false);
+	scsi_set_sense_field_pointer(scmd->sense_buffer, SCSI_SENSE_BUFFERSIZE, byte, 8, false);
 }
 
 /* An initiator's buffer of the wrong direction: no target ever sees that. */
