@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Builds tools/sg_io, its sanitized variant and the C parts tests call alone."""
+
+import functools
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SRC = ROOT / "tools/src/sg_io"
+HERE = pathlib.Path(__file__).resolve().parent
+OUT = ROOT / "build/tests/host"
+TIMEOUT = 120
+
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+@functools.cache
+def binary(sanitized=False):
+    """The path of a fresh sg_io."""
+    args = ["SANITIZE=1"] if sanitized else []
+    subprocess.run(["make", "-s", "-C", SRC, *args], check=True, timeout=TIMEOUT)
+    return ROOT / ("build/tools/sg_io-san/sg_io" if sanitized else "tools/sg_io")
+
+
+@functools.cache
+def part(name, *sources):
+    """A sanitized test program: tests/host/NAME.c with some of sg_io's sources."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    out = OUT / name
+    subprocess.run(
+        ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-O1",
+         "-Wno-missing-field-initializers", *SANITIZE, f"-I{SRC}", "-o", out, HERE / f"{name}.c",
+         *(SRC / s for s in sources), "-lsgutils2"],
+        check=True, timeout=TIMEOUT)
+    return out
+
+
+def run(program, *args, stdin=b"", cwd=None):
+    """Runs it; text comes back, a crash or a sanitizer report fails here."""
+    env = {**os.environ, "ASAN_OPTIONS": "exitcode=99", "UBSAN_OPTIONS": "exitcode=99"}
+    done = subprocess.run([program, *map(os.fspath, args)], input=stdin, cwd=cwd, env=env,
+                          capture_output=True, timeout=TIMEOUT, check=False)
+    done.stdout = done.stdout.decode(errors="replace")
+    done.stderr = done.stderr.decode(errors="replace")
+    assert done.returncode >= 0 and done.returncode != 99, done.stderr
+    return done

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io's command file: what good files mean and what bad ones are told."""
+
+import os
+import random
+
+import pytest
+from sg_io_build import binary, part, run
+
+PARSER = ("cmdfile.c", "cdb.c", "dataset.c", "pattern.c", "num.c")
+READ10 = "28000000000000000100"
+WRITE10 = "2a000000001000000200"
+
+
+def dump(path, *args):
+    return run(part("sg_io_dump", *PARSER), path, *args)
+
+
+def commands(path, *args):
+    done = dump(path, *args)
+    assert done.returncode == 0, done.stderr
+    names = "line cdb dir bytes timeout at cpu data changes misaligned".split()
+    return [dict(zip(names, line.split())) for line in done.stdout.splitlines()[1:]]
+
+
+def write(tmp_path, text):
+    path = tmp_path / "cmds"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def data_of(tmp_path, line):
+    return bytes.fromhex(commands(write(tmp_path, line))[0]["data"])
+
+
+def test_all_fields(tmp_path):
+    path = write(tmp_path, f"# a comment\n\n\t{READ10}\tin 512 timeout=5 at=17 cpu=3 # end\r\n"
+                           f"{WRITE10.upper()} out 0x400 pattern=ff\n000000000000 none 0")
+    a, b, c = commands(path)
+    assert (a["line"], a["cdb"], a["dir"], a["bytes"]) == ("3", READ10, "in", "512")
+    assert (a["timeout"], a["at"], a["cpu"], a["data"]) == ("5", "17", "3", "-")
+    assert (b["line"], b["cdb"], b["bytes"], b["data"]) == ("4", WRITE10, "1024", "ff" * 1024)
+    assert (c["line"], c["timeout"], c["at"], c["cpu"]) == ("5", "30000", "0", "-1")
+
+
+@pytest.mark.parametrize("cdb", [
+    "1200000060" "00", READ10, "a8000000000000000001" "0000",
+    "88" + "00" * 12 + "01" + "0000", "c0" + "00" * 5, "e7" + "00" * 11, "ff" + "00" * 15,
+    "7f" + "00" * 6 + "18" + "0009" + "00" * 18 + "00000001", "7f" + "00" * 6 + "08" + "00" * 8,
+])
+def test_lengths(tmp_path, cdb):
+    size = 96 if cdb.startswith("12") else 512
+    assert commands(write(tmp_path, f"{cdb} in {size}\n"))[0]["cdb"] == cdb
+
+
+def test_lba_pattern_tells_each_block(tmp_path):
+    data = data_of(tmp_path, f"{WRITE10} out 1024 pattern=lba")
+    assert data == (16).to_bytes(8, "big") * 64 + (17).to_bytes(8, "big") * 64
+
+
+def test_other_patterns(tmp_path):
+    line = f"{WRITE10} out 1024 pattern="
+    assert data_of(tmp_path, f"{WRITE10} out 1024") == bytes(1024)
+    assert data_of(tmp_path, line + "zero") == bytes(1024)
+    assert data_of(tmp_path, line + "byte:0x5a") == b"\x5a" * 1024
+    assert data_of(tmp_path, line + "count") == bytes(range(256)) * 4
+
+
+def test_random_pattern_belongs_to_block_and_seed(tmp_path):
+    both = data_of(tmp_path, f"{WRITE10} out 1024 pattern=random:7")
+    second = data_of(tmp_path, "2a000000001100000100 out 512 pattern=random:7")
+    assert both[512:] == second
+    assert both[:512] != second
+    assert len(set(both)) > 200
+    assert both != data_of(tmp_path, f"{WRITE10} out 1024 pattern=random:8")
+    assert data_of(tmp_path, f"{WRITE10} out 1024 pattern=random") == \
+        data_of(tmp_path, f"{WRITE10} out 1024 pattern=random:0")
+
+
+def test_data_file_is_found_beside_the_commands(tmp_path):
+    (tmp_path / "img@1").write_bytes(b"xx" + b"abcd" * 256)
+    assert data_of(tmp_path, f"{WRITE10} out 1024 data=img@1@2") == b"abcd" * 256
+
+
+def test_images_are_shared(tmp_path):
+    lines = [f"2a00000000{i:02x}00000200 out 1024 pattern=count" for i in range(50)]
+    done = dump(write(tmp_path, "\n".join(lines)))
+    assert done.stdout.split()[4] == "1024"
+
+
+def test_images_are_aligned(tmp_path):
+    lines = [f"2a00000000{i:02x}0000{i:02x}00 out {512 * i} pattern=lba" for i in range(1, 20)]
+    assert {c["misaligned"] for c in commands(write(tmp_path, "\n".join(lines)))} == {"0"}
+
+
+def test_standard_input():
+    done = run(part("sg_io_dump", *PARSER), "-", stdin=f"{READ10} in 512\n".encode())
+    assert done.stdout.splitlines()[1].split()[1] == READ10
+
+
+@pytest.mark.parametrize("line,changes", [
+    (f"{READ10} in 512", "0"), (f"{WRITE10} out 1024", "1"), ("040000000000 none 0", "1"),
+    ("1b0000000000 none 0", "1"), ("000000000000 none 0", "0"), ("c00000000000 out 4", "1"),
+    ("93010000000000000000000000080000 none 0", "1"), ("2f000000000000000800 none 0", "0"),
+])
+def test_what_changes_the_medium(tmp_path, line, changes):
+    assert commands(write(tmp_path, line))[0]["changes"] == changes
+
+
+@pytest.mark.parametrize("line", [
+    "28000000000000000300 in 512", f"{READ10} none 0", f"{READ10} out 512", "120000002400 in 12",
+])
+def test_unchecked_takes_contradictions(tmp_path, line):
+    assert dump(write(tmp_path, line)).returncode == 2
+    assert len(commands(write(tmp_path, line), "unchecked")) == 1
+
+
+W = f"{WRITE10} out 1024"
+R = f"{READ10} in 512"
+BAD = [
+    # what the line is, what has to be said of it
+    ("28", "needs a CDB of 10 bytes, not 1", " in 512"),
+    ("zz", "CDB: 'z' is no hex digit"),
+    ("0x28", "CDB: 'x' is no hex digit"),
+    ("280", "CDB: 3 hex digits, an even number is needed", " in 512"),
+    ("28 00 00 00 00 00 00 00 01 00 in 512", "direction '00' is not in, out or none"),
+    ("\xff\xfe", "CDB: byte C3h is no hex digit"),
+    ("00" * 33 + " none 0", "CDB: 33 bytes, the limit is 32"),
+    ("2800000000000000010000 in 512", "needs a CDB of 10 bytes, not 11"),
+    ("0000000000 none 0", "opcode 00h needs a CDB of 6 bytes, not 5"),
+    ("8800000000000000 in 512", "opcode 88h needs a CDB of 16 bytes, not 8"),
+    ("a80000000000 in 512", "opcode A8h needs a CDB of 12 bytes, not 6"),
+    ("600000000000 none 0", "group 3 is reserved"),
+    ("7e0000000000 none 0", "group 3 is reserved"),
+    ("c00000 none 0", "a vendor specific CDB has 6, 10, 12 or 16 bytes, not 3"),
+    ("7f0000000000 none 0", "a variable length CDB (7Fh) has 12 to 32 bytes"),
+    ("7f" + "00" * 15 + " none 0", "opcode 7Fh needs a CDB of 8 bytes, not 16"),
+    (READ10, "direction missing"),
+    (f"{READ10} IN 512", "direction 'IN' is not in, out or none"),
+    (f"{READ10} both 512", "direction 'both' is not in, out or none"),
+    (f"{READ10} in", "BYTES missing"),
+    (f"{READ10} in x", "BYTES 'x' is no number"),
+    (f"{READ10} in -512", "BYTES '-512' is no number"),
+    (f"{READ10} in +512", "BYTES '+512' is no number"),
+    (f"{READ10} in 512k", "BYTES '512k' is no number"),
+    (f"{READ10} in 0x", "BYTES '0x' is no number"),
+    (f"{READ10} in 268435457", "BYTES 268435457 is over the limit of 268435456"),
+    (f"{READ10} in 99999999999999999999999", "is over the limit of 268435456"),
+    (f"{READ10} in 0", "BYTES is 0 but the direction is in"),
+    (f"{WRITE10} out 0", "BYTES is 0 but the direction is out"),
+    ("000000000000 none 8", "BYTES is 8 but the direction is none"),
+    (f"{READ10} out 512", "READ(10) with this CDB moves data 'in', not 'out'"),
+    (f"{READ10} none 0", "READ(10) with this CDB moves data 'in', not 'none'"),
+    (f"{WRITE10} in 1024", "WRITE(10) with this CDB moves data 'out', not 'in'"),
+    ("28000000000000000000 in 512", "READ(10) with this CDB moves data 'none', not 'in'"),
+    ("000000000000 in 6", "TEST UNIT READY with this CDB moves data 'none', not 'in'"),
+    ("2f000000000000000100 out 512", "VERIFY(10) with this CDB moves data 'none'"),
+    ("2f020000000000000100 none 0", "VERIFY(10) with this CDB moves data 'out'"),
+    ("93010000000000000000000000080000 out 512", "WRITE SAME(16) with this CDB moves data 'none'"),
+    ("28000000000000000300 in 512", "BYTES 512 is no multiple of the 3 blocks READ(10) moves"),
+    ("080000000000 in 255", "BYTES 255 is no multiple of the 256 blocks READ(6) moves"),
+    ("89" + "00" * 12 + "0100" + "00 out 511", "no multiple of the 2 blocks COMPARE AND WRITE"),
+    ("120000006000 in 36", "BYTES is 36 but the INQUIRY CDB says 96"),
+    ("25000000000000000000 in 9", "BYTES is 9 but the READ CAPACITY(10) CDB says 8"),
+    ("9e100000000000000000000000200000 in 12", "BYTES is 12 but the READ CAPACITY(16) CDB says 32"),
+    (f"{R} nonsense", "'nonsense' is not of the form KEY=VALUE"),
+    (f"{R} wait=5", "unknown key 'wait'"),
+    (f"{R} =5", "unknown key ''"),
+    (f"{R} timeout=0", "timeout='0' is no number from 1 to 86400000"),
+    (f"{R} timeout=86400001", "timeout='86400001' is no number from 1 to 86400000"),
+    (f"{R} timeout=", "timeout='' is no number"),
+    (f"{R} timeout=1s", "timeout='1s' is no number"),
+    (f"{R} timeout=5 timeout=6", "timeout= given twice"),
+    (f"{R} at=-1", "at='-1' is no number"),
+    (f"{R} at=31536000000001", "at='31536000000001' is no number from 0 to 31536000000000"),
+    (f"{R} at=1 at=1", "at= given twice"),
+    (f"{R} cpu=1024", "cpu='1024' is no number from 0 to 1023"),
+    (f"{R} cpu=x", "cpu='x' is no number"),
+    (f"{R} cpu=0 cpu=0", "cpu= given twice"),
+    (f"{R} pattern=zero", "pattern= needs the direction out, not in"),
+    (f"{R} data=f@0", "data= needs the direction out, not in"),
+    ("000000000000 none 0 pattern=zero", "pattern= needs the direction out, not none"),
+    (f"{W} pattern=", "pattern '' is not one of zero, ff,"),
+    (f"{W} pattern=zeros", "pattern 'zeros' is not one of"),
+    (f"{W} pattern=byte:256", "pattern byte:N: '256' is no number from 0 to 255"),
+    (f"{W} pattern=random:", "pattern random:SEED: '' is no 64-bit number"),
+    (f"{W} pattern=random:18446744073709551616", "is no 64-bit number"),
+    (f"{W} pattern=randomly", "pattern 'randomly' is not one of"),
+    (f"{W} pattern=zero pattern=zero", "more than one data= or pattern="),
+    (f"{W} pattern=zero data=ten@0", "more than one data= or pattern="),
+    ("c00000000000 out 4 pattern=lba", "pattern=lba: no LBA is known"),
+    (f"{W} data=ten", "data=ten has no @OFFSET"),
+    (f"{W} data=@0", "data= has no file name before the @"),
+    (f"{W} data=ten@", "'' is no offset in bytes"),
+    (f"{W} data=ten@x", "'x' is no offset in bytes"),
+    (f"{W} data=ten@9223372036854775808", "is no offset in bytes"),
+    (f"{W} data=absent@0", "data=absent: No such file or directory"),
+    (f"{W} data=/dev/zero@0", "data=/dev/zero: not a regular file"),
+    (f"{W} data=.@0", "data=.: not a regular file"),
+    (f"{W} data=fifo@0", "data=fifo: not a regular file"),
+    (f"{W} data=ten@0", "data=ten: 1024 bytes from 0 on reach past its end at 10"),
+    (f"{W} data=ten@9223372036854775807", "reach past its end at 10"),
+    (f"{R} # fine\x00", "line holds a NUL byte"),
+    ("\x00", "line holds a NUL byte"),
+    ("#" * 4097, "line longer than 4096 characters"),
+]
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda c: c[0][:40])
+@pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
+def test_bad_line(tmp_path, case, sanitized):
+    (tmp_path / "ten").write_bytes(b"0123456789")
+    os.mkfifo(tmp_path / "fifo")
+    line = case[0] + (case[2] if len(case) > 2 else "")
+    path = write(tmp_path, f"# first\n{R}\n{line}\n{R}\n")
+    done = run(binary(sanitized), "run", "/dev/null", path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"sg_io: {path}:3: ")
+    assert case[1] in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only\n# comments"])
+def test_no_command(tmp_path, text):
+    done = run(binary(), "run", "/dev/null", write(tmp_path, text))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "holds no command" in done.stderr
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    assert "No such file" in run(binary(), "run", "/dev/null", tmp_path / "none").stderr
+    done = run(binary(), "run", "/dev/null", tmp_path)
+    assert done.returncode == 2
+    assert "Is a directory" in done.stderr
+
+
+def test_data_memory_is_bounded(tmp_path):
+    lines = [f"2a00{i:08x}00080000 out 1048576 pattern=lba" for i in range(8)]
+    done = run(binary(), "run", "--memory", "4", "/dev/null", write(tmp_path, "\n".join(lines)))
+    assert done.returncode == 2
+    assert ":5: the data-out images of the file need more than 4 MiB" in done.stderr
+
+
+def test_garbage_never_crashes(tmp_path):
+    """Mutations of good lines: any answer but a crash, and never a silent one."""
+    rng = random.Random(20130)
+    good = f"{R} timeout=5 cpu=1\n{W} pattern=lba at=3\n7f{'00' * 6}18{'00' * 24} none 0\n"
+    accepted = 0
+    for _ in range(300):
+        text = bytearray(good.encode())
+        for _ in range(rng.randint(1, 6)):
+            at = rng.randrange(len(text))
+            text[at:at + rng.randint(0, 3)] = rng.choice([
+                bytes([rng.randrange(256)]), b" ", b"\n", b"=", b"@", b"#", b"9" * 30])
+        done = dump(write(tmp_path, bytes(text)))
+        assert done.returncode in (0, 2)
+        assert (done.stderr != "") == (done.returncode == 2)
+        accepted += done.returncode == 0
+    assert 0 < accepted < 300

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io gen: the CDBs against an encoder of their own, ranges, limits."""
+
+import json
+import subprocess
+
+import pytest
+from sg_io_build import binary, part, run
+
+PARSER = ("cmdfile.c", "cdb.c", "dataset.c", "pattern.c", "num.c")
+
+# opcode, CDB length, LBA field, length field, direction
+RW = {
+    "read6": (0x08, 6, (1, 3), (4, 1), "in"), "write6": (0x0a, 6, (1, 3), (4, 1), "out"),
+    "read10": (0x28, 10, (2, 4), (7, 2), "in"), "write10": (0x2a, 10, (2, 4), (7, 2), "out"),
+    "read12": (0xa8, 12, (2, 4), (6, 4), "in"), "write12": (0xaa, 12, (2, 4), (6, 4), "out"),
+    "read16": (0x88, 16, (2, 8), (10, 4), "in"), "write16": (0x8a, 16, (2, 8), (10, 4), "out"),
+    "verify10": (0x2f, 10, (2, 4), (7, 2), "none"), "verify12": (0xaf, 12, (2, 4), (6, 4), "none"),
+    "verify16": (0x8f, 16, (2, 8), (10, 4), "none"), "sync10": (0x35, 10, (2, 4), (7, 2), "none"),
+    "sync16": (0x91, 16, (2, 8), (10, 4), "none"),
+}
+FIXED = {
+    "tur": "000000000000 none 0", "inquiry": "120000006000 in 96",
+    "reqsense": "03000000fc00 in 252",
+    "modesense6": "1a000000fc00 in 252", "modesense10": "5a0000000000" "0000fc00 in 252",
+    "readcap10": "25000000000000000000 in 8", "readcap16": "9e10" + "00" * 11 + "200000 in 32",
+    "reportluns": "a00000000000000010000000 in 4096",
+}
+
+
+def gen(*args):
+    return run(binary(), "gen", *args)
+
+
+def lines(*args):
+    done = gen(*args)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def lbas(*args):
+    out = []
+    for line in lines(*args):
+        cdb = bytes.fromhex(line.split()[0])
+        _, _, (at, size), _, _ = next(v for v in RW.values() if v[0] == cdb[0])
+        out.append(int.from_bytes(cdb[at:at + size], "big"))
+    return out
+
+
+def encode(name, lba, blocks):
+    opcode, size, (lba_at, lba_len), (len_at, len_len), _ = RW[name]
+    cdb = bytearray(size)
+    cdb[0] = opcode
+    cdb[lba_at:lba_at + lba_len] = lba.to_bytes(lba_len, "big")
+    cdb[len_at:len_at + len_len] = (blocks % 256 if size == 6 else blocks).to_bytes(len_len, "big")
+    return bytes(cdb).hex()
+
+
+@pytest.mark.parametrize("name", RW)
+@pytest.mark.parametrize("blocks", [1, 8, 255, 256])
+def test_cdb(name, blocks):
+    first = 0x1ab00
+    got = lines("--op", name, "--blocks", str(blocks), "--range", f"{first}:{first + 4000}",
+                "--count", "3", "--block-size", "520")
+    direction = RW[name][4]
+    size = 0 if direction == "none" else blocks * 520
+    tail = " pattern=lba" if direction == "out" else ""
+    assert got == [f"{encode(name, first + i * blocks, blocks)} {direction} {size}{tail}"
+                   for i in range(3)]
+
+
+def test_cdb_of_32_bytes():
+    assert lines("--op", "read32", "--range", "0x1122334455667788:0x1122334455667799") == [
+        "7f" + "00" * 6 + "18" "0009" "0000" "1122334455667788" + "00" * 8 + "00000001 in 512"]
+
+
+def test_write_same_moves_one_block():
+    assert lines("--op", "writesame10", "--blocks", "100") == [
+        "41000000000000006400 out 512 pattern=lba"]
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_commands_without_lba(name):
+    assert lines("--op", name, "--count", "2") == [FIXED[name]] * 2
+
+
+def test_all_ops_make_files_that_load(tmp_path):
+    names = gen("--op", "help").stdout.split()
+    assert set(RW) | set(FIXED) <= set(names)
+    for name in names:
+        path = tmp_path / name
+        path.write_text(gen("--op", name, "--count", "5", "--timeout", "77").stdout)
+        done = run(part("sg_io_dump", *PARSER), path)
+        assert done.returncode == 0, done.stderr
+        assert [line.split()[4] for line in done.stdout.splitlines()[1:]] == ["77"] * 5
+
+
+def test_sequence_starts_again_at_the_end_of_the_range():
+    assert lbas("--op", "read10", "--blocks", "4", "--range", "100:109", "--count", "5") == [
+        100, 104, 100, 104, 100]
+
+
+def test_sequence_wraps_at_what_the_cdb_can_say():
+    top = (1 << 21) - 1
+    assert lbas("--op", "read6", "--range", f"{top - 1}:{top}", "--count", "3") == [
+        top - 1, top, top - 1]
+    top = (1 << 64) - 1
+    assert lbas("--op", "read16", "--range", f"{top}:{top}", "--count", "2") == [top, top]
+
+
+def test_random():
+    args = ("--op", "read16", "--blocks", "8", "--range", "1000:9007", "--count", "5000",
+            "--random")
+    got = lbas(*args, "1")
+    assert got == lbas(*args, "1")
+    assert got != lbas(*args, "2")
+    assert all((lba - 1000) % 8 == 0 and 1000 <= lba <= 9000 for lba in got)
+    counts = [got.count(lba) for lba in range(1000, 9001, 8)]
+    # 1001 places, five each on average: all but a few come up, none too often
+    assert sum(n == 0 for n in counts) < 25
+    assert max(counts) < 20
+
+
+def test_random_over_all_64_bits():
+    got = lbas("--op", "read16", "--range", "0:18446744073709551615", "--random", "3",
+               "--count", "1000")
+    assert max(got) > 1 << 63 > min(got)
+    assert len(set(got)) == 1000
+
+
+def test_random_without_range_stays_where_a_sequence_would():
+    assert max(lbas("--op", "read10", "--blocks", "8", "--count", "100", "--random", "1")) <= 792
+
+
+def test_json_says_the_same():
+    args = ("--op", "write10", "--blocks", "2", "--count", "3", "--pattern", "random:4",
+            "--timeout", "9")
+    objects = json.loads(gen(*args, "--json").stdout)
+    assert [f"{o['cdb']} {o['direction']} {o['bytes']} pattern={o['pattern']} "
+            f"timeout={o['timeout']}" for o in objects] == lines(*args)
+    assert json.loads(gen("--op", "tur", "--json").stdout) == [
+        {"cdb": "000000000000", "direction": "none", "bytes": 0}]
+
+
+BAD = [
+    (["--count", "1"], "--op NAME is needed"),
+    (["--op", "read11"], "--op: 'read11' is not known"),
+    (["--op", "read10", "--count", "0"], "--count: '0' is no number from 1 to"),
+    (["--op", "read10", "--count", "x"], "--count: 'x' is no number"),
+    (["--op", "read10", "--count", "16777217"],
+     "--count: '16777217' is no number from 1 to 16777216"),
+    (["--op", "read10", "--blocks", "0"], "--blocks: '0' is no number from 1"),
+    (["--op", "read6", "--blocks", "257"], "--blocks: 257 is over the limit of READ(6), 256"),
+    (["--op", "read10", "--blocks", "65536"],
+     "--blocks: 65536 is over the limit of READ(10), 65535"),
+    (["--op", "read16", "--blocks", "4294967296"], "--blocks: '4294967296' is no number"),
+    (["--op", "read16", "--blocks", "1000000"], "are over the limit of 268435456 bytes"),
+    (["--op", "tur", "--blocks", "1"], "--blocks: TEST UNIT READY moves no blocks"),
+    (["--op", "tur", "--range", "0:1"], "--range: TEST UNIT READY has no LBA"),
+    (["--op", "inquiry", "--random", "1"], "--random: INQUIRY has no LBA"),
+    (["--op", "read10", "--range", "5"], "--range: '5' is not FIRST:LAST"),
+    (["--op", "read10", "--range", ":5"], "--range: ':5' is not FIRST:LAST"),
+    (["--op", "read10", "--range", "5:"], "--range: '5:' is not FIRST:LAST"),
+    (["--op", "read10", "--range", "a:b"], "--range: 'a:b' is not FIRST:LAST"),
+    (["--op", "read10", "--range", "9:5"], "--range: FIRST 9 is after LAST 5"),
+    (["--op", "read10", "--range", "-1:5"], "is not FIRST:LAST"),
+    (["--op", "read10", "--range", "0:4294967296"],
+     "--range: LBA 4294967296 is over the limit of READ(10), 4294967295"),
+    (["--op", "read6", "--range", "0:2097152"],
+     "--range: LBA 2097152 is over the limit of READ(6), 2097151"),
+    (["--op", "read16", "--range", "0:18446744073709551616"], "is not FIRST:LAST"),
+    (["--op", "read10", "--blocks", "8", "--range", "0:6"],
+     "--range: 0 to 6 has no room for 8 blocks"),
+    (["--op", "read10", "--block-size", "0"], "--block-size: '0' is no number from 1"),
+    (["--op", "read10", "--random", "-1"], "--random: '-1' is no number"),
+    (["--op", "read10", "--pattern", "zero"], "--pattern: READ(10) has no data-out"),
+    (["--op", "write10", "--pattern", "x"], "--pattern: pattern 'x' is not one of"),
+    (["--op", "read10", "--timeout", "0"], "--timeout: '0' is no number"),
+    (["--op", "read10", "extra"], "'extra': no arguments are taken"),
+    (["--op"], "requires an argument"),
+    (["--nonsense"], "unrecognized option"),
+]
+
+
+@pytest.mark.parametrize("args,why", BAD, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+@pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
+def test_bad_options(args, why, sanitized):
+    done = run(binary(sanitized), "gen", *args)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert why in done.stderr
+
+
+def test_full_disk_is_an_error():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([binary(), "gen", "--op", "tur"], stdout=full, timeout=60,
+                              stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 3
+    assert b"No space left" in done.stderr

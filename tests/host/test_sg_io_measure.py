@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io's figures: latency percentiles, and outcomes told apart and decoded."""
+
+import random
+
+import pytest
+from sg_io_build import part, run
+
+PERMILLES = (1, 500, 990, 999, 1000)
+
+
+def percentiles(values):
+    done = run(part("sg_io_hist", "hist.c"), *map(str, PERMILLES),
+               stdin="\n".join(map(str, values)).encode())
+    count, highest, *rest = map(int, done.stdout.split())
+    return count, highest, rest
+
+
+def exact(values, permille):
+    """The smallest value that permille of all values do not exceed."""
+    return sorted(values)[max(-(-len(values) * permille // 1000), 1) - 1]
+
+
+def samples():
+    rng = random.Random(5)
+    yield [0]
+    yield [127, 128]
+    yield [(1 << 64) - 1, 0, 1 << 63]
+    yield list(range(1000))
+    yield [rng.randrange(1 << rng.randrange(1, 64)) for _ in range(5000)]
+    yield [int(rng.lognormvariate(11, 1.5)) for _ in range(5000)]
+    yield [100] * 999 + [10 ** 9]
+    yield [1 << n for n in range(64)] + [(1 << n) - 1 for n in range(64)]
+
+
+@pytest.mark.parametrize("values", list(samples()))
+def test_percentiles(values):
+    count, highest, got = percentiles(values)
+    assert (count, highest) == (len(values), max(values))
+    for permille, value in zip(PERMILLES, got):
+        want = exact(values, permille)
+        assert want <= value <= want + want // 64
+        if want < 128:
+            assert value == want
+    assert got[-1] == max(values)
+
+
+def test_no_values():
+    assert percentiles([]) == (0, 0, [0] * len(PERMILLES))
+
+
+READ = "28000000000000000800 in 4096"
+FIXED = "70 00 05 00 00 00 00 0a 00 00 00 00 21 00 00 00 00 00".replace(" ", "")
+DESCRIPTOR = "72 05 21 00 00 00 00 00".replace(" ", "")
+
+
+def outcomes(*rows):
+    program = part("sg_io_outcome", "outcome.c", "cdb.c")
+    done = run(program, stdin="\n".join(rows).encode())
+    head, *entries = done.stdout.splitlines()
+    good, bad = map(int, head.split())
+    return good, bad, [tuple(entry.split("|")) for entry in entries]
+
+
+def only(row):
+    good, bad, entries = outcomes(row)
+    assert (good, bad, len(entries)) == (0, 1, 1)
+    return entries[0][2:]
+
+
+def test_good_ones():
+    rows = [f"{READ} 0 0 0 0 0 -", f"{READ} 0 4 0 0 0 -", f"{READ} 0 0 0 8 0 -"]
+    assert outcomes(*rows) == (3, 0, [])
+
+
+def test_fixed_and_descriptor_sense_are_one():
+    good, bad, entries = outcomes(f"{READ} 0 2 0 8 0 {FIXED}", f"{READ} 0 2 0 0 0 {DESCRIPTOR}")
+    assert (good, bad) == (0, 2)
+    assert entries == [(
+        "2", "1", "CHECK CONDITION",
+        "CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)")]
+
+
+@pytest.mark.parametrize("row,name,text", [
+    ("0 8 0 0 0 -", "BUSY", "BUSY"),
+    ("0 24 0 0 0 -", "RESERVATION CONFLICT", "RESERVATION CONFLICT"),
+    ("0 40 0 0 0 -", "TASK SET FULL", "TASK SET FULL"),
+    ("0 64 0 0 0 -", "TASK ABORTED", "TASK ABORTED"),
+    ("0 2 0 0 0 -", "CHECK CONDITION", "CHECK CONDITION"),
+    ("0 0 1 0 0 -", "DID_NO_CONNECT", "GOOD, DID_NO_CONNECT"),
+    ("0 0 3 6 0 -", "DID_TIME_OUT", "GOOD, DID_TIME_OUT, DRIVER_TIMEOUT"),
+    ("0 0 99 0 0 -", "host 0x63", "GOOD, host 0x63"),
+    ("0 0 0 6 0 -", "DRIVER_TIMEOUT", "GOOD, DRIVER_TIMEOUT"),
+    ("5 0 0 0 0 -", "EIO", "EIO: Input/output error"),
+    ("19 0 0 0 0 -", "ENODEV", "ENODEV: No such device"),
+    ("0 0 0 0 512 -", "UNDERRUN",
+     "GOOD status, but fewer bytes were moved than the CDB asks for"),
+    ("0 2 0 0 0 700006000000000a00000000290000000000", "CHECK CONDITION",
+     "CHECK CONDITION: Unit Attention (6h): Power on, reset, or bus device reset occurred "
+     "(29h/00h)"),
+    ("0 2 0 0 0 72031100", "CHECK CONDITION",
+     "CHECK CONDITION: Medium Error (3h): Unrecovered read error (11h/00h)"),
+])
+def test_one(row, name, text):
+    assert only(f"{READ} {row}") == (name, text)
+
+
+def test_a_short_inquiry_is_good():
+    assert outcomes("120000006000 in 96 0 0 0 0 60 -") == (1, 0, [])
+
+
+def test_kinds_are_listed_in_the_order_they_came_up():
+    rows = [f"{READ} 0 0 0 0 0 -", f"{READ} 5 0 0 0 0 -", f"{READ} 0 8 0 0 0 -",
+            f"{READ} 0 8 0 0 0 -", f"{READ} 5 0 0 0 0 -", f"{READ} 0 2 0 0 0 {FIXED}",
+            f"{READ} 5 0 0 0 0 -"]
+    good, bad, entries = outcomes(*rows)
+    assert (good, bad) == (1, 6)
+    assert [entry[:3] for entry in entries] == [
+        ("3", "2", "EIO"), ("2", "3", "BUSY"), ("1", "6", "CHECK CONDITION")]
+
+
+def test_many_kinds():
+    rows = [f"{READ} 0 2 0 0 0 7203{n:02x}00" for n in range(200)]
+    good, bad, entries = outcomes(*rows, *rows)
+    assert (good, bad, len(entries)) == (0, 400, 200)
+    assert [int(entry[1]) for entry in entries] == list(range(1, 201))

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io's command line: help, usage errors, devices that are none."""
+
+import pytest
+from sg_io_build import binary, run
+
+TUR = b"000000000000 none 0\n"
+
+
+@pytest.mark.parametrize("args", [["--help"], ["help"], ["gen", "--help"], ["info", "--help"],
+                                  ["run", "--help"]])
+def test_help(args):
+    done = run(binary(), *args)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: sg_io")
+    assert max(map(len, done.stdout.splitlines())) <= 90
+
+
+def test_help_names_all_options():
+    text = run(binary(), "run", "--help").stdout
+    for name in "via depth jobs batch poll count time rate force unchecked memory json".split():
+        assert f"--{name}" in text
+
+
+BAD = [
+    ([], "Usage: sg_io"),
+    (["frob"], "'frob' is no command"),
+    (["run"], "DEV and FILE are missing"),
+    (["run", "x"], "only 'x' given: DEV or FILE is missing"),
+    (["run", "--via", "nvme", "d", "f"], "--via: 'nvme' is not sg, bsg or block"),
+    (["run", "--depth", "0", "d", "f"], "--depth: '0' is no number from 1 to 4096"),
+    (["run", "--depth", "4097", "d", "f"], "--depth: '4097' is no number from 1 to 4096"),
+    (["run", "--depth", "", "d", "f"], "--depth: '' is no number"),
+    (["run", "--batch", "1.5", "d", "f"], "--batch: '1.5' is no number"),
+    (["run", "--jobs", "many", "d", "f"], "--jobs: 'many' is no number from 1 to 1024"),
+    (["run", "--count", "-1", "d", "f"], "--count: '-1' is no number"),
+    (["run", "--time", "0", "d", "f"], "--time: '0' is no number above 0"),
+    (["run", "--time", "nan", "d", "f"], "--time: 'nan' is no number above 0"),
+    (["run", "--time", "1e99", "d", "f"], "--time: '1e99' is no number above 0"),
+    (["run", "--time", "5s", "d", "f"], "--time: '5s' is no number above 0"),
+    (["run", "--rate", "-5", "d", "f"], "--rate: '-5' is no number above 0"),
+    (["run", "--rate", "inf", "d", "f"], "--rate: 'inf' is no number above 0"),
+    (["run", "--memory", "0", "d", "f"], "--memory: '0' is no number"),
+    (["run", "--frob", "d", "f"], "unrecognized option"),
+    (["run"] + ["d"] * 65 + ["f"], "more than 64 devices"),
+    (["info"], "which device?"),
+    (["info", "a", "b"], "'b': one device at a time"),
+]
+
+
+@pytest.mark.parametrize("args,why", BAD,
+                         ids=lambda v: " ".join(v[:4]) if isinstance(v, list) else "")
+@pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
+def test_usage_errors(args, why, sanitized):
+    done = run(binary(sanitized), *args)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert why in done.stderr
+
+
+NO_DEVICE = [
+    ("/dev/null", "/dev/null: not a node of a SCSI device (sg, bsg or sd)"),
+    ("/dev/absent", "/dev/absent: No such file or directory"),
+    ("/etc/passwd", "/etc/passwd: not a device node"),
+    ("/", "/: not a device node"),
+    ("99:0:0:0", "99:0:0:0: there is no such SCSI device"),
+    ("1:2:3", "1:2:3: not of the form H:C:T:L"),
+    ("1:2:3:4:5", "1:2:3:4:5: not of the form H:C:T:L"),
+]
+
+
+@pytest.mark.parametrize("dev,why", NO_DEVICE)
+@pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
+def test_no_device(dev, why, sanitized):
+    for args in (["run", dev, "-"], ["info", dev]):
+        done = run(binary(sanitized), *args, stdin=TUR)
+        assert done.returncode == 3
+        assert done.stdout == ""
+        assert done.stderr == f"sg_io: {why}\n"
