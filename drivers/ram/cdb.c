@@ -107,6 +107,7 @@ void ram_invalid_cdb(struct scsi_cmnd *scmd, unsigned int byte, int bit)
 	ram_sense(scmd, ILLEGAL_REQUEST, 0x24, 0);
 	scsi_set_sense_field_pointer(scmd->sense_buffer, SCSI_SENSE_BUFFERSIZE, byte,
 				     bit < 0 ? 8 : bit, true);	/* 8: no bit pointer */
+	scmd->sense_buffer[7] = 10;	/* 18 bytes: the line above said 26 */
 }
 
 /* INVALID FIELD IN PARAMETER LIST */
@@ -114,6 +115,7 @@ void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte)
 {
 	ram_sense(scmd, ILLEGAL_REQUEST, 0x26, 0);
 	scsi_set_sense_field_pointer(scmd->sense_buffer, SCSI_SENSE_BUFFERSIZE, byte, 8, false);
+	scmd->sense_buffer[7] = 10;
 }
 
 /* An initiator's buffer of the wrong direction: no target ever sees that. */
