@@ -25,7 +25,7 @@ load() {
 	note "param $row modprobe $*"
 	if ! timeout 60 modprobe "$@"; then
 		dmesg | tail -5 >&2
-		die "modprobe $* failed"
+		die "modprobe $* failed (modules are built by make)"
 	fi
 }
 

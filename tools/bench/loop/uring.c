@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Random block reads through io_uring, measured between markers. */
+/* Random block reads or writes through io_uring, measured between markers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 static struct {
 	unsigned int bs, depth, batch, warmup, seconds;
-	bool registered, poll, data;
+	bool write, registered, poll, data;
 	unsigned long counts[MAX_COUNTS];
 	size_t nr_counts;
 	char **devices;
@@ -41,22 +41,29 @@ static unsigned long next_random(void)
 	return random_state;
 }
 
-static void queue_read(unsigned long n, unsigned long blocks)
+static void queue_io(unsigned long n, unsigned long blocks)
 {
-	unsigned char *to = buffer + n % opt.depth * opt.bs;
+	unsigned char *data = buffer + n % opt.depth * opt.bs;
 	off_t offset = next_random() % blocks * opt.bs;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 
 	if (opt.registered) {
-		io_uring_prep_read_fixed(sqe, 0, to, opt.bs, offset, 0);
+		if (opt.write)
+			io_uring_prep_write_fixed(sqe, 0, data, opt.bs, offset,
+						  0);
+		else
+			io_uring_prep_read_fixed(sqe, 0, data, opt.bs, offset,
+						 0);
 		sqe->flags |= IOSQE_FIXED_FILE;
+	} else if (opt.write) {
+		io_uring_prep_write(sqe, fd, data, opt.bs, offset);
 	} else {
-		io_uring_prep_read(sqe, fd, to, opt.bs, offset);
+		io_uring_prep_read(sqe, fd, data, opt.bs, offset);
 	}
 }
 
-/* Keeps up to depth reads in flight, submits and takes a batch at a time. */
-static int read_blocks(unsigned long count, unsigned long blocks)
+/* Keeps up to depth I/Os in flight, submits and takes a batch at a time. */
+static int run_ios(unsigned long count, unsigned long blocks)
 {
 	unsigned long queued = 0, done = 0;
 	unsigned int inflight = 0;
@@ -68,7 +75,7 @@ static int read_blocks(unsigned long count, unsigned long blocks)
 
 		for (n = 0; n < opt.batch && queued < count &&
 		     inflight < opt.depth; n++) {
-			queue_read(queued++, blocks);
+			queue_io(queued++, blocks);
 			inflight++;
 		}
 		n = inflight < opt.batch ? inflight : opt.batch;
@@ -138,6 +145,8 @@ static int set_up(void)
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (buffer == MAP_FAILED)
 		return -errno;
+	if (opt.write)
+		memset(buffer, FILL_BYTE, iov.iov_len);
 	iov.iov_base = buffer;
 	err = io_uring_queue_init(opt.depth, &ring, flags);
 	if (err || !opt.registered)
@@ -160,8 +169,9 @@ static void report(unsigned long count, unsigned long ns)
 		printf("%s\"%s\"", i ? ", " : "", opt.devices[i]);
 	printf("], \"bs\": %u, \"depth\": %u, \"batch\": %u, ", opt.bs,
 	       opt.depth, opt.batch);
-	printf("\"registered\": %s, \"poll\": %s, \"data\": %s, ",
-	       json(opt.registered), json(opt.poll), json(opt.data));
+	printf("\"write\": %s, \"registered\": %s, \"poll\": %s, \"data\": %s, ",
+	       json(opt.write), json(opt.registered), json(opt.poll),
+	       json(opt.data));
 	printf("\"count\": %lu, \"ns\": %lu}\n", count, ns);
 }
 
@@ -174,21 +184,21 @@ static int job(unsigned int n)
 	int err;
 
 	random_state = 88172645463325252UL * (2 * n + 1);
-	fd = open(device, O_RDONLY | O_DIRECT);
+	fd = open(device, (opt.write ? O_RDWR : O_RDONLY) | O_DIRECT);
 	size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
 	if (size < (off_t)opt.bs) {
 		fprintf(stderr, "%s: %s\n", device, size < 0 ?
-			strerror(errno) : "smaller than one read");
+			strerror(errno) : "smaller than one I/O");
 		return 1;
 	}
 	err = opt.data ? fill(device, size) : 0;
 	if (!err)
 		err = set_up();
 	if (!err)
-		err = read_blocks(opt.warmup, size / opt.bs);
+		err = run_ios(opt.warmup, size / opt.bs);
 	for (i = 0; !err && i < opt.nr_counts; i++) {
 		jobs_start();
-		err = read_blocks(opt.counts[i], size / opt.bs);
+		err = run_ios(opt.counts[i], size / opt.bs);
 		ns = jobs_stop();
 		if (!err && !n)
 			report(opt.counts[i], ns);
@@ -202,16 +212,17 @@ static int job(unsigned int n)
 
 static const char help[] =
 "usage: uring [options] DEVICE...\n"
-"Random reads of block devices through io_uring, one job pinned to CPU 0, 1,\n"
-"... for each DEVICE, with markers for a counting plugin around each run.\n"
-"  --bs BYTES       of a read (512)\n"
-"  --depth N        reads in flight (32)\n"
-"  --batch N        reads submitted and waited for at a time (16)\n"
-"  --count N[,N]    reads of each measured run (2000,6000)\n"
-"  --warmup N       reads before (1000)\n"
+"Random I/O on block devices through io_uring, one job pinned to CPU 0, 1, ...\n"
+"for each DEVICE, with markers for a counting plugin around each run.\n"
+"  --write          writes, which destroy what DEVICE holds; else reads\n"
+"  --bs BYTES       of an I/O (512)\n"
+"  --depth N        I/Os in flight (32)\n"
+"  --batch N        I/Os submitted and waited for at a time (16)\n"
+"  --count N[,N]    I/Os of each measured run (2000,6000)\n"
+"  --warmup N       I/Os before (1000)\n"
 "  --registered     registered buffer and file\n"
 "  --poll           IOPOLL ring\n"
-"  --data           write all of DEVICE before, check what was read after\n"
+"  --data           fill DEVICE before, check what was read after\n"
 "  --timeout S      give up after (300)\n"
 "Prints a line of JSON for each run.\n";
 
@@ -222,6 +233,7 @@ static const struct option options[] = {
 	{ "count", required_argument, NULL, 'c' },
 	{ "warmup", required_argument, NULL, 'w' },
 	{ "timeout", required_argument, NULL, 't' },
+	{ "write", no_argument, NULL, 'W' },
 	{ "registered", no_argument, NULL, 'r' },
 	{ "poll", no_argument, NULL, 'p' },
 	{ "data", no_argument, NULL, 'D' },
@@ -255,6 +267,9 @@ static void parse(int argc, char **argv)
 		case 't':
 			opt.seconds = option_number("--timeout", optarg, 1,
 						    86400);
+			break;
+		case 'W':
+			opt.write = true;
 			break;
 		case 'r':
 			opt.registered = true;

@@ -53,7 +53,7 @@ struct transfer {
 #define TABLE_BITS	16
 
 static struct vcpu {
-	uint64_t insns, accesses, beyond, overflow;
+	uint64_t insns, accesses, own_accesses, beyond, overflow;
 	enum account account;
 	struct scope scope;
 	struct transfer *table;
@@ -140,6 +140,7 @@ static void accessed(unsigned int n, qemu_plugin_meminfo_t info, uint64_t va,
 	}
 	vcpu->accesses++;
 	own = vcpu->account == ACCOUNT_OWN;
+	vcpu->own_accesses += own;
 	kind = access_line(&lines[pa >> LINE_SHIFT], n,
 			   qemu_plugin_mem_is_store(info), own);
 	if (!kind)
@@ -171,6 +172,7 @@ static void start(void)
 
 		vcpu->insns = 0;
 		vcpu->accesses = 0;
+		vcpu->own_accesses = 0;
 		vcpu->beyond = 0;
 		vcpu->overflow = 0;
 		vcpu->account = ACCOUNT_OTHER;
@@ -185,14 +187,16 @@ static void start(void)
 
 static void stop(FILE *out)
 {
-	uint64_t insns = 0, accesses = 0, beyond = 0, overflow = 0;
+	uint64_t insns = 0, accesses = 0, own_accesses = 0, beyond = 0;
 	uint64_t reads = 0, writes = 0, irq = 0, own = 0, lost = 0;
+	uint64_t overflow = 0;
 	unsigned int i;
 	size_t j;
 
 	for (i = 0; i < PACED_VCPUS; i++) {
 		insns += vcpus[i].insns;
 		accesses += vcpus[i].accesses;
+		own_accesses += vcpus[i].own_accesses;
 		beyond += vcpus[i].beyond;
 		overflow += vcpus[i].overflow;
 		for (j = 0; j < 1 << TABLE_BITS; j++) {
@@ -210,11 +214,13 @@ static void stop(FILE *out)
 				writes += t->count;
 		}
 	}
-	fprintf(out, " insns=%" PRIu64 " accesses=%" PRIu64 " reads=%" PRIu64
-		" writes=%" PRIu64 " irq=%" PRIu64 " own=%" PRIu64
-		" lost=%" PRIu64 " slips=%" PRIu64 " beyond=%" PRIu64
-		" overflow=%" PRIu64, insns, accesses, reads, writes, irq, own,
-		lost, pace_slips(), beyond, overflow);
+	fprintf(out, " insns=%" PRIu64 " accesses=%" PRIu64
+		" own_accesses=%" PRIu64, insns, accesses, own_accesses);
+	fprintf(out, " reads=%" PRIu64 " writes=%" PRIu64 " irq=%" PRIu64
+		" own=%" PRIu64 " lost=%" PRIu64, reads, writes, irq, own,
+		lost);
+	fprintf(out, " slips=%" PRIu64 " beyond=%" PRIu64 " overflow=%" PRIu64,
+		pace_slips(), beyond, overflow);
 }
 
 static void details(FILE *file)

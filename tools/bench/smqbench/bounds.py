@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from .counts import Cells
+from .errors import BenchError
 from .transfers import Sharing
 
 BELOW_SCSI_DEBUG = 60       # instructions; the smallest possible LLD is 131 below
@@ -16,6 +17,10 @@ TRANSFERS = 0.05            # of cache lines per I/O, by our modules, below
 STRAY = 0.001
 
 NULL_ROW, DATA_ROW, PEER_ROW = "smq_ram_null", "smq_ram", "scsi_debug"
+
+
+# Every direct read allocates a bio, whoever the LLD is.
+BIO_ALLOCATIONS = 0.9
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,27 @@ def _allocations(cells: Cells, row: str) -> float | None:
     if not found:
         return None
     return sum(sum(value for _, _, ours, value in cell.allocations() if ours) for cell in found)
+
+
+def _is_ours(row: str) -> bool:
+    return row.startswith("smq_")
+
+
+def check_counts(cells: Cells) -> None:
+    """A count that saw nothing proves nothing."""
+    for (row, workload), cell in cells.items():
+        if _is_ours(row) and not (cell.own > 0 and cell.own_with_callees >= cell.own):
+            raise BenchError(f"{row} {workload}: the count saw none of our functions run")
+        if workload.endswith("-512") and BIO_ALLOCATIONS > sum(
+                value for _, _, _, value in cell.allocations()):
+            raise BenchError(f"{row} {workload}: the count of allocations missed the bio")
+
+
+def check_transfers(sharings: dict[tuple[str, str], Sharing]) -> None:
+    """The same for cache lines."""
+    for (row, workload), sharing in sharings.items():
+        if _is_ours(row) and sharing.own_accesses < 1:
+            raise BenchError(f"{row} {workload}: none of our accesses to memory was seen")
 
 
 def of_counts(cells: Cells) -> list[Verdict]:

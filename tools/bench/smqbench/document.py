@@ -54,6 +54,7 @@ class Document:
             **_boot(log),
             "figures": [{
                 "row": row, "workload": workload, "own": [round(x, 5) for x in sharing.own],
+                "own_accesses": round(sharing.own_accesses, 3),
                 "total": round(sharing.total, 5), "interrupts": round(sharing.interrupts, 5),
                 "slips": round(sharing.slips, 5),
                 "own_functions": {f"{kind} {name}": round(value, 5) for (name, kind), value

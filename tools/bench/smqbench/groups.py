@@ -12,90 +12,76 @@ LLD_MODULES = OWN_MODULES | {"null_blk", "scsi_debug"}
 
 MEMORY, LOCKS, TIME = "memory", "locks, rcu", "time, stat, random"
 BLOCK, SCSI, LLD = "io_uring, block, vfs", "SCSI mid-layer, sd", "LLD"
-SCHED, COPY, ENTRY = "scheduler, workqueue", "copy, clear", "entry, interrupt, timer"
-USERLAND, OTHER = "user space", "not grouped"
+SCHED, COPY, ENTRY = "scheduler, workqueue", "copy, clear", "entry, interrupt, idle"
+USERLAND, OTHER = "user space", "other"
 
 ORDER = [BLOCK, SCSI, LLD, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY, USERLAND, OTHER]
 
-# The first that matches decides.
-_CORE = [(group, re.compile(rf"(?:{'|'.join(patterns)})$")) for group, patterns in (
-    (LOCKS, (
-        r"_raw_(?:spin|read|write)_.*", r"native_queued_spin_.*", r"queued_(?:read|write)_.*",
-        r"__rcu_read_(?:un)?lock", r"rcu_.*", r"__rcu_.*", r"call_rcu.*", r"mutex_.*",
-        r"__mutex_.*", r"(?:down|up)_(?:read|write).*", r"__(?:srcu|percpu_down|percpu_up).*",
-        r"__local_bh_.*", r"lockref_.*", r"preempt_.*")),
-    (MEMORY, (
-        r"(?:__)?k(?:v)?(?:malloc|zalloc|calloc|free|realloc|memdup).*", r"__kmem_cache_.*",
-        r"kmem_cache_.*", r"_*slab_.*", r"___?slab_alloc.*", r"mempool_.*", r"cache_from_obj",
-        r"memcg_.*", r"_*get_obj_cgroup.*", r"obj_cgroup.*", r"refill_obj_stock.*",
-        r"mod_objcg.*", r"put_cpu_partial", r"cmpxchg_double_slab.*", r"__unfreeze_partials",
-        r"get_partial.*", r"__slab_.*", r"kmalloc_slab", r"bvec_(?:alloc|free)", r"_*free_pages.*",
-        r"free_unref_.*", r"_*alloc_pages.*", r"get_page_from_freelist", r"rmqueue.*",
-        r"__folio_alloc.*", r"vmalloc.*", r"v(?:free|map).*", r"setup_object", r"allocate_slab",
-        r"shuffle_freelist", r"__check_object_size.*", r"check_stack_object",
-        r"__check_heap_object", r"__virt_addr_valid", r"_*free_slab.*", r"free_to_partial_list",
-        r"alloc_from_new_slab", r"refill_.*", r"barn_.*", r"__pcs_.*", r"free_to_pcs.*")),
-    (COPY, (
-        r"_*mem(?:cpy|set|move|cmp)(?:_.*)?", r"copy_user_.*", r"rep_(?:movs|stos).*",
-        r"_copy_(?:from|to)_.*", r"copy_page.*", r"clear_page.*", r"clear_user.*",
-        r"sg_(?:copy|pcopy|miter).*")),
-    (TIME, (
-        r"ktime_.*", r"read_tsc", r"read_hpet", r"(?:native_)?sched_clock.*", r"current_time.*",
-        r"blk_account_.*", r"blk_stat_.*", r"_*blk_stat.*", r"update_io_ticks", r"part_.*",
-        r"bdev_(?:start|end)_io_acct", r"_*wbt_.*", r"bio_to_wbt_flags", r"_*rq_qos_.*",
-        r"rwb_.*", r"rq_wait_.*", r"(?:add|extract|mix|credit|crng|_mix|fast)_.*(?:random|pool|mix"
-        r"|entropy|init).*", r"blake2s_.*", r"_*get_random.*", r"chacha_.*", r"jiffies_.*",
-        r"_*(?:u|n|m)?secs_to_jiffies", r"blk_(?:cgroup|cgrp)_.*", r"__cgroup_rstat_.*",
-        r"cgroup_rstat_.*", r"timestamp_.*", r"inode_needs_.*", r"atime_needs_update",
-        r"touch_atime", r"coarse_.*", r"blk_update_.*stat.*", r"blk_mq_sched_.*_stat")),
-    (SCHED, (
-        r"schedule.*", r"__schedule", r"try_to_wake_up", r"wake_.*", r"_*wake_up.*", r"ttwu_.*",
-        r"(?:en|de)queue_(?:task|entity).*", r"update_(?:curr|load_avg|rq_clock|min_vruntime).*",
-        r"__update_load_avg.*", r"pick_.*_task.*", r"put_prev_.*", r"set_next_.*", r"psi_.*",
-        r"record_times", r"__switch_to.*", r"finish_task_switch.*", r"_*queue_work.*",
-        r"process_one_work", r"worker_.*", r"insert_work", r"pwq_.*", r"kick_process",
-        r"resched_.*", r"check_preempt.*", r"prepare_to_wait.*", r"finish_wait", r"io_schedule.*",
-        r"_*wait_for_comm.*", r"complete(?:_all)?", r"wait_for_completion.*", r"cpuacct_.*",
-        r"select_task_.*", r"newidle_.*", r"load_balance", r"_*task_rq_lock",
-        r"(?:set|check|place|reweight)_.*(?:entity|buddy|spread|preempt).*",
-        r"available_idle_cpu", r"llist_.*", r"autoremove_.*", r"swake_.*", r"__cond_resched.*")),
-    (BLOCK, (
-        r"_*io_.*", r"_*__?(?:do|ia32|x64|se)_sys_io_uring.*", r"handle_tw_list", r"tctx_task_.*",
-        r"_*blk.*", r"_*bio_.*", r"_*bdev.*", r"_*submit_bio.*", r"_*iov_iter.*", r"iomap_.*",
-        r"_*sbitmap.*", r"_*get_user_pages.*", r"internal_get_user_.*", r"gup_.*",
-        r"lockless_pages.*", r"try_grab_.*", r"_*unpin_user.*", r"pin_user_.*", r"folio_.*",
-        r"_*set_page_dirty.*", r"page_.*", r"_*put_page.*", r"_*rq_.*", r"_*fget.*", r"fput.*",
-        r"rw_verify_.*", r"security_.*", r"apparmor_.*", r"task_work_.*", r"_*disk_.*",
-        r"update_hiwater.*", r"kiocb_.*", r"_*percpu_ref.*", r"_*elv_.*", r"dd_.*",
-        r"__get_task_ioprio", r"get_current_ioprio", r"_*gup.*", r"should_fail_.*",
-        r"_*find_.*_bit.*", r"_*find_(?:first|next).*", r"end_bio_.*", r"_*dio_.*",
-        r"fs_.*", r"_*generic_.*", r"file_.*", r"vfs_.*", r"p[um]d_.*", r"_*user_.*",
-        r"import_.*", r"_*x64_sys_.*", r"_*do_sys.*", r"sg_(?:alloc|free|init|next|chain).*",
-        r"_*sg_.*", r"_*dma_.*", r"need_.*", r"is_vmalloc.*", r"flush_(?:plug|busy).*",
-        r"_*alloc_req.*", r"update_io_.*", r"get_max_.*", r"init_request.*", r"_*req_.*",
-        r"kernel_fpu_.*", r"_*list_(?:add|del)_.*", r"inode_.*", r"ioprio_.*", r"_*bvec_.*",
-        r"put_unused_.*", r"_*fsnotify.*", r"cap_.*", r"capable.*", r"ns_capable.*", r"pud_huge",
-        r"try_get_.*", r"mark_page_.*", r"undo_dev_.*", r"_*pagevec.*", r"bsg_.*",
-        r"sync_.*", r"mod_timer.*", r"round_jiffies.*", r"add_timer.*", r"_*mod_timer")),
-    (ENTRY, (
-        r"asm_.*", r"entry_.*", r"syscall_.*", r"do_syscall_.*", r"_*sysvec_.*", r"irq.*",
-        r"_*irq.*", r"error_(?:entry|return)", r"paranoid_.*", r"_*hrtimer_.*", r"tick_.*",
-        r"timerqueue_.*", r"_*do_softirq.*", r"handle_softirqs", r"run_timer_.*", r"rb_.*",
-        r"update_process_times", r"run_.*", r"task_tick_.*", r"scheduler_tick", r"sched_tick",
-        r"_*exit_to_user.*", r"exit_to_.*", r"common_interrupt.*", r"lapic_.*", r"_*apic_.*",
-        r"native_.*", r"update_wall_.*", r"timekeeping_.*", r"exc_.*", r"_*do_page_fault",
-        r"clockevents_.*", r"restore_regs_.*", r"swapgs_.*", r"account_.*", r"_*raise_softirq.*",
-        r"trigger_.*", r"_*run_timers.*", r"expire_timers", r"calc_.*", r"cgroup_.*",
-        r"fpregs_.*", r"switch_fpu.*", r"perf_.*", r"common_irq.*", r"enter_from_.*",
-        r"_*x86_.*", r"x64_sys_.*", r"sync_regs", r"profile_.*", r"posix_.*", r"arch_.*",
-        r"ret_from_.*", r"call_timer_.*", r"_*timer_.*", r"detach_if_.*", r"lock_timer_.*",
-        r"get_nohz_.*", r"enqueue_(?:timer|hrtimer).*", r"_*remove_hrtimer", r"update_vsyscall.*",
-        r"raise_.*", r"vmstat_.*", r"should_.*", r"intel_.*", r"update_.*")),
-)]
-
-# What only the SCSI mid-layer calls, though it lives in the kernel proper.
-_SCSI = re.compile(r"(?:scsi_.*|sd_.*|__?blk_rq_map_sg|sbitmap_(?:get|put)|sg_(?:alloc|free)_.*"
-                   r"|blk_rq_map_sg|sg_pool_.*|_*sg_init_.*)$")
+# The first group with a pattern that matches the whole name decides.
+_PATTERNS = {
+    # What only the SCSI mid-layer calls, though it lives in the kernel proper.
+    SCSI: r"""
+        scsi_.*  __blk_rq_map_sg  sbitmap_(get|put)  sg_(alloc|free|init)_.*  sg_pool_.*  sg_next
+        """,
+    LOCKS: r"""
+        _raw_(spin|read|write)_.*  native_queued_.*  queued_(read|write)_.*  _*mutex_.*
+        _*(srcu|rcu)_.*  call_rcu.*  (down|up)_(read|write).*  __percpu_(down|up)_.*  lockref_.*
+        __local_bh_.*  preempt_.*
+        """,
+    MEMORY: r"""
+        _*k(v|z)?(malloc|alloc|calloc|realloc|free|memdup).*  _*kmem_cache_.*  _*slab_.*
+        _*(alloc|free)_slab.*  mempool_.*  bvec_(alloc|free)  cache_from_obj  cmpxchg_double_slab
+        put_cpu_partial  get_partial.*  __unfreeze_partials  setup_object  shuffle_freelist
+        memcg_.*  _*get_obj_cgroup.*  obj_cgroup.*  (refill|mod)_obj.*  barn_.*  __?pcs_.*
+        _*(alloc|free)_(frozen_)?pages?(_.*)?  free_(unref|to)_.*  get_page_from_.*  rmqueue.*
+        _*folio_alloc.*  _*v(malloc|zalloc|free).*  check_(stack_object|heap_object)
+        __check_(object_size|heap_object)  kmalloc_.*  vmalloc_.*
+        """,
+    COPY: r"""
+        _*mem(cpy|set|move|cmp)(_.*)?  _*copy_(user|from|to|page)_.*  rep_(movs|stos).*
+        _*clear_(page|user).*  sg_(copy|pcopy|miter)_.*  __sg_page_iter_.*
+        __(get|put)_user_(nocheck_)?\d
+        """,
+    TIME: r"""
+        ktime_.*  read_(tsc|hpet)  (native_)?sched_clock.*  current_time  jiffies_.*
+        __msecs_to_jiffies  nsecs_to_jiffies  blk_account_.*  _*blk_stat_.*  update_io_ticks
+        part_.*  bdev_(start|end)_io_acct  _*wbt_.*  bio_to_wbt_flags  _*rq_qos_.*  rwb_.*
+        blk_(cgroup|cgrp)_.*  _*cgroup_rstat_.*  (add|crng|extract|fast|mix|_mix|credit)_.*
+        blake2s_.*  chacha_.*  get_random_.*  touch_atime  atime_needs_update  inode_needs_.*
+        """,
+    SCHED: r"""
+        _*schedule(_.*)?  io_schedule.*  try_to_wake_up  _*wake_.*  ttwu_.*  default_wake_.*
+        (en|de)queue_(task|entity).*  update_(curr|load_avg|rq_clock|min_vruntime|cfs_group).*
+        __update_load_avg.*  pick_.*  put_prev_.*  set_next_.*  clear_buddies  psi_.*
+        record_times  _*switch_(to|mm).*  finish_task_switch  _*queue_work.*  process_one_work
+        worker_.*  insert_work  pwq_.*  kick_process  resched_.*  check_(preempt|spread|cfs).*
+        prepare_to_wait.*  finish_wait  init_wait_entry  autoremove_.*  _*wait_for_.*  complete
+        cpuacct_.*  select_task_.*  place_entity  sched_balance_.*  newidle_.*  llist_.*
+        __cond_resched  enter_lazy_tlb  hrtick_.*  nr_iowait_cpu  mem_cgroup_handle_over_high
+        """,
+    BLOCK: r"""
+        _*io_.*  tctx_task_.*  handle_tw_list  ctx_flush_and_put  task_work_.*  _*blk.*  I_BDEV
+        _*bio_.*  _*submit_bio.*  _*bdev.*  _*dio_.*  _*iov_iter.*  import_.*  _*sbitmap_.*
+        _*find_(next|first)_.*bit  _*elv_.*  dd_.*  flush_(busy|plug).*  _*rq_.*  _*req_.*
+        (internal_|__?)?get_user_pages.*  _*gup_.*  try_grab_.*  _*(un)?pin_user_.*  folio_.*
+        _*set_page_dirty.*  page_.*  _*put_page.*  _*list_(add|del)_.*  _*fget.*  _*fdget  fput.*
+        (security|apparmor|aa|tomoyo|bpf_lsm|cap)_.*  rw_verify_.*  kiocb_.*  _*percpu_ref_.*
+        (__get_task|get_current)_ioprio  should_fail.*  _*(x64|do)_sys_.*  do_vfs_.*  vfs_.*
+        _*fsnotify.*  kill_fasync  xa_load  xas_.*  kthread_blkcg  need_.*  _*disk_.*  p[mu]d_huge
+        """,
+    ENTRY: r"""
+        asm_.*  entry_.*  syscall_.*  do_syscall_.*  _*sysvec_.*  _*(hard|soft)?irq.*  error_.*
+        exc_.*  ret_from_.*  restore_regs_.*  swapgs_.*  sync_regs  early_xen_.*  _*do_softirq.*
+        handle_softirqs  raise_softirq.*  _*exit_to_.*  enter_from_.*  __rseq_.*  _*fpregs_.*
+        (save|switch)_fp.*  _*hrtimer_.*  (en|de)queue_hrtimer  timerqueue_.*  rb_.*  tick_.*  _*timer_.*
+        (add|mod|del|init|run|expire)_timer.*  _*run_.*timers.*  clockevents_.*  lapic_.*
+        native_.*  amd_.*  arch_.*  ct_.*  do_idle  idle_.*  default_idle_.*  cpuidle_.*
+        cpu_startup_.*  nohz_.*  local_touch_nmi  tsc_.*  timekeeping_.*  update_.*  run_.*
+        flush_smp_.*  scheduler_tick  sched_tick  task_tick_.*  trigger_.*  account_.*  calc_.*
+        acct_.*  perf_.*  posix_.*  get_(next|nohz)_timer.*  __next_timer_.*  _*timer
+        """,
+}
+_CORE = [(name, re.compile("|".join(patterns.split()))) for name, patterns in _PATTERNS.items()]
 
 
 def group(function: Function) -> str:
@@ -104,10 +90,10 @@ def group(function: Function) -> str:
         return USERLAND
     if function.module in LLD_MODULES:
         return LLD
-    if function.module in SCSI_MODULES or _SCSI.match(function.name):
+    if function.module in SCSI_MODULES:
         return SCSI
     for name, pattern in _CORE:
-        if pattern.match(function.name):
+        if pattern.fullmatch(function.name):
             return name
     return OTHER
 

@@ -11,17 +11,18 @@ from .transfers import Sharing
 
 LABELS = {
     "null_blk": "null_blk",
-    "scsi_debug": "scsi_debug delay=0 fake_rw=1",
-    "scsi_debug_data": "scsi_debug delay=0 (data)",
-    "scsi_debug_timer": "scsi_debug ndelay=20000",
-    "smq_ram_null": "smq_ram null=1",
-    "smq_ram": "smq_ram (data)",
-    "scsi_debug_luns": "scsi_debug delay=0 fake_rw=1",
-    "smq_ram_null_luns": "smq_ram null=1",
-    "smq_ram_luns": "smq_ram (data)",
+    "scsi_debug": "scsi_debug",
+    "scsi_debug_data": "scsi_debug data",
+    "scsi_debug_timer": "scsi_debug timer",
+    "smq_ram_null": "smq_ram null",
+    "smq_ram": "smq_ram data",
+    "scsi_debug_luns": "scsi_debug",
+    "smq_ram_null_luns": "smq_ram null",
+    "smq_ram_luns": "smq_ram data",
 }
-READS = {"plain-512": "plain 512", "registered-512": "registered 512",
-         "plain-4k": "plain 4k", "registered-4k": "registered 4k"}
+URING = {"plain-512": "plain 512", "registered-512": "registered 512",
+         "plain-4k": "plain 4k", "registered-4k": "registered 4k",
+         "write-512": "write plain 512"}
 SG = {"sg-tur": "TUR", "sg-read": "READ 512"}
 SMALL = 0.05        # insn/IO below which a function is not listed
 
@@ -67,8 +68,8 @@ def instructions(cells: Cells, workloads: dict[str, str]) -> list[str]:
     heads = ["insn/IO", *workloads.values()]
     lines = table(heads, ([LABELS[row], *(_value(cells.get((row, key))) for key in workloads)]
                           for row in rows))
-    for title, ours, other in (("against scsi_debug delay=0 fake_rw=1", None, "scsi_debug"),
-                               ("against its own null=1", "smq_ram", "smq_ram_null")):
+    for title, ours, other in (("against scsi_debug", None, "scsi_debug"),
+                               ("against its own null", "smq_ram", "smq_ram_null")):
         body = [[LABELS[row], *(_against(cells, row, other, key) for key in workloads)]
                 for row in rows if row != other and ours in (None, row)]
         if body and other in rows:
@@ -84,7 +85,7 @@ def split(cells: Cells, workload: str) -> list[str]:
     body.append(["sum", *(f"{sum(splits[row].values()):.0f}" for row in rows)])
     body.append(["of it in interrupts",
                  *(f"{sum(cells[row, workload].per_io.irq.values()):.0f}" for row in rows)])
-    return table([READS[workload], *(LABELS[row] for row in rows)], body)
+    return table([URING[workload], *(LABELS[row] for row in rows)], body)
 
 
 def own_functions(cells: Cells, row: str, workload: str) -> list[str]:
@@ -108,7 +109,7 @@ def allocations(cells: Cells, row: str, workload: str) -> list[str]:
     """Who allocates, ours first; the others show that the count sees them."""
     found = cells[row, workload].allocations()
     ours = sum(value for _, _, mine, value in found if mine)
-    lines = [f"  {LABELS[row]}, {READS[workload]}: allocations by our modules per I/O: {ours:.4g}"]
+    lines = [f"  {LABELS[row]}, {URING[workload]}: allocations by our modules per I/O: {ours:.4g}"]
     for name, caller, mine, value in found:
         if mine or value >= 0.01:
             lines.append(f"    {value:8.4f}  {name} from {caller}{'  OURS' if mine else ''}")
@@ -120,15 +121,16 @@ def transfers(sharings: dict[tuple[str, str], Sharing]) -> list[str]:
     body, lines = [], []
     for (row, workload), sharing in sharings.items():
         own = sum(sharing.own) / len(sharing.own)
-        body.append([f"{LABELS[row]}, {READS[workload]}", f"{own:.4f}", f"{max(sharing.own):.4f}",
+        body.append([f"{LABELS[row]}, {URING[workload]}",
+                     f"{own:.4f}", f"{max(sharing.own):.4f}", f"{sharing.own_accesses:.1f}",
                      f"{sharing.total:.3f}", f"{sharing.interrupts:.3f}", f"{sharing.slips:.4f}"])
         for title, top, least in (("ours", sharing.own_top, 0.0005), ("all", sharing.top, 0.005)):
             for (function, kind), value in top.most_common(6):
                 if value >= least:
-                    lines.append(f"  {LABELS[row]}, {READS[workload]}, {title}: "
+                    lines.append(f"  {LABELS[row]}, {URING[workload]}, {title}: "
                                  f"{value:.4f} {kind} {function}")
-    return table(["cache-line transfers/IO", "ours", "ours, worst", "all", "in interrupts",
-                  "slips"], body) + ["", *lines]
+    return table(["cache-line transfers/IO", "ours", "worst", "of our accesses", "all",
+                  "in interrupts", "slips"], body) + ["", *lines]
 
 
 def verdicts(found: Iterable[Verdict]) -> list[str]:

@@ -21,6 +21,7 @@ class Sharing:
     repeats: int = 0
     total: float = 0.0          # outside interrupts
     own: list[float] = field(default_factory=list)      # one a repeat
+    own_accesses: float = 0.0   # to memory, whether anything moved or not
     interrupts: float = 0.0
     slips: float = 0.0
     top: Counter = field(default_factory=Counter)       # (function, kind) -> transfers
@@ -35,6 +36,7 @@ def _add(sharing: Sharing, run: Run, path: Path, symbols: Symbols) -> None:
     sharing.repeats += 1
     sharing.total += (figures["reads"] + figures["writes"]) / ios
     sharing.own.append((figures["own"] + figures["lost"]) / ios)
+    sharing.own_accesses += figures["own_accesses"] / ios
     sharing.interrupts += figures["irq"] / ios
     sharing.slips += figures["slips"] / ios
     for line in path.read_text(encoding="ascii").splitlines():
@@ -57,7 +59,7 @@ def sharings(log: GuestLog, folder: Path) -> dict[tuple[str, str], Sharing]:
         _add(result.setdefault((run.row, run.workload), Sharing()), run,
              folder / f"hist.{run.number}", symbols[generation])
     for (row, workload), sharing in result.items():
-        for name in ("total", "interrupts", "slips"):
+        for name in ("total", "own_accesses", "interrupts", "slips"):
             setattr(sharing, name, getattr(sharing, name) / sharing.repeats)
         for counter in (sharing.top, sharing.own_top):
             for key in counter:

@@ -20,10 +20,11 @@ BUILT = ROOT / "build" / "tools" / "bench"
 VM = ROOT / "tools" / "vm"
 
 POLL = 0.5
+PROGRESS_STEP = 20  # runs, between two lines where no terminal is
 GRACE = 30          # seconds for tools/vm to stop by itself after its own time-out
 
 # Roles of guest functions, see plugin/symbols.h.
-ROLES = [f"own={module}" for module in sorted(OWN_MODULES)] + [
+ROLES = [
     "leave=scsi_done", "leave=scsi_done_direct",
     "irq=asm_sysvec_*", "irq=asm_exc_*", "irq=asm_common_interrupt",
     "reset=__switch_to_asm",
@@ -32,8 +33,8 @@ ROLES = [f"own={module}" for module in sorted(OWN_MODULES)] + [
 ALLOCATORS = [
     "kmem_cache_alloc*", "__kmem_cache_alloc*", "kmalloc_*", "__kmalloc*", "krealloc*",
     "kvmalloc*", "__kvmalloc*", "__vmalloc*", "vmalloc*", "vzalloc*", "__alloc_pages*",
-    "alloc_pages*", "__folio_alloc*", "mempool_alloc*", "pcpu_alloc*", "__alloc_percpu*",
-    "dma_pool_alloc*", "dma_alloc_*", "__alloc_skb",
+    "alloc_pages*", "__alloc_frozen_pages*", "__folio_alloc*", "mempool_alloc*",
+    "pcpu_alloc*", "__alloc_percpu*", "dma_pool_alloc*", "dma_alloc_*", "__alloc_skb",
 ]
 
 
@@ -41,20 +42,22 @@ ALLOCATORS = [
 class Boot:
     """One boot of the VM and what it runs."""
 
-    name: str                   # of the script in guest/, and of the plugin
+    plugin: str                 # count or lines
     kernel: str
-    arguments: Sequence[str]
+    script: Path                # run in the guest
+    arguments: Sequence[str]    # of it, after the folder of the results
     vm_options: Sequence[str]
     plugin_arguments: Sequence[str]
     expected_runs: int
     timeout: int                # seconds
+    own: frozenset[str] = OWN_MODULES   # modules on whose account things are charged
 
 
 def _progress(name: str, done: int, expected: int, began: float, last: bool = False) -> None:
     text = f"{name}: {done} of {expected} runs, {time.monotonic() - began:.0f} s"
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}" + ("\n" if last else ""))
-    elif last or done % 20 == 0:
+    else:
         sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
@@ -67,7 +70,9 @@ def _finished_runs(out: Path) -> int:
 
 
 def _watch(process: subprocess.Popen, boot: Boot, out: Path) -> int:
-    began, shown = time.monotonic(), -1
+    began, shown, step = time.monotonic(), -PROGRESS_STEP, PROGRESS_STEP
+    if sys.stderr.isatty():
+        step = 0
     while True:
         try:
             process.wait(POLL)
@@ -75,8 +80,8 @@ def _watch(process: subprocess.Popen, boot: Boot, out: Path) -> int:
             pass
         done = _finished_runs(out)
         ended = process.returncode is not None
-        if done != shown or ended or sys.stderr.isatty():
-            _progress(boot.name, done, boot.expected_runs, began, ended)
+        if ended or done >= shown + step:
+            _progress(boot.plugin, done, boot.expected_runs, began, ended)
             shown = done
         if ended:
             return process.returncode
@@ -92,18 +97,20 @@ def _watch(process: subprocess.Popen, boot: Boot, out: Path) -> int:
 
 def run(boot: Boot, folder: Path) -> guestlog.GuestLog:
     """Boots, measures into FOLDER and returns what was written there."""
-    plugin = BUILT / f"{boot.name}.so"
+    plugin = BUILT / f"{boot.plugin}.so"
     if not plugin.exists():
         raise BenchError(f"{plugin.relative_to(ROOT)} is not built: make tools")
     folder.mkdir(parents=True, exist_ok=True)
     arguments = [f"out={folder / 'out'}", f"hist={folder / 'hist'}",
-                 f"symbols={folder / 'kallsyms'}", *ROLES, *boot.plugin_arguments]
+                 f"symbols={folder / 'kallsyms'}",
+                 *(f"own={module}" for module in sorted(boot.own)), *ROLES,
+                 *boot.plugin_arguments]
     if any("," in argument for argument in (str(plugin), *arguments)):
         raise BenchError(f"{folder}: QEMU takes no comma in the name of a file")
     command = [str(VM), "--kernel", boot.kernel, *boot.vm_options,
                "--plugin", ",".join([str(plugin), *arguments]), "--share", str(folder),
                "--timeout", str(boot.timeout), "--",
-               str(BENCH / "guest" / boot.name), str(folder), *boot.arguments]
+               str(boot.script), str(folder), *boot.arguments]
     with tempfile.TemporaryFile(mode="w+") as said:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                               cwd=ROOT, env={**os.environ, "LC_ALL": "C"}) as process:

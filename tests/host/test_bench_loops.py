@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The bench's measured programs refuse bad input with a line that names it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILT = ROOT / "build" / "tools" / "bench"
+
+
+@pytest.fixture(name="run", scope="module")
+def fixture_run():
+    """Builds them, and runs one."""
+    subprocess.run(["make", "-s", "-C", ROOT / "tools" / "bench"], check=True, timeout=120)
+
+    def run(program, *arguments):
+        return subprocess.run([BUILT / program, *arguments], capture_output=True, text=True,
+                              timeout=20, check=False)
+    return run
+
+
+@pytest.mark.parametrize("program, arguments, message", [
+    ("uring", ["--bs", "511", "/dev/null"], "--bs: '511' is not a number from 512 to 1048576"),
+    ("uring", ["--depth", "2000", "/dev/null"], "--depth: '2000' is not a number from 1 to 1024"),
+    ("uring", ["--count", "1,,2", "/dev/null"], "--count: '' is not a number"),
+    ("uring", ["--count", "1,2,3,4,5,6,7,8,9", "/dev/null"], "--count: more than 8 numbers"),
+    ("uring", ["--warmup", "-1", "/dev/null"], "--warmup: '-1' is not a number"),
+    ("uring", [], "DEVICE: give 1 to 8"),
+    ("uring", ["/dev/null"] * 9, "DEVICE: give 1 to 8"),
+    ("uring", ["--frobnicate"], "usage: uring"),
+    ("sgio", [], "DEVICE: give one"),
+    ("sgio", ["--timeout", "0", "/dev/null"], "--timeout: '0' is not a number from 1 to 86400"),
+])
+def test_bad_arguments(run, program, arguments, message):
+    """Exit status 2."""
+    done = run(program, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("program, device, message", [
+    ("uring", "/nonexistent", "/nonexistent: No such file or directory"),
+    ("uring", "/dev/null", "/dev/null: Invalid argument"),
+    ("sgio", "/dev/null", "/dev/null: Inappropriate ioctl for device"),
+])
+def test_bad_device(run, program, device, message):
+    """Exit status 1, and no figure."""
+    done = run(program, device)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert not done.stdout
+
+
+def test_failing_job_ends_all(run):
+    """No job waits for one that is gone."""
+    done = run("uring", "/nonexistent", "/dev/null")
+    assert done.returncode == 1

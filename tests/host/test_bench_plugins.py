@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The bench's plugins on things whose figures are known beforehand: they must count exactly,
+and must see an allocation and a shared cache line where there is one."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tools" / "bench"))
+
+from smqbench import counts, profile, transfers, vm  # noqa: E402
+
+pytestmark = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
+                                reason="needs qemu-system-x86_64")
+
+INSNS_PER_TURN = 2
+# What the path costs on any kernel of interest, roughly.
+PLAIN_512 = 6000, 7000
+
+
+def boot(plugin, folder, own, *arguments, options=(), plugin_arguments=()):
+    """Runs bench_control in the VM."""
+    subprocess.run(["make", "-s", "-C", ROOT / "tools" / "bench"], check=True, timeout=120)
+    return vm.run(vm.Boot(
+        plugin=plugin, kernel="6.1", script=HERE / "bench_control",
+        arguments=[plugin, *arguments], vm_options=options, plugin_arguments=plugin_arguments,
+        expected_runs=8, timeout=180, own=frozenset(own)), folder)
+
+
+@pytest.fixture(name="counted", scope="module")
+def fixture_counted(tmp_path_factory):
+    """A count with sg taken as our module: it allocates for every READ, never for a TUR."""
+    folder = tmp_path_factory.mktemp("count")
+    program = folder / "known"
+    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-static", "-o", program,
+                    HERE / "bench_known.c"], check=True, timeout=60)
+    log = boot("count", folder, {"sg"}, str(program), options=["--icount"],
+               plugin_arguments=[f"watch={glob}" for glob in vm.ALLOCATORS])
+    return log, counts.cells(log, folder)
+
+
+def test_count_is_exact(counted):
+    """A loop of known length, interrupts apart."""
+    log, cells = counted
+    small, large = (run for run in log.runs if run.workload == "known")
+    insns = large.figures["insns"] - small.figures["insns"]
+    irq = large.figures["irq"] - small.figures["irq"]
+    assert insns - irq == INSNS_PER_TURN * (large.count - small.count)
+    assert cells["scsi_debug", "known"].own == 0
+
+
+def test_count_of_scsi_debug(counted):
+    """An io_uring read of scsi_debug, of which sg has no part."""
+    cell = counted[1]["scsi_debug", "plain-512"]
+    assert PLAIN_512[0] < cell.insns < PLAIN_512[1]
+    assert cell.per_io.total() == pytest.approx(cell.insns, rel=1e-9)
+    functions = {str(function): value for function, value in cell.per_io.calls.items()}
+    assert functions["scsi_queue_rq [scsi_mod]"] == pytest.approx(1, abs=0.01)
+    assert not sum(value for _, _, ours, value in cell.allocations() if ours)
+    assert cell.own_with_callees == 0
+
+
+def test_allocations_are_charged(counted):
+    """sg calls the allocators through the block layer, too: all that is sg's."""
+    def ours(workload):
+        return sum(value for _, _, own, value
+                   in counted[1]["scsi_debug", workload].allocations() if own)
+    assert ours("sg-read") > 0.9
+    assert ours("sg-read") > ours("sg-tur")
+    cell = counted[1]["scsi_debug", "sg-read"]
+    itself = sum(value for _, value in profile.functions_of(cell.per_io.insns, {"sg"}))
+    assert cell.own_with_callees > itself > 100
+
+
+def test_shared_lines_are_seen(tmp_path):
+    """Two CPUs on one LUN fight for sd's data; one CPU fights with nobody."""
+    log = boot("lines", tmp_path, {"sd_mod"}, options=["--cpus", "2", "--append", "tsc=reliable"])
+    sharings = transfers.sharings(log, tmp_path)
+    shared, alone = (sharings["scsi_debug", workload] for workload in ("shared", "alone"))
+    assert shared.own[0] > 0.2
+    assert shared.total > 1
+    assert shared.own_accesses > 10
+    assert any("sd_mod" in function for function, _ in shared.own_top)
+    assert alone.own[0] < 0.01
+    assert alone.own_accesses > 10

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0
+"""From what guest and plugins wrote to figures and verdicts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
+
+from smqbench import bounds, counts, groups, guestlog, profile, tables, transfers  # noqa: E402
+from smqbench.errors import BenchError  # noqa: E402
+from smqbench.symbols import USER, Function, Symbols  # noqa: E402
+
+KALLSYMS = """\
+0000000000001000 A per_cpu_thing
+ffffffff81000000 T scsi_like
+ffffffff81000100 t helper.isra.0
+ffffffff81000200 D a_datum
+ffffffff81000300 T kmalloc_trace
+ffffffffc0001000 t ram_queue_cmd\t[smq_ram]
+ffffffffc0001080 t ram_other\t[smq_ram]
+"""
+QUEUE_CMD, OTHER, ALLOC = "ffffffffc0001000", "ffffffffc0001080", "ffffffff81000300"
+
+
+@pytest.fixture(name="folder")
+def fixture_folder(tmp_path):
+    """What a guest leaves of one row and workload: 100 and 300 I/Os."""
+    (tmp_path / "kallsyms.1").write_text(KALLSYMS)
+    (tmp_path / "log").write_text(
+        "kernel 6.1\ncpu any\ncmdline quiet\nparam smq_ram modprobe smq_ram null=0\n"
+        "queue smq_ram sda iostats=1\nrow smq_ram 1\n"
+        'run plain-512 {"count": 100, "ns": 11000, "devices": ["/dev/sda"]}\n'
+        'run plain-512 {"count": 300, "ns": 31000, "devices": ["/dev/sda"]}\nend\n')
+    (tmp_path / "out").write_text("run=1 symbols=1 wall_ms=1 insns=11000 own=2000 irq=0\n"
+                                  "run=2 symbols=1 wall_ms=1 insns=31000 own=6000 irq=0\n")
+    for run, ios in ((1, 100), (2, 300)):
+        (tmp_path / f"hist.{run}").write_text(
+            f"block {QUEUE_CMD} 10 {ios} {ios} 0\nblock {OTHER} 5 {ios * 2} {ios * 2} 0\n"
+            f"block ffffffff81000010 80 {ios} 0 0\nblock 400000 1000 1 0 0\n"
+            f"block {ALLOC} 0 {ios} 0 0\n"
+            f"call {ALLOC} ffffffff81000010 0 {ios}\n"
+            f"call {ALLOC} ffffffffc0001090 {ios // 2} 0\n")
+    return tmp_path
+
+
+def test_symbols(tmp_path):
+    """Text alone counts, clones of a function are that function."""
+    path = tmp_path / "kallsyms"
+    path.write_text(KALLSYMS)
+    symbols = Symbols(path)
+    assert symbols.function(0xffffffff81000105) == Function("helper")
+    assert symbols.function(0xffffffff81000250) == Function("helper")
+    assert symbols.function(0xffffffffc0001010) == Function("ram_queue_cmd", "smq_ram")
+    assert symbols.function(0x400000) == USER
+    assert symbols.is_entry(0xffffffffc0001000)
+    assert not symbols.is_entry(0xffffffffc0001010)
+
+
+def test_per_io(folder):
+    """Runs subtract: what both have in common is gone."""
+    log = guestlog.read(folder)
+    assert log.parameters == {"smq_ram": ["modprobe smq_ram null=0"]}
+    cell = counts.cells(log, folder)["smq_ram", "plain-512"]
+    assert cell.insns == 100
+    assert cell.per_io.total() == 100
+    assert (cell.own, cell.own_with_callees) == (20, 20)
+    assert USER not in cell.per_io.insns
+    assert cell.per_io.calls[Function("ram_queue_cmd", "smq_ram")] == 1
+    assert profile.functions_of(cell.per_io.insns, frozenset({"smq_ram"})) == [
+        (Function("ram_other", "smq_ram"), 10), (Function("ram_queue_cmd", "smq_ram"), 10)]
+    assert cell.allocations() == [("kmalloc_trace", "scsi_like", False, 1),
+                                  ("kmalloc_trace", "ram_other [smq_ram]", True, 0.5)]
+
+
+@pytest.mark.parametrize("name, old, new, message", [
+    ("log", "end\n", "", "did not come to the end"),
+    ("log", "run plain", "what plain", "unknown line"),
+    ("log", '"ns": 31000', '"ns": 36000', "by the guest's clock"),
+    ("out", "run=2", "run=3", "stands where"),
+    ("out", "run=2 symbols=1 wall_ms=1 insns=31000 own=6000 irq=0\n", "", "the plugin 1"),
+    ("hist.1", "block ", "lump ", "unknown record"),
+])
+def test_damage_is_noticed(folder, name, old, new, message):
+    """Figures that do not fit together are none."""
+    path = folder / name
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(BenchError, match=message):
+        counts.cells(guestlog.read(folder), folder)
+
+
+def cell(insns, allocations=0.0, own=10):
+    """A cell that measured so much."""
+    made = counts.Cell([insns])
+    function = Function("ram_queue_cmd", "smq_ram")
+    made.per_io.insns[function] = made.per_io.own[function] = own
+    made.per_io.callers[Function("kmalloc"), function, True] = allocations
+    made.per_io.callers[Function("kmem_cache_alloc"), Function("bio_alloc"), False] = 1
+    return made
+
+
+def cells(null=6350, data=6470, data_4k=6900, allocations=0.0):
+    """Everything the bounds look at."""
+    made = {}
+    for kind in ("plain", "registered"):
+        made |= {("scsi_debug", f"{kind}-512"): cell(6430), ("smq_ram_null", f"{kind}-512"):
+                 cell(null), ("smq_ram", f"{kind}-512"): cell(data, allocations),
+                 ("smq_ram_null", f"{kind}-4k"): cell(null),
+                 ("smq_ram", f"{kind}-4k"): cell(data_4k)}
+    return made
+
+
+@pytest.mark.parametrize("change, missed", [
+    ({}, 0),
+    ({"null": 6370}, 0), ({"null": 6371}, 2),
+    ({"data": 6490}, 0), ({"data": 6491}, 2),
+    ({"data_4k": 6940}, 0), ({"data_4k": 6941}, 2),
+    ({"allocations": 0.01}, 1),
+])
+def test_bounds_of_counts(change, missed):
+    """Each bound holds up to its limit and not beyond."""
+    verdicts = bounds.of_counts(cells(**change))
+    assert [verdict.ok for verdict in verdicts].count(False) == missed
+    assert not any(verdict.measured is None for verdict in verdicts)
+
+
+def test_bounds_not_measured():
+    """What was not measured did not pass."""
+    verdicts = bounds.of_counts({}) + bounds.of_transfers({})
+    assert not any(verdict.ok for verdict in verdicts)
+    assert {verdict.word for verdict in verdicts} == {"not measured"}
+
+
+@pytest.mark.parametrize("own, ok", [([0.0, 0.049], True), ([0.0, 0.05], False)])
+def test_bounds_of_transfers(own, ok):
+    """The worst repeat counts."""
+    sharing = transfers.Sharing(repeats=2, own=own, own_accesses=30)
+    verdicts = bounds.of_transfers({("smq_ram_luns", "plain-512"): sharing})
+    assert [verdict.ok for verdict in verdicts if verdict.measured is not None] == [ok]
+
+
+def test_blind_instruments_are_noticed():
+    """Zero is a figure only where something was seen."""
+    bounds.check_counts(cells())
+    with pytest.raises(BenchError, match="none of our functions"):
+        bounds.check_counts({("smq_ram", "plain-4k"): cell(6470, own=0)})
+    unseen = cell(6470)
+    unseen.per_io.callers.clear()
+    with pytest.raises(BenchError, match="missed the bio"):
+        bounds.check_counts({("smq_ram", "plain-512"): unseen})
+    with pytest.raises(BenchError, match="none of our accesses"):
+        bounds.check_transfers({("smq_ram_luns", "plain-512"): transfers.Sharing(own=[0.0])})
+
+
+@pytest.mark.parametrize("name, module, group", [
+    ("scsi_queue_rq", "scsi_mod", groups.SCSI), ("sbitmap_get", "", groups.SCSI),
+    ("ram_queue_cmd", "smq_ram", groups.LLD), ("schedule_resp", "scsi_debug", groups.LLD),
+    ("blk_mq_submit_bio", "", groups.BLOCK), ("io_submit_sqes", "", groups.BLOCK),
+    ("get_user_pages_fast", "", groups.BLOCK), ("blk_account_io_done", "", groups.TIME),
+    ("kmem_cache_alloc", "", groups.MEMORY), ("mempool_free", "", groups.MEMORY),
+    ("_raw_spin_lock_irqsave", "", groups.LOCKS), ("__rcu_read_unlock", "", groups.LOCKS),
+    ("ktime_get", "", groups.TIME), ("wbt_wait", "", groups.TIME),
+    ("try_to_wake_up", "", groups.SCHED), ("__memcpy", "", groups.COPY),
+    ("asm_sysvec_apic_timer_interrupt", "", groups.ENTRY), ("zorro_probe", "", groups.OTHER),
+])
+def test_groups(name, module, group):
+    """Well-known functions are where one looks for them."""
+    assert groups.group(Function(name, module)) == group
+
+
+def test_split_is_complete():
+    """Every instruction is in one group."""
+    made = cell(6470).per_io.insns
+    made[Function("zorro_probe")] = 7
+    assert sum(groups.split(made).values()) == sum(made.values())
+
+
+def test_transfers(tmp_path):
+    """Per I/O of all jobs; interrupts stand apart, ours are found by account."""
+    (tmp_path / "kallsyms.1").write_text(KALLSYMS)
+    (tmp_path / "log").write_text(
+        "kernel 6.1\nrow smq_ram_luns 1\n"
+        'run plain-512 {"count": 100, "ns": 1, "devices": ["/dev/sda", "/dev/sdb"]}\nend\n')
+    (tmp_path / "out").write_text(
+        "run=1 symbols=1 insns=1 accesses=9 own_accesses=400 reads=30 writes=10 irq=20 own=6 "
+        "lost=4 slips=2 beyond=0 overflow=0\n")
+    (tmp_path / "hist.1").write_text(
+        f"line 1 ffff888000000040 {QUEUE_CMD} wo 6\nline 1 ffff888000000040 {ALLOC} rl 4\n"
+        f"line 2 ffff888000000080 {ALLOC} ri 20\nline 3 ffff8880000000c0 {ALLOC} r 26\n")
+    log = guestlog.read(tmp_path)
+    sharing = transfers.sharings(log, tmp_path)["smq_ram_luns", "plain-512"]
+    assert (sharing.own, sharing.total, sharing.interrupts) == ([0.05], 0.2, 0.1)
+    assert sharing.own_accesses == 2
+    assert sharing.own_top == {("ram_queue_cmd [smq_ram]", "write"): 0.03,
+                               ("kmalloc_trace", "read"): 0.02}
+    assert sharing.top["kmalloc_trace", "read"] == 0.15
+    assert "0.0500" in "\n".join(tables.transfers({("smq_ram_luns", "plain-512"): sharing}))
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--repeat", "0"], "--repeat 0: from 1 to"),
+    (["--rows", "nvme"], "no row 'nvme'"),
+    (["--json", "/nonexistent/x"], "no such folder"),
+])
+def test_bad_arguments(arguments, message):
+    """One clear line, and nothing is booted."""
+    done = subprocess.run([BENCH / "quick", *arguments], capture_output=True, text=True,
+                          timeout=20, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_json_has_every_figure(folder):
+    """A machine can read it all."""
+    from smqbench.document import Document
+    log = guestlog.read(folder)
+    made = counts.cells(log, folder)
+
+    class Options:
+        """As quick parses them."""
+        kernel, repeat, rows = "6.1", 1, ["smq_ram"]
+    document = Document("quick", Options)
+    document.add_counts(log, made)
+    document.add_verdicts(bounds.of_counts(made))
+    content = json.loads(json.dumps(document.content))
+    figure, = content["instructions"]["figures"]
+    assert figure["insns"] == 100
+    assert figure["functions"]["ram_other [smq_ram]"] == 10
+    assert content["instructions"]["parameters"] == log.parameters
+    assert len(content["bounds"]) == 8
