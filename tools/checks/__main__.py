@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs all tests: builds for every kernel, linters, tests on this machine and in VMs, planted
+defects. Missing packages and kernels are installed and downloaded first.
+
+The last line is "N passed, M failed, K skipped". Logs are kept in build/check/.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from . import plan, process, pytests
+from .progress import Progress
+from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, total,
+                     write_junit)
+
+TOP = Path(__file__).resolve().parents[2]
+PACKAGES = ["build", "run", "bench", "lint", "kernels"]
+# Two VMs of two CPUs each are what the smallest machine of a CI carries.
+MOST_JOBS = 2
+
+EPILOG = """\
+exit status: 0 tests passed and none failed; 1 otherwise; 2 wrong arguments
+
+examples:
+  tools/check --only lint --only host
+  tools/check --only 'vm/e*' --kernel 7.2 --full
+  tools/check --only plant/ram-wrong-byte
+"""
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="tools/check", description=__doc__, epilog=EPILOG, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--only", action="append", default=[], metavar="AREA[/PATTERN]",
+        help=f"only these steps; areas: {' '.join(plan.AREAS)}. More than once for more")
+    add("--kernel", action="append", default=[], metavar="|".join(plan.KERNELS),
+        help="only these kernels (default: all)")
+    add("--full", action="store_true",
+        help=f"all tests on every kernel, rather than on {plan.FULL} alone")
+    add("--jobs", type=int, default=min(MOST_JOBS, os.cpu_count() or 1), metavar="N",
+        help="steps at a time, once the modules are built (default: %(default)s)")
+    add("--minutes", type=int, default=60, metavar="N",
+        help="stop after this time; what is left has failed (default: %(default)s)")
+    add("--list", action="store_true", help="print the steps and end")
+    add("--plain", action="store_true", help="no line that changes, on a terminal either")
+    options = parser.parse_args()
+    for kernel in options.kernel:
+        if kernel not in plan.KERNELS:
+            parser.error(f"--kernel {kernel}: expected one of {' '.join(plan.KERNELS)}")
+    if options.jobs < 1:
+        parser.error(f"--jobs {options.jobs}: at least 1")
+    if options.minutes < 1:
+        parser.error(f"--minutes {options.minutes}: at least 1")
+    kernels = tuple(k for k in plan.KERNELS if not options.kernel or k in options.kernel)
+    try:
+        options.steps = plan.chosen(plan.steps(TOP, kernels, options.full), options.only)
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+class Check:
+    """One run."""
+
+    def __init__(self, options: argparse.Namespace):
+        self.options = options
+        self.folder = TOP / "build" / "check"
+        self.runner = process.Runner(time.monotonic() + 60 * options.minutes)
+        needed = {step.needs for step in options.steps if step.needs}
+        self.steps = [step for step in options.steps if step.area != "build"]
+        self.builds = [step for step in options.steps if step.area == "build"]
+        self.builds += [plan.Step("build", kernel, kernel) for kernel in plan.KERNELS
+                        if kernel in needed and kernel not in {b.kernel for b in self.builds}]
+        self.progress = Progress(len(self.steps) + len(self.builds), not options.plain)
+        self.results: list[Result] = []
+        self.built: set[str] = set()
+
+    def packages(self) -> bool:
+        """Installs what is missing."""
+        tool = str(TOP / "tools/deps")
+        missing = subprocess.run([tool, "missing", *PACKAGES], capture_output=True, text=True,
+                                 check=False, stdin=subprocess.DEVNULL)
+        if missing.returncode == 0 and not missing.stdout.strip():
+            return True
+        self.progress.say("installing " + " ".join(missing.stdout.split()))
+        done = subprocess.run([tool, "install", *PACKAGES], check=False,
+                              stdin=subprocess.DEVNULL)
+        if done.returncode:
+            self.progress.say(f"tools/deps install ended with status {done.returncode}")
+            self.results.append(Result("packages", [Case("packages", FAILED)]))
+        return done.returncode == 0
+
+    def run_step(self, step: plan.Step) -> Result:
+        """Runs one step and says how it ended."""
+        name = str(step)
+        folder = self.folder / step.slug
+        self.progress.begin(name)
+        began = time.monotonic()
+        try:
+            if step.needs and step.needs not in self.built:
+                result = Result(name, [Case(name, SKIPPED, message=f"{step.needs} not built")])
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                result = plan.run(step, self.runner, TOP, folder)
+        except process.Stopped as error:
+            result = Result(name, [Case(name, FAILED, message=str(error))])
+        except Exception as error:  # pylint: disable=broad-except
+            # A defect of the check itself must not pass for a test that did.
+            result = Result(name, [Case(name, FAILED, message=f"tools/check: {error!r}")])
+        result.seconds = time.monotonic() - began
+        self.results.append(result)
+        self.progress.end(result)
+        return result
+
+    def doing(self, name: str) -> str:
+        """What a step of pytest is at."""
+        for step in self.steps:
+            if str(step) == name and step.area in ("vm", "host"):
+                record = pytests.read(self.folder / step.slug / "record")
+                if record.collected:
+                    return f"({len(record.cases)}/{len(record.collected)})"
+        return ""
+
+    def watch(self, futures: set[Future]) -> None:
+        """Shows progress until all are done."""
+        while futures:
+            done, futures = wait(futures, 0.5, FIRST_COMPLETED)
+            for future in done:
+                future.result()
+            self.progress.tick(self.doing)
+
+    def run(self) -> None:
+        """Everything, in order."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with ThreadPoolExecutor(self.options.jobs) as pool:
+            try:
+                # One after the other: each uses all processors.
+                for step in self.builds:
+                    self.watch({pool.submit(self.run_step, step)})
+                    if not self.results[-1].failed:
+                        self.built.add(step.kernel)
+                self.watch({pool.submit(self.run_step, step) for step in self.steps})
+            except BaseException:
+                self.runner.stop()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def report(self) -> Counter:
+        """The end: what failed and what was skipped, once more, and the sum."""
+        self.progress.close()
+        for result in self.results:
+            for case in result.failed:
+                print(f"FAILED {result.step}" +
+                      (f": {case.name}" if case.name != result.step else ""))
+        reasons = Counter((result.step, case.message) for result in self.results
+                          for case in result.cases if case.outcome == SKIPPED)
+        for (name, reason), count in sorted(reasons.items()):
+            print(f"skipped {name}: {count} x {reason}")
+        if self.folder.is_dir():
+            write_junit(self.results, self.folder / "junit.xml")
+        return total(self.results)
+
+
+def stop(number, _frame) -> None:
+    """Leaves through the code that stops what runs."""
+    raise SystemExit(128 + number)
+
+
+def main() -> int:
+    """Runs the steps asked for."""
+    options = parse()
+    if options.list:
+        for step in options.steps:
+            print(step)
+        return 0
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, stop)
+    check = Check(options)
+    try:
+        if check.packages():
+            check.run()
+    finally:
+        counts = check.report()
+        print(last_line(counts), flush=True)
+    return exit_status(counts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

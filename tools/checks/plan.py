@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The steps there are, and which of them are wanted."""
+
+import fnmatch
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import plants, process, pytests
+from .result import FAILED, PASSED, Case, Result
+
+KERNELS = ("6.1", "6.12", "7.2")
+FULL = "6.1"
+AREAS = ("build", "lint", "host", "vm", "plant")
+LINTERS = ("checkpatch", "sparse", "shell", "python")
+
+BUILD_SECONDS = 2400    # with the download of a kernel
+LINT_SECONDS = 600
+HOST_SECONDS = 900
+VM_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that is run and counted by itself. needs: kernels to be built before."""
+
+    area: str
+    name: str
+    kernel: str = ""
+    targets: tuple[str, ...] = ()
+    mark: str = ""
+    needs: str = ""
+
+    def __str__(self) -> str:
+        on = f" on {self.kernel}" if self.area == "vm" else ""
+        return f"{self.area}/{self.name}{on}"
+
+    @property
+    def slug(self) -> str:
+        """A name for a folder."""
+        return str(self).replace(" on ", "-").replace("/", "-")
+
+
+def _test_files(top: Path, folder: str) -> list[Path]:
+    return [path.relative_to(top) for path in sorted((top / folder).rglob("test_*.py"))]
+
+
+def _name(path: Path, folder: str) -> str:
+    return str(path.relative_to(folder).with_name(path.stem.removeprefix("test_")))
+
+
+def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
+    """All of them, in order; @everything: in full on every kernel."""
+    result = [Step("build", kernel, kernel) for kernel in kernels]
+    result += [Step("lint", name) for name in LINTERS]
+    result += [Step("host", _name(path, "tests/host"), targets=(str(path),), needs=FULL)
+               for path in _test_files(top, "tests/host")]
+    for kernel in kernels:
+        if kernel == FULL or everything:
+            result += [Step("vm", _name(path, "tests/vm"), kernel, (str(path),), needs=kernel)
+                       for path in _test_files(top, "tests/vm")]
+        else:
+            result.append(Step("vm", "smoke", kernel, ("tests/vm",), "smoke", kernel))
+    # In the way of nobody: they are built apart, but for the kernel's headers.
+    result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL)
+               for path in sorted((top / "tests/plant").glob("*.patch"))]
+    return result
+
+
+def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
+    """The steps that match one of the patterns, AREA or AREA/NAME."""
+    if not patterns:
+        return all_steps
+    found = []
+    for pattern in patterns:
+        area, _, name = pattern.partition("/")
+        if area not in AREAS:
+            raise ValueError(f"--only {pattern}: area '{area}' is unknown, expected one of: "
+                             f"{' '.join(AREAS)}")
+        matching = [step for step in all_steps
+                    if step.area == area and fnmatch.fnmatch(step.name, name or "*")]
+        if not matching:
+            names = sorted({step.name for step in all_steps if step.area == area})
+            raise ValueError(f"--only {pattern}: matches none of: {' '.join(names) or '(none)'}")
+        found += matching
+    return [step for step in all_steps if step in found]
+
+
+def _exits(status: int, step: Step, log: Path) -> list[Case]:
+    outcome = FAILED if status else PASSED
+    message = f"status {status}\n{process.tail(log)}" if status else ""
+    return [Case(str(step), outcome, message=message)]
+
+
+def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
+    """Runs one step; folder is empty and its own."""
+    log = folder / "log"
+    result = Result(str(step), log=log)
+    targets = list(step.targets)
+    if step.area == "build":
+        status = runner.run(["make", "build-all", f"KERNELS={step.kernel}"], log, BUILD_SECONDS,
+                            top)
+        result.cases = _exits(status, step, log)
+    elif step.area == "lint":
+        result.cases = _exits(runner.run(["tools/lint", step.name], log, LINT_SECONDS, top),
+                              step, log)
+    elif step.area == "host":
+        result.cases = pytests.on_host(runner, top, folder, targets, HOST_SECONDS)
+    elif step.area == "vm":
+        result.cases = pytests.in_vm(runner, top, folder, step.kernel, targets, VM_SECONDS,
+                                     step.mark)
+    else:
+        try:
+            plants.check(runner, top / targets[0], top, folder)
+            result.cases = [Case(str(step), PASSED)]
+        except (plants.PlantError, OSError, ValueError) as error:
+            result.cases = [Case(str(step), FAILED, message=str(error))]
+    if result.failed:
+        result.tail = process.tail(log)
+    return result

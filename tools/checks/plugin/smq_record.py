@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A pytest plugin: every outcome goes to the file SMQ_RECORD at once, one JSON object a line.
+
+JUnit's XML is written at the end of a run, which a kernel that crashes does not reach.
+"""
+
+import json
+import os
+
+_phases: dict[str, dict] = {}
+
+
+def _write(**record) -> None:
+    line = json.dumps(record) + "\n"
+    descriptor = os.open(os.environ["SMQ_RECORD"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, line.encode())
+        # Out of the guest before the next test may stop it.
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def pytest_collectreport(report) -> None:
+    """A file that cannot be collected is a failed test."""
+    if report.failed:
+        _write(done=report.nodeid or "collection", outcome="failed", seconds=0,
+               message=str(report.longrepr)[-4000:])
+
+
+def pytest_collection_finish(session) -> None:
+    """What there is to come."""
+    _write(collected=[item.nodeid for item in session.items])
+
+
+def pytest_runtest_logstart(nodeid) -> None:
+    """A test begins."""
+    _write(start=nodeid)
+
+
+def _reason(report) -> str:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return report.longrepr[2]
+    return str(report.longrepr)[-4000:]
+
+
+def pytest_runtest_logreport(report) -> None:
+    """One of its three phases is over; a failure in any is the test's."""
+    state = _phases.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0, "message": ""})
+    state["seconds"] += report.duration
+    if report.outcome != "passed" and state["outcome"] != "failed":
+        state["outcome"] = report.outcome
+        state["message"] = _reason(report)
+    if report.when == "teardown":
+        _write(done=report.nodeid, **_phases.pop(report.nodeid))
+
+
+def pytest_sessionfinish(exitstatus) -> None:
+    """The whole run went to its end."""
+    _write(end=int(exitstatus))

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the user sees while it runs."""
+
+import sys
+import threading
+import time
+
+from .result import FAILED, PASSED, SKIPPED, Result
+
+# Where there is no terminal, a sign of life this often.
+HEARTBEAT_SECONDS = 30
+SHOWN_FAILURES = 10
+
+
+class Progress:
+    """Lines for what is over; on a terminal one more, for what goes on."""
+
+    def __init__(self, steps: int, live: bool):
+        self._began = time.monotonic()
+        self._live = live and sys.stdout.isatty()
+        self._steps = steps
+        self._over = 0
+        self._lock = threading.Lock()
+        self._running: dict[str, float] = {}
+        self._spoke = self._began
+
+    def begin(self, name: str) -> None:
+        """A step begins."""
+        with self._lock:
+            self._running[name] = time.monotonic()
+
+    def end(self, result: Result) -> None:
+        """A step is over."""
+        with self._lock:
+            self._running.pop(result.step, None)
+            self._over += 1
+            counts = result.count()
+            parts = [f"{counts[kind]} {kind}" for kind in (PASSED, SKIPPED) if counts[kind]]
+            if counts[FAILED]:
+                parts.append(f"{counts[FAILED]} FAILED")
+            self._line(f"{result.step}: {', '.join(parts)} ({result.seconds:.0f} s)")
+            self._explain(result)
+
+    def _explain(self, result: Result) -> None:
+        if not result.failed:
+            return
+        for case in result.failed[:SHOWN_FAILURES]:
+            lines = case.message.strip().splitlines() or [""]
+            if case.name == result.step:
+                for line in lines[-30:]:
+                    print(f"    {line}")
+                continue
+            print(f"    {case.name}")
+            # pytest's own words, which begin with E, say most.
+            told = [line for line in lines if line.startswith("E ")] or lines
+            for line in told[:6]:
+                print(f"        {line}")
+        if len(result.failed) > SHOWN_FAILURES:
+            print(f"    and {len(result.failed) - SHOWN_FAILURES} more")
+        if result.tail and any(case.name != result.step for case in result.failed):
+            print("    the log ends with:")
+            for line in result.tail.splitlines():
+                print(f"    | {line}")
+        print(f"    log: {result.log}", flush=True)
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        with self._lock:
+            self._line(text)
+
+    def _line(self, text: str) -> None:
+        if self._live:
+            sys.stdout.write("\r\033[K")
+        print(f"[{time.monotonic() - self._began:5.0f} s] {text}", flush=True)
+        self._spoke = time.monotonic()
+
+    def tick(self, doing) -> None:
+        """Called all the time; doing(name) says what a step is at."""
+        with self._lock:
+            now = time.monotonic()
+            if not self._live and now - self._spoke < HEARTBEAT_SECONDS:
+                return
+            parts = []
+            for name, began in self._running.items():
+                at = doing(name)
+                parts.append(f"{name} {now - began:.0f} s{f' {at}' if at else ''}")
+            text = f"{self._over}/{self._steps} " + "; ".join(parts)
+            if not parts:
+                return
+            if self._live:
+                sys.stdout.write(f"\r\033[K[{now - self._began:5.0f} s] {text[:68]}")
+                sys.stdout.flush()
+            else:
+                self._line(f"... {text}")
+
+    def close(self) -> None:
+        """Takes the live line away."""
+        if self._live:
+            sys.stdout.write("\r\033[K")
+            sys.stdout.flush()

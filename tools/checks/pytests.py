@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs of pytest, on the host and in a VM, and what they say about each test."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import process
+from .result import FAILED, PASSED, Case
+
+PLUGIN = Path(__file__).resolve().parent / "plugin"
+# Exit statuses of tools/vm beside those of the command.
+VM_STATUS = {
+    99: "the kernel reported a fault",
+    124: "the VM was stopped: its time was over",
+    125: "the VM ended before its command did, or did not start",
+}
+
+
+@dataclass
+class Record:
+    """What the plugin wrote so far."""
+
+    collected: list[str] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
+    running: str = ""
+    end: int | None = None
+
+
+def read(path: Path) -> Record:
+    """Reads the plugin's file; a line that was cut off is left out."""
+    record = Record()
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    except FileNotFoundError:
+        lines = []
+    for line in lines:
+        entry = json.loads(line)
+        if "collected" in entry:
+            record.collected += entry["collected"]
+        elif "start" in entry:
+            record.running = entry["start"]
+        elif "done" in entry:
+            record.cases.append(Case(entry["done"], entry["outcome"], entry["seconds"],
+                                     entry["message"]))
+            record.running = ""
+        elif "end" in entry:
+            record.end = entry["end"]
+    return record
+
+
+def judge(record: Record, status: int, where: str) -> list[Case]:
+    """The tests of a run and, where the run itself went wrong, one failed test for that.
+
+    Tests that were lost with the run failed.
+    """
+    cases = list(record.cases)
+    why = VM_STATUS.get(status) if where == "vm" else None
+    why = why or ("its time was over" if status == process.TIMED_OUT else
+                  f"the run ended with status {status}")
+    if record.end is None:
+        done = {case.name for case in cases}
+        for name in record.collected:
+            if name == record.running:
+                cases.append(Case(name, FAILED, message=f"{why}, during this test"))
+            elif name not in done:
+                cases.append(Case(name, FAILED, message=f"not run: {why}"))
+    failed = any(case.outcome == FAILED for case in cases)
+    # pytest says 1 for failed tests and 2 for files it could not collect.
+    explained = status == 0 or (status in (1, 2) and failed)
+    if not explained and not (record.end is None and failed):
+        cases.append(Case("the run as a whole", FAILED, message=why))
+    elif not cases:
+        cases.append(Case("the run as a whole", FAILED, message="there was no test in it"))
+    elif status == 0 and failed:
+        cases.append(Case("the run as a whole", FAILED, message="it ended well in spite of that"))
+    return cases
+
+
+def command(targets: list[str], mark: str = "") -> list[str]:
+    """pytest with our plugin; what it caches would be lost in a VM."""
+    words = ["python3", "-B", "-m", "pytest", "-p", "smq_record", "-p", "no:cacheprovider",
+             "--color=no", "-v", "--tb=short"]
+    return words + (["-m", mark] if mark else []) + targets
+
+
+def environment(record: Path) -> dict[str, str]:
+    """What the plugin needs; tools/vm passes both on."""
+    path = [str(PLUGIN)] + [part for part in [os.environ.get("PYTHONPATH", "")] if part]
+    return {"SMQ_RECORD": str(record), "PYTHONPATH": ":".join(path),
+            "PYTHONUNBUFFERED": "1"}
+
+
+def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
+            timeout: float) -> list[Case]:
+    """Runs tests here."""
+    record = folder / "record"
+    words = [sys.executable] + command(targets)[1:]
+    status = runner.run(words, folder / "log", timeout, top, **environment(record))
+    return judge(read(record), status, "host")
+
+
+def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets: list[str],
+          timeout: float, mark: str = "") -> list[Case]:
+    """Runs tests in one VM of the sources in top."""
+    record = folder / "record"
+    words = [str(top / "tools/vm"), "--kernel", kernel, "--timeout", f"{timeout:g}",
+             "--log", str(folder / "console"), "--share", str(folder), "--",
+             *command(targets, mark)]
+    # tools/vm keeps its own time; this is for when it cannot.
+    status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
+    return judge(read(record), status, "vm")
+
+
+def all_passed(cases: list[Case]) -> bool:
+    """Whether there were tests and all passed."""
+    return bool(cases) and all(case.outcome == PASSED for case in cases)

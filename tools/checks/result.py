@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is counted."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+
+@dataclass
+class Case:
+    """One test and its outcome."""
+
+    name: str
+    outcome: str
+    seconds: float = 0.0
+    message: str = ""
+
+
+@dataclass
+class Result:
+    """The tests of one step; tail is what to show of its log when one failed."""
+
+    step: str
+    cases: list[Case] = field(default_factory=list)
+    seconds: float = 0.0
+    log: Path | None = None
+    tail: str = ""
+
+    def count(self) -> Counter:
+        """How many there are of each outcome."""
+        return Counter(case.outcome for case in self.cases)
+
+    @property
+    def failed(self) -> list[Case]:
+        """The tests that failed."""
+        return [case for case in self.cases if case.outcome == FAILED]
+
+
+def total(results: list[Result]) -> Counter:
+    """The sum over all steps."""
+    return sum((result.count() for result in results), Counter())
+
+
+def last_line(counts: Counter) -> str:
+    """The line that programs look for."""
+    return f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped"
+
+
+def exit_status(counts: Counter) -> int:
+    """Not 0 when a test failed, nor when none passed: then nothing was shown."""
+    return 0 if counts[PASSED] and not counts[FAILED] else 1
+
+
+def write_junit(results: list[Result], path: Path) -> None:
+    """Writes all tests as JUnit's XML, one suite for each step."""
+    root = ElementTree.Element("testsuites")
+    for result in results:
+        counts = result.count()
+        suite = ElementTree.SubElement(
+            root, "testsuite", name=result.step, tests=str(len(result.cases)),
+            failures=str(counts[FAILED]), errors="0", skipped=str(counts[SKIPPED]),
+            time=f"{result.seconds:.1f}")
+        for case in result.cases:
+            node = ElementTree.SubElement(suite, "testcase", classname=result.step,
+                                          name=case.name, time=f"{case.seconds:.2f}")
+            if case.outcome != PASSED:
+                kind = "failure" if case.outcome == FAILED else "skipped"
+                text = "".join(c for c in case.message if c.isprintable() or c in "\n\t")
+                ElementTree.SubElement(node, kind, message=text[:200]).text = text
+    ElementTree.indent(root)
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
