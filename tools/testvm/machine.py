@@ -96,7 +96,7 @@ class Machine:
             output = Output(descriptor, self._nonce.encode(),
                             lambda: self._events.put(("broken", "")))
             outputs.append(output)
-            ports[name].follow(output.take)
+            output.follow(ports[name])
         return outputs
 
     def _console(self, data: bytes) -> None:
@@ -127,10 +127,15 @@ class Machine:
                 return self._timed_out(outputs)
             if word == "ready":
                 self.say("")
+                if self.options.gdb is not None:
+                    self.say(f"gdb {kernels.bootable(self.kernel)} "
+                             f"-ex 'target remote :{self.options.gdb}'")
                 if terminal:
                     terminal.begin()
             elif word == "exit":
                 return self._finished(int(value), outputs, terminal)
+            elif word == "stuck":
+                self.say(f"vm: {value} was still running and could not be killed")
             elif word == "gone":
                 return self._vanished(outputs)
             elif word == "broken":
@@ -144,7 +149,7 @@ class Machine:
         whole = all([event.wait(max(deadline - time.monotonic(), 0)) for event in waits])
         if terminal:
             terminal.end()
-        self._flush(outputs)
+        self._stop(outputs)
         if self._faulted():
             return KERNEL_REPORT
         if not whole:
@@ -155,7 +160,7 @@ class Machine:
 
     def _vanished(self, outputs: list[Output]) -> int:
         """QEMU ended, by a panic or by itself, before the command did."""
-        self._flush(outputs)
+        self._stop(outputs)
         if self._faulted():
             return KERNEL_REPORT
         self.say(f"vm: the guest ended before its command did; its last messages:\n"
@@ -163,7 +168,7 @@ class Machine:
         return VM_FAILED
 
     def _timed_out(self, outputs: list[Output]) -> int:
-        self._flush(outputs)
+        self._stop(outputs)
         self.say(f"vm: stopped after {self.options.timeout:g} s (--timeout); the guest's last "
                  f"messages:\n{self.log.tail(20)}")
         self._faulted()
@@ -175,12 +180,8 @@ class Machine:
             self.say(f"vm: the kernel reported a fault:\n{report}")
         return bool(report)
 
-    @staticmethod
-    def _flush(outputs: list[Output]) -> None:
-        for output in outputs:
-            output.flush()
-
-    def _stop(self) -> None:
+    def _stop(self, outputs: list[Output] | None = None) -> None:
+        """Ends QEMU if it still runs, and passes on what it left."""
         process = self._process
         if process is None:
             return
@@ -191,6 +192,8 @@ class Machine:
             except subprocess.TimeoutExpired:
                 process.kill()
         process.wait()
+        for output in outputs or []:
+            output.finish()
 
     def _command(self, image: Path, initrd: Path, job: Path, ports: dict[str, Port]):
         options = self.options

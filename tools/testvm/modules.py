@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the guest finds in /lib/modules: the kernel's own modules and ours."""
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from . import cache
 from .errors import VMError
 from .kernel import Kernel
+
+BUILD_SECONDS = 300
 
 
 def built(kernel: Kernel) -> list[Path]:
@@ -33,6 +38,31 @@ def tree(kernel: Kernel) -> Path | None:
 
     The modules are copied, so that a build does not disturb a VM that runs.
     """
+    with _settled(kernel.build):
+        return _tree(kernel)
+
+
+@contextlib.contextmanager
+def _settled(build: Path):
+    """Keeps tools/build-modules from changing what is read."""
+    if not build.is_dir():
+        yield
+        return
+    with open(build / ".lock", "a", encoding="ascii") as file:
+        deadline = time.monotonic() + BUILD_SECONDS
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise VMError(f"a build in {build} goes on for more than "
+                                  f"{BUILD_SECONDS} s") from None
+                time.sleep(0.2)
+        yield
+
+
+def _tree(kernel: Kernel) -> Path | None:
     ours = built(kernel)
     if not ours:
         return None

@@ -6,6 +6,7 @@ import socket
 import threading
 
 BLOCK = 256 * 1024
+FINISH_SECONDS = 5
 
 
 class Port:
@@ -55,11 +56,16 @@ class Output:
         self._mark = end_mark
         self._on_broken = on_broken
         self._held = b""
+        self._thread: threading.Thread | None = None
         self.ended = threading.Event()
+
+    def follow(self, port: Port) -> None:
+        """Takes what port brings."""
+        self._thread = port.follow(self.take)
 
     def take(self, data: bytes) -> None:
         """Writes data, holding back what may be the beginning of the mark."""
-        if self.ended.is_set():
+        if self.ended.is_set() or not data:
             return
         data = self._held + data
         if data.endswith(self._mark):
@@ -70,9 +76,13 @@ class Output:
         self._held = data[len(data) - keep:]
         self._write(data[:len(data) - keep])
 
-    def flush(self) -> None:
-        """Writes what is held back when no mark will come."""
-        if not self.ended.is_set():
+    def finish(self) -> None:
+        """Writes what is held back for a mark that will not come any more.
+
+        Whoever reads our output may have stopped to: then the rest is lost.
+        """
+        self._thread.join(FINISH_SECONDS)
+        if not self._thread.is_alive() and not self.ended.is_set():
             self._write(self._held)
             self._held = b""
 

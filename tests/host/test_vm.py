@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: GPL-2.0
+"""tools/vm: what a command sees in the VM and what comes back from it."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+VM = str(TOP / "tools/vm")
+# A VM boots in seconds; the host may be busy with others.
+LIMIT = 180
+
+
+def vm(*arguments, command, **options):
+    """Runs tools/vm to its end."""
+    options.setdefault("timeout", LIMIT)
+    return subprocess.run([VM, *arguments, "--", *command], capture_output=True, check=False,
+                          **options)
+
+
+def prepared(series):
+    """Whether a kernel can be booted here without a download."""
+    return subprocess.run([TOP / "tools/kernels", "path", series], capture_output=True,
+                          check=False).returncode == 0
+
+
+def running(pattern):
+    """Processes with pattern in their arguments, other than this one."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if pattern.encode() in (entry / "cmdline").read_bytes():
+                found.append(entry.name)
+        except OSError:
+            continue
+    return [pid for pid in found if int(pid) != os.getpid()]
+
+
+@pytest.mark.parametrize("series", ["6.1", "6.12", "7.2"])
+def test_kernels_boot_and_load_modules(series):
+    if not prepared(series):
+        pytest.skip(f"kernel {series} is not prepared: tools/kernels prepare {series}")
+    script = ("uname -r; modprobe scsi_debug; n=0;"
+              "until [ -b /dev/sda ] || [ $n = 100 ]; do sleep 0.1; n=$((n+1)); done;"
+              "lsblk -ndo TYPE /dev/sda; exit 3")
+    done = vm("--kernel", series, command=["sh", "-c", script], text=True)
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"{series}.")
+    assert lines[1:] == ["disk"]
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+def test_streams_are_exact_and_apart(tmp_path):
+    data = os.urandom(10 * 1024 * 1024)
+    (tmp_path / "data").write_bytes(data)
+    script = f"cat {tmp_path}/data; tac -rs '.' {tmp_path}/name >&2; echo again >/dev/stderr"
+    (tmp_path / "name").write_bytes(b"abc")
+    done = vm(command=["sh", "-c", script])
+    assert done.stdout == data
+    assert done.stderr == b"cbaagain\n"
+    assert done.returncode == 0
+
+
+def test_arguments_arrive_unchanged():
+    words = ["a b", "new\nline", "q'uo\"te", "$x", "`id`", "*", "", "\\", "tab\t", "ü", "-n"]
+    done = vm(command=["printf", "%s\\0", *words])
+    assert done.stdout.decode().split("\0")[:-1] == words
+
+
+@pytest.mark.parametrize("command, status", [
+    (["sh", "-c", "exit 255"], 255),
+    (["sh", "-c", "kill -SEGV $$"], 128 + signal.SIGSEGV),
+    (["no-such-command"], 127),
+    (["/etc/passwd"], 126),
+])
+def test_status(command, status):
+    assert vm(command=command).returncode == status
+
+
+def test_surroundings(tmp_path):
+    """One boot looks at all that the command finds around it."""
+    work = tmp_path / "folder with 'quotes'"
+    work.mkdir()
+    (work / "file").write_text("from the host\n")
+    share = tmp_path / "results, all"
+    share.mkdir()
+    script = f"""
+        set -e
+        pwd; cat file; id -u; hostname
+        [ -z "$(cat)" ] && echo input-is-empty
+        echo changed >file; cat file; echo gone >/tmp/written-by-the-guest
+        case $PATH in *:/usr/sbin:*) echo sbin;; esac
+        for dir in /sys/kernel/debug /sys/kernel/tracing /sys/kernel/config /dev/pts; do
+            [ "$(stat -c %d $dir)" != "$(stat -c %d $dir/..)" ] && echo mounted
+        done
+        [ -e /dev/vport0p1 ] && echo own-dev
+        echo brought >"{share}/out"
+        nproc; echo "$SMQ_SEEN:$SECRET"
+    """
+    environment = dict(os.environ, SMQ_SEEN="yes", SECRET="kept", TMPDIR=str(tmp_path))
+    before = sorted(tmp_path.iterdir())
+    done = vm("--cpus", "3", "--share", str(share), command=["bash", "-c", script],
+              cwd=work, env=environment, text=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        str(work), "from the host", "0", "smq-vm", "input-is-empty", "changed", "sbin",
+        "mounted", "mounted", "mounted", "mounted", "own-dev", "3", "yes:"]
+    assert done.returncode == 0
+    assert (work / "file").read_text() == "from the host\n"
+    assert not Path("/tmp/written-by-the-guest").exists()
+    assert (share / "out").read_text() == "brought\n"
+    assert sorted(tmp_path.iterdir()) == before, "a temporary folder is left behind"
+
+
+def test_what_the_command_leaves_running_ends_with_it():
+    script = "(sleep 1000; echo late) & setsid sleep 1000 & echo first; exit 6"
+    started = time.monotonic()
+    done = vm(command=["sh", "-c", script], text=True)
+    assert (done.stdout, done.returncode) == ("first\n", 6)
+    assert time.monotonic() - started < LIMIT / 2
+
+
+def test_panic_fails_with_its_report(tmp_path):
+    log = tmp_path / "log"
+    done = vm("--log", str(log), command=["sh", "-c", "echo before; echo c >/proc/sysrq-trigger"],
+              text=True)
+    assert done.returncode == 99
+    assert done.stdout == "before\n"
+    assert "Kernel panic - not syncing: sysrq triggered crash" in done.stderr
+    assert "write_sysrq_trigger" in done.stderr
+    assert "sysrq: Trigger a crash" in log.read_text()
+
+
+def test_warning_fails_a_command_that_succeeds():
+    line = "WARNING: CPU: 1 PID: 77 at drivers/scsi/scsi_lib.c:123 scsi_nothing+0x1/0x2"
+    done = vm(command=["sh", "-c", f"echo '<4>{line}' >/dev/kmsg; echo went on"], text=True)
+    assert done.returncode == 99
+    assert done.stdout == "went on\n"
+    assert line in done.stderr
+
+
+LOSE_COMMANDS = """
+    modprobe scsi_debug
+    n=0; until [ -b /dev/sda ] || [ $n = 100 ]; do sleep 0.1; n=$((n+1)); done
+    echo 1 >/sys/bus/pseudo/drivers/scsi_debug/every_nth
+    echo 4 >/sys/bus/pseudo/drivers/scsi_debug/opts
+"""
+
+
+def test_hung_task_fails():
+    script = LOSE_COMMANDS + """
+        echo 2 >/proc/sys/kernel/hung_task_timeout_secs
+        dd if=/dev/zero of=/dev/sda bs=4k count=1 conv=fsync & sleep 10
+    """
+    done = vm(command=["sh", "-c", script], text=True)
+    assert done.returncode == 99
+    assert re.search(r"INFO: task dd:\d+ blocked for more than", done.stderr)
+
+
+def test_process_that_cannot_be_killed_is_named():
+    script = LOSE_COMMANDS + "dd if=/dev/sda of=/dev/null count=1 iflag=direct & sleep 2; exit 8"
+    done = vm(command=["sh", "-c", script], text=True)
+    assert done.returncode == 8
+    assert re.fullmatch(r"vm: dd \(\d+\) was still running and could not be killed\n", done.stderr)
+
+
+def test_timeout():
+    started = time.monotonic()
+    done = vm("--timeout", "15", command=["sh", "-c", "printf begun; sleep 1000"], text=True)
+    assert done.returncode == 124
+    assert 15 <= time.monotonic() - started < 60
+    assert done.stdout == "begun"
+    assert "stopped after 15 s (--timeout)" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_signal_stops_qemu(tmp_path, number):
+    mark = f"smq.test={os.getpid()}.{number:d}"
+    with subprocess.Popen([VM, "--append", mark, "--", "sh", "-c", "echo up; sleep 1000"],
+                          stdout=subprocess.PIPE,
+                          env=dict(os.environ, TMPDIR=str(tmp_path))) as process:
+        assert process.stdout.readline() == b"up\n"
+        assert running(mark)
+        process.send_signal(number)
+        expected = -number if number == signal.SIGKILL else 128 + number
+        assert process.wait(30) == expected
+    deadline = time.monotonic() + 10
+    while running(mark) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not running(mark)
+    if number != signal.SIGKILL:
+        assert not list(tmp_path.iterdir())
+
+
+def test_reader_that_goes_away_stops_the_vm():
+    with subprocess.Popen([VM, "--", "yes"], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"y\n"
+        process.stdout.close()
+        assert process.wait(60) == 128 + signal.SIGPIPE
+
+
+def test_two_at_once():
+    processes = [subprocess.Popen([VM, "--", "sh", "-c", f"sleep 1; echo {i}; exit {i}"],
+                                  stdout=subprocess.PIPE) for i in (1, 2)]
+    for i, process in enumerate(processes, 1):
+        output, _ = process.communicate(timeout=LIMIT)
+        assert (output, process.returncode) == (f"{i}\n".encode(), i)
+
+
+def test_icount_counts_alike():
+    """Guest time is a count of instructions: a loop takes as long in each boot."""
+    program = ("import time\n"
+               "def loop():\n"
+               "    start = time.monotonic_ns()\n"
+               "    for _ in range(20000): pass\n"
+               "    return time.monotonic_ns() - start\n"
+               "print(min(loop() for _ in range(20)))")
+    figures = []
+    for _ in range(2):
+        done = vm("--icount", command=["/usr/bin/python3", "-c", program], text=True)
+        assert done.returncode == 0, done.stderr
+        figures.append(int(done.stdout))
+    assert abs(figures[0] - figures[1]) <= 0.01 * figures[0]
+
+
+def test_shell():
+    """A terminal with job control, window size and the shell's own exit status."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(VM, [VM, "--timeout", str(LIMIT), "--shell"])
+    seen = b""
+
+    def size(rows, columns):
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def wait_for(text):
+        nonlocal seen
+        deadline = time.monotonic() + 60
+        while text not in seen:
+            assert time.monotonic() < deadline, seen.decode(errors="replace")
+            if select.select([terminal], [], [], 1)[0]:
+                seen += os.read(terminal, 65536)
+        seen = seen[seen.index(text) + len(text):]
+
+    try:
+        size(41, 133)
+        wait_for(b"# ")
+        os.write(terminal, b"stty size; tty; sleep 1000\r")
+        wait_for(b"41 133\r\n/dev/hvc0\r\n")
+        os.write(terminal, b"\x03")
+        wait_for(b"# ")
+        os.write(terminal, b"sleep 1000 &\r")
+        wait_for(b"# ")
+        os.write(terminal, b"jobs\r")
+        wait_for(b"Running")
+        size(50, 99)
+        for _ in range(20):
+            os.write(terminal, b"stty size\r")
+            wait_for(b"stty size\r\n")
+            wait_for(b"# ")
+            if b"50 99" in seen:
+                break
+            time.sleep(0.2)
+        os.write(terminal, b"stty size; exit 9\r")
+        wait_for(b"50 99")
+        _, status = os.waitpid(pid, 0)
+        pid = 0
+        assert os.waitstatus_to_exitcode(status) == 9
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+@pytest.mark.parametrize("arguments, status, text", [
+    (["--cpus", "0", "--", "true"], 2, "argument --cpus: invalid positive value: '0'"),
+    (["--timeout", "-1", "--", "true"], 2, "--timeout -1: must be above 0"),
+    (["--icount", "--cpus", "2", "--", "true"], 2, "--cpus 2: --icount has one CPU"),
+    (["--shell"], 2, "--shell needs a terminal"),
+    ([], 2, "CMD is missing"),
+    (["--kernel", "2.4", "--", "true"], 125, "kernel '2.4' is unknown, expected one of: 6.1"),
+    (["--kernel", "/etc/passwd", "--", "true"], 125, "neither a bzImage nor a vmlinux"),
+    (["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
+    (["--qemu", "'open", "--", "true"], 125, "--qemu ''open': No closing quotation"),
+    (["--qemu", "-no-such-option", "--", "true"], 125, "ended before its command did"),
+])
+def test_wrong_arguments(arguments, status, text):
+    done = subprocess.run([VM, *arguments], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL, timeout=LIMIT)
+    assert done.returncode == status
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(name="testvm", scope="module")
+def _testvm():
+    sys.path.insert(0, str(TOP / "tools"))
+    try:
+        from testvm import report, streams
+    finally:
+        sys.path.pop(0)
+    return report, streams
+
+
+FAULTS = [
+    "BUG: kernel NULL pointer dereference, address: 0000000000000008",
+    "BUG: KASAN: slab-use-after-free in smq_queue+0x1/0x2 [smq]",
+    "kernel BUG at drivers/scsi/scsi_lib.c:99!",
+    "WARNING: CPU: 0 PID: 1 at kernel/workqueue.c:1 foo+0x0/0x1",
+    "WARNING: kernel/workqueue.c:5851 at __alloc_workqueue+0x6c1/0x860, CPU#1: modprobe/157",
+    "WARNING: possible circular locking dependency detected",
+    "WARNING: suspicious RCU usage",
+    "Oops: 0002 [#1] PREEMPT SMP NOPTI",
+    "general protection fault, probably for non-canonical address 0xdead: 0000 [#1]",
+    "refcount_t: underflow; use-after-free.",
+    "INFO: task dd:123 blocked for more than 120 seconds.",
+    "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+    "rcu: INFO: rcu_preempt self-detected stall on CPU",
+    "watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [x:1]",
+    "list_add corruption. prev->next should be next (1), but was 2. (prev=3).",
+    "UBSAN: array-index-out-of-bounds in a.c:1:2",
+    "Kernel panic - not syncing: Fatal exception",
+]
+HARMLESS = [
+    "smq: module verification failed: signature and/or required key missing - tainting kernel",
+    "sd 0:0:0:0: [sda] tag#0 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK cmd_age=0s",
+    "scsi host0: scsi_debug: version 0191 [20210520]",
+    "mtrr: your CPUs had inconsistent MTRRdefType settings",
+    "debug: 1 warning: 2",
+]
+
+
+@pytest.mark.parametrize("line", FAULTS)
+def test_fault_is_seen(testvm, line):
+    log = testvm[0].ConsoleLog("end mark")
+    text = f"[    1.000000] before\r\n[    1.100000] {line}\r\n[    1.200000] after\r\n".encode()
+    for i in range(0, len(text), 7):
+        log.feed(text[i:i + 7])
+    assert line in log.faults()
+    assert "before" in log.faults() and "after" in log.faults()
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_harmless_line_is_no_fault(testvm, line):
+    log = testvm[0].ConsoleLog("end mark")
+    log.feed(f"[    1.100000] {line}\r\n".encode())
+    assert log.faults() == ""
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_end_mark_is_taken_off_at_any_boundary(testvm, size):
+    mark = b"0123abcd0124"
+    data = b"text 0123abc and 0123abcd012 and 0123abcd" + mark[:-1] + b"\n0123"
+    reader, writer = os.pipe()
+    output = testvm[1].Output(writer, mark, None)
+    whole = data + mark
+    for i in range(0, len(whole), size):
+        assert not output.ended.is_set()
+        output.take(whole[i:i + size])
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        assert file.read() == data
+    assert output.ended.is_set()
