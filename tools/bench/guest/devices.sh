@@ -3,6 +3,9 @@
 #
 # Sourced in the guest: brings up the devices that are measured side by side,
 # and writes down how they are set. A row_NAME function sets DISKS and SGS.
+#
+# No timeout(1) here: under icount the guest's clock leaps whenever the guest
+# waits for the host, its file system for one. The host ends a VM that hangs.
 
 SIZE_MB=64
 DISK_WAIT=15	# seconds, SCSI scans asynchronously
@@ -23,14 +26,14 @@ load() {
 	local row=$1
 	shift
 	note "param $row modprobe $*"
-	if ! timeout 60 modprobe "$@"; then
+	if ! modprobe "$@"; then
 		dmesg | tail -5 >&2
 		die "modprobe $* failed (modules are built by make)"
 	fi
 }
 
 unload() {
-	[[ ! -e /sys/module/$1 ]] || timeout 60 rmmod "$1" || die "rmmod $1 failed"
+	[[ ! -e /sys/module/$1 ]] || rmmod "$1" || die "rmmod $1 failed"
 }
 
 # scsi_disks PROC_NAME: the disks of the hosts of that driver, in LUN order
@@ -73,7 +76,7 @@ sg_of() {
 }
 
 scsi_drivers() {
-	timeout 60 modprobe -a sd_mod sg || die "modprobe sd_mod sg failed"
+	modprobe -a sd_mod sg || die "modprobe sd_mod sg failed"
 }
 
 # scsi_debug_set NAME VALUE: at run time, the driver refuses it while busy
@@ -156,12 +159,35 @@ row_smq_ram_luns() {
 	smq_ram_up "$ROW" "$(nproc)" 0
 }
 
+# A CPU looks for a free tag, and for room in the queue depth, where it found
+# one last, and begins at a random place: a lottery for the life of a device,
+# worth 8 instructions each. Small maps leave it no choice but the beginning.
+begin_maps() {
+	local disk=$1 file value
+	local -A was=()
+	for file in "/sys/block/$disk/device/queue_depth=1" "/sys/block/$disk/queue/nr_requests=4"; do
+		value=${file##*=}
+		file=${file%=*}
+		[[ -w $file ]] || continue
+		was[$file]=$(< "$file")
+		echo "$value" > "$file" || die "$file: $value refused"
+	done
+	dd if="/dev/$disk" of=/dev/null bs=4096 count=8 iflag=direct status=none ||
+		die "$disk: cannot be read"
+	for file in "${!was[@]}"; do
+		echo "${was[$file]}" > "$file" || die "$file: ${was[$file]} refused"
+		[[ $(< "$file") == "${was[$file]}" ]] || die "$file: is not ${was[$file]} again"
+	done
+}
+
 # No elevator; every other attribute as the driver and the kernel set it.
 settle_queues() {
 	local disk queue name settings
 	for disk in "${DISKS[@]}"; do
 		queue=/sys/block/$disk/queue
 		echo none > "$queue/scheduler" || die "$disk: elevator none refused"
+		begin_maps "$disk"
+		touch "/dev/$disk"	# see next_second() in loop/uring.c
 		settings="hw_queues=$(find "/sys/block/$disk/mq" -mindepth 1 -maxdepth 1 | wc -l)"
 		[[ ! -e /sys/block/$disk/device/queue_depth ]] ||
 			settings+=" queue_depth=$(< "/sys/block/$disk/device/queue_depth")"

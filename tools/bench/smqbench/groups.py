@@ -68,6 +68,7 @@ _PATTERNS = {
         (security|apparmor|aa|tomoyo|bpf_lsm|cap)_.*  rw_verify_.*  kiocb_.*  _*percpu_ref_.*
         (__get_task|get_current)_ioprio  should_fail.*  _*(x64|do)_sys_.*  do_vfs_.*  vfs_.*
         _*fsnotify.*  kill_fasync  xa_load  xas_.*  kthread_blkcg  need_.*  _*disk_.*  p[mu]d_huge
+        file_.*  __file_.*  filemap_.*  invalidate_inode_.*
         """,
     ENTRY: r"""
         asm_.*  entry_.*  syscall_.*  do_syscall_.*  _*sysvec_.*  _*(hard|soft)?irq.*  error_.*
