@@ -149,6 +149,8 @@ def find_hosts(proc_name: str) -> list[Host]:
 
 def load(module: str, **params) -> None:
     """modprobe; a bool parameter becomes 0 or 1. ModuleError if it is refused."""
+    # modprobe would say 0 and leave the loaded one with the parameters it has.
+    assert not is_loaded(module), f"{module} is loaded already"
     words = [f"{key}={int(value) if isinstance(value, bool) else value}"
              for key, value in params.items()]
     done = run("modprobe", module, *words, ok=False, limit=120)

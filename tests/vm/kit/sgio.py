@@ -145,8 +145,11 @@ class SgDev:
         self.close()
 
     def cmd(self, cdb: bytes, din: int = 0, dout: bytes = b"", timeout_ms: int = 20000,
-            flags: int = 0) -> Result:
+            flags: int = 0, at: int = 0) -> Result:
         """Issues @cdb with @din bytes of data-in buffer, or the data-out buffer @dout.
+
+        The buffer begins @at bytes into a page: multiples of 512 are mapped as
+        they are by /dev/sdX, so they set where scatterlist entries end.
 
         A CHECK CONDITION or any other status is a Result; only a command that the
         kernel does not even queue raises OSError.
@@ -155,9 +158,9 @@ class SgDev:
             raise ValueError("a command has one data buffer: din or dout")
         size = din or len(dout)
         # A page of its own is mapped, not copied, by /dev/sdX.
-        with mmap.mmap(-1, max(size, 1)) as area:
-            area[:size] = dout or bytes([FILL]) * din
-            buffer = (ctypes.c_ubyte * size).from_buffer(area)
+        with mmap.mmap(-1, max(at + size, 1)) as area:
+            area[at:at + size] = dout or bytes([FILL]) * din
+            buffer = (ctypes.c_ubyte * size).from_buffer(area, at)
             command = (ctypes.c_ubyte * len(cdb)).from_buffer_copy(bytes(cdb))
             sense = (ctypes.c_ubyte * SENSE_BYTES)()
             hdr = SgIoHdr(

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a command is expected to come back with, in a form that compares and prints."""
+from dataclasses import dataclass
+
+from . import sgio
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Status, host status, the 18 bytes of fixed sense data, and the residual."""
+    status: int = sgio.GOOD
+    host: int = sgio.DID_OK
+    sense: bytes = b""
+    resid: int = 0
+    data: bytes | None = None
+
+    def __str__(self) -> str:
+        text = f"status={self.status:#04x} host={self.host:#x} resid={self.resid} "
+        text += f"sense={self.sense.hex(' ') or '-'}"
+        return text if self.data is None else f"{text} data={self.data.hex()[:96]}"
+
+
+def outcome(result: sgio.Result, data: bool = False) -> Outcome:
+    """Of a result; with @data its data-in as well.
+
+    A command that was refused has moved nothing, and there the two drivers that
+    are compared need not tell the same: test_state.py looks at that.
+    """
+    if result.status != sgio.GOOD or result.host != sgio.DID_OK:
+        return Outcome(result.status, result.host, result.sense[:18])
+    return Outcome(result.status, result.host, result.sense[:18], result.resid,
+                   result.data if data else None)
+
+
+def good(resid: int = 0) -> Outcome:
+    """GOOD."""
+    return Outcome(resid=resid)
+
+
+def check(key: int, asc: int, ascq: int = 0, sks: bytes = bytes(3), resid: int = 0) -> Outcome:
+    """CHECK CONDITION with current fixed-format sense data."""
+    sense = bytes([0x70, 0, key, 0, 0, 0, 0, 10, 0, 0, 0, 0, asc, ascq, 0]) + sks
+    return Outcome(sgio.CHECK_CONDITION, sense=sense, resid=resid)
+
+
+def invalid_field(byte: int, bit: int | None = None) -> Outcome:
+    """INVALID FIELD IN CDB with field pointer: SKSV, C/D, and BPV with a bit."""
+    head = 0xc0 if bit is None else 0xc8 | bit
+    return check(sgio.ILLEGAL_REQUEST, 0x24, 0, bytes([head, *byte.to_bytes(2, "big")]))
+
+
+def invalid_parameter(byte: int) -> Outcome:
+    """INVALID FIELD IN PARAMETER LIST."""
+    return check(sgio.ILLEGAL_REQUEST, 0x26, 0, bytes([0x80, *byte.to_bytes(2, "big")]))
+
+
+def host_error(status: int = sgio.DID_ERROR) -> Outcome:
+    """The command did not get through."""
+    return Outcome(host=status)
+
+
+INVALID_OPCODE = check(sgio.ILLEGAL_REQUEST, 0x20)
+LBA_OUT_OF_RANGE = check(sgio.ILLEGAL_REQUEST, 0x21)
+LIST_LENGTH_ERROR = check(sgio.ILLEGAL_REQUEST, 0x1a)
+SAVING_NOT_SUPPORTED = check(sgio.ILLEGAL_REQUEST, 0x39)
+NOT_STARTED = check(sgio.NOT_READY, 0x04, 0x02)
+MISCOMPARE = check(sgio.MISCOMPARE, 0x1d)
+POWER_ON = check(sgio.UNIT_ATTENTION, 0x29, 0x00)
+DEVICE_RESET = check(sgio.UNIT_ATTENTION, 0x29, 0x03)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every CDB of smq_ram, good and bad, against scsi_debug: status, sense, residual, data."""
+import pytest
+from cdb_cases import BLOCK, CASES
+from kit.host import SgDev, loaded
+from kit.outcome import outcome
+
+ORACLE = {"dev_size_mb": 16, "sector_size": BLOCK, "delay": 0, "lbpu": 1, "lbpws": 1,
+          "lbpws10": 1, "unmap_max_desc": 256, "unmap_max_blocks": 0x7fffffff,
+          "write_same_length": 0x7fffffff}
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """The disks of smq_ram and of scsi_debug, of one size, sg nodes open."""
+    # What goes through with DID_ERROR, a buffer of the wrong direction, is logged.
+    with loaded("smq_ram", io_errors=True, size_mb=16, sector_size=BLOCK) as ours, \
+            loaded("scsi_debug", io_errors=True, names=("add_host", "max_luns"),
+                   **ORACLE) as theirs, \
+            SgDev(ours[0].luns()[0].sd) as dev, SgDev(theirs[0].luns()[0].sd) as oracle:
+        yield dev, oracle
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_cdb(pair, case):
+    """The outcome is that of scsi_debug, or the standard's where that differs."""
+    dev, oracle = pair
+    data = case.data and not case.want
+    got = outcome(dev.cmd(case.cdb, case.din, case.dout), data)
+    theirs = None if case.alone else outcome(oracle.cmd(case.cdb, case.din, case.dout), data)
+    want = case.want or theirs
+    if got != want:
+        pytest.fail(f"{case.cdb.hex(' ')}\n  got        {got}\n  want       {want}\n"
+                    f"  scsi_debug {theirs}\n  {case.why}", pytrace=False)
+    if case.why and theirs == want:
+        pytest.fail(f"no longer a difference: {case.why}", pytrace=False)
+    if not case.why and not case.alone and theirs != want:
+        pytest.fail(f"scsi_debug differs, and no reason is given: {theirs}", pytrace=False)

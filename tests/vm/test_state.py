@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What no table of single commands shows: the list of commands itself, allocation
+lengths, residuals, unit attentions, and a stopped unit."""
+import pytest
+from kit import cdb, sgio
+from kit.host import SgDev, loaded
+from kit.outcome import (DEVICE_RESET, INVALID_OPCODE, NOT_STARTED, POWER_ON, good, invalid_field,
+                         outcome)
+
+TUR = cdb.plain(cdb.TEST_UNIT_READY)
+
+
+@pytest.fixture(scope="module")
+def host():
+    """One host with 3 LUNs of 16 MiB."""
+    # A buffer of the wrong direction is logged as DID_ERROR.
+    with loaded("smq_ram", luns=3, size_mb=16, io_errors=True) as hosts:
+        yield hosts[0]
+
+
+@pytest.fixture
+def dev(host):
+    """LUN 0, started and with nothing to tell."""
+    with SgDev(host.luns()[0].sd) as node:
+        yield node
+        node.cmd(cdb.start_stop(1))
+        node.cmd(TUR)
+
+
+@pytest.fixture
+def second(host):
+    """LUN 1."""
+    with SgDev(host.luns()[1].sd) as node:
+        yield node
+        node.cmd(TUR)
+
+
+def opcodes(dev) -> list[tuple[int, int | None, int]]:
+    """Opcode, service action and CDB length of all commands, as the device lists them."""
+    got = dev.cmd(cdb.report_opcodes(), din=2048)
+    assert got.good, got
+    size = int.from_bytes(got.data[:4], "big")
+    assert size % 8 == 0 and len(got.data) == 4 + size
+    found = []
+    for at in range(4, len(got.data), 8):
+        entry = got.data[at:at + 8]
+        action = int.from_bytes(entry[2:4], "big") if entry[5] & 1 else None
+        found.append((entry[0], action, int.from_bytes(entry[6:8], "big")))
+    return found
+
+
+@pytest.mark.smoke
+def test_every_opcode(dev):
+    """All 256: what is listed is known, what is not listed is not."""
+    listed = {entry[0] for entry in opcodes(dev)}
+    assert {cdb.INQUIRY, cdb.READ_10, cdb.WRITE_16, cdb.UNMAP, cdb.VERIFY_12} <= listed
+    for opcode in range(256):
+        got = dev.cmd(cdb.plain(opcode), din=512)
+        if opcode in listed:
+            assert got.triple is None or got.triple[:2] != (5, 0x20), f"{opcode:#04x}: {got}"
+        else:
+            assert outcome(got) == INVALID_OPCODE, f"{opcode:#04x}: {got}"
+        if opcode == cdb.START_STOP:
+            assert dev.cmd(cdb.start_stop(1)).good
+
+
+def test_listed_commands_are_described(dev):
+    """Each one by itself: the same length, usage data that begins with its opcode."""
+    for opcode, action, length in opcodes(dev):
+        for option in ((1, 3) if action is None else (2, 3)):
+            for rctd in (False, True):
+                got = dev.cmd(cdb.report_opcodes(option, opcode, action or 0, rctd=rctd), din=64)
+                what = f"{opcode:#04x}/{action} option {option} rctd {rctd}: {got.data.hex(' ')}"
+                assert got.good, what
+                assert got.data[1] == (0x83 if rctd else 0x03), what
+                assert int.from_bytes(got.data[2:4], "big") == length == cdb.length(opcode), what
+                usage = got.data[4:4 + length]
+                assert usage[0] == opcode, what
+                assert action is None or usage[1] & 0x1f == action, what
+                assert usage[-1] & 0x04, f"NACA is looked at: {what}"
+                rest = got.data[4 + length:]
+                assert rest == (bytes([0, 10, *bytes(10)]) if rctd else b""), what
+
+
+def test_all_commands_with_timeouts(dev):
+    """Reporting option 0 with RCTD: 20 bytes a command."""
+    got = dev.cmd(cdb.report_opcodes(rctd=True), din=2048)
+    assert got.good
+    short = opcodes(dev)
+    assert len(got.data) == 4 + 20 * len(short)
+    for at, (opcode, _, length) in zip(range(4, len(got.data), 20), short, strict=True):
+        entry = got.data[at:at + 20]
+        assert entry[0] == opcode and entry[5] & 2 and entry[7] == length
+        assert entry[8:10] == b"\0\x0a"
+
+
+def test_naca_is_refused_everywhere(dev):
+    """SAM-6, 5.2: by each command, in its own CONTROL byte."""
+    for opcode, action, length in opcodes(dev):
+        got = dev.cmd(cdb.plain(opcode, action or 0, control=0x04), din=512)
+        assert outcome(got) == invalid_field(length - 1, 2), f"{opcode:#04x}: {got}"
+
+
+# Parameter data: a name, the CDB for an allocation length, its width in bytes.
+PARAMETER_DATA = [
+    ("inquiry", cdb.inquiry, 2),
+    *[(f"vpd-{page:02x}", lambda n, page=page: cdb.inquiry(n, page, 1), 2)
+      for page in (0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2)],
+    *[(f"mode{6 if six else 10}-{page:02x}-{byte1:02x}",
+       lambda n, six=six, page=page, byte1=byte1: cdb.mode_sense(six, page, 0, n, byte1),
+       1 if six else 2)
+      for six in (True, False) for page in (0x3f, 0x08, 0x41) for byte1 in (0x00, 0x08)],
+    ("request-sense", cdb.request_sense, 1),
+    ("request-sense-desc", lambda n: cdb.request_sense(n, True), 1),
+    ("readcap16", cdb.read_capacity_16, 4),
+    ("rsoc", lambda n: cdb.report_opcodes(alloc=n), 4),
+    ("rsoc-one", lambda n: cdb.report_opcodes(1, cdb.READ_10, alloc=n), 4),
+]
+
+
+@pytest.mark.parametrize("_name,make,width", PARAMETER_DATA, ids=[row[0] for row in PARAMETER_DATA])
+def test_allocation_length(dev, _name, make, width):
+    """SPC-5, 4.2.5.6: data is cut to it, 0 is no error, and no byte more is written."""
+    size = 1024
+    most = (1 << 8 * width) - 1
+    whole = dev.cmd(make(min(size, most)), din=size)
+    assert whole.good and 4 < len(whole.data) < size, whole
+    full = len(whole.data)
+    for alloc in {0, 1, 2, 3, 4, 7, 8, full - 1, full, min(full + 1, most), most}:
+        got = dev.cmd(make(alloc), din=size)
+        want = min(alloc, full)
+        assert got.good and got.resid == size - want, f"allocation length {alloc}: {got}"
+        assert got.data == whole.data[:want], f"allocation length {alloc}"
+        assert got.raw[want:] == bytes([sgio.FILL]) * (size - want), f"allocation length {alloc}"
+    for size in (1, 3, full - 1, full):
+        got = dev.cmd(make(min(1024, most)), din=size)
+        assert got.good and got.resid == 0 and got.data == whole.data[:size], f"buffer {size}"
+
+
+def test_mode_sense_layout(dev):
+    """Headers, block descriptors and page lengths of both forms (SPC-5, 7.5.4)."""
+    blocks = 16 << 11
+    for dbd in (0x00, 0x08):
+        got = dev.cmd(cdb.mode_sense(True, 0x3f, alloc=255, byte1=dbd), din=255)
+        assert got.data[0] == len(got.data) - 1 and got.data[2] == 0x10
+        assert got.data[3] == (0 if dbd else 8)
+        if not dbd:
+            assert got.data[4:12] == blocks.to_bytes(4, "big") + (512).to_bytes(4, "big")
+        six = got.data[4 + got.data[3]:]
+        for llbaa in (0x00, 0x10):
+            got = dev.cmd(cdb.mode_sense(False, 0x3f, alloc=255, byte1=dbd | llbaa), din=255)
+            size = 0 if dbd else 16 if llbaa else 8
+            assert int.from_bytes(got.data[:2], "big") == len(got.data) - 2
+            assert got.data[3] == 0x10 and got.data[7] == size
+            assert got.data[4] == (1 if size == 16 else 0)
+            if size == 16:
+                assert got.data[8:24] == (blocks.to_bytes(8, "big") + bytes(4) +
+                                          (512).to_bytes(4, "big"))
+            assert got.data[8 + size:] == six
+        pages, at = [], 0
+        while at < len(six):
+            pages.append(six[at] & 0x3f)
+            at += 2 + six[at + 1]
+        assert at == len(six) and pages == sorted(set(pages)) and 0x08 in pages
+    # Nothing can be changed: the mask of changeable values is 0 but for the page's head.
+    now = dev.cmd(cdb.mode_sense(True, 0x0a, alloc=255, byte1=8), din=255).data
+    default = dev.cmd(cdb.mode_sense(True, 0x8a, alloc=255, byte1=8), din=255).data
+    mask = dev.cmd(cdb.mode_sense(True, 0x4a, alloc=255, byte1=8), din=255).data
+    assert default == now and mask[:6] == now[:6] and not any(mask[6:]) and len(mask) == len(now)
+
+
+# Commands that move nothing of the buffer they come with.
+NOTHING_MOVED = [
+    ("tur", TUR), ("start", cdb.start_stop(1)), ("sync", cdb.plain(cdb.SYNC_CACHE_10)),
+    ("verify-medium", cdb.blocks(cdb.VERIFY_10, 0, 1)),
+    ("unknown-opcode", cdb.plain(0xc1)), ("bad-range", cdb.blocks(cdb.READ_10, 0xfffffff0, 1)),
+    ("bad-field", cdb.blocks(cdb.READ_10, 0, 1, byte1=0xe0)), ("bad-page", cdb.inquiry(96, 9, 1)),
+]
+
+
+@pytest.mark.parametrize("_name,command", NOTHING_MOVED, ids=[row[0] for row in NOTHING_MOVED])
+def test_nothing_moved_is_all_residual(dev, _name, command):
+    """The residual is what was not transferred, also of a command that is refused."""
+    got = dev.cmd(command, din=512)
+    assert got.raw == bytes([sgio.FILL]) * 512
+    assert got.resid == 512, str(got)
+
+
+def test_unmap_list_residual(dev):
+    """The part of the buffer behind the parameter list is not transferred."""
+    listed = cdb.unmap_list((0, 8))
+    got = dev.cmd(cdb.unmap(len(listed)), dout=listed + bytes(40))
+    assert got.good and got.resid == 40, str(got)
+
+
+def test_unit_attention_after_lun_reset(dev, second):
+    """Told once, to the next command that is not exempt, of this LUN only."""
+    dev.reset(sgio.SG_SCSI_RESET_DEVICE)
+    assert dev.cmd(cdb.inquiry(96), din=96).good
+    assert dev.cmd(cdb.report_luns(), din=512).good
+    assert outcome(dev.cmd(TUR)) == DEVICE_RESET
+    assert dev.cmd(TUR).good
+    assert second.cmd(TUR).good
+
+
+@pytest.mark.parametrize("command", [
+    cdb.blocks(cdb.READ_10, 0, 1), cdb.blocks(cdb.WRITE_16, 0xffffffffff, 1), cdb.plain(0xc1),
+    cdb.mode_sense(True, 0x3e), cdb.read_capacity_10(), cdb.report_opcodes(7)],
+    ids=["read", "bad-range", "unknown-opcode", "bad-page", "readcap", "bad-option"])
+def test_unit_attention_goes_first(dev, command):
+    """SPC-5, 5.14: also before what is wrong with the command."""
+    dev.reset(sgio.SG_SCSI_RESET_DEVICE)
+    assert outcome(dev.cmd(command, din=512)) == DEVICE_RESET
+    assert outcome(dev.cmd(command, din=512)) != DEVICE_RESET
+
+
+@pytest.mark.parametrize("level,want", [(sgio.SG_SCSI_RESET_TARGET, DEVICE_RESET),
+                                        (sgio.SG_SCSI_RESET_HOST, POWER_ON)],
+                         ids=["target", "host"])
+def test_wider_resets_reach_all_luns(host, dev, second, level, want):
+    """A target or host reset is told to each LUN, and counted."""
+    before = host.stats()
+    dev.reset(level)
+    for lun in (dev, second):
+        assert outcome(lun.cmd(TUR)) == want
+        assert lun.cmd(TUR).good
+    name = "host_resets" if want is POWER_ON else "target_resets"
+    assert host.stats()[name] == before[name] + 1
+
+
+def test_request_sense_takes_unit_attention(dev):
+    """SPC-5, 6.39: given as data, in either format, and cleared by that."""
+    dev.reset(sgio.SG_SCSI_RESET_DEVICE)
+    got = dev.cmd(cdb.request_sense(18), din=18)
+    assert got.good and got.data == DEVICE_RESET.sense
+    assert dev.cmd(TUR).good
+    assert dev.cmd(cdb.request_sense(18), din=18).data == bytes([0x70, *bytes(6), 10, *bytes(10)])
+    dev.reset(sgio.SG_SCSI_RESET_DEVICE)
+    got = dev.cmd(cdb.request_sense(252, True), din=252)
+    assert got.good and got.data == bytes([0x72, 6, 0x29, 3, 0, 0, 0, 0])
+    assert dev.cmd(TUR).good
+
+
+MEDIUM = [cdb.TEST_UNIT_READY, cdb.READ_6, cdb.READ_10, cdb.READ_12, cdb.READ_16, cdb.WRITE_6,
+          cdb.WRITE_10, cdb.WRITE_12, cdb.WRITE_16, *cdb.VERIFIES, cdb.SYNC_CACHE_10,
+          cdb.SYNC_CACHE_16, cdb.WRITE_SAME_10, cdb.WRITE_SAME_16, cdb.UNMAP]
+
+
+@pytest.mark.smoke
+def test_stopped_unit(dev, second):
+    """SBC-4, 5.25: NOT READY for the medium, everything else as before."""
+    assert dev.cmd(cdb.start_stop(0)).good
+    for opcode in MEDIUM:
+        assert outcome(dev.cmd(cdb.plain(opcode))) == NOT_STARTED, f"{opcode:#04x}"
+    # Before the range is looked at.
+    assert outcome(dev.cmd(cdb.blocks(cdb.READ_16, 1 << 60, 1), din=512)) == NOT_STARTED
+    assert dev.cmd(cdb.inquiry(96), din=96).good
+    assert dev.cmd(cdb.report_luns(), din=512).good
+    assert dev.cmd(cdb.mode_sense(True, 0x3f), din=252).good
+    assert dev.cmd(cdb.report_opcodes(), din=2048).good
+    assert dev.cmd(cdb.request_sense(18), din=18).data == NOT_STARTED.sense
+    assert dev.cmd(cdb.request_sense(8, True), din=8).data == bytes([0x72, 2, 4, 2, 0, 0, 0, 0])
+    assert outcome(dev.cmd(TUR)) == NOT_STARTED, "REQUEST SENSE does not clear it"
+    assert second.cmd(TUR).good
+    assert dev.cmd(cdb.start_stop(1)).good
+    assert dev.cmd(TUR).good and dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512).good
+
+
+def test_reset_starts_a_stopped_unit(dev):
+    """A hard reset brings back the state of power on."""
+    assert dev.cmd(cdb.start_stop(0)).good
+    assert outcome(dev.cmd(TUR)) == NOT_STARTED
+    dev.reset(sgio.SG_SCSI_RESET_DEVICE)
+    assert outcome(dev.cmd(TUR)) == DEVICE_RESET
+    assert dev.cmd(TUR).good
+
+
+def test_unmap_is_all_or_nothing(dev):
+    """A bad descriptor behind a good one: no block is touched."""
+    data = bytes(range(256)) * 2
+    assert dev.cmd(cdb.blocks(cdb.WRITE_10, 8, 1), dout=data).good
+    listed = cdb.unmap_list((8, 1), (1 << 40, 1))
+    assert dev.cmd(cdb.unmap(len(listed)), dout=listed).triple == (5, 0x21, 0)
+    assert dev.cmd(cdb.blocks(cdb.READ_10, 8, 1), din=512).data == data
+
+
+def test_refused_write_writes_nothing(dev):
+    """Nor does a WRITE that runs over the end write what would fit."""
+    last, data = (16 << 11) - 1, b"\x5a" * 512
+    assert dev.cmd(cdb.blocks(cdb.WRITE_16, last, 1), dout=data).good
+    for opcode in (cdb.WRITE_10, cdb.WRITE_12, cdb.WRITE_16):
+        assert not dev.cmd(cdb.blocks(opcode, last, 2), dout=bytes(1024)).good
+    for opcode in (cdb.WRITE_SAME_10, cdb.WRITE_SAME_16):
+        assert not dev.cmd(cdb.blocks(opcode, last, 2), dout=bytes(512)).good
+    assert dev.cmd(cdb.blocks(cdb.READ_16, last, 1), din=512).data == data
+
+
+def test_good_has_no_sense(dev):
+    """The plainest of all: nothing but GOOD."""
+    assert outcome(dev.cmd(TUR)) == good()
