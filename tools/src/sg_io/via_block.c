@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "engine.h"
@@ -155,6 +157,14 @@ static void submit_block(struct worker *w)
 	io_uring_submit(&r->ring);
 }
 
+/* A removed disk has no size any more: what was inside it is past its end. */
+static bool disk_is_gone(const struct block_ring *r, const struct slot *slot)
+{
+	__u64 bytes;
+
+	return ioctl(r->files[slot->index % r->nr], BLKGETSIZE64, &bytes) || !bytes;
+}
+
 static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
 {
 	struct __kernel_timespec ts = {
@@ -172,8 +182,8 @@ static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
 		/* liburing's own timeout entry, on kernels before 5.11 */
 		if (!slot || (void *)slot == (void *)LIBURING_UDATA_TIMEOUT)
 			continue;
-		if (cqe->res < 0) {
-			worker_failed(w, slot, -cqe->res);
+		if (cqe->res < 0 || (!cqe->res && disk_is_gone(r, slot))) {
+			worker_failed(w, slot, cqe->res ? -cqe->res : ENODEV);
 			continue;
 		}
 		slot->out = (struct outcome){ .resid = (__s32)(slot->cmd->bytes - cqe->res) };
