@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Disks other than the plain one: several, polled, large sectors, bad media, going away."""
+
+import json
+import pathlib
+import threading
+
+import pytest
+import vmdisk
+from vmdisk import run_json, set_param, sg_io
+
+READ = "28000000000000000800 in 4096\n"
+
+
+def test_polled(reads):
+    with vmdisk.disks(submit_queues=2, poll_queues=1) as found:
+        got = run_json("--via", "block", "--poll", "--depth", 8, "--batch", 4, "--count", 1000,
+                       found[0].sd, reads)
+        assert got["status"] == {"GOOD": 1000}
+
+
+@pytest.mark.parametrize("via,options", [("sg", []), ("bsg", []), ("block", []),
+                                         ("sg", ["--depth", 20]), ("block", ["--depth", 5])])
+def test_several_devices_each_get_the_file(reads, via, options):
+    with vmdisk.disks(hosts=3) as found:
+        before = [d.done() for d in found]
+        got = run_json(*options, "--count", 150, *(d.node[via] for d in found), reads)
+        assert got["device"] == ",".join(d.node[via] for d in found)
+        assert got["status"] == {"GOOD": 450}
+        assert [d.done() - b for d, b in zip(found, before)] == [150] * 3
+
+
+def test_info_of_other_sizes():
+    with vmdisk.disks(sector_size=4096, physblk_exp=1, ptype=0) as found:
+        got = json.loads(sg_io("info", "--json", found[0].sd).stdout)
+        assert (got["block_size"], got["physical_block_size"]) == (4096, 8192)
+        done = sg_io("run", found[0].sg, "-", stdin="28000000000000000800 in 4096\n")
+        assert "1: warning: BYTES means blocks of 512 bytes" in done.stderr
+        assert "has 4096" in done.stderr
+        done = sg_io("run", "--via", "block", found[0].sg, "-",
+                     stdin="28000000000000000800 in 4096\n")
+        assert done.returncode == 2
+        assert "1: BYTES is 4096, but 8 blocks of" in done.stderr
+        assert run_json(found[0].sd, "-", stdin="28000000000000000800 in 32768\n")["commands"] == 1
+
+
+def test_medium_error():
+    bad = "28000000123400000100 in 512\n"
+    with vmdisk.disks(opts=2, medium_error_start=0x1234, medium_error_count=1) as found:
+        got = run_json(found[0].sd, "-", stdin=READ + bad, expect=1)
+        assert got["status"] == {"GOOD": 1, "ENODATA": 1}
+        assert (got["errors"][0]["line"], got["errors"][0]["errno"]) == (2, "ENODATA")
+        got = run_json(found[0].sg, "-", stdin=READ + bad, expect=1)
+        assert got["errors"][0]["sense"] == {"key": 3, "asc": 0x11, "ascq": 0}
+
+
+def test_write_protected():
+    write = "2a000000000000000800 out 4096\n"
+    with vmdisk.disks(wp=1) as found:
+        got = run_json(found[0].sg, "-", stdin=write, expect=1)
+        assert got["errors"][0]["sense"]["key"] == 7
+        done = sg_io("run", found[0].sd, "-", stdin=write)
+        assert done.returncode == 3 or "EPERM" in done.stdout
+
+
+def test_without_a_disk_driver(tmp_path):
+    """No sd on top: no block node, and nothing to claim before a write."""
+    with vmdisk.disks() as found:
+        disk = found[0]
+        driver = pathlib.Path("/sys/bus/scsi/drivers/sd")
+        (driver / "unbind").write_text(disk.hctl)
+        write = "2a000000000000000800 out 4096\n"
+        assert run_json(disk.sg, "-", stdin=write)["status"] == {"GOOD": 1}
+        done = sg_io("run", "--via", "block", disk.sg, "-", stdin=READ)
+        assert done.returncode == 3
+        assert "has no block node, which --via block needs" in done.stderr
+        assert json.loads(sg_io("info", "--json", disk.bsg).stdout)["nodes"]["block"] is None
+
+
+@pytest.mark.limit(150)
+@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 20), ("bsg", 4), ("block", 8)])
+def test_device_goes_away(reads, via, depth):
+    with vmdisk.disks() as found:
+        disk = found[0]
+        set_param("ndelay", 2_000_000)
+        before = disk.done()
+        done = []
+        user = threading.Thread(target=lambda: done.append(sg_io(
+            "run", "--json", "--via", via, "--depth", depth, "--time", 40, disk.node[via], reads)))
+        user.start()
+        vmdisk.wait_for(lambda: disk.done() > before + 20)
+        (disk.sysfs / "delete").write_text("1")
+        user.join(60)
+        assert done, "sg_io did not notice that its device is gone"
+        got = json.loads(done[0].stdout)
+        assert got["status"]["GOOD"] > 0
+        assert done[0].returncode == 3
+        assert "the device is gone" in done[0].stderr

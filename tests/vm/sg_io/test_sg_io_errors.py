@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What does not end well is counted, decoded and told apart."""
+
+import pytest
+import vmdisk
+from vmdisk import run_json, set_param, sg_io
+
+BEYOND = "2800000fffff00000800 in 4096\n"
+TUR = "000000000000 none 0\n"
+READ = "28000000000000000800 in 4096\n"
+
+
+@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 4), ("bsg", 1), ("bsg", 3)])
+@pytest.mark.parametrize("dsense", [0, 1])
+def test_beyond_the_end(disk, via, depth, dsense):
+    set_param("dsense", dsense)
+    before = disk.done()
+    got = run_json("--via", via, "--depth", depth, "--count", 50, disk.node[via], "-",
+                   stdin=f"{TUR}{READ}#\n{BEYOND}{READ}{BEYOND}", expect=1)
+    assert disk.done() - before == 50
+    assert got["commands"] == 50
+    assert got["status"] == {"GOOD": 30, "CHECK CONDITION": 20}
+    assert len(got["errors"]) == 1
+    error = got["errors"][0]
+    assert (error["count"], error["line"], error["status"]) == (20, 4, 2)
+    assert (error["host"], error["errno"]) == (0, None)
+    assert error["sense"] == {"key": 5, "asc": 0x21, "ascq": 0}
+    assert "Illegal Request" in error["text"]
+    assert "Logical block address out of range" in error["text"]
+
+
+def test_text_result(disk):
+    done = sg_io("run", disk.sg, "-", stdin=READ + BEYOND)
+    assert done.returncode == 1
+    assert "status: 1 good, 1 not good" in done.stdout
+    assert "1 x CHECK CONDITION: Illegal Request (5h): Logical block address out of range " \
+        "(21h/00h); first at line 2" in done.stdout
+    assert done.stderr == ""
+
+
+def test_unknown_opcode(disk):
+    got = run_json(disk.bsg, "-", stdin="c00000000000 none 0\n", expect=1)
+    assert got["errors"][0]["sense"] == {"key": 5, "asc": 0x20, "ascq": 0}
+
+
+@pytest.fixture
+def inject():
+    def start(opts, every_nth):
+        # Some of them only come up when the answer takes time.
+        set_param("ndelay", 1000)
+        set_param("every_nth", 0)
+        set_param("opts", opts)
+        set_param("every_nth", every_nth)
+    yield start
+    set_param("every_nth", 0)
+    set_param("opts", 0)
+    set_param("delay", 0)
+
+
+@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 8), ("bsg", 1)])
+@pytest.mark.parametrize("opts,name,sense", [
+    (vmdisk.RECOVERED, "CHECK CONDITION", (1, 0x5d, 0)),
+    (vmdisk.TRANSPORT, "CHECK CONDITION", (0xb, 0x4b, 3)),
+    (vmdisk.SHORT, "UNDERRUN", None),
+], ids=["recovered", "transport", "short"])
+def test_injected(disk, inject, reads, via, depth, opts, name, sense):
+    inject(opts, 10)
+    got = run_json("--via", via, "--depth", depth, "--count", 200, disk.node[via], reads,
+                   expect=1)
+    assert got["commands"] == 200
+    assert set(got["status"]) == {"GOOD", name}
+    assert got["status"]["GOOD"] + got["status"][name] == 200
+    assert 10 <= got["status"][name] <= 40
+    error = got["errors"][0]
+    assert error["count"] == got["status"][name]
+    assert error["sense"] == (sense and dict(zip(("key", "asc", "ascq"), sense)))
+
+
+@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 4), ("bsg", 1)])
+def test_timeout_of_the_command(disk, inject, via, depth):
+    inject(vmdisk.TIMES_OUT, 5)
+    try:
+        got = run_json("--via", via, "--depth", depth, "--count", 8, disk.node[via], "-",
+                       stdin=READ.strip() + " timeout=1000\n", expect=1)
+    finally:
+        vmdisk.settle(disk)
+    assert got["commands"] == 8
+    assert got["errors"][0]["text"].endswith("DID_TIME_OUT")
+    assert got["status"]["DID_TIME_OUT"] >= 1
+    assert got["status"]["GOOD"] >= 4

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What sg_io refuses, how it paces and stops, what it shows on the way."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import pytest
+import vmdisk
+from vmdisk import SG_IO, run_json, set_param, sg_io
+
+READ = "28000000000000000800 in 4096\n"
+WRITE = "2a000000000000000800 out 4096 pattern=lba\n"
+
+
+def call(*args):
+    subprocess.run(args, check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def mounted(disk, tmp_path):
+    call("modprobe", "ext4")
+    call("mkfs.ext4", "-q", "-F", disk.sd)
+    call("mount", "-o", "ro", disk.sd, tmp_path)
+    try:
+        yield "is mounted on"
+    finally:
+        call("umount", tmp_path)
+
+
+@contextlib.contextmanager
+def partition_mounted(disk, tmp_path):
+    call("modprobe", "ext4")
+    partition = disk.make_partition()
+    call("mkfs.ext4", "-q", "-F", partition)
+    call("mount", "-o", "ro", partition, tmp_path)
+    try:
+        yield f"{os.path.basename(partition)} is mounted on"
+    finally:
+        call("umount", tmp_path)
+
+
+@contextlib.contextmanager
+def swap(disk, _tmp_path):
+    call("mkswap", disk.sd)
+    call("swapon", disk.sd)
+    try:
+        yield "is swap space"
+    finally:
+        call("swapoff", disk.sd)
+
+
+@contextlib.contextmanager
+def exclusive(disk, _tmp_path):
+    fd = os.open(disk.sd, os.O_RDONLY | os.O_EXCL)
+    try:
+        yield "is open exclusively elsewhere"
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("use", [mounted, partition_mounted, swap, exclusive],
+                         ids=lambda f: f.__name__)
+def test_a_disk_in_use_is_not_written(disk, tmp_path, use):
+    mountpoint = tmp_path / "mnt"
+    mountpoint.mkdir()
+    spare = vmdisk.BLOCKS - 8
+    write = f"2a00{spare:08x}00000800 out 4096 pattern="
+    with use(disk, mountpoint) as why:
+        for via in ("sg", "bsg", "block"):
+            for line in (write + "ff\n", "040000000000 none 0\n", "1b0000000000 none 0\n"):
+                done = sg_io("run", "--via", via, disk.sd, "-", stdin=READ + line)
+                if via == "block" and not line.startswith("2a"):
+                    assert done.returncode == 2
+                    continue
+                assert (done.returncode, done.stdout) == (3, "")
+                assert why in done.stderr
+                assert "refused without --force" in done.stderr
+            # Filesystems have I/O of their own: it is the data that tells.
+            assert disk.read(spare, 8) != b"\xff" * 4096
+            assert run_json("--via", via, disk.sd, "-", stdin=READ)["status"] == {"GOOD": 1}
+            forced = sg_io("run", "--force", "--via", via, disk.sd, "-",
+                           stdin=write + "lba\n")
+            assert why in forced.stderr
+            # The kernel itself keeps block writes off a swap device.
+            assert forced.returncode == (1 if via == "block" and use is swap else 0)
+
+
+def test_a_run_that_writes_keeps_mounts_out(disk):
+    with subprocess.Popen([SG_IO, "run", "--rate", "20", "--time", "30", disk.sg, "-"],
+                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as user:
+        user.stdin.write(WRITE.encode())
+        user.stdin.close()
+        before = disk.done()
+        vmdisk.wait_for(lambda: disk.done() > before + 2)
+        with pytest.raises(OSError):
+            os.close(os.open(disk.sd, os.O_RDONLY | os.O_EXCL))
+        user.send_signal(signal.SIGINT)
+        assert user.wait(30) == 130
+    os.close(os.open(disk.sd, os.O_RDONLY | os.O_EXCL))
+
+
+def test_partition_is_refused(disk, reads):
+    done = sg_io("run", disk.make_partition(), reads)
+    assert done.returncode == 3
+    assert "is a partition; SCSI commands go to the whole disk" in done.stderr
+
+
+@pytest.mark.parametrize("line,why", [
+    ("000000000000 none 0", "TEST UNIT READY (opcode 00h): only READ and WRITE go by block"),
+    ("35000000000000000000 none 0", "only READ and WRITE go by block"),
+    ("2f000000000000000800 none 0", "only READ and WRITE go by block"),
+    ("c00000000000 in 4", "command (opcode C0h): only READ and WRITE go by block"),
+    ("28000000000000000000 none 0", "READ(10) of 0 blocks"),
+    ("28080000000000000800 in 4096", "READ(10) with FUA has no block read"),
+    ("28200000000000000800 in 4096", "READ(10) asks for protection information"),
+    ("28000000000000000800 in 8192", "BYTES is 8192, but 8 blocks of"),
+    ("28000000800000000100 in 512", f"LBA 32768, 1 blocks: past the {vmdisk.BLOCKS} blocks"),
+    ("280000007fff00000200 in 1024", f"LBA 32767, 2 blocks: past the {vmdisk.BLOCKS} blocks"),
+    ("88" + "00" + "ff" * 8 + "00000001" + "0000 in 512", "past the"),
+])
+def test_block_refuses(disk, line, why):
+    before = disk.done()
+    done = sg_io("run", "--via", "block", disk.sd, "-", stdin=f"{READ}{line}\n")
+    assert done.returncode == 2
+    assert done.stderr.startswith("sg_io: standard input:2: ")
+    assert why in done.stderr
+    assert disk.done() == before
+
+
+def test_memory_and_threads_are_bounded(disk, reads):
+    done = sg_io("run", "--depth", 4096, "--memory", 8, disk.sg, reads)
+    assert done.returncode == 2
+    assert "--memory is 8" in done.stderr
+    done = sg_io("run", "--depth", 4096, "--jobs", 2, disk.bsg, reads)
+    assert done.returncode == 2
+    assert "make 8192 threads, the limit is 4096" in done.stderr
+
+
+def test_file_descriptors_that_run_out(disk, reads):
+    done = subprocess.run(["sh", "-c", f"ulimit -n 20; {SG_IO} run --depth 1000 {disk.sg} {reads}"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "out of file descriptors" in done.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--depth", 8], ["--jobs", 3]])
+def test_rate(disk, reads, options):
+    got = run_json("--rate", 200, "--count", 101, *options, disk.sg, reads)
+    assert got["commands"] == 101
+    # The last one is due after half a second: never earlier, however slow the machine.
+    assert got["seconds"] >= 0.5
+
+
+@pytest.mark.parametrize("via", ["sg", "bsg", "block"])
+def test_time(disk, reads, via):
+    got = run_json("--time", 0.5, "--depth", 4, "--via", via, disk.sd, reads)
+    assert got["commands"] > 100
+    assert got["seconds"] < 30
+    assert run_json("--time", 30, "--count", 7, disk.sg, reads)["commands"] == 7
+
+
+@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 20), ("bsg", 4), ("block", 8)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_with_the_partial_result(disk, reads, via, depth, number):
+    before = disk.done()
+    with subprocess.Popen([SG_IO, "run", "--json", "--via", via, "--depth", str(depth),
+                           "--time", "300", disk.sd, reads], stdout=subprocess.PIPE) as user:
+        vmdisk.wait_for(lambda: disk.done() > before + 100)
+        user.send_signal(number)
+        out, _ = user.communicate(timeout=30)
+        assert user.returncode == 128 + number
+    got = json.loads(out)
+    assert got["status"] == {"GOOD": got["commands"]}
+    assert got["commands"] == disk.done() - before
+
+
+def test_second_signal_does_not_wait(disk):
+    """A command that takes ten seconds: the first signal waits for it, the second does not."""
+    set_param("ndelay", 999_000_000)
+    try:
+        with subprocess.Popen([SG_IO, "run", "--json", "--depth", "4", disk.sg, "-"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+            user.stdin.write(READ.encode() * 4)
+            user.stdin.close()
+            vmdisk.wait_for(lambda: disk.attribute("device_busy") != "0")
+            user.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            user.send_signal(signal.SIGINT)
+            out = user.stdout.read()
+            assert user.wait(30) == 130
+        assert json.loads(out)["commands"] == 0
+    finally:
+        vmdisk.wait_for(lambda: disk.attribute("device_busy") == "0")
+        set_param("delay", 0)
+
+
+def on_terminal(*args):
+    """Runs sg_io with a terminal for its standard error only."""
+    master, slave = pty.openpty()
+    with subprocess.Popen([SG_IO, *args], stdout=subprocess.PIPE, stderr=slave) as user:
+        os.close(slave)
+        shown = b""
+        with contextlib.suppress(OSError):
+            while chunk := os.read(master, 4096):
+                shown += chunk
+        os.close(master)
+        return user.stdout.read(), shown.decode()
+
+
+def test_progress_on_a_terminal(disk, reads):
+    out, shown = on_terminal("run", "--json", "--rate", "1000", "--count", "1500", disk.sg, reads)
+    assert json.loads(out)["commands"] == 1500
+    assert "/1500 commands" in shown
+    assert "0 not good" in shown
+    # The line is gone when the result comes.
+    assert shown.endswith("\r\033[K")
+
+
+def test_no_progress_elsewhere(disk, reads):
+    done = sg_io("run", "--rate", 1000, "--count", 1000, disk.sg, reads)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_unchecked_shows_the_residual(disk):
+    line = "28000000000000000800 in 8192\n"
+    assert run_json("--unchecked", disk.sg, "-", stdin=line, expect=1)["status"] == {
+        "GOOD": 0, "UNDERRUN": 1}

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0
+"""scsi_debug disks of the guest, and sg_io runs against them."""
+
+import contextlib
+import fcntl
+import glob
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SG_IO = ROOT / "tools/sg_io"
+TIMEOUT = 120
+DISK_MIB = 16
+BLOCKS = DISK_MIB * 2048
+# scsi_debug's opts
+TIMES_OUT, RECOVERED, TRANSPORT, SHORT = 4, 8, 16, 0x100
+
+
+def wait_for(what, seconds=20):
+    end = time.monotonic() + seconds
+    while not (got := what()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+    return got
+
+
+class Disk:
+    """One scsi_debug logical unit by its sysfs folder."""
+
+    def __init__(self, sysfs):
+        self.sysfs = pathlib.Path(sysfs)
+        self.hctl = self.sysfs.name
+        self.sd, self.sg, self.bsg = (
+            "/dev/" + prefix + os.listdir(self.sysfs / name)[0]
+            for name, prefix in (("block", ""), ("scsi_generic", ""), ("bsg", "bsg/")))
+        self.queue = pathlib.Path("/sys/block", os.path.basename(self.sd), "queue")
+        self.node = {"sg": self.sg, "bsg": self.bsg, "block": self.sd}
+
+    def attribute(self, name):
+        return (self.sysfs / name).read_text().strip()
+
+    def done(self):
+        return int(self.attribute("iodone_cnt"), 16)
+
+    def make_partition(self):
+        """An MBR with one partition from 1 MiB on; returns its node."""
+        entry = bytes(8) + (2048).to_bytes(4, "little") + (BLOCKS - 4096).to_bytes(4, "little")
+        with open(self.sd, "r+b", buffering=0) as f:
+            os.pwrite(f.fileno(), bytes(446) + entry[:4] + b"\x83" + entry[5:] + bytes(48) +
+                      b"\x55\xaa", 0)
+            os.fsync(f.fileno())
+            fcntl.ioctl(f.fileno(), 0x125f)   # BLKRRPART
+        wait_for(lambda: os.path.exists(self.sd + "1"))
+        return self.sd + "1"
+
+    def read(self, lba, blocks):
+        with open(self.sd, "rb", buffering=0) as f:
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            return os.pread(f.fileno(), blocks * 512, lba * 512)
+
+
+@contextlib.contextmanager
+def disks(hosts=1, **params):
+    """The disks of a freshly loaded scsi_debug."""
+    for name in ("sd_mod", "sg"):
+        subprocess.run(["modprobe", name], check=True, timeout=TIMEOUT)
+    params = {"dev_size_mb": DISK_MIB, "delay": 0, "max_queue": 64, "submit_queues": 2,
+              "add_host": hosts, **params}
+    subprocess.run(["modprobe", "scsi_debug", *(f"{k}={v}" for k, v in params.items())],
+                   check=True, timeout=TIMEOUT)
+    try:
+        pattern = "/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*:*:*"
+
+        def ready():
+            found = sorted(glob.glob(pattern))
+            return len(found) == hosts and all(
+                glob.glob(f"{d}/block/*/queue/max_hw_sectors_kb") and glob.glob(f"{d}/bsg/*") and
+                glob.glob(f"{d}/scsi_generic/*") for d in found) and found
+        found = [Disk(d) for d in wait_for(ready)]
+        for disk in found:
+            settle(disk)
+            # What is counted are commands: neighbours stay apart.
+            (disk.queue / "nomerges").write_text("2")
+        yield found
+    finally:
+        subprocess.run(["modprobe", "-r", "scsi_debug"], check=True, timeout=TIMEOUT)
+
+
+def settle(disk):
+    """Until sd has finished looking at the disk: counters stand still."""
+    def quiet():
+        before = disk.done()
+        time.sleep(0.2)
+        return disk.done() == before
+    wait_for(quiet)
+
+
+def set_param(name, value):
+    pathlib.Path(f"/sys/bus/pseudo/drivers/scsi_debug/{name}").write_text(str(value))
+
+
+def sg_io(*args, stdin="", **kwargs):
+    return subprocess.run([SG_IO, *map(str, args)], input=stdin, text=True, capture_output=True,
+                          timeout=TIMEOUT, check=False, **kwargs)
+
+
+def run_json(*args, stdin="", expect=0):
+    done = sg_io("run", "--json", *args, stdin=stdin)
+    assert done.returncode == expect, (done.returncode, done.stderr, done.stdout)
+    return json.loads(done.stdout)
+
+
+def generate(path, *args):
+    with open(path, "w", encoding="ascii") as out:
+        subprocess.run([SG_IO, "gen", *map(str, args)], stdout=out, check=True, timeout=TIMEOUT)
+    return path
