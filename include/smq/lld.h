@@ -84,7 +84,8 @@ enum smq_status {
  *	queued for @sdev when it was called will be touched again. May sleep; the
  *	host takes no new command while it runs. A negative errno escalates.
  * @target_reset: the same for all LUNs of a target
- * @host_reset: the same for the whole host, last resort: should not fail
+ * @host_reset: the same for the whole host, last resort: should not fail; waits
+ *	itself where a bus has to settle
  *
  * @lun_init: a LUN is probed: 0, or -ENXIO if there is none at that address.
  *	May sleep. Optional.
@@ -409,6 +410,7 @@ static struct scsi_host_template tmpl = {					\
 	.eh_device_reset_handler = smq_eh_lun_reset,				\
 	.eh_target_reset_handler = smq_eh_target_reset,				\
 	.eh_host_reset_handler	= smq_eh_host_reset,				\
+	.skip_settle_delay	= 1,						\
 	.this_id		= -1,						\
 	.shost_groups		= smq_host_groups,				\
 }
