@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""fio, bounded in time, its result checked."""
+"""fio, bounded in time, its result checked: to its end, or beside the test."""
 import json
+import signal
 import subprocess
+from contextlib import contextmanager
+
+# What fio exits with when a signal ended it before its time.
+INTERRUPTED = 128
 
 
-def fio(filename: str, limit: float = 120, ok: bool = True, **options) -> dict:
-    """Runs one fio job (or numjobs of it) and returns its JSON.
+def fio_argv(filename: str, **options) -> list[str]:
+    """The command line of one fio job, or numjobs of it.
 
-    An option's underscore is fio's own; True gives a flag without value. Fails
-    when fio takes longer than @limit seconds or, with @ok, reports an error.
+    An option's underscore is fio's own; True gives a flag without value.
     """
+    # A node that has gone is not to come back as a file that fio creates.
     settings = {"name": "job", "filename": filename, "direct": 1, "group_reporting": True,
-                "output_format": "json"} | options
+                "allow_file_create": 0, "output_format": "json"} | options
     argv = ["fio"]
     for key, value in settings.items():
         name = "output-format" if key == "output_format" else key
@@ -19,17 +24,74 @@ def fio(filename: str, limit: float = 120, ok: bool = True, **options) -> dict:
             argv.append(f"--{name}")
         elif value is not False and value is not None:
             argv.append(f"--{name}={value}")
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit, check=False,
-                          stdin=subprocess.DEVNULL)
-    start = done.stdout.find("{")
-    assert start >= 0, f"{' '.join(argv)}: no JSON\n{done.stdout}{done.stderr}"
-    report, _ = json.JSONDecoder().raw_decode(done.stdout[start:])
+    return argv
+
+
+def fio_report(argv: list[str], status: int, out: str, err: str, ok: bool,
+               stopped: bool = False) -> dict:
+    """fio's JSON; with @ok an AssertionError if it reported an error."""
+    start = out.find("{")
+    assert start >= 0, f"{' '.join(argv)}: no JSON\n{out}{err}"
+    report, _ = json.JSONDecoder().raw_decode(out[start:])
     if ok:
         errors = [job["error"] for job in report["jobs"]]
-        assert done.returncode == 0 and not any(errors), (
-            f"{' '.join(argv)}: status {done.returncode}, errors {errors}\n"
-            f"{done.stdout[:start]}{done.stderr}")
+        good = status == 0 or stopped and status == INTERRUPTED
+        assert good and not any(errors), (
+            f"{' '.join(argv)}: status {status}, errors {errors}\n{out[:start]}{err}")
     return report
+
+
+def fio(filename: str, limit: float = 120, ok: bool = True, **options) -> dict:
+    """Runs fio and returns its JSON; fails when it takes longer than @limit seconds or,
+    with @ok, reports an error."""
+    argv = fio_argv(filename, **options)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit, check=False,
+                          stdin=subprocess.DEVNULL)
+    return fio_report(argv, done.returncode, done.stdout, done.stderr, ok)
+
+
+class Load:
+    """A fio running beside the test."""
+
+    def __init__(self, filename: str, ok: bool, limit: float, options: dict):
+        # Threads: a signal to the one process ends all of its jobs.
+        self._argv = fio_argv(filename, **{"thread": True} | options)
+        self._ok, self._limit, self._report = ok, limit, None
+        # pylint: disable=consider-using-with
+        self._job = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._job.poll() is None
+
+    def kill(self) -> None:
+        """Ends it the hard way; it has no result then."""
+        self._job.kill()
+        self._job.communicate(timeout=self._limit)
+        self._report = {"jobs": []}
+
+    def result(self, stop: bool = False) -> dict:
+        """Its JSON, once it has ended, by itself or because of @stop."""
+        if self._report is None:
+            if stop and self.running:
+                self._job.send_signal(signal.SIGINT)
+            out, err = self._job.communicate(timeout=self._limit)
+            self._report = fio_report(self._argv, self._job.returncode, out, err, self._ok, stop)
+        return self._report
+
+
+@contextmanager
+def load_on(filename: str, ok: bool = True, limit: float = 60, to_end: bool = False, **options):
+    """Runs fio beside the block: stopped at its end, or with @to_end waited for."""
+    load = Load(filename, ok, limit, options)
+    try:
+        yield load
+        load.result(stop=not to_end)
+    except BaseException:
+        load.kill()
+        raise
 
 
 def total_ios(report: dict) -> int:

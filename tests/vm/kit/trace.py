@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The layer's tracepoints, and what they prove: each command ends exactly once."""
+import re
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+TRACING = Path("/sys/kernel/tracing")
+EVENT = re.compile(r" (smq_\w+): (.*)")
+ENDS = ("smq_done", "smq_taken", "smq_busy")
+
+
+def _set(path: str, value: str) -> None:
+    (TRACING / path).write_text(value, encoding="ascii")
+
+
+class Trace:
+    """The events of smq:* recorded while it was on, in the order they happened."""
+
+    def __init__(self):
+        self.events: list[tuple[str, dict[str, str]]] = []
+        self.lost = 0
+
+    def _read(self) -> None:
+        for line in (TRACING / "trace").read_text(encoding="utf-8").splitlines():
+            found = EVENT.search(line)
+            if found:
+                fields = dict(word.split("=", 1) for word in found[2].split())
+                self.events.append((found[1], fields))
+        for stats in TRACING.glob("per_cpu/cpu*/stats"):
+            text = stats.read_text(encoding="ascii")
+            self.lost += int(re.search(r"^overrun: (\d+)", text, re.M)[1])
+
+    def count(self) -> Counter:
+        """How many events of each kind there were."""
+        return Counter(name for name, _ in self.events)
+
+    def check_once(self) -> int:
+        """Asserts that every command queued ended once, before its tag came again.
+
+        Returns how many commands there were.
+        """
+        assert not self.lost, f"{self.lost} events lost: the trace buffer is too small"
+        open_tags: set[tuple] = set()
+        commands = 0
+        for name, fields in self.events:
+            key = fields["host"], fields.get("hwq"), fields["tag"]
+            if name == "smq_queue":
+                assert key not in open_tags, f"queued again before its end: {fields}"
+                open_tags.add(key)
+                commands += 1
+            elif name in ENDS:
+                assert key in open_tags, f"{name} of a command that is not queued: {fields}"
+                open_tags.remove(key)
+        assert not open_tags, f"never ended: {sorted(open_tags)}"
+        return commands
+
+
+@contextmanager
+def traced(buffer_kb: int = 16384):
+    """Records smq:* events; the Trace is filled when the block ends, hosts being idle."""
+    trace = Trace()
+    _set("tracing_on", "0")
+    _set("buffer_size_kb", str(buffer_kb))
+    _set("trace_clock", "global")
+    _set("trace", "")
+    _set("events/smq/enable", "1")
+    _set("tracing_on", "1")
+    try:
+        yield trace
+    finally:
+        _set("tracing_on", "0")
+        _set("events/smq/enable", "0")
+        trace._read()
+        _set("trace", "")
+        _set("buffer_size_kb", "4")

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Error handling and depth, on an LLD that keeps, loses and refuses commands.
+
+Every case runs under load, and every command has to end exactly once.
+"""
+import time
+from pathlib import Path
+
+import pytest
+from kit.fiojob import fio, load_on, total_ios
+from kit.host import loaded, run, settle, wait_for
+from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
+                      SG_SCSI_RESET_TARGET, SgDev)
+from kit.trace import traced
+
+PARAMS = Path("/sys/module/smq_hold/parameters")
+READ_10 = bytes.fromhex("28000000000000000800")
+JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 2,
+       "time_based": True, "runtime": 60}
+# The block timer of the disks, in seconds: the least there is.
+TIMEOUT = 1
+
+
+def put(name, value):
+    """Sets a parameter of smq_hold."""
+    (PARAMS / name).write_text(str(value), encoding="ascii")
+
+
+def get(name):
+    """A parameter of smq_hold."""
+    return int((PARAMS / name).read_text(encoding="ascii"))
+
+
+@pytest.fixture
+def hold(request):
+    """One smq_hold host; indirect parameters go to the module."""
+    params = dict(getattr(request, "param", {}))
+    with loaded("smq_hold", io_errors=params.pop("io_errors", False), **params) as hosts:
+        for lun in hosts[0].luns():
+            (lun.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
+            # One command per I/O, so that both can be counted.
+            (lun.queue / "nomerges").write_text("2", encoding="ascii")
+        yield hosts[0]
+        settle(hosts[0])
+        assert get("inflight") == 0
+
+
+def with_params(**params):
+    """Parametrizes hold with one set of module parameters."""
+    return pytest.mark.parametrize("hold", [params], indirect=True, ids=[""])
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("hold", [{"depth": 1}, {"depth": 4}, {"depth": 16}], indirect=True,
+                         ids=lambda p: f"depth{p['depth']}")
+def test_inflight_reaches_the_depth_and_never_passes_it(hold):
+    depth = int((hold.luns()[0].sysfs / "queue_depth").read_text(encoding="ascii"))
+    put("max_inflight", 0)
+    fio(hold.luns()[0].sd, **JOB | {"runtime": 1})
+    assert get("max_inflight") == depth
+
+
+@with_params(depth=32, delay_us=2000)
+def test_a_smaller_depth_is_followed_under_load(hold):
+    lun = hold.luns()[0]
+    with load_on(lun.sd, **JOB):
+        wait_for("a full device", lambda: get("max_inflight") == 32)
+        (lun.sysfs / "queue_depth").write_text("3", encoding="ascii")
+        wait_for("the excess to drain", lambda: get("inflight") <= 3)
+        put("max_inflight", 0)
+        time.sleep(0.5)
+        assert get("max_inflight") == 3
+
+
+@with_params(depth=4, luns=3)
+def test_each_lun_has_its_own_depth(hold):
+    put("max_inflight", 0)
+    luns = hold.luns()
+    fio(":".join(lun.sd for lun in luns), **JOB | {"runtime": 1})
+    assert 4 < get("max_inflight") <= 12
+
+
+@pytest.mark.smoke
+@with_params(in_commit=1)
+def test_commit_starts_every_batch(hold):
+    with traced() as trace:
+        report = fio(hold.luns()[0].sd, iodepth_batch_submit=8, **JOB | {"runtime": 1})
+        settle(hold)
+    assert trace.check_once() >= total_ios(report) > 0
+
+
+def test_refused_commands_come_again(hold):
+    with traced() as trace:
+        with load_on(hold.luns()[0].sd, **JOB) as load:
+            for _ in range(5):
+                put("refuse", 40)
+                wait_for("40 refusals", lambda: get("refuse") == 0)
+        settle(hold)
+    assert trace.check_once() >= total_ios(load.result())
+    assert trace.count()["smq_busy"] == 200 == hold.stats()["busy"]
+
+
+@pytest.mark.smoke
+def test_lost_commands_are_aborted_and_repeated(hold):
+    with traced() as trace:
+        with load_on(hold.luns()[0].sd, **JOB):
+            put("lose", 6)
+            wait_for("6 aborts", lambda: hold.stats()["aborts"] == 6)
+        stats = settle(hold)
+    trace.check_once()
+    assert trace.count()["smq_taken"] == 6
+    assert stats["timeouts"] == 6
+    assert stats["lun_resets"] == stats["host_resets"] == 0
+
+
+def test_completion_and_abort_of_one_command_race(hold):
+    with traced() as trace:
+        with load_on(hold.luns()[0].sd, **JOB):
+            put("race_abort", 1)
+            for repeat in range(1, 4):
+                put("lose", 8)
+                wait_for("8 aborts", lambda: hold.stats()["aborts"] == 8 * repeat)
+        settle(hold)
+    trace.check_once()
+    # Completed by the LLD, as it promised to before its abort returned.
+    assert trace.count()["smq_taken"] == 0
+
+
+ESCALATION = [
+    (["fail_abort"], {"lun_resets": 1, "target_resets": 0, "host_resets": 0}),
+    (["fail_abort", "fail_lun_reset"], {"lun_resets": 1, "target_resets": 1, "host_resets": 0}),
+    (["fail_abort", "fail_lun_reset", "fail_target_reset"],
+     {"lun_resets": 1, "target_resets": 1, "host_resets": 1}),
+]
+
+
+@pytest.mark.limit(90)
+@pytest.mark.parametrize("fails, expected", ESCALATION, ids=["lun", "target", "host"])
+def test_failed_steps_escalate(hold, fails, expected):
+    with traced() as trace:
+        # The host drains before its recovery starts, then works on.
+        with load_on(hold.luns()[0].sd, **JOB) as load:
+            for name in fails:
+                put(name, 1)
+            put("lose", 1)
+            wait_for("the last reset", lambda: all(
+                hold.stats()[name] == count for name, count in expected.items()))
+            for name in fails:
+                put(name, 0)
+        stats = settle(hold)
+    trace.check_once()
+    assert {name: stats[name] for name in expected} == expected
+    assert stats["reset_cmds"] >= 1
+    assert total_ios(load.result()) > 0
+    assert (hold.luns()[0].sysfs / "state").read_text(encoding="ascii").strip() == "running"
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("level, counter", [
+    (SG_SCSI_RESET_DEVICE, "lun_resets"), (SG_SCSI_RESET_TARGET, "target_resets"),
+    (SG_SCSI_RESET_HOST, "host_resets")], ids=["lun", "target", "host"])
+def test_reset_by_ioctl_with_commands_in_flight(hold, level, counter):
+    lun = hold.luns()[0]
+    # Longer than the reset takes to begin: it finds them all.
+    put("delay_us", 400000)
+    with traced() as trace:
+        with load_on(lun.sd, **JOB), SgDev(lun.sg) as sg:
+            for repeat in range(1, 4):
+                wait_for("commands in flight", lambda: get("inflight") > 4)
+                sg.reset(level)
+                assert hold.stats()[counter] == repeat
+                assert hold.stats()["reset_cmds"] > 4 * repeat
+            put("delay_us", 100)
+        stats = settle(hold)
+    trace.check_once()
+    assert stats["timeouts"] == 0
+
+
+@with_params(luns=2)
+def test_a_lun_reset_leaves_the_other_lun_alone(hold):
+    mine, other = hold.luns()
+    put("delay_us", 300000)
+    with load_on(other.sd, **JOB | {"iodepth": 4, "numjobs": 1}):
+        wait_for("commands in flight", lambda: get("inflight") == 4)
+        with SgDev(mine.sg) as sg:
+            sg.reset(SG_SCSI_RESET_DEVICE)
+        assert hold.stats()["reset_cmds"] == 0
+
+
+def test_passthrough_that_times_out_returns_and_leaves_a_usable_device(hold):
+    with SgDev(hold.luns()[0].sg) as sg:
+        put("lose", 1)
+        start = time.monotonic()
+        result = sg.cmd(READ_10, din=4096, timeout_ms=1000)
+        assert result.host == DID_TIME_OUT
+        assert time.monotonic() - start < 10
+        assert sg.cmd(READ_10, din=4096).good
+    assert hold.stats()["aborts"] == 1
+
+
+@with_params(io_errors=True, luns=2)
+def test_lun_deleted_under_load(hold):
+    gone, stays = hold.luns()
+    with load_on(stays.sd, **JOB) as stay:
+        with load_on(gone.sd, ok=False, **JOB) as load:
+            wait_for("load", lambda: get("inflight") > 16)
+            (gone.sysfs / "delete").write_text("1", encoding="ascii")
+            assert any(job["error"] for job in load.result()["jobs"])
+        assert stay.running
+    wait_for("its nodes to go", lambda: len(hold.luns()) == 1)
+    # It comes back when asked for, and works.
+    (hold.sysfs / "scan").write_text("0 0 0", encoding="ascii")
+    lun = hold.wait_luns(2)[0]
+    fio(lun.sd, **JOB | {"runtime": 1})
+
+
+@pytest.mark.smoke
+def test_host_removed_under_load_then_unloaded():
+    with loaded("smq_hold", io_errors=True) as (host,):
+        with load_on(host.luns()[0].sd, ok=False, **JOB) as load:
+            wait_for("load", lambda: get("inflight") > 4)
+            put("remove", 1)
+            assert not host.sysfs.exists()
+            assert any(job["error"] for job in load.result()["jobs"])
+        assert get("inflight") == 0
+
+
+def test_host_removed_with_a_lost_command():
+    with loaded("smq_hold", io_errors=True) as (host,):
+        lun = host.luns()[0]
+        (lun.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
+        with load_on(lun.sd, ok=False, **JOB):
+            put("lose", 2)
+            wait_for("lost commands", lambda: get("lose") == 0)
+            put("remove", 1)
+        assert get("inflight") == 0
+
+
+@pytest.mark.smoke
+def test_unloading_under_load_is_refused_and_harmless(hold):
+    with load_on(hold.luns()[0].sd, **JOB) as load:
+        wait_for("load", lambda: get("inflight") > 4)
+        for module in ("smq_hold", "smq"):
+            refused = run("rmmod", module, ok=False)
+            assert refused.returncode and "in use" in refused.stderr
+        assert load.running
+    assert total_ios(load.result()) > 0
+
+
+def test_commands_of_a_killed_program_end(hold):
+    put("delay_us", 400000)
+    with load_on(hold.luns()[0].sd, **JOB) as load:
+        wait_for("commands in flight", lambda: get("inflight") > 4)
+        load.kill()
+    settle(hold)
+    assert get("inflight") == 0

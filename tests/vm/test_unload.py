@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_ram going away, whole or in parts, with commands in flight."""
+import time
+
+import pytest
+from kit.fiojob import fio, load_on, total_ios
+from kit.host import load, loaded, run, settle, unload, wait_for
+from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_TARGET, SgDev
+from kit.trace import traced
+
+JOB = {"ioengine": "io_uring", "rw": "randrw", "bs": 4096, "iodepth": 16, "numjobs": 2,
+       "time_based": True, "runtime": 60, "size": "16m"}
+
+
+def under_way(lun, commands=300):
+    """Waits until a LUN has completed that many more."""
+    def done():
+        return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
+    start = done()
+    wait_for("I/O", lambda: done() > start + commands, 40)
+
+
+@pytest.mark.smoke
+def test_unloading_under_load_is_refused_and_harmless(ram, disk):
+    with load_on(disk.sd, **JOB) as load_:
+        under_way(disk)
+        for module in ("smq_ram", "smq"):
+            refused = run("rmmod", module, ok=False)
+            assert refused.returncode and "in use" in refused.stderr
+    assert total_ios(load_.result()) > 0
+    assert settle(ram)["inflight"] == 0
+
+
+@pytest.mark.smoke
+def test_resets_under_verified_load(ram, disk):
+    # One command per I/O, so that both can be counted.
+    (disk.queue / "nomerges").write_text("2", encoding="ascii")
+    with traced(buffer_kb=65536) as trace:
+        with load_on(disk.sd, ioengine="io_uring", rw="randwrite", bs=4096, iodepth=16,
+                     size="12m", verify="crc32c", verify_fatal=1, to_end=True) as load_, SgDev(disk.sg) as sg:
+            under_way(disk)
+            for level in (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST) * 2:
+                sg.reset(level)
+                time.sleep(0.1)
+        stats = settle(ram)
+    assert trace.check_once() >= total_ios(load_.result())
+    assert (stats["lun_resets"], stats["target_resets"], stats["host_resets"]) == (2, 2, 2)
+
+
+def test_lun_deleted_under_load_and_found_again():
+    with loaded("smq_ram", luns=2, io_errors=True) as (host,):
+        gone, stays = host.luns()
+        with load_on(stays.sd, **JOB):
+            under_way(stays)
+            with load_on(gone.sd, ok=False, **JOB) as load_:
+                under_way(gone)
+                (gone.sysfs / "delete").write_text("1", encoding="ascii")
+                assert any(job["error"] for job in load_.result()["jobs"])
+        wait_for("its nodes to go", lambda: len(host.luns()) == 1)
+        (host.sysfs / "scan").write_text("0 0 0", encoding="ascii")
+        fio(host.wait_luns(2)[0].sd, **JOB | {"runtime": 1})
+
+
+def test_polling_program_killed_with_commands_in_flight():
+    with loaded("smq_ram", poll_queues=1) as (host,):
+        with load_on(host.luns()[0].sd, **JOB | {"rw": "randread", "hipri": True}) as load_:
+            wait_for("polled commands", lambda: host.stats()["polled"] > 1000, 40)
+            load_.kill()
+        assert settle(host, 45)["inflight"] == 0
+
+
+@pytest.mark.limit(120)
+def test_loaded_and_unloaded_again_and_again():
+    for repeat in range(15):
+        load("smq_ram", luns=1 + repeat % 4, hosts=1 + repeat % 2)
+        unload("smq_ram", seconds=30)
