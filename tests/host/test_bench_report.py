@@ -123,14 +123,21 @@ def cells(null=6350, data=6470, data_4k=6900, allocations=0.0):
 ])
 def test_bounds_of_counts(change, missed):
     """Each bound holds up to its limit and not beyond."""
-    verdicts = bounds.of_counts(cells(**change))
+    verdicts = bounds.of_counts(cells(**change), "6.1.0-1-amd64")
     assert [verdict.ok for verdict in verdicts].count(False) == missed
     assert not any(verdict.measured is None for verdict in verdicts)
 
 
+def test_bounds_of_another_kernel():
+    """Instructions of 6.12 are not held against the bounds of 6.1, allocations are."""
+    verdicts = bounds.of_counts(cells(data=9000, allocations=1), "6.12.1-amd64")
+    assert [verdict.word for verdict in verdicts if not verdict.ok] == ["FAIL"]
+    assert sum(verdict.word == "(6.1 only)" for verdict in verdicts) == 6
+
+
 def test_bounds_not_measured():
     """What was not measured did not pass."""
-    verdicts = bounds.of_counts({}) + bounds.of_transfers({})
+    verdicts = bounds.of_counts({}, "6.1.0") + bounds.of_transfers({})
     assert not any(verdict.ok for verdict in verdicts)
     assert {verdict.word for verdict in verdicts} == {"not measured"}
 
@@ -150,8 +157,8 @@ def test_blind_instruments_are_noticed():
         bounds.check_counts({("smq_ram", "plain-4k"): cell(6470, own=0)})
     unseen = cell(6470)
     unseen.per_io.callers.clear()
-    with pytest.raises(BenchError, match="missed the bio"):
-        bounds.check_counts({("smq_ram", "plain-512"): unseen})
+    with pytest.raises(BenchError, match="missed those of sg"):
+        bounds.check_counts({("smq_ram", "sg-read"): unseen})
     with pytest.raises(BenchError, match="none of our accesses"):
         bounds.check_transfers({("smq_ram_luns", "plain-512"): transfers.Sharing(own=[0.0])})
 
@@ -225,7 +232,7 @@ def test_json_has_every_figure(folder):
         kernel, repeat, rows = "6.1", 1, ["smq_ram"]
     document = Document("quick", Options)
     document.add_counts(log, made)
-    document.add_verdicts(bounds.of_counts(made))
+    document.add_verdicts(bounds.of_counts(made, log.kernel))
     content = json.loads(json.dumps(document.content))
     figure, = content["instructions"]["figures"]
     assert figure["insns"] == 100

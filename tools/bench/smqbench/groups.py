@@ -47,11 +47,13 @@ _PATTERNS = {
         __msecs_to_jiffies  nsecs_to_jiffies  blk_account_.*  _*blk_stat_.*  update_io_ticks
         part_.*  bdev_(start|end)_io_acct  _*wbt_.*  bio_to_wbt_flags  _*rq_qos_.*  rwb_.*
         blk_(cgroup|cgrp)_.*  _*cgroup_rstat_.*  (add|crng|extract|fast|mix|_mix|credit)_.*
-        blake2s_.*  chacha_.*  get_random_.*  touch_atime  atime_needs_update  inode_needs_.*
+        blake2s_.*  chacha_.*  get_random_.*  touch_atime  timestamp_.*  atime_needs_update
+        inode_needs_.*
         """,
     SCHED: r"""
         _*schedule(_.*)?  io_schedule.*  try_to_wake_up  _*wake_.*  ttwu_.*  default_wake_.*
-        (en|de)queue_(task|entity).*  update_(curr|load_avg|rq_clock|min_vruntime|cfs_group).*
+        _*(en|de)queue_(task|entit).*  avg_vruntime  vruntime_.*  dl_server_.*  wakeup_preempt
+        (task_)?mm_cid_.*  __set_next_.*  update_(curr|load_avg|rq_clock|min_vruntime|cfs_group).*
         __update_load_avg.*  pick_.*  put_prev_.*  set_next_.*  clear_buddies  psi_.*
         record_times  _*switch_(to|mm).*  finish_task_switch  _*queue_work.*  process_one_work
         worker_.*  insert_work  pwq_.*  kick_process  resched_.*  check_(preempt|spread|cfs).*
@@ -67,17 +69,20 @@ _PATTERNS = {
         _*set_page_dirty.*  page_.*  _*put_page.*  _*list_(add|del)_.*  _*fget.*  _*fdget  fput.*
         (security|apparmor|aa|tomoyo|bpf_lsm|cap)_.*  rw_verify_.*  kiocb_.*  _*percpu_ref_.*
         (__get_task|get_current)_ioprio  should_fail.*  _*(x64|do)_sys_.*  do_vfs_.*  vfs_.*
-        _*fsnotify.*  kill_fasync  xa_load  xas_.*  kthread_blkcg  need_.*  _*disk_.*  p[mu]d_huge
+        _*fsnotify.*  kill_fasync  xa_load  xas_.*  kthread_blkcg  need_.*  _*disk_.*
+        p[mu]d_huge  __pte_offset_map  mod_node_page_state  try_get_folio  is_valid_gup_args
+        want_pages_array  hook_file_.*  make_vfs[ug]id
         file_.*  __file_.*  filemap_.*  invalidate_inode_.*
         """,
     ENTRY: r"""
         asm_.*  entry_.*  syscall_.*  do_syscall_.*  _*sysvec_.*  _*(hard|soft)?irq.*  error_.*
         exc_.*  ret_from_.*  restore_regs_.*  swapgs_.*  sync_regs  early_xen_.*  _*do_softirq.*
         handle_softirqs  raise_softirq.*  _*exit_to_.*  enter_from_.*  __rseq_.*  _*fpregs_.*
-        (save|switch)_fp.*  _*hrtimer_.*  (en|de)queue_hrtimer  timerqueue_.*  rb_.*  tick_.*  _*timer_.*
+        (save|switch)_fp.*  _*hrtimer_.*  (en|de)queue_hrtimer  timerqueue_.*  _*rb_.*  tick_.*
+        _*timer_.*
         (add|mod|del|init|run|expire)_timer.*  _*run_.*timers.*  clockevents_.*  lapic_.*
-        native_.*  amd_.*  arch_.*  ct_.*  do_idle  idle_.*  default_idle_.*  cpuidle_.*
-        cpu_startup_.*  nohz_.*  local_touch_nmi  tsc_.*  timekeeping_.*  update_.*  run_.*
+        native_.*  amd_.*  arch_.*  ct_.*  do_idle  idle_.*  default_idle.*  pv_native_.*
+        cpuidle_.*  cpu_startup_.*  nohz_.*  local_touch_nmi  tsc_.*  timekeeping_.*  update_.*  run_.*
         flush_smp_.*  scheduler_tick  sched_tick  task_tick_.*  trigger_.*  account_.*  calc_.*
         acct_.*  perf_.*  posix_.*  get_(next|nohz)_timer.*  __next_timer_.*  _*timer
         """,

@@ -24,6 +24,7 @@ URING = {"plain-512": "plain 512", "registered-512": "registered 512",
          "plain-4k": "plain 4k", "registered-4k": "registered 4k",
          "write-512": "write plain 512"}
 SG = {"sg-tur": "TUR", "sg-read": "READ 512"}
+WORKLOADS = URING | {key: f"SG_IO {label}" for key, label in SG.items()}
 SMALL = 0.05        # insn/IO below which a function is not listed
 
 
@@ -109,7 +110,8 @@ def allocations(cells: Cells, row: str, workload: str) -> list[str]:
     """Who allocates, ours first; the others show that the count sees them."""
     found = cells[row, workload].allocations()
     ours = sum(value for _, _, mine, value in found if mine)
-    lines = [f"  {LABELS[row]}, {URING[workload]}: allocations by our modules per I/O: {ours:.4g}"]
+    lines = [f"  {LABELS[row]}, {WORKLOADS[workload]}: "
+             f"allocations by our modules per I/O: {ours:.4g}"]
     for name, caller, mine, value in found:
         if mine or value >= 0.01:
             lines.append(f"    {value:8.4f}  {name} from {caller}{'  OURS' if mine else ''}")
