@@ -85,6 +85,7 @@ def test_timeout_of_the_command(disk, inject, via, depth):
     finally:
         vmdisk.settle(disk)
     assert got["commands"] == 8
-    assert got["errors"][0]["text"].endswith("DID_TIME_OUT")
+    # Error handling may leave sense data of its own, and a unit attention after it.
+    assert any("DID_TIME_OUT" in error["text"] for error in got["errors"])
     assert got["status"]["DID_TIME_OUT"] >= 1
-    assert got["status"]["GOOD"] >= 4
+    assert got["status"]["GOOD"] >= 3
