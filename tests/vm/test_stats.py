@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Counters and tracepoints: they add up, and show each command ending once."""
+import pytest
+from kit import cdb
+from kit.host import SgDev, fio, loaded, settle, total_ios
+from kit.trace import Trace, traced
+
+SUMS = ("queued", "done", "errors", "busy", "deferred", "polled")
+MIX = {"rw": "randrw", "bsrange": "512-64k", "blockalign": 512, "size": "4m",
+       "ioengine": "io_uring", "iodepth": 16}
+
+
+def check_sums(host) -> dict[str, int]:
+    """An idle host's counters against the table of its hardware queues."""
+    stats = settle(host)
+    assert stats["queued"] == stats["done"] and stats["inflight"] == 0
+    rows = host.hwqs()
+    for name in SUMS:
+        assert sum(row[name] for row in rows) == stats[name], name
+    assert all(row["inflight"] == 0 and row["queued"] == row["done"] for row in rows)
+    assert [row["hwq"] for row in rows] == list(range(len(rows)))
+    return stats
+
+
+@pytest.mark.smoke
+def test_one_command_is_one(ram, disk):
+    """queued and done go up by one, errors for a CHECK CONDITION only."""
+    with SgDev(disk.sg) as dev:
+        before = check_sums(ram)
+        assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
+        good = check_sums(ram)
+        assert not dev.cmd(cdb.plain(0xc1)).good
+        bad = check_sums(ram)
+    for stats, errors in ((good, 0), (bad, 1)):
+        assert stats["queued"] - before["queued"] == 1 + errors
+        assert stats["done"] - before["done"] == 1 + errors
+        assert stats["errors"] - before["errors"] == errors
+        assert stats["polled"] == before["polled"]
+
+
+@pytest.mark.parametrize("command,buffer", [
+    (cdb.blocks(cdb.VERIFY_10, 0, 1), {}), (cdb.unmap(24), {"dout": cdb.unmap_list((0, 8))}),
+    (cdb.blocks(cdb.WRITE_SAME_16, 0, 8), {"dout": bytes(512)})],
+    ids=["verify", "unmap", "write-same"])
+def test_slow_commands_are_deferred(ram, disk, command, buffer):
+    """What may sleep goes through the worker, and is counted once all the same."""
+    with SgDev(disk.sg) as dev:
+        before = check_sums(ram)
+        assert dev.cmd(command, **buffer).good
+        after = check_sums(ram)
+    assert after["deferred"] - before["deferred"] == 1
+    assert after["done"] - before["done"] == 1
+
+
+def test_counters_under_load(ram, disk):
+    """As many commands as fio made, no error, nothing in flight, on both queues."""
+    before = check_sums(ram)
+    report = fio(disk.sd, numjobs=4, cpus_allowed="0-1", cpus_allowed_policy="split",
+                 **MIX)
+    after = check_sums(ram)
+    # Requests may be merged or split on the way.
+    done = after["done"] - before["done"]
+    assert total_ios(report) // 2 <= done <= 2 * total_ios(report)
+    assert after["errors"] == before["errors"] and after["timeouts"] == 0
+    assert all(row["done"] for row in ram.hwqs())
+
+
+def test_counts_are_exact_without_merging(ram, disk):
+    """nomerges=2, one block each: fio's count and ours are one."""
+    (disk.queue / "nomerges").write_text("2", encoding="ascii")
+    before = check_sums(ram)
+    report = fio(disk.sd, rw="randread", bs=512, size="1m", ioengine="io_uring", iodepth=16)
+    after = check_sums(ram)
+    assert total_ios(report) == 2048
+    # fio opens the disk, and the kernel may look at it then.
+    assert 2048 <= after["done"] - before["done"] <= 2048 + 16
+
+
+def test_luns_share_the_counters():
+    """They are the host's: both LUNs count, and every host for itself."""
+    with loaded("smq_ram", hosts=2, luns=2, size_mb=16) as hosts:
+        before = [check_sums(host) for host in hosts]
+        for lun in hosts[0].luns():
+            with SgDev(lun.sg) as dev:
+                assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
+        after = [check_sums(host) for host in hosts]
+        assert after[0]["done"] - before[0]["done"] == 2
+        assert after[1]["done"] == before[1]["done"]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("params,job", [
+    ({"hw_queues": 1}, {}), ({}, {}), ({"poll_queues": 1}, {"hipri": True, "rw": "randread"})],
+    ids=["one-queue", "queues", "polled"])
+def test_every_command_ends_once(params, job):
+    """smq_queue and smq_done in pairs for each (host, hwq, tag), as many as counted."""
+    with loaded("smq_ram", size_mb=16, **params) as hosts:
+        lun = hosts[0].luns()[0]
+        # Holes are filled by the worker or at once: both ways are to be seen.
+        before = check_sums(hosts[0])
+        with traced() as trace:
+            fio(lun.sd, numjobs=2, **(MIX | {"size": "1m"} | job))
+            with SgDev(lun.sg) as dev:
+                dev.cmd(cdb.plain(0xc1))
+                dev.cmd(cdb.blocks(cdb.VERIFY_10, 0, 8))
+            after = check_sums(hosts[0])
+        commands = trace.check_once()
+        counts = trace.count()
+        assert commands == after["queued"] - before["queued"] > 64
+        assert counts["smq_done"] == after["done"] - before["done"]
+        failed = [fields for name, fields in trace.events
+                  if name == "smq_done" and int(fields["result"], 0)]
+        assert len(failed) == after["errors"] - before["errors"]
+        assert "0xc1" in {fields["op"] for fields in failed}
+        if "hipri" in job:
+            assert after["polled"] > before["polled"]
+
+
+def test_check_can_fail():
+    """A lost, a doubled and a premature end are told apart from a good run."""
+    one = {"host": "0", "hwq": "0", "tag": "1"}
+    for events in ([("smq_queue", one)], [("smq_done", one)],
+                   [("smq_queue", one), ("smq_queue", one)],
+                   [("smq_queue", one), ("smq_done", one), ("smq_done", one)]):
+        trace = Trace()
+        trace.events = events
+        with pytest.raises(AssertionError):
+            trace.check_once()
+    trace = Trace()
+    trace.events = [("smq_queue", one), ("smq_done", one)] * 2
+    assert trace.check_once() == 2
