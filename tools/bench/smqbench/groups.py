@@ -82,7 +82,8 @@ _PATTERNS = {
         _*timer_.*
         (add|mod|del|init|run|expire)_timer.*  _*run_.*timers.*  clockevents_.*  lapic_.*
         native_.*  amd_.*  arch_.*  ct_.*  do_idle  idle_.*  default_idle.*  pv_native_.*
-        cpuidle_.*  cpu_startup_.*  nohz_.*  local_touch_nmi  tsc_.*  timekeeping_.*  update_.*  run_.*
+        cpuidle_.*  cpu_startup_.*  nohz_.*  local_touch_nmi  tsc_.*  timekeeping_.*  update_.*
+        run_.*
         flush_smp_.*  scheduler_tick  sched_tick  task_tick_.*  trigger_.*  account_.*  calc_.*
         acct_.*  perf_.*  posix_.*  get_(next|nohz)_timer.*  __next_timer_.*  _*timer
         """,
