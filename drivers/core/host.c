@@ -147,7 +147,7 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct scsi_host_temp
 	shost->max_lun = cfg->max_lun;
 	shost->max_cmd_len = lld->max_cmd_len;
 
-	host->wq = alloc_workqueue("smq_%d", WQ_MEM_RECLAIM, 0, shost->host_no);
+	host->wq = alloc_workqueue("smq_%d", WQ_MEM_RECLAIM | WQ_PERCPU, 0, shost->host_no);
 	err = host->wq ? smq_alloc_hwqs(host) : -ENOMEM;
 	if (err) {
 		if (host->wq)

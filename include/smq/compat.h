@@ -32,6 +32,11 @@ do {							\
 } while (0)
 #endif
 
+/* 6.17 wants every workqueue to say that it is per CPU, which all were before. */
+#ifndef SMQ_HAVE_WQ_PERCPU
+#define WQ_PERCPU	0
+#endif
+
 /* 7.0 gave the return values of queuecommand a type of their own. */
 #ifdef SMQ_HAVE_QC_STATUS
 #define smq_qc_t enum scsi_qc_status
