@@ -26,7 +26,7 @@ from .result import FAILED, PASSED, Case
 
 KERNEL = "6.1"
 BUILD_SECONDS = 600
-RUN_SECONDS = 300
+RUN_SECONDS = 600
 # Not copied: what is built, and the repository.
 LEFT_OUT = {"build", "bench-report", ".git", "__pycache__", ".pytest_cache"}
 MODULE_FOLDERS = ("drivers/", "include/", "tests/lld/", "Kbuild")
