@@ -5,7 +5,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from kit.host import fio, load, loaded, run, settle, unload, wait_for
+from kit.host import fio, load, loaded, settle, unload, wait_for
 
 VERIFY = {"rw": "randwrite", "bssplit": "512/20:4k/50:12k/10:64k/20", "blockalign": 512,
           "size": "4m", "offset_increment": "8m", "numjobs": 4, "iodepth": 32,
@@ -56,9 +56,10 @@ def test_write_at_the_end_of_a_tebibyte():
             offset=(1 << 40) - (1 << 20), ioengine="io_uring", iodepth=8, verify="crc32c")
 
 
-def _free_kb() -> int:
+def _meminfo(name: str) -> int:
+    """In KiB."""
     with open("/proc/meminfo", encoding="ascii") as entry:
-        return next(int(line.split()[1]) for line in entry if line.startswith("MemFree:"))
+        return next(int(line.split()[1]) for line in entry if line.startswith(name + ":"))
 
 
 def _set_reserve(kilobytes: int) -> None:
@@ -70,10 +71,12 @@ def _shake_reserve(stop: threading.Event) -> None:
     """Again and again asks for more free memory than there is: until the page cache
     has given that much back, nothing is to be had without waiting."""
     while not stop.is_set():
-        _set_reserve(min(_free_kb() + (32 << 10), 256 << 10))
+        _set_reserve(min(_meminfo("MemFree") + (64 << 10), _meminfo("MemAvailable") * 3 // 4))
         stop.wait(0.1)
         _set_reserve(16 << 10)
-        stop.wait(0.05)
+        for _ in range(20):             # the reader fills memory anew
+            if _meminfo("MemFree") < 128 << 10 or stop.wait(0.05):
+                break
 
 
 @contextmanager
@@ -88,7 +91,7 @@ def _page_cache_pressure():
         with subprocess.Popen(["dd", "if=/dev/nullb0", "of=/dev/null", "bs=1M"],
                               stderr=subprocess.DEVNULL) as reader:
             try:
-                wait_for("memory full of page cache", lambda: _free_kb() < 128 << 10, 60)
+                wait_for("memory full of page cache", lambda: _meminfo("MemFree") < 128 << 10, 60)
                 shaker.start()
                 yield
             finally:
@@ -108,7 +111,8 @@ def test_holes_under_memory_pressure():
         before = settle(hosts[0])
         with _page_cache_pressure():
             fio(hosts[0].luns()[0].sd, rw="write", bs="16k", size="16m", offset_increment="16m",
-                numjobs=3, ioengine="io_uring", iodepth=8, verify="crc32c", verify_fatal=1)
+                numjobs=3, ioengine="io_uring", iodepth=8, verify="crc32c", verify_fatal=1,
+                rate_iops=250)
         after = settle(hosts[0])
         assert after["deferred"] > before["deferred"], "memory was never short"
         assert after["timeouts"] == 0
