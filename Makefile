@@ -83,7 +83,7 @@ lint:
 bench:
 	@tools/bench/run
 
-bench-quick:
+bench-quick: modules tools
 	@tools/bench/quick
 
 help:

@@ -52,88 +52,6 @@ MODULE_PARM_DESC(null, "move no data: READ leaves the buffer as it was (default 
 static struct device *ram_root;
 static LIST_HEAD(ram_hosts);
 
-static int ram_init_hwq(struct smq_hwq *hwq)
-{
-	struct ram_hwq *rq = smq_hwq_priv(hwq);
-
-	spin_lock_init(&rq->lock);
-	INIT_LIST_HEAD(&rq->done);
-	return 0;
-}
-
-static int ram_lun_init(struct smq_host *host, struct scsi_device *sdev)
-{
-	struct ram_host *ram = smq_host_priv(host);
-
-	if (sdev->lun >= ram->nr_luns)
-		return -ENXIO;
-	sdev->hostdata = &ram->luns[sdev->lun];
-	return 0;
-}
-
-/* Finishes what the poll queues hold; elsewhere nothing is ever left behind. */
-static void ram_drain(struct smq_host *host)
-{
-	unsigned int i;
-
-	for (i = 0; i < host->nr_hwqs; i++)
-		ram_poll(host->hwq[i]);
-	synchronize_rcu();
-}
-
-static int ram_lun_reset(struct smq_host *host, struct scsi_device *sdev)
-{
-	struct ram_lun *lun = sdev->hostdata;
-
-	ram_drain(host);
-	clear_bit(RAM_STOPPED, &lun->attn);
-	set_bit(RAM_UA_RESET, &lun->attn);
-	return 0;
-}
-
-static int ram_reset_all(struct smq_host *host, enum ram_attn ua)
-{
-	struct ram_host *ram = smq_host_priv(host);
-	unsigned int i;
-
-	ram_drain(host);
-	for (i = 0; i < ram->nr_luns; i++) {
-		clear_bit(RAM_STOPPED, &ram->luns[i].attn);
-		set_bit(ua, &ram->luns[i].attn);
-	}
-	return 0;
-}
-
-static int ram_target_reset(struct smq_host *host, struct scsi_target *starget)
-{
-	return ram_reset_all(host, RAM_UA_RESET);
-}
-
-static int ram_host_reset(struct smq_host *host)
-{
-	return ram_reset_all(host, RAM_UA_POWER_ON);
-}
-
-static const struct smq_lld ram_lld = {
-	.name		= "smq_ram",
-	.hwq_size	= sizeof(struct ram_hwq),
-	.host_size	= sizeof(struct ram_host),
-	.max_cmd_len	= 16,
-	.sg_tablesize	= SG_MAX_SEGMENTS,
-	.max_sectors	= SZ_8M >> SECTOR_SHIFT,
-	.init_hwq	= ram_init_hwq,
-	.queue_cmd	= ram_queue_cmd,
-	.poll		= ram_poll,
-	.work		= ram_work,
-	.abort		= ram_abort,
-	.lun_reset	= ram_lun_reset,
-	.target_reset	= ram_target_reset,
-	.host_reset	= ram_host_reset,
-	.lun_init	= ram_lun_init,
-};
-
-SMQ_LLD_TEMPLATE(ram_template, ram_lld);
-
 static void ram_free_luns(struct ram_host *ram)
 {
 	unsigned int i;
@@ -181,7 +99,7 @@ static int ram_add_host(unsigned int index)
 		.max_id = 1,
 		.max_lun = luns,
 	};
-	struct smq_host *host = smq_host_alloc(&ram_lld, &ram_template, &cfg);
+	struct smq_host *host = ram_host_alloc(&cfg);
 	struct ram_host *ram;
 	int err;
 

@@ -149,11 +149,10 @@ bool ram_report_ua(struct ram_lun *lun, u8 *asc, u8 *ascq);
 void ram_data_in(struct scsi_cmnd *scmd, const void *data, unsigned int len, unsigned int alloc);
 bool ram_dir_ok(struct scsi_cmnd *scmd, enum dma_data_direction dir);
 
+/* queue.c: the LLD */
+struct smq_host *ram_host_alloc(const struct smq_host_config *cfg);
+
 /* rw.c: READ and WRITE */
-enum smq_status ram_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd);
-enum smq_status ram_work(struct smq_hwq *hwq, struct smq_cmd *cmd);
-int ram_poll(struct smq_hwq *hwq);
-int ram_abort(struct smq_hwq *hwq, struct smq_cmd *cmd);
 void ram_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks);
 bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool may_sleep);
 bool ram_check_range(const struct ram_lun *lun, struct scsi_cmnd *scmd, u64 lba, u64 blocks);

@@ -301,13 +301,13 @@ smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
 extern const struct attribute_group *smq_host_groups[];
 
 /* Completes a command that nobody else knows of: no one to compete with. */
-static __always_inline void smq_cmd_done_inline(struct smq_cmd *cmd)
+static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 
-	this_cpu_inc(cmd->hwq->stats->done);
+	this_cpu_inc(hwq->stats->done);
 	if (unlikely(scmd->result))
-		this_cpu_inc(cmd->hwq->stats->errors);
+		this_cpu_inc(hwq->stats->errors);
 	if (tracepoint_enabled(smq_done))
 		smq_trace_done(cmd);
 	atomic_set(&cmd->state, SMQ_FREE);
@@ -340,7 +340,7 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 
 	st = lld->queue_cmd(hwq, cmd);
 	if (st == SMQ_DONE)
-		smq_cmd_done_inline(cmd);
+		smq_cmd_done_inline(hwq, cmd);
 	else if (unlikely(st != SMQ_QUEUED))
 		return smq_cmd_refused(cmd, st);
 
