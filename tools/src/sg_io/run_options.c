@@ -39,11 +39,12 @@ static const char doc[] =
 	"Only block submits more than one command a system call: --batch is for it. The\n"
 	"block layer may merge neighbours of a batch (queue/nomerges keeps it from it).\n"
 	"\n"
-	"All commands and their data are built before the first is issued, and nothing\n"
-	"is retried: a unit attention counts like any other status. at= in FILE is not\n"
-	"looked at. A command unanswered for a minute beyond its timeout ends the run.\n"
-	"Ctrl-C stops it with the result so far; a second one does so without waiting\n"
-	"for what is in flight.\n"
+	"All commands and their data are built before the first is issued, and sg_io\n"
+	"retries nothing: a unit attention counts like any other status. (The kernel\n"
+	"may send a bsg command again after error handling, and gives those of bsg and\n"
+	"of SG_IO on sd at least 7 s.) at= in FILE is not looked at. A command still\n"
+	"unanswered a minute beyond its timeout ends the run. Ctrl-C stops it with the\n"
+	"result so far; a second one does so without waiting for what is in flight.\n"
 	"\n"
 	"'sg_io --help' has the format of FILE and the exit statuses.\n";
 
