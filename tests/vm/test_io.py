@@ -12,9 +12,9 @@ VERIFY = {"rw": "randwrite", "bssplit": "512/20:4k/50:12k/10:64k/20", "blockalig
           "verify": "crc32c", "verify_fatal": 1, "ioengine": "io_uring"}
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("params", [{"hw_queues": 1}, {}, {"sector_size": 4096}],
-                         ids=["one-queue", "queues", "sector-4096"])
+@pytest.mark.parametrize("params", [
+    {"hw_queues": 1}, pytest.param({}, marks=pytest.mark.smoke), {"sector_size": 4096}],
+    ids=["one-queue", "queues", "sector-4096"])
 def test_fio_verify(params):
     """Four jobs write random blocks of several sizes and find them again."""
     size = params.get("sector_size", 512)

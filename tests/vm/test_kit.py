@@ -8,9 +8,8 @@ from kit import klog, sgio
 from kit.host import (Disk, ModuleError, SgDev, fio, is_loaded, load, loaded, settle, total_ios,
                       unload, wait_for)
 
-pytestmark = pytest.mark.smoke
 
-
+@pytest.mark.smoke
 def test_good_command(disk):
     """An INQUIRY through both kinds of node."""
     for path in (disk.sd, disk.sg):

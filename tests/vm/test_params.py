@@ -21,7 +21,6 @@ BAD = [
 ]
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("name,value,limit", BAD, ids=[f"{row[0]}={row[1]}" for row in BAD])
 def test_bad_value(klog, name, value, limit):
     """EINVAL, one message with parameter, value and limit, and nothing left behind."""
