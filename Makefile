@@ -22,9 +22,11 @@ tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/bench
 
 all: modules tools
 
+# One message for whatever is missing, before anything is built.
 need-build:
-	@if ! command -v gcc >/dev/null || ! command -v pkg-config >/dev/null || \
-	   ! pkg-config --exists liburing || ! echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1; \
+	@if ! command -v gcc >/dev/null || \
+	   ! printf '#include <%s>\n' stdio.h liburing.h json-c/json.h scsi/sg_lib.h | \
+	     gcc -E - >/dev/null 2>&1; \
 	then \
 		echo "a compiler or a library is missing; as root: $$(tools/deps line build)" >&2; \
 		exit 2; \
