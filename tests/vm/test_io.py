@@ -21,9 +21,10 @@ def test_fio_verify(params):
     job = VERIFY | ({} if size == 512 else {"bssplit": "4k/60:12k/20:64k/20",
                                             "blockalign": size})
     with loaded("smq_ram", size_mb=64, **params) as hosts:
+        # What sd asks for and does not get when it probes the disk differs by kernel.
+        probed = settle(hosts[0])
         fio(hosts[0].luns()[0].sd, **job)
-        stats = settle(hosts[0])
-        assert stats["errors"] <= 2, "the unit attention of power on, no more"
+        assert settle(hosts[0])["errors"] == probed["errors"]
 
 
 @pytest.mark.smoke
