@@ -32,8 +32,8 @@ const struct ram_op ram_ops[] = {
 	  .usage = { 0x1a, 0x08, 0xff, 0xff, 0xff, CTL } },
 	{ START_STOP, .len = 6, .fn = ram_start_stop,
 	  .usage = { 0x1b, 0x01, 0, 0x0f, 0xf7, CTL } },
-	{ READ_CAPACITY, .medium = true, .len = 10, .fn = ram_read_capacity10,
-	  .usage = { 0x25, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0x01, CTL } },
+	{ READ_CAPACITY, .len = 10, .fn = ram_read_capacity10,
+	  .usage = { 0x25, 0, 0, 0, 0, 0, 0, 0, 0, CTL } },
 	{ READ_10, .medium = true, .len = 10,
 	  .usage = { 0x28, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, CTL } },
 	{ WRITE_10, .medium = true, .len = 10,
@@ -63,8 +63,8 @@ const struct ram_op ram_ops[] = {
 	{ WRITE_SAME_16, .medium = true, .sleeps = true, .len = 16, .fn = ram_write_same,
 	  .usage = { 0x93, 0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 		     0xff, 0xff, 0xff, 0xff, 0, CTL } },
-	{ SERVICE_ACTION_IN_16, SAI_READ_CAPACITY_16, .has_action = true, .medium = true,
-	  .len = 16, .fn = ram_read_capacity16,
+	{ SERVICE_ACTION_IN_16, SAI_READ_CAPACITY_16, .has_action = true, .len = 16,
+	  .fn = ram_read_capacity16,
 	  .usage = { 0x9e, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, CTL } },
 	{ REPORT_LUNS, .ua_exempt = true, .len = 12, .fn = ram_report_luns,
 	  .usage = { 0xa0, 0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, CTL } },
@@ -196,8 +196,11 @@ enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	struct ram_lun *lun = ram_scmd_lun(scmd);
-	const struct ram_op *op = ram_check(lun, scmd);
+	const struct ram_op *op;
 
+	/* Until a command moves data all of its buffer is left over. */
+	scsi_set_resid(scmd, scsi_bufflen(scmd));
+	op = ram_check(lun, scmd);
 	if (!op)
 		return SMQ_DONE;
 	if (!may_sleep && op->sleeps)

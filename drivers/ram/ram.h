@@ -121,7 +121,7 @@ static inline struct ram_lun *ram_scmd_lun(const struct scsi_cmnd *scmd)
  * @usage: CDB usage data as REPORT SUPPORTED OPERATION CODES gives it (SPC-5,
  *	6.38): the bits that are looked at; its length is that of the CDB
  * @len: length of the CDB
- * @fn: carries it out: sets result, and residual where less was moved; NULL for
+ * @fn: carries it out: sets result, and residual where data was moved; NULL for
  *	READ and WRITE
  */
 struct ram_op {

@@ -31,11 +31,6 @@ void ram_read_capacity10(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
 	u8 data[8];
 
-	/* PMI is obsolete; without it an LBA means nothing (SBC-3, 5.15) */
-	if (!(scmd->cmnd[8] & 1) && get_unaligned_be32(scmd->cmnd + 2)) {
-		ram_invalid_cdb(scmd, 2, -1);
-		return;
-	}
 	put_unaligned_be32(min_t(u64, lun->nr_blocks - 1, U32_MAX), data);
 	put_unaligned_be32(1U << lun->shift, data + 4);
 	ram_data_in(scmd, data, sizeof(data), sizeof(data));
@@ -250,6 +245,7 @@ void ram_unmap(struct ram_lun *lun, struct scsi_cmnd *scmd)
 		ram_sense(scmd, ILLEGAL_REQUEST, 0x1a, 0);
 		return;
 	}
+	scsi_set_resid(scmd, scsi_bufflen(scmd) - listed);
 	sg_copy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), head, sizeof(head));
 	nr = min_t(unsigned int, get_unaligned_be16(head + 2), listed - sizeof(head)) / 16;
 	if (nr > RAM_MAX_UNMAP_DESCRIPTORS) {

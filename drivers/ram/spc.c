@@ -32,7 +32,7 @@ void ram_inquiry(struct ram_lun *lun, struct scsi_cmnd *scmd)
 		return;
 	}
 	if (cdb[2]) {			/* a page code needs EVPD */
-		ram_invalid_cdb(scmd, 2, 7);
+		ram_invalid_cdb(scmd, 2, -1);
 		return;
 	}
 	memcpy(data + 8, "SMQ     RAM DISK        0001", 28);
@@ -71,11 +71,7 @@ void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	size_t moved;
 
 	if (cdb[2] > 2) {
-		ram_invalid_cdb(scmd, 2, 7);
-		return;
-	}
-	if (alloc < 16) {		/* SPC-5, 6.33 */
-		ram_invalid_cdb(scmd, 6, -1);
+		ram_invalid_cdb(scmd, 2, -1);
 		return;
 	}
 	if (!ram_dir_ok(scmd, DMA_FROM_DEVICE))

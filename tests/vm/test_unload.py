@@ -36,8 +36,9 @@ def test_resets_under_verified_load(ram, disk):
     # One command per I/O, so that both can be counted.
     (disk.queue / "nomerges").write_text("2", encoding="ascii")
     with traced(buffer_kb=65536) as trace:
-        with load_on(disk.sd, ioengine="io_uring", rw="randwrite", bs=4096, iodepth=16,
-                     size="12m", verify="crc32c", verify_fatal=1, to_end=True) as load_, SgDev(disk.sg) as sg:
+        verified = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16,
+                    "size": "12m", "verify": "crc32c", "verify_fatal": 1}
+        with load_on(disk.sd, to_end=True, **verified) as load_, SgDev(disk.sg) as sg:
             under_way(disk)
             for level in (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST) * 2:
                 sg.reset(level)
