@@ -10,6 +10,12 @@ from .result import FAILED, PASSED, SKIPPED, Result
 # Where there is no terminal, a sign of life this often.
 HEARTBEAT_SECONDS = 30
 SHOWN_FAILURES = 10
+WIDTH = 160
+
+
+def _clip(line: str) -> str:
+    """A line without its end where that is far away; the log has all of it."""
+    return line if len(line) <= WIDTH else line[:WIDTH - 3] + "..."
 
 
 class Progress:
@@ -48,19 +54,19 @@ class Progress:
             lines = case.message.strip().splitlines() or [""]
             if case.name == result.step:
                 for line in lines[-30:]:
-                    print(f"    {line}")
+                    print(f"    {_clip(line)}")
                 continue
             print(f"    {case.name}")
             # pytest's own words, which begin with E, say most.
             told = [line for line in lines if line.startswith("E ")] or lines
             for line in told[:6]:
-                print(f"        {line}")
+                print(f"        {_clip(line)}")
         if len(result.failed) > SHOWN_FAILURES:
             print(f"    and {len(result.failed) - SHOWN_FAILURES} more")
         if result.tail and any(case.name != result.step for case in result.failed):
             print("    the log ends with:")
             for line in result.tail.splitlines():
-                print(f"    | {line}")
+                print(f"    | {_clip(line)}")
         print(f"    log: {result.log}", flush=True)
 
     def say(self, text: str) -> None:
