@@ -18,11 +18,11 @@ NO_SG = {"null_blk"}
 NOT_COUNTED = {"scsi_debug_timer"}
 
 NOTES = """\
-512-byte random READs; io_uring: QD 32, batch 16; SG_IO: one at a time on /dev/sg.
+512-byte random READs; io_uring: QD 32, batch 16; SG_IO: one by one on /dev/sg.
 smq_ram alone moves data, the others none. All but the row with the timer
 complete inside queuecommand, which no device that interrupts does.
-IOPS: median of 3 rounds and half their spread, on an emulated CPU:
-compare rows, not absolutes. Instructions are exact, kernel and program together.
+IOPS: median of 3 rounds and half their spread, on an emulated CPU: compare
+rows, not absolutes. Instructions are exact, kernel and program together.
 """
 
 # Kernel instructions per I/O of scsi_debug on Linux 4.19, the last kernels to
