@@ -10,6 +10,8 @@ import pathlib
 import subprocess
 import time
 
+from kit.host import unload
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SG_IO = ROOT / "tools/sg_io"
 TIMEOUT = 120
@@ -86,7 +88,8 @@ def disks(hosts=1, **params):
             (disk.queue / "nomerges").write_text("2")
         yield found
     finally:
-        subprocess.run(["modprobe", "-r", "scsi_debug"], check=True, timeout=TIMEOUT)
+        # sd may still be looking at a disk, which holds the module for a moment.
+        unload("scsi_debug")
 
 
 def settle(disk):
