@@ -42,6 +42,8 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 {
 	int err;
 
+	/* The timer runs from before queuecommand: let a queue_cmd under way end. */
+	synchronize_rcu();
 	/* Still waiting for its worker: nobody else knows of it. */
 	if (!cancel_work_sync(&cmd->work) && atomic_read(&cmd->state) == SMQ_OWNED) {
 		err = host->lld->abort ? host->lld->abort(cmd->hwq, cmd) : -EOPNOTSUPP;
@@ -89,29 +91,57 @@ static bool smq_reset_one(struct request *rq, void *data)
 		return true;
 	if (reset->starget && scsi_target(scmd->device) != reset->starget)
 		return true;
-	if (!smq_cmd_claim(cmd))
-		return true;
 
-	smq_cmd_taken(cmd);
-	atomic_inc(&reset->host->eh.reset_cmds);
-	/*
-	 * Block I/O is tried again, passthrough learns of it. For a command that
-	 * had timed out this is a no-op: error handling ends that one itself.
-	 */
-	scmd->result = DID_RESET << 16;
-	scsi_done(scmd);
+	/* From claim to done one section, as in smq_cmd_done(). */
+	rcu_read_lock();
+	if (smq_cmd_claim(cmd)) {
+		smq_cmd_taken(cmd);
+		atomic_inc(&reset->host->eh.reset_cmds);
+		/*
+		 * Block I/O is tried again, passthrough learns of it. One that
+		 * has timed out is error handling's own to end, with the result
+		 * that gives it; done means nothing to it.
+		 */
+		if (!test_bit(SCMD_STATE_COMPLETE, &scmd->state))
+			scmd->result = DID_RESET << 16;
+		scsi_done(scmd);
+	}
+	rcu_read_unlock();
 	return true;
 }
 
 /*
- * No new command reaches the LLD while this runs: the host is in recovery, or an
- * ioctl's task management function is in progress, and the mid-layer checks for
- * both inside the RCU read-side section in which it calls queuecommand.
+ * host_lock protects the word that the mid-layer keeps its own bit in beside this
+ * one. The mid-layer runs the queues when the recovery or the ioctl ends.
  */
-static void smq_reset_begin(struct smq_host *host)
+static void smq_block_host(struct smq_host *host, bool on)
 {
+	spin_lock_irq(host->shost->host_lock);
+	host->shost->host_self_blocked = on;
+	spin_unlock_irq(host->shost->host_lock);
+}
+
+/*
+ * From here to smq_reset_end() no new command reaches the LLD, but for those the
+ * error handler sends itself. The mid-layer's own means would do for one reset at
+ * a time; two ioctls unblock each other. It looks at the block inside the RCU
+ * read-side section in which it calls queuecommand: after the grace period nobody
+ * is on the way.
+ *
+ * False when the host is being removed: an ioctl holds no request, so that
+ * removal would not wait for it. Removal may still need the error handler.
+ */
+static bool smq_reset_begin(struct smq_host *host, struct scsi_cmnd *scmd)
+{
+	mutex_lock(&host->eh_lock);
+	if (host->removing && scmd->submitter == SUBMITTED_BY_SCSI_RESET_IOCTL) {
+		mutex_unlock(&host->eh_lock);
+		return false;
+	}
+	smq_block_host(host, true);
 	synchronize_rcu();
 	flush_workqueue(host->wq);
+	return true;
 }
 
 static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const char *step,
@@ -122,6 +152,8 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 		/* As after an abort: completions under way let go first. */
 		synchronize_rcu();
 	}
+	smq_block_host(reset->host, false);
+	mutex_unlock(&reset->host->eh_lock);
 	trace_smq_eh(scmd, step, err);
 	return err ? FAILED : SUCCESS;
 }
@@ -133,7 +165,8 @@ int smq_eh_lun_reset(struct scsi_cmnd *scmd)
 	int err = -EOPNOTSUPP;
 
 	atomic_inc(&host->eh.lun_resets);
-	smq_reset_begin(host);
+	if (!smq_reset_begin(host, scmd))
+		return FAILED;
 	if (host->lld->lun_reset)
 		err = host->lld->lun_reset(host, scmd->device);
 	return smq_reset_end(&reset, scmd, "lun_reset", err);
@@ -147,7 +180,8 @@ int smq_eh_target_reset(struct scsi_cmnd *scmd)
 	int err = -EOPNOTSUPP;
 
 	atomic_inc(&host->eh.target_resets);
-	smq_reset_begin(host);
+	if (!smq_reset_begin(host, scmd))
+		return FAILED;
 	if (host->lld->target_reset)
 		err = host->lld->target_reset(host, reset.starget);
 	return smq_reset_end(&reset, scmd, "target_reset", err);
@@ -161,7 +195,8 @@ int smq_eh_host_reset(struct scsi_cmnd *scmd)
 	int err = -EOPNOTSUPP;
 
 	atomic_inc(&host->eh.host_resets);
-	smq_reset_begin(host);
+	if (!smq_reset_begin(host, scmd))
+		return FAILED;
 	if (host->lld->host_reset)
 		err = host->lld->host_reset(host);
 	return smq_reset_end(&reset, scmd, "host_reset", err);

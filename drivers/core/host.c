@@ -134,6 +134,7 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct scsi_host_temp
 	host = smq_shost_to_host(shost);
 	host->shost = shost;
 	host->lld = lld;
+	mutex_init(&host->eh_lock);
 	host->nr_poll = smq_cut_queues(lld, "poll_queues", cfg->poll_queues);
 	host->nr_hwqs = smq_cut_queues(lld, "hw_queues", cfg->hw_queues) + host->nr_poll;
 
@@ -192,8 +193,13 @@ EXPORT_SYMBOL_GPL(smq_host_add);
  */
 void smq_host_remove(struct smq_host *host)
 {
+	mutex_lock(&host->eh_lock);
+	host->removing = true;
+	mutex_unlock(&host->eh_lock);
 	smq_stats_remove_host(host);
 	scsi_remove_host(host->shost);
+	/* A CPU whose command was the last may still be in commit. */
+	synchronize_rcu();
 }
 EXPORT_SYMBOL_GPL(smq_host_remove);
 

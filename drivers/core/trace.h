@@ -48,7 +48,7 @@ DEFINE_EVENT(smq_cmd_class, smq_queue,
 	TP_ARGS(cmd)
 );
 
-/* A command is completed: exactly once for each smq_queue not followed by smq_busy. */
+/* A command is completed; each smq_queue is followed by one of this and the next two. */
 DEFINE_EVENT(smq_cmd_class, smq_done,
 	TP_PROTO(struct smq_cmd *cmd),
 	TP_ARGS(cmd)

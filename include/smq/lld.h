@@ -16,6 +16,7 @@
 #include <linux/blk-mq.h>
 #include <linux/cache.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/tracepoint-defs.h>
@@ -59,25 +60,28 @@ enum smq_status {
  * @sg_tablesize: most scatterlist entries per command, 1 to SG_MAX_SEGMENTS
  * @max_sectors: most 512-byte sectors per command
  *
- * @init_cmd: sets up the private area of a command, once per tag; may sleep.
- *	Optional.
+ * @init_cmd: sets up the private area of a command, once, before its first use;
+ *	may sleep. Has no counterpart: it allocates nothing. Optional.
  * @init_hwq: sets up a hardware queue; may sleep; 0 or a negative errno, which
  *	fails smq_host_alloc(). Optional.
  * @exit_hwq: undoes it, when no command is left; may sleep. Optional.
  * @queue_cmd: takes one command. Called by several CPUs at once, also for one
- *	hardware queue, always inside an RCU read-side section, interrupts on or
- *	off: may not sleep. Holds no lock of the mid-layer's.
+ *	hardware queue, in process context with interrupts on, always inside an
+ *	RCU read-side section: may not sleep. Holds no lock of the mid-layer's.
  * @commit: the doorbell: called after the last queue_cmd of a batch, same
  *	context. Optional: without it queue_cmd rings its own.
  * @poll: completes what is ready on a queue of HCTX_TYPE_POLL and returns how
  *	many; called by several CPUs at once, may not sleep. Needed by an LLD that
- *	offers poll queues; must not depend on being called, the layer calls it
- *	also when such a command times out.
+ *	offers poll queues. The layer calls it also when such a command times
+ *	out, but not for those that the error handler sends itself: queue_cmd
+ *	does not leave these (scmd->submitter) to polling.
  * @work: runs a command given to smq_cmd_defer(), in process context, may sleep
- *	(allocations GFP_NOIO: reclaim may wait for this very command). Returns
- *	SMQ_DONE, or SMQ_QUEUED where completion comes later.
+ *	(allocations GFP_NOIO | __GFP_RETRY_MAYFAIL: reclaim may wait for this very
+ *	command, and error handling waits for its worker). Returns SMQ_DONE, or
+ *	SMQ_QUEUED where completion comes later.
  * @abort: takes one command back. Called in the mid-layer's error handling
- *	workqueue or thread, may sleep, commands may be queued meanwhile. 0 means
+ *	workqueue or thread, may sleep; commands may be queued and resets may run
+ *	meanwhile. 0 means
  *	the LLD neither holds nor will touch the command again; a negative errno
  *	escalates to a reset. An LLD that has none leaves commands to the resets.
  * @lun_reset: LOGICAL UNIT RESET (SAM-6, 7.5): 0 means that no command which was
@@ -89,7 +93,8 @@ enum smq_status {
  *
  * @lun_init: a LUN is probed: 0, or -ENXIO if there is none at that address.
  *	May sleep. Optional.
- * @lun_exit: that LUN goes away, no command left. Optional.
+ * @lun_exit: that LUN goes away, no command left. Also called after a lun_init
+ *	that failed. Optional.
  * @map_queues: maps the hardware queues of one type to CPUs by interrupt
  *	affinity. Optional: they are spread evenly.
  */
@@ -137,7 +142,7 @@ struct smq_host_config {
 	u64 max_lun;
 };
 
-/* The mid-layer's own limit on a device's queue_depth (scsi_device.c). */
+/* The mid-layer's own limit on a device's queue_depth (drivers/scsi/scsi.c). */
 #define SMQ_MAX_DEPTH	4096
 
 /*
@@ -159,8 +164,10 @@ enum smq_cmd_state {
  * @work: smq_cmd_defer()
  * @priv: the LLD's private area
  *
- * Lifetime: lives in the tag set behind struct scsi_cmnd from smq_host_add() to
- * the end of smq_host_remove(), whoever uses the tag meanwhile.
+ * Lifetime: behind struct scsi_cmnd, in the tag set from smq_host_add() to the end
+ * of smq_host_remove(), whoever uses the tag meanwhile. blk-mq has one more per
+ * hardware queue of a LUN, for flushes, which lives as long as the LUN's request
+ * queue and is never queued itself.
  */
 struct smq_cmd {
 	struct smq_hwq *hwq;
@@ -217,6 +224,8 @@ struct smq_eh_stats {
  * @wq: runs deferred commands; WQ_MEM_RECLAIM: one may be needed to free memory
  * @nr_hwqs: all hardware queues
  * @nr_poll: of these, poll queues
+ * @eh_lock: taken by resets, which sleep, and by removal
+ * @removing: no more resets by ioctl
  * @eh: error handling counters
  * @debugfs: its directory below debugfs smq/
  * @priv: the LLD's private area
@@ -231,6 +240,8 @@ struct smq_host {
 	struct workqueue_struct *wq;
 	unsigned int nr_hwqs;
 	unsigned int nr_poll;
+	struct mutex eh_lock;	/* one reset at a time; protects removing */
+	bool removing;
 	struct smq_eh_stats eh;
 	struct dentry *debugfs;
 	unsigned char priv[] __aligned(8);
@@ -300,7 +311,10 @@ smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
 
 extern const struct attribute_group *smq_host_groups[];
 
-/* Completes a command that nobody else knows of: no one to compete with. */
+/*
+ * Completes a command that nobody else knows of: no one to compete with, for an
+ * abort waits until queue_cmd has returned.
+ */
 static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
@@ -312,8 +326,8 @@ static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_
 		smq_trace_done(cmd);
 	atomic_set(&cmd->state, SMQ_FREE);
 	/*
-	 * Process or softirq context on the submitting CPU: completing here
-	 * rather than through the softirq is what makes a single queue cheap.
+	 * Process context on the submitting CPU: completing here rather than
+	 * through the softirq is what makes a single queue cheap.
 	 */
 	scsi_done_direct(scmd);
 }

@@ -316,7 +316,7 @@ SMQ_LLD_TEMPLATE(hold_template, hold_lld);
 
 static struct device *hold_root;
 static struct smq_host *hold_host;
-/* Serialises removal by parameter and by module exit. */
+/* Serialises set-up, removal by parameter and by module exit. */
 static DEFINE_MUTEX(hold_lock);
 
 static void hold_remove(void)
@@ -350,19 +350,23 @@ static int __init hold_add(void)
 		.max_id = 1,
 		.max_lun = luns,
 	};
+	struct smq_host *host;
 	int err;
 	u64 lun;
 
-	hold_host = smq_host_alloc(&hold_lld, &hold_template, &cfg);
-	if (IS_ERR(hold_host))
-		return PTR_ERR(hold_host);
-	err = smq_host_add(hold_host, hold_root);
+	host = smq_host_alloc(&hold_lld, &hold_template, &cfg);
+	if (IS_ERR(host))
+		return PTR_ERR(host);
+	err = smq_host_add(host, hold_root);
 	if (err) {
-		smq_host_free(hold_host);
+		smq_host_free(host);
 		return err;
 	}
+	mutex_lock(&hold_lock);
 	for (lun = 0; lun < luns; lun++)
-		scsi_add_device(hold_host->shost, 0, 0, lun);
+		scsi_add_device(host->shost, 0, 0, lun);
+	hold_host = host;
+	mutex_unlock(&hold_lock);
 	return 0;
 }
 

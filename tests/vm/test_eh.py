@@ -4,6 +4,7 @@
 Every case runs under load, and every command has to end exactly once.
 """
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,26 @@ def test_reset_by_ioctl_with_commands_in_flight(hold, level, counter):
     assert stats["timeouts"] == 0
 
 
+def test_two_programs_reset_at_once(ram, disk):
+    """The mid-layer keeps one bit for all ioctls: the first to end unblocks the host."""
+    def reset_often(_):
+        with SgDev(disk.sg) as sg:
+            done = 0
+            while done < 15:
+                try:
+                    sg.reset(SG_SCSI_RESET_DEVICE)
+                    done += 1
+                except BlockingIOError:         # another one's is in progress
+                    time.sleep(0.002)
+
+    verified = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
+                "size": "32m", "verify": "crc32c", "verify_fatal": 1}
+    (disk.queue / "nomerges").write_text("2", encoding="ascii")
+    with load_on(disk.sd, to_end=True, **verified), ThreadPoolExecutor(3) as pool:
+        assert len(list(pool.map(reset_often, range(3)))) == 3
+    assert settle(ram)["lun_resets"] == 45
+
+
 @with_params(luns=2)
 def test_a_lun_reset_leaves_the_other_lun_alone(hold):
     mine, other = hold.luns()
@@ -223,6 +244,15 @@ def test_host_removed_under_load_then_unloaded():
             assert not host.sysfs.exists()
             assert any(job["error"] for job in load.result()["jobs"])
         assert get("inflight") == 0
+
+
+@pytest.mark.parametrize("level", [SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST], ids=["lun", "host"])
+def test_reset_of_a_host_that_has_gone(level):
+    """O_NONBLOCK spares the ioctl the mid-layer's own look at the device."""
+    with loaded("smq_hold") as (host,), SgDev(host.luns()[0].sd) as disk:
+        put("remove", 1)
+        with pytest.raises(OSError):
+            disk.reset(level)
 
 
 def test_host_removed_with_a_lost_command():
