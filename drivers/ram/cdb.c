@@ -14,8 +14,8 @@
 #define CTL	0x04
 
 /*
- * SPC-5 and SBC-4. Obsolete and reserved bits are not looked at, nor is the group
- * number: there is nothing to group.
+ * SPC-5 and SBC-4. Obsolete and reserved bits are not looked at, but for INQUIRY's
+ * CMDDT, nor is the group number: there is nothing to group.
  */
 const struct ram_op ram_ops[] = {
 	{ TEST_UNIT_READY, .medium = true, .len = 6, .fn = ram_test_unit_ready,
@@ -80,6 +80,7 @@ const struct ram_op ram_ops[] = {
 };
 
 const unsigned int ram_nr_ops = ARRAY_SIZE(ram_ops);
+static_assert(ARRAY_SIZE(ram_ops) <= RAM_MAX_OPS);
 
 /* The command, or NULL; of a known opcode any action, if @action has none. */
 const struct ram_op *ram_find_op(u8 opcode, u8 action)

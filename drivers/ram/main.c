@@ -19,7 +19,7 @@ MODULE_PARM_DESC(hosts, "hosts to create, 0..64 (default 1)");
 
 static unsigned int luns = 1;
 module_param(luns, uint, 0444);
-MODULE_PARM_DESC(luns, "LUNs per host, 1..1024 (default 1)");
+MODULE_PARM_DESC(luns, "LUNs per host, 1..256 (default 1)");
 
 static unsigned long size_mb = 256;
 module_param(size_mb, ulong, 0444);
@@ -46,7 +46,8 @@ module_param(null, bool, 0444);
 MODULE_PARM_DESC(null, "move no data: READ leaves the buffer as it was (default 0)");
 
 #define RAM_MAX_HOSTS	64
-#define RAM_MAX_LUNS	1024
+/* SAM-6, 4.7.7.4: what peripheral device addressing reaches on one bus. */
+#define RAM_MAX_LUNS	256
 #define RAM_MAX_MB	(SZ_16M * 1UL)		/* 16 TiB */
 
 static struct device *ram_root;
@@ -90,7 +91,7 @@ static void ram_free_host(struct ram_host *ram)
 	smq_host_free(ram->smq);
 }
 
-static int ram_add_host(unsigned int index)
+static int __init ram_make_host(unsigned int index)
 {
 	const struct smq_host_config cfg = {
 		.hw_queues = hw_queues ?: num_possible_cpus(),
@@ -109,15 +110,11 @@ static int ram_add_host(unsigned int index)
 	ram->smq = host;
 	ram->index = index;
 	err = ram_alloc_luns(ram);
-	if (!err)
-		err = smq_host_add(host, ram_root);
-	if (err) {
+	if (err)
 		ram_free_host(ram);
-		return err;
-	}
-	list_add(&ram->list, &ram_hosts);
-	scsi_scan_host(host->shost);
-	return 0;
+	else
+		list_add_tail(&ram->list, &ram_hosts);
+	return err;
 }
 
 static void ram_remove_hosts(void)
@@ -125,10 +122,33 @@ static void ram_remove_hosts(void)
 	struct ram_host *ram, *next;
 
 	list_for_each_entry_safe(ram, next, &ram_hosts, list) {
-		smq_host_remove(ram->smq);
 		list_del(&ram->list);
+		if (ram->added)
+			smq_host_remove(ram->smq);
 		ram_free_host(ram);
 	}
+}
+
+/* A disk may be opened as soon as it is found: nothing may fail after that. */
+static int __init ram_make_hosts(void)
+{
+	struct ram_host *ram;
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < hosts && !err; i++)
+		err = ram_make_host(i);
+	if (err)
+		return err;
+	list_for_each_entry(ram, &ram_hosts, list) {
+		err = smq_host_add(ram->smq, ram_root);
+		if (err)
+			return err;
+		ram->added = true;
+	}
+	list_for_each_entry(ram, &ram_hosts, list)
+		scsi_scan_host(ram->smq->shost);
+	return 0;
 }
 
 static int __init ram_check_params(void)
@@ -154,7 +174,6 @@ static int __init ram_check_params(void)
 
 static int __init ram_init(void)
 {
-	unsigned int i;
 	int err = ram_check_params();
 
 	if (err)
@@ -162,15 +181,12 @@ static int __init ram_init(void)
 	ram_root = root_device_register("smq_ram");
 	if (IS_ERR(ram_root))
 		return PTR_ERR(ram_root);
-	for (i = 0; i < hosts; i++) {
-		err = ram_add_host(i);
-		if (err) {
-			ram_remove_hosts();
-			root_device_unregister(ram_root);
-			return err;
-		}
+	err = ram_make_hosts();
+	if (err) {
+		ram_remove_hosts();
+		root_device_unregister(ram_root);
 	}
-	return 0;
+	return err;
 }
 module_init(ram_init);
 

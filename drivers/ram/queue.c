@@ -96,10 +96,12 @@ static __always_inline enum smq_status ram_queue_cmd(struct smq_hwq *hwq, struct
 		page = ram_store_find(&lun->store, lba >> PAGE_SHIFT);
 		if (unlikely(!page || off + len > PAGE_SIZE || scsi_sg_count(scmd) != 1))
 			return ram_queue_slow(hwq, cmd);
-		if (write)
+		if (write) {
 			memcpy(page + off, sg_virt(sg), len);
-		else
+		} else {
 			memcpy(sg_virt(sg), page + off, len);
+			ram_flush_dcache(sg_virt(sg), len);
+		}
 	}
 	scmd->result = SAM_STAT_GOOD;
 	return ram_finish(hwq, cmd);

@@ -4,6 +4,8 @@
 #define SMQ_RAM_H
 
 #include <linux/bits.h>
+#include <linux/cacheflush.h>
+#include <linux/mm.h>
 #include <linux/sizes.h>
 #include <linux/types.h>
 #include <smq/lld.h>
@@ -30,6 +32,12 @@ struct ram_store {
 	struct ram_leaf **dir;
 	unsigned long nr_leaves;
 };
+
+/*
+ * For the worker: reclaim may need this very disk, so no I/O; an order-0 request
+ * would else never fail, and error handling waits for the worker.
+ */
+#define RAM_GFP_WAIT	(GFP_NOIO | __GFP_RETRY_MAYFAIL)
 
 int ram_store_init(struct ram_store *store, u64 bytes);
 void ram_store_exit(struct ram_store *store);
@@ -83,6 +91,7 @@ struct ram_lun {
  * @list: in the module's list of hosts
  * @smq: the layer's host that it is part of
  * @index: counts the module's hosts, part of every serial number
+ * @added: known to the mid-layer
  * @nr_luns: LUNs 0 .. @nr_luns - 1
  * @luns: the logical units
  */
@@ -90,6 +99,7 @@ struct ram_host {
 	struct list_head list;
 	struct smq_host *smq;
 	unsigned int index;
+	bool added;
 	unsigned int nr_luns;
 	struct ram_lun *luns;
 };
@@ -105,6 +115,17 @@ struct ram_hwq {
 	struct list_head done;
 };
 
+/* The CPU wrote to a data buffer that user space may have mapped. */
+static inline void ram_flush_dcache(void *buf, unsigned int len)
+{
+	unsigned long at = (unsigned long)buf & PAGE_MASK;
+
+	if (!ARCH_IMPLEMENTS_FLUSH_DCACHE_PAGE)
+		return;
+	for (; at < (unsigned long)buf + len; at += PAGE_SIZE)
+		flush_dcache_page(virt_to_page((void *)at));
+}
+
 static inline struct ram_lun *ram_scmd_lun(const struct scsi_cmnd *scmd)
 {
 	return scmd->device->hostdata;
@@ -119,7 +140,7 @@ static inline struct ram_lun *ram_scmd_lun(const struct scsi_cmnd *scmd)
  * @ua_exempt: is carried out with a unit attention pending (SPC-5, 5.14)
  * @sleeps: runs in the worker
  * @usage: CDB usage data as REPORT SUPPORTED OPERATION CODES gives it (SPC-5,
- *	6.38): the bits that are looked at; its length is that of the CDB
+ *	6.38): the bits that may be set; its length is that of the CDB
  * @len: length of the CDB
  * @fn: carries it out: sets result, and residual where data was moved; NULL for
  *	READ and WRITE
@@ -137,6 +158,7 @@ struct ram_op {
 };
 
 /* cdb.c: the table of commands and what all of them share */
+#define RAM_MAX_OPS	32
 extern const struct ram_op ram_ops[];
 extern const unsigned int ram_nr_ops;
 

@@ -32,7 +32,7 @@ static bool ram_copy(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsig
 		void *page;
 
 		/* In process context the hole is filled before the section begins. */
-		if (write && may_sleep && !ram_store_get(store, pgno, GFP_NOIO))
+		if (write && may_sleep && !ram_store_get(store, pgno, RAM_GFP_WAIT))
 			return false;
 
 		rcu_read_lock();
@@ -45,6 +45,8 @@ static bool ram_copy(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsig
 		else if (!write)
 			memset(buf, 0, n);
 		rcu_read_unlock();
+		if (!write)
+			ram_flush_dcache(buf, n);
 
 		if (!page && write) {
 			/* UNMAP took the page at once: fill the hole again. */

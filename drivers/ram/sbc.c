@@ -86,7 +86,8 @@ static bool ram_same(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsig
 
 /*
  * SBC-4, 5.34: BYTCHK 01b compares every block, 11b all with the one given. Runs
- * in the worker: the latter's length is the initiator's choice.
+ * in the worker; the latter's length is the initiator's choice, and bounded as that
+ * of WRITE SAME since error handling waits for the worker.
  */
 void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
@@ -105,7 +106,12 @@ void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	}
 	if (!ram_check_range(lun, scmd, lba, blocks))
 		return;
-	if (bytchk && !lun->null && blocks) {
+	if (bytchk && blocks) {
+		if (bytchk == 3 && blocks > RAM_MAX_WRITE_SAME_BYTES >> lun->shift) {
+			ram_invalid_cdb(scmd, scmd->cmnd[0] == VERIFY ? 7 :
+					      scmd->cmnd[0] == VERIFY_12 ? 6 : 10, -1);
+			return;
+		}
 		if (!ram_dir_ok(scmd, DMA_TO_DEVICE))
 			return;
 		len = bytchk == 1 ? (u64)blocks << lun->shift : size;
@@ -113,6 +119,9 @@ void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
 			scmd->result = DID_ERROR << 16;
 			return;
 		}
+		scsi_set_resid(scmd, scsi_bufflen(scmd) - len);
+		if (lun->null)
+			blocks = 0;
 		for (pos = lba << lun->shift; blocks; pos += len) {
 			if (!ram_same(lun, scmd, pos, len)) {
 				/* MISCOMPARE DURING VERIFY OPERATION */
@@ -122,7 +131,6 @@ void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
 			blocks -= bytchk == 1 ? blocks : 1;
 			cond_resched();
 		}
-		scsi_set_resid(scmd, scsi_bufflen(scmd) - len);
 	}
 	scmd->result = SAM_STAT_GOOD;
 }
@@ -149,7 +157,7 @@ static bool ram_fill(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, u64 l
 		u64 pgno = pos >> PAGE_SHIFT;
 		void *page;
 
-		if (!ram_store_get(&lun->store, pgno, GFP_NOIO))
+		if (!ram_store_get(&lun->store, pgno, RAM_GFP_WAIT))
 			return false;
 		rcu_read_lock();
 		page = ram_store_find(&lun->store, pgno);

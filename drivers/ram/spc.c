@@ -128,12 +128,9 @@ void ram_report_opcodes(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	u16 action = get_unaligned_be16(cdb + 4);
 	bool timeouts = cdb[2] & 0x80, known = false, has_action = false;
 	const struct ram_op *op, *found = NULL;
-	u8 data[4 + 32 * 20] = {};
+	u8 data[4 + RAM_MAX_OPS * 20] = {};
 	unsigned int len;
 
-	BUILD_BUG_ON(sizeof(data) > 1024);
-	if (WARN_ON_ONCE(4 + ram_nr_ops * 20 > sizeof(data)))
-		return;
 	for (op = ram_ops; op < ram_ops + ram_nr_ops; op++) {
 		if (op->opcode != cdb[3])
 			continue;

@@ -59,7 +59,8 @@ static void *ram_store_fill(void **slot, gfp_t gfp)
 
 /*
  * The page's memory, allocated if it is a hole; NULL if there is none to be had.
- * Context: RCU read-side section, so gfp may not allow to wait.
+ * Context: RCU read-side section; or, with a gfp that waits, outside of one, and
+ * then only whether it is NULL means anything.
  */
 void *ram_store_get(struct ram_store *store, u64 pgno, gfp_t gfp)
 {
@@ -95,7 +96,7 @@ static void ram_reap_free(struct rcu_head *rcu)
 static void ram_reap_page(struct ram_reap **reap, void *page)
 {
 	if (!*reap)
-		*reap = kzalloc(sizeof(**reap), GFP_NOIO);
+		*reap = kzalloc(sizeof(**reap), GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN);
 	if (!*reap) {
 		synchronize_rcu();
 		free_page((unsigned long)page);

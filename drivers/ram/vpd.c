@@ -43,7 +43,7 @@ static unsigned int vpd_block_limits(const struct ram_lun *lun, u8 *p)
 	p[4] = 0x01;			/* WSNZ */
 	put_unaligned_be32(U32_MAX, p + 20);
 	put_unaligned_be32(RAM_MAX_UNMAP_DESCRIPTORS, p + 24);
-	put_unaligned_be32(PAGE_SIZE >> lun->shift ?: 1, p + 28);
+	put_unaligned_be32(PAGE_SIZE >> lun->shift, p + 28);
 	put_unaligned_be64(RAM_MAX_WRITE_SAME_BYTES >> lun->shift, p + 36);
 	return 0x3c;
 }

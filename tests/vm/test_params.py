@@ -12,7 +12,7 @@ CPUS = os.cpu_count()
 # Parameter, value, and the two things its message has to name beside the value.
 BAD = [
     ("hosts", 65, "0..64"), ("hosts", 0xffffffff, "0..64"),
-    ("luns", 0, "1..1024"), ("luns", 1025, "1..1024"),
+    ("luns", 0, "1..256"), ("luns", 257, "1..256"),
     ("size_mb", 0, "1..16777216"), ("size_mb", 16777217, "1..16777216"),
     ("size_mb", (1 << 64) - 1, "1..16777216"),
     *[("sector_size", size, "512, 1024, 2048, 4096")
