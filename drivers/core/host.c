@@ -260,14 +260,18 @@ EXPORT_SYMBOL_GPL(smq_sdev_destroy);
 
 static int __init smq_init(void)
 {
-	smq_stats_init();
-	return 0;
+	int err = smq_configfs_init();
+
+	if (!err)
+		smq_stats_init();
+	return err;
 }
 module_init(smq_init);
 
 static void __exit smq_exit(void)
 {
 	smq_stats_exit();
+	smq_configfs_exit();
 }
 module_exit(smq_exit);
 

@@ -11,6 +11,10 @@ void smq_stats_exit(void);
 void smq_stats_add_host(struct smq_host *host);
 void smq_stats_remove_host(struct smq_host *host);
 
+/* configfs.c */
+int smq_configfs_init(void);
+void smq_configfs_exit(void);
+
 /* policy.c */
 ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char *buf);
 ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,

@@ -253,6 +253,10 @@ int smq_host_add(struct smq_host *host, struct device *parent);
 void smq_host_remove(struct smq_host *host);
 void smq_host_free(struct smq_host *host);
 
+struct config_group;
+int smq_configfs_register(struct config_group *group);
+void smq_configfs_unregister(struct config_group *group);
+
 bool smq_cmd_done(struct smq_cmd *cmd);
 enum smq_status smq_cmd_defer(struct smq_cmd *cmd);
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+/* /sys/kernel/config/smq: where LLDs hang the groups their hosts are set up in. */
+#include <linux/configfs.h>
+#include <linux/export.h>
+#include <linux/module.h>
+
+#include "smq.h"
+
+static const struct config_item_type smq_configfs_type = {
+	.ct_owner = THIS_MODULE,
+};
+
+static struct configfs_subsystem smq_configfs = {
+	.su_group = {
+		.cg_item = {
+			.ci_namebuf = "smq",
+			.ci_type = &smq_configfs_type,
+		},
+	},
+	.su_mutex = __MUTEX_INITIALIZER(smq_configfs.su_mutex),
+};
+
+/**
+ * smq_configfs_register() - adds an LLD's group below /sys/kernel/config/smq
+ * @group: initialised, its type owned by the LLD's module
+ *
+ * Context: may sleep. Return: 0 or a negative errno.
+ */
+int smq_configfs_register(struct config_group *group)
+{
+	return configfs_register_group(&smq_configfs.su_group, group);
+}
+EXPORT_SYMBOL_GPL(smq_configfs_register);
+
+/**
+ * smq_configfs_unregister() - removes it
+ * @group: registered; its items are gone, for each holds the LLD's module
+ *
+ * Context: may sleep.
+ */
+void smq_configfs_unregister(struct config_group *group)
+{
+	configfs_unregister_group(group);
+}
+EXPORT_SYMBOL_GPL(smq_configfs_unregister);
+
+int smq_configfs_init(void)
+{
+	config_group_init(&smq_configfs.su_group);
+	return configfs_register_subsystem(&smq_configfs);
+}
+
+void smq_configfs_exit(void)
+{
+	configfs_unregister_subsystem(&smq_configfs);
+}
