@@ -144,8 +144,11 @@ void ram_data_in(struct scsi_cmnd *scmd, const void *data, unsigned int len, uns
 /* The first pending unit attention, reported once. */
 bool ram_report_ua(struct ram_lun *lun, u8 *asc, u8 *ascq)
 {
-	/* POWER ON, RESET, OR BUS DEVICE RESET OCCURRED; BUS DEVICE RESET FUNCTION OCCURRED */
-	static const u8 code[RAM_NR_UA][2] = { { 0x29, 0x00 }, { 0x29, 0x03 } };
+	static const u8 code[RAM_NR_UA][2] = {
+		[RAM_UA_POWER_ON] = { 0x29, 0x00 },	/* POWER ON, RESET, ... OCCURRED */
+		[RAM_UA_RESET] = { 0x29, 0x03 },	/* BUS DEVICE RESET FUNCTION OCCURRED */
+		[RAM_UA_LUNS_CHANGED] = { 0x3f, 0x0e },	/* REPORTED LUNS DATA HAS CHANGED */
+	};
 	unsigned int ua;
 
 	for (ua = 0; ua < RAM_NR_UA; ua++) {
@@ -197,6 +200,7 @@ enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	struct ram_lun *lun = ram_scmd_lun(scmd);
+	struct ram_cmd *rc = smq_cmd_priv(cmd);
 	const struct ram_op *op;
 
 	/* Until a command moves data all of its buffer is left over. */
@@ -204,11 +208,18 @@ enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep)
 	op = ram_check(lun, scmd);
 	if (!op)
 		return SMQ_DONE;
+	if (!may_sleep)
+		rc->fault = test_bit(RAM_FAULT, &lun->attn) ? ram_fault_hits(lun, scmd) :
+							      RAM_FAULT_NONE;
+	if (unlikely(rc->fault) && ram_fault_before(lun, scmd, rc->fault))
+		return SMQ_DONE;
 	if (!may_sleep && op->sleeps)
 		return smq_cmd_defer(cmd);
 	if (op->fn)
 		op->fn(lun, scmd);
-	else if (!ram_rw(lun, scmd, may_sleep))
+	else if (!ram_rw(lun, scmd, rc->fault == RAM_FAULT_SHORT, may_sleep))
 		return smq_cmd_defer(cmd);
+	if (unlikely(rc->fault))
+		ram_fault_after(lun, cmd, rc->fault);
 	return SMQ_DONE;
 }

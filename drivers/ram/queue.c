@@ -4,12 +4,10 @@
  * queue_cmd, in one pass; what is unusual about a command, or wrong with it, is
  * left to ram_execute(), which looks at everything again.
  */
-#include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
 #include <linux/sizes.h>
-#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <scsi/scsi_proto.h>
 
@@ -17,33 +15,29 @@
 
 static int ram_init_hwq(struct smq_hwq *hwq)
 {
-	struct ram_hwq *rq = smq_hwq_priv(hwq);
-
-	spin_lock_init(&rq->lock);
-	INIT_LIST_HEAD(&rq->done);
+	ram_hwq_init(hwq);
 	return 0;
 }
 
-static noinline enum smq_status ram_wait_for_poll(struct smq_hwq *hwq, struct smq_cmd *cmd)
+/* A command carried out: through the modelled hardware, if there is any. */
+static enum smq_status ram_finish(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
-	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	const struct ram_lun *lun = ram_scmd_lun(smq_cmd_to_scmd(cmd));
+	const struct ram_cmd *rc = smq_cmd_priv(cmd);
 
-	spin_lock(&rq->lock);
-	list_add_tail(&cmd->node, &rq->done);
-	spin_unlock(&rq->lock);
-	return SMQ_QUEUED;
-}
-
-/* On a poll queue a command waits to be found; elsewhere it is done. */
-static __always_inline enum smq_status ram_finish(struct smq_hwq *hwq, struct smq_cmd *cmd)
-{
-	return likely(hwq->type != HCTX_TYPE_POLL) ? SMQ_DONE : ram_wait_for_poll(hwq, cmd);
+	if (test_bit(RAM_MODEL, &lun->attn) || rc->delay_ns || hwq->type == HCTX_TYPE_POLL)
+		return ram_submit(hwq, cmd);
+	ram_release(hwq, cmd);
+	return SMQ_DONE;
 }
 
 static noinline enum smq_status ram_queue_slow(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
-	enum smq_status st = ram_execute(cmd, false);
+	enum smq_status st;
 
+	if (!ram_reserve(hwq, cmd))
+		return SMQ_HOST_BUSY;
+	st = ram_execute(cmd, false);
 	return st == SMQ_DONE ? ram_finish(hwq, cmd) : st;
 }
 
@@ -104,112 +98,99 @@ static __always_inline enum smq_status ram_queue_cmd(struct smq_hwq *hwq, struct
 		}
 	}
 	scmd->result = SAM_STAT_GOOD;
-	return ram_finish(hwq, cmd);
+	return likely(hwq->type != HCTX_TYPE_POLL) ? SMQ_DONE : ram_ready(hwq, cmd);
 }
 
 /* Deferred commands: what sleeps, and WRITEs that found no memory at once. */
 static enum smq_status ram_work(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
-	return ram_execute(cmd, true);
+	enum smq_status st = ram_execute(cmd, true);
+
+	if (st == SMQ_DONE)
+		st = ram_finish(hwq, cmd);
+	/* Nobody else is going to ring for it. */
+	if (st == SMQ_QUEUED)
+		ram_commit(hwq);
+	return st;
 }
 
-/*
- * A command leaves the list before it is completed, so it is found once. From
- * there to its completion is one RCU read-side section, for ram_abort().
- */
-static int ram_poll(struct smq_hwq *hwq)
-{
-	struct ram_hwq *rq = smq_hwq_priv(hwq);
-	struct smq_cmd *cmd, *next;
-	LIST_HEAD(done);
-	int found = 0;
-
-	if (list_empty_careful(&rq->done))
-		return 0;
-	rcu_read_lock();
-	spin_lock(&rq->lock);
-	list_splice_init(&rq->done, &done);
-	spin_unlock(&rq->lock);
-
-	list_for_each_entry_safe(cmd, next, &done, node) {
-		list_del_init(&cmd->node);
-		smq_cmd_done(cmd);
-		found++;
-	}
-	rcu_read_unlock();
-	return found;
-}
-
-/* Only a poll queue keeps commands: complete them, and wait for other pollers. */
 static int ram_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
-	ram_poll(hwq);
-	synchronize_rcu();
+	ram_forget(hwq, cmd);
 	return 0;
 }
 
 static int ram_lun_init(struct smq_host *host, struct scsi_device *sdev)
 {
 	struct ram_host *ram = smq_host_priv(host);
+	struct ram_lun *lun;
 
-	if (sdev->lun >= ram->nr_luns)
-		return -ENXIO;
-	sdev->hostdata = &ram->luns[sdev->lun];
-	return 0;
+	xa_lock(&ram->luns);
+	lun = xa_load(&ram->luns, sdev->lun);
+	if (lun)
+		kref_get(&lun->ref);
+	xa_unlock(&ram->luns);
+	sdev->hostdata = lun;
+	return lun ? 0 : -ENXIO;
 }
 
-/* Finishes what the poll queues hold; elsewhere nothing is ever left behind. */
-static void ram_drain(struct smq_host *host)
+static void ram_lun_exit(struct smq_host *host, struct scsi_device *sdev)
 {
-	unsigned int i;
+	struct ram_lun *lun = sdev->hostdata;
+
+	/* Also called for a LUN that ram_lun_init() did not find. */
+	if (lun)
+		kref_put(&lun->ref, ram_lun_free);
+}
+
+/* What all resets do: the hardware forgets its commands, the LUNs start anew. */
+static int ram_reset(struct smq_host *host, struct ram_lun *only, enum ram_attn ua)
+{
+	struct ram_host *ram = smq_host_priv(host);
+	struct ram_lun *lun;
+	unsigned long i;
 
 	for (i = 0; i < host->nr_hwqs; i++)
-		ram_poll(host->hwq[i]);
+		ram_forget_lun(host->hwq[i], only);
 	synchronize_rcu();
+	xa_lock(&ram->luns);
+	xa_for_each(&ram->luns, i, lun) {
+		if (only && lun != only)
+			continue;
+		clear_bit(RAM_STOPPED, &lun->attn);
+		set_bit(ua, &lun->attn);
+	}
+	xa_unlock(&ram->luns);
+	return 0;
 }
 
 static int ram_lun_reset(struct smq_host *host, struct scsi_device *sdev)
 {
-	struct ram_lun *lun = sdev->hostdata;
-
-	ram_drain(host);
-	clear_bit(RAM_STOPPED, &lun->attn);
-	set_bit(RAM_UA_RESET, &lun->attn);
-	return 0;
-}
-
-static int ram_reset_all(struct smq_host *host, enum ram_attn ua)
-{
-	struct ram_host *ram = smq_host_priv(host);
-	unsigned int i;
-
-	ram_drain(host);
-	for (i = 0; i < ram->nr_luns; i++) {
-		clear_bit(RAM_STOPPED, &ram->luns[i].attn);
-		set_bit(ua, &ram->luns[i].attn);
-	}
-	return 0;
+	return ram_reset(host, sdev->hostdata, RAM_UA_RESET);
 }
 
 static int ram_target_reset(struct smq_host *host, struct scsi_target *starget)
 {
-	return ram_reset_all(host, RAM_UA_RESET);
+	return ram_reset(host, NULL, RAM_UA_RESET);
 }
 
 static int ram_host_reset(struct smq_host *host)
 {
-	return ram_reset_all(host, RAM_UA_POWER_ON);
+	return ram_reset(host, NULL, RAM_UA_POWER_ON);
 }
 
 static const struct smq_lld ram_lld = {
 	.name		= "smq_ram",
+	.cmd_size	= sizeof(struct ram_cmd),
 	.hwq_size	= sizeof(struct ram_hwq),
 	.host_size	= sizeof(struct ram_host),
 	.max_cmd_len	= 16,
 	.sg_tablesize	= SG_MAX_SEGMENTS,
 	.max_sectors	= SZ_8M >> SECTOR_SHIFT,
 	.init_hwq	= ram_init_hwq,
+	.exit_hwq	= ram_hwq_exit,
 	.queue_cmd	= ram_queue_cmd,
+	.commit		= ram_commit,
 	.poll		= ram_poll,
 	.work		= ram_work,
 	.abort		= ram_abort,
@@ -217,6 +198,7 @@ static const struct smq_lld ram_lld = {
 	.target_reset	= ram_target_reset,
 	.host_reset	= ram_host_reset,
 	.lun_init	= ram_lun_init,
+	.lun_exit	= ram_lun_exit,
 };
 
 SMQ_LLD_TEMPLATE(ram_template, ram_lld);

@@ -5,8 +5,11 @@
 
 #include <linux/bits.h>
 #include <linux/cacheflush.h>
+#include <linux/hrtimer.h>
+#include <linux/kref.h>
 #include <linux/mm.h>
 #include <linux/sizes.h>
+#include <linux/xarray.h>
 #include <linux/types.h>
 #include <smq/lld.h>
 
@@ -57,8 +60,11 @@ static __always_inline void *ram_store_find(const struct ram_store *store, u64 p
 enum ram_attn {
 	RAM_UA_POWER_ON,	/* unit attentions (SAM-6, 5.14), reported in this order */
 	RAM_UA_RESET,
+	RAM_UA_LUNS_CHANGED,
 	RAM_NR_UA,
 	RAM_STOPPED = RAM_NR_UA,	/* START STOP UNIT: no medium access */
+	RAM_MODEL,			/* the hardware model is on */
+	RAM_FAULT,			/* a fault is armed */
 };
 
 /**
@@ -72,9 +78,10 @@ enum ram_attn {
  * @number: its LUN
  * @ram: its host
  * @store: its data
+ * @ref: one of the host's table, one of every scsi_device made for it
  *
- * All but @attn and the store's pages is set before the host is added and then
- * only read. Lifetime: that of its host.
+ * All but @attn and the store's pages is set before it can be found and then only
+ * read.
  */
 struct ram_lun {
 	unsigned long attn;
@@ -84,35 +91,142 @@ struct ram_lun {
 	unsigned int number;
 	struct ram_host *ram;
 	struct ram_store store;
+	struct kref ref;
 };
 
 /**
+ * struct ram_model - what the hardware behind a host is like; 0: no limit, no cost
+ * @service_ns: from doorbell to completion of a command
+ * @hwq_depth: commands a hardware queue takes; past it queue_cmd says busy
+ * @doorbell_ns: CPU time one doorbell costs, as an uncached write does
+ * @bytes_per_sec: of the one link all commands of the host share
+ * @link_free: when the link is free again, ktime in ns; atomic because every
+ *	queue books its transfers there
+ *
+ * Read with READ_ONCE: may change at any time, for the commands that follow.
+ */
+struct ram_model {
+	u64 service_ns;
+	u32 hwq_depth;
+	u32 doorbell_ns;
+	u64 bytes_per_sec;
+	atomic64_t link_free;
+};
+
+enum ram_fault_kind {
+	RAM_FAULT_NONE,
+	RAM_FAULT_STATUS,	/* ends with a status, nothing done */
+	RAM_FAULT_SENSE,	/* CHECK CONDITION with given sense, nothing done */
+	RAM_FAULT_TASK_SET_FULL,
+	RAM_FAULT_TIMEOUT,	/* done, but answered only after delay_ms */
+	RAM_FAULT_LOST,		/* done, never answered */
+	RAM_FAULT_SHORT,	/* half of the data moved, with a residual */
+	RAM_FAULT_WRONG_BYTE,	/* a READ's first byte inverted */
+	RAM_NR_FAULTS,
+};
+
+/**
+ * struct ram_fault - what goes wrong, and for which commands
+ * @kind: enum ram_fault_kind
+ * @every: each Nth of the commands that match
+ * @first_lba: of the range a READ or WRITE has to touch
+ * @last_lba: of that range
+ * @status: for RAM_FAULT_STATUS, a SAM status code
+ * @sense: for RAM_FAULT_SENSE, key << 16 | ASC << 8 | ASCQ
+ * @delay_ms: for RAM_FAULT_TIMEOUT
+ * @count: how many more; negative: no end. Atomic, as are the next two, because
+ *	commands on all CPUs are counted
+ * @seen: commands that matched
+ * @injected: faults there were
+ */
+struct ram_fault {
+	enum ram_fault_kind kind;
+	u32 every;
+	u64 first_lba;
+	u64 last_lba;
+	u8 status;
+	u32 sense;
+	u32 delay_ms;
+	atomic_t count;
+	atomic64_t seen;
+	atomic64_t injected;
+};
+
+/**
+ * struct ram_config - what a host is made from: module parameters or configfs
+ * @hw_queues: 0: one per CPU
+ * @poll_queues: beside them
+ * @depth: commands per hardware queue and LUN
+ */
+struct ram_config {
+	unsigned int hw_queues;
+	unsigned int poll_queues;
+	unsigned int depth;
+};
+
+/* The same for a LUN. */
+struct ram_lun_config {
+	unsigned long size_mb;
+	unsigned int sector_size;
+	bool null;
+};
+
+/* SAM-6, 4.7.7.4: what peripheral device addressing reaches on one bus. */
+#define RAM_MAX_LUNS	256
+#define RAM_MAX_MB	(SZ_16M * 1UL)		/* 16 TiB */
+
+/**
  * struct ram_host - the private area of a host
- * @list: in the module's list of hosts
+ * @list: in the module's list of hosts made by parameters
  * @smq: the layer's host that it is part of
- * @index: counts the module's hosts, part of every serial number
+ * @index: tells the module's hosts apart, part of every serial number
  * @added: known to the mid-layer
- * @nr_luns: LUNs 0 .. @nr_luns - 1
- * @luns: the logical units
+ * @luns: its logical units by number; changed under the caller's lock, read under
+ *	the xarray's own
+ * @model: the hardware behind it, its creator's
+ * @fault: what goes wrong with it, likewise
  */
 struct ram_host {
 	struct list_head list;
 	struct smq_host *smq;
-	unsigned int index;
+	int index;
 	bool added;
-	unsigned int nr_luns;
-	struct ram_lun *luns;
+	struct xarray luns;
+	struct ram_model *model;
+	struct ram_fault *fault;
 };
 
 /**
  * struct ram_hwq - the private area of a hardware queue
- * @lock: protects @done: queueing and polling CPUs of this queue only; taken
- *	with interrupts on, since neither happens in an interrupt
- * @done: finished commands of a poll queue, waiting to be found
+ * @lock: protects the rest: queueing, polling and the timer's interrupt; taken
+ *	with interrupts off
+ * @ring: commands in the ring, their doorbell still to be rung
+ * @busy: commands the device has, in the order they are due
+ * @nr: of both, plus those being carried out: what hwq_depth limits
+ * @doorbells: rung so far
+ * @timer: the device's interrupt; not used on poll queues
  */
 struct ram_hwq {
-	spinlock_t lock;	/* protects done */
-	struct list_head done;
+	spinlock_t lock;	/* protects all below */
+	struct list_head ring;
+	struct list_head busy;
+	unsigned int nr;
+	u64 doorbells;
+	struct hrtimer timer;
+};
+
+/**
+ * struct ram_cmd - the private area of a command
+ * @due: ktime in ns at which it is to be completed; KTIME_MAX: never
+ * @delay_ns: by how much a fault delays it; KTIME_MAX: for ever
+ * @fault: the fault it gets, decided once
+ * @reserved: counted in ram_hwq.nr
+ */
+struct ram_cmd {
+	u64 due;
+	u64 delay_ns;
+	enum ram_fault_kind fault;
+	bool reserved;
 };
 
 /* The CPU wrote to a data buffer that user space may have mapped. */
@@ -174,9 +288,48 @@ bool ram_dir_ok(struct scsi_cmnd *scmd, enum dma_data_direction dir);
 /* queue.c: the LLD */
 struct smq_host *ram_host_alloc(const struct smq_host_config *cfg);
 
+/* device.c: what the hardware model does with commands that are carried out */
+void ram_hwq_init(struct smq_hwq *hwq);
+void ram_hwq_exit(struct smq_hwq *hwq);
+bool ram_reserve(struct smq_hwq *hwq, struct smq_cmd *cmd);
+void ram_release(struct smq_hwq *hwq, struct smq_cmd *cmd);
+enum smq_status ram_submit(struct smq_hwq *hwq, struct smq_cmd *cmd);
+enum smq_status ram_ready(struct smq_hwq *hwq, struct smq_cmd *cmd);
+void ram_commit(struct smq_hwq *hwq);
+int ram_poll(struct smq_hwq *hwq);
+void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd);
+void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun);
+
+/* fault.c */
+void ram_fault_init(struct ram_fault *fault);
+enum ram_fault_kind ram_fault_hits(struct ram_lun *lun, struct scsi_cmnd *scmd);
+bool ram_fault_before(struct ram_lun *lun, struct scsi_cmnd *scmd, enum ram_fault_kind kind);
+void ram_fault_after(struct ram_lun *lun, struct smq_cmd *cmd, enum ram_fault_kind kind);
+
+/* host.c: hosts and LUNs */
+int ram_hosts_init(void);
+void ram_hosts_exit(void);
+extern const struct ram_config ram_default_host;
+extern const struct ram_lun_config ram_default_lun;
+
+struct ram_host *ram_host_create(const struct ram_config *cfg, struct ram_model *model,
+				 struct ram_fault *fault);
+int ram_host_add(struct ram_host *ram);
+void ram_host_destroy(struct ram_host *ram);
+int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_lun_config *cfg);
+void ram_lun_destroy(struct ram_host *ram, unsigned int number);
+void ram_lun_attach(struct ram_host *ram, unsigned int number);
+void ram_lun_free(struct kref *ref);
+int ram_check_lun_config(const struct ram_lun_config *cfg);
+void ram_update_attn(struct ram_host *ram);
+
+/* configfs.c */
+int ram_configfs_init(void);
+void ram_configfs_exit(void);
+
 /* rw.c: READ and WRITE */
 void ram_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks);
-bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool may_sleep);
+bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool half, bool may_sleep);
 bool ram_check_range(const struct ram_lun *lun, struct scsi_cmnd *scmd, u64 lba, u64 blocks);
 
 /* spc.c, vpd.c, mode.c */

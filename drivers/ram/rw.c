@@ -101,10 +101,10 @@ void ram_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
 }
 
 /*
- * Any READ or WRITE, with everything checked. Less buffer than blocks moves what
- * fits, more leaves a residual.
+ * Any READ or WRITE, with everything checked; @half of it as a fault. Less buffer
+ * than blocks moves what fits, more leaves a residual.
  */
-bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool may_sleep)
+bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool half, bool may_sleep)
 {
 	const u8 *cdb = scmd->cmnd;
 	bool write = cdb[0] & 2;
@@ -122,6 +122,8 @@ bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool may_sleep)
 	    !ram_dir_ok(scmd, write ? DMA_TO_DEVICE : DMA_FROM_DEVICE))
 		return true;
 
+	if (half)
+		blocks /= 2;
 	len = min_t(u64, (u64)blocks << lun->shift, scsi_bufflen(scmd));
 	if (!lun->null && !ram_copy(lun, scmd, lba << lun->shift, len, write, may_sleep)) {
 		if (!may_sleep)

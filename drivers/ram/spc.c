@@ -62,13 +62,13 @@ void ram_request_sense(struct ram_lun *lun, struct scsi_cmnd *scmd)
 void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
 	const u8 *cdb = scmd->cmnd;
-	unsigned int alloc = get_unaligned_be32(cdb + 6);
-	/* 1: well known logical units only, of which there are none */
-	unsigned int nr = cdb[2] == 1 ? 0 : lun->ram->nr_luns;
+	unsigned int alloc = min(get_unaligned_be32(cdb + 6), scsi_bufflen(scmd));
+	struct xarray *luns = &lun->ram->luns;
+	unsigned int pos = 8, nr = 0, n;
 	struct scsi_lun entry;
-	unsigned int i, n;
+	struct ram_lun *each;
+	unsigned long i;
 	u8 head[8] = {};
-	size_t moved;
 
 	if (cdb[2] > 2) {
 		ram_invalid_cdb(scmd, 2, -1);
@@ -78,17 +78,23 @@ void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd)
 		return;
 
 	/* Entry by entry: the list may be longer than any buffer kept for it. */
-	alloc = min(alloc, scsi_bufflen(scmd));
-	put_unaligned_be32(nr * sizeof(entry), head);
-	moved = min_t(unsigned int, alloc, sizeof(head));
-	sg_copy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), head, moved);
-	for (i = 0; i < nr && moved < alloc; i++) {
-		int_to_scsilun(i, &entry);
-		n = min_t(unsigned int, alloc - moved, sizeof(entry));
-		sg_pcopy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), &entry, n, moved);
-		moved += n;
+	xa_for_each(luns, i, each) {
+		/* 1: well known logical units only, of which there are none */
+		if (cdb[2] == 1)
+			break;
+		nr++;
+		if (pos < alloc) {
+			int_to_scsilun(i, &entry);
+			n = min_t(unsigned int, alloc - pos, sizeof(entry));
+			sg_pcopy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), &entry, n,
+					     pos);
+			pos += n;
+		}
 	}
-	scsi_set_resid(scmd, scsi_bufflen(scmd) - moved);
+	put_unaligned_be32(nr * sizeof(entry), head);
+	sg_copy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), head,
+			    min_t(unsigned int, alloc, sizeof(head)));
+	scsi_set_resid(scmd, scsi_bufflen(scmd) - min(pos, alloc));
 	scmd->result = SAM_STAT_GOOD;
 }
 

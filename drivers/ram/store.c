@@ -14,7 +14,9 @@ int ram_store_init(struct ram_store *store, u64 bytes)
 
 	BUILD_BUG_ON(sizeof(struct ram_leaf) != PAGE_SIZE);
 	store->nr_leaves = DIV_ROUND_UP_ULL(pages, RAM_LEAF_PAGES);
-	store->dir = kvcalloc(store->nr_leaves, sizeof(*store->dir), GFP_KERNEL);
+	/* Up to 64 MiB: too much to ask is to fail, not to have others killed. */
+	store->dir = kvcalloc(store->nr_leaves, sizeof(*store->dir),
+			      GFP_KERNEL | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
 	return store->dir ? 0 : -ENOMEM;
 }
 

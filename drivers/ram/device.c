@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The hardware behind a hardware queue: a ring, a doorbell, a service time, an
+ * interrupt. Commands arrive here carried out, their data moved; what is modelled
+ * is when and at what cost they complete.
+ */
+#include <linux/delay.h>
+#include <linux/ktime.h>
+#include <linux/list.h>
+#include <linux/math64.h>
+#include <linux/rcupdate.h>
+#include <linux/spinlock.h>
+
+#include "ram.h"
+
+static struct ram_model *ram_hwq_model(struct smq_hwq *hwq)
+{
+	struct ram_host *ram = smq_host_priv(hwq->host);
+
+	return ram->model;
+}
+
+/* When the link has carried @bytes more, given that it may start @now. */
+static u64 ram_book_link(struct ram_model *model, u64 now, u32 bytes, u64 rate)
+{
+	u64 cost = mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, rate);
+	s64 old = atomic64_read(&model->link_free), new;
+
+	do {
+		new = max_t(s64, old, now) + cost;
+	} while (!atomic64_try_cmpxchg(&model->link_free, &old, new));
+	return new;
+}
+
+/* Whether the ring has room; counts the command if so. Context: any. */
+bool ram_reserve(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	struct ram_cmd *rc = smq_cmd_priv(cmd);
+	u32 limit = READ_ONCE(ram_hwq_model(hwq)->hwq_depth);
+	unsigned long flags;
+
+	spin_lock_irqsave(&rq->lock, flags);
+	rc->reserved = !limit || rq->nr < limit;
+	rq->nr += rc->reserved;
+	spin_unlock_irqrestore(&rq->lock, flags);
+	rc->delay_ns = 0;
+	return rc->reserved;
+}
+
+static void ram_unreserve(struct ram_hwq *rq, struct ram_cmd *rc)
+{
+	rq->nr -= rc->reserved;
+	rc->reserved = false;
+}
+
+/* Gives the place back of a command that did not come here after all. */
+void ram_release(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	unsigned long flags;
+
+	spin_lock_irqsave(&rq->lock, flags);
+	ram_unreserve(rq, smq_cmd_priv(cmd));
+	spin_unlock_irqrestore(&rq->lock, flags);
+}
+
+/* Into the order of completion; most come at its end. */
+static void ram_insert(struct ram_hwq *rq, struct smq_cmd *cmd, u64 due)
+{
+	struct ram_cmd *rc = smq_cmd_priv(cmd);
+	struct smq_cmd *prev;
+
+	rc->due = due;
+	list_for_each_entry_reverse(prev, &rq->busy, node) {
+		struct ram_cmd *prc = smq_cmd_priv(prev);
+
+		if (prc->due <= due) {
+			list_add(&cmd->node, &prev->node);
+			return;
+		}
+	}
+	list_add(&cmd->node, &rq->busy);
+}
+
+/* Sets the interrupt for the first command due. Called with the lock held. */
+static void ram_arm(struct smq_hwq *hwq, struct ram_hwq *rq)
+{
+	struct smq_cmd *first = list_first_entry_or_null(&rq->busy, struct smq_cmd, node);
+	struct ram_cmd *rc;
+
+	if (!first || hwq->type == HCTX_TYPE_POLL)
+		return;
+	rc = smq_cmd_priv(first);
+	if (rc->due != KTIME_MAX)
+		hrtimer_start(&rq->timer, rc->due, HRTIMER_MODE_ABS);
+}
+
+/*
+ * Takes what is due off the queue and completes it. From leaving the list to its
+ * completion a command is inside one RCU read-side section, for ram_forget().
+ */
+static int ram_complete_due(struct smq_hwq *hwq)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	struct smq_cmd *cmd, *next;
+	u64 now = ktime_get_ns();
+	unsigned long flags;
+	LIST_HEAD(done);
+	int found = 0;
+
+	rcu_read_lock();
+	spin_lock_irqsave(&rq->lock, flags);
+	list_for_each_entry_safe(cmd, next, &rq->busy, node) {
+		struct ram_cmd *rc = smq_cmd_priv(cmd);
+
+		if (rc->due > now)
+			break;
+		ram_unreserve(rq, rc);
+		list_move_tail(&cmd->node, &done);
+	}
+	ram_arm(hwq, rq);
+	spin_unlock_irqrestore(&rq->lock, flags);
+
+	list_for_each_entry_safe(cmd, next, &done, node) {
+		list_del_init(&cmd->node);
+		smq_cmd_done(cmd);
+		found++;
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+static enum hrtimer_restart ram_interrupt(struct hrtimer *timer)
+{
+	struct ram_hwq *rq = container_of(timer, struct ram_hwq, timer);
+
+	ram_complete_due(container_of((void *)rq, struct smq_hwq, priv));
+	/* Set again above, if there is more to come. */
+	return HRTIMER_NORESTART;
+}
+
+/* Rings the doorbell for what is in the ring. */
+void ram_commit(struct smq_hwq *hwq)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	struct ram_model *model = ram_hwq_model(hwq);
+	u64 service = READ_ONCE(model->service_ns), rate = READ_ONCE(model->bytes_per_sec);
+	u32 cost = READ_ONCE(model->doorbell_ns);
+	struct smq_cmd *cmd, *next;
+	unsigned long flags;
+	LIST_HEAD(ring);
+	u64 now;
+
+	if (list_empty_careful(&rq->ring))
+		return;
+	if (cost) {
+		udelay(cost / NSEC_PER_USEC);
+		ndelay(cost % NSEC_PER_USEC);
+	}
+
+	spin_lock_irqsave(&rq->lock, flags);
+	list_splice_init(&rq->ring, &ring);
+	rq->doorbells += !list_empty(&ring);
+	now = ktime_get_ns();
+	list_for_each_entry_safe(cmd, next, &ring, node) {
+		struct ram_cmd *rc = smq_cmd_priv(cmd);
+		u64 due = now;
+
+		if (rate)
+			due = ram_book_link(model, now, scsi_bufflen(smq_cmd_to_scmd(cmd)), rate);
+		due = rc->delay_ns == KTIME_MAX ? KTIME_MAX : due + service + rc->delay_ns;
+		ram_insert(rq, cmd, due);
+	}
+	ram_arm(hwq, rq);
+	spin_unlock_irqrestore(&rq->lock, flags);
+
+	if (!service && hwq->type != HCTX_TYPE_POLL)
+		ram_complete_due(hwq);
+}
+
+/* A command carried out goes into the ring. Context: any. */
+enum smq_status ram_submit(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	unsigned long flags;
+
+	spin_lock_irqsave(&rq->lock, flags);
+	list_add_tail(&cmd->node, &rq->ring);
+	spin_unlock_irqrestore(&rq->lock, flags);
+	return SMQ_QUEUED;
+}
+
+/* A command without model goes where the poll queue finds it. Context: any. */
+enum smq_status ram_ready(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	struct ram_cmd *rc = smq_cmd_priv(cmd);
+	unsigned long flags;
+
+	rc->reserved = false;
+	spin_lock_irqsave(&rq->lock, flags);
+	ram_insert(rq, cmd, 0);
+	spin_unlock_irqrestore(&rq->lock, flags);
+	return SMQ_QUEUED;
+}
+
+/* Completes what a poll queue has ready. */
+int ram_poll(struct smq_hwq *hwq)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+
+	if (list_empty_careful(&rq->busy))
+		return 0;
+	return ram_complete_due(hwq);
+}
+
+/*
+ * Takes a command back, wherever it is. One that is just being completed is left
+ * to that: the grace period waits for it. Context: may sleep.
+ */
+void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	unsigned long flags;
+	bool mine;
+
+	spin_lock_irqsave(&rq->lock, flags);
+	mine = !list_empty(&cmd->node);
+	list_del_init(&cmd->node);
+	if (mine)
+		ram_unreserve(rq, smq_cmd_priv(cmd));
+	spin_unlock_irqrestore(&rq->lock, flags);
+	if (!mine)
+		synchronize_rcu();
+}
+
+static void ram_forget_list(struct ram_hwq *rq, struct list_head *list,
+			    const struct ram_lun *lun)
+{
+	struct smq_cmd *cmd, *next;
+
+	list_for_each_entry_safe(cmd, next, list, node) {
+		if (lun && ram_scmd_lun(smq_cmd_to_scmd(cmd)) != lun)
+			continue;
+		list_del_init(&cmd->node);
+		ram_unreserve(rq, smq_cmd_priv(cmd));
+	}
+}
+
+/* Takes all commands of a LUN back, or of all; the caller waits a grace period. */
+void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	unsigned long flags;
+
+	spin_lock_irqsave(&rq->lock, flags);
+	ram_forget_list(rq, &rq->ring, lun);
+	ram_forget_list(rq, &rq->busy, lun);
+	spin_unlock_irqrestore(&rq->lock, flags);
+}
+
+void ram_hwq_init(struct smq_hwq *hwq)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+
+	spin_lock_init(&rq->lock);
+	INIT_LIST_HEAD(&rq->ring);
+	INIT_LIST_HEAD(&rq->busy);
+	hrtimer_setup(&rq->timer, ram_interrupt, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+}
+
+void ram_hwq_exit(struct smq_hwq *hwq)
+{
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+
+	hrtimer_cancel(&rq->timer);
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Hosts and LUNs of the RAM disk: made, found, changed and taken away. */
+#define pr_fmt(fmt) "smq_ram: " fmt
+
+#include <linux/cpumask.h>
+#include <linux/device.h>
+#include <linux/idr.h>
+#include <linux/log2.h>
+#include <linux/slab.h>
+
+#include "ram.h"
+
+static struct device *ram_root;
+static DEFINE_IDA(ram_index);
+
+const struct ram_config ram_default_host = {
+	.depth = 128,
+};
+
+const struct ram_lun_config ram_default_lun = {
+	.size_mb = 256,
+	.sector_size = 512,
+};
+
+int ram_check_lun_config(const struct ram_lun_config *cfg)
+{
+	if (cfg->size_mb < 1 || cfg->size_mb > RAM_MAX_MB) {
+		pr_err("size_mb=%lu is outside 1..%lu\n", cfg->size_mb, RAM_MAX_MB);
+		return -EINVAL;
+	}
+	if (!is_power_of_2(cfg->sector_size) || cfg->sector_size < SZ_512 ||
+	    cfg->sector_size > SZ_4K) {
+		pr_err("sector_size=%u is none of 512, 1024, 2048, 4096\n", cfg->sector_size);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Tells the LUNs whether model and faults of their host are to be looked at. */
+void ram_update_attn(struct ram_host *ram)
+{
+	const struct ram_model *model = ram->model;
+	bool modelled = READ_ONCE(model->service_ns) || READ_ONCE(model->hwq_depth) ||
+			READ_ONCE(model->doorbell_ns) || READ_ONCE(model->bytes_per_sec);
+	bool faulty = READ_ONCE(ram->fault->kind) != RAM_FAULT_NONE;
+	struct ram_lun *lun;
+	unsigned long i;
+
+	xa_lock(&ram->luns);
+	xa_for_each(&ram->luns, i, lun) {
+		assign_bit(RAM_MODEL, &lun->attn, modelled);
+		assign_bit(RAM_FAULT, &lun->attn, faulty);
+	}
+	xa_unlock(&ram->luns);
+}
+
+void ram_lun_free(struct kref *ref)
+{
+	struct ram_lun *lun = container_of(ref, struct ram_lun, ref);
+
+	ram_store_exit(&lun->store);
+	kfree(lun);
+}
+
+/* The other LUNs report that the inventory has changed (SPC-5, 6.33). */
+static void ram_luns_changed(struct ram_host *ram, unsigned int number)
+{
+	struct ram_lun *lun;
+	unsigned long i;
+
+	xa_lock(&ram->luns);
+	xa_for_each(&ram->luns, i, lun) {
+		if (i != number)
+			set_bit(RAM_UA_LUNS_CHANGED, &lun->attn);
+	}
+	xa_unlock(&ram->luns);
+}
+
+/*
+ * Makes a LUN that the next scan or ram_lun_attach() finds. @cfg is checked.
+ * Context: may sleep; the caller serialises changes of one host.
+ */
+int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_lun_config *cfg)
+{
+	struct ram_lun *lun = kzalloc(sizeof(*lun), GFP_KERNEL);
+	int err;
+
+	if (!lun)
+		return -ENOMEM;
+	kref_init(&lun->ref);
+	lun->number = number;
+	lun->ram = ram;
+	lun->null = cfg->null;
+	lun->shift = ilog2(cfg->sector_size);
+	lun->nr_blocks = (u64)cfg->size_mb << (20 - lun->shift);
+	set_bit(RAM_UA_POWER_ON, &lun->attn);
+	err = ram_store_init(&lun->store, (u64)cfg->size_mb << 20);
+	if (!err)
+		err = xa_insert(&ram->luns, number, lun, GFP_KERNEL);
+	if (err) {
+		kref_put(&lun->ref, ram_lun_free);
+		return err;
+	}
+	ram_update_attn(ram);
+	return 0;
+}
+
+/* Has the mid-layer find a LUN of a running host. */
+void ram_lun_attach(struct ram_host *ram, unsigned int number)
+{
+	ram_luns_changed(ram, number);
+	scsi_add_device(ram->smq->shost, 0, 0, number);
+}
+
+/* Takes a LUN away, with whatever is in flight. Context as ram_lun_create(). */
+void ram_lun_destroy(struct ram_host *ram, unsigned int number)
+{
+	struct ram_lun *lun = xa_erase(&ram->luns, number);
+	struct scsi_device *sdev;
+
+	if (!lun)
+		return;
+	sdev = scsi_device_lookup(ram->smq->shost, 0, 0, number);
+	if (sdev) {
+		scsi_remove_device(sdev);
+		scsi_device_put(sdev);
+	}
+	ram_luns_changed(ram, number);
+	kref_put(&lun->ref, ram_lun_free);
+}
+
+static void ram_free_luns(struct ram_host *ram)
+{
+	struct ram_lun *lun;
+	unsigned long i;
+
+	xa_for_each(&ram->luns, i, lun)
+		kref_put(&lun->ref, ram_lun_free);
+	xa_destroy(&ram->luns);
+}
+
+/*
+ * Makes a host without LUNs that the mid-layer does not know of yet. @model and
+ * @fault stay the caller's and have to outlive it.
+ * Context: may sleep. Return: the host or an ERR_PTR, after a message if a value
+ * of @cfg was refused.
+ */
+struct ram_host *ram_host_create(const struct ram_config *cfg, struct ram_model *model,
+				 struct ram_fault *fault)
+{
+	const struct smq_host_config smq_cfg = {
+		.hw_queues = cfg->hw_queues ?: num_possible_cpus(),
+		.poll_queues = cfg->poll_queues,
+		.depth = cfg->depth,
+		.max_id = 1,
+		.max_lun = RAM_MAX_LUNS,
+	};
+	struct smq_host *host = ram_host_alloc(&smq_cfg);
+	struct ram_host *ram;
+	int index;
+
+	if (IS_ERR(host))
+		return ERR_CAST(host);
+	index = ida_alloc_max(&ram_index, U16_MAX, GFP_KERNEL);
+	if (index < 0) {
+		smq_host_free(host);
+		return ERR_PTR(index);
+	}
+	ram = smq_host_priv(host);
+	ram->smq = host;
+	ram->index = index;
+	ram->model = model;
+	ram->fault = fault;
+	xa_init(&ram->luns);
+	return ram;
+}
+
+/* Makes it known; its LUNs are found by the scan that the caller starts. */
+int ram_host_add(struct ram_host *ram)
+{
+	int err = smq_host_add(ram->smq, ram_root);
+
+	ram->added = !err;
+	return err;
+}
+
+void ram_host_destroy(struct ram_host *ram)
+{
+	if (ram->added)
+		smq_host_remove(ram->smq);
+	ram_free_luns(ram);
+	ida_free(&ram_index, ram->index);
+	smq_host_free(ram->smq);
+}
+
+int ram_hosts_init(void)
+{
+	ram_root = root_device_register("smq_ram");
+	return PTR_ERR_OR_ZERO(ram_root);
+}
+
+void ram_hosts_exit(void)
+{
+	root_device_unregister(ram_root);
+	ida_destroy(&ram_index);
+	/* Pages on their way out are freed by this module's code. */
+	rcu_barrier();
+}
