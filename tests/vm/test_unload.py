@@ -4,20 +4,12 @@ import time
 
 import pytest
 from kit.fiojob import fio, load_on, total_ios
-from kit.host import load, loaded, run, settle, unload, wait_for
+from kit.host import load, loaded, run, settle, under_way, unload, wait_for
 from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_TARGET, SgDev
 from kit.trace import traced
 
 JOB = {"ioengine": "io_uring", "rw": "randrw", "bs": 4096, "iodepth": 16, "numjobs": 2,
        "time_based": True, "runtime": 60, "size": "16m"}
-
-
-def under_way(lun, commands=300):
-    """Waits until a LUN has completed that many more."""
-    def done():
-        return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
-    start = done()
-    wait_for("I/O", lambda: done() > start + commands, 40)
 
 
 @pytest.mark.smoke

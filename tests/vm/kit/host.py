@@ -17,7 +17,8 @@ from .klog import KernelLog
 from .sgio import Disk, SgDev
 
 __all__ = ["Disk", "Host", "KernelLog", "Lun", "ModuleError", "SgDev", "fio", "is_loaded",
-           "find_hosts", "load", "loaded", "run", "settle", "total_ios", "unload", "wait_for"]
+           "find_hosts", "load", "loaded", "run", "settle", "total_ios", "under_way",
+           "unload", "wait_for"]
 
 SCSI_HOSTS = Path("/sys/class/scsi_host")
 SCSI_DEVICES = Path("/sys/bus/scsi/devices")
@@ -169,6 +170,14 @@ def unload(module: str, seconds: float = 15) -> None:
         if time.monotonic() > end:
             raise ModuleError(f"modprobe -r {module}: {done.stderr.strip()}")
         time.sleep(0.1)
+
+
+def under_way(lun: Lun, commands: int = 300, seconds: float = 40) -> None:
+    """Waits until a LUN has completed that many more."""
+    def done():
+        return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
+    start = done()
+    wait_for(f"I/O on {lun.sd}", lambda: done() > start + commands, seconds)
 
 
 def settle(host: Host, seconds: float = 10) -> dict[str, int]:

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_ram hosts made through configfs."""
+from contextlib import contextmanager
+from pathlib import Path
+
+from .host import Host, KernelLog, find_hosts, load, run, unload, wait_for
+
+CONFIGFS = Path("/sys/kernel/config")
+HOSTS = CONFIGFS / "smq/ram"
+
+
+class RamDir:
+    """A host's directory. Names are paths below it, as "luns/0/size_mb"."""
+
+    def __init__(self, name: str):
+        self.path = HOSTS / name
+        self.path.mkdir()
+
+    def set(self, name: str, value) -> None:
+        """Writes an attribute; OSError if it is refused."""
+        (self.path / name).write_text(str(value), encoding="ascii")
+
+    def get(self, name: str) -> str:
+        """Reads one."""
+        return (self.path / name).read_text(encoding="ascii").strip()
+
+    def add_lun(self, number: int, **config) -> None:
+        """Makes a LUN and gives it power."""
+        (self.path / f"luns/{number}").mkdir()
+        for name, value in config.items():
+            self.set(f"luns/{number}/{name}", value)
+        self.set(f"luns/{number}/power", 1)
+
+    def remove_lun(self, number: int) -> None:
+        """Takes it away, whatever is in flight."""
+        (self.path / f"luns/{number}").rmdir()
+
+    def power_on(self, luns: int) -> Host:
+        """Starts the host and waits for its LUNs."""
+        before = find_hosts("smq_ram")
+        self.set("power", 1)
+        host = wait_for("the host", lambda: [
+            host for host in find_hosts("smq_ram") if host not in before])[0]
+        host.wait_luns(luns)
+        return host
+
+    def remove(self) -> None:
+        """All of it."""
+        for lun in (self.path / "luns").iterdir():
+            lun.rmdir()
+        self.path.rmdir()
+
+
+@contextmanager
+def ram_dirs():
+    """smq_ram without hosts; at the end no directory is left and the module goes."""
+    with KernelLog() as log:
+        load("smq_ram", hosts=0)
+        if not (CONFIGFS / "smq").exists():
+            run("mount", "-t", "configfs", "configfs", str(CONFIGFS))
+        try:
+            yield HOSTS
+        finally:
+            for path in HOSTS.iterdir():
+                for lun in (path / "luns").iterdir():
+                    lun.rmdir()
+                path.rmdir()
+            unload("smq_ram")
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+
+
+@contextmanager
+def ram_host(luns: int = 1, timeout: int = 0, **config):
+    """One running host: its directory and the host. @timeout: of its disks, in seconds."""
+    with ram_dirs():
+        host_dir = RamDir("test")
+        for name, value in config.items():
+            host_dir.set(name, value)
+        for number in range(luns):
+            host_dir.add_lun(number, size_mb=64)
+        host = host_dir.power_on(luns)
+        for lun in host.luns():
+            # One command per I/O, so that both can be counted.
+            (lun.queue / "nomerges").write_text("2", encoding="ascii")
+            if timeout:
+                (lun.sysfs / "timeout").write_text(str(timeout), encoding="ascii")
+        yield host_dir, host

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Hosts and LUNs of smq_ram made, changed and taken away at run time."""
+import errno
+
+import pytest
+from kit import cdb
+from kit.fiojob import fio, load_on
+from kit.host import ModuleError, find_hosts, is_loaded, load, run, under_way, unload, wait_for
+from kit.ramdir import HOSTS, RamDir, ram_dirs, ram_host
+from kit.sgio import SgDev
+
+VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
+          "verify": "crc32c", "verify_fatal": 1}
+JOB = {"ioengine": "io_uring", "rw": "randrw", "bs": 4096, "iodepth": 16, "numjobs": 2,
+       "time_based": True, "runtime": 60, "size": "16m"}
+
+
+def refused(number, call, *args):
+    """Asserts that @call fails with an errno."""
+    with pytest.raises(OSError) as caught:
+        call(*args)
+    assert caught.value.errno == number
+
+
+@pytest.mark.smoke
+def test_life_of_a_host():
+    with ram_dirs():
+        host_dir = RamDir("a")
+        assert host_dir.get("power") == "0" and host_dir.get("depth") == "128"
+        host_dir.set("depth", 8)
+        host_dir.add_lun(0, size_mb=16, sector_size=4096)
+        host = host_dir.power_on(1)
+        lun = host.luns()[0]
+        assert (lun.sysfs / "queue_depth").read_text().strip() == "8"
+        assert run("blockdev", "--getsize64", "--getss", lun.sd).stdout.split() == [
+            str(16 << 20), "4096"]
+        fio(lun.sd, **VERIFY)
+        host_dir.set("power", 0)
+        assert not find_hosts("smq_ram")
+        host = host_dir.power_on(1)
+        with SgDev(host.luns()[0].sg) as dev:
+            assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=4096).data == bytes(4096)
+        host_dir.remove()
+        assert not find_hosts("smq_ram")
+
+
+@pytest.mark.limit(180)
+def test_luns_come_and_go_under_verified_load():
+    with ram_host(luns=1) as (host_dir, host):
+        with load_on(host.luns()[0].sd, **JOB) as load_:
+            for _ in range(20):
+                host_dir.add_lun(5, size_mb=8)
+                disk = host.wait_luns(2)[1]
+                fio(disk.sd, **VERIFY | {"size": "256k"})
+                with load_on(disk.sd, ok=False, **JOB | {"size": "4m"}):
+                    under_way(disk)
+                    host_dir.remove_lun(5)
+                wait_for("its nodes to go", lambda: len(host.luns()) == 1)
+            assert load_.running
+
+
+def test_inventory_change_is_reported():
+    with ram_host(luns=1) as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
+        assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
+        host_dir.add_lun(200, size_mb=8)
+        assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).triple == (6, 0x3f, 0x0e)
+        assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
+        listed = dev.cmd(cdb.report_luns(), din=512).data
+        assert listed[:4] == (16).to_bytes(4, "big") and listed[16:18] == bytes([0, 200])
+
+
+def test_power_off_under_load():
+    with ram_host(luns=2) as (host_dir, host):
+        host_dir.set("model/service_ns", 2000000)
+        names = ":".join(lun.sd for lun in host.luns())
+        with load_on(names, ok=False, **JOB) as load_:
+            wait_for("load", lambda: host.stats()["inflight"] > 8)
+            host_dir.set("power", 0)
+            load_.result()
+        host_dir.set("model/service_ns", 0)
+        fio(host_dir.power_on(2).luns()[0].sd, **VERIFY)
+
+
+@pytest.mark.parametrize("name, value, said", [
+    ("luns/0/size_mb", 0, "size_mb=0 is outside 1..16777216"),
+    ("luns/0/sector_size", 513, "sector_size=513 is none of 512, 1024, 2048, 4096"),
+    ("model/doorbell_ns", 1000001, "model/doorbell_ns=1000001 is above 1000000"),
+    ("model/hwq_depth", 4097, "model/hwq_depth=4097 is above 4096"),
+    ("fault/kind", "meteor", "fault/kind is none of none, status"),
+    ("fault/sense", 0x100000, "fault/sense=1048576 is above")])
+def test_bad_values_are_refused(klog, name, value, said):
+    with ram_dirs():
+        host_dir = RamDir("a")
+        host_dir.add_lun(0)
+        host_dir.set("luns/0/power", 0)
+        before = host_dir.get(name)
+        refused(errno.EINVAL, host_dir.set, name, value)
+        assert host_dir.get(name) == before
+        klog.wait(said.replace(".", r"\."))
+
+
+def test_bad_hosts_and_luns_are_refused(klog):
+    with ram_dirs():
+        host_dir = RamDir("a")
+        host_dir.set("depth", 0)
+        refused(errno.EINVAL, host_dir.set, "power", 1)
+        klog.wait(r"smq_ram: depth=0 is outside 1\.\.4096")
+        for number in (256, "x", -1):
+            refused(errno.EINVAL, (host_dir.path / f"luns/{number}").mkdir)
+        klog.wait(r"a LUN is a number in 0\.\.255")
+
+
+def test_what_runs_cannot_be_changed_or_unloaded():
+    with ram_host(luns=1) as (host_dir, _):
+        refused(errno.EBUSY, host_dir.set, "depth", 4)
+        refused(errno.EBUSY, host_dir.set, "luns/0/size_mb", 4)
+        refused(errno.ENOTEMPTY, host_dir.path.rmdir)
+        assert "in use" in run("rmmod", "smq_ram", ok=False).stderr
+        assert is_loaded("smq_ram") and HOSTS.exists()
+
+
+def test_module_without_memory_for_all_hosts_does_not_load():
+    """16 TiB take 64 MiB of pointers each."""
+    with pytest.raises(ModuleError, match="Cannot allocate memory"):
+        load("smq_ram", hosts=64, luns=1, size_mb=16777216)
+    assert not is_loaded("smq_ram") and not find_hosts("smq_ram")
+    load("smq_ram")
+    unload("smq_ram")

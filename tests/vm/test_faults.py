@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_ram's hardware model and faults, and that I/O survives them with its data."""
+import time
+from pathlib import Path
+
+import pytest
+from kit import cdb
+from kit.fiojob import fio, load_on, total_ios
+from kit.host import settle, wait_for
+from kit.ramdir import ram_host
+from kit.sgio import BUSY, SG_SCSI_RESET_DEVICE, SgDev
+from kit.trace import traced
+
+VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, "size": "8m",
+          "verify": "crc32c", "verify_fatal": 1}
+READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "size": "16m"}
+READ = cdb.blocks(cdb.READ_10, 0, 8)
+
+
+def arm(host_dir, kind, **settings):
+    """Arms a fault; the kind last, so that the settings hold for the first of them."""
+    host_dir.set("fault/kind", "none")
+    for name, value in settings.items():
+        host_dir.set(f"fault/{name}", value)
+    host_dir.set("fault/kind", kind)
+
+
+@pytest.mark.smoke
+def test_service_time_and_queue_depth():
+    with ram_host(hw_queues=1) as (host_dir, host):
+        disk = host.luns()[0].sd
+        host_dir.set("model/service_ns", 5000000)
+        report = fio(disk, **READS | {"number_ios": 40})
+        assert report["jobs"][0]["read"]["clat_ns"]["min"] >= 5000000
+        host_dir.set("model/hwq_depth", 3)
+        with load_on(disk, **READS | {"iodepth": 32, "time_based": True, "runtime": 60}):
+            wait_for("a full queue", lambda: host.stats()["inflight"] == 3)
+            assert max(host.stats()["inflight"] for _ in range(200)) == 3
+        assert settle(host)["busy"] > 0
+
+
+def test_link_rate():
+    with ram_host() as (host_dir, host):
+        host_dir.set("model/bytes_per_sec", 4000000)
+        report = fio(host.luns()[0].sd, **READS | {"iodepth": 16, "io_size": "4m"})
+        assert 0.8 * 4e6 < report["jobs"][0]["read"]["bw_bytes"] < 1.1 * 4e6
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_one_doorbell_per_batch(batch):
+    with ram_host(hw_queues=1) as (host_dir, host):
+        host_dir.set("model/service_ns", 1000)
+        # A scheduler makes batches of its own.
+        (host.luns()[0].queue / "scheduler").write_text("none", encoding="ascii")
+        before = int(host_dir.get("model/doorbells"))
+        fio(host.luns()[0].sd, **READS | {
+            "iodepth": 32, "iodepth_batch_submit": batch, "iodepth_batch_complete_min": batch,
+            "number_ios": 3200})
+        rung = int(host_dir.get("model/doorbells")) - before
+        assert 3200 / batch <= rung < 1.3 * 3200 / batch + 20
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("kind", ["status", "task_set_full", "short", "lost"])
+def test_verified_io_survives(kind):
+    with ram_host(timeout=1) as (host_dir, host):
+        with traced(buffer_kb=65536) as trace:
+            with load_on(host.luns()[0].sd, to_end=True, **VERIFY) as load_:
+                arm(host_dir, kind, count=20, every=53)
+            stats = settle(host)
+        assert trace.check_once() >= total_ios(load_.result())
+        assert host_dir.get("fault/count") == "0" and host_dir.get("fault/injected") == "20"
+        assert stats["aborts"] == stats["timeouts"] == (20 if kind == "lost" else 0)
+
+
+def test_wrong_byte_is_seen_by_who_verifies():
+    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
+        arm(host_dir, "wrong_byte", count=1)
+        assert dev.cmd(READ, din=4096).data == b"\xff" + bytes(4095)
+        assert dev.cmd(READ, din=4096).data == bytes(4096)
+        arm(host_dir, "wrong_byte", count=1)
+        report = fio(host.luns()[0].sd, ok=False, **VERIFY)
+        assert report["jobs"][0]["error"]
+
+
+def test_short_transfer_has_an_exact_residual():
+    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
+        arm(host_dir, "short", count=2)
+        result = dev.cmd(READ, din=4096)
+        assert (result.status, result.resid, result.data) == (0, 2048, bytes(2048))
+        assert dev.cmd(cdb.blocks(cdb.WRITE_10, 0, 8), dout=b"\x5a" * 4096).resid == 2048
+        assert dev.cmd(READ, din=4096).data == b"\x5a" * 2048 + bytes(2048)
+
+
+def test_status_and_sense_are_as_told():
+    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
+        arm(host_dir, "status", count=-1, status=BUSY)
+        with SgDev(host.luns()[0].sg) as other:
+            assert other.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
+        arm(host_dir, "sense", count=1, sense=0x031100)
+        assert dev.cmd(READ, din=4096).triple == (3, 0x11, 0)
+        assert dev.cmd(READ, din=4096).good
+
+
+def test_only_commands_that_match_are_hit():
+    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
+        arm(host_dir, "sense", count=-1, first_lba=100, last_lba=107, every=2)
+        for lba, hit in ((92, False), (93, False), (108, False), (100, True)):
+            seen = [not dev.cmd(cdb.blocks(cdb.READ_10, lba, 8), din=4096).good
+                    for _ in range(4)]
+            assert sum(seen) == (2 if hit or lba == 93 else 0), (lba, seen)
+
+
+@pytest.mark.limit(90)
+def test_late_answers_are_aborted_or_in_time():
+    with ram_host(timeout=1) as (host_dir, host):
+        disk = host.luns()[0].sd
+        arm(host_dir, "timeout", count=5, every=50, delay_ms=400)
+        fio(disk, **VERIFY)
+        assert settle(host)["aborts"] == 0
+        arm(host_dir, "timeout", count=5, every=50, delay_ms=30000)
+        fio(disk, **VERIFY)
+        assert settle(host)["aborts"] == 5
+
+
+def test_reset_takes_back_lost_commands():
+    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
+        arm(host_dir, "lost", count=20, every=10)
+        with load_on(host.luns()[0].sd, to_end=True, **VERIFY):
+            for _ in range(40):
+                if host_dir.get("fault/count") == "0" and host.stats()["inflight"] == 0:
+                    break
+                time.sleep(0.3)
+                dev.reset(SG_SCSI_RESET_DEVICE)
+        stats = settle(host)
+        assert stats["reset_cmds"] >= 20 and stats["timeouts"] == 0
+
+
+@pytest.mark.limit(90)
+def test_cpu_goes_offline_and_comes_back_under_verified_load():
+    online = Path("/sys/devices/system/cpu/cpu1/online")
+    with ram_host() as (host_dir, host):
+        host_dir.set("model/service_ns", 200000)
+        with load_on(host.luns()[0].sd, to_end=True, **VERIFY | {"size": "32m"}):
+            try:
+                for _ in range(20):
+                    online.write_text("0", encoding="ascii")
+                    time.sleep(0.05)
+                    online.write_text("1", encoding="ascii")
+                    time.sleep(0.05)
+            finally:
+                online.write_text("1", encoding="ascii")
+        assert settle(host)["errors"] <= 2
