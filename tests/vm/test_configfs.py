@@ -47,14 +47,17 @@ def test_life_of_a_host():
 @pytest.mark.limit(180)
 def test_luns_come_and_go_under_verified_load():
     with ram_host(luns=1) as (host_dir, host):
-        with load_on(host.luns()[0].sd, **JOB) as load_:
+        # Light, so that the other LUN's programs get a CPU.
+        light = {"runtime": 170, "numjobs": 1, "iodepth": 2, "thinktime": 2000}
+        with load_on(host.luns()[0].sd, **JOB | light) as load_:
             for _ in range(20):
                 host_dir.add_lun(5, size_mb=8)
                 disk = host.wait_luns(2)[1]
                 fio(disk.sd, **VERIFY | {"size": "256k"})
-                with load_on(disk.sd, ok=False, **JOB | {"size": "4m"}):
+                with load_on(disk.sd, ok=False, **JOB | {"size": "4m"}) as gone:
                     under_way(disk)
                     host_dir.remove_lun(5)
+                    gone.result()
                 wait_for("its nodes to go", lambda: len(host.luns()) == 1)
             assert load_.running
 
