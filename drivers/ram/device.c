@@ -140,8 +140,8 @@ static enum hrtimer_restart ram_interrupt(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* Rings the doorbell for what is in the ring. */
-void ram_commit(struct smq_hwq *hwq)
+/* Rings the doorbell for what is in the ring. Context: any. */
+void ram_doorbell(struct smq_hwq *hwq)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
 	struct ram_model *model = ram_hwq_model(hwq);
@@ -152,8 +152,6 @@ void ram_commit(struct smq_hwq *hwq)
 	LIST_HEAD(ring);
 	u64 now;
 
-	if (list_empty_careful(&rq->ring))
-		return;
 	if (cost) {
 		udelay(cost / NSEC_PER_USEC);
 		ndelay(cost % NSEC_PER_USEC);

@@ -4,6 +4,7 @@
  * queue_cmd, in one pass; what is unusual about a command, or wrong with it, is
  * left to ram_execute(), which looks at everything again.
  */
+#include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
@@ -99,6 +100,14 @@ static __always_inline enum smq_status ram_queue_cmd(struct smq_hwq *hwq, struct
 	}
 	scmd->result = SAM_STAT_GOOD;
 	return likely(hwq->type != HCTX_TYPE_POLL) ? SMQ_DONE : ram_ready(hwq, cmd);
+}
+
+static void ram_commit(struct smq_hwq *hwq)
+{
+	const struct ram_hwq *rq = smq_hwq_priv(hwq);
+
+	if (!list_empty_careful(&rq->ring))
+		ram_doorbell(hwq);
 }
 
 /* Deferred commands: what sleeps, and WRITEs that found no memory at once. */

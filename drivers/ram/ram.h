@@ -295,7 +295,7 @@ bool ram_reserve(struct smq_hwq *hwq, struct smq_cmd *cmd);
 void ram_release(struct smq_hwq *hwq, struct smq_cmd *cmd);
 enum smq_status ram_submit(struct smq_hwq *hwq, struct smq_cmd *cmd);
 enum smq_status ram_ready(struct smq_hwq *hwq, struct smq_cmd *cmd);
-void ram_commit(struct smq_hwq *hwq);
+void ram_doorbell(struct smq_hwq *hwq);
 int ram_poll(struct smq_hwq *hwq);
 void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd);
 void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun);

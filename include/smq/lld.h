@@ -6,8 +6,10 @@
  * and registers hosts with smq_host_alloc() and smq_host_add(). The macro
  * instantiates the layer's queuecommand for that LLD, so that the compiler sees
  * the structure as a constant: queue_cmd and commit are direct calls, and what
- * the LLD does not have costs nothing. drivers/core/README.md tells the life of
- * a command.
+ * the LLD does not have costs nothing. (Both are best static in the file that has
+ * the macro: of a function elsewhere the kernel's compiler flags do not let the
+ * compiler assume that there is one.) drivers/core/README.md tells the life of a
+ * command.
  */
 #ifndef SMQ_LLD_H
 #define SMQ_LLD_H
