@@ -258,18 +258,26 @@ def test_shell():
                 seen += os.read(terminal, 65536)
         seen = seen[seen.index(text) + len(text):]
 
+    def until(keys, text):
+        nonlocal seen
+        for _ in range(12):
+            os.write(terminal, keys)
+            deadline = time.monotonic() + 5
+            while text not in seen and time.monotonic() < deadline:
+                if select.select([terminal], [], [], 1)[0]:
+                    seen += os.read(terminal, 65536)
+            if text in seen:
+                break
+        wait_for(text)
+
     try:
         size(41, 133)
         wait_for(b"# ")
         os.write(terminal, b"stty size; tty; sleep 1000\r")
         wait_for(b"41 133\r\n/dev/hvc0\r\n")
-        # The first may come before there is a sleep to end.
-        for _ in range(60):
-            os.write(terminal, b"\x03")
-            if select.select([terminal], [], [], 1)[0]:
-                seen += os.read(terminal, 65536)
-            if b"# " in seen:
-                break
+        # ^C may come before there is a sleep to end, and takes what is typed with it.
+        until(b"\x03", b"# ")
+        until(b"echo rea''dy\r", b"ready\r\n")
         wait_for(b"# ")
         os.write(terminal, b"sleep 1000 &\r")
         wait_for(b"# ")

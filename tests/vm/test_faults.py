@@ -31,7 +31,7 @@ def test_service_time_and_queue_depth():
         disk = host.luns()[0].sd
         host_dir.set("model/service_ns", 5000000)
         report = fio(disk, **READS | {"number_ios": 40})
-        assert report["jobs"][0]["read"]["clat_ns"]["min"] >= 5000000
+        assert report["jobs"][0]["read"]["lat_ns"]["min"] >= 5000000
         host_dir.set("model/hwq_depth", 3)
         with load_on(disk, **READS | {"iodepth": 32, "time_based": True, "runtime": 60}):
             wait_for("a full queue", lambda: host.stats()["inflight"] == 3)
