@@ -44,8 +44,8 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 
 	/* The timer runs from before queuecommand: let a queue_cmd under way end. */
 	synchronize_rcu();
-	/* Still waiting for its worker: nobody else knows of it. */
-	if (!cancel_work_sync(&cmd->work) && atomic_read(&cmd->state) == SMQ_OWNED) {
+	cancel_work_sync(&cmd->work);
+	if (atomic_read(&cmd->state) == SMQ_OWNED) {
 		err = host->lld->abort ? host->lld->abort(cmd->hwq, cmd) : -EOPNOTSUPP;
 		if (err)
 			return err;

@@ -226,8 +226,8 @@ void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	spin_lock_irqsave(&rq->lock, flags);
 	mine = !list_empty(&cmd->node);
 	list_del_init(&cmd->node);
-	if (mine)
-		ram_unreserve(rq, smq_cmd_priv(cmd));
+	/* Also of one that was with the worker; completion has done it already. */
+	ram_unreserve(rq, smq_cmd_priv(cmd));
 	spin_unlock_irqrestore(&rq->lock, flags);
 	if (!mine)
 		synchronize_rcu();

@@ -81,7 +81,8 @@ enum smq_status {
  *	(allocations GFP_NOIO | __GFP_RETRY_MAYFAIL: reclaim may wait for this very
  *	command, and error handling waits for its worker). Returns SMQ_DONE, or
  *	SMQ_QUEUED where completion comes later.
- * @abort: takes one command back. Called in the mid-layer's error handling
+ * @abort: takes one command back, or lets go of what it keeps for one that was still
+ *	waiting for its worker. Called in the mid-layer's error handling
  *	workqueue or thread, may sleep; commands may be queued and resets may run
  *	meanwhile. 0 means
  *	the LLD neither holds nor will touch the command again; a negative errno

@@ -15,7 +15,7 @@ from .errors import VMError
 
 TOP = Path(__file__).resolve().parents[2]
 
-# The ELF note that lets QEMU enter the kernel without its boot loader stub.
+# The ELF note that lets QEMU enter the kernel without its own boot code.
 PVH_NOTES = (b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0", b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0")
 
 
