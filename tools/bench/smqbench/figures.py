@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures: one number each, with all that is needed to take it again.
+
+Every instrument writes a file of them (FigureSet.write), tools/bench/run merges the files, and the
+report and its claims are made of nothing else.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+from .errors import BenchError
+from .rows import ROWS
+
+FORMAT = "smq-figures 1"
+
+# Each a command of that name under tools/bench.
+INSTRUMENTS = ("insn", "locks", "lines", "native", "legacy-kernel")
+PATHS = {
+    "io_uring": "io_uring", "io_uring_fixed": "io_uring, registered", "sg_io": "SG_IO",
+    "libaio": "libaio", "in_kernel": "in kernel",
+}
+OPS = ("read", "write", "tur")
+# name: (unit, what it is)
+METRICS = {
+    "insn": ("insn/IO", "instructions, kernel and program together"),
+    "insn_kernel": ("insn/IO", "instructions in the kernel"),
+    "doorbells": ("doorbells/IO", "doorbells rung"),
+    "locks": ("locks/IO", "acquisitions of locks"),
+    "contended": ("%", "acquisitions that found the lock taken"),
+    "transfers": ("lines/IO", "cache lines that moved between CPUs"),
+    "own_transfers": ("lines/IO", "cache lines moved by our modules"),
+    "time": ("ns/IO", "time"),
+    "iops": ("IO/s", "I/O per second"),
+    "iops_cpu": ("IO/s/CPU", "I/O per second of CPU time"),
+    "share": ("%", "part of the instructions"),
+}
+TIMES = ("time",)       # with p10 and median of chunks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:   # pylint: disable=too-many-instance-attributes
+    """One number."""
+
+    instrument: str
+    row: str                    # a device of ROWS
+    path: str                   # how I/O is issued, of PATHS
+    op: str
+    bs: int                     # bytes, 0 for a command without data
+    qd: int
+    batch: int                  # submitted at a time
+    luns: int                   # that are in use
+    jobs: int                   # that issue, each pinned to a CPU of its own
+    metric: str
+    unit: str
+    value: float                # median of the repeats
+    spread: float               # between the least and the most of them
+    repeats: int
+    kernel: str                 # uname -r
+    command: str                # from the top of the tree
+    parameters: dict[str, Any]  # of modules and queues
+    p10: float | None = None    # times: of all chunks
+    median: float | None = None
+    model: bool = False         # of something that doesn't run here
+    cpus: int = 1               # of the machine that was measured
+    values: list[float] = field(default_factory=list)   # of each repeat
+    note: str = ""              # what must be known to read it
+    # What the value is made of, each by name: {"group": {"LLD": 71.0, ...}}.
+    parts: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def key(self) -> tuple:
+        """What two figures of one report must not share."""
+        return (self.instrument, self.row, self.path, self.op, self.bs, self.qd, self.batch,
+                self.luns, self.jobs, self.cpus, self.metric, self.kernel)
+
+    @property
+    def label(self) -> str:
+        """The device, for people."""
+        return ROWS[self.row].label
+
+    @property
+    def workload(self) -> str:
+        """How it was driven, for people."""
+        words = [PATHS[self.path], self.op + ("" if not self.bs else f" {size(self.bs)}"),
+                 f"QD{self.qd}"]
+        if self.batch > 1:
+            words.append(f"batch {self.batch}")
+        if self.luns > 1:
+            words.append(f"{self.luns} LUNs")
+        if self.jobs > 1:
+            words.append(f"{self.jobs} jobs")
+        return " ".join(words)
+
+
+def size(count: int) -> str:
+    """512 or 4k."""
+    return f"{count // 1024}k" if count and count % 1024 == 0 else str(count)
+
+
+def _require(good: bool, name: str, value: Any, limit: str) -> None:
+    if not good:
+        raise BenchError(f"figure: {name} is {value!r}, must be {limit}")
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_types(figure: Figure) -> None:
+    for one in fields(figure):
+        value = getattr(figure, one.name)
+        kinds = get_args(one.type) if isinstance(one.type, UnionType) else [one.type]
+        plain = [get_origin(kind) or kind for kind in kinds]
+        good = isinstance(value, tuple(plain)) or float in plain and isinstance(value, int)
+        if bool not in plain and isinstance(value, bool):
+            good = False
+        names = " or ".join(kind.__name__ for kind in plain)
+        _require(good, one.name, value, f"of type {names}")
+
+
+def _check(figure: Figure) -> None:
+    _check_types(figure)
+    for name, known in (("instrument", INSTRUMENTS), ("row", ROWS), ("path", PATHS), ("op", OPS),
+                        ("metric", METRICS)):
+        _require(getattr(figure, name) in known, name, getattr(figure, name),
+                 "one of " + ", ".join(known))
+    _require(figure.unit == METRICS[figure.metric][0], "unit", figure.unit,
+             f"{METRICS[figure.metric][0]} for {figure.metric}")
+    for name, least in (("bs", 0), ("qd", 1), ("batch", 1), ("luns", 1), ("jobs", 1), ("cpus", 1),
+                        ("repeats", 1)):
+        _require(getattr(figure, name) >= least, name, getattr(figure, name), f"at least {least}")
+    _require(figure.batch <= figure.qd, "batch", figure.batch, f"at most qd ({figure.qd})")
+    _require((figure.bs == 0) == (figure.op == "tur"), "bs", figure.bs, "0 for tur alone")
+    _require(_finite(figure.value), "value", figure.value, "a finite number")
+    _require(_finite(figure.spread) and figure.spread >= 0, "spread", figure.spread,
+             "a finite number from 0")
+    for name in ("p10", "median"):
+        value = getattr(figure, name)
+        _require((value is not None) == (figure.metric in TIMES), name, value,
+                 "given for " + ", ".join(TIMES) + " alone")
+        _require(value is None or _finite(value), name, value, "a finite number")
+    _require(figure.model == ROWS[figure.row].model, "model", figure.model,
+             f"{ROWS[figure.row].model} for row {figure.row}")
+    _require(figure.command.startswith("tools/bench/"), "command", figure.command,
+             "one under tools/bench")
+    _require(bool(figure.kernel), "kernel", figure.kernel, "the measured kernel's release")
+    _require(len(figure.values) in (0, figure.repeats) and all(map(_finite, figure.values)),
+             "values", figure.values, f"{figure.repeats} finite numbers, one a repeat")
+    for what, parts in figure.parts.items():
+        _require(isinstance(parts, dict), f"parts[{what}]", parts, "numbers by name")
+        for name, value in parts.items():
+            _require(_finite(value), f"parts[{what}][{name}]", value, "a finite number")
+
+
+@dataclass
+class FigureSet:
+    """What one instrument took, or all of them together."""
+
+    figures: list[Figure] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)    # "insn legacy_419": why
+    failed: dict[str, str] = field(default_factory=dict)     # instrument: why
+
+    def add(self, figure: Figure) -> None:
+        """Adds one that is not there yet."""
+        if any(figure.key == other.key for other in self.figures):
+            raise BenchError("figure: there are two of " + " ".join(map(str, figure.key)))
+        self.figures.append(figure)
+
+    def merge(self, other: "FigureSet") -> None:
+        """Adds all of another set."""
+        for figure in other.figures:
+            self.add(figure)
+        self.skipped |= other.skipped
+        self.failed |= other.failed
+
+    def find(self, **wanted: Any) -> list[Figure]:
+        """All with these fields, in order."""
+        return [figure for figure in self.figures
+                if all(getattr(figure, name) == value for name, value in wanted.items())]
+
+    def one(self, **wanted: Any) -> Figure | None:
+        """The one with these fields; None if there is none, an error if there are more."""
+        found = self.find(**wanted)
+        if len(found) > 1:
+            raise BenchError(f"figure: {len(found)} fit {wanted}")
+        return found[0] if found else None
+
+    def write(self, path: Path) -> None:
+        """As JSON, all or nothing."""
+        text = json.dumps({"format": FORMAT, "figures": [asdict(one) for one in self.figures],
+                           "skipped": self.skipped, "failed": self.failed}, indent=1)
+        new = path.with_name(path.name + ".new")
+        try:
+            new.write_text(text + "\n", encoding="utf-8")
+            new.replace(path)
+        except OSError as error:
+            raise BenchError(f"{path}: {error.strerror}") from error
+
+
+def _from_json(number: int, content: Any) -> Figure:
+    names = {one.name for one in fields(Figure)}
+    if not isinstance(content, Mapping):
+        raise BenchError(f"figure {number}: is no object")
+    unknown = content.keys() - names
+    if unknown:
+        raise BenchError(f"figure {number}: unknown field {sorted(unknown)[0]}")
+    try:
+        return Figure(**content)
+    except TypeError as error:
+        raise BenchError(f"figure {number}: {error}") from error
+    except BenchError as error:
+        raise BenchError(f"figure {number}: {error}") from error
+
+
+def read(path: Path) -> FigureSet:
+    """A file that write() made, every field checked."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BenchError(f"{path}: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise BenchError(f"{path}: format is not '{FORMAT}'")
+    result = FigureSet()
+    try:
+        for number, one in enumerate(content["figures"]):
+            result.add(_from_json(number, one))
+        for name in ("skipped", "failed"):
+            said = getattr(result, name)
+            said |= {str(key): str(why) for key, why in content[name].items()}
+    except KeyError as error:
+        raise BenchError(f"{path}: {error} is missing") from error
+    except (TypeError, AttributeError) as error:
+        raise BenchError(f"{path}: {error}") from error
+    except BenchError as error:
+        raise BenchError(f"{path}: {error}") from error
+    return result
+
+
+def merged(sets: Iterable[FigureSet]) -> FigureSet:
+    """All of them in one."""
+    result = FigureSet()
+    for one in sets:
+        result.merge(one)
+    return result

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is measured: the devices, in the order of the report."""
+
+from dataclasses import dataclass
+
+from .errors import BenchError
+
+
+@dataclass(frozen=True)
+class Row:
+    """A device and how it is set."""
+
+    label: str
+    model: bool = False     # of something that doesn't run here, and says so wherever it stands
+    note: str = ""
+
+
+ROWS = {
+    "null_blk": Row("null_blk", note="not SCSI: the bound"),
+    "scsi_debug": Row("scsi_debug", note="completes inside queuecommand, moves no data"),
+    "scsi_debug_data": Row("scsi_debug data", note="completes inside queuecommand"),
+    "scsi_debug_timer": Row("scsi_debug 20 us", note="ndelay=20000: completes from a timer's "
+                            "interrupt, moves no data"),
+    "smq_ram_null": Row("smq_ram null", note="completes inside queuecommand, moves no data"),
+    "smq_ram": Row("smq_ram", note="completes inside queuecommand"),
+    "smq_ram_1q": Row("smq_ram 1 queue", note="hw_queues=1, as the legacy model's host has"),
+    "smq_ram_timer": Row("smq_ram 20 us", note="service_ns=20000: completes from a timer's "
+                         "interrupt"),
+    "smq_ram_timer_batch": Row("smq_ram 20 us, batch", note="the policy batch on it"),
+    "smq_ram_doorbell": Row("smq_ram 20 us, doorbell 5 us",
+                            note="service_ns=20000 doorbell_ns=5000"),
+    "smq_ram_doorbell_batch": Row("smq_ram 20 us, doorbell 5 us, batch",
+                                  note="the policy batch on it"),
+    "legacy_2013": Row("legacy 2013 (model)", model=True,
+                       note="the policy legacy-model, era 2013, on smq_ram with one queue"),
+    "legacy_419": Row("legacy 4.19 (model)", model=True,
+                      note="the policy legacy-model, era 4.19, on smq_ram with one queue"),
+    "kernel_legacy": Row("scsi_debug, legacy kernel, legacy path",
+                         note="scsi_mod.use_blk_mq=0 on a kernel that the user supplied"),
+    "kernel_mq": Row("scsi_debug, legacy kernel, scsi-mq",
+                     note="scsi_mod.use_blk_mq=1 on a kernel that the user supplied"),
+}
+
+
+def chosen(text: str | None, of: list[str]) -> list[str]:
+    """The rows an option names, in the order of OF; all of them without one."""
+    if text is None:
+        return list(of)
+    names = text.split(",")
+    for name in names:
+        if name not in of:
+            raise BenchError(f"--rows: there is no row '{name}', only {', '.join(of)}")
+    return [name for name in of if name in names]
