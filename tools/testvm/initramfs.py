@@ -52,14 +52,15 @@ def build(kernel: kernels.Kernel) -> Path:
             (tree / "modules" / name).write_bytes(data)
             names.append(name)
         (tree / "modules/order").write_text("".join(f"{name}\n" for name in names))
-        _archive(tree, folder / "initramfs")
+        archive(tree, folder / "initramfs")
         shutil.rmtree(tree)
 
     folder = cache.entry("initramfs", kernel.release, cache.stamp(*sources), make)
     return folder / "initramfs"
 
 
-def _archive(tree: Path, target: Path) -> None:
+def archive(tree: Path, target: Path) -> None:
+    """Packs a folder as the kernel unpacks it."""
     paths = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
     try:
         with target.open("wb") as file:

@@ -49,16 +49,18 @@ def _from_image(image: Path) -> Kernel:
     if not image.is_file():
         raise VMError(f"--kernel: no file {image}")
     image = image.resolve()
-    release = _release(image)
+    release = release_of(image)
     places = [parent / "lib/modules" / release for parent in list(image.parents)[:4]]
     places.append(Path("/lib/modules") / release)
     modules = next((place for place in places if place.is_dir()), None)
     return Kernel(release, image, modules)
 
 
-def _release(image: Path) -> str:
+def release_of(image: Path) -> str:
+    """What uname -r will say under this image."""
     with image.open("rb") as file:
-        head = file.read(0x4000)
+        # The header points at the name with 16 bits.
+        head = file.read(0x10400)
         if head[:4] == b"\x7fELF":
             file.seek(0)
             found = re.search(rb"Linux version (\S+) ", file.read())
