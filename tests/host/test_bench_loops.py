@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The bench's measured programs refuse bad input with a line that names it."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -31,6 +32,9 @@ def fixture_run():
     ("uring", ["/dev/null"] * 9, "DEVICE: give 1 to 8"),
     ("uring", ["--frobnicate"], "usage: uring"),
     ("sgio", [], "DEVICE: give one"),
+    ("static/aio", ["--bs", "511", "/dev/null"], "--bs: '511' is not a number from 512 to"),
+    ("static/aio", ["--depth", "0", "/dev/null"], "--depth: '0' is not a number from 1 to 1024"),
+    ("static/aio", ["/dev/null", "/dev/null"], "DEVICE: give one"),
     ("sgio", ["--timeout", "0", "/dev/null"], "--timeout: '0' is not a number from 1 to 86400"),
 ])
 def test_bad_arguments(run, program, arguments, message):
@@ -45,6 +49,8 @@ def test_bad_arguments(run, program, arguments, message):
     ("uring", "/nonexistent", "/nonexistent: No such file or directory"),
     ("uring", "/dev/null", "/dev/null: Invalid argument"),
     ("sgio", "/dev/null", "/dev/null: Inappropriate ioctl for device"),
+    ("static/sgio", "/dev/null", "/dev/null: Inappropriate ioctl for device"),
+    ("static/aio", "/dev/null", "/dev/null: Invalid argument"),
 ])
 def test_bad_device(run, program, device, message):
     """Exit status 1, and no figure."""
@@ -58,3 +64,13 @@ def test_failing_job_ends_all(run):
     """No job waits for one that is gone."""
     done = run("uring", "/nonexistent", "/dev/null")
     assert done.returncode == 1
+
+
+def test_aio_reads(run, tmp_path):
+    """Every I/O is taken back, also where the last batch is a part of one."""
+    (tmp_path / "file").write_bytes(bytes(8192))
+    for depth, batch in ((1, 1), (32, 16), (3, 16), (16, 5)):
+        done = run("static/aio", "--depth", str(depth), "--batch", str(batch), "--count", "7,101",
+                   str(tmp_path / "file"))
+        assert done.returncode == 0, done.stderr
+        assert [json.loads(line)["count"] for line in done.stdout.splitlines()] == [7, 101]

@@ -187,7 +187,7 @@ settle_queues() {
 		queue=/sys/block/$disk/queue
 		echo none > "$queue/scheduler" || die "$disk: elevator none refused"
 		begin_maps "$disk"
-		touch "/dev/$disk"	# see next_second() in loop/uring.c
+		touch "/dev/$disk"	# see disk_next_second()
 		settings="hw_queues=$(find "/sys/block/$disk/mq" -mindepth 1 -maxdepth 1 | wc -l)"
 		[[ ! -e /sys/block/$disk/device/queue_depth ]] ||
 			settings+=" queue_depth=$(< "/sys/block/$disk/device/queue_depth")"

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "disk.h"
 #include "jobs.h"
 #include "option.h"
 
@@ -31,21 +31,12 @@ static struct {
 
 static struct io_uring ring;
 static unsigned char *buffer;
-static unsigned long random_state;
 static int fd;
-
-static unsigned long next_random(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
-}
 
 static void queue_io(unsigned long n, unsigned long blocks)
 {
 	unsigned char *data = buffer + n % opt.depth * opt.bs;
-	off_t offset = next_random() % blocks * opt.bs;
+	off_t offset = disk_random() % blocks * opt.bs;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 
 	if (opt.registered) {
@@ -156,19 +147,6 @@ static int set_up(void)
 	return err ? err : io_uring_register_files(&ring, &fd, 1);
 }
 
-/*
- * A read compares the times of the device node with each other, and takes a
- * longer way where two fall in the same second: 8 instructions an I/O by
- * chance. Let the first read, which sets the time of access, be in another
- * second than the last write (or touch) of the node.
- */
-static void next_second(void)
-{
-	const struct timespec wait = { .tv_sec = 1, .tv_nsec = 100000000 };
-
-	nanosleep(&wait, NULL);
-}
-
 static const char *json(bool value)
 {
 	return value ? "true" : "false";
@@ -192,28 +170,23 @@ static void report(unsigned long count, unsigned long ns)
 static int job(unsigned int n)
 {
 	const char *device = opt.devices[n];
-	unsigned long ns;
-	off_t size;
+	unsigned long blocks, ns;
 	size_t i;
 	int err;
 
-	random_state = 88172645463325252UL * (2 * n + 1);
-	fd = open(device, (opt.write ? O_RDWR : O_RDONLY) | O_DIRECT);
-	size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-	if (size < (off_t)opt.bs) {
-		fprintf(stderr, "%s: %s\n", device, size < 0 ?
-			strerror(errno) : "smaller than one I/O");
+	disk_seed(n);
+	fd = disk_open(device, opt.write, opt.bs, &blocks);
+	if (fd < 0)
 		return 1;
-	}
-	err = opt.data ? fill(device, size) : 0;
+	err = opt.data ? fill(device, lseek(fd, 0, SEEK_END)) : 0;
 	if (!err)
 		err = set_up();
-	next_second();
+	disk_next_second();
 	if (!err)
-		err = run_ios(opt.warmup, size / opt.bs);
+		err = run_ios(opt.warmup, blocks);
 	for (i = 0; !err && i < opt.nr_counts; i++) {
 		jobs_start();
-		err = run_ios(opt.counts[i], size / opt.bs);
+		err = run_ios(opt.counts[i], blocks);
 		ns = jobs_stop();
 		if (!err && !n)
 			report(opt.counts[i], ns);

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Random block reads through libaio's system calls, measured between markers:
+ * for kernels that are older than io_uring.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <linux/aio_abi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "disk.h"
+#include "jobs.h"
+#include "option.h"
+
+#define MAX_DEPTH	1024
+
+static struct {
+	unsigned int bs, depth, batch, warmup, seconds;
+	unsigned long counts[MAX_COUNTS];
+	size_t nr_counts;
+	const char *device;
+} opt = { .bs = 512, .depth = 32, .batch = 16, .warmup = 1000,
+	  .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 };
+
+static struct iocb iocbs[MAX_DEPTH];
+static struct io_event events[MAX_DEPTH];
+/* Those that are free, and before a submission at its end those to submit. */
+static struct iocb *ready[MAX_DEPTH];
+static unsigned char *buffer;
+static aio_context_t context;
+static int fd;
+
+static void queue_io(struct iocb *cb, unsigned long blocks)
+{
+	size_t n = cb - iocbs;
+
+	memset(cb, 0, sizeof(*cb));
+	cb->aio_lio_opcode = IOCB_CMD_PREAD;
+	cb->aio_fildes = fd;
+	cb->aio_buf = (uintptr_t)(buffer + n * opt.bs);
+	cb->aio_nbytes = opt.bs;
+	cb->aio_offset = disk_random() % blocks * opt.bs;
+}
+
+static int submit(struct iocb **list, long n)
+{
+	while (n) {
+		long done = syscall(SYS_io_submit, context, n, list);
+
+		if (done <= 0)
+			return done ? -errno : -EAGAIN;
+		list += done;
+		n -= done;
+	}
+	return 0;
+}
+
+/* Keeps up to depth I/Os in flight, submits and takes a batch at a time. */
+static int run_ios(unsigned long count, unsigned long blocks)
+{
+	unsigned long queued = 0, done = 0;
+	unsigned int nr_ready = opt.depth, n;
+
+	for (n = 0; n < opt.depth; n++)
+		ready[n] = &iocbs[n];
+	while (done < count) {
+		unsigned int first = nr_ready, inflight;
+		long got;
+		int err;
+
+		for (n = 0; n < opt.batch && queued < count && first; n++) {
+			queue_io(ready[--first], blocks);
+			queued++;
+		}
+		err = submit(ready + first, nr_ready - first);
+		if (err)
+			return err;
+		nr_ready = first;
+		inflight = opt.depth - nr_ready;
+		n = inflight < opt.batch ? inflight : opt.batch;
+		got = syscall(SYS_io_getevents, context, n, opt.depth, events,
+			      NULL);
+		if (got < (long)n)
+			return got < 0 ? -errno : -EINTR;
+		done += got;
+		while (got--) {
+			if (events[got].res != opt.bs)
+				return events[got].res < 0 ?
+					(int)events[got].res : -EIO;
+			ready[nr_ready++] = (void *)(uintptr_t)events[got].obj;
+		}
+	}
+	return 0;
+}
+
+static int set_up(void)
+{
+	size_t size = (size_t)opt.depth * opt.bs;
+
+	buffer = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (buffer == MAP_FAILED)
+		return -errno;
+	return syscall(SYS_io_setup, opt.depth, &context) ? -errno : 0;
+}
+
+static void report(unsigned long count, unsigned long ns)
+{
+	printf("{\"loop\": \"aio\", \"devices\": [\"%s\"], ", opt.device);
+	printf("\"bs\": %u, \"depth\": %u, \"batch\": %u, ", opt.bs, opt.depth,
+	       opt.batch);
+	printf("\"count\": %lu, \"ns\": %lu}\n", count, ns);
+}
+
+static int job(unsigned int n)
+{
+	unsigned long blocks, ns;
+	size_t i;
+	int err;
+
+	disk_seed(n);
+	fd = disk_open(opt.device, false, opt.bs, &blocks);
+	if (fd < 0)
+		return 1;
+	err = set_up();
+	disk_next_second();
+	if (!err)
+		err = run_ios(opt.warmup, blocks);
+	for (i = 0; !err && i < opt.nr_counts; i++) {
+		jobs_start();
+		err = run_ios(opt.counts[i], blocks);
+		ns = jobs_stop();
+		if (!err)
+			report(opt.counts[i], ns);
+	}
+	if (err)
+		fprintf(stderr, "%s: %s\n", opt.device, strerror(-err));
+	return err ? 1 : 0;
+}
+
+static const char help[] =
+"usage: aio [options] DEVICE\n"
+"Random reads of a block device through io_submit and io_getevents, by one job\n"
+"on CPU 0, with markers for a counting plugin around each run.\n"
+"  --bs BYTES       of an I/O (512)\n"
+"  --depth N        I/Os in flight (32)\n"
+"  --batch N        I/Os submitted and waited for at a time (16)\n"
+"  --count N[,N]    I/Os of each measured run (2000,6000)\n"
+"  --warmup N       I/Os before (1000)\n"
+"  --timeout S      give up after (300)\n"
+"Prints a line of JSON for each run.\n";
+
+static const struct option options[] = {
+	{ "bs", required_argument, NULL, 'b' },
+	{ "depth", required_argument, NULL, 'd' },
+	{ "batch", required_argument, NULL, 'a' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "warmup", required_argument, NULL, 'w' },
+	{ "timeout", required_argument, NULL, 't' },
+	{ "help", no_argument, NULL, 'h' },
+	{ }
+};
+
+static void parse(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'b':
+			opt.bs = option_number("--bs", optarg, 512, 1 << 20);
+			break;
+		case 'd':
+			opt.depth = option_number("--depth", optarg, 1,
+						  MAX_DEPTH);
+			break;
+		case 'a':
+			opt.batch = option_number("--batch", optarg, 1,
+						  MAX_DEPTH);
+			break;
+		case 'c':
+			opt.nr_counts = option_counts("--count", optarg,
+						      opt.counts);
+			break;
+		case 'w':
+			opt.warmup = option_number("--warmup", optarg, 0,
+						   1000000000);
+			break;
+		case 't':
+			opt.seconds = option_number("--timeout", optarg, 1,
+						    86400);
+			break;
+		case 'h':
+			fputs(help, stdout);
+			exit(0);
+		default:
+			fputs(help, stderr);
+			exit(2);
+		}
+	}
+	if (argc - optind != 1) {
+		fputs("DEVICE: give one\n", stderr);
+		exit(2);
+	}
+	opt.device = argv[optind];
+}
+
+int main(int argc, char **argv)
+{
+	parse(argc, argv);
+	return jobs_run(1, opt.seconds, job);
+}
