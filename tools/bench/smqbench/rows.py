@@ -35,10 +35,14 @@ ROWS = {
                        note="the policy legacy-model, era 2013, on smq_ram with one queue"),
     "legacy_419": Row("legacy 4.19 (model)", model=True,
                       note="the policy legacy-model, era 4.19, on smq_ram with one queue"),
-    "kernel_legacy": Row("scsi_debug, legacy kernel, legacy path",
+    "kernel_legacy": Row("scsi_debug, given kernel, legacy path",
                          note="scsi_mod.use_blk_mq=0 on a kernel that the user supplied"),
-    "kernel_mq": Row("scsi_debug, legacy kernel, scsi-mq",
+    "kernel_legacy_timer": Row("scsi_debug 20 us, given kernel, legacy path",
+                               note="the same, ndelay=20000"),
+    "kernel_mq": Row("scsi_debug, given kernel, scsi-mq",
                      note="scsi_mod.use_blk_mq=1 on a kernel that the user supplied"),
+    "kernel_mq_timer": Row("scsi_debug 20 us, given kernel, scsi-mq",
+                           note="the same, ndelay=20000"),
 }
 
 

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One boot of the given kernel under the counting plugin, watched through two serial ports."""
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from smqbench import guestlog
+from smqbench.errors import BenchError
+from smqbench.vm import BUILT, ROOT
+
+QEMU = "qemu-system-x86_64"
+MEMORY = "512M"
+# Old kernels know the mitigations by their own names; the counts must not hold them.
+ARGUMENTS = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1", "oops=panic", "nokaslr",
+             "norandmaps", "no_timer_check", "mitigations=off", "nopti", "nospectre_v2",
+             "spec_store_bypass_disable=off"]
+POLL = 0.2
+TAIL = 15
+PROGRESS_SECONDS = 20
+
+
+class NoLegacyPath(Exception):
+    """The kernel came up and has no switch between two paths."""
+
+
+def _progress(what: str, done: int, expected: int, began: float, end: str) -> None:
+    text = f"{what}: {done} of {expected} runs, {time.monotonic() - began:.0f} s"
+    sys.stderr.write((f"\r\033[K{text}" if sys.stderr.isatty() else text) + end)
+    sys.stderr.flush()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _tail(console: Path) -> str:
+    lines = [line for line in _text(console).replace("\r", "").splitlines() if line.strip()]
+    return "".join(f"\n  {line}" for line in lines[-TAIL:]) or "\n  (nothing)"
+
+
+class Boot:
+    """A run of QEMU; folder gets what guest and plugin say."""
+
+    def __init__(self, image: Path, initrd: Path, arguments: list[str], folder: Path):
+        self.log = folder / "log"
+        self.console = folder / "console"
+        self._out = folder / "out"
+        self._folder = folder
+        plugin = BUILT / "count.so"
+        if not plugin.exists():
+            raise BenchError(f"{plugin.relative_to(ROOT)} is not built: make tools")
+        if not shutil.which(QEMU):
+            raise BenchError(f"{QEMU} is not installed: tools/deps install bench")
+        if "," in str(folder):
+            raise BenchError(f"{folder}: QEMU takes no comma in the name of a file")
+        self._command = [
+            "setpriv", "--pdeathsig", "KILL", "--", QEMU, "-nodefaults", "-no-user-config",
+            "-display", "none", "-no-reboot", "-machine", "pc", "-m", MEMORY, "-smp", "1",
+            "-cpu", "qemu64", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off",
+            "-kernel", str(image), "-initrd", str(initrd),
+            "-append", " ".join([*ARGUMENTS, *arguments]),
+            "-serial", f"file:{self.console}", "-serial", f"file:{self.log}",
+            "-plugin", f"{plugin},out={self._out},hist={folder / 'hist'}"]
+
+    def run(self, what: str, expected: int, timeout: float) -> guestlog.GuestLog:
+        """Boots and measures; the guest's last word ends it."""
+        began = time.monotonic()
+        with open(self._folder / "qemu", "w+", encoding="utf-8") as said:
+            with subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=said,
+                                  stderr=said) as process:
+                try:
+                    self._watch(process, what, expected, began + timeout)
+                finally:
+                    process.kill()
+        return guestlog.read(self._folder)
+
+    def _watch(self, process: subprocess.Popen, what: str, expected: int, until: float) -> None:
+        began = shown = time.monotonic()
+        while True:
+            ended = process.poll() is not None
+            last = self._last_word()
+            done = len(_text(self._out).splitlines())
+            now = time.monotonic()
+            if last or ended:
+                _progress(what, done, expected, began, "\n")
+            elif sys.stderr.isatty() or now >= shown + PROGRESS_SECONDS:
+                _progress(what, done, expected, began, "" if sys.stderr.isatty() else "\n")
+                shown = now
+            if last == "end":
+                return
+            if last == "refused":
+                raise NoLegacyPath
+            if last:
+                raise BenchError(f"the guest: {last.removeprefix('error ')}; its last messages:"
+                                 f"{_tail(self.console)}")
+            if ended:
+                raise BenchError("the guest ended before its measurements did; QEMU: "
+                                 f"{_text(self._folder / 'qemu').strip() or '(nothing)'}; the "
+                                 f"kernel's last messages:{_tail(self.console)}")
+            if now > until:
+                raise BenchError(f"no end after {until - began:.0f} s (--timeout); the kernel's "
+                                 f"last messages:{_tail(self.console)}")
+            time.sleep(POLL)
+
+    def _last_word(self) -> str:
+        """What ends a boot, once the guest has written the whole line."""
+        found = re.search(r"^(end|refused|error .*)\r?\n", _text(self.log), re.MULTILINE)
+        return found.group(1).strip() if found else ""

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel, and the only file system it gets: an initramfs with the measured programs and the
+modules that the kernel does not have built in."""
+
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from smqbench.errors import BenchError
+from smqbench.vm import BUILT
+from testvm import initramfs, kernel as kernels
+from testvm.errors import VMError
+
+INIT = Path(__file__).resolve().parent / "init"
+PROGRAMS = ("aio", "sgio")
+NEEDED = ("scsi_mod", "sd_mod", "sg", "scsi_debug")
+SUFFIXES = (".ko", ".ko.xz", ".ko.gz", ".ko.zst")
+# The legacy path's last kernel was 4.20.
+LAST_LEGACY = (4, 20)
+
+DISK_PARAMETERS = "delay=0 fake_rw=1 dev_size_mb=64"
+
+
+def release_of(image: Path) -> str:
+    """The kernel's own name, as the image says."""
+    if not image.is_file():
+        raise BenchError(f"LEGACY_KERNEL: no file {image}")
+    try:
+        release = kernels.release_of(image)
+    except VMError:
+        raise BenchError(f"LEGACY_KERNEL: {image} is no bzImage") from None
+    with image.open("rb") as file:
+        is_elf = file.read(4) == b"\x7fELF"
+    if is_elf:
+        raise BenchError(f"LEGACY_KERNEL: {image} is a vmlinux; give the bzImage")
+    return release
+
+
+def why_no_legacy(release: str) -> str:
+    """Says early what cannot have a legacy path, "" if it may have one."""
+    numbers = release.replace("-", ".").split(".")
+    if all(number.isdigit() for number in numbers[:2]) and \
+            tuple(map(int, numbers[:2])) > LAST_LEGACY:
+        return "it was removed in Linux 5.0"
+    return ""
+
+
+def refusal(release: str, why: str) -> str:
+    """The one message for every kernel without a legacy path, however that was found."""
+    return (f"LEGACY_KERNEL: {release} has no legacy path ({why}); give a kernel up to "
+            f"{LAST_LEGACY[0]}.{LAST_LEGACY[1]} that has scsi_mod.use_blk_mq")
+
+
+def module_name(path: Path) -> str:
+    """As insmod knows it, "" for another file."""
+    for suffix in SUFFIXES:
+        if path.name.endswith(suffix):
+            return path.name.removesuffix(suffix).replace("-", "_")
+    return ""
+
+
+class Modules:
+    """What LEGACY_MODULES holds, at any depth: an installed tree or just files."""
+
+    def __init__(self, folder: Path | None, scratch: Path):
+        self._found: dict[str, Path] = {}
+        self._scratch = scratch
+        if folder is None:
+            return
+        if not folder.is_dir():
+            raise BenchError(f"LEGACY_MODULES: no folder {folder}")
+        for path in sorted(folder.rglob("*")):
+            if module_name(path) and path.is_file():
+                self._found.setdefault(module_name(path), path)
+        if not self._found:
+            raise BenchError(f"LEGACY_MODULES: {folder} holds no module")
+
+    def loading_order(self, names: tuple[str, ...]) -> list[Path]:
+        """Unpacked files of those that are there, each after what it depends on; what is not
+        there must be built in, which the guest looks after."""
+        ordered: dict[str, Path] = {}
+        for name in names:
+            self._add(name, ordered, ())
+        return list(ordered.values())
+
+    def _add(self, name: str, ordered: dict[str, Path], above: tuple[str, ...]) -> None:
+        if name in ordered or name not in self._found or name in above:
+            return
+        path = self._unpacked(name)
+        for other in _depends(path):
+            self._add(other, ordered, (*above, name))
+        ordered[name] = path
+
+    def _unpacked(self, name: str) -> Path:
+        source, target = self._found[name], self._scratch / f"{name}.ko"
+        try:
+            data = source.read_bytes()
+            target.write_bytes(data if source.suffix == ".ko" else
+                               kernels.unpack(data, str(source)))
+        except (OSError, VMError) as error:
+            raise BenchError(f"LEGACY_MODULES: {source}: {error}") from None
+        return target
+
+
+def _depends(path: Path) -> list[str]:
+    done = subprocess.run(["/sbin/modinfo", "-F", "depends", str(path)], capture_output=True,
+                          text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"LEGACY_MODULES: {path.name}: {done.stderr.strip()}")
+    return [name.replace("-", "_") for name in done.stdout.strip().split(",") if name]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one boot measures."""
+
+    switch: str             # use_blk_mq: on, off, or none: left as it is
+    rows: list[str]
+    workloads: list[str]
+    counts: tuple[int, int]
+    warmup: int
+    repeat: int
+
+    def parameters(self) -> dict[str, str]:
+        """Of modules, by module."""
+        result = {"scsi_debug": DISK_PARAMETERS}
+        if self.switch != "none":
+            result["scsi_mod"] = f"use_blk_mq={1 if self.switch == 'on' else 0}"
+        return result
+
+    def kernel_arguments(self) -> list[str]:
+        """The same for those that are built in."""
+        return [f"{module}.{word}" for module, words in self.parameters().items()
+                for word in words.split()]
+
+    def settings(self) -> str:
+        """For the guest's shell."""
+        values = {"switch": self.switch, "rows": " ".join(self.rows),
+                  "workloads": " ".join(self.workloads), "repeat": str(self.repeat),
+                  "counts": ",".join(map(str, self.counts)), "warmup": str(self.warmup)}
+        return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+
+
+def build(job: Job, modules: list[Path], folder: Path) -> Path:
+    """Makes the initramfs in folder."""
+    tree = folder / "tree"
+    for name in ("bin", "dev", "proc", "sys", "job", "modules"):
+        (tree / name).mkdir(parents=True)
+    try:
+        shutil.copy(initramfs.busybox(), tree / "bin/busybox")
+    except VMError as error:
+        raise BenchError(str(error)) from None
+    for name in PROGRAMS:
+        if not (BUILT / "static" / name).exists():
+            raise BenchError(f"build/tools/bench/static/{name} is not built: make tools")
+        shutil.copy(BUILT / "static" / name, tree / "bin" / name)
+    shutil.copy(INIT, tree / "init")
+    (tree / "init").chmod(0o755)
+    parameters = job.parameters()
+    lines = []
+    for path in modules:
+        shutil.copy(path, tree / "modules")
+        lines.append(f"{path.name} {parameters.get(module_name(path), '')}".strip() + "\n")
+    (tree / "job/modules").write_text("".join(lines), encoding="ascii")
+    (tree / "job/settings").write_text(job.settings(), encoding="ascii")
+    try:
+        initramfs.archive(tree, folder / "initramfs")
+    except VMError as error:
+        raise BenchError(str(error)) from None
+    shutil.rmtree(tree)
+    return folder / "initramfs"
