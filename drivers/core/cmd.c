@@ -33,6 +33,19 @@ bool smq_cmd_claim(struct smq_cmd *cmd)
 	return atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_FREE) == SMQ_OWNED;
 }
 
+/* The LLD says that a command is finished: takes and counts it if it still is the LLD's. */
+static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd)
+{
+	if (!smq_cmd_claim(cmd))
+		return false;
+	this_cpu_inc(cmd->hwq->stats->done);
+	if (unlikely(smq_cmd_to_scmd(cmd)->result))
+		this_cpu_inc(cmd->hwq->stats->errors);
+	if (trace_smq_done_enabled())
+		trace_smq_done(cmd);
+	return true;
+}
+
 /**
  * smq_cmd_done() - completes a command the LLD said SMQ_QUEUED for
  * @cmd: its result and, where less was transferred, its residual are set
@@ -46,7 +59,6 @@ bool smq_cmd_claim(struct smq_cmd *cmd)
  */
 bool smq_cmd_done(struct smq_cmd *cmd)
 {
-	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	bool mine;
 
 	/*
@@ -54,19 +66,67 @@ bool smq_cmd_done(struct smq_cmd *cmd)
 	 * smq_eh_abort() waits for it before it lets the command be used anew.
 	 */
 	rcu_read_lock();
-	mine = smq_cmd_claim(cmd);
-	if (mine) {
-		this_cpu_inc(cmd->hwq->stats->done);
-		if (unlikely(scmd->result))
-			this_cpu_inc(cmd->hwq->stats->errors);
-		if (trace_smq_done_enabled())
-			trace_smq_done(cmd);
-		scsi_done(scmd);
-	}
+	mine = smq_cmd_finish(cmd);
+	if (mine)
+		scsi_done(smq_cmd_to_scmd(cmd));
 	rcu_read_unlock();
 	return mine;
 }
 EXPORT_SYMBOL_GPL(smq_cmd_done);
+
+/*
+ * May the mid-layer's done find host_lock held by this CPU and want it too? It only
+ * raises its softirq for a host with one queue, unless that queue serves a single
+ * CPU: then blk-mq completes at once, and what the mid-layer does for a host in
+ * recovery takes host_lock. Somebody else's hold looks the same and costs a detour.
+ */
+static bool smq_host_lock_in_the_way(struct smq_host *host, struct scsi_cmnd *scmd)
+{
+	unsigned long flags;
+
+	if (scsi_cmd_to_rq(scmd)->mq_hctx->nr_ctx > 1)
+		return false;
+	/* Only a try: what is free for a moment is not held by this CPU. */
+	if (!spin_trylock_irqsave(host->shost->host_lock, flags))
+		return true;
+	spin_unlock_irqrestore(host->shost->host_lock, flags);
+	return false;
+}
+
+/**
+ * smq_scsi_done() - what an LLD with queuecommand_lck calls where it called scsi_done()
+ * @scmd: a command it was given; its result and residual are set
+ *
+ * Context: any, with host_lock held or without: in queuecommand_lck for this command
+ * or another, in interrupts, in abort and reset handlers. As with smq_cmd_done() a
+ * command that error handling has taken back is left alone.
+ */
+void smq_scsi_done(struct scsi_cmnd *scmd)
+{
+	struct smq_host *host = smq_sdev_to_host(scmd->device);
+	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
+
+	/* With interrupts off a match means that it is this CPU that runs the entry. */
+	if (irqs_disabled() && READ_ONCE(host->lck.cpu) == smp_processor_id() &&
+	    host->lck.cmd == cmd) {
+		host->lck.cmd = NULL;
+		return;
+	}
+	if (!smq_host_lock_in_the_way(host, scmd)) {
+		smq_cmd_done(cmd);
+		return;
+	}
+	/*
+	 * Claimed now, for the LLD has let go of it; done comes from the worker. Error
+	 * handling waits for that before the tag is used anew: the section is for
+	 * its grace period, after which it looks for the work.
+	 */
+	rcu_read_lock();
+	if (smq_cmd_finish(cmd))
+		queue_work(host->wq, &cmd->work);
+	rcu_read_unlock();
+}
+EXPORT_SYMBOL_GPL(smq_scsi_done);
 
 /* Not taken: back to the mid-layer, which counts on it being untouched. */
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st)
@@ -111,6 +171,8 @@ void smq_cmd_work(struct work_struct *work)
 	struct smq_cmd *cmd = container_of(work, struct smq_cmd, work);
 	struct smq_hwq *hwq = cmd->hwq;
 
-	if (hwq->host->lld->work(hwq, cmd) == SMQ_DONE)
+	if (hwq->host->lld->queuecommand_lck)
+		scsi_done(smq_cmd_to_scmd(cmd));
+	else if (hwq->host->lld->work(hwq, cmd) == SMQ_DONE)
 		smq_cmd_done(cmd);
 }

@@ -56,9 +56,11 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 	} else {
 		/*
 		 * It was completed. The mid-layer uses the command anew once we
-		 * return: wait until smq_cmd_done() has let go of it.
+		 * return: wait until smq_cmd_done() has let go of it, or
+		 * take from the worker what smq_scsi_done() left to it.
 		 */
 		synchronize_rcu();
+		cancel_work_sync(&cmd->work);
 	}
 	return 0;
 }
@@ -151,6 +153,7 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 		blk_mq_tagset_busy_iter(&reset->host->shost->tag_set, smq_reset_one, reset);
 		/* As after an abort: completions under way let go first. */
 		synchronize_rcu();
+		flush_workqueue(reset->host->wq);
 	}
 	smq_block_host(reset->host, false);
 	mutex_unlock(&reset->host->eh_lock);

@@ -9,6 +9,27 @@
 
 #include "smq.h"
 
+static int smq_check_entry(const struct smq_lld *lld, const struct smq_host_config *cfg)
+{
+	if (!lld->queue_cmd == !lld->queuecommand_lck) {
+		pr_err("%s: one of queue_cmd and queuecommand_lck is needed, %s is given\n",
+		       lld->name, lld->queue_cmd ? "both" : "neither");
+		return -EINVAL;
+	}
+	if (!lld->queuecommand_lck)
+		return 0;
+	if (cfg->hw_queues != 1 || cfg->poll_queues) {
+		pr_err("%s: hw_queues=%u poll_queues=%u, but queuecommand_lck takes 1 and 0\n",
+		       lld->name, cfg->hw_queues, cfg->poll_queues);
+		return -EINVAL;
+	}
+	if (lld->work) {
+		pr_err("%s: work goes with queue_cmd, not with queuecommand_lck\n", lld->name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int smq_check_config(const struct smq_lld *lld, const struct smq_host_config *cfg)
 {
 	if (cfg->depth < 1 || cfg->depth > SMQ_MAX_DEPTH) {
@@ -24,7 +45,7 @@ static int smq_check_config(const struct smq_lld *lld, const struct smq_host_con
 		       cfg->poll_queues);
 		return -EINVAL;
 	}
-	return 0;
+	return smq_check_entry(lld, cfg);
 }
 
 static unsigned int smq_cut_queues(const struct smq_lld *lld, const char *what, unsigned int n)
@@ -134,6 +155,7 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct scsi_host_temp
 	host = smq_shost_to_host(shost);
 	host->shost = shost;
 	host->lld = lld;
+	host->lck.cpu = -1;
 	mutex_init(&host->eh_lock);
 	host->nr_poll = smq_cut_queues(lld, "poll_queues", cfg->poll_queues);
 	host->nr_hwqs = smq_cut_queues(lld, "hw_queues", cfg->hw_queues) + host->nr_poll;

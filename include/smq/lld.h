@@ -70,6 +70,12 @@ enum smq_status {
  * @queue_cmd: takes one command. Called by several CPUs at once, also for one
  *	hardware queue, in process context with interrupts on, always inside an
  *	RCU read-side section: may not sleep. Holds no lock of the mid-layer's.
+ * @queuecommand_lck: instead of @queue_cmd, the entry of an old driver as the kernel's
+ *	DEF_SCSI_QCMD() has it: called under host_lock with interrupts off, 0 or
+ *	SCSI_MLQUEUE_*. Its host has one hardware queue, as it always had; what it
+ *	called scsi_done() for it calls smq_scsi_done() for. It finds its host with
+ *	smq_sdev_to_host(scmd->device), its private area of the command
+ *	with smq_cmd_priv(smq_scmd_to_cmd(scmd)).
  * @commit: the doorbell: called after the last queue_cmd of a batch, same
  *	context. Optional: without it queue_cmd rings its own.
  * @poll: completes what is ready on a queue of HCTX_TYPE_POLL and returns how
@@ -114,6 +120,7 @@ struct smq_lld {
 	int (*init_hwq)(struct smq_hwq *hwq);
 	void (*exit_hwq)(struct smq_hwq *hwq);
 	enum smq_status (*queue_cmd)(struct smq_hwq *hwq, struct smq_cmd *cmd);
+	smq_qc_t (*queuecommand_lck)(struct scsi_cmnd *scmd);
 	void (*commit)(struct smq_hwq *hwq);
 	int (*poll)(struct smq_hwq *hwq);
 	enum smq_status (*work)(struct smq_hwq *hwq, struct smq_cmd *cmd);
@@ -219,6 +226,15 @@ struct smq_eh_stats {
 	atomic_t reset_cmds;	/* completed with DID_RESET by a reset */
 };
 
+/*
+ * Written under host_lock around queuecommand_lck. smq_scsi_done() compares @cpu with
+ * its own CPU without the lock: only that CPU writes it, so nobody else finds a match.
+ */
+struct smq_lck {
+	struct smq_cmd *cmd;	/* NULL once it was completed there */
+	int cpu;		/* -1: the entry is not running */
+};
+
 /**
  * struct smq_host - a host, in the mid-layer's hostdata
  * @hwq: its hardware queues, default ones first, poll queues after them
@@ -230,6 +246,7 @@ struct smq_eh_stats {
  * @eh_lock: taken by resets, which sleep, and by removal
  * @removing: no more resets by ioctl
  * @eh: error handling counters
+ * @lck: what queuecommand_lck is running for
  * @debugfs: its directory below debugfs smq/
  * @priv: the LLD's private area
  *
@@ -246,6 +263,7 @@ struct smq_host {
 	struct mutex eh_lock;	/* one reset at a time; protects removing */
 	bool removing;
 	struct smq_eh_stats eh;
+	struct smq_lck lck;
 	struct dentry *debugfs;
 	unsigned char priv[] __aligned(8);
 };
@@ -261,6 +279,7 @@ int smq_configfs_register(struct config_group *group);
 void smq_configfs_unregister(struct config_group *group);
 
 bool smq_cmd_done(struct smq_cmd *cmd);
+void smq_scsi_done(struct scsi_cmnd *scmd);
 enum smq_status smq_cmd_defer(struct smq_cmd *cmd);
 
 static inline void *smq_host_priv(struct smq_host *host)
@@ -339,6 +358,50 @@ static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_
 	scsi_done_direct(scmd);
 }
 
+/*
+ * The entry of an old driver, under host_lock as DEF_SCSI_QCMD() has it. A command
+ * completed in there is completed here, with the lock dropped: the mid-layer's done may
+ * take it.
+ */
+static __always_inline enum smq_status
+smq_lld_queue_lck(const struct smq_lld *lld, struct smq_host *host, struct smq_cmd *cmd)
+{
+	spinlock_t *host_lock = host->shost->host_lock;
+	unsigned long flags;
+	bool done;
+	int ret;
+
+	spin_lock_irqsave(host_lock, flags);
+	host->lck.cmd = cmd;
+	WRITE_ONCE(host->lck.cpu, smp_processor_id());
+	ret = lld->queuecommand_lck(smq_cmd_to_scmd(cmd));
+	done = !host->lck.cmd;
+	WRITE_ONCE(host->lck.cpu, -1);
+	spin_unlock_irqrestore(host_lock, flags);
+
+	if (done)
+		return SMQ_DONE;
+	switch (ret) {
+	case 0:
+		return SMQ_QUEUED;
+	case SCSI_MLQUEUE_DEVICE_BUSY:
+		return SMQ_DEVICE_BUSY;
+	case SCSI_MLQUEUE_TARGET_BUSY:
+		return SMQ_TARGET_BUSY;
+	default:
+		return SMQ_HOST_BUSY;
+	}
+}
+
+/* Gives a command to the LLD by the entry it has; the other one leaves no trace. */
+static __always_inline enum smq_status
+smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	if (lld->queuecommand_lck)
+		return smq_lld_queue_lck(lld, hwq->host, cmd);
+	return lld->queue_cmd(hwq, cmd);
+}
+
 static __always_inline smq_qc_t
 smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cmnd *scmd)
 {
@@ -359,7 +422,7 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 	if (tracepoint_enabled(smq_queue))
 		smq_trace_queue(cmd);
 
-	st = lld->queue_cmd(hwq, cmd);
+	st = smq_lld_queue(lld, hwq, cmd);
 	if (st == SMQ_DONE)
 		smq_cmd_done_inline(hwq, cmd);
 	else if (unlikely(st != SMQ_QUEUED))

@@ -62,7 +62,8 @@ def traced(buffer_kb: int = 16384):
     trace = Trace()
     _set("tracing_on", "0")
     _set("buffer_size_kb", str(buffer_kb))
-    _set("trace_clock", "global")
+    # A count, not a time: two CPUs' clocks may tie.
+    _set("trace_clock", "counter")
     _set("trace", "")
     _set("events/smq/enable", "1")
     _set("tracing_on", "1")

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+"""queuecommand_lck under host_lock, on an LLD written as drivers were before multiqueue.
+
+What may deadlock is done on one CPU too, where blk-mq completes without the softirq.
+"""
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit.fiojob import fio, load_on, total_ios
+from kit.host import ModuleError, load, loaded, settle, under_way, wait_for
+from kit.sgio import DID_TIME_OUT, SG_SCSI_RESET_HOST, SgDev
+from kit.trace import traced
+
+PARAMS = Path("/sys/module/smq_old/parameters")
+ENTRY, IRQ, IRQ_LOCKED, NEXT = range(4)
+WHERE = {"entry": ENTRY, "irq": IRQ, "irq_locked": IRQ_LOCKED, "next_entry": NEXT}
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
+            "verify": "crc32c", "verify_fatal": 1}
+LOAD = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "numjobs": 2,
+        "time_based": True, "runtime": 60}
+READ_10 = bytes.fromhex("28000000000000000800")
+HOST_BUSY, DEVICE_BUSY, TARGET_BUSY = 0x1055, 0x1056, 0x1058
+
+
+def put(name, value):
+    """Sets a parameter of smq_old."""
+    (PARAMS / name).write_text(str(value), encoding="ascii")
+
+
+def get(name):
+    """A parameter of smq_old."""
+    return int((PARAMS / name).read_text(encoding="ascii"))
+
+
+@contextmanager
+def old_host(**params):
+    """smq_old's host; its every entry was under host_lock, interrupts off, one at a time."""
+    with loaded("smq_old", **params) as (host,):
+        lun = host.luns()[0]
+        (lun.sysfs / "timeout").write_text("1", encoding="ascii")
+        (lun.queue / "nomerges").write_text("2", encoding="ascii")
+        yield host
+        stats = settle(host)
+        assert stats["queued"] == stats["done"] <= get("entries")
+        assert get("bad_context") == 0
+
+
+@pytest.fixture(params=WHERE, name="host")
+def host_fixture(request):
+    """One host for each place where an old driver completes commands."""
+    with old_host(where=WHERE[request.param]) as host:
+        yield host
+
+
+@pytest.mark.smoke
+def test_verified_io_under_host_lock(host):
+    before = get("entries")
+    for jobs in (1, 2):
+        with traced() as trace:
+            report = fio(host.luns()[0].sd, numjobs=jobs, offset_increment="8m", **VERIFIED)
+            settle(host)
+        assert trace.check_once() >= total_ios(report) == jobs * 2 * 1024
+    assert get("entries") - before >= trace.count()["smq_queue"]
+
+
+def test_counters_are_those_of_the_driver(host):
+    before, entries = host.stats(), get("entries")
+    with SgDev(host.luns()[0].sg) as sg:
+        for _ in range(10):
+            assert sg.cmd(READ_10, din=4096).good
+        past = sg.cmd(bytes.fromhex("28007fffffff00000800"), din=4096)
+    after = host.stats()
+    assert past.triple == (5, 0x21, 0)
+    assert get("entries") - entries == after["done"] - before["done"] == 11
+    assert after["errors"] - before["errors"] == 1
+    assert host.hwqs()[0]["done"] == after["done"] and len(host.hwqs()) == 1
+
+
+@pytest.mark.parametrize("status", [HOST_BUSY, DEVICE_BUSY, TARGET_BUSY, 1],
+                         ids=["host", "device", "target", "anything"])
+def test_refused_commands_come_again(status):
+    with old_host(where=IRQ, refuse_with=status) as host:
+        with traced() as trace:
+            with load_on(host.luns()[0].sd, **LOAD) as load_:
+                put("refuse", 40)
+                wait_for("40 refusals", lambda: get("refuse") == 0)
+            settle(host)
+        assert trace.check_once() >= total_ios(load_.result())
+        assert trace.count()["smq_busy"] == 40 == host.stats()["busy"]
+
+
+def test_lost_commands_are_aborted_and_repeated(host):
+    with traced() as trace:
+        for eh_done, aborts in ((0, 4), (1, 8)):
+            put("eh_done", eh_done)
+            put("lose", 4)
+            fio(host.luns()[0].sd, **VERIFIED)
+            assert host.stats()["aborts"] == aborts
+        stats = settle(host)
+    trace.check_once()
+    # The other four the driver completed itself in its abort.
+    assert trace.count()["smq_taken"] == 4
+    assert stats["timeouts"] == 8 and stats["host_resets"] == 0
+
+
+@pytest.mark.smoke
+def test_a_reset_that_completes_under_host_lock(host):
+    put("fail_abort", 1)
+    with traced() as trace:
+        put("lose", 3)
+        fio(host.luns()[0].sd, **VERIFIED)
+        settle(host)
+    trace.check_once()
+    stats = host.stats()
+    assert (stats["lun_resets"], stats["host_resets"]) == (1, 0)
+
+
+def test_resets_by_ioctl_under_load(host):
+    with traced() as trace:
+        with load_on(host.luns()[0].sd, to_end=True, **VERIFIED), SgDev(host.luns()[0].sg) as sg:
+            under_way(host.luns()[0], 50)
+            for _ in range(20):
+                sg.reset(SG_SCSI_RESET_HOST)
+        settle(host)
+    trace.check_once()
+    assert host.stats()["host_resets"] == 20
+
+
+def test_passthrough_that_times_out(host):
+    put("lose", 1)
+    with SgDev(host.luns()[0].sg) as sg:
+        assert sg.cmd(READ_10, din=4096, timeout_ms=1000).host == DID_TIME_OUT
+        assert sg.cmd(READ_10, din=4096).good
+
+
+@pytest.mark.parametrize("params, says", [
+    ({"entry": 0}, "one of queue_cmd and queuecommand_lck is needed, neither is given"),
+    ({"entry": 2}, "one of queue_cmd and queuecommand_lck is needed, both is given"),
+    ({"hw_queues": 2}, "hw_queues=2 poll_queues=0, but queuecommand_lck takes 1 and 0"),
+], ids=["neither", "both", "queues"])
+def test_setups_that_are_refused(klog, params, says):
+    with pytest.raises(ModuleError):
+        load("smq_old", **params)
+    assert any(says in line for line in klog.lines())
