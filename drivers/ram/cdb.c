@@ -213,8 +213,10 @@ enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep)
 							      RAM_FAULT_NONE;
 	if (unlikely(rc->fault) && ram_fault_before(lun, scmd, rc->fault))
 		return SMQ_DONE;
-	if (!may_sleep && op->sleeps)
+	if (!may_sleep && (op->sleeps || rc->fault == RAM_FAULT_NO_MEMORY))
 		return smq_cmd_defer(cmd);
+	if (unlikely(rc->fault == RAM_FAULT_NO_MEMORY))
+		ram_fault_wait(lun, scmd);
 	if (op->fn)
 		op->fn(lun, scmd);
 	else if (!ram_rw(lun, scmd, rc->fault == RAM_FAULT_SHORT, may_sleep))

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Faults on demand: which command gets one, and what it does to it. */
+#include <linux/delay.h>
+#include <linux/jiffies.h>
 #include <linux/math64.h>
 #include <linux/scatterlist.h>
 #include <scsi/scsi_proto.h>
@@ -27,6 +29,8 @@ static bool ram_fault_matches(const struct ram_fault *fault, const struct scsi_c
 	case READ_10:
 	case READ_12:
 	case READ_16:
+		if (READ_ONCE(fault->kind) == RAM_FAULT_NO_MEMORY)
+			return false;
 		break;
 	case WRITE_6:
 	case WRITE_10:
@@ -43,8 +47,8 @@ static bool ram_fault_matches(const struct ram_fault *fault, const struct scsi_c
 	       lba + blocks - 1 >= READ_ONCE(fault->first_lba);
 }
 
-/* Takes one from the count, unless it is used up or without end. */
-static bool ram_fault_take(atomic_t *count)
+/* Takes one from a count, unless it is used up or without end. Context: any. */
+bool ram_fault_take(atomic_t *count)
 {
 	int old = atomic_read(count);
 
@@ -90,6 +94,18 @@ bool ram_fault_before(struct ram_lun *lun, struct scsi_cmnd *scmd, enum ram_faul
 	default:
 		return false;
 	}
+}
+
+/*
+ * The worker's wait for memory. It ends with the command's time at the latest:
+ * error handling waits for the worker.
+ */
+void ram_fault_wait(const struct ram_lun *lun, const struct scsi_cmnd *scmd)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(READ_ONCE(lun->ram->fault->delay_ms));
+
+	while (time_before(jiffies, end) && !test_bit(SCMD_STATE_COMPLETE, &scmd->state))
+		msleep(20);
 }
 
 static void ram_flip_first_byte(struct scsi_cmnd *scmd)

@@ -47,8 +47,10 @@ static ssize_t ram_##_kind##_##_name##_store(struct config_item *item,		\
 	u64 value;								\
 	int err = kstrtou64(page, 0, &value);					\
 										\
-	if (err)								\
+	if (err) {								\
+		pr_err(#_kind "/" #_name " is no number in 0..%llu\n", (u64)(_max)); \
 		return err;							\
+	}									\
 	if (value > (_max)) {							\
 		pr_err(#_kind "/" #_name "=%llu is above %llu\n", value,	\
 		       (u64)(_max));						\
@@ -115,6 +117,7 @@ static const char * const ram_fault_names[RAM_NR_FAULTS] = {
 	[RAM_FAULT_LOST]	= "lost",
 	[RAM_FAULT_SHORT]	= "short",
 	[RAM_FAULT_WRONG_BYTE]	= "wrong_byte",
+	[RAM_FAULT_NO_MEMORY]	= "no_memory",
 };
 
 static ssize_t ram_fault_kind_show(struct config_item *item, char *page)
@@ -128,7 +131,7 @@ static ssize_t ram_fault_kind_store(struct config_item *item, const char *page, 
 	int kind = __sysfs_match_string(ram_fault_names, RAM_NR_FAULTS, page);
 
 	if (kind < 0) {
-		pr_err("fault/kind is none of none, status, sense, task_set_full, timeout, lost, short, wrong_byte\n");
+		pr_err("fault/kind is none of none, status, sense, task_set_full, timeout, lost, short, wrong_byte, no_memory\n");
 		return kind;
 	}
 	mutex_lock(&dir->lock);
@@ -140,21 +143,33 @@ static ssize_t ram_fault_kind_store(struct config_item *item, const char *page, 
 }
 CONFIGFS_ATTR(ram_fault_, kind);
 
-static ssize_t ram_fault_count_show(struct config_item *item, char *page)
-{
-	return sysfs_emit(page, "%d\n", atomic_read(&fault_of(item)->count));
-}
+/* How many more: counts down to 0 as it happens; -1 is for ever. */
+#define RAM_COUNT(_name)							\
+static ssize_t ram_fault_##_name##_show(struct config_item *item, char *page)	\
+{										\
+	return sysfs_emit(page, "%d\n", atomic_read(&fault_of(item)->_name));	\
+}										\
+										\
+static ssize_t ram_fault_##_name##_store(struct config_item *item,		\
+					 const char *page, size_t count)	\
+{										\
+	int value, err = kstrtoint(page, 0, &value);				\
+										\
+	if (!err && value < -1)							\
+		err = -EINVAL;							\
+	if (err) {								\
+		pr_err("fault/" #_name " is no number in -1..%d\n", INT_MAX);	\
+		return err;							\
+	}									\
+	atomic_set(&fault_of(item)->_name, value);				\
+	return count;								\
+}										\
+CONFIGFS_ATTR(ram_fault_, _name)
 
-static ssize_t ram_fault_count_store(struct config_item *item, const char *page, size_t count)
-{
-	int value, err = kstrtoint(page, 0, &value);
-
-	if (err)
-		return err;
-	atomic_set(&fault_of(item)->count, value);
-	return count;
-}
-CONFIGFS_ATTR(ram_fault_, count);
+RAM_COUNT(count);
+RAM_COUNT(fail_abort);
+RAM_COUNT(fail_lun_reset);
+RAM_COUNT(fail_target_reset);
 
 static ssize_t ram_fault_injected_show(struct config_item *item, char *page)
 {
@@ -172,6 +187,9 @@ static struct configfs_attribute *ram_fault_attrs[] = {
 	&ram_fault_attr_sense,
 	&ram_fault_attr_delay_ms,
 	&ram_fault_attr_injected,
+	&ram_fault_attr_fail_abort,
+	&ram_fault_attr_fail_lun_reset,
+	&ram_fault_attr_fail_target_reset,
 	NULL
 };
 

@@ -123,8 +123,17 @@ static enum smq_status ram_work(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return st;
 }
 
+static struct ram_fault *ram_host_fault(struct smq_host *host)
+{
+	struct ram_host *ram = smq_host_priv(host);
+
+	return ram->fault;
+}
+
 static int ram_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
+	if (ram_fault_take(&ram_host_fault(hwq->host)->fail_abort))
+		return -EIO;
 	ram_forget(hwq, cmd);
 	return 0;
 }
@@ -175,11 +184,15 @@ static int ram_reset(struct smq_host *host, struct ram_lun *only, enum ram_attn 
 
 static int ram_lun_reset(struct smq_host *host, struct scsi_device *sdev)
 {
+	if (ram_fault_take(&ram_host_fault(host)->fail_lun_reset))
+		return -EIO;
 	return ram_reset(host, sdev->hostdata, RAM_UA_RESET);
 }
 
 static int ram_target_reset(struct smq_host *host, struct scsi_target *starget)
 {
+	if (ram_fault_take(&ram_host_fault(host)->fail_target_reset))
+		return -EIO;
 	return ram_reset(host, NULL, RAM_UA_RESET);
 }
 

@@ -122,6 +122,7 @@ enum ram_fault_kind {
 	RAM_FAULT_LOST,		/* done, never answered */
 	RAM_FAULT_SHORT,	/* half of the data moved, with a residual */
 	RAM_FAULT_WRONG_BYTE,	/* a READ's first byte inverted */
+	RAM_FAULT_NO_MEMORY,	/* a WRITE waits delay_ms for memory, in the worker */
 	RAM_NR_FAULTS,
 };
 
@@ -133,11 +134,15 @@ enum ram_fault_kind {
  * @last_lba: of that range
  * @status: for RAM_FAULT_STATUS, a SAM status code
  * @sense: for RAM_FAULT_SENSE, key << 16 | ASC << 8 | ASCQ
- * @delay_ms: for RAM_FAULT_TIMEOUT
+ * @delay_ms: for RAM_FAULT_TIMEOUT and RAM_FAULT_NO_MEMORY
  * @count: how many more; negative: no end. Atomic, as are the next two, because
  *	commands on all CPUs are counted
  * @seen: commands that matched
  * @injected: faults there were
+ * @fail_abort: how many more aborts fail, whatever @kind is; negative: all. Atomic,
+ *	as are the next two: an ioctl's reset runs beside the error handler
+ * @fail_lun_reset: LUN resets
+ * @fail_target_reset: target resets
  */
 struct ram_fault {
 	enum ram_fault_kind kind;
@@ -150,6 +155,9 @@ struct ram_fault {
 	atomic_t count;
 	atomic64_t seen;
 	atomic64_t injected;
+	atomic_t fail_abort;
+	atomic_t fail_lun_reset;
+	atomic_t fail_target_reset;
 };
 
 /**
@@ -302,6 +310,8 @@ void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun);
 
 /* fault.c */
 void ram_fault_init(struct ram_fault *fault);
+bool ram_fault_take(atomic_t *count);
+void ram_fault_wait(const struct ram_lun *lun, const struct scsi_cmnd *scmd);
 enum ram_fault_kind ram_fault_hits(struct ram_lun *lun, struct scsi_cmnd *scmd);
 bool ram_fault_before(struct ram_lun *lun, struct scsi_cmnd *scmd, enum ram_fault_kind kind);
 void ram_fault_after(struct ram_lun *lun, struct smq_cmd *cmd, enum ram_fault_kind kind);

@@ -90,7 +90,10 @@ def test_power_off_under_load():
     ("model/doorbell_ns", 1000001, "model/doorbell_ns=1000001 is above 1000000"),
     ("model/hwq_depth", 4097, "model/hwq_depth=4097 is above 4096"),
     ("fault/kind", "meteor", "fault/kind is none of none, status"),
-    ("fault/sense", 0x100000, "fault/sense=1048576 is above")])
+    ("fault/sense", 0x100000, "fault/sense=1048576 is above"),
+    ("fault/every", "often", "fault/every is no number in 0..4294967295"),
+    ("fault/count", -2, "fault/count is no number in -1..2147483647"),
+    ("fault/fail_abort", "yes", "fault/fail_abort is no number in -1..2147483647")])
 def test_bad_values_are_refused(klog, name, value, said):
     with ram_dirs():
         host_dir = RamDir("a")

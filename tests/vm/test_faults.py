@@ -17,14 +17,6 @@ READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "size": "16m"}
 READ = cdb.blocks(cdb.READ_10, 0, 8)
 
 
-def arm(host_dir, kind, **settings):
-    """Arms a fault; the kind last, so that the settings hold for the first of them."""
-    host_dir.set("fault/kind", "none")
-    for name, value in settings.items():
-        host_dir.set(f"fault/{name}", value)
-    host_dir.set("fault/kind", kind)
-
-
 @pytest.mark.smoke
 def test_service_time_and_queue_depth():
     with ram_host(hw_queues=1) as (host_dir, host):
@@ -61,31 +53,32 @@ def test_one_doorbell_per_batch(batch):
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("kind", ["status", "task_set_full", "short", "lost"])
+@pytest.mark.parametrize("kind", ["status", "task_set_full", "short", "lost", "no_memory"])
 def test_verified_io_survives(kind):
     with ram_host(timeout=1) as (host_dir, host):
         with traced(buffer_kb=65536) as trace:
             with load_on(host.luns()[0].sd, to_end=True, **VERIFY) as load_:
-                arm(host_dir, kind, count=20, every=53)
+                host_dir.arm(kind, count=20, every=53)
             stats = settle(host)
         assert trace.check_once() >= total_ios(load_.result())
         assert host_dir.get("fault/count") == "0" and host_dir.get("fault/injected") == "20"
-        assert stats["aborts"] == stats["timeouts"] == (20 if kind == "lost" else 0)
+        assert stats["aborts"] == stats["timeouts"] == (
+            20 if kind in ("lost", "no_memory") else 0)
 
 
 def test_wrong_byte_is_seen_by_who_verifies():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
-        arm(host_dir, "wrong_byte", count=1)
+        host_dir.arm("wrong_byte", count=1)
         assert dev.cmd(READ, din=4096).data == b"\xff" + bytes(4095)
         assert dev.cmd(READ, din=4096).data == bytes(4096)
-        arm(host_dir, "wrong_byte", count=1)
+        host_dir.arm("wrong_byte", count=1)
         report = fio(host.luns()[0].sd, ok=False, **VERIFY)
         assert report["jobs"][0]["error"]
 
 
 def test_short_transfer_has_an_exact_residual():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
-        arm(host_dir, "short", count=2)
+        host_dir.arm("short", count=2)
         result = dev.cmd(READ, din=4096)
         assert (result.status, result.resid, result.data) == (0, 2048, bytes(2048))
         assert dev.cmd(cdb.blocks(cdb.WRITE_10, 0, 8), dout=b"\x5a" * 4096).resid == 2048
@@ -94,17 +87,17 @@ def test_short_transfer_has_an_exact_residual():
 
 def test_status_and_sense_are_as_told():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
-        arm(host_dir, "status", count=-1, status=BUSY)
+        host_dir.arm("status", count=-1, status=BUSY)
         with SgDev(host.luns()[0].sg) as other:
             assert other.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
-        arm(host_dir, "sense", count=1, sense=0x031100)
+        host_dir.arm("sense", count=1, sense=0x031100)
         assert dev.cmd(READ, din=4096).triple == (3, 0x11, 0)
         assert dev.cmd(READ, din=4096).good
 
 
 def test_only_commands_that_match_are_hit():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
-        arm(host_dir, "sense", count=-1, first_lba=100, last_lba=107, every=2)
+        host_dir.arm("sense", count=-1, first_lba=100, last_lba=107, every=2)
         for lba, hit in ((92, False), (93, False), (108, False), (100, True)):
             seen = [not dev.cmd(cdb.blocks(cdb.READ_10, lba, 8), din=4096).good
                     for _ in range(4)]
@@ -115,17 +108,17 @@ def test_only_commands_that_match_are_hit():
 def test_late_answers_are_aborted_or_in_time():
     with ram_host(timeout=1) as (host_dir, host):
         disk = host.luns()[0].sd
-        arm(host_dir, "timeout", count=5, every=50, delay_ms=400)
+        host_dir.arm("timeout", count=5, every=50, delay_ms=400)
         fio(disk, **VERIFY)
         assert settle(host)["aborts"] == 0
-        arm(host_dir, "timeout", count=5, every=50, delay_ms=30000)
+        host_dir.arm("timeout", count=5, every=50, delay_ms=30000)
         fio(disk, **VERIFY)
         assert settle(host)["aborts"] == 5
 
 
 def test_reset_takes_back_lost_commands():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
-        arm(host_dir, "lost", count=20, every=10)
+        host_dir.arm("lost", count=20, every=10)
         with load_on(host.luns()[0].sd, to_end=True, **VERIFY):
             for _ in range(40):
                 if host_dir.get("fault/count") == "0" and host.stats()["inflight"] == 0:

@@ -24,6 +24,13 @@ class RamDir:
         """Reads one."""
         return (self.path / name).read_text(encoding="ascii").strip()
 
+    def arm(self, kind: str, **settings) -> None:
+        """Arms a fault; the kind last, so that the settings hold for the first of them."""
+        self.set("fault/kind", "none")
+        for name, value in settings.items():
+            self.set(f"fault/{name}", value)
+        self.set("fault/kind", kind)
+
     def add_lun(self, number: int, **config) -> None:
         """Makes a LUN and gives it power."""
         (self.path / f"luns/{number}").mkdir()
@@ -69,19 +76,30 @@ def ram_dirs():
         assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
 
 
+def _ram_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir, Host]:
+    host_dir = RamDir(name)
+    for key, value in config.items():
+        host_dir.set(key, value)
+    for number in range(luns):
+        host_dir.add_lun(number, size_mb=64)
+    host = host_dir.power_on(luns)
+    for lun in host.luns():
+        # One command per I/O, so that both can be counted.
+        (lun.queue / "nomerges").write_text("2", encoding="ascii")
+        if timeout:
+            (lun.sysfs / "timeout").write_text(str(timeout), encoding="ascii")
+    return host_dir, host
+
+
+@contextmanager
+def ram_hosts(count: int, luns: int = 1, timeout: int = 0, **config):
+    """Running hosts: their directories and the hosts. @timeout: of their disks, in seconds."""
+    with ram_dirs():
+        yield [_ram_host(f"test{number}", luns, timeout, config) for number in range(count)]
+
+
 @contextmanager
 def ram_host(luns: int = 1, timeout: int = 0, **config):
-    """One running host: its directory and the host. @timeout: of its disks, in seconds."""
-    with ram_dirs():
-        host_dir = RamDir("test")
-        for name, value in config.items():
-            host_dir.set(name, value)
-        for number in range(luns):
-            host_dir.add_lun(number, size_mb=64)
-        host = host_dir.power_on(luns)
-        for lun in host.luns():
-            # One command per I/O, so that both can be counted.
-            (lun.queue / "nomerges").write_text("2", encoding="ascii")
-            if timeout:
-                (lun.sysfs / "timeout").write_text(str(timeout), encoding="ascii")
-        yield host_dir, host
+    """One of them."""
+    with ram_hosts(1, luns, timeout, **config) as hosts:
+        yield hosts[0]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every step of error handling on smq_ram, with its data verified.
+
+Several hosts recover at once, each under a load of its own: a step takes as long
+as a command's timeout, whatever the number of hosts.
+"""
+import errno
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from kit import cdb
+from kit.fiojob import load_on
+from kit.host import settle, wait_for
+from kit.ramdir import ram_host, ram_hosts
+from kit.sgio import (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_TARGET, SgDev)
+from kit.trace import traced
+
+HOSTS, ROUNDS = 5, 4
+# Each block is read back and compared soon after it was written.
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 8, "size": "4m",
+            "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
+            "runtime": 90}
+STEPS = ("aborts", "lun_resets", "target_resets", "host_resets")
+# What fails, by the step that ends it.
+FAILS = {"aborts": (), "lun_resets": ("fail_abort",),
+         "target_resets": ("fail_abort", "fail_lun_reset"),
+         "host_resets": ("fail_abort", "fail_lun_reset", "fail_target_reset")}
+
+
+@contextmanager
+def verified_load(hosts):
+    """Verified writes on the first LUN of each host, to be seen on both CPUs."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(load_on(host.luns()[0].sd, **VERIFIED)) for _, host in hosts]
+
+
+def escalate(host_dir, host, last):
+    """Loses a command, and has all steps before @last fail, ROUNDS times."""
+    for done in range(1, ROUNDS + 1):
+        for knob in FAILS[last]:
+            host_dir.set(f"fault/{knob}", -1)
+        host_dir.arm("lost", every=7, count=1)
+        wait_for(f"{last} of host{host.number}", lambda: host.stats()[last] >= done, 30)
+        for knob in FAILS[last]:
+            host_dir.set(f"fault/{knob}", 0)
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("last", STEPS[1:])
+def test_each_step_ends_a_lost_command(last):
+    with ram_hosts(HOSTS, timeout=1) as hosts:
+        for host_dir, _ in hosts:
+            host_dir.set("model/service_ns", 40000000)
+        with traced(buffer_kb=65536) as trace:
+            with verified_load(hosts) as loads, ThreadPoolExecutor(HOSTS) as pool:
+                list(pool.map(lambda pair: escalate(*pair, last), hosts))
+            stats = [settle(host) for _, host in hosts]
+        commands = trace.check_once()
+        for host_stats in stats:
+            assert ROUNDS <= host_stats[last]
+            assert not any(host_stats[name] for name in STEPS[STEPS.index(last) + 1:]), host_stats
+        jobs = [load.result()["jobs"][0] for load in loads]
+        assert all(job["read"]["total_ios"] > 100 for job in jobs), "nothing was verified"
+        assert commands > sum(job["write"]["total_ios"] + job["read"]["total_ios"]
+                              for job in jobs)
+        for host_dir, host in hosts:
+            assert all(row["queued"] for row in host.hwqs())
+            assert (host.luns()[0].sysfs / "state").read_text().strip() == "running"
+
+
+LEVELS = {"lun_reset": SG_SCSI_RESET_DEVICE, "target_reset": SG_SCSI_RESET_TARGET,
+          "host_reset": SG_SCSI_RESET_HOST}
+
+
+def test_as_many_resets_fail_as_were_asked_for():
+    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
+        for name in ("lun_reset", "target_reset"):
+            knob = f"fault/fail_{name}"
+            host_dir.set(knob, 2)
+            for left in (1, 0):
+                with pytest.raises(OSError) as caught:
+                    dev.reset(LEVELS[name])
+                assert caught.value.errno == errno.EIO and host_dir.get(knob) == str(left)
+            dev.reset(LEVELS[name])
+            host_dir.set(knob, -1)
+            with pytest.raises(OSError):
+                dev.reset(LEVELS[name])
+            assert host_dir.get(knob) == "-1"
+            dev.reset(LEVELS["host_reset"])
+        # One attention for each kind of reset that was carried out.
+        ready = cdb.plain(cdb.TEST_UNIT_READY)
+        assert [dev.cmd(ready).triple for _ in range(3)] == [(6, 0x29, 0), (6, 0x29, 3), None]
+        assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096).good
