@@ -38,17 +38,34 @@ static void smq_cmd_taken(struct smq_cmd *cmd)
 	trace_smq_taken(cmd);
 }
 
+/*
+ * An abort that failed leaves a command where it was, with the worker: the reset
+ * that follows flushes that before the LLD is asked to let go of what it has. A
+ * reset under way may have flushed already; it ends the command itself.
+ */
+static void smq_cmd_defer_again(struct smq_host *host, struct smq_cmd *cmd)
+{
+	mutex_lock(&host->eh_lock);
+	if (atomic_read(&cmd->state) == SMQ_OWNED)
+		queue_work(host->wq, &cmd->work);
+	mutex_unlock(&host->eh_lock);
+}
+
 static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 {
+	bool deferred;
 	int err;
 
 	/* The timer runs from before queuecommand: let a queue_cmd under way end. */
 	synchronize_rcu();
-	cancel_work_sync(&cmd->work);
+	deferred = cancel_work_sync(&cmd->work);
 	if (atomic_read(&cmd->state) == SMQ_OWNED) {
 		err = host->lld->abort ? host->lld->abort(cmd->hwq, cmd) : -EOPNOTSUPP;
-		if (err)
+		if (err) {
+			if (deferred)
+				smq_cmd_defer_again(host, cmd);
 			return err;
+		}
 	}
 
 	if (smq_cmd_claim(cmd)) {

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands that wait for their worker, and what error handling does to them there."""
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+from kit import cdb
+from kit.fiojob import load_on
+from kit.host import settle, wait_for
+from kit.ramdir import ram_host
+from kit.sgio import DID_TIME_OUT, SgDev
+from kit.trace import traced
+
+WRITES = 20
+# How long their worker has others before them: well past their timers of 1 s, which
+# the block layer looks at once a second, and the aborts, one by one.
+BUSY_SECONDS = 4
+READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 64, "time_based": True,
+         "runtime": 60}
+
+
+def on_cpu(cpu, node, *args, **more):
+    """Issues a command from one CPU, whose worker it goes to."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        with SgDev(node) as dev:
+            return dev.cmd(*args, **more)
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def busy_worker(pool, host, lun):
+    """CPU 1's worker compares a whole LUN with one block, again and again."""
+    verify = on_cpu, 1, lun.sg, cdb.blocks(cdb.VERIFY_16, 0, 256 << 11, byte1=6)
+    start = time.monotonic()
+    assert pool.submit(*verify, dout=bytes(512)).result().good
+    count = 1 + int(BUSY_SECONDS / (time.monotonic() - start))
+    done = [pool.submit(*verify, dout=bytes(512), timeout_ms=60000) for _ in range(count)]
+    wait_for("VERIFYs", lambda: host.stats()["inflight"] == count)
+    yield
+    assert all(verified.result().good for verified in done)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["abort", "reset"])
+def test_writes_stuck_behind_others_lose_no_place(fails):
+    with ram_host(hw_queues=1) as (host_dir, host), ThreadPoolExecutor(64) as pool:
+        host_dir.add_lun(1, size_mb=256)
+        disk, big = host.wait_luns(2)
+        # The new LUN's attention.
+        on_cpu(0, disk.sg, cdb.plain(cdb.TEST_UNIT_READY))
+        # Counts the places taken, and refuses none yet.
+        host_dir.set("model/hwq_depth", 64)
+        with traced() as trace:
+            with busy_worker(pool, host, big):
+                host_dir.set("fault/fail_abort", -int(fails))
+                host_dir.arm("no_memory", delay_ms=0, count=WRITES)
+                writes = [pool.submit(on_cpu, 1, disk.sg, cdb.blocks(cdb.WRITE_10, 8 * at, 8),
+                                      dout=bytes(4096), timeout_ms=1000)
+                          for at in range(WRITES)]
+                assert {write.result().host for write in writes} == {DID_TIME_OUT}
+            stats = settle(host)
+        trace.check_once()
+        assert stats["aborts"] == WRITES and stats["lun_resets"] == int(fails)
+        assert stats["target_resets"] == stats["host_resets"] == 0
+        host_dir.set("model/hwq_depth", 2 * WRITES)
+        host_dir.set("model/service_ns", 20000000)
+        with load_on(disk.sd, **READS):
+            wait_for("a full ring", lambda: host.stats()["inflight"] == 2 * WRITES)
