@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+"""TASK SET FULL: queue_depth goes down while the device says so, and comes back."""
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+from kit.fiojob import load_on
+from kit.host import settle, wait_for
+from kit.ramdir import ram_hosts
+from kit.trace import traced
+
+# The mid-layer takes one off after eleven of them, at least 64 ms apart.
+HOSTS, STORMS, DEPTH, STEPS = 5, 4, 8, 1
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
+            "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
+            "runtime": 90}
+
+
+def attribute(lun, name):
+    """A number in the LUN's sysfs."""
+    return int((lun.sysfs / name).read_text(encoding="ascii"))
+
+
+def storm(host_dir, host):
+    """STORMS times: every other command is refused until the depth has gone down."""
+    lun = host.luns()[0]
+    for _ in range(STORMS):
+        host_dir.arm("task_set_full", every=2, count=-1)
+        wait_for("a smaller depth", lambda: attribute(lun, "queue_depth") <= DEPTH - STEPS)
+        host_dir.set("fault/kind", "none")
+        wait_for("the whole depth", lambda: attribute(lun, "queue_depth") == DEPTH)
+
+
+@pytest.mark.limit(120)
+def test_depth_goes_down_in_a_storm_and_comes_back():
+    with ram_hosts(HOSTS, depth=DEPTH) as hosts:
+        for host_dir, host in hosts:
+            host_dir.set("model/service_ns", 40000000)
+            (host.luns()[0].sysfs / "queue_ramp_up_period").write_text("50", encoding="ascii")
+        with traced(buffer_kb=65536) as trace:
+            with ExitStack() as stack, ThreadPoolExecutor(HOSTS) as pool:
+                loads = [stack.enter_context(load_on(host.luns()[0].sd, **VERIFIED))
+                         for _, host in hosts]
+                list(pool.map(lambda pair: storm(*pair), hosts))
+            for _, host in hosts:
+                assert settle(host)["timeouts"] == 0
+        commands = trace.check_once()
+        jobs = [load.result()["jobs"][0] for load in loads]
+        assert all(job["read"]["total_ios"] > 100 for job in jobs), "nothing was verified"
+        # Each refused one was a command of its own.
+        refused = sum(int(host_dir.get("fault/injected")) for host_dir, _ in hosts)
+        assert refused > HOSTS * STORMS * 11
+        assert commands >= refused + sum(job["write"]["total_ios"] + job["read"]["total_ios"]
+                                         for job in jobs)
+        for _, host in hosts:
+            assert all(row["queued"] for row in host.hwqs())
