@@ -23,7 +23,7 @@ static unsigned int nr_jobs, me;
 static unsigned long meetings;
 static struct timespec started;
 
-static void meet(void)
+void jobs_meet(void)
 {
 	unsigned long all = ++meetings * nr_jobs;
 
@@ -37,22 +37,22 @@ static void meet(void)
 
 void jobs_start(void)
 {
-	meet();
+	jobs_meet();
 	clock_gettime(CLOCK_MONOTONIC, &started);
 	if (!me)
 		marker(MARKER_START);
-	meet();
+	jobs_meet();
 }
 
 unsigned long jobs_stop(void)
 {
 	struct timespec now;
 
-	meet();
+	jobs_meet();
 	if (!me)
 		marker(MARKER_STOP);
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	meet();
+	jobs_meet();
 	return (now.tv_sec - started.tv_sec) * 1000000000L +
 	       (now.tv_nsec - started.tv_nsec);
 }

@@ -18,6 +18,9 @@
 int jobs_run(unsigned int jobs, unsigned int seconds,
 	     int (*job)(unsigned int n));
 
+/* Every job calls this before its warm-up; returns in all at the same time. */
+void jobs_meet(void);
+
 /*
  * Every job calls these around what is measured; both return in all jobs at
  * the same time. jobs_stop() returns the nanoseconds in between.

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #define MAX_COUNTS	8
+#define MAX_DEVICES	16
 
 /* Exits with a message that names the option and its limits. */
 unsigned long option_number(const char *name, const char *text,

@@ -14,7 +14,8 @@
 #include "option.h"
 
 #define BLOCK		512
-#define NR_LBAS		1024
+#define MAX_BYTES	65536
+#define NR_BYTES	(512 * 1024)	/* of the disk that are read */
 #define TIMEOUT_MS	20000
 
 #define OP_TUR		0x00
@@ -22,16 +23,20 @@
 
 static struct {
 	bool read;
-	unsigned int warmup, seconds;
+	unsigned int bs, warmup, seconds;
 	unsigned long counts[MAX_COUNTS];
 	size_t nr_counts;
-	const char *device;
-} opt = { .warmup = 300, .seconds = 300, .counts = { 2000, 6000 },
+	char **devices;
+	unsigned int nr_devices, jobs;
+} opt = { .bs = BLOCK, .jobs = 1, .warmup = 300, .seconds = 300, .counts = { 2000, 6000 },
 	  .nr_counts = 2 };
 
-static unsigned char data[BLOCK] __attribute__((aligned(BLOCK)));
+static unsigned char data[MAX_BYTES] __attribute__((aligned(4096)));
 static unsigned char sense[64];
-static int fd;
+
+/* The devices of this job, which take turns. */
+static int fds[MAX_DEVICES];
+static unsigned int nr_fds, next_fd;
 
 static int issue(unsigned long n)
 {
@@ -47,19 +52,22 @@ static int issue(unsigned long n)
 	};
 
 	if (opt.read) {
-		unsigned int lba = n % NR_LBAS;
+		unsigned int blocks = opt.bs / BLOCK;
+		unsigned int lba = n % (NR_BYTES / opt.bs) * blocks;
 
 		cdb[0] = OP_READ_10;
 		cdb[4] = lba >> 8;
 		cdb[5] = lba;
-		cdb[8] = 1;
+		cdb[8] = blocks;
 		hdr.cmd_len = 10;
 		hdr.dxfer_direction = SG_DXFER_FROM_DEV;
 		hdr.dxferp = data;
-		hdr.dxfer_len = BLOCK;
+		hdr.dxfer_len = opt.bs;
 	}
-	if (ioctl(fd, SG_IO, &hdr) < 0)
+	if (ioctl(fds[next_fd], SG_IO, &hdr) < 0)
 		return -errno;
+	if (++next_fd == nr_fds)
+		next_fd = 0;
 	if (hdr.status || hdr.host_status || hdr.driver_status || hdr.resid) {
 		fprintf(stderr, "status %#x host %#x driver %#x residual %d\n",
 			hdr.status, hdr.host_status, hdr.driver_status,
@@ -81,36 +89,53 @@ static int issue_all(unsigned long count)
 
 static void report(unsigned long count, unsigned long ns)
 {
-	printf("{\"loop\": \"sgio\", \"devices\": [\"%s\"], ", opt.device);
-	printf("\"command\": \"%s\", \"count\": %lu, \"ns\": %lu}\n",
-	       opt.read ? "READ(10)" : "TUR", count, ns);
+	unsigned int i;
+
+	printf("{\"loop\": \"sgio\", \"devices\": [");
+	for (i = 0; i < opt.nr_devices; i++)
+		printf("%s\"%s\"", i ? ", " : "", opt.devices[i]);
+	printf("], \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, ",
+	       opt.jobs, opt.read ? "READ(10)" : "TUR", opt.read ? opt.bs : 0);
+	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.warmup,
+	       count, ns);
 }
 
 static int job(unsigned int n)
 {
+	unsigned int disk = n % opt.nr_devices;
 	unsigned long ns;
 	size_t i;
 	int err;
 
-	fd = open(opt.device, O_RDWR);
-	err = fd < 0 ? -errno : issue_all(opt.warmup);
+	for (; disk < opt.nr_devices; disk += opt.jobs) {
+		fds[nr_fds] = open(opt.devices[disk], O_RDWR);
+		if (fds[nr_fds++] < 0) {
+			perror(opt.devices[disk]);
+			return 1;
+		}
+	}
+	err = issue_all(opt.warmup);
 	for (i = 0; !err && i < opt.nr_counts; i++) {
 		jobs_start();
 		err = issue_all(opt.counts[i]);
 		ns = jobs_stop();
-		if (!err)
+		if (!err && !n)
 			report(opt.counts[i], ns);
 	}
 	if (err)
-		fprintf(stderr, "%s: %s\n", opt.device, strerror(-err));
+		fprintf(stderr, "%s: %s\n", opt.devices[n % opt.nr_devices],
+			strerror(-err));
 	return err ? 1 : 0;
 }
 
 static const char help[] =
-"usage: sgio [options] DEVICE\n"
-"Commands to /dev/sgN or a block device through SG_IO, one at a time, with\n"
+"usage: sgio [options] DEVICE...\n"
+"Commands to /dev/sgN or block devices through SG_IO, one at a time, with\n"
 "markers for a counting plugin around each run.\n"
-"  --read           READ(10) of one block; else TEST UNIT READY\n"
+"  --read           READ(10); else TEST UNIT READY\n"
+"  --bs BYTES       of a READ(10) (512)\n"
+"  --jobs N         pinned to CPU 0, 1, ...; DEVICEs are dealt out to them, a\n"
+"                   job that is left without one shares one (1)\n"
 "  --count N[,N]    commands of each measured run (2000,6000)\n"
 "  --warmup N       commands before (300)\n"
 "  --timeout S      give up after (300)\n"
@@ -118,6 +143,8 @@ static const char help[] =
 
 static const struct option options[] = {
 	{ "read", no_argument, NULL, 'r' },
+	{ "bs", required_argument, NULL, 'b' },
+	{ "jobs", required_argument, NULL, 'j' },
 	{ "count", required_argument, NULL, 'c' },
 	{ "warmup", required_argument, NULL, 'w' },
 	{ "timeout", required_argument, NULL, 't' },
@@ -133,6 +160,18 @@ static void parse(int argc, char **argv)
 		switch (c) {
 		case 'r':
 			opt.read = true;
+			break;
+		case 'b':
+			opt.bs = option_number("--bs", optarg, BLOCK,
+					       MAX_BYTES);
+			if (opt.bs % BLOCK) {
+				fprintf(stderr, "--bs: %u is no multiple of %d\n",
+					opt.bs, BLOCK);
+				exit(2);
+			}
+			break;
+		case 'j':
+			opt.jobs = option_number("--jobs", optarg, 1, MAX_JOBS);
 			break;
 		case 'c':
 			opt.nr_counts = option_counts("--count", optarg,
@@ -154,15 +193,16 @@ static void parse(int argc, char **argv)
 			exit(2);
 		}
 	}
-	if (argc - optind != 1) {
-		fputs("DEVICE: give one\n", stderr);
+	opt.devices = argv + optind;
+	opt.nr_devices = argc - optind;
+	if (!opt.nr_devices || opt.nr_devices > MAX_DEVICES) {
+		fprintf(stderr, "DEVICE: give 1 to %d of them\n", MAX_DEVICES);
 		exit(2);
 	}
-	opt.device = argv[optind];
 }
 
 int main(int argc, char **argv)
 {
 	parse(argc, argv);
-	return jobs_run(1, opt.seconds, job);
+	return jobs_run(opt.jobs, opt.seconds, job);
 }

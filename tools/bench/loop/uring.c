@@ -25,26 +25,37 @@ static struct {
 	unsigned long counts[MAX_COUNTS];
 	size_t nr_counts;
 	char **devices;
-	unsigned int jobs;
+	unsigned int nr_devices, jobs;
 } opt = { .bs = 512, .depth = 32, .batch = 16, .warmup = 1000,
 	  .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 };
 
 static struct io_uring ring;
 static unsigned char *buffer;
-static int fd;
 
-static void queue_io(unsigned long n, unsigned long blocks)
+/* The devices of this job, which take turns. */
+static struct {
+	const char *name;
+	int fd;
+	unsigned long blocks;
+} disks[MAX_DEVICES];
+static unsigned int nr_disks, next_disk;
+
+static void queue_io(unsigned long n)
 {
+	unsigned int disk = next_disk;
+	int fd = opt.registered ? (int)disk : disks[disk].fd;
 	unsigned char *data = buffer + n % opt.depth * opt.bs;
-	off_t offset = disk_random() % blocks * opt.bs;
+	off_t offset = disk_random() % disks[disk].blocks * opt.bs;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 
+	if (++next_disk == nr_disks)
+		next_disk = 0;
 	if (opt.registered) {
 		if (opt.write)
-			io_uring_prep_write_fixed(sqe, 0, data, opt.bs, offset,
+			io_uring_prep_write_fixed(sqe, fd, data, opt.bs, offset,
 						  0);
 		else
-			io_uring_prep_read_fixed(sqe, 0, data, opt.bs, offset,
+			io_uring_prep_read_fixed(sqe, fd, data, opt.bs, offset,
 						 0);
 		sqe->flags |= IOSQE_FIXED_FILE;
 	} else if (opt.write) {
@@ -55,7 +66,7 @@ static void queue_io(unsigned long n, unsigned long blocks)
 }
 
 /* Keeps up to depth I/Os in flight, submits and takes a batch at a time. */
-static int run_ios(unsigned long count, unsigned long blocks)
+static int run_ios(unsigned long count)
 {
 	unsigned long queued = 0, done = 0;
 	unsigned int inflight = 0;
@@ -67,7 +78,7 @@ static int run_ios(unsigned long count, unsigned long blocks)
 
 		for (n = 0; n < opt.batch && queued < count &&
 		     inflight < opt.depth; n++) {
-			queue_io(queued++, blocks);
+			queue_io(queued++);
 			inflight++;
 		}
 		n = inflight < opt.batch ? inflight : opt.batch;
@@ -128,9 +139,9 @@ static int check(void)
 
 static int set_up(void)
 {
-	unsigned int flags = opt.poll ? IORING_SETUP_IOPOLL : 0;
+	unsigned int i, flags = opt.poll ? IORING_SETUP_IOPOLL : 0;
+	int err, fds[MAX_DEVICES];
 	struct iovec iov;
-	int err;
 
 	iov.iov_len = (size_t)opt.depth * opt.bs;
 	buffer = mmap(NULL, iov.iov_len, PROT_READ | PROT_WRITE,
@@ -144,7 +155,9 @@ static int set_up(void)
 	if (err || !opt.registered)
 		return err;
 	err = io_uring_register_buffers(&ring, &iov, 1);
-	return err ? err : io_uring_register_files(&ring, &fd, 1);
+	for (i = 0; i < nr_disks; i++)
+		fds[i] = disks[i].fd;
+	return err ? err : io_uring_register_files(&ring, fds, nr_disks);
 }
 
 static const char *json(bool value)
@@ -157,36 +170,58 @@ static void report(unsigned long count, unsigned long ns)
 	unsigned int i;
 
 	printf("{\"loop\": \"uring\", \"devices\": [");
-	for (i = 0; i < opt.jobs; i++)
+	for (i = 0; i < opt.nr_devices; i++)
 		printf("%s\"%s\"", i ? ", " : "", opt.devices[i]);
-	printf("], \"bs\": %u, \"depth\": %u, \"batch\": %u, ", opt.bs,
-	       opt.depth, opt.batch);
+	printf("], \"jobs\": %u, \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
+	       opt.jobs, opt.bs, opt.depth, opt.batch);
 	printf("\"write\": %s, \"registered\": %s, \"poll\": %s, \"data\": %s, ",
 	       json(opt.write), json(opt.registered), json(opt.poll),
 	       json(opt.data));
-	printf("\"count\": %lu, \"ns\": %lu}\n", count, ns);
+	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.warmup,
+	       count, ns);
+}
+
+/* Opens every device whose turn it is in job @n: at least one. */
+static int open_disks(unsigned int n)
+{
+	unsigned int i = n % opt.nr_devices;
+	int err = 0;
+
+	for (; !err && i < opt.nr_devices; i += opt.jobs) {
+		const char *name = opt.devices[i];
+		int fd = disk_open(name, opt.write, opt.bs,
+				   &disks[nr_disks].blocks);
+
+		if (fd < 0)
+			return fd;
+		disks[nr_disks].name = name;
+		disks[nr_disks++].fd = fd;
+		/* One that several jobs share is filled by the first. */
+		if (opt.data && n < opt.nr_devices)
+			err = fill(name, lseek(fd, 0, SEEK_END));
+		if (err)
+			fprintf(stderr, "%s: %s\n", name, strerror(-err));
+	}
+	return err;
 }
 
 static int job(unsigned int n)
 {
-	const char *device = opt.devices[n];
-	unsigned long blocks, ns;
+	unsigned long ns;
 	size_t i;
 	int err;
 
 	disk_seed(n);
-	fd = disk_open(device, opt.write, opt.bs, &blocks);
-	if (fd < 0)
+	if (open_disks(n))
 		return 1;
-	err = opt.data ? fill(device, lseek(fd, 0, SEEK_END)) : 0;
-	if (!err)
-		err = set_up();
+	err = set_up();
 	disk_next_second();
+	jobs_meet();
 	if (!err)
-		err = run_ios(opt.warmup, blocks);
+		err = run_ios(opt.warmup);
 	for (i = 0; !err && i < opt.nr_counts; i++) {
 		jobs_start();
-		err = run_ios(opt.counts[i], blocks);
+		err = run_ios(opt.counts[i]);
 		ns = jobs_stop();
 		if (!err && !n)
 			report(opt.counts[i], ns);
@@ -194,14 +229,16 @@ static int job(unsigned int n)
 	if (!err && opt.data)
 		err = check();
 	if (err)
-		fprintf(stderr, "%s: %s\n", device, strerror(-err));
+		fprintf(stderr, "%s: %s\n", disks[0].name, strerror(-err));
 	return err ? 1 : 0;
 }
 
 static const char help[] =
 "usage: uring [options] DEVICE...\n"
-"Random I/O on block devices through io_uring, one job pinned to CPU 0, 1, ...\n"
-"for each DEVICE, with markers for a counting plugin around each run.\n"
+"Random I/O on block devices through io_uring, jobs pinned to CPU 0, 1, ...,\n"
+"with markers for a counting plugin around each run.\n"
+"  --jobs N         DEVICEs are dealt out to so many jobs, a job that is left\n"
+"                   without one shares one (default: a job for each DEVICE)\n"
 "  --write          writes, which destroy what DEVICE holds; else reads\n"
 "  --bs BYTES       of an I/O (512)\n"
 "  --depth N        I/Os in flight (32)\n"
@@ -217,6 +254,7 @@ static const char help[] =
 static const struct option options[] = {
 	{ "bs", required_argument, NULL, 'b' },
 	{ "depth", required_argument, NULL, 'd' },
+	{ "jobs", required_argument, NULL, 'j' },
 	{ "batch", required_argument, NULL, 'a' },
 	{ "count", required_argument, NULL, 'c' },
 	{ "warmup", required_argument, NULL, 'w' },
@@ -240,6 +278,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'd':
 			opt.depth = option_number("--depth", optarg, 1, 1024);
+			break;
+		case 'j':
+			opt.jobs = option_number("--jobs", optarg, 1, MAX_JOBS);
 			break;
 		case 'a':
 			opt.batch = option_number("--batch", optarg, 1, 1024);
@@ -277,9 +318,16 @@ static void parse(int argc, char **argv)
 		}
 	}
 	opt.devices = argv + optind;
-	opt.jobs = argc - optind;
-	if (!opt.jobs || opt.jobs > MAX_JOBS) {
-		fprintf(stderr, "DEVICE: give 1 to %d of them\n", MAX_JOBS);
+	opt.nr_devices = argc - optind;
+	if (!opt.nr_devices || opt.nr_devices > MAX_DEVICES) {
+		fprintf(stderr, "DEVICE: give 1 to %d of them\n", MAX_DEVICES);
+		exit(2);
+	}
+	if (!opt.jobs)
+		opt.jobs = opt.nr_devices;
+	if (opt.jobs > MAX_JOBS) {
+		fprintf(stderr, "DEVICE: %u are for more than %d jobs, say --jobs\n",
+			opt.jobs, MAX_JOBS);
 		exit(2);
 	}
 }
