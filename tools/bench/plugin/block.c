@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "block.h"
 #include "symbols.h"
@@ -98,4 +100,34 @@ static void new_role(struct block *block, void *data)
 void block_new_roles(void)
 {
 	block_for_each(new_role, NULL);
+}
+
+void block_clear(struct block *block, void *unused)
+{
+	struct caller *caller;
+
+	memset(block->runs, 0, sizeof(block->runs));
+	memset(block->own_runs, 0, sizeof(block->own_runs));
+	memset(block->irq_runs, 0, sizeof(block->irq_runs));
+	for (caller = block->callers; caller; caller = caller->next) {
+		caller->in_scope = 0;
+		caller->outside = 0;
+	}
+}
+
+bool block_print(const struct block *block, FILE *file)
+{
+	uint64_t runs = 0, own = 0, irq = 0;
+	unsigned int i;
+
+	for (i = 0; i < MAX_VCPUS; i++) {
+		runs += block->runs[i];
+		own += block->own_runs[i];
+		irq += block->irq_runs[i];
+	}
+	if (runs)
+		fprintf(file, "block %" PRIx64 " %u %" PRIu64 " %" PRIu64
+			" %" PRIu64 "\n", block->va, block->insns, runs, own,
+			irq);
+	return runs;
 }

@@ -6,7 +6,9 @@
 #ifndef SMQ_BENCH_BLOCK_H
 #define SMQ_BENCH_BLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "qemu-plugin-v1.h"
 
@@ -43,6 +45,12 @@ struct block {
 struct block *block_get(const struct qemu_plugin_tb *tb);
 
 void block_for_each(void (*fn)(struct block *block, void *data), void *data);
+
+/* Sets the counters of a block to zero, those of its callers too. */
+void block_clear(struct block *block, void *unused);
+
+/* Writes "block ADDRESS INSNS RUNS OWN-RUNS IRQ-RUNS"; false: it did not run. */
+bool block_print(const struct block *block, FILE *file);
 
 /* Looks all roles up again after the symbols changed. */
 void block_new_roles(void);

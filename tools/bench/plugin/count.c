@@ -80,19 +80,6 @@ static void block_runs(unsigned int n, void *data)
 		count_caller(block, from, account == ACCOUNT_OWN);
 }
 
-static void clear_block(struct block *block, void *data)
-{
-	struct caller *caller;
-
-	memset(block->runs, 0, sizeof(block->runs));
-	memset(block->own_runs, 0, sizeof(block->own_runs));
-	memset(block->irq_runs, 0, sizeof(block->irq_runs));
-	for (caller = block->callers; caller; caller = caller->next) {
-		caller->in_scope = 0;
-		caller->outside = 0;
-	}
-}
-
 static void start(void)
 {
 	unsigned int i;
@@ -103,7 +90,7 @@ static void start(void)
 		vcpus[i].irq_insns = 0;
 		scope_reset(&vcpus[i].scope);
 	}
-	block_for_each(clear_block, NULL);
+	block_for_each(block_clear, NULL);
 }
 
 static void stop(FILE *out)
@@ -122,20 +109,11 @@ static void stop(FILE *out)
 
 static void print_block(struct block *block, void *data)
 {
-	uint64_t runs = 0, own = 0, irq = 0;
 	const struct caller *caller;
 	FILE *file = data;
-	unsigned int i;
 
-	for (i = 0; i < MAX_VCPUS; i++) {
-		runs += block->runs[i];
-		own += block->own_runs[i];
-		irq += block->irq_runs[i];
-	}
-	if (!runs)
+	if (!block_print(block, file))
 		return;
-	fprintf(file, "block %" PRIx64 " %u %" PRIu64 " %" PRIu64 " %" PRIu64
-		"\n", block->va, block->insns, runs, own, irq);
 	for (caller = block->callers; caller; caller = caller->next) {
 		if (!caller->in_scope && !caller->outside)
 			continue;

@@ -28,7 +28,8 @@ static const struct {
 } options[] = {
 	{ "own=", ROLE_OWN },	{ "leave=", ROLE_LEAVE },
 	{ "irq=", ROLE_IRQ },	{ "reset=", ROLE_RESET },
-	{ "watch=", ROLE_WATCH },
+	{ "watch=", ROLE_WATCH }, { "lock=", ROLE_LOCK },
+	{ "slow=", ROLE_SLOW },
 };
 
 static struct {

@@ -17,9 +17,11 @@ enum role {
 	ROLE_RESET	= 1 << 3, /* entry of a context switch */
 	ROLE_WATCH	= 1 << 4, /* entry of a function whose callers count */
 	ROLE_USER	= 1 << 5, /* user space */
+	ROLE_LOCK	= 1 << 6, /* entry: takes a lock */
+	ROLE_SLOW	= 1 << 7, /* entry: the lock was not free */
 };
 
-/* Takes an own=, leave=, irq=, reset=, watch= or symbols= argument. */
+/* Takes an argument of one of the roles, as lock=GLOB, or symbols=PREFIX. */
 bool symbols_option(const char *arg);
 
 /*
