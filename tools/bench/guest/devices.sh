@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Sourced in the guest: brings up the devices that are measured side by side,
-# and writes down how they are set. A row_NAME function sets DISKS and SGS.
+# and writes down how they are set. A row_NAME function brings up LUNS disks and
+# sets DISKS and SGS.
 #
 # No timeout(1) here: under icount the guest's clock leaps whenever the guest
 # waits for the host, its file system for one. The host ends a VM that hangs.
@@ -85,78 +86,173 @@ scsi_debug_set() {
 		die "scsi_debug: $1=$2 refused"
 }
 
-scsi_debug_up() {
-	local luns=$2
-	if [[ ! -e /sys/module/scsi_debug ]]; then
-		scsi_drivers
-		SDEBUG="scsi_debug delay=0 fake_rw=1 submit_queues=$(nproc) dev_size_mb=$SIZE_MB max_luns=$luns"
-		# shellcheck disable=SC2086 # words
-		load "$1" $SDEBUG
-	else
-		note "param $1 modprobe $SDEBUG"
+# once ROW MODULE [PARAMETER=VALUE]...: loads a module, unless it is there as wanted
+once() {
+	local row=$1 name=$2
+	local -n loaded=LOADED_$name
+	shift
+	if [[ ${loaded-} == "$*" && -e /sys/module/$name ]]; then
+		note "param $row modprobe $*"
+		return
 	fi
-	wait_scsi scsi_debug "$luns"
+	unload "$name"
+	load "$row" "$@"
+	loaded="$*"
+}
+
+scsi_debug_up() {
+	scsi_drivers
+	once "$1" scsi_debug delay=0 fake_rw=1 submit_queues="$(nproc)" \
+		dev_size_mb="$SIZE_MB" max_luns="$LUNS"
+	wait_scsi scsi_debug "$LUNS"
 	scsi_debug_set delay 0
 }
 
 row_null_blk() {
-	local args=(null_blk queue_mode=2 submit_queues="$(nproc)" irqmode=0 bs=512 gb=1
-		nr_devices=1 hw_queue_depth=128)
-	if [[ ! -e /sys/module/null_blk ]]; then
-		load "$ROW" "${args[@]}"
-	else
-		note "param $ROW modprobe ${args[*]}"
-	fi
-	[[ -b /dev/nullb0 ]] || die "null_blk: no /dev/nullb0"
-	DISKS=(nullb0)
+	local n
+	once "$ROW" null_blk queue_mode=2 submit_queues="$(nproc)" irqmode=0 bs=512 gb=1 \
+		nr_devices="$LUNS" hw_queue_depth=128
+	DISKS=()
 	SGS=()
+	for (( n = 0; n < LUNS; n++ )); do
+		[[ -b /dev/nullb$n ]] || die "null_blk: no /dev/nullb$n"
+		DISKS+=("nullb$n")
+	done
 }
 
 row_scsi_debug() {
-	scsi_debug_up "$ROW" 1
+	scsi_debug_up "$ROW"
 	scsi_debug_set fake_rw 1
 }
 
 row_scsi_debug_data() {
-	scsi_debug_up "$ROW" 1
+	scsi_debug_up "$ROW"
 	scsi_debug_set fake_rw 0
 	note "param $ROW then fake_rw=0"
 }
 
 row_scsi_debug_timer() {
-	scsi_debug_up "$ROW" 1
+	scsi_debug_up "$ROW"
 	scsi_debug_set fake_rw 1
 	scsi_debug_set ndelay 20000
 	note "param $ROW then ndelay=20000"
 }
 
-# smq_ram_up ROW LUNS NULL
+# smq_ram_up NULL [PARAMETER=VALUE]...
 smq_ram_up() {
+	local null=$1
+	shift
 	scsi_drivers
+	ram_directory_gone
 	unload smq_ram
-	load "$1" smq_ram null="$3" luns="$2" size_mb="$SIZE_MB"
-	wait_scsi smq_ram "$2"
+	load "$ROW" smq_ram null="$null" luns="$LUNS" size_mb="$SIZE_MB" "$@"
+	wait_scsi smq_ram "$LUNS"
 }
 
 row_smq_ram_null() {
-	smq_ram_up "$ROW" 1 1
+	smq_ram_up 1
 }
 
 row_smq_ram() {
-	smq_ram_up "$ROW" 1 0
+	smq_ram_up 0
 }
 
-row_scsi_debug_luns() {
-	scsi_debug_up "$ROW" "$(nproc)"
-	scsi_debug_set fake_rw 1
+row_smq_ram_1q() {
+	smq_ram_up 0 hw_queues=1
 }
 
-row_smq_ram_null_luns() {
-	smq_ram_up "$ROW" "$(nproc)" 1
+RAM_DIRECTORY=/sys/kernel/config/smq/ram/bench
+
+ram_directory_gone() {
+	local lun
+	[[ -d $RAM_DIRECTORY ]] || return 0
+	for lun in "$RAM_DIRECTORY"/luns/*; do
+		rmdir "$lun"
+	done
+	rmdir "$RAM_DIRECTORY"
 }
 
-row_smq_ram_luns() {
-	smq_ram_up "$ROW" "$(nproc)" 0
+# ram_model_up NAME=VALUE...: a host whose hardware model is set so
+ram_model_up() {
+	local n setting
+	scsi_drivers
+	ram_directory_gone
+	unload smq_ram
+	load "$ROW" smq_ram hosts=0
+	[[ -d ${RAM_DIRECTORY%/*} ]] || mount -t configfs configfs /sys/kernel/config ||
+		die "configfs cannot be mounted"
+	mkdir "$RAM_DIRECTORY" || die "smq_ram: no host can be made"
+	for (( n = 0; n < LUNS; n++ )); do
+		mkdir "$RAM_DIRECTORY/luns/$n" || die "smq_ram: LUN $n refused"
+		echo "$SIZE_MB" > "$RAM_DIRECTORY/luns/$n/size_mb" ||
+			die "smq_ram: LUN $n: size_mb=$SIZE_MB refused"
+		echo 1 > "$RAM_DIRECTORY/luns/$n/power" || die "smq_ram: LUN $n has no power"
+	done
+	for setting in "$@"; do
+		echo "${setting#*=}" > "$RAM_DIRECTORY/model/${setting%%=*}" ||
+			die "smq_ram: $setting refused"
+	done
+	echo 1 > "$RAM_DIRECTORY/power" || die "smq_ram: the host does not start"
+	note "param $ROW configfs luns=$LUNS size_mb=$SIZE_MB" "${@/#/model/}"
+	wait_scsi smq_ram "$LUNS"
+}
+
+# Rung so far by the host of ram_model_up(); nothing for any other.
+doorbells() {
+	[[ ! -d $RAM_DIRECTORY ]] || cat "$RAM_DIRECTORY/model/doorbells"
+}
+
+smq_host() {
+	local host
+	for host in /sys/class/scsi_host/host*; do
+		[[ $(< "$host/proc_name") != smq_ram ]] || echo "$host"
+	done
+}
+
+# policy NAME [KNOB=VALUE]...: fails with SKIPPED if there is none of that name
+policy() {
+	local name=$1 host setting
+	shift
+	host=$(smq_host)
+	if ! echo "$name" 2> /dev/null > "$host/smq/policy"; then
+		SKIPPED="the policy $name is refused by smq"
+		return 1
+	fi
+	for setting in "$@"; do
+		if ! echo "${setting#*=}" 2> /dev/null > "$host/${setting%%=*}"; then
+			SKIPPED="the policy $name has no $setting"
+			return 1
+		fi
+	done
+	note "param $ROW policy $name $*"
+}
+
+row_smq_ram_timer() {
+	ram_model_up service_ns=20000
+}
+
+row_smq_ram_timer_batch() {
+	ram_model_up service_ns=20000
+	policy batch
+}
+
+row_smq_ram_doorbell() {
+	ram_model_up service_ns=20000 doorbell_ns=5000
+}
+
+row_smq_ram_doorbell_batch() {
+	ram_model_up service_ns=20000 doorbell_ns=5000
+	policy batch
+}
+
+row_legacy_2013() {
+	smq_ram_up 0 hw_queues=1
+	policy legacy-model smq_legacy/era=2013
+}
+
+row_legacy_419() {
+	smq_ram_up 0 hw_queues=1
+	policy legacy-model smq_legacy/era=4.19
 }
 
 # A CPU looks for a free tag, and for room in the queue depth, where it found
@@ -207,16 +303,24 @@ dump_symbols() {
 	if [[ $now != "${SYMBOLS_FOR-}" ]]; then
 		SYMBOLS_FOR=$now
 		SYMBOLS=$(( ${SYMBOLS:-0} + 1 ))
-		cp /proc/kallsyms "$RESULTS/kallsyms.tmp"
+		cp /proc/kallsyms "$RESULTS/kallsyms.tmp" || die "$RESULTS: no room for the symbols"
 		sync -f "$RESULTS"
-		mv "$RESULTS/kallsyms.tmp" "$RESULTS/kallsyms.$SYMBOLS"
+		mv "$RESULTS/kallsyms.tmp" "$RESULTS/kallsyms.$SYMBOLS" ||
+			die "$RESULTS: the symbols cannot be renamed"
 	fi
 }
 
-# set_up ROW REPEAT
+# set_up ROW REPEAT [LUNS]: fails with SKIPPED if this row cannot be had
 set_up() {
 	ROW=$1
-	"row_$1"
+	LUNS=${3:-1}
+	SKIPPED=
+	declare -F "row_$1" > /dev/null || die "there is no row $1"
+	# Under "if" set -e is off: only what a row says with SKIPPED may fail.
+	if ! "row_$1"; then
+		[[ -n $SKIPPED ]] || die "row $1 failed"
+		return 1
+	fi
 	settle_queues
 	dump_symbols
 	note "row $1 $2"

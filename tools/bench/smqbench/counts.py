@@ -10,11 +10,10 @@ from .errors import BenchError
 from .groups import OWN_MODULES
 from .guestlog import GuestLog, Run
 from .profile import Profile
+from .rows import ROWS
 from .symbols import Symbols
 
 CLOCK_TOLERANCE = 0.005     # between the plugin's count and the guest's icount clock
-# Rows whose CPU waits for an interrupt; the clock goes on then.
-WAITING_ROWS = {"scsi_debug_timer"}
 
 
 @dataclass
@@ -58,7 +57,7 @@ def _check_clock(run: Run) -> None:
     """The guest's icount clock is a second, independent count."""
     counted = run.figures["insns"]
     waited = run.ns - counted
-    if run.row in WAITING_ROWS:
+    if run.row in ROWS and ROWS[run.row].waits:     # the clock goes on while it does
         waited = min(waited, 0)
     if abs(waited) > CLOCK_TOLERANCE * counted:
         raise BenchError(f"{run.row} {run.workload}: {counted} instructions by the plugin, "
@@ -74,7 +73,7 @@ def cells(log: GuestLog, folder: Path) -> Cells:
         key = small.row, small.workload
         if key != (large.row, large.workload) or small.repeat != large.repeat:
             raise BenchError(f"{small.row} {small.workload}: its second run is missing")
-        ios = large.count - small.count
+        ios = large.ios - small.ios
         halves = []
         for run in (small, large):
             _check_clock(run)

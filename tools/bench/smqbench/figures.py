@@ -37,7 +37,8 @@ METRICS = {
     "time": ("ns/IO", "time"),
     "iops": ("IO/s", "I/O per second"),
     "iops_cpu": ("IO/s/CPU", "I/O per second of CPU time"),
-    "share": ("%", "part of the instructions"),
+    "lock_share": ("%", "instructions in locks and waiting for them"),
+    "wait_share": ("%", "instructions spent waiting for locks"),
 }
 TIMES = ("time",)       # with p10 and median of chunks
 

@@ -19,7 +19,18 @@ class Run:
     count: int              # I/Os
     ns: int                 # by the guest's clock
     loop: dict              # all the program said
+    setting: dict = field(default_factory=dict)     # of the row's modules and queues
     figures: dict = field(default_factory=dict)     # all the plugin said
+
+    @property
+    def jobs(self) -> int:
+        """That issued COUNT each."""
+        return self.loop.get("jobs") or max(len(self.loop["devices"]), 1)
+
+    @property
+    def ios(self) -> int:
+        """Of all jobs."""
+        return self.count * self.jobs
 
 
 @dataclass
@@ -31,7 +42,10 @@ class GuestLog:
     cmdline: str = ""
     parameters: dict[str, list[str]] = field(default_factory=dict)
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)    # row: why
     runs: list[Run] = field(default_factory=list)
+    # By row and workload, doorbells per I/O of each repeat.
+    doorbells: dict[tuple[str, str], list[float]] = field(default_factory=dict)
 
 
 def _plugin_runs(path: Path) -> list[dict]:
@@ -40,6 +54,19 @@ def _plugin_runs(path: Path) -> list[dict]:
         runs.append({key: int(value) for key, value in
                      (word.split("=", 1) for word in line.split())})
     return runs
+
+
+def _add_doorbells(log: GuestLog, workload: str, rung: int) -> None:
+    """Rung by a whole program: its warm-up and all its runs."""
+    if not log.runs or log.runs[-1].workload != workload:
+        raise ValueError(f"doorbells of {workload}, which was not run")
+    last, ios = log.runs[-1], 0
+    for run in reversed(log.runs):
+        if (run.row, run.workload, run.repeat) != (last.row, workload, last.repeat):
+            break
+        ios += run.ios
+    ios += last.loop["warmup"] * last.jobs
+    log.doorbells.setdefault((last.row, workload), []).append(rung / ios)
 
 
 def _remember(log: GuestLog, row: str, text: str) -> None:
@@ -51,6 +78,7 @@ def _remember(log: GuestLog, row: str, text: str) -> None:
 def read(folder: Path) -> GuestLog:
     """Reads and joins FOLDER/log and FOLDER/out."""
     log, row, repeat, ended = GuestLog(), "", 0, False
+    setting: dict = {}      # of the row whose line comes next
     try:
         figures = _plugin_runs(folder / "out")
         for line in (folder / "log").read_text(encoding="utf-8").splitlines():
@@ -58,10 +86,15 @@ def read(folder: Path) -> GuestLog:
             if kind in ("kernel", "cpu", "cmdline"):
                 setattr(log, kind, rest)
             elif kind == "param":
-                _remember(log, *rest.split(" ", 1))
+                name, text = rest.split(" ", 1)
+                _remember(log, name, text)
+                if "queue" in setting:
+                    setting = {}
+                setting.setdefault("modules", []).append(text)
             elif kind == "queue":
                 name, disk, settings = rest.split(" ", 2)
                 log.queues.setdefault(name, {})[disk] = settings
+                setting.setdefault("queue", settings)
             elif kind == "row":
                 row, number = rest.split()
                 repeat = int(number)
@@ -69,7 +102,13 @@ def read(folder: Path) -> GuestLog:
                 workload, _, text = rest.partition(" ")
                 loop = json.loads(text)
                 log.runs.append(Run(len(log.runs) + 1, row, workload, repeat, loop["count"],
-                                    loop["ns"], loop))
+                                    loop["ns"], loop, setting))
+            elif kind == "doorbells":
+                workload, rung = rest.split()
+                _add_doorbells(log, workload, int(rung))
+            elif kind == "skip":
+                name, why = rest.split(" ", 1)
+                log.skipped[name] = why
             elif kind == "end":
                 ended = True
             else:

@@ -12,29 +12,33 @@ class Row:
 
     label: str
     model: bool = False     # of something that doesn't run here, and says so wherever it stands
+    waits: bool = False     # for an interrupt: the CPU may be idle while it is measured
+    data: bool = False      # moves data
     note: str = ""
 
 
 ROWS = {
     "null_blk": Row("null_blk", note="not SCSI: the bound"),
     "scsi_debug": Row("scsi_debug", note="completes inside queuecommand, moves no data"),
-    "scsi_debug_data": Row("scsi_debug data", note="completes inside queuecommand"),
-    "scsi_debug_timer": Row("scsi_debug 20 us", note="ndelay=20000: completes from a timer's "
-                            "interrupt, moves no data"),
+    "scsi_debug_data": Row("scsi_debug data", data=True, note="completes inside queuecommand"),
+    "scsi_debug_timer": Row("scsi_debug 20 us", waits=True, note="ndelay=20000: completes from a "
+                            "timer's interrupt, moves no data"),
     "smq_ram_null": Row("smq_ram null", note="completes inside queuecommand, moves no data"),
-    "smq_ram": Row("smq_ram", note="completes inside queuecommand"),
-    "smq_ram_1q": Row("smq_ram 1 queue", note="hw_queues=1, as the legacy model's host has"),
-    "smq_ram_timer": Row("smq_ram 20 us", note="service_ns=20000: completes from a timer's "
-                         "interrupt"),
-    "smq_ram_timer_batch": Row("smq_ram 20 us, batch", note="the policy batch on it"),
-    "smq_ram_doorbell": Row("smq_ram 20 us, doorbell 5 us",
-                            note="service_ns=20000 doorbell_ns=5000"),
-    "smq_ram_doorbell_batch": Row("smq_ram 20 us, doorbell 5 us, batch",
-                                  note="the policy batch on it"),
-    "legacy_2013": Row("legacy 2013 (model)", model=True,
+    "smq_ram": Row("smq_ram", data=True, note="completes inside queuecommand"),
+    "smq_ram_1q": Row("smq_ram, 1 queue", data=True,
+                      note="hw_queues=1, as the legacy model's host has"),
+    "legacy_2013": Row("legacy 2013 (model)", model=True, data=True,
                        note="the policy legacy-model, era 2013, on smq_ram with one queue"),
-    "legacy_419": Row("legacy 4.19 (model)", model=True,
+    "legacy_419": Row("legacy 4.19 (model)", model=True, data=True,
                       note="the policy legacy-model, era 4.19, on smq_ram with one queue"),
+    "smq_ram_timer": Row("smq_ram 20 us", waits=True, data=True,
+                         note="service_ns=20000: completes from a timer's interrupt"),
+    "smq_ram_timer_batch": Row("smq_ram 20 us, batch", waits=True, data=True,
+                               note="the policy batch on it"),
+    "smq_ram_doorbell": Row("smq_ram 20 us, doorbell 5 us", waits=True, data=True,
+                            note="service_ns=20000 doorbell_ns=5000"),
+    "smq_ram_doorbell_batch": Row("smq_ram 20 us, doorbell 5 us, batch", waits=True, data=True,
+                                  note="the policy batch on it"),
     "kernel_legacy": Row("scsi_debug, given kernel, legacy path",
                          note="scsi_mod.use_blk_mq=0 on a kernel that the user supplied"),
     "kernel_legacy_timer": Row("scsi_debug 20 us, given kernel, legacy path",

@@ -29,7 +29,7 @@ class Sharing:
 
 
 def _add(sharing: Sharing, run: Run, path: Path, symbols: Symbols) -> None:
-    figures, ios = run.figures, run.count * len(run.loop["devices"])
+    figures, ios = run.figures, run.ios
     if figures["beyond"] or figures["overflow"]:
         raise BenchError(f"{run.row} {run.workload}: the lines plugin ran out of room "
                          f"(beyond={figures['beyond']} overflow={figures['overflow']})")

@@ -51,10 +51,14 @@ class Boot:
     expected_runs: int
     timeout: int                # seconds
     own: frozenset[str] = OWN_MODULES   # modules on whose account things are charged
+    name: str = ""              # in progress, that of the plugin without one
 
 
 def _progress(name: str, done: int, expected: int, began: float, last: bool = False) -> None:
-    text = f"{name}: {done} of {expected} runs, {time.monotonic() - began:.0f} s"
+    passed = time.monotonic() - began
+    text = f"{name}: {done} of {expected} runs, {passed:.0f} s"
+    if done and not last:
+        text += f", about {passed * max(expected - done, 0) / done:.0f} s to go"
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}" + ("\n" if last else ""))
     else:
@@ -81,7 +85,7 @@ def _watch(process: subprocess.Popen, boot: Boot, out: Path) -> int:
         done = _finished_runs(out)
         ended = process.returncode is not None
         if ended or done >= shown + step:
-            _progress(boot.plugin, done, boot.expected_runs, began, ended)
+            _progress(boot.name or boot.plugin, done, boot.expected_runs, began, ended)
             shown = done
         if ended:
             return process.returncode

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Locks taken per I/O, from the locks plugin: by lock, by the function that takes it, and how
+many were not free.
+
+A lock has no name in the running kernel, but an address: functions that take a lock at the same
+address take the same lock, and a lock of which there are as many as LUNs belongs to the LUN.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import vm
+from .errors import BenchError
+from .groups import BLOCK, LLD, SCSI, group
+from .guestlog import GuestLog, Run
+from .symbols import Symbols
+
+# What takes a lock, and where it goes if the lock is not free: arguments of the plugin.
+LOCKING = [
+    "lock=_raw_spin_lock*", "lock=_raw_spin_trylock*", "lock=_raw_read_lock*",
+    "lock=_raw_read_trylock*", "lock=_raw_write_lock*", "lock=_raw_write_trylock*",
+    "lock=mutex_lock*", "lock=mutex_trylock*", "lock=down_read*", "lock=down_write*",
+    "slow=*queued_spin_lock_slowpath", "slow=queued_read_lock_slowpath",
+    "slow=queued_write_lock_slowpath", "slow=__mutex_lock*", "slow=rwsem_down_*_slowpath",
+]
+# Instructions of taking, of waiting for and of giving back a lock.
+LOCK_CODE = re.compile(r"_raw_(spin|read|write)_.*|.*queued_(spin|read|write)_.*|_*mutex_.*|"
+                       r"rwsem_.*|osq_.*|(up|down)_(read|write).*")
+WAITING = re.compile(r".*queued_\w+_slowpath|__mutex_lock.*|rwsem_down_.*|osq_lock|"
+                     r"mutex_spin_.*|rwsem_spin_.*")
+# Locks known by a function that takes them; the first that fits.
+KNOWN = [
+    ("legacy queue_lock (model)", re.compile(r"smq_legacy\w*queue\w*")),
+    ("legacy host_lock (model)", re.compile(r"smq_legacy\w*host\w*")),
+    ("legacy lists' locks (model)", re.compile(r"smq_legacy\w*list\w*")),
+    ("io_uring's locks", re.compile(r"(__)?io_.*|tctx_.*")),
+]
+SMALL = 0.002   # per I/O, below which a place is not written down
+# io_uring takes five locks for each batch of 16, whatever the device.
+SEEN = 0.2
+# Groups whose locks belong to the path of a command, rather than to who issues it.
+PATH_GROUPS = {BLOCK, SCSI, LLD}
+
+
+@dataclass
+class Locks:
+    """One run, or several, per I/O."""
+
+    # (taking function, caller, address, in an interrupt) -> times
+    taken: Counter = field(default_factory=Counter)
+    contended: Counter = field(default_factory=Counter)
+    insns: Counter = field(default_factory=Counter)     # by function
+    slips: float = 0.0
+
+    def combine(self, other: "Locks", sign: int) -> "Locks":
+        """This one plus or minus another."""
+        result = Locks()
+        for name in ("taken", "contended", "insns"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            setattr(result, name, Counter({key: mine[key] + sign * theirs[key]
+                                           for key in mine.keys() | theirs.keys()}))
+        result.slips = self.slips + sign * other.slips
+        return result
+
+    def divided(self, by: int) -> "Locks":
+        """Per I/O."""
+        return Locks(*({key: value / by for key, value in counter.items()}
+                       for counter in (self.taken, self.contended, self.insns)), self.slips / by)
+
+    def total(self) -> float:
+        """Acquisitions, those of interrupts apart: timers tick in their own time."""
+        return sum(value for (_, _, _, irq), value in self.taken.items() if not irq)
+
+    def contended_share(self, name: str | None = None) -> float:
+        """In per cent, of one lock or of all."""
+        names = self.names()
+        taken = sum(value for key, value in self.taken.items()
+                    if not key[3] and name in (None, names[key[2]]))
+        found = sum(value for key, value in self.contended.items()
+                    if not key[3] and name in (None, names[key[2]]))
+        return 100 * found / taken if taken else 0.0
+
+    def insn_share(self, pattern: re.Pattern) -> float:
+        """Per cent of all instructions that are of functions with such a name."""
+        total = sum(self.insns.values())
+        found = sum(value for function, value in self.insns.items()
+                    if not function.module and pattern.fullmatch(function.name))
+        return 100 * found / total if total else 0.0
+
+    def names(self) -> dict[int, str]:
+        """What to call the lock at each address."""
+        callers: dict[int, Counter] = {}
+        for (_, caller, address, _), value in self.taken.items():
+            callers.setdefault(address, Counter())[caller.name] += value
+        return {address: _name(found) for address, found in callers.items()}
+
+    def by_lock(self, contended: bool = False) -> dict[str, float]:
+        """Acquisitions by lock, most first."""
+        names, result = self.names(), Counter()
+        for key, value in (self.contended if contended else self.taken).items():
+            if not key[3]:
+                result[names[key[2]]] += value
+        return {name: round(value, 4) for name, value in result.most_common() if value >= SMALL}
+
+    def by_site(self) -> dict[str, float]:
+        """By the function that takes them and with what."""
+        result: Counter = Counter()
+        for (entry, caller, _, irq), value in self.taken.items():
+            if not irq:
+                result[f"{caller}: {entry.name.removeprefix('_raw_')}"] += value
+        return {name: round(value, 4) for name, value in result.most_common() if value >= SMALL}
+
+    def by_group(self) -> dict[str, float]:
+        """By the group of the function that takes them."""
+        result: Counter = Counter()
+        for (_, caller, _, irq), value in self.taken.items():
+            if not irq:
+                result[group(caller)] += value
+        return {name: round(value, 4) for name, value in result.most_common() if value >= SMALL}
+
+    def instances(self) -> dict[str, int]:
+        """How many locks there are of each name, of those that are taken all the time."""
+        names, found = self.names(), Counter()
+        for (_, _, address, irq), value in self.taken.items():
+            if not irq:
+                found[address] += value
+        return dict(Counter(names[address] for address, value in found.items() if value >= SMALL))
+
+
+def _name(callers: Counter) -> str:
+    for name, pattern in KNOWN:
+        if any(pattern.fullmatch(caller) for caller in callers):
+            return name
+    found = sorted(callers, key=lambda caller: (-callers[caller], caller))
+    return "of " + ", ".join(found[:2]) + (" ..." if len(found) > 2 else "")
+
+
+def read(run: Run, folder: Path, symbols: Symbols) -> Locks:
+    """One run."""
+    if run.figures["overflow"]:
+        raise BenchError(f"{run.row} {run.workload}: the locks plugin ran out of room")
+    result = Locks(slips=run.figures["slips"])
+    path = folder / f"hist.{run.number}"
+    try:
+        for line in path.read_text(encoding="ascii").splitlines():
+            kind, *words = line.split()
+            if kind == "block":
+                size, runs = int(words[1]), int(words[2])
+                result.insns[symbols.function(int(words[0], 16))] += size * runs
+            elif kind == "lock":
+                _add(result, symbols, words)
+            else:
+                raise ValueError(f"unknown record {kind}")
+    except (OSError, ValueError, IndexError) as error:
+        raise BenchError(f"{path.name}: {error}") from error
+    return result
+
+
+def _add(locks: Locks, symbols: Symbols, words: list[str]) -> None:
+    entry, caller, address = (int(word, 16) for word in words[:3])
+    count, contended, irq = (int(word) for word in words[3:])
+    if contended > count or irq > count:
+        raise ValueError(f"{contended} of {count} contended, {irq} in interrupts")
+    key = symbols.function(entry), symbols.function(caller), address
+    locks.taken[(*key, True)] += irq
+    locks.taken[(*key, False)] += count - irq
+    # Which of them were in interrupts is not written down: the rest, most likely.
+    locks.contended[(*key, count == irq)] += contended
+
+
+def path_share(locks: Locks) -> float:
+    """Acquisitions per I/O by the block layer, the mid-layer and LLDs."""
+    return sum(value for name, value in locks.by_group().items() if name in PATH_GROUPS)
+
+
+def cells(log: GuestLog, folder: Path) -> dict[tuple[str, str], list[Locks]]:
+    """By row and workload, a Locks per repeat. Runs of N and 3N subtract, single ones stand."""
+    symbols: dict[int, Symbols] = {}
+    read_runs: dict[tuple[str, str, int], list[tuple[Run, Locks]]] = {}
+    for run in log.runs:
+        generation = run.figures["symbols"]
+        if generation not in symbols:
+            symbols[generation] = Symbols(vm.kernel_symbols(folder, generation))
+        read_runs.setdefault((run.row, run.workload, run.repeat), []).append(
+            (run, read(run, folder, symbols[generation])))
+    result: dict[tuple[str, str], list[Locks]] = {}
+    for (row, workload, _), found in read_runs.items():
+        if len(found) == 1:
+            (run, locks), = found
+            per_io = locks.divided(run.ios)
+        elif len(found) == 2:
+            (small, fewer), (large, more) = found
+            per_io = more.combine(fewer, -1).divided(large.ios - small.ios)
+        else:
+            raise BenchError(f"{row} {workload}: {len(found)} runs of one workload")
+        result.setdefault((row, workload), []).append(per_io)
+    return result
+
+
+def check(found: dict[tuple[str, str], list[Locks]]) -> None:
+    """A count that saw nothing proves nothing: io_uring and sg take locks in every kernel."""
+    for (row, workload), repeats in found.items():
+        if min(locks.total() for locks in repeats) < SEEN:
+            raise BenchError(f"{row} {workload}: the count saw next to no lock taken")

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the instruments that boot the test VM share: command line, boot, fields of a figure."""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import rows, vm
+from .errors import BenchError
+from .figures import METRICS, Figure, FigureSet
+from .guestlog import GuestLog, Run
+from .plan import Plan, Workload
+from .rows import ROWS
+from .timing import spread
+
+MAX_REPEAT = 50
+# Two vCPUs in step need two CPUs to themselves: what others may have of them.
+MAX_LOAD = 0.7
+EPILOG = "exit status: 0 figures were taken; 2 they were not"
+
+
+@dataclass
+class Instrument:
+    """One command under tools/bench."""
+
+    name: str
+    description: str
+    rows: list[str]
+    repeat: int                 # default
+    two_cpus: bool = False
+
+    def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+        """The command line."""
+        parser = argparse.ArgumentParser(
+            prog=f"tools/bench/{self.name}", description=self.description, epilog=EPILOG,
+            allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+        add = parser.add_argument
+        add("--json", type=Path, metavar="FILE", help="writes the figures there")
+        add("--rows", metavar="ROW,...", help="only these: " + " ".join(self.rows))
+        add("--repeat", type=int, default=self.repeat, metavar="N",
+            help="how often every row is measured (default: %(default)s)")
+        add("--kernel", default="6.1", metavar="6.1|6.12|7.2|PATH", help="default: %(default)s")
+        add("--keep", type=Path, metavar="DIR", help="keeps what guest and plugin wrote")
+        if self.two_cpus:
+            add("--force", action="store_true",
+                help="two-CPU figures on a busy machine too, marked as such")
+        options = parser.parse_args(arguments)
+        if not 1 <= options.repeat <= MAX_REPEAT:
+            parser.error(f"--repeat {options.repeat}: from 1 to {MAX_REPEAT}")
+        if options.json and not options.json.resolve().parent.is_dir():
+            parser.error(f"--json {options.json}: no such folder")
+        if options.keep and options.keep.exists() and any(options.keep.iterdir()):
+            parser.error(f"--keep {options.keep}: is not empty")
+        try:
+            options.rows = rows.chosen(options.rows, self.rows)
+        except BenchError as error:
+            parser.error(str(error))
+        return options
+
+    def main(self, measure: Callable[[argparse.Namespace, Path], FigureSet],
+             show: Callable[[FigureSet], list[str]]) -> int:
+        """Measures, writes, shows."""
+        options = self.parse()
+        try:
+            if options.keep:
+                taken = measure(options, options.keep.resolve())
+            else:
+                with tempfile.TemporaryDirectory(prefix="smq-bench.") as folder:
+                    taken = measure(options, Path(folder))
+            for what, why in taken.skipped.items():
+                print(f"{what}: skipped: {why}", file=sys.stderr)
+            if options.json:
+                taken.write(options.json)
+        except (BenchError, OSError) as error:
+            print(f"tools/bench/{self.name}: {error}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt:
+            return 130
+        print("\n".join(show(taken)))
+        return 0
+
+    def command(self, options: argparse.Namespace, row: str) -> str:
+        """That takes a row's figures again."""
+        words = [f"tools/bench/{self.name}", "--rows", row, "--repeat", str(options.repeat)]
+        if options.kernel != "6.1":
+            words += ["--kernel", options.kernel]
+        return " ".join(words + (["--force"] if getattr(options, "force", False) else []))
+
+
+def boot(plan: Plan, options: argparse.Namespace, folder: Path, *, plugin: str, name: str,
+         vm_options: Sequence[str], plugin_arguments: Sequence[str] = (),
+         timeout: int) -> GuestLog:
+    """One boot that works off a plan."""
+    folder.mkdir(parents=True, exist_ok=True)
+    plan.write(folder / "plan", options.repeat)
+    return vm.run(vm.Boot(
+        plugin=plugin, kernel=options.kernel, script=vm.BENCH / "guest" / "plan",
+        arguments=[str(folder / "plan")], vm_options=vm_options,
+        plugin_arguments=plugin_arguments, expected_runs=plan.runs(options.repeat),
+        timeout=timeout, name=name), folder)
+
+
+def refuse_busy(force: bool) -> str:
+    """Two-CPU figures want two idle CPUs: refuses a busy machine. Returns a mark for the
+    figures, empty if all is well."""
+    cpus, load = os.cpu_count() or 1, os.getloadavg()[0]
+    if cpus < 2:
+        trouble = "this machine has one CPU, two vCPUs want two"
+    elif load > cpus - 2 + MAX_LOAD:
+        trouble = f"this machine is busy: load average {load:.1f} on {cpus} CPUs"
+    else:
+        return ""
+    if not force:
+        raise BenchError(f"{trouble}; two-CPU figures are not taken (wait, or --force)")
+    return f"forced: {trouble}"
+
+
+def fields(workload: Workload, values: Sequence[float], metric: str) -> dict[str, Any]:
+    """The part of a figure that the workload and its values make."""
+    return {
+        "path": workload.path, "op": workload.op, "bs": workload.bs, "qd": workload.qd,
+        "batch": workload.batch, "luns": workload.luns, "jobs": workload.jobs,
+        "metric": metric, "unit": METRICS[metric][0], "value": round(statistics.median(values), 5),
+        "spread": round(spread(values), 5), "repeats": len(values),
+        "values": [round(value, 5) for value in values],
+    }
+
+
+def setting(log: GuestLog, run: Run, plan: Plan) -> dict[str, Any]:
+    """The parameters of a figure."""
+    return {**run.setting, "cmdline": log.cmdline, "cpu": log.cpu, "elevator": "none",
+            "counts": list(plan.counts), "warmup": plan.warmup, "size_mb": plan.size_mb}
+
+
+def first_runs(log: GuestLog) -> dict[tuple[str, str], Run]:
+    """By row and workload."""
+    result: dict[tuple[str, str], Run] = {}
+    for run in log.runs:
+        result.setdefault((run.row, run.workload), run)
+    return result
+
+
+def note(row: str, *more: str) -> str:
+    """What a figure's reader must know."""
+    return "; ".join(text for text in (ROWS[row].note, *more) if text)
+
+
+def skipped(log: GuestLog, name: str) -> dict[str, str]:
+    """For a set of figures."""
+    return {f"{name} {row}": why for row, why in log.skipped.items()}
+
+
+def figure(**content: Any) -> Figure:
+    """With .model from its row."""
+    return Figure(model=ROWS[content["row"]].model, **content)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures of one metric as a table: devices by workloads."""
+
+from collections.abc import Sequence
+
+from .figures import METRICS, Figure
+from .rows import ROWS
+from .tables import table
+
+
+def number(value: float) -> str:
+    """With as many digits as say something."""
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:.0f}"
+    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
+
+
+def said(figure: Figure | None, plain: bool = False) -> str:
+    """Value, and half the spread if it shows."""
+    if not figure:
+        return ""
+    half = number(figure.spread / 2)
+    return number(figure.value) + ("" if plain or float(half) == 0 else f" ±{half}")
+
+
+def rows_of(figures: Sequence[Figure]) -> list[str]:
+    """In the order of the report."""
+    found = {figure.row for figure in figures}
+    return [row for row in ROWS if row in found]
+
+
+def columns_of(figures: Sequence[Figure]) -> list[str]:
+    """Workloads in the order they first come."""
+    return list(dict.fromkeys(figure.workload for figure in figures))
+
+
+def cells(figures: Sequence[Figure]) -> list[list[str]]:
+    """Head and rows; the first column says the device."""
+    by_place = {(figure.row, figure.workload): figure for figure in figures}
+    columns = columns_of(figures)
+    return [["device", *columns]] + [
+        [ROWS[row].label, *(said(by_place.get((row, column))) for column in columns)]
+        for row in rows_of(figures)]
+
+
+def text(figures: Sequence[Figure]) -> list[str]:
+    """For a terminal: workloads down, devices across, as there are more of those."""
+    if not figures:
+        return []
+    head, *rest = [list(column) for column in zip(*cells(figures))]
+    head[0] = METRICS[figures[0].metric][0]
+    return table(head, rest)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is to be measured, as the guest's script reads it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .rows import ROWS
+from .timing import turns
+
+_DIRECT = {"io_uring", "io_uring_fixed"}
+
+
+@dataclass(frozen=True, order=True)
+class Workload:     # pylint: disable=too-many-instance-attributes
+    """How a row is driven."""
+
+    path: str
+    op: str
+    bs: int
+    qd: int
+    batch: int
+    luns: int = 1
+    jobs: int = 1
+
+    @property
+    def key(self) -> str:
+        """Its name in the guest's log."""
+        return ":".join(str(value) for value in (self.path, self.op, self.bs, self.qd, self.batch,
+                                                 self.luns, self.jobs))
+
+    def program(self, counts: Sequence[int], warmup: int, data: bool) -> list[str]:
+        """The loop program, how many disks it is for, and its arguments."""
+        words = ["uring" if self.path in _DIRECT else "sgio", str(self.luns),
+                 "--count", ",".join(map(str, counts)), "--warmup", str(warmup),
+                 "--jobs", str(self.jobs)]
+        if self.bs:
+            words += ["--bs", str(self.bs)]
+        if self.path not in _DIRECT:
+            return words + (["--read"] if self.op == "read" else [])
+        words += ["--depth", str(self.qd), "--batch", str(self.batch)]
+        words += ["--registered"] if self.path == "io_uring_fixed" else []
+        words += ["--write"] if self.op == "write" else []
+        return words + (["--data"] if data else [])
+
+
+def parse(key: str) -> Workload:
+    """The workload of a key."""
+    path, op, *numbers = key.split(":")
+    return Workload(path, op, *map(int, numbers))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows and the workloads of each."""
+
+    cells: Sequence[tuple[str, Sequence[Workload]]]
+    counts: Sequence[int]       # I/Os of each job, a run for each number
+    warmup: int
+    size_mb: int
+
+    def lines(self, repeats: int) -> Iterable[str]:
+        """For the guest: a device is brought up once for all workloads of a number of LUNs."""
+        groups = [(row, luns, [w for w in workloads if w.luns == luns])
+                  for row, workloads in self.cells
+                  for luns in sorted({w.luns for w in workloads})]
+        yield f"size {self.size_mb}"
+        for repeat, (row, luns, workloads) in turns(groups, repeats):
+            yield f"row {row} {luns} {repeat}"
+            for workload in workloads:
+                words = workload.program(self.counts, self.warmup, ROWS[row].data)
+                yield f"run {workload.key} " + " ".join(words)
+
+    def runs(self, repeats: int) -> int:
+        """How many will be measured if no row is skipped."""
+        return repeats * len(self.counts) * sum(len(workloads) for _, workloads in self.cells)
+
+    def write(self, path: Path, repeats: int) -> None:
+        """The file that guest/plan reads."""
+        path.write_text("".join(line + "\n" for line in self.lines(repeats)), encoding="ascii")
