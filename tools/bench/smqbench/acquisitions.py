@@ -31,9 +31,10 @@ LOCK_CODE = re.compile(r"_raw_(spin|read|write)_.*|.*queued_(spin|read|write)_.*
 WAITING = re.compile(r".*queued_\w+_slowpath|__mutex_lock.*|rwsem_down_.*|osq_lock|"
                      r"mutex_spin_.*|rwsem_spin_.*")
 # Locks known by a function that takes them; the first that fits.
+QUEUE_LOCK, HOST_LOCK = "legacy queue_lock (model)", "legacy host_lock (model)"
 KNOWN = [
-    ("legacy queue_lock (model)", re.compile(r"smq_legacy\w*queue\w*")),
-    ("legacy host_lock (model)", re.compile(r"smq_legacy\w*host\w*")),
+    (QUEUE_LOCK, re.compile(r"smq_legacy\w*queue\w*")),
+    (HOST_LOCK, re.compile(r"smq_legacy\w*host\w*")),
     ("legacy lists' locks (model)", re.compile(r"smq_legacy\w*list\w*")),
     ("io_uring's locks", re.compile(r"(__)?io_.*|tctx_.*")),
 ]

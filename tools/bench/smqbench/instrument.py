@@ -6,6 +6,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,10 @@ from .rows import ROWS
 from .timing import spread
 
 MAX_REPEAT = 50
-# Two vCPUs in step need two CPUs to themselves: what others may have of them.
-MAX_LOAD = 0.7
+# Two vCPUs in step need two CPUs to themselves: what others may have of the machine's, looked
+# at for some seconds. (A load average remembers the instrument that ran before.)
+MAX_BUSY = 0.4
+LOOK = 3.0
 EPILOG = "exit status: 0 figures were taken; 2 they were not"
 
 
@@ -106,14 +109,29 @@ def boot(plan: Plan, options: argparse.Namespace, folder: Path, *, plugin: str, 
         timeout=timeout, name=name), folder)
 
 
+def _busy_ticks() -> tuple[int, int]:
+    """(not idle, all) of all CPUs since boot, from /proc/stat."""
+    words = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
+    ticks = [int(word) for word in words[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def busy_cpus(seconds: float = LOOK) -> float:
+    """How many CPUs others keep busy just now."""
+    busy, every = _busy_ticks()
+    time.sleep(seconds)
+    busy_then, every_then = _busy_ticks()
+    return (os.cpu_count() or 1) * (busy_then - busy) / max(every_then - every, 1)
+
+
 def refuse_busy(force: bool) -> str:
     """Two-CPU figures want two idle CPUs: refuses a busy machine. Returns a mark for the
     figures, empty if all is well."""
-    cpus, load = os.cpu_count() or 1, os.getloadavg()[0]
+    cpus, busy = os.cpu_count() or 1, busy_cpus()
     if cpus < 2:
         trouble = "this machine has one CPU, two vCPUs want two"
-    elif load > cpus - 2 + MAX_LOAD:
-        trouble = f"this machine is busy: load average {load:.1f} on {cpus} CPUs"
+    elif busy > cpus - 2 + MAX_BUSY:
+        trouble = f"this machine is busy: others use {busy:.1f} of its {cpus} CPUs"
     else:
         return ""
     if not force:
