@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Part of tools/kernels: builds User Mode Linux from Debian's source of 7.2, in
+# the flavours that FLAVOUR.config describes beside this file. Each lies in a
+# folder of the cache named after all that it is made of.
+#
+# shellcheck disable=SC2154 # cache, suites and top are tools/kernels'
+
+uml_source=linux-source-7.2
+uml_suites=${suites[7.2]}
+uml_parts=$top/tools/umlkernel
+# Nearly as many objects as a flavour is made of, to show how far it is.
+declare -A uml_objects=([perf]=900 [sanitize]=1000)
+
+uml_say() {
+	[[ -t 2 ]] && printf '\r\033[K%s' "$*" >&2 || printf '%s\n' "$*" >&2
+}
+
+# Names what a flavour is built from beside the kernel's source.
+uml_recipe() {
+	cat -- "$uml_parts"/{base,"$1"}.config "$uml_parts"/*.patch | cksum | cut -d ' ' -f 1
+}
+
+# Puts the newest source package into the cache, one for all flavours, and
+# prints its path.
+uml_fetch() {
+	local folder=$cache/uml-source set version='' file
+	local -a sets
+	IFS='|' read -r -a sets <<<"$uml_suites"
+	for set in "${sets[@]}"; do
+		say "$uml_source: reading the package lists of $set"
+		# shellcheck disable=SC2086 # a list of words
+		apt_root "$cache/apt/${set// /+}" $set
+		fetch update || die "the package lists of $set cannot be read, see above"
+		version=$(package_version "$uml_source")
+		[[ -z $version ]] || break
+	done
+	[[ -n $version ]] || die "no suite has $uml_source (looked in ${uml_suites//|/, })"
+	mkdir -p -- "$folder"
+	# apt writes a colon of a version as %3a.
+	file=$folder/${uml_source}_${version//:/%3a}_all.deb
+	if [[ ! -r $file ]]; then
+		say "$uml_source: downloading $version"
+		rm -rf -- "$folder/new"
+		mkdir -- "$folder/new"
+		(cd -- "$folder/new" && fetch download "$uml_source=$version") ||
+			die "downloading $uml_source failed, see above; run it again to go on"
+		rm -f -- "$folder"/*.deb
+		mv -- "$folder"/new/*.deb "$file"
+		rmdir -- "$folder/new"
+	fi
+	printf '%s\n' "$file"
+}
+
+# Unpacks the source into $2 and patches it.
+uml_unpack() {
+	local deb=$1 dir=$2 patch
+	rm -rf -- "$dir"
+	mkdir -p -- "$dir/new"
+	dpkg-deb --fsys-tarfile "$deb" | tar -xO "./usr/src/$uml_source.tar.xz" |
+		tar -xJ -C "$dir/new" --strip-components=1 || die "$deb is damaged: remove it and run this again"
+	for patch in "$uml_parts"/*.patch; do
+		patch -d "$dir/new" -p1 --quiet --fuzz=0 --no-backup-if-mismatch <"$patch" >&2 ||
+			die "${patch##*/} does not apply to $uml_source, see above"
+	done
+	mv -- "$dir/new" "$dir/source"
+}
+
+# Configures build folder $2 for flavour $1; every line of the fragments has to
+# be in the result, as Kconfig drops what it cannot have without a word.
+uml_configure() {
+	local flavour=$1 dir=$2 line
+	sed -E '/^# (CONFIG_[A-Z0-9_]+ is not set)$/!{/^#/d}' \
+		"$uml_parts"/{base,"$flavour"}.config >"$dir/wanted"
+	KCONFIG_ALLCONFIG=$dir/wanted make -s -C "$dir/source" ARCH=um O="$dir/build" allnoconfig \
+		>>"$dir/log" 2>&1 || { tail -n 20 "$dir/log" >&2; die "uml-$flavour cannot be configured"; }
+	while read -r line; do
+		[[ -z $line ]] || grep -qxF -- "$line" "$dir/build/.config" ||
+			die "$flavour.config: this kernel does not take $line"
+	done <"$dir/wanted"
+}
+
+# Runs make for build folder $2 at a low priority and shows how far it is.
+uml_make() {
+	local flavour=$1 dir=$2 pid status=0 count started=$SECONDS spoke=$SECONDS pause=30
+	shift 2
+	[[ ! -t 2 ]] || pause=2
+	(
+		unset MAKEFLAGS MFLAGS MAKELEVEL
+		exec nice make -C "$dir/build" ARCH=um -j "${JOBS:-$(nproc)}" "$@"
+	) >>"$dir/log" 2>&1 </dev/null &
+	pid=$!
+	# shellcheck disable=SC2064 # the make of now
+	trap "kill $pid 2>/dev/null" EXIT
+	while kill -0 "$pid" 2>/dev/null; do
+		sleep 1
+		((SECONDS - spoke >= pause)) || continue
+		spoke=$SECONDS
+		count=$(grep -cE '^  (CC|AS|LD) ' "$dir/log" || true)
+		uml_say "uml-$flavour: $count of about ${uml_objects[$flavour]} objects, $((SECONDS - started)) s"
+	done
+	wait "$pid" || status=$?
+	trap - EXIT
+	[[ ! -t 2 ]] || printf '\r\033[K' >&2
+	((status == 0)) || { tail -n 30 "$dir/log" >&2; die "uml-$flavour does not build, see $dir/log"; }
+}
+
+# Leaves what modules are built against: of the source the headers and what make
+# reads, of the build no objects.
+uml_prune() {
+	local dir=$1 name
+	for name in "$dir"/source/*; do
+		case ${name##*/} in
+		Makefile | Kbuild | Kconfig | COPYING | scripts | include | arch | .*) ;;
+		*) rm -rf -- "$name" ;;
+		esac
+	done
+	for name in "$dir"/source/arch/*; do
+		case ${name##*/} in
+		um | x86 | Kconfig) ;;
+		*) rm -rf -- "$name" ;;
+		esac
+	done
+	find "$dir/source/arch" -type f -name '*.[cS]' -delete
+	find "$dir/build" -type f ! -path "$dir/build/scripts/*" \
+		\( -name '*.o' -o -name '*.ko' -o -name '*.a' -o -name '.*.cmd' -o -name '*.mod.c' \
+		-o -name vmlinux \) ! -name module-common.o -delete
+}
+
+# The tools that this needs beside those of a module build.
+uml_need() {
+	local tool
+	for tool in make gcc flex bison bc patch depmod; do
+		PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null ||
+			die "$tool is not installed; as root: $("$top/tools/deps" line build uml)"
+	done
+}
+
+uml_prepare() {
+	local flavour=$1 refresh=$2 name=uml-$1 recipe deb dir release old started=$SECONDS
+	recipe=$(uml_recipe "$flavour")
+	if ((!refresh)) && grep -qx "RECIPE=$recipe" "$cache/$name/settings" 2>/dev/null; then
+		release=$(sed -n 's/^RELEASE=//p' "$cache/$name/settings")
+		say "$name: $release is ready"
+		return
+	fi
+	uml_need
+	deb=$(uml_fetch)
+	dir=$cache/$name-$(cksum <<<"$recipe ${deb##*/}" | cut -d ' ' -f 1)
+	if grep -qsx "IMAGE=$dir/build/linux" "$cache/$name/settings"; then
+		say "$name: ${deb##*/} is the newest"
+		return
+	fi
+
+	# A build that was stopped goes on.
+	if [[ ! -d $dir/source || -e $dir/pruned ]]; then
+		say "$name: unpacking $uml_source"
+		uml_unpack "$deb" "$dir"
+	fi
+	: >"$dir/log"
+	uml_configure "$flavour" "$dir"
+	say "$name: building, which takes some minutes"
+	uml_make "$flavour" "$dir" all
+	release=$(make -s -C "$dir/build" ARCH=um kernelrelease)
+	uml_make "$flavour" "$dir" INSTALL_MOD_PATH="$dir/root" INSTALL_MOD_STRIP=1 modules_install
+	touch "$dir/pruned"
+	uml_prune "$dir"
+
+	mkdir -p -- "$cache/$name"
+	printf '%s\n' "KERNEL=$name" "RELEASE=$release" "IMAGE=$dir/build/linux" \
+		"MODULES=$dir/root/lib/modules/$release" "KDIR=$dir/build" "CHROOT=" "ARCH=um" \
+		"RECIPE=$recipe" >"$cache/$name/settings.new"
+	mv -- "$cache/$name/settings.new" "$cache/$name/settings"
+	for old in "$cache/$name"-*; do
+		[[ $old == "$dir" ]] || rm -rf -- "$old"
+	done
+	say "$name: $release is ready, built in $((SECONDS - started)) s"
+}
