@@ -44,7 +44,8 @@ def build(kernel: kernels.Kernel) -> Path:
             shutil.copy(script, tree / script.name)
         (tree / "init").chmod(0o755)
         names = []
-        for path in modules.dependencies(kernel, list(NEEDED)):
+        # User Mode Linux has no such hardware, and the rest built in.
+        for path in modules.dependencies(kernel, [] if kernel.arch else list(NEEDED)):
             name = path.name[:path.name.index(".ko")] + ".ko"
             data = path.read_bytes()
             if path.suffix != ".ko":

@@ -22,6 +22,8 @@ class Job:
     tty: bool = False
     size: os.terminal_size | None = None
     shares: list[Path] = field(default_factory=list)
+    # Streams by name, where the guest cannot find them by that.
+    devices: dict[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
         """The command's environment: the system's tools first in PATH."""
@@ -46,6 +48,8 @@ class Job:
         }
         for index, share in enumerate(self.shares):
             settings[f"share_{index}"] = str(share)
+        for name, device in self.devices.items():
+            settings[f"port_{name}"] = device
         _script(folder / "settings",
                 [f"{name}={_quote(value)}" for name, value in settings.items()])
 

@@ -21,11 +21,15 @@ PVH_NOTES = (b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0", b"\x04\0\0\0\x08\0\0\0\x12\
 
 @dataclass(frozen=True)
 class Kernel:
-    """One bootable kernel. modules is None when everything is built in."""
+    """One bootable kernel.
+
+    modules is None when everything is built in; arch is empty for this machine's own.
+    """
 
     release: str
     image: Path
     modules: Path | None
+    arch: str = ""
 
     @property
     def build(self) -> Path:
@@ -42,7 +46,8 @@ def find(name: str) -> Kernel:
     if done.returncode:
         raise VMError(done.stderr.strip())
     settings = dict(line.split("=", 1) for line in done.stdout.splitlines())
-    return Kernel(settings["RELEASE"], Path(settings["IMAGE"]), Path(settings["MODULES"]))
+    return Kernel(settings["RELEASE"], Path(settings["IMAGE"]), Path(settings["MODULES"]),
+                  settings.get("ARCH", ""))
 
 
 def _from_image(image: Path) -> Kernel:

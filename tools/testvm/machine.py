@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One run of QEMU: its command line, its life and its end."""
+"""One run of a guest: its life and its end, and QEMU's command line."""
 
 import os
 import queue
@@ -47,10 +47,16 @@ class Options:
 class Machine:
     """A VM with one job. run() returns the exit status for the caller."""
 
+    # Of the kernels it boots, and what its streams are in the guest: found by name.
+    ARCH = ""
+    DEVICES: dict[str, str] = {}
+
     def __init__(self, options: Options, say):
         self.options = options
         self.say = say
         self.kernel = kernels.find(options.kernel)
+        if self.kernel.arch != self.ARCH:
+            raise VMError(f"--kernel {options.kernel}: that is a kernel for tools/uml")
         self._events: queue.Queue = queue.Queue()
         self._nonce = secrets.token_hex(16)
         self.log = ConsoleLog(f"vm: end {self._nonce}")
@@ -60,16 +66,15 @@ class Machine:
     def run(self, job_for, terminal=None) -> int:
         """Boots, runs job_for(nonce) and stops. terminal makes it interactive."""
         job = job_for(self._nonce)
-        if not shutil.which(QEMU):
-            raise VMError(f"{QEMU} is not installed: tools/deps install run")
-        image = kernels.bootable(self.kernel)
+        job.devices = self.DEVICES
+        self._check()
         initrd = initramfs.build(self.kernel)
         ours = modules.tree(self.kernel)
         with tempfile.TemporaryDirectory(prefix="smq-vm-") as name:
             job.write(Path(name), self.kernel.modules, ours)
             names = ["tty"] if terminal else ["stdout", "stderr"]
             ports = {port: Port(port) for port in ["serial", "monitor", "control", *names]}
-            command = self._command(image, initrd, Path(name), ports)
+            command = self._command(initrd, Path(name), ports)
             outputs = self._connect(ports, terminal)
             self._monitor = ports["monitor"]
             deadline = None
@@ -82,6 +87,11 @@ class Machine:
                 self._stop()
                 if self.options.log:
                     self.options.log.write_text(self.log.text())
+
+    def _check(self) -> None:
+        """Raises VMError when what runs the guest is not there."""
+        if not shutil.which(QEMU):
+            raise VMError(f"{QEMU} is not installed: tools/deps install run")
 
     def _connect(self, ports: dict[str, Port], terminal) -> list[Output]:
         outputs = []
@@ -110,13 +120,22 @@ class Machine:
         self._events.put((word, value))
 
     def _start(self, command: list[str], ports: dict[str, Port]) -> None:
-        # QEMU must not outlive this process, however that ends.
+        # The guest must not outlive this process, however that ends.
         command = ["setpriv", "--pdeathsig", "KILL", "--", *command]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=2, process_group=0,
-            pass_fds=[port.qemu.fileno() for port in ports.values()])
+            command, stdin=subprocess.DEVNULL, stdout=self._messages(ports), process_group=0,
+            stderr=self._messages(ports), env=self._environment(),
+            pass_fds=[port.guest.fileno() for port in ports.values()])
         for port in ports.values():
-            port.qemu.close()
+            port.guest.close()
+
+    def _messages(self, _ports: dict[str, Port]) -> int:
+        """Where the guest's process prints messages of its own."""
+        return 2
+
+    def _environment(self) -> dict[str, str] | None:
+        """The process's environment, None for ours."""
+        return None
 
     def _wait(self, outputs: list[Output], deadline: float | None, terminal) -> int:
         while True:
@@ -159,7 +178,7 @@ class Machine:
         return status
 
     def _vanished(self, outputs: list[Output]) -> int:
-        """QEMU ended, by a panic or by itself, before the command did."""
+        """The guest ended, by a panic or by itself, before the command did."""
         self._stop(outputs)
         if self._faulted():
             return KERNEL_REPORT
@@ -181,10 +200,15 @@ class Machine:
         return bool(report)
 
     def _stop(self, outputs: list[Output] | None = None) -> None:
-        """Ends QEMU if it still runs, and passes on what it left."""
-        process = self._process
-        if process is None:
+        """Ends the guest if it still runs, and passes on what it left."""
+        if self._process is None:
             return
+        self._end(self._process)
+        for output in outputs or []:
+            output.finish()
+
+    def _end(self, process: subprocess.Popen) -> None:
+        """Ends QEMU."""
         if process.poll() is None:
             self._monitor.send(b"quit\n")
             try:
@@ -192,10 +216,8 @@ class Machine:
             except subprocess.TimeoutExpired:
                 process.kill()
         process.wait()
-        for output in outputs or []:
-            output.finish()
 
-    def _command(self, image: Path, initrd: Path, job: Path, ports: dict[str, Port]):
+    def _command(self, initrd: Path, job: Path, ports: dict[str, Port]) -> list[str]:
         options = self.options
         command = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                    "-machine", "q35", "-m", f"{options.mem}M"]
@@ -207,7 +229,7 @@ class Machine:
         else:
             command += ["-accel", "tcg,thread=multi", "-smp", str(options.cpus),
                         "-cpu", "qemu64,+rdrand"]
-        command += ["-kernel", str(image), "-initrd", str(initrd),
+        command += ["-kernel", str(kernels.bootable(self.kernel)), "-initrd", str(initrd),
                     "-append", self._kernel_arguments()]
         for port in ports.values():
             command += port.chardev()

@@ -6,6 +6,8 @@ import threading
 
 _FAULTS = re.compile("|".join((
     r"\bBUG: ",
+    # Of the slab allocator, which names the cache.
+    r"(?:\] |^)BUG \S+ \(",
     r"kernel BUG at ",
     r"(?:\] |^)WARNING: ",
     r"\bOops\b",
@@ -25,6 +27,8 @@ _FAULTS = re.compile("|".join((
     r"refcount_t: ",
     r"list_(?:add|del) corruption",
     r"kmemleak: \d+ new suspected",
+    r"has \d+ allocated at module unload",
+    r"INFO: trying to register non-static key",
     r"DEBUG_LOCKS_WARN_ON",
 )))
 _END = re.compile(r"---\[ end |</TASK>$")

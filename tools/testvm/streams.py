@@ -10,15 +10,15 @@ FINISH_SECONDS = 5
 
 
 class Port:
-    """One end of a socket pair whose other end QEMU inherits."""
+    """One end of a socket pair whose other end the guest's process inherits."""
 
     def __init__(self, name: str):
         self.name = name
-        self.socket, self.qemu = socket.socketpair()
+        self.socket, self.guest = socket.socketpair()
 
     def chardev(self) -> list[str]:
         """QEMU's backend for it."""
-        return ["-chardev", f"socket,id={self.name},fd={self.qemu.fileno()}"]
+        return ["-chardev", f"socket,id={self.name},fd={self.guest.fileno()}"]
 
     def read(self) -> bytes:
         """What came next, b"" at the end."""

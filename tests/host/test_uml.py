@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0
+"""tools/uml: what a command sees under User Mode Linux, and what is refused."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+UML = str(TOP / "tools/uml")
+LIMIT = 120
+
+sys.path.insert(0, str(TOP / "tools"))
+from testvm import report, uml  # noqa: E402
+
+
+def prepared():
+    """The flavours that can be run here without a build."""
+    return [name for name in uml.FLAVOURS if subprocess.run(
+        [TOP / "tools/kernels", "path", f"uml-{name}"], capture_output=True,
+        check=False).returncode == 0]
+
+
+def run(*arguments, command, **options):
+    """Runs tools/uml to its end, with whatever flavour there is."""
+    flavours = prepared()
+    if not flavours:
+        pytest.skip("no flavour is prepared: tools/kernels prepare uml-perf")
+    options.setdefault("timeout", LIMIT)
+    return subprocess.run([UML, "--flavour", flavours[0], *arguments, "--", *command],
+                          capture_output=True, check=False, **options)
+
+
+def test_streams_are_exact_and_apart(tmp_path):
+    data = os.urandom(4 * 1024 * 1024)
+    (tmp_path / "data").write_bytes(data)
+    done = run(command=["sh", "-c", f"cat {tmp_path}/data; printf 'e\\r\\n\\004' >&2; exit 3"])
+    assert done.stdout == data
+    assert (done.stderr, done.returncode) == (b"e\r\n\x04", 3)
+
+
+def test_surroundings(tmp_path):
+    """One boot looks at all that the command finds around it."""
+    work = tmp_path / "folder with 'quotes'"
+    work.mkdir()
+    (work / "file").write_text("from the host\n")
+    (work / "other").write_text("stays\n")
+    share = tmp_path / "results, all"
+    share.mkdir()
+    script = f"""
+        set -e
+        pwd; cat file; id -u; uname -r | cut -d - -f 2; nproc
+        [ -z "$(cat)" ] && echo input-is-empty
+        echo changed >file; cat file; rm other; mv file moved; chmod 700 .; mkdir new
+        ! touch /host-file 2>/dev/null || rm /host-file
+        for dir in /sys/kernel/debug /sys/kernel/tracing /sys/kernel/config /dev/pts; do
+            [ "$(stat -c %d $dir)" != "$(stat -c %d $dir/..)" ] && echo mounted
+        done
+        [ -e /run/vm/session ] && echo marked
+        modprobe scsi_debug; modprobe sd_mod
+        until [ -b /dev/sda ]; do sleep 0.1; done; lsblk -ndo TYPE /dev/sda
+        echo brought >"{share}/out"
+    """
+    mode = work.stat().st_mode
+    done = run("--share", str(share), command=["bash", "-c", script], cwd=work, text=True,
+               env=dict(os.environ, TMPDIR=str(tmp_path)))
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        str(work), "from the host", "0", "smq", "2", "input-is-empty", "changed", "mounted",
+        "mounted", "mounted", "mounted", "marked", "disk"]
+    assert done.returncode == 0
+    assert sorted(path.name for path in work.iterdir()) == ["file", "other"]
+    assert (work / "file").read_text() == "from the host\n"
+    assert work.stat().st_mode == mode
+    assert (share / "out").read_text() == "brought\n"
+
+
+def test_report_fails_a_command_that_succeeds():
+    line = "WARNING: drivers/scsi/scsi_lib.c:123 at scsi_nothing+0x1/0x2"
+    done = run(command=["sh", "-c", f"echo '<4>{line}' >/dev/kmsg; echo went on"], text=True)
+    assert (done.returncode, done.stdout) == (99, "went on\n")
+    assert line in done.stderr
+
+
+def test_panic_fails_with_its_report(tmp_path):
+    log = tmp_path / "log"
+    done = run("--mem", "192", "--log", str(log), text=True, command=[
+        "sh", "-c", "echo before; echo 2 >/proc/sys/vm/panic_on_oom; exec tail /dev/zero"])
+    assert (done.returncode, done.stdout) == (99, "before\n")
+    assert "Kernel panic - not syncing: Out of memory" in done.stderr
+    assert "Out of memory" in log.read_text()
+
+
+def test_guest_that_ends_before_its_command():
+    done = run(command=["sh", "-c", "echo before; /run/vm/busybox poweroff -f"], text=True)
+    assert (done.returncode, done.stdout) == (125, "before\n")
+    assert "the guest ended before its command did" in done.stderr
+
+
+def processes_of(group_word):
+    """Processes with a word in their arguments."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if group_word.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def test_timeout_leaves_nothing_behind():
+    word = f"mark.{os.getpid()}.timeout"
+    started = time.monotonic()
+    done = run("--timeout", "20", "--append", word,
+               command=["sh", "-c", "printf begun; sleep 1000"], text=True)
+    assert done.returncode == 124
+    assert time.monotonic() - started < 80
+    assert done.stdout == "begun" and "stopped after 20 s (--timeout)" in done.stderr
+    assert not processes_of(word)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_signal_stops_the_guest(number):
+    flavours = prepared()
+    if not flavours:
+        pytest.skip("no flavour is prepared: tools/kernels prepare uml-perf")
+    word = f"mark.{os.getpid()}.{number}"
+    with subprocess.Popen([UML, "--flavour", flavours[0], "--append", word, "--", "sh", "-c",
+                           "echo begun; sleep 1000"], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"begun\n"
+        process.send_signal(number)
+        process.wait(60)
+    deadline = time.monotonic() + 20
+    while processes_of(word):
+        assert time.monotonic() < deadline, "the guest goes on"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("arguments, status, text", [
+    (["--cpus", "0", "--", "true"], 2, "argument --cpus: invalid positive value: '0'"),
+    (["--cpus", "9", "--", "true"], 2, "--cpus 9: at most 8"),
+    (["--mem", "16", "--", "true"], 2, "--mem 16: at least 128"),
+    (["--timeout", "0", "--", "true"], 2, "--timeout 0: must be above 0"),
+    (["--flavour", "sweet", "--", "true"], 2, "invalid choice: 'sweet'"),
+    ([], 2, "CMD is missing"),
+    (["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
+])
+def test_wrong_arguments(arguments, status, text):
+    done = subprocess.run([UML, *arguments], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL, timeout=LIMIT)
+    assert done.returncode == status
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_kernel_that_is_not_there_is_named(tmp_path):
+    done = subprocess.run([UML, "--", "true"], capture_output=True, text=True, check=False,
+                          env=dict(os.environ, SMQ_CACHE=str(tmp_path)), timeout=LIMIT)
+    assert done.returncode == 125
+    assert "tools/kernels prepare uml-perf" in done.stderr
+
+
+def test_qemu_does_not_take_such_a_kernel(tmp_path):
+    settings = tmp_path / "kernels/uml-perf/settings"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("KERNEL=uml-perf\nRELEASE=7.2.0\nIMAGE=/x\nMODULES=/x\nKDIR=/x\n"
+                        "CHROOT=\nARCH=um\n")
+    done = subprocess.run([TOP / "tools/vm", "--kernel", "uml-perf", "--", "true"],
+                          capture_output=True, text=True, check=False, timeout=LIMIT,
+                          env=dict(os.environ, SMQ_CACHE=str(tmp_path)))
+    assert done.returncode == 125
+    assert "that is a kernel for tools/uml" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["base", *uml.FLAVOURS])
+def test_fragments_say_each_thing_once(name):
+    text = (TOP / f"tools/umlkernel/{name}.config").read_text()
+    names = re.findall(r"^(?:# )?(CONFIG_\w+)(?:=| is not set)", text, re.MULTILINE)
+    assert len(names) == len(set(names)) > 0
+    cpus = re.search("^CONFIG_NR_CPUS=(.*)", text, re.MULTILINE)
+    assert not cpus or int(cpus.group(1)) == uml.MOST_CPUS
+
+
+@pytest.mark.parametrize("line", [
+    "smq_defect.c:150 module smq_defect func:leak has 7770 allocated at module unload",
+    "kmemleak: 10 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
+    "BUG smq_cache (Not tainted): Objects remaining on __kmem_cache_shutdown()",
+    "INFO: trying to register non-static key.",
+    "ODEBUG: free active (active state 0) object: 0 object type: timer_list hint: x+0x0/0x1",
+])
+def test_reports_of_the_checkers_are_seen(line):
+    log = report.ConsoleLog("end mark")
+    log.feed(f"[    1.100000] {line}\r\n".encode())
+    assert line in log.faults()

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the command lines of tools/vm and tools/uml have in common."""
+
+import signal
+import sys
+from pathlib import Path
+
+from .errors import VMError
+
+
+def positive(text: str) -> int:
+    """A whole number above zero."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Splits our options from CMD, which follows --."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1:]
+
+
+def shares(names: list[str]) -> list[Path]:
+    """Checks the folders to share."""
+    paths = []
+    for name in names:
+        path = Path(name).resolve()
+        if not path.is_dir():
+            raise VMError(f"--share {name}: no such folder")
+        paths.append(path)
+    return paths
+
+
+def say(text: str) -> None:
+    """Tells the user, on a line of its own."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    if text:
+        print(text.rstrip("\n"), file=sys.stderr)
+    sys.stderr.flush()
+
+
+def catch_signals() -> None:
+    """A signal leaves through the code that stops the guest."""
+    def stop(number, _frame):
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
