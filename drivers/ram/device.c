@@ -72,6 +72,7 @@ static void ram_insert(struct ram_hwq *rq, struct smq_cmd *cmd, u64 due)
 	struct smq_cmd *prev;
 
 	rc->due = due;
+	rc->listed = true;
 	list_for_each_entry_reverse(prev, &rq->busy, node) {
 		struct ram_cmd *prc = smq_cmd_priv(prev);
 
@@ -117,6 +118,7 @@ static int ram_complete_due(struct smq_hwq *hwq)
 		if (rc->due > now)
 			break;
 		ram_unreserve(rq, rc);
+		rc->listed = false;
 		list_move_tail(&cmd->node, &done);
 	}
 	ram_arm(hwq, rq);
@@ -181,9 +183,11 @@ void ram_doorbell(struct smq_hwq *hwq)
 enum smq_status ram_submit(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	struct ram_cmd *rc = smq_cmd_priv(cmd);
 	unsigned long flags;
 
 	spin_lock_irqsave(&rq->lock, flags);
+	rc->listed = true;
 	list_add_tail(&cmd->node, &rq->ring);
 	spin_unlock_irqrestore(&rq->lock, flags);
 	return SMQ_QUEUED;
@@ -220,14 +224,18 @@ int ram_poll(struct smq_hwq *hwq)
 void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
+	struct ram_cmd *rc = smq_cmd_priv(cmd);
 	unsigned long flags;
 	bool mine;
 
 	spin_lock_irqsave(&rq->lock, flags);
-	mine = !list_empty(&cmd->node);
-	list_del_init(&cmd->node);
+	/* Not listed, and in a list nevertheless: that of ram_complete_due(). */
+	mine = rc->listed;
+	if (mine)
+		list_del_init(&cmd->node);
+	rc->listed = false;
 	/* Also of one that was with the worker; completion has done it already. */
-	ram_unreserve(rq, smq_cmd_priv(cmd));
+	ram_unreserve(rq, rc);
 	spin_unlock_irqrestore(&rq->lock, flags);
 	if (!mine)
 		synchronize_rcu();
@@ -239,10 +247,13 @@ static void ram_forget_list(struct ram_hwq *rq, struct list_head *list,
 	struct smq_cmd *cmd, *next;
 
 	list_for_each_entry_safe(cmd, next, list, node) {
+		struct ram_cmd *rc = smq_cmd_priv(cmd);
+
 		if (lun && ram_scmd_lun(smq_cmd_to_scmd(cmd)) != lun)
 			continue;
 		list_del_init(&cmd->node);
-		ram_unreserve(rq, smq_cmd_priv(cmd));
+		rc->listed = false;
+		ram_unreserve(rq, rc);
 	}
 }
 

@@ -229,12 +229,14 @@ struct ram_hwq {
  * @delay_ns: by how much a fault delays it; KTIME_MAX: for ever
  * @fault: the fault it gets, decided once
  * @reserved: counted in ram_hwq.nr
+ * @listed: in ram_hwq.ring or .busy, from where whoever holds the lock may take it
  */
 struct ram_cmd {
 	u64 due;
 	u64 delay_ns;
 	enum ram_fault_kind fault;
 	bool reserved;
+	bool listed;
 };
 
 /* The CPU wrote to a data buffer that user space may have mapped. */
