@@ -20,13 +20,19 @@ static int ram_init_hwq(struct smq_hwq *hwq)
 	return 0;
 }
 
-/* A command carried out: through the modelled hardware, if there is any. */
+/*
+ * A command carried out: through the modelled hardware, if there is any, and to
+ * where it is polled for. Nobody polls for those of the error handler.
+ */
 static enum smq_status ram_finish(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
-	const struct ram_lun *lun = ram_scmd_lun(smq_cmd_to_scmd(cmd));
+	const struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	const struct ram_lun *lun = ram_scmd_lun(scmd);
 	const struct ram_cmd *rc = smq_cmd_priv(cmd);
+	bool polled = hwq->type == HCTX_TYPE_POLL;
 
-	if (test_bit(RAM_MODEL, &lun->attn) || rc->delay_ns || hwq->type == HCTX_TYPE_POLL)
+	if (polled ? scmd->submitter == SUBMITTED_BY_BLOCK_LAYER :
+		     test_bit(RAM_MODEL, &lun->attn) || rc->delay_ns)
 		return ram_submit(hwq, cmd);
 	ram_release(hwq, cmd);
 	return SMQ_DONE;

@@ -5,6 +5,7 @@ Several hosts recover at once, each under a load of its own: a step takes as lon
 as a command's timeout, whatever the number of hosts.
 """
 import errno
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
@@ -92,3 +93,19 @@ def test_as_many_resets_fail_as_were_asked_for():
         ready = cdb.plain(cdb.TEST_UNIT_READY)
         assert [dev.cmd(ready).triple for _ in range(3)] == [(6, 0x29, 0), (6, 0x29, 3), None]
         assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096).good
+
+
+def test_polled_command_recovers_while_its_program_is_stopped():
+    """The error handler's own commands go to the poll queue, and nobody polls it."""
+    with ram_host(timeout=1, poll_queues=1) as (host_dir, host):
+        with load_on(host.luns()[0].sd, **VERIFIED | {"hipri": True}) as load:
+            wait_for("polled commands", lambda: host.stats()["polled"] > 200, 40)
+            host_dir.set("fault/fail_abort", -1)
+            host_dir.arm("lost", count=1)
+            wait_for("the fault", lambda: host_dir.get("fault/count") == "0")
+            load.signal(signal.SIGSTOP)
+            wait_for("a LUN reset", lambda: host.stats()["lun_resets"])
+            wait_for("the end of the recovery", lambda: host.attr("state") == "running", 8)
+            host_dir.set("fault/fail_abort", 0)
+            load.signal(signal.SIGCONT)
+        assert settle(host)["target_resets"] == 0

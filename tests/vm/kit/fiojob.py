@@ -66,6 +66,10 @@ class Load:
         """Whether it has not ended yet."""
         return self._job.poll() is None
 
+    def signal(self, number: int) -> None:
+        """Sends it a signal."""
+        self._job.send_signal(number)
+
     def kill(self) -> None:
         """Ends it the hard way; it has no result then."""
         self._job.kill()
