@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Hosts and LUNs of smq_ram made, changed and taken away at run time."""
 import errno
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from kit import cdb
@@ -8,6 +10,7 @@ from kit.fiojob import fio, load_on
 from kit.host import ModuleError, find_hosts, is_loaded, load, run, under_way, unload, wait_for
 from kit.ramdir import HOSTS, RamDir, ram_dirs, ram_host
 from kit.sgio import SgDev
+from kit.trace import traced
 
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
           "verify": "crc32c", "verify_fatal": 1}
@@ -82,6 +85,36 @@ def test_power_off_under_load():
             load_.result()
         host_dir.set("model/service_ns", 0)
         fio(host_dir.power_on(2).luns()[0].sd, **VERIFY)
+
+
+@pytest.mark.limit(180)
+def test_hosts_come_and_go_under_verified_load():
+    """Ten times two hosts, switched off and on again, or removed and made anew."""
+    job = VERIFY | {"size": "2m", "time_based": True, "runtime": 60, "verify_backlog": 16}
+    with ram_dirs(), traced(buffer_kb=65536) as trace:
+        dirs = {name: RamDir(name) for name in ("a", "b")}
+        for repeat in range(10):
+            loads = ExitStack()
+            for host_dir in dirs.values():
+                if repeat % 2 == 0:
+                    host_dir.add_lun(0, size_mb=8)
+                    host_dir.set("model/service_ns", 5000000)
+                host = host_dir.power_on(1)
+                lun = host.luns()[0]
+                (lun.queue / "nomerges").write_text("2", encoding="ascii")
+                loads.enter_context(load_on(lun.sd, ok=False, to_end=True, **job))
+                host_dir.host = host
+            with loads, ThreadPoolExecutor(2) as pool:
+                for host_dir in dirs.values():
+                    wait_for("load", lambda host=host_dir.host: (
+                        host.stats()["done"] > 100 and host.stats()["inflight"] > 4))
+                if repeat % 2 == 0:
+                    list(pool.map(lambda host_dir: host_dir.set("power", 0), dirs.values()))
+                else:
+                    list(pool.map(RamDir.remove, dirs.values()))
+                    dirs = {name: RamDir(name) for name in dirs}
+            assert not find_hosts("smq_ram")
+    assert trace.check_once() > 2000
 
 
 @pytest.mark.parametrize("name, value, said", [
