@@ -64,4 +64,14 @@ do {							\
 #define sdev_destroy	slave_destroy
 #endif
 
+/* 7.1 tells a request's end of the batch it is completed in. */
+#ifdef SMQ_HAVE_END_IO_BATCH
+#define SMQ_END_IO(name, rq, status)						\
+	enum rq_end_io_ret name(struct request *rq, blk_status_t status,	\
+				const struct io_comp_batch *__iob)
+#else
+#define SMQ_END_IO(name, rq, status)						\
+	enum rq_end_io_ret name(struct request *rq, blk_status_t status)
+#endif
+
 #endif /* SMQ_COMPAT_H */

@@ -11,4 +11,5 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_WQ_PERCPU,linux/workqueue.h,WQ_PERCPU) \
 	$(call smq-probe,SMQ_HAVE_QC_STATUS,scsi/scsi_host.h,enum scsi_qc_status) \
 	$(call smq-probe,SMQ_HAVE_TIMEOUT_ACTION,scsi/scsi_host.h,enum scsi_timeout_action) \
-	$(call smq-probe,SMQ_HAVE_SDEV_INIT,scsi/scsi_host.h,sdev_init)
+	$(call smq-probe,SMQ_HAVE_SDEV_INIT,scsi/scsi_host.h,sdev_init) \
+	$(call smq-probe,SMQ_HAVE_END_IO_BATCH,linux/blk-mq.h,const struct io_comp_batch)

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * smq_load: a load from inside the kernel, for measuring at native speed where a
+ * system call costs more than the command it brings.
+ *
+ * One run at a time: a spec is parsed, its devices opened, one job a CPU works
+ * through its commands, and the times of chunks of LOAD_CHUNK commands are kept
+ * until the next run. The writer of the spec waits for all of it.
+ */
+#ifndef SMQ_LOAD_H
+#define SMQ_LOAD_H
+
+#include <linux/blk-mq.h>
+#include <linux/cpumask.h>
+#include <linux/llist.h>
+
+#define LOAD_MAX_DEVS	64
+#define LOAD_MAX_JOBS	8
+#define LOAD_CHUNK	250	/* commands */
+#define LOAD_ERROR	160
+
+enum load_op {
+	LOAD_TUR,	/* TEST UNIT READY, a passthrough request */
+	LOAD_READ,	/* a bio of spec->bs bytes at a random place */
+	LOAD_DELAY,	/* no command: spec->delay_ns by udelay() and ndelay() */
+	LOAD_SPIN,	/* no command: a fixed piece of work in registers */
+};
+
+struct load_dev {
+	struct file *file;		/* keeps all of it, from load_spec_parse() on */
+	struct block_device *bdev;
+	unsigned int nr_blocks;		/* of spec->bs bytes, as many as 32 bits count */
+};
+
+/* What was asked for. Filled by load_spec_parse(), until load_spec_release(). */
+struct load_spec {
+	enum load_op op;
+	unsigned int qd;		/* commands in flight, of each job */
+	unsigned int batch;		/* submitted at a time, under a plug if above 1 */
+	unsigned int bs;
+	unsigned int count;		/* of each job; the first to have them ends the run */
+	unsigned int warmup;
+	unsigned int delay_ns;
+	unsigned int seconds;		/* no longer than this */
+	unsigned int spin;		/* wait without sleeping */
+	cpumask_var_t cpus;		/* a job each */
+	unsigned int nr_devs;
+	struct load_dev devs[LOAD_MAX_DEVS];
+};
+
+struct load_chunk {
+	u32 commands;
+	u32 ns;
+};
+
+/* Lives as its run: load_run() frees it when nothing is in flight any more. */
+struct load_slot {
+	struct llist_node node;		/* in job->completed, or nowhere */
+	struct load_slot *next;		/* in job->free */
+	struct load_job *job;
+	struct bio *bio;
+	struct page *page;
+};
+
+/*
+ * Only its thread touches a job while it runs, but for @completed and
+ * @nr_completed. Lives until load_result_free().
+ */
+struct load_job {
+	struct load_run *run;
+	struct task_struct *task;	/* until load_run() has stopped it */
+	unsigned int cpu;
+	unsigned int nr_devs;
+	struct load_dev *devs[LOAD_MAX_DEVS];	/* in turn, a command each */
+	unsigned int next_dev;
+	u64 random;
+	struct load_slot *slots;	/* spec->qd of them */
+	struct load_slot *free;		/* a stack */
+	unsigned int nr_free;
+	unsigned int nr_taken;		/* from @completed, ever */
+	unsigned int nr_errors;
+	int first_error;
+	struct load_chunk *chunks;
+	unsigned int nr_chunks, max_chunks;
+	u64 ns;				/* of the measured part */
+	u64 commands;
+
+	/* Completions come on any CPU: */
+	struct llist_head completed ____cacheline_aligned_in_smp;
+	/*
+	 * Added to after the slot is in @completed, so whoever has seen the
+	 * number finds the slots; wraps.
+	 */
+	atomic_t nr_completed;
+	int wake_at;			/* @nr_completed at which to wake @task */
+};
+
+struct load_run {
+	struct load_spec *spec;		/* until load_run() returns */
+	struct load_job *jobs[LOAD_MAX_JOBS];
+	unsigned int nr_jobs;		/* that are wanted */
+	unsigned int nr_made;		/* of @jobs, while they are made */
+	atomic_t nr_ready;		/* jobs that wait for the others to begin */
+	atomic_t nr_running;		/* jobs that have not come to their end */
+	struct completion ended;	/* the last of them has */
+	bool stop;
+	bool timed_out;
+};
+
+/* spec.c; @error gets what is wrong with @text, in words. May sleep. */
+int load_spec_parse(struct load_spec *spec, char *text, char error[LOAD_ERROR]);
+void load_spec_release(struct load_spec *spec);
+
+/*
+ * run.c: carries the spec out. Returns 0, -EINTR after a signal, -ETIME, -EIO
+ * for commands that failed or -ENOMEM. @run holds results for which
+ * load_result_free() is due, whatever was returned. May sleep for long.
+ */
+int load_run(struct load_run *run, struct load_spec *spec, char error[LOAD_ERROR]);
+void load_result_free(struct load_run *run);
+
+/* issue.c: one command, or what stands for one; ends in load_job_done(). */
+void load_issue(struct load_job *job, struct load_slot *slot);
+int load_slot_init(struct load_slot *slot, struct load_job *job);
+void load_slot_exit(struct load_slot *slot);
+
+/* run.c: in any context, of any CPU. */
+void load_job_done(struct load_slot *slot, int err);
+
+#endif /* SMQ_LOAD_H */
