@@ -37,6 +37,8 @@ class Instrument:
     rows: list[str]
     repeat: int                 # default
     two_cpus: bool = False
+    kernel: str = "6.1"         # default, "" for an instrument with a kernel of its own
+    more: Callable[[argparse.ArgumentParser], None] | None = None   # adds options
 
     def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
         """The command line."""
@@ -48,11 +50,15 @@ class Instrument:
         add("--rows", metavar="ROW,...", help="only these: " + " ".join(self.rows))
         add("--repeat", type=int, default=self.repeat, metavar="N",
             help="how often every row is measured (default: %(default)s)")
-        add("--kernel", default="6.1", metavar="6.1|6.12|7.2|PATH", help="default: %(default)s")
+        if self.kernel:
+            add("--kernel", default=self.kernel, metavar="6.1|6.12|7.2|PATH",
+                help="default: %(default)s")
         add("--keep", type=Path, metavar="DIR", help="keeps what guest and plugin wrote")
         if self.two_cpus:
             add("--force", action="store_true",
                 help="two-CPU figures on a busy machine too, marked as such")
+        if self.more:
+            self.more(parser)
         options = parser.parse_args(arguments)
         if not 1 <= options.repeat <= MAX_REPEAT:
             parser.error(f"--repeat {options.repeat}: from 1 to {MAX_REPEAT}")
@@ -91,7 +97,7 @@ class Instrument:
     def command(self, options: argparse.Namespace, row: str) -> str:
         """That takes a row's figures again."""
         words = [f"tools/bench/{self.name}", "--rows", row, "--repeat", str(options.repeat)]
-        if options.kernel != "6.1":
+        if self.kernel and options.kernel != "6.1":
             words += ["--kernel", options.kernel]
         return " ".join(words + (["--force"] if getattr(options, "force", False) else []))
 

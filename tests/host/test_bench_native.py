@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0
+"""tools/bench/native: what it makes of what a guest wrote, and that it works where times mean
+nothing."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = ROOT / "tools" / "bench" / "native"
+sys.path.insert(0, str(ROOT / "tools" / "bench"))
+
+from smqbench import figures  # noqa: E402
+from smqbench.errors import BenchError  # noqa: E402
+from wallclock import report, results  # noqa: E402
+
+LIMIT = 900
+READ = "in_kernel:read:512:32:1:1:1"
+QD1 = "in_kernel:read:512:1:1:1:1"
+TWO = "in_kernel:read:512:32:1:1:2"
+DIRECT = {"smq_ram_doorbell": 6000.0, "smq_ram_timer": 1000.0}
+
+
+def line(kind, **content):
+    """One of the guest's."""
+    return {"kind": kind, **content}
+
+
+def guest(rows, keys, repeats=3, together=1000.0, delay=5000.0, end=True):
+    """What a guest writes: rows by their ns per command."""
+    lines = [line("kernel", release="7.2", cmdline="x")]
+    lines += [line("row", row=row, setting={"device": row, "queue": "q"}) for row in rows]
+    lines.append(line("delay", wanted=5000, setting=5000, took=900.0))
+    lines.append(line("delay", wanted=5000, setting=27000, took=delay))
+    lines.append(line("spin", alone=[[1000.0] * 50] * 2, together=[[together] * 50] * 2))
+    for key in keys:
+        for repeat in range(1, repeats + 1):
+            for row, value in rows.items():
+                chunks = [value + 10 * n for n in range(10)] + [value * 50]
+                jobs = int(key[-1])
+                lines.append(line("run", row=row, workload=key, repeat=repeat,
+                                  chunks=[chunks] * jobs))
+    return lines + ([line("end")] if end else [])
+
+
+def read(tmp_path, lines, repeats=3):
+    """Through the file."""
+    path = tmp_path / "results"
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="ascii")
+    return results.read(path, repeats)
+
+
+def test_times_by_floor_and_by_what_was_usual(tmp_path):
+    """One chunk in eleven is 50 times as long: neither p10 nor the median is moved by it."""
+    found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ]))
+    figure, = results.figures(found, "tools/bench/native", 2, {1: ""})
+    assert (figure.metric, figure.value, figure.p10, figure.median) == ("time", 1050, 1010, 1050)
+    assert figure.spread == 0 and figure.values == [1050] * 3
+    assert (figure.qd, figure.batch, figure.jobs, figure.kernel) == (32, 1, 1, "7.2")
+
+
+def test_rows_that_wait_have_iops_of_a_cpu(tmp_path):
+    found = read(tmp_path, guest({"smq_ram_timer": 1000.0}, [READ]))
+    metrics = {figure.metric: figure.value for figure in
+               results.figures(found, "tools/bench/native", 2, {1: ""})}
+    assert metrics == {"time": 1050, "iops_cpu": pytest.approx(1e9 / 1050)}
+
+
+@pytest.mark.parametrize("gain, kept, qd1, words", [
+    (2.0, 1.0, 1.0, ["PASS", "PASS", "PASS", "PASS"]),
+    (1.4, 1.0, 1.0, ["FAIL", "PASS", "PASS", "PASS"]),
+    (2.0, 0.9, 1.0, ["PASS", "FAIL", "PASS", "PASS"]),
+    (2.0, 1.0, 1.2, ["PASS", "PASS", "FAIL", "FAIL"]),
+])
+def test_bars_of_the_policy(tmp_path, gain, kept, qd1, words):
+    """Each of them can fail."""
+    rows = dict(DIRECT)
+    rows["smq_ram_doorbell_batch"] = rows["smq_ram_doorbell"] / gain
+    rows["smq_ram_timer_batch"] = rows["smq_ram_timer"] / kept
+    lines = guest(rows, [READ], end=False)
+    for name in DIRECT:
+        rows[f"{name}_batch"] = rows[name] * qd1
+    lines += [one for one in guest(rows, [QD1]) if one["kind"] in ("run", "end")]
+    table = report.bars(read(tmp_path, lines))
+    assert [text.split()[-1] for text in table[-4:]] == words
+
+
+def test_doorbell_of_another_cost_is_not_judged(tmp_path):
+    """ndelay() that is wrong by a third makes another experiment of it."""
+    rows = DIRECT | {"smq_ram_doorbell_batch": 1000.0, "smq_ram_timer_batch": 1000.0}
+    found = read(tmp_path, guest(rows, [READ], delay=6700.0))
+    assert "takes 5000 ns, it takes 6700" in found.delay_is_off()
+    table = report.bars(found)
+    assert "(not judged)" in table[-2] and "PASS" in table[-1]
+    noted = [figure.row for figure in results.figures(found, "tools/bench/native", 2, {})
+             if "takes 6700" in figure.note]
+    assert set(noted) == {"smq_ram_doorbell", "smq_ram_doorbell_batch"}
+    found = read(tmp_path, guest(rows, [READ], delay=5100.0))
+    assert not found.delay_is_off()
+    assert report.machine(found)[:2] == [
+        "kernel 7.2; ndelay(5000) takes 900 ns here",
+        "a doorbell of 5000 ns is doorbell_ns=27000, which takes 5100 ns"]
+
+
+@pytest.fixture(name="native")
+def fixture_native():
+    """The command as a module."""
+    from importlib.machinery import SourceFileLoader
+    from importlib.util import module_from_spec, spec_from_loader
+    spec = spec_from_loader("native", SourceFileLoader("native", str(TOOL)))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("together, force, left, marked", [
+    (1000.0, False, {READ, TWO}, False),
+    (1140.0, False, {READ, TWO}, False),
+    (1300.0, False, {READ}, False),
+    (1300.0, True, {READ, TWO}, True),
+])
+def test_busy_machine(tmp_path, native, together, force, left, marked):
+    """What two CPUs cannot vouch for is dropped with a reason, or marked."""
+    found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ, TWO], together=together))
+    taken = figures.FigureSet()
+    options = native.INSTRUMENT.parse(["--force"] if force else [])
+    mark = native.judge_two_cpus(options, found, taken)
+    assert {key for _, key in found.cells} == left
+    assert ("busy" in mark) == marked
+    assert ("1.30 times as long" in taken.skipped.get("native, two CPUs", "")) == (TWO not in left)
+
+
+@pytest.mark.parametrize("spoil, message", [
+    (lambda lines: lines[:-1], "did not come to the end"),
+    (lambda lines: lines[:-2] + lines[-1:], "2 repeats, 3 wanted"),
+    (lambda lines: [line("error", why="smq_load: no")], "the guest: smq_load: no"),
+    (lambda lines: lines + [line("what")], "unknown kind what"),
+    (lambda lines: [one | {"chunks": [[]]} if one["kind"] == "run" else one for one in lines],
+     "no command was measured"),
+    (lambda lines: lines + [line("run", row="smq_ram")], "cannot be read"),
+])
+def test_spoilt_results(tmp_path, spoil, message):
+    with pytest.raises(BenchError, match=message):
+        read(tmp_path, spoil(guest({"smq_ram": 1000.0}, [READ])))
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--rows", "floppy"], "--rows: there is no row 'floppy'"),
+    (["--repeat", "0"], "--repeat 0: from 1 to 50"),
+    (["--kernel-vm", "2.4"], "invalid choice: '2.4'"),
+    (["--json", "/no/such/file"], "--json /no/such/file: no such folder"),
+    (["--kernel", "6.1"], "unrecognized arguments: --kernel"),
+])
+def test_bad_arguments(arguments, message):
+    done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False,
+                          timeout=60)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs QEMU")
+def test_in_the_vm(tmp_path):
+    """The whole way with every kind of device, on emulated CPUs."""
+    done = subprocess.run([
+        TOOL, "--kernel-vm", "6.1", "--repeat", "2", "--json", tmp_path / "figures",
+        "--rows", "null_blk,scsi_debug,smq_ram,legacy_419,smq_ram_doorbell"],
+        capture_output=True, text=True, check=False, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    found = figures.read(tmp_path / "figures")
+    rows = {"null_blk": 12, "scsi_debug": 16, "smq_ram": 16, "smq_ram_doorbell": 3 + 2}
+    for row, count in rows.items():
+        assert len(found.find(row=row)) == count, row
+    assert ("native legacy_419" in found.skipped) != bool(found.find(row="legacy_419"))
+    for figure in found.figures:
+        assert figure.repeats == 2 and "times mean nothing" in figure.note
+        assert figure.kernel.startswith("6.1.")
+    # A command that pays for its doorbell cannot take less than the doorbell.
+    one_by_one = found.one(row="smq_ram_doorbell", metric="time", qd=32, batch=1)
+    assert one_by_one.p10 > 4000
+    assert "times mean nothing" not in done.stderr
+    assert "load average" in done.stdout

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0
+"""In the guest: every row's device at once, so that rows can be measured in turns.
+
+Hosts of smq_ram are made through configfs, one for each row.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from smqbench.errors import BenchError
+
+CONFIGFS = Path("/sys/kernel/config")
+RAM = CONFIGFS / "smq/ram"
+SCSI_HOSTS = Path("/sys/class/scsi_host")
+WAIT = 60       # seconds; nodes come in their own time
+DEPTH = 128
+DOORBELL = -1   # in RAM_ROWS: the setting that was found to take as long as is wanted
+
+
+class Skipped(Exception):
+    """This row is not to be had here, and why."""
+
+
+@dataclass
+class Device:
+    """What a row is measured on."""
+
+    disks: list[str]                                        # in LUN order
+    setting: dict[str, str] = field(default_factory=dict)   # for the report
+
+
+def modprobe(module: str, **parameters: int) -> str:
+    """Loads a module; returns the line that did."""
+    words = ["modprobe", module, *(f"{name}={value}" for name, value in parameters.items())]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{' '.join(words)}: {done.stderr.strip()}")
+    return " ".join(words)
+
+
+def _wait(what: str, check: Callable):
+    end = time.monotonic() + WAIT
+    while True:
+        found = check()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise BenchError(f"{what}: not within {WAIT} s")
+        time.sleep(0.02)
+
+
+def _hosts(proc_name: str) -> set[Path]:
+    return {host for host in SCSI_HOSTS.glob("host*")
+            if (host / "proc_name").read_text(encoding="ascii").strip() == proc_name}
+
+
+def _disks(host: Path) -> list[str]:
+    found = sorted((int(path.parents[1].name.rpartition(":")[2]), f"/dev/{path.name}")
+                   for path in host.glob("device/target*/*/block/sd*"))
+    return [disk for _, disk in found if os.path.exists(disk)]
+
+
+def _scsi_disks(host: Path, luns: int) -> list[str]:
+    return _wait(f"{luns} disks of {host.name}",
+                 lambda: (lambda disks: disks if len(disks) == luns else None)(_disks(host)))
+
+
+def _write(path: Path, value) -> None:
+    try:
+        path.write_text(f"{value}\n", encoding="ascii")
+    except OSError as error:
+        raise BenchError(f"{path}: {value}: {error.strerror}") from None
+
+
+def _null_blk(luns: int, _size_mb: int) -> Device:
+    line = modprobe("null_blk", queue_mode=2, irqmode=0, bs=512, gb=1, nr_devices=luns,
+                    submit_queues=os.cpu_count() or 1, hw_queue_depth=DEPTH)
+    return Device([f"/dev/nullb{n}" for n in range(luns)], {"device": line})
+
+
+def _scsi_debug(luns: int, size_mb: int) -> Device:
+    line = modprobe("scsi_debug", delay=0, fake_rw=1, max_luns=luns, dev_size_mb=size_mb,
+                    submit_queues=os.cpu_count() or 1)
+    host = _wait("scsi_debug", lambda: _hosts("scsi_debug")).pop()
+    return Device(_scsi_disks(host, luns), {"device": line})
+
+
+def _ram(row: str, luns: int, size_mb: int, *, null: int = 0, hw_queues: int = 0, policy: str = "",
+         knobs: dict[str, str] | None = None, **model: int) -> Device:
+    folder = RAM / row
+    folder.mkdir()
+    _write(folder / "depth", DEPTH)
+    if hw_queues:
+        _write(folder / "hw_queues", hw_queues)
+    for name, value in model.items():
+        _write(folder / "model" / name, value)
+    for number in range(luns):
+        lun = folder / "luns" / str(number)
+        lun.mkdir()
+        _write(lun / "size_mb", size_mb)
+        _write(lun / "null", null)
+        _write(lun / "power", 1)
+    before = _hosts("smq_ram")
+    _write(folder / "power", 1)
+    host = _wait(f"smq_ram {row}", lambda: _hosts("smq_ram") - before).pop()
+    words = [f"luns={luns}", f"size_mb={size_mb}", f"null={null}", f"depth={DEPTH}",
+             f"hw_queues={hw_queues or os.cpu_count()}",
+             *(f"model/{name}={value}" for name, value in model.items())]
+    device = Device(_scsi_disks(host, luns), {"device": "smq_ram " + " ".join(words)})
+    if policy:
+        _set_policy(host, policy, knobs or {})
+        device.setting["policy"] = " ".join([policy, *(f"{name}={value}" for name, value
+                                                       in (knobs or {}).items())])
+    if not null:
+        for disk in device.disks:
+            _fill(disk)
+    return device
+
+
+def _set_policy(host: Path, policy: str, knobs: dict[str, str]) -> None:
+    try:
+        (host / "smq/policy").write_text(policy, encoding="ascii")
+    except OSError as error:
+        raise Skipped(f"smq refuses the policy {policy}: {error.strerror}") from None
+    for name, value in knobs.items():
+        try:
+            (host / "smq" / name).write_text(value, encoding="ascii")
+        except OSError as error:
+            raise Skipped(f"smq/{name}={value}: {error.strerror}") from None
+
+
+def _fill(disk: str) -> None:
+    """Reads of a hole would move no data."""
+    with open(disk, "wb") as file:
+        file.seek(0, os.SEEK_END)
+        size = file.tell()
+        file.seek(0)
+        for _ in range(size >> 20):
+            file.write(b"\xa5" * (1 << 20))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+MAKERS: dict[str, Callable[[int, int], Device]] = {
+    "null_blk": _null_blk,
+    "scsi_debug": _scsi_debug,
+}
+RAM_ROWS: dict[str, dict] = {
+    "smq_ram_null": {"null": 1},
+    "smq_ram": {},
+    "smq_ram_1q": {"hw_queues": 1},
+    "legacy_2013": {"hw_queues": 1, "policy": "legacy-model",
+                    "knobs": {"smq_legacy/era": "2013"}},
+    "legacy_419": {"hw_queues": 1, "policy": "legacy-model",
+                   "knobs": {"smq_legacy/era": "4.19"}},
+    "smq_ram_timer": {"service_ns": 20000},
+    "smq_ram_timer_batch": {"service_ns": 20000, "policy": "batch"},
+    "smq_ram_doorbell": {"service_ns": 20000, "doorbell_ns": DOORBELL},
+    "smq_ram_doorbell_batch": {"service_ns": 20000, "doorbell_ns": DOORBELL, "policy": "batch"},
+}
+
+
+def _settle(disk: str) -> str:
+    """No elevator, no merges of what meets by chance; the rest as it comes."""
+    queue = Path("/sys/block", os.path.basename(disk), "queue")
+    _write(queue / "scheduler", "none")
+    _write(queue / "nomerges", 2)
+    names = ("nr_requests", "rotational", "add_random", "iostats", "wbt_lat_usec")
+    words = [f"{name}={(queue / name).read_text(encoding='ascii').strip()}"
+             for name in names if (queue / name).exists()]
+    hw_queues = len(list((queue.parent / "mq").iterdir()))
+    return " ".join(["elevator=none nomerges=2", f"hw_queues={hw_queues}", *words])
+
+
+def prepare() -> None:
+    """Modules that rows share."""
+    for module in ("sd_mod", "sg"):
+        modprobe(module)
+    if not RAM.exists():
+        modprobe("smq_ram", hosts=0)
+    _wait(str(RAM), RAM.exists)
+    modprobe("smq_load")
+
+
+def bring_up(row: str, luns: int, size_mb: int, doorbell_ns: int) -> Device:
+    """The device of a row; Skipped if this kernel or these modules do not have it."""
+    if row in MAKERS:
+        device = MAKERS[row](luns, size_mb)
+    else:
+        settings = {name: doorbell_ns if value == DOORBELL else value
+                    for name, value in RAM_ROWS[row].items()}
+        device = _ram(row, luns, size_mb, **settings)
+    for disk in device.disks:
+        device.setting["queue"] = _settle(disk)
+    return device

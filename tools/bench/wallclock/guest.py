@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0
+"""In the guest: works off a plan in turns and writes down what was measured, a line of JSON each.
+
+guest.py PLAN RESULTS
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from smqbench import plan as plans, timing  # noqa: E402
+from smqbench.errors import BenchError  # noqa: E402
+from wallclock import devices, load  # noqa: E402
+
+SPIN_COUNT = 20000
+DELAY_COUNT = 2500
+CALIBRATIONS = 5
+DELAY_CLOSE = 0.03
+MAX_DELAY = 100000   # that smq_load and smq_ram take
+
+
+class Guest:
+    """One plan."""
+
+    def __init__(self, plan: dict, results):
+        self.plan = plan
+        self._results = results
+        self._devices: dict[str, devices.Device] = {}
+
+    def note(self, kind: str, **content) -> None:
+        """A line, on the host at once."""
+        self._results.write(json.dumps({"kind": kind, **content}) + "\n")
+        self._results.flush()
+        os.fsync(self._results.fileno())
+
+    def run(self) -> None:
+        """All of it."""
+        self.note("kernel", release=os.uname().release,
+                  cmdline=Path("/proc/cmdline").read_text(encoding="ascii").strip())
+        devices.prepare()
+        doorbell_ns = self._doorbell()
+        for row in self.plan["rows"]:
+            try:
+                self._devices[row] = devices.bring_up(row, self.plan["luns"],
+                                                      self.plan["size_mb"], doorbell_ns)
+            except devices.Skipped as why:
+                self.note("skip", row=row, why=str(why))
+                continue
+            self.note("row", row=row, setting=self._devices[row].setting)
+        for key in self._keys():
+            self._workload(plans.parse(key))
+        self.note("end")
+
+    def _keys(self) -> list[str]:
+        found: dict[str, None] = {}
+        for row in self._devices:
+            found |= dict.fromkeys(self.plan["rows"][row])
+        return list(found)
+
+    def _doorbell(self) -> int:
+        """The setting with which a doorbell takes as long as is wanted. The kernel's delays count
+        turns of a loop, which was timed while the kernel booted: on a busy machine badly."""
+        wanted = setting = self.plan["doorbell_ns"]
+        for _ in range(CALIBRATIONS):
+            jobs = load.run("delay", count=DELAY_COUNT, warmup=100, delay_ns=setting)
+            took = timing.percentile(jobs[0].per_command(), 10)
+            self.note("delay", setting=setting, wanted=wanted, took=took)
+            if abs(took / wanted - 1) < DELAY_CLOSE:
+                break
+            setting = min(max(round(setting * wanted / took), 1), MAX_DELAY)
+        return setting
+
+    def _spin(self, cpus: int) -> None:
+        """The same piece of work on each CPU alone and on all at once."""
+        alone = [load.run("spin", cpus=(cpu,), count=SPIN_COUNT)[0].per_command()
+                 for cpu in range(cpus)]
+        jobs = load.run("spin", cpus=range(cpus), count=SPIN_COUNT)
+        self.note("spin", alone=alone, together=[job.per_command() for job in jobs])
+
+    def _workload(self, workload: plans.Workload) -> None:
+        rows = [row for row in self._devices if workload.key in self.plan["rows"][row]]
+        last = 0
+        for repeat, row in timing.turns(rows, self.plan["repeat"]):
+            if workload.jobs > 1 and repeat != last:
+                self._spin(workload.jobs)
+            last = repeat
+            jobs = load.run(
+                workload.op, self._devices[row].disks[:workload.luns], cpus=range(workload.jobs),
+                qd=workload.qd, batch=workload.batch, bs=workload.bs or 512,
+                count=self.plan["count"], warmup=self.plan["warmup"],
+                spin=int(row in self.plan["spin"]), seconds=self.plan["seconds"])
+            self.note("run", row=row, workload=workload.key, repeat=repeat,
+                      chunks=[job.per_command() for job in jobs])
+
+
+def main() -> int:
+    """Exit status 0 if the plan was worked off."""
+    plan = json.loads(Path(sys.argv[1]).read_text(encoding="ascii"))
+    with open(sys.argv[2], "w", encoding="ascii") as results:
+        guest = Guest(plan, results)
+        try:
+            guest.run()
+        except BenchError as error:
+            guest.note("error", why=str(error))
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tables, and what the batch policy has to hold to."""
+
+import statistics
+from dataclasses import dataclass
+
+from smqbench import plan as plans, tables, timing
+from smqbench.figures import size
+from smqbench.rows import ROWS
+
+from .results import Cell, Results
+
+# What a doorbell's cost decides, QD32, commands one by one.
+MIN_GAIN = 1.5      # IOPS per CPU, where it costs 5 us
+MIN_KEPT = 0.97     # and where it costs nothing
+MAX_QD1 = 1.03      # time of a command at QD1
+ONE_BY_ONE = plans.Workload("in_kernel", "read", 512, 32, 1).key
+QD1 = plans.Workload("in_kernel", "read", 512, 1, 1).key
+
+
+def _label(workload: plans.Workload) -> str:
+    what = workload.op + (f" {size(workload.bs)}" if workload.bs else "")
+    words = [what, f"QD{workload.qd}", f"batch {workload.batch}" if workload.batch > 1 else "",
+             f"{workload.luns} LUNs" if workload.luns > 1 else "",
+             f"{workload.jobs} CPUs" if workload.jobs > 1 else ""]
+    return " ".join(word for word in words if word)
+
+
+def _cells(cell: Cell) -> list[str]:
+    times = timing.summary(cell.repeats)
+    return [f"{times.p10:.0f}", f"{times.median:.0f} +-{times.spread / 2:.0f}"]
+
+
+def times(results: Results) -> list[str]:
+    """ns per command of each workload, rows by p10 and median."""
+    lines = []
+    for key in dict.fromkeys(key for _, key in results.cells):
+        workload = plans.parse(key)
+        rows = [row for row in ROWS if (row, key) in results.cells]
+        lines += ["", *tables.table(
+            [_label(workload), "p10", "median", "a CPU's IOPS"],
+            ([ROWS[row].label, *_cells(results.cells[row, key]),
+              f"{1e9 / timing.summary(results.cells[row, key].repeats).median:.0f}"]
+             for row in rows))]
+    return lines
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A ratio that the policy must reach."""
+
+    what: str
+    row: str
+    workload: str
+    limit: float
+    more: bool          # is better
+
+    def judged(self, results: Results) -> list[str] | None:
+        """For the table; None if it was not measured."""
+        pair = [results.cells.get((row, self.workload)) for row in (self.row, f"{self.row}_batch")]
+        if not all(pair):
+            return None
+        direct, batch = (cell.low() for cell in pair)
+        if self.more:
+            value, spread = timing.ratio(direct, batch)
+            good = value >= self.limit
+        else:
+            value, spread = timing.ratio(batch, direct)
+            good = value <= self.limit
+        off = results.delay_is_off() if "doorbell" in self.row else ""
+        word = "(not judged)" if off else "PASS" if good else "FAIL"
+        return [self.what, f"{'>=' if self.more else '<='} {self.limit:g}",
+                f"{value:.3f} +-{spread / 2:.3f}", word]
+
+
+BARS = [
+    Bar("batch against direct, doorbell 5 us, QD32 one by one: IOPS per CPU", "smq_ram_doorbell",
+        ONE_BY_ONE, MIN_GAIN, True),
+    Bar("batch against direct, doorbell free, QD32 one by one: IOPS per CPU", "smq_ram_timer",
+        ONE_BY_ONE, MIN_KEPT, True),
+    Bar("batch against direct, doorbell 5 us, QD1: time", "smq_ram_doorbell", QD1, MAX_QD1, False),
+    Bar("batch against direct, doorbell free, QD1: time", "smq_ram_timer", QD1, MAX_QD1, False),
+]
+
+
+def bars(results: Results) -> list[str]:
+    """Ratios of the p10 of repeats that were measured side by side."""
+    body = [line for line in (bar.judged(results) for bar in BARS) if line]
+    return ["", *tables.table(["bar", "must be", "is", ""], body)] if body else []
+
+
+def machine(results: Results) -> list[str]:
+    """What the machine itself was worth."""
+    asked, took = results.delays[0]
+    setting, settled = results.delays[-1]
+    lines = [f"kernel {results.kernel}; ndelay({asked}) takes {took:.0f} ns here",
+             f"a doorbell of {results.delay_wanted} ns is doorbell_ns={setting}, "
+             f"which takes {settled:.0f} ns"]
+    if results.slowdowns:
+        lines.append(f"the same work on all CPUs at once: {results.slowdown:.2f} times as long "
+                     f"(median {statistics.median(results.slowdowns):.2f})")
+    return lines

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the guest wrote down, checked, and as figures."""
+
+import json
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smqbench import instrument, plan as plans, timing
+from smqbench.errors import BenchError
+from smqbench.figures import METRICS, Figure
+from smqbench.rows import ROWS
+
+# How much slower a piece of work may be when both CPUs do it: what is between a machine with
+# two CPUs and one that is busy, or has two threads of one core.
+MAX_SLOWDOWN = 1.15
+# A doorbell that costs something else is another experiment.
+DELAY_TOLERANCE = 0.15
+
+
+@dataclass
+class Cell:
+    """A workload on a row: nanoseconds per command, by repeat and chunk, all CPUs together."""
+
+    repeats: list[list[float]] = field(default_factory=list)
+
+    def low(self) -> list[float]:
+        """p10 of each repeat: what a busy machine disturbs least."""
+        return [timing.percentile(chunks, 10) for chunks in self.repeats]
+
+
+@dataclass
+class Results:
+    """Everything of one guest."""
+
+    kernel: str = ""
+    cmdline: str = ""
+    settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    slowdowns: list[float] = field(default_factory=list)
+    delay_wanted: int = 0       # ns of a doorbell
+    delay: float = 0.0          # that it takes with the setting found
+    delays: list[tuple[int, float]] = field(default_factory=list)  # (setting, ns) on the way there
+    ended: bool = False
+
+    @property
+    def slowdown(self) -> float:
+        """The worst of all looks at the machine, 0 without one."""
+        return max(self.slowdowns, default=0.0)
+
+    def delay_is_off(self) -> str:
+        """What is wrong with the doorbell's cost, "" if nothing is."""
+        if self.delay_wanted and \
+                abs(self.delay / self.delay_wanted - 1) > DELAY_TOLERANCE:
+            return (f"no setting was found with which a doorbell takes {self.delay_wanted} ns, "
+                    f"it takes {self.delay:.0f}")
+        return ""
+
+
+def _slowdown(alone: list[list[float]], together: list[list[float]]) -> float:
+    """The mean of all chunks, which holds every time a CPU was taken away, by the floor."""
+    ratios = [statistics.mean(both) / timing.percentile(one, 10)
+              for one, both in zip(alone, together) if both]
+    return max(ratios, default=0.0)
+
+
+def _take(results: Results, line: dict[str, Any]) -> None:
+    kind = line.pop("kind")
+    if kind == "kernel":
+        results.kernel, results.cmdline = line["release"], line["cmdline"]
+    elif kind == "row":
+        results.settings[line["row"]] = line["setting"]
+    elif kind == "skip":
+        results.skipped[line["row"]] = line["why"]
+    elif kind == "delay":
+        results.delay_wanted, results.delay = line["wanted"], line["took"]
+        results.delays.append((line["setting"], line["took"]))
+    elif kind == "spin":
+        results.slowdowns.append(_slowdown(line["alone"], line["together"]))
+    elif kind == "run":
+        chunks = [value for job in line["chunks"] for value in job]
+        if not chunks or min(chunks) <= 0:
+            raise BenchError(f"{line['row']} {line['workload']}: no command was measured")
+        cell = results.cells.setdefault((line["row"], line["workload"]), Cell())
+        cell.repeats.append(chunks)
+        if len(cell.repeats) != line["repeat"]:
+            raise BenchError(f"{line['row']} {line['workload']}: repeat {line['repeat']} stands "
+                             f"where {len(cell.repeats)} should")
+    elif kind == "error":
+        raise BenchError(f"the guest: {line['why']}")
+    elif kind == "end":
+        results.ended = True
+    else:
+        raise ValueError(f"unknown kind {kind}")
+
+
+def read(path: Path, repeats: int) -> Results:
+    """Reads and checks it."""
+    results = Results()
+    try:
+        for text in path.read_text(encoding="ascii").splitlines():
+            _take(results, json.loads(text))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BenchError(f"what the guest wrote cannot be read: {error}") from None
+    if not results.ended:
+        raise BenchError("the guest did not come to the end of its measurements")
+    for (row, workload), cell in results.cells.items():
+        if len(cell.repeats) != repeats:
+            raise BenchError(f"{row} {workload}: {len(cell.repeats)} repeats, {repeats} wanted")
+    return results
+
+
+def figures(results: Results, command: str, cpus: int, marks: dict[int, str]) -> Iterable[Figure]:
+    """A time for each, and what a CPU could do in a second where batches are the question.
+    marks: what must be said of figures with so many jobs."""
+    for (row, key), cell in results.cells.items():
+        workload = plans.parse(key)
+        times = timing.summary(cell.repeats)
+        off = results.delay_is_off() if "doorbell" in row else ""
+        same = {
+            "instrument": "native", "row": row, "kernel": results.kernel, "command": command,
+            "cpus": cpus, "note": instrument.note(row, marks.get(workload.jobs, ""), off),
+            "parameters": {**results.settings[row], "cmdline": results.cmdline,
+                           "wait": "spin" if ROWS[row].waits else "sleep"}}
+        medians = [statistics.median(chunks) for chunks in cell.repeats]
+        yield instrument.figure(**same, **instrument.fields(workload, medians, "time"),
+                                p10=round(times.p10, 2), median=round(times.median, 2))
+        if ROWS[row].waits and workload.qd > 1:
+            yield instrument.figure(**same, **instrument.fields(
+                workload, [1e9 / value for value in medians], "iops_cpu"))
+
+
+assert "time" in METRICS and "iops_cpu" in METRICS
