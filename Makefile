@@ -82,8 +82,8 @@ demo:
 lint:
 	@tools/lint
 
-bench:
-	@tools/bench/run
+bench: modules tools
+	@LEGACY_KERNEL='$(LEGACY_KERNEL)' LEGACY_MODULES='$(LEGACY_MODULES)' tools/bench/run
 
 bench-quick: modules tools
 	@tools/bench/quick
@@ -99,7 +99,9 @@ help:
 	@echo 'make check           all tests in the test VM'
 	@echo 'make demo            builds, boots and shows everything'
 	@echo 'make lint            kernel, shell and Python linters'
-	@echo 'make bench           measurements into bench-report/; bench-quick a short run'
+	@echo 'make bench           all measurements into bench-report/, on an idle machine;'
+	@echo '                     LEGACY_KERNEL=bzImage LEGACY_MODULES=dir adds the legacy path'
+	@echo 'make bench-quick     instructions, allocations, cache lines, judged by bounds'
 	@echo 'make clean           removes what was built'
 	@echo
 	@echo 'KDIR=$(KDIR) ($(or $(release),no headers there))'

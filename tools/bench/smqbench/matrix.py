@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from .figures import METRICS, Figure
+from .figures import METRICS, PATHS, Figure, size
 from .rows import ROWS
 from .tables import table
 
@@ -29,6 +29,19 @@ def rows_of(figures: Sequence[Figure]) -> list[str]:
     return [row for row in ROWS if row in found]
 
 
+def short_names(figures: Sequence[Figure]) -> dict[str, str]:
+    """What to call each workload beside the others: only what is not the same of all."""
+    words = {figure.workload: (
+        PATHS[figure.path], figure.op + (f" {size(figure.bs)}" if figure.bs else ""),
+        f"QD{figure.qd}",
+        f"batch {figure.batch}" if figure.batch > 1 else "one by one" if figure.qd > 1 else "",
+        f"{figure.luns} LUN" + "s" * (figure.luns > 1),
+        f"{figure.jobs} job" + "s" * (figure.jobs > 1)) for figure in figures}
+    differ = [len(set(column)) > 1 for column in zip(*words.values())]
+    return {name: " ".join(word for word, one in zip(parts, differ) if one and word) or name
+            for name, parts in words.items()}
+
+
 def columns_of(figures: Sequence[Figure]) -> list[str]:
     """Workloads in the order they first come."""
     return list(dict.fromkeys(figure.workload for figure in figures))
@@ -38,7 +51,8 @@ def cells(figures: Sequence[Figure]) -> list[list[str]]:
     """Head and rows; the first column says the device."""
     by_place = {(figure.row, figure.workload): figure for figure in figures}
     columns = columns_of(figures)
-    return [["device", *columns]] + [
+    short = short_names(figures)
+    return [["device", *(short[column] for column in columns)]] + [
         [ROWS[row].label, *(said(by_place.get((row, column))) for column in columns)]
         for row in rows_of(figures)]
 

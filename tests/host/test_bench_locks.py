@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Locks taken, from what the plugin wrote to figures: told apart by address, named by callers."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
+
+from smqbench import acquisitions, guestlog  # noqa: E402
+from smqbench.errors import BenchError  # noqa: E402
+
+KALLSYMS = """\
+ffffffff81000000 T _raw_spin_lock
+ffffffff81000100 T native_queued_spin_lock_slowpath
+ffffffff81000200 T scsi_queue_rq\t[scsi_mod]
+ffffffff81000300 T io_submit_sqes
+ffffffff81000400 T scsi_done\t[scsi_mod]
+ffffffffc0001000 t smq_legacy_queue_lock\t[smq]
+ffffffffc0001100 t smq_legacy_host_lock\t[smq]
+"""
+LOCK, SLOW = "ffffffff81000000", "ffffffff81000100"
+QUEUE_RQ, SUBMIT, DONE = "ffffffff81000210", "ffffffff81000310", "ffffffff81000410"
+QUEUE, HOST = "ffffffffc0001010", "ffffffffc0001110"
+LUN0, LUN1, SHOST, RING = "ffff888000000010", "ffff888000000110", "ffff888000000210", "ffff8880003"
+
+
+def leave(folder, runs, counts, jobs=1):
+    """What a guest and the plugin leave; runs are (hist lines) of each."""
+    (folder / "kallsyms.1").write_text(KALLSYMS)
+    log = "kernel 6.1\nparam smq_ram modprobe smq_ram\nqueue smq_ram sda iostats=1\nrow smq_ram 1\n"
+    out = ""
+    for number, (lines, count) in enumerate(zip(runs, counts), 1):
+        log += (f'run key {{"count": {count}, "ns": 1, "jobs": {jobs}, "warmup": 0, '
+                '"devices": ["/dev/sda"]}\n')
+        out += f"run={number} symbols=1 insns=1 irq=0 slips=0 overflow=0\n"
+        (folder / f"hist.{number}").write_text("".join(line + "\n" for line in lines))
+    (folder / "log").write_text(log + "end\n")
+    (folder / "out").write_text(out)
+    return guestlog.read(folder)
+
+
+def one(folder, lines, count=100, jobs=1):
+    """A single run."""
+    locks, = acquisitions.cells(leave(folder, [lines], [count], jobs), folder)["smq_ram", "key"]
+    return locks
+
+
+def test_pairs_subtract(tmp_path):
+    """What happens once in both runs is gone, what happens per I/O stays."""
+    log = leave(tmp_path, [
+        [f"lock {LOCK} {QUEUE_RQ} {LUN0} 105 0 0", f"lock {LOCK} {SUBMIT} {RING} 1 0 0"],
+        [f"lock {LOCK} {QUEUE_RQ} {LUN0} 305 0 0", f"lock {LOCK} {SUBMIT} {RING} 1 0 0"],
+    ], [100, 300])
+    locks, = acquisitions.cells(log, tmp_path)["smq_ram", "key"]
+    assert locks.total() == 1
+    assert locks.by_site() == {"scsi_queue_rq [scsi_mod]: spin_lock": 1}
+    assert locks.by_group() == {"SCSI mid-layer, sd": 1}
+
+
+def test_told_apart_by_address(tmp_path):
+    """Two functions take one lock, one function takes two: per LUN and per host."""
+    locks = one(tmp_path, [
+        f"lock {LOCK} {QUEUE_RQ} {LUN0} 50 0 0", f"lock {LOCK} {QUEUE_RQ} {LUN1} 50 0 0",
+        f"lock {LOCK} {DONE} {LUN0} 50 0 0", f"lock {LOCK} {DONE} {LUN1} 50 0 0",
+        f"lock {LOCK} {SUBMIT} {SHOST} 300 0 0"])
+    assert locks.by_lock() == {"io_uring's locks": 3,
+                               "of scsi_done, scsi_queue_rq": 2}
+    assert locks.instances() == {"io_uring's locks": 1, "of scsi_done, scsi_queue_rq": 2}
+
+
+def test_legacy_locks_have_names(tmp_path):
+    """Those of the model, which say that it is one."""
+    locks = one(tmp_path, [f"lock {LOCK} {QUEUE} {LUN0} 400 160 0",
+                           f"lock {LOCK} {DONE} {LUN0} 6 0 0",
+                           f"lock {LOCK} {HOST} {SHOST} 300 3 0"])
+    assert locks.by_lock() == {acquisitions.QUEUE_LOCK: 4.06, acquisitions.HOST_LOCK: 3}
+    assert all("model" in name for name in locks.by_lock())
+    assert locks.contended_share(acquisitions.QUEUE_LOCK) == pytest.approx(100 * 160 / 406)
+    assert locks.contended_share(acquisitions.HOST_LOCK) == pytest.approx(1)
+    assert locks.contended_share() == pytest.approx(100 * 163 / 706)
+
+
+def test_interrupts_stand_apart(tmp_path):
+    """A timer's lock is not the command's."""
+    locks = one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 130 10 30",
+                           f"lock {LOCK} {DONE} {SHOST} 50 50 50"])
+    assert locks.total() == 1
+    assert locks.contended_share() == 10
+
+
+def test_all_jobs_count(tmp_path):
+    """Per I/O, whoever issued it."""
+    assert one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 200 0 0"], 100, 2).total() == 1
+
+
+def test_share_of_instructions(tmp_path):
+    """Waiting is part of locking."""
+    locks = one(tmp_path, [f"block {LOCK} 10 30 0 0", f"block {SLOW} 5 20 0 0",
+                           f"block {QUEUE_RQ} 60 10 0 0", "block 400000 1 0 0 0"])
+    assert locks.insn_share(acquisitions.LOCK_CODE) == pytest.approx(100 * 400 / 1000)
+    assert locks.insn_share(acquisitions.WAITING) == pytest.approx(100 * 100 / 1000)
+
+
+@pytest.mark.parametrize("line, message", [
+    ("lump 1 2 3", "unknown record lump"),
+    (f"lock {LOCK} {QUEUE_RQ} {LUN0} 1 2 0", "2 of 1 contended"),
+    (f"lock {LOCK} {QUEUE_RQ}", "hist.1"),
+])
+def test_damage_is_noticed(tmp_path, line, message):
+    """No figure comes of it."""
+    with pytest.raises(BenchError, match=message):
+        one(tmp_path, [line])
+
+
+def test_blind_instrument_is_noticed(tmp_path):
+    """Next to no lock was never true of any path."""
+    found = {("smq_ram", "key"): [one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 1 0 0"])]}
+    with pytest.raises(BenchError, match="next to no lock"):
+        acquisitions.check(found)
+
+
+def test_full_table_is_noticed(tmp_path):
+    """What the plugin could not write down would be missing."""
+    log = leave(tmp_path, [[]], [100])
+    log.runs[0].figures["overflow"] = 1
+    with pytest.raises(BenchError, match="ran out of room"):
+        acquisitions.cells(log, tmp_path)

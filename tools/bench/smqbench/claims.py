@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What was reported of the legacy path, of 2013 and of Linux 4.19, and of batching, against the
+figures taken here. Every number of an answer comes from a figure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .acquisitions import HOST_LOCK, QUEUE_LOCK
+from .figures import Figure, FigureSet
+from .groups import BLOCK, COPY, LLD, LOCKS, MEMORY, SCSI, TIME, USERLAND
+
+NEAR = 0.15     # a figure within so much of the reported one reproduces it
+
+REPRODUCED, IN_PART, NOT, UNKNOWN = "reproduced", "in part", "not reproduced", "not measured"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To one claim."""
+
+    claim: str
+    then: str
+    here: str
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One that was reported, and how it is looked at here."""
+
+    text: str
+    then: str
+    ask: Callable[[FigureSet], tuple[str, str, str] | None]     # here, verdict, why
+
+    def answer(self, taken: FigureSet) -> Answer:
+        """None of the figures it needs: not measured."""
+        found = self.ask(taken)
+        if not found:
+            return Answer(self.text, self.then, "", UNKNOWN, "a row that it needs is missing")
+        return Answer(self.text, self.then, *found)
+
+
+def _is_near(value: float, reported: float, within: float = NEAR) -> bool:
+    return abs(value - reported) <= within * abs(reported)
+
+
+def _word(good: bool, partly: bool = False) -> str:
+    return REPRODUCED if good else IN_PART if partly else NOT
+
+
+def _figure(taken: FigureSet, instrument: str, row: str, metric: str,
+            **workload) -> Figure | None:
+    wanted = {"path": "io_uring", "op": "read", "bs": 512, "qd": 32, "luns": 1, "jobs": 1}
+    wanted |= workload
+    found = [one for one in taken.find(instrument=instrument, row=row, metric=metric, **wanted)
+             if one.batch == min(one.qd, 16)]
+    return found[0] if found else None
+
+
+def _all(*figures: Figure | None) -> bool:
+    return all(figure is not None for figure in figures)
+
+
+def _lock(figure: Figure, name: str) -> float:
+    return figure.parts.get("lock", {}).get(name, 0.0)
+
+
+def _group(figure: Figure, *names: str) -> float:
+    """Per cent of the instructions, the program's own apart."""
+    groups = figure.parts["group"]
+    kernel = sum(groups.values()) - groups.get(USERLAND, 0)
+    return 100 * sum(groups.get(name, 0) for name in names) / kernel
+
+
+def kernel_insns(figure: Figure) -> float:
+    """Without those of the program."""
+    return figure.value - figure.parts["group"].get(USERLAND, 0)
+
+
+# Two locks and 40 % of the CPU
+
+def _two_locks(taken: FigureSet) -> tuple[str, str, str] | None:
+    pair = {"luns": 10, "jobs": 2}
+    model, mq = (_figure(taken, "locks", row, "lock_share", **pair)
+                 for row in ("legacy_2013", "smq_ram"))
+    found = _figure(taken, "locks", "legacy_2013", "contended", **pair)
+    if not _all(model, mq, found):
+        return None
+    here = (f"{model.value:.0f} % of the instructions of two CPUs in locks and waiting for them "
+            f"(scsi-mq on smq_ram: {mq.value:.1f} %)")
+    why = (f"by two CPUs alone: host_lock, which all LUNs share, was found taken "
+           f"{_lock(found, HOST_LOCK):.0f} % of the times, queue_lock "
+           f"{_lock(found, QUEUE_LOCK):.0f} %. What waits grows with the CPUs; instructions do "
+           "not show the misses of the cache lines either, in which the locks are")
+    return here, _word(_is_near(model.value, 40, 0.25), model.value > 5 * mq.value), why
+
+
+def _one_lun(taken: FigureSet) -> tuple[str, str, str] | None:
+    raw = _figure(taken, "locks", "null_blk", "insn", luns=2, jobs=2)
+    model, mq = (_figure(taken, "locks", row, "insn", jobs=2) for row in ("legacy_2013", "smq_ram"))
+    if not _all(raw, model, mq):
+        return None
+    share, ours = raw.value / model.value, raw.value / mq.value
+    here = (f"{share:.2f} of null_blk's rate by instructions, two CPUs on one LUN "
+            f"(scsi-mq on smq_ram: {ours:.2f})")
+    why = (f"{model.value:.0f} instructions per I/O with what waits for locks against "
+           f"{raw.value:.0f}; more CPUs would only wait: the rate of one LUN is bound by what is "
+           "done under its lock")
+    return here, _word(_is_near(share, 0.25, 0.4), share < 0.8 * ours), why
+
+
+def _contended(luns: int, reported: float) -> Callable:
+    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+        found = _figure(taken, "locks", "legacy_419", "contended", luns=luns, jobs=2)
+        if not found:
+            return None
+        value = _lock(found, QUEUE_LOCK)
+        good = value < 3 if not reported else _is_near(value, reported, 0.4)
+        why = ("two CPUs in step by instructions; then their threads also lost the CPU while "
+               "they held the lock" if reported else "each LUN has a queue_lock of its own")
+        return f"{value:.1f} % of queue_lock's acquisitions", _word(good, value > 5), why
+    return ask
+
+
+def _bounces(taken: FigureSet) -> tuple[str, str, str] | None:
+    model, mq = (_figure(taken, "lines", row, "transfers", jobs=2)
+                 for row in ("legacy_419", "smq_ram_1q"))
+    if not _all(model, mq):
+        return None
+    more = model.value - mq.value
+    here = f"{more:.1f} cache lines per I/O more than scsi-mq's {mq.value:.1f} on the same device"
+    why = ("then: bounces of queue_lock alone; here: of all lines, beyond those that scsi-mq "
+           "moves too")
+    return here, _word(_is_near(more, 2.6, 0.5), more > 0.5), why
+
+
+# Locks per command
+
+def _acquisitions(row: str, name: str, reported: float, **workload) -> Callable:
+    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+        found = _figure(taken, "locks", row, "locks", **workload)
+        if not found:
+            return None
+        value = _lock(found, name)
+        return (f"{value:.2f}", _word(abs(value - reported) <= max(0.1, NEAR * reported)),
+                "counted at the calls of the lock functions, told apart by address")
+    return ask
+
+
+def _no_mq_lock(taken: FigureSet) -> tuple[str, str, str] | None:
+    found = {row: _figure(taken, "locks", row, "locks") for row in ("scsi_debug", "smq_ram")}
+    if not _all(*found.values()):
+        return None
+    shares = {row: sum(figure.parts["group"].get(name, 0) for name in (SCSI, LLD))
+              for row, figure in found.items()}
+    here = ", ".join(f"{row} {value:.2f}" for row, value in shares.items()) + " per I/O"
+    why = "what is left is the tag map's, taken once it has to be swept"
+    return here, _word(max(shares.values()) < 0.1), why
+
+
+# Instructions
+
+def _ratio(reported: float, difference: float, **workload) -> Callable:
+    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+        model, mq = (_figure(taken, "insn", row, "insn", **workload)
+                     for row in ("legacy_419", "smq_ram_1q"))
+        if not _all(model, mq):
+            return None
+        one, other = kernel_insns(model), kernel_insns(mq)
+        here = f"{one / other:.2f} ({one - other:+.0f} on {other:.0f} kernel instructions)"
+        good = _is_near(one - other, difference)
+        why = (f"then {difference:+d} on {difference / (reported - 1):.0f}; the modern path under "
+               "the model is another one, so the difference is what is held against the claim")
+        return here, _word(good, one > 1.02 * other), why
+    return ask
+
+
+def _given_kernel(reported: float, suffix: str = "", **workload) -> Callable:
+    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+        legacy, mq = (_figure(taken, "legacy-kernel", row + suffix, "insn_kernel", **workload)
+                      for row in ("kernel_legacy", "kernel_mq"))
+        if not _all(legacy, mq):
+            return None
+        ratio = legacy.value / mq.value
+        return (f"{ratio:.2f} ({legacy.value:.0f} against {mq.value:.0f})",
+                _word(_is_near(ratio, reported, 0.05), ratio > 1),
+                f"measured on {legacy.kernel}, the kernel that was given")
+    return ask
+
+
+# The trace of 2013: 42.3 us in all
+
+def _trace(reported: float, row: str, *groups: str, most: bool = False) -> Callable:
+    """Near the reported part; with MOST, at most that."""
+    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+        found = _figure(taken, "insn", row, "insn", qd=1)
+        if not found:
+            return None
+        value = _group(found, *groups)
+        return (f"{value:.1f} % of {found.label}'s kernel instructions at QD1",
+                _word(value <= reported if most else _is_near(value, reported, 0.35)),
+                f"time on hardware then, instructions here; counted as: {', '.join(groups)}")
+    return ask
+
+
+# Batching
+
+def _batch_gain(taken: FigureSet) -> tuple[str, str, str] | None:
+    found = _policy(taken, "smq_ram_doorbell")
+    bells = [one for one in (_single(taken, row, "doorbells", 32) for row in
+                             ("smq_ram_doorbell", "smq_ram_doorbell_batch")) if one]
+    if not found or len(bells) != 2:
+        return None
+    gain = 100 * (found[0] / found[1] - 1)
+    return (f"{gain:+.0f} % I/O per CPU at QD32, one by one, where a doorbell costs 5 us",
+            _word(gain >= 50, gain > 10),
+            f"{bells[1].value:.3f} doorbells per I/O rather than {bells[0].value:.3f}")
+
+
+def _batch_loss(taken: FigureSet) -> tuple[str, str, str] | None:
+    found = _policy(taken, "smq_ram_timer")
+    if not found:
+        return None
+    loss = 100 * (1 - found[0] / found[1])
+    return (f"{loss:.1f} % fewer I/O per CPU at QD32, one by one, where a doorbell is free",
+            _word(loss >= 15, loss > 3),
+            f"{found[1] - found[0]:+.0f} instructions per I/O: the policy measures what a doorbell "
+            "costs, and keeps nothing back where it is cheap")
+
+
+def _single(taken: FigureSet, row: str, metric: str, qd: int) -> Figure | None:
+    return taken.one(instrument="insn", row=row, metric=metric, qd=qd, batch=1, luns=1, jobs=1,
+                     bs=512, path="io_uring", op="read")
+
+
+def _policy(taken: FigureSet, row: str) -> tuple[float, float] | None:
+    pair = [_single(taken, name, "insn", 32) for name in (row, f"{row}_batch")]
+    return (pair[0].value, pair[1].value) if _all(*pair) else None
+
+
+SG = {"path": "sg_io", "qd": 1}
+CLAIMS = [
+    Claim("2013: 10 LUNs at 1M IOPS spend much of the CPU in host_lock and queue_lock", "~40 %",
+          _two_locks),
+    Claim("2013: one LUN tops out far below a raw block driver", "250K of 1M: 0.25", _one_lun),
+    Claim("2013: host_lock per command, QD32", "3", _acquisitions("legacy_2013", HOST_LOCK, 3)),
+    Claim("2013: queue_lock per command, QD32", "about 5 and 2 per batch",
+          _acquisitions("legacy_2013", QUEUE_LOCK, 5 + 2 / 16)),
+    Claim("4.19: queue_lock per command, QD32", "4.06",
+          _acquisitions("legacy_419", QUEUE_LOCK, 4.06)),
+    Claim("4.19: queue_lock per command, QD1", "5",
+          _acquisitions("legacy_419", QUEUE_LOCK, 5, qd=1)),
+    Claim("4.19: queue_lock per command, SG_IO", "6",
+          _acquisitions("legacy_419", QUEUE_LOCK, 6, **SG)),
+    Claim("4.19: host_lock is gone from the fast path", "0",
+          _acquisitions("legacy_419", HOST_LOCK, 0)),
+    Claim("scsi-mq takes no lock of the mid-layer per command", "0", _no_mq_lock),
+    Claim("4.19: queue_lock is contended, two jobs on one LUN", "40 %", _contended(1, 40)),
+    Claim("4.19: queue_lock is not contended, two jobs on two LUNs", "0 %", _contended(2, 0)),
+    Claim("4.19: the lock's cache line bounces, two jobs on one LUN", "2.6 per I/O", _bounces),
+    Claim("4.19: legacy against scsi-mq, 4k QD32, model", "1.21", _ratio(1.21, 1262, bs=4096)),
+    Claim("4.19: legacy against scsi-mq, 4k QD1, model", "1.58", _ratio(1.58, 3539, bs=4096, qd=1)),
+    Claim("4.19: legacy against scsi-mq, SG_IO 512, model", "1.79", _ratio(1.79, 4035, **SG)),
+    Claim("4.19: legacy against scsi-mq, 4k QD32, a given kernel", "1.21",
+          _given_kernel(1.21, path="libaio", bs=4096)),
+    Claim("4.19: legacy against scsi-mq, 4k QD1, a given kernel", "1.58",
+          _given_kernel(1.58, path="libaio", bs=4096, qd=1)),
+    Claim("4.19: legacy against scsi-mq, SG_IO 512, a given kernel", "1.79",
+          _given_kernel(1.79, **SG)),
+    Claim("4.19: the same at 4k QD32 with completion by interrupt, a given kernel", "1.22",
+          _given_kernel(1.22, "_timer", path="libaio", bs=4096)),
+    Claim("the trace of 2013: submission and direct I/O set-up are half of the path", "52 %",
+          _trace(52, "smq_ram", BLOCK, MEMORY, COPY)),
+    Claim("the trace of 2013: the mid-layer (scsi_request_fn less the driver) is a quarter",
+          "25 %", _trace(25, "smq_ram", SCSI, LOCKS, TIME)),
+    Claim("the trace of 2013: the driver is the least part of the path", "7.6 %",
+          _trace(7.6, "smq_ram", LLD, most=True)),
+    Claim("2020 (i10): batching gains where doorbells dominate", "+60 % IOPS per core",
+          _batch_gain),
+    Claim("2020 (i10): batching loses on a fast local device", "-20 % peak", _batch_loss),
+]
+
+
+def answers(taken: FigureSet) -> list[Answer]:
+    """To all of them."""
+    return [claim.answer(taken) for claim in CLAIMS]

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The report's pictures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import groups
+from .errors import BenchError
+from .figures import METRICS, Figure, FigureSet
+from .matrix import columns_of, number, rows_of, short_names
+from .report import Plot
+from .rows import ROWS
+
+# Told apart by people who do not see red and green, too.
+COLOURS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#222222",
+           "#994455", "#997700", "#6699cc"]
+MODEL_HATCH = "///"
+BAR = 0.22          # inches per bar
+DPI = 110
+
+
+def _pyplot():
+    """Matplotlib, which draws into files here."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise BenchError(f"{error}; as root: apt-get install python3-matplotlib") from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    pyplot.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+                            "hatch.linewidth": 0.5})
+    return pyplot
+
+
+def need() -> None:
+    """Says at once that there will be no pictures, rather than when all is measured."""
+    _pyplot()
+
+
+def _finish(pyplot, figure, path: Path) -> None:
+    figure.savefig(path, dpi=DPI, bbox_inches="tight")
+    pyplot.close(figure)
+
+
+def bars(path: Path, title: str, figures: Sequence[Figure]) -> None:
+    """Devices down, a bar for each workload; the value at its end."""
+    pyplot = _pyplot()
+    rows, columns = rows_of(figures), columns_of(figures)
+    short = short_names(figures)
+    by_place = {(one.row, one.workload): one for one in figures}
+    height = max(2.2, BAR * len(rows) * (len(columns) + 1) + 1.2)
+    figure, axes = pyplot.subplots(figsize=(9.5, height))
+    step = 1 / (len(columns) + 1)
+    most = max((one.value for one in figures), default=0) or 1
+    for n, column in enumerate(columns):
+        places, values, spreads = [], [], []
+        for at, row in enumerate(rows):
+            one = by_place.get((row, column))
+            if one:
+                places.append(at + (n - (len(columns) - 1) / 2) * step)
+                values.append(one.value)
+                spreads.append(one.spread / 2)
+        drawn = axes.barh(places, values, step * 0.9, xerr=spreads, label=short[column],
+                          color=COLOURS[n % len(COLOURS)], error_kw={"elinewidth": 0.8})
+        models = [ROWS[row].model for row in rows if (row, column) in by_place]
+        for bar, is_model in zip(drawn, models):
+            bar.set_hatch(MODEL_HATCH if is_model else "")
+        for place, value, spread in zip(places, values, spreads):
+            axes.text(value + spread + most * 0.008, place, number(value), va="center", fontsize=7)
+    axes.set_yticks(range(len(rows)), [ROWS[row].label for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlim(0, most * 1.12)
+    axes.set_xlabel(METRICS[figures[0].metric][0])
+    axes.set_title(title, loc="left")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8)
+    _finish(pyplot, figure, path)
+
+
+def split(path: Path, title: str, figures: Sequence[Figure]) -> None:
+    """One bar a device, made of its groups."""
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(figsize=(9.5, max(2.2, 0.42 * len(figures) + 1.2)))
+    left = [0.0] * len(figures)
+    for n, name in enumerate(groups.ORDER):
+        values = [one.parts["group"].get(name, 0) for one in figures]
+        if max(values) < 1:
+            continue
+        axes.barh(range(len(figures)), values, 0.7, left=left, label=name,
+                  color=COLOURS[n % len(COLOURS)])
+        for at, value in enumerate(values):
+            if value > 0.05 * max(one.value for one in figures):
+                axes.text(left[at] + value / 2, at, f"{value:.0f}", ha="center", va="center",
+                          fontsize=7, color="white")
+        left = [a + b for a, b in zip(left, values)]
+    axes.set_yticks(range(len(figures)), [one.label for one in figures])
+    axes.invert_yaxis()
+    axes.set_xlabel("instructions per I/O")
+    axes.set_title(title, loc="left")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8)
+    _finish(pyplot, figure, path)
+
+
+def draw(taken: FigureSet, folder: Path) -> list[Plot]:
+    """All that there are figures for."""
+    wanted = [
+        ("insn.png", "Instructions per I/O, one LUN, 512 bytes",
+         [one for one in taken.find(instrument="insn", metric="insn", luns=1, bs=512)
+          if one.batch == min(one.qd, 16) and
+          not (ROWS[one.row].waits and one.row.startswith("smq_ram"))]),
+        ("doorbells.png", "Instructions per I/O, the policy batch beside direct",
+         [one for one in taken.find(instrument="insn", metric="insn")
+          if ROWS[one.row].waits and one.row.startswith("smq_ram")]),
+        ("locks.png", "Instructions in locks and waiting for them, two CPUs, %",
+         taken.find(instrument="locks", metric="lock_share")),
+        ("lines.png", "Cache lines that move between two CPUs, per I/O",
+         taken.find(instrument="lines", metric="transfers")),
+        ("native.png", "Native speed: time per I/O",
+         taken.find(instrument="native", metric="time")),
+    ]
+    plots = []
+    for name, title, figures in wanted:
+        if figures:
+            bars(folder / name, title, figures)
+            plots.append(Plot(name, title))
+    found = taken.find(instrument="insn", metric="insn", path="io_uring", qd=1, bs=512, luns=1)
+    found = [one for one in found if not ROWS[one.row].waits]
+    if found:
+        split(folder / "split.png", f"Where they go, {found[0].workload}", found)
+        plots.append(Plot("split.png", f"Where they go, {found[0].workload}"))
+    return plots

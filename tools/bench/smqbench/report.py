@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0
+"""bench-report/report.md, made of figures and of nothing else."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from . import claims, groups, matrix
+from .figures import METRICS, PATHS, Figure, FigureSet
+from .rows import ROWS
+
+ALWAYS = 0.01       # of a lock or a cache line per I/O, below which it is not listed
+WORSE = 0.01        # of the peer's figure, from which a row of ours counts as worse
+# ... and by so much at least, by unit: less is chance.
+LEAST = {"%": 1.0, "locks/IO": 0.05, "lines/IO": 0.05, "doorbells/IO": 0.01}
+MOST = 8            # functions and places listed for a row
+
+# ours, the peer, what is compared
+PEERS = [
+    ("smq_ram_null", "scsi_debug", "neither moves data, both complete inside queuecommand"),
+    ("smq_ram", "scsi_debug", "smq_ram moves data, scsi_debug does not"),
+    ("smq_ram_1q", "smq_ram", "one hardware queue completes through softirq"),
+    ("smq_ram_timer_batch", "smq_ram_timer", "the policy batch where a doorbell is free"),
+    ("smq_ram_doorbell_batch", "smq_ram_doorbell", "the policy batch where a doorbell costs 5 us"),
+]
+LESS_IS_MORE = {"iops", "iops_cpu"}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture that stands in the report."""
+
+    name: str       # of the file
+    title: str
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Markdown: the first row is the head, the first column flush left."""
+    head, *rest = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return ["| " + " | ".join(head) + " |",
+            "| --- |" + " ---: |" * (len(head) - 1),
+            *("| " + " | ".join(row) + " |" for row in rest)]
+
+
+def command_lines(figures: Iterable[Figure]) -> list[str]:
+    """Under every table: what takes it again."""
+    rows: dict[str, list[str]] = {}
+    for figure in figures:
+        before, mark, after = figure.command.partition(f"--rows {figure.row}")
+        key = f"{before}--rows ROWS{after}" if mark else figure.command
+        rows.setdefault(key, [])
+        if mark and figure.row not in rows[key]:
+            rows[key].append(figure.row)
+    return ["", *(f"Taken by `{key.replace('ROWS', ','.join(names))}`"
+                  for key, names in rows.items()), ""]
+
+
+def _section(title: str, figures: Sequence[Figure], *words: str) -> list[str]:
+    """A table of one metric and what belongs to it; nothing without figures."""
+    if not figures:
+        return []
+    marks = sorted({part for figure in figures for part in figure.note.split("; ")
+                    if part.startswith("forced:")})
+    return [f"### {title}", "", *words, *([""] if words else []), *table(matrix.cells(figures)), "",
+            f"In {METRICS[figures[0].metric][0]}: {METRICS[figures[0].metric][1]}; ± half the "
+            f"spread of {_repeats(figures)}.",
+            *(f"**{mark}**" for mark in marks), *command_lines(figures)]
+
+
+def _repeats(figures: Sequence[Figure]) -> str:
+    found = sorted({figure.repeats for figure in figures})
+    text = "-".join(map(str, (found[0], found[-1]) if len(found) > 1 else found))
+    return f"{text} repeat" + ("s" if found[-1] > 1 else "")
+
+
+def _plot(plots: Sequence[Plot], name: str) -> list[str]:
+    return [line for plot in plots if plot.name == name
+            for line in (f"![{plot.title}]({plot.name})", "")]
+
+
+def heading(taken: FigureSet) -> list[str]:
+    """What this is."""
+    kernels = sorted({(figure.kernel, figure.instrument) for figure in taken.figures})
+    by_kernel: dict[str, list[str]] = {}
+    for kernel, instrument in kernels:
+        by_kernel.setdefault(kernel, []).append(instrument)
+    lines = ["# What a SCSI command costs", "",
+             f"{len(taken.figures)} figures, all of them in `results.json` with their commands, "
+             "parameters and spread.", ""]
+    lines += [f"- kernel {kernel}: {', '.join(names)}" for kernel, names in by_kernel.items()]
+    lines += ["", "Instructions and locks on one CPU are exact: counted under QEMU's icount, so "
+              "nothing else on the machine changes them. Two-CPU figures come from two vCPUs that "
+              "are kept in step by instructions. Neither is a time: cache misses cost nothing "
+              "there. Times are in the section *Native speed*, as far as they were taken.", ""]
+    found = matrix.rows_of(taken.figures)
+    lines += ["| device | |", "| --- | --- |",
+              *(f"| {ROWS[row].label} | {ROWS[row].note} |" for row in found), ""]
+    if any(ROWS[row].model for row in found):
+        lines += ["Rows marked **(model)** do not run the legacy path, which no kernel of today "
+                  "has: a dispatch policy goes through its sequence of locks, allocations and "
+                  "bookkeeping in front of the modern path's end.", ""]
+    for title, said in (("Failed", taken.failed), ("Skipped", taken.skipped)):
+        if said:
+            lines += [f"**{title}**", "", *(f"- {what}: {why}" for what, why in said.items()), ""]
+    return lines
+
+
+def claim_lines(taken: FigureSet) -> list[str]:
+    """Each claim and what came of it."""
+    answers = claims.answers(taken)
+    counts = {word: sum(answer.verdict == word for answer in answers)
+              for word in (claims.REPRODUCED, claims.IN_PART, claims.NOT, claims.UNKNOWN)}
+    return ["## What was claimed", "",
+            ", ".join(f"{count} {word}" for word, count in counts.items() if count) + ". The "
+            "answers are computed from the figures; those of the legacy path are answers of the "
+            "model where they say so.", "",
+            *table([["claim", "then", "here", "", "why"]] +
+                   [[answer.claim, answer.then, answer.here, answer.verdict, answer.why]
+                    for answer in answers]), "",
+            "Taken by `make bench`", ""]
+
+
+def insn_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
+    """Instructions, their groups, batches."""
+    every = [figure for figure in taken.find(instrument="insn", metric="insn")]
+    policy = [figure for figure in every if ROWS[figure.row].waits
+              and figure.row.startswith("smq_ram")]
+    main = [figure for figure in every if figure not in policy]
+    lines = ["## Instructions per I/O", "", *_plot(plots, "insn.png")] if every else []
+    for title, wanted in (("io_uring block reads, QD32, batch 16", ("io_uring", 32)),
+                          ("io_uring block reads, QD1", ("io_uring", 1)),
+                          ("SG_IO on /dev/sg, one at a time", ("sg_io", 1))):
+        lines += _section(title, [one for one in main if (one.path, one.qd) == wanted])
+    for qd, name in ((1, "split.png"), (32, "")):
+        lines += _split(main, qd) + (_plot(plots, name) if name else [])
+    bells = taken.find(instrument="insn", metric="doorbells")
+    lines += _section("Dispatch policies: instructions", policy,
+                      "The policy `batch` beside `direct`, on smq_ram's hardware model: each "
+                      "command takes 20 us, a doorbell nothing or 5 us of CPU time.")
+    lines += _section("Dispatch policies: doorbells", bells)
+    return lines + (_plot(plots, "doorbells.png") if bells else [])
+
+
+def _split(figures: Sequence[Figure], qd: int) -> list[str]:
+    found = [one for one in figures
+             if (one.path, one.bs, one.qd, one.luns) == ("io_uring", 512, qd, 1)]
+    if not found:
+        return []
+    rows = [["instructions by group", *(one.label for one in found)]]
+    for name in groups.ORDER:
+        if any(one.parts["group"].get(name, 0) >= 0.5 for one in found):
+            rows.append([name, *(f"{one.parts['group'].get(name, 0):.0f}" for one in found)])
+    rows.append(["sum", *(f"{one.value:.0f}" for one in found)])
+    return [f"### Where they go, {found[0].workload}", "", *table(rows), "",
+            *(["The trace of 2013, one read on qla2xxx, 42.3 us in all: submission and direct I/O "
+               "22.1, of it half direct I/O set-up; scsi_request_fn 13.8, of it sd_prep_fn 5.2, "
+               "scsi_dispatch_cmd 3.7 with the driver's queuecommand 3.2.", ""] if qd == 1 else []),
+            *command_lines(found)]
+
+
+def _places(figures: Sequence[Figure], part: str, what: str) -> list[str]:
+    rows = [["device", "workload", what, "per I/O"]]
+    for figure in figures:
+        for name, value in list(figure.parts.get(part, {}).items())[:MOST]:
+            if value >= ALWAYS:
+                rows.append([figure.label, figure.workload, f"`{name}`", matrix.number(value)])
+    return [*table(rows), *command_lines(figures)] if len(rows) > 1 else []
+
+
+def locks_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
+    """Locks on one and on two CPUs."""
+    every = taken.find(instrument="locks")
+    if not every:
+        return []
+    alone = [one for one in every if one.metric == "locks" and one.cpus == 1]
+    lines = ["## Locks", "", *_plot(plots, "locks.png"), *_section("Taken per I/O, one CPU", alone)]
+    lines += ["### By whom", "", *_places([one for one in alone if one.bs == 512], "site",
+                                          "function: lock")]
+    for title, metric in (("Taken per I/O, two CPUs", "locks"),
+                          ("Found taken, two CPUs", "contended"),
+                          ("In locks and waiting for them, two CPUs", "lock_share"),
+                          ("Waiting alone, two CPUs", "wait_share"),
+                          ("Instructions with what is waited, two CPUs", "insn")):
+        lines += _section(title, [one for one in every if one.metric == metric and one.cpus == 2])
+    found = [one for one in every if one.metric == "contended" and one.value >= 1]
+    rows = [["device", "workload", "lock", "found taken"]]
+    for figure in found:
+        rows += [[figure.label, figure.workload, name, f"{value:.1f} %"]
+                 for name, value in figure.parts["lock"].items() if value >= 1][:MOST]
+    if found:
+        lines += ["### Which are contended", "", *table(rows), *command_lines(found)]
+    return lines
+
+
+def lines_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
+    """Cache lines."""
+    every = taken.find(instrument="lines", metric="transfers")
+    if not every:
+        return []
+    lines = ["## Cache lines that move between two CPUs", "", *_plot(plots, "lines.png"),
+             *_section("All", every), *_section("By our modules", taken.find(
+                 instrument="lines", metric="own_transfers"))]
+    return lines + ["### By whom", "", *_places([one for one in every if one.luns == 1],
+                                                "function", "access")]
+
+
+def other_lines(taken: FigureSet, instrument: str, title: str) -> list[str]:
+    """Tables by metric, of an instrument whose figures need no more."""
+    every = taken.find(instrument=instrument)
+    lines = [f"## {title}", ""] if every else []
+    for metric in METRICS:
+        for path in PATHS:
+            found = [one for one in every if (one.metric, one.path) == (metric, path)]
+            lines += _section(f"{METRICS[metric][1].capitalize()}, {PATHS[path]}", found)
+    times = [one for one in every if one.p10 is not None]
+    if times:
+        rows = [["device", "workload", "p10", "median", "spread"]]
+        rows += [[one.label, one.workload, matrix.number(one.p10 or 0),
+                  matrix.number(one.median or 0), matrix.number(one.spread)] for one in times]
+        lines += ["### p10 and median of all chunks, spread of the repeats, ns/IO", "",
+                  *table(rows), *command_lines(times)]
+    return lines
+
+
+def worse(taken: FigureSet) -> list[list[str]]:
+    """Where a row of ours costs more than its peer."""
+    rows = []
+    for ours, peer, _ in PEERS:
+        for mine in taken.find(row=ours):
+            theirs = [one for one in taken.find(row=peer)
+                      if one.key == (mine.key[0], peer, *mine.key[2:])]
+            if not theirs or mine.metric in ("own_transfers", "lock_share", "wait_share"):
+                continue
+            more = mine.value - theirs[0].value
+            more = -more if mine.metric in LESS_IS_MORE else more
+            chance = max(WORSE * abs(theirs[0].value), LEAST.get(mine.unit, 0))
+            if more > chance + (mine.spread + theirs[0].spread) / 2:
+                rows.append([mine.label, theirs[0].label, mine.workload, mine.unit,
+                             matrix.said(mine), matrix.said(theirs[0])])
+    return rows
+
+
+def worse_lines(taken: FigureSet) -> list[str]:
+    """The bad cases, together."""
+    rows = worse(taken)
+    if not rows:
+        return []
+    present = {figure.row for figure in taken.figures}
+    return ["## Where ours costs more", "", "By more than 1 % and the spread of both:", "",
+            *(f"- {ROWS[ours].label} against {ROWS[peer].label}: {what}"
+              for ours, peer, what in PEERS if {ours, peer} <= present), "",
+            *table([["ours", "against", "workload", "unit", "ours", "theirs"], *rows]), "",
+            "Taken by `make bench`", ""]
+
+
+def parameter_lines(taken: FigureSet) -> list[str]:
+    """How every device was set."""
+    said: dict[str, dict[str, None]] = {}
+    for figure in taken.figures:
+        for name, value in figure.parameters.items():
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            said.setdefault(figure.row, {})[f"{name}: {text}"] = None
+    lines = ["## How the devices were set", ""] if said else []
+    for row in [row for row in ROWS if row in said]:
+        lines += [f"**{ROWS[row].label}**", "", *(f"- `{text}`" for text in said[row]), ""]
+    return lines
+
+
+def markdown(taken: FigureSet, plots: Sequence[Plot] = ()) -> str:
+    """The whole report."""
+    return "\n".join([
+        *heading(taken), *claim_lines(taken), *worse_lines(taken), *insn_lines(taken, plots),
+        *locks_lines(taken, plots), *lines_lines(taken, plots),
+        *(_plot(plots, "native.png")), *other_lines(taken, "native", "Native speed"),
+        *other_lines(taken, "legacy-kernel", "The legacy path, on a kernel that was given"),
+        *parameter_lines(taken)]).rstrip() + "\n"
