@@ -50,7 +50,7 @@ def command_lines(figures: Iterable[Figure]) -> list[str]:
         rows.setdefault(key, [])
         if mark and figure.row not in rows[key]:
             rows[key].append(figure.row)
-    return ["", *(f"Taken by `{key.replace('ROWS', ','.join(names))}`"
+    return ["", *(f"Taken by `{key.replace('ROWS', ','.join(sorted(names, key=list(ROWS).index)))}`"
                   for key, names in rows.items()), ""]
 
 

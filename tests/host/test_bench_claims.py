@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Claims and the report: their answers follow the figures, whatever those are."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
+
+from smqbench import claims, figures, groups, matrix, report  # noqa: E402
+from smqbench.acquisitions import HOST_LOCK, QUEUE_LOCK  # noqa: E402
+from smqbench.figures import METRICS, Figure, FigureSet  # noqa: E402
+from smqbench.rows import ROWS  # noqa: E402
+
+
+def figure(instrument, row, metric, value, **more):
+    """One as the instruments make it."""
+    content = {"path": "io_uring", "op": "read", "bs": 512, "qd": 32, "luns": 1, "jobs": 1} | more
+    content.setdefault("batch", min(content["qd"], 16))
+    return Figure(instrument=instrument, row=row, metric=metric, unit=METRICS[metric][0],
+                  value=value, spread=2.0, repeats=2, kernel="6.1.0", model=ROWS[row].model,
+                  command=f"tools/bench/{instrument} --rows {row} --repeat 2",
+                  parameters={"modules": [f"modprobe {row}"]}, **content)
+
+
+def insn(row, value, user=1000.0, scsi=1000.0, lld=100.0, **more):
+    """With its groups."""
+    split = dict.fromkeys(groups.ORDER, 0.0) | {
+        groups.USERLAND: user, groups.SCSI: scsi, groups.LLD: lld,
+        groups.BLOCK: value - user - scsi - lld}
+    return figure("insn", row, "insn", value, parts={"group": split}, **more)
+
+
+def locks(row, queue, host, **more):
+    """With the two locks."""
+    return figure("locks", row, "locks", queue + host, parts={
+        "lock": {QUEUE_LOCK: queue, HOST_LOCK: host}, "group": {groups.SCSI: 0.0}}, **more)
+
+
+def everything():
+    """All that the claims ask for, as the papers had it."""
+    taken = FigureSet()
+    pair = {"jobs": 2, "cpus": 2}
+    for one in (
+            figure("locks", "legacy_2013", "lock_share", 38.0, luns=10, **pair),
+            figure("locks", "smq_ram", "lock_share", 0.4, luns=10, **pair),
+            figure("locks", "legacy_2013", "contended", 30.0, luns=10, **pair,
+                   parts={"lock": {HOST_LOCK: 61.0, QUEUE_LOCK: 12.0}}),
+            figure("locks", "null_blk", "insn", 5000.0, luns=2, **pair),
+            figure("locks", "legacy_2013", "insn", 18000.0, **pair),
+            figure("locks", "smq_ram", "insn", 6500.0, **pair),
+            figure("locks", "legacy_419", "contended", 35.0, **pair,
+                   parts={"lock": {QUEUE_LOCK: 41.0}}),
+            figure("locks", "legacy_419", "contended", 0.1, luns=2, **pair,
+                   parts={"lock": {QUEUE_LOCK: 0.2}}),
+            figure("lines", "legacy_419", "transfers", 6.0, **pair),
+            figure("lines", "smq_ram_1q", "transfers", 3.5, **pair),
+            locks("legacy_2013", 5.1, 3.0), locks("legacy_419", 4.06, 0.0),
+            locks("legacy_419", 5.0, 0.0, qd=1), locks("legacy_419", 6.0, 0.0, qd=1, path="sg_io"),
+            locks("scsi_debug", 0.0, 0.0), locks("smq_ram", 0.0, 0.0),
+            insn("smq_ram_1q", 7000, bs=4096), insn("legacy_419", 8262, bs=4096),
+            insn("smq_ram_1q", 7000, bs=4096, qd=1), insn("legacy_419", 10539, bs=4096, qd=1),
+            insn("smq_ram_1q", 7000, path="sg_io", qd=1),
+            insn("legacy_419", 11035, path="sg_io", qd=1),
+            insn("smq_ram", 8000, user=0.0, scsi=2000.0, lld=600.0, qd=1),
+            insn("smq_ram_timer", 8000, batch=1), insn("smq_ram_timer_batch", 10000, batch=1),
+            insn("smq_ram_doorbell", 13000, batch=1),
+            insn("smq_ram_doorbell_batch", 8000, batch=1),
+            figure("insn", "smq_ram_doorbell", "doorbells", 1.0, batch=1),
+            figure("insn", "smq_ram_doorbell_batch", "doorbells", 0.07, batch=1)):
+        taken.add(one)
+    given = [("kernel_legacy", 7256, 32, "libaio", 4096), ("kernel_mq", 5994, 32, "libaio", 4096),
+             ("kernel_legacy", 9651, 1, "libaio", 4096), ("kernel_mq", 6112, 1, "libaio", 4096),
+             ("kernel_legacy", 9158, 1, "sg_io", 512), ("kernel_mq", 5123, 1, "sg_io", 512),
+             ("kernel_legacy_timer", 8392, 32, "libaio", 4096),
+             ("kernel_mq_timer", 6868, 32, "libaio", 4096)]
+    for row, value, qd, path, bs in given:
+        taken.add(figure("legacy-kernel", row, "insn_kernel", value, qd=qd, path=path, bs=bs))
+    return taken
+
+
+def verdicts(taken):
+    """By claim."""
+    return {answer.claim: answer for answer in claims.answers(taken)}
+
+
+def change(taken, wanted, **fields):
+    """The same with one figure changed."""
+    found = taken.find(**wanted)
+    assert len(found) == 1
+    return FigureSet([replace(one, **fields) if one is found[0] else one
+                      for one in taken.figures])
+
+
+def test_nothing_measured():
+    """No figure, no answer."""
+    found = verdicts(FigureSet())
+    assert {answer.verdict for answer in found.values()} == {claims.UNKNOWN}
+    assert not any(answer.here for answer in found.values())
+
+
+def test_as_reported():
+    """Figures like those of the papers reproduce every claim."""
+    for answer in verdicts(everything()).values():
+        assert answer.verdict == claims.REPRODUCED, answer
+        assert answer.here and answer.why
+
+
+@pytest.mark.parametrize("wanted, fields, claim, verdict, says", [
+    ({"row": "legacy_2013", "metric": "lock_share"}, {"value": 20.0}, "2013: 10 LUNs",
+     claims.IN_PART, "20 % of the instructions"),
+    ({"row": "legacy_2013", "metric": "lock_share"}, {"value": 1.0}, "2013: 10 LUNs",
+     claims.NOT, "1 % of the instructions"),
+    ({"row": "legacy_2013", "metric": "insn", "instrument": "locks"}, {"value": 6400.0},
+     "2013: one LUN", claims.NOT, "0.78 of null_blk"),
+    ({"row": "legacy_2013", "metric": "locks"},
+     {"parts": {"lock": {HOST_LOCK: 2.0, QUEUE_LOCK: 5.1}}}, "2013: host_lock", claims.NOT, "2.00"),
+    ({"row": "legacy_419", "metric": "locks", "qd": 32},
+     {"parts": {"lock": {HOST_LOCK: 0.5, QUEUE_LOCK: 4.06}}}, "4.19: host_lock", claims.NOT,
+     "0.50"),
+    ({"row": "smq_ram", "metric": "locks"}, {"parts": {"group": {groups.LLD: 1.0}}}, "scsi-mq",
+     claims.NOT, "smq_ram 1.00"),
+    ({"row": "legacy_419", "metric": "contended", "luns": 2},
+     {"parts": {"lock": {QUEUE_LOCK: 30.0}}}, "4.19: queue_lock is not contended",
+     claims.IN_PART, "30.0 %"),
+    ({"row": "kernel_legacy", "qd": 32}, {"value": 6000.0}, "4.19: legacy against scsi-mq, 4k QD32,"
+     " a given", claims.IN_PART, "1.00 (6000 against 5994)"),
+    ({"row": "smq_ram_doorbell_batch", "metric": "insn"}, {"value": 12900.0}, "2020 (i10): batching"
+     " gains", claims.NOT, "+1 %"),
+    ({"row": "smq_ram_timer_batch"}, {"value": 8080.0}, "2020 (i10): batching loses", claims.NOT,
+     "1.0 % fewer"),
+])
+def test_answers_follow_figures(wanted, fields, claim, verdict, says):
+    """Another figure, another answer."""
+    found = [answer for text, answer in verdicts(change(everything(), wanted, **fields)).items()
+             if text.startswith(claim)]
+    assert [answer.verdict for answer in found] == [verdict]
+    assert says in found[0].here
+
+
+def test_model_is_fitted_to_a_difference():
+    """Within 15 % of +1262."""
+    for value, verdict in ((8262 + 180, claims.REPRODUCED), (8262 + 200, claims.IN_PART),
+                           (7010, claims.NOT)):
+        taken = change(everything(), {"instrument": "insn", "row": "legacy_419", "bs": 4096,
+                                      "qd": 32}, value=float(value))
+        assert verdicts(taken)["4.19: legacy against scsi-mq, 4k QD32, model"].verdict == verdict
+
+
+def test_report_has_everything():
+    """Every figure's value, its command, the claims, what failed; models say that they are."""
+    taken = everything()
+    taken.skipped["insn null_blk"] = "no such module"
+    taken.failed["native"] = "ended with status 2: no UML"
+    text = report.markdown(taken, [report.Plot("insn.png", "Instructions")])
+    for one in taken.figures:
+        if one.metric not in ("own_transfers",):
+            assert matrix.number(one.value) in text, one.key
+    for word in ("insn null_blk: no such module", "native: ended with status 2: no UML",
+                 "![Instructions](insn.png)", "legacy 2013 (model)", "## What was claimed",
+                 "## Where ours costs more", "## Locks", "`modules: modprobe smq_ram`",
+                 "Taken by `tools/bench/locks --rows scsi_debug,smq_ram,legacy_2013,legacy_419 "
+                 "--repeat 2`"):
+        assert word in text, word
+
+
+def test_every_table_has_its_command():
+    """A table, then within a few lines what takes it again."""
+    lines = report.markdown(everything()).splitlines()
+    ends = [at for at, line in enumerate(lines)
+            if line.startswith("| ") and not lines[at + 1].startswith("| ")]
+    first = lines.index("## What was claimed")
+    for at in ends:
+        if at > first:
+            assert any("Taken by `" in line for line in lines[at:at + 8]), lines[at]
+
+
+def test_worse():
+    """Beyond the spread and 1 % only, and in the right direction."""
+    taken = FigureSet([insn("smq_ram_null", 6400), insn("scsi_debug", 6300)])
+    assert [row[0] for row in report.worse(taken)] == ["smq_ram null"]
+    assert not report.worse(FigureSet([insn("smq_ram_null", 6350), insn("scsi_debug", 6300)]))
+    assert not report.worse(FigureSet([insn("smq_ram_null", 6200), insn("scsi_debug", 6300)]))
+    faster = [figure("native", row, "iops", value) for row, value in
+              (("smq_ram_null", 900.0), ("scsi_debug", 500.0))]
+    assert not report.worse(FigureSet(faster))
+
+
+def test_short_names():
+    """Columns say what differs."""
+    found = [insn("smq_ram", 1.0 + n, luns=luns, bs=bs) for n, (luns, bs) in
+             enumerate(((1, 512), (10, 512), (1, 4096)))]
+    assert matrix.cells(found)[0] == ["device", "read 512 1 LUN", "read 512 10 LUNs",
+                                      "read 4k 1 LUN"]
+    assert matrix.cells(found[:1])[0] == ["device", "io_uring read 512 QD32 batch 16"]
+    assert matrix.said(found[0]) == "1 ±1"
+    assert [matrix.number(value) for value in (6455.4, 0.0625, 0.34, 3.0, 12.345)] == [
+        "6455", "0.062", "0.34", "3", "12.35"]
+
+
+def run(*arguments, **environment):
+    """tools/bench/run, which must not boot anything here."""
+    return subprocess.run([BENCH / "run", *arguments], capture_output=True, text=True, timeout=60,
+                          check=False, env={"PATH": "/usr/bin:/bin"} | environment)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--only", "stopwatch"], "there is no instrument 'stopwatch', only insn"),
+    (["--repeat", "0"], "--repeat 0: from 1 to 50"),
+    (["--rows", "smq_ram"], "--rows: goes with one instrument"),
+    (["--again", "--out", "/nonexistent"], "/nonexistent/results.json"),
+])
+def test_bad_arguments(arguments, message):
+    """One clear line."""
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("instrument", ["insn", "locks", "lines"])
+@pytest.mark.parametrize("arguments, message", [
+    (["--repeat", "51"], "--repeat 51: from 1 to 50"),
+    (["--rows", "nvme"], "--rows: there is no row 'nvme', only null_blk"),
+    (["--json", "/nonexistent/x"], "no such folder"),
+    (["--keep", "/proc"], "--keep /proc: is not empty"),
+])
+def test_bad_arguments_of_instruments(instrument, arguments, message):
+    """The same of each."""
+    done = subprocess.run([BENCH / instrument, *arguments], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_a_failed_instrument_leaves_the_rest(tmp_path):
+    """Its reason is in the report, the status is 1."""
+    done = run("--only", "insn", "--rows", "nvme", "--out", str(tmp_path))
+    assert done.returncode == 1
+    assert "insn FAILED: ended with status 2" in done.stderr
+    assert "there is no row 'nvme'" in (tmp_path / "report.md").read_text()
+    assert "insn" in figures.read(tmp_path / "results.json").failed
+
+
+def test_report_again(tmp_path):
+    """From results.json alone, with pictures that have something in them."""
+    everything().write(tmp_path / "results.json")
+    (tmp_path / "old.png").write_text("gone")
+    done = run("--again", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    drawn = sorted(path.name for path in tmp_path.glob("*.png"))
+    assert drawn == ["doorbells.png", "insn.png", "lines.png", "locks.png", "split.png"]
+    for name in drawn:
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+        assert f"({name})" in (tmp_path / "report.md").read_text()
+    assert done.stdout.count("reproduced") == len(claims.CLAIMS)

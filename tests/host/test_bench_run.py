@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The bench end to end, as small as it gets: a VM, the plugins, figures, report and pictures."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
+
+from smqbench import figures, instrument, plan  # noqa: E402
+from smqbench.errors import BenchError  # noqa: E402
+from smqbench.plan import Plan, Workload  # noqa: E402
+
+needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
+                                reason="needs qemu-system-x86_64")
+
+
+def run(tmp_path, *arguments):
+    """tools/bench/run, to its end."""
+    subprocess.run(["make", "-s", "-C", BENCH], check=True, timeout=120)
+    done = subprocess.run([BENCH / "run", "--out", tmp_path, "--repeat", "1", *arguments],
+                          capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    return figures.read(tmp_path / "results.json"), (tmp_path / "report.md").read_text()
+
+
+@needs_qemu
+def test_insn(tmp_path):
+    """null_blk, with 1, 4 and 10 LUNs."""
+    taken, text = run(tmp_path, "--only", "insn", "--rows", "null_blk")
+    assert not taken.failed
+    assert len(taken.figures) == 12
+    for one in taken.figures:
+        assert 4500 < one.value < 7500
+        assert sum(one.parts["group"].values()) == pytest.approx(one.value, rel=1e-4)
+        assert one.parameters["modules"] == [
+            "modprobe null_blk queue_mode=2 submit_queues=1 irqmode=0 bs=512 gb=1 "
+            f"nr_devices={one.luns} hw_queue_depth=128"]
+        assert "elevator=none" in one.parameters["queue"]
+    few, many = (taken.one(qd=32, bs=512, luns=luns) for luns in (1, 10))
+    assert few.value + 100 < many.value, "batches are not of one queue any more"
+    assert "Taken by `tools/bench/insn --rows null_blk --repeat 1`" in text
+    assert {path.name for path in tmp_path.glob("*.png")} == {"insn.png", "split.png"}
+
+
+@needs_qemu
+def test_locks(tmp_path):
+    """Every lock of sg's that a command takes is found, once and by its function."""
+    taken, text = run(tmp_path, "--only", "locks", "--rows", "scsi_debug_timer", "--force")
+    one = taken.one(path="sg_io", metric="locks")
+    for place in ("sg_add_request [sg]: write_lock_irqsave", "sg_common_write [sg]: mutex_lock",
+                  "sg_remove_request [sg]: write_lock_irqsave"):
+        assert one.parts["site"][place] == pytest.approx(1, abs=0.01)
+        assert place in text
+    # sg's functions take one rwlock of its own, and that is seen.
+    name, = (name for name in one.parts["lock"] if "sg_add_request" in name or
+             "sg_remove_request" in name)
+    assert one.parts["instances"][name] == 1
+    assert one.parts["lock"][name] >= 4
+
+
+def test_plan():
+    """A device is brought up once for its workloads, forth and back."""
+    few, many = (Workload("io_uring", "read", 512, 32, 16, luns) for luns in (1, 4))
+    sgio = Workload("sg_io", "tur", 0, 1, 1)
+    made = Plan([("smq_ram", [few, many, sgio]), ("null_blk", [few])], (10, 30), 5, 4)
+    lines = list(made.lines(2))
+    assert [line for line in lines if line.startswith(("row", "size"))] == [
+        "size 4", "row smq_ram 1 1", "row smq_ram 4 1", "row null_blk 1 1", "row null_blk 1 2",
+        "row smq_ram 4 2", "row smq_ram 1 2"]
+    assert lines[2:4] == [
+        f"run {few.key} uring 1 --count 10,30 --warmup 5 --jobs 1 --bs 512 --depth 32 --batch 16 "
+        "--data",
+        f"run {sgio.key} sgio 1 --count 10,30 --warmup 5 --jobs 1"]
+    assert made.runs(2) == 16 == 2 * sum(line.startswith("run") for line in lines)
+    for one in (few, many, sgio):
+        assert plan.parse(one.key) == one
+
+
+@pytest.mark.parametrize("busy, cpus, refused", [
+    (0.1, 2, False), (1.0, 2, True), (1.0, 4, False), (3.0, 4, True), (0.0, 1, True)])
+def test_busy_machine(monkeypatch, busy, cpus, refused):
+    """Two vCPUs want two CPUs to themselves; by force the figures say that they had not."""
+    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+    monkeypatch.setattr(instrument, "busy_cpus", lambda: busy)
+    if not refused:
+        assert instrument.refuse_busy(False) == ""
+        return
+    with pytest.raises(BenchError, match="two-CPU figures are not taken"):
+        instrument.refuse_busy(False)
+    assert instrument.refuse_busy(True).startswith("forced: this machine ")
+
+
+def test_busy_cpus(monkeypatch):
+    """Of the time that passed, not of all since boot."""
+    said = iter([(1000, 10000), (1050, 10100)])
+    monkeypatch.setattr(instrument, "_busy_ticks", lambda: next(said))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert instrument.busy_cpus(0) == 1.0
