@@ -103,6 +103,20 @@ def test_nothing_measured():
     assert not any(answer.here for answer in found.values())
 
 
+def test_why_it_is_missing():
+    """What the instrument said, not that something is missing."""
+    taken = FigureSet(skipped={"insn legacy_419": "the policy is refused",
+                               "legacy-kernel": "no kernel was given"}, failed={"lines": "no QEMU"})
+    taken.add(insn("smq_ram_1q", 7000, bs=4096))
+    found = verdicts(taken)
+    assert found["4.19: legacy against scsi-mq, 4k QD32, model"].why == "the policy is refused"
+    assert found["4.19: legacy against scsi-mq, SG_IO 512, a given kernel"].why == \
+        "no kernel was given"
+    assert found["4.19: the lock's cache line bounces, two jobs on one LUN"].why == "no QEMU"
+    assert "tools/bench/locks took no such figure of legacy 2013 (model)" in \
+        found["2013: host_lock per command, QD32"].why
+
+
 def test_as_reported():
     """Figures like those of the papers reproduce every claim."""
     for answer in verdicts(everything()).values():

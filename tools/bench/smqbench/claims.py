@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .acquisitions import HOST_LOCK, QUEUE_LOCK
 from .figures import Figure, FigureSet
 from .groups import BLOCK, COPY, LLD, LOCKS, MEMORY, SCSI, TIME, USERLAND
+from .rows import ROWS
 
 NEAR = 0.15     # a figure within so much of the reported one reproduces it
 
@@ -25,20 +26,29 @@ class Answer:
     why: str
 
 
+class Missing(Exception):
+    """A figure that a claim needs was not taken; says why, as far as that is known."""
+
+    def __init__(self, taken: FigureSet, instrument: str, row: str):
+        super().__init__(taken.skipped.get(f"{instrument} {row}") or taken.failed.get(instrument) or
+                         taken.skipped.get(instrument) or
+                         f"tools/bench/{instrument} took no such figure of {ROWS[row].label}")
+
+
 @dataclass(frozen=True)
 class Claim:
     """One that was reported, and how it is looked at here."""
 
     text: str
     then: str
-    ask: Callable[[FigureSet], tuple[str, str, str] | None]     # here, verdict, why
+    ask: Callable[[FigureSet], tuple[str, str, str]]    # here, verdict, why
 
     def answer(self, taken: FigureSet) -> Answer:
-        """None of the figures it needs: not measured."""
-        found = self.ask(taken)
-        if not found:
-            return Answer(self.text, self.then, "", UNKNOWN, "a row that it needs is missing")
-        return Answer(self.text, self.then, *found)
+        """Not measured, if a figure that it needs is missing."""
+        try:
+            return Answer(self.text, self.then, *self.ask(taken))
+        except Missing as missing:
+            return Answer(self.text, self.then, "", UNKNOWN, str(missing))
 
 
 def _is_near(value: float, reported: float, within: float = NEAR) -> bool:
@@ -50,16 +60,14 @@ def _word(good: bool, partly: bool = False) -> str:
 
 
 def _figure(taken: FigureSet, instrument: str, row: str, metric: str,
-            **workload) -> Figure | None:
+            **workload) -> Figure:
     wanted = {"path": "io_uring", "op": "read", "bs": 512, "qd": 32, "luns": 1, "jobs": 1}
     wanted |= workload
     found = [one for one in taken.find(instrument=instrument, row=row, metric=metric, **wanted)
              if one.batch == min(one.qd, 16)]
-    return found[0] if found else None
-
-
-def _all(*figures: Figure | None) -> bool:
-    return all(figure is not None for figure in figures)
+    if not found:
+        raise Missing(taken, instrument, row)
+    return found[0]
 
 
 def _lock(figure: Figure, name: str) -> float:
@@ -80,13 +88,11 @@ def kernel_insns(figure: Figure) -> float:
 
 # Two locks and 40 % of the CPU
 
-def _two_locks(taken: FigureSet) -> tuple[str, str, str] | None:
+def _two_locks(taken: FigureSet) -> tuple[str, str, str]:
     pair = {"luns": 10, "jobs": 2}
     model, mq = (_figure(taken, "locks", row, "lock_share", **pair)
                  for row in ("legacy_2013", "smq_ram"))
     found = _figure(taken, "locks", "legacy_2013", "contended", **pair)
-    if not _all(model, mq, found):
-        return None
     here = (f"{model.value:.0f} % of the instructions of two CPUs in locks and waiting for them "
             f"(scsi-mq on smq_ram: {mq.value:.1f} %)")
     why = (f"by two CPUs alone: host_lock, which all LUNs share, was found taken "
@@ -96,11 +102,9 @@ def _two_locks(taken: FigureSet) -> tuple[str, str, str] | None:
     return here, _word(_is_near(model.value, 40, 0.25), model.value > 5 * mq.value), why
 
 
-def _one_lun(taken: FigureSet) -> tuple[str, str, str] | None:
+def _one_lun(taken: FigureSet) -> tuple[str, str, str]:
     raw = _figure(taken, "locks", "null_blk", "insn", luns=2, jobs=2)
     model, mq = (_figure(taken, "locks", row, "insn", jobs=2) for row in ("legacy_2013", "smq_ram"))
-    if not _all(raw, model, mq):
-        return None
     share, ours = raw.value / model.value, raw.value / mq.value
     here = (f"{share:.2f} of null_blk's rate by instructions, two CPUs on one LUN "
             f"(scsi-mq on smq_ram: {ours:.2f})")
@@ -111,10 +115,8 @@ def _one_lun(taken: FigureSet) -> tuple[str, str, str] | None:
 
 
 def _contended(luns: int, reported: float) -> Callable:
-    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+    def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "locks", "legacy_419", "contended", luns=luns, jobs=2)
-        if not found:
-            return None
         value = _lock(found, QUEUE_LOCK)
         good = value < 3 if not reported else _is_near(value, reported, 0.4)
         why = ("two CPUs in step by instructions; then their threads also lost the CPU while "
@@ -123,11 +125,9 @@ def _contended(luns: int, reported: float) -> Callable:
     return ask
 
 
-def _bounces(taken: FigureSet) -> tuple[str, str, str] | None:
+def _bounces(taken: FigureSet) -> tuple[str, str, str]:
     model, mq = (_figure(taken, "lines", row, "transfers", jobs=2)
                  for row in ("legacy_419", "smq_ram_1q"))
-    if not _all(model, mq):
-        return None
     more = model.value - mq.value
     here = f"{more:.1f} cache lines per I/O more than scsi-mq's {mq.value:.1f} on the same device"
     why = ("then: bounces of queue_lock alone; here: of all lines, beyond those that scsi-mq "
@@ -138,20 +138,16 @@ def _bounces(taken: FigureSet) -> tuple[str, str, str] | None:
 # Locks per command
 
 def _acquisitions(row: str, name: str, reported: float, **workload) -> Callable:
-    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+    def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "locks", row, "locks", **workload)
-        if not found:
-            return None
         value = _lock(found, name)
         return (f"{value:.2f}", _word(abs(value - reported) <= max(0.1, NEAR * reported)),
                 "counted at the calls of the lock functions, told apart by address")
     return ask
 
 
-def _no_mq_lock(taken: FigureSet) -> tuple[str, str, str] | None:
+def _no_mq_lock(taken: FigureSet) -> tuple[str, str, str]:
     found = {row: _figure(taken, "locks", row, "locks") for row in ("scsi_debug", "smq_ram")}
-    if not _all(*found.values()):
-        return None
     shares = {row: sum(figure.parts["group"].get(name, 0) for name in (SCSI, LLD))
               for row, figure in found.items()}
     here = ", ".join(f"{row} {value:.2f}" for row, value in shares.items()) + " per I/O"
@@ -162,11 +158,9 @@ def _no_mq_lock(taken: FigureSet) -> tuple[str, str, str] | None:
 # Instructions
 
 def _ratio(reported: float, difference: float, **workload) -> Callable:
-    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+    def ask(taken: FigureSet) -> tuple[str, str, str]:
         model, mq = (_figure(taken, "insn", row, "insn", **workload)
                      for row in ("legacy_419", "smq_ram_1q"))
-        if not _all(model, mq):
-            return None
         one, other = kernel_insns(model), kernel_insns(mq)
         here = f"{one / other:.2f} ({one - other:+.0f} on {other:.0f} kernel instructions)"
         good = _is_near(one - other, difference)
@@ -177,11 +171,9 @@ def _ratio(reported: float, difference: float, **workload) -> Callable:
 
 
 def _given_kernel(reported: float, suffix: str = "", **workload) -> Callable:
-    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+    def ask(taken: FigureSet) -> tuple[str, str, str]:
         legacy, mq = (_figure(taken, "legacy-kernel", row + suffix, "insn_kernel", **workload)
                       for row in ("kernel_legacy", "kernel_mq"))
-        if not _all(legacy, mq):
-            return None
         ratio = legacy.value / mq.value
         return (f"{ratio:.2f} ({legacy.value:.0f} against {mq.value:.0f})",
                 _word(_is_near(ratio, reported, 0.05), ratio > 1),
@@ -193,10 +185,8 @@ def _given_kernel(reported: float, suffix: str = "", **workload) -> Callable:
 
 def _trace(reported: float, row: str, *groups: str, most: bool = False) -> Callable:
     """Near the reported part; with MOST, at most that."""
-    def ask(taken: FigureSet) -> tuple[str, str, str] | None:
+    def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "insn", row, "insn", qd=1)
-        if not found:
-            return None
         value = _group(found, *groups)
         return (f"{value:.1f} % of {found.label}'s kernel instructions at QD1",
                 _word(value <= reported if most else _is_near(value, reported, 0.35)),
@@ -206,37 +196,34 @@ def _trace(reported: float, row: str, *groups: str, most: bool = False) -> Calla
 
 # Batching
 
-def _batch_gain(taken: FigureSet) -> tuple[str, str, str] | None:
-    found = _policy(taken, "smq_ram_doorbell")
-    bells = [one for one in (_single(taken, row, "doorbells", 32) for row in
-                             ("smq_ram_doorbell", "smq_ram_doorbell_batch")) if one]
-    if not found or len(bells) != 2:
-        return None
-    gain = 100 * (found[0] / found[1] - 1)
+def _batch_gain(taken: FigureSet) -> tuple[str, str, str]:
+    direct, batch = _policy(taken, "smq_ram_doorbell", "insn")
+    before, after = _policy(taken, "smq_ram_doorbell", "doorbells")
+    gain = 100 * (direct / batch - 1)
     return (f"{gain:+.0f} % I/O per CPU at QD32, one by one, where a doorbell costs 5 us",
             _word(gain >= 50, gain > 10),
-            f"{bells[1].value:.3f} doorbells per I/O rather than {bells[0].value:.3f}")
+            f"{after:.3f} doorbells per I/O rather than {before:.3f}")
 
 
-def _batch_loss(taken: FigureSet) -> tuple[str, str, str] | None:
-    found = _policy(taken, "smq_ram_timer")
-    if not found:
-        return None
-    loss = 100 * (1 - found[0] / found[1])
+def _batch_loss(taken: FigureSet) -> tuple[str, str, str]:
+    direct, batch = _policy(taken, "smq_ram_timer", "insn")
+    loss = 100 * (1 - direct / batch)
     return (f"{loss:.1f} % fewer I/O per CPU at QD32, one by one, where a doorbell is free",
             _word(loss >= 15, loss > 3),
-            f"{found[1] - found[0]:+.0f} instructions per I/O: the policy measures what a doorbell "
+            f"{batch - direct:+.0f} instructions per I/O: the policy measures what a doorbell "
             "costs, and keeps nothing back where it is cheap")
 
 
-def _single(taken: FigureSet, row: str, metric: str, qd: int) -> Figure | None:
-    return taken.one(instrument="insn", row=row, metric=metric, qd=qd, batch=1, luns=1, jobs=1,
-                     bs=512, path="io_uring", op="read")
-
-
-def _policy(taken: FigureSet, row: str) -> tuple[float, float] | None:
-    pair = [_single(taken, name, "insn", 32) for name in (row, f"{row}_batch")]
-    return (pair[0].value, pair[1].value) if _all(*pair) else None
+def _policy(taken: FigureSet, row: str, metric: str) -> tuple[float, float]:
+    """Direct and batch."""
+    pair = []
+    for name in (row, f"{row}_batch"):
+        one = taken.one(instrument="insn", row=name, metric=metric, qd=32, batch=1, luns=1,
+                        jobs=1, bs=512, path="io_uring", op="read")
+        if not one:
+            raise Missing(taken, "insn", name)
+        pair.append(one.value)
+    return pair[0], pair[1]
 
 
 SG = {"path": "sg_io", "qd": 1}

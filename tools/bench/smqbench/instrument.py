@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -76,6 +77,8 @@ class Instrument:
              show: Callable[[FigureSet], list[str]]) -> int:
         """Measures, writes, shows."""
         options = self.parse()
+        # Through the code that ends the VM.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         try:
             if options.keep:
                 taken = measure(options, options.keep.resolve())
