@@ -12,7 +12,7 @@ ALWAYS = 0.01       # of a lock or a cache line per I/O, below which it is not l
 WORSE = 0.01        # of the peer's figure, from which a row of ours counts as worse
 # ... and by so much at least, by unit: less is chance.
 LEAST = {"%": 1.0, "locks/IO": 0.05, "lines/IO": 0.05, "doorbells/IO": 0.01}
-MOST = 8            # functions and places listed for a row
+MOST = 12           # functions and places listed for a row
 
 # ours, the peer, what is compared
 PEERS = [
