@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tools" / "bench"))
 
-from smqbench import counts, profile, transfers, vm  # noqa: E402
+from smqbench import acquisitions, counts, profile, transfers, vm  # noqa: E402
 
 pytestmark = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
                                 reason="needs qemu-system-x86_64")
@@ -75,6 +75,26 @@ def test_allocations_are_charged(counted):
     cell = counted[1]["scsi_debug", "sg-read"]
     itself = sum(value for _, value in profile.functions_of(cell.per_io.insns, {"sg"}))
     assert cell.own_with_callees > itself > 100
+
+
+def test_contended_locks_are_seen(tmp_path):
+    """Two CPUs and one lock get into each other's way, with two locks they do not."""
+    program = tmp_path / "contended"
+    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-static", "-o", program,
+                    HERE / "bench_contended.c", ROOT / "tools/bench/loop/jobs.c"],
+                   check=True, timeout=60)
+    log = boot("locks", tmp_path, {"sg"}, str(program),
+               options=["--cpus", "2", "--append", "tsc=reliable"],
+               plugin_arguments=acquisitions.LOCKING)
+    cells = acquisitions.cells(log, tmp_path)
+    (shared,), (own,) = (cells["scsi_debug", name] for name in ("shared", "own"))
+    for locks, instances in ((shared, 1), (own, 2)):
+        name, = (name for name in locks.by_lock() if "fdget_pos" in name)
+        assert locks.by_lock()[name] == pytest.approx(1, abs=0.01)
+        assert locks.instances()[name] == instances
+    assert shared.contended_share() > 5
+    assert shared.insn_share(acquisitions.WAITING) > own.insn_share(acquisitions.WAITING) + 1
+    assert own.contended_share() < 1
 
 
 def test_shared_lines_are_seen(tmp_path):

@@ -38,6 +38,7 @@ KNOWN = [
     ("legacy lists' locks (model)", re.compile(r"smq_legacy\w*list\w*")),
     ("io_uring's locks", re.compile(r"(__)?io_.*|tctx_.*")),
 ]
+RARE = 0.02     # of a lock's acquisitions, below which a function does not name it
 SMALL = 0.002   # per I/O, below which a place is not written down
 # io_uring takes five locks for each batch of 16, whatever the device.
 SEEN = 0.2
@@ -134,7 +135,10 @@ def _name(callers: Counter) -> str:
     for name, pattern in KNOWN:
         if any(pattern.fullmatch(caller) for caller in callers):
             return name
-    found = sorted(callers, key=lambda caller: (-callers[caller], caller))
+    # Who takes it once in a while says nothing of what it is.
+    least = RARE * sum(callers.values())
+    found = sorted((caller for caller in callers if callers[caller] >= least),
+                   key=lambda caller: (-round(callers[caller], 2), caller))
     return "of " + ", ".join(found[:2]) + (" ..." if len(found) > 2 else "")
 
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * bench_contended COUNT shared|own: two jobs that do nothing but take the lock
+ * of a file's position, of one open file or of one each. For
+ * test_bench_plugins.py.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../tools/bench/loop/jobs.h"
+
+static unsigned long count;
+static int shared, files[2];
+
+static int job(unsigned int n)
+{
+	int fd = files[shared ? 0 : n];
+	unsigned long i, ns;
+
+	jobs_start();
+	for (i = 0; i < count; i++) {
+		if (lseek(fd, 0, SEEK_CUR) < 0)
+			return 1;
+	}
+	ns = jobs_stop();
+	if (!n) {
+		printf("{\"loop\": \"lseek\", \"devices\": [], \"jobs\": 2, ");
+		printf("\"count\": %lu, \"ns\": %lu}\n", count, ns);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return 2;
+	count = strtoul(argv[1], NULL, 10);
+	shared = !strcmp(argv[2], "shared");
+	/* Inherited by both jobs, so that the kernel has to lock. */
+	files[0] = open("/proc/self/status", O_RDONLY);
+	files[1] = open("/proc/self/status", O_RDONLY);
+	if (files[0] < 0 || files[1] < 0)
+		return 1;
+	return jobs_run(2, 300, job);
+}
