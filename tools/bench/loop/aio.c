@@ -85,7 +85,8 @@ static int run_ios(unsigned long count, unsigned long blocks)
 			return err;
 		nr_ready = first;
 		inflight = opt.depth - nr_ready;
-		n = inflight < opt.batch ? inflight : opt.batch;
+		n = jobs_wait_for(inflight, opt.depth, opt.batch,
+				  queued == count);
 		got = syscall(SYS_io_getevents, context, n, opt.depth, events,
 			      NULL);
 		if (got < (long)n)

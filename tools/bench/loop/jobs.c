@@ -35,6 +35,14 @@ void jobs_meet(void)
 	}
 }
 
+unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
+			   unsigned int batch, bool last)
+{
+	if (last || batch > depth)
+		return inflight < batch ? inflight : batch;
+	return inflight + batch > depth ? inflight + batch - depth : 0;
+}
+
 void jobs_start(void)
 {
 	jobs_meet();

@@ -7,6 +7,7 @@
 #ifndef SMQ_BENCH_JOBS_H
 #define SMQ_BENCH_JOBS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define MAX_JOBS	8
@@ -20,6 +21,13 @@ int jobs_run(unsigned int jobs, unsigned int seconds,
 
 /* Every job calls this before its warm-up; returns in all at the same time. */
 void jobs_meet(void);
+
+/*
+ * How many of @inflight I/Os have to be done before a batch more fits into the
+ * depth, or a batch of them if no more will come (@last).
+ */
+unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
+			   unsigned int batch, bool last);
 
 /*
  * Every job calls these around what is measured; both return in all jobs at

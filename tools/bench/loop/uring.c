@@ -81,7 +81,8 @@ static int run_ios(unsigned long count)
 			queue_io(queued++);
 			inflight++;
 		}
-		n = inflight < opt.batch ? inflight : opt.batch;
+		n = jobs_wait_for(inflight, opt.depth, opt.batch,
+				  queued == count);
 		err = io_uring_submit_and_wait(&ring, n);
 		if (err < 0)
 			return err;
