@@ -227,21 +227,25 @@ policy() {
 	note "param $ROW policy $name $*"
 }
 
+# Under icount a nanosecond is one instruction: a CPU ten times as slow as one of
+# today. Only a device that is as slow has 32 commands in flight.
+SERVICE_NS=500000
+
 row_smq_ram_timer() {
-	ram_model_up service_ns=20000
+	ram_model_up service_ns="$SERVICE_NS"
 }
 
 row_smq_ram_timer_batch() {
-	ram_model_up service_ns=20000
+	ram_model_up service_ns="$SERVICE_NS"
 	policy batch
 }
 
 row_smq_ram_doorbell() {
-	ram_model_up service_ns=20000 doorbell_ns=5000
+	ram_model_up service_ns="$SERVICE_NS" doorbell_ns=5000
 }
 
 row_smq_ram_doorbell_batch() {
-	ram_model_up service_ns=20000 doorbell_ns=5000
+	ram_model_up service_ns="$SERVICE_NS" doorbell_ns=5000
 	policy batch
 }
 

@@ -135,7 +135,7 @@ def insn_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     bells = taken.find(instrument="insn", metric="doorbells")
     lines += _section("Dispatch policies: instructions", policy,
                       "The policy `batch` beside `direct`, on smq_ram's hardware model: each "
-                      "command takes 20 us, a doorbell nothing or 5 us of CPU time.")
+                      "command takes 0.5 ms, a doorbell nothing or 5 us of CPU time.")
     lines += _section("Dispatch policies: doorbells", bells)
     return lines + (_plot(plots, "doorbells.png") if bells else [])
 
