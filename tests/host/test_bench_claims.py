@@ -156,6 +156,15 @@ def test_answers_follow_figures(wanted, fields, claim, verdict, says):
     assert says in found[0].here
 
 
+def test_locks_of_another_name():
+    """A lock that was not recognised was not taken 0 times."""
+    taken = change(everything(), {"row": "legacy_419", "metric": "locks", "qd": 32},
+                   parts={"lock": {"of smq_submit": 4.06}})
+    found = verdicts(taken)["4.19: host_lock is gone from the fast path"]
+    assert found.verdict == claims.UNKNOWN
+    assert "were not recognised" in found.why
+
+
 def test_model_is_fitted_to_a_difference():
     """Within 15 % of +1262."""
     for value, verdict in ((8262 + 180, claims.REPRODUCED), (8262 + 200, claims.IN_PART),

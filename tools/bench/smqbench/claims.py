@@ -29,10 +29,12 @@ class Answer:
 class Missing(Exception):
     """A figure that a claim needs was not taken; says why, as far as that is known."""
 
-    def __init__(self, taken: FigureSet, instrument: str, row: str):
-        super().__init__(taken.skipped.get(f"{instrument} {row}") or taken.failed.get(instrument) or
-                         taken.skipped.get(instrument) or
-                         f"tools/bench/{instrument} took no such figure of {ROWS[row].label}")
+    @classmethod
+    def figure(cls, taken: FigureSet, instrument: str, row: str) -> "Missing":
+        """Of a row."""
+        return cls(taken.skipped.get(f"{instrument} {row}") or taken.failed.get(instrument) or
+                   taken.skipped.get(instrument) or
+                   f"tools/bench/{instrument} took no such figure of {ROWS[row].label}")
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,16 @@ def _figure(taken: FigureSet, instrument: str, row: str, metric: str,
     found = [one for one in taken.find(instrument=instrument, row=row, metric=metric, **wanted)
              if one.batch == min(one.qd, 16)]
     if not found:
-        raise Missing(taken, instrument, row)
+        raise Missing.figure(taken, instrument, row)
     return found[0]
 
 
 def _lock(figure: Figure, name: str) -> float:
-    return figure.parts.get("lock", {}).get(name, 0.0)
+    locks = figure.parts.get("lock", {})
+    # Neither of the two: then they have other names, and 0 would be no answer.
+    if not locks.keys() & {QUEUE_LOCK, HOST_LOCK}:
+        raise Missing(f"{figure.label}: the locks of the model were not recognised")
+    return locks.get(name, 0.0)
 
 
 def _group(figure: Figure, *names: str) -> float:
@@ -221,7 +227,7 @@ def _policy(taken: FigureSet, row: str, metric: str) -> tuple[float, float]:
         one = taken.one(instrument="insn", row=name, metric=metric, qd=32, batch=1, luns=1,
                         jobs=1, bs=512, path="io_uring", op="read")
         if not one:
-            raise Missing(taken, "insn", name)
+            raise Missing.figure(taken, "insn", name)
         pair.append(one.value)
     return pair[0], pair[1]
 
