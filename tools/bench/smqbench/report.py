@@ -148,7 +148,7 @@ def _split(figures: Sequence[Figure], qd: int) -> list[str]:
     rows = [["instructions by group", *(one.label for one in found)]]
     for name in groups.ORDER:
         if any(one.parts["group"].get(name, 0) >= 0.5 for one in found):
-            rows.append([name, *(f"{one.parts['group'].get(name, 0):.0f}" for one in found)])
+            rows.append([name, *(str(round(one.parts["group"].get(name, 0))) for one in found)])
     rows.append(["sum", *(f"{one.value:.0f}" for one in found)])
     return [f"### Where they go, {found[0].workload}", "", *table(rows), "",
             *(["The trace of 2013, one read on qla2xxx, 42.3 us in all: submission and direct I/O "
