@@ -33,10 +33,14 @@ bool smq_cmd_claim(struct smq_cmd *cmd)
 	return atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_FREE) == SMQ_OWNED;
 }
 
-/* The LLD says that a command is finished: takes and counts it if it still is the LLD's. */
-static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd)
+/*
+ * The LLD says that a command is finished: takes and counts it if it still is the LLD's.
+ * True: it is to be completed; a policy keeps one that met a full device.
+ */
+static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 {
-	if (!smq_cmd_claim(cmd))
+	*mine = smq_cmd_claim(cmd);
+	if (!*mine || (unlikely(cmd->flags) && smq_policy_done(cmd)))
 		return false;
 	this_cpu_inc(cmd->hwq->stats->done);
 	if (unlikely(smq_cmd_to_scmd(cmd)->result))
@@ -66,8 +70,7 @@ bool smq_cmd_done(struct smq_cmd *cmd)
 	 * smq_eh_abort() waits for it before it lets the command be used anew.
 	 */
 	rcu_read_lock();
-	mine = smq_cmd_finish(cmd);
-	if (mine)
+	if (smq_cmd_finish(cmd, &mine))
 		scsi_done(smq_cmd_to_scmd(cmd));
 	rcu_read_unlock();
 	return mine;
@@ -105,6 +108,7 @@ void smq_scsi_done(struct scsi_cmnd *scmd)
 {
 	struct smq_host *host = smq_sdev_to_host(scmd->device);
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
+	bool mine;
 
 	/* With interrupts off a match means that it is this CPU that runs the entry. */
 	if (irqs_disabled() && READ_ONCE(host->lck.cpu) == smp_processor_id() &&
@@ -122,7 +126,7 @@ void smq_scsi_done(struct scsi_cmnd *scmd)
 	 * its grace period, after which it looks for the work.
 	 */
 	rcu_read_lock();
-	if (smq_cmd_finish(cmd))
+	if (smq_cmd_finish(cmd, &mine))
 		queue_work(host->wq, &cmd->work);
 	rcu_read_unlock();
 }

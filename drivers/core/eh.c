@@ -9,6 +9,7 @@
 #include <linux/export.h>
 #include <linux/rcupdate.h>
 
+#include "hold.h"
 #include "smq.h"
 #include "trace.h"
 
@@ -22,6 +23,9 @@ smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 	struct smq_host *host = smq_sdev_to_host(scmd->device);
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 
+	/* Held, or held for long: not the device's fault, and its time is not over. */
+	if (smq_hold_timed_out(cmd))
+		return SCSI_EH_RESET_TIMER;
 	atomic_inc(&host->eh.timeouts);
 	trace_smq_eh(scmd, "timeout", 0);
 	if (atomic_read(&cmd->state) == SMQ_OWNED && cmd->hwq->type == HCTX_TYPE_POLL)
@@ -33,6 +37,8 @@ EXPORT_SYMBOL_GPL(smq_eh_timed_out);
 /* Ends the layer's part of a command that error handling has taken. */
 static void smq_cmd_taken(struct smq_cmd *cmd)
 {
+	if (cmd->flags)
+		smq_policy_taken(cmd);
 	this_cpu_inc(cmd->hwq->stats->done);
 	this_cpu_inc(cmd->hwq->stats->errors);
 	trace_smq_taken(cmd);
@@ -56,8 +62,17 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 	bool deferred;
 	int err;
 
-	/* The timer runs from before queuecommand: let a queue_cmd under way end. */
+	/*
+	 * The timer runs from before queuecommand: let a queue_cmd under way end.
+	 * From then on nobody gives the LLD a command that is barred, nor holds
+	 * it again.
+	 */
+	WRITE_ONCE(cmd->barred, true);
 	synchronize_rcu();
+	if (smq_hold_claim(cmd)) {
+		smq_cmd_taken(cmd);
+		return 0;
+	}
 	deferred = cancel_work_sync(&cmd->work);
 	if (atomic_read(&cmd->state) == SMQ_OWNED) {
 		err = host->lld->abort ? host->lld->abort(cmd->hwq, cmd) : -EOPNOTSUPP;
@@ -113,7 +128,7 @@ static bool smq_reset_one(struct request *rq, void *data)
 
 	/* From claim to done one section, as in smq_cmd_done(). */
 	rcu_read_lock();
-	if (smq_cmd_claim(cmd)) {
+	if (smq_hold_claim(cmd) || smq_cmd_claim(cmd)) {
 		smq_cmd_taken(cmd);
 		atomic_inc(&reset->host->eh.reset_cmds);
 		/*
@@ -158,6 +173,7 @@ static bool smq_reset_begin(struct smq_host *host, struct scsi_cmnd *scmd)
 		return false;
 	}
 	smq_block_host(host, true);
+	WRITE_ONCE(host->frozen, true);
 	synchronize_rcu();
 	flush_workqueue(host->wq);
 	return true;
@@ -172,6 +188,8 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 		synchronize_rcu();
 		flush_workqueue(reset->host->wq);
 	}
+	WRITE_ONCE(reset->host->frozen, false);
+	smq_hold_kick_all(reset->host);
 	smq_block_host(reset->host, false);
 	mutex_unlock(&reset->host->eh_lock);
 	trace_smq_eh(scmd, step, err);

@@ -7,6 +7,8 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "hold.h"
+#include "policy.h"
 #include "smq.h"
 
 static int smq_check_entry(const struct smq_lld *lld, const struct smq_host_config *cfg)
@@ -36,6 +38,10 @@ static int smq_check_config(const struct smq_lld *lld, const struct smq_host_con
 		pr_err("%s: depth=%u is outside 1..%u\n", lld->name, cfg->depth, SMQ_MAX_DEPTH);
 		return -EINVAL;
 	}
+	if (cfg->extra > SMQ_MAX_DEPTH) {
+		pr_err("%s: extra=%u is outside 0..%u\n", lld->name, cfg->extra, SMQ_MAX_DEPTH);
+		return -EINVAL;
+	}
 	if (cfg->hw_queues < 1 || cfg->max_id < 1 || cfg->max_lun < 1) {
 		pr_err("%s: hw_queues, max_id and max_lun start at 1\n", lld->name);
 		return -EINVAL;
@@ -62,6 +68,7 @@ static void smq_free_hwq(struct smq_hwq *hwq)
 {
 	if (!hwq)
 		return;
+	smq_hold_free(hwq->hold);
 	free_percpu(hwq->stats);
 	kfree(hwq);
 }
@@ -80,7 +87,8 @@ static struct smq_hwq *smq_alloc_hwq(struct smq_host *host, unsigned int index)
 	hwq->index = index;
 	hwq->type = index < host->nr_hwqs - host->nr_poll ? HCTX_TYPE_DEFAULT : HCTX_TYPE_POLL;
 	hwq->stats = alloc_percpu(struct smq_stats);
-	err = hwq->stats ? 0 : -ENOMEM;
+	hwq->hold = smq_hold_alloc(hwq);
+	err = hwq->stats && hwq->hold ? 0 : -ENOMEM;
 	if (!err && lld->init_hwq)
 		err = lld->init_hwq(hwq);
 	if (err) {
@@ -134,7 +142,7 @@ static int smq_alloc_hwqs(struct smq_host *host)
  * Context: may sleep. Return: the host, or an ERR_PTR: -EINVAL after a message
  * that names the field and its limit, -ENOMEM, or what init_hwq returned.
  */
-struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct scsi_host_template *tmpl,
+struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *tmpl,
 				const struct smq_host_config *cfg)
 {
 	struct Scsi_Host *shost;
@@ -145,18 +153,22 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct scsi_host_temp
 	if (err)
 		return ERR_PTR(err);
 
-	tmpl->name = lld->name;
-	tmpl->proc_name = lld->name;
-	tmpl->cmd_size = sizeof(struct smq_cmd) + lld->cmd_size;
+	tmpl->sht.name = lld->name;
+	tmpl->sht.proc_name = lld->name;
+	tmpl->sht.cmd_size = sizeof(struct smq_cmd) + lld->cmd_size;
 
-	shost = scsi_host_alloc(tmpl, sizeof(*host) + lld->host_size);
+	shost = scsi_host_alloc(&tmpl->sht, sizeof(*host) + lld->host_size);
 	if (!shost)
 		return ERR_PTR(-ENOMEM);
 	host = smq_shost_to_host(shost);
 	host->shost = shost;
 	host->lld = lld;
 	host->lck.cpu = -1;
+	host->dispatch = tmpl->dispatch;
+	host->depth = cfg->depth;
+	host->extra = cfg->extra;
 	mutex_init(&host->eh_lock);
+	smq_policy_init_host(host);
 	host->nr_poll = smq_cut_queues(lld, "poll_queues", cfg->poll_queues);
 	host->nr_hwqs = smq_cut_queues(lld, "hw_queues", cfg->hw_queues) + host->nr_poll;
 
@@ -195,8 +207,12 @@ EXPORT_SYMBOL_GPL(smq_host_alloc);
  */
 int smq_host_add(struct smq_host *host, struct device *parent)
 {
-	int err = scsi_add_host(host->shost, parent);
+	int err;
 
+	/* Tags for what a policy may hold as well; it says when there are more. */
+	host->shost->can_queue = host->depth + host->extra;
+	err = scsi_add_host(host->shost, parent);
+	host->shost->can_queue = host->depth;
 	if (!err)
 		smq_stats_add_host(host);
 	return err;
@@ -220,6 +236,7 @@ void smq_host_remove(struct smq_host *host)
 	mutex_unlock(&host->eh_lock);
 	smq_stats_remove_host(host);
 	scsi_remove_host(host->shost);
+	smq_policy_stop_host(host);
 	/* A CPU whose command was the last may still be in commit. */
 	synchronize_rcu();
 }
@@ -262,23 +279,6 @@ void smq_map_queues(struct Scsi_Host *shost)
 	}
 }
 EXPORT_SYMBOL_GPL(smq_map_queues);
-
-int smq_sdev_init(struct scsi_device *sdev)
-{
-	struct smq_host *host = smq_sdev_to_host(sdev);
-
-	return host->lld->lun_init ? host->lld->lun_init(host, sdev) : 0;
-}
-EXPORT_SYMBOL_GPL(smq_sdev_init);
-
-void smq_sdev_destroy(struct scsi_device *sdev)
-{
-	struct smq_host *host = smq_sdev_to_host(sdev);
-
-	if (host->lld->lun_exit)
-		host->lld->lun_exit(host, sdev);
-}
-EXPORT_SYMBOL_GPL(smq_sdev_destroy);
 
 static int __init smq_init(void)
 {

@@ -1,27 +1,265 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Dispatch policies of a host: which one it has. */
+/* Dispatch policies of a host: which one it has, and the change from one to another. */
 #define pr_fmt(fmt) "smq: " fmt
 
+#include <linux/blk-mq.h>
+#include <linux/delay.h>
+#include <linux/export.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
+#include "hold.h"
+#include "policy.h"
 #include "smq.h"
 
+/* How often a change looks whether it may go on, and for how long it waits. */
+#define SMQ_POLICY_POLL_MS	10
+#define SMQ_POLICY_DRAIN_MS	2000
+
 /*
- * "direct" is the path of smq_queue_one(): straight to the LLD's queue_cmd,
- * commit after the last of a batch.
+ * "direct" is the path of smq_queue_one() and no policy: straight to the LLD's
+ * queue_cmd, commit after the last of a batch.
  */
+static const struct smq_policy smq_policies[] = {
+	{ .name = "direct", .id = SMQ_POLICY_DIRECT },
+	{ .name = "batch", .id = SMQ_POLICY_BATCH, .holds = true },
+};
+
+/*
+ * A command on its way to the LLD, of a host that has a policy. The policy may be
+ * gone by now: the section in which the caller saw it began before it went.
+ */
+enum smq_verdict smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
+{
+	const struct smq_policy *policy = rcu_dereference(hwq->host->policy);
+
+	cmd->flags = 0;
+	cmd->barred = false;
+	cmd->since = 0;
+	if (!policy)
+		return SMQ_PASS;
+	switch (policy->id) {
+	case SMQ_POLICY_BATCH:
+		return smq_batch_queue(hwq, cmd, last);
+	default:
+		return SMQ_PASS;
+	}
+}
+EXPORT_SYMBOL_GPL(smq_policy_queue);
+
+/* A command went by that was not the last of its batch, and is not committed yet. */
+void smq_policy_passed(struct smq_hwq *hwq)
+{
+	/* Release: who takes the mark over commits what was queued before it. */
+	atomic_set_release(&hwq->hold->passed, 1);
+}
+EXPORT_SYMBOL_GPL(smq_policy_passed);
+
+/* The last of a batch is held: whether some that went by are to be committed. */
+bool smq_policy_ring(struct smq_hwq *hwq)
+{
+	return atomic_read(&hwq->hold->passed) && atomic_xchg(&hwq->hold->passed, 0);
+}
+EXPORT_SYMBOL_GPL(smq_policy_ring);
+
+/* The block layer's batch ended early: no last command is coming. */
+void smq_policy_last(struct smq_hwq *hwq)
+{
+	rcu_read_lock();
+	if (READ_ONCE(hwq->hold->nr))
+		smq_hold_dispatch(hwq, false);
+	rcu_read_unlock();
+}
+EXPORT_SYMBOL_GPL(smq_policy_last);
+
+/* The LLD did not take a command: true if the policy keeps it. */
+bool smq_policy_refused(struct smq_cmd *cmd)
+{
+	return cmd->flags & SMQ_CMD_COUNTED && smq_hold_refused(cmd);
+}
+EXPORT_SYMBOL_GPL(smq_policy_refused);
+
+/*
+ * A command with flags has ended; its caller owns it. True: it is held again.
+ * Context: any, inside an RCU read-side section.
+ */
+bool smq_policy_done(struct smq_cmd *cmd)
+{
+	u8 flags = cmd->flags;
+
+	cmd->flags = 0;
+	return flags & SMQ_CMD_COUNTED && smq_hold_done(cmd, flags);
+}
+EXPORT_SYMBOL_GPL(smq_policy_done);
+
+/* Error handling has taken a command from the LLD or from its policy. */
+void smq_policy_taken(struct smq_cmd *cmd)
+{
+	u8 flags = cmd->flags;
+
+	cmd->flags = 0;
+	if (flags & SMQ_CMD_COUNTED)
+		smq_hold_taken(cmd, flags);
+}
+
+static bool smq_is_uncounted(struct request *rq, void *data)
+{
+	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
+	bool *found = data;
+
+	/* Looks only: one that ends meanwhile is looked for once more. */
+	if (atomic_read(&cmd->state) == SMQ_OWNED && !data_race(cmd->flags & SMQ_CMD_COUNTED))
+		*found = true;
+	return !*found;
+}
+
+/*
+ * Advertises more than the device takes, once all it has is counted: until then
+ * the mid-layer keeps its depth.
+ */
+static void smq_policy_raise(struct work_struct *work)
+{
+	struct smq_host *host = container_of(to_delayed_work(work), struct smq_host, raise);
+	bool uncounted = false;
+
+	mutex_lock(&host->policy_lock);
+	if (smq_host_holds(host) && !host->raised) {
+		blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_is_uncounted, &uncounted);
+		if (uncounted) {
+			schedule_delayed_work(&host->raise, msecs_to_jiffies(SMQ_POLICY_POLL_MS));
+		} else {
+			host->raised = true;
+			smq_luns_raise(host);
+		}
+	}
+	mutex_unlock(&host->policy_lock);
+}
+
+/*
+ * The mid-layer does not count commands beyond a queue_depth that was lowered, and
+ * takes as many again. While there are some the inner depth is to be kept.
+ */
+static bool smq_is_beyond(struct request *rq, void *data)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	bool *found = data;
+
+	/* Looks only: one that ends meanwhile is looked for once more. */
+	if (scmd->budget_token >= (int)READ_ONCE(scmd->device->queue_depth))
+		*found = true;
+	return !*found;
+}
+
+/* The device gets as much as before, by the old policy, until that is all there is. */
+static void smq_policy_lower(struct smq_host *host)
+{
+	unsigned int waited;
+	bool beyond = true;
+
+	host->raised = false;
+	smq_luns_lower(host);
+	for (waited = 0; waited < SMQ_POLICY_DRAIN_MS && beyond; waited += SMQ_POLICY_POLL_MS) {
+		beyond = false;
+		blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_is_beyond, &beyond);
+		if (beyond)
+			msleep(SMQ_POLICY_POLL_MS);
+	}
+}
+
+static bool smq_host_has_held(struct smq_host *host)
+{
+	unsigned int i;
+
+	for (i = 0; i < host->nr_hwqs; i++) {
+		if (READ_ONCE(host->hwq[i]->hold->nr))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What the old policy holds goes to the LLD. A device that is full takes its time:
+ * after a while it is left to its completions, which go on dispatching.
+ */
+static void smq_policy_drain(struct smq_host *host)
+{
+	unsigned int waited;
+
+	for (waited = 0; waited < SMQ_POLICY_DRAIN_MS && smq_host_has_held(host);
+	     waited += SMQ_POLICY_POLL_MS) {
+		smq_hold_kick_all(host);
+		msleep(SMQ_POLICY_POLL_MS);
+	}
+}
+
+/* Called with policy_lock held. */
+static void smq_policy_change(struct smq_host *host, const struct smq_policy *new)
+{
+	bool held = smq_host_holds(host);
+
+	if (new->holds && !held)
+		smq_luns_begin(host);
+	if (!new->holds && held)
+		smq_policy_lower(host);
+	rcu_assign_pointer(host->policy, new->id == SMQ_POLICY_DIRECT ? NULL : new);
+	/* From here on all commands are queued, and held again, by the new policy. */
+	synchronize_rcu();
+	smq_policy_drain(host);
+	if (new->holds && !host->raised && host->extra)
+		schedule_delayed_work(&host->raise, 0);
+}
+
 ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "direct\n");
+	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	const struct smq_policy *policy;
+	const char *name;
+
+	rcu_read_lock();
+	policy = rcu_dereference(host->policy);
+	name = policy ? policy->name : smq_policies[0].name;
+	rcu_read_unlock();
+	return sysfs_emit(buf, "%s\n", name);
 }
 
 ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
 			 const char *buf, size_t count)
 {
-	if (sysfs_streq(buf, "direct"))
-		return count;
-	pr_err_ratelimited("%s: policy '%.*s' is not known; known: direct\n", dev_name(dev),
-			   (int)min_t(size_t, strcspn(buf, "\n"), 32), buf);
-	return -EINVAL;
+	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	const struct smq_policy *new = NULL;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(smq_policies); i++) {
+		if (sysfs_streq(buf, smq_policies[i].name))
+			new = &smq_policies[i];
+	}
+	if (!new) {
+		pr_err_ratelimited("%s: policy '%.*s' is not known; known: direct, batch\n",
+				   dev_name(dev),
+				   (int)min_t(size_t, strcspn(buf, "\n"), 32), buf);
+		return -EINVAL;
+	}
+	if (mutex_lock_interruptible(&host->policy_lock))
+		return -EINTR;
+	if ((smq_host_policy(host) ?: &smq_policies[0]) != new)
+		smq_policy_change(host, new);
+	mutex_unlock(&host->policy_lock);
+	return count;
+}
+
+void smq_policy_init_host(struct smq_host *host)
+{
+	mutex_init(&host->policy_lock);
+	INIT_DELAYED_WORK(&host->raise, smq_policy_raise);
+	smq_batch_init_host(host);
+}
+
+/* The host is gone for the mid-layer: nobody writes to its attributes any more. */
+void smq_policy_stop_host(struct smq_host *host)
+{
+	unsigned int i;
+
+	cancel_delayed_work_sync(&host->raise);
+	for (i = 0; i < host->nr_hwqs; i++)
+		smq_hold_stop(host->hwq[i]->hold);
 }

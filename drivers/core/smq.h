@@ -19,6 +19,7 @@ void smq_configfs_exit(void);
 ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char *buf);
 ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
 			 const char *buf, size_t count);
+void smq_policy_taken(struct smq_cmd *cmd);
 
 /* cmd.c */
 bool smq_cmd_claim(struct smq_cmd *cmd);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What a host counts, read-only: sums in /sys/class/scsi_host/hostN/smq/, a line
- * per hardware queue in debugfs smq/hostN/hwqs.
+ * per hardware queue in debugfs smq/hostN/hwqs; what policies hold in holds, and
+ * the inner depth of each LUN in depths.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
 #include <linux/sysfs.h>
 
+#include "hold.h"
+#include "policy.h"
 #include "smq.h"
 
 static struct dentry *smq_debugfs;
@@ -28,6 +31,7 @@ static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 		sum->busy += READ_ONCE(s->busy);
 		sum->deferred += READ_ONCE(s->deferred);
 		sum->polled += READ_ONCE(s->polled);
+		sum->kept += READ_ONCE(s->kept);
 	}
 	/* Pairs with nothing: only keeps the two loops in this order. */
 	smp_rmb();
@@ -66,6 +70,7 @@ SMQ_SUM_ATTR(errors, sum.errors);
 SMQ_SUM_ATTR(busy, sum.busy);
 SMQ_SUM_ATTR(deferred, sum.deferred);
 SMQ_SUM_ATTR(polled, sum.polled);
+SMQ_SUM_ATTR(kept, sum.kept);
 SMQ_SUM_ATTR(inflight, sum.queued - sum.done);
 
 #define SMQ_EH_ATTR(_name)							\
@@ -83,6 +88,18 @@ SMQ_EH_ATTR(lun_resets);
 SMQ_EH_ATTR(target_resets);
 SMQ_EH_ATTR(host_resets);
 SMQ_EH_ATTR(reset_cmds);
+
+/* What the policy holds now. */
+static ssize_t held_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct smq_host *host = smq_dev_to_host(dev);
+	unsigned int i, held = 0;
+
+	for (i = 0; i < host->nr_hwqs; i++)
+		held += READ_ONCE(host->hwq[i]->hold->nr);
+	return sysfs_emit(buf, "%u\n", held);
+}
+static DEVICE_ATTR_RO(held);
 
 static ssize_t hw_queues_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -112,6 +129,8 @@ static struct attribute *smq_host_attrs[] = {
 	&dev_attr_busy.attr,
 	&dev_attr_deferred.attr,
 	&dev_attr_polled.attr,
+	&dev_attr_held.attr,
+	&dev_attr_kept.attr,
 	&dev_attr_timeouts.attr,
 	&dev_attr_aborts.attr,
 	&dev_attr_lun_resets.attr,
@@ -128,6 +147,7 @@ static const struct attribute_group smq_host_group = {
 
 const struct attribute_group *smq_host_groups[] = {
 	&smq_host_group,
+	&smq_batch_group,
 	NULL
 };
 EXPORT_SYMBOL_GPL(smq_host_groups);
@@ -152,10 +172,48 @@ static int hwqs_show(struct seq_file *m, void *v)
 }
 DEFINE_SHOW_ATTRIBUTE(hwqs);
 
+static int holds_show(struct seq_file *m, void *v)
+{
+	const struct smq_host *host = m->private;
+	unsigned int i;
+
+	seq_puts(m, "hwq held bytes inflight full doorbell_ns dear\n");
+	for (i = 0; i < host->nr_hwqs; i++) {
+		struct smq_hold *hold = host->hwq[i]->hold;
+
+		spin_lock_irq(&hold->lock);
+		seq_printf(m, "%u %u %u %d %d %u %d\n", i, hold->nr, hold->bytes,
+			   atomic_read(&hold->inflight), hold->full,
+			   smq_batch_cost(&hold->batch), hold->batch.dear);
+		spin_unlock_irq(&hold->lock);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(holds);
+
+static int depths_show(struct seq_file *m, void *v)
+{
+	const struct smq_host *host = m->private;
+	struct scsi_device *sdev;
+
+	seq_puts(m, "lun queue_depth depth max inflight waiting\n");
+	shost_for_each_device(sdev, host->shost) {
+		struct smq_lun *lun = smq_sdev_to_lun(sdev);
+
+		seq_printf(m, "%u:%u:%llu %d %u %u %d %d\n", sdev->channel, sdev->id, sdev->lun,
+			   sdev->queue_depth, READ_ONCE(lun->depth), READ_ONCE(lun->max),
+			   atomic_read(&lun->inflight), atomic_read(&lun->waiting));
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(depths);
+
 void smq_stats_add_host(struct smq_host *host)
 {
 	host->debugfs = debugfs_create_dir(dev_name(&host->shost->shost_gendev), smq_debugfs);
 	debugfs_create_file("hwqs", 0444, host->debugfs, host, &hwqs_fops);
+	debugfs_create_file("holds", 0444, host->debugfs, host, &holds_fops);
+	debugfs_create_file("depths", 0444, host->debugfs, host, &depths_fops);
 }
 
 void smq_stats_remove_host(struct smq_host *host)

@@ -152,6 +152,7 @@ struct ram_host *ram_host_create(const struct ram_config *cfg, struct ram_model 
 		.hw_queues = cfg->hw_queues ?: num_possible_cpus(),
 		.poll_queues = cfg->poll_queues,
 		.depth = cfg->depth,
+		.extra = min(cfg->depth, RAM_MAX_EXTRA),
 		.max_id = 1,
 		.max_lun = RAM_MAX_LUNS,
 	};

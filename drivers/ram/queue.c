@@ -154,13 +154,13 @@ static int ram_lun_init(struct smq_host *host, struct scsi_device *sdev)
 	if (lun)
 		kref_get(&lun->ref);
 	xa_unlock(&ram->luns);
-	sdev->hostdata = lun;
+	*(struct ram_lun **)smq_lun_priv(sdev) = lun;
 	return lun ? 0 : -ENXIO;
 }
 
 static void ram_lun_exit(struct smq_host *host, struct scsi_device *sdev)
 {
-	struct ram_lun *lun = sdev->hostdata;
+	struct ram_lun *lun = ram_sdev_lun(sdev);
 
 	/* Also called for a LUN that ram_lun_init() did not find. */
 	if (lun)
@@ -192,7 +192,7 @@ static int ram_lun_reset(struct smq_host *host, struct scsi_device *sdev)
 {
 	if (ram_fault_take(&ram_host_fault(host)->fail_lun_reset))
 		return -EIO;
-	return ram_reset(host, sdev->hostdata, RAM_UA_RESET);
+	return ram_reset(host, ram_sdev_lun(sdev), RAM_UA_RESET);
 }
 
 static int ram_target_reset(struct smq_host *host, struct scsi_target *starget)
@@ -212,6 +212,7 @@ static const struct smq_lld ram_lld = {
 	.cmd_size	= sizeof(struct ram_cmd),
 	.hwq_size	= sizeof(struct ram_hwq),
 	.host_size	= sizeof(struct ram_host),
+	.lun_size	= sizeof(struct ram_lun *),
 	.max_cmd_len	= 16,
 	.sg_tablesize	= SG_MAX_SEGMENTS,
 	.max_sectors	= SZ_8M >> SECTOR_SHIFT,

@@ -181,6 +181,8 @@ struct ram_lun_config {
 
 /* SAM-6, 4.7.7.4: what peripheral device addressing reaches on one bus. */
 #define RAM_MAX_LUNS	256
+/* Commands that a dispatch policy may hold for a hardware queue. */
+#define RAM_MAX_EXTRA	256U
 #define RAM_MAX_MB	(SZ_16M * 1UL)		/* 16 TiB */
 
 /**
@@ -250,9 +252,15 @@ static inline void ram_flush_dcache(void *buf, unsigned int len)
 		flush_dcache_page(virt_to_page((void *)at));
 }
 
+/* The LUN's private area is a pointer: LUNs outlive the scsi_devices made for them. */
+static inline struct ram_lun *ram_sdev_lun(const struct scsi_device *sdev)
+{
+	return *(struct ram_lun **)smq_lun_priv(sdev);
+}
+
 static inline struct ram_lun *ram_scmd_lun(const struct scsi_cmnd *scmd)
 {
-	return scmd->device->hostdata;
+	return ram_sdev_lun(scmd->device);
 }
 
 /**

@@ -29,8 +29,10 @@
 #include <smq/compat.h>
 
 struct smq_cmd;
+struct smq_hold;
 struct smq_host;
 struct smq_hwq;
+struct smq_policy;
 
 /**
  * enum smq_status - what became of a command given to queue_cmd
@@ -58,6 +60,8 @@ enum smq_status {
  * @hwq_size: bytes of its private area per hardware queue, zeroed, starting on a
  *	cache line of its own; 0 if none
  * @host_size: bytes of its private area per host, zeroed; 0 if none
+ * @lun_size: bytes of its private area per LUN, zeroed before lun_init, on cache
+ *	lines of its own; 0 if none
  * @max_cmd_len: longest CDB it takes, in bytes, 6 to 32
  * @sg_tablesize: most scatterlist entries per command, 1 to SG_MAX_SEGMENTS
  * @max_sectors: most 512-byte sectors per command
@@ -77,7 +81,8 @@ enum smq_status {
  *	smq_sdev_to_host(scmd->device), its private area of the command
  *	with smq_cmd_priv(smq_scmd_to_cmd(scmd)).
  * @commit: the doorbell: called after the last queue_cmd of a batch, same
- *	context. Optional: without it queue_cmd rings its own.
+ *	context, and now and then with nothing new to tell. Optional: without it
+ *	queue_cmd rings its own.
  * @poll: completes what is ready on a queue of HCTX_TYPE_POLL and returns how
  *	many; called by several CPUs at once, may not sleep. Needed by an LLD that
  *	offers poll queues. The layer calls it also when such a command times
@@ -112,6 +117,7 @@ struct smq_lld {
 	unsigned int cmd_size;
 	unsigned int hwq_size;
 	unsigned int host_size;
+	unsigned int lun_size;
 	unsigned short max_cmd_len;
 	unsigned short sg_tablesize;
 	unsigned int max_sectors;
@@ -141,6 +147,10 @@ struct smq_lld {
  * @poll_queues: queues of HCTX_TYPE_POLL beside them, 0 if none, cut likewise
  * @depth: commands the host takes at once on each hardware queue, and a LUN's
  *	first queue_depth: 1 to SMQ_MAX_DEPTH
+ * @extra: commands beyond these that a dispatch policy may hold for each hardware
+ *	queue, 0 to SMQ_MAX_DEPTH; tags are allocated for both. With more than one
+ *	LUN an LLD that says more than 0 may be given more than @depth by the
+ *	policy "direct", and answers SMQ_HOST_BUSY
  * @max_id: targets per channel, at least 1
  * @max_lun: LUN addresses per target, at least 1
  */
@@ -148,6 +158,7 @@ struct smq_host_config {
 	unsigned int hw_queues;
 	unsigned int poll_queues;
 	unsigned int depth;
+	unsigned int extra;
 	unsigned int max_id;
 	u64 max_lun;
 };
@@ -163,14 +174,24 @@ struct smq_host_config {
 enum smq_cmd_state {
 	SMQ_FREE,	/* with the mid-layer */
 	SMQ_OWNED,	/* with the LLD, or in the layer's worker for it */
+	SMQ_HELD,	/* with a dispatch policy; left under the lock of its smq_hold */
 };
+
+/* What a policy has to be told of when a command ends; bits of smq_cmd.flags. */
+#define SMQ_CMD_COUNTED	BIT(0)	/* in smq_lun.inflight */
+#define SMQ_CMD_BATCHED	BIT(1)	/* in smq_hold.inflight */
+#define SMQ_CMD_WAITING	BIT(2)	/* in smq_lun.waiting */
 
 /**
  * struct smq_cmd - the layer's part of a command, in front of the LLD's own
  * @hwq: the hardware queue it was last queued on; stable while it is owned
  * @state: enum smq_cmd_state; atomic because completion and error handling
  *	compete for it
- * @node: free for the owner: the LLD's lists
+ * @flags: SMQ_CMD_*, 0 unless a policy is at work; the owner's
+ * @barred: error handling wants it: it is not to be held again
+ * @since: when it was first held, in jiffies | 1; 0 if it never was
+ * @given: when it was given to the LLD after that, in jiffies
+ * @node: free for the owner: the LLD's lists, the policy's while it is held
  * @work: smq_cmd_defer()
  * @priv: the LLD's private area
  *
@@ -182,6 +203,10 @@ enum smq_cmd_state {
 struct smq_cmd {
 	struct smq_hwq *hwq;
 	atomic_t state;
+	u8 flags;
+	bool barred;
+	unsigned long since;
+	unsigned long given;
 	struct list_head node;
 	struct work_struct work;
 	unsigned char priv[] __aligned(8);
@@ -195,12 +220,14 @@ struct smq_stats {
 	u64 busy;	/* handed back to the mid-layer */
 	u64 deferred;	/* sent through the worker */
 	u64 polled;	/* found by poll */
+	u64 kept;	/* by a policy, because the device was full */
 };
 
 /**
  * struct smq_hwq - a hardware queue
  * @host: its host
  * @stats: per CPU
+ * @hold: what a policy holds for it
  * @index: as in the mid-layer's hctx->queue_num
  * @type: HCTX_TYPE_DEFAULT or HCTX_TYPE_POLL
  * @priv: the LLD's private area
@@ -211,9 +238,52 @@ struct smq_stats {
 struct smq_hwq {
 	struct smq_host *host;
 	struct smq_stats __percpu *stats;
+	struct smq_hold *hold;
 	unsigned int index;
 	enum hctx_type type;
 	unsigned char priv[] ____cacheline_aligned;
+};
+
+/**
+ * struct smq_lun - the layer's part of a LUN, in scsi_device.hostdata
+ * @sdev: the LUN
+ * @depth: inner depth: commands its device takes at once while a policy holds
+ * @max: what @depth may grow to
+ * @last_full: when the device last said TASK SET FULL, in jiffies
+ * @last_ramp: when @depth last grew, in jiffies
+ * @lock: protects changes of the four above: completions on all CPUs move them
+ * @inflight: commands with the device, counted while a policy holds; atomic
+ *	because all CPUs queue and complete
+ * @waiting: held commands that wait for room in @depth; atomic likewise
+ * @priv: the LLD's private area, on lines of its own
+ *
+ * Lifetime: that of the scsi_device between sdev_init and sdev_destroy, which
+ * comes after its last command.
+ */
+struct smq_lun {
+	struct scsi_device *sdev;
+	unsigned int depth;
+	unsigned int max;
+	unsigned long last_full;
+	unsigned long last_ramp;
+	spinlock_t lock;	/* protects the four above */
+	atomic_t inflight;
+	atomic_t waiting;
+	unsigned char priv[] ____cacheline_aligned;
+};
+
+/**
+ * struct smq_batch_limits - when the policy "batch" waits no longer
+ * @requests: commands held for a hardware queue
+ * @bytes: that they move
+ * @usecs: since the first of them was held
+ *
+ * Read with READ_ONCE: settings take effect on the commands that follow.
+ */
+struct smq_batch_limits {
+	unsigned int requests;
+	unsigned int bytes;
+	unsigned int usecs;
 };
 
 /* Error handling of a host, counted: rare, so shared atomics do no harm. */
@@ -238,11 +308,22 @@ struct smq_lck {
 /**
  * struct smq_host - a host, in the mid-layer's hostdata
  * @hwq: its hardware queues, default ones first, poll queues after them
+ * @policy: its dispatch policy, NULL for "direct"; changed under @policy_lock,
+ *	read inside the RCU read-side section in which commands are queued and
+ *	completed
+ * @frozen: a reset is under way: nothing held goes to the LLD
  * @shost: the mid-layer's host that it is part of
  * @lld: its LLD
  * @wq: runs deferred commands; WQ_MEM_RECLAIM: one may be needed to free memory
  * @nr_hwqs: all hardware queues
  * @nr_poll: of these, poll queues
+ * @depth: commands the device takes at once on each hardware queue
+ * @extra: further commands a policy may hold for each
+ * @dispatch: gives held commands to the LLD, instantiated with its queuecommand
+ * @policy_lock: taken by changes of policy, which sleep
+ * @raised: more is advertised than the device takes
+ * @raise: sets @raised once no command is left that was not counted
+ * @limits: what the policy "batch" goes by
  * @eh_lock: taken by resets, which sleep, and by removal
  * @removing: no more resets by ioctl
  * @eh: error handling counters
@@ -255,11 +336,20 @@ struct smq_lck {
  */
 struct smq_host {
 	struct smq_hwq **hwq;
+	const struct smq_policy __rcu *policy;
+	bool frozen;
 	struct Scsi_Host *shost;
 	const struct smq_lld *lld;
 	struct workqueue_struct *wq;
 	unsigned int nr_hwqs;
 	unsigned int nr_poll;
+	unsigned int depth;
+	unsigned int extra;
+	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
+	struct mutex policy_lock;	/* one change of policy at a time; protects raised */
+	bool raised;
+	struct delayed_work raise;
+	struct smq_batch_limits limits;
 	struct mutex eh_lock;	/* one reset at a time; protects removing */
 	bool removing;
 	struct smq_eh_stats eh;
@@ -268,7 +358,19 @@ struct smq_host {
 	unsigned char priv[] __aligned(8);
 };
 
-struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct scsi_host_template *tmpl,
+/**
+ * struct smq_template - what SMQ_LLD_TEMPLATE() instantiates for an LLD
+ * @sht: for the mid-layer
+ * @dispatch: gives a list of commands to queue_cmd, in order, until one is not
+ *	taken: that one and the rest stay in the list; then commits if told to.
+ *	Returns what queue_cmd said last. Context: as queue_cmd
+ */
+struct smq_template {
+	struct scsi_host_template sht;
+	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
+};
+
+struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *tmpl,
 				const struct smq_host_config *cfg);
 int smq_host_add(struct smq_host *host, struct device *parent);
 void smq_host_remove(struct smq_host *host);
@@ -307,6 +409,17 @@ static inline struct smq_host *smq_sdev_to_host(struct scsi_device *sdev)
 	return smq_shost_to_host(sdev->host);
 }
 
+static inline struct smq_lun *smq_sdev_to_lun(const struct scsi_device *sdev)
+{
+	return sdev->hostdata;
+}
+
+/* The private area that an LLD asked for with lun_size. */
+static inline void *smq_lun_priv(const struct scsi_device *sdev)
+{
+	return smq_sdev_to_lun(sdev)->priv;
+}
+
 static inline struct smq_cmd *smq_scmd_to_cmd(struct scsi_cmnd *scmd)
 {
 	return scsi_cmd_priv(scmd);
@@ -328,12 +441,26 @@ int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd);
 int smq_sdev_init(struct scsi_device *sdev);
 void smq_sdev_destroy(struct scsi_device *sdev);
 void smq_map_queues(struct Scsi_Host *shost);
+int smq_change_queue_depth(struct scsi_device *sdev, int depth);
 smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd);
 int smq_eh_abort(struct scsi_cmnd *scmd);
 int smq_eh_lun_reset(struct scsi_cmnd *scmd);
 int smq_eh_target_reset(struct scsi_cmnd *scmd);
 int smq_eh_host_reset(struct scsi_cmnd *scmd);
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
+
+/* What a policy says of a command that is being queued. */
+enum smq_verdict {
+	SMQ_PASS,	/* to the LLD, now */
+	SMQ_HOLD,	/* the policy has it */
+};
+
+enum smq_verdict smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last);
+void smq_policy_passed(struct smq_hwq *hwq);
+bool smq_policy_ring(struct smq_hwq *hwq);
+void smq_policy_last(struct smq_hwq *hwq);
+bool smq_policy_done(struct smq_cmd *cmd);
+bool smq_policy_refused(struct smq_cmd *cmd);
 
 extern const struct attribute_group *smq_host_groups[];
 
@@ -402,8 +529,40 @@ smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cm
 	return lld->queue_cmd(hwq, cmd);
 }
 
+/* A command that a policy may have to be told of before it is completed. */
+static __always_inline void smq_cmd_end_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	if (!cmd->flags || !smq_policy_done(cmd))
+		smq_cmd_done_inline(hwq, cmd);
+}
+
+/* The part of smq_queue_one() for a host that has a policy. */
 static __always_inline smq_qc_t
-smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cmnd *scmd)
+smq_queue_policy(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
+{
+	bool ring = lld->commit && last;
+	enum smq_status st;
+
+	if (smq_policy_queue(hwq, cmd, last) == SMQ_PASS) {
+		st = smq_lld_queue(lld, hwq, cmd);
+		if (st == SMQ_DONE)
+			smq_cmd_end_inline(hwq, cmd);
+		else if (unlikely(st != SMQ_QUEUED) && !smq_policy_refused(cmd))
+			return smq_cmd_refused(cmd, st);
+		if (!last)
+			smq_policy_passed(hwq);
+	} else {
+		/* Some of this batch may have gone by before the policy held. */
+		ring = ring && smq_policy_ring(hwq);
+	}
+	if (ring)
+		lld->commit(hwq);
+	return (smq_qc_t)0;
+}
+
+static __always_inline smq_qc_t
+smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cmnd *scmd,
+	      bool by_block_layer)
 {
 	struct smq_host *host = smq_shost_to_host(shost);
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
@@ -422,6 +581,9 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 	if (tracepoint_enabled(smq_queue))
 		smq_trace_queue(cmd);
 
+	if (by_block_layer && unlikely(rcu_access_pointer(host->policy)))
+		return smq_queue_policy(lld, hwq, cmd, scmd->flags & SCMD_LAST);
+
 	st = smq_lld_queue(lld, hwq, cmd);
 	if (st == SMQ_DONE)
 		smq_cmd_done_inline(hwq, cmd);
@@ -431,6 +593,29 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 	if (last)
 		lld->commit(hwq);
 	return (smq_qc_t)0;
+}
+
+/* See struct smq_template. */
+static __always_inline enum smq_status
+smq_dispatch_list(const struct smq_lld *lld, struct smq_hwq *hwq, struct list_head *cmds,
+		  bool commit)
+{
+	enum smq_status st = SMQ_QUEUED;
+	struct smq_cmd *cmd;
+
+	while ((cmd = list_first_entry_or_null(cmds, struct smq_cmd, node))) {
+		list_del_init(&cmd->node);
+		st = smq_lld_queue(lld, hwq, cmd);
+		if (st == SMQ_DONE) {
+			smq_cmd_end_inline(hwq, cmd);
+		} else if (unlikely(st != SMQ_QUEUED)) {
+			list_add(&cmd->node, cmds);
+			break;
+		}
+	}
+	if (lld->commit && commit)
+		lld->commit(hwq);
+	return st;
 }
 
 /**
@@ -449,7 +634,7 @@ static noinline smq_qc_t tmpl##_queue_eh(struct Scsi_Host *shost,		\
 	smq_qc_t ret;								\
 										\
 	rcu_read_lock();							\
-	ret = smq_queue_one(&(ops), shost, scmd);				\
+	ret = smq_queue_one(&(ops), shost, scmd, false);			\
 	rcu_read_unlock();							\
 	return ret;								\
 }										\
@@ -459,13 +644,23 @@ static smq_qc_t tmpl##_queuecommand(struct Scsi_Host *shost,			\
 {										\
 	if (unlikely(scmd->submitter != SUBMITTED_BY_BLOCK_LAYER))		\
 		return tmpl##_queue_eh(shost, scmd);				\
-	return smq_queue_one(&(ops), shost, scmd);				\
+	return smq_queue_one(&(ops), shost, scmd, true);			\
+}										\
+										\
+static enum smq_status tmpl##_dispatch(struct smq_hwq *hwq,			\
+				       struct list_head *cmds, bool commit)	\
+{										\
+	return smq_dispatch_list(&(ops), hwq, cmds, commit);			\
 }										\
 										\
 static void tmpl##_commit_rqs(struct Scsi_Host *shost, u16 queue)		\
 {										\
+	struct smq_host *host = smq_shost_to_host(shost);			\
+										\
+	if (unlikely(rcu_access_pointer(host->policy)))				\
+		smq_policy_last(host->hwq[queue]);				\
 	if ((ops).commit)							\
-		(ops).commit(smq_shost_to_host(shost)->hwq[queue]);		\
+		(ops).commit(host->hwq[queue]);					\
 }										\
 										\
 static int tmpl##_mq_poll(struct Scsi_Host *shost, unsigned int queue)		\
@@ -478,25 +673,28 @@ static int tmpl##_mq_poll(struct Scsi_Host *shost, unsigned int queue)		\
 	return found;								\
 }										\
 										\
-static struct scsi_host_template tmpl = {					\
-	.module			= THIS_MODULE,					\
-	.queuecommand		= tmpl##_queuecommand,				\
-	.commit_rqs		= tmpl##_commit_rqs,				\
-	.mq_poll		= tmpl##_mq_poll,				\
-	.init_cmd_priv		= smq_init_cmd_priv,				\
-	.sdev_init		= smq_sdev_init,				\
-	.sdev_destroy		= smq_sdev_destroy,				\
-	.map_queues		= smq_map_queues,				\
-	.change_queue_depth	= scsi_change_queue_depth,			\
-	.track_queue_depth	= 1,						\
-	.eh_timed_out		= smq_eh_timed_out,				\
-	.eh_abort_handler	= smq_eh_abort,					\
-	.eh_device_reset_handler = smq_eh_lun_reset,				\
-	.eh_target_reset_handler = smq_eh_target_reset,				\
-	.eh_host_reset_handler	= smq_eh_host_reset,				\
-	.skip_settle_delay	= 1,						\
-	.this_id		= -1,						\
-	.shost_groups		= smq_host_groups,				\
+static struct smq_template tmpl = {						\
+	.dispatch	= tmpl##_dispatch,					\
+	.sht = {								\
+		.module			= THIS_MODULE,				\
+		.queuecommand		= tmpl##_queuecommand,			\
+		.commit_rqs		= tmpl##_commit_rqs,			\
+		.mq_poll		= tmpl##_mq_poll,			\
+		.init_cmd_priv		= smq_init_cmd_priv,			\
+		.sdev_init		= smq_sdev_init,			\
+		.sdev_destroy		= smq_sdev_destroy,			\
+		.map_queues		= smq_map_queues,			\
+		.change_queue_depth	= smq_change_queue_depth,		\
+		.track_queue_depth	= 1,					\
+		.eh_timed_out		= smq_eh_timed_out,			\
+		.eh_abort_handler	= smq_eh_abort,				\
+		.eh_device_reset_handler = smq_eh_lun_reset,			\
+		.eh_target_reset_handler = smq_eh_target_reset,		\
+		.eh_host_reset_handler	= smq_eh_host_reset,			\
+		.skip_settle_delay	= 1,					\
+		.this_id		= -1,					\
+		.shost_groups		= smq_host_groups,			\
+	},									\
 }
 
 #endif /* SMQ_LLD_H */

@@ -8,6 +8,7 @@
  */
 #define pr_fmt(fmt) "smq_hold: " fmt
 
+#include <linux/delay.h>
 #include <linux/device.h>
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
@@ -38,6 +39,13 @@ MODULE_PARM_DESC(delay_us, "how long a command is kept");
 static bool in_commit;
 module_param(in_commit, bool, 0444);
 MODULE_PARM_DESC(in_commit, "start commands in commit rather than one by one");
+
+static unsigned int doorbell_us;
+module_param(doorbell_us, uint, 0644);
+MODULE_PARM_DESC(doorbell_us, "CPU time that a commit with commands costs");
+
+/* Commits that had commands to start. */
+static atomic_t commits = ATOMIC_INIT(0);
 
 static bool fail_abort;
 module_param(fail_abort, bool, 0644);
@@ -84,6 +92,7 @@ static const struct kernel_param_ops hold_atomic_ops = {
 module_param_cb(lose, &hold_atomic_ops, &lose, 0644);
 module_param_cb(refuse, &hold_atomic_ops, &refuse, 0644);
 module_param_cb(inflight, &hold_atomic_ops, &inflight, 0444);
+module_param_cb(commits, &hold_atomic_ops, &commits, 0644);
 module_param_cb(max_inflight, &hold_atomic_ops, &max_inflight, 0644);
 
 struct hold_cmd {
@@ -175,8 +184,10 @@ static void hold_commit(struct smq_hwq *hwq)
 	struct hold_hwq *hq = smq_hwq_priv(hwq);
 	struct smq_cmd *cmd;
 
-	if (!in_commit)
+	if (!in_commit || list_empty_careful(&hq->batch))
 		return;
+	atomic_inc(&commits);
+	udelay(doorbell_us);
 	spin_lock(&hq->lock);
 	while ((cmd = list_first_entry_or_null(&hq->batch, struct smq_cmd, node))) {
 		list_del_init(&cmd->node);
@@ -347,6 +358,7 @@ static int __init hold_add(void)
 	const struct smq_host_config cfg = {
 		.hw_queues = hw_queues,
 		.depth = depth,
+		.extra = min(depth, 256U),
 		.max_id = 1,
 		.max_lun = luns,
 	};

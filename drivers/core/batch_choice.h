@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The choices of the policy "batch", free of the kernel: tests/host drives them
+ * in user space. Callers serialise (the lock of struct smq_hold) and bring the
+ * figures.
+ *
+ * Holding pays where the doorbell is dear, so its cost is measured: now and then
+ * one command is given to the LLD alone and its commit timed. Noise only ever
+ * adds, so the least of the last few samples counts.
+ */
+#ifndef SMQ_BATCH_CHOICE_H
+#define SMQ_BATCH_CHOICE_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include <stdbool.h>
+#endif
+
+/* A doorbell is held back for from DEAR on, and no more below CHEAP, in ns. */
+#define SMQ_BATCH_DEAR_NS	1000
+#define SMQ_BATCH_CHEAP_NS	700
+#define SMQ_BATCH_SAMPLES	4
+/* Batches between two samples: the first few come soon, to know where we are. */
+#define SMQ_BATCH_EVERY		64
+#define SMQ_BATCH_EVERY_FIRST	8
+/* What a sample can say at most: more was an interruption. */
+#define SMQ_BATCH_SAMPLE_MAX	1000000000U
+
+/**
+ * struct smq_batch - what the choice remembers of a hardware queue
+ * @cost: the last samples of what a doorbell costs, in ns
+ * @nr_samples: of these, valid; SMQ_BATCH_SAMPLES from then on
+ * @next: the sample to be replaced next
+ * @batches: since the last sample
+ * @peak: most commands there were at once, held and in flight; fades with each
+ *	batch
+ * @dear: holding pays
+ */
+struct smq_batch {
+	unsigned int cost[SMQ_BATCH_SAMPLES];
+	unsigned int nr_samples;
+	unsigned int next;
+	unsigned int batches;
+	unsigned int peak;
+	bool dear;
+};
+
+/**
+ * struct smq_batch_now - the state a command finds, itself included
+ * @held: commands held
+ * @bytes: that they move
+ * @inflight: commands with the device
+ * @last: no more commands follow at once
+ */
+struct smq_batch_now {
+	unsigned int held;
+	unsigned int bytes;
+	unsigned int inflight;
+	bool last;
+};
+
+/* What to do with the commands held. */
+enum smq_batch_choice {
+	SMQ_BATCH_WAIT,		/* for more, or for the time to be over */
+	SMQ_BATCH_GO,		/* to the LLD, all of them */
+};
+
+/* The cheapest doorbell of the last samples, in ns; 0 if there are none. */
+static inline unsigned int smq_batch_cost(const struct smq_batch *b)
+{
+	unsigned int i, least = b->nr_samples ? b->cost[0] : 0;
+
+	for (i = 1; i < b->nr_samples; i++) {
+		if (b->cost[i] < least)
+			least = b->cost[i];
+	}
+	return least;
+}
+
+/* A batch begins or passes by: whether its doorbell is to be timed. */
+static inline bool smq_batch_sample_due(struct smq_batch *b)
+{
+	unsigned int every = b->nr_samples < SMQ_BATCH_SAMPLES ? SMQ_BATCH_EVERY_FIRST :
+								 SMQ_BATCH_EVERY;
+
+	if (++b->batches < every)
+		return 0;
+	b->batches = 0;
+	return 1;
+}
+
+/* Takes a sample. A dear doorbell is believed after all samples say so. */
+static inline void smq_batch_sample(struct smq_batch *b, unsigned long long ns)
+{
+	unsigned int cost;
+
+	b->cost[b->next] = ns < SMQ_BATCH_SAMPLE_MAX ? ns : SMQ_BATCH_SAMPLE_MAX;
+	b->next = (b->next + 1) % SMQ_BATCH_SAMPLES;
+	if (b->nr_samples < SMQ_BATCH_SAMPLES)
+		b->nr_samples++;
+	cost = smq_batch_cost(b);
+	if (b->dear)
+		b->dear = cost >= SMQ_BATCH_CHEAP_NS;
+	else
+		b->dear = b->nr_samples == SMQ_BATCH_SAMPLES && cost >= SMQ_BATCH_DEAR_NS;
+}
+
+/*
+ * What is to be done after a command was held. An idle device is never made to
+ * wait. A busy one has at least twice as many commands as are held, of those there
+ * usually are: so at low queue depth nothing is held, and the device does not run
+ * dry for a batch.
+ */
+static inline enum smq_batch_choice
+smq_batch_choose(struct smq_batch *b, unsigned int max_held, unsigned int max_bytes,
+		 const struct smq_batch_now *now)
+{
+	unsigned int all = now->held + now->inflight;
+	enum smq_batch_choice choice = SMQ_BATCH_GO;
+
+	if (all > b->peak)
+		b->peak = all;
+	if (now->held >= max_held || now->bytes >= max_bytes)
+		choice = SMQ_BATCH_GO;
+	else if (!now->last || (b->dear && now->inflight && now->held < (b->peak - now->held) / 2))
+		choice = SMQ_BATCH_WAIT;
+	if (choice == SMQ_BATCH_GO)
+		b->peak -= (b->peak - all + 7) / 8;
+	return choice;
+}
+
+#endif /* SMQ_BATCH_CHOICE_H */

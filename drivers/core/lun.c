@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * LUNs: their private area, and the inner depth that the layer keeps for them
+ * while a policy holds commands: the mid-layer's queue_depth then counts held
+ * commands too.
+ */
+#include <linux/blk-mq.h>
+#include <linux/export.h>
+#include <linux/sbitmap.h>
+#include <linux/slab.h>
+
+#include "hold.h"
+#include "policy.h"
+#include "smq.h"
+
+/*
+ * The mid-layer has sized the LUN's map of commands by can_queue, which without
+ * a holding policy is what the device takes. No command has used it yet.
+ */
+static int smq_lun_widen_map(struct smq_host *host, struct scsi_device *sdev)
+{
+	unsigned int now = sdev->queue_depth;
+	unsigned int most = min_t(unsigned int, host->depth + host->extra, SMQ_MAX_DEPTH);
+	int err;
+
+	if (!host->extra || !sdev->budget_map.map || sdev->budget_map.depth >= most)
+		return 0;
+	sbitmap_free(&sdev->budget_map);
+	err = sbitmap_init_node(&sdev->budget_map, most, sdev->budget_map.shift, GFP_KERNEL,
+				sdev->request_queue->node, false, true);
+	if (!err)
+		sbitmap_resize(&sdev->budget_map, now);
+	return err;
+}
+
+int smq_sdev_init(struct scsi_device *sdev)
+{
+	struct smq_host *host = smq_sdev_to_host(sdev);
+	struct smq_lun *lun;
+	int err;
+
+	lun = kzalloc(sizeof(*lun) + host->lld->lun_size, GFP_KERNEL);
+	if (!lun)
+		return -ENOMEM;
+	spin_lock_init(&lun->lock);
+	lun->sdev = sdev;
+	lun->max = min_t(unsigned int, host->depth, SMQ_MAX_DEPTH);
+	lun->depth = lun->max;
+	sdev->hostdata = lun;
+	err = smq_lun_widen_map(host, sdev);
+	if (!err && host->lld->lun_init)
+		err = host->lld->lun_init(host, sdev);
+	return err;
+}
+EXPORT_SYMBOL_GPL(smq_sdev_init);
+
+/* The mid-layer calls it also for a LUN whose sdev_init failed. */
+void smq_sdev_destroy(struct scsi_device *sdev)
+{
+	struct smq_host *host = smq_sdev_to_host(sdev);
+
+	if (!sdev->hostdata)
+		return;
+	if (host->lld->lun_exit)
+		host->lld->lun_exit(host, sdev);
+	kfree(smq_sdev_to_lun(sdev));
+	sdev->hostdata = NULL;
+}
+EXPORT_SYMBOL_GPL(smq_sdev_destroy);
+
+/* Room for one more command in the inner depth. Context: any. */
+bool smq_lun_get(struct smq_lun *lun)
+{
+	int limit = READ_ONCE(lun->depth);
+	int old = atomic_read(&lun->inflight);
+
+	do {
+		if (old >= limit)
+			return false;
+	} while (!atomic_try_cmpxchg(&lun->inflight, &old, old + 1));
+	return true;
+}
+
+/* Fully ordered, so that who then looks at lun->waiting misses nobody. */
+void smq_lun_put(struct smq_lun *lun)
+{
+	atomic_dec_return(&lun->inflight);
+}
+
+/* TASK SET FULL: what is in flight now is what the device takes. Context: any. */
+void smq_lun_full(struct smq_lun *lun)
+{
+	unsigned int now = max(atomic_read(&lun->inflight), 1);
+	unsigned long flags;
+
+	spin_lock_irqsave(&lun->lock, flags);
+	lun->last_full = jiffies;
+	if (now < lun->depth)
+		WRITE_ONCE(lun->depth, now);
+	spin_unlock_irqrestore(&lun->lock, flags);
+}
+
+/* A GOOD status: grows by one per queue_ramp_up_period, as the mid-layer's does. */
+void smq_lun_good(struct smq_lun *lun)
+{
+	unsigned long period, flags;
+
+	if (READ_ONCE(lun->depth) >= READ_ONCE(lun->max))
+		return;
+	period = READ_ONCE(lun->sdev->queue_ramp_up_period);
+	spin_lock_irqsave(&lun->lock, flags);
+	if (lun->depth < lun->max && time_after_eq(jiffies, lun->last_full + period) &&
+	    time_after_eq(jiffies, lun->last_ramp + period)) {
+		WRITE_ONCE(lun->depth, lun->depth + 1);
+		lun->last_ramp = jiffies;
+	}
+	spin_unlock_irqrestore(&lun->lock, flags);
+}
+
+/* A holding policy begins: the depth that was advertised becomes the inner one. */
+void smq_luns_begin(struct smq_host *host)
+{
+	struct scsi_device *sdev;
+
+	shost_for_each_device(sdev, host->shost) {
+		struct smq_lun *lun = smq_sdev_to_lun(sdev);
+
+		spin_lock_irq(&lun->lock);
+		lun->max = max(sdev->max_queue_depth, sdev->queue_depth);
+		WRITE_ONCE(lun->depth, sdev->queue_depth);
+		spin_unlock_irq(&lun->lock);
+	}
+}
+
+/* More is advertised than the device takes. */
+void smq_luns_raise(struct smq_host *host)
+{
+	struct scsi_device *sdev;
+
+	host->shost->can_queue = host->depth + host->extra;
+	shost_for_each_device(sdev, host->shost)
+		scsi_change_queue_depth(sdev, READ_ONCE(smq_sdev_to_lun(sdev)->max) + host->extra);
+}
+
+/* What is advertised is the inner depth again, wherever it has got to. */
+void smq_luns_lower(struct smq_host *host)
+{
+	struct scsi_device *sdev;
+
+	shost_for_each_device(sdev, host->shost)
+		scsi_change_queue_depth(sdev, READ_ONCE(smq_sdev_to_lun(sdev)->depth));
+	host->shost->can_queue = host->depth;
+}
+
+/*
+ * sysfs queue_depth: what the device is to have at most. With a holding policy
+ * that is the inner depth, and what the mid-layer has lies above it.
+ */
+int smq_change_queue_depth(struct scsi_device *sdev, int depth)
+{
+	struct smq_host *host = smq_sdev_to_host(sdev);
+	struct smq_lun *lun = smq_sdev_to_lun(sdev);
+	int ret;
+
+	mutex_lock(&host->policy_lock);
+	depth = min_t(int, depth, host->depth);
+	if (smq_host_holds(host)) {
+		spin_lock_irq(&lun->lock);
+		lun->max = depth;
+		WRITE_ONCE(lun->depth, depth);
+		spin_unlock_irq(&lun->lock);
+		depth += host->raised ? host->extra : 0;
+	}
+	ret = scsi_change_queue_depth(sdev, depth);
+	mutex_unlock(&host->policy_lock);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(smq_change_queue_depth);
