@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The choices of the policy "batch" at work: one CPU, a closed loop of commands, a
+ * device with a service time and a doorbell that costs CPU time. The choice logic
+ * is the kernel's own header. Driven by test_batch.py.
+ *
+ * batch_sim direct|batch QD CPU_NS DOORBELL_NS SERVICE_NS BURST JITTER SEED
+ * prints what came of it; every command is checked to the end.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../drivers/core/batch_choice.h"
+
+#define COMMANDS	200000
+#define MAX_QD		1024
+#define MAX_HELD	16
+#define MAX_BYTES	65536
+#define BYTES		512
+#define WAIT_NS		50000ULL
+
+static unsigned long long now;		/* of the one CPU, in ns */
+static unsigned long long due[MAX_QD];	/* of commands with the device */
+static unsigned int inflight;
+static unsigned int held;
+static unsigned long long opened;
+static unsigned long long doorbells, done, busy_ns, idle_waits, longest_wait;
+static unsigned long long seed;
+
+static unsigned int doorbell_ns, service_ns, jitter;
+static struct smq_batch batch;
+static int policy;
+
+static unsigned int any(unsigned int below)
+{
+	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return below ? (seed >> 33) % below : 0;
+}
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "%s: held %u inflight %u dear %d\n", what, held, inflight, batch.dear);
+	exit(1);
+}
+
+static void spend(unsigned long long ns)
+{
+	now += ns;
+	busy_ns += ns;
+}
+
+static void ring(unsigned int nr)
+{
+	spend(doorbell_ns);
+	doorbells++;
+	while (nr--)
+		due[inflight++] = now + service_ns - jitter + any(2 * jitter + 1);
+	if (inflight > MAX_QD)
+		fail("more in flight than there are commands");
+}
+
+static void dispatch(int sample)
+{
+	unsigned long long before;
+
+	if (held && now - opened > longest_wait && held > 1)
+		longest_wait = now - opened;
+	if (sample && held) {
+		before = now;
+		ring(1);
+		held--;
+		/* A measurement is never exact, and now and then far off. */
+		smq_batch_sample(&batch, now - before + any(200) + (any(20) ? 0 : any(50000)));
+	}
+	if (held)
+		ring(held);
+	held = 0;
+}
+
+/* As smq_batch_queue() and smq_batch_hold() do. */
+static void queue(int last)
+{
+	struct smq_batch_now state;
+	int sample = 0;
+
+	if (!policy) {
+		held++;
+		if (last)
+			dispatch(0);
+		return;
+	}
+	if (!batch.dear && last)
+		sample = smq_batch_sample_due(&batch);
+	held++;
+	state = (struct smq_batch_now) {
+		.held = held, .bytes = held * BYTES, .inflight = inflight, .last = last,
+	};
+	if (smq_batch_choose(&batch, MAX_HELD, MAX_BYTES, &state) == SMQ_BATCH_GO) {
+		if (batch.dear)
+			sample = smq_batch_sample_due(&batch);
+		dispatch(sample);
+		return;
+	}
+	if (held == 1)
+		opened = now;
+	if (last && !inflight)
+		idle_waits++;
+	if (held >= MAX_HELD)
+		fail("held beyond the limit");
+}
+
+static void complete_due(void)
+{
+	unsigned int i = 0;
+
+	while (i < inflight) {
+		if (due[i] <= now) {
+			due[i] = due[--inflight];
+			done++;
+		} else {
+			i++;
+		}
+	}
+	/* The work that a completion starts for an idle hardware queue. */
+	if (policy && held && !inflight)
+		dispatch(0);
+	if (policy && held && now - opened >= WAIT_NS)
+		dispatch(0);
+}
+
+static unsigned long long next_event(void)
+{
+	unsigned long long next = held ? opened + WAIT_NS : ~0ULL;
+	unsigned int i;
+
+	for (i = 0; i < inflight; i++) {
+		if (due[i] < next)
+			next = due[i];
+	}
+	return next;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long long submitted = 0, next;
+	unsigned int qd, cpu_ns, burst, i;
+
+	if (argc != 9)
+		return 2;
+	policy = !strcmp(argv[1], "batch");
+	qd = atoi(argv[2]);
+	cpu_ns = atoi(argv[3]);
+	doorbell_ns = atoi(argv[4]);
+	service_ns = atoi(argv[5]);
+	burst = atoi(argv[6]);
+	jitter = service_ns * atoi(argv[7]) / 100;
+	seed = atoi(argv[8]);
+
+	while (done < COMMANDS) {
+		complete_due();
+		if (burst > COMMANDS - submitted)
+			burst = COMMANDS - submitted;
+		if (burst && submitted - done + burst <= qd) {
+			/* What comes at once: a batch of the block layer's. */
+			for (i = 1; i <= burst; i++) {
+				spend(cpu_ns);
+				submitted++;
+				queue(i == burst);
+			}
+			continue;
+		}
+		next = next_event();
+		if (next == ~0ULL) {
+			if (done < COMMANDS)
+				fail("stranded: nothing will happen any more");
+			break;
+		}
+		if (next > now)
+			now = next;
+	}
+	if (held || inflight)
+		fail("left over");
+	printf("{\"ns\": %llu, \"cpu_ns\": %llu, \"doorbells\": %llu, \"commands\": %llu, "
+	       "\"idle_waits\": %llu, \"longest_wait\": %llu, \"dear\": %d, \"cost\": %u}\n",
+	       now, busy_ns, doorbells, done, idle_waits, longest_wait, batch.dear,
+	       smq_batch_cost(&batch));
+	return 0;
+}

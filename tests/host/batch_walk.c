@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the choices of the policy "batch" promise, for each state there can be and
+ * for random sequences of samples. Built and run by test_batch.py.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../drivers/core/batch_choice.h"
+
+static void expect(int line, int ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("line %d: %s\n", line, what);
+	exit(1);
+}
+
+#define EXPECT(cond)	expect(__LINE__, (cond), #cond)
+
+/* One state: when waiting is allowed, and when it is not. */
+static void check_state(unsigned int limit, unsigned int held, unsigned int inflight, bool last,
+			bool dear)
+{
+	struct smq_batch batch = { .dear = dear };
+	struct smq_batch_now now = {
+		.held = held, .bytes = held * 4096, .inflight = inflight, .last = last,
+	};
+	bool waits = smq_batch_choose(&batch, limit, 65536, &now) == SMQ_BATCH_WAIT;
+
+	if (held == limit || held >= 16)
+		EXPECT(!waits);		/* a limit is one */
+	else if (!last)
+		EXPECT(waits);		/* its batch is not over */
+	else if (!dear || !inflight)
+		EXPECT(!waits);		/* nothing to gain; an idle device */
+	else
+		EXPECT(waits == (2 * held + 1 < inflight));
+}
+
+static void walk_states(void)
+{
+	unsigned int limit, held, inflight, flags;
+
+	for (limit = 1; limit <= 20; limit++)
+		for (held = 1; held <= limit; held++)
+			for (inflight = 0; inflight <= 70; inflight++)
+				for (flags = 0; flags < 4; flags++)
+					check_state(limit, held, inflight, flags & 1, flags & 2);
+}
+
+/* A doorbell that is cheap, with noise on top of it, is never taken for dear. */
+static void walk_noise(void)
+{
+	struct smq_batch batch = {};
+	unsigned int i, j;
+
+	for (i = 0; i < 100000; i++) {
+		unsigned int noise = rand() % 4 ? rand() % 300 : rand() % 1000000;
+
+		/* Three at most in a row: the fourth sample of four is clean. */
+		if (i % SMQ_BATCH_SAMPLES == 0)
+			noise = rand() % 300;
+		smq_batch_sample(&batch, 300 + noise);
+		EXPECT(!batch.dear);
+		EXPECT(smq_batch_cost(&batch) >= 300);
+	}
+	smq_batch_sample(&batch, 300);
+	/* One that becomes dear is known after as many samples as are kept. */
+	for (i = 0; i < SMQ_BATCH_SAMPLES; i++) {
+		EXPECT(!batch.dear);
+		smq_batch_sample(&batch, 5000 + rand() % 1000000);
+	}
+	EXPECT(batch.dear);
+	/* Between the bounds it stays what it was. */
+	for (j = 0; j < 20; j++) {
+		smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS + rand() % 300);
+		EXPECT(batch.dear);
+	}
+	/* And one that becomes cheap with the first sample. */
+	smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS - 1);
+	EXPECT(!batch.dear);
+	for (j = 0; j < 20; j++) {
+		smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS + rand() % 300);
+		EXPECT(!batch.dear);
+	}
+	/* The largest figure there is does not wrap. */
+	for (i = 0; i < SMQ_BATCH_SAMPLES; i++)
+		smq_batch_sample(&batch, ~0ULL);
+	EXPECT(batch.dear && smq_batch_cost(&batch) == SMQ_BATCH_SAMPLE_MAX);
+}
+
+/* Samples come often enough to learn, and seldom enough to cost nothing. */
+static void walk_samples(void)
+{
+	struct smq_batch batch = {};
+	unsigned int i, samples = 0, first = 0;
+
+	for (i = 1; i <= 64000; i++) {
+		if (!smq_batch_sample_due(&batch))
+			continue;
+		smq_batch_sample(&batch, 100);
+		if (++samples == SMQ_BATCH_SAMPLES)
+			first = i;
+	}
+	EXPECT(first == SMQ_BATCH_SAMPLES * SMQ_BATCH_EVERY_FIRST);
+	EXPECT(samples <= 64000 / SMQ_BATCH_EVERY + SMQ_BATCH_SAMPLES);
+	EXPECT(samples >= 64000 / SMQ_BATCH_EVERY - 1);
+}
+
+/* What was in flight once is remembered for a while, and forgotten. */
+static void walk_peak(void)
+{
+	struct smq_batch batch = { .dear = 1 };
+	struct smq_batch_now now = { .held = 11, .inflight = 21, .last = 1 };
+	unsigned int batches = 0;
+
+	EXPECT(smq_batch_choose(&batch, 16, 65536, &now) == SMQ_BATCH_GO);
+	now = (struct smq_batch_now) { .held = 5, .inflight = 4, .last = 1 };
+	EXPECT(smq_batch_choose(&batch, 16, 65536, &now) == SMQ_BATCH_WAIT);
+	/* At a depth of two nothing is held, after a few batches that were. */
+	now = (struct smq_batch_now) { .held = 1, .inflight = 1, .last = 1 };
+	while (smq_batch_choose(&batch, 16, 65536, &now) == SMQ_BATCH_WAIT) {
+		struct smq_batch_now idle = { .held = 1, .inflight = 0, .last = 1 };
+
+		EXPECT(smq_batch_choose(&batch, 16, 65536, &idle) == SMQ_BATCH_GO);
+		EXPECT(++batches < 30);
+	}
+	EXPECT(batches > 3);
+}
+
+int main(int argc, char **argv)
+{
+	srand(argc > 1 ? atoi(argv[1]) : 1);
+	EXPECT(smq_batch_cost(&(struct smq_batch) {}) == 0);
+	walk_states();
+	walk_noise();
+	walk_samples();
+	walk_peak();
+	return 0;
+}
