@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit.host import KernelLog, is_loaded, loaded, run
+from kit import hold as hold_lld
+from kit.host import KernelLog, is_loaded, loaded, run, settle
 
 LIMIT = 60
 # A test that does not even notice the alarm ends the run, with its stack shown.
@@ -102,3 +103,17 @@ def ram():
 def disk(ram):
     """The LUN of ram."""
     return ram.luns()[0]
+
+
+@pytest.fixture
+def hold(request):
+    """One smq_hold host; indirect parameters go to the module."""
+    params = dict(getattr(request, "param", {}))
+    with loaded("smq_hold", io_errors=params.pop("io_errors", False), **params) as hosts:
+        for lun in hosts[0].luns():
+            (lun.sysfs / "timeout").write_text(str(hold_lld.TIMEOUT), encoding="ascii")
+            # One command per I/O, so that both can be counted.
+            (lun.queue / "nomerges").write_text("2", encoding="ascii")
+        yield hosts[0]
+        settle(hosts[0])
+        assert hold_lld.get("inflight") == 0

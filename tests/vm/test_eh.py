@@ -5,50 +5,18 @@ Every case runs under load, and every command has to end exactly once.
 """
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from kit.fiojob import fio, load_on, total_ios
+from kit.hold import TIMEOUT, get, put, with_params
 from kit.host import loaded, run, settle, wait_for
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
                       SG_SCSI_RESET_TARGET, SgDev)
 from kit.trace import traced
 
-PARAMS = Path("/sys/module/smq_hold/parameters")
 READ_10 = bytes.fromhex("28000000000000000800")
 JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 2,
        "time_based": True, "runtime": 60}
-# The block timer of the disks, in seconds: the least there is.
-TIMEOUT = 1
-
-
-def put(name, value):
-    """Sets a parameter of smq_hold."""
-    (PARAMS / name).write_text(str(value), encoding="ascii")
-
-
-def get(name):
-    """A parameter of smq_hold."""
-    return int((PARAMS / name).read_text(encoding="ascii"))
-
-
-@pytest.fixture
-def hold(request):
-    """One smq_hold host; indirect parameters go to the module."""
-    params = dict(getattr(request, "param", {}))
-    with loaded("smq_hold", io_errors=params.pop("io_errors", False), **params) as hosts:
-        for lun in hosts[0].luns():
-            (lun.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
-            # One command per I/O, so that both can be counted.
-            (lun.queue / "nomerges").write_text("2", encoding="ascii")
-        yield hosts[0]
-        settle(hosts[0])
-        assert get("inflight") == 0
-
-
-def with_params(**params):
-    """Parametrizes hold with one set of module parameters."""
-    return pytest.mark.parametrize("hold", [params], indirect=True, ids=[""])
 
 
 @pytest.mark.smoke

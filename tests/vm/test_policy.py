@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Dispatch policies: their choice, what "batch" holds, and that nothing held is ever lost.
+
+smq_hold says what the LLD has been given; every command has to end exactly once.
+"""
+import time
+
+import pytest
+from kit.fiojob import fio, load_on, total_ios
+from kit.hold import TIMEOUT, get, put, with_params
+from kit.host import DEBUGFS, loaded, run, settle, under_way, wait_for
+from kit.ramdir import ram_host
+from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
+from kit.trace import traced
+
+JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 2,
+       "time_based": True, "runtime": 60}
+ONE = JOB | {"numjobs": 1, "cpus_allowed": "0"}
+VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, "size": "8m",
+          "verify": "crc32c", "verify_fatal": 1}
+# A doorbell that is dear on any machine, and time enough to collect on a slow one.
+DEAR = {"in_commit": 1, "doorbell_us": 200, "delay_us": 8000, "hw_queues": 1, "depth": 64}
+
+
+def choose(host, policy, **limits):
+    """Sets a host's policy, after the limits of batch."""
+    for name, value in limits.items():
+        (host.sysfs / "smq_batch" / name).write_text(str(value), encoding="ascii")
+    (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
+
+
+def table(host, name):
+    """A table in debugfs: rows by their first column."""
+    head, *rows = (DEBUGFS / f"host{host.number}" / name).read_text(
+        encoding="ascii").splitlines()
+    return {row.split()[0]: dict(zip(head.split(), row.split(), strict=True)) for row in rows}
+
+
+def depths(host, lun=0):
+    """A LUN's depths: advertised, inner, and the most it may grow to."""
+    row = table(host, "depths")[f"0:0:{lun}"]
+    return int(row["queue_depth"]), int(row["depth"]), int(row["max"])
+
+
+def raised(host, depth):
+    """Waits until more is advertised than the device takes."""
+    wait_for("a raised queue_depth", lambda: depths(host)[0] > depth)
+
+
+@pytest.mark.smoke
+def test_choice_and_limits(ram, klog):
+    assert ram.attr("smq/policy") == "direct" and ram.attr("can_queue") == "128"
+    choose(ram, "batch", requests=1, bytes=512, usecs=1)
+    assert ram.attr("smq/policy") == "batch"
+    raised(ram, 128)
+    assert ram.attr("can_queue") == "256" and depths(ram) == (256, 128, 128)
+    choose(ram, "batch", requests=4096, bytes=1 << 24, usecs=10000)
+    for name, value, limits in (("requests", 0, "1..4096"), ("requests", 4097, "1..4096"),
+                                ("bytes", 511, "512..16777216"), ("usecs", 0, "1..10000"),
+                                ("usecs", 10001, "1..10000"), ("usecs", -1, "1..10000"),
+                                ("bytes", "x", "512..16777216")):
+        with pytest.raises(OSError):
+            choose(ram, "batch", **{name: value})
+        klog.wait(rf"smq_batch/{name}={value} is outside {limits}")
+    assert ram.attr("smq_batch/requests") == "4096"
+    with pytest.raises(OSError):
+        choose(ram, "batches")
+    klog.wait("policy 'batches' is not known; known: direct, batch")
+    choose(ram, "direct")
+    assert ram.attr("can_queue") == "128" and depths(ram) == (128, 128, 128)
+
+
+@pytest.mark.smoke
+@with_params(**DEAR)
+def test_dear_doorbells_are_shared(hold):
+    """QD32, one by one: at most one doorbell for eight commands."""
+    choose(hold, "batch", usecs=10000)
+    disk = hold.luns()[0].sd
+    fio(disk, **ONE | {"runtime": 1})
+    with traced() as trace:
+        put("commits", 0)
+        before = hold.stats()["done"]
+        fio(disk, **ONE | {"runtime": 2})
+        done = settle(hold)["done"] - before
+    row = table(hold, "holds")["0"]
+    assert int(row["doorbell_ns"]) > 150000 and row["dear"] == "1"
+    assert done > 200 and get("commits") <= done / 8
+    trace.check_once()
+
+
+@with_params(**DEAR | {"delay_us": 0})
+def test_one_command_at_a_time_is_not_held(hold):
+    choose(hold, "batch", usecs=10000)
+    put("commits", 0)
+    before = hold.stats()["done"]
+    report = fio(hold.luns()[0].sd, **ONE | {"iodepth": 1, "runtime": 1})
+    assert get("commits") >= settle(hold)["done"] - before > 50
+    # Nobody waited for the time to be over, which is ten times what is seen here.
+    assert report["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"] < 9000000
+
+
+@with_params(**DEAR | {"delay_us": 1000000})
+def test_time_and_bytes_end_a_batch(hold):
+    """Three commands behind a slow one: the limits send them on."""
+    lun = hold.luns()[0]
+    choose(hold, "batch", usecs=10000)
+    put("delay_us", 0)
+    fio(lun.sd, **ONE | {"runtime": 1})
+    put("delay_us", 400000)
+    with load_on(lun.sd, **ONE | {"iodepth": 20}):
+        # None of the slow ones is finished: what has been given was not waited for.
+        wait_for("all of them with the device", lambda: get("inflight") == 20)
+    choose(hold, "batch", bytes=4096, usecs=10000)
+    put("commits", 0)
+    before = settle(hold)["done"]
+    put("delay_us", 1000)
+    fio(lun.sd, **ONE | {"runtime": 1})
+    assert get("commits") >= settle(hold)["done"] - before
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("hold", [{"depth": 1}, {"depth": 4}, {"depth": 4, "luns": 3},
+                                  {"depth": 4, "in_commit": 1, "doorbell_us": 100}],
+                         indirect=True, ids=["1", "4", "luns", "dear"])
+def test_more_is_advertised_than_the_device_gets(hold):
+    luns, depth = hold.luns(), int(hold.attr("can_queue"))
+    choose(hold, "batch")
+    raised(hold, depth)
+    assert depths(hold) == (2 * depth, depth, depth)
+    put("max_inflight", 0)
+    with traced() as trace:
+        report = fio(":".join(lun.sd for lun in luns), **JOB | {"runtime": 2})
+        stats = settle(hold)
+    assert trace.check_once() >= total_ios(report) > 0
+    assert depth < get("max_inflight") <= depth * len(luns) or len(luns) == 1
+    assert get("max_inflight") <= depth * len(luns)
+    # A full device means keep, not BUSY.
+    assert stats["kept"] > 0 == stats["busy"] == stats["timeouts"]
+
+
+def test_the_change_to_batch_does_not_overrun_the_device(hold):
+    """Commands that came before the policy are not counted, and not forgotten."""
+    put("delay_us", 30000)
+    with load_on(hold.luns()[0].sd, **JOB):
+        wait_for("a full device", lambda: get("inflight") == 16)
+        put("max_inflight", 0)
+        for _ in range(5):
+            choose(hold, "batch")
+            raised(hold, 16)
+            time.sleep(0.1)
+            choose(hold, "direct")
+            time.sleep(0.1)
+        assert get("max_inflight") == 16
+
+
+def test_a_command_that_the_lld_refuses_is_kept(hold):
+    choose(hold, "batch")
+    with traced() as trace:
+        with load_on(hold.luns()[0].sd, **JOB) as load:
+            for _ in range(5):
+                put("refuse", 40)
+                wait_for("40 refusals", lambda: get("refuse") == 0)
+        stats = settle(hold)
+    assert trace.check_once() >= total_ios(load.result())
+    assert stats["busy"] == 0 and stats["kept"] >= 200
+
+
+@pytest.mark.smoke
+def test_task_set_full_moves_the_inner_depth():
+    with ram_host() as (host_dir, host):
+        lun = host.luns()[0]
+        host_dir.set("model/service_ns", 2000000)
+        choose(host, "batch")
+        raised(host, 128)
+        (lun.sysfs / "queue_ramp_up_period").write_text("50", encoding="ascii")
+        with traced(buffer_kb=65536) as trace:
+            with load_on(lun.sd, to_end=True, **VERIFY) as load:
+                for name, value in (("count", 20), ("every", 53), ("kind", "task_set_full")):
+                    host_dir.set(f"fault/{name}", value)
+                wait_for("the storm", lambda: host_dir.get("fault/count") == "0")
+            stats = settle(host)
+        assert trace.check_once() >= total_ios(load.result())
+        advertised, inner, most = depths(host)
+        assert advertised == 256 and most == 128 and inner < 128
+        # The mid-layer never saw it.
+        assert stats["errors"] <= 2 and stats["kept"] >= 20
+        with load_on(lun.sd, **JOB | {"iodepth": 4}):
+            wait_for("a growing depth", lambda: depths(host)[1] > inner + 3)
+        choose(host, "direct")
+        assert depths(host)[0] == depths(host)[1]
+
+
+def test_queue_depth_is_the_devices_share(hold):
+    lun = hold.luns()[0]
+    choose(hold, "batch")
+    raised(hold, 16)
+    with load_on(lun.sd, **JOB):
+        wait_for("a full device", lambda: get("max_inflight") == 16)
+        (lun.sysfs / "queue_depth").write_text("3", encoding="ascii")
+        wait_for("the excess to drain", lambda: get("inflight") <= 3)
+        put("max_inflight", 0)
+        time.sleep(0.5)
+        assert get("max_inflight") == 3 and depths(hold) == (19, 3, 3)
+    choose(hold, "direct")
+    assert depths(hold)[0] == 3
+
+
+@with_params(depth=1, delay_us=600000)
+def test_waiting_for_a_slow_device_is_no_timeout(hold):
+    """Each waits longer than its timeout: it goes back and comes again."""
+    choose(hold, "batch")
+    raised(hold, 1)
+    with traced() as trace:
+        report = fio(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2, "runtime": 4})
+        stats = settle(hold)
+    trace.check_once()
+    assert total_ios(report) >= 4
+    assert stats["timeouts"] == stats["aborts"] == stats["lun_resets"] == 0
+
+
+@pytest.mark.limit(180)
+@pytest.mark.parametrize("hold", [{"depth": 1}, {"depth": 8}], indirect=True,
+                         ids=["depth1", "depth8"])
+def test_lost_commands_are_aborted_while_others_are_held(hold):
+    choose(hold, "batch")
+    with traced() as trace:
+        with load_on(hold.luns()[0].sd, **JOB):
+            raised(hold, int(hold.attr("can_queue")) // 2)
+            for repeat in range(1, 11):
+                put("lose", 1)
+                wait_for("an abort", lambda: hold.stats()["aborts"] >= repeat, 60)
+        stats = settle(hold)
+    trace.check_once()
+    assert stats["aborts"] == stats["timeouts"] == 10 and stats["host_resets"] == 0
+
+
+@pytest.mark.smoke
+@with_params(depth=2)
+@pytest.mark.parametrize("level, counter", [
+    (SG_SCSI_RESET_DEVICE, "lun_resets"), (SG_SCSI_RESET_HOST, "host_resets")],
+    ids=["lun", "host"])
+def test_resets_find_held_commands(hold, level, counter):
+    lun = hold.luns()[0]
+    choose(hold, "batch")
+    raised(hold, 2)
+    with traced() as trace:
+        with load_on(lun.sd, **JOB), SgDev(lun.sg) as sg:
+            for repeat in range(1, 21):
+                put("lose", 2)
+                wait_for("held commands behind lost ones", lambda: get("lose") == 0 and int(
+                    hold.attr("smq/held")) > 0)
+                sg.reset(level)
+                assert hold.stats()[counter] == repeat
+        stats = settle(hold)
+    trace.check_once()
+    assert stats["reset_cmds"] > 40 and stats["held"] == 0
+
+
+@pytest.mark.smoke
+def test_switching_under_verified_load_loses_nothing():
+    with ram_host() as (host_dir, host):
+        host_dir.set("model/service_ns", 200000)
+        host_dir.set("model/doorbell_ns", 50000)
+        switched = 0
+        with traced(buffer_kb=65536) as trace:
+            with load_on(host.luns()[0].sd, to_end=True, **VERIFY | {
+                    "size": "16m", "numjobs": 1}) as load:
+                while load.running and switched < 40:
+                    choose(host, ("batch", "direct")[switched % 2], usecs=10000)
+                    switched += 1
+                    time.sleep(0.02)
+            settle(host)
+        assert switched >= 20
+        assert trace.check_once() >= total_ios(load.result())
+
+
+@with_params(depth=1, delay_us=300000)
+def test_switching_drains_what_is_held(hold):
+    choose(hold, "batch")
+    raised(hold, 1)
+    with load_on(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2}):
+        wait_for("a held command", lambda: hold.attr("smq/held") == "1")
+        start = time.monotonic()
+        choose(hold, "direct")
+        assert time.monotonic() - start < 10
+        wait_for("it to go", lambda: hold.attr("smq/held") == "0")
+
+
+@pytest.mark.smoke
+def test_host_removed_while_commands_are_held():
+    with loaded("smq_hold", io_errors=True, depth=2) as (host,):
+        lun = host.luns()[0]
+        (lun.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
+        choose(host, "batch")
+        with load_on(lun.sd, ok=False, **JOB):
+            raised(host, 2)
+            put("lose", 2)
+            wait_for("held commands behind lost ones", lambda: get("lose") == 0 and int(
+                host.attr("smq/held")) > 0)
+            put("remove", 1)
+            assert not host.sysfs.exists()
+        assert get("inflight") == 0
+
+
+@with_params(io_errors=True, luns=2, depth=2)
+def test_lun_deleted_while_commands_are_held(hold):
+    gone, stays = hold.luns()
+    choose(hold, "batch")
+    raised(hold, 2)
+    with load_on(stays.sd, **JOB) as stay:
+        under_way(stays, 20)
+        with load_on(gone.sd, ok=False, **JOB) as load:
+            under_way(gone, 20)
+            wait_for("held commands", lambda: int(hold.attr("smq/held")) > 0)
+            (gone.sysfs / "delete").write_text("1", encoding="ascii")
+            assert any(job["error"] for job in load.result()["jobs"])
+        assert stay.running
+    wait_for("its nodes to go", lambda: len(hold.luns()) == 1)
+
+
+def test_unloading_is_refused_while_commands_are_held(hold):
+    choose(hold, "batch")
+    with load_on(hold.luns()[0].sd, **JOB) as load:
+        wait_for("load", lambda: get("inflight") > 4)
+        assert run("rmmod", "smq_hold", ok=False).returncode
+        assert load.running
+
+
+def test_polled_commands_are_not_held():
+    with loaded("smq_ram", poll_queues=1) as (host,):
+        choose(host, "batch", usecs=10000)
+        report = fio(host.luns()[0].sd, ioengine="io_uring", hipri=True, rw="randread", bs=4096,
+                     iodepth=8, runtime=1, time_based=True)
+        assert settle(host)["polled"] >= total_ios(report) > 0
