@@ -25,7 +25,7 @@ static const struct load_number {
 	NUMBER(bs, 512, 512, PAGE_SIZE),
 	NUMBER(count, 10000, LOAD_CHUNK, 10000000),
 	NUMBER(warmup, 1000, 0, 10000000),
-	NUMBER(delay_ns, 5000, 0, 100000),
+	NUMBER(delay_ns, 5000, 0, NSEC_PER_MSEC),
 	NUMBER(seconds, 60, 1, 3600),
 	NUMBER(spin, 0, 0, 1),
 };

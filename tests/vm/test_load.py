@@ -185,7 +185,7 @@ BAD = [
     ({"count": "1x"}, "count: '1x' is not a number"),
     ({"cpus": (0, 77)}, "cpus: '0,77' is no list of 1 to 8 CPUs that are online"),
     ({"cpus": ()}, "cpus: '' is no list"),
-    ({"delay_ns": 100001}, "delay_ns: '100001' is not a number from 0 to 100000"),
+    ({"delay_ns": 1000001}, "delay_ns: '1000001' is not a number from 0 to 1000000"),
     ({"seconds": 0}, "seconds: '0' is not a number from 1 to 3600"),
     ({"frob": 1}, "there is no setting 'frob'"),
     ({"devices": ["/dev/nonexistent"]}, "dev: '/dev/nonexistent' cannot be opened, error -2"),

@@ -161,6 +161,11 @@ RAM_ROWS: dict[str, dict] = {
     "smq_ram_timer_batch": {"service_ns": 20000, "policy": "batch"},
     "smq_ram_doorbell": {"service_ns": 20000, "doorbell_ns": DOORBELL},
     "smq_ram_doorbell_batch": {"service_ns": 20000, "doorbell_ns": DOORBELL, "policy": "batch"},
+    "smq_ram_100us": {"service_ns": 100000},
+    "smq_ram_100us_batch": {"service_ns": 100000, "policy": "batch"},
+    "smq_ram_100us_doorbell": {"service_ns": 100000, "doorbell_ns": DOORBELL},
+    "smq_ram_100us_doorbell_batch": {"service_ns": 100000, "doorbell_ns": DOORBELL,
+                                     "policy": "batch"},
 }
 
 

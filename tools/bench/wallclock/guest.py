@@ -20,7 +20,7 @@ SPIN_COUNT = 20000
 DELAY_COUNT = 2500
 CALIBRATIONS = 5
 DELAY_CLOSE = 0.03
-MAX_DELAY = 100000   # that smq_load and smq_ram take
+MAX_DELAY = 1000000   # that smq_load and smq_ram take
 
 
 class Guest:
