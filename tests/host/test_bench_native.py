@@ -22,8 +22,8 @@ LIMIT = 900
 READ = "in_kernel:read:512:32:1:1:1"
 QD1 = "in_kernel:read:512:1:1:1:1"
 TWO = "in_kernel:read:512:32:1:1:2"
-DIRECT = {"smq_ram_100us_doorbell": 6000.0, "smq_ram_100us": 1000.0, "smq_ram_doorbell": 6000.0,
-          "smq_ram_timer": 1000.0}
+DIRECT = {"smq_ram_100us_doorbell": 6000.0, "smq_ram_100us": 1000.0,
+          "smq_ram_20us_doorbell": 6000.0, "smq_ram_20us": 1000.0}
 
 
 def line(kind, **content):
@@ -65,7 +65,7 @@ def test_times_by_floor_and_by_what_was_usual(tmp_path):
 
 
 def test_rows_that_wait_have_iops_of_a_cpu(tmp_path):
-    found = read(tmp_path, guest({"smq_ram_timer": 1000.0}, [READ]))
+    found = read(tmp_path, guest({"smq_ram_20us": 1000.0}, [READ]))
     metrics = {figure.metric: figure.value for figure in
                results.figures(found, "tools/bench/native", 2, {1: ""})}
     assert metrics == {"time": 1050, "iops_cpu": pytest.approx(1e9 / 1050)}
@@ -169,11 +169,11 @@ def test_in_the_vm(tmp_path):
     """The whole way with every kind of device, on emulated CPUs."""
     done = subprocess.run([
         TOOL, "--kernel-vm", "6.1", "--repeat", "2", "--json", tmp_path / "figures",
-        "--rows", "null_blk,scsi_debug,smq_ram,legacy_419,smq_ram_doorbell"],
+        "--rows", "null_blk,scsi_debug,smq_ram,legacy_419,smq_ram_20us_doorbell"],
         capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     found = figures.read(tmp_path / "figures")
-    rows = {"null_blk": 12, "scsi_debug": 16, "smq_ram": 16, "smq_ram_doorbell": 3 + 2}
+    rows = {"null_blk": 12, "scsi_debug": 16, "smq_ram": 16, "smq_ram_20us_doorbell": 3 + 2}
     for row, count in rows.items():
         assert len(found.find(row=row)) == count, row
     assert ("native legacy_419" in found.skipped) != bool(found.find(row="legacy_419"))
@@ -181,7 +181,7 @@ def test_in_the_vm(tmp_path):
         assert figure.repeats == 2 and "times mean nothing" in figure.note
         assert figure.kernel.startswith("6.1.")
     # A command that pays for its doorbell cannot take less than the doorbell.
-    one_by_one = found.one(row="smq_ram_doorbell", metric="time", qd=32, batch=1)
+    one_by_one = found.one(row="smq_ram_20us_doorbell", metric="time", qd=32, batch=1)
     assert one_by_one.p10 > 4000
     assert "times mean nothing" not in done.stderr
     assert "load average" in done.stdout

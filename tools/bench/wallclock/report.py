@@ -80,12 +80,12 @@ BARS = [
     Bar("doorbell free, 100 us device, QD32 one by one: IOPS per CPU", "smq_ram_100us",
         ONE_BY_ONE, MIN_KEPT, True),
     # One CPU never has many commands in flight there.
-    Bar("doorbell 5 us, 20 us device, QD32 one by one: IOPS per CPU", "smq_ram_doorbell",
+    Bar("doorbell 5 us, 20 us device, QD32 one by one: IOPS per CPU", "smq_ram_20us_doorbell",
         ONE_BY_ONE, MIN_GAIN, True, binding=False),
-    Bar("doorbell free, 20 us device, QD32 one by one: IOPS per CPU", "smq_ram_timer",
+    Bar("doorbell free, 20 us device, QD32 one by one: IOPS per CPU", "smq_ram_20us",
         ONE_BY_ONE, MIN_KEPT, True),
-    Bar("doorbell 5 us, 20 us device, QD1: time", "smq_ram_doorbell", QD1, MAX_QD1, False),
-    Bar("doorbell free, 20 us device, QD1: time", "smq_ram_timer", QD1, MAX_QD1, False),
+    Bar("doorbell 5 us, 20 us device, QD1: time", "smq_ram_20us_doorbell", QD1, MAX_QD1, False),
+    Bar("doorbell free, 20 us device, QD1: time", "smq_ram_20us", QD1, MAX_QD1, False),
 ]
 
 
