@@ -18,7 +18,7 @@ module-args := $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
 tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/bench/Makefile))
 
 .PHONY: all modules tools kernels build-all modules_install install clean \
-	check demo lint bench bench-quick help need-build need-headers $(tool-dirs)
+	check check-sanitize demo lint bench bench-quick help need-build need-headers $(tool-dirs)
 
 all: modules tools
 
@@ -76,6 +76,9 @@ clean:
 check:
 	@tools/check
 
+check-sanitize:
+	@tools/check --only sanitize
+
 demo:
 	@tools/demo
 
@@ -97,6 +100,7 @@ help:
 	@echo 'make modules_install installs modules (INSTALL_MOD_PATH) and runs depmod'
 	@echo 'make install         installs tools (PREFIX, DESTDIR)'
 	@echo 'make check           all tests in the test VM'
+	@echo 'make check-sanitize  those that make sense under KASAN, lockdep and the like'
 	@echo 'make demo            builds, boots and shows everything'
 	@echo 'make lint            kernel, shell and Python linters'
 	@echo 'make bench           all measurements into bench-report/, on an idle machine;'

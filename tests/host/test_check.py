@@ -205,6 +205,18 @@ def test_steps_are_chosen_by_area_and_pattern():
             plan.chosen(steps, [pattern])
 
 
+def test_sanitizers_come_last_and_need_their_kernel():
+    steps = plan.steps(TOP, plan.KERNELS, False)
+    ours = plan.chosen(steps, ["sanitize"])
+    assert steps[-len(ours):] == ours
+    assert str(ours[0]) == "sanitize/build" and not ours[0].needs
+    assert {step.needs for step in ours[1:]} == {ours[0].kernel}
+    for step in ours[1:]:
+        assert (TOP / step.targets[0]).is_file(), step
+    for name in plan.NOT_SANITIZED:
+        assert (TOP / name.partition("::")[0]).is_file(), name
+
+
 @pytest.mark.parametrize("words, what", [
     (["--kernel", "5.0"], "--kernel 5.0"), (["--jobs", "0"], "--jobs 0"),
     (["--minutes", "0"], "--minutes 0"), (["--only", "x/y"], "area 'x'")])

@@ -22,7 +22,7 @@ from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, tota
                      write_junit)
 
 TOP = Path(__file__).resolve().parents[2]
-PACKAGES = ["build", "run", "bench", "lint", "kernels"]
+PACKAGES = ["build", "run", "bench", "lint", "kernels", "uml"]
 # Two VMs of two CPUs each are what the smallest machine of a CI carries.
 MOST_JOBS = 2
 
@@ -78,11 +78,15 @@ class Check:
         self.folder = TOP / "build" / "check"
         self.runner = process.Runner(time.monotonic() + 60 * options.minutes)
         needed = {step.needs for step in options.steps if step.needs}
-        self.steps = [step for step in options.steps if step.area != "build"]
+        self.steps = [step for step in options.steps if step.area not in ("build", "sanitize")]
+        self.sanitize = [step for step in options.steps if step.area == "sanitize"]
+        if self.sanitize and self.sanitize[0].needs:
+            self.sanitize.insert(0, plan.Step("sanitize", "build", plan.SANITIZE))
         self.builds = [step for step in options.steps if step.area == "build"]
         self.builds += [plan.Step("build", kernel, kernel) for kernel in plan.KERNELS
                         if kernel in needed and kernel not in {b.kernel for b in self.builds}]
-        self.progress = Progress(len(self.steps) + len(self.builds), not options.plain)
+        self.progress = Progress(len(self.steps) + len(self.builds) + len(self.sanitize),
+                                 not options.plain)
         self.results: list[Result] = []
         self.built: set[str] = set()
 
@@ -126,8 +130,8 @@ class Check:
 
     def doing(self, name: str) -> str:
         """What a step of pytest is at."""
-        for step in self.steps:
-            if str(step) == name and step.area in ("vm", "host"):
+        for step in self.steps + self.sanitize:
+            if str(step) == name and step.area in ("vm", "host", "sanitize"):
                 record = pytests.read(self.folder / step.slug / "record")
                 if record.collected:
                     return f"({len(record.cases)}/{len(record.collected)})"
@@ -148,14 +152,22 @@ class Check:
             try:
                 # One after the other: each uses all processors.
                 for step in self.builds:
-                    self.watch({pool.submit(self.run_step, step)})
-                    if not self.results[-1].failed:
-                        self.built.add(step.kernel)
+                    self.run_alone(pool, step)
                 self.watch({pool.submit(self.run_step, step) for step in self.steps})
+                # So do these: a CPU of User Mode Linux that has to wait for its turn
+                # keeps the other one waiting for a lock.
+                for step in self.sanitize:
+                    self.run_alone(pool, step)
             except BaseException:
                 self.runner.stop()
                 pool.shutdown(cancel_futures=True)
                 raise
+
+    def run_alone(self, pool: ThreadPoolExecutor, step: plan.Step) -> None:
+        """Runs a step with no other beside it; a build's kernel is there when it passed."""
+        self.watch({pool.submit(self.run_step, step)})
+        if "build" in (step.area, step.name) and not self.results[-1].failed:
+            self.built.add(step.kernel)
 
     def report(self) -> Counter:
         """The end: what failed and what was skipped, once more, and the sum."""

@@ -10,13 +10,25 @@ from .result import FAILED, PASSED, Case, Result
 
 KERNELS = ("6.1", "6.12", "7.2")
 FULL = "6.1"
-AREAS = ("build", "lint", "host", "vm", "plant")
+AREAS = ("build", "lint", "host", "vm", "plant", "sanitize")
+# The kernel of area sanitize, and those of tests/vm that run on it: all that neither
+# measure nor look at what only Debian's kernels have.
+SANITIZE = "uml-sanitize"
+SANITIZED = ("cdb", "configfs", "data", "eh", "faults", "hosts", "io", "state", "unload",
+             "sg_io/sg_io_errors", "sg_io/sg_io_paths")
+# Not those that compare with what scsi_debug or the mid-layer of 7.2 does otherwise.
+NOT_SANITIZED = ("tests/vm/test_cdb.py::test_cdb[mode-sense6-unknown-00]",
+                 "tests/vm/test_cdb.py::test_cdb[mode-sense10-unknown-00]",
+                 "tests/vm/test_cdb.py::test_cdb[sai16-16]",
+                 "tests/vm/test_hosts.py::test_power_on_without_disk_driver")
 LINTERS = ("checkpatch", "sparse", "shell", "python")
 
 BUILD_SECONDS = 2400    # with the download of a kernel
 LINT_SECONDS = 600
 HOST_SECONDS = 1800
 VM_SECONDS = 900
+SANITIZE_BUILD_SECONDS = 1500
+SANITIZE_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,9 @@ class Step:
 
 
 def _test_files(top: Path, folder: str) -> list[Path]:
-    return [path.relative_to(top) for path in sorted((top / folder).rglob("test_*.py"))]
+    """All but those that only the sanitizing kernel can run."""
+    return [path.relative_to(top) for path in sorted((top / folder).rglob("test_*.py"))
+            if path.parent.name != "sanitize"]
 
 
 def _name(path: Path, folder: str) -> str:
@@ -63,7 +77,20 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
     # In the way of nobody: they are built apart, but for the kernel's headers.
     result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL)
                for path in sorted((top / "tests/plant").glob("*.patch"))]
-    return result
+    return result + _sanitize_steps(top)
+
+
+def _sanitize_steps(top: Path) -> list[Step]:
+    """The kernel with all checkers, proof that they speak up, and tests under them."""
+    result = [Step("sanitize", "build", SANITIZE),
+              Step("sanitize", "defects", targets=("tests/sanitize/test_defects.py",),
+                   needs=SANITIZE)]
+    files = {_name(path, "tests/vm"): path for path in _test_files(top, "tests/vm")}
+    tests = [(name, files[name]) for name in SANITIZED]
+    tests += [(path.stem.removeprefix("test_"), path.relative_to(top))
+              for path in sorted((top / "tests/vm/sanitize").glob("test_*.py"))]
+    return result + [Step("sanitize", name, SANITIZE, (str(path),), needs=SANITIZE)
+                     for name, path in tests]
 
 
 def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
@@ -100,6 +127,15 @@ def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
         status = runner.run(["make", "build-all", f"KERNELS={step.kernel}"], log, BUILD_SECONDS,
                             top)
         result.cases = _exits(status, step, log)
+    elif step.area == "sanitize" and step.name == "build":
+        status = runner.run(["make", "build-all", f"KERNELS={step.kernel}"], log,
+                            SANITIZE_BUILD_SECONDS, top)
+        result.cases = _exits(status, step, log)
+    elif step.area == "sanitize":
+        run_tests = pytests.in_vm if step.kernel else pytests.on_host
+        where = (step.kernel,) if step.kernel else ()
+        targets += [f"--deselect={name}" for name in NOT_SANITIZED]
+        result.cases = run_tests(runner, top, folder, *where, targets, SANITIZE_SECONDS)
     elif step.area == "lint":
         result.cases = _exits(runner.run(["tools/lint", step.name], log, LINT_SECONDS, top),
                               step, log)

@@ -104,9 +104,13 @@ def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
 
 def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets: list[str],
           timeout: float, mark: str = "") -> list[Case]:
-    """Runs tests in one VM of the sources in top."""
+    """Runs tests in one VM of the sources in top, of tools/uml for a kernel uml-FLAVOUR."""
     record = folder / "record"
-    words = [str(top / "tools/vm"), "--kernel", kernel, "--timeout", f"{timeout:g}",
+    if kernel.startswith("uml-"):
+        tool = [str(top / "tools/uml"), "--flavour", kernel.removeprefix("uml-")]
+    else:
+        tool = [str(top / "tools/vm"), "--kernel", kernel]
+    words = [*tool, "--timeout", f"{timeout:g}",
              "--log", str(folder / "console"), "--share", str(folder), "--",
              *command(targets, mark)]
     # tools/vm keeps its own time; this is for when it cannot.

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Each checker of the sanitizing kernel turns a run red that commits its defect.
+
+Run on the machine itself: every defect has a guest of its own, as some checkers are
+silent after the first report of another.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+LIMIT = 120
+REPORT = 99
+
+DEFECTS = {
+    "use_after_free": "BUG: KASAN: slab-use-after-free in .*use_after_free",
+    "out_of_bounds": "BUG: KASAN: slab-out-of-bounds in .*out_of_bounds",
+    "vmalloc_out_of_bounds": "BUG: KASAN: vmalloc-out-of-bounds in ",
+    "array_bounds": "UBSAN: array-index-out-of-bounds in .*smq_defect.c",
+    "shift": "UBSAN: shift-out-of-bounds in .*smq_defect.c",
+    "lock_inversion": "WARNING: possible circular locking dependency detected",
+    "irq_unsafe": "WARNING: inconsistent lock state",
+    "sleep_in_atomic": "BUG: sleeping function called from invalid context",
+    "no_rcu_lock": "WARNING: suspicious RCU usage",
+    "timer_freed": "ODEBUG: free active .* hint: irq_unsafe_take",
+    "list_added_twice": "list_add double add",
+    "leak": "smq_defect.c:[0-9]+ module smq_defect func:leak has [1-9][0-9]* allocated",
+}
+
+
+def sanitize(*command):
+    """Runs a command under the sanitizing kernel."""
+    return subprocess.run([TOP / "tools/uml", "--flavour", "sanitize", "--timeout", str(LIMIT),
+                           "--", *command], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL, timeout=LIMIT + 60)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_defect_is_reported(defect):
+    name = defect.removesuffix("_in_use")
+    last = "true" if defect.endswith("_in_use") else "rmmod smq_defect"
+    done = sanitize("sh", "-c", f"modprobe smq_defect defect={name}; {last}")
+    assert done.returncode == REPORT, done.stdout + done.stderr
+    assert "the kernel reported a fault" in done.stderr
+    assert re.search(DEFECTS[defect], done.stderr), done.stderr
+
+
+def test_no_defect_is_not_reported():
+    """The same module, refused for the name it does not know, and ours at work."""
+    done = sanitize("sh", "-c", "modprobe smq_defect defect=none; modprobe -a sd_mod smq_ram && "
+                    "until [ -b /dev/sda ]; do sleep 0.1; done; "
+                    "dd if=/dev/zero of=/dev/sda bs=64k count=16 oflag=direct status=none && "
+                    "until rmmod smq_ram; do sleep 0.1; done")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "could not insert 'smq_defect': Invalid argument" in done.stderr
