@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from kit import cdb
 from kit.fiojob import load_on
-from kit.host import settle, wait_for
+from kit.host import find_hosts, settle, under_way, wait_for
 from kit.ramdir import ram_host, ram_hosts
 from kit.sgio import (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_TARGET, SgDev)
 from kit.trace import traced
@@ -30,10 +30,15 @@ FAILS = {"aborts": (), "lun_resets": ("fail_abort",),
 
 
 @contextmanager
-def verified_load(hosts):
+def verified_load(hosts, **more):
     """Verified writes on the first LUN of each host, to be seen on both CPUs."""
     with ExitStack() as stack:
-        yield [stack.enter_context(load_on(host.luns()[0].sd, **VERIFIED)) for _, host in hosts]
+        loads = [stack.enter_context(load_on(host.luns()[0].sd, **VERIFIED | more))
+                 for _, host in hosts]
+        # Five programs on an emulated CPU take their time to start.
+        for _, host in hosts:
+            under_way(host.luns()[0], 20, 60)
+        yield loads
 
 
 def escalate(host_dir, host, last):
@@ -68,6 +73,31 @@ def test_each_step_ends_a_lost_command(last):
         for host_dir, host in hosts:
             assert all(row["queued"] for row in host.hwqs())
             assert (host.luns()[0].sysfs / "state").read_text().strip() == "running"
+
+
+def switch_off(host_dir, host, step):
+    """Once the recovery of two lost commands has come to @step."""
+    for knob in FAILS["host_resets"]:
+        host_dir.set(f"fault/{knob}", -1)
+    host_dir.arm("lost", every=7, count=2)
+    wait_for(f"{step} of host{host.number}", lambda: host.stats()[step], 30)
+    host_dir.set("power", 0)
+
+
+@pytest.mark.limit(120)
+def test_hosts_switched_off_in_the_middle_of_their_recovery():
+    """Each at another step; the removal waits for the recovery, and that ends."""
+    with ram_hosts(HOSTS, timeout=1) as hosts:
+        with traced(buffer_kb=65536) as trace, ThreadPoolExecutor(HOSTS) as pool:
+            for host_dir, _ in hosts:
+                host_dir.set("model/service_ns", 40000000)
+            with verified_load(hosts, ok=False, to_end=True):
+                gone = [pool.submit(switch_off, *pair, step)
+                        for pair, step in zip(hosts, ("timeouts", *STEPS), strict=True)]
+                for done in gone:
+                    done.result()
+            assert not find_hosts("smq_ram")
+        assert trace.check_once()
 
 
 LEVELS = {"lun_reset": SG_SCSI_RESET_DEVICE, "target_reset": SG_SCSI_RESET_TARGET,

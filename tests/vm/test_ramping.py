@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 from kit.fiojob import load_on
-from kit.host import settle, wait_for
+from kit.host import settle, under_way, wait_for
 from kit.ramdir import ram_hosts
 from kit.trace import traced
 
@@ -41,6 +41,8 @@ def test_depth_goes_down_in_a_storm_and_comes_back():
             with ExitStack() as stack, ThreadPoolExecutor(HOSTS) as pool:
                 loads = [stack.enter_context(load_on(host.luns()[0].sd, **VERIFIED))
                          for _, host in hosts]
+                for _, host in hosts:
+                    under_way(host.luns()[0], 20, 60)
                 list(pool.map(lambda pair: storm(*pair), hosts))
             for _, host in hosts:
                 assert settle(host)["timeouts"] == 0
