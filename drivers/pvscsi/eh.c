@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Error handling: the device's own commands, then wait until it has let go. What it
+ * gives back comes over the completion ring like everything else.
+ */
+#include <linux/delay.h>
+
+#include "pvscsi.h"
+
+#define PV_WAIT_MS	2000
+
+/* Which commands are meant: one, those of a LUN, of a target, or all. */
+struct pv_scope {
+	struct scsi_cmnd *scmd;
+	struct scsi_device *sdev;
+	struct scsi_target *starget;
+};
+
+static bool pv_in_scope(const struct pv_scope *scope, struct scsi_cmnd *scmd)
+{
+	return (!scope->scmd || scope->scmd == scmd) &&
+	       (!scope->sdev || scope->sdev == scmd->device) &&
+	       (!scope->starget || scope->starget == scsi_target(scmd->device));
+}
+
+static bool pv_device_has(struct pv_dev *pv, const struct pv_scope *scope)
+{
+	unsigned int tag;
+	bool found = false;
+
+	spin_lock_irq(&pv->cmp_lock);
+	pv_ring_complete_locked(pv);
+	for (tag = 0; tag < PV_DEPTH && !found; tag++) {
+		/* Entered without cmp_lock, but whole: see pv_ring_put(). */
+		struct pv_slot *slot = READ_ONCE(pv->slot[tag]);
+
+		found = slot && pv_in_scope(scope, slot->scmd);
+	}
+	spin_unlock_irq(&pv->cmp_lock);
+	return found;
+}
+
+/* The device answers a command before it has given back what that one ends. */
+static int pv_await(struct pv_dev *pv, const struct pv_scope *scope)
+{
+	unsigned int ms;
+
+	for (ms = 0; pv_device_has(pv, scope); ms += 2) {
+		if (ms >= PV_WAIT_MS)
+			return -ETIMEDOUT;
+		usleep_range(1000, 2000);
+	}
+	return 0;
+}
+
+/* Pulled out: nothing will come back, and nothing touches the commands any more. */
+static bool pv_gone(struct pv_dev *pv)
+{
+	if (pci_device_is_present(pv->pdev))
+		return false;
+	spin_lock_irq(&pv->req_lock);
+	WRITE_ONCE(pv->gone, true);
+	pv->stopped = true;
+	spin_unlock_irq(&pv->req_lock);
+	spin_lock_irq(&pv->cmp_lock);
+	pv_fail_all(pv, DID_NO_CONNECT << 16);
+	spin_unlock_irq(&pv->cmp_lock);
+	return true;
+}
+
+/* Runs a command of error handling and waits for those in its scope. 0 or an errno. */
+static int pv_end(struct pv_dev *pv, const struct pv_scope *scope, enum pv_command cmd,
+		  const void *data, size_t len)
+{
+	int err = 0;
+
+	mutex_lock(&pv->cmd_lock);
+	if (!pv_gone(pv)) {
+		/* A command that the device has not looked at cannot be ended. */
+		pv_doorbell(pv);
+		if (pv_command(pv, cmd, data, len) == PV_STATUS_FAILED)
+			err = -EIO;
+		else
+			err = pv_await(pv, scope);
+		if (err)
+			dev_warn(&pv->pdev->dev, "command %u of error handling: %s\n", cmd,
+				 err == -EIO ? "refused" : "the device kept what it was to end");
+	}
+	mutex_unlock(&pv->cmd_lock);
+	return err;
+}
+
+int pv_abort(struct pv_dev *pv, struct scsi_cmnd *scmd)
+{
+	const struct pv_scope scope = { .scmd = scmd };
+	const struct pv_cmd_abort abort = {
+		.context = cpu_to_le64(pv_tag(scmd) + 1),
+		.target = cpu_to_le32(scmd->device->id),
+	};
+
+	return pv_end(pv, &scope, PV_CMD_ABORT, &abort, sizeof(abort));
+}
+
+static int pv_reset_device(struct pv_dev *pv, const struct pv_scope *scope, u32 target, u64 number)
+{
+	struct pv_cmd_reset_device reset = { .target = cpu_to_le32(target) };
+	struct scsi_lun lun;
+
+	int_to_scsilun(number, &lun);
+	memcpy(reset.lun, &lun, sizeof(reset.lun));
+	return pv_end(pv, scope, PV_CMD_RESET_DEVICE, &reset, sizeof(reset));
+}
+
+int pv_reset_lun(struct pv_dev *pv, struct scsi_device *sdev)
+{
+	const struct pv_scope scope = { .sdev = sdev };
+
+	return pv_reset_device(pv, &scope, sdev->id, sdev->lun);
+}
+
+/* There is one LUN in a target. */
+int pv_reset_target(struct pv_dev *pv, struct scsi_target *starget)
+{
+	const struct pv_scope scope = { .starget = starget };
+
+	return pv_reset_device(pv, &scope, starget->id, 0);
+}
+
+int pv_reset_bus(struct pv_dev *pv)
+{
+	const struct pv_scope scope = {};
+
+	return pv_end(pv, &scope, PV_CMD_RESET_BUS, NULL, 0);
+}
+
+/*
+ * From here on no command gets on the ring, and nobody is left between ring and
+ * doorbell, which a device without rings does not forgive: at stage 0 queuecommand
+ * holds host_lock, from then on it runs inside an RCU read-side section.
+ */
+void pv_stop(struct pv_dev *pv)
+{
+	spin_lock_irq(pv->shost->host_lock);
+	spin_lock(&pv->req_lock);
+	pv->stopped = true;
+	spin_unlock(&pv->req_lock);
+	spin_unlock_irq(pv->shost->host_lock);
+	synchronize_rcu();
+}
+
+/*
+ * The last resort: whatever the device does not give back it has lost with its
+ * reset, and then it may be ended here.
+ */
+int pv_reset_host(struct pv_dev *pv)
+{
+	const struct pv_scope scope = {};
+
+	mutex_lock(&pv->cmd_lock);
+	if (pv_gone(pv)) {
+		mutex_unlock(&pv->cmd_lock);
+		return 0;
+	}
+	pv_stop(pv);
+
+	pv_doorbell(pv);
+	pv_command(pv, PV_CMD_RESET_BUS, NULL, 0);
+	pv_await(pv, &scope);
+
+	/* Cancelling what is left may take the device long: without the lock. */
+	pv_device_quiet(pv);
+	spin_lock_irq(&pv->cmp_lock);
+	pv_ring_complete_locked(pv);
+	pv_fail_all(pv, DID_RESET << 16);
+	pv_device_start(pv);
+	spin_unlock_irq(&pv->cmp_lock);
+
+	spin_lock_irq(&pv->req_lock);
+	pv->stopped = false;
+	spin_unlock_irq(&pv->req_lock);
+	mutex_unlock(&pv->cmd_lock);
+	return 0;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Stage 0, the driver as it was: queuecommand under host_lock by DEF_SCSI_QCMD(), a
+ * slot allocated for every command, a doorbell for every command, one queue. Stage 1
+ * keeps pv_old_queue() as it is.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/slab.h>
+
+#include "pvscsi.h"
+
+int pv_old_slots_alloc(struct pv_dev *pv)
+{
+	size_t bytes = PV_SG * sizeof(struct pv_sge);
+
+	pv->sg_pool = dma_pool_create("smq_pvscsi", &pv->pdev->dev, bytes, bytes, 0);
+	return pv->sg_pool ? 0 : -ENOMEM;
+}
+
+struct pv_slot *pv_old_slot_alloc(struct pv_dev *pv, struct scsi_cmnd *scmd)
+{
+	struct device *dev = &pv->pdev->dev;
+	struct pv_slot *slot = kzalloc(sizeof(*slot), GFP_ATOMIC);
+
+	if (!slot)
+		return NULL;
+	slot->sense = scmd->sense_buffer;
+	slot->sense_dma = dma_map_single(dev, slot->sense, PV_SENSE, DMA_FROM_DEVICE);
+	if (dma_mapping_error(dev, slot->sense_dma))
+		goto free;
+	if (scsi_sg_count(scmd) > 1) {
+		slot->sg = dma_pool_alloc(pv->sg_pool, GFP_ATOMIC, &slot->sg_dma);
+		if (!slot->sg)
+			goto unmap;
+	}
+	return slot;
+unmap:
+	dma_unmap_single(dev, slot->sense_dma, PV_SENSE, DMA_FROM_DEVICE);
+free:
+	kfree(slot);
+	return NULL;
+}
+
+void pv_old_slot_free(struct pv_dev *pv, struct pv_slot *slot)
+{
+	dma_unmap_single(&pv->pdev->dev, slot->sense_dma, PV_SENSE, DMA_FROM_DEVICE);
+	if (slot->sg)
+		dma_pool_free(pv->sg_pool, slot->sg, slot->sg_dma);
+	kfree(slot);
+}
+
+smq_qc_t pv_old_queue(struct pv_dev *pv, struct scsi_cmnd *scmd)
+{
+	struct pv_slot *slot = pv_old_slot_alloc(pv, scmd);
+	int err;
+
+	if (!slot)
+		return SCSI_MLQUEUE_HOST_BUSY;
+	err = pv_ring_put(pv, slot, scmd);
+	if (err) {
+		pv_old_slot_free(pv, slot);
+		if (err == -EBUSY)
+			return SCSI_MLQUEUE_HOST_BUSY;
+		scmd->result = DID_NO_CONNECT << 16;
+		pv_done(pv, scmd);
+		return 0;
+	}
+	pv_doorbell(pv);
+	return 0;
+}
+
+static struct pv_dev *pv_old_dev(struct scsi_device *sdev)
+{
+	return *(struct pv_dev **)shost_priv(sdev->host);
+}
+
+static smq_qc_t pv_old_queuecommand_lck(struct scsi_cmnd *scmd)
+{
+	return pv_old_queue(pv_old_dev(scmd->device), scmd);
+}
+
+static DEF_SCSI_QCMD(pv_old_queuecommand)
+
+static int pv_old_abort(struct scsi_cmnd *scmd)
+{
+	return pv_abort(pv_old_dev(scmd->device), scmd) ? FAILED : SUCCESS;
+}
+
+static int pv_old_device_reset(struct scsi_cmnd *scmd)
+{
+	return pv_reset_lun(pv_old_dev(scmd->device), scmd->device) ? FAILED : SUCCESS;
+}
+
+static int pv_old_bus_reset(struct scsi_cmnd *scmd)
+{
+	return pv_reset_bus(pv_old_dev(scmd->device)) ? FAILED : SUCCESS;
+}
+
+static int pv_old_host_reset(struct scsi_cmnd *scmd)
+{
+	return pv_reset_host(pv_old_dev(scmd->device)) ? FAILED : SUCCESS;
+}
+
+static struct scsi_host_template pv_old_template = {
+	.module			= THIS_MODULE,
+	.name			= "smq_pvscsi",
+	.proc_name		= "smq_pvscsi",
+	.queuecommand		= pv_old_queuecommand,
+	.eh_abort_handler	= pv_old_abort,
+	.eh_device_reset_handler = pv_old_device_reset,
+	.eh_bus_reset_handler	= pv_old_bus_reset,
+	.eh_host_reset_handler	= pv_old_host_reset,
+	.change_queue_depth	= scsi_change_queue_depth,
+	.track_queue_depth	= 1,
+	.skip_settle_delay	= 1,
+	.can_queue		= PV_DEPTH,
+	.cmd_per_lun		= PV_DEPTH,
+	.sg_tablesize		= PV_SG,
+	.max_sectors		= 0xffff,
+	.this_id		= -1,
+};
+
+struct Scsi_Host *pv_old_alloc(struct pv_dev *pv)
+{
+	struct Scsi_Host *shost = scsi_host_alloc(&pv_old_template, sizeof(pv));
+
+	if (!shost)
+		return NULL;
+	*(struct pv_dev **)shost_priv(shost) = pv;
+	shost->max_id = PV_MAX_ID;
+	shost->max_lun = 1;
+	shost->max_cmd_len = 16;
+	return shost;
+}

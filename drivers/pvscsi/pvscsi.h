@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * smq_pvscsi: the driver that docs/converting-an-lld.md converts. All stages of the
+ * conversion are alive in it; device, rings and error handling are theirs in common.
+ */
+#ifndef SMQ_PVSCSI_H
+#define SMQ_PVSCSI_H
+
+#include <linux/dmapool.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_device.h>
+#include <scsi/scsi_eh.h>
+#include <scsi/scsi_host.h>
+#include <smq/lld.h>
+
+#include "device.h"
+
+enum pv_stage {
+	PV_OLD,		/* the old driver: its own template, DEF_SCSI_QCMD() */
+	PV_LCK,		/* the layer's legacy entry */
+	PV_HWQ,		/* queue_cmd, without host_lock */
+	PV_PREALLOC,	/* nothing allocated or mapped per command but its data */
+	PV_COMMIT,	/* one doorbell per batch */
+	PV_QUEUES,	/* a hardware queue per CPU on the one ring */
+	PV_STAGES,
+};
+
+#define PV_REQ_PAGES	8
+#define PV_CMP_PAGES	8
+#define PV_REQ_ENTRIES	(PV_REQ_PAGES * 4096 / sizeof(struct pv_req))
+#define PV_DEPTH	254
+#define PV_SG		128
+#define PV_MAX_ID	64
+#define PV_SENSE	SCSI_SENSE_BUFFERSIZE
+
+/*
+ * What the device needs for one command beside its data. Up to PV_HWQ allocated for
+ * each command, from then on one per tag for the life of the host.
+ * In slot[] from before the device may see the command until its completion was read.
+ */
+struct pv_slot {
+	struct scsi_cmnd *scmd;		/* NULL: the device does not have it */
+	u8 *sense;
+	struct pv_sge *sg;
+	dma_addr_t sense_dma;
+	dma_addr_t sg_dma;
+};
+
+/**
+ * struct pv_dev - one device
+ * @pdev: its PCI function, whose drvdata this is
+ * @shost: the SCSI host, the layer's from PV_LCK on
+ * @host: the layer's host, NULL for PV_OLD
+ * @regs: its registers
+ * @stage: how commands are queued
+ * @state: indices of all rings; pages shared with the device, as are @req, @cmp and @msg
+ * @req_lock: makes one of its users at a time the producer of @req; protects @req_prod,
+ *	@stopped and the entry of a slot into @slot
+ * @cmp_lock: makes one at a time the consumer of @cmp: the interrupt, and error handling
+ *	that waits for commands; protects the exit of a slot from @slot
+ * @cmd_lock: commands to the registers take several writes; also one reset at a time
+ * @stopped: no command may be put on the ring
+ * @gone: the device does not answer any more; commands fail at once
+ * @slot: commands the device has, by tag
+ * @slots: the slots that @slot points to from PV_PREALLOC on; their memory for the
+ *	device is @slot_mem
+ * @sg_pool: scatterlists until then
+ * @msg_work: disks that came and went
+ *
+ * Lifetime: probe to remove.
+ */
+struct pv_dev {
+	struct pci_dev *pdev;
+	struct Scsi_Host *shost;
+	struct smq_host *host;
+	void __iomem *regs;
+	enum pv_stage stage;
+
+	struct pv_rings_state *state;
+	struct pv_req *req;
+	struct pv_cmp *cmp;
+	struct pv_msg *msg;
+	dma_addr_t state_dma, req_dma, cmp_dma, msg_dma;
+	bool use_msg;
+	bool gone;
+
+	spinlock_t req_lock ____cacheline_aligned;	/* see above */
+	u32 req_prod;
+	bool stopped;
+
+	spinlock_t cmp_lock ____cacheline_aligned;	/* see above */
+	u32 cmp_cons;
+
+	struct mutex cmd_lock;				/* see above */
+	struct pv_slot *slot[PV_DEPTH];
+	struct pv_slot *slots;
+	void *slot_mem;
+	dma_addr_t slot_dma;
+	struct dma_pool *sg_pool;
+	struct work_struct msg_work;
+};
+
+/* device.c */
+int pv_device_init(struct pv_dev *pv);
+void pv_device_exit(struct pv_dev *pv);
+void pv_device_quiet(struct pv_dev *pv);
+void pv_device_start(struct pv_dev *pv);
+void pv_doorbell(struct pv_dev *pv);
+u32 pv_command(struct pv_dev *pv, enum pv_command cmd, const void *data, size_t len);
+
+/* ring.c */
+int pv_ring_put(struct pv_dev *pv, struct pv_slot *slot, struct scsi_cmnd *scmd);
+void pv_done(struct pv_dev *pv, struct scsi_cmnd *scmd);
+void pv_ring_complete(struct pv_dev *pv);
+void pv_ring_complete_locked(struct pv_dev *pv);
+void pv_fail_all(struct pv_dev *pv, int result);
+int pv_slots_alloc(struct pv_dev *pv);
+void pv_slots_free(struct pv_dev *pv);
+
+static inline unsigned int pv_tag(struct scsi_cmnd *scmd)
+{
+	return scsi_cmd_to_rq(scmd)->tag;
+}
+
+/* eh.c */
+int pv_abort(struct pv_dev *pv, struct scsi_cmnd *scmd);
+int pv_reset_lun(struct pv_dev *pv, struct scsi_device *sdev);
+int pv_reset_target(struct pv_dev *pv, struct scsi_target *starget);
+int pv_reset_bus(struct pv_dev *pv);
+int pv_reset_host(struct pv_dev *pv);
+void pv_stop(struct pv_dev *pv);
+
+/* old.c: PV_OLD, and what PV_LCK keeps of it */
+struct Scsi_Host *pv_old_alloc(struct pv_dev *pv);
+smq_qc_t pv_old_queue(struct pv_dev *pv, struct scsi_cmnd *scmd);
+int pv_old_slots_alloc(struct pv_dev *pv);
+struct pv_slot *pv_old_slot_alloc(struct pv_dev *pv, struct scsi_cmnd *scmd);
+void pv_old_slot_free(struct pv_dev *pv, struct pv_slot *slot);
+
+/* queue.c */
+struct smq_host *pv_queue_alloc(struct pv_dev *pv);
+
+#endif /* SMQ_PVSCSI_H */
