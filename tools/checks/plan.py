@@ -5,7 +5,7 @@ import fnmatch
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import plants, process, pytests
+from . import plants, process, pytests, vmheader
 from .result import FAILED, PASSED, Case, Result
 
 KERNELS = ("6.1", "6.12", "7.2")
@@ -62,6 +62,16 @@ def _name(path: Path, folder: str) -> str:
     return str(path.relative_to(folder).with_name(path.stem.removeprefix("test_")))
 
 
+def _smoke(top: Path, kernel: str) -> list[Step]:
+    """Smoke tests: one VM for all, but for files that need one of their own."""
+    alone = [path for path in _test_files(top, "tests/vm")
+             if (top / path).read_text(encoding="utf-8").find(f"\n{vmheader.PREFIX}") >= 0]
+    targets = ("tests/vm", *(f"--ignore={path}" for path in alone))
+    return [Step("vm", "smoke", kernel, targets, "smoke", kernel)] + [
+        Step("vm", _name(path, "tests/vm"), kernel, (str(path),), "smoke", kernel)
+        for path in alone]
+
+
 def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
     """All of them, in order; @everything: in full on every kernel."""
     result = [Step("build", kernel, kernel) for kernel in kernels]
@@ -73,7 +83,7 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
             result += [Step("vm", _name(path, "tests/vm"), kernel, (str(path),), needs=kernel)
                        for path in _test_files(top, "tests/vm")]
         else:
-            result.append(Step("vm", "smoke", kernel, ("tests/vm",), "smoke", kernel))
+            result += _smoke(top, kernel)
     # In the way of nobody: they are built apart, but for the kernel's headers.
     result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL)
                for path in sorted((top / "tests/plant").glob("*.patch"))]

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import process
+from . import process, vmheader
 from .result import FAILED, PASSED, Case
 
 PLUGIN = Path(__file__).resolve().parent / "plugin"
@@ -104,17 +104,23 @@ def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
 
 def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets: list[str],
           timeout: float, mark: str = "") -> list[Case]:
-    """Runs tests in one VM of the sources in top, of tools/uml for a kernel uml-FLAVOUR."""
+    """Runs tests in one VM of the sources in top, one that they say they need, or of tools/uml
+    for a kernel uml-FLAVOUR, which has no devices to give."""
     record = folder / "record"
+    try:
+        needs = vmheader.of(list({top / target.partition("::")[0] for target in targets}))
+    except vmheader.HeaderError as error:
+        return [Case("the run as a whole", FAILED, message=str(error))]
     if kernel.startswith("uml-"):
         tool = [str(top / "tools/uml"), "--flavour", kernel.removeprefix("uml-")]
+        needs = []
     else:
         tool = [str(top / "tools/vm"), "--kernel", kernel]
-    words = [*tool, "--timeout", f"{timeout:g}",
-             "--log", str(folder / "console"), "--share", str(folder), "--",
-             *command(targets, mark)]
-    # tools/vm keeps its own time; this is for when it cannot.
-    status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
+    with vmheader.prepared(needs) as options:
+        words = [*tool, "--timeout", f"{timeout:g}", "--log", str(folder / "console"),
+                 "--share", str(folder), *options, "--", *command(targets, mark)]
+        # tools/vm keeps its own time; this is for when it cannot.
+        status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
     return judge(read(record), status, "vm")
 
 

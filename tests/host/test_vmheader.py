@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The VM that a test file asks for, and who gets it."""
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tools"))
+
+from checks import plan, pytests, vmheader  # noqa: E402
+
+PVSCSI = "--qemu '-device pvscsi,id=a -drive file={disk:a:64},if=none,id=d'"
+
+
+@pytest.fixture(name="write")
+def write_fixture(tmp_path):
+    """Writes a test file with the given head."""
+    def write(*lines, name="test_x.py"):
+        path = tmp_path / "tests/vm" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(["# SPDX-License-Identifier: GPL-2.0", *lines, ""]),
+                        encoding="ascii")
+        return path
+    return write
+
+
+def test_a_file_without_a_header_needs_nothing(write):
+    assert vmheader.options(write('"""vm: no header"""')) == []
+    with vmheader.prepared([]) as words:
+        assert words == []
+
+
+def test_lines_add_up(write):
+    path = write(f"# vm: --cpus 4 {PVSCSI}", "# vm: --append 'a=b c' --mem 2048")
+    assert vmheader.options(path) == [
+        "--cpus", "4", "--qemu=-device pvscsi,id=a -drive file={disk:a:64},if=none,id=d",
+        "--append=a=b c", "--mem", "2048"]
+
+
+def test_disks_are_made_and_removed(write):
+    path = write(f"# vm: {PVSCSI}", "# vm: --append 'x={tmp}'")
+    with vmheader.prepared(vmheader.options(path)) as words:
+        disk = Path(shlex.split(words[0])[3].split(",")[0].partition("file=")[2])
+        assert disk.stat().st_size == 64 << 20
+        assert words[1] == f"--append=x={disk.parent}"
+    assert not disk.parent.exists()
+
+
+@pytest.mark.parametrize("line, says", [
+    ("# vm: --timeout 5", "--timeout"),
+    ("# vm: --cpus many", "--cpus: invalid int value: 'many'"),
+    ("# vm: word", "unrecognized arguments: word"),
+    ("# vm: --qemu 'open", "No closing quotation"),
+    ("# vm: --qemu 'x={disk:a}'", "{disk:a}: known are {tmp} and {disk:NAME:MIB}"),
+    ("# vm: --qemu 'x={disk:../a:1}'", "known are"),
+    ("# vm: --qemu 'x={disk:a:0}'", "a disk has 1 to 65536 MiB"),
+    ("# vm: --qemu 'x={home}'", "{home}: known are"),
+])
+def test_what_cannot_be_followed_names_file_and_line(write, line, says):
+    path = write(line)
+    with pytest.raises(vmheader.HeaderError) as error:
+        vmheader.options(path)
+    assert says in str(error.value) and f"{path}:2: " in str(error.value)
+
+
+def test_two_files_do_not_share_a_vm_of_one(write):
+    one, two = write(f"# vm: {PVSCSI}"), write("", name="test_y.py")
+    assert vmheader.of([one]) and vmheader.of([two]) == []
+    with pytest.raises(vmheader.HeaderError, match="cannot share"):
+        vmheader.of([one, two])
+
+
+class Recorder:
+    """In the place of what runs programs."""
+
+    def __init__(self):
+        self.words = []
+
+    def run(self, words, *_args, **_environment):
+        """Keeps the command, and looks for the disk while it would run."""
+        self.words = words
+        self.disk = [Path(word.partition("file=")[2].partition(",")[0])
+                     for option in words for word in option.split() if "file=" in word]
+        self.there = [path.exists() for path in self.disk]
+        return 0
+
+
+def test_the_vm_gets_what_the_file_asks_for(write, tmp_path):
+    write(f"# vm: {PVSCSI}")
+    runner = Recorder()
+    pytests.in_vm(runner, tmp_path, tmp_path, "6.1", ["tests/vm/test_x.py::test_a"], 5)
+    assert runner.there == [True] and not runner.disk[0].exists()
+    assert runner.words.index("--") > [word[:7] for word in runner.words].index("--qemu=")
+
+
+def test_a_bad_header_is_a_failed_run(write, tmp_path):
+    write("# vm: word")
+    cases = pytests.in_vm(Recorder(), tmp_path, tmp_path, "6.1", ["tests/vm/test_x.py"], 5)
+    assert [case.outcome for case in cases] == ["failed"] and "word" in cases[0].message
+
+
+def test_smoke_tests_of_such_a_file_have_a_vm_of_their_own(write, tmp_path):
+    write(f"# vm: {PVSCSI}")
+    write("", name="test_y.py")
+    steps = [step for step in plan.steps(tmp_path, ("6.12",), False) if step.area == "vm"]
+    assert [(step.name, step.targets) for step in steps] == [
+        ("smoke", ("tests/vm", "--ignore=tests/vm/test_x.py")),
+        ("x", ("tests/vm/test_x.py",))]
+    assert all(step.mark == "smoke" for step in steps)
+
+
+def test_headers_in_the_tree_can_be_followed():
+    for path in sorted((TOP / "tests/vm").rglob("test_*.py")):
+        vmheader.options(path)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a test file says about the VM it needs, in lines of its head:
+
+    # vm: --cpus 4
+    # vm: --qemu '-device pvscsi,id=hba -drive file={disk:a:64},if=none,id=a,format=raw'
+
+Options of tools/vm, split as a shell does. {disk:NAME:MIB} is the path of an empty disk
+image that is gone after the run, {tmp} a short path of a folder of the run's own.
+"""
+
+import argparse
+import contextlib
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "# vm:"
+HEAD_LINES = 40
+MAX_DISK_MIB = 1 << 16
+_PLACE = re.compile(r"\{([^{}\s]*)\}")
+
+
+class HeaderError(ValueError):
+    """A header that cannot be followed."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise HeaderError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    # The rest of tools/vm's options are tools/check's own to give.
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--cpus", type=int)
+    parser.add_argument("--mem", type=int)
+    parser.add_argument("--qemu", action="append")
+    parser.add_argument("--append", action="append")
+    return parser
+
+
+def options(path: Path) -> list[str]:
+    """The options in the head of a file, none if it has no such line; HeaderError."""
+    words: list[str] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in zip(range(1, HEAD_LINES + 1), file, strict=False):
+            if not line.startswith(PREFIX):
+                continue
+            try:
+                found = shlex.split(line.removeprefix(PREFIX))
+                # A value that begins with a dash is tied to its option.
+                for index, word in enumerate(found):
+                    if index and found[index - 1] in ("--qemu", "--append"):
+                        found[index - 1:index + 1] = [f"{found[index - 1]}={word}", ""]
+                found = [word for word in found if word]
+                _parser().parse_args(found)
+                for place in _PLACE.findall(line):
+                    _size(place)
+            except ValueError as error:
+                raise HeaderError(f"{path}:{number}: {PREFIX} {error}") from None
+            words += found
+    return words
+
+
+def _size(place: str) -> tuple[str, int]:
+    """Name and MiB of {disk:NAME:MIB}; ("", 0) for {tmp}."""
+    if place == "tmp":
+        return "", 0
+    kind, _, rest = place.partition(":")
+    name, _, mib = rest.partition(":")
+    if kind != "disk" or not re.fullmatch(r"[a-z0-9]+", name) or not mib.isdigit():
+        raise HeaderError(f"{{{place}}}: known are {{tmp}} and {{disk:NAME:MIB}}")
+    if not 1 <= int(mib) <= MAX_DISK_MIB:
+        raise HeaderError(f"{{{place}}}: a disk has 1 to {MAX_DISK_MIB} MiB")
+    return name, int(mib)
+
+
+@contextlib.contextmanager
+def prepared(words: list[str]) -> Iterator[list[str]]:
+    """The options with their files in place, which are removed at the end."""
+    if not words:
+        yield []
+        return
+    with tempfile.TemporaryDirectory(prefix="smq-") as folder:
+        def place(found: re.Match) -> str:
+            name, mib = _size(found[1])
+            if not name:
+                return folder
+            path = Path(folder, f"{name}.img")
+            with path.open("ab") as file:
+                file.truncate(mib << 20)
+            return str(path)
+
+        yield [_PLACE.sub(place, word) for word in words]
+
+
+def of(paths: list[Path]) -> list[str]:
+    """What files that share a VM need: those with a header are alone in theirs."""
+    found = {path: options(path) for path in paths if path.is_file()}
+    if len(found) > 1 and any(found.values()):
+        alone = next(path for path, words in found.items() if words)
+        raise HeaderError(f"{alone}: has a VM of its own ({PREFIX}) and cannot share one")
+    return next(iter(found.values()), [])
