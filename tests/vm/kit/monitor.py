@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0
+"""QEMU's monitor, for a VM that has it on a virtio port called monitor."""
+import os
+import re
+import select
+import time
+from pathlib import Path
+
+PROMPT = b"(qemu) "
+
+
+class Monitor:
+    """Commands of QEMU's human monitor, bounded in time."""
+
+    def __init__(self, name: str = "monitor"):
+        names = {path.read_text(encoding="ascii").strip(): path.parent.name
+                 for path in Path("/sys/class/virtio-ports").glob("*/name")}
+        assert name in names, f"no virtio port '{name}': the test file's '# vm:' lines give it"
+        self._fd = os.open(f"/dev/{names[name]}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc) -> None:
+        os.close(self._fd)
+
+    def _until_prompt(self, seconds: float) -> str:
+        said, end = b"", time.monotonic() + seconds
+        while not said.endswith(PROMPT):
+            left = end - time.monotonic()
+            assert left > 0, f"the monitor did not answer in {seconds:g} s; it said {said!r}"
+            select.select([self._fd], [], [], min(left, 0.1))
+            try:
+                said += os.read(self._fd, 65536)
+            except BlockingIOError:
+                continue
+        return said.decode(errors="replace")
+
+    def run(self, command: str, seconds: float = 20, again: str = "") -> None:
+        """Runs a command that says nothing; fails with what it said otherwise. What matches
+        @again has not ended yet and is tried until it does."""
+        end = time.monotonic() + seconds
+        while True:
+            said = self._ask(command, seconds)
+            if not said:
+                return
+            assert again and re.search(again, said) and time.monotonic() < end, \
+                f"{command}: {said}"
+            time.sleep(0.1)
+
+    def _ask(self, command: str, seconds: float) -> str:
+        # What is still there of the last one, and an answer to start from.
+        os.write(self._fd, b"\n")
+        self._until_prompt(seconds)
+        os.write(self._fd, f"{command}\n".encode())
+        said = self._until_prompt(seconds)
+        return " ".join(said.replace("\r", "").split("\n")[1:-1])

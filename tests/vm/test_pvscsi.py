@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0
+# vm: --qemu '-device pvscsi,id=hba -drive file={disk:a:64},if=none,id=a,format=raw'
+# vm: --qemu '-device scsi-hd,bus=hba.0,scsi-id=0,drive=a,id=disk'
+# vm: --qemu '-blockdev driver=null-co,node-name=slow,size=1048576,latency-ns=2500000000'
+# vm: --qemu '-blockdev driver=null-co,node-name=spare,size=67108864,read-zeroes=on'
+# vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
+# vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
+# vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
+"""Every stage of the conversion of smq_pvscsi, on QEMU's device.
+
+The driver of each stage is the same but for how a command gets to the ring: whatever is
+asked of one is asked of all.
+"""
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit.fiojob import fio, load_on, total_ios
+from kit.host import (KernelLog, ModuleError, find_hosts, load, run, settle, under_way, unload,
+                      wait_for)
+from kit.monitor import Monitor
+from kit.sgio import DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
+
+DRIVER = Path("/sys/bus/pci/drivers/smq_pvscsi")
+PARAMS = Path("/sys/module/smq_pvscsi/parameters")
+OLD, LCK, HWQ, PREALLOC, COMMIT, QUEUES = STAGES = range(6)
+NAMES = ["old", "legacy_entry", "hwq", "prealloc", "commit", "queues"]
+SG_SCSI_RESET_BUS = 2
+ADD = "device_add scsi-hd,bus=hba.0,scsi-id=5,id=more,drive="
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
+            "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
+LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 32, "numjobs": 2,
+        "time_based": True, "runtime": 60}
+READ_10 = bytes.fromhex("28000000000000000800")
+
+
+def write(path, text):
+    """Writes an attribute."""
+    Path(path).write_text(str(text), encoding="ascii")
+
+
+def function():
+    """The PCI function of the device."""
+    for path in Path("/sys/bus/pci/devices").iterdir():
+        if (path / "device").read_text(encoding="ascii").strip() == "0x07c0":
+            return path
+    return pytest.fail("no pvscsi device in this VM: run tools/check --only vm/pvscsi")
+
+
+def bind(stage):
+    """Gives the device to the driver at a stage; its host, once its disk is there."""
+    write(PARAMS / "stage", stage)
+    write(function() / "driver_override", "smq_pvscsi")
+    write("/sys/bus/pci/drivers_probe", function().name)
+    host = wait_for("the host", lambda: next(iter(find_hosts("smq_pvscsi")), None))
+    assert (host.sysfs / "smq").exists() == (stage != OLD)
+    disk = host.wait_luns(1)[0]
+    (disk.queue / "nomerges").write_text("2", encoding="ascii")
+    return host
+
+
+def unbind():
+    """Takes it away; a driver that is loaded later does not find it given to it."""
+    write(function() / "driver_override", "\n")
+    if (DRIVER / function().name).exists():
+        write(DRIVER / "unbind", function().name)
+
+
+@contextmanager
+def bound(stage, io_errors=False):
+    """The host at a stage; nothing bad may be in the kernel log in the end."""
+    with KernelLog() as log:
+        load("smq_pvscsi")
+        try:
+            yield bind(stage)
+        finally:
+            unbind()
+            unload("smq_pvscsi")
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.matching("which is not there")
+        bad = [] if io_errors else log.io_errors()
+        assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])
+
+
+def all_done(host, stage):
+    """The layer, where it is there, has counted every command once."""
+    if stage != OLD:
+        settle(host)
+        wait_for("queued and done to agree", lambda: (
+            lambda stats: stats["queued"] == stats["done"])(host.stats()))
+
+
+stages = pytest.mark.parametrize("stage", STAGES, ids=NAMES)
+
+
+@pytest.mark.smoke
+@stages
+def test_verified_io_and_passthrough(stage):
+    with bound(stage) as host:
+        disk = host.luns()[0]
+        for jobs in (1, 2):
+            assert total_ios(fio(disk.sd, numjobs=jobs, **VERIFIED)) > 200 * jobs
+        # 128 entries in a scatterlist, each of a page that is alone.
+        fio(disk.sd, rw="read", bs="512k", size="8m", ioengine="psync")
+        with SgDev(disk.sg) as sg:
+            assert sg.cmd(bytes.fromhex("120000006000"), din=96).data[8:12] == b"QEMU"
+            # QEMU counts no bytes of a short transfer: no error, and none is promised.
+            short = sg.cmd(bytes.fromhex("120000002400"), din=200)
+            assert (short.status, short.host, short.resid) == (0, 0, 200)
+            past = sg.cmd(bytes.fromhex("2800ffffff0000000800"), din=4096)
+            assert past.triple == (5, 0x21, 0) and past.status == 2
+            field = sg.cmd(bytes.fromhex("1201ee002400"), din=36)
+            assert field.triple == (5, 0x24, 0)
+        for tool in ("sg_inq", "sg_vpd", "sg_readcap", "sg_luns", "sg_turs"):
+            run(tool, disk.sg)
+        assert len(list((disk.queue.parent / "mq").iterdir())) == (2 if stage == QUEUES else 1)
+        all_done(host, stage)
+
+
+@stages
+def test_resets_under_verified_load(stage):
+    with bound(stage) as host:
+        disk = host.luns()[0]
+        levels = [SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST]
+        if stage == OLD:
+            levels.append(SG_SCSI_RESET_BUS)
+        with load_on(disk.sd, to_end=True, **VERIFIED | {"size": "16m", "loops": 2}), \
+                SgDev(disk.sg) as sg:
+            under_way(disk, 100)
+            for repeat in range(20):
+                sg.reset(levels[repeat % len(levels)])
+        fio(disk.sd, **VERIFIED)
+        all_done(host, stage)
+        if stage != OLD:
+            assert host.stats()["host_resets"] == host.stats()["lun_resets"] == 10
+
+
+@pytest.mark.smoke
+@stages
+def test_unbound_under_load_and_back(stage):
+    with bound(stage, io_errors=True) as host:
+        with load_on(host.luns()[0].sd, ok=False, **LOAD) as job:
+            under_way(host.luns()[0], 100)
+            refused = run("rmmod", "smq_pvscsi", ok=False)
+            assert refused.returncode and "in use" in refused.stderr
+            unbind()
+            assert not host.sysfs.exists()
+            assert any(entry["error"] for entry in job.result()["jobs"])
+        fio(bind(stage).luns()[0].sd, **VERIFIED)
+
+
+@pytest.fixture(name="monitor")
+def monitor_fixture():
+    """QEMU's."""
+    with Monitor() as monitor:
+        yield monitor
+
+
+@contextmanager
+def plugged(monitor, host, node):
+    """One more disk, while the block runs."""
+    monitor.run(ADD + node, again="Permission conflict|Duplicate")
+    try:
+        yield wait_for("the new disk", lambda: next(
+            (lun for lun in host.luns() if lun.address.endswith(":0:5:0") and lun.sg), None))
+    finally:
+        monitor.run("device_del more")
+        wait_for("the disk to go", lambda: len(host.luns()) == 1)
+
+
+@stages
+def test_a_command_that_the_device_keeps_is_aborted(monitor, stage):
+    """The device lets go of it when it likes: 2.5 s after it began."""
+    with bound(stage, io_errors=True) as host:
+        disk = host.luns()[0]
+        with plugged(monitor, host, "slow") as slow, SgDev(slow.sg) as sg, \
+                load_on(disk.sd, to_end=True, **VERIFIED), ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(lambda _: sg.cmd(READ_10, din=4096, timeout_ms=300),
+                                    range(4)))
+            assert {result.host for result in results} == {DID_TIME_OUT}
+            again = sg.cmd(READ_10, din=4096, timeout_ms=20000)
+            assert again.good
+        all_done(host, stage)
+        if stage != OLD:
+            assert host.stats()["aborts"] >= 4 and host.stats()["host_resets"] == 0
+
+
+@pytest.mark.parametrize("stage", [OLD, LCK, QUEUES], ids=["old", "legacy_entry", "queues"])
+def test_a_disk_is_pulled_under_load(monitor, stage):
+    with bound(stage, io_errors=True) as host:
+        stays = host.luns()[0]
+        for _ in range(2):
+            with load_on(stays.sd, to_end=True, **VERIFIED):
+                with plugged(monitor, host, "spare") as lun:
+                    at = lun.address
+                    sd = wait_for("its disk", lambda at=at: next(
+                        (one.sd for one in host.luns() if one.address == at and one.sd), ""))
+                    job = load_on(sd, ok=False, **LOAD)
+                    with job as pulled:
+                        under_way(lun, 100)
+                        monitor.run("device_del more")
+                        assert any(entry["error"] for entry in pulled.result()["jobs"])
+                    wait_for("the disk to go", lambda: len(host.luns()) == 1)
+                    monitor.run(ADD + "spare", again="Permission conflict|Duplicate")
+                    wait_for("the disk to come back", lambda: len(host.luns()) == 2)
+        all_done(host, stage)
+
+
+@pytest.mark.smoke
+def test_nothing_is_taken_that_was_not_given():
+    write(function() / "driver_override", "\n")
+    load("smq_pvscsi")
+    write("/sys/bus/pci/drivers_probe", function().name)
+    assert not find_hosts("smq_pvscsi") and not (function() / "driver").exists()
+    unload("smq_pvscsi")
+
+
+def test_take_all_takes_what_has_no_driver():
+    write(function() / "driver_override", "\n")
+    load("smq_pvscsi", take_all=1)
+    assert (function() / "driver").resolve() == DRIVER.resolve()
+    wait_for("the host", lambda: find_hosts("smq_pvscsi"))[0].wait_luns(1)
+    unload("smq_pvscsi")
+    assert not find_hosts("smq_pvscsi")
+
+
+def test_a_stage_that_there_is_not(klog):
+    with pytest.raises(ModuleError):
+        load("smq_pvscsi", stage=6)
+    assert any("stage=6 is outside 0..5" in line for line in klog.lines())
+    load("smq_pvscsi")
+    write(PARAMS / "stage", 77)
+    write(function() / "driver_override", "smq_pvscsi")
+    write("/sys/bus/pci/drivers_probe", function().name)
+    assert any("stage=77 is outside 0..5" in line for line in klog.lines())
+    assert not find_hosts("smq_pvscsi")
+    unbind()
+    unload("smq_pvscsi")
