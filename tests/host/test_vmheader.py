@@ -104,7 +104,7 @@ def test_a_bad_header_is_a_failed_run(write, tmp_path):
 def test_smoke_tests_of_such_a_file_have_a_vm_of_their_own(write, tmp_path):
     write(f"# vm: {PVSCSI}")
     write("", name="test_y.py")
-    steps = [step for step in plan.steps(tmp_path, ("6.12",), False) if step.area == "vm"]
+    steps = plan.smoke_steps(tmp_path, "6.12")
     assert [(step.name, step.targets) for step in steps] == [
         ("smoke", ("tests/vm", "--ignore=tests/vm/test_x.py")),
         ("x", ("tests/vm/test_x.py",))]

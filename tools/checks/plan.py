@@ -62,7 +62,7 @@ def _name(path: Path, folder: str) -> str:
     return str(path.relative_to(folder).with_name(path.stem.removeprefix("test_")))
 
 
-def _smoke(top: Path, kernel: str) -> list[Step]:
+def smoke_steps(top: Path, kernel: str) -> list[Step]:
     """Smoke tests: one VM for all, but for files that need one of their own."""
     alone = [path for path in _test_files(top, "tests/vm")
              if (top / path).read_text(encoding="utf-8").find(f"\n{vmheader.PREFIX}") >= 0]
@@ -83,7 +83,7 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
             result += [Step("vm", _name(path, "tests/vm"), kernel, (str(path),), needs=kernel)
                        for path in _test_files(top, "tests/vm")]
         else:
-            result += _smoke(top, kernel)
+            result += smoke_steps(top, kernel)
     # In the way of nobody: they are built apart, but for the kernel's headers.
     result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL)
                for path in sorted((top / "tests/plant").glob("*.patch"))]
