@@ -18,12 +18,13 @@ ffffffff81000100 T native_queued_spin_lock_slowpath
 ffffffff81000200 T scsi_queue_rq\t[scsi_mod]
 ffffffff81000300 T io_submit_sqes
 ffffffff81000400 T scsi_done\t[scsi_mod]
-ffffffffc0001000 t smq_legacy_queue_lock\t[smq]
-ffffffffc0001100 t smq_legacy_host_lock\t[smq]
+ffffffffc0001000 t legacy_request_fn\t[smq]
+ffffffffc0001100 t legacy_host_ready_2013\t[smq]
+ffffffffc0001200 t legacy_unbusy_2013\t[smq]
 """
 LOCK, SLOW = "ffffffff81000000", "ffffffff81000100"
 QUEUE_RQ, SUBMIT, DONE = "ffffffff81000210", "ffffffff81000310", "ffffffff81000410"
-QUEUE, HOST = "ffffffffc0001010", "ffffffffc0001110"
+QUEUE, HOST, BOTH = "ffffffffc0001010", "ffffffffc0001110", "ffffffffc0001210"
 LUN0, LUN1, SHOST, RING = "ffff888000000010", "ffff888000000110", "ffff888000000210", "ffff8880003"
 
 
@@ -73,9 +74,11 @@ def test_told_apart_by_address(tmp_path):
 
 def test_legacy_locks_have_names(tmp_path):
     """Those of the model, which say that it is one."""
-    locks = one(tmp_path, [f"lock {LOCK} {QUEUE} {LUN0} 400 160 0",
-                           f"lock {LOCK} {DONE} {LUN0} 6 0 0",
-                           f"lock {LOCK} {HOST} {SHOST} 300 3 0"])
+    # One function takes both: their addresses tell.
+    locks = one(tmp_path, [f"lock {LOCK} {QUEUE} {LUN0} 306 160 0",
+                           f"lock {LOCK} {BOTH} {LUN0} 100 0 0",
+                           f"lock {LOCK} {BOTH} {SHOST} 100 0 0",
+                           f"lock {LOCK} {HOST} {SHOST} 200 3 0"])
     assert locks.by_lock() == {acquisitions.QUEUE_LOCK: 4.06, acquisitions.HOST_LOCK: 3}
     assert all("model" in name for name in locks.by_lock())
     assert locks.contended_share(acquisitions.QUEUE_LOCK) == pytest.approx(100 * 160 / 406)

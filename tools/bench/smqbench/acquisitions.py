@@ -33,9 +33,10 @@ WAITING = re.compile(r".*queued_\w+_slowpath|__mutex_lock.*|rwsem_down_.*|osq_lo
 # Locks known by a function that takes them; the first that fits.
 QUEUE_LOCK, HOST_LOCK = "legacy queue_lock (model)", "legacy host_lock (model)"
 KNOWN = [
-    (QUEUE_LOCK, re.compile(r"\w*legacy\w*queue\w*")),
-    (HOST_LOCK, re.compile(r"\w*legacy\w*host\w*")),
-    ("legacy lists' locks (model)", re.compile(r"\w*legacy\w*list\w*")),
+    (QUEUE_LOCK, re.compile(r"legacy_(run_queue|request_fn|end_request|insert_bio|flush_plug)")),
+    (HOST_LOCK, re.compile(r"legacy_(host_ready|starved|qcmd_wrapper)\w*")),
+    ("legacy list_lock (model)", re.compile(r"legacy_get_command")),
+    ("legacy free_list_lock (model)", re.compile(r"legacy_put_command")),
     ("io_uring's locks", re.compile(r"(__)?io_.*|tctx_.*")),
 ]
 RARE = 0.02     # of a lock's acquisitions, below which a function does not name it
