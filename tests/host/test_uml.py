@@ -198,3 +198,10 @@ def test_reports_of_the_checkers_are_seen(line):
     log = report.ConsoleLog("end mark")
     log.feed(f"[    1.100000] {line}\r\n".encode())
     assert line in log.faults()
+
+
+def test_what_others_leave_is_no_fault():
+    log = report.ConsoleLog("end mark")
+    log.feed(b"[ 1.1] drivers/scsi/scsi_debug.c:1261 module scsi_debug func:sdebug_target_alloc "
+             b"has 32 allocated at module unload\r\n")
+    assert log.faults() == ""
