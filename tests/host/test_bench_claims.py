@@ -51,6 +51,8 @@ def everything():
             figure("locks", "legacy_2013", "contended", 30.0, luns=10, **pair,
                    parts={"lock": {HOST_LOCK: 61.0, QUEUE_LOCK: 12.0}}),
             figure("locks", "null_blk", "insn", 5000.0, luns=2, **pair),
+            figure("locks", "legacy_2013", "contended", 30.0, **pair,
+                   parts={"lock": {HOST_LOCK: 5.0, QUEUE_LOCK: 42.0}}),
             figure("locks", "legacy_2013", "insn", 18000.0, **pair),
             figure("locks", "smq_ram", "insn", 6500.0, **pair),
             figure("locks", "legacy_419", "contended", 35.0, **pair,
