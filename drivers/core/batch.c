@@ -62,8 +62,8 @@ enum smq_verdict smq_batch_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 	bool sample = false;
 
 	/* data_race: who errs holds a command for nothing, or passes one by. */
-	if (!data_race(hold->batch.dear) && !READ_ONCE(hold->nr) &&
-	    !atomic_read(&lun->waiting)) {
+	if (data_race(smq_batch_passes(&hold->batch, READ_ONCE(hwq->host->limits.requests), last)) &&
+	    !READ_ONCE(hold->nr) && !atomic_read(&lun->waiting)) {
 		/* A poller waits for its command: it is not made to wait more. */
 		if (last && hwq->host->lld->commit && hwq->type != HCTX_TYPE_POLL)
 			/* Two CPUs may both count, or both sample. */

@@ -35,6 +35,8 @@
  * @batches: since the last sample
  * @peak: most commands there were at once, held and in flight; fades with each
  *	batch
+ * @run: commands of the block layer's batch that is being queued
+ * @natural: how many its last batch had
  * @dear: holding pays
  */
 struct smq_batch {
@@ -43,6 +45,8 @@ struct smq_batch {
 	unsigned int next;
 	unsigned int batches;
 	unsigned int peak;
+	unsigned int run;
+	unsigned int natural;
 	bool dear;
 };
 
@@ -104,6 +108,23 @@ static inline void smq_batch_sample(struct smq_batch *b, unsigned long long ns)
 		b->dear = cost >= SMQ_BATCH_CHEAP_NS;
 	else
 		b->dear = b->nr_samples == SMQ_BATCH_SAMPLES && cost >= SMQ_BATCH_DEAR_NS;
+}
+
+/*
+ * A command comes: whether it may pass though doorbells are dear. The block layer's
+ * own batches share one already where they are large: holding them costs more than
+ * it could win.
+ */
+static inline bool smq_batch_passes(struct smq_batch *b, unsigned int max_held, bool last)
+{
+	bool large = 2 * b->natural >= max_held;
+
+	b->run++;
+	if (last) {
+		b->natural = b->run;
+		b->run = 0;
+	}
+	return !b->dear || (large && max_held > 1);
 }
 
 /*

@@ -129,6 +129,30 @@ static void walk_peak(void)
 	EXPECT(batches > 3);
 }
 
+/* The block layer's own large batches pass, others are held where it pays. */
+static void walk_natural(void)
+{
+	struct smq_batch batch = { .dear = 1 };
+	unsigned int size, i, repeat;
+
+	for (size = 1; size <= 40; size++) {
+		for (repeat = 0; repeat < 3; repeat++) {
+			for (i = 1; i <= size; i++) {
+				bool passes = smq_batch_passes(&batch, 16, i == size);
+
+				/* What they are is known from the second one on. */
+				EXPECT(!repeat || passes == (size >= 8));
+			}
+		}
+		batch.dear = 0;
+		EXPECT(smq_batch_passes(&batch, 16, 1));
+		batch.dear = 1;
+	}
+	/* With one command for a batch there is nothing to hold. */
+	batch.natural = 1;
+	EXPECT(!smq_batch_passes(&batch, 1, 1));
+}
+
 int main(int argc, char **argv)
 {
 	srand(argc > 1 ? atoi(argv[1]) : 1);
@@ -137,5 +161,6 @@ int main(int argc, char **argv)
 	walk_noise();
 	walk_samples();
 	walk_peak();
+	walk_natural();
 	return 0;
 }

@@ -230,6 +230,8 @@ policy() {
 # Under icount a nanosecond is one instruction: a CPU ten times as slow as one of
 # today. Only a device that is as slow has 32 commands in flight.
 SERVICE_NS=500000
+# So is the time that batch may hold a command.
+BATCH_USECS=500
 
 row_smq_ram_timer() {
 	ram_model_up service_ns="$SERVICE_NS"
@@ -237,7 +239,7 @@ row_smq_ram_timer() {
 
 row_smq_ram_timer_batch() {
 	ram_model_up service_ns="$SERVICE_NS"
-	policy batch
+	policy batch smq_batch/usecs="$BATCH_USECS"
 }
 
 row_smq_ram_doorbell() {
@@ -246,7 +248,7 @@ row_smq_ram_doorbell() {
 
 row_smq_ram_doorbell_batch() {
 	ram_model_up service_ns="$SERVICE_NS" doorbell_ns=5000
-	policy batch
+	policy batch smq_batch/usecs="$BATCH_USECS"
 }
 
 row_legacy_2013() {
