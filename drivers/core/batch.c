@@ -57,12 +57,13 @@ static void smq_batch_hold(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, 
 
 enum smq_verdict smq_batch_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
+	unsigned int requests = READ_ONCE(hwq->host->limits.requests);
 	struct smq_hold *hold = hwq->hold;
 	struct smq_lun *lun = smq_cmd_lun(cmd);
 	bool sample = false;
 
 	/* data_race: who errs holds a command for nothing, or passes one by. */
-	if (data_race(smq_batch_passes(&hold->batch, READ_ONCE(hwq->host->limits.requests), last)) &&
+	if (data_race(smq_batch_passes(&hold->batch, requests, last)) &&
 	    !READ_ONCE(hold->nr) && !atomic_read(&lun->waiting)) {
 		/* A poller waits for its command: it is not made to wait more. */
 		if (last && hwq->host->lld->commit && hwq->type != HCTX_TYPE_POLL)

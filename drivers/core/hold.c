@@ -358,14 +358,14 @@ bool smq_hold_refused(struct smq_cmd *cmd)
 }
 
 /* One command less with the device. True: it was the last of its hardware queue. */
-static bool smq_hold_uncount(struct smq_cmd *cmd, u8 flags)
+static __always_inline bool smq_hold_uncount(struct smq_cmd *cmd, u8 flags)
 {
 	smq_lun_put(smq_cmd_lun(cmd));
 	return flags & SMQ_CMD_BATCHED && !atomic_dec_return(&cmd->hwq->hold->inflight);
 }
 
 /* Has those go on who waited for this command to end. */
-static void smq_hold_wake(struct smq_cmd *cmd, bool idle)
+static __always_inline void smq_hold_wake(struct smq_cmd *cmd, bool idle)
 {
 	struct smq_hold *hold = cmd->hwq->hold;
 
@@ -387,7 +387,10 @@ bool smq_hold_done(struct smq_cmd *cmd, u8 flags)
 	bool idle = smq_hold_uncount(cmd, flags);
 
 	if (likely(!scmd->result)) {
-		smq_lun_good(smq_cmd_lun(cmd));
+		struct smq_lun *lun = smq_cmd_lun(cmd);
+
+		if (unlikely(READ_ONCE(lun->depth) < READ_ONCE(lun->max)))
+			smq_lun_grow(lun);
 	} else if (scmd->result == SAM_STAT_TASK_SET_FULL) {
 		const struct smq_policy *policy = rcu_dereference(cmd->hwq->host->policy);
 

@@ -76,13 +76,30 @@ bool smq_hold_refused(struct smq_cmd *cmd);
 void smq_hold_taken(struct smq_cmd *cmd, u8 flags);
 
 /* lun.c: inner depth */
-bool smq_lun_get(struct smq_lun *lun);
-void smq_lun_put(struct smq_lun *lun);
 void smq_lun_full(struct smq_lun *lun);
-void smq_lun_good(struct smq_lun *lun);
+void smq_lun_grow(struct smq_lun *lun);
 void smq_luns_raise(struct smq_host *host);
 void smq_luns_lower(struct smq_host *host);
 void smq_luns_begin(struct smq_host *host);
+
+/* Room for one more command in the inner depth. Context: any. */
+static inline bool smq_lun_get(struct smq_lun *lun)
+{
+	int limit = READ_ONCE(lun->depth);
+	int old = atomic_read(&lun->inflight);
+
+	do {
+		if (old >= limit)
+			return false;
+	} while (!atomic_try_cmpxchg(&lun->inflight, &old, old + 1));
+	return true;
+}
+
+/* Fully ordered, so that who then looks at lun->waiting misses nobody. */
+static inline void smq_lun_put(struct smq_lun *lun)
+{
+	atomic_dec_return(&lun->inflight);
+}
 
 static inline struct smq_lun *smq_cmd_lun(struct smq_cmd *cmd)
 {

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "hold.h"
+#include "legacy.h"
 #include "policy.h"
 #include "smq.h"
 
@@ -234,6 +235,7 @@ void smq_host_remove(struct smq_host *host)
 	mutex_lock(&host->eh_lock);
 	host->removing = true;
 	mutex_unlock(&host->eh_lock);
+	smq_policy_keep(host);
 	smq_stats_remove_host(host);
 	scsi_remove_host(host->shost);
 	smq_policy_stop_host(host);
@@ -282,11 +284,17 @@ EXPORT_SYMBOL_GPL(smq_map_queues);
 
 static int __init smq_init(void)
 {
-	int err = smq_configfs_init();
+	int err = smq_legacy_init();
 
-	if (!err)
-		smq_stats_init();
-	return err;
+	if (err)
+		return err;
+	err = smq_configfs_init();
+	if (err) {
+		smq_legacy_exit();
+		return err;
+	}
+	smq_stats_init();
+	return 0;
 }
 module_init(smq_init);
 
@@ -294,6 +302,7 @@ static void __exit smq_exit(void)
 {
 	smq_stats_exit();
 	smq_configfs_exit();
+	smq_legacy_exit();
 }
 module_exit(smq_exit);
 

@@ -10,6 +10,7 @@
 #include <linux/slab.h>
 
 #include "hold.h"
+#include "legacy.h"
 #include "policy.h"
 #include "smq.h"
 
@@ -37,7 +38,7 @@ int smq_sdev_init(struct scsi_device *sdev)
 {
 	struct smq_host *host = smq_sdev_to_host(sdev);
 	struct smq_lun *lun;
-	int err;
+	int err = 0;
 
 	lun = kzalloc(sizeof(*lun) + host->lld->lun_size, GFP_KERNEL);
 	if (!lun)
@@ -46,8 +47,14 @@ int smq_sdev_init(struct scsi_device *sdev)
 	lun->sdev = sdev;
 	lun->max = min_t(unsigned int, host->depth, SMQ_MAX_DEPTH);
 	lun->depth = lun->max;
+	/* A change of policy passes by LUNs that have no hostdata yet. */
+	mutex_lock(&host->policy_lock);
+	if (rcu_access_pointer(host->legacy))
+		err = smq_legacy_add_lun(lun);
 	sdev->hostdata = lun;
-	err = smq_lun_widen_map(host, sdev);
+	mutex_unlock(&host->policy_lock);
+	if (!err)
+		err = smq_lun_widen_map(host, sdev);
 	if (!err && host->lld->lun_init)
 		err = host->lld->lun_init(host, sdev);
 	return err;
@@ -63,29 +70,11 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 		return;
 	if (host->lld->lun_exit)
 		host->lld->lun_exit(host, sdev);
+	kfree(smq_sdev_to_lun(sdev)->legacy);
 	kfree(smq_sdev_to_lun(sdev));
 	sdev->hostdata = NULL;
 }
 EXPORT_SYMBOL_GPL(smq_sdev_destroy);
-
-/* Room for one more command in the inner depth. Context: any. */
-bool smq_lun_get(struct smq_lun *lun)
-{
-	int limit = READ_ONCE(lun->depth);
-	int old = atomic_read(&lun->inflight);
-
-	do {
-		if (old >= limit)
-			return false;
-	} while (!atomic_try_cmpxchg(&lun->inflight, &old, old + 1));
-	return true;
-}
-
-/* Fully ordered, so that who then looks at lun->waiting misses nobody. */
-void smq_lun_put(struct smq_lun *lun)
-{
-	atomic_dec_return(&lun->inflight);
-}
 
 /* TASK SET FULL: what is in flight now is what the device takes. Context: any. */
 void smq_lun_full(struct smq_lun *lun)
@@ -100,13 +89,11 @@ void smq_lun_full(struct smq_lun *lun)
 	spin_unlock_irqrestore(&lun->lock, flags);
 }
 
-/* A GOOD status: grows by one per queue_ramp_up_period, as the mid-layer's does. */
-void smq_lun_good(struct smq_lun *lun)
+/* A GOOD status below the most: grows by one per queue_ramp_up_period, as the mid-layer's does. */
+void smq_lun_grow(struct smq_lun *lun)
 {
 	unsigned long period, flags;
 
-	if (READ_ONCE(lun->depth) >= READ_ONCE(lun->max))
-		return;
 	period = READ_ONCE(lun->sdev->queue_ramp_up_period);
 	spin_lock_irqsave(&lun->lock, flags);
 	if (lun->depth < lun->max && time_after_eq(jiffies, lun->last_full + period) &&
@@ -125,6 +112,8 @@ void smq_luns_begin(struct smq_host *host)
 	shost_for_each_device(sdev, host->shost) {
 		struct smq_lun *lun = smq_sdev_to_lun(sdev);
 
+		if (!lun)
+			continue;
 		spin_lock_irq(&lun->lock);
 		lun->max = max(sdev->max_queue_depth, sdev->queue_depth);
 		WRITE_ONCE(lun->depth, sdev->queue_depth);
@@ -138,8 +127,12 @@ void smq_luns_raise(struct smq_host *host)
 	struct scsi_device *sdev;
 
 	host->shost->can_queue = host->depth + host->extra;
-	shost_for_each_device(sdev, host->shost)
-		scsi_change_queue_depth(sdev, READ_ONCE(smq_sdev_to_lun(sdev)->max) + host->extra);
+	shost_for_each_device(sdev, host->shost) {
+		struct smq_lun *lun = smq_sdev_to_lun(sdev);
+
+		if (lun)
+			scsi_change_queue_depth(sdev, READ_ONCE(lun->max) + host->extra);
+	}
 }
 
 /* What is advertised is the inner depth again, wherever it has got to. */
@@ -147,8 +140,12 @@ void smq_luns_lower(struct smq_host *host)
 {
 	struct scsi_device *sdev;
 
-	shost_for_each_device(sdev, host->shost)
-		scsi_change_queue_depth(sdev, READ_ONCE(smq_sdev_to_lun(sdev)->depth));
+	shost_for_each_device(sdev, host->shost) {
+		struct smq_lun *lun = smq_sdev_to_lun(sdev);
+
+		if (lun)
+			scsi_change_queue_depth(sdev, READ_ONCE(lun->depth));
+	}
 	host->shost->can_queue = host->depth;
 }
 

@@ -9,6 +9,7 @@
 #include <linux/sysfs.h>
 
 #include "hold.h"
+#include "legacy.h"
 #include "policy.h"
 #include "smq.h"
 
@@ -23,6 +24,7 @@
 static const struct smq_policy smq_policies[] = {
 	{ .name = "direct", .id = SMQ_POLICY_DIRECT },
 	{ .name = "batch", .id = SMQ_POLICY_BATCH, .holds = true },
+	{ .name = "legacy-model", .id = SMQ_POLICY_LEGACY },
 };
 
 /*
@@ -41,6 +43,9 @@ enum smq_verdict smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool
 	switch (policy->id) {
 	case SMQ_POLICY_BATCH:
 		return smq_batch_queue(hwq, cmd, last);
+	case SMQ_POLICY_LEGACY:
+		smq_legacy_queue(hwq, cmd, last);
+		return SMQ_PASS;
 	default:
 		return SMQ_PASS;
 	}
@@ -75,6 +80,10 @@ EXPORT_SYMBOL_GPL(smq_policy_last);
 /* The LLD did not take a command: true if the policy keeps it. */
 bool smq_policy_refused(struct smq_cmd *cmd)
 {
+	if (cmd->flags & SMQ_CMD_MODELLED) {
+		cmd->flags &= ~SMQ_CMD_MODELLED;
+		smq_legacy_done(cmd);
+	}
 	return cmd->flags & SMQ_CMD_COUNTED && smq_hold_refused(cmd);
 }
 EXPORT_SYMBOL_GPL(smq_policy_refused);
@@ -88,6 +97,8 @@ bool smq_policy_done(struct smq_cmd *cmd)
 	u8 flags = cmd->flags;
 
 	cmd->flags = 0;
+	if (flags & SMQ_CMD_MODELLED)
+		smq_legacy_done(cmd);
 	return flags & SMQ_CMD_COUNTED && smq_hold_done(cmd, flags);
 }
 EXPORT_SYMBOL_GPL(smq_policy_done);
@@ -98,6 +109,8 @@ void smq_policy_taken(struct smq_cmd *cmd)
 	u8 flags = cmd->flags;
 
 	cmd->flags = 0;
+	if (flags & SMQ_CMD_MODELLED)
+		smq_legacy_done(cmd);
 	if (flags & SMQ_CMD_COUNTED)
 		smq_hold_taken(cmd, flags);
 }
@@ -123,7 +136,7 @@ static void smq_policy_raise(struct work_struct *work)
 	bool uncounted = false;
 
 	mutex_lock(&host->policy_lock);
-	if (smq_host_holds(host) && !host->raised) {
+	if (smq_host_holds(host) && !host->raised && !READ_ONCE(host->removing)) {
 		blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_is_uncounted, &uncounted);
 		if (uncounted) {
 			schedule_delayed_work(&host->raise, msecs_to_jiffies(SMQ_POLICY_POLL_MS));
@@ -192,11 +205,48 @@ static void smq_policy_drain(struct smq_host *host)
 	}
 }
 
-/* Called with policy_lock held. */
-static void smq_policy_change(struct smq_host *host, const struct smq_policy *new)
+static bool smq_is_modelled(struct request *rq, void *data)
 {
-	bool held = smq_host_holds(host);
+	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
+	bool *found = data;
 
+	/* data_race: one that ends meanwhile is looked for once more. */
+	if (data_race(cmd->flags & SMQ_CMD_MODELLED))
+		*found = true;
+	return !*found;
+}
+
+/*
+ * Waits until no command is left that legacy-model saw; none is added. One that is
+ * lost ends through its timeout and error handling, so this does.
+ */
+static void smq_policy_wait_modelled(struct smq_host *host)
+{
+	bool found;
+
+	for (;;) {
+		found = false;
+		blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_is_modelled, &found);
+		if (!found)
+			break;
+		msleep(SMQ_POLICY_POLL_MS);
+	}
+	/* One that has cleared its flag may still be at work. */
+	synchronize_rcu();
+}
+
+/* Called with policy_lock held. */
+static int smq_policy_change(struct smq_host *host, const struct smq_policy *new)
+{
+	const struct smq_policy *old = smq_host_policy(host);
+	bool held = smq_host_holds(host);
+	int err;
+
+	if (new->id == SMQ_POLICY_LEGACY) {
+		err = smq_legacy_start(host);
+		if (err)
+			return err;
+	}
 	if (new->holds && !held)
 		smq_luns_begin(host);
 	if (!new->holds && held)
@@ -205,8 +255,13 @@ static void smq_policy_change(struct smq_host *host, const struct smq_policy *ne
 	/* From here on all commands are queued, and held again, by the new policy. */
 	synchronize_rcu();
 	smq_policy_drain(host);
+	if (old && old->id == SMQ_POLICY_LEGACY) {
+		smq_policy_wait_modelled(host);
+		smq_legacy_stop(host);
+	}
 	if (new->holds && !host->raised && host->extra)
 		schedule_delayed_work(&host->raise, 0);
+	return 0;
 }
 
 ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -228,23 +283,26 @@ ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
 	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
 	const struct smq_policy *new = NULL;
 	unsigned int i;
+	int err = 0;
 
 	for (i = 0; i < ARRAY_SIZE(smq_policies); i++) {
 		if (sysfs_streq(buf, smq_policies[i].name))
 			new = &smq_policies[i];
 	}
 	if (!new) {
-		pr_err_ratelimited("%s: policy '%.*s' is not known; known: direct, batch\n",
+		pr_err_ratelimited("%s: policy '%.*s' is not known; known: direct, batch, legacy-model\n",
 				   dev_name(dev),
 				   (int)min_t(size_t, strcspn(buf, "\n"), 32), buf);
 		return -EINVAL;
 	}
 	if (mutex_lock_interruptible(&host->policy_lock))
 		return -EINTR;
-	if ((smq_host_policy(host) ?: &smq_policies[0]) != new)
-		smq_policy_change(host, new);
+	if (READ_ONCE(host->removing))
+		err = -ENODEV;
+	else if ((smq_host_policy(host) ?: &smq_policies[0]) != new)
+		err = smq_policy_change(host, new);
 	mutex_unlock(&host->policy_lock);
-	return count;
+	return err ?: count;
 }
 
 void smq_policy_init_host(struct smq_host *host)
@@ -252,14 +310,25 @@ void smq_policy_init_host(struct smq_host *host)
 	mutex_init(&host->policy_lock);
 	INIT_DELAYED_WORK(&host->raise, smq_policy_raise);
 	smq_batch_init_host(host);
+	host->legacy_era = SMQ_LEGACY_419;
+	host->legacy_wrapper = true;
 }
 
-/* The host is gone for the mid-layer: nobody writes to its attributes any more. */
+/* The host is about to go, and marked as removing: its policy stays what it is. */
+void smq_policy_keep(struct smq_host *host)
+{
+	/* A change under way ends, the next one sees the mark. */
+	mutex_lock(&host->policy_lock);
+	mutex_unlock(&host->policy_lock);
+	cancel_delayed_work_sync(&host->raise);
+}
+
+/* No command of the host is left. */
 void smq_policy_stop_host(struct smq_host *host)
 {
 	unsigned int i;
 
-	cancel_delayed_work_sync(&host->raise);
 	for (i = 0; i < host->nr_hwqs; i++)
 		smq_hold_stop(host->hwq[i]->hold);
+	smq_legacy_stop(host);
 }

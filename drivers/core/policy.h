@@ -11,6 +11,7 @@
 enum smq_policy_id {
 	SMQ_POLICY_DIRECT,
 	SMQ_POLICY_BATCH,
+	SMQ_POLICY_LEGACY,
 };
 
 /**
@@ -40,6 +41,7 @@ static inline bool smq_host_holds(struct smq_host *host)
 
 void smq_policy_init_host(struct smq_host *host);
 void smq_policy_stop_host(struct smq_host *host);
+void smq_policy_keep(struct smq_host *host);
 
 /* batch.c */
 extern const struct attribute_group smq_batch_group;

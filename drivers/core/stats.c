@@ -9,6 +9,7 @@
 #include <linux/sysfs.h>
 
 #include "hold.h"
+#include "legacy.h"
 #include "policy.h"
 #include "smq.h"
 
@@ -148,6 +149,7 @@ static const struct attribute_group smq_host_group = {
 const struct attribute_group *smq_host_groups[] = {
 	&smq_host_group,
 	&smq_batch_group,
+	&smq_legacy_group,
 	NULL
 };
 EXPORT_SYMBOL_GPL(smq_host_groups);
@@ -200,6 +202,8 @@ static int depths_show(struct seq_file *m, void *v)
 	shost_for_each_device(sdev, host->shost) {
 		struct smq_lun *lun = smq_sdev_to_lun(sdev);
 
+		if (!lun)
+			continue;
 		seq_printf(m, "%u:%u:%llu %d %u %u %d %d\n", sdev->channel, sdev->id, sdev->lun,
 			   sdev->queue_depth, READ_ONCE(lun->depth), READ_ONCE(lun->max),
 			   atomic_read(&lun->inflight), atomic_read(&lun->waiting));

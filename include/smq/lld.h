@@ -32,6 +32,9 @@ struct smq_cmd;
 struct smq_hold;
 struct smq_host;
 struct smq_hwq;
+struct smq_legacy;
+struct smq_legacy_queue;
+struct smq_legacy_rq;
 struct smq_policy;
 
 /**
@@ -181,6 +184,7 @@ enum smq_cmd_state {
 #define SMQ_CMD_COUNTED	BIT(0)	/* in smq_lun.inflight */
 #define SMQ_CMD_BATCHED	BIT(1)	/* in smq_hold.inflight */
 #define SMQ_CMD_WAITING	BIT(2)	/* in smq_lun.waiting */
+#define SMQ_CMD_MODELLED BIT(3)	/* by the policy legacy-model */
 
 /**
  * struct smq_cmd - the layer's part of a command, in front of the LLD's own
@@ -191,6 +195,7 @@ enum smq_cmd_state {
  * @barred: error handling wants it: it is not to be held again
  * @since: when it was first held, in jiffies | 1; 0 if it never was
  * @given: when it was given to the LLD after that, in jiffies
+ * @legacy: what the policy legacy-model has allocated for it
  * @node: free for the owner: the LLD's lists, the policy's while it is held
  * @work: smq_cmd_defer()
  * @priv: the LLD's private area
@@ -207,6 +212,7 @@ struct smq_cmd {
 	bool barred;
 	unsigned long since;
 	unsigned long given;
+	struct smq_legacy_rq *legacy;
 	struct list_head node;
 	struct work_struct work;
 	unsigned char priv[] __aligned(8);
@@ -255,6 +261,7 @@ struct smq_hwq {
  * @inflight: commands with the device, counted while a policy holds; atomic
  *	because all CPUs queue and complete
  * @waiting: held commands that wait for room in @depth; atomic likewise
+ * @legacy: the policy legacy-model's, NULL until it is chosen for the first time
  * @priv: the LLD's private area, on lines of its own
  *
  * Lifetime: that of the scsi_device between sdev_init and sdev_destroy, which
@@ -269,6 +276,7 @@ struct smq_lun {
 	spinlock_t lock;	/* protects the four above */
 	atomic_t inflight;
 	atomic_t waiting;
+	struct smq_legacy_queue *legacy;
 	unsigned char priv[] ____cacheline_aligned;
 };
 
@@ -324,6 +332,9 @@ struct smq_lck {
  * @raised: more is advertised than the device takes
  * @raise: sets @raised once no command is left that was not counted
  * @limits: what the policy "batch" goes by
+ * @legacy: the policy legacy-model's while it has commands; read as @policy is
+ * @legacy_era: enum smq_legacy_era, for the commands that follow
+ * @legacy_wrapper: era 2013: the LLD's queuecommand is wrapped by DEF_SCSI_QCMD
  * @eh_lock: taken by resets, which sleep, and by removal
  * @removing: no more resets by ioctl
  * @eh: error handling counters
@@ -350,6 +361,9 @@ struct smq_host {
 	bool raised;
 	struct delayed_work raise;
 	struct smq_batch_limits limits;
+	struct smq_legacy __rcu *legacy;
+	u8 legacy_era;
+	bool legacy_wrapper;
 	struct mutex eh_lock;	/* one reset at a time; protects removing */
 	bool removing;
 	struct smq_eh_stats eh;

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The policy "legacy-model": a command goes through the lock and allocation
+ * sequence that scsi_request_fn() put it through, before it is queued and when it
+ * ends. A model for measuring, on top of the path of today: what that does in its
+ * own way, as clearing the command and setting up its scatterlist, is left out, so
+ * that what the model adds is the difference between the two paths as it was
+ * measured on Linux 4.19. Era 2013 is read off 3.10's sequence, not measured.
+ *
+ * Each function is one step of the old path that takes a lock, so that a profile
+ * of locks by caller names them.
+ */
+#define pr_fmt(fmt) "smq: " fmt
+
+#include <linux/bitmap.h>
+#include <linux/hash.h>
+#include <linux/list.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+
+#include "legacy.h"
+#include "policy.h"
+#include "smq.h"
+
+/**
+ * struct smq_legacy_rq - what was allocated and cleared for each command
+ * @hash: in smq_legacy_queue.hash
+ * @queue: plug, elevator, dispatch list
+ * @timeout: in smq_legacy_queue.timeouts
+ * @cmd: in smq_legacy_queue.cmds
+ * @end: the sector behind it
+ * @deadline: in jiffies
+ * @tag: in smq_legacy.tags, -1 for none
+ * @write: its direction
+ * @sense: sense buffer
+ * @old: of era 2013
+ * @request: the rest of struct request, cleared on allocation
+ */
+struct smq_legacy_rq {
+	struct hlist_node hash;
+	struct list_head queue;
+	struct list_head timeout;
+	struct list_head cmd;
+	sector_t end;
+	unsigned long deadline;
+	int tag;
+	bool write;
+	u8 *sense;
+	bool old;
+	u8 request[224];
+};
+
+static struct kmem_cache *smq_legacy_requests;
+static struct kmem_cache *smq_legacy_senses;
+
+static struct hlist_head *smq_legacy_bucket(struct smq_legacy_queue *q, sector_t sector)
+{
+	return &q->hash[hash_64(sector, SMQ_LEGACY_HASH_BITS)];
+}
+
+/* A bio enters: could it be merged? Counts a request for it if not. */
+static noinline void legacy_insert_bio(struct smq_legacy_queue *q, sector_t sector, bool write)
+{
+	struct smq_legacy_rq *rq, *found = NULL;
+
+	spin_lock_irq(&q->queue_lock);
+	if (q->last_merge && q->last_merge->end == sector)
+		found = q->last_merge;
+	hlist_for_each_entry(rq, smq_legacy_bucket(q, sector), hash) {
+		if (rq->end == sector)
+			found = rq;
+	}
+	/* One that has been found is left alone: the command exists by now. */
+	q->last_merge = found;
+	q->count[write]++;
+	spin_unlock_irq(&q->queue_lock);
+}
+
+static noinline void legacy_free(struct smq_legacy *legacy, struct smq_legacy_rq *rq)
+{
+	if (rq->sense)
+		kmem_cache_free(smq_legacy_senses, rq->sense);
+	mempool_free(rq, &legacy->requests);
+}
+
+/* Request, command and sense buffer, cleared. NULL without memory: not modelled. */
+static noinline struct smq_legacy_rq *legacy_alloc(struct smq_legacy *legacy)
+{
+	struct smq_legacy_rq *rq = mempool_alloc(&legacy->requests, GFP_ATOMIC);
+
+	if (!rq)
+		return NULL;
+	memset(rq, 0, sizeof(*rq));
+	rq->tag = -1;
+	INIT_LIST_HEAD(&rq->queue);
+	INIT_LIST_HEAD(&rq->timeout);
+	INIT_LIST_HEAD(&rq->cmd);
+	rq->sense = kmem_cache_alloc(smq_legacy_senses, GFP_ATOMIC);
+	if (!rq->sense) {
+		legacy_free(legacy, rq);
+		return NULL;
+	}
+	return rq;
+}
+
+/* Era 2013: a command is taken from, or given back to, the device's and host's lists. */
+static noinline void legacy_get_command(struct smq_legacy_queue *q, struct smq_legacy_rq *rq)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->list_lock, flags);
+	list_add_tail(&rq->cmd, &q->cmds);
+	spin_unlock_irqrestore(&q->list_lock, flags);
+}
+
+static noinline void legacy_put_command(struct smq_legacy *legacy, struct smq_legacy_queue *q,
+					struct smq_legacy_rq *rq)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->list_lock, flags);
+	list_del_init(&rq->cmd);
+	spin_unlock_irqrestore(&q->list_lock, flags);
+
+	spin_lock_irqsave(&legacy->free_list_lock, flags);
+	/* A host without a spare command would keep this one. */
+	WARN_ON_ONCE(!list_empty(&legacy->spares));
+	spin_unlock_irqrestore(&legacy->free_list_lock, flags);
+}
+
+/* The plug is flushed: once for a batch, the request function runs from here. */
+static noinline void legacy_flush_plug(struct smq_legacy_queue *q)
+{
+	spin_lock_irq(&q->queue_lock);
+	q->plugged = 0;
+	spin_unlock_irq(&q->queue_lock);
+}
+
+/* Era 2013: the request function dropped the lock to put its device. */
+static noinline void legacy_put_device(struct smq_legacy_queue *q)
+{
+	spin_lock_irq(&q->queue_lock);
+	spin_unlock_irq(&q->queue_lock);
+}
+
+static int legacy_get_tag(struct smq_legacy *legacy)
+{
+	unsigned int tag;
+
+	do {
+		tag = find_first_zero_bit(legacy->tags, legacy->nr_tags);
+		if (tag >= legacy->nr_tags)
+			return -1;
+	} while (test_and_set_bit_lock(tag, legacy->tags));
+	return tag;
+}
+
+/* Into the elevator and out of it, prepared, tagged and started. Under queue_lock. */
+static void legacy_start_request(struct smq_legacy *legacy, struct smq_legacy_queue *q,
+				 struct smq_legacy_rq *rq, struct scsi_cmnd *scmd)
+{
+	struct smq_legacy_rq *prev;
+
+	hlist_add_head(&rq->hash, smq_legacy_bucket(q, rq->end));
+	list_add_tail(&rq->queue, &q->fifo);
+
+	/* Sorted into the dispatch list. */
+	list_del(&rq->queue);
+	list_for_each_entry_reverse(prev, &q->dispatch, queue) {
+		if (prev->end <= rq->end)
+			break;
+	}
+	list_add(&rq->queue, &prev->queue);
+	hlist_del_init(&rq->hash);
+
+	atomic_inc(&q->device_busy);
+	rq->tag = legacy_get_tag(legacy);
+	list_del_init(&rq->queue);
+	rq->deadline = jiffies + scsi_cmd_to_rq(scmd)->timeout;
+	list_add_tail(&rq->timeout, &q->timeouts);
+	q->in_flight++;
+}
+
+/* The request function's turn for one command: locked up to its dispatch. */
+static noinline void legacy_request_fn(struct smq_legacy *legacy, struct smq_legacy_queue *q,
+				       struct smq_legacy_rq *rq, struct scsi_cmnd *scmd)
+{
+	spin_lock_irq(&q->queue_lock);
+	legacy_start_request(legacy, q, rq, scmd);
+	spin_unlock_irq(&q->queue_lock);
+}
+
+/* Is there room on target and host? */
+static noinline void legacy_host_ready_2013(struct smq_host *host, struct smq_legacy *legacy)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(host->shost->host_lock, flags);
+	atomic_set(&legacy->target_busy, atomic_read(&legacy->target_busy) + 1);
+	atomic_set(&legacy->host_busy, atomic_read(&legacy->host_busy) + 1);
+	spin_unlock_irqrestore(host->shost->host_lock, flags);
+}
+
+/* DEF_SCSI_QCMD: most drivers' queuecommand ran under it; here it is only taken. */
+static noinline void legacy_qcmd_wrapper(struct smq_host *host, struct smq_legacy *legacy)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(host->shost->host_lock, flags);
+	if (!++legacy->serial)
+		legacy->serial = 1;
+	spin_unlock_irqrestore(host->shost->host_lock, flags);
+}
+
+/*
+ * A command on its way to the LLD. Context: as queuecommand, with interrupts on.
+ */
+void smq_legacy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	struct smq_host *host = hwq->host;
+	struct smq_legacy *legacy = rcu_dereference(host->legacy);
+	struct smq_legacy_queue *q = smq_sdev_to_lun(scmd->device)->legacy;
+	bool write = scmd->sc_data_direction == DMA_TO_DEVICE;
+	sector_t sector = blk_rq_pos(scsi_cmd_to_rq(scmd));
+	bool old = READ_ONCE(host->legacy_era) == SMQ_LEGACY_2013;
+	struct smq_legacy_rq *rq;
+
+	if (!legacy || !q)
+		return;
+	rq = legacy_alloc(legacy);
+	if (!rq)
+		return;
+	rq->write = write;
+	rq->end = sector + blk_rq_sectors(scsi_cmd_to_rq(scmd));
+	legacy_insert_bio(q, sector, write);
+	if (old)
+		legacy_get_command(q, rq);
+	legacy_request_fn(legacy, q, rq, scmd);
+	if (old) {
+		legacy_host_ready_2013(host, legacy);
+		if (READ_ONCE(host->legacy_wrapper))
+			legacy_qcmd_wrapper(host, legacy);
+	} else {
+		atomic_inc(&legacy->host_busy);
+	}
+	memset(rq->sense, 0, SCSI_SENSE_BUFFERSIZE);
+	/* data_race: a plug was its task's own; here CPUs may share one. */
+	if (last || data_race(++q->plugged) >= SMQ_LEGACY_BATCH) {
+		legacy_flush_plug(q);
+		if (old)
+			legacy_put_device(q);
+	}
+	rq->old = old;
+	cmd->legacy = rq;
+	cmd->flags |= SMQ_CMD_MODELLED;
+}
+
+/* Era 2013: host and target under host_lock, the device under queue_lock inside it. */
+static noinline void legacy_unbusy_2013(struct smq_host *host, struct smq_legacy *legacy,
+					struct smq_legacy_queue *q)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(host->shost->host_lock, flags);
+	atomic_set(&legacy->host_busy, atomic_read(&legacy->host_busy) - 1);
+	atomic_set(&legacy->target_busy, atomic_read(&legacy->target_busy) - 1);
+	spin_lock(&q->queue_lock);
+	atomic_dec(&q->device_busy);
+	spin_unlock(&q->queue_lock);
+	spin_unlock_irqrestore(host->shost->host_lock, flags);
+}
+
+static noinline void legacy_end_request(struct smq_legacy *legacy, struct smq_legacy_queue *q,
+					struct smq_legacy_rq *rq)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->queue_lock, flags);
+	if (rq->tag >= 0)
+		clear_bit_unlock(rq->tag, legacy->tags);
+	list_del_init(&rq->timeout);
+	q->in_flight--;
+	q->count[rq->write]--;
+	if (q->last_merge == rq)
+		q->last_merge = NULL;
+	spin_unlock_irqrestore(&q->queue_lock, flags);
+}
+
+/* Are LUNs starved? Era 2013 looks under host_lock, whether there are or not. */
+static noinline void legacy_starved_2013(struct smq_host *host, struct smq_legacy *legacy)
+{
+	unsigned long flags;
+	LIST_HEAD(starved);
+
+	spin_lock_irqsave(host->shost->host_lock, flags);
+	list_splice_init(&legacy->starved, &starved);
+	spin_unlock_irqrestore(host->shost->host_lock, flags);
+}
+
+/* The request function is run again, and as a rule finds nothing. */
+static noinline void legacy_run_queue(struct smq_legacy_queue *q)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&q->queue_lock, flags);
+	if (!list_empty(&q->dispatch) || !list_empty(&q->fifo))
+		q->plugged++;
+	spin_unlock_irqrestore(&q->queue_lock, flags);
+}
+
+/* The command has ended, or was not taken. Context: any. */
+void smq_legacy_done(struct smq_cmd *cmd)
+{
+	struct smq_host *host = cmd->hwq->host;
+	struct smq_legacy *legacy = rcu_dereference(host->legacy);
+	struct smq_legacy_queue *q = smq_sdev_to_lun(smq_cmd_to_scmd(cmd)->device)->legacy;
+	struct smq_legacy_rq *rq = cmd->legacy;
+	bool old = rq->old;
+
+	cmd->legacy = NULL;
+	if (old) {
+		legacy_unbusy_2013(host, legacy, q);
+	} else {
+		atomic_dec(&legacy->host_busy);
+		atomic_dec(&q->device_busy);
+	}
+	legacy_end_request(legacy, q, rq);
+	if (old) {
+		legacy_put_command(legacy, q, rq);
+		legacy_starved_2013(host, legacy);
+	}
+	legacy_free(legacy, rq);
+	legacy_run_queue(q);
+}
+
+/* Context: may sleep; policy_lock, or a LUN that nobody else knows. */
+int smq_legacy_add_lun(struct smq_lun *lun)
+{
+	struct smq_legacy_queue *q;
+
+	if (lun->legacy)
+		return 0;
+	q = kzalloc(sizeof(*q), GFP_KERNEL);
+	if (!q)
+		return -ENOMEM;
+	spin_lock_init(&q->queue_lock);
+	spin_lock_init(&q->list_lock);
+	INIT_LIST_HEAD(&q->fifo);
+	INIT_LIST_HEAD(&q->dispatch);
+	INIT_LIST_HEAD(&q->timeouts);
+	INIT_LIST_HEAD(&q->cmds);
+	/* Read by commands once the policy is published. */
+	lun->legacy = q;
+	return 0;
+}
+
+static void smq_legacy_free(struct smq_legacy *legacy)
+{
+	mempool_exit(&legacy->requests);
+	bitmap_free(legacy->tags);
+	kfree(legacy);
+}
+
+static struct smq_legacy *smq_legacy_new(unsigned int nr_tags)
+{
+	struct smq_legacy *legacy = kzalloc(sizeof(*legacy), GFP_KERNEL);
+
+	if (!legacy)
+		return NULL;
+	spin_lock_init(&legacy->free_list_lock);
+	INIT_LIST_HEAD(&legacy->spares);
+	INIT_LIST_HEAD(&legacy->starved);
+	legacy->nr_tags = nr_tags;
+	legacy->tags = bitmap_zalloc(nr_tags, GFP_KERNEL);
+	if (!legacy->tags ||
+	    mempool_init_slab_pool(&legacy->requests, 4, smq_legacy_requests)) {
+		smq_legacy_free(legacy);
+		return NULL;
+	}
+	return legacy;
+}
+
+/*
+ * The policy begins. Context: policy_lock; may sleep. -EINVAL, after a message, for
+ * a host with more than the one hardware queue that the old path had; -ENOMEM.
+ */
+int smq_legacy_start(struct smq_host *host)
+{
+	struct scsi_device *sdev;
+	struct smq_legacy *legacy;
+	int err = 0;
+
+	if (host->nr_hwqs != 1) {
+		pr_err("%s: legacy-model needs a host with 1 hardware queue, this one has %u\n",
+		       dev_name(&host->shost->shost_gendev), host->nr_hwqs);
+		return -EINVAL;
+	}
+	legacy = smq_legacy_new(host->depth + host->extra);
+	if (!legacy)
+		return -ENOMEM;
+	shost_for_each_device(sdev, host->shost) {
+		struct smq_lun *lun = smq_sdev_to_lun(sdev);
+
+		if (lun && !err)
+			err = smq_legacy_add_lun(lun);
+	}
+	if (err) {
+		smq_legacy_free(legacy);
+		return err;
+	}
+	rcu_assign_pointer(host->legacy, legacy);
+	return 0;
+}
+
+/* No command is left that the policy saw. Context: policy_lock, or removal; may sleep. */
+void smq_legacy_stop(struct smq_host *host)
+{
+	struct smq_legacy *legacy = rcu_dereference_protected(host->legacy, true);
+
+	if (!legacy)
+		return;
+	RCU_INIT_POINTER(host->legacy, NULL);
+	synchronize_rcu();
+	smq_legacy_free(legacy);
+}
+
+int smq_legacy_init(void)
+{
+	smq_legacy_requests = KMEM_CACHE(smq_legacy_rq, 0);
+	smq_legacy_senses = kmem_cache_create("smq_legacy_sense", SCSI_SENSE_BUFFERSIZE, 0,
+					      SLAB_HWCACHE_ALIGN, NULL);
+	if (smq_legacy_requests && smq_legacy_senses)
+		return 0;
+	smq_legacy_exit();
+	return -ENOMEM;
+}
+
+void smq_legacy_exit(void)
+{
+	kmem_cache_destroy(smq_legacy_senses);
+	kmem_cache_destroy(smq_legacy_requests);
+}
+
+static const char * const smq_legacy_eras[] = {
+	[SMQ_LEGACY_2013] = "2013",
+	[SMQ_LEGACY_419] = "4.19",
+};
+
+static ssize_t era_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+
+	return sysfs_emit(buf, "%s\n", smq_legacy_eras[READ_ONCE(host->legacy_era)]);
+}
+
+static ssize_t era_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			 size_t count)
+{
+	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	int era = sysfs_match_string(smq_legacy_eras, buf);
+
+	if (era < 0) {
+		pr_err_ratelimited("%s: smq_legacy/era is neither 2013 nor 4.19\n",
+				   dev_name(dev));
+		return era;
+	}
+	WRITE_ONCE(host->legacy_era, era);
+	return count;
+}
+static DEVICE_ATTR_RW(era);
+
+static ssize_t wrapper_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+
+	return sysfs_emit(buf, "%d\n", READ_ONCE(host->legacy_wrapper));
+}
+
+static ssize_t wrapper_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			     size_t count)
+{
+	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	bool wrapper;
+	int err = kstrtobool(buf, &wrapper);
+
+	if (err) {
+		pr_err_ratelimited("%s: smq_legacy/wrapper is neither 0 nor 1\n", dev_name(dev));
+		return err;
+	}
+	WRITE_ONCE(host->legacy_wrapper, wrapper);
+	return count;
+}
+static DEVICE_ATTR_RW(wrapper);
+
+static struct attribute *smq_legacy_attrs[] = {
+	&dev_attr_era.attr,
+	&dev_attr_wrapper.attr,
+	NULL
+};
+
+const struct attribute_group smq_legacy_group = {
+	.name = "smq_legacy",
+	.attrs = smq_legacy_attrs,
+};
