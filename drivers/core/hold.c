@@ -396,6 +396,9 @@ bool smq_hold_done(struct smq_cmd *cmd, u8 flags)
 
 		if (policy && policy->holds) {
 			smq_lun_full(smq_cmd_lun(cmd));
+			/* As the mid-layer hands it to queuecommand. */
+			scmd->result = 0;
+			scsi_set_resid(scmd, 0);
 			/* Nobody is woken: they would find the same. */
 			if (smq_hold_again(cmd))
 				return true;
