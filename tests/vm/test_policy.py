@@ -163,6 +163,7 @@ def test_a_command_that_the_lld_refuses_is_kept(hold):
         stats = settle(hold)
     assert trace.check_once() >= total_ios(load.result())
     assert stats["busy"] == 0 and stats["kept"] >= 200
+    assert stats["timeouts"] == 0
 
 
 @pytest.mark.smoke
