@@ -73,6 +73,11 @@ class Lun:
         return SCSI_DEVICES / self.address
 
     @property
+    def ready(self) -> bool:
+        """Whether its disk has all of its attributes: they come after the node."""
+        return (self.queue / "scheduler").exists() and (self.queue / "nomerges").exists()
+
+    @property
     def queue(self) -> Path:
         """The request queue's attributes of its disk."""
         return Path("/sys/block", os.path.basename(self.sd), "queue")
@@ -131,7 +136,7 @@ class Host:
         def ready():
             luns = self.luns()
             return luns if len(luns) == count and all(
-                lun.sg and (lun.sd or not disks) for lun in luns) else None
+                lun.sg and (not disks or lun.sd and lun.ready) for lun in luns) else None
         return wait_for(f"host{self.number}: {count} LUNs", ready, seconds)
 
 
