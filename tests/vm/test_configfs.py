@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Hosts and LUNs of smq_ram made, changed and taken away at run time."""
 import errno
-import os
-import re
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 from kit import cdb
@@ -119,45 +115,6 @@ def test_hosts_come_and_go_under_verified_load():
                     dirs = {name: RamDir(name) for name in dirs}
             assert not find_hosts("smq_ram")
     assert trace.check_once() > 2000
-
-
-@contextmanager
-def little_memory(left):
-    """Takes all memory but that many bytes."""
-    meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
-    free = int(re.search(r"MemAvailable:\s+(\d+)", meminfo)[1]) << 10
-    with tempfile.TemporaryDirectory() as folder:
-        run("mount", "-t", "tmpfs", "-o", "size=100%", "tmpfs", folder)
-        try:
-            with open(f"{folder}/taken", "wb") as taken:
-                os.posix_fallocate(taken.fileno(), 0, free - left)
-            yield
-        finally:
-            run("umount", folder)
-
-
-@pytest.mark.limit(120)
-def test_without_memory_for_all_luns_there_is_no_host():
-    """Each LUN of 16 TiB takes 64 MiB of pointers. Others' commands go on meanwhile."""
-    with ram_host() as (host_dir, host), ThreadPoolExecutor(8) as pool:
-        node = host.luns()[0].sg
-        big = RamDir("big")
-        for number in range(4):
-            big.add_lun(number, size_mb=16777216)
-        host_dir.arm("timeout", delay_ms=2000)
-        with little_memory(160 << 20):
-            def read(lba):
-                with SgDev(node) as dev:
-                    return dev.cmd(cdb.blocks(cdb.READ_10, lba, 8), din=4096)
-            reads = [pool.submit(read, 8 * at) for at in range(8)]
-            wait_for("commands in flight", lambda: host.stats()["inflight"] == 8)
-            for _ in range(2):
-                refused(errno.ENOMEM, big.set, "power", 1)
-                assert find_hosts("smq_ram") == [host]
-            assert all(done.result().data == bytes(4096) for done in reads)
-        for number in range(1, 4):
-            big.remove_lun(number)
-        fio(big.power_on(1).luns()[0].sd, **VERIFY)
 
 
 @pytest.mark.parametrize("name, value, said", [
