@@ -35,7 +35,7 @@ static void smq_batch_hold(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, 
 	if (choice == SMQ_BATCH_GO) {
 		if (hold->batch.dear)
 			sample = smq_batch_sample_due(&hold->batch);
-	} else if (hold->nr == 1) {
+	} else if (hold->nr == 1 || !hrtimer_is_queued(&hold->timer)) {
 		/* The one look at the clock for a batch. */
 		hold->opened = ktime_get_ns();
 		smq_hold_wait(hold, READ_ONCE(limits->usecs) * (u64)NSEC_PER_USEC);
@@ -81,6 +81,8 @@ enum smq_verdict smq_batch_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 /* The batch of the block layer is over, though no command was the last of it. */
 void smq_batch_last(struct smq_hwq *hwq)
 {
+	/* data_race: at worst one batch more or less passes. */
+	data_race(hwq->hold->batch.run = 0);
 	if (READ_ONCE(hwq->hold->nr))
 		smq_hold_dispatch(hwq, false);
 }

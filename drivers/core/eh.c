@@ -37,8 +37,12 @@ EXPORT_SYMBOL_GPL(smq_eh_timed_out);
 /* Ends the layer's part of a command that error handling has taken. */
 static void smq_cmd_taken(struct smq_cmd *cmd)
 {
-	if (cmd->flags)
+	if (cmd->flags) {
+		/* What the policy has for it goes no earlier than this section ends. */
+		rcu_read_lock();
 		smq_policy_taken(cmd);
+		rcu_read_unlock();
+	}
 	this_cpu_inc(cmd->hwq->stats->done);
 	this_cpu_inc(cmd->hwq->stats->errors);
 	trace_smq_taken(cmd);
@@ -64,13 +68,13 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 
 	/*
 	 * The timer runs from before queuecommand: let a queue_cmd under way end.
-	 * From then on nobody gives the LLD a command that is barred, nor holds
-	 * it again.
+	 * The mid-layer has marked the command: from then on no policy gives it
+	 * to the LLD, nor holds it again.
 	 */
-	WRITE_ONCE(cmd->barred, true);
 	synchronize_rcu();
 	if (smq_hold_claim(cmd)) {
 		smq_cmd_taken(cmd);
+		smq_hold_kick_all(host);
 		return 0;
 	}
 	deferred = cancel_work_sync(&cmd->work);
@@ -111,6 +115,7 @@ EXPORT_SYMBOL_GPL(smq_eh_abort);
 /* Which commands a reset ends: those of a LUN, of a target, or all. */
 struct smq_reset {
 	struct smq_host *host;
+	bool failed;		/* the LLD keeps what it has, only held ones end */
 	struct scsi_device *sdev;
 	struct scsi_target *starget;
 };
@@ -128,7 +133,7 @@ static bool smq_reset_one(struct request *rq, void *data)
 
 	/* From claim to done one section, as in smq_cmd_done(). */
 	rcu_read_lock();
-	if (smq_hold_claim(cmd) || smq_cmd_claim(cmd)) {
+	if (smq_hold_claim(cmd) || (!reset->failed && smq_cmd_claim(cmd))) {
 		smq_cmd_taken(cmd);
 		atomic_inc(&reset->host->eh.reset_cmds);
 		/*
@@ -182,15 +187,15 @@ static bool smq_reset_begin(struct smq_host *host, struct scsi_cmnd *scmd)
 static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const char *step,
 			 int err)
 {
-	if (!err) {
-		blk_mq_tagset_busy_iter(&reset->host->shost->tag_set, smq_reset_one, reset);
-		/* As after an abort: completions under way let go first. */
-		synchronize_rcu();
+	reset->failed = err;
+	blk_mq_tagset_busy_iter(&reset->host->shost->tag_set, smq_reset_one, reset);
+	/* As after an abort: completions under way let go first. */
+	synchronize_rcu();
+	if (!err)
 		flush_workqueue(reset->host->wq);
-	}
 	WRITE_ONCE(reset->host->frozen, false);
-	smq_hold_kick_all(reset->host);
 	smq_block_host(reset->host, false);
+	smq_hold_kick_all(reset->host);
 	mutex_unlock(&reset->host->eh_lock);
 	trace_smq_eh(scmd, step, err);
 	return err ? FAILED : SUCCESS;

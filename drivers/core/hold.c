@@ -8,6 +8,7 @@
 #include <linux/ktime.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 
 #include "hold.h"
 #include "policy.h"
@@ -40,7 +41,8 @@ static void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd)
 		cmd->flags &= ~SMQ_CMD_WAITING;
 		atomic_dec(&smq_cmd_lun(cmd)->waiting);
 	}
-	atomic_set(&cmd->state, SMQ_OWNED);
+	/* Release: flags and given are looked at without the lock, once it is OWNED. */
+	atomic_set_release(&cmd->state, SMQ_OWNED);
 }
 
 /*
@@ -53,6 +55,16 @@ void smq_hold_wait(struct smq_hold *hold, u64 ns)
 		hrtimer_start(&hold->timer, ns_to_ktime(ns), HRTIMER_MODE_REL_PINNED);
 }
 
+static void smq_hold_mark_waiting(struct smq_cmd *cmd)
+{
+	if (cmd->flags & SMQ_CMD_WAITING)
+		return;
+	cmd->flags |= SMQ_CMD_WAITING;
+	/* Fully ordered, as smq_lun_put() is on the other side. */
+	atomic_inc_return(&smq_cmd_lun(cmd)->waiting);
+	this_cpu_inc(cmd->hwq->stats->kept);
+}
+
 /*
  * A LUN has no room. The command says that it waits before the room is looked at
  * again: a completion makes room before it looks for who waits.
@@ -61,15 +73,10 @@ static bool smq_hold_room(struct smq_cmd *cmd, struct smq_lun *lun)
 {
 	if (smq_lun_get(lun))
 		return true;
-	if (!(cmd->flags & SMQ_CMD_WAITING)) {
-		cmd->flags |= SMQ_CMD_WAITING;
-		/* Fully ordered, as smq_lun_put() is on the other side. */
-		atomic_inc_return(&lun->waiting);
-		this_cpu_inc(cmd->hwq->stats->kept);
-		if (smq_lun_get(lun))
-			return true;
-	}
-	return false;
+	if (cmd->flags & SMQ_CMD_WAITING)
+		return false;
+	smq_hold_mark_waiting(cmd);
+	return smq_lun_get(lun);
 }
 
 /*
@@ -90,16 +97,20 @@ static unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list,
 	list_for_each_entry_safe(cmd, next, &hold->cmds, node) {
 		if (nr == most)
 			break;
-		lun = smq_cmd_lun(cmd);
-		if (lun == blocked || READ_ONCE(cmd->barred))
+		if (smq_cmd_in_eh(cmd))
 			continue;
+		lun = smq_cmd_lun(cmd);
+		if (lun == blocked) {
+			smq_hold_mark_waiting(cmd);
+			continue;
+		}
 		if (!smq_hold_room(cmd, lun)) {
 			blocked = lun;
 			continue;
 		}
-		smq_hold_del(hold, cmd);
 		cmd->flags |= SMQ_CMD_COUNTED | SMQ_CMD_BATCHED;
-		cmd->given = jiffies;
+		WRITE_ONCE(cmd->given, jiffies);
+		smq_hold_del(hold, cmd);
 		list_add_tail(&cmd->node, list);
 		nr++;
 	}
@@ -224,9 +235,10 @@ static void smq_hold_expire(struct smq_hold *hold)
 	spin_lock_irqsave(&hold->lock, flags);
 	hold->expired = false;
 	list_for_each_entry_safe(cmd, next, &hold->cmds, node) {
-		if (READ_ONCE(cmd->barred) ||
+		if (smq_cmd_in_eh(cmd) ||
 		    time_before(jiffies, cmd->since + smq_hold_bound(cmd)))
 			continue;
+		cmd->flags |= SMQ_CMD_BACK;
 		smq_hold_del(hold, cmd);
 		list_add_tail(&cmd->node, &list);
 	}
@@ -235,8 +247,12 @@ static void smq_hold_expire(struct smq_hold *hold)
 	list_for_each_entry_safe(cmd, next, &list, node) {
 		list_del_init(&cmd->node);
 		smq_cmd_to_scmd(cmd)->result = DID_REQUEUE << 16;
+		/* Its patience is for the device: it has not had the command. */
+		smq_cmd_to_scmd(cmd)->jiffies_at_alloc = jiffies;
 		smq_cmd_done(cmd);
 	}
+	/* Others may have waited behind them for a LUN that has room by now. */
+	smq_hold_kick_all(hold->hwq->host);
 }
 
 static void smq_hold_work(struct work_struct *work)
@@ -315,7 +331,11 @@ bool smq_hold_timed_out(struct smq_cmd *cmd)
 		}
 		return true;
 	case SMQ_OWNED:
+		if (cmd->flags & SMQ_CMD_BACK)
+			return true;
+		/* One that was held for a moment only has had its time. */
 		return cmd->flags & SMQ_CMD_BATCHED &&
+		       READ_ONCE(cmd->given) - READ_ONCE(cmd->since) + 1 > timeout / 8 &&
 		       time_before(jiffies, READ_ONCE(cmd->given) + timeout);
 	default:
 		return false;
@@ -324,16 +344,17 @@ bool smq_hold_timed_out(struct smq_cmd *cmd)
 
 /*
  * The device was full: the command is held again, in front of what came later.
- * False: error handling wants it. Context: any.
+ * False: error handling has it, and it has ended; not so if the LLD did not even
+ * take it (@force), which leaves it for error handling to find. Context: any.
  */
-static bool smq_hold_again(struct smq_cmd *cmd)
+static bool smq_hold_again(struct smq_cmd *cmd, bool force)
 {
 	struct smq_hold *hold = cmd->hwq->hold;
 	unsigned long flags;
 	bool keep;
 
 	spin_lock_irqsave(&hold->lock, flags);
-	keep = !READ_ONCE(cmd->barred);
+	keep = force || !smq_cmd_in_eh(cmd);
 	if (keep) {
 		this_cpu_inc(cmd->hwq->stats->kept);
 		smq_hold_add(hold, cmd, true);
@@ -344,17 +365,13 @@ static bool smq_hold_again(struct smq_cmd *cmd)
 	return keep;
 }
 
-/* The LLD did not take a command that was passed to it. True: it is held now. */
-bool smq_hold_refused(struct smq_cmd *cmd)
+/* The LLD did not take a command that was passed to it: it is held now. */
+void smq_hold_refused(struct smq_cmd *cmd)
 {
-	struct smq_hold *hold = cmd->hwq->hold;
-
 	cmd->flags &= ~SMQ_CMD_COUNTED;
 	smq_lun_put(smq_cmd_lun(cmd));
-	if (!smq_hold_again(cmd))
-		return false;
-	WRITE_ONCE(hold->full, true);
-	return true;
+	WRITE_ONCE(cmd->hwq->hold->full, true);
+	smq_hold_again(cmd, true);
 }
 
 /* One command less with the device. True: it was the last of its hardware queue. */
@@ -399,8 +416,9 @@ bool smq_hold_done(struct smq_cmd *cmd, u8 flags)
 			/* As the mid-layer hands it to queuecommand. */
 			scmd->result = 0;
 			scsi_set_resid(scmd, 0);
+			memset(scmd->sense_buffer, 0, SCSI_SENSE_BUFFERSIZE);
 			/* Nobody is woken: they would find the same. */
-			if (smq_hold_again(cmd))
+			if (smq_hold_again(cmd, false))
 				return true;
 		}
 	}

@@ -72,7 +72,7 @@ void smq_hold_kick_all(struct smq_host *host);
 bool smq_hold_claim(struct smq_cmd *cmd);
 bool smq_hold_timed_out(struct smq_cmd *cmd);
 bool smq_hold_done(struct smq_cmd *cmd, u8 flags);
-bool smq_hold_refused(struct smq_cmd *cmd);
+void smq_hold_refused(struct smq_cmd *cmd);
 void smq_hold_taken(struct smq_cmd *cmd, u8 flags);
 
 /* lun.c: inner depth */
@@ -99,6 +99,16 @@ static inline bool smq_lun_get(struct smq_lun *lun)
 static inline void smq_lun_put(struct smq_lun *lun)
 {
 	atomic_dec_return(&lun->inflight);
+}
+
+/*
+ * Whether error handling has a command: it is not given to the LLD, nor held again.
+ * The mid-layer sets this before an abort or its error handler, and clears it when
+ * it queues the command anew.
+ */
+static inline bool smq_cmd_in_eh(struct smq_cmd *cmd)
+{
+	return test_bit(SCMD_STATE_COMPLETE, &smq_cmd_to_scmd(cmd)->state);
 }
 
 static inline struct smq_lun *smq_cmd_lun(struct smq_cmd *cmd)

@@ -383,7 +383,8 @@ static struct smq_legacy *smq_legacy_new(unsigned int nr_tags)
 
 /*
  * The policy begins. Context: policy_lock; may sleep. -EINVAL, after a message, for
- * a host with more than the one hardware queue that the old path had; -ENOMEM.
+ * a host with more than the one hardware queue that the old path had, or with the
+ * old entry itself; -ENOMEM.
  */
 int smq_legacy_start(struct smq_host *host)
 {
@@ -391,6 +392,12 @@ int smq_legacy_start(struct smq_host *host)
 	struct smq_legacy *legacy;
 	int err = 0;
 
+	if (host->lld->queuecommand_lck) {
+		/* It may complete commands under host_lock, which the model takes. */
+		pr_err("%s: legacy-model is not for an LLD with queuecommand_lck\n",
+		       dev_name(&host->shost->shost_gendev));
+		return -EINVAL;
+	}
 	if (host->nr_hwqs != 1) {
 		pr_err("%s: legacy-model needs a host with 1 hardware queue, this one has %u\n",
 		       dev_name(&host->shost->shost_gendev), host->nr_hwqs);

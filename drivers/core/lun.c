@@ -16,22 +16,25 @@
 
 /*
  * The mid-layer has sized the LUN's map of commands by can_queue, which without
- * a holding policy is what the device takes. No command has used it yet.
+ * a holding policy is what the device takes. No command has used it yet, and no
+ * change of policy knows the LUN.
  */
 static int smq_lun_widen_map(struct smq_host *host, struct scsi_device *sdev)
 {
-	unsigned int now = sdev->queue_depth;
 	unsigned int most = min_t(unsigned int, host->depth + host->extra, SMQ_MAX_DEPTH);
+	struct sbitmap old = sdev->budget_map, wide;
 	int err;
 
-	if (!host->extra || !sdev->budget_map.map || sdev->budget_map.depth >= most)
+	if (!host->extra || !old.map)
 		return 0;
-	sbitmap_free(&sdev->budget_map);
-	err = sbitmap_init_node(&sdev->budget_map, most, sdev->budget_map.shift, GFP_KERNEL,
-				sdev->request_queue->node, false, true);
-	if (!err)
-		sbitmap_resize(&sdev->budget_map, now);
-	return err;
+	err = sbitmap_init_node(&wide, most, old.shift, GFP_KERNEL, sdev->request_queue->node,
+				false, true);
+	if (err)
+		return err;
+	sbitmap_resize(&wide, sdev->queue_depth);
+	sdev->budget_map = wide;
+	sbitmap_free(&old);
+	return 0;
 }
 
 int smq_sdev_init(struct scsi_device *sdev)
@@ -51,10 +54,10 @@ int smq_sdev_init(struct scsi_device *sdev)
 	mutex_lock(&host->policy_lock);
 	if (rcu_access_pointer(host->legacy))
 		err = smq_legacy_add_lun(lun);
-	sdev->hostdata = lun;
-	mutex_unlock(&host->policy_lock);
 	if (!err)
 		err = smq_lun_widen_map(host, sdev);
+	sdev->hostdata = lun;
+	mutex_unlock(&host->policy_lock);
 	if (!err && host->lld->lun_init)
 		err = host->lld->lun_init(host, sdev);
 	return err;
@@ -65,24 +68,33 @@ EXPORT_SYMBOL_GPL(smq_sdev_init);
 void smq_sdev_destroy(struct scsi_device *sdev)
 {
 	struct smq_host *host = smq_sdev_to_host(sdev);
+	struct smq_lun *lun = smq_sdev_to_lun(sdev);
 
-	if (!sdev->hostdata)
+	if (!lun)
 		return;
 	if (host->lld->lun_exit)
 		host->lld->lun_exit(host, sdev);
-	kfree(smq_sdev_to_lun(sdev)->legacy);
-	kfree(smq_sdev_to_lun(sdev));
+	/* Nobody who walks the host's LUNs under the lock uses this one any more. */
+	mutex_lock(&host->policy_lock);
 	sdev->hostdata = NULL;
+	mutex_unlock(&host->policy_lock);
+	kfree(lun->legacy);
+	kfree(lun);
 }
 EXPORT_SYMBOL_GPL(smq_sdev_destroy);
 
-/* TASK SET FULL: what is in flight now is what the device takes. Context: any. */
+/*
+ * TASK SET FULL: what is in flight now is what the device takes; not less than half
+ * of what it was said to, for others may have completed together with this one.
+ * Context: any.
+ */
 void smq_lun_full(struct smq_lun *lun)
 {
 	unsigned int now = max(atomic_read(&lun->inflight), 1);
 	unsigned long flags;
 
 	spin_lock_irqsave(&lun->lock, flags);
+	now = max(now, lun->depth / 2);
 	lun->last_full = jiffies;
 	if (now < lun->depth)
 		WRITE_ONCE(lun->depth, now);
@@ -115,7 +127,8 @@ void smq_luns_begin(struct smq_host *host)
 		if (!lun)
 			continue;
 		spin_lock_irq(&lun->lock);
-		lun->max = max(sdev->max_queue_depth, sdev->queue_depth);
+		lun->max = clamp_t(unsigned int, sdev->max_queue_depth, sdev->queue_depth,
+				   max_t(unsigned int, host->depth, sdev->queue_depth));
 		WRITE_ONCE(lun->depth, sdev->queue_depth);
 		spin_unlock_irq(&lun->lock);
 	}
@@ -143,8 +156,11 @@ void smq_luns_lower(struct smq_host *host)
 	shost_for_each_device(sdev, host->shost) {
 		struct smq_lun *lun = smq_sdev_to_lun(sdev);
 
-		if (lun)
-			scsi_change_queue_depth(sdev, READ_ONCE(lun->depth));
+		if (!lun)
+			continue;
+		scsi_change_queue_depth(sdev, READ_ONCE(lun->depth));
+		/* A write to queue_depth has left what was advertised there. */
+		sdev->max_queue_depth = READ_ONCE(lun->max);
 	}
 	host->shost->can_queue = host->depth;
 }

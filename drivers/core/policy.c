@@ -36,7 +36,6 @@ enum smq_verdict smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool
 	const struct smq_policy *policy = rcu_dereference(hwq->host->policy);
 
 	cmd->flags = 0;
-	cmd->barred = false;
 	cmd->since = 0;
 	if (!policy)
 		return SMQ_PASS;
@@ -71,8 +70,7 @@ EXPORT_SYMBOL_GPL(smq_policy_ring);
 void smq_policy_last(struct smq_hwq *hwq)
 {
 	rcu_read_lock();
-	if (READ_ONCE(hwq->hold->nr))
-		smq_hold_dispatch(hwq, false);
+	smq_batch_last(hwq);
 	rcu_read_unlock();
 }
 EXPORT_SYMBOL_GPL(smq_policy_last);
@@ -84,7 +82,10 @@ bool smq_policy_refused(struct smq_cmd *cmd)
 		cmd->flags &= ~SMQ_CMD_MODELLED;
 		smq_legacy_done(cmd);
 	}
-	return cmd->flags & SMQ_CMD_COUNTED && smq_hold_refused(cmd);
+	if (!(cmd->flags & SMQ_CMD_COUNTED))
+		return false;
+	smq_hold_refused(cmd);
+	return true;
 }
 EXPORT_SYMBOL_GPL(smq_policy_refused);
 

@@ -195,10 +195,12 @@ DEFINE_SHOW_ATTRIBUTE(holds);
 
 static int depths_show(struct seq_file *m, void *v)
 {
-	const struct smq_host *host = m->private;
+	struct smq_host *host = m->private;
 	struct scsi_device *sdev;
 
 	seq_puts(m, "lun queue_depth depth max inflight waiting\n");
+	/* Keeps the LUNs' parts of the layer. */
+	mutex_lock(&host->policy_lock);
 	shost_for_each_device(sdev, host->shost) {
 		struct smq_lun *lun = smq_sdev_to_lun(sdev);
 
@@ -208,6 +210,7 @@ static int depths_show(struct seq_file *m, void *v)
 			   sdev->queue_depth, READ_ONCE(lun->depth), READ_ONCE(lun->max),
 			   atomic_read(&lun->inflight), atomic_read(&lun->waiting));
 	}
+	mutex_unlock(&host->policy_lock);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(depths);

@@ -185,6 +185,7 @@ enum smq_cmd_state {
 #define SMQ_CMD_BATCHED	BIT(1)	/* in smq_hold.inflight */
 #define SMQ_CMD_WAITING	BIT(2)	/* in smq_lun.waiting */
 #define SMQ_CMD_MODELLED BIT(3)	/* by the policy legacy-model */
+#define SMQ_CMD_BACK	BIT(4)	/* on its way back to the mid-layer, unfinished */
 
 /**
  * struct smq_cmd - the layer's part of a command, in front of the LLD's own
@@ -192,7 +193,6 @@ enum smq_cmd_state {
  * @state: enum smq_cmd_state; atomic because completion and error handling
  *	compete for it
  * @flags: SMQ_CMD_*, 0 unless a policy is at work; the owner's
- * @barred: error handling wants it: it is not to be held again
  * @since: when it was first held, in jiffies | 1; 0 if it never was
  * @given: when it was given to the LLD after that, in jiffies
  * @legacy: what the policy legacy-model has allocated for it
@@ -209,7 +209,6 @@ struct smq_cmd {
 	struct smq_hwq *hwq;
 	atomic_t state;
 	u8 flags;
-	bool barred;
 	unsigned long since;
 	unsigned long given;
 	struct smq_legacy_rq *legacy;

@@ -83,6 +83,7 @@ def test_changes_under_load_with_faults_and_resets():
         assert trace.check_once() >= total_ios(load.result())
 
 
+@pytest.mark.limit(120)
 def test_host_removed_under_load():
     with ram_host(hw_queues=1) as (host_dir, host):
         host_dir.set("model/service_ns", 100000)

@@ -229,10 +229,12 @@ def test_lost_commands_are_aborted_while_others_are_held(hold):
             raised(hold, int(hold.attr("can_queue")) // 2)
             for repeat in range(1, 11):
                 put("lose", 1)
-                wait_for("an abort", lambda: hold.stats()["aborts"] >= repeat, 60)
-        stats = settle(hold)
+                wait_for("a timeout", lambda: hold.stats()["timeouts"] >= repeat, 60)
+        stats = settle(hold, 30)
     trace.check_once()
-    assert stats["aborts"] == stats["timeouts"] == 10 and stats["host_resets"] == 0
+    # One that is lost again when it is repeated is not aborted, but its LUN reset.
+    assert stats["aborts"] + stats["lun_resets"] >= 10 == stats["timeouts"]
+    assert stats["host_resets"] == 0
 
 
 @pytest.mark.smoke
