@@ -200,6 +200,16 @@ def test_reports_of_the_checkers_are_seen(line):
     assert line in log.faults()
 
 
+def test_a_report_of_the_kernels_own_is_known():
+    log = report.ConsoleLog("end mark")
+    said = ("[ 1.1] WARNING: suspicious RCU usage\n[ 1.1] 7.2.12-smq-sanitize #1 Tainted: G\n"
+            "[ 1.1] -----\n[ 1.1] {} suspicious rcu_dereference_check() usage!\n")
+    log.feed(said.format("lib/maple_tree.c:715").encode())
+    assert log.faults() == ""
+    log.feed(said.format("drivers/core/hold.c:715").encode())
+    assert "hold.c" in log.faults()
+
+
 def test_what_others_leave_is_no_fault():
     log = report.ConsoleLog("end mark")
     log.feed(b"[ 1.1] drivers/scsi/scsi_debug.c:1261 module scsi_debug func:sdebug_target_alloc "
