@@ -128,9 +128,9 @@ def _set_policy(host: Path, policy: str, knobs: dict[str, str]) -> None:
         raise Skipped(f"smq refuses the policy {policy}: {error.strerror}") from None
     for name, value in knobs.items():
         try:
-            (host / "smq" / name).write_text(value, encoding="ascii")
+            (host / name).write_text(value, encoding="ascii")
         except OSError as error:
-            raise Skipped(f"smq/{name}={value}: {error.strerror}") from None
+            raise Skipped(f"{name}={value}: {error.strerror}") from None
 
 
 def _fill(disk: str) -> None:
