@@ -83,12 +83,12 @@ def test_changes_under_load_with_faults_and_resets():
         assert trace.check_once() >= total_ios(load.result())
 
 
-@pytest.mark.limit(120)
 def test_host_removed_under_load():
     with ram_host(hw_queues=1) as (host_dir, host):
         host_dir.set("model/service_ns", 100000)
         choose(host, "legacy-model", "2013")
-        with load_on(host.luns()[0].sd, ok=False, **READS) as load:
+        # Of a disk that has gone reads may fail, or find its end: fio goes on then.
+        with load_on(host.luns()[0].sd, ok=False, **READS):
             under_way(host.luns()[0])
             host_dir.set("power", 0)
-            assert any(job["error"] for job in load.result()["jobs"])
+            assert not host.sysfs.exists()

@@ -313,11 +313,11 @@ def test_lun_deleted_while_commands_are_held(hold):
     raised(hold, 2)
     with load_on(stays.sd, **JOB) as stay:
         under_way(stays, 20)
-        with load_on(gone.sd, ok=False, **JOB) as load:
+        # Of a disk that has gone reads may fail, or find its end: fio goes on then.
+        with load_on(gone.sd, ok=False, **JOB):
             under_way(gone, 20)
             wait_for("held commands", lambda: int(hold.attr("smq/held")) > 0)
             (gone.sysfs / "delete").write_text("1", encoding="ascii")
-            assert any(job["error"] for job in load.result()["jobs"])
         assert stay.running
     wait_for("its nodes to go", lambda: len(hold.luns()) == 1)
 
