@@ -88,7 +88,8 @@ def test_host_removed_under_load():
         host_dir.set("model/service_ns", 100000)
         choose(host, "legacy-model", "2013")
         # Of a disk that has gone reads may fail, or find its end: fio goes on then.
-        with load_on(host.luns()[0].sd, ok=False, **READS):
+        with load_on(host.luns()[0].sd, ok=False, **READS) as load:
             under_way(host.luns()[0])
             host_dir.set("power", 0)
             assert not host.sysfs.exists()
+            load.kill()
