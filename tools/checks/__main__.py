@@ -16,7 +16,7 @@ from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from . import plan, process, pytests
+from . import plan, process, pytests, reasons
 from .progress import Progress
 from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, total,
                      write_junit)
@@ -101,8 +101,9 @@ class Check:
         done = subprocess.run([tool, "install", *PACKAGES], check=False,
                               stdin=subprocess.DEVNULL)
         if done.returncode:
-            self.progress.say(f"tools/deps install ended with status {done.returncode}")
-            self.results.append(Result("packages", [Case("packages", FAILED)]))
+            why = f"tools/deps install ended with status {done.returncode}"
+            self.progress.say(why)
+            self.results.append(Result("packages", [Case("packages", FAILED, message=why)]))
         return done.returncode == 0
 
     def run_step(self, step: plan.Step) -> Result:
@@ -170,15 +171,13 @@ class Check:
             self.built.add(step.kernel)
 
     def report(self) -> Counter:
-        """The end: what failed and what was skipped, once more, and the sum."""
+        """The end: what failed and why, what was skipped, once more, and the sum."""
         self.progress.close()
-        for result in self.results:
-            for case in result.failed:
-                print(f"FAILED {result.step}" +
-                      (f": {case.name}" if case.name != result.step else ""))
-        reasons = Counter((result.step, case.message) for result in self.results
+        for line in reasons.summary(self.results):
+            print(line)
+        skipped = Counter((result.step, case.message) for result in self.results
                           for case in result.cases if case.outcome == SKIPPED)
-        for (name, reason), count in sorted(reasons.items()):
+        for (name, reason), count in sorted(skipped.items()):
             print(f"skipped {name}: {count} x {reason}")
         if self.folder.is_dir():
             write_junit(self.results, self.folder / "junit.xml")

@@ -5,7 +5,7 @@ import fnmatch
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import plants, process, pytests, vmheader
+from . import plants, process, pytests, reasons, vmheader
 from .result import FAILED, PASSED, Case, Result
 
 KERNELS = ("6.1", "6.12", "7.2")
@@ -161,4 +161,6 @@ def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
             result.cases = [Case(str(step), FAILED, message=str(error))]
     if result.failed:
         result.tail = process.tail(log)
+        if step.area in ("vm", "plant", "sanitize"):
+            result.ends = reasons.of_run(log)
     return result

@@ -21,13 +21,15 @@ class Case:
 
 @dataclass
 class Result:
-    """The tests of one step; tail is what to show of its log when one failed."""
+    """The tests of one step; when one failed, tail is what to show of its log at once, and ends
+    what that says of a run which did not go to its end."""
 
     step: str
     cases: list[Case] = field(default_factory=list)
     seconds: float = 0.0
     log: Path | None = None
     tail: str = ""
+    ends: list[str] = field(default_factory=list)
 
     def count(self) -> Counter:
         """How many there are of each outcome."""

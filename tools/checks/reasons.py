@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Why tests failed, in few lines: for a reader who has the end of the output and no log."""
+
+import re
+from itertools import groupby
+from pathlib import Path
+
+from .result import Case, Result
+
+CASE_LINES = 6
+RUN_LINES = 20
+ALL_LINES = 60
+WIDTH = 200
+LOG_BYTES = 1 << 20
+
+_PLACE = re.compile(r"^\S+\.py:\d+: ")
+_TELLING = re.compile(r"\bBUG\b|\bWARNING\b|\bOops\b|\bassert\b|\w*(?:Error|error|warning)\b|"
+                      r"\bpanic\b|\bfatal\b|\bFAILED\b|TookTooLong|reported a fault")
+# What a run says that did not go to its end, the most telling first: tools/vm, and
+# Python's own watch over a test that hangs. pytest has named the test in that line.
+_ENDS = [re.compile(rf"^(?:\S+::.* )?({mark}.*)") for mark in (
+    "vm: the kernel reported a fault", r"Timeout \(\d+:", "Fatal Python error", "vm: ")]
+# Of a kernel's report: what says nothing without its build.
+_NOISE = re.compile(r"\] *(?:(?:R(?!IP)\w\w|CR2|CS|FS|DR\d|Code|Modules linked in|"
+                    r"Hardware name): |\? )")
+
+
+def _clip(line: str) -> str:
+    clean = "".join(c for c in line.expandtabs() if c.isprintable()).rstrip()
+    return clean if len(clean) <= WIDTH else clean[:WIDTH - 3] + "..."
+
+
+def telling(message: str, most: int = CASE_LINES) -> list[str]:
+    """The lines of a failed test's message that say most, in their order."""
+    lines = [line for line in map(_clip, message.splitlines()) if line.strip()]
+    if len(lines) <= most:
+        return lines
+    # The test's own line, what pytest says was wrong, and where that was.
+    own = [at for at, line in enumerate(lines) if line.startswith("E ")]
+    places = [at for at, line in enumerate(lines) if _PLACE.match(line)]
+    words = [at for at in own or range(len(lines)) if _TELLING.search(lines[at])]
+    wanted = [0, *own[:1], *places[-1:], *words, *own, *range(len(lines) - 1, 0, -1)]
+    return [lines[at] for at in sorted(list(dict.fromkeys(wanted))[:most])]
+
+
+def of_run(log: Path, most: int = RUN_LINES) -> list[str]:
+    """What the log of a run says of its untimely end, such as a kernel's report; else nothing."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(log.stat().st_size - LOG_BYTES, 0))
+            lines = file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    for mark in _ENDS:
+        at, found = next(((at, mark.match(line)) for at, line in enumerate(lines)
+                          if mark.match(line)), (0, None))
+        if found:
+            told = [_clip(line) for line in [found[1], *lines[at + 1:at + 4 * most]]
+                    if not _NOISE.search(line)]
+            return [line for line in told if line.strip()][:most]
+    return []
+
+
+def _of_cases(result: Result, most: int) -> list[str]:
+    """A line for each test that failed, and below it no more than most in all on why.
+
+    One reason for tests in a row that have the same: those that were lost together.
+    """
+    lines, left = [], most
+    for message, cases in groupby(result.failed, lambda case: case.message.strip()):
+        lines += [_failed(result, case) for case in cases]
+        why = telling(message, min(CASE_LINES, left))
+        left -= len(why)
+        lines += [f"    {line}" for line in why]
+    return lines
+
+
+def _failed(result: Result, case: Case) -> str:
+    return f"FAILED {result.step}" + (f": {case.name}" if case.name != result.step else "")
+
+
+def summary(results: list[Result]) -> list[str]:
+    """Every test that failed, and why, the reasons in ALL_LINES lines, shared by the steps."""
+    failed = [result for result in results if result.failed]
+    text, left = [], ALL_LINES
+    for number, result in enumerate(failed):
+        share = left // (len(failed) - number)
+        cases = _of_cases(result, share - min(len(result.ends), share // 2))
+        share -= sum(line.startswith(" ") for line in cases)
+        ends = [f"    | {line}" for line in result.ends[:share]]
+        text += cases + ends
+        left -= sum(line.startswith(" ") for line in cases + ends)
+    return text
