@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * smq: what SMQ_LLD_TEMPLATE() instantiates for an LLD: queuecommand and what lies
+ * between it and the LLD's own operations. Comes with <smq/lld.h>; of all this an LLD
+ * uses the macro alone.
+ */
+#ifndef SMQ_LLD_TEMPLATE_H
+#define SMQ_LLD_TEMPLATE_H
+
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/tracepoint-defs.h>
+#include <smq/lld.h>
+
+DECLARE_TRACEPOINT(smq_queue);
+DECLARE_TRACEPOINT(smq_done);
+void smq_trace_queue(struct smq_cmd *cmd);
+void smq_trace_done(struct smq_cmd *cmd);
+
+int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd);
+int smq_sdev_init(struct scsi_device *sdev);
+void smq_sdev_destroy(struct scsi_device *sdev);
+void smq_map_queues(struct Scsi_Host *shost);
+int smq_change_queue_depth(struct scsi_device *sdev, int depth);
+smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd);
+int smq_eh_abort(struct scsi_cmnd *scmd);
+int smq_eh_lun_reset(struct scsi_cmnd *scmd);
+int smq_eh_target_reset(struct scsi_cmnd *scmd);
+int smq_eh_host_reset(struct scsi_cmnd *scmd);
+smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
+
+/* What a policy says of a command that is being queued. */
+enum smq_verdict {
+	SMQ_PASS,	/* to the LLD, now */
+	SMQ_HOLD,	/* the policy has it */
+};
+
+enum smq_verdict smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last);
+void smq_policy_passed(struct smq_hwq *hwq);
+bool smq_policy_ring(struct smq_hwq *hwq);
+void smq_policy_last(struct smq_hwq *hwq);
+bool smq_policy_done(struct smq_cmd *cmd);
+bool smq_policy_refused(struct smq_cmd *cmd);
+
+extern const struct attribute_group *smq_host_groups[];
+
+/*
+ * Completes a command that nobody else knows of: no one to compete with, for an
+ * abort waits until queue_cmd has returned.
+ */
+static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+
+	this_cpu_inc(hwq->stats->done);
+	if (unlikely(scmd->result))
+		this_cpu_inc(hwq->stats->errors);
+	if (tracepoint_enabled(smq_done))
+		smq_trace_done(cmd);
+	atomic_set(&cmd->state, SMQ_FREE);
+	/*
+	 * Process context on the submitting CPU: completing here rather than
+	 * through the softirq is what makes a single queue cheap.
+	 */
+	scsi_done_direct(scmd);
+}
+
+/*
+ * The entry of an old driver, under host_lock as DEF_SCSI_QCMD() has it. A command
+ * completed in there is completed here, with the lock dropped: the mid-layer's done may
+ * take it.
+ */
+static __always_inline enum smq_status
+smq_lld_queue_lck(const struct smq_lld *lld, struct smq_host *host, struct smq_cmd *cmd)
+{
+	spinlock_t *host_lock = host->shost->host_lock;
+	unsigned long flags;
+	bool done;
+	int ret;
+
+	spin_lock_irqsave(host_lock, flags);
+	host->lck.cmd = cmd;
+	WRITE_ONCE(host->lck.cpu, smp_processor_id());
+	ret = lld->queuecommand_lck(smq_cmd_to_scmd(cmd));
+	done = !host->lck.cmd;
+	WRITE_ONCE(host->lck.cpu, -1);
+	spin_unlock_irqrestore(host_lock, flags);
+
+	if (done)
+		return SMQ_DONE;
+	switch (ret) {
+	case 0:
+		return SMQ_QUEUED;
+	case SCSI_MLQUEUE_DEVICE_BUSY:
+		return SMQ_DEVICE_BUSY;
+	case SCSI_MLQUEUE_TARGET_BUSY:
+		return SMQ_TARGET_BUSY;
+	default:
+		return SMQ_HOST_BUSY;
+	}
+}
+
+/* Gives a command to the LLD by the entry it has; the other one leaves no trace. */
+static __always_inline enum smq_status
+smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	if (lld->queuecommand_lck)
+		return smq_lld_queue_lck(lld, hwq->host, cmd);
+	return lld->queue_cmd(hwq, cmd);
+}
+
+/* A command that a policy may have to be told of before it is completed. */
+static __always_inline void smq_cmd_end_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	if (!cmd->flags || !smq_policy_done(cmd))
+		smq_cmd_done_inline(hwq, cmd);
+}
+
+/* The part of smq_queue_one() for a host that has a policy. */
+static __always_inline smq_qc_t
+smq_queue_policy(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
+{
+	bool ring = lld->commit && last;
+	enum smq_status st;
+
+	if (smq_policy_queue(hwq, cmd, last) == SMQ_PASS) {
+		st = smq_lld_queue(lld, hwq, cmd);
+		if (st == SMQ_DONE)
+			smq_cmd_end_inline(hwq, cmd);
+		else if (unlikely(st != SMQ_QUEUED) && !smq_policy_refused(cmd))
+			return smq_cmd_refused(cmd, st);
+		if (!last)
+			smq_policy_passed(hwq);
+	} else {
+		/* Some of this batch may have gone by before the policy held. */
+		ring = ring && smq_policy_ring(hwq);
+	}
+	if (ring)
+		lld->commit(hwq);
+	return (smq_qc_t)0;
+}
+
+static __always_inline smq_qc_t
+smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cmnd *scmd,
+	      bool by_block_layer)
+{
+	struct smq_host *host = smq_shost_to_host(shost);
+	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
+	struct smq_hwq *hwq = host->hwq[scsi_cmd_to_rq(scmd)->mq_hctx->queue_num];
+	/* Once queued the command may be gone: look now. */
+	bool last = lld->commit && (scmd->flags & SCMD_LAST);
+	enum smq_status st;
+
+	cmd->hwq = hwq;
+	/*
+	 * A plain store: the LLD orders it before whatever lets another CPU
+	 * complete the command (its lock, or the doorbell's barrier).
+	 */
+	atomic_set(&cmd->state, SMQ_OWNED);
+	this_cpu_inc(hwq->stats->queued);
+	if (tracepoint_enabled(smq_queue))
+		smq_trace_queue(cmd);
+
+	if (by_block_layer && unlikely(rcu_access_pointer(host->policy)))
+		return smq_queue_policy(lld, hwq, cmd, scmd->flags & SCMD_LAST);
+
+	st = smq_lld_queue(lld, hwq, cmd);
+	if (st == SMQ_DONE)
+		smq_cmd_done_inline(hwq, cmd);
+	else if (unlikely(st != SMQ_QUEUED))
+		return smq_cmd_refused(cmd, st);
+
+	if (last)
+		lld->commit(hwq);
+	return (smq_qc_t)0;
+}
+
+/* See struct smq_template. */
+static __always_inline enum smq_status
+smq_dispatch_list(const struct smq_lld *lld, struct smq_hwq *hwq, struct list_head *cmds,
+		  bool commit)
+{
+	enum smq_status st = SMQ_QUEUED;
+	struct smq_cmd *cmd;
+
+	while ((cmd = list_first_entry_or_null(cmds, struct smq_cmd, node))) {
+		list_del_init(&cmd->node);
+		st = smq_lld_queue(lld, hwq, cmd);
+		if (st == SMQ_DONE) {
+			smq_cmd_end_inline(hwq, cmd);
+		} else if (unlikely(st != SMQ_QUEUED)) {
+			list_add(&cmd->node, cmds);
+			break;
+		}
+	}
+	if (lld->commit && commit)
+		lld->commit(hwq);
+	return st;
+}
+
+/**
+ * SMQ_LLD_TEMPLATE() - defines the scsi_host_template of an LLD
+ * @tmpl: name of the template
+ * @ops: its static const struct smq_lld, complete at this point
+ *
+ * blk-mq calls queuecommand inside an RCU read-side section. The error handler
+ * calls it outside, for the few commands it sends itself: those are led through
+ * one, which spares every other command the two calls.
+ */
+#define SMQ_LLD_TEMPLATE(tmpl, ops)						\
+static noinline smq_qc_t tmpl##_queue_eh(struct Scsi_Host *shost,		\
+					 struct scsi_cmnd *scmd)		\
+{										\
+	smq_qc_t ret;								\
+										\
+	rcu_read_lock();							\
+	ret = smq_queue_one(&(ops), shost, scmd, false);			\
+	rcu_read_unlock();							\
+	return ret;								\
+}										\
+										\
+static smq_qc_t tmpl##_queuecommand(struct Scsi_Host *shost,			\
+				    struct scsi_cmnd *scmd)			\
+{										\
+	if (unlikely(scmd->submitter != SUBMITTED_BY_BLOCK_LAYER))		\
+		return tmpl##_queue_eh(shost, scmd);				\
+	return smq_queue_one(&(ops), shost, scmd, true);			\
+}										\
+										\
+static enum smq_status tmpl##_dispatch(struct smq_hwq *hwq,			\
+				       struct list_head *cmds, bool commit)	\
+{										\
+	return smq_dispatch_list(&(ops), hwq, cmds, commit);			\
+}										\
+										\
+static void tmpl##_commit_rqs(struct Scsi_Host *shost, u16 queue)		\
+{										\
+	struct smq_host *host = smq_shost_to_host(shost);			\
+										\
+	if (unlikely(rcu_access_pointer(host->policy)))				\
+		smq_policy_last(host->hwq[queue]);				\
+	if ((ops).commit)							\
+		(ops).commit(host->hwq[queue]);					\
+}										\
+										\
+static int tmpl##_mq_poll(struct Scsi_Host *shost, unsigned int queue)		\
+{										\
+	struct smq_hwq *hwq = smq_shost_to_host(shost)->hwq[queue];		\
+	int found = (ops).poll ? (ops).poll(hwq) : 0;				\
+										\
+	if (found)								\
+		this_cpu_add(hwq->stats->polled, found);			\
+	return found;								\
+}										\
+										\
+static struct smq_template tmpl = {						\
+	.dispatch	= tmpl##_dispatch,					\
+	.sht = {								\
+		.module			= THIS_MODULE,				\
+		.queuecommand		= tmpl##_queuecommand,			\
+		.commit_rqs		= tmpl##_commit_rqs,			\
+		.mq_poll		= tmpl##_mq_poll,			\
+		.init_cmd_priv		= smq_init_cmd_priv,			\
+		.sdev_init		= smq_sdev_init,			\
+		.sdev_destroy		= smq_sdev_destroy,			\
+		.map_queues		= smq_map_queues,			\
+		.change_queue_depth	= smq_change_queue_depth,		\
+		.track_queue_depth	= 1,					\
+		.eh_timed_out		= smq_eh_timed_out,			\
+		.eh_abort_handler	= smq_eh_abort,				\
+		.eh_device_reset_handler = smq_eh_lun_reset,			\
+		.eh_target_reset_handler = smq_eh_target_reset,		\
+		.eh_host_reset_handler	= smq_eh_host_reset,			\
+		.skip_settle_delay	= 1,					\
+		.this_id		= -1,					\
+		.shost_groups		= smq_host_groups,			\
+	},									\
+}
+
+#endif /* SMQ_LLD_TEMPLATE_H */
