@@ -88,6 +88,12 @@ def test_status(command, status):
     assert vm(command=command).returncode == status
 
 
+def test_trace_events_leave_the_scheduler_alone():
+    """Or else a guest of several CPUs hangs now and then: see tools/testvm/machine.py."""
+    done = vm(command=["cat", "/sys/kernel/tracing/options/record-cmd"], text=True)
+    assert done.returncode == 0 and done.stdout == "0\n"
+
+
 def test_surroundings(tmp_path):
     """One boot looks at all that the command finds around it."""
     work = tmp_path / "folder with 'quotes'"

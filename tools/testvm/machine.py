@@ -258,6 +258,11 @@ class Machine:
                  "rcupdate.rcu_cpu_stall_timeout=60", "printk.time=1"]
         if self.options.icount:
             words.append("norandmaps")
+        else:
+            # With several CPUs QEMU before 8.1 may keep what it translated of code that the
+            # kernel was just patching, and execute int3 there for ever. Recording names
+            # with trace events patches the scheduler, which the other CPUs are never out of.
+            words.append("trace_options=norecord-cmd")
         return " ".join([*words, self.options.append]).strip()
 
 
