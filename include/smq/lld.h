@@ -201,8 +201,9 @@ enum smq_cmd_state {
  *
  * Lifetime: behind struct scsi_cmnd, in the tag set from smq_host_add() to the end
  * of smq_host_remove(), whoever uses the tag meanwhile. blk-mq has one more per
- * hardware queue of a LUN, for flushes, which lives as long as the LUN's request
- * queue and is never queued itself.
+ * hardware queue of a LUN, which lives as long as the LUN's request queue: a flush
+ * (SYNCHRONIZE CACHE for a LUN with a write-back cache) is queued in it, under the
+ * tag of a request that asked for it.
  */
 struct smq_cmd {
 	struct smq_hwq *hwq;

@@ -116,6 +116,27 @@ def test_every_command_ends_once(params, job):
             assert after["polled"] > before["polled"]
 
 
+SYNCHRONIZE_CACHE_10 = "0x35"
+
+
+@pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
+def test_flushes_are_commands_like_others(ram, disk, scheduler):
+    """blk-mq queues them in a request that is no tag's own: seen, counted, ended once."""
+    cache = next((disk.sysfs / "scsi_disk").glob("*")) / "cache_type"
+    cache.write_text("temporary write back", encoding="ascii")
+    (disk.queue / "scheduler").write_text(scheduler, encoding="ascii")
+    before = check_sums(ram)
+    with traced() as trace:
+        fio(disk.sd, rw="randwrite", bs=4096, size="1m", fsync=4, numjobs=2,
+            ioengine="io_uring", iodepth=8)
+        after = check_sums(ram)
+    assert trace.check_once() == after["queued"] - before["queued"]
+    flushes = [fields for name, fields in trace.events
+               if name == "smq_done" and fields["op"] == SYNCHRONIZE_CACHE_10]
+    assert len(flushes) >= 64 and all(int(one["result"], 0) == 0 for one in flushes)
+    assert after["errors"] == before["errors"]
+
+
 def test_check_can_fail():
     """A lost, a doubled and a premature end are told apart from a good run."""
     one = {"host": "0", "hwq": "0", "tag": "1"}
