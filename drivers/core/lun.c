@@ -60,6 +60,7 @@ int smq_sdev_init(struct scsi_device *sdev)
 	mutex_unlock(&host->policy_lock);
 	if (!err && host->lld->lun_init)
 		err = host->lld->lun_init(host, sdev);
+	lun->probed = !err;
 	return err;
 }
 EXPORT_SYMBOL_GPL(smq_sdev_init);
@@ -72,7 +73,7 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 
 	if (!lun)
 		return;
-	if (host->lld->lun_exit)
+	if (lun->probed && host->lld->lun_exit)
 		host->lld->lun_exit(host, sdev);
 	/* Nobody who walks the host's LUNs under the lock uses this one any more. */
 	mutex_lock(&host->policy_lock);

@@ -160,11 +160,7 @@ static int ram_lun_init(struct smq_host *host, struct scsi_device *sdev)
 
 static void ram_lun_exit(struct smq_host *host, struct scsi_device *sdev)
 {
-	struct ram_lun *lun = ram_sdev_lun(sdev);
-
-	/* Also called for a LUN that ram_lun_init() did not find. */
-	if (lun)
-		kref_put(&lun->ref, ram_lun_free);
+	kref_put(&ram_sdev_lun(sdev)->ref, ram_lun_free);
 }
 
 /* What all resets do: the hardware forgets its commands, the LUNs start anew. */

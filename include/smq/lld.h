@@ -109,8 +109,8 @@ enum smq_status {
  *
  * @lun_init: a LUN is probed: 0, or -ENXIO if there is none at that address.
  *	May sleep. Optional.
- * @lun_exit: that LUN goes away, no command left. Also called after a lun_init
- *	that failed. Optional.
+ * @lun_exit: undoes a lun_init that returned 0: that LUN goes away, no command left.
+ *	May sleep. Optional.
  * @map_queues: maps the hardware queues of one type to CPUs by interrupt
  *	affinity. Optional: they are spread evenly.
  */
@@ -261,6 +261,7 @@ struct smq_hwq {
  *	because all CPUs queue and complete
  * @waiting: held commands that wait for room in @depth; atomic likewise
  * @legacy: the policy legacy-model's, NULL until it is chosen for the first time
+ * @probed: lun_init has returned 0, lun_exit is due
  * @priv: the LLD's private area, on lines of its own
  *
  * Lifetime: that of the scsi_device between sdev_init and sdev_destroy, which
@@ -276,6 +277,7 @@ struct smq_lun {
 	atomic_t inflight;
 	atomic_t waiting;
 	struct smq_legacy_queue *legacy;
+	bool probed;
 	unsigned char priv[] ____cacheline_aligned;
 };
 
