@@ -115,7 +115,7 @@ EXPORT_SYMBOL_GPL(smq_eh_abort);
 /* Which commands a reset ends: those of a LUN, of a target, or all. */
 struct smq_reset {
 	struct smq_host *host;
-	bool failed;		/* the LLD keeps what it has, only held ones end */
+	bool keeps;		/* the LLD keeps what it has, only held ones end */
 	struct scsi_device *sdev;
 	struct scsi_target *starget;
 };
@@ -133,15 +133,18 @@ static bool smq_reset_one(struct request *rq, void *data)
 
 	/* From claim to done one section, as in smq_cmd_done(). */
 	rcu_read_lock();
-	if (smq_hold_claim(cmd) || (!reset->failed && smq_cmd_claim(cmd))) {
+	if (smq_hold_claim(cmd) || (!reset->keeps && smq_cmd_claim(cmd))) {
 		smq_cmd_taken(cmd);
 		atomic_inc(&reset->host->eh.reset_cmds);
 		/*
 		 * Block I/O is tried again, passthrough learns of it. One that
 		 * has timed out is error handling's own to end, with the result
-		 * that gives it; done means nothing to it.
+		 * that gives it; done means nothing to it. One that the error
+		 * handler has sent itself was not answered: it sends it again.
 		 */
-		if (!test_bit(SCMD_STATE_COMPLETE, &scmd->state))
+		if (scmd->submitter == SUBMITTED_BY_SCSI_ERROR_HANDLER)
+			scmd->result = SAM_STAT_BUSY;
+		else if (!test_bit(SCMD_STATE_COMPLETE, &scmd->state))
 			scmd->result = DID_RESET << 16;
 		scsi_done(scmd);
 	}
@@ -161,11 +164,12 @@ static void smq_block_host(struct smq_host *host, bool on)
 }
 
 /*
- * From here to smq_reset_end() no new command reaches the LLD, but for those the
- * error handler sends itself. The mid-layer's own means would do for one reset at
- * a time; two ioctls unblock each other. It looks at the block inside the RCU
- * read-side section in which it calls queuecommand: after the grace period nobody
- * is on the way.
+ * From here to smq_reset_end() no new command reaches the LLD. The mid-layer's own
+ * means would do for one reset at a time; two ioctls unblock each other. It looks at
+ * the block inside the RCU read-side section in which it calls queuecommand: after
+ * the grace period nobody is on the way. The error handler does not look when it
+ * sends a command: that one is kept back by "frozen". (Handler and ioctl meet where a
+ * command fails while an ioctl's reset runs.)
  *
  * False when the host is being removed: an ioctl holds no request, so that
  * removal would not wait for it. Removal may still need the error handler.
@@ -187,11 +191,10 @@ static bool smq_reset_begin(struct smq_host *host, struct scsi_cmnd *scmd)
 static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const char *step,
 			 int err)
 {
-	reset->failed = err;
 	blk_mq_tagset_busy_iter(&reset->host->shost->tag_set, smq_reset_one, reset);
 	/* As after an abort: completions under way let go first. */
 	synchronize_rcu();
-	if (!err)
+	if (!reset->keeps)
 		flush_workqueue(reset->host->wq);
 	WRITE_ONCE(reset->host->frozen, false);
 	smq_block_host(reset->host, false);
@@ -212,6 +215,7 @@ int smq_eh_lun_reset(struct scsi_cmnd *scmd)
 		return FAILED;
 	if (host->lld->lun_reset)
 		err = host->lld->lun_reset(host, scmd->device);
+	reset.keeps = err;
 	return smq_reset_end(&reset, scmd, "lun_reset", err);
 }
 EXPORT_SYMBOL_GPL(smq_eh_lun_reset);
@@ -227,6 +231,7 @@ int smq_eh_target_reset(struct scsi_cmnd *scmd)
 		return FAILED;
 	if (host->lld->target_reset)
 		err = host->lld->target_reset(host, reset.starget);
+	reset.keeps = err;
 	return smq_reset_end(&reset, scmd, "target_reset", err);
 }
 EXPORT_SYMBOL_GPL(smq_eh_target_reset);
@@ -242,6 +247,10 @@ int smq_eh_host_reset(struct scsi_cmnd *scmd)
 		return FAILED;
 	if (host->lld->host_reset)
 		err = host->lld->host_reset(host);
+	/*
+	 * Whatever it said: there is nobody left to ask, and the mid-layer ends all that
+	 * has timed out. What stayed with the LLD could be completed a second time.
+	 */
 	return smq_reset_end(&reset, scmd, "host_reset", err);
 }
 EXPORT_SYMBOL_GPL(smq_eh_host_reset);

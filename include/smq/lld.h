@@ -104,8 +104,9 @@ enum smq_status {
  *	queued for @sdev when it was called will be touched again. May sleep; the
  *	host takes no new command while it runs. A negative errno escalates.
  * @target_reset: the same for all LUNs of a target
- * @host_reset: the same for the whole host, last resort: should not fail; waits
- *	itself where a bus has to settle
+ * @host_reset: the same for the whole host, last resort: waits itself where a bus has
+ *	to settle. A negative errno says that the host no longer works, not that the LLD
+ *	still has commands: they all end, and the mid-layer takes the LUNs offline
  *
  * @lun_init: a LUN is probed: 0, or -ENXIO if there is none at that address.
  *	May sleep. Optional.
@@ -320,7 +321,8 @@ struct smq_lck {
  * @policy: its dispatch policy, NULL for "direct"; changed under @policy_lock,
  *	read inside the RCU read-side section in which commands are queued and
  *	completed
- * @frozen: a reset is under way: nothing held goes to the LLD
+ * @frozen: a reset is under way: nothing held goes to the LLD, nor do commands of
+ *	the error handler's own; set before the grace period that ends queuecommand
  * @shost: the mid-layer's host that it is part of
  * @lld: its LLD
  * @wq: runs deferred commands; WQ_MEM_RECLAIM: one may be needed to free memory

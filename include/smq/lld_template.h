@@ -205,16 +205,19 @@ smq_dispatch_list(const struct smq_lld *lld, struct smq_hwq *hwq, struct list_he
  *
  * blk-mq calls queuecommand inside an RCU read-side section. The error handler
  * calls it outside, for the few commands it sends itself: those are led through
- * one, which spares every other command the two calls.
+ * one, which spares every other command the two calls. Nor does the mid-layer look
+ * for these whether the host is blocked: while a reset by ioctl runs they are refused,
+ * and the error handler tries them again.
  */
 #define SMQ_LLD_TEMPLATE(tmpl, ops)						\
 static noinline smq_qc_t tmpl##_queue_eh(struct Scsi_Host *shost,		\
 					 struct scsi_cmnd *scmd)		\
 {										\
-	smq_qc_t ret;								\
+	smq_qc_t ret = SCSI_MLQUEUE_HOST_BUSY;					\
 										\
 	rcu_read_lock();							\
-	ret = smq_queue_one(&(ops), shost, scmd, false);			\
+	if (!READ_ONCE(smq_shost_to_host(shost)->frozen))			\
+		ret = smq_queue_one(&(ops), shost, scmd, false);		\
 	rcu_read_unlock();							\
 	return ret;								\
 }										\

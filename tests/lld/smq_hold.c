@@ -63,6 +63,19 @@ static bool fail_target_reset;
 module_param(fail_target_reset, bool, 0644);
 MODULE_PARM_DESC(fail_target_reset, "the target reset fails");
 
+static bool fail_host_reset;
+module_param(fail_host_reset, bool, 0644);
+MODULE_PARM_DESC(fail_host_reset, "the host reset says that it failed");
+
+static unsigned int reset_ms;
+module_param(reset_ms, uint, 0644);
+MODULE_PARM_DESC(reset_ms, "how long a LUN reset takes");
+
+/* Whether a LUN reset runs, and the commands that were given meanwhile. */
+static atomic_t resetting = ATOMIC_INIT(0);
+static atomic_t in_reset = ATOMIC_INIT(0);
+/* How many of the next commands end with CHECK CONDITION and no sense data. */
+static atomic_t no_sense = ATOMIC_INIT(0);
 /* How many of the next commands are never completed. */
 static atomic_t lose = ATOMIC_INIT(0);
 /* How many of the next commands are refused, as an LLD out of resources does. */
@@ -91,6 +104,9 @@ static const struct kernel_param_ops hold_atomic_ops = {
 };
 module_param_cb(lose, &hold_atomic_ops, &lose, 0644);
 module_param_cb(refuse, &hold_atomic_ops, &refuse, 0644);
+module_param_cb(no_sense, &hold_atomic_ops, &no_sense, 0644);
+module_param_cb(resetting, &hold_atomic_ops, &resetting, 0444);
+module_param_cb(in_reset, &hold_atomic_ops, &in_reset, 0444);
 module_param_cb(inflight, &hold_atomic_ops, &inflight, 0444);
 module_param_cb(commits, &hold_atomic_ops, &commits, 0644);
 module_param_cb(max_inflight, &hold_atomic_ops, &max_inflight, 0644);
@@ -162,7 +178,7 @@ static enum smq_status hold_rw(struct smq_hwq *hwq, struct smq_cmd *cmd)
 		return SMQ_HOST_BUSY;
 	if (scmd->sc_data_direction == DMA_FROM_DEVICE)
 		sg_zero_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), scsi_bufflen(scmd), 0);
-	scmd->result = SAM_STAT_GOOD;
+	scmd->result = hold_take(&no_sense) ? SAM_STAT_CHECK_CONDITION : SAM_STAT_GOOD;
 
 	now = atomic_inc_return(&inflight);
 	for (max = atomic_read(&max_inflight); now > max; max = atomic_read(&max_inflight))
@@ -211,6 +227,8 @@ static enum smq_status hold_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	__be32 capacity[2] = { cpu_to_be32(HOLD_SECTORS - 1), cpu_to_be32(512) };
 
+	if (atomic_read(&resetting))
+		atomic_inc(&in_reset);
 	switch (scmd->cmnd[0]) {
 	case READ_10:
 	case WRITE_10:
@@ -284,6 +302,9 @@ static int hold_lun_reset(struct smq_host *host, struct scsi_device *sdev)
 
 	if (fail_lun_reset)
 		return -EIO;
+	atomic_inc(&resetting);
+	msleep(reset_ms);
+	atomic_dec(&resetting);
 	blk_mq_tagset_busy_iter(&host->shost->tag_set, hold_forget_one, &match);
 	return 0;
 }
@@ -303,7 +324,7 @@ static int hold_host_reset(struct smq_host *host)
 	struct hold_match match = {};
 
 	blk_mq_tagset_busy_iter(&host->shost->tag_set, hold_forget_one, &match);
-	return 0;
+	return fail_host_reset ? -EIO : 0;
 }
 
 static const struct smq_lld hold_lld = {

@@ -145,6 +145,50 @@ def test_reset_by_ioctl_with_commands_in_flight(hold, level, counter):
     assert stats["timeouts"] == 0
 
 
+def test_commands_of_the_error_handler_wait_for_a_reset_by_ioctl(hold):
+    """A command that fails without sense during a reset has the error handler ask for it:
+    the mid-layer blocks everything but that."""
+    lun = hold.luns()[0]
+    put("reset_ms", 2000)
+    put("delay_us", 800000)
+    with traced() as trace, SgDev(lun.sg) as sg, ThreadPoolExecutor(2) as pool:
+        put("no_sense", 1)
+        read = pool.submit(sg.cmd, READ_10, din=4096, timeout_ms=20000)
+        wait_for("the command in flight", lambda: get("inflight") == 1)
+        with SgDev(lun.sg) as other:
+            reset = pool.submit(other.reset, SG_SCSI_RESET_DEVICE)
+            wait_for("the reset", lambda: get("resetting") == 1)
+            assert get("inflight") == 1, "the command ended before the reset began"
+            reset.result(timeout=20)
+        read.result(timeout=20)
+        stats = settle(hold)
+    trace.check_once()
+    asked = [fields["op"] for name, fields in trace.events if name == "smq_queue"]
+    assert "0x03" in asked, "the error handler did not ask for sense data"
+    assert get("in_reset") == 0
+    assert stats["lun_resets"] >= 1 and stats["timeouts"] == 0
+    put("delay_us", 100)
+    with SgDev(lun.sg) as sg:
+        assert sg.cmd(READ_10, din=4096).good
+
+
+def test_a_host_reset_that_fails_leaves_no_command_behind(hold):
+    """The LLD has let go of them; the mid-layer would end what timed out without asking."""
+    lun = hold.luns()[0]
+    put("fail_host_reset", 1)
+    put("delay_us", 400000)
+    with traced() as trace:
+        with load_on(lun.sd, **JOB), SgDev(lun.sg) as sg:
+            wait_for("commands in flight", lambda: get("inflight") > 4)
+            with pytest.raises(OSError):
+                sg.reset(SG_SCSI_RESET_HOST)
+            assert hold.stats()["reset_cmds"] > 4
+            put("delay_us", 100)
+        stats = settle(hold)
+    trace.check_once()
+    assert stats["host_resets"] == 1 and stats["timeouts"] == 0
+
+
 def test_two_programs_reset_at_once(ram, disk):
     """The mid-layer keeps one bit for all ioctls: the first to end unblocks the host."""
     def reset_often(_):
