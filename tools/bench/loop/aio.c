@@ -23,12 +23,11 @@
 #define MAX_DEPTH	1024
 
 static struct {
-	unsigned int bs, depth, batch, warmup, seconds;
-	unsigned long counts[MAX_COUNTS];
-	size_t nr_counts;
+	unsigned int bs, depth, batch;
+	struct jobs_runs runs;
 	const char *device;
-} opt = { .bs = 512, .depth = 32, .batch = 16, .warmup = 1000,
-	  .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 };
+} opt = { .bs = 512, .depth = 32, .batch = 16, .runs = { .warmup = 1000,
+	  .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 } };
 
 static struct iocb iocbs[MAX_DEPTH];
 static struct io_event events[MAX_DEPTH];
@@ -36,9 +35,10 @@ static struct io_event events[MAX_DEPTH];
 static struct iocb *ready[MAX_DEPTH];
 static unsigned char *buffer;
 static aio_context_t context;
+static unsigned long blocks;
 static int fd;
 
-static void queue_io(struct iocb *cb, unsigned long blocks)
+static void queue_io(struct iocb *cb)
 {
 	size_t n = cb - iocbs;
 
@@ -64,7 +64,7 @@ static int submit(struct iocb **list, long n)
 }
 
 /* Keeps up to depth I/Os in flight, submits and takes a batch at a time. */
-static int run_ios(unsigned long count, unsigned long blocks)
+static int run_ios(unsigned long count)
 {
 	unsigned long queued = 0, done = 0;
 	unsigned int nr_ready = opt.depth, n;
@@ -77,7 +77,7 @@ static int run_ios(unsigned long count, unsigned long blocks)
 		int err;
 
 		for (n = 0; n < opt.batch && queued < count && first; n++) {
-			queue_io(ready[--first], blocks);
+			queue_io(ready[--first]);
 			queued++;
 		}
 		err = submit(ready + first, nr_ready - first);
@@ -123,8 +123,6 @@ static void report(unsigned long count, unsigned long ns)
 
 static int job(unsigned int n)
 {
-	unsigned long blocks, ns;
-	size_t i;
 	int err;
 
 	disk_seed(n);
@@ -134,14 +132,7 @@ static int job(unsigned int n)
 	err = set_up();
 	disk_next_second();
 	if (!err)
-		err = run_ios(opt.warmup, blocks);
-	for (i = 0; !err && i < opt.nr_counts; i++) {
-		jobs_start();
-		err = run_ios(opt.counts[i], blocks);
-		ns = jobs_stop();
-		if (!err)
-			report(opt.counts[i], ns);
-	}
+		err = jobs_measure(&opt.runs, run_ios, report);
 	if (err)
 		fprintf(stderr, "%s: %s\n", opt.device, strerror(-err));
 	return err ? 1 : 0;
@@ -187,24 +178,8 @@ static void parse(int argc, char **argv)
 			opt.batch = option_number("--batch", optarg, 1,
 						  MAX_DEPTH);
 			break;
-		case 'c':
-			opt.nr_counts = option_counts("--count", optarg,
-						      opt.counts);
-			break;
-		case 'w':
-			opt.warmup = option_number("--warmup", optarg, 0,
-						   1000000000);
-			break;
-		case 't':
-			opt.seconds = option_number("--timeout", optarg, 1,
-						    86400);
-			break;
-		case 'h':
-			fputs(help, stdout);
-			exit(0);
 		default:
-			fputs(help, stderr);
-			exit(2);
+			option_runs(c, optarg, help, &opt.runs);
 		}
 	}
 	if (argc - optind != 1) {
@@ -217,5 +192,5 @@ static void parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	parse(argc, argv);
-	return jobs_run(1, opt.seconds, job);
+	return jobs_run(1, opt.runs.seconds, job);
 }

@@ -43,7 +43,7 @@ unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
 	return inflight + batch > depth ? inflight + batch - depth : 0;
 }
 
-void jobs_start(void)
+static void start(void)
 {
 	jobs_meet();
 	clock_gettime(CLOCK_MONOTONIC, &started);
@@ -52,7 +52,7 @@ void jobs_start(void)
 	jobs_meet();
 }
 
-unsigned long jobs_stop(void)
+static unsigned long stop(void)
 {
 	struct timespec now;
 
@@ -63,6 +63,23 @@ unsigned long jobs_stop(void)
 	jobs_meet();
 	return (now.tv_sec - started.tv_sec) * 1000000000L +
 	       (now.tv_nsec - started.tv_nsec);
+}
+
+int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
+		 void (*report)(unsigned long count, unsigned long ns))
+{
+	int err = run(runs->warmup);
+	unsigned long ns;
+	size_t i;
+
+	for (i = 0; !err && i < runs->nr_counts; i++) {
+		start();
+		err = run(runs->counts[i]);
+		ns = stop();
+		if (!err && !me)
+			report(runs->counts[i], ns);
+	}
+	return err;
 }
 
 static int pinned(unsigned int n, unsigned int seconds,

@@ -11,6 +11,15 @@
 #include <stddef.h>
 
 #define MAX_JOBS	8
+#define MAX_COUNTS	8
+
+/* What every job runs: @warmup, and then each of the counts between markers. */
+struct jobs_runs {
+	unsigned int seconds;	/* none of them outlives this */
+	unsigned int warmup;
+	unsigned long counts[MAX_COUNTS];
+	size_t nr_counts;
+};
 
 /*
  * Runs @job(n) in @jobs processes. None of them outlives @seconds. Returns
@@ -30,10 +39,11 @@ unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
 			   unsigned int batch, bool last);
 
 /*
- * Every job calls these around what is measured; both return in all jobs at
- * the same time. jobs_stop() returns the nanoseconds in between.
+ * Every job calls this once it is set up: @run(count) for the warm-up, then for each
+ * count between markers that all jobs pass at the same time. The first job says
+ * how long that took by @report. Returns 0 or what @run returned, a negative errno.
  */
-void jobs_start(void);
-unsigned long jobs_stop(void);
+int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
+		 void (*report)(unsigned long count, unsigned long ns));
 
 #endif /* SMQ_BENCH_JOBS_H */

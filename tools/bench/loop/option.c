@@ -25,8 +25,9 @@ unsigned long option_number(const char *name, const char *text,
 	return value;
 }
 
-size_t option_counts(const char *name, const char *text,
-		     unsigned long counts[MAX_COUNTS])
+/* Numbers separated by commas; returns how many. */
+static size_t option_counts(const char *name, const char *text,
+			    unsigned long counts[MAX_COUNTS])
 {
 	char *copy = strdup(text), *rest = copy, *word;
 	size_t n = 0;
@@ -45,4 +46,25 @@ size_t option_counts(const char *name, const char *text,
 		exit(2);
 	}
 	return n;
+}
+
+void option_runs(int c, const char *text, const char *help, struct jobs_runs *runs)
+{
+	switch (c) {
+	case 'c':
+		runs->nr_counts = option_counts("--count", text, runs->counts);
+		break;
+	case 'w':
+		runs->warmup = option_number("--warmup", text, 0, MAX_COUNT);
+		break;
+	case 't':
+		runs->seconds = option_number("--timeout", text, 1, 86400);
+		break;
+	case 'h':
+		fputs(help, stdout);
+		exit(0);
+	default:
+		fputs(help, stderr);
+		exit(2);
+	}
 }

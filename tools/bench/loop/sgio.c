@@ -23,13 +23,12 @@
 
 static struct {
 	bool read;
-	unsigned int bs, warmup, seconds;
-	unsigned long counts[MAX_COUNTS];
-	size_t nr_counts;
+	unsigned int bs;
+	struct jobs_runs runs;
 	char **devices;
 	unsigned int nr_devices, jobs;
-} opt = { .bs = BLOCK, .jobs = 1, .warmup = 300, .seconds = 300, .counts = { 2000, 6000 },
-	  .nr_counts = 2 };
+} opt = { .bs = BLOCK, .jobs = 1, .runs = { .warmup = 300, .seconds = 300,
+	  .counts = { 2000, 6000 }, .nr_counts = 2 } };
 
 static unsigned char data[MAX_BYTES] __attribute__((aligned(4096)));
 static unsigned char sense[64];
@@ -38,7 +37,8 @@ static unsigned char sense[64];
 static int fds[MAX_DEVICES];
 static unsigned int nr_fds, next_fd;
 
-static int issue(unsigned long n)
+/* A call each: what a command costs here is not to depend on the code around it. */
+static __attribute__((noinline)) int issue(unsigned long n)
 {
 	unsigned char cdb[10] = { OP_TUR };
 	struct sg_io_hdr hdr = {
@@ -96,15 +96,13 @@ static void report(unsigned long count, unsigned long ns)
 		printf("%s\"%s\"", i ? ", " : "", opt.devices[i]);
 	printf("], \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, ",
 	       opt.jobs, opt.read ? "READ(10)" : "TUR", opt.read ? opt.bs : 0);
-	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.warmup,
+	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.runs.warmup,
 	       count, ns);
 }
 
 static int job(unsigned int n)
 {
 	unsigned int disk = n % opt.nr_devices;
-	unsigned long ns;
-	size_t i;
 	int err;
 
 	for (; disk < opt.nr_devices; disk += opt.jobs) {
@@ -114,14 +112,7 @@ static int job(unsigned int n)
 			return 1;
 		}
 	}
-	err = issue_all(opt.warmup);
-	for (i = 0; !err && i < opt.nr_counts; i++) {
-		jobs_start();
-		err = issue_all(opt.counts[i]);
-		ns = jobs_stop();
-		if (!err && !n)
-			report(opt.counts[i], ns);
-	}
+	err = jobs_measure(&opt.runs, issue_all, report);
 	if (err)
 		fprintf(stderr, "%s: %s\n", opt.devices[n % opt.nr_devices],
 			strerror(-err));
@@ -173,24 +164,8 @@ static void parse(int argc, char **argv)
 		case 'j':
 			opt.jobs = option_number("--jobs", optarg, 1, MAX_JOBS);
 			break;
-		case 'c':
-			opt.nr_counts = option_counts("--count", optarg,
-						      opt.counts);
-			break;
-		case 'w':
-			opt.warmup = option_number("--warmup", optarg, 0,
-						   1000000000);
-			break;
-		case 't':
-			opt.seconds = option_number("--timeout", optarg, 1,
-						    86400);
-			break;
-		case 'h':
-			fputs(help, stdout);
-			exit(0);
 		default:
-			fputs(help, stderr);
-			exit(2);
+			option_runs(c, optarg, help, &opt.runs);
 		}
 	}
 	opt.devices = argv + optind;
@@ -204,5 +179,5 @@ static void parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	parse(argc, argv);
-	return jobs_run(opt.jobs, opt.seconds, job);
+	return jobs_run(opt.jobs, opt.runs.seconds, job);
 }

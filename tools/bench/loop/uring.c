@@ -20,14 +20,13 @@
 #define FILL_CHUNK	(1 << 20)
 
 static struct {
-	unsigned int bs, depth, batch, warmup, seconds;
+	unsigned int bs, depth, batch;
 	bool write, registered, poll, data;
-	unsigned long counts[MAX_COUNTS];
-	size_t nr_counts;
+	struct jobs_runs runs;
 	char **devices;
 	unsigned int nr_devices, jobs;
-} opt = { .bs = 512, .depth = 32, .batch = 16, .warmup = 1000,
-	  .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 };
+} opt = { .bs = 512, .depth = 32, .batch = 16, .runs = { .warmup = 1000,
+	  .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 } };
 
 static struct io_uring ring;
 static unsigned char *buffer;
@@ -178,7 +177,7 @@ static void report(unsigned long count, unsigned long ns)
 	printf("\"write\": %s, \"registered\": %s, \"poll\": %s, \"data\": %s, ",
 	       json(opt.write), json(opt.registered), json(opt.poll),
 	       json(opt.data));
-	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.warmup,
+	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.runs.warmup,
 	       count, ns);
 }
 
@@ -208,8 +207,6 @@ static int open_disks(unsigned int n)
 
 static int job(unsigned int n)
 {
-	unsigned long ns;
-	size_t i;
 	int err;
 
 	disk_seed(n);
@@ -219,14 +216,7 @@ static int job(unsigned int n)
 	disk_next_second();
 	jobs_meet();
 	if (!err)
-		err = run_ios(opt.warmup);
-	for (i = 0; !err && i < opt.nr_counts; i++) {
-		jobs_start();
-		err = run_ios(opt.counts[i]);
-		ns = jobs_stop();
-		if (!err && !n)
-			report(opt.counts[i], ns);
-	}
+		err = jobs_measure(&opt.runs, run_ios, report);
 	if (!err && opt.data)
 		err = check();
 	if (err)
@@ -257,13 +247,13 @@ static const struct option options[] = {
 	{ "depth", required_argument, NULL, 'd' },
 	{ "jobs", required_argument, NULL, 'j' },
 	{ "batch", required_argument, NULL, 'a' },
-	{ "count", required_argument, NULL, 'c' },
-	{ "warmup", required_argument, NULL, 'w' },
-	{ "timeout", required_argument, NULL, 't' },
 	{ "write", no_argument, NULL, 'W' },
 	{ "registered", no_argument, NULL, 'r' },
 	{ "poll", no_argument, NULL, 'p' },
 	{ "data", no_argument, NULL, 'D' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "warmup", required_argument, NULL, 'w' },
+	{ "timeout", required_argument, NULL, 't' },
 	{ "help", no_argument, NULL, 'h' },
 	{ }
 };
@@ -286,18 +276,6 @@ static void parse(int argc, char **argv)
 		case 'a':
 			opt.batch = option_number("--batch", optarg, 1, 1024);
 			break;
-		case 'c':
-			opt.nr_counts = option_counts("--count", optarg,
-						      opt.counts);
-			break;
-		case 'w':
-			opt.warmup = option_number("--warmup", optarg, 0,
-						   1000000000);
-			break;
-		case 't':
-			opt.seconds = option_number("--timeout", optarg, 1,
-						    86400);
-			break;
 		case 'W':
 			opt.write = true;
 			break;
@@ -310,12 +288,8 @@ static void parse(int argc, char **argv)
 		case 'D':
 			opt.data = true;
 			break;
-		case 'h':
-			fputs(help, stdout);
-			exit(0);
 		default:
-			fputs(help, stderr);
-			exit(2);
+			option_runs(c, optarg, help, &opt.runs);
 		}
 	}
 	opt.devices = argv + optind;
@@ -336,5 +310,5 @@ static void parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	parse(argc, argv);
-	return jobs_run(opt.jobs, opt.seconds, job);
+	return jobs_run(opt.jobs, opt.runs.seconds, job);
 }
