@@ -41,6 +41,29 @@ def test_tests_lost_with_the_vm_failed(status, why):
     assert "not run" in found["t.py::three"]
 
 
+class Stopped:
+    """In the place of what runs programs: a VM whose time was over, with a fault or without."""
+
+    def __init__(self, console):
+        self.console = console
+
+    def run(self, _words, log, *_args, **_environment):
+        """Leaves what tools/vm would in the first of two tests."""
+        (log.parent / "console").write_text(self.console, encoding="ascii")
+        (log.parent / "record").write_text(
+            '{"collected": ["t.py::a", "t.py::b"]}\n{"start": "t.py::a"}\n', encoding="ascii")
+        return process.TIMED_OUT
+
+
+@pytest.mark.parametrize("console, why", [
+    ("[ 1.0] BUG: KASAN: slab-use-after-free in x\n", "the kernel reported a fault"),
+    ("[ 1.0] sd 0:0:0:0: [sda] Attached\n", "its time was over")])
+def test_a_fault_of_a_vm_that_was_stopped_is_one(tmp_path, console, why):
+    cases = pytests.in_vm(Stopped(console), tmp_path, tmp_path, "6.1", ["t.py"], 60)
+    found = failures(cases)
+    assert set(found) == {"t.py::a", "t.py::b"} and all(why in said for said in found.values())
+
+
 @pytest.mark.parametrize("status", [0, 1, 5, 125])
 def test_no_test_at_all_is_a_failure(status):
     assert len(failures(pytests.judge(pytests.Record(end=status), status, "vm"))) == 1

@@ -7,13 +7,16 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from testvm.errors import KERNEL_REPORT
+from testvm.report import ConsoleLog
+
 from . import process, vmheader
 from .result import FAILED, PASSED, Case
 
 PLUGIN = Path(__file__).resolve().parent / "plugin"
 # Exit statuses of tools/vm beside those of the command.
 VM_STATUS = {
-    99: "the kernel reported a fault",
+    KERNEL_REPORT: "the kernel reported a fault",
     124: "the VM was stopped: its time was over",
     125: "the VM ended before its command did, or did not start",
 }
@@ -79,6 +82,16 @@ def judge(record: Record, status: int, where: str) -> list[Case]:
     return cases
 
 
+def _faulted(console: Path) -> bool:
+    """Whether the kernel reported a fault; a VM that was stopped has another status."""
+    log = ConsoleLog("vm: end ")
+    try:
+        log.feed(console.read_bytes())
+    except FileNotFoundError:
+        pass
+    return bool(log.faults())
+
+
 def command(targets: list[str], mark: str = "") -> list[str]:
     """pytest with our plugin; what it caches would be lost in a VM."""
     words = ["python3", "-B", "-m", "pytest", "-p", "smq_record", "-p", "no:cacheprovider",
@@ -121,6 +134,8 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
                  "--share", str(folder), *options, "--", *command(targets, mark)]
         # tools/vm keeps its own time; this is for when it cannot.
         status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
+    if _faulted(folder / "console"):
+        status = KERNEL_REPORT
     return judge(read(record), status, "vm")
 
 
