@@ -2,6 +2,9 @@
 """Runs all tests: builds for every kernel, linters, tests on this machine and in VMs, planted
 defects. Missing packages and kernels are installed and downloaded first.
 
+Tests in VMs that failed are run once more at the end, alone. What passes then counts as
+passed and is listed as unstable. A fault that the kernel reported is never repeated.
+
 The last line is "N passed, M failed, K skipped". Logs are kept in build/check/.
 """
 
@@ -16,7 +19,7 @@ from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from . import plan, process, pytests, reasons
+from . import again, plan, process, pytests, reasons
 from .progress import Progress
 from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, total,
                      write_junit)
@@ -52,6 +55,9 @@ def parse() -> argparse.Namespace:
         help="steps at a time, once the modules are built (default: %(default)s)")
     add("--minutes", type=int, default=60, metavar="N",
         help="stop after this time; what is left has failed (default: %(default)s)")
+    add("--no-retry", action="store_true",
+        help="no second try of tests in VMs that failed. Nor is there one when more than "
+             f"{again.MOST_FAILED} did, or less than {again.LEAST_SECONDS // 60} minutes are left")
     add("--list", action="store_true", help="print the steps and end")
     add("--plain", action="store_true", help="no line that changes, on a terminal either")
     options = parser.parse_args()
@@ -87,6 +93,7 @@ class Check:
                         if kernel in needed and kernel not in {b.kernel for b in self.builds}]
         self.progress = Progress(len(self.steps) + len(self.builds) + len(self.sanitize),
                                  not options.plain)
+        self.second: list[plan.Step] = []
         self.results: list[Result] = []
         self.built: set[str] = set()
 
@@ -125,13 +132,14 @@ class Check:
             # A defect of the check itself must not pass for a test that did.
             result = Result(name, [Case(name, FAILED, message=f"tools/check: {error!r}")])
         result.seconds = time.monotonic() - began
-        self.results.append(result)
+        if not step.again:
+            self.results.append(result)
         self.progress.end(result)
         return result
 
     def doing(self, name: str) -> str:
         """What a step of pytest is at."""
-        for step in self.steps + self.sanitize:
+        for step in self.steps + self.sanitize + self.second:
             if str(step) == name and step.area in ("vm", "host", "sanitize"):
                 record = pytests.read(self.folder / step.slug / "record")
                 if record.collected:
@@ -159,6 +167,8 @@ class Check:
                 # keeps the other one waiting for a lock.
                 for step in self.sanitize:
                     self.run_alone(pool, step)
+                if not self.options.no_retry:
+                    self.run_again(pool)
             except BaseException:
                 self.runner.stop()
                 pool.shutdown(cancel_futures=True)
@@ -170,9 +180,34 @@ class Check:
         if "build" in (step.area, step.name) and not self.results[-1].failed:
             self.built.add(step.kernel)
 
+    def run_second(self, first: Result, step: plan.Step) -> None:
+        """One second try."""
+        again.merge(first, self.run_step(step))
+
+    def run_again(self, pool: ThreadPoolExecutor) -> None:
+        """The second try of what failed in VMs, one step at a time."""
+        tries = again.tries(self.steps + self.sanitize, self.results)
+        failed = again.failures([first for first, _ in tries])
+        if failed > again.MOST_FAILED:
+            self.progress.say(f"no second try: {failed} tests failed in VMs, which is more than "
+                              f"{again.MOST_FAILED}")
+            return
+        self.second = [step for _, step in tries]
+        self.progress.more(len(tries))
+        for number, (first, step) in enumerate(tries):
+            if self.runner.left() < again.LEAST_SECONDS:
+                names = ", ".join(late.step for late, _ in tries[number:])
+                self.progress.say(f"no second try of what failed in {names}: less than "
+                                  f"{again.LEAST_SECONDS // 60} minutes are left")
+                return
+            self.progress.say(f"second try, alone, of what failed in {first.step}")
+            self.watch({pool.submit(self.run_second, first, step)})
+
     def report(self) -> Counter:
-        """The end: what failed and why, what was skipped, once more, and the sum."""
+        """The end: what is unstable, what failed and why, what was skipped, and the sum."""
         self.progress.close()
+        for line in reasons.unstable(self.results):
+            print(line)
         for line in reasons.summary(self.results):
             print(line)
         skipped = Counter((result.step, case.message) for result in self.results

@@ -32,7 +32,8 @@ SANITIZE_SECONDS = 420
 
 @dataclass(frozen=True)
 class Step:
-    """Something that is run and counted by itself. needs: kernels to be built before."""
+    """Something that is run and counted by itself. needs: kernels to be built before.
+    again: the second try of one."""
 
     area: str
     name: str
@@ -40,15 +41,16 @@ class Step:
     targets: tuple[str, ...] = ()
     mark: str = ""
     needs: str = ""
+    again: bool = False
 
     def __str__(self) -> str:
         on = f" on {self.kernel}" if self.area == "vm" else ""
-        return f"{self.area}/{self.name}{on}"
+        return f"{self.area}/{self.name}{on}{' again' if self.again else ''}"
 
     @property
     def slug(self) -> str:
-        """A name for a folder."""
-        return str(self).replace(" on ", "-").replace("/", "-")
+        """A name for a folder; that of a second try is in that of the first."""
+        return str(self).replace(" on ", "-").replace("/", "-").replace(" ", "/")
 
 
 def _test_files(top: Path, folder: str) -> list[Path]:

@@ -26,10 +26,14 @@ class Runner:
         self._running: set[subprocess.Popen] = set()
         self.stopped = threading.Event()
 
+    def left(self) -> float:
+        """Seconds until the whole run's time is over."""
+        return self._deadline - time.monotonic()
+
     def run(self, command: list[str], log: Path, timeout: float, cwd: Path,
             **environment: str) -> int:
         """Runs a program with its output in log; its exit status, 124 when its time was over."""
-        left = self._deadline - time.monotonic()
+        left = self.left()
         if self.stopped.is_set() or left <= 0:
             raise Stopped("the time of the whole run is over" if left <= 0 else "stopped")
         with log.open("ab") as output:

@@ -30,6 +30,11 @@ class Progress:
         self._running: dict[str, float] = {}
         self._spoke = self._began
 
+    def more(self, steps: int) -> None:
+        """There are more steps than were known."""
+        with self._lock:
+            self._steps += steps
+
     def begin(self, name: str) -> None:
         """A step begins."""
         with self._lock:

@@ -20,6 +20,8 @@ VM_STATUS = {
     124: "the VM was stopped: its time was over",
     125: "the VM ended before its command did, or did not start",
 }
+# Stands for a run that went wrong, rather than one of its tests.
+WHOLE = "the run as a whole"
 
 
 @dataclass
@@ -57,7 +59,7 @@ def read(path: Path) -> Record:
 def judge(record: Record, status: int, where: str) -> list[Case]:
     """The tests of a run and, where the run itself went wrong, one failed test for that.
 
-    Tests that were lost with the run failed.
+    Tests that were lost with the run failed. A fault that the kernel reported is final.
     """
     cases = list(record.cases)
     why = VM_STATUS.get(status) if where == "vm" else None
@@ -69,16 +71,19 @@ def judge(record: Record, status: int, where: str) -> list[Case]:
             if name == record.running:
                 cases.append(Case(name, FAILED, message=f"{why}, during this test"))
             elif name not in done:
-                cases.append(Case(name, FAILED, message=f"not run: {why}"))
+                cases.append(Case(name, FAILED, message=f"not run: {why}", lost=True))
     failed = any(case.outcome == FAILED for case in cases)
     # pytest says 1 for failed tests and 2 for files it could not collect.
     explained = status == 0 or (status in (1, 2) and failed)
     if not explained and not (record.end is None and failed):
-        cases.append(Case("the run as a whole", FAILED, message=why))
+        cases.append(Case(WHOLE, FAILED, message=why))
     elif not cases:
-        cases.append(Case("the run as a whole", FAILED, message="there was no test in it"))
+        cases.append(Case(WHOLE, FAILED, message="there was no test in it"))
     elif status == 0 and failed:
-        cases.append(Case("the run as a whole", FAILED, message="it ended well in spite of that"))
+        cases.append(Case(WHOLE, FAILED, message="it ended well in spite of that"))
+    if where == "vm" and status == KERNEL_REPORT:
+        for case in cases:
+            case.final = case.outcome == FAILED
     return cases
 
 
@@ -123,7 +128,7 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
     try:
         needs = vmheader.of(list({top / target.partition("::")[0] for target in targets}))
     except vmheader.HeaderError as error:
-        return [Case("the run as a whole", FAILED, message=str(error))]
+        return [Case(WHOLE, FAILED, message=str(error))]
     if kernel.startswith("uml-"):
         tool = [str(top / "tools/uml"), "--flavour", kernel.removeprefix("uml-")]
         needs = []

@@ -43,6 +43,20 @@ def telling(message: str, most: int = CASE_LINES) -> list[str]:
     return [lines[at] for at in sorted(list(dict.fromkeys(wanted))[:most])]
 
 
+def _line(message: str) -> str:
+    """The line that says most."""
+    lines = [line.strip() for line in map(_clip, message.splitlines()) if line.strip()]
+    own = [line[1:].strip() for line in lines if line.startswith("E ")]
+    words = [line for line in lines if _TELLING.search(line)]
+    return [*own[:1], *words, *lines[-1:], "no reason"][0]
+
+
+def unstable(results: list[Result]) -> list[str]:
+    """Every test that passed at the second try only."""
+    return [f"unstable: {result.step}: {case.name} (first: {_line(case.first)})"
+            for result in results for case in result.unstable]
+
+
 def of_run(log: Path, most: int = RUN_LINES) -> list[str]:
     """What the log of a run says of its untimely end, such as a kernel's report; else nothing."""
     try:
@@ -61,15 +75,27 @@ def of_run(log: Path, most: int = RUN_LINES) -> list[str]:
     return []
 
 
+def _why(case: Case, most: int) -> list[str]:
+    """Why it failed; of two tries each has its share."""
+    if case.first is None:
+        return telling(case.message, most)
+    lines = []
+    for name, message in (("first", case.first), ("again", case.message)):
+        told = telling(message, most // 2)
+        lines += [f"{name}: {line}" for line in told[:1]] + told[1:]
+    return lines
+
+
 def _of_cases(result: Result, most: int) -> list[str]:
     """A line for each test that failed, and below it no more than most in all on why.
 
     One reason for tests in a row that have the same: those that were lost together.
     """
     lines, left = [], most
-    for message, cases in groupby(result.failed, lambda case: case.message.strip()):
+    for _, group in groupby(result.failed, lambda case: case.reasons.strip()):
+        cases = list(group)
         lines += [_failed(result, case) for case in cases]
-        why = telling(message, min(CASE_LINES, left))
+        why = _why(cases[0], min(CASE_LINES, left))
         left -= len(why)
         lines += [f"    {line}" for line in why]
     return lines

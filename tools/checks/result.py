@@ -11,12 +11,22 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 @dataclass
 class Case:
-    """One test and its outcome."""
+    """One test and its outcome. lost: its run died before it; final: the kernel reported a
+    fault, which a second try does not undo; first: why it failed, where there was one."""
 
     name: str
     outcome: str
     seconds: float = 0.0
     message: str = ""
+    lost: bool = False
+    final: bool = False
+    first: str | None = None
+
+    @property
+    def reasons(self) -> str:
+        """Why it failed, at each try."""
+        return self.message if self.first is None else (
+            f"first: {self.first}\nagain: {self.message}")
 
 
 @dataclass
@@ -40,6 +50,12 @@ class Result:
         """The tests that failed."""
         return [case for case in self.cases if case.outcome == FAILED]
 
+    @property
+    def unstable(self) -> list[Case]:
+        """The tests that failed at first, and passed at the second try."""
+        return [case for case in self.cases
+                if case.outcome == PASSED and case.first is not None]
+
 
 def total(results: list[Result]) -> Counter:
     """The sum over all steps."""
@@ -56,6 +72,11 @@ def exit_status(counts: Counter) -> int:
     return 0 if counts[PASSED] and not counts[FAILED] else 1
 
 
+def _reason(node: ElementTree.Element, kind: str, message: str) -> None:
+    text = "".join(c for c in message if c.isprintable() or c in "\n\t")
+    ElementTree.SubElement(node, kind, message=text[:200]).text = text
+
+
 def write_junit(results: list[Result], path: Path) -> None:
     """Writes all tests as JUnit's XML, one suite for each step."""
     root = ElementTree.Element("testsuites")
@@ -69,8 +90,9 @@ def write_junit(results: list[Result], path: Path) -> None:
             node = ElementTree.SubElement(suite, "testcase", classname=result.step,
                                           name=case.name, time=f"{case.seconds:.2f}")
             if case.outcome != PASSED:
-                kind = "failure" if case.outcome == FAILED else "skipped"
-                text = "".join(c for c in case.message if c.isprintable() or c in "\n\t")
-                ElementTree.SubElement(node, kind, message=text[:200]).text = text
+                _reason(node, "failure" if case.outcome == FAILED else "skipped", case.reasons)
+            elif case.first is not None:
+                # What Surefire calls it, and its readers know.
+                _reason(node, "flakyFailure", case.first)
     ElementTree.indent(root)
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
