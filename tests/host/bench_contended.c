@@ -5,6 +5,7 @@
  * test_bench_plugins.py.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,32 +14,38 @@
 
 #include "../../tools/bench/loop/jobs.h"
 
-static unsigned long count;
-static int shared, files[2];
+static int shared, files[2], fd;
+
+static int take(unsigned long count)
+{
+	unsigned long i;
+
+	for (i = 0; i < count; i++) {
+		if (lseek(fd, 0, SEEK_CUR) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static void report(unsigned long count, unsigned long ns)
+{
+	printf("{\"loop\": \"lseek\", \"devices\": [], \"jobs\": 2, ");
+	printf("\"count\": %lu, \"ns\": %lu}\n", count, ns);
+}
+
+static struct jobs_runs runs = { .nr_counts = 1 };
 
 static int job(unsigned int n)
 {
-	int fd = files[shared ? 0 : n];
-	unsigned long i, ns;
-
-	jobs_start();
-	for (i = 0; i < count; i++) {
-		if (lseek(fd, 0, SEEK_CUR) < 0)
-			return 1;
-	}
-	ns = jobs_stop();
-	if (!n) {
-		printf("{\"loop\": \"lseek\", \"devices\": [], \"jobs\": 2, ");
-		printf("\"count\": %lu, \"ns\": %lu}\n", count, ns);
-	}
-	return 0;
+	fd = files[shared ? 0 : n];
+	return jobs_measure(&runs, take, report) ? 1 : 0;
 }
 
 int main(int argc, char **argv)
 {
 	if (argc != 3)
 		return 2;
-	count = strtoul(argv[1], NULL, 10);
+	runs.counts[0] = strtoul(argv[1], NULL, 10);
 	shared = !strcmp(argv[2], "shared");
 	/* Inherited by both jobs, so that the kernel has to lock. */
 	files[0] = open("/proc/self/status", O_RDONLY);
