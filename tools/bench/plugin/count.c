@@ -24,8 +24,7 @@
 PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
 
 static struct vcpu {
-	uint64_t insns, own_insns, irq_insns;
-	struct scope scope;
+	struct tally tally;
 } __attribute__((aligned(128))) vcpus[MAX_VCPUS];
 
 static pthread_mutex_t callers_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -60,22 +59,13 @@ static void count_caller(struct block *entry, const struct block *from,
 static void block_runs(unsigned int n, void *data)
 {
 	struct vcpu *vcpu = &vcpus[n % MAX_VCPUS];
-	const struct block *from = vcpu->scope.last;
+	const struct block *from = vcpu->tally.scope.last;
 	struct block *block = data;
 	enum account account;
 
 	if (!run_active)
 		return;
-	account = scope_step(&vcpu->scope, block);
-	vcpu->insns += block->insns;
-	block->runs[n % MAX_VCPUS]++;
-	if (account == ACCOUNT_OWN) {
-		vcpu->own_insns += block->insns;
-		block->own_runs[n % MAX_VCPUS]++;
-	} else if (account == ACCOUNT_IRQ) {
-		vcpu->irq_insns += block->insns;
-		block->irq_runs[n % MAX_VCPUS]++;
-	}
+	account = tally_step(&vcpu->tally, block, n % MAX_VCPUS);
 	if ((block->role & ROLE_WATCH) && from)
 		count_caller(block, from, account == ACCOUNT_OWN);
 }
@@ -84,12 +74,8 @@ static void start(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < MAX_VCPUS; i++) {
-		vcpus[i].insns = 0;
-		vcpus[i].own_insns = 0;
-		vcpus[i].irq_insns = 0;
-		scope_reset(&vcpus[i].scope);
-	}
+	for (i = 0; i < MAX_VCPUS; i++)
+		tally_reset(&vcpus[i].tally);
 	block_for_each(block_clear, NULL);
 }
 
@@ -99,9 +85,9 @@ static void stop(FILE *out)
 	unsigned int i;
 
 	for (i = 0; i < MAX_VCPUS; i++) {
-		insns += vcpus[i].insns;
-		own += vcpus[i].own_insns;
-		irq += vcpus[i].irq_insns;
+		insns += vcpus[i].tally.insns;
+		own += vcpus[i].tally.own_insns;
+		irq += vcpus[i].tally.irq_insns;
 	}
 	fprintf(out, " insns=%" PRIu64 " own=%" PRIu64 " irq=%" PRIu64,
 		insns, own, irq);

@@ -39,8 +39,8 @@ struct taking {
 };
 
 static struct vcpu {
-	uint64_t insns, irq_insns, overflow;
-	struct scope scope;
+	struct tally tally;
+	uint64_t overflow;
 	/* In a lock function, before it came to the lock: its entry, and who called. */
 	const struct block *entry, *caller;
 	bool in_irq;
@@ -94,21 +94,13 @@ static void locked_access(unsigned int n, qemu_plugin_meminfo_t info,
 static void block_runs(unsigned int n, void *data)
 {
 	struct vcpu *vcpu = &vcpus[n % PACED_VCPUS];
-	const struct block *from = vcpu->scope.last;
+	const struct block *from = vcpu->tally.scope.last;
 	struct block *block = data;
 	enum account account;
 
 	if (!run_active)
 		return;
-	account = scope_step(&vcpu->scope, block);
-	vcpu->insns += block->insns;
-	block->runs[n % PACED_VCPUS]++;
-	if (account == ACCOUNT_OWN) {
-		block->own_runs[n % PACED_VCPUS]++;
-	} else if (account == ACCOUNT_IRQ) {
-		vcpu->irq_insns += block->insns;
-		block->irq_runs[n % PACED_VCPUS]++;
-	}
+	account = tally_step(&vcpu->tally, block, n % PACED_VCPUS);
 	if ((block->role & ROLE_LOCK) && from) {
 		vcpu->entry = block;
 		vcpu->caller = from;
@@ -129,12 +121,10 @@ static void start(void)
 	for (i = 0; i < nr_vcpus; i++) {
 		struct vcpu *vcpu = &vcpus[i];
 
-		vcpu->insns = 0;
-		vcpu->irq_insns = 0;
+		tally_reset(&vcpu->tally);
 		vcpu->overflow = 0;
 		vcpu->entry = NULL;
 		vcpu->last = NULL;
-		scope_reset(&vcpu->scope);
 		memset(vcpu->table, 0, sizeof(*vcpu->table) << TABLE_BITS);
 	}
 	block_for_each(block_clear, NULL);
@@ -147,8 +137,8 @@ static void stop(FILE *out)
 	unsigned int i;
 
 	for (i = 0; i < nr_vcpus; i++) {
-		insns += vcpus[i].insns;
-		irq += vcpus[i].irq_insns;
+		insns += vcpus[i].tally.insns;
+		irq += vcpus[i].tally.irq_insns;
 		overflow += vcpus[i].overflow;
 	}
 	fprintf(out, " insns=%" PRIu64 " irq=%" PRIu64 " slips=%" PRIu64

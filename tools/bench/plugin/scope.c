@@ -104,3 +104,11 @@ enum account scope_step(struct scope *scope, const struct block *block)
 		set(scope, ACCOUNT_AWAY);
 	return current(scope);
 }
+
+void tally_reset(struct tally *tally)
+{
+	tally->insns = 0;
+	tally->own_insns = 0;
+	tally->irq_insns = 0;
+	scope_reset(&tally->scope);
+}

@@ -36,4 +36,29 @@ void scope_reset(struct scope *scope);
 /* The vCPU is about to run @block. */
 enum account scope_step(struct scope *scope, const struct block *block);
 
+/* What a vCPU has run, by account; its blocks count their runs likewise. */
+struct tally {
+	uint64_t insns, own_insns, irq_insns;
+	struct scope scope;
+};
+
+void tally_reset(struct tally *tally);
+
+/* vCPU @n is about to run @block: counts it. Inline, for it is called for every block. */
+static inline enum account tally_step(struct tally *tally, struct block *block, unsigned int n)
+{
+	enum account account = scope_step(&tally->scope, block);
+
+	tally->insns += block->insns;
+	block->runs[n]++;
+	if (account == ACCOUNT_OWN) {
+		tally->own_insns += block->insns;
+		block->own_runs[n]++;
+	} else if (account == ACCOUNT_IRQ) {
+		tally->irq_insns += block->insns;
+		block->irq_runs[n]++;
+	}
+	return account;
+}
+
 #endif /* SMQ_BENCH_SCOPE_H */
