@@ -83,7 +83,7 @@ static ssize_t ram_lun_power_show(struct config_item *item, char *page)
 	return sysfs_emit(page, "%d\n", to_lun_dir(item)->power);
 }
 
-/* Called with the host's lock held. */
+/* Called with the host's lock held. What the mid-layer does not take has no power. */
 static int ram_set_lun_power(struct ram_lun_dir *lun, bool power)
 {
 	struct ram_host *ram = lun->dir->ram;
@@ -93,8 +93,11 @@ static int ram_set_lun_power(struct ram_lun_dir *lun, bool power)
 		return 0;
 	if (ram && power) {
 		err = ram_lun_create(ram, lun->number, &lun->config);
-		if (!err)
-			ram_lun_attach(ram, lun->number);
+		if (err)
+			return err;
+		err = ram_lun_attach(ram, lun->number);
+		if (err)
+			ram_lun_destroy(ram, lun->number);
 	} else if (ram) {
 		ram_lun_destroy(ram, lun->number);
 	}

@@ -105,11 +105,15 @@ int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_l
 	return 0;
 }
 
-/* Has the mid-layer find a LUN of a running host. */
-void ram_lun_attach(struct ram_host *ram, unsigned int number)
+/*
+ * Has the mid-layer find a LUN of a running host. Context as ram_lun_create().
+ * Return: 0, or what the mid-layer says when it has not taken the LUN, which then
+ * is the caller's to destroy; no memory is -ENODEV in its words.
+ */
+int ram_lun_attach(struct ram_host *ram, unsigned int number)
 {
 	ram_luns_changed(ram, number);
-	scsi_add_device(ram->smq->shost, 0, 0, number);
+	return scsi_add_device(ram->smq->shost, 0, 0, number);
 }
 
 /* Takes a LUN away, with whatever is in flight. Context as ram_lun_create(). */

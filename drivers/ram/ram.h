@@ -338,7 +338,7 @@ int ram_host_add(struct ram_host *ram);
 void ram_host_destroy(struct ram_host *ram);
 int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_lun_config *cfg);
 void ram_lun_destroy(struct ram_host *ram, unsigned int number);
-void ram_lun_attach(struct ram_host *ram, unsigned int number);
+int ram_lun_attach(struct ram_host *ram, unsigned int number);
 void ram_lun_free(struct kref *ref);
 int ram_check_lun_config(const struct ram_lun_config *cfg);
 void ram_update_attn(struct ram_host *ram);

@@ -3,6 +3,7 @@
 import errno
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from kit import cdb
@@ -12,6 +13,7 @@ from kit.ramdir import HOSTS, RamDir, ram_dirs, ram_host
 from kit.sgio import SgDev
 from kit.trace import traced
 
+SCAN = Path("/sys/module/scsi_mod/parameters/scan")
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
           "verify": "crc32c", "verify_fatal": 1}
 JOB = {"ioengine": "io_uring", "rw": "randrw", "bs": 4096, "iodepth": 16, "numjobs": 2,
@@ -147,6 +149,23 @@ def test_bad_hosts_and_luns_are_refused(klog):
         for number in (256, "x", -1):
             refused(errno.EINVAL, (host_dir.path / f"luns/{number}").mkdir)
         klog.wait(r"a LUN is a number in 0\.\.255")
+
+
+def test_lun_that_the_mid_layer_does_not_take_has_no_power():
+    with ram_host(luns=1) as (host_dir, host):
+        (host_dir.path / "luns/1").mkdir()
+        old = SCAN.read_text(encoding="ascii").strip()
+        SCAN.write_text("none", encoding="ascii")
+        try:
+            refused(errno.ENODEV, host_dir.set, "luns/1/power", 1)
+        finally:
+            SCAN.write_text(old, encoding="ascii")
+        assert host_dir.get("luns/1/power") == "0"
+        # Nor is it there for a scan to find.
+        (host.sysfs / "scan").write_text("- - -", encoding="ascii")
+        assert len(host.luns()) == 1
+        host_dir.set("luns/1/power", 1)
+        host.wait_luns(2)
 
 
 def test_what_runs_cannot_be_changed_or_unloaded():
