@@ -11,9 +11,8 @@ from .result import FAILED, PASSED, Case, Result
 KERNELS = ("6.1", "6.12", "7.2")
 FULL = "6.1"
 AREAS = ("build", "lint", "host", "vm", "plant", "sanitize")
-# The kernel of area sanitize, and those of tests/vm that run on it. Those of hosts made
-# by configfs write to a disk's queue as soon as there is a node, which is before this
-# kernel has the queue.
+# The kernel of area sanitize, and those of tests/vm that run on it beside tests/vm/sanitize:
+# it is slow, and not all of them bear that.
 SANITIZE = "uml-sanitize"
 SANITIZED = ("cdb", "eh", "io")
 # Not those that compare with what scsi_debug or the mid-layer of 7.2 does otherwise.

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the kernel has allocated and not freed, by the line of code that did it."""
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ALLOCINFO = Path("/proc/allocinfo")
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+LINE = re.compile(r"\s*(\d+)\s+(\d+)\s+(\S+) (?:\[(\w+)\] )?func:(\S+)")
+
+
+def live(wanted: Callable[[str], bool]) -> dict[str, int]:
+    """How many allocations of each place in the code live, "FILE:LINE FUNCTION".
+
+    @wanted chooses by the file's path in its tree, or its module's name.
+    """
+    assert ALLOCINFO.exists(), "no allocation profiling: run as tools/uml --flavour sanitize"
+    found: dict[str, int] = {}
+    for line in ALLOCINFO.read_text(encoding="ascii").splitlines():
+        match = LINE.match(line)
+        if match and wanted(match[4] or match[3]):
+            place = f"{match[3]} {match[5]}"
+            found[place] = found.get(place, 0) + int(match[2])
+    return found
+
+
+def grown(before: dict[str, int], wanted: Callable[[str], bool],
+          seconds: float = 15) -> list[str]:
+    """The places of which more live than @before; those whose end is under way get @seconds."""
+    end = time.monotonic() + seconds
+    while True:
+        # Inodes and dentries of what is gone.
+        DROP_CACHES.write_text("2", encoding="ascii")
+        now = live(wanted)
+        more = [f"{place}: {before.get(place, 0)} -> {count}"
+                for place, count in sorted(now.items()) if count > before.get(place, 0)]
+        if not more or time.monotonic() > end:
+            return more
+        time.sleep(0.2)

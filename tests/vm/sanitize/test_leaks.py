@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What our modules have had allocated, by themselves and by the kernel for them, is freed.
+
+The kernel counts by the line of code that allocates. After a first round, which fills
+what is kept for good, each line that works for SCSI hosts has as many after a round as
+before it.
+"""
+import os
+
+import pytest
+from kit import allocinfo
+from kit.cdb import TEST_UNIT_READY, plain
+from kit.host import SgDev, find_hosts, is_loaded, loaded, run, unload, wait_for
+from kit.ramdir import ram_host
+from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST
+
+pytestmark = pytest.mark.limit(180)
+LEAK = r"module smq\S* func:\S+ has \d+ allocated at module unload"
+# What hosts, LUNs and their queues, devices, attributes and workers are made of; a page
+# cache, processes and slabs live by rules of their own.
+PLACES = ("drivers/scsi/", "drivers/base/", "block/", "lib/kobject", "lib/sbitmap", "lib/idr",
+          "lib/xarray", "lib/percpu", "fs/sysfs/", "fs/kernfs/", "fs/configfs/", "fs/debugfs/",
+          "kernel/module/", "kernel/trace/", "kernel/locking/", "mm/percpu")
+# Kept with a queue's elevator or a bio pool, for the next user.
+POOLS = ("block/bio.c",)
+
+
+def wanted(place):
+    """Whether what lives there is to be as much as before; also a module's own name."""
+    return place.startswith(("smq", "sd_mod", "sg", *PLACES)) and not place.startswith(POOLS)
+
+
+def use(host_dir, host):
+    """Some of all: I/O, passthrough, LUNs, policies, timeouts with their handling, resets."""
+    disk = host.luns()[0]
+    run("dd", "if=/dev/urandom", f"of={disk.sd}", "bs=64k", "count=8", "oflag=direct")
+    policy = host.sysfs / "smq/policy"
+    for name in ("batch", "legacy-model"):
+        policy.write_text(name, encoding="ascii")
+        run("dd", f"if={disk.sd}", "of=/dev/null", "bs=64k", "count=8", "iflag=direct")
+    host_dir.add_lun(2, size_mb=16)
+    with SgDev(disk.sg) as sg:
+        host_dir.arm("lost", count=1)
+        sg.cmd(plain(TEST_UNIT_READY), timeout_ms=1000)
+        sg.reset(SG_SCSI_RESET_DEVICE)
+        sg.reset(SG_SCSI_RESET_HOST)
+    host_dir.remove_lun(1)
+    policy.write_text("direct", encoding="ascii")
+
+
+def ram_round():
+    """A host made by configfs, used and gone, with the modules."""
+    with ram_host(luns=2, hw_queues=1, depth=8) as (host_dir, host):
+        use(host_dir, host)
+        assert host.stats()["aborts"] == 1
+    if is_loaded("smq"):
+        unload("smq")
+
+
+def module_round(name):
+    """The same for hosts made by a module's start."""
+    with loaded(name, depth=8) as (host,):
+        disk = host.luns()[0]
+        run("dd", "if=/dev/zero", f"of={disk.sd}", "bs=4k", "count=8", "oflag=direct")
+    if is_loaded("smq"):
+        unload("smq")
+
+
+def check_rounds(one_round, klog):
+    """Nothing is left by the second."""
+    one_round()
+    before = allocinfo.live(wanted)
+    assert sum(before.values()) > 200
+    one_round()
+    more = allocinfo.grown(before, wanted)
+    assert not more, "\n".join(more)
+    leaks = klog.matching(LEAK)
+    assert not leaks, "\n".join(leaks)
+
+
+def test_hosts_of_configfs(klog):
+    check_rounds(ram_round, klog)
+
+
+def test_hosts_of_parameters(klog):
+    check_rounds(lambda: module_round("smq_ram"), klog)
+
+
+def test_what_is_kept_shows():
+    """A host that has gone and whose device is still held by somebody is no host freed."""
+    with ram_host(luns=1, hw_queues=1, depth=8) as (host_dir, host):
+        before = allocinfo.live(wanted)
+        held = os.open(host.luns()[0].bsg, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            host_dir.set("power", 0)
+            assert not find_hosts("smq_ram")
+            host_dir.power_on(1)
+            more = " ".join(allocinfo.grown(before, wanted, 2))
+        finally:
+            os.close(held)
+        assert "blk_alloc_queue: 1 -> 2" in more
+        wait_for("the queue to go", lambda: "blk_alloc_queue" not in
+                 " ".join(allocinfo.grown(before, wanted, 0)))
