@@ -11,8 +11,10 @@
 
 #include <linux/blk-mq.h>
 #include <linux/hrtimer.h>
+#include <linux/mm.h>
 #include <scsi/scsi.h>
 #include <scsi/scsi_host.h>
+#include <scsi/scsi_ioctl.h>
 
 /* 6.12 moved it. */
 #ifdef SMQ_HAVE_LINUX_UNALIGNED
@@ -73,5 +75,45 @@ do {							\
 #define SMQ_END_IO(name, rq, status)						\
 	enum rq_end_io_ret name(struct request *rq, blk_status_t status)
 #endif
+
+/* 6.4 took the interface from the callbacks of a class interface. */
+#ifdef SMQ_HAVE_INTERFACE_DEV
+#define SMQ_INTERFACE_FN(name, dev)	name(struct device *dev)
+#else
+#define SMQ_INTERFACE_FN(name, dev)	\
+	name(struct device *dev, struct class_interface *__interface)
+#endif
+
+/* 6.3 made changes of a mapping's flags calls. */
+#ifndef SMQ_HAVE_VM_FLAGS_CLEAR
+#define vm_flags_clear(vma, flags)	((vma)->vm_flags &= ~(flags))
+#endif
+
+/* 6.5 asks the filter of CDBs with a bool. */
+#ifdef SMQ_HAVE_CMD_ALLOWED_BOOL
+#define smq_cmd_allowed(cdb, write)	scsi_cmd_allowed(cdb, write)
+#else
+#define smq_cmd_allowed(cdb, write)	\
+	scsi_cmd_allowed(cdb, (write) ? FMODE_READ | FMODE_WRITE : FMODE_READ)
+#endif
+
+/**
+ * smq_rq_set_bio() - gives a passthrough request its one bio
+ * @rq: a request without data
+ * @bio: its data; what blk_rq_append_bio() would check and count has been
+ * @segments: pieces of memory at most, by the queue's limits
+ */
+static inline void smq_rq_set_bio(struct request *rq, struct bio *bio,
+				  unsigned short segments)
+{
+	rq->nr_phys_segments = segments;
+	rq->__data_len = bio->bi_iter.bi_size;
+	rq->bio = bio;
+	rq->biotail = bio;
+#ifdef SMQ_HAVE_PHYS_GAP
+	/* Nobody looked: gaps anywhere. */
+	rq->phys_gap_bit = 1;
+#endif
+}
 
 #endif /* SMQ_COMPAT_H */

@@ -12,4 +12,13 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_QC_STATUS,scsi/scsi_host.h,enum scsi_qc_status) \
 	$(call smq-probe,SMQ_HAVE_TIMEOUT_ACTION,scsi/scsi_host.h,enum scsi_timeout_action) \
 	$(call smq-probe,SMQ_HAVE_SDEV_INIT,scsi/scsi_host.h,sdev_init) \
-	$(call smq-probe,SMQ_HAVE_END_IO_BATCH,linux/blk-mq.h,const struct io_comp_batch)
+	$(call smq-probe,SMQ_HAVE_END_IO_BATCH,linux/blk-mq.h,const struct io_comp_batch) \
+	$(if $(wildcard $(srctree)/include/linux/io_uring/cmd.h),-DSMQ_HAVE_IO_URING_CMD_H) \
+	$(call smq-probe,SMQ_HAVE_URING_SQE,linux/io_uring/cmd.h,const struct io_uring_sqe *sqe) \
+	$(call smq-probe,SMQ_HAVE_URING_DONE32,linux/io_uring/cmd.h,io_uring_cmd_done32) \
+	$(call smq-probe,SMQ_HAVE_URING_TW_REQ,linux/io_uring/cmd.h,struct io_tw_req) \
+	$(call smq-probe,SMQ_HAVE_IMPORT_FIXED_FLAGS,linux/io_uring/cmd.h,io_uring_cmd_import_fixed_vec) \
+	$(call smq-probe,SMQ_HAVE_INTERFACE_DEV,linux/device/class.h,const struct class	*class) \
+	$(call smq-probe,SMQ_HAVE_VM_FLAGS_CLEAR,linux/mm.h,vm_flags_clear) \
+	$(call smq-probe,SMQ_HAVE_CMD_ALLOWED_BOOL,scsi/scsi_ioctl.h,bool open_for_write) \
+	$(call smq-probe,SMQ_HAVE_PHYS_GAP,linux/blk-mq.h,phys_gap_bit)

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One spelling for io_uring's interface to drivers between Linux 6.1 and 7.2. */
+#ifndef SMQ_URING_H
+#define SMQ_URING_H
+
+#ifdef SMQ_HAVE_IO_URING_CMD_H
+#include <linux/io_uring/cmd.h>
+#else
+#include <linux/io_uring.h>
+#endif
+
+/* 6.6 gave the SQE instead of its last part. */
+static inline const void *smq_uring_payload(const struct io_uring_cmd *ioucmd)
+{
+#ifdef SMQ_HAVE_URING_SQE
+	return ioucmd->sqe->cmd;
+#else
+	return ioucmd->cmd;
+#endif
+}
+
+/* 6.19 split the end with 16 and with 32 bytes of CQE. */
+static inline void smq_uring_done(struct io_uring_cmd *ioucmd, int result,
+				  unsigned int issue_flags)
+{
+#ifdef SMQ_HAVE_URING_DONE32
+	io_uring_cmd_done(ioucmd, result, issue_flags);
+#else
+	io_uring_cmd_done(ioucmd, result, 0, issue_flags);
+#endif
+}
+
+static inline void smq_uring_done32(struct io_uring_cmd *ioucmd, int result, u64 result2,
+				    unsigned int issue_flags)
+{
+#ifdef SMQ_HAVE_URING_DONE32
+	io_uring_cmd_done32(ioucmd, result, result2, issue_flags);
+#else
+	io_uring_cmd_done(ioucmd, result, result2, issue_flags);
+#endif
+}
+
+/*
+ * @fn(ioucmd, issue_flags), defined below the macro, runs in the task that submitted;
+ * @name is the callback for io_uring_cmd_complete_in_task() that calls it.
+ */
+#ifdef SMQ_HAVE_URING_TW_REQ
+#define SMQ_URING_TASK_FN(name, fn)						\
+static void fn(struct io_uring_cmd *ioucmd, unsigned int issue_flags);		\
+static void name(struct io_tw_req tw_req, io_tw_token_t tw)			\
+{										\
+	fn(io_uring_cmd_from_tw(tw_req), IO_URING_CMD_TASK_WORK_ISSUE_FLAGS);	\
+}
+#else
+#define SMQ_URING_TASK_FN(name, fn)						\
+static void fn(struct io_uring_cmd *ioucmd, unsigned int issue_flags);		\
+static void name(struct io_uring_cmd *ioucmd, unsigned int issue_flags)		\
+{										\
+	fn(ioucmd, issue_flags);						\
+}
+#endif
+
+static inline int smq_uring_import_fixed(u64 address, unsigned long length, int rw,
+					 struct iov_iter *iter, struct io_uring_cmd *ioucmd,
+					 unsigned int issue_flags)
+{
+#ifdef SMQ_HAVE_IMPORT_FIXED_FLAGS
+	return io_uring_cmd_import_fixed(address, length, rw, iter, ioucmd, issue_flags);
+#else
+	return io_uring_cmd_import_fixed(address, length, rw, iter, ioucmd);
+#endif
+}
+
+#endif /* SMQ_URING_H */
