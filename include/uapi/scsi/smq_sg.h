@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * The sg passthrough fast path: /dev/smqsgN.
+ *
+ * A program opens the node of a SCSI device, says how many slots it wants
+ * (SMQ_SG_SETUP), lends buffers (SMQ_SG_BUFFER), fills slots with commands
+ * (SMQ_SG_PREPARE), and then runs them as often as it likes: one per io_uring
+ * SQE (SMQ_SG_URING_RUN), many per SQE (SMQ_SG_URING_BATCH), or many per ioctl
+ * (SMQ_SG_RUN). Results are found in an array mapped from the node.
+ *
+ * Beside that the node takes what /dev/sgN takes: SG_IO with headers of
+ * interface 3 and 4, write(), read() and poll() with those of interface 3, and
+ * any uring_cmd with another cmd_op than those below is the struct bsg_uring_cmd
+ * of Linux 7.1, on kernels which do not have it too.
+ *
+ * All structures have the same layout for 32-bit and 64-bit programs. Addresses
+ * are 64 bits wide. Reserved fields and unknown flags must be 0, or the call
+ * fails with EINVAL; so a newer kernel can give them a meaning, and a program can
+ * find out whether it has (SMQ_SG_INFO tells the version).
+ */
+#ifndef _UAPI_SCSI_SMQ_SG_H
+#define _UAPI_SCSI_SMQ_SG_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/* Grows by one with every addition; what is there does not change. */
+#define SMQ_SG_VERSION		1
+
+/* Slots of one open file. */
+#define SMQ_SG_MAX_SLOTS	1048576
+/* Buffers of one open file. */
+#define SMQ_SG_MAX_BUFFERS	65535
+/* Bytes of a CDB: variable-length CDBs (SPC-5 4.2.3) up to what the mid-layer carries. */
+#define SMQ_SG_MAX_CDB		32
+/* Bytes of sense per slot: the mid-layer's buffer. */
+#define SMQ_SG_MAX_SENSE	96
+/* Bytes of one buffer. */
+#define SMQ_SG_MAX_BUFFER	0x40000000U
+/* Commands of one batch. */
+#define SMQ_SG_MAX_BATCH	SMQ_SG_MAX_SLOTS
+
+/**
+ * struct smq_sg_info - what the node offers and what the device takes
+ * @version: out: SMQ_SG_VERSION of the kernel's module
+ * @slots: out: slots of this file, 0 before SMQ_SG_SETUP
+ * @depth: out: the device's queue depth at this moment, in commands
+ * @max_transfer: out: bytes of one command at most
+ * @max_segments: out: pieces of memory of one command at most
+ * @alignment: out: address and length of a slot's data are multiples of this,
+ *	a power of two, in bytes
+ * @slot_bytes: out: the kernel's memory for one slot of this file, with its
+ *	status; for one with the smallest status before SMQ_SG_SETUP
+ * @reserved: out: 0
+ *
+ * For SMQ_SG_INFO.
+ */
+struct smq_sg_info {
+	__u32 version;
+	__u32 slots;
+	__u32 depth;
+	__u32 max_transfer;
+	__u32 max_segments;
+	__u32 alignment;
+	__u32 slot_bytes;
+	__u32 reserved[9];
+};
+
+/**
+ * struct smq_sg_setup - how many slots a file has
+ * @slots: in: 1 to SMQ_SG_MAX_SLOTS
+ * @sense_size: in: bytes of sense that a slot's status holds, 0 to
+ *	SMQ_SG_MAX_SENSE, a multiple of 8; longer sense is cut off
+ * @flags: in: 0
+ * @status_stride: out: bytes from one struct smq_sg_status to the next
+ * @status_size: out: bytes of the status array, a multiple of the page size
+ * @status_offset: out: where to mmap() it; PROT_READ and MAP_SHARED
+ * @reserved: in: 0
+ *
+ * For SMQ_SG_SETUP, once per file. EINVAL: a field is out of its range. EBUSY:
+ * done already. ENOMEM.
+ */
+struct smq_sg_setup {
+	__u32 slots;
+	__u32 sense_size;
+	__u32 flags;
+	__u32 status_stride;
+	__u64 status_size;
+	__u64 status_offset;
+	__u64 reserved[4];
+};
+
+/**
+ * struct smq_sg_buffer - lends memory to slots, or takes it back
+ * @address: in: of the memory; 0 with @length 0
+ * @length: in: bytes, up to SMQ_SG_MAX_BUFFER; 0 takes the buffer back
+ * @index: in: 0 to SMQ_SG_MAX_BUFFERS - 1
+ * @flags: in: SMQ_SG_BUFFER_READONLY or 0
+ * @reserved: in: 0
+ *
+ * For SMQ_SG_BUFFER. The pages are pinned until the buffer is taken back or the
+ * file closed, and accounted to RLIMIT_MEMLOCK of the calling process. Memory that
+ * is unmapped meanwhile stays pinned: commands go on using the old pages.
+ *
+ * EEXIST: @index is taken. ENOENT: @index to be taken back is none. EBUSY: slots
+ * still use it. ENOMEM: beyond RLIMIT_MEMLOCK. EFAULT: not all of it is memory, or
+ * it is not writable and SMQ_SG_BUFFER_READONLY is missing.
+ */
+struct smq_sg_buffer {
+	__u64 address;
+	__u64 length;
+	__u32 index;
+	__u32 flags;
+	__u64 reserved[2];
+};
+
+/* The device will only read it: data-out. */
+#define SMQ_SG_BUFFER_READONLY	1U
+
+enum smq_sg_direction {
+	SMQ_SG_NONE = 0,	/* no data */
+	SMQ_SG_IN = 1,		/* from the device */
+	SMQ_SG_OUT = 2,		/* to the device */
+};
+
+/**
+ * struct smq_sg_slot - a command to be prepared
+ * @cdb: in: the command descriptor block
+ * @cdb_len: in: its bytes, 6 to SMQ_SG_MAX_CDB; 0 empties the slot
+ * @direction: in: enum smq_sg_direction
+ * @buffer: in: index of the buffer; 0 with SMQ_SG_NONE
+ * @length: in: bytes to transfer; 0 with SMQ_SG_NONE. A multiple of
+ *	smq_sg_info.alignment: prepared data is never copied, unlike that of ad hoc
+ *	commands
+ * @offset: in: where they begin in the buffer, in bytes; their address is a multiple
+ *	of it, too
+ * @timeout_ms: in: milliseconds until error handling begins, 0 for 60 s
+ * @flags: in: 0
+ * @reserved: in: 0
+ */
+struct smq_sg_slot {
+	__u8  cdb[SMQ_SG_MAX_CDB];
+	__u8  cdb_len;
+	__u8  direction;
+	__u16 buffer;
+	__u32 length;
+	__u64 offset;
+	__u32 timeout_ms;
+	__u32 flags;
+	__u64 reserved;
+};
+
+/**
+ * struct smq_sg_prepare - fills slots
+ * @slots: in: address of @count struct smq_sg_slot
+ * @first: in: the first slot to fill
+ * @count: in: how many
+ * @flags: in: 0
+ * @done: out: slots filled; where the call failed, the one at fault is
+ *	@first + @done, and it and all behind it are as they were
+ * @reserved: in: 0
+ *
+ * For SMQ_SG_PREPARE. Who prepares decides what may be run: without
+ * CAP_SYS_RAWIO the CDB must pass the kernel's filter for SG_IO. All slots of a
+ * file belong to the credentials of the first call, nobody else may fill or run them.
+ *
+ * EBUSY: the slot is in flight. EPERM: the filter refuses the CDB, or the slots
+ * are somebody else's. ERANGE: the data is not inside the buffer. ENOENT: no such
+ * buffer. EINVAL: another field is wrong. EMSGSIZE: more than max_transfer bytes
+ * or max_segments pieces. The kernel log names the field and the limit.
+ */
+struct smq_sg_prepare {
+	__u64 slots;
+	__u32 first;
+	__u32 count;
+	__u32 flags;
+	__u32 done;
+	__u64 reserved[2];
+};
+
+/**
+ * struct smq_sg_status - how a slot's command ended
+ * @result: 0 for status GOOD, be it with a @resid; above 0: SCSI status in bits 0 to
+ *	7 (SAM-6 5.3), the mid-layer's host byte in bits 8 to 15, SMQ_SG_RESULT_* above;
+ *	below 0 an errno: the command was not sent
+ * @resid: bytes that were not transferred, of those asked for
+ * @runs: how often the slot's command has ended, modulo 2^32
+ * @sense_key: SPC-5 table 48; 0 without sense
+ * @asc: additional sense code; 0 without sense
+ * @ascq: its qualifier
+ * @sense_len: bytes of @sense that are valid
+ * @sense: sense data as the device gave it
+ *
+ * Written before the completion is posted that tells of it. The mapped array holds
+ * one for each slot, smq_sg_setup.status_stride apart.
+ */
+struct smq_sg_status {
+	__s32 result;
+	__u32 resid;
+	__u32 runs;
+	__u8  sense_key;
+	__u8  asc;
+	__u8  ascq;
+	__u8  sense_len;
+	__u8  sense[];
+};
+
+/* In smq_sg_status.result and in the CQE of SMQ_SG_URING_RUN. */
+#define SMQ_SG_RESULT_STATUS(result)	((result) & 0xff)
+#define SMQ_SG_RESULT_HOST(result)	(((result) >> 8) & 0xff)
+/* The device gave sense data. */
+#define SMQ_SG_RESULT_SENSE		0x10000
+/* Beside another status than GOOD: fewer bytes were transferred than asked for. */
+#define SMQ_SG_RESULT_SHORT		0x20000
+
+/**
+ * struct smq_sg_run - runs one slot
+ * @slot: which
+ * @buffer: with SMQ_SG_RUN_BUFFER: the buffer to use instead of the slot's, at the
+ *	same offset and length
+ * @flags: SMQ_SG_RUN_* or 0
+ * @lba: with SMQ_SG_RUN_LBA: the logical block address to write into the CDB
+ *
+ * The 16 bytes at sqe->cmd of an SMQ_SG_URING_RUN, and an element of the list of a
+ * batch with SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result.
+ *
+ * EAGAIN: the file's queue of waiting commands is full. EBUSY: the slot is in
+ * flight. EINVAL: an unknown flag or slot. ENODATA: the slot is empty. EPERM: the
+ * slot is somebody else's. ERANGE: @lba does not fit the CDB. EOPNOTSUPP: the CDB
+ * has no LBA to be replaced. ENODEV: the device is gone. ETIMEDOUT: it waited for
+ * its turn as long as it may take.
+ */
+struct smq_sg_run {
+	__u32 slot;
+	__u16 buffer;
+	__u16 flags;
+	__u64 lba;
+};
+
+/* READ, WRITE and VERIFY of 6, 10, 12, 16 bytes (SBC-4): @lba is valid. */
+#define SMQ_SG_RUN_LBA		1U
+/* @buffer is valid. */
+#define SMQ_SG_RUN_BUFFER	2U
+
+/**
+ * struct smq_sg_batch - runs many slots
+ * @list: address of @count slot numbers (__u32), or see SMQ_SG_BATCH_*
+ * @count: 1 to SMQ_SG_MAX_BATCH
+ * @flags: SMQ_SG_BATCH_* or 0
+ *
+ * The 16 bytes at sqe->cmd of an SMQ_SG_URING_BATCH. CQE: res is the number of
+ * commands that did not end with status GOOD, 0 for none; below 0 the batch itself
+ * was wrong and nothing was run. Each slot's own result is in its status; that of a
+ * slot which could not be run is an errno as with struct smq_sg_run, but that one in
+ * flight keeps the status of what it is at.
+ */
+struct smq_sg_batch {
+	__u64 list;
+	__u32 count;
+	__u32 flags;
+};
+
+/* @list is the number of the first of @count consecutive slots. */
+#define SMQ_SG_BATCH_RANGE	1U
+/* @list is the address of @count struct smq_sg_run. */
+#define SMQ_SG_BATCH_RUNS	2U
+
+/**
+ * struct smq_sg_run_batch - a batch without io_uring
+ * @batch: in: as above
+ * @failed: out: commands that did not end with status GOOD
+ * @reserved: in: 0
+ *
+ * For SMQ_SG_RUN, which waits until all have ended. EINTR: a signal came; what was
+ * in flight ends by itself and its status tells, what waited did not run and its
+ * result is -ECANCELED.
+ */
+struct smq_sg_run_batch {
+	struct smq_sg_batch batch;
+	__u32 failed;
+	__u32 reserved[3];
+};
+
+/**
+ * struct smq_sg_uring_cmd - a whole command in an SQE
+ *
+ * Bit for bit the struct bsg_uring_cmd of <linux/bsg.h> in Linux 7.1, for programs
+ * built with older headers; the rules and the 64 bits of the second half of the CQE are
+ * told there. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else
+ * EOPNOTSUPP. With IORING_URING_CMD_FIXED the data address lies in a registered buffer.
+ *
+ * @request: address of the CDB
+ * @request_len: its bytes, 1 to SMQ_SG_MAX_CDB
+ * @protocol: 0 (BSG_PROTOCOL_SCSI)
+ * @subprotocol: 0 (BSG_SUB_PROTOCOL_SCSI_CMD)
+ * @max_response_len: bytes at @response for sense data
+ * @response: address for sense data, or 0
+ * @dout_xferp: address of data-out
+ * @dout_xfer_len: its bytes
+ * @dout_iovec_count: above 0: @dout_xferp is an array of so many struct iovec
+ * @din_xferp: address for data-in
+ * @din_xfer_len: its bytes
+ * @din_iovec_count: above 0: @din_xferp is an array of so many struct iovec
+ * @timeout_ms: milliseconds, 0 for 60 s
+ * @reserved: not looked at
+ */
+struct smq_sg_uring_cmd {
+	__u64 request;
+	__u32 request_len;
+	__u32 protocol;
+	__u32 subprotocol;
+	__u32 max_response_len;
+	__u64 response;
+	__u64 dout_xferp;
+	__u32 dout_xfer_len;
+	__u32 dout_iovec_count;
+	__u64 din_xferp;
+	__u32 din_xfer_len;
+	__u32 din_iovec_count;
+	__u32 timeout_ms;
+	__u8  reserved[12];
+};
+
+#define SMQ_SG_IOC		0xeb
+
+#define SMQ_SG_INFO		_IOR(SMQ_SG_IOC, 0x00, struct smq_sg_info)
+#define SMQ_SG_SETUP		_IOWR(SMQ_SG_IOC, 0x01, struct smq_sg_setup)
+#define SMQ_SG_BUFFER		_IOW(SMQ_SG_IOC, 0x02, struct smq_sg_buffer)
+#define SMQ_SG_PREPARE		_IOWR(SMQ_SG_IOC, 0x03, struct smq_sg_prepare)
+#define SMQ_SG_RUN		_IOWR(SMQ_SG_IOC, 0x04, struct smq_sg_run_batch)
+
+/* cmd_op of an SQE. */
+#define SMQ_SG_URING_RUN	_IOW(SMQ_SG_IOC, 0x80, struct smq_sg_run)
+#define SMQ_SG_URING_BATCH	_IOW(SMQ_SG_IOC, 0x81, struct smq_sg_batch)
+
+#endif /* _UAPI_SCSI_SMQ_SG_H */
