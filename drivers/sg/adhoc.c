@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ad hoc commands: a whole one in an SQE, as for /dev/bsg of Linux 7.1.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/blkdev.h>
+#include <linux/bsg.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+#include <scsi/sg.h>
+#include <smq/uring.h>
+
+#include "io.h"
+
+static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
+
+/**
+ * struct smqsg_adhoc - an ad hoc command, as read from its SQE
+ * @cdb: the CDB
+ * @cdb_len: its bytes
+ * @iovecs: elements of the array of struct iovec at @address; 0: the data itself
+ * @address: of the data
+ * @length: its bytes
+ * @timeout: jiffies
+ * @out: to the device
+ * @fixed: @address lies in a registered buffer
+ */
+struct smqsg_adhoc {
+	u8 cdb[SMQ_SG_MAX_CDB];
+	u32 cdb_len;
+	u32 iovecs;
+	u64 address;
+	u32 length;
+	u32 timeout;
+	bool out;
+	bool fixed;
+};
+
+/* Reads the SQE, every field once: another thread may be writing it. */
+static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
+{
+	const struct smq_sg_uring_cmd *sqe = smq_uring_payload(io->ioucmd);
+	u64 request = READ_ONCE(sqe->request);
+	u32 request_len = READ_ONCE(sqe->request_len);
+	u32 out = READ_ONCE(sqe->dout_xfer_len);
+	u32 in = READ_ONCE(sqe->din_xfer_len);
+	u32 timeout = READ_ONCE(sqe->timeout_ms);
+
+	if (READ_ONCE(sqe->protocol) != BSG_PROTOCOL_SCSI ||
+	    READ_ONCE(sqe->subprotocol) != BSG_SUB_PROTOCOL_SCSI_CMD)
+		return -EINVAL;
+	if (!request || !request_len || request_len > sizeof(adhoc->cdb))
+		return -EINVAL;
+	if (out && in)
+		return -EOPNOTSUPP;
+	adhoc->out = out;
+	adhoc->length = out ?: in;
+	adhoc->address = out ? READ_ONCE(sqe->dout_xferp) : READ_ONCE(sqe->din_xferp);
+	adhoc->iovecs = out ? READ_ONCE(sqe->dout_iovec_count) : READ_ONCE(sqe->din_iovec_count);
+	adhoc->fixed = adhoc->length && (io->ioucmd->flags & IORING_URING_CMD_FIXED);
+	if (adhoc->fixed && adhoc->iovecs)
+		return -EOPNOTSUPP;
+	if (adhoc->iovecs > UIO_MAXIOV)
+		return -EINVAL;
+	adhoc->timeout = timeout ? min_t(unsigned long, msecs_to_jiffies(timeout), INT_MAX) :
+				   SMQSG_TIMEOUT;
+	adhoc->cdb_len = request_len;
+	memset(adhoc->cdb, 0, sizeof(adhoc->cdb));
+	if (copy_from_user(adhoc->cdb, u64_to_user_ptr(request), request_len))
+		return -EFAULT;
+	if (!smq_cmd_allowed(adhoc->cdb, io->ioucmd->file->f_mode & FMODE_WRITE))
+		return -EPERM;
+	io->response = READ_ONCE(sqe->response);
+	io->response_len = READ_ONCE(sqe->max_response_len);
+	return 0;
+}
+
+/* Data in a registered buffer: its own array of pages, if the device takes that. */
+static int smqsg_adhoc_map_fixed(struct smqsg_io *io, struct request *rq,
+				 const struct smqsg_adhoc *adhoc, unsigned int issue_flags)
+{
+	struct request_queue *q = rq->q;
+	struct iov_iter iter;
+	int segments, ret;
+
+	ret = smq_uring_import_fixed(adhoc->address, adhoc->length, adhoc->out ? WRITE : READ,
+				     &iter, io->ioucmd, issue_flags);
+	if (ret < 0)
+		return ret;
+	if (adhoc->length > queue_max_hw_sectors(q) << SECTOR_SHIFT)
+		return -EINVAL;
+	if (blk_rq_aligned(q, iter.bvec->bv_offset + iter.iov_offset, adhoc->length)) {
+		segments = smqsg_segments(q, iter.bvec, iter.iov_offset, adhoc->length);
+		if (segments > 0) {
+			smqsg_io_arm(io, rq, (struct bio_vec *)iter.bvec, iter.iov_offset,
+				     adhoc->length, segments);
+			return 0;
+		}
+	}
+	ret = blk_rq_map_user_iov(q, rq, NULL, &iter, GFP_KERNEL);
+	if (!ret)
+		io->user_bio = rq->bio;
+	return ret;
+}
+
+static int smqsg_adhoc_map(struct smqsg_io *io, struct request *rq,
+			   const struct smqsg_adhoc *adhoc, unsigned int issue_flags)
+{
+	int ret;
+
+	if (adhoc->fixed)
+		return smqsg_adhoc_map_fixed(io, rq, adhoc, issue_flags);
+	ret = blk_rq_map_user_io(rq, NULL, u64_to_user_ptr(adhoc->address), adhoc->length,
+				 GFP_KERNEL, adhoc->iovecs, adhoc->iovecs, adhoc->iovecs,
+				 adhoc->out ? WRITE : READ);
+	if (!ret)
+		io->user_bio = rq->bio;
+	return ret;
+}
+
+/* Copies sense to the caller; returns how many bytes that were, or -EFAULT. */
+static int smqsg_adhoc_sense(struct smqsg_io *io)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(io->rq);
+	u32 length = min_t(u32, io->response_len, scmd->sense_len);
+
+	if (!io->response)
+		return 0;
+	return copy_to_user(u64_to_user_ptr(io->response), scmd->sense_buffer, length) ?
+		-EFAULT : length;
+}
+
+SMQ_URING_TASK_FN(smqsg_adhoc_told, smqsg_adhoc_tell)
+
+/* Posts the completion; in the task that submitted. */
+static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	struct smqsg_io *io = *(struct smqsg_io **)ioucmd->pdu;
+	int sense, unmapped, result = io->result;
+	u64 result2 = io->result2;
+
+	if (io->user_bio) {
+		unmapped = blk_rq_unmap_user(io->user_bio);
+		result = result ?: unmapped;
+	}
+	if (unlikely(io->rq)) {
+		sense = smqsg_adhoc_sense(io);
+		if (sense >= 0)
+			result2 |= (u64)sense << 24;
+		else
+			result = result ?: sense;
+		blk_mq_free_request(io->rq);
+	}
+	smqsg_io_put(io);
+	smq_uring_done32(ioucmd, result, result2, issue_flags);
+}
+
+/* The end of an ad hoc command: any context. */
+static SMQ_END_IO(smqsg_adhoc_end, rq, error)
+{
+	struct smqsg_io *io = rq->end_io_data;
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	bool sense = false;
+
+	io->result2 = (u64)scmd->resid_len << 32;
+	if (unlikely(scmd->result || error)) {
+		io->result = scmd->result ? 0 : blk_status_to_errno(error);
+		io->result2 |= (u64)host_byte(scmd->result) << 16 | (scmd->result & 0xff);
+		sense = scsi_status_is_check_condition(scmd->result);
+		if (sense) {
+			io->result2 |= DRIVER_SENSE << 8;
+			io->rq = rq;
+		}
+	}
+	smqsg_release(io->fd, 1);
+	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_told);
+	return sense ? RQ_END_IO_NONE : RQ_END_IO_FREE;
+}
+
+/* Sends a command for which a place has been claimed. */
+static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
+			     unsigned int issue_flags, blk_mq_req_flags_t flags)
+{
+	struct scsi_cmnd *scmd;
+	struct request *rq;
+	int ret;
+
+	rq = scsi_alloc_request(io->fd->q,
+				adhoc->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, flags);
+	if (IS_ERR(rq))
+		return PTR_ERR(rq);
+	scmd = blk_mq_rq_to_pdu(rq);
+	memcpy(scmd->cmnd, adhoc->cdb, sizeof(adhoc->cdb));
+	scmd->cmd_len = adhoc->cdb_len;
+	scmd->allowed = 0;
+	scmd->result = 0;
+	if (adhoc->length) {
+		ret = smqsg_adhoc_map(io, rq, adhoc, issue_flags);
+		if (ret) {
+			blk_mq_free_request(rq);
+			/* Whatever it is, it is not for want of a tag. */
+			return ret == -EAGAIN ? -EIO : ret;
+		}
+	}
+	rq->timeout = adhoc->timeout;
+	rq->end_io = smqsg_adhoc_end;
+	rq->end_io_data = io;
+	blk_execute_rq_nowait(rq, false);
+	return 0;
+}
+
+SMQ_URING_TASK_FN(smqsg_adhoc_turned, smqsg_adhoc_turn)
+
+/* The turn of one that waited has come, or will not: in the task that submitted. */
+static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	struct smqsg_io *io = *(struct smqsg_io **)ioucmd->pdu;
+	struct smqsg_adhoc *adhoc = io->adhoc;
+	int ret = io->result;
+
+	if (!ret) {
+		io->adhoc = NULL;
+		/* Without the caller's memory there is nothing to map. */
+		ret = !current->mm || (current->flags & PF_EXITING) ? -ECANCELED :
+		      smqsg_adhoc_issue(io, adhoc, issue_flags, 0);
+		if (!ret) {
+			kfree(adhoc);
+			return;
+		}
+		smqsg_release(io->fd, 1);
+	}
+	kfree(adhoc);
+	smqsg_io_put(io);
+	smq_uring_done32(ioucmd, ret, 0, issue_flags);
+}
+
+static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
+{
+	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
+
+	io->result = min(got, 0);
+	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
+}
+
+static int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc)
+{
+	int ret;
+
+	io->adhoc = kmemdup(adhoc, sizeof(*adhoc), GFP_KERNEL_ACCOUNT);
+	if (!io->adhoc)
+		return -ENOMEM;
+	io->waiter.owner = NULL;
+	io->waiter.want = 1;
+	io->waiter.deadline = jiffies + adhoc->timeout;
+	io->waiter.grant = smqsg_adhoc_grant;
+	ret = smqsg_wait(io->fd, &io->waiter);
+	if (ret)
+		kfree(io->adhoc);
+	return ret;
+}
+
+static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
+{
+	struct smqsg_adhoc adhoc;
+	int ret;
+
+	ret = smqsg_adhoc_read(io, &adhoc);
+	if (ret)
+		return ret;
+	if (likely(smqsg_claim(io->fd, 1))) {
+		ret = smqsg_adhoc_issue(io, &adhoc, issue_flags, BLK_MQ_REQ_NOWAIT);
+		if (likely(!ret))
+			return 0;
+		smqsg_release(io->fd, 1);
+		if (ret != -EAGAIN)
+			return ret;
+	}
+	return smqsg_adhoc_wait(io, &adhoc);
+}
+
+/**
+ * smqsg_adhoc_run() - an SQE with struct bsg_uring_cmd
+ * @fd: the file
+ * @ioucmd: the SQE
+ * @issue_flags: io_uring's
+ *
+ * Return: -EIOCBQUEUED, or an errno but -EAGAIN, as smqsg_slot_run(). Process context.
+ */
+int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	struct smqsg_io *io;
+	int ret;
+
+	if ((issue_flags & (IO_URING_F_SQE128 | IO_URING_F_CQE32)) !=
+	    (IO_URING_F_SQE128 | IO_URING_F_CQE32))
+		return -EOPNOTSUPP;
+	io = smqsg_io_get(fd);
+	if (unlikely(!io))
+		return -ENOMEM;
+	io->ioucmd = ioucmd;
+	io->result = 0;
+	io->rq = NULL;
+	io->user_bio = NULL;
+	io->adhoc = NULL;
+	*(struct smqsg_io **)ioucmd->pdu = io;
+	ret = smqsg_adhoc_start(io, issue_flags);
+	if (likely(!ret))
+		return -EIOCBQUEUED;
+	smqsg_io_put(io);
+	if (ret != -EAGAIN)
+		return ret;
+	smq_uring_done32(ioucmd, ret, 0, issue_flags);
+	return -EIOCBQUEUED;
+}

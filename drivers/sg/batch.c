@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Batches: many slots with one SQE, or with one ioctl.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/blkdev.h>
+#include <linux/completion.h>
+#include <linux/file.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <smq/uring.h>
+
+#include "io.h"
+
+/* Elements of the list looked at together. */
+#define SMQSG_CHUNK		16
+/* Requests that a plug takes from the tags at a time. */
+#define SMQSG_PLUG		32
+/* Unused batches that a pool keeps. */
+#define SMQSG_BATCHES_MOST	16
+
+enum {
+	SMQSG_RUNNING,
+	SMQSG_ENDED,
+	SMQSG_ORPHAN,
+};
+
+static noinline struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
+{
+	struct smqsg_batch *batch = kzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
+	unsigned int i;
+
+	if (!batch)
+		return NULL;
+	batch->ios = kvcalloc(SMQSG_BATCH_SHORT, sizeof(*batch->ios), GFP_KERNEL_ACCOUNT);
+	if (!batch->ios) {
+		kfree(batch);
+		return NULL;
+	}
+	batch->fd = fd;
+	INIT_LIST_HEAD(&batch->waiter.entry);
+	init_llist_head(&batch->ended);
+	for (i = 0; i < SMQSG_BATCH_SHORT; i++) {
+		smqsg_io_init(&batch->ios[i], fd);
+		batch->ios[i].batch = batch;
+	}
+	return batch;
+}
+
+static void smqsg_batch_free(struct smqsg_batch *batch)
+{
+	unsigned int i;
+
+	for (i = 0; i < SMQSG_BATCH_SHORT; i++)
+		bio_uninit(&batch->ios[i].bio);
+	kvfree(batch->ios);
+	kfree(batch);
+}
+
+static struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
+{
+	struct smqsg_pool *pool = get_cpu_ptr(fd->pool);
+	struct smqsg_batch *batch = pool->batch;
+
+	if (likely(batch)) {
+		pool->batch = batch->next;
+		pool->batches--;
+	}
+	put_cpu_ptr(fd->pool);
+	return likely(batch) ? batch : smqsg_batch_new(fd);
+}
+
+static void smqsg_batch_put(struct smqsg_batch *batch)
+{
+	struct smqsg_pool *pool;
+	bool full;
+
+	if (unlikely(batch->copy)) {
+		kvfree(batch->copy);
+		batch->copy = NULL;
+	}
+	pool = get_cpu_ptr(batch->fd->pool);
+	full = pool->batches >= SMQSG_BATCHES_MOST;
+	if (likely(!full)) {
+		batch->next = pool->batch;
+		pool->batch = batch;
+		pool->batches++;
+	}
+	put_cpu_ptr(batch->fd->pool);
+	if (unlikely(full))
+		smqsg_batch_free(batch);
+}
+
+/* A pool's end. */
+void smqsg_batches_free(struct smqsg_batch *batch)
+{
+	while (batch) {
+		struct smqsg_batch *next = batch->next;
+
+		smqsg_batch_free(batch);
+		batch = next;
+	}
+}
+
+static size_t smqsg_element(u32 flags)
+{
+	return flags & SMQ_SG_BATCH_RUNS ? sizeof(struct smq_sg_run) : sizeof(u32);
+}
+
+static int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg)
+{
+	u32 slots = smqsg_slots(fd);
+
+	if (arg->flags & ~(SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS) ||
+	    arg->flags == (SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS)) {
+		pr_err_ratelimited("batch flags %#x: SMQ_SG_BATCH_RANGE, _RUNS or 0\n",
+				   arg->flags);
+		return -EINVAL;
+	}
+	if (!arg->count || arg->count > SMQ_SG_MAX_BATCH) {
+		pr_err_ratelimited("batch count %u: 1 to %u\n", arg->count, SMQ_SG_MAX_BATCH);
+		return -EINVAL;
+	}
+	if ((arg->flags & SMQ_SG_BATCH_RANGE) &&
+	    (arg->count > slots || arg->list > slots - arg->count)) {
+		pr_err_ratelimited("batch list %llu, count %u: the file has %u slots\n",
+				   arg->list, arg->count, slots);
+		return -EINVAL;
+	}
+	return smqsg_may_run(fd) ? 0 : -EPERM;
+}
+
+static void smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
+{
+	atomic_set(&batch->remaining, arg->count + 1);
+	atomic_set(&batch->failed, 0);
+	batch->list = arg->list;
+	batch->count = arg->count;
+	batch->flags = arg->flags;
+	batch->at = 0;
+	batch->waiter.owner = NULL;
+}
+
+/* The next elements of the list. */
+static int smqsg_batch_fetch(struct smqsg_batch *batch, struct smq_sg_run *runs, u32 count)
+{
+	size_t size = smqsg_element(batch->flags);
+	u32 i, slots[SMQSG_CHUNK];
+	const void *from;
+
+	if (batch->flags & SMQ_SG_BATCH_RANGE) {
+		for (i = 0; i < count; i++)
+			runs[i] = (struct smq_sg_run) { .slot = batch->list + batch->at + i };
+		return 0;
+	}
+	if (batch->copy) {
+		from = batch->copy + (batch->at - batch->copied) * size;
+		if (batch->flags & SMQ_SG_BATCH_RUNS)
+			memcpy(runs, from, count * size);
+		else
+			memcpy(slots, from, count * size);
+	} else if (copy_from_user(batch->flags & SMQ_SG_BATCH_RUNS ? (void *)runs : slots,
+				  u64_to_user_ptr(batch->list) + batch->at * size,
+				  count * size)) {
+		return -EFAULT;
+	}
+	if (!(batch->flags & SMQ_SG_BATCH_RUNS))
+		for (i = 0; i < count; i++)
+			runs[i] = (struct smq_sg_run) { .slot = slots[i] };
+	return 0;
+}
+
+/* Puts back what has ended: of a long batch, those that came from the pool. */
+static void smqsg_batch_recycle(struct smqsg_batch *batch)
+{
+	struct llist_node *node;
+	u32 i;
+
+	if (likely(batch->count <= SMQSG_BATCH_SHORT)) {
+		/* Only runs can have a buffer of their own; each is put back once, at the end. */
+		for (i = 0; (batch->flags & SMQ_SG_BATCH_RUNS) && i < batch->at; i++)
+			smqsg_slot_let_go(&batch->ios[i]);
+		return;
+	}
+	node = llist_del_all(&batch->ended);
+
+	while (node) {
+		struct smqsg_io *io = llist_entry(node, struct smqsg_io, ended);
+
+		node = node->next;
+		smqsg_slot_let_go(io);
+		smqsg_io_put(io);
+	}
+}
+
+SMQ_URING_TASK_FN(smqsg_batch_told, smqsg_batch_tell)
+
+/* Posts the completion; in the task that submitted. */
+static void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	struct smqsg_batch *batch = *(struct smqsg_batch **)ioucmd->pdu;
+	int failed = atomic_read(&batch->failed);
+
+	smqsg_batch_recycle(batch);
+	smqsg_batch_put(batch);
+	smq_uring_done(ioucmd, failed, issue_flags);
+}
+
+/* Whoever let go of the last of @remaining. Any context. */
+void smqsg_batch_ended(struct smqsg_batch *batch)
+{
+	if (batch->ioucmd)
+		io_uring_cmd_complete_in_task(batch->ioucmd, smqsg_batch_told);
+	else if (atomic_xchg(&batch->state, SMQSG_ENDED) == SMQSG_ORPHAN)
+		schedule_work(&batch->work);
+	else
+		complete(&batch->done);
+}
+
+static void smqsg_batch_less(struct smqsg_batch *batch, u32 count)
+{
+	if (count && atomic_sub_and_test(count, &batch->remaining))
+		smqsg_batch_ended(batch);
+}
+
+/* A slot that cannot be run: returns how many elements that ends. */
+static u32 smqsg_batch_refuse(struct smqsg_batch *batch, u32 slot, int error)
+{
+	if (error != -EBUSY)
+		smqsg_slot_refused(batch->fd, slot, error);
+	atomic_inc(&batch->failed);
+	batch->at++;
+	return 1;
+}
+
+/* What is left of the list ends with an error; returns how many that are. */
+static u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
+{
+	struct smq_sg_run runs[SMQSG_CHUNK];
+	u32 i, count, ended = 0;
+
+	while (batch->at < batch->count) {
+		count = min_t(u32, batch->count - batch->at, SMQSG_CHUNK);
+		if (smqsg_batch_fetch(batch, runs, count)) {
+			/* The caller's own list has gone: only their number is known. */
+			count = batch->count - batch->at;
+			atomic_add(count, &batch->failed);
+			batch->at += count;
+			return ended + count;
+		}
+		for (i = 0; i < count; i++)
+			ended += smqsg_batch_refuse(batch, runs[i].slot, error);
+		cond_resched();
+	}
+	return ended;
+}
+
+/*
+ * Sends the list's next command, for which a place has been claimed. Returns 0; 1 if
+ * the element ended without being sent; -EAGAIN if there was no tag. @ranged: the slot is
+ * known to be one.
+ */
+static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, u32 slot,
+						const struct smq_sg_run *run, bool ranged,
+						blk_mq_req_flags_t flags)
+{
+	bool is_short = likely(batch->count <= SMQSG_BATCH_SHORT);
+	struct smqsg_fd *fd = batch->fd;
+	struct smqsg_io *io;
+	int ret;
+
+	io = is_short ? &batch->ios[batch->at] : smqsg_io_get(fd);
+	if (unlikely(!io))
+		return smqsg_batch_refuse(batch, slot, -ENOMEM);
+	if (!is_short)
+		io->batch = batch;
+	ret = ranged ? smqsg_slot_take_valid(io, fd, slot, NULL) :
+		       smqsg_slot_take(io, fd, slot, run);
+	if (likely(!ret)) {
+		ret = smqsg_slot_issue(io, fd, flags);
+		if (likely(!ret)) {
+			batch->at++;
+			return 0;
+		}
+		smqsg_slot_drop(io);
+	}
+	if (!is_short)
+		smqsg_io_put(io);
+	return ret == -EAGAIN ? ret : smqsg_batch_refuse(batch, slot, ret);
+}
+
+/*
+ * Sends up to @got commands of a range. Adds to @ended how many ended without being sent;
+ * returns how many places are left.
+ */
+static u32 smqsg_batch_send_range(struct smqsg_batch *batch, u32 got, u32 *ended,
+				  blk_mq_req_flags_t flags)
+{
+	int ret;
+
+	while (got && batch->at < batch->count) {
+		ret = smqsg_batch_send_one(batch, batch->list + batch->at, NULL, true, flags);
+		if (likely(!ret)) {
+			got--;
+			continue;
+		}
+		if (ret < 0)
+			break;
+		*ended += ret;
+	}
+	return got;
+}
+
+/* The same of a list. */
+static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
+				 blk_mq_req_flags_t flags)
+{
+	struct smq_sg_run runs[SMQSG_CHUNK];
+	u32 i, count;
+	int ret;
+
+	while (got && batch->at < batch->count) {
+		count = min3(batch->count - batch->at, got, (u32)SMQSG_CHUNK);
+		ret = smqsg_batch_fetch(batch, runs, count);
+		if (ret) {
+			*ended += smqsg_batch_refuse_rest(batch, ret);
+			break;
+		}
+		for (i = 0; i < count; i++) {
+			ret = smqsg_batch_send_one(batch, runs[i].slot,
+						   runs[i].flags ? &runs[i] : NULL, false, flags);
+			if (unlikely(ret < 0))
+				return got;
+			*ended += ret;
+			got -= !ret;
+		}
+	}
+	return got;
+}
+
+/*
+ * Sends up to @got commands, for which places have been claimed. Returns how many
+ * elements ended without being sent.
+ */
+static u32 smqsg_batch_send(struct smqsg_batch *batch, u32 got, blk_mq_req_flags_t flags)
+{
+	u32 ended = 0;
+
+	got = batch->flags & SMQ_SG_BATCH_RANGE ?
+		smqsg_batch_send_range(batch, got, &ended, flags) :
+		smqsg_batch_send_list(batch, got, &ended, flags);
+	if (unlikely(got))
+		smqsg_release(batch->fd, got);
+	return ended;
+}
+
+static u32 smqsg_batch_send_plugged(struct smqsg_batch *batch, u32 got,
+				    blk_mq_req_flags_t flags)
+{
+	struct blk_plug plug;
+	u32 ended;
+
+	blk_start_plug(&plug);
+	/* Ours, or the submitter's around it: requests come out of it in one go. */
+	current->plug->nr_ios = clamp_t(u32, got, current->plug->nr_ios, SMQSG_PLUG);
+	ended = smqsg_batch_send(batch, got, flags);
+	blk_finish_plug(&plug);
+	return ended;
+}
+
+static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got);
+
+/* Keeps what is left of the caller's list, which is his when we return. */
+static int smqsg_batch_keep(struct smqsg_batch *batch)
+{
+	size_t size = smqsg_element(batch->flags);
+	size_t left = (batch->count - batch->at) * size;
+
+	if ((batch->flags & SMQ_SG_BATCH_RANGE) || batch->copy)
+		return 0;
+	batch->copy = kvmalloc(left, GFP_KERNEL_ACCOUNT);
+	if (!batch->copy)
+		return -ENOMEM;
+	batch->copied = batch->at;
+	if (!copy_from_user(batch->copy, u64_to_user_ptr(batch->list) + batch->at * size, left))
+		return 0;
+	kvfree(batch->copy);
+	batch->copy = NULL;
+	return -EFAULT;
+}
+
+/*
+ * After sending: waits for more places, or lets go. @ended: elements that ended
+ * without being sent. The batch may be gone on return.
+ */
+static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended)
+{
+	int ret = 0;
+
+	if (batch->at < batch->count) {
+		ret = READ_ONCE(batch->cancelled) ? -ECANCELED : smqsg_batch_keep(batch);
+		if (!ret) {
+			smqsg_batch_less(batch, ended);
+			batch->waiter.want = batch->count - batch->at;
+			batch->waiter.deadline = jiffies + SMQSG_TIMEOUT;
+			batch->waiter.grant = smqsg_batch_grant;
+			ret = smqsg_wait(batch->fd, &batch->waiter);
+			if (!ret)
+				return;
+			ended = 0;
+		}
+		ended += smqsg_batch_refuse_rest(batch, ret);
+	}
+	smqsg_batch_less(batch, ended + 1);
+}
+
+static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
+{
+	struct smqsg_batch *batch = container_of(waiter, struct smqsg_batch, waiter);
+	u32 ended;
+
+	if (batch->count > SMQSG_BATCH_SHORT)
+		smqsg_batch_recycle(batch);
+	if (got > 0 && READ_ONCE(batch->cancelled)) {
+		smqsg_release(batch->fd, got);
+		got = -ECANCELED;
+	}
+	if (got > 0)
+		ended = smqsg_batch_send_plugged(batch, got, 0);
+	else
+		ended = smqsg_batch_refuse_rest(batch, got);
+	smqsg_batch_go_on(batch, ended);
+}
+
+static void smqsg_batch_begin(struct smqsg_batch *batch)
+{
+	u32 got = smqsg_claim(batch->fd, batch->count);
+	u32 ended = 0;
+
+	if (likely(got))
+		ended = smqsg_batch_send_plugged(batch, got, BLK_MQ_REQ_NOWAIT);
+	smqsg_batch_go_on(batch, ended);
+}
+
+/**
+ * smqsg_batch_run() - SMQ_SG_URING_BATCH
+ * @fd: the file
+ * @ioucmd: the SQE, with struct smq_sg_batch
+ * @issue_flags: io_uring's
+ *
+ * Return: -EIOCBQUEUED, or an errno. Process context.
+ */
+int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	const struct smq_sg_batch *sqe = smq_uring_payload(ioucmd);
+	/* Once: another thread may be writing it. */
+	const struct smq_sg_batch arg = {
+		.list = READ_ONCE(sqe->list),
+		.count = READ_ONCE(sqe->count),
+		.flags = READ_ONCE(sqe->flags),
+	};
+	struct smqsg_batch *batch;
+	int ret;
+
+	ret = smqsg_batch_check(fd, &arg);
+	if (unlikely(ret))
+		return ret;
+	batch = smqsg_batch_get(fd);
+	if (unlikely(!batch))
+		return -ENOMEM;
+	batch->ioucmd = ioucmd;
+	batch->cancelled = false;
+	*(struct smqsg_batch **)ioucmd->pdu = batch;
+	smqsg_batch_start(batch, &arg);
+	smqsg_batch_begin(batch);
+	return -EIOCBQUEUED;
+}
+
+static void smqsg_batch_orphan(struct work_struct *work)
+{
+	struct smqsg_batch *batch = container_of(work, struct smqsg_batch, work);
+	struct file *file = batch->fd->file;
+
+	smqsg_batch_recycle(batch);
+	smqsg_batch_put(batch);
+	fput(file);
+}
+
+/* The ioctl's wait; true if the batch is the caller's to clean up. */
+static bool smqsg_batch_wait(struct smqsg_batch *batch)
+{
+	struct file *file = batch->fd->file;
+
+	if (!wait_for_completion_interruptible(&batch->done))
+		return true;
+	/* No more commands; those in flight end without us. */
+	WRITE_ONCE(batch->cancelled, true);
+	if (smqsg_unwait(&batch->waiter))
+		smqsg_batch_less(batch, smqsg_batch_refuse_rest(batch, -ECANCELED) + 1);
+	get_file(file);
+	if (atomic_xchg(&batch->state, SMQSG_ORPHAN) != SMQSG_ENDED)
+		return false;
+	fput(file);
+	wait_for_completion(&batch->done);
+	return true;
+}
+
+/**
+ * smqsg_ioctl_run() - SMQ_SG_RUN
+ * @fd: the file
+ * @user: struct smq_sg_run_batch
+ *
+ * Return: as told there. Sleeps until the commands have ended; signals end that.
+ */
+long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
+{
+	struct smq_sg_run_batch __user *out = user;
+	struct smq_sg_run_batch arg;
+	struct smqsg_batch *batch;
+	u32 failed;
+	int ret;
+
+	if (copy_from_user(&arg, user, sizeof(arg)))
+		return -EFAULT;
+	if (memchr_inv(arg.reserved, 0, sizeof(arg.reserved))) {
+		pr_err_ratelimited("run: reserved fields must be 0\n");
+		return -EINVAL;
+	}
+	ret = smqsg_batch_check(fd, &arg.batch);
+	if (ret)
+		return ret;
+	batch = smqsg_batch_get(fd);
+	if (!batch)
+		return -ENOMEM;
+	batch->ioucmd = NULL;
+	batch->cancelled = false;
+	atomic_set(&batch->state, SMQSG_RUNNING);
+	init_completion(&batch->done);
+	INIT_WORK(&batch->work, smqsg_batch_orphan);
+	smqsg_batch_start(batch, &arg.batch);
+	smqsg_batch_begin(batch);
+	if (!smqsg_batch_wait(batch))
+		return -EINTR;
+	failed = atomic_read(&batch->failed);
+	ret = batch->cancelled ? -EINTR : 0;
+	smqsg_batch_recycle(batch);
+	smqsg_batch_put(batch);
+	if (put_user(failed, &out->failed))
+		return -EFAULT;
+	return ret;
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Buffers: memory of the caller, pinned until it is taken back.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/blkdev.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "slot.h"
+
+/* Pages pinned at a time, so that a signal ends a large buffer's pinning soon. */
+#define SMQSG_PIN_CHUNK		512
+
+static void smqsg_buffer_unpin(struct smqsg_buffer *buffer)
+{
+	unsigned int i;
+
+	for (i = 0; i < buffer->nr; i++) {
+		const struct bio_vec *bvec = &buffer->bvec[i];
+		unsigned long pages = DIV_ROUND_UP(bvec->bv_offset + bvec->bv_len, PAGE_SIZE);
+
+		unpin_user_page_range_dirty_lock(bvec->bv_page, pages, !buffer->readonly);
+	}
+}
+
+static void smqsg_buffer_free(struct smqsg_buffer *buffer)
+{
+	account_locked_vm(buffer->mm, buffer->pages, false);
+	mmdrop(buffer->mm);
+	kvfree(buffer->start);
+	kvfree(buffer);
+}
+
+/**
+ * smqsg_buffer_put() - lets go of a buffer
+ * @buffer: whose last user unpins it
+ *
+ * Process context: pages are marked dirty, which sleeps.
+ */
+void smqsg_buffer_put(struct smqsg_buffer *buffer)
+{
+	if (refcount_dec_and_test(&buffer->refs)) {
+		smqsg_buffer_unpin(buffer);
+		smqsg_buffer_free(buffer);
+	}
+}
+
+/**
+ * smqsg_buffer_get() - a buffer, referenced
+ * @fd: the file
+ * @index: the buffer's
+ *
+ * Return: it, or NULL. Any context.
+ */
+struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd *fd, u16 index)
+{
+	struct smqsg_buffer *buffer;
+
+	/* The table's reference is dropped under the same lock. */
+	xa_lock(&fd->buffers);
+	buffer = xa_load(&fd->buffers, index);
+	if (buffer)
+		refcount_inc(&buffer->refs);
+	xa_unlock(&fd->buffers);
+	return buffer;
+}
+
+/* Adds one pinned page, to the element before where it continues that. */
+static void smqsg_buffer_add(struct smqsg_buffer *buffer, struct page *page, u32 offset,
+			     u32 length, u32 done)
+{
+	struct bio_vec *last = buffer->nr ? &buffer->bvec[buffer->nr - 1] : NULL;
+
+	if (last && !offset &&
+	    page_to_pfn(last->bv_page) + ((last->bv_offset + last->bv_len) >> PAGE_SHIFT) ==
+	    page_to_pfn(page) && !((last->bv_offset + last->bv_len) & ~PAGE_MASK)) {
+		last->bv_len += length;
+		return;
+	}
+	buffer->start[buffer->nr] = done;
+	bvec_set_page(&buffer->bvec[buffer->nr++], page, length, offset);
+}
+
+static int smqsg_buffer_pin(struct smqsg_buffer *buffer, unsigned long address)
+{
+	unsigned int gup = FOLL_LONGTERM | (buffer->readonly ? 0 : FOLL_WRITE);
+	struct page **pages;
+	u32 done = 0;
+	int ret = 0;
+
+	pages = kmalloc_array(SMQSG_PIN_CHUNK, sizeof(*pages), GFP_KERNEL);
+	if (!pages)
+		return -ENOMEM;
+	while (done < buffer->length) {
+		u32 offset = offset_in_page(address + done);
+		unsigned long want = DIV_ROUND_UP((u64)offset + buffer->length - done, PAGE_SIZE);
+		int got, i;
+
+		got = signal_pending(current) ? -EINTR :
+			pin_user_pages_fast(address + done, min(want, SMQSG_PIN_CHUNK + 0UL), gup,
+					    pages);
+		if (got <= 0) {
+			ret = got ?: -EFAULT;
+			break;
+		}
+		for (i = 0; i < got; i++) {
+			u32 length = min_t(u32, PAGE_SIZE - offset, buffer->length - done);
+
+			smqsg_buffer_add(buffer, pages[i], offset, length, done);
+			done += length;
+			offset = 0;
+		}
+		cond_resched();
+	}
+	kfree(pages);
+	if (ret)
+		smqsg_buffer_unpin(buffer);
+	return ret;
+}
+
+static struct smqsg_buffer *smqsg_buffer_new(const struct smq_sg_buffer *arg)
+{
+	unsigned long pages = DIV_ROUND_UP(offset_in_page(arg->address) + arg->length, PAGE_SIZE);
+	struct smqsg_buffer *buffer;
+	int ret;
+
+	buffer = kvzalloc(struct_size(buffer, bvec, pages), GFP_KERNEL_ACCOUNT);
+	if (!buffer)
+		return ERR_PTR(-ENOMEM);
+	ret = -ENOMEM;
+	buffer->start = kvmalloc_array(pages, sizeof(u32), GFP_KERNEL_ACCOUNT);
+	if (!buffer->start)
+		goto out_free;
+	ret = account_locked_vm(current->mm, pages, true);
+	if (ret) {
+		pr_err_ratelimited("buffer length %llu: %lu pages are beyond RLIMIT_MEMLOCK\n",
+				   arg->length, pages);
+		goto out_free;
+	}
+	refcount_set(&buffer->refs, 1);
+	buffer->mm = current->mm;
+	mmgrab(buffer->mm);
+	buffer->pages = pages;
+	buffer->length = arg->length;
+	buffer->readonly = arg->flags & SMQ_SG_BUFFER_READONLY;
+	ret = smqsg_buffer_pin(buffer, arg->address);
+	if (ret) {
+		smqsg_buffer_free(buffer);
+		return ERR_PTR(ret);
+	}
+	return buffer;
+
+out_free:
+	kvfree(buffer->start);
+	kvfree(buffer);
+	return ERR_PTR(ret);
+}
+
+static int smqsg_buffer_add_to(struct smqsg_fd *fd, const struct smq_sg_buffer *arg)
+{
+	struct smqsg_buffer *buffer;
+	int ret;
+
+	if (xa_load(&fd->buffers, arg->index))
+		return -EEXIST;
+	buffer = smqsg_buffer_new(arg);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	ret = xa_err(xa_store(&fd->buffers, arg->index, buffer, GFP_KERNEL_ACCOUNT));
+	if (ret)
+		smqsg_buffer_put(buffer);
+	return ret;
+}
+
+static int smqsg_buffer_take_back(struct smqsg_fd *fd, u32 index)
+{
+	struct smqsg_buffer *buffer = xa_load(&fd->buffers, index);
+
+	if (!buffer)
+		return -ENOENT;
+	if (buffer->users) {
+		pr_err_ratelimited("buffer index %u: %u slots still use it\n", index,
+				   buffer->users);
+		return -EBUSY;
+	}
+	xa_erase(&fd->buffers, index);
+	smqsg_buffer_put(buffer);
+	return 0;
+}
+
+/**
+ * smqsg_ioctl_buffer() - SMQ_SG_BUFFER
+ * @fd: the file
+ * @user: struct smq_sg_buffer
+ *
+ * Return: as told there. May sleep.
+ */
+long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
+{
+	struct smq_sg_buffer arg;
+	long ret;
+
+	if (copy_from_user(&arg, user, sizeof(arg)))
+		return -EFAULT;
+	if (arg.reserved[0] || arg.reserved[1] || (arg.flags & ~SMQ_SG_BUFFER_READONLY)) {
+		pr_err_ratelimited("buffer: reserved fields and unknown flags must be 0\n");
+		return -EINVAL;
+	}
+	if (arg.index >= SMQ_SG_MAX_BUFFERS) {
+		pr_err_ratelimited("buffer index %u: at most %u\n", arg.index,
+				   SMQ_SG_MAX_BUFFERS - 1);
+		return -EINVAL;
+	}
+	if (arg.length > SMQ_SG_MAX_BUFFER || (!arg.length && (arg.address || arg.flags))) {
+		pr_err_ratelimited("buffer length %llu: at most %u; 0 only to take it back\n",
+				   arg.length, SMQ_SG_MAX_BUFFER);
+		return -EINVAL;
+	}
+	if (arg.address + arg.length < arg.address || arg.address + arg.length > ULONG_MAX)
+		return -EFAULT;
+	if (mutex_lock_interruptible(&fd->setup))
+		return -EINTR;
+	ret = arg.length ? smqsg_buffer_add_to(fd, &arg) : smqsg_buffer_take_back(fd, arg.index);
+	mutex_unlock(&fd->setup);
+	return ret;
+}
+
+/* The file's end. */
+void smqsg_buffers_free(struct smqsg_fd *fd)
+{
+	struct smqsg_buffer *buffer;
+	unsigned long index;
+
+	xa_for_each(&fd->buffers, index, buffer)
+		smqsg_buffer_put(buffer);
+	xa_destroy(&fd->buffers);
+}
+
+/* The most that one piece of memory may have of a bvec, from there on. */
+static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 skip)
+{
+	unsigned long mask = queue_segment_boundary(q);
+	unsigned long at = page_to_phys(bvec->bv_page) + bvec->bv_offset + skip;
+
+	return min_not_zero(mask - (mask & at) + 1, (unsigned long)queue_max_segment_size(q));
+}
+
+/**
+ * smqsg_segments() - how many pieces of memory a command's data is at most
+ * @q: the device's queue, whose limits apply
+ * @bvec: where the data begins
+ * @skip: bytes of *@bvec before it
+ * @length: of the data, in bytes; not 0
+ *
+ * Counts as the block layer splits, and never less: that may still join neighbours.
+ *
+ * Return: 1 and above; -EMSGSIZE: more than the device takes; -EINVAL: a gap that
+ * it does not take. Any context.
+ */
+int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip, u32 length)
+{
+	unsigned long gap = queue_virt_boundary(q);
+	int count = 0;
+
+	while (length) {
+		u32 here = min(bvec->bv_len - skip, length);
+
+		if (gap && ((count && ((bvec->bv_offset + skip) & gap)) ||
+			    (here < length && ((bvec->bv_offset + skip + here) & gap))))
+			return -EINVAL;
+		length -= here;
+		while (here) {
+			u32 piece = min(smqsg_piece(q, bvec, skip), here);
+
+			count++;
+			skip += piece;
+			here -= piece;
+		}
+		bvec++;
+		skip = 0;
+	}
+	return count <= queue_max_segments(q) ? count : -EMSGSIZE;
+}
+
+/**
+ * smqsg_buffer_extent() - finds data in a buffer
+ * @q: the device's queue
+ * @buffer: the buffer
+ * @offset: of the data, in bytes
+ * @length: of the data, in bytes; not 0
+ * @slot: gets its data, segments and many
+ *
+ * Return: 0; -ERANGE: not all of it is in the buffer; -EINVAL: it does not begin where the
+ * device takes it; as smqsg_segments(). Any context.
+ */
+int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u32 offset,
+			u32 length, struct smqsg_slot *slot)
+{
+	unsigned int low = 0, high = buffer->nr;
+	struct bio_vec *bvec;
+	int segments;
+	u32 skip, at;
+
+	if (offset > buffer->length || length > buffer->length - offset)
+		return -ERANGE;
+	/* The last element that begins at or before the offset. */
+	while (high - low > 1) {
+		unsigned int middle = low + (high - low) / 2;
+
+		if (buffer->start[middle] <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	bvec = &buffer->bvec[low];
+	skip = offset - buffer->start[low];
+	at = bvec->bv_offset + skip;
+	if (!blk_rq_aligned(q, at, 0))
+		return -EINVAL;
+	segments = smqsg_segments(q, bvec, skip, length);
+	if (segments < 0)
+		return segments;
+	slot->segments = segments;
+	slot->many = length > bvec->bv_len - skip;
+	if (slot->many)
+		slot->data = (struct smqsg_extent) { .bvec = bvec, .length = length, .skip = skip };
+	else
+		bvec_set_page(&slot->data.one,
+			      pfn_to_page(page_to_pfn(bvec->bv_page) + (at >> PAGE_SHIFT)),
+			      length, offset_in_page(at));
+	return 0;
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Nodes: class smq_sg, one smqsgN per scsi_device, their limits and counters.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/blkdev.h>
+#include <linux/idr.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <scsi/scsi_driver.h>
+
+#include "sg.h"
+
+#define SMQSG_MINORS	32768
+
+static dev_t smqsg_devt;
+static DEFINE_IDA(smqsg_ida);
+
+/* Serializes nobody but add and remove, which look for a node by its scsi_device. */
+static DEFINE_MUTEX(smqsg_nodes_lock);
+static LIST_HEAD(smqsg_nodes);
+
+static struct smqsg_dev *to_smqsg(struct device *dev)
+{
+	return container_of(dev, struct smqsg_dev, dev);
+}
+
+/* Calls show() with the scsi_device, which is kept from going. */
+static ssize_t smqsg_show(struct device *dev, char *buf,
+			  unsigned int (*value)(struct smqsg_dev *sg, struct scsi_device *sdev))
+{
+	struct smqsg_dev *sg = to_smqsg(dev);
+	unsigned int number;
+	int ret = -ENODEV;
+
+	spin_lock(&sg->lock);
+	if (sg->sdev) {
+		number = value(sg, sg->sdev);
+		ret = 0;
+	}
+	spin_unlock(&sg->lock);
+	return ret ?: sysfs_emit(buf, "%u\n", number);
+}
+
+#define SMQSG_ATTR(name, expression)						\
+static unsigned int name##_value(struct smqsg_dev *sg, struct scsi_device *sdev)	\
+{										\
+	return expression;							\
+}										\
+static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+{										\
+	return smqsg_show(dev, buf, name##_value);				\
+}										\
+static DEVICE_ATTR_RO(name)
+
+SMQSG_ATTR(depth, READ_ONCE(sdev->queue_depth));
+SMQSG_ATTR(inflight, atomic_read(&sg->inflight));
+SMQSG_ATTR(share, smqsg_share(sg, sdev));
+SMQSG_ATTR(waiting, atomic_read(&sg->waiting));
+SMQSG_ATTR(refused, atomic_read(&sg->refused));
+SMQSG_ATTR(max_transfer, queue_max_hw_sectors(sdev->request_queue) << SECTOR_SHIFT);
+SMQSG_ATTR(max_segments, queue_max_segments(sdev->request_queue));
+
+static struct attribute *smqsg_attrs[] = {
+	&dev_attr_depth.attr,
+	&dev_attr_inflight.attr,
+	&dev_attr_share.attr,
+	&dev_attr_waiting.attr,
+	&dev_attr_refused.attr,
+	&dev_attr_max_transfer.attr,
+	&dev_attr_max_segments.attr,
+	NULL,
+};
+ATTRIBUTE_GROUPS(smqsg);
+
+static void smqsg_dev_release(struct device *dev)
+{
+	struct smqsg_dev *sg = to_smqsg(dev);
+
+	smqsg_depth_exit(sg);
+	ida_free(&smqsg_ida, sg->index);
+	kfree(sg);
+}
+
+/* devtmpfs gives nodes without a mode 0600: root only, until udev says otherwise. */
+static struct class smqsg_class = {
+	.name		= "smq_sg",
+	.dev_groups	= smqsg_groups,
+};
+
+static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
+{
+	struct scsi_device *sdev = to_scsi_device(class_dev->parent);
+	struct smqsg_dev *sg;
+	int ret;
+
+	sg = kzalloc(sizeof(*sg), GFP_KERNEL);
+	if (!sg)
+		return -ENOMEM;
+	ret = ida_alloc_max(&smqsg_ida, SMQSG_MINORS - 1, GFP_KERNEL);
+	if (ret < 0) {
+		sdev_printk(KERN_ERR, sdev, "smq_sg: no smqsg node: %s\n",
+			    ret == -ENOSPC ? "all 32768 minors are taken" : "no memory");
+		kfree(sg);
+		return ret;
+	}
+	sg->index = ret;
+	sg->sdev = sdev;
+	spin_lock_init(&sg->lock);
+	INIT_LIST_HEAD(&sg->files);
+	smqsg_depth_init(sg);
+
+	device_initialize(&sg->dev);
+	sg->dev.class = &smqsg_class;
+	sg->dev.parent = &sdev->sdev_gendev;
+	sg->dev.release = smqsg_dev_release;
+	sg->dev.devt = MKDEV(MAJOR(smqsg_devt), sg->index);
+	ret = dev_set_name(&sg->dev, "smqsg%u", sg->index);
+	if (ret)
+		goto out_put;
+
+	cdev_init(&sg->cdev, &smqsg_fops);
+	sg->cdev.owner = THIS_MODULE;
+	ret = cdev_device_add(&sg->cdev, &sg->dev);
+	if (ret)
+		goto out_put;
+	/* As sg's link "generic"; without it all else works. */
+	if (sysfs_create_link(&sdev->sdev_gendev.kobj, &sg->dev.kobj, "smq_generic"))
+		sdev_printk(KERN_WARNING, sdev, "smq_sg: no link smq_generic\n");
+
+	mutex_lock(&smqsg_nodes_lock);
+	list_add(&sg->node, &smqsg_nodes);
+	mutex_unlock(&smqsg_nodes_lock);
+	return 0;
+
+out_put:
+	sdev_printk(KERN_ERR, sdev, "smq_sg: no smqsg node: error %d\n", ret);
+	put_device(&sg->dev);
+	return ret;
+}
+
+static struct smqsg_dev *smqsg_take_node(struct scsi_device *sdev)
+{
+	struct smqsg_dev *sg, *found = NULL;
+
+	mutex_lock(&smqsg_nodes_lock);
+	list_for_each_entry(sg, &smqsg_nodes, node) {
+		if (sg->sdev == sdev) {
+			list_del(&sg->node);
+			found = sg;
+			break;
+		}
+	}
+	mutex_unlock(&smqsg_nodes_lock);
+	return found;
+}
+
+/* The device goes: no more opens, those who wait are told. Waits for nobody. */
+static void SMQ_INTERFACE_FN(smqsg_remove, class_dev)
+{
+	struct scsi_device *sdev = to_scsi_device(class_dev->parent);
+	struct smqsg_dev *sg = smqsg_take_node(sdev);
+
+	if (!sg)
+		return;
+	smqsg_depth_dead(sg);
+	sysfs_remove_link(&sdev->sdev_gendev.kobj, "smq_generic");
+	cdev_device_del(&sg->cdev, &sg->dev);
+	put_device(&sg->dev);
+}
+
+static struct class_interface smqsg_interface = {
+	.add_dev	= smqsg_add,
+	.remove_dev	= smqsg_remove,
+};
+
+int smqsg_class_register(void)
+{
+	int ret;
+
+	ret = alloc_chrdev_region(&smqsg_devt, 0, SMQSG_MINORS, "smq_sg");
+	if (ret)
+		return ret;
+	ret = class_register(&smqsg_class);
+	if (ret)
+		goto out_region;
+	ret = scsi_register_interface(&smqsg_interface);
+	if (ret)
+		goto out_class;
+	return 0;
+
+out_class:
+	class_unregister(&smqsg_class);
+out_region:
+	unregister_chrdev_region(smqsg_devt, SMQSG_MINORS);
+	return ret;
+}
+
+void smqsg_class_unregister(void)
+{
+	scsi_unregister_interface(&smqsg_interface);
+	class_unregister(&smqsg_class);
+	unregister_chrdev_region(smqsg_devt, SMQSG_MINORS);
+	ida_destroy(&smqsg_ida);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Open files of a node.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <scsi/scsi_eh.h>
+
+#include "io.h"
+#include "sg.h"
+
+/* Enters the file in the node's list, with a reference to the device. */
+static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusive)
+{
+	int ret = 0;
+
+	spin_lock(&sg->lock);
+	if (sg->exclusive || (exclusive && !list_empty(&sg->files))) {
+		ret = -EBUSY;
+	} else if (!sg->sdev || scsi_device_get(sg->sdev)) {
+		ret = -ENXIO;
+	} else {
+		fd->sdev = sg->sdev;
+		fd->q = fd->sdev->request_queue;
+		sg->exclusive = exclusive;
+		list_add_tail(&fd->sibling, &sg->files);
+	}
+	spin_unlock(&sg->lock);
+	return ret;
+}
+
+static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
+{
+	spin_lock(&sg->lock);
+	if (sg->next == fd)
+		sg->next = NULL;
+	list_del(&fd->sibling);
+	sg->exclusive = false;
+	spin_unlock(&sg->lock);
+	scsi_device_put(fd->sdev);
+}
+
+static int smqsg_open(struct inode *inode, struct file *file)
+{
+	struct smqsg_dev *sg = container_of(inode->i_cdev, struct smqsg_dev, cdev);
+	struct smqsg_fd *fd;
+	int ret;
+
+	if ((file->f_flags & O_EXCL) && (file->f_flags & O_ACCMODE) == O_RDONLY)
+		return -EPERM;
+	fd = kzalloc(sizeof(*fd), GFP_KERNEL_ACCOUNT);
+	if (!fd)
+		return -ENOMEM;
+	fd->sg = sg;
+	fd->file = file;
+	mutex_init(&fd->setup);
+	INIT_LIST_HEAD(&fd->queue);
+	xa_init(&fd->buffers);
+	ret = smqsg_pool_init(fd);
+	if (ret)
+		goto out_free;
+	ret = smqsg_attach(sg, fd, file->f_flags & O_EXCL);
+	if (ret)
+		goto out_pool;
+	ret = scsi_autopm_get_device(fd->sdev);
+	if (ret)
+		goto out_detach;
+	/* As with sg: an open that may wait waits for error handling to end. */
+	if (!(file->f_flags & O_NONBLOCK) && !scsi_block_when_processing_errors(fd->sdev)) {
+		ret = -ENXIO;
+		goto out_autopm;
+	}
+	get_device(&sg->dev);
+	file->private_data = fd;
+	return nonseekable_open(inode, file);
+
+out_autopm:
+	scsi_autopm_put_device(fd->sdev);
+out_detach:
+	smqsg_detach(sg, fd);
+out_pool:
+	smqsg_pool_exit(fd);
+out_free:
+	kfree(fd);
+	return ret;
+}
+
+static int smqsg_close(struct inode *inode, struct file *file)
+{
+	struct smqsg_fd *fd = file->private_data;
+	struct smqsg_dev *sg = fd->sg;
+
+	smqsg_slots_free(fd);
+	smqsg_buffers_free(fd);
+	if (fd->cred)
+		put_cred(fd->cred);
+	smqsg_pool_exit(fd);
+	scsi_autopm_put_device(fd->sdev);
+	smqsg_detach(sg, fd);
+	put_device(&sg->dev);
+	kfree(fd);
+	return 0;
+}
+
+/*
+ * A descriptor is closed. Where that is because its process ends, what it has
+ * waiting must not wait any longer: io_uring would keep the file for it.
+ */
+static int smqsg_flush(struct file *file, fl_owner_t id)
+{
+	if (current->flags & PF_EXITING)
+		smqsg_give_up(file->private_data, id);
+	return 0;
+}
+
+static long smqsg_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct smqsg_fd *fd = file->private_data;
+	void __user *user = (void __user *)arg;
+
+	switch (cmd) {
+	case SMQ_SG_INFO:
+		return smqsg_ioctl_info(fd, user);
+	case SMQ_SG_SETUP:
+		return smqsg_ioctl_setup(fd, user);
+	case SMQ_SG_BUFFER:
+		return smqsg_ioctl_buffer(fd, user);
+	case SMQ_SG_PREPARE:
+		return smqsg_ioctl_prepare(fd, user);
+	case SMQ_SG_RUN:
+		return smqsg_ioctl_run(fd, user);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static int smqsg_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	return smqsg_mmap_status(file->private_data, vma);
+}
+
+const struct file_operations smqsg_fops = {
+	.owner		= THIS_MODULE,
+	.open		= smqsg_open,
+	.release	= smqsg_close,
+	.flush		= smqsg_flush,
+	.unlocked_ioctl	= smqsg_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.mmap		= smqsg_mmap,
+	.uring_cmd	= smqsg_uring_cmd,
+};

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory of commands in flight: from the slab as often as a file's pools are
+ * empty, from the pools ever after.
+ */
+#include <linux/slab.h>
+
+#include "io.h"
+
+static struct kmem_cache *smqsg_io_cache;
+
+/* Sets up memory that is zero. */
+void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd)
+{
+	io->fd = fd;
+	INIT_LIST_HEAD(&io->waiter.entry);
+	bio_init(&io->bio, NULL, NULL, 0, 0);
+	/* The array of its data is the buffer's. */
+	bio_set_flag(&io->bio, BIO_CLONED);
+}
+
+struct smqsg_io *smqsg_io_new(struct smqsg_fd *fd)
+{
+	struct smqsg_io *io = kmem_cache_zalloc(smqsg_io_cache, GFP_KERNEL_ACCOUNT);
+
+	if (io)
+		smqsg_io_init(io, fd);
+	return io;
+}
+
+void smqsg_io_free(struct smqsg_io *io)
+{
+	bio_uninit(&io->bio);
+	kmem_cache_free(smqsg_io_cache, io);
+}
+
+int smqsg_pool_init(struct smqsg_fd *fd)
+{
+	fd->pool = alloc_percpu(struct smqsg_pool);
+	return fd->pool ? 0 : -ENOMEM;
+}
+
+void smqsg_pool_exit(struct smqsg_fd *fd)
+{
+	struct smqsg_io *io;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct smqsg_pool *pool = per_cpu_ptr(fd->pool, cpu);
+
+		while ((io = pool->first)) {
+			pool->first = io->next;
+			smqsg_io_free(io);
+		}
+		smqsg_batches_free(pool->batch);
+	}
+	free_percpu(fd->pool);
+}
+
+int smqsg_io_start(void)
+{
+	smqsg_io_cache = KMEM_CACHE(smqsg_io, SLAB_HWCACHE_ALIGN);
+	return smqsg_io_cache ? 0 : -ENOMEM;
+}
+
+void smqsg_io_stop(void)
+{
+	kmem_cache_destroy(smqsg_io_cache);
+}

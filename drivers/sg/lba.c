@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The logical block address in a CDB: READ, WRITE and VERIFY of SBC-4.
+ */
+#include <scsi/scsi_proto.h>
+
+#include "slot.h"
+
+static unsigned int smqsg_lba_bits(u8 opcode)
+{
+	switch (opcode) {
+	case READ_6:
+	case WRITE_6:
+		return 21;
+	case READ_10:
+	case WRITE_10:
+	case VERIFY:
+	case READ_12:
+	case WRITE_12:
+	case VERIFY_12:
+		return 32;
+	case READ_16:
+	case WRITE_16:
+	case VERIFY_16:
+		return 64;
+	default:
+		return 0;
+	}
+}
+
+/**
+ * smqsg_lba_fits() - whether a CDB can be given another LBA
+ * @sdev: the device it is for; a tape's READ (6) has none
+ * @cdb: the CDB
+ * @lba: the logical block address
+ *
+ * Return: 0; -EOPNOTSUPP: the CDB is none of those; -ERANGE: @lba is too wide.
+ */
+int smqsg_lba_fits(const struct scsi_device *sdev, const u8 *cdb, u64 lba)
+{
+	unsigned int bits = smqsg_lba_bits(cdb[0]);
+
+	switch (sdev->type) {
+	case TYPE_DISK:
+	case TYPE_ROM:
+	case TYPE_WORM:
+	case TYPE_MOD:
+	case TYPE_RBC:
+	case TYPE_ZBC:
+		break;
+	default:
+		return -EOPNOTSUPP;
+	}
+	if (!bits)
+		return -EOPNOTSUPP;
+	return bits < 64 && lba >> bits ? -ERANGE : 0;
+}
+
+/**
+ * smqsg_lba_set() - writes an LBA that fits into a CDB
+ * @cdb: the CDB
+ * @lba: the logical block address
+ */
+void smqsg_lba_set(u8 *cdb, u64 lba)
+{
+	switch (smqsg_lba_bits(cdb[0])) {
+	case 21:
+		put_unaligned_be24(lba | (cdb[1] & 0xe0) << 16, cdb + 1);
+		break;
+	case 32:
+		put_unaligned_be32(lba, cdb + 2);
+		break;
+	case 64:
+		put_unaligned_be64(lba, cdb + 2);
+		break;
+	}
+}

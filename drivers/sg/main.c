@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * smq_sg: prebuilt SCSI commands on any scsi_device, inside its queue depth.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+
+#include "io.h"
+#include "sg.h"
+
+static int __init smqsg_init(void)
+{
+	int ret;
+
+	ret = smqsg_io_start();
+	if (ret)
+		return ret;
+	ret = smqsg_depth_start();
+	if (ret)
+		goto out_io;
+	ret = smqsg_class_register();
+	if (ret)
+		goto out_depth;
+	return 0;
+
+out_depth:
+	smqsg_depth_stop();
+out_io:
+	smqsg_io_stop();
+	return ret;
+}
+module_init(smqsg_init);
+
+static void __exit smqsg_exit(void)
+{
+	smqsg_class_unregister();
+	smqsg_depth_stop();
+	smqsg_io_stop();
+}
+module_exit(smqsg_exit);
+
+MODULE_DESCRIPTION("SCSI passthrough fast path");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Running slots: from a slot to a request, and from its end to the status.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/blk-mq.h>
+#include <linux/cred.h>
+#include <linux/nospec.h>
+#include <scsi/scsi_common.h>
+#include <scsi/scsi_eh.h>
+#include <smq/uring.h>
+
+#include "io.h"
+
+/*
+ * Whether these credentials can do what the others can: the same user, with what
+ * the filter of CDBs may have asked for.
+ */
+static bool smqsg_same_cred(const struct cred *cred, const struct cred *owner)
+{
+	return uid_eq(cred->euid, owner->euid) && uid_eq(cred->fsuid, owner->fsuid) &&
+	       cred->user_ns == owner->user_ns &&
+	       cap_raised(cred->cap_effective, CAP_SYS_RAWIO) >=
+	       cap_raised(owner->cap_effective, CAP_SYS_RAWIO);
+}
+
+/* See smqsg_may_run(). */
+bool smqsg_may_run_slowly(const struct cred *owner)
+{
+	return owner && smqsg_same_cred(current_cred(), owner);
+}
+
+static struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number)
+{
+	return fd->status + (size_t)number * fd->status_stride;
+}
+
+/* What a run asks for beside its slot. The slot is held. Process context. */
+int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
+{
+	struct smqsg_fd *fd = io->fd;
+	struct smqsg_slot other, *slot = &fd->slots[io->slot];
+	int ret;
+
+	if (run->flags & ~(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER))
+		return -EINVAL;
+	if (run->flags & SMQ_SG_RUN_LBA) {
+		ret = smqsg_lba_fits(fd->sdev, slot->cdb, run->lba);
+		if (ret)
+			return ret;
+		io->lba = run->lba;
+	}
+	if (!(run->flags & SMQ_SG_RUN_BUFFER)) {
+		io->flags = run->flags;
+		return 0;
+	}
+	if (!slot->data.length)
+		return -EINVAL;
+	io->buffer = smqsg_buffer_get(fd, run->buffer);
+	if (!io->buffer)
+		return -ENOENT;
+	ret = -EINVAL;
+	if (!io->buffer->readonly || slot->direction == SMQ_SG_OUT)
+		ret = smqsg_buffer_extent(fd->q, io->buffer, slot->offset,
+					  slot->data.length, &other);
+	if (ret)
+		smqsg_buffer_put(io->buffer);
+	else
+		io->flags = run->flags;
+	return ret;
+}
+
+/**
+ * smqsg_slot_drop() - gives back a slot that was not issued
+ * @io: one that smqsg_slot_take() filled
+ *
+ * Process context.
+ */
+void smqsg_slot_drop(struct smqsg_io *io)
+{
+	smqsg_slot_let_go(io);
+	clear_bit_unlock(io->slot, io->fd->busy);
+}
+
+/**
+ * smqsg_slot_refused() - notes that a slot could not be run
+ * @fd: the file
+ * @number: the slot
+ * @error: an errno, below 0
+ *
+ * A slot that does not exist has no status, and that of one in flight is still to
+ * come: both are left alone. Process context.
+ */
+void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
+{
+	struct smq_sg_status *status;
+
+	if (number >= fd->nr_slots || test_and_set_bit_lock(number, fd->busy))
+		return;
+	status = smqsg_status(fd, number);
+	*status = (struct smq_sg_status) { .result = error, .runs = status->runs };
+	clear_bit_unlock(number, fd->busy);
+}
+
+/* Sense and what went wrong: everything but GOOD. */
+static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status *status,
+				      struct scsi_cmnd *scmd, blk_status_t error)
+{
+	struct scsi_sense_hdr sense;
+	int result;
+
+	/* The mid-layer had no chance to say anything. */
+	if (!scmd->result)
+		return blk_status_to_errno(error);
+	result = (scmd->result & 0xff) | host_byte(scmd->result) << 8;
+	if (scmd->resid_len)
+		result |= SMQ_SG_RESULT_SHORT;
+	if (!scmd->sense_len)
+		return result;
+	result |= SMQ_SG_RESULT_SENSE;
+	if (scsi_normalize_sense(scmd->sense_buffer, scmd->sense_len, &sense)) {
+		status->sense_key = sense.sense_key;
+		status->asc = sense.asc;
+		status->ascq = sense.ascq;
+	}
+	status->sense_len = min(scmd->sense_len, io->fd->sense_size);
+	memcpy(status->sense, scmd->sense_buffer, status->sense_len);
+	return result;
+}
+
+SMQ_URING_TASK_FN(smqsg_slot_told, smqsg_slot_tell)
+
+/* The end of a slot's command: any context. */
+SMQ_END_IO(smqsg_slot_end, rq, error)
+{
+	struct smqsg_io *io = rq->end_io_data;
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct smqsg_fd *fd = io->fd;
+	struct smq_sg_status *status = smqsg_status(fd, io->slot);
+	struct smqsg_batch *batch = io->batch;
+	int result = 0;
+
+	/* Key, code, qualifier and length of the sense: one word. */
+	*(u32 *)&status->sense_key = 0;
+	if (unlikely(scmd->result || error))
+		result = smqsg_slot_failed(io, status, scmd, error);
+	status->resid = scmd->resid_len;
+	status->result = result;
+	status->runs++;
+	io->result = result;
+	clear_bit_unlock(io->slot, fd->busy);
+
+	smqsg_release(fd, 1);
+	if (batch)
+		smqsg_batch_end(batch, io, result);
+	else
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+	return RQ_END_IO_FREE;
+}
+
+/* What a run wants otherwise than its slot has it. Process context. */
+void smqsg_slot_varied(struct smqsg_io *io, struct request *rq, struct smqsg_slot *slot)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+
+	if (io->flags & SMQ_SG_RUN_LBA)
+		smqsg_lba_set(scmd->cmnd, io->lba);
+	if (io->flags & SMQ_SG_RUN_BUFFER) {
+		/* It has been looked at when the slot was taken, which is ours. */
+		smqsg_buffer_extent(rq->q, io->buffer, slot->offset, slot->data.length,
+				    &io->other);
+		smqsg_slot_arm(io, rq, &io->other);
+	}
+}
+
+static struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
+{
+	return (struct smqsg_io **)ioucmd->pdu;
+}
+
+/* Posts the completion of a slot run alone; in the task that submitted. */
+static void smqsg_slot_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	struct smqsg_io *io = *smqsg_slot_pdu(ioucmd);
+	int result = io->result;
+
+	smqsg_slot_let_go(io);
+	smqsg_io_put(io);
+	smq_uring_done(ioucmd, result, issue_flags);
+}
+
+/* A slot's turn has come, or will not come. */
+static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
+{
+	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
+	int ret = got;
+
+	if (got > 0) {
+		ret = smqsg_slot_issue(io, io->fd, 0);
+		if (!ret)
+			return;
+		smqsg_release(io->fd, 1);
+	}
+	io->result = ret;
+	smqsg_slot_drop(io);
+	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+}
+
+static noinline int smqsg_slot_wait(struct smqsg_io *io)
+{
+	struct smqsg_fd *fd = io->fd;
+
+	io->waiter.owner = NULL;
+	io->waiter.want = 1;
+	io->waiter.deadline = jiffies + fd->slots[io->slot].timeout;
+	io->waiter.grant = smqsg_slot_grant;
+	return smqsg_wait(fd, &io->waiter);
+}
+
+/* It was not sent. Returns as smqsg_slot_run(). */
+static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned int issue_flags)
+{
+	struct io_uring_cmd *ioucmd = io->ioucmd;
+
+	smqsg_io_put(io);
+	if (error != -EAGAIN)
+		return error;
+	smq_uring_done(ioucmd, error, issue_flags);
+	return -EIOCBQUEUED;
+}
+
+/* There was no place, or no tag: it waits for its turn. Returns as smqsg_slot_run(). */
+static noinline int smqsg_slot_later(struct smqsg_io *io, int error, unsigned int issue_flags)
+{
+	if (error == -EAGAIN)
+		error = smqsg_slot_wait(io);
+	if (!error)
+		return -EIOCBQUEUED;
+	smqsg_slot_drop(io);
+	return smqsg_slot_unsent(io, error, issue_flags);
+}
+
+static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
+					    unsigned int issue_flags)
+{
+	int ret;
+
+	if (unlikely(!smqsg_claim(fd, 1)))
+		return smqsg_slot_later(io, -EAGAIN, issue_flags);
+	ret = smqsg_slot_issue(io, fd, BLK_MQ_REQ_NOWAIT);
+	if (likely(!ret))
+		return -EIOCBQUEUED;
+	smqsg_release(fd, 1);
+	return smqsg_slot_later(io, ret, issue_flags);
+}
+
+/* A run that has something its slot has not. */
+static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *fd,
+					  const struct smq_sg_run *sqe, u16 flags,
+					  unsigned int issue_flags)
+{
+	const struct smq_sg_run run = {
+		.slot = READ_ONCE(sqe->slot),
+		.buffer = READ_ONCE(sqe->buffer),
+		.flags = flags,
+		.lba = READ_ONCE(sqe->lba),
+	};
+	int ret;
+
+	ret = smqsg_slot_take(io, fd, run.slot, &run);
+	return ret ? smqsg_slot_unsent(io, ret, issue_flags) :
+		     smqsg_slot_start(io, fd, issue_flags);
+}
+
+/*
+ * SMQ_SG_URING_RUN. Returns -EIOCBQUEUED, or an errno but -EAGAIN, with which io_uring
+ * would try again by itself: that goes straight into the CQE.
+ */
+static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
+					  unsigned int issue_flags)
+{
+	const struct smq_sg_run *sqe = smq_uring_payload(ioucmd);
+	/* Each field once: another thread may be writing it. */
+	u16 flags = READ_ONCE(sqe->flags);
+	struct smqsg_io *io;
+	int ret;
+
+	if (unlikely(!smqsg_may_run(fd)))
+		return -EPERM;
+	io = smqsg_io_get(fd);
+	if (unlikely(!io))
+		return -ENOMEM;
+	io->batch = NULL;
+	io->ioucmd = ioucmd;
+	*smqsg_slot_pdu(ioucmd) = io;
+	if (unlikely(flags))
+		return smqsg_slot_run_varied(io, fd, sqe, flags, issue_flags);
+	ret = smqsg_slot_take(io, fd, READ_ONCE(sqe->slot), NULL);
+	if (unlikely(ret))
+		return smqsg_slot_unsent(io, ret, issue_flags);
+	return smqsg_slot_start(io, fd, issue_flags);
+}
+
+/**
+ * smqsg_uring_cmd() - takes an SQE
+ * @ioucmd: what it carries
+ * @issue_flags: io_uring's
+ *
+ * Return: -EIOCBQUEUED or an errno. Process context; without IO_URING_F_NONBLOCK a
+ * worker of io_uring.
+ */
+int smqsg_uring_cmd(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	struct smqsg_fd *fd = ioucmd->file->private_data;
+
+	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN))
+		return smqsg_slot_run(fd, ioucmd, issue_flags);
+	if (ioucmd->cmd_op == SMQ_SG_URING_BATCH)
+		return smqsg_batch_run(fd, ioucmd, issue_flags);
+	return smqsg_adhoc_run(fd, ioucmd, issue_flags);
+}

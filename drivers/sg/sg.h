@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * smq_sg: what its files share.
+ *
+ * A node (struct smqsg_dev) per scsi_device, a struct smqsg_fd per open file. A
+ * command is in flight from its claim (depth.c) to its release; the claim is
+ * what keeps the device's depth. Who gets none waits in its file's queue until
+ * the dispatcher makes the claim for it, calls smqsg_waiter.grant, or gives up.
+ */
+#ifndef SMQSG_H
+#define SMQSG_H
+
+#include <linux/atomic.h>
+#include <linux/bio.h>
+#include <linux/cdev.h>
+#include <linux/cred.h>
+#include <linux/device.h>
+#include <linux/fs.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/poll.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_device.h>
+#include <smq/compat.h>
+#include <uapi/scsi/smq_sg.h>
+
+/* Entries of a file's queue of waiting commands; a batch is one. */
+#define SMQSG_MOST_WAITING	1024
+/* A command's time when its user gives none, as with sg. */
+#define SMQSG_TIMEOUT		(60 * HZ)
+
+struct smqsg_fd;
+
+/**
+ * struct smqsg_dev - the node of a SCSI device
+ * @dev: its device in class smq_sg; holds the node's memory, which open files
+ *	refer to
+ * @cdev: its character device
+ * @sdev: the SCSI device; NULL once it has gone, under @lock. Referenced by each
+ *	open file, not by the node: the reference would keep the LLD's module
+ * @index: N of smqsgN
+ * @node: in the list of nodes
+ * @exclusive: a file is open with O_EXCL; under @lock
+ * @inflight: commands of all files in flight. Atomic: any CPU claims and releases
+ * @waiting: entries in all files' queues. Atomic: read without @lock by whoever
+ *	completes a command
+ * @slowly: @waiting and @yield in one: not 0 where a claim has to look twice
+ * @refused: commands answered EAGAIN, ever
+ * @yield: block I/O is left a place, see depth.c; written without a lock, a stale
+ *	value costs one command its turn
+ * @yield_until: jiffies until which it is
+ * @yield_seen: what sdev->iorequest_cnt had counted at the last end of ours
+ * @lock: protects @files, @sdev, and all files' queues: whoever opens, closes, waits
+ *	or dispatches. Only process context takes it, never a command's end
+ * @files: open files, struct smqsg_fd.sibling
+ * @next: the file whose queue the dispatcher looks at first
+ * @dispatch: makes claims for those who wait
+ */
+struct smqsg_dev {
+	struct device dev;
+	struct cdev cdev;
+	struct scsi_device *sdev;
+	unsigned int index;
+	struct list_head node;
+	bool exclusive;
+
+	atomic_t inflight ____cacheline_aligned_in_smp;
+	union {
+		struct {
+			atomic_t waiting;
+			u32 yield;
+		};
+		u64 slowly;
+	};
+	unsigned long yield_until;
+	unsigned int yield_seen;
+
+	spinlock_t lock ____cacheline_aligned_in_smp;
+	struct list_head files;
+	struct smqsg_fd *next;
+	atomic_t refused;
+	struct delayed_work dispatch;
+};
+
+/**
+ * struct smqsg_waiter - one who waits for claims
+ * @entry: in smqsg_fd.queue, under smqsg_dev.lock; empty when it does not wait
+ * @fd: whose
+ * @deadline: jiffies at which it has waited long enough
+ * @owner: the descriptors of whoever waits, as flush() tells them; NULL at first
+ * @want: how many claims it would like, at least 1
+ * @grant: called with @got claims made on its behalf, 1 to @want, or with an
+ *	errno in @got: -ENODEV, -ETIMEDOUT, -ECANCELED. It no longer waits when it
+ *	is called, and may wait again from within. May sleep; process context of the
+ *	dispatcher, of whoever closes the file, or of who removes the device
+ */
+struct smqsg_waiter {
+	struct list_head entry;
+	struct smqsg_fd *fd;
+	unsigned long deadline;
+	fl_owner_t owner;
+	unsigned int want;
+	void (*grant)(struct smqsg_waiter *waiter, int got);
+};
+
+struct smqsg_slot;
+struct smqsg_buffer;
+struct smqsg_pool;
+struct smqsg_v3;
+
+/**
+ * struct smqsg_fd - an open file
+ *
+ * Lives from open() to release(), which comes when neither a descriptor nor a
+ * command of io_uring refers to the file; commands that outlive their caller hold
+ * a reference to the file as well. So nothing is in flight, nor waits, at its end.
+ *
+ * @sg: the node, referenced
+ * @sdev: the SCSI device, referenced
+ * @q: its request queue
+ * @file: itself; no reference
+ * @slots: array of @nr_slots
+ * @busy: a bit per slot: in flight, or being filled. Atomic: submission takes it
+ *	(acquire), the command's end gives it back (release)
+ * @status: the mapped array, @status_stride bytes apart
+ * @sense_size: bytes of sense in it
+ * @nr_slots: 0 before SMQ_SG_SETUP, which writes it last, once (release; readers
+ *	acquire): who sees it sees the arrays
+ * @cred: whose the slots are; NULL before the first SMQ_SG_PREPARE. Referenced
+ * @pool: unused struct smqsg_io of each CPU
+ * @buffers: struct smqsg_buffer by index
+ * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
+ * @v3: state of the interface 3 (v3.c)
+ * @inflight: commands of this file in flight. Atomic: as smqsg_dev.inflight
+ * @queue: waiting commands, struct smqsg_waiter.entry; under smqsg_dev.lock
+ * @queued: their number
+ * @sibling: in smqsg_dev.files
+ */
+struct smqsg_fd {
+	struct smqsg_dev *sg;
+	struct scsi_device *sdev;
+	struct request_queue *q;
+	struct file *file;
+	struct smqsg_slot *slots;
+	unsigned long *busy;
+	void *status;
+	unsigned int status_stride;
+	unsigned int sense_size;
+	unsigned int nr_slots;
+	const struct cred *cred;
+	struct smqsg_pool __percpu *pool;
+	struct xarray buffers;
+	struct mutex setup; /* of slots and buffers */
+	struct smqsg_v3 *v3;
+
+	atomic_t inflight ____cacheline_aligned_in_smp;
+
+	struct list_head queue ____cacheline_aligned_in_smp;
+	unsigned int queued;
+	struct list_head sibling;
+};
+
+/* depth.c; what every command runs is in depth.h */
+
+int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
+bool smqsg_unwait(struct smqsg_waiter *waiter);
+int smqsg_claim_wait(struct smqsg_fd *fd, unsigned long timeout);
+void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner);
+unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);
+void smqsg_depth_init(struct smqsg_dev *sg);
+void smqsg_depth_dead(struct smqsg_dev *sg);
+void smqsg_depth_exit(struct smqsg_dev *sg);
+int smqsg_depth_start(void);
+void smqsg_depth_stop(void);
+
+/* device.c: class smq_sg; file.c: its files */
+
+extern const struct file_operations smqsg_fops;
+int smqsg_class_register(void);
+void smqsg_class_unregister(void);
+
+/* slot.c, buffer.c, batch.c */
+
+long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *arg);
+long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *arg);
+long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *arg);
+long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *arg);
+long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);
+int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma);
+void smqsg_slots_free(struct smqsg_fd *fd);
+void smqsg_buffers_free(struct smqsg_fd *fd);
+
+/* run.c: uring_cmd */
+
+int smqsg_uring_cmd(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+
+/* compat_*.c: what /dev/sgN takes */
+
+int smqsg_v3_open(struct smqsg_fd *fd);
+void smqsg_v3_release(struct smqsg_fd *fd);
+ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count);
+ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count);
+__poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait);
+long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long arg);
+
+#endif /* SMQSG_H */

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Setting slots up, and filling them.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/blkdev.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#include "slot.h"
+
+/* Where the status array is mapped: nothing else is. */
+#define SMQSG_STATUS_OFFSET	0
+/* Slots copied from the caller at a time. */
+#define SMQSG_COPY		32
+
+static unsigned int smqsg_alignment(struct request_queue *q)
+{
+	unsigned int alignment = 1;
+
+	/* blk_rq_aligned() knows where the limits are in each kernel. */
+	while (alignment < PAGE_SIZE && !blk_rq_aligned(q, alignment, alignment))
+		alignment <<= 1;
+	return alignment;
+}
+
+/**
+ * smqsg_ioctl_info() - SMQ_SG_INFO
+ * @fd: the file
+ * @user: struct smq_sg_info
+ *
+ * Return: 0 or -EFAULT. May sleep.
+ */
+long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
+{
+	struct request_queue *q = fd->q;
+	unsigned int slots = smqsg_slots(fd);
+	struct smq_sg_info info = {
+		.version = SMQ_SG_VERSION,
+		.slots = slots,
+		.depth = READ_ONCE(fd->sdev->queue_depth),
+		.max_transfer = queue_max_hw_sectors(q) << SECTOR_SHIFT,
+		.max_segments = queue_max_segments(q),
+		.alignment = smqsg_alignment(q),
+		.slot_bytes = sizeof(struct smqsg_slot) +
+			(slots ? fd->status_stride : sizeof(struct smq_sg_status)),
+	};
+
+	return copy_to_user(user, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+static int smqsg_slots_alloc(struct smqsg_fd *fd, u32 count)
+{
+	fd->slots = kvcalloc(count, sizeof(*fd->slots), GFP_KERNEL_ACCOUNT);
+	fd->busy = kvcalloc(BITS_TO_LONGS(count), sizeof(long), GFP_KERNEL_ACCOUNT);
+	fd->status = vmalloc_user(PAGE_ALIGN((size_t)count * fd->status_stride));
+	if (fd->slots && fd->busy && fd->status)
+		return 0;
+	smqsg_slots_free(fd);
+	return -ENOMEM;
+}
+
+/* The file's end. */
+void smqsg_slots_free(struct smqsg_fd *fd)
+{
+	kvfree(fd->slots);
+	kvfree(fd->busy);
+	vfree(fd->status);
+	fd->slots = NULL;
+	fd->busy = NULL;
+	fd->status = NULL;
+}
+
+/**
+ * smqsg_ioctl_setup() - SMQ_SG_SETUP
+ * @fd: the file
+ * @user: struct smq_sg_setup
+ *
+ * Return: as told there. May sleep.
+ */
+long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
+{
+	struct smq_sg_setup arg;
+	long ret;
+
+	if (copy_from_user(&arg, user, sizeof(arg)))
+		return -EFAULT;
+	if (!arg.slots || arg.slots > SMQ_SG_MAX_SLOTS) {
+		pr_err_ratelimited("setup slots %u: 1 to %u\n", arg.slots, SMQ_SG_MAX_SLOTS);
+		return -EINVAL;
+	}
+	if (arg.sense_size > SMQ_SG_MAX_SENSE || arg.sense_size % 8) {
+		pr_err_ratelimited("setup sense_size %u: a multiple of 8 up to %u\n",
+				   arg.sense_size, SMQ_SG_MAX_SENSE);
+		return -EINVAL;
+	}
+	if (arg.flags || memchr_inv(arg.reserved, 0, sizeof(arg.reserved))) {
+		pr_err_ratelimited("setup: reserved fields and flags must be 0\n");
+		return -EINVAL;
+	}
+	if (mutex_lock_interruptible(&fd->setup))
+		return -EINTR;
+	ret = -EBUSY;
+	if (fd->nr_slots)
+		goto out;
+	fd->sense_size = arg.sense_size;
+	fd->status_stride = sizeof(struct smq_sg_status) + arg.sense_size;
+	ret = smqsg_slots_alloc(fd, arg.slots);
+	if (ret)
+		goto out;
+	arg.status_stride = fd->status_stride;
+	arg.status_size = PAGE_ALIGN((u64)arg.slots * fd->status_stride);
+	arg.status_offset = SMQSG_STATUS_OFFSET;
+	if (copy_to_user(user, &arg, sizeof(arg))) {
+		smqsg_slots_free(fd);
+		ret = -EFAULT;
+		goto out;
+	}
+	/* Publishes the arrays. */
+	smp_store_release(&fd->nr_slots, arg.slots);
+out:
+	mutex_unlock(&fd->setup);
+	return ret;
+}
+
+/**
+ * smqsg_mmap_status() - maps the status array
+ * @fd: the file
+ * @vma: where to; read-only
+ *
+ * Return: 0; -ENXIO before SMQ_SG_SETUP; -EACCES: not read-only, or private;
+ * -EINVAL: another offset or more than there is. May sleep.
+ */
+int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
+{
+	if (!smqsg_slots(fd))
+		return -ENXIO;
+	if ((vma->vm_flags & VM_WRITE) || !(vma->vm_flags & VM_SHARED))
+		return -EACCES;
+	vm_flags_clear(vma, VM_MAYWRITE);
+	return remap_vmalloc_range(vma, fd->status, vma->vm_pgoff);
+}
+
+/* What a descriptor says of itself, without what it refers to. */
+static int smqsg_slot_check(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc)
+{
+	struct request_queue *q = fd->q;
+	u32 most = queue_max_hw_sectors(q) << SECTOR_SHIFT;
+
+	if (desc->flags || desc->reserved) {
+		pr_err_ratelimited("slot %u: reserved and flags must be 0\n", number);
+		return -EINVAL;
+	}
+	if (desc->cdb_len < 6 || desc->cdb_len > SMQ_SG_MAX_CDB) {
+		pr_err_ratelimited("slot %u cdb_len %u: 6 to %u, or 0 to empty it\n", number,
+				   desc->cdb_len, SMQ_SG_MAX_CDB);
+		return -EINVAL;
+	}
+	if (desc->direction > SMQ_SG_OUT ||
+	    !desc->length == !!desc->direction) {
+		pr_err_ratelimited("slot %u direction %u, length %u: 0 (none) without data, 1 (in) or 2 (out) with\n",
+				   number, desc->direction, desc->length);
+		return -EINVAL;
+	}
+	if (desc->length > most) {
+		pr_err_ratelimited("slot %u length %u: at most %u bytes\n", number,
+				   desc->length, most);
+		return -EMSGSIZE;
+	}
+	if (desc->length && !blk_rq_aligned(q, desc->length, desc->length)) {
+		pr_err_ratelimited("slot %u length %u: a multiple of %u\n", number,
+				   desc->length, smqsg_alignment(q));
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Finds the data of a slot. */
+static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc,
+			   struct smqsg_slot *slot, struct smqsg_buffer **used)
+{
+	struct request_queue *q = fd->q;
+	struct smqsg_buffer *buffer = xa_load(&fd->buffers, desc->buffer);
+	int ret;
+
+	if (!buffer) {
+		pr_err_ratelimited("slot %u buffer %u: there is none\n", number, desc->buffer);
+		return -ENOENT;
+	}
+	if (buffer->readonly && desc->direction == SMQ_SG_IN) {
+		pr_err_ratelimited("slot %u buffer %u: is read-only, direction is in\n", number,
+				   desc->buffer);
+		return -EINVAL;
+	}
+	if (desc->offset > buffer->length) {
+		pr_err_ratelimited("slot %u offset %llu: buffer %u has %u bytes\n", number,
+				   desc->offset, desc->buffer, buffer->length);
+		return -ERANGE;
+	}
+	ret = smqsg_buffer_extent(q, buffer, desc->offset, desc->length, slot);
+	if (ret) {
+		pr_err_ratelimited("slot %u length %u at offset %llu of buffer %u: %s\n",
+				   number, desc->length, desc->offset, desc->buffer,
+				   ret == -ERANGE ? "beyond its end" :
+				   ret == -EMSGSIZE ? "more pieces of memory than max_segments" :
+				   "not aligned as the device needs it, or with a gap");
+		return ret;
+	}
+	slot->offset = desc->offset;
+	slot->buffer = desc->buffer;
+	*used = buffer;
+	return 0;
+}
+
+static void smqsg_slot_clear(struct smqsg_fd *fd, struct smqsg_slot *slot)
+{
+	struct smqsg_buffer *buffer;
+
+	if (slot->data.length) {
+		buffer = xa_load(&fd->buffers, slot->buffer);
+		buffer->users--;
+	}
+	memset(slot, 0, sizeof(*slot));
+}
+
+/* Fills one slot, or changes nothing. fd->setup is held. */
+static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc,
+			   bool writable)
+{
+	struct smqsg_buffer *buffer = NULL;
+	struct smqsg_slot slot = { };
+	int ret;
+
+	if (desc->cdb_len) {
+		ret = smqsg_slot_check(fd, number, desc);
+		if (ret)
+			return ret;
+		if (!smq_cmd_allowed(desc->cdb, writable)) {
+			pr_err_ratelimited("slot %u cdb: opcode %#x needs CAP_SYS_RAWIO%s\n",
+					   number, desc->cdb[0],
+					   writable ? "" : " or a file open for writing");
+			return -EPERM;
+		}
+		if (desc->length) {
+			ret = smqsg_slot_data(fd, number, desc, &slot, &buffer);
+			if (ret)
+				return ret;
+		}
+		memcpy(slot.cdb, desc->cdb, desc->cdb_len);
+		slot.cdb_len = desc->cdb_len;
+		slot.direction = desc->direction;
+		slot.timeout = desc->timeout_ms ?
+			min_t(unsigned long, msecs_to_jiffies(desc->timeout_ms), INT_MAX) :
+			SMQSG_TIMEOUT;
+	}
+
+	if (test_and_set_bit_lock(number, fd->busy)) {
+		pr_err_ratelimited("slot %u: in flight\n", number);
+		return -EBUSY;
+	}
+	smqsg_slot_clear(fd, &fd->slots[number]);
+	if (buffer)
+		buffer->users++;
+	fd->slots[number] = slot;
+	clear_bit_unlock(number, fd->busy);
+	return 0;
+}
+
+/* All slots are one owner's: who comes first. fd->setup is held. */
+static int smqsg_own(struct smqsg_fd *fd)
+{
+	if (!fd->cred) {
+		/* Publishes the credentials to smqsg_may_run(). */
+		smp_store_release(&fd->cred, get_current_cred());
+		return 0;
+	}
+	return smqsg_may_run(fd) ? 0 : -EPERM;
+}
+
+static long smqsg_prepare(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
+{
+	const struct smq_sg_slot __user *user = u64_to_user_ptr(arg->slots);
+	bool writable = fd->file->f_mode & FMODE_WRITE;
+	struct smq_sg_slot *desc;
+	long ret;
+
+	ret = smqsg_own(fd);
+	if (ret)
+		return ret;
+	desc = kmalloc_array(SMQSG_COPY, sizeof(*desc), GFP_KERNEL);
+	if (!desc)
+		return -ENOMEM;
+	while (arg->done < arg->count && !ret) {
+		u32 i, some = min_t(u32, arg->count - arg->done, SMQSG_COPY);
+
+		if (copy_from_user(desc, user + arg->done, some * sizeof(*desc))) {
+			ret = -EFAULT;
+			break;
+		}
+		for (i = 0; i < some && !ret; i++) {
+			ret = smqsg_slot_fill(fd, arg->first + arg->done, &desc[i], writable);
+			if (!ret)
+				arg->done++;
+		}
+		if (!ret && signal_pending(current))
+			ret = arg->done < arg->count ? -EINTR : 0;
+		cond_resched();
+	}
+	kfree(desc);
+	return ret;
+}
+
+/**
+ * smqsg_ioctl_prepare() - SMQ_SG_PREPARE
+ * @fd: the file
+ * @user: struct smq_sg_prepare
+ *
+ * Return: as told there. May sleep.
+ */
+long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *user)
+{
+	u32 slots = smqsg_slots(fd);
+	struct smq_sg_prepare __user *out = user;
+	struct smq_sg_prepare arg;
+	long ret;
+
+	if (copy_from_user(&arg, user, sizeof(arg)))
+		return -EFAULT;
+	if (arg.flags || arg.reserved[0] || arg.reserved[1]) {
+		pr_err_ratelimited("prepare: reserved fields and flags must be 0\n");
+		return -EINVAL;
+	}
+	if (!arg.count || arg.count > slots || arg.first > slots - arg.count) {
+		pr_err_ratelimited("prepare first %u, count %u: the file has %u slots\n",
+				   arg.first, arg.count, slots);
+		return -EINVAL;
+	}
+	arg.done = 0;
+	if (mutex_lock_interruptible(&fd->setup))
+		return -EINTR;
+	ret = smqsg_prepare(fd, &arg);
+	mutex_unlock(&fd->setup);
+	if (put_user(arg.done, &out->done))
+		return -EFAULT;
+	return ret;
+}
