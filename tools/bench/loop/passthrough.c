@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Passthrough commands through io_uring, prepared or whole, measured between markers. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <liburing.h>
+#include <linux/bsg.h>
+#include <scsi/sg.h>
+#include <scsi/smq_sg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "jobs.h"
+#include "option.h"
+
+#define BLOCK		512
+#define MAX_BYTES	65536
+#define MAX_DEPTH	256
+#define NR_BYTES	(512 * 1024)	/* of the disk that are used */
+#define TIMEOUT_MS	20000
+#define SENSE_BYTES	32
+
+#define OP_TUR		0x00
+#define OP_READ_10	0x28
+#define OP_WRITE_10	0x2a
+
+enum path { RUN, BATCH, ADHOC, V4 };
+
+static const char * const paths[] = { "run", "batch", "adhoc", "v4" };
+
+static struct {
+	enum path path;
+	bool tur, write, registered;
+	unsigned int bs, depth, batch;
+	struct jobs_runs runs;
+	char **devices;
+	unsigned int nr_devices, jobs;
+} opt = { .bs = BLOCK, .depth = 32, .batch = 16, .jobs = 1,
+	  .runs = { .warmup = 1000, .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 } };
+
+static struct io_uring ring;
+static unsigned char *buffer;
+static unsigned char cdbs[MAX_DEPTH][16];
+static unsigned char sense[MAX_DEPTH][SENSE_BYTES];
+
+/* The devices of this job, which take turns. */
+static int fds[MAX_DEVICES];
+static unsigned int nr_fds;
+
+static void fill_cdb(unsigned char *cdb, unsigned int n)
+{
+	unsigned int blocks = opt.bs / BLOCK;
+	unsigned int lba = n % (NR_BYTES / opt.bs) * blocks;
+
+	memset(cdb, 0, 16);
+	if (opt.tur)
+		return;
+	cdb[0] = opt.write ? OP_WRITE_10 : OP_READ_10;
+	cdb[4] = lba >> 8;
+	cdb[5] = lba;
+	cdb[8] = blocks;
+}
+
+static unsigned int cdb_len(void)
+{
+	return opt.tur ? 6 : 10;
+}
+
+static struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+
+	/* What else an SQE has is 0 in this ring from the start. */
+	sqe->opcode = IORING_OP_URING_CMD;
+	sqe->flags = IOSQE_FIXED_FILE;
+	sqe->fd = disk;
+	sqe->cmd_op = op;
+	return sqe;
+}
+
+/* The next slot, of the next device. */
+static void queue_run(unsigned long n)
+{
+	static unsigned int disk, slot;
+	struct io_uring_sqe *sqe = get_sqe(disk, SMQ_SG_URING_RUN);
+	struct smq_sg_run *run = (struct smq_sg_run *)sqe->cmd;
+
+	*run = (struct smq_sg_run) { .slot = slot };
+	if (++disk < nr_fds)
+		return;
+	disk = 0;
+	if (++slot == opt.depth)
+		slot = 0;
+}
+
+/* A batch goes to one device; the next one to the next. */
+static void queue_batch(unsigned long n, unsigned int count)
+{
+	unsigned long batch = n / opt.batch;
+	struct io_uring_sqe *sqe = get_sqe(batch % nr_fds, SMQ_SG_URING_BATCH);
+	struct smq_sg_batch *cmd = (struct smq_sg_batch *)sqe->cmd;
+
+	*cmd = (struct smq_sg_batch) {
+		.list = batch / nr_fds % (opt.depth / opt.batch) * opt.batch,
+		.count = count,
+		.flags = SMQ_SG_BATCH_RANGE,
+	};
+	sqe->user_data = count;
+}
+
+static void queue_adhoc(unsigned long n)
+{
+	struct io_uring_sqe *sqe = get_sqe(n % nr_fds, 0);
+	struct smq_sg_uring_cmd *cmd = (struct smq_sg_uring_cmd *)sqe->cmd;
+	unsigned int slot = n % opt.depth;
+	unsigned char *data = buffer + (size_t)slot * opt.bs;
+
+	memset(cmd, 0, sizeof(*cmd));
+	fill_cdb(cdbs[slot], n);
+	cmd->request = (uintptr_t)cdbs[slot];
+	cmd->request_len = cdb_len();
+	cmd->response = (uintptr_t)sense[slot];
+	cmd->max_response_len = SENSE_BYTES;
+	cmd->timeout_ms = TIMEOUT_MS;
+	if (!opt.tur && opt.write) {
+		cmd->dout_xferp = (uintptr_t)data;
+		cmd->dout_xfer_len = opt.bs;
+	} else if (!opt.tur) {
+		cmd->din_xferp = (uintptr_t)data;
+		cmd->din_xfer_len = opt.bs;
+	}
+	if (opt.registered && !opt.tur) {
+		sqe->uring_cmd_flags = IORING_URING_CMD_FIXED;
+		sqe->buf_index = slot;
+	}
+}
+
+static int issue_v4(unsigned long n)
+{
+	struct sg_io_v4 hdr = {
+		.guard = 'Q',
+		.protocol = BSG_PROTOCOL_SCSI,
+		.subprotocol = BSG_SUB_PROTOCOL_SCSI_CMD,
+		.request_len = cdb_len(),
+		.request = (uintptr_t)cdbs[0],
+		.response = (uintptr_t)sense[0],
+		.max_response_len = SENSE_BYTES,
+		.timeout = TIMEOUT_MS,
+	};
+
+	fill_cdb(cdbs[0], n);
+	if (!opt.tur && opt.write) {
+		hdr.dout_xferp = (uintptr_t)buffer;
+		hdr.dout_xfer_len = opt.bs;
+	} else if (!opt.tur) {
+		hdr.din_xferp = (uintptr_t)buffer;
+		hdr.din_xfer_len = opt.bs;
+	}
+	if (ioctl(fds[n % nr_fds], SG_IO, &hdr) < 0)
+		return -errno;
+	return hdr.device_status || hdr.transport_status ? -EIO : 0;
+}
+
+static int run_v4(unsigned long count)
+{
+	unsigned long n;
+	int err = 0;
+
+	for (n = 0; !err && n < count; n++)
+		err = issue_v4(n);
+	return err;
+}
+
+/* Takes what has come; returns how many commands that ends, or an error. */
+static int reap(void)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head, n = 0, done = 0;
+
+	io_uring_for_each_cqe(&ring, head, cqe) {
+		if (cqe->res) {
+			fprintf(stderr, "%s: a completion says %d\n", paths[opt.path], cqe->res);
+			return cqe->res < 0 ? cqe->res : -EIO;
+		}
+		if (opt.path == ADHOC && cqe->big_cqe[0]) {
+			fprintf(stderr, "adhoc: status %#llx\n", cqe->big_cqe[0]);
+			return -EIO;
+		}
+		done += opt.path == BATCH ? cqe->user_data : 1;
+		n++;
+	}
+	io_uring_cq_advance(&ring, n);
+	return done;
+}
+
+static unsigned int queue_some(unsigned long n, unsigned long left)
+{
+	unsigned int count = left < opt.batch ? left : opt.batch;
+
+	if (opt.path == BATCH) {
+		queue_batch(n, count);
+		return count;
+	}
+	if (opt.path == RUN)
+		queue_run(n);
+	else
+		queue_adhoc(n);
+	return 1;
+}
+
+/* Keeps up to depth commands in flight, submits and takes a batch at a time. */
+static int run_commands(unsigned long count)
+{
+	unsigned long queued = 0, done = 0;
+	unsigned int inflight = 0;
+
+	if (opt.path == V4)
+		return run_v4(count);
+	while (done < count) {
+		unsigned int n, some;
+		int err;
+
+		for (n = 0; n < opt.batch && queued < count && inflight < opt.depth; n += some) {
+			some = queue_some(queued, count - queued);
+			queued += some;
+			inflight += some;
+		}
+		n = jobs_wait_for(inflight, opt.depth, opt.batch, queued == count);
+		/* A batch has one completion. */
+		err = io_uring_submit_and_wait(&ring, opt.path == BATCH ? 1 : n);
+		if (err < 0)
+			return err;
+		err = reap();
+		if (err < 0)
+			return err;
+		done += err;
+		inflight -= err;
+	}
+	return 0;
+}
+
+static int prepare(int fd)
+{
+	struct smq_sg_setup setup = { .slots = opt.depth, .sense_size = SENSE_BYTES };
+	struct smq_sg_buffer lend = {
+		.address = (uintptr_t)buffer,
+		.length = (size_t)opt.depth * opt.bs,
+	};
+	struct smq_sg_slot slots[MAX_DEPTH] = { };
+	struct smq_sg_prepare fill = { .slots = (uintptr_t)slots, .count = opt.depth };
+	unsigned int i;
+
+	for (i = 0; i < opt.depth; i++) {
+		fill_cdb(slots[i].cdb, i);
+		slots[i].cdb_len = cdb_len();
+		slots[i].timeout_ms = TIMEOUT_MS;
+		if (opt.tur)
+			continue;
+		slots[i].direction = opt.write ? SMQ_SG_OUT : SMQ_SG_IN;
+		slots[i].length = opt.bs;
+		slots[i].offset = (size_t)i * opt.bs;
+	}
+	if (ioctl(fd, SMQ_SG_SETUP, &setup) || ioctl(fd, SMQ_SG_BUFFER, &lend) ||
+	    ioctl(fd, SMQ_SG_PREPARE, &fill))
+		return -errno;
+	return 0;
+}
+
+static int register_buffers(void)
+{
+	struct iovec iov[MAX_DEPTH];
+	unsigned int i;
+
+	/* One each: of a large one 6.1 counts all its pages for each command. */
+	for (i = 0; i < opt.depth; i++)
+		iov[i] = (struct iovec) { buffer + (size_t)i * opt.bs, opt.bs };
+	return io_uring_register_buffers(&ring, iov, opt.depth);
+}
+
+static int set_up(void)
+{
+	unsigned int i, flags = opt.path == ADHOC ? IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0;
+	int err = 0;
+
+	buffer = mmap(NULL, (size_t)opt.depth * opt.bs, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (buffer == MAP_FAILED)
+		return -errno;
+	if (opt.path == V4)
+		return 0;
+	for (i = 0; !err && opt.path != ADHOC && i < nr_fds; i++)
+		err = prepare(fds[i]);
+	if (!err)
+		err = io_uring_queue_init(opt.depth, &ring, flags);
+	if (!err)
+		err = io_uring_register_files(&ring, fds, nr_fds);
+	if (!err && opt.registered)
+		err = register_buffers();
+	return err;
+}
+
+static void report(unsigned long count, unsigned long ns)
+{
+	unsigned int i;
+
+	printf("{\"loop\": \"passthrough\", \"path\": \"%s\", \"devices\": [", paths[opt.path]);
+	for (i = 0; i < opt.nr_devices; i++)
+		printf("%s\"%s\"", i ? ", " : "", opt.devices[i]);
+	printf("], \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
+	       opt.jobs, opt.tur ? "TUR" : opt.write ? "WRITE(10)" : "READ(10)",
+	       opt.tur ? 0 : opt.bs, opt.depth, opt.batch);
+	printf("\"registered\": %s, \"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n",
+	       opt.registered ? "true" : "false", opt.runs.warmup, count, ns);
+}
+
+static int job(unsigned int n)
+{
+	unsigned int disk = n % opt.nr_devices;
+	int err;
+
+	for (; disk < opt.nr_devices; disk += opt.jobs) {
+		fds[nr_fds] = open(opt.devices[disk], O_RDWR);
+		if (fds[nr_fds++] < 0) {
+			perror(opt.devices[disk]);
+			return 1;
+		}
+	}
+	err = set_up();
+	if (!err)
+		err = jobs_measure(&opt.runs, run_commands, report);
+	if (err)
+		fprintf(stderr, "%s: %s\n", opt.devices[n % opt.nr_devices], strerror(-err));
+	return err ? 1 : 0;
+}
+
+static const char help[] =
+"usage: passthrough [options] DEVICE...\n"
+"SCSI commands to /dev/smqsgN, or with --path adhoc and v4 to /dev/bsg/H:C:T:L, jobs\n"
+"pinned to CPU 0, 1, ..., with markers for a counting plugin around each run.\n"
+"  --path PATH      run: a prepared slot for each SQE; batch: a batch of slots for each;\n"
+"                   adhoc: a whole command in each; v4: SG_IO with struct sg_io_v4, one\n"
+"                   at a time (run)\n"
+"  --tur, --write   TEST UNIT READY or WRITE(10), which destroys what DEVICE holds;\n"
+"                   else READ(10)\n"
+"  --bs BYTES       of a command (512)\n"
+"  --depth N        commands in flight (32)\n"
+"  --batch N        commands submitted and waited for at a time (16)\n"
+"  --registered     adhoc: registered buffers, one for each command in flight\n"
+"  --jobs N         DEVICEs are dealt out to them, a job that is left without one\n"
+"                   shares one (1)\n"
+"  --count N[,N]    commands of each measured run (2000,6000)\n"
+"  --warmup N       commands before (1000)\n"
+"  --timeout S      give up after (300)\n"
+"Prints a line of JSON for each run.\n";
+
+static const struct option options[] = {
+	{ "path", required_argument, NULL, 'p' },
+	{ "tur", no_argument, NULL, 'u' },
+	{ "write", no_argument, NULL, 'W' },
+	{ "bs", required_argument, NULL, 'b' },
+	{ "depth", required_argument, NULL, 'd' },
+	{ "batch", required_argument, NULL, 'B' },
+	{ "registered", no_argument, NULL, 'r' },
+	{ "jobs", required_argument, NULL, 'j' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "warmup", required_argument, NULL, 'w' },
+	{ "timeout", required_argument, NULL, 't' },
+	{ "help", no_argument, NULL, 'h' },
+	{ }
+};
+
+static enum path parse_path(const char *text)
+{
+	unsigned int i;
+
+	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (!strcmp(text, paths[i]))
+			return i;
+	fprintf(stderr, "--path: '%s' is not run, batch, adhoc or v4\n", text);
+	exit(2);
+}
+
+static void check(void)
+{
+	if (opt.bs % BLOCK) {
+		fprintf(stderr, "--bs: %u is no multiple of %d\n", opt.bs, BLOCK);
+		exit(2);
+	}
+	if (opt.batch > opt.depth || (opt.path == BATCH && opt.depth % opt.batch)) {
+		fprintf(stderr, "--batch: %u does not divide --depth %u\n", opt.batch, opt.depth);
+		exit(2);
+	}
+	if (!opt.nr_devices || opt.nr_devices > MAX_DEVICES) {
+		fprintf(stderr, "DEVICE: give 1 to %d of them\n", MAX_DEVICES);
+		exit(2);
+	}
+}
+
+static void parse(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'p':
+			opt.path = parse_path(optarg);
+			break;
+		case 'u':
+			opt.tur = true;
+			break;
+		case 'W':
+			opt.write = true;
+			break;
+		case 'b':
+			opt.bs = option_number("--bs", optarg, BLOCK, MAX_BYTES);
+			break;
+		case 'd':
+			opt.depth = option_number("--depth", optarg, 1, MAX_DEPTH);
+			break;
+		case 'B':
+			opt.batch = option_number("--batch", optarg, 1, MAX_DEPTH);
+			break;
+		case 'r':
+			opt.registered = true;
+			break;
+		case 'j':
+			opt.jobs = option_number("--jobs", optarg, 1, MAX_JOBS);
+			break;
+		default:
+			option_runs(c, optarg, help, &opt.runs);
+		}
+	}
+	opt.devices = argv + optind;
+	opt.nr_devices = argc - optind;
+	check();
+}
+
+int main(int argc, char **argv)
+{
+	parse(argc, argv);
+	return jobs_run(opt.jobs, opt.runs.seconds, job);
+}
