@@ -33,7 +33,7 @@ def time(**changes):
 
 
 @pytest.mark.parametrize("changes, message", [
-    ({"instrument": "stopwatch"}, "instrument is 'stopwatch', must be one of insn, locks"),
+    ({"instrument": "stopwatch"}, "instrument is 'stopwatch', must be one of insn, fastpath"),
     ({"row": "nvme"}, "row is 'nvme', must be one of null_blk"),
     ({"path": "usb"}, "path is 'usb'"),
     ({"op": "trim"}, "op is 'trim'"),

@@ -75,9 +75,13 @@ def test_plan():
         "size 4", "row smq_ram 1 1", "row smq_ram 4 1", "row null_blk 1 1", "row null_blk 1 2",
         "row smq_ram 4 2", "row smq_ram 1 2"]
     assert lines[2:4] == [
-        f"run {few.key} uring 1 --count 10,30 --warmup 5 --jobs 1 --bs 512 --depth 32 --batch 16 "
-        "--data",
-        f"run {sgio.key} sgio 1 --count 10,30 --warmup 5 --jobs 1"]
+        f"run {few.key} uring disk 1 --count 10,30 --warmup 5 --jobs 1 --bs 512 --depth 32 "
+        "--batch 16 --data",
+        f"run {sgio.key} sgio sg 1 --count 10,30 --warmup 5 --jobs 1"]
+    fast = Workload("smq_batch", "tur", 0, 32, 16)
+    assert fast.program((10, 30), 5, False) == (
+        "passthrough smqsg 1 --count 10,30 --warmup 5 --jobs 1 --path batch --depth 32 --batch 16 "
+        "--tur").split()
     assert made.runs(2) == 16 == 2 * sum(line.startswith("run") for line in lines)
     for one in (few, many, sgio):
         assert plan.parse(one.key) == one

@@ -76,8 +76,29 @@ sg_of() {
 	done
 }
 
+# node_of disk|sg|bsg|smqsg DISK: below /dev
+node_of() {
+	local found
+	case $1 in
+	disk)
+		found=$2
+		;;
+	sg)
+		found=$(sg_of "$2")
+		;;
+	bsg)
+		found=bsg/$(basename "$(readlink -f "/sys/block/$2/device")")
+		;;
+	smqsg)
+		found=$(basename "$(readlink -f "/sys/block/$2/device/smq_generic")")
+		;;
+	esac
+	[[ -e /dev/$found ]] || die "$2 has no node of kind $1"
+	echo "$found"
+}
+
 scsi_drivers() {
-	modprobe -a sd_mod sg || die "modprobe sd_mod sg failed"
+	modprobe -a sd_mod sg smq_sg || die "modprobe sd_mod sg smq_sg failed"
 }
 
 # scsi_debug_set NAME VALUE: at run time, the driver refuses it while busy
@@ -129,6 +150,11 @@ row_scsi_debug_data() {
 	scsi_debug_up "$ROW"
 	scsi_debug_set fake_rw 0
 	note "param $ROW then fake_rw=0"
+}
+
+row_scsi_debug_deadline() {
+	row_scsi_debug
+	ELEVATOR=mq-deadline
 }
 
 row_scsi_debug_timer() {
@@ -282,13 +308,14 @@ begin_maps() {
 	done
 }
 
-# No elevator; every other attribute as the driver and the kernel set it.
+# The row's elevator; every other attribute as the driver and the kernel set it.
 settle_queues() {
 	local disk queue name settings
 	for disk in "${DISKS[@]}"; do
 		queue=/sys/block/$disk/queue
 		echo none > "$queue/scheduler" || die "$disk: elevator none refused"
 		begin_maps "$disk"
+		echo "$ELEVATOR" > "$queue/scheduler" || die "$disk: elevator $ELEVATOR refused"
 		touch "/dev/$disk"	# see disk_next_second()
 		settings="hw_queues=$(find "/sys/block/$disk/mq" -mindepth 1 -maxdepth 1 | wc -l)"
 		[[ ! -e /sys/block/$disk/device/queue_depth ]] ||
@@ -321,6 +348,7 @@ set_up() {
 	ROW=$1
 	LUNS=${3:-1}
 	SKIPPED=
+	ELEVATOR=none
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
 	# Under "if" set -e is off: only what a row says with SKIPPED may fail.
 	if ! "row_$1"; then

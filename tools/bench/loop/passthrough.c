@@ -84,7 +84,7 @@ static struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 }
 
 /* The next slot, of the next device. */
-static void queue_run(unsigned long n)
+static void queue_run(void)
 {
 	static unsigned int disk, slot;
 	struct io_uring_sqe *sqe = get_sqe(disk, SMQ_SG_URING_RUN);
@@ -176,72 +176,89 @@ static int run_v4(unsigned long count)
 	return err;
 }
 
+/* What is inline is made once for each path: its choice costs a command nothing. */
+
 /* Takes what has come; returns how many commands that ends, or an error. */
-static int reap(void)
+static inline __attribute__((always_inline))
+int reap(enum path path)
 {
 	struct io_uring_cqe *cqe;
 	unsigned int head, n = 0, done = 0;
 
 	io_uring_for_each_cqe(&ring, head, cqe) {
 		if (cqe->res) {
-			fprintf(stderr, "%s: a completion says %d\n", paths[opt.path], cqe->res);
+			fprintf(stderr, "%s: a completion says %d\n", paths[path], cqe->res);
 			return cqe->res < 0 ? cqe->res : -EIO;
 		}
-		if (opt.path == ADHOC && cqe->big_cqe[0]) {
+		if (path == ADHOC && cqe->big_cqe[0]) {
 			fprintf(stderr, "adhoc: status %#llx\n", cqe->big_cqe[0]);
 			return -EIO;
 		}
-		done += opt.path == BATCH ? cqe->user_data : 1;
+		done += path == BATCH ? cqe->user_data : 1;
 		n++;
 	}
 	io_uring_cq_advance(&ring, n);
 	return done;
 }
 
-static unsigned int queue_some(unsigned long n, unsigned long left)
+static inline __attribute__((always_inline))
+unsigned int queue_some(enum path path, unsigned long n, unsigned long left)
 {
 	unsigned int count = left < opt.batch ? left : opt.batch;
 
-	if (opt.path == BATCH) {
+	if (path == BATCH) {
 		queue_batch(n, count);
 		return count;
 	}
-	if (opt.path == RUN)
-		queue_run(n);
+	if (path == RUN)
+		queue_run();
 	else
 		queue_adhoc(n);
 	return 1;
 }
 
 /* Keeps up to depth commands in flight, submits and takes a batch at a time. */
-static int run_commands(unsigned long count)
+static inline __attribute__((always_inline))
+int run_ring(enum path path, unsigned long count)
 {
 	unsigned long queued = 0, done = 0;
 	unsigned int inflight = 0;
 
-	if (opt.path == V4)
-		return run_v4(count);
 	while (done < count) {
 		unsigned int n, some;
 		int err;
 
 		for (n = 0; n < opt.batch && queued < count && inflight < opt.depth; n += some) {
-			some = queue_some(queued, count - queued);
+			some = queue_some(path, queued, count - queued);
 			queued += some;
 			inflight += some;
 		}
 		n = jobs_wait_for(inflight, opt.depth, opt.batch, queued == count);
 		/* A batch has one completion. */
-		err = io_uring_submit_and_wait(&ring, opt.path == BATCH ? 1 : n);
+		err = io_uring_submit_and_wait(&ring, path == BATCH ? 1 : n);
 		if (err < 0)
 			return err;
-		err = reap();
+		err = reap(path);
 		if (err < 0)
 			return err;
 		done += err;
 		inflight -= err;
 	}
 	return 0;
+}
+
+static int run_commands(unsigned long count)
+{
+	switch (opt.path) {
+	case RUN:
+		return run_ring(RUN, count);
+	case BATCH:
+		return run_ring(BATCH, count);
+	case ADHOC:
+		return run_ring(ADHOC, count);
+	default:
+		return run_v4(count);
+	}
 }
 
 static int prepare(int fd)

@@ -19,10 +19,13 @@ from .rows import ROWS
 FORMAT = "smq-figures 1"
 
 # Each a command of that name under tools/bench.
-INSTRUMENTS = ("insn", "locks", "lines", "native", "legacy-kernel")
+INSTRUMENTS = ("insn", "fastpath", "locks", "lines", "native", "legacy-kernel")
 PATHS = {
     "io_uring": "io_uring", "io_uring_fixed": "io_uring, registered", "sg_io": "SG_IO",
-    "libaio": "libaio", "in_kernel": "in kernel",
+    "libaio": "libaio", "in_kernel": "in kernel", "bsg": "bsg SG_IO v4",
+    "bsg_uring": "bsg uring_cmd", "bsg_uring_fixed": "bsg uring_cmd, registered",
+    "smq_adhoc": "smq_sg ad hoc", "smq_adhoc_fixed": "smq_sg ad hoc, registered",
+    "smq": "smq_sg prepared", "smq_batch": "smq_sg prepared, a batch per SQE",
 }
 OPS = ("read", "write", "tur")
 # name: (unit, what it is)

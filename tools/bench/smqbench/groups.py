@@ -7,15 +7,16 @@ from collections import Counter
 from .symbols import USER, Function
 
 SCSI_MODULES = {"scsi_mod", "scsi_common", "sd_mod", "sg", "bsg"}
-OWN_MODULES = frozenset({"smq", "smq_ram"})
-LLD_MODULES = OWN_MODULES | {"null_blk", "scsi_debug"}
+OWN_MODULES = frozenset({"smq", "smq_ram", "smq_sg"})
+LLD_MODULES = frozenset({"smq", "smq_ram", "null_blk", "scsi_debug"})
 
 MEMORY, LOCKS, TIME = "memory", "locks, rcu", "time, stat, random"
 BLOCK, SCSI, LLD = "io_uring, block, vfs", "SCSI mid-layer, sd", "LLD"
+FAST = "smq_sg"
 SCHED, COPY, ENTRY = "scheduler, workqueue", "copy, clear", "entry, interrupt, idle"
 USERLAND, OTHER = "user space", "other"
 
-ORDER = [BLOCK, SCSI, LLD, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY, USERLAND, OTHER]
+ORDER = [BLOCK, FAST, SCSI, LLD, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY, USERLAND, OTHER]
 
 # The first group with a pattern that matches the whole name decides.
 _PATTERNS = {
@@ -95,6 +96,8 @@ def group(function: Function) -> str:
     """The group a function is counted in."""
     if function == USER:
         return USERLAND
+    if function.module == FAST:
+        return FAST
     if function.module in LLD_MODULES:
         return LLD
     if function.module in SCSI_MODULES:

@@ -9,6 +9,16 @@ from .rows import ROWS
 from .timing import turns
 
 _DIRECT = {"io_uring", "io_uring_fixed"}
+# Arguments of the loop passthrough, and the nodes that it is for.
+_PASSTHROUGH = {
+    "bsg": (["--path", "v4"], "bsg"),
+    "bsg_uring": (["--path", "adhoc"], "bsg"),
+    "bsg_uring_fixed": (["--path", "adhoc", "--registered"], "bsg"),
+    "smq_adhoc": (["--path", "adhoc"], "smqsg"),
+    "smq_adhoc_fixed": (["--path", "adhoc", "--registered"], "smqsg"),
+    "smq": (["--path", "run"], "smqsg"),
+    "smq_batch": (["--path", "batch"], "smqsg"),
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -30,12 +40,17 @@ class Workload:     # pylint: disable=too-many-instance-attributes
                                                  self.luns, self.jobs))
 
     def program(self, counts: Sequence[int], warmup: int, data: bool) -> list[str]:
-        """The loop program, how many disks it is for, and its arguments."""
-        words = ["uring" if self.path in _DIRECT else "sgio", str(self.luns),
+        """The loop program, the nodes it is for and how many, and its arguments."""
+        more, nodes = _PASSTHROUGH.get(self.path, ([], "disk"))
+        name = "passthrough" if more else "uring" if self.path in _DIRECT else "sgio"
+        words = [name, "sg" if name == "sgio" else nodes, str(self.luns),
                  "--count", ",".join(map(str, counts)), "--warmup", str(warmup),
                  "--jobs", str(self.jobs)]
         if self.bs:
             words += ["--bs", str(self.bs)]
+        if more:
+            words += [*more, "--depth", str(self.qd), "--batch", str(self.batch)]
+            return words + {"tur": ["--tur"], "write": ["--write"]}.get(self.op, [])
         if self.path not in _DIRECT:
             return words + (["--read"] if self.op == "read" else [])
         words += ["--depth", str(self.qd), "--batch", str(self.batch)]

@@ -21,6 +21,8 @@ ROWS = {
     "null_blk": Row("null_blk", note="not SCSI: the bound"),
     "scsi_debug": Row("scsi_debug", note="completes inside queuecommand, moves no data"),
     "scsi_debug_data": Row("scsi_debug data", data=True, note="completes inside queuecommand"),
+    "scsi_debug_deadline": Row("scsi_debug, mq-deadline", note="completes inside queuecommand, "
+                               "moves no data"),
     "scsi_debug_timer": Row("scsi_debug 20 us", waits=True, note="ndelay=20000: completes from a "
                             "timer's interrupt, moves no data"),
     "smq_ram_null": Row("smq_ram null", note="completes inside queuecommand, moves no data"),
