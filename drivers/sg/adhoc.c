@@ -119,16 +119,21 @@ static int smqsg_adhoc_map(struct smqsg_io *io, struct request *rq,
 	return ret;
 }
 
+/* Whether task work runs in a task that still has the submitter's memory. */
+static bool smqsg_adhoc_has_caller(void)
+{
+	return current->mm && !(current->flags & (PF_EXITING | PF_KTHREAD));
+}
+
 /* Copies sense to the caller; returns how many bytes that were, or -EFAULT. */
 static int smqsg_adhoc_sense(struct smqsg_io *io)
 {
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(io->rq);
-	u32 length = min_t(u32, io->response_len, scmd->sense_len);
+	u32 length = min(io->response_len, io->sense_len);
 
-	if (!io->response)
+	if (!io->response || !length)
 		return 0;
-	return copy_to_user(u64_to_user_ptr(io->response), scmd->sense_buffer, length) ?
-		-EFAULT : length;
+	return !smqsg_adhoc_has_caller() ||
+	       copy_to_user(u64_to_user_ptr(io->response), io->sense, length) ? -EFAULT : length;
 }
 
 SMQ_URING_TASK_FN(smqsg_adhoc_told, smqsg_adhoc_tell)
@@ -144,16 +149,28 @@ static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 		unmapped = blk_rq_unmap_user(io->user_bio);
 		result = result ?: unmapped;
 	}
-	if (unlikely(io->rq)) {
+	if (unlikely(io->sense_len)) {
 		sense = smqsg_adhoc_sense(io);
 		if (sense >= 0)
 			result2 |= (u64)sense << 24;
 		else
 			result = result ?: sense;
-		blk_mq_free_request(io->rq);
 	}
 	smqsg_io_put(io);
 	smq_uring_done32(ioucmd, result, result2, issue_flags);
+}
+
+/* Everything but GOOD. */
+static noinline void smqsg_adhoc_failed(struct smqsg_io *io, struct scsi_cmnd *scmd,
+					blk_status_t error)
+{
+	io->result = scmd->result ? 0 : blk_status_to_errno(error);
+	io->result2 |= (u64)host_byte(scmd->result) << 16 | (scmd->result & 0xff);
+	if (!scsi_status_is_check_condition(scmd->result))
+		return;
+	io->result2 |= DRIVER_SENSE << 8;
+	io->sense_len = min_t(u32, scmd->sense_len, sizeof(io->sense));
+	memcpy(io->sense, scmd->sense_buffer, io->sense_len);
 }
 
 /* The end of an ad hoc command: any context. */
@@ -161,21 +178,13 @@ static SMQ_END_IO(smqsg_adhoc_end, rq, error)
 {
 	struct smqsg_io *io = rq->end_io_data;
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	bool sense = false;
 
 	io->result2 = (u64)scmd->resid_len << 32;
-	if (unlikely(scmd->result || error)) {
-		io->result = scmd->result ? 0 : blk_status_to_errno(error);
-		io->result2 |= (u64)host_byte(scmd->result) << 16 | (scmd->result & 0xff);
-		sense = scsi_status_is_check_condition(scmd->result);
-		if (sense) {
-			io->result2 |= DRIVER_SENSE << 8;
-			io->rq = rq;
-		}
-	}
+	if (unlikely(scmd->result || error))
+		smqsg_adhoc_failed(io, scmd, error);
 	smqsg_release(io->fd, 1);
 	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_told);
-	return sense ? RQ_END_IO_NONE : RQ_END_IO_FREE;
+	return RQ_END_IO_FREE;
 }
 
 /* Sends a command for which a place has been claimed. */
@@ -195,6 +204,7 @@ static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adho
 	scmd->cmd_len = adhoc->cdb_len;
 	scmd->allowed = 0;
 	scmd->result = 0;
+	scmd->resid_len = 0;
 	if (adhoc->length) {
 		ret = smqsg_adhoc_map(io, rq, adhoc, issue_flags);
 		if (ret) {
@@ -212,6 +222,23 @@ static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adho
 
 SMQ_URING_TASK_FN(smqsg_adhoc_turned, smqsg_adhoc_turn)
 
+/* Sends one that waited. */
+static int smqsg_adhoc_try(struct smqsg_io *io, unsigned int issue_flags)
+{
+	struct smqsg_fd *fd = io->fd;
+	int ret;
+
+	/* Without the caller's memory there is nothing to map. */
+	if (!smqsg_adhoc_has_caller())
+		return -ECANCELED;
+	if (!smqsg_claim_turn(fd))
+		return -EAGAIN;
+	ret = smqsg_adhoc_issue(io, io->adhoc, issue_flags, BLK_MQ_REQ_NOWAIT);
+	if (ret)
+		smqsg_release(fd, 1);
+	return ret;
+}
+
 /* The turn of one that waited has come, or will not: in the task that submitted. */
 static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
@@ -220,25 +247,30 @@ static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 	int ret = io->result;
 
 	if (!ret) {
-		io->adhoc = NULL;
-		/* Without the caller's memory there is nothing to map. */
-		ret = !current->mm || (current->flags & PF_EXITING) ? -ECANCELED :
-		      smqsg_adhoc_issue(io, adhoc, issue_flags, 0);
-		if (!ret) {
+		ret = smqsg_adhoc_try(io, issue_flags);
+		/* Somebody was faster: once more, before who came later. */
+		if (ret == -EAGAIN)
+			ret = smqsg_wait(io->fd, &io->waiter);
+		else if (!ret)
 			kfree(adhoc);
+		if (!ret)
 			return;
-		}
-		smqsg_release(io->fd, 1);
 	}
 	kfree(adhoc);
 	smqsg_io_put(io);
 	smq_uring_done32(ioucmd, ret, 0, issue_flags);
 }
 
+/*
+ * The place goes back, and is claimed anew when the task gets there: a task that does not
+ * run must not keep places from others.
+ */
 static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
 
+	if (got > 0)
+		smqsg_release(io->fd, got);
 	io->result = min(got, 0);
 	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
 }
@@ -251,6 +283,7 @@ static int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc
 	if (!io->adhoc)
 		return -ENOMEM;
 	io->waiter.owner = NULL;
+	io->waiter.front = true;
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + adhoc->timeout;
 	io->waiter.grant = smqsg_adhoc_grant;
@@ -300,7 +333,7 @@ int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 		return -ENOMEM;
 	io->ioucmd = ioucmd;
 	io->result = 0;
-	io->rq = NULL;
+	io->sense_len = 0;
 	io->user_bio = NULL;
 	io->adhoc = NULL;
 	*(struct smqsg_io **)ioucmd->pdu = io;

@@ -17,6 +17,8 @@
 #define SMQSG_CHUNK		16
 /* Requests that a plug takes from the tags at a time. */
 #define SMQSG_PLUG		32
+/* Refused elements after which others may have the CPU. */
+#define SMQSG_COURTESY		256
 /* Unused batches that a pool keeps. */
 #define SMQSG_BATCHES_MOST	16
 
@@ -39,6 +41,7 @@ static noinline struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
 		return NULL;
 	}
 	batch->fd = fd;
+	batch->waiter.fd = fd;
 	INIT_LIST_HEAD(&batch->waiter.entry);
 	init_llist_head(&batch->ended);
 	for (i = 0; i < SMQSG_BATCH_SHORT; i++) {
@@ -140,6 +143,7 @@ static void smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_bat
 	batch->flags = arg->flags;
 	batch->at = 0;
 	batch->waiter.owner = NULL;
+	batch->waiter.front = false;
 }
 
 /* The next elements of the list. */
@@ -213,7 +217,7 @@ void smqsg_batch_ended(struct smqsg_batch *batch)
 	if (batch->ioucmd)
 		io_uring_cmd_complete_in_task(batch->ioucmd, smqsg_batch_told);
 	else if (atomic_xchg(&batch->state, SMQSG_ENDED) == SMQSG_ORPHAN)
-		schedule_work(&batch->work);
+		smqsg_queue_work(&batch->work);
 	else
 		complete(&batch->done);
 }
@@ -230,7 +234,9 @@ static u32 smqsg_batch_refuse(struct smqsg_batch *batch, u32 slot, int error)
 	if (error != -EBUSY)
 		smqsg_slot_refused(batch->fd, slot, error);
 	atomic_inc(&batch->failed);
-	batch->at++;
+	/* These claim no place: nothing else bounds how many come in a row. */
+	if (!(++batch->at % SMQSG_COURTESY))
+		cond_resched();
 	return 1;
 }
 
@@ -312,31 +318,69 @@ static u32 smqsg_batch_send_range(struct smqsg_batch *batch, u32 got, u32 *ended
 	return got;
 }
 
-/* The same of a list. */
+/* The same of a piece of a list. */
+static u32 smqsg_batch_send_runs(struct smqsg_batch *batch, const struct smq_sg_run *runs,
+				 u32 count, u32 got, u32 *ended, blk_mq_req_flags_t flags)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < count && got; i++) {
+		ret = smqsg_batch_send_one(batch, runs[i].slot, runs[i].flags ? &runs[i] : NULL,
+					   false, flags);
+		if (unlikely(ret < 0))
+			break;
+		*ended += ret;
+		got -= !ret;
+	}
+	return got;
+}
+
+/* The same of a list that is ours. */
 static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
 				 blk_mq_req_flags_t flags)
 {
 	struct smq_sg_run runs[SMQSG_CHUNK];
-	u32 i, count;
-	int ret;
+	u32 count, at;
 
 	while (got && batch->at < batch->count) {
-		count = min3(batch->count - batch->at, got, (u32)SMQSG_CHUNK);
-		ret = smqsg_batch_fetch(batch, runs, count);
-		if (ret) {
-			*ended += smqsg_batch_refuse_rest(batch, ret);
+		at = batch->at;
+		count = min3(batch->count - at, got, (u32)SMQSG_CHUNK);
+		/* It cannot fail: smqsg_batch_keep() has copied it. */
+		smqsg_batch_fetch(batch, runs, count);
+		got = smqsg_batch_send_runs(batch, runs, count, got, ended, flags);
+		if (batch->at < at + count)
 			break;
-		}
-		for (i = 0; i < count; i++) {
-			ret = smqsg_batch_send_one(batch, runs[i].slot,
-						   runs[i].flags ? &runs[i] : NULL, false, flags);
-			if (unlikely(ret < 0))
-				return got;
-			*ended += ret;
-			got -= !ret;
-		}
 	}
 	return got;
+}
+
+/*
+ * Sends what there is room for of a list that is the caller's. Places are claimed when
+ * his memory has been read, which may take him as long as he likes.
+ */
+static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
+{
+	struct smq_sg_run runs[SMQSG_CHUNK];
+	u32 count, at, got, ended = 0;
+	int ret;
+
+	while (batch->at < batch->count) {
+		at = batch->at;
+		count = min_t(u32, batch->count - at, SMQSG_CHUNK);
+		ret = smqsg_batch_fetch(batch, runs, count);
+		if (ret)
+			return ended + smqsg_batch_refuse_rest(batch, ret);
+		got = smqsg_claim(batch->fd, count);
+		if (!got)
+			break;
+		got = smqsg_batch_send_runs(batch, runs, count, got, &ended, BLK_MQ_REQ_NOWAIT);
+		if (got)
+			smqsg_release(batch->fd, got);
+		if (batch->at < at + count)
+			break;
+	}
+	return ended;
 }
 
 /*
@@ -355,15 +399,20 @@ static u32 smqsg_batch_send(struct smqsg_batch *batch, u32 got, blk_mq_req_flags
 	return ended;
 }
 
+static void smqsg_batch_plug(struct blk_plug *plug, u32 count)
+{
+	blk_start_plug(plug);
+	/* This one, or the submitter's around it: requests come out of it in one go. */
+	current->plug->nr_ios = clamp_t(u32, count, current->plug->nr_ios, SMQSG_PLUG);
+}
+
 static u32 smqsg_batch_send_plugged(struct smqsg_batch *batch, u32 got,
 				    blk_mq_req_flags_t flags)
 {
 	struct blk_plug plug;
 	u32 ended;
 
-	blk_start_plug(&plug);
-	/* Ours, or the submitter's around it: requests come out of it in one go. */
-	current->plug->nr_ios = clamp_t(u32, got, current->plug->nr_ios, SMQSG_PLUG);
+	smqsg_batch_plug(&plug, got);
 	ended = smqsg_batch_send(batch, got, flags);
 	blk_finish_plug(&plug);
 	return ended;
@@ -435,11 +484,18 @@ static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
 
 static void smqsg_batch_begin(struct smqsg_batch *batch)
 {
-	u32 got = smqsg_claim(batch->fd, batch->count);
-	u32 ended = 0;
+	struct blk_plug plug;
+	u32 got, ended = 0;
 
-	if (likely(got))
-		ended = smqsg_batch_send_plugged(batch, got, BLK_MQ_REQ_NOWAIT);
+	if (batch->flags & SMQ_SG_BATCH_RANGE) {
+		got = smqsg_claim(batch->fd, batch->count);
+		if (likely(got))
+			ended = smqsg_batch_send_plugged(batch, got, BLK_MQ_REQ_NOWAIT);
+	} else {
+		smqsg_batch_plug(&plug, batch->count);
+		ended = smqsg_batch_send_callers(batch);
+		blk_finish_plug(&plug);
+	}
 	smqsg_batch_go_on(batch, ended);
 }
 

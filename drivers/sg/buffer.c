@@ -85,9 +85,22 @@ static void smqsg_buffer_add(struct smqsg_buffer *buffer, struct page *page, u32
 	bvec_set_page(&buffer->bvec[buffer->nr++], page, length, offset);
 }
 
+/*
+ * Pins pages for writing, and what must not be written for reading: before Linux 6.2 only
+ * the former makes sure that they are not replaced at the next write.
+ */
+static int smqsg_buffer_pin_some(struct smqsg_buffer *buffer, unsigned long address, int count,
+				 struct page **pages)
+{
+	int got = pin_user_pages_fast(address, count, FOLL_LONGTERM | FOLL_WRITE, pages);
+
+	if (got == -EFAULT && buffer->readonly)
+		got = pin_user_pages_fast(address, count, FOLL_LONGTERM, pages);
+	return got;
+}
+
 static int smqsg_buffer_pin(struct smqsg_buffer *buffer, unsigned long address)
 {
-	unsigned int gup = FOLL_LONGTERM | (buffer->readonly ? 0 : FOLL_WRITE);
 	struct page **pages;
 	u32 done = 0;
 	int ret = 0;
@@ -101,8 +114,8 @@ static int smqsg_buffer_pin(struct smqsg_buffer *buffer, unsigned long address)
 		int got, i;
 
 		got = signal_pending(current) ? -EINTR :
-			pin_user_pages_fast(address + done, min(want, SMQSG_PIN_CHUNK + 0UL), gup,
-					    pages);
+			smqsg_buffer_pin_some(buffer, address + done,
+					      min(want, SMQSG_PIN_CHUNK + 0UL), pages);
 		if (got <= 0) {
 			ret = got ?: -EFAULT;
 			break;

@@ -23,6 +23,8 @@
 #define SMQSG_YIELD		max(HZ / 100, 2)
 /* Limits move without telling: how often those who wait are looked at. */
 #define SMQSG_LOOK		max(HZ / 100, 1)
+/* How late a waiter may learn that its time is over. */
+#define SMQSG_EXPIRE		max(HZ / 10, 1)
 
 static struct workqueue_struct *smqsg_wq;
 
@@ -64,6 +66,17 @@ static unsigned int smqsg_take(struct smqsg_fd *fd, unsigned int want)
 	} while (!atomic_try_cmpxchg(&sg->inflight, &old, old + got));
 	atomic_add(got, &fd->inflight);
 	return got;
+}
+
+/**
+ * smqsg_claim_turn() - claims a place for who has waited for it
+ * @fd: whose
+ *
+ * Return: 1, or 0 if there is none. Any context.
+ */
+unsigned int smqsg_claim_turn(struct smqsg_fd *fd)
+{
+	return smqsg_take(fd, 1);
 }
 
 /* The claim where block I/O may need a place, or there is not room for all. */
@@ -137,21 +150,23 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 		atomic_inc(&sg->refused);
 		ret = -EAGAIN;
 	} else {
-		list_add_tail(&waiter->entry, &fd->queue);
+		if (waiter->front && !fresh)
+			list_add(&waiter->entry, &fd->queue);
+		else
+			list_add_tail(&waiter->entry, &fd->queue);
 		fd->queued++;
 		atomic_inc(&sg->waiting);
+		/* Pairs with smqsg_release(): the last place may have come free meanwhile. */
+		smp_mb__after_atomic();
+		/* Under the lock: once it is dropped the waiter's end may close the file. */
+		if (atomic_read(&sg->inflight) < (int)smqsg_limit(sg, fd->sdev))
+			mod_delayed_work(smqsg_wq, &sg->dispatch, 0);
+		else
+			queue_delayed_work(smqsg_wq, &sg->dispatch, SMQSG_LOOK);
+		queue_delayed_work(smqsg_wq, &sg->expire, SMQSG_EXPIRE);
 	}
 	spin_unlock(&sg->lock);
-	if (ret)
-		return ret;
-
-	/* Pairs with smqsg_release(): the last place may have come free meanwhile. */
-	smp_mb__after_atomic();
-	if (atomic_read(&sg->inflight) < (int)smqsg_limit(sg, fd->sdev))
-		mod_delayed_work(smqsg_wq, &sg->dispatch, 0);
-	else
-		queue_delayed_work(smqsg_wq, &sg->dispatch, SMQSG_LOOK);
-	return 0;
+	return ret;
 }
 
 /**
@@ -255,7 +270,7 @@ static struct smqsg_fd *smqsg_next(struct smqsg_dev *sg, unsigned int share)
 	return any;
 }
 
-/* Takes the first waiter whose time is over. The lock is held. */
+/* Takes the first waiter whose time is over, or any if the device is gone. The lock is held. */
 static struct smqsg_waiter *smqsg_expired(struct smqsg_dev *sg)
 {
 	struct smqsg_waiter *waiter;
@@ -263,7 +278,7 @@ static struct smqsg_waiter *smqsg_expired(struct smqsg_dev *sg)
 
 	list_for_each_entry(fd, &sg->files, sibling) {
 		list_for_each_entry(waiter, &fd->queue, entry) {
-			if (time_after_eq(jiffies, waiter->deadline)) {
+			if (!sg->sdev || time_after_eq(jiffies, waiter->deadline)) {
 				smqsg_dequeue(waiter);
 				return waiter;
 			}
@@ -272,55 +287,64 @@ static struct smqsg_waiter *smqsg_expired(struct smqsg_dev *sg)
 	return NULL;
 }
 
-/* Makes claims for those who wait, as long as there are places. */
+/* Makes a claim for one who waits, if there is a place. */
 static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 {
 	struct smqsg_waiter *waiter;
+	struct smqsg_fd *fd = NULL;
 	unsigned int share, want;
-	struct smqsg_fd *fd;
-	int got = -ENODEV;
+	int got = 0;
 
 	spin_lock(&sg->lock);
-	share = sg->sdev ? smqsg_share(sg, sg->sdev) : 1;
-	fd = smqsg_next(sg, share);
-	if (!fd) {
-		spin_unlock(&sg->lock);
-		return false;
-	}
-	waiter = list_first_entry(&fd->queue, struct smqsg_waiter, entry);
 	if (sg->sdev) {
+		share = smqsg_share(sg, sg->sdev);
+		fd = smqsg_next(sg, share);
+	}
+	if (fd) {
+		waiter = list_first_entry(&fd->queue, struct smqsg_waiter, entry);
 		want = max_t(int, share - atomic_read(&fd->inflight), 1);
 		got = smqsg_take(fd, min(want, waiter->want));
-		if (!got) {
-			spin_unlock(&sg->lock);
-			return false;
-		}
 	}
-	smqsg_dequeue(waiter);
-	sg->next = list_is_last(&fd->sibling, &sg->files) ? NULL : list_next_entry(fd, sibling);
+	if (got) {
+		smqsg_dequeue(waiter);
+		sg->next = list_is_last(&fd->sibling, &sg->files) ? NULL :
+			   list_next_entry(fd, sibling);
+	}
 	spin_unlock(&sg->lock);
-	waiter->grant(waiter, got);
-	return true;
+	if (got)
+		waiter->grant(waiter, got);
+	return got;
 }
 
 static void smqsg_dispatch(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, dispatch.work);
-	struct smqsg_waiter *waiter;
 
 	while (smqsg_dispatch_one(sg))
 		cond_resched();
+	if (atomic_read(&sg->waiting))
+		queue_delayed_work(smqsg_wq, &sg->dispatch,
+				   atomic_read(&sg->inflight) ? SMQSG_LOOK : 1);
+}
+
+static void smqsg_expire(struct work_struct *work)
+{
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, expire.work);
+	struct smqsg_waiter *waiter;
+	int error;
+
 	for (;;) {
 		spin_lock(&sg->lock);
+		error = sg->sdev ? -ETIMEDOUT : -ENODEV;
 		waiter = smqsg_expired(sg);
 		spin_unlock(&sg->lock);
 		if (!waiter)
 			break;
-		waiter->grant(waiter, -ETIMEDOUT);
+		waiter->grant(waiter, error);
+		cond_resched();
 	}
 	if (atomic_read(&sg->waiting))
-		queue_delayed_work(smqsg_wq, &sg->dispatch,
-				   atomic_read(&sg->inflight) ? SMQSG_LOOK : 1);
+		queue_delayed_work(smqsg_wq, &sg->expire, SMQSG_EXPIRE);
 }
 
 /* Takes the first waiter of an owner. The lock is held. */
@@ -362,25 +386,33 @@ void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner)
  * smqsg_depth_dead() - the device is gone: nobody waits any longer
  * @sg: its node
  *
- * The dispatcher tells those who wait. Waits for nobody itself.
+ * Those who wait are told soon. Waits for nobody itself.
  */
 void smqsg_depth_dead(struct smqsg_dev *sg)
 {
 	spin_lock(&sg->lock);
 	sg->sdev = NULL;
 	spin_unlock(&sg->lock);
-	mod_delayed_work(smqsg_wq, &sg->dispatch, 0);
+	mod_delayed_work(smqsg_wq, &sg->expire, 0);
 }
 
 void smqsg_depth_init(struct smqsg_dev *sg)
 {
 	INIT_DELAYED_WORK(&sg->dispatch, smqsg_dispatch);
+	INIT_DELAYED_WORK(&sg->expire, smqsg_expire);
 }
 
 /* The node's end: no file is open. */
 void smqsg_depth_exit(struct smqsg_dev *sg)
 {
 	cancel_delayed_work_sync(&sg->dispatch);
+	cancel_delayed_work_sync(&sg->expire);
+}
+
+/* Work that is over when the module goes. Any context. */
+void smqsg_queue_work(struct work_struct *work)
+{
+	queue_work(smqsg_wq, work);
 }
 
 int smqsg_depth_start(void)

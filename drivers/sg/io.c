@@ -13,6 +13,7 @@ static struct kmem_cache *smqsg_io_cache;
 void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd)
 {
 	io->fd = fd;
+	io->waiter.fd = fd;
 	INIT_LIST_HEAD(&io->waiter.entry);
 	bio_init(&io->bio, NULL, NULL, 0, 0);
 	/* The array of its data is the buffer's. */

@@ -36,12 +36,13 @@ struct smqsg_batch;
  * @adhoc: copy of an ad hoc command that waits, else NULL
  * @response: where the sense of an ad hoc command goes
  * @response_len: at most
- * @result2: the second half of an ad hoc command's CQE, without its sense
- * @rq: the request of an ad hoc command that has sense, kept for it
+ * @result2: the second half of an ad hoc command's CQE, without the length of its sense
+ * @sense_len: bytes of @sense
  * @user_bio: what blk_rq_map_user() made, to be unmapped
  * @waiter: while it waits for a turn
  * @bio: its data
  * @other: with SMQ_SG_RUN_BUFFER: where that is
+ * @sense: of an ad hoc command
  */
 struct smqsg_io {
 	union {
@@ -64,11 +65,14 @@ struct smqsg_io {
 		struct smqsg_adhoc *adhoc;
 	};
 	u64 result2;
-	struct request *rq;
+	u32 sense_len;
 	struct bio *user_bio;
 	struct smqsg_waiter waiter;
 	struct bio bio;
-	struct smqsg_slot other;
+	union {
+		struct smqsg_slot other;
+		u8 sense[SMQ_SG_MAX_SENSE];
+	};
 };
 
 /**
@@ -154,7 +158,7 @@ static inline void smqsg_slot_let_go(struct smqsg_io *io)
 /* run.c */
 int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run);
 void smqsg_slot_drop(struct smqsg_io *io);
-void smqsg_slot_varied(struct smqsg_io *io, struct request *rq, struct smqsg_slot *slot);
+void smqsg_slot_varied(struct smqsg_io *io, struct request *rq);
 SMQ_END_IO(smqsg_slot_end, rq, error);
 void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error);
 
@@ -233,10 +237,11 @@ static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd
 	scmd->allowed = 0;
 	/* What the tag's last user left is not what became of this one. */
 	scmd->result = 0;
+	scmd->resid_len = 0;
 	if (slot->data.length)
 		smqsg_slot_arm(io, rq, slot);
 	if (unlikely(io->flags))
-		smqsg_slot_varied(io, rq, slot);
+		smqsg_slot_varied(io, rq);
 	rq->timeout = slot->timeout;
 	rq->end_io = smqsg_slot_end;
 	rq->end_io_data = io;

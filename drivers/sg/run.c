@@ -40,7 +40,7 @@ static struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number)
 int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 {
 	struct smqsg_fd *fd = io->fd;
-	struct smqsg_slot other, *slot = &fd->slots[io->slot];
+	struct smqsg_slot *slot = &fd->slots[io->slot];
 	int ret;
 
 	if (run->flags & ~(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER))
@@ -63,7 +63,7 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 	ret = -EINVAL;
 	if (!io->buffer->readonly || slot->direction == SMQ_SG_OUT)
 		ret = smqsg_buffer_extent(fd->q, io->buffer, slot->offset,
-					  slot->data.length, &other);
+					  slot->data.length, &io->other);
 	if (ret)
 		smqsg_buffer_put(io->buffer);
 	else
@@ -114,6 +114,9 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 	if (!scmd->result)
 		return blk_status_to_errno(error);
 	result = (scmd->result & 0xff) | host_byte(scmd->result) << 8;
+	/* A driver's own bits are not told, but it is not GOOD. */
+	if (!result)
+		return -EIO;
 	if (scmd->resid_len)
 		result |= SMQ_SG_RESULT_SHORT;
 	if (!scmd->sense_len)
@@ -160,18 +163,14 @@ SMQ_END_IO(smqsg_slot_end, rq, error)
 }
 
 /* What a run wants otherwise than its slot has it. Process context. */
-void smqsg_slot_varied(struct smqsg_io *io, struct request *rq, struct smqsg_slot *slot)
+void smqsg_slot_varied(struct smqsg_io *io, struct request *rq)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
 	if (io->flags & SMQ_SG_RUN_LBA)
 		smqsg_lba_set(scmd->cmnd, io->lba);
-	if (io->flags & SMQ_SG_RUN_BUFFER) {
-		/* It has been looked at when the slot was taken, which is ours. */
-		smqsg_buffer_extent(rq->q, io->buffer, slot->offset, slot->data.length,
-				    &io->other);
+	if (io->flags & SMQ_SG_RUN_BUFFER)
 		smqsg_slot_arm(io, rq, &io->other);
-	}
 }
 
 static struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
@@ -204,6 +203,7 @@ static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 	}
 	io->result = ret;
 	smqsg_slot_drop(io);
+	smqsg_slot_refused(io->fd, io->slot, ret);
 	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
 }
 
@@ -212,6 +212,7 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 	struct smqsg_fd *fd = io->fd;
 
 	io->waiter.owner = NULL;
+	io->waiter.front = false;
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + fd->slots[io->slot].timeout;
 	io->waiter.grant = smqsg_slot_grant;
@@ -238,6 +239,7 @@ static noinline int smqsg_slot_later(struct smqsg_io *io, int error, unsigned in
 	if (!error)
 		return -EIOCBQUEUED;
 	smqsg_slot_drop(io);
+	smqsg_slot_refused(io->fd, io->slot, error);
 	return smqsg_slot_unsent(io, error, issue_flags);
 }
 

@@ -60,6 +60,8 @@ struct smqsg_fd;
  * @files: open files, struct smqsg_fd.sibling
  * @next: the file whose queue the dispatcher looks at first
  * @dispatch: makes claims for those who wait
+ * @expire: ends the waiting of those whose time is over, or whose device is gone; by
+ *	itself, because @dispatch sleeps for tags
  */
 struct smqsg_dev {
 	struct device dev;
@@ -85,6 +87,7 @@ struct smqsg_dev {
 	struct smqsg_fd *next;
 	atomic_t refused;
 	struct delayed_work dispatch;
+	struct delayed_work expire;
 };
 
 /**
@@ -93,6 +96,7 @@ struct smqsg_dev {
  * @fd: whose
  * @deadline: jiffies at which it has waited long enough
  * @owner: the descriptors of whoever waits, as flush() tells them; NULL at first
+ * @front: who waits again does so before those of the file that came later
  * @want: how many claims it would like, at least 1
  * @grant: called with @got claims made on its behalf, 1 to @want, or with an
  *	errno in @got: -ENODEV, -ETIMEDOUT, -ECANCELED. It no longer waits when it
@@ -104,6 +108,7 @@ struct smqsg_waiter {
 	struct smqsg_fd *fd;
 	unsigned long deadline;
 	fl_owner_t owner;
+	bool front;
 	unsigned int want;
 	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
@@ -175,6 +180,7 @@ unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);
 void smqsg_depth_init(struct smqsg_dev *sg);
 void smqsg_depth_dead(struct smqsg_dev *sg);
 void smqsg_depth_exit(struct smqsg_dev *sg);
+void smqsg_queue_work(struct work_struct *work);
 int smqsg_depth_start(void);
 void smqsg_depth_stop(void);
 

@@ -138,7 +138,8 @@ int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 {
 	if (!smqsg_slots(fd))
 		return -ENXIO;
-	if ((vma->vm_flags & VM_WRITE) || !(vma->vm_flags & VM_SHARED))
+	/* Of a file open for reading alone a shared mapping is not VM_SHARED. */
+	if ((vma->vm_flags & VM_WRITE) || !(vma->vm_flags & VM_MAYSHARE))
 		return -EACCES;
 	vm_flags_clear(vma, VM_MAYWRITE);
 	return remap_vmalloc_range(vma, fd->status, vma->vm_pgoff);

@@ -98,7 +98,9 @@ struct smq_sg_setup {
  * @flags: in: SMQ_SG_BUFFER_READONLY or 0
  * @reserved: in: 0
  *
- * For SMQ_SG_BUFFER. The pages are pinned until the buffer is taken back or the
+ * For SMQ_SG_BUFFER. With SMQ_SG_BUFFER_READONLY give memory that is writable, or that will
+ * not change: of a mapping that is copied on its next write, Linux 6.1 may pin what was
+ * there before. The pages are pinned until the buffer is taken back or the
  * file closed, and accounted to RLIMIT_MEMLOCK of the calling process. Memory that
  * is unmapped meanwhile stays pinned: commands go on using the old pages.
  *
@@ -222,7 +224,8 @@ struct smq_sg_status {
  * @lba: with SMQ_SG_RUN_LBA: the logical block address to write into the CDB
  *
  * The 16 bytes at sqe->cmd of an SMQ_SG_URING_RUN, and an element of the list of a
- * batch with SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result.
+ * batch with SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result; where the slot could
+ * not be taken, it is the errno and the status is as it was.
  *
  * EAGAIN: the file's queue of waiting commands is full. EBUSY: the slot is in
  * flight. EINVAL: an unknown flag or slot. ENODATA: the slot is empty. EPERM: the
