@@ -209,9 +209,13 @@ int smqsg_uring_cmd(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 
 int smqsg_v3_open(struct smqsg_fd *fd);
 void smqsg_v3_release(struct smqsg_fd *fd);
+void smqsg_v3_gone(struct smqsg_fd *fd);
 ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count);
 ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count);
 __poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait);
-long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long arg);
+int smqsg_v3_fasync(struct smqsg_fd *fd, int descriptor, int on);
+long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long argument);
+int smqsg_v3_start(void);
+void smqsg_v3_stop(void);
 
 #endif /* SMQSG_H */

@@ -89,12 +89,15 @@ do {							\
 #define vm_flags_clear(vma, flags)	((vma)->vm_flags &= ~(flags))
 #endif
 
-/* 6.5 asks the filter of CDBs with a bool. */
+/* 6.5 asks the filter of CDBs, and ioctls, with a bool. */
 #ifdef SMQ_HAVE_CMD_ALLOWED_BOOL
 #define smq_cmd_allowed(cdb, write)	scsi_cmd_allowed(cdb, write)
+#define smq_scsi_ioctl(sdev, write, cmd, arg)	scsi_ioctl(sdev, write, cmd, arg)
 #else
 #define smq_cmd_allowed(cdb, write)	\
 	scsi_cmd_allowed(cdb, (write) ? FMODE_READ | FMODE_WRITE : FMODE_READ)
+#define smq_scsi_ioctl(sdev, write, cmd, arg)	\
+	scsi_ioctl(sdev, (write) ? FMODE_READ | FMODE_WRITE : FMODE_READ, cmd, arg)
 #endif
 
 /**

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * write(), read() and poll(), with headers of interface 3.
+ *
+ * Headers of interface 1 and 2, struct sg_header, are refused with ENOSYS, as sg
+ * refuses those of an interface that it does not know. A read() never gets less than the
+ * whole header; one that is too short leaves the result where it is.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/compat.h>
+#include <linux/cred.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+#include <scsi/scsi_ioctl.h>
+
+#include "compat_cmd.h"
+#include "depth.h"
+#include "sg.h"
+
+/*
+ * write() and read() take addresses from memory that whoever opened the file may have made
+ * a more powerful program write or read.
+ */
+static bool smqsg_v3_other(struct smqsg_fd *fd)
+{
+	if (fd->file->f_cred == current_real_cred())
+		return false;
+	pr_warn_once("%s[%d] has other credentials than those that opened the file: read() and write() are refused\n",
+		     current->comm, task_tgid_vnr(current));
+	return true;
+}
+
+static size_t smqsg_v3_size(void)
+{
+	return in_compat_syscall() ? sizeof(struct compat_sg_io_hdr) : sizeof(struct sg_io_hdr);
+}
+
+/* Counts a command of write() as running; smqsg_cmd_ended() takes it back. */
+static void smqsg_v3_begin(struct smqsg_cmd *cmd)
+{
+	struct smqsg_v3 *v3 = cmd->fd->v3;
+
+	cmd->file = get_file(cmd->fd->file);
+	spin_lock_irq(&v3->lock);
+	v3->running++;
+	spin_unlock_irq(&v3->lock);
+}
+
+static void smqsg_v3_undo(struct smqsg_cmd *cmd)
+{
+	struct smqsg_v3 *v3 = cmd->fd->v3;
+
+	spin_lock_irq(&v3->lock);
+	v3->running--;
+	v3->full = false;
+	spin_unlock_irq(&v3->lock);
+	wake_up_interruptible_poll(&v3->wait, EPOLLOUT | EPOLLWRNORM);
+	/* The caller's descriptor keeps the file. */
+	fput(cmd->file);
+	cmd->file = NULL;
+}
+
+/*
+ * A place for a command. Who must not block is told to come again when poll() says so; where
+ * nothing of his own runs poll() could not tell, and he waits, as he does for a tag with sg.
+ */
+static int smqsg_v3_claim(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
+{
+	struct smqsg_v3 *v3 = fd->v3;
+	bool later = false;
+
+	if (smqsg_claim(fd, 1))
+		return 0;
+	if (fd->file->f_flags & O_NONBLOCK) {
+		spin_lock_irq(&v3->lock);
+		later = v3->running;
+		v3->full = later;
+		spin_unlock_irq(&v3->lock);
+	}
+	if (!later)
+		return smqsg_claim_wait(fd, smqsg_cmd_patience(fd, xfer));
+	atomic_inc(&fd->sg->refused);
+	return -EAGAIN;
+}
+
+static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
+{
+	struct smqsg_xfer xfer = {};
+	int ret;
+
+	if (get_sg_io_hdr(&cmd->hdr, buf))
+		return -EFAULT;
+	ret = smqsg_v3_parse(cmd, &xfer);
+	if (ret)
+		return ret;
+	ret = smqsg_cmd_enter(cmd);
+	if (ret)
+		return ret;
+	ret = smqsg_v3_claim(cmd->fd, &xfer);
+	if (ret)
+		goto out_leave;
+	smqsg_v3_begin(cmd);
+	ret = smqsg_cmd_start(cmd, &xfer);
+	if (ret) {
+		smqsg_v3_undo(cmd);
+		goto out_leave;
+	}
+	return 0;
+
+out_leave:
+	smqsg_cmd_leave(cmd);
+	return ret;
+}
+
+/**
+ * smqsg_v3_write() - write(): sends a command
+ * @fd: the file
+ * @buf: a struct sg_io_hdr
+ * @count: bytes
+ *
+ * Return: @count; or an errno, and the command was not sent: those of smqsg_sg_io() and
+ * -EPERM: not the credentials that opened the file; -EIO: less than any header; -EINVAL:
+ * less than this one; -EAGAIN: with O_NONBLOCK: no place within the device's depth, poll()
+ * will tell.
+ */
+ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count)
+{
+	const struct sg_header __user *old = (const void __user *)buf;
+	struct smqsg_cmd *cmd;
+	int direction, ret;
+
+	if (smqsg_v3_other(fd))
+		return -EPERM;
+	if (!READ_ONCE(fd->sg->sdev))
+		return -ENODEV;
+	if (!(fd->file->f_flags & O_NONBLOCK)) {
+		ret = smqsg_recovered(fd);
+		if (ret)
+			return ret;
+	}
+	if (count < sizeof(*old))
+		return -EIO;
+	/* Where interface 3 has its direction, below 0, the older ones have a length. */
+	if (get_user(direction, &old->reply_len))
+		return -EFAULT;
+	if (direction >= 0)
+		return -ENOSYS;
+	if (count < smqsg_v3_size())
+		return -EINVAL;
+	WRITE_ONCE(fd->v3->cmd_q, 1);
+	cmd = smqsg_cmd_alloc(fd, false);
+	if (!cmd)
+		return -ENOMEM;
+	ret = smqsg_v3_send(cmd, buf);
+	if (ret) {
+		smqsg_cmd_free(cmd);
+		return ret;
+	}
+	return count;
+}
+
+/* The pack_id that read() is to look for: where it is depends on the header's interface. */
+static int smqsg_v3_pack_id(const char __user *buf, size_t count, int *pack_id)
+{
+	const struct sg_header __user *old = (const void __user *)buf;
+	int direction;
+
+	*pack_id = -1;
+	if (count < sizeof(*old))
+		return 0;
+	if (get_user(direction, &old->reply_len))
+		return -EFAULT;
+	if (direction >= 0)
+		return get_user(*pack_id, &old->pack_id);
+	if (count < smqsg_v3_size())
+		return 0;
+	buf += in_compat_syscall() ? offsetof(struct compat_sg_io_hdr, pack_id) :
+				     offsetof(struct sg_io_hdr, pack_id);
+	return get_user(*pack_id, (const int __user *)buf);
+}
+
+/* Takes the oldest result that is there; @busy: none, but one will come. */
+static struct smqsg_cmd *smqsg_v3_take(struct smqsg_v3 *v3, int pack_id, bool *busy)
+{
+	struct smqsg_cmd *cmd, *found = NULL;
+
+	*busy = false;
+	spin_lock_irq(&v3->lock);
+	list_for_each_entry(cmd, &v3->cmds, entry) {
+		if (cmd->sync || (pack_id != -1 && cmd->hdr.pack_id != pack_id))
+			continue;
+		if (cmd->state == SMQSG_ENDED) {
+			cmd->state = SMQSG_READING;
+			found = cmd;
+			break;
+		}
+		*busy |= cmd->state == SMQSG_RUNNING;
+	}
+	spin_unlock_irq(&v3->lock);
+	return found;
+}
+
+/* Whether read() has to wait no longer: for a result, or because none will come. */
+static bool smqsg_v3_ready(struct smqsg_fd *fd, int pack_id, struct smqsg_cmd **cmd)
+{
+	bool busy;
+
+	*cmd = smqsg_v3_take(fd->v3, pack_id, &busy);
+	return *cmd || (!busy && !READ_ONCE(fd->sg->sdev));
+}
+
+/* Gives back what was taken. */
+static void smqsg_v3_untake(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
+{
+	spin_lock_irq(&v3->lock);
+	cmd->state = SMQSG_ENDED;
+	spin_unlock_irq(&v3->lock);
+	wake_up_interruptible_poll(&v3->wait, EPOLLIN | EPOLLRDNORM);
+}
+
+/**
+ * smqsg_v3_read() - read(): fetches the result of a command
+ * @fd: the file
+ * @buf: where the struct sg_io_hdr goes; with SG_SET_FORCE_PACK_ID it says which
+ * @count: bytes
+ *
+ * Return: @count; -EPERM: not the credentials that opened the file; -EAGAIN: with O_NONBLOCK:
+ * no result yet; -ENODEV: the device has gone, and none will come; -EINVAL: less than a
+ * header; -EFAULT: header, sense or data could not be written, and the result is lost.
+ */
+ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)
+{
+	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_cmd *cmd;
+	int pack_id = -1, ret = 0, err;
+
+	if (smqsg_v3_other(fd))
+		return -EPERM;
+	if (READ_ONCE(v3->force_pack_id))
+		ret = smqsg_v3_pack_id(buf, count, &pack_id);
+	if (ret)
+		return ret;
+	if (!smqsg_v3_ready(fd, pack_id, &cmd)) {
+		if (fd->file->f_flags & O_NONBLOCK)
+			return -EAGAIN;
+		ret = wait_event_interruptible(v3->wait, smqsg_v3_ready(fd, pack_id, &cmd));
+	}
+	if (!cmd)
+		return ret ?: -ENODEV;
+	if (count < smqsg_v3_size()) {
+		smqsg_v3_untake(v3, cmd);
+		return -EINVAL;
+	}
+	ret = smqsg_v3_fetch(cmd, buf);
+	smqsg_cmd_leave(cmd);
+	err = smqsg_cmd_free(cmd);
+	return ret ?: err ?: count;
+}
+
+/**
+ * smqsg_v3_poll() - poll()
+ * @fd: the file
+ * @wait: who waits
+ *
+ * Return: EPOLLIN: read() has a result; EPOLLOUT: write() takes a command; EPOLLHUP: the
+ * device has gone.
+ */
+__poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait)
+{
+	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_cmd *cmd;
+	__poll_t mask = 0;
+	bool writable;
+
+	poll_wait(fd->file, &v3->wait, wait);
+	spin_lock_irq(&v3->lock);
+	list_for_each_entry(cmd, &v3->cmds, entry) {
+		if (cmd->state == SMQSG_ENDED && !cmd->sync) {
+			mask |= EPOLLIN | EPOLLRDNORM;
+			break;
+		}
+	}
+	writable = !v3->full && v3->nr < (READ_ONCE(v3->cmd_q) ? SMQSG_MOST_V3 : 1);
+	spin_unlock_irq(&v3->lock);
+	if (!READ_ONCE(fd->sg->sdev))
+		return mask | EPOLLHUP;
+	return writable ? mask | EPOLLOUT | EPOLLWRNORM : mask;
+}
+
+/**
+ * smqsg_v3_fasync() - O_ASYNC: SIGIO when a result comes
+ * @fd: the file
+ * @descriptor: its descriptor
+ * @on: whether it is wanted
+ *
+ * Return: as fasync_helper().
+ */
+int smqsg_v3_fasync(struct smqsg_fd *fd, int descriptor, int on)
+{
+	return fasync_helper(descriptor, fd->file, on, &fd->v3->async);
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A command of SG_IO or write(), from its claim to its end.
+ *
+ * Its end runs in any context and may find its caller killed. Data can be
+ * unmapped in process context only: by the caller, else by a work item.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/blk-mq.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+
+#include "compat_cmd.h"
+#include "depth.h"
+#include "sg.h"
+
+/* Our own, so that the module can wait for the work items at its end. */
+static struct workqueue_struct *smqsg_drop_wq;
+
+static void smqsg_cmd_dropped(struct work_struct *work)
+{
+	struct smqsg_cmd *cmd = container_of(work, struct smqsg_cmd, work);
+	struct file *file = cmd->file;
+
+	smqsg_cmd_free(cmd);
+	if (file)
+		fput(file);
+}
+
+/**
+ * smqsg_cmd_alloc() - memory for a command
+ * @fd: whose
+ * @sync: for SG_IO
+ *
+ * Return: the command, zeroed but for these, or NULL.
+ */
+struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
+{
+	struct smqsg_cmd *cmd = kzalloc(sizeof(*cmd), GFP_KERNEL_ACCOUNT);
+
+	if (!cmd)
+		return NULL;
+	INIT_LIST_HEAD(&cmd->entry);
+	init_completion(&cmd->done);
+	INIT_WORK(&cmd->work, smqsg_cmd_dropped);
+	cmd->fd = fd;
+	cmd->sync = sync;
+	cmd->start = jiffies;
+	return cmd;
+}
+
+/**
+ * smqsg_cmd_free() - frees a command that is in no list and has ended, or never began
+ * @cmd: the command
+ *
+ * Return: 0, or an errno if its data did not reach the caller's memory. The caller's
+ * context, for that, or a kernel thread.
+ */
+int smqsg_cmd_free(struct smqsg_cmd *cmd)
+{
+	int ret = smqsg_data_unmap(&cmd->data);
+
+	kfree(cmd);
+	return ret;
+}
+
+/**
+ * smqsg_cmd_drop() - frees a command whose result nobody fetches
+ * @cmd: ended, in no list
+ *
+ * By a work item: its data must not be copied into whatever memory the caller has
+ * now. Any context.
+ */
+void smqsg_cmd_drop(struct smqsg_cmd *cmd)
+{
+	queue_work(smqsg_drop_wq, &cmd->work);
+}
+
+/**
+ * smqsg_cmd_enter() - enters a command of interface 3 in its file's list
+ * @cmd: parsed, and not started
+ *
+ * Return: 0, or -EDOM if the file has too many.
+ */
+int smqsg_cmd_enter(struct smqsg_cmd *cmd)
+{
+	struct smqsg_v3 *v3 = cmd->fd->v3;
+	int ret = -EDOM;
+
+	spin_lock_irq(&v3->lock);
+	if (v3->nr < SMQSG_MOST_V3) {
+		list_add_tail(&cmd->entry, &v3->cmds);
+		v3->nr++;
+		ret = 0;
+	}
+	spin_unlock_irq(&v3->lock);
+	return ret;
+}
+
+/* With the lock held. */
+static void smqsg_cmd_del(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
+{
+	if (list_empty(&cmd->entry))
+		return;
+	list_del_init(&cmd->entry);
+	if (v3->nr-- == SMQSG_MOST_V3)
+		wake_up_interruptible_poll(&v3->wait, EPOLLOUT | EPOLLWRNORM);
+}
+
+/**
+ * smqsg_cmd_leave() - takes a command out of its file's list
+ * @cmd: not running
+ *
+ * When it returns the command's end has let go of the command and the file.
+ */
+void smqsg_cmd_leave(struct smqsg_cmd *cmd)
+{
+	struct smqsg_v3 *v3 = cmd->fd->v3;
+
+	spin_lock_irq(&v3->lock);
+	smqsg_cmd_del(v3, cmd);
+	spin_unlock_irq(&v3->lock);
+}
+
+/**
+ * smqsg_cmd_patience() - how long a command may wait for its turn
+ * @fd: whose
+ * @xfer: as parsed
+ *
+ * Return: jiffies: the command's own timeout.
+ */
+unsigned long smqsg_cmd_patience(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
+{
+	return xfer->timeout ?: fd->sdev->request_queue->rq_timeout ?: SMQSG_TIMEOUT;
+}
+
+/* What the mid-layer says of a command, kept before its request is gone. */
+static void smqsg_cmd_keep(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd, blk_status_t status)
+{
+	cmd->result = scmd->result;
+	/* It never got to the mid-layer, which would have said so itself. */
+	if (status != BLK_STS_OK && !cmd->result)
+		cmd->result = scsi_device_online(cmd->fd->sdev) ? DID_ERROR << 16 :
+								  DID_NO_CONNECT << 16;
+	cmd->resid = scmd->resid_len;
+	cmd->sense_len = min_t(unsigned int, scmd->sense_len, sizeof(cmd->sense));
+	if (cmd->sense_len)
+		memcpy(cmd->sense, scmd->sense_buffer, cmd->sense_len);
+	cmd->duration = jiffies_to_msecs(jiffies - cmd->start);
+}
+
+/* The command's end, with the lock held. Returns whether nobody wants its result. */
+static bool smqsg_cmd_tell(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
+{
+	bool drop = false;
+
+	cmd->state = SMQSG_ENDED;
+	if (!cmd->sync) {
+		v3->running--;
+		v3->full = false;
+	} else if (!cmd->orphan) {
+		/* Under the lock, which who is woken takes: see smqsg_cmd_leave(). */
+		complete(&cmd->done);
+	} else if (!cmd->v4 && READ_ONCE(v3->keep_orphan)) {
+		cmd->sync = false;
+	} else {
+		smqsg_cmd_del(v3, cmd);
+		drop = true;
+	}
+	return drop;
+}
+
+static SMQ_END_IO(smqsg_cmd_ended, rq, status)
+{
+	struct smqsg_cmd *cmd = rq->end_io_data;
+	struct smqsg_fd *fd = cmd->fd;
+	struct smqsg_v3 *v3 = fd->v3;
+	struct file *file;
+	unsigned long flags;
+	bool drop;
+
+	smqsg_cmd_keep(cmd, blk_mq_rq_to_pdu(rq), status);
+	smqsg_release(fd, 1);
+	blk_mq_free_request(rq);
+
+	spin_lock_irqsave(&v3->lock, flags);
+	/* Without a reference it is the caller of SG_IO who keeps the file, until told. */
+	file = cmd->file;
+	drop = smqsg_cmd_tell(v3, cmd);
+	if (!drop)
+		cmd->file = NULL;
+	spin_unlock_irqrestore(&v3->lock, flags);
+
+	if (drop) {
+		smqsg_cmd_drop(cmd);
+	} else if (file) {
+		wake_up_interruptible_poll(&v3->wait, EPOLLIN | EPOLLRDNORM |
+					   EPOLLOUT | EPOLLWRNORM);
+		kill_fasync(&v3->async, SIGIO, POLL_IN);
+		fput(file);
+	}
+	return RQ_END_IO_NONE;
+}
+
+/**
+ * smqsg_cmd_start() - sends a command, for which a place has been claimed
+ * @cmd: the command
+ * @xfer: its data and how it is to be sent
+ *
+ * Return: 0, and it will end; else an errno, it has not been sent, and the place is given
+ * back. The caller's context; sleeps for a tag.
+ */
+int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
+{
+	struct scsi_device *sdev = cmd->fd->sdev;
+	struct scsi_cmnd *scmd;
+	struct request *rq;
+	int ret;
+
+	rq = scsi_alloc_request(sdev->request_queue,
+				xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, 0);
+	if (IS_ERR(rq)) {
+		ret = PTR_ERR(rq);
+		goto out_release;
+	}
+	ret = smqsg_data_map(&cmd->data, rq, xfer);
+	if (ret)
+		goto out_free;
+
+	scmd = blk_mq_rq_to_pdu(rq);
+	memcpy(scmd->cmnd, cmd->cdb, cmd->cdb_len);
+	scmd->cmd_len = cmd->cdb_len;
+	scmd->allowed = 0;
+	scmd->result = 0;
+	scmd->resid_len = 0;
+	rq->timeout = xfer->timeout;
+	rq->end_io = smqsg_cmd_ended;
+	rq->end_io_data = cmd;
+	blk_execute_rq_nowait(rq, !xfer->at_tail);
+	return 0;
+
+out_free:
+	blk_mq_free_request(rq);
+out_release:
+	smqsg_release(cmd->fd, 1);
+	return ret;
+}
+
+/**
+ * smqsg_cmd_wait() - waits for a command of SG_IO
+ * @cmd: started
+ *
+ * Return: 0 when it has ended; -EINTR if the caller is killed: then @cmd is no longer the
+ * caller's.
+ */
+int smqsg_cmd_wait(struct smqsg_cmd *cmd)
+{
+	struct smqsg_v3 *v3 = cmd->fd->v3;
+	int ret = 0;
+
+	/*
+	 * Killable only: a command that has been sent cannot be called back, and the
+	 * system call restarted after a signal would send it twice.
+	 */
+	if (!wait_for_completion_killable(&cmd->done))
+		return 0;
+	spin_lock_irq(&v3->lock);
+	if (cmd->state == SMQSG_RUNNING) {
+		cmd->orphan = true;
+		cmd->file = get_file(cmd->fd->file);
+		ret = -EINTR;
+	}
+	spin_unlock_irq(&v3->lock);
+	return ret;
+}
+
+/**
+ * smqsg_v3_open() - a file is opened
+ * @fd: the file
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int smqsg_v3_open(struct smqsg_fd *fd)
+{
+	struct smqsg_v3 *v3 = kzalloc(sizeof(*v3), GFP_KERNEL_ACCOUNT);
+
+	if (!v3)
+		return -ENOMEM;
+	spin_lock_init(&v3->lock);
+	INIT_LIST_HEAD(&v3->cmds);
+	init_waitqueue_head(&v3->wait);
+	v3->timeout = SG_DEFAULT_TIMEOUT_USER;
+	v3->reserved = SG_DEF_RESERVED_SIZE;
+	fd->v3 = v3;
+	return 0;
+}
+
+/**
+ * smqsg_v3_release() - a file is released
+ * @fd: the file; none of its commands runs
+ *
+ * Results that nobody has read go.
+ */
+void smqsg_v3_release(struct smqsg_fd *fd)
+{
+	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_cmd *cmd, *next;
+
+	/* The last end may still hold the lock. */
+	spin_lock_irq(&v3->lock);
+	WARN_ON_ONCE(v3->running);
+	spin_unlock_irq(&v3->lock);
+	list_for_each_entry_safe(cmd, next, &v3->cmds, entry) {
+		list_del_init(&cmd->entry);
+		smqsg_cmd_drop(cmd);
+	}
+	kfree(v3);
+}
+
+/**
+ * smqsg_v3_gone() - the device has gone
+ * @fd: one of its files
+ *
+ * For who removes it, once smqsg_dev.sdev is NULL: wakes those who wait for results that
+ * will not come. Any context.
+ */
+void smqsg_v3_gone(struct smqsg_fd *fd)
+{
+	wake_up_interruptible_poll(&fd->v3->wait, EPOLLHUP);
+}
+
+/**
+ * smqsg_v3_start() - the module is loaded
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int smqsg_v3_start(void)
+{
+	smqsg_drop_wq = alloc_workqueue("smq_sg_drop", WQ_UNBOUND, 0);
+	return smqsg_drop_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * smqsg_v3_stop() - the module goes; no file is open
+ *
+ * Waits for what is being freed.
+ */
+void smqsg_v3_stop(void)
+{
+	destroy_workqueue(smqsg_drop_wq);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SG_IO, with a header of interface 3 or 4: sends a command and waits for it.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bsg.h>
+#include <linux/fs.h>
+#include <linux/uaccess.h>
+#include <scsi/scsi_host.h>
+#include <scsi/scsi_ioctl.h>
+
+#include "compat_cmd.h"
+#include "sg.h"
+
+/**
+ * smqsg_recovered() - waits for the end of error handling
+ * @fd: whose device
+ *
+ * Return: 0; -ENXIO: it left the device offline; -EINTR: the caller is killed. Process
+ * context.
+ */
+int smqsg_recovered(struct smqsg_fd *fd)
+{
+	struct Scsi_Host *host = fd->sdev->host;
+
+	if (wait_event_killable(host->host_wait, !scsi_host_in_recovery(host)))
+		return -EINTR;
+	return scsi_device_online(fd->sdev) ? 0 : -ENXIO;
+}
+
+/*
+ * Sends a command and waits. 0: it has ended, and is in no list; 1: it is no longer
+ * ours, for we are killed; else an errno, and it has not been sent.
+ */
+static int smqsg_cmd_run(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
+{
+	struct smqsg_fd *fd = cmd->fd;
+	int ret;
+
+	ret = smqsg_claim_wait(fd, smqsg_cmd_patience(fd, xfer));
+	if (!ret)
+		ret = smqsg_cmd_start(cmd, xfer);
+	if (!ret && smqsg_cmd_wait(cmd))
+		return 1;
+	smqsg_cmd_leave(cmd);
+	return ret;
+}
+
+static int smqsg_sg_io_v3(struct smqsg_fd *fd, void __user *arg)
+{
+	struct smqsg_xfer xfer = {};
+	struct smqsg_cmd *cmd;
+	int ret, err;
+
+	if (!READ_ONCE(fd->sg->sdev))
+		return -ENODEV;
+	ret = smqsg_recovered(fd);
+	if (ret)
+		return ret;
+	cmd = smqsg_cmd_alloc(fd, true);
+	if (!cmd)
+		return -ENOMEM;
+	WRITE_ONCE(fd->v3->cmd_q, 1);
+	ret = get_sg_io_hdr(&cmd->hdr, arg) ? -EFAULT : smqsg_v3_parse(cmd, &xfer);
+	if (!ret)
+		ret = smqsg_cmd_enter(cmd);
+	if (ret)
+		goto out_free;
+	ret = smqsg_cmd_run(cmd, &xfer);
+	if (ret > 0)
+		return -EINTR;
+	if (!ret)
+		ret = smqsg_v3_fetch(cmd, arg);
+out_free:
+	err = smqsg_cmd_free(cmd);
+	return ret ?: err;
+}
+
+static int smqsg_sg_io_v4(struct smqsg_fd *fd, void __user *arg)
+{
+	struct smqsg_xfer xfer = {};
+	struct sg_io_v4 hdr;
+	struct smqsg_cmd *cmd;
+	int ret, err;
+
+	if (copy_from_user(&hdr, arg, sizeof(hdr)))
+		return -EFAULT;
+	cmd = smqsg_cmd_alloc(fd, true);
+	if (!cmd)
+		return -ENOMEM;
+	cmd->v4 = true;
+	ret = smqsg_v4_parse(cmd, &hdr, &xfer);
+	if (ret)
+		goto out_free;
+	ret = smqsg_cmd_run(cmd, &xfer);
+	if (ret > 0)
+		return -EINTR;
+	if (!ret)
+		ret = smqsg_v4_fetch(cmd, &hdr, arg);
+out_free:
+	err = smqsg_cmd_free(cmd);
+	return ret ?: err;
+}
+
+/**
+ * smqsg_sg_io() - ioctl SG_IO
+ * @fd: the file
+ * @arg: address of a struct sg_io_hdr or sg_io_v4
+ *
+ * Waits for a place within the device's depth at most as long as the command's timeout, then
+ * for the command. Only a signal that kills ends that earlier.
+ *
+ * Return: 0, the header tells how the command ended; or an errno, and it was not sent: those of
+ * smqsg_v3_parse() and smqsg_v4_parse(); -EDOM: too many commands in this file; -ETIMEDOUT:
+ * it waited for its place as long as it may take; -EAGAIN: too many wait; -ENXIO: the device
+ * is offline (interface 3; with 4 the header tells); -ENODEV: it has gone; -ENOMEM. -EFAULT
+ * may also mean that the results could not be written.
+ */
+long smqsg_sg_io(struct smqsg_fd *fd, void __user *arg)
+{
+	int id;
+
+	if (get_user(id, (int __user *)arg))
+		return -EFAULT;
+	return id == 'Q' ? smqsg_sg_io_v4(fd, arg) : smqsg_sg_io_v3(fd, arg);
+}
