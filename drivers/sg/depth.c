@@ -390,8 +390,12 @@ void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner)
  */
 void smqsg_depth_dead(struct smqsg_dev *sg)
 {
+	struct smqsg_fd *fd;
+
 	spin_lock(&sg->lock);
 	sg->sdev = NULL;
+	list_for_each_entry(fd, &sg->files, sibling)
+		smqsg_v3_gone(fd);
 	spin_unlock(&sg->lock);
 	mod_delayed_work(smqsg_wq, &sg->expire, 0);
 }

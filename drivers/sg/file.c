@@ -61,9 +61,12 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	ret = smqsg_pool_init(fd);
 	if (ret)
 		goto out_free;
-	ret = smqsg_attach(sg, fd, file->f_flags & O_EXCL);
+	ret = smqsg_v3_open(fd);
 	if (ret)
 		goto out_pool;
+	ret = smqsg_attach(sg, fd, file->f_flags & O_EXCL);
+	if (ret)
+		goto out_v3;
 	ret = scsi_autopm_get_device(fd->sdev);
 	if (ret)
 		goto out_detach;
@@ -80,6 +83,8 @@ out_autopm:
 	scsi_autopm_put_device(fd->sdev);
 out_detach:
 	smqsg_detach(sg, fd);
+out_v3:
+	smqsg_v3_release(fd);
 out_pool:
 	smqsg_pool_exit(fd);
 out_free:
@@ -99,6 +104,8 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_pool_exit(fd);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);
+	/* Who removes the device tells the files that are attached. */
+	smqsg_v3_release(fd);
 	put_device(&sg->dev);
 	kfree(fd);
 	return 0;
@@ -132,8 +139,28 @@ static long smqsg_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	case SMQ_SG_RUN:
 		return smqsg_ioctl_run(fd, user);
 	default:
-		return -ENOTTY;
+		return smqsg_sg_ioctl(fd, cmd, arg);
 	}
+}
+
+static ssize_t smqsg_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+{
+	return smqsg_v3_read(file->private_data, buf, count);
+}
+
+static ssize_t smqsg_write(struct file *file, const char __user *buf, size_t count, loff_t *pos)
+{
+	return smqsg_v3_write(file->private_data, buf, count);
+}
+
+static __poll_t smqsg_poll(struct file *file, poll_table *wait)
+{
+	return smqsg_v3_poll(file->private_data, wait);
+}
+
+static int smqsg_fasync(int descriptor, struct file *file, int on)
+{
+	return smqsg_v3_fasync(file->private_data, descriptor, on);
 }
 
 static int smqsg_mmap(struct file *file, struct vm_area_struct *vma)
@@ -146,6 +173,10 @@ const struct file_operations smqsg_fops = {
 	.open		= smqsg_open,
 	.release	= smqsg_close,
 	.flush		= smqsg_flush,
+	.read		= smqsg_read,
+	.write		= smqsg_write,
+	.poll		= smqsg_poll,
+	.fasync		= smqsg_fasync,
 	.unlocked_ioctl	= smqsg_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 	.mmap		= smqsg_mmap,

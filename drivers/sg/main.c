@@ -16,9 +16,12 @@ static int __init smqsg_init(void)
 	ret = smqsg_io_start();
 	if (ret)
 		return ret;
-	ret = smqsg_depth_start();
+	ret = smqsg_v3_start();
 	if (ret)
 		goto out_io;
+	ret = smqsg_depth_start();
+	if (ret)
+		goto out_v3;
 	ret = smqsg_class_register();
 	if (ret)
 		goto out_depth;
@@ -26,6 +29,8 @@ static int __init smqsg_init(void)
 
 out_depth:
 	smqsg_depth_stop();
+out_v3:
+	smqsg_v3_stop();
 out_io:
 	smqsg_io_stop();
 	return ret;
@@ -36,6 +41,7 @@ static void __exit smqsg_exit(void)
 {
 	smqsg_class_unregister();
 	smqsg_depth_stop();
+	smqsg_v3_stop();
 	smqsg_io_stop();
 }
 module_exit(smqsg_exit);
