@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: GPL-2.0
+"""/dev/smqsgN: who asks (users, 32-bit programs), and who is gone before the answer comes."""
+import errno
+import fcntl
+import os
+import select
+import signal
+import struct
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit import cdb, sgheader, sgio, smqsg
+from kit.host import loaded, run, wait_for
+from kit.sgheader import V3, V4, Arena
+
+NOBODY = 65534
+TUR = cdb.plain(cdb.TEST_UNIT_READY)
+READ = V3(cdb.blocks(cdb.READ_10, 0, 1), 512)
+SET_KEEP_ORPHAN, GET_NUM_WAITING = 0x2287, 0x227d
+
+
+@pytest.fixture(scope="module")
+def lun():
+    """A disk of scsi_debug, with smq_sg."""
+    with smqsg.module(), loaded("scsi_debug", io_errors=True, dev_size_mb=16, delay=0) as hosts:
+        found = hosts[0].luns()[0]
+        smqsg.attend(found.sg)
+        yield found
+
+
+@pytest.fixture
+def path(lun):
+    """Its node."""
+    return smqsg.node(lun)
+
+
+@pytest.fixture(scope="module")
+def arena():
+    """Memory for headers, CDBs, sense and data."""
+    return Arena(64 << 10)
+
+
+@pytest.fixture
+def slow(path):
+    """Commands that move data take a second."""
+    with smqsg.slow(0.999999999):
+        yield
+        smqsg.idle(path)
+
+
+@contextmanager
+def child(work):
+    """A process that does something, and is waited for, with an end. Yields its pid."""
+    pid = os.fork()
+    if not pid:
+        status = 99
+        try:
+            status = work() or 0
+        finally:
+            os._exit(status)
+    done = []
+    try:
+        yield pid, lambda seconds=10: done.append(reap(pid, seconds)) or done[-1]
+    finally:
+        if not done:
+            os.kill(pid, signal.SIGKILL)
+            reap(pid)
+
+
+def reap(pid: int, seconds: float = 10) -> int:
+    """The exit status of a process, negative for a signal."""
+    def ended():
+        found, status = os.waitpid(pid, os.WNOHANG)
+        return (os.waitstatus_to_exitcode(status),) if found else None
+    return wait_for(f"the end of process {pid}", ended, seconds)[0]
+
+
+def as_nobody(work) -> int:
+    """What @work() returns to a user without any right; a number up to 98."""
+    def run_it():
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        return work()
+    with child(run_it) as (_, status):
+        return status()
+
+
+# Users.
+
+FILTERED = {"PERSISTENT RESERVE IN": bytes([0x5e, *bytes(6), 0, 24, 0]),
+            "vendor specific": bytes([0xc1, *bytes(9)]),
+            "WRITE BUFFER": bytes([0x3b, *bytes(9)])}
+
+
+@pytest.mark.smoke
+def test_root_only(path):
+    """A new node is root's."""
+    status = os.stat(path)
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, 0, 0o600)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("flags", (os.O_RDONLY, os.O_RDWR), ids=("rdonly", "rdwr"))
+def test_filter(path, arena, flags):
+    """Without CAP_SYS_RAWIO the filter decides, whichever way the command comes."""
+    write = cdb.blocks(cdb.WRITE_10, 0, 1)
+    os.chmod(path, 0o666)
+
+    def work():
+        fd = os.open(path, flags)
+        for command, size in ((TUR, 0), (cdb.inquiry(96), 96), (READ.cdb, 512)):
+            if sgheader.sg_io(fd, V3(command, size), arena).error:
+                return 1
+            if sgheader.sg_io(fd, V4(command, size), arena).error:
+                return 2
+        for command in FILTERED.values():
+            if sgheader.sg_io(fd, V3(command), arena).error != errno.EPERM:
+                return 3
+            if sgheader.sg_io(fd, V4(command), arena).error != errno.EPERM:
+                return 4
+        may = 0 if flags == os.O_RDWR else errno.EPERM
+        if sgheader.sg_io(fd, V3(write, dout=bytes(512)), arena).error != may:
+            return 5
+        if flags == os.O_RDWR:
+            if sgheader.write(fd, V3(FILTERED["vendor specific"]), arena) != errno.EPERM:
+                return 6
+            if sgheader.write(fd, V3(TUR), arena) or sgheader.read(fd, V3(TUR), arena).error:
+                return 7
+        try:
+            fcntl.ioctl(fd, sgio.SG_SCSI_RESET, struct.pack("i", sgio.SG_SCSI_RESET_DEVICE))
+            return 8
+        except OSError as error:
+            return 0 if error.errno == errno.EACCES else 9
+    assert as_nobody(work) == 0
+
+
+def test_no_filter(path, arena):
+    """Root may send anything, also where the file is open for reading only."""
+    with smqsg.opened(path, flags=os.O_RDONLY) as (fd,):
+        for command in FILTERED.values():
+            assert not sgheader.sg_io(fd, V3(command), arena).error
+        write = V3(cdb.blocks(cdb.WRITE_10, 0, 1), dout=bytes(512))
+        assert not sgheader.sg_io(fd, write, arena).error
+
+
+@pytest.mark.smoke
+def test_other_credentials(path, arena):
+    """A descriptor of root's, given to another: no read() nor write(), and the filter is his."""
+    with smqsg.opened(path) as (fd,):
+        assert not sgheader.write(fd, V3(TUR), arena)
+        smqsg.idle(path)
+
+        def work():
+            if sgheader.write(fd, V3(TUR), arena) != errno.EPERM:
+                return 1
+            if sgheader.read(fd, V3(TUR), arena).error != errno.EPERM:
+                return 2
+            if sgheader.sg_io(fd, V3(FILTERED["vendor specific"]), arena).error != errno.EPERM:
+                return 3
+            return 4 if sgheader.sg_io(fd, V3(TUR), arena).error else 0
+        assert as_nobody(work) == 0
+        assert not sgheader.read(fd, V3(TUR), arena).error
+
+
+# 32-bit programs.
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """sg32.c, built for 32 and for 64 bits."""
+    folder = tmp_path_factory.mktemp("sg32")
+    source = Path(__file__).with_name("sg32.c")
+    built = []
+    for bits in (32, 64):
+        built.append(folder / f"sg{bits}")
+        run("gcc", f"-m{bits}", "-Wall", "-Werror", "-O1", "-o", built[-1], source, limit=120)
+    try:
+        run(built[0], ok=False)
+    except OSError as error:
+        # Not one under User Mode Linux.
+        assert error.errno == errno.ENOEXEC
+        pytest.skip("this kernel runs no 32-bit programs")
+    return built
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(200)
+def test_32_bits(lun, path, programs):
+    """A 32-bit program gets what a 64-bit one gets, and this what it gets from sg."""
+    said = [run(program, path, "v4").stdout for program in programs]
+    assert said[0] == said[1]
+    assert run(programs[1], path).stdout == run(programs[1], lun.sg).stdout
+
+
+# Signals.
+
+def test_signal_in_flight(path, arena, slow):
+    """A signal does not end SG_IO, nor send the command again: it has gone out once."""
+    device = Path("/sys/class/smq_sg", os.path.basename(path), "device/iorequest_cnt")
+    caught = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: caught.append(time.monotonic()))
+    sent = int(device.read_text(encoding="ascii"), 16)
+    with smqsg.opened(path) as (fd,):
+        pid = os.getpid()
+        with child(lambda: [time.sleep(0.3), os.kill(pid, signal.SIGUSR1)] and 0):
+            began = time.monotonic()
+            answer = sgheader.sg_io(fd, READ, arena)
+            took = time.monotonic() - began
+    signal.signal(signal.SIGUSR1, before)
+    assert not answer.error and took > 0.9 and caught
+    assert int(device.read_text(encoding="ascii"), 16) == sent + 1
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("want", (READ, V3(READ.cdb, 511, at=1), V4(READ.cdb, 512)),
+                         ids=("mapped", "copied", "v4"))
+def test_killed(path, want, slow):
+    """Who is killed in SG_IO is gone at once; its command ends by itself, its data nowhere."""
+    def work():
+        fd = os.open(path, os.O_RDWR)
+        sgheader.sg_io(fd, want, Arena(64 << 10))
+    with child(work) as (pid, status):
+        wait_for("a command in flight", lambda: smqsg.attr(path, "inflight") == 1)
+        began = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        assert status() == -signal.SIGKILL
+        assert time.monotonic() - began < 0.5
+        assert smqsg.attr(path, "inflight") == 1
+    smqsg.idle(path)
+
+
+@pytest.mark.limit(120)
+def test_killed_waiting(lun, path, arena, slow):
+    """Who is killed while it waits for a place is gone at once, and takes none."""
+    with smqsg.depth(lun, 1), smqsg.opened(path) as (fd,):
+        assert not sgheader.write(fd, READ, arena)
+
+        def work():
+            mine = os.open(path, os.O_RDWR)
+            sgheader.sg_io(mine, READ, Arena(64 << 10))
+        with child(work) as (pid, status):
+            wait_for("one who waits", lambda: smqsg.attr(path, "waiting") == 1, 0.8)
+            os.kill(pid, signal.SIGKILL)
+            assert status() == -signal.SIGKILL
+            assert smqsg.attr(path, "waiting") == 0
+        smqsg.idle(path)
+
+
+def test_keep_orphan(path, arena, slow):
+    """SG_SET_KEEP_ORPHAN: the result of who was killed is for who else has the file."""
+    want = V3(READ.cdb, 512, pack_id=31)
+    with smqsg.opened(path) as (fd,):
+        fcntl.ioctl(fd, SET_KEEP_ORPHAN, struct.pack("i", 1))
+
+        def work():
+            sgheader.sg_io(fd, want, arena)
+        with child(work) as (pid, status):
+            wait_for("a command in flight", lambda: smqsg.attr(path, "inflight") == 1)
+            os.kill(pid, signal.SIGKILL)
+            status()
+        assert fcntl.ioctl(fd, GET_NUM_WAITING, bytes(4)) == bytes(4)
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        assert poll.poll(5000)
+        assert sgheader.read(fd, want, arena).fields["pack_id"] == 31
+
+
+def test_killed_reader(path):
+    """Who waits in read() for nothing can be interrupted."""
+    def work():
+        os.read(os.open(path, os.O_RDWR), 88)
+    with child(work) as (pid, status):
+        time.sleep(0.3)
+        os.kill(pid, signal.SIGTERM)
+        assert status() == -signal.SIGTERM
+
+
+# The device.
+
+@pytest.fixture
+def second():
+    """Another host of scsi_debug, which may go away."""
+    hosts = {entry.name for entry in smqsg.SCSI_DEBUG.glob("adapter*")}
+    (smqsg.SCSI_DEBUG / "add_host").write_text("1", encoding="ascii")
+    new = wait_for("a new host", lambda: {
+        entry.name for entry in smqsg.SCSI_DEBUG.glob("adapter*")} - hosts)
+    adapter = smqsg.SCSI_DEBUG / new.pop()
+
+    def there():
+        found = [entry for entry in adapter.glob("host*/target*/*:*/smq_sg/smqsg*")
+                 if os.path.exists(f"/dev/{entry.name}")]
+        return found[0] if found else None
+    entry = wait_for("its node", there)
+    smqsg.attend(f"/dev/{entry.name}")
+    yield entry.parent.parent, f"/dev/{entry.name}"
+    (smqsg.SCSI_DEBUG / "add_host").write_text("-1", encoding="ascii")
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(120)
+def test_removed(second, arena):
+    """Removal wakes who waits for results that will not come; an open file only says ENODEV."""
+    device, path = second
+    with smqsg.opened(path) as (fd,):
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+
+        def work():
+            mine = os.open(path, os.O_RDWR)
+            return sgheader.read(mine, V3(TUR), Arena(8192)).error
+        with child(work) as (_, status):
+            time.sleep(0.3)
+            (device / "delete").write_text("1", encoding="ascii")
+            assert status() == errno.ENODEV
+        assert poll.poll(5000) == [(fd, select.POLLHUP)]
+        assert sgheader.sg_io(fd, V3(TUR), arena).error == errno.ENODEV
+        assert sgheader.write(fd, V3(TUR), arena) == errno.ENODEV
+        assert sgheader.sg_io(fd, V4(TUR), arena).error == errno.ENODEV
+        for request in (0x2203, 0x2276, 0x5382, 1):
+            with pytest.raises(OSError) as caught:
+                fcntl.ioctl(fd, request, bytes(64))
+            assert caught.value.errno == errno.ENODEV
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(120)
+def test_removed_in_flight(second, slow, arena):
+    """Removal with commands in flight: each ends, and its result can be read."""
+    device, path = second
+    with smqsg.opened(path) as (fd,):
+        for pack_id in range(8):
+            assert not sgheader.write(fd, V3(READ.cdb, 512, pack_id=pack_id), arena)
+        (device / "delete").write_text("1", encoding="ascii")
+        got = {sgheader.read(fd, READ, arena).fields["pack_id"] for _ in range(8)}
+        assert got == set(range(8))
+        assert sgheader.read(fd, READ, arena).error == errno.ENODEV
+
+
+@contextmanager
+def offline(lun):
+    """A device that has been set offline, for a while."""
+    state = lun.sysfs / "state"
+    state.write_text("offline\n", encoding="ascii")
+    try:
+        yield
+    finally:
+        state.write_text("running\n", encoding="ascii")
+
+
+@pytest.mark.smoke
+def test_offline(lun, path, arena):
+    """An offline device: ENXIO as from sg, with a header of interface 4 as from bsg."""
+    with smqsg.opened(lun.sg, lun.bsg, path) as fds, offline(lun):
+        sg, ours = (sgheader.sg_io(fd, V3(TUR), arena) for fd in (fds[0], fds[2]))
+        assert ours == sg and ours.error == errno.ENXIO
+        bsg, ours = (sgheader.sg_io(fd, V4(TUR), arena) for fd in fds[1:])
+        assert ours == bsg and (ours.error or ours.fields["transport_status"])
+        sg, ours = (sgheader.write(fd, V3(TUR), arena) for fd in (fds[0], fds[2]))
+        assert ours == sg == errno.ENXIO
+        os.set_blocking(fds[0], False)
+        os.set_blocking(fds[2], False)
+        assert not sgheader.write(fds[0], V3(TUR), arena)
+        assert not sgheader.write(fds[2], V3(TUR), arena)
+        wait_for("results", lambda: all(
+            fcntl.ioctl(fd, GET_NUM_WAITING, bytes(4)) != bytes(4) for fd in (fds[0], fds[2])))
+        sg, ours = (sgheader.read(fd, V3(TUR), arena) for fd in (fds[0], fds[2]))
+        assert ours == sg
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(180)
+def test_timeout(lun, path, arena):
+    """A command that times out comes back through error handling, told as sg tells it."""
+    (smqsg.SCSI_DEBUG / "opts").write_text("0x4", encoding="ascii")
+    answers = []
+    try:
+        with smqsg.opened(lun.sg, path) as fds:
+            for fd in fds:
+                (smqsg.SCSI_DEBUG / "every_nth").write_text("-1", encoding="ascii")
+                answers.append(sgheader.sg_io(fd, V3(READ.cdb, 512, timeout=500), arena))
+                (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
+    finally:
+        (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
+        (smqsg.SCSI_DEBUG / "opts").write_text("0", encoding="ascii")
+    assert answers[0].fields["host_status"] == sgio.DID_TIME_OUT
+    assert dict(answers[1].fields) == dict(answers[0].fields)
+    smqsg.attend(path)
+    with sgio.SgDev(path) as dev:
+        assert dev.cmd(TUR).good
