@@ -15,7 +15,7 @@ release := $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 module-args := $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
 
 # Each tool builds in its own folder and lands in tools/.
-tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/bench/Makefile))
+tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/libsmq/Makefile tools/bench/Makefile))
 
 .PHONY: all modules tools kernels build-all modules_install install clean \
 	check check-sanitize demo lint bench bench-quick help need-build need-headers $(tool-dirs)
@@ -45,6 +45,9 @@ tools: $(tool-dirs)
 
 $(tool-dirs): need-build
 	@$(MAKE) --no-print-directory -C $@
+
+# It links the library, and makes it where that has not been done.
+tools/src/sg_io: tools/libsmq
 
 kernels:
 	@tools/kernels prepare $(KERNELS)

@@ -8,6 +8,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SRC = ROOT / "tools/src/sg_io"
+LIBSMQ = ROOT / "tools/libsmq"
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = ROOT / "build/tests/host"
 TIMEOUT = 120
@@ -24,14 +25,15 @@ def binary(sanitized=False):
 
 
 @functools.cache
-def part(name, *sources):
-    """A sanitized test program: tests/host/NAME.c with some of sg_io's sources."""
+def part(name, *sources, libsmq=()):
+    """A sanitized test program: tests/host/NAME.c with some of sg_io's sources, and libsmq's."""
     OUT.mkdir(parents=True, exist_ok=True)
     out = OUT / name
     subprocess.run(
         ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-O1",
-         "-Wno-missing-field-initializers", *SANITIZE, f"-I{SRC}", "-o", out, HERE / f"{name}.c",
-         *(SRC / s for s in sources), "-lsgutils2"],
+         "-Wno-missing-field-initializers", *SANITIZE, f"-I{SRC}", f"-I{LIBSMQ}",
+         f"-I{ROOT}/include/uapi", "-o", out, HERE / f"{name}.c",
+         *(SRC / s for s in sources), *(LIBSMQ / s for s in libsmq), "-luring", "-lsgutils2"],
         check=True, timeout=TIMEOUT)
     return out
 

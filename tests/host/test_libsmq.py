@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0
+"""libsmq: what it makes of numbers, what it exports, what it installs."""
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from sg_io_build import LIBSMQ, ROOT, TIMEOUT, part, run
+
+SENSE_FIXED = "7000050000000006000000002100"
+SENSE_DESCRIPTOR = "7205210000000000"
+
+
+def ask(*lines):
+    program = part("libsmq_parts", libsmq=("cdb.c", "device.c", "outcome.c", "strerror.c"))
+    return run(program, stdin="\n".join(lines).encode() + b"\n").stdout.splitlines()
+
+
+@pytest.mark.parametrize("line,want", [
+    ("cdb 08 2097151 256", "081fffff0000"),
+    ("cdb 0a 1 255", "0a000001ff00"),
+    ("cdb 08 2097152 1", f"{-errno.ERANGE}"),
+    ("cdb 08 0 257", f"{-errno.ERANGE}"),
+    ("cdb 08 0 0", f"{-errno.ERANGE}"),
+    ("cdb 28 4294967295 65535", "2800ffffffff00ffff00"),
+    ("cdb 2f 0 0", "2f000000000000000000"),
+    ("cdb 28 4294967296 1", f"{-errno.ERANGE}"),
+    ("cdb 2a 0 65536", f"{-errno.ERANGE}"),
+    ("cdb a8 16909060 84281096", "a80001020304050607080000"),
+    ("cdb aa 4294967296 1", f"{-errno.ERANGE}"),
+    ("cdb 88 18446744073709551615 4294967295", "8800ffffffffffffffffffffffff0000"),
+    ("cdb 8f 1 2", "8f000000000000000001000000020000"),
+    ("cdb 12 0 1", f"{-errno.EINVAL}"),
+])
+def test_cdb(line, want):
+    assert ask(line) == [want]
+
+
+@pytest.mark.parametrize("line,want", [
+    # result, resid, key, asc, ascq, sense_len
+    ("slot 0 0 0 0 0 0", "GOOD 0 GOOD"),
+    (f"slot {1 << 17} 512 0 0 0 0", "GOOD 512 GOOD, 512 bytes short"),
+    (f"slot {0x02 | 1 << 16} 0 5 21 0 18",
+     "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
+    (f"slot {0x28} 0 0 0 0 0", "BAD 0 TASK SET FULL"),
+    (f"slot {0x04} 0 0 0 0 0", "GOOD 0 CONDITION MET"),
+    (f"slot {0x03 << 8} 4096 0 0 0 0", "BAD 4096 GOOD, DID_TIME_OUT, 4096 bytes short"),
+    (f"slot {0x63 << 8} 0 0 0 0 0", "BAD 0 GOOD, host 0x63"),
+    # what is beside a result below 0 says nothing
+    (f"slot {-errno.ENODEV} 7 5 21 0 18", "BAD 0 ENODEV: the device is gone"),
+    (f"slot {-errno.EILSEQ} 0 0 0 0 0", f"BAD 0 EILSEQ: {os.strerror(errno.EILSEQ)}"),
+    # result, status | driver << 8 | host << 16 | sense length << 24 | residual << 32
+    ("command 0 0 -", "GOOD 0 GOOD"),
+    ("command 0 0000020000000000 -", "GOOD 512 GOOD, 512 bytes short"),
+    (f"command 0 0e000802 {SENSE_FIXED}",
+     "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
+    (f"command 0 08000802 {SENSE_DESCRIPTOR}",
+     "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
+    ("command 0 00010000 -", "BAD 0 GOOD, DID_NO_CONNECT"),
+    (f"command {-errno.EINVAL} ffffffffffffffff -",
+     "BAD 0 EINVAL: there is no such slot, or a flag is unknown"),
+])
+def test_outcome(line, want):
+    assert ask(line) == [want]
+
+
+def calls():
+    text = (LIBSMQ / "libsmq.h").read_text(encoding="ascii")
+    return re.findall(r"\bSMQ_CALL_(\w+),", text)
+
+
+def test_errors_in_words():
+    names = calls()
+    assert ask(f"error {names.index('PREPARE')} {-errno.ERANGE}",
+               f"error {names.index('RUN')} {errno.ERANGE}",
+               f"error {names.index('OPEN')} {-errno.ENOENT}",
+               f"error {names.index('OPEN')} 99999") == [
+        "the data is not inside the buffer", "the LBA does not fit the CDB",
+        os.strerror(errno.ENOENT), "unknown error"]
+
+
+@pytest.mark.parametrize("node,error", [
+    ("/dev/null", errno.ENOTTY), ("/dev/absent", errno.ENOENT), ("/etc/hostname", errno.ENOTTY)])
+def test_open_something_else(node, error):
+    assert ask(f"open {node}") == [f"{-error}"]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder that the library has been installed into, for PREFIX /opt/smq."""
+    folder = tmp_path_factory.mktemp("install")
+    subprocess.run(["make", "-s", "-C", LIBSMQ, "install", "PREFIX=/opt/smq",
+                    f"DESTDIR={folder}"], check=True, timeout=TIMEOUT)
+    return folder / "opt/smq"
+
+
+def pkg_config(installed, *args):
+    env = {**os.environ, "PKG_CONFIG_PATH": f"{installed}/lib/pkgconfig",
+           "PKG_CONFIG_SYSROOT_DIR": str(installed.parents[1])}
+    done = subprocess.run(["pkg-config", *args, "libsmq"], env=env, capture_output=True,
+                          text=True, check=True, timeout=TIMEOUT)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("example", ["random_reads", "inquiry"])
+@pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
+def test_examples_build_from_what_is_installed(installed, tmp_path, example, static):
+    flags = pkg_config(installed, "--cflags", "--libs", *(["--static"] if static else []))
+    if static:
+        flags = [f"{installed}/lib/libsmq.a" if f == "-lsmq" else f for f in flags]
+    source = LIBSMQ / "examples" / f"{example}.c"
+    assert len(source.read_text(encoding="ascii").splitlines()) <= 60
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / example, source, *flags],
+                   check=True, timeout=TIMEOUT)
+    done = subprocess.run([tmp_path / example, "/dev/null", "1"][:3 if example != "inquiry" else 2],
+                          env={"LD_LIBRARY_PATH": f"{installed}/lib"}, capture_output=True,
+                          text=True, check=False, timeout=TIMEOUT)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "/dev/null: not a /dev/smqsgN" in done.stderr
+
+
+def declared():
+    text = (LIBSMQ / "libsmq.h").read_text(encoding="ascii")
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    inline = set(re.findall(r"static inline .*?\b(smq_\w+)\(", text))
+    return set(re.findall(r"^[^=\n\t]*?\b(smq_\w+)\(", text, flags=re.M)) - inline, inline
+
+
+def test_only_what_the_header_declares_is_exported(installed):
+    names, inline = declared()
+    done = subprocess.run(["nm", "-D", "--defined-only", installed / "lib/libsmq.so"],
+                          capture_output=True, text=True, check=True, timeout=TIMEOUT)
+    exported = {line.split()[-1] for line in done.stdout.splitlines()}
+    assert exported - {"LIBSMQ_1.0"} == {f"{name}@@LIBSMQ_1.0" for name in names}
+    manual = (LIBSMQ / "libsmq.3").read_text(encoding="ascii")
+    assert {name for name in names | inline if f"{name}(" not in manual} == set()
+
+
+def test_version_is_one(installed):
+    header = (LIBSMQ / "libsmq.h").read_text(encoding="ascii")
+    version = re.search(r'LIBSMQ_VERSION\s+"(.*)"', header)[1]
+    assert pkg_config(installed, "--modversion") == [version]
+    assert os.path.basename(os.path.realpath(installed / "lib/libsmq.so")) == f"libsmq.so.{version}"
+    assert f'"libsmq {version}"' in (LIBSMQ / "libsmq.3").read_text(encoding="ascii")
+
+
+@pytest.mark.skipif(not shutil.which("groff"), reason="no groff")
+def test_manual_renders_without_a_complaint():
+    done = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", LIBSMQ / "libsmq.3"],
+                          capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_abi_is_that_of_32_bit_programs_too(tmp_path):
+    """Sizes and offsets do not change with -m32: the compiler alone can say."""
+    text = (ROOT / "include/uapi/scsi/smq_sg.h").read_text(encoding="ascii")
+    checks = []
+    for name, body in re.findall(r"^struct (\w+) \{\n(.*?)^\};", text, flags=re.S | re.M):
+        checks.append(f"sizeof(struct {name})")
+        body = re.sub(r"/\*.*?\*/", "", body)
+        checks += [f"offsetof(struct {name}, {field})" for field in re.findall(
+            r"\b(\w+)(?:\[\w*\])?;", body)]
+    assert len(checks) > 60
+    source = tmp_path / "abi.c"
+    source.write_text("#include <stddef.h>\n#include <scsi/smq_sg.h>\n" +
+                      f"const int abi[] = {{ {', '.join(checks)} }};\n", encoding="ascii")
+
+    multiarch = subprocess.run(["cc", "-print-multiarch"], capture_output=True, text=True,
+                               check=True, timeout=TIMEOUT).stdout.strip()
+
+    def assembler(flag):
+        # No libc for 32 bits is needed to compile: the kernel's headers do.
+        done = subprocess.run(["cc", flag, "-S", "-o", "-", f"-I{ROOT}/include/uapi",
+                               f"-I/usr/include/{multiarch}", source],
+                              capture_output=True, text=True, check=True, timeout=TIMEOUT)
+        return re.findall(r"^\s+\.(?:long|zero)\s+(\d+)", done.stdout, flags=re.M)
+    assert assembler("-m64") == assembler("-m32")

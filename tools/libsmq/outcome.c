@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+/* How commands ended: out of the mapped array or a completion, and in words. */
+#include <errno.h>
+#include <scsi/sg_lib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+
+#define STATUS_MASK	0x7e
+
+void smq_slot_outcome(const struct smq_device *dev, uint32_t slot, struct smq_outcome *outcome)
+{
+	const struct smq_sg_status *s = smq_status(dev, slot);
+
+	*outcome = (struct smq_outcome){};
+	if (!s || s->result < 0) {
+		outcome->error = s ? -s->result : EINVAL;
+		return;
+	}
+	outcome->status = SMQ_SG_RESULT_STATUS(s->result);
+	outcome->host = SMQ_SG_RESULT_HOST(s->result);
+	outcome->resid = s->resid;
+	if (!(s->result & SMQ_SG_RESULT_SENSE))
+		return;
+	outcome->key = s->sense_key;
+	outcome->asc = s->asc;
+	outcome->ascq = s->ascq;
+	outcome->sense_len = s->sense_len;
+	outcome->sense = s->sense;
+}
+
+void smq_command_outcome(const struct smq_event *event, const struct smq_sg_uring_cmd *command,
+			 struct smq_outcome *outcome)
+{
+	struct sg_scsi_sense_hdr sense;
+
+	*outcome = (struct smq_outcome){};
+	if (event->result < 0) {
+		outcome->error = -event->result;
+		return;
+	}
+	/* Status, driver byte, host byte, sense length, residual, from the lowest bit on. */
+	outcome->status = event->more & 0xff;
+	outcome->host = event->more >> 16 & 0xff;
+	outcome->resid = event->more >> 32;
+	outcome->sense_len = event->more >> 24 & 0xff;
+	if (!outcome->sense_len)
+		return;
+	outcome->sense = (const uint8_t *)(uintptr_t)command->response;
+	if (sg_scsi_normalize_sense(outcome->sense, outcome->sense_len, &sense)) {
+		outcome->key = sense.sense_key;
+		outcome->asc = sense.asc;
+		outcome->ascq = sense.ascq;
+	}
+}
+
+bool smq_good(const struct smq_outcome *outcome)
+{
+	unsigned int status = outcome->status & STATUS_MASK;
+
+	return !outcome->error && !outcome->host &&
+	       (status == SAM_STAT_GOOD || status == SAM_STAT_CONDITION_MET);
+}
+
+const char *smq_status_name(unsigned int status, char *text, size_t size)
+{
+	char *c;
+
+	if (!size)
+		return text;
+	sg_get_scsi_status_str(status, size, text);
+	/* The library writes "Check Condition"; the standards shout. */
+	for (c = text; *c; c++)
+		if (*c >= 'a' && *c <= 'z')
+			*c -= 'a' - 'A';
+	return text;
+}
+
+const char *smq_host_name(unsigned int host, char *text, size_t size)
+{
+	static const char * const names[] = {
+		"DID_OK", "DID_NO_CONNECT", "DID_BUS_BUSY", "DID_TIME_OUT",
+		"DID_BAD_TARGET", "DID_ABORT", "DID_PARITY", "DID_ERROR",
+		"DID_RESET", "DID_BAD_INTR", "DID_PASSTHROUGH", "DID_SOFT_ERROR",
+		"DID_IMM_RETRY", "DID_REQUEUE", "DID_TRANSPORT_DISRUPTED",
+		"DID_TRANSPORT_FAILFAST", "DID_TARGET_FAILURE", "DID_NEXUS_FAILURE",
+		"DID_ALLOC_FAILURE", "DID_MEDIUM_ERROR", "DID_TRANSPORT_MARGINAL",
+	};
+
+	if (host < sizeof(names) / sizeof(names[0]))
+		snprintf(text, size, "%s", names[host]);
+	else
+		snprintf(text, size, "host %#x", host);
+	return text;
+}
+
+const char *smq_sense_text(unsigned int key, unsigned int asc, unsigned int ascq, char *text,
+			   size_t size)
+{
+	static const char heading[] = "Additional sense: ";
+	char key_text[64], asc_text[256];
+	const char *what = asc_text;
+
+	sg_get_sense_key_str(key, sizeof(key_text), key_text);
+	sg_get_asc_ascq_str(asc, ascq, sizeof(asc_text), asc_text);
+	if (!strncmp(what, heading, sizeof(heading) - 1))
+		what += sizeof(heading) - 1;
+	snprintf(text, size, "%s (%Xh): %s (%02Xh/%02Xh)", key_text, key, what, asc, ascq);
+	return text;
+}
+
+const char *smq_outcome_text(const struct smq_outcome *outcome, char *text, size_t size)
+{
+	char status[64], host[64] = "", sense[384] = "", resid[32] = "";
+
+	if (outcome->error) {
+		snprintf(text, size, "%s: %s", strerrorname_np(outcome->error) ?: "errno",
+			 smq_strerror(SMQ_CALL_RUN, outcome->error));
+		return text;
+	}
+	smq_status_name(outcome->status & STATUS_MASK, status, sizeof(status));
+	if (outcome->host)
+		smq_host_name(outcome->host, host, sizeof(host));
+	if (outcome->sense_len)
+		smq_sense_text(outcome->key, outcome->asc, outcome->ascq, sense, sizeof(sense));
+	if (outcome->resid)
+		snprintf(resid, sizeof(resid), ", %u bytes short", outcome->resid);
+	snprintf(text, size, "%s%s%s%s%s%s", status, *host ? ", " : "", host, *sense ? ": " : "",
+		 sense, resid);
+	return text;
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Runs, batches and whole commands through an io_uring. */
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+#define MAX_ENTRIES	32768	/* io_uring's own limit */
+#define FREE		UINT64_MAX
+
+/**
+ * struct smq_ring - a ring and the devices it knows
+ * @uring: the ring
+ * @commands: made with SMQ_RING_COMMANDS
+ * @has_table: io_uring has a table of files
+ * @known: keys by their place in that table: smq_device.id, or the number of a
+ *	plain file; FREE for a place without any. Ids are never given twice, so a
+ *	device that was closed too early is not taken for the next one
+ * @nr: places in use or once in use
+ * @last: the place looked up last
+ */
+struct smq_ring {
+	struct io_uring uring;
+	bool commands;
+	bool has_table;
+	uint64_t known[SMQ_RING_DEVICES];
+	unsigned int nr;
+	unsigned int last;
+};
+
+int smq_ring_new(unsigned int entries, unsigned int flags, struct smq_ring **ring)
+{
+	unsigned int setup = flags & SMQ_RING_COMMANDS ?
+			     IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0;
+	struct smq_ring *r;
+	int ret;
+
+	if (!entries || entries > MAX_ENTRIES || (flags & ~SMQ_RING_COMMANDS))
+		return -EINVAL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	/*
+	 * Completions wait for the thread to enter the kernel, as it does anyway,
+	 * and a flag in the ring says that some do.
+	 */
+	ret = io_uring_queue_init(entries, &r->uring, setup | IORING_SETUP_COOP_TASKRUN |
+				  IORING_SETUP_TASKRUN_FLAG);
+	if (ret) {
+		free(r);
+		return ret;
+	}
+	r->commands = flags & SMQ_RING_COMMANDS;
+	memset(r->known, 0xff, sizeof(r->known));
+	*ring = r;
+	return 0;
+}
+
+void smq_ring_free(struct smq_ring *ring)
+{
+	if (!ring)
+		return;
+	io_uring_queue_exit(&ring->uring);
+	free(ring);
+}
+
+/* Its place in the table of files, -1 when it is not known. */
+static int place_of(struct smq_ring *ring, uint64_t key)
+{
+	unsigned int i;
+
+	if (ring->known[ring->last] == key)
+		return ring->last;
+	for (i = 0; i < ring->nr; i++)
+		if (ring->known[i] == key)
+			return ring->last = i;
+	return -1;
+}
+
+static int update_table(struct smq_ring *ring, unsigned int place, int fd)
+{
+	int ret = io_uring_register_files_update(&ring->uring, place, &fd, 1);
+
+	return ret < 0 ? ret : 0;
+}
+
+static int add(struct smq_ring *ring, uint64_t key, int fd)
+{
+	unsigned int i;
+	int ret;
+
+	if (place_of(ring, key) >= 0)
+		return -EEXIST;
+	for (i = 0; i < SMQ_RING_DEVICES && ring->known[i] != FREE; i++)
+		;
+	if (i == SMQ_RING_DEVICES)
+		return -ENOSPC;
+	if (!ring->has_table) {
+		ret = io_uring_register_files_sparse(&ring->uring, SMQ_RING_DEVICES);
+		if (ret)
+			return ret;
+		ring->has_table = true;
+	}
+	ret = update_table(ring, i, fd);
+	if (ret)
+		return ret;
+	ring->known[i] = key;
+	if (i >= ring->nr)
+		ring->nr = i + 1;
+	return 0;
+}
+
+static int drop(struct smq_ring *ring, uint64_t key)
+{
+	int place = place_of(ring, key);
+
+	if (place < 0)
+		return -ENOENT;
+	ring->known[place] = FREE;
+	return update_table(ring, place, -1);
+}
+
+int smq_ring_add(struct smq_ring *ring, struct smq_device *dev)
+{
+	return add(ring, dev->id, dev->fd);
+}
+
+int smq_ring_remove(struct smq_ring *ring, struct smq_device *dev)
+{
+	return drop(ring, dev->id);
+}
+
+int smq_ring_add_fd(struct smq_ring *ring, int fd)
+{
+	return fd < 0 ? -EBADF : add(ring, fd, fd);
+}
+
+int smq_ring_remove_fd(struct smq_ring *ring, int fd)
+{
+	return fd < 0 ? -EBADF : drop(ring, fd);
+}
+
+/* An entry for a uring_cmd, all of it set but its payload. */
+static struct io_uring_sqe *get_entry(struct smq_ring *ring, unsigned int cmd_op, uint64_t tag)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
+
+	if (!sqe)
+		return NULL;
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = IORING_OP_URING_CMD;
+	sqe->cmd_op = cmd_op;
+	sqe->user_data = tag;
+	return sqe;
+}
+
+static void set_file(struct smq_ring *ring, struct io_uring_sqe *sqe, uint64_t key, int fd)
+{
+	int place = place_of(ring, key);
+
+	sqe->fd = place < 0 ? fd : place;
+	sqe->flags = place < 0 ? 0 : IOSQE_FIXED_FILE;
+}
+
+int smq_queue_run_with(struct smq_ring *ring, struct smq_device *dev,
+		       const struct smq_sg_run *run, uint64_t tag)
+{
+	struct io_uring_sqe *sqe = get_entry(ring, SMQ_SG_URING_RUN, tag);
+
+	if (!sqe)
+		return -EAGAIN;
+	set_file(ring, sqe, dev->id, dev->fd);
+	memcpy(sqe->cmd, run, sizeof(*run));
+	return 0;
+}
+
+int smq_queue_run(struct smq_ring *ring, struct smq_device *dev, uint32_t slot, uint64_t tag)
+{
+	struct smq_sg_run run = { .slot = slot };
+
+	return smq_queue_run_with(ring, dev, &run, tag);
+}
+
+int smq_queue_batch(struct smq_ring *ring, struct smq_device *dev, struct smq_sg_batch batch,
+		    uint64_t tag)
+{
+	struct io_uring_sqe *sqe = get_entry(ring, SMQ_SG_URING_BATCH, tag);
+
+	if (!sqe)
+		return -EAGAIN;
+	set_file(ring, sqe, dev->id, dev->fd);
+	memcpy(sqe->cmd, &batch, sizeof(batch));
+	return 0;
+}
+
+static int queue_command(struct smq_ring *ring, uint64_t key, int fd,
+			 const struct smq_sg_uring_cmd *command, uint64_t tag)
+{
+	struct io_uring_sqe *sqe;
+
+	/* A large entry has 80 bytes where a small one has 16. */
+	_Static_assert(sizeof(*command) == 80, "the payload of a large entry");
+	if (!ring->commands)
+		return -EOPNOTSUPP;
+	/* The kernel's bsg does not look at cmd_op; 0 is none of smq_sg's own. */
+	sqe = get_entry(ring, 0, tag);
+	if (!sqe)
+		return -EAGAIN;
+	set_file(ring, sqe, key, fd);
+	memcpy(sqe->cmd, command, sizeof(*command));
+	return 0;
+}
+
+int smq_queue_command(struct smq_ring *ring, struct smq_device *dev,
+		      const struct smq_sg_uring_cmd *command, uint64_t tag)
+{
+	return queue_command(ring, dev->id, dev->fd, command, tag);
+}
+
+int smq_queue_command_fd(struct smq_ring *ring, int fd, const struct smq_sg_uring_cmd *command,
+			 uint64_t tag)
+{
+	return queue_command(ring, fd, fd, command, tag);
+}
+
+int smq_submit(struct smq_ring *ring)
+{
+	return io_uring_submit(&ring->uring);
+}
+
+static unsigned int fetch(struct smq_ring *ring, struct smq_event *events, unsigned int most)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head, seen = 0, n = 0;
+
+	io_uring_for_each_cqe(&ring->uring, head, cqe) {
+		if (n == most)
+			break;
+		seen++;
+		/* liburing's own timeout, where the kernel has no better */
+		if (cqe->user_data == LIBURING_UDATA_TIMEOUT)
+			continue;
+		events[n] = (struct smq_event){
+			.tag = cqe->user_data,
+			.result = cqe->res,
+			.more = ring->commands ? cqe->big_cqe[0] : 0,
+		};
+		n++;
+	}
+	io_uring_cq_advance(&ring->uring, seen);
+	return n;
+}
+
+/* Send what is queued and let completions in, without waiting for any. */
+static int pass(struct smq_ring *ring)
+{
+	if (!io_uring_sq_ready(&ring->uring) && io_uring_cq_ready(&ring->uring))
+		return 0;
+	return io_uring_submit_and_get_events(&ring->uring);
+}
+
+int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
+	     unsigned int least, int64_t wait_ns)
+{
+	struct __kernel_timespec ts = {
+		.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000,
+	};
+	struct io_uring_cqe *cqe;
+	unsigned int n;
+	int ret = 0;
+
+	if (!most || least > most)
+		return -EINVAL;
+	if (!least)
+		ret = pass(ring);
+	else if (io_uring_sq_ready(&ring->uring) || io_uring_cq_ready(&ring->uring) < least)
+		ret = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, least,
+						       wait_ns < 0 ? NULL : &ts, NULL);
+	n = fetch(ring, events, most);
+	if (n || ret >= 0 || ret == -ETIME || ret == -EINTR)
+		return n;
+	return ret;
+}
