@@ -55,7 +55,8 @@ DESCRIPTOR = "72 05 21 00 00 00 00 00".replace(" ", "")
 
 
 def outcomes(*rows):
-    program = part("sg_io_outcome", "outcome.c", "cdb.c")
+    program = part("sg_io_outcome", "outcome.c", "cdb.c",
+                   libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, stdin="\n".join(rows).encode())
     head, *entries = done.stdout.splitlines()
     good, bad = map(int, head.split())

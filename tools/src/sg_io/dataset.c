@@ -100,6 +100,32 @@ __u64 dataset_bytes(const struct dataset *ds)
 	return ds->bytes;
 }
 
+static int by_base(const void *a, const void *b)
+{
+	const struct data_region *x = a, *y = b;
+
+	return (x->base > y->base) - (x->base < y->base);
+}
+
+struct data_region *dataset_regions(const struct dataset *ds, unsigned int *nr)
+{
+	const struct arena *arena;
+	struct data_region *regions;
+	unsigned int n = 0;
+
+	for (arena = ds->arenas; arena; arena = arena->next)
+		n++;
+	regions = calloc(n + 1, sizeof(*regions));
+	if (!regions)
+		return NULL;
+	*nr = 0;
+	for (arena = ds->arenas; arena; arena = arena->next)
+		if (arena->used)
+			regions[(*nr)++] = (struct data_region){ arena->base, arena->used };
+	qsort(regions, *nr, sizeof(*regions), by_base);
+	return regions;
+}
+
 static int compare_u64(__u64 a, __u64 b)
 {
 	return (a > b) - (a < b);

@@ -22,6 +22,21 @@ struct dataset *dataset_new(const char *dir_of, __u64 limit);
 void dataset_free(struct dataset *ds);
 __u64 dataset_bytes(const struct dataset *ds);
 
+/* A piece of memory with images in it. */
+struct data_region {
+	const void *base;
+	size_t bytes;
+};
+
+/**
+ * dataset_regions() - all memory that images lie in
+ * @ds: the images; later ones are not in what this gives
+ * @nr: how many regions
+ *
+ * Return: an array in order of address, for free(); NULL without memory for it.
+ */
+struct data_region *dataset_regions(const struct dataset *ds, unsigned int *nr);
+
 /**
  * dataset_get() - the image for one command
  * @ds: where it is kept

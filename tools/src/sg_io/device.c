@@ -17,12 +17,14 @@ static const char * const class_of[NODE_KINDS] = {
 	[NODE_SG] = "scsi_generic",
 	[NODE_BSG] = "bsg",
 	[NODE_BLOCK] = "block",
+	[NODE_SMQ] = "smq_sg",
 };
 
 const char *node_kind_name(enum node_kind kind)
 {
 	static const char * const names[NODE_KINDS] = {
 		[NODE_SG] = "sg", [NODE_BSG] = "bsg", [NODE_BLOCK] = "block",
+		[NODE_SMQ] = "smq",
 	};
 
 	return names[kind];
@@ -103,6 +105,9 @@ static void find_node(struct device *dev, enum node_kind kind)
 		if (kind == NODE_BLOCK)
 			snprintf(dev->queue, sizeof(dev->queue), "/sys/class/block/%.60s/queue",
 				 d->d_name);
+		if (kind == NODE_SMQ)
+			snprintf(dev->smq, sizeof(dev->smq), "/sys/class/smq_sg/%.60s",
+				 d->d_name);
 	}
 	closedir(list);
 }
@@ -159,7 +164,7 @@ static int find_by_node(const char *name, const struct stat *st, struct device *
 	snprintf(link, sizeof(link), "%s/device", dir);
 	if (kind == NODE_KINDS || !link_is(link, "subsystem", "scsi") ||
 	    !realpath(link, real) || strlen(real) >= sizeof(dev->sysfs)) {
-		warnx("%s: not a node of a SCSI device (sg, bsg or sd)", name);
+		warnx("%s: not a node of a SCSI device (sg, bsg, sd or smqsg)", name);
 		return -1;
 	}
 	snprintf(link, sizeof(link), "%s/device/vendor", dir);

@@ -11,6 +11,7 @@ enum node_kind {
 	NODE_SG,
 	NODE_BSG,
 	NODE_BLOCK,
+	NODE_SMQ,
 	NODE_KINDS,
 };
 
@@ -23,13 +24,14 @@ struct device {
 	char node[NODE_KINDS][DEV_NAME];	/* /dev/..., empty when there is none */
 	char sysfs[128];		/* of the scsi_device */
 	char queue[160];		/* of the request queue, empty without a disk */
+	char smq[128];			/* of the smqsg node, empty when there is none */
 };
 
 const char *node_kind_name(enum node_kind kind);
 
 /**
  * device_find() - the SCSI device of a node or of an H:C:T:L
- * @name: /dev/sgN, /dev/bsg/H:C:T:L, /dev/sdX, a link to one, or H:C:T:L
+ * @name: /dev/sgN, /dev/bsg/H:C:T:L, /dev/sdX, /dev/smqsgN, a link to one, or H:C:T:L
  * @dev: the result
  *
  * Return: 0, or -1 after one message.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a path to the device (sg, bsg, block) does for a worker. */
+/* What a path to the device (sg, bsg, smq, block) does for a worker. */
 #ifndef SG_IO_ENGINE_H
 #define SG_IO_ENGINE_H
 
@@ -15,6 +15,7 @@
  * @name: as in --via and in the results
  * @node: the kind of node it opens
  * @sync: queue() returns with the command finished; depth is made by threads
+ * @batch_each: each target has its own batch of run.batch commands
  * @check: may this command go this way? Called for each one before the run,
  *	with a reason in @why when it may not
  * @open: get the worker's files and memory; one message when it fails
@@ -29,6 +30,7 @@ struct engine {
 	const char *name;
 	enum node_kind node;
 	bool sync;
+	bool batch_each;
 	bool (*check)(const struct target *target, const struct command *cmd,
 		      char *why, size_t size);
 	int (*open)(struct worker *w);
@@ -42,6 +44,9 @@ extern const struct engine engine_sg_ioctl;
 extern const struct engine engine_sd_ioctl;
 extern const struct engine engine_sg_queue;
 extern const struct engine engine_bsg;
+extern const struct engine engine_bsg_uring;
+extern const struct engine engine_smq_uring;
+extern const struct engine engine_smq;
 extern const struct engine engine_block;
 
 /* Passthrough's own check: does the transfer fit the request queue? */

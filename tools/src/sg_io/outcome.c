@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <libsmq.h>
 #include <scsi/sg_lib.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,20 +131,6 @@ void tally_free(struct tally *t)
 	*t = (struct tally){};
 }
 
-const char *outcome_host_name(unsigned int host)
-{
-	static const char * const names[] = {
-		"DID_OK", "DID_NO_CONNECT", "DID_BUS_BUSY", "DID_TIME_OUT",
-		"DID_BAD_TARGET", "DID_ABORT", "DID_PARITY", "DID_ERROR",
-		"DID_RESET", "DID_BAD_INTR", "DID_PASSTHROUGH", "DID_SOFT_ERROR",
-		"DID_IMM_RETRY", "DID_REQUEUE", "DID_TRANSPORT_DISRUPTED",
-		"DID_TRANSPORT_FAILFAST", "DID_TARGET_FAILURE", "DID_NEXUS_FAILURE",
-		"DID_ALLOC_FAILURE", "DID_MEDIUM_ERROR", "DID_TRANSPORT_MARGINAL",
-	};
-
-	return host < ARRAY_SIZE(names) ? names[host] : NULL;
-}
-
 static const char *driver_name(unsigned int driver)
 {
 	static const char * const names[] = {
@@ -164,17 +151,6 @@ static void put_code(const char *name, const char *prefix, unsigned int code,
 		snprintf(buf, size, "%s%#x", prefix, code);
 }
 
-static void status_name(unsigned int status, char *buf, size_t size)
-{
-	char *c;
-
-	sg_get_scsi_status_str(status, size, buf);
-	/* The library writes "Check Condition"; the standards shout. */
-	for (c = buf; *c; c++)
-		if (*c >= 'a' && *c <= 'z')
-			*c -= 'a' - 'A';
-}
-
 void outcome_name(const struct outcome_class *what, char *buf, size_t size)
 {
 	if (what->error)
@@ -182,16 +158,16 @@ void outcome_name(const struct outcome_class *what, char *buf, size_t size)
 	else if (what->underrun)
 		snprintf(buf, size, "UNDERRUN");
 	else if (what->status)
-		status_name(what->status, buf, size);
+		smq_status_name(what->status, buf, size);
 	else if (what->host)
-		put_code(outcome_host_name(what->host), "host ", what->host, buf, size);
+		smq_host_name(what->host, buf, size);
 	else
 		put_code(driver_name(what->driver), "driver ", what->driver, buf, size);
 }
 
 void outcome_describe(const struct outcome_class *what, char *buf, size_t size)
 {
-	char status[64], host[64], driver[64], key[64], asc[256];
+	char status[64], host[64], driver[64], sense[384];
 	int n;
 
 	if (what->error) {
@@ -204,8 +180,8 @@ void outcome_describe(const struct outcome_class *what, char *buf, size_t size)
 			 "GOOD status, but fewer bytes were moved than the CDB asks for");
 		return;
 	}
-	status_name(what->status, status, sizeof(status));
-	put_code(outcome_host_name(what->host), "host ", what->host, host, sizeof(host));
+	smq_status_name(what->status, status, sizeof(status));
+	smq_host_name(what->host, host, sizeof(host));
 	put_code(driver_name(what->driver), "driver ", what->driver, driver, sizeof(driver));
 	n = snprintf(buf, size, "%s", status);
 	if (what->host)
@@ -214,9 +190,6 @@ void outcome_describe(const struct outcome_class *what, char *buf, size_t size)
 		n += snprintf(buf + n, size - n, ", %s", driver);
 	if (!what->has_sense)
 		return;
-	sg_get_sense_key_str(what->key, sizeof(key), key);
-	sg_get_asc_ascq_str(what->asc, what->ascq, sizeof(asc), asc);
-	snprintf(buf + n, size - n, ": %s (%Xh): %s (%02Xh/%02Xh)", key, what->key,
-		 strncmp(asc, "Additional sense: ", 18) ? asc : asc + 18,
-		 what->asc, what->ascq);
+	smq_sense_text(what->key, what->asc, what->ascq, sense, sizeof(sense));
+	snprintf(buf + n, size - n, ": %s", sense);
 }

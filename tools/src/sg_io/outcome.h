@@ -61,6 +61,5 @@ void tally_free(struct tally *t);
 void outcome_name(const struct outcome_class *what, char *buf, size_t size);
 /* All of it, decoded. */
 void outcome_describe(const struct outcome_class *what, char *buf, size_t size);
-const char *outcome_host_name(unsigned int host);
 
 #endif

@@ -20,6 +20,10 @@ static const struct engine *choose_engine(const struct run_options *opt,
 		return &engine_block;
 	if (!strcmp(via, "bsg"))
 		return &engine_bsg;
+	if (!strcmp(via, "smq"))
+		return &engine_smq;
+	if (!strcmp(via, "bsg-uring"))
+		return dev->kind == NODE_SMQ ? &engine_smq_uring : &engine_bsg_uring;
 	/* Without an sg node, or to leave it alone, SG_IO works on sd as well. */
 	if (dev->kind == NODE_BLOCK && (opt->depth == 1 || !dev->node[NODE_SG][0]))
 		return &engine_sd_ioctl;
@@ -48,8 +52,9 @@ static int find_devices(struct run *run, const struct run_options *opt, struct d
 		}
 		run->engine = engine;
 		if (!devs[i].node[engine->node][0]) {
-			warnx("%s: has no %s node, which --via %s needs", opt->devs[i],
-			      node_kind_name(engine->node), engine->name);
+			warnx("%s: has no %s node, which --via %s needs%s", opt->devs[i],
+			      node_kind_name(engine->node), engine->name,
+			      engine->node == NODE_SMQ ? " (modprobe smq_sg)" : "");
 			return EXIT_DEVICE;
 		}
 	}
@@ -150,6 +155,7 @@ int run_prepare(struct run *run, const struct run_options *opt,
 	run->file = file;
 	run->depth = opt->depth;
 	run->batch = opt->batch;
+	run->nr_jobs = opt->jobs;
 	run->poll = opt->poll;
 	run->time_ns = opt->time * NS_PER_S;
 	if (opt->rate)

@@ -2,6 +2,7 @@
 /* sg_io run: issue the commands of a file. */
 #include <err.h>
 #include <errno.h>
+#include <scsi/smq_sg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -27,6 +28,11 @@ static int check_size(const struct run *run, const struct run_options *opt)
 	if (count_workers(run, opt) > MAX_WORKERS) {
 		warnx("--jobs, --depth and the devices make %u threads, the limit is %d",
 		      count_workers(run, opt), MAX_WORKERS);
+		return -1;
+	}
+	if (run->engine == &engine_smq && run->file->nr + opt->depth > SMQ_SG_MAX_SLOTS) {
+		warnx("%s: %zu commands; --via smq has a slot for each + --depth, %u at most",
+		      run->file->name, run->file->nr, SMQ_SG_MAX_SLOTS);
 		return -1;
 	}
 	if (need > opt->memory) {

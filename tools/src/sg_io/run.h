@@ -9,6 +9,7 @@
 #include "engine.h"
 
 #define MAX_DEVICES	64
+#define MAX_VIAS	5
 
 struct run_options {
 	const char *via;	/* NULL: by the node */
@@ -26,6 +27,12 @@ struct run_options {
 	const char *devs[MAX_DEVICES];
 	unsigned int nr_devs;
 	const char *file;
+
+	/* of compare alone */
+	bool compare;
+	const char *vias[MAX_VIAS];
+	unsigned int nr_vias;
+	__u64 rounds;
 };
 
 /* Everything of a run that has been measured. */
@@ -38,8 +45,9 @@ struct result {
 	bool tally_short;
 };
 
-/* The options of the command line; exits on a usage error. */
+/* The options of the command line; these exit on a usage error. */
 void run_parse_options(int argc, char **argv, struct run_options *opt);
+void compare_parse_options(int argc, char **argv, struct run_options *opt);
 
 /*
  * run_prepare() - devices, engine, checks, claims; one message when it fails

@@ -104,7 +104,7 @@ static void issue(struct worker *w, struct slot *slot)
 		return;
 	}
 	run->engine->queue(w, slot);
-	if (++w->queued >= run->batch)
+	if (++w->queued >= run->batch * (run->engine->batch_each ? run->nr_targets : 1))
 		submit(w);
 }
 

@@ -34,6 +34,7 @@ struct run {
 	unsigned int nr_targets;
 	unsigned int depth;		/* of each job on each target */
 	unsigned int batch;
+	unsigned int nr_jobs;
 	bool poll;
 	bool writes;			/* some command changes the medium */
 	double interval_ns;		/* between commands of one target, 0: no pacing */
