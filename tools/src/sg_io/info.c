@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array_size.h"
 #include "commands.h"
 #include "device.h"
 
@@ -72,34 +73,47 @@ static bool has_blocks(int type)
 	       type == PDT_RBC || type == PDT_ZBC;
 }
 
+static void ask_node(int fd, struct answers *a)
+{
+	__u8 buf[96] = {};
+
+	if (sg_ll_inquiry(fd, false, false, 0, buf, sizeof(buf), false, 0))
+		return;
+	a->inquiry = true;
+	a->type = buf[0] & 0x1f;
+	copy_text(a->vendor, buf + 8, 8);
+	copy_text(a->product, buf + 16, 16);
+	copy_text(a->revision, buf + 32, 4);
+	if (has_blocks(a->type))
+		ask_capacity(fd, a);
+}
+
 static int ask_device(const struct device *dev, struct answers *a)
 {
 	/* The node given first, then whatever the device has. */
-	enum node_kind order[] = { dev->kind, NODE_SG, NODE_BSG, NODE_BLOCK };
-	__u8 buf[96] = {};
+	enum node_kind order[] = { dev->kind, NODE_SG, NODE_BSG, NODE_BLOCK, NODE_SMQ };
+	int fd, error = -ENOENT;
+	bool opened = false;
 	unsigned int i;
-	int fd = -ENOENT;
 
-	for (i = 0; i < 4 && fd < 0; i++)
-		if (dev->node[order[i]][0])
-			fd = sg_cmds_open_flags(dev->node[order[i]], O_NONBLOCK |
-						(order[i] == NODE_BLOCK ? O_RDONLY : O_RDWR), 0);
-	if (fd < 0) {
-		warnx("%s: %s", dev->given, fd == -ENOENT ? "has no node to send commands to" :
-		      strerror(-fd));
-		return -1;
+	for (i = 0; i < ARRAY_SIZE(order) && !a->inquiry; i++) {
+		if (!dev->node[order[i]][0])
+			continue;
+		fd = sg_cmds_open_flags(dev->node[order[i]], O_NONBLOCK |
+					(order[i] == NODE_BLOCK ? O_RDONLY : O_RDWR), 0);
+		if (fd < 0) {
+			error = fd;
+			continue;
+		}
+		opened = true;
+		ask_node(fd, a);
+		sg_cmds_close_device(fd);
 	}
-	if (!sg_ll_inquiry(fd, false, false, 0, buf, sizeof(buf), false, 0)) {
-		a->inquiry = true;
-		a->type = buf[0] & 0x1f;
-		copy_text(a->vendor, buf + 8, 8);
-		copy_text(a->product, buf + 16, 16);
-		copy_text(a->revision, buf + 32, 4);
-		if (has_blocks(a->type))
-			ask_capacity(fd, a);
-	}
-	sg_cmds_close_device(fd);
-	return 0;
+	if (opened)
+		return 0;
+	warnx("%s: %s", dev->given, error == -ENOENT ? "has no node to send commands to" :
+	      strerror(-error));
+	return -1;
 }
 
 /* Nulls of json-c's own making stand for what is not known. */
@@ -129,6 +143,7 @@ static void show_nodes(struct show *s, const struct device *dev)
 	show_text(&nodes, "block", "block node", dev->node[NODE_BLOCK]);
 	show_text(&nodes, "sg", "sg node", dev->node[NODE_SG]);
 	show_text(&nodes, "bsg", "bsg node", dev->node[NODE_BSG]);
+	show_text(&nodes, "smq", "smqsg node", dev->node[NODE_SMQ]);
 	if (s->json)
 		json_object_object_add(s->json, "nodes", nodes.json);
 }
@@ -171,6 +186,36 @@ static void show_limits(struct show *s, const struct device *dev)
 	show_number(s, "max_sectors", "max sectors (block)", kib_to_sectors(max), " of 512 bytes");
 	show_number(s, "max_hw_sectors", "max sectors (hardware)", kib_to_sectors(hw),
 		    " of 512 bytes");
+}
+
+/* The fast path's limits and counters, as its node has them in sysfs. */
+static void show_smq(struct show *s, const struct device *dev)
+{
+	static const struct {
+		const char *name, *label, *unit;
+	} attributes[] = {
+		{ "depth", "smqsg depth", "" },
+		{ "inflight", "smqsg in flight", "" },
+		{ "share", "smqsg share of a file", "" },
+		{ "waiting", "smqsg waiting", "" },
+		{ "refused", "smqsg refused", "" },
+		{ "max_transfer", "smqsg max transfer", " bytes" },
+		{ "max_segments", "smqsg max segments", "" },
+	};
+	struct show smq = {};
+	unsigned int i;
+
+	if (!dev->smq[0]) {
+		if (s->json)
+			json_object_object_add(s->json, "smq", NULL);
+		return;
+	}
+	smq.json = s->json ? json_object_new_object() : NULL;
+	for (i = 0; i < ARRAY_SIZE(attributes); i++)
+		show_number(&smq, attributes[i].name, attributes[i].label,
+			    sysfs_number(dev->smq, attributes[i].name), attributes[i].unit);
+	if (s->json)
+		json_object_object_add(s->json, "smq", smq.json);
 }
 
 static void show_host(struct show *s, const struct device *dev)
@@ -243,6 +288,7 @@ int cmd_info(int argc, char **argv)
 	show_limits(&s, &dev);
 	show_host(&s, &dev);
 	show_nodes(&s, &dev);
+	show_smq(&s, &dev);
 	if (s.json) {
 		puts(json_object_to_json_string_ext(s.json, JSON_C_TO_STRING_PRETTY |
 						    JSON_C_TO_STRING_NOSLASHESCAPE));
