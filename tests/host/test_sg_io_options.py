@@ -8,7 +8,7 @@ TUR = b"000000000000 none 0\n"
 
 
 @pytest.mark.parametrize("args", [["--help"], ["help"], ["gen", "--help"], ["info", "--help"],
-                                  ["run", "--help"]])
+                                  ["run", "--help"], ["compare", "--help"]])
 def test_help(args):
     done = run(binary(), *args)
     assert (done.returncode, done.stderr) == (0, "")
@@ -18,7 +18,11 @@ def test_help(args):
 
 def test_help_names_all_options():
     text = run(binary(), "run", "--help").stdout
-    for name in "via depth jobs batch poll count time rate force unchecked memory json".split():
+    names = "via depth jobs batch poll count time rate force unchecked memory json".split()
+    for name in names:
+        assert f"--{name}" in text
+    text = run(binary(), "compare", "--help").stdout
+    for name in [*names, "rounds"]:
         assert f"--{name}" in text
 
 
@@ -27,7 +31,17 @@ BAD = [
     (["frob"], "'frob' is no command"),
     (["run"], "DEV and FILE are missing"),
     (["run", "x"], "only 'x' given: DEV or FILE is missing"),
-    (["run", "--via", "nvme", "d", "f"], "--via: 'nvme' is not sg, bsg or block"),
+    (["run", "--via", "nvme", "d", "f"], "--via: 'nvme' is not sg, bsg, bsg-uring, smq or block"),
+    (["run", "--via", "sg,smq", "d", "f"], "--via: 'sg,smq' is not sg, bsg"),
+    (["run", "--via", "", "d", "f"], "--via: '' is not sg, bsg"),
+    (["run", "--rounds", "5", "d", "f"], "unrecognized option"),
+    (["compare"], "DEV and FILE are missing"),
+    (["compare", "x"], "only 'x' given: DEV or FILE is missing"),
+    (["compare", "a", "b", "c"], "'c': one device at a time"),
+    (["compare", "--via", "sg,nvme", "d", "f"], "--via: 'nvme' is not sg, bsg"),
+    (["compare", "--via", "sg,", "d", "f"], "--via: '' is not sg, bsg"),
+    (["compare", "--via", "sg,bsg,sg", "d", "f"], "--via: 'sg' is there twice"),
+    (["compare", "--rounds", "0", "d", "f"], "--rounds: '0' is no number from 1 to 1000"),
     (["run", "--depth", "0", "d", "f"], "--depth: '0' is no number from 1 to 4096"),
     (["run", "--depth", "4097", "d", "f"], "--depth: '4097' is no number from 1 to 4096"),
     (["run", "--depth", "", "d", "f"], "--depth: '' is no number"),
@@ -59,7 +73,7 @@ def test_usage_errors(args, why, sanitized):
 
 
 NO_DEVICE = [
-    ("/dev/null", "/dev/null: not a node of a SCSI device (sg, bsg or sd)"),
+    ("/dev/null", "/dev/null: not a node of a SCSI device (sg, bsg, sd or smqsg)"),
     ("/dev/absent", "/dev/absent: No such file or directory"),
     ("/etc/passwd", "/etc/passwd: not a device node"),
     ("/", "/: not a device node"),
@@ -72,8 +86,22 @@ NO_DEVICE = [
 @pytest.mark.parametrize("dev,why", NO_DEVICE)
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
 def test_no_device(dev, why, sanitized):
-    for args in (["run", dev, "-"], ["info", dev]):
+    for args in (["run", dev, "-"], ["info", dev], ["compare", dev, "-"]):
         done = run(binary(sanitized), *args, stdin=TUR)
         assert done.returncode == 3
         assert done.stdout == ""
         assert done.stderr == f"sg_io: {why}\n"
+
+
+@pytest.mark.parametrize("file", ["-", "/dev/stdin"])
+def test_compare_tells_a_bad_file_once(file):
+    done = run(binary(True), "compare", "/dev/null", file, stdin=b"00zz none 0\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("sg_io: ") and done.stderr.count("\n") == 1
+    assert ":1: CDB: 'z' is no hex digit" in done.stderr
+
+
+def test_compare_without_a_file():
+    done = run(binary(True), "compare", "/dev/null", "/absent")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "sg_io: /absent: No such file or directory\n"

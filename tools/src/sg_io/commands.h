@@ -9,6 +9,7 @@
 #define EXIT_DEVICE	3	/* the device cannot be used, or was lost */
 #define EXIT_SIGNAL	128	/* plus the signal that ended the run */
 
+int cmd_compare(int argc, char **argv);
 int cmd_gen(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_run(int argc, char **argv);

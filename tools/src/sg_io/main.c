@@ -15,6 +15,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *what;
 } commands[] = {
+	{ "compare", cmd_compare, "issue the commands of a file through each path in turn" },
 	{ "gen", cmd_gen, "write a command file to standard output" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
 	{ "run", cmd_run, "issue the commands of a file" },
@@ -27,10 +28,11 @@ static void usage(FILE *out)
 	fputs("Usage: sg_io COMMAND [OPTION...] ARG...\n"
 	      "Issue prepared SCSI commands to a device.\n\n", out);
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(out, "  %-6s %s\n", commands[i].name, commands[i].what);
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].what);
 	fputs("\n'sg_io COMMAND --help' has the options of each.\n"
 	      "\n"
-	      "A DEVice is /dev/sgN, /dev/bsg/H:C:T:L, /dev/sdX, a link to one, or H:C:T:L.\n"
+	      "A DEVice is /dev/sgN, /dev/bsg/H:C:T:L, /dev/sdX, /dev/smqsgN, a link to one,\n"
+	      "or H:C:T:L.\n"
 	      "\n"
 	      "Command file: one command a line, '#' starts a comment.\n"
 	      "  HEX-CDB in|out|none BYTES [data=FILE@OFFSET|pattern=NAME] [timeout=MS] [at=USEC] [cpu=N]\n"
@@ -81,6 +83,6 @@ int main(int argc, char **argv)
 		argv[1] = name;
 		return commands[i].run(argc - 1, argv + 1);
 	}
-	warnx("'%s' is no command: gen, info or run; 'sg_io --help' says more", argv[1]);
+	warnx("'%s' is no command: compare, gen, info or run; 'sg_io --help' says more", argv[1]);
 	return EXIT_USAGE;
 }

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* sg_io started by itself, its output and messages caught. */
+#ifndef SG_IO_CHILD_H
+#define SG_IO_CHILD_H
+
+#include <stddef.h>
+
+struct child {
+	int status;		/* its exit status, 128 plus the signal if one ended it */
+	char *output;		/* for free() */
+	char *messages;		/* for free() */
+};
+
+/* Catch SIGINT, SIGTERM and SIGHUP for child_run() from now on. */
+void child_catch_signals(void);
+
+/* The last signal that came since then, 0 for none. */
+int child_signal(void);
+
+/**
+ * child_run() - run this program
+ * @argv: its arguments, NULL at the end
+ * @stdin_fd: a file that it reads from the beginning, -1 for none
+ * @child: the result
+ *
+ * A signal that is caught goes to the child, which then ends in its own way.
+ *
+ * Return: 0, or -1 after one message.
+ */
+int child_run(char *const *argv, int stdin_fd, struct child *child);
+void child_free(struct child *child);
+
+#endif
