@@ -1,14 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0
 """Fixtures of sg_io's tests; they run as root in a VM that has scsi_debug."""
 
+import subprocess
+
 import pytest
 import vmdisk
+from kit.host import unload
 
 
 @pytest.fixture(scope="module")
 def disk():
     with vmdisk.disks() as found:
         yield found[0]
+
+
+@pytest.fixture(scope="module")
+def fast_path():
+    """The module smq_sg: each disk has its node /dev/smqsgN."""
+    subprocess.run(["modprobe", "smq_sg"], check=True, timeout=vmdisk.TIMEOUT)
+    yield
+    unload("smq_sg")
+
+
+@pytest.fixture(scope="module")
+def three(fast_path):
+    """Three disks of three hosts."""
+    with vmdisk.disks(hosts=3) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def smq_disk(three):
+    return three[0]
 
 
 @pytest.fixture

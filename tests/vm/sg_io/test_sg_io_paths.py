@@ -190,7 +190,8 @@ def test_info(disk):
     assert (got["blocks"], got["block_size"]) == (vmdisk.BLOCKS, 512)
     assert got["capacity_bytes"] == vmdisk.BLOCKS * 512
     assert got["queue_depth"] == int(disk.attribute("queue_depth"))
-    assert got["nodes"] == {"block": disk.sd, "sg": disk.sg, "bsg": disk.bsg}
+    assert got["nodes"] == {"block": disk.sd, "sg": disk.sg, "bsg": disk.bsg, "smq": None}
+    assert got["smq"] is None
     host = f"/sys/class/scsi_host/host{disk.hctl.split(':')[0]}"
     for name in ("can_queue", "nr_hw_queues", "sg_tablesize", "cmd_per_lun"):
         with open(f"{host}/{name}", encoding="ascii") as f:

@@ -41,6 +41,13 @@ class Disk:
         self.queue = pathlib.Path("/sys/block", os.path.basename(self.sd), "queue")
         self.node = {"sg": self.sg, "bsg": self.bsg, "block": self.sd}
 
+    @property
+    def smq(self):
+        """Its node of smq_sg, once that is loaded."""
+        folder = self.sysfs / "smq_sg"
+        node = wait_for(lambda: folder.exists() and os.listdir(folder))[0]
+        return wait_for(lambda: os.path.exists(f"/dev/{node}") and f"/dev/{node}")
+
     def attribute(self, name):
         return (self.sysfs / name).read_text().strip()
 

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-2.0
+"""libsmq's functions against a device: the shared library as programs load it."""
+
+import ctypes
+import errno
+import random
+import subprocess
+
+import pytest
+import vmdisk
+from smqlib import (AT_LBA, COMMANDS, IN, OUT, WITH_BUFFER, Device, Memory, Ring, Run, Slot,
+                    library, opened, run_list, slot_list, slot_range)
+
+READ_1 = "88000000000000000000000000010000"
+WRITE_1 = "8a000000000000000000000000010000"
+BEYOND = "8800000000ffffffffff000000010000"
+TUR = "000000000000"
+BUILT = vmdisk.ROOT / "build/tools/libsmq"
+
+
+@pytest.fixture(scope="module")
+def lib():
+    return library()
+
+
+@pytest.fixture
+def dev(lib, smq_disk):
+    with opened(Device, lib, smq_disk.smq) as device:
+        yield device
+
+
+@pytest.fixture
+def ring(lib):
+    with opened(Ring, lib) as made:
+        yield made
+
+
+def block(lba, version=0):
+    return random.Random(lba << 8 | version).randbytes(512)
+
+
+@pytest.fixture
+def filled(smq_disk):
+    """The disk's first blocks are block(LBA)."""
+    with open(smq_disk.sd, "r+b", buffering=0) as f:
+        f.write(b"".join(map(block, range(64))))
+
+
+def test_info(dev, smq_disk):
+    info = dev.info()
+    assert info.version == 1
+    assert info.slots == 0
+    assert info.depth == int(smq_disk.attribute("queue_depth"))
+    assert info.max_segments > 0 and info.max_transfer >= 1 << 20
+    assert info.alignment and info.alignment & (info.alignment - 1) == 0
+    assert dev.setup(7) == 0
+    assert (dev.info().slots, dev.lib.smq_slots(dev.handle)) == (7, 7)
+
+
+def test_open_what_is_none(lib, smq_disk):
+    assert Device(lib, smq_disk.sg).error == -errno.ENOTTY
+    assert Device(lib, "/dev/smqsg999").error == -errno.ENOENT
+    assert lib.smq_strerror(0, -errno.ENOTTY) == b"not a /dev/smqsgN"
+
+
+def test_setup_once_and_within_limits(dev):
+    for slots, sense in ((0, 96), (1048577, 96), (1, 104), (1, 7)):
+        assert dev.setup(slots, sense) == -errno.EINVAL
+    assert dev.setup(4) == 0
+    assert dev.setup(4) == -errno.EBUSY
+
+
+def test_buffers(dev):
+    memory = Memory()
+    assert dev.setup(2) == 0
+    assert dev.lend(3, memory) == 0
+    assert dev.lend(3, memory) == -errno.EEXIST
+    assert dev.lend(4, memory, size=0) == -errno.EINVAL
+    assert dev.lend(65535, memory) == -errno.EINVAL
+    assert dev.take_back(4) == -errno.ENOENT
+    assert dev.prepare(0, Slot(READ_1, IN, 512, buffer=3)) == (0, 1)
+    assert dev.take_back(3) == -errno.EBUSY
+    assert dev.prepare(0, Slot()) == (0, 1)
+    assert dev.take_back(3) == 0
+    assert dev.lend(3, memory) == 0
+
+
+def test_prepare_says_which(dev):
+    memory = Memory()
+    assert dev.setup(8) == 0
+    assert dev.lend(0, memory, size=4096) == 0
+    good = Slot(READ_1, IN, 512)
+    assert dev.prepare(0, good, good, Slot(READ_1, IN, 512, offset=4096)) == (-errno.ERANGE, 2)
+    assert dev.prepare(0, good, Slot(READ_1, IN, 512, buffer=1)) == (-errno.ENOENT, 1)
+    assert dev.prepare(0, Slot("0000", 0, 0)) == (-errno.EINVAL, 0)
+    assert dev.prepare(7, good, good) == (-errno.EINVAL, 1) or \
+        dev.prepare(7, good, good)[0] == -errno.EINVAL
+    assert dev.lib.smq_strerror(3, errno.ERANGE) == b"the data is not inside the buffer"
+
+
+def test_execute_list_range_and_runs(dev, filled):
+    memory = Memory()
+    assert dev.setup(16) == 0
+    assert dev.lend(0, memory) == 0
+    assert dev.lend(1, memory, at=1 << 19, size=1 << 19) == 0
+    assert dev.prepare(0, *(Slot(f"88{lba:018x}0000010000"[:32], IN, 512, offset=512 * lba)
+                            for lba in range(16))) == (0, 16)
+    assert dev.execute(slot_range(0, 16)) == (0, 0)
+    assert memory[:16 * 512] == b"".join(map(block, range(16)))
+    memory[:16 * 512] = bytes(16 * 512)
+    assert dev.execute(slot_list(9, 3, 12)) == (0, 0)
+    for lba in range(16):
+        want = block(lba) if lba in (9, 3, 12) else bytes(512)
+        assert memory[512 * lba:512 * lba + 512] == want
+    # Elsewhere on the disk, and into another buffer.
+    assert dev.execute(run_list(Run(0, 0, AT_LBA, 40), Run(1, 1, WITH_BUFFER, 0),
+                                Run(2, 1, AT_LBA | WITH_BUFFER, 63))) == (0, 0)
+    assert memory[:512] == block(40)
+    assert memory[512:1024] == bytes(512)
+    assert memory[(1 << 19) + 512:(1 << 19) + 1024] == block(1)
+    assert memory[(1 << 19) + 1024:(1 << 19) + 1536] == block(63)
+    # The CDB itself is as it was.
+    assert dev.execute(slot_list(0)) == (0, 0)
+    assert memory[:512] == block(0)
+    assert [dev.runs(slot) for slot in (0, 9, 15)] == [3, 2, 1]
+
+
+def test_writes(dev, smq_disk):
+    memory = Memory()
+    memory[:512] = block(1, 5)
+    assert dev.setup(1) == 0
+    assert dev.lend(0, memory, flags=1) == 0
+    assert dev.prepare(0, Slot(READ_1, IN, 512))[0] != 0
+    assert dev.prepare(0, Slot(WRITE_1, OUT, 512)) == (0, 1)
+    assert dev.execute(run_list(Run(0, 0, AT_LBA, 50))) == (0, 0)
+    assert smq_disk.read(50, 1) == block(1, 5)
+
+
+def test_outcomes(dev):
+    memory = Memory()
+    assert dev.setup(5, 32) == 0
+    assert dev.lend(0, memory) == 0
+    assert dev.prepare(0, Slot(TUR), Slot(BEYOND, IN, 512), Slot("120000006000", IN, 96),
+                       Slot("c00000000000")) == (0, 4)
+    assert dev.execute(slot_range(0, 5)) == (0, 3)
+    good, beyond, inquiry, opcode, empty = map(dev.outcome, range(5))
+    assert dev.lib.smq_good(ctypes.byref(good)) and not dev.lib.smq_good(ctypes.byref(beyond))
+    assert (beyond.status, beyond.key, beyond.asc, beyond.ascq) == (2, 5, 0x21, 0)
+    assert 18 <= beyond.sense_len <= 32 and beyond.sense[0] in (0x70, 0x72)
+    assert dev.lib.smq_good(ctypes.byref(inquiry)) and inquiry.resid == 0
+    assert (opcode.status, opcode.asc) == (2, 0x20)
+    assert (empty.error, empty.status) == (errno.ENODATA, 0)
+    assert dev.text(1) == ("CHECK CONDITION: Illegal Request (5h): Logical block address out of "
+                           "range (21h/00h)")
+    assert dev.text(4) == "ENODATA: the slot is empty"
+    assert dev.outcome(5).error == errno.EINVAL
+
+
+def test_execute_what_is_wrong(dev):
+    assert dev.execute(slot_range(0, 1))[0] == -errno.EINVAL
+    assert dev.setup(4) == 0
+    assert dev.execute(slot_range(0, 0))[0] == -errno.EINVAL
+
+
+def test_ring_runs_and_batches(dev, ring, filled):
+    memory = Memory()
+    assert dev.setup(8) == 0
+    assert dev.lend(0, memory) == 0
+    assert dev.prepare(0, *(Slot(READ_1, IN, 512, offset=512 * i) for i in range(7))) == (0, 7)
+    for known in (False, True):
+        if known:
+            assert ring.add(dev) == 0
+            assert ring.add(dev) == -errno.EEXIST
+        assert ring.run(dev, 0, tag=2 ** 64 - 2) == 0
+        assert ring.run_with(dev, Run(1, 0, AT_LBA, 33), tag=7) == 0
+        keep = run_list(Run(2, 0, AT_LBA, 34), Run(3, 0, AT_LBA, 35))
+        assert ring.batch(dev, keep, tag=8) == 0
+        assert ring.batch(dev, slot_range(4, 4), tag=9) == 0
+        assert ring.submit() == 4
+        got = dict(ring.reap(least=4))
+        # The last of the range is empty.
+        assert got == {2 ** 64 - 2: 0, 7: 0, 8: 0, 9: 1}
+        assert memory[512:4 * 512] == block(33) + block(34) + block(35)
+        memory[:4 * 512] = bytes(4 * 512)
+    assert ring.remove(dev) == 0
+    assert ring.remove(dev) == -errno.ENOENT
+
+
+def test_ring_errors_of_runs(dev, ring):
+    memory = Memory()
+    assert dev.setup(3) == 0
+    assert dev.lend(0, memory) == 0
+    assert dev.prepare(0, Slot(TUR), Slot("280000000000000001" + "00", IN, 512)) == (0, 2)
+    for tag, run in enumerate((Run(0, 0, AT_LBA, 0), Run(1, 0, AT_LBA, 1 << 32), Run(2),
+                               Run(3), Run(1, 9, WITH_BUFFER), Run(0, 0, 4))):
+        assert ring.run_with(dev, run, tag=tag) == 0
+    got = dict(ring.reap(least=6))
+    assert got[0] == -errno.EOPNOTSUPP
+    assert got[1] == -errno.ERANGE
+    assert got[2] == -errno.ENODATA
+    assert got[3] == -errno.EINVAL
+    assert got[4] < 0
+    assert got[5] == -errno.EINVAL
+
+
+def test_ring_that_is_full(lib, dev):
+    assert dev.setup(1) == 0
+    assert dev.prepare(0, Slot(TUR)) == (0, 1)
+    with opened(Ring, lib, entries=4) as ring:
+        assert [ring.run(dev, 0) for _ in range(5)] == [0] * 4 + [-errno.EAGAIN]
+        # One ran, and what found it in flight says so: either way four are answered.
+        got = ring.reap(least=4)
+        assert len(got) == 4 and {result for _, result in got} <= {0, -errno.EBUSY}
+        assert ring.run(dev, 0) == 0
+        assert ring.reap() == [(0, 0)]
+
+
+def test_reap_does_not_wait_longer_than_told(ring, dev):
+    assert dev.setup(1) == 0
+    assert ring.reap(least=0) == []
+    assert ring.reap(least=1, seconds=0.2) == []
+    assert ring.reap(least=2, most=1) == -errno.EINVAL
+    assert ring.reap(least=0, most=0) == -errno.EINVAL
+
+
+def test_one_ring_over_devices(lib, three, ring):
+    devices = [Device(lib, disk.smq) for disk in three]
+    try:
+        for device in devices:
+            assert device.setup(4) == 0
+            assert device.prepare(0, *[Slot(TUR)] * 4) == (0, 4)
+            assert ring.add(device) == 0
+        before = [disk.done() for disk in three]
+        for i in range(12):
+            assert ring.run(devices[i % 3], i // 3, tag=i) == 0
+        assert sorted(ring.reap(least=12)) == [(i, 0) for i in range(12)]
+        assert [disk.done() - b for disk, b in zip(three, before)] == [4, 4, 4]
+    finally:
+        for device in devices:
+            device.close()
+
+
+def test_a_device_that_was_closed_is_not_taken_for_the_next(lib, three, ring):
+    """The second gets the first one's descriptor number, perhaps its memory too."""
+    first = Device(lib, three[0].smq)
+    assert first.setup(1) == 0
+    assert first.prepare(0, Slot(TUR)) == (0, 1)
+    assert ring.add(first) == 0
+    first.close()
+    with opened(Device, lib, three[1].smq) as second:
+        assert second.setup(1) == 0
+        assert second.prepare(0, Slot(TUR)) == (0, 1)
+        before = [disk.done() for disk in three]
+        assert ring.run(second, 0) == 0
+        assert ring.reap() == [(0, 0)]
+        assert [disk.done() - b for disk, b in zip(three, before)] == [0, 1, 0]
+
+
+def test_whole_commands_need_their_ring(lib, dev, ring):
+    command = (ctypes.c_uint8 * 80)()
+    assert lib.smq_queue_command(ring.handle, dev.handle, command, ctypes.c_uint64(0)) == \
+        -errno.EOPNOTSUPP
+    for flags, entries in ((2, 4), (0, 0), (0, 32769)):
+        assert Ring(lib, entries, flags).error == -errno.EINVAL
+    # One ring takes both.
+    with opened(Ring, lib, flags=COMMANDS) as both:
+        assert dev.setup(1) == 0
+        assert dev.prepare(0, Slot(TUR)) == (0, 1)
+        assert both.run(dev, 0, tag=1) == 0
+        assert lib.smq_queue_command(both.handle, dev.handle, command, ctypes.c_uint64(2)) == 0
+        assert dict(both.reap(least=2)) == {1: 0, 2: -errno.EINVAL}
+
+
+@pytest.mark.smoke
+def test_examples(smq_disk):
+    def run(*args):
+        return subprocess.run(args, capture_output=True, text=True, check=False, timeout=60)
+    done = run(BUILT / "inquiry", smq_disk.smq)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0, f"Linux    scsi_debug       {smq_disk.attribute('rev').strip()}\n", "")
+    before = smq_disk.done()
+    done = run(BUILT / "random_reads", smq_disk.smq, str(vmdisk.BLOCKS), "1600")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "1600 reads, 0 of them not good\n"
+    assert smq_disk.done() - before == 1600
+    done = run(BUILT / "random_reads", smq_disk.smq, str(1 << 40), "1600")
+    assert done.returncode == 1 and "1600 reads, 1600 of them not good\n" == done.stdout
