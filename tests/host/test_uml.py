@@ -210,6 +210,31 @@ def test_a_report_of_the_kernels_own_is_known():
     assert "hold.c" in log.faults()
 
 
+PERCPU = ("[ 1.1] ------------[ cut here ]------------\n"
+          "[ 1.1] WARNING: mm/percpu.c:2255 at {0}+0x601/0x1350, CPU#1: python3/86\n"
+          "[ 1.1] Call Trace:\n[ 1.1]  [<60f21e31>] ? {0}+0x601/0x1350\n" + "[ 1.1] more\n" * 40 +
+          "[ 1.1]  [<60f1814f>] ? {1}+0xc4f/0x11b0\n"
+          "[ 1.1] ---[ end trace 0000000000000000 ]---\n")
+
+
+def test_a_double_free_of_the_kernels_own_is_known():
+    log = report.ConsoleLog("end mark")
+    log.feed(PERCPU.format("scsi_device_dev_release", "scsi_alloc_sdev").encode())
+    assert log.faults() == ""
+
+
+@pytest.mark.parametrize("place, caller", [
+    ("scsi_device_dev_release", "scsi_remove_device"),
+    ("scsi_device_dev_release", "smq_scsi_alloc_sdev"),
+    ("smq_host_release", "scsi_alloc_sdev")])
+def test_other_double_frees_are_seen(place, caller):
+    log = report.ConsoleLog("end mark")
+    log.feed(PERCPU.format(place, caller).encode())
+    # The known one behind it does not speak for it.
+    log.feed(PERCPU.format("scsi_device_dev_release", "scsi_alloc_sdev").encode())
+    assert f"at {place}+" in log.faults()
+
+
 def test_what_others_leave_is_no_fault():
     log = report.ConsoleLog("end mark")
     log.feed(b"[ 1.1] drivers/scsi/scsi_debug.c:1261 module scsi_debug func:sdebug_target_alloc "

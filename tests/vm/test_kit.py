@@ -72,6 +72,30 @@ def test_faults_are_known(line):
     assert klog.FAULT.search(line)
 
 
+# (what it says, whether it is a fault): of two kinds the kernel's own are none.
+REPORTS = [
+    (["WARNING: suspicious RCU usage", "lib/maple_tree.c:715 suspicious rcu_dereference_check() "
+      "usage!"], False),
+    (["WARNING: suspicious RCU usage", "drivers/core/hold.c:715 suspicious "
+      "rcu_dereference_check() usage!"], True),
+    (["WARNING: mm/percpu.c:2255 at scsi_device_dev_release+0x601/0x1350, CPU#1: python3/86",
+      *["more"] * 40, " [<60f1814f>] ? scsi_alloc_sdev+0xc4f/0x11b0"], False),
+    (["WARNING: mm/percpu.c:2255 at scsi_device_dev_release+0x601/0x1350, CPU#1: python3/86",
+      "---[ end trace 0000000000000000 ]---", " ? scsi_alloc_sdev+0xc4f/0x11b0"], True),
+    (["WARNING: mm/percpu.c:2255 at smq_host_release+0x1/0x2, CPU#1: python3/86",
+      " [<60f1814f>] ? scsi_alloc_sdev+0xc4f/0x11b0"], True),
+]
+
+
+@pytest.mark.parametrize("lines, is_fault", REPORTS)
+def test_the_kernels_own_are_no_faults(monkeypatch, lines, is_fault):
+    """Nothing but them is let pass."""
+    # Not into the log itself, which tools/vm reads, too.
+    monkeypatch.setattr(klog.KernelLog, "lines", lambda _log: lines)
+    with klog.KernelLog() as log:
+        assert log.faults() == lines[:is_fault]
+
+
 def test_log_is_checked(monkeypatch):
     """A line that counts as a kernel bug fails loaded()."""
     # A word of its own: tools/vm reads the same log, and would fail for a real one.

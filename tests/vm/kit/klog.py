@@ -12,11 +12,29 @@ FAULT = re.compile(
     r"hard LOCKUP|possible (?:recursive|circular) locking|inconsistent lock state|"
     r"unable to handle|list_(?:add|del) corruption|scheduling while atomic|"
     r"sleeping function called")
-# One of User Mode Linux's own: tools/testvm/report.py says which.
-KNOWN_HEAD = "WARNING: suspicious RCU usage"
-KNOWN = re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage")
+# The kernel's own: how a report begins, what else it says, and within how many lines.
+# tools/testvm/report.py says why.
+KNOWN = (
+    (re.compile(r"WARNING: suspicious RCU usage"),
+     re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage"), 5),
+    (re.compile(r"WARNING: mm/percpu\.c:\d+ at scsi_device_dev_release\+"),
+     re.compile(r"\bscsi_alloc_sdev\+"), 80),
+)
+END = re.compile(r"---\[ end ")
 IO_ERROR = re.compile(r"I/O error, dev|critical (?:target|medium|space|nexus) error|"
                       r"Buffer I/O error|Medium access timeout|offlined|FAILED Result:")
+
+
+def is_known(lines: list[str], at: int) -> bool:
+    """Whether the report that begins there is one of the kernel's own that are known."""
+    for head, word, count in KNOWN:
+        if head.search(lines[at]):
+            for line in lines[at:at + count]:
+                if word.search(line):
+                    return True
+                if END.search(line):
+                    break
+    return False
 
 
 class KernelLog:
@@ -77,8 +95,8 @@ class KernelLog:
     def faults(self) -> list[str]:
         """Lines that tell of a kernel bug."""
         lines = self.lines()
-        return [line for at, line in enumerate(lines) if FAULT.search(line) and not (
-            KNOWN_HEAD in line and any(KNOWN.search(more) for more in lines[at:at + 5]))]
+        return [line for at, line in enumerate(lines)
+                if FAULT.search(line) and not is_known(lines, at)]
 
     def io_errors(self) -> list[str]:
         """Lines that tell of failed block I/O."""
