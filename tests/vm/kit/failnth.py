@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel's fault injection: the Nth allocation of one system call fails."""
+import ctypes
+import errno
+import os
+import random
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .host import wait_for
+
+FAIL_NTH = Path("/proc/thread-self/fail-nth")
+DEBUGFS = Path("/sys/kernel/debug")
+# No call makes as many.
+MOST = 5000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+# Of x86-64.
+SYS_FINIT_MODULE = 313
+SYS_DELETE_MODULE = 176
+
+
+def prepare() -> None:
+    """Lets allocations that may sleep fail, too, of slabs and of pages, and without a word."""
+    assert FAIL_NTH.exists(), "no fault injection: run as tools/uml --flavour sanitize"
+    for kind in ("failslab", "fail_page_alloc"):
+        (DEBUGFS / kind / "ignore-gfp-wait").write_text("N", encoding="ascii")
+        (DEBUGFS / kind / "verbose").write_text("0", encoding="ascii")
+    (DEBUGFS / "fail_page_alloc/min-order").write_text("0", encoding="ascii")
+
+
+@dataclass
+class Attempt:
+    """What became of one system call: its errno, 0 for none; whether the failure came to it."""
+    number: int
+    errno: int
+    injected: bool
+
+    def __str__(self) -> str:
+        said = os.strerror(self.errno) if self.errno else "success"
+        return f"allocation {self.number}: {said}"
+
+
+def attempt(call: Callable[[], None], number: int) -> Attempt:
+    """Runs call() with its allocation @number failing. It must be one system call."""
+    found = 0
+    control = os.open(FAIL_NTH, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.write(control, b"%d" % number)
+        try:
+            call()
+        except OSError as error:
+            found = error.errno
+        # What is left to count: none when the failure came.
+        left = int(os.pread(control, 16, 0))
+        os.pwrite(control, b"0", 0)
+    finally:
+        os.close(control)
+    return Attempt(number, found, left == 0)
+
+
+def every(call: Callable[[], None], after: Callable[[Attempt], None],
+          clean: tuple[int, ...] = (errno.ENOMEM,), first: int = MOST,
+          each: int = 1) -> list[Attempt]:
+    """Fails one allocation of call() after the other until there is none left to fail.
+
+    Of those behind the @first only one of @each on average, picked at random.
+    after(attempt) undoes or repeats what was done, and checks. An attempt ends in one
+    of the errnos @clean or in success; the last is undisturbed and has to succeed.
+    """
+    seed = secrets.randbits(32)
+    print(f"allocations beyond {first} by seed {seed}")
+    chance = random.Random(seed)
+    done = []
+    number = 0
+    while number < MOST:
+        number += 1 if number < first else chance.randint(1, 2 * each - 1)
+        one = attempt(call, number)
+        done.append(one)
+        assert one.injected or not one.errno, f"{one}, though nothing failed"
+        assert one.errno in (0, *clean), f"{one} is no clean error"
+        after(one)
+        if not one.injected:
+            print(f"{len(done)} of {number} failed, {len(refused(done))} of them refused")
+            return done
+    raise AssertionError(f"still failing after {MOST} allocations")
+
+
+def refused(attempts: list[Attempt], number: int | None = None) -> list[Attempt]:
+    """Those that ended in an error, or in errno @number."""
+    return [one for one in attempts if one.errno and number in (None, one.errno)]
+
+
+@contextmanager
+def inserter(path: Path, params: str) -> Iterator[Callable[[], None]]:
+    """finit_module() of a file that is open already; modprobe would make other calls before."""
+    words = params.encode()
+
+    def insert() -> None:
+        if _libc.syscall(SYS_FINIT_MODULE, descriptor, words, 0) < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield insert
+    finally:
+        os.close(descriptor)
+
+
+def remove(name: str) -> None:
+    """delete_module(); modprobe would take the modules with it that it alone has needed."""
+    def gone() -> bool:
+        if _libc.syscall(SYS_DELETE_MODULE, name.encode(), os.O_NONBLOCK) == 0:
+            return True
+        number = ctypes.get_errno()
+        # Still in use for a moment.
+        assert number == errno.EAGAIN, f"{name}: {os.strerror(number)}"
+        return False
+
+    wait_for(f"{name} to go", gone)
+
+
+@contextmanager
+def writer(path: Path, text: str) -> Iterator[Callable[[], None]]:
+    """One write() to a file that is open already.
+
+    It is closed at the end: as long as an attribute of configfs is open the module
+    that made it stays in use.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        yield lambda: os.pwrite(descriptor, text.encode(), 0) and None
+    finally:
+        os.close(descriptor)
