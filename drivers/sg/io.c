@@ -60,7 +60,8 @@ void smqsg_pool_exit(struct smqsg_fd *fd)
 
 int smqsg_io_start(void)
 {
-	smqsg_io_cache = KMEM_CACHE(smqsg_io, SLAB_HWCACHE_ALIGN);
+	/* Sense is copied to its reader from there. */
+	smqsg_io_cache = KMEM_CACHE_USERCOPY(smqsg_io, SLAB_HWCACHE_ALIGN, sense);
 	return smqsg_io_cache ? 0 : -ENOMEM;
 }
 
