@@ -158,6 +158,24 @@ def test_depth_is_reached_and_kept(smq_disk, reads, via, depth, batch, jobs):
     assert watch.most == depth * jobs
 
 
+@pytest.mark.parametrize("via,options", [
+    ("smq", ["--depth", 3000]), ("smq", ["--depth", 4000, "--jobs", 2]),
+    ("bsg-uring", ["--depth", 3000, "--batch", 100])])
+def test_deeper_than_what_may_wait(smq_disk, reads, via, options):
+    """What the node refuses for the moment is sent later, and no command twice."""
+    folder = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq))
+    refused, before = int((folder / "refused").read_text()), smq_disk.done()
+    # Long enough that few end while the first ones are being sent.
+    set_param("ndelay", 20_000_000)
+    try:
+        got = run_json("--via", via, *options, "--count", 6000, smq_disk.smq, reads)
+    finally:
+        set_param("delay", 0)
+    assert got["status"] == {"GOOD": 6000}
+    assert smq_disk.done() - before == 6000
+    assert int((folder / "refused").read_text()) > refused
+
+
 # Lengths that are no multiple of what the device's DMA takes.
 ODD = ["12000000ff00 in 255\n", "120000000100 in 1\n"]
 # Bad in one way each, between good ones.

@@ -134,6 +134,10 @@ static void finish(struct worker *w, const struct smq_event *event)
 	struct smq_outcome got;
 
 	smq_command_outcome(event, &c, &got);
+	if (got.error == EAGAIN) {
+		worker_refused(w, slot);
+		return;
+	}
 	if (got.error) {
 		worker_failed(w, slot, got.error);
 		return;

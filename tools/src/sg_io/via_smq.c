@@ -251,7 +251,7 @@ static void close_smq(struct worker *w)
 	free(p);
 }
 
-/* As worker_failed() and worker_done(): the slot is free for the next command. */
+/* As worker_done() and its kin: the slot is free for the next command. */
 static void finish(struct worker *w, struct slot *slot, int result)
 {
 	struct smq_path *p = w->priv;
@@ -261,6 +261,10 @@ static void finish(struct worker *w, struct slot *slot, int result)
 	struct smq_outcome got;
 
 	t->busy[taken] = 0;
+	if (result == -EAGAIN) {
+		worker_refused(w, slot);
+		return;
+	}
 	if (result < 0) {
 		worker_failed(w, slot, -result);
 		return;

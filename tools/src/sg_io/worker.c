@@ -36,6 +36,7 @@ void worker_done(struct worker *w, struct slot *slot)
 	slot->in_flight = false;
 	w->free[w->nr_free++] = slot;
 	w->in_flight--;
+	w->full = false;
 	w->last_ns = now;
 	atomic_store_explicit(&w->done, w->tally.good + w->tally.bad, memory_order_relaxed);
 	atomic_store_explicit(&w->bad, w->tally.bad, memory_order_relaxed);
@@ -47,6 +48,20 @@ void worker_failed(struct worker *w, struct slot *slot, int error)
 {
 	slot->out = (struct outcome){ .error = error };
 	worker_done(w, slot);
+}
+
+void worker_refused(struct worker *w, struct slot *slot)
+{
+	if (w->in_flight == 1) {
+		worker_failed(w, slot, EAGAIN);
+		return;
+	}
+	/* With its command, which fill() issues as it does one that was not due. */
+	slot->in_flight = false;
+	w->free[w->nr_free++] = slot;
+	w->in_flight--;
+	w->full = true;
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 }
 
 /* Take the next command of the slot's target; false when there is none left. */
@@ -129,6 +144,10 @@ static __u64 fill(struct worker *w)
 		if (atomic_load_explicit(&run->stop, memory_order_relaxed) ||
 		    (run->stop_at_ns && now >= run->stop_at_ns))
 			continue;
+		if (w->full && w->in_flight) {
+			w->free[w->nr_free++] = slot;
+			continue;
+		}
 		if (!slot->cmd && !claim(w, slot))
 			continue;
 		if (slot->due_ns > now) {
@@ -168,7 +187,7 @@ static void work(struct worker *w)
 				wait = SLICE_NS;
 			if (!w->in_flight && wait)
 				sleep_until(now + wait);
-		} else if (w->nr_free) {
+		} else if (w->nr_free && !w->full) {
 			wait = 0;
 		}
 		if (!w->in_flight)

@@ -73,6 +73,7 @@ struct worker {
 	unsigned int nr_free;
 	unsigned int in_flight;
 	unsigned int queued;		/* since the last submit */
+	bool full;			/* no more is taken until a command is over */
 	int cpu;			/* we are pinned to, or CPU_ANY */
 	void *buffers;
 	size_t buffer_bytes;
@@ -116,5 +117,11 @@ void worker_exit(struct worker *w);
 void worker_done(struct worker *w, struct slot *slot);
 /* The same for one that did not reach the device. */
 void worker_failed(struct worker *w, struct slot *slot, int error);
+
+/*
+ * For engines: the path has no room for the command of @slot while those in flight
+ * are out (EAGAIN). It goes again when one of them is over; with none it has failed.
+ */
+void worker_refused(struct worker *w, struct slot *slot);
 
 #endif
