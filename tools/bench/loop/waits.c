@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Prepared commands, or reads of a disk, for a while: how each ended, and how long it took. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <liburing.h>
+#include <scsi/smq_sg.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "option.h"
+
+#define BLOCK		512
+#define NR_BLOCKS	1024		/* of the disk that are read */
+#define MAX_SLOTS	200000
+#define MAX_RING	4096
+#define MAX_SAMPLES	2000000
+#define MAX_BINS	600
+#define BIN_MS		100
+/* How long commands that were sent may still take when no more are. */
+#define DRAIN_MS	60000
+#define MAX_ERRNO	133
+#define OP_READ_10	0x28
+
+#define NS_PER_MS	1000000UL
+
+enum path { RUN, BATCH, IOCTL, READ };
+
+static const char * const paths[] = { "run", "batch", "ioctl", "read" };
+
+static struct {
+	enum path path;
+	unsigned int depth, batch, ms, expire;
+	unsigned long count;
+	const char *device;
+} opt = { .depth = 1, .batch = 1, .ms = 1000, .expire = 60000 };
+
+static struct io_uring ring;
+static int fd;
+static unsigned char *buffer;
+static unsigned char *status;
+static unsigned int nr_slots, status_stride;
+
+/* What became of them. */
+static unsigned int samples[MAX_SAMPLES];
+static unsigned long nr_samples;
+static unsigned long sent, ended;
+static unsigned long errors[MAX_ERRNO + 1], others;
+static unsigned long bins[MAX_BINS];
+static unsigned long begun, sent_at[MAX_RING];
+
+static unsigned long now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000UL + ts.tv_nsec;
+}
+
+static void note(int result, unsigned long from, unsigned int commands)
+{
+	unsigned long at = now(), bin = at / NS_PER_MS / BIN_MS - begun / NS_PER_MS / BIN_MS;
+
+	ended++;
+	if (result > 0)
+		others++;
+	else
+		errors[-result > MAX_ERRNO ? MAX_ERRNO : -result]++;
+	if (result)
+		return;
+	if (bin < MAX_BINS)
+		bins[bin] += commands;
+	if (nr_samples < MAX_SAMPLES)
+		samples[nr_samples++] = (at - from) / 1000;
+}
+
+static bool more(void)
+{
+	return opt.count ? sent < opt.count : now() < begun + opt.ms * NS_PER_MS;
+}
+
+static void queue(unsigned int n)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
+	sqe->user_data = n;
+	if (opt.path == RUN) {
+		sqe->cmd_op = SMQ_SG_URING_RUN;
+		*(struct smq_sg_run *)sqe->cmd = (struct smq_sg_run) { .slot = n };
+	} else {
+		sqe->cmd_op = SMQ_SG_URING_BATCH;
+		*(struct smq_sg_batch *)sqe->cmd = (struct smq_sg_batch) {
+			.list = (unsigned long)n * opt.batch,
+			.count = opt.batch,
+			.flags = SMQ_SG_BATCH_RANGE,
+		};
+	}
+	sent_at[n] = now();
+	sent++;
+}
+
+/* Takes what has come, and sends as many anew. */
+static int go_on(void)
+{
+	struct __kernel_timespec while_ms = { .tv_nsec = BIN_MS * NS_PER_MS };
+	struct io_uring_cqe *cqe;
+	unsigned int head, n = 0, again[MAX_RING], i;
+	int err;
+
+	err = io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &while_ms, NULL);
+	if (err < 0 && err != -ETIME && err != -EINTR)
+		return err;
+	io_uring_for_each_cqe(&ring, head, cqe) {
+		note(cqe->res, sent_at[cqe->user_data], opt.path == RUN ? 1 : opt.batch);
+		again[n++] = cqe->user_data;
+	}
+	io_uring_cq_advance(&ring, n);
+	for (i = 0; i < n && more(); i++)
+		queue(again[i]);
+	return 0;
+}
+
+static int through_ring(void)
+{
+	unsigned int n;
+	int err = io_uring_queue_init(opt.depth, &ring, 0);
+
+	for (n = 0; !err && n < opt.depth && more(); n++)
+		queue(n);
+	while (!err && (more() || sent != ended)) {
+		if (now() > begun + (opt.ms + DRAIN_MS) * NS_PER_MS)
+			break;
+		err = go_on();
+	}
+	return err;
+}
+
+static void rung(int number)
+{
+}
+
+/* An ioctl at a time; the alarm ends the last. */
+static int through_ioctls(void)
+{
+	struct smq_sg_run_batch arg = {
+		.batch = { .count = opt.batch, .flags = SMQ_SG_BATCH_RANGE },
+	};
+	struct itimerval alarm = {
+		.it_value = { opt.ms / 1000, opt.ms % 1000 * 1000 },
+		.it_interval = { .tv_usec = BIN_MS * 1000 },
+	};
+	struct sigaction action = { .sa_handler = rung };
+
+	/* Without SA_RESTART; and again, where it came between two of them. */
+	sigaction(SIGALRM, &action, NULL);
+	if (!opt.count)
+		setitimer(ITIMER_REAL, &alarm, NULL);
+	while (more()) {
+		unsigned long from = now();
+		int ret;
+
+		sent++;
+		ret = ioctl(fd, SMQ_SG_RUN, &arg) ? -errno : 0;
+		note(ret ? ret : (int)arg.failed, from, opt.batch);
+		if (ret && ret != -EINTR)
+			return ret == -ENODEV ? 0 : ret;
+	}
+	return 0;
+}
+
+static int through_reads(void)
+{
+	while (more()) {
+		unsigned long from = now();
+		ssize_t got;
+
+		got = pread(fd, buffer, BLOCK, (off_t)(sent++ % NR_BLOCKS) * BLOCK);
+		note(got < 0 ? -errno : got != BLOCK, from, 1);
+	}
+	return 0;
+}
+
+static int prepare(void)
+{
+	struct smq_sg_setup setup = { .slots = nr_slots };
+	struct smq_sg_buffer lend = { .address = (unsigned long)buffer, .length = BLOCK };
+	struct smq_sg_prepare fill = { .count = nr_slots };
+	struct smq_sg_slot *slots = calloc(nr_slots, sizeof(*slots));
+	unsigned int i;
+	int err = 0;
+
+	if (!slots)
+		return -ENOMEM;
+	for (i = 0; i < nr_slots; i++)
+		slots[i] = (struct smq_sg_slot) {
+			.cdb = { OP_READ_10, [4] = i % NR_BLOCKS >> 8, [5] = i, [8] = 1 },
+			.cdb_len = 10,
+			.direction = SMQ_SG_IN,
+			.length = BLOCK,
+			.timeout_ms = opt.expire,
+		};
+	fill.slots = (unsigned long)slots;
+	if (ioctl(fd, SMQ_SG_SETUP, &setup) || ioctl(fd, SMQ_SG_BUFFER, &lend) ||
+	    ioctl(fd, SMQ_SG_PREPARE, &fill))
+		err = -errno;
+	free(slots);
+	if (err)
+		return err;
+	status_stride = setup.status_stride;
+	status = mmap(NULL, setup.status_size, PROT_READ, MAP_SHARED, fd, setup.status_offset);
+	return status == MAP_FAILED ? -errno : 0;
+}
+
+/* Commands that the device has answered, by the slots' own count. */
+static unsigned long served(void)
+{
+	unsigned long sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < nr_slots; i++)
+		sum += ((struct smq_sg_status *)(status + (size_t)i * status_stride))->runs;
+	return sum;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	unsigned int x = *(const unsigned int *)a, y = *(const unsigned int *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void report(void)
+{
+	unsigned int i, last = 0;
+
+	qsort(samples, nr_samples, sizeof(samples[0]), by_value);
+	printf("{\"loop\": \"waits\", \"path\": \"%s\", \"device\": \"%s\", \"depth\": %u, "
+	       "\"batch\": %u, \"sent\": %lu, \"pending\": %lu, \"served\": %lu, \"results\": {",
+	       paths[opt.path], opt.device, opt.depth, opt.batch, sent, sent - ended, served());
+	printf("\"status\": %lu", others);
+	for (i = 0; i <= MAX_ERRNO; i++)
+		if (errors[i])
+			printf(", \"%u\": %lu", i, errors[i]);
+	printf("}, \"median_us\": %u, \"p99_us\": %u, \"worst_us\": %u, ",
+	       nr_samples ? samples[nr_samples / 2] : 0,
+	       nr_samples ? samples[nr_samples * 99 / 100] : 0,
+	       nr_samples ? samples[nr_samples - 1] : 0);
+	printf("\"bin_ms\": %d, \"first_bin\": %lu, \"bins\": [", BIN_MS,
+	       begun / NS_PER_MS / BIN_MS);
+	for (i = 0; i < MAX_BINS; i++)
+		if (bins[i])
+			last = i;
+	for (i = 0; i <= last; i++)
+		printf("%s%lu", i ? ", " : "", bins[i]);
+	printf("]}\n");
+}
+
+static const char help[] =
+"usage: waits [options] DEVICE\n"
+"READ(10) of a block each to /dev/smqsgN, or with --path read reads of a disk, one at a\n"
+"time, for a while: how each ended, how long it took, and how many did per 100 ms.\n"
+"  --path PATH      run: a slot for each SQE; batch: a batch of slots for each; ioctl: a\n"
+"                   batch for each SMQ_SG_RUN, one at a time; read: pread() (run)\n"
+"  --depth N        SQEs in flight (1)\n"
+"  --batch N        commands of a batch (1)\n"
+"  --ms N           milliseconds until no more are sent; an ioctl is interrupted (1000)\n"
+"  --count N        send so many instead, whatever time it takes\n"
+"  --expire MS      timeout of a command (60000)\n"
+"Waits for what is in flight for 60 s. Prints a line of JSON: results by errno, \"0\" for\n"
+"GOOD; served is what the slots' own counters say; times are those of good ones.\n";
+
+static const struct option options[] = {
+	{ "path", required_argument, NULL, 'p' },
+	{ "depth", required_argument, NULL, 'd' },
+	{ "batch", required_argument, NULL, 'B' },
+	{ "ms", required_argument, NULL, 'm' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "expire", required_argument, NULL, 'e' },
+	{ "help", no_argument, NULL, 'h' },
+	{ }
+};
+
+static enum path parse_path(const char *text)
+{
+	unsigned int i;
+
+	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (!strcmp(text, paths[i]))
+			return i;
+	fprintf(stderr, "--path: '%s' is not run, batch, ioctl or read\n", text);
+	exit(2);
+}
+
+static void parse(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		switch (c) {
+		case 'p':
+			opt.path = parse_path(optarg);
+			break;
+		case 'd':
+			opt.depth = option_number("--depth", optarg, 1, MAX_RING);
+			break;
+		case 'B':
+			opt.batch = option_number("--batch", optarg, 1, MAX_SLOTS);
+			break;
+		case 'm':
+			opt.ms = option_number("--ms", optarg, 1, MAX_BINS * BIN_MS);
+			break;
+		case 'c':
+			opt.count = option_number("--count", optarg, 1, MAX_SAMPLES);
+			break;
+		case 'e':
+			opt.expire = option_number("--expire", optarg, 1, 600000);
+			break;
+		default:
+			fputs(help, c == 'h' ? stdout : stderr);
+			exit(c == 'h' ? 0 : 2);
+		}
+	}
+	if (optind + 1 != argc) {
+		fprintf(stderr, "DEVICE: give one\n");
+		exit(2);
+	}
+	opt.device = argv[optind];
+	nr_slots = opt.path == READ ? 0 : opt.path == RUN ? opt.depth :
+		   opt.path == IOCTL ? opt.batch : opt.depth * opt.batch;
+	if (nr_slots > MAX_SLOTS) {
+		fprintf(stderr, "--depth %u times --batch %u: at most %d slots\n", opt.depth,
+			opt.batch, MAX_SLOTS);
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int err = 0;
+
+	parse(argc, argv);
+	fd = open(opt.device, opt.path == READ ? O_RDONLY | O_DIRECT : O_RDWR);
+	if (fd < 0) {
+		perror(opt.device);
+		return 1;
+	}
+	buffer = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (buffer == MAP_FAILED)
+		err = -errno;
+	if (!err && nr_slots)
+		err = prepare();
+	begun = now();
+	if (!err)
+		err = opt.path == READ ? through_reads() :
+		      opt.path == IOCTL ? through_ioctls() : through_ring();
+	if (err) {
+		fprintf(stderr, "%s: %s\n", opt.device, strerror(-err));
+		return 1;
+	}
+	report();
+	return 0;
+}
