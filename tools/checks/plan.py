@@ -14,7 +14,7 @@ AREAS = ("build", "lint", "host", "vm", "plant", "sanitize")
 # The kernel of area sanitize, and those of tests/vm that run on it beside tests/vm/sanitize:
 # it is slow, and not all of them bear that.
 SANITIZE = "uml-sanitize"
-SANITIZED = ("cdb", "eh", "io", "sg_async", "sg_who")
+SANITIZED = ("cdb", "data", "eh", "io", "sg_async", "sg_who")
 # Not those that compare with what scsi_debug or the mid-layer of 7.2 does otherwise.
 NOT_SANITIZED = ("tests/vm/test_cdb.py::test_cdb[mode-sense6-unknown-00]",
                  "tests/vm/test_cdb.py::test_cdb[mode-sense10-unknown-00]",
