@@ -155,6 +155,8 @@ static int smqsg_slot_check(struct smqsg_fd *fd, u32 number, const struct smq_sg
 		pr_err_ratelimited("slot %u: reserved and flags must be 0\n", number);
 		return -EINVAL;
 	}
+	if (!desc->cdb_len)
+		return 0;
 	if (desc->cdb_len < 6 || desc->cdb_len > SMQ_SG_MAX_CDB) {
 		pr_err_ratelimited("slot %u cdb_len %u: 6 to %u, or 0 to empty it\n", number,
 				   desc->cdb_len, SMQ_SG_MAX_CDB);
@@ -164,6 +166,10 @@ static int smqsg_slot_check(struct smqsg_fd *fd, u32 number, const struct smq_sg
 	    !desc->length == !!desc->direction) {
 		pr_err_ratelimited("slot %u direction %u, length %u: 0 (none) without data, 1 (in) or 2 (out) with\n",
 				   number, desc->direction, desc->length);
+		return -EINVAL;
+	}
+	if (desc->buffer && !desc->length) {
+		pr_err_ratelimited("slot %u buffer %u: 0 without data\n", number, desc->buffer);
 		return -EINVAL;
 	}
 	if (desc->length > most) {
@@ -235,10 +241,10 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	struct smqsg_slot slot = { };
 	int ret;
 
+	ret = smqsg_slot_check(fd, number, desc);
+	if (ret)
+		return ret;
 	if (desc->cdb_len) {
-		ret = smqsg_slot_check(fd, number, desc);
-		if (ret)
-			return ret;
 		if (!smq_cmd_allowed(desc->cdb, writable)) {
 			pr_err_ratelimited("slot %u cdb: opcode %#x needs CAP_SYS_RAWIO%s\n",
 					   number, desc->cdb[0],
