@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Prepared commands on /dev/smqsgN: the ABI of <scsi/smq_sg.h>, calls by their errno."""
+import ctypes
+import mmap
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .uring import Ring
+
+MAX_SLOTS, MAX_BUFFERS, MAX_BUFFER, MAX_CDB, MAX_SENSE = 1048576, 65535, 0x40000000, 32, 96
+NONE, IN, OUT = 0, 1, 2
+READONLY = 1
+RUN_LBA, RUN_BUFFER = 1, 2
+BATCH_RANGE, BATCH_RUNS = 1, 2
+RESULT_SENSE, RESULT_SHORT = 0x10000, 0x20000
+
+
+def _fields(text: str) -> list:
+    """"u32 a, u64 b[2]" as _fields_ of a structure."""
+    types = {"u8": ctypes.c_uint8, "u16": ctypes.c_uint16, "u32": ctypes.c_uint32,
+             "u64": ctypes.c_uint64}
+    found = []
+    for word in text.split(","):
+        kind, name = word.split()
+        name, _, count = name.partition("[")
+        found.append((name, types[kind] * int(count[:-1]) if count else types[kind]))
+    return found
+
+
+class Info(ctypes.Structure):
+    """struct smq_sg_info."""
+    _fields_ = _fields("u32 version, u32 slots, u32 depth, u32 max_transfer, u32 max_segments,"
+                       "u32 alignment, u32 slot_bytes, u32 reserved[9]")
+
+
+class Setup(ctypes.Structure):
+    """struct smq_sg_setup."""
+    _fields_ = _fields("u32 slots, u32 sense_size, u32 flags, u32 status_stride,"
+                       "u64 status_size, u64 status_offset, u64 reserved[4]")
+
+
+class Buffer(ctypes.Structure):
+    """struct smq_sg_buffer."""
+    _fields_ = _fields("u64 address, u64 length, u32 index, u32 flags, u64 reserved[2]")
+
+
+class Slot(ctypes.Structure):
+    """struct smq_sg_slot."""
+    _fields_ = _fields("u8 cdb[32], u8 cdb_len, u8 direction, u16 buffer, u32 length,"
+                       "u64 offset, u32 timeout_ms, u32 flags, u64 reserved")
+
+
+class Prepare(ctypes.Structure):
+    """struct smq_sg_prepare."""
+    _fields_ = _fields("u64 slots, u32 first, u32 count, u32 flags, u32 done, u64 reserved[2]")
+
+
+class RunBatch(ctypes.Structure):
+    """struct smq_sg_run_batch."""
+    _fields_ = _fields("u64 list, u32 count, u32 flags, u32 failed, u32 reserved[3]")
+
+
+def _code(direction: int, number: int, size: int) -> int:
+    return direction << 30 | size << 16 | 0xeb << 8 | number
+
+
+INFO = _code(2, 0, ctypes.sizeof(Info))
+SETUP = _code(3, 1, ctypes.sizeof(Setup))
+BUFFER = _code(1, 2, ctypes.sizeof(Buffer))
+PREPARE = _code(3, 3, ctypes.sizeof(Prepare))
+RUN = _code(3, 4, ctypes.sizeof(RunBatch))
+URING_RUN, URING_BATCH = _code(1, 0x80, 16), _code(1, 0x81, 16)
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def ioctl(fd: int, code: int, arg: ctypes.Structure) -> int:
+    """The errno, 0 for none."""
+    if _LIBC.ioctl(fd, ctypes.c_ulong(code), ctypes.byref(arg)) >= 0:
+        return 0
+    return ctypes.get_errno()
+
+
+def command(cdb: bytes, direction: int = NONE, length: int = 0, **fields) -> Slot:
+    """A slot; any field can be given, cdb_len, too."""
+    fields.setdefault("cdb_len", len(cdb))
+    slot = Slot(direction=direction, length=length, **fields)
+    slot.cdb[:len(cdb)] = cdb
+    return slot
+
+
+def run_of(slot: int, buffer: int = 0, flags: int = 0, lba: int = 0) -> bytes:
+    """struct smq_sg_run."""
+    return struct.pack("<IHHQ", slot, buffer, flags, lba)
+
+
+@dataclass(frozen=True)
+class Status:
+    """struct smq_sg_status."""
+    result: int
+    resid: int
+    runs: int
+    sense_key: int
+    asc: int
+    ascq: int
+    sense: bytes
+
+    @property
+    def triple(self) -> tuple[int, int, int]:
+        """Key, ASC and ASCQ."""
+        return self.sense_key, self.asc, self.ascq
+
+
+class Memory:
+    """Memory of this process, by its address; anonymous and private if nothing else is said."""
+
+    def __init__(self, size: int, flags: int = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+        self.area = mmap.mmap(-1, size, flags=flags)
+        first = ctypes.c_char.from_buffer(self.area)
+        self.address, self.size = ctypes.addressof(first), size
+        del first
+
+    def __getitem__(self, part):
+        return self.area[part]
+
+    def __setitem__(self, part, data) -> None:
+        self.area[part] = data
+
+    def close(self) -> None:
+        """Unmaps it."""
+        self.area.close()
+
+
+class SlotFile:
+    """An open node. Calls that may be refused return their errno."""
+
+    def __init__(self, path: str, slots: int = 0, sense_size: int = MAX_SENSE,
+                 flags: int = os.O_RDWR):
+        self.path, self.stride, self.status_map = path, 0, None
+        self.fd = os.open(path, flags | os.O_CLOEXEC)
+        self._lists: list = []
+        if slots:
+            assert self.setup(slots=slots, sense_size=sense_size) == 0
+
+    def close(self) -> None:
+        """Closes it, whatever is in flight."""
+        if self.status_map:
+            self.status_map.close()
+            self.status_map = None
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def info(self) -> Info:
+        """SMQ_SG_INFO."""
+        info = Info()
+        assert ioctl(self.fd, INFO, info) == 0
+        return info
+
+    def setup(self, **fields) -> int:
+        """SMQ_SG_SETUP; maps the status array."""
+        arg = Setup(**fields)
+        error = ioctl(self.fd, SETUP, arg)
+        if not error:
+            self.stride = arg.status_stride
+            self.status_map = mmap.mmap(self.fd, arg.status_size, mmap.MAP_SHARED,
+                                        mmap.PROT_READ, offset=arg.status_offset)
+        return error
+
+    def lend(self, index: int, memory: Memory | None = None, at: int = 0, length: int = 0,
+             flags: int = 0) -> int:
+        """SMQ_SG_BUFFER: the memory from @at on, @length bytes or all of it."""
+        return ioctl(self.fd, BUFFER, Buffer(
+            address=memory.address + at, length=length or memory.size - at, index=index,
+            flags=flags))
+
+    def take_back(self, index: int) -> int:
+        """SMQ_SG_BUFFER without length."""
+        return ioctl(self.fd, BUFFER, Buffer(index=index))
+
+    def try_prepare(self, slots: Sequence[Slot], first: int = 0) -> tuple[int, int]:
+        """SMQ_SG_PREPARE: its errno, and how many were filled."""
+        array = (Slot * len(slots))(*slots)
+        arg = Prepare(slots=ctypes.addressof(array), first=first, count=len(slots), done=77)
+        error = ioctl(self.fd, PREPARE, arg)
+        return error, arg.done
+
+    def prepare(self, slots: Sequence[Slot], first: int = 0) -> None:
+        """The same, and it must work."""
+        assert self.try_prepare(slots, first) == (0, len(slots))
+
+    def batch(self, what: range | Sequence[int] | Sequence[bytes]) -> bytes:
+        """struct smq_sg_batch of a range, of slot numbers, or of run_of(); its list is kept."""
+        if isinstance(what, range):
+            return struct.pack("<QII", what.start, len(what), BATCH_RANGE)
+        runs = isinstance(what[0], bytes)
+        raw = b"".join(what) if runs else struct.pack(f"<{len(what)}I", *what)
+        memory = ctypes.create_string_buffer(raw, len(raw))
+        self._lists.append(memory)
+        return struct.pack("<QII", ctypes.addressof(memory), len(what),
+                           BATCH_RUNS if runs else 0)
+
+    def run(self, what) -> tuple[int, int]:
+        """SMQ_SG_RUN: its errno, and how many failed."""
+        arg = RunBatch.from_buffer_copy(self.batch(what) + bytes(16))
+        error = ioctl(self.fd, RUN, arg)
+        self._lists.clear()
+        return error, arg.failed
+
+    def one(self, slot: int, **more) -> Status:
+        """Runs one by ioctl, and its status."""
+        error, failed = self.run([run_of(slot, **more)])
+        status = self.status(slot)
+        assert error == 0 and failed == int(status.result != 0), f"{error} {failed} {status}"
+        return status
+
+    def push(self, ring: Ring, slot: int, sqe_flags: int = 0, **more) -> None:
+        """A slot into a ring, with its number as user_data."""
+        ring.push(self.fd, URING_RUN, run_of(slot, **more), slot, sqe_flags)
+
+    def push_batch(self, ring: Ring, what, user_data: int = 0, sqe_flags: int = 0) -> None:
+        """A batch into a ring."""
+        ring.push(self.fd, URING_BATCH, self.batch(what), user_data, sqe_flags)
+
+    def status(self, slot: int) -> Status:
+        """From the mapped array."""
+        result, resid, runs, key, asc, ascq, length = struct.unpack_from(
+            "<iIIBBBB", self.status_map, slot * self.stride)
+        at = slot * self.stride + 16
+        return Status(result, resid, runs, key, asc, ascq, self.status_map[at:at + length])

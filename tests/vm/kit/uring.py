@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""An io_uring of its own making, for SQEs of any kind and rings with any flags."""
+import ctypes
+import errno
+import mmap
+import os
+import struct
+import time
+
+SETUP_SQPOLL, SETUP_SQE128, SETUP_CQE32 = 1 << 1, 1 << 10, 1 << 11
+SETUP_SINGLE_ISSUER, SETUP_DEFER_TASKRUN = 1 << 12, 1 << 13
+SETUP_IOPOLL = 1 << 0
+SQE_ASYNC = 1 << 4
+OP_URING_CMD = 46
+
+_SETUP, _ENTER = 425, 426
+_GETEVENTS, _SQ_WAKEUP = 1, 2
+_CQ_RING, _SQES = 0x8000000, 0x10000000
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class _SqOffsets(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint32) for name in (
+        "head", "tail", "mask", "entries", "flags", "dropped", "array", "resv")]
+    _fields_ += [("resv2", ctypes.c_uint64)]
+
+
+class _CqOffsets(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint32) for name in (
+        "head", "tail", "mask", "entries", "overflow", "cqes", "flags", "resv")]
+    _fields_ += [("resv2", ctypes.c_uint64)]
+
+
+class _Params(ctypes.Structure):
+    """struct io_uring_params."""
+    _fields_ = [(name, ctypes.c_uint32) for name in (
+        "sq_entries", "cq_entries", "flags", "sq_thread_cpu", "sq_thread_idle", "features",
+        "wq_fd", "resv0", "resv1", "resv2")]
+    _fields_ += [("sq", _SqOffsets), ("cq", _CqOffsets)]
+
+
+def _call(number: int, *args) -> int:
+    """A system call; OSError if it fails."""
+    got = _LIBC.syscall(ctypes.c_long(number), *args)
+    if got < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return got
+
+
+class Ring:
+    """A ring. Completions are (user_data, res); nothing waits without an end."""
+
+    def __init__(self, entries: int = 64, flags: int = 0):
+        params = _Params(flags=flags, sq_thread_idle=50)
+        self.fd = _call(_SETUP, ctypes.c_uint(entries), ctypes.byref(params))
+        os.set_inheritable(self.fd, False)
+        self._flags, self._sq_off, self._cq_off = flags, params.sq, params.cq
+        self._sqe_size = 128 if flags & SETUP_SQE128 else 64
+        self._cqe_size = 32 if flags & SETUP_CQE32 else 16
+        self._sq = mmap.mmap(self.fd, params.sq.array + 4 * params.sq_entries)
+        self._cq = mmap.mmap(self.fd, params.cq.cqes + self._cqe_size * params.cq_entries,
+                             offset=_CQ_RING)
+        self.sqes = mmap.mmap(self.fd, self._sqe_size * params.sq_entries, offset=_SQES)
+        self.entries = params.sq_entries
+        self._queued = 0
+
+    def close(self) -> None:
+        """Closes it, whatever is in flight."""
+        if self.fd >= 0:
+            for area in (self._sq, self._cq, self.sqes):
+                area.close()
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def _get(self, area: mmap.mmap, at: int) -> int:
+        return struct.unpack_from("<I", area, at)[0]
+
+    def push(self, fd: int, cmd_op: int, payload: bytes, user_data: int = 0,
+             flags: int = 0) -> None:
+        """Puts a uring_cmd into the submission queue."""
+        tail = self._get(self._sq, self._sq_off.tail)
+        assert tail - self._get(self._sq, self._sq_off.head) < self.entries, "queue is full"
+        slot = tail % self.entries
+        sqe = struct.pack("<BBHiIIQIIQHHi", OP_URING_CMD, flags, 0, fd, cmd_op, 0, 0, 0, 0,
+                          user_data, 0, 0, 0) + bytes(payload)
+        self.sqes[slot * self._sqe_size:(slot + 1) * self._sqe_size] = \
+            sqe.ljust(self._sqe_size, b"\0")
+        struct.pack_into("<I", self._sq, self._sq_off.array + 4 * slot, slot)
+        struct.pack_into("<I", self._sq, self._sq_off.tail, (tail + 1) & 0xffffffff)
+        self._queued += 1
+
+    def submit(self) -> int:
+        """Submits what was pushed; how many that were."""
+        count, self._queued = self._queued, 0
+        flags = _SQ_WAKEUP if self._flags & SETUP_SQPOLL else 0
+        return _call(_ENTER, ctypes.c_int(self.fd), ctypes.c_uint(count), ctypes.c_uint(0),
+                     ctypes.c_uint(flags), None, ctypes.c_size_t(0))
+
+    def reap(self) -> list[tuple[int, int]]:
+        """The completions there are, after the kernel was asked to post what has ended."""
+        try:
+            _call(_ENTER, ctypes.c_int(self.fd), ctypes.c_uint(0), ctypes.c_uint(0),
+                  ctypes.c_uint(_GETEVENTS), None, ctypes.c_size_t(0))
+        except OSError as error:
+            assert error.errno in (errno.EINTR, errno.EAGAIN, errno.EBUSY), error
+        head, found = self._get(self._cq, self._cq_off.head), []
+        entries = self._get(self._cq, self._cq_off.entries)
+        while head != self._get(self._cq, self._cq_off.tail):
+            found.append(struct.unpack_from(
+                "<Qi", self._cq, self._cq_off.cqes + head % entries * self._cqe_size))
+            head = (head + 1) & 0xffffffff
+        struct.pack_into("<I", self._cq, self._cq_off.head, head)
+        return found
+
+    def wait(self, count: int, seconds: float = 20) -> list[tuple[int, int]]:
+        """@count completions; fails if they are not there in time, or there are more."""
+        end, found = time.monotonic() + seconds, []
+        while len(found) < count:
+            found += self.reap()
+            assert time.monotonic() < end, f"{len(found)} of {count} completions"
+            time.sleep(0.001)
+        assert len(found) == count, f"{len(found)} completions, not {count}"
+        return found
