@@ -533,7 +533,8 @@ def test_bad_elements(file, memory):
     file.prepare([read(0x7fffffff)], 9)
     file.prepare([command(TUR)], 11)
     bad = [run_of(64), run_of(0xffffffff), run_of(1, flags=8),
-           run_of(2, flags=RUN_LBA, lba=1 << 40), run_of(3, flags=RUN_BUFFER, buffer=9), run_of(7), run_of(11, flags=RUN_LBA),
+           run_of(2, flags=RUN_LBA, lba=1 << 40), run_of(3, flags=RUN_BUFFER, buffer=9),
+           run_of(7), run_of(11, flags=RUN_LBA),
            run_of(9)]
     errors = {1: errno.EINVAL, 2: errno.ERANGE, 3: errno.ENOENT, 7: errno.ENODATA,
               11: errno.EOPNOTSUPP}

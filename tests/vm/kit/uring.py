@@ -55,7 +55,8 @@ class Ring:
         params = _Params(flags=flags, sq_thread_idle=50)
         self.fd = _call(_SETUP, ctypes.c_uint(entries), ctypes.byref(params))
         os.set_inheritable(self.fd, False)
-        self._flags, self._sq_off, self._cq_off = flags, params.sq, params.cq
+        self._flags, self._array = flags, params.sq.array
+        self._cqes, self._cq_entries = params.cq.cqes, params.cq_entries
         self._sqe_size = 128 if flags & SETUP_SQE128 else 64
         self._cqe_size = 32 if flags & SETUP_CQE32 else 16
         self._sq = mmap.mmap(self.fd, params.sq.array + 4 * params.sq_entries)
@@ -64,10 +65,16 @@ class Ring:
         self.sqes = mmap.mmap(self.fd, self._sqe_size * params.sq_entries, offset=_SQES)
         self.entries = params.sq_entries
         self._queued = 0
+        # The kernel reads and writes these meanwhile: each as a whole, which struct does not.
+        self._sq_head, self._sq_tail, self._cq_head, self._cq_tail = (
+            ctypes.c_uint32.from_buffer(area, at) for area, at in (
+                (self._sq, params.sq.head), (self._sq, params.sq.tail),
+                (self._cq, params.cq.head), (self._cq, params.cq.tail)))
 
     def close(self) -> None:
         """Closes it, whatever is in flight."""
         if self.fd >= 0:
+            del self._sq_head, self._sq_tail, self._cq_head, self._cq_tail
             for area in (self._sq, self._cq, self.sqes):
                 area.close()
             os.close(self.fd)
@@ -79,21 +86,18 @@ class Ring:
     def __exit__(self, *exc) -> None:
         self.close()
 
-    def _get(self, area: mmap.mmap, at: int) -> int:
-        return struct.unpack_from("<I", area, at)[0]
-
     def push(self, fd: int, cmd_op: int, payload: bytes, user_data: int = 0,
              flags: int = 0) -> None:
         """Puts a uring_cmd into the submission queue."""
-        tail = self._get(self._sq, self._sq_off.tail)
-        assert tail - self._get(self._sq, self._sq_off.head) < self.entries, "queue is full"
+        tail = self._sq_tail.value
+        assert (tail - self._sq_head.value) & 0xffffffff < self.entries, "queue is full"
         slot = tail % self.entries
         sqe = struct.pack("<BBHiIIQIIQHHi", OP_URING_CMD, flags, 0, fd, cmd_op, 0, 0, 0, 0,
                           user_data, 0, 0, 0) + bytes(payload)
         self.sqes[slot * self._sqe_size:(slot + 1) * self._sqe_size] = \
             sqe.ljust(self._sqe_size, b"\0")
-        struct.pack_into("<I", self._sq, self._sq_off.array + 4 * slot, slot)
-        struct.pack_into("<I", self._sq, self._sq_off.tail, (tail + 1) & 0xffffffff)
+        struct.pack_into("<I", self._sq, self._array + 4 * slot, slot)
+        self._sq_tail.value = (tail + 1) & 0xffffffff
         self._queued += 1
 
     def submit(self) -> int:
@@ -110,13 +114,12 @@ class Ring:
                   ctypes.c_uint(_GETEVENTS), None, ctypes.c_size_t(0))
         except OSError as error:
             assert error.errno in (errno.EINTR, errno.EAGAIN, errno.EBUSY), error
-        head, found = self._get(self._cq, self._cq_off.head), []
-        entries = self._get(self._cq, self._cq_off.entries)
-        while head != self._get(self._cq, self._cq_off.tail):
+        head, found = self._cq_head.value, []
+        while head != self._cq_tail.value:
             found.append(struct.unpack_from(
-                "<Qi", self._cq, self._cq_off.cqes + head % entries * self._cqe_size))
+                "<Qi", self._cq, self._cqes + head % self._cq_entries * self._cqe_size))
             head = (head + 1) & 0xffffffff
-        struct.pack_into("<I", self._cq, self._cq_off.head, head)
+        self._cq_head.value = head
         return found
 
     def wait(self, count: int, seconds: float = 20) -> list[tuple[int, int]]:

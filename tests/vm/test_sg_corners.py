@@ -1,0 +1,660 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Prepared commands in flight while something happens to their slots, file, process, device."""
+import ctypes
+import errno
+import mmap
+import os
+import random
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from kit import cdb, sgio, smqsg, uring
+from kit.host import ModuleError, loaded, unload, wait_for
+from kit.ramdir import ram_host
+from kit.slots import (IN, OUT, RESULT_SENSE, Memory, SlotFile, command,
+                       run_of)
+from kit.uring import Ring
+
+BLOCK, PAGE, DEPTH = 512, 4096, 4
+NOBODY = 65534
+TUR = cdb.plain(cdb.TEST_UNIT_READY)
+SLOW = 400_000_000      # ns of service: long enough to do something meanwhile
+
+
+def read(lba, count=1, **fields):
+    """A slot that reads."""
+    return command(cdb.blocks(cdb.READ_10, lba, count), IN, count * BLOCK, **fields)
+
+
+def write(lba, count=1, **fields):
+    """A slot that writes."""
+    return command(cdb.blocks(cdb.WRITE_10, lba, count), OUT, count * BLOCK, **fields)
+
+
+class Device:
+    """A LUN of smq_ram that takes DEPTH commands, with its node."""
+
+    def __init__(self, host_dir, host):
+        self.dir, self.host, self.lun = host_dir, host, host.luns()[0]
+        self.path = smqsg.node(self.lun)
+
+    def slow(self, nanoseconds=SLOW):
+        """How long commands take."""
+        self.dir.set("model/service_ns", nanoseconds)
+
+    def idle(self):
+        """Waits until there is nothing in flight nor waiting."""
+        smqsg.idle(self.path)
+        wait_for("nobody waiting", lambda: not smqsg.attr(self.path, "waiting"))
+
+
+@pytest.fixture(scope="module")
+def sg_module():
+    """smq_sg."""
+    with smqsg.module():
+        yield
+
+
+@pytest.fixture
+def device(sg_module):
+    """A device of its own for each test."""
+    with ram_host(depth=DEPTH, hw_queues=1) as (host_dir, host):
+        found = Device(host_dir, host)
+        yield found
+        host_dir.set("model/service_ns", 0)
+        if os.path.exists(found.path):
+            found.idle()
+
+
+@contextmanager
+def opened(path, slots=64, **more):
+    """A file with slots that read, into 64 KiB of buffer 0."""
+    with SlotFile(path, slots, **more) as file:
+        file.memory = Memory(slots * BLOCK)
+        assert file.lend(0, file.memory) == 0
+        file.prepare([read(slot, offset=slot * BLOCK) for slot in range(slots)])
+        yield file
+
+
+def child(work):
+    """Runs @work in a process; its pid. The status is what it returns, 99 for an exception."""
+    pid = os.fork()
+    if not pid:
+        status = 99
+        try:
+            signal.alarm(0)
+            status = work() or 0
+        except BaseException as error:   # pylint: disable=broad-exception-caught
+            print(f"child: {error!r}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(status)
+    return pid
+
+
+def ended(pid, seconds=20):
+    """The exit status of a process, below 0 for a signal."""
+    def status():
+        found, raw = os.waitpid(pid, os.WNOHANG)
+        return (os.waitstatus_to_exitcode(raw),) if found else None
+    return wait_for(f"the end of process {pid}", status, seconds)[0]
+
+
+# In flight.
+
+@pytest.mark.smoke
+def test_busy(device):
+    """A slot in flight is neither filled nor run, its buffer is not taken back."""
+    with opened(device.path) as file, Ring() as ring:
+        device.slow()
+        file.push(ring, 3)
+        ring.submit()
+        wait_for("a command in flight", lambda: smqsg.attr(device.path, "inflight") == 1)
+        assert file.try_prepare([read(1), read(2), read(9)], 2) == (errno.EBUSY, 1)
+        assert file.try_prepare([command(b"")], 3) == (errno.EBUSY, 0)
+        assert file.take_back(0) == errno.EBUSY
+        file.push(ring, 3)
+        file.push(ring, 5)
+        file.push_batch(ring, [3, 6], 100)
+        ring.submit()
+        assert sorted(ring.wait(4)) == sorted([(3, -errno.EBUSY), (3, 0), (5, 0), (100, 1)])
+        assert file.status(3).result == 0 and file.status(3).runs == 1
+        file.prepare([read(9)], 3)
+        device.slow(0)
+        assert file.one(3).runs == 2
+
+
+def test_other_buffer_taken_back_in_flight(device):
+    """One used in place of a slot's own leaves the table; its pages stay until the end."""
+    with opened(device.path) as file, Ring() as ring:
+        other = Memory(PAGE)
+        other[:] = b"\xa5" * PAGE
+        assert file.lend(1, other) == 0
+        device.slow()
+        file.push(ring, 0, flags=1 << 1, buffer=1)
+        ring.submit()
+        wait_for("a command in flight", lambda: smqsg.attr(device.path, "inflight") == 1)
+        assert file.take_back(1) == 0
+        assert ring.wait(1) == [(0, 0)]
+        assert other[:BLOCK] == bytes(BLOCK)
+
+
+def test_unmapped(device):
+    """Commands go on with the old pages; what is mapped there since is left alone."""
+    with opened(device.path) as file:
+        area = Memory(PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        area[:BLOCK] = b"\x77" * BLOCK
+        assert file.lend(1, area) == 0
+        file.prepare([write(9, buffer=1), read(10, buffer=1), read(9)])
+        where = area.address
+        libc = ctypes.CDLL(None)
+        assert libc.munmap(ctypes.c_void_p(where), ctypes.c_size_t(PAGE)) == 0
+        libc.mmap.restype = ctypes.c_void_p
+        fresh = libc.mmap(ctypes.c_void_p(where), ctypes.c_size_t(PAGE), 3, 0x32, -1,
+                          ctypes.c_long(0))
+        assert fresh == where
+        ctypes.memset(where, 0x11, PAGE)
+        assert file.one(0).result == 0 and file.one(2).result == 0
+        assert file.memory[:BLOCK] == b"\x77" * BLOCK
+        assert file.one(1).result == 0
+        assert ctypes.string_at(where, PAGE) == b"\x11" * PAGE
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("first", ("ring", "file"))
+def test_close(device, first):
+    """The ring, or the file, is closed with commands in flight and waiting: all of them run."""
+    with opened(device.path) as file:
+        ring = Ring()
+        device.slow(SLOW // 4)
+        for slot in range(12):
+            file.push(ring, slot)
+        file.push_batch(ring, range(12, 24), 100)
+        ring.submit()
+        assert smqsg.attr(device.path, "inflight") == DEPTH
+        if first == "ring":
+            ring.close()
+            device.idle()
+            assert [file.status(slot).runs for slot in range(24)] == [1] * 24
+        else:
+            file.close()
+            assert sorted(ring.wait(13)) == [(slot, 0) for slot in range(12)] + [(100, 0)]
+            ring.close()
+
+
+@pytest.mark.smoke
+def test_signal(device):
+    """SMQ_SG_RUN ends with EINTR: what is in flight ends by itself, what waited did not run."""
+    main = threading.main_thread().ident
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.siginterrupt(signal.SIGUSR1, True)
+    try:
+        # All in flight; some waiting, by range and by list; many.
+        for what in (range(DEPTH), range(12), list(range(3, 20)), range(64)):
+            with opened(device.path) as file:
+                device.slow()
+                timer = threading.Timer(SLOW / 3e9, signal.pthread_kill, (main, signal.SIGUSR1))
+                timer.start()
+                assert file.run(what)[0] == errno.EINTR
+                timer.join()
+                slots = list(what)
+                for slot in slots[DEPTH:]:
+                    status = file.status(slot)
+                    assert (status.result, status.runs) == (-errno.ECANCELED, 0)
+                device.idle()
+                assert [file.status(slot).runs for slot in slots[:DEPTH]] == [1] * DEPTH
+                assert {file.status(slot).result for slot in slots[:DEPTH]} == {0}
+                device.slow(0)
+                assert file.run(what) == (0, 0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("how", ("ring", "batch", "ioctl"))
+def test_sigkill(device, how):
+    """A process dies with commands in flight and waiting: what waits does not run."""
+    ready, told = os.pipe()
+
+    def work():
+        with opened(device.path) as file, Ring() as ring:
+            device.slow()
+            os.write(told, b"x")
+            if how == "ioctl":
+                return file.run(range(64))[0]
+            if how == "ring":
+                for slot in range(40):
+                    file.push(ring, slot)
+            else:
+                file.push_batch(ring, range(64))
+            ring.submit()
+            ring.wait(99, 60)
+        return 0
+    pid = child(work)
+    assert os.read(ready, 1) == b"x"
+    wait_for("commands in flight", lambda: smqsg.attr(device.path, "inflight") == DEPTH)
+    wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting") > 0)
+    os.kill(pid, signal.SIGKILL)
+    assert ended(pid) == -signal.SIGKILL
+    start = time.monotonic()
+    device.idle()
+    # Not one after the other.
+    assert time.monotonic() - start < 8 * SLOW / 1e9
+    os.close(ready)
+    os.close(told)
+    with opened(device.path) as file:
+        device.slow(0)
+        assert file.run(range(64)) == (0, 0)
+
+
+def test_fork(device):
+    """A child runs its parent's slots, into its parent's memory, and dies; the parent goes on."""
+    with opened(device.path) as file, Ring() as ring:
+        assert sgio_write(device, 0, b"\x5a" * BLOCK)
+        device.slow()
+        file.push(ring, 1)
+        ring.submit()
+
+        def work():
+            file.memory[:BLOCK] = b"\x01" * BLOCK
+            if file.run([0]) != (0, 0) or file.status(0).runs != 1:
+                return 1
+            return 0 if file.memory[:BLOCK] == b"\x01" * BLOCK else 2
+        assert ended(child(work)) == 0
+        assert ring.wait(1) == [(1, 0)]
+        assert file.memory[:BLOCK] == b"\x5a" * BLOCK
+        device.slow(0)
+        assert file.run(range(64)) == (0, 0)
+
+
+def sgio_write(device, lba, data):
+    """Writes by SG_IO."""
+    with sgio.SgDev(device.lun.sg) as dev:
+        return dev.cmd(cdb.blocks(cdb.WRITE_10, lba, len(data) // BLOCK), dout=data).good
+
+
+@pytest.mark.parametrize("kept", (True, False))
+def test_exec(device, kept):
+    """Another program has the file now, and sees the slots' status; or it is closed."""
+    code = ("import mmap, struct, sys; m = mmap.mmap(int(sys.argv[1]), 4096, mmap.MAP_SHARED, "
+            "mmap.PROT_READ); sys.exit(struct.unpack_from('<iII', m)[2])")
+
+    def work():
+        file = SlotFile(device.path, 8)
+        file.memory = Memory(PAGE)
+        file.lend(0, file.memory)
+        file.prepare([read(slot) for slot in range(8)])
+        if file.run(range(1)) != (0, 0):
+            return 98
+        device.slow(SLOW // 2)
+        ring = Ring()
+        for slot in range(1, 8):
+            file.push(ring, slot)
+        ring.submit()
+        os.set_inheritable(file.fd, kept)
+        if kept:
+            os.execv(sys.executable, [sys.executable, "-c", code, str(file.fd)])
+        os.execv("/bin/true", ["true"])
+        return 97
+    assert ended(child(work), 30) == int(kept)
+    device.idle()
+
+
+# Who.
+
+@pytest.mark.parametrize("limit", (0, 8))
+def test_memlock(device, limit):
+    """Locked memory counts from the loan to its end, and is limited for who has no right."""
+    def locked():
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmLck:"):
+                return int(line.split()[1]) // 4
+        return -1
+
+    def work():
+        import resource
+        file = SlotFile(device.path, 8)
+        start = locked()
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, ((start + limit) * PAGE,) * 2)
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        area = Memory(16 * PAGE)
+        if file.lend(0, area, length=(limit + 1) * PAGE) != errno.ENOMEM or locked() != start:
+            return 1
+        # A page that is touched counts whole.
+        if limit and file.lend(0, area, 1, limit * PAGE) != errno.ENOMEM:
+            return 2
+        if not limit:
+            return 0
+        if file.lend(0, area, 1, 3 * PAGE) or locked() != start + 4:
+            return 3
+        if file.lend(1, area, length=4 * PAGE) or locked() != start + 8:
+            return 4
+        if file.lend(2, area, length=1) != errno.ENOMEM:
+            return 5
+        if file.take_back(0) or locked() != start + 4 or file.lend(0, area, length=1):
+            return 6
+        file.close()
+        return 0 if locked() == start else 7
+    assert ended(child(work)) == 0
+
+
+@pytest.mark.smoke
+def test_unprivileged(device, klog):
+    """The filter of SG_IO decides for who has no right, by how the file is open."""
+    os.chmod(device.path, 0o666)
+    vendor, persistent = bytes([0xc1, *bytes(9)]), bytes([0x5e, *bytes(9)])
+
+    def work():
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        for flags, writes in ((os.O_RDONLY, errno.EPERM), (os.O_RDWR, 0)):
+            with SlotFile(device.path, 8, flags=flags) as file:
+                area = Memory(PAGE)
+                if file.lend(0, area):
+                    return 1
+                if file.try_prepare([command(TUR), read(0), command(cdb.inquiry(96), IN, 96)]) \
+                        != (0, 3):
+                    return 2
+                if file.try_prepare([write(40)], 3)[0] != writes:
+                    return 3
+                for bad in (vendor, persistent):
+                    if file.try_prepare([command(bad)], 4) != (errno.EPERM, 0):
+                        return 4
+                if file.run(range(3)) != (0, 0) or file.status(4).runs:
+                    return 5
+        return 0
+    assert ended(child(work)) == 0
+    klog.wait("slot 3 cdb: opcode 0x2a needs CAP_SYS_RAWIO or a file open for writing")
+    klog.wait("slot 4 cdb: opcode 0xc1 needs CAP_SYS_RAWIO")
+    with SlotFile(device.path, 8) as file:
+        file.prepare([command(vendor)])
+        assert file.one(0).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)
+
+
+def test_passed_to_another_user(device):
+    """By SCM_RIGHTS: slots stay their owner's."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+
+    def work():
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        _, fds, _, _ = socket.recv_fds(theirs, 1, 1)
+        file = SlotFile.__new__(SlotFile)
+        file.__dict__.update(path="", stride=112, status_map=None, fd=fds[0], _lists=[])
+        if file.run(range(1))[0] != errno.EPERM:
+            return 1
+        if file.try_prepare([command(TUR)])[0] != errno.EPERM:
+            return 2
+        with Ring() as ring:
+            file.push(ring, 0)
+            file.push_batch(ring, range(1), 1)
+            ring.submit()
+            if sorted(ring.wait(2)) != [(0, -errno.EPERM), (1, -errno.EPERM)]:
+                return 3
+        return 0
+    with opened(device.path, 8) as file:
+        pid = child(work)
+        socket.send_fds(ours, [b"x"], [file.fd])
+        assert ended(pid) == 0
+        assert file.status(0).runs == 0 and file.run(range(8)) == (0, 0)
+    ours.close()
+    theirs.close()
+
+
+def test_exclusive(device):
+    with SlotFile(device.path):
+        with pytest.raises(OSError, match="busy"):
+            SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL)
+    with SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL):
+        for flags in (os.O_RDWR, os.O_RDONLY, os.O_RDWR | os.O_EXCL):
+            with pytest.raises(OSError, match="busy"):
+                SlotFile(device.path, flags=flags)
+    with pytest.raises(PermissionError):
+        SlotFile(device.path, flags=os.O_RDONLY | os.O_EXCL)
+    SlotFile(device.path).close()
+
+
+def test_modules_stay_while_open(device):
+    """Neither smq_sg nor the host's module can be removed from below an open file."""
+    with opened(device.path) as file:
+        for module in ("smq_sg", "smq_ram"):
+            with pytest.raises(ModuleError, match="in use"):
+                unload(module, 0)
+        assert file.run(range(64)) == (0, 0)
+
+
+# The device.
+
+@pytest.mark.smoke
+def test_device_removed(device):
+    """In flight: they end; waiting: ENODEV; from then on nothing is sent, and close works."""
+    with opened(device.path) as file, Ring() as ring:
+        device.slow()
+        for slot in range(12):
+            file.push(ring, slot)
+        file.push_batch(ring, range(20, 40), 100)
+        ring.submit()
+        wait_for("some waiting", lambda: smqsg.attr(device.path, "waiting") > 0)
+        (device.lun.sysfs / "delete").write_text("1", encoding="ascii")
+        got = dict(ring.wait(13))
+        assert got[100] == 20
+        gone = [slot for slot in range(12) if got[slot] == -errno.ENODEV]
+        assert len(gone) == 12 - DEPTH and all(
+            got[slot] == 0 or got[slot] > 0 for slot in range(12) if slot not in gone), got
+        assert not os.path.exists(device.path)
+        assert {file.status(slot).result for slot in range(20, 40)} == {-errno.ENODEV}
+        file.push(ring, 0)
+        ring.submit()
+        assert ring.wait(1) == [(0, -errno.ENODEV)]
+        assert file.run(range(4)) == (0, 4) and file.status(0).result == -errno.ENODEV
+        assert file.info().version == 1
+    with pytest.raises(FileNotFoundError):
+        SlotFile(device.path)
+
+
+def test_lun_reset(device):
+    """The reset ends or repeats nothing by itself: each command ends once, then all is well."""
+    with opened(device.path) as file, Ring() as ring, sgio.SgDev(device.lun.sg) as dev:
+        device.slow()
+        for turn in range(3):
+            for slot in range(12):
+                file.push(ring, slot)
+            ring.submit()
+            wait_for("some waiting", lambda: smqsg.attr(device.path, "waiting") > 0)
+            dev.reset(sgio.SG_SCSI_RESET_DEVICE)
+            got = dict(ring.wait(12, 30))
+            assert sorted(got) == list(range(12)) and all(res >= 0 for res in got.values()), got
+            assert [file.status(slot).runs for slot in range(12)] == [turn + 1] * 12
+        device.slow(0)
+        smqsg.attend(device.lun.sg)
+        assert file.run(range(64)) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ("lost", "timeout"))
+def test_timeout(device, kind):
+    """Error handling begins at the slot's own timeout; others of the file are not harmed."""
+    with opened(device.path) as file, Ring() as ring:
+        file.prepare([read(slot, timeout_ms=1000) for slot in range(12)])
+        before = int(device.host.stats()["timeouts"])
+        device.dir.arm(kind, count=1, delay_ms=4000)
+        start = time.monotonic()
+        for slot in range(12):
+            file.push(ring, slot)
+        ring.submit()
+        got = dict(ring.wait(12, 40))
+        assert time.monotonic() - start > 0.9
+        bad = [slot for slot, res in got.items() if res]
+        assert len(bad) == 1 and got[bad[0]] >> 8 & 0xff == sgio.DID_TIME_OUT, got
+        assert file.status(bad[0]).result == got[bad[0]]
+        assert device.host.stats()["timeouts"] == before + 1
+        smqsg.attend(device.lun.sg)
+        assert file.run(range(64)) == (0, 0)
+
+
+def test_waiting_too_long(device):
+    """Who gets no turn within its timeout is not sent."""
+    with opened(device.path) as file, Ring() as ring:
+        file.prepare([read(60, timeout_ms=300)], 60)
+        device.slow(2 * SLOW)
+        for slot in [*range(2 * DEPTH), 60]:
+            file.push(ring, slot)
+        ring.submit()
+        got = ring.wait(2 * DEPTH + 1)
+        assert sorted(got) == [(slot, 0) for slot in range(2 * DEPTH)] + [(60, -errno.ETIMEDOUT)]
+        assert file.status(60).runs == 0
+
+
+# Rings and queues.
+
+RINGS = {"plain": 0, "sqpoll": uring.SETUP_SQPOLL, "sqe128": uring.SETUP_SQE128,
+         "defer": uring.SETUP_SINGLE_ISSUER | uring.SETUP_DEFER_TASKRUN}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("sqe_flags", (0, uring.SQE_ASYNC), ids=("", "async"))
+@pytest.mark.parametrize("ring", RINGS)
+def test_rings(device, ring, sqe_flags):
+    with opened(device.path) as file, Ring(64, RINGS[ring]) as opened_ring:
+        for turn in range(4):
+            file.memory[:] = b"\xa5" * file.memory.size
+            for slot in range(40):
+                file.push(opened_ring, slot, sqe_flags)
+            file.push_batch(opened_ring, range(40, 64), 100, sqe_flags)
+            opened_ring.submit()
+            got = opened_ring.wait(41)
+            assert sorted(got) == [(slot, 0) for slot in range(40)] + [(100, 0)]
+            assert file.memory[:] == bytes(file.memory.size)
+            assert [file.status(slot).runs for slot in range(64)] == [turn + 1] * 64
+
+
+def test_polled_ring_is_refused(device):
+    with opened(device.path) as file, Ring(8, uring.SETUP_IOPOLL) as ring:
+        file.push(ring, 0)
+        ring.submit()
+        assert ring.wait(1) == [(0, -errno.EOPNOTSUPP)]
+
+
+@pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
+    (2, 0, "mq-deadline"), (2, 2, "none"), (1, 1, "mq-deadline")))
+def test_queues(sg_module, hw_queues, poll_queues, scheduler):
+    """Hosts with poll queues, schedulers that see passthrough or not; the scheduler changes."""
+    with loaded("smq_ram", hw_queues=hw_queues, poll_queues=poll_queues) as hosts:
+        lun = hosts[0].luns()[0]
+        for name in (scheduler, "none", "mq-deadline"):
+            (lun.queue / "scheduler").write_text(name, encoding="ascii")
+            with opened(smqsg.node(lun)) as file, Ring() as ring:
+                for slot in range(64):
+                    file.push(ring, slot)
+                    if slot == 32:
+                        ring.submit()
+                        (lun.queue / "scheduler").write_text("none", encoding="ascii")
+                ring.submit()
+                assert sorted(ring.wait(64)) == [(slot, 0) for slot in range(64)]
+                assert file.run(range(64)) == (0, 0)
+
+
+@pytest.mark.limit(90)
+@pytest.mark.parametrize("flags", (0, uring.SETUP_SQPOLL,
+                                   uring.SETUP_SQE128 | uring.SETUP_CQE32),
+                         ids=("plain", "sqpoll", "sqe128"))
+def test_sqe_rewritten(device, flags):
+    """Another process writes into SQEs while they are submitted: any answer, but no harm."""
+    stop = mmap.mmap(-1, PAGE)
+    with opened(device.path) as file, Ring(32, flags) as ring:
+        other = Memory(PAGE)
+        assert file.lend(1, other) == 0
+        size = len(ring.sqes) // ring.entries
+        rand = random.Random(flags)
+        bad = [run_of(rand.choice((0, 63, 64, 1 << 31)), rand.choice((0, 1, 9)),
+                      rand.choice((0, 1, 2, 3, 8)), rand.choice((0, 5, 1 << 40)))
+               for _ in range(200)]
+        bad += [struct.pack("<QII", rand.choice((0, 60, file.memory.address, 8)),
+                            rand.choice((1, 5, 64, 300)), rand.choice((0, 1, 2, 3)))
+                for _ in range(200)]
+
+        def scribble():
+            at = 0
+            while not stop[0]:
+                for entry in range(ring.entries):
+                    ring.sqes[entry * size + 48:entry * size + 64] = bad[(at + entry) % len(bad)]
+                at += 7
+            return 0
+        pid = child(scribble)
+        try:
+            end, sent, seen = time.monotonic() + 5, 0, 0
+            while time.monotonic() < end and sent < 20000:
+                for turn in range(16):
+                    if turn % 4:
+                        file.push(ring, turn)
+                    else:
+                        file.push_batch(ring, range(16, 24), 100)
+                ring.submit()
+                sent += 16
+                while seen < sent:
+                    assert time.monotonic() < end + 30, f"{seen} of {sent} completions"
+                    seen += len(ring.reap())
+        finally:
+            stop[0] = 1
+            assert ended(pid) == 0
+        assert seen == sent > 200
+    with opened(device.path) as file:
+        assert file.run(range(64)) == (0, 0)
+
+
+# Faults.
+
+def test_residual_and_faults(sg_module):
+    """Status, sense and residual as smq_ram makes them."""
+    with ram_host() as (host_dir, host):
+        with SlotFile(smqsg.node(host.luns()[0]), 4) as file:
+            area = Memory(PAGE)
+            assert file.lend(0, area) == 0
+            file.prepare([read(0, 8), write(0, 8)])
+            host_dir.arm("short", count=2)
+            for slot in (0, 1):
+                status = file.one(slot)
+                assert (status.result, status.resid) == (0, 2048)
+            host_dir.arm("sense", count=2, sense=0x031100)
+            for slot in (0, 1):
+                status = file.one(slot)
+                assert status.triple == (3, 0x11, 0)
+                assert status.result & 0x100ff == RESULT_SENSE | sgio.CHECK_CONDITION
+            host_dir.arm("status", count=1, status=sgio.RESERVATION_CONFLICT)
+            status = file.one(0)
+            assert status.result & 0xff == sgio.RESERVATION_CONFLICT
+            assert status.triple == (0, 0, 0) and status.sense == b""
+            host_dir.arm("task_set_full", count=3)
+            assert file.one(0).result == 0
+            assert host_dir.get("fault/count") == "0"
+            assert file.one(0).resid == 0 and file.status(0).runs == 5
+
+
+@pytest.mark.smoke
+def test_one_ring_over_ten_luns(sg_module):
+    with loaded("smq_ram", luns=10) as hosts, ExitStack() as stack, Ring(256) as ring:
+        area = Memory(10 * 8 * BLOCK)
+        files = []
+        for at, lun in enumerate(hosts[0].luns()):
+            file = stack.enter_context(SlotFile(smqsg.node(lun), 16, 0))
+            assert file.lend(0, area) == 0
+            file.prepare([write(slot, offset=(at * 8 + slot) * BLOCK) for slot in range(8)])
+            file.prepare([read(slot, offset=(at * 8 + slot) * BLOCK) for slot in range(8)], 8)
+            files.append(file)
+        data = random.Random(10).randbytes(area.size)
+        for first in (0, 8):
+            area[:] = bytes(area.size) if first else data
+            for slot in range(first, first + 8):
+                for file in files:
+                    file.push(ring, slot)
+            assert ring.submit() == 80
+            assert sorted(ring.wait(80)) == sorted(
+                (slot, 0) for slot in range(first, first + 8) for _ in files)
+        assert area[:] == data
