@@ -7,6 +7,7 @@ NEWEST  := $(lastword $(shell ls -d /lib/modules/*/build 2>/dev/null | sort -V))
 KDIR    ?= $(if $(wildcard $(RUNNING)/.),$(RUNNING),$(NEWEST))
 KERNELS ?= 6.1 6.12 7.2
 PREFIX  ?= /usr/local
+UDEV_RULES ?= /lib/udev/rules.d
 JOBS    ?= $(shell nproc)
 export JOBS
 
@@ -69,6 +70,7 @@ install: tools
 				PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' || exit; \
 		fi; \
 	done
+	@install -D -m 644 drivers/sg/60-smqsg.rules '$(DESTDIR)$(UDEV_RULES)/60-smqsg.rules'
 
 clean:
 	@rm -rf build
@@ -101,7 +103,7 @@ help:
 	@echo 'make kernels         prepares the kernels $(KERNELS) for builds and VMs'
 	@echo 'make build-all       modules for all of them, any warning is an error; tools'
 	@echo 'make modules_install installs modules (INSTALL_MOD_PATH) and runs depmod'
-	@echo 'make install         installs tools (PREFIX, DESTDIR)'
+	@echo 'make install         installs tools and rules for udev (PREFIX, UDEV_RULES, DESTDIR)'
 	@echo 'make check           all tests in the test VM'
 	@echo 'make check-sanitize  those that make sense under KASAN, lockdep and the like'
 	@echo 'make demo            builds, boots and shows everything'

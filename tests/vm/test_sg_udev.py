@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Names of the nodes by udev's rules: udevd itself does not run in the VM, udevadm does."""
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from kit.host import load, loaded, run, unload, wait_for
+
+RULES = Path(__file__).resolve().parents[2] / "drivers/sg/60-smqsg.rules"
+
+
+@pytest.fixture
+def _rules():
+    """Where udev finds them."""
+    folder = Path("/run/udev/rules.d")
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(RULES, folder)
+    yield
+    (folder / RULES.name).unlink()
+
+
+def links(node: Path) -> set[str]:
+    """What udev would call a node, beside its name."""
+    said = run("udevadm", "test", "--action=add", str(node)).stdout
+    found = re.search(r"^DEVLINKS=(.*)$", said, re.M)
+    return set(found[1].split()) if found else set()
+
+
+@pytest.mark.smoke
+def test_nodes_are_named(_rules):
+    """By H:C:T:L, and by what the device says of itself; both LUNs, each its own."""
+    load("smq_sg")
+    try:
+        with loaded("smq_ram", luns=2, size_mb=16) as hosts:
+            named = {}
+            for lun in hosts[0].luns():
+                link = lun.sysfs / "smq_generic"
+                wait_for(f"{link}", link.exists)
+                named[lun.address] = links(link.resolve())
+            for address, names in named.items():
+                assert f"/dev/smqsg/by-hctl/{address}" in names
+                assert any(name.startswith("/dev/smqsg/by-id/scsi-") for name in names), names
+            one, two = named.values()
+            assert not one & two
+    finally:
+        unload("smq_sg")
