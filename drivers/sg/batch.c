@@ -7,6 +7,7 @@
 #include <linux/blkdev.h>
 #include <linux/completion.h>
 #include <linux/file.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <smq/uring.h>
@@ -19,6 +20,8 @@
 #define SMQSG_PLUG		32
 /* Refused elements after which others may have the CPU. */
 #define SMQSG_COURTESY		256
+/* How late a signal is seen while io_uring has work for its task. */
+#define SMQSG_SIGNAL		max(HZ / 20, 1)
 /* Unused batches that a pool keeps. */
 #define SMQSG_BATCHES_MOST	16
 
@@ -543,12 +546,26 @@ static void smqsg_batch_orphan(struct work_struct *work)
 	fput(file);
 }
 
+/* Sleeps until the batch has ended or a signal has come; true for the former. */
+static bool smqsg_batch_sleep(struct smqsg_batch *batch)
+{
+	long ret = !wait_for_completion_interruptible(&batch->done);
+
+	/*
+	 * The caller's own io_uring, which has work for this task, is no signal, but
+	 * looks like one until the task returns to user space.
+	 */
+	while (!ret && !task_sigpending(current))
+		ret = wait_for_completion_killable_timeout(&batch->done, SMQSG_SIGNAL);
+	return ret > 0;
+}
+
 /* The ioctl's wait; true if the batch is the caller's to clean up. */
 static bool smqsg_batch_wait(struct smqsg_batch *batch)
 {
 	struct file *file = batch->fd->file;
 
-	if (!wait_for_completion_interruptible(&batch->done))
+	if (smqsg_batch_sleep(batch))
 		return true;
 	/* No more commands; those in flight end without us. */
 	WRITE_ONCE(batch->cancelled, true);

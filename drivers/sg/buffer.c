@@ -12,7 +12,7 @@
 
 #include "slot.h"
 
-/* Pages pinned at a time, so that a signal ends a large buffer's pinning soon. */
+/* Pages pinned at a time, so that a kill ends a large buffer's pinning soon. */
 #define SMQSG_PIN_CHUNK		512
 
 static void smqsg_buffer_unpin(struct smqsg_buffer *buffer)
@@ -113,7 +113,7 @@ static int smqsg_buffer_pin(struct smqsg_buffer *buffer, unsigned long address)
 		unsigned long want = DIV_ROUND_UP((u64)offset + buffer->length - done, PAGE_SIZE);
 		int got, i;
 
-		got = signal_pending(current) ? -EINTR :
+		got = fatal_signal_pending(current) ? -EINTR :
 			smqsg_buffer_pin_some(buffer, address + done,
 					      min(want, SMQSG_PIN_CHUNK + 0UL), pages);
 		if (got <= 0) {
@@ -235,7 +235,7 @@ long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 	}
 	if (arg.address + arg.length < arg.address || arg.address + arg.length > ULONG_MAX)
 		return -EFAULT;
-	if (mutex_lock_interruptible(&fd->setup))
+	if (mutex_lock_killable(&fd->setup))
 		return -EINTR;
 	ret = arg.length ? smqsg_buffer_add_to(fd, &arg) : smqsg_buffer_take_back(fd, arg.index);
 	mutex_unlock(&fd->setup);

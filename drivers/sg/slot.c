@@ -101,7 +101,7 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 		pr_err_ratelimited("setup: reserved fields and flags must be 0\n");
 		return -EINVAL;
 	}
-	if (mutex_lock_interruptible(&fd->setup))
+	if (mutex_lock_killable(&fd->setup))
 		return -EINTR;
 	ret = -EBUSY;
 	if (fd->nr_slots)
@@ -312,7 +312,7 @@ static long smqsg_prepare(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
 			if (!ret)
 				arg->done++;
 		}
-		if (!ret && signal_pending(current))
+		if (!ret && fatal_signal_pending(current))
 			ret = arg->done < arg->count ? -EINTR : 0;
 		cond_resched();
 	}
@@ -346,7 +346,7 @@ long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *user)
 		return -EINVAL;
 	}
 	arg.done = 0;
-	if (mutex_lock_interruptible(&fd->setup))
+	if (mutex_lock_killable(&fd->setup))
 		return -EINTR;
 	ret = smqsg_prepare(fd, &arg);
 	mutex_unlock(&fd->setup);

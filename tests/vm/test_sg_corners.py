@@ -189,6 +189,19 @@ def test_close(device, first):
 
 
 @pytest.mark.smoke
+def test_ring_is_no_signal(device):
+    """What the same thread has in a ring ends during SMQ_SG_RUN, which goes on."""
+    with opened(device.path) as file, Ring() as ring:
+        device.slow(SLOW // 8)
+        for what in (range(8, 12), range(8, 24), list(range(8, 24))):
+            for slot in range(4):
+                file.push(ring, slot)
+            ring.submit()
+            assert file.run(what) == (0, 0)
+            assert sorted(ring.wait(4)) == [(slot, 0) for slot in range(4)]
+
+
+@pytest.mark.smoke
 def test_signal(device):
     """SMQ_SG_RUN ends with EINTR: what is in flight ends by itself, what waited did not run."""
     main = threading.main_thread().ident
