@@ -177,7 +177,7 @@ def test_close(device, first):
             file.push(ring, slot)
         file.push_batch(ring, range(12, 24), 100)
         ring.submit()
-        assert smqsg.attr(device.path, "inflight") == DEPTH
+        assert 0 < smqsg.attr(device.path, "inflight") <= DEPTH
         if first == "ring":
             ring.close()
             device.idle()
@@ -548,7 +548,7 @@ def test_rings(device, ring, sqe_flags):
             assert [file.status(slot).runs for slot in range(64)] == [turn + 1] * 64
 
 
-def test_polled_ring_is_refused(device):
+def test_polled_ring(device):
     with opened(device.path) as file, Ring(8, uring.SETUP_IOPOLL) as ring:
         file.push(ring, 0)
         ring.submit()
