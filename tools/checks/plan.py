@@ -24,7 +24,7 @@ LINTERS = ("checkpatch", "sparse", "shell", "python")
 BUILD_SECONDS = 2400    # with the download of a kernel
 LINT_SECONDS = 600
 HOST_SECONDS = 1800
-VM_SECONDS = 900
+VM_SECONDS = 1500
 SANITIZE_BUILD_SECONDS = 1500
 SANITIZE_SECONDS = 420
 
