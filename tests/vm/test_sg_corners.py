@@ -51,8 +51,11 @@ class Device:
 
     def idle(self):
         """Waits until there is nothing in flight nor waiting."""
-        smqsg.idle(self.path)
-        wait_for("nobody waiting", lambda: not smqsg.attr(self.path, "waiting"))
+        def still():
+            # More than one look: what was waiting is in flight the next moment.
+            return not any(smqsg.attr(self.path, name) for _ in range(3)
+                           for name in ("waiting", "inflight"))
+        wait_for(f"{self.path}: nothing in flight nor waiting", still)
 
 
 @pytest.fixture(scope="module")
