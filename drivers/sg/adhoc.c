@@ -233,7 +233,11 @@ static int smqsg_adhoc_try(struct smqsg_io *io, unsigned int issue_flags)
 		return -ECANCELED;
 	if (!smqsg_claim_turn(fd))
 		return -EAGAIN;
-	ret = smqsg_adhoc_issue(io, io->adhoc, issue_flags, BLK_MQ_REQ_NOWAIT);
+	/*
+	 * Sleeps for a tag: asking again and again would never have its turn. No tag waits
+	 * for this task, whose commands give theirs back as they end.
+	 */
+	ret = smqsg_adhoc_issue(io, io->adhoc, issue_flags, 0);
 	if (ret)
 		smqsg_release(fd, 1);
 	return ret;
