@@ -8,7 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,10 +84,11 @@ class Lun:
 
 
 def _node(device: Path, kind: str, where: str) -> str:
-    """A device's node of one kind."""
-    for entry in sorted((device / kind).glob("*")):
-        if os.path.exists(f"{where}/{entry.name}"):
-            return f"{where}/{entry.name}"
+    """A device's node of one kind; "" also of a device that is going."""
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(device / kind)):
+            if os.path.exists(f"{where}/{name}"):
+                return f"{where}/{name}"
     return ""
 
 
