@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_sg on a LUN behind Fibre Channel: its data, its depth, a link that bounces or is lost.
+
+What commands come to is compared with what those of sg come to, sent at the same moment.
+"""
+import errno
+import mmap
+import os
+import random
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from kit import cdb, sgheader, sgio, smqsg
+from kit.host import run, wait_for
+from kit.sgheader import V3, Arena
+from kit.sgio import DID_ERROR, DID_NO_CONNECT, DID_OK, DID_TRANSPORT_DISRUPTED
+from kit.slots import IN, OUT, Memory, SlotFile, command
+from kit.softfc import missing, soft_fc
+from kit.uring import Ring
+
+BLOCK = 512
+# libfc gives each LUN so many commands.
+DEPTH = 32
+# Twice as many commands as that, each of 16 frames.
+PIECES, PIECE = 2 * DEPTH, 64 * BLOCK
+# Where they are. Whoever looks for partitions before finds none.
+FIRST = 64
+# What a slow machine may take for them, a new login included.
+SECONDS = 60
+# Looks that came too late to see all of a depth in use are taken again.
+TRIES = 5
+
+pytestmark = pytest.mark.limit(3 * SECONDS)
+
+
+def read(lba, count=1, **fields):
+    """A slot that reads."""
+    return command(cdb.blocks(cdb.READ_10, lba, count), IN, count * BLOCK, **fields)
+
+
+def write(lba, count=1, **fields):
+    """A slot that writes."""
+    return command(cdb.blocks(cdb.WRITE_10, lba, count), OUT, count * BLOCK, **fields)
+
+
+def host_byte(result):
+    """A slot's result as a host byte; nothing else than that may be wrong."""
+    assert result >= 0 and not result & ~0xff00, f"result {result:#x}"
+    return result >> 8
+
+
+@pytest.fixture(scope="module")
+def link():
+    """The FC LUN and the wire to it."""
+    lacking = missing()
+    if lacking:
+        pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
+    with smqsg.module(), soft_fc() as found:
+        smqsg.attend(found.lun().sg)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def data(link):
+    """What is on the disk from FIRST on, written by sg: it outlives nodes."""
+    known = random.Random(0).randbytes(PIECES * PIECE)
+    with sgio.SgDev(link.lun().sg) as plain:
+        write_by_sg(plain, FIRST, known)
+    return known
+
+
+@pytest.fixture
+def fc(link, klog):
+    """A link that is up, and patient. The kernel has nothing to complain of."""
+    link.up()
+    link.patience()
+    yield link
+    link.up()
+    assert not klog.faults(), klog.tail(60)
+
+
+def write_by_sg(plain, lba, what):
+    """Writes by SG_IO."""
+    for at in range(0, len(what), PIECE):
+        part = what[at:at + PIECE]
+        assert plain.cmd(cdb.blocks(cdb.WRITE_10, lba + at // BLOCK, len(part) // BLOCK),
+                         dout=part).good
+
+
+def read_by_sg(plain, lba, count):
+    """Reads blocks by SG_IO."""
+    found = b""
+    while count:
+        some = min(count, PIECE // BLOCK)
+        got = plain.cmd(cdb.blocks(cdb.READ_10, lba, some), din=some * BLOCK)
+        assert got.good, got
+        found, lba, count = found + got.data, lba + some, count - some
+    return found
+
+
+def read_by_block(lun, lba, count):
+    """Reads blocks of the disk."""
+    fd = os.open(lun.sd, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        with mmap.mmap(-1, count * BLOCK) as area:
+            assert os.preadv(fd, [area], lba * BLOCK) == count * BLOCK
+            return area[:]
+    finally:
+        os.close(fd)
+
+
+# Data and depth.
+
+def by_ring(file, ring, slots):
+    """Each by an SQE of its own."""
+    for slot in slots:
+        file.push(ring, slot)
+    ring.submit()
+    assert sorted(ring.wait(len(slots), SECONDS)) == [(slot, 0) for slot in slots]
+
+
+def by_batch(file, ring, slots):
+    """All by one SQE."""
+    file.push_batch(ring, slots, 7)
+    ring.submit()
+    assert ring.wait(1, SECONDS) == [(7, 0)]
+
+
+def by_ioctl(file, _ring, slots):
+    """All by one ioctl, as a list."""
+    assert file.run(list(slots)) == (0, 0)
+
+
+@pytest.mark.parametrize("blocks, ways", (
+    (1, (by_ring, by_batch, by_ioctl)),
+    pytest.param(5, (by_ring, by_batch), marks=pytest.mark.smoke),
+    (33, (by_ioctl,)), (64, (by_ring,))), ids=("1", "5", "33", "64"))
+def test_data(fc, blocks, ways):
+    """What slots write is what everybody reads, and the other way round; what is beside it stays.
+
+    Of one frame, of some, with a last one that is not full, and more commands than the depth."""
+    lun, count, rand = fc.lun(), DEPTH + 8, random.Random(blocks)
+    size = blocks * BLOCK
+    total = count * size
+    behind = FIRST + PIECES * PIECE // BLOCK
+    start = rand.randrange(behind + 1, fc.blocks - count * blocks - 1)
+    with SlotFile(smqsg.node(lun), 2 * count) as file, Ring() as ring, \
+            sgio.SgDev(lun.sg) as plain:
+        area = Memory(2 * total)
+        assert file.lend(0, area) == 0
+        file.prepare([write(start + at * blocks, blocks, offset=at * size)
+                      for at in range(count)])
+        file.prepare([read(start + at * blocks, blocks, offset=total + at * size)
+                      for at in range(count)], count)
+        writes, reads = range(count), range(count, 2 * count)
+        write_by_sg(plain, start - 1, rand.randbytes(BLOCK))
+        write_by_sg(plain, start + count * blocks, rand.randbytes(BLOCK))
+        edges = [read_by_sg(plain, start - 1, 1), read_by_sg(plain, start + count * blocks, 1)]
+        for way in ways:
+            for writer in ("slots", "sg"):
+                new = rand.randbytes(total)
+                if writer == "slots":
+                    area[:total] = new
+                    way(file, ring, writes)
+                    assert read_by_sg(plain, start, count * blocks) == new, way
+                    assert read_by_block(lun, start, count * blocks) == new, way
+                else:
+                    write_by_sg(plain, start, new)
+                area[total:] = bytes(total)
+                way(file, ring, reads)
+                assert area[total:] == new, (way, writer)
+        assert edges == [read_by_sg(plain, start - 1, 1),
+                         read_by_sg(plain, start + count * blocks, 1)]
+    smqsg.idle(file.path)
+
+
+def test_sg_inq(fc):
+    """SG_IO: a program says of the node what it says of sg's."""
+    lun = fc.lun()
+    said = [run("sg_inq", path).stdout.replace(path, "NODE")
+            for path in (lun.sg, smqsg.node(lun))]
+    assert said[0] == said[1] and "LIO-ORG" in said[0]
+
+
+@contextmanager
+def readers(lun, known):
+    """A file whose slots read @known, piece by piece."""
+    with SlotFile(smqsg.node(lun), PIECES) as file:
+        file.memory = Memory(len(known))
+        assert file.lend(0, file.memory) == 0
+        file.prepare([read(FIRST + at * PIECE // BLOCK, PIECE // BLOCK, offset=at * PIECE)
+                      for at in range(PIECES)])
+        yield file
+
+
+def blank(file):
+    """Forgets what has been read."""
+    file.memory[:] = bytes(file.memory.size)
+
+
+def compare(file, known, slots=range(PIECES)):
+    """What these slots have read."""
+    for slot in slots:
+        part = slice(slot * PIECE, (slot + 1) * PIECE)
+        assert file.memory[part] == known[part], slot
+
+
+def push_all(file, ring, slots=range(PIECES)):
+    """Sends slots by SQEs."""
+    for slot in slots:
+        file.push(ring, slot)
+    ring.submit()
+
+
+def ended(ring, slots=range(PIECES)):
+    """What became of slots sent by SQEs: each has ended once, and nothing else has."""
+    got = ring.wait(len(slots), SECONDS)
+    assert sorted(slot for slot, _ in got) == list(slots)
+    assert not ring.reap()
+    return dict(got)
+
+
+def works(file, known):
+    """All slots work, as they have been prepared."""
+    blank(file)
+    assert file.run(range(PIECES)) == (0, 0)
+    compare(file, known)
+
+
+def busy(lun):
+    """Commands that the mid-layer counts."""
+    return int((lun.sysfs / "device_busy").read_text(encoding="ascii"))
+
+
+def in_flight(lun, commands):
+    """Waits until so many are, as the mid-layer counts."""
+    wait_for(f"{commands} commands in flight", lambda: busy(lun) == commands)
+
+
+@pytest.mark.parametrize("depth", (DEPTH, 5))
+def test_depth(fc, data, depth):
+    """Never more than the LUN's depth, as libfc sets it and as somebody does; but all of it."""
+    lun = fc.lun()
+    assert int((lun.sysfs / "queue_depth").read_text(encoding="ascii")) == DEPTH
+    with smqsg.depth(lun, depth), readers(lun, data) as file, Ring() as ring:
+        assert file.info().depth == depth
+        for _ in range(TRIES):
+            blank(file)
+            push_all(file, ring)
+            got, seen, end = [], [], time.monotonic() + SECONDS
+            while len(got) < PIECES:
+                assert time.monotonic() < end, f"{len(got)} of {PIECES}"
+                seen.append((smqsg.attr(file.path, "inflight"), busy(lun)))
+                got += ring.reap()
+            most = [max(column) for column in zip(*seen, strict=True)]
+            assert sorted(got) == [(slot, 0) for slot in range(PIECES)]
+            compare(file, data)
+            assert max(most) <= depth, most
+            if most == [depth, depth]:
+                break
+        else:
+            pytest.fail(f"depth {depth}: at most {most}")
+
+
+# A link that comes and goes.
+
+class Plain:
+    """READs by write() and read() of sg, which waits for nothing."""
+
+    def __init__(self, path, count=4):
+        self._path, self._count = path, count
+        self._room = [Arena(PIECE + 2 * mmap.PAGESIZE) for _ in range(count)]
+        self._want = V3(cdb.blocks(cdb.READ_10, FIRST, PIECE // BLOCK), PIECE)
+        self._fd = -1
+
+    def __enter__(self):
+        self._fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        return self
+
+    def __exit__(self, *exc):
+        os.close(self._fd)
+
+    def send(self):
+        """All of them."""
+        for room in self._room:
+            assert sgheader.write(self._fd, self._want, room) == 0
+
+    def hosts(self):
+        """Their host bytes, once all have ended."""
+        found = []
+
+        def all_back():
+            answer = sgheader.read(self._fd, self._want, self._room[0])
+            if answer.error != errno.EAGAIN:
+                assert not answer.error and not answer.fields["status"], answer
+                found.append(answer.fields["host_status"])
+            return len(found) == self._count
+        wait_for("sg's READs", all_back, SECONDS)
+        return set(found)
+
+
+def test_bounce_idle(fc, data):
+    """What is sent while the port is blocked waits for it, and who sent it may go meanwhile."""
+    lun = fc.lun()
+    with readers(lun, data) as file, Ring() as ring, Plain(lun.sg) as plain:
+        works(file, data)
+        blank(file)
+        fc.down()
+        push_all(file, ring)
+        plain.send()
+        with readers(lun, data) as other, Ring() as other_ring:
+            other.push_batch(other_ring, range(8), 100)
+            other_ring.submit()
+        assert smqsg.attr(file.path, "inflight") == DEPTH
+        assert smqsg.attr(file.path, "waiting") > 0
+        assert not ring.reap() and fc.port_state() == "Blocked"
+        fc.up()
+        assert set(ended(ring).values()) == {0}
+        compare(file, data)
+        assert plain.hosts() == {DID_OK}
+        works(file, data)
+        # The other's too, and nothing of it is left.
+        smqsg.idle(file.path)
+        assert [file.status(slot).runs for slot in range(PIECES)] == [3] * PIECES
+        assert file.info().depth == DEPTH
+
+
+@pytest.mark.smoke
+def test_bounce_under_reads(fc, data):
+    """What was in flight ends as sg's has; what waited for its turn runs when the link is back."""
+    lun, first = fc.lun(), DEPTH // 2
+    with readers(lun, data) as file, Ring() as ring, Plain(lun.sg, 8) as plain:
+        blank(file)
+        with fc.silent():
+            push_all(file, ring, range(first))
+            in_flight(lun, first)
+            plain.send()
+            in_flight(lun, first + 8)
+            push_all(file, ring, range(first, PIECES))
+            in_flight(lun, DEPTH)
+            fc.down()
+        fc.up()
+        got = {slot: host_byte(res) for slot, res in ended(ring).items()}
+        assert [file.status(slot).runs for slot in range(PIECES)] == [1] * PIECES
+        assert plain.hosts() == {DID_TRANSPORT_DISRUPTED}
+        assert sorted(got.values()) == [DID_OK] * (PIECES - DEPTH + 8) + [
+            DID_TRANSPORT_DISRUPTED] * (DEPTH - 8)
+        compare(file, data, [slot for slot in got if got[slot] == DID_OK])
+        assert file.info().depth == DEPTH
+        works(file, data)
+    smqsg.idle(file.path)
+
+
+def sg_io_errno(path_fd):
+    """Of SG_IO on an open node."""
+    return sgheader.sg_io(path_fd, V3(cdb.plain(cdb.TEST_UNIT_READY)), Arena(4 << 12)).error
+
+
+@pytest.mark.parametrize("when", ("idle", "reads"))
+def test_fast_io_fail(fc, data, when):
+    """I/O is no longer waited for: what is queued ends as sg's does; slots work once it is back."""
+    lun = fc.lun()
+    fc.patience(fast_io_fail=1)
+    with readers(lun, data) as file, Ring() as ring, Plain(lun.sg) as plain, \
+            smqsg.opened(lun.sg, file.path) as fds:
+        if when == "idle":
+            fc.down()
+            push_all(file, ring)
+            plain.send()
+        else:
+            with fc.silent():
+                push_all(file, ring)
+                in_flight(lun, DEPTH)
+                plain.send()
+                fc.down()
+        got = sorted(host_byte(res) for res in ended(ring).values())
+        # What was not in flight, no more than sg's was, has not been sent.
+        lost = DEPTH if when == "reads" else 0
+        assert got == [DID_NO_CONNECT] * (PIECES - lost) + [DID_TRANSPORT_DISRUPTED] * lost
+        assert plain.hosts() == {DID_NO_CONNECT}
+        assert [file.status(slot).runs for slot in range(PIECES)] == [1] * PIECES
+        # At once, from now on.
+        wait_for("the LUN offline", lambda: (lun.sysfs / "state").read_text(
+            encoding="ascii").strip() == "transport-offline", SECONDS)
+        assert file.run(range(PIECES)) == (0, PIECES)
+        assert {host_byte(file.status(slot).result) for slot in range(PIECES)} == {DID_NO_CONNECT}
+        plain.send()
+        assert plain.hosts() == {DID_NO_CONNECT}
+        assert [sg_io_errno(fd) for fd in fds] == [errno.ENXIO] * 2
+        fc.up()
+        works(file, data)
+        assert [sg_io_errno(fd) for fd in fds] == [0, 0]
+    smqsg.idle(file.path)
+
+
+@pytest.mark.parametrize("when, fast_io_fail", (("idle", 1), ("reads", None)),
+                         ids=("idle", "reads"))
+def test_dev_loss(fc, data, when, fast_io_fail):
+    """The LUN goes for good: all ends, the node is dead. With the link there comes a new one."""
+    lun = fc.lun()
+    fc.patience(dev_loss=2, fast_io_fail=fast_io_fail)
+    with readers(lun, data) as file, readers(lun, data) as other, Ring() as ring, \
+            smqsg.opened(lun.sg, file.path) as fds:
+        told = []
+        caller = threading.Thread(target=lambda: told.append(other.run(range(PIECES))),
+                                  daemon=True)
+        with ExitStack() as stack:
+            if when == "reads":
+                stack.enter_context(fc.silent())
+                push_all(file, ring, range(PIECES - 8))
+                file.push_batch(ring, range(PIECES - 8, PIECES), 1000)
+                ring.submit()
+                in_flight(lun, DEPTH)
+                caller.start()
+            fc.down()
+        wait_for("the LUN to go", lambda: not lun.sysfs.exists(), SECONDS)
+        if when == "reads":
+            got = dict(ring.wait(PIECES - 8 + 1, SECONDS))
+            assert sorted(got) == [*range(PIECES - 8), 1000] and not ring.reap()
+            caller.join(SECONDS)
+            assert told and told[0][0] == 0, told
+            ends = [[file.status(slot).result for slot in range(PIECES)],
+                    [other.status(slot).result for slot in range(PIECES)]]
+            assert ends[0][:-8] == [got[slot] for slot in range(PIECES - 8)]
+            assert got[1000] == sum(end != 0 for end in ends[0][-8:])
+            assert told[0][1] == sum(end != 0 for end in ends[1])
+            # In flight; and queued, sent as it was going, waiting until it had gone.
+            disrupted = [end for end in ends[0] if end == DID_TRANSPORT_DISRUPTED << 8]
+            assert len(disrupted) == DEPTH, ends
+            may = {DID_NO_CONNECT << 8, DID_ERROR << 8, -errno.ENODEV}
+            assert set(ends[0] + ends[1]) - may == set(disrupted), ends
+        dead(file, fds)
+        new = fc.up()
+        # And so it stays, beside the new one.
+        dead(file, fds)
+        assert smqsg.node(new) != file.path
+        with readers(new, data) as again:
+            works(again, data)
+            assert again.info().depth == DEPTH
+    smqsg.idle(smqsg.node(new))
+
+
+def dead(file, fds):
+    """A file whose device has gone: whatever is asked of it ends, with that errno."""
+    # The LUN leaves sysfs a moment before its queue is gone.
+    wait_for("the queue's end", lambda: file.run([0]) == (0, 1) and
+             file.status(0).result == -errno.ENODEV)
+    assert file.run(range(PIECES)) == (0, PIECES)
+    assert {file.status(slot).result for slot in range(PIECES)} == {-errno.ENODEV}
+    with Ring() as ring:
+        push_all(file, ring)
+        assert set(ended(ring).values()) == {-errno.ENODEV}
+    assert file.info().slots == PIECES
+    # The calls that sg has, as sg answers them.
+    assert [sg_io_errno(fd) for fd in fds] == [errno.ENODEV] * 2
+    want, room = V3(cdb.plain(cdb.TEST_UNIT_READY)), Arena(4 << 12)
+    assert [sgheader.read(fd, want, room).error for fd in fds] == [errno.ENODEV] * 2
+    assert [sgheader.write(fd, want, room) for fd in fds] == [errno.ENODEV] * 2
+    with pytest.raises(OSError) as refused:
+        SlotFile(file.path).close()
+    assert refused.value.errno in (errno.ENOENT, errno.ENXIO)
