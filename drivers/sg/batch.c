@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Batches: many slots with one SQE, or with one ioctl.
+ * Batches: from a list of slots to commands, and to the batch's end.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blkdev.h>
-#include <linux/completion.h>
-#include <linux/file.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <smq/uring.h>
 
+#include "batch.h"
 #include "io.h"
 
 /* Elements of the list looked at together. */
@@ -20,51 +18,11 @@
 #define SMQSG_PLUG		32
 /* Refused elements after which others may have the CPU. */
 #define SMQSG_COURTESY		256
-/* How late a signal is seen while io_uring has work for its task. */
-#define SMQSG_SIGNAL		max(HZ / 20, 1)
 /* Unused batches that a pool keeps. */
 #define SMQSG_BATCHES_MOST	16
 
-enum {
-	SMQSG_RUNNING,
-	SMQSG_ENDED,
-	SMQSG_ORPHAN,
-};
-
-static noinline struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
-{
-	struct smqsg_batch *batch = kzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
-	unsigned int i;
-
-	if (!batch)
-		return NULL;
-	batch->ios = kvcalloc(SMQSG_BATCH_SHORT, sizeof(*batch->ios), GFP_KERNEL_ACCOUNT);
-	if (!batch->ios) {
-		kfree(batch);
-		return NULL;
-	}
-	batch->fd = fd;
-	batch->waiter.fd = fd;
-	INIT_LIST_HEAD(&batch->waiter.entry);
-	init_llist_head(&batch->ended);
-	for (i = 0; i < SMQSG_BATCH_SHORT; i++) {
-		smqsg_io_init(&batch->ios[i], fd);
-		batch->ios[i].batch = batch;
-	}
-	return batch;
-}
-
-static void smqsg_batch_free(struct smqsg_batch *batch)
-{
-	unsigned int i;
-
-	for (i = 0; i < SMQSG_BATCH_SHORT; i++)
-		bio_uninit(&batch->ios[i].bio);
-	kvfree(batch->ios);
-	kfree(batch);
-}
-
-static struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
+/* Takes one; NULL without memory. Process context. */
+struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
 {
 	struct smqsg_pool *pool = get_cpu_ptr(fd->pool);
 	struct smqsg_batch *batch = pool->batch;
@@ -77,7 +35,8 @@ static struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
 	return likely(batch) ? batch : smqsg_batch_new(fd);
 }
 
-static void smqsg_batch_put(struct smqsg_batch *batch)
+/* Puts one back, which has ended. Process context. */
+void smqsg_batch_put(struct smqsg_batch *batch)
 {
 	struct smqsg_pool *pool;
 	bool full;
@@ -98,23 +57,13 @@ static void smqsg_batch_put(struct smqsg_batch *batch)
 		smqsg_batch_free(batch);
 }
 
-/* A pool's end. */
-void smqsg_batches_free(struct smqsg_batch *batch)
-{
-	while (batch) {
-		struct smqsg_batch *next = batch->next;
-
-		smqsg_batch_free(batch);
-		batch = next;
-	}
-}
-
 static size_t smqsg_element(u32 flags)
 {
 	return flags & SMQ_SG_BATCH_RUNS ? sizeof(struct smq_sg_run) : sizeof(u32);
 }
 
-static int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg)
+/* What a batch says of itself: 0, or an errno as told at struct smq_sg_batch. */
+int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg)
 {
 	u32 slots = smqsg_slots(fd);
 
@@ -135,18 +84,6 @@ static int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg
 		return -EINVAL;
 	}
 	return smqsg_may_run(fd) ? 0 : -EPERM;
-}
-
-static void smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
-{
-	atomic_set(&batch->remaining, arg->count + 1);
-	atomic_set(&batch->failed, 0);
-	batch->list = arg->list;
-	batch->count = arg->count;
-	batch->flags = arg->flags;
-	batch->at = 0;
-	batch->waiter.owner = NULL;
-	batch->waiter.front = false;
 }
 
 /* The next elements of the list. */
@@ -179,7 +116,7 @@ static int smqsg_batch_fetch(struct smqsg_batch *batch, struct smq_sg_run *runs,
 }
 
 /* Puts back what has ended: of a long batch, those that came from the pool. */
-static void smqsg_batch_recycle(struct smqsg_batch *batch)
+void smqsg_batch_recycle(struct smqsg_batch *batch)
 {
 	struct llist_node *node;
 	u32 i;
@@ -219,13 +156,14 @@ void smqsg_batch_ended(struct smqsg_batch *batch)
 {
 	if (batch->ioucmd)
 		io_uring_cmd_complete_in_task(batch->ioucmd, smqsg_batch_told);
-	else if (atomic_xchg(&batch->state, SMQSG_ENDED) == SMQSG_ORPHAN)
+	else if (atomic_xchg(&batch->state, SMQSG_BATCH_ENDED) == SMQSG_BATCH_ORPHAN)
 		smqsg_queue_work(&batch->work);
 	else
 		complete(&batch->done);
 }
 
-static void smqsg_batch_less(struct smqsg_batch *batch, u32 count)
+/* Lets go of some of @remaining: the batch may be gone on return. Any context. */
+void smqsg_batch_less(struct smqsg_batch *batch, u32 count)
 {
 	if (count && atomic_sub_and_test(count, &batch->remaining))
 		smqsg_batch_ended(batch);
@@ -244,7 +182,7 @@ static u32 smqsg_batch_refuse(struct smqsg_batch *batch, u32 slot, int error)
 }
 
 /* What is left of the list ends with an error; returns how many that are. */
-static u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
+u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
 {
 	struct smq_sg_run runs[SMQSG_CHUNK];
 	u32 i, count, ended = 0;
@@ -485,7 +423,8 @@ static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
 	smqsg_batch_go_on(batch, ended);
 }
 
-static void smqsg_batch_begin(struct smqsg_batch *batch)
+/* Sends what there is room for, and sees to the rest. Process context. */
+void smqsg_batch_begin(struct smqsg_batch *batch)
 {
 	struct blk_plug plug;
 	u32 got, ended = 0;
@@ -534,92 +473,4 @@ int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 	smqsg_batch_start(batch, &arg);
 	smqsg_batch_begin(batch);
 	return -EIOCBQUEUED;
-}
-
-static void smqsg_batch_orphan(struct work_struct *work)
-{
-	struct smqsg_batch *batch = container_of(work, struct smqsg_batch, work);
-	struct file *file = batch->fd->file;
-
-	smqsg_batch_recycle(batch);
-	smqsg_batch_put(batch);
-	fput(file);
-}
-
-/* Sleeps until the batch has ended or a signal has come; true for the former. */
-static bool smqsg_batch_sleep(struct smqsg_batch *batch)
-{
-	long ret = !wait_for_completion_interruptible(&batch->done);
-
-	/*
-	 * The caller's own io_uring, which has work for this task, is no signal, but
-	 * looks like one until the task returns to user space.
-	 */
-	while (!ret && !task_sigpending(current))
-		ret = wait_for_completion_killable_timeout(&batch->done, SMQSG_SIGNAL);
-	return ret > 0;
-}
-
-/* The ioctl's wait; true if the batch is the caller's to clean up. */
-static bool smqsg_batch_wait(struct smqsg_batch *batch)
-{
-	struct file *file = batch->fd->file;
-
-	if (smqsg_batch_sleep(batch))
-		return true;
-	/* No more commands; those in flight end without us. */
-	WRITE_ONCE(batch->cancelled, true);
-	if (smqsg_unwait(&batch->waiter))
-		smqsg_batch_less(batch, smqsg_batch_refuse_rest(batch, -ECANCELED) + 1);
-	get_file(file);
-	if (atomic_xchg(&batch->state, SMQSG_ORPHAN) != SMQSG_ENDED)
-		return false;
-	fput(file);
-	wait_for_completion(&batch->done);
-	return true;
-}
-
-/**
- * smqsg_ioctl_run() - SMQ_SG_RUN
- * @fd: the file
- * @user: struct smq_sg_run_batch
- *
- * Return: as told there. Sleeps until the commands have ended; signals end that.
- */
-long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
-{
-	struct smq_sg_run_batch __user *out = user;
-	struct smq_sg_run_batch arg;
-	struct smqsg_batch *batch;
-	u32 failed;
-	int ret;
-
-	if (copy_from_user(&arg, user, sizeof(arg)))
-		return -EFAULT;
-	if (memchr_inv(arg.reserved, 0, sizeof(arg.reserved))) {
-		pr_err_ratelimited("run: reserved fields must be 0\n");
-		return -EINVAL;
-	}
-	ret = smqsg_batch_check(fd, &arg.batch);
-	if (ret)
-		return ret;
-	batch = smqsg_batch_get(fd);
-	if (!batch)
-		return -ENOMEM;
-	batch->ioucmd = NULL;
-	batch->cancelled = false;
-	atomic_set(&batch->state, SMQSG_RUNNING);
-	init_completion(&batch->done);
-	INIT_WORK(&batch->work, smqsg_batch_orphan);
-	smqsg_batch_start(batch, &arg.batch);
-	smqsg_batch_begin(batch);
-	if (!smqsg_batch_wait(batch))
-		return -EINTR;
-	failed = atomic_read(&batch->failed);
-	ret = batch->cancelled ? -EINTR : 0;
-	smqsg_batch_recycle(batch);
-	smqsg_batch_put(batch);
-	if (put_user(failed, &out->failed))
-		return -EFAULT;
-	return ret;
 }

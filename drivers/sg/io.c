@@ -5,6 +5,7 @@
  */
 #include <linux/slab.h>
 
+#include "batch.h"
 #include "io.h"
 
 static struct kmem_cache *smqsg_io_cache;
@@ -33,6 +34,52 @@ void smqsg_io_free(struct smqsg_io *io)
 {
 	bio_uninit(&io->bio);
 	kmem_cache_free(smqsg_io_cache, io);
+}
+
+/* One with the commands of a short batch; NULL without memory. May sleep. */
+struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
+{
+	struct smqsg_batch *batch = kzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
+	unsigned int i;
+
+	if (!batch)
+		return NULL;
+	batch->ios = kvcalloc(SMQSG_BATCH_SHORT, sizeof(*batch->ios), GFP_KERNEL_ACCOUNT);
+	if (!batch->ios) {
+		kfree(batch);
+		return NULL;
+	}
+	batch->fd = fd;
+	batch->waiter.fd = fd;
+	INIT_LIST_HEAD(&batch->waiter.entry);
+	init_llist_head(&batch->ended);
+	for (i = 0; i < SMQSG_BATCH_SHORT; i++) {
+		smqsg_io_init(&batch->ios[i], fd);
+		batch->ios[i].batch = batch;
+	}
+	return batch;
+}
+
+/* One that is in no pool. */
+void smqsg_batch_free(struct smqsg_batch *batch)
+{
+	unsigned int i;
+
+	for (i = 0; i < SMQSG_BATCH_SHORT; i++)
+		bio_uninit(&batch->ios[i].bio);
+	kvfree(batch->ios);
+	kfree(batch);
+}
+
+/* A pool's end. */
+void smqsg_batches_free(struct smqsg_batch *batch)
+{
+	while (batch) {
+		struct smqsg_batch *next = batch->next;
+
+		smqsg_batch_free(batch);
+		batch = next;
+	}
 }
 
 int smqsg_pool_init(struct smqsg_fd *fd)

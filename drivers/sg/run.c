@@ -11,6 +11,7 @@
 #include <scsi/scsi_eh.h>
 #include <smq/uring.h>
 
+#include "batch.h"
 #include "io.h"
 
 /*

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Batches: many slots run as one.
+ */
+#ifndef SMQSG_BATCH_H
+#define SMQSG_BATCH_H
+
+#include <linux/completion.h>
+#include <linux/llist.h>
+#include <linux/workqueue.h>
+
+#include "io.h"
+
+struct io_uring_cmd;
+
+/* Commands of a short batch, which brings its own struct smqsg_io for them. */
+#define SMQSG_BATCH_SHORT	32
+
+/**
+ * struct smqsg_batch - a batch that has not ended
+ *
+ * One context at a time goes through the list: whoever submits, then, in turns,
+ * whoever grants more places. It holds one of @remaining until it is through. The
+ * last of @remaining to go ends the batch.
+ *
+ * @next: in the pool
+ * @fd: the file
+ * @ioucmd: the SQE, or NULL for an ioctl
+ * @waiter: while it waits for places
+ * @remaining: commands that have not ended, and one as above. Atomic: commands end
+ *	on any CPU
+ * @failed: commands without GOOD. Atomic: likewise
+ * @ended: commands of a long batch to be put back, struct smqsg_io.ended
+ * @list: as in struct smq_sg_batch
+ * @count: likewise
+ * @flags: likewise
+ * @at: elements of the list that have been dealt with
+ * @copied: @at when @copy was made
+ * @copy: what was left of the caller's list then, or NULL
+ * @cancelled: the ioctl's caller has gone: no more commands
+ * @state: SMQSG_BATCH_*: the end and the ioctl's caller, who may be interrupted, agree who
+ *	cleans up. Atomic: by exchange
+ * @done: the end, for the ioctl
+ * @work: cleans up after an ioctl's caller who has gone; with a reference to the file
+ * @ios: the commands of a short batch, by place in its list
+ */
+struct smqsg_batch {
+	struct smqsg_batch *next;
+	struct smqsg_fd *fd;
+	struct io_uring_cmd *ioucmd;
+	struct smqsg_waiter waiter;
+	atomic_t remaining;
+	atomic_t failed;
+	struct llist_head ended;
+	u64 list;
+	u32 count;
+	u32 flags;
+	u32 at;
+	u32 copied;
+	void *copy;
+	bool cancelled;
+	atomic_t state;
+	struct completion done;
+	struct work_struct work;
+	struct smqsg_io *ios;
+};
+
+/* smqsg_batch.state */
+enum {
+	SMQSG_BATCH_RUNNING,
+	SMQSG_BATCH_ENDED,
+	SMQSG_BATCH_ORPHAN,
+};
+
+/* io.c */
+struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd);
+void smqsg_batch_free(struct smqsg_batch *batch);
+void smqsg_batches_free(struct smqsg_batch *batch);
+
+/* batch.c */
+struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd);
+void smqsg_batch_put(struct smqsg_batch *batch);
+int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg);
+void smqsg_batch_begin(struct smqsg_batch *batch);
+u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
+void smqsg_batch_recycle(struct smqsg_batch *batch);
+void smqsg_batch_less(struct smqsg_batch *batch, u32 count);
+void smqsg_batch_ended(struct smqsg_batch *batch);
+
+/* Fills one with what its caller asks for. */
+static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
+{
+	atomic_set(&batch->remaining, arg->count + 1);
+	atomic_set(&batch->failed, 0);
+	batch->list = arg->list;
+	batch->count = arg->count;
+	batch->flags = arg->flags;
+	batch->at = 0;
+	batch->waiter.owner = NULL;
+	batch->waiter.front = false;
+}
+
+/**
+ * smqsg_batch_end() - one command of a batch has ended
+ * @batch: the batch
+ * @io: the command
+ * @result: how
+ *
+ * Any context. The batch, and with it @io, may be gone on return.
+ */
+static __always_inline void smqsg_batch_end(struct smqsg_batch *batch, struct smqsg_io *io,
+					    int result)
+{
+	if (unlikely(result))
+		atomic_inc(&batch->failed);
+	if (unlikely(batch->count > SMQSG_BATCH_SHORT))
+		llist_add(&io->ended, &batch->ended);
+	if (unlikely(atomic_dec_and_test(&batch->remaining)))
+		smqsg_batch_ended(batch);
+}
+
+#endif /* SMQSG_BATCH_H */

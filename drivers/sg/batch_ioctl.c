@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SMQ_SG_RUN: a batch whose caller waits for its end.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/completion.h>
+#include <linux/file.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#include "batch.h"
+#include "io.h"
+
+/* How late a signal is seen while io_uring has work for its task. */
+#define SMQSG_SIGNAL		max(HZ / 20, 1)
+
+/* The end of a batch whose caller has gone. */
+static void smqsg_batch_orphan(struct work_struct *work)
+{
+	struct smqsg_batch *batch = container_of(work, struct smqsg_batch, work);
+	struct file *file = batch->fd->file;
+
+	smqsg_batch_recycle(batch);
+	smqsg_batch_put(batch);
+	fput(file);
+}
+
+/* Sleeps until the batch has ended or a signal has come; true for the former. */
+static bool smqsg_batch_sleep(struct smqsg_batch *batch)
+{
+	long ret = !wait_for_completion_interruptible(&batch->done);
+
+	/*
+	 * The caller's own io_uring, which has work for this task, is no signal, but
+	 * looks like one until the task returns to user space.
+	 */
+	while (!ret && !task_sigpending(current))
+		ret = wait_for_completion_killable_timeout(&batch->done, SMQSG_SIGNAL);
+	return ret > 0;
+}
+
+/* The ioctl's wait; true if the batch is the caller's to clean up. */
+static bool smqsg_batch_wait(struct smqsg_batch *batch)
+{
+	struct file *file = batch->fd->file;
+
+	if (smqsg_batch_sleep(batch))
+		return true;
+	/* No more commands; those in flight end without us. */
+	WRITE_ONCE(batch->cancelled, true);
+	if (smqsg_unwait(&batch->waiter))
+		smqsg_batch_less(batch, smqsg_batch_refuse_rest(batch, -ECANCELED) + 1);
+	get_file(file);
+	if (atomic_xchg(&batch->state, SMQSG_BATCH_ORPHAN) != SMQSG_BATCH_ENDED)
+		return false;
+	fput(file);
+	wait_for_completion(&batch->done);
+	return true;
+}
+
+/**
+ * smqsg_ioctl_run() - SMQ_SG_RUN
+ * @fd: the file
+ * @user: struct smq_sg_run_batch
+ *
+ * Return: as told there. Sleeps until the commands have ended; signals end that.
+ */
+long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
+{
+	struct smq_sg_run_batch __user *out = user;
+	struct smq_sg_run_batch arg;
+	struct smqsg_batch *batch;
+	u32 failed;
+	int ret;
+
+	if (copy_from_user(&arg, user, sizeof(arg)))
+		return -EFAULT;
+	if (memchr_inv(arg.reserved, 0, sizeof(arg.reserved))) {
+		pr_err_ratelimited("run: reserved fields must be 0\n");
+		return -EINVAL;
+	}
+	ret = smqsg_batch_check(fd, &arg.batch);
+	if (ret)
+		return ret;
+	batch = smqsg_batch_get(fd);
+	if (!batch)
+		return -ENOMEM;
+	batch->ioucmd = NULL;
+	batch->cancelled = false;
+	atomic_set(&batch->state, SMQSG_BATCH_RUNNING);
+	init_completion(&batch->done);
+	INIT_WORK(&batch->work, smqsg_batch_orphan);
+	smqsg_batch_start(batch, &arg.batch);
+	smqsg_batch_begin(batch);
+	if (!smqsg_batch_wait(batch))
+		return -EINTR;
+	failed = atomic_read(&batch->failed);
+	ret = batch->cancelled ? -EINTR : 0;
+	smqsg_batch_recycle(batch);
+	smqsg_batch_put(batch);
+	if (put_user(failed, &out->failed))
+		return -EFAULT;
+	return ret;
+}
