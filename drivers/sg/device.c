@@ -59,7 +59,7 @@ SMQSG_ATTR(inflight, atomic_read(&sg->inflight));
 SMQSG_ATTR(share, smqsg_share(sg, sdev));
 SMQSG_ATTR(waiting, atomic_read(&sg->waiting));
 SMQSG_ATTR(refused, atomic_read(&sg->refused));
-SMQSG_ATTR(max_transfer, queue_max_hw_sectors(sdev->request_queue) << SECTOR_SHIFT);
+SMQSG_ATTR(max_transfer, smqsg_max_transfer(sdev->request_queue));
 SMQSG_ATTR(max_segments, queue_max_segments(sdev->request_queue));
 
 static struct attribute *smqsg_attrs[] = {

@@ -192,6 +192,7 @@ void smqsg_class_unregister(void);
 
 /* slot.c, buffer.c, batch.c */
 
+u32 smqsg_max_transfer(struct request_queue *q);
 long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *arg);
 long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *arg);
 long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *arg);

@@ -28,6 +28,23 @@ static unsigned int smqsg_alignment(struct request_queue *q)
 }
 
 /**
+ * smqsg_max_transfer() - bytes of one slot's command at most
+ * @q: the device's queue
+ *
+ * Return: what the device takes, as one transfer and in as many pieces of memory as it takes,
+ * and what a buffer can hold; whole sectors. Any context.
+ */
+u32 smqsg_max_transfer(struct request_queue *q)
+{
+	u64 most = (u64)queue_max_hw_sectors(q) << SECTOR_SHIFT;
+	/* As smqsg_segments() counts. */
+	u64 piece = min_t(u64, queue_max_segment_size(q) - 1ULL, queue_segment_boundary(q)) + 1;
+
+	most = min3(most, queue_max_segments(q) * piece, (u64)SMQ_SG_MAX_BUFFER);
+	return round_down(most, SECTOR_SIZE);
+}
+
+/**
  * smqsg_ioctl_info() - SMQ_SG_INFO
  * @fd: the file
  * @user: struct smq_sg_info
@@ -42,7 +59,7 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 		.version = SMQ_SG_VERSION,
 		.slots = slots,
 		.depth = READ_ONCE(fd->sdev->queue_depth),
-		.max_transfer = queue_max_hw_sectors(q) << SECTOR_SHIFT,
+		.max_transfer = smqsg_max_transfer(q),
 		.max_segments = queue_max_segments(q),
 		.alignment = smqsg_alignment(q),
 		.slot_bytes = sizeof(struct smqsg_slot) +
@@ -149,7 +166,7 @@ int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 static int smqsg_slot_check(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc)
 {
 	struct request_queue *q = fd->q;
-	u32 most = queue_max_hw_sectors(q) << SECTOR_SHIFT;
+	u32 most = smqsg_max_transfer(q);
 
 	if (desc->flags || desc->reserved) {
 		pr_err_ratelimited("slot %u: reserved and flags must be 0\n", number);

@@ -4,58 +4,24 @@ import ctypes
 import errno
 import mmap
 import os
-import random
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from kit import cdb, sgio, smqsg, uring
-from kit.host import ModuleError, loaded, unload, wait_for
+from kit import cdb, sgio, smqsg
+from kit.child import become_nobody, ended, spawn
+from kit.host import ModuleError, unload, wait_for
+from kit.memory import PAGE, Memory
 from kit.ramdir import ram_host
-from kit.slots import (IN, OUT, RESULT_SENSE, Memory, SlotFile, command,
-                       run_of)
+from kit.slots import BLOCK, IN, RESULT_SENSE, SlotFile, command, read, write
+from kit.slowdisk import DEPTH, SLOW, opened, slow_disk
 from kit.uring import Ring
 
-BLOCK, PAGE, DEPTH = 512, 4096, 4
-NOBODY = 65534
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-SLOW = 400_000_000      # ns of service: long enough to do something meanwhile
-
-
-def read(lba, count=1, **fields):
-    """A slot that reads."""
-    return command(cdb.blocks(cdb.READ_10, lba, count), IN, count * BLOCK, **fields)
-
-
-def write(lba, count=1, **fields):
-    """A slot that writes."""
-    return command(cdb.blocks(cdb.WRITE_10, lba, count), OUT, count * BLOCK, **fields)
-
-
-class Device:
-    """A LUN of smq_ram that takes DEPTH commands, with its node."""
-
-    def __init__(self, host_dir, host):
-        self.dir, self.host, self.lun = host_dir, host, host.luns()[0]
-        self.path = smqsg.node(self.lun)
-
-    def slow(self, nanoseconds=SLOW):
-        """How long commands take."""
-        self.dir.set("model/service_ns", nanoseconds)
-
-    def idle(self):
-        """Waits until there is nothing in flight nor waiting."""
-        def still():
-            # More than one look: what was waiting is in flight the next moment.
-            return not any(smqsg.attr(self.path, name) for _ in range(3)
-                           for name in ("waiting", "inflight"))
-        wait_for(f"{self.path}: nothing in flight nor waiting", still)
 
 
 @pytest.fixture(scope="module")
@@ -68,45 +34,8 @@ def sg_module():
 @pytest.fixture
 def device(sg_module):
     """A device of its own for each test."""
-    with ram_host(depth=DEPTH, hw_queues=1) as (host_dir, host):
-        found = Device(host_dir, host)
+    with slow_disk() as found:
         yield found
-        host_dir.set("model/service_ns", 0)
-        if os.path.exists(found.path):
-            found.idle()
-
-
-@contextmanager
-def opened(path, slots=64, **more):
-    """A file with slots that read, into 64 KiB of buffer 0."""
-    with SlotFile(path, slots, **more) as file:
-        file.memory = Memory(slots * BLOCK)
-        assert file.lend(0, file.memory) == 0
-        file.prepare([read(slot, offset=slot * BLOCK) for slot in range(slots)])
-        yield file
-
-
-def child(work):
-    """Runs @work in a process; its pid. The status is what it returns, 99 for an exception."""
-    pid = os.fork()
-    if not pid:
-        status = 99
-        try:
-            signal.alarm(0)
-            status = work() or 0
-        except BaseException as error:   # pylint: disable=broad-exception-caught
-            print(f"child: {error!r}", file=sys.stderr, flush=True)
-        finally:
-            os._exit(status)
-    return pid
-
-
-def ended(pid, seconds=20):
-    """The exit status of a process, below 0 for a signal."""
-    def status():
-        found, raw = os.waitpid(pid, os.WNOHANG)
-        return (os.waitstatus_to_exitcode(raw),) if found else None
-    return wait_for(f"the end of process {pid}", status, seconds)[0]
 
 
 # In flight.
@@ -251,7 +180,7 @@ def test_sigkill(device, how):
             ring.submit()
             ring.wait(99, 60)
         return 0
-    pid = child(work)
+    pid = spawn(work)
     assert os.read(ready, 1) == b"x"
     wait_for("commands in flight", lambda: smqsg.attr(device.path, "inflight") == DEPTH)
     wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting") > 0)
@@ -281,7 +210,7 @@ def test_fork(device):
             if file.run([0]) != (0, 0) or file.status(0).runs != 1:
                 return 1
             return 0 if file.memory[:BLOCK] == b"\x01" * BLOCK else 2
-        assert ended(child(work)) == 0
+        assert ended(spawn(work)) == 0
         assert ring.wait(1) == [(1, 0)]
         assert file.memory[:BLOCK] == b"\x5a" * BLOCK
         device.slow(0)
@@ -317,7 +246,7 @@ def test_exec(device, kept):
             os.execv(sys.executable, [sys.executable, "-c", code, str(file.fd)])
         os.execv("/bin/true", ["true"])
         return 97
-    assert ended(child(work), 30) == int(kept)
+    assert ended(spawn(work), 30) == int(kept)
     device.idle()
 
 
@@ -337,8 +266,7 @@ def test_memlock(device, limit):
         file = SlotFile(device.path, 8)
         start = locked()
         resource.setrlimit(resource.RLIMIT_MEMLOCK, ((start + limit) * PAGE,) * 2)
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        become_nobody()
         area = Memory(16 * PAGE)
         if file.lend(0, area, length=(limit + 1) * PAGE) != errno.ENOMEM or locked() != start:
             return 1
@@ -357,7 +285,7 @@ def test_memlock(device, limit):
             return 6
         file.close()
         return 0 if locked() == start else 7
-    assert ended(child(work)) == 0
+    assert ended(spawn(work)) == 0
 
 
 @pytest.mark.smoke
@@ -367,9 +295,7 @@ def test_unprivileged(device, klog):
     vendor, persistent = bytes([0xc1, *bytes(9)]), bytes([0x5e, *bytes(9)])
 
     def work():
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        become_nobody()
         for flags, writes in ((os.O_RDONLY, errno.EPERM), (os.O_RDWR, 0)):
             with SlotFile(device.path, 8, flags=flags) as file:
                 area = Memory(PAGE)
@@ -386,7 +312,7 @@ def test_unprivileged(device, klog):
                 if file.run(range(3)) != (0, 0) or file.status(4).runs:
                     return 5
         return 0
-    assert ended(child(work)) == 0
+    assert ended(spawn(work)) == 0
     klog.wait("slot 3 cdb: opcode 0x2a needs CAP_SYS_RAWIO or a file open for writing")
     klog.wait("slot 4 cdb: opcode 0xc1 needs CAP_SYS_RAWIO")
     with SlotFile(device.path, 8) as file:
@@ -399,9 +325,7 @@ def test_passed_to_another_user(device):
     ours, theirs = socket.socketpair(socket.AF_UNIX)
 
     def work():
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        become_nobody()
         _, fds, _, _ = socket.recv_fds(theirs, 1, 1)
         file = SlotFile.__new__(SlotFile)
         file.__dict__.update(path="", stride=112, status_map=None, fd=fds[0], _lists=[])
@@ -417,7 +341,7 @@ def test_passed_to_another_user(device):
                 return 3
         return 0
     with opened(device.path, 8) as file:
-        pid = child(work)
+        pid = spawn(work)
         socket.send_fds(ours, [b"x"], [file.fd])
         assert ended(pid) == 0
         assert file.status(0).runs == 0 and file.run(range(8)) == (0, 0)
@@ -528,103 +452,6 @@ def test_waiting_too_long(device):
         assert file.status(60).runs == 0
 
 
-# Rings and queues.
-
-RINGS = {"plain": 0, "sqpoll": uring.SETUP_SQPOLL, "sqe128": uring.SETUP_SQE128,
-         "defer": uring.SETUP_SINGLE_ISSUER | uring.SETUP_DEFER_TASKRUN}
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("sqe_flags", (0, uring.SQE_ASYNC), ids=("", "async"))
-@pytest.mark.parametrize("ring", RINGS)
-def test_rings(device, ring, sqe_flags):
-    with opened(device.path) as file, Ring(64, RINGS[ring]) as opened_ring:
-        for turn in range(4):
-            file.memory[:] = b"\xa5" * file.memory.size
-            for slot in range(40):
-                file.push(opened_ring, slot, sqe_flags)
-            file.push_batch(opened_ring, range(40, 64), 100, sqe_flags)
-            opened_ring.submit()
-            got = opened_ring.wait(41)
-            assert sorted(got) == [(slot, 0) for slot in range(40)] + [(100, 0)]
-            assert file.memory[:] == bytes(file.memory.size)
-            assert [file.status(slot).runs for slot in range(64)] == [turn + 1] * 64
-
-
-def test_polled_ring(device):
-    with opened(device.path) as file, Ring(8, uring.SETUP_IOPOLL) as ring:
-        file.push(ring, 0)
-        ring.submit()
-        assert ring.wait(1) == [(0, -errno.EOPNOTSUPP)]
-
-
-@pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
-    (2, 0, "mq-deadline"), (2, 2, "none"), (1, 1, "mq-deadline")))
-def test_queues(sg_module, hw_queues, poll_queues, scheduler):
-    """Hosts with poll queues, schedulers that see passthrough or not; the scheduler changes."""
-    with loaded("smq_ram", hw_queues=hw_queues, poll_queues=poll_queues) as hosts:
-        lun = hosts[0].luns()[0]
-        for name in (scheduler, "none", "mq-deadline"):
-            (lun.queue / "scheduler").write_text(name, encoding="ascii")
-            with opened(smqsg.node(lun)) as file, Ring() as ring:
-                for slot in range(64):
-                    file.push(ring, slot)
-                    if slot == 32:
-                        ring.submit()
-                        (lun.queue / "scheduler").write_text("none", encoding="ascii")
-                ring.submit()
-                assert sorted(ring.wait(64)) == [(slot, 0) for slot in range(64)]
-                assert file.run(range(64)) == (0, 0)
-
-
-@pytest.mark.limit(90)
-@pytest.mark.parametrize("flags", (0, uring.SETUP_SQPOLL,
-                                   uring.SETUP_SQE128 | uring.SETUP_CQE32),
-                         ids=("plain", "sqpoll", "sqe128"))
-def test_sqe_rewritten(device, flags):
-    """Another process writes into SQEs while they are submitted: any answer, but no harm."""
-    stop = mmap.mmap(-1, PAGE)
-    with opened(device.path) as file, Ring(32, flags) as ring:
-        other = Memory(PAGE)
-        assert file.lend(1, other) == 0
-        size = len(ring.sqes) // ring.entries
-        rand = random.Random(flags)
-        bad = [run_of(rand.choice((0, 63, 64, 1 << 31)), rand.choice((0, 1, 9)),
-                      rand.choice((0, 1, 2, 3, 8)), rand.choice((0, 5, 1 << 40)))
-               for _ in range(200)]
-        bad += [struct.pack("<QII", rand.choice((0, 60, file.memory.address, 8)),
-                            rand.choice((1, 5, 64, 300)), rand.choice((0, 1, 2, 3)))
-                for _ in range(200)]
-
-        def scribble():
-            at = 0
-            while not stop[0]:
-                for entry in range(ring.entries):
-                    ring.sqes[entry * size + 48:entry * size + 64] = bad[(at + entry) % len(bad)]
-                at += 7
-            return 0
-        pid = child(scribble)
-        try:
-            end, sent, seen = time.monotonic() + 5, 0, 0
-            while time.monotonic() < end and sent < 20000:
-                for turn in range(16):
-                    if turn % 4:
-                        file.push(ring, turn)
-                    else:
-                        file.push_batch(ring, range(16, 24), 100)
-                ring.submit()
-                sent += 16
-                while seen < sent:
-                    assert time.monotonic() < end + 30, f"{seen} of {sent} completions"
-                    seen += len(ring.reap())
-        finally:
-            stop[0] = 1
-            assert ended(pid) == 0
-        assert seen == sent > 200
-    with opened(device.path) as file:
-        assert file.run(range(64)) == (0, 0)
-
-
 # Faults.
 
 def test_residual_and_faults(sg_module):
@@ -651,26 +478,3 @@ def test_residual_and_faults(sg_module):
             assert file.one(0).result == 0
             assert host_dir.get("fault/count") == "0"
             assert file.one(0).resid == 0 and file.status(0).runs == 5
-
-
-@pytest.mark.smoke
-def test_one_ring_over_ten_luns(sg_module):
-    with loaded("smq_ram", luns=10) as hosts, ExitStack() as stack, Ring(256) as ring:
-        area = Memory(10 * 8 * BLOCK)
-        files = []
-        for at, lun in enumerate(hosts[0].luns()):
-            file = stack.enter_context(SlotFile(smqsg.node(lun), 16, 0))
-            assert file.lend(0, area) == 0
-            file.prepare([write(slot, offset=(at * 8 + slot) * BLOCK) for slot in range(8)])
-            file.prepare([read(slot, offset=(at * 8 + slot) * BLOCK) for slot in range(8)], 8)
-            files.append(file)
-        data = random.Random(10).randbytes(area.size)
-        for first in (0, 8):
-            area[:] = bytes(area.size) if first else data
-            for slot in range(first, first + 8):
-                for file in files:
-                    file.push(ring, slot)
-            assert ring.submit() == 80
-            assert sorted(ring.wait(80)) == sorted(
-                (slot, 0) for slot in range(first, first + 8) for _ in files)
-        assert area[:] == data

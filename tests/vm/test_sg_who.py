@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, sgheader, sgio, smqsg
+from kit.child import as_nobody, running
 from kit.host import loaded, run, wait_for
 from kit.sgheader import V3, V4, Arena
 
-NOBODY = 65534
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 READ = V3(cdb.blocks(cdb.READ_10, 0, 1), 512)
 SET_KEEP_ORPHAN, GET_NUM_WAITING = 0x2287, 0x227d
@@ -48,44 +48,6 @@ def slow(path):
     with smqsg.slow(0.999999999):
         yield
         smqsg.idle(path)
-
-
-@contextmanager
-def child(work):
-    """A process that does something, and is waited for, with an end. Yields its pid."""
-    pid = os.fork()
-    if not pid:
-        status = 99
-        try:
-            status = work() or 0
-        finally:
-            os._exit(status)
-    done = []
-    try:
-        yield pid, lambda seconds=10: done.append(reap(pid, seconds)) or done[-1]
-    finally:
-        if not done:
-            os.kill(pid, signal.SIGKILL)
-            reap(pid)
-
-
-def reap(pid: int, seconds: float = 10) -> int:
-    """The exit status of a process, negative for a signal."""
-    def ended():
-        found, status = os.waitpid(pid, os.WNOHANG)
-        return (os.waitstatus_to_exitcode(status),) if found else None
-    return wait_for(f"the end of process {pid}", ended, seconds)[0]
-
-
-def as_nobody(work) -> int:
-    """What @work() returns to a user without any right; a number up to 98."""
-    def run_it():
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        return work()
-    with child(run_it) as (_, status):
-        return status()
 
 
 # Users.
@@ -204,7 +166,7 @@ def test_signal_in_flight(path, arena, slow):
     sent = int(device.read_text(encoding="ascii"), 16)
     with smqsg.opened(path) as (fd,):
         pid = os.getpid()
-        with child(lambda: [time.sleep(0.3), os.kill(pid, signal.SIGUSR1)] and 0):
+        with running(lambda: [time.sleep(0.3), os.kill(pid, signal.SIGUSR1)] and 0):
             began = time.monotonic()
             answer = sgheader.sg_io(fd, READ, arena)
             took = time.monotonic() - began
@@ -222,7 +184,7 @@ def test_killed(path, want, slow):
     def work():
         fd = os.open(path, os.O_RDWR)
         sgheader.sg_io(fd, want, Arena(64 << 10))
-    with child(work) as (pid, status):
+    with running(work) as (pid, status):
         wait_for("a command in flight", lambda: smqsg.attr(path, "inflight") == 1)
         began = time.monotonic()
         os.kill(pid, signal.SIGKILL)
@@ -241,7 +203,7 @@ def test_killed_waiting(lun, path, arena, slow):
         def work():
             mine = os.open(path, os.O_RDWR)
             sgheader.sg_io(mine, READ, Arena(64 << 10))
-        with child(work) as (pid, status):
+        with running(work) as (pid, status):
             wait_for("one who waits", lambda: smqsg.attr(path, "waiting") == 1, 0.8)
             os.kill(pid, signal.SIGKILL)
             assert status() == -signal.SIGKILL
@@ -257,7 +219,7 @@ def test_keep_orphan(path, arena, slow):
 
         def work():
             sgheader.sg_io(fd, want, arena)
-        with child(work) as (pid, status):
+        with running(work) as (pid, status):
             wait_for("a command in flight", lambda: smqsg.attr(path, "inflight") == 1)
             os.kill(pid, signal.SIGKILL)
             status()
@@ -272,7 +234,7 @@ def test_killed_reader(path):
     """Who waits in read() for nothing can be interrupted."""
     def work():
         os.read(os.open(path, os.O_RDWR), 88)
-    with child(work) as (pid, status):
+    with running(work) as (pid, status):
         time.sleep(0.3)
         os.kill(pid, signal.SIGTERM)
         assert status() == -signal.SIGTERM
@@ -311,7 +273,7 @@ def test_removed(second, arena):
         def work():
             mine = os.open(path, os.O_RDWR)
             return sgheader.read(mine, V3(TUR), Arena(8192)).error
-        with child(work) as (_, status):
+        with running(work) as (_, status):
             time.sleep(0.3)
             (device / "delete").write_text("1", encoding="ascii")
             assert status() == errno.ENODEV

@@ -7,8 +7,11 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from . import cdb
+from .memory import Memory
 from .uring import Ring
 
+BLOCK = 512
 MAX_SLOTS, MAX_BUFFERS, MAX_BUFFER, MAX_CDB, MAX_SENSE = 1048576, 65535, 0x40000000, 32, 96
 NONE, IN, OUT = 0, 1, 2
 READONLY = 1
@@ -83,12 +86,22 @@ def ioctl(fd: int, code: int, arg: ctypes.Structure) -> int:
     return ctypes.get_errno()
 
 
-def command(cdb: bytes, direction: int = NONE, length: int = 0, **fields) -> Slot:
-    """A slot; any field can be given, cdb_len, too."""
-    fields.setdefault("cdb_len", len(cdb))
+def command(raw: bytes, direction: int = NONE, length: int = 0, **fields) -> Slot:
+    """A slot with that CDB; any field can be given, cdb_len, too."""
+    fields.setdefault("cdb_len", len(raw))
     slot = Slot(direction=direction, length=length, **fields)
-    slot.cdb[:len(cdb)] = cdb
+    slot.cdb[:len(raw)] = raw
     return slot
+
+
+def read(lba: int, count: int = 1, opcode: int = cdb.READ_10, **fields) -> Slot:
+    """A slot that reads."""
+    return command(cdb.blocks(opcode, lba, count), IN, count * BLOCK, **fields)
+
+
+def write(lba: int, count: int = 1, opcode: int = cdb.WRITE_10, **fields) -> Slot:
+    """A slot that writes."""
+    return command(cdb.blocks(opcode, lba, count), OUT, count * BLOCK, **fields)
 
 
 def run_of(slot: int, buffer: int = 0, flags: int = 0, lba: int = 0) -> bytes:
@@ -111,26 +124,6 @@ class Status:
     def triple(self) -> tuple[int, int, int]:
         """Key, ASC and ASCQ."""
         return self.sense_key, self.asc, self.ascq
-
-
-class Memory:
-    """Memory of this process, by its address; anonymous and private if nothing else is said."""
-
-    def __init__(self, size: int, flags: int = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
-        self.area = mmap.mmap(-1, size, flags=flags)
-        first = ctypes.c_char.from_buffer(self.area)
-        self.address, self.size = ctypes.addressof(first), size
-        del first
-
-    def __getitem__(self, part):
-        return self.area[part]
-
-    def __setitem__(self, part, data) -> None:
-        self.area[part] = data
-
-    def close(self) -> None:
-        """Unmaps it."""
-        self.area.close()
 
 
 class SlotFile:

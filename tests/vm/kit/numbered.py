@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A disk of smq_ram whose first blocks hold their LBA, and its node."""
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from . import cdb, sgio, smqsg
+from .host import loaded
+from .slots import BLOCK
+
+NUMBERED = 4096     # blocks; tests write behind them
+
+
+def numbered(lba: int, count: int = 1) -> bytes:
+    """What those blocks hold."""
+    return b"".join(struct.pack("<Q", lba + at) * (BLOCK // 8) for at in range(count))
+
+
+@contextmanager
+def numbered_disk() -> Iterator[str]:
+    """The disk's node; refused commands are no fault of the test's."""
+    with smqsg.module(), loaded("smq_ram", io_errors=True) as hosts:
+        lun = hosts[0].luns()[0]
+        with sgio.SgDev(lun.sg) as dev:
+            for lba in range(0, NUMBERED, 1024):
+                assert dev.cmd(cdb.blocks(cdb.WRITE_10, lba, 1024),
+                               dout=numbered(lba, 1024)).good
+        yield smqsg.node(lun)
