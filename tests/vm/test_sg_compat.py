@@ -13,7 +13,9 @@ import pytest
 from cdb_cases import CASES
 from kit import cdb, sgheader, sgio, smqsg
 from kit.host import fio, loaded, run
+from kit.memory import HUGE_PAGE, PAGE, OnePage
 from kit.sgheader import V3, V4, Arena
+from kit.slots import IN, SlotFile, command
 
 DISKS = {
     "smq_ram": {"size_mb": 16},
@@ -288,8 +290,6 @@ def test_limit(nodes, pair):
     """The longest transfer that there is works wherever its data begins; more is EINVAL."""
     most = smqsg.attr(nodes[1], "max_transfer")
     blocks = most // 512
-    if most > 16 << 20:
-        pytest.skip(f"one transfer is up to {most} bytes")
     arena = Arena(most + (64 << 10))
     for at in (0, 4, 1):
         want = V3(cdb.blocks(cdb.READ_10, 0, blocks), most, at=at)
@@ -297,6 +297,31 @@ def test_limit(nodes, pair):
         assert same(want, ours, theirs) and not ours.error, f"at {at}\n{theirs}\n{ours}"
         want = V3(cdb.blocks(cdb.READ_10, 0, blocks + 1), most + 512, at=at)
         assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
+
+
+def test_longest_slot(nodes, klog):
+    """A slot as long as max_transfer says is sent, one longer is not prepared."""
+    lun, path = nodes
+    data = os.urandom(4096)
+    with sgio.SgDev(lun.sg) as dev:
+        assert dev.cmd(cdb.blocks(cdb.WRITE_10, 0, 8), dout=data).good
+    with SlotFile(path, 1) as file:
+        info = file.info()
+        most = info.max_transfer
+        assert most == smqsg.attr(path, "max_transfer")
+        # Of smq_ram by its max_sectors. scsi_debug's are without limit, but not its pieces of
+        # memory: 2048, which end with a page.
+        assert most == 8 << 20 == info.max_segments * PAGE
+        area = OnePage(most, HUGE_PAGE)
+        assert file.lend(0, area) == 0
+        longer = command(cdb.blocks(cdb.READ_10, 0, 8), IN, most + info.alignment)
+        klog.mark()
+        assert file.try_prepare([longer]) == (errno.EMSGSIZE, 0)
+        klog.wait(f"slot 0 length {most + info.alignment}: at most {most} bytes")
+        file.prepare([command(cdb.blocks(cdb.READ_10, 0, 8), IN, most)])
+        status = file.one(0)
+        assert (status.result, status.resid) == (0, most - len(data))
+        assert ctypes.string_at(area.address, len(data)) == data
 
 
 def test_to_from(pair, arena):

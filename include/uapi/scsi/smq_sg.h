@@ -45,7 +45,8 @@
  * @version: out: SMQ_SG_VERSION of the kernel's module
  * @slots: out: slots of this file, 0 before SMQ_SG_SETUP
  * @depth: out: the device's queue depth at this moment, in commands
- * @max_transfer: out: bytes of one command at most
+ * @max_transfer: out: bytes of a slot's command at most: what the device takes, and what a
+ *	buffer can hold
  * @max_segments: out: pieces of memory of one command at most
  * @alignment: out: address and length of a slot's data are multiples of this,
  *	a power of two, in bytes
