@@ -172,8 +172,7 @@ void smqsg_batch_less(struct smqsg_batch *batch, u32 count)
 /* A slot that cannot be run: returns how many elements that ends. */
 static u32 smqsg_batch_refuse(struct smqsg_batch *batch, u32 slot, int error)
 {
-	if (error != -EBUSY)
-		smqsg_slot_refused(batch->fd, slot, error);
+	smqsg_slot_refused(batch->fd, slot, error);
 	atomic_inc(&batch->failed);
 	/* These claim no place: nothing else bounds how many come in a row. */
 	if (!(++batch->at % SMQSG_COURTESY))

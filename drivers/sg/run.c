@@ -96,8 +96,13 @@ void smqsg_slot_drop(struct smqsg_io *io)
 void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
 {
 	struct smq_sg_status *status;
+	u32 slots = smqsg_slots(fd);
 
-	if (number >= fd->nr_slots || test_and_set_bit_lock(number, fd->busy))
+	/* With EBUSY it was in flight, be it so no longer. */
+	if (number >= slots || error == -EBUSY)
+		return;
+	number = array_index_nospec(number, slots);
+	if (test_and_set_bit_lock(number, fd->busy))
 		return;
 	status = smqsg_status(fd, number);
 	*status = (struct smq_sg_status) { .result = error, .runs = status->runs };
@@ -220,11 +225,13 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 	return smqsg_wait(fd, &io->waiter);
 }
 
-/* It was not sent. Returns as smqsg_slot_run(). */
-static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned int issue_flags)
+/* It was not sent, and holds no slot. Returns as smqsg_slot_run(). */
+static noinline int smqsg_slot_unsent(struct smqsg_io *io, u32 slot, int error,
+				      unsigned int issue_flags)
 {
 	struct io_uring_cmd *ioucmd = io->ioucmd;
 
+	smqsg_slot_refused(io->fd, slot, error);
 	smqsg_io_put(io);
 	if (error != -EAGAIN)
 		return error;
@@ -240,8 +247,7 @@ static noinline int smqsg_slot_later(struct smqsg_io *io, int error, unsigned in
 	if (!error)
 		return -EIOCBQUEUED;
 	smqsg_slot_drop(io);
-	smqsg_slot_refused(io->fd, io->slot, error);
-	return smqsg_slot_unsent(io, error, issue_flags);
+	return smqsg_slot_unsent(io, io->slot, error, issue_flags);
 }
 
 static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
@@ -272,7 +278,7 @@ static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *
 	int ret;
 
 	ret = smqsg_slot_take(io, fd, run.slot, &run);
-	return ret ? smqsg_slot_unsent(io, ret, issue_flags) :
+	return ret ? smqsg_slot_unsent(io, run.slot, ret, issue_flags) :
 		     smqsg_slot_start(io, fd, issue_flags);
 }
 
@@ -287,21 +293,25 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	/* Each field once: another thread may be writing it. */
 	u16 flags = READ_ONCE(sqe->flags);
 	struct smqsg_io *io;
+	u32 slot;
 	int ret;
 
 	if (unlikely(!smqsg_may_run(fd)))
 		return -EPERM;
 	io = smqsg_io_get(fd);
-	if (unlikely(!io))
+	if (unlikely(!io)) {
+		smqsg_slot_refused(fd, READ_ONCE(sqe->slot), -ENOMEM);
 		return -ENOMEM;
+	}
 	io->batch = NULL;
 	io->ioucmd = ioucmd;
 	*smqsg_slot_pdu(ioucmd) = io;
 	if (unlikely(flags))
 		return smqsg_slot_run_varied(io, fd, sqe, flags, issue_flags);
-	ret = smqsg_slot_take(io, fd, READ_ONCE(sqe->slot), NULL);
+	slot = READ_ONCE(sqe->slot);
+	ret = smqsg_slot_take(io, fd, slot, NULL);
 	if (unlikely(ret))
-		return smqsg_slot_unsent(io, ret, issue_flags);
+		return smqsg_slot_unsent(io, slot, ret, issue_flags);
 	return smqsg_slot_start(io, fd, issue_flags);
 }
 

@@ -163,6 +163,35 @@ def test_other_buffer(file, memory):
 
 # Status.
 
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", ("alone", "batch", "ioctl"))
+def test_refused(file, memory, way):
+    """A slot that cannot be run says why in its status, whichever way it was to run."""
+    for at, (slot, more, error) in enumerate((
+            (read(5), {"flags": 8}, errno.EINVAL),
+            (read(5), {"flags": RUN_LBA, "lba": 1 << 40}, errno.ERANGE),
+            (read(5), {"flags": RUN_BUFFER, "buffer": 9}, errno.ENOENT),
+            (command(TUR), {"flags": RUN_LBA}, errno.EOPNOTSUPP),
+            (command(TUR), {"flags": RUN_BUFFER}, errno.EINVAL),
+            (command(b""), {}, errno.ENODATA))):
+        file.prepare([read(0x7fffffff)])
+        assert file.one(0).triple == (sgio.ILLEGAL_REQUEST, 0x21, 0)
+        file.prepare([slot])
+        if way == "ioctl":
+            assert file.run([run_of(0, **more)]) == (0, 1)
+        else:
+            with Ring() as ring:
+                if way == "alone":
+                    file.push(ring, 0, **more)
+                else:
+                    file.push_batch(ring, [run_of(0, **more)])
+                ring.submit()
+                assert ring.wait(1) == [(0, 1 if way == "batch" else -error)]
+        status = file.status(0)
+        assert (status.result, status.runs, status.resid) == (-error, at + 1, 0), more
+        assert status.triple == (0, 0, 0) and status.sense == b""
+
+
 @pytest.mark.parametrize("size", (0, 8, 96))
 def test_sense(path, size):
     with SlotFile(path, 4, size) as file:

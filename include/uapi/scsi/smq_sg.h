@@ -225,8 +225,9 @@ struct smq_sg_status {
  * @lba: with SMQ_SG_RUN_LBA: the logical block address to write into the CDB
  *
  * The 16 bytes at sqe->cmd of an SMQ_SG_URING_RUN, and an element of the list of a
- * batch with SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result; where the slot could
- * not be taken, it is the errno and the status is as it was.
+ * batch with SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result, of a command that was
+ * not sent, too. With EBUSY and EPERM, and of a slot that is none, it is the errno alone: the
+ * status is that of what the slot is at, or somebody else's.
  *
  * EAGAIN: the file's queue of waiting commands is full. EBUSY: the slot is in
  * flight. EINVAL: an unknown flag or slot. ENODATA: the slot is empty. EPERM: the
@@ -254,9 +255,8 @@ struct smq_sg_run {
  *
  * The 16 bytes at sqe->cmd of an SMQ_SG_URING_BATCH. CQE: res is the number of
  * commands that did not end with status GOOD, 0 for none; below 0 the batch itself
- * was wrong and nothing was run. Each slot's own result is in its status; that of a
- * slot which could not be run is an errno as with struct smq_sg_run, but that one in
- * flight keeps the status of what it is at.
+ * was wrong and nothing was run. Each slot's own result is in its status, as with struct
+ * smq_sg_run.
  */
 struct smq_sg_batch {
 	__u64 list;
