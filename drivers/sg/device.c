@@ -58,6 +58,7 @@ SMQSG_ATTR(depth, READ_ONCE(sdev->queue_depth));
 SMQSG_ATTR(inflight, atomic_read(&sg->inflight));
 SMQSG_ATTR(share, smqsg_share(sg, sdev));
 SMQSG_ATTR(waiting, atomic_read(&sg->waiting));
+SMQSG_ATTR(max_waiting, SMQSG_MOST_WAITING);
 SMQSG_ATTR(refused, atomic_read(&sg->refused));
 SMQSG_ATTR(max_transfer, smqsg_max_transfer(sdev->request_queue));
 SMQSG_ATTR(max_segments, queue_max_segments(sdev->request_queue));
@@ -67,6 +68,7 @@ static struct attribute *smqsg_attrs[] = {
 	&dev_attr_inflight.attr,
 	&dev_attr_share.attr,
 	&dev_attr_waiting.attr,
+	&dev_attr_max_waiting.attr,
 	&dev_attr_refused.attr,
 	&dev_attr_max_transfer.attr,
 	&dev_attr_max_segments.attr,

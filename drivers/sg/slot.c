@@ -64,6 +64,7 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 		.alignment = smqsg_alignment(q),
 		.slot_bytes = sizeof(struct smqsg_slot) +
 			(slots ? fd->status_stride : sizeof(struct smq_sg_status)),
+		.max_waiting = SMQSG_MOST_WAITING,
 	};
 
 	return copy_to_user(user, &info, sizeof(info)) ? -EFAULT : 0;

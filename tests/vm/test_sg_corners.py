@@ -396,7 +396,7 @@ def test_device_removed(device):
         ring.submit()
         assert ring.wait(1) == [(0, -errno.ENODEV)]
         assert file.run(range(4)) == (0, 4) and file.status(0).result == -errno.ENODEV
-        assert file.info().version == 1
+        assert file.info().version == 2
     with pytest.raises(FileNotFoundError):
         SlotFile(device.path)
 

@@ -12,8 +12,6 @@ from kit.ramdir import ram_host
 from kit.waits import Waits, node, number, waits, waits_on
 
 EAGAIN, ENODEV, ETIMEDOUT = "11", "19", "110"
-# Entries of a file's queue.
-MOST_WAITING = 1024
 MS = 1000000
 # Many at once, from more than one file: run by SQEs, and by batches.
 MANY = ({"path": "run", "depth": 128}, {"path": "batch", "depth": 8, "batch": 16})
@@ -188,23 +186,23 @@ def test_one_at_a_time_beside_a_huge_batch(path):
 
 @pytest.mark.smoke
 def test_queue_of_a_file_is_bounded():
-    """One in flight, 1024 wait; those beyond are told so, and no other is."""
-    many = 1100
+    """One in flight, max_waiting wait; those beyond are told so, and no other is."""
     with ram_lun(5000 * MS, depth=4) as (host_dir, _, lun, where):
         set_depth(lun, 1)
+        most = number(where, "max_waiting")
+        many = most + 76
         with waits_on(dev(where), depth=many, count=many) as job:
-            wait_for("a full queue", lambda: number(where, "refused") == many - 1 - MOST_WAITING)
-            assert number(where, "waiting") == MOST_WAITING and number(where, "inflight") == 1
+            wait_for("a full queue", lambda: number(where, "refused") == many - 1 - most)
+            assert number(where, "waiting") == most and number(where, "inflight") == 1
             # Another file's queue is another.
             other = Waits(dev(where), depth=10, count=10)
-            wait_for("another's", lambda: number(where, "waiting") == MOST_WAITING + 10)
+            wait_for("another's", lambda: number(where, "waiting") == most + 10)
             host_dir.set("model/service_ns", MS // 2)
             said, others = job.result(), other.result()
-        assert said["results"] == {"status": 0, "0": MOST_WAITING + 1,
-                                   EAGAIN: many - 1 - MOST_WAITING}
-        assert said["served"] == MOST_WAITING + 1
+        assert said["results"] == {"status": 0, "0": most + 1, EAGAIN: many - 1 - most}
+        assert said["served"] == most + 1
         assert others["served"] == others["results"]["0"] == 10
-        assert number(where, "refused") == many - 1 - MOST_WAITING
+        assert number(where, "refused") == many - 1 - most
 
 
 @contextmanager

@@ -52,6 +52,10 @@ SETUPS = [({"slots": 0}, "slots 0: 1 to 1048576"),
 @pytest.mark.smoke
 def test_setup(path, klog):
     with SlotFile(path) as file:
+        info = file.info()
+        for name in ("max_waiting", "max_transfer", "max_segments", "depth"):
+            assert getattr(info, name) == smqsg.attr(path, name) > 0
+        assert not any(info.reserved)
         assert file.try_prepare([command(TUR)]) == (errno.EINVAL, 77)
         with pytest.raises(OSError, match="No such device or address"):
             mmap.mmap(file.fd, PAGE, mmap.MAP_SHARED, mmap.PROT_READ)

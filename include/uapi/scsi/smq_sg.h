@@ -25,7 +25,7 @@
 #include <linux/types.h>
 
 /* Grows by one with every addition; what is there does not change. */
-#define SMQ_SG_VERSION		1
+#define SMQ_SG_VERSION		2
 
 /* Slots of one open file. */
 #define SMQ_SG_MAX_SLOTS	1048576
@@ -52,6 +52,9 @@
  *	a power of two, in bytes
  * @slot_bytes: out: the kernel's memory for one slot of this file, with its
  *	status; for one with the smallest status before SMQ_SG_SETUP
+ * @max_waiting: out: how many of a file's commands may wait for a place in the device's
+ *	queue depth at a time, a batch being one; those beyond end with EAGAIN. 0 of version 1,
+ *	where it is not told
  * @reserved: out: 0
  *
  * For SMQ_SG_INFO.
@@ -64,7 +67,8 @@ struct smq_sg_info {
 	__u32 max_segments;
 	__u32 alignment;
 	__u32 slot_bytes;
-	__u32 reserved[9];
+	__u32 max_waiting;
+	__u32 reserved[8];
 };
 
 /**
@@ -229,7 +233,7 @@ struct smq_sg_status {
  * not sent, too. With EBUSY and EPERM, and of a slot that is none, it is the errno alone: the
  * status is that of what the slot is at, or somebody else's.
  *
- * EAGAIN: the file's queue of waiting commands is full. EBUSY: the slot is in
+ * EAGAIN: max_waiting of the file's commands wait already. EBUSY: the slot is in
  * flight. EINVAL: an unknown flag or slot. ENODATA: the slot is empty. EPERM: the
  * slot is somebody else's. ERANGE: @lba does not fit the CDB. EOPNOTSUPP: the CDB
  * has no LBA to be replaced. ENODEV: the device is gone. ETIMEDOUT: it waited for

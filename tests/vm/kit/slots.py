@@ -35,7 +35,7 @@ def _fields(text: str) -> list:
 class Info(ctypes.Structure):
     """struct smq_sg_info."""
     _fields_ = _fields("u32 version, u32 slots, u32 depth, u32 max_transfer, u32 max_segments,"
-                       "u32 alignment, u32 slot_bytes, u32 reserved[9]")
+                       "u32 alignment, u32 slot_bytes, u32 max_waiting, u32 reserved[8]")
 
 
 class Setup(ctypes.Structure):

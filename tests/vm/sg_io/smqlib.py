@@ -48,8 +48,8 @@ class Outcome(ctypes.Structure):
 
 class Info(ctypes.Structure):
     _fields_ = [(name, c_uint32) for name in (
-        "version", "slots", "depth", "max_transfer", "max_segments", "alignment", "slot_bytes")] + [
-            ("reserved", c_uint32 * 9)]
+        "version", "slots", "depth", "max_transfer", "max_segments", "alignment", "slot_bytes",
+        "max_waiting")] + [("reserved", c_uint32 * 8)]
 
 
 def library():

@@ -48,10 +48,11 @@ def filled(smq_disk):
 
 def test_info(dev, smq_disk):
     info = dev.info()
-    assert info.version == 1
+    assert info.version == 2
     assert info.slots == 0
     assert info.depth == int(smq_disk.attribute("queue_depth"))
     assert info.max_segments > 0 and info.max_transfer >= 1 << 20
+    assert info.max_waiting > 0 and not any(info.reserved)
     assert info.alignment and info.alignment & (info.alignment - 1) == 0
     assert dev.setup(7) == 0
     assert (dev.info().slots, dev.lib.smq_slots(dev.handle)) == (7, 7)

@@ -335,8 +335,8 @@ def test_info_has_the_limits(smq_disk):
     got = json.loads(sg_io("info", "--json", smq_disk.smq).stdout)
     assert got["nodes"]["smq"] == smq_disk.smq
     folder = f"/sys/class/smq_sg/{os.path.basename(smq_disk.smq)}"
-    assert list(got["smq"]) == ["depth", "inflight", "share", "waiting", "refused", "max_transfer",
-                                "max_segments"]
+    assert list(got["smq"]) == ["depth", "inflight", "share", "waiting", "max_waiting", "refused",
+                                "max_transfer", "max_segments"]
     for name, value in got["smq"].items():
         with open(f"{folder}/{name}", encoding="ascii") as f:
             assert value == int(f.read())

@@ -198,6 +198,7 @@ static void show_smq(struct show *s, const struct device *dev)
 		{ "inflight", "smqsg in flight", "" },
 		{ "share", "smqsg share of a file", "" },
 		{ "waiting", "smqsg waiting", "" },
+		{ "max_waiting", "smqsg max waiting", " per file" },
 		{ "refused", "smqsg refused", "" },
 		{ "max_transfer", "smqsg max transfer", " bytes" },
 		{ "max_segments", "smqsg max segments", "" },
