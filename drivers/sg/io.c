@@ -84,7 +84,7 @@ void smqsg_batches_free(struct smqsg_batch *batch)
 
 int smqsg_pool_init(struct smqsg_fd *fd)
 {
-	fd->pool = alloc_percpu(struct smqsg_pool);
+	fd->pool = alloc_percpu_gfp(struct smqsg_pool, GFP_KERNEL_ACCOUNT);
 	return fd->pool ? 0 : -ENOMEM;
 }
 

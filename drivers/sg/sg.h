@@ -132,7 +132,8 @@ struct smqsg_v3;
  * @slots: array of @nr_slots
  * @busy: a bit per slot: in flight, or being filled. Atomic: submission takes it
  *	(acquire), the command's end gives it back (release)
- * @status: the mapped array, @status_stride bytes apart
+ * @status: the mapped array, @status_stride bytes apart. Like @slots and @busy charged to the
+ *	memory cgroup of who sets up: nothing else bounds how much that is for all files
  * @sense_size: bytes of sense in it
  * @nr_slots: 0 before SMQ_SG_SETUP, which writes it last, once (release; readers
  *	acquire): who sees it sees the arrays

@@ -6,6 +6,7 @@
 
 #include <linux/blkdev.h>
 #include <linux/mm.h>
+#include <linux/shm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
@@ -70,11 +71,29 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 	return copy_to_user(user, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
+/*
+ * Memory for the status array, zeroed. All that a file's slots need is charged to its opener's
+ * memory cgroup, whose limit is what bounds it; vmalloc_user() would charge nothing. Where the
+ * data caches of user and kernel addresses differ it is needed all the same.
+ */
+static void *smqsg_status_alloc(size_t size)
+{
+	if (SHMLBA > PAGE_SIZE)
+		return vmalloc_user(size);
+	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+}
+
+/* Bytes of the status array: whole pages, all of which may be mapped. */
+static size_t smqsg_status_size(u32 slots, unsigned int stride)
+{
+	return PAGE_ALIGN((size_t)slots * stride);
+}
+
 static int smqsg_slots_alloc(struct smqsg_fd *fd, u32 count)
 {
 	fd->slots = kvcalloc(count, sizeof(*fd->slots), GFP_KERNEL_ACCOUNT);
 	fd->busy = kvcalloc(BITS_TO_LONGS(count), sizeof(long), GFP_KERNEL_ACCOUNT);
-	fd->status = vmalloc_user(PAGE_ALIGN((size_t)count * fd->status_stride));
+	fd->status = smqsg_status_alloc(smqsg_status_size(count, fd->status_stride));
 	if (fd->slots && fd->busy && fd->status)
 		return 0;
 	smqsg_slots_free(fd);
@@ -130,7 +149,7 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 	if (ret)
 		goto out;
 	arg.status_stride = fd->status_stride;
-	arg.status_size = PAGE_ALIGN((u64)arg.slots * fd->status_stride);
+	arg.status_size = smqsg_status_size(arg.slots, fd->status_stride);
 	arg.status_offset = SMQSG_STATUS_OFFSET;
 	if (copy_to_user(user, &arg, sizeof(arg))) {
 		smqsg_slots_free(fd);
@@ -154,13 +173,27 @@ out:
  */
 int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 {
-	if (!smqsg_slots(fd))
+	u32 slots = smqsg_slots(fd);
+	unsigned long at, size = vma->vm_end - vma->vm_start;
+	unsigned long first = vma->vm_pgoff << PAGE_SHIFT;
+	size_t whole;
+	int ret = 0;
+
+	if (!slots)
 		return -ENXIO;
 	/* Of a file open for reading alone a shared mapping is not VM_SHARED. */
 	if ((vma->vm_flags & VM_WRITE) || !(vma->vm_flags & VM_MAYSHARE))
 		return -EACCES;
+	whole = smqsg_status_size(slots, fd->status_stride);
+	if (vma->vm_pgoff >= whole >> PAGE_SHIFT || size > whole - first)
+		return -EINVAL;
 	vm_flags_clear(vma, VM_MAYWRITE);
-	return remap_vmalloc_range(vma, fd->status, vma->vm_pgoff);
+	/* Nothing could be mapped behind its end, and a dump has no use for it. */
+	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
+	for (at = 0; at < size && !ret; at += PAGE_SIZE)
+		ret = vm_insert_page(vma, vma->vm_start + at,
+				     vmalloc_to_page(fd->status + first + at));
+	return ret;
 }
 
 /* What a descriptor says of itself, without what it refers to. */

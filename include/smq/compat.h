@@ -87,6 +87,7 @@ do {							\
 /* 6.3 made changes of a mapping's flags calls. */
 #ifndef SMQ_HAVE_VM_FLAGS_CLEAR
 #define vm_flags_clear(vma, flags)	((vma)->vm_flags &= ~(flags))
+#define vm_flags_set(vma, flags)	((vma)->vm_flags |= (flags))
 #endif
 
 /* 6.5 asks the filter of CDBs, and ioctls, with a bool. */

@@ -3,11 +3,14 @@
 import errno
 import mmap
 import random
+import signal
 import struct
 from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
+from kit.cgroup import memory_cgroup
+from kit.child import ended, spawn
 from kit.memory import PAGE, Memory, OnePage, huge_memory, mprotect
 from kit.numbered import NUMBERED, numbered, numbered_disk
 from kit.slots import (BLOCK, IN, MAX_SLOTS, RESULT_SENSE, RESULT_SHORT, RUN_BUFFER, RUN_LBA,
@@ -337,6 +340,37 @@ def test_a_million_slots(path):
         assert file.run(last) == (0, 0)
         assert area[:] == numbered(0, some // 2)
         assert file.try_prepare(part[:2], MAX_SLOTS - 1)[0] == errno.EINVAL
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("size", (0, 96))
+def test_slots_are_charged(path, size):
+    """All that slots need counts in their user's memory cgroup, and its limit holds."""
+    need = MAX_SLOTS * (64 + 16 + size)
+
+    with memory_cgroup("smq-slots") as group:
+        def work():
+            group.enter()
+            with SlotFile(path) as file:
+                before = group.used()
+                if file.setup(slots=MAX_SLOTS, sense_size=size):
+                    return 1
+                used = group.used() - before
+                print(f"{need} bytes of slots and status: {used} charged")
+                # The page tables of the mapping, and what CPUs take ahead.
+                if not need <= used + MIB <= need * 1.05 + 2 * MIB:
+                    return 2
+            return 0 if group.used() - before < need / 20 + MIB else 3
+
+        def too_much():
+            group.enter()
+            with SlotFile(path) as file:
+                return file.setup(slots=MAX_SLOTS, sense_size=size)
+        assert ended(spawn(work), 60) == 0
+        group.limit(need // 2)
+        assert ended(spawn(too_much), 60) in (errno.ENOMEM, -signal.SIGKILL)
+    with SlotFile(path, MAX_SLOTS, size):
+        pass
 
 
 def available():
