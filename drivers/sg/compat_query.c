@@ -253,7 +253,8 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
  * @argument: its argument
  *
  * 32-bit programs: with @argument converted, as by compat_ptr_ioctl(). Everything but
- * SG_IO equals sg, blktrace left out.
+ * SG_IO equals sg, blktrace left out: with sg whoever may open the node sees everybody's
+ * commands, and has memory for as many of them as he asks for. README.md says what to use.
  *
  * Return: as the request says. SG_GET_TIMEOUT: the value.
  */

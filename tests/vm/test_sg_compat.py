@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 import re
+import struct
 
 import pytest
 from cdb_cases import CASES
@@ -523,6 +524,23 @@ def test_send_command(pair):
     request = (0).to_bytes(4, "little") + (96).to_bytes(4, "little") + INQUIRY
     theirs, ours = (ask(fd, 1, request.ljust(512, b"\0")) for fd in pair)
     assert ours == theirs and not ours[0]
+
+
+BLKTRACE = {"setup": 0xc0481273, "start": 0x1274, "stop": 0x1275, "teardown": 0x1276}
+
+
+def test_blktrace(pair):
+    """The queue's trace, with everybody's commands in it, is to be had of sg, not of us."""
+    # struct blk_user_trace_setup: everything, in 4 pieces of 4 KiB.
+    want = struct.pack("<32sHxxIIxxxxQQIxxxx", b"", 0xffff, 4096, 4, 0, 0, 0)
+    unknown = ask(pair[1], QUERIES["nobody's"], want)
+    assert unknown[0] in (errno.ENOTTY, errno.EINVAL)
+    for name, request in BLKTRACE.items():
+        assert ask(pair[1], request, want) == unknown, name
+        theirs = ask(pair[0], request, want)[0]
+        # While theirs is there, and after it.
+        assert theirs == 0, f"{name}: {errno.errorcode.get(theirs)}"
+        assert ask(pair[1], request, want) == unknown, name
 
 
 def test_reset(nodes, pair, arena):
