@@ -29,8 +29,11 @@ void smq_hold_add(struct smq_hold *hold, struct smq_cmd *cmd, bool first)
 	atomic_set(&cmd->state, SMQ_HELD);
 }
 
-/* Out of the list: the caller owns the command. Called with the lock held. */
-static void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd)
+/*
+ * Out of the list: the caller owns the command. @state is what others see of it from
+ * then on, with nothing in between that they could claim. Called with the lock held.
+ */
+static void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd, enum smq_cmd_state state)
 {
 	list_del_init(&cmd->node);
 	hold->bytes -= scsi_bufflen(smq_cmd_to_scmd(cmd));
@@ -42,7 +45,7 @@ static void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd)
 		atomic_dec(&smq_cmd_lun(cmd)->waiting);
 	}
 	/* Release: flags and given are looked at without the lock, once it is OWNED. */
-	atomic_set_release(&cmd->state, SMQ_OWNED);
+	atomic_set_release(&cmd->state, state);
 }
 
 /*
@@ -110,7 +113,7 @@ static unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list,
 		}
 		cmd->flags |= SMQ_CMD_COUNTED | SMQ_CMD_BATCHED;
 		WRITE_ONCE(cmd->given, jiffies);
-		smq_hold_del(hold, cmd);
+		smq_hold_del(hold, cmd, SMQ_OWNED);
 		list_add_tail(&cmd->node, list);
 		nr++;
 	}
@@ -238,8 +241,7 @@ static void smq_hold_expire(struct smq_hold *hold)
 		if (smq_cmd_in_eh(cmd) ||
 		    time_before(jiffies, cmd->since + smq_hold_bound(cmd)))
 			continue;
-		cmd->flags |= SMQ_CMD_BACK;
-		smq_hold_del(hold, cmd);
+		smq_hold_del(hold, cmd, SMQ_BACK);
 		list_add_tail(&cmd->node, &list);
 	}
 	spin_unlock_irqrestore(&hold->lock, flags);
@@ -249,7 +251,11 @@ static void smq_hold_expire(struct smq_hold *hold)
 		smq_cmd_to_scmd(cmd)->result = DID_REQUEUE << 16;
 		/* Its patience is for the device: it has not had the command. */
 		smq_cmd_to_scmd(cmd)->jiffies_at_alloc = jiffies;
-		smq_cmd_done(cmd);
+		this_cpu_inc(cmd->hwq->stats->done);
+		this_cpu_inc(cmd->hwq->stats->errors);
+		trace_smq_done(cmd);
+		atomic_set(&cmd->state, SMQ_FREE);
+		scsi_done(smq_cmd_to_scmd(cmd));
 	}
 	/* Others may have waited behind them for a LUN that has room by now. */
 	smq_hold_kick_all(hold->hwq->host);
@@ -304,10 +310,8 @@ bool smq_hold_claim(struct smq_cmd *cmd)
 	hold = cmd->hwq->hold;
 	spin_lock_irqsave(&hold->lock, flags);
 	held = atomic_read(&cmd->state) == SMQ_HELD;
-	if (held) {
-		smq_hold_del(hold, cmd);
-		atomic_set(&cmd->state, SMQ_FREE);
-	}
+	if (held)
+		smq_hold_del(hold, cmd, SMQ_FREE);
 	spin_unlock_irqrestore(&hold->lock, flags);
 	return held;
 }
@@ -330,9 +334,9 @@ bool smq_hold_timed_out(struct smq_cmd *cmd)
 			smq_hold_kick(hold);
 		}
 		return true;
+	case SMQ_BACK:
+		return true;
 	case SMQ_OWNED:
-		if (cmd->flags & SMQ_CMD_BACK)
-			return true;
 		/* One that was held for a moment only has had its time. */
 		return cmd->flags & SMQ_CMD_BATCHED &&
 		       READ_ONCE(cmd->given) - READ_ONCE(cmd->since) + 1 > timeout / 8 &&

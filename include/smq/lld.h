@@ -178,6 +178,7 @@ enum smq_cmd_state {
 	SMQ_FREE,	/* with the mid-layer */
 	SMQ_OWNED,	/* with the LLD, or in the layer's worker for it */
 	SMQ_HELD,	/* with a dispatch policy; left under the lock of its smq_hold */
+	SMQ_BACK,	/* on its way from there to the mid-layer: nobody else ends it */
 };
 
 /* What a policy has to be told of when a command ends; bits of smq_cmd.flags. */
@@ -185,7 +186,6 @@ enum smq_cmd_state {
 #define SMQ_CMD_BATCHED	BIT(1)	/* in smq_hold.inflight */
 #define SMQ_CMD_WAITING	BIT(2)	/* in smq_lun.waiting */
 #define SMQ_CMD_MODELLED BIT(3)	/* by the policy legacy-model */
-#define SMQ_CMD_BACK	BIT(4)	/* on its way back to the mid-layer, unfinished */
 
 /**
  * struct smq_cmd - the layer's part of a command, in front of the LLD's own
