@@ -28,6 +28,7 @@ smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 		return SCSI_EH_RESET_TIMER;
 	atomic_inc(&host->eh.timeouts);
 	trace_smq_eh(scmd, "timeout", 0);
+	smq_hold_watch_recovery(host);
 	if (atomic_read(&cmd->state) == SMQ_OWNED && cmd->hwq->type == HCTX_TYPE_POLL)
 		host->lld->poll(cmd->hwq);
 	return SCSI_EH_NOT_HANDLED;
@@ -106,6 +107,8 @@ int smq_eh_abort(struct scsi_cmnd *scmd)
 	struct smq_host *host = smq_sdev_to_host(scmd->device);
 	int err = smq_abort_cmd(host, smq_scmd_to_cmd(scmd));
 
+	if (err)
+		smq_hold_watch_recovery(host);
 	atomic_inc(&host->eh.aborts);
 	trace_smq_eh(scmd, "abort", err);
 	return err ? FAILED : SUCCESS;

@@ -226,10 +226,13 @@ static unsigned long smq_hold_bound(struct smq_cmd *cmd)
 }
 
 /*
- * Commands held for too long go back to the mid-layer, which tries them again as
- * long as it sees fit: a full device is no error.
+ * Commands held for too long, or with @all any, go back to the mid-layer, which tries
+ * them again as long as it sees fit: a full device is no error. Those that error
+ * handling has already stay for it.
+ *
+ * Context: inside an RCU read-side section.
  */
-static void smq_hold_expire(struct smq_hold *hold)
+static void smq_hold_give_back(struct smq_hold *hold, bool all)
 {
 	struct smq_cmd *cmd, *next;
 	unsigned long flags;
@@ -239,7 +242,7 @@ static void smq_hold_expire(struct smq_hold *hold)
 	hold->expired = false;
 	list_for_each_entry_safe(cmd, next, &hold->cmds, node) {
 		if (smq_cmd_in_eh(cmd) ||
-		    time_before(jiffies, cmd->since + smq_hold_bound(cmd)))
+		    (!all && time_before(jiffies, cmd->since + smq_hold_bound(cmd))))
 			continue;
 		smq_hold_del(hold, cmd, SMQ_BACK);
 		list_add_tail(&cmd->node, &list);
@@ -257,6 +260,11 @@ static void smq_hold_expire(struct smq_hold *hold)
 		atomic_set(&cmd->state, SMQ_FREE);
 		scsi_done(smq_cmd_to_scmd(cmd));
 	}
+}
+
+static void smq_hold_expire(struct smq_hold *hold)
+{
+	smq_hold_give_back(hold, false);
 	/* Others may have waited behind them for a LUN that has room by now. */
 	smq_hold_kick_all(hold->hwq->host);
 }
@@ -270,6 +278,48 @@ static void smq_hold_work(struct work_struct *work)
 		smq_hold_expire(hold);
 	smq_hold_dispatch(hold->hwq, false);
 	rcu_read_unlock();
+}
+
+/*
+ * The error handler begins when each command of the host has ended or failed. Those held
+ * behind a lost one would be found by their own timers only, so they go back as soon as
+ * the host is in recovery: the mid-layer keeps them until that is over. Where a command
+ * met the host before that, and is held after it, the next look finds it.
+ */
+void smq_hold_recovery(struct work_struct *work)
+{
+	struct smq_host *host = container_of(to_delayed_work(work), struct smq_host, recovery);
+	struct Scsi_Host *shost = host->shost;
+	bool recovers, near;
+	unsigned int i;
+
+	/* host_lock: under it the mid-layer moves a command from an abort to recovery. */
+	spin_lock_irq(shost->host_lock);
+	recovers = scsi_host_in_recovery(shost);
+	near = recovers || !list_empty(&shost->eh_abort_list);
+	spin_unlock_irq(shost->host_lock);
+
+	for (i = 0; recovers && i < host->nr_hwqs; i++) {
+		rcu_read_lock();
+		if (READ_ONCE(host->hwq[i]->hold->nr))
+			smq_hold_give_back(host->hwq[i]->hold, true);
+		rcu_read_unlock();
+	}
+	/* From an abort that failed to recovery it is a moment: two looks see neither. */
+	if (near || READ_ONCE(host->eh_near))
+		queue_delayed_work(host->wq, &host->recovery, SMQ_RECOVERY_LOOK);
+	WRITE_ONCE(host->eh_near, near);
+}
+
+/*
+ * A command has timed out, or could not be aborted: recovery may be near. Nobody is told
+ * when it begins, so it is looked for until there is no abort any more that may lead to
+ * it. Context: any; the caller's command keeps the host.
+ */
+void smq_hold_watch_recovery(struct smq_host *host)
+{
+	WRITE_ONCE(host->eh_near, true);
+	queue_delayed_work(host->wq, &host->recovery, SMQ_RECOVERY_LOOK);
 }
 
 /* A batch has waited long enough, or a full device is to be tried again. */

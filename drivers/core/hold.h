@@ -20,6 +20,9 @@
 /* When a device that was full with nothing in flight is tried again. */
 #define SMQ_HOLD_RETRY_NS	(3 * NSEC_PER_MSEC)
 
+/* How often recovery is looked for that held commands may keep from beginning. */
+#define SMQ_RECOVERY_LOOK	msecs_to_jiffies(20)
+
 /**
  * struct smq_hold - what is held for a hardware queue
  * @hwq: the hardware queue
@@ -74,6 +77,8 @@ bool smq_hold_timed_out(struct smq_cmd *cmd);
 bool smq_hold_done(struct smq_cmd *cmd, u8 flags);
 void smq_hold_refused(struct smq_cmd *cmd);
 void smq_hold_taken(struct smq_cmd *cmd, u8 flags);
+void smq_hold_recovery(struct work_struct *work);
+void smq_hold_watch_recovery(struct smq_host *host);
 
 /* lun.c: inner depth */
 void smq_lun_full(struct smq_lun *lun);

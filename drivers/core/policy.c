@@ -310,6 +310,7 @@ void smq_policy_init_host(struct smq_host *host)
 {
 	mutex_init(&host->policy_lock);
 	INIT_DELAYED_WORK(&host->raise, smq_policy_raise);
+	INIT_DELAYED_WORK(&host->recovery, smq_hold_recovery);
 	smq_batch_init_host(host);
 	host->legacy_era = SMQ_LEGACY_419;
 	host->legacy_wrapper = true;
@@ -329,6 +330,7 @@ void smq_policy_stop_host(struct smq_host *host)
 {
 	unsigned int i;
 
+	cancel_delayed_work_sync(&host->recovery);
 	for (i = 0; i < host->nr_hwqs; i++)
 		smq_hold_stop(host->hwq[i]->hold);
 	smq_legacy_stop(host);

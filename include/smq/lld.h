@@ -334,6 +334,10 @@ struct smq_lck {
  * @policy_lock: taken by changes of policy, which sleep
  * @raised: more is advertised than the device takes
  * @raise: sets @raised once no command is left that was not counted
+ * @recovery: gives back what is held once the mid-layer's recovery is to begin; runs
+ *	from a timeout on until no abort is left that may lead there
+ * @eh_near: it is to look once more; written without a lock: who loses a race has one
+ *	look less
  * @limits: what the policy "batch" goes by
  * @legacy: the policy legacy-model's while it has commands; read as @policy is
  * @legacy_era: enum smq_legacy_era, for the commands that follow
@@ -363,6 +367,8 @@ struct smq_host {
 	struct mutex policy_lock;	/* one change of policy at a time; protects raised */
 	bool raised;
 	struct delayed_work raise;
+	struct delayed_work recovery;
+	bool eh_near;
 	struct smq_batch_limits limits;
 	struct smq_legacy __rcu *legacy;
 	u8 legacy_era;

@@ -4,13 +4,15 @@
 smq_hold says what the LLD has been given; every command has to end exactly once.
 """
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from kit import cdb
 from kit.fiojob import fio, load_on, total_ios
 from kit.hold import TIMEOUT, get, put, with_params
 from kit.host import DEBUGFS, loaded, run, settle, under_way, wait_for
 from kit.ramdir import ram_host
-from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
+from kit.sgio import DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
 from kit.trace import traced
 
 JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 2,
@@ -239,6 +241,38 @@ def test_lost_commands_are_aborted_while_others_are_held(hold):
     # One that is lost again when it is repeated is not aborted, but its LUN reset.
     assert stats["aborts"] + stats["lun_resets"] >= 10 == stats["timeouts"]
     assert stats["host_resets"] == 0
+
+
+def read(lun, seconds):
+    """A READ with a timer of its own."""
+    with SgDev(lun.sg) as sg:
+        return sg.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000 * seconds)
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(90)
+@with_params(depth=4)
+def test_recovery_does_not_wait_for_the_timers_of_what_is_held(hold):
+    lun = hold.luns()[0]
+    choose(hold, "batch")
+    raised(hold, 4)
+    put("fail_abort", 1)
+    with traced() as trace, ThreadPoolExecutor(8) as pool:
+        put("lose", 4)
+        lost = [pool.submit(read, lun, 3) for _ in range(4)]
+        wait_for("lost commands", lambda: get("lose") == 0)
+        held = [pool.submit(read, lun, 45) for _ in range(4)]
+        wait_for("held ones behind them", lambda: hold.attr("smq/held") == "4")
+        wait_for("the timeouts", lambda: hold.stats()["timeouts"] == 4)
+        start = time.monotonic()
+        wait_for("the recovery", lambda: hold.stats()["lun_resets"], 25)
+        print(f"recovery began {1000 * (time.monotonic() - start):.0f} ms after the last timeout")
+        assert {one.result().host for one in lost} == {DID_TIME_OUT}
+        assert all(one.result().good for one in held)
+        stats = settle(hold)
+    trace.check_once()
+    assert stats["timeouts"] == stats["aborts"] == 4 and stats["lun_resets"] == 1
+    assert stats["held"] == stats["target_resets"] == 0
 
 
 @pytest.mark.smoke
