@@ -74,8 +74,10 @@ class Lun:
 
     @property
     def ready(self) -> bool:
-        """Whether its disk has all of its attributes: they come after the node."""
-        return (self.queue / "scheduler").exists() and (self.queue / "nomerges").exists()
+        """Whether its disk has all of its attributes, and they can be written: they come after
+        the node, and 7.2 refuses a scheduler (ENOENT) until the queue is registered. What is
+        registered next is the bdi."""
+        return (self.queue.parent / "bdi").exists()
 
     @property
     def queue(self) -> Path:
