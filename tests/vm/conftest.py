@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from kit import hold as hold_lld
 from kit.host import KernelLog, is_loaded, loaded, run, settle
+from kit.sanitizing import PATIENCE
 
 LIMIT = 60
 # A test that does not even notice the alarm ends the run, with its stack shown.
@@ -40,7 +41,7 @@ def _ring(_signal, _frame) -> None:
 @contextmanager
 def _bounded(item, stderr):
     mark = item.get_closest_marker("limit")
-    seconds = mark.args[0] if mark else LIMIT
+    seconds = (mark.args[0] if mark else LIMIT) * PATIENCE
     before = signal.signal(signal.SIGALRM, _ring)
     signal.alarm(seconds)
     faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=stderr)

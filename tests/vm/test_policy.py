@@ -12,14 +12,15 @@ from kit.fiojob import fio, load_on, total_ios
 from kit.hold import TIMEOUT, get, put, with_params
 from kit.host import DEBUGFS, loaded, run, settle, under_way, wait_for
 from kit.ramdir import ram_host
+from kit.sanitizing import repeats
 from kit.sgio import DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
 from kit.trace import traced
 
 JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 2,
        "time_based": True, "runtime": 60}
 ONE = JOB | {"numjobs": 1, "cpus_allowed": "0"}
-VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, "size": "8m",
-          "verify": "crc32c", "verify_fatal": 1}
+VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
+          "size": f"{repeats(8)}m", "verify": "crc32c", "verify_fatal": 1}
 # A doorbell that is dear on any machine, and time enough to collect on a slow one.
 DEAR = {"in_commit": 1, "doorbell_us": 200, "delay_us": 8000, "hw_queues": 1, "depth": 64}
 
@@ -75,18 +76,21 @@ def test_choice_and_limits(ram, klog):
 @pytest.mark.smoke
 @with_params(**DEAR)
 def test_dear_doorbells_are_shared(hold):
-    """QD32, one by one: at most one doorbell for eight commands."""
+    """QD32, one by one: at most one doorbell for eight commands, or for the time that a
+    command takes where the machine does not bring eight in that."""
     choose(hold, "batch", usecs=10000)
     disk = hold.luns()[0].sd
-    fio(disk, **ONE | {"runtime": 1})
+    with load_on(disk, **ONE):
+        wait_for("a dear doorbell", lambda: table(hold, "holds")["0"]["dear"] == "1")
     with traced() as trace:
+        settle(hold)
         put("commits", 0)
         before = hold.stats()["done"]
-        fio(disk, **ONE | {"runtime": 2})
+        report = fio(disk, **ONE | {"runtime": 2})
         done = settle(hold)["done"] - before
-    row = table(hold, "holds")["0"]
-    assert int(row["doorbell_ns"]) > 150000 and row["dear"] == "1"
-    assert done > 200 and get("commits") <= done / 8
+    assert int(table(hold, "holds")["0"]["doorbell_ns"]) > 150000
+    slow = report["jobs"][0]["read"]["runtime"] / 8
+    assert done > 100 and get("commits") <= max(done / 8, min(slow, done / 2))
     trace.check_once()
 
 
@@ -179,7 +183,8 @@ def test_task_set_full_moves_the_inner_depth():
         before = settle(host)["errors"]
         with traced(buffer_kb=65536) as trace:
             with load_on(lun.sd, to_end=True, **VERIFY) as load:
-                for name, value in (("count", 20), ("every", 53), ("kind", "task_set_full")):
+                for name, value in (("count", repeats(20)), ("every", 53),
+                                    ("kind", "task_set_full")):
                     host_dir.set(f"fault/{name}", value)
                 wait_for("the storm", lambda: host_dir.get("fault/count") == "0")
             stats = settle(host)
@@ -187,7 +192,7 @@ def test_task_set_full_moves_the_inner_depth():
         advertised, inner, most = depths(host)
         assert advertised == 256 and most == 128 and inner < 128
         # The mid-layer never saw it.
-        assert stats["errors"] == before and stats["kept"] >= 20
+        assert stats["errors"] == before and stats["kept"] >= repeats(20)
         with load_on(lun.sd, **JOB | {"iodepth": 4}):
             wait_for("a growing depth", lambda: depths(host)[1] > inner + 3)
         choose(host, "direct")
@@ -233,13 +238,13 @@ def test_lost_commands_are_aborted_while_others_are_held(hold):
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB):
             raised(hold, int(hold.attr("can_queue")) // 2)
-            for repeat in range(1, 11):
+            for repeat in range(1, repeats(10) + 1):
                 put("lose", 1)
                 wait_for("a timeout", lambda: hold.stats()["timeouts"] >= repeat, 60)
         stats = settle(hold, 30)
     trace.check_once()
     # One that is lost again when it is repeated is not aborted, but its LUN reset.
-    assert stats["aborts"] + stats["lun_resets"] >= 10 == stats["timeouts"]
+    assert stats["aborts"] + stats["lun_resets"] >= repeats(10) == stats["timeouts"]
     assert stats["host_resets"] == 0
 
 
@@ -286,7 +291,7 @@ def test_resets_find_held_commands(hold, level, counter):
     raised(hold, 2)
     with traced() as trace:
         with load_on(lun.sd, **JOB), SgDev(lun.sg) as sg:
-            for repeat in range(1, 21):
+            for repeat in range(1, repeats(20) + 1):
                 put("lose", 2)
                 wait_for("held commands behind lost ones", lambda: get("lose") == 0 and int(
                     hold.attr("smq/held")) > 0)
@@ -294,7 +299,7 @@ def test_resets_find_held_commands(hold, level, counter):
                 assert hold.stats()[counter] == repeat
         stats = settle(hold)
     trace.check_once()
-    assert stats["reset_cmds"] > 40 and stats["held"] == 0
+    assert stats["reset_cmds"] > 2 * repeats(20) and stats["held"] == 0
 
 
 @pytest.mark.smoke
@@ -305,7 +310,7 @@ def test_switching_under_verified_load_loses_nothing():
         switched = 0
         with traced(buffer_kb=65536) as trace:
             with load_on(host.luns()[0].sd, to_end=True, **VERIFY | {
-                    "size": "16m", "numjobs": 1}) as load:
+                    "size": f"{repeats(16)}m", "numjobs": 1}) as load:
                 while load.running and switched < 40:
                     choose(host, ("batch", "direct")[switched % 2], usecs=10000)
                     switched += 1

@@ -5,6 +5,8 @@ import signal
 import subprocess
 from contextlib import contextmanager
 
+from .sanitizing import PATIENCE
+
 # What fio exits with when a signal ended it before its time.
 INTERRUPTED = 128
 
@@ -45,8 +47,8 @@ def fio(filename: str, limit: float = 120, ok: bool = True, **options) -> dict:
     """Runs fio and returns its JSON; fails when it takes longer than @limit seconds or,
     with @ok, reports an error."""
     argv = fio_argv(filename, **options)
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit, check=False,
-                          stdin=subprocess.DEVNULL)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit * PATIENCE,
+                          check=False, stdin=subprocess.DEVNULL)
     return fio_report(argv, done.returncode, done.stdout, done.stderr, ok)
 
 
@@ -56,7 +58,7 @@ class Load:
     def __init__(self, filename: str, ok: bool, limit: float, options: dict):
         # Threads: a signal to the one process ends all of its jobs.
         self._argv = fio_argv(filename, **{"thread": True} | options)
-        self._ok, self._limit, self._report = ok, limit, None
+        self._ok, self._limit, self._report = ok, limit * PATIENCE, None
         # pylint: disable=consider-using-with
         self._job = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, text=True,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from .fiojob import fio, total_ios
 from .klog import KernelLog
+from .sanitizing import PATIENCE
 from .sgio import Disk, SgDev
 
 __all__ = ["Disk", "Host", "KernelLog", "Lun", "ModuleError", "SgDev", "fio", "is_loaded",
@@ -39,7 +40,8 @@ def run(*argv: str, ok: bool = True, limit: float = 60, **more) -> subprocess.Co
 
 
 def wait_for(what: str, check: Callable, seconds: float = 20):
-    """Returns the first true value of @check(); fails after @seconds."""
+    """Returns the first true value of @check(); fails after @seconds, on a quick kernel."""
+    seconds *= PATIENCE
     end = time.monotonic() + seconds
     while True:
         value = check()
@@ -169,7 +171,7 @@ def load(module: str, **params) -> None:
 
 def unload(module: str, seconds: float = 15) -> None:
     """modprobe -r; a disk's probe may hold the module for a moment after loading."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * PATIENCE
     while True:
         done = run("modprobe", "-r", module, ok=False, limit=120)
         if done.returncode == 0:
