@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What tools/check counts, above all when a run does not go to its end."""
+import fnmatch
 import json
 import subprocess
 import sys
@@ -240,8 +241,12 @@ def test_sanitizers_come_last_and_need_their_kernel():
     assert {step.needs for step in ours[1:]} == {ours[0].kernel}
     for step in ours[1:]:
         assert (TOP / step.targets[0]).is_file(), step
+    for pattern in plan.SANITIZED:
+        assert fnmatch.filter([step.name for step in ours], pattern), pattern
     for name in plan.NOT_SANITIZED:
-        assert (TOP / name.partition("::")[0]).is_file(), name
+        path, _, test = name.partition("::")
+        text = (TOP / path).read_text(encoding="utf-8")
+        assert not test or f"\ndef {test.partition('[')[0]}(" in text, name
 
 
 @pytest.mark.parametrize("words, what", [
