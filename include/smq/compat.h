@@ -101,6 +101,13 @@ do {							\
 	scsi_ioctl(sdev, (write) ? FMODE_READ | FMODE_WRITE : FMODE_READ, cmd, arg)
 #endif
 
+/* 6.16 took the queue, which the request has, from the mapping of kernel memory. */
+#ifdef SMQ_HAVE_MAP_KERN_RQ
+#define smq_rq_map_kern(rq, data, len, gfp)	blk_rq_map_kern(rq, data, len, gfp)
+#else
+#define smq_rq_map_kern(rq, data, len, gfp)	blk_rq_map_kern((rq)->q, rq, data, len, gfp)
+#endif
+
 /**
  * smq_rq_set_bio() - gives a passthrough request its one bio
  * @rq: a request without data

@@ -10,7 +10,7 @@
 
 #include "load.h"
 
-#define TUR_TIMEOUT	(10 * HZ)
+#define CDB_TIMEOUT	(10 * HZ)
 #define SPIN_ROUNDS	300
 
 static u64 load_random(struct load_job *job)
@@ -60,11 +60,12 @@ static SMQ_END_IO(load_request_done, rq, status)
 	return RQ_END_IO_FREE;
 }
 
-static void load_tur(struct load_job *job, struct load_slot *slot)
+static void load_passthrough(struct load_job *job, struct load_slot *slot)
 {
 	struct load_dev *dev = load_next_dev(job);
 	struct scsi_cmnd *scmd;
 	struct request *rq;
+	int err;
 
 	/* Waits for a tag, and submits what is plugged before. */
 	rq = scsi_alloc_request(bdev_get_queue(dev->bdev), REQ_OP_DRV_IN, 0);
@@ -73,10 +74,19 @@ static void load_tur(struct load_job *job, struct load_slot *slot)
 		return;
 	}
 	scmd = blk_mq_rq_to_pdu(rq);
-	scmd->cmd_len = COMMAND_SIZE(TEST_UNIT_READY);
-	memset(scmd->cmnd, 0, scmd->cmd_len);
+	memcpy(scmd->cmnd, slot->cdb, sizeof(slot->cdb));
+	scmd->cmd_len = slot->cdb_len;
 	scmd->allowed = 0;
-	rq->timeout = TUR_TIMEOUT;
+	if (slot->page) {
+		/* What it allocates ends with the request. */
+		err = smq_rq_map_kern(rq, page_address(slot->page), job->run->spec->bs, GFP_KERNEL);
+		if (err) {
+			blk_mq_free_request(rq);
+			load_job_done(slot, err);
+			return;
+		}
+	}
+	rq->timeout = CDB_TIMEOUT;
 	rq->end_io = load_request_done;
 	rq->end_io_data = slot;
 	blk_execute_rq_nowait(rq, false);
@@ -96,7 +106,8 @@ void load_issue(struct load_job *job, struct load_slot *slot)
 
 	switch (spec->op) {
 	case LOAD_TUR:
-		load_tur(job, slot);
+	case LOAD_READ_10:
+		load_passthrough(job, slot);
 		break;
 	case LOAD_READ:
 		load_read(job, slot);
@@ -114,14 +125,39 @@ void load_issue(struct load_job *job, struct load_slot *slot)
 	}
 }
 
+/* Slots read one place after the other, as far as the smallest device goes. */
+static void load_prepare_read(struct load_slot *slot)
+{
+	struct load_job *job = slot->job;
+	unsigned int bs = job->run->spec->bs, i, places = U32_MAX;
+	unsigned int blocks = bs / bdev_logical_block_size(job->devs[0]->bdev);
+
+	for (i = 0; i < job->nr_devs; i++)
+		places = min(places, job->devs[i]->nr_blocks);
+	slot->cdb[0] = READ_10;
+	put_unaligned_be32((slot - job->slots) % places * blocks, &slot->cdb[2]);
+	put_unaligned_be16(blocks, &slot->cdb[7]);
+	slot->cdb_len = COMMAND_SIZE(READ_10);
+}
+
 int load_slot_init(struct load_slot *slot, struct load_job *job)
 {
+	enum load_op op = job->run->spec->op;
+
 	slot->job = job;
-	if (job->run->spec->op != LOAD_READ)
+	if (op == LOAD_TUR)
+		slot->cdb_len = COMMAND_SIZE(TEST_UNIT_READY);
+	if (op != LOAD_READ && op != LOAD_READ_10)
 		return 0;
 	slot->page = alloc_page(GFP_KERNEL);
+	if (!slot->page)
+		return -ENOMEM;
+	if (op == LOAD_READ_10) {
+		load_prepare_read(slot);
+		return 0;
+	}
 	slot->bio = bio_alloc(job->devs[0]->bdev, 1, REQ_OP_READ, GFP_KERNEL);
-	return slot->page && slot->bio ? 0 : -ENOMEM;
+	return slot->bio ? 0 : -ENOMEM;
 }
 
 void load_slot_exit(struct load_slot *slot)

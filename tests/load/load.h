@@ -18,9 +18,11 @@
 #define LOAD_MAX_JOBS	8
 #define LOAD_CHUNK	250	/* commands */
 #define LOAD_ERROR	160
+#define LOAD_CDB	10	/* bytes of the longest */
 
 enum load_op {
 	LOAD_TUR,	/* TEST UNIT READY, a passthrough request */
+	LOAD_READ_10,	/* READ(10) of spec->bs bytes, the same of each slot, likewise */
 	LOAD_READ,	/* a bio of spec->bs bytes at a random place */
 	LOAD_DELAY,	/* no command: spec->delay_ns by udelay() and ndelay() */
 	LOAD_SPIN,	/* no command: a fixed piece of work in registers */
@@ -37,16 +39,23 @@ struct load_spec {
 	enum load_op op;
 	unsigned int qd;		/* commands in flight, of each job */
 	unsigned int batch;		/* submitted at a time, under a plug if above 1 */
+	unsigned int requests;		/* that this plug takes from the tags at a time */
 	unsigned int bs;
 	unsigned int count;		/* of each job; the first to have them ends the run */
 	unsigned int warmup;
 	unsigned int delay_ns;
 	unsigned int seconds;		/* no longer than this */
 	unsigned int spin;		/* wait without sleeping */
+	unsigned int marked;		/* markers for a counting plugin around what is measured */
 	cpumask_var_t cpus;		/* a job each */
 	unsigned int nr_devs;
 	struct load_dev devs[LOAD_MAX_DEVS];
 };
+
+static inline bool load_is_passthrough(const struct load_spec *spec)
+{
+	return spec->op == LOAD_TUR || spec->op == LOAD_READ_10;
+}
 
 struct load_chunk {
 	u32 commands;
@@ -60,6 +69,8 @@ struct load_slot {
 	struct load_job *job;
 	struct bio *bio;
 	struct page *page;
+	u8 cdb[LOAD_CDB];		/* of passthrough requests, made before they run */
+	u8 cdb_len;
 };
 
 /*

@@ -10,6 +10,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include <marker.h>
 
 #include "load.h"
 
@@ -91,8 +92,11 @@ static void load_submit(struct load_job *job, unsigned int n)
 	struct blk_plug plug;
 	unsigned int i;
 
-	if (n > 1)
+	if (n > 1) {
 		blk_start_plug(&plug);
+		/* What blk_start_plug_nr_ios() does for io_uring is not exported. */
+		plug.nr_ios = job->run->spec->requests;
+	}
 	for (i = 0; i < n; i++) {
 		struct load_slot *slot = job->free;
 
@@ -139,6 +143,7 @@ static void load_warm_up(struct load_job *job)
 static void load_measure(struct load_job *job)
 {
 	struct load_run *run = job->run;
+	bool marks = run->spec->marked && job == run->jobs[0];
 	u64 since, end;
 
 	atomic_inc(&run->nr_ready);
@@ -146,6 +151,8 @@ static void load_measure(struct load_job *job)
 		cpu_relax();
 		cond_resched();
 	}
+	if (marks)
+		marker(MARKER_START);
 	since = ktime_get_ns();
 	end = since + run->spec->seconds * (u64)NSEC_PER_SEC;
 	while (!READ_ONCE(run->stop)) {
@@ -155,6 +162,8 @@ static void load_measure(struct load_job *job)
 			WRITE_ONCE(run->stop, true);
 		cond_resched();
 	}
+	if (marks)
+		marker(MARKER_STOP);
 }
 
 static int load_thread(void *data)

@@ -10,7 +10,8 @@
 #include "load.h"
 
 static const char * const load_ops[] = {
-	[LOAD_TUR] = "tur", [LOAD_READ] = "read", [LOAD_DELAY] = "delay", [LOAD_SPIN] = "spin",
+	[LOAD_TUR] = "tur", [LOAD_READ_10] = "read10", [LOAD_READ] = "read",
+	[LOAD_DELAY] = "delay", [LOAD_SPIN] = "spin",
 };
 
 static const struct load_number {
@@ -22,12 +23,14 @@ static const struct load_number {
 	{ #_name, offsetof(struct load_spec, _name), _def, _min, _max }
 	NUMBER(qd, 1, 1, 1024),
 	NUMBER(batch, 1, 1, 1024),
+	NUMBER(requests, 1, 1, 32),
 	NUMBER(bs, 512, 512, PAGE_SIZE),
 	NUMBER(count, 10000, LOAD_CHUNK, 10000000),
 	NUMBER(warmup, 1000, 0, 10000000),
 	NUMBER(delay_ns, 5000, 0, NSEC_PER_MSEC),
 	NUMBER(seconds, 60, 1, 3600),
 	NUMBER(spin, 0, 0, 1),
+	NUMBER(marked, 0, 0, 1),
 };
 
 static unsigned int *load_number_in(struct load_spec *spec, const struct load_number *number)
@@ -40,7 +43,8 @@ static int load_parse_op(struct load_spec *spec, const char *value, char error[L
 	int op = match_string(load_ops, ARRAY_SIZE(load_ops), value);
 
 	if (op < 0) {
-		snprintf(error, LOAD_ERROR, "op: '%s' is none of tur, read, delay, spin", value);
+		snprintf(error, LOAD_ERROR, "op: '%s' is none of tur, read10, read, delay, spin",
+			 value);
 		return -EINVAL;
 	}
 	spec->op = op;
@@ -123,14 +127,22 @@ static int load_check_dev(const struct load_spec *spec, struct load_dev *dev,
 {
 	struct device *parent = disk_to_dev(dev->bdev->bd_disk)->parent;
 
-	if (spec->op == LOAD_TUR && !(parent && scsi_is_sdev_device(parent))) {
-		snprintf(error, LOAD_ERROR, "op: tur is for SCSI devices, which %pg is not",
-			 dev->bdev);
+	if (load_is_passthrough(spec) && !(parent && scsi_is_sdev_device(parent))) {
+		snprintf(error, LOAD_ERROR, "op: %s is for SCSI devices, which %pg is not",
+			 load_ops[spec->op], dev->bdev);
 		return -EINVAL;
 	}
 	if (spec->bs % bdev_logical_block_size(dev->bdev)) {
 		snprintf(error, LOAD_ERROR, "bs: %u is no multiple of %pg's block, %u", spec->bs,
 			 dev->bdev, bdev_logical_block_size(dev->bdev));
+		return -EINVAL;
+	}
+	/* A slot's CDB goes to all of them. */
+	if (spec->op == LOAD_READ_10 && bdev_logical_block_size(dev->bdev) !=
+	    bdev_logical_block_size(spec->devs[0].bdev)) {
+		snprintf(error, LOAD_ERROR, "dev: a block of %pg is %u bytes, of %pg %u", dev->bdev,
+			 bdev_logical_block_size(dev->bdev), spec->devs[0].bdev,
+			 bdev_logical_block_size(spec->devs[0].bdev));
 		return -EINVAL;
 	}
 	dev->nr_blocks = min_t(u64, bdev_nr_bytes(dev->bdev) / spec->bs, U32_MAX);
@@ -152,7 +164,12 @@ static int load_check(struct load_spec *spec, char error[LOAD_ERROR])
 			 spec->qd);
 		return -EINVAL;
 	}
-	if ((spec->op == LOAD_TUR || spec->op == LOAD_READ) && !spec->nr_devs) {
+	if (spec->requests > spec->batch) {
+		snprintf(error, LOAD_ERROR, "requests: %u is more than batch, which is %u",
+			 spec->requests, spec->batch);
+		return -EINVAL;
+	}
+	if ((load_is_passthrough(spec) || spec->op == LOAD_READ) && !spec->nr_devs) {
 		snprintf(error, LOAD_ERROR, "dev: none given");
 		return -EINVAL;
 	}

@@ -2,9 +2,11 @@
 """smq_load, the bench's load from inside the kernel: it sends what it says it sends, and ends."""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,6 +50,10 @@ def fixture_luns():
 SHAPES = [
     {"op": "tur", "qd": 1, "batch": 1},
     {"op": "tur", "qd": 32, "batch": 16},
+    {"op": "tur", "qd": 32, "batch": 16, "requests": 16},
+    {"op": "read10", "qd": 1, "batch": 1},
+    {"op": "read10", "qd": 32, "batch": 16, "bs": 4096},
+    {"op": "read10", "qd": 200, "batch": 40, "requests": 32},
     {"op": "read", "qd": 1, "batch": 1},
     {"op": "read", "qd": 32, "batch": 1},
     {"op": "read", "qd": 32, "batch": 16, "bs": 4096},
@@ -94,6 +100,22 @@ def test_a_job_has_its_own_devices(luns):
     assert second > 2900 and first > 1400
 
 
+def test_read10_is_what_it_says(luns):
+    """Each slot reads one place, the same each time: as the mid-layer's own trace tells it."""
+    event = Path("/sys/kernel/tracing/events/scsi/scsi_dispatch_cmd_start/enable")
+    trace = Path("/sys/kernel/tracing/trace")
+    trace.write_text("", encoding="ascii")
+    event.write_text("1", encoding="ascii")
+    try:
+        inkernel.run("read10", [luns[0].sd], qd=24, batch=24, bs=4096, count=CHUNK, warmup=0)
+    finally:
+        event.write_text("0", encoding="ascii")
+    seen = Counter(re.findall(r"cmnd=\(READ_10 lba=(\d+) txlen=(\d+) ",
+                              trace.read_text(encoding="ascii")))
+    assert set(seen) == {(str(place * 8), "8") for place in range(24)}
+    assert sum(seen.values()) >= CHUNK
+
+
 @pytest.mark.smoke
 def test_one_hardware_queue(klog):
     """Completed through softirq, which has to come to run beside a job that spins."""
@@ -110,8 +132,9 @@ def test_null_blk():
     run("modprobe", "null_blk", "queue_mode=2", "irqmode=0", "gb=1")
     try:
         inkernel.run("read", ["/dev/nullb0"], qd=32, batch=16, count=COUNT)
-        with pytest.raises(BenchError, match="op: tur is for SCSI devices, which nullb0 is not"):
-            inkernel.run("tur", ["/dev/nullb0"])
+        for op in ("tur", "read10"):
+            with pytest.raises(BenchError, match=f"op: {op} is for SCSI devices, which nullb0 is"):
+                inkernel.run(op, ["/dev/nullb0"])
     finally:
         run("modprobe", "-r", "null_blk")
 
@@ -147,6 +170,7 @@ def test_failed_commands_are_no_figure():
         assert "commands failed, one with error -5" in last_error()
         (bad.sysfs / "state").write_text("running\n", encoding="ascii")
         inkernel.run("read", [good.sd, bad.sd], qd=4)
+        inkernel.run("read10", [good.sd, bad.sd], qd=4)
 
 
 def test_time_has_an_end(luns):
@@ -174,11 +198,14 @@ def test_delay_and_spin():
 
 
 BAD = [
-    ({"op": "write"}, "op: 'write' is none of tur, read, delay, spin"),
+    ({"op": "write"}, "op: 'write' is none of tur, read10, read, delay, spin"),
     ({"devices": []}, "dev: none given"),
     ({"qd": 0}, "qd: '0' is not a number from 1 to 1024"),
     ({"qd": 1025}, "qd: '1025' is not a number from 1 to 1024"),
     ({"qd": 4, "batch": 5}, "batch: 5 is more than qd, which is 4"),
+    ({"batch": 2, "qd": 2, "requests": 3}, "requests: 3 is more than batch, which is 2"),
+    ({"requests": 33}, "requests: '33' is not a number from 1 to 32"),
+    ({"marked": 2}, "marked: '2' is not a number from 0 to 1"),
     ({"bs": 8192}, "bs: '8192' is not a number from 512 to 4096"),
     ({"bs": 700}, "bs: 700 is no multiple of sd.'s block, 512"),
     ({"count": 249}, "count: '249' is not a number from 250 to 10000000"),
