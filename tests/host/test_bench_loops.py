@@ -34,6 +34,15 @@ def fixture_run():
     ("uring", ["--jobs", "9", "/dev/null"], "--jobs: '9' is not a number from 1 to 8"),
     ("sgio", ["--bs", "700", "/dev/null"], "--bs: 700 is no multiple of 512"),
     ("uring", ["--frobnicate"], "usage: uring"),
+    ("waits", ["--frobnicate"], "usage: waits"),
+    ("waits", ["--path", "v4", "/dev/null"], "--path: 'v4' is none of run, batch, ioctl, read"),
+    ("waits", ["/dev/null", "/dev/null"], "DEVICE: give one"),
+    ("passthrough", ["--path", "read", "/dev/null"],
+     "--path: 'read' is none of run, batch, adhoc, v4"),
+    ("passthrough", ["--bs", "700", "/dev/null"], "--bs: 700 is no multiple of 512"),
+    ("passthrough", ["--path", "batch", "--batch", "5", "/dev/null"],
+     "--batch: 5 does not divide --depth 32"),
+    ("passthrough", [], "DEVICE: give 1 to 16"),
     ("sgio", [], "DEVICE: give 1 to 16"),
     ("static/aio", ["--bs", "511", "/dev/null"], "--bs: '511' is not a number from 512 to"),
     ("static/aio", ["--depth", "0", "/dev/null"], "--depth: '0' is not a number from 1 to 1024"),
@@ -53,6 +62,7 @@ def test_bad_arguments(run, program, arguments, message):
     ("uring", "/dev/null", "/dev/null: Invalid argument"),
     ("sgio", "/dev/null", "/dev/null: Inappropriate ioctl for device"),
     ("static/sgio", "/dev/null", "/dev/null: Inappropriate ioctl for device"),
+    ("passthrough", "/dev/null", "/dev/null: Inappropriate ioctl for device"),
     ("static/aio", "/dev/null", "/dev/null: Invalid argument"),
 ])
 def test_bad_device(run, program, device, message):

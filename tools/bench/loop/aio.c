@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "devices.h"
 #include "disk.h"
 #include "jobs.h"
 #include "option.h"
@@ -182,11 +183,7 @@ static void parse(int argc, char **argv)
 			option_runs(c, optarg, help, &opt.runs);
 		}
 	}
-	if (argc - optind != 1) {
-		fputs("DEVICE: give one\n", stderr);
-		exit(2);
-	}
-	opt.device = argv[optind];
+	opt.device = devices_one(argc, argv);
 }
 
 int main(int argc, char **argv)

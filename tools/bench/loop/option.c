@@ -25,6 +25,38 @@ unsigned long option_number(const char *name, const char *text,
 	return value;
 }
 
+unsigned long option_bytes(const char *name, const char *text,
+			   unsigned long block, unsigned long max)
+{
+	unsigned long value = option_number(name, text, block, max);
+
+	if (value % block) {
+		fprintf(stderr, "%s: %lu is no multiple of %lu\n", name, value, block);
+		exit(2);
+	}
+	return value;
+}
+
+unsigned int option_word(const char *name, const char *text, const char * const *words)
+{
+	unsigned int i;
+
+	for (i = 0; words[i]; i++)
+		if (!strcmp(text, words[i]))
+			return i;
+	fprintf(stderr, "%s: '%s' is none of", name, text);
+	for (i = 0; words[i]; i++)
+		fprintf(stderr, "%s %s", i ? "," : "", words[i]);
+	fputc('\n', stderr);
+	exit(2);
+}
+
+void option_help(int c, const char *help)
+{
+	fputs(help, c == 'h' ? stdout : stderr);
+	exit(c == 'h' ? 0 : 2);
+}
+
 /* Numbers separated by commas; returns how many. */
 static size_t option_counts(const char *name, const char *text,
 			    unsigned long counts[MAX_COUNTS])
@@ -60,11 +92,7 @@ void option_runs(int c, const char *text, const char *help, struct jobs_runs *ru
 	case 't':
 		runs->seconds = option_number("--timeout", text, 1, 86400);
 		break;
-	case 'h':
-		fputs(help, stdout);
-		exit(0);
 	default:
-		fputs(help, stderr);
-		exit(2);
+		option_help(c, help);
 	}
 }

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Command-line numbers of the loop programs. */
+/* Command lines of the loop programs: what is wrong with one ends the program, with status 2. */
 #ifndef SMQ_BENCH_OPTION_H
 #define SMQ_BENCH_OPTION_H
 
 #include "jobs.h"
 
-#define MAX_DEVICES	16
-
 /* Exits with a message that names the option and its limits. */
 unsigned long option_number(const char *name, const char *text,
 			    unsigned long min, unsigned long max);
 
-/*
- * Takes --count 'c', --warmup 'w', --timeout 't' and --help 'h', which all loops have; any
- * other option prints @help and exits.
- */
+/* Bytes, from one @block on; exits likewise, also for what is no multiple of it. */
+unsigned long option_bytes(const char *name, const char *text,
+			   unsigned long block, unsigned long max);
+
+/* The index of @text in @words, which NULL ends; exits with a message that lists them. */
+unsigned int option_word(const char *name, const char *text, const char * const *words);
+
+/* Takes --help 'h', prints @help for any other option too, and exits. */
+_Noreturn void option_help(int c, const char *help);
+
+/* The same after --count 'c', --warmup 'w' and --timeout 't', which all measured loops have. */
 void option_runs(int c, const char *text, const char *help, struct jobs_runs *runs);
 
 #endif /* SMQ_BENCH_OPTION_H */

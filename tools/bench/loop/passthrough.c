@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "devices.h"
 #include "jobs.h"
 #include "option.h"
 
@@ -31,15 +32,15 @@
 
 enum path { RUN, BATCH, ADHOC, V4 };
 
-static const char * const paths[] = { "run", "batch", "adhoc", "v4" };
+static const char * const paths[] = { "run", "batch", "adhoc", "v4", NULL };
 
 static struct {
 	enum path path;
 	bool tur, write, registered;
 	unsigned int bs, depth, batch;
 	struct jobs_runs runs;
-	char **devices;
-	unsigned int nr_devices, jobs;
+	struct devices devices;
+	unsigned int jobs;
 } opt = { .bs = BLOCK, .depth = 32, .batch = 16, .jobs = 1,
 	  .runs = { .warmup = 1000, .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 } };
 
@@ -50,7 +51,7 @@ static unsigned char sense[MAX_DEPTH][SENSE_BYTES];
 
 /* The devices of this job, which take turns. */
 static int fds[MAX_DEVICES];
-static unsigned int nr_fds;
+static int nr_fds;
 
 static void fill_cdb(unsigned char *cdb, unsigned int n)
 {
@@ -86,7 +87,8 @@ static struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 /* The next slot, of the next device. */
 static void queue_run(void)
 {
-	static unsigned int disk, slot;
+	static unsigned int slot;
+	static int disk;
 	struct io_uring_sqe *sqe = get_sqe(disk, SMQ_SG_URING_RUN);
 	struct smq_sg_run *run = (struct smq_sg_run *)sqe->cmd;
 
@@ -301,8 +303,8 @@ static int register_buffers(void)
 
 static int set_up(void)
 {
-	unsigned int i, flags = opt.path == ADHOC ? IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0;
-	int err = 0;
+	unsigned int flags = opt.path == ADHOC ? IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0;
+	int i, err = 0;
 
 	buffer = mmap(NULL, (size_t)opt.depth * opt.bs, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -323,12 +325,9 @@ static int set_up(void)
 
 static void report(unsigned long count, unsigned long ns)
 {
-	unsigned int i;
-
-	printf("{\"loop\": \"passthrough\", \"path\": \"%s\", \"devices\": [", paths[opt.path]);
-	for (i = 0; i < opt.nr_devices; i++)
-		printf("%s\"%s\"", i ? ", " : "", opt.devices[i]);
-	printf("], \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
+	printf("{\"loop\": \"passthrough\", \"path\": \"%s\", ", paths[opt.path]);
+	devices_print(&opt.devices);
+	printf(", \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
 	       opt.jobs, opt.tur ? "TUR" : opt.write ? "WRITE(10)" : "READ(10)",
 	       opt.tur ? 0 : opt.bs, opt.depth, opt.batch);
 	printf("\"registered\": %s, \"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n",
@@ -337,21 +336,16 @@ static void report(unsigned long count, unsigned long ns)
 
 static int job(unsigned int n)
 {
-	unsigned int disk = n % opt.nr_devices;
 	int err;
 
-	for (; disk < opt.nr_devices; disk += opt.jobs) {
-		fds[nr_fds] = open(opt.devices[disk], O_RDWR);
-		if (fds[nr_fds++] < 0) {
-			perror(opt.devices[disk]);
-			return 1;
-		}
-	}
+	nr_fds = devices_open(&opt.devices, n, opt.jobs, O_RDWR, fds);
+	if (nr_fds < 0)
+		return 1;
 	err = set_up();
 	if (!err)
 		err = jobs_measure(&opt.runs, run_commands, report);
 	if (err)
-		fprintf(stderr, "%s: %s\n", opt.devices[n % opt.nr_devices], strerror(-err));
+		fprintf(stderr, "%s: %s\n", opt.devices.names[n % opt.devices.nr], strerror(-err));
 	return err ? 1 : 0;
 }
 
@@ -391,33 +385,6 @@ static const struct option options[] = {
 	{ }
 };
 
-static enum path parse_path(const char *text)
-{
-	unsigned int i;
-
-	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-		if (!strcmp(text, paths[i]))
-			return i;
-	fprintf(stderr, "--path: '%s' is not run, batch, adhoc or v4\n", text);
-	exit(2);
-}
-
-static void check(void)
-{
-	if (opt.bs % BLOCK) {
-		fprintf(stderr, "--bs: %u is no multiple of %d\n", opt.bs, BLOCK);
-		exit(2);
-	}
-	if (opt.batch > opt.depth || (opt.path == BATCH && opt.depth % opt.batch)) {
-		fprintf(stderr, "--batch: %u does not divide --depth %u\n", opt.batch, opt.depth);
-		exit(2);
-	}
-	if (!opt.nr_devices || opt.nr_devices > MAX_DEVICES) {
-		fprintf(stderr, "DEVICE: give 1 to %d of them\n", MAX_DEVICES);
-		exit(2);
-	}
-}
-
 static void parse(int argc, char **argv)
 {
 	int c;
@@ -425,7 +392,7 @@ static void parse(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 'p':
-			opt.path = parse_path(optarg);
+			opt.path = option_word("--path", optarg, paths);
 			break;
 		case 'u':
 			opt.tur = true;
@@ -434,7 +401,7 @@ static void parse(int argc, char **argv)
 			opt.write = true;
 			break;
 		case 'b':
-			opt.bs = option_number("--bs", optarg, BLOCK, MAX_BYTES);
+			opt.bs = option_bytes("--bs", optarg, BLOCK, MAX_BYTES);
 			break;
 		case 'd':
 			opt.depth = option_number("--depth", optarg, 1, MAX_DEPTH);
@@ -452,9 +419,11 @@ static void parse(int argc, char **argv)
 			option_runs(c, optarg, help, &opt.runs);
 		}
 	}
-	opt.devices = argv + optind;
-	opt.nr_devices = argc - optind;
-	check();
+	if (opt.batch > opt.depth || (opt.path == BATCH && opt.depth % opt.batch)) {
+		fprintf(stderr, "--batch: %u does not divide --depth %u\n", opt.batch, opt.depth);
+		exit(2);
+	}
+	opt.devices = devices_parse(argc, argv);
 }
 
 int main(int argc, char **argv)

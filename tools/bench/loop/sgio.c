@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "devices.h"
 #include "jobs.h"
 #include "option.h"
 
@@ -25,8 +26,8 @@ static struct {
 	bool read;
 	unsigned int bs;
 	struct jobs_runs runs;
-	char **devices;
-	unsigned int nr_devices, jobs;
+	struct devices devices;
+	unsigned int jobs;
 } opt = { .bs = BLOCK, .jobs = 1, .runs = { .warmup = 300, .seconds = 300,
 	  .counts = { 2000, 6000 }, .nr_counts = 2 } };
 
@@ -35,7 +36,7 @@ static unsigned char sense[64];
 
 /* The devices of this job, which take turns. */
 static int fds[MAX_DEVICES];
-static unsigned int nr_fds, next_fd;
+static int nr_fds, next_fd;
 
 /* A call each: what a command costs here is not to depend on the code around it. */
 static __attribute__((noinline)) int issue(unsigned long n)
@@ -89,12 +90,9 @@ static int issue_all(unsigned long count)
 
 static void report(unsigned long count, unsigned long ns)
 {
-	unsigned int i;
-
-	printf("{\"loop\": \"sgio\", \"devices\": [");
-	for (i = 0; i < opt.nr_devices; i++)
-		printf("%s\"%s\"", i ? ", " : "", opt.devices[i]);
-	printf("], \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, ",
+	printf("{\"loop\": \"sgio\", ");
+	devices_print(&opt.devices);
+	printf(", \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, ",
 	       opt.jobs, opt.read ? "READ(10)" : "TUR", opt.read ? opt.bs : 0);
 	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.runs.warmup,
 	       count, ns);
@@ -102,19 +100,14 @@ static void report(unsigned long count, unsigned long ns)
 
 static int job(unsigned int n)
 {
-	unsigned int disk = n % opt.nr_devices;
 	int err;
 
-	for (; disk < opt.nr_devices; disk += opt.jobs) {
-		fds[nr_fds] = open(opt.devices[disk], O_RDWR);
-		if (fds[nr_fds++] < 0) {
-			perror(opt.devices[disk]);
-			return 1;
-		}
-	}
+	nr_fds = devices_open(&opt.devices, n, opt.jobs, O_RDWR, fds);
+	if (nr_fds < 0)
+		return 1;
 	err = jobs_measure(&opt.runs, issue_all, report);
 	if (err)
-		fprintf(stderr, "%s: %s\n", opt.devices[n % opt.nr_devices],
+		fprintf(stderr, "%s: %s\n", opt.devices.names[n % opt.devices.nr],
 			strerror(-err));
 	return err ? 1 : 0;
 }
@@ -153,13 +146,7 @@ static void parse(int argc, char **argv)
 			opt.read = true;
 			break;
 		case 'b':
-			opt.bs = option_number("--bs", optarg, BLOCK,
-					       MAX_BYTES);
-			if (opt.bs % BLOCK) {
-				fprintf(stderr, "--bs: %u is no multiple of %d\n",
-					opt.bs, BLOCK);
-				exit(2);
-			}
+			opt.bs = option_bytes("--bs", optarg, BLOCK, MAX_BYTES);
 			break;
 		case 'j':
 			opt.jobs = option_number("--jobs", optarg, 1, MAX_JOBS);
@@ -168,12 +155,7 @@ static void parse(int argc, char **argv)
 			option_runs(c, optarg, help, &opt.runs);
 		}
 	}
-	opt.devices = argv + optind;
-	opt.nr_devices = argc - optind;
-	if (!opt.nr_devices || opt.nr_devices > MAX_DEVICES) {
-		fprintf(stderr, "DEVICE: give 1 to %d of them\n", MAX_DEVICES);
-		exit(2);
-	}
+	opt.devices = devices_parse(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "devices.h"
 #include "disk.h"
 #include "jobs.h"
 #include "option.h"
@@ -23,8 +24,8 @@ static struct {
 	unsigned int bs, depth, batch;
 	bool write, registered, poll, data;
 	struct jobs_runs runs;
-	char **devices;
-	unsigned int nr_devices, jobs;
+	struct devices devices;
+	unsigned int jobs;
 } opt = { .bs = 512, .depth = 32, .batch = 16, .runs = { .warmup = 1000,
 	  .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 } };
 
@@ -167,12 +168,9 @@ static const char *json(bool value)
 
 static void report(unsigned long count, unsigned long ns)
 {
-	unsigned int i;
-
-	printf("{\"loop\": \"uring\", \"devices\": [");
-	for (i = 0; i < opt.nr_devices; i++)
-		printf("%s\"%s\"", i ? ", " : "", opt.devices[i]);
-	printf("], \"jobs\": %u, \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
+	printf("{\"loop\": \"uring\", ");
+	devices_print(&opt.devices);
+	printf(", \"jobs\": %u, \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
 	       opt.jobs, opt.bs, opt.depth, opt.batch);
 	printf("\"write\": %s, \"registered\": %s, \"poll\": %s, \"data\": %s, ",
 	       json(opt.write), json(opt.registered), json(opt.poll),
@@ -184,11 +182,11 @@ static void report(unsigned long count, unsigned long ns)
 /* Opens every device whose turn it is in job @n: at least one. */
 static int open_disks(unsigned int n)
 {
-	unsigned int i = n % opt.nr_devices;
+	unsigned int i = n % opt.devices.nr;
 	int err = 0;
 
-	for (; !err && i < opt.nr_devices; i += opt.jobs) {
-		const char *name = opt.devices[i];
+	for (; !err && i < opt.devices.nr; i += opt.jobs) {
+		const char *name = opt.devices.names[i];
 		int fd = disk_open(name, opt.write, opt.bs,
 				   &disks[nr_disks].blocks);
 
@@ -197,7 +195,7 @@ static int open_disks(unsigned int n)
 		disks[nr_disks].name = name;
 		disks[nr_disks++].fd = fd;
 		/* One that several jobs share is filled by the first. */
-		if (opt.data && n < opt.nr_devices)
+		if (opt.data && n < opt.devices.nr)
 			err = fill(name, lseek(fd, 0, SEEK_END));
 		if (err)
 			fprintf(stderr, "%s: %s\n", name, strerror(-err));
@@ -292,14 +290,9 @@ static void parse(int argc, char **argv)
 			option_runs(c, optarg, help, &opt.runs);
 		}
 	}
-	opt.devices = argv + optind;
-	opt.nr_devices = argc - optind;
-	if (!opt.nr_devices || opt.nr_devices > MAX_DEVICES) {
-		fprintf(stderr, "DEVICE: give 1 to %d of them\n", MAX_DEVICES);
-		exit(2);
-	}
+	opt.devices = devices_parse(argc, argv);
 	if (!opt.jobs)
-		opt.jobs = opt.nr_devices;
+		opt.jobs = opt.devices.nr;
 	if (opt.jobs > MAX_JOBS) {
 		fprintf(stderr, "DEVICE: %u are for more than %d jobs, say --jobs\n",
 			opt.jobs, MAX_JOBS);

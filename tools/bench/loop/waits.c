@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "devices.h"
 #include "option.h"
 
 #define BLOCK		512
@@ -35,7 +36,7 @@
 
 enum path { RUN, BATCH, IOCTL, READ };
 
-static const char * const paths[] = { "run", "batch", "ioctl", "read" };
+static const char * const paths[] = { "run", "batch", "ioctl", "read", NULL };
 
 static struct {
 	enum path path;
@@ -290,17 +291,6 @@ static const struct option options[] = {
 	{ }
 };
 
-static enum path parse_path(const char *text)
-{
-	unsigned int i;
-
-	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-		if (!strcmp(text, paths[i]))
-			return i;
-	fprintf(stderr, "--path: '%s' is not run, batch, ioctl or read\n", text);
-	exit(2);
-}
-
 static void parse(int argc, char **argv)
 {
 	int c;
@@ -308,7 +298,7 @@ static void parse(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
 		switch (c) {
 		case 'p':
-			opt.path = parse_path(optarg);
+			opt.path = option_word("--path", optarg, paths);
 			break;
 		case 'd':
 			opt.depth = option_number("--depth", optarg, 1, MAX_RING);
@@ -326,15 +316,10 @@ static void parse(int argc, char **argv)
 			opt.expire = option_number("--expire", optarg, 1, 600000);
 			break;
 		default:
-			fputs(help, c == 'h' ? stdout : stderr);
-			exit(c == 'h' ? 0 : 2);
+			option_help(c, help);
 		}
 	}
-	if (optind + 1 != argc) {
-		fprintf(stderr, "DEVICE: give one\n");
-		exit(2);
-	}
-	opt.device = argv[optind];
+	opt.device = devices_one(argc, argv);
 	nr_slots = opt.path == READ ? 0 : opt.path == RUN ? opt.depth :
 		   opt.path == IOCTL ? opt.batch : opt.depth * opt.batch;
 	if (nr_slots > MAX_SLOTS) {
