@@ -13,7 +13,7 @@ export JOBS
 
 release := $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 	     '$(KDIR)/include/generated/utsrelease.h' 2>/dev/null)
-module-args := $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
+module-args = $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
 
 # Each tool builds in its own folder and lands in tools/.
 tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/libsmq/Makefile tools/bench/Makefile))
@@ -90,6 +90,8 @@ demo:
 lint:
 	@tools/lint
 
+# The load from inside the kernel is a module of the tests.
+bench: SMQ_TESTS := 1
 bench: modules tools
 	@LEGACY_KERNEL='$(LEGACY_KERNEL)' LEGACY_MODULES='$(LEGACY_MODULES)' tools/bench/run
 

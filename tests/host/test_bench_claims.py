@@ -30,7 +30,7 @@ def figure(instrument, row, metric, value, **more):
 def insn(row, value, user=1000.0, scsi=1000.0, lld=100.0, **more):
     """With its groups."""
     split = dict.fromkeys(groups.ORDER, 0.0) | {
-        groups.USERLAND: user, groups.SCSI: scsi, groups.LLD: lld,
+        groups.PROGRAM: user, groups.SCSI: scsi, groups.LLD: lld,
         groups.BLOCK: value - user - scsi - lld}
     return figure("insn", row, "insn", value, parts={"group": split}, **more)
 

@@ -43,6 +43,8 @@ def fixture_run():
     ("passthrough", ["--path", "batch", "--batch", "5", "/dev/null"],
      "--batch: 5 does not divide --depth 32"),
     ("passthrough", [], "DEVICE: give 1 to 16"),
+    ("inkernel", ["--bs", "8192", "/dev/null"], "--bs: '8192' is not a number from 512 to 4096"),
+    ("inkernel", [], "DEVICE: give 1 to 16"),
     ("sgio", [], "DEVICE: give 1 to 16"),
     ("static/aio", ["--bs", "511", "/dev/null"], "--bs: '511' is not a number from 512 to"),
     ("static/aio", ["--depth", "0", "/dev/null"], "--depth: '0' is not a number from 1 to 1024"),
@@ -63,6 +65,7 @@ def test_bad_arguments(run, program, arguments, message):
     ("sgio", "/dev/null", "/dev/null: Inappropriate ioctl for device"),
     ("static/sgio", "/dev/null", "/dev/null: Inappropriate ioctl for device"),
     ("passthrough", "/dev/null", "/dev/null: Inappropriate ioctl for device"),
+    ("inkernel", "/dev/null", "/sys/kernel/debug/smq_load/run: No such file or directory"),
     ("static/aio", "/dev/null", "/dev/null: Invalid argument"),
 ])
 def test_bad_device(run, program, device, message):

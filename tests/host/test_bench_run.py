@@ -82,6 +82,14 @@ def test_plan():
     assert fast.program((10, 30), 5, False) == (
         "passthrough smqsg 1 --count 10,30 --warmup 5 --jobs 1 --path batch --depth 32 --batch 16 "
         "--tur").split()
+    kernels = Workload("passthrough_cached", "read", 512, 32, 16)
+    assert kernels.program((300, 900), 250, False) == (
+        "inkernel disk 1 --count 300,900 --warmup 250 --depth 32 --batch 16 --bs 512 "
+        "--cached").split()
+    assert list(Plan([("scsi_debug", [few, kernels])], (300,), 5, 4).lines(1))[:2] == [
+        "size 4", "module smq_load"]
+    with pytest.raises(BenchError, match="the kernel itself issues reads and TURs"):
+        Workload("passthrough", "write", 512, 32, 16).program((300,), 250, False)
     assert made.runs(2) == 16 == 2 * sum(line.startswith("run") for line in lines)
     for one in (few, many, sgio):
         assert plan.parse(one.key) == one

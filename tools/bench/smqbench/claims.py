@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .acquisitions import HOST_LOCK, QUEUE_LOCK
 from .figures import Figure, FigureSet
-from .groups import BLOCK, COPY, LLD, LOCKS, MEMORY, SCSI, TIME, USERLAND
+from .groups import BLOCK, COPY, LLD, LOCKS, MEMORY, PROGRAM, SCSI, TIME
 from .rows import ROWS
 
 NEAR = 0.15     # a figure within so much of the reported one reproduces it
@@ -83,13 +83,13 @@ def _lock(figure: Figure, name: str) -> float:
 def _group(figure: Figure, *names: str) -> float:
     """Per cent of the instructions, the program's own apart."""
     groups = figure.parts["group"]
-    kernel = sum(groups.values()) - groups.get(USERLAND, 0)
+    kernel = sum(groups.values()) - groups.get(PROGRAM, 0)
     return 100 * sum(groups.get(name, 0) for name in names) / kernel
 
 
 def kernel_insns(figure: Figure) -> float:
     """Without those of the program."""
-    return figure.value - figure.parts["group"].get(USERLAND, 0)
+    return figure.value - figure.parts["group"].get(PROGRAM, 0)
 
 
 # Two locks and 40 % of the CPU

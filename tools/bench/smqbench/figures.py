@@ -22,7 +22,8 @@ FORMAT = "smq-figures 1"
 INSTRUMENTS = ("insn", "fastpath", "locks", "lines", "native", "legacy-kernel")
 PATHS = {
     "io_uring": "io_uring", "io_uring_fixed": "io_uring, registered", "sg_io": "SG_IO",
-    "libaio": "libaio", "in_kernel": "in kernel", "bsg": "bsg SG_IO v4",
+    "libaio": "libaio", "in_kernel": "in kernel", "passthrough": "in-kernel passthrough",
+    "passthrough_cached": "in-kernel passthrough, cached requests", "bsg": "bsg SG_IO v4",
     "bsg_uring": "bsg uring_cmd", "bsg_uring_fixed": "bsg uring_cmd, registered",
     "smq_adhoc": "smq_sg ad hoc", "smq_adhoc_fixed": "smq_sg ad hoc, registered",
     "smq": "smq_sg prepared", "smq_batch": "smq_sg prepared, a batch per SQE",

@@ -13,10 +13,12 @@ LLD_MODULES = frozenset({"smq", "smq_ram", "null_blk", "scsi_debug"})
 MEMORY, LOCKS, TIME = "memory", "locks, rcu", "time, stat, random"
 BLOCK, SCSI, LLD = "io_uring, block, vfs", "SCSI mid-layer, sd", "LLD"
 FAST = "smq_sg"
+# Issues commands in the kernel, as a program does in user space.
+LOAD_MODULE = "smq_load"
 SCHED, COPY, ENTRY = "scheduler, workqueue", "copy, clear", "entry, interrupt, idle"
-USERLAND, OTHER = "user space", "other"
+PROGRAM, OTHER = "program", "other"
 
-ORDER = [BLOCK, FAST, SCSI, LLD, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY, USERLAND, OTHER]
+ORDER = [BLOCK, FAST, SCSI, LLD, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY, PROGRAM, OTHER]
 
 # The first group with a pattern that matches the whole name decides.
 _PATTERNS = {
@@ -94,8 +96,8 @@ _CORE = [(name, re.compile("|".join(patterns.split()))) for name, patterns in _P
 
 def group(function: Function) -> str:
     """The group a function is counted in."""
-    if function == USER:
-        return USERLAND
+    if function == USER or function.module == LOAD_MODULE:
+        return PROGRAM
     if function.module == FAST:
         return FAST
     if function.module in LLD_MODULES:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import BenchError
 from .rows import ROWS
 from .timing import turns
 
@@ -19,6 +20,9 @@ _PASSTHROUGH = {
     "smq": (["--path", "run"], "smqsg"),
     "smq_batch": (["--path", "batch"], "smqsg"),
 }
+# Of the loop inkernel, which has the module do it.
+_IN_KERNEL = {"passthrough": [], "passthrough_cached": ["--cached"]}
+_IN_KERNEL_MODULE = "smq_load"
 
 
 @dataclass(frozen=True, order=True)
@@ -41,6 +45,8 @@ class Workload:     # pylint: disable=too-many-instance-attributes
 
     def program(self, counts: Sequence[int], warmup: int, data: bool) -> list[str]:
         """The loop program, the nodes it is for and how many, and its arguments."""
+        if self.path in _IN_KERNEL:
+            return self._in_kernel(counts, warmup)
         more, nodes = _PASSTHROUGH.get(self.path, ([], "disk"))
         name = "passthrough" if more else "uring" if self.path in _DIRECT else "sgio"
         words = [name, "sg" if name == "sgio" else nodes, str(self.luns),
@@ -57,6 +63,19 @@ class Workload:     # pylint: disable=too-many-instance-attributes
         words += ["--registered"] if self.path == "io_uring_fixed" else []
         words += ["--write"] if self.op == "write" else []
         return words + (["--data"] if data else [])
+
+    def _in_kernel(self, counts: Sequence[int], warmup: int) -> list[str]:
+        if self.jobs != 1 or self.op not in ("read", "tur"):
+            raise BenchError(f"{self.key}: the kernel itself issues reads and TURs, from one CPU")
+        return ["inkernel", "disk", str(self.luns), "--count", ",".join(map(str, counts)),
+                "--warmup", str(warmup), "--depth", str(self.qd), "--batch", str(self.batch),
+                *(["--tur"] if self.op == "tur" else ["--bs", str(self.bs)]),
+                *_IN_KERNEL[self.path]]
+
+    @property
+    def module(self) -> str:
+        """That its program needs, if any."""
+        return _IN_KERNEL_MODULE if self.path in _IN_KERNEL else ""
 
 
 def parse(key: str) -> Workload:
@@ -80,6 +99,8 @@ class Plan:
                   for row, workloads in self.cells
                   for luns in sorted({w.luns for w in workloads})]
         yield f"size {self.size_mb}"
+        for module in sorted({w.module for _, workloads in self.cells for w in workloads} - {""}):
+            yield f"module {module}"
         for repeat, (row, luns, workloads) in turns(groups, repeats):
             yield f"row {row} {luns} {repeat}"
             for workload in workloads:

@@ -269,6 +269,7 @@ def markdown(taken: FigureSet, plots: Sequence[Plot] = ()) -> str:
     """The whole report."""
     return "\n".join([
         *heading(taken), *claim_lines(taken), *worse_lines(taken), *insn_lines(taken, plots),
+        *other_lines(taken, "fastpath", "Passthrough commands"),
         *locks_lines(taken, plots), *lines_lines(taken, plots),
         *(_plot(plots, "native.png")), *other_lines(taken, "native", "Native speed"),
         *other_lines(taken, "legacy-kernel", "The legacy path, on a kernel that was given"),

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Passthrough requests from inside the kernel, by the module smq_load, which sets the markers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "devices.h"
+#include "option.h"
+
+#define DEBUGFS		"/sys/kernel/debug/smq_load/"
+#define BLOCK		512
+#define MAX_BYTES	4096
+#define MAX_DEPTH	1024
+#define MAX_CACHED	32	/* requests that a plug takes at a time */
+#define MAX_SECONDS	3600	/* that the module lets a run take */
+#define LINE		512
+
+static struct {
+	bool tur, cached;
+	unsigned int bs, depth, batch;
+	struct jobs_runs runs;
+	struct devices devices;
+} opt = { .bs = BLOCK, .depth = 32, .batch = 16, .runs = { .warmup = 1000, .seconds = 300,
+	  .counts = { 2000, 6000 }, .nr_counts = 2 } };
+
+static unsigned int requests(void)
+{
+	if (!opt.cached)
+		return 1;
+	return opt.batch < MAX_CACHED ? opt.batch : MAX_CACHED;
+}
+
+/* One run; returns 0 or a negative errno. */
+static int run(unsigned long count)
+{
+	int fd = open(DEBUGFS "run", O_WRONLY), err = 0;
+	unsigned int i;
+	char *spec;
+	size_t len;
+	FILE *text;
+
+	if (fd < 0)
+		return -errno;
+	text = open_memstream(&spec, &len);
+	if (!text) {
+		close(fd);
+		return -ENOMEM;
+	}
+	fprintf(text, "op=%s bs=%u qd=%u batch=%u requests=%u count=%lu warmup=%u ",
+		opt.tur ? "tur" : "read10", opt.bs, opt.depth, opt.batch, requests(), count,
+		opt.runs.warmup);
+	fprintf(text, "seconds=%u cpus=0 marked=1",
+		opt.runs.seconds < MAX_SECONDS ? opt.runs.seconds : MAX_SECONDS);
+	for (i = 0; i < opt.devices.nr; i++)
+		fprintf(text, " dev=%s", opt.devices.names[i]);
+	if (fclose(text))
+		err = -ENOMEM;
+	else if (write(fd, spec, len) < 0)
+		err = -errno;
+	free(spec);
+	close(fd);
+	return err;
+}
+
+/* {"error": "...", "jobs": [, and a line for each job, of which there is one. */
+static int result(unsigned long *count, unsigned long *ns)
+{
+	FILE *file = fopen(DEBUGFS "result", "r");
+	char line[LINE];
+	int err = -EPROTO;
+
+	if (!file)
+		return -errno;
+	if (fgets(line, sizeof(line), file) && !strstr(line, "\"error\": \"\""))
+		fprintf(stderr, "smq_load: %s", line);
+	else if (fgets(line, sizeof(line), file) &&
+		 sscanf(line, "{\"cpu\": %*u, \"commands\": %lu, \"ns\": %lu,", count, ns) == 2)
+		err = 0;
+	fclose(file);
+	return err;
+}
+
+/* The module ends a run with a whole chunk of commands: @count is what it has measured. */
+static void report(unsigned long count, unsigned long ns)
+{
+	printf("{\"loop\": \"inkernel\", ");
+	devices_print(&opt.devices);
+	printf(", \"jobs\": 1, \"command\": \"%s\", \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
+	       opt.tur ? "TUR" : "READ(10)", opt.tur ? 0 : opt.bs, opt.depth, opt.batch);
+	printf("\"requests\": %u, \"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", requests(),
+	       opt.runs.warmup, count, ns);
+}
+
+static const char help[] =
+"usage: inkernel [options] DISK...\n"
+"Passthrough requests by the kernel itself, from CPU 0, where the module smq_load is loaded,\n"
+"with markers for a counting plugin around each run.\n"
+"  --tur            TEST UNIT READY; else READ(10)\n"
+"  --bs BYTES       of a READ(10) (512)\n"
+"  --depth N        commands in flight (32)\n"
+"  --batch N        commands submitted under one plug (16)\n"
+"  --cached         the plug takes the requests of a batch from the tags in one go, as\n"
+"                   io_uring's does; else one by one, as that of a module\n"
+"  --count N[,N]    commands of each measured run, at least 250; a few more to fill the\n"
+"                   last batches (2000,6000)\n"
+"  --warmup N       commands before each (1000)\n"
+"  --timeout S      give up after, one hour at most (300)\n"
+"Prints a line of JSON for each run.\n";
+
+static const struct option options[] = {
+	{ "tur", no_argument, NULL, 'u' },
+	{ "bs", required_argument, NULL, 'b' },
+	{ "depth", required_argument, NULL, 'd' },
+	{ "batch", required_argument, NULL, 'B' },
+	{ "cached", no_argument, NULL, 'C' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "warmup", required_argument, NULL, 'w' },
+	{ "timeout", required_argument, NULL, 't' },
+	{ "help", no_argument, NULL, 'h' },
+	{ }
+};
+
+static void parse(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'u':
+			opt.tur = true;
+			break;
+		case 'b':
+			opt.bs = option_bytes("--bs", optarg, BLOCK, MAX_BYTES);
+			break;
+		case 'd':
+			opt.depth = option_number("--depth", optarg, 1, MAX_DEPTH);
+			break;
+		case 'B':
+			opt.batch = option_number("--batch", optarg, 1, MAX_DEPTH);
+			break;
+		case 'C':
+			opt.cached = true;
+			break;
+		default:
+			option_runs(c, optarg, help, &opt.runs);
+		}
+	}
+	opt.devices = devices_parse(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long count, ns;
+	size_t i;
+	int err, why;
+
+	parse(argc, argv);
+	for (i = 0; i < opt.runs.nr_counts; i++) {
+		err = run(opt.runs.counts[i]);
+		/* Says more than an errno. */
+		why = err == -ENOENT ? 0 : result(&count, &ns);
+		if (err || why) {
+			fprintf(stderr, "%srun: %s\n", DEBUGFS, strerror(-(err ? err : why)));
+			return 1;
+		}
+		report(count, ns);
+	}
+	return 0;
+}
