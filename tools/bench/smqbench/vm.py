@@ -29,6 +29,13 @@ ROLES = [
     "irq=asm_sysvec_*", "irq=asm_exc_*", "irq=asm_common_interrupt",
     "reset=__switch_to_asm",
 ]
+# Where smq_sg hands a command over, or its end: to the block layer, which may dispatch it at
+# once, and to io_uring.
+HANDED_OVER = [
+    "leave=scsi_alloc_request", "leave=blk_execute_rq_nowait", "leave=blk_finish_plug",
+    "leave=io_uring_cmd_complete_in_task", "leave=__io_uring_cmd_do_in_task",
+    "leave=io_uring_cmd_done", "leave=__io_uring_cmd_done",
+]
 # Everything that hands out memory, down to where all the others end.
 ALLOCATORS = [
     "kmem_cache_alloc*", "__kmem_cache_alloc*", "kmalloc_*", "__kmalloc*", "krealloc*",
