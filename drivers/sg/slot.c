@@ -92,7 +92,9 @@ static size_t smqsg_status_size(u32 slots, unsigned int stride)
 static int smqsg_slots_alloc(struct smqsg_fd *fd, u32 count)
 {
 	fd->slots = kvcalloc(count, sizeof(*fd->slots), GFP_KERNEL_ACCOUNT);
-	fd->busy = kvcalloc(BITS_TO_LONGS(count), sizeof(long), GFP_KERNEL_ACCOUNT);
+	/* In cache lines of its own: each command writes it, on its file's CPUs. */
+	fd->busy = kvzalloc(ALIGN(BITS_TO_LONGS(count) * sizeof(long), SMP_CACHE_BYTES),
+			    GFP_KERNEL_ACCOUNT);
 	fd->status = smqsg_status_alloc(smqsg_status_size(count, fd->status_stride));
 	if (fd->slots && fd->busy && fd->status)
 		return 0;
