@@ -299,9 +299,9 @@ CLAIMS = [
           _batch_gain),
     Claim("2020 (i10): batching loses on a fast local device", "-20 % peak", _batch_loss),
     Claim("2020 (i10): batching gains where doorbells dominate, native speed",
-          "+60 % IOPS per core", _native_batch("smq_ram_doorbell", True)),
+          "+60 % IOPS per core", _native_batch("smq_ram_100us_doorbell", True)),
     Claim("2020 (i10): batching loses on a fast local device, native speed", "-20 % peak",
-          _native_batch("smq_ram_timer", False)),
+          _native_batch("smq_ram_20us", False)),
 ]
 
 
