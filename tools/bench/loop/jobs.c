@@ -12,16 +12,30 @@
 #include "../marker.h"
 #include "jobs.h"
 
+/* In ticks of the TSC: under User Mode Linux asking the kernel takes as long as ten I/Os. */
+struct chunk {
+	unsigned int ios;
+	unsigned long ticks;
+};
+
 /* Where the jobs meet; a job that fails lets the others go. */
 static struct meeting {
 	unsigned long arrived;
 	char apart[64];		/* two cache lines */
 	bool failed;
+	/* Each written by its job during a run, read by the first after it. */
+	struct job_chunks {
+		struct chunk chunks[MAX_CHUNKS];
+		unsigned int nr;
+	} __attribute__((aligned(64))) of[MAX_JOBS];
 } *meeting;
 
 static unsigned int nr_jobs, me;
 static unsigned long meetings;
+static unsigned int chunk_ios;
 static struct timespec started;
+static unsigned long started_tick, chunk_tick, chunk_first;
+static double ns_per_tick;
 
 void jobs_meet(void)
 {
@@ -43,35 +57,84 @@ unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
 	return inflight + batch > depth ? inflight + batch - depth : 0;
 }
 
+static unsigned long tick(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+
+void jobs_batch_done(unsigned long done)
+{
+	struct job_chunks *mine = &meeting->of[me];
+	unsigned long now;
+
+	if (done - chunk_first < chunk_ios || mine->nr == MAX_CHUNKS)
+		return;
+	now = tick();
+	mine->chunks[mine->nr++] = (struct chunk) { done - chunk_first, now - chunk_tick };
+	chunk_first = done;
+	chunk_tick = now;
+}
+
+void jobs_print_chunks(void)
+{
+	unsigned int n, i;
+
+	printf("\"chunks\": [");
+	for (n = 0; n < nr_jobs; n++) {
+		const struct job_chunks *job = &meeting->of[n];
+
+		printf("%s[", n ? ", " : "");
+		for (i = 0; i < job->nr; i++)
+			printf("%s[%u, %.0f]", i ? ", " : "", job->chunks[i].ios,
+			       job->chunks[i].ticks * ns_per_tick);
+		printf("]");
+	}
+	printf("]");
+}
+
+static void begin_chunks(void)
+{
+	meeting->of[me].nr = 0;
+	chunk_first = 0;
+	chunk_tick = tick();
+}
+
 static void start(void)
 {
 	jobs_meet();
 	clock_gettime(CLOCK_MONOTONIC, &started);
+	started_tick = tick();
 	if (!me)
 		marker(MARKER_START);
 	jobs_meet();
+	begin_chunks();
 }
 
 static unsigned long stop(void)
 {
 	struct timespec now;
+	unsigned long ns;
 
 	jobs_meet();
 	if (!me)
 		marker(MARKER_STOP);
 	clock_gettime(CLOCK_MONOTONIC, &now);
+	ns = (now.tv_sec - started.tv_sec) * 1000000000L + (now.tv_nsec - started.tv_nsec);
+	ns_per_tick = (double)ns / (tick() - started_tick);
 	jobs_meet();
-	return (now.tv_sec - started.tv_sec) * 1000000000L +
-	       (now.tv_nsec - started.tv_nsec);
+	return ns;
 }
 
 int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
 		 void (*report)(unsigned long count, unsigned long ns))
 {
-	int err = run(runs->warmup);
 	unsigned long ns;
 	size_t i;
+	int err;
 
+	chunk_ios = runs->chunk;
+	begin_chunks();
+	err = run(runs->warmup);
 	for (i = 0; !err && i < runs->nr_counts; i++) {
 		start();
 		err = run(runs->counts[i]);

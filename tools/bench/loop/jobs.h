@@ -12,11 +12,13 @@
 
 #define MAX_JOBS	8
 #define MAX_COUNTS	8
+#define MAX_CHUNKS	1024
 
 /* What every job runs: @warmup, and then each of the counts between markers. */
 struct jobs_runs {
 	unsigned int seconds;	/* none of them outlives this */
 	unsigned int warmup;
+	unsigned int chunk;	/* I/Os that are timed together, 0: no chunks */
 	unsigned long counts[MAX_COUNTS];
 	size_t nr_counts;
 };
@@ -45,5 +47,14 @@ unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
  */
 int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
 		 void (*report)(unsigned long count, unsigned long ns));
+
+/*
+ * Every job calls this after each batch of a run if there is a chunk, @done I/Os of
+ * the run having ended: a chunk ends with the first batch that fills it.
+ */
+void jobs_batch_done(unsigned long done);
+
+/* For a report: of every job the chunks of the run, each as [I/Os, ns], as JSON. */
+void jobs_print_chunks(void);
 
 #endif /* SMQ_BENCH_JOBS_H */

@@ -89,10 +89,26 @@ void option_runs(int c, const char *text, const char *help, struct jobs_runs *ru
 	case 'w':
 		runs->warmup = option_number("--warmup", text, 0, MAX_COUNT);
 		break;
+	case 'C':
+		runs->chunk = option_number("--chunk", text, 1, MAX_COUNT);
+		break;
 	case 't':
 		runs->seconds = option_number("--timeout", text, 1, 86400);
 		break;
 	default:
 		option_help(c, help);
+	}
+}
+
+void option_check_chunks(const struct jobs_runs *runs)
+{
+	size_t i;
+
+	for (i = 0; runs->chunk && i < runs->nr_counts; i++) {
+		if (runs->counts[i] / runs->chunk <= MAX_CHUNKS)
+			continue;
+		fprintf(stderr, "--chunk: %u of --count %lu are more than %d\n", runs->chunk,
+			runs->counts[i], MAX_CHUNKS);
+		exit(2);
 	}
 }

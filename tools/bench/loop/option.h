@@ -19,7 +19,13 @@ unsigned int option_word(const char *name, const char *text, const char * const 
 /* Takes --help 'h', prints @help for any other option too, and exits. */
 _Noreturn void option_help(int c, const char *help);
 
-/* The same after --count 'c', --warmup 'w' and --timeout 't', which all measured loops have. */
+/*
+ * The same after --count 'c', --warmup 'w' and --timeout 't', which all measured loops have, and
+ * --chunk 'C', which some have.
+ */
 void option_runs(int c, const char *text, const char *help, struct jobs_runs *runs);
+
+/* Exits with a message if a run has more chunks than there is room for. */
+void option_check_chunks(const struct jobs_runs *runs);
 
 #endif /* SMQ_BENCH_OPTION_H */

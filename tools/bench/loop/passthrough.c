@@ -72,7 +72,10 @@ static unsigned int cdb_len(void)
 	return opt.tur ? 6 : 10;
 }
 
-static struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
+/* What is inline is made once for each path, with chunks and without: no choice costs a command. */
+
+static inline __attribute__((always_inline))
+struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 
@@ -85,7 +88,8 @@ static struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 }
 
 /* The next slot, of the next device. */
-static void queue_run(void)
+static inline __attribute__((always_inline))
+void queue_run(void)
 {
 	static unsigned int slot;
 	static int disk;
@@ -101,7 +105,8 @@ static void queue_run(void)
 }
 
 /* A batch goes to one device; the next one to the next. */
-static void queue_batch(unsigned long n, unsigned int count)
+static inline __attribute__((always_inline))
+void queue_batch(unsigned long n, unsigned int count)
 {
 	unsigned long batch = n / opt.batch;
 	struct io_uring_sqe *sqe = get_sqe(batch % nr_fds, SMQ_SG_URING_BATCH);
@@ -115,7 +120,8 @@ static void queue_batch(unsigned long n, unsigned int count)
 	sqe->user_data = count;
 }
 
-static void queue_adhoc(unsigned long n)
+static inline __attribute__((always_inline))
+void queue_adhoc(unsigned long n)
 {
 	struct io_uring_sqe *sqe = get_sqe(n % nr_fds, 0);
 	struct smq_sg_uring_cmd *cmd = (struct smq_sg_uring_cmd *)sqe->cmd;
@@ -142,7 +148,8 @@ static void queue_adhoc(unsigned long n)
 	}
 }
 
-static int issue_v4(unsigned long n)
+static inline __attribute__((always_inline))
+int issue_v4(unsigned long n)
 {
 	struct sg_io_v4 hdr = {
 		.guard = 'Q',
@@ -168,17 +175,19 @@ static int issue_v4(unsigned long n)
 	return hdr.device_status || hdr.transport_status ? -EIO : 0;
 }
 
-static int run_v4(unsigned long count)
+static inline __attribute__((always_inline))
+int run_v4(bool chunks, unsigned long count)
 {
 	unsigned long n;
 	int err = 0;
 
-	for (n = 0; !err && n < count; n++)
+	for (n = 0; !err && n < count; n++) {
 		err = issue_v4(n);
+		if (chunks)
+			jobs_batch_done(n + 1);
+	}
 	return err;
 }
-
-/* What is inline is made once for each path: its choice costs a command nothing. */
 
 /* Takes what has come; returns how many commands that ends, or an error. */
 static inline __attribute__((always_inline))
@@ -221,7 +230,7 @@ unsigned int queue_some(enum path path, unsigned long n, unsigned long left)
 
 /* Keeps up to depth commands in flight, submits and takes a batch at a time. */
 static inline __attribute__((always_inline))
-int run_ring(enum path path, unsigned long count)
+int run_ring(enum path path, bool chunks, unsigned long count)
 {
 	unsigned long queued = 0, done = 0;
 	unsigned int inflight = 0;
@@ -245,21 +254,29 @@ int run_ring(enum path path, unsigned long count)
 			return err;
 		done += err;
 		inflight -= err;
+		if (chunks)
+			jobs_batch_done(done);
 	}
 	return 0;
+}
+
+static inline __attribute__((always_inline))
+int run_path(enum path path, unsigned long count)
+{
+	return opt.runs.chunk ? run_ring(path, true, count) : run_ring(path, false, count);
 }
 
 static int run_commands(unsigned long count)
 {
 	switch (opt.path) {
 	case RUN:
-		return run_ring(RUN, count);
+		return run_path(RUN, count);
 	case BATCH:
-		return run_ring(BATCH, count);
+		return run_path(BATCH, count);
 	case ADHOC:
-		return run_ring(ADHOC, count);
+		return run_path(ADHOC, count);
 	default:
-		return run_v4(count);
+		return opt.runs.chunk ? run_v4(true, count) : run_v4(false, count);
 	}
 }
 
@@ -330,8 +347,10 @@ static void report(unsigned long count, unsigned long ns)
 	printf(", \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
 	       opt.jobs, opt.tur ? "TUR" : opt.write ? "WRITE(10)" : "READ(10)",
 	       opt.tur ? 0 : opt.bs, opt.depth, opt.batch);
-	printf("\"registered\": %s, \"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n",
+	printf("\"registered\": %s, \"warmup\": %u, \"count\": %lu, \"ns\": %lu, ",
 	       opt.registered ? "true" : "false", opt.runs.warmup, count, ns);
+	jobs_print_chunks();
+	printf("}\n");
 }
 
 static int job(unsigned int n)
@@ -366,6 +385,7 @@ static const char help[] =
 "                   shares one (1)\n"
 "  --count N[,N]    commands of each measured run (2000,6000)\n"
 "  --warmup N       commands before (1000)\n"
+"  --chunk N        commands that are timed together; a run has at most 1024 chunks\n"
 "  --timeout S      give up after (300)\n"
 "Prints a line of JSON for each run.\n";
 
@@ -380,6 +400,7 @@ static const struct option options[] = {
 	{ "jobs", required_argument, NULL, 'j' },
 	{ "count", required_argument, NULL, 'c' },
 	{ "warmup", required_argument, NULL, 'w' },
+	{ "chunk", required_argument, NULL, 'C' },
 	{ "timeout", required_argument, NULL, 't' },
 	{ "help", no_argument, NULL, 'h' },
 	{ }
@@ -424,6 +445,7 @@ static void parse(int argc, char **argv)
 		exit(2);
 	}
 	opt.devices = devices_parse(argc, argv);
+	option_check_chunks(&opt.runs);
 }
 
 int main(int argc, char **argv)

@@ -22,7 +22,7 @@
 
 static struct {
 	unsigned int bs, depth, batch;
-	bool write, registered, poll, data;
+	bool write, registered, poll, data, idle;
 	struct jobs_runs runs;
 	struct devices devices;
 	unsigned int jobs;
@@ -40,7 +40,10 @@ static struct {
 } disks[MAX_DEVICES];
 static unsigned int nr_disks, next_disk;
 
-static void queue_io(unsigned long n)
+/* What is inline is made once with chunks and once without: the choice costs an I/O nothing. */
+
+static inline __attribute__((always_inline))
+void queue_io(unsigned long n)
 {
 	unsigned int disk = next_disk;
 	int fd = opt.registered ? (int)disk : disks[disk].fd;
@@ -65,8 +68,26 @@ static void queue_io(unsigned long n)
 	}
 }
 
+/* For each batch a call that does nothing, and no I/O. */
+static int run_calls(unsigned long count)
+{
+	unsigned long done = 0;
+
+	while (done < count) {
+		int err = io_uring_enter(ring.ring_fd, 0, 0, 0, NULL);
+
+		if (err < 0)
+			return err;
+		done += opt.batch;
+		if (opt.runs.chunk)
+			jobs_batch_done(done);
+	}
+	return 0;
+}
+
 /* Keeps up to depth I/Os in flight, submits and takes a batch at a time. */
-static int run_ios(unsigned long count)
+static inline __attribute__((always_inline))
+int run_ring(bool chunks, unsigned long count)
 {
 	unsigned long queued = 0, done = 0;
 	unsigned int inflight = 0;
@@ -95,8 +116,17 @@ static int run_ios(unsigned long count)
 		io_uring_cq_advance(&ring, n);
 		done += n;
 		inflight -= n;
+		if (chunks)
+			jobs_batch_done(done);
 	}
 	return 0;
+}
+
+static int run_ios(unsigned long count)
+{
+	if (opt.idle)
+		return run_calls(count);
+	return opt.runs.chunk ? run_ring(true, count) : run_ring(false, count);
 }
 
 /* Writes the whole device, so that the reads have something to move. */
@@ -175,8 +205,10 @@ static void report(unsigned long count, unsigned long ns)
 	printf("\"write\": %s, \"registered\": %s, \"poll\": %s, \"data\": %s, ",
 	       json(opt.write), json(opt.registered), json(opt.poll),
 	       json(opt.data));
-	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.runs.warmup,
-	       count, ns);
+	printf("\"idle\": %s, \"warmup\": %u, \"count\": %lu, \"ns\": %lu, ", json(opt.idle),
+	       opt.runs.warmup, count, ns);
+	jobs_print_chunks();
+	printf("}\n");
 }
 
 /* Opens every device whose turn it is in job @n: at least one. */
@@ -211,11 +243,13 @@ static int job(unsigned int n)
 	if (open_disks(n))
 		return 1;
 	err = set_up();
-	disk_next_second();
+	/* Eight instructions are nothing beside what times scatter. */
+	if (!opt.runs.chunk)
+		disk_next_second();
 	jobs_meet();
 	if (!err)
 		err = jobs_measure(&opt.runs, run_ios, report);
-	if (!err && opt.data)
+	if (!err && opt.data && !opt.idle)
 		err = check();
 	if (err)
 		fprintf(stderr, "%s: %s\n", disks[0].name, strerror(-err));
@@ -234,8 +268,10 @@ static const char help[] =
 "  --batch N        I/Os submitted and waited for at a time (16)\n"
 "  --count N[,N]    I/Os of each measured run (2000,6000)\n"
 "  --warmup N       I/Os before (1000)\n"
+"  --chunk N        I/Os that are timed together; a run has at most 1024 chunks\n"
 "  --registered     registered buffer and file\n"
 "  --poll           IOPOLL ring\n"
+"  --idle           no I/O: a call that does nothing for each batch\n"
 "  --data           fill DEVICE before, check what was read after\n"
 "  --timeout S      give up after (300)\n"
 "Prints a line of JSON for each run.\n";
@@ -248,9 +284,11 @@ static const struct option options[] = {
 	{ "write", no_argument, NULL, 'W' },
 	{ "registered", no_argument, NULL, 'r' },
 	{ "poll", no_argument, NULL, 'p' },
+	{ "idle", no_argument, NULL, 'i' },
 	{ "data", no_argument, NULL, 'D' },
 	{ "count", required_argument, NULL, 'c' },
 	{ "warmup", required_argument, NULL, 'w' },
+	{ "chunk", required_argument, NULL, 'C' },
 	{ "timeout", required_argument, NULL, 't' },
 	{ "help", no_argument, NULL, 'h' },
 	{ }
@@ -286,6 +324,9 @@ static void parse(int argc, char **argv)
 		case 'D':
 			opt.data = true;
 			break;
+		case 'i':
+			opt.idle = true;
+			break;
 		default:
 			option_runs(c, optarg, help, &opt.runs);
 		}
@@ -298,6 +339,7 @@ static void parse(int argc, char **argv)
 			opt.jobs, MAX_JOBS);
 		exit(2);
 	}
+	option_check_chunks(&opt.runs);
 }
 
 int main(int argc, char **argv)
