@@ -65,6 +65,13 @@ def test_no_figure(changes, message):
         figure(**changes)
 
 
+@pytest.mark.parametrize("repeats, left_out", [(6, 0), (8, 0), (9, 1), (12, 2), (24, 6), (50, 17)])
+def test_interval_of_a_median(repeats, left_out):
+    """As the tables of the sign test have it; too few repeats say nothing."""
+    assert timing.interval(list(range(repeats, 0, -1))) == (1 + left_out, repeats - left_out)
+    assert timing.interval([1.0] * 5) is None and timing.interval([]) is None
+
+
 def test_a_time_needs_both():
     """p10 and median stand beside a time's value."""
     assert time().median == 440
@@ -176,6 +183,6 @@ def test_summary():
 
 def test_ratio():
     """Repeat by repeat: a drift that meets both sides is no difference."""
-    assert timing.ratio([10, 20, 40], [20, 40, 80]) == (0.5, 0)
+    assert timing.ratios([10, 20, 40], [20, 40, 100]) == [0.5, 0.5, 0.4]
     with pytest.raises(ValueError, match="2 repeats against 1"):
-        timing.ratio([1, 2], [1])
+        timing.ratios([1, 2], [1])

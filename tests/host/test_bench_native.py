@@ -14,8 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "bench" / "native"
 sys.path.insert(0, str(ROOT / "tools" / "bench"))
 
-from smqbench import figures  # noqa: E402
+from smqbench import claims, figures, instrument  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
+from smqbench.plan import parse  # noqa: E402
 from wallclock import report, results  # noqa: E402
 
 LIMIT = 900
@@ -23,7 +24,7 @@ READ = "in_kernel:read:512:32:1:1:1"
 QD1 = "in_kernel:read:512:1:1:1:1"
 TWO = "in_kernel:read:512:32:1:1:2"
 DIRECT = {"smq_ram_100us_doorbell": 6000.0, "smq_ram_100us": 1000.0,
-          "smq_ram_20us_doorbell": 6000.0, "smq_ram_20us": 1000.0}
+          "smq_ram_20us_doorbell": 6000.0, "smq_ram_20us": 1000.0, "smq_ram": 1000.0}
 
 
 def line(kind, **content):
@@ -72,10 +73,10 @@ def test_rows_that_wait_have_iops_of_a_cpu(tmp_path):
 
 
 @pytest.mark.parametrize("gain, kept, qd1, words", [
-    (2.0, 1.0, 1.0, "PASS PASS judged) PASS PASS PASS"),
-    (1.4, 1.0, 1.0, "FAIL PASS judged) PASS PASS PASS"),
-    (2.0, 0.9, 1.0, "PASS FAIL judged) FAIL PASS PASS"),
-    (2.0, 1.0, 1.2, "PASS PASS judged) PASS FAIL FAIL"),
+    (2.0, 1.0, 1.0, "PASS PASS judged) PASS PASS PASS PASS PASS PASS"),
+    (1.4, 1.0, 1.0, "FAIL PASS judged) PASS PASS PASS PASS PASS PASS"),
+    (2.0, 0.9, 1.0, "PASS FAIL judged) FAIL PASS PASS PASS FAIL PASS"),
+    (2.0, 1.0, 1.2, "PASS PASS judged) PASS FAIL FAIL FAIL PASS FAIL"),
 ])
 def test_bars_of_the_policy(tmp_path, gain, kept, qd1, words):
     """Each of them can fail."""
@@ -86,8 +87,29 @@ def test_bars_of_the_policy(tmp_path, gain, kept, qd1, words):
     for name, value in DIRECT.items():
         rows[f"{name}_batch"] = value * qd1
     lines += [one for one in guest(rows, [QD1]) if one["kind"] in ("run", "end")]
-    table = report.bars(read(tmp_path, lines))
-    assert " ".join(text.split()[-1] for text in table[-6:]) == words
+    found = read(tmp_path, lines)
+    table = report.bars(found)
+    assert " ".join(text.split()[-1] for text in table[-9:]) == words
+    assert len(table) == 1 + 2 + 9
+    missed = report.missed(found, list(rows))
+    assert sum("must be" in line for line in missed) == words.count("FAIL")
+    assert sum("in batches of 16" in line and "not measured" in line for line in missed) == 2
+    assert len(missed) == words.count("FAIL") + 2
+    assert not report.missed(found, ["smq_ram_100us"]), "a row without its pair is judged"
+
+
+def test_how_sure_a_bar_is(tmp_path):
+    """As the repeats scatter, from six of them on."""
+    rows = {"smq_ram": 1000.0, "smq_ram_batch": 1000.0}
+    few = report.bars(read(tmp_path, guest(rows, [READ])))
+    assert "too few repeats" in few[-1]
+    lines = guest(rows, [READ], repeats=9)
+    for one in lines:
+        if one["kind"] == "run" and one["row"] == "smq_ram_batch":
+            one["chunks"] = [[1010.0 * (1 + (one["repeat"] - 5) / 100)] * 10]
+    line = report.bars(read(tmp_path, lines, 9))[-1]
+    # Of nine one at each end is left out of the second.
+    assert "1.000  0.971 to 1.031  0.962 to 1.042  PASS" in line
 
 
 def test_doorbell_of_another_cost_is_not_judged(tmp_path):
@@ -117,6 +139,45 @@ def fixture_native():
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_what_is_in_turns(native):
+    """The bars alone where they are asked for."""
+    def groups(*arguments, cpus=2):
+        return native.groups(native.INSTRUMENT.parse(list(arguments)), cpus)
+    assert all(len({key for _, key in group}) == 1 for group in groups())
+    wanted = {(row, bar.workload) for bar in report.BARS for row in bar.rows}
+    assert {tuple(cell) for group in groups("--bars") for cell in group} == wanted
+    assert groups("--bars", "--rows", "smq_ram,smq_ram_batch")
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--rows", "null_blk", "--bars"], "nothing of that is measured with --bars"),
+])
+def test_nothing_to_measure(tmp_path, native, arguments, message):
+    with pytest.raises(BenchError, match=message):
+        native.write_plan(tmp_path / "plan", native.INSTRUMENT.parse(arguments), 2)
+
+
+def test_claims_ask_for_what_is_measured(native):
+    """Each of the report's that is about native speed has its figures."""
+    taken = figures.FigureSet()
+    for group in native.groups(native.INSTRUMENT.parse([]), 2):
+        for row, key in group:
+            taken.add(instrument.figure(
+                instrument="native", row=row, kernel="7.2", command="tools/bench/native",
+                parameters={}, p10=1000.0, median=1000.0,
+                **instrument.fields(parse(key), [1000.0], "time")))
+    asked = [claim for claim in claims.CLAIMS if "native speed" in claim.text]
+    assert len(asked) == 2
+    for claim in asked:
+        assert claim.answer(taken).verdict == claims.NOT, claim.answer(taken).why
+
+
+def test_command_that_takes_it_again(native):
+    options = native.INSTRUMENT.parse(["--bars", "--force", "--repeat", "3"])
+    assert native.command_of(options, "scsi_debug") == \
+        "tools/bench/native --rows scsi_debug --repeat 3 --force --bars"
 
 
 @pytest.mark.parametrize("together, force, left, marked", [

@@ -21,6 +21,11 @@ PEERS = [
     ("smq_ram_1q", "smq_ram", "one hardware queue completes through softirq"),
     ("smq_ram_timer_batch", "smq_ram_timer", "the policy batch where a doorbell is free"),
     ("smq_ram_doorbell_batch", "smq_ram_doorbell", "the policy batch where a doorbell costs 5 us"),
+    ("smq_ram_batch", "smq_ram", "the policy batch where no device is waited for"),
+    *((f"smq_ram_{us}us_batch", f"smq_ram_{us}us", f"the policy batch, a device of {us} us")
+      for us in (20, 100)),
+    *((f"smq_ram_{us}us_doorbell_batch", f"smq_ram_{us}us_doorbell",
+       "the policy batch, and a doorbell costs 5 us") for us in (20, 100)),
 ]
 LESS_IS_MORE = {"iops", "iops_cpu"}
 

@@ -27,6 +27,7 @@ ROWS = {
                             "timer's interrupt, moves no data"),
     "smq_ram_null": Row("smq_ram null", note="completes inside queuecommand, moves no data"),
     "smq_ram": Row("smq_ram", data=True, note="completes inside queuecommand"),
+    "smq_ram_batch": Row("smq_ram, batch", data=True, note="the policy batch on it"),
     "smq_ram_1q": Row("smq_ram, 1 queue", data=True,
                       note="hw_queues=1, as the legacy model's host has"),
     "legacy_2013": Row("legacy 2013 (model)", model=True, data=True,

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Times: what is compared is measured in turns, and said with its spread."""
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 Item = TypeVar("Item")
+CERTAIN = 0.95
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,22 @@ def summary(repeats: Sequence[Sequence[float]]) -> Summary:
                    len(medians))
 
 
-def ratio(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """(median, spread) of the ratios of repeats that were measured side by side."""
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The two values between which the true median lies 95 times of 100 at least, however they
+    are distributed; None if they are too few to say."""
+    ordered = sorted(values)
+    # Each is below the true median or not, like the toss of a coin.
+    chance, out = 0.0, 0        # OUT of them can be left out at each end
+    for heads in range(len(ordered)):
+        chance += math.comb(len(ordered), heads) / 2 ** len(ordered)
+        if 2 * chance > 1 - CERTAIN:
+            break
+        out = heads + 1
+    return (ordered[out - 1], ordered[-out]) if out else None
+
+
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """Of repeats that were measured side by side."""
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} repeats against {len(theirs)}")
-    ratios = [one / other for one, other in zip(ours, theirs)]
-    return statistics.median(ratios), spread(ratios)
+    return [one / other for one, other in zip(ours, theirs)]

@@ -152,6 +152,7 @@ MAKERS: dict[str, Callable[[int, int], Device]] = {
 RAM_ROWS: dict[str, dict] = {
     "smq_ram_null": {"null": 1},
     "smq_ram": {},
+    "smq_ram_batch": {"policy": "batch"},
     "smq_ram_1q": {"hw_queues": 1},
     "legacy_2013": {"hw_queues": 1, "policy": "legacy-model",
                     "knobs": {"smq_legacy/era": "2013"}},

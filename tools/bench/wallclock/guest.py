@@ -51,15 +51,9 @@ class Guest:
                 self.note("skip", row=row, why=str(why))
                 continue
             self.note("row", row=row, setting=self._devices[row].setting)
-        for key in self._keys():
-            self._workload(plans.parse(key))
+        for group in self.plan["groups"]:
+            self._group([(row, plans.parse(key)) for row, key in group if row in self._devices])
         self.note("end")
-
-    def _keys(self) -> list[str]:
-        found: dict[str, None] = {}
-        for row in self._devices:
-            found |= dict.fromkeys(self.plan["rows"][row])
-        return list(found)
 
     def _doorbell(self) -> int:
         """The setting with which a doorbell takes as long as is wanted. The kernel's delays count
@@ -81,20 +75,29 @@ class Guest:
         jobs = load.run("spin", cpus=range(cpus), count=SPIN_COUNT)
         self.note("spin", alone=alone, together=[job.per_command() for job in jobs])
 
-    def _workload(self, workload: plans.Workload) -> None:
-        rows = [row for row in self._devices if workload.key in self.plan["rows"][row]]
+    def _group(self, cells: list[tuple[str, plans.Workload]]) -> None:
+        """Cells that are compared, in turns."""
+        jobs = max((workload.jobs for _, workload in cells), default=0)
         last = 0
-        for repeat, row in timing.turns(rows, self.plan["repeat"]):
-            if workload.jobs > 1 and repeat != last:
-                self._spin(workload.jobs)
+        for repeat, (row, workload) in timing.turns(cells, self.plan["repeat"]):
+            if jobs > 1 and repeat != last:
+                self._spin(jobs)
             last = repeat
-            jobs = load.run(
-                workload.op, self._devices[row].disks[:workload.luns], cpus=range(workload.jobs),
-                qd=workload.qd, batch=workload.batch, bs=workload.bs or 512,
-                count=self.plan["count"], warmup=self.plan["warmup"],
-                spin=int(row in self.plan["spin"]), seconds=self.plan["seconds"])
             self.note("run", row=row, workload=workload.key, repeat=repeat,
-                      chunks=[job.per_command() for job in jobs])
+                      chunks=self._in_kernel(row, workload))
+
+    def _count(self, row: str, workload: plans.Workload) -> int:
+        """Fewer of those that the device makes long."""
+        waits = workload.qd == 1 and row in self.plan["spin"]
+        return self.plan["count_waiting" if waits else "count"]
+
+    def _in_kernel(self, row: str, workload: plans.Workload) -> list[list[float]]:
+        jobs = load.run(
+            workload.op, self._devices[row].disks[:workload.luns], cpus=range(workload.jobs),
+            qd=workload.qd, batch=workload.batch, bs=workload.bs or 512,
+            count=self._count(row, workload), warmup=self.plan["warmup"],
+            spin=int(row in self.plan["spin"]), seconds=self.plan["seconds"])
+        return [job.per_command() for job in jobs]
 
 
 def main() -> int:
