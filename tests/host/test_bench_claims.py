@@ -80,6 +80,9 @@ def everything():
                        ("smq_ram_100us_doorbell_batch", 1500.0)):
         taken.add(figure("native", row, "time", value, path="in_kernel", batch=1, p10=value - 50,
                          median=value))
+    for jobs, path in ((1, "smq"), (2, "smq"), (2, "io_uring_fixed")):
+        taken.add(figure("native", "scsi_debug", "time", 700.0, path=path, jobs=jobs, luns=jobs,
+                         p10=650.0, median=700.0))
     given = [("kernel_legacy", 7256, 32, "libaio", 4096), ("kernel_mq", 5994, 32, "libaio", 4096),
              ("kernel_legacy", 9651, 1, "libaio", 4096), ("kernel_mq", 6112, 1, "libaio", 4096),
              ("kernel_legacy", 9158, 1, "sg_io", 512), ("kernel_mq", 5123, 1, "sg_io", 512),
@@ -285,7 +288,7 @@ def test_report_again(tmp_path):
     assert done.returncode == 0, done.stderr
     drawn = sorted(path.name for path in tmp_path.glob("*.png"))
     assert drawn == ["doorbells.png", "insn.png", "lines.png", "locks.png", "native.png",
-                     "split.png"]
+                     "native_paths.png", "split.png"]
     for name in drawn:
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
         assert f"({name})" in (tmp_path / "report.md").read_text()

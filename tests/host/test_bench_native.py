@@ -4,8 +4,10 @@ nothing."""
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "bench" / "native"
 sys.path.insert(0, str(ROOT / "tools" / "bench"))
 
-from smqbench import claims, figures, instrument  # noqa: E402
+from smqbench import claims, figures, instrument, paths, report as reports  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
-from smqbench.plan import parse  # noqa: E402
-from wallclock import report, results  # noqa: E402
+from smqbench.plan import Workload, parse  # noqa: E402
+from wallclock import programs, report, results  # noqa: E402
 
 LIMIT = 900
 READ = "in_kernel:read:512:32:1:1:1"
@@ -25,6 +27,7 @@ QD1 = "in_kernel:read:512:1:1:1:1"
 TWO = "in_kernel:read:512:32:1:1:2"
 DIRECT = {"smq_ram_100us_doorbell": 6000.0, "smq_ram_100us": 1000.0,
           "smq_ram_20us_doorbell": 6000.0, "smq_ram_20us": 1000.0, "smq_ram": 1000.0}
+USER = {"smq": 700.0, "smq_batch": 500.0, "io_uring_fixed": 800.0, "io_uring": 900.0}
 
 
 def line(kind, **content):
@@ -130,6 +133,88 @@ def test_doorbell_of_another_cost_is_not_judged(tmp_path):
         "a doorbell of 5000 ns is doorbell_ns=27000, which takes 5100 ns"]
 
 
+def user(row="scsi_debug", jobs=2, repeats=3, calls=200.0):
+    """A guest's lines of a load from user space; the second repeat took twice as long."""
+    lines = guest({row: 1.0}, [], repeats, end=False)
+    keys = {Workload(path, "read", 512, 32, 16, jobs, jobs).key: value
+            for path, value in USER.items()}
+    if calls:
+        keys[Workload("io_uring", "call", 0, 32, 16, jobs, jobs).key] = calls
+    for repeat in range(1, repeats + 1):
+        lines += [line("run", row=row, workload=key, repeat=repeat,
+                       chunks=[[value * (1 + (repeat == 2))] * 20] * jobs)
+                  for key, value in keys.items()]
+    return lines + [line("end")]
+
+
+def test_ratios_are_formed_within_a_repeat(tmp_path):
+    """A repeat that took twice as long moves the times, not the ratios."""
+    found = read(tmp_path, user())
+    taken = figures.FigureSet()
+    for figure in results.figures(found, "tools/bench/native", 2, {2: "forced: busy"}):
+        taken.add(figure)
+    assert taken.one(path="smq", metric="time").spread == 700
+    for path, ratio, bare in (("smq", 0.875, 500 / 600), ("smq_batch", 0.625, 0.5),
+                              ("io_uring_fixed", 1, 1), ("io_uring", 1.125, 700 / 600)):
+        for metric, value in (("against_block", ratio), ("against_block_bare", bare)):
+            one = taken.one(path=path, metric=metric)
+            assert one.value == pytest.approx(value, abs=1e-4) and one.spread < 1e-4
+            assert (one.jobs, one.luns, one.unit, one.op) == (2, 2, "x", "read")
+    assert [one.metric for one in taken.find(op="call")] == ["time"]
+    assert {one.parameters["wait"] for one in taken.figures} == {"io_uring_enter"}
+    table = report.by_path(found)
+    assert table[1].startswith("scsi_debug, 2 processes, a LUN each")
+    assert "0.625 +-0.000" in table[4] and "0.500 +-0.000" in table[4]
+    assert not report.times(found), "the load from user space is among that of the kernel"
+    text = reports.markdown(taken)
+    assert "| path | scsi_debug, 2 processes |" in text
+    for value in ("500", "500 ±250", "0.62", "0.50"):
+        assert f"| smq_sg prepared, a batch per SQE | {value} |" in text
+    assert text.count(f"| {paths.CALL} |") == 2, "calls have a ratio"
+    assert "## Native speed\n" not in text and "**forced: busy**" in text
+
+
+@pytest.mark.parametrize("row, calls", [("smq_ram_20us", 200.0), ("scsi_debug", 0)])
+def test_calls_are_left_in(tmp_path, row, calls):
+    """Where they are made while a device is waited for, or were not measured."""
+    found = read(tmp_path, user(row, calls=calls))
+    metrics = {figure.metric for figure in results.figures(found, "tools/bench/native", 2, {})}
+    assert metrics == {"time", "against_block"}
+
+
+@pytest.mark.parametrize("script, chunks, message", [
+    ("""echo '{"chunks": [[[250, 500], [100, 300]], [[200, 100]]]}'""",
+     [[2.0, 3.0], [0.5]], None),
+    ("""echo '{"chunks": [[[0, 500]]]}'""", None, "cannot be read"),
+    ("echo oops", None, "cannot be read.*oops"),
+    ("echo no such disk >&2; exit 3", None, "status 3: no such disk"),
+])
+def test_a_program(tmp_path, monkeypatch, script, chunks, message):
+    """What it says, as nanoseconds per command, or why not."""
+    (tmp_path / "uring").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "uring").chmod(0o755)
+    monkeypatch.setattr(programs, "PROGRAMS", tmp_path)
+
+    def run():
+        return programs.run(Workload("io_uring", "read", 512, 32, 16), ["/dev/null"], count=1000,
+                            warmup=10, seconds=5)
+    if message:
+        with pytest.raises(BenchError, match=message):
+            run()
+    else:
+        assert run() == chunks
+
+
+def test_company_goes():
+    """However what it accompanied ends."""
+    with pytest.raises(ValueError):
+        with programs.company([0]) as busy:
+            time.sleep(0.5)
+            assert [process.poll() for process in busy] == [None]
+            raise ValueError
+    assert [process.poll() for process in busy] == [-signal.SIGKILL]
+
+
 @pytest.fixture(name="native")
 def fixture_native():
     """The command as a module."""
@@ -142,16 +227,33 @@ def fixture_native():
 
 
 def test_what_is_in_turns(native):
-    """The bars alone where they are asked for."""
+    """Paths to a device with each other; the bars alone where they are asked for."""
     def groups(*arguments, cpus=2):
         return native.groups(native.INSTRUMENT.parse(list(arguments)), cpus)
-    assert all(len({key for _, key in group}) == 1 for group in groups())
+    one, two = groups("--load", "user-space")
+    assert {parse(key).jobs for _, key in one} == {1} and {parse(key).luns for _, key in two} == {2}
+    for group in (one, two):
+        assert {row for row, _ in group} == {"scsi_debug", "smq_ram_null", "smq_ram_20us"}
+        for row in native.USER_ROWS:
+            mine = [parse(key) for of, key in group if of == row]
+            assert [one.path for one in mine if one.op == "read"] == native.USER_PATHS
+            assert [one.path for one in mine if one.op == "call"] == ["io_uring"]
+    assert len(groups("--load", "user-space", cpus=1)) == 1
+    every = groups()
+    assert every[-2:] == [one, two]
+    assert all(len({key for _, key in group}) == 1 for group in every[:-2])
+    assert len(groups("--load", "in-kernel")) == len(every) - 2
     wanted = {(row, bar.workload) for bar in report.BARS for row in bar.rows}
     assert {tuple(cell) for group in groups("--bars") for cell in group} == wanted
     assert groups("--bars", "--rows", "smq_ram,smq_ram_batch")
+    with pytest.raises(BenchError, match="--bars: "):
+        groups("--bars", "--load", "user-space")
+    old = {parse(key).path for group in groups("--kernel-vm", "6.1") for _, key in group}
+    assert "smq_adhoc_fixed" in old and "bsg_uring" not in old
 
 
 @pytest.mark.parametrize("arguments, message", [
+    (["--rows", "null_blk", "--load", "user-space"], "nothing of that is measured with --load"),
     (["--rows", "null_blk", "--bars"], "nothing of that is measured with --bars"),
 ])
 def test_nothing_to_measure(tmp_path, native, arguments, message):
@@ -175,9 +277,13 @@ def test_claims_ask_for_what_is_measured(native):
 
 
 def test_command_that_takes_it_again(native):
-    options = native.INSTRUMENT.parse(["--bars", "--force", "--repeat", "3"])
-    assert native.command_of(options, "scsi_debug") == \
-        "tools/bench/native --rows scsi_debug --repeat 3 --force --bars"
+    def command(*arguments, key="in_kernel:tur:0:1:1:1:1"):
+        return native.command_of(native.INSTRUMENT.parse(["--repeat", "3", *arguments]),
+                                 "smq_ram", native.load_of(("smq_ram", key)))
+    words = "tools/bench/native --rows smq_ram --repeat 3"
+    assert command("--force") == f"{words} --force --load in-kernel"
+    assert command(key="smq:read:512:32:16:2:2") == f"{words} --load user-space"
+    assert command("--bars") == f"{words} --bars"
 
 
 @pytest.mark.parametrize("together, force, left, marked", [
@@ -234,7 +340,9 @@ def test_in_the_vm(tmp_path):
         capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     found = figures.read(tmp_path / "figures")
-    rows = {"null_blk": 12, "scsi_debug": 16, "smq_ram": 16, "smq_ram_20us_doorbell": 3 + 2}
+    # From user space five paths and the calls; of the paths two ratios; by one and two jobs.
+    rows = {"null_blk": 12, "scsi_debug": 16 + 2 * (5 + 1 + 2 * 5), "smq_ram": 16,
+            "smq_ram_20us_doorbell": 3 + 2}
     for row, count in rows.items():
         assert len(found.find(row=row)) == count, row
     assert ("native legacy_419" in found.skipped) != bool(found.find(row="legacy_419"))
@@ -244,5 +352,10 @@ def test_in_the_vm(tmp_path):
     # A command that pays for its doorbell cannot take less than the doorbell.
     one_by_one = found.one(row="smq_ram_20us_doorbell", metric="time", qd=32, batch=1)
     assert one_by_one.p10 > 4000
+    # Nor a read less than the call that fetches it.
+    call, = found.find(row="scsi_debug", op="call", jobs=1)
+    for one in found.find(row="scsi_debug", metric="time", jobs=1, op="read"):
+        assert one.path == "in_kernel" or one.p10 > call.p10
+    assert "Linux 7.1 and later have it" in done.stderr
     assert "times mean nothing" not in done.stderr
     assert "load average" in done.stdout

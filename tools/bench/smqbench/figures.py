@@ -28,7 +28,9 @@ PATHS = {
     "smq_adhoc": "smq_sg ad hoc", "smq_adhoc_fixed": "smq_sg ad hoc, registered",
     "smq": "smq_sg prepared", "smq_batch": "smq_sg prepared, a batch per SQE",
 }
-OPS = ("read", "write", "tur")
+# The last: no I/O, but an empty call of the kernel for each batch.
+OPS = ("read", "write", "tur", "call")
+NO_DATA = ("tur", "call")
 # name: (unit, what it is)
 METRICS = {
     "insn": ("insn/IO", "instructions, kernel and program together"),
@@ -41,6 +43,8 @@ METRICS = {
     "time": ("ns/IO", "time"),
     "iops": ("IO/s", "I/O per second"),
     "iops_cpu": ("IO/s/CPU", "I/O per second of CPU time"),
+    "against_block": ("x", "time against registered block reads, p10 by p10 of each repeat"),
+    "against_block_bare": ("x", "the same, both without what the empty calls take"),
     "lock_share": ("%", "instructions in locks and waiting for them"),
     "wait_share": ("%", "instructions spent waiting for locks"),
 }
@@ -143,7 +147,8 @@ def _check(figure: Figure) -> None:
                         ("repeats", 1)):
         _require(getattr(figure, name) >= least, name, getattr(figure, name), f"at least {least}")
     _require(figure.batch <= figure.qd, "batch", figure.batch, f"at most qd ({figure.qd})")
-    _require((figure.bs == 0) == (figure.op == "tur"), "bs", figure.bs, "0 for tur alone")
+    _require((figure.bs == 0) == (figure.op in NO_DATA), "bs", figure.bs,
+             "0 for " + " and ".join(NO_DATA) + " alone")
     _require(_finite(figure.value), "value", figure.value, "a finite number")
     _require(_finite(figure.spread) and figure.spread >= 0, "spread", figure.spread,
              "a finite number from 0")

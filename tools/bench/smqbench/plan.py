@@ -9,6 +9,7 @@ from .errors import BenchError
 from .rows import ROWS
 from .timing import turns
 
+IN_KERNEL = "in_kernel"     # smq_load issues it, all other paths are programs' in user space
 _DIRECT = {"io_uring", "io_uring_fixed"}
 # Arguments of the loop passthrough, and the nodes that it is for.
 _PASSTHROUGH = {
@@ -61,7 +62,7 @@ class Workload:     # pylint: disable=too-many-instance-attributes
             return words + (["--read"] if self.op == "read" else [])
         words += ["--depth", str(self.qd), "--batch", str(self.batch)]
         words += ["--registered"] if self.path == "io_uring_fixed" else []
-        words += ["--write"] if self.op == "write" else []
+        words += {"write": ["--write"], "call": ["--idle"]}.get(self.op, [])
         return words + (["--data"] if data else [])
 
     def _in_kernel(self, counts: Sequence[int], warmup: int) -> list[str]:

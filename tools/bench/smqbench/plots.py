@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import groups
+from . import groups, paths
 from .errors import BenchError
 from .figures import METRICS, Figure, FigureSet
 from .matrix import columns_of, number, rows_of, short_names
@@ -115,7 +115,9 @@ def draw(taken: FigureSet, folder: Path) -> list[Plot]:
         ("lines.png", "Cache lines that move between two CPUs, per I/O",
          taken.find(instrument="lines", metric="transfers")),
         ("native.png", "Native speed: time per I/O",
-         taken.find(instrument="native", metric="time")),
+         [one for one in taken.find(instrument="native", metric="time") if not paths.is_one(one)]),
+        (paths.PLOT, "Native speed from user space, time per I/O, two processes with a LUN each",
+         paths.times(taken, 2)),
     ]
     plots = []
     for name, title, figures in wanted:

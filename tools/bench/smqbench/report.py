@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import claims, groups, matrix
+from . import claims, groups, matrix, paths
 from .figures import METRICS, PATHS, Figure, FigureSet
 from .rows import ROWS
 
@@ -27,6 +27,7 @@ PEERS = [
     *((f"smq_ram_{us}us_doorbell_batch", f"smq_ram_{us}us_doorbell",
        "the policy batch, and a doorbell costs 5 us") for us in (20, 100)),
 ]
+NO_COST = ("own_transfers", "lock_share", "wait_share", "against_block", "against_block_bare")
 LESS_IS_MORE = {"iops", "iops_cpu"}
 
 
@@ -210,7 +211,7 @@ def lines_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
 
 def other_lines(taken: FigureSet, instrument: str, title: str) -> list[str]:
     """Tables by metric, of an instrument whose figures need no more."""
-    every = taken.find(instrument=instrument)
+    every = [one for one in taken.find(instrument=instrument) if not paths.is_one(one)]
     lines = [f"## {title}", ""] if every else []
     for metric in METRICS:
         for path in PATHS:
@@ -226,6 +227,22 @@ def other_lines(taken: FigureSet, instrument: str, title: str) -> list[str]:
     return lines
 
 
+def path_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
+    """The paths from user space beside each other."""
+    figures = paths.times(taken)
+    if not figures:
+        return []
+    marks = sorted({part for figure in figures for part in figure.note.split("; ")
+                    if part.startswith("forced:")})
+    lines = ["## Native speed, from user space", "", *_plot(plots, paths.PLOT), *paths.WORDS, "",
+             *(f"**{mark}**" for mark in marks), *([""] if marks else [])]
+    for title, rows in paths.by_quantity(taken):
+        lines += [f"### {title}", "", *table(rows), "",
+                  "Chunks of 256 commands; ratios p10 by p10 of each repeat; ± half the spread "
+                  f"of {_repeats(figures)}.", *command_lines(figures)]
+    return lines
+
+
 def worse(taken: FigureSet) -> list[list[str]]:
     """Where a row of ours costs more than its peer."""
     rows = []
@@ -233,7 +250,7 @@ def worse(taken: FigureSet) -> list[list[str]]:
         for mine in taken.find(row=ours):
             theirs = [one for one in taken.find(row=peer)
                       if one.key == (mine.key[0], peer, *mine.key[2:])]
-            if not theirs or mine.metric in ("own_transfers", "lock_share", "wait_share"):
+            if not theirs or mine.metric in NO_COST:
                 continue
             more = mine.value - theirs[0].value
             more = -more if mine.metric in LESS_IS_MORE else more
@@ -277,5 +294,6 @@ def markdown(taken: FigureSet, plots: Sequence[Plot] = ()) -> str:
         *other_lines(taken, "fastpath", "Passthrough commands"),
         *locks_lines(taken, plots), *lines_lines(taken, plots),
         *(_plot(plots, "native.png")), *other_lines(taken, "native", "Native speed"),
+        *path_lines(taken, plots),
         *other_lines(taken, "legacy-kernel", "The legacy path, on a kernel that was given"),
         *parameter_lines(taken)]).rstrip() + "\n"

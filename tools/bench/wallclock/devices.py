@@ -185,7 +185,7 @@ def _settle(disk: str) -> str:
 
 def prepare() -> None:
     """Modules that rows share."""
-    for module in ("sd_mod", "sg"):
+    for module in ("sd_mod", "sg", "smq_sg"):
         modprobe(module)
     if not RAM.exists():
         modprobe("smq_ram", hosts=0)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from smqbench import plan as plans, timing  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
-from wallclock import devices, load  # noqa: E402
+from wallclock import devices, load, programs  # noqa: E402
 
 SPIN_COUNT = 20000
 DELAY_COUNT = 2500
@@ -78,13 +78,16 @@ class Guest:
     def _group(self, cells: list[tuple[str, plans.Workload]]) -> None:
         """Cells that are compared, in turns."""
         jobs = max((workload.jobs for _, workload in cells), default=0)
+        user = any(workload.path != plans.IN_KERNEL for _, workload in cells)
         last = 0
-        for repeat, (row, workload) in timing.turns(cells, self.plan["repeat"]):
-            if jobs > 1 and repeat != last:
-                self._spin(jobs)
-            last = repeat
-            self.note("run", row=row, workload=workload.key, repeat=repeat,
-                      chunks=self._in_kernel(row, workload))
+        with programs.company(range(jobs, os.cpu_count() or 1) if user else ()):
+            for repeat, (row, workload) in timing.turns(cells, self.plan["repeat"]):
+                if jobs > 1 and repeat != last:
+                    self._spin(jobs)
+                last = repeat
+                measured = self._in_kernel if workload.path == plans.IN_KERNEL else self._program
+                self.note("run", row=row, workload=workload.key, repeat=repeat,
+                          chunks=measured(row, workload))
 
     def _count(self, row: str, workload: plans.Workload) -> int:
         """Fewer of those that the device makes long."""
@@ -98,6 +101,11 @@ class Guest:
             count=self._count(row, workload), warmup=self.plan["warmup"],
             spin=int(row in self.plan["spin"]), seconds=self.plan["seconds"])
         return [job.per_command() for job in jobs]
+
+    def _program(self, row: str, workload: plans.Workload) -> list[list[float]]:
+        return programs.run(
+            workload, self._devices[row].disks, count=self._count(row, workload),
+            warmup=self.plan["warmup"], seconds=self.plan["seconds"])
 
 
 def main() -> int:

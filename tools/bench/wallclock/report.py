@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smqbench import plan as plans, tables, timing
-from smqbench.figures import size
+from smqbench.figures import PATHS, size
 from smqbench.rows import ROWS
 
 from .results import Cell, Results
@@ -38,6 +38,8 @@ def times(results: Results) -> list[str]:
     lines = []
     for key in dict.fromkeys(key for _, key in results.cells):
         workload = plans.parse(key)
+        if workload.path != plans.IN_KERNEL:
+            continue
         rows = [row for row in ROWS if (row, key) in results.cells]
         lines += ["", *tables.table(
             [_label(workload), "p10", "median", "a CPU's IOPS"],
@@ -45,6 +47,30 @@ def times(results: Results) -> list[str]:
               f"{1e9 / timing.summary(results.cells[row, key].repeats).median:.0f}"]
              for row in rows))]
     return lines
+
+
+def by_path(results: Results) -> list[str]:
+    """The paths from user space beside each other, for each device and number of processes."""
+    cells = [(row, key, plans.parse(key)) for row, key in results.cells]
+    cells = [cell for cell in cells if cell[2].path != plans.IN_KERNEL]
+    lines = []
+    for row in [row for row in ROWS if row in {cell[0] for cell in cells}]:
+        for jobs in sorted({workload.jobs for of, _, workload in cells if of == row}):
+            body = [_path_line(results, row, key) for of, key, workload in cells
+                    if (of, workload.jobs) == (row, jobs)]
+            lines += ["", *tables.table(
+                [f"{ROWS[row].label}, {jobs} process" + ("es, a LUN each" if jobs > 1 else ""),
+                 "p10", "median", "by block", "without calls"], body)]
+    return lines
+
+
+def _path_line(results: Results, row: str, key: str) -> list[str]:
+    workload = plans.parse(key)
+    name = "an empty call for each batch" if workload.op == "call" else PATHS[workload.path]
+    ratios = results.against_block(row, key)
+    return [name, *_cells(results.cells[row, key]),
+            *(f"{statistics.median(ratios[metric]):.3f} +-{timing.spread(ratios[metric]) / 2:.3f}"
+              if metric in ratios else "" for metric in ("against_block", "against_block_bare"))]
 
 
 @dataclass(frozen=True)

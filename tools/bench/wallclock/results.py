@@ -4,7 +4,7 @@
 import json
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,34 @@ class Results:
     delays: list[tuple[int, float]] = field(default_factory=list)  # (setting, ns) on the way there
     ended: bool = False
 
+    def against_block(self, row: str, key: str) -> dict[str, list[float]]:
+        """Of a load from user space, by metric: p10 of each repeat by that of registered block
+        reads a moment before or after; and the same without what the calls of the kernel
+        themselves take, unless they are made while a device is waited for."""
+        workload = plans.parse(key)
+        if workload.path == plans.IN_KERNEL or workload.op == "call":
+            return {}
+        ours = self.cells[row, key].low()
+        theirs = self._lows(row, replace(workload, path="io_uring_fixed"))
+        calls = self._lows(row, replace(workload, path="io_uring", op="call", bs=0))
+        found = {}
+        if theirs:
+            found["against_block"] = timing.ratios(ours, theirs)
+        if theirs and calls and not ROWS[row].waits:
+            found["against_block_bare"] = timing.ratios(
+                *([value - call for value, call in zip(values, calls)]
+                  for values in (ours, theirs)))
+        return found
+
     @property
     def slowdown(self) -> float:
         """The worst of all looks at the machine, 0 without one."""
         return max(self.slowdowns, default=0.0)
+
+    def _lows(self, row: str, workload: plans.Workload) -> list[float]:
+        """p10 of each repeat, none if it was not measured."""
+        cell = self.cells.get((row, workload.key))
+        return cell.low() if cell else []
 
     def delay_is_off(self) -> str:
         """What is wrong with the doorbell's cost, "" if nothing is."""
@@ -124,13 +148,23 @@ def figures(results: Results, command: str, cpus: int, marks: dict[int, str]) ->
             "instrument": "native", "row": row, "kernel": results.kernel, "command": command,
             "cpus": cpus, "note": instrument.note(row, marks.get(workload.jobs, ""), off),
             "parameters": {**results.settings[row], "cmdline": results.cmdline,
-                           "wait": "spin" if ROWS[row].waits else "sleep"}}
+                           "wait": _wait(row, workload)}}
         medians = [statistics.median(chunks) for chunks in cell.repeats]
         yield instrument.figure(**same, **instrument.fields(workload, medians, "time"),
                                 p10=round(times.p10, 2), median=round(times.median, 2))
-        if ROWS[row].waits and workload.qd > 1:
+        if workload.path != plans.IN_KERNEL:
+            for metric, ratios in results.against_block(row, key).items():
+                yield instrument.figure(**same, **instrument.fields(workload, ratios, metric))
+        elif ROWS[row].waits and workload.qd > 1:
             yield instrument.figure(**same, **instrument.fields(
                 workload, [1e9 / value for value in medians], "iops_cpu"))
+
+
+def _wait(row: str, workload: plans.Workload) -> str:
+    """How the load waits for what it sent."""
+    if workload.path != plans.IN_KERNEL:
+        return "io_uring_enter"
+    return "spin" if ROWS[row].waits else "sleep"
 
 
 assert "time" in METRICS and "iops_cpu" in METRICS

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Native speed from user space: the paths to a device beside each other."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from . import matrix
+from .figures import PATHS, Figure, FigureSet
+from .plan import IN_KERNEL
+from .rows import ROWS
+
+PLOT = "native_paths.png"
+CALL = "an empty call for each batch"
+WORDS = [
+    "READ 512, QD32; two processes have a LUN each, and a CPU. Every path calls the kernel once "
+    "for 16 commands. Under User Mode Linux a call costs microseconds, many times what it does "
+    f"elsewhere, and the same for all: the row *{CALL}* is what that makes for a command, and "
+    "*without calls* is the ratio once both were spared it. On hardware, where a call costs least, "
+    "ratios lie near the latter. A device that is waited for may be what limits all alike."]
+
+
+def is_one(figure: Figure) -> bool:
+    """Of those that are set beside each other here."""
+    return figure.instrument == "native" and figure.path != IN_KERNEL
+
+
+def name(figure: Figure) -> str:
+    """Of a path, and of what all paths have."""
+    return CALL if figure.op == "call" else PATHS[figure.path]
+
+
+def times(taken: FigureSet, jobs: int | None = None) -> list[Figure]:
+    """Of all paths."""
+    return [one for one in taken.find(metric="time")
+            if is_one(one) and (jobs is None or one.jobs == jobs)]
+
+
+def by_quantity(taken: FigureSet) -> Iterator[tuple[str, list[list[str]]]]:
+    """(title, head and rows), paths by devices and processes, for each thing that is known."""
+    every = times(taken)
+    places = sorted({(one.row, one.jobs) for one in every},
+                    key=lambda place: (matrix.rows_of(every).index(place[0]), place[1]))
+    head = ["path", *(f"{ROWS[row].label}, {jobs} process" + "es" * (jobs > 1)
+                      for row, jobs in places)]
+    for title, said in (
+            ("p10 of all chunks, ns per command of a process", _p10),
+            ("Median, ns per command of a process", matrix.said),
+            ("By registered block reads", partial(_ratio, taken, "against_block")),
+            ("By registered block reads, without calls",
+             partial(_ratio, taken, "against_block_bare"))):
+        rows = []
+        for this in dict.fromkeys(map(name, every)):
+            found = {(one.row, one.jobs): one for one in every if name(one) == this}
+            cells = [said(found[place]) if place in found else "" for place in places]
+            if any(cells):
+                rows.append([this, *cells])
+        if rows:
+            yield title, [head, *rows]
+
+
+def _p10(figure: Figure) -> str:
+    return matrix.number(figure.p10 or 0)
+
+
+def _ratio(taken: FigureSet, metric: str, figure: Figure) -> str:
+    return matrix.said(taken.one(
+        instrument="native", row=figure.row, path=figure.path, op=figure.op, jobs=figure.jobs,
+        luns=figure.luns, qd=figure.qd, batch=figure.batch, bs=figure.bs, cpus=figure.cpus,
+        kernel=figure.kernel, metric=metric))

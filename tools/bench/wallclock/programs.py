@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+"""In the guest: one run of a program of tools/bench/loop, whose load comes from user space."""
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from smqbench.errors import BenchError
+from smqbench.plan import Workload
+
+PROGRAMS = Path(__file__).resolve().parents[3] / "build/tools/bench"
+CHUNK = 256     # a multiple of every batch
+# Links in a SCSI device's folder, by what plan calls its nodes.
+_NODES = {"smqsg": "smq_generic", "sg": "generic"}
+
+
+def _node(disk: str, kind: str) -> str:
+    """Of a disk's device."""
+    if kind == "disk":
+        return disk
+    device = Path("/sys/block", Path(disk).name, "device")
+    if kind == "bsg":
+        node = Path("/dev/bsg", device.resolve().name)
+    else:
+        node = Path("/dev", (device / _NODES[kind]).resolve().name)
+    if not node.exists():
+        raise BenchError(f"{disk} has no node of kind {kind}")
+    return str(node)
+
+
+def _said(output: str) -> list[list[float]]:
+    """Nanoseconds per command of each chunk, job by job."""
+    try:
+        jobs = json.loads(output)["chunks"]
+        return [[ns / commands for commands, ns in job] for job in jobs]
+    except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+        raise BenchError(f"what the program said cannot be read: {error}: {output}") from None
+
+
+def run(workload: Workload, disks: Sequence[str], *, count: int, warmup: int,
+        seconds: int) -> list[list[float]]:
+    """One program on the first of these disks."""
+    name, kind, luns, *arguments = workload.program([count], warmup, data=False)
+    words = [str(PROGRAMS / name), *arguments, "--chunk", str(CHUNK), "--timeout", str(seconds),
+             *(_node(disk, kind) for disk in disks[:int(luns)])]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          check=False)
+    if done.returncode:
+        raise BenchError(f"{' '.join(words)}: status {done.returncode}: {done.stderr.strip()}")
+    return _said(done.stdout)
+
+
+@contextmanager
+def company(cpus: Iterable[int]) -> Iterator[list[subprocess.Popen]]:
+    """Keeps these CPUs busy, with no call of the kernel. Under User Mode Linux a program and its
+    system call are two threads of the host, which takes them to one CPU as long as no other is
+    idle: without, a call takes longer with one CPU in use than with all."""
+    busy: list[subprocess.Popen] = []
+    try:
+        for cpu in cpus:
+            busy.append(subprocess.Popen(       # pylint: disable=consider-using-with
+                ["taskset", "--cpu-list", str(cpu), "sh", "-c", "while :; do :; done"],
+                stdin=subprocess.DEVNULL))
+        yield busy
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
