@@ -17,10 +17,11 @@ SANITIZE = "uml-sanitize"
 SANITIZED = ("cdb", "data", "eh", "hosts", "io", "sg_[!i]*", "state")
 # Files, and tests, that do not.
 NOT_SANITIZED = (
-    # Hundreds of comparisons with sg; waits and shares, measured with four CPUs; udev, which
-    # is not there.
+    # Hundreds of comparisons with sg; waits and shares, measured with four CPUs; Fibre
+    # Channel and udev, which are not there.
     "tests/vm/test_sg_compat.py",
     "tests/vm/test_sg_depth.py",
+    "tests/vm/test_sg_fc.py",
     "tests/vm/test_sg_udev.py",
     # They compare with what scsi_debug or the mid-layer of 7.2 does otherwise.
     "tests/vm/test_cdb.py::test_cdb[mode-sense6-unknown-00]",
