@@ -53,10 +53,11 @@ def test_rings(device, ring, sqe_flags):
 
 
 def test_polled_ring(device):
+    """Nothing polls for it: a kernel refuses it, or as 7.2 does runs it as in any other ring."""
     with opened(device.path) as file, Ring(8, uring.SETUP_IOPOLL) as ring:
         file.push(ring, 0)
         ring.submit()
-        assert ring.wait(1) == [(0, -errno.EOPNOTSUPP)]
+        assert ring.wait(1) in ([(0, -errno.EOPNOTSUPP)], [(0, 0)])
 
 
 @pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
