@@ -25,6 +25,7 @@ static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
  * @timeout: jiffies
  * @out: to the device
  * @fixed: @address lies in a registered buffer
+ * @no_tag: it has had its turn, and found no tag
  */
 struct smqsg_adhoc {
 	u8 cdb[SMQ_SG_MAX_CDB];
@@ -35,6 +36,7 @@ struct smqsg_adhoc {
 	u32 timeout;
 	bool out;
 	bool fixed;
+	bool no_tag;
 };
 
 /* Reads the SQE, every field once: another thread may be writing it. */
@@ -58,6 +60,7 @@ static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
 	adhoc->length = out ?: in;
 	adhoc->address = out ? READ_ONCE(sqe->dout_xferp) : READ_ONCE(sqe->din_xferp);
 	adhoc->iovecs = out ? READ_ONCE(sqe->dout_iovec_count) : READ_ONCE(sqe->din_iovec_count);
+	adhoc->no_tag = false;
 	adhoc->fixed = adhoc->length && (io->ioucmd->flags & IORING_URING_CMD_FIXED);
 	if (adhoc->fixed && adhoc->iovecs)
 		return -EOPNOTSUPP;
@@ -88,7 +91,7 @@ static int smqsg_adhoc_map_fixed(struct smqsg_io *io, struct request *rq,
 				     &iter, io->ioucmd, issue_flags);
 	if (ret < 0)
 		return ret;
-	if (adhoc->length > queue_max_hw_sectors(q) << SECTOR_SHIFT)
+	if (adhoc->length > (u64)queue_max_hw_sectors(q) << SECTOR_SHIFT)
 		return -EINVAL;
 	if (blk_rq_aligned(q, iter.bvec->bv_offset + iter.iov_offset, adhoc->length)) {
 		segments = smqsg_segments(q, iter.bvec, iter.iov_offset, adhoc->length);
@@ -234,12 +237,14 @@ static int smqsg_adhoc_try(struct smqsg_io *io, unsigned int issue_flags)
 	if (!smqsg_claim_turn(fd))
 		return -EAGAIN;
 	/*
-	 * Sleeps for a tag: asking again and again would never have its turn. No tag waits
-	 * for this task, whose commands give theirs back as they end.
+	 * Never sleeps for a tag: it has its ring's lock, for which a worker with the last
+	 * tag may wait, and ends of other drivers' commands may wait for this task.
 	 */
-	ret = smqsg_adhoc_issue(io, io->adhoc, issue_flags, 0);
-	if (ret)
+	ret = smqsg_adhoc_issue(io, io->adhoc, issue_flags, BLK_MQ_REQ_NOWAIT);
+	if (ret) {
+		io->adhoc->no_tag = ret == -EAGAIN;
 		smqsg_release(fd, 1);
+	}
 	return ret;
 }
 
@@ -266,6 +271,18 @@ static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 }
 
 /*
+ * Sleeps until the host has a tag, which goes back at once: it is the task that needs it.
+ * One that asks again and again would only keep a CPU busy.
+ */
+static void smqsg_adhoc_await_tag(struct smqsg_io *io)
+{
+	struct request *rq = scsi_alloc_request(io->fd->q, REQ_OP_DRV_IN, 0);
+
+	if (!IS_ERR(rq))
+		blk_mq_free_request(rq);
+}
+
+/*
  * The place goes back, and is claimed anew when the task gets there: a task that does not
  * run must not keep places from others.
  */
@@ -273,8 +290,11 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
 
-	if (got > 0)
+	if (got > 0) {
+		if (io->adhoc->no_tag)
+			smqsg_adhoc_await_tag(io);
 		smqsg_release(io->fd, got);
+	}
 	io->result = min(got, 0);
 	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
 }
@@ -312,6 +332,7 @@ static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 		smqsg_release(io->fd, 1);
 		if (ret != -EAGAIN)
 			return ret;
+		adhoc.no_tag = true;
 	}
 	return smqsg_adhoc_wait(io, &adhoc);
 }

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
 """smq_sg and the queue depth: never more than it, equal shares of it, and nobody waits for ever."""
+import json
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from kit.fiojob import load_on
-from kit.host import load, loaded, settle, under_way, unload, wait_for
+from kit.host import load, loaded, run, settle, under_way, unload, wait_for
 from kit.ramdir import ram_host
 from kit.waits import Waits, node, number, waits, waits_on
 
 EAGAIN, ENODEV, ETIMEDOUT = "11", "19", "110"
 MS = 1000000
+SG_IO = Path(__file__).resolve().parents[2] / "tools/sg_io"
 # Many at once, from more than one file: run by SQEs, and by batches.
 MANY = ({"path": "run", "depth": 128}, {"path": "batch", "depth": 8, "batch": 16})
 
@@ -97,7 +99,7 @@ def test_a_raised_depth_is_used_at_once():
     with ram_lun(6000 * MS, hw_queues=4) as (host_dir, host, lun, where):
         set_depth(lun, 1)
         with waits_on(dev(where), path="batch", depth=4, batch=50, count=4) as batch, \
-                waits_on(dev(where), depth=100, count=100) as run:
+                waits_on(dev(where), depth=100, count=100) as lone:
             wait_for("both to wait", lambda: number(where, "waiting") >= 100)
             for depth in (1, 2, 7, 30):
                 set_depth(lun, depth)
@@ -106,7 +108,23 @@ def test_a_raised_depth_is_used_at_once():
                 assert in_use(host, lun) == (depth, depth, depth)
                 assert number(where, "inflight") == depth
             host_dir.set("model/service_ns", MS // 5)
-            assert batch.result()["served"] == 200 and run.result()["served"] == 100
+            assert batch.result()["served"] == 200 and lone.result()["served"] == 100
+
+
+@pytest.mark.parametrize("via", ["bsg-uring", "smq"])
+def test_a_tag_is_had_that_others_sleep_for(via, tmp_path):
+    """The host has one; block I/O of another LUN wants it all the time."""
+    reads = tmp_path / "reads"
+    reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
+    with ram_lun(MS, depth=1, hw_queues=1, luns=2) as (_, host, lun, where):
+        other = host.luns()[1]
+        with load_on(other.sd, ioengine="libaio", rw="randread", bs=4096, iodepth=8, numjobs=2,
+                     time_based=True, runtime=55) as job:
+            under_way(other, 50)
+            done = json.loads(run(SG_IO, "run", "--json", "--via", via, "--depth", 4, "--count",
+                                  200, dev(where), reads, limit=40).stdout)
+            assert done["status"] == {"GOOD": 200}
+            assert job.running
 
 
 @pytest.mark.limit(90)
