@@ -169,15 +169,21 @@ void smqsg_batch_less(struct smqsg_batch *batch, u32 count)
 		smqsg_batch_ended(batch);
 }
 
-/* A slot that cannot be run: returns how many elements that ends. */
-static u32 smqsg_batch_refuse(struct smqsg_batch *batch, u32 slot, int error)
+/* A slot that cannot be run, as its status tells: returns how many elements that ends. */
+static u32 smqsg_batch_refused(struct smqsg_batch *batch)
 {
-	smqsg_slot_refused(batch->fd, slot, error);
 	atomic_inc(&batch->failed);
 	/* These claim no place: nothing else bounds how many come in a row. */
 	if (!(++batch->at % SMQSG_COURTESY))
 		cond_resched();
 	return 1;
+}
+
+/* The same of one that was never taken. */
+static u32 smqsg_batch_refuse(struct smqsg_batch *batch, u32 slot, int error)
+{
+	smqsg_slot_refused(batch->fd, slot, error);
+	return smqsg_batch_refused(batch);
 }
 
 /* What is left of the list ends with an error; returns how many that are. */
@@ -229,11 +235,11 @@ static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, u32 s
 			batch->at++;
 			return 0;
 		}
-		smqsg_slot_drop(io);
+		smqsg_slot_drop(io, ret == -EAGAIN ? 0 : ret);
 	}
 	if (!is_short)
 		smqsg_io_put(io);
-	return ret == -EAGAIN ? ret : smqsg_batch_refuse(batch, slot, ret);
+	return ret == -EAGAIN ? ret : smqsg_batch_refused(batch);
 }
 
 /*

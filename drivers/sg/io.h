@@ -156,7 +156,8 @@ static inline void smqsg_slot_let_go(struct smqsg_io *io)
 
 /* run.c */
 int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run);
-void smqsg_slot_drop(struct smqsg_io *io);
+void smqsg_slot_note(struct smqsg_fd *fd, u32 number, int error);
+void smqsg_slot_drop(struct smqsg_io *io, int error);
 void smqsg_slot_varied(struct smqsg_io *io, struct request *rq);
 SMQ_END_IO(smqsg_slot_end, rq, error);
 void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error);
@@ -174,8 +175,10 @@ static __always_inline int smqsg_slot_take_valid(struct smqsg_io *io, struct smq
 	if (likely(fd->slots[slot].cdb_len && !run))
 		return 0;
 	ret = fd->slots[slot].cdb_len ? smqsg_slot_vary(io, run) : -ENODATA;
-	if (ret)
+	if (ret) {
+		smqsg_slot_note(fd, slot, ret);
 		clear_bit_unlock(slot, fd->busy);
+	}
 	return ret;
 }
 

@@ -73,19 +73,37 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 }
 
 /**
- * smqsg_slot_drop() - gives back a slot that was not issued
- * @io: one that smqsg_slot_take() filled
+ * smqsg_slot_note() - notes in its status why a slot was not run
+ * @fd: the file
+ * @number: the slot, with its bit in @fd->busy held by the caller
+ * @error: an errno, below 0
  *
  * Process context.
  */
-void smqsg_slot_drop(struct smqsg_io *io)
+void smqsg_slot_note(struct smqsg_fd *fd, u32 number, int error)
+{
+	struct smq_sg_status *status = smqsg_status(fd, number);
+
+	*status = (struct smq_sg_status) { .result = error, .runs = status->runs };
+}
+
+/**
+ * smqsg_slot_drop() - gives back a slot that was not issued
+ * @io: one that smqsg_slot_take() filled
+ * @error: an errno, below 0, for its status; 0 if it is to be sent yet
+ *
+ * Process context.
+ */
+void smqsg_slot_drop(struct smqsg_io *io, int error)
 {
 	smqsg_slot_let_go(io);
+	if (error)
+		smqsg_slot_note(io->fd, io->slot, error);
 	clear_bit_unlock(io->slot, io->fd->busy);
 }
 
 /**
- * smqsg_slot_refused() - notes that a slot could not be run
+ * smqsg_slot_refused() - notes that a slot could not be run, which was never taken for it
  * @fd: the file
  * @number: the slot
  * @error: an errno, below 0
@@ -95,7 +113,6 @@ void smqsg_slot_drop(struct smqsg_io *io)
  */
 void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
 {
-	struct smq_sg_status *status;
 	u32 slots = smqsg_slots(fd);
 
 	/* With EBUSY it was in flight, be it so no longer. */
@@ -104,8 +121,7 @@ void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
 	number = array_index_nospec(number, slots);
 	if (test_and_set_bit_lock(number, fd->busy))
 		return;
-	status = smqsg_status(fd, number);
-	*status = (struct smq_sg_status) { .result = error, .runs = status->runs };
+	smqsg_slot_note(fd, number, error);
 	clear_bit_unlock(number, fd->busy);
 }
 
@@ -208,8 +224,7 @@ static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 		smqsg_release(io->fd, 1);
 	}
 	io->result = ret;
-	smqsg_slot_drop(io);
-	smqsg_slot_refused(io->fd, io->slot, ret);
+	smqsg_slot_drop(io, ret);
 	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
 }
 
@@ -226,12 +241,10 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 }
 
 /* It was not sent, and holds no slot. Returns as smqsg_slot_run(). */
-static noinline int smqsg_slot_unsent(struct smqsg_io *io, u32 slot, int error,
-				      unsigned int issue_flags)
+static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned int issue_flags)
 {
 	struct io_uring_cmd *ioucmd = io->ioucmd;
 
-	smqsg_slot_refused(io->fd, slot, error);
 	smqsg_io_put(io);
 	if (error != -EAGAIN)
 		return error;
@@ -246,8 +259,8 @@ static noinline int smqsg_slot_later(struct smqsg_io *io, int error, unsigned in
 		error = smqsg_slot_wait(io);
 	if (!error)
 		return -EIOCBQUEUED;
-	smqsg_slot_drop(io);
-	return smqsg_slot_unsent(io, io->slot, error, issue_flags);
+	smqsg_slot_drop(io, error);
+	return smqsg_slot_unsent(io, error, issue_flags);
 }
 
 static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
@@ -278,7 +291,7 @@ static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *
 	int ret;
 
 	ret = smqsg_slot_take(io, fd, run.slot, &run);
-	return ret ? smqsg_slot_unsent(io, run.slot, ret, issue_flags) :
+	return ret ? smqsg_slot_unsent(io, ret, issue_flags) :
 		     smqsg_slot_start(io, fd, issue_flags);
 }
 
@@ -293,7 +306,6 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	/* Each field once: another thread may be writing it. */
 	u16 flags = READ_ONCE(sqe->flags);
 	struct smqsg_io *io;
-	u32 slot;
 	int ret;
 
 	if (unlikely(!smqsg_may_run(fd)))
@@ -308,10 +320,9 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	*smqsg_slot_pdu(ioucmd) = io;
 	if (unlikely(flags))
 		return smqsg_slot_run_varied(io, fd, sqe, flags, issue_flags);
-	slot = READ_ONCE(sqe->slot);
-	ret = smqsg_slot_take(io, fd, slot, NULL);
+	ret = smqsg_slot_take(io, fd, READ_ONCE(sqe->slot), NULL);
 	if (unlikely(ret))
-		return smqsg_slot_unsent(io, slot, ret, issue_flags);
+		return smqsg_slot_unsent(io, ret, issue_flags);
 	return smqsg_slot_start(io, fd, issue_flags);
 }
 
