@@ -64,8 +64,8 @@ static int set_up(int fd)
 	int ret;
 
 	ret = call("info", fd, SMQ_SG_INFO, &info);
-	printf("version %u depth %u transfer %u segments %u alignment %u waiting %u\n", info.version,
-	       info.depth, info.max_transfer, info.max_segments, info.alignment,
+	printf("version %u depth %u transfer %u segments %u alignment %u waiting %u\n",
+	       info.version, info.depth, info.max_transfer, info.max_segments, info.alignment,
 	       info.max_waiting);
 	if (ret < 0 || call("setup", fd, SMQ_SG_SETUP, &setup) < 0)
 		return -1;
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
 		{ .slot = 0, .flags = SMQ_SG_RUN_LBA, .lba = 1ULL << 32 },
 		{ .slot = 1, .flags = SMQ_SG_RUN_BUFFER, .buffer = 9 },
 	};
-	uint32_t list[] = { 3, 1, 4, 99 };
+	__u32 list[] = { 3, 1, 4, 99 };
 	unsigned int i;
 	int fd;
 
