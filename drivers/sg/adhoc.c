@@ -25,7 +25,6 @@ static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
  * @timeout: jiffies
  * @out: to the device
  * @fixed: @address lies in a registered buffer
- * @no_tag: it has had its turn, and found no tag
  */
 struct smqsg_adhoc {
 	u8 cdb[SMQ_SG_MAX_CDB];
@@ -36,7 +35,6 @@ struct smqsg_adhoc {
 	u32 timeout;
 	bool out;
 	bool fixed;
-	bool no_tag;
 };
 
 /* Reads the SQE, every field once: another thread may be writing it. */
@@ -60,7 +58,6 @@ static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
 	adhoc->length = out ?: in;
 	adhoc->address = out ? READ_ONCE(sqe->dout_xferp) : READ_ONCE(sqe->din_xferp);
 	adhoc->iovecs = out ? READ_ONCE(sqe->dout_iovec_count) : READ_ONCE(sqe->din_iovec_count);
-	adhoc->no_tag = false;
 	adhoc->fixed = adhoc->length && (io->ioucmd->flags & IORING_URING_CMD_FIXED);
 	if (adhoc->fixed && adhoc->iovecs)
 		return -EOPNOTSUPP;
@@ -238,13 +235,12 @@ static int smqsg_adhoc_try(struct smqsg_io *io, unsigned int issue_flags)
 		return -EAGAIN;
 	/*
 	 * Never sleeps for a tag: it has its ring's lock, for which a worker with the last
-	 * tag may wait, and ends of other drivers' commands may wait for this task.
+	 * tag may wait, and ends of other drivers' commands may wait for this task. So it
+	 * asks again and again, which costs CPU time while other LUNs have all tags.
 	 */
 	ret = smqsg_adhoc_issue(io, io->adhoc, issue_flags, BLK_MQ_REQ_NOWAIT);
-	if (ret) {
-		io->adhoc->no_tag = ret == -EAGAIN;
+	if (ret)
 		smqsg_release(fd, 1);
-	}
 	return ret;
 }
 
@@ -271,18 +267,6 @@ static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 }
 
 /*
- * Sleeps until the host has a tag, which goes back at once: it is the task that needs it.
- * One that asks again and again would only keep a CPU busy.
- */
-static void smqsg_adhoc_await_tag(struct smqsg_io *io)
-{
-	struct request *rq = scsi_alloc_request(io->fd->q, REQ_OP_DRV_IN, 0);
-
-	if (!IS_ERR(rq))
-		blk_mq_free_request(rq);
-}
-
-/*
  * The place goes back, and is claimed anew when the task gets there: a task that does not
  * run must not keep places from others.
  */
@@ -290,11 +274,8 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
 
-	if (got > 0) {
-		if (io->adhoc->no_tag)
-			smqsg_adhoc_await_tag(io);
+	if (got > 0)
 		smqsg_release(io->fd, got);
-	}
 	io->result = min(got, 0);
 	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
 }
@@ -332,7 +313,6 @@ static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 		smqsg_release(io->fd, 1);
 		if (ret != -EAGAIN)
 			return ret;
-		adhoc.no_tag = true;
 	}
 	return smqsg_adhoc_wait(io, &adhoc);
 }

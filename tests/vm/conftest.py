@@ -13,7 +13,12 @@ from pathlib import Path
 
 import pytest
 from kit import hold as hold_lld
+from kit import smqsg
 from kit.host import KernelLog, is_loaded, loaded, run, settle
+from kit.memory import PAGE, Memory
+from kit.numbered import numbered_disk
+from kit.slots import SlotFile
+from kit.slowdisk import slow_disk
 from kit.sanitizing import PATIENCE
 
 LIMIT = 60
@@ -118,3 +123,42 @@ def hold(request):
         yield hosts[0]
         settle(hosts[0])
         assert hold_lld.get("inflight") == 0
+
+
+# Of smq_sg: files on a disk whose data are known, and on one as slow as a test likes.
+
+@pytest.fixture(scope="module")
+def path():
+    """The node of a disk of smq_ram, whose first blocks are numbered."""
+    with numbered_disk() as node:
+        yield node
+
+
+@pytest.fixture
+def file(path):
+    """An open file with 64 slots."""
+    with SlotFile(path, 64) as opened:
+        yield opened
+    smqsg.idle(path)
+
+
+@pytest.fixture
+def memory(file):
+    """64 KiB, lent as buffer 0."""
+    area = Memory(16 * PAGE)
+    assert file.lend(0, area) == 0
+    return area
+
+
+@pytest.fixture(scope="module")
+def sg_module():
+    """smq_sg."""
+    with smqsg.module():
+        yield
+
+
+@pytest.fixture
+def device(sg_module):
+    """A device of its own for each test."""
+    with slow_disk() as found:
+        yield found

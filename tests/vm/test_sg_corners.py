@@ -18,24 +18,10 @@ from kit.host import ModuleError, unload, wait_for
 from kit.memory import PAGE, Memory
 from kit.ramdir import ram_host
 from kit.slots import BLOCK, IN, RESULT_SENSE, SlotFile, command, read, write
-from kit.slowdisk import DEPTH, SLOW, opened, slow_disk
+from kit.slowdisk import DEPTH, SLOW, opened
 from kit.uring import Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-
-
-@pytest.fixture(scope="module")
-def sg_module():
-    """smq_sg."""
-    with smqsg.module():
-        yield
-
-
-@pytest.fixture
-def device(sg_module):
-    """A device of its own for each test."""
-    with slow_disk() as found:
-        yield found
 
 
 # In flight.

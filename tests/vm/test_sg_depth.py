@@ -115,14 +115,14 @@ def test_a_raised_depth_is_used_at_once():
 
 @pytest.mark.parametrize("via", ["bsg-uring", "smq"])
 def test_a_tag_is_had_that_others_sleep_for(via, tmp_path):
-    """The host has one; block I/O of another LUN wants it all the time."""
+    """The host has two; block I/O of three other LUNs wants them all the time."""
     reads = tmp_path / "reads"
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
-    with ram_lun(MS, depth=1, hw_queues=1, luns=2) as (_, host, lun, where):
-        other = host.luns()[1]
-        with load_on(other.sd, ioengine="libaio", rw="randread", bs=4096, iodepth=8, numjobs=2,
+    with ram_lun(MS, depth=1, hw_queues=1, luns=4) as (_, host, lun, where):
+        others = host.luns()[1:]
+        with load_on(":".join(other.sd for other in others), ioengine="libaio", rw="randread", bs=4096, iodepth=8, numjobs=2,
                      time_based=True, runtime=55) as job:
-            under_way(other, 50)
+            under_way(others[0], 50)
             done = json.loads(run(SG_IO, "run", "--json", "--via", via, "--depth", 4, "--count",
                                   200, dev(where), reads, limit=40).stdout)
             assert done["status"] == {"GOOD": 200}

@@ -7,7 +7,7 @@ import struct
 import pytest
 from kit import cdb, smqsg
 from kit.memory import PAGE, Memory, mprotect
-from kit.numbered import NUMBERED, numbered, numbered_disk
+from kit.numbered import NUMBERED, numbered
 from kit.slots import (BATCH_RANGE, BATCH_RUNS, BLOCK, BUFFER, MAX_BUFFER, MAX_BUFFERS, MAX_SLOTS,
                        NONE, PREPARE, READONLY, RUN, RUN_BUFFER, URING_BATCH, Buffer, Prepare,
                        RunBatch, SlotFile, command, ioctl, read, write)
@@ -15,29 +15,6 @@ from kit.uring import Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 DID_ABORT = 0x05
-
-
-@pytest.fixture(scope="module")
-def path():
-    """The node of a disk of smq_ram, whose first blocks are numbered."""
-    with numbered_disk() as node:
-        yield node
-
-
-@pytest.fixture
-def file(path):
-    """An open file with 64 slots."""
-    with SlotFile(path, 64) as opened:
-        yield opened
-    smqsg.idle(path)
-
-
-@pytest.fixture
-def memory(file):
-    """64 KiB, lent as buffer 0."""
-    area = Memory(16 * PAGE)
-    assert file.lend(0, area) == 0
-    return area
 
 
 SETUPS = [({"slots": 0}, "slots 0: 1 to 1048576"),

@@ -13,22 +13,8 @@ from kit.child import ended, spawn
 from kit.host import loaded
 from kit.memory import PAGE, Memory
 from kit.slots import BLOCK, SlotFile, read, run_of, write
-from kit.slowdisk import opened, slow_disk
+from kit.slowdisk import opened
 from kit.uring import Ring
-
-
-@pytest.fixture(scope="module")
-def sg_module():
-    """smq_sg."""
-    with smqsg.module():
-        yield
-
-
-@pytest.fixture
-def device(sg_module):
-    """A device of its own for each test."""
-    with slow_disk() as found:
-        yield found
 
 
 RINGS = {"plain": 0, "sqpoll": uring.SETUP_SQPOLL, "sqe128": uring.SETUP_SQE128,

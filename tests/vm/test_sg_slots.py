@@ -8,40 +8,17 @@ import struct
 from pathlib import Path
 
 import pytest
-from kit import cdb, sgio, smqsg
+from kit import cdb, sgio
 from kit.cgroup import memory_cgroup
 from kit.child import ended, spawn
 from kit.memory import PAGE, Memory, OnePage, huge_memory, mprotect
-from kit.numbered import NUMBERED, numbered, numbered_disk
+from kit.numbered import NUMBERED, numbered
 from kit.slots import (BLOCK, IN, MAX_SLOTS, RESULT_SENSE, RESULT_SHORT, RUN_BUFFER, RUN_LBA,
                        SlotFile, command, read, run_of, write)
 from kit.uring import Ring
 
 MIB = 1 << 20
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-
-
-@pytest.fixture(scope="module")
-def path():
-    """The node of a disk of smq_ram, whose first blocks are numbered."""
-    with numbered_disk() as node:
-        yield node
-
-
-@pytest.fixture
-def file(path):
-    """An open file with 64 slots."""
-    with SlotFile(path, 64) as opened:
-        yield opened
-    smqsg.idle(path)
-
-
-@pytest.fixture
-def memory(file):
-    """64 KiB, lent as buffer 0."""
-    area = Memory(16 * PAGE)
-    assert file.lend(0, area) == 0
-    return area
 
 
 # Data.
