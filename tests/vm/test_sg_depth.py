@@ -120,7 +120,8 @@ def test_a_tag_is_had_that_others_sleep_for(via, tmp_path):
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
     with ram_lun(MS, depth=1, hw_queues=1, luns=4) as (_, host, lun, where):
         others = host.luns()[1:]
-        with load_on(":".join(other.sd for other in others), ioengine="libaio", rw="randread", bs=4096, iodepth=8, numjobs=2,
+        names = ":".join(other.sd for other in others)
+        with load_on(names, ioengine="libaio", rw="randread", bs=4096, iodepth=8, numjobs=2,
                      time_based=True, runtime=55) as job:
             under_way(others[0], 50)
             done = json.loads(run(SG_IO, "run", "--json", "--via", via, "--depth", 4, "--count",
