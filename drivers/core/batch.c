@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The policy "batch": one doorbell for several commands, where doorbells are
- * dear. batch_choice.h chooses; where they are cheap commands pass by, and only
- * the inner depth is kept.
+ * dear. batch_choice.h chooses; where they are cheap commands pass by.
  */
 #define pr_fmt(fmt) "smq: " fmt
 
@@ -55,24 +54,31 @@ static void smq_batch_hold(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, 
 		smq_hold_dispatch(hwq, false);
 }
 
+/* Whether a command that is to be counted may pass: not before those that wait for room. */
+static bool smq_batch_counted(struct smq_cmd *cmd)
+{
+	struct smq_lun *lun = smq_cmd_lun(cmd);
+
+	if (atomic_read(&lun->waiting) || !smq_lun_get(lun))
+		return false;
+	cmd->flags = SMQ_CMD_COUNTED;
+	return true;
+}
+
 enum smq_verdict smq_batch_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
 	unsigned int requests = READ_ONCE(hwq->host->limits.requests);
 	struct smq_hold *hold = hwq->hold;
-	struct smq_lun *lun = smq_cmd_lun(cmd);
 	bool sample = false;
 
 	/* data_race: who errs holds a command for nothing, or passes one by. */
-	if (data_race(smq_batch_passes(&hold->batch, requests, last)) &&
-	    !READ_ONCE(hold->nr) && !atomic_read(&lun->waiting)) {
+	if (data_race(smq_batch_passes(&hold->batch, requests, last)) && !READ_ONCE(hold->nr)) {
 		/* A poller waits for its command: it is not made to wait more. */
 		if (last && hwq->host->lld->commit && hwq->type != HCTX_TYPE_POLL)
 			/* Two CPUs may both count, or both sample. */
 			sample = data_race(smq_batch_sample_due(&hold->batch));
-		if (!sample && smq_lun_get(lun)) {
-			cmd->flags = SMQ_CMD_COUNTED;
+		if (!sample && (READ_ONCE(hwq->host->passes) || smq_batch_counted(cmd)))
 			return SMQ_PASS;
-		}
 	}
 	smq_batch_hold(hwq, cmd, last, sample);
 	return SMQ_HOLD;

@@ -119,12 +119,14 @@ static inline bool smq_batch_passes(struct smq_batch *b, unsigned int max_held, 
 {
 	bool large = 2 * b->natural >= max_held;
 
+	if (!b->dear)
+		return 1;
 	b->run++;
 	if (last) {
 		b->natural = b->run;
 		b->run = 0;
 	}
-	return !b->dear || (large && max_held > 1);
+	return large && max_held > 1;
 }
 
 /*

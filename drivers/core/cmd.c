@@ -42,9 +42,12 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 	*mine = smq_cmd_claim(cmd);
 	if (!*mine || (unlikely(cmd->flags) && smq_policy_done(cmd)))
 		return false;
-	this_cpu_inc(cmd->hwq->stats->done);
-	if (unlikely(smq_cmd_to_scmd(cmd)->result))
+	if (unlikely(smq_cmd_to_scmd(cmd)->result)) {
+		if (smq_cmd_to_scmd(cmd)->result == SAM_STAT_TASK_SET_FULL && smq_policy_full(cmd))
+			return false;
 		this_cpu_inc(cmd->hwq->stats->errors);
+	}
+	this_cpu_inc(cmd->hwq->stats->done);
 	if (trace_smq_done_enabled())
 		trace_smq_done(cmd);
 	return true;

@@ -58,6 +58,16 @@ void smq_hold_wait(struct smq_hold *hold, u64 ns)
 		hrtimer_start(&hold->timer, ns_to_ktime(ns), HRTIMER_MODE_REL_PINNED);
 }
 
+/* The device is full, which is counted for one command. */
+static void smq_hold_kept(struct smq_cmd *cmd)
+{
+	struct smq_host *host = cmd->hwq->host;
+
+	this_cpu_inc(cmd->hwq->stats->kept);
+	WRITE_ONCE(host->kept_at, jiffies);
+	smq_policy_holds(host);
+}
+
 static void smq_hold_mark_waiting(struct smq_cmd *cmd)
 {
 	if (cmd->flags & SMQ_CMD_WAITING)
@@ -65,7 +75,7 @@ static void smq_hold_mark_waiting(struct smq_cmd *cmd)
 	cmd->flags |= SMQ_CMD_WAITING;
 	/* Fully ordered, as smq_lun_put() is on the other side. */
 	atomic_inc_return(&smq_cmd_lun(cmd)->waiting);
-	this_cpu_inc(cmd->hwq->stats->kept);
+	smq_hold_kept(cmd);
 }
 
 /*
@@ -133,7 +143,7 @@ static void smq_hold_put_back(struct smq_hold *hold, struct list_head *list)
 		cmd->flags &= ~(SMQ_CMD_COUNTED | SMQ_CMD_BATCHED);
 		atomic_dec(&hold->inflight);
 		smq_lun_put(smq_cmd_lun(cmd));
-		this_cpu_inc(cmd->hwq->stats->kept);
+		smq_hold_kept(cmd);
 		smq_hold_add(hold, cmd, true);
 	}
 	WRITE_ONCE(hold->full, true);
@@ -159,6 +169,7 @@ static void smq_hold_sample(struct smq_hold *hold)
 	const struct smq_lld *lld = hold->hwq->host->lld;
 	unsigned long flags;
 	LIST_HEAD(list);
+	bool dear;
 	u64 ns;
 
 	spin_lock_irqsave(&hold->lock, flags);
@@ -178,7 +189,10 @@ static void smq_hold_sample(struct smq_hold *hold)
 
 	spin_lock_irqsave(&hold->lock, flags);
 	smq_batch_sample(&hold->batch, ns);
+	dear = hold->batch.dear;
 	spin_unlock_irqrestore(&hold->lock, flags);
+	if (dear)
+		smq_policy_holds(hold->hwq->host);
 }
 
 /*
@@ -216,6 +230,24 @@ void smq_hold_kick_all(struct smq_host *host)
 	for (i = 0; i < host->nr_hwqs; i++) {
 		if (READ_ONCE(host->hwq[i]->hold->nr))
 			smq_hold_kick(host->hwq[i]->hold);
+	}
+}
+
+/*
+ * Commits what went to the LLD without a mark in @passed: the last of its batch may be
+ * held. Context: may sleep.
+ */
+void smq_hold_commit_all(struct smq_host *host)
+{
+	unsigned int i;
+	LIST_HEAD(none);
+
+	for (i = 0; i < host->nr_hwqs; i++) {
+		rcu_read_lock();
+		/* A reset ends them all. */
+		if (!READ_ONCE(host->frozen))
+			host->dispatch(host->hwq[i], &none, true);
+		rcu_read_unlock();
 	}
 }
 
@@ -410,7 +442,7 @@ static bool smq_hold_again(struct smq_cmd *cmd, bool force)
 	spin_lock_irqsave(&hold->lock, flags);
 	keep = force || !smq_cmd_in_eh(cmd);
 	if (keep) {
-		this_cpu_inc(cmd->hwq->stats->kept);
+		smq_hold_kept(cmd);
 		smq_hold_add(hold, cmd, true);
 		/* Should nothing of its LUN be in flight. */
 		smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
@@ -422,8 +454,9 @@ static bool smq_hold_again(struct smq_cmd *cmd, bool force)
 /* The LLD did not take a command that was passed to it: it is held now. */
 void smq_hold_refused(struct smq_cmd *cmd)
 {
+	if (cmd->flags & SMQ_CMD_COUNTED)
+		smq_lun_put(smq_cmd_lun(cmd));
 	cmd->flags &= ~SMQ_CMD_COUNTED;
-	smq_lun_put(smq_cmd_lun(cmd));
 	WRITE_ONCE(cmd->hwq->hold->full, true);
 	smq_hold_again(cmd, true);
 }
@@ -447,6 +480,25 @@ static __always_inline void smq_hold_wake(struct smq_cmd *cmd, bool idle)
 }
 
 /*
+ * TASK SET FULL: true if the command is held again. Nobody is woken: they would find
+ * the same. Context: any, inside an RCU read-side section.
+ */
+bool smq_hold_full(struct smq_cmd *cmd, u8 flags)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	struct smq_lun *lun = smq_cmd_lun(cmd);
+
+	/* What is not counted is known to the mid-layer: this command and all others. */
+	smq_lun_full(lun, flags & SMQ_CMD_COUNTED ? atomic_read(&lun->inflight) :
+						    scsi_device_busy(scmd->device) - 1);
+	/* As the mid-layer hands it to queuecommand. */
+	scmd->result = 0;
+	scsi_set_resid(scmd, 0);
+	memset(scmd->sense_buffer, 0, SCSI_SENSE_BUFFERSIZE);
+	return smq_hold_again(cmd, false);
+}
+
+/*
  * A command given to the LLD under a holding policy has ended; @flags is what was
  * counted. True: TASK SET FULL, and it is held again.
  *
@@ -454,27 +506,19 @@ static __always_inline void smq_hold_wake(struct smq_cmd *cmd, bool idle)
  */
 bool smq_hold_done(struct smq_cmd *cmd, u8 flags)
 {
-	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	int result = smq_cmd_to_scmd(cmd)->result;
 	bool idle = smq_hold_uncount(cmd, flags);
 
-	if (likely(!scmd->result)) {
+	if (likely(!result)) {
 		struct smq_lun *lun = smq_cmd_lun(cmd);
 
 		if (unlikely(READ_ONCE(lun->depth) < READ_ONCE(lun->max)))
 			smq_lun_grow(lun);
-	} else if (scmd->result == SAM_STAT_TASK_SET_FULL) {
+	} else if (result == SAM_STAT_TASK_SET_FULL) {
 		const struct smq_policy *policy = rcu_dereference(cmd->hwq->host->policy);
 
-		if (policy && policy->holds) {
-			smq_lun_full(smq_cmd_lun(cmd));
-			/* As the mid-layer hands it to queuecommand. */
-			scmd->result = 0;
-			scsi_set_resid(scmd, 0);
-			memset(scmd->sense_buffer, 0, SCSI_SENSE_BUFFERSIZE);
-			/* Nobody is woken: they would find the same. */
-			if (smq_hold_again(cmd, false))
-				return true;
-		}
+		if (policy && policy->holds && smq_hold_full(cmd, flags))
+			return true;
 	}
 	smq_hold_wake(cmd, idle);
 	return false;

@@ -37,7 +37,8 @@
  * @expired: some have been held for too long
  * @opened: when the first of them came, ktime in ns
  * @passed: commands went to the LLD past the policy and have not been committed;
- *	atomic because CPUs that share the queue take turns at it
+ *	atomic because CPUs that share the queue take turns at it. Not kept while
+ *	&smq_host.passes is set: a last command that is held then has them committed
  * @batch: the choices of the policy "batch"
  * @inflight: held commands that the LLD has been given; atomic because
  *	completion takes no lock
@@ -72,16 +73,18 @@ void smq_hold_wait(struct smq_hold *hold, u64 ns);
 void smq_hold_dispatch(struct smq_hwq *hwq, bool sample);
 void smq_hold_kick(struct smq_hold *hold);
 void smq_hold_kick_all(struct smq_host *host);
+void smq_hold_commit_all(struct smq_host *host);
 bool smq_hold_claim(struct smq_cmd *cmd);
 bool smq_hold_timed_out(struct smq_cmd *cmd);
 bool smq_hold_done(struct smq_cmd *cmd, u8 flags);
+bool smq_hold_full(struct smq_cmd *cmd, u8 flags);
 void smq_hold_refused(struct smq_cmd *cmd);
 void smq_hold_taken(struct smq_cmd *cmd, u8 flags);
 void smq_hold_recovery(struct work_struct *work);
 void smq_hold_watch_recovery(struct smq_host *host);
 
 /* lun.c: inner depth */
-void smq_lun_full(struct smq_lun *lun);
+void smq_lun_full(struct smq_lun *lun, unsigned int inflight);
 void smq_lun_grow(struct smq_lun *lun);
 void smq_luns_raise(struct smq_host *host);
 void smq_luns_lower(struct smq_host *host);

@@ -89,9 +89,9 @@ EXPORT_SYMBOL_GPL(smq_sdev_destroy);
  * of what it was said to, for others may have completed together with this one.
  * Context: any.
  */
-void smq_lun_full(struct smq_lun *lun)
+void smq_lun_full(struct smq_lun *lun, unsigned int inflight)
 {
-	unsigned int now = max(atomic_read(&lun->inflight), 1);
+	unsigned int now = max(inflight, 1U);
 	unsigned long flags;
 
 	spin_lock_irqsave(&lun->lock, flags);

@@ -75,6 +75,14 @@ void smq_policy_last(struct smq_hwq *hwq)
 }
 EXPORT_SYMBOL_GPL(smq_policy_last);
 
+/* Context: inside an RCU read-side section. */
+static bool smq_host_may_hold(struct smq_host *host)
+{
+	const struct smq_policy *policy = rcu_dereference(host->policy);
+
+	return policy && policy->holds;
+}
+
 /* The LLD did not take a command: true if the policy keeps it. */
 bool smq_policy_refused(struct smq_cmd *cmd)
 {
@@ -82,7 +90,7 @@ bool smq_policy_refused(struct smq_cmd *cmd)
 		cmd->flags &= ~SMQ_CMD_MODELLED;
 		smq_legacy_done(cmd);
 	}
-	if (!(cmd->flags & SMQ_CMD_COUNTED))
+	if (!(cmd->flags & SMQ_CMD_COUNTED) && !smq_host_may_hold(cmd->hwq->host))
 		return false;
 	smq_hold_refused(cmd);
 	return true;
@@ -103,6 +111,17 @@ bool smq_policy_done(struct smq_cmd *cmd)
 	return flags & SMQ_CMD_COUNTED && smq_hold_done(cmd, flags);
 }
 EXPORT_SYMBOL_GPL(smq_policy_done);
+
+/*
+ * TASK SET FULL for a command that was not counted; its caller owns it. True: it is held
+ * now. Context: any, inside an RCU read-side section.
+ */
+bool smq_policy_full(struct smq_cmd *cmd)
+{
+	/* The error handler's own commands are no policy's. */
+	return smq_host_may_hold(cmd->hwq->host) && !smq_cmd_in_eh(cmd) && smq_hold_full(cmd, 0);
+}
+EXPORT_SYMBOL_GPL(smq_policy_full);
 
 /* Error handling has taken a command from the LLD or from its policy. */
 void smq_policy_taken(struct smq_cmd *cmd)
@@ -128,28 +147,6 @@ static bool smq_is_uncounted(struct request *rq, void *data)
 }
 
 /*
- * Advertises more than the device takes, once all it has is counted: until then
- * the mid-layer keeps its depth.
- */
-static void smq_policy_raise(struct work_struct *work)
-{
-	struct smq_host *host = container_of(to_delayed_work(work), struct smq_host, raise);
-	bool uncounted = false;
-
-	mutex_lock(&host->policy_lock);
-	if (smq_host_holds(host) && !host->raised && !READ_ONCE(host->removing)) {
-		blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_is_uncounted, &uncounted);
-		if (uncounted) {
-			schedule_delayed_work(&host->raise, msecs_to_jiffies(SMQ_POLICY_POLL_MS));
-		} else {
-			host->raised = true;
-			smq_luns_raise(host);
-		}
-	}
-	mutex_unlock(&host->policy_lock);
-}
-
-/*
  * The mid-layer does not count commands beyond a queue_depth that was lowered, and
  * takes as many again. While there are some the inner depth is to be kept.
  */
@@ -164,8 +161,11 @@ static bool smq_is_beyond(struct request *rq, void *data)
 	return !*found;
 }
 
-/* The device gets as much as before, by the old policy, until that is all there is. */
-static void smq_policy_lower(struct smq_host *host)
+/*
+ * The device gets as much as before, by the policy there is, until that is all there
+ * is. False: it takes its time.
+ */
+static bool smq_policy_lower(struct smq_host *host)
 {
 	unsigned int waited;
 	bool beyond = true;
@@ -178,6 +178,83 @@ static void smq_policy_lower(struct smq_host *host)
 		if (beyond)
 			msleep(SMQ_POLICY_POLL_MS);
 	}
+	return !beyond;
+}
+
+/*
+ * Counts commands, and advertises more than the device takes as soon as all that it has
+ * are counted: until then the mid-layer keeps its depth.
+ */
+static void smq_policy_raise(struct smq_host *host)
+{
+	bool uncounted = false;
+
+	if (host->passes) {
+		WRITE_ONCE(host->passes, false);
+		/* One that was queued before this is with the LLD, or has ended. */
+		synchronize_rcu();
+		smq_hold_commit_all(host);
+	}
+	blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_is_uncounted, &uncounted);
+	if (!uncounted) {
+		host->raised = true;
+		smq_luns_raise(host);
+	}
+}
+
+/* Whether a holding policy has something to hold: now, or a short while ago. */
+static bool smq_policy_has_use(struct smq_host *host)
+{
+	struct scsi_device *sdev;
+	bool smaller = false;
+	unsigned int i;
+
+	if (time_before(jiffies, READ_ONCE(host->kept_at) + SMQ_POLICY_IDLE))
+		return true;
+	for (i = 0; i < host->nr_hwqs; i++) {
+		/* data_race: who comes too late is looked for once more. */
+		if (data_race(host->hwq[i]->hold->batch.dear))
+			return true;
+	}
+	shost_for_each_device(sdev, host->shost) {
+		struct smq_lun *lun = smq_sdev_to_lun(sdev);
+
+		if (lun && READ_ONCE(lun->depth) < READ_ONCE(lun->max))
+			smaller = true;
+	}
+	return smaller;
+}
+
+/*
+ * Counting costs each command two atomics, so it is done while it is of use: a doorbell
+ * is dear, or a device was full. Otherwise the mid-layer's depth is the device's.
+ */
+static void smq_policy_adapt(struct work_struct *work)
+{
+	struct smq_host *host = container_of(to_delayed_work(work), struct smq_host, adapt);
+	unsigned long again = SMQ_POLICY_IDLE;
+
+	mutex_lock(&host->policy_lock);
+	if (smq_host_holds(host) && !READ_ONCE(host->removing)) {
+		if (!smq_policy_has_use(host)) {
+			if (!host->passes && smq_policy_lower(host))
+				WRITE_ONCE(host->passes, true);
+		} else if (!host->raised) {
+			smq_policy_raise(host);
+			if (!host->raised)
+				again = msecs_to_jiffies(SMQ_POLICY_POLL_MS);
+		}
+		if (!host->passes)
+			schedule_delayed_work(&host->adapt, again);
+	}
+	mutex_unlock(&host->policy_lock);
+}
+
+/* The policy has something to hold. Context: any; the caller's command keeps the host. */
+void smq_policy_holds(struct smq_host *host)
+{
+	if (READ_ONCE(host->passes))
+		schedule_delayed_work(&host->adapt, 0);
 }
 
 static bool smq_host_has_held(struct smq_host *host)
@@ -248,11 +325,15 @@ static int smq_policy_change(struct smq_host *host, const struct smq_policy *new
 		if (err)
 			return err;
 	}
-	if (new->holds && !held)
+	if (new->holds && !held) {
 		smq_luns_begin(host);
+		host->kept_at = jiffies - SMQ_POLICY_IDLE;
+	}
 	if (!new->holds && held)
 		smq_policy_lower(host);
 	rcu_assign_pointer(host->policy, new->id == SMQ_POLICY_DIRECT ? NULL : new);
+	if (new->holds != held)
+		WRITE_ONCE(host->passes, new->holds);
 	/* From here on all commands are queued, and held again, by the new policy. */
 	synchronize_rcu();
 	smq_policy_drain(host);
@@ -260,8 +341,9 @@ static int smq_policy_change(struct smq_host *host, const struct smq_policy *new
 		smq_policy_wait_modelled(host);
 		smq_legacy_stop(host);
 	}
-	if (new->holds && !host->raised && host->extra)
-		schedule_delayed_work(&host->raise, 0);
+	/* Doorbells may be known to be dear from the last time. */
+	if (new->holds)
+		schedule_delayed_work(&host->adapt, 0);
 	return 0;
 }
 
@@ -309,7 +391,7 @@ ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
 void smq_policy_init_host(struct smq_host *host)
 {
 	mutex_init(&host->policy_lock);
-	INIT_DELAYED_WORK(&host->raise, smq_policy_raise);
+	INIT_DELAYED_WORK(&host->adapt, smq_policy_adapt);
 	INIT_DELAYED_WORK(&host->recovery, smq_hold_recovery);
 	smq_batch_init_host(host);
 	host->legacy_era = SMQ_LEGACY_419;
@@ -322,7 +404,6 @@ void smq_policy_keep(struct smq_host *host)
 	/* A change under way ends, the next one sees the mark. */
 	mutex_lock(&host->policy_lock);
 	mutex_unlock(&host->policy_lock);
-	cancel_delayed_work_sync(&host->raise);
 }
 
 /* No command of the host is left. */
@@ -330,6 +411,7 @@ void smq_policy_stop_host(struct smq_host *host)
 {
 	unsigned int i;
 
+	cancel_delayed_work_sync(&host->adapt);
 	cancel_delayed_work_sync(&host->recovery);
 	for (i = 0; i < host->nr_hwqs; i++)
 		smq_hold_stop(host->hwq[i]->hold);

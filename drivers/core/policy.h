@@ -7,6 +7,9 @@
 #include <linux/rcupdate.h>
 #include <smq/lld.h>
 
+/* How long nothing was held for before a policy believes that nothing is to be. */
+#define SMQ_POLICY_IDLE	(5 * HZ)
+
 /* Told apart by number on the way of a command: no indirect call for each. */
 enum smq_policy_id {
 	SMQ_POLICY_DIRECT,
@@ -18,7 +21,7 @@ enum smq_policy_id {
  * struct smq_policy - a dispatch policy
  * @name: in sysfs
  * @id: how smq_policy_queue() knows it
- * @holds: keeps commands: more is advertised than the device takes
+ * @holds: may keep commands: more is advertised than the device takes while it does
  */
 struct smq_policy {
 	const char *name;
@@ -42,6 +45,7 @@ static inline bool smq_host_holds(struct smq_host *host)
 void smq_policy_init_host(struct smq_host *host);
 void smq_policy_stop_host(struct smq_host *host);
 void smq_policy_keep(struct smq_host *host);
+void smq_policy_holds(struct smq_host *host);
 
 /* batch.c */
 extern const struct attribute_group smq_batch_group;

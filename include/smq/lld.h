@@ -321,6 +321,8 @@ struct smq_lck {
  * @policy: its dispatch policy, NULL for "direct"; changed under @policy_lock,
  *	read inside the RCU read-side section in which commands are queued and
  *	completed
+ * @passes: its holding policy has nothing to hold: commands pass without being counted,
+ *	nor asked for but the last of a batch; changed and read as @policy is
  * @frozen: a reset is under way: nothing held goes to the LLD, nor do commands of
  *	the error handler's own; set before the grace period that ends queuecommand
  * @shost: the mid-layer's host that it is part of
@@ -333,7 +335,9 @@ struct smq_lck {
  * @dispatch: gives held commands to the LLD, instantiated with its queuecommand
  * @policy_lock: taken by changes of policy, which sleep
  * @raised: more is advertised than the device takes
- * @raise: sets @raised once no command is left that was not counted
+ * @adapt: sets @raised, and clears @passes, while the policy has something to hold
+ * @kept_at: when a command was last held because its device was full, in jiffies;
+ *	whoever holds one writes it, without a lock: any of two times will do
  * @recovery: gives back what is held once the mid-layer's recovery is to begin; runs
  *	from a timeout on until no abort is left that may lead there
  * @eh_near: it is to look once more; written without a lock: who loses a race has one
@@ -355,6 +359,7 @@ struct smq_lck {
 struct smq_host {
 	struct smq_hwq **hwq;
 	const struct smq_policy __rcu *policy;
+	bool passes;
 	bool frozen;
 	struct Scsi_Host *shost;
 	const struct smq_lld *lld;
@@ -364,9 +369,10 @@ struct smq_host {
 	unsigned int depth;
 	unsigned int extra;
 	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
-	struct mutex policy_lock;	/* one change of policy at a time; protects raised */
+	struct mutex policy_lock;	/* one change at a time; protects raised, passes */
 	bool raised;
-	struct delayed_work raise;
+	struct delayed_work adapt;
+	unsigned long kept_at;
 	struct delayed_work recovery;
 	bool eh_near;
 	struct smq_batch_limits limits;

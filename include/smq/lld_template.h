@@ -40,6 +40,7 @@ void smq_policy_passed(struct smq_hwq *hwq);
 bool smq_policy_ring(struct smq_hwq *hwq);
 void smq_policy_last(struct smq_hwq *hwq);
 bool smq_policy_done(struct smq_cmd *cmd);
+bool smq_policy_full(struct smq_cmd *cmd);
 bool smq_policy_refused(struct smq_cmd *cmd);
 
 extern const struct attribute_group *smq_host_groups[];
@@ -112,28 +113,38 @@ smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cm
 /* A command that a policy may have to be told of before it is completed. */
 static __always_inline void smq_cmd_end_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
-	if (!cmd->flags || !smq_policy_done(cmd))
-		smq_cmd_done_inline(hwq, cmd);
+	if (unlikely(cmd->flags) && smq_policy_done(cmd))
+		return;
+	if (unlikely(smq_cmd_to_scmd(cmd)->result == SAM_STAT_TASK_SET_FULL) &&
+	    smq_policy_full(cmd))
+		return;
+	smq_cmd_done_inline(hwq, cmd);
 }
 
 /* The part of smq_queue_one() for a host that has a policy. */
 static __always_inline smq_qc_t
 smq_queue_policy(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
+	bool passes = READ_ONCE(hwq->host->passes);
 	bool ring = lld->commit && last;
+	enum smq_verdict verdict = SMQ_PASS;
 	enum smq_status st;
 
-	if (smq_policy_queue(hwq, cmd, last) == SMQ_PASS) {
+	if (passes && !last)
+		cmd->since = 0;
+	else
+		verdict = smq_policy_queue(hwq, cmd, last);
+	if (verdict == SMQ_PASS) {
 		st = smq_lld_queue(lld, hwq, cmd);
 		if (st == SMQ_DONE)
 			smq_cmd_end_inline(hwq, cmd);
 		else if (unlikely(st != SMQ_QUEUED) && !smq_policy_refused(cmd))
 			return smq_cmd_refused(cmd, st);
-		if (!last)
+		if (!last && !passes)
 			smq_policy_passed(hwq);
 	} else {
 		/* Some of this batch may have gone by before the policy held. */
-		ring = ring && smq_policy_ring(hwq);
+		ring = ring && (passes || smq_policy_ring(hwq));
 	}
 	if (ring)
 		lld->commit(hwq);

@@ -45,9 +45,17 @@ def depths(host, lun=0):
     return int(row["queue_depth"]), int(row["depth"]), int(row["max"])
 
 
-def raised(host, depth):
-    """Waits until more is advertised than the device takes."""
-    wait_for("a raised queue_depth", lambda: depths(host)[0] > depth)
+def read(lun, seconds):
+    """A READ with a timer of its own."""
+    with SgDev(lun.sg) as sg:
+        return sg.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000 * seconds)
+
+
+def raised(hold, depth):
+    """Has more advertised than the device takes, by a command that smq_hold refuses."""
+    put("refuse", 1)
+    assert read(hold.luns()[0], 20).good
+    wait_for("a raised queue_depth", lambda: depths(hold)[0] > depth)
 
 
 @pytest.mark.smoke
@@ -55,8 +63,6 @@ def test_choice_and_limits(ram, klog):
     assert ram.attr("smq/policy") == "direct" and ram.attr("can_queue") == "128"
     choose(ram, "batch", requests=1, bytes=512, usecs=1)
     assert ram.attr("smq/policy") == "batch"
-    raised(ram, 128)
-    assert ram.attr("can_queue") == "256" and depths(ram) == (256, 128, 128)
     choose(ram, "batch", requests=4096, bytes=1 << 24, usecs=10000)
     for name, value, limits in (("requests", 0, "1..4096"), ("requests", 4097, "1..4096"),
                                 ("bytes", 511, "512..16777216"), ("usecs", 0, "1..10000"),
@@ -71,6 +77,41 @@ def test_choice_and_limits(ram, klog):
     klog.wait("policy 'batches' is not known; known: direct, batch")
     choose(ram, "direct")
     assert ram.attr("can_queue") == "128" and depths(ram) == (128, 128, 128)
+
+
+@pytest.mark.smoke
+def test_more_is_advertised_for_a_dear_doorbell():
+    with ram_host() as (host_dir, host):
+        host_dir.set("model/doorbell_ns", 200000)
+        choose(host, "batch")
+        assert host.attr("can_queue") == "128" and depths(host) == (128, 128, 128)
+        with load_on(host.luns()[0].sd, **JOB):
+            wait_for("a raised queue_depth", lambda: depths(host)[0] == 256)
+            assert host.attr("can_queue") == "256" and depths(host) == (256, 128, 128)
+            choose(host, "direct")
+            assert host.attr("can_queue") == "128" and depths(host) == (128, 128, 128)
+        # What was learnt holds for the next time.
+        choose(host, "batch")
+        wait_for("a raised queue_depth", lambda: depths(host)[0] == 256)
+
+
+def test_more_is_advertised_only_while_something_is_held(hold):
+    """Twice over: a full device has commands counted, and for a while after that."""
+    choose(hold, "batch")
+    for _ in range(2):
+        assert depths(hold) == (16, 16, 16)
+        raised(hold, 16)
+        assert depths(hold) == (32, 16, 16) and hold.attr("can_queue") == "32"
+        start = time.monotonic()
+        wait_for("the plain depth", lambda: depths(hold)[0] == 16, 20)
+        assert time.monotonic() - start > 3 and hold.attr("can_queue") == "16"
+    put("delay_us", 30000)
+    with load_on(hold.luns()[0].sd, **JOB):
+        wait_for("a full device", lambda: get("inflight") == 16)
+        put("max_inflight", 0)
+        raised(hold, 16)
+        time.sleep(0.5)
+        assert get("max_inflight") == 16
 
 
 @pytest.mark.smoke
@@ -131,13 +172,15 @@ def test_time_and_bytes_end_a_batch(hold):
 def test_more_is_advertised_than_the_device_gets(hold):
     luns, depth = hold.luns(), int(hold.attr("can_queue"))
     choose(hold, "batch")
-    raised(hold, depth)
-    assert depths(hold) == (2 * depth, depth, depth)
-    put("max_inflight", 0)
     with traced() as trace:
-        report = fio(":".join(lun.sd for lun in luns), **JOB | {"runtime": 2})
+        with load_on(":".join(lun.sd for lun in luns), **JOB) as load:
+            under_way(luns[0], 20)
+            raised(hold, depth)
+            assert depths(hold) == (2 * depth, depth, depth)
+            put("max_inflight", 0)
+            time.sleep(2)
         stats = settle(hold)
-    assert trace.check_once() >= total_ios(report) > 0
+    assert trace.check_once() >= total_ios(load.result()) > 0
     assert depth < get("max_inflight") <= depth * len(luns) or len(luns) == 1
     assert get("max_inflight") <= depth * len(luns)
     # A full device means keep, not BUSY.
@@ -178,7 +221,6 @@ def test_task_set_full_moves_the_inner_depth():
         lun = host.luns()[0]
         host_dir.set("model/service_ns", 2000000)
         choose(host, "batch")
-        raised(host, 128)
         (lun.sysfs / "queue_ramp_up_period").write_text("50", encoding="ascii")
         before = settle(host)["errors"]
         with traced(buffer_kb=65536) as trace:
@@ -202,9 +244,9 @@ def test_task_set_full_moves_the_inner_depth():
 def test_queue_depth_is_the_devices_share(hold):
     lun = hold.luns()[0]
     choose(hold, "batch")
-    raised(hold, 16)
     with load_on(lun.sd, **JOB):
         wait_for("a full device", lambda: get("max_inflight") == 16)
+        raised(hold, 16)
         (lun.sysfs / "queue_depth").write_text("3", encoding="ascii")
         wait_for("the excess to drain", lambda: get("inflight") <= 3)
         put("max_inflight", 0)
@@ -218,12 +260,14 @@ def test_queue_depth_is_the_devices_share(hold):
 def test_waiting_for_a_slow_device_is_no_timeout(hold):
     """Each waits longer than its timeout: it goes back and comes again."""
     choose(hold, "batch")
-    raised(hold, 1)
     with traced() as trace:
-        report = fio(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2, "runtime": 4})
+        with load_on(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2}) as load:
+            under_way(hold.luns()[0], 2)
+            raised(hold, 1)
+            time.sleep(4)
         stats = settle(hold)
     trace.check_once()
-    assert total_ios(report) >= 4
+    assert total_ios(load.result()) >= 4
     assert stats["timeouts"] == stats["aborts"] == stats["lun_resets"] == 0
 
 
@@ -246,12 +290,6 @@ def test_lost_commands_are_aborted_while_others_are_held(hold):
     # One that is lost again when it is repeated is not aborted, but its LUN reset.
     assert stats["aborts"] + stats["lun_resets"] >= repeats(10) == stats["timeouts"]
     assert stats["host_resets"] == 0
-
-
-def read(lun, seconds):
-    """A READ with a timer of its own."""
-    with SgDev(lun.sg) as sg:
-        return sg.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000 * seconds)
 
 
 @pytest.mark.smoke
@@ -288,9 +326,10 @@ def test_recovery_does_not_wait_for_the_timers_of_what_is_held(hold):
 def test_resets_find_held_commands(hold, level, counter):
     lun = hold.luns()[0]
     choose(hold, "batch")
-    raised(hold, 2)
     with traced() as trace:
         with load_on(lun.sd, **JOB), SgDev(lun.sg) as sg:
+            under_way(lun, 20)
+            raised(hold, 2)
             for repeat in range(1, repeats(20) + 1):
                 put("lose", 2)
                 wait_for("held commands behind lost ones", lambda: get("lose") == 0 and int(
@@ -323,8 +362,9 @@ def test_switching_under_verified_load_loses_nothing():
 @with_params(depth=1, delay_us=300000)
 def test_switching_drains_what_is_held(hold):
     choose(hold, "batch")
-    raised(hold, 1)
     with load_on(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2}):
+        under_way(hold.luns()[0], 2)
+        raised(hold, 1)
         wait_for("a held command", lambda: hold.attr("smq/held") == "1")
         start = time.monotonic()
         choose(hold, "direct")
@@ -354,9 +394,9 @@ def test_host_removed_while_commands_are_held():
 def test_lun_deleted_while_commands_are_held(hold):
     gone, stays = hold.luns()
     choose(hold, "batch")
-    raised(hold, 2)
     with load_on(stays.sd, **JOB) as stay:
         under_way(stays, 20)
+        raised(hold, 2)
         # Of a disk that has gone reads may fail, or find its end: fio goes on then.
         with load_on(gone.sd, ok=False, **JOB) as load:
             under_way(gone, 20)
