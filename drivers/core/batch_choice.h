@@ -22,7 +22,7 @@
 #define SMQ_BATCH_CHEAP_NS	700
 #define SMQ_BATCH_SAMPLES	4
 /* Batches between two samples: the first few come soon, to know where we are. */
-#define SMQ_BATCH_EVERY		64
+#define SMQ_BATCH_EVERY		256
 #define SMQ_BATCH_EVERY_FIRST	8
 /* What a sample can say at most: more was an interruption. */
 #define SMQ_BATCH_SAMPLE_MAX	1000000000U
