@@ -64,12 +64,16 @@ def _section(title: str, figures: Sequence[Figure], *words: str) -> list[str]:
     """A table of one metric and what belongs to it; nothing without figures."""
     if not figures:
         return []
-    marks = sorted({part for figure in figures for part in figure.note.split("; ")
-                    if part.startswith("forced:")})
     return [f"### {title}", "", *words, *([""] if words else []), *table(matrix.cells(figures)), "",
             f"In {METRICS[figures[0].metric][0]}: {METRICS[figures[0].metric][1]}; ± half the "
             f"spread of {_repeats(figures)}.",
-            *(f"**{mark}**" for mark in marks), *command_lines(figures)]
+            *(f"**{mark}**" for mark in _marks(figures)), *command_lines(figures)]
+
+
+def _marks(figures: Sequence[Figure]) -> list[str]:
+    """What a busy machine has done to them."""
+    return sorted({part for figure in figures for part in figure.note.split("; ")
+                   if part.startswith(("forced:", "dropped:"))})
 
 
 def _repeats(figures: Sequence[Figure]) -> str:
@@ -232,8 +236,7 @@ def path_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     figures = paths.times(taken)
     if not figures:
         return []
-    marks = sorted({part for figure in figures for part in figure.note.split("; ")
-                    if part.startswith("forced:")})
+    marks = _marks(figures)
     lines = ["## Native speed, from user space", "", *_plot(plots, paths.PLOT), *paths.WORDS, "",
              *(f"**{mark}**" for mark in marks), *([""] if marks else [])]
     for title, rows in paths.by_quantity(taken):

@@ -51,8 +51,9 @@ class Guest:
                 self.note("skip", row=row, why=str(why))
                 continue
             self.note("row", row=row, setting=self._devices[row].setting)
-        for group in self.plan["groups"]:
-            self._group([(row, plans.parse(key)) for row, key in group if row in self._devices])
+        for number, group in enumerate(self.plan["groups"]):
+            self._group(number, [(row, plans.parse(key)) for row, key in group
+                                 if row in self._devices])
         self.note("end")
 
     def _doorbell(self) -> int:
@@ -68,26 +69,30 @@ class Guest:
             setting = min(max(round(setting * wanted / took), 1), MAX_DELAY)
         return setting
 
-    def _spin(self, cpus: int) -> None:
+    def _look(self, group: int, cpus: int) -> None:
         """The same piece of work on each CPU alone and on all at once."""
         alone = [load.run("spin", cpus=(cpu,), count=SPIN_COUNT)[0].per_command()
                  for cpu in range(cpus)]
         jobs = load.run("spin", cpus=range(cpus), count=SPIN_COUNT)
-        self.note("spin", alone=alone, together=[job.per_command() for job in jobs])
+        self.note("spin", group=group, alone=alone,
+                  together=[job.per_command() for job in jobs])
 
-    def _group(self, cells: list[tuple[str, plans.Workload]]) -> None:
-        """Cells that are compared, in turns."""
+    def _group(self, number: int, cells: list[tuple[str, plans.Workload]]) -> None:
+        """Cells that are compared, in turns; on more CPUs than one with a look at the machine
+        before each round and after the last."""
         jobs = max((workload.jobs for _, workload in cells), default=0)
         user = any(workload.path != plans.IN_KERNEL for _, workload in cells)
         last = 0
         with programs.company(range(jobs, os.cpu_count() or 1) if user else ()):
             for repeat, (row, workload) in timing.turns(cells, self.plan["repeat"]):
                 if jobs > 1 and repeat != last:
-                    self._spin(jobs)
+                    self._look(number, jobs)
                 last = repeat
                 measured = self._in_kernel if workload.path == plans.IN_KERNEL else self._program
-                self.note("run", row=row, workload=workload.key, repeat=repeat,
+                self.note("run", group=number, row=row, workload=workload.key, repeat=repeat,
                           chunks=measured(row, workload))
+            if jobs > 1:
+                self._look(number, jobs)
 
     def _count(self, row: str, workload: plans.Workload) -> int:
         """Fewer of those that the device makes long."""

@@ -9,6 +9,7 @@ from smqbench import plan as plans, tables, timing
 from smqbench.figures import PATHS, size
 from smqbench.rows import ROWS
 
+from . import rounds
 from .results import Cell, Results
 
 # What a doorbell's cost decides, QD32.
@@ -26,6 +27,15 @@ def _label(workload: plans.Workload) -> str:
              f"{workload.luns} LUNs" if workload.luns > 1 else "",
              f"{workload.jobs} CPUs" if workload.jobs > 1 else ""]
     return " ".join(word for word in words if word)
+
+
+def group_label(key: str) -> str:
+    """Of what is compared with a workload: in the kernel the same one of all devices, from user
+    space all paths by so many processes."""
+    workload = plans.parse(key)
+    if workload.path == plans.IN_KERNEL:
+        return _label(workload)
+    return f"from user space, {workload.jobs} process" + ("es" if workload.jobs > 1 else "")
 
 
 def _cells(cell: Cell) -> list[str]:
@@ -159,7 +169,12 @@ def machine(results: Results) -> list[str]:
     lines = [f"kernel {results.kernel}; ndelay({asked}) takes {took:.0f} ns here",
              f"a doorbell of {results.delay_wanted} ns is doorbell_ns={setting}, "
              f"which takes {settled:.0f} ns"]
-    if results.slowdowns:
+    looks = results.all_looks
+    if looks:
+        above = sum(look > rounds.MAX_SLOWDOWN for look in looks)
         lines.append(f"the same work on all CPUs at once: {results.slowdown:.2f} times as long "
-                     f"(median {statistics.median(results.slowdowns):.2f})")
+                     f"(median {statistics.median(looks):.2f}), in {above} of {len(looks)} looks "
+                     f"more than {rounds.MAX_SLOWDOWN}")
+    marked = {cell.group: (key, cell.mark) for (_, key), cell in results.cells.items() if cell.mark}
+    lines += [f"{group_label(key)}: {mark}" for key, mark in marked.values()]
     return lines

@@ -3,7 +3,7 @@
 
 import json
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,8 @@ from smqbench.errors import BenchError
 from smqbench.figures import METRICS, Figure
 from smqbench.rows import ROWS
 
-# How much slower a piece of work may be when both CPUs do it: what is between a machine with
-# two CPUs and one that is busy, or has two threads of one core.
-MAX_SLOWDOWN = 1.15
+from . import rounds
+
 # A doorbell that costs something else is another experiment.
 DELAY_TOLERANCE = 0.15
 
@@ -25,6 +24,8 @@ class Cell:
     """A workload on a row: nanoseconds per command, by repeat and chunk, all CPUs together."""
 
     repeats: list[list[float]] = field(default_factory=list)
+    group: int = 0          # those of one are compared with each other
+    mark: str = ""          # what must be said of it
 
     def low(self) -> list[float]:
         """p10 of each repeat: what a busy machine disturbs least."""
@@ -40,7 +41,7 @@ class Results:
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
-    slowdowns: list[float] = field(default_factory=list)
+    looks: dict[int, list[float]] = field(default_factory=dict)  # at the machine, by group
     delay_wanted: int = 0       # ns of a doorbell
     delay: float = 0.0          # that it takes with the setting found
     delays: list[tuple[int, float]] = field(default_factory=list)  # (setting, ns) on the way there
@@ -68,7 +69,22 @@ class Results:
     @property
     def slowdown(self) -> float:
         """The worst of all looks at the machine, 0 without one."""
-        return max(self.slowdowns, default=0.0)
+        return max(self.all_looks, default=0.0)
+
+    @property
+    def all_looks(self) -> list[float]:
+        """In the order of time."""
+        return [look for looks in self.looks.values() for look in looks]
+
+    def of_group(self, group: int) -> dict[tuple[str, str], Cell]:
+        """The cells that are compared with each other."""
+        return {key: cell for key, cell in self.cells.items() if cell.group == group}
+
+    def drop(self, group: int, numbers: Sequence[int]) -> None:
+        """Leaves these rounds out of all cells of a group, counted from 0."""
+        for cell in self.of_group(group).values():
+            cell.repeats = [chunks for number, chunks in enumerate(cell.repeats)
+                            if number not in numbers]
 
     def _lows(self, row: str, workload: plans.Workload) -> list[float]:
         """p10 of each repeat, none if it was not measured."""
@@ -84,13 +100,6 @@ class Results:
         return ""
 
 
-def _slowdown(alone: list[list[float]], together: list[list[float]]) -> float:
-    """The mean of all chunks, which holds every time a CPU was taken away, by the floor."""
-    ratios = [statistics.mean(both) / timing.percentile(one, 10)
-              for one, both in zip(alone, together) if both]
-    return max(ratios, default=0.0)
-
-
 def _take(results: Results, line: dict[str, Any]) -> None:
     kind = line.pop("kind")
     if kind == "kernel":
@@ -103,12 +112,14 @@ def _take(results: Results, line: dict[str, Any]) -> None:
         results.delay_wanted, results.delay = line["wanted"], line["took"]
         results.delays.append((line["setting"], line["took"]))
     elif kind == "spin":
-        results.slowdowns.append(_slowdown(line["alone"], line["together"]))
+        results.looks.setdefault(line["group"], []).append(
+            rounds.slowdown(line["alone"], line["together"]))
     elif kind == "run":
         chunks = [value for job in line["chunks"] for value in job]
         if not chunks or min(chunks) <= 0:
             raise BenchError(f"{line['row']} {line['workload']}: no command was measured")
-        cell = results.cells.setdefault((line["row"], line["workload"]), Cell())
+        cell = results.cells.setdefault((line["row"], line["workload"]),
+                                        Cell(group=line["group"]))
         cell.repeats.append(chunks)
         if len(cell.repeats) != line["repeat"]:
             raise BenchError(f"{line['row']} {line['workload']}: repeat {line['repeat']} stands "
@@ -134,6 +145,10 @@ def read(path: Path, repeats: int) -> Results:
     for (row, workload), cell in results.cells.items():
         if len(cell.repeats) != repeats:
             raise BenchError(f"{row} {workload}: {len(cell.repeats)} repeats, {repeats} wanted")
+        looks = len(results.looks.get(cell.group, []))
+        if plans.parse(workload).jobs > 1 and looks != repeats + 1:
+            raise BenchError(f"{row} {workload}: {looks} looks at the machine, {repeats + 1} "
+                             "wanted")
     return results
 
 
@@ -146,7 +161,8 @@ def figures(results: Results, command: str, cpus: int, marks: dict[int, str]) ->
         off = results.delay_is_off() if "doorbell" in row else ""
         same = {
             "instrument": "native", "row": row, "kernel": results.kernel, "command": command,
-            "cpus": cpus, "note": instrument.note(row, marks.get(workload.jobs, ""), off),
+            "cpus": cpus,
+            "note": instrument.note(row, marks.get(workload.jobs, ""), cell.mark, off),
             "parameters": {**results.settings[row], "cmdline": results.cmdline,
                            "wait": _wait(row, workload)}}
         medians = [statistics.median(chunks) for chunks in cell.repeats]
