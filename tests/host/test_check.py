@@ -2,8 +2,10 @@
 """What tools/check counts, above all when a run does not go to its end."""
 import fnmatch
 import json
+import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,7 +18,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tools"))
 
 from checks import __main__ as check  # noqa: E402
-from checks import again, plan, plants, process, pytests, result  # noqa: E402
+from checks import again, idle, plan, plants, process, pytests, result  # noqa: E402
 from checks.result import Case  # noqa: E402
 
 ONE = Case("t.py::one", "passed")
@@ -247,6 +249,79 @@ def test_sanitizers_come_last_and_need_their_kernel():
         path, _, test = name.partition("::")
         text = (TOP / path).read_text(encoding="utf-8")
         assert not test or f"\ndef {test.partition('[')[0]}(" in text, name
+
+
+def scheduled(tmp_path, monkeypatch, run, jobs, *patterns):
+    """A whole check, with run(step) in the place of what runs a step: what was run."""
+    began = []
+
+    def run_step(step, _runner, _top, _folder):
+        began.append(str(step))
+        return result.Result(str(step), [Case(str(step), run(step) or "passed")])
+
+    monkeypatch.setattr(plan, "run", run_step)
+    one = check.Check(SimpleNamespace(
+        steps=plan.chosen(plan.steps(TOP, plan.KERNELS, False), list(patterns)), jobs=jobs,
+        minutes=60, plain=True, no_retry=True))
+    one.folder = tmp_path
+    one.run()
+    return began, one
+
+
+def test_builds_come_first_then_all_in_order(tmp_path, monkeypatch, capsys):
+    began, _ = scheduled(tmp_path, monkeypatch, lambda step: None, 1)
+    every = [str(step) for step in plan.steps(TOP, plan.KERNELS, False)]
+    builds = [str(step) for step in plan.builds()]
+    assert began == builds + [name for name in every if name not in builds]
+    said = capsys.readouterr().out
+    assert "] builds done: the CPUs were " in said or "] tests done: the CPUs were " in said
+
+
+@pytest.mark.parametrize("pattern, build", [("sanitize/eh", "sanitize/build"),
+                                            ("vm/io", "build/6.1"), ("lint/sparse", None)])
+def test_what_a_step_needs_is_built(tmp_path, monkeypatch, pattern, build):
+    began, one = scheduled(tmp_path, monkeypatch, lambda step: None, 1, pattern)
+    assert len(began) == (2 if build else 1) and (not build or began[0] == build)
+    assert not any(found.failed for found in one.results)
+    # What cannot be built skips what needs it, and nothing else.
+    began, one = scheduled(tmp_path, monkeypatch, lambda step: "failed" if step.builds else None,
+                           1, pattern, "lint/shell")
+    assert began == [build or pattern, "lint/shell"]
+    assert [case.outcome for found in one.results for case in found.cases] == (
+        ["failed", "passed", "skipped"] if build else ["passed", "passed"])
+
+
+@pytest.mark.parametrize("patterns", [["vm/io", "vm/eh"], ["sanitize/io", "sanitize/eh"],
+                                      ["plant/vm-module-warns", "sanitize/eh"]])
+def test_two_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):
+    """The last of the VMs and the first of the guests of User Mode Linux, too."""
+    together, alone = threading.Barrier(2), threading.Lock()
+
+    def run(step):
+        if step.builds:
+            assert alone.acquire(blocking=False), "two builds at a time"
+            time.sleep(0.1)
+            alone.release()
+        else:
+            together.wait(20)
+    began, one = scheduled(tmp_path, monkeypatch, run, 2, *patterns)
+    assert len(began) >= 3 and not any(found.failed for found in one.results)
+
+
+def test_how_much_of_the_cpus_was_used(tmp_path, monkeypatch):
+    before = idle.cpu_seconds()
+    assert before.busy_since(before) == 1
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        pass
+    after = idle.cpu_seconds()
+    assert 0.2 < after.busy - before.busy <= after.all - before.all
+    # user nice system idle iowait irq softirq steal, and of them what guests had
+    monkeypatch.setattr(idle, "STAT", tmp_path / "stat")
+    idle.STAT.write_text("cpu 100 200 300 1000 500 10 20 70 90 90\ncpu0 1\n", encoding="ascii")
+    found, hertz = idle.cpu_seconds(), os.sysconf("SC_CLK_TCK")
+    assert (found.busy * hertz, found.all * hertz) == (700, 2200)
+    assert found.busy_since(idle.CpuTime(0, 0)) == pytest.approx(700 / 2200)
 
 
 @pytest.mark.parametrize("words, what", [

@@ -10,6 +10,7 @@ from kit import cdb
 from kit.fiojob import fio, load_on
 from kit.host import ModuleError, find_hosts, is_loaded, load, run, under_way, unload, wait_for
 from kit.ramdir import HOSTS, RamDir, ram_dirs, ram_host
+from kit.sanitizing import repeats
 from kit.sgio import SgDev
 from kit.trace import traced
 
@@ -55,7 +56,7 @@ def test_luns_come_and_go_under_verified_load():
         # Light, so that the other LUN's programs get a CPU.
         light = {"runtime": 170, "numjobs": 1, "iodepth": 2, "thinktime": 2000}
         with load_on(host.luns()[0].sd, **JOB | light) as load_:
-            for _ in range(20):
+            for _ in range(repeats(20)):
                 host_dir.add_lun(5, size_mb=8)
                 disk = host.wait_luns(2)[1]
                 fio(disk.sd, **VERIFY | {"size": "256k"})
@@ -95,7 +96,7 @@ def test_hosts_come_and_go_under_verified_load():
     job = VERIFY | {"size": "2m", "time_based": True, "runtime": 60, "verify_backlog": 16}
     with ram_dirs(), traced(buffer_kb=65536) as trace:
         dirs = {name: RamDir(name) for name in ("a", "b")}
-        for repeat in range(10):
+        for repeat in range(repeats(10)):
             loads = ExitStack()
             for host_dir in dirs.values():
                 if repeat % 2 == 0:
@@ -116,7 +117,7 @@ def test_hosts_come_and_go_under_verified_load():
                     list(pool.map(RamDir.remove, dirs.values()))
                     dirs = {name: RamDir(name) for name in dirs}
             assert not find_hosts("smq_ram")
-    assert trace.check_once() > 2000
+    assert trace.check_once() > repeats(10) * 200
 
 
 @pytest.mark.parametrize("name, value, said", [

@@ -19,7 +19,7 @@ from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from . import again, plan, process, pytests, reasons
+from . import again, idle, plan, process, pytests, reasons
 from .progress import Progress
 from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, total,
                      write_junit)
@@ -84,15 +84,12 @@ class Check:
         self.folder = TOP / "build" / "check"
         self.runner = process.Runner(time.monotonic() + 60 * options.minutes)
         needed = {step.needs for step in options.steps if step.needs}
-        self.steps = [step for step in options.steps if step.area not in ("build", "sanitize")]
-        self.sanitize = [step for step in options.steps if step.area == "sanitize"]
-        if self.sanitize and self.sanitize[0].needs:
-            self.sanitize.insert(0, plan.Step("sanitize", "build", plan.SANITIZE))
-        self.builds = [step for step in options.steps if step.area == "build"]
-        self.builds += [plan.Step("build", kernel, kernel) for kernel in plan.KERNELS
-                        if kernel in needed and kernel not in {b.kernel for b in self.builds}]
-        self.progress = Progress(len(self.steps) + len(self.builds) + len(self.sanitize),
-                                 not options.plain)
+        self.builds = [step for step in options.steps if step.builds]
+        self.builds += [step for step in plan.builds()
+                        if step.kernel in needed and step not in self.builds]
+        self.steps = [step for step in options.steps if not step.builds]
+        self.progress = Progress(len(self.steps) + len(self.builds), not options.plain)
+        self.used = idle.cpu_seconds()
         self.second: list[plan.Step] = []
         self.results: list[Result] = []
         self.built: set[str] = set()
@@ -139,7 +136,7 @@ class Check:
 
     def doing(self, name: str) -> str:
         """What a step of pytest is at."""
-        for step in self.steps + self.sanitize + self.second:
+        for step in self.steps + self.second:
             if str(step) == name and step.area in ("vm", "host", "sanitize"):
                 record = pytests.read(self.folder / step.slug / "record")
                 if record.collected:
@@ -162,11 +159,12 @@ class Check:
                 # One after the other: each uses all processors.
                 for step in self.builds:
                     self.run_alone(pool, step)
+                self.tell_busy("builds")
+                # The last are guests of User Mode Linux, whose CPUs keep each other waiting for
+                # a lock while one has to wait for its turn. Two guests bear each other, as each
+                # has less than one CPU's work in the mean; three would not.
                 self.watch({pool.submit(self.run_step, step) for step in self.steps})
-                # So do these: a CPU of User Mode Linux that has to wait for its turn
-                # keeps the other one waiting for a lock.
-                for step in self.sanitize:
-                    self.run_alone(pool, step)
+                self.tell_busy("tests")
                 if not self.options.no_retry:
                     self.run_again(pool)
             except BaseException:
@@ -177,8 +175,15 @@ class Check:
     def run_alone(self, pool: ThreadPoolExecutor, step: plan.Step) -> None:
         """Runs a step with no other beside it; a build's kernel is there when it passed."""
         self.watch({pool.submit(self.run_step, step)})
-        if "build" in (step.area, step.name) and not self.results[-1].failed:
+        if step.builds and not self.results[-1].failed:
             self.built.add(step.kernel)
+
+    def tell_busy(self, what: str) -> None:
+        """How much of the CPUs was used since this was last said: where some was left, steps
+        waited for each other or for their time."""
+        before, self.used = self.used, idle.cpu_seconds()
+        self.progress.say(f"{what} done: the CPUs were "
+                          f"{100 * self.used.busy_since(before):.0f} % busy")
 
     def run_second(self, first: Result, step: plan.Step) -> None:
         """One second try."""
@@ -186,7 +191,7 @@ class Check:
 
     def run_again(self, pool: ThreadPoolExecutor) -> None:
         """The second try of what failed in VMs, one step at a time."""
-        tries = again.tries(self.steps + self.sanitize, self.results)
+        tries = again.tries(self.steps, self.results)
         failed = again.failures([first for first, _ in tries])
         if failed > again.MOST_FAILED:
             self.progress.say(f"no second try: {failed} tests failed in VMs, which is more than "
