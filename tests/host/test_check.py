@@ -251,7 +251,7 @@ def test_sanitizers_come_last_and_need_their_kernel():
         assert not test or f"\ndef {test.partition('[')[0]}(" in text, name
 
 
-def scheduled(tmp_path, monkeypatch, run, jobs, *patterns):
+def scheduled(tmp_path, monkeypatch, run, jobs, *patterns, fill=False):
     """A whole check, with run(step) in the place of what runs a step: what was run."""
     began = []
 
@@ -262,7 +262,7 @@ def scheduled(tmp_path, monkeypatch, run, jobs, *patterns):
     monkeypatch.setattr(plan, "run", run_step)
     one = check.Check(SimpleNamespace(
         steps=plan.chosen(plan.steps(TOP, plan.KERNELS, False), list(patterns)), jobs=jobs,
-        minutes=60, plain=True, no_retry=True))
+        minutes=60, plain=True, no_retry=True, fill=fill))
     one.folder = tmp_path
     one.run()
     return began, one
@@ -324,6 +324,34 @@ def test_how_much_of_the_cpus_was_used(tmp_path, monkeypatch):
     assert found.busy_since(idle.CpuTime(0, 0)) == pytest.approx(700 / 2200)
 
 
+@pytest.mark.parametrize("fill, busy, most", [
+    (True, 0.5, 3), (True, 0.79, 3), (True, 0.81, 2), (True, 1.0, 2), (False, 0.0, 2)])
+def test_one_more_step_while_cpus_are_idle(tmp_path, monkeypatch, fill, busy, most):
+    """And no more than one: not before it is seen what that needs, nor while it runs."""
+    running, seen, lock = set(), [], threading.Lock()
+    began = time.monotonic()
+
+    def cpu_seconds():
+        now = time.monotonic() - began
+        return idle.CpuTime(busy * now, now)
+
+    def run(step):
+        with lock:
+            running.add(step)
+            seen.append((len(running), time.monotonic() - began))
+        time.sleep(1.5)
+        with lock:
+            running.remove(step)
+
+    monkeypatch.setattr(idle, "cpu_seconds", cpu_seconds)
+    monkeypatch.setattr(idle, "SECONDS", 0.4)
+    monkeypatch.setattr(check, "POLL_SECONDS", 0.05)
+    names, one = scheduled(tmp_path, monkeypatch, run, 2, "lint", "host/b*", fill=fill)
+    assert len(names) == len(set(names)) == len(one.results) > 9
+    assert max(count for count, _ in seen) == most
+    assert all(at > 0.4 for count, at in seen if count == 3)
+
+
 @pytest.mark.parametrize("words, what", [
     (["--kernel", "5.0"], "--kernel 5.0"), (["--jobs", "0"], "--jobs 0"),
     (["--minutes", "0"], "--minutes 0"), (["--only", "x/y"], "area 'x'")])
@@ -366,7 +394,7 @@ class VMs:
 
 def checked(tmp_path, capsys, vms, *steps, **options):
     """A whole run of some steps; what it counts and what it prints."""
-    options = {"jobs": 1, "minutes": 60, "plain": True, "no_retry": False} | options
+    options = {"jobs": 1, "minutes": 60, "plain": True, "no_retry": False, "fill": False} | options
     steps = steps or (plan.Step("vm", "x", "6.1", ("tests/vm/test_x.py",)),)
     one = check.Check(SimpleNamespace(steps=list(steps), **options))
     one.folder, one.runner = tmp_path, vms

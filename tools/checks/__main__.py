@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -28,6 +28,7 @@ TOP = Path(__file__).resolve().parents[2]
 PACKAGES = ["build", "run", "bench", "lint", "kernels", "uml"]
 # Two VMs of two CPUs each are what the smallest machine of a CI carries.
 MOST_JOBS = 2
+POLL_SECONDS = 0.5
 
 EPILOG = """\
 exit status: 0 tests passed and none failed; 1 otherwise; 2 wrong arguments
@@ -53,6 +54,9 @@ def parse() -> argparse.Namespace:
         help=f"all tests on every kernel, rather than on {plan.FULL} alone")
     add("--jobs", type=int, default=min(MOST_JOBS, os.cpu_count() or 1), metavar="N",
         help="steps at a time, once the modules are built (default: %(default)s)")
+    add("--fill", action="store_true",
+        help="begin one more step while more than a fifth of the CPUs has been idle for "
+             f"{idle.SECONDS} s: tests wait a lot")
     add("--minutes", type=int, default=60, metavar="N",
         help="stop after this time; what is left has failed (default: %(default)s)")
     add("--no-retry", action="store_true",
@@ -146,7 +150,7 @@ class Check:
     def watch(self, futures: set[Future]) -> None:
         """Shows progress until all are done."""
         while futures:
-            done, futures = wait(futures, 0.5, FIRST_COMPLETED)
+            done, futures = wait(futures, POLL_SECONDS, FIRST_COMPLETED)
             for future in done:
                 future.result()
             self.progress.tick(self.doing)
@@ -154,7 +158,7 @@ class Check:
     def run(self) -> None:
         """Everything, in order."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with ThreadPoolExecutor(self.options.jobs) as pool:
+        with ThreadPoolExecutor(self.options.jobs + 1) as pool:
             try:
                 # One after the other: each uses all processors.
                 for step in self.builds:
@@ -163,7 +167,7 @@ class Check:
                 # The last are guests of User Mode Linux, whose CPUs keep each other waiting for
                 # a lock while one has to wait for its turn. Two guests bear each other, as each
                 # has less than one CPU's work in the mean; three would not.
-                self.watch({pool.submit(self.run_step, step) for step in self.steps})
+                self.run_steps(pool)
                 self.tell_busy("tests")
                 if not self.options.no_retry:
                     self.run_again(pool)
@@ -171,6 +175,22 @@ class Check:
                 self.runner.stop()
                 pool.shutdown(cancel_futures=True)
                 raise
+
+    def run_steps(self, pool: ThreadPoolExecutor) -> None:
+        """All but the builds, in order, so many at a time as are wanted."""
+        waiting, running, lull = deque(self.steps), set(), idle.Lull()
+        while waiting or running:
+            room = self.options.jobs - len(running)
+            if room == 0 and self.options.fill and lull.lasts():
+                room = 1
+            for _ in range(min(room, len(waiting))):
+                running.add(pool.submit(self.run_step, waiting.popleft()))
+                # What it needs is to be seen before there is more.
+                lull.begin()
+            done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
+            for future in done:
+                future.result()
+            self.progress.tick(self.doing)
 
     def run_alone(self, pool: ThreadPoolExecutor, step: plan.Step) -> None:
         """Runs a step with no other beside it; a build's kernel is there when it passed."""
