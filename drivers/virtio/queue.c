@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Commands: into the ring, off it, and what the device says of them. */
+#include <scsi/scsi_devinfo.h>
+
+#include "virtio.h"
+
+static struct scsi_cmnd *vs_scmd(struct vs_cmd *vc)
+{
+	return smq_cmd_to_scmd(container_of((void *)vc, struct smq_cmd, priv));
+}
+
+static void vs_init_cmd(struct smq_cmd *cmd, size_t req_size)
+{
+	struct vs_cmd *vc = smq_cmd_priv(cmd);
+
+	/* Opaque to the device: the order of its bytes does not matter. */
+	vc->req.tag = (__force __virtio64)(u64)(uintptr_t)vc;
+	sg_init_one(&vc->req_sg, &vc->req, req_size);
+	sg_init_one(&vc->resp_sg, &vc->resp, sizeof(vc->resp));
+}
+
+static int vs_init_hwq(struct smq_hwq *hwq)
+{
+	struct vs_queue *queue = smq_hwq_priv(hwq);
+
+	spin_lock_init(&queue->lock);
+	return 0;
+}
+
+/* What to say of a command that did not simply succeed. */
+static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi_cmnd *scmd)
+{
+	static const u8 host_bytes[] = {
+		[VIRTIO_SCSI_S_OK]			= DID_OK,
+		[VIRTIO_SCSI_S_OVERRUN]			= DID_ERROR,
+		[VIRTIO_SCSI_S_ABORTED]			= DID_ABORT,
+		[VIRTIO_SCSI_S_BAD_TARGET]		= DID_BAD_TARGET,
+		[VIRTIO_SCSI_S_RESET]			= DID_RESET,
+		[VIRTIO_SCSI_S_BUSY]			= DID_BUS_BUSY,
+		[VIRTIO_SCSI_S_TRANSPORT_FAILURE]	= DID_TRANSPORT_DISRUPTED,
+		[VIRTIO_SCSI_S_TARGET_FAILURE]		= DID_BAD_TARGET,
+		[VIRTIO_SCSI_S_NEXUS_FAILURE]		= DID_OK,
+		[VIRTIO_SCSI_S_FAILURE]			= DID_ERROR,
+		[VIRTIO_SCSI_S_FUNCTION_SUCCEEDED]	= DID_ERROR,
+		[VIRTIO_SCSI_S_FUNCTION_REJECTED]	= DID_ERROR,
+		[VIRTIO_SCSI_S_INCORRECT_LUN]		= DID_BAD_TARGET,
+	};
+	const struct virtio_scsi_cmd_resp *resp = &vc->resp;
+	u32 sense_len = virtio32_to_cpu(vs->vdev, resp->sense_len);
+	u8 host_byte = DID_ERROR;
+
+	if (resp->response < ARRAY_SIZE(host_bytes))
+		host_byte = host_bytes[resp->response];
+	scmd->result = resp->status | host_byte << 16;
+	if (resp->response == VIRTIO_SCSI_S_NEXUS_FAILURE)
+		scmd->result = SAM_STAT_RESERVATION_CONFLICT;
+	scsi_set_resid(scmd, min(virtio32_to_cpu(vs->vdev, resp->resid), scsi_bufflen(scmd)));
+	memcpy(scmd->sense_buffer, resp->sense, min_t(u32, sense_len, sizeof(resp->sense)));
+}
+
+static void vs_complete(struct vs_cmd *vc)
+{
+	const struct virtio_scsi_cmd_resp *resp = &vc->resp;
+	struct scsi_cmnd *scmd = vs_scmd(vc);
+
+	if (likely(!resp->response && !resp->status && !resp->resid && !resp->sense_len))
+		scmd->result = 0;
+	else
+		vs_result(vs_of(smq_sdev_to_host(scmd->device)), vc, scmd);
+	smq_cmd_done(smq_scmd_to_cmd(scmd));
+}
+
+/* Takes what is finished off the ring: a list, and how many more that makes. */
+static struct vs_cmd *vs_take(struct vs_queue *queue, unsigned int *found)
+{
+	struct virtqueue *vq = queue->vq;
+	struct vs_cmd *vc, *first, **last = &first;
+	unsigned int len;
+
+	lockdep_assert_held(&queue->lock);
+	do {
+		vc = virtqueue_get_buf(vq, &len);
+		if (!vc)
+			break;
+		vc->in_ring = false;
+		*last = vc;
+		last = &vc->next;
+		(*found)++;
+	} while (vq->num_free < queue->size);
+	*last = NULL;
+	return first;
+}
+
+/**
+ * vs_reap() - completes what the device has finished
+ * @queue: where to look
+ * @irq: called by its interrupt, which stays away until the ring is empty
+ *
+ * Commands are completed without the lock, so that others can submit. From the ring to
+ * smq_cmd_done() lies one RCU read-side section: error handling, which finds a command
+ * off the ring, waits for its end.
+ *
+ * A ring that is seen to be empty is not looked at again: then the interrupt is let in before
+ * the commands are completed. While there are more they are likely to end meanwhile, without one.
+ *
+ * Context: any. Return: how many.
+ */
+unsigned int vs_reap(struct vs_queue *queue, bool irq)
+{
+	unsigned int found = 0;
+	struct vs_cmd *vc, *first;
+	unsigned long flags;
+	bool end = false;
+
+	rcu_read_lock();
+	while (!end) {
+		spin_lock_irqsave(&queue->lock, flags);
+		if (unlikely(!queue->vq)) {
+			spin_unlock_irqrestore(&queue->lock, flags);
+			break;
+		}
+		if (irq)
+			virtqueue_disable_cb(queue->vq);
+		first = vs_take(queue, &found);
+		if (!irq)
+			end = true;
+		else if (!first || queue->vq->num_free == queue->size)
+			end = virtqueue_enable_cb(queue->vq);
+		spin_unlock_irqrestore(&queue->lock, flags);
+		while ((vc = first)) {
+			/* Once completed it may be used again. */
+			first = vc->next;
+			vs_complete(vc);
+		}
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+/* The interrupt of a queue. */
+void vs_queue_done(struct virtqueue *vq)
+{
+	struct vs_dev *vs = vq->vdev->priv;
+
+	vs_reap(vs_queue(vs, vq->index - VS_FIRST), true);
+}
+
+/* What is finished on all queues. */
+void vs_reap_all(struct vs_dev *vs)
+{
+	unsigned int i;
+
+	for (i = 0; i < vs->nr_queues; i++)
+		vs_reap(vs_queue(vs, i), false);
+}
+
+/*
+ * Takes off the ring what a device that was reset has forgotten. With a result the
+ * commands end here, else the layer ends them.
+ */
+void vs_drop_all(struct vs_queue *queue, struct virtqueue *vq, int result)
+{
+	struct vs_cmd *vc;
+
+	while ((vc = virtqueue_detach_unused_buf(vq))) {
+		struct scsi_cmnd *scmd = vs_scmd(vc);
+
+		/* One section to the end, as in vs_reap(). */
+		rcu_read_lock();
+		spin_lock_irq(&queue->lock);
+		vc->in_ring = false;
+		spin_unlock_irq(&queue->lock);
+		if (result) {
+			scmd->result = result;
+			smq_cmd_done(smq_scmd_to_cmd(scmd));
+		}
+		rcu_read_unlock();
+	}
+}
+
+/* The lengths of protection information: 8 bytes for each block of data. */
+static void vs_prot(struct vs_dev *vs, struct vs_cmd *vc, struct scsi_cmnd *scmd)
+{
+	__virtio32 bytes = 0;
+
+	if (scsi_prot_sg_count(scmd))
+		bytes = cpu_to_virtio32(vs->vdev,
+					scsi_bufflen(scmd) / scsi_prot_interval(scmd) * 8);
+	vc->req_pi.pi_bytesout = scmd->sc_data_direction == DMA_TO_DEVICE ? bytes : 0;
+	vc->req_pi.pi_bytesin = scmd->sc_data_direction == DMA_FROM_DEVICE ? bytes : 0;
+}
+
+static __always_inline int vs_add(struct vs_queue *queue, struct vs_cmd *vc,
+				  struct scsi_cmnd *scmd, bool pi)
+{
+	unsigned int out = 0, in = 0, need = VS_ENDS + scsi_sg_count(scmd);
+	struct scatterlist *sgs[6];
+	int err;
+
+	if (pi)
+		need += scsi_prot_sg_count(scmd);
+	sgs[out++] = &vc->req_sg;
+	if (scmd->sc_data_direction == DMA_TO_DEVICE) {
+		if (pi && scsi_prot_sg_count(scmd))
+			sgs[out++] = scsi_prot_sglist(scmd);
+		sgs[out++] = scsi_sglist(scmd);
+	}
+	sgs[out + in++] = &vc->resp_sg;
+	if (scmd->sc_data_direction == DMA_FROM_DEVICE) {
+		if (pi && scsi_prot_sg_count(scmd))
+			sgs[out + in++] = scsi_prot_sglist(scmd);
+		sgs[out + in++] = scsi_sglist(scmd);
+	}
+
+	spin_lock_irq(&queue->lock);
+	if (unlikely(!queue->vq))
+		err = -EIO;
+	else if (unlikely(queue->vq->num_free < need))
+		/* Asking virtqueue_add would ring the doorbell. */
+		err = -ENOSPC;
+	else
+		err = virtqueue_add_sgs(queue->vq, sgs, out, in, vc, GFP_ATOMIC);
+	if (likely(!err)) {
+		vc->queue = queue;
+		vc->in_ring = true;
+		queue->added = true;
+	}
+	spin_unlock_irq(&queue->lock);
+	return err;
+}
+
+/* The doorbell: a write to the device, which is why it comes without the lock. */
+static void vs_ring(struct vs_queue *queue)
+{
+	struct virtqueue *vq;
+	bool ring = false;
+
+	spin_lock_irq(&queue->lock);
+	vq = queue->vq;
+	if (vq && queue->added) {
+		queue->added = false;
+		ring = virtqueue_kick_prepare(vq);
+	}
+	spin_unlock_irq(&queue->lock);
+	/* The rings are not taken down while anybody is inside this RCU section. */
+	if (ring)
+		virtqueue_notify(vq);
+}
+
+static __always_inline enum smq_status vs_put(struct smq_hwq *hwq, struct smq_cmd *cmd, bool pi)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	struct vs_queue *queue = smq_hwq_priv(hwq);
+	struct vs_cmd *vc = smq_cmd_priv(cmd);
+	const struct vs_lun *lun = smq_lun_priv(scmd->device);
+	/* Nobody polls for a command that the error handler sends itself. */
+	bool detour = unlikely(hwq->type == HCTX_TYPE_POLL &&
+			       scmd->submitter != SUBMITTED_BY_BLOCK_LAYER);
+	int err;
+
+	memcpy(vc->req.lun, lun->address, sizeof(vc->req.lun));
+	if (pi) {
+		vs_prot(vs_of(hwq->host), vc, scmd);
+		memcpy(vc->req_pi.cdb, scmd->cmnd, sizeof(vc->req_pi.cdb));
+	} else {
+		memcpy(vc->req.cdb, scmd->cmnd, sizeof(vc->req.cdb));
+	}
+	if (detour)
+		queue = smq_hwq_priv(hwq->host->hwq[0]);
+
+	err = vs_add(queue, vc, scmd, pi);
+	if (unlikely(err)) {
+		if (err != -EIO)
+			return SMQ_HOST_BUSY;
+		scmd->result = DID_NO_CONNECT << 16;
+		return SMQ_DONE;
+	}
+	if (detour)
+		vs_ring(queue);
+	return SMQ_QUEUED;
+}
+
+static void vs_commit(struct smq_hwq *hwq)
+{
+	vs_ring(smq_hwq_priv(hwq));
+}
+
+static int vs_poll(struct smq_hwq *hwq)
+{
+	return vs_reap(smq_hwq_priv(hwq), false);
+}
+
+/*
+ * The device knows 256 targets of 16384 LUNs, in the flat space form. The mid-layer's
+ * numbers are those of REPORT LUNS: from 256 on they have that form's mark in them.
+ */
+static int vs_lun_init(struct smq_host *host, struct scsi_device *sdev)
+{
+	struct vs_lun *lun = smq_lun_priv(sdev);
+
+	if (sdev->id > 0xff || sdev->lun > 0x7fff)
+		return -ENXIO;
+	lun->address[0] = 1;
+	lun->address[1] = sdev->id;
+	lun->address[2] = 0x40 | sdev->lun >> 8;
+	lun->address[3] = sdev->lun & 0xff;
+	/*
+	 * The limits of a disk that the host passes through are in its VPD pages, also
+	 * where it is too old to be asked for them without being told to.
+	 */
+	sdev->sdev_bflags = BLIST_TRY_VPD_PAGES;
+	return 0;
+}
+
+/* By interrupt affinity; poll queues have no interrupt. */
+static void vs_map_queues(struct smq_host *host, struct blk_mq_queue_map *map,
+			  enum hctx_type type)
+{
+	if (type == HCTX_TYPE_POLL)
+		blk_mq_map_queues(map);
+	else
+		smq_virtio_map_queues(map, vs_of(host)->vdev, VS_FIRST);
+}
+
+#define VS_LLD								\
+	.name		= "smq_virtio",					\
+	.cmd_size	= sizeof(struct vs_cmd),			\
+	.hwq_size	= sizeof(struct vs_queue),			\
+	.host_size	= sizeof(struct vs_dev *),			\
+	.lun_size	= sizeof(struct vs_lun),			\
+	.max_cmd_len	= VIRTIO_SCSI_CDB_SIZE,				\
+	.sg_tablesize	= SG_MAX_SEGMENTS,				\
+	.max_sectors	= 0xffff,					\
+	.init_hwq	= vs_init_hwq,					\
+	.commit		= vs_commit,					\
+	.poll		= vs_poll,					\
+	.abort		= vs_abort,					\
+	.lun_reset	= vs_lun_reset,					\
+	.target_reset	= vs_target_reset,				\
+	.host_reset	= vs_host_reset,				\
+	.lun_init	= vs_lun_init,					\
+	.map_queues	= vs_map_queues
+
+static void vs_plain_init_cmd(struct smq_cmd *cmd)
+{
+	vs_init_cmd(cmd, sizeof(struct virtio_scsi_cmd_req));
+}
+
+static enum smq_status vs_plain_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	return vs_put(hwq, cmd, false);
+}
+
+static const struct smq_lld vs_plain_lld = {
+	VS_LLD,
+	.init_cmd	= vs_plain_init_cmd,
+	.queue_cmd	= vs_plain_queue_cmd,
+};
+
+SMQ_LLD_TEMPLATE(vs_plain_template, vs_plain_lld);
+
+/* With T10-PI every request has a longer head. */
+
+static void vs_pi_init_cmd(struct smq_cmd *cmd)
+{
+	vs_init_cmd(cmd, sizeof(struct virtio_scsi_cmd_req_pi));
+}
+
+static enum smq_status vs_pi_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	return vs_put(hwq, cmd, true);
+}
+
+static const struct smq_lld vs_pi_lld = {
+	VS_LLD,
+	.init_cmd	= vs_pi_init_cmd,
+	.queue_cmd	= vs_pi_queue_cmd,
+};
+
+SMQ_LLD_TEMPLATE(vs_pi_template, vs_pi_lld);
+
+static void vs_offer_pi(struct vs_dev *vs, struct Scsi_Host *shost)
+{
+	shost->sg_prot_tablesize = vs->max_sg;
+	scsi_host_set_prot(shost, SHOST_DIF_TYPE1_PROTECTION | SHOST_DIF_TYPE2_PROTECTION |
+				  SHOST_DIF_TYPE3_PROTECTION | SHOST_DIX_TYPE1_PROTECTION |
+				  SHOST_DIX_TYPE2_PROTECTION | SHOST_DIX_TYPE3_PROTECTION);
+	scsi_host_set_guard(shost, SHOST_DIX_GUARD_CRC);
+}
+
+/* The host, with the limits of the device and of its rings. ERR_PTR as smq_host_alloc(). */
+struct smq_host *vs_host_alloc(struct vs_dev *vs)
+{
+	struct virtio_device *vdev = vs->vdev;
+	u32 sectors, per_lun;
+	struct smq_host_config cfg = {
+		.hw_queues = vs->nr_queues - vs->nr_poll,
+		.poll_queues = vs->nr_poll,
+		.depth = vs->depth,
+		.extra = vs->depth,
+	};
+	struct smq_host *host;
+	u16 max_target;
+	u32 max_lun;
+
+	virtio_cread(vdev, struct virtio_scsi_config, max_sectors, &sectors);
+	virtio_cread(vdev, struct virtio_scsi_config, cmd_per_lun, &per_lun);
+	virtio_cread(vdev, struct virtio_scsi_config, max_target, &max_target);
+	virtio_cread(vdev, struct virtio_scsi_config, max_lun, &max_lun);
+	cfg.max_id = min_t(u16, max_target, 0xff) + 1;
+	/* From 256 on with the mark of their form: see vs_lun_init(). */
+	cfg.max_lun = max_lun < 256 ? max_lun + 1 : min(max_lun, 0x3fffU) + 1 + 0x4000;
+
+	host = smq_host_alloc(vs->pi ? &vs_pi_lld : &vs_plain_lld,
+			      vs->pi ? &vs_pi_template : &vs_plain_template, &cfg);
+	if (IS_ERR(host))
+		return host;
+	*(struct vs_dev **)smq_host_priv(host) = vs;
+	host->shost->sg_tablesize = vs->max_sg;
+	host->shost->max_sectors = sectors ?: 0xffff;
+	host->shost->cmd_per_lun = clamp(per_lun, 1U, vs->depth);
+	/* One descriptor for as much as lies in one piece. */
+	host->shost->max_segment_size = min_t(size_t, virtio_max_dma_size(vdev), UINT_MAX);
+	if (vs->pi)
+		vs_offer_pi(vs, host->shost);
+	return host;
+}

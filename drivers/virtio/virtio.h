@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * smq_virtio: virtio-scsi devices (virtio 1.2, section 5.6), as QEMU and vhost have them.
+ *
+ * Indirect descriptors are not negotiated: virtqueue_add would allocate a table for each
+ * command. So a command takes a descriptor of the ring for its request, its response and
+ * each piece of its data, and what the ring holds is the limit of everything.
+ */
+#ifndef SMQ_VIRTIO_H
+#define SMQ_VIRTIO_H
+
+#include <linux/completion.h>
+#include <linux/mutex.h>
+#include <linux/scatterlist.h>
+#include <linux/spinlock.h>
+#include <linux/virtio.h>
+#include <linux/virtio_config.h>
+#include <linux/virtio_scsi.h>
+#include <linux/workqueue.h>
+#include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_device.h>
+#include <scsi/scsi_host.h>
+#include <smq/lld.h>
+
+#define VS_CTRL		0	/* virtqueues by number */
+#define VS_EVENT	1
+#define VS_FIRST	2	/* the first for commands */
+
+#define VS_ENDS		2	/* descriptors for request and response */
+#define VS_EVENTS	8
+#define VS_TMFS		4
+#define VS_TMF_SECONDS	5
+
+/**
+ * struct vs_queue - private area of a hardware queue, on cache lines of its own
+ * @lock: makes one at a time the user of @vq: the CPUs that submit to this queue (two may
+ *	share it), its interrupt or pollers, and error handling; protects the others
+ *	and vs_cmd.in_ring
+ * @added: commands that the device was not told of yet
+ * @size: descriptors of @vq; all of them are free while the device has no command
+ * @vq: its virtqueue; NULL while the device has none, and for good once it is gone
+ *
+ * Lifetime: that of the smq_hwq. @vq changes when the device is reset.
+ */
+struct vs_queue {
+	spinlock_t lock;	/* see above */
+	bool added;
+	unsigned int size;
+	struct virtqueue *vq;
+};
+
+/**
+ * struct vs_cmd - private area of a command
+ * @req: what the device reads; all but LUN, CDB and PI lengths is set once
+ * @resp: what it writes
+ * @req_sg: describes @req
+ * @resp_sg: describes @resp
+ * @queue: where it was put last; only error handling's own commands go elsewhere than to
+ *	their hardware queue
+ * @next: of those taken off the ring together
+ * @in_ring: the device has it
+ */
+struct vs_cmd {
+	union {
+		struct virtio_scsi_cmd_req req;
+		struct virtio_scsi_cmd_req_pi req_pi;
+	};
+	struct virtio_scsi_cmd_resp resp;
+	struct scatterlist req_sg;
+	struct scatterlist resp_sg;
+	struct vs_queue *queue;
+	struct vs_cmd *next;
+	bool in_ring;
+};
+
+/* Private area of a LUN: its address as the device wants it. */
+struct vs_lun {
+	u8 address[8];
+};
+
+enum vs_tmf_state {
+	VS_TMF_FREE,
+	VS_TMF_SENT,		/* somebody waits for it */
+	VS_TMF_ANSWERED,
+	VS_TMF_ABANDONED,	/* nobody waits any more, but the device has it */
+};
+
+/* A task management function; kept ahead, for error handling may find no memory. */
+struct vs_tmf {
+	struct virtio_scsi_ctrl_tmf_req req;
+	struct virtio_scsi_ctrl_tmf_resp resp;
+	enum vs_tmf_state state;
+	struct completion answered;
+};
+
+/**
+ * struct vs_dev - one device
+ * @vdev: the device, whose priv this is
+ * @host: its host
+ * @depth: commands at once in each ring
+ * @max_sg: scatterlist entries of a command's data
+ * @ring: descriptors of the smallest ring
+ * @nr_queues: virtqueues for commands, those for polling last
+ * @nr_poll: of these, for polling
+ * @pi: T10-PI was negotiated
+ * @vqs: all virtqueues in the device's order; valid while @up
+ * @up: the virtqueues exist
+ * @gone: the device does not answer any more: it is not asked again
+ * @state_lock: the rings are taken down by one at a time: host reset or removal, both of
+ *	which sleep
+ * @ctrl_lock: protects @ctrl and @tmf: error handling, its aborts and the interrupt
+ * @ctrl: the control queue, NULL while there is none
+ * @tmf: what may be under way on it
+ * @event_lock: protects @event, @events_end and the buffers in that queue
+ * @event: the event queue, NULL while there is none
+ * @events_end: no more of them are handled
+ * @event_work: handles events, in the order in which they came
+ * @events: the buffers; in the queue but while @event_lock is held
+ *
+ * Lifetime: probe to remove.
+ */
+struct vs_dev {
+	struct virtio_device *vdev;
+	struct smq_host *host;
+	unsigned int depth;
+	unsigned int max_sg;
+	unsigned int ring;
+	unsigned int nr_queues;
+	unsigned int nr_poll;
+	bool pi;
+	struct virtqueue **vqs;
+	bool up;
+	bool gone;
+	struct mutex state_lock;		/* see above */
+
+	spinlock_t ctrl_lock ____cacheline_aligned;	/* see above */
+	struct virtqueue *ctrl;
+	struct vs_tmf tmf[VS_TMFS];
+
+	spinlock_t event_lock ____cacheline_aligned;	/* see above */
+	struct virtqueue *event;
+	bool events_end;
+	struct work_struct event_work;
+	struct virtio_scsi_event events[VS_EVENTS];
+};
+
+static inline struct vs_dev *vs_of(struct smq_host *host)
+{
+	return *(struct vs_dev **)smq_host_priv(host);
+}
+
+static inline struct vs_queue *vs_queue(struct vs_dev *vs, unsigned int index)
+{
+	return smq_hwq_priv(vs->host->hwq[index]);
+}
+
+/* main.c */
+void vs_match(bool on);
+
+/* take.c */
+extern const struct attribute_group *vs_driver_groups[];
+
+/* rings.c */
+int vs_rings_find(struct vs_dev *vs);
+void vs_rings_delete(struct vs_dev *vs);
+void vs_rings_start(struct vs_dev *vs);
+void vs_rings_stop(struct vs_dev *vs, int result);
+int vs_config(struct vs_dev *vs, unsigned int poll);
+
+/* queue.c */
+struct smq_host *vs_host_alloc(struct vs_dev *vs);
+void vs_queue_done(struct virtqueue *vq);
+unsigned int vs_reap(struct vs_queue *queue, bool irq);
+void vs_reap_all(struct vs_dev *vs);
+void vs_drop_all(struct vs_queue *queue, struct virtqueue *vq, int result);
+
+/* tmf.c */
+int vs_abort(struct smq_hwq *hwq, struct smq_cmd *cmd);
+int vs_lun_reset(struct smq_host *host, struct scsi_device *sdev);
+int vs_target_reset(struct smq_host *host, struct scsi_target *starget);
+int vs_host_reset(struct smq_host *host);
+void vs_ctrl_done(struct virtqueue *vq);
+void vs_ctrl_stop(struct vs_dev *vs);
+
+/* event.c */
+void vs_event_init(struct vs_dev *vs);
+void vs_event_start(struct vs_dev *vs);
+void vs_event_stop(struct vs_dev *vs);
+void vs_event_end(struct vs_dev *vs);
+void vs_event_done(struct virtqueue *vq);
+
+#endif /* SMQ_VIRTIO_H */
