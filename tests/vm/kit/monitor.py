@@ -2,6 +2,7 @@
 """QEMU's monitor, for a VM that has it on a virtio port called monitor."""
 import os
 import re
+import secrets
 import select
 import time
 from pathlib import Path
@@ -24,10 +25,10 @@ class Monitor:
     def __exit__(self, *exc) -> None:
         os.close(self._fd)
 
-    def _until_prompt(self, seconds: float) -> str:
-        said, end = b"", time.monotonic() + seconds
-        while not said.endswith(PROMPT):
-            left = end - time.monotonic()
+    def _until(self, end: bytes, seconds: float) -> str:
+        said, late = b"", time.monotonic() + seconds
+        while not said.endswith(end):
+            left = late - time.monotonic()
             assert left > 0, f"the monitor did not answer in {seconds:g} s; it said {said!r}"
             select.select([self._fd], [], [], min(left, 0.1))
             try:
@@ -49,9 +50,11 @@ class Monitor:
             time.sleep(0.1)
 
     def _ask(self, command: str, seconds: float) -> str:
-        # What is still there of the last one, and an answer to start from.
-        os.write(self._fd, b"\n")
-        self._until_prompt(seconds)
+        # A prompt may be that of an earlier command, or the first one. Behind the answer to a
+        # number that nobody has asked for before there is no other.
+        number = secrets.randbelow(1 << 31)
+        os.write(self._fd, f"print /d {number}\n".encode())
+        self._until(b"\r\n%d\r\n%s" % (number, PROMPT), seconds)
         os.write(self._fd, f"{command}\n".encode())
-        said = self._until_prompt(seconds)
+        said = self._until(PROMPT, seconds)
         return " ".join(said.replace("\r", "").split("\n")[1:-1])
