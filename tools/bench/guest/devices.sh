@@ -277,6 +277,31 @@ row_smq_ram_doorbell_batch() {
 	policy batch smq_batch/usecs="$BATCH_USECS"
 }
 
+# virtio_up DRIVER [PARAMETER=VALUE]...: has it drive the VM's virtio-scsi device
+virtio_up() {
+	scsi_drivers
+	if ! grep -qsx 0x0008 /sys/bus/virtio/devices/*/device; then
+		SKIPPED="this VM has no virtio-scsi device"
+		return 1
+	fi
+	unload virtio_scsi
+	unload smq_virtio
+	load "$ROW" "$@"
+	wait_scsi "$1" "$LUNS"
+}
+
+row_virtio_scsi() {
+	virtio_up virtio_scsi
+}
+
+row_smq_virtio() {
+	virtio_up smq_virtio take_all=1
+}
+
+row_smq_virtio_poll() {
+	virtio_up smq_virtio take_all=1 poll_queues=1
+}
+
 row_legacy_2013() {
 	smq_ram_up 0 hw_queues=1
 	policy legacy-model smq_legacy/era=2013

@@ -21,7 +21,8 @@ class Cell:
     """One workload on one row."""
 
     values: list[float] = field(default_factory=list)       # one a repeat
-    per_io: Profile = field(default_factory=Profile)        # mean of the repeats
+    profiles: list[Profile] = field(default_factory=list)   # per I/O, one a repeat
+    per_io: Profile = field(default_factory=Profile)        # their mean
 
     @property
     def insns(self) -> float:
@@ -64,11 +65,10 @@ def _check_clock(run: Run) -> None:
                          f"{run.ns} by the guest's clock")
 
 
-def cells(log: GuestLog, folder: Path) -> Cells:
+def cells(log: GuestLog, folder: Path, icount: bool = True) -> Cells:
     """The pairs of runs of a guest/count boot."""
     symbols: dict[int, Symbols] = {}
     result: Cells = {}
-    profiles: dict[tuple[str, str], list[Profile]] = {}
     for small, large in zip(log.runs[::2], log.runs[1::2]):
         key = small.row, small.workload
         if key != (large.row, large.workload) or small.repeat != large.repeat:
@@ -76,17 +76,18 @@ def cells(log: GuestLog, folder: Path) -> Cells:
         ios = large.ios - small.ios
         halves = []
         for run in (small, large):
-            _check_clock(run)
+            if icount:
+                _check_clock(run)
             generation = run.figures["symbols"]
             if generation not in symbols:
                 symbols[generation] = Symbols(vm.kernel_symbols(folder, generation))
             halves.append(profile.read(folder / f"hist.{run.number}", symbols[generation]))
-        result.setdefault(key, Cell()).values.append(
-            (large.figures["insns"] - small.figures["insns"]) / ios)
-        profiles.setdefault(key, []).append(halves[1].combine(halves[0], -1).divided(ios))
-    for key, found in profiles.items():
+        cell = result.setdefault(key, Cell())
+        cell.values.append((large.figures["insns"] - small.figures["insns"]) / ios)
+        cell.profiles.append(halves[1].combine(halves[0], -1).divided(ios))
+    for cell in result.values():
         total = Profile()
-        for one in found:
+        for one in cell.profiles:
             total = total.combine(one, 1)
-        result[key].per_io = total.divided(len(found))
+        cell.per_io = total.divided(len(cell.profiles))
     return result

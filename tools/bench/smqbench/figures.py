@@ -21,7 +21,8 @@ FORMAT = "smq-figures 1"
 # Each a command of that name under tools/bench.
 INSTRUMENTS = ("insn", "fastpath", "locks", "lines", "native", "legacy-kernel")
 PATHS = {
-    "io_uring": "io_uring", "io_uring_fixed": "io_uring, registered", "sg_io": "SG_IO",
+    "io_uring": "io_uring", "io_uring_fixed": "io_uring, registered",
+    "io_uring_poll": "io_uring, polled", "sg_io": "SG_IO",
     "libaio": "libaio", "in_kernel": "in kernel", "passthrough": "in-kernel passthrough",
     "passthrough_cached": "in-kernel passthrough, cached requests", "bsg": "bsg SG_IO v4",
     "bsg_uring": "bsg uring_cmd", "bsg_uring_fixed": "bsg uring_cmd, registered",
@@ -35,6 +36,9 @@ NO_DATA = ("tur", "call")
 METRICS = {
     "insn": ("insn/IO", "instructions, kernel and program together"),
     "insn_kernel": ("insn/IO", "instructions in the kernel"),
+    "insn_lld": ("insn/IO", "instructions of the LLD and what it calls"),
+    "allocations": ("allocations/IO", "memory that the LLD has allocated"),
+    "interrupts": ("interrupts/IO", "interrupts of the device"),
     "doorbells": ("doorbells/IO", "doorbells rung"),
     "locks": ("locks/IO", "acquisitions of locks"),
     "contended": ("%", "acquisitions that found the lock taken"),

@@ -7,8 +7,11 @@ from collections import Counter
 from .symbols import USER, Function
 
 SCSI_MODULES = {"scsi_mod", "scsi_common", "sd_mod", "sg", "bsg"}
-OWN_MODULES = frozenset({"smq", "smq_ram", "smq_sg"})
-LLD_MODULES = frozenset({"smq", "smq_ram", "null_blk", "scsi_debug"})
+OWN_MODULES = frozenset({"smq", "smq_ram", "smq_sg", "smq_virtio"})
+# Rings and bus belong to either driver of virtio-scsi.
+VIRTIO_MODULES = frozenset({"smq", "smq_virtio", "virtio_scsi", "virtio", "virtio_ring",
+                            "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev"})
+LLD_MODULES = frozenset({"smq_ram", "null_blk", "scsi_debug"}) | VIRTIO_MODULES
 
 MEMORY, LOCKS, TIME = "memory", "locks, rcu", "time, stat, random"
 BLOCK, SCSI, LLD = "io_uring, block, vfs", "SCSI mid-layer, sd", "LLD"

@@ -16,6 +16,7 @@ from typing import Any
 from . import rows, vm
 from .errors import BenchError
 from .figures import METRICS, Figure, FigureSet
+from .groups import OWN_MODULES
 from .guestlog import GuestLog, Run
 from .plan import Plan, Workload
 from .rows import ROWS
@@ -107,7 +108,7 @@ class Instrument:
 
 def boot(plan: Plan, options: argparse.Namespace, folder: Path, *, plugin: str, name: str,
          vm_options: Sequence[str], plugin_arguments: Sequence[str] = (),
-         timeout: int) -> GuestLog:
+         timeout: int, own: frozenset[str] = OWN_MODULES) -> GuestLog:
     """One boot that works off a plan."""
     folder.mkdir(parents=True, exist_ok=True)
     plan.write(folder / "plan", options.repeat)
@@ -115,7 +116,7 @@ def boot(plan: Plan, options: argparse.Namespace, folder: Path, *, plugin: str, 
         plugin=plugin, kernel=options.kernel, script=vm.BENCH / "guest" / "plan",
         arguments=[str(folder / "plan")], vm_options=vm_options,
         plugin_arguments=plugin_arguments, expected_runs=plan.runs(options.repeat),
-        timeout=timeout, name=name), folder)
+        timeout=timeout, own=own, name=name), folder)
 
 
 def _busy_ticks() -> tuple[int, int]:

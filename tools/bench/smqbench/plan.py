@@ -10,7 +10,7 @@ from .rows import ROWS
 from .timing import turns
 
 IN_KERNEL = "in_kernel"     # smq_load issues it, all other paths are programs' in user space
-_DIRECT = {"io_uring", "io_uring_fixed"}
+_DIRECT = {"io_uring", "io_uring_fixed", "io_uring_poll"}
 # Arguments of the loop passthrough, and the nodes that it is for.
 _PASSTHROUGH = {
     "bsg": (["--path", "v4"], "bsg"),
@@ -61,7 +61,8 @@ class Workload:     # pylint: disable=too-many-instance-attributes
         if self.path not in _DIRECT:
             return words + (["--read"] if self.op == "read" else [])
         words += ["--depth", str(self.qd), "--batch", str(self.batch)]
-        words += ["--registered"] if self.path == "io_uring_fixed" else []
+        words += {"io_uring_fixed": ["--registered"],
+                  "io_uring_poll": ["--poll"]}.get(self.path, [])
         words += {"write": ["--write"], "call": ["--idle"]}.get(self.op, [])
         return words + (["--data"] if data else [])
 

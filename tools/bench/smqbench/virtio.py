@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+"""virtio_scsi and smq_virtio in turns on one device: what a command costs on the account of the
+LLD, rings and bus, and how often the device is rung and interrupts.
+
+Not under icount, for a thread of QEMU's is the device: how many commands it finishes at a time, and
+so the interrupts, vary with the host. Instructions are the plugin's count.
+"""
+
+import statistics
+from argparse import Namespace
+from fnmatch import fnmatch
+from pathlib import Path
+
+from . import counts, groups, vm
+from . import instrument as common
+from .bounds import STRAY, Verdict
+from .counts import Cell
+from .figures import Figure, FigureSet
+from .plan import Plan, Workload, parse
+from .profile import Profile
+
+THEIRS, OURS, POLLED = "virtio_scsi", "smq_virtio", "smq_virtio_poll"
+LEAST_REPEATS = 5
+DEVICE = ["-blockdev", "driver=null-co,node-name=null,size=67108864",
+          "-device", "virtio-scsi-pci,id=virtio-scsi,num_queues=4",
+          "-device", "scsi-hd,bus=virtio-scsi.0,drive=null"]
+ONE, MANY = (Workload("io_uring", "read", 512, qd, min(qd, 16)) for qd in (1, 32))
+# Where the ring of direct descriptors is too small.
+SCARCE = [Workload("io_uring", "read", 65536, 32, 16), Workload("io_uring", "read", 512, 128, 16)]
+POLLED_WORKLOAD = Workload("io_uring_poll", "read", 512, 32, 16)
+
+METRICS = ("insn_lld", "allocations", "doorbells", "interrupts")
+
+# Of virtio_scsi's instructions. One by one each command pays for a doorbell and an interrupt,
+# which are the same for both.
+SHARES = {ONE: 1.0, MANY: 0.6}
+# What the host's scheduler adds to doorbells and interrupts by chance.
+CHANCE = 0.05
+POLLED_INTERRUPTS = 0.01
+
+
+def _calls(profile: Profile, *names: str) -> float:
+    """Entries into functions."""
+    return sum(value for function, value in profile.calls.items() if function.name in names)
+
+
+def _allocations(profile: Profile) -> float:
+    """By the LLD; what an allocator calls itself is no second one."""
+    return sum(value for (_, caller, own), value in profile.callers.items()
+               if own and not any(fnmatch(caller.name, glob) for glob in vm.ALLOCATORS))
+
+
+def _values(cell: Cell) -> dict[str, list[float]]:
+    """By metric, one a repeat."""
+    return {
+        "insn": cell.values,
+        "insn_lld": [sum(one.own.values()) for one in cell.profiles],
+        "allocations": [_allocations(one) for one in cell.profiles],
+        "doorbells": [_calls(one, "vp_notify", "vp_notify_with_data") for one in cell.profiles],
+        "interrupts": [_calls(one, "vring_interrupt") for one in cell.profiles],
+    }
+
+
+def _parts(cell: Cell, metric: str, small: float) -> dict[str, dict[str, float]]:
+    """Of a figure of instructions."""
+    counter = {"insn": cell.per_io.insns, "insn_lld": cell.per_io.own}.get(metric)
+    if counter is None:
+        return {}
+    return {"group": {name: round(value, 2) for name, value in groups.split(counter).items()},
+            "function": {str(function): round(value, 2)
+                         for function, value in counter.most_common() if value >= small}}
+
+
+def measure(options: Namespace, folder: Path, plan: Plan, timeout: int,
+            small: float) -> FigureSet:
+    """One boot with all turns."""
+    log = common.boot(plan, options, folder, plugin="count", name="insn",
+                      vm_options=["--cpus", "1", "--append", "tsc=reliable",
+                                  "--qemu", " ".join(DEVICE)],
+                      plugin_arguments=[f"watch={glob}" for glob in vm.ALLOCATORS],
+                      timeout=timeout * options.repeat, own=groups.VIRTIO_MODULES)
+    taken = FigureSet(skipped=common.skipped(log, "insn"))
+    runs = common.first_runs(log)
+    command = f"tools/bench/insn --virtio --repeat {options.repeat}"
+    command += "" if options.kernel == "6.1" else f" --kernel {options.kernel}"
+    for (row, key), cell in counts.cells(log, folder, icount=False).items():
+        for metric, values in _values(cell).items():
+            taken.add(common.figure(
+                instrument="insn", row=row, kernel=log.kernel, command=command,
+                note=common.note(row), parameters=common.setting(log, runs[row, key], plan),
+                **common.fields(parse(key), values, metric), parts=_parts(cell, metric, small)))
+    return taken
+
+
+def cells() -> list[tuple[str, list[Workload]]]:
+    """Rows with their workloads."""
+    workloads = [ONE, MANY, *SCARCE]
+    return [(THEIRS, workloads), (OURS, workloads), (POLLED, [POLLED_WORKLOAD])]
+
+
+def _one(taken: FigureSet, row: str, metric: str, workload: Workload) -> Figure | None:
+    return taken.one(row=row, metric=metric, path=workload.path, bs=workload.bs, qd=workload.qd)
+
+
+def _pair(taken: FigureSet, metric: str, workload: Workload) -> tuple[list[float], list[float]]:
+    """Values of ours and of theirs, turn by turn."""
+    found = [_one(taken, row, metric, workload) for row in (OURS, THEIRS)]
+    return (found[0].values, found[1].values) if all(found) else ([], [])
+
+
+def _of_workload(taken: FigureSet, workload: Workload) -> list[Verdict]:
+    name, share = f"QD{workload.qd}", SHARES[workload]
+    ours, theirs = _pair(taken, "insn_lld", workload)
+    ratio = statistics.median(a / b for a, b in zip(ours, theirs)) if ours else None
+    result = [Verdict(f"{name}, LLD against virtio_scsi, turn by turn", f"<= {share}", ratio,
+                      ratio is not None and ratio <= share)]
+    mine = _one(taken, OURS, "allocations", workload)
+    result.append(Verdict(f"{name}, allocations by smq_virtio per I/O", "= 0",
+                          mine.value if mine else None, bool(mine) and mine.value < STRAY))
+    for metric in ("doorbells", "interrupts"):
+        ours, theirs = _pair(taken, metric, workload)
+        value = statistics.median(ours) if ours else None
+        most = statistics.median(theirs) * (1 + CHANCE) if theirs else 0
+        result.append(Verdict(f"{name}, {metric} per I/O", f"<= {most:.4g}", value,
+                              value is not None and value <= most))
+    return result
+
+
+def verdicts(taken: FigureSet) -> list[Verdict]:
+    """What must hold of smq_virtio."""
+    result = [verdict for workload in SHARES for verdict in _of_workload(taken, workload)]
+    polled = _one(taken, POLLED, "interrupts", POLLED_WORKLOAD)
+    return [*result, Verdict("polled, interrupts per I/O", f"< {POLLED_INTERRUPTS}",
+                             polled.value if polled else None,
+                             bool(polled) and polled.value < POLLED_INTERRUPTS)]
+
+
+def split(taken: FigureSet) -> list[tuple[str, list[float]]]:
+    """Groups of functions on the LLD's account, of theirs and ours, with many at a time."""
+    found = [_one(taken, row, "insn_lld", MANY) for row in (THEIRS, OURS)]
+    if not all(found):
+        return []
+    return [(name, [one.parts["group"][name] for one in found])
+            for name in found[0].parts["group"]
+            if any(one.parts["group"][name] >= 0.5 for one in found)]
