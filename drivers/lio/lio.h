@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* smq_lio: LIO's backstores as local SCSI disks on smq. What its files share. */
+#ifndef SMQ_LIO_H
+#define SMQ_LIO_H
+
+#include <linux/mutex.h>
+#include <linux/xarray.h>
+#include <smq/lld.h>
+#include <smq/target.h>
+
+/* A target port group is a SCSI target of its WWN's host, by its number. */
+#define LIO_MAX_TPGS	32
+/* What flat space addressing reaches (SAM-6, 4.7.7.3). */
+#define LIO_MAX_LUNS	16384
+/* Names of ports, without the NUL: "naa." and 16 hexadecimal digits, as SAS has them. */
+#define LIO_NAME_LEN	20
+
+struct lio_host;
+
+/* A LUN in lio_tpg.luns that is on its way out: no scan finds it any more. */
+#define LIO_GOING	XA_MARK_0
+
+/**
+ * struct lio_tpg - a target port group: one target port, one I_T nexus
+ * @se: LIO's part
+ * @lio: its host
+ * @number: tpgt, and the target's number in the host
+ * @sess: the nexus, NULL until there is one; ends only while @luns is empty
+ * @luns: LIO's LUNs that are linked, by number; marked LIO_GOING before they go
+ *
+ * Lifetime: its directory's. @sess and @luns are protected by lio_host.lock.
+ */
+struct lio_tpg {
+	struct se_portal_group se;
+	struct lio_host *lio;
+	u16 number;
+	struct se_session *sess;
+	struct xarray luns;
+};
+
+/**
+ * struct lio_host - a WWN, which is a SCSI host
+ * @wwn: LIO's part
+ * @smq: the layer's part
+ * @name: its name
+ * @lock: protects @tpg, and what is said there; taken by changes of the configuration, by scans
+ *	and by resets, which keep it while LIO works on theirs, so that neither LUN nor nexus
+ *	goes meanwhile. All of these sleep. Taken inside the mid-layer's scan_mutex, never
+ *	around it
+ * @tpg: target port groups by number
+ *
+ * Lifetime: that of the directory, and of smq_host, whose private area it is.
+ */
+struct lio_host {
+	struct se_wwn wwn;
+	struct smq_host *smq;
+	char name[LIO_NAME_LEN + 1];
+	struct mutex lock;	/* see above */
+	struct lio_tpg *tpg[LIO_MAX_TPGS];
+};
+
+/**
+ * struct lio_lun - a LUN as commands see it, in the layer's private area
+ * @sess: the nexus
+ * @attrib: the backstore's attributes
+ * @copies: the backstore copies memory, and so executes READ and WRITE without sleeping
+ *
+ * Written in lun_init. Both pointers hold for as long as there are commands: the LUN's link
+ * holds the backstore and the nexus, and does not go before the scsi_device has.
+ */
+struct lio_lun {
+	struct se_session *sess;
+	const struct se_dev_attrib *attrib;
+	bool copies;
+};
+
+/**
+ * struct lio_cmd - a command, in the layer's private area
+ * @se: LIO's part; LIO's from @sent to release_cmd
+ * @sent: LIO has it. Written by the submitter and by release_cmd, read by error handling
+ *	without a lock; see lio_release_cmd()
+ */
+struct lio_cmd {
+	struct se_cmd se;
+	bool sent;
+};
+
+static inline struct smq_cmd *lio_to_smq_cmd(struct lio_cmd *lc)
+{
+	return container_of((void *)lc, struct smq_cmd, priv);
+}
+
+static inline struct lio_tpg *lio_se_to_tpg(struct se_portal_group *se_tpg)
+{
+	return container_of(se_tpg, struct lio_tpg, se);
+}
+
+/* main.c */
+extern struct device *lio_root;
+extern struct smq_host_config lio_config;
+
+/* fabric.c */
+extern const struct target_core_fabric_ops lio_ops;
+
+/* configfs.c */
+extern struct configfs_attribute *lio_tpg_attrs[];
+struct se_wwn *lio_make_wwn(struct target_fabric_configfs *tf, struct config_group *group,
+			    const char *name);
+void lio_drop_wwn(struct se_wwn *wwn);
+struct se_portal_group *lio_make_tpg(struct se_wwn *wwn, const char *name);
+void lio_drop_tpg(struct se_portal_group *se_tpg);
+int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun);
+void lio_pre_unlink(struct se_portal_group *se_tpg, struct se_lun *se_lun);
+
+/* queue.c */
+struct smq_host *lio_host_alloc(const struct smq_host_config *cfg);
+
+/* tmf.c */
+int lio_abort(struct smq_hwq *hwq, struct smq_cmd *cmd);
+int lio_lun_reset(struct smq_host *host, struct scsi_device *sdev);
+int lio_target_reset(struct smq_host *host, struct scsi_target *starget);
+int lio_host_reset(struct smq_host *host);
+void lio_tmf_answered(struct se_cmd *se, int response);
+void lio_tmf_released(struct se_cmd *se);
+
+#endif /* SMQ_LIO_H */

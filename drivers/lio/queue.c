@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The LLD: how commands get to LIO. queue_cmd may not sleep, LIO may. What a RAM disk copies
+ * is submitted on the spot; everything else by LIO's own queues, or by the layer's worker
+ * where the kernel's LIO has none.
+ */
+#include <linux/sched/mm.h>
+#include <linux/sizes.h>
+#include <linux/string.h>
+#include <scsi/scsi_eh.h>
+#include <scsi/scsi_proto.h>
+
+#include "lio.h"
+
+/*
+ * Whether LIO's way to a RAM disk's READ or WRITE may be gone in atomic context. It sleeps
+ * nowhere, but maps pages, which only HIGHMEM waits for, and says might_sleep() as it does.
+ * With voluntary preemption that is a point of rescheduling, as harmless as any preemption
+ * where an RCU read-side section can be preempted, and wrong where it cannot. A kernel that
+ * looks for sleep in atomic context would report it.
+ */
+#define LIO_HERE	(!IS_ENABLED(CONFIG_HIGHMEM) && !IS_ENABLED(CONFIG_DEBUG_ATOMIC_SLEEP) && \
+			 (IS_ENABLED(CONFIG_PREEMPT_RCU) || !IS_ENABLED(CONFIG_PREEMPT_VOLUNTARY)))
+
+static bool lio_may_run_here(const struct lio_lun *ll, struct scsi_cmnd *scmd)
+{
+	if (!LIO_HERE || !ll->copies)
+		return false;
+	switch (scmd->cmnd[0]) {
+	case READ_6:
+	case READ_10:
+	case READ_12:
+	case READ_16:
+	case WRITE_6:
+	case WRITE_10:
+	case WRITE_12:
+	case WRITE_16:
+		break;
+	default:
+		return false;
+	}
+	/* Protection information may have to be allocated. */
+	return scsi_get_prot_op(scmd) == SCSI_PROT_NORMAL && !READ_ONCE(ll->attrib->pi_prot_type) &&
+	       !smq_target_wants_queue(ll->attrib);
+}
+
+/* What target_submit() comes to for a READ or WRITE, less its claim that it may sleep. */
+static void lio_execute(struct se_cmd *se)
+{
+	sense_reason_t reason;
+
+	se->t_state = TRANSPORT_NEW_CMD;
+	se->transport_state |= CMD_T_ACTIVE;
+	reason = transport_generic_new_cmd(se);
+	if (reason)
+		transport_generic_request_failure(se, reason);
+}
+
+/*
+ * Gives a command to LIO. All are SIMPLE: the mid-layer knows no other task attribute.
+ * Context: with @gfp GFP_ATOMIC and @here or SMQ_TARGET_QUEUES any that queue_cmd has, else
+ * process context. The command may have ended before the return.
+ */
+static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, gfp_t gfp, bool here)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	const struct lio_lun *ll = smq_lun_priv(scmd->device);
+	struct lio_cmd *lc = smq_cmd_priv(cmd);
+	unsigned int length = scsi_bufflen(scmd);
+
+	memset(&lc->se, 0, sizeof(lc->se));
+	lc->se.tag = blk_mq_unique_tag(scsi_cmd_to_rq(scmd));
+	if (scsi_prot_sg_count(scmd))
+		length = scsi_transfer_length(scmd);
+	else
+		lc->se.prot_pto = scsi_get_prot_op(scmd) != SCSI_PROT_NORMAL;
+
+	/* For one that LIO drops without an answer: somebody has reset the LUN. */
+	scmd->result = DID_RESET << 16;
+	WRITE_ONCE(lc->sent, true);
+	if (target_init_cmd(&lc->se, ll->sess, scmd->sense_buffer, scmd->device->lun, length,
+			    TCM_SIMPLE_TAG, scmd->sc_data_direction, 0)) {
+		WRITE_ONCE(lc->sent, false);
+		scmd->result = DID_NO_CONNECT << 16;
+		return SMQ_DONE;
+	}
+	/* On an error LIO has answered. */
+	if (target_submit_prep(&lc->se, scmd->cmnd, scsi_sglist(scmd), scsi_sg_count(scmd), NULL, 0,
+			       scsi_prot_sglist(scmd), scsi_prot_sg_count(scmd), gfp))
+		return SMQ_QUEUED;
+	if (here)
+		lio_execute(&lc->se);
+	else
+		target_submit(&lc->se);
+	return SMQ_QUEUED;
+}
+
+static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+
+	if (lio_may_run_here(smq_lun_priv(scmd->device), scmd))
+		return lio_submit(cmd, GFP_ATOMIC, true);
+
+	/* LIO copies as many bytes of CDB as the CDB says. */
+	if (scmd->cmnd[0] == VARIABLE_LENGTH_CMD && scsi_command_size(scmd->cmnd) > scmd->cmd_len) {
+		scsi_build_sense(scmd, 0, ILLEGAL_REQUEST, 0x24, 0);
+		scsi_set_resid(scmd, scsi_bufflen(scmd));
+		return SMQ_DONE;
+	}
+	if (SMQ_TARGET_QUEUES)
+		return lio_submit(cmd, GFP_ATOMIC, false);
+	return smq_cmd_defer(cmd);
+}
+
+/* LIO allocates as it pleases; reclaim may wait for this very command. */
+static enum smq_status lio_work(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	unsigned int flags = memalloc_noio_save();
+	enum smq_status st = lio_submit(cmd, GFP_KERNEL, false);
+
+	memalloc_noio_restore(flags);
+	return st;
+}
+
+static int lio_lun_init(struct smq_host *host, struct scsi_device *sdev)
+{
+	struct lio_host *lio = smq_host_priv(host);
+	struct lio_lun *ll = smq_lun_priv(sdev);
+	struct se_lun *se_lun = NULL;
+	struct se_device *dev;
+	struct lio_tpg *tpg;
+	int err = -ENXIO;
+
+	mutex_lock(&lio->lock);
+	tpg = sdev->id < LIO_MAX_TPGS ? lio->tpg[sdev->id] : NULL;
+	if (tpg && tpg->sess && !xa_get_mark(&tpg->luns, sdev->lun, LIO_GOING))
+		se_lun = xa_load(&tpg->luns, sdev->lun);
+	if (se_lun) {
+		dev = rcu_dereference_protected(se_lun->lun_se_dev, lockdep_is_held(&lio->lock));
+		ll->sess = tpg->sess;
+		ll->attrib = &dev->dev_attrib;
+		ll->copies = !strcmp(dev->transport->name, "rd_mcp");
+		err = 0;
+	}
+	mutex_unlock(&lio->lock);
+	return err;
+}
+
+static const struct smq_lld lio_lld = {
+	.name		= "smq_lio",
+	.cmd_size	= sizeof(struct lio_cmd),
+	.host_size	= sizeof(struct lio_host),
+	.lun_size	= sizeof(struct lio_lun),
+	.max_cmd_len	= 32,
+	.sg_tablesize	= SZ_4M / PAGE_SIZE,
+	.max_sectors	= SZ_4M >> SECTOR_SHIFT,
+	.queue_cmd	= lio_queue_cmd,
+	.work		= lio_work,
+	.abort		= lio_abort,
+	.lun_reset	= lio_lun_reset,
+	.target_reset	= lio_target_reset,
+	.host_reset	= lio_host_reset,
+	.lun_init	= lio_lun_init,
+};
+
+SMQ_LLD_TEMPLATE(lio_template, lio_lld);
+
+struct smq_host *lio_host_alloc(const struct smq_host_config *cfg)
+{
+	struct smq_host *host = smq_host_alloc(&lio_lld, &lio_template, cfg);
+	struct Scsi_Host *shost;
+
+	if (IS_ERR(host))
+		return host;
+	shost = host->shost;
+	/*
+	 * LIO maps the data of other commands than READ and WRITE as one piece, page by page:
+	 * no entry may be longer than a page, none but the first begin and none but the last
+	 * end inside of one.
+	 */
+	shost->dma_boundary = PAGE_SIZE - 1;
+	shost->virt_boundary_mask = PAGE_SIZE - 1;
+	shost->max_segment_size = UINT_MAX;
+	scsi_host_set_prot(shost, SHOST_DIF_TYPE1_PROTECTION | SHOST_DIF_TYPE2_PROTECTION |
+				  SHOST_DIF_TYPE3_PROTECTION | SHOST_DIX_TYPE1_PROTECTION |
+				  SHOST_DIX_TYPE2_PROTECTION | SHOST_DIX_TYPE3_PROTECTION);
+	scsi_host_set_guard(shost, SHOST_DIX_GUARD_CRC);
+	return host;
+}

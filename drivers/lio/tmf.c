@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Task management: abort and resets, which answer when LIO has let go of the commands.
+ *
+ * LIO stops no backstore: it waits for what has been started there. Waiting ends after a
+ * while for all but the host reset, after which the commands' memory is used anew: that
+ * one waits for the backstores, which have time limits of their own.
+ */
+#define pr_fmt(fmt) "smq_lio: " fmt
+
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/jiffies.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+
+#include "lio.h"
+
+#define LIO_TMF_WAIT	(20 * HZ)
+
+/**
+ * struct lio_tmf - a task management function
+ * @se: LIO's part
+ * @refs: whoever waits for it, and LIO until release_cmd: atomic, for either may be the last
+ * @answered: it has @response
+ * @response: LIO's TMR_*
+ *
+ * Lifetime: until both references are gone; LIO's may stay after waiting was given up.
+ */
+struct lio_tmf {
+	struct se_cmd se;
+	refcount_t refs;	/* see above */
+	struct completion answered;
+	int response;
+};
+
+static void lio_tmf_put(struct lio_tmf *tmf)
+{
+	if (refcount_dec_and_test(&tmf->refs))
+		kfree(tmf);
+}
+
+void lio_tmf_answered(struct se_cmd *se, int response)
+{
+	struct lio_tmf *tmf = container_of(se, struct lio_tmf, se);
+
+	tmf->response = response;
+	complete(&tmf->answered);
+}
+
+void lio_tmf_released(struct se_cmd *se)
+{
+	lio_tmf_put(container_of(se, struct lio_tmf, se));
+}
+
+/* Time left, at least a tick. */
+static unsigned long lio_left(unsigned long deadline)
+{
+	return max_t(long, deadline - jiffies, 1);
+}
+
+/*
+ * Sends a task management function, and waits for the answer until @deadline.
+ * Return: LIO's TMR_* or a negative errno.
+ */
+static int lio_tmf(struct se_session *sess, u64 lun, u8 function, u64 tag,
+		   unsigned long deadline)
+{
+	struct lio_tmf *tmf = kzalloc(sizeof(*tmf), GFP_NOIO);
+	int ret;
+
+	if (!tmf)
+		return -ENOMEM;
+	refcount_set(&tmf->refs, 2);
+	init_completion(&tmf->answered);
+	ret = target_submit_tmr(&tmf->se, sess, NULL, lun, NULL, function, GFP_NOIO, tag, 0);
+	if (ret) {
+		kfree(tmf);
+		return ret;
+	}
+	ret = -ETIMEDOUT;
+	if (wait_for_completion_timeout(&tmf->answered, lio_left(deadline)))
+		ret = tmf->response;
+	lio_tmf_put(tmf);
+	return ret;
+}
+
+int lio_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct scsi_device *sdev = smq_cmd_to_scmd(cmd)->device;
+	const struct lio_lun *ll = smq_lun_priv(sdev);
+	unsigned long deadline = jiffies + LIO_TMF_WAIT;
+	struct lio_cmd *lc = smq_cmd_priv(cmd);
+	int ret;
+
+	/* One that was taken back from the worker has never been with LIO. */
+	if (READ_ONCE(lc->sent)) {
+		ret = lio_tmf(ll->sess, sdev->lun, TMR_ABORT_TASK, lc->se.tag, deadline);
+		/* A command that LIO does not know has ended, or ends by itself. */
+		if (ret != TMR_FUNCTION_COMPLETE && ret != TMR_TASK_DOES_NOT_EXIST)
+			return ret < 0 ? ret : -EIO;
+	}
+	while (READ_ONCE(lc->sent)) {
+		if (time_after(jiffies, deadline))
+			return -ETIMEDOUT;
+		usleep_range(1000, 2000);
+	}
+	/* Until lio_release_cmd() has completed it. */
+	synchronize_rcu();
+	return 0;
+}
+
+/* Commands that a reset waits for: of a LUN, of a target, or all. */
+struct lio_scope {
+	struct smq_host *host;
+	const struct scsi_device *sdev;
+	const struct scsi_target *starget;
+	unsigned int sent;
+};
+
+static bool lio_count_sent(struct request *rq, void *data)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	const struct lio_cmd *lc = smq_cmd_priv(smq_scmd_to_cmd(scmd));
+	struct lio_scope *scope = data;
+
+	if (scope->sdev && scmd->device != scope->sdev)
+		return true;
+	if (scope->starget && scsi_target(scmd->device) != scope->starget)
+		return true;
+	scope->sent += READ_ONCE(lc->sent);
+	return true;
+}
+
+/* Waits until LIO has none of them left; @deadline is no end to a host reset's. */
+static int lio_wait_released(struct lio_scope *scope, unsigned long deadline)
+{
+	struct Scsi_Host *shost = scope->host->shost;
+
+	for (;;) {
+		scope->sent = 0;
+		blk_mq_tagset_busy_iter(&shost->tag_set, lio_count_sent, scope);
+		if (!scope->sent)
+			break;
+		if (time_after(jiffies, deadline)) {
+			if (scope->sdev || scope->starget)
+				return -ETIMEDOUT;
+			pr_warn("host%u: reset waits for backstores, which have %u commands\n",
+				shost->host_no, scope->sent);
+			deadline = jiffies + LIO_TMF_WAIT;
+		}
+		usleep_range(1000, 2000);
+	}
+	/* Until lio_release_cmd() has completed the last of them. */
+	synchronize_rcu();
+	return 0;
+}
+
+/* LOGICAL UNIT RESET for each LUN in the scope: LIO has no reset of a target or a host. */
+static int lio_reset(struct lio_scope *scope)
+{
+	struct lio_host *lio = smq_host_priv(scope->host);
+	unsigned long deadline = jiffies + LIO_TMF_WAIT;
+	struct se_lun *se_lun;
+	unsigned long number;
+	unsigned int i;
+	int err = 0;
+
+	mutex_lock(&lio->lock);
+	for (i = 0; i < LIO_MAX_TPGS; i++) {
+		struct lio_tpg *tpg = lio->tpg[i];
+
+		if (!tpg || !tpg->sess || (scope->sdev && scope->sdev->id != i) ||
+		    (scope->starget && scope->starget->id != i))
+			continue;
+		xa_for_each(&tpg->luns, number, se_lun) {
+			int ret;
+
+			if (scope->sdev && scope->sdev->lun != number)
+				continue;
+			ret = lio_tmf(tpg->sess, number, TMR_LUN_RESET, 0, deadline);
+			if (ret != TMR_FUNCTION_COMPLETE)
+				err = ret < 0 ? ret : -EIO;
+		}
+	}
+	mutex_unlock(&lio->lock);
+	/* Of a LUN that is not linked any more there are no commands: nothing to wait for. */
+	return lio_wait_released(scope, deadline) ?: err;
+}
+
+int lio_lun_reset(struct smq_host *host, struct scsi_device *sdev)
+{
+	struct lio_scope scope = { .host = host, .sdev = sdev };
+
+	return lio_reset(&scope);
+}
+
+int lio_target_reset(struct smq_host *host, struct scsi_target *starget)
+{
+	struct lio_scope scope = { .host = host, .starget = starget };
+
+	return lio_reset(&scope);
+}
+
+int lio_host_reset(struct smq_host *host)
+{
+	struct lio_scope scope = { .host = host };
+
+	return lio_reset(&scope);
+}

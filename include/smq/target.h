@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * LIO's fabric interface: one spelling for what differs between Linux 6.1 and 7.2. Comes
+ * beside compat.h, for those alone that are fabrics.
+ */
+#ifndef SMQ_TARGET_H
+#define SMQ_TARGET_H
+
+#include <target/target_core_base.h>
+#include <target/target_core_backend.h>
+#include <target/target_core_fabric.h>
+
+/*
+ * 6.7 has target_submit() queue commands per device and CPU where the fabric or the backstore's
+ * submit_type says so: it may be called in atomic context then. Before, it executes on the spot
+ * and may sleep.
+ */
+#ifdef SMQ_HAVE_TARGET_SUBMIT_TYPE
+#define SMQ_TARGET_QUEUES		1
+#define SMQ_TARGET_DEFAULT_SUBMIT	.default_submit_type = TARGET_QUEUE_SUBMIT,
+
+static inline bool smq_target_wants_queue(const struct se_dev_attrib *attrib)
+{
+	return READ_ONCE(attrib->submit_type) == TARGET_QUEUE_SUBMIT;
+}
+#else
+#define SMQ_TARGET_QUEUES		0
+#define SMQ_TARGET_DEFAULT_SUBMIT
+
+static inline bool smq_target_wants_queue(const struct se_dev_attrib *attrib)
+{
+	return false;
+}
+#endif
+
+/*
+ * 7.0 completes good commands where the backstore does, interrupts included, for fabrics that
+ * can bear it. Before, a work item does, always.
+ */
+#ifdef SMQ_HAVE_TARGET_COMPL_TYPE
+#define SMQ_TARGET_DEFAULT_COMPL	\
+	.default_compl_type = TARGET_DIRECT_COMPL, .direct_compl_supp = 1,
+#else
+#define SMQ_TARGET_DEFAULT_COMPL
+#endif
+
+#endif /* SMQ_TARGET_H */
