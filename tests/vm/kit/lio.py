@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0
+"""LIO by its configfs: backstores, and the ports of smq_lio that show them as local disks."""
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from .host import Host, KernelLog, Lun, find_hosts, load, run, unload, wait_for
+
+CONFIGFS = Path("/sys/kernel/config")
+TARGET = CONFIGFS / "target"
+SMQ = TARGET / "smq"
+WWN = "naa.5001405000000001"
+NEXUS = "naa.5001405000000a01"
+
+
+def put(path: Path, text) -> None:
+    """Writes an attribute; OSError if it is refused."""
+    path.write_text(str(text), encoding="ascii")
+
+
+def get(path: Path) -> str:
+    """Reads one."""
+    return path.read_text(encoding="ascii").strip()
+
+
+@contextmanager
+def _backstore(kind: str, name: str, control: str, attrib: dict) -> Iterator[Path]:
+    if not TARGET.exists():
+        run("modprobe", "target_core_mod")
+        if not TARGET.exists():
+            run("mount", "-t", "configfs", "configfs", str(CONFIGFS))
+    core = TARGET / "core"
+    path = next(hba for hba in (core / f"{kind}_{n}" for n in count()) if not hba.exists()) / name
+    path.mkdir(parents=True)
+    try:
+        put(path / "control", control)
+        put(path / "enable", 1)
+        # For its VPD pages, as a real one has.
+        put(path / "wwn/vpd_unit_serial", name)
+        for key, value in attrib.items():
+            put(path / "attrib" / key, value)
+        yield path
+    finally:
+        for group in (path / "alua").iterdir():
+            if group.name != "default_tg_pt_gp":
+                group.rmdir()
+        path.rmdir()
+        path.parent.rmdir()
+
+
+def ramdisk(name: str, mib: int = 32, **attrib):
+    """A RAM disk of LIO's (rd_mcp)."""
+    return _backstore("rd_mcp", name, f"rd_pages={mib * 256}", attrib)
+
+
+def fileio(name: str, path: Path, mib: int = 32, **attrib):
+    """A file, which is made."""
+    with path.open("wb") as file:
+        file.truncate(mib << 20)
+    return _backstore("fileio", name, f"fd_dev_name={path},fd_dev_size={mib << 20}",
+                      attrib)
+
+
+def iblock(name: str, device: str, **attrib):
+    """A block device."""
+    return _backstore("iblock", name, f"udev_path={device}", attrib)
+
+
+class Tpg:
+    """A target port group, which is a target of its WWN's host."""
+
+    def __init__(self, path: Path, nexus: str | None):
+        self.path = path
+        path.mkdir()
+        if nexus:
+            put(path / "nexus", nexus)
+
+    @property
+    def host(self) -> Host:
+        """The SCSI host."""
+        return Host(int(get(self.path / "address").partition(":")[0]))
+
+    def link(self, number: int, backstore: Path) -> str:
+        """Makes a LUN; its address."""
+        lun = self.path / f"lun/lun_{number}"
+        lun.mkdir()
+        (lun / "backstore").symlink_to(backstore)
+        return f"{get(self.path / 'address')}:{number}"
+
+    def unlink(self, number: int) -> None:
+        """Takes one away, whatever is in flight."""
+        lun = self.path / f"lun/lun_{number}"
+        (lun / "backstore").unlink()
+        lun.rmdir()
+
+    def disk(self, number: int, backstore: Path) -> Lun:
+        """Makes a LUN and waits for its disk."""
+        address = self.link(number, backstore)
+
+        def ready():
+            return next((lun for lun in self.host.luns()
+                         if lun.address == address and lun.sd and lun.sg and lun.ready), None)
+        lun = wait_for(f"the disk {address}", ready, 30)
+        # One command per I/O, so that both can be counted.
+        put(lun.queue / "nomerges", 2)
+        return lun
+
+    def remove(self) -> None:
+        """All of it."""
+        for lun in (self.path / "lun").iterdir():
+            self.unlink(int(lun.name[4:]))
+        self.path.rmdir()
+
+
+class Wwn:
+    """A WWN, which is a SCSI host."""
+
+    def __init__(self, name: str = WWN):
+        self.path = SMQ / name
+        self.path.mkdir()
+
+    def tpg(self, number: int = 1, nexus: str | None = NEXUS) -> Tpg:
+        """Makes a target port group, with its nexus."""
+        return Tpg(self.path / f"tpgt_{number}", nexus)
+
+    def remove(self) -> None:
+        """All of it, whatever is in flight."""
+        for path in sorted(self.path.glob("tpgt_*")):
+            for lun in (path / "lun").iterdir():
+                for link in lun.iterdir():
+                    if link.is_symlink():
+                        link.unlink()
+                lun.rmdir()
+            path.rmdir()
+        self.path.rmdir()
+
+
+@contextmanager
+def lio_fabric(io_errors: bool = False, **params) -> Iterator[None]:
+    """smq_lio without any WWN; at the end none is left, and the module goes.
+
+    Fails when the kernel log shows a bug or, unless @io_errors, failed block I/O.
+    """
+    with KernelLog() as log:
+        load("smq_lio", **params)
+        try:
+            if not TARGET.exists():
+                run("mount", "-t", "configfs", "configfs", str(CONFIGFS))
+            SMQ.mkdir()
+            yield
+        finally:
+            for path in SMQ.glob("naa.*"):
+                with suppress(FileNotFoundError):
+                    wwn = Wwn.__new__(Wwn)
+                    wwn.path = path
+                    wwn.remove()
+            SMQ.rmdir()
+            unload("smq_lio")
+        assert not find_hosts("smq_lio")
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        bad = [] if io_errors else log.io_errors()
+        assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_lio: LIO's backstores as local disks."""
+import errno
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit import cdb, sgio
+from kit.fiojob import fio, load_on, total_ios
+from kit.host import ModuleError, find_hosts, load, run, settle, under_way, wait_for
+from kit.lio import (NEXUS, SMQ, TARGET, WWN, Wwn, fileio, get, iblock, lio_fabric, put,
+                     ramdisk)
+from kit.ramdir import ram_host
+from kit.sgio import SgDev
+from kit.trace import traced
+
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
+            "size": "2m", "verify": "crc32c", "verify_fatal": 1}
+RESETS = VERIFIED | {"bsrange": "4k-4k", "size": "8m"}
+LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 16, "numjobs": 2,
+        "time_based": True, "runtime": 60, "size": "8m"}
+BLOCKS = 32 << 11
+WHERE = Path("/run")
+
+
+@contextmanager
+def rd_disk(io_errors=False, **attrib):
+    """A target with a RAM disk of LIO's at LUN 0."""
+    with ramdisk("rd", **attrib) as store, lio_fabric(io_errors):
+        wwn = Wwn()
+        tpg = wwn.tpg()
+        yield tpg, tpg.disk(0, store)
+        wwn.remove()
+
+
+@contextmanager
+def iblock_disk(io_errors=False, lower=None, **attrib):
+    """A target with a block device at LUN 0, which is a disk of smq_ram, whose directory
+    comes as well."""
+    with ram_host(**lower or {}) as (ram_dir, ram), \
+            iblock("ib", ram.luns()[0].sd, **attrib) as store, lio_fabric(io_errors):
+        wwn = Wwn()
+        tpg = wwn.tpg()
+        yield ram_dir, tpg, tpg.disk(0, store)
+        wwn.remove()
+
+
+def refused(errors, action):
+    """@action fails with one of these errors."""
+    with pytest.raises(OSError) as caught:
+        action()
+    assert caught.value.errno in errors, caught.value
+
+
+def calm(dev):
+    """Takes the unit attentions that a change has left."""
+    for _ in range(4):
+        sense = dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).decoded
+        if not sense or sense.key != sgio.UNIT_ATTENTION:
+            return
+    pytest.fail("more unit attentions than there can be")
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(120)
+def test_three_kinds_of_backstores_hold_their_data():
+    file = WHERE / "lio.img"
+    try:
+        with ram_host() as (_, ram), ramdisk("rd") as rd, fileio("file", file) as fio_store, \
+                iblock("ib", ram.luns()[0].sd) as ib, lio_fabric():
+            wwn = Wwn()
+            tpg = wwn.tpg()
+            host = tpg.host
+            assert host.attr("nr_hw_queues") == str(os.cpu_count())
+            disks = [tpg.disk(number, store).sd for number, store in enumerate((rd, fio_store, ib))]
+            with traced(buffer_kb=32768) as trace:
+                report = fio(":".join(disks), **VERIFIED | {"size": "6m"})
+                settle(host)
+            assert trace.check_once() >= total_ios(report)
+            wwn.remove()
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def test_names_limits_and_order(klog):
+    with ramdisk("rd") as store, lio_fabric():
+        for name in ("iqn.2026-01.org.t:x", "naa.123", "naa.500140500000000g", WWN + "0"):
+            refused({errno.EINVAL}, (SMQ / name).mkdir)
+            klog.wait(f"{name} is not 'naa.' and 16 hexadecimal digits")
+        wwn = Wwn()
+        for name in ("tpgt_32", "tpgt_x", "tpgt_", "port_1"):
+            refused({errno.EINVAL}, (wwn.path / name).mkdir)
+            klog.wait(f"{name} is none of tpgt_0..tpgt_31")
+        tpg = wwn.tpg(31, nexus=None)
+        refused({errno.ENODEV}, lambda: get(tpg.path / "nexus"))
+        refused({errno.ENODEV}, lambda: put(tpg.path / "nexus", "NULL"))
+        for name in ("naa.12", "fc.5001405000000001", ""):
+            refused({errno.EINVAL}, lambda text=name: put(tpg.path / "nexus", text + "\n"))
+            klog.wait(f"nexus={name} is neither")
+
+        # LUNs first, the nexus then.
+        address = tpg.link(7, store)
+        assert not tpg.host.luns()
+        put(tpg.path / "nexus", NEXUS + "\n")
+        assert [lun.address for lun in tpg.host.wait_luns(1)] == [address]
+        assert address == f"{tpg.host.number}:0:31:7"
+        assert get(tpg.path / "nexus") == NEXUS
+        refused({errno.EEXIST}, lambda: put(tpg.path / "nexus", NEXUS))
+        klog.wait(f"nexus is {NEXUS} already")
+        refused({errno.EBUSY}, lambda: put(tpg.path / "nexus", "NULL"))
+        klog.wait("nexus is in use by its LUNs")
+
+        # A second port of the same host, and LUNs as far as they go.
+        other = wwn.tpg(0)
+        other.link(16383, store)
+        assert {lun.address for lun in tpg.host.wait_luns(2)} == {
+            address, f"{tpg.host.number}:0:0:16383"}
+        other.link(16384, store)
+        klog.wait(r"lun_16384 is outside lun_0\.\.lun_16383")
+        assert len(tpg.host.luns()) == 2
+        other.remove()
+        tpg.unlink(7)
+        assert not tpg.host.luns()
+        put(tpg.path / "nexus", "NULL")
+        refused({errno.ENODEV}, lambda: get(tpg.path / "nexus"))
+        wwn.remove()
+
+
+@pytest.mark.parametrize("params, message", [
+    ({"depth": 0}, "depth=0 is outside 1..4096"), ({"depth": 4097}, "depth=4097 is outside")],
+    ids=["least", "most"])
+def test_bad_parameters_are_refused(klog, params, message):
+    with pytest.raises(ModuleError):
+        load("smq_lio", **params)
+    klog.wait(message)
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(120)
+def test_luns_come_and_go_under_verified_load():
+    with ramdisk("more") as store, rd_disk() as (tpg, disk):
+        with load_on(disk.sd, to_end=True, **VERIFIED | {"size": "8m"}):
+            under_way(disk)
+            for _ in range(3):
+                with SgDev(tpg.disk(5, store).sg) as dev:
+                    data = os.urandom(4096)
+                    assert dev.cmd(cdb.blocks(cdb.WRITE_10, 8, 8), dout=data).good
+                    assert dev.cmd(cdb.blocks(cdb.READ_10, 8, 8), din=4096).data == data
+                tpg.unlink(5)
+                assert [lun.address for lun in tpg.host.luns()] == [disk.address]
+
+
+@pytest.mark.smoke
+def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
+    with rd_disk() as (tpg, disk), SgDev(disk.sd) as dev:
+        data = os.urandom(8 * 512)
+        before = settle(tpg.host)["deferred"]
+        for write, read in zip(cdb.WRITES, cdb.READS, strict=True):
+            data = data[512:] + data[:512]
+            got = dev.cmd(cdb.blocks(write, 4096, 8), dout=data)
+            assert got.good and not got.resid, got
+            got = dev.cmd(cdb.blocks(read, 4096, 8), din=4096)
+            assert got.good and not got.resid and got.data == data, got
+        # What only copies memory is not left to a worker.
+        assert settle(tpg.host)["deferred"] == before
+        # Scatterlists of one page per entry, beginning inside one.
+        big = os.urandom(300 * 512)
+        for at in (0, 512, 3584):
+            assert dev.cmd(cdb.blocks(cdb.WRITE_16, 64, 300), dout=big, at=at).good
+            assert dev.cmd(cdb.blocks(cdb.READ_16, 64, 300), din=len(big), at=at).data == big
+
+        got = dev.cmd(cdb.blocks(cdb.READ_10, 64, 1), din=1536)
+        assert got.good and got.resid == 1024 and got.data == big[:512], got
+        got = dev.cmd(cdb.read_capacity_16(), din=64)
+        assert got.good and got.resid == 32, got
+        assert int.from_bytes(got.data[:8], "big") == BLOCKS - 1
+        got = dev.cmd(cdb.inquiry(255), din=255)
+        assert got.good and len(got.data) == got.data[4] + 5, got
+        assert got.data[8:16] == b"LIO-ORG "
+        # Data of other commands is mapped as one piece, over pages.
+        whole = dev.cmd(cdb.report_luns(alloc=65536), din=65536, at=512)
+        assert whole.good and int.from_bytes(whole.data[:4], "big") == 8, whole
+
+
+@pytest.mark.smoke
+def test_what_is_wrong_with_a_command_is_said():
+    with rd_disk() as (_, disk), SgDev(disk.sg) as dev:
+        assert dev.cmd(bytes([0xc0, *bytes(9)])).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)
+        for opcode in (*cdb.READS[1:], *cdb.WRITES[1:]):
+            out = opcode in cdb.WRITES
+            got = dev.cmd(cdb.blocks(opcode, BLOCKS - 1, 2), din=0 if out else 1024,
+                          dout=bytes(1024) if out else b"")
+            assert got.triple == (sgio.ILLEGAL_REQUEST, 0x21, 0), got
+            assert out or got.resid == 1024, got
+        # More blocks than there is buffer.
+        assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 2), din=512).decoded.key == sgio.ILLEGAL_REQUEST
+        # A CDB that says it is longer than it is.
+        long = bytes([0x7f, *bytes(6), 0x20, *bytes(24)])
+        assert dev.cmd(long).triple == (sgio.ILLEGAL_REQUEST, 0x24, 0)
+        assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
+
+
+def test_write_same_and_unmap():
+    with iblock_disk(emulate_tpu=1, emulate_tpws=1) as (_, _, disk), SgDev(disk.sg) as dev:
+        block = os.urandom(512)
+        assert dev.cmd(cdb.blocks(cdb.WRITE_SAME_16, 100, 30), dout=block).good
+        assert dev.cmd(cdb.blocks(cdb.READ_16, 100, 30), din=30 * 512).data == block * 30
+        # WRITE SAME(32): 32 bytes of CDB.
+        block = os.urandom(512)
+        same = bytearray(32)
+        same[0], same[7], same[9] = 0x7f, 0x18, 0x0d
+        same[12:20] = (200).to_bytes(8, "big")
+        same[28:32] = (9).to_bytes(4, "big")
+        got = dev.cmd(bytes(same), dout=block)
+        assert got.good, got
+        assert dev.cmd(cdb.blocks(cdb.READ_16, 199, 11), din=11 * 512).data == (
+            bytes(512) + block * 9 + bytes(512))
+        listed = cdb.unmap_list((200, 4))
+        assert dev.cmd(cdb.unmap(len(listed)), dout=listed).good
+        assert dev.cmd(cdb.blocks(cdb.READ_16, 200, 9), din=9 * 512).data == (
+            bytes(4 * 512) + block * 5)
+
+
+def test_compare_and_write():
+    with rd_disk() as (_, disk), SgDev(disk.sg) as dev:
+        old, new = os.urandom(512), os.urandom(512)
+        assert dev.cmd(cdb.blocks(cdb.WRITE_16, 77, 1), dout=old).good
+        caw = bytes([0x89, 0, *(77).to_bytes(8, "big"), 0, 0, 0, 1, 0, 0])
+        assert dev.cmd(caw, dout=old + new).good
+        got = dev.cmd(caw, dout=old + new)
+        assert got.triple == (sgio.MISCOMPARE, 0x1d, 0), got
+        assert dev.cmd(cdb.blocks(cdb.READ_16, 77, 1), din=512).data == new
+        both = WHERE / "lio.caw"
+        both.write_bytes(new + old)
+        run("sg_compare_and_write", f"--in={both}", "--lba=77", "--num=1", disk.sg)
+        both.unlink()
+        assert dev.cmd(cdb.blocks(cdb.READ_16, 77, 1), din=512).data == old
+
+
+def test_persistent_reservations_between_two_nexuses():
+    second = "naa.5001405000000a02"
+    # LIO notes there what is to last over a loss of power, and what is not.
+    with ramdisk("rd") as store, lio_fabric(io_errors=True):
+        Path(get(TARGET / "dbroot"), "pr").mkdir(parents=True, exist_ok=True)
+        wwn = Wwn()
+        first = wwn.tpg(1).disk(0, store)
+        other = wwn.tpg(2, second).disk(0, store)
+        write, read = cdb.blocks(cdb.WRITE_10, 0, 1), cdb.blocks(cdb.READ_10, 0, 1)
+        with SgDev(first.sg) as one, SgDev(other.sg) as two:
+            run("sg_persist", "--out", "--register", "--param-sark=0x1", first.sg)
+            run("sg_persist", "--out", "--register", "--param-sark=0x2", other.sg)
+            said = run("sg_persist", "--in", "--read-full-status", first.sg).stdout
+            for name in (NEXUS, second):
+                assert name[4:] in said.replace(" ", ""), said
+            # Write exclusive.
+            run("sg_persist", "--out", "--reserve", "--param-rk=0x1", "--prout-type=1", first.sg)
+            got = two.cmd(write, dout=bytes(512))
+            assert got.status == sgio.RESERVATION_CONFLICT and not got.sense, got
+            assert two.cmd(read, din=512).good and one.cmd(write, dout=bytes(512)).good
+            run("sg_persist", "--out", "--preempt", "--param-rk=0x2", "--param-sark=0x1",
+                "--prout-type=1", other.sg)
+            assert two.cmd(write, dout=bytes(512)).good
+            calm(one)
+            assert one.cmd(write, dout=bytes(512)).status == sgio.RESERVATION_CONFLICT
+            run("sg_persist", "--out", "--clear", "--param-rk=0x2", other.sg)
+            calm(one)
+            assert one.cmd(write, dout=bytes(512)).good
+        wwn.remove()
+
+
+def test_alua_groups_and_states():
+    with rd_disk() as (tpg, disk), SgDev(disk.sg) as dev:
+        store = next(TARGET.glob("core/*/rd"))
+        group = store / "alua/standby"
+        group.mkdir()
+        put(group / "tg_pt_gp_id", 16)
+        put(tpg.path / "lun/lun_0/alua_tg_pt_gp", "standby")
+        calm(dev)
+        assert "0x10" in run("sg_rtpg", "--decode", disk.sg).stdout
+        said = run("sg_vpd", "--page=di", disk.sg).stdout
+        assert "Target port group: 0x10" in said and WWN[4:] in said.lower(), said
+        put(group / "alua_access_state", 2)
+        calm(dev)
+        got = dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512)
+        assert got.triple == (sgio.NOT_READY, 0x04, 0x0b), got
+        put(group / "alua_access_state", 0)
+        calm(dev)
+        assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512).good
+        put(tpg.path / "lun/lun_0/alua_tg_pt_gp", "NULL")
+
+
+def test_protection_information():
+    with rd_disk(pi_prot_type=1) as (_, disk):
+        block = Path("/sys/block", Path(disk.sd).name)
+        assert get(block / "integrity/format") == "T10-DIF-TYPE1-CRC"
+        fio(disk.sd, **VERIFIED | {"bsrange": "4k-64k"})
+
+
+@pytest.mark.smoke
+def test_a_slow_command_is_aborted_when_its_backstore_lets_go():
+    """LIO cannot stop a backstore: the abort answers when that has."""
+    with iblock_disk() as (ram_dir, tpg, disk):
+        (disk.sysfs / "timeout").write_text("1", encoding="ascii")
+        ram_dir.arm("timeout", count=1, delay_ms=3000)
+        with traced() as trace, SgDev(disk.sg) as dev:
+            assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
+            got = dev.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000)
+            assert got.host == sgio.DID_TIME_OUT, got
+            assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096).good
+            stats = settle(tpg.host)
+        trace.check_once()
+        assert (stats["timeouts"], stats["aborts"], stats["lun_resets"]) == (1, 1, 0)
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(120)
+def test_resets_under_verified_load():
+    with iblock_disk(lower={"model/service_ns": 3000000}) as (_, tpg, disk):
+        with traced(buffer_kb=32768) as trace:
+            with load_on(disk.sd, to_end=True, **RESETS) as load_, \
+                    SgDev(disk.sg) as dev:
+                for level in (sgio.SG_SCSI_RESET_DEVICE, sgio.SG_SCSI_RESET_TARGET,
+                              sgio.SG_SCSI_RESET_HOST) * 2:
+                    under_way(disk, 20)
+                    dev.reset(level)
+            stats = settle(tpg.host)
+        assert trace.check_once() >= total_ios(load_.result())
+        assert (stats["lun_resets"], stats["target_resets"], stats["host_resets"]) == (2, 2, 2)
+
+
+@pytest.mark.smoke
+def test_wwn_removed_under_load():
+    with ramdisk("rd") as store, lio_fabric(io_errors=True):
+        wwn = Wwn()
+        tpg = wwn.tpg()
+        disk = tpg.disk(0, store)
+        with load_on(disk.sd, ok=False, **LOAD | {"rw": "randwrite"}) as load_:
+            under_way(disk)
+            for module in ("smq_lio", "smq"):
+                said = run("rmmod", module, ok=False)
+                assert said.returncode and "in use" in said.stderr
+            wwn.remove()
+            assert any(job["error"] for job in load_.result()["jobs"])
+        wait_for("the host to go", lambda: not find_hosts("smq_lio"))
+        # Nobody uses the directory now, but it holds the module.
+        said = run("rmmod", "smq_lio", ok=False)
+        assert said.returncode and "in use" in said.stderr
