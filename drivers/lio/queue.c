@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The LLD: how commands get to LIO. queue_cmd may not sleep, LIO may. What a RAM disk copies
- * is submitted on the spot; everything else by LIO's own queues, or by the layer's worker
- * where the kernel's LIO has none.
+ * is executed on the spot, everything else by the workers of LIO's own queues.
  */
-#include <linux/sched/mm.h>
+#include <linux/preempt.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
 #include <scsi/scsi_eh.h>
@@ -14,13 +13,16 @@
 
 /*
  * Whether LIO's way to a RAM disk's READ or WRITE may be gone in atomic context. It sleeps
- * nowhere, but maps pages, which only HIGHMEM waits for, and says might_sleep() as it does.
- * With voluntary preemption that is a point of rescheduling, as harmless as any preemption
- * where an RCU read-side section can be preempted, and wrong where it cannot. A kernel that
- * looks for sleep in atomic context would report it.
+ * nowhere, but maps pages, which only HIGHMEM waits for, and says might_sleep() as it does. A
+ * kernel that looks for sleep in atomic context would report that. With voluntary preemption
+ * it is a point of rescheduling, unless preemption is off, which needs to be counted: a worker
+ * of LIO's that ends the first command of a batch must not take the CPU before the second is
+ * submitted, and again after each. Real-time kernels have spin locks that sleep.
  */
-#define LIO_HERE	(!IS_ENABLED(CONFIG_HIGHMEM) && !IS_ENABLED(CONFIG_DEBUG_ATOMIC_SLEEP) && \
-			 (IS_ENABLED(CONFIG_PREEMPT_RCU) || !IS_ENABLED(CONFIG_PREEMPT_VOLUNTARY)))
+#define LIO_HERE	(!IS_ENABLED(CONFIG_HIGHMEM) && !IS_ENABLED(CONFIG_PREEMPT_RT) && \
+			 !IS_ENABLED(CONFIG_DEBUG_ATOMIC_SLEEP) && \
+			 (IS_ENABLED(CONFIG_PREEMPT_COUNT) || \
+			  !IS_ENABLED(CONFIG_PREEMPT_VOLUNTARY)))
 
 static bool lio_may_run_here(const struct lio_lun *ll, struct scsi_cmnd *scmd)
 {
@@ -45,23 +47,27 @@ static bool lio_may_run_here(const struct lio_lun *ll, struct scsi_cmnd *scmd)
 }
 
 /* What target_submit() comes to for a READ or WRITE, less its claim that it may sleep. */
-static void lio_execute(struct se_cmd *se)
+static __always_inline void lio_execute(struct se_cmd *se)
 {
 	sense_reason_t reason;
 
 	se->t_state = TRANSPORT_NEW_CMD;
 	se->transport_state |= CMD_T_ACTIVE;
+	if (IS_ENABLED(CONFIG_PREEMPT_VOLUNTARY))
+		preempt_disable();
 	reason = transport_generic_new_cmd(se);
 	if (reason)
 		transport_generic_request_failure(se, reason);
+	if (IS_ENABLED(CONFIG_PREEMPT_VOLUNTARY))
+		preempt_enable();
 }
 
 /*
- * Gives a command to LIO. All are SIMPLE: the mid-layer knows no other task attribute.
- * Context: with @gfp GFP_ATOMIC and @here or SMQ_TARGET_QUEUES any that queue_cmd has, else
- * process context. The command may have ended before the return.
+ * Gives a command to LIO, to be executed @here or from its queue. All are SIMPLE: the mid-layer
+ * knows no other task attribute.
+ * Return: SMQ_DONE where @here and LIO has ended it, else it may have ended all the same.
  */
-static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, gfp_t gfp, bool here)
+static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	const struct lio_lun *ll = smq_lun_priv(scmd->device);
@@ -77,21 +83,25 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, gfp_t gfp
 
 	/* For one that LIO drops without an answer: somebody has reset the LUN. */
 	scmd->result = DID_RESET << 16;
-	WRITE_ONCE(lc->sent, true);
+	WRITE_ONCE(lc->where, here ? LIO_ENTERING : LIO_SENT);
 	if (target_init_cmd(&lc->se, ll->sess, scmd->sense_buffer, scmd->device->lun, length,
 			    TCM_SIMPLE_TAG, scmd->sc_data_direction, 0)) {
-		WRITE_ONCE(lc->sent, false);
+		WRITE_ONCE(lc->where, LIO_NOWHERE);
 		scmd->result = DID_NO_CONNECT << 16;
 		return SMQ_DONE;
 	}
 	/* On an error LIO has answered. */
-	if (target_submit_prep(&lc->se, scmd->cmnd, scsi_sglist(scmd), scsi_sg_count(scmd), NULL, 0,
-			       scsi_prot_sglist(scmd), scsi_prot_sg_count(scmd), gfp))
-		return SMQ_QUEUED;
-	if (here)
-		lio_execute(&lc->se);
-	else
-		target_submit(&lc->se);
+	if (!target_submit_prep(&lc->se, scmd->cmnd, scsi_sglist(scmd), scsi_sg_count(scmd), NULL,
+				0, scsi_prot_sglist(scmd), scsi_prot_sg_count(scmd),
+				GFP_ATOMIC)) {
+		if (here)
+			lio_execute(&lc->se);
+		else
+			smq_target_queue(&lc->se);
+	}
+	/* Fully ordered, as in lio_release_cmd(), whose answer it is. */
+	if (here && cmpxchg(&lc->where, LIO_ENTERING, LIO_SENT) != LIO_ENTERING)
+		return SMQ_DONE;
 	return SMQ_QUEUED;
 }
 
@@ -100,7 +110,7 @@ static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 
 	if (lio_may_run_here(smq_lun_priv(scmd->device), scmd))
-		return lio_submit(cmd, GFP_ATOMIC, true);
+		return lio_submit(cmd, true);
 
 	/* LIO copies as many bytes of CDB as the CDB says. */
 	if (scmd->cmnd[0] == VARIABLE_LENGTH_CMD && scsi_command_size(scmd->cmnd) > scmd->cmd_len) {
@@ -108,19 +118,7 @@ static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct
 		scsi_set_resid(scmd, scsi_bufflen(scmd));
 		return SMQ_DONE;
 	}
-	if (SMQ_TARGET_QUEUES)
-		return lio_submit(cmd, GFP_ATOMIC, false);
-	return smq_cmd_defer(cmd);
-}
-
-/* LIO allocates as it pleases; reclaim may wait for this very command. */
-static enum smq_status lio_work(struct smq_hwq *hwq, struct smq_cmd *cmd)
-{
-	unsigned int flags = memalloc_noio_save();
-	enum smq_status st = lio_submit(cmd, GFP_KERNEL, false);
-
-	memalloc_noio_restore(flags);
-	return st;
+	return lio_submit(cmd, false);
 }
 
 static int lio_lun_init(struct smq_host *host, struct scsi_device *sdev)
@@ -156,7 +154,6 @@ static const struct smq_lld lio_lld = {
 	.sg_tablesize	= SZ_4M / PAGE_SIZE,
 	.max_sectors	= SZ_4M >> SECTOR_SHIFT,
 	.queue_cmd	= lio_queue_cmd,
-	.work		= lio_work,
 	.abort		= lio_abort,
 	.lun_reset	= lio_lun_reset,
 	.target_reset	= lio_target_reset,

@@ -93,14 +93,13 @@ int lio_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	struct lio_cmd *lc = smq_cmd_priv(cmd);
 	int ret;
 
-	/* One that was taken back from the worker has never been with LIO. */
-	if (READ_ONCE(lc->sent)) {
+	if (lio_has(lc)) {
 		ret = lio_tmf(ll->sess, sdev->lun, TMR_ABORT_TASK, lc->se.tag, deadline);
 		/* A command that LIO does not know has ended, or ends by itself. */
 		if (ret != TMR_FUNCTION_COMPLETE && ret != TMR_TASK_DOES_NOT_EXIST)
 			return ret < 0 ? ret : -EIO;
 	}
-	while (READ_ONCE(lc->sent)) {
+	while (lio_has(lc)) {
 		if (time_after(jiffies, deadline))
 			return -ETIMEDOUT;
 		usleep_range(1000, 2000);
@@ -128,7 +127,7 @@ static bool lio_count_sent(struct request *rq, void *data)
 		return true;
 	if (scope->starget && scsi_target(scmd->device) != scope->starget)
 		return true;
-	scope->sent += READ_ONCE(lc->sent);
+	scope->sent += lio_has(lc);
 	return true;
 }
 

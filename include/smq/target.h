@@ -11,25 +11,34 @@
 #include <target/target_core_fabric.h>
 
 /*
- * 6.7 has target_submit() queue commands per device and CPU where the fabric or the backstore's
- * submit_type says so: it may be called in atomic context then. Before, it executes on the spot
- * and may sleep.
+ * smq_target_queue() gives a command to LIO's queue of the device and the CPU, whose worker
+ * executes it. Context: any. 6.7 has target_submit() do so where the fabric or the backstore's
+ * submit_type says so; before, it executes on the spot, may sleep, and the queue has an entry of
+ * its own.
  */
 #ifdef SMQ_HAVE_TARGET_SUBMIT_TYPE
-#define SMQ_TARGET_QUEUES		1
 #define SMQ_TARGET_DEFAULT_SUBMIT	.default_submit_type = TARGET_QUEUE_SUBMIT,
 
 static inline bool smq_target_wants_queue(const struct se_dev_attrib *attrib)
 {
 	return READ_ONCE(attrib->submit_type) == TARGET_QUEUE_SUBMIT;
 }
+
+static inline void smq_target_queue(struct se_cmd *se)
+{
+	target_submit(se);
+}
 #else
-#define SMQ_TARGET_QUEUES		0
 #define SMQ_TARGET_DEFAULT_SUBMIT
 
 static inline bool smq_target_wants_queue(const struct se_dev_attrib *attrib)
 {
 	return false;
+}
+
+static inline void smq_target_queue(struct se_cmd *se)
+{
+	target_queue_submission(se);
 }
 #endif
 

@@ -59,6 +59,25 @@ class Trace:
 
 
 @contextmanager
+def queued_work(function: str):
+    """Yields a list, filled when the block ends: a line for each time that work of @function
+    was queued."""
+    lines: list[str] = []
+    event = "events/workqueue/workqueue_queue_work/enable"
+    _set("trace", "")
+    _set(event, "1")
+    _set("tracing_on", "1")
+    try:
+        yield lines
+    finally:
+        _set("tracing_on", "0")
+        _set(event, "0")
+        text = (TRACING / "trace").read_text(encoding="utf-8")
+        lines += [line for line in text.splitlines() if f"function={function} " in line]
+        _set("trace", "")
+
+
+@contextmanager
 def traced(buffer_kb: int = 16384):
     """Records smq:* events; the Trace is filled when the block ends, hosts being idle."""
     trace = Trace()
