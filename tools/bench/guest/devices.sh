@@ -13,6 +13,9 @@ DISK_WAIT=15	# seconds, SCSI scans asynchronously
 LOG=/dev/null
 RESULTS=/nonexistent
 
+# shellcheck source=SCRIPTDIR/targets.sh
+. "$(dirname "${BASH_SOURCE[0]}")/targets.sh"
+
 die() {
 	echo "bench: $*" >&2
 	exit 1
@@ -375,6 +378,7 @@ set_up() {
 	SKIPPED=
 	ELEVATOR=none
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
+	target_gone
 	# Under "if" set -e is off: only what a row says with SKIPPED may fail.
 	if ! "row_$1"; then
 		[[ -n $SKIPPED ]] || die "row $1 failed"

@@ -7,21 +7,24 @@ from collections import Counter
 from .symbols import USER, Function
 
 SCSI_MODULES = {"scsi_mod", "scsi_common", "sd_mod", "sg", "bsg"}
-OWN_MODULES = frozenset({"smq", "smq_ram", "smq_sg", "smq_virtio"})
+OWN_MODULES = frozenset({"smq", "smq_ram", "smq_lio", "smq_sg", "smq_virtio"})
 # Rings and bus belong to either driver of virtio-scsi.
 VIRTIO_MODULES = frozenset({"smq", "smq_virtio", "virtio_scsi", "virtio", "virtio_ring",
                             "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev"})
-LLD_MODULES = frozenset({"smq_ram", "null_blk", "scsi_debug"}) | VIRTIO_MODULES
+LLD_MODULES = frozenset({"smq_ram", "smq_lio", "tcm_loop", "null_blk",
+                         "scsi_debug"}) | VIRTIO_MODULES
+TARGET_MODULES = frozenset({"target_core_mod", "target_core_file", "target_core_iblock"})
 
 MEMORY, LOCKS, TIME = "memory", "locks, rcu", "time, stat, random"
 BLOCK, SCSI, LLD = "io_uring, block, vfs", "SCSI mid-layer, sd", "LLD"
+TARGET = "LIO"
 FAST = "smq_sg"
 # Issues commands in the kernel, as a program does in user space.
 LOAD_MODULE = "smq_load"
 SCHED, COPY, ENTRY = "scheduler, workqueue", "copy, clear", "entry, interrupt, idle"
 PROGRAM, OTHER = "program", "other"
 
-ORDER = [BLOCK, FAST, SCSI, LLD, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY, PROGRAM, OTHER]
+ORDER = [BLOCK, FAST, SCSI, LLD, TARGET, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY, PROGRAM, OTHER]
 
 # The first group with a pattern that matches the whole name decides.
 _PATTERNS = {
@@ -105,6 +108,8 @@ def group(function: Function) -> str:
         return FAST
     if function.module in LLD_MODULES:
         return LLD
+    if function.module in TARGET_MODULES:
+        return TARGET
     if function.module in SCSI_MODULES:
         return SCSI
     for name, pattern in _CORE:

@@ -22,6 +22,8 @@ PEERS = [
     ("smq_ram_timer_batch", "smq_ram_timer", "the policy batch where a doorbell is free"),
     ("smq_ram_doorbell_batch", "smq_ram_doorbell", "the policy batch where a doorbell costs 5 us"),
     ("smq_ram_batch", "smq_ram", "the policy batch where no device is waited for"),
+    *((f"smq_lio_{store}", f"tcm_loop_{store}", "LIO's own fabric over the same backstore")
+      for store in ("rd", "file", "block")),
     *((f"smq_ram_{us}us_batch", f"smq_ram_{us}us", f"the policy batch, a device of {us} us")
       for us in (20, 100)),
     *((f"smq_ram_{us}us_doorbell_batch", f"smq_ram_{us}us_doorbell",
@@ -29,6 +31,7 @@ PEERS = [
 ]
 NO_COST = ("own_transfers", "lock_share", "wait_share", "against_block", "against_block_bare")
 LESS_IS_MORE = {"iops", "iops_cpu"}
+LIO_ROWS = ("tcm_loop_", "smq_lio_")
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,8 @@ def insn_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     every = [figure for figure in taken.find(instrument="insn", metric="insn")]
     policy = [figure for figure in every if ROWS[figure.row].waits
               and figure.row.startswith("smq_ram")]
-    main = [figure for figure in every if figure not in policy]
+    targets = [figure for figure in every if figure.row.startswith(LIO_ROWS)]
+    main = [figure for figure in every if figure not in policy and figure not in targets]
     lines = ["## Instructions per I/O", "", *_plot(plots, "insn.png")] if every else []
     for title, wanted in (("io_uring block reads, QD32, batch 16", ("io_uring", 32)),
                           ("io_uring block reads, QD1", ("io_uring", 1)),
@@ -142,6 +146,10 @@ def insn_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
         lines += _section(title, [one for one in main if (one.path, one.qd) == wanted])
     for qd, name in ((1, "split.png"), (32, "")):
         lines += _split(main, qd) + (_plot(plots, name) if name else [])
+    lines += _section("LIO's backstores as local disks", targets,
+                      "The same backstore by LIO's own `tcm_loop` and by `smq_lio`, one after the "
+                      "other in one boot.")
+    lines += _split(targets, 32, ", LIO's backstores")
     bells = taken.find(instrument="insn", metric="doorbells")
     lines += _section("Dispatch policies: instructions", policy,
                       "The policy `batch` beside `direct`, on smq_ram's hardware model: each "
@@ -150,7 +158,7 @@ def insn_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     return lines + (_plot(plots, "doorbells.png") if bells else [])
 
 
-def _split(figures: Sequence[Figure], qd: int) -> list[str]:
+def _split(figures: Sequence[Figure], qd: int, of: str = "") -> list[str]:
     found = [one for one in figures
              if (one.path, one.bs, one.qd, one.luns) == ("io_uring", 512, qd, 1)]
     if not found:
@@ -160,7 +168,7 @@ def _split(figures: Sequence[Figure], qd: int) -> list[str]:
         if any(one.parts["group"].get(name, 0) >= 0.5 for one in found):
             rows.append([name, *(str(round(one.parts["group"].get(name, 0))) for one in found)])
     rows.append(["sum", *(f"{one.value:.0f}" for one in found)])
-    return [f"### Where they go, {found[0].workload}", "", *table(rows), "",
+    return [f"### Where they go, {found[0].workload}{of}", "", *table(rows), "",
             *(["The trace of 2013, one read on qla2xxx, 42.3 us in all: submission and direct I/O "
                "22.1, of it half direct I/O set-up; scsi_request_fn 13.8, of it sd_prep_fn 5.2, "
                "scsi_dispatch_cmd 3.7 with the driver's queuecommand 3.2.", ""] if qd == 1 else []),
