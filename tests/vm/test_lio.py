@@ -9,8 +9,8 @@ import pytest
 from kit import cdb, sgio
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import ModuleError, find_hosts, load, run, settle, under_way, wait_for
-from kit.lio import (NEXUS, SMQ, TARGET, WWN, Wwn, fileio, get, iblock, lio_fabric, put,
-                     ramdisk)
+from kit.lio import (NEXUS, SMQ, TARGET, WWN, Wwn, calm, fileio, get, iblock, lio_fabric,
+                     put, ramdisk)
 from kit.ramdir import ram_host
 from kit.sgio import SgDev
 from kit.trace import queued_work, traced
@@ -51,15 +51,6 @@ def refused(errors, action):
     with pytest.raises(OSError) as caught:
         action()
     assert caught.value.errno in errors, caught.value
-
-
-def calm(dev):
-    """Takes the unit attentions that a change has left."""
-    for _ in range(4):
-        sense = dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).decoded
-        if not sense or sense.key != sgio.UNIT_ATTENTION:
-            return
-    pytest.fail("more unit attentions than there can be")
 
 
 @pytest.mark.smoke

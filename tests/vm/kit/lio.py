@@ -5,7 +5,9 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+from . import cdb, sgio
 from .host import Host, KernelLog, Lun, find_hosts, load, run, unload, wait_for
+from .sgio import SgDev
 
 CONFIGFS = Path("/sys/kernel/config")
 TARGET = CONFIGFS / "target"
@@ -22,6 +24,15 @@ def put(path: Path, text) -> None:
 def get(path: Path) -> str:
     """Reads one."""
     return path.read_text(encoding="ascii").strip()
+
+
+def calm(dev: SgDev) -> None:
+    """Takes the unit attentions that a change has left."""
+    for _ in range(4):
+        sense = dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).decoded
+        if not sense or sense.key != sgio.UNIT_ATTENTION:
+            return
+    raise AssertionError("more unit attentions than there can be")
 
 
 @contextmanager
