@@ -6,12 +6,16 @@
 
 #include <linux/blkdev.h>
 #include <linux/bsg.h>
+#include <linux/hrtimer.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
 #include <scsi/sg.h>
 #include <smq/uring.h>
 
 #include "io.h"
+
+/* How long a request is kept for a task that does not run. */
+#define SMQSG_KEEP		(25 * NSEC_PER_MSEC)
 
 static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
 
@@ -35,6 +39,30 @@ struct smqsg_adhoc {
 	u32 timeout;
 	bool out;
 	bool fixed;
+};
+
+/**
+ * struct smqsg_adhoc_late - an ad hoc command that waits
+ *
+ * Lives from when there was no place or no tag until the task that submitted sends or ends the
+ * command. That task, which maps the data, must not sleep for a tag: it has its ring's lock,
+ * for which a worker with the last tag may wait, and the ends of other drivers' commands, which
+ * give tags back, may wait for it. So whoever grants the turn sleeps, and keeps place and
+ * request for the task; a timer takes back what the task does not come for, which others need.
+ *
+ * @io: the command, which has this in smqsg_io.adhoc
+ * @command: what was in its SQE
+ * @kept: the request, and with it a place; NULL for none. Whoever grants writes it before he
+ *	begins the timer and calls the task; then it is the timer's, and when that is over the
+ *	task's
+ * @take_back: the timer: has run, or is cancelled, before the task looks at @kept. The task
+ *	alone frees this
+ */
+struct smqsg_adhoc_late {
+	struct smqsg_io *io;
+	struct smqsg_adhoc command;
+	struct request *kept;
+	struct hrtimer take_back;
 };
 
 /* Reads the SQE, every field once: another thread may be writing it. */
@@ -187,19 +215,19 @@ static SMQ_END_IO(smqsg_adhoc_end, rq, error)
 	return RQ_END_IO_FREE;
 }
 
-/* Sends a command for which a place has been claimed. */
-static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
-			     unsigned int issue_flags, blk_mq_req_flags_t flags)
+static struct request *smqsg_adhoc_request(struct smqsg_fd *fd, const struct smqsg_adhoc *adhoc,
+					   blk_mq_req_flags_t flags)
 {
-	struct scsi_cmnd *scmd;
-	struct request *rq;
+	return scsi_alloc_request(fd->q, adhoc->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, flags);
+}
+
+/* Sends a command for which a place has been claimed; the request is gone if it cannot be. */
+static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
+			     struct request *rq, unsigned int issue_flags)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	int ret;
 
-	rq = scsi_alloc_request(io->fd->q,
-				adhoc->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, flags);
-	if (IS_ERR(rq))
-		return PTR_ERR(rq);
-	scmd = blk_mq_rq_to_pdu(rq);
 	memcpy(scmd->cmnd, adhoc->cdb, sizeof(adhoc->cdb));
 	scmd->cmd_len = adhoc->cdb_len;
 	scmd->allowed = 0;
@@ -220,27 +248,77 @@ static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adho
 	return 0;
 }
 
+/* Gives back what is kept. For the timer, and when that is over for the task. Any context. */
+static void smqsg_adhoc_unkeep(struct smqsg_adhoc_late *late)
+{
+	struct request *rq = late->kept;
+
+	if (!rq)
+		return;
+	late->kept = NULL;
+	blk_mq_free_request(rq);
+	smqsg_release(late->io->fd, 1);
+}
+
+/* The task has not come for its request: who else wants the tag, or the place, has it now. */
+static enum hrtimer_restart smqsg_adhoc_take_back(struct hrtimer *timer)
+{
+	smqsg_adhoc_unkeep(container_of(timer, struct smqsg_adhoc_late, take_back));
+	return HRTIMER_NORESTART;
+}
+
+/* Keeps a place for the task, and a request, for which this may sleep. */
+static int smqsg_adhoc_keep(struct smqsg_adhoc_late *late)
+{
+	struct request *rq = smqsg_adhoc_request(late->io->fd, &late->command, 0);
+
+	if (IS_ERR(rq)) {
+		smqsg_release(late->io->fd, 1);
+		return PTR_ERR(rq);
+	}
+	late->kept = rq;
+	hrtimer_start(&late->take_back, ns_to_ktime(SMQSG_KEEP), HRTIMER_MODE_REL_SOFT);
+	return 0;
+}
+
+/* A place and a request that nobody kept; -EAGAIN: one of them is not to be had at once. */
+static struct request *smqsg_adhoc_now(struct smqsg_adhoc_late *late)
+{
+	struct smqsg_fd *fd = late->io->fd;
+	struct request *rq;
+
+	if (!smqsg_claim_turn(fd))
+		return ERR_PTR(-EAGAIN);
+	rq = smqsg_adhoc_request(fd, &late->command, BLK_MQ_REQ_NOWAIT);
+	if (IS_ERR(rq))
+		smqsg_release(fd, 1);
+	return rq;
+}
+
 SMQ_URING_TASK_FN(smqsg_adhoc_turned, smqsg_adhoc_turn)
 
-/* Sends one that waited. */
-static int smqsg_adhoc_try(struct smqsg_io *io, unsigned int issue_flags)
+/* Sends one that waited, if its time has not run out and nothing else ended it. */
+static int smqsg_adhoc_try(struct smqsg_adhoc_late *late, unsigned int issue_flags)
 {
-	struct smqsg_fd *fd = io->fd;
+	struct smqsg_io *io = late->io;
+	struct request *rq;
 	int ret;
 
+	hrtimer_cancel(&late->take_back);
+	if (io->result)
+		return io->result;
 	/* Without the caller's memory there is nothing to map. */
-	if (!smqsg_adhoc_has_caller())
+	if (!smqsg_adhoc_has_caller()) {
+		smqsg_adhoc_unkeep(late);
 		return -ECANCELED;
-	if (!smqsg_claim_turn(fd))
-		return -EAGAIN;
-	/*
-	 * Never sleeps for a tag: it has its ring's lock, for which a worker with the last
-	 * tag may wait, and ends of other drivers' commands may wait for this task. So it
-	 * asks again and again, which costs CPU time while other LUNs have all tags.
-	 */
-	ret = smqsg_adhoc_issue(io, io->adhoc, issue_flags, BLK_MQ_REQ_NOWAIT);
+	}
+	rq = late->kept ?: smqsg_adhoc_now(late);
+	if (IS_ERR(rq))
+		return PTR_ERR(rq);
+	late->kept = NULL;
+	ret = smqsg_adhoc_issue(io, &late->command, rq, issue_flags);
 	if (ret)
-		smqsg_release(fd, 1);
+		smqsg_release(io->fd, 1);
 	return ret;
 }
 
@@ -248,45 +326,43 @@ static int smqsg_adhoc_try(struct smqsg_io *io, unsigned int issue_flags)
 static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
 	struct smqsg_io *io = *(struct smqsg_io **)ioucmd->pdu;
-	struct smqsg_adhoc *adhoc = io->adhoc;
-	int ret = io->result;
+	struct smqsg_adhoc_late *late = io->adhoc;
+	int ret = smqsg_adhoc_try(late, issue_flags);
 
-	if (!ret) {
-		ret = smqsg_adhoc_try(io, issue_flags);
-		/* Somebody was faster: once more, before who came later. */
-		if (ret == -EAGAIN)
-			ret = smqsg_wait(io->fd, &io->waiter);
-		else if (!ret)
-			kfree(adhoc);
+	/* It came late, and somebody was faster: once more, before who came later. */
+	if (ret == -EAGAIN) {
+		ret = smqsg_wait(io->fd, &io->waiter);
 		if (!ret)
 			return;
 	}
-	kfree(adhoc);
+	kfree(late);
+	if (!ret)
+		return;
 	smqsg_io_put(io);
 	smq_uring_done32(ioucmd, ret, 0, issue_flags);
 }
 
-/*
- * The place goes back, and is claimed anew when the task gets there: a task that does not
- * run must not keep places from others.
- */
 static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
 
-	if (got > 0)
-		smqsg_release(io->fd, got);
-	io->result = min(got, 0);
+	io->result = got > 0 ? smqsg_adhoc_keep(io->adhoc) : got;
 	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
 }
 
 static int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc)
 {
+	struct smqsg_adhoc_late *late = kmalloc(sizeof(*late), GFP_KERNEL_ACCOUNT);
 	int ret;
 
-	io->adhoc = kmemdup(adhoc, sizeof(*adhoc), GFP_KERNEL_ACCOUNT);
-	if (!io->adhoc)
+	if (!late)
 		return -ENOMEM;
+	late->io = io;
+	late->command = *adhoc;
+	late->kept = NULL;
+	hrtimer_setup(&late->take_back, smqsg_adhoc_take_back, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_SOFT);
+	io->adhoc = late;
 	io->waiter.owner = NULL;
 	io->waiter.front = true;
 	io->waiter.want = 1;
@@ -294,20 +370,23 @@ static int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc
 	io->waiter.grant = smqsg_adhoc_grant;
 	ret = smqsg_wait(io->fd, &io->waiter);
 	if (ret)
-		kfree(io->adhoc);
+		kfree(late);
 	return ret;
 }
 
 static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 {
 	struct smqsg_adhoc adhoc;
+	struct request *rq;
 	int ret;
 
 	ret = smqsg_adhoc_read(io, &adhoc);
 	if (ret)
 		return ret;
 	if (likely(smqsg_claim(io->fd, 1))) {
-		ret = smqsg_adhoc_issue(io, &adhoc, issue_flags, BLK_MQ_REQ_NOWAIT);
+		rq = smqsg_adhoc_request(io->fd, &adhoc, BLK_MQ_REQ_NOWAIT);
+		ret = IS_ERR(rq) ? PTR_ERR(rq) :
+			smqsg_adhoc_issue(io, &adhoc, rq, issue_flags);
 		if (likely(!ret))
 			return 0;
 		smqsg_release(io->fd, 1);

@@ -13,7 +13,7 @@
 #include "slot.h"
 
 struct io_uring_cmd;
-struct smqsg_adhoc;
+struct smqsg_adhoc_late;
 struct smqsg_batch;
 
 /**
@@ -32,7 +32,7 @@ struct smqsg_batch;
  * @flags: SMQ_SG_RUN_*
  * @lba: with SMQ_SG_RUN_LBA
  * @buffer: with SMQ_SG_RUN_BUFFER, referenced until the command has ended
- * @adhoc: copy of an ad hoc command that waits, else NULL
+ * @adhoc: an ad hoc command that waits, else NULL
  * @response: where the sense of an ad hoc command goes
  * @response_len: at most
  * @result2: the second half of an ad hoc command's CQE, without the length of its sense
@@ -61,7 +61,7 @@ struct smqsg_io {
 	};
 	union {
 		struct smqsg_buffer *buffer;
-		struct smqsg_adhoc *adhoc;
+		struct smqsg_adhoc_late *adhoc;
 	};
 	u64 result2;
 	u32 sense_len;

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ad hoc commands of smq_sg for which a tag is waited: who it is kept for may never come for it."""
+import ctypes
+import errno
+import os
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from kit import cdb, smqsg
+from kit.child import ended, spawn
+from kit.host import Lun, wait_for
+from kit.ramdir import ram_host
+from kit.slots import SlotFile
+from kit.slowdisk import opened
+from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
+
+TUR = cdb.plain(cdb.TEST_UNIT_READY)
+# How long the host's two tags are somebody else's, in ns.
+HELD = 2_000_000_000
+pytestmark = pytest.mark.usefixtures("sg_module")
+
+
+def push_tur(ring: Ring, fd: int) -> ctypes.Array:
+    """Puts TEST UNIT READY into the ring, as struct smq_sg_uring_cmd; its CDB, to be kept."""
+    raw = ctypes.create_string_buffer(TUR, len(TUR))
+    ring.push(fd, 0, struct.pack("<QIIIIQQIIQIIII", ctypes.addressof(raw), len(TUR),
+                                 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    return raw
+
+
+@dataclass
+class Late:
+    """A process whose ad hoc command waits for a tag of the others': to which LUN, and they."""
+    pid: int
+    lun: Lun
+    others: list[SlotFile]
+
+    def signal(self, number: int) -> None:
+        """Sends the process a signal."""
+        os.kill(self.pid, number)
+
+    def stop(self) -> None:
+        """The process does not run from here on."""
+        self.signal(signal.SIGSTOP)
+        state = Path(f"/proc/{self.pid}/stat")
+        wait_for("a process that stands still", lambda: state.read_text().split()[2] == "T")
+
+
+def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
+    """What the process does: one command, sent; what came of it, or @then(ring)."""
+    def work():
+        with SlotFile(path) as file, Ring(4, SETUP_SQE128 | SETUP_CQE32) as ring:
+            raw = push_tur(ring, file.fd)
+            ring.submit()
+            os.write(told, b"x")
+            status = then(ring)
+            del raw
+            return status
+    return work
+
+
+def answer(ring: Ring) -> int:
+    """The errno that came of it."""
+    return -ring.wait(1, 30)[0][1]
+
+
+def closed(ring: Ring) -> int:
+    """The ring is closed before there is an answer; the process goes on for a while."""
+    ring.close()
+    time.sleep(HELD / 1e9)
+    return 0
+
+
+@contextmanager
+def late(then: Callable[[Ring], int] = answer) -> Iterator[Late]:
+    """It, with the dispatcher asleep for its tag."""
+    with ExitStack() as stack:
+        host_dir, host = stack.enter_context(ram_host(depth=1, hw_queues=1, luns=3))
+        luns = host.luns()
+        for lun in luns:
+            # A scheduler has tags of its own.
+            (lun.queue / "scheduler").write_text("none", encoding="ascii")
+        path, *others = (smqsg.node(lun) for lun in luns)
+        files = [stack.enter_context(opened(other, 2)) for other in others]
+        ring = stack.enter_context(Ring())
+        host_dir.set("model/service_ns", HELD)
+        for number, file in enumerate(files):
+            file.push(ring, number)
+        ring.submit()
+        wait_for("those who have the tags", lambda: int(host.attr("smq/inflight")) == 2)
+        ready, told = os.pipe()
+        pid = spawn(one_command(path, told, then))
+        try:
+            assert os.read(ready, 1) == b"x"
+            # The place is the dispatcher's, which waits for a tag.
+            wait_for("the dispatcher", lambda: smqsg.attr(path, "inflight") == 1 and
+                     not smqsg.attr(path, "waiting"))
+            assert int(host.attr("smq/inflight")) == 2
+            yield Late(pid, luns[0], files)
+            assert sorted(ring.wait(2)) == [(0, 0), (1, 0)]
+        finally:
+            os.close(ready)
+            os.close(told)
+            if Path(f"/proc/{pid}").exists():
+                os.kill(pid, signal.SIGKILL)
+                ended(pid)
+        if os.path.exists(path):
+            smqsg.idle(path)
+
+
+@pytest.mark.smoke
+def test_sent_when_there_is_a_tag():
+    with late() as process:
+        assert ended(process.pid) == 0
+
+
+@pytest.mark.smoke
+def test_kept_for_one_who_does_not_run():
+    """Place and tag are had by others soon; the command goes on with its process."""
+    with late() as process:
+        process.stop()
+        smqsg.idle(smqsg.node(process.lun))
+        # Both tags at once.
+        with Ring() as ring:
+            for number, file in enumerate(process.others):
+                file.push(ring, number)
+            ring.submit()
+            assert sorted(ring.wait(2)) == [(0, 0), (1, 0)]
+        process.signal(signal.SIGCONT)
+        assert ended(process.pid) == 0
+
+
+def test_killed_while_it_is_waited_for():
+    with late() as process:
+        process.signal(signal.SIGKILL)
+        assert ended(process.pid) == -signal.SIGKILL
+
+
+def test_killed_when_it_was_kept():
+    with late() as process:
+        process.stop()
+        smqsg.idle(smqsg.node(process.lun))
+        process.signal(signal.SIGKILL)
+        assert ended(process.pid) == -signal.SIGKILL
+
+
+def test_ring_closed():
+    with late(closed) as process:
+        smqsg.idle(smqsg.node(process.lun))
+        assert ended(process.pid) == 0
+
+
+@pytest.mark.smoke
+def test_device_removed():
+    """It goes although it has a request that nobody comes for."""
+    with late() as process:
+        process.stop()
+
+        def delete():
+            (process.lun.sysfs / "delete").write_text("1", encoding="ascii")
+            return 0
+        deleted = spawn(delete)
+        try:
+            assert ended(deleted) == 0
+        finally:
+            process.signal(signal.SIGCONT)
+        assert ended(process.pid) == errno.ENODEV
