@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <getopt.h>
 #include <linux/aio_abi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -151,38 +150,19 @@ static const char help[] =
 "  --timeout S      give up after (300)\n"
 "Prints a line of JSON for each run.\n";
 
-static const struct option options[] = {
-	{ "bs", required_argument, NULL, 'b' },
-	{ "depth", required_argument, NULL, 'd' },
-	{ "batch", required_argument, NULL, 'a' },
-	{ "count", required_argument, NULL, 'c' },
-	{ "warmup", required_argument, NULL, 'w' },
-	{ "timeout", required_argument, NULL, 't' },
-	{ "help", no_argument, NULL, 'h' },
+static const struct option_spec options[] = {
+	OPTION_NUMBER("bs", opt.bs, 512, 1 << 20),
+	OPTION_NUMBER("depth", opt.depth, 1, MAX_DEPTH),
+	OPTION_NUMBER("batch", opt.batch, 1, MAX_DEPTH),
+	OPTION_COUNTS(opt.runs),
+	OPTION_WARMUP(opt.runs),
+	OPTION_TIMEOUT(opt.runs),
 	{ }
 };
 
 static void parse(int argc, char **argv)
 {
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'b':
-			opt.bs = option_number("--bs", optarg, 512, 1 << 20);
-			break;
-		case 'd':
-			opt.depth = option_number("--depth", optarg, 1,
-						  MAX_DEPTH);
-			break;
-		case 'a':
-			opt.batch = option_number("--batch", optarg, 1,
-						  MAX_DEPTH);
-			break;
-		default:
-			option_runs(c, optarg, help, &opt.runs);
-		}
-	}
+	option_parse(argc, argv, options, help);
 	opt.device = devices_one(argc, argv);
 }
 

@@ -2,7 +2,6 @@
 /* Passthrough requests from inside the kernel, by the module smq_load, which sets the markers. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,44 +111,21 @@ static const char help[] =
 "  --timeout S      give up after, one hour at most (300)\n"
 "Prints a line of JSON for each run.\n";
 
-static const struct option options[] = {
-	{ "tur", no_argument, NULL, 'u' },
-	{ "bs", required_argument, NULL, 'b' },
-	{ "depth", required_argument, NULL, 'd' },
-	{ "batch", required_argument, NULL, 'B' },
-	{ "cached", no_argument, NULL, 'C' },
-	{ "count", required_argument, NULL, 'c' },
-	{ "warmup", required_argument, NULL, 'w' },
-	{ "timeout", required_argument, NULL, 't' },
-	{ "help", no_argument, NULL, 'h' },
+static const struct option_spec options[] = {
+	OPTION_FLAG("tur", opt.tur),
+	OPTION_BYTES("bs", opt.bs, BLOCK, MAX_BYTES),
+	OPTION_NUMBER("depth", opt.depth, 1, MAX_DEPTH),
+	OPTION_NUMBER("batch", opt.batch, 1, MAX_DEPTH),
+	OPTION_FLAG("cached", opt.cached),
+	OPTION_COUNTS(opt.runs),
+	OPTION_WARMUP(opt.runs),
+	OPTION_TIMEOUT(opt.runs),
 	{ }
 };
 
 static void parse(int argc, char **argv)
 {
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'u':
-			opt.tur = true;
-			break;
-		case 'b':
-			opt.bs = option_bytes("--bs", optarg, BLOCK, MAX_BYTES);
-			break;
-		case 'd':
-			opt.depth = option_number("--depth", optarg, 1, MAX_DEPTH);
-			break;
-		case 'B':
-			opt.batch = option_number("--batch", optarg, 1, MAX_DEPTH);
-			break;
-		case 'C':
-			opt.cached = true;
-			break;
-		default:
-			option_runs(c, optarg, help, &opt.runs);
-		}
-	}
+	option_parse(argc, argv, options, help);
 	opt.devices = devices_parse(argc, argv);
 }
 

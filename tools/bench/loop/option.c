@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "option.h"
 
-#define MAX_COUNT	1000000000UL
+#define MAX_OPTIONS	32
+/* What getopt_long() returns for the first of them: no character. */
+#define FIRST		256
+#define HELP		(FIRST + MAX_OPTIONS)
 
-unsigned long option_number(const char *name, const char *text,
-			    unsigned long min, unsigned long max)
+static unsigned long to_number(const char *name, const char *text, unsigned long min,
+			       unsigned long max)
 {
 	unsigned long value;
 	char *end;
@@ -18,85 +22,108 @@ unsigned long option_number(const char *name, const char *text,
 	value = strtoul(text, &end, 10);
 	if (errno || end == text || *end || *text == '-' || value < min ||
 	    value > max) {
-		fprintf(stderr, "%s: '%s' is not a number from %lu to %lu\n",
+		fprintf(stderr, "--%s: '%s' is not a number from %lu to %lu\n",
 			name, text, min, max);
 		exit(2);
 	}
 	return value;
 }
 
-unsigned long option_bytes(const char *name, const char *text,
-			   unsigned long block, unsigned long max)
+static unsigned long to_bytes(const struct option_spec *spec, const char *text)
 {
-	unsigned long value = option_number(name, text, block, max);
+	unsigned long value = to_number(spec->name, text, spec->min, spec->max);
 
-	if (value % block) {
-		fprintf(stderr, "%s: %lu is no multiple of %lu\n", name, value, block);
+	if (value % spec->min) {
+		fprintf(stderr, "--%s: %lu is no multiple of %lu\n", spec->name, value, spec->min);
 		exit(2);
 	}
 	return value;
 }
 
-unsigned int option_word(const char *name, const char *text, const char * const *words)
+static unsigned int to_word(const struct option_spec *spec, const char *text)
 {
 	unsigned int i;
 
-	for (i = 0; words[i]; i++)
-		if (!strcmp(text, words[i]))
+	for (i = 0; spec->words[i]; i++)
+		if (!strcmp(text, spec->words[i]))
 			return i;
-	fprintf(stderr, "%s: '%s' is none of", name, text);
-	for (i = 0; words[i]; i++)
-		fprintf(stderr, "%s %s", i ? "," : "", words[i]);
+	fprintf(stderr, "--%s: '%s' is none of", spec->name, text);
+	for (i = 0; spec->words[i]; i++)
+		fprintf(stderr, "%s %s", i ? "," : "", spec->words[i]);
 	fputc('\n', stderr);
 	exit(2);
 }
 
-void option_help(int c, const char *help)
+/* Numbers separated by commas. */
+static void to_counts(const struct option_spec *spec, const char *text)
 {
-	fputs(help, c == 'h' ? stdout : stderr);
-	exit(c == 'h' ? 0 : 2);
-}
-
-/* Numbers separated by commas; returns how many. */
-static size_t option_counts(const char *name, const char *text,
-			    unsigned long counts[MAX_COUNTS])
-{
-	char *copy = strdup(text), *rest = copy, *word;
+	char *copy = strdup(text), *rest = copy, *one;
+	struct jobs_runs *runs = spec->value;
 	size_t n = 0;
 
-	while (rest && (word = strsep(&rest, ","))) {
+	while (rest && (one = strsep(&rest, ","))) {
 		if (n == MAX_COUNTS) {
-			fprintf(stderr, "%s: more than %d numbers\n", name,
-				MAX_COUNTS);
+			fprintf(stderr, "--%s: more than %d numbers\n", spec->name, MAX_COUNTS);
 			exit(2);
 		}
-		counts[n++] = option_number(name, word, 1, MAX_COUNT);
+		runs->counts[n++] = to_number(spec->name, one, 1, OPTION_MAX_COUNT);
 	}
 	free(copy);
 	if (!n) {
-		fprintf(stderr, "%s: no number given\n", name);
+		fprintf(stderr, "--%s: no number given\n", spec->name);
 		exit(2);
 	}
-	return n;
+	runs->nr_counts = n;
 }
 
-void option_runs(int c, const char *text, const char *help, struct jobs_runs *runs)
+static void store(const struct option_spec *spec, unsigned long value)
 {
-	switch (c) {
-	case 'c':
-		runs->nr_counts = option_counts("--count", text, runs->counts);
+	if (spec->size == sizeof(unsigned long))
+		*(unsigned long *)spec->value = value;
+	else
+		*(unsigned int *)spec->value = value;
+}
+
+static void take(const struct option_spec *spec, const char *text)
+{
+	switch (spec->kind) {
+	case OPTION_IS_FLAG:
+		*(bool *)spec->value = true;
 		break;
-	case 'w':
-		runs->warmup = option_number("--warmup", text, 0, MAX_COUNT);
+	case OPTION_IS_NUMBER:
+		store(spec, to_number(spec->name, text, spec->min, spec->max));
 		break;
-	case 'C':
-		runs->chunk = option_number("--chunk", text, 1, MAX_COUNT);
+	case OPTION_IS_BYTES:
+		store(spec, to_bytes(spec, text));
 		break;
-	case 't':
-		runs->seconds = option_number("--timeout", text, 1, 86400);
+	case OPTION_IS_WORD:
+		store(spec, to_word(spec, text));
 		break;
 	default:
-		option_help(c, help);
+		to_counts(spec, text);
+	}
+}
+
+void option_parse(int argc, char **argv, const struct option_spec *specs, const char *help)
+{
+	struct option options[MAX_OPTIONS + 2] = { };
+	unsigned int n;
+	int c;
+
+	for (n = 0; n < MAX_OPTIONS && specs[n].kind != OPTION_END; n++)
+		options[n] = (struct option) {
+			.name = specs[n].name,
+			.has_arg = specs[n].kind == OPTION_IS_FLAG ? no_argument :
+				   required_argument,
+			.val = FIRST + n,
+		};
+	options[n] = (struct option) { .name = "help", .has_arg = no_argument, .val = HELP };
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c < FIRST || c == HELP) {
+			fputs(help, c == HELP ? stdout : stderr);
+			exit(c == HELP ? 0 : 2);
+		}
+		take(&specs[c - FIRST], optarg);
 	}
 }
 

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <liburing.h>
 #include <linux/bsg.h>
 #include <scsi/sg.h>
@@ -389,57 +388,25 @@ static const char help[] =
 "  --timeout S      give up after (300)\n"
 "Prints a line of JSON for each run.\n";
 
-static const struct option options[] = {
-	{ "path", required_argument, NULL, 'p' },
-	{ "tur", no_argument, NULL, 'u' },
-	{ "write", no_argument, NULL, 'W' },
-	{ "bs", required_argument, NULL, 'b' },
-	{ "depth", required_argument, NULL, 'd' },
-	{ "batch", required_argument, NULL, 'B' },
-	{ "registered", no_argument, NULL, 'r' },
-	{ "jobs", required_argument, NULL, 'j' },
-	{ "count", required_argument, NULL, 'c' },
-	{ "warmup", required_argument, NULL, 'w' },
-	{ "chunk", required_argument, NULL, 'C' },
-	{ "timeout", required_argument, NULL, 't' },
-	{ "help", no_argument, NULL, 'h' },
+static const struct option_spec options[] = {
+	OPTION_WORD("path", opt.path, paths),
+	OPTION_FLAG("tur", opt.tur),
+	OPTION_FLAG("write", opt.write),
+	OPTION_BYTES("bs", opt.bs, BLOCK, MAX_BYTES),
+	OPTION_NUMBER("depth", opt.depth, 1, MAX_DEPTH),
+	OPTION_NUMBER("batch", opt.batch, 1, MAX_DEPTH),
+	OPTION_FLAG("registered", opt.registered),
+	OPTION_NUMBER("jobs", opt.jobs, 1, MAX_JOBS),
+	OPTION_COUNTS(opt.runs),
+	OPTION_WARMUP(opt.runs),
+	OPTION_TIMEOUT(opt.runs),
+	OPTION_CHUNK(opt.runs),
 	{ }
 };
 
 static void parse(int argc, char **argv)
 {
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'p':
-			opt.path = option_word("--path", optarg, paths);
-			break;
-		case 'u':
-			opt.tur = true;
-			break;
-		case 'W':
-			opt.write = true;
-			break;
-		case 'b':
-			opt.bs = option_bytes("--bs", optarg, BLOCK, MAX_BYTES);
-			break;
-		case 'd':
-			opt.depth = option_number("--depth", optarg, 1, MAX_DEPTH);
-			break;
-		case 'B':
-			opt.batch = option_number("--batch", optarg, 1, MAX_DEPTH);
-			break;
-		case 'r':
-			opt.registered = true;
-			break;
-		case 'j':
-			opt.jobs = option_number("--jobs", optarg, 1, MAX_JOBS);
-			break;
-		default:
-			option_runs(c, optarg, help, &opt.runs);
-		}
-	}
+	option_parse(argc, argv, options, help);
 	if (opt.batch > opt.depth || (opt.path == BATCH && opt.depth % opt.batch)) {
 		fprintf(stderr, "--batch: %u does not divide --depth %u\n", opt.batch, opt.depth);
 		exit(2);

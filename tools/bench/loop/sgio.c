@@ -2,7 +2,6 @@
 /* TEST UNIT READY or READ(10) through SG_IO, measured between markers. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <scsi/sg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -125,36 +124,19 @@ static const char help[] =
 "  --timeout S      give up after (300)\n"
 "Prints a line of JSON for each run.\n";
 
-static const struct option options[] = {
-	{ "read", no_argument, NULL, 'r' },
-	{ "bs", required_argument, NULL, 'b' },
-	{ "jobs", required_argument, NULL, 'j' },
-	{ "count", required_argument, NULL, 'c' },
-	{ "warmup", required_argument, NULL, 'w' },
-	{ "timeout", required_argument, NULL, 't' },
-	{ "help", no_argument, NULL, 'h' },
+static const struct option_spec options[] = {
+	OPTION_FLAG("read", opt.read),
+	OPTION_BYTES("bs", opt.bs, BLOCK, MAX_BYTES),
+	OPTION_NUMBER("jobs", opt.jobs, 1, MAX_JOBS),
+	OPTION_COUNTS(opt.runs),
+	OPTION_WARMUP(opt.runs),
+	OPTION_TIMEOUT(opt.runs),
 	{ }
 };
 
 static void parse(int argc, char **argv)
 {
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'r':
-			opt.read = true;
-			break;
-		case 'b':
-			opt.bs = option_bytes("--bs", optarg, BLOCK, MAX_BYTES);
-			break;
-		case 'j':
-			opt.jobs = option_number("--jobs", optarg, 1, MAX_JOBS);
-			break;
-		default:
-			option_runs(c, optarg, help, &opt.runs);
-		}
-	}
+	option_parse(argc, argv, options, help);
 	opt.devices = devices_parse(argc, argv);
 }
 

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <liburing.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -276,61 +275,26 @@ static const char help[] =
 "  --timeout S      give up after (300)\n"
 "Prints a line of JSON for each run.\n";
 
-static const struct option options[] = {
-	{ "bs", required_argument, NULL, 'b' },
-	{ "depth", required_argument, NULL, 'd' },
-	{ "jobs", required_argument, NULL, 'j' },
-	{ "batch", required_argument, NULL, 'a' },
-	{ "write", no_argument, NULL, 'W' },
-	{ "registered", no_argument, NULL, 'r' },
-	{ "poll", no_argument, NULL, 'p' },
-	{ "idle", no_argument, NULL, 'i' },
-	{ "data", no_argument, NULL, 'D' },
-	{ "count", required_argument, NULL, 'c' },
-	{ "warmup", required_argument, NULL, 'w' },
-	{ "chunk", required_argument, NULL, 'C' },
-	{ "timeout", required_argument, NULL, 't' },
-	{ "help", no_argument, NULL, 'h' },
+static const struct option_spec options[] = {
+	OPTION_NUMBER("bs", opt.bs, 512, 1 << 20),
+	OPTION_NUMBER("depth", opt.depth, 1, 1024),
+	OPTION_NUMBER("jobs", opt.jobs, 1, MAX_JOBS),
+	OPTION_NUMBER("batch", opt.batch, 1, 1024),
+	OPTION_FLAG("write", opt.write),
+	OPTION_FLAG("registered", opt.registered),
+	OPTION_FLAG("poll", opt.poll),
+	OPTION_FLAG("idle", opt.idle),
+	OPTION_FLAG("data", opt.data),
+	OPTION_COUNTS(opt.runs),
+	OPTION_WARMUP(opt.runs),
+	OPTION_TIMEOUT(opt.runs),
+	OPTION_CHUNK(opt.runs),
 	{ }
 };
 
 static void parse(int argc, char **argv)
 {
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'b':
-			opt.bs = option_number("--bs", optarg, 512, 1 << 20);
-			break;
-		case 'd':
-			opt.depth = option_number("--depth", optarg, 1, 1024);
-			break;
-		case 'j':
-			opt.jobs = option_number("--jobs", optarg, 1, MAX_JOBS);
-			break;
-		case 'a':
-			opt.batch = option_number("--batch", optarg, 1, 1024);
-			break;
-		case 'W':
-			opt.write = true;
-			break;
-		case 'r':
-			opt.registered = true;
-			break;
-		case 'p':
-			opt.poll = true;
-			break;
-		case 'D':
-			opt.data = true;
-			break;
-		case 'i':
-			opt.idle = true;
-			break;
-		default:
-			option_runs(c, optarg, help, &opt.runs);
-		}
-	}
+	option_parse(argc, argv, options, help);
 	opt.devices = devices_parse(argc, argv);
 	if (!opt.jobs)
 		opt.jobs = opt.devices.nr;

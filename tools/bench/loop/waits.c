@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <liburing.h>
 #include <scsi/smq_sg.h>
 #include <signal.h>
@@ -280,45 +279,19 @@ static const char help[] =
 "Waits for what is in flight for 60 s. Prints a line of JSON: results by errno, \"0\" for\n"
 "GOOD; served is what the slots' own counters say; times are those of good ones.\n";
 
-static const struct option options[] = {
-	{ "path", required_argument, NULL, 'p' },
-	{ "depth", required_argument, NULL, 'd' },
-	{ "batch", required_argument, NULL, 'B' },
-	{ "ms", required_argument, NULL, 'm' },
-	{ "count", required_argument, NULL, 'c' },
-	{ "expire", required_argument, NULL, 'e' },
-	{ "help", no_argument, NULL, 'h' },
+static const struct option_spec options[] = {
+	OPTION_WORD("path", opt.path, paths),
+	OPTION_NUMBER("depth", opt.depth, 1, MAX_RING),
+	OPTION_NUMBER("batch", opt.batch, 1, MAX_SLOTS),
+	OPTION_NUMBER("ms", opt.ms, 1, MAX_BINS * BIN_MS),
+	OPTION_NUMBER("count", opt.count, 1, MAX_SAMPLES),
+	OPTION_NUMBER("expire", opt.expire, 1, 600000),
 	{ }
 };
 
 static void parse(int argc, char **argv)
 {
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		switch (c) {
-		case 'p':
-			opt.path = option_word("--path", optarg, paths);
-			break;
-		case 'd':
-			opt.depth = option_number("--depth", optarg, 1, MAX_RING);
-			break;
-		case 'B':
-			opt.batch = option_number("--batch", optarg, 1, MAX_SLOTS);
-			break;
-		case 'm':
-			opt.ms = option_number("--ms", optarg, 1, MAX_BINS * BIN_MS);
-			break;
-		case 'c':
-			opt.count = option_number("--count", optarg, 1, MAX_SAMPLES);
-			break;
-		case 'e':
-			opt.expire = option_number("--expire", optarg, 1, 600000);
-			break;
-		default:
-			option_help(c, help);
-		}
-	}
+	option_parse(argc, argv, options, help);
 	opt.device = devices_one(argc, argv);
 	nr_slots = opt.path == READ ? 0 : opt.path == RUN ? opt.depth :
 		   opt.path == IOCTL ? opt.batch : opt.depth * opt.batch;
