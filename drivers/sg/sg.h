@@ -141,7 +141,7 @@ struct smqsg_v3;
  * @pool: unused struct smqsg_io of each CPU
  * @buffers: struct smqsg_buffer by index
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
- * @v3: state of the interface 3 (v3.c)
+ * @v3: state of the interface 3 (compat_cmd.h)
  * @inflight: commands of this file in flight. Atomic: as smqsg_dev.inflight
  * @queue: waiting commands, struct smqsg_waiter.entry; under smqsg_dev.lock
  * @queued: their number
