@@ -28,6 +28,10 @@ def test_inflight_reaches_the_depth_and_never_passes_it(hold):
     depth = int((hold.luns()[0].sysfs / "queue_depth").read_text(encoding="ascii"))
     put("max_inflight", 0)
     fio(hold.luns()[0].sd, **JOB | {"runtime": 1})
+    assert 0 < get("max_inflight") <= depth
+    # Long enough for a slow CPU to fill the device.
+    put("delay_us", 50000)
+    fio(hold.luns()[0].sd, **JOB | {"runtime": 1})
     assert get("max_inflight") == depth
 
 
