@@ -12,6 +12,7 @@ from kit.host import ModuleError, find_hosts, load, run, settle, under_way, wait
 from kit.lio import (NEXUS, SMQ, TARGET, WWN, Wwn, calm, fileio, get, iblock, lio_fabric,
                      put, ramdisk)
 from kit.ramdir import ram_host
+from kit.sanitizing import SANITIZING
 from kit.sgio import SgDev
 from kit.trace import queued_work, traced
 
@@ -75,7 +76,8 @@ def test_three_kinds_of_backstores_hold_their_data():
 
 
 def test_names_limits_and_order(klog):
-    with ramdisk("rd") as store, lio_fabric():
+    # Disks go while their partitions are looked for.
+    with ramdisk("rd") as store, lio_fabric(io_errors=True):
         for name in ("iqn.2026-01.org.t:x", "naa.123", "naa.500140500000000g", WWN + "0"):
             refused({errno.EINVAL}, (SMQ / name).mkdir)
             klog.wait(f"{name} is not 'naa.' and 16 hexadecimal digits")
@@ -154,7 +156,8 @@ def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
                 assert got.good and not got.resid, got
                 got = dev.cmd(cdb.blocks(read, 4096, 8), din=4096)
                 assert got.good and not got.resid and got.data == data, got
-        assert not queued
+        # A kernel that looks for sleep in atomic context would take LIO at its word.
+        assert bool(queued) == SANITIZING
         with queued_work("target_queued_submit_work") as queued:
             assert dev.cmd(cdb.inquiry(36), din=36).good
         assert len(queued) == 1
