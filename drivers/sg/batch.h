@@ -98,6 +98,7 @@ static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq
 	batch->at = 0;
 	batch->waiter.owner = NULL;
 	batch->waiter.front = false;
+	batch->waiter.left = false;
 }
 
 /**

@@ -25,6 +25,8 @@
 #define SMQSG_LOOK		max(HZ / 100, 1)
 /* How late a waiter may learn that its time is over. */
 #define SMQSG_EXPIRE		max(HZ / 10, 1)
+/* How many of these are taken at a time: all others are looked at for each such lot. */
+#define SMQSG_EXPIRED		64
 
 static struct workqueue_struct *smqsg_wq;
 
@@ -131,7 +133,8 @@ static void smqsg_dequeue(struct smqsg_waiter *waiter)
  * @waiter: filled but for @entry
  *
  * Return: 0, and waiter->grant() will be called, once, perhaps before this returns.
- * -EAGAIN: the file's queue is full. -ENODEV: the device is gone. Process context.
+ * -EAGAIN: the file's queue is full. -ENODEV: the device is gone. -ECANCELED: smqsg_unwait()
+ * was called since it last waited. Process context.
  */
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 {
@@ -146,6 +149,8 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 	spin_lock(&sg->lock);
 	if (!sg->sdev) {
 		ret = -ENODEV;
+	} else if (waiter->left) {
+		ret = -ECANCELED;
 	} else if (fresh && fd->queued >= SMQSG_MOST_WAITING) {
 		atomic_inc(&sg->refused);
 		ret = -EAGAIN;
@@ -174,7 +179,7 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
  * @waiter: one that was given to smqsg_wait()
  *
  * Return: true if it waited, and grant() will not be called; false if grant() was or is
- * being called. Process context.
+ * being called, from where it cannot wait again. Process context.
  */
 bool smqsg_unwait(struct smqsg_waiter *waiter)
 {
@@ -185,6 +190,7 @@ bool smqsg_unwait(struct smqsg_waiter *waiter)
 	waited = !list_empty(&waiter->entry);
 	if (waited)
 		smqsg_dequeue(waiter);
+	waiter->left = true;
 	spin_unlock(&sg->lock);
 	return waited;
 }
@@ -270,21 +276,27 @@ static struct smqsg_fd *smqsg_next(struct smqsg_dev *sg, unsigned int share)
 	return any;
 }
 
-/* Takes the first waiter whose time is over, or any if the device is gone. The lock is held. */
-static struct smqsg_waiter *smqsg_expired(struct smqsg_dev *sg)
+/*
+ * Takes waiters whose time is over, or any if the device is gone, SMQSG_EXPIRED of them at
+ * most. Returns how many. The lock is held.
+ */
+static unsigned int smqsg_expired(struct smqsg_dev *sg, struct smqsg_waiter **expired)
 {
-	struct smqsg_waiter *waiter;
+	struct smqsg_waiter *waiter, *next;
 	struct smqsg_fd *fd;
+	unsigned int nr = 0;
 
 	list_for_each_entry(fd, &sg->files, sibling) {
-		list_for_each_entry(waiter, &fd->queue, entry) {
-			if (!sg->sdev || time_after_eq(jiffies, waiter->deadline)) {
-				smqsg_dequeue(waiter);
-				return waiter;
-			}
+		list_for_each_entry_safe(waiter, next, &fd->queue, entry) {
+			if (sg->sdev && time_before(jiffies, waiter->deadline))
+				continue;
+			smqsg_dequeue(waiter);
+			expired[nr++] = waiter;
+			if (nr == SMQSG_EXPIRED)
+				return nr;
 		}
 	}
-	return NULL;
+	return nr;
 }
 
 /* Makes a claim for one who waits, if there is a place. */
@@ -330,19 +342,19 @@ static void smqsg_dispatch(struct work_struct *work)
 static void smqsg_expire(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, expire.work);
-	struct smqsg_waiter *waiter;
+	struct smqsg_waiter *expired[SMQSG_EXPIRED];
+	unsigned int i, nr;
 	int error;
 
-	for (;;) {
+	do {
 		spin_lock(&sg->lock);
 		error = sg->sdev ? -ETIMEDOUT : -ENODEV;
-		waiter = smqsg_expired(sg);
+		nr = smqsg_expired(sg, expired);
 		spin_unlock(&sg->lock);
-		if (!waiter)
-			break;
-		waiter->grant(waiter, error);
+		for (i = 0; i < nr; i++)
+			expired[i]->grant(expired[i], error);
 		cond_resched();
-	}
+	} while (nr == SMQSG_EXPIRED);
 	if (atomic_read(&sg->waiting))
 		queue_delayed_work(smqsg_wq, &sg->expire, SMQSG_EXPIRE);
 }

@@ -97,6 +97,7 @@ struct smqsg_dev {
  * @deadline: jiffies at which it has waited long enough
  * @owner: the descriptors of whoever waits, as flush() tells them; NULL at first
  * @front: who waits again does so before those of the file that came later
+ * @left: smqsg_unwait() came between two turns: it waits no more; under smqsg_dev.lock
  * @want: how many claims it would like, at least 1
  * @grant: called with @got claims made on its behalf, 1 to @want, or with an
  *	errno in @got: -ENODEV, -ETIMEDOUT, -ECANCELED. It no longer waits when it
@@ -109,6 +110,7 @@ struct smqsg_waiter {
 	unsigned long deadline;
 	fl_owner_t owner;
 	bool front;
+	bool left;
 	unsigned int want;
 	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
