@@ -36,6 +36,8 @@ NOT_SANITIZED = (
     "tests/vm/test_configfs.py::test_module_without_memory_for_all_hosts_does_not_load",
     # User Mode Linux takes no CPU offline.
     "tests/vm/test_faults.py::test_cpu_goes_offline_and_comes_back_under_verified_load",
+    # How many commands come while one is served is a matter of the CPU's speed.
+    "tests/vm/test_policy.py::test_dear_doorbells_are_shared",
     # Sectors of two sizes are enough here.
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[1024]",
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[2048]",
