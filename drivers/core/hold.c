@@ -177,8 +177,8 @@ static void smq_hold_sample(struct smq_hold *hold)
 	spin_unlock_irqrestore(&hold->lock, flags);
 	if (list_empty(&list))
 		return;
-	/* What went by before is not this one's cost. */
-	if (atomic_xchg(&hold->passed, 0))
+	/* What went by before, marked or not, is not this one's cost. */
+	if (READ_ONCE(hold->hwq->host->passes) || atomic_xchg(&hold->passed, 0))
 		lld->commit(hold->hwq);
 	if (!smq_hold_give(hold, &list, false))
 		return;
