@@ -244,8 +244,8 @@ int run_ring(enum path path, bool chunks, unsigned long count)
 			inflight += some;
 		}
 		n = jobs_wait_for(inflight, opt.depth, opt.batch, queued == count);
-		/* A batch has one completion. */
-		err = io_uring_submit_and_wait(&ring, path == BATCH ? 1 : n);
+		/* A batch has one completion, and is not waited for while another fits. */
+		err = io_uring_submit_and_wait(&ring, path == BATCH ? !!n : n);
 		if (err < 0)
 			return err;
 		err = reap(path);
