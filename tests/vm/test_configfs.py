@@ -50,11 +50,11 @@ def test_life_of_a_host():
         assert not find_hosts("smq_ram")
 
 
-@pytest.mark.limit(180)
+@pytest.mark.limit(300)
 def test_luns_come_and_go_under_verified_load():
     with ram_host(luns=1) as (host_dir, host):
         # Light, so that the other LUN's programs get a CPU.
-        light = {"runtime": 170, "numjobs": 1, "iodepth": 2, "thinktime": 2000}
+        light = {"runtime": 290, "numjobs": 1, "iodepth": 2, "thinktime": 2000}
         with load_on(host.luns()[0].sd, **JOB | light) as load_:
             for _ in range(repeats(20)):
                 host_dir.add_lun(5, size_mb=8)
