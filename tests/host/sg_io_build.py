@@ -6,6 +6,8 @@ import os
 import pathlib
 import subprocess
 
+from make import make
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SRC = ROOT / "tools/src/sg_io"
 LIBSMQ = ROOT / "tools/libsmq"
@@ -20,7 +22,7 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 def binary(sanitized=False):
     """The path of a fresh sg_io."""
     args = ["SANITIZE=1"] if sanitized else []
-    subprocess.run(["make", "-s", "-C", SRC, *args], check=True, timeout=TIMEOUT)
+    make(SRC, *args, timeout=TIMEOUT)
     return ROOT / ("build/tools/sg_io-san/sg_io" if sanitized else "tools/sg_io")
 
 

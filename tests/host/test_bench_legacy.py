@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from make import make
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -28,7 +29,7 @@ needs_qemu = pytest.mark.skipif(shutil.which(QEMU) is None, reason=f"needs {QEMU
 @pytest.fixture(name="tools", scope="module", autouse=True)
 def fixture_tools():
     """The programs and the plugin."""
-    subprocess.run(["make", "-s", "-C", ROOT / "tools" / "bench"], check=True, timeout=120)
+    make(ROOT / "tools/bench")
 
 
 @pytest.fixture(name="kernel", scope="module")

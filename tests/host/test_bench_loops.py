@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from make import make
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "tools" / "bench"
@@ -14,7 +15,7 @@ BUILT = ROOT / "build" / "tools" / "bench"
 @pytest.fixture(name="run", scope="module")
 def fixture_run():
     """Builds them, and runs one."""
-    subprocess.run(["make", "-s", "-C", ROOT / "tools" / "bench"], check=True, timeout=120)
+    make(ROOT / "tools/bench")
 
     def run(program, *arguments):
         return subprocess.run([BUILT / program, *arguments], capture_output=True, text=True,

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from make import make
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -25,7 +26,7 @@ PLAIN_512 = 6000, 7000
 
 def boot(plugin, folder, own, *arguments, options=(), plugin_arguments=()):
     """Runs bench_control in the VM."""
-    subprocess.run(["make", "-s", "-C", ROOT / "tools" / "bench"], check=True, timeout=120)
+    make(ROOT / "tools/bench")
     return vm.run(vm.Boot(
         plugin=plugin, kernel="6.1", script=HERE / "bench_control",
         arguments=[plugin, *arguments], vm_options=options, plugin_arguments=plugin_arguments,

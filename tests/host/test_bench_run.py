@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from make import make
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools" / "bench"
@@ -23,7 +24,7 @@ needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
 
 def run(tmp_path, *arguments):
     """tools/bench/run, to its end."""
-    subprocess.run(["make", "-s", "-C", BENCH], check=True, timeout=120)
+    make(BENCH)
     done = subprocess.run([BENCH / "run", "--out", tmp_path, "--repeat", "1", *arguments],
                           capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr

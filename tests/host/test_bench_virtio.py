@@ -2,12 +2,12 @@
 """smq_virtio beside virtio_scsi: the judgement, and that the count sees rings and interrupts."""
 
 import shutil
-import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from make import make
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools" / "bench"
@@ -69,7 +69,7 @@ def test_what_was_not_measured_does_not_pass():
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs qemu-system-x86_64")
 def test_one_turn(tmp_path):
     """One by one each command rings and is told of by an interrupt; polled none is."""
-    subprocess.run(["make", "-s", "-C", BENCH], check=True, timeout=120)
+    make(BENCH)
     plan = Plan([(row, workloads[:1]) for row, workloads in virtio.cells()], (200, 600), 100, 4)
     taken = virtio.measure(Namespace(kernel="6.1", repeat=1), tmp_path, plan, 300, 1.0)
     assert not taken.skipped

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make for one test file at a time: they run beside each other, and what is linked cannot run."""
+
+import fcntl
+import subprocess
+from pathlib import Path
+
+LOCK = Path(__file__).resolve().parents[2] / "build/tests/host/make.lock"
+
+
+def make(folder, *args, timeout=120):
+    """Runs make in @folder, after whoever does so now."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["make", "-s", "-C", folder, *args], check=True, timeout=timeout)
