@@ -7,6 +7,7 @@ from pathlib import Path
 
 from . import cdb, sgio
 from .host import Host, KernelLog, Lun, find_hosts, load, run, unload, wait_for
+from .sanitizing import PATIENCE
 from .sgio import SgDev
 
 CONFIGFS = Path("/sys/kernel/config")
@@ -106,13 +107,14 @@ class Tpg:
         lun.rmdir()
 
     def disk(self, number: int, backstore: Path) -> Lun:
-        """Makes a LUN and waits for its disk."""
-        address = self.link(number, backstore)
-
+        """Makes a LUN and waits for its disk, until its partitions have been looked for."""
         def ready():
             return next((lun for lun in self.host.luns()
                          if lun.address == address and lun.sd and lun.sg and lun.ready), None)
-        lun = wait_for(f"the disk {address}", ready, 30)
+        with KernelLog() as log:
+            address = self.link(number, backstore)
+            lun = wait_for(f"the disk {address}", ready, 30)
+            log.wait(rf"sd {address}: \[\w+\] Attached SCSI", 30 * PATIENCE)
         # One command per I/O, so that both can be counted.
         put(lun.queue / "nomerges", 2)
         return lun
