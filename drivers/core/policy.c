@@ -196,10 +196,13 @@ static void smq_policy_raise(struct smq_host *host)
 		smq_hold_commit_all(host);
 	}
 	blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_is_uncounted, &uncounted);
-	if (!uncounted) {
-		host->raised = true;
-		smq_luns_raise(host);
+	if (uncounted) {
+		/* The time without use begins when there could be some. */
+		WRITE_ONCE(host->kept_at, jiffies);
+		return;
 	}
+	host->raised = true;
+	smq_luns_raise(host);
 }
 
 /* Whether a holding policy has something to hold: now, or a short while ago. */
@@ -239,6 +242,10 @@ static void smq_policy_adapt(struct work_struct *work)
 		if (!smq_policy_has_use(host)) {
 			if (!host->passes && smq_policy_lower(host))
 				WRITE_ONCE(host->passes, true);
+			/* Pairs with smq_policy_holds(): one of the two sees what came now. */
+			smp_mb();
+			if (smq_policy_has_use(host))
+				schedule_delayed_work(&host->adapt, 0);
 		} else if (!host->raised) {
 			smq_policy_raise(host);
 			if (!host->raised)
@@ -253,6 +260,8 @@ static void smq_policy_adapt(struct work_struct *work)
 /* The policy has something to hold. Context: any; the caller's command keeps the host. */
 void smq_policy_holds(struct smq_host *host)
 {
+	/* Pairs with smq_policy_adapt(): its use first, then whether anybody looks for it. */
+	smp_mb();
 	if (READ_ONCE(host->passes))
 		schedule_delayed_work(&host->adapt, 0);
 }
