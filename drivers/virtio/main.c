@@ -90,8 +90,7 @@ static void vs_remove(struct virtio_device *vdev)
 {
 	struct vs_dev *vs = vdev->priv;
 
-	vs_event_end(vs);
-	/* Pulled out: what it had will not come back. */
+	/* Pulled out: what it had will not come back, nor what an event has it asked for. */
 	mutex_lock(&vs->state_lock);
 	if (vs->up && virtqueue_is_broken(vs->vqs[VS_CTRL])) {
 		WRITE_ONCE(vs->gone, true);
@@ -99,6 +98,7 @@ static void vs_remove(struct virtio_device *vdev)
 	}
 	mutex_unlock(&vs->state_lock);
 
+	vs_event_end(vs);
 	smq_host_remove(vs->host);
 	vs_rings_stop(vs, 0);
 	smq_host_free(vs->host);

@@ -47,12 +47,14 @@ static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi
 	};
 	const struct virtio_scsi_cmd_resp *resp = &vc->resp;
 	u32 sense_len = virtio32_to_cpu(vs->vdev, resp->sense_len);
+	/* Once: the device may still write it. */
+	u8 response = READ_ONCE(resp->response);
 	u8 host_byte = DID_ERROR;
 
-	if (resp->response < ARRAY_SIZE(host_bytes))
-		host_byte = host_bytes[resp->response];
+	if (response < ARRAY_SIZE(host_bytes))
+		host_byte = host_bytes[response];
 	scmd->result = resp->status | host_byte << 16;
-	if (resp->response == VIRTIO_SCSI_S_NEXUS_FAILURE)
+	if (response == VIRTIO_SCSI_S_NEXUS_FAILURE)
 		scmd->result = SAM_STAT_RESERVATION_CONFLICT;
 	scsi_set_resid(scmd, min(virtio32_to_cpu(vs->vdev, resp->resid), scsi_bufflen(scmd)));
 	memcpy(scmd->sense_buffer, resp->sense, min_t(u32, sense_len, sizeof(resp->sense)));

@@ -21,6 +21,7 @@
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
 #include <smq/lld.h>
+#include <smq/virtio.h>
 
 #define VS_CTRL		0	/* virtqueues by number */
 #define VS_EVENT	1

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The virtio bus: one spelling for what differs between Linux 6.1 and 7.2. Comes beside
+ * compat.h, for drivers of virtio devices alone.
+ */
+#ifndef SMQ_VIRTIO_BUS_H
+#define SMQ_VIRTIO_BUS_H
+
+#include <linux/blk-mq.h>
+#include <linux/slab.h>
+#include <linux/virtio.h>
+#include <linux/virtio_config.h>
+
+/* 6.11 put what is said of each virtqueue into a structure. */
+#ifdef SMQ_HAVE_VIRTQUEUE_INFO
+#define smq_virtio_find_vqs	virtio_find_vqs
+#else
+struct virtqueue_info {
+	const char *name;
+	vq_callback_t *callback;
+};
+
+static inline int smq_virtio_find_vqs(struct virtio_device *vdev, unsigned int nvqs,
+				      struct virtqueue *vqs[], struct virtqueue_info info[],
+				      struct irq_affinity *desc)
+{
+	vq_callback_t **callbacks = kcalloc(nvqs, sizeof(*callbacks), GFP_KERNEL);
+	const char **names = kcalloc(nvqs, sizeof(*names), GFP_KERNEL);
+	unsigned int i;
+	int err = -ENOMEM;
+
+	if (callbacks && names) {
+		for (i = 0; i < nvqs; i++) {
+			callbacks[i] = info[i].callback;
+			names[i] = info[i].name;
+		}
+		err = virtio_find_vqs(vdev, nvqs, vqs, callbacks, names, desc);
+	}
+	kfree(callbacks);
+	kfree(names);
+	return err;
+}
+#endif
+
+/* 6.14 maps queues of every bus by one function; it came to 6.12 without virtio's part. */
+#ifdef SMQ_HAVE_BLK_MQ_VIRTIO
+#include <linux/blk-mq-virtio.h>
+#define smq_virtio_map_queues(map, vdev, first)	blk_mq_virtio_map_queues(map, vdev, first)
+#else
+#define smq_virtio_map_queues(map, vdev, first)	blk_mq_map_hw_queues(map, &(vdev)->dev, first)
+#endif
+
+/* Resets a device and sets it up anew, as for hibernation: its driver's freeze and restore. */
+#ifdef CONFIG_PM_SLEEP
+static inline int smq_virtio_restart(struct virtio_device *vdev)
+{
+	int err = virtio_device_freeze(vdev);
+
+	return err ? err : virtio_device_restore(vdev);
+}
+#else
+static inline int smq_virtio_restart(struct virtio_device *vdev)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
+#endif /* SMQ_VIRTIO_BUS_H */
