@@ -23,16 +23,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kit import virtio as virtio_kit
 from kit.fiojob import fio, load_on, total_ios
-from kit.host import (Host, KernelLog, find_hosts, is_loaded, load, run, settle, under_way, unload,
+from kit.host import (KernelLog, find_hosts, is_loaded, load, run, settle, under_way, unload,
                       wait_for)
 from kit.monitor import Monitor
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
                       SG_SCSI_RESET_TARGET, SgDev)
+from kit.virtio import (CONSOLE, DRIVER, SCSI, bound_to, device_at, host_of, quietly, virtio,
+                        write)
 
-DRIVER = Path("/sys/bus/virtio/drivers/smq_virtio")
-DEVICES = Path("/sys/bus/virtio/devices")
-SCSI, CONSOLE = 8, 3
 SLOTS = {4: "0000:00:10.0", 2: "0000:00:11.0", 1: "0000:00:12.0"}
 RING = 256
 CPUS = os.cpu_count()
@@ -43,58 +43,14 @@ LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 32, "numjob
 READ_10 = bytes.fromhex("28000000000000000800")
 
 
-def write(path, text):
-    """Writes an attribute."""
-    Path(path).write_text(str(text), encoding="ascii")
-
-
-def virtio(kind):
-    """Virtio devices of one type."""
-    return [path for path in sorted(DEVICES.iterdir())
-            if int((path / "device").read_text(encoding="ascii"), 16) == kind]
-
-
 def device(queues):
     """The SCSI device with that many queues."""
-    for path in virtio(SCSI):
-        if SLOTS[queues] in str(path.resolve()):
-            return path
-    return pytest.fail("no virtio-scsi device in this VM: run tools/check --only vm/virtio")
-
-
-def bound_to(path):
-    """The driver of a device."""
-    return (path / "driver").resolve().name if (path / "driver").exists() else ""
-
-
-def host_of(path):
-    """The SCSI host of a device, once it has its disk."""
-    found = wait_for("its host", lambda: next(path.resolve().glob("host*"), None))
-    host = Host(int(found.name[4:]))
-    host.wait_luns(1)
-    return host
-
-
-def quietly(attr, path):
-    """Writes a device's name to take or release, past those who look at a disk that is new."""
-    def done():
-        try:
-            write(DRIVER / attr, path.name)
-        except OSError as error:
-            assert error.errno == errno.EBUSY
-            return False
-        return True
-    wait_for(f"{attr} of {path.name}", done)
+    return device_at(SLOTS[queues], "vm/virtio")
 
 
 def take(queues):
     """Has a device taken; its host."""
-    path = device(queues)
-    quietly("take", path)
-    assert bound_to(path) == "smq_virtio"
-    host = host_of(path)
-    assert host.attr("proc_name") == "smq_virtio"
-    return host
+    return virtio_kit.take(device(queues))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -107,24 +63,9 @@ def in_tree_driver():
     unload("virtio_scsi")
 
 
-@contextmanager
 def module(io_errors=False, **params):
-    """smq_virtio; in the end virtio_scsi has everything again, and no bug is in the log."""
-    with KernelLog() as log:
-        load("smq_virtio", **params)
-        try:
-            yield
-        finally:
-            for path in map(device, SLOTS):
-                if bound_to(path) == "smq_virtio":
-                    quietly("release", path)
-            unload("smq_virtio")
-            for path in map(device, SLOTS):
-                host_of(path)
-                assert bound_to(path) == "virtio_scsi"
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
-        bad = [] if io_errors else log.io_errors()
-        assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])
+    """smq_virtio, the devices with virtio_scsi in the end."""
+    return virtio_kit.module(lambda: list(map(device, SLOTS)), io_errors=io_errors, **params)
 
 
 @contextmanager

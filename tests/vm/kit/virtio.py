@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Virtio-scsi devices, and smq_virtio, which takes them from virtio_scsi and gives them back."""
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from .host import Host, KernelLog, load, unload, wait_for
+
+DRIVER = Path("/sys/bus/virtio/drivers/smq_virtio")
+DEVICES = Path("/sys/bus/virtio/devices")
+SCSI, CONSOLE = 8, 3
+
+
+def write(path, text) -> None:
+    """Writes an attribute."""
+    Path(path).write_text(str(text), encoding="ascii")
+
+
+def virtio(kind: int) -> list[Path]:
+    """Virtio devices of one type."""
+    return [path for path in sorted(DEVICES.iterdir())
+            if int((path / "device").read_text(encoding="ascii"), 16) == kind]
+
+
+def device_at(slot: str, step: str) -> Path:
+    """The SCSI device in a PCI slot, which the VM of that step of tools/check has."""
+    for path in virtio(SCSI):
+        if slot in str(path.resolve()):
+            return path
+    return pytest.fail(f"no virtio-scsi device in this VM: run tools/check --only {step}")
+
+
+def bound_to(path: Path) -> str:
+    """The driver of a device."""
+    return (path / "driver").resolve().name if (path / "driver").exists() else ""
+
+
+def host_of(path: Path, luns: int = 1) -> Host:
+    """The SCSI host of a device, once it has its disks."""
+    found = wait_for("its host", lambda: next(path.resolve().glob("host*"), None))
+    host = Host(int(found.name[4:]))
+    host.wait_luns(luns)
+    return host
+
+
+def quietly(attr: str, path: Path) -> None:
+    """Writes a device's name to take or release, past those who look at a disk that is new."""
+    def done():
+        try:
+            write(DRIVER / attr, path.name)
+        except OSError as error:
+            assert error.errno == errno.EBUSY
+            return False
+        return True
+    wait_for(f"{attr} of {path.name}", done)
+
+
+def take(path: Path, luns: int = 1) -> Host:
+    """Has a device taken; its host."""
+    quietly("take", path)
+    assert bound_to(path) == "smq_virtio"
+    host = host_of(path, luns)
+    assert host.attr("proc_name") == "smq_virtio"
+    return host
+
+
+@contextmanager
+def module(devices: Callable[[], list[Path]], luns: int = 1, io_errors: bool = False,
+           **params) -> Iterator[None]:
+    """smq_virtio; in the end virtio_scsi has everything again, and no bug is in the log."""
+    with KernelLog() as log:
+        load("smq_virtio", **params)
+        try:
+            yield
+        finally:
+            for path in devices():
+                if bound_to(path) == "smq_virtio":
+                    quietly("release", path)
+            unload("smq_virtio")
+            for path in devices():
+                host_of(path, luns)
+                assert bound_to(path) == "virtio_scsi"
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        bad = [] if io_errors else log.io_errors()
+        assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])
