@@ -53,7 +53,9 @@ def test_disks_are_made_and_removed(write):
     ("# vm: --cpus many", "--cpus: invalid int value: 'many'"),
     ("# vm: word", "unrecognized arguments: word"),
     ("# vm: --qemu 'open", "No closing quotation"),
-    ("# vm: --qemu 'x={disk:a}'", "{disk:a}: known are {tmp} and {disk:NAME:MIB}"),
+    ("# vm: --qemu 'x={disk:a}'", "{disk:a}: known are {tmp}, {disk:NAME:MIB} and {tgt:NAME:MIB}"),
+    ("# vm: --qemu 'x={tgt:a}'", "{tgt:a}: known are"),
+    ("# vm: --qemu 'x={tgt:a:0}'", "a disk has 1 to 65536 MiB"),
     ("# vm: --qemu 'x={disk:../a:1}'", "known are"),
     ("# vm: --qemu 'x={disk:a:0}'", "a disk has 1 to 65536 MiB"),
     ("# vm: --qemu 'x={home}'", "{home}: known are"),
@@ -63,6 +65,13 @@ def test_what_cannot_be_followed_names_file_and_line(write, line, says):
     with pytest.raises(vmheader.HeaderError) as error:
         vmheader.options(path)
     assert says in str(error.value) and f"{path}:2: " in str(error.value)
+
+
+def test_a_disk_has_one_size(write):
+    path = write("# vm: --qemu 'x={disk:a:64},y={disk:a:32}'")
+    with pytest.raises(vmheader.HeaderError, match="a has another size"):
+        with vmheader.prepared(vmheader.options(path)):
+            pass
 
 
 def test_two_files_do_not_share_a_vm_of_one(write):

@@ -125,20 +125,18 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
     """Runs tests in one VM of the sources in top, one that they say they need, or of tools/uml
     for a kernel uml-FLAVOUR, which has no devices to give."""
     record = folder / "record"
+    uml = kernel.startswith("uml-")
+    tool = [str(top / "tools/uml"), "--flavour", kernel.removeprefix("uml-")] if uml else [
+        str(top / "tools/vm"), "--kernel", kernel]
     try:
         needs = vmheader.of(list({top / target.partition("::")[0] for target in targets}))
+        with vmheader.prepared([] if uml else needs) as options:
+            words = [*tool, "--timeout", f"{timeout:g}", "--log", str(folder / "console"),
+                     "--share", str(folder), *options, "--", *command(targets, mark)]
+            # tools/vm keeps its own time; this is for when it cannot.
+            status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
     except vmheader.HeaderError as error:
         return [Case(WHOLE, FAILED, message=str(error))]
-    if kernel.startswith("uml-"):
-        tool = [str(top / "tools/uml"), "--flavour", kernel.removeprefix("uml-")]
-        needs = []
-    else:
-        tool = [str(top / "tools/vm"), "--kernel", kernel]
-    with vmheader.prepared(needs) as options:
-        words = [*tool, "--timeout", f"{timeout:g}", "--log", str(folder / "console"),
-                 "--share", str(folder), *options, "--", *command(targets, mark)]
-        # tools/vm keeps its own time; this is for when it cannot.
-        status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
     if _faulted(folder / "console"):
         status = KERNEL_REPORT
     return judge(read(record), status, "vm")

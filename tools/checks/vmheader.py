@@ -3,9 +3,12 @@
 
     # vm: --cpus 4
     # vm: --qemu '-device pvscsi,id=hba -drive file={disk:a:64},if=none,id=a,format=raw'
+    # vm: --qemu '-blockdev driver=iscsi,node-name=b,{tgt:b:64},initiator-name=iqn.2026-01.x:y'
 
 Options of tools/vm, split as a shell does. {disk:NAME:MIB} is the path of an empty disk
-image that is gone after the run, {tmp} a short path of a folder of the run's own.
+image that is gone after the run, {tmp} a short path of a folder of the run's own,
+{tgt:NAME:MIB} what QEMU's driver iscsi is to know to find such an image at a tgt that ends
+with the run.
 """
 
 import argparse
@@ -15,6 +18,8 @@ import shlex
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from . import tgt
 
 PREFIX = "# vm:"
 HEAD_LINES = 40
@@ -57,43 +62,62 @@ def options(path: Path) -> list[str]:
                 found = [word for word in found if word]
                 _parser().parse_args(found)
                 for place in _PLACE.findall(line):
-                    _size(place)
+                    _parse(place)
             except ValueError as error:
                 raise HeaderError(f"{path}:{number}: {PREFIX} {error}") from None
             words += found
     return words
 
 
-def _size(place: str) -> tuple[str, int]:
-    """Name and MiB of {disk:NAME:MIB}; ("", 0) for {tmp}."""
+def _parse(place: str) -> tuple[str, str, int]:
+    """Kind, name and MiB of {disk:NAME:MIB} and {tgt:NAME:MIB}; ("tmp", "", 0) for {tmp}."""
     if place == "tmp":
-        return "", 0
+        return place, "", 0
     kind, _, rest = place.partition(":")
     name, _, mib = rest.partition(":")
-    if kind != "disk" or not re.fullmatch(r"[a-z0-9]+", name) or not mib.isdigit():
-        raise HeaderError(f"{{{place}}}: known are {{tmp}} and {{disk:NAME:MIB}}")
+    if kind not in ("disk", "tgt") or not re.fullmatch(r"[a-z0-9]+", name) or not mib.isdigit():
+        raise HeaderError(f"{{{place}}}: known are {{tmp}}, {{disk:NAME:MIB}} and "
+                          "{tgt:NAME:MIB}")
     if not 1 <= int(mib) <= MAX_DISK_MIB:
         raise HeaderError(f"{{{place}}}: a disk has 1 to {MAX_DISK_MIB} MiB")
-    return name, int(mib)
+    return kind, name, int(mib)
 
 
 @contextlib.contextmanager
 def prepared(words: list[str]) -> Iterator[list[str]]:
-    """The options with their files in place, which are removed at the end."""
+    """The options with their files and their target in place, which are gone at the end;
+    HeaderError."""
     if not words:
         yield []
         return
-    with tempfile.TemporaryDirectory(prefix="smq-") as folder:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="smq-"))
+        targets: list[tgt.Tgt] = []
+
+        def target() -> tgt.Tgt:
+            if not targets:
+                targets.append(tgt.Tgt(Path(folder)))
+                stack.callback(targets[0].stop)
+                targets[0].start()
+            return targets[0]
+
         def place(found: re.Match) -> str:
-            name, mib = _size(found[1])
-            if not name:
+            kind, name, mib = _parse(found[1])
+            if kind == "tmp":
                 return folder
             path = Path(folder, f"{name}.img")
-            with path.open("ab") as file:
-                file.truncate(mib << 20)
-            return str(path)
+            if not path.exists():
+                with path.open("wb") as file:
+                    file.truncate(mib << 20)
+            elif path.stat().st_size != mib << 20:
+                raise HeaderError(f"{PREFIX} {{{found[1]}}}: {name} has another size elsewhere")
+            return target().lun(path) if kind == "tgt" else str(path)
 
-        yield [_PLACE.sub(place, word) for word in words]
+        try:
+            placed = [_PLACE.sub(place, word) for word in words]
+        except tgt.TgtError as error:
+            raise HeaderError(f"{PREFIX} {{tgt}}: {error}") from None
+        yield placed
 
 
 def of(paths: list[Path]) -> list[str]:

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The iSCSI target of a VM's test: it comes, it goes, and says why not."""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tools"))
+
+from checks import pytests, tgt, vmheader  # noqa: E402
+
+WORDS = ["--qemu=-blockdev driver=iscsi,{tgt:a:8},x -blockdev driver=iscsi,{tgt:b:8}",
+         "--qemu=-blockdev driver=iscsi,{tgt:a:8} -x {tmp}"]
+PLACED = r"portal=127\.0\.0\.1:(\d+),target=iqn\.2026-01\.test\.smq:disks,lun=(\d+)"
+
+
+def listens(port):
+    """Whether somebody takes connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(port))) == 0
+
+
+def ends(port):
+    """Waits until nobody does."""
+    end = time.monotonic() + 10
+    while listens(port):
+        assert time.monotonic() < end, f"tgtd is still there, on port {port}"
+        time.sleep(0.05)
+
+
+needs_tgt = pytest.mark.skipif(not shutil.which("tgtd", path=tgt.SEARCH),
+                               reason="no tgtd: tools/deps install targets")
+
+
+@needs_tgt
+def test_it_is_there_while_it_is_wanted():
+    with vmheader.prepared(WORDS) as words:
+        found = re.findall(PLACED, " ".join(words))
+        assert [lun for _, lun in found] == ["1", "2", "1"]
+        (port,) = {port for port, _ in found}
+        folder = Path(words[1].rpartition(" ")[2])
+        assert listens(port) and (folder / "a.img").stat().st_size == 8 << 20
+        # Two at a time do not meet.
+        with vmheader.prepared(WORDS) as others:
+            (other,) = {port for port, _ in re.findall(PLACED, " ".join(others))}
+            assert other != port and listens(other)
+        assert not listens(other) and listens(port)
+    assert not listens(port) and not folder.exists()
+
+
+@needs_tgt
+def test_it_goes_when_the_test_fails():
+    with pytest.raises(KeyError):
+        with vmheader.prepared(WORDS) as words:
+            port = re.search(PLACED, words[0])[1]
+            raise KeyError("a test's")
+    assert not listens(port)
+
+
+@needs_tgt
+def test_it_ends_with_whoever_started_it():
+    program = ("import sys, time; from checks import vmheader\n"
+               f"with vmheader.prepared({WORDS!r}) as words:\n"
+               "    print(words, flush=True); time.sleep(60)\n")
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "PYTHONPATH": str(TOP / "tools")}) as owner:
+        placed = owner.stdout.readline()
+        port, folder = re.search(PLACED, placed)[1], re.search(r"-x (\S+?)'", placed)[1]
+        assert listens(port)
+        owner.send_signal(signal.SIGKILL)
+    ends(port)
+    # Nobody is left to remove these.
+    for path in Path(folder).iterdir():
+        path.unlink()
+    Path(folder).rmdir()
+
+
+@needs_tgt
+def test_a_port_that_somebody_took_is_not_the_end(monkeypatch):
+    with socket.socket() as somebody:
+        somebody.bind(("127.0.0.1", 0))
+        somebody.listen()
+        mine, free = somebody.getsockname()[1], tgt._free_port()
+        ports = [mine, free]
+        monkeypatch.setattr(tgt, "_free_port", lambda: ports.pop(0))
+        with vmheader.prepared(WORDS) as words:
+            assert re.search(PLACED, words[0])[1] == str(free) and not ports
+
+
+@needs_tgt
+def test_why_it_does_not_start(monkeypatch):
+    with socket.socket() as somebody:
+        somebody.bind(("127.0.0.1", 0))
+        somebody.listen()
+        monkeypatch.setattr(tgt, "_free_port", lambda: somebody.getsockname()[1])
+        with pytest.raises(vmheader.HeaderError, match="tgtd does not start: .*in use"):
+            with vmheader.prepared(WORDS):
+                pass
+
+
+def test_without_the_package_the_run_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(tgt, "SEARCH", str(tmp_path))
+    test = tmp_path / "test_x.py"
+    test.write_text("# vm: --qemu 'x={tgt:a:8}'\n", encoding="ascii")
+    cases = pytests.in_vm(None, tmp_path, tmp_path, "6.1", [test.name], 5)
+    assert [case.outcome for case in cases] == ["failed"]
+    assert "tgtd is not installed: tools/deps install targets" in cases[0].message
