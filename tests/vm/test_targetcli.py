@@ -2,69 +2,17 @@
 """tools/targetcli-smq: targetcli with the fabric of smq_lio."""
 import json
 import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from kit import cdb
-from kit.fiojob import fio
-from kit.host import (KernelLog, Lun, SgDev, find_hosts, is_loaded, load, run, unload,
-                      wait_for)
+from kit.host import SgDev, is_loaded, run
 from kit.lio import SMQ, TARGET, calm
+from kit.targetcli import PROGRAM, configured, shell, targetcli, wait_disks
 
-TOP = Path(__file__).resolve().parents[2]
-PROGRAM = TOP / "tools/targetcli-smq"
-BUS = Path("/run/dbus/system_bus_socket")
 WWN = "naa.5001405000000001"
 STORE_FILE = Path("/run/targetcli.img")
 SAVED = Path("/run/targetcli.json")
-
-
-def targetcli(words: str, ok: bool = True) -> str:
-    """One command, and what it says."""
-    done = run(PROGRAM, *words.split(), ok=ok, limit=120)
-    return done.stdout + done.stderr
-
-
-def shell(*commands: str) -> str:
-    """Commands in one shell of targetcli, whose start takes seconds, and what they say."""
-    done = subprocess.run([PROGRAM], input="\n".join(commands), text=True, check=True, timeout=120,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return done.stdout
-
-
-@contextmanager
-def configured() -> Iterator[None]:
-    """What targetcli wants of a system; at the end nothing of LIO's configuration is left."""
-    BUS.parent.mkdir(exist_ok=True)
-    with KernelLog() as log:
-        with subprocess.Popen(["dbus-daemon", "--system", "--nofork", "--nopidfile"]) as bus:
-            try:
-                wait_for("the system's bus", BUS.exists)
-                yield
-            finally:
-                if any(TARGET.glob("core/*_*")):
-                    targetcli("clearconfig confirm=True", ok=False)
-                bus.terminate()
-        for fabric in (SMQ, TARGET / "loopback"):
-            if fabric.exists():
-                fabric.rmdir()
-        for module in ("smq_lio", "tcm_loop", "null_blk"):
-            if is_loaded(module):
-                unload(module)
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
-
-
-def wait_disks(*places: str, driver: str = "smq_lio") -> dict[str, Lun]:
-    """The disks at these channels, targets and LUNs, once they are there, and no others."""
-    def ready():
-        luns = [lun for host in find_hosts(driver) for lun in host.luns()]
-        found = {lun.address.partition(":")[2]: lun for lun in luns
-                 if lun.sd and lun.sg and lun.ready}
-        return (found,) if found.keys() == set(places) else None
-    return wait_for(f"disks at {places}", ready, 30)[0]
 
 
 @pytest.mark.limit(300)
@@ -109,20 +57,3 @@ def test_targets_are_created_saved_cleared_and_restored():
               "/backstores/ramdisk delete gone")
         wait_disks()
         assert not list(SMQ.glob("naa.*"))
-
-
-@pytest.mark.limit(240)
-@pytest.mark.parametrize("name, driver", [("tcm_loop", "tcm_loopback"), ("smq_lio", "smq_lio")])
-def test_ready_configurations(name, driver):
-    with configured():
-        load("null_blk", memory_backed=1, gb=1)
-        try:
-            said = targetcli(f"restoreconfig {TOP}/target-configs/{name}.json")
-            assert "Configuration restored" in said, said
-            disks = wait_disks("0:1:0", "0:1:1", "0:1:2", driver=driver)
-            shown = run("lsblk", "-So", "NAME,HCTL,VENDOR,MODEL").stdout
-            assert shown.count("LIO-ORG") == 3, shown
-            fio(":".join(lun.sd for lun in disks.values()), ioengine="io_uring", rw="randwrite",
-                bsrange="512-64k", iodepth=16, size="3m", verify="crc32c", verify_fatal=1)
-        finally:
-            Path("/var/tmp/smq-target.img").unlink(missing_ok=True)

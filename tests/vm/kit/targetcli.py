@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""targetcli, by tools/targetcli-smq, and the disks that its configurations show."""
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .host import KernelLog, Lun, find_hosts, is_loaded, run, unload, wait_for
+from .lio import TARGET
+
+TOP = Path(__file__).resolve().parents[3]
+PROGRAM = TOP / "tools/targetcli-smq"
+BUS = Path("/run/dbus/system_bus_socket")
+# Fabrics by their directories, each with the module that makes it.
+FABRICS = {"smq": "smq_lio", "loopback": "tcm_loop", "iscsi": "iscsi_target_mod"}
+
+
+def targetcli(words: str, ok: bool = True) -> str:
+    """One command, and what it says."""
+    done = run(PROGRAM, *words.split(), ok=ok, limit=120)
+    return done.stdout + done.stderr
+
+
+def shell(*commands: str) -> str:
+    """Commands in one shell of targetcli, whose start takes seconds, and what they say."""
+    done = subprocess.run([PROGRAM], input="\n".join(commands), text=True, check=True, timeout=120,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout
+
+
+@contextmanager
+def configured() -> Iterator[None]:
+    """What targetcli wants of a system; at the end nothing of LIO's configuration is left."""
+    BUS.parent.mkdir(exist_ok=True)
+    with KernelLog() as log:
+        with subprocess.Popen(["dbus-daemon", "--system", "--nofork", "--nopidfile"]) as bus:
+            try:
+                wait_for("the system's bus", BUS.exists)
+                yield
+            finally:
+                if any(TARGET.glob("core/*_*")):
+                    targetcli("clearconfig confirm=True", ok=False)
+                bus.terminate()
+        for fabric, module in FABRICS.items():
+            if (TARGET / fabric).exists():
+                (TARGET / fabric).rmdir()
+            if is_loaded(module):
+                unload(module)
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+
+
+def wait_disks(*places: str, driver: str = "smq_lio") -> dict[str, Lun]:
+    """The disks at these channels, targets and LUNs, once they are there, and no others."""
+    def ready():
+        luns = [lun for host in find_hosts(driver) for lun in host.luns()]
+        found = {lun.address.partition(":")[2]: lun for lun in luns
+                 if lun.sd and lun.sg and lun.ready}
+        return (found,) if found.keys() == set(places) else None
+    return wait_for(f"disks at {places}", ready, 30)[0]
