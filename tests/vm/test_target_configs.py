@@ -1,18 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0
 """The configurations of target-configs/, by the commands that its README gives."""
+import json
 import re
+import shlex
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from kit import iscsi
 from kit.fiojob import fio
-from kit.host import is_loaded, run, unload
+from kit.host import find_hosts, is_loaded, run, unload
 from kit.targetcli import TOP, configured, wait_disks
 
 README = TOP / "target-configs/README.md"
 STORE_FILE = Path("/var/tmp/smq-target.img")
 LUNS = ("0:1:0", "0:1:1", "0:1:2")
+# The same, without a target port group as the target.
+REMOTE_LUNS = ("0:0:0", "0:0:1", "0:0:2")
+SOFT_FC = TOP / "target-configs/soft-fc"
+
+# What a BIOS loads from block 0 and runs: it writes itself to block 1 and ends the VM.
+BOOT = bytes.fromhex("31c0 8ed8 8ec0"       # xor ax,ax; mov ds,ax; mov es,ax
+                     "bb007c b80103"        # mov bx,0x7c00; mov ax,0x301: write one block
+                     "b90200 b600 cd13"     # mov cx,2: its second; mov dh,0; int 0x13
+                     "b010 7302 b011"       # mov al,0x10; jnc +2; mov al,0x11
+                     "e6f4 f4 ebfd")        # out 0xf4,al; hlt; jmp -3
+BOOT = BOOT.ljust(510, b"\0") + b"\x55\xaa"
+DEBUG_EXIT = "isa-debug-exit,iobase=0xf4,iosize=1"
+# QEMU's exit status then: twice the number, and 1.
+WRITTEN = 2 * 0x10 + 1
 
 pytestmark = pytest.mark.limit(240)
 
@@ -66,9 +82,64 @@ def test_iscsi():
         assert "Configuration restored from" in said_by(loads)
         shown = said_by(shows)
         assert "successful" in shown, shown
-        disks = wait_disks("0:0:0", "0:0:1", "0:0:2", driver="iscsi_tcp")
+        disks = wait_disks(*REMOTE_LUNS, driver="iscsi_tcp")
         shown = said_by(shows.rpartition(";")[2])
         assert len(re.findall(r"LIO-ORG.*iscsi", shown)) == 3, shown
         verified(disks)
         iscsi.logout()
         wait_disks(driver="iscsi_tcp")
+
+
+def test_soft_fc():
+    loads, shows = commands("tcm_fc.json")
+    refused = run(SOFT_FC, "connect", ok=False)
+    assert refused.returncode and "no FC port on smqfc1" in refused.stderr
+    with ready():
+        try:
+            assert "Configuration restored from" in said_by(loads)
+            disks = wait_disks(*REMOTE_LUNS, driver="fcoe")
+            shown = said_by(shows)
+            assert "0x2000020000000020" in shown, shown
+            assert len(re.findall(r"LIO-ORG.*fc", shown)) == 3, shown
+            verified(disks)
+            refused = run(SOFT_FC, "create", ok=False)
+            assert refused.returncode and "smqfc0 is there already" in refused.stderr
+        finally:
+            run(SOFT_FC, "delete", limit=120)
+        assert not find_hosts("fcoe") and not Path("/sys/class/net/smqfc0").exists()
+    for module in ("fcoe", "veth"):
+        unload(module)
+
+
+def test_syntax_for_a_qlogic_hba():
+    """All of it is taken but the target, whose port is not there. The rest is that of tcm_fc."""
+    loads, shows = commands("tcm_qla2xxx.json")
+    ours, other = (json.loads((TOP / f"target-configs/{name}.json").read_text(encoding="ascii"))
+                   for name in ("tcm_qla2xxx", "tcm_fc"))
+    for config in (ours, other):
+        target = config["targets"][0]
+        for port in (target, target["tpgs"][0]["node_acls"][0]):
+            name = port.pop("wwn" if port is target else "node_wwn")
+            assert re.fullmatch("naa[.]2[0-9a-f]{15}", name), name
+    assert (ours["targets"][0].pop("fabric"), other["targets"][0].pop("fabric")) == (
+        "qla2xxx", "tcm_fc")
+    assert ours == other
+    with ready():
+        done = run("sh", "-ec", loads, cwd=TOP, ok=False, limit=120)
+        said = done.stdout + done.stderr
+        assert "1 recoverable errors" in said and "Could not create Target" in said, said
+        # targetcli lists a fabric whose targets are such ports only where there is one.
+        assert "No such path /qla2xxx" in run("sh", "-ec", shows, cwd=TOP, ok=False).stderr
+
+
+def test_vhost():
+    loads, shows = commands("vhost.json")
+    with ready():
+        assert "Configuration restored from" in said_by(loads)
+        with STORE_FILE.open("r+b") as file:
+            file.write(BOOT)
+        done = run(*shlex.split(shows), "-nodefaults", "-display", "none", "-device", DEBUG_EXIT,
+                   ok=False, limit=180)
+        assert done.returncode == WRITTEN, f"{done.returncode}: {done.stderr}"
+        with STORE_FILE.open("rb") as file:
+            assert file.read(2 * 512) == BOOT + BOOT and not any(file.read(512))

@@ -12,7 +12,8 @@ TOP = Path(__file__).resolve().parents[3]
 PROGRAM = TOP / "tools/targetcli-smq"
 BUS = Path("/run/dbus/system_bus_socket")
 # Fabrics by their directories, each with the module that makes it.
-FABRICS = {"smq": "smq_lio", "loopback": "tcm_loop", "iscsi": "iscsi_target_mod"}
+FABRICS = {"smq": "smq_lio", "loopback": "tcm_loop", "iscsi": "iscsi_target_mod", "fc": "tcm_fc",
+           "qla2xxx": "tcm_qla2xxx", "vhost": "vhost_scsi"}
 
 
 def targetcli(words: str, ok: bool = True) -> str:
