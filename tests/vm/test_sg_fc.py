@@ -14,35 +14,23 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from kit import cdb, sgheader, sgio, smqsg
 from kit.host import run, wait_for
+from kit.paths import PIECE, SECONDS, by_batch, by_ioctl, by_ring, compare_paths, write_by_sg
 from kit.sgheader import V3, Arena
 from kit.sgio import DID_ERROR, DID_NO_CONNECT, DID_OK, DID_TRANSPORT_DISRUPTED
-from kit.slots import IN, OUT, Memory, SlotFile, command
+from kit.slots import BLOCK, Memory, SlotFile, read
 from kit.softfc import missing, soft_fc
 from kit.uring import Ring
 
-BLOCK = 512
 # libfc gives each LUN so many commands.
 DEPTH = 32
 # Twice as many commands as that, each of 16 frames.
-PIECES, PIECE = 2 * DEPTH, 64 * BLOCK
+PIECES = 2 * DEPTH
 # Where they are. Whoever looks for partitions before finds none.
 FIRST = 64
-# What a slow machine may take for them, a new login included.
-SECONDS = 60
 # Looks that came too late to see all of a depth in use are taken again.
 TRIES = 5
 
 pytestmark = pytest.mark.limit(3 * SECONDS)
-
-
-def read(lba, count=1, **fields):
-    """A slot that reads."""
-    return command(cdb.blocks(cdb.READ_10, lba, count), IN, count * BLOCK, **fields)
-
-
-def write(lba, count=1, **fields):
-    """A slot that writes."""
-    return command(cdb.blocks(cdb.WRITE_10, lba, count), OUT, count * BLOCK, **fields)
 
 
 def host_byte(result):
@@ -81,99 +69,18 @@ def fc(link, klog):
     assert not klog.faults(), klog.tail(60)
 
 
-def write_by_sg(plain, lba, what):
-    """Writes by SG_IO."""
-    for at in range(0, len(what), PIECE):
-        part = what[at:at + PIECE]
-        assert plain.cmd(cdb.blocks(cdb.WRITE_10, lba + at // BLOCK, len(part) // BLOCK),
-                         dout=part).good
-
-
-def read_by_sg(plain, lba, count):
-    """Reads blocks by SG_IO."""
-    found = b""
-    while count:
-        some = min(count, PIECE // BLOCK)
-        got = plain.cmd(cdb.blocks(cdb.READ_10, lba, some), din=some * BLOCK)
-        assert got.good, got
-        found, lba, count = found + got.data, lba + some, count - some
-    return found
-
-
-def read_by_block(lun, lba, count):
-    """Reads blocks of the disk."""
-    fd = os.open(lun.sd, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
-    try:
-        with mmap.mmap(-1, count * BLOCK) as area:
-            assert os.preadv(fd, [area], lba * BLOCK) == count * BLOCK
-            return area[:]
-    finally:
-        os.close(fd)
-
-
 # Data and depth.
-
-def by_ring(file, ring, slots):
-    """Each by an SQE of its own."""
-    for slot in slots:
-        file.push(ring, slot)
-    ring.submit()
-    assert sorted(ring.wait(len(slots), SECONDS)) == [(slot, 0) for slot in slots]
-
-
-def by_batch(file, ring, slots):
-    """All by one SQE."""
-    file.push_batch(ring, slots, 7)
-    ring.submit()
-    assert ring.wait(1, SECONDS) == [(7, 0)]
-
-
-def by_ioctl(file, _ring, slots):
-    """All by one ioctl, as a list."""
-    assert file.run(list(slots)) == (0, 0)
-
 
 @pytest.mark.parametrize("blocks, ways", (
     (1, (by_ring, by_batch, by_ioctl)),
     pytest.param(5, (by_ring, by_batch), marks=pytest.mark.smoke),
     (33, (by_ioctl,)), (64, (by_ring,))), ids=("1", "5", "33", "64"))
 def test_data(fc, blocks, ways):
-    """What slots write is what everybody reads, and the other way round; what is beside it stays.
-
-    Of one frame, of some, with a last one that is not full, and more commands than the depth."""
-    lun, count, rand = fc.lun(), DEPTH + 8, random.Random(blocks)
-    size = blocks * BLOCK
-    total = count * size
+    """Of one frame, of some, with a last one that is not full, and more commands than the depth."""
+    count, rand = DEPTH + 8, random.Random(blocks)
     behind = FIRST + PIECES * PIECE // BLOCK
     start = rand.randrange(behind + 1, fc.blocks - count * blocks - 1)
-    with SlotFile(smqsg.node(lun), 2 * count) as file, Ring() as ring, \
-            sgio.SgDev(lun.sg) as plain:
-        area = Memory(2 * total)
-        assert file.lend(0, area) == 0
-        file.prepare([write(start + at * blocks, blocks, offset=at * size)
-                      for at in range(count)])
-        file.prepare([read(start + at * blocks, blocks, offset=total + at * size)
-                      for at in range(count)], count)
-        writes, reads = range(count), range(count, 2 * count)
-        write_by_sg(plain, start - 1, rand.randbytes(BLOCK))
-        write_by_sg(plain, start + count * blocks, rand.randbytes(BLOCK))
-        edges = [read_by_sg(plain, start - 1, 1), read_by_sg(plain, start + count * blocks, 1)]
-        for way in ways:
-            for writer in ("slots", "sg"):
-                new = rand.randbytes(total)
-                if writer == "slots":
-                    area[:total] = new
-                    way(file, ring, writes)
-                    assert read_by_sg(plain, start, count * blocks) == new, way
-                    assert read_by_block(lun, start, count * blocks) == new, way
-                else:
-                    write_by_sg(plain, start, new)
-                area[total:] = bytes(total)
-                way(file, ring, reads)
-                assert area[total:] == new, (way, writer)
-        assert edges == [read_by_sg(plain, start - 1, 1),
-                         read_by_sg(plain, start + count * blocks, 1)]
-    smqsg.idle(file.path)
+    compare_paths(fc.lun(), start, blocks, count, ways, rand)
 
 
 def test_sg_inq(fc):

@@ -12,7 +12,7 @@ from .sgio import SgDev
 
 CONFIGFS = Path("/sys/kernel/config")
 TARGET = CONFIGFS / "target"
-SMQ = TARGET / "smq"
+SMQ, LOOPBACK = TARGET / "smq", TARGET / "loopback"
 WWN = "naa.5001405000000001"
 NEXUS = "naa.5001405000000a01"
 
@@ -129,8 +129,8 @@ class Tpg:
 class Wwn:
     """A WWN, which is a SCSI host."""
 
-    def __init__(self, name: str = WWN):
-        self.path = SMQ / name
+    def __init__(self, name: str = WWN, fabric: Path = SMQ):
+        self.path = fabric / name
         self.path.mkdir()
 
     def tpg(self, number: int = 1, nexus: str | None = NEXUS) -> Tpg:
@@ -150,27 +150,36 @@ class Wwn:
 
 
 @contextmanager
-def lio_fabric(io_errors: bool = False, **params) -> Iterator[None]:
+def _fabric(module: str, path: Path, driver: str, io_errors: bool, params: dict) -> Iterator[None]:
+    with KernelLog() as log:
+        load(module, **params)
+        try:
+            if not TARGET.exists():
+                run("mount", "-t", "configfs", "configfs", str(CONFIGFS))
+            path.mkdir()
+            yield
+        finally:
+            for entry in path.glob("naa.*"):
+                with suppress(FileNotFoundError):
+                    wwn = Wwn.__new__(Wwn)
+                    wwn.path = entry
+                    wwn.remove()
+            path.rmdir()
+            unload(module)
+        assert not find_hosts(driver)
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        bad = [] if io_errors else log.io_errors()
+        assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])
+
+
+def lio_fabric(io_errors: bool = False, **params):
     """smq_lio without any WWN; at the end none is left, and the module goes.
 
     Fails when the kernel log shows a bug or, unless @io_errors, failed block I/O.
     """
-    with KernelLog() as log:
-        load("smq_lio", **params)
-        try:
-            if not TARGET.exists():
-                run("mount", "-t", "configfs", "configfs", str(CONFIGFS))
-            SMQ.mkdir()
-            yield
-        finally:
-            for path in SMQ.glob("naa.*"):
-                with suppress(FileNotFoundError):
-                    wwn = Wwn.__new__(Wwn)
-                    wwn.path = path
-                    wwn.remove()
-            SMQ.rmdir()
-            unload("smq_lio")
-        assert not find_hosts("smq_lio")
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
-        bad = [] if io_errors else log.io_errors()
-        assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])
+    return _fabric("smq_lio", SMQ, "smq_lio", io_errors, params)
+
+
+def loop_fabric(io_errors: bool = False, **params):
+    """tcm_loop in the same way: its directories and disks are made by the same classes."""
+    return _fabric("tcm_loop", LOOPBACK, "tcm_loopback", io_errors, params)

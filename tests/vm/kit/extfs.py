@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A file system on a disk, made, filled, mounted again and checked."""
+import os
+from pathlib import Path
+
+from .host import Lun, run
+
+FILES = 8
+
+
+def files_survive(lun: Lun, there: Path, options: str = "rw", at_end: tuple[str, ...] = ()) -> None:
+    """ext4: files are the same after a remount, and fsck finds nothing.
+
+    @there is the mount point, @at_end a program that is run on it before the end."""
+    run("mkfs.ext4", "-q", "-F", lun.sd)
+    data = os.urandom(3 << 20)
+    run("mount", "-t", "ext4", "-o", options, lun.sd, there)
+    try:
+        for at in range(FILES):
+            (there / f"file{at}").write_bytes(data[at:])
+        (there / "file3").unlink()
+        run("sync")
+    finally:
+        run("umount", there)
+    run("e2fsck", "-f", "-n", lun.sd)
+    run("mount", "-t", "ext4", lun.sd, there)
+    try:
+        for at in set(range(FILES)) - {3}:
+            assert (there / f"file{at}").read_bytes() == data[at:]
+        if at_end:
+            run(*at_end, there)
+    finally:
+        run("umount", there)
+    run("e2fsck", "-f", "-n", lun.sd)
