@@ -217,6 +217,20 @@ PERCPU = ("[ 1.1] ------------[ cut here ]------------\n"
           "[ 1.1] ---[ end trace 0000000000000000 ]---\n")
 
 
+FLUSH = ("[ 1.1] ------------[ cut here ]------------\n"
+         "[ 1.1] WARNING: CPU: 1 PID: 25 at kernel/workqueue.c:2635 check_flush_dependency+0xb4\n"
+         "[ 1.1] Workqueue: {}\n[ 1.1] Call Trace:\n[ 1.1]  start_flush_work+0xaa/0x2a0\n"
+         "[ 1.1] ---[ end trace 0000000000000000 ]---\n")
+
+
+def test_a_flush_of_iscsis_is_known():
+    log = report.ConsoleLog("end mark")
+    log.feed(FLUSH.format("iscsi_ctrl_0:2 __iscsi_unbind_session [scsi_transport_iscsi]").encode())
+    assert log.faults() == ""
+    log.feed(FLUSH.format("smq0 smq_cmd_work [smq]").encode())
+    assert "smq_cmd_work" in log.faults()
+
+
 def test_a_double_free_of_the_kernels_own_is_known():
     log = report.ConsoleLog("end mark")
     log.feed(PERCPU.format("scsi_device_dev_release", "scsi_alloc_sdev").encode())

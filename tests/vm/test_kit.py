@@ -72,7 +72,7 @@ def test_faults_are_known(line):
     assert klog.FAULT.search(line)
 
 
-# (what it says, whether it is a fault): of two kinds the kernel's own are none.
+# (what it says, whether it is a fault): of three kinds the kernel's own are none.
 REPORTS = [
     (["WARNING: suspicious RCU usage", "lib/maple_tree.c:715 suspicious rcu_dereference_check() "
       "usage!"], False),
@@ -84,6 +84,10 @@ REPORTS = [
       "---[ end trace 0000000000000000 ]---", " ? scsi_alloc_sdev+0xc4f/0x11b0"], True),
     (["WARNING: mm/percpu.c:2255 at smq_host_release+0x1/0x2, CPU#1: python3/86",
       " [<60f1814f>] ? scsi_alloc_sdev+0xc4f/0x11b0"], True),
+    (["WARNING: CPU: 1 PID: 25 at kernel/workqueue.c:2635 check_flush_dependency.part.0+0xb4/0x1",
+      "Workqueue: iscsi_ctrl_0:2 __iscsi_unbind_session [scsi_transport_iscsi]"], False),
+    (["WARNING: CPU: 1 PID: 25 at kernel/workqueue.c:2635 check_flush_dependency.part.0+0xb4/0x1",
+      "Workqueue: smq0 smq_cmd_work [smq]"], True),
 ]
 
 

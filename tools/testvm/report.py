@@ -43,6 +43,10 @@ _KNOWN = (
     # leaves the pointer, and with the half-made LUN sbitmap_free() frees it once more.
     (re.compile(r"WARNING: mm/percpu\.c:\d+ at scsi_device_dev_release\+"),
      re.compile(r"\bscsi_alloc_sdev\+"), 80),
+    # iSCSI's session removes its target in a workqueue for memory reclaim, and with the target
+    # waits for its runtime power management, whose workqueue is none, if that is at work.
+    (re.compile(r"WARNING: .*kernel/workqueue\.c:\d+.* check_flush_dependency"),
+     re.compile(r"Workqueue: iscsi_ctrl_\S+ __iscsi_unbind_session"), 20),
 )
 _END = re.compile(r"---\[ end |</TASK>$")
 _BEFORE = 5

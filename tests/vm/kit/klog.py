@@ -19,6 +19,8 @@ KNOWN = (
      re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage"), 5),
     (re.compile(r"WARNING: mm/percpu\.c:\d+ at scsi_device_dev_release\+"),
      re.compile(r"\bscsi_alloc_sdev\+"), 80),
+    (re.compile(r"WARNING: .*kernel/workqueue\.c:\d+.* check_flush_dependency"),
+     re.compile(r"Workqueue: iscsi_ctrl_\S+ __iscsi_unbind_session"), 20),
 )
 END = re.compile(r"---\[ end ")
 IO_ERROR = re.compile(r"I/O error, dev|critical (?:target|medium|space|nexus) error|"
