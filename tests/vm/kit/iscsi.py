@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""iSCSI without a network: open-iscsi's daemon, for targets on the loopback interface."""
+"""iSCSI without a network: LIO's target on the loopback interface, and open-iscsi's daemon."""
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from .host import load, run, unload, wait_for
+from .lio import TARGET, put
 
-MODULE = "iscsi_tcp"
+MODULE, TARGET_MODULE = "iscsi_tcp", "iscsi_target_mod"
+IQN, PORTAL = "iqn.2026-01.org.example:test", "127.0.0.1:3260"
+FABRIC = TARGET / "iscsi"
+# Nobody is asked for a password, and whoever logs in may write.
+OPEN = {"authentication": 0, "generate_node_acls": 1, "cache_dynamic_acls": 1,
+        "demo_mode_write_protect": 0}
 # Where iscsiadm looks for the daemon, with an @ in front: no file has that name.
 SOCKET = "@ISCSIADM_ABSTRACT_NAMESPACE"
 # iscsiadm's exit status when it finds no session.
@@ -17,6 +23,12 @@ SESSIONS = Path("/sys/class/iscsi_session")
 
 def _listening() -> bool:
     return SOCKET in Path("/proc/net/unix").read_text(encoding="ascii", errors="replace")
+
+
+def login() -> None:
+    """Logs in to target()."""
+    for action in ("-o new", "-l"):
+        run("iscsiadm", "-m", "node", "-T", IQN, "-p", PORTAL, *action.split())
 
 
 def logout() -> None:
@@ -43,3 +55,29 @@ def initiator() -> Iterator[None]:
                 daemon.terminate()
     finally:
         unload(MODULE)
+
+
+@contextmanager
+def target(store: Path) -> Iterator[None]:
+    """A target with a backstore of LIO's at LUN 0; at the end it has gone, and nobody is logged
+    in any more."""
+    load(TARGET_MODULE)
+    port = FABRIC / IQN / "tpgt_1"
+    lun, portal = port / "lun/lun_0", port / "np" / PORTAL
+    try:
+        for directory in (FABRIC, port.parent, port, lun, portal):
+            directory.mkdir()
+        for name, value in OPEN.items():
+            put(port / "attrib" / name, value)
+        (lun / "store").symlink_to(store)
+        put(port / "enable", 1)
+        yield
+    finally:
+        if port.exists():
+            put(port / "enable", 0)
+        if (lun / "store").is_symlink():
+            (lun / "store").unlink()
+        for directory in (portal, lun, port, port.parent, FABRIC):
+            if directory.exists():
+                directory.rmdir()
+        unload(TARGET_MODULE)

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0
+# vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=2'
+# vm: --qemu '-blockdev driver=file,filename={disk:a:32},node-name=a'
+# vm: --qemu '-device scsi-hd,bus=hba.0,drive=a,id=disk,serial=store'
+# vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
+# vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
+# vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
+"""One storage test for all: smq_virtio on QEMU's scsi-hd, LIO by smq_lio, tcm_loop, iSCSI and FC.
+
+Whatever is asked of one is asked of all; where the target itself cannot do it, Storage says so.
+"""
+import errno
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+from kit import iscsi, smqsg
+from kit.extfs import files_survive
+from kit.fiojob import fio, load_on, total_ios
+from kit.host import KernelLog, Lun, find_hosts, loaded, run, under_way, wait_for
+from kit.lio import LOOPBACK, SMQ, Wwn, lio_fabric, loop_fabric, ramdisk
+from kit.memory import PAGE, Memory
+from kit.monitor import Monitor
+from kit.paths import by_batch, by_ioctl, by_ring, compare_paths, read_by_block, write_by_sg
+from kit.sgio import (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_NO_ESCALATE,
+                      SG_SCSI_RESET_TARGET, SgDev)
+from kit.slots import BLOCK, SlotFile, read
+from kit.softfc import missing, soft_fc
+
+MIB = 32
+BLOCKS = MIB << 11
+# What has to be there again once the LUN is back: behind what is looked at for partitions.
+KEPT, KEPT_BLOCKS = 4096, 512
+QUERIES = ("sg_inq", "sg_vpd", "sg_vpd --page=sv", "sg_vpd --page=sn", "sg_vpd --page=di",
+           "sg_vpd --page=bl", "sg_readcap", "sg_readcap --16", "sg_luns", "sg_turs --number=3",
+           "sg_modes --page=8", "sg_requests")
+OF_LIO = ("sg_rtpg --decode", "sg_persist --in --read-keys")
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
+            "size": "2m", "offset_increment": "4m", "verify": "crc32c", "verify_fatal": 1}
+LAID_OUT = VERIFIED | {"rw": "write", "bsrange": None, "bs": 4096, "size": "4m"}
+LOAD = {"ioengine": "libaio", "bs": 4096, "iodepth": 16, "numjobs": 2, "offset": "8m",
+        "size": "8m", "time_based": True, "runtime": 60}
+RESETS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
+
+pytestmark = pytest.mark.limit(120)
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A LUN of MIB: how to find it once it is there, to take it away and to bring it back."""
+    lun: Callable[[], Lun]
+    pull: Callable[[], None]
+    back: Callable[[], object]
+    vendor: str = "LIO-ORG"
+    serial: str = "store"
+    queries: tuple[str, ...] = QUERIES + OF_LIO
+    # Levels of reset that its driver has and the target answers.
+    resets: tuple[int, ...] = RESETS
+    # WRITEs may be in flight when it is reset or taken away, and READs get their own data then.
+    writes: bool = True
+
+
+def disk_of(driver: str) -> Lun:
+    """The one disk of the one host of a driver."""
+    host = wait_for(f"a host of {driver}", lambda: next(iter(find_hosts(driver)), None))
+    return host.wait_luns(1)[0]
+
+
+@contextmanager
+def virtio() -> Iterator[Storage]:
+    """QEMU's scsi-hd."""
+    with Monitor() as monitor, loaded("smq_virtio", take_all=1, io_errors=True):
+        yield Storage(
+            lambda: disk_of("smq_virtio"), lambda: monitor.run("device_del disk"),
+            lambda: monitor.run("device_add scsi-hd,bus=hba.0,drive=a,id=disk,serial=store",
+                                again="Permission conflict|Duplicate|in use"),
+            vendor="QEMU", queries=QUERIES)
+
+
+@contextmanager
+def smq_lio() -> Iterator[Storage]:
+    """LIO's RAM disk, by our own fabric."""
+    with ramdisk("store", MIB) as store, lio_fabric(io_errors=True):
+        tpg = Wwn(fabric=SMQ).tpg()
+        tpg.link(0, store)
+        yield Storage(lambda: disk_of("smq_lio"), lambda: tpg.unlink(0),
+                      lambda: tpg.link(0, store))
+
+
+@contextmanager
+def tcm_loop() -> Iterator[Storage]:
+    """The same by the kernel's, whose target reset flushes works that were never made: Linux 6.1
+    warns of that."""
+    with ramdisk("store", MIB) as store, loop_fabric(io_errors=True):
+        tpg = Wwn(fabric=LOOPBACK).tpg()
+        tpg.link(0, store)
+        yield Storage(lambda: disk_of("tcm_loopback"), lambda: tpg.unlink(0),
+                      lambda: tpg.link(0, store), resets=(SG_SCSI_RESET_DEVICE,))
+
+
+@contextmanager
+def iscsi_tcp() -> Iterator[Storage]:
+    """LIO's iSCSI target and open-iscsi."""
+    with ramdisk("store", MIB) as store, iscsi.target(store), iscsi.initiator():
+        iscsi.login()
+        # LIO lets an initiator reset a target only if its ACL says so, and iSCSI has no more.
+        yield Storage(lambda: disk_of("iscsi_tcp"), iscsi.logout, iscsi.login,
+                      resets=(SG_SCSI_RESET_DEVICE,))
+
+
+@contextmanager
+def fc() -> Iterator[Storage]:
+    """LIO behind Fibre Channel. tcm_fc waits for ever for the data of a WRITE that is given up,
+    and what it still sends for a READ that a reset has ended may get into the next one's memory:
+    both are libfc's and tcm_fc's, beneath all that is tested here."""
+    lacking = missing()
+    if lacking:
+        pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
+    with soft_fc(MIB) as link:
+        def pull():
+            link.patience(dev_loss=2, fast_io_fail=1)
+            link.down()
+
+        def back():
+            link.up()
+            link.patience()
+
+        link.patience()
+        yield Storage(link.lun, pull, back, serial="smqfc", resets=(SG_SCSI_RESET_DEVICE,),
+                      writes=False)
+
+
+@pytest.fixture(scope="module", params=(virtio, smq_lio, tcm_loop, iscsi_tcp, fc),
+                ids=lambda make: make.__name__)
+def storage(request):
+    """One after the other. The kernel has nothing to complain of in the end."""
+    with KernelLog() as log:
+        with smqsg.module(), request.param() as found:
+            smqsg.attend(found.lun().sg)
+            yield found
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+
+
+def ready(storage: Storage) -> Lun:
+    """Its LUN, with nothing left to tell of what happened to it."""
+    lun = storage.lun()
+    smqsg.attend(lun.sg)
+    return lun
+
+
+def test_queries(storage):
+    """Whatever a node is asked, sg's and smq_sg's say the same, and it is true."""
+    lun = ready(storage)
+    said = {}
+    for query in storage.queries:
+        answers = [run(*query.split(), node).stdout.replace(node, "NODE")
+                   for node in (lun.sg, smqsg.node(lun))]
+        assert answers[0] == answers[1], query
+        said[query] = answers[0]
+    assert f"Vendor identification: {storage.vendor}" in said["sg_inq"]
+    assert storage.serial in said["sg_vpd --page=sn"]
+    for query in ("sg_readcap", "sg_readcap --16"):
+        assert f"Number of logical blocks={BLOCKS}" in said[query], said[query]
+
+
+@pytest.mark.smoke
+def test_prebuilt_cdbs(storage):
+    """More commands than the LUN takes at once, or 128."""
+    lun = ready(storage)
+    depth = int((lun.sysfs / "queue_depth").read_text(encoding="ascii"))
+    compare_paths(lun, KEPT, 8, min(depth + 8, 128), (by_ring, by_batch, by_ioctl),
+                  random.Random(1))
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("jobs", (1, 4))
+def test_verified(storage, jobs):
+    assert total_ios(fio(ready(storage).sd, numjobs=jobs, **VERIFIED)) > 60 * jobs
+
+
+def test_file_system(storage, tmp_path):
+    files_survive(ready(storage), tmp_path)
+
+
+def test_resets_under_load(storage):
+    """Nothing is lost: the data are those that were written."""
+    lun = ready(storage)
+    job = VERIFIED | {"bsrange": "4k-4k", "size": "8m", "loops": 2}
+    if not storage.writes:
+        fio(lun.sd, do_verify=0, **LAID_OUT)
+        job = LAID_OUT | {"rw": "randread", "loops": 8, "verify": None, "verify_fatal": None}
+    with load_on(lun.sd, to_end=True, **job) as load, SgDev(lun.sg) as sg:
+        for level in storage.resets * 2:
+            under_way(lun, 30)
+            assert load.running
+            sg.reset(level | SG_SCSI_RESET_NO_ESCALATE)
+    lun = ready(storage)
+    if not storage.writes:
+        assert total_ios(fio(lun.sd, **LAID_OUT | {"rw": "read"})) == (4 << 20) // 4096
+    assert total_ios(fio(lun.sd, **VERIFIED)) > 60
+
+
+def test_hot_remove_under_load(storage):
+    """I/O ends with errors, slots with ENODEV; with the LUN its data come back."""
+    lun, known = ready(storage), os.urandom(KEPT_BLOCKS * BLOCK)
+    with SgDev(lun.sg) as sg:
+        write_by_sg(sg, KEPT, known)
+    memory = Memory(PAGE)
+    with SlotFile(smqsg.node(lun), 1) as file:
+        assert file.lend(0, memory) == 0
+        file.prepare([read(KEPT)])
+        assert file.run([0]) == (0, 0)
+        with load_on(lun.sd, ok=False, rw="randrw" if storage.writes else "randread",
+                     **LOAD) as load:
+            under_way(lun, 100)
+            storage.pull()
+            assert any(job["error"] for job in load.result()["jobs"])
+        wait_for("the LUN to go", lambda: not lun.sysfs.exists())
+        wait_for("the slot's end", lambda: file.run([0]) == (0, 1) and
+                 file.status(0).result == -errno.ENODEV)
+    storage.back()
+    lun = ready(storage)
+    assert read_by_block(lun, KEPT, KEPT_BLOCKS) == known
+    assert total_ios(fio(lun.sd, **VERIFIED)) > 60
