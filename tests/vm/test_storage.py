@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-# vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=2'
+# vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=2,addr=0x10'
 # vm: --qemu '-blockdev driver=file,filename={disk:a:32},node-name=a'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a,id=disk,serial=store'
+# vm: --qemu '-device virtio-scsi-pci,id=far,num_queues=2,addr=0x11'
+# vm: --qemu '-blockdev driver=iscsi,node-name=b,{tgt:b:32},initiator-name=iqn.2026-01.test:b'
+# vm: --qemu '-device scsi-block,bus=far.0,drive=b,id=block'
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
-"""One storage test for all: smq_virtio on QEMU's scsi-hd, LIO by smq_lio, tcm_loop, iSCSI and FC.
+"""One storage test for all: smq_virtio on QEMU's scsi-hd and, by scsi-block, on tgt; LIO by
+smq_lio, tcm_loop, iSCSI and FC.
 
 Whatever is asked of one is asked of all; where the target itself cannot do it, Storage says so.
 """
@@ -20,7 +24,7 @@ import pytest
 from kit import iscsi, smqsg
 from kit.extfs import files_survive
 from kit.fiojob import fio, load_on, total_ios
-from kit.host import KernelLog, Lun, find_hosts, loaded, run, under_way, wait_for
+from kit.host import KernelLog, Lun, find_hosts, load, run, under_way, unload, wait_for
 from kit.lio import LOOPBACK, SMQ, Wwn, lio_fabric, loop_fabric, ramdisk
 from kit.memory import PAGE, Memory
 from kit.monitor import Monitor
@@ -29,6 +33,7 @@ from kit.sgio import (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_NO
                       SG_SCSI_RESET_TARGET, SgDev)
 from kit.slots import BLOCK, SlotFile, read
 from kit.softfc import missing, soft_fc
+from kit.virtio import device_at, module, take
 
 MIB = 32
 BLOCKS = MIB << 11
@@ -37,7 +42,8 @@ KEPT, KEPT_BLOCKS = 4096, 512
 QUERIES = ("sg_inq", "sg_vpd", "sg_vpd --page=sv", "sg_vpd --page=sn", "sg_vpd --page=di",
            "sg_vpd --page=bl", "sg_readcap", "sg_readcap --16", "sg_luns", "sg_turs --number=3",
            "sg_modes --page=8", "sg_requests")
-OF_LIO = ("sg_rtpg --decode", "sg_persist --in --read-keys")
+KEYS = "sg_persist --in --read-keys"
+OF_LIO = ("sg_rtpg --decode", KEYS)
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
             "size": "2m", "offset_increment": "4m", "verify": "crc32c", "verify_fatal": 1}
 LAID_OUT = VERIFIED | {"rw": "write", "bsrange": None, "bs": 4096, "size": "4m"}
@@ -70,14 +76,34 @@ def disk_of(driver: str) -> Lun:
 
 
 @contextmanager
-def virtio() -> Iterator[Storage]:
+def virtio_disk(slot: str, disk: str, **known) -> Iterator[Storage]:
+    """The disk of the virtio-scsi device in a PCI slot, as QEMU's options describe it."""
+    def hba():
+        return device_at(slot, "vm/storage")
+
+    def pull():
+        monitor.run(f"device_del {disk.partition('id=')[2].partition(',')[0]}")
+
+    def back():
+        monitor.run(f"device_add {disk}", again="Permission conflict|Duplicate|in use")
+
+    load("virtio_scsi")
+    with Monitor() as monitor, module(lambda: [hba()], io_errors=True):
+        host = take(hba())
+        yield Storage(lambda: host.wait_luns(1)[0], pull, back, **known)
+    unload("virtio_scsi")
+
+
+def virtio():
     """QEMU's scsi-hd."""
-    with Monitor() as monitor, loaded("smq_virtio", take_all=1, io_errors=True):
-        yield Storage(
-            lambda: disk_of("smq_virtio"), lambda: monitor.run("device_del disk"),
-            lambda: monitor.run("device_add scsi-hd,bus=hba.0,drive=a,id=disk,serial=store",
-                                again="Permission conflict|Duplicate|in use"),
-            vendor="QEMU", queries=QUERIES)
+    return virtio_disk("00:10.0", "scsi-hd,bus=hba.0,drive=a,id=disk,serial=store",
+                       vendor="QEMU", queries=QUERIES)
+
+
+def virtio_tgt():
+    """What scsi-block hands on to tgt."""
+    return virtio_disk("00:11.0", "scsi-block,bus=far.0,drive=b,id=block",
+                       vendor="IET", serial="beaf", queries=(*QUERIES, KEYS))
 
 
 @contextmanager
@@ -133,7 +159,7 @@ def fc() -> Iterator[Storage]:
                       writes=False)
 
 
-@pytest.fixture(scope="module", params=(virtio, smq_lio, tcm_loop, iscsi_tcp, fc),
+@pytest.fixture(scope="module", params=(virtio, virtio_tgt, smq_lio, tcm_loop, iscsi_tcp, fc),
                 ids=lambda make: make.__name__)
 def storage(request):
     """One after the other. The kernel has nothing to complain of in the end."""
