@@ -8,7 +8,7 @@ from . import groups, paths
 from .errors import BenchError
 from .figures import METRICS, Figure, FigureSet
 from .matrix import columns_of, number, rows_of, short_names
-from .report import Plot
+from .report import VIRTIO_ROWS, Plot
 from .rows import ROWS
 
 # Told apart by people who do not see red and green, too.
@@ -51,7 +51,7 @@ def bars(path: Path, title: str, figures: Sequence[Figure]) -> None:
     height = max(2.2, BAR * len(rows) * (len(columns) + 1) + 1.2)
     figure, axes = pyplot.subplots(figsize=(9.5, height))
     step = 1 / (len(columns) + 1)
-    most = max((one.value for one in figures), default=0) or 1
+    most = max((one.value + one.spread / 2 for one in figures), default=0) or 1
     for n, column in enumerate(columns):
         places, values, spreads = [], [], []
         for at, row in enumerate(rows):
@@ -105,8 +105,10 @@ def draw(taken: FigureSet, folder: Path) -> list[Plot]:
     wanted = [
         ("insn.png", "Instructions per I/O, one LUN, 512 bytes",
          [one for one in taken.find(instrument="insn", metric="insn", luns=1, bs=512)
-          if one.batch == min(one.qd, 16) and
+          if one.batch == min(one.qd, 16) and one.row not in VIRTIO_ROWS and
           not (ROWS[one.row].waits and one.row.startswith("smq_ram"))]),
+        ("virtio.png", "virtio-scsi: instructions of the LLD per I/O",
+         taken.find(instrument="insn", metric="insn_lld", path="io_uring")),
         ("doorbells.png", "Instructions per I/O, the policy batch beside direct",
          [one for one in taken.find(instrument="insn", metric="insn")
           if ROWS[one.row].waits and one.row.startswith("smq_ram")]),

@@ -4,14 +4,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import claims, groups, matrix, paths
+from . import claims, groups, matrix, paths, virtio
 from .figures import METRICS, PATHS, Figure, FigureSet
 from .rows import ROWS
 
 ALWAYS = 0.01       # of a lock or a cache line per I/O, below which it is not listed
 WORSE = 0.01        # of the peer's figure, from which a row of ours counts as worse
 # ... and by so much at least, by unit: less is chance.
-LEAST = {"%": 1.0, "locks/IO": 0.05, "lines/IO": 0.05, "doorbells/IO": 0.01}
+LEAST = {"%": 1.0, "locks/IO": 0.05, "lines/IO": 0.05, "doorbells/IO": 0.01,
+         "interrupts/IO": 0.01}
 MOST = 12           # functions and places listed for a row
 
 # ours, the peer, what is compared
@@ -24,6 +25,8 @@ PEERS = [
     ("smq_ram_batch", "smq_ram", "the policy batch where no device is waited for"),
     *((f"smq_lio_{store}", f"tcm_loop_{store}", "LIO's own fabric over the same backstore")
       for store in ("rd", "file", "block")),
+    ("smq_virtio", "virtio_scsi", "one device, in turns; without indirect descriptors its ring is "
+                                  "smaller"),
     *((f"smq_ram_{us}us_batch", f"smq_ram_{us}us", f"the policy batch, a device of {us} us")
       for us in (20, 100)),
     *((f"smq_ram_{us}us_doorbell_batch", f"smq_ram_{us}us_doorbell",
@@ -32,6 +35,7 @@ PEERS = [
 NO_COST = ("own_transfers", "lock_share", "wait_share", "against_block", "against_block_bare")
 LESS_IS_MORE = {"iops", "iops_cpu"}
 LIO_ROWS = ("tcm_loop_", "smq_lio_")
+VIRTIO_ROWS = (virtio.THEIRS, virtio.OURS, virtio.POLLED)
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,8 @@ def claim_lines(taken: FigureSet) -> list[str]:
 
 def insn_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     """Instructions, their groups, batches."""
-    every = [figure for figure in taken.find(instrument="insn", metric="insn")]
+    every = [figure for figure in taken.find(instrument="insn", metric="insn")
+             if figure.row not in VIRTIO_ROWS]
     policy = [figure for figure in every if ROWS[figure.row].waits
               and figure.row.startswith("smq_ram")]
     targets = [figure for figure in every if figure.row.startswith(LIO_ROWS)]
@@ -150,12 +155,35 @@ def insn_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
                       "The same backstore by LIO's own `tcm_loop` and by `smq_lio`, one after the "
                       "other in one boot.")
     lines += _split(targets, 32, ", LIO's backstores")
-    bells = taken.find(instrument="insn", metric="doorbells")
+    bells = [figure for figure in taken.find(instrument="insn", metric="doorbells")
+             if figure.row not in VIRTIO_ROWS]
     lines += _section("Dispatch policies: instructions", policy,
                       "The policy `batch` beside `direct`, on smq_ram's hardware model: each "
                       "command takes 0.5 ms, a doorbell nothing or 5 us of CPU time.")
     lines += _section("Dispatch policies: doorbells", bells)
     return lines + (_plot(plots, "doorbells.png") if bells else [])
+
+
+def virtio_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
+    """Both drivers of virtio-scsi."""
+    every = [figure for figure in taken.find(instrument="insn") if figure.row in VIRTIO_ROWS]
+    if not every:
+        return []
+    lines = ["## QEMU's virtio-scsi", "",
+             "`virtio_scsi` and `smq_virtio` in turns on one device, in one boot. A thread of "
+             "QEMU's is the device: how many commands it ends at a time, and so doorbells, "
+             "interrupts and what is paid for each, varies with the host. Rings and bus are on "
+             "the account of either driver.", "", *_plot(plots, "virtio.png")]
+    for metric in ("insn_lld", "doorbells", "interrupts", "allocations", "insn"):
+        what = METRICS[metric][1]
+        lines += _section(what[0].upper() + what[1:],
+                          [figure for figure in every if figure.metric == metric])
+    lines += _split([figure for figure in every if figure.metric == "insn_lld"], 32,
+                    ", the LLD alone")
+    return [*lines, "### What must hold", "",
+            *table([["", "must be", "is", ""],
+                    *([one.what, one.bound, "" if one.measured is None else f"{one.measured:.4g}",
+                       one.word] for one in virtio.verdicts(taken))]), *command_lines(every)]
 
 
 def _split(figures: Sequence[Figure], qd: int, of: str = "") -> list[str]:
@@ -302,6 +330,7 @@ def markdown(taken: FigureSet, plots: Sequence[Plot] = ()) -> str:
     """The whole report."""
     return "\n".join([
         *heading(taken), *claim_lines(taken), *worse_lines(taken), *insn_lines(taken, plots),
+        *virtio_lines(taken, plots),
         *other_lines(taken, "fastpath", "Passthrough commands"),
         *locks_lines(taken, plots), *lines_lines(taken, plots),
         *(_plot(plots, "native.png")), *other_lines(taken, "native", "Native speed"),
