@@ -50,6 +50,9 @@ def both_of_virtio():
                 yield replace(figure("insn", row, metric, value, qd=qd, parts=parts), spread=0.0,
                               values=[lld + qd if metric == "insn_lld" else rung] * 2,
                               command="tools/bench/insn --virtio --repeat 5")
+        yield figure("lines", row, "own_transfers", 2.5, jobs=2, cpus=2,
+                     parts={"function": {"read virtqueue_add_split [virtio_ring]": 0.77}})
+        yield figure("lines", row, "transfers", 7.25, jobs=2, cpus=2, parts={"function": {}})
 
 
 def everything():
@@ -252,6 +255,7 @@ def test_virtio_stands_apart():
                   "### What must hold", "| QD32, LLD against virtio_scsi, turn by turn | <= 0.6 | "
                   "0.5854 | PASS |", "Taken by `tools/bench/insn --virtio --repeat 5`"):
         assert words in after, words
+    assert "read virtqueue_add_split [virtio_ring]" in text.split("### By whom, virtio-scsi")[1]
     more = FigureSet([figure("insn", row, "doorbells", value, qd=128) for row, value in
                       (("smq_virtio", 0.11), ("virtio_scsi", 0.045))])
     more.figures = [replace(one, spread=0.0) for one in more.figures]

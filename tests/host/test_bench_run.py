@@ -66,6 +66,19 @@ def test_locks(tmp_path):
     assert one.parts["lock"][name] >= 4
 
 
+@needs_qemu
+def test_lines(tmp_path):
+    """smq_virtio's queues share nothing, and the same count sees that virtio_scsi's do, which lie
+    beside each other."""
+    taken, text = run(tmp_path, "--only", "lines", "--rows", "virtio_scsi,smq_virtio", "--force")
+    own = {(one.row, one.luns): one.value for one in taken.find(metric="own_transfers")}
+    assert len(own) == 4
+    assert own["smq_virtio", 2] < 0.02 and own["smq_virtio", 1] < 0.02
+    assert own["virtio_scsi", 2] > 0.2
+    assert "By whom, virtio-scsi and LIO" in text
+    assert {path.name for path in tmp_path.glob("*.png")} == {"lines.png"}
+
+
 def test_plan():
     """A device is brought up once for its workloads, forth and back."""
     few, many = (Workload("io_uring", "read", 512, 32, 16, luns) for luns in (1, 4))
@@ -89,6 +102,8 @@ def test_plan():
         "--cached").split()
     assert list(Plan([("scsi_debug", [few, kernels])], (300,), 5, 4).lines(1))[:2] == [
         "size 4", "module smq_load"]
+    two = Plan([("smq_virtio", [few])], (10,), 5, 4, virtio_disks=2)
+    assert list(two.lines(1))[:3] == ["size 4", "virtio_disks 2", "row smq_virtio 1 1"]
     with pytest.raises(BenchError, match="the kernel itself issues reads and TURs"):
         Workload("passthrough", "write", 512, 32, 16).program((300,), 250, False)
     assert made.runs(2) == 16 == 2 * sum(line.startswith("run") for line in lines)

@@ -9,6 +9,7 @@
 # waits for the host, its file system for one. The host ends a VM that hangs.
 
 SIZE_MB=64
+VIRTIO_DISKS=1	# that the VM's virtio-scsi device has
 DISK_WAIT=15	# seconds, SCSI scans asynchronously
 LOG=/dev/null
 RESULTS=/nonexistent
@@ -280,7 +281,8 @@ row_smq_ram_doorbell_batch() {
 	policy batch smq_batch/usecs="$BATCH_USECS"
 }
 
-# virtio_up DRIVER [PARAMETER=VALUE]...: has it drive the VM's virtio-scsi device
+# virtio_up DRIVER [PARAMETER=VALUE]...: has it drive the VM's virtio-scsi device. Disks
+# beyond LUNS are idle, but there before anything is measured.
 virtio_up() {
 	scsi_drivers
 	if ! grep -qsx 0x0008 /sys/bus/virtio/devices/*/device; then
@@ -290,7 +292,9 @@ virtio_up() {
 	unload virtio_scsi
 	unload smq_virtio
 	load "$ROW" "$@"
-	wait_scsi "$1" "$LUNS"
+	wait_scsi "$1" "$VIRTIO_DISKS"
+	DISKS=("${DISKS[@]:0:LUNS}")
+	SGS=("${SGS[@]:0:LUNS}")
 }
 
 row_virtio_scsi() {

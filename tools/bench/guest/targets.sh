@@ -14,15 +14,15 @@ target_gone() {
 		[[ ! -L $path ]] || rm "$path" || die "$path cannot be removed"
 	done
 	for path in "$TARGET"/{loopback,smq}/naa.*{/tpgt_1/lun/lun_*,/tpgt_1,} \
-		"$TARGET"/core/*/bench "$TARGET"/core/{rd_mcp,fileio,iblock}_0; do
+		"$TARGET"/core/*/bench* "$TARGET"/core/{rd_mcp,fileio,iblock}_0; do
 		[[ ! -d $path ]] || rmdir "$path" || die "$path cannot be removed"
 	done
 	rm -f "$TARGET_FILE"
 }
 
-# backstore rd_mcp|fileio|iblock: says "non-rotating", as a disk without moving parts does
+# backstore rd_mcp|fileio|iblock NAME: says "non-rotating", as a disk without moving parts does
 backstore() {
-	local store=$TARGET/core/${1}_0/bench control
+	local store=$TARGET/core/${1}_0/$2 control
 	mkdir -p "$store" || die "LIO: no backstore $1"
 	case $1 in
 	rd_mcp)
@@ -39,15 +39,16 @@ backstore() {
 	echo "$control" > "$store/control" || die "LIO: $1: $control refused"
 	echo 1 > "$store/enable" || die "LIO: $1 cannot be enabled"
 	# Without a serial number there are no VPD pages that could say it.
-	echo bench > "$store/wwn/vpd_unit_serial" || die "LIO: $1: serial number refused"
+	echo "$2" > "$store/wwn/vpd_unit_serial" || die "LIO: $1: serial number refused"
 	echo 1 > "$store/attrib/is_nonrot" || die "LIO: $1: is_nonrot=1 refused"
 	note "param $ROW backstore $1 $control is_nonrot=1"
 }
 
-# target_up tcm_loop|smq_lio rd_mcp|fileio|iblock
+# target_up tcm_loop|smq_lio rd_mcp|fileio|iblock: LUNS LUNs of one target, with a RAM disk
+# each; the other backstores are there once
 target_up() {
-	local module=$1 kind=$2 fabric port driver
-	(( LUNS == 1 )) || die "$ROW: one LUN, not $LUNS"
+	local module=$1 kind=$2 fabric port driver n
+	[[ $kind == rd_mcp ]] || (( LUNS == 1 )) || die "$ROW: one LUN, not $LUNS"
 	case $module in
 	tcm_loop)
 		fabric=loopback driver=tcm_loopback
@@ -63,13 +64,16 @@ target_up() {
 	[[ -d $TARGET ]] || mount -t configfs configfs /sys/kernel/config ||
 		die "configfs cannot be mounted"
 	once "$ROW" "$module"
-	backstore "$kind"
 	port=$TARGET/$fabric/naa.5001405000000001/tpgt_1
 	mkdir -p "$port" || die "$module: no port can be made"
 	echo naa.5001405000000002 > "$port/nexus" || die "$module: no nexus"
-	mkdir "$port/lun/lun_0" || die "$module: no LUN"
-	ln -s "$TARGET/core/${kind}_0/bench" "$port/lun/lun_0/backstore" || die "$module: no link"
-	wait_scsi "$driver" 1
+	for (( n = 0; n < LUNS; n++ )); do
+		backstore "$kind" "bench$n"
+		mkdir "$port/lun/lun_$n" || die "$module: no LUN $n"
+		ln -s "$TARGET/core/${kind}_0/bench$n" "$port/lun/lun_$n/backstore" ||
+			die "$module: no link to LUN $n"
+	done
+	wait_scsi "$driver" "$LUNS"
 }
 
 row_tcm_loop_rd() {

@@ -11,8 +11,9 @@ OWN_MODULES = frozenset({"smq", "smq_ram", "smq_lio", "smq_sg", "smq_virtio"})
 # Rings and bus belong to either driver of virtio-scsi.
 VIRTIO_MODULES = frozenset({"smq", "smq_virtio", "virtio_scsi", "virtio", "virtio_ring",
                             "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev"})
-LLD_MODULES = frozenset({"smq_ram", "smq_lio", "tcm_loop", "null_blk",
-                         "scsi_debug"}) | VIRTIO_MODULES
+# What smq_virtio and smq_lio stand beside.
+BESIDE_MODULES = VIRTIO_MODULES | {"tcm_loop"}
+LLD_MODULES = frozenset({"smq_ram", "smq_lio", "null_blk", "scsi_debug"}) | BESIDE_MODULES
 TARGET_MODULES = frozenset({"target_core_mod", "target_core_file", "target_core_iblock"})
 
 MEMORY, LOCKS, TIME = "memory", "locks, rcu", "time, stat, random"

@@ -94,6 +94,7 @@ class Plan:
     counts: Sequence[int]       # I/Os of each job, a run for each number
     warmup: int
     size_mb: int
+    virtio_disks: int = 1       # that the VM's virtio-scsi device has, if there is one
 
     def lines(self, repeats: int) -> Iterable[str]:
         """For the guest: a device is brought up once for all workloads of a number of LUNs."""
@@ -101,6 +102,8 @@ class Plan:
                   for row, workloads in self.cells
                   for luns in sorted({w.luns for w in workloads})]
         yield f"size {self.size_mb}"
+        if self.virtio_disks > 1:
+            yield f"virtio_disks {self.virtio_disks}"
         for module in sorted({w.module for _, workloads in self.cells for w in workloads} - {""}):
             yield f"module {module}"
         for repeat, (row, luns, workloads) in turns(groups, repeats):

@@ -243,8 +243,14 @@ def lines_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     if not every:
         return []
     lines = ["## Cache lines that move between two CPUs", "", *_plot(plots, "lines.png"),
-             *_section("All", every), *_section("By our modules", taken.find(
-                 instrument="lines", metric="own_transfers"))]
+             *_section("All", every), *_section(
+                 "By our modules", taken.find(instrument="lines", metric="own_transfers"),
+                 "And by the drivers that they stand beside, virtio_scsi and tcm_loop; with what "
+                 "any of them call: the kernel's rings, LIO.")]
+    peers = [one for one in taken.find(instrument="lines", metric="own_transfers")
+             if one.row.startswith((*VIRTIO_ROWS, *LIO_ROWS))]
+    if peers:
+        lines += ["### By whom, virtio-scsi and LIO", "", *_places(peers, "function", "access")]
     return lines + ["### By whom", "", *_places([one for one in every if one.luns == 1],
                                                 "function", "access")]
 

@@ -21,9 +21,6 @@ from .profile import Profile
 
 THEIRS, OURS, POLLED = "virtio_scsi", "smq_virtio", "smq_virtio_poll"
 LEAST_REPEATS = 5
-DEVICE = ["-blockdev", "driver=null-co,node-name=null,size=67108864",
-          "-device", "virtio-scsi-pci,id=virtio-scsi,num_queues=4",
-          "-device", "scsi-hd,bus=virtio-scsi.0,drive=null"]
 ONE, MANY = (Workload("io_uring", "read", 512, qd, min(qd, 16)) for qd in (1, 32))
 # Where the ring of direct descriptors is too small.
 SCARCE = [Workload("io_uring", "read", 65536, 32, 16), Workload("io_uring", "read", 512, 128, 16)]
@@ -37,6 +34,15 @@ SHARES = {ONE: 1.0, MANY: 0.6}
 # What the host's scheduler adds to doorbells and interrupts by chance.
 CHANCE = 0.05
 POLLED_INTERRUPTS = 0.01
+
+
+def device(disks: int = 1) -> str:
+    """QEMU's options: one virtio-scsi device, its disks being LUNs of its target 0."""
+    words = ["-device virtio-scsi-pci,id=virtio-scsi,num_queues=4"]
+    for n in range(disks):
+        words += [f"-blockdev driver=null-co,node-name=null{n},size=67108864",
+                  f"-device scsi-hd,bus=virtio-scsi.0,scsi-id=0,lun={n},drive=null{n}"]
+    return " ".join(words)
 
 
 def _calls(profile: Profile, *names: str) -> float:
@@ -76,7 +82,7 @@ def measure(options: Namespace, folder: Path, plan: Plan, timeout: int,
     """One boot with all turns."""
     log = common.boot(plan, options, folder, plugin="count", name="insn",
                       vm_options=["--cpus", "1", "--append", "tsc=reliable",
-                                  "--qemu", " ".join(DEVICE)],
+                                  "--qemu", device()],
                       plugin_arguments=[f"watch={glob}" for glob in vm.ALLOCATORS],
                       timeout=timeout * options.repeat, own=groups.VIRTIO_MODULES)
     taken = FigureSet(skipped=common.skipped(log, "insn"))
