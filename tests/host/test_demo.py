@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The demo's table: every row has its figures, or there is no table."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "tools" / "demos" / "table.py"
+sys.path.insert(0, str(TABLE.parent))
+
+import table  # noqa: E402
+
+
+@pytest.fixture(name="folder")
+def fixture_folder(tmp_path):
+    """As the guest writes it: three rounds of 1000 I/Os, and instructions of two runs."""
+    wall, insn = [], []
+    for n, row in enumerate(table.ROWS, 1):
+        for loop in table.LOOPS:
+            if loop == "sg_io" and row in table.NO_SG:
+                continue
+            wall += [f"{row} {loop} 1000 {1000 * ns}" for ns in (9000 * n, 10000 * n, 11000 * n)]
+            if row not in table.NOT_COUNTED:
+                insn += [f"{row} {loop} 1000 {7000 * n}", f"{row} {loop} 3000 {9000 * n}"]
+    (tmp_path / "wall").write_text("\n".join(wall))
+    (tmp_path / "insn").write_text("\n".join(insn))
+    return tmp_path
+
+
+def show(folder):
+    """The program."""
+    return subprocess.run([sys.executable, "-B", TABLE, folder], capture_output=True, text=True,
+                          check=False)
+
+
+def test_ours_stand_beside_what_they_replace(folder):
+    done = show(folder)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    rows = lines[4:4 + len(table.ROWS)]
+    assert [line[:24].strip() for line in rows[-4:]] == [
+        "tcm_loop, LIO RAM disk", "smq_lio, LIO RAM disk", "virtio_scsi", "smq_virtio"]
+    assert max(map(len, lines)) <= 80
+    # 1000 I/Os in 10 ms; 2000 more take 2000 instructions more.
+    assert rows[0].split() == ["null_blk", "(not", "SCSI)", "100000", "+-10", "%", "-", "1", "-"]
+    assert rows[-1].split()[-2:] == ["-", "-"], "what is waited for is counted"
+
+
+@pytest.mark.parametrize("row", list(table.ROWS))
+def test_a_row_without_figures(folder, row):
+    kept = [line for line in (folder / "wall").read_text().splitlines()
+            if not line.startswith(f"{row} io_uring ")]
+    (folder / "wall").write_text("\n".join(kept))
+    done = show(folder)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("tools/demo: ")
