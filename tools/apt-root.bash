@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Part of tools/kernels and tools/fio-headers: packages of Debian's archive through an apt
+# configuration of their own, so that the system's package sources stay untouched.
+# Whoever reads this in has a function die.
+
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+
+# Prints where a suite is: beside the one this system itself uses, for a
+# security suite beside its security updates.
+archive_of() {
+	local suite=$1 codename own uri release
+	# shellcheck source=/dev/null
+	codename=$(. /etc/os-release && printf '%s' "${VERSION_CODENAME:-}")
+	own=$codename
+	[[ $suite != *-security ]] || own=$codename-security
+	# shellcheck disable=SC2016 # fields for apt to fill in
+	while read -r uri release; do
+		if [[ $release == "$own" ]]; then
+			printf '%s\n' "$uri"
+			return
+		fi
+	done < <(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' \
+		'Created-By: Packages' 'Component: main')
+	# A mirror without its own security archive does for the suites beside it.
+	[[ $suite == *-security ]] ||
+		die "apt has no source for '$codename' main: add Debian's archive to /etc/apt/sources.list.d"
+}
+
+# Makes a private apt root for a set of suites and points apt at it; for their sources
+# where apt_type is deb-src.
+apt_root() {
+	local root=$1 suite uri
+	mkdir -p -- "$root"/{lists,archives}/partial
+	: >"$root/status"
+	: >"$root/sources.list"
+	shift
+	for suite in "$@"; do
+		uri=$(unset APT_CONFIG && archive_of "$suite")
+		[[ -z $uri ]] || printf '%s [signed-by=%s] %s %s main\n' \
+			"${apt_type:-deb}" "$keyring" "$uri" "$suite" >>"$root/sources.list"
+	done
+	cat >"$root/apt.conf" <<EOF
+Dir::Etc::sourcelist "$root/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::State "$root";
+Dir::State::lists "$root/lists";
+Dir::State::status "$root/status";
+Dir::Cache "$root";
+Dir::Cache::archives "$root/archives";
+APT::Architecture "amd64";
+APT::Architectures { "amd64"; };
+APT::Install-Recommends "false";
+APT::Sandbox::User "root";
+Acquire::Languages "none";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
+Acquire::Retries "3";
+Acquire::http::Timeout "60";
+Acquire::https::Timeout "60";
+EOF
+	export APT_CONFIG=$root/apt.conf
+}
+
+# Runs apt-get with its own progress on a terminal, quiet without one.
+fetch() {
+	local -a quiet=(-qq)
+	[[ ! -t 2 ]] || quiet=(-q=0)
+	apt-get "${quiet[@]}" "$@" >&2 </dev/null
+}
