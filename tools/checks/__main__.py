@@ -25,7 +25,8 @@ from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, tota
                      write_junit)
 
 TOP = Path(__file__).resolve().parents[2]
-PACKAGES = ["build", "run", "bench", "lint", "kernels", "uml", "targets"]
+PACKAGES = ["build", "run", "bench", "lint", "kernels", "uml", "targets", "fio",
+            "examples"]
 # Two VMs of two CPUs each are what the smallest machine of a CI carries.
 MOST_JOBS = 2
 POLL_SECONDS = 0.5
