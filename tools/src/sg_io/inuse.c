@@ -12,8 +12,6 @@
 
 #include "inuse.h"
 
-#define REASON	512
-
 /* dm, md and the like show as holders of a disk or partition. */
 static bool has_holder(const char *sysfs, const char *name, char *why)
 {
@@ -29,7 +27,7 @@ static bool has_holder(const char *sysfs, const char *name, char *why)
 		if (d->d_name[0] != '.')
 			break;
 	if (d)
-		snprintf(why, REASON, "%s is held by %.64s", name, d->d_name);
+		snprintf(why, INUSE_REASON, "%s is held by %.64s", name, d->d_name);
 	closedir(list);
 	return d;
 }
@@ -53,7 +51,7 @@ static bool is_mounted(dev_t number, const char *name, char *why)
 		    source[0] == '/' && !stat(source, &st) && S_ISBLK(st.st_mode))
 			found = st.st_rdev == number;
 		if (found)
-			snprintf(why, REASON, "%s is mounted on %.400s", name, where);
+			snprintf(why, INUSE_REASON, "%s is mounted on %.400s", name, where);
 	}
 	if (f)
 		fclose(f);
@@ -71,7 +69,7 @@ static bool is_swap(dev_t number, const char *name, char *why)
 		found = sscanf(line, "%1023s", file) == 1 && file[0] == '/' &&
 			!stat(file, &st) && S_ISBLK(st.st_mode) && st.st_rdev == number;
 	if (found)
-		snprintf(why, REASON, "%s is swap space", name);
+		snprintf(why, INUSE_REASON, "%s is swap space", name);
 	if (f)
 		fclose(f);
 	return found;
@@ -115,24 +113,31 @@ static bool disk_in_use(const char *node, char *why)
 	return used;
 }
 
-int inuse_claim(const struct device *dev, bool force, int *fd)
+bool inuse_take(const struct device *dev, char *why, int *fd)
 {
 	const char *node = dev->node[NODE_BLOCK];
-	char why[REASON] = "";
-	bool used;
 
-	*fd = -1;
+	if (fd)
+		*fd = -1;
 	if (!node[0])
-		return 0;
-	used = disk_in_use(node, why);
-	if (!used) {
-		*fd = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
-		if (*fd < 0 && errno == EBUSY) {
-			used = true;
-			snprintf(why, sizeof(why), "%s is open exclusively elsewhere", node);
-		}
+		return true;
+	if (disk_in_use(node, why))
+		return false;
+	if (!fd)
+		return true;
+	*fd = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
+	if (*fd < 0 && errno == EBUSY) {
+		snprintf(why, INUSE_REASON, "%s is open exclusively elsewhere", node);
+		return false;
 	}
-	if (!used)
+	return true;
+}
+
+int inuse_claim(const struct device *dev, bool force, int *fd)
+{
+	char why[INUSE_REASON] = "";
+
+	if (inuse_take(dev, why, fd))
 		return 0;
 	if (force) {
 		warnx("%s: %s; writing to it as --force says", dev->given, why);

@@ -5,6 +5,18 @@
 
 #include "device.h"
 
+#define INUSE_REASON	512	/* bytes that the reason has room in */
+
+/**
+ * inuse_take() - take the disk for writing, without a word
+ * @dev: the device; without a disk on top there is nothing to take
+ * @why: INUSE_REASON bytes: who uses it
+ * @fd: an exclusive open of the disk to keep while writing, or -1. NULL: only look
+ *
+ * Return: false when somebody uses it.
+ */
+bool inuse_take(const struct device *dev, char *why, int *fd);
+
 /**
  * inuse_claim() - take the disk for writing
  * @dev: the device; without a disk on top there is nothing to claim
