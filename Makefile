@@ -18,7 +18,7 @@ module-args = $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
 # Each tool builds in its own folder and lands in tools/.
 tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/libsmq/Makefile tools/bench/Makefile))
 
-.PHONY: all modules tools kernels build-all modules_install install clean \
+.PHONY: all modules tools kernels fio-headers build-all modules_install install clean \
 	check check-sanitize demo lint bench bench-quick help need-build need-headers $(tool-dirs)
 
 all: modules tools
@@ -47,13 +47,17 @@ tools: $(tool-dirs)
 $(tool-dirs): need-build
 	@$(MAKE) --no-print-directory -C $@
 
-# It links the library, and makes it where that has not been done.
-tools/src/sg_io: tools/libsmq
+# They link the library, and make it where that has not been done.
+tools/src/sg_io tools/src/fio_smq: tools/libsmq
 
 kernels:
 	@tools/kernels prepare $(KERNELS)
 
-build-all: need-build kernels tools
+# Where there is no source package of fio, fio's engine is not built, and all else is.
+fio-headers:
+	@tools/fio-headers prepare || true
+
+build-all: need-build kernels fio-headers tools
 	@for kernel in $(KERNELS); do \
 		tools/build-modules --strict --kernel $$kernel SMQ_TESTS=1 || exit; \
 	done
@@ -102,6 +106,7 @@ help:
 	@echo 'make                 modules for KDIR into build/RELEASE/, and the tools'
 	@echo 'make modules         modules only; SMQ_TESTS=1 adds those of the tests'
 	@echo 'make tools           user-space tools only, into tools/'
+	@echo 'make fio-headers     fetches what the engine for fio is built with: docs/fio.md'
 	@echo 'make kernels         prepares the kernels $(KERNELS) for builds and VMs'
 	@echo 'make build-all       modules for all of them, any warning is an error; tools'
 	@echo 'make modules_install installs modules (INSTALL_MOD_PATH) and runs depmod'

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""fio's headers and the engine that is built with them."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from make import make
+from sg_io_build import ROOT, TIMEOUT
+
+SOURCE = ROOT / "tools/src/fio_smq"
+HEADERS = ROOT / "tools/fio-headers"
+FIO = shutil.which("fio")
+
+
+def headers(*args, **env):
+    return subprocess.run([HEADERS, *args], env={**os.environ, **env}, capture_output=True,
+                          text=True, check=False, timeout=TIMEOUT)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def there():
+    """What `make build-all` has fetched."""
+    done = headers("path")
+    assert done.returncode == 0, done.stderr + "run tools/fio-headers prepare"
+    return done.stdout.strip()
+
+
+def test_without_headers_the_rest_is_built(tmp_path):
+    """It is said what is missing and what helps, once."""
+    done = headers("path", SMQ_CACHE=str(tmp_path))
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.endswith(" are not there: tools/fio-headers prepare\n")
+    made = subprocess.run(["make", "-s", "-C", SOURCE, f"out={tmp_path}/out"],
+                          env={**os.environ, "SMQ_CACHE": str(tmp_path)}, capture_output=True,
+                          text=True, check=False, timeout=TIMEOUT)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert made.stdout.startswith("fio's engine is not built: the headers of fio ")
+    assert made.stdout.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_source_that_is_not_configured(tmp_path):
+    done = headers("prepare", FIO_SOURCE=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == (f"tools/fio-headers: FIO_SOURCE: '{tmp_path}' has no fio.h and "
+                           "config-host.h: it is no configured source of fio\n")
+
+
+def test_a_source_of_ones_own(there):
+    done = headers("path", FIO_SOURCE=there)
+    assert (done.returncode, done.stdout) == (0, f"{there}\n")
+
+
+def test_wrong_words():
+    for args in ((), ("frob",)):
+        done = headers(*args)
+        assert done.returncode == 2 and done.stderr.startswith("Usage: tools/fio-headers")
+
+
+def run_fio(engine, *args):
+    """What fio says to a job that cannot begin."""
+    done = subprocess.run([FIO, "--name=x", f"--ioengine=external:{engine}", "--rw=read",
+                           "--size=1m", "--filename=/dev/null", *args], capture_output=True,
+                          text=True, check=False, timeout=TIMEOUT)
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_engine_loads_and_has_its_options():
+    make(SOURCE, timeout=TIMEOUT)
+    engine = ROOT / "build/tools/fio/fio-smq.so"
+    assert run_fio(engine) == "fio: smq: /dev/null: not a /dev/smqsgN\n"
+    done = subprocess.run([FIO, f"--enghelp={engine}"], capture_output=True, text=True,
+                          check=True, timeout=TIMEOUT)
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    text = (ROOT / "docs/fio.md").read_text(encoding="utf-8")
+    assert names and [name for name in names if f"| `{name}` |" not in text] == []
+    for wrong in ("smq_mode=held-tight", "smq_timeout=0", "smq_batch=2"):
+        assert wrong.split("=", maxsplit=1)[0] in run_fio(engine, f"--{wrong}")
+
+
+def test_only_fios_symbol_shows():
+    """Names inside must not meet those of fio."""
+    engine = ROOT / "build/tools/fio/fio-smq.so"
+    done = subprocess.run(["nm", "-D", "--defined-only", engine], capture_output=True, text=True,
+                          check=True, timeout=TIMEOUT)
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["ioengine"]
+
+
+def test_an_engine_for_another_fio(tmp_path):
+    """It does not touch what may lie elsewhere there."""
+    other = tmp_path / "bin"
+    other.mkdir()
+    (other / "fio").write_text("#!/bin/sh\necho fio-9.99\n", encoding="ascii")
+    (other / "fio").chmod(0o755)
+    out = tmp_path / "out"
+    subprocess.run(["make", "-s", "-C", SOURCE, f"out={out}", f"engine={out}/fio-smq.so"],
+                   env={**os.environ, "PATH": f"{other}:{os.environ['PATH']}"}, check=True,
+                   timeout=TIMEOUT)
+    said = run_fio(out / "fio-smq.so")
+    assert said.startswith("fio: smq: this is fio-3.") and said.endswith(
+        ", the engine was built for fio-9.99\n")
+
+
+def test_it_is_installed(tmp_path):
+    make(SOURCE, "install", "PREFIX=/opt/smq", f"DESTDIR={tmp_path}", timeout=TIMEOUT)
+    assert (tmp_path / "opt/smq/lib/fio/fio-smq.so").is_file()

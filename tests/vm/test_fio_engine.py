@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: GPL-2.0
+"""fio's engine of libsmq: fio verifies the data, tracepoints tell which commands the disk got."""
+import os
+import subprocess
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit import smqsg
+from kit.fiojob import fio_argv, load_on
+from kit.host import fio, run, wait_for
+from kit.ramdir import ram_host
+from kit.sanitizing import PATIENCE
+from kit.trace import TRACING, traced
+
+ENGINE = Path(__file__).resolve().parents[2] / "build/tools/fio/fio-smq.so"
+MIB = 1 << 20
+DISK = 64 * MIB
+READ, WRITE, SYNC, UNMAP = "0x28", "0x2a", "0x35", "0x42"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine():
+    """It is there: `make tools` builds it where fio's headers are."""
+    assert ENGINE.exists(), "build it: tools/fio-headers prepare && make tools"
+
+
+@pytest.fixture(scope="module")
+def ram(sg_module):
+    """A host with two LUNs of 64 MiB, and its directory."""
+    with ram_host(luns=2) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def luns(ram):
+    """Its LUNs."""
+    return ram[1].luns()
+
+
+@contextmanager
+def third(ram, **config):
+    """One LUN more, for a while."""
+    host_dir, host = ram
+    host_dir.add_lun(2, size_mb=32, **config)
+    try:
+        yield host.wait_luns(3)[2]
+    finally:
+        host_dir.remove_lun(2)
+        host.wait_luns(2)
+
+
+@pytest.fixture(scope="module")
+def node(luns):
+    """The first one's node."""
+    return smqsg.node(luns[0])
+
+
+def smq(filename, **options):
+    """fio with the engine, to its good end."""
+    return fio(filename, ioengine=f"external:{ENGINE}", **options)
+
+
+def refused(filename, **options):
+    """What fio says, on standard error, to a job that cannot run."""
+    argv = fio_argv(filename, ioengine=f"external:{ENGINE}", **options)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60 * PATIENCE,
+                          check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode, done
+    return done.stderr
+
+
+def sums(report, *kinds):
+    """I/Os that fio counted, by kind."""
+    return [sum(job[kind]["total_ios"] for job in report["jobs"]) for kind in kinds]
+
+
+WAYS = {
+    "one-by-one": {"iodepth": 1},
+    "batches": {"iodepth": 32, "iodepth_batch": 16},
+    "entries": {"iodepth": 32, "iodepth_batch": 16, "smq_batch": 0},
+    "adhoc": {"iodepth": 32, "iodepth_batch": 16, "smq_mode": "adhoc"},
+}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("jobs", [1, 4])
+@pytest.mark.parametrize("way", WAYS)
+def test_verify(node, way, jobs):
+    """What was written at random is read back, by a job and by several beside each other."""
+    size = DISK // 8 // jobs
+    report = smq(node, rw="randwrite", bs="4k", verify="crc32c", verify_fatal=1, numjobs=jobs,
+                 size=size, offset_increment=size, **WAYS[way])
+    assert sums(report, "write", "read") == [DISK // 8 // 4096] * 2
+
+
+def test_threads(node):
+    """The same of threads, which share a process."""
+    report = smq(node, rw="randwrite", bs="4k", verify="crc32c", thread=True, numjobs=4,
+                 size=2 * MIB, offset_increment=2 * MIB, iodepth=16, iodepth_batch=4)
+    assert sums(report, "write", "read") == [2048] * 2
+
+
+def test_what_is_written_is_on_the_disk(node, luns):
+    """Written through the engine, verified through the disk's block device, and back."""
+    job = {"rw": "randwrite", "bs": "4k", "size": 4 * MIB, "verify": "crc32c", "randseed": 3}
+    smq(node, iodepth=8, iodepth_batch=8, do_verify=0, **job)
+    run("blockdev", "--flushbufs", luns[0].sd)
+    fio(luns[0].sd, ioengine="libaio", verify_only=True, **job)
+    fio(luns[0].sd, ioengine="libaio", do_verify=0, **job | {"offset": 8 * MIB})
+    smq(node, iodepth=8, verify_only=True, **job | {"offset": 8 * MIB})
+
+
+@pytest.mark.parametrize("sizes", [{"bsrange": "512-64k"}, {"bssplit": "512/50:8k/25:1m/25"},
+                                   {"bs": "4k,64k"}, {"bs": "512k"}],
+                         ids=lambda sizes: " ".join(map(str, sizes.values())))
+@pytest.mark.parametrize("mode", ["prepared", "adhoc"])
+def test_sizes(node, sizes, mode):
+    """Blocks of several sizes: a slot is prepared anew for another."""
+    rw = "rw" if "bs" in sizes and "," in sizes["bs"] else "randwrite"
+    smq(node, rw=rw, size=16 * MIB, verify="crc32c" if rw != "rw" else None, iodepth=16,
+        iodepth_batch=8, smq_mode=mode, mem="mmap", **sizes)
+
+
+def test_two_disks(luns):
+    """A job whose blocks go to both in turn: a batch is of one of them."""
+    nodes = ":".join(smqsg.node(lun) for lun in luns)
+    with traced() as trace:
+        smq(nodes, rw="randwrite", bs="4k", size=8 * MIB, verify="crc32c", iodepth=32,
+            iodepth_batch=16)
+    took = Counter((fields["lun"], fields["op"]) for name, fields in trace.events
+                   if name == "smq_queue" and fields["op"] in (READ, WRITE))
+    assert took == {("0", WRITE): 1024, ("0", READ): 1024,
+                    ("1", WRITE): 1024, ("1", READ): 1024}
+
+
+@pytest.mark.parametrize("mode", ["prepared", "adhoc"])
+def test_sync_and_trim(node, mode):
+    """fsync and trim are commands, too."""
+    with traced() as trace:
+        # fio counts no syncs of groups.
+        written = smq(node, rw="randwrite", bs="4k", size=MIB, fsync=16, iodepth=8,
+                      iodepth_batch=4, smq_mode=mode, group_reporting=False)
+        trimmed = smq(node, rw="randtrim", bs="64k", size=4 * MIB, iodepth=8, iodepth_batch=4,
+                      smq_mode=mode)
+    assert sums(written, "write") + sums(trimmed, "trim") == [256, 64]
+    took = Counter(fields["op"] for name, fields in trace.events if name == "smq_queue")
+    assert (took[WRITE], took[UNMAP], [took[SYNC]]) == (256, 64, sums(written, "sync"))
+    assert took[SYNC] >= 15
+    smq(node, rw="write", bs="64k", size=MIB, iodepth=8, buffer_pattern="0xaa")
+    smq(node, rw="trim", bs="64k", size=MIB, iodepth=8, smq_mode=mode)
+    smq(node, rw="read", bs="64k", size=MIB, verify="pattern", verify_pattern="0x00")
+
+
+@contextmanager
+def ring_entries():
+    """Yields a list; in the end its only element is how many entries rings have been given."""
+    found = []
+    enable = next(event for event in TRACING.glob("events/io_uring/io_uring_submit_*/enable")
+                  if event.parent.name.endswith(("_sqe", "_req")))
+    (TRACING / "buffer_size_kb").write_text("1024", encoding="ascii")
+    enable.write_text("1", encoding="ascii")
+    (TRACING / "tracing_on").write_text("1", encoding="ascii")
+    try:
+        yield found
+    finally:
+        enable.write_text("0", encoding="ascii")
+        text = (TRACING / "trace").read_text(encoding="utf-8")
+        found.append(text.count(f"{enable.parent.name}:"))
+        (TRACING / "trace").write_text("", encoding="ascii")
+        (TRACING / "buffer_size_kb").write_text("4", encoding="ascii")
+
+
+@pytest.mark.parametrize("way,entries", [("one-by-one", 512), ("batches", 32), ("entries", 512),
+                                         ("adhoc", 512)])
+def test_a_batch_is_one_entry(node, way, entries):
+    """What iodepth_batch collects goes as one entry of the ring, unless it shall not."""
+    with ring_entries() as found:
+        smq(node, rw="randread", bs="512", size=512 * 512, **WAYS[way])
+    assert found == [entries]
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("mode", ["prepared", "adhoc"])
+def test_deeper_than_what_may_wait(node, mode):
+    """More commands than the kernel keeps waiting: what it refuses goes again, none is lost."""
+    report = smq(node, rw="randwrite", bs="512", size=4 * MIB, verify="crc32c", iodepth=4096,
+                 iodepth_batch=1, smq_mode=mode)
+    assert sums(report, "write", "read") == [8192] * 2
+
+
+def test_unit_attention_before_the_job(node, luns):
+    """What a reset leaves the device to tell does not end the job."""
+    run("sg_reset", "--no-escalate", "--device", luns[0].sg)
+    smq(node, rw="read", bs="4k", size=MIB)
+
+
+def test_large_blocks_of_the_disk(ram):
+    """Logical blocks of 4 KiB."""
+    with third(ram, sector_size=4096) as lun:
+        path = smqsg.node(lun)
+        smq(path, rw="randwrite", bs="4k", size=4 * MIB, verify="crc32c", iodepth=16,
+            iodepth_batch=16)
+        assert refused(path, rw="read", bs="512", size=MIB) == (
+            f"fio: smq: {path}: bs=512 is no multiple of its logical blocks, 4096 bytes\n")
+
+
+def test_not_a_node(luns):
+    """What is no /dev/smqsgN."""
+    for path in ("/dev/null", luns[0].sd, luns[0].sg, "/etc/hostname"):
+        assert refused(path, rw="read", size=MIB) == f"fio: smq: {path}: not a /dev/smqsgN\n"
+    assert refused("/dev/smqsg999", rw="read", size=MIB) == (
+        "fio: smq: /dev/smqsg999: No such file or directory\n")
+
+
+REFUSED = [
+    ({"bs": "1000"}, "bs=1000 is no multiple of its logical blocks, 512 bytes"),
+    ({"bsrange": "700-1400"}, "bs=700 is no multiple of its logical blocks, 512 bytes"),
+    ({"bssplit": "512/50:1300/50"}, "no multiple of its logical blocks, 512 bytes"),
+    ({"bs": "4k", "offset": 100}, "offset=100 is no multiple of its logical blocks, 512 bytes"),
+    ({"rw": "randread", "bs": "4k", "blockalign": 100}, "blockalign=100 is no multiple"),
+    ({"bsrange": "4k-64k", "bs_unaligned": 1}, "bs_unaligned: it takes whole logical blocks only"),
+    ({"rw": "trimwrite", "bs": "4k,4k,2g", "size": "4g"},
+     "bs=2147483648 is over the limit of a buffer, 1073741824 bytes"),
+    ({"bs": "16m"}, "bs=16777216 is over the limit of one command, 8388608 bytes"),
+]
+
+
+@pytest.mark.parametrize("options,why", REFUSED, ids=lambda v: str(v)[:30])
+def test_what_does_not_fit_is_refused(node, options, why):
+    """One line, before the job begins."""
+    said = refused(node, **{"rw": "read", "size": 16 * MIB} | options)
+    # fio may warn of one or the other before.
+    ours = [line for line in said.splitlines() if line.startswith("fio: smq: ")]
+    assert ours == said.splitlines()[-1:]
+    assert ours[0].startswith(f"fio: smq: {node}: ") and why in ours[0]
+
+
+def test_offload_is_refused(node):
+    """Engines like this one fio itself keeps from it."""
+    assert "can't be used with offloaded submit" in refused(
+        node, rw="read", size=MIB, io_submit_mode="offload")
+
+
+@pytest.mark.parametrize("rw", ["write", "trim"])
+def test_a_disk_in_use_is_not_written(node, luns, tmp_path, rw):
+    """Mounted, or open exclusively: nothing is written, unless fio is told to."""
+    run("mkfs.ext4", "-q", "-F", luns[0].sd)
+    run("mount", "-t", "ext4", "-o", "ro", luns[0].sd, tmp_path)
+    try:
+        with traced() as trace:
+            said = refused(node, rw=rw, size=MIB, numjobs=2)
+        smq(node, rw="read", size=MIB)
+    finally:
+        run("umount", tmp_path)
+    assert f"{os.path.basename(luns[0].sd)} is mounted on {tmp_path}" in said
+    assert "allow_mounted_write=1" in said
+    assert not {fields["op"] for _, fields in trace.events} & {WRITE, UNMAP, SYNC}
+    fd = os.open(luns[0].sd, os.O_RDONLY | os.O_EXCL)
+    try:
+        said = refused(node, rw=rw, size=MIB)
+        assert f"fio: smq: {node}: {luns[0].sd} is open exclusively elsewhere" in said
+        smq(node, rw=rw, size=MIB, allow_mounted_write=1)
+    finally:
+        os.close(fd)
+
+
+def test_a_disk_that_is_written_cannot_be_mounted(node, luns):
+    """The claim is kept while the job runs, and given back then."""
+    with load_on(node, ioengine=f"external:{ENGINE}", rw="randwrite", bs="4k", size=MIB,
+                 time_based=True, runtime=30):
+        def taken():
+            try:
+                os.close(os.open(luns[0].sd, os.O_RDONLY | os.O_EXCL))
+            except OSError:
+                return True
+            return False
+        wait_for("a claim", taken)
+    os.close(os.open(luns[0].sd, os.O_RDONLY | os.O_EXCL))
+
+
+def test_jobs_that_set_up_themselves(node):
+    """create_serialize=0: none shuts another out."""
+    smq(node, rw="randwrite", bs="4k", size=2 * MIB, offset_increment="2m", numjobs=2,
+        create_serialize=0, verify="crc32c")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_error_of_the_device_is_told(ram, node, way):
+    """fio's message has the status and the sense data, and the job ends."""
+    ram[0].arm("sense", sense=0x031100, first_lba=4096, last_lba=4103, count=1, every=1)
+    try:
+        said = refused(node, rw="read", bs="4k", size=4 * MIB, **WAYS[way])
+    finally:
+        ram[0].arm("none")
+    assert "CHECK CONDITION: Medium Error (3h): Unrecovered read error (11h/00h)" in said
+    assert f"fio: io_u error on file {node}: " in said and "read offset=2097152" in said
+    smq(node, rw="read", bs="4k", size=4 * MIB, **WAYS[way])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_device_goes(ram, way):
+    """A LUN that is deleted under load ends the job with an error, and soon."""
+    with third(ram) as lun, load_on(
+            smqsg.node(lun), ok=False, to_end=True, ioengine=f"external:{ENGINE}",
+            rw="randread", bs="4k", time_based=True, runtime=50, **WAYS[way]) as load:
+        def done():
+            return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
+        begun = done()
+        wait_for("I/O", lambda: done() > begun + 100)
+        (lun.sysfs / "delete").write_text("1", encoding="ascii")
+    assert [job["error"] for job in load.result()["jobs"]] != [0]
+    assert load.result()["jobs"][0]["job_runtime"] < 40000

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A fio I/O engine on libsmq: reads and writes as SCSI commands through /dev/smqsgN.
+ * docs/fio.md is for those who use it.
+ */
+#include "engine.h"
+
+#include <optgroup.h>
+
+#define MAX_RING	32768U	/* entries io_uring takes */
+#define MAX_TIMEOUT	3600000	/* ms */
+
+static struct fio_option options[] = {
+	{
+		.name = "smq_mode",
+		.lname = "How commands are sent",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct engine_options, mode),
+		.help = "How commands are sent",
+		.def = "prepared",
+		.posval = {
+			{ .ival = "prepared", .oval = MODE_PREPARED,
+			  .help = "Slots prepared before the job begins" },
+			{ .ival = "adhoc", .oval = MODE_ADHOC,
+			  .help = "Each command whole" },
+		},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "smq_batch",
+		.lname = "Batches in one entry of the ring",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct engine_options, batch),
+		.help = "Submit what iodepth_batch collects as one entry, which completes as one",
+		.def = "1",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "smq_timeout",
+		.lname = "Timeout of a command in milliseconds",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, timeout_ms),
+		.help = "Milliseconds until the kernel begins error handling",
+		.minval = 1,
+		.maxval = MAX_TIMEOUT,
+		.def = "60000",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{ .name = NULL },
+};
+
+static void cleanup(struct thread_data *td)
+{
+	struct engine *e = td->io_ops_data;
+
+	if (!e)
+		return;
+	smq_ring_free(e->ring);
+	entry_free_all(e);
+	free(e->queued);
+	free(e->done);
+	free(e->events);
+	free(e);
+}
+
+static int init(struct thread_data *td)
+{
+	const struct engine_options *o = td->eo;
+	unsigned int flags = 0;
+	struct engine *e;
+	int ret;
+
+	if (td->o.iodepth > SMQ_SG_MAX_SLOTS / KINDS) {
+		log_err("fio: smq: iodepth=%u is over the limit, %u\n", td->o.iodepth,
+			SMQ_SG_MAX_SLOTS / KINDS);
+		return 1;
+	}
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return 1;
+	td->io_ops_data = e;
+	e->options = o;
+	e->depth = td->o.iodepth;
+	e->room = o->batch ? min(max(td->o.iodepth_batch, 1U), e->depth) : 1;
+	e->queued = calloc(e->depth, sizeof(*e->queued));
+	e->done = calloc(e->depth, sizeof(*e->done));
+	e->events = calloc(e->depth, sizeof(*e->events));
+	if (!e->queued || !e->done || !e->events)
+		return 1;
+	/* Data of UNMAP is too short to be prepared. */
+	if (o->mode == MODE_ADHOC || td_trim(td))
+		flags = SMQ_RING_COMMANDS;
+	ret = smq_ring_new(min(e->depth, MAX_RING), flags, &e->ring);
+	if (ret)
+		log_err("fio: smq: io_uring: %s\n", smq_strerror(SMQ_CALL_RING, ret));
+	return ret ? 1 : 0;
+}
+
+static int init_io_u(struct thread_data *td, struct io_u *io_u)
+{
+	struct command *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return 1;
+	/* index is in the place of engine_data. */
+	c->index = io_u->index;
+	c->io_u = io_u;
+	io_u->engine_data = c;
+	return 0;
+}
+
+static void free_io_u(struct thread_data *td, struct io_u *io_u)
+{
+	free(io_u->engine_data);
+	io_u->engine_data = NULL;
+}
+
+static int check(const struct node *n, const struct io_u *io_u)
+{
+	unsigned int block = n->target.block;
+
+	if (ddir_sync(io_u->ddir) || !((io_u->offset | io_u->xfer_buflen) & (block - 1)))
+		return 0;
+	log_err("fio: smq: %s: %llu bytes at %llu are no multiples of its logical blocks, %u bytes\n",
+		io_u->file->file_name, io_u->xfer_buflen, io_u->offset, block);
+	return -ERANGE;
+}
+
+static enum fio_q_status queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct engine *e = td->io_ops_data;
+	struct node *n = FILE_ENG_DATA(io_u->file);
+	int ret;
+
+	fio_ro_check(td, io_u);
+	ret = check(n, io_u);
+	if (!ret) {
+		if (e->options->mode == MODE_ADHOC || io_u->ddir == DDIR_TRIM)
+			ret = entry_add_command(e, n, io_u->engine_data);
+		else
+			ret = entry_add_run(e, n, io_u->engine_data);
+	}
+	if (ret) {
+		/* fio would put EINVAL down to O_DIRECT. */
+		io_u->error = ret == -EINVAL ? ENOTSUP : -ret;
+		return FIO_Q_COMPLETED;
+	}
+	e->queued[e->nr_queued++] = io_u;
+	return FIO_Q_QUEUED;
+}
+
+static int submit(struct thread_data *td)
+{
+	struct engine *e = td->io_ops_data;
+	struct timespec now;
+	unsigned int i;
+	int ret;
+
+	if (!e->nr_queued)
+		return 0;
+	ret = entry_submit(e);
+	io_u_mark_submit(td, e->nr_queued);
+	if (fio_fill_issue_time(td)) {
+		fio_gettime(&now, NULL);
+		/* Only of use to logs of I/O. */
+		if (td->o.read_iolog_file)
+			td->last_issue = now;
+		for (i = 0; i < e->nr_queued; i++) {
+			e->queued[i]->issue_time = now;
+			io_u_queued(td, e->queued[i]);
+		}
+	}
+	e->nr_queued = 0;
+	return ret;
+}
+
+/*
+ * fio commits before each wait, be there only one new I/O. While it has not yet taken all that
+ * have ended, waiting takes no time and the batch may go on growing.
+ */
+static int commit(struct thread_data *td)
+{
+	struct engine *e = td->io_ops_data;
+
+	if (e->nr_done && e->nr_queued < min(td->o.iodepth_batch, e->depth))
+		return 0;
+	return submit(td);
+}
+
+static int getevents(struct thread_data *td, unsigned int least, unsigned int most,
+		     const struct timespec *t)
+{
+	int64_t wait = t ? t->tv_sec * 1000000000LL + t->tv_nsec : -1;
+	struct engine *e = td->io_ops_data;
+	unsigned int i, missing;
+	int ret;
+
+	while (e->nr_done < most) {
+		missing = e->nr_done < least ? least - e->nr_done : 0;
+		/* To look is to send: fio has to know of it. */
+		if (e->nr_queued && !missing)
+			break;
+		ret = submit(td);
+		if (ret)
+			return ret;
+		/* How many come with an entry is not known where they are batches. */
+		ret = entry_reap(e, e->room > 1 ? !!missing : missing, wait);
+		if (ret < 0)
+			return ret;
+		if (e->nr_done >= least || (t && !ret))
+			break;
+	}
+	most = min(most, e->nr_done);
+	for (i = 0; i < most; i++) {
+		e->events[i] = e->done[e->first_done];
+		e->first_done = (e->first_done + 1) % e->depth;
+	}
+	e->nr_done -= most;
+	return most;
+}
+
+static struct io_u *event(struct thread_data *td, int number)
+{
+	const struct engine *e = td->io_ops_data;
+
+	return e->events[number];
+}
+
+/* fio frees it. */
+static char *errdetails(struct io_u *io_u)
+{
+	const struct command *c = io_u->engine_data;
+	char text[512];
+
+	return strdup(smq_outcome_text(&c->outcome, text, sizeof(text)));
+}
+
+/* fio looks for this name. */
+struct ioengine_ops ioengine = {
+	.name = "smq",
+	.version = FIO_IOOPS_VERSION,
+	.flags = FIO_RAWIO | FIO_NODISKUTIL | FIO_NO_OFFLOAD | FIO_ASYNCIO_SETS_ISSUE_TIME,
+	.setup = target_setup,
+	.init = init,
+	.cleanup = cleanup,
+	.io_u_init = init_io_u,
+	.io_u_free = free_io_u,
+	.open_file = node_open,
+	.close_file = node_close,
+	.queue = queue,
+	.commit = commit,
+	.getevents = getevents,
+	.event = event,
+	.errdetails = errdetails,
+	.options = options,
+	.option_struct_size = sizeof(struct engine_options),
+};

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What goes into the ring and comes back. */
+#include "engine.h"
+
+#define DID_NO_CONNECT	0x01
+#define DID_TIME_OUT	0x03
+
+static struct entry *new_entry(struct engine *e, struct node *n)
+{
+	struct entry *entry = e->unused;
+
+	if (entry) {
+		e->unused = entry->next;
+	} else {
+		entry = malloc(sizeof(*entry) + e->room * sizeof(entry->runs[0]));
+		if (!entry)
+			return NULL;
+		entry->commands = calloc(e->room, sizeof(*entry->commands));
+		if (!entry->commands) {
+			free(entry);
+			return NULL;
+		}
+	}
+	entry->next = NULL;
+	entry->node = n;
+	entry->adhoc = false;
+	entry->nr = 0;
+	return entry;
+}
+
+static void put_entry(struct engine *e, struct entry *entry)
+{
+	entry->next = e->unused;
+	e->unused = entry;
+}
+
+static void free_list(struct entry *entry)
+{
+	struct entry *next;
+
+	for (; entry; entry = next) {
+		next = entry->next;
+		free(entry->commands);
+		free(entry);
+	}
+}
+
+void entry_free_all(struct engine *e)
+{
+	free_list(e->unused);
+	free_list(e->refused);
+}
+
+static int queue_entry(struct engine *e, struct entry *entry)
+{
+	struct smq_device *dev = entry->node->target.dev;
+	uintptr_t tag = (uintptr_t)entry;
+
+	if (entry->adhoc)
+		return smq_queue_command(e->ring, dev, &entry->commands[0]->sent, tag);
+	if (entry->nr == 1)
+		return smq_queue_run_with(e->ring, dev, &entry->runs[0], tag);
+	return smq_queue_batch(e->ring, dev, smq_runs(entry->runs, entry->nr), tag);
+}
+
+static int error_of(const struct smq_outcome *o)
+{
+	if (o->error)
+		return o->error;
+	if (smq_good(o))
+		return 0;
+	return o->host == DID_NO_CONNECT ? ENODEV : o->host == DID_TIME_OUT ? ETIMEDOUT : EIO;
+}
+
+/* To be fetched by fio. */
+static void command_done(struct engine *e, struct command *c)
+{
+	struct io_u *io_u = c->io_u;
+
+	io_u->error = error_of(&c->outcome);
+	io_u->resid = c->outcome.resid;
+	e->done[(e->first_done + e->nr_done++) % e->depth] = io_u;
+}
+
+static void run_done(struct engine *e, const struct node *n, struct command *c, uint32_t slot,
+		     int result)
+{
+	const struct smq_sg_status *status = smq_status(n->target.dev, slot);
+
+	/* An errno of the entry may not be in the slot. */
+	if (result < 0)
+		c->outcome = (struct smq_outcome){ .error = -result };
+	else if (!status->result)
+		c->outcome = (struct smq_outcome){ .resid = status->resid };
+	else
+		smq_slot_outcome(n->target.dev, slot, &c->outcome);
+	command_done(e, c);
+}
+
+static void finish_entry(struct engine *e, struct entry *entry, const struct smq_event *event)
+{
+	unsigned int i;
+
+	if (entry->adhoc) {
+		smq_command_outcome(event, &entry->commands[0]->sent,
+				    &entry->commands[0]->outcome);
+		command_done(e, entry->commands[0]);
+	}
+	for (i = 0; i < entry->nr && !entry->adhoc; i++)
+		run_done(e, entry->node, entry->commands[i], entry->runs[i].slot, event->result);
+	put_entry(e, entry);
+}
+
+static void send_entry(struct engine *e, struct entry *entry)
+{
+	struct smq_event failed = {};
+	int ret = queue_entry(e, entry);
+
+	if (ret == -EAGAIN) {
+		smq_submit(e->ring);
+		ret = queue_entry(e, entry);
+	}
+	if (!ret) {
+		e->in_flight++;
+		return;
+	}
+	failed.result = ret;
+	finish_entry(e, entry, &failed);
+}
+
+static void send_refused(struct engine *e)
+{
+	struct entry *entry = e->refused, *next;
+
+	e->refused = NULL;
+	for (; entry; entry = next) {
+		next = entry->next;
+		send_entry(e, entry);
+	}
+}
+
+static void send_filling(struct engine *e, struct node *n)
+{
+	struct entry *entry = n->filling;
+
+	n->filling = NULL;
+	if (entry)
+		send_entry(e, entry);
+}
+
+int entry_add_run(struct engine *e, struct node *n, struct command *c)
+{
+	struct io_u *io_u = c->io_u;
+	struct entry *entry;
+	int slot = node_slot(e, n, c);
+
+	if (slot < 0)
+		return slot;
+	if (!n->filling)
+		n->filling = new_entry(e, n);
+	entry = n->filling;
+	if (!entry)
+		return -ENOMEM;
+	entry->commands[entry->nr] = c;
+	entry->runs[entry->nr] = ddir_sync(io_u->ddir) ? (struct smq_sg_run){ .slot = slot } :
+				 smq_run_at(slot, io_u->offset / n->target.block);
+	if (++entry->nr == e->room)
+		send_filling(e, n);
+	return 0;
+}
+
+int entry_add_command(struct engine *e, struct node *n, struct command *c)
+{
+	struct smq_sg_uring_cmd *sent = &c->sent;
+	struct io_u *io_u = c->io_u;
+	struct entry *entry;
+	int ret;
+
+	*sent = (struct smq_sg_uring_cmd){
+		.request = (uintptr_t)c->cdb, .timeout_ms = e->options->timeout_ms,
+		.response = (uintptr_t)c->sense, .max_response_len = sizeof(c->sense),
+	};
+	if (io_u->ddir == DDIR_TRIM) {
+		ret = cdb_unmap(&n->target, io_u->offset, io_u->xfer_buflen, c->cdb,
+				c->parameters);
+		sent->dout_xferp = (uintptr_t)c->parameters;
+		sent->dout_xfer_len = sizeof(c->parameters);
+	} else if (ddir_sync(io_u->ddir)) {
+		ret = cdb_sync(c->cdb);
+	} else {
+		ret = cdb_transfer(&n->target, io_u->ddir == DDIR_WRITE, io_u->offset,
+				   io_u->xfer_buflen, c->cdb);
+		if (io_u->ddir == DDIR_WRITE) {
+			sent->dout_xferp = (uintptr_t)io_u->xfer_buf;
+			sent->dout_xfer_len = io_u->xfer_buflen;
+		} else {
+			sent->din_xferp = (uintptr_t)io_u->xfer_buf;
+			sent->din_xfer_len = io_u->xfer_buflen;
+		}
+	}
+	if (ret < 0)
+		return ret;
+	sent->request_len = ret;
+	entry = new_entry(e, n);
+	if (!entry)
+		return -ENOMEM;
+	entry->adhoc = true;
+	entry->nr = 1;
+	entry->commands[0] = c;
+	send_entry(e, entry);
+	return 0;
+}
+
+/* What the next call repairs. */
+static bool passes(int error)
+{
+	return error == -EAGAIN || error == -EBUSY || error == -EINTR;
+}
+
+int entry_submit(struct engine *e)
+{
+	struct node *n;
+	int ret;
+
+	for (n = e->nodes; n; n = n->next)
+		send_filling(e, n);
+	ret = smq_submit(e->ring);
+	/* What does not go now goes with the next reap. */
+	return ret < 0 && !passes(ret) ? ret : 0;
+}
+
+int entry_reap(struct engine *e, unsigned int least, int64_t wait_ns)
+{
+	int i, n, ended = 0;
+
+	n = smq_reap(e->ring, e->got, MAX_EVENTS, min(least, MAX_EVENTS), wait_ns);
+	if (n < 0)
+		return passes(n) ? 0 : n;
+	for (i = 0; i < n; i++) {
+		const struct smq_event *event = &e->got[i];
+		struct entry *entry = (struct entry *)(uintptr_t)event->tag;
+
+		e->in_flight--;
+		if (event->result == -EAGAIN && e->in_flight) {
+			entry->next = e->refused;
+			e->refused = entry;
+			continue;
+		}
+		finish_entry(e, entry, event);
+		ended++;
+	}
+	/* There is room again. */
+	if (e->refused && (ended || !e->in_flight))
+		send_refused(e);
+	return n;
+}

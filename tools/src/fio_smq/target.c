@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * fio's setup: before a job begins it is known what its files are, and whether what it is to do
+ * can be done there.
+ */
+#include "engine.h"
+
+#include <scsi/sg_cmds_basic.h>
+#include <scsi/sg_lib.h>
+#include <scsi/sg_unaligned.h>
+
+#include "device.h"
+#include "inuse.h"
+
+#define ATTENTIONS	8	/* that a device may have to tell before it answers */
+
+/* A disk this process has taken for writing; until the end of all jobs. */
+struct claim {
+	struct claim *next;
+	char sysfs[sizeof(((struct device *)0)->sysfs)];
+	int fd;
+};
+
+/* Setup is the main process's, one job after the other: no lock. */
+static struct claim *claims;
+
+__attribute__((destructor)) static void drop_claims(void)
+{
+	struct claim *c;
+
+	while ((c = claims)) {
+		claims = c->next;
+		if (c->fd >= 0)
+			close(c->fd);
+		free(c);
+	}
+}
+
+static int ask_capacity(int fd, struct target *t)
+{
+	uint8_t data[32] = {};
+	int ret;
+
+	ret = sg_ll_readcap_16(fd, false, 0, data, sizeof(data), false, 0);
+	if (!ret) {
+		t->blocks = sg_get_unaligned_be64(data) + 1;
+		t->block = sg_get_unaligned_be32(data + 8);
+		return 0;
+	}
+	if (ret != SG_LIB_CAT_INVALID_OP && ret != SG_LIB_CAT_ILLEGAL_REQ)
+		return ret;
+	ret = sg_ll_readcap_10(fd, false, 0, data, 8, false, 0);
+	t->blocks = (uint64_t)sg_get_unaligned_be32(data) + 1;
+	t->block = sg_get_unaligned_be32(data + 4);
+	return ret;
+}
+
+static int look(const char *name, struct target *t)
+{
+	char why[128];
+	int ret, left = ATTENTIONS;
+
+	ret = smq_info(t->dev, &t->info);
+	if (ret) {
+		log_err("fio: smq: %s: %s\n", name, smq_strerror(SMQ_CALL_OPEN, ret));
+		return ret;
+	}
+	do
+		ret = ask_capacity(smq_fd(t->dev), t);
+	while (ret == SG_LIB_CAT_UNIT_ATTENTION && left--);
+	if (ret) {
+		sg_get_category_sense_str(ret, sizeof(why), why, 0);
+		log_err("fio: smq: %s: READ CAPACITY: %s\n", name, why);
+		return -EIO;
+	}
+	if (!t->block || t->block & (t->block - 1)) {
+		log_err("fio: smq: %s: logical blocks of %u bytes: not a power of 2\n", name,
+			t->block);
+		return -ENOTSUP;
+	}
+	return 0;
+}
+
+int target_open(const char *name, struct target *t)
+{
+	int ret = smq_open(name, &t->dev);
+
+	if (ret) {
+		log_err("fio: smq: %s: %s\n", name, smq_strerror(SMQ_CALL_OPEN, ret));
+		return ret;
+	}
+	ret = look(name, t);
+	if (ret)
+		target_close(t);
+	return ret;
+}
+
+void target_close(struct target *t)
+{
+	smq_close(t->dev);
+	t->dev = NULL;
+}
+
+static bool fits(const char *name, const struct target *t, const char *option,
+		 unsigned long long bytes)
+{
+	if (!(bytes % t->block))
+		return true;
+	log_err("fio: smq: %s: %s=%llu is no multiple of its logical blocks, %u bytes\n", name,
+		option, bytes, t->block);
+	return false;
+}
+
+/* Of one direction: every size of block that can come. */
+static bool direction_fits(const struct thread_options *o, enum fio_ddir ddir, const char *name,
+			   const struct target *t)
+{
+	unsigned int i;
+
+	if (!fits(name, t, "bs", o->min_bs[ddir]) || !fits(name, t, "bs", o->max_bs[ddir]) ||
+	    !fits(name, t, "blockalign", o->ba[ddir]))
+		return false;
+	for (i = 0; i < o->bssplit_nr[ddir]; i++)
+		if (!fits(name, t, "bssplit", o->bssplit[ddir][i].bs))
+			return false;
+	if (o->bs_unaligned && o->min_bs[ddir] != o->max_bs[ddir]) {
+		log_err("fio: smq: %s: bs_unaligned: it takes whole logical blocks only\n", name);
+		return false;
+	}
+	if (ddir == DDIR_TRIM || o->max_bs[ddir] <= t->info.max_transfer)
+		return true;
+	log_err("fio: smq: %s: bs=%llu is over the limit of one command, %u bytes\n", name,
+		o->max_bs[ddir], t->info.max_transfer);
+	return false;
+}
+
+static bool job_fits(struct thread_data *td, const char *name, const struct target *t)
+{
+	const struct thread_options *o = &td->o;
+
+	/* Buffers are as large as what is trimmed, and lent in whole ones. */
+	if ((td_read(td) || td_write(td)) && td_max_bs(td) > SMQ_SG_MAX_BUFFER) {
+		log_err("fio: smq: %s: bs=%llu is over the limit of a buffer, %u bytes\n", name,
+			td_max_bs(td), SMQ_SG_MAX_BUFFER);
+		return false;
+	}
+	return fits(name, t, "offset", o->start_offset) &&
+	       (!td_read(td) || direction_fits(o, DDIR_READ, name, t)) &&
+	       (!td_write(td) || direction_fits(o, DDIR_WRITE, name, t)) &&
+	       (!td_trim(td) || direction_fits(o, DDIR_TRIM, name, t));
+}
+
+/* Keeps the job off a disk that somebody else uses, and others off it while the job runs. */
+static bool claim_disk(struct thread_data *td, const char *name)
+{
+	/* Where jobs come here themselves the first would shut the others out. */
+	bool keep = td->o.create_serialize;
+	char why[INUSE_REASON] = "";
+	struct device dev;
+	struct claim *c;
+
+	if (td->o.allow_mounted_write || !(td_write(td) || td_trim(td)))
+		return true;
+	if (device_find(name, &dev))
+		return false;
+	for (c = claims; c; c = c->next)
+		if (!strcmp(c->sysfs, dev.sysfs))
+			return true;
+	c = keep ? calloc(1, sizeof(*c)) : NULL;
+	if (keep && !c) {
+		log_err("fio: smq: no memory\n");
+		return false;
+	}
+	if (!inuse_take(&dev, why, c ? &c->fd : NULL)) {
+		free(c);
+		log_err("fio: smq: %s: %s; allow_mounted_write=1 has it written to\n", name, why);
+		return false;
+	}
+	if (c) {
+		memcpy(c->sysfs, dev.sysfs, sizeof(c->sysfs));
+		c->next = claims;
+		claims = c;
+	}
+	return true;
+}
+
+static bool setup_file(struct thread_data *td, struct fio_file *f)
+{
+	struct target t = {};
+	bool fine;
+
+	if (target_open(f->file_name, &t))
+		return false;
+	fine = job_fits(td, f->file_name, &t) && claim_disk(td, f->file_name);
+	if (fine) {
+		f->real_file_size = t.blocks * t.block;
+		fio_file_set_size_known(f);
+	}
+	target_close(&t);
+	return fine;
+}
+
+int target_setup(struct thread_data *td)
+{
+	struct fio_file *f;
+	unsigned int i;
+
+	/* Before anything of struct thread_data: its layout is that of one version. */
+	if (strcmp(fio_version_string, FIO_BUILT_FOR)) {
+		log_err("fio: smq: this is %s, the engine was built for " FIO_BUILT_FOR "\n",
+			fio_version_string);
+		return 1;
+	}
+	for_each_file(td, f, i)
+		if (!setup_file(td, f))
+			return 1;
+	return 0;
+}
