@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io's manual page and its completion know what its help lists, and nothing else."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from make import make
+from sg_io_build import SRC, TIMEOUT, binary, run
+
+MANUAL = SRC / "sg_io.8"
+COMPLETION = SRC / "sg_io.bash"
+
+
+def commands():
+    """Those that `sg_io --help` lists."""
+    text = run(binary(), "--help").stdout
+    listed = text.split("\n\n")[1]
+    found = re.findall(r"^  ([a-z-]+) ", listed, flags=re.M)
+    assert {"run", "gen"} <= set(found)
+    return found
+
+
+def options(command):
+    """The long options that a command's help lists."""
+    text = run(binary(), command, "--help").stdout.split("\n\n")[1]
+    return set(re.findall(r"^  (?:-., |    )(--[a-z-]+)", text, flags=re.M))
+
+
+def section(name):
+    """A section of the manual, as people write options."""
+    text = MANUAL.read_text(encoding="ascii").replace("\\-", "-")
+    found = re.search(rf"^\.SH {name}\n(.*?)(?=^\.SH |\Z)", text, flags=re.M | re.S)
+    assert found, f"no section {name}"
+    return found[1]
+
+
+def test_manual_has_all_commands():
+    text = MANUAL.read_text(encoding="ascii").replace("\\-", "-")
+    assert sorted(re.findall(r"^\.SH sg_io (\S+)$", text, flags=re.M)) == sorted(commands())
+    synopsis = re.findall(r'^\.BI "sg_io (\S+) "', section("SYNOPSIS"), flags=re.M)
+    assert sorted(synopsis) == sorted(commands())
+
+
+def test_manual_has_all_options_and_no_others():
+    for command in commands():
+        heads = re.findall(r"^\.TP\n((?:.*\\\n)*.*)", section(f"sg_io {command}"), flags=re.M)
+        found = {name for head in heads for name in re.findall(r"--[a-z-]+", head)}
+        assert found == options(command), command
+
+
+def test_manual_has_all_paths():
+    """Those that --via takes."""
+    wrong = run(binary(), "run", "--via", "x", "d", "f").stderr
+    names = re.search(r"'x' is not (.*)", wrong)[1].replace(" or ", ", ").split(", ")
+    text = section("PATHS")
+    assert re.findall(r"^\.TP\n\.B (\S+)", text, flags=re.M) == names
+    assert complete("sg_io run --via=") == names
+
+
+@pytest.mark.parametrize("tool", [["mandoc", "-T", "lint", "-W", "warning"],
+                                  ["groff", "-man", "-ww", "-z", "-Tutf8"]],
+                         ids=lambda argv: argv[0])
+def test_manual_has_no_mistakes(tool):
+    assert shutil.which(tool[0]), "tools/deps install lint"
+    done = subprocess.run([*tool, MANUAL], capture_output=True, text=True, check=False,
+                          timeout=TIMEOUT)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+# What bash does when the key is pressed: the words split at COMP_WORDBREAKS too, but the line is
+# what the completion looks at.
+PRESS = """
+source "$1"
+COMP_LINE=$3 COMP_POINT=${#3} COMP_WORDBREAKS=$4
+complete -p sg_io >/dev/null || exit
+_sg_io "$2"
+((${#COMPREPLY[@]})) && printf '%s\\n' "${COMPREPLY[@]}"
+exit 0
+"""
+
+
+def complete(line, breaks=" \t\n\"'><=;|&(:", cwd=None):
+    """What the completion offers for a line."""
+    done = subprocess.run(["bash", "--norc", "-c", PRESS, "-", COMPLETION, binary(), line, breaks],
+                          capture_output=True, text=True, check=False, timeout=TIMEOUT, cwd=cwd)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_completion_has_all_commands():
+    assert complete("sg_io ") == [*commands(), "--help"]
+    assert complete("sg_io r") == [name for name in commands() if name.startswith("r")]
+    assert complete("sg_io frob --") == []
+
+
+def test_completion_has_all_options():
+    for command in commands():
+        found = complete(f"sg_io {command} --")
+        assert {word.rstrip("=") for word in found} == options(command), command
+    found = complete("sg_io run --")
+    assert "--depth=" in found and "--json" in found
+
+
+@pytest.mark.parametrize("line,want", [
+    ("sg_io run --via b", ["bsg", "bsg-uring", "block"]),
+    ("sg_io run --via=bsg-", ["bsg-uring"]),
+    ("sg_io compare --via=smq,bl", ["smq,block"]),
+    ("sg_io compare --via smq,s", ["smq,sg", "smq,smq"]),
+    ("sg_io gen --pattern=l", ["lba"]),
+    ("sg_io gen --op writes", ["writesame10", "writesame16"]),
+    ("sg_io gen --count ", []),
+    ("sg_io gen ", []),
+])
+def test_completion_of_values(line, want):
+    assert complete(line) == want
+
+
+def test_completion_without_the_usual_breaks():
+    """Who took '=' out of them gets whole words."""
+    assert complete("sg_io run --via=bsg-", " \t\n") == ["--via=bsg-uring"]
+
+
+def test_completion_of_files(tmp_path):
+    (tmp_path / "reads.cdb").touch()
+    (tmp_path / "writes.cdb").touch()
+    assert complete("sg_io run --depth 4 /dev/sg0 r", cwd=tmp_path) == ["reads.cdb"]
+    assert complete("sg_io run --json /dev/sg0 x", cwd=tmp_path) == []
+    # A link to a node lies anywhere.
+    assert complete("sg_io info w", cwd=tmp_path) == ["writes.cdb"]
+
+
+def test_both_are_installed(tmp_path):
+    make(SRC, "install", "PREFIX=/opt/smq", f"DESTDIR={tmp_path}", timeout=TIMEOUT)
+    there = tmp_path / "opt/smq"
+    assert (there / "share/man/man8/sg_io.8").read_bytes() == MANUAL.read_bytes()
+    installed = there / "share/bash-completion/completions/sg_io"
+    assert installed.read_bytes() == COMPLETION.read_bytes()
+    assert os.access(there / "bin/sg_io", os.X_OK)
