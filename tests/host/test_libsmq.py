@@ -122,6 +122,37 @@ def test_examples_build_from_what_is_installed(installed, tmp_path, example, sta
     assert "/dev/null: not a /dev/smqsgN" in done.stderr
 
 
+# What cffi makes of declarations, as C that compiles only if the headers agree.
+ASSERTIONS = """
+import re, sys, cffi
+ffi = cffi.FFI()
+ffi.cdef(sys.argv[1])
+for name in re.findall(r"^struct (\\w+) {", sys.argv[1], flags=re.M):
+    kind = ffi.typeof("struct " + name)
+    print(f"_Static_assert(sizeof(struct {name}) == {ffi.sizeof(kind)}, \\"{name}\\");")
+    for field, what in kind.fields:
+        print(f"_Static_assert(__builtin_offsetof(struct {name}, {field}) == {what.offset} &&"
+              f" sizeof(((struct {name} *)0)->{field}) == {ffi.sizeof(what.type)},"
+              f" \\"{name}.{field}\\");")
+"""
+
+
+def test_python_example_declares_what_the_headers_do(tmp_path):
+    text = (LIBSMQ / "examples/latency.py").read_text(encoding="ascii")
+    cdef = re.search(r'ffi\.cdef\("""\n(.*?)"""\)', text, flags=re.S)[1]
+    functions = re.sub(r"^struct \w+ \{.*?\};", "", cdef, flags=re.S | re.M)
+    values = re.search(r"^(OPEN, .*) = range\((\d)\)", text, flags=re.M)
+    assert calls()[:int(values[2])] == values[1].split(", ")
+    # cffi is a package of Debian's own Python.
+    done = subprocess.run(["/usr/bin/python3", "-c", ASSERTIONS, cdef], capture_output=True,
+                          text=True, check=True, timeout=TIMEOUT)
+    assert done.stdout.count("_Static_assert") > 20 and "smq_reap" in functions
+    source = tmp_path / "agrees.c"
+    source.write_text(f"#include <libsmq.h>\n{done.stdout}{functions}", encoding="ascii")
+    subprocess.run(["cc", "-fsyntax-only", "-Werror", f"-I{LIBSMQ}", f"-I{ROOT}/include/uapi",
+                    source], check=True, timeout=TIMEOUT)
+
+
 def declared():
     text = (LIBSMQ / "libsmq.h").read_text(encoding="ascii")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)

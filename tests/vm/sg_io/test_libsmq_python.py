@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The example of libsmq in Python."""
+
+import os
+import re
+import subprocess
+
+import pytest
+import vmdisk
+
+EXAMPLE = vmdisk.ROOT / "tools/libsmq/examples/latency.py"
+LIBRARIES = vmdisk.ROOT / "build/tools/libsmq"
+
+
+def example(*args):
+    """latency.py, by Debian's own Python."""
+    return subprocess.run(["/usr/bin/python3", "-B", EXAMPLE, *map(str, args)],
+                          env={**os.environ, "LD_LIBRARY_PATH": str(LIBRARIES)},
+                          capture_output=True, text=True, check=False, timeout=vmdisk.TIMEOUT)
+
+
+@pytest.mark.smoke
+def test_example_in_python(smq_disk):
+    before = smq_disk.done()
+    done = example(smq_disk.smq, 100)
+    assert (done.returncode, done.stderr) == (0, "")
+    one, batch = done.stdout.splitlines()
+    assert re.fullmatch(r"one by one: 100 x GOOD; median [\d.]+ us, longest [\d.]+ us", one)
+    found = re.fullmatch(r"as a batch: 100 x GOOD; ([\d.]+) us, ([\d.]+) us each", batch)
+    assert float(found[2]) == pytest.approx(float(found[1]) / 100, abs=0.06)
+    assert smq_disk.done() - before == 200
+
+
+def test_example_tells_what_is_not_good(smq_disk):
+    """More than one outcome, counted by its text."""
+    vmdisk.set_param("every_nth", 4)
+    vmdisk.set_param("opts", vmdisk.RECOVERED)
+    try:
+        done = example(smq_disk.smq, 8)
+    finally:
+        vmdisk.set_param("opts", 0)
+        vmdisk.set_param("every_nth", 0)
+    assert done.returncode == 1 and not done.stderr
+    for line in done.stdout.splitlines():
+        assert re.search(r"6 x GOOD", line) and "2 x CHECK CONDITION: Recovered Error" in line
+
+
+def test_example_names_its_mistake(smq_disk):
+    for args, why in ((["/dev/null"], "/dev/null: not a /dev/smqsgN\n"),
+                      (["/dev/absent"], "/dev/absent: No such file or directory\n")):
+        done = example(*args)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", why)
+    assert example(smq_disk.smq, 0).returncode == 2
