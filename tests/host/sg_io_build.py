@@ -35,7 +35,8 @@ def part(name, *sources, libsmq=()):
         ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-O1",
          "-Wno-missing-field-initializers", *SANITIZE, f"-I{SRC}", f"-I{LIBSMQ}",
          f"-I{ROOT}/include/uapi", "-o", out, HERE / f"{name}.c",
-         *(SRC / s for s in sources), *(LIBSMQ / s for s in libsmq), "-luring", "-lsgutils2"],
+         *(SRC / s for s in sources), *(LIBSMQ / s for s in libsmq),
+         "-luring", "-lsgutils2", "-ljson-c"],
         check=True, timeout=TIMEOUT)
     return out
 

@@ -40,7 +40,7 @@ def test_all_fields(tmp_path):
     assert (a["line"], a["cdb"], a["dir"], a["bytes"]) == ("3", READ10, "in", "512")
     assert (a["timeout"], a["at"], a["cpu"], a["data"]) == ("5", "17", "3", "-")
     assert (b["line"], b["cdb"], b["bytes"], b["data"]) == ("4", WRITE10, "1024", "ff" * 1024)
-    assert (c["line"], c["timeout"], c["at"], c["cpu"]) == ("5", "30000", "0", "-1")
+    assert (c["line"], c["timeout"], c["at"], c["cpu"]) == ("5", "30000", "17", "-1")
 
 
 @pytest.mark.parametrize("cdb", [

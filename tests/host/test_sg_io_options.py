@@ -8,7 +8,8 @@ TUR = b"000000000000 none 0\n"
 
 
 @pytest.mark.parametrize("args", [["--help"], ["help"], ["gen", "--help"], ["info", "--help"],
-                                  ["run", "--help"], ["compare", "--help"]])
+                                  ["run", "--help"], ["compare", "--help"],
+                                  ["replay", "--help"]])
 def test_help(args):
     done = run(binary(), *args)
     assert (done.returncode, done.stderr) == (0, "")
@@ -57,6 +58,15 @@ BAD = [
     (["run", "--memory", "0", "d", "f"], "--memory: '0' is no number"),
     (["run", "--frob", "d", "f"], "unrecognized option"),
     (["run"] + ["d"] * 65 + ["f"], "more than 64 devices"),
+    (["replay"], "DEV and FILE are missing"),
+    (["replay", "x"], "only 'x' given: DEV or FILE is missing"),
+    (["replay", "a", "b", "c"], "'c': one device and one file"),
+    (["replay", "--speed", "-1", "d", "f"], "--speed: '-1' is no number above 0"),
+    (["replay", "--speed", "fast", "d", "f"], "--speed: 'fast' is no number above 0"),
+    (["replay", "--speed", "nan", "d", "f"], "--speed: 'nan' is no number above 0"),
+    (["replay", "--depth", "0", "d", "f"], "--depth: '0' is no number from 1 to 4096"),
+    (["replay", "--via", "nvme", "d", "f"], "--via: 'nvme' is not sg, bsg-uring, smq or block"),
+    (["replay", "--via", "bsg", "d", "f"], "--via bsg: has one command at a time in flight"),
     (["info"], "which device?"),
     (["info", "a", "b"], "'b': one device at a time"),
 ]
@@ -86,7 +96,8 @@ NO_DEVICE = [
 @pytest.mark.parametrize("dev,why", NO_DEVICE)
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
 def test_no_device(dev, why, sanitized):
-    for args in (["run", dev, "-"], ["info", dev], ["compare", dev, "-"]):
+    for args in (["run", dev, "-"], ["info", dev], ["compare", dev, "-"],
+                 ["replay", "--speed", "max", dev, "-"]):
         done = run(binary(sanitized), *args, stdin=TUR)
         assert done.returncode == 3
         assert done.stdout == ""
@@ -105,3 +116,12 @@ def test_compare_without_a_file():
     done = run(binary(True), "compare", "/dev/null", "/absent")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "sg_io: /absent: No such file or directory\n"
+
+
+def test_replay_wants_times(tmp_path):
+    path = tmp_path / "f"
+    path.write_text("000000000000 none 0\n" * 2, encoding="ascii")
+    done = run(binary(True), "replay", "/dev/null", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (f"sg_io: {path}: no command has at=, there is no time to replay; "
+                           "--speed max does without\n")

@@ -14,7 +14,6 @@
 #include "num.h"
 
 #define LINE_BYTES	4096
-#define MAX_COMMANDS	(16u << 20)
 #define SPACE		" \t\r\n\v\f"
 #define AT_US_MAX	(1000000ULL * 86400 * 365)
 
@@ -299,6 +298,10 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		}
 		if (!l.cmd->cdb_len)
 			continue;
+		if (l.has_at)
+			file->timed = true;
+		else if (file->nr)
+			l.cmd->at_us = l.cmd[-1].at_us;
 		note_limits(file, l.cmd);
 		if (++file->nr > MAX_COMMANDS) {
 			warnx("%s:%u: more than %u commands", file->name, number, MAX_COMMANDS);

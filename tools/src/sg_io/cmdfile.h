@@ -8,6 +8,7 @@
 #define TIMEOUT_MS_DEFAULT	30000
 #define TIMEOUT_MS_MAX		86400000	/* a day: formatting takes hours */
 #define CPU_ANY			-1
+#define MAX_COMMANDS	(16u << 20)	/* of a file */
 
 struct command {
 	__u8 cdb[CDB_MAX];
@@ -17,7 +18,7 @@ struct command {
 	__u32 bytes;
 	__u32 timeout_ms;
 	__u32 line;		/* in the file, from 1 */
-	__u64 at_us;		/* when replayed, from the first command on */
+	__u64 at_us;		/* when replayed; without at= that of the line before */
 	const void *data;	/* data-out, shared between commands */
 };
 
@@ -30,6 +31,7 @@ struct cmdfile {
 	__u32 max_in;		/* largest data-in of any command */
 	__u32 max_bytes;
 	__u32 max_timeout_ms;
+	bool timed;		/* some line has at= */
 	struct dataset *data;
 };
 

@@ -18,6 +18,7 @@ static const struct {
 	{ "compare", cmd_compare, "issue the commands of a file through each path in turn" },
 	{ "gen", cmd_gen, "write a command file to standard output" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
+	{ "replay", cmd_replay, "issue the commands of a file at their times, on their CPUs" },
 	{ "run", cmd_run, "issue the commands of a file" },
 };
 
@@ -41,7 +42,7 @@ static void usage(FILE *out)
 	      "  data=    data-out from a file; relative names start at the command file's folder\n"
 	      "  pattern= data-out: " PATTERN_FORMS "; zero if not given\n"
 	      "  timeout= of the command, 30000 if not given (--via block: the disk's own holds)\n"
-	      "  at=      microseconds from the first command on; 'run' does not wait for it\n"
+	      "  at=      when to replay it, in microseconds; 'run' does not wait for it\n"
 	      "  cpu=     submit on this CPU\n"
 	      "Numbers are decimal, or hex with 0x. Known opcodes have a disk's (SBC) meaning.\n"
 	      "  28000000000000000800 in 4096              # READ(10), 8 blocks from LBA 0\n"
@@ -83,6 +84,7 @@ int main(int argc, char **argv)
 		argv[1] = name;
 		return commands[i].run(argc - 1, argv + 1);
 	}
-	warnx("'%s' is no command: compare, gen, info or run; 'sg_io --help' says more", argv[1]);
+	warnx("'%s' is no command: compare, gen, info, replay or run; "
+	      "'sg_io --help' says more", argv[1]);
 	return EXIT_USAGE;
 }

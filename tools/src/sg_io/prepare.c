@@ -16,6 +16,10 @@ static const struct engine *choose_engine(const struct run_options *opt,
 {
 	const char *via = opt->via ? opt->via : node_kind_name(dev->kind);
 
+	/* All commands are wanted, at their time: what block and bsg do not offer. */
+	if (opt->replay && !opt->via && (dev->kind == NODE_BLOCK || dev->kind == NODE_BSG))
+		via = "sg";
+
 	if (!strcmp(via, "block"))
 		return &engine_block;
 	if (!strcmp(via, "bsg"))

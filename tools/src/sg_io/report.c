@@ -43,7 +43,7 @@ void report_text(const struct result *r)
 		puts("  (no memory to list all kinds)");
 }
 
-static void add_rounded(struct json_object *o, const char *key, double v)
+void report_real(struct json_object *o, const char *key, double v)
 {
 	char text[64];
 
@@ -135,7 +135,7 @@ static void add_devices(struct json_object *o, const struct run_options *opt)
 	add_text(o, "device", names);
 }
 
-void report_json(const struct result *r)
+struct json_object *report_object(const struct result *r)
 {
 	struct json_object *o = json_object_new_object();
 
@@ -143,12 +143,22 @@ void report_json(const struct result *r)
 	add_devices(o, r->opt);
 	json_object_object_add(o, "commands",
 			       json_object_new_uint64(r->tally.good + r->tally.bad));
-	add_rounded(o, "seconds", r->seconds);
-	add_rounded(o, "iops", iops(r));
+	report_real(o, "seconds", r->seconds);
+	report_real(o, "iops", iops(r));
 	json_object_object_add(o, "lat_ns", latency_json(r));
 	json_object_object_add(o, "status", status_json(&r->tally));
 	json_object_object_add(o, "errors", errors_json(&r->tally));
+	return o;
+}
+
+void report_print(struct json_object *o)
+{
 	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
 					    JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(o);
+}
+
+void report_json(const struct result *r)
+{
+	report_print(report_object(r));
 }

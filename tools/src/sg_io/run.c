@@ -10,6 +10,7 @@
 
 #include "commands.h"
 #include "dataset.h"
+#include "lane.h"
 #include "run.h"
 
 #define MAX_WORKERS	4096
@@ -17,12 +18,15 @@
 /* Depth is slots in one thread, or threads with one slot on one target. */
 static unsigned int count_workers(const struct run *run, const struct run_options *opt)
 {
+	if (run->lanes)
+		return run->nr_lanes;
 	return run->engine->sync ? opt->jobs * opt->depth * run->nr_targets : opt->jobs;
 }
 
 static int check_size(const struct run *run, const struct run_options *opt)
 {
-	__u64 slots = opt->jobs * opt->depth * run->nr_targets;
+	__u64 jobs = run->lanes ? run->nr_lanes : opt->jobs;
+	__u64 slots = jobs * opt->depth * run->nr_targets;
 	__u64 need = dataset_bytes(run->file->data) + slots * worker_slot_bytes(run->file);
 
 	if (count_workers(run, opt) > MAX_WORKERS) {
@@ -57,6 +61,8 @@ static int init_workers(struct run *run, struct worker *workers, unsigned int nr
 			warnx("no memory for the commands in flight");
 			return -1;
 		}
+		if (run->lanes)
+			workers[i].lane = &run->lanes[i];
 		if (run->engine->open(&workers[i]))
 			return -1;
 	}
@@ -89,7 +95,7 @@ static int start_workers(struct run *run, struct worker *workers, unsigned int n
 static void collect(const struct run *run, const struct worker *workers, unsigned int nr,
 		    struct result *r)
 {
-	__u64 last = run->start_ns;
+	__u64 first = run->start_ns + run->lead_ns, last = first;
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
@@ -99,19 +105,17 @@ static void collect(const struct run *run, const struct worker *workers, unsigne
 		if (workers[i].last_ns > last)
 			last = workers[i].last_ns;
 	}
-	r->seconds = (last - run->start_ns) / 1e9;
+	r->seconds = (last - first) / 1e9;
 	tally_sort(&r->tally);
 }
 
-static int conclude(const struct run *run, const struct result *r, int signal, bool stuck)
+static int conclude(const struct run *run, const struct result *r, int signal, bool stuck,
+		    int (*report)(const struct run *run, const struct result *r))
 {
 	int fatal = atomic_load(&run->fatal);
 	const struct device *dev = run->fatal_dev;
+	int status = report(run, r);
 
-	if (r->opt->json)
-		report_json(r);
-	else
-		report_text(r);
 	if (fatal)
 		warnx("%s: %s: the device is gone, the run ended early",
 		      dev ? dev->given : "device", strerror(fatal));
@@ -119,10 +123,13 @@ static int conclude(const struct run *run, const struct result *r, int signal, b
 		return EXIT_SIGNAL + signal;
 	if (fatal || stuck)
 		return EXIT_DEVICE;
+	if (status)
+		return status;
 	return r->tally.bad ? EXIT_NOT_GOOD : EXIT_GOOD;
 }
 
-static int execute(struct run *run, const struct run_options *opt)
+int run_execute(struct run *run, const struct run_options *opt,
+		int (*report)(const struct run *run, const struct result *r))
 {
 	unsigned int nr = count_workers(run, opt), i;
 	struct result *r = calloc(1, sizeof(*r));
@@ -156,7 +163,7 @@ static int execute(struct run *run, const struct run_options *opt)
 	r->path = run->engine->name;
 	r->opt = opt;
 	collect(run, workers, nr, r);
-	status = finish_output(conclude(run, r, signal, stuck));
+	status = finish_output(conclude(run, r, signal, stuck, report));
 	tally_free(&r->tally);
 	if (stuck)	/* The kernel may still write to the workers' memory. */
 		_exit(status);
@@ -169,6 +176,16 @@ out:
 	free(workers);
 	free(r);
 	return status;
+}
+
+static int tell(const struct run *run, const struct result *r)
+{
+	(void)run;
+	if (r->opt->json)
+		report_json(r);
+	else
+		report_text(r);
+	return 0;
 }
 
 int cmd_run(int argc, char **argv)
@@ -196,7 +213,7 @@ int cmd_run(int argc, char **argv)
 	memset(claims, -1, sizeof(claims));
 	status = run_prepare(&run, &opt, &file, devs, claims);
 	if (!status)
-		status = execute(&run, &opt);
+		status = run_execute(&run, &opt, tell);
 	for (i = 0; i < opt.nr_devs; i++)
 		if (claims[i] >= 0)
 			close(claims[i]);

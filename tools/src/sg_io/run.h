@@ -3,6 +3,7 @@
 #ifndef SG_IO_RUN_H
 #define SG_IO_RUN_H
 
+#include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -12,6 +13,7 @@
 #define MAX_VIAS	5
 
 struct run_options {
+	bool replay;
 	const char *via;	/* NULL: by the node */
 	__u64 depth;
 	__u64 batch;
@@ -45,6 +47,20 @@ struct result {
 	bool tally_short;
 };
 
+/**
+ * run_execute() - issue the commands of a run that is prepared
+ * @run: by run_prepare()
+ * @opt: its options
+ * @report: tells the result; its status when that is not 0 is that of the run
+ *
+ * Return: the exit status, messages have been printed.
+ */
+int run_execute(struct run *run, const struct run_options *opt,
+		int (*report)(const struct run *run, const struct result *r));
+
+/* A path by its name, of @len characters; NULL if there is none. */
+const char *run_find_path(const char *name, size_t len);
+
 /* The options of the command line; these exit on a usage error. */
 void run_parse_options(int argc, char **argv, struct run_options *opt);
 void compare_parse_options(int argc, char **argv, struct run_options *opt);
@@ -74,6 +90,10 @@ int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *stuc
 void monitor_block_signals(void);
 
 void report_text(const struct result *r);
+/* The same as an object, for more of it; report_json() prints that alone. */
+struct json_object *report_object(const struct result *r);
+void report_print(struct json_object *o);
+void report_real(struct json_object *o, const char *key, double v);
 void report_json(const struct result *r);
 
 #endif

@@ -91,7 +91,7 @@ static const char compare_doc[] =
 	"'sg_io --help' has the format of FILE and the exit statuses; 0 and 1 are of the\n"
 	"paths that ran, and when none did it is that of the first.\n";
 
-static const char *find_path(const char *name, size_t len)
+const char *run_find_path(const char *name, size_t len)
 {
 	unsigned int i;
 
@@ -111,7 +111,7 @@ static void take_via(struct argp_state *state, const char *arg, struct run_optio
 	o->nr_vias = 0;
 	for (at = arg;; at += len + 1) {
 		len = o->compare ? strcspn(at, ",") : strlen(at);
-		path = find_path(at, len);
+		path = run_find_path(at, len);
 		if (!path)
 			argp_error(state, "--via: '%.*s' is not " PATHS, (int)len, at);
 		for (i = 0; i < o->nr_vias; i++)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine.h"
+#include "lane.h"
 
 #define NEVER		(~0ULL)
 #define PAGE		4096u
@@ -23,11 +24,14 @@ static void run_fail(struct run *run, const struct device *dev, int error)
 void worker_done(struct worker *w, struct slot *slot)
 {
 	const struct outcome *out = &slot->out;
-	__u64 now = clock_ns();
+	__u64 now = clock_ns(), bad;
 
 	hist_add(&w->latency, now - slot->submit_ns);
+	bad = w->tally.bad;
 	if (!tally_add(&w->tally, slot->cmd, out, slot->sequence))
 		w->tally_short = true;
+	if (w->run->check && w->tally.bad == bad)
+		w->run->check(w->run, slot);
 	/* Without its device there is nothing to go on with. */
 	if (out->error == ENODEV || out->error == ENXIO)
 		run_fail(w->run, slot->target->dev, out->error);
@@ -85,7 +89,7 @@ static void submit(struct worker *w)
 	w->queued = 0;
 }
 
-static bool move_to_cpu(struct worker *w, int cpu)
+bool worker_move(struct worker *w, int cpu)
 {
 	cpu_set_t set;
 	int error;
@@ -114,7 +118,7 @@ static void issue(struct worker *w, struct slot *slot)
 	slot->submit_ns = now;
 	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
-	if (slot->cmd->cpu != w->cpu && !move_to_cpu(w, slot->cmd->cpu)) {
+	if (slot->cmd->cpu != w->cpu && !worker_move(w, slot->cmd->cpu)) {
 		worker_failed(w, slot, EINVAL);
 		return;
 	}
@@ -205,7 +209,10 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 
 	pthread_barrier_wait(&w->run->ready);
-	work(w);
+	if (w->lane)
+		lane_work(w);
+	else
+		work(w);
 	atomic_store(&w->finished, true);
 	eventfd_write(w->run->wake_fd, 1);
 	return NULL;

@@ -27,6 +27,10 @@ struct target {
 	atomic_ullong next;		/* sequence number to hand out */
 };
 
+struct worker;
+struct slot;
+struct lane;
+
 struct run {
 	const struct engine *engine;
 	const struct cmdfile *file;
@@ -40,6 +44,12 @@ struct run {
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */
 	cpu_set_t cpus;			/* we were started on */
+	struct lane *lanes;		/* of a replay, a worker for each; NULL: no replay */
+	unsigned int nr_lanes;
+	__u64 lead_ns;			/* of a replay: from the start to its first moment */
+	/* Looks at what a command brought that ended well; by several workers at a time. */
+	void (*check)(struct run *run, const struct slot *slot);
+	void *check_arg;
 
 	pthread_barrier_t ready;
 	__u64 start_ns;
@@ -75,6 +85,7 @@ struct worker {
 	unsigned int queued;		/* since the last submit */
 	bool full;			/* no more is taken until a command is over */
 	int cpu;			/* we are pinned to, or CPU_ANY */
+	struct lane *lane;		/* of a replay */
 	void *buffers;
 	size_t buffer_bytes;
 
@@ -111,6 +122,8 @@ size_t worker_slot_bytes(const struct cmdfile *file);
  */
 int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr);
 int worker_start(struct worker *w);
+/* Be on @cpu from now on, CPU_ANY: on any of the run's; false if that cannot be. */
+bool worker_move(struct worker *w, int cpu);
 void worker_exit(struct worker *w);
 
 /* For engines: the command of @slot is over, slot->out says how. */

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <err.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "engine.h"
+#include "lane.h"
+
+/*
+ * A timer wakes up a sleeper some ten microseconds late: the rest is waited for with the clock
+ * in view, and in the last part of it not even completions are fetched.
+ */
+#define AWAKE_NS	100000
+#define SILENT_NS	40000
+
+static __u64 due_ns(const struct run *run, const struct lane *l, size_t nth)
+{
+	__u64 base = run->start_ns + run->lead_ns;
+	const struct command *cmd = &run->file->cmds[l->cmds[nth]];
+
+	if (!l->speed)
+		return base;
+	return base + (__u64)((cmd->at_us - l->first_us) * 1000 / l->speed);
+}
+
+static void prepare(struct worker *w, struct slot *slot, __u64 due)
+{
+	__u64 now = clock_ns();
+
+	slot->due_ns = due;
+	slot->submit_ns = now;
+	slot->in_flight = true;
+	w->in_flight++;
+	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+}
+
+static void note_late(struct lane *l, __u64 due, __u64 now)
+{
+	if (l->speed)
+		hist_add(&l->late, now > due ? now - due : 0);
+}
+
+/* The free slot with the earliest command that was refused, NULL when there is none. */
+static struct slot *take_refused(struct worker *w)
+{
+	unsigned int i, found = w->nr_free;
+	struct slot *slot;
+
+	for (i = 0; w->lane->refused && i < w->nr_free; i++)
+		if (w->free[i]->cmd && (found == w->nr_free ||
+					w->free[i]->sequence < w->free[found]->sequence))
+			found = i;
+	if (found == w->nr_free) {
+		w->lane->refused = false;
+		return NULL;
+	}
+	slot = w->free[found];
+	w->free[found] = w->free[--w->nr_free];
+	return slot;
+}
+
+/* Has a command been issued that is behind @slot's in the file? */
+static bool is_overtaken(const struct lane *l, const struct slot *slot)
+{
+	return l->next && l->cmds[l->next - 1] > slot->sequence;
+}
+
+static void issue_refused(struct worker *w, struct slot *slot)
+{
+	w->lane->overtaken += is_overtaken(w->lane, slot);
+	prepare(w, slot, slot->due_ns);
+	w->run->engine->queue(w, slot);
+	if (w->run->engine->submit)
+		w->run->engine->submit(w);
+}
+
+/*
+ * All that are due at @now and have a slot, each in a system call of its own also where a ring
+ * could take several at a time: the kernel plugs those, and Linux up to 6.9 turns them round.
+ */
+static void issue_due(struct worker *w, __u64 now)
+{
+	const struct engine *engine = w->run->engine;
+	struct lane *l = w->lane;
+	struct slot *slot;
+	__u64 due;
+
+	while (l->next < l->nr && w->nr_free && !w->full) {
+		due = due_ns(w->run, l, l->next);
+		if (due > now)
+			break;
+		slot = w->free[--w->nr_free];
+		slot->sequence = l->cmds[l->next++];
+		slot->cmd = &w->run->file->cmds[slot->sequence];
+		prepare(w, slot, due);
+		note_late(l, due, slot->submit_ns);
+		l->waited += l->speed && due <= l->room_ns;
+		engine->queue(w, slot);
+		if (engine->submit)
+			engine->submit(w);
+	}
+}
+
+/* Until @due, which is near. */
+static void stay_awake(struct worker *w, __u64 due)
+{
+	__u64 now;
+
+	while ((now = clock_ns()) < due)
+		if (w->in_flight && due - now > SILENT_NS)
+			w->run->engine->reap(w, 1, 0);
+}
+
+static void sleep_for(__u64 ns)
+{
+	struct timespec ts = { .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
+}
+
+/* Issue what can be issued now. Return: how long there is nothing to do but to fetch results. */
+static __u64 advance(struct worker *w)
+{
+	struct lane *l = w->lane;
+	struct slot *slot;
+	__u64 due, now;
+
+	/* A path that is full has room again when a command has ended. */
+	if (w->full && w->in_flight) {
+		l->refused = true;
+		return SLICE_NS;
+	}
+	w->full = false;
+	slot = take_refused(w);
+	if (slot) {
+		issue_refused(w, slot);
+		return 0;
+	}
+	if (l->next == l->nr)
+		return SLICE_NS;
+	now = clock_ns();
+	due = due_ns(w->run, l, l->next);
+	if (!w->nr_free)
+		return due > now && due - now < SLICE_NS ? due - now : SLICE_NS;
+	if (due > now && due - now > AWAKE_NS)
+		return due - now - AWAKE_NS < SLICE_NS ? due - now - AWAKE_NS : SLICE_NS;
+	if (due > now) {
+		stay_awake(w, due);
+		now = clock_ns();
+	}
+	if (w->nr_free)
+		issue_due(w, now);
+	return 0;
+}
+
+static bool has_work(const struct worker *w)
+{
+	if (w->in_flight)
+		return true;
+	if (atomic_load_explicit(&w->run->stop, memory_order_relaxed))
+		return false;
+	return w->lane->next < w->lane->nr || w->lane->refused;
+}
+
+void lane_work(struct worker *w)
+{
+	const struct run *run = w->run;
+	struct lane *l = w->lane;
+	__u64 wait;
+	bool full;
+
+	/* The default lets a timer come 50 us late. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	if (l->cpu != CPU_ANY && !worker_move(w, l->cpu))
+		warn("CPU %d", l->cpu);
+	while (has_work(w)) {
+		if (atomic_load_explicit(&run->stop, memory_order_relaxed))
+			wait = SLICE_NS;
+		else
+			wait = advance(w);
+		full = !w->nr_free;
+		if (w->in_flight)
+			run->engine->reap(w, 1, wait);
+		else if (wait && !w->full)
+			sleep_for(wait);
+		if (full && w->nr_free)
+			l->room_ns = clock_ns();
+	}
+}
+
+/* Return: the lane of @cpu, a new one if need be; NULL without memory. */
+static struct lane *find_lane(struct lane **lanes, unsigned int *nr, int cpu)
+{
+	struct lane *bigger;
+	unsigned int i;
+
+	for (i = 0; i < *nr; i++)
+		if ((*lanes)[i].cpu == cpu)
+			return &(*lanes)[i];
+	bigger = realloc(*lanes, (*nr + 1) * sizeof(*bigger));
+	if (!bigger)
+		return NULL;
+	*lanes = bigger;
+	bigger[*nr] = (struct lane){ .cpu = cpu };
+	return &bigger[(*nr)++];
+}
+
+static int share_out(const struct cmdfile *file, struct lane **lanes, unsigned int *nr)
+{
+	struct lane *l;
+	unsigned int k;
+	size_t i;
+
+	for (i = 0; i < file->nr; i++) {
+		l = find_lane(lanes, nr, file->cmds[i].cpu);
+		if (!l)
+			goto nomem;
+		l->nr++;
+	}
+	for (k = 0; k < *nr; k++) {
+		l = &(*lanes)[k];
+		l->cmds = calloc(l->nr, sizeof(*l->cmds));
+		if (!l->cmds)
+			goto nomem;
+		l->nr = 0;
+	}
+	for (i = 0; i < file->nr; i++) {
+		l = find_lane(lanes, nr, file->cmds[i].cpu);
+		l->cmds[l->nr++] = i;
+	}
+	return 0;
+nomem:
+	warnx("no memory for the commands of %u CPUs", *nr);
+	return -1;
+}
+
+/* A CPU's commands go in the order of the file: their times have to agree. */
+static int check_times(const struct cmdfile *file, const struct lane *l)
+{
+	const struct command *cmd, *last;
+	size_t i;
+
+	for (i = 1; i < l->nr; i++) {
+		cmd = &file->cmds[l->cmds[i]];
+		last = &file->cmds[l->cmds[i - 1]];
+		if (cmd->at_us >= last->at_us)
+			continue;
+		warnx("%s:%u: at=%llu is before at=%llu of line %u, which goes first on "
+		      "the same CPU", file->name, cmd->line, cmd->at_us, last->at_us, last->line);
+		return -1;
+	}
+	return 0;
+}
+
+struct lane *lanes_new(const struct cmdfile *file, double speed, unsigned int *nr)
+{
+	struct lane *lanes = NULL;
+	__u64 first_us = ~0ULL;
+	unsigned int k;
+	size_t i;
+
+	*nr = 0;
+	if (share_out(file, &lanes, nr))
+		goto fail;
+	for (i = 0; i < file->nr; i++)
+		if (file->cmds[i].at_us < first_us)
+			first_us = file->cmds[i].at_us;
+	for (k = 0; k < *nr; k++) {
+		lanes[k].first_us = first_us;
+		lanes[k].speed = speed;
+		if (speed && check_times(file, &lanes[k]))
+			goto fail;
+	}
+	return lanes;
+fail:
+	lanes_free(lanes, *nr);
+	return NULL;
+}
+
+void lanes_free(struct lane *lanes, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; lanes && i < nr; i++)
+		free(lanes[i].cmds);
+	free(lanes);
+}

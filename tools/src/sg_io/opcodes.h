@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* How many commands of each kind there were. */
+#ifndef SG_IO_OPCODES_H
+#define SG_IO_OPCODES_H
+
+#include <json-c/json.h>
+#include <stdio.h>
+
+#include "cdb.h"
+
+#define MAX_OPCODES	512	/* 256 opcodes, and the service actions that have a name */
+
+struct opcodes {
+	struct {
+		const struct cdb_op *op;	/* NULL: not a known one */
+		__u8 opcode;
+		__u64 count;
+	} kinds[MAX_OPCODES];
+	unsigned int nr;
+};
+
+void opcodes_add(struct opcodes *o, const __u8 *cdb, unsigned int len);
+
+/* "READ(10) 5, WRITE(10) 3", those met first in front. */
+void opcodes_print(const struct opcodes *o, FILE *out);
+struct json_object *opcodes_json(const struct opcodes *o);
+
+#endif
