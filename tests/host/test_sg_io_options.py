@@ -9,7 +9,7 @@ TUR = b"000000000000 none 0\n"
 
 @pytest.mark.parametrize("args", [["--help"], ["help"], ["gen", "--help"], ["info", "--help"],
                                   ["run", "--help"], ["compare", "--help"],
-                                  ["replay", "--help"]])
+                                  ["replay", "--help"], ["verify", "--help"]])
 def test_help(args):
     done = run(binary(), *args)
     assert (done.returncode, done.stderr) == (0, "")
@@ -67,6 +67,12 @@ BAD = [
     (["replay", "--depth", "0", "d", "f"], "--depth: '0' is no number from 1 to 4096"),
     (["replay", "--via", "nvme", "d", "f"], "--via: 'nvme' is not sg, bsg-uring, smq or block"),
     (["replay", "--via", "bsg", "d", "f"], "--via bsg: has one command at a time in flight"),
+    (["verify"], "DEV and FILE are missing"),
+    (["verify", "x"], "only 'x' given: DEV or FILE is missing"),
+    (["verify", "a", "b", "c"], "'c': one device and one file"),
+    (["verify", "--via", "nvme", "d", "f"], "--via: 'nvme' is not sg, bsg, bsg-uring, smq"),
+    (["verify", "--depth", "x", "d", "f"], "--depth: 'x' is no number from 1 to 4096"),
+    (["verify", "--force", "d", "f"], "unrecognized option"),
     (["info"], "which device?"),
     (["info", "a", "b"], "'b': one device at a time"),
 ]
@@ -97,7 +103,7 @@ NO_DEVICE = [
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
 def test_no_device(dev, why, sanitized):
     for args in (["run", dev, "-"], ["info", dev], ["compare", dev, "-"],
-                 ["replay", "--speed", "max", dev, "-"]):
+                 ["replay", "--speed", "max", dev, "-"], ["verify", dev, "-"]):
         done = run(binary(sanitized), *args, stdin=TUR)
         assert done.returncode == 3
         assert done.stdout == ""

@@ -238,6 +238,42 @@ __u32 cdb_block_size(const struct cdb_op *op, const __u8 *cdb, __u32 bytes)
 	return n && !(bytes % n) ? bytes / n : 0;
 }
 
+bool cdb_repeats_block(const struct cdb_op *op, const __u8 *cdb)
+{
+	return size_rule(op, cdb) == SIZE_BLOCK;
+}
+
+bool cdb_transfer(const __u8 *cdb, unsigned int len, __u32 block_size, enum cdb_dir *dir,
+		  __u64 *bytes)
+{
+	const struct cdb_op *op = cdb_find(cdb, len);
+
+	if (!op)
+		return false;
+	switch (size_rule(op, cdb)) {
+	case SIZE_ZERO:
+		*bytes = 0;
+		break;
+	case SIZE_FIXED:
+		*bytes = op->bytes;
+		break;
+	case SIZE_BYTES:
+		*bytes = cdb_blocks(op, cdb);
+		break;
+	case SIZE_BLOCKS:
+		*bytes = cdb_blocks(op, cdb) * block_size;
+		break;
+	case SIZE_2BLOCKS:
+		*bytes = cdb_blocks(op, cdb) * 2 * block_size;
+		break;
+	case SIZE_BLOCK:
+		*bytes = block_size;
+		break;
+	}
+	*dir = *bytes ? op->dir : DIR_NONE;
+	return true;
+}
+
 bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 		    __u32 bytes, char *why, size_t size)
 {

@@ -97,6 +97,22 @@ __u64 cdb_blocks(const struct cdb_op *op, const __u8 *cdb);
 __u64 cdb_max_lba(const struct cdb_op *op);
 __u64 cdb_max_blocks(const struct cdb_op *op);
 
+/**
+ * cdb_transfer() - what a known CDB moves on a device with such blocks
+ * @cdb: the command
+ * @len: its bytes
+ * @block_size: of the device
+ * @dir: where the data goes
+ * @bytes: how much of it
+ *
+ * Return: false for a CDB that does not say it: an opcode that is not known.
+ */
+bool cdb_transfer(const __u8 *cdb, unsigned int len, __u32 block_size, enum cdb_dir *dir,
+		  __u64 *bytes);
+
+/* One block of data for all that the CDB names: WRITE SAME, VERIFY with BYTCHK 3. */
+bool cdb_repeats_block(const struct cdb_op *op, const __u8 *cdb);
+
 /* Bytes per block as BYTES implies it, 0 when the command says nothing of it. */
 __u32 cdb_block_size(const struct cdb_op *op, const __u8 *cdb, __u32 bytes);
 

@@ -14,6 +14,7 @@ int cmd_gen(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_verify(int argc, char **argv);
 
 /* Flush standard output; a full disk must not look like success. */
 int finish_output(int status);

@@ -20,6 +20,7 @@ static const struct {
 	{ "info", cmd_info, "show a device, its host and its limits" },
 	{ "replay", cmd_replay, "issue the commands of a file at their times, on their CPUs" },
 	{ "run", cmd_run, "issue the commands of a file" },
+	{ "verify", cmd_verify, "compare a device with what the commands of a file wrote" },
 };
 
 static void usage(FILE *out)
@@ -84,7 +85,7 @@ int main(int argc, char **argv)
 		argv[1] = name;
 		return commands[i].run(argc - 1, argv + 1);
 	}
-	warnx("'%s' is no command: compare, gen, info, replay or run; "
+	warnx("'%s' is no command: compare, gen, info, replay, run or verify; "
 	      "'sg_io --help' says more", argv[1]);
 	return EXIT_USAGE;
 }

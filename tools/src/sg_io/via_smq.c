@@ -202,7 +202,8 @@ static int open_smq(struct worker *w)
 	p->copies = (wanted + run->file->nr - 1) / run->file->nr;
 	while (p->copies > 1 && p->copies * run->file->nr + run->depth > SMQ_SG_MAX_SLOTS)
 		p->copies--;
-	p->prepared = p->copies * run->file->nr;
+	/* Who looks at the data wants it where the worker's slot has its memory: a spare's. */
+	p->prepared = run->check ? 0 : p->copies * run->file->nr;
 	p->taken = calloc(w->nr_slots, sizeof(*p->taken));
 	p->targets = calloc(run->nr_targets, sizeof(*p->targets));
 	p->regions = dataset_regions(run->file->data, &p->nr_regions);
@@ -288,12 +289,12 @@ static int take_slot(struct worker *w, struct slot *slot)
 {
 	struct smq_path *p = w->priv;
 	struct smq_target *t = &p->targets[target_of(w, slot)];
-	__u32 taken = slot->sequence % p->prepared;
+	__u32 taken = p->prepared ? slot->sequence % p->prepared : 0;
 	unsigned int place = place_of(w, slot);
 	struct smq_sg_slot spare;
 	int ret;
 
-	if (t->busy[taken]) {
+	if (!p->prepared || t->busy[taken]) {
 		taken = p->prepared + place;
 		describe(w, slot->cmd, place, &spare);
 		ret = smq_prepare(t->dev, taken, &spare, 1, NULL);

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <err.h>
+#include <scsi/sg_unaligned.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "written.h"
+
+#define UNMAP		0x42
+#define COMPARE_AND_WRITE	0x89
+#define WRITE_SAME_UNMAP	0x08
+#define WRITE_SAME_NDOB		0x01
+#define MAX_BLOCK	(1u << 20)
+
+static const __u8 no_data[MAX_BLOCK];
+
+struct build {
+	struct written *w;
+	__u64 last_lba;
+	size_t room;
+};
+
+static bool add(struct build *b, __u64 lba, __u64 blocks, size_t cmd, bool known)
+{
+	struct written *w = b->w;
+	struct extent *bigger;
+
+	if (!blocks)
+		return true;
+	if (blocks - 1 > ~0ULL - lba)
+		blocks = ~0ULL - lba + 1;
+	if (w->nr == b->room) {
+		b->room = b->room ? b->room * 2 : 1024;
+		bigger = realloc(w->extents, b->room * sizeof(*bigger));
+		if (!bigger) {
+			warnx("no memory for what %zu commands wrote", cmd);
+			return false;
+		}
+		w->extents = bigger;
+	}
+	w->extents[w->nr++] = (struct extent){
+		.lba = lba, .blocks = blocks, .cmd = cmd, .known = known,
+	};
+	return true;
+}
+
+/* The byte with the option bits. */
+static __u8 bits_of(const struct command *cmd)
+{
+	return cmd->cdb_len == 32 ? cmd->cdb[10] : cmd->cdb[1];
+}
+
+static bool add_unmap(struct build *b, size_t i)
+{
+	const struct command *cmd = &b->w->file->cmds[i];
+	const __u8 *list = cmd->data;
+	__u32 at, end;
+
+	if (cmd->bytes < 8)
+		return true;
+	end = 8 + sg_get_unaligned_be16(list + 2);
+	for (at = 8; at + 16 <= end && at + 16 <= cmd->bytes; at += 16)
+		if (!add(b, sg_get_unaligned_be64(list + at), sg_get_unaligned_be32(list + at + 8),
+			 i, false))
+			return false;
+	return true;
+}
+
+static bool add_same(struct build *b, const struct cdb_op *op, size_t i)
+{
+	const struct command *cmd = &b->w->file->cmds[i];
+	__u64 lba = cdb_lba(op, cmd->cdb), n = cdb_blocks(op, cmd->cdb);
+
+	/* To the end of the medium, wherever that is. */
+	if (!n)
+		n = b->last_lba >= lba ? b->last_lba - lba + 1 : 0;
+	return add(b, lba, n, i, !(bits_of(cmd) & WRITE_SAME_UNMAP));
+}
+
+/* FORMAT UNIT and its like: all blocks, whatever they hold then. */
+static bool add_all(struct build *b, size_t i)
+{
+	return add(b, 0, ~0ULL, i, false);
+}
+
+static bool check_size(const struct build *b, const struct cdb_op *op, const struct command *cmd)
+{
+	__u32 implied = cdb_block_size(op, cmd->cdb, cmd->bytes);
+
+	if (!implied || implied == b->w->block_size)
+		return true;
+	warnx("%s:%u: BYTES means blocks of %u bytes, those of the device have %u",
+	      b->w->file->name, cmd->line, implied, b->w->block_size);
+	return false;
+}
+
+static bool add_command(struct build *b, size_t i)
+{
+	const struct command *cmd = &b->w->file->cmds[i];
+	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+
+	if (!cdb_changes_medium(cmd->cdb, cmd->cdb_len, cmd->dir))
+		return true;
+	if (cmd->cdb[0] == UNMAP)
+		return add_unmap(b, i);
+	/* FORMAT UNIT, SANITIZE; a command of START STOP UNIT leaves the blocks alone. */
+	if (cmd->cdb[0] == 0x04 || cmd->cdb[0] == 0x48 || cmd->cdb[0] == 0x38)
+		return add_all(b, i);
+	if (cmd->cdb[0] == 0x1b)
+		return true;
+	if (!op) {
+		b->w->unclear++;
+		return true;
+	}
+	/* Parameters; and VERIFY, whose data is compared only. */
+	if (!op->lba_len || (op->flags & CDB_BYTCHK))
+		return true;
+	if (!check_size(b, op, cmd))
+		return false;
+	if (cdb_repeats_block(op, cmd->cdb) || (op->flags & CDB_NDOB))
+		return add_same(b, op, i);
+	return add(b, cdb_lba(op, cmd->cdb), cdb_blocks(op, cmd->cdb), i, true);
+}
+
+static int by_lba(const void *a, const void *b)
+{
+	const struct extent *x = a, *y = b;
+
+	return (x->lba > y->lba) - (x->lba < y->lba);
+}
+
+static __u64 end_of(const struct extent *e)
+{
+	/* Of one that ends with the last LBA there can be, the last itself. */
+	return e->blocks > ~0ULL - e->lba ? ~0ULL : e->lba + e->blocks;
+}
+
+/* Extents that overlap, those of later commands on top. */
+struct heap {
+	const struct extent **e;
+	size_t nr;
+};
+
+static void heap_push(struct heap *h, const struct extent *e)
+{
+	size_t at = h->nr++, up;
+
+	for (; at; at = up) {
+		up = (at - 1) / 2;
+		if (h->e[up]->cmd > e->cmd)
+			break;
+		h->e[at] = h->e[up];
+	}
+	h->e[at] = e;
+}
+
+static void heap_pop(struct heap *h)
+{
+	const struct extent *last = h->e[--h->nr];
+	size_t at = 0, down;
+
+	for (; (down = 2 * at + 1) < h->nr; at = down) {
+		if (down + 1 < h->nr && h->e[down + 1]->cmd > h->e[down]->cmd)
+			down++;
+		if (last->cmd > h->e[down]->cmd)
+			break;
+		h->e[at] = h->e[down];
+	}
+	h->e[at] = last;
+}
+
+/* What is on top between @from and @to, after what is there already. */
+static bool emit(struct build *b, const struct extent *top, __u64 from, __u64 to)
+{
+	struct extent *last = b->w->nr ? &b->w->extents[b->w->nr - 1] : NULL;
+
+	if (last && last->cmd == top->cmd && last->lba + last->blocks == from) {
+		last->blocks += to - from;
+		return true;
+	}
+	return add(b, from, to - from, top->cmd, top->known);
+}
+
+/* From one that may be covered to the parts that are not. */
+static bool flatten(struct build *b)
+{
+	struct written *w = b->w;
+	struct extent *all = w->extents;
+	size_t nr = w->nr, next = 0;
+	struct heap h = {};
+	__u64 at = 0, to;
+	bool ok = true;
+
+	if (!nr)
+		return true;
+	w->extents = NULL;
+	w->nr = 0;
+	b->room = 0;
+	h.e = calloc(nr, sizeof(*h.e));
+	if (!h.e) {
+		warnx("no memory for what the commands wrote");
+		free(all);
+		return false;
+	}
+	qsort(all, nr, sizeof(*all), by_lba);
+	while (ok && (h.nr || next < nr)) {
+		if (!h.nr)
+			at = all[next].lba;
+		while (next < nr && all[next].lba <= at)
+			heap_push(&h, &all[next++]);
+		while (h.nr && end_of(h.e[0]) <= at)
+			heap_pop(&h);
+		if (!h.nr)
+			continue;
+		to = end_of(h.e[0]);
+		if (next < nr && all[next].lba < to)
+			to = all[next].lba;
+		ok = emit(b, h.e[0], at, to);
+		at = to;
+	}
+	free(h.e);
+	free(all);
+	return ok;
+}
+
+int written_find(const struct cmdfile *file, __u32 block_size, __u64 last_lba, struct written *w)
+{
+	struct build b = { .w = w, .last_lba = last_lba };
+	size_t i;
+
+	*w = (struct written){ .file = file, .block_size = block_size };
+	for (i = 0; i < file->nr; i++)
+		if (!add_command(&b, i))
+			goto fail;
+	if (!flatten(&b))
+		goto fail;
+	for (i = 0; i < w->nr; i++)
+		if (w->extents[i].known)
+			w->blocks += w->extents[i].blocks;
+	return 0;
+fail:
+	written_free(w);
+	return -1;
+}
+
+void written_free(struct written *w)
+{
+	free(w->extents);
+	w->extents = NULL;
+	w->nr = 0;
+}
+
+const void *written_block(const struct written *w, const struct extent *e, __u64 lba)
+{
+	const struct command *cmd = &w->file->cmds[e->cmd];
+	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+	const char *data = cmd->data;
+	__u64 nth = lba - cdb_lba(op, cmd->cdb);
+
+	if (!data)	/* WRITE SAME without a data-out buffer */
+		return no_data;
+	if (cdb_repeats_block(op, cmd->cdb))
+		return data;
+	/* First what to compare with, then what to write. */
+	if (cmd->cdb[0] == COMPARE_AND_WRITE)
+		nth += cdb_blocks(op, cmd->cdb);
+	return data + nth * w->block_size;
+}

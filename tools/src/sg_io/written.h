@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the commands of a file leave on the medium. */
+#ifndef SG_IO_WRITTEN_H
+#define SG_IO_WRITTEN_H
+
+#include "cmdfile.h"
+
+/* Blocks that one command was the last to write. */
+struct extent {
+	__u64 lba;
+	__u64 blocks;
+	__u32 cmd;		/* index into the file */
+	bool known;		/* what they hold now, see written_block() */
+};
+
+struct written {
+	const struct cmdfile *file;
+	__u32 block_size;
+	struct extent *extents;	/* in order of LBA, none overlaps another */
+	size_t nr;
+	__u64 blocks;		/* of those that are known */
+	__u64 unclear;		/* commands whose effect is not known at all */
+};
+
+/**
+ * written_find() - the extents of a file, the last command to write a block has it
+ * @file: the commands
+ * @block_size: of the device
+ * @last_lba: of the device, ~0 if that is not known
+ * @w: the result, for written_free()
+ *
+ * Return: 0, or -1 after one message: a command that does not fit the device's blocks.
+ */
+int written_find(const struct cmdfile *file, __u32 block_size, __u64 last_lba,
+		 struct written *w);
+void written_free(struct written *w);
+
+/* The contents of a block of an extent that is known. */
+const void *written_block(const struct written *w, const struct extent *e, __u64 lba);
+
+#endif
