@@ -8,7 +8,7 @@ TUR = b"000000000000 none 0\n"
 
 
 @pytest.mark.parametrize("args", [["--help"], ["help"], ["gen", "--help"], ["info", "--help"],
-                                  ["run", "--help"], ["compare", "--help"],
+                                  ["run", "--help"], ["compare", "--help"], ["record", "--help"],
                                   ["replay", "--help"], ["verify", "--help"]])
 def test_help(args):
     done = run(binary(), *args)
@@ -58,6 +58,13 @@ BAD = [
     (["run", "--memory", "0", "d", "f"], "--memory: '0' is no number"),
     (["run", "--frob", "d", "f"], "unrecognized option"),
     (["run"] + ["d"] * 65 + ["f"], "more than 64 devices"),
+    (["record"], "which device?"),
+    (["record", "a", "b"], "'b': one device at a time"),
+    (["record", "--json", "d"], "--json is for the summary: the commands need --output FILE"),
+    (["record", "--time", "0", "d"], "--time: '0' is no number above 0"),
+    (["record", "--count", "0", "d"], "--count: '0' is no number from 1 to 16777216"),
+    (["record", "--buffer", "3", "d"], "--buffer: '3' is no number from 4 to 1048576"),
+    (["record", "--pattern", "noise", "d"], "--pattern: pattern 'noise' is not one of"),
     (["replay"], "DEV and FILE are missing"),
     (["replay", "x"], "only 'x' given: DEV or FILE is missing"),
     (["replay", "a", "b", "c"], "'c': one device and one file"),
@@ -102,7 +109,7 @@ NO_DEVICE = [
 @pytest.mark.parametrize("dev,why", NO_DEVICE)
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
 def test_no_device(dev, why, sanitized):
-    for args in (["run", dev, "-"], ["info", dev], ["compare", dev, "-"],
+    for args in (["run", dev, "-"], ["info", dev], ["compare", dev, "-"], ["record", dev],
                  ["replay", "--speed", "max", dev, "-"], ["verify", dev, "-"]):
         done = run(binary(sanitized), *args, stdin=TUR)
         assert done.returncode == 3
@@ -131,3 +138,8 @@ def test_replay_wants_times(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (f"sg_io: {path}: no command has at=, there is no time to replay; "
                            "--speed max does without\n")
+
+
+def test_record_tells_before_it_begins_that_it_cannot_write(tmp_path):
+    done = run(binary(True), "record", "--output", tmp_path / "absent/f", "/dev/null")
+    assert (done.returncode, done.stdout) == (3, "")

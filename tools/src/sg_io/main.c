@@ -18,6 +18,7 @@ static const struct {
 	{ "compare", cmd_compare, "issue the commands of a file through each path in turn" },
 	{ "gen", cmd_gen, "write a command file to standard output" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
+	{ "record", cmd_record, "write what others send to a device as a command file" },
 	{ "replay", cmd_replay, "issue the commands of a file at their times, on their CPUs" },
 	{ "run", cmd_run, "issue the commands of a file" },
 	{ "verify", cmd_verify, "compare a device with what the commands of a file wrote" },
@@ -85,7 +86,7 @@ int main(int argc, char **argv)
 		argv[1] = name;
 		return commands[i].run(argc - 1, argv + 1);
 	}
-	warnx("'%s' is no command: compare, gen, info, replay, run or verify; "
+	warnx("'%s' is no command: compare, gen, info, record, replay, run or verify; "
 	      "'sg_io --help' says more", argv[1]);
 	return EXIT_USAGE;
 }

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io record: from trace events to the lines of a command file."""
+
+import random
+
+import pytest
+from sg_io_build import binary, part, run
+
+PARTS = ("recording.c", "opcodes.c", "cdb.c", "hist.c")
+TUR = "000000000000"
+
+
+def read10(lba, blocks=1):
+    return f"2800{lba:08x}00{blocks:04x}00"
+
+
+def event(kind, ns, tag=0, cpu=0, data=1, protected=0, result=0, cdb=TUR):
+    return f"{kind} {ns} {tag} {cpu} {data} {protected} {result} {cdb}"
+
+
+def record(events, *args):
+    """(lines of the file, the summary as a dictionary)"""
+    text = "\n".join(events) + "\n"
+    done = run(part("sg_io_recording", *PARTS), *map(str, args), stdin=text.encode())
+    assert done.returncode == 0, done.stderr
+    *lines, summary = done.stdout.splitlines()
+    words = summary.replace("left out", "left_out").replace("not good", "not_good").split()
+    return lines, dict(zip(words[::2], map(int, words[1::2])))
+
+
+def test_lines():
+    lines, summary = record([
+        event("start", 5_000_000, cdb=read10(16, 8)), event("done", 5_010_000, cdb=read10(16, 8)),
+        event("start", 5_020_999, 1, 3, cdb="2a000000001000000800"),
+        event("start", 5_030_000, 2, 1, 0),
+        event("done", 5_040_000, 1, 0, cdb="2a000000001000000800", result=2),
+        event("start", 5_050_000, 3, 1, cdb="42000000000000001800")])
+    assert lines == [f"{read10(16, 8)} in 4096 at=0 cpu=0",
+                     "2a000000001000000800 out 4096 pattern=lba at=20 cpu=3",
+                     f"{TUR} none 0 at=30 cpu=1",
+                     "42000000000000001800 out 24 pattern=zero at=50 cpu=1"]
+    assert summary == {"written": 4, "left_out": 0, "most": 2, "cpus": 3, "ends": 2,
+                       "not_good": 1, "full": 0}
+
+
+def test_write_same_writes_zeroes():
+    """As the block layer's do: another pattern could not be unmapped."""
+    same = "93080000000000000626000004000000"
+    assert record([event("start", 1, cdb=same)])[0] == [f"{same} out 512 pattern=zero at=0 cpu=0"]
+
+
+def test_order_is_that_of_time():
+    """CPUs are read one after the other; of one time, the one read first is first."""
+    shuffled = list(range(100, 200))
+    random.Random(1).shuffle(shuffled)
+    lines, _ = record([event("start", 1000 * n, n, cdb=read10(n)) for n in shuffled] +
+                      [event("start", 200_000, 200 + n, cdb=read10(200 + n)) for n in range(9)])
+    assert [int(line[4:12], 16) for line in lines] == list(range(100, 209))
+
+
+def test_sorting_piece_by_piece():
+    """What is not old enough waits for those still to come."""
+    lines, summary = record([
+        event("start", 3000, 1, cdb=read10(3)), event("done", 4000, 1, cdb=read10(3)),
+        event("start", 1000, 2, cdb=read10(1)), "sort 2000",
+        event("start", 2000, 3, cdb=read10(2)), "sort 9000"])
+    assert [int(line[4:12], 16) for line in lines] == [1, 2, 3]
+    assert summary["ends"] == 1 and summary["most"] == 3
+
+
+def test_a_refused_command_counts_once():
+    """The driver had no room, twice; another of the same tag and queue is not meant."""
+    lines, summary = record([
+        event("start", 1000, 7, cdb=read10(1)), event("start", 2000, 7, 1, cdb=read10(2)),
+        event("refused", 2500, 7, cdb=read10(1)), event("start", 3000, 7, cdb=read10(1)),
+        event("refused", 3500, 7, cdb=read10(1)), event("start", 9000, 7, cdb=read10(1)),
+        event("done", 9500, 7, cdb=read10(1)), event("done", 9600, 7, cdb=read10(2))])
+    assert lines == [f"{read10(2)} in 512 at=0 cpu=1", f"{read10(1)} in 512 at=7 cpu=0"]
+    assert (summary["ends"], summary["most"]) == (2, 2)
+
+
+def test_ends_of_what_began_before_are_no_commands():
+    lines, summary = record([event("done", 1000, 5, cdb=read10(1)),
+                             event("refused", 1000, 5, cdb=read10(1)),
+                             event("start", 2000, 5, cdb=read10(1))])
+    assert len(lines) == 1 and summary["ends"] == 0
+
+
+def test_lost_ends_do_not_pile_up():
+    """Each tag is met again without having ended: the time for each stays what it was."""
+    lines, _ = record([event("start", n, 3, cdb=read10(n)) for n in range(20000)] +
+                      [event("done", 20000 + n, 3, cdb=read10(n)) for n in range(20000)], 20000)
+    assert len(lines) == 20000
+
+
+LEFT_OUT = [
+    ("c00000000000", 1, 0, "how much data, and where to, is not known of this opcode"),
+    ("55000000000000001000", 1, 0, "the parameters it sent are not known"),
+    ("3b050000000000100000", 1, 0, "the parameters it sent are not known"),
+    ("28200000000000000100", 1, 1, "with protection information"),
+    ("28000000000000000100", 0, 0, "its data is not what its CDB says"),
+    ("28000000000000000000", 1, 0, "its data is not what its CDB says"),
+    ("a80000000000ffffffff0000", 1, 0, "more data than a command of a file may have"),
+]
+
+
+@pytest.mark.parametrize("cdb,data,protected,why", LEFT_OUT, ids=lambda v: str(v)[:20])
+def test_what_no_line_can_say_is_a_comment(cdb, data, protected, why):
+    lines, summary = record([event("start", 1000, 1, 0, data, protected, cdb=cdb),
+                             event("start", 3000, 2, 0, 0)])
+    assert lines == [f"# {cdb} ? at=0 cpu=0 # left out: {why}", f"{TUR} none 0 at=2 cpu=0"]
+    assert (summary["written"], summary["left_out"]) == (1, 1)
+
+
+def test_a_command_without_data_needs_no_known_opcode():
+    assert record([event("start", 1, data=0, cdb="c00000000000")])[0] == [
+        "c00000000000 none 0 at=0 cpu=0"]
+
+
+def test_the_limit():
+    lines, summary = record([event("start", n, n, cdb=read10(n)) for n in range(10)], 4)
+    assert len(lines) == 4 and summary["full"] == 1
+
+
+def test_the_lines_are_a_command_file(tmp_path):
+    """All kinds that are written are taken back."""
+    cdbs = [read10(1), "080000010100", "a80000000001000000020000", "2e000000000100000100",
+            "93000000000000000626000004000000", "93010000000000000626000004000000",
+            "41000000000100000400", "89000000000000000001000000010000", "120000006000",
+            "25000000000000000000", "9e100000000000000000000000200000", "35000000000000000000",
+            "7f" + "00" * 6 + "18" + "000b" + "00" * 18 + "00000001"]
+    none = ("35", "9301")
+    lines, summary = record([event("start", n, n, data=int(not cdb.startswith(none)), cdb=cdb)
+                             for n, cdb in enumerate(cdbs)])
+    assert (summary["written"], summary["left_out"]) == (len(cdbs), 0)
+    path = tmp_path / "f"
+    path.write_text("\n".join(lines) + "\n", encoding="ascii")
+    done = run(binary(True), "replay", "/dev/null", path)
+    assert (done.returncode, done.stderr) == (
+        3, "sg_io: /dev/null: not a node of a SCSI device (sg, bsg, sd or smqsg)\n")

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0
+/* sg_io record: the commands that others send to a device, as a command file. */
+#include <err.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cmdfile.h"
+#include "commands.h"
+#include "option.h"
+#include "pattern.h"
+#include "recording.h"
+#include "worker.h"
+
+#define BUFFER_KB	4096
+#define BUFFER_KB_MAX	(1u << 20)
+#define LOOK_MS		10	/* how often the buffers are emptied */
+#define PROGRESS_NS	(NS_PER_S / 5)
+/* CPUs are read one after the other: what is younger waits for those still to be read. */
+#define LATE_NS		(NS_PER_S / 50)
+
+struct record_options {
+	const char *dev;
+	const char *output;
+	const char *pattern;
+	__u64 buffer_kb;
+	__u64 count;
+	double time;
+	bool json;
+};
+
+enum {
+	OPT_TIME = 256, OPT_COUNT, OPT_BUFFER, OPT_PATTERN, OPT_JSON,
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct record_options *o = state->input;
+	struct pattern p;
+	char why[256];
+
+	switch (key) {
+	case 'o':
+		o->output = arg;
+		return 0;
+	case OPT_TIME:
+		o->time = option_real(state, "--time", arg, 86400 * 365.0);
+		return 0;
+	case OPT_COUNT:
+		o->count = option_number(state, "--count", arg, 1, MAX_COMMANDS);
+		return 0;
+	case OPT_BUFFER:
+		o->buffer_kb = option_number(state, "--buffer", arg, 4, BUFFER_KB_MAX);
+		return 0;
+	case OPT_PATTERN:
+		if (!pattern_parse(arg, &p, why, sizeof(why)))
+			argp_error(state, "--pattern: %s", why);
+		o->pattern = arg;
+		return 0;
+	case OPT_JSON:
+		o->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->dev)
+			argp_error(state, "'%s': one device at a time", arg);
+		o->dev = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->dev)
+			argp_error(state, "which device?");
+		if (o->json && !o->output)
+			argp_error(state, "--json is for the summary: the commands need "
+				   "--output FILE");
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* Return: whether the device is still there. */
+static bool look(struct trace *t, struct recording *r, const struct device *dev)
+{
+	__u64 now = clock_ns();
+
+	if (!trace_read(t, recording_take, r))
+		r->no_memory = true;
+	recording_sort(r, now - LATE_NS);
+	return !access(dev->sysfs, F_OK);
+}
+
+static void show_progress(const struct recording *r, const struct trace *t, double seconds)
+{
+	fprintf(stderr, "\r%zu commands  %u in flight  %llu events lost  %.0f s\033[K",
+		r->nr - r->refused, r->now, trace_lost(t), seconds);
+}
+
+/* Return: whether the device is still there at the end. */
+static bool record(struct trace *t, struct recording *r, const struct record_options *o,
+		   const struct device *dev, int signals)
+{
+	struct pollfd fd = { .fd = signals, .events = POLLIN };
+	__u64 start = clock_ns(), shown = start, now = start;
+	bool terminal = isatty(STDERR_FILENO), there = true;
+
+	while (there && !r->full && !r->no_memory && poll(&fd, 1, LOOK_MS) <= 0) {
+		there = look(t, r, dev);
+		now = clock_ns();
+		if (o->time && now - start >= o->time * NS_PER_S)
+			break;
+		if (terminal && now - shown >= PROGRESS_NS) {
+			show_progress(r, t, (now - start) / 1e9);
+			shown = now;
+		}
+	}
+	trace_stop(t);
+	if (!r->no_memory)
+		look(t, r, dev);
+	recording_sort(r, ~0ULL);
+	if (terminal)
+		fputs("\r\033[K", stderr);
+	return there;
+}
+
+static void write_head(FILE *out, const struct device *dev, const struct recording *r,
+		       __u64 lost)
+{
+	char vendor[32] = "", model[32] = "";
+	size_t n;
+
+	sysfs_read(dev->sysfs, "vendor", vendor, sizeof(vendor));
+	sysfs_read(dev->sysfs, "model", model, sizeof(model));
+	/* Both are filled up with spaces. */
+	vendor[strcspn(vendor, " ")] = '\0';
+	for (n = strlen(model); n && model[n - 1] == ' ';)
+		model[--n] = '\0';
+	fprintf(out, "# sg_io record %s (%s, %s %s): %zu commands in %.6f s\n", dev->given,
+		dev->hctl, vendor, model, r->nr - r->refused, recording_seconds(r));
+	if (lost)
+		fprintf(out, "# %llu events lost: commands are missing\n", lost);
+}
+
+static void report_text(FILE *out, const struct record_options *o, const struct recording *r,
+			const struct writing *w, __u64 lost)
+{
+	fprintf(out, "%s: %llu commands in %.3f s from %u CPUs, at most %u in flight\n", o->dev,
+		w->nr_written, recording_seconds(r), recording_cpus(r), r->most);
+	if (w->nr_written) {
+		fputs("  ", out);
+		opcodes_print(&w->written, out);
+		fputc('\n', out);
+	}
+	if (r->latency.count)
+		fprintf(out, "latency: p50 %.1f us, p99 %.1f us, longest %.1f us; %llu not GOOD\n",
+			hist_percentile(&r->latency, 500) / 1e3,
+			hist_percentile(&r->latency, 990) / 1e3, r->latency.max / 1e3, r->not_good);
+	if (w->nr_left_out) {
+		fprintf(out, "left out: %llu (", w->nr_left_out);
+		opcodes_print(&w->left_out, out);
+		fputs("), in comments of the file with the reason\n", out);
+	}
+	fprintf(out, "events lost: %llu\n", lost);
+}
+
+static void add_count(struct json_object *o, const char *key, __u64 n)
+{
+	json_object_object_add(o, key, json_object_new_uint64(n));
+}
+
+static void report_json(const struct record_options *o, const struct recording *r,
+			const struct writing *w, __u64 lost)
+{
+	struct json_object *all = json_object_new_object(), *ns = json_object_new_object();
+	char text[32];
+
+	json_object_object_add(all, "device", json_object_new_string(o->dev));
+	json_object_object_add(all, "file", json_object_new_string(o->output));
+	add_count(all, "commands", w->nr_written);
+	snprintf(text, sizeof(text), "%.6f", recording_seconds(r));
+	json_object_object_add(all, "seconds",
+			       json_object_new_double_s(recording_seconds(r), text));
+	add_count(all, "cpus", recording_cpus(r));
+	add_count(all, "most_in_flight", r->most);
+	json_object_object_add(all, "opcodes", opcodes_json(&w->written));
+	add_count(ns, "p50", hist_percentile(&r->latency, 500));
+	add_count(ns, "p99", hist_percentile(&r->latency, 990));
+	add_count(ns, "p999", hist_percentile(&r->latency, 999));
+	json_object_object_add(all, "lat_ns", ns);
+	add_count(all, "not_good", r->not_good);
+	add_count(all, "left_out", w->nr_left_out);
+	json_object_object_add(all, "left_out_opcodes", opcodes_json(&w->left_out));
+	add_count(all, "lost", lost);
+	puts(json_object_to_json_string_ext(all, JSON_C_TO_STRING_PRETTY |
+					    JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(all);
+}
+
+static int conclude(const struct record_options *o, const struct device *dev,
+		    const struct recording *r, FILE *out, __u32 block_size, __u64 lost)
+{
+	struct writing *w = calloc(1, sizeof(*w));
+	int status = EXIT_GOOD;
+
+	if (!w) {
+		warnx("no memory");
+		return EXIT_DEVICE;
+	}
+	*w = (struct writing){ .out = out, .block_size = block_size, .pattern = o->pattern };
+	write_head(out, dev, r, lost);
+	recording_write(r, w);
+	if (ferror(out) || fflush(out) || (o->output && fclose(out))) {
+		warn("%s", o->output ?: "standard output");
+		free(w);
+		return EXIT_DEVICE;
+	}
+	if (o->json)
+		report_json(o, r, w, lost);
+	else
+		report_text(o->output ? stdout : stderr, o, r, w, lost);
+	if (w->nr_left_out)
+		status = EXIT_NOT_GOOD;
+	if (lost) {
+		warnx("%llu events were lost, commands are missing: --buffer %llu was too small",
+		      lost, o->buffer_kb);
+		status = EXIT_NOT_GOOD;
+	}
+	if (r->full && !o->count) {
+		warnx("the recording ended: a command file has %u commands at most", MAX_COMMANDS);
+		status = EXIT_NOT_GOOD;
+	}
+	if (r->no_memory) {
+		warnx("the recording ended early: no memory, or reading the trace failed");
+		status = EXIT_DEVICE;
+	}
+	free(w);
+	return finish_output(status);
+}
+
+static int block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int execute(const struct record_options *o, const struct device *dev, FILE *out)
+{
+	struct recording *r = calloc(1, sizeof(*r));
+	int signals = block_signals(), status;
+	struct trace *t;
+	/* Now, for the device may be gone at the end. */
+	__s64 block_size = dev->queue[0] ? sysfs_number(dev->queue, "logical_block_size") : 0;
+	bool there;
+	__u64 lost;
+
+	if (!r || signals < 0) {
+		warnx("no memory");
+		free(r);
+		return EXIT_DEVICE;
+	}
+	r->limit = o->count ? o->count : MAX_COMMANDS;
+	t = trace_start(dev, o->buffer_kb);
+	if (!t) {
+		free(r);
+		return EXIT_DEVICE;
+	}
+	fprintf(stderr, "recording %s (%s)%s\n", o->dev, dev->hctl,
+		o->time || o->count ? "" : ": Ctrl-C ends it");
+	there = record(t, r, o, dev, signals);
+	lost = trace_lost(t);
+	trace_close(t);
+	status = conclude(o, dev, r, out, block_size > 0 ? block_size : 0, lost);
+	if (!there) {
+		warnx("%s: the device is gone, the recording ended early", o->dev);
+		status = EXIT_DEVICE;
+	}
+	recording_free(r);
+	free(r);
+	close(signals);
+	return status;
+}
+
+int cmd_record(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "output", 'o', "FILE", 0, "Where the commands go (standard output)", 1 },
+		{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 1 },
+		{ "count", OPT_COUNT, "N", 0, "Stop after so many commands", 1 },
+		{ "pattern", OPT_PATTERN, "NAME", 0,
+		  "What blocks are written with when it is replayed: " PATTERN_FORMS " (lba)", 1 },
+		{ "buffer", OPT_BUFFER, "KIB", 0, "Of the trace buffer of each CPU (4096)", 1 },
+		{ "json", OPT_JSON, NULL, 0, "The summary as a JSON object, with --output", 1 },
+		{ 0 }
+	};
+	static const struct argp argp = {
+		.options = options, .parser = parse, .args_doc = "DEV",
+		.doc =
+		"Write the commands that the kernel sends to DEV as a command file.\v"
+		"Whoever sends them: filesystems, programs, sg_io itself. Each has at=, the time from\n"
+		"the first one on, and cpu=, where the low-level driver got it: what 'sg_io replay'\n"
+		"wants. One that the driver had no room for is there once. Ctrl-C, SIGTERM or the\n"
+		"end of --time ends the recording, with a file that is whole.\n"
+		"\n"
+		"Tracepoints tell the CDB, not the data. Blocks are written with --pattern, without it\n"
+		"WRITE SAME with zeroes; an UNMAP unmaps nothing; what else sends parameters, or has an\n"
+		"opcode whose length is not known, is left out: a comment with the reason takes its\n"
+		"place, and the exit status is 1. So it is when events were lost, which are counted, in\n"
+		"the file, too.\n"
+		"\n"
+		"The events go to a tracing instance of their own: other users of tracing see and\n"
+		"lose nothing.\n",
+	};
+	struct record_options o = { .buffer_kb = BUFFER_KB };
+	struct device dev;
+	FILE *out = stdout;
+	int status;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (device_find(o.dev, &dev))
+		return EXIT_DEVICE;
+	if (o.output) {
+		out = fopen(o.output, "we");
+		if (!out) {
+			warn("%s", o.output);
+			return EXIT_DEVICE;
+		}
+	}
+	status = execute(&o, &dev, out);
+	return status;
+}

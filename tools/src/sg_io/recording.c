@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recording.h"
+
+#define FIRST_ROOM	4096
+#define UNMAP		0x42
+/* A chain is as long as commands are in flight; ends that were lost make it longer. */
+#define LONGEST_CHAIN	256
+
+bool recording_take(const struct trace_event *event, void *recording)
+{
+	struct recording *r = recording;
+	struct trace_event *bigger;
+	size_t room;
+
+	if (r->nr_events == r->events_room) {
+		room = r->events_room ? r->events_room * 2 : FIRST_ROOM;
+		bigger = realloc(r->events, room * sizeof(*bigger));
+		if (!bigger) {
+			r->no_memory = true;
+			return false;
+		}
+		r->events = bigger;
+		r->events_room = room;
+	}
+	r->events[r->nr_events++] = *event;
+	return true;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct trace_event *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+static bool add_start(struct recording *r, const struct trace_event *e)
+{
+	__u32 *chain = &r->in_flight[(__u32)e->tag % TAG_CHAINS];
+	struct recorded *c;
+	size_t room;
+
+	if (r->nr - r->refused == r->limit || r->nr == UINT_MAX - 1) {
+		r->full = true;
+		return false;
+	}
+	if (r->nr == r->room) {
+		room = r->room ? r->room * 2 : FIRST_ROOM;
+		c = realloc(r->cmds, room * sizeof(*c));
+		if (!c) {
+			r->no_memory = true;
+			return false;
+		}
+		r->cmds = c;
+		r->room = room;
+	}
+	c = &r->cmds[r->nr++];
+	*c = (struct recorded){
+		.ns = e->ns, .tag = e->tag, .before = *chain, .cpu = e->cpu,
+		.cdb_len = e->cdb_len, .has_data = e->has_data, .protected = e->protected,
+	};
+	memcpy(c->cdb, e->cdb, e->cdb_len);
+	*chain = r->nr;
+	if (++r->now > r->most)
+		r->most = r->now;
+	return true;
+}
+
+/* The latest in flight that it can mean: tags are those of a queue, of which there are many. */
+static struct recorded *take_match(struct recording *r, const struct trace_event *e)
+{
+	__u32 *link = &r->in_flight[(__u32)e->tag % TAG_CHAINS];
+	unsigned int i;
+	struct recorded *c;
+
+	for (i = 0; *link && i < LONGEST_CHAIN; i++, link = &c->before) {
+		c = &r->cmds[*link - 1];
+		if (c->tag != e->tag || c->cdb_len != e->cdb_len ||
+		    memcmp(c->cdb, e->cdb, e->cdb_len))
+			continue;
+		*link = c->before;
+		r->now--;
+		return c;
+	}
+	if (i == LONGEST_CHAIN)
+		*link = 0;
+	return NULL;
+}
+
+static bool add_event(struct recording *r, const struct trace_event *e)
+{
+	struct recorded *c;
+
+	if (e->kind == TRACE_START)
+		return add_start(r, e);
+	c = take_match(r, e);
+	/* It was sent before the recording began. */
+	if (!c)
+		return true;
+	if (e->kind == TRACE_REFUSED) {
+		c->refused = true;
+		r->refused++;
+		return true;
+	}
+	hist_add(&r->latency, e->ns - c->ns);
+	r->not_good += e->result != 0;
+	return true;
+}
+
+void recording_sort(struct recording *r, __u64 before_ns)
+{
+	size_t i;
+
+	if (!r->nr_events)
+		return;
+	qsort(r->events, r->nr_events, sizeof(*r->events), by_time);
+	for (i = 0; i < r->nr_events && r->events[i].ns < before_ns; i++)
+		if (!add_event(r, &r->events[i]))
+			break;
+	r->nr_events -= i;
+	memmove(r->events, r->events + i, r->nr_events * sizeof(*r->events));
+}
+
+/* Return: NULL, or why no line can say what it was. */
+static const char *describe(const struct recorded *c, const struct writing *w,
+			    enum cdb_dir *dir, __u64 *bytes)
+{
+	const struct cdb_op *op = c->cdb_len ? cdb_find(c->cdb, c->cdb_len) : NULL;
+
+	if (!c->cdb_len)
+		return "a CDB of more than 32 bytes";
+	if (c->protected)
+		return "with protection information";
+	if (!c->has_data) {
+		*dir = DIR_NONE;
+		*bytes = 0;
+		/* A known one without the data it should have is what sg_io would refuse. */
+		if (!op)
+			return NULL;
+	} else if (!op) {
+		return "how much data, and where to, is not known of this opcode";
+	}
+	if (!cdb_transfer(c->cdb, c->cdb_len, w->block_size, dir, bytes) ||
+	    c->has_data != (*dir != DIR_NONE))
+		return "its data is not what its CDB says";
+	if (*bytes > DATA_MAX)
+		return "more data than a command of a file may have";
+	/* Zeroes are no blocks to unmap; of others, a page or firmware, they are no stand-in. */
+	if (*dir == DIR_OUT && !op->lba_len && op->opcode != UNMAP)
+		return "the parameters it sent are not known";
+	return NULL;
+}
+
+/* Of data-out. WRITE SAME is how zeroes are written, and with its UNMAP bit blocks unmapped. */
+static const char *pattern_of(const struct recorded *c, const struct cdb_op *op,
+			      const struct writing *w)
+{
+	if (!op->lba_len || (!w->pattern && cdb_repeats_block(op, c->cdb)))
+		return "zero";
+	return w->pattern ?: "lba";
+}
+
+static void write_line(const struct recorded *c, __u64 first_ns, struct writing *w)
+{
+	enum cdb_dir dir = DIR_NONE;
+	__u64 bytes = 0;
+	const char *why = describe(c, w, &dir, &bytes);
+	const struct cdb_op *op = c->cdb_len ? cdb_find(c->cdb, c->cdb_len) : NULL;
+	unsigned int i;
+
+	if (why)
+		fputs("# ", w->out);
+	for (i = 0; i < c->cdb_len; i++)
+		fprintf(w->out, "%02x", c->cdb[i]);
+	if (why)
+		fputs(c->cdb_len ? " ?" : "?", w->out);
+	else
+		fprintf(w->out, " %s %llu", cdb_dir_name(dir), bytes);
+	if (!why && dir == DIR_OUT)
+		fprintf(w->out, " pattern=%s", pattern_of(c, op, w));
+	fprintf(w->out, " at=%llu", (c->ns - first_ns) / 1000);
+	/* The format's own limit; no command has gone lost for that. */
+	if (c->cpu < CPU_SETSIZE)
+		fprintf(w->out, " cpu=%u", c->cpu);
+	if (why)
+		fprintf(w->out, " # left out: %s", why);
+	fputc('\n', w->out);
+	opcodes_add(why ? &w->left_out : &w->written, c->cdb, c->cdb_len);
+	if (why)
+		w->nr_left_out++;
+	else
+		w->nr_written++;
+}
+
+void recording_write(const struct recording *r, struct writing *w)
+{
+	__u64 first_ns = ~0ULL;
+	size_t i;
+
+	/* Not the first of them for certain: an event of another CPU may have come late. */
+	for (i = 0; i < r->nr; i++)
+		if (!r->cmds[i].refused && r->cmds[i].ns < first_ns)
+			first_ns = r->cmds[i].ns;
+	for (i = 0; i < r->nr && !ferror(w->out); i++)
+		if (!r->cmds[i].refused)
+			write_line(&r->cmds[i], first_ns, w);
+}
+
+double recording_seconds(const struct recording *r)
+{
+	__u64 first = ~0ULL, last = 0;
+	size_t i;
+
+	for (i = 0; i < r->nr; i++) {
+		first = r->cmds[i].ns < first ? r->cmds[i].ns : first;
+		last = r->cmds[i].ns > last ? r->cmds[i].ns : last;
+	}
+	return r->nr ? (last - first) / 1e9 : 0;
+}
+
+unsigned int recording_cpus(const struct recording *r)
+{
+	cpu_set_t cpus;
+	size_t i;
+
+	CPU_ZERO(&cpus);
+	for (i = 0; i < r->nr; i++)
+		if (r->cmds[i].cpu < CPU_SETSIZE)
+			CPU_SET(r->cmds[i].cpu, &cpus);
+	return CPU_COUNT(&cpus);
+}
+
+void recording_free(struct recording *r)
+{
+	free(r->cmds);
+	free(r->events);
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <err.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <kbuffer.h>
+#include <tracefs.h>
+
+#include "array_size.h"
+#include "trace.h"
+
+#define SYSTEM		"scsi"
+#define INSTANCE	"sg_io."	/* and the process's number */
+#define PATH_BYTES	128
+
+static const char * const event_names[] = {
+	[TRACE_START] = "scsi_dispatch_cmd_start",
+	[TRACE_REFUSED] = "scsi_dispatch_cmd_error",
+	[TRACE_DONE] = "scsi_dispatch_cmd_done",
+};
+
+#define EVENTS		ARRAY_SIZE(event_names)
+
+/* An event's layout, as this kernel has it. */
+struct layout {
+	struct tep_event *event;
+	struct tep_format_field *tag;
+	struct tep_format_field *data;
+	struct tep_format_field *prot;
+	struct tep_format_field *result;	/* NULL where there is none */
+};
+
+struct trace {
+	struct tracefs_instance *instance;
+	struct tep_handle *tep;
+	struct layout layouts[EVENTS];
+	struct tracefs_cpu **cpus;
+	unsigned int nr_cpus;
+	struct kbuffer *kbuf;
+	void *page;
+	unsigned int most_pages;	/* of a CPU in one reading: those of its buffer */
+	__u32 order;
+};
+
+/* Left behind by one that was killed: they cost memory, and time for each command. */
+static int remove_stale(const char *name, void *context)
+{
+	const char *number = name + sizeof(INSTANCE) - 1;
+	struct tracefs_instance *old;
+
+	(void)context;
+	if (strncmp(name, INSTANCE, sizeof(INSTANCE) - 1) || !*number ||
+	    number[strspn(number, "0123456789")] || !kill(atoi(number), 0) || errno != ESRCH)
+		return 0;
+	old = tracefs_instance_alloc(NULL, name);
+	if (!old)
+		return 0;
+	tracefs_event_disable(old, SYSTEM, NULL);
+	tracefs_instance_destroy(old);
+	tracefs_instance_free(old);
+	return 0;
+}
+
+static int find_layouts(struct trace *t)
+{
+	static const char * const systems[] = { SYSTEM, NULL };
+	struct layout *l;
+	unsigned int i;
+
+	t->tep = tracefs_local_events_system(NULL, systems);
+	for (i = 0; i < EVENTS; i++) {
+		l = &t->layouts[i];
+		l->event = t->tep ? tep_find_event_by_name(t->tep, SYSTEM, event_names[i]) : NULL;
+		if (!l->event) {
+			warnx("tracing: this kernel has no event " SYSTEM ":%s", event_names[i]);
+			return -1;
+		}
+		l->tag = tep_find_field(l->event, "driver_tag");
+		l->data = tep_find_field(l->event, "data_sglen");
+		l->prot = tep_find_field(l->event, "prot_sglen");
+		l->result = tep_find_field(l->event, "result");
+		if (!l->tag || !l->data || !l->prot || !tep_find_field(l->event, "cmnd") ||
+		    (i == TRACE_DONE && !l->result)) {
+			warnx("tracing: " SYSTEM ":%s lacks a field that is needed: driver_tag, "
+			      "cmnd, data_sglen, prot_sglen or result", event_names[i]);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int set(const struct trace *t, const char *file, const char *value)
+{
+	if (tracefs_instance_file_write(t->instance, file, value) >= 0)
+		return 0;
+	warn("tracing: writing '%s' to %s", value, file);
+	return -1;
+}
+
+static int enable(const struct trace *t, const struct device *dev)
+{
+	unsigned int h, c, id, i;
+	char path[PATH_BYTES], filter[PATH_BYTES];
+	__u64 lun;
+
+	if (sscanf(dev->hctl, "%u:%u:%u:%llu", &h, &c, &id, &lun) != 4) {
+		warnx("%s: %s is not H:C:T:L", dev->given, dev->hctl);
+		return -1;
+	}
+	/* The events have the lower half of a LUN. */
+	snprintf(filter, sizeof(filter), "host_no == %u && channel == %u && id == %u && lun == %u",
+		 h, c, id, (__u32)lun);
+	for (i = 0; i < EVENTS; i++) {
+		snprintf(path, sizeof(path), "events/" SYSTEM "/%s/filter", event_names[i]);
+		if (set(t, path, filter))
+			return -1;
+	}
+	/* Ends first: a start is not to be without its end. */
+	for (i = EVENTS; i--;) {
+		if (!tracefs_event_enable(t->instance, SYSTEM, event_names[i]))
+			continue;
+		warn("tracing: enabling " SYSTEM ":%s", event_names[i]);
+		return -1;
+	}
+	return 0;
+}
+
+static int open_cpus(struct trace *t, unsigned int buffer_kb)
+{
+	long nr = sysconf(_SC_NPROCESSORS_CONF), i;
+	struct tracefs_cpu *cpu;
+	int bytes;
+
+	t->cpus = calloc(nr, sizeof(struct tracefs_cpu *));
+	for (i = 0; t->cpus && i < nr; i++) {
+		cpu = tracefs_cpu_open(t->instance, i, true);
+		if (!cpu) {
+			warn("tracing: the buffer of CPU %ld", i);
+			return -1;
+		}
+		t->cpus[t->nr_cpus++] = cpu;
+	}
+	bytes = t->nr_cpus ? tracefs_cpu_read_size(t->cpus[0]) : -1;
+	if (bytes > 0) {
+		t->page = malloc(bytes);
+		/* And some that are not full, for they were read while they were written. */
+		t->most_pages = ((__u64)buffer_kb << 10) / bytes + 16;
+	}
+	t->kbuf = kbuffer_alloc(sizeof(long) == 8 ? KBUFFER_LSIZE_8 : KBUFFER_LSIZE_4,
+				tep_is_local_bigendian(t->tep) ? KBUFFER_ENDIAN_BIG :
+				KBUFFER_ENDIAN_LITTLE);
+	if (t->page && t->kbuf)
+		return 0;
+	warnx("tracing: no memory");
+	return -1;
+}
+
+struct trace *trace_start(const struct device *dev, unsigned int buffer_kb)
+{
+	struct trace *t = calloc(1, sizeof(*t));
+	char name[32], kb[32];
+
+	if (!t) {
+		warnx("no memory");
+		return NULL;
+	}
+	if (!tracefs_tracing_dir()) {
+		warnx("tracing: no tracefs on this kernel, or not for this user");
+		goto fail;
+	}
+	tracefs_instances_walk(remove_stale, NULL);
+	snprintf(name, sizeof(name), INSTANCE "%d", getpid());
+	errno = 0;
+	t->instance = tracefs_instance_create(name);
+	if (!t->instance) {
+		warn("tracing: an instance of its own (%s/instances)", tracefs_tracing_dir());
+		goto fail;
+	}
+	snprintf(kb, sizeof(kb), "%u", buffer_kb);
+	/* What is there when the buffers are full is kept: the gap is then in one place. */
+	if (find_layouts(t) || set(t, "trace_clock", "mono") || set(t, "buffer_size_kb", kb) ||
+	    set(t, "options/overwrite", "0") || open_cpus(t, buffer_kb) || enable(t, dev))
+		goto fail;
+	return t;
+fail:
+	trace_close(t);
+	return NULL;
+}
+
+static bool decode(struct trace *t, struct tep_record *record, struct trace_event *e)
+{
+	int id = tep_data_type(t->tep, record), len = 0;
+	unsigned long long value;
+	struct layout *l;
+	const void *cdb;
+	unsigned int i;
+
+	for (i = 0; i < EVENTS && t->layouts[i].event->id != id; i++)
+		;
+	if (i == EVENTS)
+		return false;
+	l = &t->layouts[i];
+	*e = (struct trace_event){
+		.ns = record->ts, .order = t->order++, .cpu = record->cpu, .kind = i,
+	};
+	cdb = tep_get_field_raw(NULL, l->event, "cmnd", record, &len, 0);
+	if (!cdb || len < 1)
+		return false;
+	e->cdb_len = len > CDB_MAX ? 0 : len;
+	memcpy(e->cdb, cdb, e->cdb_len);
+	tep_read_number_field(l->tag, record->data, &value);
+	e->tag = value;
+	tep_read_number_field(l->data, record->data, &value);
+	e->has_data = value;
+	tep_read_number_field(l->prot, record->data, &value);
+	e->protected = value;
+	if (l->result && !tep_read_number_field(l->result, record->data, &value))
+		e->result = value;
+	return true;
+}
+
+static bool read_page(struct trace *t, unsigned int cpu,
+		      bool (*take)(const struct trace_event *event, void *arg), void *arg)
+{
+	struct tep_record record = { .cpu = cpu };
+	struct trace_event event;
+
+	kbuffer_load_subbuffer(t->kbuf, t->page);
+	while ((record.data = kbuffer_read_event(t->kbuf, &record.ts))) {
+		record.size = kbuffer_event_size(t->kbuf);
+		if (decode(t, &record, &event) && !take(&event, arg))
+			return false;
+		kbuffer_next_event(t->kbuf, NULL);
+	}
+	return true;
+}
+
+bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, void *arg),
+		void *arg)
+{
+	unsigned int i, n;
+	int got = 0;
+
+	for (i = 0; i < t->nr_cpus; i++) {
+		/* One that fills its buffer as fast as it is read does not keep the others out. */
+		for (n = 0; n < t->most_pages; n++) {
+			got = tracefs_cpu_read(t->cpus[i], t->page, true);
+			if (got <= 0)
+				break;
+			if (!read_page(t, i, take, arg))
+				return false;
+		}
+		/* A CPU that never was on-line has nothing. */
+		if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ENODEV) {
+			warn("tracing: the buffer of CPU %u", i);
+			return false;
+		}
+	}
+	return true;
+}
+
+void trace_stop(struct trace *t)
+{
+	tracefs_event_disable(t->instance, SYSTEM, NULL);
+	tracefs_trace_off(t->instance);
+}
+
+/* One of the numbers in a CPU's "stats". */
+static __u64 stat_value(const char *stats, const char *name)
+{
+	const char *at = strstr(stats, name);
+
+	/* At the start of a line: there is an "overrun" and a "commit overrun". */
+	while (at && at != stats && at[-1] != '\n')
+		at = strstr(at + 1, name);
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+__u64 trace_lost(const struct trace *t)
+{
+	char path[PATH_BYTES], *stats;
+	unsigned int i;
+	__u64 n = 0;
+
+	for (i = 0; i < t->nr_cpus; i++) {
+		snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", i);
+		stats = tracefs_instance_file_read(t->instance, path, NULL);
+		if (!stats)
+			continue;
+		n += stat_value(stats, "overrun: ") + stat_value(stats, "commit overrun: ") +
+		     stat_value(stats, "dropped events: ");
+		free(stats);
+	}
+	return n;
+}
+
+void trace_close(struct trace *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < t->nr_cpus; i++)
+		tracefs_cpu_close(t->cpus[i]);
+	if (t->instance) {
+		tracefs_event_disable(t->instance, SYSTEM, NULL);
+		tracefs_instance_destroy(t->instance);
+		tracefs_instance_free(t->instance);
+	}
+	if (t->kbuf)
+		kbuffer_free(t->kbuf);
+	if (t->tep)
+		tep_free(t->tep);
+	free(t->page);
+	free(t->cpus);
+	free(t);
+}
