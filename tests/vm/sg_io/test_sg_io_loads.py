@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io record, replay and verify on disks of their own: large, busy, bad, going away."""
+
+import contextlib
+import os
+
+import pytest
+import vmdisk
+from kit.fiojob import fio
+from kit.host import loaded, run
+from recorder import Recording, by_cpu, recording, replay, verify
+from vmdisk import run_json, sg_io
+
+READ = "28000000000000000800 in 4096\n"
+
+
+@contextlib.contextmanager
+def scsi_debug():
+    with vmdisk.disks(dev_size_mb=64) as found:
+        yield found[0].sd, found[0].smq
+
+
+@contextlib.contextmanager
+def smq_ram():
+    with loaded("smq_ram", size_mb=64) as hosts:
+        lun = hosts[0].luns()[0]
+        node = vmdisk.wait_for(lambda: list(lun.sysfs.glob("smq_sg/*")))[0].name
+        vmdisk.wait_for(lambda: os.path.exists(f"/dev/{node}"))
+        yield lun.sd, f"/dev/{node}"
+
+
+def record_fio_on_ext4(sd, tmp_path):
+    """A recording of two jobs on files, with their directory and journal."""
+    there = tmp_path / "mnt"
+    there.mkdir()
+    run("modprobe", "ext4")
+    run("mkfs.ext4", "-q", "-F", sd)
+    run("mount", "-t", "ext4", sd, there)
+    try:
+        with recording(sd, tmp_path / "load") as load:
+            fio(None, directory=there, rw="randrw", bs="4k", size="2m", fsync=32, numjobs=2,
+                ioengine="libaio", iodepth=4, allow_file_create=1)
+            run("sync")
+    finally:
+        run("umount", there)
+    assert load.status == 0
+    counts = load.summary["opcodes"]
+    assert counts["WRITE(10)"] > 100 and counts["READ(10)"] > 100
+    return load
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(150)
+@pytest.mark.parametrize("where", [scsi_debug, smq_ram], ids=lambda f: f.__name__)
+def test_fio_on_ext4_again(fast_path, tmp_path, where):
+    """The same commands, counted by opcode where the device gets them, in each CPU's order."""
+    with where() as (sd, smq):
+        load = record_fio_on_ext4(sd, tmp_path)
+        for number, args in enumerate((["--depth", 8, sd], ["--speed", "max", "--depth", 8, sd],
+                                       ["--speed", 4, "--depth", 8, smq])):
+            with recording(sd, tmp_path / f"again{number}") as again:
+                got = replay(*args, load.path)
+            assert got["status"] == {"GOOD": load.summary["commands"]}
+            assert got["opcodes"] == load.summary["opcodes"]
+            assert got["overtaken"] == 0
+            assert again.summary["opcodes"] == load.summary["opcodes"]
+            assert by_cpu(again.lines) == by_cpu(load.lines)
+            done = sg_io("verify", sd, load.path)
+            assert done.returncode == 0, done.stdout
+
+
+def test_a_command_without_room_is_there_once(tmp_path):
+    """Each tenth time scsi_debug says that the host is busy."""
+    with vmdisk.disks(opts=0x8000, every_nth=10) as found:
+        with recording(found[0].sg, tmp_path / "r") as got:
+            before = found[0].done()
+            run_json("--count", 500, found[0].sg, "-", stdin=READ)
+            assert found[0].done() - before == 500
+        assert got.summary["opcodes"] == {"READ(10)": 500}
+
+
+def test_the_device_goes_away(tmp_path):
+    with vmdisk.disks() as found:
+        got = Recording(found[0].sd, tmp_path / "r")
+        run_json("--count", 5, found[0].sg, "-", stdin=READ)
+        (found[0].sysfs / "delete").write_text("1")
+        got.end(None)
+        assert got.status == 3
+        assert "the device is gone, the recording ended early" in got.messages
+        assert len(got.lines) >= 5
+
+
+def test_blocks_that_cannot_be_read(tmp_path):
+    with vmdisk.disks(opts=2, medium_error_start=0x1234, medium_error_count=1) as found:
+        got = verify(found[0].sg, "-", expect=1,
+                     stdin="2a000000123000000800 out 4096\n2a000000000000000800 out 4096\n")
+        assert (got["differ"], got["unread"], got["blocks"]) == (0, 8, 16)
+        assert got["errors"][0]["sense"] == {"key": 3, "asc": 0x11, "ascq": 0}
+        assert got["errors"][0]["line"] == 1
+
+
+def test_large_sectors():
+    with vmdisk.disks(sector_size=4096) as found:
+        line = "2a000000001000001000 out 65536 pattern=lba\n"
+        run_json(found[0].sg, "-", stdin=line)
+        assert verify(found[0].sg, "-", stdin=line)["blocks"] == 16
+        run_json(found[0].sg, "-", stdin="2a000000001f00000100 out 4096 pattern=zero\n")
+        got = verify(found[0].sd, "-", stdin=line, expect=1)
+        assert [d["lba"] for d in got["differences"]] == [31]

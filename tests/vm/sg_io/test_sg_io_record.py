@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io record: what others send to a disk, whole, and nobody else's tracing disturbed."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+import vmdisk
+from kit.fiojob import fio
+from recorder import Recording, recording
+from vmdisk import SG_IO, generate, run_json, set_param, sg_io
+
+TRACING = pathlib.Path("/sys/kernel/tracing")
+READ = "28000000000000000800 in 4096\n"
+
+
+@pytest.fixture(name="disk", scope="module")
+def disk_(three):
+    """The first of them: two sets of scsi_debug at a time there are not."""
+    return three[0]
+
+
+def instances():
+    return {path.name for path in (TRACING / "instances").iterdir()}
+
+
+def test_each_command_with_its_cpu_and_time(disk, tmp_path):
+    commands = [f"2800{8 * i:08x}00000800 in 4096 cpu={i % 2}\n" for i in range(50)]
+    commands += ["000000000000 none 0 cpu=1\n", "35000000000000000000 none 0 cpu=0\n",
+                 "2a000000000000000800 out 4096 pattern=ff cpu=0\n"]
+    with recording(disk.sd, tmp_path / "r") as got:
+        run_json("--rate", 200, disk.sg, "-", stdin="".join(commands))
+    assert got.status == 0
+    want = [line.replace("pattern=ff", "pattern=lba").split() for line in commands]
+    assert [[*line[:3], line[-1]] for line in got.lines] == [[*w[:3], w[-1]] for w in want]
+    at = [int(line[-2].removeprefix("at=")) for line in got.lines]
+    # Paced by sg_io run: 5 ms each, of the last after 52 of them.
+    assert at[0] == 0 and at == sorted(at) and at[-1] > 200_000
+    assert got.summary["opcodes"] == {"READ(10)": 50, "TEST UNIT READY": 1,
+                                      "SYNCHRONIZE CACHE(10)": 1, "WRITE(10)": 1}
+    assert (got.summary["commands"], got.summary["lost"], got.summary["cpus"]) == (53, 0, 2)
+    assert (got.summary["most_in_flight"], got.summary["not_good"]) == (1, 0)
+    assert got.summary["lat_ns"]["p50"] > 0
+
+
+def test_only_this_device(three, tmp_path):
+    with recording(three[1].sg, tmp_path / "r") as got:
+        run_json("--count", 20, three[0].sg, "-", stdin=READ)
+        run_json("--count", 7, three[1].sg, "-", stdin=READ)
+    assert len(got.lines) == 7
+
+
+def test_what_cannot_be_said_is_left_out_and_told(disk, tmp_path):
+    lines = "c00000000000 in 64\n55000000000000001000 out 16\n" + READ
+    with recording(disk.sg, tmp_path / "r") as got:
+        run_json(disk.sg, "-", stdin=lines, expect=1)
+    assert got.status == 1
+    assert [line[0] for line in got.lines] == ["28000000000000000800"]
+    assert got.summary["left_out_opcodes"] == {"opcode C0h": 1, "MODE SELECT(10)": 1}
+    assert got.summary["not_good"] == 2
+    assert "# c00000000000 ? at=" in got.text and "# left out: " in got.text
+
+
+def test_text_goes_beside_the_commands(disk):
+    with subprocess.Popen([SG_IO, "record", "--count", "5", disk.sd], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as user:
+        assert user.stderr.readline() == f"recording {disk.sd} ({disk.hctl})\n"
+        run_json("--count", 9, disk.sg, "-", stdin=READ)
+        out, err = user.communicate(timeout=30)
+    assert user.returncode == 0
+    assert len(out.splitlines()) == 6 and out.startswith(f"# sg_io record {disk.sd} (")
+    assert err.startswith(f"{disk.sd}: 5 commands in ") and "  READ(10) 5\n" in err
+    assert "events lost: 0\n" in err
+
+
+def test_time(disk, tmp_path):
+    start = time.monotonic()
+    got = Recording(disk.sd, tmp_path / "r", "--time", 0.5).end(None)
+    assert got.status == 0 and time.monotonic() - start >= 0.5
+    assert (got.summary["commands"], got.lines) == (0, [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_with_a_whole_file(disk, reads, tmp_path, number):
+    got = Recording(disk.sd, tmp_path / "r")
+    with subprocess.Popen([SG_IO, "run", "--time", "60", "--depth", "8", disk.sg, reads],
+                          stdout=subprocess.DEVNULL) as load:
+        before = disk.done()
+        vmdisk.wait_for(lambda: disk.done() > before + 500)
+        got.end(number)
+        load.send_signal(signal.SIGINT)
+        load.wait(30)
+    assert got.status == 0
+    assert got.text.endswith("\n") and len(got.lines) == got.summary["commands"] > 400
+    assert not {name for name in instances() if name.startswith("sg_io.")}
+    # Taken back as it is, in full.
+    assert run_json(disk.sg, got.path)["commands"] == got.summary["commands"]
+
+
+def test_lost_events_are_counted_and_told(disk, tmp_path):
+    got = Recording(disk.sd, tmp_path / "r", "--buffer", 4)
+    # It does not read while it is stopped: what does not fit is lost.
+    got.process.send_signal(signal.SIGSTOP)
+    path = generate(tmp_path / "g", "--op", "read10", "--count", 5000)
+    run_json(disk.sg, path)
+    got.process.send_signal(signal.SIGCONT)
+    got.end()
+    lost = got.summary["lost"]
+    assert got.status == 1
+    # A start and an end for each; a buffer of a few pages holds some.
+    assert 0 < len(got.lines) < 5000 and lost <= 10000
+    assert lost >= 10000 - 2 * len(got.lines) - 64
+    assert f"{lost} events were lost, commands are missing: --buffer 4 was too small" in \
+        got.messages
+    assert f"\n# {lost} events lost: commands are missing\n" in got.text
+
+
+def test_other_users_of_tracing_see_no_difference(disk, tmp_path):
+    """One's own events, buffer and clock stay, and what was recorded stays readable."""
+    names = ("tracing_on", "trace_clock", "buffer_size_kb", "current_tracer",
+             "events/scsi/enable", "events/scsi/scsi_dispatch_cmd_start/filter")
+    enable = TRACING / "events/scsi/scsi_dispatch_cmd_start/enable"
+    (TRACING / "trace").write_text("")
+    enable.write_text("1")
+    try:
+        before = {name: (TRACING / name).read_text() for name in names}
+        there = instances()
+        with recording(disk.sd, tmp_path / "r", "--buffer", 64) as got:
+            assert len(instances() - there) == 1
+            run_json("--count", 10, disk.sg, "-", stdin=READ)
+        run_json("--count", 5, disk.sg, "-", stdin=READ)
+        assert {name: (TRACING / name).read_text() for name in names} == before
+        assert instances() == there
+        assert len(got.lines) == 10
+        seen = (TRACING / "trace").read_text()
+        assert seen.count("scsi_dispatch_cmd_start:") == 15
+    finally:
+        enable.write_text("0")
+        (TRACING / "trace").write_text("")
+
+
+def test_two_at_a_time(three, tmp_path):
+    with recording(three[0].sd, tmp_path / "a") as a, recording(three[1].sd, tmp_path / "b") as b, \
+            recording(three[0].sd, tmp_path / "c") as c:
+        run_json("--count", 11, three[0].sg, three[1].sg, "-", stdin=READ)
+    assert [len(got.lines) for got in (a, b, c)] == [11, 11, 11]
+
+
+def test_one_that_was_killed_is_cleared_away(disk, tmp_path):
+    got = Recording(disk.sd, tmp_path / "r")
+    mine = f"sg_io.{got.process.pid}"
+    got.process.kill()
+    got.process.communicate(timeout=30)
+    assert mine in instances()
+    Recording(disk.sd, tmp_path / "r", "--time", 0.1).end(None)
+    assert not {name for name in instances() if name.startswith("sg_io.")}
+
+
+def test_who_may_not(disk, tmp_path):
+    """Not root: one message, and no file system is mounted or left half set up."""
+    done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", SG_IO, "record",
+                           disk.sd], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("sg_io: tracing: ") and done.stderr.count("\n") == 1
+
+
+def test_nowhere_to_write(disk, tmp_path):
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([SG_IO, "record", "--time", "0.2", disk.sd], stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+    assert done.returncode == 3
+    assert "standard output: No space left on device" in done.stderr
+
+
+def test_polled_and_merged_block_io(disk, tmp_path):
+    """What the block layer makes of a file's I/O, not what the program asked for."""
+    (disk.queue / "nomerges").write_text("0")
+    try:
+        with recording(disk.sd, tmp_path / "r") as got:
+            fio(disk.sd, rw="randwrite", bs="4k", size="8m", ioengine="libaio", iodepth=4)
+    finally:
+        (disk.queue / "nomerges").write_text("2")
+    written = sum(int(line[2]) for line in got.lines if line[1] == "out")
+    assert written == 8 << 20
+
+
+def test_sanitized_build(disk, reads, tmp_path):
+    san = vmdisk.ROOT / "build/tools/sg_io-san/sg_io"
+    if not san.exists():
+        pytest.skip("not built: make -C tools/src/sg_io SANITIZE=1")
+    with subprocess.Popen([san, "record", "--count", "50", "-o", tmp_path / "r", disk.sd],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "ASAN_OPTIONS": "exitcode=99"}) as user:
+        user.stderr.readline()
+        sg_io("run", disk.sg, reads)
+        out, err = user.communicate(timeout=60)
+    assert (user.returncode, err) == (0, "")
+    assert out.startswith(f"{disk.sd}: 50 commands")
+    set_param("delay", 0)

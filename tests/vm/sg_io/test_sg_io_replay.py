@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io replay: a recorded load again, its order, its times, what is refused."""
+
+import json
+import signal
+import subprocess
+
+import pytest
+import vmdisk
+from kit.host import run
+from recorder import by_cpu, recording, replay
+from vmdisk import SG_IO, set_param, sg_io
+
+READ = "28000000000000000800 in 4096"
+WRITE = "2a000000000000000800 out 4096 pattern=lba"
+
+
+@pytest.fixture(name="disk", scope="module")
+def disk_(three):
+    """The first of them: two sets of scsi_debug at a time there are not."""
+    return three[0]
+
+
+def test_times(disk):
+    """No command before its time: the last is due after 0.4 s, at speed 2 after 0.2."""
+    lines = "".join(f"{READ} at={1000 + 20_000 * i} cpu={i % 2}\n" for i in range(21))
+    for speed, least in ((1, 0.4), (2, 0.2), (0.5, 0.8)):
+        got = replay("--speed", speed, disk.sg, "-", stdin=lines)
+        assert got["status"] == {"GOOD": 21}
+        assert (got["speed"], got["lanes"]) == (speed, 2)
+        assert least <= got["seconds"] < least + 20
+        error = got["issue_error_ns"]
+        assert 0 < error["p50"] <= error["p99"] <= error["p999"] <= error["max"]
+    for word in ("max", "0"):
+        got = replay("--speed", word, disk.sg, "-", stdin=lines)
+        assert (got["commands"], got["speed"], got["issue_error_ns"]) == (21, None, None)
+
+
+def test_gaps_are_kept(disk, tmp_path):
+    at = [0, 0, 50_000, 51_000, 250_000]
+    lines = "".join(f"2800{8 * i:08x}00000800 in 4096 at={us} cpu=0\n" for i, us in enumerate(at))
+    with recording(disk.sg, tmp_path / "r") as got:
+        replay(disk.sg, "-", stdin=lines)
+    assert [int(line[0][4:12], 16) for line in got.lines] == [0, 8, 16, 24, 32]
+    seen = [int(line[-2].removeprefix("at=")) for line in got.lines]
+    # Late on a busy machine, early never: the first itself may be late.
+    late = seen[-1] - at[-1]
+    assert late > -100_000 and seen[2] > 0
+
+
+def test_a_line_without_a_time_follows_the_one_before(disk, tmp_path):
+    lines = f"{READ} at=0\n000000000000 none 0\n{READ} at=100000\n35000000000000000000 none 0\n"
+    with recording(disk.sg, tmp_path / "r") as got:
+        assert replay(disk.sg, "-", stdin=lines)["seconds"] >= 0.1
+    assert [line[0][:2] for line in got.lines] == ["28", "00", "28", "35"]
+
+
+@pytest.mark.parametrize("via", ["sg", "bsg-uring", "smq", "block"])
+@pytest.mark.parametrize("options", [["--depth", 4], ["--speed", "max"]],
+                         ids=lambda o: " ".join(map(str, o)))
+def test_order_by_each_path(smq_disk, tmp_path, via, options):
+    lines = "".join(f"2800{8 * i:08x}00000800 in 4096 at={100 * (i // 5)} cpu={i // 7 % 2}\n"
+                    for i in range(300))
+    with recording(smq_disk.sd, tmp_path / "r") as got:
+        result = replay("--via", via, *options, smq_disk.smq, "-", stdin=lines)
+    assert (result["path"], result["status"]) == (via, {"GOOD": 300})
+    if result["overtaken"]:
+        # Told where it happens, and nowhere but on a device without room.
+        assert options == ["--speed", "max"]
+        return
+    want = by_cpu(line.split() for line in lines.splitlines())
+    assert {cpu: sorted(cdbs) for cpu, cdbs in by_cpu(got.lines).items()} == \
+        {cpu: sorted(cdbs) for cpu, cdbs in want.items()}
+    if "--speed" not in options:
+        assert by_cpu(got.lines) == want
+
+
+@pytest.mark.parametrize("via", ["sg", "smq"])
+def test_more_at_a_time_than_there_is_room_for(smq_disk, via):
+    """50 ms each: with two in flight the others come late, which is told."""
+    set_param("ndelay", 50_000_000)
+    try:
+        got = replay("--via", via, "--depth", 2, smq_disk.smq, "-",
+                     stdin=f"{READ} at=0 cpu=0\n" * 8)
+    finally:
+        set_param("delay", 0)
+    assert got["status"] == {"GOOD": 8}
+    assert got["waited_for_depth"] == 6
+    assert got["issue_error_ns"]["max"] >= 150_000_000
+
+
+def test_text_result(disk):
+    done = sg_io("replay", disk.sg, "-", stdin=f"{READ} at=0 cpu=1\n000000000000 none 0\n")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{disk.sg} via sg: 2 commands in ")
+    assert "\n  READ(10) 1, TEST UNIT READY 1\n" in done.stdout
+    assert "\nissue error: p50 " in done.stdout and "; speed 1, 2 CPUs\n" in done.stdout
+    bad = sg_io("replay", disk.sg, "-", stdin="2800ffffffff00000800 in 4096 at=0\n")
+    assert bad.returncode == 1
+    assert "Logical block address out of range" in bad.stdout
+
+
+REFUSED = [
+    (f"{READ} at=5 cpu=0\n{READ} at=4 cpu=0\n", "2: at=4 is before at=5 of line 1"),
+    (f"{READ} at=5 cpu=999\n", "1: cpu=999 is not a CPU this process may run on"),
+    (f"{READ} cpu=0\n", "no command has at="),
+    (f"{READ} at=x\n", "1: at='x' is no number"),
+    ("zz\n", "1: CDB: 'z' is no hex digit"),
+    ("", "holds no command"),
+]
+
+
+@pytest.mark.parametrize("text,why", REFUSED)
+def test_bad_files_are_refused(disk, text, why):
+    before = disk.done()
+    done = sg_io("replay", disk.sg, "-", stdin=text)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr and done.stderr.count("\n") == 1
+    assert disk.done() == before
+
+
+def test_times_of_different_cpus_may_cross(disk):
+    """As when one file is put behind another; and at full speed no time counts."""
+    lines = f"{READ} at=9 cpu=0\n{READ} at=0 cpu=1\n{READ} at=5 cpu=1\n"
+    assert replay(disk.sg, "-", stdin=lines)["status"] == {"GOOD": 3}
+    back = f"{READ} at=5 cpu=0\n{READ} at=4 cpu=0\n"
+    assert replay("--speed", "max", disk.sg, "-", stdin=back)["status"] == {"GOOD": 2}
+
+
+def test_a_mounted_disk_is_not_written(disk, tmp_path):
+    there = tmp_path / "mnt"
+    there.mkdir()
+    run("modprobe", "ext4")
+    run("mkfs.ext4", "-q", "-F", disk.sd)
+    run("mount", "-t", "ext4", "-o", "ro", disk.sd, there)
+    write = f"2a00{vmdisk.BLOCKS - 8:08x}00000800 out 4096 pattern=ff at=0\n"
+    try:
+        done = sg_io("replay", disk.sd, "-", stdin=write)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "is mounted on" in done.stderr and "refused without --force" in done.stderr
+        assert replay(disk.sd, "-", stdin=f"{READ} at=0\n")["status"] == {"GOOD": 1}
+        assert replay("--force", disk.sd, "-", stdin=write)["status"] == {"GOOD": 1}
+    finally:
+        run("umount", there)
+
+
+@pytest.mark.parametrize("via", ["sg", "smq"])
+def test_signal_ends_it_with_the_result_so_far(smq_disk, via):
+    lines = "".join(f"{READ} at={10_000 * i} cpu=0\n" for i in range(10_000))
+    before = smq_disk.done()
+    with subprocess.Popen([SG_IO, "replay", "--json", "--via", via, smq_disk.smq, "-"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+        user.stdin.write(lines.encode())
+        user.stdin.close()
+        vmdisk.wait_for(lambda: smq_disk.done() > before + 20)
+        user.send_signal(signal.SIGINT)
+        got = json.loads(user.stdout.read())
+        assert user.wait(30) == 130
+    assert 20 < got["commands"] < 10_000
+    assert got["opcodes"] == {"READ(10)": got["commands"]}
+
+
+def test_without_an_sg_node(disk):
+    """sd's SG_IO sends one at a time: nothing for a --depth."""
+    run("modprobe", "-r", "sg")
+    try:
+        done = sg_io("replay", disk.sd, "-", stdin=f"{READ} at=0\n")
+        assert done.returncode == 3
+        assert "without an sg node it has one command at a time in flight" in done.stderr
+        got = replay("--depth", 1, disk.sd, "-", stdin=f"{READ} at=0\n")
+        assert got["status"] == {"GOOD": 1}
+    finally:
+        run("modprobe", "sg")
+        vmdisk.wait_for(lambda: list(disk.sysfs.glob("scsi_generic/*")))
+
+
+def test_sanitized_build(smq_disk, tmp_path):
+    san = vmdisk.ROOT / "build/tools/sg_io-san/sg_io"
+    if not san.exists():
+        pytest.skip("not built: make -C tools/src/sg_io SANITIZE=1")
+    path = tmp_path / "f"
+    path.write_text("".join(f"{line} at={50 * i} cpu={i % 2}\n"
+                            for i, line in enumerate([READ, WRITE] * 100)), encoding="ascii")
+    for args in (["replay", smq_disk.smq], ["replay", "--via", "sg", smq_disk.smq],
+                 ["replay", "--speed", "max", "--depth", "3", smq_disk.sd],
+                 ["verify", smq_disk.smq], ["verify", "--jobs", "2", smq_disk.sd]):
+        done = subprocess.run([san, *args, path], capture_output=True, text=True, check=False,
+                              timeout=vmdisk.TIMEOUT)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io verify: what a file's commands wrote, block by block."""
+
+import os
+import random
+
+import pytest
+from recorder import verify
+from vmdisk import generate, run_json, set_param, sg_io
+
+VIAS = ["sg", "bsg", "bsg-uring", "smq", "block"]
+
+
+@pytest.fixture(name="disk", scope="module")
+def disk_(three):
+    """The first of them: two sets of scsi_debug at a time there are not."""
+    return three[0]
+
+
+def write(lba, blocks, pattern):
+    return f"2a00{lba:08x}00{blocks:04x}00 out {512 * blocks} pattern={pattern}\n"
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("via", VIAS)
+def test_what_differs_is_told(smq_disk, tmp_path, via):
+    """Three wrong blocks in 6 MiB: found with the line that wrote them, by each path."""
+    first = random.randrange(512)
+    path = generate(tmp_path / "w", "--op", "write10", "--blocks", 16, "--count", 768,
+                    "--pattern", "random:3", "--range", f"{first}:{first + 16 * 768 - 1}")
+    run_json("--via", "smq", "--depth", 16, smq_disk.smq, path)
+    got = verify("--via", via, smq_disk.smq, path)
+    assert (got["path"], got["blocks"], got["differ"], got["unread"]) == (via, 12288, 0, 0)
+    assert got["differences"] == []
+    # The last block of one line, the first of the next, and one alone.
+    run_json(smq_disk.sg, "-", stdin=write(first + 31, 2, "zero") + write(first + 5000, 1, "ff"))
+    got = verify("--via", via, "--depth", 3, smq_disk.smq, path, expect=1)
+    assert (got["differ"], got["unread"]) == (3, 0)
+    assert [(d["lba"], d["blocks"], d["line"]) for d in got["differences"]] == [
+        (first + 31, 1, 2), (first + 32, 1, 3), (first + 5000, 1, 313)]
+    assert got["differences"][0]["found"] == 0
+    assert got["differences"][2]["found"] == 255
+
+
+@pytest.mark.parametrize("via", VIAS)
+def test_answers_in_any_order(smq_disk, tmp_path, via):
+    """Each READ has memory of its own, though they overtake each other."""
+    random_delay = "/sys/bus/pseudo/drivers/scsi_debug/random"
+    path = generate(tmp_path / "w", "--op", "write10", "--blocks", 512, "--count", 32,
+                    "--pattern", "lba")
+    run_json(smq_disk.sg, path)
+    with open(random_delay, "w", encoding="ascii") as f:
+        f.write("1")
+    set_param("ndelay", 5_000_000)
+    try:
+        got = verify("--via", via, "--depth", 16, smq_disk.smq, path)
+    finally:
+        set_param("delay", 0)
+        with open(random_delay, "w", encoding="ascii") as f:
+            f.write("0")
+    assert (got["blocks"], got["differ"], got["unread"]) == (16384, 0, 0)
+
+
+def test_text_and_the_place_of_the_byte(disk):
+    line = write(64, 4, "byte:0x5a")
+    run_json(disk.sg, "-", stdin=line)
+    assert sg_io("verify", disk.sg, "-", stdin=line).stdout == (
+        f"{disk.sg} via sg: of 4 blocks that standard input wrote last 4 are as written, "
+        "0 differ, 0 could not be read\n")
+    with open(disk.sd, "r+b", buffering=0) as f:
+        f.seek(65 * 512 + 17)
+        f.write(b"\x01" * 1000)
+        os.fsync(f.fileno())
+    done = sg_io("verify", disk.sg, "-", stdin=line)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[1:] == [
+        "  LBA 65 to 66, line 1: byte 17 of the first is 01h, not 5Ah"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_later_lines_win(disk, seed):
+    """Overlapping writes of all kinds, run one by one: the disk is the judge."""
+    rng = random.Random(seed)
+    lines = ""
+    for number in range(300):
+        lba, blocks = rng.randrange(500), rng.randrange(1, 20)
+        kind = rng.randrange(10)
+        if kind < 8:
+            lines += write(lba, blocks, rng.choice(["lba", f"byte:{number % 256}", "random:1"]))
+        elif kind == 8:
+            lines += f"4100{lba:08x}00{blocks:04x}00 out 512 pattern=byte:{number % 256}\n"
+        else:
+            lines += (f"8a00{lba:016x}{blocks:08x}0000 out {512 * blocks} "
+                      f"pattern=random:{number}\n")
+    run_json(disk.sg, "-", stdin=lines)
+    got = verify(disk.sg, "-", stdin=lines)
+    assert got["blocks"] > 400
+    # One line less leaves other blocks, unless it was written over or wrote the same.
+    short = "".join(lines.splitlines(True)[:150])
+    assert verify(disk.sg, "-", stdin=short, expect=1)["differ"] > 0
+
+
+def test_a_mounted_disk_is_only_read(disk):
+    """Nothing is claimed or written: verify takes no --force."""
+    line = write(0, 8, "zero")
+    with open(disk.sd, "rb", buffering=0):
+        before = (disk.queue.parent / "stat").read_text().split()[4]
+        sg_io("verify", disk.sd, "-", stdin=line)
+        assert (disk.queue.parent / "stat").read_text().split()[4] == before
+
+
+def test_what_there_is_nothing_to_compare_in(disk):
+    done = sg_io("verify", disk.sg, "-", stdin="28000000000000000800 in 4096\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "sg_io: standard input: writes no block that could be compared\n"
+    done = sg_io("verify", disk.sg, "-", stdin="2a000000000000000100 out 4096\n")
+    assert done.returncode == 2
+    assert "1: BYTES means blocks of 4096 bytes, those of the device have 512" in done.stderr
+    unclear = "c00000000000 out 4\n" + write(0, 1, "zero")
+    assert "what 1 commands of unknown opcodes wrote" in \
+        sg_io("verify", disk.sg, "-", stdin=unclear).stderr
