@@ -6,6 +6,8 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import cache
+
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 # Not the whole environment: it holds credentials and paths of sockets.
 _PASSED = ("LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "PYTHONPATH")
@@ -35,6 +37,8 @@ class Job:
         for name, value in os.environ.items():
             if name in _PASSED or name.startswith(_PASSED_PREFIXES):
                 result[name] = value
+        # Below another HOME than the guest's.
+        result["SMQ_CACHE"] = str(cache.root())
         return result
 
     def write(self, folder: Path, own_modules: Path | None, our_modules: Path | None) -> None:
