@@ -38,6 +38,7 @@ examples:
   tools/check --only lint --only host
   tools/check --only 'vm/e*' --kernel 7.2 --full
   tools/check --only plant/ram-wrong-byte
+  tools/check --only slow
 """
 
 
@@ -48,7 +49,8 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--only", action="append", default=[], metavar="AREA[/PATTERN]",
-        help=f"only these steps; areas: {' '.join(plan.AREAS)}. More than once for more")
+        help=f"only these steps; areas: {' '.join(plan.AREAS)}, the last only when it is named. "
+             "More than once for more")
     add("--kernel", action="append", default=[], metavar="|".join(plan.KERNELS),
         help="only these kernels (default: all)")
     add("--full", action="store_true",
@@ -142,7 +144,7 @@ class Check:
     def doing(self, name: str) -> str:
         """What a step of pytest is at."""
         for step in self.steps + self.second:
-            if str(step) == name and step.area in ("vm", "host", "sanitize"):
+            if str(step) == name and step.area in ("vm", "host", "sanitize", plan.ON_REQUEST):
                 record = pytests.read(self.folder / step.slug / "record")
                 if record.collected:
                     return f"({len(record.cases)}/{len(record.collected)})"

@@ -10,7 +10,9 @@ from .result import FAILED, PASSED, Case, Result
 
 KERNELS = ("6.1", "6.12", "7.2")
 FULL = "6.1"
-AREAS = ("build", "lint", "host", "vm", "plant", "sanitize")
+AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow")
+# Run only when it is named: a VM inside a VM takes minutes to start.
+ON_REQUEST = "slow"
 # The kernel of area sanitize, and patterns of those of tests/vm that run on it beside
 # tests/vm/sanitize, the longest first: two run at a time. Not "worker": Linux 6.6 and later have
 # nobody wait for a worker that computes, which is how that one keeps commands waiting.
@@ -54,6 +56,7 @@ BUILD_SECONDS = 2400    # with the download of a kernel
 LINT_SECONDS = 600
 HOST_SECONDS = 1800
 VM_SECONDS = 1500
+SLOW_SECONDS = 3000
 SANITIZE_BUILD_SECONDS = 1500
 SANITIZE_SECONDS = 1200
 
@@ -77,7 +80,7 @@ class Step:
         return self.area == "build" or str(self) == "sanitize/build"
 
     def __str__(self) -> str:
-        on = f" on {self.kernel}" if self.area == "vm" else ""
+        on = f" on {self.kernel}" if self.area in ("vm", ON_REQUEST) else ""
         return f"{self.area}/{self.name}{on}{' again' if self.again else ''}"
 
     @property
@@ -87,9 +90,9 @@ class Step:
 
 
 def _test_files(top: Path, folder: str) -> list[Path]:
-    """All but those that only the sanitizing kernel can run."""
+    """All but those that only the sanitizing kernel can run, and the slow ones."""
     return [path.relative_to(top) for path in sorted((top / folder).rglob("test_*.py"))
-            if path.parent.name != "sanitize"]
+            if path.parent.name not in ("sanitize", ON_REQUEST)]
 
 
 def _name(path: Path, folder: str) -> str:
@@ -127,7 +130,15 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
     # In the way of nobody: they are built apart, but for the kernel's headers.
     result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL)
                for path in sorted((top / "tests/plant").glob("*.patch"))]
-    return result + _sanitize_steps(top)
+    return result + _slow_steps(top, kernels, everything) + _sanitize_steps(top)
+
+
+def _slow_steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
+    """A VM for each file of the folder."""
+    return [Step(ON_REQUEST, path.stem.removeprefix("test_"), kernel,
+                 (str(path.relative_to(top)),), needs=kernel)
+            for kernel in kernels if kernel == FULL or everything
+            for path in sorted((top / "tests/vm" / ON_REQUEST).glob("test_*.py"))]
 
 
 def _sanitize_steps(top: Path) -> list[Step]:
@@ -146,9 +157,10 @@ def _sanitize_steps(top: Path) -> list[Step]:
 
 
 def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
-    """The steps that match one of the patterns, AREA or AREA/NAME."""
+    """The steps that match one of the patterns, AREA or AREA/NAME; of no patterns all but the slow
+    ones."""
     if not patterns:
-        return all_steps
+        return [step for step in all_steps if step.area != ON_REQUEST]
     found = []
     for pattern in patterns:
         area, _, name = pattern.partition("/")
@@ -193,9 +205,9 @@ def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
                               step, log)
     elif step.area == "host":
         result.cases = pytests.on_host(runner, top, folder, targets, HOST_SECONDS)
-    elif step.area == "vm":
-        result.cases = pytests.in_vm(runner, top, folder, step.kernel, targets, VM_SECONDS,
-                                     step.mark)
+    elif step.area in ("vm", ON_REQUEST):
+        result.cases = pytests.in_vm(runner, top, folder, step.kernel, targets,
+                                     VM_SECONDS if step.area == "vm" else SLOW_SECONDS, step.mark)
     else:
         try:
             plants.check(runner, top / targets[0], top, folder)
@@ -204,6 +216,6 @@ def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
             result.cases = [Case(str(step), FAILED, message=str(error))]
     if result.failed:
         result.tail = process.tail(log)
-        if step.area in ("vm", "plant", "sanitize"):
+        if step.area in ("vm", "plant", "sanitize", ON_REQUEST):
             result.ends = reasons.of_run(log)
     return result

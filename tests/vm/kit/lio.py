@@ -12,7 +12,7 @@ from .sgio import SgDev
 
 CONFIGFS = Path("/sys/kernel/config")
 TARGET = CONFIGFS / "target"
-SMQ, LOOPBACK = TARGET / "smq", TARGET / "loopback"
+SMQ, LOOPBACK, VHOST = TARGET / "smq", TARGET / "loopback", TARGET / "vhost"
 WWN = "naa.5001405000000001"
 NEXUS = "naa.5001405000000a01"
 
@@ -93,11 +93,15 @@ class Tpg:
         """The SCSI host."""
         return Host(int(get(self.path / "address").partition(":")[0]))
 
-    def link(self, number: int, backstore: Path) -> str:
-        """Makes a LUN; its address."""
+    def add(self, number: int, backstore: Path) -> None:
+        """Makes a LUN."""
         lun = self.path / f"lun/lun_{number}"
         lun.mkdir()
         (lun / "backstore").symlink_to(backstore)
+
+    def link(self, number: int, backstore: Path) -> str:
+        """Makes a LUN of a local disk; its address."""
+        self.add(number, backstore)
         return f"{get(self.path / 'address')}:{number}"
 
     def unlink(self, number: int) -> None:
@@ -183,3 +187,8 @@ def lio_fabric(io_errors: bool = False, **params):
 def loop_fabric(io_errors: bool = False, **params):
     """tcm_loop in the same way: its directories and disks are made by the same classes."""
     return _fabric("tcm_loop", LOOPBACK, "tcm_loopback", io_errors, params)
+
+
+def vhost_fabric():
+    """vhost_scsi, whose targets are for QEMU: no disk of this kernel's."""
+    return _fabric("vhost_scsi", VHOST, "vhost_scsi", True, {})

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0
+# vm: --mem 2048
+"""smq_virtio on vhost-scsi: this kernel's LIO is the target of a VM inside this VM.
+
+What is tested there is in vhost_guest, the first process of that one.
+"""
+import os
+import re
+import shutil
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit.host import KernelLog, run
+from kit.lio import VHOST, Wwn, fileio, ramdisk, vhost_fabric
+from kit.targetcli import TOP
+
+sys.path.insert(0, str(TOP / "tools"))
+# pylint: disable=wrong-import-position
+from testvm import initramfs, kernel as kernels, machine, modules, report  # noqa: E402
+
+GUEST = Path(__file__).with_name("vhost_guest")
+PROGRAMS = ("fio", "sg_inq", "sg_luns", "sg_readcap", "sg_reset", "sg_turs", "sg_vpd",
+            TOP / "tools/sg_io")
+MODULES = ("virtio_pci", "sd_mod", "sg", "crct10dif_generic", "virtio_scsi", "smq_virtio",
+           "smq_sg")
+PLAIN, PROTECTED = "naa.5001405000000041", "naa.5001405000000042"
+NEXUS = "naa.5001405000000a41"
+MIB = 32
+# Where the guest's data are: 16 MiB from the beginning.
+FIRST, BLOCKS, BLOCK = 32768, 256, 512
+# An emulated CPU emulates another one.
+SECONDS = 2400
+
+pytestmark = pytest.mark.limit(SECONDS + 300)
+
+
+class Target:
+    """What the guest can have done to its disks, whose LUNs are both 0."""
+
+    def __init__(self, tpg, store: Path, guarded: Path):
+        self._tpg, self._store, self._guarded = tpg, store, guarded
+
+    def unlink(self) -> None:
+        """Takes the plain one away."""
+        self._tpg.unlink(0)
+
+    def link(self) -> None:
+        """Brings it back."""
+        self._tpg.add(0, self._store)
+
+    def spoil(self, at: int) -> None:
+        """Turns a bit of the protected one's data over, and leaves their protection."""
+        with self._guarded.open("r+b", buffering=0) as file:
+            byte = os.pread(file.fileno(), 1, at)[0] ^ 1
+            os.pwrite(file.fileno(), bytes([byte]), at)
+
+
+class Errands(socketserver.StreamRequestHandler):
+    """A line for each: a method of Target's and its numbers. It is answered when it is done."""
+
+    def handle(self):
+        """Until the guest ends."""
+        for line in self.rfile:
+            errand, *numbers = line.decode("ascii").split()
+            answer = "done"
+            try:
+                getattr(self.server.target, errand)(*map(int, numbers))
+            except OSError as error:
+                answer = str(error)
+            self.wfile.write(f"{answer}\n".encode())
+
+
+@contextmanager
+def errands(target: Target, path: Path):
+    """Listens to the guest at a socket."""
+    with socketserver.UnixStreamServer(str(path), Errands) as server:
+        server.target = target
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def targets(folder: Path):
+    """Two: a RAM disk, and a file with T10-PI."""
+    image = folder / "guarded"
+    with ramdisk("store", MIB) as store, \
+            fileio("guarded", image, MIB, pi_prot_type=1, pi_prot_format=1) as guarded, \
+            vhost_fabric():
+        tpgs = [Wwn(name, VHOST).tpg(nexus=NEXUS) for name in (PLAIN, PROTECTED)]
+        for tpg, backstore in zip(tpgs, (store, guarded), strict=True):
+            tpg.add(0, backstore)
+        yield Target(tpgs[0], store, image)
+
+
+def install(program, tree: Path) -> None:
+    """A program, with its libraries where they are here."""
+    path = Path(shutil.which(program))
+    shutil.copy(path, tree / "bin" / path.name)
+    for library in re.findall(r"(/\S+) \(0x", run("ldd", path).stdout):
+        if not (tree / library[1:]).exists():
+            (tree / library[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, tree / library[1:])
+
+
+def root_of_guest(kernel: kernels.Kernel, folder: Path) -> Path:
+    """All that the guest has, in memory: files of a share would take it minutes."""
+    tree = folder / "tree"
+    for name in ("bin", "dev", "modules", "proc", "sys", "tmp"):
+        (tree / name).mkdir(parents=True)
+    shutil.copy(initramfs.busybox(), tree / "bin/busybox")
+    shutil.copy(GUEST, tree / "init")
+    for program in PROGRAMS:
+        install(program, tree)
+    names = []
+    for path in modules.dependencies(kernel, list(MODULES)):
+        names.append(path.name[:path.name.index(".ko")] + ".ko")
+        data = path.read_bytes()
+        if path.suffix != ".ko":
+            data = kernels.unpack(data, str(path))
+        (tree / "modules" / names[-1]).write_bytes(data)
+    (tree / "modules/order").write_text("".join(f"{name}\n" for name in names), encoding="ascii")
+    (tree / "theirs").write_bytes(os.urandom(BLOCKS * BLOCK))
+    # As sg_io's pattern lba has it.
+    (tree / "numbers").write_bytes(b"".join((FIRST + at).to_bytes(8, "big") * (BLOCK // 8)
+                                            for at in range(BLOCKS)))
+    writes = run(TOP / "tools/sg_io", "gen", "--op", "write10", "--blocks", 8, "--count",
+                 BLOCKS // 8, "--pattern", "lba", "--range", f"{FIRST}:{FIRST + BLOCKS - 1}")
+    (tree / "writes").write_text(writes.stdout, encoding="ascii")
+    initramfs.archive(tree, folder / "initramfs")
+    shutil.rmtree(tree)
+    return folder / "initramfs"
+
+
+def command(kernel: kernels.Kernel, folder: Path) -> list[str]:
+    """QEMU, whose output is the guest's console."""
+    words = [machine.QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+             "-machine", "q35", "-m", "384M", "-accel", "tcg", "-cpu", "qemu64,+rdrand",
+             # Its clock waits for its CPU, which had little time left beside its ticks else.
+             "-icount", "shift=4",
+             "-kernel", str(kernels.bootable(kernel)),
+             "-initrd", str(root_of_guest(kernel, folder)),
+             "-append", "console=ttyS0 quiet loglevel=5 panic=-1 oops=panic nokaslr "
+             "mitigations=off no_timer_check random.trust_cpu=1 printk.time=1 "
+             "rcupdate.rcu_cpu_stall_timeout=60 cryptomgr.notests audit=0 apparmor=0",
+             "-serial", "stdio", "-serial", f"unix:{folder}/errands"]
+    return words + ["-device", f"vhost-scsi-pci,wwpn={PLAIN}",
+                    "-device", f"vhost-scsi-pci,wwpn={PROTECTED},t10_pi=on"]
+
+
+def passed_on(words: list[str]) -> str:
+    """Runs the guest to its end, and what it said; what it says of its steps is shown at once."""
+    said, began = [], time.monotonic()
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT, errors="replace") as guest:
+        end = threading.Timer(SECONDS, guest.kill)
+        end.start()
+        try:
+            for line in guest.stdout:
+                said.append(line)
+                if line.startswith("guest: "):
+                    print(f"\n[{time.monotonic() - began:4.0f} s] {line[7:].rstrip()}", end="",
+                          flush=True)
+        finally:
+            end.cancel()
+            guest.kill()
+    return "".join(said)
+
+
+def test_storage_of_a_guest(tmp_path, capfd):
+    """It finds nothing amiss, and neither kernel has anything to complain of."""
+    series = re.match(r"\d+\.\d+", os.uname().release)[0]
+    found = kernels.find(series)
+    # Laid over them are ours.
+    kernel = kernels.Kernel(found.release, found.image, Path("/lib/modules", found.release))
+    assert kernel.release == os.uname().release
+    with KernelLog() as log:
+        with targets(tmp_path) as target, errands(target, tmp_path / "errands"):
+            words = command(kernel, tmp_path)
+            with capfd.disabled():
+                said = passed_on(words)
+        console = report.ConsoleLog("vm: end ")
+        console.feed(said.encode())
+        assert not console.faults(), f"the guest's kernel reported a fault:\n{console.faults()}"
+        assert re.search(r"^guest: passed", said, re.M), "the guest did not pass:\n" + said
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
