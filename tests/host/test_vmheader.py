@@ -120,6 +120,16 @@ def test_smoke_tests_of_such_a_file_have_a_vm_of_their_own(write, tmp_path):
     assert all(step.mark == "smoke" for step in steps)
 
 
+def test_long_smoke_tests_are_left_to_the_oldest_and_the_newest_kernel():
+    everywhere, between = plan.smoke_steps(TOP, "7.2"), plan.smoke_steps(TOP, plan.BETWEEN)
+    spared = {path for path in (f"tests/vm/{name}.py" for name in
+              ("/test_".join(name.rpartition("/")[::2]).lstrip("/") for name in plan.NOT_BETWEEN))}
+    assert all((TOP / path).exists() for path in spared)
+    assert set(between[0].targets) - set(everywhere[0].targets) <= {
+        f"--ignore={path}" for path in spared}
+    assert not spared & {step.targets[0] for step in between}
+
+
 def test_headers_in_the_tree_can_be_followed():
     for path in sorted((TOP / "tests/vm").rglob("test_*.py")):
         vmheader.options(path)
