@@ -98,7 +98,8 @@ def test_completion_and_abort_of_one_command_race(hold):
             put("race_abort", 1)
             for repeat in range(1, 4):
                 put("lose", 8)
-                wait_for("8 aborts", lambda: hold.stats()["aborts"] == 8 * repeat)
+                # Another may time out by itself where the CPUs are slow.
+                wait_for("8 aborts", lambda: hold.stats()["aborts"] >= 8 * repeat)
         settle(hold)
     trace.check_once()
     # Completed by the LLD, as it promised to before its abort returned.

@@ -48,6 +48,8 @@ NOT_SANITIZED = (
     # Sectors of two sizes are enough here.
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[1024]",
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[2048]",
+    # It looks at tags that move on, and on a slow kernel counts those of two moments as one.
+    "tests/vm/test_sg_depth.py::test_never_more_than_the_depth_of_the_moment",
     # They measure, with four CPUs: waits and shares on a slow kernel say nothing.
     "tests/vm/test_sg_depth.py::test_files_have_equal_shares",
     "tests/vm/test_sg_depth.py::test_a_late_comer_has_his_share_soon",
