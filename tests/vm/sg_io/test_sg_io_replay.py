@@ -89,6 +89,22 @@ def test_more_at_a_time_than_there_is_room_for(smq_disk, via):
     assert got["issue_error_ns"]["max"] >= 150_000_000
 
 
+@pytest.mark.parametrize("via", ["smq", "bsg-uring"])
+def test_more_than_the_path_lets_wait(smq_disk, via):
+    """It refuses what is beyond, while others end: that goes again, and all have had their turn."""
+    lines = "".join(f"2800{i:08x}00000100 in 512 at=0 cpu={i % 2}\n" for i in range(6000))
+    refused = smq_disk.sysfs / "smq_sg" / smq_disk.smq.rpartition("/")[2] / "refused"
+    before = int(refused.read_text())
+    set_param("ndelay", 20_000_000)
+    try:
+        got = replay("--via", via, "--depth", 1200, "--speed", "max", smq_disk.smq, "-",
+                     stdin=lines)
+    finally:
+        set_param("delay", 0)
+    assert int(refused.read_text()) > before
+    assert got["status"] == {"GOOD": 6000}
+
+
 def test_text_result(disk):
     done = sg_io("replay", disk.sg, "-", stdin=f"{READ} at=0 cpu=1\n000000000000 none 0\n")
     assert done.returncode == 0

@@ -86,7 +86,8 @@ static void issue_due(struct worker *w, __u64 now)
 	struct slot *slot;
 	__u64 due;
 
-	while (l->next < l->nr && w->nr_free && !w->full) {
+	/* A refused command lies in a free slot, and has its turn first. */
+	while (l->next < l->nr && w->nr_free && !w->full && !l->refused) {
 		due = due_ns(w->run, l, l->next);
 		if (due > now)
 			break;
@@ -127,10 +128,8 @@ static __u64 advance(struct worker *w)
 	__u64 due, now;
 
 	/* A path that is full has room again when a command has ended. */
-	if (w->full && w->in_flight) {
-		l->refused = true;
+	if (w->full && w->in_flight)
 		return SLICE_NS;
-	}
 	w->full = false;
 	slot = take_refused(w);
 	if (slot) {

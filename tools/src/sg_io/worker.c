@@ -65,6 +65,9 @@ void worker_refused(struct worker *w, struct slot *slot)
 	w->free[w->nr_free++] = slot;
 	w->in_flight--;
 	w->full = true;
+	/* One that ends behind it in the same reaping says that there is room again. */
+	if (w->lane)
+		w->lane->refused = true;
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 }
 

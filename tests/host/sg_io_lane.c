@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A lane of sg_io replay on a path with little room: COMMANDS DEPTH ROOM. Results come in the
+ * worst order: those that had no room first, then the end of another, as if all had room again.
+ */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "lane.h"
+
+static struct slot **sent;	/* as many as there is room for, and behind them the others */
+static unsigned int nr_sent;
+static unsigned int room;
+static unsigned int *ended;	/* by command */
+
+static void queue(struct worker *w, struct slot *slot)
+{
+	(void)w;
+	sent[nr_sent++] = slot;
+}
+
+/* At every other call one ends. */
+static void reap(struct worker *w, unsigned int min, __u64 wait_ns)
+{
+	unsigned int i, nr = nr_sent;
+	static unsigned int calls;
+	struct slot *slot = sent[0];
+
+	(void)min;
+	(void)wait_ns;
+	if (nr_sent > room)
+		nr_sent = room;
+	for (i = nr_sent; i < nr; i++)
+		worker_refused(w, sent[i]);
+	if (calls++ % 2)
+		return;
+	nr_sent--;
+	memmove(sent, sent + 1, nr_sent * sizeof(struct slot *));
+	ended[slot->sequence]++;
+	slot->out = (struct outcome){};
+	worker_done(w, slot);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct engine engine = { .name = "little", .queue = queue, .reap = reap };
+	static struct run run = { .engine = &engine };
+	static struct worker w;
+	struct target target = {};
+	struct cmdfile file = {};
+	unsigned int i, wrong = 0;
+
+	if (argc != 4)
+		errx(2, "COMMANDS DEPTH ROOM");
+	file.nr = strtoul(argv[1], NULL, 10);
+	run.depth = strtoul(argv[2], NULL, 10);
+	room = strtoul(argv[3], NULL, 10);
+	file.cmds = calloc(file.nr, sizeof(*file.cmds));
+	ended = calloc(file.nr, sizeof(*ended));
+	sent = calloc(run.depth, sizeof(struct slot *));
+	if (!file.cmds || !ended || !sent)
+		errx(2, "no memory");
+	for (i = 0; i < file.nr; i++)
+		file.cmds[i] = (struct command){ .cdb_len = 6, .cpu = CPU_ANY, .line = i + 1 };
+	run.file = &file;
+	run.lanes = lanes_new(&file, 0, &run.nr_lanes);
+	if (!run.lanes || worker_init(&w, &run, &target, 1))
+		errx(2, "no memory");
+	w.lane = run.lanes;
+	lane_work(&w);
+
+	for (i = 0; i < file.nr; i++)
+		wrong += ended[i] != 1;
+	printf("good %llu wrong %u overtaken %llu\n", w.tally.good, wrong, run.lanes->overtaken);
+	worker_exit(&w);
+	lanes_free(run.lanes, run.nr_lanes);
+	free(file.cmds);
+	free(ended);
+	free(sent);
+	return 0;
+}
