@@ -8,10 +8,12 @@ from sg_io_build import part, run
 @pytest.mark.parametrize("commands,depth,room", [(1, 1, 1), (500, 32, 40), (500, 32, 31),
                                                  (500, 32, 5), (500, 32, 1), (500, 600, 60)])
 def test_what_had_no_room_goes_again(commands, depth, room):
-    """Each command ends once."""
+    """Each command ends once, and is overtaken once at most."""
     program = part("sg_io_lane", "lane.c", "worker.c", "outcome.c", "cdb.c",
                    libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, str(commands), str(depth), str(room))
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
-    assert words[:4] == ["good", str(commands), "wrong", "0"]
+    assert words[:5] == ["good", str(commands), "wrong", "0", "overtaken"]
+    # Those that came first have not been.
+    assert int(words[5]) < commands

@@ -68,7 +68,11 @@ static bool is_overtaken(const struct lane *l, const struct slot *slot)
 
 static void issue_refused(struct worker *w, struct slot *slot)
 {
-	w->lane->overtaken += is_overtaken(w->lane, slot);
+	/* It may be refused more than once. */
+	if (!slot->overtaken && is_overtaken(w->lane, slot)) {
+		slot->overtaken = true;
+		w->lane->overtaken++;
+	}
 	prepare(w, slot, slot->due_ns);
 	w->run->engine->queue(w, slot);
 	if (w->run->engine->submit)
@@ -94,6 +98,7 @@ static void issue_due(struct worker *w, __u64 now)
 		slot = w->free[--w->nr_free];
 		slot->sequence = l->cmds[l->next++];
 		slot->cmd = &w->run->file->cmds[slot->sequence];
+		slot->overtaken = false;
 		prepare(w, slot, due);
 		note_late(l, due, slot->submit_ns);
 		l->waited += l->speed && due <= l->room_ns;

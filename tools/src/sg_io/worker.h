@@ -68,6 +68,7 @@ struct slot {
 	__u64 due_ns;
 	__u64 submit_ns;
 	bool in_flight;
+	bool overtaken;			/* of a replay: and counted as such */
 	void *in;			/* data-in buffer, page aligned */
 	struct outcome out;
 };
