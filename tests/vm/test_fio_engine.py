@@ -182,12 +182,19 @@ def test_a_batch_is_one_entry(node, way, entries):
 
 
 @pytest.mark.limit(120)
-@pytest.mark.parametrize("mode", ["prepared", "adhoc"])
-def test_deeper_than_what_may_wait(node, mode):
-    """More commands than the kernel keeps waiting: what it refuses goes again, none is lost."""
-    report = smq(node, rw="randwrite", bs="512", size=4 * MIB, verify="crc32c", iodepth=4096,
-                 iodepth_batch=1, smq_mode=mode)
+@pytest.mark.parametrize("mode,batch", [("prepared", 1), ("prepared", 2), ("adhoc", 1)])
+def test_deeper_than_what_may_wait(ram, node, mode, batch):
+    """More entries than the kernel keeps waiting: what it refuses goes again, none is lost."""
+    before = smqsg.attr(node, "refused")
+    # Without it each command ends before the next is sent.
+    ram[0].set("model/service_ns", 40_000_000)
+    try:
+        report = smq(node, rw="randwrite", bs="512", size=4 * MIB, verify="crc32c", iodepth=4096,
+                     iodepth_batch=batch, smq_mode=mode)
+    finally:
+        ram[0].set("model/service_ns", 0)
     assert sums(report, "write", "read") == [8192] * 2
+    assert smqsg.attr(node, "refused") > before
 
 
 def test_unit_attention_before_the_job(node, luns):

@@ -113,7 +113,7 @@ struct node {
  * @chunk: bytes of it that are lent as one buffer
  * @nodes: open files
  * @unused: entries for the next
- * @refused: entries that found too many commands waiting; they go when another one has ended
+ * @refused: entries with commands that found too many waiting; they go when others have ended
  * @in_flight: entries queued and not reaped
  * @queued: io_us of which fio wants to know when they were submitted, and their number
  * @done: io_us that have ended and fio has not asked for: a ring of @depth, from @first_done on

@@ -97,18 +97,48 @@ static void run_done(struct engine *e, const struct node *n, struct command *c, 
 	command_done(e, c);
 }
 
-static void finish_entry(struct engine *e, struct entry *entry, const struct smq_event *event)
+/* Did it find too many commands waiting? Of a batch that is told in the status of each. */
+static bool was_refused(const struct entry *entry, unsigned int i, const struct smq_event *event)
 {
-	unsigned int i;
+	if (entry->adhoc || event->result < 0)
+		return event->result == -EAGAIN;
+	return smq_status(entry->node->target.dev, entry->runs[i].slot)->result == -EAGAIN;
+}
 
-	if (entry->adhoc) {
-		smq_command_outcome(event, &entry->commands[0]->sent,
-				    &entry->commands[0]->outcome);
-		command_done(e, entry->commands[0]);
+/* Were some refused, and is there what makes room: others in flight, or the rest of a batch? */
+static bool may_go_again(const struct engine *e, const struct entry *entry,
+			 const struct smq_event *event)
+{
+	unsigned int i, refused = 0;
+
+	for (i = 0; event->result && i < entry->nr; i++)
+		refused += was_refused(entry, i, event);
+	return refused && (e->in_flight || refused < entry->nr);
+}
+
+/* Ends its commands, but with @again those that were refused. Return: whether it has such. */
+static bool finish_entry(struct engine *e, struct entry *entry, const struct smq_event *event,
+			 bool again)
+{
+	unsigned int i, left = 0;
+
+	for (i = 0; i < entry->nr; i++) {
+		struct command *c = entry->commands[i];
+
+		if (again && was_refused(entry, i, event)) {
+			entry->commands[left] = c;
+			entry->runs[left++] = entry->runs[i];
+		} else if (entry->adhoc) {
+			smq_command_outcome(event, &c->sent, &c->outcome);
+			command_done(e, c);
+		} else {
+			run_done(e, entry->node, c, entry->runs[i].slot, event->result);
+		}
 	}
-	for (i = 0; i < entry->nr && !entry->adhoc; i++)
-		run_done(e, entry->node, entry->commands[i], entry->runs[i].slot, event->result);
-	put_entry(e, entry);
+	entry->nr = left;
+	if (!left)
+		put_entry(e, entry);
+	return left;
 }
 
 static void send_entry(struct engine *e, struct entry *entry)
@@ -125,7 +155,7 @@ static void send_entry(struct engine *e, struct entry *entry)
 		return;
 	}
 	failed.result = ret;
-	finish_entry(e, entry, &failed);
+	finish_entry(e, entry, &failed, false);
 }
 
 static void send_refused(struct engine *e)
@@ -231,7 +261,8 @@ int entry_submit(struct engine *e)
 
 int entry_reap(struct engine *e, unsigned int least, int64_t wait_ns)
 {
-	int i, n, ended = 0;
+	unsigned int done = e->nr_done;
+	int i, n;
 
 	n = smq_reap(e->ring, e->got, MAX_EVENTS, min(least, MAX_EVENTS), wait_ns);
 	if (n < 0)
@@ -241,16 +272,13 @@ int entry_reap(struct engine *e, unsigned int least, int64_t wait_ns)
 		struct entry *entry = (struct entry *)(uintptr_t)event->tag;
 
 		e->in_flight--;
-		if (event->result == -EAGAIN && e->in_flight) {
+		if (finish_entry(e, entry, event, may_go_again(e, entry, event))) {
 			entry->next = e->refused;
 			e->refused = entry;
-			continue;
 		}
-		finish_entry(e, entry, event);
-		ended++;
 	}
 	/* There is room again. */
-	if (e->refused && (ended || !e->in_flight))
+	if (e->refused && (e->nr_done != done || !e->in_flight))
 		send_refused(e);
 	return n;
 }
