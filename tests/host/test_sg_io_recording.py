@@ -122,6 +122,17 @@ def test_the_limit():
     assert len(lines) == 4 and summary["full"] == 1
 
 
+def test_the_limit_is_reached_without_one_more():
+    """But not while the last may turn out to have been refused."""
+    events = [event(kind, 10 * n + (kind == "done"), n, cdb=read10(n))
+              for n in range(4) for kind in ("start", "done")]
+    assert record(events, 4)[1]["full"] == 1
+    assert record(events[:-1], 4)[1]["full"] == 0
+    assert record(events, 5)[1]["full"] == 0
+    refused = event("refused", 31, 3, cdb=read10(3))
+    assert record([*events[:-1], refused], 4)[1]["full"] == 0
+
+
 def test_the_lines_are_a_command_file(tmp_path):
     """All kinds that are written are taken back."""
     cdbs = [read10(1), "080000010100", "a80000000001000000020000", "2e000000000100000100",

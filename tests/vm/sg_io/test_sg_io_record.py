@@ -76,6 +76,14 @@ def test_text_goes_beside_the_commands(disk):
     assert "events lost: 0\n" in err
 
 
+def test_count(disk, tmp_path):
+    """It ends with the last of them, and does not wait for another."""
+    got = Recording(disk.sd, tmp_path / "r", "--count", 3)
+    run_json("--count", 3, disk.sg, "-", stdin=READ)
+    got.end(None)
+    assert (got.status, len(got.lines), got.summary["lat_ns"]["p50"] > 0) == (0, 3, True)
+
+
 def test_time(disk, tmp_path):
     start = time.monotonic()
     got = Recording(disk.sd, tmp_path / "r", "--time", 0.5).end(None)

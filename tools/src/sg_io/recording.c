@@ -125,6 +125,9 @@ void recording_sort(struct recording *r, __u64 before_ns)
 			break;
 	r->nr_events -= i;
 	memmove(r->events, r->events + i, r->nr_events * sizeof(*r->events));
+	/* Once all have ended none can turn out to have been refused. */
+	if (r->nr - r->refused == r->limit && !r->now)
+		r->full = true;
 }
 
 /* Return: NULL, or why no line can say what it was. */

@@ -37,7 +37,7 @@ struct recording {
 	unsigned int most;
 	struct hist latency;
 	__u64 not_good;
-	bool full;			/* the limit was reached */
+	bool full;			/* the limit: all of them ended, or one more came */
 	bool no_memory;
 };
 
