@@ -101,6 +101,9 @@ LEFT_OUT = [
     ("28000000000000000100", 0, 0, "its data is not what its CDB says"),
     ("28000000000000000000", 1, 0, "its data is not what its CDB says"),
     ("a80000000000ffffffff0000", 1, 0, "more data than a command of a file may have"),
+    ("12000000600000000000", 1, 0, "its CDB has not the length of its opcode"),
+    ("00000000000000000000000000000000", 0, 0, "its CDB has not the length of its opcode"),
+    ("610000000000", 0, 0, "its CDB has not the length of its opcode"),
 ]
 
 

@@ -135,9 +135,13 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 			    enum cdb_dir *dir, __u64 *bytes)
 {
 	const struct cdb_op *op = c->cdb_len ? cdb_find(c->cdb, c->cdb_len) : NULL;
+	char why[256];
 
 	if (!c->cdb_len)
 		return "a CDB of more than 32 bytes";
+	/* Programs may send what a file may not have. */
+	if (!cdb_check_length(c->cdb, c->cdb_len, why, sizeof(why)))
+		return "its CDB has not the length of its opcode";
 	if (c->protected)
 		return "with protection information";
 	if (!c->has_data) {
@@ -157,6 +161,8 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 	/* Zeroes are no blocks to unmap; of others, a page or firmware, they are no stand-in. */
 	if (*dir == DIR_OUT && !op->lba_len && op->opcode != UNMAP)
 		return "the parameters it sent are not known";
+	if (!cdb_check_data(c->cdb, c->cdb_len, *dir, *bytes, why, sizeof(why)))
+		return "its data is not what its CDB says";
 	return NULL;
 }
 
