@@ -249,13 +249,18 @@ static void show_json(const struct verify *v, const struct result *r)
 static int report(const struct run *run, const struct result *r)
 {
 	struct verify *v = run->check_arg;
+	bool differ;
 
+	/* Jobs that were not waited for may still have READs end. */
+	pthread_mutex_lock(&v->lock);
 	sort_differences(v);
 	if (r->opt->json)
 		show_json(v, r);
 	else
 		show_text(v, r);
-	return v->differ ? EXIT_NOT_GOOD : 0;
+	differ = v->differ;
+	pthread_mutex_unlock(&v->lock);
+	return differ ? EXIT_NOT_GOOD : 0;
 }
 
 /* What the disk's blocks are; without a disk driver it is not known. */
