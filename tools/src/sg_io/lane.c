@@ -177,7 +177,7 @@ void lane_work(struct worker *w)
 	/* The default lets a timer come 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (l->cpu != CPU_ANY && !worker_move(w, l->cpu))
-		warn("CPU %d", l->cpu);
+		warn("cpu=%d: its commands go from any CPU", l->cpu);
 	while (has_work(w)) {
 		if (atomic_load_explicit(&run->stop, memory_order_relaxed))
 			wait = SLICE_NS;

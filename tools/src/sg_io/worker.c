@@ -104,8 +104,10 @@ bool worker_move(struct worker *w, int cpu)
 		CPU_SET(cpu, &set);
 	error = pthread_setaffinity_np(pthread_self(), sizeof(set),
 				       cpu == CPU_ANY ? &w->run->cpus : &set);
-	if (error)
+	if (error) {
+		errno = error;
 		return false;
+	}
 	w->cpu = cpu;
 	return true;
 }

@@ -123,7 +123,7 @@ size_t worker_slot_bytes(const struct cmdfile *file);
  */
 int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr);
 int worker_start(struct worker *w);
-/* Be on @cpu from now on, CPU_ANY: on any of the run's; false if that cannot be. */
+/* Be on @cpu from now on, CPU_ANY: on any of the run's; false with errno if that cannot be. */
 bool worker_move(struct worker *w, int cpu);
 void worker_exit(struct worker *w);
 
