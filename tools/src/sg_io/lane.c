@@ -12,15 +12,18 @@
  */
 #define AWAKE_NS	100000
 #define SILENT_NS	40000
+#define FAR_NS		(1ULL << 62)	/* a century: nobody sees what is due later */
 
 static __u64 due_ns(const struct run *run, const struct lane *l, size_t nth)
 {
 	__u64 base = run->start_ns + run->lead_ns;
 	const struct command *cmd = &run->file->cmds[l->cmds[nth]];
+	double ns;
 
 	if (!l->speed)
 		return base;
-	return base + (__u64)((cmd->at_us - l->first_us) * 1000 / l->speed);
+	ns = (cmd->at_us - l->first_us) * 1000 / l->speed;
+	return base + (ns < FAR_NS ? (__u64)ns : FAR_NS);
 }
 
 static void prepare(struct worker *w, struct slot *slot, __u64 due)
