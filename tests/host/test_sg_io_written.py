@@ -88,9 +88,10 @@ def test_what_is_not_known_afterwards(tmp_path):
 def test_what_changes_no_block(tmp_path):
     (head,) = dump(tmp_path, ["2f020000000000000100 out 16 pattern=ff", "1b0000000000 none 0",
                               "5500000000000000 1000 out 16".replace(" 10", "10"),
-                              "c00000000000 out 4"]).stdout.splitlines()
-    # The vendor's command may have.
-    assert head == "0 1"
+                              "c00000000000 out 4",
+                              "83000000000000000000000000100000 out 16"]).stdout.splitlines()
+    # The vendor's command may have, and what EXTENDED COPY did its parameters tell.
+    assert head == "0 2"
 
 
 def test_the_last_block_there_can_be(tmp_path):

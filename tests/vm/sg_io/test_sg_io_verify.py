@@ -117,5 +117,5 @@ def test_what_there_is_nothing_to_compare_in(disk):
     assert done.returncode == 2
     assert "1: BYTES means blocks of 4096 bytes, those of the device have 512" in done.stderr
     unclear = "c00000000000 out 4\n" + write(0, 1, "zero")
-    assert "what 1 commands of unknown opcodes wrote" in \
+    assert "what 1 commands wrote, if anything, is not known" in \
         sg_io("verify", disk.sg, "-", stdin=unclear).stderr

@@ -296,8 +296,8 @@ static int prepare(struct verify *v, const struct run_options *opt, const struct
 	if (written_find(file, block_size, last_lba, &v->written))
 		return EXIT_USAGE;
 	if (v->written.unclear)
-		warnx("%s: what %llu commands of unknown opcodes wrote, if anything, is not known",
-		      file->name, v->written.unclear);
+		warnx("%s: what %llu commands wrote, if anything, is not known", file->name,
+		      v->written.unclear);
 	if (!v->written.blocks) {
 		warnx("%s: writes no block that could be compared", file->name);
 		return EXIT_USAGE;

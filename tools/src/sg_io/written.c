@@ -7,6 +7,7 @@
 #include "written.h"
 
 #define UNMAP		0x42
+#define EXTENDED_COPY	0x83	/* WRITE USING TOKEN, too */
 #define COMPARE_AND_WRITE	0x89
 #define WRITE_SAME_UNMAP	0x08
 #define WRITE_SAME_NDOB		0x01
@@ -108,7 +109,7 @@ static bool add_command(struct build *b, size_t i)
 		return add_all(b, i);
 	if (cmd->cdb[0] == 0x1b)
 		return true;
-	if (!op) {
+	if (!op || cmd->cdb[0] == EXTENDED_COPY) {
 		b->w->unclear++;
 		return true;
 	}
