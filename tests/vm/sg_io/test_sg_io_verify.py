@@ -5,6 +5,7 @@ import os
 import random
 
 import pytest
+from kit.host import run
 from recorder import verify
 from vmdisk import generate, run_json, set_param, sg_io
 
@@ -100,13 +101,20 @@ def test_later_lines_win(disk, seed):
     assert verify(disk.sg, "-", stdin=short, expect=1)["differ"] > 0
 
 
-def test_a_mounted_disk_is_only_read(disk):
+@pytest.mark.parametrize("via", ["sg", "block"])
+def test_a_mounted_disk_is_only_read(disk, tmp_path, via):
     """Nothing is claimed or written: verify takes no --force."""
-    line = write(0, 8, "zero")
-    with open(disk.sd, "rb", buffering=0):
-        before = (disk.queue.parent / "stat").read_text().split()[4]
-        sg_io("verify", disk.sd, "-", stdin=line)
-        assert (disk.queue.parent / "stat").read_text().split()[4] == before
+    run("modprobe", "ext4")
+    run("mkfs.ext4", "-q", "-F", disk.sd)
+    run("mount", "-t", "ext4", "-o", "ro", disk.sd, tmp_path)
+    try:
+        writes = (disk.queue.parent / "stat").read_text().split()[4]
+        # Its superblock is in there.
+        got = verify("--via", via, disk.sd, "-", stdin=write(0, 8, "zero"), expect=1)
+        assert (got["blocks"], got["unread"]) == (8, 0) and got["differ"] > 0
+        assert (disk.queue.parent / "stat").read_text().split()[4] == writes
+    finally:
+        run("umount", tmp_path)
 
 
 def test_what_there_is_nothing_to_compare_in(disk):
