@@ -273,6 +273,24 @@ def test_a_disk_in_use_is_not_written(node, luns, tmp_path, rw):
         os.close(fd)
 
 
+def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
+    """What it writes to is not known before the job runs."""
+    log = tmp_path / "log"
+    log.write_text("fio version 2 iolog\n" + "".join(f"{node} {what}\n" for what in (
+        "add", "open", "write 0 4096", "close")), encoding="ascii")
+    run("mkfs.ext4", "-q", "-F", luns[0].sd)
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    run("mount", "-t", "ext4", "-o", "ro", luns[0].sd, mounted)
+    try:
+        with traced() as trace:
+            said = refused(None, read_iolog=log)
+    finally:
+        run("umount", mounted)
+    assert f"fio: smq: {node}: {os.path.basename(luns[0].sd)} is mounted on {mounted}" in said
+    assert not {fields["op"] for _, fields in trace.events} & {WRITE, UNMAP, SYNC}
+
+
 def test_a_disk_that_is_written_cannot_be_mounted(node, luns):
     """The claim is kept while the job runs, and given back then."""
     with load_on(node, ioengine=f"external:{ENGINE}", rw="randwrite", bs="4k", size=MIB,

@@ -146,6 +146,12 @@ struct engine {
 int target_open(const char *name, struct target *t);
 void target_close(struct target *t);
 
+/*
+ * Is the disk free for what the job writes? That is asked at setup, where nothing is known of a job
+ * that has its I/O from a log. Return: false after one message.
+ */
+bool target_may_write(const struct thread_data *td, const char *name);
+
 /* fio's setup: sizes, and whether the job fits its files. Return: 0, or 1 after one message. */
 int target_setup(struct thread_data *td);
 

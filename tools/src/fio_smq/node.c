@@ -165,6 +165,10 @@ int node_open(struct thread_data *td, struct fio_file *f)
 
 	if (n)
 		ret = target_open(f->file_name, &n->target);
+	if (!ret && !target_may_write(td, f->file_name)) {
+		target_close(&n->target);
+		ret = -EBUSY;
+	}
 	if (ret) {
 		free(n);
 		td_verror(td, -ret, "smq open");

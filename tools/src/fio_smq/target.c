@@ -150,16 +150,38 @@ static bool job_fits(struct thread_data *td, const char *name, const struct targ
 	       (!td_trim(td) || direction_fits(o, DDIR_TRIM, name, t));
 }
 
+static bool wants_disk(const struct thread_data *td)
+{
+	return !td->o.allow_mounted_write && (td_write(td) || td_trim(td));
+}
+
+/* @fd as of inuse_take(). Return: false after one message when somebody uses the disk. */
+static bool take_disk(const char *name, const struct device *dev, int *fd)
+{
+	char why[INUSE_REASON] = "";
+
+	if (inuse_take(dev, why, fd))
+		return true;
+	log_err("fio: smq: %s: %s; allow_mounted_write=1 has it written to\n", name, why);
+	return false;
+}
+
+bool target_may_write(const struct thread_data *td, const char *name)
+{
+	struct device dev;
+
+	return !wants_disk(td) || (!device_find(name, &dev) && take_disk(name, &dev, NULL));
+}
+
 /* Keeps the job off a disk that somebody else uses, and others off it while the job runs. */
 static bool claim_disk(struct thread_data *td, const char *name)
 {
 	/* Where jobs come here themselves the first would shut the others out. */
 	bool keep = td->o.create_serialize;
-	char why[INUSE_REASON] = "";
 	struct device dev;
 	struct claim *c;
 
-	if (td->o.allow_mounted_write || !(td_write(td) || td_trim(td)))
+	if (!wants_disk(td))
 		return true;
 	if (device_find(name, &dev))
 		return false;
@@ -171,9 +193,8 @@ static bool claim_disk(struct thread_data *td, const char *name)
 		log_err("fio: smq: no memory\n");
 		return false;
 	}
-	if (!inuse_take(&dev, why, c ? &c->fd : NULL)) {
+	if (!take_disk(name, &dev, c ? &c->fd : NULL)) {
 		free(c);
-		log_err("fio: smq: %s: %s; allow_mounted_write=1 has it written to\n", name, why);
 		return false;
 	}
 	if (c) {
