@@ -93,15 +93,17 @@ def test_an_engine_for_another_fio(tmp_path):
     """It does not touch what may lie elsewhere there."""
     other = tmp_path / "bin"
     other.mkdir()
-    (other / "fio").write_text("#!/bin/sh\necho fio-9.99\n", encoding="ascii")
-    (other / "fio").chmod(0o755)
     out = tmp_path / "out"
-    subprocess.run(["make", "-s", "-C", SOURCE, f"out={out}", f"engine={out}/fio-smq.so"],
-                   env={**os.environ, "PATH": f"{other}:{os.environ['PATH']}"}, check=True,
-                   timeout=TIMEOUT)
-    said = run_fio(out / "fio-smq.so")
-    assert said.startswith("fio: smq: this is fio-3.") and said.endswith(
-        ", the engine was built for fio-9.99\n")
+    # The second of them in the place of the first.
+    for version in ("fio-9.99", "fio-9.98"):
+        (other / "fio").write_text(f"#!/bin/sh\necho {version}\n", encoding="ascii")
+        (other / "fio").chmod(0o755)
+        subprocess.run(["make", "-s", "-C", SOURCE, f"out={out}", f"engine={out}/fio-smq.so"],
+                       env={**os.environ, "PATH": f"{other}:{os.environ['PATH']}"}, check=True,
+                       timeout=TIMEOUT)
+        said = run_fio(out / "fio-smq.so")
+        assert said.startswith("fio: smq: this is fio-3.") and said.endswith(
+            f", the engine was built for {version}\n")
 
 
 def test_it_is_installed(tmp_path):
