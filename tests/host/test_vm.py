@@ -47,8 +47,9 @@ def running(pattern):
     return [pid for pid in found if int(pid) != os.getpid()]
 
 
-@pytest.mark.parametrize("series", ["6.1", "6.12", "7.2"])
+@pytest.mark.parametrize("series", ["6.1", "7.2"])
 def test_kernels_boot_and_load_modules(series):
+    """One that the system has installed, and one from the cache."""
     if not prepared(series):
         pytest.skip(f"kernel {series} is not prepared: tools/kernels prepare {series}")
     script = ("uname -r; modprobe scsi_debug; n=0;"
@@ -185,7 +186,7 @@ def test_timeout():
     # Long enough for a boot on this host, however busy it is.
     started = time.monotonic()
     assert vm(command=["true"]).returncode == 0
-    seconds = max(12, round(5 * (time.monotonic() - started)))
+    seconds = max(12, round(3 * (time.monotonic() - started)))
     started = time.monotonic()
     done = vm("--timeout", str(seconds), command=["sh", "-c", "printf begun; sleep 1000"],
               text=True)

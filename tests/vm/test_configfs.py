@@ -56,7 +56,7 @@ def test_luns_come_and_go_under_verified_load():
         # Light, so that the other LUN's programs get a CPU.
         light = {"runtime": 290, "numjobs": 1, "iodepth": 2, "thinktime": 2000}
         with load_on(host.luns()[0].sd, **JOB | light) as load_:
-            for _ in range(repeats(20)):
+            for _ in range(repeats(10)):
                 host_dir.add_lun(5, size_mb=8)
                 disk = host.wait_luns(2)[1]
                 fio(disk.sd, **VERIFY | {"size": "256k"})
@@ -92,11 +92,11 @@ def test_power_off_under_load():
 
 @pytest.mark.limit(180)
 def test_hosts_come_and_go_under_verified_load():
-    """Ten times two hosts, switched off and on again, or removed and made anew."""
+    """Six times two hosts, switched off and on again, or removed and made anew."""
     job = VERIFY | {"size": "2m", "time_based": True, "runtime": 60, "verify_backlog": 16}
     with ram_dirs(), traced(buffer_kb=65536) as trace:
         dirs = {name: RamDir(name) for name in ("a", "b")}
-        for repeat in range(repeats(10)):
+        for repeat in range(repeats(6)):
             loads = ExitStack()
             for host_dir in dirs.values():
                 if repeat % 2 == 0:
@@ -117,7 +117,7 @@ def test_hosts_come_and_go_under_verified_load():
                     list(pool.map(RamDir.remove, dirs.values()))
                     dirs = {name: RamDir(name) for name in dirs}
             assert not find_hosts("smq_ram")
-    assert trace.check_once() > repeats(10) * 200
+    assert trace.check_once() > repeats(6) * 200
 
 
 @pytest.mark.parametrize("name, value, said", [

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from kit.host import Lun, load, loaded, run, settle, unload, wait_for
+from kit.trace import recording
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "bench"))
@@ -102,16 +103,9 @@ def test_a_job_has_its_own_devices(luns):
 
 def test_read10_is_what_it_says(luns):
     """Each slot reads one place, the same each time: as the mid-layer's own trace tells it."""
-    event = Path("/sys/kernel/tracing/events/scsi/scsi_dispatch_cmd_start/enable")
-    trace = Path("/sys/kernel/tracing/trace")
-    trace.write_text("", encoding="ascii")
-    event.write_text("1", encoding="ascii")
-    try:
+    with recording("scsi/scsi_dispatch_cmd_start") as lines:
         inkernel.run("read10", [luns[0].sd], qd=24, batch=24, bs=4096, count=CHUNK, warmup=0)
-    finally:
-        event.write_text("0", encoding="ascii")
-    seen = Counter(re.findall(r"cmnd=\(READ_10 lba=(\d+) txlen=(\d+) ",
-                              trace.read_text(encoding="ascii")))
+    seen = Counter(re.findall(r"cmnd=\(READ_10 lba=(\d+) txlen=(\d+) ", "\n".join(lines)))
     assert set(seen) == {(str(place * 8), "8") for place in range(24)}
     assert sum(seen.values()) >= CHUNK
 

@@ -12,8 +12,40 @@ EVENT = re.compile(r" (smq_\w+): (.*)")
 ENDS = ("smq_done", "smq_taken", "smq_busy")
 
 
+# What the kernel begins with; under the sanitizers memory takes its time, and few want it.
+BUFFER_KB = 4 if SANITIZING else 1408
+
+
 def _set(path: str, value: str) -> None:
     (TRACING / path).write_text(value, encoding="ascii")
+
+
+@contextmanager
+def recording(*events: str, buffer_kb: int = 1024, clock: str = "local"):
+    """Yields a list, which has the lines of these events when the block ends. Leaves tracing
+    as the kernel begins with it."""
+    lines: list[str] = []
+    _set("tracing_on", "0")
+    _set("buffer_size_kb", str(buffer_kb))
+    _set("trace_clock", clock)
+    _set("trace", "")
+    try:
+        for event in events:
+            _set(f"events/{event}/enable", "1")
+        _set("tracing_on", "1")
+        yield lines
+    finally:
+        _set("tracing_on", "0")
+        for event in events:
+            _set(f"events/{event}/enable", "0")
+        lines += (TRACING / "trace").read_text(encoding="utf-8").splitlines()
+        lost = [int(re.search(r"^overrun: (\d+)", stats.read_text(encoding="ascii"), re.M)[1])
+                for stats in TRACING.glob("per_cpu/cpu*/stats")]
+        _set("trace", "")
+        _set("buffer_size_kb", str(BUFFER_KB))
+        _set("trace_clock", "local")
+        _set("tracing_on", "1")
+    assert not any(lost), f"{sum(lost)} events lost: the trace buffer is too small"
 
 
 class Trace:
@@ -21,17 +53,13 @@ class Trace:
 
     def __init__(self):
         self.events: list[tuple[str, dict[str, str]]] = []
-        self.lost = 0
 
-    def _read(self) -> None:
-        for line in (TRACING / "trace").read_text(encoding="utf-8").splitlines():
+    def _read(self, lines: list[str]) -> None:
+        for line in lines:
             found = EVENT.search(line)
             if found:
                 fields = dict(word.split("=", 1) for word in found[2].split())
                 self.events.append((found[1], fields))
-        for stats in TRACING.glob("per_cpu/cpu*/stats"):
-            text = stats.read_text(encoding="ascii")
-            self.lost += int(re.search(r"^overrun: (\d+)", text, re.M)[1])
 
     def count(self) -> Counter:
         """How many events of each kind there were."""
@@ -42,7 +70,6 @@ class Trace:
 
         Returns how many commands there were.
         """
-        assert not self.lost, f"{self.lost} events lost: the trace buffer is too small"
         open_tags: set[tuple] = set()
         commands = 0
         for name, fields in self.events:
@@ -62,19 +89,10 @@ class Trace:
 def queued_work(function: str):
     """Yields a list, filled when the block ends: a line for each time that work of @function
     was queued."""
-    lines: list[str] = []
-    event = "events/workqueue/workqueue_queue_work/enable"
-    _set("trace", "")
-    _set(event, "1")
-    _set("tracing_on", "1")
-    try:
-        yield lines
-    finally:
-        _set("tracing_on", "0")
-        _set(event, "0")
-        text = (TRACING / "trace").read_text(encoding="utf-8")
-        lines += [line for line in text.splitlines() if f"function={function} " in line]
-        _set("trace", "")
+    queued: list[str] = []
+    with recording("workqueue/workqueue_queue_work") as lines:
+        yield queued
+    queued += [line for line in lines if f"function={function} " in line]
 
 
 @contextmanager
@@ -85,18 +103,7 @@ def traced(buffer_kb: int = 16384):
         # With all checkers a MiB takes 0.1 s to get and as long to give back, and fewer I/Os are
         # done in the time of a test.
         buffer_kb = max(buffer_kb // 8, 4096)
-    _set("tracing_on", "0")
-    _set("buffer_size_kb", str(buffer_kb))
     # A count, not a time: two CPUs' clocks may tie.
-    _set("trace_clock", "counter")
-    _set("trace", "")
-    _set("events/smq/enable", "1")
-    _set("tracing_on", "1")
-    try:
+    with recording("smq", buffer_kb=buffer_kb, clock="counter") as lines:
         yield trace
-    finally:
-        _set("tracing_on", "0")
-        _set("events/smq/enable", "0")
-        trace._read()
-        _set("trace", "")
-        _set("buffer_size_kb", "4")
+    trace._read(lines)
