@@ -18,10 +18,17 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tools"))
 
 from checks import __main__ as check  # noqa: E402
-from checks import again, idle, plan, plants, process, pytests, result  # noqa: E402
+from checks import again, idle, plan, plants, process, pytests, result, vmheader  # noqa: E402
 from checks.result import Case  # noqa: E402
 
 ONE = Case("t.py::one", "passed")
+compile_for_guests = pytests.compile_for_guests
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled(monkeypatch):
+    """What is tested here runs no tests in guests."""
+    monkeypatch.setattr(pytests, "compile_for_guests", lambda *_: None)
 
 
 def record(**more):
@@ -227,7 +234,11 @@ def test_steps_are_chosen_by_area_and_pattern():
     steps = plan.steps(TOP, plan.KERNELS, False)
     slow = plan.chosen(steps, ["slow"])
     assert [str(step) for step in slow] == ["slow/vhost on 6.1"]
-    assert plan.chosen(steps, []) == [step for step in steps if step not in slow]
+    named = [*slow, *plan.chosen(steps, ["plant"])]
+    named += [step for step in plan.chosen(steps, ["sanitize"])
+              if step.name in plan.SANITIZED_ON_REQUEST]
+    assert len(named) > len(slow) + len(plan.SANITIZED_ON_REQUEST)
+    assert plan.chosen(steps, []) == [step for step in steps if step not in named]
     assert [str(step) for step in plan.chosen(steps, ["lint/s*", "build/7.2"])] == [
         "build/7.2", "lint/sparse", "lint/shell"]
     smoke = [str(step) for step in plan.chosen(steps, ["vm/smoke"])]
@@ -253,6 +264,41 @@ def test_sanitizers_come_last_and_need_their_kernel():
         assert not test or f"\ndef {test.partition('[')[0]}(" in text, name
 
 
+def test_files_that_need_the_same_vm_share_one():
+    every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), [])
+    shared = plan.together(TOP, every)
+    # Each file once, and each step in one guest.
+    assert sorted(target for step in shared for target in step.targets) == sorted(
+        target for step in every for target in step.targets)
+    assert len({str(step) for step in shared}) == len({step.slug for step in shared}) == len(shared)
+    guests = [step for step in shared if len(step.targets) > 1 and step.name != "smoke"]
+    assert {step.area for step in guests} == set(plan.TOGETHER)
+    for step in guests:
+        assert len(step.targets) <= plan.TOGETHER[step.area]
+        assert step.name.endswith(f"+{len(step.targets) - 1}")
+        if step.area == "vm":
+            vmheader.of([TOP / target for target in step.targets])
+    # What stands alone, and what is named alone, has the name it is known by.
+    for pattern in ("vm/storage", "vm/io", "sanitize/eh", "vm/smoke", "host/vm"):
+        assert plan.together(TOP, plan.chosen(every, [pattern])) == plan.chosen(every, [pattern])
+
+
+def test_a_bad_header_is_one_failed_step(tmp_path):
+    """Nothing else is lost with it."""
+    (tmp_path / "x.py").write_text("# vm: word\n", encoding="ascii")
+    (tmp_path / "y.py").write_text("", encoding="ascii")
+    steps = [plan.Step("vm", name, "6.1", (f"{name}.py",)) for name in "xyy"]
+    assert [step.name for step in plan.together(tmp_path, steps)] == ["x", "y+1"]
+
+
+def test_guests_find_their_tests_compiled(tmp_path):
+    (tmp_path / "tests/vm").mkdir(parents=True)
+    test = tmp_path / "tests/vm/test_one.py"
+    test.write_text("def test_it():\n    assert 1\n", encoding="ascii")
+    compile_for_guests(process.Runner(time.monotonic() + 60), tmp_path, tmp_path)
+    assert list(test.parent.glob("__pycache__/test_one.*-pytest-*.pyc"))
+
+
 def scheduled(tmp_path, monkeypatch, run, jobs, *patterns, fill=False):
     """A whole check, with run(step) in the place of what runs a step: what was run."""
     began = []
@@ -272,9 +318,9 @@ def scheduled(tmp_path, monkeypatch, run, jobs, *patterns, fill=False):
 
 def test_builds_come_first_then_all_in_order(tmp_path, monkeypatch, capsys):
     began, _ = scheduled(tmp_path, monkeypatch, lambda step: None, 1)
-    every = [str(step) for step in plan.chosen(plan.steps(TOP, plan.KERNELS, False), [])]
-    builds = [str(step) for step in plan.builds()]
-    assert began == builds + [name for name in every if name not in builds]
+    every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), [])
+    tests = plan.together(TOP, [step for step in every if not step.builds])
+    assert began == [str(step) for step in plan.builds() + tests]
     said = capsys.readouterr().out
     assert "] builds done: the CPUs were " in said or "] tests done: the CPUs were " in said
 
@@ -293,7 +339,7 @@ def test_what_a_step_needs_is_built(tmp_path, monkeypatch, pattern, build):
         ["failed", "passed", "skipped"] if build else ["passed", "passed"])
 
 
-@pytest.mark.parametrize("patterns", [["vm/io", "vm/eh"], ["sanitize/io", "sanitize/eh"],
+@pytest.mark.parametrize("patterns", [["vm/storage", "vm/pvscsi"], ["sanitize/io", "sanitize/eh"],
                                       ["plant/vm-module-warns", "sanitize/eh"]])
 def test_two_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):
     """The last of the VMs and the first of the guests of User Mode Linux, too."""
@@ -341,17 +387,17 @@ def test_one_more_step_while_cpus_are_idle(tmp_path, monkeypatch, fill, busy, mo
         with lock:
             running.add(step)
             seen.append((len(running), time.monotonic() - began))
-        time.sleep(1.5)
+        time.sleep(0.6)
         with lock:
             running.remove(step)
 
     monkeypatch.setattr(idle, "cpu_seconds", cpu_seconds)
-    monkeypatch.setattr(idle, "SECONDS", 0.4)
-    monkeypatch.setattr(check, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(idle, "SECONDS", 0.2)
+    monkeypatch.setattr(check, "POLL_SECONDS", 0.02)
     names, one = scheduled(tmp_path, monkeypatch, run, 2, "lint", "host/b*", fill=fill)
     assert len(names) == len(set(names)) == len(one.results) > 9
     assert max(count for count, _ in seen) == most
-    assert all(at > 0.4 for count, at in seen if count == 3)
+    assert all(at > 0.2 for count, at in seen if count == 3)
 
 
 @pytest.mark.parametrize("words, what", [
@@ -488,7 +534,7 @@ def test_too_many_are_no_accident(tmp_path, capsys, steps, failed, repeated):
     runs = [({name: SLOW for name in names}, 1)] * steps
     vms = VMs(*runs, *[({name: "passed" for name in names}, 0)] * steps)
     counts, said = checked(tmp_path, capsys, vms, *(
-        plan.Step("vm", f"x{n}", "6.1", (X,)) for n in range(steps)))
+        plan.Step("vm", f"x{n}", "6.1", (X,), f"mark{n}") for n in range(steps)))
     assert counts == Counter({"passed" if repeated else "failed": steps * failed})
     assert len(vms.asked) == steps * (2 if repeated else 1)
     assert repeated or f"no second try: {steps * failed} tests failed" in said

@@ -53,6 +53,30 @@ def test_a_source_of_ones_own(there):
     assert (done.returncode, done.stdout) == (0, f"{there}\n")
 
 
+def test_a_fio_that_starts_soon(there):
+    """tools/check has built it: the same version, and what tests in guests ask of it."""
+    done = headers("program")
+    assert done.returncode == 0, done.stderr
+    program = done.stdout.strip()
+    assert os.path.dirname(program) == there
+    versions = {subprocess.run([name, "--version"], capture_output=True, check=True,
+                               timeout=TIMEOUT).stdout for name in (program, FIO)}
+    assert len(versions) == 1
+    engines = subprocess.run([program, "--enghelp"], capture_output=True, text=True, check=True,
+                             timeout=TIMEOUT).stdout.split()
+    assert {"libaio", "io_uring", "psync", "sg"} <= set(engines)
+
+
+def test_a_fio_of_ones_own(tmp_path):
+    for name in ("fio.h", "config-host.h"):
+        (tmp_path / name).touch()
+    done = headers("program", FIO_SOURCE=str(tmp_path))
+    assert done.returncode == 1 and done.stderr.endswith("has no fio: it is not built\n")
+    (tmp_path / "fio").touch(0o755)
+    done = headers("program", FIO_SOURCE=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/fio\n")
+
+
 def test_wrong_words():
     for args in ((), ("frob",)):
         done = headers(*args)

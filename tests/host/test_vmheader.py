@@ -74,11 +74,13 @@ def test_a_disk_has_one_size(write):
             pass
 
 
-def test_two_files_do_not_share_a_vm_of_one(write):
+def test_files_share_a_vm_of_which_they_say_the_same(write):
     one, two = write(f"# vm: {PVSCSI}"), write("", name="test_y.py")
-    assert vmheader.of([one]) and vmheader.of([two]) == []
-    with pytest.raises(vmheader.HeaderError, match="cannot share"):
-        vmheader.of([one, two])
+    three = write(f"# vm: {PVSCSI}", name="test_z.py")
+    assert vmheader.of([one, three]) == vmheader.of([one]) != vmheader.of([two]) == []
+    for paths in ([one, two], [two, one], [one, three, two]):
+        with pytest.raises(vmheader.HeaderError, match="has another header"):
+            vmheader.of(paths)
 
 
 class Recorder:
@@ -102,6 +104,16 @@ def test_the_vm_gets_what_the_file_asks_for(write, tmp_path):
     pytests.in_vm(runner, tmp_path, tmp_path, "6.1", ["tests/vm/test_x.py::test_a"], 5)
     assert runner.there == [True] and not runner.disk[0].exists()
     assert runner.words.index("--") > [word[:7] for word in runner.words].index("--qemu=")
+
+
+def test_user_mode_linux_has_no_devices_to_give(write, tmp_path):
+    """So it is shared by files that say different things of a VM."""
+    write(f"# vm: {PVSCSI}")
+    write("", name="test_y.py")
+    runner, names = Recorder(), ["tests/vm/test_x.py", "tests/vm/test_y.py"]
+    pytests.in_vm(runner, tmp_path, tmp_path, "uml-sanitize", names, 5)
+    assert runner.words[0].endswith("tools/uml") and runner.words[-2:] == names
+    assert not [word for word in runner.words if word.startswith("--qemu")]
 
 
 def test_a_bad_header_is_a_failed_run(write, tmp_path):

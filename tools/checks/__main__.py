@@ -2,6 +2,9 @@
 """Runs all tests: builds for every kernel, linters, tests on this machine and in VMs, planted
 defects. Missing packages and kernels are installed and downloaded first.
 
+Steps of tests in a VM of the same kind share one: "vm/cdb+7" is vm/cdb and the seven after it
+that are listed and are not alone in theirs.
+
 Tests in VMs that failed are run once more at the end, alone. What passes then counts as
 passed and is listed as unstable. A fault that the kernel reported is never repeated.
 
@@ -30,6 +33,7 @@ PACKAGES = ["build", "run", "bench", "lint", "kernels", "uml", "targets", "fio",
 # Two VMs of two CPUs each are what the smallest machine of a CI carries.
 MOST_JOBS = 2
 POLL_SECONDS = 0.5
+FIO_SECONDS = 600       # with its download
 
 EPILOG = """\
 exit status: 0 tests passed and none failed; 1 otherwise; 2 wrong arguments
@@ -38,7 +42,7 @@ examples:
   tools/check --only lint --only host
   tools/check --only 'vm/e*' --kernel 7.2 --full
   tools/check --only plant/ram-wrong-byte
-  tools/check --only slow
+  tools/check --only plant --only sanitize --only slow
 """
 
 
@@ -49,8 +53,8 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--only", action="append", default=[], metavar="AREA[/PATTERN]",
-        help=f"only these steps; areas: {' '.join(plan.AREAS)}, the last only when it is named. "
-             "More than once for more")
+        help=f"only these steps; areas: {' '.join(plan.AREAS)}; plant, slow and part of sanitize "
+             "only when they are named. More than once for more")
     add("--kernel", action="append", default=[], metavar="|".join(plan.KERNELS),
         help="only these kernels (default: all)")
     add("--full", action="store_true",
@@ -94,7 +98,7 @@ class Check:
         self.builds = [step for step in options.steps if step.builds]
         self.builds += [step for step in plan.builds()
                         if step.kernel in needed and step not in self.builds]
-        self.steps = [step for step in options.steps if not step.builds]
+        self.steps = plan.together(TOP, [step for step in options.steps if not step.builds])
         self.progress = Progress(len(self.steps) + len(self.builds), not options.plain)
         self.used = idle.cpu_seconds()
         self.second: list[plan.Step] = []
@@ -116,6 +120,18 @@ class Check:
             self.progress.say(why)
             self.results.append(Result("packages", [Case("packages", FAILED, message=why)]))
         return done.returncode == 0
+
+    def fio(self) -> None:
+        """Builds the fio of the tests in guests, where the installed one takes long to start."""
+        if not any(step.kernel and not step.builds for step in self.steps):
+            return
+        try:
+            done = subprocess.run([TOP / "tools/fio-headers", "program"], stdout=subprocess.PIPE,
+                                  text=True, check=True, stdin=subprocess.DEVNULL,
+                                  timeout=FIO_SECONDS)
+            os.environ["SMQ_FIO"] = done.stdout.strip()
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+            self.progress.say("no fio was built: tests use the installed one")
 
     def run_step(self, step: plan.Step) -> Result:
         """Runs one step and says how it ended."""
@@ -167,9 +183,12 @@ class Check:
                 for step in self.builds:
                     self.run_alone(pool, step)
                 self.tell_busy("builds")
+                if any(step.kernel for step in self.steps):
+                    pytests.compile_for_guests(self.runner, TOP, self.folder)
                 # The last are guests of User Mode Linux, whose CPUs keep each other waiting for
                 # a lock while one has to wait for its turn. Two guests bear each other, as each
-                # has less than one CPU's work in the mean; three would not.
+                # has less than one CPU's work in the mean; a third is for CPUs that are idle
+                # all the same (--fill).
                 self.run_steps(pool)
                 self.tell_busy("tests")
                 if not self.options.no_retry:
@@ -264,6 +283,7 @@ def main() -> int:
     check = Check(options)
     try:
         if check.packages():
+            check.fio()
             check.run()
     finally:
         counts = check.report()

@@ -2,7 +2,7 @@
 """The steps there are, and which of them are wanted."""
 
 import fnmatch
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import plants, process, pytests, reasons, vmheader
@@ -16,14 +16,18 @@ AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow")
 BETWEEN = "6.12"
 NOT_BETWEEN = ("configfs", "eh", "faults", "legacy_entry", "legacy_model", "policy", "pvscsi",
                "sg_fc", "sg_io/sg_io_loads", "storage")
-# Run only when it is named: a VM inside a VM takes minutes to start.
+# Run only when they are named: a VM inside a VM takes minutes to start, and so does it to plant
+# each fault, build, and see a test find it.
 ON_REQUEST = "slow"
 # The kernel of area sanitize, and patterns of those of tests/vm that run on it beside
 # tests/vm/sanitize, the longest first: two run at a time. Not "worker": Linux 6.6 and later have
 # nobody wait for a worker that computes, which is how that one keeps commands waiting.
 SANITIZE = "uml-sanitize"
-SANITIZED = ("policy", "eh", "configfs", "faults", "io", "hosts", "sg_[!i]*", "short", "cdb",
+SANITIZED = ("eh", "sg_[!i]*", "policy", "configfs", "faults", "io", "hosts", "short", "cdb",
              "state", "data")
+# What of them takes minutes and is therefore run when it is named, beside area plant: so a run of
+# all else stays near an hour.
+SANITIZED_ON_REQUEST = SANITIZED[2:]
 # Files, and tests, that do not.
 NOT_SANITIZED = (
     # Hundreds of comparisons with sg, most of them of what scsi_debug does; Fibre Channel and
@@ -31,6 +35,8 @@ NOT_SANITIZED = (
     "tests/vm/test_sg_compat.py",
     "tests/vm/test_sg_fc.py",
     "tests/vm/test_sg_udev.py",
+    # It has no PCI device.
+    "tests/vm/test_sg_poll_virtio.py",
     # They compare with what scsi_debug or the mid-layer of 7.2 does otherwise.
     "tests/vm/test_cdb.py::test_cdb[mode-sense6-unknown-00]",
     "tests/vm/test_cdb.py::test_cdb[mode-sense10-unknown-00]",
@@ -45,11 +51,15 @@ NOT_SANITIZED = (
     "tests/vm/test_faults.py::test_cpu_goes_offline_and_comes_back_under_verified_load",
     # How many commands come while one is served is a matter of the CPU's speed.
     "tests/vm/test_policy.py::test_dear_doorbells_are_shared",
+    # Its commands are to take longer than it takes to submit a thousand others.
+    "tests/vm/test_sg_poll.py::test_more_wait_than_may",
     # Sectors of two sizes are enough here.
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[1024]",
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[2048]",
     # It looks at tags that move on, and on a slow kernel counts those of two moments as one.
     "tests/vm/test_sg_depth.py::test_never_more_than_the_depth_of_the_moment",
+    # Four CPUs, one of which goes offline, and 50 ms.
+    "tests/vm/test_sg_held_needs.py",
     # They measure, with four CPUs: waits and shares on a slow kernel say nothing.
     "tests/vm/test_sg_depth.py::test_files_have_equal_shares",
     "tests/vm/test_sg_depth.py::test_a_late_comer_has_his_share_soon",
@@ -62,16 +72,20 @@ LINTERS = ("checkpatch", "sparse", "shell", "python")
 BUILD_SECONDS = 2400    # with the download of a kernel
 LINT_SECONDS = 600
 HOST_SECONDS = 1800
-VM_SECONDS = 1500
+VM_SECONDS = 2400
 SLOW_SECONDS = 3000
 SANITIZE_BUILD_SECONDS = 1500
-SANITIZE_SECONDS = 1200
+SANITIZE_SECONDS = 1800
+
+# Files of tests that share a guest: it, and Python in it, take 15 s to be there. The last guests
+# run beside nothing once there is no more to begin, so these are of fewer.
+TOGETHER = {"vm": 8, "sanitize": 2}
 
 
 @dataclass(frozen=True)
 class Step:
     """Something that is run and counted by itself. needs: kernels to be built before.
-    again: the second try of one."""
+    named: run only when it is named. again: the second try of one."""
 
     area: str
     name: str
@@ -79,6 +93,7 @@ class Step:
     targets: tuple[str, ...] = ()
     mark: str = ""
     needs: str = ""
+    named: bool = False
     again: bool = False
 
     @property
@@ -93,7 +108,7 @@ class Step:
     @property
     def slug(self) -> str:
         """A name for a folder; that of a second try is in that of the first."""
-        return str(self).replace(" on ", "-").replace("/", "-").replace(" ", "/")
+        return str(self).replace(" on ", "-").replace("/", "-").replace(" again", "/again")
 
 
 def _test_files(top: Path, folder: str) -> list[Path]:
@@ -138,7 +153,8 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
         else:
             result += smoke_steps(top, kernel)
     # In the way of nobody: they are built apart, but for the kernel's headers.
-    result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL)
+    result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL,
+                    named=True)
                for path in sorted((top / "tests/plant").glob("*.patch"))]
     return result + _slow_steps(top, kernels, everything) + _sanitize_steps(top)
 
@@ -146,7 +162,7 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
 def _slow_steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
     """A VM for each file of the folder."""
     return [Step(ON_REQUEST, path.stem.removeprefix("test_"), kernel,
-                 (str(path.relative_to(top)),), needs=kernel)
+                 (str(path.relative_to(top)),), needs=kernel, named=True)
             for kernel in kernels if kernel == FULL or everything
             for path in sorted((top / "tests/vm" / ON_REQUEST).glob("test_*.py"))]
 
@@ -158,19 +174,19 @@ def _sanitize_steps(top: Path) -> list[Step]:
                    needs=SANITIZE)]
     files = {_name(path, "tests/vm"): path for path in _test_files(top, "tests/vm")}
     # Those are long: before the others, of which the shortest come last.
-    tests = [(path.stem.removeprefix("test_"), path.relative_to(top))
+    tests = [(path.stem.removeprefix("test_"), path.relative_to(top), False)
              for path in sorted((top / "tests/vm/sanitize").glob("test_*.py"))]
-    tests += [(name, files[name]) for pattern in SANITIZED
+    tests += [(name, files[name], pattern in SANITIZED_ON_REQUEST) for pattern in SANITIZED
               for name in fnmatch.filter(files, pattern) if str(files[name]) not in NOT_SANITIZED]
-    return result + [Step("sanitize", name, SANITIZE, (str(path),), needs=SANITIZE)
-                     for name, path in tests]
+    return result + [Step("sanitize", name, SANITIZE, (str(path),), needs=SANITIZE, named=named)
+                     for name, path, named in tests]
 
 
 def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
-    """The steps that match one of the patterns, AREA or AREA/NAME; of no patterns all but the slow
-    ones."""
+    """The steps that match one of the patterns, AREA or AREA/NAME; of no patterns all but those
+    that are to be named."""
     if not patterns:
-        return [step for step in all_steps if step.area != ON_REQUEST]
+        return [step for step in all_steps if not step.named]
     found = []
     for pattern in patterns:
         area, _, name = pattern.partition("/")
@@ -184,6 +200,36 @@ def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
             raise ValueError(f"--only {pattern}: matches none of: {' '.join(names) or '(none)'}")
         found += matching
     return [step for step in all_steps if step in found]
+
+
+def _guest(top: Path, step: Step) -> tuple | None:
+    """What steps that may share a guest have in common; None: it shares none."""
+    if not (step.area in TOGETHER and step.kernel and len(step.targets) == 1):
+        return None
+    try:
+        # User Mode Linux has no devices to ask for.
+        words = [] if step.area == "sanitize" else vmheader.of([top / step.targets[0]])
+    except vmheader.HeaderError:
+        return None     # which is said when it is run
+    return step.area, step.kernel, step.mark, step.named, tuple(words)
+
+
+def together(top: Path, wanted: list[Step]) -> list[Step]:
+    """The steps, those of files that may share a guest in one, in the place of the first."""
+    result: list[list[Step]] = []
+    begun: dict[tuple, list[Step]] = {}
+    for step in wanted:
+        guest = _guest(top, step)
+        group = begun.get(guest) if guest else None
+        if group and len(group) < TOGETHER[step.area]:
+            group.append(step)
+            continue
+        result.append([step])
+        if guest:
+            begun[guest] = result[-1]
+    return [replace(first, name=f"{first.name}+{len(more)}" if more else first.name,
+                    targets=tuple(target for step in (first, *more) for target in step.targets))
+            for first, *more in result]
 
 
 def _exits(status: int, step: Step, log: Path) -> list[Case]:

@@ -3,11 +3,13 @@
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from testvm.errors import KERNEL_REPORT
+from testvm.job import search_path
 from testvm.report import ConsoleLog
 
 from . import process, vmheader
@@ -20,6 +22,7 @@ VM_STATUS = {
     124: "the VM was stopped: its time was over",
     125: "the VM ended before its command did, or did not start",
 }
+COMPILE_SECONDS = 120
 # Stands for a run that went wrong, rather than one of its tests.
 WHOLE = "the run as a whole"
 
@@ -111,6 +114,16 @@ def environment(record: Path) -> dict[str, str]:
             "PYTHONUNBUFFERED": "1"}
 
 
+def compile_for_guests(runner: process.Runner, top: Path, folder: Path) -> None:
+    """Leaves beside the guests' tests what their Python and pytest make of them, which each
+    guest would make anew, and lose: only a matter of time, so nothing fails without."""
+    python = shutil.which("python3", path=search_path())
+    if python:
+        runner.run([python, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q",
+                    "tests/vm"], folder / "compile.log", COMPILE_SECONDS, top,
+                   PYTHONDONTWRITEBYTECODE="")
+
+
 def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
             timeout: float) -> list[Case]:
     """Runs tests here."""
@@ -129,8 +142,10 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
     tool = [str(top / "tools/uml"), "--flavour", kernel.removeprefix("uml-")] if uml else [
         str(top / "tools/vm"), "--kernel", kernel]
     try:
-        needs = vmheader.of(list({top / target.partition("::")[0] for target in targets}))
-        with vmheader.prepared([] if uml else needs) as options:
+        # User Mode Linux has no devices to give.
+        needs = [] if uml else vmheader.of(
+            list({top / target.partition("::")[0] for target in targets}))
+        with vmheader.prepared(needs) as options:
             words = [*tool, "--timeout", f"{timeout:g}", "--log", str(folder / "console"),
                      "--share", str(folder), *options, "--", *command(targets, mark)]
             # tools/vm keeps its own time; this is for when it cannot.

@@ -121,9 +121,11 @@ def prepared(words: list[str]) -> Iterator[list[str]]:
 
 
 def of(paths: list[Path]) -> list[str]:
-    """What files that share a VM need: those with a header are alone in theirs."""
+    """What files that share a VM need: all of them say the same of it; HeaderError."""
     found = {path: options(path) for path in paths if path.is_file()}
-    if len(found) > 1 and any(found.values()):
-        alone = next(path for path, words in found.items() if words)
-        raise HeaderError(f"{alone}: has a VM of its own ({PREFIX}) and cannot share one")
-    return next(iter(found.values()), [])
+    needs = next(iter(found.values()), [])
+    for path, words in found.items():
+        if words != needs:
+            raise HeaderError(f"{path}: has another header ({PREFIX}) than what it is to share "
+                              "a VM with")
+    return needs

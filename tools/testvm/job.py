@@ -14,6 +14,13 @@ _PASSED = ("LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "PYTHONPATH")
 _PASSED_PREFIXES = ("LC_", "SMQ_")
 
 
+def search_path() -> str:
+    """PATH in the guest: the system's tools come first."""
+    path = list(_SYSTEM_PATH)
+    path += [part for part in os.environ.get("PATH", "").split(":") if part and part not in path]
+    return ":".join(path)
+
+
 @dataclass
 class Job:
     """A command, empty for an interactive shell, and where it runs."""
@@ -28,11 +35,8 @@ class Job:
     devices: dict[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        """The command's environment: the system's tools first in PATH."""
-        path = list(_SYSTEM_PATH)
-        path += [part for part in os.environ.get("PATH", "").split(":")
-                 if part and part not in path]
-        result = {"PATH": ":".join(path), "HOME": "/root", "USER": "root", "LOGNAME": "root",
+        """The command's environment."""
+        result = {"PATH": search_path(), "HOME": "/root", "USER": "root", "LOGNAME": "root",
                   "SHELL": "/bin/bash", "SMQ_VM": "1"}
         for name, value in os.environ.items():
             if name in _PASSED or name.startswith(_PASSED_PREFIXES):

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 """fio, bounded in time, its result checked: to its end, or beside the test."""
 import json
+import os
 import signal
 import subprocess
 from contextlib import contextmanager
 
 from .sanitizing import PATIENCE
 
+# tools/check names one of the same source that starts sooner.
+FIO = os.environ.get("SMQ_FIO", "fio")
 # What fio exits with when a signal ended it before its time.
 INTERRUPTED = 128
 
 
-def fio_argv(filename: str, **options) -> list[str]:
+def fio_argv(filename: str, program: str = FIO, **options) -> list[str]:
     """The command line of one fio job, or numjobs of it.
 
     An option's underscore is fio's own; True gives a flag without value.
@@ -19,7 +22,7 @@ def fio_argv(filename: str, **options) -> list[str]:
     # A node that has gone is not to come back as a file that fio creates.
     settings = {"name": "job", "filename": filename, "direct": 1, "group_reporting": True,
                 "allow_file_create": 0, "output_format": "json"} | options
-    argv = ["fio"]
+    argv = [program]
     for key, value in settings.items():
         name = "output-format" if key == "output_format" else key
         if value is True:
