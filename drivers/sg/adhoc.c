@@ -6,13 +6,14 @@
 
 #include <linux/blkdev.h>
 #include <linux/bsg.h>
+#include <linux/compat.h>
 #include <linux/hrtimer.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
 #include <scsi/sg.h>
 #include <smq/uring.h>
 
-#include "io.h"
+#include "issue.h"
 
 /* How long a request is kept for a task that does not run. */
 #define SMQSG_KEEP		(25 * NSEC_PER_MSEC)
@@ -121,7 +122,7 @@ static int smqsg_adhoc_map_fixed(struct smqsg_io *io, struct request *rq,
 	if (blk_rq_aligned(q, iter.bvec->bv_offset + iter.iov_offset, adhoc->length)) {
 		segments = smqsg_segments(q, iter.bvec, iter.iov_offset, adhoc->length);
 		if (segments > 0) {
-			smqsg_io_arm(io, rq, (struct bio_vec *)iter.bvec, iter.iov_offset,
+			smqsg_io_arm(&io->bio, rq, (struct bio_vec *)iter.bvec, iter.iov_offset,
 				     adhoc->length, segments);
 			return 0;
 		}
@@ -139,6 +140,11 @@ static int smqsg_adhoc_map(struct smqsg_io *io, struct request *rq,
 
 	if (adhoc->fixed)
 		return smqsg_adhoc_map_fixed(io, rq, adhoc, issue_flags);
+	/* Of what size iovecs are the kernel's import takes from the system call that is made. */
+	if (adhoc->iovecs && smq_uring_compat(io->ioucmd) != in_compat_syscall()) {
+		pr_err_ratelimited("ad hoc: iovecs of a 32-bit program that had to wait, or uses SQPOLL\n");
+		return -EOPNOTSUPP;
+	}
 	ret = blk_rq_map_user_io(rq, NULL, u64_to_user_ptr(adhoc->address), adhoc->length,
 				 GFP_KERNEL, adhoc->iovecs, adhoc->iovecs, adhoc->iovecs,
 				 adhoc->out ? WRITE : READ);
@@ -164,6 +170,7 @@ static int smqsg_adhoc_sense(struct smqsg_io *io)
 	       copy_to_user(u64_to_user_ptr(io->response), io->sense, length) ? -EFAULT : length;
 }
 
+static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 SMQ_URING_TASK_FN(smqsg_adhoc_told, smqsg_adhoc_tell)
 
 /* Posts the completion; in the task that submitted. */
@@ -186,6 +193,22 @@ static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 	}
 	smqsg_io_put(io);
 	smq_uring_done32(ioucmd, result, result2, issue_flags);
+}
+
+/**
+ * smqsg_adhoc_tell_polled() - posts the completion of a polled command
+ * @ioucmd: its SQE
+ * @issue_flags: of its poller
+ *
+ * Data and sense may have to be copied into the memory of the task that submitted, which need
+ * not be the one that polls. Process context.
+ */
+void smqsg_adhoc_tell_polled(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	if (likely(smq_uring_task(ioucmd) == current))
+		smqsg_adhoc_tell(ioucmd, issue_flags);
+	else
+		io_uring_cmd_complete_in_task(ioucmd, smqsg_adhoc_told);
 }
 
 /* Everything but GOOD. */
@@ -211,14 +234,27 @@ static SMQ_END_IO(smqsg_adhoc_end, rq, error)
 	if (unlikely(scmd->result || error))
 		smqsg_adhoc_failed(io, scmd, error);
 	smqsg_release(io->fd, 1);
-	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_told);
+	if (unlikely(rq->cmd_flags & REQ_POLLED))
+		smqsg_poll_ended(io->fd, io->ioucmd);
+	else
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_told);
 	return RQ_END_IO_FREE;
 }
 
-static struct request *smqsg_adhoc_request(struct smqsg_fd *fd, const struct smqsg_adhoc *adhoc,
+static struct request *smqsg_adhoc_request(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
 					   blk_mq_req_flags_t flags)
 {
-	return scsi_alloc_request(fd->q, adhoc->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, flags);
+	blk_opf_t opf = adhoc->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
+	struct request *rq;
+
+	if (likely(!smq_uring_polled(io->ioucmd)))
+		return smqsg_request(io->fd, opf, flags);
+	rq = smqsg_request(io->fd, opf | REQ_POLLED, flags);
+	if (!IS_ERR(rq) && !smqsg_poll_on(io->ioucmd, rq)) {
+		blk_mq_free_request(rq);
+		return ERR_PTR(-EOPNOTSUPP);
+	}
+	return rq;
 }
 
 /* Sends a command for which a place has been claimed; the request is gone if it cannot be. */
@@ -270,7 +306,7 @@ static enum hrtimer_restart smqsg_adhoc_take_back(struct hrtimer *timer)
 /* Keeps a place for the task, and a request, for which this may sleep. */
 static int smqsg_adhoc_keep(struct smqsg_adhoc_late *late)
 {
-	struct request *rq = smqsg_adhoc_request(late->io->fd, &late->command, 0);
+	struct request *rq = smqsg_adhoc_request(late->io, &late->command, 0);
 
 	if (IS_ERR(rq)) {
 		smqsg_release(late->io->fd, 1);
@@ -289,12 +325,13 @@ static struct request *smqsg_adhoc_now(struct smqsg_adhoc_late *late)
 
 	if (!smqsg_claim_turn(fd))
 		return ERR_PTR(-EAGAIN);
-	rq = smqsg_adhoc_request(fd, &late->command, BLK_MQ_REQ_NOWAIT);
+	rq = smqsg_adhoc_request(late->io, &late->command, BLK_MQ_REQ_NOWAIT);
 	if (IS_ERR(rq))
 		smqsg_release(fd, 1);
 	return rq;
 }
 
+static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 SMQ_URING_TASK_FN(smqsg_adhoc_turned, smqsg_adhoc_turn)
 
 /* Sends one that waited, if its time has not run out and nothing else ended it. */
@@ -384,7 +421,7 @@ static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 	if (ret)
 		return ret;
 	if (likely(smqsg_claim(io->fd, 1))) {
-		rq = smqsg_adhoc_request(io->fd, &adhoc, BLK_MQ_REQ_NOWAIT);
+		rq = smqsg_adhoc_request(io, &adhoc, BLK_MQ_REQ_NOWAIT);
 		ret = IS_ERR(rq) ? PTR_ERR(rq) :
 			smqsg_adhoc_issue(io, &adhoc, rq, issue_flags);
 		if (likely(!ret))

@@ -10,7 +10,7 @@
 #include <smq/uring.h>
 
 #include "batch.h"
-#include "io.h"
+#include "issue.h"
 
 /* Elements of the list looked at together. */
 #define SMQSG_CHUNK		16
@@ -140,8 +140,8 @@ void smqsg_batch_recycle(struct smqsg_batch *batch)
 
 SMQ_URING_TASK_FN(smqsg_batch_told, smqsg_batch_tell)
 
-/* Posts the completion; in the task that submitted. */
-static void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+/* Posts the completion; in the task that submitted, or by its poller. */
+void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
 	struct smqsg_batch *batch = *(struct smqsg_batch **)ioucmd->pdu;
 	int failed = atomic_read(&batch->failed);
@@ -154,7 +154,9 @@ static void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 /* Whoever let go of the last of @remaining. Any context. */
 void smqsg_batch_ended(struct smqsg_batch *batch)
 {
-	if (batch->ioucmd)
+	if (unlikely(batch->polled))
+		smqsg_poll_ended(batch->fd, batch->ioucmd);
+	else if (batch->ioucmd)
 		io_uring_cmd_complete_in_task(batch->ioucmd, smqsg_batch_told);
 	else if (atomic_xchg(&batch->state, SMQSG_BATCH_ENDED) == SMQSG_BATCH_ORPHAN)
 		smqsg_queue_work(&batch->work);
@@ -227,10 +229,10 @@ static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, u32 s
 		return smqsg_batch_refuse(batch, slot, -ENOMEM);
 	if (!is_short)
 		io->batch = batch;
-	ret = ranged ? smqsg_slot_take_valid(io, fd, slot, NULL) :
+	ret = ranged ? smqsg_slot_take_valid(io, fd, &fd->slots[slot], slot, NULL) :
 		       smqsg_slot_take(io, fd, slot, run);
 	if (likely(!ret)) {
-		ret = smqsg_slot_issue(io, fd, flags);
+		ret = smqsg_slot_issue(io, fd, flags, batch->polled, batch->ioucmd);
 		if (likely(!ret)) {
 			batch->at++;
 			return 0;
@@ -243,6 +245,33 @@ static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, u32 s
 }
 
 /*
+ * Sends what goes without a hitch of a short range that is not polled, the element at fault not.
+ * Returns how many places are left.
+ */
+static noinline u32 smqsg_batch_send_short(struct smqsg_batch *batch, u32 got,
+					   blk_mq_req_flags_t flags)
+{
+	u32 first = batch->list + batch->at, end = first + min(batch->count - batch->at, got);
+	struct smqsg_io *io = &batch->ios[batch->at];
+	struct smqsg_fd *fd = batch->fd;
+	struct smqsg_slot *slot = &fd->slots[first];
+	u32 number, sent;
+
+	for (number = first; number < end; number++, io++, slot++) {
+		if (unlikely(smqsg_slot_take_valid(io, fd, slot, number, NULL)))
+			break;
+		if (unlikely(smqsg_slot_issue_as(io, fd, slot, number, 0, flags, slot->direct,
+						 0, NULL))) {
+			smqsg_slot_drop(io, 0);
+			break;
+		}
+	}
+	sent = number - first;
+	batch->at += sent;
+	return got - sent;
+}
+
+/*
  * Sends up to @got commands of a range. Adds to @ended how many ended without being sent;
  * returns how many places are left.
  */
@@ -251,6 +280,8 @@ static u32 smqsg_batch_send_range(struct smqsg_batch *batch, u32 got, u32 *ended
 {
 	int ret;
 
+	if (likely(batch->count <= SMQSG_BATCH_SHORT && !batch->polled))
+		got = smqsg_batch_send_short(batch, got, flags);
 	while (got && batch->at < batch->count) {
 		ret = smqsg_batch_send_one(batch, batch->list + batch->at, NULL, true, flags);
 		if (likely(!ret)) {
@@ -473,6 +504,7 @@ int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 	if (unlikely(!batch))
 		return -ENOMEM;
 	batch->ioucmd = ioucmd;
+	batch->polled = issue_flags & IO_URING_F_IOPOLL ? REQ_POLLED : 0;
 	batch->cancelled = false;
 	*(struct smqsg_batch **)ioucmd->pdu = batch;
 	smqsg_batch_start(batch, &arg);

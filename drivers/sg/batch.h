@@ -11,8 +11,6 @@
 
 #include "io.h"
 
-struct io_uring_cmd;
-
 /* Commands of a short batch, which brings its own struct smqsg_io for them. */
 #define SMQSG_BATCH_SHORT	32
 
@@ -34,6 +32,7 @@ struct io_uring_cmd;
  * @list: as in struct smq_sg_batch
  * @count: likewise
  * @flags: likewise
+ * @polled: REQ_POLLED of a polled ring, else 0
  * @at: elements of the list that have been dealt with
  * @copied: @at when @copy was made
  * @copy: what was left of the caller's list then, or NULL
@@ -55,6 +54,7 @@ struct smqsg_batch {
 	u64 list;
 	u32 count;
 	u32 flags;
+	blk_opf_t polled;
 	u32 at;
 	u32 copied;
 	void *copy;

@@ -87,6 +87,7 @@ long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
 	if (!batch)
 		return -ENOMEM;
 	batch->ioucmd = NULL;
+	batch->polled = 0;
 	batch->cancelled = false;
 	atomic_set(&batch->state, SMQSG_BATCH_RUNNING);
 	init_completion(&batch->done);

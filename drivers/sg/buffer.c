@@ -237,7 +237,12 @@ long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 		return -EFAULT;
 	if (mutex_lock_killable(&fd->setup))
 		return -EINTR;
-	ret = arg.length ? smqsg_buffer_add_to(fd, &arg) : smqsg_buffer_take_back(fd, arg.index);
+	/* Like the slots, once those are somebody's: a run may name any buffer. */
+	if (fd->cred && !smqsg_may_run(fd))
+		ret = -EPERM;
+	else
+		ret = arg.length ? smqsg_buffer_add_to(fd, &arg) :
+				   smqsg_buffer_take_back(fd, arg.index);
 	mutex_unlock(&fd->setup);
 	return ret;
 }

@@ -18,6 +18,7 @@
 #include <linux/sched/signal.h>
 
 #include "depth.h"
+#include "poll.h"
 
 /* How long block I/O is left a place since it was last seen without one. */
 #define SMQSG_YIELD		max(HZ / 100, 2)
@@ -133,8 +134,8 @@ static void smqsg_dequeue(struct smqsg_waiter *waiter)
  * @waiter: filled but for @entry
  *
  * Return: 0, and waiter->grant() will be called, once, perhaps before this returns.
- * -EAGAIN: the file's queue is full. -ENODEV: the device is gone. -ECANCELED: smqsg_unwait()
- * was called since it last waited. Process context.
+ * -EAGAIN: the file's queue is full. -ENODEV: the device is gone. -ECANCELED: smqsg_unwait() or
+ * smqsg_give_up() was called since it last waited. Process context.
  */
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 {
@@ -149,7 +150,7 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 	spin_lock(&sg->lock);
 	if (!sg->sdev) {
 		ret = -ENODEV;
-	} else if (waiter->left) {
+	} else if (waiter->left || (!fresh && waiter->owner == fd->given_up)) {
 		ret = -ECANCELED;
 	} else if (fresh && fd->queued >= SMQSG_MOST_WAITING) {
 		atomic_inc(&sg->refused);
@@ -319,6 +320,7 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 	}
 	if (got) {
 		smqsg_dequeue(waiter);
+		fd->given_up = NULL;
 		sg->next = list_is_last(&fd->sibling, &sg->files) ? NULL :
 			   list_next_entry(fd, sibling);
 	}
@@ -339,6 +341,39 @@ static void smqsg_dispatch(struct work_struct *work)
 				   atomic_read(&sg->inflight) ? SMQSG_LOOK : 1);
 }
 
+/**
+ * smqsg_watch() - sees to it that polled commands do not lie there for long when they have ended
+ * @fd: whose
+ *
+ * Whoever is to poll for them may be stopped, or frozen. Any context.
+ */
+void smqsg_watch(struct smqsg_fd *fd)
+{
+	WRITE_ONCE(fd->pollable, SMQSG_POLL_WATCHED);
+	queue_delayed_work(smqsg_wq, &fd->sg->expire, SMQSG_EXPIRE);
+}
+
+/*
+ * Nothing is in flight: the next polled command of a file begins the watch anew. One that has just
+ * found that there is one is seen by another look.
+ */
+static void smqsg_unwatch(struct smqsg_dev *sg)
+{
+	struct smqsg_fd *fd;
+	bool any = false;
+
+	spin_lock(&sg->lock);
+	list_for_each_entry(fd, &sg->files, sibling) {
+		if (fd->pollable != SMQSG_POLL_WATCHED)
+			continue;
+		WRITE_ONCE(fd->pollable, SMQSG_POLL_CAN);
+		any = true;
+	}
+	spin_unlock(&sg->lock);
+	if (any)
+		queue_delayed_work(smqsg_wq, &sg->expire, SMQSG_EXPIRE);
+}
+
 static void smqsg_expire(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, expire.work);
@@ -355,6 +390,15 @@ static void smqsg_expire(struct work_struct *work)
 			expired[i]->grant(expired[i], error);
 		cond_resched();
 	} while (nr == SMQSG_EXPIRED);
+	/*
+	 * Polled commands that nobody polls for keep places, which block I/O may want as well,
+	 * and the queue from being frozen, the device from its removal.
+	 */
+	if (!atomic_read(&sg->inflight))
+		smqsg_unwatch(sg);
+	else if (smqsg_poll_for_others(sg))
+		queue_delayed_work(smqsg_wq, &sg->expire,
+				   error == -ENODEV ? SMQSG_LOOK : SMQSG_EXPIRE);
 	if (atomic_read(&sg->waiting))
 		queue_delayed_work(smqsg_wq, &sg->expire, SMQSG_EXPIRE);
 }
@@ -386,6 +430,8 @@ void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner)
 
 	for (;;) {
 		spin_lock(&fd->sg->lock);
+		/* One whose turn it is right now is not in the queue. */
+		fd->given_up = owner;
 		waiter = smqsg_owned(fd, owner);
 		spin_unlock(&fd->sg->lock);
 		if (!waiter)

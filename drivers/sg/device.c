@@ -57,16 +57,41 @@ static DEVICE_ATTR_RO(name)
 SMQSG_ATTR(depth, READ_ONCE(sdev->queue_depth));
 SMQSG_ATTR(inflight, atomic_read(&sg->inflight));
 SMQSG_ATTR(share, smqsg_share(sg, sdev));
+SMQSG_ATTR(held, smqsg_held_idle(sg));
 SMQSG_ATTR(waiting, atomic_read(&sg->waiting));
 SMQSG_ATTR(max_waiting, SMQSG_MOST_WAITING);
 SMQSG_ATTR(refused, atomic_read(&sg->refused));
 SMQSG_ATTR(max_transfer, smqsg_max_transfer(sdev->request_queue));
 SMQSG_ATTR(max_segments, queue_max_segments(sdev->request_queue));
 
+/* Percent of the depth that held slots of all files may keep. */
+static ssize_t held_share_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct smqsg_dev *sg = to_smqsg(dev);
+
+	return sysfs_emit(buf, "%u\n", READ_ONCE(sg->held_share));
+}
+
+static ssize_t held_share_store(struct device *dev, struct device_attribute *attr,
+				const char *buf, size_t count)
+{
+	unsigned int percent;
+	int ret = kstrtouint(buf, 0, &percent);
+
+	if (!ret && percent > 100) {
+		dev_err_ratelimited(dev, "held_share %u: 0 to 100 percent\n", percent);
+		ret = -EINVAL;
+	}
+	return ret ?: smqsg_held_set_share(to_smqsg(dev), percent) ?: count;
+}
+static DEVICE_ATTR_RW(held_share);
+
 static struct attribute *smqsg_attrs[] = {
 	&dev_attr_depth.attr,
 	&dev_attr_inflight.attr,
 	&dev_attr_share.attr,
+	&dev_attr_held.attr,
+	&dev_attr_held_share.attr,
 	&dev_attr_waiting.attr,
 	&dev_attr_max_waiting.attr,
 	&dev_attr_refused.attr,
@@ -81,6 +106,7 @@ static void smqsg_dev_release(struct device *dev)
 	struct smqsg_dev *sg = to_smqsg(dev);
 
 	smqsg_depth_exit(sg);
+	smqsg_held_exit(sg);
 	ida_free(&smqsg_ida, sg->index);
 	kfree(sg);
 }
@@ -112,6 +138,7 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	spin_lock_init(&sg->lock);
 	INIT_LIST_HEAD(&sg->files);
 	smqsg_depth_init(sg);
+	smqsg_held_init(sg);
 
 	device_initialize(&sg->dev);
 	sg->dev.class = &smqsg_class;
@@ -167,6 +194,7 @@ static void SMQ_INTERFACE_FN(smqsg_remove, class_dev)
 	if (!sg)
 		return;
 	smqsg_depth_dead(sg);
+	smqsg_held_give_back(sg);
 	sysfs_remove_link(&sdev->sdev_gendev.kobj, "smq_generic");
 	cdev_device_del(&sg->cdev, &sg->dev);
 	put_device(&sg->dev);

@@ -9,6 +9,7 @@
 #include <scsi/scsi_eh.h>
 
 #include "io.h"
+#include "poll.h"
 #include "sg.h"
 
 /* Enters the file in the node's list, with a reference to the device. */
@@ -24,6 +25,7 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 	} else {
 		fd->sdev = sg->sdev;
 		fd->q = fd->sdev->request_queue;
+		fd->pollable = smqsg_has_poll_queue(fd->q) ? SMQSG_POLL_CAN : SMQSG_POLL_NOT;
 		sg->exclusive = exclusive;
 		list_add_tail(&fd->sibling, &sg->files);
 	}
@@ -56,7 +58,9 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	fd->sg = sg;
 	fd->file = file;
 	mutex_init(&fd->setup);
+	spin_lock_init(&fd->held_lock);
 	INIT_LIST_HEAD(&fd->queue);
+	init_llist_head(&fd->ended);
 	xa_init(&fd->buffers);
 	ret = smqsg_pool_init(fd);
 	if (ret)
@@ -97,6 +101,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	struct smqsg_fd *fd = file->private_data;
 	struct smqsg_dev *sg = fd->sg;
 
+	smqsg_held_close(fd);
 	smqsg_slots_free(fd);
 	smqsg_buffers_free(fd);
 	if (fd->cred)
@@ -181,4 +186,5 @@ const struct file_operations smqsg_fops = {
 	.compat_ioctl	= compat_ptr_ioctl,
 	.mmap		= smqsg_mmap,
 	.uring_cmd	= smqsg_uring_cmd,
+	.uring_cmd_iopoll = smqsg_uring_iopoll,
 };

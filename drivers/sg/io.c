@@ -10,15 +10,22 @@
 
 static struct kmem_cache *smqsg_io_cache;
 
+/* Sets a bio up whose array of data is a buffer's. */
+void smqsg_bio_init(struct bio *bio)
+{
+	bio_init(bio, NULL, NULL, 0, 0);
+	bio_set_flag(bio, BIO_CLONED);
+	/* See smqsg_bio_keep(). */
+	bio_set_flag(bio, BIO_CHAIN);
+}
+
 /* Sets up memory that is zero. */
 void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd)
 {
 	io->fd = fd;
 	io->waiter.fd = fd;
 	INIT_LIST_HEAD(&io->waiter.entry);
-	bio_init(&io->bio, NULL, NULL, 0, 0);
-	/* The array of its data is the buffer's. */
-	bio_set_flag(&io->bio, BIO_CLONED);
+	smqsg_bio_init(&io->bio);
 }
 
 struct smqsg_io *smqsg_io_new(struct smqsg_fd *fd)

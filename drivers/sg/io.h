@@ -10,9 +10,9 @@
 #include <linux/nospec.h>
 
 #include "depth.h"
+#include "poll.h"
 #include "slot.h"
 
-struct io_uring_cmd;
 struct smqsg_adhoc_late;
 struct smqsg_batch;
 
@@ -27,12 +27,15 @@ struct smqsg_batch;
  * @fd: the file; set once
  * @ioucmd: the SQE, of a slot run alone or an ad hoc command
  * @batch: the batch it belongs to, or NULL; a short batch's own have it for good
+ * @held: the entry of its slot, of a held one that runs
  * @slot: number of the slot
  * @result: as smq_sg_status.result
  * @flags: SMQ_SG_RUN_*
  * @lba: with SMQ_SG_RUN_LBA
  * @buffer: with SMQ_SG_RUN_BUFFER, referenced until the command has ended
  * @adhoc: an ad hoc command that waits, else NULL
+ * @meet: SMQSG_MEET_*: of straight issue, who comes second, submitter or end, tells. Atomic: by
+ *	exchange. SMQSG_MEET_NOT of all others, and in the pool
  * @response: where the sense of an ad hoc command goes
  * @response_len: at most
  * @result2: the second half of an ad hoc command's CQE, without the length of its sense
@@ -51,6 +54,7 @@ struct smqsg_io {
 	struct smqsg_fd *fd;
 	struct io_uring_cmd *ioucmd;
 	struct smqsg_batch *batch;
+	struct smqsg_held *held;
 	u32 slot;
 	s32 result;
 	u32 flags;
@@ -65,6 +69,7 @@ struct smqsg_io {
 	};
 	u64 result2;
 	u32 sense_len;
+	atomic_t meet;
 	struct bio *user_bio;
 	struct smqsg_waiter waiter;
 	struct bio bio;
@@ -72,6 +77,14 @@ struct smqsg_io {
 		struct smqsg_slot other;
 		u8 sense[SMQ_SG_MAX_SENSE];
 	};
+};
+
+/* smqsg_io.meet */
+enum {
+	SMQSG_MEET_NOT,
+	SMQSG_MEET_NOBODY,	/* nobody has come yet */
+	SMQSG_MEET_SUBMITTER,
+	SMQSG_MEET_END,
 };
 
 /**
@@ -93,6 +106,7 @@ struct smqsg_pool {
 /* A pool gives back what it has beyond this. */
 #define SMQSG_POOL_MOST		256
 
+void smqsg_bio_init(struct bio *bio);
 void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd);
 int smqsg_io_start(void);
 void smqsg_io_stop(void);
@@ -131,17 +145,22 @@ static inline void smqsg_io_put(struct smqsg_io *io)
 		smqsg_io_free(io);
 }
 
+/* Nobody is told of a bio's end but by its request: bio_endio() finds one more to wait for. */
+static __always_inline void smqsg_bio_keep(struct bio *bio)
+{
+	atomic_set(&bio->__bi_remaining, 2);
+}
+
 /* Gives a request its data: @length bytes, @skip bytes into *@bvec. */
-static __always_inline void smqsg_io_arm(struct smqsg_io *io, struct request *rq,
+static __always_inline void smqsg_io_arm(struct bio *bio, struct request *rq,
 					 struct bio_vec *bvec, u32 skip, u32 length, u16 segments)
 {
-	struct bio *bio = &io->bio;
-
 	/* All else is as bio_init() left it, or nobody's concern in a passthrough request. */
 	bio->bi_io_vec = bvec;
 	bio->bi_iter.bi_size = length;
 	bio->bi_iter.bi_idx = 0;
 	bio->bi_iter.bi_bvec_done = skip;
+	smqsg_bio_keep(bio);
 	smq_rq_set_bio(rq, bio, segments);
 }
 
@@ -154,30 +173,49 @@ static inline void smqsg_slot_let_go(struct smqsg_io *io)
 	}
 }
 
+static inline struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
+{
+	return (struct smqsg_io **)ioucmd->pdu;
+}
+
+/* Posts the completion of a slot run alone; in the task that submitted, or by its poller. */
+static inline void smqsg_slot_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	struct smqsg_io *io = *smqsg_slot_pdu(ioucmd);
+	int result = io->result;
+
+	smqsg_slot_let_go(io);
+	smqsg_io_put(io);
+	smq_uring_done(ioucmd, result, issue_flags);
+}
+
 /* run.c */
 int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run);
 void smqsg_slot_note(struct smqsg_fd *fd, u32 number, int error);
 void smqsg_slot_drop(struct smqsg_io *io, int error);
 void smqsg_slot_varied(struct smqsg_io *io, struct request *rq);
 SMQ_END_IO(smqsg_slot_end, rq, error);
+SMQ_END_IO(smqsg_held_end, rq, error);
+SMQ_END_IO(smqsg_direct_end, rq, error);
 void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error);
 
-/* smqsg_slot_take() of a slot that is known to be one. */
-static __always_inline int smqsg_slot_take_valid(struct smqsg_io *io, struct smqsg_fd *fd, u32 slot,
+/* smqsg_slot_take() of a slot that is known to be one; @slot is its @number. */
+static __always_inline int smqsg_slot_take_valid(struct smqsg_io *io, struct smqsg_fd *fd,
+						 struct smqsg_slot *slot, u32 number,
 						 const struct smq_sg_run *run)
 {
 	int ret;
 
-	if (unlikely(test_and_set_bit_lock(slot, fd->busy)))
+	if (unlikely(test_and_set_bit_lock(number, fd->busy)))
 		return -EBUSY;
-	io->slot = slot;
+	io->slot = number;
 	io->flags = 0;
-	if (likely(fd->slots[slot].cdb_len && !run))
+	if (likely(slot->cdb_len && !run))
 		return 0;
-	ret = fd->slots[slot].cdb_len ? smqsg_slot_vary(io, run) : -ENODATA;
+	ret = slot->cdb_len ? smqsg_slot_vary(io, run) : -ENODATA;
 	if (ret) {
-		smqsg_slot_note(fd, slot, ret);
-		clear_bit_unlock(slot, fd->busy);
+		smqsg_slot_note(fd, number, ret);
+		clear_bit_unlock(number, fd->busy);
 	}
 	return ret;
 }
@@ -199,62 +237,17 @@ static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd 
 
 	if (unlikely(slot >= slots))
 		return -EINVAL;
-	return smqsg_slot_take_valid(io, fd, array_index_nospec(slot, slots), run);
-}
-
-static __always_inline void smqsg_slot_arm(struct smqsg_io *io, struct request *rq,
-					   struct smqsg_slot *slot)
-{
-	if (likely(!slot->many))
-		smqsg_io_arm(io, rq, &slot->data.one, 0, slot->data.length, slot->segments);
-	else
-		smqsg_io_arm(io, rq, slot->data.bvec, slot->data.skip, slot->data.length,
-			     slot->segments);
-}
-
-/**
- * smqsg_slot_issue() - sends a slot's command
- * @io: one that smqsg_slot_take() filled, with a claim made for it
- * @fd: the file
- * @flags: BLK_MQ_REQ_NOWAIT, or 0 to sleep until there is a tag
- *
- * Return: 0, and the command may have ended already; else there was no request:
- * -EAGAIN: no tag, or the queue is frozen; -ENODEV. Process context.
- */
-static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
-					    blk_mq_req_flags_t flags)
-{
-	struct smqsg_slot *slot = &fd->slots[io->slot];
-	struct scsi_cmnd *scmd;
-	struct request *rq;
-
-	rq = scsi_alloc_request(fd->q,
-				slot->direction == SMQ_SG_OUT ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN,
-				flags);
-	if (IS_ERR(rq))
-		return PTR_ERR(rq);
-	scmd = blk_mq_rq_to_pdu(rq);
-	memcpy(scmd->cmnd, slot->cdb, sizeof(slot->cdb));
-	scmd->cmd_len = slot->cdb_len;
-	scmd->allowed = 0;
-	/* What the tag's last user left is not what became of this one. */
-	scmd->result = 0;
-	scmd->resid_len = 0;
-	if (slot->data.length)
-		smqsg_slot_arm(io, rq, slot);
-	if (unlikely(io->flags))
-		smqsg_slot_varied(io, rq);
-	rq->timeout = slot->timeout;
-	rq->end_io = smqsg_slot_end;
-	rq->end_io_data = io;
-	blk_execute_rq_nowait(rq, false);
-	return 0;
+	slot = array_index_nospec(slot, slots);
+	return smqsg_slot_take_valid(io, fd, &fd->slots[slot], slot, run);
 }
 
 /* batch.c */
 int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 
+void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+
 /* adhoc.c */
 int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+void smqsg_adhoc_tell_polled(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 
 #endif /* SMQSG_IO_H */

@@ -22,11 +22,16 @@ static int __init smqsg_init(void)
 	ret = smqsg_depth_start();
 	if (ret)
 		goto out_v3;
-	ret = smqsg_class_register();
+	ret = smqsg_held_start();
 	if (ret)
 		goto out_depth;
+	ret = smqsg_class_register();
+	if (ret)
+		goto out_held;
 	return 0;
 
+out_held:
+	smqsg_held_stop();
 out_depth:
 	smqsg_depth_stop();
 out_v3:
@@ -40,6 +45,7 @@ module_init(smqsg_init);
 static void __exit smqsg_exit(void)
 {
 	smqsg_class_unregister();
+	smqsg_held_stop();
 	smqsg_depth_stop();
 	smqsg_v3_stop();
 	smqsg_io_stop();

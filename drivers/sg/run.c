@@ -12,7 +12,7 @@
 #include <smq/uring.h>
 
 #include "batch.h"
-#include "io.h"
+#include "issue.h"
 
 /*
  * Whether these credentials can do what the others can: the same user, with what
@@ -156,32 +156,130 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 
 SMQ_URING_TASK_FN(smqsg_slot_told, smqsg_slot_tell)
 
-/* The end of a slot's command: any context. */
-SMQ_END_IO(smqsg_slot_end, rq, error)
+/* The end of a straight issue: true if its submitter is still there, to tell. */
+static inline bool smqsg_slot_met(struct smqsg_io *io)
+{
+	if (atomic_xchg(&io->meet, SMQSG_MEET_END) == SMQSG_MEET_NOBODY)
+		return true;
+	atomic_set(&io->meet, SMQSG_MEET_NOT);
+	return false;
+}
+
+/*
+ * The rest of an end: the slot may be run again, then whoever waits is told. What is needed is read
+ * before anything is written, which for the compiler may be the same memory.
+ */
+static __always_inline void smqsg_slot_let_run(struct smqsg_io *io, struct smqsg_fd *fd,
+					       struct smqsg_batch *batch, u32 slot, int result,
+					       bool polled, bool direct)
+{
+	clear_bit_unlock(slot, fd->busy);
+
+	smqsg_release(fd, 1);
+	if (batch) {
+		smqsg_batch_end(batch, io, result);
+	} else {
+		io->result = result;
+		if (unlikely(polled))
+			smqsg_poll_ended(fd, io->ioucmd);
+		else if (!direct || likely(!atomic_read(&io->meet) || !smqsg_slot_met(io)))
+			io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+	}
+}
+
+static __always_inline void smqsg_slot_result(struct smq_sg_status *status, int result, u32 resid)
+{
+	status->runs++;
+	status->result = result;
+	status->resid = resid;
+}
+
+/* The end of a command that did not end with GOOD. */
+static noinline enum rq_end_io_ret smqsg_slot_ended_badly(struct smqsg_io *io, struct request *rq,
+							  blk_status_t error)
+{
+	struct smq_sg_status *status = smqsg_status(io->fd, io->slot);
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	int result = smqsg_slot_failed(io, status, scmd, error);
+
+	smqsg_slot_result(status, result, scmd->resid_len);
+	smqsg_slot_let_run(io, io->fd, io->batch, io->slot, result, rq->cmd_flags & REQ_POLLED,
+			   true);
+	return RQ_END_IO_FREE;
+}
+
+/* Of a held slot's: error handling may have changed the request in ways that nobody knows. */
+static noinline enum rq_end_io_ret smqsg_held_ended_badly(struct smqsg_io *io, struct request *rq,
+							  blk_status_t error)
+{
+	smqsg_held_release(io->fd, io->held);
+	return smqsg_slot_ended_badly(io, rq, error);
+}
+
+/* And of one whose request somebody may want, with GOOD. */
+static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, struct request *rq)
+{
+	struct smqsg_fd *fd = io->fd;
+	struct smqsg_held *held = io->held;
+	bool kept = !READ_ONCE(fd->held_over) &&
+		    !smqsg_held_wanted(rq->q, held->hctx, held->asleep);
+
+	if (kept)
+		smqsg_held_keep(held, rq);
+	else
+		smqsg_held_release(fd, held);
+	smqsg_slot_let_run(io, fd, io->batch, io->slot, 0, false, true);
+	return kept ? RQ_END_IO_NONE : RQ_END_IO_FREE;
+}
+
+/*
+ * The end of a slot's command: any context. @hold: the slot may keep the request. @direct: its
+ * submitter may be about to tell.
+ */
+static __always_inline enum rq_end_io_ret smqsg_slot_ended(struct request *rq, blk_status_t error,
+							   bool hold, bool direct)
 {
 	struct smqsg_io *io = rq->end_io_data;
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct smqsg_fd *fd = io->fd;
-	struct smq_sg_status *status = smqsg_status(fd, io->slot);
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct smqsg_batch *batch = io->batch;
-	int result = 0;
+	u32 resid = scmd->resid_len;
+	u32 slot = io->slot;
+	struct smq_sg_status *status = smqsg_status(fd, slot);
+	int failed = scmd->result | (__force int)error;
 
 	/* Key, code, qualifier and length of the sense: one word. */
 	*(u32 *)&status->sense_key = 0;
-	if (unlikely(scmd->result || error))
-		result = smqsg_slot_failed(io, status, scmd, error);
-	status->resid = scmd->resid_len;
-	status->result = result;
-	status->runs++;
-	io->result = result;
-	clear_bit_unlock(io->slot, fd->busy);
+	if (unlikely(failed))
+		return hold ? smqsg_held_ended_badly(io, rq, error) :
+			smqsg_slot_ended_badly(io, rq, error);
+	smqsg_slot_result(status, 0, resid);
+	if (hold) {
+		/* The mid-layer may refuse the next run before it sets this. */
+		if (unlikely(resid))
+			scmd->resid_len = 0;
+		if (!smqsg_held_may_keep(fd, io->held, rq))
+			return smqsg_held_ended_wanted(io, rq);
+		/* Before the slot can be run again. */
+		smqsg_held_keep(io->held, rq);
+	}
+	smqsg_slot_let_run(io, fd, batch, slot, 0, !hold && (rq->cmd_flags & REQ_POLLED), direct);
+	return hold ? RQ_END_IO_NONE : RQ_END_IO_FREE;
+}
 
-	smqsg_release(fd, 1);
-	if (batch)
-		smqsg_batch_end(batch, io, result);
-	else
-		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
-	return RQ_END_IO_FREE;
+SMQ_END_IO(smqsg_slot_end, rq, error)
+{
+	return smqsg_slot_ended(rq, error, false, true);
+}
+
+SMQ_END_IO(smqsg_held_end, rq, error)
+{
+	return smqsg_slot_ended(rq, error, true, false);
+}
+
+SMQ_END_IO(smqsg_direct_end, rq, error)
+{
+	return smqsg_slot_ended(rq, error, true, true);
 }
 
 /* What a run wants otherwise than its slot has it. Process context. */
@@ -192,40 +290,41 @@ void smqsg_slot_varied(struct smqsg_io *io, struct request *rq)
 	if (io->flags & SMQ_SG_RUN_LBA)
 		smqsg_lba_set(scmd->cmnd, io->lba);
 	if (io->flags & SMQ_SG_RUN_BUFFER)
-		smqsg_slot_arm(io, rq, &io->other);
+		smqsg_slot_arm(&io->bio, rq, &io->other);
 }
 
-static struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
+/* Sends one without a plug around: one of its own spares the detour by the hctx's list. */
+static noinline int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd,
+					     blk_mq_req_flags_t flags, blk_opf_t polled)
 {
-	return (struct smqsg_io **)ioucmd->pdu;
-}
+	struct blk_plug plug;
+	int ret;
 
-/* Posts the completion of a slot run alone; in the task that submitted. */
-static void smqsg_slot_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
-{
-	struct smqsg_io *io = *smqsg_slot_pdu(ioucmd);
-	int result = io->result;
-
-	smqsg_slot_let_go(io);
-	smqsg_io_put(io);
-	smq_uring_done(ioucmd, result, issue_flags);
+	blk_start_plug(&plug);
+	ret = smqsg_slot_issue(io, fd, flags, polled, io->ioucmd);
+	blk_finish_plug(&plug);
+	return ret;
 }
 
 /* A slot's turn has come, or will not come. */
 static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
+	bool polled = smq_uring_polled(io->ioucmd);
 	int ret = got;
 
 	if (got > 0) {
-		ret = smqsg_slot_issue(io, io->fd, 0);
+		ret = smqsg_slot_issue_plugged(io, io->fd, 0, polled ? REQ_POLLED : 0);
 		if (!ret)
 			return;
 		smqsg_release(io->fd, 1);
 	}
 	io->result = ret;
 	smqsg_slot_drop(io, ret);
-	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+	if (polled)
+		smqsg_poll_ended(io->fd, io->ioucmd);
+	else
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
 }
 
 static noinline int smqsg_slot_wait(struct smqsg_io *io)
@@ -263,16 +362,57 @@ static noinline int smqsg_slot_later(struct smqsg_io *io, int error, unsigned in
 	return smqsg_slot_unsent(io, error, issue_flags);
 }
 
-static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
+/*
+ * Sends a slot's command past the plug, where it may end before this does: then that is told here,
+ * without task work. Returns as smqsg_slot_run(), or -EAGAIN.
+ */
+static noinline int smqsg_slot_start_direct(struct smqsg_io *io, struct smqsg_fd *fd,
+					    struct smqsg_slot *slot, u32 number, u32 varied,
 					    unsigned int issue_flags)
 {
+	struct io_uring_cmd *ioucmd = io->ioucmd;
+	int ret;
+
+	atomic_set(&io->meet, SMQSG_MEET_NOBODY);
+	ret = smqsg_slot_issue_as(io, fd, slot, number, varied, BLK_MQ_REQ_NOWAIT, true, 0, NULL);
+	if (unlikely(ret)) {
+		atomic_set(&io->meet, SMQSG_MEET_NOT);
+		return ret;
+	}
+	if (atomic_xchg(&io->meet, SMQSG_MEET_SUBMITTER) == SMQSG_MEET_NOBODY)
+		return -EIOCBQUEUED;
+	atomic_set(&io->meet, SMQSG_MEET_NOT);
+	ret = io->result;
+	smqsg_slot_let_go(io);
+	smqsg_io_put(io);
+	/* What io_uring takes from a handler as a result. */
+	if (likely(!ret))
+		return 0;
+	smq_uring_done(ioucmd, ret, issue_flags);
+	return -EIOCBQUEUED;
+}
+
+static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
+					    struct smqsg_slot *slot, u32 number, u32 varied,
+					    unsigned int issue_flags)
+{
+	blk_opf_t polled = issue_flags & IO_URING_F_IOPOLL ? REQ_POLLED : 0;
 	int ret;
 
 	if (unlikely(!smqsg_claim(fd, 1)))
 		return smqsg_slot_later(io, -EAGAIN, issue_flags);
-	ret = smqsg_slot_issue(io, fd, BLK_MQ_REQ_NOWAIT);
-	if (likely(!ret))
-		return -EIOCBQUEUED;
+	if (!polled && unlikely(slot->direct)) {
+		ret = smqsg_slot_start_direct(io, fd, slot, number, varied, issue_flags);
+		if (likely(!ret || ret == -EIOCBQUEUED))
+			return ret;
+	} else {
+		ret = likely(current->plug) ?
+			smqsg_slot_issue_as(io, fd, slot, number, varied, BLK_MQ_REQ_NOWAIT,
+					    false, polled, io->ioucmd) :
+			smqsg_slot_issue_plugged(io, fd, BLK_MQ_REQ_NOWAIT, polled);
+		if (likely(!ret))
+			return -EIOCBQUEUED;
+	}
 	smqsg_release(fd, 1);
 	return smqsg_slot_later(io, ret, issue_flags);
 }
@@ -292,7 +432,8 @@ static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *
 
 	ret = smqsg_slot_take(io, fd, run.slot, &run);
 	return ret ? smqsg_slot_unsent(io, ret, issue_flags) :
-		     smqsg_slot_start(io, fd, issue_flags);
+		     smqsg_slot_start(io, fd, &fd->slots[io->slot], io->slot, io->flags,
+				      issue_flags);
 }
 
 /*
@@ -305,7 +446,9 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	const struct smq_sg_run *sqe = smq_uring_payload(ioucmd);
 	/* Each field once: another thread may be writing it. */
 	u16 flags = READ_ONCE(sqe->flags);
+	struct smqsg_slot *slot;
 	struct smqsg_io *io;
+	u32 number, slots;
 	int ret;
 
 	if (unlikely(!smqsg_may_run(fd)))
@@ -320,10 +463,53 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	*smqsg_slot_pdu(ioucmd) = io;
 	if (unlikely(flags))
 		return smqsg_slot_run_varied(io, fd, sqe, flags, issue_flags);
-	ret = smqsg_slot_take(io, fd, READ_ONCE(sqe->slot), NULL);
+	number = READ_ONCE(sqe->slot);
+	slots = smqsg_slots(fd);
+	if (unlikely(number >= slots))
+		return smqsg_slot_unsent(io, -EINVAL, issue_flags);
+	number = array_index_nospec(number, slots);
+	slot = &fd->slots[number];
+	ret = smqsg_slot_take_valid(io, fd, slot, number, NULL);
 	if (unlikely(ret))
 		return smqsg_slot_unsent(io, ret, issue_flags);
-	return smqsg_slot_start(io, fd, issue_flags);
+	return smqsg_slot_start(io, fd, slot, number, 0, issue_flags);
+}
+
+/*
+ * Any of them by a ring that is polled, or is not: made once for each, so that neither costs the
+ * other more than a branch.
+ */
+static __always_inline int smqsg_uring_cmd_of(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
+					      unsigned int issue_flags)
+{
+	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN))
+		return smqsg_slot_run(fd, ioucmd, issue_flags);
+	if (ioucmd->cmd_op == SMQ_SG_URING_BATCH)
+		return smqsg_batch_run(fd, ioucmd, issue_flags);
+	return smqsg_adhoc_run(fd, ioucmd, issue_flags);
+}
+
+static noinline notrace int smqsg_uring_cmd_plain(struct io_uring_cmd *ioucmd,
+						  unsigned int issue_flags)
+{
+	/* What the compiler has to know, and no instruction is to see to. */
+	if (issue_flags & IO_URING_F_IOPOLL)
+		__builtin_unreachable();
+	return smqsg_uring_cmd_of(ioucmd->file->private_data, ioucmd, issue_flags);
+}
+
+static noinline notrace int smqsg_uring_cmd_polled(struct io_uring_cmd *ioucmd,
+						   unsigned int issue_flags)
+{
+	struct smqsg_fd *fd = ioucmd->file->private_data;
+
+	if (unlikely(READ_ONCE(fd->pollable) != SMQSG_POLL_WATCHED)) {
+		if (fd->pollable == SMQSG_POLL_NOT)
+			return smqsg_poll_refuse(fd);
+		smqsg_watch(fd);
+	}
+	smqsg_polled(ioucmd)->hctx = NULL;
+	return smqsg_uring_cmd_of(fd, ioucmd, issue_flags | IO_URING_F_IOPOLL);
 }
 
 /**
@@ -331,16 +517,14 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
  * @ioucmd: what it carries
  * @issue_flags: io_uring's
  *
+ * Two jumps: neither kind of ring saves registers for the other.
+ *
  * Return: -EIOCBQUEUED or an errno. Process context; without IO_URING_F_NONBLOCK a
  * worker of io_uring.
  */
 int smqsg_uring_cmd(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
-	struct smqsg_fd *fd = ioucmd->file->private_data;
-
-	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN))
-		return smqsg_slot_run(fd, ioucmd, issue_flags);
-	if (ioucmd->cmd_op == SMQ_SG_URING_BATCH)
-		return smqsg_batch_run(fd, ioucmd, issue_flags);
-	return smqsg_adhoc_run(fd, ioucmd, issue_flags);
+	if (unlikely(issue_flags & IO_URING_F_IOPOLL))
+		return smqsg_uring_cmd_polled(ioucmd, issue_flags);
+	return smqsg_uring_cmd_plain(ioucmd, issue_flags);
 }

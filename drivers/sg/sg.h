@@ -17,6 +17,7 @@
 #include <linux/device.h>
 #include <linux/fs.h>
 #include <linux/list.h>
+#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/poll.h>
@@ -33,6 +34,8 @@
 #define SMQSG_MOST_WAITING	1024
 /* A command's time when its user gives none, as with sg. */
 #define SMQSG_TIMEOUT		(60 * HZ)
+/* What files' held slots may keep of a device's depth, until somebody says otherwise: percent. */
+#define SMQSG_HELD_SHARE	50
 
 struct smqsg_fd;
 
@@ -62,6 +65,9 @@ struct smqsg_fd;
  * @dispatch: makes claims for those who wait
  * @expire: ends the waiting of those whose time is over, or whose device is gone; by
  *	itself, because @dispatch sleeps for tags
+ * @held_share: percent of the depth that files' held slots may keep; under @lock
+ * @held_look: gives back held requests that somebody needs, or nobody uses; scheduled
+ *	while a file has entries that are in use
  */
 struct smqsg_dev {
 	struct device dev;
@@ -88,6 +94,8 @@ struct smqsg_dev {
 	atomic_t refused;
 	struct delayed_work dispatch;
 	struct delayed_work expire;
+	unsigned int held_share;
+	struct delayed_work held_look;
 };
 
 /**
@@ -115,10 +123,23 @@ struct smqsg_waiter {
 	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
 
+struct smqsg_held;
 struct smqsg_slot;
 struct smqsg_buffer;
 struct smqsg_pool;
 struct smqsg_v3;
+
+/**
+ * enum smqsg_pollable - whether a file's commands may be polled for
+ * @SMQSG_POLL_NOT: the device's host has no poll queues
+ * @SMQSG_POLL_CAN: it has
+ * @SMQSG_POLL_WATCHED: and some are; smqsg_dev.expire looks after them
+ */
+enum smqsg_pollable {
+	SMQSG_POLL_NOT,
+	SMQSG_POLL_CAN,
+	SMQSG_POLL_WATCHED,
+};
 
 /**
  * struct smqsg_fd - an open file
@@ -139,14 +160,32 @@ struct smqsg_v3;
  * @sense_size: bytes of sense in it
  * @nr_slots: 0 before SMQ_SG_SETUP, which writes it last, once (release; readers
  *	acquire): who sees it sees the arrays
+ * @pollable: enum smqsg_pollable. Without a lock: more or less of a watch does no harm
  * @cred: whose the slots are; NULL before the first SMQ_SG_PREPARE. Referenced
  * @pool: unused struct smqsg_io of each CPU
  * @buffers: struct smqsg_buffer by index
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @v3: state of the interface 3 (compat_cmd.h)
+ * @held: entries for held requests, @held_nr of them behind the first, which is nobody's; or NULL.
+ *	Written by SMQ_SG_SETUP before @nr_slots and by the file's end; by others looked at under
+ *	smqsg_dev.lock
+ * @held_nr: their number; under smqsg_dev.lock
+ * @held_share: percent of the depth that they may keep
+ * @held_limit: how many entries slots may have now; under smqsg_dev.lock
+ * @held_over: they have more than that. Read without a lock by each run's end: one more or less
+ *	for a moment does no harm
+ * @held_lock: protects @held_free, @held_used and who has an entry: runs that had none, those that
+ *	end without keeping a request, and smqsg_dev.held_look. Ends come in any context: taken with
+ *	interrupts off
+ * @held_free: the first entry that is nobody's, by smqsg_held.next; 0 for none
+ * @held_used: how many are somebody's
  * @inflight: commands of this file in flight. Atomic: as smqsg_dev.inflight
+ * @ended: its polled commands that have ended and were not told, struct smqsg_polled.ended.
+ *	Without a lock: they end in any context, a poller takes all
  * @queue: waiting commands, struct smqsg_waiter.entry; under smqsg_dev.lock
  * @queued: their number
+ * @given_up: the process whose waiting was ended since the last of them was granted its turn, who
+ *	may be about to wait again; only compared. Under smqsg_dev.lock
  * @sibling: in smqsg_dev.files
  */
 struct smqsg_fd {
@@ -160,16 +199,28 @@ struct smqsg_fd {
 	unsigned int status_stride;
 	unsigned int sense_size;
 	unsigned int nr_slots;
+	u8 pollable;
 	const struct cred *cred;
 	struct smqsg_pool __percpu *pool;
 	struct xarray buffers;
 	struct mutex setup; /* of slots and buffers */
 	struct smqsg_v3 *v3;
+	struct smqsg_held *held;
+	unsigned int held_nr;
+	unsigned int held_share;
+	unsigned int held_limit;
+	bool held_over;
+
+	spinlock_t held_lock ____cacheline_aligned_in_smp; /* of the entries */
+	u32 held_free;
+	u32 held_used;
 
 	atomic_t inflight ____cacheline_aligned_in_smp;
+	struct llist_head ended;
 
 	struct list_head queue ____cacheline_aligned_in_smp;
 	unsigned int queued;
+	fl_owner_t given_up;
 	struct list_head sibling;
 };
 
@@ -186,6 +237,17 @@ void smqsg_depth_exit(struct smqsg_dev *sg);
 void smqsg_queue_work(struct work_struct *work);
 int smqsg_depth_start(void);
 void smqsg_depth_stop(void);
+
+/* held.c */
+
+void smqsg_held_init(struct smqsg_dev *sg);
+void smqsg_held_exit(struct smqsg_dev *sg);
+void smqsg_held_close(struct smqsg_fd *fd);
+void smqsg_held_give_back(struct smqsg_dev *sg);
+int smqsg_held_set_share(struct smqsg_dev *sg, unsigned int percent);
+unsigned int smqsg_held_idle(struct smqsg_dev *sg);
+int smqsg_held_start(void);
+void smqsg_held_stop(void);
 
 /* device.c: class smq_sg; file.c: its files */
 

@@ -11,6 +11,7 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
+#include "held.h"
 #include "slot.h"
 
 /* Where the status array is mapped: nothing else is. */
@@ -66,6 +67,7 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 		.slot_bytes = sizeof(struct smqsg_slot) +
 			(slots ? fd->status_stride : sizeof(struct smq_sg_status)),
 		.max_waiting = SMQSG_MOST_WAITING,
+		.max_held = slots ? READ_ONCE(fd->held_limit) : 0,
 	};
 
 	return copy_to_user(user, &info, sizeof(info)) ? -EFAULT : 0;
@@ -136,7 +138,12 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 				   arg.sense_size, SMQ_SG_MAX_SENSE);
 		return -EINVAL;
 	}
-	if (arg.flags || memchr_inv(arg.reserved, 0, sizeof(arg.reserved))) {
+	if (arg.held_share > 100) {
+		pr_err_ratelimited("setup held_share %u: 0 to 100 percent\n", arg.held_share);
+		return -EINVAL;
+	}
+	if (arg.flags || arg.reserved0 ||
+	    memchr_inv(arg.reserved, 0, sizeof(arg.reserved))) {
 		pr_err_ratelimited("setup: reserved fields and flags must be 0\n");
 		return -EINVAL;
 	}
@@ -150,10 +157,16 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 	ret = smqsg_slots_alloc(fd, arg.slots);
 	if (ret)
 		goto out;
+	ret = smqsg_held_setup(fd, arg.slots, arg.held_share);
+	if (ret) {
+		smqsg_slots_free(fd);
+		goto out;
+	}
 	arg.status_stride = fd->status_stride;
 	arg.status_size = smqsg_status_size(arg.slots, fd->status_stride);
 	arg.status_offset = SMQSG_STATUS_OFFSET;
 	if (copy_to_user(user, &arg, sizeof(arg))) {
+		smqsg_held_close(fd);
 		smqsg_slots_free(fd);
 		ret = -EFAULT;
 		goto out;
@@ -204,8 +217,14 @@ static int smqsg_slot_check(struct smqsg_fd *fd, u32 number, const struct smq_sg
 	struct request_queue *q = fd->q;
 	u32 most = smqsg_max_transfer(q);
 
-	if (desc->flags || desc->reserved) {
-		pr_err_ratelimited("slot %u: reserved and flags must be 0\n", number);
+	if (desc->reserved) {
+		pr_err_ratelimited("slot %u: reserved must be 0\n", number);
+		return -EINVAL;
+	}
+	if (desc->flags & ~(SMQ_SG_SLOT_HELD | SMQ_SG_SLOT_DIRECT) ||
+	    desc->flags == SMQ_SG_SLOT_DIRECT) {
+		pr_err_ratelimited("slot %u flags %#x: SMQ_SG_SLOT_HELD, that with _DIRECT, or 0\n",
+				   number, desc->flags);
 		return -EINVAL;
 	}
 	if (!desc->cdb_len)
@@ -275,10 +294,13 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 	return 0;
 }
 
-static void smqsg_slot_clear(struct smqsg_fd *fd, struct smqsg_slot *slot)
+static void smqsg_slot_clear(struct smqsg_fd *fd, u32 number)
 {
+	struct smqsg_slot *slot = &fd->slots[number];
 	struct smqsg_buffer *buffer;
 
+	if (slot->held)
+		smqsg_held_drop(fd, slot, number);
 	if (slot->data.length) {
 		buffer = xa_load(&fd->buffers, slot->buffer);
 		buffer->users--;
@@ -315,13 +337,16 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 		slot.timeout = desc->timeout_ms ?
 			min_t(unsigned long, msecs_to_jiffies(desc->timeout_ms), INT_MAX) :
 			SMQSG_TIMEOUT;
+		slot.hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held &&
+			    slot.segments <= SMQSG_HELD_SEGMENTS;
+		slot.direct = slot.hold && (desc->flags & SMQ_SG_SLOT_DIRECT);
 	}
 
 	if (test_and_set_bit_lock(number, fd->busy)) {
 		pr_err_ratelimited("slot %u: in flight\n", number);
 		return -EBUSY;
 	}
-	smqsg_slot_clear(fd, &fd->slots[number]);
+	smqsg_slot_clear(fd, number);
 	if (buffer)
 		buffer->users++;
 	fd->slots[number] = slot;

@@ -41,6 +41,9 @@ static_assert(offsetof(struct smqsg_extent, length) == offsetof(struct bio_vec, 
  * @cdb_len: bytes of @cdb; 0: empty
  * @direction: enum smq_sg_direction
  * @many: @data is not one piece
+ * @hold: keeps its request while it may
+ * @direct: and goes past the plug
+ * @held: the entry in smqsg_fd.held that was its last; 0, which is nobody's, for none
  *
  * Written with its bit in smqsg_fd.busy held, read by who holds it.
  */
@@ -52,8 +55,11 @@ struct smqsg_slot {
 	u16 buffer;
 	u16 segments;
 	u8 cdb_len;
-	u8 direction;
-	bool many;
+	u8 direction : 2;
+	u8 many : 1;
+	u8 hold : 1;
+	u8 direct : 1;
+	u16 held;
 };
 
 static_assert(sizeof(struct smqsg_slot) == 64);

@@ -127,4 +127,22 @@ static inline void smq_rq_set_bio(struct request *rq, struct bio *bio,
 #endif
 }
 
+/* What a request's flags say of its tag, not of its use. 6.9 has no such flag any more. */
+#ifdef RQF_MQ_INFLIGHT
+#define SMQ_RQF_OF_TAG	RQF_MQ_INFLIGHT
+#else
+#define SMQ_RQF_OF_TAG	((__force req_flags_t)0)
+#endif
+
+/*
+ * Whether a request may be used again without being given back in between: the block layer must be
+ * one whose requests are known to have no other state than is reset then. The kernels of
+ * which probe.mk says so were read and tested (tests/vm/test_sg_held.py). Without chained
+ * scatterlists no list lies in the command itself.
+ */
+#if !defined(SMQ_CAN_HOLD) || defined(CONFIG_ARCH_NO_SG_CHAIN)
+#undef SMQ_CAN_HOLD
+#define SMQ_CAN_HOLD	0
+#endif
+
 #endif /* SMQ_COMPAT_H */

@@ -16,6 +16,8 @@ subdir-ccflags-y += \
 	$(if $(wildcard $(srctree)/include/linux/io_uring/cmd.h),-DSMQ_HAVE_IO_URING_CMD_H) \
 	$(call smq-probe,SMQ_HAVE_URING_SQE,linux/io_uring/cmd.h,const struct io_uring_sqe *sqe) \
 	$(call smq-probe,SMQ_HAVE_URING_DONE32,linux/io_uring/cmd.h,io_uring_cmd_done32) \
+	$(call smq-probe,SMQ_HAVE_URING_GET_TASK,linux/io_uring/cmd.h,io_uring_cmd_get_task) \
+	$(call smq-probe,SMQ_HAVE_URING_INT_FLAGS,linux/io_uring_types.h,IO_RING_F_COMPAT) \
 	$(call smq-probe,SMQ_HAVE_URING_TW_REQ,linux/io_uring/cmd.h,struct io_tw_req) \
 	$(call smq-probe,SMQ_HAVE_IMPORT_FIXED_FLAGS,linux/io_uring/cmd.h,io_uring_cmd_import_fixed_vec) \
 	$(call smq-probe,SMQ_HAVE_INTERFACE_DEV,linux/device/class.h,const struct class	*class) \
@@ -26,4 +28,6 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_VIRTQUEUE_INFO,linux/virtio_config.h,struct virtqueue_info) \
 	$(call smq-probe,SMQ_HAVE_TARGET_SUBMIT_TYPE,target/target_core_fabric.h,default_submit_type) \
 	$(call smq-probe,SMQ_HAVE_TARGET_COMPL_TYPE,target/target_core_fabric.h,default_compl_type) \
-	$(if $(wildcard $(srctree)/include/linux/blk-mq-virtio.h),-DSMQ_HAVE_BLK_MQ_VIRTIO)
+	$(if $(wildcard $(srctree)/include/linux/blk-mq-virtio.h),-DSMQ_HAVE_BLK_MQ_VIRTIO) \
+	$(if $(filter 6.1 6.12 7.2,$(VERSION).$(PATCHLEVEL)), \
+		$(call smq-probe,SMQ_CAN_HOLD=1,linux/blk-mq.h,struct sbitmap_queue bitmap_tags))

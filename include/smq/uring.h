@@ -7,6 +7,7 @@
 #include <linux/io_uring/cmd.h>
 #else
 #include <linux/io_uring.h>
+#include <linux/io_uring_types.h>
 #endif
 
 /* 6.6 gave the SQE instead of its last part. */
@@ -40,20 +41,52 @@ static inline void smq_uring_done32(struct io_uring_cmd *ioucmd, int result, u64
 #endif
 }
 
+/* The ring that an SQE came by, to be told from others. */
+static inline const void *smq_uring_ring(struct io_uring_cmd *ioucmd)
+{
+	return cmd_to_io_kiocb(ioucmd)->ctx;
+}
+
+/* Whether an SQE came by a ring of a 32-bit program, be it taken from there in whatever context. */
+static inline bool smq_uring_compat(struct io_uring_cmd *ioucmd)
+{
+	const struct io_ring_ctx *ctx = cmd_to_io_kiocb(ioucmd)->ctx;
+
+#ifdef SMQ_HAVE_URING_INT_FLAGS
+	return ctx->int_flags & IO_RING_F_COMPAT;
+#else
+	return ctx->compat;
+#endif
+}
+
+/* Whether an SQE came by a polled ring, of a file that can be polled. */
+static inline bool smq_uring_polled(struct io_uring_cmd *ioucmd)
+{
+	return cmd_to_io_kiocb(ioucmd)->ctx->flags & IORING_SETUP_IOPOLL;
+}
+
+/* The task that submitted an SQE: 6.11 has a helper, which 6.13 needs. */
+static inline struct task_struct *smq_uring_task(struct io_uring_cmd *ioucmd)
+{
+#ifdef SMQ_HAVE_URING_GET_TASK
+	return io_uring_cmd_get_task(ioucmd);
+#else
+	return cmd_to_io_kiocb(ioucmd)->task;
+#endif
+}
+
 /*
- * @fn(ioucmd, issue_flags), defined below the macro, runs in the task that submitted;
+ * @fn(ioucmd, issue_flags), declared above the macro, runs in the task that submitted;
  * @name is the callback for io_uring_cmd_complete_in_task() that calls it.
  */
 #ifdef SMQ_HAVE_URING_TW_REQ
 #define SMQ_URING_TASK_FN(name, fn)						\
-static void fn(struct io_uring_cmd *ioucmd, unsigned int issue_flags);		\
 static void name(struct io_tw_req tw_req, io_tw_token_t tw)			\
 {										\
 	fn(io_uring_cmd_from_tw(tw_req), IO_URING_CMD_TASK_WORK_ISSUE_FLAGS);	\
 }
 #else
 #define SMQ_URING_TASK_FN(name, fn)						\
-static void fn(struct io_uring_cmd *ioucmd, unsigned int issue_flags);		\
 static void name(struct io_uring_cmd *ioucmd, unsigned int issue_flags)		\
 {										\
 	fn(ioucmd, issue_flags);						\

@@ -18,8 +18,8 @@ from kit.host import ModuleError, unload, wait_for
 from kit.memory import PAGE, Memory
 from kit.ramdir import ram_host
 from kit.slots import BLOCK, IN, RESULT_SENSE, SlotFile, command, read, write
-from kit.slowdisk import DEPTH, SLOW, opened
-from kit.uring import Ring
+from kit.slowdisk import DEPTH, SLOW, opened, slow_disk
+from kit.uring import SETUP_IOPOLL, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 
@@ -319,6 +319,9 @@ def test_passed_to_another_user(device):
             return 1
         if file.try_prepare([command(TUR)])[0] != errno.EPERM:
             return 2
+        # Runs of whose slots they are may name any buffer.
+        if file.lend(5, Memory(PAGE)) != errno.EPERM or file.take_back(0) != errno.EPERM:
+            return 4
         with Ring() as ring:
             file.push(ring, 0)
             file.push_batch(ring, range(1), 1)
@@ -382,14 +385,17 @@ def test_device_removed(device):
         ring.submit()
         assert ring.wait(1) == [(0, -errno.ENODEV)]
         assert file.run(range(4)) == (0, 4) and file.status(0).result == -errno.ENODEV
-        assert file.info().version == 2
+        assert file.info().version == 3
     with pytest.raises(FileNotFoundError):
         SlotFile(device.path)
 
 
-def test_lun_reset(device):
+@pytest.mark.parametrize("poll_queues", (0, 2), ids=("", "polled"))
+def test_lun_reset(sg_module, poll_queues):
     """The reset ends or repeats nothing by itself: each command ends once, then all is well."""
-    with opened(device.path) as file, Ring() as ring, sgio.SgDev(device.lun.sg) as dev:
+    with slow_disk(poll_queues=poll_queues) as device, opened(device.path) as file, \
+            Ring(64, SETUP_IOPOLL if poll_queues else 0) as ring, \
+            sgio.SgDev(device.lun.sg) as dev:
         device.slow()
         for turn in range(3):
             for slot in range(12):

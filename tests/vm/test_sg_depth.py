@@ -11,6 +11,7 @@ from kit.fiojob import load_on
 from kit.host import load, loaded, run, settle, under_way, unload, wait_for
 from kit.probe import calls
 from kit.ramdir import ram_host
+from kit.smqsg import tags
 from kit.waits import Waits, node, number, waits, waits_on
 
 EAGAIN, ENODEV, ETIMEDOUT = "11", "19", "110"
@@ -50,15 +51,6 @@ def dev(where: Path) -> str:
 def set_depth(lun, depth) -> None:
     """Writes a LUN's queue_depth."""
     (lun.sysfs / "queue_depth").write_text(str(depth), encoding="ascii")
-
-
-def tags(lun) -> int:
-    """Tags in use on all hardware queues: requests that the block layer has of anybody."""
-    busy = 0
-    for path in Path("/sys/kernel/debug/block", Path(lun.sd).name).glob("hctx*/tags"):
-        text = path.read_text(encoding="ascii").split("bitmap_tags:")[1]
-        busy += int(text.split("busy=")[1].split()[0])
-    return busy
 
 
 def in_use(host, lun) -> tuple[int, int, int]:

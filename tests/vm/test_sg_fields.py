@@ -8,9 +8,10 @@ import pytest
 from kit import cdb, smqsg
 from kit.memory import PAGE, Memory, mprotect
 from kit.numbered import NUMBERED, numbered
-from kit.slots import (BATCH_RANGE, BATCH_RUNS, BLOCK, BUFFER, MAX_BUFFER, MAX_BUFFERS, MAX_SLOTS,
-                       NONE, PREPARE, READONLY, RUN, RUN_BUFFER, URING_BATCH, Buffer, Prepare,
-                       RunBatch, SlotFile, command, ioctl, read, write)
+from kit.slots import (BATCH_RANGE, BATCH_RUNS, BLOCK, BUFFER, DIRECT, HELD, MAX_BUFFER,
+                       MAX_BUFFERS, MAX_SLOTS, NONE, PREPARE, READONLY, RUN, RUN_BUFFER,
+                       URING_BATCH, Buffer, Prepare, RunBatch, SlotFile, command, ioctl, read,
+                       write)
 from kit.uring import Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
@@ -23,7 +24,10 @@ SETUPS = [({"slots": 0}, "slots 0: 1 to 1048576"),
           ({"slots": 1, "sense_size": 4}, "sense_size 4: a multiple of 8 up to 96"),
           ({"slots": 1, "sense_size": 104}, "sense_size 104: a multiple of 8 up to 96"),
           ({"slots": 1, "flags": 1}, "setup: reserved fields and flags must be 0"),
-          ({"slots": 1, "reserved": (0, 0, 0, 1)}, "setup: reserved fields and flags")]
+          ({"slots": 1, "held_share": 101}, "setup held_share 101: 0 to 100 percent"),
+          ({"slots": 1, "held_share": 0xffffffff}, "setup held_share 4294967295: 0 to 100"),
+          ({"slots": 1, "reserved0": 1}, "setup: reserved fields and flags"),
+          ({"slots": 1, "reserved": (0, 0, 1)}, "setup: reserved fields and flags")]
 
 
 @pytest.mark.smoke
@@ -78,11 +82,12 @@ def limits(file):
         ({"buffer": 1}, errno.ENOENT, "buffer 1: there is none"),
         ({"buffer": 65535}, errno.ENOENT, "buffer 65535: there is none"),
         ({"buffer": 2}, errno.EINVAL, "buffer 2: is read-only, direction is in"),
-        ({"flags": 1}, errno.EINVAL, "reserved and flags must be 0"),
-        ({"flags": 1 << 31}, errno.EINVAL, "reserved and flags must be 0"),
-        ({"reserved": 1 << 63}, errno.EINVAL, "reserved and flags must be 0"),
-        ({"cdb_len": 0, "flags": 1}, errno.EINVAL, "reserved and flags must be 0"),
-        ({"cdb_len": 0, "reserved": 1}, errno.EINVAL, "reserved and flags must be 0"),
+        ({"flags": DIRECT}, errno.EINVAL, "flags 0x2: SMQ_SG_SLOT_HELD, that with _DIRECT, or 0"),
+        ({"flags": HELD | 4}, errno.EINVAL, "flags 0x5: SMQ_SG_SLOT_HELD"),
+        ({"flags": 1 << 31}, errno.EINVAL, "flags 0x80000000: SMQ_SG_SLOT_HELD"),
+        ({"reserved": 1 << 63}, errno.EINVAL, "reserved must be 0"),
+        ({"cdb_len": 0, "flags": 4}, errno.EINVAL, "flags 0x4: SMQ_SG_SLOT_HELD"),
+        ({"cdb_len": 0, "reserved": 1}, errno.EINVAL, "reserved must be 0"),
         ({"direction": NONE, "length": 0, "buffer": 3}, errno.EINVAL,
          "buffer 3: 0 without data")]
     if step > 1:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 """Prepared commands by every kind of ring, on every kind of queue, over several devices."""
-import errno
 import mmap
 import random
 import struct
@@ -36,14 +35,6 @@ def test_rings(device, ring, sqe_flags):
             assert sorted(got) == [(slot, 0) for slot in range(40)] + [(100, 0)]
             assert file.memory[:] == bytes(file.memory.size)
             assert [file.status(slot).runs for slot in range(64)] == [turn + 1] * 64
-
-
-def test_polled_ring(device):
-    """Nothing polls for it: a kernel refuses it, or as 7.2 does runs it as in any other ring."""
-    with opened(device.path) as file, Ring(8, uring.SETUP_IOPOLL) as ring:
-        file.push(ring, 0)
-        ring.submit()
-        assert ring.wait(1) in ([(0, -errno.EOPNOTSUPP)], [(0, 0)])
 
 
 @pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
@@ -114,8 +105,10 @@ def test_sqe_rewritten(device, flags):
 
 
 @pytest.mark.smoke
-def test_one_ring_over_ten_luns(sg_module):
-    with loaded("smq_ram", luns=10) as hosts, ExitStack() as stack, Ring(256) as ring:
+@pytest.mark.parametrize("poll_queues", (0, 2), ids=("", "polled"))
+def test_one_ring_over_ten_luns(sg_module, poll_queues):
+    with loaded("smq_ram", luns=10, poll_queues=poll_queues) as hosts, ExitStack() as stack, \
+            Ring(256, uring.SETUP_IOPOLL if poll_queues else 0) as ring:
         area = Memory(10 * 8 * BLOCK)
         files = []
         for at, lun in enumerate(hosts[0].luns()):
@@ -131,6 +124,6 @@ def test_one_ring_over_ten_luns(sg_module):
                 for file in files:
                     file.push(ring, slot)
             assert ring.submit() == 80
-            assert sorted(ring.wait(80)) == sorted(
+            assert sorted(ring.wait(80, spin=bool(poll_queues))) == sorted(
                 (slot, 0) for slot in range(first, first + 8) for _ in files)
         assert area[:] == data

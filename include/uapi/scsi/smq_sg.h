@@ -13,6 +13,9 @@
  * any uring_cmd with another cmd_op than those below is the struct bsg_uring_cmd
  * of Linux 7.1, on kernels which do not have it too.
  *
+ * Rings with IORING_SETUP_IOPOLL send their commands to the poll queues of the device's
+ * host; where it has none each ends with EOPNOTSUPP.
+ *
  * All structures have the same layout for 32-bit and 64-bit programs. Addresses
  * are 64 bits wide. Reserved fields and unknown flags must be 0, or the call
  * fails with EINVAL; so a newer kernel can give them a meaning, and a program can
@@ -25,7 +28,7 @@
 #include <linux/types.h>
 
 /* Grows by one with every addition; what is there does not change. */
-#define SMQ_SG_VERSION		2
+#define SMQ_SG_VERSION		3
 
 /* Slots of one open file. */
 #define SMQ_SG_MAX_SLOTS	1048576
@@ -55,6 +58,8 @@
  * @max_waiting: out: how many of a file's commands may wait for a place in the device's
  *	queue depth at a time, a batch being one; those beyond end with EAGAIN. 0 of version 1,
  *	where it is not told
+ * @max_held: out: how many requests this file's held slots may keep at this moment, see
+ *	smq_sg_setup.held_share; 0: none. Since version 3
  * @reserved: out: 0
  *
  * For SMQ_SG_INFO.
@@ -68,7 +73,8 @@ struct smq_sg_info {
 	__u32 alignment;
 	__u32 slot_bytes;
 	__u32 max_waiting;
-	__u32 reserved[8];
+	__u32 max_held;
+	__u32 reserved[7];
 };
 
 /**
@@ -80,6 +86,10 @@ struct smq_sg_info {
  * @status_stride: out: bytes from one struct smq_sg_status to the next
  * @status_size: out: bytes of the status array, a multiple of the page size
  * @status_offset: out: where to mmap() it; PROT_READ and MAP_SHARED
+ * @held_share: in: how much of the device's queue depth slots with SMQ_SG_SLOT_HELD may
+ *	keep, 0 (none) to 100 percent. What all files keep is bounded by the node's attribute
+ *	held_share as well. Since version 3
+ * @reserved0: in: 0
  * @reserved: in: 0
  *
  * For SMQ_SG_SETUP, once per file. EINVAL: a field is out of its range. EBUSY:
@@ -92,7 +102,9 @@ struct smq_sg_setup {
 	__u32 status_stride;
 	__u64 status_size;
 	__u64 status_offset;
-	__u64 reserved[4];
+	__u32 held_share;
+	__u32 reserved0;
+	__u64 reserved[3];
 };
 
 /**
@@ -109,9 +121,10 @@ struct smq_sg_setup {
  * file closed, and accounted to RLIMIT_MEMLOCK of the calling process. Memory that
  * is unmapped meanwhile stays pinned: commands go on using the old pages.
  *
- * EEXIST: @index is taken. ENOENT: @index to be taken back is none. EBUSY: slots
- * still use it. ENOMEM: beyond RLIMIT_MEMLOCK. EFAULT: not all of it is memory, or
- * it is not writable and SMQ_SG_BUFFER_READONLY is missing.
+ * EPERM: the slots belong to somebody else, see SMQ_SG_PREPARE. EEXIST: @index is taken.
+ * ENOENT: @index to be taken back is none. EBUSY: slots still use it. ENOMEM: beyond
+ * RLIMIT_MEMLOCK. EFAULT: not all of it is memory, or it is not writable and
+ * SMQ_SG_BUFFER_READONLY is missing.
  */
 struct smq_sg_buffer {
 	__u64 address;
@@ -142,7 +155,7 @@ enum smq_sg_direction {
  * @offset: in: where they begin in the buffer, in bytes; their address is a multiple
  *	of it, too
  * @timeout_ms: in: milliseconds until error handling begins, 0 for 60 s
- * @flags: in: 0
+ * @flags: in: SMQ_SG_SLOT_* or 0
  * @reserved: in: 0
  */
 struct smq_sg_slot {
@@ -156,6 +169,21 @@ struct smq_sg_slot {
 	__u32 flags;
 	__u64 reserved;
 };
+
+/*
+ * The slot keeps its request and tag from one run to the next, while smq_sg_setup.held_share
+ * has room: for a slot that runs often. Whoever else needs them has them within 50 ms. Where
+ * it cannot keep them it is run like any other: without a share, above two pieces of memory,
+ * with protection data, under an elevator, on a kernel where holding is not known to work.
+ * Since version 3.
+ */
+#define SMQ_SG_SLOT_HELD	1U
+/*
+ * With SMQ_SG_SLOT_HELD: a held request is given to the driver at once, past the plug, if its
+ * queue is neither quiesced nor stopped nor has an elevator, and nobody waits in it.
+ * Since version 3.
+ */
+#define SMQ_SG_SLOT_DIRECT	2U
 
 /**
  * struct smq_sg_prepare - fills slots
@@ -295,7 +323,8 @@ struct smq_sg_run_batch {
  * Bit for bit the struct bsg_uring_cmd of <linux/bsg.h> in Linux 7.1, for programs
  * built with older headers; the rules and the 64 bits of the second half of the CQE are
  * told there. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else
- * EOPNOTSUPP. With IORING_URING_CMD_FIXED the data address lies in a registered buffer.
+ * EOPNOTSUPP, as with iovecs of a 32-bit program whose command had to wait or came by
+ * SQPOLL. With IORING_URING_CMD_FIXED the data address lies in a registered buffer.
  *
  * @request: address of the CDB
  * @request_len: its bytes, 1 to SMQ_SG_MAX_CDB

@@ -16,6 +16,7 @@ MAX_SLOTS, MAX_BUFFERS, MAX_BUFFER, MAX_CDB, MAX_SENSE = 1048576, 65535, 0x40000
 NONE, IN, OUT = 0, 1, 2
 READONLY = 1
 RUN_LBA, RUN_BUFFER = 1, 2
+HELD, DIRECT = 1, 2
 BATCH_RANGE, BATCH_RUNS = 1, 2
 RESULT_SENSE, RESULT_SHORT = 0x10000, 0x20000
 
@@ -35,13 +36,15 @@ def _fields(text: str) -> list:
 class Info(ctypes.Structure):
     """struct smq_sg_info."""
     _fields_ = _fields("u32 version, u32 slots, u32 depth, u32 max_transfer, u32 max_segments,"
-                       "u32 alignment, u32 slot_bytes, u32 max_waiting, u32 reserved[8]")
+                       "u32 alignment, u32 slot_bytes, u32 max_waiting, u32 max_held,"
+                       "u32 reserved[7]")
 
 
 class Setup(ctypes.Structure):
     """struct smq_sg_setup."""
     _fields_ = _fields("u32 slots, u32 sense_size, u32 flags, u32 status_stride,"
-                       "u64 status_size, u64 status_offset, u64 reserved[4]")
+                       "u64 status_size, u64 status_offset, u32 held_share,"
+                       "u32 reserved0, u64 reserved[3]")
 
 
 class Buffer(ctypes.Structure):
@@ -130,12 +133,12 @@ class SlotFile:
     """An open node. Calls that may be refused return their errno."""
 
     def __init__(self, path: str, slots: int = 0, sense_size: int = MAX_SENSE,
-                 flags: int = os.O_RDWR):
+                 flags: int = os.O_RDWR, held_share: int = 0):
         self.path, self.stride, self.status_map = path, 0, None
         self.fd = os.open(path, flags | os.O_CLOEXEC)
         self._lists: list = []
         if slots:
-            assert self.setup(slots=slots, sense_size=sense_size) == 0
+            assert self.setup(slots=slots, sense_size=sense_size, held_share=held_share) == 0
 
     def close(self) -> None:
         """Closes it, whatever is in flight."""

@@ -35,9 +35,9 @@ class SlowDisk:
 
 
 @contextmanager
-def slow_disk() -> Iterator[SlowDisk]:
+def slow_disk(**config) -> Iterator[SlowDisk]:
     """One, while smq_sg is loaded. It is idle, or has gone, at the end."""
-    with ram_host(depth=DEPTH, hw_queues=1) as (host_dir, host):
+    with ram_host(depth=DEPTH, **{"hw_queues": 1} | config) as (host_dir, host):
         found = SlowDisk(host_dir, host)
         yield found
         host_dir.set("model/service_ns", 0)
@@ -46,10 +46,11 @@ def slow_disk() -> Iterator[SlowDisk]:
 
 
 @contextmanager
-def opened(path: str, slots: int = 64, **more) -> Iterator[SlotFile]:
-    """A file with slots that read, each into its block of buffer 0, which is its memory."""
+def opened(path: str, slots: int = 64, kind: int = 0, **more) -> Iterator[SlotFile]:
+    """A file with slots that read, each into its block of buffer 0, which is its memory. @kind:
+    their flags."""
     with SlotFile(path, slots, **more) as file:
         file.memory = Memory(slots * BLOCK)
         assert file.lend(0, file.memory) == 0
-        file.prepare([read(slot, offset=slot * BLOCK) for slot in range(slots)])
+        file.prepare([read(slot, offset=slot * BLOCK, flags=kind) for slot in range(slots)])
         yield file

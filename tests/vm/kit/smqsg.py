@@ -42,6 +42,15 @@ def idle(path: str) -> None:
     wait_for("nothing in flight", lambda: not attr(path, "inflight"))
 
 
+def tags(lun: Lun) -> int:
+    """Tags in use on all hardware queues: requests that the block layer has of anybody."""
+    busy = 0
+    for path in Path("/sys/kernel/debug/block", Path(lun.sd).name).glob("hctx*/tags"):
+        text = path.read_text(encoding="ascii").split("bitmap_tags:")[1]
+        busy += int(text.split("busy=")[1].split()[0])
+    return busy
+
+
 @contextmanager
 def opened(*paths: str, flags: int = os.O_RDWR) -> Iterator[list[int]]:
     """Descriptors of nodes."""

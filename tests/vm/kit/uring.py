@@ -107,10 +107,11 @@ class Ring:
         return _call(_ENTER, ctypes.c_int(self.fd), ctypes.c_uint(count), ctypes.c_uint(0),
                      ctypes.c_uint(flags), None, ctypes.c_size_t(0))
 
-    def reap(self) -> list[tuple[int, int]]:
-        """The completions there are, after the kernel was asked to post what has ended."""
+    def reap(self, least: int = 0) -> list[tuple[int, int]]:
+        """The completions there are, after the kernel was asked to post what has ended. A polled
+        ring is polled until @least are there, or somebody else wants the CPU."""
         try:
-            _call(_ENTER, ctypes.c_int(self.fd), ctypes.c_uint(0), ctypes.c_uint(0),
+            _call(_ENTER, ctypes.c_int(self.fd), ctypes.c_uint(0), ctypes.c_uint(least),
                   ctypes.c_uint(_GETEVENTS), None, ctypes.c_size_t(0))
         except OSError as error:
             assert error.errno in (errno.EINTR, errno.EAGAIN, errno.EBUSY), error
@@ -122,12 +123,14 @@ class Ring:
         self._cq_head.value = head
         return found
 
-    def wait(self, count: int, seconds: float = 20) -> list[tuple[int, int]]:
-        """@count completions; fails if they are not there in time, or there are more."""
+    def wait(self, count: int, seconds: float = 20, spin: bool = False) -> list[tuple[int, int]]:
+        """@count completions; fails if they are not there in time, or there are more. With @spin
+        a polled ring is polled all the time."""
         end, found = time.monotonic() + seconds, []
         while len(found) < count:
-            found += self.reap()
+            found += self.reap(count - len(found) if spin else 0)
             assert time.monotonic() < end, f"{len(found)} of {count} completions"
-            time.sleep(0.001)
+            if not spin:
+                time.sleep(0.001)
         assert len(found) == count, f"{len(found)} completions, not {count}"
         return found

@@ -29,7 +29,8 @@ class Waits:
     """The program running beside the test."""
 
     def __init__(self, device: str, **options):
-        argv = [str(PROGRAM), *(f"--{name}={value}" for name, value in options.items()), device]
+        argv = [str(PROGRAM), *(f"--{name}" if value is True else f"--{name}={value}"
+                                for name, value in options.items() if value is not False), device]
         # pylint: disable=consider-using-with
         self.job = subprocess.Popen(argv, stdin=subprocess.DEVNULL, text=True,
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)

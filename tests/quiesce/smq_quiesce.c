@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * smq_quiesce: does to a SCSI device what a system suspend, a transport that lost it, or a driver
+ * that is busy does: for the tests, which say when.
+ *
+ * /sys/module/smq_quiesce/parameters/NAME takes H:C:T:L to begin with, and nothing to end:
+ *	quiesce	scsi_device_quiesce(), which freezes the queue for a moment, as a suspend does
+ *	block	the queue is quiesced, and not frozen
+ *	stop	its hardware queues are stopped
+ */
+#define pr_fmt(fmt) "smq_quiesce: " fmt
+
+#include <linux/blk-mq.h>
+#include <linux/kernel.h>
+#include <linux/module.h>
+#include <linux/string.h>
+#include <scsi/scsi_device.h>
+#include <scsi/scsi_host.h>
+
+/**
+ * struct state - one that a device can be put into
+ * @sdev: the device that is in it, with a reference; NULL for none. The lock of parameters
+ *	(kernel_param_lock()) protects it: they alone look at it
+ * @begin: puts it there; may sleep. Return: 0 or a negative errno
+ * @end: takes it out again; may sleep
+ */
+struct state {
+	struct scsi_device *sdev;
+	int (*begin)(struct scsi_device *sdev);
+	void (*end)(struct scsi_device *sdev);
+};
+
+static int begin_block(struct scsi_device *sdev)
+{
+	blk_mq_quiesce_queue(sdev->request_queue);
+	return 0;
+}
+
+static void end_block(struct scsi_device *sdev)
+{
+	blk_mq_unquiesce_queue(sdev->request_queue);
+}
+
+static int begin_stop(struct scsi_device *sdev)
+{
+	blk_mq_stop_hw_queues(sdev->request_queue);
+	return 0;
+}
+
+static void end_stop(struct scsi_device *sdev)
+{
+	blk_mq_start_stopped_hw_queues(sdev->request_queue, true);
+}
+
+static struct state quiesce = { .begin = scsi_device_quiesce, .end = scsi_device_resume };
+static struct state block = { .begin = begin_block, .end = end_block };
+static struct state stop = { .begin = begin_stop, .end = end_stop };
+
+static struct scsi_device *find(const char *val)
+{
+	unsigned int host, channel, target;
+	struct scsi_device *sdev = NULL;
+	struct Scsi_Host *shost;
+	u64 lun;
+
+	if (sscanf(val, "%u:%u:%u:%llu", &host, &channel, &target, &lun) != 4)
+		return NULL;
+	shost = scsi_host_lookup(host);
+	if (!shost)
+		return NULL;
+	sdev = scsi_device_lookup(shost, channel, target, lun);
+	scsi_host_put(shost);
+	return sdev;
+}
+
+static void end(struct state *state)
+{
+	if (!state->sdev)
+		return;
+	state->end(state->sdev);
+	scsi_device_put(state->sdev);
+	state->sdev = NULL;
+}
+
+static int state_set(const char *val, const struct kernel_param *kp)
+{
+	struct state *state = kp->arg;
+	struct scsi_device *sdev;
+	int ret;
+
+	if (sysfs_streq(val, "")) {
+		end(state);
+		return 0;
+	}
+	if (state->sdev)
+		return -EBUSY;
+	sdev = find(val);
+	if (!sdev) {
+		pr_err("%s: no such device H:C:T:L\n", kp->name);
+		return -ENODEV;
+	}
+	ret = state->begin(sdev);
+	if (ret)
+		scsi_device_put(sdev);
+	else
+		state->sdev = sdev;
+	return ret;
+}
+
+static int state_get(char *buf, const struct kernel_param *kp)
+{
+	const struct state *state = kp->arg;
+
+	return sysfs_emit(buf, "%s\n", state->sdev ? dev_name(&state->sdev->sdev_gendev) : "");
+}
+
+static const struct kernel_param_ops state_ops = { .set = state_set, .get = state_get };
+
+module_param_cb(quiesce, &state_ops, &quiesce, 0644);
+MODULE_PARM_DESC(quiesce, "H:C:T:L of a device to be quiesced, or nothing");
+module_param_cb(block, &state_ops, &block, 0644);
+MODULE_PARM_DESC(block, "H:C:T:L of a device whose queue is to be quiesced, or nothing");
+module_param_cb(stop, &state_ops, &stop, 0644);
+MODULE_PARM_DESC(stop, "H:C:T:L of a device whose hardware queues are to be stopped, or nothing");
+
+static int __init smq_quiesce_init(void)
+{
+	return 0;
+}
+
+static void __exit smq_quiesce_exit(void)
+{
+	end(&quiesce);
+	end(&block);
+	end(&stop);
+}
+
+module_init(smq_quiesce_init);
+module_exit(smq_quiesce_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Puts a SCSI device into states that tests want");

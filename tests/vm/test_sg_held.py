@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0
+# vm: --cpus 4
+"""Held slots: the same results as of any other, whatever is kept; and how much is kept."""
+import ctypes
+import errno
+import os
+import random
+from pathlib import Path
+
+import pytest
+from kit import cdb, sgio, smqsg
+from kit.held import WAYS, go, holding, keep, kept, node_share
+from kit.host import wait_for
+from kit.memory import PAGE, Memory, OnePage
+from kit.numbered import NUMBERED, numbered
+from kit.sanitizing import repeats
+from kit.slots import (BLOCK, DIRECT, HELD, RUN_BUFFER, RUN_LBA, SlotFile, command, read, run_of,
+                       write)
+from kit.slowdisk import opened
+from kit.uring import Ring
+
+
+@pytest.fixture
+def file(path):
+    """An open file with 64 slots, all of which may keep their requests; none is kept behind it."""
+    with SlotFile(path, 64, held_share=100) as found:
+        assert found.info().max_held == 64
+        yield found
+    smqsg.idle(path)
+    assert kept(path) == 0
+
+
+# Data.
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", WAYS)
+def test_data(file, kind, way):
+    """Out and in with kept requests, also after other commands were prepared into the slots."""
+    rand, area, count = random.Random(way), Memory(64 * BLOCK), 16
+    out, into, check = slice(0, count * BLOCK), slice(32 * BLOCK, 48 * BLOCK), 48
+    assert file.lend(0, area) == 0
+    with Ring() as ring:
+        for shift in (0, 100, 0, 200):
+            base = NUMBERED + shift
+            file.prepare([
+                *(write(base + at, flags=kind, offset=at * BLOCK) for at in range(count)),
+                *(read(base + at, flags=kind, offset=(32 + at) * BLOCK) for at in range(count)),
+                # As ever: what the others did is what it finds.
+                read(0, offset=check * BLOCK)])
+            assert kept(file.path) == 0
+            for _ in range(3):
+                area[out], area[into] = rand.randbytes(count * BLOCK), bytes(count * BLOCK)
+                go(file, ring, way, range(count))
+                go(file, ring, way, range(count, 2 * count))
+                assert area[into] == area[out]
+                assert kept(file.path) == 2 * count
+                at = rand.randrange(count)
+                assert file.one(2 * count, flags=RUN_LBA, lba=base + at).result == 0
+                assert area[check * BLOCK:][:BLOCK] == area[at * BLOCK:][:BLOCK]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_of_a_variation_stays(file, kind, way):
+    """Another LBA, another buffer, both, and plain again: each with what was kept before."""
+    area, other = Memory(16 * PAGE), Memory(16 * PAGE)
+    assert file.lend(0, area) == 0 and file.lend(1, other) == 0
+    place = slice(PAGE, PAGE + 2 * BLOCK)
+    file.prepare([read(40, 2, flags=kind, offset=PAGE)])
+    order = [{}, {"flags": RUN_LBA, "lba": 50}, {}, {"flags": RUN_BUFFER, "buffer": 1}, {},
+             {"flags": RUN_LBA | RUN_BUFFER, "buffer": 1, "lba": 60}, {}, {}]
+    with Ring() as ring:
+        for more in [*order, *random.Random(way).choices(order, k=40)]:
+            for memory in (area, other):
+                memory[:] = bytes(memory.size)
+            go(file, ring, way, [run_of(0, **more)])
+            assert kept(file.path) == 1
+            want, rest = (other, area) if "buffer" in more else (area, other)
+            assert want[place] == numbered(more.get("lba", 40), 2), more
+            assert want[:place.start] + want[place.stop:] == bytes(want.size - 2 * BLOCK), more
+            assert rest[:] == bytes(rest.size), more
+        # Out: only where and from where it was said this time.
+        file.prepare([write(NUMBERED, flags=kind), read(NUMBERED, 8, offset=8 * PAGE)])
+        blocks = {at: bytes(BLOCK) for at in range(8)}
+        for turn, (at, buffer) in enumerate(((0, 0), (3, 0), (0, 1), (5, 1), (0, 0), (0, 0))):
+            (area, other)[buffer][:BLOCK] = blocks[at] = bytes([turn + 1]) * BLOCK
+            (other, area)[buffer][:BLOCK] = b"\xee" * BLOCK
+            more = {"flags": (RUN_LBA if at else 0) | (RUN_BUFFER if buffer else 0),
+                    "lba": NUMBERED + at if at else 0, "buffer": buffer}
+            go(file, ring, way, [run_of(0, **more)])
+            assert file.one(1).result == 0
+            for lba, want in blocks.items():
+                got = area[8 * PAGE + lba * BLOCK:][:BLOCK]
+                assert got == want or want == bytes(BLOCK) and lba != at, (turn, lba)
+
+
+@pytest.mark.parametrize("pieces", (1, 2, 3, 5))
+def test_more_than_two_pieces_are_not_kept(file, kind, pieces):
+    """They run all the same."""
+    area = OnePage(pieces * PAGE)
+    blocks = PAGE // BLOCK
+    assert file.lend(0, area) == 0
+    file.prepare([read(7, pieces * blocks, flags=kind)])
+    for turn in range(3):
+        ctypes.memset(area.address, turn, PAGE)
+        status = file.one(0)
+        assert (status.result, status.runs) == (0, turn + 1)
+        # All pieces are the same page: the last is what is seen.
+        assert ctypes.string_at(area.address, PAGE) == numbered(
+            7 + (pieces - 1) * blocks, blocks)
+        assert kept(file.path) == (1 if pieces <= 2 else 0)
+
+
+def test_migration(file, kind):
+    """A slot that runs on another CPU than before, there and back."""
+    area = Memory(64 * BLOCK)
+    assert file.lend(0, area) == 0
+    file.prepare([read(slot, flags=kind, offset=slot * BLOCK) for slot in range(64)])
+    cpus = os.sched_getaffinity(0)
+    assert len(cpus) > 1
+    rand = random.Random(0)
+    try:
+        with Ring() as ring:
+            for _ in range(repeats(60)):
+                os.sched_setaffinity(0, {rand.choice(sorted(cpus))})
+                some = rand.sample(range(64), 24)
+                area[:] = bytes(area.size)
+                go(file, ring, rand.choice(WAYS), some)
+                assert area[:] == b"".join(numbered(slot) if slot in some else bytes(BLOCK)
+                                           for slot in range(64))
+    finally:
+        os.sched_setaffinity(0, cpus)
+
+
+# Status.
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", WAYS)
+def test_status(file, kind, way):
+    """Good, check condition, good: nothing of the sense stays, and what failed keeps nothing."""
+    area = Memory(PAGE)
+    assert file.lend(0, area) == 0
+    file.prepare([read(5, flags=kind)])
+    runs = 0
+    with Ring() as ring:
+        for _ in range(3):
+            for _ in range(2):
+                area[:BLOCK] = bytes(BLOCK)
+                go(file, ring, way, [0])
+                runs += 1
+                status = file.status(0)
+                assert (status.result, status.resid, status.runs) == (0, 0, runs)
+                assert status.triple == (0, 0, 0) and status.sense == b""
+                assert area[:BLOCK] == numbered(5) and kept(file.path) == 1
+            status = file.one(0, flags=RUN_LBA, lba=0x7fffffff)
+            runs += 1
+            assert status.triple == (sgio.ILLEGAL_REQUEST, 0x21, 0) and status.sense
+            assert status.runs == runs and kept(file.path) == 0
+
+
+# How much is kept.
+
+@pytest.mark.smoke
+def test_share(path, klog):
+    """0 to 100 percent of the depth; what is over is given back at once."""
+    knob = smqsg.CLASS / Path(path).name / "held_share"
+    depth = smqsg.attr(path, "depth")
+    assert smqsg.attr(path, "held_share") == 50
+    for bad, why in (("101", errno.EINVAL), ("-1", errno.EINVAL), ("x", errno.EINVAL),
+                     ("4294967296", errno.ERANGE)):
+        with pytest.raises(OSError) as error:
+            knob.write_text(bad, encoding="ascii")
+        assert error.value.errno == why, bad
+    klog.wait("held_share 101: 0 to 100 percent")
+    assert smqsg.attr(path, "held_share") == 50
+    with SlotFile(path) as none:
+        assert none.setup(slots=8, held_share=101) == errno.EINVAL
+        assert none.setup(slots=8, reserved0=1) == errno.EINVAL
+        assert none.info().max_held == 0
+    with holding(path, depth) as file, node_share(path, 100):
+        keep(file, depth)
+        for percent in (25, 10, 0):
+            knob.write_text(str(percent), encoding="ascii")
+            most = depth * percent // 100
+            assert kept(path) <= most
+            assert file.info().max_held == most
+            assert file.run(range(depth)) == (0, 0)
+            assert kept(path) == most
+            assert file.memory[:] == numbered(0, depth)
+        knob.write_text("100", encoding="ascii")
+        keep(file, depth)
+    assert kept(path) == 0
+
+
+def test_a_file_asks_for_its_share(path):
+    """And has no more, whatever the node would allow; none without asking."""
+    depth = smqsg.attr(path, "depth")
+    with node_share(path, 100):
+        for share in (0, 1, 30, 100):
+            with opened(path, depth, HELD, held_share=share) as file:
+                assert file.info().max_held == depth * share // 100
+                for _ in range(2):
+                    assert file.run(range(depth)) == (0, 0)
+                    assert kept(path) == depth * share // 100
+    # Nor has a slot that did not ask.
+    with opened(path, 8, 0, held_share=100) as file:
+        assert file.run(range(8)) == (0, 0) and kept(path) == 0
+
+
+def test_files_share(path):
+    """What a node allows is for all of its files; what a second one gets the first gives back."""
+    depth = smqsg.attr(path, "depth")
+    with node_share(path, 50), holding(path, depth) as first:
+        assert first.info().max_held == depth // 2
+        assert first.run(range(depth)) == (0, 0) and kept(path) == depth // 2
+        with holding(path, depth) as second:
+            assert [one.info().max_held for one in (first, second)] == [depth // 4] * 2
+            wait_for("the first to give back", lambda: kept(path) <= depth // 4, 2)
+            for _ in range(3):
+                assert first.run(range(depth)) == second.run(range(depth)) == (0, 0)
+                assert kept(path) == depth // 2
+            with SlotFile(path, 8):
+                # Who keeps none takes none.
+                assert first.info().max_held == depth // 4
+        assert kept(path) == depth // 4 and first.info().max_held == depth // 2
+        assert first.run(range(depth)) == (0, 0) and kept(path) == depth // 2
+
+
+def test_it_is_given_back_when_idle(path):
+    """A slot that has not run for a second keeps nothing; one that does keeps on."""
+    with holding(path, 16) as file:
+        keep(file, 16)
+
+        def only_two():
+            assert file.run(range(2)) == (0, 0)
+            return kept(path) == 2
+        wait_for("14 to be given back", only_two, 5)
+        wait_for("all to be given back", lambda: kept(path) == 0, 5)
+        keep(file, 16)
+
+
+def test_flags_of_slots(file, kind, klog):
+    """What there is, and nothing else; the slot at fault stays as it was."""
+    area = Memory(PAGE)
+    assert file.lend(0, area) == 0
+    file.prepare([read(3, flags=kind)])
+    for flags in (DIRECT, 4, HELD | 4, 1 << 31):
+        assert file.try_prepare([read(9, flags=flags)]) == (errno.EINVAL, 0)
+        klog.wait(f"slot 0 flags {flags:#x}: ")
+    assert file.one(0).result == 0 and area[:BLOCK] == numbered(3)
+    # Without data, and of an opcode that has no LBA.
+    file.prepare([command(cdb.plain(cdb.TEST_UNIT_READY), flags=kind)], 1)
+    for _ in range(3):
+        assert file.one(1).result == 0 and kept(file.path) == 2

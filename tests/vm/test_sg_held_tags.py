@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-2.0
+# vm: --cpus 4
+"""Held slots on a slow device: in flight, failing, their tags, and one that is not to be used."""
+import errno
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from kit import cdb, sgio, smqsg
+from kit.child import ended, spawn
+from kit.held import KINDS, holding, keep, kept, node_share, put_into, quiescer, without_elevator
+from kit.host import wait_for
+from kit.memory import PAGE, Memory
+from kit.ramdir import ram_host
+from kit.sanitizing import repeats
+from kit.slots import BLOCK, IN, SlotFile, command, read
+from kit.slowdisk import DEPTH, opened
+from kit.uring import Ring
+from kit.waits import Waits, waits, waits_on
+
+
+@pytest.fixture
+def whole(device):
+    """The slow disk, all of whose depth may be kept; no tag of it is in use at the end."""
+    without_elevator(device.lun)
+    with node_share(device.path, 100):
+        yield device
+    if os.path.exists(device.path):
+        device.idle()
+        wait_for("all tags back", lambda: smqsg.tags(device.lun) == 0, 2)
+
+
+def test_in_flight(whole, kind):
+    """A slot that runs is neither run again nor prepared, and ends as if nobody had tried."""
+    with holding(whole.path, 2, kind) as file, Ring() as ring:
+        keep(file, 2)
+        whole.slow()
+        file.push(ring, 0)
+        file.push(ring, 0)
+        ring.submit()
+        assert file.try_prepare([read(9)]) == (errno.EBUSY, 0)
+        assert sorted(ring.wait(2)) == [(0, -errno.EBUSY), (0, 0)]
+        assert file.status(0).runs == 3 and kept(whole.path) == 2
+        assert file.memory[:2 * BLOCK] == bytes(2 * BLOCK)
+        file.prepare([command(b"")])
+        assert kept(whole.path) == 1
+
+
+def test_faults(whole, kind):
+    """Whatever the device answers is told, keeps nothing, and leaves nothing for the next run."""
+    with holding(whole.path, 4, kind) as file:
+        for fault, settings, result in (
+                ("sense", {"sense": 0x031100}, sgio.CHECK_CONDITION),
+                ("status", {"status": sgio.RESERVATION_CONFLICT}, sgio.RESERVATION_CONFLICT),
+                ("status", {"status": sgio.BUSY}, 0), ("task_set_full", {}, 0)):
+            keep(file, 4)
+            whole.dir.arm(fault, count=1, **settings)
+            assert file.one(0).result & 0xff == result, fault
+            assert whole.dir.get("fault/count") == "0"
+        keep(file, 4)
+        whole.dir.arm("short", count=1)
+        file.prepare([read(0, 1, flags=kind)])
+        assert file.one(0).resid > 0
+        assert (file.one(0).result, file.status(0).resid) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ("close", "prepare", "exit", "SIGKILL"))
+def test_tags_come_back(whole, kind, how):
+    """All of the host's can be used when those who kept them have gone."""
+    ready, told = os.pipe()
+
+    def work():
+        with holding(whole.path, DEPTH, kind) as file, Ring() as ring:
+            keep(file, DEPTH)
+            if how == "SIGKILL":
+                whole.slow()
+                for slot in range(3):
+                    file.push(ring, slot)
+                ring.submit()
+            os.write(told, b"x")
+            if how == "SIGKILL":
+                ring.wait(99, 60)
+        return 0
+    if how in ("exit", "SIGKILL"):
+        pid = spawn(work)
+        assert os.read(ready, 1) == b"x"
+        if how == "SIGKILL":
+            wait_for("commands in flight", lambda: smqsg.attr(whole.path, "inflight") == 3)
+            os.kill(pid, signal.SIGKILL)
+        assert ended(pid) == (-signal.SIGKILL if how == "SIGKILL" else 0)
+        whole.idle()
+    else:
+        with holding(whole.path, DEPTH, kind) as file:
+            keep(file, DEPTH)
+            assert smqsg.tags(whole.lun) == DEPTH
+            if how == "prepare":
+                file.prepare([command(b"")] * DEPTH)
+                assert smqsg.tags(whole.lun) == 0
+    wait_for("all tags back", lambda: smqsg.tags(whole.lun) == 0, 2)
+    whole.slow()
+    with opened(whole.path) as file, Ring() as ring:
+        for slot in range(DEPTH):
+            file.push(ring, slot)
+        ring.submit()
+        assert int(whole.host.attr("smq/inflight")) == smqsg.tags(whole.lun) == DEPTH
+        assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
+    for end in (ready, told):
+        os.close(end)
+
+
+def test_fork(whole, kind):
+    """A child runs what its parent keeps, into its parent's memory; both go on."""
+    with holding(whole.path, DEPTH, kind) as file, Ring() as ring:
+        keep(file, DEPTH)
+        whole.slow()
+        file.push(ring, 1)
+        ring.submit()
+
+        def work():
+            if file.run([0, 2, 3]) != (0, 0):
+                return 1
+            return 0 if [file.status(slot).runs for slot in (0, 2, 3)] == [3] * 3 else 2
+        assert ended(spawn(work)) == 0
+        assert ring.wait(1) == [(1, 0)]
+        whole.slow(0)
+        keep(file, DEPTH)
+
+
+def active(lun) -> int:
+    """Requests that the block layer counts against a queue's part of a shared tag set."""
+    return sum(int(path.read_text(encoding="ascii")) for path in
+               Path("/sys/kernel/debug/block", Path(lun.sd).name).glob("hctx*/active"))
+
+
+@pytest.mark.limit(120)
+def test_ten_luns_share_their_tags(sg_module, kind):
+    """Each counts what it keeps once: else the host has no tag left for them."""
+    with ram_host(luns=10, depth=64, hw_queues=1) as (_, host):
+        luns = host.luns()
+        without_elevator(*luns)
+        nodes = [smqsg.node(lun) for lun in luns]
+        files = [SlotFile(node, 4, held_share=100) for node in nodes]
+        area = Memory(PAGE)
+        for file in files:
+            assert file.lend(0, area) == 0
+            file.prepare([read(slot, flags=kind, offset=slot * BLOCK) for slot in range(4)])
+        for _ in range(repeats(100)):
+            for file in files:
+                assert file.run(range(4)) == (0, 0)
+        assert sum(map(kept, nodes)) == 40
+        for lun in luns:
+            assert active(lun) == 4
+        # And who keeps nothing has his turn.
+        said = waits(luns[3].sd, path="read", count=200)
+        assert said["results"]["0"] == 200
+        for file in files:
+            file.close()
+        assert [active(lun) for lun in luns] == [0] * 10
+        assert smqsg.tags(luns[0]) == 0
+        jobs = [Waits(node, depth=32, count=2000) for node in nodes]
+        assert all(job.result()["results"]["0"] == 2000 for job in jobs)
+
+
+def test_a_residual_is_that_of_its_run(whole, kind):
+    """A run that does not get as far as the device has none of the run before."""
+    with opened(whole.path, 1, held_share=100) as file:
+        file.prepare([command(cdb.inquiry(252), IN, 252, flags=kind)])
+        for _ in range(2):
+            assert file.one(0).result == 0 and file.status(0).resid > 0
+            assert kept(whole.path) == 1
+        state = whole.lun.sysfs / "state"
+        state.write_text("offline\n", encoding="ascii")
+        try:
+            gone = file.one(0)
+        finally:
+            state.write_text("running\n", encoding="ascii")
+        assert gone.result == sgio.DID_NO_CONNECT << 8 and gone.resid == 0
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("state", ("quiesce", "block", "stop"))
+def test_a_device_that_is_not_to_be_used(whole, kind, state):
+    """No command reaches it, and each ends when it may be used again."""
+    with quiescer(), holding(whole.path, DEPTH, kind) as file, Ring() as ring:
+        for _ in range(3):
+            keep(file, DEPTH)
+            before = whole.lun.sysfs / "iorequest_cnt"
+            count = before.read_text(encoding="ascii")
+            put_into(state, whole.lun.address)
+            try:
+                for slot in range(DEPTH):
+                    file.push(ring, slot)
+                    ring.submit()
+                # Time enough for whoever would send them after all.
+                with pytest.raises(AssertionError, match="0 of 1"):
+                    ring.wait(1, 0.3)
+                assert whole.host.attr("smq/inflight") == "0"
+                assert before.read_text(encoding="ascii") == count
+            finally:
+                put_into(state, "")
+            assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
+        assert [file.status(slot).runs for slot in range(DEPTH)] == [9] * DEPTH
+
+
+def test_under_an_elevator_nothing_is_kept(whole, kind):
+    """It runs, and keeps again when there is none."""
+    scheduler = whole.lun.queue / "scheduler"
+    with holding(whole.path, DEPTH, kind) as file:
+        for _ in range(3):
+            keep(file, DEPTH)
+            scheduler.write_text("mq-deadline", encoding="ascii")
+            try:
+                for _ in range(3):
+                    assert file.run(range(DEPTH)) == (0, 0) and kept(whole.path) == 0
+            finally:
+                scheduler.write_text("none", encoding="ascii")
+
+
+# Error handling.
+
+@pytest.mark.parametrize("fault", ("lost", "timeout"))
+def test_timeout(whole, kind, fault):
+    """A held command that is not answered ends with its error, and its slot can be used."""
+    with holding(whole.path, DEPTH, kind) as file, Ring() as ring:
+        file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000, flags=kind)
+                      for slot in range(DEPTH)])
+        for turn in range(2):
+            keep(file, DEPTH)
+            before = int(whole.host.stats()["timeouts"])
+            whole.dir.arm(fault, count=1, delay_ms=4000)
+            for slot in range(DEPTH):
+                file.push(ring, slot)
+            ring.submit()
+            got = dict(ring.wait(DEPTH, 40))
+            bad = [slot for slot, res in got.items() if res]
+            assert len(bad) == 1 and got[bad[0]] >> 8 & 0xff == sgio.DID_TIME_OUT, got
+            assert file.status(bad[0]).runs == 3 * turn + 3
+            assert whole.host.stats()["timeouts"] == before + 1
+            smqsg.attend(whole.lun.sg)
+        keep(file, DEPTH)
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("delay_ms", (700, 4000))
+def test_timeouts_beside_reuse(sg_module, kind, delay_ms):
+    """Requests are used again on each CPU while the block layer looks for those whose time is
+    over: it finds those, and no other. It looks each second: some of 700 ms end before."""
+    with ram_host(depth=32) as (host_dir, host):
+        lun, = host.luns()
+        without_elevator(lun)
+        host_dir.set("model/service_ns", 1000000)
+        path = smqsg.node(lun)
+        host_dir.arm("timeout", every=301, count=6, delay_ms=delay_ms)
+        jobs = [Waits(path, depth=8, ms=8000, expire=500, held=True, direct=kind == KINDS["direct"])
+                for _ in range(2)]
+        said = [job.result() for job in jobs]
+        assert host_dir.get("fault/injected") == "6"
+        bad = sum(one["results"]["status"] for one in said)
+        assert bad == host.stats()["timeouts"] <= 6
+        assert bad == 6 or delay_ms < 1000
+        assert sum(one["results"]["0"] for one in said) == sum(one["sent"] for one in said) - bad
+
+
+@pytest.mark.limit(90)
+def test_task_set_full(sg_module, kind):
+    """It lowers the depth, what is kept goes down with it, and each command ends once."""
+    with ram_host(depth=16) as (host_dir, host):
+        lun, = host.luns()
+        without_elevator(lun)
+        host_dir.set("model/service_ns", 2000000)
+        path = smqsg.node(lun)
+        (lun.sysfs / "queue_ramp_up_period").write_text("50", encoding="ascii")
+        with node_share(path, 100), waits_on(path, depth=32, count=3000, held=True,
+                                             direct=kind == KINDS["direct"]) as job:
+            wait_for("some to be kept", lambda: kept(path) > 0)
+            host_dir.arm("task_set_full", every=5, count=200)
+            said = job.result()
+        assert said["served"] == said["results"]["0"] == said["sent"] == 3000
+        assert host_dir.get("fault/injected") == "200"
+        with holding(path, 2, kind) as file:
+            keep(file, 2)

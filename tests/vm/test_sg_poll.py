@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Polled rings: prepared and ad hoc commands through poll queues, and all that ends one."""
+import ctypes
+import errno
+import os
+import random
+import signal
+import struct
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from kit import cdb, sgio, smqsg, uring
+from kit.child import ended, running, spawn
+from kit.host import loaded, run, wait_for
+from kit.memory import PAGE, Memory
+from kit.probe import calls
+from kit.sanitizing import PATIENCE
+from kit.slots import BLOCK, RESULT_SENSE, RESULT_SHORT, command, read, write
+from kit.slowdisk import DEPTH, SLOW, opened, slow_disk
+from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
+
+RINGS = {"plain": 0, "sqpoll": uring.SETUP_SQPOLL, "sqe128": SETUP_SQE128,
+         "defer": uring.SETUP_SINGLE_ISSUER | uring.SETUP_DEFER_TASKRUN}
+pytestmark = pytest.mark.usefixtures("sg_module")
+READ_10 = 0x28
+
+
+@pytest.fixture
+def polled():
+    """A disk of smq_ram with poll queues, that takes DEPTH commands."""
+    with slow_disk(poll_queues=2) as found:
+        yield found
+
+
+def polls(disk) -> int:
+    """How many commands of a disk's host were found by a poll."""
+    return int(disk.host.stats()["polled"])
+
+
+@contextmanager
+def no_task_work():
+    """None of the block's commands is told of by task work."""
+    with calls("smq_sg", "smqsg_slot_told") as slots, \
+            calls("smq_sg", "smqsg_batch_told") as batches:
+        yield
+        assert (slots(), batches()) in ((0, 0), (None, None))
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("sqe_flags", (0, uring.SQE_ASYNC), ids=("", "async"))
+@pytest.mark.parametrize("ring", RINGS)
+def test_rings(polled, ring, sqe_flags):
+    """Beyond the depth, too: each command is found by a poll, and none told of by task work."""
+    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL | RINGS[ring]) as opened_ring:
+        before = polls(polled)
+        with no_task_work():
+            for turn in range(4):
+                file.memory[:] = b"\xa5" * file.memory.size
+                for slot in range(40):
+                    file.push(opened_ring, slot, sqe_flags)
+                file.push_batch(opened_ring, range(40, 64), 100, sqe_flags)
+                opened_ring.submit()
+                got = opened_ring.wait(41)
+                assert sorted(got) == [(slot, 0) for slot in range(40)] + [(100, 0)]
+                assert file.memory[:] == bytes(file.memory.size)
+                assert [file.status(slot).runs for slot in range(64)] == [turn + 1] * 64
+        assert polls(polled) - before == 4 * 64
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
+def test_data(polled, spin):
+    """Written and read by polling, singly and in batches of every kind; one buffer for another."""
+    data = random.Random(3).randbytes(64 * BLOCK)
+    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
+        file.prepare([write(slot, offset=slot * BLOCK) for slot in range(64)])
+        file.memory[:] = data
+        for slot in range(20):
+            file.push(ring, slot)
+        file.push_batch(ring, range(20, 62), 100)
+        file.push_batch(ring, [62, 63], 101)
+        ring.submit()
+        assert sorted(ring.wait(22, spin=spin)) == [(slot, 0) for slot in range(20)] + [
+            (100, 0), (101, 0)]
+        file.prepare([read(slot, offset=slot * BLOCK) for slot in range(64)])
+        other = Memory(file.memory.size)
+        assert file.lend(1, other) == 0
+        file.memory[:] = bytes(64 * BLOCK)
+        runs = [struct.pack("<IHHQ", slot, 1, 2, 0) for slot in range(64)]
+        file.push_batch(ring, runs[:40], 100)
+        file.push_batch(ring, runs[40:50], 101)
+        for slot in range(50, 64):
+            file.push(ring, slot, flags=2, buffer=1)
+        ring.submit()
+        assert sorted(ring.wait(16, spin=spin)) == [(slot, 0) for slot in range(50, 64)] + [
+            (100, 0), (101, 0)]
+        assert other[:] == data and file.memory[:] == bytes(64 * BLOCK)
+        assert file.take_back(1) == 0
+
+
+@pytest.mark.smoke
+def test_without_poll_queue(device, klog):
+    """Refused at once, whatever it is; and the log tells why."""
+    flags = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
+    with opened(device.path) as file, Ring(8, flags) as ring:
+        file.push(ring, 0)
+        file.push_batch(ring, range(4), 100)
+        keep = push_adhoc(ring, file.fd, cdb.plain(cdb.TEST_UNIT_READY), 101)
+        ring.submit()
+        assert sorted(ring.wait(3)) == [(number, -errno.EOPNOTSUPP) for number in (0, 100, 101)]
+        del keep
+        assert file.status(0).runs == 0
+        assert klog.matching(f"{Path(device.path).name}: .*no poll queues")
+    with opened(device.path) as file, Ring(8) as ring:
+        file.push(ring, 0)
+        ring.submit()
+        assert ring.wait(1) == [(0, 0)]
+
+
+def test_refused(polled):
+    """What is wrong with a run or a batch is told on a polled ring, too, and nothing hangs."""
+    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
+        polled.slow()
+        file.prepare([command(b"")], 5)
+        file.prepare([command(cdb.plain(cdb.TEST_UNIT_READY))], 6)
+        file.push(ring, 3)
+        file.push(ring, 3)
+        file.push(ring, 64)
+        file.push(ring, 5)
+        file.push(ring, 6, flags=1, lba=0)
+        file.push(ring, 7, flags=2, buffer=9)
+        file.push_batch(ring, [3, 5, 64, 8], 100)
+        file.push_batch(ring, range(60, 70), 101)
+        ring.submit()
+        assert sorted(ring.wait(8)) == sorted([
+            (3, 0), (3, -errno.EBUSY), (64, -errno.EINVAL), (5, -errno.ENODATA),
+            (6, -errno.EOPNOTSUPP), (7, -errno.ENOENT), (100, 3), (101, -errno.EINVAL)])
+
+
+def test_sense(polled):
+    """Errors of the device, with their sense and residual."""
+    with opened(polled.path) as file, Ring(8, SETUP_IOPOLL) as ring:
+        file.prepare([read(1 << 30), read(0, 8), command(bytes((0xff,)) * 6)])
+        polled.dir.arm("short", count=1)
+        file.push(ring, 1)
+        ring.submit()
+        assert ring.wait(1) == [(1, 0)] and file.status(1).resid == 2048
+        file.push(ring, 0)
+        file.push(ring, 2)
+        file.push_batch(ring, [3, 1], 100)
+        ring.submit()
+        failed = RESULT_SENSE | sgio.CHECK_CONDITION
+        assert sorted(ring.wait(3)) == [(0, failed | RESULT_SHORT), (2, failed), (100, 0)]
+        assert file.status(0).triple == (5, 0x21, 0) and file.status(2).triple == (5, 0x20, 0)
+
+
+def test_more_wait_than_may(polled):
+    """EAGAIN of those beyond max_waiting, ETIMEDOUT of one that waits too long: by the ring."""
+    most = smqsg.attr(polled.path, "max_waiting")
+    with opened(polled.path, 2048) as file, Ring(2048, SETUP_IOPOLL) as ring:
+        file.prepare([read(0, timeout_ms=300)], 100)
+        polled.slow(SLOW * 10 * PATIENCE)
+        for slot in range(most + DEPTH + 50):
+            file.push(ring, slot)
+        ring.submit()
+        got = ring.wait(51, 10 * PATIENCE)
+        assert sorted(got) == [(100, -errno.ETIMEDOUT)] + [
+            (slot, -errno.EAGAIN) for slot in range(most + DEPTH, most + DEPTH + 50)]
+        polled.slow(0)
+        assert sorted(ring.wait(most + DEPTH - 1, 30 * PATIENCE)) == [
+            (slot, 0) for slot in range(most + DEPTH) if slot != 100]
+
+
+def keep_busy(path: str, flags: int, stop: Memory, cpu: int) -> int:
+    """Runs slots by a ring, spinning, on one CPU, until told to stop; each must be GOOD."""
+    os.sched_setaffinity(0, {cpu})
+    with opened(path) as file, Ring(64, flags) as ring:
+        turns = 0
+        while not stop[0] or not turns:
+            for slot in range(8):
+                file.push(ring, slot)
+            file.push_batch(ring, range(8, 24), 100)
+            ring.submit()
+            assert sorted(ring.wait(9, 40, spin=True)) == [(slot, 0) for slot in range(8)] + [
+                (100, 0)]
+            turns += 1
+    return 0
+
+
+@pytest.mark.smoke
+def test_rings_of_two_cpus(polled):
+    """Two polled rings and one that is not, on one LUN: each finds the others' ends."""
+    stop = Memory(PAGE, 1 | 0x20)
+    cpus = sorted(os.sched_getaffinity(0))
+    polled.slow(200_000)
+    with ExitStack() as stack:
+        done = [stack.enter_context(running(lambda at=at: keep_busy(
+            polled.path, SETUP_IOPOLL if at < 2 else 0, stop, cpus[at % len(cpus)])))[1]
+            for at in range(3)]
+        time.sleep(3)
+        stop[0:1] = b"x"
+        assert [status(30) for status in done] == [0, 0, 0]
+
+
+def test_two_rings_of_one_file(polled):
+    """Each is told of its own, whoever polls."""
+    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as one, \
+            Ring(64, SETUP_IOPOLL) as other:
+        for _ in range(50):
+            for slot in range(0, 64, 2):
+                file.push(one, slot)
+                file.push(other, slot + 1)
+            one.submit()
+            other.submit()
+            # What ends of the second's is found by the first.
+            assert sorted(one.wait(32, spin=True)) == [(slot, 0) for slot in range(0, 64, 2)]
+            assert sorted(other.wait(32)) == [(slot, 0) for slot in range(1, 64, 2)]
+
+
+def one_cpu_only() -> list[Path]:
+    """Takes all CPUs but one offline: those."""
+    gone = []
+    for path in sorted(Path("/sys/devices/system/cpu").glob("cpu[1-9]*/online")):
+        if path.read_text(encoding="ascii").strip() == "1":
+            path.write_text("0", encoding="ascii")
+            gone.append(path)
+    return gone
+
+
+def test_waiting_with_one_cpu(polled):
+    """The dispatcher has the CPU to give turns while the ring is polled."""
+    gone = one_cpu_only()
+    try:
+        with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
+            polled.slow(2_000_000)
+            for _ in range(5):
+                for slot in range(48):
+                    file.push(ring, slot)
+                file.push_batch(ring, range(48, 64), 100)
+                ring.submit()
+                assert len(ring.wait(49, 20, spin=True)) == 49
+    finally:
+        for path in gone:
+            path.write_text("1", encoding="ascii")
+
+
+# Nobody polls.
+
+def test_others_do_not_wait_for_a_ring_that_is_not_polled(polled):
+    """It has all places, and its commands have long ended."""
+    with opened(polled.path) as file, opened(polled.path) as other, \
+            Ring(64, SETUP_IOPOLL) as ring, Ring(64, SETUP_IOPOLL) as second:
+        for slot in range(DEPTH):
+            file.push(ring, slot)
+        ring.submit()
+        began = time.monotonic()
+        assert other.run(range(16)) == (0, 0)
+        assert time.monotonic() - began < 2 * PATIENCE
+        assert ring.wait(DEPTH) and file.run(range(DEPTH)) == (0, 0)
+        # And one that is polled waits for nobody else.
+        for slot in range(DEPTH):
+            file.push(ring, slot)
+        ring.submit()
+        other.push_batch(second, range(32))
+        second.submit()
+        assert second.wait(1, 5, spin=True) == [(0, 0)]
+        assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("polling", (False, True), ids=("idle", "polling"))
+def test_device_removed(polled, polling):
+    """In flight: they end; waiting: ENODEV; removal waits for no poller."""
+    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
+        polled.slow()
+        for slot in range(12):
+            file.push(ring, slot)
+        file.push_batch(ring, range(20, 40), 100)
+        ring.submit()
+        wait_for("some waiting", lambda: smqsg.attr(polled.path, "waiting") > 0)
+
+        def remove():
+            began = time.monotonic()
+            (polled.lun.sysfs / "delete").write_text("1", encoding="ascii")
+            return int(time.monotonic() - began > 8 * SLOW / 1e9 * PATIENCE)
+        if polling:
+            with running(remove) as (_, status):
+                got = dict(ring.wait(13, spin=True))
+                assert status() == 0
+        else:
+            assert remove() == 0
+            got = dict(ring.wait(13))
+        gone = [slot for slot in range(12) if got[slot] == -errno.ENODEV]
+        # While the device is polled some may end before it goes.
+        assert 0 < len(gone) <= 12 - DEPTH and 0 < got[100] <= 20, got
+        assert polling or len(gone) == 12 - DEPTH and got[100] == 20, got
+        assert all(got[slot] >= 0 for slot in range(12) if slot not in gone), got
+        file.push(ring, 0)
+        file.push_batch(ring, range(4), 100)
+        ring.submit()
+        assert sorted(ring.wait(2)) == [(0, -errno.ENODEV), (100, 4)]
+
+
+@pytest.mark.parametrize("kind", ("lost", "timeout"))
+@pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
+def test_timeout(polled, kind, spin):
+    """Error handling ends what no poll finds; the ring, polled or not, has it."""
+    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
+        file.prepare([read(slot, timeout_ms=1000) for slot in range(12)])
+        before = int(polled.host.stats()["timeouts"])
+        polled.dir.arm(kind, count=1, delay_ms=4000)
+        for slot in range(12):
+            file.push(ring, slot)
+        ring.submit()
+        got = dict(ring.wait(12, 40, spin=spin))
+        bad = [slot for slot, res in got.items() if res]
+        assert len(bad) == 1 and got[bad[0]] >> 8 & 0xff == sgio.DID_TIME_OUT, got
+        assert polled.host.stats()["timeouts"] == before + 1
+        polled.dir.arm("none")
+        smqsg.attend(polled.lun.sg)
+        file.push_batch(ring, range(64))
+        ring.submit()
+        assert ring.wait(1) == [(0, 0)]
+
+
+@pytest.mark.parametrize("what", ("block", "freeze"))
+def test_who_does_not_poll_is_in_nobodys_way(polled, what):
+    """Commands that have ended, and whose ring is not polled, keep neither places nor the queue."""
+    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
+        polled.slow(SLOW // 8)
+        for slot in range(DEPTH):
+            file.push(ring, slot)
+        ring.submit()
+        began = time.monotonic()
+        if what == "block":
+            run("dd", f"if={polled.lun.sd}", "of=/dev/null", "bs=4096", "count=1", "iflag=direct")
+        else:
+            (polled.lun.queue / "nr_requests").write_text("4", encoding="ascii")
+        assert time.monotonic() - began < 5 * PATIENCE
+        assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("first", ("ring", "file"))
+def test_close(polled, first):
+    """The ring, or the file, is closed with commands in flight and waiting: all of them run."""
+    with opened(polled.path) as file:
+        ring = Ring(64, SETUP_IOPOLL)
+        polled.slow(SLOW // 4)
+        for slot in range(12):
+            file.push(ring, slot)
+        file.push_batch(ring, range(12, 24), 100)
+        ring.submit()
+        if first == "ring":
+            ring.close()
+            polled.idle()
+            assert [file.status(slot).runs for slot in range(24)] == [1] * 24
+        else:
+            file.close()
+            assert sorted(ring.wait(13)) == [(slot, 0) for slot in range(12)] + [(100, 0)]
+            ring.close()
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("how", ("spin", "asleep", "batch"))
+def test_sigkill(polled, how):
+    """A process dies with commands in flight and waiting: what waits does not run."""
+    ready, told = os.pipe()
+
+    def work():
+        with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
+            polled.slow()
+            os.write(told, b"x")
+            if how == "batch":
+                file.push_batch(ring, range(64))
+            else:
+                for slot in range(40):
+                    file.push(ring, slot)
+            ring.submit()
+            ring.wait(99, 60, spin=how != "asleep")
+        return 0
+    pid = spawn(work)
+    assert os.read(ready, 1) == b"x"
+    wait_for("commands waiting", lambda: smqsg.attr(polled.path, "waiting") > 0)
+    os.kill(pid, signal.SIGKILL)
+    assert ended(pid) == -signal.SIGKILL
+    began = time.monotonic()
+    polled.idle()
+    # Not one after the other.
+    assert time.monotonic() - began < 8 * SLOW / 1e9 * PATIENCE
+    os.close(ready)
+    os.close(told)
+
+
+# Ad hoc commands.
+
+def push_adhoc(ring, fd, raw, user_data, memory=None, at=0, length=0, sense=None):
+    """Puts a command with data-in into a ring with SQE128 and CQE32; what has to be kept."""
+    keep = ctypes.create_string_buffer(raw, len(raw))
+    ring.push(fd, 0, struct.pack(
+        "<QIIIIQQIIQIIII", ctypes.addressof(keep), len(raw), 0, 0, sense.size if sense else 0,
+        sense.address if sense else 0, 0, 0, 0, memory.address + at if memory else 0, length,
+        0, 0, 0), user_data)
+    return keep
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("at", (0, 13), ids=("", "copied"))
+def test_adhoc(polled, at):
+    """Data into the caller's memory, be it by a copy; sense; and beyond the depth."""
+    data = random.Random(5).randbytes(40 * BLOCK)
+    flags = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
+    with opened(polled.path) as file, Ring(64, flags) as ring:
+        file.prepare([write(slot, offset=slot * BLOCK) for slot in range(40)])
+        file.memory[:len(data)] = data
+        assert file.run(range(40)) == (0, 0)
+        area, sense = Memory(41 * BLOCK), Memory(PAGE)
+        for turn in range(3):
+            area[:] = bytes(41 * BLOCK)
+            keep = [push_adhoc(ring, file.fd, cdb.blocks(READ_10, block, 1), block, area,
+                               at + block * BLOCK, BLOCK) for block in range(40)]
+            ring.submit()
+            assert sorted(ring.wait(40, spin=turn == 1)) == [(block, 0) for block in range(40)]
+            assert area[at:at + 40 * BLOCK] == data
+        keep = push_adhoc(ring, file.fd, bytes((0xff,)) * 6, 99, sense=sense)
+        ring.submit()
+        assert ring.wait(1) == [(99, 0)] and sense[2] & 0xf == 5 and sense[12] == 0x20
+        del keep
+
+
+def test_adhoc_found_by_another_process(polled):
+    """A file of two processes with a ring each: data and sense go where they belong."""
+    flags = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
+    stop = Memory(PAGE, 1 | 0x20)
+    with opened(polled.path) as file:
+        data = random.Random(6).randbytes(BLOCK)
+        file.prepare([write(0)])
+        file.memory[:BLOCK] = data
+        assert file.run([0]) == (0, 0)
+        area = Memory(2 * PAGE)
+
+        def work():
+            """The same addresses, where nothing must be written."""
+            with Ring(64, SETUP_IOPOLL) as ring:
+                while not stop[0]:
+                    for slot in range(1, 33):
+                        file.push(ring, slot)
+                    ring.submit()
+                    ring.wait(32, 30, spin=True)
+            return int(area[:] != bytes(2 * PAGE))
+        with running(work) as (_, status), Ring(64, flags) as ring:
+            for _ in range(100):
+                area[:] = bytes(2 * PAGE)
+                keep = push_adhoc(ring, file.fd, cdb.blocks(READ_10, 0, 1), 0, area, 13, BLOCK)
+                ring.submit()
+                # The other is likely to find it.
+                time.sleep(0.002)
+                assert ring.wait(1) == [(0, 0)]
+                assert area[13:13 + BLOCK] == data
+                del keep
+            stop[0:1] = b"x"
+            assert status(30) == 0
+
+
+# scsi_debug.
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("seconds", (0, 0.0005), ids=("inline", "polled"))
+def test_scsi_debug(sg_module, seconds):
+    """Ends inside queuecommand, and those that its poll queue gives."""
+    with loaded("scsi_debug", delay=0, submit_queues=2, poll_queues=1, dev_size_mb=8,
+                names=("add_host", "max_luns")) as hosts:
+        lun = hosts[0].luns()[0]
+        smqsg.attend(lun.sg)
+        with smqsg.slow(seconds), smqsg.depth(lun, 16), opened(smqsg.node(lun)) as file, \
+                Ring(64, SETUP_IOPOLL) as ring, no_task_work():
+            data = random.Random(7).randbytes(64 * BLOCK)
+            file.memory[:] = data
+            file.prepare([write(slot, offset=slot * BLOCK) for slot in range(64)])
+            for turn in range(2):
+                for slot in range(40):
+                    file.push(ring, slot)
+                file.push_batch(ring, range(40, 64), 100)
+                ring.submit()
+                assert sorted(ring.wait(41, spin=bool(turn))) == [
+                    (slot, 0) for slot in range(40)] + [(100, 0)]
+                assert file.memory[:] == data
+                if not turn:
+                    file.memory[:] = bytes(64 * BLOCK)
+                    file.prepare([read(slot, offset=slot * BLOCK) for slot in range(64)])

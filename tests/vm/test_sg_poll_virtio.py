@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+# vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
+# vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
+# vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
+"""Polled rings on QEMU's virtio-scsi: by smq_virtio, and by virtio_scsi where that can poll."""
+import errno
+import os
+import random
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+from kit import smqsg, virtio
+from kit.host import load, run, settle, unload
+from kit.probe import calls
+from kit.slots import BLOCK, read, write
+from kit.slowdisk import opened
+from kit.uring import SETUP_IOPOLL, Ring
+
+SLOT = "0000:00:10.0"
+pytestmark = pytest.mark.usefixtures("sg_module")
+
+
+def device():
+    """The virtio device."""
+    return virtio.device_at(SLOT, "vm/sg_poll_virtio")
+
+
+def interrupts() -> int:
+    """Those of all virtqueues for commands, so far."""
+    return sum(int(word) for line in Path("/proc/interrupts").read_text(
+        encoding="ascii").splitlines() if "-request" in line
+        for word in line.split()[1:os.cpu_count() + 1])
+
+
+def transfer(path: str, counted=nullcontext) -> None:
+    """Writes and reads 64 blocks, singly and in batches, beyond the device's depth."""
+    data = random.Random(1).randbytes(64 * BLOCK)
+    with opened(path) as file, Ring(64, SETUP_IOPOLL) as ring:
+        file.prepare([write(slot, offset=slot * BLOCK) for slot in range(64)])
+        file.memory[:] = data
+        before = interrupts()
+        assert file.run(range(64)) == (0, 0) and interrupts() > before
+        with counted():
+            for turn in range(4):
+                for slot in range(32):
+                    file.push(ring, slot)
+                file.push_batch(ring, range(32, 64), 100)
+                ring.submit()
+                assert sorted(ring.wait(33, spin=bool(turn % 2))) == [
+                    (slot, 0) for slot in range(32)] + [(100, 0)]
+                if not turn:
+                    file.memory[:] = bytes(64 * BLOCK)
+                    file.prepare([read(slot, offset=slot * BLOCK) for slot in range(64)])
+                assert turn == 0 or file.memory[:] == data
+
+
+@contextmanager
+def without_interrupts():
+    """Nor task work: for nobody else uses the disk."""
+    before = interrupts()
+    with calls("smq_sg", "smqsg_slot_told") as slots, \
+            calls("smq_sg", "smqsg_batch_told") as batches:
+        yield
+        assert (slots(), batches(), interrupts() - before) == (0, 0, 0)
+
+
+@pytest.fixture
+def in_tree_driver():
+    """virtio_scsi has the device."""
+    load("virtio_scsi")
+    virtio.host_of(device())
+    yield
+    unload("virtio_scsi")
+
+
+@pytest.mark.smoke
+def test_smq_virtio(in_tree_driver):
+    with virtio.module(lambda: [device()], poll_queues=2):
+        host = virtio.take(device())
+        lun = host.luns()[0]
+        with smqsg.depth(lun, 8):
+            before = settle(host)["polled"]
+            transfer(smqsg.node(lun), without_interrupts)
+            assert settle(host)["polled"] - before == 4 * 64
+
+
+@pytest.mark.smoke
+def test_virtio_scsi():
+    """Poll queues are a parameter of 7.2's; without any a polled ring is refused."""
+    can_poll = "virtscsi_poll_queues" in run("modinfo", "-p", "virtio_scsi").stdout
+    for queues in (0, 2) if can_poll else (0,):
+        load("virtio_scsi", **({"virtscsi_poll_queues": queues} if queues else {}))
+        try:
+            lun = virtio.host_of(device()).luns()[0]
+            path = smqsg.node(lun)
+            if queues:
+                transfer(path, without_interrupts)
+                continue
+            with opened(path) as file, Ring(8, SETUP_IOPOLL) as ring:
+                file.push(ring, 0)
+                ring.submit()
+                assert ring.wait(1) == [(0, -errno.EOPNOTSUPP)]
+        finally:
+            unload("virtio_scsi")
