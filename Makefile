@@ -77,6 +77,7 @@ install: tools
 		fi; \
 	done
 	@install -D -m 644 drivers/sg/60-smqsg.rules '$(DESTDIR)$(UDEV_RULES)/60-smqsg.rules'
+	@$(if $(DESTDIR),:,ldconfig || echo 'libsmq.so is new: run ldconfig as root' >&2)
 
 clean:
 	@rm -rf build

@@ -165,7 +165,12 @@ def test_only_what_the_header_declares_is_exported(installed):
     done = subprocess.run(["nm", "-D", "--defined-only", installed / "lib/libsmq.so"],
                           capture_output=True, text=True, check=True, timeout=TIMEOUT)
     exported = {line.split()[-1] for line in done.stdout.splitlines()}
-    assert exported - {"LIBSMQ_1.0"} == {f"{name}@@LIBSMQ_1.0" for name in names}
+    versions = {name for name in exported if "@" not in name}
+    assert versions == {"LIBSMQ_1.0", "LIBSMQ_1.1"}
+    assert {name.split("@")[0] for name in exported - versions} == names
+    # What has been in 1.0 stays there.
+    assert {name for name in exported if name.endswith("@@LIBSMQ_1.1")} == {
+        "smq_setup_held@@LIBSMQ_1.1"}
     manual = (LIBSMQ / "libsmq.3").read_text(encoding="ascii")
     assert {name for name in names | inline if f"{name}(" not in manual} == set()
 

@@ -10,8 +10,9 @@
 
 #include "device.h"
 
-/* The version of the ABI that has all that is used here. */
+/* The version of the ABI that has all that is used here, but for what says otherwise. */
 #define NEEDS_VERSION	1
+#define HELD_VERSION	3
 
 const char *smq_library_version(void)
 {
@@ -51,6 +52,7 @@ int smq_open(const char *node, struct smq_device **dev)
 		free(d);
 		return ret;
 	}
+	d->version = info.version;
 	d->id = atomic_fetch_add(&last_id, 1);
 	*dev = d;
 	return 0;
@@ -79,10 +81,20 @@ int smq_info(const struct smq_device *dev, struct smq_sg_info *info)
 
 int smq_setup(struct smq_device *dev, uint32_t slots, uint32_t sense_size)
 {
-	struct smq_sg_setup setup = { .slots = slots, .sense_size = sense_size };
+	return smq_setup_held(dev, slots, sense_size, 0);
+}
+
+int smq_setup_held(struct smq_device *dev, uint32_t slots, uint32_t sense_size, uint32_t share)
+{
+	struct smq_sg_setup setup = {
+		.slots = slots, .sense_size = sense_size, .held_share = share,
+	};
 	void *map;
 	int ret;
 
+	/* To an older one the field is reserved. */
+	if (share && dev->version < HELD_VERSION)
+		return -EOPNOTSUPP;
 	ret = call(dev, SMQ_SG_SETUP, &setup);
 	if (ret)
 		return ret;

@@ -47,7 +47,7 @@
 extern "C" {
 #endif
 
-#define LIBSMQ_VERSION	"1.0"
+#define LIBSMQ_VERSION	"1.1"
 
 struct smq_device;
 struct smq_ring;
@@ -140,6 +140,19 @@ int smq_info(const struct smq_device *dev, struct smq_sg_info *info);
  * Return: 0; -EBUSY: it has slots; -EINVAL: out of range; -ENOMEM.
  */
 int smq_setup(struct smq_device *dev, uint32_t slots, uint32_t sense_size);
+
+/**
+ * smq_setup_held() - get slots that may keep their requests between runs, once
+ * @dev: the device
+ * @slots: as of smq_setup()
+ * @sense_size: as of smq_setup()
+ * @share: percent of the device's queue depth that slots prepared with SMQ_SG_SLOT_HELD
+ *	may keep, 0 to 100; smq_sg_info.max_held says how many that is, 0 where nothing can
+ *	be kept: the slots work there as well, for what others cost. Since version 1.1
+ *
+ * Return: 0; -EOPNOTSUPP: the kernel's module is too old to keep any; else as smq_setup().
+ */
+int smq_setup_held(struct smq_device *dev, uint32_t slots, uint32_t sense_size, uint32_t share);
 
 /* How many slots it has, 0 before smq_setup(). */
 uint32_t smq_slots(const struct smq_device *dev);
@@ -247,12 +260,18 @@ int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *fai
 
 /* The ring takes smq_queue_command(); its entries are twice as large. */
 #define SMQ_RING_COMMANDS	1U
+/*
+ * Completions are polled for, in poll queues of the devices' hosts (IORING_SETUP_IOPOLL): they
+ * come to smq_reap() alone, and without interrupts. A device whose host has none ends
+ * everything with EOPNOTSUPP, and so does one that is not of smq_sg.
+ */
+#define SMQ_RING_POLL		2U
 
 /**
  * smq_ring_new() - set up a ring
  * @entries: what can be queued between two submissions, 1 to 32768; twice as many
  *	completions find room, more are kept by the kernel at a higher cost
- * @flags: SMQ_RING_COMMANDS or 0
+ * @flags: SMQ_RING_*, or 0
  * @ring: the ring, for smq_ring_free(); written on success only
  *
  * Return: 0; -EINVAL: out of range, or a kernel without uring_cmd (before 5.19);
@@ -330,7 +349,9 @@ int smq_submit(struct smq_ring *ring);
  * @wait_ns: nanoseconds to wait at most, below 0 for no end
  *
  * Return: events fetched, fewer than @least when the time was over or a signal
- * came; a negative errno when nothing could be sent and nothing was there.
+ * came; a negative errno when nothing could be sent and nothing was there. A ring
+ * that polls (SMQ_RING_POLL) is no wait that a signal ends: give it an end by
+ * @wait_ns.
  */
 int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 	     unsigned int least, int64_t wait_ns);

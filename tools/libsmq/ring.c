@@ -4,6 +4,7 @@
 #include <liburing.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "device.h"
 
@@ -14,6 +15,7 @@
  * struct smq_ring - a ring and the devices it knows
  * @uring: the ring
  * @commands: made with SMQ_RING_COMMANDS
+ * @poll: made with SMQ_RING_POLL
  * @has_table: io_uring has a table of files
  * @known: keys by their place in that table: smq_device.id, or the number of a
  *	plain file; FREE for a place without any. Ids are never given twice, so a
@@ -24,6 +26,7 @@
 struct smq_ring {
 	struct io_uring uring;
 	bool commands;
+	bool poll;
 	bool has_table;
 	uint64_t known[SMQ_RING_DEVICES];
 	unsigned int nr;
@@ -32,12 +35,13 @@ struct smq_ring {
 
 int smq_ring_new(unsigned int entries, unsigned int flags, struct smq_ring **ring)
 {
-	unsigned int setup = flags & SMQ_RING_COMMANDS ?
-			     IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0;
+	unsigned int setup = (flags & SMQ_RING_COMMANDS ?
+			      IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0) |
+			     (flags & SMQ_RING_POLL ? IORING_SETUP_IOPOLL : 0);
 	struct smq_ring *r;
 	int ret;
 
-	if (!entries || entries > MAX_ENTRIES || (flags & ~SMQ_RING_COMMANDS))
+	if (!entries || entries > MAX_ENTRIES || (flags & ~(SMQ_RING_COMMANDS | SMQ_RING_POLL)))
 		return -EINVAL;
 	r = calloc(1, sizeof(*r));
 	if (!r)
@@ -53,6 +57,7 @@ int smq_ring_new(unsigned int entries, unsigned int flags, struct smq_ring **rin
 		return ret;
 	}
 	r->commands = flags & SMQ_RING_COMMANDS;
+	r->poll = flags & SMQ_RING_POLL;
 	memset(r->known, 0xff, sizeof(r->known));
 	*ring = r;
 	return 0;
@@ -261,6 +266,32 @@ static int pass(struct smq_ring *ring)
 	return io_uring_submit_and_get_events(&ring->uring);
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+/*
+ * Send what is queued and poll until there are @least completions, or the time is over. Of that
+ * the kernel, which would poll on and on, does not know: it looks once for each call. Nor does
+ * it look at all while there are completions, so they are fetched as they come.
+ */
+static int poll_for(struct smq_ring *ring, struct smq_event *events, unsigned int most,
+		    unsigned int least, int64_t wait_ns, unsigned int *n)
+{
+	int64_t began = now_ns();
+	int ret;
+
+	do {
+		ret = io_uring_submit_and_get_events(&ring->uring);
+		*n += fetch(ring, events + *n, most - *n);
+	} while (ret >= 0 && *n < least && (wait_ns < 0 || now_ns() - began < wait_ns));
+	return ret;
+}
+
 int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 	     unsigned int least, int64_t wait_ns)
 {
@@ -268,17 +299,22 @@ int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 		.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000,
 	};
 	struct io_uring_cqe *cqe;
-	unsigned int n;
+	unsigned int n = 0;
 	int ret = 0;
 
 	if (!most || least > most)
 		return -EINVAL;
-	if (!least)
+	/* A wait of no time at all is a timer all the same. */
+	if (!least || !wait_ns)
 		ret = pass(ring);
-	else if (io_uring_sq_ready(&ring->uring) || io_uring_cq_ready(&ring->uring) < least)
+	else if (!io_uring_sq_ready(&ring->uring) && io_uring_cq_ready(&ring->uring) >= least)
+		ret = 0;
+	else if (ring->poll)
+		ret = poll_for(ring, events, most, least, wait_ns, &n);
+	else
 		ret = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, least,
 						       wait_ns < 0 ? NULL : &ts, NULL);
-	n = fetch(ring, events, most);
+	n += fetch(ring, events + n, most - n);
 	if (n || ret >= 0 || ret == -ETIME || ret == -EINTR)
 		return n;
 	return ret;

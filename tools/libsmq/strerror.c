@@ -14,7 +14,8 @@ struct meaning {
 static const struct meaning meanings[] = {
 	{ SMQ_CALL_OPEN, ENOTTY, "not a /dev/smqsgN" },
 	{ SMQ_CALL_OPEN, EPROTONOSUPPORT, "smq_sg is older than this library" },
-	{ SMQ_CALL_SETUP, EINVAL, "slots or sense_size is out of its range" },
+	{ SMQ_CALL_SETUP, EINVAL, "slots, sense_size or share is out of its range" },
+	{ SMQ_CALL_SETUP, EOPNOTSUPP, "smq_sg is too old for held slots" },
 	{ SMQ_CALL_SETUP, EBUSY, "the file has its slots already" },
 	{ SMQ_CALL_LEND, EINVAL, "index, length or flags is out of its range" },
 	{ SMQ_CALL_LEND, EEXIST, "the buffer's index is in use" },
@@ -39,11 +40,13 @@ static const struct meaning meanings[] = {
 	{ SMQ_CALL_RUN, ENODATA, "the slot is empty" },
 	{ SMQ_CALL_RUN, EPERM, "the slot was prepared by another user" },
 	{ SMQ_CALL_RUN, ERANGE, "the LBA does not fit the CDB" },
-	{ SMQ_CALL_RUN, EOPNOTSUPP, "the CDB has no LBA that could be replaced" },
+	{ SMQ_CALL_RUN, EOPNOTSUPP, "the CDB has no LBA that could be replaced, or the ring polls "
+	  "and the host has no poll queues" },
 	{ SMQ_CALL_RUN, ENODEV, "the device is gone" },
 	{ SMQ_CALL_RUN, ETIMEDOUT, "it waited for its turn as long as it may" },
 	{ SMQ_CALL_RUN, ECANCELED, "given up before it was sent" },
-	{ SMQ_CALL_COMMAND, EOPNOTSUPP, "the node takes no commands from io_uring" },
+	{ SMQ_CALL_COMMAND, EOPNOTSUPP, "the node takes no commands from io_uring, "
+	  "or none that are polled" },
 	{ SMQ_CALL_COMMAND, EPERM, "the kernel's filter refuses the CDB without CAP_SYS_RAWIO" },
 	{ SMQ_CALL_COMMAND, ENODEV, "the device is gone" },
 };

@@ -14,6 +14,7 @@ IN, OUT = 1, 2
 RANGE, RUNS = 1, 2
 AT_LBA, WITH_BUFFER = 1, 2
 COMMANDS = 1
+HELD = 1
 
 
 class Slot(ctypes.Structure):
@@ -49,7 +50,7 @@ class Outcome(ctypes.Structure):
 class Info(ctypes.Structure):
     _fields_ = [(name, c_uint32) for name in (
         "version", "slots", "depth", "max_transfer", "max_segments", "alignment", "slot_bytes",
-        "max_waiting")] + [("reserved", c_uint32 * 8)]
+        "max_waiting", "max_held")] + [("reserved", c_uint32 * 7)]
 
 
 def library():
@@ -93,6 +94,9 @@ class Device:
 
     def setup(self, slots, sense=96):
         return self.lib.smq_setup(self.handle, slots, sense)
+
+    def setup_held(self, slots, share):
+        return self.lib.smq_setup_held(self.handle, slots, 96, share)
 
     def lend(self, index, memory, size=1 << 20, at=0, flags=0):
         return self.lib.smq_lend(self.handle, index, ctypes.c_void_p(memory.address + at),

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 import vmdisk
-from smqlib import (AT_LBA, COMMANDS, IN, OUT, WITH_BUFFER, Device, Memory, Ring, Run, Slot,
+from smqlib import (AT_LBA, COMMANDS, HELD, IN, OUT, WITH_BUFFER, Device, Memory, Ring, Run, Slot,
                     library, opened, run_list, slot_list, slot_range)
 
 READ_1 = "88000000000000000000000000010000"
@@ -48,7 +48,7 @@ def filled(smq_disk):
 
 def test_info(dev, smq_disk):
     info = dev.info()
-    assert info.version == 2
+    assert info.version == 3
     assert info.slots == 0
     assert info.depth == int(smq_disk.attribute("queue_depth"))
     assert info.max_segments > 0 and info.max_transfer >= 1 << 20
@@ -69,6 +69,27 @@ def test_setup_once_and_within_limits(dev):
         assert dev.setup(slots, sense) == -errno.EINVAL
     assert dev.setup(4) == 0
     assert dev.setup(4) == -errno.EBUSY
+
+
+def test_setup_held(lib, smq_disk, filled):
+    """Whatever the kernel can keep, the slots work, and come back with the device."""
+    share = int(smq_disk.smq_attribute("held_share"))
+    with opened(Device, lib, smq_disk.smq) as device:
+        assert device.info().max_held == 0
+        assert device.setup_held(8, 101) == -errno.EINVAL
+        assert device.setup_held(8, 25) == 0
+        most = device.info().max_held
+        assert (0 < most <= int(smq_disk.attribute("queue_depth")) // 4) == bool(share)
+        memory = Memory()
+        assert device.lend(0, memory) == 0
+        assert device.prepare(0, *(Slot(READ_1, IN, 512, offset=512 * i, flags=HELD)
+                                   for i in range(8))) == (0, 8)
+        for _ in range(3):
+            memory[:8 * 512] = bytes(8 * 512)
+            assert device.execute(slot_range(0, 8)) == (0, 0)
+            assert memory[:8 * 512] == block(0) * 8
+        assert int(smq_disk.smq_attribute("held")) == min(most, 8)
+    assert int(smq_disk.smq_attribute("held")) == 0
 
 
 def test_buffers(dev):
@@ -261,7 +282,7 @@ def test_whole_commands_need_their_ring(lib, dev, ring):
     command = (ctypes.c_uint8 * 80)()
     assert lib.smq_queue_command(ring.handle, dev.handle, command, ctypes.c_uint64(0)) == \
         -errno.EOPNOTSUPP
-    for flags, entries in ((2, 4), (0, 0), (0, 32769)):
+    for flags, entries in ((4, 4), (0, 0), (0, 32769)):
         assert Ring(lib, entries, flags).error == -errno.EINVAL
     # One ring takes both.
     with opened(Ring, lib, flags=COMMANDS) as both:
