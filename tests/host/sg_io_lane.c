@@ -76,6 +76,7 @@ int main(int argc, char **argv)
 		wrong += ended[i] != 1;
 	printf("good %llu wrong %u overtaken %llu\n", w.tally.good, wrong, run.lanes->overtaken);
 	worker_exit(&w);
+	tally_free(&w.tally);
 	lanes_free(run.lanes, run.nr_lanes);
 	free(file.cmds);
 	free(ended);

@@ -38,12 +38,13 @@ static void put_event(struct recording *r, const char *line, __u32 order)
 
 int main(int argc, char **argv)
 {
-	static struct writing w = { .block_size = 512 };
+	static struct writing w;
 	static struct recording r;
 	char line[256];
 	__u32 order = 0;
 
 	r.limit = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
+	w.block_size = argc > 2 ? atoi(argv[2]) : 512;
 	while (fgets(line, sizeof(line), stdin))
 		put_event(&r, line, order++);
 	recording_sort(&r, ~0ULL);

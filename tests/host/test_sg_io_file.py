@@ -43,6 +43,14 @@ def test_all_fields(tmp_path):
     assert (c["line"], c["timeout"], c["at"], c["cpu"]) == ("5", "30000", "17", "-1")
 
 
+def test_without_a_time_it_is_that_of_the_line_before_on_its_cpu(tmp_path):
+    """The first line of a CPU has the one before, of whatever CPU: there is nothing nearer."""
+    lines = [("at=5 cpu=0", 5), ("at=90 cpu=1023", 90), ("cpu=0", 5), ("cpu=1023", 90),
+             ("", 90), ("at=40", 40), ("cpu=1023", 90), ("", 40), ("cpu=7", 40)]
+    path = write(tmp_path, "".join(f"{READ10} in 512 {words}\n" for words, _ in lines))
+    assert [int(cmd["at"]) for cmd in commands(path)] == [at for _, at in lines]
+
+
 @pytest.mark.parametrize("cdb", [
     "1200000060" "00", READ10, "a8000000000000000001" "0000",
     "88" + "00" * 12 + "01" + "0000", "c0" + "00" * 5, "e7" + "00" * 11, "ff" + "00" * 15,

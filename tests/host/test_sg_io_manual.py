@@ -51,13 +51,20 @@ def test_manual_has_all_options_and_no_others():
         assert found == options(command), command
 
 
-def test_manual_has_all_paths():
+def paths(command):
     """Those that --via takes."""
-    wrong = run(binary(), "run", "--via", "x", "d", "f").stderr
-    names = re.search(r"'x' is not (.*)", wrong)[1].replace(" or ", ", ").split(", ")
+    wrong = run(binary(), command, "--via", "x", "d", "f").stderr
+    return re.search(r"'x' is not (.*)", wrong)[1].replace(" or ", ", ").split(", ")
+
+
+def test_manual_has_all_paths():
     text = section("PATHS")
-    assert re.findall(r"^\.TP\n\.B (\S+)", text, flags=re.M) == names
-    assert complete("sg_io run --via=") == names
+    assert re.findall(r"^\.TP\n\.B (\S+)", text, flags=re.M) == paths("run")
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "replay", "verify"])
+def test_completion_has_the_paths_of_the_command(command):
+    assert complete(f"sg_io {command} --via=") == paths(command)
 
 
 @pytest.mark.parametrize("tool", [["mandoc", "-T", "lint", "-W", "warning"],
@@ -108,7 +115,8 @@ def test_completion_has_all_options():
     ("sg_io run --via b", ["bsg", "bsg-uring", "block"]),
     ("sg_io run --via=bsg-", ["bsg-uring"]),
     ("sg_io compare --via=smq,bl", ["smq,block"]),
-    ("sg_io compare --via smq,s", ["smq,sg", "smq,smq"]),
+    ("sg_io compare --via smq,s", ["smq,sg", "smq,smq", "smq,smq-held"]),
+    ("sg_io verify --via smq", ["smq"]),
     ("sg_io gen --pattern=l", ["lba"]),
     ("sg_io gen --op writes", ["writesame10", "writesame16"]),
     ("sg_io gen --count ", []),

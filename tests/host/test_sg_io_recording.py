@@ -115,6 +115,14 @@ def test_what_no_line_can_say_is_a_comment(cdb, data, protected, why):
     assert (summary["written"], summary["left_out"]) == (1, 1)
 
 
+def test_without_a_disk_the_size_of_a_block_is_not_known():
+    inquiry = "120000002400"
+    lines, _ = record([event("start", 1000, cdb=read10(0)), event("start", 2000, cdb=inquiry)],
+                      1000, 0)
+    assert lines == [f"# {read10(0)} ? at=0 cpu=0 # left out: the device has no disk, so the size "
+                     "of its blocks is not known", f"{inquiry} in 36 at=1 cpu=0"]
+
+
 def test_a_command_without_data_needs_no_known_opcode():
     assert record([event("start", 1, data=0, cdb="c00000000000")])[0] == [
         "c00000000000 none 0 at=0 cpu=0"]

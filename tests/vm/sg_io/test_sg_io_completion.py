@@ -35,6 +35,12 @@ def test_completion_of_devices(smq_disk):
     # compare has one: a file follows.
     assert "/etc/hostname" in complete(f"sg_io compare {disk.sg} /etc/hostn")
     assert disk.smq not in complete(f"sg_io compare {disk.sg} ")
+    # Neither is what a recording is written to.
+    for output in ("-o ", "--output ", "--output="):
+        assert [word.rpartition("=")[2] for word in complete(
+            f"sg_io record {output}/etc/hostn")] == ["/etc/hostname"]
+        assert disk.sg not in complete(f"sg_io record {output}")
+    assert disk.sg in complete("sg_io record -o out ")
 
 
 def test_a_partition_is_no_device(smq_disk):

@@ -19,6 +19,31 @@ def test_polled(reads):
         assert got["status"] == {"GOOD": 1000}
 
 
+@pytest.mark.parametrize("via,batch", [("smq", 1), ("smq", 4), ("bsg-uring", 4)])
+def test_prepared_and_ad_hoc_polled(fast_path, reads, via, batch):
+    """Beyond the queue depth, too, and to a device that completes only when it is polled."""
+    with vmdisk.disks(submit_queues=2, poll_queues=1) as found:
+        set_param("ndelay", 200000)
+        got = run_json("--via", via, "--poll", "--depth", 150, "--batch", batch, "--count", 1000,
+                       found[0].smq, reads)
+        assert got["status"] == {"GOOD": 1000} and not got["errors"]
+        set_param("delay", 0)
+
+
+@pytest.mark.parametrize("via", ["block", "smq"])
+def test_more_slots_than_a_ring_has_entries(fast_path, reads, via):
+    with vmdisk.disks(hosts=9) as found:
+        nodes = [disk.sd if via == "block" else disk.smq for disk in found]
+        got = run_json("--via", via, "--depth", 4096, "--count", 4096, *nodes, reads)
+        assert got["status"] == {"GOOD": 9 * 4096} and not got["errors"]
+
+
+def test_polled_without_poll_queues(fast_path, reads):
+    with vmdisk.disks() as found:
+        done = sg_io("run", "--via", "smq", "--poll", found[0].smq, reads)
+        assert done.returncode == 3 and "the host has no poll queues" in done.stderr
+
+
 @pytest.mark.parametrize("via,options", [("sg", []), ("bsg", []), ("block", []),
                                          ("sg", ["--depth", 20]), ("block", ["--depth", 5])])
 def test_several_devices_each_get_the_file(reads, via, options):

@@ -139,13 +139,14 @@ def test_poll_needs_poll_queues(disk, reads):
     assert "the host has no poll queues" in done.stderr
     done = sg_io("run", "--poll", disk.sg, reads)
     assert done.returncode == 2
-    assert "only --via block can poll" in done.stderr
+    assert "only --via smq, block and, on a smqsg node, bsg-uring can poll" in done.stderr
 
 
 def test_same_device_twice(disk, reads):
-    done = sg_io("run", disk.sg, disk.bsg, reads)
-    assert done.returncode == 2
-    assert "are the same device" in done.stderr
+    for other in (disk.bsg, disk.hctl):
+        done = sg_io("run", disk.sg, other, reads)
+        assert done.returncode == 2
+        assert "are the same device" in done.stderr
 
 
 TRACE = "/sys/kernel/tracing"

@@ -5,11 +5,13 @@ import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
 import vmdisk
 from kit.fiojob import fio
+from kit.host import run
 from recorder import Recording, recording
 from vmdisk import SG_IO, generate, run_json, set_param, sg_io
 
@@ -106,6 +108,60 @@ def test_a_signal_ends_it_with_a_whole_file(disk, reads, tmp_path, number):
     assert not {name for name in instances() if name.startswith("sg_io.")}
     # Taken back as it is, in full.
     assert run_json(disk.sg, got.path)["commands"] == got.summary["commands"]
+
+
+def test_a_signal_ends_the_writing_too(disk, tmp_path):
+    """Of more than a pipe holds, to a reader that does not read."""
+    path = generate(tmp_path / "g", "--op", "read10", "--count", 5000)
+    before = instances()
+    with subprocess.Popen([SG_IO, "record", disk.sd], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as user:
+        assert user.stderr.readline().startswith("recording ")
+        run_json(disk.sg, path)
+        user.send_signal(signal.SIGINT)
+        # It has ended, and writes.
+        vmdisk.wait_for(lambda: instances() == before)
+        with pytest.raises(subprocess.TimeoutExpired):
+            user.wait(2)
+        user.send_signal(signal.SIGINT)
+        assert user.wait(30) == -signal.SIGINT
+
+
+def test_an_older_recording_stays_until_there_is_a_new_one(disk, tmp_path):
+    path = tmp_path / "r"
+    path.write_text("old\n" * 1000, encoding="ascii")
+    with recording(disk.sd, path) as got:
+        run_json("--count", 2, disk.sg, "-", stdin=READ)
+        assert path.read_text(encoding="ascii") == "old\n" * 1000
+    assert len(got.lines) == 2 and "old" not in got.text
+
+
+def test_without_tracing_no_file_is_touched(disk):
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o777)
+        old = folder / "old"
+        old.write_text("old\n", encoding="ascii")
+        old.chmod(0o666)
+        for path in (old, folder / "new"):
+            done = subprocess.run(
+                ["setpriv", "--reuid", "65534", "--clear-groups", SG_IO, "record", "-o", path,
+                 disk.sd], capture_output=True, text=True, timeout=30, check=False)
+            assert (done.returncode, done.stdout) == (3, "")
+            assert done.stderr.startswith("sg_io: tracing: ")
+        assert [path.name for path in folder.iterdir()] == ["old"]
+        assert old.read_text(encoding="ascii") == "old\n"
+
+
+def test_losses_that_cannot_be_read_are_not_none(disk, tmp_path):
+    got = Recording(disk.sd, tmp_path / "r")
+    stats = TRACING / f"instances/sg_io.{got.process.pid}/per_cpu/cpu0/stats"
+    run("mount", "--bind", "/dev/null", stats)
+    run_json("--count", 3, disk.sg, "-", stdin=READ)
+    got.end()
+    assert (got.status, got.summary["lost"], got.summary["commands"]) == (1, None, 3)
+    assert "whether more events were lost is not known" in got.messages
+    assert "\n# 0 or more events lost: commands may be missing\n" in got.text
 
 
 def test_lost_events_are_counted_and_told(disk, tmp_path):

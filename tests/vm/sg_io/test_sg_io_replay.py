@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """sg_io replay: a recorded load again, its order, its times, what is refused."""
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 import vmdisk
@@ -55,7 +58,7 @@ def test_a_line_without_a_time_follows_the_one_before(disk, tmp_path):
     assert [line[0][:2] for line in got.lines] == ["28", "00", "28", "35"]
 
 
-@pytest.mark.parametrize("via", ["sg", "bsg-uring", "smq", "block"])
+@pytest.mark.parametrize("via", ["sg", "bsg-uring", "smq", "smq-held", "block"])
 @pytest.mark.parametrize("options", [["--depth", 4], ["--speed", "max"]],
                          ids=lambda o: " ".join(map(str, o)))
 def test_order_by_each_path(smq_disk, tmp_path, via, options):
@@ -174,6 +177,60 @@ def test_signal_ends_it_with_the_result_so_far(smq_disk, via):
         assert user.wait(30) == 130
     assert 20 < got["commands"] < 10_000
     assert got["opcodes"] == {"READ(10)": got["commands"]}
+
+
+def test_more_lanes_than_cpus_are_told(disk):
+    """What goes from any CPU has none for itself where each has its own commands."""
+    pinned = "".join(f"{READ} at=0 cpu={cpu}\n" for cpu in sorted(os.sched_getaffinity(0)))
+    for text, speed, lines in ((pinned, 1, 0), (f"{pinned}{READ} at=0\n", 1, 1),
+                               (f"{pinned}{READ} at=0\n", "max", 0)):
+        done = sg_io("replay", "--speed", speed, disk.sg, "-", stdin=text)
+        assert (done.returncode, done.stderr.count("\n")) == (0, lines)
+        assert ("warning: lines without cpu= share" in done.stderr) is bool(lines)
+
+
+@pytest.mark.parametrize("us", [0, 1_000_000])
+def test_awake_or_asleep_the_times_are_kept(disk, us):
+    lines = "".join(f"{READ} at={20_000 * i} cpu={i % 2}\n" for i in range(11))
+    got = replay("--awake", us, disk.sg, "-", stdin=lines)
+    assert got["status"] == {"GOOD": 11} and got["seconds"] >= 0.2
+
+
+@contextlib.contextmanager
+def long_replay(disk):
+    """One that takes minutes, by two CPUs; begun, with the processes of its CPUs."""
+    lines = "".join(f"{READ} at={10_000 * i} cpu={i % 2}\n" for i in range(10_000))
+    before = disk.done()
+    with subprocess.Popen([SG_IO, "replay", disk.sg, "-"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as user:
+        user.stdin.write(lines.encode())
+        user.stdin.close()
+        user.stdin = None
+        vmdisk.wait_for(lambda: disk.done() > before + 20)
+        pids = Path(f"/proc/{user.pid}/task/{user.pid}/children").read_text().split()
+        try:
+            assert len(pids) == 2
+            yield user, [int(pid) for pid in pids]
+        finally:
+            user.kill()
+
+
+def test_a_killed_process_ends_it(disk):
+    """With what there is of results, and the other CPU's process."""
+    with long_replay(disk) as (user, pids):
+        os.kill(pids[0], signal.SIGKILL)
+        out, err = user.communicate(timeout=30)
+        assert user.returncode == 3
+        assert b"its process was ended by signal 9: the run ends early" in err
+        assert b" good, 0 not good" in out
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_no_process_outlives_the_replay(disk):
+    with long_replay(disk) as (user, pids):
+        user.kill()
+        user.wait(30)
+        vmdisk.wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
 def test_without_an_sg_node(disk):

@@ -3,11 +3,14 @@
 
 import os
 import random
+import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 from kit.host import run
 from recorder import verify
-from vmdisk import generate, run_json, set_param, sg_io
+from vmdisk import SG_IO, generate, run_json, set_param, sg_io, wait_for
 
 VIAS = ["sg", "bsg", "bsg-uring", "smq", "block"]
 
@@ -20,6 +23,15 @@ def disk_(three):
 
 def write(lba, blocks, pattern):
     return f"2a00{lba:08x}00{blocks:04x}00 out {512 * blocks} pattern={pattern}\n"
+
+
+def test_reads_are_within_the_memory(disk):
+    """A READ for each block that stands alone: the list of them has a bound, too."""
+    lines = "".join(write(2 * i, 1, "ff") for i in range(9000))
+    done = sg_io("verify", "--memory", 1, disk.sg, "-", stdin=lines)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == ("sg_io: standard input: more than 8192 READs of what it wrote, which "
+                           "need more than 1 MiB (--memory)\n")
 
 
 @pytest.mark.smoke
@@ -41,6 +53,20 @@ def test_what_differs_is_told(smq_disk, tmp_path, via):
         (first + 31, 1, 2), (first + 32, 1, 3), (first + 5000, 1, 313)]
     assert got["differences"][0]["found"] == 0
     assert got["differences"][2]["found"] == 255
+
+
+def test_a_signal_ends_a_long_list_that_nobody_reads(disk):
+    """One line for each of 2000 blocks is more than a pipe holds."""
+    run_json(disk.sg, "-", stdin=write(0, 4000, "zero"))
+    lines = "".join(write(2 * i, 1, "ff") for i in range(2000))
+    with subprocess.Popen([SG_IO, "verify", "--depth", "16", disk.sg, "-"], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+        user.stdin.write(lines)
+        user.stdin.close()
+        wchan = Path(f"/proc/{user.pid}/wchan")
+        wait_for(lambda: "pipe" in wchan.read_text(encoding="ascii"))
+        user.send_signal(signal.SIGINT)
+        assert user.wait(20) == -signal.SIGINT
 
 
 @pytest.mark.parametrize("via", VIAS)

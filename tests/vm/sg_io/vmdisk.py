@@ -51,6 +51,11 @@ class Disk:
     def attribute(self, name):
         return (self.sysfs / name).read_text().strip()
 
+    def smq_attribute(self, name):
+        """Of that node in sysfs."""
+        return pathlib.Path("/sys/class/smq_sg", os.path.basename(self.smq),
+                            name).read_text(encoding="ascii").strip()
+
     def done(self):
         return int(self.attribute("iodone_cnt"), 16)
 
@@ -120,6 +125,13 @@ def sg_io(*args, stdin="", **kwargs):
 def run_json(*args, stdin="", expect=0):
     done = sg_io("run", "--json", *args, stdin=stdin)
     assert done.returncode == expect, (done.returncode, done.stderr, done.stdout)
+    return json.loads(done.stdout)
+
+
+def compare(*args, stdin="", expect=0):
+    done = sg_io("compare", "--json", *args, stdin=stdin)
+    assert done.returncode == expect, (done.returncode, done.stderr, done.stdout)
+    assert done.stderr == ""
     return json.loads(done.stdout)
 
 

@@ -87,11 +87,15 @@ static const struct cdb_op ops[] = {
 	{ "verify12", "VERIFY(12)", 0xaf, 12, NO_SA, VERIFY, AT_12 },
 };
 
+/* A service action of 7Fh, which is like those. */
+#define ATA_PASS_THROUGH_32	0x1ff0
+
 /* Destructive commands whose data depends on bits the table does not hold. */
 static const __u8 always_changes[] = {
 	0x04,	/* FORMAT UNIT */
 	0x48,	/* SANITIZE */
 	0x85,	/* ATA PASS-THROUGH(16) */
+	0x94,	/* ZBC OUT: RESET WRITE POINTER and its like */
 	0xa1,	/* ATA PASS-THROUGH(12) */
 };
 
@@ -319,6 +323,8 @@ bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir)
 	const struct cdb_op *op;
 
 	if (dir == DIR_OUT || memchr(always_changes, cdb[0], sizeof(always_changes)))
+		return true;
+	if (cdb[0] == 0x7f && service_action(cdb) == ATA_PASS_THROUGH_32)
 		return true;
 	op = cdb_find(cdb, len);
 	return op && (op->flags & CDB_CHANGES);

@@ -8,40 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "child.h"
+#include "signals.h"
 
 #define SELF	"/proc/self/exe"
 
 static int signal_fd = -1;
 static int caught;
 
-static void signal_set(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGHUP);
-}
-
 void child_catch_signals(void)
 {
-	sigset_t set;
-
-	signal_set(&set);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	signals_block();
+	signal_fd = signals_open();
 }
 
 int child_signal(void)
 {
-	struct signalfd_siginfo info;
-
-	while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
-		caught = info.ssi_signo;
+	caught = signals_take(signal_fd) ?: caught;
 	return caught;
 }
 
@@ -71,14 +57,15 @@ static void listen_to(struct stream *streams, pid_t pid)
 		{ .fd = streams[1].fd, .events = POLLIN },
 		{ .fd = signal_fd, .events = POLLIN },
 	};
-	struct signalfd_siginfo info;
 	unsigned int i;
+	int number;
 
 	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
 		if (poll(fds, 3, -1) < 0)
 			continue;
-		while (fds[2].revents && read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
-			caught = info.ssi_signo;
+		number = fds[2].revents ? signals_take(signal_fd) : 0;
+		if (number) {
+			caught = number;
 			kill(pid, caught);
 		}
 		for (i = 0; i < 2; i++)
@@ -90,12 +77,9 @@ static void listen_to(struct stream *streams, pid_t pid)
 static void become(char *const *argv, int in, const int *out, const int *messages,
 		   pid_t parent)
 {
-	sigset_t set;
-
 	/* Ctrl-C would come twice, from the terminal and from the parent. */
 	setpgid(0, 0);
-	signal_set(&set);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	signals_unblock();
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(127);

@@ -269,9 +269,29 @@ static int read_line(FILE *in, char *text, const char **why)
 	return len || c != EOF;
 }
 
+/* When the last line was, of each CPU (and first of those without) and of them all. */
+struct times {
+	__u64 us[CPU_SETSIZE + 1];
+	bool seen[CPU_SETSIZE + 1];
+	__u64 latest;
+};
+
+/* A line without at= has the time of the one before it on its CPU; the first there, of any. */
+static void set_time(struct times *t, struct command *cmd, bool has_at)
+{
+	unsigned int i = cmd->cpu - CPU_ANY;
+
+	if (!has_at)
+		cmd->at_us = t->seen[i] ? t->us[i] : t->latest;
+	t->us[i] = cmd->at_us;
+	t->seen[i] = true;
+	t->latest = cmd->at_us;
+}
+
 static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfile *file)
 {
 	char text[LINE_BYTES + 1];
+	struct times times = {};
 	unsigned int number = 0;
 	const char *why;
 	size_t room = 0;
@@ -298,10 +318,8 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		}
 		if (!l.cmd->cdb_len)
 			continue;
-		if (l.has_at)
-			file->timed = true;
-		else if (file->nr)
-			l.cmd->at_us = l.cmd[-1].at_us;
+		file->timed |= l.has_at;
+		set_time(&times, l.cmd, l.has_at);
 		note_limits(file, l.cmd);
 		if (++file->nr > MAX_COMMANDS) {
 			warnx("%s:%u: more than %u commands", file->name, number, MAX_COMMANDS);
@@ -331,7 +349,7 @@ int cmdfile_load(const char *name, const struct cmdfile_options *opt,
 		warn("%s", name);
 		return -1;
 	}
-	file->data = dataset_new(is_stdin ? NULL : name, opt->memory);
+	file->data = dataset_new(is_stdin ? NULL : name, opt->memory, opt->shared);
 	if (file->data) {
 		ret = load_lines(in, opt, file);
 	} else {

@@ -79,6 +79,8 @@ static void build_arguments(const struct comparison *cmp, const struct contestan
 		add_real(a, "--rate", o->rate);
 	if (o->poll)
 		add_arg(a, "--poll");
+	if (o->direct && !strcmp(c->via, "smq-held"))
+		add_arg(a, "--direct");
 	if (o->force)
 		add_arg(a, "--force");
 	if (o->unchecked)
@@ -237,7 +239,8 @@ static int add_contestants(struct comparison *cmp)
 		enum node_kind node;
 	} ways[] = {
 		{ "sg", NODE_SG }, { "bsg", NODE_BSG }, { "bsg-uring", NODE_BSG },
-		{ "bsg-uring", NODE_SMQ }, { "smq", NODE_SMQ }, { "block", NODE_BLOCK },
+		{ "bsg-uring", NODE_SMQ }, { "smq", NODE_SMQ }, { "smq-held", NODE_SMQ },
+		{ "block", NODE_BLOCK },
 	};
 	unsigned int i, j;
 
@@ -255,7 +258,7 @@ static int add_contestants(struct comparison *cmp)
 static int copy_input(struct comparison *cmp)
 {
 	const char *name = cmp->opt.file;
-	bool standard = !strcmp(name, "-");
+	bool standard = !strcmp(name, "-") || !strcmp(name, "/dev/stdin");
 	int from = standard ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
 	char buf[65536];
 	struct stat st;

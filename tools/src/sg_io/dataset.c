@@ -38,6 +38,7 @@ struct dataset {
 	char *dir;
 	__u64 limit;
 	__u64 bytes;
+	int sharing;		/* MAP_SHARED or MAP_PRIVATE */
 	struct data_file files[MAX_FILES];
 	unsigned int nr_files;
 	struct arena *arenas;
@@ -45,7 +46,7 @@ struct dataset {
 	void *tree;		/* of struct image, by spec */
 };
 
-struct dataset *dataset_new(const char *dir_of, __u64 limit)
+struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared)
 {
 	const char *slash = dir_of ? strrchr(dir_of, '/') : NULL;
 	struct dataset *ds = calloc(1, sizeof(*ds));
@@ -53,6 +54,7 @@ struct dataset *dataset_new(const char *dir_of, __u64 limit)
 	if (!ds)
 		return NULL;
 	ds->limit = limit;
+	ds->sharing = shared ? MAP_SHARED : MAP_PRIVATE;
 	if (slash) {
 		ds->dir = strndup(dir_of, slash - dir_of + 1);
 		if (!ds->dir) {
@@ -165,7 +167,7 @@ static void *arena_alloc(struct dataset *ds, __u32 bytes, char *why, size_t size
 			goto nomem;
 		arena->size = bytes > ARENA_BYTES ? (bytes + 4095u) & ~4095u : ARENA_BYTES;
 		arena->base = mmap(NULL, arena->size, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+				   ds->sharing | MAP_ANONYMOUS, -1, 0);
 		if (arena->base == MAP_FAILED) {
 			free(arena);
 			goto nomem;

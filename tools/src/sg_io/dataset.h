@@ -18,7 +18,8 @@ struct data_spec {
 };
 
 /* @dir_of: data files with relative names are looked for beside this file. */
-struct dataset *dataset_new(const char *dir_of, __u64 limit);
+/* @shared: processes to come have the images in common, not copies that their I/O makes. */
+struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared);
 void dataset_free(struct dataset *ds);
 __u64 dataset_bytes(const struct dataset *ds);
 

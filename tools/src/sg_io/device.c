@@ -163,7 +163,7 @@ static int find_by_node(const char *name, const struct stat *st, struct device *
 			break;
 	snprintf(link, sizeof(link), "%s/device", dir);
 	if (kind == NODE_KINDS || !link_is(link, "subsystem", "scsi") ||
-	    !realpath(link, real) || strlen(real) >= sizeof(dev->sysfs)) {
+	    !realpath(link, real)) {
 		warnx("%s: not a node of a SCSI device (sg, bsg, sd or smqsg)", name);
 		return -1;
 	}
@@ -174,7 +174,9 @@ static int find_by_node(const char *name, const struct stat *st, struct device *
 		return -1;
 	}
 	dev->kind = kind;
-	memcpy(dev->sysfs, real, strlen(real) + 1);
+	/* Short, however deep the device lies, and the same as of an H:C:T:L. */
+	snprintf(dev->sysfs, sizeof(dev->sysfs), "/sys/bus/scsi/devices/%.60s",
+		 strrchr(real, '/') + 1);
 	return find_nodes(dev);
 }
 

@@ -15,6 +15,7 @@
  * @name: as in --via and in the results
  * @node: the kind of node it opens
  * @sync: queue() returns with the command finished; depth is made by threads
+ * @polls: can poll for completions
  * @batch_each: each target has its own batch of run.batch commands
  * @check: may this command go this way? Called for each one before the run,
  *	with a reason in @why when it may not
@@ -30,6 +31,7 @@ struct engine {
 	const char *name;
 	enum node_kind node;
 	bool sync;
+	bool polls;
 	bool batch_each;
 	bool (*check)(const struct target *target, const struct command *cmd,
 		      char *why, size_t size);
@@ -47,7 +49,16 @@ extern const struct engine engine_bsg;
 extern const struct engine engine_bsg_uring;
 extern const struct engine engine_smq_uring;
 extern const struct engine engine_smq;
+extern const struct engine engine_smq_held;
 extern const struct engine engine_block;
+
+#define MAX_RING	32768	/* entries io_uring takes */
+
+/* How many a worker's ring has: with more slots some wait until others were sent. */
+static inline unsigned int engine_ring_entries(const struct worker *w)
+{
+	return w->nr_slots < MAX_RING ? w->nr_slots : MAX_RING;
+}
 
 /* Passthrough's own check: does the transfer fit the request queue? */
 bool passthrough_check(const struct target *target, const struct command *cmd,

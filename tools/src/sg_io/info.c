@@ -200,6 +200,8 @@ static void show_smq(struct show *s, const struct device *dev)
 		{ "waiting", "smqsg waiting", "" },
 		{ "max_waiting", "smqsg max waiting", " per file" },
 		{ "refused", "smqsg refused", "" },
+		{ "held_share", "smqsg held share", " percent" },
+		{ "held", "smqsg held", "" },
 		{ "max_transfer", "smqsg max transfer", " bytes" },
 		{ "max_segments", "smqsg max segments", "" },
 	};

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <err.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 
 #include "engine.h"
 #include "lane.h"
+#include "shared.h"
 
 /*
- * A timer wakes up a sleeper some ten microseconds late: the rest is waited for with the clock
- * in view, and in the last part of it not even completions are fetched.
+ * Who sleeps is woken up late, by as much as the machine likes: what is due within awake_ns is
+ * waited for with the clock in view, and in the last part of it not even completions are fetched.
  */
-#define AWAKE_NS	100000
 #define SILENT_NS	40000
 #define FAR_NS		(1ULL << 62)	/* a century: nobody sees what is due later */
 
@@ -111,14 +112,20 @@ static void issue_due(struct worker *w, __u64 now)
 	}
 }
 
-/* Until @due, which is near. */
-static void stay_awake(struct worker *w, __u64 due)
+/*
+ * Until @due, which is near; a command that was refused meanwhile has its turn before.
+ * Return: the time, as reading a clock may be a system call.
+ */
+static __u64 stay_awake(struct worker *w, __u64 due)
 {
+	const struct run *run = w->run;
 	__u64 now;
 
-	while ((now = clock_ns()) < due)
+	while ((now = clock_ns()) < due && !w->lane->refused &&
+	       !atomic_load_explicit(&run->stop, memory_order_relaxed))
 		if (w->in_flight && due - now > SILENT_NS)
-			w->run->engine->reap(w, 1, 0);
+			run->engine->reap(w, 1, 0);
+	return now;
 }
 
 static void sleep_for(__u64 ns)
@@ -150,12 +157,10 @@ static __u64 advance(struct worker *w)
 	due = due_ns(w->run, l, l->next);
 	if (!w->nr_free)
 		return due > now && due - now < SLICE_NS ? due - now : SLICE_NS;
-	if (due > now && due - now > AWAKE_NS)
-		return due - now - AWAKE_NS < SLICE_NS ? due - now - AWAKE_NS : SLICE_NS;
-	if (due > now) {
-		stay_awake(w, due);
-		now = clock_ns();
-	}
+	if (due > now && due - now > l->awake_ns)
+		return due - now - l->awake_ns < SLICE_NS ? due - now - l->awake_ns : SLICE_NS;
+	if (due > now)
+		now = stay_awake(w, due);
 	if (w->nr_free)
 		issue_due(w, now);
 	return 0;
@@ -260,9 +265,31 @@ static int check_times(const struct cmdfile *file, const struct lane *l)
 	return 0;
 }
 
+static void free_commands(struct lane *lanes, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; lanes && i < nr; i++)
+		free(lanes[i].cmds);
+}
+
+/* Into memory that the process of each lane shares with us; the others stay as they were. */
+static struct lane *share(struct lane *lanes, unsigned int nr)
+{
+	struct lane *shared = shared_alloc(nr * sizeof(*lanes));
+
+	if (!shared) {
+		warnx("no memory for the commands of %u CPUs", nr);
+		return NULL;
+	}
+	memcpy(shared, lanes, nr * sizeof(*lanes));
+	free(lanes);
+	return shared;
+}
+
 struct lane *lanes_new(const struct cmdfile *file, double speed, unsigned int *nr)
 {
-	struct lane *lanes = NULL;
+	struct lane *lanes = NULL, *shared;
 	__u64 first_us = ~0ULL;
 	unsigned int k;
 	size_t i;
@@ -279,17 +306,17 @@ struct lane *lanes_new(const struct cmdfile *file, double speed, unsigned int *n
 		if (speed && check_times(file, &lanes[k]))
 			goto fail;
 	}
-	return lanes;
+	shared = share(lanes, *nr);
+	if (shared)
+		return shared;
 fail:
-	lanes_free(lanes, *nr);
+	free_commands(lanes, *nr);
+	free(lanes);
 	return NULL;
 }
 
 void lanes_free(struct lane *lanes, unsigned int nr)
 {
-	unsigned int i;
-
-	for (i = 0; lanes && i < nr; i++)
-		free(lanes[i].cmds);
-	free(lanes);
+	free_commands(lanes, nr);
+	shared_free(lanes, nr * sizeof(*lanes));
 }

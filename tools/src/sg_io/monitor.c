@@ -2,14 +2,14 @@
 /* Watches a run: progress, signals, commands that never come back. */
 #include <err.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "run.h"
+#include "signals.h"
+#include "workers.h"
 
 #define TICK_MS		200
 /* What error handling may take past a command's own timeout. */
@@ -26,22 +26,6 @@ struct watch {
 	__u64 last_ns;		/* of the last progress line */
 	__u64 last_done;
 };
-
-static void signal_set(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGHUP);
-}
-
-void monitor_block_signals(void)
-{
-	sigset_t set;
-
-	signal_set(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
 
 static __u64 patience(const struct run *run)
 {
@@ -107,7 +91,7 @@ static unsigned int count_finished(const struct watch *w)
 	unsigned int i, n = 0;
 
 	for (i = 0; i < w->nr; i++)
-		n += atomic_load(&w->workers[i].finished);
+		n += worker_lost(&w->workers[i]) || atomic_load(&w->workers[i].finished);
 	return n;
 }
 
@@ -133,23 +117,21 @@ int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *stuc
 		.terminal = isatty(STDERR_FILENO), .patience_ns = patience(run),
 		.last_ns = run->start_ns,
 	};
-	struct signalfd_siginfo info;
 	struct pollfd fds[2] = {
 		{ .fd = run->wake_fd, .events = POLLIN }, { .events = POLLIN },
 	};
-	int first_signal = 0, signals = 0;
+	int first_signal = 0, signals = 0, number;
 	eventfd_t wakes;
-	sigset_t set;
 
-	signal_set(&set);
-	fds[1].fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	fds[1].fd = signals_open();
 	*stuck = false;
 	while (count_finished(&w) < nr) {
 		poll(fds, 2, TICK_MS);
 		if (fds[0].revents)
 			eventfd_read(run->wake_fd, &wakes);
-		if (fds[1].fd >= 0 && read(fds[1].fd, &info, sizeof(info)) == sizeof(info)) {
-			first_signal = first_signal ? first_signal : (int)info.ssi_signo;
+		number = signals_take(fds[1].fd);
+		if (number) {
+			first_signal = first_signal ?: number;
 			signals++;
 			atomic_store(&run->stop, true);
 		}

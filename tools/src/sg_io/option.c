@@ -21,7 +21,8 @@ double option_real(struct argp_state *state, const char *option, const char *arg
 	char *end;
 	double v = strtod(arg, &end);
 
-	if (end == arg || *end || !isfinite(v) || v <= 0 || v > max)
-		argp_error(state, "%s: '%s' is no number above 0 and up to %g", option, arg, max);
+	if (end == arg || *end || !isfinite(v) || v < OPTION_REAL_MIN || v > max)
+		argp_error(state, "%s: '%s' is no number from %g to %g", option, arg,
+			   OPTION_REAL_MIN, max);
 	return v;
 }

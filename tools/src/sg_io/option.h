@@ -9,7 +9,10 @@
 /* A number within limits; anything else is a usage error that names @option. */
 __u64 option_number(struct argp_state *state, const char *option, const char *arg,
 		    __u64 min, __u64 max);
-/* A positive decimal fraction up to @max, for seconds and rates. */
+/* The least second and rate there is: what is less is none once it is a number of ns. */
+#define OPTION_REAL_MIN	0.000001
+
+/* A decimal fraction from OPTION_REAL_MIN to @max, for seconds and rates. */
 double option_real(struct argp_state *state, const char *option, const char *arg,
 		   double max);
 

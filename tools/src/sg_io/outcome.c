@@ -76,6 +76,8 @@ static bool add_entry(struct tally *t, const struct tally_entry *add)
 		return true;
 	}
 	if (t->nr == t->room) {
+		if (t->lent)
+			return false;
 		room = t->room ? t->room * 2 : 16;
 		e = realloc(t->entries, room * sizeof(*e));
 		if (!e)
@@ -85,6 +87,11 @@ static bool add_entry(struct tally *t, const struct tally_entry *add)
 	}
 	t->entries[t->nr++] = *add;
 	return true;
+}
+
+void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room)
+{
+	*t = (struct tally){ .entries = entries, .room = room, .lent = true };
 }
 
 bool tally_add(struct tally *t, const struct command *cmd,
@@ -127,7 +134,8 @@ void tally_sort(struct tally *t)
 
 void tally_free(struct tally *t)
 {
-	free(t->entries);
+	if (!t->lent)
+		free(t->entries);
 	*t = (struct tally){};
 }
 

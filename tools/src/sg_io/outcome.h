@@ -47,8 +47,11 @@ struct tally {
 	struct tally_entry *entries;
 	unsigned int nr;
 	unsigned int room;
+	bool lent;		/* the entries are not ours: there is no more room */
 };
 
+/* Have @t keep its entries in @entries, which has @room of them and outlives it. */
+void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room);
 /* Return: false when memory ran out; the totals stay right even then. */
 bool tally_add(struct tally *t, const struct command *cmd,
 	       const struct outcome *out, __u64 sequence);

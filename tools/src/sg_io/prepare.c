@@ -26,6 +26,8 @@ static const struct engine *choose_engine(const struct run_options *opt,
 		return &engine_bsg;
 	if (!strcmp(via, "smq"))
 		return &engine_smq;
+	if (!strcmp(via, "smq-held"))
+		return &engine_smq_held;
 	if (!strcmp(via, "bsg-uring"))
 		return dev->kind == NODE_SMQ ? &engine_smq_uring : &engine_bsg_uring;
 	/* Without an sg node, or to leave it alone, SG_IO works on sd as well. */
@@ -161,6 +163,7 @@ int run_prepare(struct run *run, const struct run_options *opt,
 	run->batch = opt->batch;
 	run->nr_jobs = opt->jobs;
 	run->poll = opt->poll;
+	run->direct = opt->direct;
 	run->time_ns = opt->time * NS_PER_S;
 	if (opt->rate)
 		run->interval_ns = NS_PER_S / opt->rate * opt->nr_devs;
@@ -171,8 +174,8 @@ int run_prepare(struct run *run, const struct run_options *opt,
 		ret = check_cpus(run);
 	if (ret)
 		return ret;
-	if (opt->poll && run->engine != &engine_block) {
-		warnx("--poll: only --via block can poll");
+	if (opt->poll && !run->engine->polls) {
+		warnx("--poll: only --via smq, block and, on a smqsg node, bsg-uring can poll");
 		return EXIT_USAGE;
 	}
 

@@ -2,11 +2,10 @@
 /* sg_io record: the commands that others send to a device, as a command file. */
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "cmdfile.h"
@@ -14,7 +13,8 @@
 #include "option.h"
 #include "pattern.h"
 #include "recording.h"
-#include "worker.h"
+#include "run.h"
+#include "signals.h"
 
 #define BUFFER_KB	4096
 #define BUFFER_KB_MAX	(1u << 20)
@@ -22,6 +22,7 @@
 #define PROGRESS_NS	(NS_PER_S / 5)
 /* CPUs are read one after the other: what is younger waits for those still to be read. */
 #define LATE_NS		(NS_PER_S / 50)
+#define LOSS_BYTES	32
 
 struct record_options {
 	const char *dev;
@@ -91,10 +92,37 @@ static bool look(struct trace *t, struct recording *r, const struct device *dev)
 	return !access(dev->sysfs, F_OK);
 }
 
+/* Events that were lost, or that this is not known. */
+struct loss {
+	bool known;
+	__u64 events;
+};
+
+static struct loss count_lost(const struct trace *t)
+{
+	struct loss lost;
+
+	lost.known = trace_lost(t, &lost.events);
+	return lost;
+}
+
+/* As "N events lost"; into @buf, of LOSS_BYTES. */
+static const char *describe_loss(const struct loss *lost, char *buf)
+{
+	if (lost->known)
+		snprintf(buf, LOSS_BYTES, "%llu", lost->events);
+	else
+		snprintf(buf, LOSS_BYTES, "%llu or more", lost->events);
+	return buf;
+}
+
 static void show_progress(const struct recording *r, const struct trace *t, double seconds)
 {
-	fprintf(stderr, "\r%zu commands  %u in flight  %llu events lost  %.0f s\033[K",
-		r->nr - r->refused, r->now, trace_lost(t), seconds);
+	struct loss lost = count_lost(t);
+	char text[LOSS_BYTES];
+
+	fprintf(stderr, "\r%zu commands  %u in flight  %s events lost  %.0f s\033[K",
+		r->nr - r->refused, r->now, describe_loss(&lost, text), seconds);
 }
 
 /* Return: whether the device is still there at the end. */
@@ -125,9 +153,9 @@ static bool record(struct trace *t, struct recording *r, const struct record_opt
 }
 
 static void write_head(FILE *out, const struct device *dev, const struct recording *r,
-		       __u64 lost)
+		       const struct loss *lost)
 {
-	char vendor[32] = "", model[32] = "";
+	char vendor[32] = "", model[32] = "", text[LOSS_BYTES];
 	size_t n;
 
 	sysfs_read(dev->sysfs, "vendor", vendor, sizeof(vendor));
@@ -138,13 +166,16 @@ static void write_head(FILE *out, const struct device *dev, const struct recordi
 		model[--n] = '\0';
 	fprintf(out, "# sg_io record %s (%s, %s %s): %zu commands in %.6f s\n", dev->given,
 		dev->hctl, vendor, model, r->nr - r->refused, recording_seconds(r));
-	if (lost)
-		fprintf(out, "# %llu events lost: commands are missing\n", lost);
+	if (lost->events || !lost->known)
+		fprintf(out, "# %s events lost: commands %s missing\n", describe_loss(lost, text),
+			lost->events ? "are" : "may be");
 }
 
-static void report_text(FILE *out, const struct record_options *o, const struct recording *r,
-			const struct writing *w, __u64 lost)
+static void tell_text(FILE *out, const struct record_options *o, const struct recording *r,
+		      const struct writing *w, const struct loss *lost)
 {
+	char text[LOSS_BYTES];
+
 	fprintf(out, "%s: %llu commands in %.3f s from %u CPUs, at most %u in flight\n", o->dev,
 		w->nr_written, recording_seconds(r), recording_cpus(r), r->most);
 	if (w->nr_written) {
@@ -161,7 +192,7 @@ static void report_text(FILE *out, const struct record_options *o, const struct 
 		opcodes_print(&w->left_out, out);
 		fputs("), in comments of the file with the reason\n", out);
 	}
-	fprintf(out, "events lost: %llu\n", lost);
+	fprintf(out, "events lost: %s\n", describe_loss(lost, text));
 }
 
 static void add_count(struct json_object *o, const char *key, __u64 n)
@@ -169,36 +200,32 @@ static void add_count(struct json_object *o, const char *key, __u64 n)
 	json_object_object_add(o, key, json_object_new_uint64(n));
 }
 
-static void report_json(const struct record_options *o, const struct recording *r,
-			const struct writing *w, __u64 lost)
+static void tell_json(const struct record_options *o, const struct recording *r,
+		      const struct writing *w, const struct loss *lost)
 {
-	struct json_object *all = json_object_new_object(), *ns = json_object_new_object();
-	char text[32];
+	struct json_object *all = json_object_new_object();
 
 	json_object_object_add(all, "device", json_object_new_string(o->dev));
 	json_object_object_add(all, "file", json_object_new_string(o->output));
 	add_count(all, "commands", w->nr_written);
-	snprintf(text, sizeof(text), "%.6f", recording_seconds(r));
-	json_object_object_add(all, "seconds",
-			       json_object_new_double_s(recording_seconds(r), text));
+	report_real(all, "seconds", recording_seconds(r));
 	add_count(all, "cpus", recording_cpus(r));
 	add_count(all, "most_in_flight", r->most);
 	json_object_object_add(all, "opcodes", opcodes_json(&w->written));
-	add_count(ns, "p50", hist_percentile(&r->latency, 500));
-	add_count(ns, "p99", hist_percentile(&r->latency, 990));
-	add_count(ns, "p999", hist_percentile(&r->latency, 999));
-	json_object_object_add(all, "lat_ns", ns);
+	json_object_object_add(all, "lat_ns", report_percentiles(&r->latency));
 	add_count(all, "not_good", r->not_good);
 	add_count(all, "left_out", w->nr_left_out);
 	json_object_object_add(all, "left_out_opcodes", opcodes_json(&w->left_out));
-	add_count(all, "lost", lost);
-	puts(json_object_to_json_string_ext(all, JSON_C_TO_STRING_PRETTY |
-					    JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(all);
+	if (lost->known)
+		add_count(all, "lost", lost->events);
+	else
+		json_object_object_add(all, "lost", NULL);
+	report_print(all);
 }
 
 static int conclude(const struct record_options *o, const struct device *dev,
-		    const struct recording *r, FILE *out, __u32 block_size, __u64 lost)
+		    const struct recording *r, FILE *out, __u32 block_size,
+		    const struct loss *lost)
 {
 	struct writing *w = calloc(1, sizeof(*w));
 	int status = EXIT_GOOD;
@@ -208,6 +235,12 @@ static int conclude(const struct record_options *o, const struct device *dev,
 		return EXIT_DEVICE;
 	}
 	*w = (struct writing){ .out = out, .block_size = block_size, .pattern = o->pattern };
+	/* Only now, so that no recording that fails costs an older one; a pipe has no length. */
+	if (o->output && ftruncate(fileno(out), 0) && errno != EINVAL) {
+		warn("%s", o->output);
+		free(w);
+		return EXIT_DEVICE;
+	}
 	write_head(out, dev, r, lost);
 	recording_write(r, w);
 	if (ferror(out) || fflush(out) || (o->output && fclose(out))) {
@@ -216,14 +249,19 @@ static int conclude(const struct record_options *o, const struct device *dev,
 		return EXIT_DEVICE;
 	}
 	if (o->json)
-		report_json(o, r, w, lost);
+		tell_json(o, r, w, lost);
 	else
-		report_text(o->output ? stdout : stderr, o, r, w, lost);
+		tell_text(o->output ? stdout : stderr, o, r, w, lost);
 	if (w->nr_left_out)
 		status = EXIT_NOT_GOOD;
-	if (lost) {
+	if (lost->events) {
 		warnx("%llu events were lost, commands are missing: --buffer %llu was too small",
-		      lost, o->buffer_kb);
+		      lost->events, o->buffer_kb);
+		status = EXIT_NOT_GOOD;
+	}
+	if (!lost->known) {
+		warnx("tracing: per_cpu/cpu*/stats cannot be read: whether more events were lost "
+		      "is not known");
 		status = EXIT_NOT_GOOD;
 	}
 	if (r->full && !o->count) {
@@ -238,45 +276,40 @@ static int conclude(const struct record_options *o, const struct device *dev,
 	return finish_output(status);
 }
 
-static int block_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-static int execute(const struct record_options *o, const struct device *dev, FILE *out)
+/* @begun: there is, or should have been, a recording to write. */
+static int execute(const struct record_options *o, const struct device *dev, FILE *out,
+		   bool *begun)
 {
 	struct recording *r = calloc(1, sizeof(*r));
-	int signals = block_signals(), status;
+	int signals = signals_open(), status;
 	struct trace *t;
 	/* Now, for the device may be gone at the end. */
 	__s64 block_size = dev->queue[0] ? sysfs_number(dev->queue, "logical_block_size") : 0;
+	struct loss lost;
 	bool there;
-	__u64 lost;
 
 	if (!r || signals < 0) {
 		warnx("no memory");
 		free(r);
 		return EXIT_DEVICE;
 	}
+	signals_block();
 	r->limit = o->count ? o->count : MAX_COMMANDS;
 	t = trace_start(dev, o->buffer_kb);
 	if (!t) {
 		free(r);
 		return EXIT_DEVICE;
 	}
+	*begun = true;
 	fprintf(stderr, "recording %s (%s)%s\n", o->dev, dev->hctl,
 		o->time || o->count ? "" : ": Ctrl-C ends it");
 	there = record(t, r, o, dev, signals);
-	lost = trace_lost(t);
+	lost = count_lost(t);
 	trace_close(t);
-	status = conclude(o, dev, r, out, block_size > 0 ? block_size : 0, lost);
+	/* Who reads what is written now may be slow: the next signal ends that, too. */
+	signals_take(signals);
+	signals_unblock();
+	status = conclude(o, dev, r, out, block_size > 0 ? block_size : 0, &lost);
 	if (!there) {
 		warnx("%s: the device is gone, the recording ended early", o->dev);
 		status = EXIT_DEVICE;
@@ -285,6 +318,21 @@ static int execute(const struct record_options *o, const struct device *dev, FIL
 	free(r);
 	close(signals);
 	return status;
+}
+
+/* As it is, with what may be in it; @made: there was none. */
+static FILE *open_output(const char *path, bool *made)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	FILE *out;
+
+	*made = fd >= 0;
+	if (fd < 0 && errno == EEXIST)
+		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	out = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!out)
+		warn("%s", path);
+	return out;
 }
 
 int cmd_record(int argc, char **argv)
@@ -306,7 +354,8 @@ int cmd_record(int argc, char **argv)
 		"Whoever sends them: filesystems, programs, sg_io itself. Each has at=, the time from\n"
 		"the first one on, and cpu=, where the low-level driver got it: what 'sg_io replay'\n"
 		"wants. One that the driver had no room for is there once. Ctrl-C, SIGTERM or the\n"
-		"end of --time ends the recording, with a file that is whole.\n"
+		"end of --time ends the recording, with a file that is whole; a signal after that\n"
+		"ends the writing as well. What --output names stays as it is until then.\n"
 		"\n"
 		"Tracepoints tell the CDB, not the data. Blocks are written with --pattern, without it\n"
 		"WRITE SAME with zeroes; an UNMAP unmaps nothing; what else sends parameters, or has an\n"
@@ -320,18 +369,20 @@ int cmd_record(int argc, char **argv)
 	struct record_options o = { .buffer_kb = BUFFER_KB };
 	struct device dev;
 	FILE *out = stdout;
+	bool made = false, begun = false;
 	int status;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	if (device_find(o.dev, &dev))
 		return EXIT_DEVICE;
 	if (o.output) {
-		out = fopen(o.output, "we");
-		if (!out) {
-			warn("%s", o.output);
+		out = open_output(o.output, &made);
+		if (!out)
 			return EXIT_DEVICE;
-		}
 	}
-	status = execute(&o, &dev, out);
+	status = execute(&o, &dev, out, &begun);
+	/* Nothing was there before, and nothing is to be there for nothing. */
+	if (made && !begun)
+		unlink(o.output);
 	return status;
 }

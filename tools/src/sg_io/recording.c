@@ -153,6 +153,8 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 	} else if (!op) {
 		return "how much data, and where to, is not known of this opcode";
 	}
+	if (c->has_data && op->lba_len && !w->block_size)
+		return "the device has no disk, so the size of its blocks is not known";
 	if (!cdb_transfer(c->cdb, c->cdb_len, w->block_size, dir, bytes) ||
 	    c->has_data != (*dir != DIR_NONE))
 		return "its data is not what its CDB says";

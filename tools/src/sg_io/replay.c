@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* sg_io replay: the commands of a file at their times, on their CPUs. */
 #include <err.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,30 +11,43 @@
 #include "opcodes.h"
 #include "option.h"
 #include "run.h"
+#include "shared.h"
 
 #define DEPTH		64
 #define SPEED_MAX	1e6
-/* For all threads to be on their CPUs when the first command is due. */
+/* For all processes to be on their CPUs when the first command is due. */
 #define LEAD_NS		(NS_PER_S / 50)
+/*
+ * A lane has its CPU for itself, so that being awake between commands that follow one another
+ * closely harms nobody, and where sleepers wake up some milliseconds late it is what keeps the
+ * times. Where lanes share a CPU, one that is awake keeps the other from being on time.
+ */
+#define AWAKE_US	10000
+#define AWAKE_US_MAX	1000000
+#define AWAKE_SHARED_US	100
 
 struct replay_options {
 	struct run_options run;
 	double speed;		/* 0: as fast as they go */
+	__u64 awake_us;
 };
 
 enum {
-	OPT_VIA = 256, OPT_SPEED, OPT_DEPTH, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON,
+	OPT_VIA = 256, OPT_SPEED, OPT_DEPTH, OPT_AWAKE, OPT_DIRECT, OPT_FORCE, OPT_UNCHECKED,
+	OPT_MEMORY, OPT_JSON,
 };
 
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
 {
 	o->via = run_find_path(arg, strlen(arg));
 	if (!o->via)
-		argp_error(state, "--via: '%s' is not sg, bsg-uring, smq or block", arg);
+		argp_error(state, "--via: '%s' is not sg, bsg-uring, smq, smq-held or block", arg);
 	if (!strcmp(o->via, "bsg"))
 		argp_error(state,
-			   "--via bsg: has one command at a time in flight; sg, bsg-uring, smq or "
-			   "block have more");
+			   "--via bsg: has one command at a time in flight; sg, bsg-uring, smq, "
+			   "smq-held or block have more");
+	o->vias[0] = o->via;
+	o->nr_vias = 1;
 }
 
 static double take_speed(struct argp_state *state, const char *arg)
@@ -56,6 +70,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_DEPTH:
 		o->run.depth = option_number(state, "--depth", arg, 1, 4096);
+		return 0;
+	case OPT_DIRECT:
+		o->run.direct = true;
+		return 0;
+	case OPT_AWAKE:
+		o->awake_us = option_number(state, "--awake", arg, 0, AWAKE_US_MAX);
 		return 0;
 	case OPT_FORCE:
 		o->run.force = true;
@@ -83,6 +103,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!o->run.file)
 			argp_error(state, "only '%s' given: DEV or FILE is missing",
 				   o->run.devs[0]);
+		run_check_direct(state, &o->run);
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -139,13 +160,7 @@ static void report_more_json(const struct run *run, const struct replayed *all,
 	struct json_object *ns = NULL;
 
 	if (run->lanes[0].speed) {
-		ns = json_object_new_object();
-		json_object_object_add(ns, "p50",
-				       json_object_new_uint64(hist_percentile(&all->late, 500)));
-		json_object_object_add(ns, "p99",
-				       json_object_new_uint64(hist_percentile(&all->late, 990)));
-		json_object_object_add(ns, "p999",
-				       json_object_new_uint64(hist_percentile(&all->late, 999)));
+		ns = report_percentiles(&all->late);
 		json_object_object_add(ns, "max", json_object_new_uint64(all->late.max));
 		report_real(o, "speed", run->lanes[0].speed);
 	} else {
@@ -180,10 +195,40 @@ static int report(const struct run *run, const struct result *r)
 	return 0;
 }
 
+static void set_awake(struct run *run, const struct replay_options *opt)
+{
+	unsigned int cpus = CPU_COUNT(&run->cpus), k;
+	__u64 us = opt->awake_us;
+
+	if (opt->speed && run->nr_lanes > cpus) {
+		warnx("warning: lines without cpu= share %u CPUs with the others: all may be late",
+		      cpus);
+		us = us < AWAKE_SHARED_US ? us : AWAKE_SHARED_US;
+	}
+	for (k = 0; k < run->nr_lanes; k++)
+		run->lanes[k].awake_ns = us * 1000;
+}
+
+/*
+ * A CPU that is deep in sleep comes back later than a command may be late. This keeps all of
+ * them from it while it is open, as cyclictest does; who may not open it does without.
+ */
+static int keep_cpus_awake(void)
+{
+	int fd = open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC);
+	__s32 us = 0;
+
+	if (fd >= 0 && write(fd, &us, sizeof(us)) != sizeof(us)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
 static int replay(struct run *run, const struct replay_options *opt, struct device *dev,
 		  int *claim)
 {
-	int status = run_prepare(run, &opt->run, run->file, dev, claim);
+	int status = run_prepare(run, &opt->run, run->file, dev, claim), awake = -1;
 
 	if (status)
 		return status;
@@ -195,8 +240,13 @@ static int replay(struct run *run, const struct replay_options *opt, struct devi
 	run->lanes = lanes_new(run->file, opt->speed, &run->nr_lanes);
 	if (!run->lanes)
 		return EXIT_USAGE;
+	set_awake(run, opt);
 	run->lead_ns = LEAD_NS;
+	if (opt->speed)
+		awake = keep_cpus_awake();
 	status = run_execute(run, &opt->run, report);
+	if (awake >= 0)
+		close(awake);
 	lanes_free(run->lanes, run->nr_lanes);
 	return status;
 }
@@ -204,7 +254,7 @@ static int replay(struct run *run, const struct replay_options *opt, struct devi
 static int load(const struct replay_options *opt, struct cmdfile *file)
 {
 	const struct cmdfile_options how = {
-		.unchecked = opt->run.unchecked, .memory = opt->run.memory,
+		.unchecked = opt->run.unchecked, .shared = true, .memory = opt->run.memory,
 	};
 
 	if (cmdfile_load(opt->run.file, &how, file))
@@ -223,8 +273,12 @@ int cmd_replay(int argc, char **argv)
 		{ "speed", OPT_SPEED, "X", 0,
 		  "X times as fast as the file says (1); max or 0: without waiting", 1 },
 		{ "via", OPT_VIA, "PATH", 0,
-		  "sg, bsg-uring, smq or block (smq on an smqsg node, else sg)", 1 },
+		  "sg, bsg-uring, smq, smq-held or block (smq on an smqsg node, else sg)", 1 },
 		{ "depth", OPT_DEPTH, "N", 0, "Commands in flight from each CPU at most (64)", 1 },
+		{ "awake", OPT_AWAKE, "US", 0,
+		  "Sleep for no command that is due within US microseconds (10000)", 1 },
+		{ "direct", OPT_DIRECT, NULL, 0,
+		  "Smq-held: held commands go straight to the host's driver", 1 },
 		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is mounted or held", 2 },
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
 		  "Take a direction and BYTES that contradict the CDB", 2 },
@@ -236,38 +290,49 @@ int cmd_replay(int argc, char **argv)
 		.options = options, .parser = parse, .args_doc = "DEV FILE",
 		.doc =
 		"Issue the commands of FILE ('-': standard input) to DEV at the times it says.\v"
-		"at= is when a command is issued, in microseconds, the smallest of the file being the\n"
-		"start; a line without it goes right after the one before. cpu= is where: each CPU has\n"
-		"a thread of its own, lines without it share one that goes anywhere. The commands of a\n"
-		"CPU go in the order of the file, whatever becomes of those before them; between CPUs\n"
-		"the times alone make an order.\n"
+		"at= is when a command is issued, in microseconds, the smallest of the file\n"
+		"being the start; a line without it goes right after the one before of its\n"
+		"CPU. cpu= is where: each CPU has a process of its own, lines without it share\n"
+		"one that goes anywhere. The commands of a CPU go in the order of the file,\n"
+		"whatever becomes of those before them; between CPUs the times alone make an\n"
+		"order.\n"
 		"\n"
-		"issue error is how long after its time a command was given to the kernel: until the\n"
-		"system call begins that carries it. The last 100 us before a command its CPU waits\n"
-		"awake. One that is due while --depth are in flight waits for room, which is counted,\n"
-		"and so are commands that were overtaken because the path had no room for them.\n"
+		"issue error is how long after its time a command was given to the kernel:\n"
+		"until the system call begins that carries it. Who sleeps is woken up late, so\n"
+		"for a command that is due within --awake its CPU waits awake, and who may\n"
+		"open /dev/cpu_dma_latency keeps all CPUs from sleeping deeply. One that is\n"
+		"due while --depth are in flight waits for room, which is counted, and so are\n"
+		"commands that were overtaken because the path had no room for them.\n"
 		"\n"
-		"'sg_io run --help' tells the paths and when a run ends, 'sg_io --help' has the format\n"
-		"of FILE and the exit statuses.\n",
+		"'sg_io run --help' tells the paths and when a run ends, 'sg_io --help' has the\n"
+		"format of FILE and the exit statuses.\n",
 	};
 	struct replay_options opt = {
 		.run = { .replay = true, .depth = DEPTH, .batch = 1, .jobs = 1,
 			 .memory = 1024ULL << 20 },
 		.speed = 1,
+		.awake_us = AWAKE_US,
 	};
-	struct run run = {};
 	struct cmdfile file;
 	struct device dev;
 	int claim = -1, status;
+	struct run *run;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	if (load(&opt, &file))
 		return EXIT_USAGE;
-	run.file = &file;
-	status = replay(&run, &opt, &dev, &claim);
+	run = shared_alloc(sizeof(*run));
+	if (!run) {
+		warnx("no memory");
+		cmdfile_free(&file);
+		return EXIT_DEVICE;
+	}
+	run->file = &file;
+	status = replay(run, &opt, &dev, &claim);
 	if (claim >= 0)
 		close(claim);
-	free(run.targets);
+	free(run->targets);
+	shared_free(run, sizeof(*run));
 	cmdfile_free(&file);
 	return status;
 }

@@ -57,13 +57,13 @@ static void add_text(struct json_object *o, const char *key, const char *text)
 	json_object_object_add(o, key, text ? json_object_new_string(text) : NULL);
 }
 
-static struct json_object *latency_json(const struct result *r)
+struct json_object *report_percentiles(const struct hist *h)
 {
 	struct json_object *o = json_object_new_object(), *ns;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(permilles); i++) {
-		ns = json_object_new_uint64(hist_percentile(&r->latency, permilles[i]));
+		ns = json_object_new_uint64(hist_percentile(h, permilles[i]));
 		json_object_object_add(o, percentile_names[i], ns);
 	}
 	return o;
@@ -145,9 +145,13 @@ struct json_object *report_object(const struct result *r)
 			       json_object_new_uint64(r->tally.good + r->tally.bad));
 	report_real(o, "seconds", r->seconds);
 	report_real(o, "iops", iops(r));
-	json_object_object_add(o, "lat_ns", latency_json(r));
+	json_object_object_add(o, "lat_ns", report_percentiles(&r->latency));
 	json_object_object_add(o, "status", status_json(&r->tally));
 	json_object_object_add(o, "errors", errors_json(&r->tally));
+	if (r->held) {
+		json_object_object_add(o, "max_held", json_object_new_uint64(r->max_held));
+		json_object_object_add(o, "direct", json_object_new_boolean(r->direct));
+	}
 	return o;
 }
 

@@ -12,6 +12,8 @@
 #include "dataset.h"
 #include "lane.h"
 #include "run.h"
+#include "signals.h"
+#include "workers.h"
 
 #define MAX_WORKERS	4096
 
@@ -35,10 +37,10 @@ static int check_size(const struct run *run, const struct run_options *opt)
 		return -1;
 	}
 	/* Who looks at the data has slots for --depth alone. */
-	if (run->engine == &engine_smq && !run->check &&
+	if ((run->engine == &engine_smq || run->engine == &engine_smq_held) && !run->check &&
 	    run->file->nr + opt->depth > SMQ_SG_MAX_SLOTS) {
-		warnx("%s: %zu commands; --via smq has a slot for each + --depth, %u at most",
-		      run->file->name, run->file->nr, SMQ_SG_MAX_SLOTS);
+		warnx("%s: %zu commands; --via %s has a slot for each + --depth, %u at most",
+		      run->file->name, run->file->nr, run->engine->name, SMQ_SG_MAX_SLOTS);
 		return -1;
 	}
 	if (need > opt->memory) {
@@ -46,51 +48,6 @@ static int check_size(const struct run *run, const struct run_options *opt)
 		      slots, worker_slot_bytes(run->file), (need >> 20) + 1, opt->memory >> 20);
 		return -1;
 	}
-	return 0;
-}
-
-static int init_workers(struct run *run, struct worker *workers, unsigned int nr)
-{
-	unsigned int i;
-	int ret;
-
-	for (i = 0; i < nr; i++) {
-		if (run->engine->sync)
-			ret = worker_init(&workers[i], run, &run->targets[i % run->nr_targets], 1);
-		else
-			ret = worker_init(&workers[i], run, run->targets, run->nr_targets);
-		if (ret) {
-			warnx("no memory for the commands in flight");
-			return -1;
-		}
-		if (run->lanes)
-			workers[i].lane = &run->lanes[i];
-		if (run->engine->open(&workers[i]))
-			return -1;
-	}
-	return 0;
-}
-
-/* Start all at once; none has issued a command when it fails. */
-static int start_workers(struct run *run, struct worker *workers, unsigned int nr)
-{
-	unsigned int i;
-	int ret;
-
-	pthread_barrier_init(&run->ready, NULL, nr + 1);
-	for (i = 0; i < nr; i++) {
-		ret = worker_start(&workers[i]);
-		if (ret) {
-			/* Those at the barrier wait for threads that will not come. */
-			warnx("thread %u of %u: %s; lower --jobs or --depth", i + 1, nr,
-			      strerror(-ret));
-			exit(EXIT_DEVICE);
-		}
-	}
-	run->start_ns = clock_ns();
-	if (run->time_ns)
-		run->stop_at_ns = run->start_ns + run->time_ns;
-	pthread_barrier_wait(&run->ready);
 	return 0;
 }
 
@@ -108,6 +65,11 @@ static void collect(const struct run *run, const struct worker *workers, unsigne
 			last = workers[i].last_ns;
 	}
 	r->seconds = (last - first) / 1e9;
+	r->held = run->engine == &engine_smq_held;
+	r->direct = run->direct;
+	for (i = 0; i < nr; i++)
+		if (!i || workers[i].max_held < r->max_held)
+			r->max_held = workers[i].max_held;
 	tally_sort(&r->tally);
 }
 
@@ -123,7 +85,7 @@ static int conclude(const struct run *run, const struct result *r, int signal, b
 		      dev ? dev->given : "device", strerror(fatal));
 	if (signal)
 		return EXIT_SIGNAL + signal;
-	if (fatal || stuck)
+	if (fatal || stuck || run->lost)
 		return EXIT_DEVICE;
 	if (status)
 		return status;
@@ -133,18 +95,17 @@ static int conclude(const struct run *run, const struct result *r, int signal, b
 int run_execute(struct run *run, const struct run_options *opt,
 		int (*report)(const struct run *run, const struct result *r))
 {
-	unsigned int nr = count_workers(run, opt), i;
+	unsigned int nr = count_workers(run, opt);
 	struct result *r = calloc(1, sizeof(*r));
-	struct worker *workers = NULL;
 	int status = EXIT_DEVICE, signal;
+	struct worker *workers;
 	bool stuck;
 
 	if (check_size(run, opt)) {
 		status = EXIT_USAGE;
 		goto out;
 	}
-	workers = calloc(nr, sizeof(*workers));
-	if (!r || !workers) {
+	if (!r) {
 		warnx("no memory");
 		goto out;
 	}
@@ -153,29 +114,28 @@ int run_execute(struct run *run, const struct run_options *opt,
 		warn("eventfd");
 		goto out;
 	}
-	if (init_workers(run, workers, nr))
-		goto out_workers;
-	monitor_block_signals();
-	start_workers(run, workers, nr);
+	/* Theirs are blocked as well, so that none but the monitor sees one. */
+	signals_block();
+	workers = workers_start(run, nr);
+	if (!workers)
+		goto out_wake;
 	signal = monitor(run, workers, nr, &stuck);
 	if (!stuck)
-		for (i = 0; i < nr; i++)
-			pthread_join(workers[i].thread, NULL);
+		workers_join(run, workers, nr);
 
 	r->path = run->engine->name;
 	r->opt = opt;
 	collect(run, workers, nr, r);
+	/* Who reads what is told now may be slow, or not read at all: a signal ends that. */
+	signals_unblock();
 	status = finish_output(conclude(run, r, signal, stuck, report));
 	tally_free(&r->tally);
 	if (stuck)	/* The kernel may still write to the workers' memory. */
 		_exit(status);
-out_workers:
-	for (i = 0; i < nr; i++)
-		if (workers[i].run)
-			worker_exit(&workers[i]);
+	workers_end(run, workers, nr);
+out_wake:
 	close(run->wake_fd);
 out:
-	free(workers);
 	free(r);
 	return status;
 }
@@ -202,8 +162,7 @@ int cmd_run(int argc, char **argv)
 	unsigned int i;
 
 	run_parse_options(argc, argv, &opt);
-	file_opt.unchecked = opt.unchecked;
-	file_opt.memory = opt.memory;
+	file_opt = (struct cmdfile_options){ .unchecked = opt.unchecked, .memory = opt.memory };
 	if (cmdfile_load(opt.file, &file_opt, &file))
 		return EXIT_USAGE;
 	devs = calloc(opt.nr_devs, sizeof(*devs));

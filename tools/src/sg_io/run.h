@@ -3,6 +3,7 @@
 #ifndef SG_IO_RUN_H
 #define SG_IO_RUN_H
 
+#include <argp.h>
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,11 +11,13 @@
 #include "engine.h"
 
 #define MAX_DEVICES	64
-#define MAX_VIAS	5
+#define MAX_VIAS	6
 
 struct run_options {
 	bool replay;
 	const char *via;	/* NULL: by the node */
+	const char *vias[MAX_VIAS];	/* all that were given, of which it is the first */
+	unsigned int nr_vias;
 	__u64 depth;
 	__u64 batch;
 	__u64 count;		/* of each device; 0: the file once */
@@ -23,6 +26,7 @@ struct run_options {
 	double time;		/* seconds; 0: no end by time */
 	double rate;		/* commands a second; 0: as fast as they go */
 	bool poll;
+	bool direct;
 	bool force;
 	bool unchecked;
 	bool json;
@@ -32,8 +36,6 @@ struct run_options {
 
 	/* of compare alone */
 	bool compare;
-	const char *vias[MAX_VIAS];
-	unsigned int nr_vias;
 	__u64 rounds;
 };
 
@@ -42,6 +44,9 @@ struct result {
 	const char *path;
 	const struct run_options *opt;
 	double seconds;
+	bool held;		/* the path keeps requests: */
+	bool direct;
+	__u32 max_held;		/* of one job, the least of all devices */
 	struct hist latency;
 	struct tally tally;
 	bool tally_short;
@@ -61,6 +66,9 @@ int run_execute(struct run *run, const struct run_options *opt,
 /* A path by its name, of @len characters; NULL if there is none. */
 const char *run_find_path(const char *name, size_t len);
 
+/* --direct is for one path alone; exits if that is not among those given. */
+void run_check_direct(struct argp_state *state, const struct run_options *opt);
+
 /* The options of the command line; these exit on a usage error. */
 void run_parse_options(int argc, char **argv, struct run_options *opt);
 void compare_parse_options(int argc, char **argv, struct run_options *opt);
@@ -79,20 +87,19 @@ int run_prepare(struct run *run, const struct run_options *opt,
  * @nr: how many
  * @stuck: set when commands stayed out so long that waiting has been given up
  *
- * Shows progress on a terminal. SIGINT and SIGTERM stop the run, a second one
+ * Shows progress on a terminal. Signals, which are blocked, stop the run, a second one
  * also the waiting for commands in flight.
  *
  * Return: the signal that ended the run, or 0.
  */
 int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *stuck);
 
-/* Block the signals monitor() waits for, in this thread and those to come. */
-void monitor_block_signals(void);
-
 void report_text(const struct result *r);
 /* The same as an object, for more of it; report_json() prints that alone. */
 struct json_object *report_object(const struct result *r);
 void report_print(struct json_object *o);
+/* p50, p99 and p999. */
+struct json_object *report_percentiles(const struct hist *h);
 void report_real(struct json_object *o, const char *key, double v);
 void report_json(const struct result *r);
 

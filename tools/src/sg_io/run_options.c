@@ -8,14 +8,16 @@
 
 enum {
 	OPT_VIA = 256, OPT_DEPTH, OPT_BATCH, OPT_COUNT, OPT_TIME, OPT_JOBS, OPT_RATE,
-	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
+	OPT_POLL, OPT_DIRECT, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
 };
 
-#define PATHS		"sg, bsg, bsg-uring, smq or block"
+#define PATHS		"sg, bsg, bsg-uring, smq, smq-held or block"
 #define MAX_ROUNDS	1000
 #define MAX_OWN		3	/* options that only one of them has */
 
-static const char * const paths[] = { "sg", "bsg", "bsg-uring", "smq", "block" };
+static const char * const paths[] = {
+	"sg", "bsg", "bsg-uring", "smq", "smq-held", "block",
+};
 
 /* What run and compare have in common. */
 static const struct argp_option common[] = {
@@ -23,7 +25,10 @@ static const struct argp_option common[] = {
 	{ "jobs", OPT_JOBS, "N", 0, "Threads that share the work (1)", 1 },
 	{ "batch", OPT_BATCH, "N", 0,
 	  "With io_uring: submit and wait in groups of N (1)", 1 },
-	{ "poll", OPT_POLL, NULL, 0, "Block: poll for completions in the host's poll queues", 1 },
+	{ "poll", OPT_POLL, NULL, 0, "Smq, block, and bsg-uring on a smqsg node: poll for "
+	  "completions in the host's poll queues", 1 },
+	{ "direct", OPT_DIRECT, NULL, 0,
+	  "Smq-held: held commands go straight to the host's driver", 1 },
 	{ "count", OPT_COUNT, "N", 0,
 	  "Commands to each DEV, round and round through FILE (once, or no limit with --time)", 2 },
 	{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 2 },
@@ -60,10 +65,13 @@ static const char run_doc[] =
 	"             is given, else on the bsg node, which needs Linux 7.1.\n"
 	"  smq        Slots of the smqsg node, all prepared before the first is run; of a\n"
 	"             --batch above 1 the whole is one entry of the ring for each DEV.\n"
+	"  smq-held   The same, and as many slots as half of the queue depth keep request\n"
+	"             and tag from one run to the next: those that have run first. Whoever\n"
+	"             else needs them gets them. For files of a few commands.\n"
 	"  block      READ and WRITE as direct block I/O through io_uring, nothing else.\n"
-	"bsg-uring, smq and block submit more than one command a system call: --batch is\n"
-	"for them. What the first two have no room for while the device is full goes when\n"
-	"a command has ended. Several DEV share one ring of each job and take turns in it. The block\n"
+	"bsg-uring, smq, smq-held and block submit more than one command a system call:\n"
+	"--batch is for them. What all but block have no room for while the device is full\n"
+	"goes when a command has ended. Several DEV share one ring of each job and take turns in it. The block\n"
 	"layer may merge neighbours of a batch (queue/nomerges keeps it from it).\n"
 	"\n"
 	"All commands and their data are built before the first is issued, and sg_io\n"
@@ -99,6 +107,17 @@ const char *run_find_path(const char *name, size_t len)
 		if (strlen(paths[i]) == len && !strncmp(paths[i], name, len))
 			return paths[i];
 	return NULL;
+}
+
+void run_check_direct(struct argp_state *state, const struct run_options *o)
+{
+	unsigned int i;
+
+	for (i = 0; i < o->nr_vias; i++)
+		if (!strcmp(o->vias[i], "smq-held"))
+			return;
+	if (o->direct)
+		argp_error(state, "--direct: only --via smq-held issues straight to the driver");
 }
 
 /* One path, or for compare a list of them. */
@@ -172,6 +191,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_POLL:
 		o->poll = true;
 		return 0;
+	case OPT_DIRECT:
+		o->direct = true;
+		return 0;
 	case OPT_FORCE:
 		o->force = true;
 		return 0;
@@ -189,6 +211,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "DEV and FILE are missing");
 		if (!o->nr_devs)
 			argp_error(state, "only '%s' given: DEV or FILE is missing", o->file);
+		run_check_direct(state, o);
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;

@@ -19,10 +19,18 @@ _sg_io_options() {
 	_sg_io_help "$1" | sed -nE 's/^  (-., |    )(--[a-z-]+=?).*/\2/p'
 }
 
-# What an option may be given, as far as it can be listed.
+# _sg_io_values COMMAND OPTION: what it may be given, as far as it can be listed.
 _sg_io_values() {
-	case $1 in
-	--via) _sg_io_help run | sed -nE '/^Paths:/,/^[^ P]/s/^  ([a-z-]+) .*/\1/p' ;;
+	case $2 in
+	--via)
+		# A replay refuses the path that has one command at a time in flight; verify keeps nothing.
+		_sg_io_help run | sed -nE '/^Paths:/,/^[^ P]/s/^  ([a-z-]+) .*/\1/p' |
+			case $1 in
+			replay) grep -vx bsg ;;
+			verify) grep -vx smq-held ;;
+			*) cat ;;
+			esac
+		;;
 	--op) "$program" gen --op help 2>/dev/null ;;
 	--pattern) echo zero ff byte: count lba random random: ;;
 	esac
@@ -50,9 +58,13 @@ _sg_io_files() {
 # _sg_io_value COMMAND OPTION WORD: COMPREPLY gets what WORD, a value, may become.
 _sg_io_value() {
 	local list=''
+	if [[ $2 == --output ]]; then
+		_sg_io_files "$3"
+		return
+	fi
 	# compare takes a list.
 	[[ $1 != compare || $2 != --via || $3 != *,* ]] || list=${3%,*},
-	_sg_io_match "${3#"$list"}" < <(_sg_io_values "$2")
+	_sg_io_match "${3#"$list"}" < <(_sg_io_values "$1" "$2")
 	COMPREPLY=("${COMPREPLY[@]/#/$list}")
 	# More follows.
 	[[ ${COMPREPLY[*]-} != *: ]] || compopt -o nospace 2>/dev/null
@@ -85,6 +97,8 @@ _sg_io() {
 	for word in "${words[@]:2}"; do
 		if [[ -n $expects ]]; then
 			expects=''
+		elif [[ $word == -o && $command == record ]]; then
+			expects=--output
 		elif [[ $word == --* ]]; then
 			[[ $'\n'$options$'\n' != *$'\n'"$word="$'\n'* ]] || expects=$word
 		elif [[ $word != -?* ]]; then

@@ -269,33 +269,36 @@ void trace_stop(struct trace *t)
 	tracefs_trace_off(t->instance);
 }
 
-/* One of the numbers in a CPU's "stats". */
-static __u64 stat_value(const char *stats, const char *name)
+/* Adds one of the numbers in a CPU's "stats"; false where it is not there. */
+static bool add_stat(const char *stats, const char *name, __u64 *sum)
 {
 	const char *at = strstr(stats, name);
 
 	/* At the start of a line: there is an "overrun" and a "commit overrun". */
 	while (at && at != stats && at[-1] != '\n')
 		at = strstr(at + 1, name);
-	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+	if (!at)
+		return false;
+	*sum += strtoull(at + strlen(name), NULL, 10);
+	return true;
 }
 
-__u64 trace_lost(const struct trace *t)
+bool trace_lost(const struct trace *t, __u64 *events)
 {
+	static const char * const names[] = { "overrun: ", "commit overrun: ", "dropped events: " };
 	char path[PATH_BYTES], *stats;
-	unsigned int i;
-	__u64 n = 0;
+	bool known = true;
+	unsigned int i, k;
 
+	*events = 0;
 	for (i = 0; i < t->nr_cpus; i++) {
 		snprintf(path, sizeof(path), "per_cpu/cpu%u/stats", i);
 		stats = tracefs_instance_file_read(t->instance, path, NULL);
-		if (!stats)
-			continue;
-		n += stat_value(stats, "overrun: ") + stat_value(stats, "commit overrun: ") +
-		     stat_value(stats, "dropped events: ");
+		for (k = 0; k < ARRAY_SIZE(names); k++)
+			known &= stats && add_stat(stats, names[k], events);
 		free(stats);
 	}
-	return n;
+	return known;
 }
 
 void trace_close(struct trace *t)

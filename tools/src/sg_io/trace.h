@@ -52,8 +52,8 @@ bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, v
 /* No event is added any more; those that are there can still be read. */
 void trace_stop(struct trace *t);
 
-/* Events for which there was no room in the buffers. */
-__u64 trace_lost(const struct trace *t);
+/* Events for which there was no room in the buffers; false where that cannot be read. */
+bool trace_lost(const struct trace *t, __u64 *events);
 
 void trace_close(struct trace *t);
 

@@ -30,6 +30,8 @@ struct verify {
 	struct written written;
 	struct cmdfile reads;
 	size_t *first;			/* extent that a READ begins in */
+	__u64 memory;			/* most bytes for the READs */
+	bool over;			/* and that was not enough */
 	pthread_mutex_t lock;		/* jobs find differences at a time: guards what follows */
 	struct difference *list;
 	size_t nr;
@@ -39,24 +41,44 @@ struct verify {
 	__u64 read;			/* blocks */
 };
 
+/* Return: room for more READs, which doubles; 0 after one message. */
+static size_t more_reads(struct verify *v, size_t room)
+{
+	struct cmdfile *reads = &v->reads;
+	void *bigger;
+
+	room = room ? room * 2 : 1024;
+	if (room * (sizeof(*reads->cmds) + sizeof(*v->first)) > v->memory) {
+		warnx("%s: more than %zu READs of what it wrote, which need more than %llu MiB "
+		      "(--memory)", v->written.file->name, reads->nr, v->memory >> 20);
+		v->over = true;
+		return 0;
+	}
+	bigger = realloc(reads->cmds, room * sizeof(*reads->cmds));
+	if (!bigger)
+		goto nomem;
+	reads->cmds = bigger;
+	bigger = realloc(v->first, room * sizeof(*v->first));
+	if (!bigger)
+		goto nomem;
+	v->first = bigger;
+	return room;
+nomem:
+	warnx("no memory for the READs of what was written");
+	return 0;
+}
+
 static bool add_read(struct verify *v, size_t *room, __u64 lba, __u64 blocks, size_t extent)
 {
 	struct cmdfile *reads = &v->reads;
 	bool small = lba + blocks - 1 <= 0xffffffff && blocks <= READ10_BLOCKS;
 	const struct cdb_op *op = cdb_find_gen(small ? "read10" : "read16");
 	struct command *cmd;
-	void *bigger;
 
 	if (reads->nr == *room) {
-		*room = *room ? *room * 2 : 1024;
-		bigger = realloc(reads->cmds, *room * sizeof(*reads->cmds));
-		if (!bigger)
+		*room = more_reads(v, *room);
+		if (!*room)
 			return false;
-		reads->cmds = bigger;
-		bigger = realloc(v->first, *room * sizeof(*v->first));
-		if (!bigger)
-			return false;
-		v->first = bigger;
 	}
 	v->first[reads->nr] = extent;
 	cmd = &reads->cmds[reads->nr++];
@@ -101,15 +123,13 @@ static int make_reads(struct verify *v, __u64 most)
 	}
 	if (ok && blocks)
 		ok = add_read(v, &room, lba, blocks, first);
-	if (!ok) {
-		warnx("no memory for the READs of what was written");
+	if (!ok)
 		return -1;
-	}
 	v->reads.name = w->file->name;
 	v->reads.max_bytes = v->reads.max_in;
 	v->reads.max_timeout_ms = READ_TIMEOUT_MS;
 	/* READs send nothing; what the file would send is not to be lent to the path. */
-	v->reads.data = dataset_new(NULL, 0);
+	v->reads.data = dataset_new(NULL, 0, false);
 	if (v->reads.data)
 		return 0;
 	warnx("no memory");
@@ -280,6 +300,10 @@ static int ask_blocks(const struct device *dev, __u32 *block_size, __u64 *last_l
 	*last_lba = n > 0 ? ((__u64)n << 9) / *block_size - 1 : ~0ULL;
 	n = sysfs_number(dev->queue, "max_hw_sectors_kb");
 	*most = (n > 0 && n << 10 < READ_BYTES ? n << 10 : READ_BYTES) / *block_size;
+	/* Each page of a buffer may be a segment of its own. */
+	n = sysfs_number(dev->queue, "max_segments");
+	if (n > 0 && *most > (__u64)n * sysconf(_SC_PAGESIZE) / *block_size)
+		*most = (__u64)n * sysconf(_SC_PAGESIZE) / *block_size;
 	if (!*most)
 		*most = 1;
 	return 0;
@@ -302,12 +326,14 @@ static int prepare(struct verify *v, const struct run_options *opt, const struct
 		warnx("%s: writes no block that could be compared", file->name);
 		return EXIT_USAGE;
 	}
-	return make_reads(v, most) ? EXIT_DEVICE : 0;
+	if (make_reads(v, most))
+		return v->over ? EXIT_USAGE : EXIT_DEVICE;
+	return 0;
 }
 
 static int verify(const struct run_options *opt, const struct cmdfile *file)
 {
-	struct verify v = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct verify v = { .lock = PTHREAD_MUTEX_INITIALIZER, .memory = opt->memory };
 	struct run run = { .check = check, .check_arg = &v };
 	int status = prepare(&v, opt, file), claim = -1;
 	struct device dev;
@@ -335,7 +361,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case OPT_VIA:
 		o->via = run_find_path(arg, strlen(arg));
-		if (!o->via)
+		/* Each READ is prepared anew: nothing of it could be kept. */
+		if (!o->via || !strcmp(o->via, "smq-held"))
 			argp_error(state, "--via: '%s' is not sg, bsg, bsg-uring, smq or block",
 				   arg);
 		return 0;

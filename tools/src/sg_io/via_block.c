@@ -87,11 +87,11 @@ static void close_block(struct worker *w)
 static int open_ring(struct worker *w, struct block_ring *r)
 {
 	unsigned int flags = w->run->poll ? IORING_SETUP_IOPOLL : IORING_SETUP_COOP_TASKRUN;
-	int ret = io_uring_queue_init(w->nr_slots, &r->ring, flags);
+	int ret = io_uring_queue_init(engine_ring_entries(w), &r->ring, flags);
 
 	/* COOP_TASKRUN spares interrupts between CPUs; kernels before 5.19 lack it. */
 	if (ret == -EINVAL && !w->run->poll)
-		ret = io_uring_queue_init(w->nr_slots, &r->ring, 0);
+		ret = io_uring_queue_init(engine_ring_entries(w), &r->ring, 0);
 	if (ret)
 		warnx("io_uring: %s", strerror(-ret));
 	return ret;
@@ -133,11 +133,18 @@ static void queue_block(struct worker *w, struct slot *slot)
 	const struct command *cmd = slot->cmd;
 	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
 	struct block_ring *r = w->priv;
-	/* One entry per slot: the ring cannot be full. */
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
 	int file = slot->target - w->run->targets;
 	__u64 at = cdb_lba(op, cmd->cdb) * slot->target->block_size;
 
+	if (!sqe) {
+		io_uring_submit(&r->ring);
+		sqe = io_uring_get_sqe(&r->ring);
+	}
+	if (!sqe) {
+		worker_failed(w, slot, EAGAIN);
+		return;
+	}
 	if (cmd->dir == DIR_OUT) {
 		io_uring_prep_write(sqe, file, cmd->data, cmd->bytes, at);
 		if (option_bits(cmd) & CDB_FUA)
@@ -175,7 +182,11 @@ static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
 	unsigned int head, done = 0;
 	struct slot *slot;
 
-	io_uring_submit_and_wait_timeout(&r->ring, &cqe, min, &ts, NULL);
+	/* A wait of no time at all is a timer all the same. */
+	if (wait_ns)
+		io_uring_submit_and_wait_timeout(&r->ring, &cqe, min, &ts, NULL);
+	else
+		io_uring_submit_and_get_events(&r->ring);
 	io_uring_for_each_cqe(&r->ring, head, cqe) {
 		slot = io_uring_cqe_get_data(cqe);
 		done++;
@@ -195,6 +206,7 @@ static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
 const struct engine engine_block = {
 	.name = "block",
 	.node = NODE_BLOCK,
+	.polls = true,
 	.check = check_block,
 	.open = open_block,
 	.queue = queue_block,

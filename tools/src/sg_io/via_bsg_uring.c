@@ -9,7 +9,6 @@
 
 #include "engine.h"
 
-#define MAX_RING	32768	/* entries io_uring takes */
 #define MAX_EVENTS	256	/* fetched at a time */
 
 struct bsg_uring {
@@ -68,8 +67,8 @@ static int open_uring(struct worker *w)
 	u->files = calloc(run->nr_targets, sizeof(*u->files));
 	if (!u->files)
 		goto nomem;
-	ret = smq_ring_new(w->nr_slots < MAX_RING ? w->nr_slots : MAX_RING, SMQ_RING_COMMANDS,
-			   &u->ring);
+	ret = smq_ring_new(engine_ring_entries(w),
+			   SMQ_RING_COMMANDS | (run->poll ? SMQ_RING_POLL : 0), &u->ring);
 	if (ret) {
 		warnx("io_uring: %s", smq_strerror(SMQ_CALL_RING, ret));
 		return -1;
@@ -179,6 +178,7 @@ const struct engine engine_bsg_uring = {
 const struct engine engine_smq_uring = {
 	.name = "bsg-uring",
 	.node = NODE_SMQ,
+	.polls = true,
 	.check = passthrough_check,
 	.open = open_uring,
 	.queue = queue_uring,

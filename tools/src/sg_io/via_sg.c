@@ -230,7 +230,7 @@ static unsigned int read_file(struct worker *w, unsigned int file)
 static void reap_queue(struct worker *w, unsigned int min, __u64 wait_ns)
 {
 	struct sg_queue *q = w->priv;
-	__u64 now = clock_ns(), end = now + wait_ns;
+	__u64 now = wait_ns ? clock_ns() : 0, end = now + wait_ns;
 	unsigned int i, done = 0;
 	struct timespec ts;
 
@@ -241,7 +241,7 @@ static void reap_queue(struct worker *w, unsigned int min, __u64 wait_ns)
 			for (i = 0; i < q->nr; i++)
 				if (q->files[i].fd >= 0 && q->files[i].revents)
 					done += read_file(w, i);
-		now = clock_ns();
+		now = wait_ns ? clock_ns() : 0;
 	} while (done < min && w->in_flight && now < end);
 }
 

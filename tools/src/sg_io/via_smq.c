@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * --via smq: slots of /dev/smqsgN, prepared before the run.
+ * --via smq and smq-held: slots of /dev/smqsgN, prepared before the run.
  *
  * Each command of the file has at least one slot; a short file has each several
  * times, so that as many as --depth says can be in flight. Where the slot of a
- * command is still in flight (a slow one, met again), a spare slot is prepared for it.
+ * command is still in flight (a slow one, met again), a spare slot is prepared for it,
+ * which keeps nothing: with the next command it would have to be given back.
  */
 #include <err.h>
 #include <errno.h>
@@ -17,8 +18,8 @@
 #include "engine.h"
 
 #define CHUNK		1024	/* slots prepared by one call */
-#define MAX_RING	32768	/* entries io_uring takes */
 #define MAX_EVENTS	256	/* fetched at a time */
+#define HELD_SHARE	50	/* percent of the depth that smq-held asks for */
 
 /* A list of slots on its way, or being filled. */
 struct batch {
@@ -120,14 +121,19 @@ static int prepare_all(const struct worker *w, const struct smq_target *t,
 	const struct cmdfile *file = w->run->file;
 	const struct smq_path *p = w->priv;
 	struct smq_sg_slot slots[CHUNK];
-	__u32 first, i, n, done;
+	__u32 first, i, n, done, flags = 0;
 	int ret;
+
+	if (w->run->engine == &engine_smq_held)
+		flags = SMQ_SG_SLOT_HELD | (w->run->direct ? SMQ_SG_SLOT_DIRECT : 0);
 
 	for (first = 0; first < p->prepared; first += n) {
 		n = p->prepared - first < CHUNK ? p->prepared - first : CHUNK;
-		for (i = 0; i < n; i++)
+		for (i = 0; i < n; i++) {
 			describe(w, &file->cmds[(first + i) % file->nr],
 				 (first + i) % w->run->depth, &slots[i]);
+			slots[i].flags = flags;
+		}
 		ret = smq_prepare(t->dev, first, slots, n, &done);
 		if (ret) {
 			explain(w->run, t, target, &file->cmds[(first + done) % file->nr], ret);
@@ -162,8 +168,25 @@ static int lend_memory(const struct worker *w, const struct smq_target *t,
 	return ret;
 }
 
-static int open_target(struct worker *w, struct smq_target *t, const struct target *target)
+/* Told once for each device, by the first job or lane. */
+static void ask_held(struct worker *w, struct smq_device *dev, struct target *target)
 {
+	bool first = target == w->run->targets;
+	struct smq_sg_info info = {};
+
+	smq_info(dev, &info);
+	if (first || info.max_held < w->max_held)
+		w->max_held = info.max_held;
+	if (info.max_held || target->told_unheld || w->lane != w->run->lanes)
+		return;
+	target->told_unheld = true;
+	warnx("%s: no held requests here (held_share 0, or this kernel): slots are prepared",
+	      target->dev->given);
+}
+
+static int open_target(struct worker *w, struct smq_target *t, struct target *target)
+{
+	bool held = w->run->engine == &engine_smq_held;
 	const char *node = target->dev->node[NODE_SMQ];
 	struct smq_path *p = w->priv;
 	__u32 slots = p->prepared + w->run->depth;
@@ -176,11 +199,14 @@ static int open_target(struct worker *w, struct smq_target *t, const struct targ
 	}
 	p->nr++;
 	t->busy = calloc(slots, 1);
-	ret = t->busy ? smq_setup(t->dev, slots, SENSE_BYTES) : -ENOMEM;
+	ret = t->busy ? smq_setup_held(t->dev, slots, SENSE_BYTES, held ? HELD_SHARE : 0) :
+			-ENOMEM;
 	if (ret) {
 		warnx("%s: %u slots: %s", node, slots, smq_strerror(SMQ_CALL_SETUP, ret));
 		return -1;
 	}
+	if (held)
+		ask_held(w, t->dev, target);
 	/* Only worth some instructions: past the ring's table it works as well. */
 	smq_ring_add(p->ring, t->dev);
 	return lend_memory(w, t, target) || prepare_all(w, t, target) ? -1 : 0;
@@ -209,7 +235,8 @@ static int open_smq(struct worker *w)
 	p->regions = dataset_regions(run->file->data, &p->nr_regions);
 	if (!p->taken || !p->targets || !p->regions)
 		goto nomem;
-	ret = smq_ring_new(w->nr_slots < MAX_RING ? w->nr_slots : MAX_RING, 0, &p->ring);
+	ret = smq_ring_new(engine_ring_entries(w),
+			   run->poll ? SMQ_RING_POLL : 0, &p->ring);
 	if (ret) {
 		warnx("io_uring: %s", smq_strerror(SMQ_CALL_RING, ret));
 		return -1;
@@ -439,6 +466,19 @@ static void reap_smq(struct worker *w, unsigned int min, __u64 wait_ns)
 
 const struct engine engine_smq = {
 	.name = "smq",
+	.node = NODE_SMQ,
+	.polls = true,
+	.batch_each = true,
+	.check = passthrough_check,
+	.open = open_smq,
+	.queue = queue_smq,
+	.submit = submit_smq,
+	.reap = reap_smq,
+	.close = close_smq,
+};
+
+const struct engine engine_smq_held = {
+	.name = "smq-held",
 	.node = NODE_SMQ,
 	.batch_each = true,
 	.check = passthrough_check,

@@ -209,18 +209,14 @@ static void work(struct worker *w)
 	}
 }
 
-static void *worker_main(void *arg)
+void worker_work(struct worker *w)
 {
-	struct worker *w = arg;
-
-	pthread_barrier_wait(&w->run->ready);
 	if (w->lane)
 		lane_work(w);
 	else
 		work(w);
 	atomic_store(&w->finished, true);
 	eventfd_write(w->run->wake_fd, 1);
-	return NULL;
 }
 
 size_t worker_slot_bytes(const struct cmdfile *file)
@@ -261,11 +257,6 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 	return 0;
 }
 
-int worker_start(struct worker *w)
-{
-	return -pthread_create(&w->thread, NULL, worker_main, w);
-}
-
 void worker_exit(struct worker *w)
 {
 	if (w->priv)
@@ -275,5 +266,4 @@ void worker_exit(struct worker *w)
 	free(w->slots);
 	free(w->free);
 	free(w->scratch);
-	tally_free(&w->tally);
 }

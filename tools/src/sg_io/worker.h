@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A thread that keeps commands in flight, and what all of them share. */
+/* A thread or process that keeps commands in flight, and what all of them share. */
 #ifndef SG_IO_WORKER_H
 #define SG_IO_WORKER_H
 
@@ -23,6 +23,7 @@ struct target {
 	__u64 capacity;			/* bytes of the disk, 0: not known */
 	__u64 max_transfer;		/* bytes of one command, 0: not known */
 	__u64 limit;			/* commands to issue */
+	bool told_unheld;		/* that its slots may keep no requests */
 	char apart[64];			/* all workers write to what follows */
 	atomic_ullong next;		/* sequence number to hand out */
 };
@@ -40,6 +41,7 @@ struct run {
 	unsigned int batch;
 	unsigned int nr_jobs;
 	bool poll;
+	bool direct;			/* held requests go straight to the driver */
 	bool writes;			/* some command changes the medium */
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */
@@ -51,11 +53,12 @@ struct run {
 	void (*check)(struct run *run, const struct slot *slot);
 	void *check_arg;
 
-	pthread_barrier_t ready;
+	pthread_barrier_t ready;	/* of threads */
 	__u64 start_ns;
 	__u64 stop_at_ns;		/* 0: never */
 	int wake_fd;			/* eventfd: a worker has finished */
 	atomic_bool stop;
+	bool lost;			/* a process ended before its commands did */
 	atomic_int fatal;		/* errno that ends the run */
 	const struct device *fatal_dev;	/* set by who set that */
 };
@@ -76,6 +79,7 @@ struct slot {
 struct worker {
 	struct run *run;
 	pthread_t thread;
+	pid_t pid;			/* its process, until waited for; 0: a thread */
 	void *priv;			/* the engine's */
 	struct slot *slots;
 	unsigned int nr_slots;
@@ -84,6 +88,7 @@ struct worker {
 	unsigned int nr_free;
 	unsigned int in_flight;
 	unsigned int queued;		/* since the last submit */
+	__u32 max_held;			/* requests its slots may keep, the least of all targets */
 	bool full;			/* no more is taken until a command is over */
 	int cpu;			/* we are pinned to, or CPU_ANY */
 	struct lane *lane;		/* of a replay */
@@ -122,9 +127,11 @@ size_t worker_slot_bytes(const struct cmdfile *file);
  * @nr: how many targets from there
  */
 int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr);
-int worker_start(struct worker *w);
+/* All that a worker does, from the start of the run to its own end. */
+void worker_work(struct worker *w);
 /* Be on @cpu from now on, CPU_ANY: on any of the run's; false with errno if that cannot be. */
 bool worker_move(struct worker *w, int cpu);
+/* Drop what worker_init() and the engine got; what was counted stays. */
 void worker_exit(struct worker *w);
 
 /* For engines: the command of @slot is over, slot->out says how. */

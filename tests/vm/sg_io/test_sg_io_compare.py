@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io compare: every path to a device in turns, with what does not run told."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+import vmdisk
+from vmdisk import SG_IO, compare, generate, run_json, sg_io
+
+TUR = "000000000000 none 0\n"
+READ = "28000000000000000800 in 4096\n"
+BEYOND = "2800000fffff00000800 in 4096\n"
+KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
+
+
+def by_bsg_uring(disk, rows):
+    """The row of the bsg node, which only some kernels can fill."""
+    row, = [r for r in rows if (r["path"], r["node"]) == ("bsg-uring", disk.bsg)]
+    return row
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("node", ["sd", "sg", "bsg", "smq", "hctl"])
+def test_compare(smq_disk, reads, node):
+    before = smq_disk.done()
+    rows = compare("--rounds", 3, "--depth", 4, "--batch", 2, getattr(smq_disk, node), reads)
+    assert [(r["path"], r["node"]) for r in rows] == [
+        ("sg", smq_disk.sg), ("bsg", smq_disk.bsg), ("bsg-uring", smq_disk.bsg),
+        ("bsg-uring", smq_disk.smq), ("smq", smq_disk.smq), ("smq-held", smq_disk.smq),
+        ("block", smq_disk.sd)]
+    ran = [r for r in rows if r["why"] is None]
+    if KERNEL < (7, 1):
+        assert "bsg takes commands from io_uring from Linux 7.1 on only" in \
+            by_bsg_uring(smq_disk, rows)["why"]
+    assert len(ran) == (7 if KERNEL >= (7, 1) else 6)
+    assert smq_disk.done() - before == 300 * len(ran)
+    first = ran[0]["ns_per_command"]
+    for row in ran:
+        assert (row["rounds"], row["commands"], row["device"]) == (
+            3, 300, getattr(smq_disk, node))
+        assert (row["status"], row["errors"]) == ({"GOOD": 300}, [])
+        assert row["ns_lowest"] <= row["ns_per_command"] <= row["ns_highest"]
+        assert row["ratio"] == pytest.approx(row["ns_per_command"] / first, abs=0.01)
+        assert 0 < row["lat_ns"]["p50"] <= row["lat_ns"]["p99"] <= row["lat_ns"]["p999"]
+        assert row["iops"] == pytest.approx(300 / row["seconds"], rel=0.01)
+    assert ran[0]["ratio"] == 1
+
+
+def test_compare_of_what_block_cannot(smq_disk):
+    rows = compare("--via", "block,smq,sg", "--rounds", 2, smq_disk.sd, "-", stdin=READ + TUR)
+    assert [r["path"] for r in rows] == ["block", "smq", "sg"]
+    assert rows[0]["why"] == ("standard input:2: TEST UNIT READY (opcode 00h): only READ and WRITE "
+                              "go by block; --via sg takes all")
+    assert (rows[0]["commands"], rows[0]["ns_per_command"], rows[0]["ratio"]) == (0, None, None)
+    # The first that ran is what the others are compared with.
+    assert rows[1]["ratio"] == 1 and rows[2]["ratio"] is not None
+    assert [r["commands"] for r in rows] == [0, 4, 4]
+
+
+def test_compare_of_a_file_that_is_standard_input(smq_disk, tmp_path):
+    """Each turn reads it from its beginning."""
+    path = tmp_path / "reads"
+    path.write_text(READ * 3, encoding="ascii")
+    with path.open(encoding="ascii") as file:
+        done = subprocess.run([SG_IO, "compare", "--json", "--rounds", "2", "--via", "sg,smq",
+                               smq_disk.smq, "/dev/stdin"], stdin=file, text=True, check=False,
+                              capture_output=True, timeout=vmdisk.TIMEOUT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [row["commands"] for row in json.loads(done.stdout)] == [6, 6]
+
+
+def test_compare_as_a_table(smq_disk, reads):
+    done = sg_io("compare", "--rounds", 2, "--count", 50, smq_disk.smq, reads)
+    assert (done.returncode, done.stderr) == (0, "")
+    head, titles, *rows = done.stdout.splitlines()
+    assert head == f"{smq_disk.smq}: 2 rounds, depth 1, batch 1, jobs 1"
+    assert titles.split() == ["path", "node", "commands", "ns/command", "lowest..highest", "ratio",
+                              "not", "good"]
+    assert len(rows) == 7
+    ran = [r.split() for r in rows if "does not run" not in r]
+    assert ran[0][0] == "sg" and ran[0][5] == "1.00"
+    assert all(r[2] == "100" and r[6] == "0" for r in ran)
+    assert (KERNEL >= (7, 1)) == (len(ran) == 7)
+
+
+def test_compare_counts_what_is_not_good(smq_disk):
+    rows = compare("--rounds", 2, "--via", "sg,smq,bsg-uring", smq_disk.smq, "-",
+                   stdin=READ + BEYOND + READ, expect=1)
+    for row in rows:
+        if row["why"] is not None:
+            continue
+        assert row["status"] == {"GOOD": 4, "CHECK CONDITION": 2}
+        error, = row["errors"]
+        assert (error["count"], error["line"]) == (2, 2)
+        assert error["sense"] == {"key": 5, "asc": 0x21, "ascq": 0}
+    done = sg_io("compare", "--rounds", 2, "--via", "smq", smq_disk.smq, "-", stdin=BEYOND)
+    assert done.returncode == 1 and done.stdout.split()[-1] == "2"
+
+
+def test_compare_writes(smq_disk, tmp_path):
+    path = generate(tmp_path / "w", "--op", "write10", "--blocks", 8, "--count", 16, "--pattern",
+                    "random:3")
+    rows = compare("--rounds", 1, "--depth", 4, "--count", 64, smq_disk.smq, path)
+    assert {r["path"]: r["status"] for r in rows if not r["why"]} == dict.fromkeys(
+        ["sg", "bsg", "bsg-uring", "smq", "smq-held", "block"], {"GOOD": 64})
+    check = tmp_path / "v"
+    check.write_text("2f020000000000008000 out 65536 pattern=random:3\n")
+    assert run_json("--via", "smq", smq_disk.smq, check)["status"] == {"GOOD": 1}
+
+
+def test_compare_with_time_and_rate(smq_disk, reads):
+    rows = compare("--rounds", 2, "--via", "smq,sg", "--time", 0.3, "--rate", 200, smq_disk.smq,
+                   reads)
+    for row in rows:
+        assert 1 <= row["commands"] <= 2 * 61
+        assert row["ns_per_command"] >= 4_000_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_compare_ends_with_a_signal(smq_disk, reads, number):
+    before = smq_disk.done()
+    with subprocess.Popen([SG_IO, "compare", "--json", "--via", "smq,sg", "--time", "60",
+                           smq_disk.smq, reads], stdout=subprocess.PIPE) as user:
+        vmdisk.wait_for(lambda: smq_disk.done() > before + 100)
+        user.send_signal(number)
+        out, _ = user.communicate(timeout=30)
+        assert user.returncode == 128 + number
+    # What was begun has ended in its own way, with what it had by then.
+    assert [r["path"] for r in json.loads(out)] == ["smq", "sg"]
+    done = smq_disk.done()
+    time.sleep(0.5)
+    assert smq_disk.done() == done
+
+
+def test_compare_leaves_no_child_when_it_is_killed(smq_disk, reads):
+    before = smq_disk.done()
+    with subprocess.Popen([SG_IO, "compare", "--via", "smq", "--time", "60", smq_disk.smq, reads],
+                          stdout=subprocess.DEVNULL) as user:
+        vmdisk.wait_for(lambda: smq_disk.done() > before + 100)
+        user.kill()
+        user.wait(30)
+    vmdisk.settle(smq_disk)

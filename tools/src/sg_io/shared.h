@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Memory that processes started later share with this one. */
+#ifndef SG_IO_SHARED_H
+#define SG_IO_SHARED_H
+
+#include <stddef.h>
+
+/* Zeroed; NULL without any. */
+void *shared_alloc(size_t bytes);
+void shared_free(void *mem, size_t bytes);
+
+#endif

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "engine.h"
+#include "lane.h"
+#include "shared.h"
+#include "workers.h"
+
+/* Kinds of bad outcomes that a lane tells apart; a process cannot ask its parent for room. */
+#define LANE_ENTRIES	1024
+
+/* Of all workers, and behind them the entries of the lanes' tallies. */
+static size_t bytes_of(const struct run *run, unsigned int nr)
+{
+	return nr * (sizeof(struct worker) +
+		     (run->lanes ? LANE_ENTRIES * sizeof(struct tally_entry) : 0));
+}
+
+static int init_worker(struct run *run, struct worker *w, unsigned int nth)
+{
+	int ret;
+
+	if (run->engine->sync)
+		ret = worker_init(w, run, &run->targets[nth % run->nr_targets], 1);
+	else
+		ret = worker_init(w, run, run->targets, run->nr_targets);
+	if (ret) {
+		warnx("no memory for the commands in flight");
+		return -1;
+	}
+	return run->engine->open(w);
+}
+
+static void *thread_main(void *arg)
+{
+	struct worker *w = arg;
+
+	pthread_barrier_wait(&w->run->ready);
+	worker_work(w);
+	return NULL;
+}
+
+static void note_start(struct run *run)
+{
+	run->start_ns = clock_ns();
+	if (run->time_ns)
+		run->stop_at_ns = run->start_ns + run->time_ns;
+}
+
+static int start_threads(struct run *run, struct worker *workers, unsigned int nr)
+{
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < nr; i++)
+		if (init_worker(run, &workers[i], i))
+			return -1;
+	pthread_barrier_init(&run->ready, NULL, nr + 1);
+	for (i = 0; i < nr; i++) {
+		ret = pthread_create(&workers[i].thread, NULL, thread_main, &workers[i]);
+		if (ret) {
+			/* Those at the barrier wait for threads that will not come. */
+			warnx("thread %u of %u: %s; lower --jobs or --depth", i + 1, nr,
+			      strerror(ret));
+			exit(EXIT_DEVICE);
+		}
+	}
+	note_start(run);
+	pthread_barrier_wait(&run->ready);
+	return 0;
+}
+
+/*
+ * A page's first touch is a fault, which a command that is due should not have to wait for.
+ * This is one that changes nothing and that no compiler leaves out.
+ */
+static void touch(void *mem, size_t bytes)
+{
+	size_t page = sysconf(_SC_PAGESIZE), at;
+	char *p = mem;
+
+	for (at = 0; at < bytes; at += page)
+		__atomic_fetch_or(&p[at], 0, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&p[bytes - 1], 0, __ATOMIC_RELAXED);
+}
+
+/*
+ * A lane's process. Its files and the memory it lends are its own, made here: a device would
+ * go on with the parent's pages after a fork.
+ */
+static _Noreturn void be_process(struct run *run, struct worker *w, unsigned int nth,
+				 int ready, int go, pid_t parent)
+{
+	char byte = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || init_worker(run, w, nth))
+		_exit(EXIT_DEVICE);
+	touch(w, sizeof(*w));
+	touch(w->lane, sizeof(*w->lane));
+	if (write(ready, &byte, 1) != 1)
+		_exit(EXIT_DEVICE);
+	close(ready);
+	/* Without a byte the run does not begin. */
+	if (read(go, &byte, 1) == 1)
+		worker_work(w);
+	worker_exit(w);
+	_exit(0);
+}
+
+static void wait_for(struct worker *w, int *status)
+{
+	while (waitpid(w->pid, status, 0) < 0 && errno == EINTR)
+		;
+	w->pid = 0;
+}
+
+static int start_process(struct run *run, struct worker *w, unsigned int nth, const int *go)
+{
+	pid_t parent = getpid(), pid;
+	int ready[2], status;
+	ssize_t got;
+	char byte;
+
+	if (pipe2(ready, O_CLOEXEC)) {
+		warn("pipe");
+		return -1;
+	}
+	pid = fork();
+	if (!pid) {
+		close(ready[0]);
+		close(go[1]);
+		be_process(run, w, nth, ready[1], go[0], parent);
+	}
+	close(ready[1]);
+	if (pid < 0) {
+		warn("cpu=%d: no process for it", w->lane->cpu);
+		close(ready[0]);
+		return -1;
+	}
+	/* The memory is the child's, too: it must not write here. */
+	w->pid = pid;
+	got = read(ready[0], &byte, 1);
+	close(ready[0]);
+	if (got == 1)
+		return 0;
+	/* It has said why, unless it was killed. */
+	wait_for(w, &status);
+	if (WIFSIGNALED(status))
+		warnx("cpu=%d: its process was ended by signal %d", w->lane->cpu,
+		      WTERMSIG(status));
+	return -1;
+}
+
+static int start_processes(struct run *run, struct worker *workers, unsigned int nr)
+{
+	struct tally_entry *entries = (struct tally_entry *)&workers[nr];
+	int go[2], ret = 0;
+	unsigned int i;
+	char byte = 0;
+
+	if (pipe2(go, O_CLOEXEC)) {
+		warn("pipe");
+		return -1;
+	}
+	for (i = 0; i < nr && !ret; i++) {
+		workers[i].lane = &run->lanes[i];
+		tally_lend(&workers[i].tally, entries + i * LANE_ENTRIES, LANE_ENTRIES);
+		ret = start_process(run, &workers[i], i, go);
+	}
+	if (!ret)
+		note_start(run);
+	for (i = 0; i < nr && !ret; i++)
+		ret = write(go[1], &byte, 1) == 1 ? 0 : -1;
+	close(go[0]);
+	/* Those that wait for a byte end now. */
+	close(go[1]);
+	return ret;
+}
+
+void workers_join(const struct run *run, struct worker *workers, unsigned int nr)
+{
+	unsigned int i;
+	int status;
+
+	for (i = 0; i < nr; i++) {
+		if (!run->lanes)
+			pthread_join(workers[i].thread, NULL);
+		else if (workers[i].pid)
+			wait_for(&workers[i], &status);
+	}
+}
+
+void workers_end(const struct run *run, struct worker *workers, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		/* A process has put away what it had. */
+		if (workers[i].run && !run->lanes)
+			worker_exit(&workers[i]);
+		tally_free(&workers[i].tally);
+	}
+	shared_free(workers, bytes_of(run, nr));
+}
+
+struct worker *workers_start(struct run *run, unsigned int nr)
+{
+	struct worker *workers = shared_alloc(bytes_of(run, nr));
+	int ret;
+
+	if (!workers) {
+		warnx("no memory");
+		return NULL;
+	}
+	ret = run->lanes ? start_processes(run, workers, nr) : start_threads(run, workers, nr);
+	if (!ret)
+		return workers;
+	if (run->lanes)
+		workers_join(run, workers, nr);
+	workers_end(run, workers, nr);
+	return NULL;
+}
+
+bool worker_lost(struct worker *w)
+{
+	int status;
+
+	if (!w->pid || waitpid(w->pid, &status, WNOHANG) != w->pid)
+		return false;
+	w->pid = 0;
+	if (atomic_load(&w->finished))
+		return false;
+	if (WIFSIGNALED(status))
+		warnx("cpu=%d: its process was ended by signal %d: the run ends early",
+		      w->lane->cpu, WTERMSIG(status));
+	w->run->lost = true;
+	atomic_store(&w->run->stop, true);
+	atomic_store(&w->finished, true);
+	return true;
+}
