@@ -12,7 +12,7 @@ from kit.fiojob import fio_argv, load_on
 from kit.host import fio, run, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import PATIENCE
-from kit.trace import TRACING, traced
+from kit.trace import TRACING, recording, traced
 
 ENGINE = Path(__file__).resolve().parents[2] / "build/tools/fio/fio-smq.so"
 MIB = 1 << 20
@@ -80,6 +80,7 @@ WAYS = {
     "one-by-one": {"iodepth": 1},
     "batches": {"iodepth": 32, "iodepth_batch": 16},
     "entries": {"iodepth": 32, "iodepth_batch": 16, "smq_batch": 0},
+    "held": {"iodepth": 32, "iodepth_batch": 16, "smq_mode": "held"},
     "adhoc": {"iodepth": 32, "iodepth_batch": 16, "smq_mode": "adhoc"},
 }
 
@@ -103,8 +104,10 @@ def test_threads(node):
 
 
 def test_what_is_written_is_on_the_disk(node, luns):
-    """Written through the engine, verified through the disk's block device, and back."""
-    job = {"rw": "randwrite", "bs": "4k", "size": 4 * MIB, "verify": "crc32c", "randseed": 3}
+    """Written through the engine, verified through the disk's block device, and back; all of it by
+    the installed fio."""
+    job = {"program": "fio", "rw": "randwrite", "bs": "4k", "size": 4 * MIB, "verify": "crc32c",
+           "randseed": 3}
     smq(node, iodepth=8, iodepth_batch=8, do_verify=0, **job)
     run("blockdev", "--flushbufs", luns[0].sd)
     fio(luns[0].sd, ioengine="libaio", verify_only=True, **job)
@@ -115,7 +118,7 @@ def test_what_is_written_is_on_the_disk(node, luns):
 @pytest.mark.parametrize("sizes", [{"bsrange": "512-64k"}, {"bssplit": "512/50:8k/25:1m/25"},
                                    {"bs": "4k,64k"}, {"bs": "512k"}],
                          ids=lambda sizes: " ".join(map(str, sizes.values())))
-@pytest.mark.parametrize("mode", ["prepared", "adhoc"])
+@pytest.mark.parametrize("mode", ["prepared", "held", "adhoc"])
 def test_sizes(node, sizes, mode):
     """Blocks of several sizes: a slot is prepared anew for another."""
     rw = "rw" if "bs" in sizes and "," in sizes["bs"] else "randwrite"
@@ -157,19 +160,11 @@ def test_sync_and_trim(node, mode):
 def ring_entries():
     """Yields a list; in the end its only element is how many entries rings have been given."""
     found = []
-    enable = next(event for event in TRACING.glob("events/io_uring/io_uring_submit_*/enable")
-                  if event.parent.name.endswith(("_sqe", "_req")))
-    (TRACING / "buffer_size_kb").write_text("1024", encoding="ascii")
-    enable.write_text("1", encoding="ascii")
-    (TRACING / "tracing_on").write_text("1", encoding="ascii")
-    try:
+    event = next(path.name for path in TRACING.glob("events/io_uring/io_uring_submit_*")
+                 if path.name.endswith(("_sqe", "_req")))
+    with recording(f"io_uring/{event}") as lines:
         yield found
-    finally:
-        enable.write_text("0", encoding="ascii")
-        text = (TRACING / "trace").read_text(encoding="utf-8")
-        found.append(text.count(f"{enable.parent.name}:"))
-        (TRACING / "trace").write_text("", encoding="ascii")
-        (TRACING / "buffer_size_kb").write_text("4", encoding="ascii")
+    found.append(sum(f" {event}: " in line for line in lines))
 
 
 @pytest.mark.parametrize("way,entries", [("one-by-one", 512), ("batches", 32), ("entries", 512),
@@ -226,6 +221,8 @@ REFUSED = [
     ({"bsrange": "700-1400"}, "bs=700 is no multiple of its logical blocks, 512 bytes"),
     ({"bssplit": "512/50:1300/50"}, "no multiple of its logical blocks, 512 bytes"),
     ({"bs": "4k", "offset": 100}, "offset=100 is no multiple of its logical blocks, 512 bytes"),
+    ({"offset_increment": 100, "numjobs": 2, "thread": 1},
+     "offset_increment=100 is no multiple of its logical blocks, 512 bytes"),
     ({"rw": "randread", "bs": "4k", "blockalign": 100}, "blockalign=100 is no multiple"),
     ({"bsrange": "4k-64k", "bs_unaligned": 1}, "bs_unaligned: it takes whole logical blocks only"),
     ({"rw": "trimwrite", "bs": "4k,4k,2g", "size": "4g"},

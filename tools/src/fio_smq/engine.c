@@ -21,6 +21,8 @@ static struct fio_option options[] = {
 		.posval = {
 			{ .ival = "prepared", .oval = MODE_PREPARED,
 			  .help = "Slots prepared before the job begins" },
+			{ .ival = "held", .oval = MODE_HELD,
+			  .help = "The same, and they keep their requests between runs" },
 			{ .ival = "adhoc", .oval = MODE_ADHOC,
 			  .help = "Each command whole" },
 		},

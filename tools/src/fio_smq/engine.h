@@ -14,9 +14,11 @@
 
 #define SENSE_BYTES	96
 #define MAX_EVENTS	256U	/* fetched at a time */
+#define HELD_SHARE	50U	/* percent of the depth that MODE_HELD asks for */
 
 enum mode {
 	MODE_PREPARED,
+	MODE_HELD,
 	MODE_ADHOC,
 };
 

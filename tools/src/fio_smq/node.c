@@ -16,6 +16,8 @@ static int describe(const struct engine *e, const struct target *t, enum kind k,
 	int ret;
 
 	*s = (struct smq_sg_slot){ .timeout_ms = e->options->timeout_ms };
+	if (e->options->mode == MODE_HELD)
+		s->flags = SMQ_SG_SLOT_HELD;
 	if (k == KIND_SYNC) {
 		ret = cdb_sync(s->cdb);
 	} else {
@@ -120,10 +122,12 @@ static int prepare_node(struct thread_data *td, struct node *n, const char *name
 	const struct thread_options *o = &td->o;
 	unsigned long long reads = td_read(td) ? o->max_bs[DDIR_READ] :
 				   o->verify != VERIFY_NONE ? o->max_bs[DDIR_WRITE] : 0;
+	unsigned int share = e->options->mode == MODE_HELD ? HELD_SHARE : 0;
 	int ret;
 
 	n->contents = calloc(e->depth, KINDS * sizeof(*n->contents));
-	ret = n->contents ? smq_setup(n->target.dev, e->depth * KINDS, SENSE_BYTES) : -ENOMEM;
+	ret = n->contents ? smq_setup_held(n->target.dev, e->depth * KINDS, SENSE_BYTES, share) :
+			    -ENOMEM;
 	if (ret) {
 		log_err("fio: smq: %s: %u slots: %s\n", name, e->depth * KINDS,
 			smq_strerror(SMQ_CALL_SETUP, ret));
@@ -175,7 +179,7 @@ int node_open(struct thread_data *td, struct fio_file *f)
 		return 1;
 	}
 	find_memory(td);
-	if (e->options->mode == MODE_PREPARED) {
+	if (e->options->mode != MODE_ADHOC) {
 		ret = prepare_node(td, n, f->file_name);
 		if (ret) {
 			free_node(n);

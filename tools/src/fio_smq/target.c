@@ -134,6 +134,15 @@ static bool direction_fits(const struct thread_options *o, enum fio_ddir ddir, c
 	return false;
 }
 
+/* Where the job begins; fio itself rounds what is a share of the size. */
+static bool start_fits(const struct thread_data *td, const char *name, const struct target *t)
+{
+	const struct thread_options *o = &td->o;
+
+	return fits(name, t, "offset", o->start_offset) &&
+	       fits(name, t, "offset_increment", o->offset_increment * td->subjob_number);
+}
+
 static bool job_fits(struct thread_data *td, const char *name, const struct target *t)
 {
 	const struct thread_options *o = &td->o;
@@ -144,7 +153,7 @@ static bool job_fits(struct thread_data *td, const char *name, const struct targ
 			td_max_bs(td), SMQ_SG_MAX_BUFFER);
 		return false;
 	}
-	return fits(name, t, "offset", o->start_offset) &&
+	return start_fits(td, name, t) &&
 	       (!td_read(td) || direction_fits(o, DDIR_READ, name, t)) &&
 	       (!td_write(td) || direction_fits(o, DDIR_WRITE, name, t)) &&
 	       (!td_trim(td) || direction_fits(o, DDIR_TRIM, name, t));
