@@ -198,6 +198,7 @@ def test_calls_are_left_in(tmp_path, row, calls):
      [[2.0, 3.0], [0.5]], None),
     ("""echo '{"chunks": [[[0, 500]]]}'""", None, "cannot be read"),
     ("echo oops", None, "cannot be read.*oops"),
+    ("echo '{\"chunks\": [[]], \"max_held\": 0}'", None, "no requests are held there"),
     ("echo no such disk >&2; exit 3", None, "status 3: no such disk"),
 ])
 def test_a_program(tmp_path, monkeypatch, script, chunks, message):
@@ -482,8 +483,8 @@ def test_in_the_vm(tmp_path):
         capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     found = figures.read(tmp_path / "figures")
-    # From user space five paths and the calls; of the paths two ratios; by one and two jobs.
-    rows = {"null_blk": 12, "scsi_debug": 16 + 2 * (5 + 1 + 2 * 5), "smq_ram": 16,
+    # From user space eight paths and the calls; of the paths two ratios; by one and two jobs.
+    rows = {"null_blk": 12, "scsi_debug": 16 + 2 * (8 + 1 + 2 * 8), "smq_ram": 16,
             "smq_ram_20us_doorbell": 3 + 2}
     for row, count in rows.items():
         assert len(found.find(row=row)) == count, row

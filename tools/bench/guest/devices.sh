@@ -125,10 +125,13 @@ once() {
 	loaded="$*"
 }
 
+# scsi_debug_up ROW [PARAMETER=VALUE]...
 scsi_debug_up() {
+	local row=$1
+	shift
 	scsi_drivers
-	once "$1" scsi_debug delay=0 fake_rw=1 submit_queues="$(nproc)" \
-		dev_size_mb="$SIZE_MB" max_luns="$LUNS"
+	once "$row" scsi_debug delay=0 fake_rw=1 submit_queues="$(nproc)" \
+		dev_size_mb="$SIZE_MB" max_luns="$LUNS" "$@"
 	wait_scsi scsi_debug "$LUNS"
 	scsi_debug_set delay 0
 }
@@ -168,6 +171,26 @@ row_scsi_debug_timer() {
 	note "param $ROW then ndelay=20000"
 }
 
+# A poll queue beside the others: the driver has no more queues than the kernel may have CPUs.
+scsi_debug_poll_up() {
+	scsi_debug_up "$ROW" submit_queues="$(( $(nproc) + 1 ))" poll_queues=1
+	scsi_debug_set fake_rw 1
+	if [[ $(< "/sys/block/${DISKS[0]}/queue/io_poll") != 1 ]]; then
+		SKIPPED="scsi_debug has no poll queue: the kernel has no room for one more CPU"
+		return 1
+	fi
+}
+
+row_scsi_debug_poll() {
+	scsi_debug_poll_up
+}
+
+row_scsi_debug_timer_poll() {
+	scsi_debug_poll_up || return 1
+	scsi_debug_set ndelay 20000
+	note "param $ROW then ndelay=20000"
+}
+
 # smq_ram_up NULL [PARAMETER=VALUE]...
 smq_ram_up() {
 	local null=$1
@@ -185,6 +208,10 @@ row_smq_ram_null() {
 
 row_smq_ram() {
 	smq_ram_up 0
+}
+
+row_smq_ram_poll() {
+	smq_ram_up 0 poll_queues=1
 }
 
 row_smq_ram_1q() {
@@ -212,6 +239,8 @@ ram_model_up() {
 	[[ -d ${RAM_DIRECTORY%/*} ]] || mount -t configfs configfs /sys/kernel/config ||
 		die "configfs cannot be mounted"
 	mkdir "$RAM_DIRECTORY" || die "smq_ram: no host can be made"
+	echo "${POLL_QUEUES:-0}" > "$RAM_DIRECTORY/poll_queues" ||
+		die "smq_ram: poll_queues=$POLL_QUEUES refused"
 	for (( n = 0; n < LUNS; n++ )); do
 		mkdir "$RAM_DIRECTORY/luns/$n" || die "smq_ram: LUN $n refused"
 		echo "$SIZE_MB" > "$RAM_DIRECTORY/luns/$n/size_mb" ||
@@ -223,7 +252,8 @@ ram_model_up() {
 			die "smq_ram: $setting refused"
 	done
 	echo 1 > "$RAM_DIRECTORY/power" || die "smq_ram: the host does not start"
-	note "param $ROW configfs luns=$LUNS size_mb=$SIZE_MB" "${@/#/model/}"
+	note "param $ROW configfs luns=$LUNS size_mb=$SIZE_MB poll_queues=${POLL_QUEUES:-0}" \
+		"${@/#/model/}"
 	wait_scsi smq_ram "$LUNS"
 }
 
@@ -265,6 +295,10 @@ BATCH_USECS=500
 
 row_smq_ram_timer() {
 	ram_model_up service_ns="$SERVICE_NS"
+}
+
+row_smq_ram_20us_poll() {
+	POLL_QUEUES=1 ram_model_up service_ns=20000
 }
 
 row_smq_ram_timer_batch() {

@@ -24,6 +24,7 @@
 #define NR_BYTES	(512 * 1024)	/* of the disk that are used */
 #define TIMEOUT_MS	20000
 #define SENSE_BYTES	32
+#define HELD_SHARE	50	/* percent of the depth that --held asks for */
 
 #define OP_TUR		0x00
 #define OP_READ_10	0x28
@@ -35,7 +36,7 @@ static const char * const paths[] = { "run", "batch", "adhoc", "v4", NULL };
 
 static struct {
 	enum path path;
-	bool tur, write, registered;
+	bool tur, write, registered, held, direct, poll;
 	unsigned int bs, depth, batch;
 	struct jobs_runs runs;
 	struct devices devices;
@@ -51,6 +52,11 @@ static unsigned char sense[MAX_DEPTH][SENSE_BYTES];
 /* The devices of this job, which take turns. */
 static int fds[MAX_DEVICES];
 static int nr_fds;
+
+/* Of each: as many as it takes for none to be in flight twice. */
+static unsigned int nr_slots;
+/* What its held ones may keep, the least of all devices. */
+static unsigned int max_held;
 
 static void fill_cdb(unsigned char *cdb, unsigned int n)
 {
@@ -86,37 +92,68 @@ struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 	return sqe;
 }
 
-/* The next slot, of the next device. */
+/*
+ * What is idle, that for longest first: slots, or the first of those that make a batch, as
+ * device << 16 | slot. Commands that wait for a place may end after later ones.
+ */
+static struct {
+	unsigned int *all;
+	unsigned int mask, first, end;
+} idle;
+
+static inline __attribute__((always_inline))
+unsigned int idle_take(void)
+{
+	return idle.all[idle.first++ & idle.mask];
+}
+
+static inline __attribute__((always_inline))
+void idle_put(unsigned int which)
+{
+	idle.all[idle.end++ & idle.mask] = which;
+}
+
+static int idle_init(unsigned int step)
+{
+	unsigned int slot, disk, size = 1;
+
+	while (size < nr_slots * nr_fds)
+		size *= 2;
+	idle.all = calloc(size, sizeof(*idle.all));
+	if (!idle.all)
+		return -ENOMEM;
+	idle.mask = size - 1;
+	for (slot = 0; slot + step <= nr_slots; slot += step)
+		for (disk = 0; disk < (unsigned int)nr_fds; disk++)
+			idle_put(disk << 16 | slot);
+	return 0;
+}
+
 static inline __attribute__((always_inline))
 void queue_run(void)
 {
-	static unsigned int slot;
-	static int disk;
-	struct io_uring_sqe *sqe = get_sqe(disk, SMQ_SG_URING_RUN);
+	unsigned int which = idle_take();
+	struct io_uring_sqe *sqe = get_sqe(which >> 16, SMQ_SG_URING_RUN);
 	struct smq_sg_run *run = (struct smq_sg_run *)sqe->cmd;
 
-	*run = (struct smq_sg_run) { .slot = slot };
-	if (++disk < nr_fds)
-		return;
-	disk = 0;
-	if (++slot == opt.depth)
-		slot = 0;
+	*run = (struct smq_sg_run) { .slot = which & 0xffff };
+	sqe->user_data = which;
 }
 
-/* A batch goes to one device; the next one to the next. */
+/* A batch goes to one device. */
 static inline __attribute__((always_inline))
-void queue_batch(unsigned long n, unsigned int count)
+void queue_batch(unsigned int count)
 {
-	unsigned long batch = n / opt.batch;
-	struct io_uring_sqe *sqe = get_sqe(batch % nr_fds, SMQ_SG_URING_BATCH);
+	unsigned int which = idle_take();
+	struct io_uring_sqe *sqe = get_sqe(which >> 16, SMQ_SG_URING_BATCH);
 	struct smq_sg_batch *cmd = (struct smq_sg_batch *)sqe->cmd;
 
 	*cmd = (struct smq_sg_batch) {
-		.list = batch / nr_fds % (opt.depth / opt.batch) * opt.batch,
+		.list = which & 0xffff,
 		.count = count,
 		.flags = SMQ_SG_BATCH_RANGE,
 	};
-	sqe->user_data = count;
+	sqe->user_data = which | (unsigned long long)count << 32;
 }
 
 static inline __attribute__((always_inline))
@@ -204,7 +241,9 @@ int reap(enum path path)
 			fprintf(stderr, "adhoc: status %#llx\n", cqe->big_cqe[0]);
 			return -EIO;
 		}
-		done += path == BATCH ? cqe->user_data : 1;
+		if (path != ADHOC)
+			idle_put(cqe->user_data);
+		done += path == BATCH ? cqe->user_data >> 32 : 1;
 		n++;
 	}
 	io_uring_cq_advance(&ring, n);
@@ -217,7 +256,7 @@ unsigned int queue_some(enum path path, unsigned long n, unsigned long left)
 	unsigned int count = left < opt.batch ? left : opt.batch;
 
 	if (path == BATCH) {
-		queue_batch(n, count);
+		queue_batch(count);
 		return count;
 	}
 	if (path == RUN)
@@ -281,19 +320,28 @@ static int run_commands(unsigned long count)
 
 static int prepare(int fd)
 {
-	struct smq_sg_setup setup = { .slots = opt.depth, .sense_size = SENSE_BYTES };
+	struct smq_sg_setup setup = {
+		.slots = nr_slots,
+		.sense_size = SENSE_BYTES,
+		.held_share = opt.held ? HELD_SHARE : 0,
+	};
 	struct smq_sg_buffer lend = {
 		.address = (uintptr_t)buffer,
 		.length = (size_t)opt.depth * opt.bs,
 	};
 	struct smq_sg_slot slots[MAX_DEPTH] = { };
-	struct smq_sg_prepare fill = { .slots = (uintptr_t)slots, .count = opt.depth };
+	struct smq_sg_prepare fill = { .slots = (uintptr_t)slots, .count = nr_slots };
+	struct smq_sg_info info = { };
 	unsigned int i;
 
-	for (i = 0; i < opt.depth; i++) {
+	for (i = 0; i < nr_slots; i++) {
 		fill_cdb(slots[i].cdb, i);
 		slots[i].cdb_len = cdb_len();
 		slots[i].timeout_ms = TIMEOUT_MS;
+		if (opt.held)
+			slots[i].flags = SMQ_SG_SLOT_HELD;
+		if (opt.direct)
+			slots[i].flags |= SMQ_SG_SLOT_DIRECT;
 		if (opt.tur)
 			continue;
 		slots[i].direction = opt.write ? SMQ_SG_OUT : SMQ_SG_IN;
@@ -301,8 +349,10 @@ static int prepare(int fd)
 		slots[i].offset = (size_t)i * opt.bs;
 	}
 	if (ioctl(fd, SMQ_SG_SETUP, &setup) || ioctl(fd, SMQ_SG_BUFFER, &lend) ||
-	    ioctl(fd, SMQ_SG_PREPARE, &fill))
+	    ioctl(fd, SMQ_SG_PREPARE, &fill) || ioctl(fd, SMQ_SG_INFO, &info))
 		return -errno;
+	if (fd == fds[0] || info.max_held < max_held)
+		max_held = info.max_held;
 	return 0;
 }
 
@@ -319,7 +369,8 @@ static int register_buffers(void)
 
 static int set_up(void)
 {
-	unsigned int flags = opt.path == ADHOC ? IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0;
+	unsigned int flags = (opt.path == ADHOC ? IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0) |
+			     (opt.poll ? IORING_SETUP_IOPOLL : 0);
 	int i, err = 0;
 
 	buffer = mmap(NULL, (size_t)opt.depth * opt.bs, PROT_READ | PROT_WRITE,
@@ -328,8 +379,13 @@ static int set_up(void)
 		return -errno;
 	if (opt.path == V4)
 		return 0;
+	nr_slots = opt.depth;
+	while (nr_slots % (2 * opt.batch) == 0 && nr_slots / 2 * nr_fds >= opt.depth)
+		nr_slots /= 2;
 	for (i = 0; !err && opt.path != ADHOC && i < nr_fds; i++)
 		err = prepare(fds[i]);
+	if (!err)
+		err = idle_init(opt.path == BATCH ? opt.batch : 1);
 	if (!err)
 		err = io_uring_queue_init(opt.depth, &ring, flags);
 	if (!err)
@@ -346,8 +402,12 @@ static void report(unsigned long count, unsigned long ns)
 	printf(", \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
 	       opt.jobs, opt.tur ? "TUR" : opt.write ? "WRITE(10)" : "READ(10)",
 	       opt.tur ? 0 : opt.bs, opt.depth, opt.batch);
-	printf("\"registered\": %s, \"warmup\": %u, \"count\": %lu, \"ns\": %lu, ",
-	       opt.registered ? "true" : "false", opt.runs.warmup, count, ns);
+	if (opt.held)
+		printf("\"direct\": %s, \"max_held\": %u, ", opt.direct ? "true" : "false",
+		       max_held);
+	printf("\"registered\": %s, \"poll\": %s, ", opt.registered ? "true" : "false",
+	       opt.poll ? "true" : "false");
+	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu, ", opt.runs.warmup, count, ns);
 	jobs_print_chunks();
 	printf("}\n");
 }
@@ -380,6 +440,9 @@ static const char help[] =
 "  --depth N        commands in flight (32)\n"
 "  --batch N        commands submitted and waited for at a time (16)\n"
 "  --registered     adhoc: registered buffers, one for each command in flight\n"
+"  --held           run, batch: slots keep their requests, up to half of the queue depth\n"
+"  --direct         with --held: they go straight to the host's driver\n"
+"  --poll           but for v4: an IOPOLL ring\n"
 "  --jobs N         DEVICEs are dealt out to them, a job that is left without one\n"
 "                   shares one (1)\n"
 "  --count N[,N]    commands of each measured run (2000,6000)\n"
@@ -396,6 +459,9 @@ static const struct option_spec options[] = {
 	OPTION_NUMBER("depth", opt.depth, 1, MAX_DEPTH),
 	OPTION_NUMBER("batch", opt.batch, 1, MAX_DEPTH),
 	OPTION_FLAG("registered", opt.registered),
+	OPTION_FLAG("held", opt.held),
+	OPTION_FLAG("direct", opt.direct),
+	OPTION_FLAG("poll", opt.poll),
 	OPTION_NUMBER("jobs", opt.jobs, 1, MAX_JOBS),
 	OPTION_COUNTS(opt.runs),
 	OPTION_WARMUP(opt.runs),
@@ -409,6 +475,14 @@ static void parse(int argc, char **argv)
 	option_parse(argc, argv, options, help);
 	if (opt.batch > opt.depth || (opt.path == BATCH && opt.depth % opt.batch)) {
 		fprintf(stderr, "--batch: %u does not divide --depth %u\n", opt.batch, opt.depth);
+		exit(2);
+	}
+	if (opt.held && opt.path != RUN && opt.path != BATCH) {
+		fprintf(stderr, "--held: --path %s has no slots\n", paths[opt.path]);
+		exit(2);
+	}
+	if (opt.direct && !opt.held) {
+		fputs("--direct: only with --held\n", stderr);
 		exit(2);
 	}
 	opt.devices = devices_parse(argc, argv);

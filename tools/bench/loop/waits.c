@@ -29,6 +29,7 @@
 /* How long commands that were sent may still take when no more are. */
 #define DRAIN_MS	60000
 #define MAX_ERRNO	133
+#define HELD_SHARE	100		/* percent of the depth that --held asks for */
 #define OP_READ_10	0x28
 
 #define NS_PER_MS	1000000UL
@@ -39,6 +40,7 @@ static const char * const paths[] = { "run", "batch", "ioctl", "read", NULL };
 
 static struct {
 	enum path path;
+	bool held, direct;
 	unsigned int depth, batch, ms, expire;
 	unsigned long count;
 	const char *device;
@@ -192,13 +194,18 @@ static int through_reads(void)
 
 static int prepare(void)
 {
-	struct smq_sg_setup setup = { .slots = nr_slots };
+	struct smq_sg_setup setup = {
+		.slots = nr_slots,
+		.held_share = opt.held ? HELD_SHARE : 0,
+	};
 	struct smq_sg_buffer lend = { .address = (unsigned long)buffer, .length = BLOCK };
 	struct smq_sg_prepare fill = { .count = nr_slots };
 	struct smq_sg_slot *slots = calloc(nr_slots, sizeof(*slots));
-	unsigned int i;
+	unsigned int i, flags = 0;
 	int err = 0;
 
+	if (opt.held)
+		flags = SMQ_SG_SLOT_HELD | (opt.direct ? SMQ_SG_SLOT_DIRECT : 0);
 	if (!slots)
 		return -ENOMEM;
 	for (i = 0; i < nr_slots; i++)
@@ -208,6 +215,7 @@ static int prepare(void)
 			.direction = SMQ_SG_IN,
 			.length = BLOCK,
 			.timeout_ms = opt.expire,
+			.flags = flags,
 		};
 	fill.slots = (unsigned long)slots;
 	if (ioctl(fd, SMQ_SG_SETUP, &setup) || ioctl(fd, SMQ_SG_BUFFER, &lend) ||
@@ -276,6 +284,8 @@ static const char help[] =
 "  --ms N           milliseconds until no more are sent; an ioctl is interrupted (1000)\n"
 "  --count N        send so many instead, whatever time it takes\n"
 "  --expire MS      timeout of a command (60000)\n"
+"  --held           slots keep their requests between runs\n"
+"  --direct         with --held: they go straight to the host's driver\n"
 "Waits for what is in flight for 60 s. Prints a line of JSON: results by errno, \"0\" for\n"
 "GOOD; served is what the slots' own counters say; times are those of good ones.\n";
 
@@ -286,6 +296,8 @@ static const struct option_spec options[] = {
 	OPTION_NUMBER("ms", opt.ms, 1, MAX_BINS * BIN_MS),
 	OPTION_NUMBER("count", opt.count, 1, MAX_SAMPLES),
 	OPTION_NUMBER("expire", opt.expire, 1, 600000),
+	OPTION_FLAG("held", opt.held),
+	OPTION_FLAG("direct", opt.direct),
 	{ }
 };
 

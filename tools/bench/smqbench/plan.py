@@ -20,6 +20,12 @@ _PASSTHROUGH = {
     "smq_adhoc_fixed": (["--path", "adhoc", "--registered"], "smqsg"),
     "smq": (["--path", "run"], "smqsg"),
     "smq_batch": (["--path", "batch"], "smqsg"),
+    "smq_held": (["--path", "run", "--held"], "smqsg"),
+    "smq_held_batch": (["--path", "batch", "--held"], "smqsg"),
+    "smq_held_direct": (["--path", "run", "--held", "--direct"], "smqsg"),
+    "smq_held_direct_batch": (["--path", "batch", "--held", "--direct"], "smqsg"),
+    "smq_poll": (["--path", "run", "--poll"], "smqsg"),
+    "smq_batch_poll": (["--path", "batch", "--poll"], "smqsg"),
 }
 # Of the loop inkernel, which has the module do it.
 _IN_KERNEL = {"passthrough": [], "passthrough_cached": ["--cached"]}

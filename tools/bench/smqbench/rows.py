@@ -25,6 +25,16 @@ ROWS = {
                                "moves no data"),
     "scsi_debug_timer": Row("scsi_debug 20 us", waits=True, note="ndelay=20000: completes from a "
                             "timer's interrupt, moves no data"),
+    "scsi_debug_poll": Row("scsi_debug, poll queue", note="submit_queues=2 poll_queues=1: "
+                           "completes inside queuecommand, moves no data"),
+    "scsi_debug_timer_poll": Row("scsi_debug 20 us, poll queue", waits=True,
+                                 note="the same with ndelay=20000: completes from a timer's "
+                                 "interrupt, or when it is polled"),
+    "smq_ram_poll": Row("smq_ram, poll queue", data=True, note="poll_queues=1: completes inside "
+                        "queuecommand, or when it is polled"),
+    "smq_ram_20us_poll": Row("smq_ram 20 us, poll queue", waits=True, data=True,
+                             note="service_ns=20000 and a poll queue: completes from a timer's "
+                             "interrupt, or when it is polled"),
     "smq_ram_null": Row("smq_ram null", note="completes inside queuecommand, moves no data"),
     "smq_ram": Row("smq_ram", data=True, note="completes inside queuecommand"),
     "smq_ram_batch": Row("smq_ram, batch", data=True, note="the policy batch on it"),

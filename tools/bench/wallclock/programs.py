@@ -33,7 +33,10 @@ def _node(disk: str, kind: str) -> str:
 def _said(output: str) -> list[list[float]]:
     """Nanoseconds per command of each chunk, job by job."""
     try:
-        jobs = json.loads(output)["chunks"]
+        said = json.loads(output)
+        if said.get("max_held") == 0:
+            raise BenchError("no requests are held there: these would be figures of prepared slots")
+        jobs = said["chunks"]
         return [[ns / commands for commands, ns in job] for job in jobs]
     except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         raise BenchError(f"what the program said cannot be read: {error}: {output}") from None
