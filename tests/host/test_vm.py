@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -56,10 +57,10 @@ def test_kernels_boot_and_load_modules(series):
               "until [ -b /dev/sda ] || [ $n = 100 ]; do sleep 0.1; n=$((n+1)); done;"
               "lsblk -ndo TYPE /dev/sda; exit 3")
     done = vm("--kernel", series, command=["sh", "-c", script], text=True)
+    assert (done.returncode, done.stderr) == (3, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"{series}.")
     assert lines[1:] == ["disk"]
-    assert (done.returncode, done.stderr) == (3, "")
 
 
 def test_streams_are_exact_and_apart(tmp_path):
@@ -147,6 +148,48 @@ def test_panic_fails_with_its_report(tmp_path):
     assert "Kernel panic - not syncing: sysrq triggered crash" in done.stderr
     assert "write_sysrq_trigger" in done.stderr
     assert "sysrq: Trigger a crash" in log.read_text()
+
+
+@pytest.fixture(name="first_boot")
+def fixture_first_boot(tmp_path, monkeypatch):
+    """Has QEMU change its arguments at its first start."""
+    def change(script):
+        qemu = tmp_path / "bin/qemu-system-x86_64"
+        qemu.parent.mkdir()
+        qemu.write_text("#!/bin/bash\n"
+                        f"real={shutil.which('qemu-system-x86_64')}\n"
+                        f'if mkdir {tmp_path}/booted 2>/dev/null; then {script}; fi\n'
+                        'exec "$real" "$@"\n', encoding="ascii")
+        qemu.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{qemu.parent}:{os.environ['PATH']}")
+    return change
+
+
+def test_a_kernel_that_dies_in_its_boot_is_booted_again(tmp_path, first_boot):
+    first_boot('exec "$real" "${@/quiet loglevel/rdinit=/none loglevel}"')
+    log = tmp_path / "log"
+    done = vm("--log", str(log), command=["sh", "-c", "echo once; exit 3"], text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "once\n", "")
+    text = log.read_text()
+    assert text.count("Kernel panic") == text.count("vm: booted again\n") == 1
+
+
+def test_a_kernel_that_hangs_in_its_boot_is_booted_again(testvm, first_boot, capfd, monkeypatch):
+    first_boot('exec "$real" -S "$@"')
+    machine = testvm[2]
+    monkeypatch.setattr(machine, "BOOT_SECONDS", 3)
+    options = machine.Options(timeout=LIMIT)
+    job = machine.job_factory(["sh", "-c", "echo once; exit 3"], TOP, options, None)
+    assert machine.Machine(options, print).run(job) == 3
+    assert capfd.readouterr().out.strip() == "once"
+
+
+def test_a_kernel_that_never_boots_is_told_of(tmp_path):
+    log = tmp_path / "log"
+    done = vm("--append", "rdinit=/none", "--log", str(log), command=["true"], text=True)
+    assert done.returncode == 99
+    assert "Unable to mount root fs" in done.stderr
+    assert log.read_text().count("Kernel panic") == 2
 
 
 def test_warning_fails_a_command_that_succeeds():
@@ -334,10 +377,10 @@ def test_wrong_arguments(arguments, status, text):
 def _testvm():
     sys.path.insert(0, str(TOP / "tools"))
     try:
-        from testvm import report, streams
+        from testvm import machine, report, streams
     finally:
         sys.path.pop(0)
-    return report, streams
+    return report, streams, machine
 
 
 FAULTS = [

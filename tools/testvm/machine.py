@@ -24,6 +24,9 @@ QEMU = "qemu-system-x86_64"
 DRAIN_SECONDS = 15
 # QEMU writes its plugins' results while it ends.
 STOP_SECONDS = 30
+# A boot that has not come to the command by then is one that hangs, or this machine's very busy;
+# the second one has all the time there is.
+BOOT_SECONDS = 120
 
 
 @dataclass
@@ -57,11 +60,15 @@ class Machine:
         self.kernel = kernels.find(options.kernel)
         if self.kernel.arch != self.ARCH:
             raise VMError(f"--kernel {options.kernel}: that is a kernel for tools/uml")
-        self._events: queue.Queue = queue.Queue()
         self._nonce = secrets.token_hex(16)
-        self.log = ConsoleLog(f"vm: end {self._nonce}")
         self._process: subprocess.Popen | None = None
         self._monitor: Port | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """What each boot has of its own."""
+        self._events: queue.Queue = queue.Queue()
+        self.log = ConsoleLog(f"vm: end {self._nonce}")
 
     def run(self, job_for, terminal=None) -> int:
         """Boots, runs job_for(nonce) and stops. terminal makes it interactive."""
@@ -72,21 +79,57 @@ class Machine:
         ours = modules.tree(self.kernel)
         with tempfile.TemporaryDirectory(prefix="smq-vm-") as name:
             job.write(Path(name), self.kernel.modules, ours)
-            names = ["tty"] if terminal else ["stdout", "stderr"]
-            ports = {port: Port(port) for port in ["serial", "monitor", "control", *names]}
-            command = self._command(initrd, Path(name), ports)
-            outputs = self._connect(ports, terminal)
-            self._monitor = ports["monitor"]
             deadline = None
             if self.options.timeout is not None:
                 deadline = time.monotonic() + self.options.timeout
+            earlier = ""
             try:
-                self._start(command, ports)
-                return self._wait(outputs, deadline, terminal)
+                if self._may_boot_again(terminal):
+                    status = self._boot(initrd, Path(name), deadline, terminal, True)
+                    if status is not None:
+                        return status
+                    earlier = f"{self.log.text()}vm: booted again\n"
+                    self._begin()
+                return self._boot(initrd, Path(name), deadline, terminal)
             finally:
-                self._stop()
                 if self.options.log:
-                    self.options.log.write_text(self.log.text())
+                    self.options.log.write_text(earlier + self.log.text())
+
+    def _may_boot_again(self, terminal) -> bool:
+        """QEMU before 8.1 with several CPUs may keep what it translated of code that the kernel
+        was just patching: rarely a stock kernel dies of that, or hangs, before CMD has begun."""
+        options = self.options
+        return not (terminal or options.icount or options.kvm or options.plugins or
+                    options.gdb is not None)
+
+    def _boot(self, initrd: Path, job: Path, deadline: float | None, terminal,
+              again: bool = False) -> int | None:
+        """One boot: CMD's status, or None if that had not begun and there is another boot."""
+        names = ["tty"] if terminal else ["stdout", "stderr"]
+        ports = {port: Port(port) for port in ["serial", "monitor", "control", *names]}
+        command = self._command(initrd, job, ports)
+        outputs = self._connect(ports, terminal)
+        self._monitor = ports["monitor"]
+        try:
+            self._start(command, ports)
+            first = self._first_event(deadline) if again else None
+            if again and first is None:
+                return None
+            return self._wait(outputs, deadline, terminal, first)
+        finally:
+            self._stop()
+
+    def _first_event(self, deadline: float | None) -> tuple[str, str] | None:
+        """What comes of a boot; None if the kernel died, or hangs, before CMD had begun."""
+        left = BOOT_SECONDS
+        if deadline is not None:
+            left = min(left, max(deadline - time.monotonic(), 0))
+        try:
+            event = self._events.get(timeout=left)
+        except queue.Empty:
+            # The time of --timeout is over: that is said as ever.
+            return None if left == BOOT_SECONDS else ("late", "")
+        return None if event[0] == "gone" and self.log.text() else event
 
     def _check(self) -> None:
         """Raises VMError when what runs the guest is not there."""
@@ -95,29 +138,31 @@ class Machine:
 
     def _connect(self, ports: dict[str, Port], terminal) -> list[Output]:
         outputs = []
-        ports["serial"].follow(self._console)
+        # This boot's, whatever comes late of it.
+        log, events = self.log, self._events
+
+        def console(data: bytes) -> None:
+            if data:
+                log.feed(data)
+            else:
+                events.put(("gone", ""))
+
+        def control(line: str) -> None:
+            word, _, value = line.partition(" ")
+            events.put((word, value))
+
+        ports["serial"].follow(console)
         ports["monitor"].follow(lambda _data: None)
-        ports["control"].follow(_Lines(self._control).take)
+        ports["control"].follow(_Lines(control).take)
         if terminal:
-            terminal.connect(ports["tty"], ports["control"],
-                             lambda: self._events.put(("quit", "")))
+            terminal.connect(ports["tty"], ports["control"], lambda: events.put(("quit", "")))
             return outputs
         for name, descriptor in (("stdout", 1), ("stderr", 2)):
             output = Output(descriptor, self._nonce.encode(),
-                            lambda: self._events.put(("broken", "")))
+                            lambda: events.put(("broken", "")))
             outputs.append(output)
             output.follow(ports[name])
         return outputs
-
-    def _console(self, data: bytes) -> None:
-        if data:
-            self.log.feed(data)
-        else:
-            self._events.put(("gone", ""))
-
-    def _control(self, line: str) -> None:
-        word, _, value = line.partition(" ")
-        self._events.put((word, value))
 
     def _start(self, command: list[str], ports: dict[str, Port]) -> None:
         # The guest must not outlive this process, however that ends.
@@ -137,12 +182,19 @@ class Machine:
         """The process's environment, None for ours."""
         return None
 
-    def _wait(self, outputs: list[Output], deadline: float | None, terminal) -> int:
+    def _next_event(self, deadline: float | None) -> tuple[str, str]:
+        left = None if deadline is None else max(deadline - time.monotonic(), 0)
+        try:
+            return self._events.get(timeout=left)
+        except queue.Empty:
+            return "late", ""
+
+    def _wait(self, outputs: list[Output], deadline: float | None, terminal,
+              first: tuple[str, str] | None) -> int:
         while True:
-            left = None if deadline is None else deadline - time.monotonic()
-            try:
-                word, value = self._events.get(timeout=left if left is None else max(left, 0))
-            except queue.Empty:
+            word, value = first or self._next_event(deadline)
+            first = None
+            if word == "late":
                 return self._timed_out(outputs)
             if word == "ready":
                 self.say("")

@@ -34,6 +34,10 @@ class UserMode(Machine):
             if not shutil.which(tool):
                 raise VMError(f"{tool} is not installed: tools/deps install run")
 
+    def _may_boot_again(self, terminal) -> bool:
+        """Nothing is emulated."""
+        return False
+
     def _messages(self, ports: dict[str, Port]) -> int:
         """What the program says before it has a console belongs to the console's log."""
         return ports["serial"].guest.fileno()
