@@ -151,7 +151,7 @@ def test_depth(fc, data, depth):
     """Never more than the LUN's depth, as libfc sets it and as somebody does; but all of it."""
     lun = fc.lun()
     assert int((lun.sysfs / "queue_depth").read_text(encoding="ascii")) == DEPTH
-    with smqsg.depth(lun, depth), readers(lun, data) as file, Ring() as ring:
+    with smqsg.depth(lun, depth), readers(lun, data) as file, Ring() as ring, fc.slow(100):
         assert file.info().depth == depth
         for _ in range(TRIES):
             blank(file)

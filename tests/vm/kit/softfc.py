@@ -105,14 +105,22 @@ class Link:
         wait_for("the remote port to go", lambda: self.port_state() != "Online", SECONDS)
 
     @contextmanager
-    def silent(self) -> Iterator[None]:
-        """Nothing that the target sends arrives meanwhile, nor later: what is sent to it is in
-        flight until the link goes down."""
-        run("tc", "qdisc", "add", "dev", TARGET_PORT, "root", "netem", "loss", "100%")
+    def _emulated(self, *words: str) -> Iterator[None]:
+        """A property of the wire, for what the target sends."""
+        run("tc", "qdisc", "add", "dev", TARGET_PORT, "root", "netem", *words)
         try:
             yield
         finally:
             run("tc", "qdisc", "delete", "dev", TARGET_PORT, "root")
+
+    def silent(self):
+        """Nothing that the target sends arrives meanwhile, nor later: what is sent to it is in
+        flight until the link goes down."""
+        return self._emulated("loss", "100%")
+
+    def slow(self, ms: int):
+        """What the target sends is under way for so long. All has to be there at the end."""
+        return self._emulated("delay", f"{ms}ms", "limit", "100000")
 
     def up(self) -> Lun:
         """Brings it up, if it is not, and waits until the LUN is there and takes commands."""
