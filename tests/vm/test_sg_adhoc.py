@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ad hoc commands of smq_sg for which a tag is waited: who it is kept for may never come for it."""
+"""Commands of smq_sg for which a tag is waited: who it is kept for may never come for it."""
 import ctypes
 import errno
 import os
@@ -36,7 +36,7 @@ def push_tur(ring: Ring, fd: int) -> ctypes.Array:
 
 @dataclass
 class Late:
-    """A process whose ad hoc command waits for a tag of the others': to which LUN, and they."""
+    """A process whose command waits for a tag of the others': to which LUN, and they."""
     pid: int
     lun: Lun
     others: list[SlotFile]
@@ -65,6 +65,17 @@ def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[
     return work
 
 
+def one_batch(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
+    """The same of a batch."""
+    def work():
+        with opened(path) as file, Ring() as ring:
+            file.push_batch(ring, range(64))
+            ring.submit()
+            os.write(told, b"x")
+            return then(ring)
+    return work
+
+
 def answer(ring: Ring) -> int:
     """The errno that came of it."""
     return -ring.wait(1, 30)[0][1]
@@ -78,7 +89,7 @@ def closed(ring: Ring) -> int:
 
 
 @contextmanager
-def late(then: Callable[[Ring], int] = answer) -> Iterator[Late]:
+def late(then: Callable[[Ring], int] = answer, send=one_command) -> Iterator[Late]:
     """It, with the dispatcher asleep for its tag."""
     with ExitStack() as stack:
         host_dir, host = stack.enter_context(ram_host(depth=1, hw_queues=1, luns=3))
@@ -95,7 +106,7 @@ def late(then: Callable[[Ring], int] = answer) -> Iterator[Late]:
         ring.submit()
         wait_for("those who have the tags", lambda: int(host.attr("smq/inflight")) == 2)
         ready, told = os.pipe()
-        pid = spawn(one_command(path, told, then))
+        pid = spawn(send(path, told, then))
         try:
             assert os.read(ready, 1) == b"x"
             # The place is the dispatcher's, which waits for a tag.
@@ -140,6 +151,20 @@ def test_killed_while_it_is_waited_for():
     with late() as process:
         process.signal(signal.SIGKILL)
         assert ended(process.pid) == -signal.SIGKILL
+
+
+def test_batch_killed_as_its_turn_comes():
+    """It is no longer among those who wait: what it has a place for is sent, and no more."""
+    def sent(lun):
+        return int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
+    with late(send=one_batch) as process:
+        before = sent(process.lun)
+        process.signal(signal.SIGKILL)
+        assert ended(process.pid) == -signal.SIGKILL
+        path = smqsg.node(process.lun)
+        assert smqsg.attr(path, "inflight") == 1 and sent(process.lun) == before
+        smqsg.idle(path)
+        assert smqsg.attr(path, "waiting") == 0 and sent(process.lun) <= before + 1
 
 
 def test_killed_when_it_was_kept():
