@@ -10,6 +10,7 @@
 
 SIZE_MB=64
 VIRTIO_DISKS=1	# that the VM's virtio-scsi device has
+SD=yes		# or empty: no driver has the disks, which are named by their addresses
 DISK_WAIT=15	# seconds, SCSI scans asynchronously
 LOG=/dev/null
 RESULTS=/nonexistent
@@ -41,13 +42,16 @@ unload() {
 	[[ ! -e /sys/module/$1 ]] || rmmod "$1" || die "rmmod $1 failed"
 }
 
-# scsi_disks PROC_NAME: the disks of the hosts of that driver, in LUN order
+# scsi_disks PROC_NAME: the disks of the hosts of that driver, in LUN order; those that are not
+# sd's by their addresses
 scsi_disks() {
-	local host disk
+	local host device disk
 	for host in /sys/class/scsi_host/host*; do
 		[[ -e $host && $(< "$host/proc_name") == "$1" ]] || continue
-		for disk in "$host"/device/target*/*/block/sd*; do
-			[[ ! -e $disk ]] || echo "$(basename "${disk%/block/*}") ${disk##*/}"
+		for device in "$host"/device/target*/*:*; do
+			disk=${device##*/}
+			[[ -z $SD ]] || disk=$(basename "$device"/block/sd*)
+			[[ $disk == *'*' ]] || echo "${device##*/} $disk"
 		done
 	done | sort -V | cut -d' ' -f2
 }
@@ -59,7 +63,8 @@ wait_scsi() {
 		mapfile -t DISKS < <(scsi_disks "$1")
 		ready=0
 		for disk in "${DISKS[@]}"; do
-			[[ ! -b /dev/$disk || ! -c /dev/$(sg_of "$disk") ]] || (( ready += 1 ))
+			[[ -n $SD && ! -b /dev/$disk || ! -c /dev/$(sg_of "$disk") ]] ||
+				(( ready += 1 ))
 		done
 		if (( ready == $2 )); then
 			SGS=()
@@ -73,9 +78,18 @@ wait_scsi() {
 	die "$1: ${#DISKS[@]} disks after $DISK_WAIT s, $2 expected"
 }
 
+# device_of DISK: its SCSI device in sysfs
+device_of() {
+	if [[ -n $SD ]]; then
+		echo "/sys/block/$1/device"
+	else
+		echo "/sys/bus/scsi/devices/$1"
+	fi
+}
+
 sg_of() {
 	local sg
-	for sg in "/sys/block/$1/device/scsi_generic"/sg*; do
+	for sg in "$(device_of "$1")/scsi_generic"/sg*; do
 		echo "${sg##*/}"
 	done
 }
@@ -91,10 +105,10 @@ node_of() {
 		found=$(sg_of "$2")
 		;;
 	bsg)
-		found=bsg/$(basename "$(readlink -f "/sys/block/$2/device")")
+		found=bsg/$(basename "$(readlink -f "$(device_of "$2")")")
 		;;
 	smqsg)
-		found=$(basename "$(readlink -f "/sys/block/$2/device/smq_generic")")
+		found=$(basename "$(readlink -f "$(device_of "$2")/smq_generic")")
 		;;
 	esac
 	[[ -e /dev/$found ]] || die "$2 has no node of kind $1"
@@ -162,6 +176,12 @@ row_scsi_debug_data() {
 row_scsi_debug_deadline() {
 	row_scsi_debug
 	ELEVATOR=mq-deadline
+}
+
+row_scsi_debug_no_sd() {
+	SD=
+	scsi_debug_up "$ROW" no_uld=1
+	scsi_debug_set fake_rw 1
 }
 
 row_scsi_debug_timer() {
@@ -359,15 +379,18 @@ row_legacy_419() {
 begin_maps() {
 	local disk=$1 file value
 	local -A was=()
-	for file in "/sys/block/$disk/device/queue_depth=1" "/sys/block/$disk/queue/nr_requests=4"; do
+	for file in "$(device_of "$disk")/queue_depth=1" "/sys/block/$disk/queue/nr_requests=4"; do
 		value=${file##*=}
 		file=${file%=*}
 		[[ -w $file ]] || continue
 		was[$file]=$(< "$file")
 		echo "$value" > "$file" || die "$file: $value refused"
 	done
-	dd if="/dev/$disk" of=/dev/null bs=4096 count=8 iflag=direct status=none ||
-		die "$disk: cannot be read"
+	if [[ -n $SD ]]; then
+		dd if="/dev/$disk" of=/dev/null bs=4096 count=8 iflag=direct status=none
+	else
+		sg_dd if="/dev/$(sg_of "$disk")" of=/dev/null bs=512 count=64 bpt=8 2> /dev/null
+	fi || die "$disk: cannot be read"
 	for file in "${!was[@]}"; do
 		echo "${was[$file]}" > "$file" || die "$file: ${was[$file]} refused"
 		[[ $(< "$file") == "${was[$file]}" ]] || die "$file: is not ${was[$file]} again"
@@ -378,6 +401,12 @@ begin_maps() {
 settle_queues() {
 	local disk queue name settings
 	for disk in "${DISKS[@]}"; do
+		if [[ -z $SD ]]; then
+			# Nor has anybody else put an elevator there.
+			begin_maps "$disk"
+			note "queue $ROW $disk queue_depth=$(< "$(device_of "$disk")/queue_depth")"
+			continue
+		fi
 		queue=/sys/block/$disk/queue
 		echo none > "$queue/scheduler" || die "$disk: elevator none refused"
 		begin_maps "$disk"
@@ -415,6 +444,7 @@ set_up() {
 	LUNS=${3:-1}
 	SKIPPED=
 	ELEVATOR=none
+	SD=yes
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
 	target_gone
 	# Under "if" set -e is off: only what a row says with SKIPPED may fail.

@@ -23,6 +23,8 @@ ROWS = {
     "scsi_debug_data": Row("scsi_debug data", data=True, note="completes inside queuecommand"),
     "scsi_debug_deadline": Row("scsi_debug, mq-deadline", note="completes inside queuecommand, "
                                "moves no data"),
+    "scsi_debug_no_sd": Row("scsi_debug without sd", note="no_uld=1: no driver but sg has the LUN, "
+                            "as a tape's or a changer's; the block layer keeps no times"),
     "scsi_debug_timer": Row("scsi_debug 20 us", waits=True, note="ndelay=20000: completes from a "
                             "timer's interrupt, moves no data"),
     "scsi_debug_poll": Row("scsi_debug, poll queue", note="submit_queues=2 poll_queues=1: "
