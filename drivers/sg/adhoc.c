@@ -142,7 +142,7 @@ static int smqsg_adhoc_map(struct smqsg_io *io, struct request *rq,
 		return smqsg_adhoc_map_fixed(io, rq, adhoc, issue_flags);
 	/* Of what size iovecs are the kernel's import takes from the system call that is made. */
 	if (adhoc->iovecs && smq_uring_compat(io->ioucmd) != in_compat_syscall()) {
-		pr_err_ratelimited("ad hoc: iovecs of a 32-bit program that had to wait, or uses SQPOLL\n");
+		pr_err_ratelimited("ad hoc: iovecs of a 32-bit program whose command had to wait\n");
 		return -EOPNOTSUPP;
 	}
 	ret = blk_rq_map_user_io(rq, NULL, u64_to_user_ptr(adhoc->address), adhoc->length,

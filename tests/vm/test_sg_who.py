@@ -174,6 +174,16 @@ def test_32_bits_prepared(path, tmp_path):
                      re.MULTILINE), said[0]
 
 
+@pytest.mark.smoke
+@pytest.mark.limit(200)
+def test_32_bits_iovecs(path, tmp_path):
+    """Of an ad hoc command: they are read as the program has them, or refused."""
+    said = [run(program, path).stdout.splitlines() for program in programs(tmp_path, "adhoc32.c")]
+    assert said[0][0] == said[1][0] and said[1][0].startswith("entered: 0 '")
+    assert said[1][1] == said[1][0].replace("entered", "by a thread")
+    assert said[0][1] == said[1][1] or said[0][1].startswith(f"by a thread: -{errno.EOPNOTSUPP} ")
+
+
 # Signals.
 
 def test_signal_in_flight(path, arena, slow):

@@ -323,8 +323,8 @@ struct smq_sg_run_batch {
  * Bit for bit the struct bsg_uring_cmd of <linux/bsg.h> in Linux 7.1, for programs
  * built with older headers; the rules and the 64 bits of the second half of the CQE are
  * told there. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else
- * EOPNOTSUPP, as with iovecs of a 32-bit program whose command had to wait or came by
- * SQPOLL. With IORING_URING_CMD_FIXED the data address lies in a registered buffer.
+ * EOPNOTSUPP; which may be had for iovecs of a 32-bit program, too, where the command had
+ * to wait. With IORING_URING_CMD_FIXED the data address lies in a registered buffer.
  *
  * @request: address of the CDB
  * @request_len: its bytes, 1 to SMQ_SG_MAX_CDB
