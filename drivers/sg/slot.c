@@ -338,7 +338,8 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 			min_t(unsigned long, msecs_to_jiffies(desc->timeout_ms), INT_MAX) :
 			SMQSG_TIMEOUT;
 		slot.hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held &&
-			    slot.segments <= SMQSG_HELD_SEGMENTS;
+			    slot.segments <= SMQSG_HELD_SEGMENTS &&
+			    !smqsg_cdb_protected(slot.cdb);
 		slot.direct = slot.hold && (desc->flags & SMQ_SG_SLOT_DIRECT);
 	}
 

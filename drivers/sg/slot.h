@@ -121,8 +121,9 @@ static inline bool smqsg_may_run(struct smqsg_fd *fd)
 	return likely(owner == current_cred()) || smqsg_may_run_slowly(owner);
 }
 
-/* lba.c */
+/* cdb.c */
 int smqsg_lba_fits(const struct scsi_device *sdev, const u8 *cdb, u64 lba);
 void smqsg_lba_set(u8 *cdb, u64 lba);
+bool smqsg_cdb_protected(const u8 *cdb);
 
 #endif /* SMQSG_SLOT_H */

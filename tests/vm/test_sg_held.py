@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
-from kit.held import WAYS, go, holding, keep, kept, node_share
-from kit.host import wait_for
+from kit.held import WAYS, go, holding, keep, kept, node_share, without_elevator
+from kit.host import loaded, wait_for
 from kit.memory import PAGE, Memory, OnePage
 from kit.numbered import NUMBERED, numbered
 from kit.sanitizing import repeats
-from kit.slots import (BLOCK, DIRECT, HELD, RUN_BUFFER, RUN_LBA, SlotFile, command, read, run_of,
-                       write)
+from kit.slots import (BLOCK, DIRECT, HELD, IN, RUN_BUFFER, RUN_LBA, SlotFile, command, read,
+                       run_of, write)
 from kit.slowdisk import opened
 from kit.uring import Ring
 
@@ -109,6 +109,45 @@ def test_more_than_two_pieces_are_not_kept(file, kind, pieces):
         assert ctypes.string_at(area.address, PAGE) == numbered(
             7 + (pieces - 1) * blocks, blocks)
         assert kept(file.path) == (1 if pieces <= 2 else 0)
+
+
+def read32(lba: int, byte10: int) -> bytes:
+    """READ (32), of one block."""
+    raw = bytearray(32)
+    raw[0], raw[7], raw[9], raw[10] = 0x7f, 24, 9, byte10
+    raw[12:20], raw[20:24], raw[28:32] = (value.to_bytes(size, "big") for value, size in (
+        (lba, 8), (lba, 4), (1, 4)))
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("dif", (1, 2))
+def test_protection_information_is_not_kept(sg_module, kind, dif):
+    """The CDBs that a device of that type takes: what they come to is what it is by sg."""
+    wants = (0, 1 << 5, 5 << 5)
+    raws = [(want, cdb.blocks(opcode, 3, 1, want)) for want in wants
+            for opcode in (cdb.READ_10, cdb.READ_12, cdb.READ_16)] if dif == 1 else [
+                (want, read32(3, want)) for want in wants]
+    with loaded("scsi_debug", dif=dif, dix=1, delay=0, dev_size_mb=8) as (host,):
+        lun, = host.wait_luns(1)
+        without_elevator(lun)
+        data, good = random.Random(dif).randbytes(BLOCK), 0
+        with open(lun.sd, "r+b", buffering=0) as disk:
+            assert disk.seek(3 * BLOCK) and disk.write(data) == BLOCK
+            os.fsync(disk.fileno())
+        with SlotFile(smqsg.node(lun), 1, held_share=100) as file, sgio.SgDev(lun.sg) as plain:
+            memory = Memory(PAGE)
+            assert file.lend(0, memory) == 0
+            for want, raw in raws:
+                file.prepare([command(raw, IN, BLOCK, flags=kind)])
+                for _ in range(2):
+                    memory[:] = bytes(PAGE)
+                    got, other = file.one(0), plain.cmd(raw, BLOCK)
+                    assert got.result & 0xff == other.status
+                    assert got.triple == (other.triple or (0, 0, 0))
+                    assert got.result or memory[:BLOCK] == other.data == data
+                    assert kept(file.path) == (not got.result and not want), (want, raw.hex())
+                good += not got.result and bool(want)
+        assert good
 
 
 def test_migration(file, kind):

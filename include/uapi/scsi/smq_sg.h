@@ -174,7 +174,8 @@ struct smq_sg_slot {
  * The slot keeps its request and tag from one run to the next, while smq_sg_setup.held_share
  * has room: for a slot that runs often. Whoever else needs them has them within 50 ms. Where
  * it cannot keep them it is run like any other: without a share, above two pieces of memory,
- * with protection data, under an elevator, on a kernel where holding is not known to work.
+ * with a CDB that asks for protection information (RDPROTECT and the like, SBC-4), under an
+ * elevator, on a kernel where holding is not known to work.
  * Since version 3.
  */
 #define SMQ_SG_SLOT_HELD	1U

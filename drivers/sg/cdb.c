@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The logical block address in a CDB: READ, WRITE and VERIFY of SBC-4.
+ * What of a CDB of SBC-4 is looked at: where its logical blocks are, and whether they come with
+ * protection information.
  */
 #include <scsi/scsi_proto.h>
 
 #include "slot.h"
+
+/* Not in the kernel's list. */
+#define SMQSG_ORWRITE_16	0x8b
+#define SMQSG_WRITE_ATOMIC_16	0x9c
 
 static unsigned int smqsg_lba_bits(u8 opcode)
 {
@@ -74,4 +79,54 @@ void smqsg_lba_set(u8 *cdb, u64 lba)
 		put_unaligned_be64(lba, cdb + 2);
 		break;
 	}
+}
+
+/* The byte with RDPROTECT, WRPROTECT, VRPROTECT or ORPROTECT in its upper bits; 0: none has it. */
+static unsigned int smqsg_protect_byte(const u8 *cdb)
+{
+	switch (cdb[0]) {
+	case READ_10:
+	case WRITE_10:
+	case WRITE_VERIFY:
+	case VERIFY:
+	case WRITE_SAME:
+	case READ_16:
+	case COMPARE_AND_WRITE:
+	case WRITE_16:
+	case SMQSG_ORWRITE_16:
+	case WRITE_VERIFY_16:
+	case VERIFY_16:
+	case WRITE_SAME_16:
+	case SMQSG_WRITE_ATOMIC_16:
+	case READ_12:
+	case WRITE_12:
+	case WRITE_VERIFY_12:
+	case VERIFY_12:
+		return 1;
+	case VARIABLE_LENGTH_CMD:
+		switch (get_unaligned_be16(cdb + 8)) {
+		case READ_32:
+		case VERIFY_32:
+		case WRITE_32:
+		case WRITE_VERIFY_32:
+		case WRITE_SAME_32:
+			return 10;
+		}
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/**
+ * smqsg_cdb_protected() - whether a CDB asks for blocks with their protection information
+ * @cdb: the CDB, SMQ_SG_MAX_CDB bytes
+ *
+ * Return: true if RDPROTECT, or what it is called there, is not 0 (SBC-4).
+ */
+bool smqsg_cdb_protected(const u8 *cdb)
+{
+	unsigned int byte = smqsg_protect_byte(cdb);
+
+	return byte && cdb[byte] & 0xe0;
 }
