@@ -2,7 +2,7 @@
 """iSCSI without a network: LIO's target on the loopback interface, and open-iscsi's daemon."""
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .host import load, run, unload, wait_for
@@ -38,6 +38,19 @@ def logout() -> None:
     wait_for("the sessions to end", lambda: not any(SESSIONS.glob("session*")))
 
 
+def _end(daemon: subprocess.Popen) -> None:
+    """Ends iscsid, which overlooks a signal that comes just before it goes to sleep."""
+    def ended():
+        daemon.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            daemon.wait(1)
+        return daemon.returncode is not None
+    try:
+        wait_for("the end of iscsid", ended)
+    finally:
+        daemon.kill()
+
+
 @contextmanager
 def initiator() -> Iterator[None]:
     """iscsid, which systemd would start; at the end it has no session, and has gone."""
@@ -52,7 +65,7 @@ def initiator() -> Iterator[None]:
                 yield
             finally:
                 logout()
-                daemon.terminate()
+                _end(daemon)
     finally:
         unload(MODULE)
 
