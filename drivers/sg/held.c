@@ -141,11 +141,7 @@ static SMQ_END_IO(smqsg_held_first_end, rq, error)
 	held->tag_flags = rq->rq_flags & SMQ_RQF_OF_TAG;
 	held->keep_flags = held->tag_flags | (held->inlined && held->clean ? RQF_DONTPREP : 0);
 	rq->end_io = io->fd->slots[io->slot].direct ? smqsg_direct_end : smqsg_held_end;
-#ifdef SMQ_HAVE_END_IO_BATCH
-	return rq->end_io(rq, error, __iob);
-#else
-	return rq->end_io(rq, error);
-#endif
+	return SMQ_CALL_END_IO(rq, error);
 }
 
 /**

@@ -66,14 +66,19 @@ do {							\
 #define sdev_destroy	slave_destroy
 #endif
 
-/* 7.1 tells a request's end of the batch it is completed in. */
+/*
+ * 7.1 tells a request's end of the batch it is completed in. The second calls, from one such
+ * function, another.
+ */
 #ifdef SMQ_HAVE_END_IO_BATCH
 #define SMQ_END_IO(name, rq, status)						\
 	enum rq_end_io_ret name(struct request *rq, blk_status_t status,	\
 				const struct io_comp_batch *__iob)
+#define SMQ_CALL_END_IO(rq, status)	((rq)->end_io(rq, status, __iob))
 #else
 #define SMQ_END_IO(name, rq, status)						\
 	enum rq_end_io_ret name(struct request *rq, blk_status_t status)
+#define SMQ_CALL_END_IO(rq, status)	((rq)->end_io(rq, status))
 #endif
 
 /* 6.4 took the interface from the callbacks of a class interface. */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Which kernel interfaces the headers at hand have. compat.h turns the answers
-# into one spelling; nothing else in the tree looks at them.
+# Which kernel interfaces the headers at hand have. compat.h, and those of one subsystem
+# (uring.h, virtio.h, target.h), turn the answers into one spelling.
 #
 # $(call smq-probe,MACRO,header below include/,words that it has)
 smq-probe = $(if $(shell grep -sFw '$(3)' $(srctree)/include/$(2)),-D$(1))
