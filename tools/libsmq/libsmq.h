@@ -23,8 +23,8 @@
  * limit behind a refusal of smq_prepare().
  *
  * Threads: a ring is used by one thread at a time. The functions of a device may
- * be called by several threads at once; the exceptions are smq_open(),
- * smq_close() and smq_setup(), which have to be alone with their device.
+ * be called by several threads at once; the exceptions are smq_open(), smq_close(),
+ * smq_setup() and smq_setup_held(), which have to be alone with their device.
  * smq_ring_add() and smq_ring_remove() belong to the ring's thread. Functions on
  * outcomes and names keep no state. After fork() only one of the two processes
  * may go on with a device or ring.
@@ -69,7 +69,8 @@ struct smq_event {
 
 /**
  * struct smq_outcome - how a command ended, unpacked
- * @error: 0, or the errno for which the command was not sent; the rest is 0 then
+ * @error: 0, or the errno for which the command was not sent; the rest is 0 then. EIO also if
+ *	its driver told of an error by neither a status nor a host byte
  * @status: SCSI status (SAM)
  * @host: the mid-layer's host byte, DID_
  * @key: sense key; @asc, @ascq: additional sense code and qualifier; 0 without sense

@@ -175,7 +175,7 @@ struct smq_sg_slot {
  * has room: for a slot that runs often. Whoever else needs them has them within 50 ms. Where
  * it cannot keep them it is run like any other: without a share, above two pieces of memory,
  * with a CDB that asks for protection information (RDPROTECT and the like, SBC-4), under an
- * elevator, on a kernel where holding is not known to work.
+ * elevator, on a polled ring, on a kernel where holding is not known to work.
  * Since version 3.
  */
 #define SMQ_SG_SLOT_HELD	1U
@@ -218,7 +218,8 @@ struct smq_sg_prepare {
  * struct smq_sg_status - how a slot's command ended
  * @result: 0 for status GOOD, be it with a @resid; above 0: SCSI status in bits 0 to
  *	7 (SAM-6 5.3), the mid-layer's host byte in bits 8 to 15, SMQ_SG_RESULT_* above;
- *	below 0 an errno: the command was not sent
+ *	below 0 an errno: the command was not sent; or EIO, if its driver told of an error
+ *	by neither of these
  * @resid: bytes that were not transferred, of those asked for
  * @runs: how often the slot's command has ended, modulo 2^32
  * @sense_key: SPC-5 table 48; 0 without sense
@@ -266,7 +267,7 @@ struct smq_sg_status {
  * flight. EINVAL: an unknown flag or slot. ENODATA: the slot is empty. EPERM: the
  * slot is somebody else's. ERANGE: @lba does not fit the CDB. EOPNOTSUPP: the CDB
  * has no LBA to be replaced. ENODEV: the device is gone. ETIMEDOUT: it waited for
- * its turn as long as it may take.
+ * its turn as long as it may take; in a batch, 60 s since the last turn.
  */
 struct smq_sg_run {
 	__u32 slot;
