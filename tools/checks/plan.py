@@ -15,7 +15,8 @@ AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow")
 # and these have them on either.
 BETWEEN = "6.12"
 NOT_BETWEEN = ("configfs", "eh", "faults", "legacy_entry", "legacy_model", "policy", "pvscsi",
-               "sg_fc", "sg_io/sg_io_loads", "storage")
+               "sg_compat", "sg_fc", "sg_io/sg_io_compare", "sg_io/sg_io_loads",
+               "sg_io/sg_io_verify", "sg_who", "storage")
 # Run only when they are named: a VM inside a VM takes minutes to start, and so does it to plant
 # each fault, build, and see a test find it.
 ON_REQUEST = "slow"
