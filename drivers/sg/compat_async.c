@@ -113,6 +113,8 @@ static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
 
 out_leave:
 	smqsg_cmd_leave(cmd);
+	/* Whoever reads may have waited for this one alone, of a device that has gone. */
+	wake_up_interruptible_poll(&cmd->fd->v3->wait, EPOLLIN | EPOLLRDNORM);
 	return ret;
 }
 

@@ -8,6 +8,7 @@ import select
 import signal
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kit import cdb, sgheader, sgio, smqsg
 from kit.child import as_nobody, running
 from kit.host import loaded, run, wait_for
 from kit.sgheader import V3, V4, Arena
+from kit.slowdisk import slow_disk
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 READ = V3(cdb.blocks(cdb.READ_10, 0, 1), 512)
@@ -327,6 +329,27 @@ def test_removed_in_flight(second, slow, arena):
         got = {sgheader.read(fd, READ, arena).fields["pack_id"] for _ in range(8)}
         assert got == set(range(8))
         assert sgheader.read(fd, READ, arena).error == errno.ENODEV
+
+
+@pytest.mark.limit(120)
+def test_removed_while_a_write_waits(lun):
+    """Who reads knows that none will come once the last of them has not been sent."""
+    assert lun
+    with slow_disk() as disk, smqsg.opened(disk.path, disk.path) as (fd, other):
+        path = disk.path
+        (disk.lun.sysfs / "queue_depth").write_text("1", encoding="ascii")
+        disk.slow(4 * 10**9)
+        assert not sgheader.write(other, READ, Arena(8192))
+        # Threads: another process has other credentials.
+        with ThreadPoolExecutor(2) as threads:
+            written = threads.submit(sgheader.write, fd, READ, Arena(8192))
+            got = threads.submit(sgheader.read, fd, READ, Arena(8192))
+            wait_for("one who waits", lambda: smqsg.attr(path, "waiting") == 1, 3)
+            # And one who reads.
+            time.sleep(0.3)
+            (disk.lun.sysfs / "delete").write_text("1", encoding="ascii")
+            assert written.result(20) == errno.ENODEV
+            assert got.result(20).error == errno.ENODEV
 
 
 @contextmanager
