@@ -91,7 +91,14 @@ unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want)
 /* A command's end found somebody without a place. Any context. */
 void smqsg_contended(struct smqsg_fd *fd)
 {
-	smqsg_yield(fd->sg, fd->sdev);
+	struct smqsg_dev *sg = fd->sg;
+	int restarts = atomic_read(&fd->sdev->restarts);
+
+	/* Of a target that serves one LUN at a time nobody takes it back: one more is news. */
+	if (scsi_target(fd->sdev)->single_lun && READ_ONCE(sg->restarts) == restarts)
+		return;
+	WRITE_ONCE(sg->restarts, restarts);
+	smqsg_yield(sg, fd->sdev);
 }
 
 /* A command's end found somebody waiting. Any context. */

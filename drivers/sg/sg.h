@@ -58,6 +58,7 @@ struct smqsg_fd;
  *	value costs one command its turn
  * @yield_until: jiffies until which it is
  * @yield_seen: what sdev->iorequest_cnt had counted at the last end of ours
+ * @restarts: what sdev->restarts was when that was last seen not to be 0; written as @yield
  * @lock: protects @files, @sdev, and all files' queues: whoever opens, closes, waits
  *	or dispatches. Only process context takes it, never a command's end
  * @files: open files, struct smqsg_fd.sibling
@@ -87,6 +88,7 @@ struct smqsg_dev {
 	};
 	unsigned long yield_until;
 	unsigned int yield_seen;
+	int restarts;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct list_head files;
