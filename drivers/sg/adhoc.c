@@ -195,22 +195,6 @@ static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 	smq_uring_done32(ioucmd, result, result2, issue_flags);
 }
 
-/**
- * smqsg_adhoc_tell_polled() - posts the completion of a polled command
- * @ioucmd: its SQE
- * @issue_flags: of its poller
- *
- * Data and sense may have to be copied into the memory of the task that submitted, which need
- * not be the one that polls. Process context.
- */
-void smqsg_adhoc_tell_polled(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
-{
-	if (likely(smq_uring_task(ioucmd) == current))
-		smqsg_adhoc_tell(ioucmd, issue_flags);
-	else
-		io_uring_cmd_complete_in_task(ioucmd, smqsg_adhoc_told);
-}
-
 /* Everything but GOOD. */
 static noinline void smqsg_adhoc_failed(struct smqsg_io *io, struct scsi_cmnd *scmd,
 					blk_status_t error)
@@ -250,7 +234,7 @@ static struct request *smqsg_adhoc_request(struct smqsg_io *io, const struct smq
 	if (likely(!smq_uring_polled(io->ioucmd)))
 		return smqsg_request(io->fd, opf, flags);
 	rq = smqsg_request(io->fd, opf | REQ_POLLED, flags);
-	if (!IS_ERR(rq) && !smqsg_poll_on(io->ioucmd, rq)) {
+	if (!IS_ERR(rq) && !smqsg_poll_on(io->fd, io->ioucmd, rq)) {
 		blk_mq_free_request(rq);
 		return ERR_PTR(-EOPNOTSUPP);
 	}
@@ -331,7 +315,7 @@ static struct request *smqsg_adhoc_now(struct smqsg_adhoc_late *late)
 	return rq;
 }
 
-static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+static bool smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 SMQ_URING_TASK_FN(smqsg_adhoc_turned, smqsg_adhoc_turn)
 
 /* Sends one that waited, if its time has not run out and nothing else ended it. */
@@ -353,14 +337,19 @@ static int smqsg_adhoc_try(struct smqsg_adhoc_late *late, unsigned int issue_fla
 	if (IS_ERR(rq))
 		return PTR_ERR(rq);
 	late->kept = NULL;
+	/* It does not wait any longer, and may end at once. */
+	io->adhoc = NULL;
 	ret = smqsg_adhoc_issue(io, &late->command, rq, issue_flags);
 	if (ret)
 		smqsg_release(io->fd, 1);
 	return ret;
 }
 
-/* The turn of one that waited has come, or will not: in the task that submitted. */
-static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+/*
+ * The turn of one that waited has come, or will not: in the task that submitted, or by its poller.
+ * Returns whether it has ended, unsent.
+ */
+static bool smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
 	struct smqsg_io *io = *(struct smqsg_io **)ioucmd->pdu;
 	struct smqsg_adhoc_late *late = io->adhoc;
@@ -370,13 +359,39 @@ static void smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 	if (ret == -EAGAIN) {
 		ret = smqsg_wait(io->fd, &io->waiter);
 		if (!ret)
-			return;
+			return false;
 	}
 	kfree(late);
 	if (!ret)
-		return;
+		return false;
 	smqsg_io_put(io);
 	smq_uring_done32(ioucmd, ret, 0, issue_flags);
+	return true;
+}
+
+/**
+ * smqsg_adhoc_polled() - an ad hoc command of a polled ring has ended, or its turn has come
+ * @ioucmd: its SQE
+ *
+ * Who polls has the memory of who submitted, or that is none of his business any more: the ring's
+ * last poller, who is nobody's task. Of another process he leaves it to the task that submitted.
+ *
+ * Return: whether it was told. Process context, with its ring's lock.
+ */
+bool smqsg_adhoc_polled(struct io_uring_cmd *ioucmd)
+{
+	struct smqsg_io *io = *(struct smqsg_io **)ioucmd->pdu;
+	struct task_struct *task = smq_uring_task(ioucmd);
+
+	if (current != task && smqsg_adhoc_has_caller() && current->mm != READ_ONCE(task->mm)) {
+		io_uring_cmd_complete_in_task(ioucmd, io->adhoc ? smqsg_adhoc_turned :
+					      smqsg_adhoc_told);
+		return true;
+	}
+	if (io->adhoc)
+		return smqsg_adhoc_turn(ioucmd, 0);
+	smqsg_adhoc_tell(ioucmd, 0);
+	return true;
 }
 
 static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
@@ -384,7 +399,10 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
 
 	io->result = got > 0 ? smqsg_adhoc_keep(io->adhoc) : got;
-	io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
+	if (unlikely(smq_uring_polled(io->ioucmd)))
+		smqsg_poll_ended(io->fd, io->ioucmd);
+	else
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
 }
 
 static int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc)

@@ -248,6 +248,6 @@ void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 
 /* adhoc.c */
 int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
-void smqsg_adhoc_tell_polled(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+bool smqsg_adhoc_polled(struct io_uring_cmd *ioucmd);
 
 #endif /* SMQSG_IO_H */

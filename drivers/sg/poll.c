@@ -8,6 +8,10 @@
  * list; who polls next for any of the file's commands empties that, and tells of all. So it is
  * all the same who found the end: this ring's poll, another's, queuecommand, error handling, or
  * the one who let it wait no longer.
+ *
+ * An ad hoc command, whose data is in its submitter's memory, is left to its own ring's poll, and
+ * so is the turn of one that waited. Neither may be left to task work: io_uring polls for what a
+ * ring has as it ends it, until there is none, and runs no task work meanwhile.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -55,38 +59,56 @@ static void smqsg_poll(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 	percpu_ref_put(&q->q_usage_counter);
 }
 
-static void smqsg_poll_tell_one(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+/* Returns whether it was told; the lock of @ring, which need not be its own, is held. */
+static __always_inline bool smqsg_poll_tell_one(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
+						const void *ring)
 {
-	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN))
-		smqsg_slot_tell(ioucmd, issue_flags);
-	else if (ioucmd->cmd_op == SMQ_SG_URING_BATCH)
-		smqsg_batch_tell(ioucmd, issue_flags);
-	else
-		smqsg_adhoc_tell_polled(ioucmd, issue_flags);
+	bool own = likely(smq_uring_ring(ioucmd) == ring);
+
+	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN)) {
+		smqsg_slot_tell(ioucmd, own ? 0 : IO_URING_F_UNLOCKED);
+		return true;
+	}
+	if (ioucmd->cmd_op == SMQ_SG_URING_BATCH) {
+		smqsg_batch_tell(ioucmd, own ? 0 : IO_URING_F_UNLOCKED);
+		return true;
+	}
+	if (own)
+		return smqsg_adhoc_polled(ioucmd);
+	smqsg_poll_ended(fd, ioucmd);
+	return false;
 }
 
-/* Tells of what has ended of a file's commands, whatever their ring; the lock of @ring is held. */
-static void smqsg_poll_tell(struct smqsg_fd *fd, const void *ring)
+/*
+ * Tells of what has ended of a file's commands, and returns whether that was any; the lock of @ring
+ * is held.
+ */
+static __always_inline bool smqsg_poll_tell(struct smqsg_fd *fd, const void *ring)
 {
 	struct smqsg_polled *polled, *next;
+	bool told = false;
 
 	/* The file stays: its poller's command is not reaped while its ring is locked. */
 	llist_for_each_entry_safe(polled, next, llist_del_all(&fd->ended), ended) {
 		struct io_uring_cmd *ioucmd;
 
 		ioucmd = container_of((void *)polled, struct io_uring_cmd, pdu);
-		smqsg_poll_tell_one(ioucmd, likely(smq_uring_ring(ioucmd) == ring) ?
-				    0 : IO_URING_F_UNLOCKED);
+		told |= smqsg_poll_tell_one(fd, ioucmd, ring);
 	}
+	return told;
 }
 
-/* The same where somebody waits for places: whether something has ended. */
-static noinline bool smqsg_poll_waiting(struct smqsg_fd *fd, struct io_comp_batch *iob)
+/*
+ * Where somebody waits for places, or what lies in the list is other rings': polls once more.
+ * Returns whether something was told.
+ */
+static noinline bool smqsg_poll_more(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
+				     struct io_comp_batch *iob)
 {
-	if (!atomic_read(&fd->sg->waiting))
-		return false;
-	smqsg_poll(fd->q, NULL, iob);
-	return !llist_empty(&fd->ended);
+	struct blk_mq_hw_ctx *hctx = READ_ONCE(smqsg_polled(ioucmd)->hctx);
+
+	smqsg_poll(fd->q, atomic_read(&fd->sg->waiting) ? NULL : hctx, iob);
+	return !llist_empty(&fd->ended) && smqsg_poll_tell(fd, smq_uring_ring(ioucmd));
 }
 
 /**
@@ -105,14 +127,13 @@ int smqsg_uring_iopoll(struct io_uring_cmd *ioucmd, struct io_comp_batch *iob,
 		       unsigned int poll_flags)
 {
 	struct smqsg_fd *fd = ioucmd->file->private_data;
+	bool before = !llist_empty(&fd->ended);
 
-	if (llist_empty(&fd->ended)) {
+	if (!before)
 		smqsg_poll(fd->q, READ_ONCE(smqsg_polled(ioucmd)->hctx), iob);
-		if (llist_empty(&fd->ended) && !smqsg_poll_waiting(fd, iob))
-			return 0;
-	}
-	smqsg_poll_tell(fd, smq_uring_ring(ioucmd));
-	return 1;
+	if (!llist_empty(&fd->ended) && smqsg_poll_tell(fd, smq_uring_ring(ioucmd)))
+		return 1;
+	return unlikely(before || atomic_read(&fd->sg->waiting)) && smqsg_poll_more(fd, ioucmd, iob);
 }
 
 /**

@@ -9,7 +9,7 @@
 #include <linux/llist.h>
 #include <smq/uring.h>
 
-#include "sg.h"
+#include "depth.h"
 
 /**
  * struct smqsg_polled - a polled command's, or batch's, private area of its SQE
@@ -48,19 +48,23 @@ static inline void smqsg_poll_ended(struct smqsg_fd *fd, struct io_uring_cmd *io
 }
 
 /**
- * smqsg_poll_on() - notes where a command has to be polled for
+ * smqsg_poll_on() - notes where a command has to be polled for, and has that watched
+ * @fd: its file, with a claim made for it: the watch ends when there is none
  * @ioucmd: its SQE, or that of its batch
  * @rq: its request, not issued yet
  *
  * Return: false if that is no poll queue. Process context, one at a time for an SQE.
  */
-static __always_inline bool smqsg_poll_on(struct io_uring_cmd *ioucmd, struct request *rq)
+static __always_inline bool smqsg_poll_on(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
+					  struct request *rq)
 {
 	struct smqsg_polled *polled = smqsg_polled(ioucmd);
 	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
 
 	if (unlikely(hctx->type != HCTX_TYPE_POLL))
 		return false;
+	if (unlikely(READ_ONCE(fd->pollable) != SMQSG_POLL_WATCHED))
+		smqsg_watch(fd);
 	if (likely(polled->hctx != hctx))
 		WRITE_ONCE(polled->hctx, likely(!polled->hctx) ? hctx : SMQSG_POLL_ALL);
 	return true;

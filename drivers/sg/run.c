@@ -503,11 +503,8 @@ static noinline notrace int smqsg_uring_cmd_polled(struct io_uring_cmd *ioucmd,
 {
 	struct smqsg_fd *fd = ioucmd->file->private_data;
 
-	if (unlikely(READ_ONCE(fd->pollable) != SMQSG_POLL_WATCHED)) {
-		if (fd->pollable == SMQSG_POLL_NOT)
-			return smqsg_poll_refuse(fd);
-		smqsg_watch(fd);
-	}
+	if (unlikely(READ_ONCE(fd->pollable) == SMQSG_POLL_NOT))
+		return smqsg_poll_refuse(fd);
 	smqsg_polled(ioucmd)->hctx = NULL;
 	return smqsg_uring_cmd_of(fd, ioucmd, issue_flags | IO_URING_F_IOPOLL);
 }

@@ -169,3 +169,10 @@ def device(sg_module):
     """A device of its own for each test."""
     with slow_disk() as found:
         yield found
+
+
+@pytest.fixture
+def polled(sg_module):
+    """One with poll queues, that takes slowdisk's DEPTH commands."""
+    with slow_disk(poll_queues=2) as found:
+        yield found

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Commands of smq_sg for which a tag is waited: who it is kept for may never come for it."""
-import ctypes
 import errno
 import os
 import signal
-import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, smqsg
+from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
 from kit.host import Lun, wait_for
 from kit.ramdir import ram_host
@@ -24,14 +23,6 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 # How long the host's two tags are somebody else's, in ns.
 HELD = 2_000_000_000
 pytestmark = pytest.mark.usefixtures("sg_module")
-
-
-def push_tur(ring: Ring, fd: int) -> ctypes.Array:
-    """Puts TEST UNIT READY into the ring, as struct smq_sg_uring_cmd; its CDB, to be kept."""
-    raw = ctypes.create_string_buffer(TUR, len(TUR))
-    ring.push(fd, 0, struct.pack("<QIIIIQQIIQIIII", ctypes.addressof(raw), len(TUR),
-                                 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    return raw
 
 
 @dataclass
@@ -56,7 +47,7 @@ def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[
     """What the process does: one command, sent; what came of it, or @then(ring)."""
     def work():
         with SlotFile(path) as file, Ring(4, SETUP_SQE128 | SETUP_CQE32) as ring:
-            raw = push_tur(ring, file.fd)
+            raw = push_adhoc(ring, file.fd, TUR)
             ring.submit()
             os.write(told, b"x")
             status = then(ring)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 """Polled rings: prepared and ad hoc commands through poll queues, and all that ends one."""
-import ctypes
 import errno
 import os
 import random
@@ -12,26 +11,20 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg, uring
+from kit.adhoc import push_adhoc
 from kit.child import ended, running, spawn
 from kit.host import loaded, run, wait_for
 from kit.memory import PAGE, Memory
 from kit.probe import calls
 from kit.sanitizing import PATIENCE
 from kit.slots import BLOCK, RESULT_SENSE, RESULT_SHORT, command, read, write
-from kit.slowdisk import DEPTH, SLOW, opened, slow_disk
+from kit.slowdisk import DEPTH, SLOW, opened
 from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
 
 RINGS = {"plain": 0, "sqpoll": uring.SETUP_SQPOLL, "sqe128": SETUP_SQE128,
          "defer": uring.SETUP_SINGLE_ISSUER | uring.SETUP_DEFER_TASKRUN}
 pytestmark = pytest.mark.usefixtures("sg_module")
 READ_10 = 0x28
-
-
-@pytest.fixture
-def polled():
-    """A disk of smq_ram with poll queues, that takes DEPTH commands."""
-    with slow_disk(poll_queues=2) as found:
-        yield found
 
 
 def polls(disk) -> int:
@@ -392,76 +385,6 @@ def test_sigkill(polled, how):
     assert time.monotonic() - began < 8 * SLOW / 1e9 * PATIENCE
     os.close(ready)
     os.close(told)
-
-
-# Ad hoc commands.
-
-def push_adhoc(ring, fd, raw, user_data, memory=None, at=0, length=0, sense=None):
-    """Puts a command with data-in into a ring with SQE128 and CQE32; what has to be kept."""
-    keep = ctypes.create_string_buffer(raw, len(raw))
-    ring.push(fd, 0, struct.pack(
-        "<QIIIIQQIIQIIII", ctypes.addressof(keep), len(raw), 0, 0, sense.size if sense else 0,
-        sense.address if sense else 0, 0, 0, 0, memory.address + at if memory else 0, length,
-        0, 0, 0), user_data)
-    return keep
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("at", (0, 13), ids=("", "copied"))
-def test_adhoc(polled, at):
-    """Data into the caller's memory, be it by a copy; sense; and beyond the depth."""
-    data = random.Random(5).randbytes(40 * BLOCK)
-    flags = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
-    with opened(polled.path) as file, Ring(64, flags) as ring:
-        file.prepare([write(slot, offset=slot * BLOCK) for slot in range(40)])
-        file.memory[:len(data)] = data
-        assert file.run(range(40)) == (0, 0)
-        area, sense = Memory(41 * BLOCK), Memory(PAGE)
-        for turn in range(3):
-            area[:] = bytes(41 * BLOCK)
-            keep = [push_adhoc(ring, file.fd, cdb.blocks(READ_10, block, 1), block, area,
-                               at + block * BLOCK, BLOCK) for block in range(40)]
-            ring.submit()
-            assert sorted(ring.wait(40, spin=turn == 1)) == [(block, 0) for block in range(40)]
-            assert area[at:at + 40 * BLOCK] == data
-        keep = push_adhoc(ring, file.fd, bytes((0xff,)) * 6, 99, sense=sense)
-        ring.submit()
-        assert ring.wait(1) == [(99, 0)] and sense[2] & 0xf == 5 and sense[12] == 0x20
-        del keep
-
-
-def test_adhoc_found_by_another_process(polled):
-    """A file of two processes with a ring each: data and sense go where they belong."""
-    flags = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
-    stop = Memory(PAGE, 1 | 0x20)
-    with opened(polled.path) as file:
-        data = random.Random(6).randbytes(BLOCK)
-        file.prepare([write(0)])
-        file.memory[:BLOCK] = data
-        assert file.run([0]) == (0, 0)
-        area = Memory(2 * PAGE)
-
-        def work():
-            """The same addresses, where nothing must be written."""
-            with Ring(64, SETUP_IOPOLL) as ring:
-                while not stop[0]:
-                    for slot in range(1, 33):
-                        file.push(ring, slot)
-                    ring.submit()
-                    ring.wait(32, 30, spin=True)
-            return int(area[:] != bytes(2 * PAGE))
-        with running(work) as (_, status), Ring(64, flags) as ring:
-            for _ in range(100):
-                area[:] = bytes(2 * PAGE)
-                keep = push_adhoc(ring, file.fd, cdb.blocks(READ_10, 0, 1), 0, area, 13, BLOCK)
-                ring.submit()
-                # The other is likely to find it.
-                time.sleep(0.002)
-                assert ring.wait(1) == [(0, 0)]
-                assert area[13:13 + BLOCK] == data
-                del keep
-            stop[0:1] = b"x"
-            assert status(30) == 0
 
 
 # scsi_debug.

@@ -54,7 +54,7 @@
  * @alignment: out: address and length of a slot's data are multiples of this,
  *	a power of two, in bytes
  * @slot_bytes: out: the kernel's memory for one slot of this file, with its
- *	status; for one with the smallest status before SMQ_SG_SETUP
+ *	status, without what it keeps held; with the smallest status before SMQ_SG_SETUP
  * @max_waiting: out: how many of a file's commands may wait for a place in the device's
  *	queue depth at a time, a batch being one; those beyond end with EAGAIN. 0 of version 1,
  *	where it is not told
@@ -264,9 +264,13 @@ struct smq_sg_status {
  * status is that of what the slot is at, or somebody else's.
  *
  * EAGAIN: max_waiting of the file's commands wait already. EBUSY: the slot is in
- * flight. EINVAL: an unknown flag or slot. ENODATA: the slot is empty. EPERM: the
- * slot is somebody else's. ERANGE: @lba does not fit the CDB. EOPNOTSUPP: the CDB
- * has no LBA to be replaced. ENODEV: the device is gone. ETIMEDOUT: it waited for
+ * flight. ECANCELED: it waited as its process ended, or as a signal ended SMQ_SG_RUN.
+ * EINVAL: an unknown flag or slot; with SMQ_SG_RUN_BUFFER: a slot without data, data-in for
+ * a buffer that is read-only, memory that is not aligned or has a gap for this device.
+ * EMSGSIZE: more pieces of memory than max_segments. ENODATA: the slot is empty. ENODEV: the
+ * device is gone. ENOENT: there is no such buffer. ENOMEM. EOPNOTSUPP: the CDB has no LBA to
+ * be replaced, or a polled ring and no poll queue. EPERM: the slot is somebody else's.
+ * ERANGE: @lba does not fit the CDB, or the data not into @buffer. ETIMEDOUT: it waited for
  * its turn as long as it may take; in a batch, 60 s since the last turn.
  */
 struct smq_sg_run {

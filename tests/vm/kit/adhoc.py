@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ad hoc commands: whole ones in SQEs, as struct smq_sg_uring_cmd."""
+import ctypes
+import struct
+
+from .memory import Memory
+from .uring import Ring
+
+
+def push_adhoc(ring: Ring, fd: int, raw: bytes, user_data: int = 0, memory: Memory | None = None,
+               at: int = 0, length: int = 0, sense: Memory | None = None) -> ctypes.Array:
+    """Puts a command with data-in into a ring with SQE128 and CQE32; what has to be kept."""
+    keep = ctypes.create_string_buffer(raw, len(raw))
+    ring.push(fd, 0, struct.pack(
+        "<QIIIIQQIIQIIII", ctypes.addressof(keep), len(raw), 0, 0, sense.size if sense else 0,
+        sense.address if sense else 0, 0, 0, 0, memory.address + at if memory else 0, length,
+        0, 0, 0), user_data)
+    return keep

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ad hoc commands of polled rings: their data is in the memory of who submitted, who may be another
+than who polls, or have gone."""
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from kit import cdb, smqsg, uring
+from kit.adhoc import push_adhoc
+from kit.child import ended, running, spawn
+from kit.host import wait_for
+from kit.memory import PAGE, Memory
+from kit.slots import BLOCK, write
+from kit.slowdisk import DEPTH, SLOW, opened
+from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
+
+FLAGS = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
+KINDS = {"plain": FLAGS, "sqpoll": FLAGS | uring.SETUP_SQPOLL,
+         "defer": FLAGS | uring.SETUP_SINGLE_ISSUER | uring.SETUP_DEFER_TASKRUN}
+pytestmark = pytest.mark.usefixtures("sg_module")
+READ_10 = 0x28
+REFERENCES = Path("/sys/module/smq_sg/refcnt")
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("at", (0, 13), ids=("", "copied"))
+def test_adhoc(polled, at):
+    """Data into the caller's memory, be it by a copy; sense; and beyond the depth."""
+    data = random.Random(5).randbytes(40 * BLOCK)
+    with opened(polled.path) as file, Ring(64, FLAGS) as ring:
+        file.prepare([write(slot, offset=slot * BLOCK) for slot in range(40)])
+        file.memory[:len(data)] = data
+        assert file.run(range(40)) == (0, 0)
+        area, sense = Memory(41 * BLOCK), Memory(PAGE)
+        for turn in range(3):
+            area[:] = bytes(41 * BLOCK)
+            keep = [push_adhoc(ring, file.fd, cdb.blocks(READ_10, block, 1), block, area,
+                               at + block * BLOCK, BLOCK) for block in range(40)]
+            ring.submit()
+            assert sorted(ring.wait(40, spin=turn == 1)) == [(block, 0) for block in range(40)]
+            assert area[at:at + 40 * BLOCK] == data
+        keep = push_adhoc(ring, file.fd, bytes((0xff,)) * 6, 99, sense=sense)
+        ring.submit()
+        assert ring.wait(1) == [(99, 0)] and sense[2] & 0xf == 5 and sense[12] == 0x20
+        del keep
+
+
+def test_adhoc_found_by_another_process(polled):
+    """A file of two processes with a ring each: data and sense go where they belong."""
+    stop = Memory(PAGE, 1 | 0x20)
+    with opened(polled.path) as file:
+        data = random.Random(6).randbytes(BLOCK)
+        file.prepare([write(0)])
+        file.memory[:BLOCK] = data
+        assert file.run([0]) == (0, 0)
+        area = Memory(2 * PAGE)
+
+        def work():
+            """The same addresses, where nothing must be written."""
+            with Ring(64, SETUP_IOPOLL) as ring:
+                while not stop[0]:
+                    for slot in range(1, 33):
+                        file.push(ring, slot)
+                    ring.submit()
+                    ring.wait(32, 30, spin=True)
+            return int(area[:] != bytes(2 * PAGE))
+        with running(work) as (_, status), Ring(64, FLAGS) as ring:
+            for _ in range(100):
+                area[:] = bytes(2 * PAGE)
+                keep = push_adhoc(ring, file.fd, cdb.blocks(READ_10, 0, 1), 0, area, 13, BLOCK)
+                ring.submit()
+                # The other is likely to find it.
+                time.sleep(0.002)
+                assert ring.wait(1) == [(0, 0)]
+                assert area[13:13 + BLOCK] == data
+                del keep
+            stop[0:1] = b"x"
+            assert status(30) == 0
+
+
+# Whoever polls in the end is not who submitted, and nobody runs his task work.
+
+def push_some(ring, file, count):
+    """READs, of which DEPTH are in flight at a time; what has to be kept."""
+    area = Memory(count * BLOCK)
+    return area, [push_adhoc(ring, file.fd, cdb.blocks(READ_10, n, 1), n, area, n * BLOCK, BLOCK)
+                  for n in range(count)]
+
+
+def let_go(polled):
+    """Nothing is in flight, nor waits, nor keeps a file."""
+    polled.idle()
+    wait_for("the files to be let go", lambda: REFERENCES.read_text(encoding="ascii") == "0\n")
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("count", (1, 3 * DEPTH), ids=("one", "waiting"))
+@pytest.mark.parametrize("kind", KINDS)
+def test_ring_closed(polled, kind, count):
+    """With commands in flight and waiting, while the process lives on."""
+    with opened(polled.path) as file:
+        ring = Ring(64, KINDS[kind])
+        polled.slow(SLOW // 4)
+        keep = push_some(ring, file, count)
+        ring.submit()
+        wait_for("commands in flight", lambda: smqsg.attr(polled.path, "inflight"))
+        ring.close()
+        polled.idle()
+        polled.slow(0)
+        assert file.run(range(8)) == (0, 0)
+        del keep
+    let_go(polled)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("how", ("SIGKILL", "exit", "exec"))
+@pytest.mark.parametrize("kind", KINDS)
+def test_process_gone(polled, kind, how):
+    """With commands in flight and waiting: it ends, and what waits does not run."""
+    ready, told = os.pipe()
+
+    def work():
+        with opened(polled.path) as file, Ring(64, KINDS[kind]) as ring:
+            polled.slow()
+            keep = push_some(ring, file, 3 * DEPTH)
+            ring.submit()
+            os.write(told, b"x")
+            wait_for("commands waiting", lambda: smqsg.attr(polled.path, "waiting"))
+            if how == "SIGKILL":
+                ring.wait(99, 60)
+            elif how == "exec":
+                os.execv("/bin/true", ["true"])
+            os._exit(0)
+            del keep
+    pid = spawn(work)
+    assert os.read(ready, 1) == b"x"
+    if how == "SIGKILL":
+        wait_for("commands waiting", lambda: smqsg.attr(polled.path, "waiting"))
+        os.kill(pid, signal.SIGKILL)
+    assert ended(pid) == (-signal.SIGKILL if how == "SIGKILL" else 0)
+    os.close(ready)
+    os.close(told)
+    let_go(polled)
