@@ -219,7 +219,7 @@ static SMQ_END_IO(smqsg_adhoc_end, rq, error)
 		smqsg_adhoc_failed(io, scmd, error);
 	smqsg_release(io->fd, 1);
 	if (unlikely(rq->cmd_flags & REQ_POLLED))
-		smqsg_poll_ended(io->fd, io->ioucmd);
+		smqsg_poll_ended(&io->fd->ended_adhoc, io->ioucmd);
 	else
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_told);
 	return RQ_END_IO_FREE;
@@ -400,7 +400,7 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 
 	io->result = got > 0 ? smqsg_adhoc_keep(io->adhoc) : got;
 	if (unlikely(smq_uring_polled(io->ioucmd)))
-		smqsg_poll_ended(io->fd, io->ioucmd);
+		smqsg_poll_ended(&io->fd->ended_adhoc, io->ioucmd);
 	else
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
 }

@@ -61,6 +61,7 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	spin_lock_init(&fd->held_lock);
 	INIT_LIST_HEAD(&fd->queue);
 	init_llist_head(&fd->ended);
+	init_llist_head(&fd->ended_adhoc);
 	xa_init(&fd->buffers);
 	ret = smqsg_pool_init(fd);
 	if (ret)

@@ -59,56 +59,64 @@ static void smqsg_poll(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 	percpu_ref_put(&q->q_usage_counter);
 }
 
-/* Returns whether it was told; the lock of @ring, which need not be its own, is held. */
-static __always_inline bool smqsg_poll_tell_one(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
-						const void *ring)
+/* Tells of a slot's end, or of a batch's; the lock of @ring, which need not be its own, is held. */
+static __always_inline void smqsg_poll_tell_one(struct io_uring_cmd *ioucmd, const void *ring)
 {
-	bool own = likely(smq_uring_ring(ioucmd) == ring);
+	unsigned int issue_flags = likely(smq_uring_ring(ioucmd) == ring) ? 0 : IO_URING_F_UNLOCKED;
 
-	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN)) {
-		smqsg_slot_tell(ioucmd, own ? 0 : IO_URING_F_UNLOCKED);
-		return true;
-	}
-	if (ioucmd->cmd_op == SMQ_SG_URING_BATCH) {
-		smqsg_batch_tell(ioucmd, own ? 0 : IO_URING_F_UNLOCKED);
-		return true;
-	}
-	if (own)
-		return smqsg_adhoc_polled(ioucmd);
-	smqsg_poll_ended(fd, ioucmd);
-	return false;
+	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN))
+		smqsg_slot_tell(ioucmd, issue_flags);
+	else
+		smqsg_batch_tell(ioucmd, issue_flags);
+}
+
+static __always_inline struct io_uring_cmd *smqsg_poll_cmd(struct smqsg_polled *polled)
+{
+	return container_of((void *)polled, struct io_uring_cmd, pdu);
 }
 
 /*
- * Tells of what has ended of a file's commands, and returns whether that was any; the lock of @ring
- * is held.
+ * Tells of what has ended of a file's slots and batches, whatever their ring; the lock of @ring is
+ * held.
  */
-static __always_inline bool smqsg_poll_tell(struct smqsg_fd *fd, const void *ring)
+static __always_inline void smqsg_poll_tell(struct smqsg_fd *fd, const void *ring)
+{
+	struct smqsg_polled *polled, *next;
+
+	/* The file stays: its poller's command is not reaped while its ring is locked. */
+	llist_for_each_entry_safe(polled, next, llist_del_all(&fd->ended), ended)
+		smqsg_poll_tell_one(smqsg_poll_cmd(polled), ring);
+}
+
+/* The same of ad hoc commands, but for those of other rings. Returns whether there were any. */
+static noinline bool smqsg_poll_adhoc(struct smqsg_fd *fd, const void *ring)
 {
 	struct smqsg_polled *polled, *next;
 	bool told = false;
 
-	/* The file stays: its poller's command is not reaped while its ring is locked. */
-	llist_for_each_entry_safe(polled, next, llist_del_all(&fd->ended), ended) {
-		struct io_uring_cmd *ioucmd;
+	llist_for_each_entry_safe(polled, next, llist_del_all(&fd->ended_adhoc), ended) {
+		struct io_uring_cmd *ioucmd = smqsg_poll_cmd(polled);
 
-		ioucmd = container_of((void *)polled, struct io_uring_cmd, pdu);
-		told |= smqsg_poll_tell_one(fd, ioucmd, ring);
+		if (smq_uring_ring(ioucmd) == ring)
+			told |= smqsg_adhoc_polled(ioucmd);
+		else
+			smqsg_poll_ended(&fd->ended_adhoc, ioucmd);
 	}
 	return told;
 }
 
-/*
- * Where somebody waits for places, or what lies in the list is other rings': polls once more.
- * Returns whether something was told.
- */
-static noinline bool smqsg_poll_more(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
+/* No slot nor batch has ended: looks elsewhere. Returns whether something was told. */
+static noinline bool smqsg_poll_more(struct smqsg_fd *fd, const void *ring,
 				     struct io_comp_batch *iob)
 {
-	struct blk_mq_hw_ctx *hctx = READ_ONCE(smqsg_polled(ioucmd)->hctx);
+	bool told = !llist_empty(&fd->ended_adhoc) && smqsg_poll_adhoc(fd, ring);
 
-	smqsg_poll(fd->q, atomic_read(&fd->sg->waiting) ? NULL : hctx, iob);
-	return !llist_empty(&fd->ended) && smqsg_poll_tell(fd, smq_uring_ring(ioucmd));
+	if (told || !atomic_read(&fd->sg->waiting))
+		return told;
+	smqsg_poll(fd->q, NULL, iob);
+	told = !llist_empty(&fd->ended);
+	smqsg_poll_tell(fd, ring);
+	return told;
 }
 
 /**
@@ -127,13 +135,17 @@ int smqsg_uring_iopoll(struct io_uring_cmd *ioucmd, struct io_comp_batch *iob,
 		       unsigned int poll_flags)
 {
 	struct smqsg_fd *fd = ioucmd->file->private_data;
-	bool before = !llist_empty(&fd->ended);
+	const void *ring = smq_uring_ring(ioucmd);
 
-	if (!before)
+	if (llist_empty(&fd->ended)) {
 		smqsg_poll(fd->q, READ_ONCE(smqsg_polled(ioucmd)->hctx), iob);
-	if (!llist_empty(&fd->ended) && smqsg_poll_tell(fd, smq_uring_ring(ioucmd)))
-		return 1;
-	return unlikely(before || atomic_read(&fd->sg->waiting)) && smqsg_poll_more(fd, ioucmd, iob);
+		if (llist_empty(&fd->ended))
+			return smqsg_poll_more(fd, ring, iob);
+	}
+	smqsg_poll_tell(fd, ring);
+	if (unlikely(!llist_empty(&fd->ended_adhoc)))
+		smqsg_poll_adhoc(fd, ring);
+	return 1;
 }
 
 /**

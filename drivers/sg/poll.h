@@ -14,7 +14,7 @@
 /**
  * struct smqsg_polled - a polled command's, or batch's, private area of its SQE
  * @what: its struct smqsg_io or struct smqsg_batch, as of any other
- * @ended: in smqsg_fd.ended
+ * @ended: in smqsg_fd.ended or ended_adhoc
  * @hctx: the poll queue that its requests are on; NULL before the first, SMQSG_POLL_ALL if
  *	there are several. Written by the one who issues, read by pollers, without a lock: who
  *	reads an old one polls in vain once
@@ -36,15 +36,15 @@ static inline struct smqsg_polled *smqsg_polled(struct io_uring_cmd *ioucmd)
 
 /**
  * smqsg_poll_ended() - a command, or batch, of a polled ring has ended
- * @fd: its file
+ * @list: its file's, smqsg_fd.ended or ended_adhoc
  * @ioucmd: its SQE
  *
- * Whoever polls next for any of the file's commands tells it. Any context. The command, and
- * with it the file, may be gone on return.
+ * Whoever polls next for any of the file's commands, or of its ring's, tells it. Any context. The
+ * command, and with it the file, may be gone on return.
  */
-static inline void smqsg_poll_ended(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd)
+static inline void smqsg_poll_ended(struct llist_head *list, struct io_uring_cmd *ioucmd)
 {
-	llist_add(&smqsg_polled(ioucmd)->ended, &fd->ended);
+	llist_add(&smqsg_polled(ioucmd)->ended, list);
 }
 
 /**

@@ -181,7 +181,7 @@ static __always_inline void smqsg_slot_let_run(struct smqsg_io *io, struct smqsg
 	} else {
 		io->result = result;
 		if (unlikely(polled))
-			smqsg_poll_ended(fd, io->ioucmd);
+			smqsg_poll_ended(&fd->ended, io->ioucmd);
 		else if (!direct || likely(!atomic_read(&io->meet) || !smqsg_slot_met(io)))
 			io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
 	}
@@ -322,7 +322,7 @@ static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 	io->result = ret;
 	smqsg_slot_drop(io, ret);
 	if (polled)
-		smqsg_poll_ended(io->fd, io->ioucmd);
+		smqsg_poll_ended(&io->fd->ended, io->ioucmd);
 	else
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
 }

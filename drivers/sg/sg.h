@@ -182,8 +182,10 @@ enum smqsg_pollable {
  * @held_free: the first entry that is nobody's, by smqsg_held.next; 0 for none
  * @held_used: how many are somebody's
  * @inflight: commands of this file in flight. Atomic: as smqsg_dev.inflight
- * @ended: its polled commands that have ended and were not told, struct smqsg_polled.ended.
- *	Without a lock: they end in any context, a poller takes all
+ * @ended: its polled slots and batches that have ended and were not told, struct
+ *	smqsg_polled.ended. Without a lock: they end in any context, a poller takes all
+ * @ended_adhoc: the same of ad hoc commands, and those whose turn has come; a poller puts back
+ *	what is not his ring's
  * @queue: waiting commands, struct smqsg_waiter.entry; under smqsg_dev.lock
  * @queued: their number
  * @given_up: the process whose waiting was ended since the last of them was granted its turn, who
@@ -219,6 +221,7 @@ struct smqsg_fd {
 
 	atomic_t inflight ____cacheline_aligned_in_smp;
 	struct llist_head ended;
+	struct llist_head ended_adhoc;
 
 	struct list_head queue ____cacheline_aligned_in_smp;
 	unsigned int queued;
