@@ -121,8 +121,9 @@ def read32(lba: int, byte10: int) -> bytes:
 
 
 @pytest.mark.parametrize("dif", (1, 2))
-def test_protection_information_is_not_kept(sg_module, kind, dif):
+def test_protection_information_is_not_kept(path, kind, dif):
     """The CDBs that a device of that type takes: what they come to is what it is by sg."""
+    assert path     # and with it smq_sg
     wants = (0, 1 << 5, 5 << 5)
     raws = [(want, cdb.blocks(opcode, 3, 1, want)) for want in wants
             for opcode in (cdb.READ_10, cdb.READ_12, cdb.READ_16)] if dif == 1 else [

@@ -51,7 +51,8 @@ static void usage(FILE *out)
 	      "  2a000000001000000100 out 512 pattern=lba  # WRITE(10), 1 block at LBA 16\n"
 	      "\n"
 	      "Exit status: 0 all commands ended well; 1 some did not, or blocks differ; 2 bad option\n"
-	      "or command file; 3 the device cannot be used or was lost; 128+N ended by signal N.\n", out);
+	      "or command file; 3 the device cannot be used or was lost; 128+N ended by signal N.\n",
+	      out);
 }
 
 int finish_output(int status)
