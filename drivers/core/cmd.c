@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Commands: their preparation, their completion, and the worker for slow ones. */
 #include <linux/export.h>
-#include <linux/preempt.h>
 
 #include "smq.h"
 #include "trace.h"
@@ -33,14 +32,30 @@ bool smq_cmd_claim(struct smq_cmd *cmd)
 	return atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_FREE) == SMQ_OWNED;
 }
 
+/* Leaves a command that is being submitted to its submitter. Fully ordered. */
+static bool smq_cmd_leave_ended(struct smq_cmd *cmd)
+{
+	return atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_ENDED) == SMQ_SUBMITTING;
+}
+
 /*
  * The LLD says that a command is finished: takes and counts it if it still is the LLD's.
- * True: it is to be completed; a policy keeps one that met a full device.
+ * True: it is to be completed; a policy keeps one that met a full device, a submitter one
+ * that it has not returned from.
  */
 static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 {
 	*mine = smq_cmd_claim(cmd);
-	if (!*mine || (unlikely(cmd->flags) && smq_policy_done(cmd)))
+	while (unlikely(!*mine)) {
+		if (atomic_read(&cmd->state) != SMQ_SUBMITTING)
+			return false;
+		*mine = smq_cmd_leave_ended(cmd);
+		if (*mine)
+			return false;
+		/* The submitter has returned meanwhile. */
+		*mine = smq_cmd_claim(cmd);
+	}
+	if (unlikely(cmd->flags) && smq_policy_done(cmd))
 		return false;
 	if (unlikely(smq_cmd_to_scmd(cmd)->result)) {
 		if (smq_cmd_to_scmd(cmd)->result == SAM_STAT_TASK_SET_FULL && smq_policy_full(cmd))
@@ -104,8 +119,9 @@ static bool smq_host_lock_in_the_way(struct smq_host *host, struct scsi_cmnd *sc
  * @scmd: a command it was given; its result and residual are set
  *
  * Context: any, with host_lock held or without: in queuecommand_lck for this command
- * or another, in interrupts, in abort and reset handlers. As with smq_cmd_done() a
- * command that error handling has taken back is left alone.
+ * or another, beside it on another CPU if it has dropped host_lock, in interrupts, in
+ * abort and reset handlers. As with smq_cmd_done() a command that error handling has
+ * taken back is left alone.
  */
 void smq_scsi_done(struct scsi_cmnd *scmd)
 {
@@ -113,12 +129,8 @@ void smq_scsi_done(struct scsi_cmnd *scmd)
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 	bool mine;
 
-	/* With interrupts off a match means that it is this CPU that runs the entry. */
-	if (irqs_disabled() && READ_ONCE(host->lck.cpu) == smp_processor_id() &&
-	    host->lck.cmd == cmd) {
-		host->lck.cmd = NULL;
+	if (smq_cmd_leave_ended(cmd))
 		return;
-	}
 	if (!smq_host_lock_in_the_way(host, scmd)) {
 		smq_cmd_done(cmd);
 		return;

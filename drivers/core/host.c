@@ -164,7 +164,6 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *
 	host = smq_shost_to_host(shost);
 	host->shost = shost;
 	host->lld = lld;
-	host->lck.cpu = -1;
 	host->dispatch = tmpl->dispatch;
 	host->depth = cfg->depth;
 	host->extra = cfg->extra;

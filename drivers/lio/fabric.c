@@ -100,12 +100,7 @@ static int lio_check_stop_free(struct se_cmd *se)
 	return target_put_sess_cmd(se);
 }
 
-/*
- * LIO has let go: while queue_cmd submits it, which then finds it ended and completes it without
- * any of the following, or later. One RCU read-side section from the store to the end of the
- * completion: error handling that sees that LIO has it no longer waits for a grace period before
- * it says so, and the tag is not used anew until then.
- */
+/* LIO has let go, perhaps while queue_cmd submits the command. */
 static void lio_release_cmd(struct se_cmd *se)
 {
 	struct lio_cmd *lc = container_of(se, struct lio_cmd, se);
@@ -114,13 +109,7 @@ static void lio_release_cmd(struct se_cmd *se)
 		lio_tmf_released(se);
 		return;
 	}
-	/* Fully ordered: the submitter sees the answer. */
-	if (cmpxchg(&lc->where, LIO_ENTERING, LIO_NOWHERE) == LIO_ENTERING)
-		return;
-	rcu_read_lock();
-	WRITE_ONCE(lc->where, LIO_NOWHERE);
 	smq_cmd_done(lio_to_smq_cmd(lc));
-	rcu_read_unlock();
 }
 
 const struct target_core_fabric_ops lio_ops = {

@@ -75,34 +75,12 @@ struct lio_lun {
 };
 
 /**
- * enum lio_where - who has a command
- * @LIO_NOWHERE: the layer
- * @LIO_ENTERING: LIO, and queue_cmd, which has not returned: the one to find out that the other
- *	has done its part ends the command
- * @LIO_SENT: LIO alone: release_cmd ends it
- */
-enum lio_where {
-	LIO_NOWHERE,
-	LIO_ENTERING,
-	LIO_SENT,
-};
-
-/**
  * struct lio_cmd - a command, in the layer's private area
  * @se: LIO's part; LIO's until release_cmd
- * @where: written by the submitter and by release_cmd, which agree by cmpxchg() who is last
- *	out of LIO_ENTERING; read by error handling without a lock, see lio_release_cmd()
  */
 struct lio_cmd {
 	struct se_cmd se;
-	enum lio_where where;
 };
-
-/* Whether LIO still has it. */
-static inline bool lio_has(const struct lio_cmd *lc)
-{
-	return READ_ONCE(lc->where) != LIO_NOWHERE;
-}
 
 static inline struct smq_cmd *lio_to_smq_cmd(struct lio_cmd *lc)
 {

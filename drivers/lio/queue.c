@@ -83,10 +83,10 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 
 	/* For one that LIO drops without an answer: somebody has reset the LUN. */
 	scmd->result = DID_RESET << 16;
-	WRITE_ONCE(lc->where, here ? LIO_ENTERING : LIO_SENT);
+	if (here)
+		smq_cmd_enter(cmd);
 	if (target_init_cmd(&lc->se, ll->sess, scmd->sense_buffer, scmd->device->lun, length,
 			    TCM_SIMPLE_TAG, scmd->sc_data_direction, 0)) {
-		WRITE_ONCE(lc->where, LIO_NOWHERE);
 		scmd->result = DID_NO_CONNECT << 16;
 		return SMQ_DONE;
 	}
@@ -99,10 +99,7 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 		else
 			smq_target_queue(&lc->se);
 	}
-	/* Fully ordered, as in lio_release_cmd(), whose answer it is. */
-	if (here && cmpxchg(&lc->where, LIO_ENTERING, LIO_SENT) != LIO_ENTERING)
-		return SMQ_DONE;
-	return SMQ_QUEUED;
+	return here ? smq_cmd_leave(cmd) : SMQ_QUEUED;
 }
 
 static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)

@@ -93,18 +93,18 @@ int lio_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	struct lio_cmd *lc = smq_cmd_priv(cmd);
 	int ret;
 
-	if (lio_has(lc)) {
+	if (smq_cmd_is_with_lld(cmd)) {
 		ret = lio_tmf(ll->sess, sdev->lun, TMR_ABORT_TASK, lc->se.tag, deadline);
 		/* A command that LIO does not know has ended, or ends by itself. */
 		if (ret != TMR_FUNCTION_COMPLETE && ret != TMR_TASK_DOES_NOT_EXIST)
 			return ret < 0 ? ret : -EIO;
 	}
-	while (lio_has(lc)) {
+	while (smq_cmd_is_with_lld(cmd)) {
 		if (time_after(jiffies, deadline))
 			return -ETIMEDOUT;
 		usleep_range(1000, 2000);
 	}
-	/* Until lio_release_cmd() has completed it. */
+	/* Until smq_cmd_done() has completed it. */
 	synchronize_rcu();
 	return 0;
 }
@@ -120,14 +120,13 @@ struct lio_scope {
 static bool lio_count_sent(struct request *rq, void *data)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	const struct lio_cmd *lc = smq_cmd_priv(smq_scmd_to_cmd(scmd));
 	struct lio_scope *scope = data;
 
 	if (scope->sdev && scmd->device != scope->sdev)
 		return true;
 	if (scope->starget && scsi_target(scmd->device) != scope->starget)
 		return true;
-	scope->sent += lio_has(lc);
+	scope->sent += smq_cmd_is_with_lld(smq_scmd_to_cmd(scmd));
 	return true;
 }
 
@@ -150,7 +149,7 @@ static int lio_wait_released(struct lio_scope *scope, unsigned long deadline)
 		}
 		usleep_range(1000, 2000);
 	}
-	/* Until lio_release_cmd() has completed the last of them. */
+	/* Until smq_cmd_done() has completed the last of them. */
 	synchronize_rcu();
 	return 0;
 }

@@ -78,8 +78,9 @@ enum smq_status {
  *	RCU read-side section: may not sleep. Holds no lock of the mid-layer's.
  * @queuecommand_lck: instead of @queue_cmd, the entry of an old driver as the kernel's
  *	DEF_SCSI_QCMD() has it: called under host_lock with interrupts off, 0 or
- *	SCSI_MLQUEUE_*. Its host has one hardware queue, as it always had; what it
- *	called scsi_done() for it calls smq_scsi_done() for. It finds its host with
+ *	SCSI_MLQUEUE_*. It may drop host_lock and take it again. Its host has one
+ *	hardware queue, as it always had; what it called scsi_done() for it calls
+ *	smq_scsi_done() for. It finds its host with
  *	smq_sdev_to_host(scmd->device), its private area of the command
  *	with smq_cmd_priv(smq_scmd_to_cmd(scmd)).
  * @commit: the doorbell: called after the last queue_cmd of a batch, same
@@ -177,6 +178,8 @@ struct smq_host_config {
 enum smq_cmd_state {
 	SMQ_FREE,	/* with the mid-layer */
 	SMQ_OWNED,	/* with the LLD, or in the layer's worker for it */
+	SMQ_SUBMITTING,	/* with the LLD, whose queue_cmd has not returned: see smq_cmd_enter() */
+	SMQ_ENDED,	/* completed during that: the submitter completes it */
 	SMQ_HELD,	/* with a dispatch policy; left under the lock of its smq_hold */
 	SMQ_BACK,	/* on its way from there to the mid-layer: nobody else ends it */
 };
@@ -306,15 +309,6 @@ struct smq_eh_stats {
 	atomic_t reset_cmds;	/* completed with DID_RESET by a reset */
 };
 
-/*
- * Written under host_lock around queuecommand_lck. smq_scsi_done() compares @cpu with
- * its own CPU without the lock: only that CPU writes it, so nobody else finds a match.
- */
-struct smq_lck {
-	struct smq_cmd *cmd;	/* NULL once it was completed there */
-	int cpu;		/* -1: the entry is not running */
-};
-
 /**
  * struct smq_host - a host, in the mid-layer's hostdata
  * @hwq: its hardware queues, default ones first, poll queues after them
@@ -349,7 +343,6 @@ struct smq_lck {
  * @eh_lock: taken by resets, which sleep, and by removal
  * @removing: no more resets by ioctl
  * @eh: error handling counters
- * @lck: what queuecommand_lck is running for
  * @debugfs: its directory below debugfs smq/
  * @priv: the LLD's private area
  *
@@ -382,7 +375,6 @@ struct smq_host {
 	struct mutex eh_lock;	/* one reset at a time; protects removing */
 	bool removing;
 	struct smq_eh_stats eh;
-	struct smq_lck lck;
 	struct dentry *debugfs;
 	unsigned char priv[] __aligned(8);
 };
@@ -457,6 +449,48 @@ static inline struct smq_cmd *smq_scmd_to_cmd(struct scsi_cmnd *scmd)
 static inline struct scsi_cmnd *smq_cmd_to_scmd(struct smq_cmd *cmd)
 {
 	return (struct scsi_cmnd *)cmd - 1;
+}
+
+/**
+ * smq_cmd_enter() - leaves completions of a command to the CPU that submits it
+ * @cmd: the command that queue_cmd was called for
+ *
+ * For a queue_cmd that calls into something that may complete the command before it
+ * returns, and does not say so. From here to smq_cmd_leave() smq_cmd_done() only notes
+ * that the command has ended; the submitter completes it, without a softirq and with no
+ * frame of the LLD's on the stack.
+ *
+ * Context: queue_cmd.
+ */
+static inline void smq_cmd_enter(struct smq_cmd *cmd)
+{
+	/* Ordered before its completion as the store of SMQ_OWNED is. */
+	atomic_set(&cmd->state, SMQ_SUBMITTING);
+}
+
+/**
+ * smq_cmd_leave() - ends what smq_cmd_enter() began
+ * @cmd: the same command
+ *
+ * Context: queue_cmd. Return: for queue_cmd to return: SMQ_DONE if the command has ended
+ * meanwhile, on whatever CPU; SMQ_QUEUED if it is still to end.
+ */
+static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd)
+{
+	/* Fully ordered: the result is seen with SMQ_ENDED. */
+	return atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_OWNED) == SMQ_SUBMITTING ?
+	       SMQ_QUEUED : SMQ_DONE;
+}
+
+/*
+ * Whether the LLD has a command, as far as it has not said that it ended. Error handling
+ * that sees it gone waits for a grace period before the tag is used anew.
+ */
+static inline bool smq_cmd_is_with_lld(const struct smq_cmd *cmd)
+{
+	int state = atomic_read(&cmd->state);
+
+	return state == SMQ_OWNED || state == SMQ_SUBMITTING;
 }
 
 /* SMQ_LLD_TEMPLATE(tmpl, ops) */

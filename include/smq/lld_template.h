@@ -67,27 +67,23 @@ static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_
 }
 
 /*
- * The entry of an old driver, under host_lock as DEF_SCSI_QCMD() has it. A command
- * completed in there is completed here, with the lock dropped: the mid-layer's done may
- * take it.
+ * The entry of an old driver, under host_lock as DEF_SCSI_QCMD() has it. A command that
+ * ends before the entry returns is completed here, with the lock dropped: the mid-layer's
+ * done may take it.
  */
 static __always_inline enum smq_status
 smq_lld_queue_lck(const struct smq_lld *lld, struct smq_host *host, struct smq_cmd *cmd)
 {
 	spinlock_t *host_lock = host->shost->host_lock;
 	unsigned long flags;
-	bool done;
 	int ret;
 
+	smq_cmd_enter(cmd);
 	spin_lock_irqsave(host_lock, flags);
-	host->lck.cmd = cmd;
-	WRITE_ONCE(host->lck.cpu, smp_processor_id());
 	ret = lld->queuecommand_lck(smq_cmd_to_scmd(cmd));
-	done = !host->lck.cmd;
-	WRITE_ONCE(host->lck.cpu, -1);
 	spin_unlock_irqrestore(host_lock, flags);
 
-	if (done)
+	if (smq_cmd_leave(cmd) == SMQ_DONE)
 		return SMQ_DONE;
 	switch (ret) {
 	case 0:
@@ -101,7 +97,7 @@ smq_lld_queue_lck(const struct smq_lld *lld, struct smq_host *host, struct smq_c
 	}
 }
 
-/* Gives a command to the LLD by the entry it has; the other one leaves no trace. */
+/* Gives a command to the LLD by the entry it has; the unused branch is compiled out. */
 static __always_inline enum smq_status
 smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
