@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0
+"""dkms.conf: its list of modules is what the Kbuild files build for the same configuration.
+
+dkms fails for a kernel, and the kernel's package with it, when a listed module was not built.
+tests/host/slow/test_dkms.py is the real thing.
+"""
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+NEEDS = ("SCSI", "CONFIGFS_FS", "PCI", "VIRTIO", "TARGET_CORE")
+RELEASE = "6.1.0-9-test"
+LISTS = ("BUILT_MODULE_NAME", "BUILT_MODULE_LOCATION", "DEST_MODULE_LOCATION")
+
+# As dkms 3.0.10 reads it: in a subshell, each element passed on through echo and read again.
+READ_CONF = r"""
+set -e
+shopt -s extglob
+for name in PACKAGE_NAME PACKAGE_VERSION AUTOINSTALL BUILD_EXCLUSIVE_KERNEL MAKE CLEAN \
+    BUILT_MODULE_NAME BUILT_MODULE_LOCATION DEST_MODULE_LOCATION; do
+    unset "$name"
+    names+=("$name")
+done
+. "$conf" >/dev/null
+for name in "${names[@]}"; do
+    for i in $(eval echo \${!$name[@]}); do
+        eval echo '$name[$i]=${'$name'[$i]}'
+    done
+done
+"""
+
+
+def read_conf(tree, kernelver=RELEASE, config=None):
+    """What dkms makes of dkms.conf for a kernel with @config, a file that may be missing."""
+    kdir = tree / "headers"
+    kdir.mkdir(exist_ok=True)
+    values = {"conf": TOP / "dkms.conf", "dkms_tree": tree / "dkms", "module": "smq",
+              "module_version": "0.1.0", "kernelver": kernelver, "arch": "x86_64",
+              "kernel_source_dir": kdir, "kernel_config": config or kdir / ".config"}
+    done = subprocess.run(
+        ["bash", "-c", "".join(f"{key}='{value}'\n" for key, value in values.items()) + READ_CONF],
+        capture_output=True, text=True, check=False, timeout=60, cwd=tree)
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+    read = {}
+    for line in done.stdout.splitlines():
+        name, index, value = re.fullmatch(r"(\w+)\[(\d+)\]=(.*)", line).groups()
+        read.setdefault(name, []).append(value)
+        assert len(read[name]) == int(index) + 1, "dkms wants no gaps"
+    return read
+
+
+def listed(conf):
+    """The modules of a list, with their folders."""
+    names, folders, where = (conf[name] for name in LISTS)
+    assert where == ["/updates"] * len(names)
+    assert len(names) == len(folders) == len(set(names))
+    return set(zip(folders, names))
+
+
+def excluded(conf, kernelver=RELEASE):
+    """Whether dkms says that it does not build for this kernel."""
+    return not re.search(conf["BUILD_EXCLUSIVE_KERNEL"][0], kernelver)
+
+
+def configuration(tree, has):
+    """A kernel's .config that has these."""
+    path = tree / "config"
+    path.write_text("# Automatically generated file; DO NOT EDIT.\n" + "".join(
+        f"CONFIG_{name}={'m' if name == 'SCSI' else 'y'}\nCONFIG_{name}_MORE=y\n"
+        if name in has else f"# CONFIG_{name} is not set\nCONFIG_{name}_OTHER=y\n"
+        for name in NEEDS), encoding="ascii")
+    return path
+
+
+def built(tree, has):
+    """The modules that make builds for a kernel that has these."""
+    kbuilds = sorted(TOP.glob("drivers/*/Kbuild"))
+    assert kbuilds
+    (tree / "Makefile").write_text("src := x\n" + "".join(
+        f"obj-m :=\ninclude {path}\n"
+        f"$(info $(patsubst %.o,drivers/{path.parent.name} %,$(obj-m)))\n"
+        for path in kbuilds) + "none: ;@:\n", encoding="ascii")
+    done = subprocess.run(
+        ["make", "-s", "-C", tree, "none", *(f"CONFIG_{name}=y" for name in has)],
+        capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    words = done.stdout.split()
+    return set(zip(words[::2], words[1::2]))
+
+
+@pytest.mark.parametrize("lacks", [(), *((name,) for name in NEEDS), ("PCI", "TARGET_CORE")],
+                         ids="+".join)
+def test_list_is_what_is_built(tmp_path, lacks):
+    has = [name for name in NEEDS if name not in lacks]
+    conf = read_conf(tmp_path, config=configuration(tmp_path, has))
+    want = built(tmp_path, has)
+    if want:
+        assert listed(conf) == want
+        assert not excluded(conf)
+    else:
+        # dkms takes no empty list.
+        assert lacks == ("SCSI",)
+        assert listed(conf)
+        assert excluded(conf)
+    assert bool(lacks) == (want < built(tmp_path, NEEDS))
+
+
+def test_every_need_is_named_by_a_kbuild():
+    """One that no test leaves out could be missing in dkms.conf."""
+    used = {name for path in TOP.glob("drivers/*/Kbuild")
+            for name in re.findall(r"\$\(CONFIG_(\w+)\)", path.read_text(encoding="ascii"))}
+    assert used == set(NEEDS)
+
+
+def test_without_a_configuration_all_are_listed(tmp_path):
+    """As "dkms add" has it where the running kernel has no headers."""
+    for kernelver in (RELEASE, ""):
+        assert listed(read_conf(tmp_path, kernelver)) == built(tmp_path, NEEDS)
+
+
+def test_what_was_built_is_what_is_listed_afterwards(tmp_path):
+    """The headers may be gone, or have changed, when modules are installed or removed."""
+    modules = tmp_path / "dkms/smq/0.1.0" / RELEASE / "x86_64/module"
+    modules.mkdir(parents=True)
+    for name in ("smq.ko", "smq_sg.ko.xz"):
+        (modules / name).touch()
+    want = {("drivers/core", "smq"), ("drivers/sg", "smq_sg")}
+    assert listed(read_conf(tmp_path)) == want
+    assert listed(read_conf(tmp_path, config=configuration(tmp_path, NEEDS))) == want
+    assert listed(read_conf(tmp_path, "6.1.0-10-test")) == built(tmp_path, NEEDS)
+
+
+@pytest.mark.parametrize("kernelver, builds", [
+    ("5.10.0-28-amd64", False), ("6.0.0-1-amd64", False), ("6.1.0-56-amd64", True),
+    ("6.12.95+deb12-amd64", True), ("7.2.12+deb13-amd64", True), ("10.0", True),
+])
+def test_kernels_it_is_for(tmp_path, kernelver, builds):
+    conf = read_conf(tmp_path, kernelver)
+    assert excluded(conf, kernelver) != builds
+    assert conf["AUTOINSTALL"] == ["yes"]
+    assert conf["MAKE"] == [f"make -C {tmp_path}/headers M={tmp_path}/dkms/smq/0.1.0/build modules"]
