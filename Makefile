@@ -18,7 +18,7 @@ module-args = $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
 # Each tool builds in its own folder and lands in tools/.
 tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/libsmq/Makefile tools/bench/Makefile))
 
-.PHONY: all modules tools kernels fio-headers build-all modules_install install clean \
+.PHONY: all modules tools kernels fio-headers build-all modules_install install install-dev clean \
 	check check-sanitize demo lint bench bench-quick help need-build need-headers $(tool-dirs)
 
 all: modules tools
@@ -79,6 +79,19 @@ install: tools
 	@install -D -m 644 drivers/sg/60-smqsg.rules '$(DESTDIR)$(UDEV_RULES)/60-smqsg.rules'
 	@$(if $(DESTDIR),:,ldconfig || echo 'libsmq.so is new: run ldconfig as root' >&2)
 
+# What an LLD outside this tree is built against; the symbols are those of every kernel that smq
+# was built for. A header that is gone must not stay there.
+dev = $(DESTDIR)$(PREFIX)/lib/smq
+install-dev: modules
+	@rm -rf '$(dev)/include'
+	@install -d '$(dev)/include/smq'
+	@install -m 644 include/smq/* '$(dev)/include/smq'
+	@install -m 644 include/lld.mk '$(dev)'
+	@for symbols in build/*/Module.symvers; do \
+		to=$${symbols#build/}; \
+		install -D -m 644 "$$symbols" '$(dev)'/"$$to" || exit; \
+	done
+
 clean:
 	@rm -rf build
 	@for dir in $(tool-dirs); do \
@@ -114,6 +127,7 @@ help:
 	@echo 'make build-all       modules for all of them, any warning is an error; tools'
 	@echo 'make modules_install installs modules (INSTALL_MOD_PATH) and runs depmod'
 	@echo 'make install         installs tools and rules for udev (PREFIX, UDEV_RULES, DESTDIR)'
+	@echo 'make install-dev     installs what LLDs outside this tree are built against (PREFIX, DESTDIR)'
 	@echo 'make check           builds, linters and tests, here and in VMs'
 	@echo 'make check-sanitize  those that make sense under KASAN, lockdep and the like'
 	@echo 'make demo            builds, boots and shows everything'

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The end of the Makefile of an LLD outside smq's tree:
+#
+#	obj-m := my_lld.o
+#	include /usr/local/lib/smq/lld.mk
+#
+# `make`, `make modules_install` and `make clean` then do the usual, for the running kernel or the
+# one of KDIR. `make install-dev` in smq's tree installs this file, the headers, and for each
+# kernel that smq was built for the symbols that it exports.
+smq-dir := $(abspath $(dir $(lastword $(MAKEFILE_LIST))))
+smq-release-of = $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
+	'$(1)/include/generated/utsrelease.h' 2>/dev/null)
+
+ifneq ($(KERNELRELEASE),)
+
+# The kernel's build reads this Makefile: to compile, and once more to link.
+include $(smq-dir)/include/smq/probe.mk
+subdir-ccflags-y += -I$(smq-dir)/include
+KBUILD_EXTRA_SYMBOLS += $(smq-dir)/$(call smq-release-of,$(objtree))/Module.symvers
+
+else
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+smq-release := $(call smq-release-of,$(KDIR))
+# Type information needs the kernel's vmlinux and signing its key; no header package has them.
+smq-make = $(MAKE) --no-print-directory -C '$(KDIR)' M='$(CURDIR)' \
+	CONFIG_DEBUG_INFO_BTF_MODULES= CONFIG_MODULE_SIG_ALL=
+
+.PHONY: modules modules_install clean smq-need
+.DEFAULT_GOAL := modules
+
+modules: smq-need
+	@$(smq-make) modules
+
+modules_install: modules
+	@$(smq-make) modules_install
+	@depmod -b '$(or $(INSTALL_MOD_PATH),/)' '$(smq-release)'
+
+clean:
+	@$(smq-make) clean
+
+smq-need:
+	@if [ -z '$(smq-release)' ]; then \
+		echo "no kernel headers in KDIR='$(KDIR)'" >&2; \
+		exit 2; \
+	fi
+	@if [ ! -r '$(smq-dir)/$(smq-release)/Module.symvers' ]; then \
+		echo "smq was not installed for $(smq-release): in its source," \
+			"make install-dev KDIR='$(KDIR)'" >&2; \
+		exit 2; \
+	fi
+
+endif

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make install-dev: an LLD in a folder of its own is built against what it installs, and loads.
+
+The checkout's modules are used as they are built: "modules" counts as made (make -o).
+"""
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+SOURCE = TOP / "tests/lld/smq_zero.c"
+GUIDE = TOP / "docs/converting-an-lld.md"
+LIMIT = 300
+
+# Run in the VM, with the folder of the installed modules as $1. The kernel's own modules that
+# these need are not there.
+LOAD = """
+set -e
+modprobe -a scsi_mod scsi_common configfs sd_mod
+modprobe -d "$1" smq_zero
+n=0
+until [ -b /dev/sda ] || [ $n = 200 ]; do sleep 0.1; n=$((n+1)); done
+cat /sys/block/sda/device/model
+dd if=/dev/urandom of=/dev/sda bs=64k count=16 oflag=direct status=none
+cmp -n 1048576 /dev/sda /dev/zero
+modprobe -r smq_zero
+! [ -e /sys/module/smq_zero ]
+echo gone
+"""
+
+
+def run(*argv, ok=True, **more):
+    """Runs a program; fails, with what it said, when it does. As if no make were around it."""
+    env = {name: value for name, value in os.environ.items()
+           if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "KDIR", "PREFIX", "DESTDIR")}
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=LIMIT,
+                          env=env, **more)
+    assert not ok or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(name="kernel", scope="module")
+def _kernel():
+    """The release and build folder of a kernel that the modules are built for."""
+    done = run(TOP / "tools/kernels", "path", "6.1", ok=False)
+    settings = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    release, kdir = settings.get("RELEASE"), settings.get("KDIR")
+    if not release or settings["CHROOT"] or \
+            not (TOP / "build" / release / "Module.symvers").exists():
+        pytest.skip("not built for 6.1: tools/build-modules --kernel 6.1 SMQ_TESTS=1")
+    return release, kdir
+
+
+def make_smq(target, kernel, **variables):
+    """Makes a target of the checkout, its modules untouched."""
+    words = [f"{name}={value}" for name, value in variables.items()]
+    run("make", "-s", "-o", "modules", target, f"KDIR={kernel[1]}", "SMQ_TESTS=1", *words, cwd=TOP)
+
+
+def write_lld(folder, dev):
+    """An empty folder becomes that of an LLD, as the guide has it."""
+    folder.mkdir()
+    (folder / SOURCE.name).write_text(SOURCE.read_text(encoding="ascii"), encoding="ascii")
+    lines = re.findall(r"^    (obj-m .*|include .*/lld\.mk)$", GUIDE.read_text(encoding="utf-8"),
+                       re.M)
+    assert len(lines) == 2
+    (folder / "Makefile").write_text("\n".join(lines).replace("/usr/local/lib/smq", str(dev)) +
+                                     "\n", encoding="ascii")
+
+
+def test_lld_elsewhere_builds_and_loads(tmp_path, kernel):
+    dev = tmp_path / "usr/lib/smq"
+    make_smq("install-dev", kernel, DESTDIR=tmp_path, PREFIX="/usr")
+    make_smq("modules_install", kernel, INSTALL_MOD_PATH=tmp_path / "root")
+    lld = tmp_path / "lld"
+    write_lld(lld, dev)
+    done = run("make", f"KDIR={kernel[1]}", "KBUILD_MODPOST_WARN=", cwd=lld)
+    assert "warning" not in (done.stdout + done.stderr).lower()
+    run("make", "modules_install", f"KDIR={kernel[1]}", f"INSTALL_MOD_PATH={tmp_path}/root",
+        cwd=lld)
+    done = run(TOP / "tools/vm", "--kernel", "6.1", "--", "bash", "-c", LOAD, "load",
+               tmp_path / "root")
+    assert done.stdout.split() == ["ZERO", "gone"], done.stderr
+    run("make", "clean", f"KDIR={kernel[1]}", cwd=lld)
+    assert {path.name for path in lld.iterdir()} == {"Makefile", SOURCE.name}
+
+
+def test_what_is_installed(tmp_path, kernel):
+    dev = tmp_path / "usr/local/lib/smq"
+    for _ in range(2):
+        make_smq("install-dev", kernel, DESTDIR=tmp_path)
+        assert {path.name for path in (dev / "include/smq").iterdir()} == {
+            path.name for path in (TOP / "include/smq").iterdir()}
+        # One that the tree had once.
+        (dev / "include/smq/gone.h").touch()
+    (dev / "include/smq/gone.h").unlink()
+    for path in (TOP / "build").glob("*/Module.symvers"):
+        installed = dev / path.parent.name / path.name
+        assert "\tsmq_host_alloc\t" in installed.read_text(encoding="ascii")
+
+
+def test_missing_pieces_are_named(tmp_path, kernel):
+    dev = tmp_path / "usr/local/lib/smq"
+    make_smq("install-dev", kernel, DESTDIR=tmp_path)
+    lld = tmp_path / "lld"
+    write_lld(lld, dev)
+    done = run("make", "KDIR=/no/such", cwd=lld, ok=False)
+    assert done.returncode == 2
+    assert "no kernel headers in KDIR='/no/such'" in done.stderr
+    (dev / kernel[0] / "Module.symvers").unlink()
+    done = run("make", f"KDIR={kernel[1]}", cwd=lld, ok=False)
+    assert done.returncode == 2
+    assert f"smq was not installed for {kernel[0]}" in done.stderr
+    assert "make install-dev" in done.stderr
+
+
+def test_guide_shows_the_source():
+    """What the guide shows of smq_zero is in the file."""
+    text = GUIDE.read_text(encoding="utf-8")
+    shown = text.partition("<!-- smq_zero.c -->\n")[2].partition("<!-- end -->")[0]
+    code = [line.strip() for line in shown.splitlines() if line.startswith("    ")]
+    lines = {line.strip() for line in SOURCE.read_text(encoding="ascii").splitlines()}
+    assert len(code) > 20
+    assert not [line for line in code if line not in lines]
