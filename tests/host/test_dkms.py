@@ -13,13 +13,14 @@ import pytest
 TOP = Path(__file__).resolve().parents[2]
 NEEDS = ("SCSI", "CONFIGFS_FS", "PCI", "VIRTIO", "TARGET_CORE")
 RELEASE = "6.1.0-9-test"
+NONE = {("tools/dkms", "smq_none")}
 LISTS = ("BUILT_MODULE_NAME", "BUILT_MODULE_LOCATION", "DEST_MODULE_LOCATION")
 
 # As dkms 3.0.10 reads it: in a subshell, each element passed on through echo and read again.
 READ_CONF = r"""
 set -e
 shopt -s extglob
-for name in PACKAGE_NAME PACKAGE_VERSION AUTOINSTALL BUILD_EXCLUSIVE_KERNEL MAKE CLEAN \
+for name in PACKAGE_NAME PACKAGE_VERSION AUTOINSTALL MAKE CLEAN \
     BUILT_MODULE_NAME BUILT_MODULE_LOCATION DEST_MODULE_LOCATION; do
     unset "$name"
     names+=("$name")
@@ -60,11 +61,6 @@ def listed(conf):
     return set(zip(folders, names))
 
 
-def excluded(conf, kernelver=RELEASE):
-    """Whether dkms says that it does not build for this kernel."""
-    return not re.search(conf["BUILD_EXCLUSIVE_KERNEL"][0], kernelver)
-
-
 def configuration(tree, has):
     """A kernel's .config that has these."""
     path = tree / "config"
@@ -97,14 +93,12 @@ def test_list_is_what_is_built(tmp_path, lacks):
     has = [name for name in NEEDS if name not in lacks]
     conf = read_conf(tmp_path, config=configuration(tmp_path, has))
     want = built(tmp_path, has)
-    if want:
-        assert listed(conf) == want
-        assert not excluded(conf)
-    else:
-        # dkms takes no empty list.
-        assert lacks == ("SCSI",)
-        assert listed(conf)
-        assert excluded(conf)
+    assert bool(want) == ("SCSI" not in lacks)
+    # dkms takes no empty list.
+    assert listed(conf) == (want or NONE)
+    folder = tmp_path / "dkms/smq/0.1.0" / ("build" if want else "build/tools/dkms")
+    assert conf["MAKE"] == [f"make -C {tmp_path}/headers M={folder} modules"]
+    assert conf["AUTOINSTALL"] == ["yes"]
     assert bool(lacks) == (want < built(tmp_path, NEEDS))
 
 
@@ -125,6 +119,9 @@ def test_what_was_built_is_what_is_listed_afterwards(tmp_path):
     """The headers may be gone, or have changed, when modules are installed or removed."""
     modules = tmp_path / "dkms/smq/0.1.0" / RELEASE / "x86_64/module"
     modules.mkdir(parents=True)
+    (modules / "smq_none.ko").touch()
+    assert listed(read_conf(tmp_path)) == NONE
+    (modules / "smq_none.ko").unlink()
     for name in ("smq.ko", "smq_sg.ko.xz"):
         (modules / name).touch()
     want = {("drivers/core", "smq"), ("drivers/sg", "smq_sg")}
@@ -138,7 +135,5 @@ def test_what_was_built_is_what_is_listed_afterwards(tmp_path):
     ("6.12.95+deb12-amd64", True), ("7.2.12+deb13-amd64", True), ("10.0", True),
 ])
 def test_kernels_it_is_for(tmp_path, kernelver, builds):
-    conf = read_conf(tmp_path, kernelver)
-    assert excluded(conf, kernelver) != builds
-    assert conf["AUTOINSTALL"] == ["yes"]
-    assert conf["MAKE"] == [f"make -C {tmp_path}/headers M={tmp_path}/dkms/smq/0.1.0/build modules"]
+    conf = read_conf(tmp_path, kernelver, configuration(tmp_path, NEEDS))
+    assert listed(conf) == (built(tmp_path, NEEDS) if builds else NONE)
