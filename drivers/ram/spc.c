@@ -59,6 +59,18 @@ void ram_request_sense(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	ram_data_in(scmd, sense, desc ? 8 : 18, scmd->cmnd[4]);
 }
 
+/* There is one I_T nexus, and it now knows the inventory (SAM-6, 5.14). */
+static void ram_luns_reported(struct ram_host *ram)
+{
+	struct ram_lun *lun;
+	unsigned long i;
+
+	xa_lock(&ram->luns);
+	xa_for_each(&ram->luns, i, lun)
+		clear_bit(RAM_UA_LUNS_CHANGED, &lun->attn);
+	xa_unlock(&ram->luns);
+}
+
 void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
 	const u8 *cdb = scmd->cmnd;
@@ -77,6 +89,8 @@ void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	if (!ram_dir_ok(scmd, DMA_FROM_DEVICE))
 		return;
 
+	/* Before the list is read: a later change is reported. */
+	ram_luns_reported(lun->ram);
 	/* Entry by entry: the list may be longer than any buffer kept for it. */
 	xa_for_each(luns, i, each) {
 		/* 1: well known logical units only, of which there are none */

@@ -78,6 +78,21 @@ def test_inventory_change_is_reported():
         assert listed[:4] == (16).to_bytes(4, "big") and listed[16:18] == bytes([0, 200])
 
 
+def test_report_luns_clears_the_inventory_change_of_all_luns():
+    unit_ready = cdb.plain(cdb.TEST_UNIT_READY)
+    with ram_host(luns=2) as (host_dir, host), ExitStack() as stack:
+        devs = [stack.enter_context(SgDev(lun.sg)) for lun in host.luns()]
+        for dev in devs:
+            assert dev.cmd(unit_ready).good
+        host_dir.add_lun(2, size_mb=8)
+        # One that is refused reports nothing, and so clears nothing.
+        assert devs[0].cmd(cdb.report_luns(select=3), din=512).triple[0] == 5
+        assert devs[1].cmd(unit_ready).triple == (6, 0x3f, 0x0e)
+        host_dir.add_lun(3, size_mb=8)
+        assert devs[0].cmd(cdb.report_luns(), din=512).good
+        assert [dev.cmd(unit_ready).good for dev in devs] == [True, True]
+
+
 def test_power_off_under_load():
     with ram_host(luns=2) as (host_dir, host):
         host_dir.set("model/service_ns", 2000000)
