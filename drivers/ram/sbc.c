@@ -2,6 +2,7 @@
 /* Block commands (SBC-4) other than READ and WRITE. */
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
+#include <linux/scatterlist.h>
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <scsi/scsi_proto.h>
@@ -57,31 +58,38 @@ void ram_sync_cache(struct ram_lun *lun, struct scsi_cmnd *scmd)
 		scmd->result = SAM_STAT_GOOD;
 }
 
-/* Compares @len bytes of the medium with the data-out buffer. */
+/* Compares part of one page of the medium with @buf; a hole reads as zeroes. */
+static bool ram_same_part(struct ram_lun *lun, u64 pos, const void *buf, unsigned int len)
+{
+	void *page;
+	bool same;
+
+	rcu_read_lock();
+	page = ram_store_find(&lun->store, pos >> PAGE_SHIFT);
+	same = page ? !memcmp(page + offset_in_page(pos), buf, len) : !memchr_inv(buf, 0, len);
+	rcu_read_unlock();
+	return same;
+}
+
+/* Compares @len bytes of the medium with the data-out buffer, which has as many. */
 static bool ram_same(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsigned int len)
 {
-	unsigned int skip = 0;
-	u8 buf[256];
+	struct sg_mapping_iter piece;
+	bool same = true;
 
-	while (len) {
-		unsigned int n = min3(len, (unsigned int)sizeof(buf),
+	sg_miter_start(&piece, scsi_sglist(scmd), scsi_sg_count(scmd), SG_MITER_FROM_SG);
+	while (len && same && sg_miter_next(&piece)) {
+		unsigned int n = min3(len, (unsigned int)piece.length,
 				      (unsigned int)(PAGE_SIZE - offset_in_page(pos)));
-		void *page;
-		bool same;
 
-		sg_pcopy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), buf, n, skip);
-		rcu_read_lock();
-		page = ram_store_find(&lun->store, pos >> PAGE_SHIFT);
-		same = page ? !memcmp(page + offset_in_page(pos), buf, n) :
-			      !memchr_inv(buf, 0, n);
-		rcu_read_unlock();
-		if (!same)
-			return false;
+		same = ram_same_part(lun, pos, piece.addr, n);
+		piece.consumed = n;
 		pos += n;
-		skip += n;
 		len -= n;
+		cond_resched();
 	}
-	return true;
+	sg_miter_stop(&piece);
+	return same;
 }
 
 /*
