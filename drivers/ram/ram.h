@@ -7,6 +7,7 @@
 #include <linux/cacheflush.h>
 #include <linux/hrtimer.h>
 #include <linux/kref.h>
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/sizes.h>
 #include <linux/xarray.h>
@@ -14,7 +15,7 @@
 #include <smq/lld.h>
 
 /* Storage is kept in pages, found through leaves of page pointers. */
-#define RAM_LEAF_SHIFT	(PAGE_SHIFT - 3)
+#define RAM_LEAF_SHIFT	(PAGE_SHIFT - const_ilog2(sizeof(void *)))
 #define RAM_LEAF_PAGES	BIT(RAM_LEAF_SHIFT)
 
 struct ram_leaf {
