@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Faults on demand: which command gets one, and what it does to it. */
-#include <linux/delay.h>
-#include <linux/jiffies.h>
+/* Faults on demand: the choice of a command, and the faults that need no LLD. */
+#include <linux/ktime.h>
 #include <linux/math64.h>
-#include <linux/scatterlist.h>
+#include <linux/time64.h>
+#include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_proto.h>
 
-#include "ram.h"
+#include "fault.h"
+#include "rw_cdb.h"
 
 void ram_fault_init(struct ram_fault *fault)
 {
@@ -18,36 +19,27 @@ void ram_fault_init(struct ram_fault *fault)
 	atomic_set(&fault->count, -1);
 }
 
-/* READ and WRITE are what can be hit: the rest is how the fault is looked at. */
-static bool ram_fault_matches(const struct ram_fault *fault, const struct scsi_cmnd *scmd)
+/* Only READ and WRITE match: other commands serve to look at the fault. */
+static bool ram_fault_matches(const struct ram_fault *fault, enum ram_fault_kind kind,
+			      const u8 *cdb)
 {
 	u32 blocks;
 	u64 lba;
 
-	switch (scmd->cmnd[0]) {
-	case READ_6:
-	case READ_10:
-	case READ_12:
-	case READ_16:
-		if (READ_ONCE(fault->kind) == RAM_FAULT_NO_MEMORY)
-			return false;
-		break;
-	case WRITE_6:
-	case WRITE_10:
-	case WRITE_12:
-	case WRITE_16:
-		if (READ_ONCE(fault->kind) == RAM_FAULT_WRONG_BYTE)
-			return false;
-		break;
-	default:
+	if (!(ram_is_read(cdb) && kind != RAM_FAULT_NO_MEMORY) &&
+	    !(ram_is_write(cdb) && kind != RAM_FAULT_WRONG_BYTE))
 		return false;
-	}
-	ram_decode_rw(scmd->cmnd, &lba, &blocks);
+	ram_decode_rw(cdb, &lba, &blocks);
 	return blocks && lba <= READ_ONCE(fault->last_lba) &&
 	       lba + blocks - 1 >= READ_ONCE(fault->first_lba);
 }
 
-/* Takes one from a count, unless it is used up or without end. Context: any. */
+/**
+ * ram_fault_take() - takes one from a count
+ * @count: of a struct ram_fault
+ *
+ * Context: any. Return: false if the count is used up; one without end never is.
+ */
 bool ram_fault_take(atomic_t *count)
 {
 	int old = atomic_read(count);
@@ -59,14 +51,19 @@ bool ram_fault_take(atomic_t *count)
 	return true;
 }
 
-/* The fault that this command gets. Context: any. */
-enum ram_fault_kind ram_fault_hits(struct ram_lun *lun, struct scsi_cmnd *scmd)
+/**
+ * ram_fault_hits() - decides which fault a command gets, and counts it
+ * @fault: the settings
+ * @scmd: the command, asked about once
+ *
+ * Context: any. Return: the kind, RAM_FAULT_NONE for a command that is spared.
+ */
+enum ram_fault_kind ram_fault_hits(struct ram_fault *fault, const struct scsi_cmnd *scmd)
 {
-	struct ram_fault *fault = lun->ram->fault;
 	enum ram_fault_kind kind = READ_ONCE(fault->kind);
 	u32 every = READ_ONCE(fault->every), rem;
 
-	if (kind == RAM_FAULT_NONE || !every || !ram_fault_matches(fault, scmd))
+	if (kind == RAM_FAULT_NONE || !every || !ram_fault_matches(fault, kind, scmd->cmnd))
 		return RAM_FAULT_NONE;
 	div_u64_rem(atomic64_inc_return(&fault->seen), every, &rem);
 	if (rem || !ram_fault_take(&fault->count))
@@ -75,10 +72,17 @@ enum ram_fault_kind ram_fault_hits(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	return kind;
 }
 
-/* Faults in place of the command: true if it has ended with one. */
-bool ram_fault_before(struct ram_lun *lun, struct scsi_cmnd *scmd, enum ram_fault_kind kind)
+/**
+ * ram_fault_before() - the faults that take the place of a command
+ * @fault: the settings
+ * @scmd: the command; its result is set if it ends here
+ * @kind: what ram_fault_hits() said
+ *
+ * Context: any. Return: true if the command has ended and is not to be carried out.
+ */
+bool ram_fault_before(const struct ram_fault *fault, struct scsi_cmnd *scmd,
+		      enum ram_fault_kind kind)
 {
-	const struct ram_fault *fault = lun->ram->fault;
 	u32 sense = READ_ONCE(fault->sense);
 
 	switch (kind) {
@@ -86,7 +90,7 @@ bool ram_fault_before(struct ram_lun *lun, struct scsi_cmnd *scmd, enum ram_faul
 		scmd->result = READ_ONCE(fault->status);
 		return true;
 	case RAM_FAULT_SENSE:
-		ram_sense(scmd, sense >> 16 & 0x0f, sense >> 8 & 0xff, sense & 0xff);
+		scsi_build_sense(scmd, 0, sense >> 16 & 0x0f, sense >> 8 & 0xff, sense & 0xff);
 		return true;
 	case RAM_FAULT_TASK_SET_FULL:
 		scmd->result = SAM_STAT_TASK_SET_FULL;
@@ -96,45 +100,21 @@ bool ram_fault_before(struct ram_lun *lun, struct scsi_cmnd *scmd, enum ram_faul
 	}
 }
 
-/*
- * The worker's wait for memory. It ends with the command's time at the latest:
- * error handling waits for the worker.
+/**
+ * ram_fault_after() - the faults of a command that has been carried out
+ * @fault: the settings
+ * @kind: what ram_fault_hits() said
+ *
+ * Context: any. Return: by how many ns its answer is late, KTIME_MAX: it never comes.
  */
-void ram_fault_wait(const struct ram_lun *lun, const struct scsi_cmnd *scmd)
+u64 ram_fault_after(const struct ram_fault *fault, enum ram_fault_kind kind)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(READ_ONCE(lun->ram->fault->delay_ms));
-
-	while (time_before(jiffies, end) && !test_bit(SCMD_STATE_COMPLETE, &scmd->state))
-		msleep(20);
-}
-
-static void ram_flip_first_byte(struct scsi_cmnd *scmd)
-{
-	u8 byte;
-
-	if (sg_copy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), &byte, 1) != 1)
-		return;
-	byte = ~byte;
-	sg_copy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), &byte, 1);
-}
-
-/* Faults of a command that has been carried out. */
-void ram_fault_after(struct ram_lun *lun, struct smq_cmd *cmd, enum ram_fault_kind kind)
-{
-	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
-	struct ram_cmd *rc = smq_cmd_priv(cmd);
-
 	switch (kind) {
 	case RAM_FAULT_TIMEOUT:
-		rc->delay_ns = READ_ONCE(lun->ram->fault->delay_ms) * (u64)NSEC_PER_MSEC;
-		break;
+		return READ_ONCE(fault->delay_ms) * (u64)NSEC_PER_MSEC;
 	case RAM_FAULT_LOST:
-		rc->delay_ns = KTIME_MAX;
-		break;
-	case RAM_FAULT_WRONG_BYTE:
-		ram_flip_first_byte(scmd);
-		break;
+		return KTIME_MAX;
 	default:
-		break;
+		return 0;
 	}
 }

@@ -14,6 +14,8 @@
 #include <linux/types.h>
 #include <smq/lld.h>
 
+#include "fault.h"
+
 /* Storage is kept in pages, found through leaves of page pointers. */
 #define RAM_LEAF_SHIFT	(PAGE_SHIFT - const_ilog2(sizeof(void *)))
 #define RAM_LEAF_PAGES	BIT(RAM_LEAF_SHIFT)
@@ -114,53 +116,6 @@ struct ram_model {
 	atomic64_t link_free;
 };
 
-enum ram_fault_kind {
-	RAM_FAULT_NONE,
-	RAM_FAULT_STATUS,	/* ends with a status, nothing done */
-	RAM_FAULT_SENSE,	/* CHECK CONDITION with given sense, nothing done */
-	RAM_FAULT_TASK_SET_FULL,
-	RAM_FAULT_TIMEOUT,	/* done, but answered only after delay_ms */
-	RAM_FAULT_LOST,		/* done, never answered */
-	RAM_FAULT_SHORT,	/* half of the data moved, with a residual */
-	RAM_FAULT_WRONG_BYTE,	/* a READ's first byte inverted */
-	RAM_FAULT_NO_MEMORY,	/* a WRITE waits delay_ms for memory, in the worker */
-	RAM_NR_FAULTS,
-};
-
-/**
- * struct ram_fault - what goes wrong, and for which commands
- * @kind: enum ram_fault_kind
- * @every: each Nth of the commands that match
- * @first_lba: of the range a READ or WRITE has to touch
- * @last_lba: of that range
- * @status: for RAM_FAULT_STATUS, a SAM status code
- * @sense: for RAM_FAULT_SENSE, key << 16 | ASC << 8 | ASCQ
- * @delay_ms: for RAM_FAULT_TIMEOUT and RAM_FAULT_NO_MEMORY
- * @count: how many more; negative: no end. Atomic, as are the next two, because
- *	commands on all CPUs are counted
- * @seen: commands that matched
- * @injected: faults there were
- * @fail_abort: how many more aborts fail, whatever @kind is; negative: all. Atomic,
- *	as are the next two: an ioctl's reset runs beside the error handler
- * @fail_lun_reset: LUN resets
- * @fail_target_reset: target resets
- */
-struct ram_fault {
-	enum ram_fault_kind kind;
-	u32 every;
-	u64 first_lba;
-	u64 last_lba;
-	u8 status;
-	u32 sense;
-	u32 delay_ms;
-	atomic_t count;
-	atomic64_t seen;
-	atomic64_t injected;
-	atomic_t fail_abort;
-	atomic_t fail_lun_reset;
-	atomic_t fail_target_reset;
-};
-
 /**
  * struct ram_config - what a host is made from: module parameters or configfs
  * @hw_queues: 0: one per CPU
@@ -230,7 +185,7 @@ struct ram_hwq {
  * struct ram_cmd - the private area of a command
  * @due: ktime in ns at which it is to be completed; KTIME_MAX: never
  * @delay_ns: by how much a fault delays it; KTIME_MAX: for ever
- * @fault: the fault it gets, decided once
+ * @fault: the fault it gets, decided once; enum ram_fault_kind
  * @reserved: counted in ram_hwq.nr
  * @listed: in ram_hwq.ring or .busy, from where whoever holds the lock may take it
  */
@@ -319,13 +274,9 @@ int ram_poll(struct smq_hwq *hwq);
 void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd);
 void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun);
 
-/* fault.c */
-void ram_fault_init(struct ram_fault *fault);
-bool ram_fault_take(atomic_t *count);
-void ram_fault_wait(const struct ram_lun *lun, const struct scsi_cmnd *scmd);
-enum ram_fault_kind ram_fault_hits(struct ram_lun *lun, struct scsi_cmnd *scmd);
-bool ram_fault_before(struct ram_lun *lun, struct scsi_cmnd *scmd, enum ram_fault_kind kind);
-void ram_fault_after(struct ram_lun *lun, struct smq_cmd *cmd, enum ram_fault_kind kind);
+/* medium_fault.c: faults of the medium, beside those of fault.h */
+void ram_fault_no_memory(const struct ram_fault *fault, const struct scsi_cmnd *scmd);
+void ram_fault_wrong_byte(struct scsi_cmnd *scmd);
 
 /* host.c: hosts and LUNs */
 int ram_hosts_init(void);
@@ -349,7 +300,6 @@ int ram_configfs_init(void);
 void ram_configfs_exit(void);
 
 /* rw.c: READ and WRITE */
-void ram_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks);
 bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool half, bool may_sleep);
 bool ram_check_range(const struct ram_lun *lun, struct scsi_cmnd *scmd, u64 lba, u64 blocks);
 

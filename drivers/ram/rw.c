@@ -7,6 +7,7 @@
 #include <scsi/scsi_proto.h>
 
 #include "ram.h"
+#include "rw_cdb.h"
 
 #ifdef CONFIG_HIGHMEM
 #error "smq_ram reaches data buffers through the direct mapping"
@@ -75,29 +76,6 @@ bool ram_check_range(const struct ram_lun *lun, struct scsi_cmnd *scmd, u64 lba,
 	/* LOGICAL BLOCK ADDRESS OUT OF RANGE */
 	ram_sense(scmd, ILLEGAL_REQUEST, 0x21, 0);
 	return false;
-}
-
-/* Where a command of 6, 10, 12 or 16 bytes has its LBA and length (SBC-4, 5). */
-void ram_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
-{
-	switch (cdb[0] >> 5) {
-	case 0:
-		*lba = get_unaligned_be24(cdb + 1) & 0x1fffff;
-		*blocks = cdb[4] ?: 256;
-		break;
-	case 4:
-		*lba = get_unaligned_be64(cdb + 2);
-		*blocks = get_unaligned_be32(cdb + 10);
-		break;
-	case 5:
-		*lba = get_unaligned_be32(cdb + 2);
-		*blocks = get_unaligned_be32(cdb + 6);
-		break;
-	default:
-		*lba = get_unaligned_be32(cdb + 2);
-		*blocks = get_unaligned_be16(cdb + 7);
-		break;
-	}
 }
 
 /*

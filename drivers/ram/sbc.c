@@ -8,6 +8,7 @@
 #include <scsi/scsi_proto.h>
 
 #include "ram.h"
+#include "rw_cdb.h"
 
 void ram_start_stop(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
