@@ -245,13 +245,19 @@ struct ram_op {
 	void (*fn)(struct ram_lun *lun, struct scsi_cmnd *scmd);
 };
 
-/* cdb.c: the table of commands and what all of them share */
+/* CONTROL byte: of its bits only NACA is looked at, and NACA=1 is refused. */
+#define RAM_CONTROL_NACA	0x04
+
+/* opcodes.c: the table of commands */
 #define RAM_MAX_OPS	32
-extern const struct ram_op ram_ops[];
-extern const unsigned int ram_nr_ops;
 
 const struct ram_op *ram_find_op(u8 opcode, u8 action);
+void ram_report_opcodes(struct ram_lun *lun, struct scsi_cmnd *scmd);
+
+/* cdb.c: the device server */
 enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep);
+
+/* reply.c: how every command answers */
 void ram_sense(struct scsi_cmnd *scmd, u8 key, u8 asc, u8 ascq);
 void ram_invalid_cdb(struct scsi_cmnd *scmd, unsigned int byte, int bit);
 void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte);
@@ -309,7 +315,6 @@ void ram_vpd(struct ram_lun *lun, struct scsi_cmnd *scmd, unsigned int alloc);
 void ram_test_unit_ready(struct ram_lun *lun, struct scsi_cmnd *scmd);
 void ram_request_sense(struct ram_lun *lun, struct scsi_cmnd *scmd);
 void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd);
-void ram_report_opcodes(struct ram_lun *lun, struct scsi_cmnd *scmd);
 void ram_mode_sense(struct ram_lun *lun, struct scsi_cmnd *scmd);
 
 /* sbc.c */
