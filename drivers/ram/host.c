@@ -6,7 +6,6 @@
 #include <linux/device.h>
 #include <linux/idr.h>
 #include <linux/log2.h>
-#include <linux/slab.h>
 
 #include "ram.h"
 
@@ -54,14 +53,6 @@ void ram_update_attn(struct ram_host *ram)
 	xa_unlock(&ram->luns);
 }
 
-void ram_lun_free(struct kref *ref)
-{
-	struct ram_lun *lun = container_of(ref, struct ram_lun, ref);
-
-	ram_store_exit(&lun->store);
-	kfree(lun);
-}
-
 /* The other LUNs report that the inventory has changed (SPC-5, 6.33). */
 static void ram_luns_changed(struct ram_host *ram, unsigned int number)
 {
@@ -82,23 +73,14 @@ static void ram_luns_changed(struct ram_host *ram, unsigned int number)
  */
 int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_lun_config *cfg)
 {
-	struct ram_lun *lun = kzalloc(sizeof(*lun), GFP_KERNEL);
+	struct ram_lun *lun = ram_lun_alloc(ram, number, cfg);
 	int err;
 
 	if (!lun)
 		return -ENOMEM;
-	kref_init(&lun->ref);
-	lun->number = number;
-	lun->ram = ram;
-	lun->null = cfg->null;
-	lun->shift = ilog2(cfg->sector_size);
-	lun->nr_blocks = (u64)cfg->size_mb << (20 - lun->shift);
-	set_bit(RAM_UA_POWER_ON, &lun->attn);
-	err = ram_store_init(&lun->store, (u64)cfg->size_mb << 20);
-	if (!err)
-		err = xa_insert(&ram->luns, number, lun, GFP_KERNEL);
+	err = xa_insert(&ram->luns, number, lun, GFP_KERNEL);
 	if (err) {
-		kref_put(&lun->ref, ram_lun_free);
+		ram_lun_put(lun);
 		return err;
 	}
 	ram_update_attn(ram);
@@ -130,7 +112,7 @@ void ram_lun_destroy(struct ram_host *ram, unsigned int number)
 		scsi_device_put(sdev);
 	}
 	ram_luns_changed(ram, number);
-	kref_put(&lun->ref, ram_lun_free);
+	ram_lun_put(lun);
 }
 
 static void ram_free_luns(struct ram_host *ram)
@@ -139,7 +121,7 @@ static void ram_free_luns(struct ram_host *ram)
 	unsigned long i;
 
 	xa_for_each(&ram->luns, i, lun)
-		kref_put(&lun->ref, ram_lun_free);
+		ram_lun_put(lun);
 	xa_destroy(&ram->luns);
 }
 

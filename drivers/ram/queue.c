@@ -160,7 +160,7 @@ static int ram_lun_init(struct smq_host *host, struct scsi_device *sdev)
 
 static void ram_lun_exit(struct smq_host *host, struct scsi_device *sdev)
 {
-	kref_put(&ram_sdev_lun(sdev)->ref, ram_lun_free);
+	ram_lun_put(ram_sdev_lun(sdev));
 }
 
 /* What all resets do: the hardware forgets its commands, the LUNs start anew. */

@@ -265,6 +265,11 @@ bool ram_report_ua(struct ram_lun *lun, u8 *asc, u8 *ascq);
 void ram_data_in(struct scsi_cmnd *scmd, const void *data, unsigned int len, unsigned int alloc);
 bool ram_dir_ok(struct scsi_cmnd *scmd, enum dma_data_direction dir);
 
+/* lun.c */
+struct ram_lun *ram_lun_alloc(struct ram_host *ram, unsigned int number,
+			      const struct ram_lun_config *cfg);
+void ram_lun_put(struct ram_lun *lun);
+
 /* queue.c: the LLD */
 struct smq_host *ram_host_alloc(const struct smq_host_config *cfg);
 
@@ -297,7 +302,6 @@ void ram_host_destroy(struct ram_host *ram);
 int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_lun_config *cfg);
 void ram_lun_destroy(struct ram_host *ram, unsigned int number);
 int ram_lun_attach(struct ram_host *ram, unsigned int number);
-void ram_lun_free(struct kref *ref);
 int ram_check_lun_config(const struct ram_lun_config *cfg);
 void ram_update_attn(struct ram_host *ram);
 
