@@ -26,12 +26,14 @@ static void pv_setup_msg_ring(struct pv_dev *pv)
 {
 	struct pv_cmd_setup_msg_ring setup = { .pages = cpu_to_le32(1) };
 
+	if (pv->leaving)
+		return;
 	/* Asked without data a device that has none says so. */
 	if (pv_command(pv, PV_CMD_SETUP_MSG_RING, NULL, 0) == PV_STATUS_FAILED)
 		return;
 	setup.ppn[0] = cpu_to_le64(pv->msg_dma >> PV_PAGE_SHIFT);
-	pv->use_msg = pv_command(pv, PV_CMD_SETUP_MSG_RING, &setup, sizeof(setup)) !=
-		      PV_STATUS_FAILED;
+	WRITE_ONCE(pv->use_msg, pv_command(pv, PV_CMD_SETUP_MSG_RING, &setup, sizeof(setup)) !=
+				PV_STATUS_FAILED);
 }
 
 /* Gives the empty rings to a device that was just reset, and lets it interrupt. */
@@ -88,7 +90,7 @@ static void pv_msg(struct pv_dev *pv, const struct pv_msg *msg)
 
 static bool pv_msg_waiting(struct pv_dev *pv)
 {
-	return pv->use_msg && READ_ONCE(pv->state->msg_prod) != pv->state->msg_cons;
+	return READ_ONCE(pv->use_msg) && READ_ONCE(pv->state->msg_prod) != pv->state->msg_cons;
 }
 
 static bool pv_msg_take(struct pv_dev *pv, struct pv_msg *msg)
@@ -120,6 +122,21 @@ static void pv_msg_work(struct work_struct *work)
 
 	while (pv_msg_take(pv, &msg))
 		pv_msg(pv, &msg);
+}
+
+/*
+ * No disk comes or goes by message from here on: a host reset, which sets the rings up
+ * anew, leaves this one out. Context: may sleep.
+ */
+void pv_msg_end(struct pv_dev *pv)
+{
+	mutex_lock(&pv->cmd_lock);
+	pv->leaving = true;
+	WRITE_ONCE(pv->use_msg, false);
+	mutex_unlock(&pv->cmd_lock);
+	/* The interrupt may have seen a message before. */
+	synchronize_irq(pci_irq_vector(pv->pdev, 0));
+	cancel_work_sync(&pv->msg_work);
 }
 
 static irqreturn_t pv_irq(int irq, void *data)

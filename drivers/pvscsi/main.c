@@ -101,7 +101,7 @@ static int pv_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 free_host:
 	/* The interrupt looks for commands, of which there are none. */
 	pv_device_quiet(pv);
-	cancel_work_sync(&pv->msg_work);
+	pv_msg_end(pv);
 	pv_free_host(pv);
 	pv_free_slots(pv);
 exit:
@@ -117,10 +117,7 @@ static void pv_remove(struct pci_dev *pdev)
 {
 	struct pv_dev *pv = pci_get_drvdata(pdev);
 
-	/* No disk comes or goes by message any more. */
-	WRITE_ONCE(pv->use_msg, false);
-	synchronize_irq(pci_irq_vector(pdev, 0));
-	cancel_work_sync(&pv->msg_work);
+	pv_msg_end(pv);
 	if (!pci_device_is_present(pdev))
 		pv_reset_host(pv);
 

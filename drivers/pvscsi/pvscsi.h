@@ -62,7 +62,10 @@ struct pv_slot {
  *	@stopped and the entry of a slot into @slot
  * @cmp_lock: makes one at a time the consumer of @cmp: the interrupt, and error handling
  *	that waits for commands; protects the exit of a slot from @slot
- * @cmd_lock: commands to the registers take several writes; also one reset at a time
+ * @use_msg: the device has @msg and interrupts for it
+ * @leaving: it is not given @msg again
+ * @cmd_lock: commands to the registers take several writes; also one reset at a time;
+ *	protects @use_msg, which the interrupt reads without it, and @leaving
  * @stopped: no command may be put on the ring
  * @gone: the device does not answer any more; commands fail at once
  * @slot: commands the device has, by tag
@@ -86,6 +89,7 @@ struct pv_dev {
 	struct pv_msg *msg;
 	dma_addr_t state_dma, req_dma, cmp_dma, msg_dma;
 	bool use_msg;
+	bool leaving;
 	bool gone;
 
 	spinlock_t req_lock ____cacheline_aligned;	/* see above */
@@ -109,6 +113,7 @@ int pv_device_init(struct pv_dev *pv);
 void pv_device_exit(struct pv_dev *pv);
 void pv_device_quiet(struct pv_dev *pv);
 void pv_device_start(struct pv_dev *pv);
+void pv_msg_end(struct pv_dev *pv);
 void pv_doorbell(struct pv_dev *pv);
 u32 pv_command(struct pv_dev *pv, enum pv_command cmd, const void *data, size_t len);
 
