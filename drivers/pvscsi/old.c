@@ -4,50 +4,7 @@
  * slot allocated for every command, a doorbell for every command, one queue. Stage 1
  * keeps pv_old_queue() as it is.
  */
-#include <linux/dma-mapping.h>
-#include <linux/slab.h>
-
 #include "pvscsi.h"
-
-int pv_old_slots_alloc(struct pv_dev *pv)
-{
-	size_t bytes = PV_SG * sizeof(struct pv_sge);
-
-	pv->sg_pool = dma_pool_create("smq_pvscsi", &pv->pdev->dev, bytes, bytes, 0);
-	return pv->sg_pool ? 0 : -ENOMEM;
-}
-
-struct pv_slot *pv_old_slot_alloc(struct pv_dev *pv, struct scsi_cmnd *scmd)
-{
-	struct device *dev = &pv->pdev->dev;
-	struct pv_slot *slot = kzalloc(sizeof(*slot), GFP_ATOMIC);
-
-	if (!slot)
-		return NULL;
-	slot->sense = scmd->sense_buffer;
-	slot->sense_dma = dma_map_single(dev, slot->sense, PV_SENSE, DMA_FROM_DEVICE);
-	if (dma_mapping_error(dev, slot->sense_dma))
-		goto free;
-	if (scsi_sg_count(scmd) > 1) {
-		slot->sg = dma_pool_alloc(pv->sg_pool, GFP_ATOMIC, &slot->sg_dma);
-		if (!slot->sg)
-			goto unmap;
-	}
-	return slot;
-unmap:
-	dma_unmap_single(dev, slot->sense_dma, PV_SENSE, DMA_FROM_DEVICE);
-free:
-	kfree(slot);
-	return NULL;
-}
-
-void pv_old_slot_free(struct pv_dev *pv, struct pv_slot *slot)
-{
-	dma_unmap_single(&pv->pdev->dev, slot->sense_dma, PV_SENSE, DMA_FROM_DEVICE);
-	if (slot->sg)
-		dma_pool_free(pv->sg_pool, slot->sg, slot->sg_dma);
-	kfree(slot);
-}
 
 smq_qc_t pv_old_queue(struct pv_dev *pv, struct scsi_cmnd *scmd)
 {

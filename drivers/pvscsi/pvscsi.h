@@ -117,14 +117,19 @@ void pv_msg_end(struct pv_dev *pv);
 void pv_doorbell(struct pv_dev *pv);
 u32 pv_command(struct pv_dev *pv, enum pv_command cmd, const void *data, size_t len);
 
+/* slot.c */
+int pv_old_slots_alloc(struct pv_dev *pv);
+struct pv_slot *pv_old_slot_alloc(struct pv_dev *pv, struct scsi_cmnd *scmd);
+void pv_old_slot_free(struct pv_dev *pv, struct pv_slot *slot);
+int pv_slots_alloc(struct pv_dev *pv);
+void pv_slots_free(struct pv_dev *pv);
+
 /* ring.c */
 int pv_ring_put(struct pv_dev *pv, struct pv_slot *slot, struct scsi_cmnd *scmd);
 void pv_done(struct pv_dev *pv, struct scsi_cmnd *scmd);
 void pv_ring_complete(struct pv_dev *pv);
 void pv_ring_complete_locked(struct pv_dev *pv);
 void pv_fail_all(struct pv_dev *pv, int result);
-int pv_slots_alloc(struct pv_dev *pv);
-void pv_slots_free(struct pv_dev *pv);
 
 static inline unsigned int pv_tag(struct scsi_cmnd *scmd)
 {
@@ -142,9 +147,6 @@ void pv_stop(struct pv_dev *pv);
 /* old.c: PV_OLD, and what PV_LCK keeps of it */
 struct Scsi_Host *pv_old_alloc(struct pv_dev *pv);
 smq_qc_t pv_old_queue(struct pv_dev *pv, struct scsi_cmnd *scmd);
-int pv_old_slots_alloc(struct pv_dev *pv);
-struct pv_slot *pv_old_slot_alloc(struct pv_dev *pv, struct scsi_cmnd *scmd);
-void pv_old_slot_free(struct pv_dev *pv, struct pv_slot *slot);
 
 /* queue.c */
 struct smq_host *pv_queue_alloc(struct pv_dev *pv);

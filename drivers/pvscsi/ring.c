@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Commands on their way to the device and back: descriptors, slots, results. */
+/* Commands on their way to the device and back: descriptors and results. */
 #include <linux/dma-mapping.h>
 #include <linux/smp.h>
 
@@ -213,45 +213,4 @@ void pv_fail_all(struct pv_dev *pv, int result)
 			pv_done(pv, scmd);
 		}
 	}
-}
-
-/* From PV_PREALLOC on: a scatterlist and a sense buffer per tag, mapped for good. */
-
-#define PV_SLOT_BYTES	(PV_SG * sizeof(struct pv_sge))
-#define PV_SENSE_BYTES	128
-
-int pv_slots_alloc(struct pv_dev *pv)
-{
-	unsigned int tag;
-
-	BUILD_BUG_ON(4096 % PV_SLOT_BYTES);	/* a list may not cross a page */
-	pv->slots = kcalloc(PV_DEPTH, sizeof(*pv->slots), GFP_KERNEL);
-	pv->slot_mem = dma_alloc_coherent(&pv->pdev->dev,
-					  PV_DEPTH * (PV_SLOT_BYTES + PV_SENSE_BYTES),
-					  &pv->slot_dma, GFP_KERNEL);
-	if (!pv->slots || !pv->slot_mem) {
-		pv_slots_free(pv);
-		return -ENOMEM;
-	}
-	for (tag = 0; tag < PV_DEPTH; tag++) {
-		struct pv_slot *slot = &pv->slots[tag];
-		size_t sg = tag * PV_SLOT_BYTES;
-		size_t sense = PV_DEPTH * PV_SLOT_BYTES + tag * PV_SENSE_BYTES;
-
-		slot->sg = pv->slot_mem + sg;
-		slot->sg_dma = pv->slot_dma + sg;
-		slot->sense = pv->slot_mem + sense;
-		slot->sense_dma = pv->slot_dma + sense;
-	}
-	return 0;
-}
-
-void pv_slots_free(struct pv_dev *pv)
-{
-	if (pv->slot_mem)
-		dma_free_coherent(&pv->pdev->dev, PV_DEPTH * (PV_SLOT_BYTES + PV_SENSE_BYTES),
-				  pv->slot_mem, pv->slot_dma);
-	kfree(pv->slots);
-	pv->slot_mem = NULL;
-	pv->slots = NULL;
 }
