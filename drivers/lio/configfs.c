@@ -9,6 +9,7 @@
 #include <linux/configfs.h>
 #include <linux/ctype.h>
 #include <linux/kernel.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -34,6 +35,23 @@ static void lio_scans_end(struct Scsi_Host *shost)
 	mutex_unlock(&shost->scan_mutex);
 }
 
+/*
+ * lio_host.lock for changes that allocate memory, LIO's own allocations included. Reclaim must
+ * not wait for a disk of this host meanwhile: its error handling waits for the lock.
+ * Return: for lio_unlock_noio().
+ */
+static unsigned int lio_lock_noio(struct lio_host *lio)
+{
+	mutex_lock(&lio->lock);
+	return memalloc_noio_save();
+}
+
+static void lio_unlock_noio(struct lio_host *lio, unsigned int flags)
+{
+	memalloc_noio_restore(flags);
+	mutex_unlock(&lio->lock);
+}
+
 /* Not under lio_host.lock, which probing takes. */
 static void lio_attach(struct lio_tpg *tpg, u64 number)
 {
@@ -49,6 +67,7 @@ int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);
 	u64 number = se_lun->unpacked_lun;
+	unsigned int flags;
 	bool nexus;
 	int err;
 
@@ -57,10 +76,10 @@ int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 		       tpg->lio->name, tpg->number, number, LIO_MAX_LUNS - 1);
 		return -EINVAL;
 	}
-	mutex_lock(&tpg->lio->lock);
+	flags = lio_lock_noio(tpg->lio);
 	err = xa_err(xa_store(&tpg->luns, number, se_lun, GFP_KERNEL));
 	nexus = tpg->sess;
-	mutex_unlock(&tpg->lio->lock);
+	lio_unlock_noio(tpg->lio, flags);
 	if (err)
 		pr_err("%s/tpgt_%u: no memory for lun_%llu, which gets no device\n",
 		       tpg->lio->name, tpg->number, number);
@@ -102,9 +121,10 @@ static int lio_make_nexus(struct lio_tpg *tpg, const char *name)
 	struct se_session *sess;
 	struct se_lun *se_lun;
 	unsigned long number;
+	unsigned int flags;
 	int err = 0;
 
-	mutex_lock(&tpg->lio->lock);
+	flags = lio_lock_noio(tpg->lio);
 	if (tpg->sess) {
 		pr_err("%s/tpgt_%u: nexus is %s already, which writing NULL ends\n", tpg->lio->name,
 		       tpg->number, tpg->sess->se_node_acl->initiatorname);
@@ -117,7 +137,7 @@ static int lio_make_nexus(struct lio_tpg *tpg, const char *name)
 		if (!err)
 			tpg->sess = sess;
 	}
-	mutex_unlock(&tpg->lio->lock);
+	lio_unlock_noio(tpg->lio, flags);
 	if (err)
 		return err;
 	xa_for_each(&tpg->luns, number, se_lun)
@@ -197,6 +217,7 @@ struct se_portal_group *lio_make_tpg(struct se_wwn *wwn, const char *name)
 {
 	struct lio_host *lio = container_of(wwn, struct lio_host, wwn);
 	struct lio_tpg *tpg;
+	unsigned int flags;
 	u16 number;
 	int err;
 
@@ -212,7 +233,7 @@ struct se_portal_group *lio_make_tpg(struct se_wwn *wwn, const char *name)
 	tpg->number = number;
 	xa_init(&tpg->luns);
 
-	mutex_lock(&lio->lock);
+	flags = lio_lock_noio(lio);
 	if (lio->tpg[number]) {
 		pr_err("%s: %s is there already by another spelling\n", lio->name, name);
 		err = -EEXIST;
@@ -221,7 +242,7 @@ struct se_portal_group *lio_make_tpg(struct se_wwn *wwn, const char *name)
 		if (!err)
 			lio->tpg[number] = tpg;
 	}
-	mutex_unlock(&lio->lock);
+	lio_unlock_noio(lio, flags);
 	if (err) {
 		kfree(tpg);
 		return ERR_PTR(err);

@@ -46,7 +46,7 @@ struct lio_tpg {
  * @lock: protects @tpg, and what is said there; taken by changes of the configuration, by scans
  *	and by resets, which keep it while LIO works on theirs, so that neither LUN nor nexus
  *	goes meanwhile. All of these sleep. Taken inside the mid-layer's scan_mutex, never
- *	around it
+ *	around it. Memory is allocated under it without I/O, for resets take it
  * @tpg: target port groups by number
  *
  * Lifetime: that of the directory, and of smq_host, whose private area it is.
