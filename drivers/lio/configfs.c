@@ -15,6 +15,13 @@
 
 #include "lio.h"
 
+struct device *lio_root;
+
+struct smq_host_config lio_config = {
+	.max_id = LIO_MAX_TPGS,
+	.max_lun = LIO_MAX_LUNS,
+};
+
 static bool lio_name_ok(const char *name)
 {
 	unsigned int i;

@@ -92,14 +92,12 @@ static inline struct lio_tpg *lio_se_to_tpg(struct se_portal_group *se_tpg)
 	return container_of(se_tpg, struct lio_tpg, se);
 }
 
-/* main.c */
-extern struct device *lio_root;
-extern struct smq_host_config lio_config;
-
 /* fabric.c */
 extern const struct target_core_fabric_ops lio_ops;
 
-/* configfs.c */
+/* configfs.c: parent and limits of all hosts, which main.c completes before the first one */
+extern struct device *lio_root;
+extern struct smq_host_config lio_config;
 extern struct configfs_attribute *lio_tpg_attrs[];
 struct se_wwn *lio_make_wwn(struct target_fabric_configfs *tf, struct config_group *group,
 			    const char *name);

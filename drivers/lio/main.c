@@ -20,13 +20,6 @@ static unsigned int depth = 128;
 module_param(depth, uint, 0444);
 MODULE_PARM_DESC(depth, "commands per hardware queue and LUN, 1..4096 (default 128)");
 
-struct device *lio_root;
-
-struct smq_host_config lio_config = {
-	.max_id = LIO_MAX_TPGS,
-	.max_lun = LIO_MAX_LUNS,
-};
-
 static int __init lio_init(void)
 {
 	int err;
