@@ -46,18 +46,28 @@ static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi
 		[VIRTIO_SCSI_S_INCORRECT_LUN]		= DID_BAD_TARGET,
 	};
 	const struct virtio_scsi_cmd_resp *resp = &vc->resp;
-	u32 sense_len = virtio32_to_cpu(vs->vdev, resp->sense_len);
-	/* Once: the device may still write it. */
+	/* Each once: the device may still write them. */
+	u32 sense_len = virtio32_to_cpu(vs->vdev, READ_ONCE(resp->sense_len));
+	u32 resid = virtio32_to_cpu(vs->vdev, READ_ONCE(resp->resid));
 	u8 response = READ_ONCE(resp->response);
+	u8 status = READ_ONCE(resp->status);
 	u8 host_byte = DID_ERROR;
 
 	if (response < ARRAY_SIZE(host_bytes))
 		host_byte = host_bytes[response];
-	scmd->result = resp->status | host_byte << 16;
+	else
+		dev_warn_ratelimited(&vs->vdev->dev, "unknown response %#x to a command\n",
+				     response);
+	if (sense_len > sizeof(resp->sense)) {
+		dev_warn_ratelimited(&vs->vdev->dev, "%u bytes of sense data, %zu is the most\n",
+				     sense_len, sizeof(resp->sense));
+		sense_len = sizeof(resp->sense);
+	}
+	scmd->result = status | host_byte << 16;
 	if (response == VIRTIO_SCSI_S_NEXUS_FAILURE)
 		scmd->result = SAM_STAT_RESERVATION_CONFLICT;
-	scsi_set_resid(scmd, min(virtio32_to_cpu(vs->vdev, resp->resid), scsi_bufflen(scmd)));
-	memcpy(scmd->sense_buffer, resp->sense, min_t(u32, sense_len, sizeof(resp->sense)));
+	scsi_set_resid(scmd, min(resid, scsi_bufflen(scmd)));
+	memcpy(scmd->sense_buffer, resp->sense, sense_len);
 }
 
 static void vs_complete(struct vs_cmd *vc)
@@ -65,6 +75,7 @@ static void vs_complete(struct vs_cmd *vc)
 	const struct virtio_scsi_cmd_resp *resp = &vc->resp;
 	struct scsi_cmnd *scmd = vs_scmd(vc);
 
+	/* Only a choice: vs_result() reads them anew. */
 	if (likely(!resp->response && !resp->status && !resp->resid && !resp->sense_len))
 		scmd->result = 0;
 	else
