@@ -51,6 +51,7 @@ static struct vs_dev *vs_alloc(struct virtio_device *vdev)
 static int vs_probe(struct virtio_device *vdev)
 {
 	struct vs_dev *vs = vs_alloc(vdev);
+	struct smq_host *host;
 	int err;
 
 	if (!vs)
@@ -62,24 +63,28 @@ static int vs_probe(struct virtio_device *vdev)
 	err = vs_rings_find(vs);
 	if (err)
 		goto free;
-	vs->host = vs_host_alloc(vs);
-	if (IS_ERR(vs->host)) {
-		err = PTR_ERR(vs->host);
+	host = vs_host_alloc(vs);
+	if (IS_ERR(host)) {
+		err = PTR_ERR(host);
 		goto delete;
 	}
-	err = smq_host_add(vs->host, &vdev->dev);
+	/* Complete before the interrupt sees it, which the device may send already. */
+	smp_store_release(&vs->host, host);
+	err = smq_host_add(host, &vdev->dev);
 	if (err)
-		goto free_host;
+		goto delete;
 	vs_rings_start(vs);
 	dev_info(&vdev->dev, "host%u, queues: %u and %u for polling, %u descriptors each\n",
 		 vs->host->shost->host_no, vs->nr_queues - vs->nr_poll, vs->nr_poll, vs->ring);
 	scsi_scan_host(vs->host->shost);
 	return 0;
 
-free_host:
-	smq_host_free(vs->host);
 delete:
+	/* No interrupt any more: the host may go. */
+	virtio_reset_device(vdev);
 	vs_rings_delete(vs);
+	if (vs->host)
+		smq_host_free(vs->host);
 free:
 	virtio_reset_device(vdev);
 	kfree(vs);

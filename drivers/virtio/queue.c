@@ -155,7 +155,9 @@ void vs_queue_done(struct virtqueue *vq)
 {
 	struct vs_dev *vs = vq->vdev->priv;
 
-	vs_reap(vs_queue(vs, vq->index - VS_FIRST), true);
+	/* A device that interrupts before DRIVER_OK finds no host yet; see vs_probe(). */
+	if (likely(smp_load_acquire(&vs->host)))
+		vs_reap(vs_queue(vs, vq->index - VS_FIRST), true);
 }
 
 /* What is finished on all queues. */

@@ -97,7 +97,7 @@ struct vs_tmf {
 /**
  * struct vs_dev - one device
  * @vdev: the device, whose priv this is
- * @host: its host
+ * @host: its host; NULL for the first interrupts, which a device may send before probe made it
  * @depth: commands at once in each ring
  * @max_sg: scatterlist entries of a command's data
  * @ring: descriptors of the smallest ring
