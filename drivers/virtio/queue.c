@@ -16,7 +16,7 @@ static void vs_init_cmd(struct smq_cmd *cmd, size_t req_size)
 	/* Opaque to the device: the order of its bytes does not matter. */
 	vc->req.tag = (__force __virtio64)(u64)(uintptr_t)vc;
 	sg_init_one(&vc->req_sg, &vc->req, req_size);
-	sg_init_one(&vc->resp_sg, &vc->resp, sizeof(vc->resp));
+	sg_init_one(&vc->resp_sg, vs_resp(vc), sizeof(struct virtio_scsi_cmd_resp));
 }
 
 static int vs_init_hwq(struct smq_hwq *hwq)
@@ -45,7 +45,7 @@ static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi
 		[VIRTIO_SCSI_S_FUNCTION_REJECTED]	= DID_ERROR,
 		[VIRTIO_SCSI_S_INCORRECT_LUN]		= DID_BAD_TARGET,
 	};
-	const struct virtio_scsi_cmd_resp *resp = &vc->resp;
+	const struct virtio_scsi_cmd_resp *resp = vs_resp(vc);
 	/* Each once: the device may still write them. */
 	u32 sense_len = virtio32_to_cpu(vs->vdev, READ_ONCE(resp->sense_len));
 	u32 resid = virtio32_to_cpu(vs->vdev, READ_ONCE(resp->resid));
@@ -72,7 +72,7 @@ static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi
 
 static void vs_complete(struct vs_cmd *vc)
 {
-	const struct virtio_scsi_cmd_resp *resp = &vc->resp;
+	const struct virtio_scsi_cmd_resp *resp = vs_resp(vc);
 	struct scsi_cmnd *scmd = vs_scmd(vc);
 
 	/* Only a choice: vs_result() reads them anew. */

@@ -9,6 +9,8 @@
 #ifndef SMQ_VIRTIO_H
 #define SMQ_VIRTIO_H
 
+#include <linux/align.h>
+#include <linux/cache.h>
 #include <linux/completion.h>
 #include <linux/mutex.h>
 #include <linux/scatterlist.h>
@@ -50,29 +52,44 @@ struct vs_queue {
 	struct virtqueue *vq;
 };
 
+/* Whole cache lines for a response, and what it takes to get to the first. */
+#define VS_RESP_ROOM	(ALIGN(sizeof(struct virtio_scsi_cmd_resp), ARCH_DMA_MINALIGN) + \
+			 ARCH_DMA_MINALIGN - __alignof__(u64))
+
 /**
  * struct vs_cmd - private area of a command
  * @req: what the device reads; all but LUN, CDB and PI lengths is set once
- * @resp: what it writes
  * @req_sg: describes @req
- * @resp_sg: describes @resp
+ * @resp_sg: describes the response
  * @queue: where it was put last; only error handling's own commands go elsewhere than to
  *	their hardware queue
  * @next: of those taken off the ring together
  * @in_ring: the device has it
+ * @room: for what the device writes, on cache lines of its own: see vs_resp()
  */
 struct vs_cmd {
 	union {
 		struct virtio_scsi_cmd_req req;
 		struct virtio_scsi_cmd_req_pi req_pi;
 	};
-	struct virtio_scsi_cmd_resp resp;
 	struct scatterlist req_sg;
 	struct scatterlist resp_sg;
 	struct vs_queue *queue;
 	struct vs_cmd *next;
 	bool in_ring;
+	u8 room[VS_RESP_ROOM] __aligned(__alignof__(u64));
 };
+
+/*
+ * The response. Without coherent DMA it must share no cache line with what the CPU writes
+ * meanwhile, and the layer aligns a private area to 8 bytes only.
+ */
+static inline struct virtio_scsi_cmd_resp *vs_resp(struct vs_cmd *vc)
+{
+	if (__alignof__(u64) < ARCH_DMA_MINALIGN)
+		return (void *)PTR_ALIGN(&vc->room[0], ARCH_DMA_MINALIGN);
+	return (void *)vc->room;
+}
 
 /* Private area of a LUN: its address as the device wants it. */
 struct vs_lun {
@@ -86,11 +103,14 @@ enum vs_tmf_state {
 	VS_TMF_ABANDONED,	/* nobody waits any more, but the device has it */
 };
 
-/* A task management function; kept ahead, for error handling may find no memory. */
+/*
+ * A task management function; kept ahead, for error handling may find no memory. The response
+ * is aligned for the reason that vs_resp() has.
+ */
 struct vs_tmf {
 	struct virtio_scsi_ctrl_tmf_req req;
-	struct virtio_scsi_ctrl_tmf_resp resp;
-	enum vs_tmf_state state;
+	struct virtio_scsi_ctrl_tmf_resp resp __aligned(ARCH_DMA_MINALIGN);
+	enum vs_tmf_state state __aligned(ARCH_DMA_MINALIGN);
 	struct completion answered;
 };
 
@@ -142,7 +162,7 @@ struct vs_dev {
 	struct virtqueue *event;
 	bool events_end;
 	struct work_struct event_work;
-	struct virtio_scsi_event events[VS_EVENTS];
+	struct virtio_scsi_event events[VS_EVENTS] __aligned(ARCH_DMA_MINALIGN);
 };
 
 static inline struct vs_dev *vs_of(struct smq_host *host)
