@@ -201,21 +201,6 @@ static void find_median(struct contestant *c)
 	}
 }
 
-__u64 contestant_bad(const struct contestant *c)
-{
-	struct json_object *status, *good, *commands;
-	__u64 bad = 0;
-	unsigned int i;
-
-	for (i = 0; i < c->nr; i++) {
-		if (json_object_object_get_ex(c->rounds[i], "status", &status) &&
-		    json_object_object_get_ex(status, "GOOD", &good) &&
-		    json_object_object_get_ex(c->rounds[i], "commands", &commands))
-			bad += json_object_get_uint64(commands) - json_object_get_uint64(good);
-	}
-	return bad;
-}
-
 static int add_contestant(struct comparison *cmp, const char *via, enum node_kind node)
 {
 	struct contestant *c = &cmp->c[cmp->nr++];
