@@ -51,12 +51,12 @@ static struct slot *take_refused(struct worker *w)
 	unsigned int i, found = w->nr_free;
 	struct slot *slot;
 
-	for (i = 0; w->lane->refused && i < w->nr_free; i++)
+	for (i = 0; w->refused && i < w->nr_free; i++)
 		if (w->free[i]->cmd && (found == w->nr_free ||
 					w->free[i]->sequence < w->free[found]->sequence))
 			found = i;
 	if (found == w->nr_free) {
-		w->lane->refused = false;
+		w->refused = false;
 		return NULL;
 	}
 	slot = w->free[found];
@@ -95,7 +95,7 @@ static void issue_due(struct worker *w, __u64 now)
 	__u64 due;
 
 	/* A refused command lies in a free slot, and has its turn first. */
-	while (l->next < l->nr && w->nr_free && !w->full && !l->refused) {
+	while (l->next < l->nr && w->nr_free && !w->full && !w->refused) {
 		due = due_ns(w->run, l, l->next);
 		if (due > now)
 			break;
@@ -121,7 +121,7 @@ static __u64 stay_awake(struct worker *w, __u64 due)
 	const struct run *run = w->run;
 	__u64 now;
 
-	while ((now = clock_ns()) < due && !w->lane->refused &&
+	while ((now = clock_ns()) < due && !w->refused &&
 	       !atomic_load_explicit(&run->stop, memory_order_relaxed))
 		if (w->in_flight && due - now > SILENT_NS)
 			run->engine->reap(w, 1, 0);
@@ -172,7 +172,7 @@ static bool has_work(const struct worker *w)
 		return true;
 	if (atomic_load_explicit(&w->run->stop, memory_order_relaxed))
 		return false;
-	return w->lane->next < w->lane->nr || w->lane->refused;
+	return w->lane->next < w->lane->nr || w->refused;
 }
 
 void lane_work(struct worker *w)

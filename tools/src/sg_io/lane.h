@@ -13,7 +13,6 @@ struct lane {
 	__u64 first_us;		/* at= of the file's first moment */
 	double speed;		/* 0: nothing is waited for */
 	__u64 awake_ns;		/* a command that is due within this is not slept for */
-	bool refused;		/* some slot may hold a command that the path had no room for */
 	struct hist late;	/* ns from when a command was due until it was issued */
 	__u64 room_ns;		/* when there last was room again after --depth in flight */
 	__u64 waited;		/* commands that were due before that */

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "engine.h"
-#include "lane.h"
 
 #define NEVER		(~0ULL)
 #define PAGE		4096u
@@ -66,8 +65,7 @@ void worker_refused(struct worker *w, struct slot *slot)
 	w->in_flight--;
 	w->full = true;
 	/* One that ends behind it in the same reaping says that there is room again. */
-	if (w->lane)
-		w->lane->refused = true;
+	w->refused = true;
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 }
 
@@ -211,8 +209,8 @@ static void work(struct worker *w)
 
 void worker_work(struct worker *w)
 {
-	if (w->lane)
-		lane_work(w);
+	if (w->work)
+		w->work(w);
 	else
 		work(w);
 	atomic_store(&w->finished, true);

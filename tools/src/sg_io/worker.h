@@ -91,6 +91,8 @@ struct worker {
 	__u32 max_held;			/* requests its slots may keep, the least of all targets */
 	bool full;			/* no more is taken until a command is over */
 	int cpu;			/* we are pinned to, or CPU_ANY */
+	bool refused;			/* a free slot may hold a command that found no room */
+	void (*work)(struct worker *w);	/* of a replay; NULL: claims commands in turn */
 	struct lane *lane;		/* of a replay */
 	void *buffers;
 	size_t buffer_bytes;

@@ -174,6 +174,7 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 	}
 	for (i = 0; i < nr && !ret; i++) {
 		workers[i].lane = &run->lanes[i];
+		workers[i].work = lane_work;
 		tally_lend(&workers[i].tally, entries + i * LANE_ENTRIES, LANE_ENTRIES);
 		ret = start_process(run, &workers[i], i, go);
 	}
