@@ -54,7 +54,7 @@ static void vs_param_change(struct vs_dev *vs, unsigned int target, u64 lun, u32
 	scsi_device_put(sdev);
 }
 
-/* Nobody is at this address any more: no target, or the target has no such LUN. */
+/* Nothing answers at this address: no target, or the target has no such LUN. */
 static bool vs_lun_gone(struct scsi_device *sdev)
 {
 	struct scsi_sense_hdr sense = {};

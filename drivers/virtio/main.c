@@ -95,7 +95,7 @@ static void vs_remove(struct virtio_device *vdev)
 {
 	struct vs_dev *vs = vdev->priv;
 
-	/* Pulled out: what it had will not come back, nor what an event has it asked for. */
+	/* Surprise removal: in-flight commands and probe commands will never complete. */
 	mutex_lock(&vs->state_lock);
 	if (vs->up && virtqueue_is_broken(vs->vqs[VS_CTRL])) {
 		WRITE_ONCE(vs->gone, true);

@@ -146,7 +146,7 @@ void vs_rings_start(struct vs_dev *vs)
 
 /**
  * vs_rings_stop() - resets the device and takes its queues away
- * @vs: its device; nobody is in queue_cmd or commit, or they see no queue
+ * @vs: its device; queue_cmd and commit do not run, or see no queue
  * @result: what the commands that it had end with; 0: the layer will end them
  *
  * After the reset the device has no command any more.
@@ -166,9 +166,9 @@ void vs_rings_stop(struct vs_dev *vs, int result)
 		queue->vq = NULL;
 		spin_unlock_irq(&queue->lock);
 	}
-	/* Whoever saw a queue may still be at its doorbell or completing from it. */
+	/* A CPU that saw a queue may still ring its doorbell or complete from it. */
 	synchronize_rcu();
-	/* A device that was pulled out reads as ones, and a reset would wait for zeros. */
+	/* After surprise removal the device reads as ones, and a reset would wait for zeros. */
 	if (vs->vdev->config->get_status(vs->vdev) != 0xff)
 		virtio_reset_device(vs->vdev);
 	vs_event_stop(vs);

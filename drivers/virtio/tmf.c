@@ -1,53 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Error handling: task management over the control queue; in the end, the reset of the
- * device. What counts is not what the device answers but what is still in its rings.
- */
+/* The control queue: task management functions and their answers. */
 #include "virtio.h"
-
-/* A command is in the device's hands from vs_add() until it was taken off the ring. */
-static bool vs_in_ring(struct vs_cmd *vc)
-{
-	bool in_ring = false;
-
-	/* NULL: it never got as far as a ring. */
-	if (vc->queue) {
-		spin_lock_irq(&vc->queue->lock);
-		in_ring = vc->in_ring;
-		spin_unlock_irq(&vc->queue->lock);
-	}
-	return in_ring;
-}
-
-/*
- * It is off the ring; and then nobody is still busy completing it, which is done inside
- * an RCU read-side section that begins before it is seen to be off.
- */
-static bool vs_back(struct vs_cmd *vc)
-{
-	if (vs_in_ring(vc))
-		return false;
-	synchronize_rcu();
-	return true;
-}
-
-/* Which commands are to be back. */
-struct vs_scope {
-	struct scsi_device *sdev;
-	struct scsi_target *starget;
-	bool found;
-};
-
-static bool vs_find_kept(struct request *rq, void *data)
-{
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	struct vs_scope *scope = data;
-
-	if ((!scope->sdev || scmd->device == scope->sdev) &&
-	    (!scope->starget || scsi_target(scmd->device) == scope->starget))
-		scope->found = vs_in_ring(smq_cmd_priv(smq_scmd_to_cmd(scmd)));
-	return !scope->found;
-}
 
 static struct vs_tmf *vs_tmf_get(struct vs_dev *vs)
 {
@@ -111,8 +64,8 @@ static int vs_tmf_answer(u8 response)
 	}
 }
 
-/* 0, or why the device did not do it: it is asked for some seconds only. */
-static int vs_tmf(struct vs_dev *vs, u32 function, const u8 *lun, __virtio64 tag)
+/* 0, or why the device did not do it: it is asked for some seconds only. May sleep. */
+int vs_tmf(struct vs_dev *vs, u32 function, const u8 *lun, __virtio64 tag)
 {
 	struct virtio_device *vdev = vs->vdev;
 	struct virtio_scsi_ctrl_tmf_req req = {
@@ -124,7 +77,7 @@ static int vs_tmf(struct vs_dev *vs, u32 function, const u8 *lun, __virtio64 tag
 	int err = -ETIMEDOUT;
 
 	memcpy(req.lun, lun, sizeof(req.lun));
-	/* One that somebody else has reset looks at no queue. */
+	/* A device that something else has reset looks at no queue. */
 	if (READ_ONCE(vs->gone) ||
 	    !(vdev->config->get_status(vdev) & VIRTIO_CONFIG_S_DRIVER_OK))
 		return -ENODEV;
@@ -174,7 +127,7 @@ void vs_ctrl_done(struct virtqueue *vq)
 	spin_unlock_irqrestore(&vs->ctrl_lock, flags);
 }
 
-/* The device was reset: whoever waits for an answer learns that there is none. */
+/* The device was reset: ends the waits for its answers, which are taken as failed. */
 void vs_ctrl_stop(struct vs_dev *vs)
 {
 	struct vs_tmf *tmf;
@@ -184,80 +137,6 @@ void vs_ctrl_stop(struct vs_dev *vs)
 	while ((tmf = virtqueue_detach_unused_buf(vs->vqs[VS_CTRL])))
 		vs_tmf_end(tmf);
 	spin_unlock_irq(&vs->ctrl_lock);
-	/* Somebody may still be at its doorbell. */
+	/* vs_tmf_send() may still be at its doorbell. */
 	synchronize_rcu();
-}
-
-int vs_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
-{
-	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
-	const struct vs_lun *lun = smq_lun_priv(scmd->device);
-	struct vs_dev *vs = vs_of(hwq->host);
-	struct vs_cmd *vc = smq_cmd_priv(cmd);
-	int err;
-
-	vs_reap_all(vs);
-	if (vs_back(vc))
-		return 0;
-	err = vs_tmf(vs, VIRTIO_SCSI_T_TMF_ABORT_TASK, lun->address, vc->req.tag);
-	vs_reap_all(vs);
-	if (vs_back(vc))
-		return 0;
-	/* Answered, and yet kept: that is a device to be reset. */
-	return err ?: -EIO;
-}
-
-static int vs_reset(struct smq_host *host, u32 function, const u8 *lun, struct vs_scope *scope)
-{
-	struct vs_dev *vs = vs_of(host);
-	int err = vs_tmf(vs, function, lun, 0);
-
-	vs_reap_all(vs);
-	blk_mq_tagset_busy_iter(&host->shost->tag_set, vs_find_kept, scope);
-	/* As in vs_back(). */
-	synchronize_rcu();
-	if (!err && scope->found)
-		err = -EIO;
-	return err;
-}
-
-int vs_lun_reset(struct smq_host *host, struct scsi_device *sdev)
-{
-	struct vs_scope scope = { .sdev = sdev };
-	const struct vs_lun *lun = smq_lun_priv(sdev);
-
-	return vs_reset(host, VIRTIO_SCSI_T_TMF_LOGICAL_UNIT_RESET, lun->address, &scope);
-}
-
-int vs_target_reset(struct smq_host *host, struct scsi_target *starget)
-{
-	struct vs_scope scope = { .starget = starget };
-	const u8 lun[8] = { 1, starget->id, 0x40 };
-
-	return vs_reset(host, VIRTIO_SCSI_T_TMF_I_T_NEXUS_RESET, lun, &scope);
-}
-
-/*
- * The last resort: the device is reset and set up anew. It is the way of suspend and
- * resume, for then as now the features have to be told again.
- */
-int vs_host_reset(struct smq_host *host)
-{
-	struct vs_dev *vs = vs_of(host);
-	int err = -ENODEV;
-
-	mutex_lock(&vs->state_lock);
-	if (!vs->gone) {
-		vs_reap_all(vs);
-		err = smq_virtio_restart(vs->vdev);
-		if (err) {
-			dev_err(&vs->vdev->dev, "does not work any more after its reset: %d\n",
-				err);
-			WRITE_ONCE(vs->gone, true);
-			/* What became ready before the error. */
-			vs_rings_stop(vs, 0);
-		}
-	}
-	mutex_unlock(&vs->state_lock);
-	return err;
 }

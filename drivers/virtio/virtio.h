@@ -98,9 +98,9 @@ struct vs_lun {
 
 enum vs_tmf_state {
 	VS_TMF_FREE,
-	VS_TMF_SENT,		/* somebody waits for it */
+	VS_TMF_SENT,		/* vs_tmf() waits for it */
 	VS_TMF_ANSWERED,
-	VS_TMF_ABANDONED,	/* nobody waits any more, but the device has it */
+	VS_TMF_ABANDONED,	/* vs_tmf() has given up, the device still has it */
 };
 
 /*
@@ -181,6 +181,15 @@ void vs_match(bool on);
 /* take.c */
 extern const struct attribute_group *vs_driver_groups[];
 
+/* queue.c */
+struct smq_host *vs_host_alloc(struct vs_dev *vs);
+
+/* eh.c */
+int vs_abort(struct smq_hwq *hwq, struct smq_cmd *cmd);
+int vs_lun_reset(struct smq_host *host, struct scsi_device *sdev);
+int vs_target_reset(struct smq_host *host, struct scsi_target *starget);
+int vs_host_reset(struct smq_host *host);
+
 /* rings.c */
 int vs_rings_find(struct vs_dev *vs);
 void vs_rings_delete(struct vs_dev *vs);
@@ -188,18 +197,14 @@ void vs_rings_start(struct vs_dev *vs);
 void vs_rings_stop(struct vs_dev *vs, int result);
 int vs_config(struct vs_dev *vs, unsigned int poll);
 
-/* queue.c */
-struct smq_host *vs_host_alloc(struct vs_dev *vs);
+/* done.c */
 void vs_queue_done(struct virtqueue *vq);
 unsigned int vs_reap(struct vs_queue *queue, bool irq);
 void vs_reap_all(struct vs_dev *vs);
 void vs_drop_all(struct vs_queue *queue, struct virtqueue *vq, int result);
 
 /* tmf.c */
-int vs_abort(struct smq_hwq *hwq, struct smq_cmd *cmd);
-int vs_lun_reset(struct smq_host *host, struct scsi_device *sdev);
-int vs_target_reset(struct smq_host *host, struct scsi_target *starget);
-int vs_host_reset(struct smq_host *host);
+int vs_tmf(struct vs_dev *vs, u32 function, const u8 *lun, __virtio64 tag);
 void vs_ctrl_done(struct virtqueue *vq);
 void vs_ctrl_stop(struct vs_dev *vs);
 

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Commands off the ring, and what the device says of them. */
+#include "virtio.h"
+
+static struct scsi_cmnd *vs_scmd(struct vs_cmd *vc)
+{
+	return smq_cmd_to_scmd(container_of((void *)vc, struct smq_cmd, priv));
+}
+
+/* What to say of a command that did not simply succeed. */
+static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi_cmnd *scmd)
+{
+	static const u8 host_bytes[] = {
+		[VIRTIO_SCSI_S_OK]			= DID_OK,
+		[VIRTIO_SCSI_S_OVERRUN]			= DID_ERROR,
+		[VIRTIO_SCSI_S_ABORTED]			= DID_ABORT,
+		[VIRTIO_SCSI_S_BAD_TARGET]		= DID_BAD_TARGET,
+		[VIRTIO_SCSI_S_RESET]			= DID_RESET,
+		[VIRTIO_SCSI_S_BUSY]			= DID_BUS_BUSY,
+		[VIRTIO_SCSI_S_TRANSPORT_FAILURE]	= DID_TRANSPORT_DISRUPTED,
+		[VIRTIO_SCSI_S_TARGET_FAILURE]		= DID_BAD_TARGET,
+		[VIRTIO_SCSI_S_NEXUS_FAILURE]		= DID_OK,
+		[VIRTIO_SCSI_S_FAILURE]			= DID_ERROR,
+		[VIRTIO_SCSI_S_FUNCTION_SUCCEEDED]	= DID_ERROR,
+		[VIRTIO_SCSI_S_FUNCTION_REJECTED]	= DID_ERROR,
+		[VIRTIO_SCSI_S_INCORRECT_LUN]		= DID_BAD_TARGET,
+	};
+	const struct virtio_scsi_cmd_resp *resp = vs_resp(vc);
+	/* Each once: the device may still write them. */
+	u32 sense_len = virtio32_to_cpu(vs->vdev, READ_ONCE(resp->sense_len));
+	u32 resid = virtio32_to_cpu(vs->vdev, READ_ONCE(resp->resid));
+	u8 response = READ_ONCE(resp->response);
+	u8 status = READ_ONCE(resp->status);
+	u8 host_byte = DID_ERROR;
+
+	if (response < ARRAY_SIZE(host_bytes))
+		host_byte = host_bytes[response];
+	else
+		dev_warn_ratelimited(&vs->vdev->dev, "unknown response %#x to a command\n",
+				     response);
+	if (sense_len > sizeof(resp->sense)) {
+		dev_warn_ratelimited(&vs->vdev->dev, "%u bytes of sense data, %zu is the most\n",
+				     sense_len, sizeof(resp->sense));
+		sense_len = sizeof(resp->sense);
+	}
+	scmd->result = status | host_byte << 16;
+	if (response == VIRTIO_SCSI_S_NEXUS_FAILURE)
+		scmd->result = SAM_STAT_RESERVATION_CONFLICT;
+	scsi_set_resid(scmd, min(resid, scsi_bufflen(scmd)));
+	memcpy(scmd->sense_buffer, resp->sense, sense_len);
+}
+
+static void vs_complete(struct vs_cmd *vc)
+{
+	const struct virtio_scsi_cmd_resp *resp = vs_resp(vc);
+	struct scsi_cmnd *scmd = vs_scmd(vc);
+
+	/* Only a choice: vs_result() reads them anew. */
+	if (likely(!resp->response && !resp->status && !resp->resid && !resp->sense_len))
+		scmd->result = 0;
+	else
+		vs_result(vs_of(smq_sdev_to_host(scmd->device)), vc, scmd);
+	smq_cmd_done(smq_scmd_to_cmd(scmd));
+}
+
+/* Takes what is finished off the ring: a list, and how many more that makes. */
+static struct vs_cmd *vs_take(struct vs_queue *queue, unsigned int *found)
+{
+	struct virtqueue *vq = queue->vq;
+	struct vs_cmd *vc, *first, **last = &first;
+	unsigned int len;
+
+	lockdep_assert_held(&queue->lock);
+	do {
+		vc = virtqueue_get_buf(vq, &len);
+		if (!vc)
+			break;
+		vc->in_ring = false;
+		*last = vc;
+		last = &vc->next;
+		(*found)++;
+	} while (vq->num_free < queue->size);
+	*last = NULL;
+	return first;
+}
+
+/**
+ * vs_reap() - completes what the device has finished
+ * @queue: where to look
+ * @irq: called by its interrupt, which stays away until the ring is empty
+ *
+ * Commands are completed without the lock, so that others can submit. From the ring to
+ * smq_cmd_done() lies one RCU read-side section: error handling, which finds a command
+ * off the ring, waits for its end.
+ *
+ * A ring that is seen to be empty is not looked at again: then the interrupt is let in before
+ * the commands are completed. While there are more they are likely to end meanwhile, without one.
+ *
+ * Context: any. Return: how many.
+ */
+unsigned int vs_reap(struct vs_queue *queue, bool irq)
+{
+	unsigned int found = 0;
+	struct vs_cmd *vc, *first;
+	unsigned long flags;
+	bool end = false;
+
+	rcu_read_lock();
+	while (!end) {
+		spin_lock_irqsave(&queue->lock, flags);
+		if (unlikely(!queue->vq)) {
+			spin_unlock_irqrestore(&queue->lock, flags);
+			break;
+		}
+		if (irq)
+			virtqueue_disable_cb(queue->vq);
+		first = vs_take(queue, &found);
+		if (!irq)
+			end = true;
+		else if (!first || queue->vq->num_free == queue->size)
+			end = virtqueue_enable_cb(queue->vq);
+		spin_unlock_irqrestore(&queue->lock, flags);
+		while ((vc = first)) {
+			/* Once completed it may be used again. */
+			first = vc->next;
+			vs_complete(vc);
+		}
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+/* The interrupt of a queue. */
+void vs_queue_done(struct virtqueue *vq)
+{
+	struct vs_dev *vs = vq->vdev->priv;
+
+	/* A device that interrupts before DRIVER_OK finds no host yet; see vs_probe(). */
+	if (likely(smp_load_acquire(&vs->host)))
+		vs_reap(vs_queue(vs, vq->index - VS_FIRST), true);
+}
+
+/* What is finished on all queues. */
+void vs_reap_all(struct vs_dev *vs)
+{
+	unsigned int i;
+
+	for (i = 0; i < vs->nr_queues; i++)
+		vs_reap(vs_queue(vs, i), false);
+}
+
+/*
+ * Takes off the ring what a device that was reset has forgotten. With a result the
+ * commands end here, else the layer ends them.
+ */
+void vs_drop_all(struct vs_queue *queue, struct virtqueue *vq, int result)
+{
+	struct vs_cmd *vc;
+
+	while ((vc = virtqueue_detach_unused_buf(vq))) {
+		struct scsi_cmnd *scmd = vs_scmd(vc);
+
+		/* One section to the end, as in vs_reap(). */
+		rcu_read_lock();
+		spin_lock_irq(&queue->lock);
+		vc->in_ring = false;
+		spin_unlock_irq(&queue->lock);
+		if (result) {
+			scmd->result = result;
+			smq_cmd_done(smq_scmd_to_cmd(scmd));
+		}
+		rcu_read_unlock();
+	}
+}
