@@ -115,7 +115,7 @@ void lio_pre_unlink(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 		scsi_remove_device(sdev);
 		scsi_device_put(sdev);
 	}
-	/* Somebody else may have been removing it by sysfs. */
+	/* A removal by sysfs may have been under way. */
 	lio_scans_end(shost);
 
 	mutex_lock(&tpg->lio->lock);

@@ -88,7 +88,7 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 	else
 		lc->se.prot_pto = scsi_get_prot_op(scmd) != SCSI_PROT_NORMAL;
 
-	/* For one that LIO drops without an answer: somebody has reset the LUN. */
+	/* For one that LIO drops without an answer, as a reset of the LUN makes it. */
 	scmd->result = DID_RESET << 16;
 	if (here)
 		smq_cmd_enter(cmd);

@@ -21,7 +21,7 @@
 /**
  * struct lio_tmf - a task management function
  * @se: LIO's part
- * @refs: whoever waits for it, and LIO until release_cmd: atomic, for either may be the last
+ * @refs: the waiter's and, until release_cmd, LIO's; atomic, for either may be the last
  * @answered: it has @response
  * @response: LIO's TMR_*
  *

@@ -14,7 +14,7 @@ void pv_doorbell(struct pv_dev *pv)
 	writel(0, pv->regs + PV_REG_KICK_RW);
 }
 
-/* Runs a command to its end; its status. cmd_lock is held, or nobody else is there yet. */
+/* Runs a command to its end; its status. Under cmd_lock, but for probe and removal. */
 u32 pv_command(struct pv_dev *pv, enum pv_command cmd, const void *data, size_t len)
 {
 	writel(cmd, pv->regs + PV_REG_COMMAND);

@@ -9,7 +9,7 @@
 
 #define PV_WAIT_MS	2000
 
-/* Which commands are meant: one, those of a LUN, of a target, or all. */
+/* Which commands are meant: one, all of a LUN, all of a target, or all. */
 struct pv_scope {
 	struct scsi_cmnd *scmd;
 	struct scsi_device *sdev;
@@ -53,7 +53,7 @@ static int pv_await(struct pv_dev *pv, const struct pv_scope *scope)
 	return 0;
 }
 
-/* Pulled out: nothing will come back, and nothing touches the commands any more. */
+/* Surprise removal: in-flight commands will never complete, nor does the device touch them. */
 static bool pv_gone(struct pv_dev *pv)
 {
 	if (pci_device_is_present(pv->pdev))
@@ -134,7 +134,7 @@ int pv_reset_bus(struct pv_dev *pv)
 }
 
 /*
- * From here on no command gets on the ring, and nobody is left between ring and
+ * From here on no command gets on the ring, and no CPU is left between ring and
  * doorbell, which a device without rings does not forgive: at stage 0 queuecommand
  * holds host_lock, from then on it runs inside an RCU read-side section.
  */

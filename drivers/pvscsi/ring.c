@@ -142,12 +142,13 @@ void pv_done(struct pv_dev *pv, struct scsi_cmnd *scmd)
 		smq_cmd_done(smq_scmd_to_cmd(scmd));
 }
 
-/* Takes a command from slot[]: the device has let go of it. Under cmp_lock. */
+/* Takes a command from slot[]: the device has let go of it. */
 static struct scsi_cmnd *pv_take(struct pv_dev *pv, unsigned int tag, u32 sense_len)
 {
 	struct pv_slot *slot = pv->slot[tag];
 	struct scsi_cmnd *scmd = slot->scmd;
 
+	lockdep_assert_held(&pv->cmp_lock);
 	slot->scmd = NULL;
 	WRITE_ONCE(pv->slot[tag], NULL);
 	scsi_dma_unmap(scmd);
@@ -179,6 +180,7 @@ void pv_ring_complete_locked(struct pv_dev *pv)
 	u32 mask = PV_CMP_PAGES * 4096 / sizeof(*pv->cmp) - 1;
 	u32 prod;
 
+	lockdep_assert_held(&pv->cmp_lock);
 	while ((prod = le32_to_cpu(READ_ONCE(pv->state->cmp_prod))) != pv->cmp_cons) {
 		/* Descriptors are read after the index that says they are there. */
 		dma_rmb();
@@ -200,11 +202,12 @@ void pv_ring_complete(struct pv_dev *pv)
 	spin_unlock_irqrestore(&pv->cmp_lock, flags);
 }
 
-/* Ends what a device had that has been reset or has gone. Under cmp_lock. */
+/* Ends what a device had that has been reset or has gone. */
 void pv_fail_all(struct pv_dev *pv, int result)
 {
 	unsigned int tag;
 
+	lockdep_assert_held(&pv->cmp_lock);
 	for (tag = 0; tag < PV_DEPTH; tag++) {
 		if (pv->slot[tag]) {
 			struct scsi_cmnd *scmd = pv_take(pv, tag, 0);

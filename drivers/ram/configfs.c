@@ -83,12 +83,13 @@ static ssize_t ram_lun_power_show(struct config_item *item, char *page)
 	return sysfs_emit(page, "%d\n", to_lun_dir(item)->power);
 }
 
-/* Called with the host's lock held. What the mid-layer does not take has no power. */
+/* What the mid-layer does not take has no power. */
 static int ram_set_lun_power(struct ram_lun_dir *lun, bool power)
 {
 	struct ram_host *ram = lun->dir->ram;
 	int err = 0;
 
+	lockdep_assert_held(&lun->dir->lock);
 	if (power == lun->power)
 		return 0;
 	if (ram && power) {
@@ -204,13 +205,14 @@ static ssize_t ram_host_power_show(struct config_item *item, char *page)
 	return sysfs_emit(page, "%d\n", !!to_dir(item)->ram);
 }
 
-/* Called with the lock held. A host that cannot have all of its LUNs is none. */
+/* A host that cannot have all of its LUNs is none. */
 static int ram_power_on(struct ram_dir *dir)
 {
 	struct ram_host *ram = ram_host_create(&dir->config, &dir->model, &dir->fault);
 	struct ram_lun_dir *lun;
 	int err = 0;
 
+	lockdep_assert_held(&dir->lock);
 	if (IS_ERR(ram))
 		return PTR_ERR(ram);
 	list_for_each_entry(lun, &dir->lun_dirs, list) {

@@ -84,12 +84,13 @@ static void ram_insert(struct ram_hwq *rq, struct smq_cmd *cmd, u64 due)
 	list_add(&cmd->node, &rq->busy);
 }
 
-/* Sets the interrupt for the first command due. Called with the lock held. */
+/* Sets the interrupt for the first command due. */
 static void ram_arm(struct smq_hwq *hwq, struct ram_hwq *rq)
 {
 	struct smq_cmd *first = list_first_entry_or_null(&rq->busy, struct smq_cmd, node);
 	struct ram_cmd *rc;
 
+	lockdep_assert_held(&rq->lock);
 	if (!first || hwq->type == HCTX_TYPE_POLL)
 		return;
 	rc = smq_cmd_priv(first);
@@ -229,7 +230,7 @@ void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	bool mine;
 
 	spin_lock_irqsave(&rq->lock, flags);
-	/* Not listed, and in a list nevertheless: that of ram_complete_due(). */
+	/* One that is not listed may be in the list of ram_complete_due(). */
 	mine = rc->listed;
 	if (mine)
 		list_del_init(&cmd->node);

@@ -22,7 +22,7 @@ static int ram_init_hwq(struct smq_hwq *hwq)
 
 /*
  * A command carried out: through the modelled hardware, if there is any, and to
- * where it is polled for. Nobody polls for those of the error handler.
+ * where it is polled for. The error handler does not poll for its own commands.
  */
 static enum smq_status ram_finish(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -123,7 +123,7 @@ static enum smq_status ram_work(struct smq_hwq *hwq, struct smq_cmd *cmd)
 
 	if (st == SMQ_DONE)
 		st = ram_finish(hwq, cmd);
-	/* Nobody else is going to ring for it. */
+	/* No batch follows that would ring for it. */
 	if (st == SMQ_QUEUED)
 		ram_commit(hwq);
 	return st;

@@ -187,7 +187,7 @@ struct ram_hwq {
  * @delay_ns: by how much a fault delays it; KTIME_MAX: for ever
  * @fault: the fault it gets, decided once; enum ram_fault_kind
  * @reserved: counted in ram_hwq.nr
- * @listed: in ram_hwq.ring or .busy, from where whoever holds the lock may take it
+ * @listed: in ram_hwq.ring or .busy, from where the holder of the lock may take it
  */
 struct ram_cmd {
 	u64 due;

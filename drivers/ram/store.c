@@ -20,7 +20,7 @@ int ram_store_init(struct ram_store *store, u64 bytes)
 	return store->dir ? 0 : -ENOMEM;
 }
 
-/* No command is left: nobody looks. */
+/* No command is left that could look. */
 void ram_store_exit(struct ram_store *store)
 {
 	unsigned long i;
