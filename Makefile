@@ -19,7 +19,8 @@ module-args = $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
 tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/libsmq/Makefile tools/bench/Makefile))
 
 .PHONY: all modules tools kernels fio-headers build-all modules_install install install-dev clean \
-	check check-sanitize demo lint bench bench-quick help need-build need-headers $(tool-dirs)
+	check check-sanitize demo lint bench bench-quick help need-build need-headers need-own \
+	$(tool-dirs)
 
 all: modules tools
 
@@ -39,12 +40,19 @@ need-headers:
 		exit 2; \
 	fi
 
+# A copied checkout's tools depend on the files of the one they were built in.
+need-own:
+	@if [ "$$(cat build/tools/.top 2>/dev/null)" != '$(CURDIR)' ]; then \
+		rm -rf build/tools && mkdir -p build/tools && \
+		echo '$(CURDIR)' >build/tools/.top; \
+	fi
+
 modules: need-build need-headers
 	@tools/build-modules '$(KDIR)' $(module-args)
 
 tools: $(tool-dirs)
 
-$(tool-dirs): need-build
+$(tool-dirs): need-build need-own
 	@$(MAKE) --no-print-directory -C $@
 
 # They link the library, and make it where that has not been done.

@@ -3,11 +3,17 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tools"))
+
+from testvm import modules  # noqa: E402
+
 LIMIT = 300
 
 SOURCE = """
@@ -104,6 +110,63 @@ def test_error_fails(tree):
     done = build(tree, kdir)
     assert done.returncode not in (0, 1)
     assert "error:" in done.stdout
+
+
+def copied(tree, gone):
+    """What cp -a makes of a checkout; the first one is gone, or all its files are empty now."""
+    copy = tree.with_name(f"{tree.name}-copy+2.x")
+    subprocess.run(["cp", "-a", tree, copy], check=True)
+    if gone:
+        shutil.rmtree(tree)
+    else:
+        for path in tree.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                path.write_bytes(b"")
+    return copy
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_copied_checkout_has_all_it_needs(tree, gone):
+    release, kdir = headers()
+    done = build(tree, "--strict", kdir, "SMQ_TESTS=1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    copy = copied(tree, gone)
+    folder = copy / "build" / release
+    links = [path for path in folder.rglob("*") if path.is_symlink()]
+    assert links and all(path.resolve().is_relative_to(copy) for path in links)
+    # What tools/vm loads is its own, before anything is built here.
+    found = modules.built(SimpleNamespace(build=folder))
+    assert len(found) == 3 and all(path.is_relative_to(folder) for path in found)
+
+    done = build(copy, "--strict", kdir, "SMQ_TESTS=1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "CC [M]" not in done.stdout and "LD [M]" not in done.stdout
+    (copy / "include/smq/probe_test.h").write_text("#define PROBE 1\n")
+    done = build(copy, "--strict", kdir, "SMQ_TESTS=1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(f"CC [M]  {folder}/drivers/") == 2
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_tools_of_a_copied_checkout_follow_its_own_files(tree, gone):
+    where = tree / "tools/src/one"
+    where.mkdir(parents=True)
+    out = '$(abspath ../../../build/tools)'
+    (where / "Makefile").write_text(
+        f"{out}/one: one.c\n\tgcc -MMD -MP -I$(abspath ../../../include) -o $@ $(abspath $<)\n"
+        f"-include $(wildcard {out}/*.d)\n")
+    (where / "one.c").write_text("#include <smq/probe_test.h>\nint main(void) { return PROBE; }\n")
+
+    def status(top):
+        done = subprocess.run(["make", "tools"], cwd=top, capture_output=True, text=True,
+                              check=False, timeout=LIMIT)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return subprocess.run([top / "build/tools/one"], check=False).returncode
+
+    assert status(tree) == 0
+    copy = copied(tree, gone)
+    (copy / "include/smq/probe_test.h").write_text("#define PROBE 7\n")
+    assert status(copy) == 7
 
 
 @pytest.mark.parametrize("arguments, text", [

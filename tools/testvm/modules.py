@@ -20,14 +20,15 @@ def built(kernel: Kernel) -> list[Path]:
     """This project's modules of the last build for kernel.
 
     modules.order rather than what lies about: it has no module whose source is
-    gone. Its entries end in .ko or .o and are absolute or relative by kernel.
+    gone. Its entries end in .ko or .o and are absolute or relative by kernel; those of a
+    build folder that was copied name the other one.
     """
     order = kernel.build / "modules.order"
     if not order.is_file():
         return []
     found = []
     for line in order.read_text().splitlines():
-        path = (kernel.build / line).with_suffix(".ko")
+        path = (kernel.build / line.rpartition(f"/{kernel.build.name}/")[2]).with_suffix(".ko")
         if path.is_file():
             found.append(path)
     return found
