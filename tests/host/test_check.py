@@ -18,7 +18,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tools"))
 
 from checks import __main__ as check  # noqa: E402
-from checks import again, idle, plan, plants, process, pytests, result, vmheader  # noqa: E402
+from checks import again, idle, plan, plants, process, pytests, result, times, vmheader  # noqa: E402
 from checks.result import Case  # noqa: E402
 
 ONE = Case("t.py::one", "passed")
@@ -154,12 +154,62 @@ def test_pytest_that_dies(tmp_path):
         "test_bad", "test_end", "test_dies[2]", "test_last"}
 
 
+def ends(tmp_path, *command, timeout=60, silence=60, left=60):
+    """How a program's run ends, and what its log says at last."""
+    log = tmp_path / "log"
+    runner = process.Runner(time.monotonic() + left)
+    status = runner.run(list(command), log, timeout, tmp_path, silence=silence)
+    return status, log.read_text(encoding="utf-8").splitlines()[-1]
+
+
 def test_runs_end(tmp_path):
-    runner = process.Runner(time.monotonic() + 60)
-    assert runner.run(["sleep", "60"], tmp_path / "log", 0.3, tmp_path) == process.TIMED_OUT
-    late = process.Runner(time.monotonic() - 1)
+    assert ends(tmp_path, "true")[0] == 0
+    assert ends(tmp_path, "sh", "-c", "exit 3")[0] == 3
+    assert ends(tmp_path, "sh", "-c", "kill -9 $$")[0] == -9
     with pytest.raises(process.Stopped):
-        late.run(["true"], tmp_path / "log", 10, tmp_path)
+        ends(tmp_path, "true", left=-1)
+
+
+@pytest.mark.parametrize("limit, status", [("timeout", process.TIMED_OUT),
+                                           ("silence", process.SILENT), ("left", process.LATE)])
+def test_what_hangs_ends_and_why_is_said(tmp_path, limit, status):
+    # What it started ends with it, or keeps the log open.
+    found, said = ends(tmp_path, "sh", "-c", "sleep 60 & wait", **{limit: 0.3})
+    assert found == status and said == f"stopped after 0 s: {process.WHY[status]}"
+
+
+def test_what_goes_on_talking_does_not_hang(tmp_path):
+    script = "for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 0.2; done"
+    assert ends(tmp_path, "sh", "-c", script, silence=0.8) == (0, "8")
+
+
+def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
+    path = tmp_path / "test_planted.py"
+    path.write_text("import time\ndef test_good(): pass\ndef test_hangs(): time.sleep(60)\n",
+                    encoding="ascii")
+    monkeypatch.setattr(pytests, "STACK_SECONDS", 1)
+    monkeypatch.setattr(process.Runner.run, "__defaults__", (4,))
+    step = plan.Step("host", "x", targets=(str(path),))
+    found = plan.run(step, process.Runner(), tmp_path, tmp_path)
+    assert [case.outcome for case in found.cases] == ["passed", "failed"]
+    why = process.WHY[process.SILENT]
+    assert found.failed[0].message == f"{why}, during this test"
+    assert any("in test_hangs" in line for line in found.ends), found.ends
+    assert found.tail.endswith(why)
+
+
+def test_programs_are_charged_with_what_they_used(tmp_path):
+    runner = process.Runner()
+    burn = "import time\nwhile time.process_time() < 0.4: pass"
+    # Its child's, too.
+    runner.run(["sh", "-c", f"{sys.executable} -c '{burn}'; true"], tmp_path / "log", 60, tmp_path)
+    used = runner.used()
+    assert 0.4 <= used < 10
+    other = []
+    thread = threading.Thread(target=lambda: other.append(runner.used()))
+    thread.start()
+    thread.join()
+    assert other == [0] and runner.used() == used
 
 
 def plant(**more):
@@ -234,11 +284,11 @@ def test_steps_are_chosen_by_area_and_pattern():
     steps = plan.steps(TOP, plan.KERNELS, False)
     slow = plan.chosen(steps, ["slow"])
     assert [str(step) for step in slow] == ["slow/vhost on 6.1"]
-    named = [*slow, *plan.chosen(steps, ["plant"])]
-    named += [step for step in plan.chosen(steps, ["sanitize"])
-              if step.name in plan.SANITIZED_ON_REQUEST]
-    assert len(named) > len(slow) + len(plan.SANITIZED_ON_REQUEST)
-    assert plan.chosen(steps, []) == [step for step in steps if step not in named]
+    default = plan.chosen(steps, [])
+    assert {step.area for step in default} == set(plan.AREAS) - {"slow"}
+    left = [step for step in steps if step not in default]
+    assert {step.area for step in left} == {"sanitize", "slow"}
+    assert not {step.name for step in left} & set(plan.SANITIZED_ALWAYS)
     assert [str(step) for step in plan.chosen(steps, ["lint/s*", "build/7.2"])] == [
         "build/7.2", "lint/sparse", "lint/shell"]
     smoke = [str(step) for step in plan.chosen(steps, ["vm/smoke"])]
@@ -248,12 +298,38 @@ def test_steps_are_chosen_by_area_and_pattern():
             plan.chosen(steps, [pattern])
 
 
-def test_sanitizers_come_last_and_need_their_kernel():
+def test_turns_run_all_that_is_left_out():
+    steps = plan.steps(TOP, plan.KERNELS, False)
+    left = [step for step in steps if step not in plan.chosen(steps, [])]
+    parts = [plan.turn(steps, number) for number in range(5, 5 + plan.TURNS)]
+    assert sorted(map(str, left)) == sorted(str(step) for part in parts for step in part)
+    assert all(parts) and plan.turn(steps, 5 + plan.TURNS) == parts[0]
+
+
+def test_each_turn_is_listed_with_what_runs_always():
+    def listed(*words):
+        done = subprocess.run([TOP / "tools/check", "--list", *words], capture_output=True,
+                              text=True, check=True, timeout=60)
+        return done.stdout.splitlines()
+
+    always = listed()
+    for number in ("3", "4"):
+        part = [str(step) for step in plan.turn(plan.steps(TOP, plan.KERNELS, False), int(number))]
+        found = listed("--turn", number)
+        assert set(found) == {*always, *part} and len(found) == len(always) + len(part)
+
+
+def test_the_ci_has_a_turn_and_a_limit():
+    text = (TOP / ".ci/run").read_text(encoding="utf-8")
+    assert " --turn " in text and " --minutes " in text
+
+
+def test_sanitizers_need_their_kernel():
     steps = plan.steps(TOP, plan.KERNELS, False)
     ours = plan.chosen(steps, ["sanitize"])
-    assert steps[-len(ours):] == ours
     assert str(ours[0]) == "sanitize/build" and not ours[0].needs
     assert {step.needs for step in ours[1:]} == {ours[0].kernel}
+    assert set(plan.SANITIZED_ALWAYS) <= {step.name for step in ours}
     for step in ours[1:]:
         assert (TOP / step.targets[0]).is_file(), step
     for pattern in plan.SANITIZED:
@@ -283,12 +359,52 @@ def test_files_that_need_the_same_vm_share_one():
         assert plan.together(TOP, plan.chosen(every, [pattern])) == plan.chosen(every, [pattern])
 
 
+def test_the_longest_begin_first():
+    every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), [])
+    expected = {(step.area, step.kernel, target): step.expected
+                for step in every for target in step.targets}
+    shared = [step for step in plan.together(TOP, every) if not step.builds]
+    areas = [step.area == "sanitize" for step in shared]
+    assert areas == sorted(areas, reverse=True)
+    for area in (True, False):
+        seconds = [sum(expected[step.area, step.kernel, target] for target in step.targets)
+                   if step.name != "smoke" and step.targets else step.expected
+                   for step in shared if (step.area == "sanitize") == area]
+        assert seconds == sorted(seconds, reverse=True)
+    # A name in the table that is none of a step says nothing.
+    names = {f"{step.area}/{step.name}" for step in plan.steps(TOP, plan.KERNELS, False)}
+    assert {name for name in plan.EXPECTED if "/" in name} <= names
+    assert set(plan.AREAS) <= set(plan.EXPECTED)
+
+
+def test_times_are_told_of_the_last_run(tmp_path, capsys):
+    junit = tmp_path / "junit.xml"
+    assert times.show(junit) == 1 and "no run" in capsys.readouterr().err
+    io, eh = "tests/vm/test_io.py", "tests/vm/test_eh.py"
+    result.write_junit([
+        result.Result("vm/io+1 on 6.1", [
+            Case(f"{io}::a", "passed", 3), Case(f"{eh}::b", "passed", 9),
+            Case(f"{io}::c", "failed", 4)], seconds=30, cpu=44),
+        result.Result("sanitize/io", [Case(f"{io}::a", "passed", 12)], seconds=70, cpu=60),
+        result.Result("lint/shell", [Case("lint/shell", "passed")], seconds=2, cpu=1)], junit)
+    assert times.show(junit) == 0
+    said = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines() if line]
+    assert ["100.0", "104", "5", "all"] not in said and ["102.0", "105", "5", "all"] in said
+    for row in (["70.0", "60", "1", "sanitize"], ["30.0", "44", "3", "6.1"],
+                ["70.0", "60", "1", "uml-sanitize"], ["2.0", "1", "1", "host"]):
+        assert row in said
+    at = [" ".join(row[1:]) for row in said if "::" in " ".join(row) or ".py on" in " ".join(row)]
+    assert at == [f"1 {io} on uml-sanitize", f"1 {eh} on 6.1", f"2 {io} on 6.1",
+                  f"1 {io}::a on uml-sanitize", f"1 {eh}::b on 6.1", f"1 {io}::c on 6.1",
+                  f"1 {io}::a on 6.1"]
+
+
 def test_a_bad_header_is_one_failed_step(tmp_path):
     """Nothing else is lost with it."""
     (tmp_path / "x.py").write_text("# vm: word\n", encoding="ascii")
     (tmp_path / "y.py").write_text("", encoding="ascii")
     steps = [plan.Step("vm", name, "6.1", (f"{name}.py",)) for name in "xyy"]
-    assert [step.name for step in plan.together(tmp_path, steps)] == ["x", "y+1"]
+    assert {step.name for step in plan.together(tmp_path, steps)} == {"x", "y+1"}
 
 
 def test_guests_find_their_tests_compiled(tmp_path):
@@ -336,10 +452,11 @@ def test_what_a_step_needs_is_built(tmp_path, monkeypatch, pattern, build):
                            1, pattern, "lint/shell")
     assert began == [build or pattern, "lint/shell"]
     assert [case.outcome for found in one.results for case in found.cases] == (
-        ["failed", "passed", "skipped"] if build else ["passed", "passed"])
+        ["failed", "skipped", "passed"] if build else ["passed", "passed"])
 
 
-@pytest.mark.parametrize("patterns", [["vm/storage", "vm/pvscsi"], ["sanitize/io", "sanitize/eh"],
+@pytest.mark.parametrize("patterns", [["vm/storage", "vm/pvscsi"],
+                                      ["sanitize/defects", "sanitize/eh"],
                                       ["plant/vm-module-warns", "sanitize/eh"]])
 def test_two_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):
     """The last of the VMs and the first of the guests of User Mode Linux, too."""
@@ -418,6 +535,7 @@ class VMs:
         self.asked = []
         self.console = console
         self.left = lambda: left
+        self.used = lambda: 0
 
     def run(self, words, log, *_args, **_environment):
         """Leaves what pytest in a VM would."""

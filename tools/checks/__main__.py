@@ -8,10 +8,13 @@ that are listed and are not alone in theirs.
 Tests in VMs that failed are run once more at the end, alone. What passes then counts as
 passed and is listed as unstable. A fault that the kernel reported is never repeated.
 
+A step that prints nothing for a quarter of an hour is stopped, and what it was doing is said.
+
 The last line is "N passed, M failed, K skipped". Logs are kept in build/check/.
 """
 
 import argparse
+import math
 import os
 import shutil
 import signal
@@ -22,7 +25,7 @@ from collections import Counter, deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from . import again, idle, plan, process, pytests, reasons
+from . import again, idle, plan, process, pytests, reasons, times
 from .progress import Progress
 from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, total,
                      write_junit)
@@ -42,7 +45,8 @@ examples:
   tools/check --only lint --only host
   tools/check --only 'vm/e*' --kernel 7.2 --full
   tools/check --only plant/ram-wrong-byte
-  tools/check --only plant --only sanitize --only slow
+  tools/check --only sanitize --only slow
+  tools/check --times
 """
 
 
@@ -53,35 +57,46 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--only", action="append", default=[], metavar="AREA[/PATTERN]",
-        help=f"only these steps; areas: {' '.join(plan.AREAS)}; plant, slow and part of sanitize "
-             "only when they are named. More than once for more")
+        help=f"only these steps; areas: {' '.join(plan.AREAS)}; slow and part of sanitize only "
+             "when they are named. More than once for more")
+    add("--turn", type=int, metavar="N",
+        help="besides, of what is run only when it is named, part N: N counts round, and "
+             f"{plan.TURNS} turns in a row run all of it")
     add("--kernel", action="append", default=[], metavar="|".join(plan.KERNELS),
         help="only these kernels (default: all)")
     add("--full", action="store_true",
         help=f"all tests on every kernel, rather than on {plan.FULL} alone")
-    add("--jobs", type=int, default=min(MOST_JOBS, os.cpu_count() or 1), metavar="N",
-        help="steps at a time, once the modules are built (default: %(default)s)")
-    add("--fill", action="store_true",
-        help="begin one more step while more than a fifth of the CPUs has been idle for "
-             f"{idle.SECONDS} s: tests wait a lot")
-    add("--minutes", type=int, default=60, metavar="N",
-        help="stop after this time; what is left has failed (default: %(default)s)")
+    add("--jobs", type=int, metavar="N",
+        help="steps at a time, once the modules are built (default: "
+             f"{min(MOST_JOBS, os.cpu_count() or 1)}, and one more while more than a fifth of the "
+             f"CPUs has been idle for {idle.SECONDS} s: tests wait a lot)")
+    add("--minutes", type=int, metavar="N",
+        help="stop after this time; what is left has failed (default: no such limit)")
     add("--no-retry", action="store_true",
         help="no second try of tests in VMs that failed. Nor is there one when more than "
              f"{again.MOST_FAILED} did, or less than {again.LEAST_SECONDS // 60} minutes are left")
     add("--list", action="store_true", help="print the steps and end")
+    add("--times", action="store_true",
+        help="print where the time of the last run went, and end: sums per area and kernel, "
+             "steps, files, and the tests that took longest")
     add("--plain", action="store_true", help="no line that changes, on a terminal either")
     options = parser.parse_args()
     for kernel in options.kernel:
         if kernel not in plan.KERNELS:
             parser.error(f"--kernel {kernel}: expected one of {' '.join(plan.KERNELS)}")
-    if options.jobs < 1:
-        parser.error(f"--jobs {options.jobs}: at least 1")
-    if options.minutes < 1:
-        parser.error(f"--minutes {options.minutes}: at least 1")
+    options.fill = options.jobs is None
+    if options.fill:
+        options.jobs = min(MOST_JOBS, os.cpu_count() or 1)
+    for name in ("jobs", "minutes"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            parser.error(f"--{name} {value}: at least 1")
     kernels = tuple(k for k in plan.KERNELS if not options.kernel or k in options.kernel)
     try:
-        options.steps = plan.chosen(plan.steps(TOP, kernels, options.full), options.only)
+        every = plan.steps(TOP, kernels, options.full)
+        options.steps = plan.chosen(every, options.only)
+        options.turn = [] if options.turn is None else plan.turn(every, options.turn)
+        options.steps = [step for step in every if step in options.steps + options.turn]
     except ValueError as error:
         parser.error(str(error))
     return options
@@ -93,7 +108,7 @@ class Check:
     def __init__(self, options: argparse.Namespace):
         self.options = options
         self.folder = TOP / "build" / "check"
-        self.runner = process.Runner(time.monotonic() + 60 * options.minutes)
+        self.runner = process.Runner(time.monotonic() + 60 * (options.minutes or math.inf))
         needed = {step.needs for step in options.steps if step.needs}
         self.builds = [step for step in options.steps if step.builds]
         self.builds += [step for step in plan.builds()
@@ -138,7 +153,7 @@ class Check:
         name = str(step)
         folder = self.folder / step.slug
         self.progress.begin(name)
-        began = time.monotonic()
+        began, used = time.monotonic(), self.runner.used()
         try:
             if step.needs and step.needs not in self.built:
                 result = Result(name, [Case(name, SKIPPED, message=f"{step.needs} not built")])
@@ -152,6 +167,7 @@ class Check:
             # A defect of the check itself must not pass for a test that did.
             result = Result(name, [Case(name, FAILED, message=f"tools/check: {error!r}")])
         result.seconds = time.monotonic() - began
+        result.cpu = self.runner.used() - used
         if not step.again:
             self.results.append(result)
         self.progress.end(result)
@@ -160,10 +176,10 @@ class Check:
     def doing(self, name: str) -> str:
         """What a step of pytest is at."""
         for step in self.steps + self.second:
-            if str(step) == name and step.area in ("vm", "host", "sanitize", plan.ON_REQUEST):
+            if str(step) == name:
                 record = pytests.read(self.folder / step.slug / "record")
                 if record.collected:
-                    return f"({len(record.cases)}/{len(record.collected)})"
+                    return f"({len(record.cases)}/{len(record.collected)}) {record.running}"
         return ""
 
     def watch(self, futures: set[Future]) -> None:
@@ -278,9 +294,13 @@ def main() -> int:
         for step in options.steps:
             print(step)
         return 0
+    if options.times:
+        return times.show(TOP / "build/check/junit.xml")
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, stop)
     check = Check(options)
+    if options.turn:
+        check.progress.say("in turn: " + " ".join(map(str, options.turn)))
     try:
         if check.packages():
             check.fio()

@@ -65,4 +65,5 @@ def merge(first: Result, second: Result) -> None:
     first.cases = [_judge(case, second) if case.name in repeated else case
                    for case in first.cases if case.name not in known] + news
     first.seconds += second.seconds
+    first.cpu += second.cpu
     first.ends = second.ends

@@ -17,18 +17,18 @@ BETWEEN = "6.12"
 NOT_BETWEEN = ("configfs", "eh", "faults", "legacy_entry", "legacy_model", "policy", "pvscsi",
                "sg_compat", "sg_fc", "sg_io/sg_io_compare", "sg_io/sg_io_loads",
                "sg_io/sg_io_verify", "sg_who", "storage")
-# Run only when they are named: a VM inside a VM takes minutes to start, and so does it to plant
-# each fault, build, and see a test find it.
+# Run only when it is named, or when its turn comes: a VM inside a VM takes minutes to start.
 ON_REQUEST = "slow"
 # The kernel of area sanitize, and patterns of those of tests/vm that run on it beside
-# tests/vm/sanitize, the longest first: two run at a time. Not "worker": Linux 6.6 and later have
-# nobody wait for a worker that computes, which is how that one keeps commands waiting.
+# tests/vm/sanitize. Not "worker": Linux 6.6 and later have nobody wait for a worker that
+# computes, which is how that one keeps commands waiting.
 SANITIZE = "uml-sanitize"
 SANITIZED = ("eh", "sg_[!i]*", "policy", "configfs", "faults", "io", "hosts", "short", "cdb",
              "state", "data")
-# What of them takes minutes and is therefore run when it is named, beside area plant: so a run of
-# all else stays near an hour.
-SANITIZED_ON_REQUEST = SANITIZED[2:]
+# Of them what finds most in its seconds. The others run when they are named or their turn comes.
+SANITIZED_ALWAYS = ("eh", "sg_async", "sg_corners", "sg_held")
+# Parts of what is run by name, for --turn N: each run of the gate has the next one.
+TURNS = 8
 # Files, and tests, that do not.
 NOT_SANITIZED = (
     # Hundreds of comparisons with sg, most of them of what scsi_debug does; Fibre Channel and
@@ -70,17 +70,22 @@ NOT_SANITIZED = (
 )
 LINTERS = ("checkpatch", "sparse", "shell", "python")
 
-BUILD_SECONDS = 2400    # with the download of a kernel
-LINT_SECONDS = 600
-HOST_SECONDS = 1800
-VM_SECONDS = 2400
-SLOW_SECONDS = 3000
-SANITIZE_BUILD_SECONDS = 1500
-SANITIZE_SECONDS = 1800
+# A step that hangs is stopped after process.SILENT_SECONDS; this bounds one that goes on talking.
+STEP_SECONDS = 2 * 3600
+# Downloads and linters say little while they work.
+QUIET_SECONDS = 1800
 
-# Files of tests that share a guest: it, and Python in it, take 15 s to be there. The last guests
-# run beside nothing once there is no more to begin, so these are of fewer.
-TOGETHER = {"vm": 8, "sanitize": 2}
+# Files of tests that share a guest: it, and Python in it, take 15 s to be there.
+TOGETHER = {"vm": 8, "sanitize": 4}
+
+# Seconds that a step takes, roughly, by name or by area: the longest begin first, so that short
+# ones fill the gaps at the end. tools/check --times says what the last run took.
+EXPECTED = {
+    "build": 100, "lint": 20, "host": 10, "vm": 30, "plant": 45, "slow": 300, "sanitize": 50,
+    "host/vm": 200, "host/uml": 60, "host/bench_native": 60, "vm/smoke": 120,
+    "vm/sg_held_needs": 120, "vm/policy": 200, "vm/eh": 200, "vm/storage": 150,
+    "vm/sg_depth": 80, "vm/pvscsi": 100, "sanitize/sg_held_tags": 230, "sanitize/eh": 120,
+}
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,11 @@ class Step:
     def __str__(self) -> str:
         on = f" on {self.kernel}" if self.area in ("vm", ON_REQUEST) else ""
         return f"{self.area}/{self.name}{on}{' again' if self.again else ''}"
+
+    @property
+    def expected(self) -> float:
+        """Seconds it takes, roughly: see EXPECTED."""
+        return EXPECTED.get(f"{self.area}/{self.name}", EXPECTED[self.area])
 
     @property
     def slug(self) -> str:
@@ -153,9 +163,7 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
                        for path in _test_files(top, "tests/vm")]
         else:
             result += smoke_steps(top, kernel)
-    # In the way of nobody: they are built apart, but for the kernel's headers.
-    result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL,
-                    named=True)
+    result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL)
                for path in sorted((top / "tests/plant").glob("*.patch"))]
     return result + _slow_steps(top, kernels, everything) + _sanitize_steps(top)
 
@@ -174,13 +182,22 @@ def _sanitize_steps(top: Path) -> list[Step]:
               Step("sanitize", "defects", targets=("tests/sanitize/test_defects.py",),
                    needs=SANITIZE)]
     files = {_name(path, "tests/vm"): path for path in _test_files(top, "tests/vm")}
-    # Those are long: before the others, of which the shortest come last.
     tests = [(path.stem.removeprefix("test_"), path.relative_to(top), False)
              for path in sorted((top / "tests/vm/sanitize").glob("test_*.py"))]
-    tests += [(name, files[name], pattern in SANITIZED_ON_REQUEST) for pattern in SANITIZED
+    tests += [(name, files[name], name not in SANITIZED_ALWAYS) for pattern in SANITIZED
               for name in fnmatch.filter(files, pattern) if str(files[name]) not in NOT_SANITIZED]
     return result + [Step("sanitize", name, SANITIZE, (str(path),), needs=SANITIZE, named=named)
                      for name, path, named in tests]
+
+
+def turn(all_steps: list[Step], number: int) -> list[Step]:
+    """Of the steps that are run by name those whose turn it is: parts of about the same time,
+    which all have been run after TURNS turns in a row."""
+    parts: list[list[Step]] = [[] for _ in range(TURNS)]
+    for step in sorted((step for step in all_steps if step.named),
+                       key=lambda step: -step.expected):
+        min(parts, key=lambda part: sum(one.expected for one in part)).append(step)
+    return [step for step in all_steps if step in parts[number % TURNS]]
 
 
 def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
@@ -212,11 +229,11 @@ def _guest(top: Path, step: Step) -> tuple | None:
         words = [] if step.area == "sanitize" else vmheader.of([top / step.targets[0]])
     except vmheader.HeaderError:
         return None     # which is said when it is run
-    return step.area, step.kernel, step.mark, step.named, tuple(words)
+    return step.area, step.kernel, step.mark, tuple(words)
 
 
 def together(top: Path, wanted: list[Step]) -> list[Step]:
-    """The steps, those of files that may share a guest in one, in the place of the first."""
+    """The steps in the order to begin them, those of files that may share a guest in one."""
     result: list[list[Step]] = []
     begun: dict[tuple, list[Step]] = {}
     for step in wanted:
@@ -228,6 +245,10 @@ def together(top: Path, wanted: list[Step]) -> list[Step]:
         result.append([step])
         if guest:
             begun[guest] = result[-1]
+    # Guests of User Mode Linux bear only each other: their CPUs keep one another waiting for a
+    # lock while one of them waits for its turn. Of all else the longest come first.
+    result.sort(key=lambda group: (group[0].area != "sanitize",
+                                   -sum(step.expected for step in group)))
     return [replace(first, name=f"{first.name}+{len(more)}" if more else first.name,
                     targets=tuple(target for step in (first, *more) for target in step.targets))
             for first, *more in result]
@@ -235,7 +256,8 @@ def together(top: Path, wanted: list[Step]) -> list[Step]:
 
 def _exits(status: int, step: Step, log: Path) -> list[Case]:
     outcome = FAILED if status else PASSED
-    message = f"status {status}\n{process.tail(log)}" if status else ""
+    why = process.WHY.get(status, f"status {status}")
+    message = f"{why}\n{process.tail(log)}" if status else ""
     return [Case(str(step), outcome, message=message)]
 
 
@@ -244,27 +266,22 @@ def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
     log = folder / "log"
     result = Result(str(step), log=log)
     targets = list(step.targets)
-    if step.area == "build":
-        status = runner.run(["make", "build-all", f"KERNELS={step.kernel}"], log, BUILD_SECONDS,
-                            top)
+    if step.builds:
+        status = runner.run(["make", "build-all", f"KERNELS={step.kernel}"], log, STEP_SECONDS,
+                            top, silence=QUIET_SECONDS)
         result.cases = _exits(status, step, log)
-    elif step.area == "sanitize" and step.name == "build":
-        status = runner.run(["make", "build-all", f"KERNELS={step.kernel}"], log,
-                            SANITIZE_BUILD_SECONDS, top)
-        result.cases = _exits(status, step, log)
-    elif step.area == "sanitize":
-        run_tests = pytests.in_vm if step.kernel else pytests.on_host
-        where = (step.kernel,) if step.kernel else ()
-        targets += [f"--deselect={name}" for name in NOT_SANITIZED]
-        result.cases = run_tests(runner, top, folder, *where, targets, SANITIZE_SECONDS)
     elif step.area == "lint":
-        result.cases = _exits(runner.run(["tools/lint", step.name], log, LINT_SECONDS, top),
-                              step, log)
-    elif step.area == "host":
-        result.cases = pytests.on_host(runner, top, folder, targets, HOST_SECONDS)
-    elif step.area in ("vm", ON_REQUEST):
-        result.cases = pytests.in_vm(runner, top, folder, step.kernel, targets,
-                                     VM_SECONDS if step.area == "vm" else SLOW_SECONDS, step.mark)
+        status = runner.run(["tools/lint", step.name], log, STEP_SECONDS, top,
+                            silence=QUIET_SECONDS)
+        result.cases = _exits(status, step, log)
+    elif step.area != "plant":
+        if step.area == "sanitize":
+            targets += [f"--deselect={name}" for name in NOT_SANITIZED]
+        if step.kernel:
+            result.cases = pytests.in_vm(runner, top, folder, step.kernel, targets, STEP_SECONDS,
+                                         step.mark)
+        else:
+            result.cases = pytests.on_host(runner, top, folder, targets, STEP_SECONDS)
     else:
         try:
             plants.check(runner, top / targets[0], top, folder)
@@ -273,6 +290,6 @@ def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
             result.cases = [Case(str(step), FAILED, message=str(error))]
     if result.failed:
         result.tail = process.tail(log)
-        if step.area in ("vm", "plant", "sanitize", ON_REQUEST):
+        if step.area not in ("build", "lint"):
             result.ends = reasons.of_run(log)
     return result

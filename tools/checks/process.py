@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Programs that are run: bounded in time, their output in a log."""
 
+import math
 import os
 import signal
 import subprocess
@@ -10,7 +11,17 @@ from pathlib import Path
 
 # tools/vm stops its QEMU and collects what it said within this.
 GRACE_SECONDS = 45
-TIMED_OUT = 124
+# A program that prints nothing for so long hangs: the longest test may take less, and a slow
+# machine still prints. Builds and linters print less often.
+SILENT_SECONDS = 900
+POLL_SECONDS = 0.1
+# What run() returns where the program did not end by itself. No exit status is above 255.
+TIMED_OUT, SILENT, LATE = 124, 1001, 1002
+WHY = {
+    TIMED_OUT: "its time was over",
+    SILENT: "it was stopped: it printed nothing for too long",
+    LATE: "the time of the whole run (--minutes) was over",
+}
 
 
 class Stopped(Exception):
@@ -20,22 +31,27 @@ class Stopped(Exception):
 class Runner:
     """Starts programs and can stop all that run."""
 
-    def __init__(self, deadline: float):
+    def __init__(self, deadline: float = math.inf):
         self._deadline = deadline
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen] = set()
+        self._used = threading.local()
         self.stopped = threading.Event()
 
     def left(self) -> float:
         """Seconds until the whole run's time is over."""
         return self._deadline - time.monotonic()
 
+    def used(self) -> float:
+        """CPU seconds of all programs that this thread has run, with all that they started."""
+        return getattr(self._used, "seconds", 0.0)
+
     def run(self, command: list[str], log: Path, timeout: float, cwd: Path,
-            **environment: str) -> int:
-        """Runs a program with its output in log; its exit status, 124 when its time was over."""
-        left = self.left()
-        if self.stopped.is_set() or left <= 0:
-            raise Stopped("the time of the whole run is over" if left <= 0 else "stopped")
+            silence: float = SILENT_SECONDS, **environment: str) -> int:
+        """Runs a program with its output in log; its exit status, or a key of WHY."""
+        if self.stopped.is_set() or self.left() <= 0:
+            raise Stopped("stopped" if self.stopped.is_set() else
+                          "the time of the whole run is over")
         with log.open("ab") as output:
             output.write(f"$ {' '.join(map(str, command))}\n".encode())
             output.flush()
@@ -45,29 +61,57 @@ class Runner:
                     stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
                     env={**os.environ, **environment})
                 self._running.add(process)
+            began = time.monotonic()
             try:
-                return process.wait(min(timeout, left))
-            except subprocess.TimeoutExpired:
+                status = self._watch(process, log, began + timeout, silence)
+                if status is None:
+                    return process.returncode
                 self._end(process)
-                output.write(f"\nstopped after {min(timeout, left):.0f} s\n".encode())
-                return TIMED_OUT
+                output.write(f"\nstopped after {time.monotonic() - began:.0f} s: "
+                             f"{WHY[status]}\n".encode())
+                return status
             finally:
                 with self._lock:
                     self._running.discard(process)
 
-    @staticmethod
-    def _end(process: subprocess.Popen) -> None:
+    def _watch(self, process: subprocess.Popen, log: Path, end: float,
+               silence: float) -> int | None:
+        """Waits for a program's end: None; else why it is to be stopped."""
+        size, heard = -1, time.monotonic()
+        while not self._reaped(process):
+            now, found = time.monotonic(), log.stat().st_size
+            if found != size:
+                size, heard = found, now
+            if now >= self._deadline:
+                return LATE
+            if now >= end:
+                return TIMED_OUT
+            if now >= heard + silence:
+                return SILENT
+            time.sleep(POLL_SECONDS)
+        return None
+
+    def _reaped(self, process: subprocess.Popen) -> bool:
+        """Whether a program has ended, and counts what it used."""
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if not pid:
+            return False
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self._used.seconds = self.used() + usage.ru_utime + usage.ru_stime
+        return True
+
+    def _end(self, process: subprocess.Popen) -> None:
         # A group of its own: what the program started ends with it.
-        for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
+        for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, math.inf)):
             try:
                 os.killpg(process.pid, number)
             except ProcessLookupError:
                 pass
-            try:
-                process.wait(seconds)
-                return
-            except subprocess.TimeoutExpired:
-                continue
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                if self._reaped(process):
+                    return
+                time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
         """Ends everything; nothing starts any more."""

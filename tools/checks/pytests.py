@@ -23,6 +23,8 @@ VM_STATUS = {
     125: "the VM ended before its command did, or did not start",
 }
 COMPILE_SECONDS = 120
+# A test on the host that takes longer has the stacks of its Python written to the log.
+STACK_SECONDS = 600
 # Stands for a run that went wrong, rather than one of its tests.
 WHOLE = "the run as a whole"
 
@@ -66,8 +68,7 @@ def judge(record: Record, status: int, where: str) -> list[Case]:
     """
     cases = list(record.cases)
     why = VM_STATUS.get(status) if where == "vm" else None
-    why = why or ("its time was over" if status == process.TIMED_OUT else
-                  f"the run ended with status {status}")
+    why = why or process.WHY.get(status) or f"the run ended with status {status}"
     if record.end is None:
         done = {case.name for case in cases}
         for name in record.collected:
@@ -100,6 +101,14 @@ def _faulted(console: Path) -> bool:
     return bool(log.faults())
 
 
+def _keep_last_words(folder: Path) -> None:
+    """Adds to the log what the kernel of a VM that was stopped said at last."""
+    said = process.tail(folder / "console")
+    if said:
+        with (folder / "log").open("a", encoding="utf-8") as log:
+            log.write(f"vm: stopped; the kernel's last messages:\n{said}\n")
+
+
 def command(targets: list[str], mark: str = "") -> list[str]:
     """pytest with our plugin; what it caches would be lost in a VM."""
     words = ["python3", "-B", "-m", "pytest", "-p", "smq_record", "-p", "no:cacheprovider",
@@ -128,7 +137,8 @@ def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
             timeout: float) -> list[Case]:
     """Runs tests here."""
     record = folder / "record"
-    words = [sys.executable] + command(targets)[1:]
+    words = [sys.executable] + command(targets)[1:] + [
+        "-o", f"faulthandler_timeout={STACK_SECONDS}"]
     status = runner.run(words, folder / "log", timeout, top, **environment(record))
     return judge(read(record), status, "host")
 
@@ -152,6 +162,8 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
             status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
     except vmheader.HeaderError as error:
         return [Case(WHOLE, FAILED, message=str(error))]
+    if status in process.WHY:
+        _keep_last_words(folder)
     if _faulted(folder / "console"):
         status = KERNEL_REPORT
     return judge(read(record), status, "vm")

@@ -19,7 +19,8 @@ _TELLING = re.compile(r"\bBUG\b|\bWARNING\b|\bOops\b|\bassert\b|\w*(?:Error|erro
 # What a run says that did not go to its end, the most telling first: tools/vm, and
 # Python's own watch over a test that hangs. pytest has named the test in that line.
 _ENDS = [re.compile(rf"^(?:\S+::.* )?({mark}.*)") for mark in (
-    "vm: the kernel reported a fault", r"Timeout \(\d+:", "Fatal Python error", "vm: ")]
+    "vm: the kernel reported a fault", r"Timeout \(\d+:", "Fatal Python error", "vm: ",
+    r"stopped after \d+ s: ")]
 # Of a kernel's report: what says nothing without its build.
 _NOISE = re.compile(r"\] *(?:(?:R(?!IP)\w\w|CR2|CS|FS|DR\d|Code|Modules linked in|"
                     r"Hardware name): |\? )")

@@ -31,12 +31,14 @@ class Case:
 
 @dataclass
 class Result:
-    """The tests of one step; when one failed, tail is what to show of its log at once, and ends
-    what that says of a run which did not go to its end."""
+    """The tests of one step, and the seconds it took, also of CPUs; when one failed, tail is
+    what to show of its log at once, and ends what that says of a run which did not go to its
+    end."""
 
     step: str
     cases: list[Case] = field(default_factory=list)
     seconds: float = 0.0
+    cpu: float = 0.0
     log: Path | None = None
     tail: str = ""
     ends: list[str] = field(default_factory=list)
@@ -86,6 +88,8 @@ def write_junit(results: list[Result], path: Path) -> None:
             root, "testsuite", name=result.step, tests=str(len(result.cases)),
             failures=str(counts[FAILED]), errors="0", skipped=str(counts[SKIPPED]),
             time=f"{result.seconds:.1f}")
+        properties = ElementTree.SubElement(suite, "properties")
+        ElementTree.SubElement(properties, "property", name="cpu", value=f"{result.cpu:.1f}")
         for case in result.cases:
             node = ElementTree.SubElement(suite, "testcase", classname=result.step,
                                           name=case.name, time=f"{case.seconds:.2f}")
