@@ -21,6 +21,8 @@ TOP = Path(__file__).resolve().parents[2]
 VM = str(TOP / "tools/vm")
 # A VM boots in seconds; the host may be busy with others.
 LIMIT = 180
+# Seconds that boots take at least, and took on this host.
+BOOTS = [4.0]
 
 
 def vm(*arguments, command, **options):
@@ -28,12 +30,6 @@ def vm(*arguments, command, **options):
     options.setdefault("timeout", LIMIT)
     return subprocess.run([VM, *arguments, "--", *command], capture_output=True, check=False,
                           **options)
-
-
-def prepared(series):
-    """Whether a kernel can be booted here without a download."""
-    return subprocess.run([TOP / "tools/kernels", "path", series], capture_output=True,
-                          check=False).returncode == 0
 
 
 def running(pattern):
@@ -48,52 +44,27 @@ def running(pattern):
     return [pid for pid in found if int(pid) != os.getpid()]
 
 
-@pytest.mark.parametrize("series", ["6.1", "7.2"])
-def test_kernels_boot_and_load_modules(series):
-    """One that the system has installed, and one from the cache."""
-    if not prepared(series):
-        pytest.skip(f"kernel {series} is not prepared: tools/kernels prepare {series}")
-    script = ("uname -r; modprobe scsi_debug; n=0;"
-              "until [ -b /dev/sda ] || [ $n = 100 ]; do sleep 0.1; n=$((n+1)); done;"
-              "lsblk -ndo TYPE /dev/sda; exit 3")
-    done = vm("--kernel", series, command=["sh", "-c", script], text=True)
-    assert (done.returncode, done.stderr) == (3, "")
-    lines = done.stdout.splitlines()
-    assert lines[0].startswith(f"{series}.")
-    assert lines[1:] == ["disk"]
-
-
 def test_streams_are_exact_and_apart(tmp_path):
     data = os.urandom(10 * 1024 * 1024)
     (tmp_path / "data").write_bytes(data)
-    script = f"cat {tmp_path}/data; tac -rs '.' {tmp_path}/name >&2; echo again >/dev/stderr"
-    (tmp_path / "name").write_bytes(b"abc")
-    done = vm(command=["sh", "-c", script])
+    words = ["a b", "new\nline", "q'uo\"te", "$x", "`id`", "*", "", "\\", "tab\t", "ü", "-n"]
+    # The arguments of the command arrive unchanged, too.
+    script = 'cat "$0"; printf "%s\\0" "$@" >&2; echo again >/dev/stderr'
+    done = vm(command=["sh", "-c", script, str(tmp_path / "data"), *words])
     assert done.stdout == data
-    assert done.stderr == b"cbaagain\n"
+    assert done.stderr.decode().split("\0") == [*words, "again\n"]
     assert done.returncode == 0
 
 
-def test_arguments_arrive_unchanged():
-    words = ["a b", "new\nline", "q'uo\"te", "$x", "`id`", "*", "", "\\", "tab\t", "ü", "-n"]
-    done = vm(command=["printf", "%s\\0", *words])
-    assert done.stdout.decode().split("\0")[:-1] == words
-
-
 @pytest.mark.parametrize("command, status", [
-    (["sh", "-c", "exit 255"], 255),
     (["sh", "-c", "kill -SEGV $$"], 128 + signal.SIGSEGV),
     (["no-such-command"], 127),
     (["/etc/passwd"], 126),
 ])
 def test_status(command, status):
+    began = time.monotonic()
     assert vm(command=command).returncode == status
-
-
-def test_trace_events_leave_the_scheduler_alone():
-    """Or else a guest of several CPUs hangs now and then: see tools/testvm/machine.py."""
-    done = vm(command=["cat", "/sys/kernel/tracing/options/record-cmd"], text=True)
-    assert done.returncode == 0 and done.stdout == "0\n"
+    BOOTS.append(time.monotonic() - began)
 
 
 def test_surroundings(tmp_path):
@@ -115,6 +86,8 @@ def test_surroundings(tmp_path):
         [ -e /dev/vport0p1 ] && echo own-dev
         echo brought >"{share}/out"
         nproc; echo "$SMQ_SEEN:$SECRET"
+        # Or else a guest of several CPUs hangs now and then: see tools/testvm/machine.py.
+        cat /sys/kernel/tracing/options/record-cmd
     """
     environment = dict(os.environ, SMQ_SEEN="yes", SECRET="kept", TMPDIR=str(tmp_path))
     before = sorted(tmp_path.iterdir())
@@ -123,7 +96,7 @@ def test_surroundings(tmp_path):
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         str(work), "from the host", "0", "smq-vm", "input-is-empty", "changed", "sbin",
-        "mounted", "mounted", "mounted", "mounted", "own-dev", "3", "yes:"]
+        "mounted", "mounted", "mounted", "mounted", "own-dev", "3", "yes:", "0"]
     assert done.returncode == 0
     assert (work / "file").read_text() == "from the host\n"
     assert not Path("/tmp/written-by-the-guest").exists()
@@ -211,7 +184,8 @@ LOSE_COMMANDS = """
 def test_hung_task_fails():
     script = LOSE_COMMANDS + """
         echo 2 >/proc/sys/kernel/hung_task_timeout_secs
-        dd if=/dev/zero of=/dev/sda bs=4k count=1 conv=fsync & sleep 10
+        dd if=/dev/zero of=/dev/sda bs=4k count=1 conv=fsync &
+        n=0; until dmesg | grep -q "blocked for more" || [ $n = 99 ]; do sleep 0.2; n=$((n+1)); done
     """
     done = vm(command=["sh", "-c", script], text=True)
     assert done.returncode == 99
@@ -227,9 +201,7 @@ def test_process_that_cannot_be_killed_is_named():
 
 def test_timeout():
     # Long enough for a boot on this host, however busy it is.
-    started = time.monotonic()
-    assert vm(command=["true"]).returncode == 0
-    seconds = max(12, round(3 * (time.monotonic() - started)))
+    seconds = round(3 * max(BOOTS))
     started = time.monotonic()
     done = vm("--timeout", str(seconds), command=["sh", "-c", "printf begun; sleep 1000"],
               text=True)
@@ -239,7 +211,7 @@ def test_timeout():
     assert f"stopped after {seconds} s (--timeout)" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_signal_stops_qemu(tmp_path, number):
     mark = f"smq.test={os.getpid()}.{number:d}"
     with subprocess.Popen([VM, "--append", mark, "--", "sh", "-c", "echo up; sleep 1000"],
@@ -263,14 +235,6 @@ def test_reader_that_goes_away_stops_the_vm():
         assert process.stdout.readline() == b"y\n"
         process.stdout.close()
         assert process.wait(60) == 128 + signal.SIGPIPE
-
-
-def test_two_at_once():
-    processes = [subprocess.Popen([VM, "--", "sh", "-c", f"sleep 1; echo {i}; exit {i}"],
-                                  stdout=subprocess.PIPE) for i in (1, 2)]
-    for i, process in enumerate(processes, 1):
-        output, _ = process.communicate(timeout=LIMIT)
-        assert (output, process.returncode) == (f"{i}\n".encode(), i)
 
 
 def test_icount_counts_alike():

@@ -92,6 +92,9 @@ def all_done(host, stage):
 
 
 stages = pytest.mark.parametrize("stage", STAGES, ids=NAMES)
+# Error handling is the same from PREALLOC on.
+recovering = pytest.mark.parametrize("stage", [OLD, LCK, HWQ, QUEUES],
+                                     ids=[NAMES[stage] for stage in (OLD, LCK, HWQ, QUEUES)])
 
 
 @pytest.mark.smoke
@@ -118,7 +121,7 @@ def test_verified_io_and_passthrough(stage):
         all_done(host, stage)
 
 
-@stages
+@recovering
 def test_resets_under_verified_load(stage):
     with bound(stage) as host:
         disk = host.luns()[0]
@@ -169,7 +172,7 @@ def plugged(monitor, host, node):
         wait_for("the disk to go", lambda: len(host.luns()) == 1)
 
 
-@stages
+@recovering
 def test_a_command_that_the_device_keeps_is_aborted(monitor, stage):
     """The device lets go of it when it likes: 2.5 s after it began."""
     with bound(stage, io_errors=True) as host:

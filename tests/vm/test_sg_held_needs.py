@@ -23,12 +23,13 @@ from kit.slowdisk import opened
 from kit.waits import waits, waits_on
 
 SLOTS = 8
-TURNS = 7
+TURNS = 5
 MOST = 0.05         # s, that idle held slots may delay anybody
 # What a machine that others use as well, under TCG, may take for what takes a moment elsewhere.
 HANGS = 10
 CPU = 3
 ENODEV = "19"
+COMMANDS = 50000    # more than are served before their device has gone
 SD = Path("/sys/bus/scsi/drivers/sd")
 
 
@@ -63,6 +64,10 @@ NEEDS = {
                     lambda lun: put_into("quiesce", "")),
     "delete": Need(lambda lun, turn: put(lun.sysfs / "delete", 1), rescan),
 }
+
+
+# Of them each freezes, empties or quiesces a queue in a way of its own.
+KERNELS_DIFFER = ("elevator", "cpu", "suspend")
 
 
 @pytest.fixture(name="host")
@@ -135,14 +140,15 @@ def test_idle_slots_delay_nobody(host, name):
     assert held <= usual + MOST, took
 
 
-@pytest.mark.smoke
 @pytest.mark.limit(180)
-@pytest.mark.parametrize("name", [name for name in NEEDS if name != "delete"])
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.smoke] if name in KERNELS_DIFFER else [])
+    for name in NEEDS if name != "delete"])
 def test_busy_slots_lose_nothing(host, name, kind):
     """They run all the time, one by one and in batches, while somebody needs the queue."""
     need, lun = NEEDS[name], ready(host)
     path = smqsg.node(lun)
-    more = {"held": True, "direct": kind == KINDS["direct"], "ms": 5000 * PATIENCE}
+    more = {"held": True, "direct": kind == KINDS["direct"], "ms": 3000 * PATIENCE}
     with on({CPU} if name == "cpu" else os.sched_getaffinity(0)), \
             waits_on(path, depth=SLOTS, **more) as lone, \
             waits_on(path, path="batch", depth=2, batch=SLOTS, **more) as batch, on({0}):
@@ -155,7 +161,7 @@ def test_busy_slots_lose_nothing(host, name, kind):
             time.sleep(0.05)
         said = [lone.result(), batch.result()]
     print(f"{name}: {turn} times beside {[one['served'] for one in said]} commands")
-    assert turn > 2
+    assert turn > 1
     for one, each in zip(said, (1, SLOTS), strict=True):
         assert one["results"] == {"status": 0, "0": one["sent"]}
         assert one["served"] == one["sent"] * each > 100
@@ -170,10 +176,10 @@ def test_busy_slots_lose_nothing(host, name, kind):
 @pytest.mark.limit(120)
 def test_a_device_that_goes(host, kind):
     """Under busy slots: all that was sent ends, once, and the device can come back."""
-    for _ in range(3):
+    for _ in range(2):
         lun = ready(host)
         path = smqsg.node(lun)
-        more = {"held": True, "direct": kind == KINDS["direct"], "count": 100000}
+        more = {"held": True, "direct": kind == KINDS["direct"], "count": COMMANDS}
         with waits_on(path, depth=SLOTS, **more) as lone, \
                 waits_on(path, path="batch", depth=2, batch=SLOTS, **more) as batch:
             wait_for("both", lambda path=path: smqsg.attr(path, "share") == 64 // 2)
@@ -181,7 +187,7 @@ def test_a_device_that_goes(host, kind):
             assert seconds_of(lambda lun=lun: put(lun.sysfs / "delete", 1)) < HANGS * PATIENCE
             said = [lone.result(), batch.result()]
         for one in said:
-            assert sum(one["results"].values()) == one["sent"] == 100000
+            assert sum(one["results"].values()) == one["sent"] == COMMANDS
         assert said[0]["results"][ENODEV] > 0 < said[1]["results"]["status"]
         wait_for("no node", lambda path=path: not os.path.exists(path))
         rescan(lun)
@@ -193,7 +199,7 @@ def test_a_device_that_goes(host, kind):
 def test_the_module_of_the_host(sg_module, kind):
     """It cannot go while the file is open, and at once when it is closed: nothing is kept then.
     (How long it takes to go scatters by more than what held slots could add.)"""
-    for _ in range(3):
+    for _ in range(2):
         with loaded("scsi_debug", delay=0, submit_queues=2) as (host,):
             lun, = host.luns()
             left_alone(lun)
@@ -259,10 +265,10 @@ def test_a_lun_beside_busy_slots(sg_module, kind, depth):
         without_elevator(first, second)
         path = smqsg.node(first)
         with node_share(path, 100), waits_on(
-                path, depth=16, ms=6000 * PATIENCE, held=True,
+                path, depth=16, ms=3500 * PATIENCE, held=True,
                 direct=kind == KINDS["direct"]) as job:
             under_way(first, 50)
-            said = waits(second.sd, path="read", ms=2000 * PATIENCE)
+            said = waits(second.sd, path="read", ms=1000 * PATIENCE)
             mine = job.result()
         print({name: said[name] for name in ("served", "sent", "median_us", "worst_us")},
               mine["served"])

@@ -252,7 +252,7 @@ def test_timeouts_beside_reuse(sg_module, kind, delay_ms):
         host_dir.set("model/service_ns", 1000000)
         path = smqsg.node(lun)
         host_dir.arm("timeout", every=301, count=6, delay_ms=delay_ms)
-        jobs = [Waits(path, depth=8, ms=8000, expire=500, held=True, direct=kind == KINDS["direct"])
+        jobs = [Waits(path, depth=8, ms=6000, expire=500, held=True, direct=kind == KINDS["direct"])
                 for _ in range(2)]
         said = [job.result() for job in jobs]
         assert host_dir.get("fault/injected") == "6"
