@@ -22,7 +22,7 @@ WRITES = JOB | {"rw": "randwrite"}
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("hold", [{"depth": 1}, {"depth": 4}, {"depth": 16}], indirect=True,
+@pytest.mark.parametrize("hold", [{"depth": 1}, {"depth": 16}], indirect=True,
                          ids=lambda p: f"depth{p['depth']}")
 def test_inflight_reaches_the_depth_and_never_passes_it(hold):
     depth = int((hold.luns()[0].sysfs / "queue_depth").read_text(encoding="ascii"))
