@@ -11,6 +11,7 @@
 
 #include "batch.h"
 #include "issue.h"
+#include "work.h"
 
 /* Elements of the list looked at together. */
 #define SMQSG_CHUNK		16
@@ -159,7 +160,7 @@ void smqsg_batch_ended(struct smqsg_batch *batch)
 	else if (batch->ioucmd)
 		io_uring_cmd_complete_in_task(batch->ioucmd, smqsg_batch_told);
 	else if (atomic_xchg(&batch->state, SMQSG_BATCH_ENDED) == SMQSG_BATCH_ORPHAN)
-		smqsg_queue_work(&batch->work);
+		queue_work(smqsg_wq, &batch->work);
 	else
 		complete(&batch->done);
 }

@@ -19,6 +19,7 @@
 
 #include "depth.h"
 #include "poll.h"
+#include "work.h"
 
 /* How long block I/O is left a place since it was last seen without one. */
 #define SMQSG_YIELD		max(HZ / 100, 2)
@@ -28,8 +29,6 @@
 #define SMQSG_EXPIRE		max(HZ / 10, 1)
 /* How many of these are taken at a time: all others are looked at for each such lot. */
 #define SMQSG_EXPIRED		64
-
-static struct workqueue_struct *smqsg_wq;
 
 /* How many commands of ours the device may have now. */
 static unsigned int smqsg_limit(struct smqsg_dev *sg, struct scsi_device *sdev)
@@ -476,22 +475,4 @@ void smqsg_depth_exit(struct smqsg_dev *sg)
 {
 	cancel_delayed_work_sync(&sg->dispatch);
 	cancel_delayed_work_sync(&sg->expire);
-}
-
-/* Work that is over when the module goes. Any context. */
-void smqsg_queue_work(struct work_struct *work)
-{
-	queue_work(smqsg_wq, work);
-}
-
-int smqsg_depth_start(void)
-{
-	/* It takes tags by sleeping: one device's must not keep another's. */
-	smqsg_wq = alloc_workqueue("smq_sg", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	return smqsg_wq ? 0 : -ENOMEM;
-}
-
-void smqsg_depth_stop(void)
-{
-	destroy_workqueue(smqsg_wq);
 }

@@ -8,6 +8,7 @@
 
 #include "io.h"
 #include "sg.h"
+#include "work.h"
 
 static int __init smqsg_init(void)
 {
@@ -19,12 +20,12 @@ static int __init smqsg_init(void)
 	ret = smqsg_v3_start();
 	if (ret)
 		goto out_io;
-	ret = smqsg_depth_start();
+	ret = smqsg_work_start();
 	if (ret)
 		goto out_v3;
 	ret = smqsg_held_start();
 	if (ret)
-		goto out_depth;
+		goto out_work;
 	ret = smqsg_class_register();
 	if (ret)
 		goto out_held;
@@ -32,8 +33,8 @@ static int __init smqsg_init(void)
 
 out_held:
 	smqsg_held_stop();
-out_depth:
-	smqsg_depth_stop();
+out_work:
+	smqsg_work_stop();
 out_v3:
 	smqsg_v3_stop();
 out_io:
@@ -46,7 +47,7 @@ static void __exit smqsg_exit(void)
 {
 	smqsg_class_unregister();
 	smqsg_held_stop();
-	smqsg_depth_stop();
+	smqsg_work_stop();
 	smqsg_v3_stop();
 	smqsg_io_stop();
 }

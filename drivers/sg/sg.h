@@ -239,9 +239,6 @@ unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);
 void smqsg_depth_init(struct smqsg_dev *sg);
 void smqsg_depth_dead(struct smqsg_dev *sg);
 void smqsg_depth_exit(struct smqsg_dev *sg);
-void smqsg_queue_work(struct work_struct *work);
-int smqsg_depth_start(void);
-void smqsg_depth_stop(void);
 
 /* held.c */
 
