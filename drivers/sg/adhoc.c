@@ -219,7 +219,7 @@ static SMQ_END_IO(smqsg_adhoc_end, rq, error)
 		smqsg_adhoc_failed(io, scmd, error);
 	smqsg_release(io->fd, 1);
 	if (unlikely(rq->cmd_flags & REQ_POLLED))
-		smqsg_poll_ended(&io->fd->ended_adhoc, io->ioucmd);
+		smqsg_poll_ended(&io->fd->polled.ended_adhoc, io->ioucmd);
 	else
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_told);
 	return RQ_END_IO_FREE;
@@ -234,7 +234,7 @@ static struct request *smqsg_adhoc_request(struct smqsg_io *io, const struct smq
 	if (likely(!smq_uring_polled(io->ioucmd)))
 		return smqsg_request(io->fd, opf, flags);
 	rq = smqsg_request(io->fd, opf | REQ_POLLED, flags);
-	if (!IS_ERR(rq) && !smqsg_poll_on(io->fd, io->ioucmd, rq)) {
+	if (!IS_ERR(rq) && !smqsg_poll_on(&io->fd->polled, io->ioucmd, rq)) {
 		blk_mq_free_request(rq);
 		return ERR_PTR(-EOPNOTSUPP);
 	}
@@ -400,7 +400,7 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 
 	io->result = got > 0 ? smqsg_adhoc_keep(io->adhoc) : got;
 	if (unlikely(smq_uring_polled(io->ioucmd)))
-		smqsg_poll_ended(&io->fd->ended_adhoc, io->ioucmd);
+		smqsg_poll_ended(&io->fd->polled.ended_adhoc, io->ioucmd);
 	else
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
 }

@@ -156,7 +156,7 @@ void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 void smqsg_batch_ended(struct smqsg_batch *batch)
 {
 	if (unlikely(batch->polled))
-		smqsg_poll_ended(&batch->fd->ended, batch->ioucmd);
+		smqsg_poll_ended(&batch->fd->polled.ended, batch->ioucmd);
 	else if (batch->ioucmd)
 		io_uring_cmd_complete_in_task(batch->ioucmd, smqsg_batch_told);
 	else if (atomic_xchg(&batch->state, SMQSG_BATCH_ENDED) == SMQSG_BATCH_ORPHAN)

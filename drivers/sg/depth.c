@@ -18,7 +18,6 @@
 #include <linux/sched/signal.h>
 
 #include "depth.h"
-#include "poll.h"
 #include "work.h"
 
 /* How long block I/O is left a place since it was last seen without one. */
@@ -347,39 +346,6 @@ static void smqsg_dispatch(struct work_struct *work)
 				   atomic_read(&sg->inflight) ? SMQSG_LOOK : 1);
 }
 
-/**
- * smqsg_watch() - sees to it that polled commands do not lie there for long when they have ended
- * @fd: whose
- *
- * Whoever is to poll for them may be stopped, or frozen. Any context.
- */
-void smqsg_watch(struct smqsg_fd *fd)
-{
-	WRITE_ONCE(fd->pollable, SMQSG_POLL_WATCHED);
-	queue_delayed_work(smqsg_wq, &fd->sg->expire, SMQSG_EXPIRE);
-}
-
-/*
- * Nothing is in flight: the next polled command of a file begins the watch anew. One that has just
- * found that there is one is seen by another look.
- */
-static void smqsg_unwatch(struct smqsg_dev *sg)
-{
-	struct smqsg_fd *fd;
-	bool any = false;
-
-	spin_lock(&sg->lock);
-	list_for_each_entry(fd, &sg->files, sibling) {
-		if (fd->pollable != SMQSG_POLL_WATCHED)
-			continue;
-		WRITE_ONCE(fd->pollable, SMQSG_POLL_CAN);
-		any = true;
-	}
-	spin_unlock(&sg->lock);
-	if (any)
-		queue_delayed_work(smqsg_wq, &sg->expire, SMQSG_EXPIRE);
-}
-
 static void smqsg_expire(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, expire.work);
@@ -396,15 +362,6 @@ static void smqsg_expire(struct work_struct *work)
 			expired[i]->grant(expired[i], error);
 		cond_resched();
 	} while (nr == SMQSG_EXPIRED);
-	/*
-	 * Polled commands that nobody polls for keep places, which block I/O may want as well,
-	 * and the queue from being frozen, the device from its removal.
-	 */
-	if (!atomic_read(&sg->inflight))
-		smqsg_unwatch(sg);
-	else if (smqsg_poll_for_others(sg))
-		queue_delayed_work(smqsg_wq, &sg->expire,
-				   error == -ENODEV ? SMQSG_LOOK : SMQSG_EXPIRE);
 	if (atomic_read(&sg->waiting))
 		queue_delayed_work(smqsg_wq, &sg->expire, SMQSG_EXPIRE);
 }

@@ -11,7 +11,6 @@ unsigned int smqsg_claim_turn(struct smqsg_fd *fd);
 unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want);
 void smqsg_contended(struct smqsg_fd *fd);
 void smqsg_kick(struct smqsg_dev *sg);
-void smqsg_watch(struct smqsg_fd *fd);
 
 /**
  * smqsg_claim() - claims places for commands

@@ -105,6 +105,7 @@ static void smqsg_dev_release(struct device *dev)
 {
 	struct smqsg_dev *sg = to_smqsg(dev);
 
+	smqsg_poll_exit(sg);
 	smqsg_depth_exit(sg);
 	smqsg_held_exit(sg);
 	ida_free(&smqsg_ida, sg->index);
@@ -138,6 +139,7 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	spin_lock_init(&sg->lock);
 	INIT_LIST_HEAD(&sg->files);
 	smqsg_depth_init(sg);
+	smqsg_poll_init(sg);
 	smqsg_held_init(sg);
 
 	device_initialize(&sg->dev);
@@ -194,6 +196,7 @@ static void SMQ_INTERFACE_FN(smqsg_remove, class_dev)
 	if (!sg)
 		return;
 	smqsg_depth_dead(sg);
+	smqsg_poll_dead(sg);
 	smqsg_held_give_back(sg);
 	sysfs_remove_link(&sdev->sdev_gendev.kobj, "smq_generic");
 	cdev_device_del(&sg->cdev, &sg->dev);

@@ -9,7 +9,6 @@
 #include <scsi/scsi_eh.h>
 
 #include "io.h"
-#include "poll.h"
 #include "sg.h"
 
 /* Enters the file in the node's list, with a reference to the device. */
@@ -25,7 +24,7 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 	} else {
 		fd->sdev = sg->sdev;
 		fd->q = fd->sdev->request_queue;
-		fd->pollable = smqsg_has_poll_queue(fd->q) ? SMQSG_POLL_CAN : SMQSG_POLL_NOT;
+		smqsg_poll_open(fd);
 		sg->exclusive = exclusive;
 		list_add_tail(&fd->sibling, &sg->files);
 	}
@@ -60,8 +59,6 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	mutex_init(&fd->setup);
 	spin_lock_init(&fd->held_lock);
 	INIT_LIST_HEAD(&fd->queue);
-	init_llist_head(&fd->ended);
-	init_llist_head(&fd->ended_adhoc);
 	xa_init(&fd->buffers);
 	ret = smqsg_pool_init(fd);
 	if (ret)

@@ -85,7 +85,7 @@ static __always_inline int smqsg_slot_send(struct smqsg_io *io, struct smqsg_fd 
 
 	if (IS_ERR(rq))
 		return PTR_ERR(rq);
-	if (polled && unlikely(!smqsg_poll_on(fd, ioucmd, rq))) {
+	if (polled && unlikely(!smqsg_poll_on(&fd->polled, ioucmd, rq))) {
 		blk_mq_free_request(rq);
 		return -EOPNOTSUPP;
 	}

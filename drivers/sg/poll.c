@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Polling: commands of rings with IORING_SETUP_IOPOLL.
- *
- * They go to the LLD's poll queues, for which no interrupt comes. io_uring asks for their ends,
- * through smqsg_uring_iopoll(): for one command after the other until one has been told, with
- * the lock of their ring. A command's end, in whatever context, only puts it into its file's
- * list; who polls next for any of the file's commands empties that, and tells of all. So it is
- * all the same who found the end: this ring's poll, another's, queuecommand, error handling, or
- * the one who let it wait no longer.
- *
- * An ad hoc command, whose data is in its submitter's memory, is left to its own ring's poll, and
- * so is the turn of one that waited. Neither may be left to task work: io_uring polls for what a
- * ring has as it ends it, until there is none, and runs no task work meanwhile.
+ * Polling an LLD's poll queues, for which no interrupt comes, and the watch that polls where the
+ * task of a polled ring does not.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
+#include <linux/jiffies.h>
 #include <linux/module.h>
 
-#include "batch.h"
-#include "io.h"
 #include "poll.h"
+#include "sg.h"
+#include "work.h"
 
-/* Whether a device's host has poll queues. */
+/* How often the watch polls. */
+#define SMQSG_WATCH		max(HZ / 10, 1)
+/* The same once the device is gone: its removal waits for the commands. */
+#define SMQSG_WATCH_DEAD	max(HZ / 100, 1)
+
+/**
+ * smqsg_has_poll_queue() - whether a device's host has poll queues
+ * @q: the device's queue
+ *
+ * Return: true if so. Any context.
+ */
 bool smqsg_has_poll_queue(struct request_queue *q)
 {
 	const struct blk_mq_tag_set *set = q->tag_set;
@@ -29,20 +28,17 @@ bool smqsg_has_poll_queue(struct request_queue *q)
 	return set->nr_maps > HCTX_TYPE_POLL && set->map[HCTX_TYPE_POLL].nr_queues;
 }
 
-/* Refuses an SQE of a polled ring, and says why. Process context. */
-int smqsg_poll_refuse(struct smqsg_fd *fd)
-{
-	pr_err_ratelimited("%s: a ring with IORING_SETUP_IOPOLL, but its host has no poll queues\n",
-			   dev_name(&fd->sg->dev));
-	return -EOPNOTSUPP;
-}
-
-/*
- * Looks for ends on a poll queue, or on all where that is none. A queue's hctxs live as long as
- * the queue, which the file's device keeps; that the LLD is there for them is what the reference
- * is for. A queue that gives none has nothing in flight.
+/**
+ * smqsg_poll_queues() - looks for ended commands on poll queues
+ * @q: the device's queue
+ * @hctx: the poll queue; NULL or SMQSG_POLL_ALL for all of them
+ * @iob: where an LLD may leave requests for the caller to complete, or NULL
+ *
+ * The hctxs live as long as the queue, which the caller's file or reference to the device keeps.
+ * The reference taken here keeps the LLD ready for them. A queue that gives no reference has
+ * nothing in flight. Process context.
  */
-static void smqsg_poll(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
+void smqsg_poll_queues(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 		       struct io_comp_batch *iob)
 {
 	unsigned long i;
@@ -59,104 +55,8 @@ static void smqsg_poll(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 	percpu_ref_put(&q->q_usage_counter);
 }
 
-/* Tells of a slot's end, or of a batch's; the lock of @ring, which need not be its own, is held. */
-static __always_inline void smqsg_poll_tell_one(struct io_uring_cmd *ioucmd, const void *ring)
-{
-	unsigned int issue_flags = likely(smq_uring_ring(ioucmd) == ring) ? 0 : IO_URING_F_UNLOCKED;
-
-	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN))
-		smqsg_slot_tell(ioucmd, issue_flags);
-	else
-		smqsg_batch_tell(ioucmd, issue_flags);
-}
-
-static __always_inline struct io_uring_cmd *smqsg_poll_cmd(struct smqsg_polled *polled)
-{
-	return container_of((void *)polled, struct io_uring_cmd, pdu);
-}
-
-/*
- * Tells of what has ended of a file's slots and batches, whatever their ring; the lock of @ring is
- * held.
- */
-static __always_inline void smqsg_poll_tell(struct smqsg_fd *fd, const void *ring)
-{
-	struct smqsg_polled *polled, *next;
-
-	/* The file stays: its poller's command is not reaped while its ring is locked. */
-	llist_for_each_entry_safe(polled, next, llist_del_all(&fd->ended), ended)
-		smqsg_poll_tell_one(smqsg_poll_cmd(polled), ring);
-}
-
-/* The same of ad hoc commands, but for those of other rings. Returns whether there were any. */
-static noinline bool smqsg_poll_adhoc(struct smqsg_fd *fd, const void *ring)
-{
-	struct smqsg_polled *polled, *next;
-	bool told = false;
-
-	llist_for_each_entry_safe(polled, next, llist_del_all(&fd->ended_adhoc), ended) {
-		struct io_uring_cmd *ioucmd = smqsg_poll_cmd(polled);
-
-		if (smq_uring_ring(ioucmd) == ring)
-			told |= smqsg_adhoc_polled(ioucmd);
-		else
-			smqsg_poll_ended(&fd->ended_adhoc, ioucmd);
-	}
-	return told;
-}
-
-/* No slot nor batch has ended: looks elsewhere. Returns whether something was told. */
-static noinline bool smqsg_poll_more(struct smqsg_fd *fd, const void *ring,
-				     struct io_comp_batch *iob)
-{
-	bool told = !llist_empty(&fd->ended_adhoc) && smqsg_poll_adhoc(fd, ring);
-
-	if (told || !atomic_read(&fd->sg->waiting))
-		return told;
-	smqsg_poll(fd->q, NULL, iob);
-	told = !llist_empty(&fd->ended);
-	smqsg_poll_tell(fd, ring);
-	return told;
-}
-
-/**
- * smqsg_uring_iopoll() - polls for a command of a polled ring
- * @ioucmd: its SQE, of which nothing has been told yet
- * @iob: where an LLD may leave requests for the caller to complete
- * @poll_flags: BLK_POLL_*; it looks once, whatever they say: io_uring asks again
- *
- * A command that waits for a place is on no queue yet, a batch with some of its commands. Whoever
- * has the places may not poll, so all queues are polled while anybody waits.
- *
- * Return: 1 if some of the file's commands have been told of, else 0. Process context, with
- * the ring's lock.
- */
-int smqsg_uring_iopoll(struct io_uring_cmd *ioucmd, struct io_comp_batch *iob,
-		       unsigned int poll_flags)
-{
-	struct smqsg_fd *fd = ioucmd->file->private_data;
-	const void *ring = smq_uring_ring(ioucmd);
-
-	if (llist_empty(&fd->ended)) {
-		smqsg_poll(fd->q, READ_ONCE(smqsg_polled(ioucmd)->hctx), iob);
-		if (llist_empty(&fd->ended))
-			return smqsg_poll_more(fd, ring, iob);
-	}
-	smqsg_poll_tell(fd, ring);
-	if (unlikely(!llist_empty(&fd->ended_adhoc)))
-		smqsg_poll_adhoc(fd, ring);
-	return 1;
-}
-
-/**
- * smqsg_poll_for_others() - polls for commands whose own ring may not
- * @sg: the node
- *
- * For those who wait for the places that such commands have, and for who removes the device.
- *
- * Return: false if there is nothing to poll. Process context.
- */
-bool smqsg_poll_for_others(struct smqsg_dev *sg)
+/* Polls all poll queues of a node's device. Returns false if there are none. */
+static bool smqsg_poll_for_others(struct smqsg_dev *sg)
 {
 	struct scsi_device *sdev = NULL;
 	struct module *lld = NULL;
@@ -164,7 +64,7 @@ bool smqsg_poll_for_others(struct smqsg_dev *sg)
 
 	spin_lock(&sg->lock);
 	fd = list_first_entry_or_null(&sg->files, struct smqsg_fd, sibling);
-	if (fd && fd->pollable) {
+	if (fd && fd->polled.state) {
 		/* The file has a reference as long as it is in the list. */
 		sdev = fd->sdev;
 		lld = sdev->host->hostt->module;
@@ -174,9 +74,102 @@ bool smqsg_poll_for_others(struct smqsg_dev *sg)
 	spin_unlock(&sg->lock);
 	if (!sdev)
 		return false;
-	smqsg_poll(sdev->request_queue, NULL, NULL);
+	smqsg_poll_queues(sdev->request_queue, NULL, NULL);
 	put_device(&sdev->sdev_gendev);
 	/* Last, as scsi_device_put() has it: the device's release looks at the LLD's template. */
 	module_put(lld);
 	return true;
+}
+
+/**
+ * smqsg_poll_watch() - has the watch poll for a file's commands
+ * @file: polled commands of the file
+ *
+ * Any context.
+ */
+void smqsg_poll_watch(struct smqsg_fd_polled *file)
+{
+	struct smqsg_fd *fd = container_of(file, struct smqsg_fd, polled);
+
+	WRITE_ONCE(file->state, SMQSG_POLL_WATCHED);
+	queue_delayed_work(smqsg_wq, &fd->sg->polled.watch, SMQSG_WATCH);
+}
+
+/*
+ * Ends the watch over all files: their next polled command starts it again. Returns whether there
+ * was one to end: a submitter may have seen it just before, so the caller looks once more.
+ */
+static bool smqsg_poll_unwatch(struct smqsg_dev *sg)
+{
+	struct smqsg_fd *fd;
+	bool any = false;
+
+	spin_lock(&sg->lock);
+	list_for_each_entry(fd, &sg->files, sibling) {
+		if (fd->polled.state != SMQSG_POLL_WATCHED)
+			continue;
+		WRITE_ONCE(fd->polled.state, SMQSG_POLL_CAN);
+		any = true;
+	}
+	spin_unlock(&sg->lock);
+	return any;
+}
+
+static void smqsg_poll_look(struct work_struct *work)
+{
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, polled.watch.work);
+	bool again;
+
+	/*
+	 * Commands that have ended and are not polled for keep places, which block I/O may want as
+	 * well, the queue from being frozen and the device from its removal.
+	 */
+	again = atomic_read(&sg->inflight) ? smqsg_poll_for_others(sg) : smqsg_poll_unwatch(sg);
+	if (again)
+		queue_delayed_work(smqsg_wq, &sg->polled.watch,
+				   READ_ONCE(sg->sdev) ? SMQSG_WATCH : SMQSG_WATCH_DEAD);
+}
+
+/**
+ * smqsg_poll_open() - sets polling up for a file
+ * @fd: the file, which has its device
+ *
+ * Any context.
+ */
+void smqsg_poll_open(struct smqsg_fd *fd)
+{
+	init_llist_head(&fd->polled.ended);
+	init_llist_head(&fd->polled.ended_adhoc);
+	fd->polled.state = smqsg_has_poll_queue(fd->q) ? SMQSG_POLL_CAN : SMQSG_POLL_NOT;
+}
+
+/**
+ * smqsg_poll_init() - sets polling up for a node
+ * @sg: the node
+ */
+void smqsg_poll_init(struct smqsg_dev *sg)
+{
+	INIT_DELAYED_WORK(&sg->polled.watch, smqsg_poll_look);
+}
+
+/**
+ * smqsg_poll_dead() - the device is gone: has the watch poll at once
+ * @sg: its node
+ *
+ * Any context. Does not wait.
+ */
+void smqsg_poll_dead(struct smqsg_dev *sg)
+{
+	mod_delayed_work(smqsg_wq, &sg->polled.watch, 0);
+}
+
+/**
+ * smqsg_poll_exit() - ends the watch, with the node
+ * @sg: the node; no file is open
+ *
+ * May sleep.
+ */
+void smqsg_poll_exit(struct smqsg_dev *sg)
+{
+	cancel_delayed_work_sync(&sg->polled.watch);
 }

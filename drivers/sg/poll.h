@@ -1,23 +1,67 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Commands of rings with IORING_SETUP_IOPOLL.
+ * Commands of rings with IORING_SETUP_IOPOLL: where they are polled for, and the lists through
+ * which their ends reach a poller.
  */
 #ifndef SMQSG_POLL_H
 #define SMQSG_POLL_H
 
 #include <linux/blk-mq.h>
 #include <linux/llist.h>
+#include <linux/workqueue.h>
 #include <smq/uring.h>
 
-#include "depth.h"
+struct smqsg_dev;
+struct smqsg_fd;
 
 /**
- * struct smqsg_polled - a polled command's, or batch's, private area of its SQE
- * @what: its struct smqsg_io or struct smqsg_batch, as of any other
- * @ended: in smqsg_fd.ended or ended_adhoc
+ * enum smqsg_pollable - whether a file's commands can be polled for
+ * @SMQSG_POLL_NOT: no: the device's host has no poll queues
+ * @SMQSG_POLL_CAN: yes
+ * @SMQSG_POLL_WATCHED: yes, some may be in flight, and smqsg_dev_polled.watch polls for them too
+ */
+enum smqsg_pollable {
+	SMQSG_POLL_NOT,
+	SMQSG_POLL_CAN,
+	SMQSG_POLL_WATCHED,
+};
+
+/**
+ * struct smqsg_fd_polled - polled commands of a file
+ * @ended: slots and batches that have ended and whose CQEs are not posted, struct
+ *	smqsg_polled.ended. Lockless: commands end in any context, a poller takes the whole list
+ * @ended_adhoc: the same of ad hoc commands, and those whose turn has come. A poller puts
+ *	commands of other rings back
+ * @state: enum smqsg_pollable. Written without a lock: one look of the watch more or less does
+ *	no harm
+ *
+ * Lives in the file. A command in one of the lists keeps its file open.
+ */
+struct smqsg_fd_polled {
+	struct llist_head ended;
+	struct llist_head ended_adhoc;
+	u8 state;
+};
+
+/**
+ * struct smqsg_dev_polled - polled commands of a node
+ * @watch: polls while commands of watched files are in flight: the task that should poll may be
+ *	stopped or frozen while others need the places. By itself, because the dispatcher sleeps
+ *	for tags
+ *
+ * Lives from smqsg_poll_init() to smqsg_poll_exit().
+ */
+struct smqsg_dev_polled {
+	struct delayed_work watch;
+};
+
+/**
+ * struct smqsg_polled - private area of the SQE of a polled command or batch
+ * @what: its struct smqsg_io or struct smqsg_batch, as of any other SQE
+ * @ended: in smqsg_fd_polled.ended or ended_adhoc
  * @hctx: the poll queue that its requests are on; NULL before the first, SMQSG_POLL_ALL if
- *	there are several. Written by the one who issues, read by pollers, without a lock: who
- *	reads an old one polls in vain once
+ *	there are several. Written by the submitter, read by pollers, without a lock: a poller
+ *	that reads an old value polls in vain once
  */
 struct smqsg_polled {
 	void *what;
@@ -29,18 +73,27 @@ struct smqsg_polled {
 
 static_assert(sizeof(struct smqsg_polled) <= sizeof_field(struct io_uring_cmd, pdu));
 
+bool smqsg_has_poll_queue(struct request_queue *q);
+void smqsg_poll_queues(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
+		       struct io_comp_batch *iob);
+void smqsg_poll_watch(struct smqsg_fd_polled *file);
+void smqsg_poll_open(struct smqsg_fd *fd);
+void smqsg_poll_init(struct smqsg_dev *sg);
+void smqsg_poll_dead(struct smqsg_dev *sg);
+void smqsg_poll_exit(struct smqsg_dev *sg);
+
 static inline struct smqsg_polled *smqsg_polled(struct io_uring_cmd *ioucmd)
 {
 	return (struct smqsg_polled *)ioucmd->pdu;
 }
 
 /**
- * smqsg_poll_ended() - a command, or batch, of a polled ring has ended
- * @list: its file's, smqsg_fd.ended or ended_adhoc
+ * smqsg_poll_ended() - hands a polled command or batch that has ended to the next poller
+ * @list: of its file: smqsg_fd_polled.ended or ended_adhoc
  * @ioucmd: its SQE
  *
- * Whoever polls next for any of the file's commands, or of its ring's, tells it. Any context. The
- * command, and with it the file, may be gone on return.
+ * The next poll for any command of the file, or of the ring for ad hoc commands, posts its CQE.
+ * Any context. The command, and with it the file, may be gone on return.
  */
 static inline void smqsg_poll_ended(struct llist_head *list, struct io_uring_cmd *ioucmd)
 {
@@ -48,32 +101,33 @@ static inline void smqsg_poll_ended(struct llist_head *list, struct io_uring_cmd
 }
 
 /**
- * smqsg_poll_on() - notes where a command has to be polled for, and has that watched
- * @fd: its file, with a claim made for it: the watch ends when there is none
- * @ioucmd: its SQE, or that of its batch
+ * smqsg_poll_on() - notes where a command has to be polled for, and starts the watch
+ * @file: polled commands of its file, with a claim made for this one: the watch ends when no
+ *	command is in flight
+ * @ioucmd: its SQE, or its batch's
  * @rq: its request, not issued yet
  *
- * Return: false if that is no poll queue. Process context, one at a time for an SQE.
+ * Return: false if the request is not on a poll queue. Process context, one caller at a time for
+ * an SQE.
  */
-static __always_inline bool smqsg_poll_on(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
-					  struct request *rq)
+static __always_inline bool smqsg_poll_on(struct smqsg_fd_polled *file,
+					  struct io_uring_cmd *ioucmd, struct request *rq)
 {
 	struct smqsg_polled *polled = smqsg_polled(ioucmd);
 	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
 
 	if (unlikely(hctx->type != HCTX_TYPE_POLL))
 		return false;
-	if (unlikely(READ_ONCE(fd->pollable) != SMQSG_POLL_WATCHED))
-		smqsg_watch(fd);
+	if (unlikely(READ_ONCE(file->state) != SMQSG_POLL_WATCHED))
+		smqsg_poll_watch(file);
 	if (likely(polled->hctx != hctx))
 		WRITE_ONCE(polled->hctx, likely(!polled->hctx) ? hctx : SMQSG_POLL_ALL);
 	return true;
 }
 
-bool smqsg_has_poll_queue(struct request_queue *q);
-int smqsg_poll_refuse(struct smqsg_fd *fd);
+/* iopoll.c: the pollers */
+
 int smqsg_uring_iopoll(struct io_uring_cmd *ioucmd, struct io_comp_batch *iob,
 		       unsigned int poll_flags);
-bool smqsg_poll_for_others(struct smqsg_dev *sg);
 
 #endif /* SMQSG_POLL_H */

@@ -181,7 +181,7 @@ static __always_inline void smqsg_slot_let_run(struct smqsg_io *io, struct smqsg
 	} else {
 		io->result = result;
 		if (unlikely(polled))
-			smqsg_poll_ended(&fd->ended, io->ioucmd);
+			smqsg_poll_ended(&fd->polled.ended, io->ioucmd);
 		else if (!direct || likely(!atomic_read(&io->meet) || !smqsg_slot_met(io)))
 			io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
 	}
@@ -322,7 +322,7 @@ static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 	io->result = ret;
 	smqsg_slot_drop(io, ret);
 	if (polled)
-		smqsg_poll_ended(&io->fd->ended, io->ioucmd);
+		smqsg_poll_ended(&io->fd->polled.ended, io->ioucmd);
 	else
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
 }
@@ -498,12 +498,20 @@ static noinline notrace int smqsg_uring_cmd_plain(struct io_uring_cmd *ioucmd,
 	return smqsg_uring_cmd_of(ioucmd->file->private_data, ioucmd, issue_flags);
 }
 
+/* Refuses an SQE of a polled ring, and says why. */
+static noinline int smqsg_poll_refuse(struct smqsg_fd *fd)
+{
+	pr_err_ratelimited("%s: a ring with IORING_SETUP_IOPOLL, but its host has no poll queues\n",
+			   dev_name(&fd->sg->dev));
+	return -EOPNOTSUPP;
+}
+
 static noinline notrace int smqsg_uring_cmd_polled(struct io_uring_cmd *ioucmd,
 						   unsigned int issue_flags)
 {
 	struct smqsg_fd *fd = ioucmd->file->private_data;
 
-	if (unlikely(READ_ONCE(fd->pollable) == SMQSG_POLL_NOT))
+	if (unlikely(READ_ONCE(fd->polled.state) == SMQSG_POLL_NOT))
 		return smqsg_poll_refuse(fd);
 	smqsg_polled(ioucmd)->hctx = NULL;
 	return smqsg_uring_cmd_of(fd, ioucmd, issue_flags | IO_URING_F_IOPOLL);

@@ -17,7 +17,6 @@
 #include <linux/device.h>
 #include <linux/fs.h>
 #include <linux/list.h>
-#include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/poll.h>
@@ -29,6 +28,8 @@
 #include <scsi/scsi_device.h>
 #include <smq/compat.h>
 #include <uapi/scsi/smq_sg.h>
+
+#include "poll.h"
 
 /* Entries of a file's queue of waiting commands; a batch is one. */
 #define SMQSG_MOST_WAITING	1024
@@ -66,6 +67,7 @@ struct smqsg_fd;
  * @dispatch: makes claims for those who wait
  * @expire: ends the waiting of those whose time is over, or whose device is gone; by
  *	itself, because @dispatch sleeps for tags
+ * @polled: the watch over polled commands
  * @held_share: percent of the depth that files' held slots may keep; under @lock
  * @held_look: gives back held requests that somebody needs, or nobody uses; scheduled
  *	while a file has entries that are in use
@@ -96,6 +98,7 @@ struct smqsg_dev {
 	atomic_t refused;
 	struct delayed_work dispatch;
 	struct delayed_work expire;
+	struct smqsg_dev_polled polled;
 	unsigned int held_share;
 	struct delayed_work held_look;
 };
@@ -132,18 +135,6 @@ struct smqsg_pool;
 struct smqsg_v3;
 
 /**
- * enum smqsg_pollable - whether a file's commands may be polled for
- * @SMQSG_POLL_NOT: the device's host has no poll queues
- * @SMQSG_POLL_CAN: it has
- * @SMQSG_POLL_WATCHED: and some are; smqsg_dev.expire looks after them
- */
-enum smqsg_pollable {
-	SMQSG_POLL_NOT,
-	SMQSG_POLL_CAN,
-	SMQSG_POLL_WATCHED,
-};
-
-/**
  * struct smqsg_fd - an open file
  *
  * Lives from open() to release(), which comes when neither a descriptor nor a
@@ -162,7 +153,6 @@ enum smqsg_pollable {
  * @sense_size: bytes of sense in it
  * @nr_slots: 0 before SMQ_SG_SETUP, which writes it last, once (release; readers
  *	acquire): who sees it sees the arrays
- * @pollable: enum smqsg_pollable. Without a lock: more or less of a watch does no harm
  * @cred: whose the slots are; NULL before the first SMQ_SG_PREPARE. Referenced
  * @pool: unused struct smqsg_io of each CPU
  * @buffers: struct smqsg_buffer by index
@@ -182,10 +172,7 @@ enum smqsg_pollable {
  * @held_free: the first entry that is nobody's, by smqsg_held.next; 0 for none
  * @held_used: how many are somebody's
  * @inflight: commands of this file in flight. Atomic: as smqsg_dev.inflight
- * @ended: its polled slots and batches that have ended and were not told, struct
- *	smqsg_polled.ended. Without a lock: they end in any context, a poller takes all
- * @ended_adhoc: the same of ad hoc commands, and those whose turn has come; a poller puts back
- *	what is not his ring's
+ * @polled: its polled commands, in the cache line of @inflight: claim and end write both
  * @queue: waiting commands, struct smqsg_waiter.entry; under smqsg_dev.lock
  * @queued: their number
  * @given_up: the process whose waiting was ended since the last of them was granted its turn, who
@@ -203,7 +190,6 @@ struct smqsg_fd {
 	unsigned int status_stride;
 	unsigned int sense_size;
 	unsigned int nr_slots;
-	u8 pollable;
 	const struct cred *cred;
 	struct smqsg_pool __percpu *pool;
 	struct xarray buffers;
@@ -220,8 +206,7 @@ struct smqsg_fd {
 	u32 held_used;
 
 	atomic_t inflight ____cacheline_aligned_in_smp;
-	struct llist_head ended;
-	struct llist_head ended_adhoc;
+	struct smqsg_fd_polled polled;
 
 	struct list_head queue ____cacheline_aligned_in_smp;
 	unsigned int queued;

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pollers: posting the CQEs of rings with IORING_SETUP_IOPOLL.
+ *
+ * io_uring calls smqsg_uring_iopoll() with the ring's lock, for one command after the other until
+ * a CQE is posted. A command's end, in any context, only adds the command to a list of its file;
+ * the next poll for any of the file's commands empties the list and posts all CQEs. So the end may
+ * be found by this ring's poll, another ring's, queuecommand, error handling, or the end of the
+ * command's waiting.
+ *
+ * An ad hoc command, whose data is in its submitter's memory, is left to the poll of its own ring.
+ * So is an ad hoc command that waited and whose turn has come. Task work does not serve: while a
+ * ring is being closed io_uring polls until its last command has ended, and runs no task work.
+ */
+#include "batch.h"
+#include "io.h"
+#include "poll.h"
+
+/* Posts the CQE of a slot or batch. The lock of @ring is held, which need not be its own ring. */
+static __always_inline void smqsg_poll_tell_one(struct io_uring_cmd *ioucmd, const void *ring)
+{
+	unsigned int issue_flags = likely(smq_uring_ring(ioucmd) == ring) ? 0 : IO_URING_F_UNLOCKED;
+
+	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN))
+		smqsg_slot_tell(ioucmd, issue_flags);
+	else
+		smqsg_batch_tell(ioucmd, issue_flags);
+}
+
+static __always_inline struct io_uring_cmd *smqsg_poll_cmd(struct smqsg_polled *polled)
+{
+	return container_of((void *)polled, struct io_uring_cmd, pdu);
+}
+
+/*
+ * Posts the CQEs of a file's slots and batches that have ended, of all rings. The lock of @ring is
+ * held.
+ */
+static __always_inline void smqsg_poll_tell(struct smqsg_fd *fd, const void *ring)
+{
+	struct smqsg_polled *polled, *next;
+
+	/* The file stays: io_uring reaps no command of a ring that is locked. */
+	llist_for_each_entry_safe(polled, next, llist_del_all(&fd->polled.ended), ended)
+		smqsg_poll_tell_one(smqsg_poll_cmd(polled), ring);
+}
+
+/* The same of ad hoc commands of @ring. Returns whether a CQE was posted or is on its way. */
+static noinline bool smqsg_poll_adhoc(struct smqsg_fd *fd, const void *ring)
+{
+	struct llist_head *list = &fd->polled.ended_adhoc;
+	struct smqsg_polled *polled, *next;
+	bool told = false;
+
+	llist_for_each_entry_safe(polled, next, llist_del_all(list), ended) {
+		struct io_uring_cmd *ioucmd = smqsg_poll_cmd(polled);
+
+		if (smq_uring_ring(ioucmd) == ring)
+			told |= smqsg_adhoc_polled(ioucmd);
+		else
+			smqsg_poll_ended(list, ioucmd);
+	}
+	return told;
+}
+
+/* No slot nor batch has ended: looks elsewhere. Returns whether a CQE was posted. */
+static noinline bool smqsg_poll_more(struct smqsg_fd *fd, const void *ring,
+				     struct io_comp_batch *iob)
+{
+	bool told = !llist_empty(&fd->polled.ended_adhoc) && smqsg_poll_adhoc(fd, ring);
+
+	if (told || !atomic_read(&fd->sg->waiting))
+		return told;
+	smqsg_poll_queues(fd->q, NULL, iob);
+	told = !llist_empty(&fd->polled.ended);
+	smqsg_poll_tell(fd, ring);
+	return told;
+}
+
+/**
+ * smqsg_uring_iopoll() - polls for a command of a polled ring
+ * @ioucmd: its SQE, whose CQE is not posted yet
+ * @iob: where an LLD may leave requests for the caller to complete
+ * @poll_flags: BLK_POLL_*; ignored: it looks once, and io_uring calls again
+ *
+ * A command that waits for a place is on no queue yet, a batch with some of its commands. The
+ * tasks whose commands have the places may not poll, so all queues are polled while any command
+ * waits.
+ *
+ * Return: 1 if CQEs of some of the file's commands have been posted, else 0. Process context, with
+ * the ring's lock.
+ */
+int smqsg_uring_iopoll(struct io_uring_cmd *ioucmd, struct io_comp_batch *iob,
+		       unsigned int poll_flags)
+{
+	struct smqsg_fd *fd = ioucmd->file->private_data;
+	const void *ring = smq_uring_ring(ioucmd);
+
+	if (llist_empty(&fd->polled.ended)) {
+		smqsg_poll_queues(fd->q, READ_ONCE(smqsg_polled(ioucmd)->hctx), iob);
+		if (llist_empty(&fd->polled.ended))
+			return smqsg_poll_more(fd, ring, iob);
+	}
+	smqsg_poll_tell(fd, ring);
+	if (unlikely(!llist_empty(&fd->polled.ended_adhoc)))
+		smqsg_poll_adhoc(fd, ring);
+	return 1;
+}
