@@ -324,8 +324,8 @@ void smqsg_v3_release(struct smqsg_fd *fd)
  * smqsg_v3_gone() - the device has gone
  * @fd: one of its files
  *
- * For who removes it, once smqsg_dev.sdev is NULL: wakes those who wait for results that
- * will not come. Any context.
+ * Called when the device is removed, with smqsg_dev.sdev NULL: wakes readers, whose results will
+ * not come. Any context.
  */
 void smqsg_v3_gone(struct smqsg_fd *fd)
 {

@@ -404,20 +404,13 @@ void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner)
 }
 
 /**
- * smqsg_depth_dead() - the device is gone: nobody waits any longer
- * @sg: its node
+ * smqsg_depth_dead() - the device is gone: ends all waiting soon, with -ENODEV
+ * @sg: its node, with @sdev NULL
  *
- * Those who wait are told soon. Waits for nobody itself.
+ * Any context. Does not wait.
  */
 void smqsg_depth_dead(struct smqsg_dev *sg)
 {
-	struct smqsg_fd *fd;
-
-	spin_lock(&sg->lock);
-	sg->sdev = NULL;
-	list_for_each_entry(fd, &sg->files, sibling)
-		smqsg_v3_gone(fd);
-	spin_unlock(&sg->lock);
 	mod_delayed_work(smqsg_wq, &sg->expire, 0);
 }
 

@@ -187,7 +187,19 @@ static struct smqsg_dev *smqsg_take_node(struct scsi_device *sdev)
 	return found;
 }
 
-/* The device goes: no more opens, those who wait are told. Waits for nobody. */
+/* The device is gone: no more opens, no more results for readers. */
+static void smqsg_mark_dead(struct smqsg_dev *sg)
+{
+	struct smqsg_fd *fd;
+
+	spin_lock(&sg->lock);
+	sg->sdev = NULL;
+	list_for_each_entry(fd, &sg->files, sibling)
+		smqsg_v3_gone(fd);
+	spin_unlock(&sg->lock);
+}
+
+/* Ends all waiting, and gives held requests back. Does not wait for commands in flight. */
 static void SMQ_INTERFACE_FN(smqsg_remove, class_dev)
 {
 	struct scsi_device *sdev = to_scsi_device(class_dev->parent);
@@ -195,6 +207,7 @@ static void SMQ_INTERFACE_FN(smqsg_remove, class_dev)
 
 	if (!sg)
 		return;
+	smqsg_mark_dead(sg);
 	smqsg_depth_dead(sg);
 	smqsg_poll_dead(sg);
 	smqsg_held_give_back(sg);

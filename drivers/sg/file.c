@@ -107,7 +107,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_pool_exit(fd);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);
-	/* Who removes the device tells the files that are attached. */
+	/* The removal of the device calls smqsg_v3_gone() for attached files. */
 	smqsg_v3_release(fd);
 	put_device(&sg->dev);
 	kfree(fd);
