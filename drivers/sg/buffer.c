@@ -10,6 +10,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "buffer.h"
 #include "slot.h"
 
 /* Pages pinned at a time, so that a kill ends a large buffer's pinning soon. */
@@ -36,8 +37,8 @@ static void smqsg_buffer_free(struct smqsg_buffer *buffer)
 }
 
 /**
- * smqsg_buffer_put() - lets go of a buffer
- * @buffer: whose last user unpins it
+ * smqsg_buffer_put() - drops a reference to a buffer; the last one unpins it
+ * @buffer: the buffer
  *
  * Process context: pages are marked dirty, which sleeps.
  */
@@ -50,22 +51,22 @@ void smqsg_buffer_put(struct smqsg_buffer *buffer)
 }
 
 /**
- * smqsg_buffer_get() - a buffer, referenced
- * @fd: the file
+ * smqsg_buffer_get() - looks a buffer up, and takes a reference
+ * @buffers: buffers of the file
  * @index: the buffer's
  *
- * Return: it, or NULL. Any context.
+ * Return: the buffer, or NULL. Any context.
  */
-struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd *fd, u16 index)
+struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 index)
 {
 	struct smqsg_buffer *buffer;
 
 	/* The table's reference is dropped under the same lock. */
-	xa_lock(&fd->buffers);
-	buffer = xa_load(&fd->buffers, index);
+	xa_lock(&buffers->table);
+	buffer = xa_load(&buffers->table, index);
 	if (buffer)
 		refcount_inc(&buffer->refs);
-	xa_unlock(&fd->buffers);
+	xa_unlock(&buffers->table);
 	return buffer;
 }
 
@@ -178,12 +179,12 @@ static int smqsg_buffer_add_to(struct smqsg_fd *fd, const struct smq_sg_buffer *
 	struct smqsg_buffer *buffer;
 	int ret;
 
-	if (xa_load(&fd->buffers, arg->index))
+	if (xa_load(&fd->buffers.table, arg->index))
 		return -EEXIST;
 	buffer = smqsg_buffer_new(arg);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
-	ret = xa_err(xa_store(&fd->buffers, arg->index, buffer, GFP_KERNEL_ACCOUNT));
+	ret = xa_err(xa_store(&fd->buffers.table, arg->index, buffer, GFP_KERNEL_ACCOUNT));
 	if (ret)
 		smqsg_buffer_put(buffer);
 	return ret;
@@ -191,7 +192,7 @@ static int smqsg_buffer_add_to(struct smqsg_fd *fd, const struct smq_sg_buffer *
 
 static int smqsg_buffer_take_back(struct smqsg_fd *fd, u32 index)
 {
-	struct smqsg_buffer *buffer = xa_load(&fd->buffers, index);
+	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, index);
 
 	if (!buffer)
 		return -ENOENT;
@@ -200,7 +201,7 @@ static int smqsg_buffer_take_back(struct smqsg_fd *fd, u32 index)
 				   buffer->users);
 		return -EBUSY;
 	}
-	xa_erase(&fd->buffers, index);
+	xa_erase(&fd->buffers.table, index);
 	smqsg_buffer_put(buffer);
 	return 0;
 }
@@ -237,7 +238,7 @@ long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 		return -EFAULT;
 	if (mutex_lock_killable(&fd->setup))
 		return -EINTR;
-	/* Like the slots, once those are somebody's: a run may name any buffer. */
+	/* As the slots, once these have an owner: a run may name any buffer. */
 	if (fd->cred && !smqsg_may_run(fd))
 		ret = -EPERM;
 	else
@@ -247,15 +248,20 @@ long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 	return ret;
 }
 
-/* The file's end. */
-void smqsg_buffers_free(struct smqsg_fd *fd)
+void smqsg_buffers_init(struct smqsg_fd_buffers *buffers)
+{
+	xa_init(&buffers->table);
+}
+
+/* Drops the table's references, when the file is released. May sleep. */
+void smqsg_buffers_free(struct smqsg_fd_buffers *buffers)
 {
 	struct smqsg_buffer *buffer;
 	unsigned long index;
 
-	xa_for_each(&fd->buffers, index, buffer)
+	xa_for_each(&buffers->table, index, buffer)
 		smqsg_buffer_put(buffer);
-	xa_destroy(&fd->buffers);
+	xa_destroy(&buffers->table);
 }
 
 /* The most that one piece of memory may have of a bvec, from there on. */
@@ -305,18 +311,36 @@ int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip
 }
 
 /**
+ * smqsg_max_transfer() - bytes of one slot's command at most
+ * @q: the device's queue
+ *
+ * Return: the least of what the device takes as one transfer, what it takes in as many pieces of
+ * memory as it takes, and what a buffer can hold; whole sectors. Any context.
+ */
+u32 smqsg_max_transfer(struct request_queue *q)
+{
+	u64 most = (u64)queue_max_hw_sectors(q) << SECTOR_SHIFT;
+	/* As smqsg_segments() counts. */
+	u64 piece = min_t(u64, queue_max_segment_size(q) - 1ULL, queue_segment_boundary(q)) + 1;
+
+	most = min3(most, queue_max_segments(q) * piece, (u64)SMQ_SG_MAX_BUFFER);
+	return round_down(most, SECTOR_SIZE);
+}
+
+/**
  * smqsg_buffer_extent() - finds data in a buffer
  * @q: the device's queue
  * @buffer: the buffer
  * @offset: of the data, in bytes
  * @length: of the data, in bytes; not 0
- * @slot: gets its data, segments and many
+ * @data: gets where the data is
+ * @many: gets whether that is more than one piece of the buffer
  *
- * Return: 0; -ERANGE: not all of it is in the buffer; -EINVAL: it does not begin where the
- * device takes it; as smqsg_segments(). Any context.
+ * Return: as smqsg_segments(); -ERANGE: not all of it is in the buffer; -EINVAL: also where it
+ * does not begin where the device takes it. Any context.
  */
 int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u32 offset,
-			u32 length, struct smqsg_slot *slot)
+			u32 length, struct smqsg_extent *data, bool *many)
 {
 	unsigned int low = 0, high = buffer->nr;
 	struct bio_vec *bvec;
@@ -342,13 +366,12 @@ int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u3
 	segments = smqsg_segments(q, bvec, skip, length);
 	if (segments < 0)
 		return segments;
-	slot->segments = segments;
-	slot->many = length > bvec->bv_len - skip;
-	if (slot->many)
-		slot->data = (struct smqsg_extent) { .bvec = bvec, .length = length, .skip = skip };
+	*many = length > bvec->bv_len - skip;
+	if (*many)
+		*data = (struct smqsg_extent) { .bvec = bvec, .length = length, .skip = skip };
 	else
-		bvec_set_page(&slot->data.one,
+		bvec_set_page(&data->one,
 			      pfn_to_page(page_to_pfn(bvec->bv_page) + (at >> PAGE_SHIFT)),
 			      length, offset_in_page(at));
-	return 0;
+	return segments;
 }

@@ -3,9 +3,11 @@
  * What of a CDB of SBC-4 is looked at: where its logical blocks are, and whether they come with
  * protection information.
  */
+#include <scsi/scsi_device.h>
 #include <scsi/scsi_proto.h>
+#include <smq/compat.h>
 
-#include "slot.h"
+#include "cdb.h"
 
 /* Not in the kernel's list. */
 #define SMQSG_ORWRITE_16	0x8b

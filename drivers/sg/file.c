@@ -59,7 +59,7 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	mutex_init(&fd->setup);
 	spin_lock_init(&fd->held_lock);
 	INIT_LIST_HEAD(&fd->queue);
-	xa_init(&fd->buffers);
+	smqsg_buffers_init(&fd->buffers);
 	ret = smqsg_pool_init(fd);
 	if (ret)
 		goto out_free;
@@ -101,7 +101,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 
 	smqsg_held_close(fd);
 	smqsg_slots_free(fd);
-	smqsg_buffers_free(fd);
+	smqsg_buffers_free(&fd->buffers);
 	if (fd->cred)
 		put_cred(fd->cred);
 	smqsg_pool_exit(fd);

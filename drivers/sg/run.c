@@ -12,6 +12,7 @@
 #include <smq/uring.h>
 
 #include "batch.h"
+#include "cdb.h"
 #include "issue.h"
 
 /*
@@ -42,6 +43,7 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 {
 	struct smqsg_fd *fd = io->fd;
 	struct smqsg_slot *slot = &fd->slots[io->slot];
+	bool many;
 	int ret;
 
 	if (run->flags & ~(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER))
@@ -58,18 +60,21 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 	}
 	if (!slot->data.length)
 		return -EINVAL;
-	io->buffer = smqsg_buffer_get(fd, run->buffer);
+	io->buffer = smqsg_buffer_get(&fd->buffers, run->buffer);
 	if (!io->buffer)
 		return -ENOENT;
 	ret = -EINVAL;
 	if (!io->buffer->readonly || slot->direction == SMQ_SG_OUT)
-		ret = smqsg_buffer_extent(fd->q, io->buffer, slot->offset,
-					  slot->data.length, &io->other);
-	if (ret)
+		ret = smqsg_buffer_extent(fd->q, io->buffer, slot->offset, slot->data.length,
+					  &io->other.data, &many);
+	if (ret < 0) {
 		smqsg_buffer_put(io->buffer);
-	else
-		io->flags = run->flags;
-	return ret;
+		return ret;
+	}
+	io->other.segments = ret;
+	io->other.many = many;
+	io->flags = run->flags;
+	return 0;
 }
 
 /**

@@ -23,12 +23,12 @@
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
-#include <linux/xarray.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
 #include <smq/compat.h>
 #include <uapi/scsi/smq_sg.h>
 
+#include "buffer.h"
 #include "poll.h"
 
 /* Entries of a file's queue of waiting commands; a batch is one. */
@@ -130,7 +130,6 @@ struct smqsg_waiter {
 
 struct smqsg_held;
 struct smqsg_slot;
-struct smqsg_buffer;
 struct smqsg_pool;
 struct smqsg_v3;
 
@@ -155,7 +154,7 @@ struct smqsg_v3;
  *	acquire): who sees it sees the arrays
  * @cred: whose the slots are; NULL before the first SMQ_SG_PREPARE. Referenced
  * @pool: unused struct smqsg_io of each CPU
- * @buffers: struct smqsg_buffer by index
+ * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @v3: state of the interface 3 (compat_cmd.h)
  * @held: entries for held requests, @held_nr of them behind the first, which is nobody's; or NULL.
@@ -192,7 +191,7 @@ struct smqsg_fd {
 	unsigned int nr_slots;
 	const struct cred *cred;
 	struct smqsg_pool __percpu *pool;
-	struct xarray buffers;
+	struct smqsg_fd_buffers buffers;
 	struct mutex setup; /* of slots and buffers */
 	struct smqsg_v3 *v3;
 	struct smqsg_held *held;
@@ -242,17 +241,14 @@ extern const struct file_operations smqsg_fops;
 int smqsg_class_register(void);
 void smqsg_class_unregister(void);
 
-/* slot.c, buffer.c, batch.c */
+/* slot.c, batch.c */
 
-u32 smqsg_max_transfer(struct request_queue *q);
 long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *arg);
 long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *arg);
-long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *arg);
 long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *arg);
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);
 int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma);
 void smqsg_slots_free(struct smqsg_fd *fd);
-void smqsg_buffers_free(struct smqsg_fd *fd);
 
 /* run.c: uring_cmd */
 

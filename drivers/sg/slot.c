@@ -11,6 +11,7 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
+#include "cdb.h"
 #include "held.h"
 #include "slot.h"
 
@@ -27,23 +28,6 @@ static unsigned int smqsg_alignment(struct request_queue *q)
 	while (alignment < PAGE_SIZE && !blk_rq_aligned(q, alignment, alignment))
 		alignment <<= 1;
 	return alignment;
-}
-
-/**
- * smqsg_max_transfer() - bytes of one slot's command at most
- * @q: the device's queue
- *
- * Return: what the device takes, as one transfer and in as many pieces of memory as it takes,
- * and what a buffer can hold; whole sectors. Any context.
- */
-u32 smqsg_max_transfer(struct request_queue *q)
-{
-	u64 most = (u64)queue_max_hw_sectors(q) << SECTOR_SHIFT;
-	/* As smqsg_segments() counts. */
-	u64 piece = min_t(u64, queue_max_segment_size(q) - 1ULL, queue_segment_boundary(q)) + 1;
-
-	most = min3(most, queue_max_segments(q) * piece, (u64)SMQ_SG_MAX_BUFFER);
-	return round_down(most, SECTOR_SIZE);
 }
 
 /**
@@ -262,7 +246,8 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 			   struct smqsg_slot *slot, struct smqsg_buffer **used)
 {
 	struct request_queue *q = fd->q;
-	struct smqsg_buffer *buffer = xa_load(&fd->buffers, desc->buffer);
+	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, desc->buffer);
+	bool many;
 	int ret;
 
 	if (!buffer) {
@@ -279,8 +264,8 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 				   desc->offset, desc->buffer, buffer->length);
 		return -ERANGE;
 	}
-	ret = smqsg_buffer_extent(q, buffer, desc->offset, desc->length, slot);
-	if (ret) {
+	ret = smqsg_buffer_extent(q, buffer, desc->offset, desc->length, &slot->data, &many);
+	if (ret < 0) {
 		pr_err_ratelimited("slot %u length %u at offset %llu of buffer %u: %s\n",
 				   number, desc->length, desc->offset, desc->buffer,
 				   ret == -ERANGE ? "beyond its end" :
@@ -288,6 +273,8 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 				   "not aligned as the device needs it, or with a gap");
 		return ret;
 	}
+	slot->segments = ret;
+	slot->many = many;
 	slot->offset = desc->offset;
 	slot->buffer = desc->buffer;
 	*used = buffer;
@@ -302,7 +289,7 @@ static void smqsg_slot_clear(struct smqsg_fd *fd, u32 number)
 	if (slot->held)
 		smqsg_held_drop(fd, slot, number);
 	if (slot->data.length) {
-		buffer = xa_load(&fd->buffers, slot->buffer);
+		buffer = xa_load(&fd->buffers.table, slot->buffer);
 		buffer->users--;
 	}
 	memset(slot, 0, sizeof(*slot));

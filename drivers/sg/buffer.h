@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Buffers: pinned memory of a process, and where a command's data is in it.
+ */
+#ifndef SMQSG_BUFFER_H
+#define SMQSG_BUFFER_H
+
+#include <linux/bvec.h>
+#include <linux/refcount.h>
+#include <linux/types.h>
+#include <linux/xarray.h>
+
+struct mm_struct;
+struct request_queue;
+struct smqsg_fd;
+
+/**
+ * struct smqsg_extent - where a command's data is in a buffer
+ * @one: the data, where it is one piece of a buffer: a single element from its page on
+ * @bvec: else: the element of the buffer's array where it begins
+ * @length: bytes of data; 0: no data
+ * @skip: bytes of *@bvec before it
+ */
+struct smqsg_extent {
+	union {
+		struct bio_vec one;
+		struct {
+			struct bio_vec *bvec;
+			u32 length;
+			u32 skip;
+		};
+	};
+};
+
+static_assert(offsetof(struct smqsg_extent, length) == offsetof(struct bio_vec, bv_len));
+
+/**
+ * struct smqsg_buffer - pinned memory of a process
+ * @refs: the file's table, and each run that uses it in place of its slot's buffer
+ * @users: slots that use it; under smqsg_fd.setup
+ * @mm: the process whose locked memory it counts as; referenced, not its users
+ * @pages: how many are pinned
+ * @length: bytes
+ * @readonly: the device may only read it
+ * @nr: elements of @bvec and @start
+ * @start: bytes of the buffer before each element
+ * @bvec: the memory: neighbouring pages are one element
+ *
+ * Lives until the last of @refs is dropped.
+ */
+struct smqsg_buffer {
+	refcount_t refs;
+	unsigned int users;
+	struct mm_struct *mm;
+	unsigned long pages;
+	u32 length;
+	bool readonly;
+	unsigned int nr;
+	u32 *start;
+	struct bio_vec bvec[];
+};
+
+/**
+ * struct smqsg_fd_buffers - buffers of a file
+ * @table: struct smqsg_buffer by index, referenced. Changed under smqsg_fd.setup; looked up by
+ *	runs under its own lock
+ *
+ * Lives in the file, from smqsg_buffers_init() to smqsg_buffers_free().
+ */
+struct smqsg_fd_buffers {
+	struct xarray table;
+};
+
+u32 smqsg_max_transfer(struct request_queue *q);
+int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip, u32 length);
+int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u32 offset,
+			u32 length, struct smqsg_extent *data, bool *many);
+void smqsg_buffer_put(struct smqsg_buffer *buffer);
+struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 index);
+void smqsg_buffers_init(struct smqsg_fd_buffers *buffers);
+void smqsg_buffers_free(struct smqsg_fd_buffers *buffers);
+long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *arg);
+
+#endif /* SMQSG_BUFFER_H */
