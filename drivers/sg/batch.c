@@ -84,7 +84,7 @@ int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg)
 				   arg->list, arg->count, slots);
 		return -EINVAL;
 	}
-	return smqsg_may_run(fd) ? 0 : -EPERM;
+	return smqsg_may_run(&fd->owner) ? 0 : -EPERM;
 }
 
 /* The next elements of the list. */

@@ -11,7 +11,7 @@
 #include <linux/uaccess.h>
 
 #include "buffer.h"
-#include "slot.h"
+#include "sg.h"
 
 /* Pages pinned at a time, so that a kill ends a large buffer's pinning soon. */
 #define SMQSG_PIN_CHUNK		512
@@ -239,7 +239,7 @@ long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 	if (mutex_lock_killable(&fd->setup))
 		return -EINTR;
 	/* As the slots, once these have an owner: a run may name any buffer. */
-	if (fd->cred && !smqsg_may_run(fd))
+	if (fd->owner.cred && !smqsg_may_run(&fd->owner))
 		ret = -EPERM;
 	else
 		ret = arg.length ? smqsg_buffer_add_to(fd, &arg) :

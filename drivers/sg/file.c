@@ -102,8 +102,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_held_close(fd);
 	smqsg_slots_free(fd);
 	smqsg_buffers_free(&fd->buffers);
-	if (fd->cred)
-		put_cred(fd->cred);
+	smqsg_owner_put(&fd->owner);
 	smqsg_pool_exit(fd);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);

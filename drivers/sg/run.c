@@ -5,7 +5,6 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blk-mq.h>
-#include <linux/cred.h>
 #include <linux/nospec.h>
 #include <scsi/scsi_common.h>
 #include <scsi/scsi_eh.h>
@@ -14,24 +13,6 @@
 #include "batch.h"
 #include "cdb.h"
 #include "issue.h"
-
-/*
- * Whether these credentials can do what the others can: the same user, with what
- * the filter of CDBs may have asked for.
- */
-static bool smqsg_same_cred(const struct cred *cred, const struct cred *owner)
-{
-	return uid_eq(cred->euid, owner->euid) && uid_eq(cred->fsuid, owner->fsuid) &&
-	       cred->user_ns == owner->user_ns &&
-	       cap_raised(cred->cap_effective, CAP_SYS_RAWIO) >=
-	       cap_raised(owner->cap_effective, CAP_SYS_RAWIO);
-}
-
-/* See smqsg_may_run(). */
-bool smqsg_may_run_slowly(const struct cred *owner)
-{
-	return owner && smqsg_same_cred(current_cred(), owner);
-}
 
 static struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number)
 {
@@ -456,7 +437,7 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	u32 number, slots;
 	int ret;
 
-	if (unlikely(!smqsg_may_run(fd)))
+	if (unlikely(!smqsg_may_run(&fd->owner)))
 		return -EPERM;
 	io = smqsg_io_get(fd);
 	if (unlikely(!io)) {

@@ -13,7 +13,6 @@
 #include <linux/atomic.h>
 #include <linux/bio.h>
 #include <linux/cdev.h>
-#include <linux/cred.h>
 #include <linux/device.h>
 #include <linux/fs.h>
 #include <linux/list.h>
@@ -29,6 +28,7 @@
 #include <uapi/scsi/smq_sg.h>
 
 #include "buffer.h"
+#include "owner.h"
 #include "poll.h"
 
 /* Entries of a file's queue of waiting commands; a batch is one. */
@@ -152,7 +152,7 @@ struct smqsg_v3;
  * @sense_size: bytes of sense in it
  * @nr_slots: 0 before SMQ_SG_SETUP, which writes it last, once (release; readers
  *	acquire): who sees it sees the arrays
- * @cred: whose the slots are; NULL before the first SMQ_SG_PREPARE. Referenced
+ * @owner: owner of the slots
  * @pool: unused struct smqsg_io of each CPU
  * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
@@ -189,7 +189,7 @@ struct smqsg_fd {
 	unsigned int status_stride;
 	unsigned int sense_size;
 	unsigned int nr_slots;
-	const struct cred *cred;
+	struct smqsg_fd_owner owner;
 	struct smqsg_pool __percpu *pool;
 	struct smqsg_fd_buffers buffers;
 	struct mutex setup; /* of slots and buffers */

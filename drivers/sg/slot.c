@@ -342,17 +342,6 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	return 0;
 }
 
-/* All slots are one owner's: who comes first. fd->setup is held. */
-static int smqsg_own(struct smqsg_fd *fd)
-{
-	if (!fd->cred) {
-		/* Publishes the credentials to smqsg_may_run(). */
-		smp_store_release(&fd->cred, get_current_cred());
-		return 0;
-	}
-	return smqsg_may_run(fd) ? 0 : -EPERM;
-}
-
 static long smqsg_prepare(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
 {
 	const struct smq_sg_slot __user *user = u64_to_user_ptr(arg->slots);
@@ -360,7 +349,7 @@ static long smqsg_prepare(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
 	struct smq_sg_slot *desc;
 	long ret;
 
-	ret = smqsg_own(fd);
+	ret = smqsg_own(&fd->owner);
 	if (ret)
 		return ret;
 	desc = kmalloc_array(SMQSG_COPY, sizeof(*desc), GFP_KERNEL);

@@ -49,22 +49,4 @@ static inline u32 smqsg_slots(struct smqsg_fd *fd)
 	return smp_load_acquire(&fd->nr_slots);
 }
 
-/* run.c */
-bool smqsg_may_run_slowly(const struct cred *owner);
-
-/**
- * smqsg_may_run() - whether the caller may run the file's slots
- * @fd: the file
- *
- * Return: true if whoever prepared them was the caller, or had his credentials.
- * Process context.
- */
-static inline bool smqsg_may_run(struct smqsg_fd *fd)
-{
-	/* Pairs with smqsg_own(). */
-	const struct cred *owner = smp_load_acquire(&fd->cred);
-
-	return likely(owner == current_cred()) || smqsg_may_run_slowly(owner);
-}
-
 #endif /* SMQSG_SLOT_H */

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The owner of a file's slots: the credentials that prepared them.
+ */
+#include "owner.h"
+
+/*
+ * Whether @cred can do what @owner can: the same user, with the capability that the filter of CDBs
+ * may have asked for.
+ */
+static bool smqsg_same_cred(const struct cred *cred, const struct cred *owner)
+{
+	return uid_eq(cred->euid, owner->euid) && uid_eq(cred->fsuid, owner->fsuid) &&
+	       cred->user_ns == owner->user_ns &&
+	       cap_raised(cred->cap_effective, CAP_SYS_RAWIO) >=
+	       cap_raised(owner->cap_effective, CAP_SYS_RAWIO);
+}
+
+/* smqsg_may_run() of a caller whose credentials are another object than the owner's. */
+bool smqsg_may_run_slowly(const struct cred *owner)
+{
+	return owner && smqsg_same_cred(current_cred(), owner);
+}
+
+/**
+ * smqsg_own() - makes the caller the owner, if the slots have none
+ * @file: the owner, with smqsg_fd.setup held
+ *
+ * Return: 0; -EPERM: the slots belong to other credentials. Process context.
+ */
+int smqsg_own(struct smqsg_fd_owner *file)
+{
+	if (!file->cred) {
+		/* Publishes the credentials to smqsg_may_run(). */
+		smp_store_release(&file->cred, get_current_cred());
+		return 0;
+	}
+	return smqsg_may_run(file) ? 0 : -EPERM;
+}
+
+/* Drops the reference to the credentials, when the file is released. */
+void smqsg_owner_put(struct smqsg_fd_owner *file)
+{
+	if (file->cred)
+		put_cred(file->cred);
+}
