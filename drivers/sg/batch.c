@@ -22,38 +22,115 @@
 /* Unused batches that a pool keeps. */
 #define SMQSG_BATCHES_MOST	16
 
-/* Takes one; NULL without memory. Process context. */
+/* A batch with the commands of a short one. May sleep. */
+static noinline struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
+{
+	struct smqsg_batch *batch = kzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
+	unsigned int i;
+
+	if (!batch)
+		return NULL;
+	batch->ios = kvcalloc(SMQSG_BATCH_SHORT, sizeof(*batch->ios), GFP_KERNEL_ACCOUNT);
+	if (!batch->ios) {
+		kfree(batch);
+		return NULL;
+	}
+	batch->fd = fd;
+	batch->waiter.fd = fd;
+	INIT_LIST_HEAD(&batch->waiter.entry);
+	init_llist_head(&batch->ended);
+	for (i = 0; i < SMQSG_BATCH_SHORT; i++) {
+		smqsg_io_init(&batch->ios[i], fd);
+		batch->ios[i].batch = batch;
+	}
+	return batch;
+}
+
+/* Frees a batch that is in no pool. */
+static noinline void smqsg_batch_free(struct smqsg_batch *batch)
+{
+	unsigned int i;
+
+	for (i = 0; i < SMQSG_BATCH_SHORT; i++)
+		bio_uninit(&batch->ios[i].bio);
+	kvfree(batch->ios);
+	kfree(batch);
+}
+
+/**
+ * smqsg_batch_pool_init() - sets up a file's pools of batches
+ * @fd: the file
+ *
+ * Return: 0 or -ENOMEM. May sleep.
+ */
+int smqsg_batch_pool_init(struct smqsg_fd *fd)
+{
+	fd->batches = alloc_percpu_gfp(struct smqsg_batch_pool, GFP_KERNEL_ACCOUNT);
+	return fd->batches ? 0 : -ENOMEM;
+}
+
+/**
+ * smqsg_batch_pool_exit() - frees a file's pools of batches
+ * @fd: the file; none of its batches runs
+ */
+void smqsg_batch_pool_exit(struct smqsg_fd *fd)
+{
+	struct smqsg_batch *batch;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct smqsg_batch_pool *pool = per_cpu_ptr(fd->batches, cpu);
+
+		while ((batch = pool->first)) {
+			pool->first = batch->next;
+			smqsg_batch_free(batch);
+		}
+	}
+	free_percpu(fd->batches);
+}
+
+/**
+ * smqsg_batch_get() - takes a batch out of the CPU's pool, or allocates one
+ * @fd: the file
+ *
+ * Return: the batch, or NULL without memory. Process context.
+ */
 struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
 {
-	struct smqsg_pool *pool = get_cpu_ptr(fd->pool);
-	struct smqsg_batch *batch = pool->batch;
+	struct smqsg_batch_pool *pool = get_cpu_ptr(fd->batches);
+	struct smqsg_batch *batch = pool->first;
 
 	if (likely(batch)) {
-		pool->batch = batch->next;
-		pool->batches--;
+		pool->first = batch->next;
+		pool->count--;
 	}
-	put_cpu_ptr(fd->pool);
+	put_cpu_ptr(fd->batches);
 	return likely(batch) ? batch : smqsg_batch_new(fd);
 }
 
-/* Puts one back, which has ended. Process context. */
+/**
+ * smqsg_batch_put() - puts a batch that has ended into the CPU's pool, or frees it
+ * @batch: the batch
+ *
+ * Process context.
+ */
 void smqsg_batch_put(struct smqsg_batch *batch)
 {
-	struct smqsg_pool *pool;
+	struct smqsg_batch_pool *pool;
 	bool full;
 
 	if (unlikely(batch->copy)) {
 		kvfree(batch->copy);
 		batch->copy = NULL;
 	}
-	pool = get_cpu_ptr(batch->fd->pool);
-	full = pool->batches >= SMQSG_BATCHES_MOST;
+	pool = get_cpu_ptr(batch->fd->batches);
+	full = pool->count >= SMQSG_BATCHES_MOST;
 	if (likely(!full)) {
-		batch->next = pool->batch;
-		pool->batch = batch;
-		pool->batches++;
+		batch->next = pool->first;
+		pool->first = batch;
+		pool->count++;
 	}
-	put_cpu_ptr(batch->fd->pool);
+	put_cpu_ptr(batch->fd->batches);
 	if (unlikely(full))
 		smqsg_batch_free(batch);
 }

@@ -72,12 +72,20 @@ enum {
 	SMQSG_BATCH_ORPHAN,
 };
 
-/* io.c */
-struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd);
-void smqsg_batch_free(struct smqsg_batch *batch);
-void smqsg_batches_free(struct smqsg_batch *batch);
+/**
+ * struct smqsg_batch_pool - a CPU's unused batches of a file
+ * @first: list by smqsg_batch.next
+ * @count: its length
+ *
+ * Used with preemption off, and never from interrupts.
+ */
+struct smqsg_batch_pool {
+	struct smqsg_batch *first;
+	unsigned int count;
+};
 
-/* batch.c */
+int smqsg_batch_pool_init(struct smqsg_fd *fd);
+void smqsg_batch_pool_exit(struct smqsg_fd *fd);
 struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd);
 void smqsg_batch_put(struct smqsg_batch *batch);
 int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg);

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <scsi/scsi_eh.h>
 
+#include "batch.h"
 #include "io.h"
 #include "sg.h"
 
@@ -63,9 +64,12 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	ret = smqsg_pool_init(fd);
 	if (ret)
 		goto out_free;
-	ret = smqsg_v3_open(fd);
+	ret = smqsg_batch_pool_init(fd);
 	if (ret)
 		goto out_pool;
+	ret = smqsg_v3_open(fd);
+	if (ret)
+		goto out_batches;
 	ret = smqsg_attach(sg, fd, file->f_flags & O_EXCL);
 	if (ret)
 		goto out_v3;
@@ -87,6 +91,8 @@ out_detach:
 	smqsg_detach(sg, fd);
 out_v3:
 	smqsg_v3_release(fd);
+out_batches:
+	smqsg_batch_pool_exit(fd);
 out_pool:
 	smqsg_pool_exit(fd);
 out_free:
@@ -103,6 +109,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_slots_free(fd);
 	smqsg_buffers_free(&fd->buffers);
 	smqsg_owner_put(&fd->owner);
+	smqsg_batch_pool_exit(fd);
 	smqsg_pool_exit(fd);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);

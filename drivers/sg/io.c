@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of commands in flight: from the slab as often as a file's pools are
- * empty, from the pools ever after.
+ * Memory of commands in flight: from a file's pools, and from the slab where a pool is empty.
  */
 #include <linux/slab.h>
 
-#include "batch.h"
 #include "io.h"
 
 static struct kmem_cache *smqsg_io_cache;
 
-/* Sets a bio up whose array of data is a buffer's. */
+/* Sets up a bio whose bi_io_vec will be a buffer's. */
 void smqsg_bio_init(struct bio *bio)
 {
 	bio_init(bio, NULL, NULL, 0, 0);
@@ -43,52 +41,6 @@ void smqsg_io_free(struct smqsg_io *io)
 	kmem_cache_free(smqsg_io_cache, io);
 }
 
-/* One with the commands of a short batch; NULL without memory. May sleep. */
-struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
-{
-	struct smqsg_batch *batch = kzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
-	unsigned int i;
-
-	if (!batch)
-		return NULL;
-	batch->ios = kvcalloc(SMQSG_BATCH_SHORT, sizeof(*batch->ios), GFP_KERNEL_ACCOUNT);
-	if (!batch->ios) {
-		kfree(batch);
-		return NULL;
-	}
-	batch->fd = fd;
-	batch->waiter.fd = fd;
-	INIT_LIST_HEAD(&batch->waiter.entry);
-	init_llist_head(&batch->ended);
-	for (i = 0; i < SMQSG_BATCH_SHORT; i++) {
-		smqsg_io_init(&batch->ios[i], fd);
-		batch->ios[i].batch = batch;
-	}
-	return batch;
-}
-
-/* One that is in no pool. */
-void smqsg_batch_free(struct smqsg_batch *batch)
-{
-	unsigned int i;
-
-	for (i = 0; i < SMQSG_BATCH_SHORT; i++)
-		bio_uninit(&batch->ios[i].bio);
-	kvfree(batch->ios);
-	kfree(batch);
-}
-
-/* A pool's end. */
-void smqsg_batches_free(struct smqsg_batch *batch)
-{
-	while (batch) {
-		struct smqsg_batch *next = batch->next;
-
-		smqsg_batch_free(batch);
-		batch = next;
-	}
-}
-
 int smqsg_pool_init(struct smqsg_fd *fd)
 {
 	fd->pool = alloc_percpu_gfp(struct smqsg_pool, GFP_KERNEL_ACCOUNT);
@@ -107,7 +59,6 @@ void smqsg_pool_exit(struct smqsg_fd *fd)
 			pool->first = io->next;
 			smqsg_io_free(io);
 		}
-		smqsg_batches_free(pool->batch);
 	}
 	free_percpu(fd->pool);
 }

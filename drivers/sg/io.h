@@ -90,17 +90,13 @@ enum {
 /**
  * struct smqsg_pool - a CPU's unused struct smqsg_io of a file
  * @first: list by smqsg_io.next
- * @batch: list of unused batches by smqsg_batch.next
- * @count: length of the first
- * @batches: and of the second
+ * @count: its length
  *
  * Used with preemption off, and never from interrupts.
  */
 struct smqsg_pool {
 	struct smqsg_io *first;
-	struct smqsg_batch *batch;
 	unsigned int count;
-	unsigned int batches;
 };
 
 /* A pool gives back what it has beyond this. */

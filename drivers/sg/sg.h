@@ -131,6 +131,7 @@ struct smqsg_waiter {
 struct smqsg_held;
 struct smqsg_slot;
 struct smqsg_pool;
+struct smqsg_batch_pool;
 struct smqsg_v3;
 
 /**
@@ -154,6 +155,7 @@ struct smqsg_v3;
  *	acquire): who sees it sees the arrays
  * @owner: owner of the slots
  * @pool: unused struct smqsg_io of each CPU
+ * @batches: unused batches of each CPU
  * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @v3: state of the interface 3 (compat_cmd.h)
@@ -191,6 +193,7 @@ struct smqsg_fd {
 	unsigned int nr_slots;
 	struct smqsg_fd_owner owner;
 	struct smqsg_pool __percpu *pool;
+	struct smqsg_batch_pool __percpu *batches;
 	struct smqsg_fd_buffers buffers;
 	struct mutex setup; /* of slots and buffers */
 	struct smqsg_v3 *v3;
