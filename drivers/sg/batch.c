@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Batches: from a list of slots to commands, and to the batch's end.
+ * Batches: their memory, and their end.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
-#include <linux/blkdev.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 #include <smq/uring.h>
 
 #include "batch.h"
-#include "issue.h"
 #include "work.h"
 
-/* Elements of the list looked at together. */
-#define SMQSG_CHUNK		16
-/* Requests that a plug takes from the tags at a time. */
-#define SMQSG_PLUG		32
-/* Refused elements after which others may have the CPU. */
-#define SMQSG_COURTESY		256
 /* Unused batches that a pool keeps. */
 #define SMQSG_BATCHES_MOST	16
 
@@ -135,72 +124,20 @@ void smqsg_batch_put(struct smqsg_batch *batch)
 		smqsg_batch_free(batch);
 }
 
-static size_t smqsg_element(u32 flags)
-{
-	return flags & SMQ_SG_BATCH_RUNS ? sizeof(struct smq_sg_run) : sizeof(u32);
-}
-
-/* What a batch says of itself: 0, or an errno as told at struct smq_sg_batch. */
-int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg)
-{
-	u32 slots = smqsg_slots(fd);
-
-	if (arg->flags & ~(SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS) ||
-	    arg->flags == (SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS)) {
-		pr_err_ratelimited("batch flags %#x: SMQ_SG_BATCH_RANGE, _RUNS or 0\n",
-				   arg->flags);
-		return -EINVAL;
-	}
-	if (!arg->count || arg->count > SMQ_SG_MAX_BATCH) {
-		pr_err_ratelimited("batch count %u: 1 to %u\n", arg->count, SMQ_SG_MAX_BATCH);
-		return -EINVAL;
-	}
-	if ((arg->flags & SMQ_SG_BATCH_RANGE) &&
-	    (arg->count > slots || arg->list > slots - arg->count)) {
-		pr_err_ratelimited("batch list %llu, count %u: the file has %u slots\n",
-				   arg->list, arg->count, slots);
-		return -EINVAL;
-	}
-	return smqsg_may_run(&fd->owner) ? 0 : -EPERM;
-}
-
-/* The next elements of the list. */
-static int smqsg_batch_fetch(struct smqsg_batch *batch, struct smq_sg_run *runs, u32 count)
-{
-	size_t size = smqsg_element(batch->flags);
-	u32 i, slots[SMQSG_CHUNK];
-	const void *from;
-
-	if (batch->flags & SMQ_SG_BATCH_RANGE) {
-		for (i = 0; i < count; i++)
-			runs[i] = (struct smq_sg_run) { .slot = batch->list + batch->at + i };
-		return 0;
-	}
-	if (batch->copy) {
-		from = batch->copy + (batch->at - batch->copied) * size;
-		if (batch->flags & SMQ_SG_BATCH_RUNS)
-			memcpy(runs, from, count * size);
-		else
-			memcpy(slots, from, count * size);
-	} else if (copy_from_user(batch->flags & SMQ_SG_BATCH_RUNS ? (void *)runs : slots,
-				  u64_to_user_ptr(batch->list) + batch->at * size,
-				  count * size)) {
-		return -EFAULT;
-	}
-	if (!(batch->flags & SMQ_SG_BATCH_RUNS))
-		for (i = 0; i < count; i++)
-			runs[i] = (struct smq_sg_run) { .slot = slots[i] };
-	return 0;
-}
-
-/* Puts back what has ended: of a long batch, those that came from the pool. */
+/**
+ * smqsg_batch_recycle() - puts back what the commands of a batch that have ended had
+ * @batch: the batch
+ *
+ * Of a short batch, at its end: buffers of runs. Of a long one: commands, which came from the pool.
+ * Process context.
+ */
 void smqsg_batch_recycle(struct smqsg_batch *batch)
 {
 	struct llist_node *node;
 	u32 i;
 
 	if (likely(batch->count <= SMQSG_BATCH_SHORT)) {
-		/* Only runs can have a buffer of their own; each is put back once, at the end. */
+		/* Only runs can have a buffer of their own. */
 		for (i = 0; (batch->flags & SMQ_SG_BATCH_RUNS) && i < batch->at; i++)
 			smqsg_slot_let_go(&batch->ios[i]);
 		return;
@@ -218,7 +155,13 @@ void smqsg_batch_recycle(struct smqsg_batch *batch)
 
 SMQ_URING_TASK_FN(smqsg_batch_told, smqsg_batch_tell)
 
-/* Posts the completion; in the task that submitted, or by its poller. */
+/**
+ * smqsg_batch_tell() - posts the CQE of a batch that has ended
+ * @ioucmd: its SQE
+ * @issue_flags: io_uring's
+ *
+ * In the task that submitted, or by a poller of its file.
+ */
 void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
 	struct smqsg_batch *batch = *(struct smqsg_batch **)ioucmd->pdu;
@@ -229,7 +172,12 @@ void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 	smq_uring_done(ioucmd, failed, issue_flags);
 }
 
-/* Whoever let go of the last of @remaining. Any context. */
+/**
+ * smqsg_batch_ended() - ends a batch of which nothing remains
+ * @batch: the batch
+ *
+ * Any context.
+ */
 void smqsg_batch_ended(struct smqsg_batch *batch)
 {
 	if (unlikely(batch->polled))
@@ -242,350 +190,15 @@ void smqsg_batch_ended(struct smqsg_batch *batch)
 		complete(&batch->done);
 }
 
-/* Lets go of some of @remaining: the batch may be gone on return. Any context. */
+/**
+ * smqsg_batch_less() - drops some of smqsg_batch.remaining
+ * @batch: the batch; may be gone on return
+ * @count: how many
+ *
+ * Any context.
+ */
 void smqsg_batch_less(struct smqsg_batch *batch, u32 count)
 {
 	if (count && atomic_sub_and_test(count, &batch->remaining))
 		smqsg_batch_ended(batch);
-}
-
-/* A slot that cannot be run, as its status tells: returns how many elements that ends. */
-static u32 smqsg_batch_refused(struct smqsg_batch *batch)
-{
-	atomic_inc(&batch->failed);
-	/* These claim no place: nothing else bounds how many come in a row. */
-	if (!(++batch->at % SMQSG_COURTESY))
-		cond_resched();
-	return 1;
-}
-
-/* The same of one that was never taken. */
-static u32 smqsg_batch_refuse(struct smqsg_batch *batch, u32 slot, int error)
-{
-	smqsg_slot_refused(batch->fd, slot, error);
-	return smqsg_batch_refused(batch);
-}
-
-/* What is left of the list ends with an error; returns how many that are. */
-u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
-{
-	struct smq_sg_run runs[SMQSG_CHUNK];
-	u32 i, count, ended = 0;
-
-	while (batch->at < batch->count) {
-		count = min_t(u32, batch->count - batch->at, SMQSG_CHUNK);
-		if (smqsg_batch_fetch(batch, runs, count)) {
-			/* The caller's own list has gone: only their number is known. */
-			count = batch->count - batch->at;
-			atomic_add(count, &batch->failed);
-			batch->at += count;
-			return ended + count;
-		}
-		for (i = 0; i < count; i++)
-			ended += smqsg_batch_refuse(batch, runs[i].slot, error);
-		cond_resched();
-	}
-	return ended;
-}
-
-/*
- * Sends the list's next command, for which a place has been claimed. Returns 0; 1 if
- * the element ended without being sent; -EAGAIN if there was no tag. @ranged: the slot is
- * known to be one.
- */
-static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, u32 slot,
-						const struct smq_sg_run *run, bool ranged,
-						blk_mq_req_flags_t flags)
-{
-	bool is_short = likely(batch->count <= SMQSG_BATCH_SHORT);
-	struct smqsg_fd *fd = batch->fd;
-	struct smqsg_io *io;
-	int ret;
-
-	io = is_short ? &batch->ios[batch->at] : smqsg_io_get(fd);
-	if (unlikely(!io))
-		return smqsg_batch_refuse(batch, slot, -ENOMEM);
-	if (!is_short)
-		io->batch = batch;
-	ret = ranged ? smqsg_slot_take_valid(io, fd, &fd->slots[slot], slot, NULL) :
-		       smqsg_slot_take(io, fd, slot, run);
-	if (likely(!ret)) {
-		ret = smqsg_slot_issue(io, fd, flags, batch->polled, batch->ioucmd);
-		if (likely(!ret)) {
-			batch->at++;
-			return 0;
-		}
-		smqsg_slot_drop(io, ret == -EAGAIN ? 0 : ret);
-	}
-	if (!is_short)
-		smqsg_io_put(io);
-	return ret == -EAGAIN ? ret : smqsg_batch_refused(batch);
-}
-
-/*
- * Sends what goes without a hitch of a short range that is not polled, the element at fault not.
- * Returns how many places are left.
- */
-static noinline u32 smqsg_batch_send_short(struct smqsg_batch *batch, u32 got,
-					   blk_mq_req_flags_t flags)
-{
-	u32 first = batch->list + batch->at, end = first + min(batch->count - batch->at, got);
-	struct smqsg_io *io = &batch->ios[batch->at];
-	struct smqsg_fd *fd = batch->fd;
-	struct smqsg_slot *slot = &fd->slots[first];
-	u32 number, sent;
-
-	for (number = first; number < end; number++, io++, slot++) {
-		if (unlikely(smqsg_slot_take_valid(io, fd, slot, number, NULL)))
-			break;
-		if (unlikely(smqsg_slot_issue_as(io, fd, slot, number, 0, flags, slot->direct,
-						 0, NULL))) {
-			smqsg_slot_drop(io, 0);
-			break;
-		}
-	}
-	sent = number - first;
-	batch->at += sent;
-	return got - sent;
-}
-
-/*
- * Sends up to @got commands of a range. Adds to @ended how many ended without being sent;
- * returns how many places are left.
- */
-static u32 smqsg_batch_send_range(struct smqsg_batch *batch, u32 got, u32 *ended,
-				  blk_mq_req_flags_t flags)
-{
-	int ret;
-
-	if (likely(batch->count <= SMQSG_BATCH_SHORT && !batch->polled))
-		got = smqsg_batch_send_short(batch, got, flags);
-	while (got && batch->at < batch->count) {
-		ret = smqsg_batch_send_one(batch, batch->list + batch->at, NULL, true, flags);
-		if (likely(!ret)) {
-			got--;
-			continue;
-		}
-		if (ret < 0)
-			break;
-		*ended += ret;
-	}
-	return got;
-}
-
-/* The same of a piece of a list. */
-static u32 smqsg_batch_send_runs(struct smqsg_batch *batch, const struct smq_sg_run *runs,
-				 u32 count, u32 got, u32 *ended, blk_mq_req_flags_t flags)
-{
-	u32 i;
-	int ret;
-
-	for (i = 0; i < count && got; i++) {
-		ret = smqsg_batch_send_one(batch, runs[i].slot, runs[i].flags ? &runs[i] : NULL,
-					   false, flags);
-		if (unlikely(ret < 0))
-			break;
-		*ended += ret;
-		got -= !ret;
-	}
-	return got;
-}
-
-/* The same of a list that is ours. */
-static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
-				 blk_mq_req_flags_t flags)
-{
-	struct smq_sg_run runs[SMQSG_CHUNK];
-	u32 count, at;
-
-	while (got && batch->at < batch->count) {
-		at = batch->at;
-		count = min3(batch->count - at, got, (u32)SMQSG_CHUNK);
-		/* It cannot fail: smqsg_batch_keep() has copied it. */
-		smqsg_batch_fetch(batch, runs, count);
-		got = smqsg_batch_send_runs(batch, runs, count, got, ended, flags);
-		if (batch->at < at + count)
-			break;
-	}
-	return got;
-}
-
-/*
- * Sends what there is room for of a list that is the caller's. Places are claimed when
- * his memory has been read, which may take him as long as he likes.
- */
-static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
-{
-	struct smq_sg_run runs[SMQSG_CHUNK];
-	u32 count, at, got, ended = 0;
-	int ret;
-
-	while (batch->at < batch->count) {
-		at = batch->at;
-		count = min_t(u32, batch->count - at, SMQSG_CHUNK);
-		ret = smqsg_batch_fetch(batch, runs, count);
-		if (ret)
-			return ended + smqsg_batch_refuse_rest(batch, ret);
-		got = smqsg_claim(batch->fd, count);
-		if (!got)
-			break;
-		got = smqsg_batch_send_runs(batch, runs, count, got, &ended, BLK_MQ_REQ_NOWAIT);
-		if (got)
-			smqsg_release(batch->fd, got);
-		if (batch->at < at + count)
-			break;
-	}
-	return ended;
-}
-
-/*
- * Sends up to @got commands, for which places have been claimed. Returns how many
- * elements ended without being sent.
- */
-static u32 smqsg_batch_send(struct smqsg_batch *batch, u32 got, blk_mq_req_flags_t flags)
-{
-	u32 ended = 0;
-
-	got = batch->flags & SMQ_SG_BATCH_RANGE ?
-		smqsg_batch_send_range(batch, got, &ended, flags) :
-		smqsg_batch_send_list(batch, got, &ended, flags);
-	if (unlikely(got))
-		smqsg_release(batch->fd, got);
-	return ended;
-}
-
-static void smqsg_batch_plug(struct blk_plug *plug, u32 count)
-{
-	blk_start_plug(plug);
-	/* This one, or the submitter's around it: requests come out of it in one go. */
-	current->plug->nr_ios = clamp_t(u32, count, current->plug->nr_ios, SMQSG_PLUG);
-}
-
-static u32 smqsg_batch_send_plugged(struct smqsg_batch *batch, u32 got,
-				    blk_mq_req_flags_t flags)
-{
-	struct blk_plug plug;
-	u32 ended;
-
-	smqsg_batch_plug(&plug, got);
-	ended = smqsg_batch_send(batch, got, flags);
-	blk_finish_plug(&plug);
-	return ended;
-}
-
-static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got);
-
-/* Keeps what is left of the caller's list, which is his when we return. */
-static int smqsg_batch_keep(struct smqsg_batch *batch)
-{
-	size_t size = smqsg_element(batch->flags);
-	size_t left = (batch->count - batch->at) * size;
-
-	if ((batch->flags & SMQ_SG_BATCH_RANGE) || batch->copy)
-		return 0;
-	batch->copy = kvmalloc(left, GFP_KERNEL_ACCOUNT);
-	if (!batch->copy)
-		return -ENOMEM;
-	batch->copied = batch->at;
-	if (!copy_from_user(batch->copy, u64_to_user_ptr(batch->list) + batch->at * size, left))
-		return 0;
-	kvfree(batch->copy);
-	batch->copy = NULL;
-	return -EFAULT;
-}
-
-/*
- * After sending: waits for more places, or lets go. @ended: elements that ended
- * without being sent. The batch may be gone on return.
- */
-static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended)
-{
-	int ret = 0;
-
-	if (batch->at < batch->count) {
-		ret = READ_ONCE(batch->cancelled) ? -ECANCELED : smqsg_batch_keep(batch);
-		if (!ret) {
-			smqsg_batch_less(batch, ended);
-			batch->waiter.want = batch->count - batch->at;
-			batch->waiter.deadline = jiffies + SMQSG_TIMEOUT;
-			batch->waiter.grant = smqsg_batch_grant;
-			ret = smqsg_wait(batch->fd, &batch->waiter);
-			if (!ret)
-				return;
-			ended = 0;
-		}
-		ended += smqsg_batch_refuse_rest(batch, ret);
-	}
-	smqsg_batch_less(batch, ended + 1);
-}
-
-static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
-{
-	struct smqsg_batch *batch = container_of(waiter, struct smqsg_batch, waiter);
-	u32 ended;
-
-	if (batch->count > SMQSG_BATCH_SHORT)
-		smqsg_batch_recycle(batch);
-	if (got > 0 && READ_ONCE(batch->cancelled)) {
-		smqsg_release(batch->fd, got);
-		got = -ECANCELED;
-	}
-	if (got > 0)
-		ended = smqsg_batch_send_plugged(batch, got, 0);
-	else
-		ended = smqsg_batch_refuse_rest(batch, got);
-	smqsg_batch_go_on(batch, ended);
-}
-
-/* Sends what there is room for, and sees to the rest. Process context. */
-void smqsg_batch_begin(struct smqsg_batch *batch)
-{
-	struct blk_plug plug;
-	u32 got, ended = 0;
-
-	if (batch->flags & SMQ_SG_BATCH_RANGE) {
-		got = smqsg_claim(batch->fd, batch->count);
-		if (likely(got))
-			ended = smqsg_batch_send_plugged(batch, got, BLK_MQ_REQ_NOWAIT);
-	} else {
-		smqsg_batch_plug(&plug, batch->count);
-		ended = smqsg_batch_send_callers(batch);
-		blk_finish_plug(&plug);
-	}
-	smqsg_batch_go_on(batch, ended);
-}
-
-/**
- * smqsg_batch_run() - SMQ_SG_URING_BATCH
- * @fd: the file
- * @ioucmd: the SQE, with struct smq_sg_batch
- * @issue_flags: io_uring's
- *
- * Return: -EIOCBQUEUED, or an errno. Process context.
- */
-int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags)
-{
-	const struct smq_sg_batch *sqe = smq_uring_payload(ioucmd);
-	/* Once: another thread may be writing it. */
-	const struct smq_sg_batch arg = {
-		.list = READ_ONCE(sqe->list),
-		.count = READ_ONCE(sqe->count),
-		.flags = READ_ONCE(sqe->flags),
-	};
-	struct smqsg_batch *batch;
-	int ret;
-
-	ret = smqsg_batch_check(fd, &arg);
-	if (unlikely(ret))
-		return ret;
-	batch = smqsg_batch_get(fd);
-	if (unlikely(!batch))
-		return -ENOMEM;
-	batch->ioucmd = ioucmd;
-	batch->polled = issue_flags & IO_URING_F_IOPOLL ? REQ_POLLED : 0;
-	batch->cancelled = false;
-	*(struct smqsg_batch **)ioucmd->pdu = batch;
-	smqsg_batch_start(batch, &arg);
-	smqsg_batch_begin(batch);
-	return -EIOCBQUEUED;
 }

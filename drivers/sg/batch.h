@@ -17,9 +17,9 @@
 /**
  * struct smqsg_batch - a batch that has not ended
  *
- * One context at a time goes through the list: whoever submits, then, in turns,
- * whoever grants more places. It holds one of @remaining until it is through. The
- * last of @remaining to go ends the batch.
+ * One context at a time goes through the list: the submitter, then the dispatcher each time it
+ * grants more places. It holds one of @remaining until the list is at its end. The batch ends when
+ * the last of @remaining is dropped.
  *
  * @next: in the pool
  * @fd: the file
@@ -28,7 +28,8 @@
  * @remaining: commands that have not ended, and one as above. Atomic: commands end
  *	on any CPU
  * @failed: commands without GOOD. Atomic: likewise
- * @ended: commands of a long batch to be put back, struct smqsg_io.ended
+ * @ended: commands of a long batch to be put back, struct smqsg_io.ended. Lockless: commands end
+ *	on any CPU
  * @list: as in struct smq_sg_batch
  * @count: likewise
  * @flags: likewise
@@ -36,12 +37,14 @@
  * @at: elements of the list that have been dealt with
  * @copied: @at when @copy was made
  * @copy: what was left of the caller's list then, or NULL
- * @cancelled: the ioctl's caller has gone: no more commands
- * @state: SMQSG_BATCH_*: the end and the ioctl's caller, who may be interrupted, agree who
- *	cleans up. Atomic: by exchange
+ * @cancelled: the ioctl's caller was interrupted: no more commands
+ * @state: SMQSG_BATCH_*: whether the ioctl's caller cleans up or, if it was interrupted before the
+ *	end, @work. Atomic: by exchange
  * @done: the end, for the ioctl
- * @work: cleans up after an ioctl's caller who has gone; with a reference to the file
+ * @work: cleans up in place of the ioctl's caller; holds a reference to the file
  * @ios: the commands of a short batch, by place in its list
+ *
+ * Taken from the file's pool by the submitter, put back after its end.
  */
 struct smqsg_batch {
 	struct smqsg_batch *next;
@@ -88,14 +91,23 @@ int smqsg_batch_pool_init(struct smqsg_fd *fd);
 void smqsg_batch_pool_exit(struct smqsg_fd *fd);
 struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd);
 void smqsg_batch_put(struct smqsg_batch *batch);
-int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg);
-void smqsg_batch_begin(struct smqsg_batch *batch);
-u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
 void smqsg_batch_recycle(struct smqsg_batch *batch);
+void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 void smqsg_batch_less(struct smqsg_batch *batch, u32 count);
 void smqsg_batch_ended(struct smqsg_batch *batch);
 
-/* Fills one with what its caller asks for. */
+/* batch_send.c */
+
+int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg);
+void smqsg_batch_begin(struct smqsg_batch *batch);
+u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
+int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+
+/* batch_ioctl.c */
+
+long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);
+
+/* Fills a batch with what its caller asks for. */
 static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
 {
 	atomic_set(&batch->remaining, arg->count + 1);
@@ -110,10 +122,10 @@ static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq
 }
 
 /**
- * smqsg_batch_end() - one command of a batch has ended
+ * smqsg_batch_end() - ends one command of a batch
  * @batch: the batch
  * @io: the command
- * @result: how
+ * @result: as smq_sg_status.result
  *
  * Any context. The batch, and with it @io, may be gone on return.
  */

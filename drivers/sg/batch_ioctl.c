@@ -15,7 +15,7 @@
 /* How late a signal is seen while io_uring has work for its task. */
 #define SMQSG_SIGNAL		max(HZ / 20, 1)
 
-/* The end of a batch whose caller has gone. */
+/* Cleans up a batch whose caller was interrupted. */
 static void smqsg_batch_orphan(struct work_struct *work)
 {
 	struct smqsg_batch *batch = container_of(work, struct smqsg_batch, work);
@@ -40,14 +40,14 @@ static bool smqsg_batch_sleep(struct smqsg_batch *batch)
 	return ret > 0;
 }
 
-/* The ioctl's wait; true if the batch is the caller's to clean up. */
+/* Waits for the batch's end. Returns true if the caller cleans up. */
 static bool smqsg_batch_wait(struct smqsg_batch *batch)
 {
 	struct file *file = batch->fd->file;
 
 	if (smqsg_batch_sleep(batch))
 		return true;
-	/* No more commands; those in flight end without us. */
+	/* No more commands; @work cleans up after those in flight. */
 	WRITE_ONCE(batch->cancelled, true);
 	if (smqsg_unwait(&batch->waiter))
 		smqsg_batch_less(batch, smqsg_batch_refuse_rest(batch, -ECANCELED) + 1);

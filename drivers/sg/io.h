@@ -237,11 +237,6 @@ static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd 
 	return smqsg_slot_take_valid(io, fd, &fd->slots[slot], slot, run);
 }
 
-/* batch.c */
-int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
-
-void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
-
 /* adhoc.c */
 int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 bool smqsg_adhoc_polled(struct io_uring_cmd *ioucmd);

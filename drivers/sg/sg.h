@@ -244,12 +244,11 @@ extern const struct file_operations smqsg_fops;
 int smqsg_class_register(void);
 void smqsg_class_unregister(void);
 
-/* slot.c, batch.c */
+/* slot.c */
 
 long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *arg);
 long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *arg);
 long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *arg);
-long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);
 int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma);
 void smqsg_slots_free(struct smqsg_fd *fd);
 
