@@ -13,6 +13,7 @@
 #include <scsi/sg.h>
 #include <smq/uring.h>
 
+#include "adhoc.h"
 #include "issue.h"
 
 /* How long a request is kept for a task that does not run. */

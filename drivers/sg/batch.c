@@ -6,6 +6,7 @@
 #include <smq/uring.h>
 
 #include "batch.h"
+#include "take.h"
 #include "work.h"
 
 /* Unused batches that a pool keeps. */

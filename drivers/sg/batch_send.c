@@ -11,6 +11,7 @@
 
 #include "batch.h"
 #include "issue.h"
+#include "take.h"
 
 /* Elements of the list looked at together. */
 #define SMQSG_CHUNK		16
@@ -335,8 +336,8 @@ static int smqsg_batch_keep(struct smqsg_batch *batch)
 }
 
 /*
- * After sending: waits for more places, or drops its own one of @remaining. @ended: elements that ended
- * without being sent. The batch may be gone on return.
+ * After sending: waits for more places, or drops its own one of @remaining. @ended: elements that
+ * ended without being sent. The batch may be gone on return.
  */
 static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended)
 {

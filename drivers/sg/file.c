@@ -10,6 +10,8 @@
 
 #include "batch.h"
 #include "io.h"
+#include "poll.h"
+#include "run.h"
 #include "sg.h"
 
 /* Enters the file in the node's list, with a reference to the device. */

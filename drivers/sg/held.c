@@ -7,7 +7,8 @@
  */
 #include <linux/slab.h>
 
-#include "issue.h"
+#include "held.h"
+#include "io.h"
 
 /* How often idle requests are looked at: nobody waits for one for twice this. */
 #define SMQSG_HELD_LOOK		max(HZ / 50, 1)
@@ -46,9 +47,15 @@ static void smqsg_held_deal(struct smqsg_dev *sg)
 	}
 }
 
-/* Gives a slot that has been taken an entry; NULL: none is left, or none allowed. */
-static struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slot,
-					    u32 number)
+/**
+ * smqsg_held_attach() - gives a slot an entry
+ * @fd: the file
+ * @slot: the slot, taken
+ * @number: its number
+ *
+ * Return: the entry; NULL: none is left, or none allowed. Process context.
+ */
+struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
 {
 	struct smqsg_held *held = NULL;
 	unsigned long flags;
@@ -123,89 +130,6 @@ void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
 
 	if (rq)
 		smqsg_held_park(fd, held, rq);
-}
-
-/* The end of the first run with a request: what the mid-layer prepared may be kept, or not. */
-static SMQ_END_IO(smqsg_held_first_end, rq, error)
-{
-	struct smqsg_io *io = rq->end_io_data;
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	struct smqsg_held *held = io->held;
-
-	/*
-	 * A chained scatterlist goes with the command, padding is for one length, and protection
-	 * data has a list of its own: all that is prepared anew.
-	 */
-	held->inlined = scmd->sdb.table.orig_nents <= SMQSG_HELD_SEGMENTS &&
-			!scmd->extra_len && !scsi_prot_sg_count(scmd);
-	held->tag_flags = rq->rq_flags & SMQ_RQF_OF_TAG;
-	held->keep_flags = held->tag_flags | (held->inlined && held->clean ? RQF_DONTPREP : 0);
-	rq->end_io = io->fd->slots[io->slot].direct ? smqsg_direct_end : smqsg_held_end;
-	return SMQ_CALL_END_IO(rq, error);
-}
-
-/**
- * smqsg_held_vary() - makes a held request what a run wants, where that is not the last run's
- * @io: the run
- * @held: the entry
- * @rq: the request
- *
- * Process context.
- */
-void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct request *rq)
-{
-	struct smqsg_slot *slot = &io->fd->slots[io->slot];
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-
-	memcpy(scmd->cmnd, slot->cdb, sizeof(slot->cdb));
-	if (slot->data.length)
-		smqsg_slot_arm(&held->bio, rq, slot);
-	if (io->flags)
-		smqsg_slot_varied(io, rq);
-	held->clean = !io->flags;
-	held->keep_flags = held->tag_flags | (held->inlined ? RQF_DONTPREP : 0);
-	if (io->flags & SMQ_SG_RUN_BUFFER) {
-		/* Another scatterlist, this time and the next. */
-		held->keep_flags = held->tag_flags;
-		rq->rq_flags &= ~RQF_DONTPREP;
-	}
-}
-
-/* A run of a slot that keeps no request, but would. As smqsg_slot_issue(). */
-int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
-			   blk_mq_req_flags_t flags)
-{
-	struct smqsg_held *held = NULL;
-	struct request *rq;
-
-	/* There a request has a tag of the elevator's as well, and is inserted anew each time. */
-	if (!fd->q->elevator)
-		held = smqsg_held_attach(fd, slot, io->slot);
-	if (!held)
-		return smqsg_slot_send(io, fd, slot, io->flags, flags, 0, NULL);
-	rq = smqsg_slot_request(fd, slot, 0, flags);
-	if (IS_ERR(rq)) {
-		smqsg_held_release(fd, held);
-		return PTR_ERR(rq);
-	}
-	/* The elevator came meanwhile; from now on it stays what it is. */
-	if (rq->internal_tag >= 0) {
-		smqsg_held_release(fd, held);
-		smqsg_slot_execute(io, rq, slot, io->flags);
-		return 0;
-	}
-	held->cpu = raw_smp_processor_id();
-	held->asleep = &rq->mq_hctx->tags->bitmap_tags.ws_active;
-	held->length = slot->data.length;
-	held->data = slot->data.length ? &held->bio : NULL;
-	held->clean = !io->flags;
-	held->token = -1;
-	WRITE_ONCE(held->hctx, rq->mq_hctx);
-	smqsg_slot_fill_request(io, rq, slot, &held->bio, io->flags);
-	io->held = held;
-	rq->end_io = smqsg_held_first_end;
-	blk_execute_rq_nowait(rq, false);
-	return 0;
 }
 
 /**
@@ -310,8 +234,13 @@ void smqsg_held_give_back(struct smqsg_dev *sg)
 	smqsg_held_look_all(sg);
 }
 
-/* Takes all idle requests of a node back, for one of its own. */
-static void smqsg_held_spare(struct smqsg_dev *sg)
+/**
+ * smqsg_held_spare() - gives back all idle requests of a node, for a command that needs a tag
+ * @sg: the node
+ *
+ * Process context.
+ */
+void smqsg_held_spare(struct smqsg_dev *sg)
 {
 	struct smqsg_fd *fd;
 
@@ -319,22 +248,6 @@ static void smqsg_held_spare(struct smqsg_dev *sg)
 	list_for_each_entry(fd, &sg->files, sibling)
 		smqsg_held_collect(fd, true);
 	spin_unlock(&sg->lock);
-}
-
-/**
- * smqsg_request_wait() - a request, where none was to be had at once
- * @fd: for whose command
- * @opf: its operation
- *
- * What slots of this node keep idle, even slots that wait in the same queue, it needs not wait
- * for; the look sees who sleeps for that of others.
- *
- * Return: the request, or an error but -EAGAIN. Sleeps.
- */
-struct request *smqsg_request_wait(struct smqsg_fd *fd, blk_opf_t opf)
-{
-	smqsg_held_spare(fd->sg);
-	return scsi_alloc_request(fd->q, opf, 0);
 }
 
 /**

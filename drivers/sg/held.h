@@ -63,6 +63,8 @@ struct smqsg_held {
 	struct bio bio;
 } ____cacheline_aligned_in_smp;
 
+struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number);
+void smqsg_held_spare(struct smqsg_dev *sg);
 void smqsg_held_release(struct smqsg_fd *fd, struct smqsg_held *held);
 void smqsg_held_park(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq);
 void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number);

@@ -12,8 +12,9 @@
  * So is an ad hoc command that waited and whose turn has come. Task work does not serve: while a
  * ring is being closed io_uring polls until its last command has ended, and runs no task work.
  */
+#include "adhoc.h"
 #include "batch.h"
-#include "io.h"
+#include "end.h"
 #include "poll.h"
 
 /* Posts the CQE of a slot or batch. The lock of @ring is held, which need not be its own ring. */

@@ -7,12 +7,13 @@
 
 #include <linux/blkdev.h>
 
+#include "end.h"
 #include "held.h"
-#include "io.h"
 
 int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
 			   blk_mq_req_flags_t flags);
 struct request *smqsg_request_wait(struct smqsg_fd *fd, blk_opf_t opf);
+void smqsg_slot_varied(struct smqsg_io *io, struct request *rq);
 void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct request *rq);
 
 static __always_inline void smqsg_slot_arm(struct bio *bio, struct request *rq,

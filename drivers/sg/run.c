@@ -1,285 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Running slots: from a slot to a request, and from its end to the status.
+ * SQEs: a slot run alone, here; batches and ad hoc commands are handed on.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
 #include <linux/nospec.h>
-#include <scsi/scsi_common.h>
-#include <scsi/scsi_eh.h>
 #include <smq/uring.h>
 
+#include "adhoc.h"
 #include "batch.h"
-#include "cdb.h"
+#include "end.h"
 #include "issue.h"
+#include "run.h"
 
-static struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number)
-{
-	return fd->status + (size_t)number * fd->status_stride;
-}
-
-/* What a run asks for beside its slot. The slot is held. Process context. */
-int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
-{
-	struct smqsg_fd *fd = io->fd;
-	struct smqsg_slot *slot = &fd->slots[io->slot];
-	bool many;
-	int ret;
-
-	if (run->flags & ~(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER))
-		return -EINVAL;
-	if (run->flags & SMQ_SG_RUN_LBA) {
-		ret = smqsg_lba_fits(fd->sdev, slot->cdb, run->lba);
-		if (ret)
-			return ret;
-		io->lba = run->lba;
-	}
-	if (!(run->flags & SMQ_SG_RUN_BUFFER)) {
-		io->flags = run->flags;
-		return 0;
-	}
-	if (!slot->data.length)
-		return -EINVAL;
-	io->buffer = smqsg_buffer_get(&fd->buffers, run->buffer);
-	if (!io->buffer)
-		return -ENOENT;
-	ret = -EINVAL;
-	if (!io->buffer->readonly || slot->direction == SMQ_SG_OUT)
-		ret = smqsg_buffer_extent(fd->q, io->buffer, slot->offset, slot->data.length,
-					  &io->other.data, &many);
-	if (ret < 0) {
-		smqsg_buffer_put(io->buffer);
-		return ret;
-	}
-	io->other.segments = ret;
-	io->other.many = many;
-	io->flags = run->flags;
-	return 0;
-}
-
-/**
- * smqsg_slot_note() - notes in its status why a slot was not run
- * @fd: the file
- * @number: the slot, with its bit in @fd->busy held by the caller
- * @error: an errno, below 0
- *
- * Process context.
- */
-void smqsg_slot_note(struct smqsg_fd *fd, u32 number, int error)
-{
-	struct smq_sg_status *status = smqsg_status(fd, number);
-
-	*status = (struct smq_sg_status) { .result = error, .runs = status->runs };
-}
-
-/**
- * smqsg_slot_drop() - gives back a slot that was not issued
- * @io: one that smqsg_slot_take() filled
- * @error: an errno, below 0, for its status; 0 if it is to be sent yet
- *
- * Process context.
- */
-void smqsg_slot_drop(struct smqsg_io *io, int error)
-{
-	smqsg_slot_let_go(io);
-	if (error)
-		smqsg_slot_note(io->fd, io->slot, error);
-	clear_bit_unlock(io->slot, io->fd->busy);
-}
-
-/**
- * smqsg_slot_refused() - notes that a slot could not be run, which was never taken for it
- * @fd: the file
- * @number: the slot
- * @error: an errno, below 0
- *
- * A slot that does not exist has no status, and that of one in flight is still to
- * come: both are left alone. Process context.
- */
-void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
-{
-	u32 slots = smqsg_slots(fd);
-
-	/* With EBUSY it was in flight, be it so no longer. */
-	if (number >= slots || error == -EBUSY)
-		return;
-	number = array_index_nospec(number, slots);
-	if (test_and_set_bit_lock(number, fd->busy))
-		return;
-	smqsg_slot_note(fd, number, error);
-	clear_bit_unlock(number, fd->busy);
-}
-
-/* Sense and what went wrong: everything but GOOD. */
-static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status *status,
-				      struct scsi_cmnd *scmd, blk_status_t error)
-{
-	struct scsi_sense_hdr sense;
-	int result;
-
-	/* The mid-layer had no chance to say anything. */
-	if (!scmd->result)
-		return blk_status_to_errno(error);
-	result = (scmd->result & 0xff) | host_byte(scmd->result) << 8;
-	/* A driver's own bits are not told, but it is not GOOD. */
-	if (!result)
-		return -EIO;
-	if (scmd->resid_len)
-		result |= SMQ_SG_RESULT_SHORT;
-	if (!scmd->sense_len)
-		return result;
-	result |= SMQ_SG_RESULT_SENSE;
-	if (scsi_normalize_sense(scmd->sense_buffer, scmd->sense_len, &sense)) {
-		status->sense_key = sense.sense_key;
-		status->asc = sense.asc;
-		status->ascq = sense.ascq;
-	}
-	status->sense_len = min(scmd->sense_len, io->fd->sense_size);
-	memcpy(status->sense, scmd->sense_buffer, status->sense_len);
-	return result;
-}
-
-SMQ_URING_TASK_FN(smqsg_slot_told, smqsg_slot_tell)
-
-/* The end of a straight issue: true if its submitter is still there, to tell. */
-static inline bool smqsg_slot_met(struct smqsg_io *io)
-{
-	if (atomic_xchg(&io->meet, SMQSG_MEET_END) == SMQSG_MEET_NOBODY)
-		return true;
-	atomic_set(&io->meet, SMQSG_MEET_NOT);
-	return false;
-}
-
-/*
- * The rest of an end: the slot may be run again, then whoever waits is told. What is needed is read
- * before anything is written, which for the compiler may be the same memory.
- */
-static __always_inline void smqsg_slot_let_run(struct smqsg_io *io, struct smqsg_fd *fd,
-					       struct smqsg_batch *batch, u32 slot, int result,
-					       bool polled, bool direct)
-{
-	clear_bit_unlock(slot, fd->busy);
-
-	smqsg_release(fd, 1);
-	if (batch) {
-		smqsg_batch_end(batch, io, result);
-	} else {
-		io->result = result;
-		if (unlikely(polled))
-			smqsg_poll_ended(&fd->polled.ended, io->ioucmd);
-		else if (!direct || likely(!atomic_read(&io->meet) || !smqsg_slot_met(io)))
-			io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
-	}
-}
-
-static __always_inline void smqsg_slot_result(struct smq_sg_status *status, int result, u32 resid)
-{
-	status->runs++;
-	status->result = result;
-	status->resid = resid;
-}
-
-/* The end of a command that did not end with GOOD. */
-static noinline enum rq_end_io_ret smqsg_slot_ended_badly(struct smqsg_io *io, struct request *rq,
-							  blk_status_t error)
-{
-	struct smq_sg_status *status = smqsg_status(io->fd, io->slot);
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	int result = smqsg_slot_failed(io, status, scmd, error);
-
-	smqsg_slot_result(status, result, scmd->resid_len);
-	smqsg_slot_let_run(io, io->fd, io->batch, io->slot, result, rq->cmd_flags & REQ_POLLED,
-			   true);
-	return RQ_END_IO_FREE;
-}
-
-/* Of a held slot's: error handling may have changed the request in ways that nobody knows. */
-static noinline enum rq_end_io_ret smqsg_held_ended_badly(struct smqsg_io *io, struct request *rq,
-							  blk_status_t error)
-{
-	smqsg_held_release(io->fd, io->held);
-	return smqsg_slot_ended_badly(io, rq, error);
-}
-
-/* And of one whose request somebody may want, with GOOD. */
-static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, struct request *rq)
-{
-	struct smqsg_fd *fd = io->fd;
-	struct smqsg_held *held = io->held;
-	bool kept = !READ_ONCE(fd->held_over) &&
-		    !smqsg_held_wanted(rq->q, held->hctx, held->asleep);
-
-	if (kept)
-		smqsg_held_keep(held, rq);
-	else
-		smqsg_held_release(fd, held);
-	smqsg_slot_let_run(io, fd, io->batch, io->slot, 0, false, true);
-	return kept ? RQ_END_IO_NONE : RQ_END_IO_FREE;
-}
-
-/*
- * The end of a slot's command: any context. @hold: the slot may keep the request. @direct: its
- * submitter may be about to tell.
- */
-static __always_inline enum rq_end_io_ret smqsg_slot_ended(struct request *rq, blk_status_t error,
-							   bool hold, bool direct)
-{
-	struct smqsg_io *io = rq->end_io_data;
-	struct smqsg_fd *fd = io->fd;
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	struct smqsg_batch *batch = io->batch;
-	u32 resid = scmd->resid_len;
-	u32 slot = io->slot;
-	struct smq_sg_status *status = smqsg_status(fd, slot);
-	int failed = scmd->result | (__force int)error;
-
-	/* Key, code, qualifier and length of the sense: one word. */
-	*(u32 *)&status->sense_key = 0;
-	if (unlikely(failed))
-		return hold ? smqsg_held_ended_badly(io, rq, error) :
-			smqsg_slot_ended_badly(io, rq, error);
-	smqsg_slot_result(status, 0, resid);
-	if (hold) {
-		/* The mid-layer may refuse the next run before it sets this. */
-		if (unlikely(resid))
-			scmd->resid_len = 0;
-		if (!smqsg_held_may_keep(fd, io->held, rq))
-			return smqsg_held_ended_wanted(io, rq);
-		/* Before the slot can be run again. */
-		smqsg_held_keep(io->held, rq);
-	}
-	smqsg_slot_let_run(io, fd, batch, slot, 0, !hold && (rq->cmd_flags & REQ_POLLED), direct);
-	return hold ? RQ_END_IO_NONE : RQ_END_IO_FREE;
-}
-
-SMQ_END_IO(smqsg_slot_end, rq, error)
-{
-	return smqsg_slot_ended(rq, error, false, true);
-}
-
-SMQ_END_IO(smqsg_held_end, rq, error)
-{
-	return smqsg_slot_ended(rq, error, true, false);
-}
-
-SMQ_END_IO(smqsg_direct_end, rq, error)
-{
-	return smqsg_slot_ended(rq, error, true, true);
-}
-
-/* What a run wants otherwise than its slot has it. Process context. */
-void smqsg_slot_varied(struct smqsg_io *io, struct request *rq)
-{
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-
-	if (io->flags & SMQ_SG_RUN_LBA)
-		smqsg_lba_set(scmd->cmnd, io->lba);
-	if (io->flags & SMQ_SG_RUN_BUFFER)
-		smqsg_slot_arm(&io->bio, rq, &io->other);
-}
-
-/* Sends one without a plug around: one of its own spares the detour by the hctx's list. */
+/* Sends one where there is no plug: its own spares the way through the hctx's list. */
 static noinline int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd,
 					     blk_mq_req_flags_t flags, blk_opf_t polled)
 {
@@ -292,7 +27,7 @@ static noinline int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_f
 	return ret;
 }
 
-/* A slot's turn has come, or will not come. */
+/* smqsg_waiter.grant of a slot that waited. */
 static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
@@ -305,12 +40,7 @@ static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 			return;
 		smqsg_release(io->fd, 1);
 	}
-	io->result = ret;
-	smqsg_slot_drop(io, ret);
-	if (polled)
-		smqsg_poll_ended(&io->fd->polled.ended, io->ioucmd);
-	else
-		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+	smqsg_slot_end_unsent(io, ret);
 }
 
 static noinline int smqsg_slot_wait(struct smqsg_io *io)
@@ -325,7 +55,7 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 	return smqsg_wait(fd, &io->waiter);
 }
 
-/* It was not sent, and holds no slot. Returns as smqsg_slot_run(). */
+/* Ends a run that was not sent and has no slot. Returns as smqsg_slot_run(). */
 static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned int issue_flags)
 {
 	struct io_uring_cmd *ioucmd = io->ioucmd;
@@ -337,7 +67,7 @@ static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned i
 	return -EIOCBQUEUED;
 }
 
-/* There was no place, or no tag: it waits for its turn. Returns as smqsg_slot_run(). */
+/* Has a run wait for its turn, for want of a place or a tag. Returns as smqsg_slot_run(). */
 static noinline int smqsg_slot_later(struct smqsg_io *io, int error, unsigned int issue_flags)
 {
 	if (error == -EAGAIN)
@@ -349,8 +79,8 @@ static noinline int smqsg_slot_later(struct smqsg_io *io, int error, unsigned in
 }
 
 /*
- * Sends a slot's command past the plug, where it may end before this does: then that is told here,
- * without task work. Returns as smqsg_slot_run(), or -EAGAIN.
+ * Sends a slot's command past the plug. If it ends before this function does, the CQE is posted
+ * here, without task work. Returns as smqsg_slot_run(), or -EAGAIN.
  */
 static noinline int smqsg_slot_start_direct(struct smqsg_io *io, struct smqsg_fd *fd,
 					    struct smqsg_slot *slot, u32 number, u32 varied,
@@ -359,19 +89,19 @@ static noinline int smqsg_slot_start_direct(struct smqsg_io *io, struct smqsg_fd
 	struct io_uring_cmd *ioucmd = io->ioucmd;
 	int ret;
 
-	atomic_set(&io->meet, SMQSG_MEET_NOBODY);
+	atomic_set(&io->meet, SMQSG_MEET_OPEN);
 	ret = smqsg_slot_issue_as(io, fd, slot, number, varied, BLK_MQ_REQ_NOWAIT, true, 0, NULL);
 	if (unlikely(ret)) {
 		atomic_set(&io->meet, SMQSG_MEET_NOT);
 		return ret;
 	}
-	if (atomic_xchg(&io->meet, SMQSG_MEET_SUBMITTER) == SMQSG_MEET_NOBODY)
+	if (atomic_xchg(&io->meet, SMQSG_MEET_SUBMITTER) == SMQSG_MEET_OPEN)
 		return -EIOCBQUEUED;
 	atomic_set(&io->meet, SMQSG_MEET_NOT);
 	ret = io->result;
 	smqsg_slot_let_go(io);
 	smqsg_io_put(io);
-	/* What io_uring takes from a handler as a result. */
+	/* io_uring takes this as the result of its handler. */
 	if (likely(!ret))
 		return 0;
 	smq_uring_done(ioucmd, ret, issue_flags);
@@ -403,7 +133,7 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 	return smqsg_slot_later(io, ret, issue_flags);
 }
 
-/* A run that has something its slot has not. */
+/* A run with an LBA or a buffer in place of its slot's. */
 static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *fd,
 					  const struct smq_sg_run *sqe, u16 flags,
 					  unsigned int issue_flags)
@@ -423,8 +153,8 @@ static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *
 }
 
 /*
- * SMQ_SG_URING_RUN. Returns -EIOCBQUEUED, or an errno but -EAGAIN, with which io_uring
- * would try again by itself: that goes straight into the CQE.
+ * SMQ_SG_URING_RUN. Returns -EIOCBQUEUED, 0, or an errno but -EAGAIN, after which io_uring would
+ * try again by itself: -EAGAIN goes straight into the CQE.
  */
 static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
 					  unsigned int issue_flags)
@@ -462,8 +192,8 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 }
 
 /*
- * Any of them by a ring that is polled, or is not: made once for each, so that neither costs the
- * other more than a branch.
+ * Any SQE. Compiled once for polled rings and once for others, so that neither costs the other more
+ * than a branch.
  */
 static __always_inline int smqsg_uring_cmd_of(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
 					      unsigned int issue_flags)
@@ -478,7 +208,7 @@ static __always_inline int smqsg_uring_cmd_of(struct smqsg_fd *fd, struct io_uri
 static noinline notrace int smqsg_uring_cmd_plain(struct io_uring_cmd *ioucmd,
 						  unsigned int issue_flags)
 {
-	/* What the compiler has to know, and no instruction is to see to. */
+	/* Tells the compiler, without an instruction. */
 	if (issue_flags & IO_URING_F_IOPOLL)
 		__builtin_unreachable();
 	return smqsg_uring_cmd_of(ioucmd->file->private_data, ioucmd, issue_flags);
@@ -505,7 +235,7 @@ static noinline notrace int smqsg_uring_cmd_polled(struct io_uring_cmd *ioucmd,
 
 /**
  * smqsg_uring_cmd() - takes an SQE
- * @ioucmd: what it carries
+ * @ioucmd: the SQE
  * @issue_flags: io_uring's
  *
  * Two jumps: neither kind of ring saves registers for the other.

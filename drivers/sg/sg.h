@@ -252,10 +252,6 @@ long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *arg);
 int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma);
 void smqsg_slots_free(struct smqsg_fd *fd);
 
-/* run.c: uring_cmd */
-
-int smqsg_uring_cmd(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
-
 /* compat_*.c: what /dev/sgN takes */
 
 int smqsg_v3_open(struct smqsg_fd *fd);

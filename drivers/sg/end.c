@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The end of a slot's command: from its request to its status, and to the submitter.
+ */
+#include <scsi/scsi_common.h>
+#include <scsi/scsi_eh.h>
+
+#include "batch.h"
+#include "depth.h"
+#include "end.h"
+#include "held.h"
+
+/* The result and sense of a command that did not end with GOOD. */
+static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status *status,
+				      struct scsi_cmnd *scmd, blk_status_t error)
+{
+	struct scsi_sense_hdr sense;
+	int result;
+
+	/* The command did not reach the mid-layer. */
+	if (!scmd->result)
+		return blk_status_to_errno(error);
+	result = (scmd->result & 0xff) | host_byte(scmd->result) << 8;
+	/* Bits of the driver's own have no place in the status, but it is not GOOD. */
+	if (!result)
+		return -EIO;
+	if (scmd->resid_len)
+		result |= SMQ_SG_RESULT_SHORT;
+	if (!scmd->sense_len)
+		return result;
+	result |= SMQ_SG_RESULT_SENSE;
+	if (scsi_normalize_sense(scmd->sense_buffer, scmd->sense_len, &sense)) {
+		status->sense_key = sense.sense_key;
+		status->asc = sense.asc;
+		status->ascq = sense.ascq;
+	}
+	status->sense_len = min(scmd->sense_len, io->fd->sense_size);
+	memcpy(status->sense, scmd->sense_buffer, status->sense_len);
+	return result;
+}
+
+SMQ_URING_TASK_FN(smqsg_slot_told, smqsg_slot_tell)
+
+/* The end of a straight issue. Returns true if its submitter, still in its call, posts the CQE. */
+static inline bool smqsg_slot_met(struct smqsg_io *io)
+{
+	if (atomic_xchg(&io->meet, SMQSG_MEET_END) == SMQSG_MEET_OPEN)
+		return true;
+	atomic_set(&io->meet, SMQSG_MEET_NOT);
+	return false;
+}
+
+/*
+ * The rest of an end: the slot may be run again, then the submitter is told. The arguments are read
+ * by the caller before it writes, which for the compiler may be the same memory.
+ */
+static __always_inline void smqsg_slot_let_run(struct smqsg_io *io, struct smqsg_fd *fd,
+					       struct smqsg_batch *batch, u32 slot, int result,
+					       bool polled, bool direct)
+{
+	clear_bit_unlock(slot, fd->busy);
+
+	smqsg_release(fd, 1);
+	if (batch) {
+		smqsg_batch_end(batch, io, result);
+	} else {
+		io->result = result;
+		if (unlikely(polled))
+			smqsg_poll_ended(&fd->polled.ended, io->ioucmd);
+		else if (!direct || likely(!atomic_read(&io->meet) || !smqsg_slot_met(io)))
+			io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+	}
+}
+
+static __always_inline void smqsg_slot_result(struct smq_sg_status *status, int result, u32 resid)
+{
+	status->runs++;
+	status->result = result;
+	status->resid = resid;
+}
+
+/* The end of a command that did not end with GOOD. */
+static noinline enum rq_end_io_ret smqsg_slot_ended_badly(struct smqsg_io *io, struct request *rq,
+							  blk_status_t error)
+{
+	struct smq_sg_status *status = smqsg_status(io->fd, io->slot);
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	int result = smqsg_slot_failed(io, status, scmd, error);
+
+	smqsg_slot_result(status, result, scmd->resid_len);
+	smqsg_slot_let_run(io, io->fd, io->batch, io->slot, result, rq->cmd_flags & REQ_POLLED,
+			   true);
+	return RQ_END_IO_FREE;
+}
+
+/* The same of a held slot, which keeps no request that error handling may have changed. */
+static noinline enum rq_end_io_ret smqsg_held_ended_badly(struct smqsg_io *io, struct request *rq,
+							  blk_status_t error)
+{
+	smqsg_held_release(io->fd, io->held);
+	return smqsg_slot_ended_badly(io, rq, error);
+}
+
+/* The good end of a held slot whose request others may want. */
+static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, struct request *rq)
+{
+	struct smqsg_fd *fd = io->fd;
+	struct smqsg_held *held = io->held;
+	bool kept = !READ_ONCE(fd->held_over) &&
+		    !smqsg_held_wanted(rq->q, held->hctx, held->asleep);
+
+	if (kept)
+		smqsg_held_keep(held, rq);
+	else
+		smqsg_held_release(fd, held);
+	smqsg_slot_let_run(io, fd, io->batch, io->slot, 0, false, true);
+	return kept ? RQ_END_IO_NONE : RQ_END_IO_FREE;
+}
+
+/*
+ * The end of a slot's command: any context. @hold: the slot may keep the request. @direct: it may
+ * be a straight issue, whose submitter posts the CQE.
+ */
+static __always_inline enum rq_end_io_ret smqsg_slot_ended(struct request *rq, blk_status_t error,
+							   bool hold, bool direct)
+{
+	struct smqsg_io *io = rq->end_io_data;
+	struct smqsg_fd *fd = io->fd;
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct smqsg_batch *batch = io->batch;
+	u32 resid = scmd->resid_len;
+	u32 slot = io->slot;
+	struct smq_sg_status *status = smqsg_status(fd, slot);
+	int failed = scmd->result | (__force int)error;
+
+	/* Key, code, qualifier and length of the sense: one word. */
+	*(u32 *)&status->sense_key = 0;
+	if (unlikely(failed))
+		return hold ? smqsg_held_ended_badly(io, rq, error) :
+			smqsg_slot_ended_badly(io, rq, error);
+	smqsg_slot_result(status, 0, resid);
+	if (hold) {
+		/* The mid-layer may refuse the next run before it sets this. */
+		if (unlikely(resid))
+			scmd->resid_len = 0;
+		if (!smqsg_held_may_keep(fd, io->held, rq))
+			return smqsg_held_ended_wanted(io, rq);
+		/* Before the slot can be run again. */
+		smqsg_held_keep(io->held, rq);
+	}
+	smqsg_slot_let_run(io, fd, batch, slot, 0, !hold && (rq->cmd_flags & REQ_POLLED), direct);
+	return hold ? RQ_END_IO_NONE : RQ_END_IO_FREE;
+}
+
+SMQ_END_IO(smqsg_slot_end, rq, error)
+{
+	return smqsg_slot_ended(rq, error, false, true);
+}
+
+SMQ_END_IO(smqsg_held_end, rq, error)
+{
+	return smqsg_slot_ended(rq, error, true, false);
+}
+
+SMQ_END_IO(smqsg_direct_end, rq, error)
+{
+	return smqsg_slot_ended(rq, error, true, true);
+}
+
+/**
+ * smqsg_slot_end_unsent() - ends the run of a slot that waited and was not sent
+ * @io: the run; its claim is given back
+ * @error: an errno, below 0
+ *
+ * Process context.
+ */
+void smqsg_slot_end_unsent(struct smqsg_io *io, int error)
+{
+	io->result = error;
+	smqsg_slot_drop(io, error);
+	if (smq_uring_polled(io->ioucmd))
+		smqsg_poll_ended(&io->fd->polled.ended, io->ioucmd);
+	else
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+}

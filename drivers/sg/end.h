@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The end of a slot's command.
+ */
+#ifndef SMQSG_END_H
+#define SMQSG_END_H
+
+#include <linux/blk-mq.h>
+#include <smq/compat.h>
+#include <smq/uring.h>
+
+#include "take.h"
+
+/* rq->end_io of a slot's request: new, held, and held by a slot with SMQ_SG_SLOT_DIRECT. */
+SMQ_END_IO(smqsg_slot_end, rq, error);
+SMQ_END_IO(smqsg_held_end, rq, error);
+SMQ_END_IO(smqsg_direct_end, rq, error);
+
+void smqsg_slot_end_unsent(struct smqsg_io *io, int error);
+
+/* The run in the private area of a slot's SQE. */
+static inline struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
+{
+	return (struct smqsg_io **)ioucmd->pdu;
+}
+
+/**
+ * smqsg_slot_tell() - posts the CQE of a slot run alone
+ * @ioucmd: its SQE
+ * @issue_flags: io_uring's
+ *
+ * In the task that submitted, or by a poller of its file.
+ */
+static inline void smqsg_slot_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	struct smqsg_io *io = *smqsg_slot_pdu(ioucmd);
+	int result = io->result;
+
+	smqsg_slot_let_go(io);
+	smqsg_io_put(io);
+	smq_uring_done(ioucmd, result, issue_flags);
+}
+
+#endif /* SMQSG_END_H */

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Taking slots for runs, and giving back those that are not sent.
+ */
+#include "cdb.h"
+#include "take.h"
+
+/**
+ * smqsg_slot_vary() - takes what a run asks for beside its slot
+ * @io: the run; its slot is taken
+ * @run: what it asks for, in memory that only the kernel writes
+ *
+ * Return: 0, or an errno as told at struct smq_sg_run. Process context.
+ */
+int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
+{
+	struct smqsg_fd *fd = io->fd;
+	struct smqsg_slot *slot = &fd->slots[io->slot];
+	bool many;
+	int ret;
+
+	if (run->flags & ~(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER))
+		return -EINVAL;
+	if (run->flags & SMQ_SG_RUN_LBA) {
+		ret = smqsg_lba_fits(fd->sdev, slot->cdb, run->lba);
+		if (ret)
+			return ret;
+		io->lba = run->lba;
+	}
+	if (!(run->flags & SMQ_SG_RUN_BUFFER)) {
+		io->flags = run->flags;
+		return 0;
+	}
+	if (!slot->data.length)
+		return -EINVAL;
+	io->buffer = smqsg_buffer_get(&fd->buffers, run->buffer);
+	if (!io->buffer)
+		return -ENOENT;
+	ret = -EINVAL;
+	if (!io->buffer->readonly || slot->direction == SMQ_SG_OUT)
+		ret = smqsg_buffer_extent(fd->q, io->buffer, slot->offset, slot->data.length,
+					  &io->other.data, &many);
+	if (ret < 0) {
+		smqsg_buffer_put(io->buffer);
+		return ret;
+	}
+	io->other.segments = ret;
+	io->other.many = many;
+	io->flags = run->flags;
+	return 0;
+}
+
+/**
+ * smqsg_slot_note() - notes in its status why a slot was not run
+ * @fd: the file
+ * @number: the slot, with its bit in @fd->busy held by the caller
+ * @error: an errno, below 0
+ *
+ * Process context.
+ */
+void smqsg_slot_note(struct smqsg_fd *fd, u32 number, int error)
+{
+	struct smq_sg_status *status = smqsg_status(fd, number);
+
+	*status = (struct smq_sg_status) { .result = error, .runs = status->runs };
+}
+
+/**
+ * smqsg_slot_drop() - gives back a slot that was not issued
+ * @io: one that smqsg_slot_take() filled
+ * @error: an errno, below 0, for its status; 0 if it will be sent later
+ *
+ * Process context.
+ */
+void smqsg_slot_drop(struct smqsg_io *io, int error)
+{
+	smqsg_slot_let_go(io);
+	if (error)
+		smqsg_slot_note(io->fd, io->slot, error);
+	clear_bit_unlock(io->slot, io->fd->busy);
+}
+
+/**
+ * smqsg_slot_refused() - notes that a slot could not be run, without having taken it
+ * @fd: the file
+ * @number: the slot
+ * @error: an errno, below 0
+ *
+ * A slot that does not exist has no status, and the status of one in flight is still to come: both
+ * are left alone. Process context.
+ */
+void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
+{
+	u32 slots = smqsg_slots(fd);
+
+	/* With EBUSY it was in flight, even if it has ended since. */
+	if (number >= slots || error == -EBUSY)
+		return;
+	number = array_index_nospec(number, slots);
+	if (test_and_set_bit_lock(number, fd->busy))
+		return;
+	smqsg_slot_note(fd, number, error);
+	clear_bit_unlock(number, fd->busy);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Taking slots for runs: the slot's bit in smqsg_fd.busy, and what a run asks for beside its slot.
+ */
+#ifndef SMQSG_TAKE_H
+#define SMQSG_TAKE_H
+
+#include <linux/nospec.h>
+
+#include "io.h"
+
+int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run);
+void smqsg_slot_note(struct smqsg_fd *fd, u32 number, int error);
+void smqsg_slot_drop(struct smqsg_io *io, int error);
+void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error);
+
+static inline struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number)
+{
+	return fd->status + (size_t)number * fd->status_stride;
+}
+
+/* Drops what a run has beside its slot. Process context. */
+static inline void smqsg_slot_let_go(struct smqsg_io *io)
+{
+	if (unlikely(io->flags & SMQ_SG_RUN_BUFFER)) {
+		smqsg_buffer_put(io->buffer);
+		io->flags = 0;
+	}
+}
+
+/* smqsg_slot_take() of a slot that exists; @slot is its @number. */
+static __always_inline int smqsg_slot_take_valid(struct smqsg_io *io, struct smqsg_fd *fd,
+						 struct smqsg_slot *slot, u32 number,
+						 const struct smq_sg_run *run)
+{
+	int ret;
+
+	if (unlikely(test_and_set_bit_lock(number, fd->busy)))
+		return -EBUSY;
+	io->slot = number;
+	io->flags = 0;
+	if (likely(slot->cdb_len && !run))
+		return 0;
+	ret = slot->cdb_len ? smqsg_slot_vary(io, run) : -ENODATA;
+	if (ret) {
+		smqsg_slot_note(fd, number, ret);
+		clear_bit_unlock(number, fd->busy);
+	}
+	return ret;
+}
+
+/**
+ * smqsg_slot_take() - takes a slot for a run
+ * @io: filled with what the run asks for
+ * @fd: the file
+ * @slot: its number
+ * @run: what else the run asks for, in memory that only the kernel writes; NULL for nothing
+ *
+ * Return: 0, and smqsg_slot_issue() or smqsg_slot_drop() follows; else an errno as told
+ * at struct smq_sg_run. Process context.
+ */
+static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd *fd, u32 slot,
+					   const struct smq_sg_run *run)
+{
+	u32 slots = smqsg_slots(fd);
+
+	if (unlikely(slot >= slots))
+		return -EINVAL;
+	slot = array_index_nospec(slot, slots);
+	return smqsg_slot_take_valid(io, fd, &fd->slots[slot], slot, run);
+}
+
+#endif /* SMQSG_TAKE_H */
