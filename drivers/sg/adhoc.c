@@ -14,6 +14,7 @@
 #include <smq/uring.h>
 
 #include "adhoc.h"
+#include "claim.h"
 #include "issue.h"
 
 /* How long a request is kept for a task that does not run. */

@@ -10,6 +10,7 @@
 #include <smq/uring.h>
 
 #include "batch.h"
+#include "claim.h"
 #include "issue.h"
 #include "take.h"
 

@@ -17,8 +17,8 @@
 #include <linux/uaccess.h>
 #include <scsi/scsi_ioctl.h>
 
+#include "claim.h"
 #include "compat_cmd.h"
-#include "depth.h"
 #include "sg.h"
 
 /*
@@ -83,7 +83,7 @@ static int smqsg_v3_claim(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 	}
 	if (!later)
 		return smqsg_claim_wait(fd, smqsg_cmd_patience(fd, xfer));
-	atomic_inc(&fd->sg->refused);
+	atomic_inc(&fd->sg->wait.refused);
 	return -EAGAIN;
 }
 

@@ -13,8 +13,8 @@
 #include <linux/poll.h>
 #include <linux/slab.h>
 
+#include "claim.h"
 #include "compat_cmd.h"
-#include "depth.h"
 #include "sg.h"
 
 /* Our own, so that the module can wait for the work items at its end. */

@@ -10,6 +10,7 @@
 #include <scsi/scsi_host.h>
 #include <scsi/scsi_ioctl.h>
 
+#include "claim.h"
 #include "compat_cmd.h"
 #include "sg.h"
 

@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queue depth: who may have a command in flight, who waits, and whose turn it is.
+ * Queue depth: how many commands may be in flight, which commands wait, and which is next.
  *
- * A claim is a place among the device's queue_depth, which is read anew each
- * time. Claims are made where a command is submitted, while nobody waits; else
- * everybody goes through his file's queue, and the dispatcher deals places one
- * file after the other, so that files get equal shares.
+ * A claim is a place among the device's queue_depth, which is read anew each time. A submitter
+ * claims a place itself while no command waits. Else the command goes through its file's queue, and
+ * the dispatcher grants places to one file after the other, so that files get equal shares.
  *
- * Block I/O of the same device is not ours to queue. That it waits for a place
- * shows in sdev->restarts, which the mid-layer raises when it finds none; since we
- * never take more than the depth, somebody else needs one. The device's last place
- * is then left free for a while; with a depth of 1 the two take turns.
+ * Block I/O of the same device is queued by the block layer. That it waits for a place shows in
+ * sdev->restarts, which the mid-layer raises when it finds none: we never take more than the depth,
+ * so it is block I/O that needs one. The device's last place is then left free for a while; with a
+ * depth of 1 the two take turns.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/jiffies.h>
-#include <linux/sched/signal.h>
 
 #include "depth.h"
+#include "sg.h"
 #include "work.h"
 
 /* How long block I/O is left a place since it was last seen without one. */
 #define SMQSG_YIELD		max(HZ / 100, 2)
-/* Limits move without telling: how often those who wait are looked at. */
+/* Limits change without notice: how often the dispatcher looks while commands wait. */
 #define SMQSG_LOOK		max(HZ / 100, 1)
-/* How late a waiter may learn that its time is over. */
+/* How late after its deadline the waiting of a command ends. */
 #define SMQSG_EXPIRE		max(HZ / 10, 1)
-/* How many of these are taken at a time: all others are looked at for each such lot. */
+/* How many of these are taken at a time: each time all others are looked at. */
 #define SMQSG_EXPIRED		64
 
 /* How many commands of ours the device may have now. */
@@ -34,44 +33,44 @@ static unsigned int smqsg_limit(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
 	unsigned int depth = max_t(unsigned int, READ_ONCE(sdev->queue_depth), 1);
 
-	if (likely(!READ_ONCE(sg->yield)))
+	if (likely(!READ_ONCE(sg->depth.yield)))
 		return depth;
-	if (time_after_eq(jiffies, READ_ONCE(sg->yield_until))) {
-		WRITE_ONCE(sg->yield, false);
+	if (time_after_eq(jiffies, READ_ONCE(sg->depth.yield_until))) {
+		WRITE_ONCE(sg->depth.yield, false);
 		return depth;
 	}
 	if (depth > 1)
 		return depth - 1;
-	/* Whoever had no place has had one when the device got another command. */
-	return atomic_read(&sdev->iorequest_cnt) != READ_ONCE(sg->yield_seen);
+	/* When the device has got another command, block I/O has had its place. */
+	return atomic_read(&sdev->iorequest_cnt) != READ_ONCE(sg->depth.yield_seen);
 }
 
 static void smqsg_yield(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
-	WRITE_ONCE(sg->yield_until, jiffies + SMQSG_YIELD);
-	WRITE_ONCE(sg->yield_seen, atomic_read(&sdev->iorequest_cnt));
-	WRITE_ONCE(sg->yield, true);
+	WRITE_ONCE(sg->depth.yield_until, jiffies + SMQSG_YIELD);
+	WRITE_ONCE(sg->depth.yield_seen, atomic_read(&sdev->iorequest_cnt));
+	WRITE_ONCE(sg->depth.yield, true);
 }
 
 static unsigned int smqsg_take(struct smqsg_fd *fd, unsigned int want)
 {
 	struct smqsg_dev *sg = fd->sg;
 	unsigned int limit = smqsg_limit(sg, fd->sdev);
-	int old = atomic_read(&sg->inflight);
+	int old = atomic_read(&sg->depth.inflight);
 	unsigned int got;
 
 	do {
 		if (old >= (int)limit)
 			return 0;
 		got = min_t(unsigned int, want, limit - old);
-	} while (!atomic_try_cmpxchg(&sg->inflight, &old, old + got));
-	atomic_add(got, &fd->inflight);
+	} while (!atomic_try_cmpxchg(&sg->depth.inflight, &old, old + got));
+	atomic_add(got, &fd->depth.inflight);
 	return got;
 }
 
 /**
- * smqsg_claim_turn() - claims a place for who has waited for it
- * @fd: whose
+ * smqsg_claim_turn() - claims a place for a command that has waited, past those that wait
+ * @fd: the file
  *
  * Return: 1, or 0 if there is none. Any context.
  */
@@ -80,34 +79,50 @@ unsigned int smqsg_claim_turn(struct smqsg_fd *fd)
 	return smqsg_take(fd, 1);
 }
 
-/* The claim where block I/O may need a place, or there is not room for all. */
+/**
+ * smqsg_claim_slowly() - smqsg_claim() where block I/O may need a place, or there are too few
+ * @fd: the file
+ * @want: how many, at least 1
+ *
+ * Return: as smqsg_claim(). Any context.
+ */
 unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want)
 {
-	return atomic_read(&fd->sg->waiting) ? 0 : smqsg_take(fd, want);
+	return atomic_read(&fd->sg->depth.waiting) ? 0 : smqsg_take(fd, want);
 }
 
-/* A command's end found somebody without a place. Any context. */
+/**
+ * smqsg_contended() - the end of a command finds that block I/O has no place
+ * @fd: the file
+ *
+ * Any context.
+ */
 void smqsg_contended(struct smqsg_fd *fd)
 {
 	struct smqsg_dev *sg = fd->sg;
 	int restarts = atomic_read(&fd->sdev->restarts);
 
-	/* Of a target that serves one LUN at a time nobody takes it back: one more is news. */
-	if (scsi_target(fd->sdev)->single_lun && READ_ONCE(sg->restarts) == restarts)
+	/* A target that serves one LUN at a time does not lower it again: only a change counts. */
+	if (scsi_target(fd->sdev)->single_lun && READ_ONCE(sg->depth.restarts) == restarts)
 		return;
-	WRITE_ONCE(sg->restarts, restarts);
+	WRITE_ONCE(sg->depth.restarts, restarts);
 	smqsg_yield(sg, fd->sdev);
 }
 
-/* A command's end found somebody waiting. Any context. */
+/**
+ * smqsg_kick() - the end of a command finds that commands wait
+ * @sg: the node
+ *
+ * Any context.
+ */
 void smqsg_kick(struct smqsg_dev *sg)
 {
-	mod_delayed_work(smqsg_wq, &sg->dispatch, 0);
+	mod_delayed_work(smqsg_wq, &sg->wait.dispatch, 0);
 }
 
 /**
  * smqsg_share() - how many places each file has while several want them
- * @sg: the node, with its lock held
+ * @sg: the node, with smqsg_dev.lock held
  * @sdev: its device
  *
  * Return: the depth divided by the files that wait or have commands in flight.
@@ -120,22 +135,23 @@ unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 
 	lockdep_assert_held(&sg->lock);
 	list_for_each_entry(fd, &sg->files, sibling)
-		if (fd->queued || atomic_read(&fd->inflight))
+		if (fd->wait.queued || atomic_read(&fd->depth.inflight))
 			busy++;
 	return max(depth / max(busy, 1U), 1U);
 }
 
-/* Takes a waiter out of its queue. The lock is held. */
+/* Takes a waiter out of its queue. */
 static void smqsg_dequeue(struct smqsg_waiter *waiter)
 {
+	lockdep_assert_held(&waiter->fd->sg->lock);
 	list_del_init(&waiter->entry);
-	waiter->fd->queued--;
-	atomic_dec(&waiter->fd->sg->waiting);
+	waiter->fd->wait.queued--;
+	atomic_dec(&waiter->fd->sg->depth.waiting);
 }
 
 /**
  * smqsg_wait() - waits for a turn, without sleeping
- * @fd: whose queue
+ * @fd: the file whose queue it waits in
  * @waiter: filled but for @entry
  *
  * Return: 0, and waiter->grant() will be called, once, perhaps before this returns.
@@ -145,7 +161,7 @@ static void smqsg_dequeue(struct smqsg_waiter *waiter)
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 {
 	struct smqsg_dev *sg = fd->sg;
-	/* Who has been granted some places and waits for more is not refused. */
+	/* A waiter that was granted some places and waits for more is not refused. */
 	bool fresh = !waiter->owner;
 	int ret = 0;
 
@@ -155,26 +171,26 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 	spin_lock(&sg->lock);
 	if (!sg->sdev) {
 		ret = -ENODEV;
-	} else if (waiter->left || (!fresh && waiter->owner == fd->given_up)) {
+	} else if (waiter->left || (!fresh && waiter->owner == fd->wait.given_up)) {
 		ret = -ECANCELED;
-	} else if (fresh && fd->queued >= SMQSG_MOST_WAITING) {
-		atomic_inc(&sg->refused);
+	} else if (fresh && fd->wait.queued >= SMQSG_MOST_WAITING) {
+		atomic_inc(&sg->wait.refused);
 		ret = -EAGAIN;
 	} else {
 		if (waiter->front && !fresh)
-			list_add(&waiter->entry, &fd->queue);
+			list_add(&waiter->entry, &fd->wait.queue);
 		else
-			list_add_tail(&waiter->entry, &fd->queue);
-		fd->queued++;
-		atomic_inc(&sg->waiting);
+			list_add_tail(&waiter->entry, &fd->wait.queue);
+		fd->wait.queued++;
+		atomic_inc(&sg->depth.waiting);
 		/* Pairs with smqsg_release(): the last place may have come free meanwhile. */
 		smp_mb__after_atomic();
 		/* Under the lock: once it is dropped the waiter's end may close the file. */
-		if (atomic_read(&sg->inflight) < (int)smqsg_limit(sg, fd->sdev))
-			mod_delayed_work(smqsg_wq, &sg->dispatch, 0);
+		if (atomic_read(&sg->depth.inflight) < (int)smqsg_limit(sg, fd->sdev))
+			mod_delayed_work(smqsg_wq, &sg->wait.dispatch, 0);
 		else
-			queue_delayed_work(smqsg_wq, &sg->dispatch, SMQSG_LOOK);
-		queue_delayed_work(smqsg_wq, &sg->expire, SMQSG_EXPIRE);
+			queue_delayed_work(smqsg_wq, &sg->wait.dispatch, SMQSG_LOOK);
+		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
 	}
 	spin_unlock(&sg->lock);
 	return ret;
@@ -201,81 +217,34 @@ bool smqsg_unwait(struct smqsg_waiter *waiter)
 	return waited;
 }
 
-struct smqsg_sleeper {
-	struct smqsg_waiter waiter;
-	struct completion done;
-	int got;
-};
-
-static void smqsg_wake(struct smqsg_waiter *waiter, int got)
-{
-	struct smqsg_sleeper *sleeper = container_of(waiter, struct smqsg_sleeper, waiter);
-
-	sleeper->got = got;
-	complete(&sleeper->done);
-}
-
-/**
- * smqsg_claim_wait() - claims a place for one command, sleeping
- * @fd: whose
- * @timeout: jiffies that it may take
- *
- * Return: 0; -EAGAIN, -ENODEV as smqsg_wait(); -ETIMEDOUT; -EINTR when killed.
- */
-int smqsg_claim_wait(struct smqsg_fd *fd, unsigned long timeout)
-{
-	struct smqsg_sleeper sleeper = {
-		.waiter.deadline = jiffies + timeout,
-		.waiter.want = 1,
-		.waiter.grant = smqsg_wake,
-	};
-	int ret;
-
-	if (smqsg_claim(fd, 1))
-		return 0;
-	init_completion(&sleeper.done);
-	ret = smqsg_wait(fd, &sleeper.waiter);
-	if (ret)
-		return ret;
-	if (wait_for_completion_killable(&sleeper.done)) {
-		if (smqsg_unwait(&sleeper.waiter))
-			return -EINTR;
-		/* On its way: grant() wakes us without waiting for anything. */
-		wait_for_completion(&sleeper.done);
-		if (sleeper.got > 0)
-			smqsg_release(fd, sleeper.got);
-		return -EINTR;
-	}
-	return sleeper.got < 0 ? sleeper.got : 0;
-}
-
 /*
- * The file whose turn it is: the next one that waits and has less than its share,
- * else the next that waits. The lock is held.
+ * The file that gets the next place: the next one that waits and has less than its share, else the
+ * next that waits.
  */
 static struct smqsg_fd *smqsg_next(struct smqsg_dev *sg, unsigned int share)
 {
 	struct smqsg_fd *fd, *any = NULL;
-	bool wrapped = !sg->next;
+	bool wrapped = !sg->wait.next;
 
-	fd = sg->next ?: list_first_entry_or_null(&sg->files, struct smqsg_fd, sibling);
+	lockdep_assert_held(&sg->lock);
+	fd = sg->wait.next ?: list_first_entry_or_null(&sg->files, struct smqsg_fd, sibling);
 	if (!fd)
 		return NULL;
 	list_for_each_entry_from(fd, &sg->files, sibling) {
-		if (!fd->queued)
+		if (!fd->wait.queued)
 			continue;
-		if (atomic_read(&fd->inflight) < (int)share)
+		if (atomic_read(&fd->depth.inflight) < (int)share)
 			return fd;
 		any = any ?: fd;
 	}
 	if (wrapped)
 		return any;
 	list_for_each_entry(fd, &sg->files, sibling) {
-		if (fd == sg->next)
+		if (fd == sg->wait.next)
 			break;
-		if (!fd->queued)
+		if (!fd->wait.queued)
 			continue;
-		if (atomic_read(&fd->inflight) < (int)share)
+		if (atomic_read(&fd->depth.inflight) < (int)share)
 			return fd;
 		any = any ?: fd;
 	}
@@ -283,8 +252,8 @@ static struct smqsg_fd *smqsg_next(struct smqsg_dev *sg, unsigned int share)
 }
 
 /*
- * Takes waiters whose time is over, or any if the device is gone, SMQSG_EXPIRED of them at
- * most. Returns how many. The lock is held.
+ * Takes waiters whose time is over, or any if the device is gone, SMQSG_EXPIRED of them at most.
+ * Returns how many.
  */
 static unsigned int smqsg_expired(struct smqsg_dev *sg, struct smqsg_waiter **expired)
 {
@@ -292,8 +261,9 @@ static unsigned int smqsg_expired(struct smqsg_dev *sg, struct smqsg_waiter **ex
 	struct smqsg_fd *fd;
 	unsigned int nr = 0;
 
+	lockdep_assert_held(&sg->lock);
 	list_for_each_entry(fd, &sg->files, sibling) {
-		list_for_each_entry_safe(waiter, next, &fd->queue, entry) {
+		list_for_each_entry_safe(waiter, next, &fd->wait.queue, entry) {
 			if (sg->sdev && time_before(jiffies, waiter->deadline))
 				continue;
 			smqsg_dequeue(waiter);
@@ -305,7 +275,7 @@ static unsigned int smqsg_expired(struct smqsg_dev *sg, struct smqsg_waiter **ex
 	return nr;
 }
 
-/* Makes a claim for one who waits, if there is a place. */
+/* Makes claims for the waiter that is next. Returns false if there is no place, or no waiter. */
 static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 {
 	struct smqsg_waiter *waiter;
@@ -319,14 +289,14 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 		fd = smqsg_next(sg, share);
 	}
 	if (fd) {
-		waiter = list_first_entry(&fd->queue, struct smqsg_waiter, entry);
-		want = max_t(int, share - atomic_read(&fd->inflight), 1);
+		waiter = list_first_entry(&fd->wait.queue, struct smqsg_waiter, entry);
+		want = max_t(int, share - atomic_read(&fd->depth.inflight), 1);
 		got = smqsg_take(fd, min(want, waiter->want));
 	}
 	if (got) {
 		smqsg_dequeue(waiter);
-		fd->given_up = NULL;
-		sg->next = list_is_last(&fd->sibling, &sg->files) ? NULL :
+		fd->wait.given_up = NULL;
+		sg->wait.next = list_is_last(&fd->sibling, &sg->files) ? NULL :
 			   list_next_entry(fd, sibling);
 	}
 	spin_unlock(&sg->lock);
@@ -337,18 +307,18 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 
 static void smqsg_dispatch(struct work_struct *work)
 {
-	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, dispatch.work);
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, wait.dispatch.work);
 
 	while (smqsg_dispatch_one(sg))
 		cond_resched();
-	if (atomic_read(&sg->waiting))
-		queue_delayed_work(smqsg_wq, &sg->dispatch,
-				   atomic_read(&sg->inflight) ? SMQSG_LOOK : 1);
+	if (atomic_read(&sg->depth.waiting))
+		queue_delayed_work(smqsg_wq, &sg->wait.dispatch,
+				   atomic_read(&sg->depth.inflight) ? SMQSG_LOOK : 1);
 }
 
 static void smqsg_expire(struct work_struct *work)
 {
-	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, expire.work);
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, wait.expire.work);
 	struct smqsg_waiter *expired[SMQSG_EXPIRED];
 	unsigned int i, nr;
 	int error;
@@ -362,16 +332,17 @@ static void smqsg_expire(struct work_struct *work)
 			expired[i]->grant(expired[i], error);
 		cond_resched();
 	} while (nr == SMQSG_EXPIRED);
-	if (atomic_read(&sg->waiting))
-		queue_delayed_work(smqsg_wq, &sg->expire, SMQSG_EXPIRE);
+	if (atomic_read(&sg->depth.waiting))
+		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
 }
 
-/* Takes the first waiter of an owner. The lock is held. */
+/* Takes the first waiter of an owner out of its queue. */
 static struct smqsg_waiter *smqsg_owned(struct smqsg_fd *fd, fl_owner_t owner)
 {
 	struct smqsg_waiter *waiter;
 
-	list_for_each_entry(waiter, &fd->queue, entry) {
+	lockdep_assert_held(&fd->sg->lock);
+	list_for_each_entry(waiter, &fd->wait.queue, entry) {
 		if (waiter->owner == owner) {
 			smqsg_dequeue(waiter);
 			return waiter;
@@ -382,7 +353,7 @@ static struct smqsg_waiter *smqsg_owned(struct smqsg_fd *fd, fl_owner_t owner)
 
 /**
  * smqsg_give_up() - ends the waiting of a process's commands, with -ECANCELED
- * @fd: in whose queue
+ * @fd: the file in whose queue they wait
  * @owner: the process's descriptors, as flush() has them
  *
  * Process context.
@@ -393,8 +364,8 @@ void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner)
 
 	for (;;) {
 		spin_lock(&fd->sg->lock);
-		/* One whose turn it is right now is not in the queue. */
-		fd->given_up = owner;
+		/* A waiter whose grant() is being called is not in the queue. */
+		fd->wait.given_up = owner;
 		waiter = smqsg_owned(fd, owner);
 		spin_unlock(&fd->sg->lock);
 		if (!waiter)
@@ -411,18 +382,27 @@ void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner)
  */
 void smqsg_depth_dead(struct smqsg_dev *sg)
 {
-	mod_delayed_work(smqsg_wq, &sg->expire, 0);
+	mod_delayed_work(smqsg_wq, &sg->wait.expire, 0);
 }
 
+/**
+ * smqsg_depth_init() - sets up the queues of a node
+ * @sg: the node
+ */
 void smqsg_depth_init(struct smqsg_dev *sg)
 {
-	INIT_DELAYED_WORK(&sg->dispatch, smqsg_dispatch);
-	INIT_DELAYED_WORK(&sg->expire, smqsg_expire);
+	INIT_DELAYED_WORK(&sg->wait.dispatch, smqsg_dispatch);
+	INIT_DELAYED_WORK(&sg->wait.expire, smqsg_expire);
 }
 
-/* The node's end: no file is open. */
+/**
+ * smqsg_depth_exit() - ends the node's work items, with the node
+ * @sg: the node; no file is open
+ *
+ * May sleep.
+ */
 void smqsg_depth_exit(struct smqsg_dev *sg)
 {
-	cancel_delayed_work_sync(&sg->dispatch);
-	cancel_delayed_work_sync(&sg->expire);
+	cancel_delayed_work_sync(&sg->wait.dispatch);
+	cancel_delayed_work_sync(&sg->wait.expire);
 }

@@ -1,66 +1,131 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Claims of places in the device's queue depth: the part that every command runs.
+ * Queue depth: places in flight, and waiting for them. Claims are in claim.h.
  */
 #ifndef SMQSG_DEPTH_H
 #define SMQSG_DEPTH_H
 
-#include "sg.h"
+#include <linux/atomic.h>
+#include <linux/fs.h>
+#include <linux/list.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
+struct scsi_device;
+struct smqsg_dev;
+struct smqsg_fd;
+
+/* Entries of a file's queue of waiting commands; a batch is one. */
+#define SMQSG_MOST_WAITING	1024
+
+/**
+ * struct smqsg_dev_depth - places of a device
+ * @inflight: commands of all files in flight. Atomic: any CPU claims and releases
+ * @waiting: entries in all files' queues. Atomic: the end of a command reads it without
+ *	smqsg_dev.lock
+ * @slowly: @waiting and @yield in one: not 0 where a claim has to look twice
+ * @yield: block I/O is left a place, see depth.c. Written without a lock: a stale value costs a
+ *	command its turn once
+ * @yield_until: jiffies until which it is
+ * @yield_seen: what sdev->iorequest_cnt had counted at the last end of a command of ours
+ * @restarts: what sdev->restarts was when it was last seen not to be 0; written as @yield
+ *
+ * Lives in the node. Each claim and release writes it: a cache line of its own.
+ */
+struct smqsg_dev_depth {
+	atomic_t inflight;
+	union {
+		struct {
+			atomic_t waiting;
+			u32 yield;
+		};
+		u64 slowly;
+	};
+	unsigned long yield_until;
+	unsigned int yield_seen;
+	int restarts;
+};
+
+/**
+ * struct smqsg_fd_depth - places of a file
+ * @inflight: commands of the file in flight. Atomic: any CPU claims and releases
+ *
+ * Lives in the file. A command in flight keeps its file open.
+ */
+struct smqsg_fd_depth {
+	atomic_t inflight;
+};
+
+/**
+ * struct smqsg_dev_wait - waiting for a device's places
+ * @next: the file whose queue the dispatcher looks at first; under smqsg_dev.lock
+ * @refused: commands answered EAGAIN, ever. Atomic: written without a lock
+ * @dispatch: the dispatcher: makes claims for waiters
+ * @expire: ends the waiting of those whose time is over, or whose device is gone. By itself,
+ *	because @dispatch sleeps for tags
+ *
+ * Lives in the node, from smqsg_depth_init() to smqsg_depth_exit().
+ */
+struct smqsg_dev_wait {
+	struct smqsg_fd *next;
+	atomic_t refused;
+	struct delayed_work dispatch;
+	struct delayed_work expire;
+};
+
+/**
+ * struct smqsg_fd_wait - a file's queue of waiting commands
+ * @queue: struct smqsg_waiter.entry
+ * @queued: their number
+ * @given_up: the descriptors of the process whose waiting was ended since a waiter of the file was
+ *	last granted its turn: it may be about to wait again. Only compared
+ *
+ * Under smqsg_dev.lock. Lives in the file; a waiter keeps its file open.
+ */
+struct smqsg_fd_wait {
+	struct list_head queue;
+	unsigned int queued;
+	fl_owner_t given_up;
+};
+
+/**
+ * struct smqsg_waiter - a command or batch that waits for claims
+ * @entry: in smqsg_fd_wait.queue, under smqsg_dev.lock; empty when it does not wait
+ * @fd: its file
+ * @deadline: jiffies at which its waiting ends
+ * @owner: the descriptors of the process that waits, as flush() has them; NULL at first
+ * @front: when it waits again it goes to the front of the queue
+ * @left: smqsg_unwait() came between two turns: it waits no more; under smqsg_dev.lock
+ * @want: how many claims it would like, at least 1
+ * @grant: called with @got claims made on its behalf, 1 to @want, or with an errno in @got:
+ *	-ENODEV, -ETIMEDOUT, -ECANCELED. It no longer waits when it is called, and may wait again
+ *	from within. May sleep; process context of the dispatcher, of the file's closing, or of
+ *	the device's removal
+ *
+ * Part of its command or batch, which lives until @grant has been called or smqsg_unwait() has
+ * returned true.
+ */
+struct smqsg_waiter {
+	struct list_head entry;
+	struct smqsg_fd *fd;
+	unsigned long deadline;
+	fl_owner_t owner;
+	bool front;
+	bool left;
+	unsigned int want;
+	void (*grant)(struct smqsg_waiter *waiter, int got);
+};
 
 unsigned int smqsg_claim_turn(struct smqsg_fd *fd);
 unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want);
 void smqsg_contended(struct smqsg_fd *fd);
 void smqsg_kick(struct smqsg_dev *sg);
-
-/**
- * smqsg_claim() - claims places for commands
- * @fd: whose
- * @want: how many, at least 1
- *
- * Return: how many places there were, 0 to @want. 0 while anybody waits: the turn
- * is his; see smqsg_wait(). Any context. Each place is given back by
- * smqsg_release().
- */
-static __always_inline unsigned int smqsg_claim(struct smqsg_fd *fd, unsigned int want)
-{
-	unsigned int depth = READ_ONCE(fd->sdev->queue_depth);
-	struct smqsg_dev *sg = fd->sg;
-
-	if (unlikely(READ_ONCE(sg->slowly)))
-		return smqsg_claim_slowly(fd, want);
-	/*
-	 * Too many for a moment, at worst: who is refused for that waits, and looks once
-	 * more when he does.
-	 */
-	if (unlikely(atomic_add_return(want, &sg->inflight) > (int)depth)) {
-		atomic_sub(want, &sg->inflight);
-		return smqsg_claim_slowly(fd, want);
-	}
-	atomic_add(want, &fd->inflight);
-	return want;
-}
-
-/**
- * smqsg_release() - gives places back
- * @fd: whose; something must keep it from being closed: the command itself, until
- *	after this
- * @count: how many
- *
- * Called from the end of a command, before the mid-layer has looked for others who
- * want the place. Any context.
- */
-static __always_inline void smqsg_release(struct smqsg_fd *fd, unsigned int count)
-{
-	struct smqsg_dev *sg = fd->sg;
-
-	if (unlikely(atomic_read(&fd->sdev->restarts)))
-		smqsg_contended(fd);
-	atomic_sub(count, &fd->inflight);
-	atomic_sub(count, &sg->inflight);
-	/* Pairs with the barrier of smqsg_wait(): one of the two sees the other. */
-	smp_mb__after_atomic();
-	if (unlikely(atomic_read(&sg->waiting)))
-		smqsg_kick(sg);
-}
+int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
+bool smqsg_unwait(struct smqsg_waiter *waiter);
+void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner);
+unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);
+void smqsg_depth_init(struct smqsg_dev *sg);
+void smqsg_depth_dead(struct smqsg_dev *sg);
+void smqsg_depth_exit(struct smqsg_dev *sg);
 
 #endif /* SMQSG_DEPTH_H */

@@ -55,12 +55,12 @@ static ssize_t name##_show(struct device *dev, struct device_attribute *attr, ch
 static DEVICE_ATTR_RO(name)
 
 SMQSG_ATTR(depth, READ_ONCE(sdev->queue_depth));
-SMQSG_ATTR(inflight, atomic_read(&sg->inflight));
+SMQSG_ATTR(inflight, atomic_read(&sg->depth.inflight));
 SMQSG_ATTR(share, smqsg_share(sg, sdev));
 SMQSG_ATTR(held, smqsg_held_idle(sg));
-SMQSG_ATTR(waiting, atomic_read(&sg->waiting));
+SMQSG_ATTR(waiting, atomic_read(&sg->depth.waiting));
 SMQSG_ATTR(max_waiting, SMQSG_MOST_WAITING);
-SMQSG_ATTR(refused, atomic_read(&sg->refused));
+SMQSG_ATTR(refused, atomic_read(&sg->wait.refused));
 SMQSG_ATTR(max_transfer, smqsg_max_transfer(sdev->request_queue));
 SMQSG_ATTR(max_segments, queue_max_segments(sdev->request_queue));
 

@@ -6,7 +6,7 @@
 #include <scsi/scsi_eh.h>
 
 #include "batch.h"
-#include "depth.h"
+#include "claim.h"
 #include "end.h"
 #include "held.h"
 

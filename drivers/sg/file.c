@@ -38,8 +38,8 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
 {
 	spin_lock(&sg->lock);
-	if (sg->next == fd)
-		sg->next = NULL;
+	if (sg->wait.next == fd)
+		sg->wait.next = NULL;
 	list_del(&fd->sibling);
 	sg->exclusive = false;
 	spin_unlock(&sg->lock);
@@ -61,7 +61,7 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	fd->file = file;
 	mutex_init(&fd->setup);
 	spin_lock_init(&fd->held_lock);
-	INIT_LIST_HEAD(&fd->queue);
+	INIT_LIST_HEAD(&fd->wait.queue);
 	smqsg_buffers_init(&fd->buffers);
 	ret = smqsg_pool_init(fd);
 	if (ret)

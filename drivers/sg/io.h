@@ -8,7 +8,7 @@
 #include <linux/llist.h>
 
 #include "depth.h"
-#include "poll.h"
+#include "sg.h"
 #include "slot.h"
 
 struct smqsg_adhoc_late;

@@ -70,7 +70,7 @@ static noinline bool smqsg_poll_more(struct smqsg_fd *fd, const void *ring,
 {
 	bool told = !llist_empty(&fd->polled.ended_adhoc) && smqsg_poll_adhoc(fd, ring);
 
-	if (told || !atomic_read(&fd->sg->waiting))
+	if (told || !atomic_read(&fd->sg->depth.waiting))
 		return told;
 	smqsg_poll_queues(fd->q, NULL, iob);
 	told = !llist_empty(&fd->polled.ended);

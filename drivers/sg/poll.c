@@ -124,7 +124,10 @@ static void smqsg_poll_look(struct work_struct *work)
 	 * Commands that have ended and are not polled for keep places, which block I/O may want as
 	 * well, the queue from being frozen and the device from its removal.
 	 */
-	again = atomic_read(&sg->inflight) ? smqsg_poll_for_others(sg) : smqsg_poll_unwatch(sg);
+	if (atomic_read(&sg->depth.inflight))
+		again = smqsg_poll_for_others(sg);
+	else
+		again = smqsg_poll_unwatch(sg);
 	if (again)
 		queue_delayed_work(smqsg_wq, &sg->polled.watch,
 				   READ_ONCE(sg->sdev) ? SMQSG_WATCH : SMQSG_WATCH_DEAD);

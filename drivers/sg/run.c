@@ -10,6 +10,7 @@
 
 #include "adhoc.h"
 #include "batch.h"
+#include "claim.h"
 #include "end.h"
 #include "issue.h"
 #include "run.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * smq_sg: what its files share.
+ * smq_sg: nodes and their open files, made of what each subject keeps for them.
  *
- * A node (struct smqsg_dev) per scsi_device, a struct smqsg_fd per open file. A
- * command is in flight from its claim (depth.c) to its release; the claim is
- * what keeps the device's depth. Who gets none waits in its file's queue until
- * the dispatcher makes the claim for it, calls smqsg_waiter.grant, or gives up.
+ * A node (struct smqsg_dev) per scsi_device, a struct smqsg_fd per open file. A command is in
+ * flight from its claim (claim.h) to its release; the claims keep the device's depth. A command
+ * without a place waits in its file's queue until the dispatcher makes a claim for it and calls
+ * smqsg_waiter.grant, or its waiting ends.
  */
 #ifndef SMQSG_H
 #define SMQSG_H
@@ -28,11 +28,10 @@
 #include <uapi/scsi/smq_sg.h>
 
 #include "buffer.h"
+#include "depth.h"
 #include "owner.h"
 #include "poll.h"
 
-/* Entries of a file's queue of waiting commands; a batch is one. */
-#define SMQSG_MOST_WAITING	1024
 /* A command's time when its user gives none, as with sg. */
 #define SMQSG_TIMEOUT		(60 * HZ)
 /* What files' held slots may keep of a device's depth, until somebody says otherwise: percent. */
@@ -50,23 +49,11 @@ struct smqsg_fd;
  * @index: N of smqsgN
  * @node: in the list of nodes
  * @exclusive: a file is open with O_EXCL; under @lock
- * @inflight: commands of all files in flight. Atomic: any CPU claims and releases
- * @waiting: entries in all files' queues. Atomic: read without @lock by whoever
- *	completes a command
- * @slowly: @waiting and @yield in one: not 0 where a claim has to look twice
- * @refused: commands answered EAGAIN, ever
- * @yield: block I/O is left a place, see depth.c; written without a lock, a stale
- *	value costs one command its turn
- * @yield_until: jiffies until which it is
- * @yield_seen: what sdev->iorequest_cnt had counted at the last end of ours
- * @restarts: what sdev->restarts was when that was last seen not to be 0; written as @yield
- * @lock: protects @files, @sdev, and all files' queues: whoever opens, closes, waits
- *	or dispatches. Only process context takes it, never a command's end
+ * @depth: places in flight
+ * @lock: protects @files, @sdev, and what the subjects' structs say, as all files' queues. Taken by
+ *	process context only: open, close, waiters, work items; never by a command's end
  * @files: open files, struct smqsg_fd.sibling
- * @next: the file whose queue the dispatcher looks at first
- * @dispatch: makes claims for those who wait
- * @expire: ends the waiting of those whose time is over, or whose device is gone; by
- *	itself, because @dispatch sleeps for tags
+ * @wait: waiting for places
  * @polled: the watch over polled commands
  * @held_share: percent of the depth that files' held slots may keep; under @lock
  * @held_look: gives back held requests that somebody needs, or nobody uses; scheduled
@@ -80,52 +67,14 @@ struct smqsg_dev {
 	struct list_head node;
 	bool exclusive;
 
-	atomic_t inflight ____cacheline_aligned_in_smp;
-	union {
-		struct {
-			atomic_t waiting;
-			u32 yield;
-		};
-		u64 slowly;
-	};
-	unsigned long yield_until;
-	unsigned int yield_seen;
-	int restarts;
+	struct smqsg_dev_depth depth ____cacheline_aligned_in_smp;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct list_head files;
-	struct smqsg_fd *next;
-	atomic_t refused;
-	struct delayed_work dispatch;
-	struct delayed_work expire;
+	struct smqsg_dev_wait wait;
 	struct smqsg_dev_polled polled;
 	unsigned int held_share;
 	struct delayed_work held_look;
-};
-
-/**
- * struct smqsg_waiter - one who waits for claims
- * @entry: in smqsg_fd.queue, under smqsg_dev.lock; empty when it does not wait
- * @fd: whose
- * @deadline: jiffies at which it has waited long enough
- * @owner: the descriptors of whoever waits, as flush() tells them; NULL at first
- * @front: who waits again does so before those of the file that came later
- * @left: smqsg_unwait() came between two turns: it waits no more; under smqsg_dev.lock
- * @want: how many claims it would like, at least 1
- * @grant: called with @got claims made on its behalf, 1 to @want, or with an
- *	errno in @got: -ENODEV, -ETIMEDOUT, -ECANCELED. It no longer waits when it
- *	is called, and may wait again from within. May sleep; process context of the
- *	dispatcher, of whoever closes the file, or of who removes the device
- */
-struct smqsg_waiter {
-	struct list_head entry;
-	struct smqsg_fd *fd;
-	unsigned long deadline;
-	fl_owner_t owner;
-	bool front;
-	bool left;
-	unsigned int want;
-	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
 
 struct smqsg_held;
@@ -172,12 +121,9 @@ struct smqsg_v3;
  *	interrupts off
  * @held_free: the first entry that is nobody's, by smqsg_held.next; 0 for none
  * @held_used: how many are somebody's
- * @inflight: commands of this file in flight. Atomic: as smqsg_dev.inflight
- * @polled: its polled commands, in the cache line of @inflight: claim and end write both
- * @queue: waiting commands, struct smqsg_waiter.entry; under smqsg_dev.lock
- * @queued: their number
- * @given_up: the process whose waiting was ended since the last of them was granted its turn, who
- *	may be about to wait again; only compared. Under smqsg_dev.lock
+ * @depth: places in flight
+ * @polled: its polled commands, in the cache line of @depth: claim and end write both
+ * @wait: its waiting commands
  * @sibling: in smqsg_dev.files
  */
 struct smqsg_fd {
@@ -207,25 +153,12 @@ struct smqsg_fd {
 	u32 held_free;
 	u32 held_used;
 
-	atomic_t inflight ____cacheline_aligned_in_smp;
+	struct smqsg_fd_depth depth ____cacheline_aligned_in_smp;
 	struct smqsg_fd_polled polled;
 
-	struct list_head queue ____cacheline_aligned_in_smp;
-	unsigned int queued;
-	fl_owner_t given_up;
+	struct smqsg_fd_wait wait ____cacheline_aligned_in_smp;
 	struct list_head sibling;
 };
-
-/* depth.c; what every command runs is in depth.h */
-
-int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
-bool smqsg_unwait(struct smqsg_waiter *waiter);
-int smqsg_claim_wait(struct smqsg_fd *fd, unsigned long timeout);
-void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner);
-unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);
-void smqsg_depth_init(struct smqsg_dev *sg);
-void smqsg_depth_dead(struct smqsg_dev *sg);
-void smqsg_depth_exit(struct smqsg_dev *sg);
 
 /* held.c */
 
