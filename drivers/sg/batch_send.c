@@ -35,7 +35,7 @@ static size_t smqsg_element(u32 flags)
  */
 int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg)
 {
-	u32 slots = smqsg_slots(fd);
+	u32 slots = smqsg_slots(&fd->slots);
 
 	if (arg->flags & ~(SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS) ||
 	    arg->flags == (SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS)) {
@@ -149,7 +149,7 @@ static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, u32 s
 		return smqsg_batch_refuse(batch, slot, -ENOMEM);
 	if (!is_short)
 		io->batch = batch;
-	ret = ranged ? smqsg_slot_take_valid(io, fd, &fd->slots[slot], slot, NULL) :
+	ret = ranged ? smqsg_slot_take_valid(io, fd, &fd->slots.array[slot], slot, NULL) :
 		       smqsg_slot_take(io, fd, slot, run);
 	if (likely(!ret)) {
 		ret = smqsg_slot_issue(io, fd, flags, batch->polled, batch->ioucmd);
@@ -174,7 +174,7 @@ static noinline u32 smqsg_batch_send_short(struct smqsg_batch *batch, u32 got,
 	u32 first = batch->list + batch->at, end = first + min(batch->count - batch->at, got);
 	struct smqsg_io *io = &batch->ios[batch->at];
 	struct smqsg_fd *fd = batch->fd;
-	struct smqsg_slot *slot = &fd->slots[first];
+	struct smqsg_slot *slot = &fd->slots.array[first];
 	u32 number, sent;
 
 	for (number = first; number < end; number++, io++, slot++) {

@@ -34,7 +34,7 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 		status->asc = sense.asc;
 		status->ascq = sense.ascq;
 	}
-	status->sense_len = min(scmd->sense_len, io->fd->sense_size);
+	status->sense_len = min(scmd->sense_len, io->fd->slots.sense_size);
 	memcpy(status->sense, scmd->sense_buffer, status->sense_len);
 	return result;
 }
@@ -58,7 +58,7 @@ static __always_inline void smqsg_slot_let_run(struct smqsg_io *io, struct smqsg
 					       struct smqsg_batch *batch, u32 slot, int result,
 					       bool polled, bool direct)
 {
-	clear_bit_unlock(slot, fd->busy);
+	clear_bit_unlock(slot, fd->slots.busy);
 
 	smqsg_release(fd, 1);
 	if (batch) {

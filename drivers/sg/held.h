@@ -13,7 +13,7 @@
 #include <linux/jiffies.h>
 #include <linux/smp.h>
 
-#include "slot.h"
+#include "sg.h"
 
 /* smqsg_held.slot of an entry that is nobody's. */
 #define SMQSG_HELD_FREE		U32_MAX

@@ -37,7 +37,7 @@ static SMQ_END_IO(smqsg_held_first_end, rq, error)
 			!scmd->extra_len && !scsi_prot_sg_count(scmd);
 	held->tag_flags = rq->rq_flags & SMQ_RQF_OF_TAG;
 	held->keep_flags = held->tag_flags | (held->inlined && held->clean ? RQF_DONTPREP : 0);
-	rq->end_io = io->fd->slots[io->slot].direct ? smqsg_direct_end : smqsg_held_end;
+	rq->end_io = io->fd->slots.array[io->slot].direct ? smqsg_direct_end : smqsg_held_end;
 	return SMQ_CALL_END_IO(rq, error);
 }
 
@@ -51,7 +51,7 @@ static SMQ_END_IO(smqsg_held_first_end, rq, error)
  */
 void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct request *rq)
 {
-	struct smqsg_slot *slot = &io->fd->slots[io->slot];
+	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
 	memcpy(scmd->cmnd, slot->cdb, sizeof(slot->cdb));

@@ -159,7 +159,7 @@ static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd
 					    blk_mq_req_flags_t flags, blk_opf_t polled,
 					    struct io_uring_cmd *ioucmd)
 {
-	struct smqsg_slot *slot = &fd->slots[io->slot];
+	struct smqsg_slot *slot = &fd->slots.array[io->slot];
 
 	return smqsg_slot_issue_as(io, fd, slot, io->slot, io->flags, flags, slot->direct,
 				   polled, ioucmd);

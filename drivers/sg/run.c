@@ -51,7 +51,7 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 	io->waiter.owner = NULL;
 	io->waiter.front = false;
 	io->waiter.want = 1;
-	io->waiter.deadline = jiffies + fd->slots[io->slot].timeout;
+	io->waiter.deadline = jiffies + fd->slots.array[io->slot].timeout;
 	io->waiter.grant = smqsg_slot_grant;
 	return smqsg_wait(fd, &io->waiter);
 }
@@ -149,7 +149,7 @@ static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *
 
 	ret = smqsg_slot_take(io, fd, run.slot, &run);
 	return ret ? smqsg_slot_unsent(io, ret, issue_flags) :
-		     smqsg_slot_start(io, fd, &fd->slots[io->slot], io->slot, io->flags,
+		     smqsg_slot_start(io, fd, &fd->slots.array[io->slot], io->slot, io->flags,
 				      issue_flags);
 }
 
@@ -181,11 +181,11 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	if (unlikely(flags))
 		return smqsg_slot_run_varied(io, fd, sqe, flags, issue_flags);
 	number = READ_ONCE(sqe->slot);
-	slots = smqsg_slots(fd);
+	slots = smqsg_slots(&fd->slots);
 	if (unlikely(number >= slots))
 		return smqsg_slot_unsent(io, -EINVAL, issue_flags);
 	number = array_index_nospec(number, slots);
-	slot = &fd->slots[number];
+	slot = &fd->slots.array[number];
 	ret = smqsg_slot_take_valid(io, fd, slot, number, NULL);
 	if (unlikely(ret))
 		return smqsg_slot_unsent(io, ret, issue_flags);

@@ -31,6 +31,7 @@
 #include "depth.h"
 #include "owner.h"
 #include "poll.h"
+#include "slot.h"
 
 /* A command's time when its user gives none, as with sg. */
 #define SMQSG_TIMEOUT		(60 * HZ)
@@ -78,7 +79,6 @@ struct smqsg_dev {
 };
 
 struct smqsg_held;
-struct smqsg_slot;
 struct smqsg_pool;
 struct smqsg_batch_pool;
 struct smqsg_v3;
@@ -94,14 +94,7 @@ struct smqsg_v3;
  * @sdev: the SCSI device, referenced
  * @q: its request queue
  * @file: itself; no reference
- * @slots: array of @nr_slots
- * @busy: a bit per slot: in flight, or being filled. Atomic: submission takes it
- *	(acquire), the command's end gives it back (release)
- * @status: the mapped array, @status_stride bytes apart. Like @slots and @busy charged to the
- *	memory cgroup of who sets up: nothing else bounds how much that is for all files
- * @sense_size: bytes of sense in it
- * @nr_slots: 0 before SMQ_SG_SETUP, which writes it last, once (release; readers
- *	acquire): who sees it sees the arrays
+ * @slots: its prepared commands
  * @owner: owner of the slots
  * @pool: unused struct smqsg_io of each CPU
  * @batches: unused batches of each CPU
@@ -109,7 +102,7 @@ struct smqsg_v3;
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @v3: state of the interface 3 (compat_cmd.h)
  * @held: entries for held requests, @held_nr of them behind the first, which is nobody's; or NULL.
- *	Written by SMQ_SG_SETUP before @nr_slots and by the file's end; by others looked at under
+ *	Written by SMQ_SG_SETUP before smqsg_fd_slots.nr and by the file's end; by others looked at under
  *	smqsg_dev.lock
  * @held_nr: their number; under smqsg_dev.lock
  * @held_share: percent of the depth that they may keep
@@ -131,12 +124,7 @@ struct smqsg_fd {
 	struct scsi_device *sdev;
 	struct request_queue *q;
 	struct file *file;
-	struct smqsg_slot *slots;
-	unsigned long *busy;
-	void *status;
-	unsigned int status_stride;
-	unsigned int sense_size;
-	unsigned int nr_slots;
+	struct smqsg_fd_slots slots;
 	struct smqsg_fd_owner owner;
 	struct smqsg_pool __percpu *pool;
 	struct smqsg_batch_pool __percpu *batches;
@@ -176,14 +164,6 @@ void smqsg_held_stop(void);
 extern const struct file_operations smqsg_fops;
 int smqsg_class_register(void);
 void smqsg_class_unregister(void);
-
-/* slot.c */
-
-long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *arg);
-long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *arg);
-long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *arg);
-int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma);
-void smqsg_slots_free(struct smqsg_fd *fd);
 
 /* compat_*.c: what /dev/sgN takes */
 

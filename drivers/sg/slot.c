@@ -13,9 +13,10 @@
 
 #include "cdb.h"
 #include "held.h"
+#include "sg.h"
 #include "slot.h"
 
-/* Where the status array is mapped: nothing else is. */
+/* Where the status array, and nothing else, is mapped. */
 #define SMQSG_STATUS_OFFSET	0
 /* Slots copied from the caller at a time. */
 #define SMQSG_COPY		32
@@ -40,7 +41,7 @@ static unsigned int smqsg_alignment(struct request_queue *q)
 long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 {
 	struct request_queue *q = fd->q;
-	unsigned int slots = smqsg_slots(fd);
+	unsigned int slots = smqsg_slots(&fd->slots);
 	struct smq_sg_info info = {
 		.version = SMQ_SG_VERSION,
 		.slots = slots,
@@ -49,7 +50,7 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 		.max_segments = queue_max_segments(q),
 		.alignment = smqsg_alignment(q),
 		.slot_bytes = sizeof(struct smqsg_slot) +
-			(slots ? fd->status_stride : sizeof(struct smq_sg_status)),
+			(slots ? fd->slots.status_stride : sizeof(struct smq_sg_status)),
 		.max_waiting = SMQSG_MOST_WAITING,
 		.max_held = slots ? READ_ONCE(fd->held_limit) : 0,
 	};
@@ -58,9 +59,9 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 }
 
 /*
- * Memory for the status array, zeroed. All that a file's slots need is charged to its opener's
- * memory cgroup, whose limit is what bounds it; vmalloc_user() would charge nothing. Where the
- * data caches of user and kernel addresses differ it is needed all the same.
+ * Memory for the status array, zeroed. All that a file's slots need is charged to the caller's
+ * memory cgroup, whose limit bounds it; vmalloc_user() would charge nothing, but it is needed where
+ * data caches of user and kernel addresses differ.
  */
 static void *smqsg_status_alloc(size_t size)
 {
@@ -77,26 +78,31 @@ static size_t smqsg_status_size(u32 slots, unsigned int stride)
 
 static int smqsg_slots_alloc(struct smqsg_fd *fd, u32 count)
 {
-	fd->slots = kvcalloc(count, sizeof(*fd->slots), GFP_KERNEL_ACCOUNT);
+	fd->slots.array = kvcalloc(count, sizeof(*fd->slots.array), GFP_KERNEL_ACCOUNT);
 	/* In cache lines of its own: each command writes it, on its file's CPUs. */
-	fd->busy = kvzalloc(ALIGN(BITS_TO_LONGS(count) * sizeof(long), SMP_CACHE_BYTES),
-			    GFP_KERNEL_ACCOUNT);
-	fd->status = smqsg_status_alloc(smqsg_status_size(count, fd->status_stride));
-	if (fd->slots && fd->busy && fd->status)
+	fd->slots.busy = kvzalloc(ALIGN(BITS_TO_LONGS(count) * sizeof(long), SMP_CACHE_BYTES),
+				  GFP_KERNEL_ACCOUNT);
+	fd->slots.status = smqsg_status_alloc(smqsg_status_size(count, fd->slots.status_stride));
+	if (fd->slots.array && fd->slots.busy && fd->slots.status)
 		return 0;
 	smqsg_slots_free(fd);
 	return -ENOMEM;
 }
 
-/* The file's end. */
+/**
+ * smqsg_slots_free() - frees the slots of a file, when it is released
+ * @fd: the file
+ *
+ * May sleep.
+ */
 void smqsg_slots_free(struct smqsg_fd *fd)
 {
-	kvfree(fd->slots);
-	kvfree(fd->busy);
-	vfree(fd->status);
-	fd->slots = NULL;
-	fd->busy = NULL;
-	fd->status = NULL;
+	kvfree(fd->slots.array);
+	kvfree(fd->slots.busy);
+	vfree(fd->slots.status);
+	fd->slots.array = NULL;
+	fd->slots.busy = NULL;
+	fd->slots.status = NULL;
 }
 
 /**
@@ -134,10 +140,10 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 	if (mutex_lock_killable(&fd->setup))
 		return -EINTR;
 	ret = -EBUSY;
-	if (fd->nr_slots)
+	if (fd->slots.nr)
 		goto out;
-	fd->sense_size = arg.sense_size;
-	fd->status_stride = sizeof(struct smq_sg_status) + arg.sense_size;
+	fd->slots.sense_size = arg.sense_size;
+	fd->slots.status_stride = sizeof(struct smq_sg_status) + arg.sense_size;
 	ret = smqsg_slots_alloc(fd, arg.slots);
 	if (ret)
 		goto out;
@@ -146,8 +152,8 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 		smqsg_slots_free(fd);
 		goto out;
 	}
-	arg.status_stride = fd->status_stride;
-	arg.status_size = smqsg_status_size(arg.slots, fd->status_stride);
+	arg.status_stride = fd->slots.status_stride;
+	arg.status_size = smqsg_status_size(arg.slots, fd->slots.status_stride);
 	arg.status_offset = SMQSG_STATUS_OFFSET;
 	if (copy_to_user(user, &arg, sizeof(arg))) {
 		smqsg_held_close(fd);
@@ -156,7 +162,7 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 		goto out;
 	}
 	/* Publishes the arrays. */
-	smp_store_release(&fd->nr_slots, arg.slots);
+	smp_store_release(&fd->slots.nr, arg.slots);
 out:
 	mutex_unlock(&fd->setup);
 	return ret;
@@ -172,7 +178,7 @@ out:
  */
 int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 {
-	u32 slots = smqsg_slots(fd);
+	u32 slots = smqsg_slots(&fd->slots);
 	unsigned long at, size = vma->vm_end - vma->vm_start;
 	unsigned long first = vma->vm_pgoff << PAGE_SHIFT;
 	size_t whole;
@@ -180,22 +186,22 @@ int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 
 	if (!slots)
 		return -ENXIO;
-	/* Of a file open for reading alone a shared mapping is not VM_SHARED. */
+	/* A shared mapping of a file open for reading alone is VM_MAYSHARE, not VM_SHARED. */
 	if ((vma->vm_flags & VM_WRITE) || !(vma->vm_flags & VM_MAYSHARE))
 		return -EACCES;
-	whole = smqsg_status_size(slots, fd->status_stride);
+	whole = smqsg_status_size(slots, fd->slots.status_stride);
 	if (vma->vm_pgoff >= whole >> PAGE_SHIFT || size > whole - first)
 		return -EINVAL;
 	vm_flags_clear(vma, VM_MAYWRITE);
-	/* Nothing could be mapped behind its end, and a dump has no use for it. */
+	/* Nothing can be mapped behind its end, and a dump has no use for it. */
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
 	for (at = 0; at < size && !ret; at += PAGE_SIZE)
 		ret = vm_insert_page(vma, vma->vm_start + at,
-				     vmalloc_to_page(fd->status + first + at));
+				     vmalloc_to_page(fd->slots.status + first + at));
 	return ret;
 }
 
-/* What a descriptor says of itself, without what it refers to. */
+/* Checks a descriptor, without the buffer that it names. */
 static int smqsg_slot_check(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc)
 {
 	struct request_queue *q = fd->q;
@@ -283,7 +289,7 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 
 static void smqsg_slot_clear(struct smqsg_fd *fd, u32 number)
 {
-	struct smqsg_slot *slot = &fd->slots[number];
+	struct smqsg_slot *slot = &fd->slots.array[number];
 	struct smqsg_buffer *buffer;
 
 	if (slot->held)
@@ -295,7 +301,7 @@ static void smqsg_slot_clear(struct smqsg_fd *fd, u32 number)
 	memset(slot, 0, sizeof(*slot));
 }
 
-/* Fills one slot, or changes nothing. fd->setup is held. */
+/* Fills one slot, or changes nothing. */
 static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc,
 			   bool writable)
 {
@@ -303,6 +309,7 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	struct smqsg_slot slot = { };
 	int ret;
 
+	lockdep_assert_held(&fd->setup);
 	ret = smqsg_slot_check(fd, number, desc);
 	if (ret)
 		return ret;
@@ -330,15 +337,15 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 		slot.direct = slot.hold && (desc->flags & SMQ_SG_SLOT_DIRECT);
 	}
 
-	if (test_and_set_bit_lock(number, fd->busy)) {
+	if (test_and_set_bit_lock(number, fd->slots.busy)) {
 		pr_err_ratelimited("slot %u: in flight\n", number);
 		return -EBUSY;
 	}
 	smqsg_slot_clear(fd, number);
 	if (buffer)
 		buffer->users++;
-	fd->slots[number] = slot;
-	clear_bit_unlock(number, fd->busy);
+	fd->slots.array[number] = slot;
+	clear_bit_unlock(number, fd->slots.busy);
 	return 0;
 }
 
@@ -384,7 +391,7 @@ static long smqsg_prepare(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
  */
 long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *user)
 {
-	u32 slots = smqsg_slots(fd);
+	u32 slots = smqsg_slots(&fd->slots);
 	struct smq_sg_prepare __user *out = user;
 	struct smq_sg_prepare arg;
 	long ret;

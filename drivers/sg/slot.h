@@ -5,15 +5,20 @@
 #ifndef SMQSG_SLOT_H
 #define SMQSG_SLOT_H
 
+#include <linux/types.h>
+#include <uapi/scsi/smq_sg.h>
+
 #include "buffer.h"
-#include "sg.h"
+
+struct smqsg_fd;
+struct vm_area_struct;
 
 /**
  * struct smqsg_slot - a prepared command: 64 bytes
  * @cdb: the CDB
  * @data: where its data is
  * @timeout: jiffies
- * @offset: of the data in the buffer, for use with another one
+ * @offset: of the data in the buffer, for runs with another buffer
  * @buffer: index of the buffer
  * @segments: pieces of memory at most
  * @cdb_len: bytes of @cdb; 0: empty
@@ -21,9 +26,9 @@
  * @many: @data is not one piece
  * @hold: keeps its request while it may
  * @direct: and goes past the plug
- * @held: the entry in smqsg_fd.held that was its last; 0, which is nobody's, for none
+ * @held: its last entry in smqsg_fd_held.entries; 0 for none
  *
- * Written with its bit in smqsg_fd.busy held, read by who holds it.
+ * Read and written with its bit in smqsg_fd_slots.busy taken.
  */
 struct smqsg_slot {
 	u8 cdb[SMQ_SG_MAX_CDB];
@@ -42,11 +47,40 @@ struct smqsg_slot {
 
 static_assert(sizeof(struct smqsg_slot) == 64);
 
-/* How many slots there are; whoever sees some sees their arrays. */
-static inline u32 smqsg_slots(struct smqsg_fd *fd)
+/**
+ * struct smqsg_fd_slots - slots of a file
+ * @array: @nr of them
+ * @busy: a bit per slot: in flight, or being filled. Atomic: the submitter takes it (acquire), the
+ *	command's end gives it back (release). In cache lines of its own
+ * @status: the mapped array, @status_stride bytes apart. Like @array and @busy charged to the
+ *	memory cgroup of the task that sets up: nothing else bounds the memory of all files
+ * @status_stride: sizeof(struct smq_sg_status) and @sense_size
+ * @sense_size: bytes of sense in an element
+ * @nr: 0 before SMQ_SG_SETUP, which writes it last, once (release; readers acquire): a reader that
+ *	sees it sees the arrays
+ *
+ * Lives in the file. SMQ_SG_SETUP allocates the arrays, the file's release frees them.
+ */
+struct smqsg_fd_slots {
+	struct smqsg_slot *array;
+	unsigned long *busy;
+	void *status;
+	unsigned int status_stride;
+	unsigned int sense_size;
+	unsigned int nr;
+};
+
+long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *arg);
+long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *arg);
+long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *arg);
+int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma);
+void smqsg_slots_free(struct smqsg_fd *fd);
+
+/* How many slots a file has; if there are any, their arrays are seen as well. */
+static inline u32 smqsg_slots(const struct smqsg_fd_slots *file)
 {
 	/* Pairs with smqsg_ioctl_setup(). */
-	return smp_load_acquire(&fd->nr_slots);
+	return smp_load_acquire(&file->nr);
 }
 
 #endif /* SMQSG_SLOT_H */

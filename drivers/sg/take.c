@@ -15,7 +15,7 @@
 int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 {
 	struct smqsg_fd *fd = io->fd;
-	struct smqsg_slot *slot = &fd->slots[io->slot];
+	struct smqsg_slot *slot = &fd->slots.array[io->slot];
 	bool many;
 	int ret;
 
@@ -53,7 +53,7 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 /**
  * smqsg_slot_note() - notes in its status why a slot was not run
  * @fd: the file
- * @number: the slot, with its bit in @fd->busy held by the caller
+ * @number: the slot, with its bit in @fd->slots.busy held by the caller
  * @error: an errno, below 0
  *
  * Process context.
@@ -77,7 +77,7 @@ void smqsg_slot_drop(struct smqsg_io *io, int error)
 	smqsg_slot_let_go(io);
 	if (error)
 		smqsg_slot_note(io->fd, io->slot, error);
-	clear_bit_unlock(io->slot, io->fd->busy);
+	clear_bit_unlock(io->slot, io->fd->slots.busy);
 }
 
 /**
@@ -91,14 +91,14 @@ void smqsg_slot_drop(struct smqsg_io *io, int error)
  */
 void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
 {
-	u32 slots = smqsg_slots(fd);
+	u32 slots = smqsg_slots(&fd->slots);
 
 	/* With EBUSY it was in flight, even if it has ended since. */
 	if (number >= slots || error == -EBUSY)
 		return;
 	number = array_index_nospec(number, slots);
-	if (test_and_set_bit_lock(number, fd->busy))
+	if (test_and_set_bit_lock(number, fd->slots.busy))
 		return;
 	smqsg_slot_note(fd, number, error);
-	clear_bit_unlock(number, fd->busy);
+	clear_bit_unlock(number, fd->slots.busy);
 }

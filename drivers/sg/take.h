@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Taking slots for runs: the slot's bit in smqsg_fd.busy, and what a run asks for beside its slot.
+ * Taking slots for runs: a slot's bit in smqsg_fd_slots.busy, and what the run asks for beside it.
  */
 #ifndef SMQSG_TAKE_H
 #define SMQSG_TAKE_H
@@ -16,7 +16,7 @@ void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error);
 
 static inline struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number)
 {
-	return fd->status + (size_t)number * fd->status_stride;
+	return fd->slots.status + (size_t)number * fd->slots.status_stride;
 }
 
 /* Drops what a run has beside its slot. Process context. */
@@ -35,7 +35,7 @@ static __always_inline int smqsg_slot_take_valid(struct smqsg_io *io, struct smq
 {
 	int ret;
 
-	if (unlikely(test_and_set_bit_lock(number, fd->busy)))
+	if (unlikely(test_and_set_bit_lock(number, fd->slots.busy)))
 		return -EBUSY;
 	io->slot = number;
 	io->flags = 0;
@@ -44,7 +44,7 @@ static __always_inline int smqsg_slot_take_valid(struct smqsg_io *io, struct smq
 	ret = slot->cdb_len ? smqsg_slot_vary(io, run) : -ENODATA;
 	if (ret) {
 		smqsg_slot_note(fd, number, ret);
-		clear_bit_unlock(number, fd->busy);
+		clear_bit_unlock(number, fd->slots.busy);
 	}
 	return ret;
 }
@@ -62,12 +62,12 @@ static __always_inline int smqsg_slot_take_valid(struct smqsg_io *io, struct smq
 static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd *fd, u32 slot,
 					   const struct smq_sg_run *run)
 {
-	u32 slots = smqsg_slots(fd);
+	u32 slots = smqsg_slots(&fd->slots);
 
 	if (unlikely(slot >= slots))
 		return -EINVAL;
 	slot = array_index_nospec(slot, slots);
-	return smqsg_slot_take_valid(io, fd, &fd->slots[slot], slot, run);
+	return smqsg_slot_take_valid(io, fd, &fd->slots.array[slot], slot, run);
 }
 
 #endif /* SMQSG_TAKE_H */
