@@ -69,7 +69,7 @@ static ssize_t held_share_show(struct device *dev, struct device_attribute *attr
 {
 	struct smqsg_dev *sg = to_smqsg(dev);
 
-	return sysfs_emit(buf, "%u\n", READ_ONCE(sg->held_share));
+	return sysfs_emit(buf, "%u\n", READ_ONCE(sg->held.share));
 }
 
 static ssize_t held_share_store(struct device *dev, struct device_attribute *attr,

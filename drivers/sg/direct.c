@@ -4,13 +4,15 @@
  */
 #include <linux/blk-mq.h>
 #include <linux/sbitmap.h>
+#include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_device.h>
 
 #include "held.h"
 
 /*
- * Takes a place in the device's budget, which is what keeps its queue depth: the one that the slot
- * had last, if nobody has it. A sbitmap's bit that was given back lies in a word beside
- * until somebody searches; whoever clears it there first has it.
+ * Takes a place in the device's budget, which keeps its queue depth: the one that the slot had
+ * last, if it is free. A sbitmap's bit that was given back lies in a word beside until the next
+ * search; the context that clears it there has it.
  */
 static int smqsg_direct_budget(struct request_queue *q, struct smqsg_held *held)
 {
@@ -31,8 +33,7 @@ static int smqsg_direct_budget(struct request_queue *q, struct smqsg_held *held)
  * @held: its entry
  * @rq: the request, armed
  *
- * What a plug's flush does, but for one command, and without what a plug needs. Each has a
- * doorbell of its own.
+ * Does what a plug's flush does, for one command, which has a doorbell of its own.
  *
  * Return: false: not now, send it as usual. Process context.
  */
@@ -48,7 +49,7 @@ bool smqsg_direct_issue(struct smqsg_held *held, struct request *rq)
 	/* Such a driver may sleep, and its queue is quiesced by other means than RCU. */
 	if (hctx->flags & BLK_MQ_F_BLOCKING)
 		return false;
-	/* Who quiesces or stops the queue waits for those who have not seen it. */
+	/* A context that quiesces or stops the queue waits for readers that have not seen it. */
 	rcu_read_lock();
 	if (blk_queue_quiesced(q) || test_bit(BLK_MQ_S_STOPPED, &hctx->state) || q->elevator ||
 	    !list_empty_careful(&hctx->dispatch))
@@ -59,7 +60,7 @@ bool smqsg_direct_issue(struct smqsg_held *held, struct request *rq)
 	held->token = token;
 	scmd->budget_token = token;
 	status = q->mq_ops->queue_rq(hctx, &bd);
-	/* It gave the budget back, if it did not take the request. */
+	/* queue_rq() gave the budget back, if it did not take the request. */
 	switch (status) {
 	case BLK_STS_OK:
 		break;

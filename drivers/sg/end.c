@@ -106,7 +106,7 @@ static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, 
 {
 	struct smqsg_fd *fd = io->fd;
 	struct smqsg_held *held = io->held;
-	bool kept = !READ_ONCE(fd->held_over) &&
+	bool kept = !READ_ONCE(fd->held.over) &&
 		    !smqsg_held_wanted(rq->q, held->hctx, held->asleep);
 
 	if (kept)
@@ -143,7 +143,7 @@ static __always_inline enum rq_end_io_ret smqsg_slot_ended(struct request *rq, b
 		/* The mid-layer may refuse the next run before it sets this. */
 		if (unlikely(resid))
 			scmd->resid_len = 0;
-		if (!smqsg_held_may_keep(fd, io->held, rq))
+		if (!smqsg_held_may_keep(&fd->held, io->held, rq))
 			return smqsg_held_ended_wanted(io, rq);
 		/* Before the slot can be run again. */
 		smqsg_held_keep(io->held, rq);

@@ -60,7 +60,7 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	fd->sg = sg;
 	fd->file = file;
 	mutex_init(&fd->setup);
-	spin_lock_init(&fd->held_lock);
+	smqsg_held_open(fd);
 	INIT_LIST_HEAD(&fd->wait.queue);
 	smqsg_buffers_init(&fd->buffers);
 	ret = smqsg_pool_init(fd);

@@ -1,35 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Held requests: who may keep one, and who wants it back.
+ * Held requests: which slots may keep one, and when it is given back.
  *
- * An idle request holds up whoever freezes the queue (a change of nr_requests or of the elevator,
- * suspend, removal), takes its CPU offline, or sleeps for a tag. None of them can call us: we look.
+ * An idle request delays a freeze of the queue (a change of nr_requests or of the elevator,
+ * suspend, removal), a CPU that goes offline, and tasks that sleep for a tag. None of these can
+ * call us, so we look for them.
  */
 #include <linux/slab.h>
 
 #include "held.h"
 #include "io.h"
+#include "sg.h"
 
-/* How often idle requests are looked at: nobody waits for one for twice this. */
+/* What held slots of all files may keep of a device's depth at first: percent. */
+#define SMQSG_HELD_SHARE	50
+/* How often idle requests are looked at: others wait for one at most twice as long. */
 #define SMQSG_HELD_LOOK		max(HZ / 50, 1)
 /* How long a request is kept for a slot that does not run. */
 #define SMQSG_HELD_IDLE		HZ
 
-/* By itself: the dispatcher's sleeps for the very tags that the look gives back. */
+/* See smqsg_dev_held.look. */
 static struct workqueue_struct *smqsg_held_wq;
 
 static void smqsg_held_look_later(struct smqsg_dev *sg)
 {
-	queue_delayed_work(smqsg_held_wq, &sg->held_look, SMQSG_HELD_LOOK);
+	queue_delayed_work(smqsg_held_wq, &sg->held.look, SMQSG_HELD_LOOK);
 }
 
 static void smqsg_held_limit(struct smqsg_fd *fd, unsigned int limit)
 {
-	WRITE_ONCE(fd->held_limit, limit);
-	WRITE_ONCE(fd->held_over, READ_ONCE(fd->held_used) > limit);
+	WRITE_ONCE(fd->held.limit, limit);
+	WRITE_ONCE(fd->held.over, READ_ONCE(fd->held.used) > limit);
 }
 
-/* How many entries each file may use. The node's lock is held. */
+/* Sets how many entries each file may use. */
 static void smqsg_held_deal(struct smqsg_dev *sg)
 {
 	unsigned int depth = sg->sdev ? READ_ONCE(sg->sdev->queue_depth) : 0;
@@ -38,12 +42,12 @@ static void smqsg_held_deal(struct smqsg_dev *sg)
 
 	lockdep_assert_held(&sg->lock);
 	list_for_each_entry(fd, &sg->files, sibling)
-		files += !!fd->held_nr;
+		files += !!fd->held.nr;
 	list_for_each_entry(fd, &sg->files, sibling) {
-		if (!fd->held_nr)
+		if (!fd->held.nr)
 			continue;
-		most = min(depth * sg->held_share / 100 / files, depth * fd->held_share / 100);
-		smqsg_held_limit(fd, min(most, fd->held_nr));
+		most = min(depth * sg->held.share / 100 / files, depth * fd->held.share / 100);
+		smqsg_held_limit(fd, min(most, fd->held.nr));
 	}
 }
 
@@ -61,30 +65,30 @@ struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slo
 	unsigned long flags;
 
 	slot->held = 0;
-	if (READ_ONCE(fd->held_used) >= READ_ONCE(fd->held_limit)) {
-		/* Nobody looks how deep the queue is now, while nothing is kept. */
-		if (!READ_ONCE(fd->held_used) && !delayed_work_pending(&fd->sg->held_look))
+	if (READ_ONCE(fd->held.used) >= READ_ONCE(fd->held.limit)) {
+		/* While nothing is kept the look, which reads the queue depth, is not scheduled. */
+		if (!READ_ONCE(fd->held.used) && !delayed_work_pending(&fd->sg->held.look))
 			smqsg_held_look_later(fd->sg);
 		return NULL;
 	}
-	spin_lock_irqsave(&fd->held_lock, flags);
-	if (fd->held_free && fd->held_used < READ_ONCE(fd->held_limit)) {
-		slot->held = fd->held_free;
-		held = &fd->held[slot->held];
-		fd->held_free = held->next;
-		WRITE_ONCE(fd->held_used, fd->held_used + 1);
+	spin_lock_irqsave(&fd->held.lock, flags);
+	if (fd->held.free && fd->held.used < READ_ONCE(fd->held.limit)) {
+		slot->held = fd->held.free;
+		held = &fd->held.entries[slot->held];
+		fd->held.free = held->next;
+		WRITE_ONCE(fd->held.used, fd->held.used + 1);
 		WRITE_ONCE(held->slot, number);
 	}
-	spin_unlock_irqrestore(&fd->held_lock, flags);
+	spin_unlock_irqrestore(&fd->held.lock, flags);
 	if (held)
 		smqsg_held_look_later(fd->sg);
 	return held;
 }
 
 /**
- * smqsg_held_release() - makes an entry nobody's
+ * smqsg_held_release() - frees an entry
  * @fd: the file
- * @held: the entry, without a request; that is the caller's and not given back yet
+ * @held: the entry; the caller has taken its request out, and gives it back later
  *
  * Any context.
  */
@@ -93,12 +97,12 @@ void smqsg_held_release(struct smqsg_fd *fd, struct smqsg_held *held)
 	unsigned long flags;
 
 	WRITE_ONCE(held->hctx, NULL);
-	spin_lock_irqsave(&fd->held_lock, flags);
+	spin_lock_irqsave(&fd->held.lock, flags);
 	WRITE_ONCE(held->slot, SMQSG_HELD_FREE);
-	held->next = fd->held_free;
-	fd->held_free = held - fd->held;
-	WRITE_ONCE(fd->held_used, fd->held_used - 1);
-	spin_unlock_irqrestore(&fd->held_lock, flags);
+	held->next = fd->held.free;
+	fd->held.free = held - fd->held.entries;
+	WRITE_ONCE(fd->held.used, fd->held.used - 1);
+	spin_unlock_irqrestore(&fd->held.lock, flags);
 }
 
 /**
@@ -125,7 +129,7 @@ void smqsg_held_park(struct smqsg_fd *fd, struct smqsg_held *held, struct reques
  */
 void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
 {
-	struct smqsg_held *held = &fd->held[slot->held];
+	struct smqsg_held *held = &fd->held.entries[slot->held];
 	struct request *rq = smqsg_held_take(fd, held, number);
 
 	if (rq)
@@ -133,10 +137,10 @@ void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
 }
 
 /**
- * smqsg_held_wanted() - whether anybody waits for what an idle request has
+ * smqsg_held_wanted() - whether others wait for what an idle request has
  * @q: its queue
  * @hctx: its hctx
- * @asleep: who sleeps for the hctx's tags
+ * @asleep: counts tasks that sleep for the hctx's tags
  *
  * An hctx that waits for a request to be given back, only to be run then, is run.
  *
@@ -154,9 +158,9 @@ bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 }
 
 /*
- * Whether an idle request has to go back: it is wanted, or nobody has run its slot for long. It may
- * be taken, and given back, right now: requests stay where they are as long as their host, hctxs
- * and tags as long as the queue cannot be frozen, and what is judged wrongly does no harm.
+ * Whether an idle request has to go back: others want it, or its slot has not run for long. Another
+ * context may be taking it: requests stay where they are as long as their host, hctxs and tags as
+ * long as the queue cannot be frozen, and a wrong answer does no harm.
  */
 static bool smqsg_held_over(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq)
 {
@@ -164,7 +168,7 @@ static bool smqsg_held_over(struct smqsg_fd *fd, struct smqsg_held *held, struct
 	const atomic_t *asleep = READ_ONCE(held->asleep);
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
-	/* Somebody gives it back already. */
+	/* Another context is giving it back. */
 	if (!hctx)
 		return false;
 	if (smqsg_held_doubtful(fd->q, hctx, asleep) && smqsg_held_wanted(fd->q, hctx, asleep))
@@ -172,13 +176,13 @@ static bool smqsg_held_over(struct smqsg_fd *fd, struct smqsg_held *held, struct
 	return time_after(jiffies, READ_ONCE(scmd->jiffies_at_alloc) + SMQSG_HELD_IDLE);
 }
 
-/* Takes a file's idle requests back, all or those that somebody wants or nobody uses. */
+/* Gives back a file's idle requests: all, or those that are wanted or whose slots do not run. */
 static void smqsg_held_collect(struct smqsg_fd *fd, bool all)
 {
 	unsigned int i;
 
-	for (i = 1; i <= fd->held_nr && READ_ONCE(fd->held_used); i++) {
-		struct smqsg_held *held = &fd->held[i];
+	for (i = 1; i <= fd->held.nr && READ_ONCE(fd->held.used); i++) {
+		struct smqsg_held *held = &fd->held.entries[i];
 		/* Pairs with smqsg_held_keep(): the entry is as it was written before. */
 		struct request *rq = smp_load_acquire(&held->rq);
 
@@ -190,7 +194,7 @@ static void smqsg_held_collect(struct smqsg_fd *fd, bool all)
 	}
 }
 
-/* Looks who wants requests back; returns whether there are any yet. */
+/* Gives back what is wanted of all files. Returns whether any entry is still in use. */
 static bool smqsg_held_look_all(struct smqsg_dev *sg)
 {
 	struct smqsg_fd *fd;
@@ -199,17 +203,17 @@ static bool smqsg_held_look_all(struct smqsg_dev *sg)
 	spin_lock(&sg->lock);
 	smqsg_held_deal(sg);
 	list_for_each_entry(fd, &sg->files, sibling) {
-		if (!fd->held_nr)
+		if (!fd->held.nr)
 			continue;
 		/* No hctx goes while the queue cannot be frozen. */
 		all = !sg->sdev || percpu_ref_is_dying(&fd->q->q_usage_counter) ||
 		      !percpu_ref_tryget(&fd->q->q_usage_counter);
-		smqsg_held_collect(fd, all || fd->held_over ||
+		smqsg_held_collect(fd, all || fd->held.over ||
 				   !list_empty_careful(&fd->sdev->host->starved_list));
-		smqsg_held_limit(fd, fd->held_limit);
+		smqsg_held_limit(fd, fd->held.limit);
 		if (!all)
 			percpu_ref_put(&fd->q->q_usage_counter);
-		any |= READ_ONCE(fd->held_used);
+		any |= READ_ONCE(fd->held.used);
 	}
 	spin_unlock(&sg->lock);
 	return any;
@@ -217,17 +221,17 @@ static bool smqsg_held_look_all(struct smqsg_dev *sg)
 
 static void smqsg_held_look(struct work_struct *work)
 {
-	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, held_look.work);
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, held.look.work);
 
 	if (smqsg_held_look_all(sg))
 		smqsg_held_look_later(sg);
 }
 
 /**
- * smqsg_held_give_back() - gives back what nobody uses, now that less may be kept
+ * smqsg_held_give_back() - gives back idle requests, now that less may be kept
  * @sg: the node
  *
- * Process context. Waits for nobody.
+ * Process context. Does not wait.
  */
 void smqsg_held_give_back(struct smqsg_dev *sg)
 {
@@ -262,7 +266,7 @@ int smqsg_held_set_share(struct smqsg_dev *sg, unsigned int percent)
 	if (!SMQ_CAN_HOLD && percent)
 		return -EOPNOTSUPP;
 	spin_lock(&sg->lock);
-	WRITE_ONCE(sg->held_share, percent);
+	WRITE_ONCE(sg->held.share, percent);
 	spin_unlock(&sg->lock);
 	smqsg_held_give_back(sg);
 	return 0;
@@ -281,9 +285,18 @@ unsigned int smqsg_held_idle(struct smqsg_dev *sg)
 
 	lockdep_assert_held(&sg->lock);
 	list_for_each_entry(fd, &sg->files, sibling)
-		for (i = 1; i <= fd->held_nr; i++)
-			idle += !!READ_ONCE(fd->held[i].rq);
+		for (i = 1; i <= fd->held.nr; i++)
+			idle += !!READ_ONCE(fd->held.entries[i].rq);
 	return idle;
+}
+
+/**
+ * smqsg_held_open() - sets up held requests of a file, which has no entries yet
+ * @fd: the file
+ */
+void smqsg_held_open(struct smqsg_fd *fd)
+{
+	spin_lock_init(&fd->held.lock);
 }
 
 /**
@@ -312,33 +325,33 @@ int smqsg_held_setup(struct smqsg_fd *fd, u32 slots, u32 share)
 		held[i].next = i && i < nr ? i + 1 : 0;
 		smqsg_bio_init(&held[i].bio);
 	}
-	fd->held_free = 1;
-	fd->held_share = share;
+	fd->held.free = 1;
+	fd->held.share = share;
 	spin_lock(&sg->lock);
-	fd->held = held;
-	fd->held_nr = nr;
+	fd->held.entries = held;
+	fd->held.nr = nr;
 	smqsg_held_deal(sg);
 	spin_unlock(&sg->lock);
 	return 0;
 }
 
 /**
- * smqsg_held_close() - gives back all that a file keeps, and its entries
- * @fd: the file; nothing of it is in flight, nor will be
+ * smqsg_held_close() - gives back all requests that a file keeps, and frees its entries
+ * @fd: the file; none of its commands is in flight, nor will be
  *
  * Process context.
  */
 void smqsg_held_close(struct smqsg_fd *fd)
 {
 	struct smqsg_dev *sg = fd->sg;
-	struct smqsg_held *held = fd->held;
+	struct smqsg_held *held = fd->held.entries;
 
 	if (!held)
 		return;
 	spin_lock(&sg->lock);
 	smqsg_held_collect(fd, true);
-	fd->held_nr = 0;
-	fd->held = NULL;
+	fd->held.nr = 0;
+	fd->held.entries = NULL;
 	smqsg_held_limit(fd, 0);
 	smqsg_held_deal(sg);
 	spin_unlock(&sg->lock);
@@ -356,15 +369,23 @@ void smqsg_held_stop(void)
 	destroy_workqueue(smqsg_held_wq);
 }
 
-/* A node's beginning. */
+/**
+ * smqsg_held_init() - sets up held requests of a node
+ * @sg: the node
+ */
 void smqsg_held_init(struct smqsg_dev *sg)
 {
-	sg->held_share = SMQ_CAN_HOLD ? SMQSG_HELD_SHARE : 0;
-	INIT_DELAYED_WORK(&sg->held_look, smqsg_held_look);
+	sg->held.share = SMQ_CAN_HOLD ? SMQSG_HELD_SHARE : 0;
+	INIT_DELAYED_WORK(&sg->held.look, smqsg_held_look);
 }
 
-/* The node's end: no file is open. */
+/**
+ * smqsg_held_exit() - ends the look, with the node
+ * @sg: the node; no file is open
+ *
+ * May sleep.
+ */
 void smqsg_held_exit(struct smqsg_dev *sg)
 {
-	cancel_delayed_work_sync(&sg->held_look);
+	cancel_delayed_work_sync(&sg->held.look);
 }

@@ -103,7 +103,7 @@ static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd
 					    struct smqsg_slot *slot, u32 number, u32 varied,
 					    blk_mq_req_flags_t flags, bool direct)
 {
-	struct smqsg_held *held = &fd->held[slot->held];
+	struct smqsg_held *held = &fd->held.entries[slot->held];
 	u32 length = held->length;
 	struct request *rq = NULL;
 	struct scsi_cmnd *scmd;

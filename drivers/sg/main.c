@@ -6,6 +6,7 @@
 
 #include <linux/module.h>
 
+#include "held.h"
 #include "io.h"
 #include "sg.h"
 #include "work.h"

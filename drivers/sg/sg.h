@@ -29,14 +29,13 @@
 
 #include "buffer.h"
 #include "depth.h"
+#include "held.h"
 #include "owner.h"
 #include "poll.h"
 #include "slot.h"
 
 /* A command's time when its user gives none, as with sg. */
 #define SMQSG_TIMEOUT		(60 * HZ)
-/* What files' held slots may keep of a device's depth, until somebody says otherwise: percent. */
-#define SMQSG_HELD_SHARE	50
 
 struct smqsg_fd;
 
@@ -56,9 +55,7 @@ struct smqsg_fd;
  * @files: open files, struct smqsg_fd.sibling
  * @wait: waiting for places
  * @polled: the watch over polled commands
- * @held_share: percent of the depth that files' held slots may keep; under @lock
- * @held_look: gives back held requests that somebody needs, or nobody uses; scheduled
- *	while a file has entries that are in use
+ * @held: held requests of all files
  */
 struct smqsg_dev {
 	struct device dev;
@@ -74,11 +71,9 @@ struct smqsg_dev {
 	struct list_head files;
 	struct smqsg_dev_wait wait;
 	struct smqsg_dev_polled polled;
-	unsigned int held_share;
-	struct delayed_work held_look;
+	struct smqsg_dev_held held;
 };
 
-struct smqsg_held;
 struct smqsg_pool;
 struct smqsg_batch_pool;
 struct smqsg_v3;
@@ -101,19 +96,7 @@ struct smqsg_v3;
  * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @v3: state of the interface 3 (compat_cmd.h)
- * @held: entries for held requests, @held_nr of them behind the first, which is nobody's; or NULL.
- *	Written by SMQ_SG_SETUP before smqsg_fd_slots.nr and by the file's end; by others looked at under
- *	smqsg_dev.lock
- * @held_nr: their number; under smqsg_dev.lock
- * @held_share: percent of the depth that they may keep
- * @held_limit: how many entries slots may have now; under smqsg_dev.lock
- * @held_over: they have more than that. Read without a lock by each run's end: one more or less
- *	for a moment does no harm
- * @held_lock: protects @held_free, @held_used and who has an entry: runs that had none, those that
- *	end without keeping a request, and smqsg_dev.held_look. Ends come in any context: taken with
- *	interrupts off
- * @held_free: the first entry that is nobody's, by smqsg_held.next; 0 for none
- * @held_used: how many are somebody's
+ * @held: its held requests
  * @depth: places in flight
  * @polled: its polled commands, in the cache line of @depth: claim and end write both
  * @wait: its waiting commands
@@ -131,15 +114,8 @@ struct smqsg_fd {
 	struct smqsg_fd_buffers buffers;
 	struct mutex setup; /* of slots and buffers */
 	struct smqsg_v3 *v3;
-	struct smqsg_held *held;
-	unsigned int held_nr;
-	unsigned int held_share;
-	unsigned int held_limit;
-	bool held_over;
 
-	spinlock_t held_lock ____cacheline_aligned_in_smp; /* of the entries */
-	u32 held_free;
-	u32 held_used;
+	struct smqsg_fd_held held;
 
 	struct smqsg_fd_depth depth ____cacheline_aligned_in_smp;
 	struct smqsg_fd_polled polled;
@@ -147,17 +123,6 @@ struct smqsg_fd {
 	struct smqsg_fd_wait wait ____cacheline_aligned_in_smp;
 	struct list_head sibling;
 };
-
-/* held.c */
-
-void smqsg_held_init(struct smqsg_dev *sg);
-void smqsg_held_exit(struct smqsg_dev *sg);
-void smqsg_held_close(struct smqsg_fd *fd);
-void smqsg_held_give_back(struct smqsg_dev *sg);
-int smqsg_held_set_share(struct smqsg_dev *sg, unsigned int percent);
-unsigned int smqsg_held_idle(struct smqsg_dev *sg);
-int smqsg_held_start(void);
-void smqsg_held_stop(void);
 
 /* device.c: class smq_sg; file.c: its files */
 

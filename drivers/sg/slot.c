@@ -52,7 +52,7 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 		.slot_bytes = sizeof(struct smqsg_slot) +
 			(slots ? fd->slots.status_stride : sizeof(struct smq_sg_status)),
 		.max_waiting = SMQSG_MOST_WAITING,
-		.max_held = slots ? READ_ONCE(fd->held_limit) : 0,
+		.max_held = slots ? READ_ONCE(fd->held.limit) : 0,
 	};
 
 	return copy_to_user(user, &info, sizeof(info)) ? -EFAULT : 0;
@@ -331,7 +331,7 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 		slot.timeout = desc->timeout_ms ?
 			min_t(unsigned long, msecs_to_jiffies(desc->timeout_ms), INT_MAX) :
 			SMQSG_TIMEOUT;
-		slot.hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held &&
+		slot.hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held.entries &&
 			    slot.segments <= SMQSG_HELD_SEGMENTS &&
 			    !smqsg_cdb_protected(slot.cdb);
 		slot.direct = slot.hold && (desc->flags & SMQ_SG_SLOT_DIRECT);
