@@ -22,8 +22,8 @@
 #include "sg.h"
 
 /*
- * write() and read() take addresses from memory that whoever opened the file may have made
- * a more powerful program write or read.
+ * write() and read() take addresses from memory, and the process that opened the file may have made
+ * a more powerful program write or read that.
  */
 static bool smqsg_v3_other(struct smqsg_fd *fd)
 {
@@ -42,7 +42,7 @@ static size_t smqsg_v3_size(void)
 /* Counts a command of write() as running; smqsg_cmd_ended() takes it back. */
 static void smqsg_v3_begin(struct smqsg_cmd *cmd)
 {
-	struct smqsg_v3 *v3 = cmd->fd->v3;
+	struct smqsg_v3 *v3 = &cmd->fd->v3;
 
 	cmd->file = get_file(cmd->fd->file);
 	spin_lock_irq(&v3->lock);
@@ -52,7 +52,7 @@ static void smqsg_v3_begin(struct smqsg_cmd *cmd)
 
 static void smqsg_v3_undo(struct smqsg_cmd *cmd)
 {
-	struct smqsg_v3 *v3 = cmd->fd->v3;
+	struct smqsg_v3 *v3 = &cmd->fd->v3;
 
 	spin_lock_irq(&v3->lock);
 	v3->running--;
@@ -65,12 +65,13 @@ static void smqsg_v3_undo(struct smqsg_cmd *cmd)
 }
 
 /*
- * A place for a command. Who must not block is told to come again when poll() says so; where
- * nothing of his own runs poll() could not tell, and he waits, as he does for a tag with sg.
+ * Claims a place for a command. A caller that must not block gets -EAGAIN, and poll() tells when
+ * to try again. While no command of its own runs poll() could not tell, so it waits, as it does
+ * with sg for a tag.
  */
 static int smqsg_v3_claim(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
-	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_v3 *v3 = &fd->v3;
 	bool later = false;
 
 	if (smqsg_claim(fd, 1))
@@ -113,8 +114,8 @@ static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
 
 out_leave:
 	smqsg_cmd_leave(cmd);
-	/* Whoever reads may have waited for this one alone, of a device that has gone. */
-	wake_up_interruptible_poll(&cmd->fd->v3->wait, EPOLLIN | EPOLLRDNORM);
+	/* A reader may have waited for this one alone, of a device that has gone. */
+	wake_up_interruptible_poll(&cmd->fd->v3.wait, EPOLLIN | EPOLLRDNORM);
 	return ret;
 }
 
@@ -153,7 +154,7 @@ ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count
 		return -ENOSYS;
 	if (count < smqsg_v3_size())
 		return -EINVAL;
-	WRITE_ONCE(fd->v3->cmd_q, 1);
+	WRITE_ONCE(fd->v3.cmd_q, 1);
 	cmd = smqsg_cmd_alloc(fd, false);
 	if (!cmd)
 		return -ENOMEM;
@@ -211,7 +212,7 @@ static bool smqsg_v3_ready(struct smqsg_fd *fd, int pack_id, struct smqsg_cmd **
 {
 	bool busy;
 
-	*cmd = smqsg_v3_take(fd->v3, pack_id, &busy);
+	*cmd = smqsg_v3_take(&fd->v3, pack_id, &busy);
 	return *cmd || (!busy && !READ_ONCE(fd->sg->sdev));
 }
 
@@ -236,7 +237,7 @@ static void smqsg_v3_untake(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
  */
 ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)
 {
-	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_v3 *v3 = &fd->v3;
 	struct smqsg_cmd *cmd;
 	int pack_id = -1, ret = 0, err;
 
@@ -266,14 +267,14 @@ ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)
 /**
  * smqsg_v3_poll() - poll()
  * @fd: the file
- * @wait: who waits
+ * @wait: as poll() has it
  *
  * Return: EPOLLIN: read() has a result; EPOLLOUT: write() takes a command; EPOLLHUP: the
  * device has gone.
  */
 __poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait)
 {
-	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_v3 *v3 = &fd->v3;
 	struct smqsg_cmd *cmd;
 	__poll_t mask = 0;
 	bool writable;
@@ -303,5 +304,5 @@ __poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait)
  */
 int smqsg_v3_fasync(struct smqsg_fd *fd, int descriptor, int on)
 {
-	return fasync_helper(descriptor, fd->file, on, &fd->v3->async);
+	return fasync_helper(descriptor, fd->file, on, &fd->v3.async);
 }

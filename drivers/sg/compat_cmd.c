@@ -32,7 +32,7 @@ static void smqsg_cmd_dropped(struct work_struct *work)
 
 /**
  * smqsg_cmd_alloc() - memory for a command
- * @fd: whose
+ * @fd: the file
  * @sync: for SG_IO
  *
  * Return: the command, zeroed but for these, or NULL.
@@ -68,7 +68,7 @@ int smqsg_cmd_free(struct smqsg_cmd *cmd)
 }
 
 /**
- * smqsg_cmd_drop() - frees a command whose result nobody fetches
+ * smqsg_cmd_drop() - frees a command whose result will not be fetched
  * @cmd: ended, in no list
  *
  * By a work item: its data must not be copied into whatever memory the caller has
@@ -87,7 +87,7 @@ void smqsg_cmd_drop(struct smqsg_cmd *cmd)
  */
 int smqsg_cmd_enter(struct smqsg_cmd *cmd)
 {
-	struct smqsg_v3 *v3 = cmd->fd->v3;
+	struct smqsg_v3 *v3 = &cmd->fd->v3;
 	int ret = -EDOM;
 
 	spin_lock_irq(&v3->lock);
@@ -100,9 +100,9 @@ int smqsg_cmd_enter(struct smqsg_cmd *cmd)
 	return ret;
 }
 
-/* With the lock held. */
 static void smqsg_cmd_del(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 {
+	lockdep_assert_held(&v3->lock);
 	if (list_empty(&cmd->entry))
 		return;
 	list_del_init(&cmd->entry);
@@ -118,7 +118,7 @@ static void smqsg_cmd_del(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
  */
 void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 {
-	struct smqsg_v3 *v3 = cmd->fd->v3;
+	struct smqsg_v3 *v3 = &cmd->fd->v3;
 
 	spin_lock_irq(&v3->lock);
 	smqsg_cmd_del(v3, cmd);
@@ -127,7 +127,7 @@ void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 
 /**
  * smqsg_cmd_patience() - how long a command may wait for its turn
- * @fd: whose
+ * @fd: the file
  * @xfer: as parsed
  *
  * Return: jiffies: the command's own timeout.
@@ -152,17 +152,18 @@ static void smqsg_cmd_keep(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd, blk_st
 	cmd->duration = jiffies_to_msecs(jiffies - cmd->start);
 }
 
-/* The command's end, with the lock held. Returns whether nobody wants its result. */
+/* The command's end. Returns whether its result will not be fetched. */
 static bool smqsg_cmd_tell(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 {
 	bool drop = false;
 
+	lockdep_assert_held(&v3->lock);
 	cmd->state = SMQSG_ENDED;
 	if (!cmd->sync) {
 		v3->running--;
 		v3->full = false;
 	} else if (!cmd->orphan) {
-		/* Under the lock, which who is woken takes: see smqsg_cmd_leave(). */
+		/* Under the lock, which the woken task takes: see smqsg_cmd_leave(). */
 		complete(&cmd->done);
 	} else if (!cmd->v4 && READ_ONCE(v3->keep_orphan)) {
 		cmd->sync = false;
@@ -177,7 +178,7 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 {
 	struct smqsg_cmd *cmd = rq->end_io_data;
 	struct smqsg_fd *fd = cmd->fd;
-	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_v3 *v3 = &fd->v3;
 	struct file *file;
 	unsigned long flags;
 	bool drop;
@@ -187,7 +188,7 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 	blk_mq_free_request(rq);
 
 	spin_lock_irqsave(&v3->lock, flags);
-	/* Without a reference it is the caller of SG_IO who keeps the file, until told. */
+	/* Without a reference the caller of SG_IO keeps the file open, until it is woken. */
 	file = cmd->file;
 	drop = smqsg_cmd_tell(v3, cmd);
 	if (!drop)
@@ -258,7 +259,7 @@ out_release:
  */
 int smqsg_cmd_wait(struct smqsg_cmd *cmd)
 {
-	struct smqsg_v3 *v3 = cmd->fd->v3;
+	struct smqsg_v3 *v3 = &cmd->fd->v3;
 	int ret = 0;
 
 	/*
@@ -278,35 +279,29 @@ int smqsg_cmd_wait(struct smqsg_cmd *cmd)
 }
 
 /**
- * smqsg_v3_open() - a file is opened
+ * smqsg_v3_open() - sets interface 3 up for a file
  * @fd: the file
- *
- * Return: 0 or -ENOMEM.
  */
-int smqsg_v3_open(struct smqsg_fd *fd)
+void smqsg_v3_open(struct smqsg_fd *fd)
 {
-	struct smqsg_v3 *v3 = kzalloc(sizeof(*v3), GFP_KERNEL_ACCOUNT);
+	struct smqsg_v3 *v3 = &fd->v3;
 
-	if (!v3)
-		return -ENOMEM;
 	spin_lock_init(&v3->lock);
 	INIT_LIST_HEAD(&v3->cmds);
 	init_waitqueue_head(&v3->wait);
 	v3->timeout = SG_DEFAULT_TIMEOUT_USER;
 	v3->reserved = SG_DEF_RESERVED_SIZE;
-	fd->v3 = v3;
-	return 0;
 }
 
 /**
  * smqsg_v3_release() - a file is released
  * @fd: the file; none of its commands runs
  *
- * Results that nobody has read go.
+ * Frees results that were not read.
  */
 void smqsg_v3_release(struct smqsg_fd *fd)
 {
-	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_v3 *v3 = &fd->v3;
 	struct smqsg_cmd *cmd, *next;
 
 	/* The last end may still hold the lock. */
@@ -317,7 +312,6 @@ void smqsg_v3_release(struct smqsg_fd *fd)
 		list_del_init(&cmd->entry);
 		smqsg_cmd_drop(cmd);
 	}
-	kfree(v3);
 }
 
 /**
@@ -329,7 +323,7 @@ void smqsg_v3_release(struct smqsg_fd *fd)
  */
 void smqsg_v3_gone(struct smqsg_fd *fd)
 {
-	wake_up_interruptible_poll(&fd->v3->wait, EPOLLHUP);
+	wake_up_interruptible_poll(&fd->v3.wait, EPOLLHUP);
 }
 
 /**

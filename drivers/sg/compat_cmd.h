@@ -8,59 +8,20 @@
 #include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/sizes.h>
-#include <linux/spinlock.h>
 #include <linux/types.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/sg.h>
 
 struct bio;
-struct fasync_struct;
 struct file;
 struct page;
 struct request;
 struct sg_io_v4;
 struct smqsg_fd;
 
-/* Commands of interface 3 per file, with those whose result nobody has read. */
-#define SMQSG_MOST_V3		1024
-/* Bytes of data from which on sg refuses a command whatever the device takes. */
+/* Bytes of data above which sg refuses a command, whatever the device takes. */
 #define SMQSG_TOO_LONG		SZ_256M
-
-/**
- * struct smqsg_v3 - what interface 3 keeps per file
- * @lock: protects @cmds, @nr, @running, @full, and of the commands in @cmds all that
- *	their end writes. Taken with interrupts off: a command ends in any context
- * @cmds: commands of interface 3, oldest first, struct smqsg_cmd.entry
- * @nr: their number
- * @running: those of write() that have not ended
- * @full: a write() that must not block found no place while others were running:
- *	poll() says "not writable" until one of them ends
- * @wait: read() and poll() wait here
- * @async: who wants SIGIO
- * @timeout: SG_SET_TIMEOUT, in USER_HZ; only told again
- * @reserved: SG_SET_RESERVED_SIZE, in bytes; only told again
- * @force_pack_id: read() takes the result with the pack_id it is given
- * @cmd_q: SG_SET_COMMAND_Q; any header of interface 3 sets it
- * @keep_orphan: the result of an SG_IO that was killed is for read()
- *
- * From open() to release(). The settings are single words, written without a lock.
- */
-struct smqsg_v3 {
-	spinlock_t lock;	/* see above */
-	struct list_head cmds;
-	unsigned int nr;
-	unsigned int running;
-	bool full;
-	wait_queue_head_t wait;
-	struct fasync_struct *async;
-	int timeout;
-	int reserved;
-	int force_pack_id;
-	int cmd_q;
-	int keep_orphan;
-};
 
 /**
  * struct smqsg_xfer - what a header asks for, in one form
@@ -69,7 +30,7 @@ struct smqsg_v3 {
  * @iovec_count: elements of the array; 0: @addr is the data
  * @timeout: jiffies; 0: the queue's own
  * @out: to the device
- * @nowhere: the data is nobody's: what comes in is thrown away, zeroes go out
+ * @nowhere: the data has no memory: what comes in is dropped, zeroes go out
  * @at_tail: not before what waits in the queue already
  */
 struct smqsg_xfer {
@@ -101,13 +62,13 @@ struct smqsg_data {
 enum smqsg_cmd_state {
 	SMQSG_RUNNING,
 	SMQSG_ENDED,
-	SMQSG_READING,		/* somebody is fetching its result */
+	SMQSG_READING,		/* read() is fetching its result */
 };
 
 /**
  * struct smqsg_cmd - a command of SG_IO or write()
  * @entry: in smqsg_v3.cmds; empty for interface 4
- * @fd: whose. It is there until the command has ended: by the caller's use of the
+ * @fd: the file. It is open until the command has ended: by the caller's use of the
  *	descriptor, else by @file
  * @file: reference that the command holds: from write() on, or since its caller was
  *	killed, to its end
@@ -128,7 +89,7 @@ enum smqsg_cmd_state {
  * @done: SG_IO waits here
  * @work: frees it where that cannot be done by its caller
  *
- * Freed by who fetches the result; by @work, if there is nobody (left) to fetch it.
+ * Freed by the caller that fetches the result; by @work if none will.
  */
 struct smqsg_cmd {
 	struct list_head entry;

@@ -37,7 +37,7 @@ static int smqsg_set_timeout(struct smqsg_fd *fd, int value)
 
 	if (value < 0)
 		return -EIO;
-	WRITE_ONCE(fd->v3->timeout, min3((s64)value, most, (s64)INT_MAX));
+	WRITE_ONCE(fd->v3.timeout, min3((s64)value, most, (s64)INT_MAX));
 	return 0;
 }
 
@@ -46,14 +46,14 @@ static int smqsg_set_reserved(struct smqsg_fd *fd, int value)
 	if (value < 0)
 		return -EINVAL;
 	value = max_t(int, min(value, smqsg_max_bytes(fd)), PAGE_SIZE);
-	WRITE_ONCE(fd->v3->reserved, ALIGN(value, SECTOR_SIZE));
+	WRITE_ONCE(fd->v3.reserved, ALIGN(value, SECTOR_SIZE));
 	return 0;
 }
 
 /* The settings, all an int. */
 static int smqsg_set_int(struct smqsg_fd *fd, unsigned int cmd, int __user *arg)
 {
-	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_v3 *v3 = &fd->v3;
 	int value;
 
 	if (get_user(value, arg))
@@ -97,7 +97,7 @@ static int smqsg_readable(struct smqsg_v3 *v3, int *pack_id)
 
 static int smqsg_get_int(struct smqsg_fd *fd, unsigned int cmd, int __user *arg)
 {
-	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_v3 *v3 = &fd->v3;
 	int value, waiting;
 
 	waiting = smqsg_readable(v3, &value);
@@ -201,7 +201,7 @@ static int smqsg_put_table(const struct sg_req_info *table, void __user *arg)
 /* The first SG_MAX_QUEUE commands; the table has no room for more. */
 static int smqsg_get_table(struct smqsg_fd *fd, void __user *arg)
 {
-	struct smqsg_v3 *v3 = fd->v3;
+	struct smqsg_v3 *v3 = &fd->v3;
 	struct sg_req_info *table;
 	struct smqsg_cmd *cmd;
 	int ret, i = 0;
@@ -274,7 +274,7 @@ long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long argumen
 	case SG_SET_DEBUG:
 		return smqsg_set_int(fd, cmd, arg);
 	case SG_GET_TIMEOUT:
-		return READ_ONCE(fd->v3->timeout);
+		return READ_ONCE(fd->v3.timeout);
 	case SG_SET_FORCE_LOW_DMA:
 		return 0;
 	case SG_GET_LOW_DMA:

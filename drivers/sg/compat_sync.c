@@ -16,7 +16,7 @@
 
 /**
  * smqsg_recovered() - waits for the end of error handling
- * @fd: whose device
+ * @fd: a file of the device
  *
  * Return: 0; -ENXIO: it left the device offline; -EINTR: the caller is killed. Process
  * context.
@@ -31,8 +31,8 @@ int smqsg_recovered(struct smqsg_fd *fd)
 }
 
 /*
- * Sends a command and waits. 0: it has ended, and is in no list; 1: it is no longer
- * ours, for we are killed; else an errno, and it has not been sent.
+ * Sends a command and waits. Returns 0: it has ended, and is in no list; 1: it is no longer ours,
+ * because we are killed; else an errno, and it has not been sent.
  */
 static int smqsg_cmd_run(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 {
@@ -62,7 +62,7 @@ static int smqsg_sg_io_v3(struct smqsg_fd *fd, void __user *arg)
 	cmd = smqsg_cmd_alloc(fd, true);
 	if (!cmd)
 		return -ENOMEM;
-	WRITE_ONCE(fd->v3->cmd_q, 1);
+	WRITE_ONCE(fd->v3.cmd_q, 1);
 	ret = get_sg_io_hdr(&cmd->hdr, arg) ? -EFAULT : smqsg_v3_parse(cmd, &xfer);
 	if (!ret)
 		ret = smqsg_cmd_enter(cmd);

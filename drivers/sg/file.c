@@ -61,6 +61,7 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	fd->file = file;
 	mutex_init(&fd->setup);
 	smqsg_held_open(fd);
+	smqsg_v3_open(fd);
 	INIT_LIST_HEAD(&fd->wait.queue);
 	smqsg_buffers_init(&fd->buffers);
 	ret = smqsg_pool_init(fd);
@@ -69,12 +70,9 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	ret = smqsg_batch_pool_init(fd);
 	if (ret)
 		goto out_pool;
-	ret = smqsg_v3_open(fd);
-	if (ret)
-		goto out_batches;
 	ret = smqsg_attach(sg, fd, file->f_flags & O_EXCL);
 	if (ret)
-		goto out_v3;
+		goto out_batches;
 	ret = scsi_autopm_get_device(fd->sdev);
 	if (ret)
 		goto out_detach;
@@ -91,8 +89,6 @@ out_autopm:
 	scsi_autopm_put_device(fd->sdev);
 out_detach:
 	smqsg_detach(sg, fd);
-out_v3:
-	smqsg_v3_release(fd);
 out_batches:
 	smqsg_batch_pool_exit(fd);
 out_pool:

@@ -6,6 +6,7 @@
 
 #include <linux/module.h>
 
+#include "compat_file.h"
 #include "held.h"
 #include "io.h"
 #include "sg.h"

@@ -28,6 +28,7 @@
 #include <uapi/scsi/smq_sg.h>
 
 #include "buffer.h"
+#include "compat_file.h"
 #include "depth.h"
 #include "held.h"
 #include "owner.h"
@@ -76,7 +77,6 @@ struct smqsg_dev {
 
 struct smqsg_pool;
 struct smqsg_batch_pool;
-struct smqsg_v3;
 
 /**
  * struct smqsg_fd - an open file
@@ -95,11 +95,11 @@ struct smqsg_v3;
  * @batches: unused batches of each CPU
  * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
- * @v3: state of the interface 3 (compat_cmd.h)
  * @held: its held requests
  * @depth: places in flight
  * @polled: its polled commands, in the cache line of @depth: claim and end write both
  * @wait: its waiting commands
+ * @v3: its commands of interface 3
  * @sibling: in smqsg_dev.files
  */
 struct smqsg_fd {
@@ -113,7 +113,6 @@ struct smqsg_fd {
 	struct smqsg_batch_pool __percpu *batches;
 	struct smqsg_fd_buffers buffers;
 	struct mutex setup; /* of slots and buffers */
-	struct smqsg_v3 *v3;
 
 	struct smqsg_fd_held held;
 
@@ -121,6 +120,7 @@ struct smqsg_fd {
 	struct smqsg_fd_polled polled;
 
 	struct smqsg_fd_wait wait ____cacheline_aligned_in_smp;
+	struct smqsg_v3 v3;
 	struct list_head sibling;
 };
 
@@ -129,18 +129,5 @@ struct smqsg_fd {
 extern const struct file_operations smqsg_fops;
 int smqsg_class_register(void);
 void smqsg_class_unregister(void);
-
-/* compat_*.c: what /dev/sgN takes */
-
-int smqsg_v3_open(struct smqsg_fd *fd);
-void smqsg_v3_release(struct smqsg_fd *fd);
-void smqsg_v3_gone(struct smqsg_fd *fd);
-ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count);
-ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count);
-__poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait);
-int smqsg_v3_fasync(struct smqsg_fd *fd, int descriptor, int on);
-long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long argument);
-int smqsg_v3_start(void);
-void smqsg_v3_stop(void);
 
 #endif /* SMQSG_H */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Interface 3 of an open file: what compat_*.c keep for it, and what file operations call.
+ */
+#ifndef SMQSG_COMPAT_FILE_H
+#define SMQSG_COMPAT_FILE_H
+
+#include <linux/list.h>
+#include <linux/poll.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+
+struct fasync_struct;
+struct smqsg_fd;
+
+/* Commands of interface 3 per file, with those whose result has not been read. */
+#define SMQSG_MOST_V3		1024
+
+/**
+ * struct smqsg_v3 - what interface 3 keeps per file
+ * @lock: protects @cmds, @nr, @running, @full, and of the commands in @cmds all that
+ *	their end writes. Taken with interrupts off: a command ends in any context
+ * @cmds: commands of interface 3, oldest first, struct smqsg_cmd.entry
+ * @nr: their number
+ * @running: commands of write() that have not ended
+ * @full: a write() that must not block found no place while others were running:
+ *	poll() says "not writable" until one of them ends
+ * @wait: read() and poll() wait here
+ * @async: files that want SIGIO
+ * @timeout: SG_SET_TIMEOUT, in USER_HZ; only reported
+ * @reserved: SG_SET_RESERVED_SIZE, in bytes; only reported
+ * @force_pack_id: read() takes the result with the pack_id it is given
+ * @cmd_q: SG_SET_COMMAND_Q; any header of interface 3 sets it
+ * @keep_orphan: the result of an SG_IO that was killed is for read()
+ *
+ * Lives in the file, from smqsg_v3_open() to smqsg_v3_release(). The settings are single words,
+ * written without a lock.
+ */
+struct smqsg_v3 {
+	spinlock_t lock;	/* see above */
+	struct list_head cmds;
+	unsigned int nr;
+	unsigned int running;
+	bool full;
+	wait_queue_head_t wait;
+	struct fasync_struct *async;
+	int timeout;
+	int reserved;
+	int force_pack_id;
+	int cmd_q;
+	int keep_orphan;
+};
+
+/* compat_cmd.c */
+
+void smqsg_v3_open(struct smqsg_fd *fd);
+void smqsg_v3_release(struct smqsg_fd *fd);
+void smqsg_v3_gone(struct smqsg_fd *fd);
+int smqsg_v3_start(void);
+void smqsg_v3_stop(void);
+
+/* compat_async.c */
+
+ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count);
+ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count);
+__poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait);
+int smqsg_v3_fasync(struct smqsg_fd *fd, int descriptor, int on);
+
+/* compat_query.c */
+
+long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long argument);
+
+#endif /* SMQSG_COMPAT_FILE_H */
