@@ -50,14 +50,14 @@ struct smqsg_adhoc {
  * Lives from when there was no place or no tag until the task that submitted sends or ends the
  * command. That task, which maps the data, must not sleep for a tag: it has its ring's lock,
  * for which a worker with the last tag may wait, and the ends of other drivers' commands, which
- * give tags back, may wait for it. So whoever grants the turn sleeps, and keeps place and
- * request for the task; a timer takes back what the task does not come for, which others need.
+ * give tags back, may wait for it. So the dispatcher sleeps when it grants the turn, and keeps
+ * place and request for the task. A timer gives them back if the task does not come: others need
+ * them.
  *
  * @io: the command, which has this in smqsg_io.adhoc
  * @command: what was in its SQE
- * @kept: the request, and with it a place; NULL for none. Whoever grants writes it before he
- *	begins the timer and calls the task; then it is the timer's, and when that is over the
- *	task's
+ * @kept: the request, and with it a place; NULL for none. Written by the dispatcher, before it
+ *	starts the timer and calls the task; then by the timer; when that is over by the task
  * @take_back: the timer: has run, or is cancelled, before the task looks at @kept. The task
  *	alone frees this
  */
@@ -282,7 +282,7 @@ static void smqsg_adhoc_unkeep(struct smqsg_adhoc_late *late)
 	smqsg_release(late->io->fd, 1);
 }
 
-/* The task has not come for its request: who else wants the tag, or the place, has it now. */
+/* The task has not come for its request: others may have the tag and the place. */
 static enum hrtimer_restart smqsg_adhoc_take_back(struct hrtimer *timer)
 {
 	smqsg_adhoc_unkeep(container_of(timer, struct smqsg_adhoc_late, take_back));
@@ -303,7 +303,7 @@ static int smqsg_adhoc_keep(struct smqsg_adhoc_late *late)
 	return 0;
 }
 
-/* A place and a request that nobody kept; -EAGAIN: one of them is not to be had at once. */
+/* Claims a place, and allocates a request; -EAGAIN: there is none at once. */
 static struct request *smqsg_adhoc_now(struct smqsg_adhoc_late *late)
 {
 	struct smqsg_fd *fd = late->io->fd;
@@ -357,7 +357,7 @@ static bool smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 	struct smqsg_adhoc_late *late = io->adhoc;
 	int ret = smqsg_adhoc_try(late, issue_flags);
 
-	/* It came late, and somebody was faster: once more, before who came later. */
+	/* The task came late, and others were faster: it waits again, at the front of the queue. */
 	if (ret == -EAGAIN) {
 		ret = smqsg_wait(io->fd, &io->waiter);
 		if (!ret)
@@ -375,8 +375,9 @@ static bool smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_fla
  * smqsg_adhoc_polled() - an ad hoc command of a polled ring has ended, or its turn has come
  * @ioucmd: its SQE
  *
- * Who polls has the memory of who submitted, or that is none of his business any more: the ring's
- * last poller, who is nobody's task. Of another process he leaves it to the task that submitted.
+ * A poller of the submitter's process has the memory that the command needs. The ring's last
+ * poller, a kernel thread, ends the command without it. A poller of another process leaves the
+ * command to the task that submitted it.
  *
  * Return: whether it was told. Process context, with its ring's lock.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Headers of interface 3 (struct sg_io_hdr) and 4 (struct sg_io_v4): what they ask for,
- * and what they are told. Interface 3 as sg does it, interface 4 as bsg does it.
+ * and their results. Interface 3 as sg does it, interface 4 as bsg does it.
  *
  * On purpose other than there: the filter of CDBs is asked for everybody without
  * CAP_SYS_RAWIO, also where the file may be written; SG_FLAG_MMAP_IO is refused, for what
@@ -100,7 +100,7 @@ static int smqsg_v3_sense(struct smqsg_cmd *cmd)
 
 /**
  * smqsg_v3_fetch() - tells the results of a command of interface 3
- * @cmd: ended; nobody else looks at it
+ * @cmd: ended; the caller alone uses it
  * @to: where the header goes
  *
  * Return: 0 or -EFAULT.
@@ -170,7 +170,7 @@ int smqsg_v4_parse(struct smqsg_cmd *cmd, const struct sg_io_v4 *hdr, struct smq
 
 /**
  * smqsg_v4_fetch() - tells the results of a command of interface 4
- * @cmd: ended; nobody else looks at it
+ * @cmd: ended; the caller alone uses it
  * @hdr: the header as it was parsed
  * @to: where it goes
  *

@@ -252,9 +252,9 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
  * @cmd: the request
  * @argument: its argument
  *
- * 32-bit programs: with @argument converted, as by compat_ptr_ioctl(). Everything but
- * SG_IO equals sg, blktrace left out: with sg whoever may open the node sees everybody's
- * commands, and has memory for as many of them as he asks for. README.md says what to use.
+ * 32-bit programs: with @argument converted, as by compat_ptr_ioctl(). Everything but SG_IO equals
+ * sg, without blktrace: with sg a process that may open the node sees the commands of all, with as
+ * much memory for them as it asks for. README.md says what to use.
  *
  * Return: as the request says. SG_GET_TIMEOUT: the value.
  */

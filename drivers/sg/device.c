@@ -17,7 +17,7 @@
 static dev_t smqsg_devt;
 static DEFINE_IDA(smqsg_ida);
 
-/* Serializes nobody but add and remove, which look for a node by its scsi_device. */
+/* Protects the list of nodes, in which remove looks for a node by its scsi_device. */
 static DEFINE_MUTEX(smqsg_nodes_lock);
 static LIST_HEAD(smqsg_nodes);
 

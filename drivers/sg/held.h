@@ -204,7 +204,7 @@ static __always_inline bool smqsg_held_may_keep(const struct smqsg_fd_held *file
  */
 static __always_inline void smqsg_held_keep(struct smqsg_held *held, struct request *rq)
 {
-	/* Those who look through all tags pass by requests that are not started. */
+	/* A walk over all tags skips requests that are not started. */
 	WRITE_ONCE(rq->state, MQ_RQ_IDLE);
 	/* Pairs with the exchange in smqsg_held_take(), after which all of the above is seen. */
 	smp_store_release(&held->rq, rq);

@@ -42,21 +42,24 @@ struct smqsg_fd;
 
 /**
  * struct smqsg_dev - the node of a SCSI device
- * @dev: its device in class smq_sg; holds the node's memory, which open files
- *	refer to
+ * @dev: its device in class smq_sg; holds the node's memory, which open files refer to
  * @cdev: its character device
- * @sdev: the SCSI device; NULL once it has gone, under @lock. Referenced by each
- *	open file, not by the node: the reference would keep the LLD's module
+ * @sdev: the SCSI device; NULL once it has gone, under @lock. Referenced by each open file, not by
+ *	the node: the reference would keep the LLD's module
  * @index: N of smqsgN
  * @node: in the list of nodes
  * @exclusive: a file is open with O_EXCL; under @lock
  * @depth: places in flight
- * @lock: protects @files, @sdev, and what the subjects' structs say, as all files' queues. Taken by
- *	process context only: open, close, waiters, work items; never by a command's end
+ * @lock: protects @files, @sdev, and what the structs of the subjects say, as the queues of all
+ *	files. Taken in process context only: open, close, waiters, work items; never by a
+ *	command's end
  * @files: open files, struct smqsg_fd.sibling
  * @wait: waiting for places
  * @polled: the watch over polled commands
  * @held: held requests of all files
+ *
+ * Lives from smqsg_add(), when a scsi_device is added, until the last reference to @dev is dropped:
+ * by smqsg_remove(), or by the release of the last file.
  */
 struct smqsg_dev {
 	struct device dev;
@@ -80,14 +83,9 @@ struct smqsg_batch_pool;
 
 /**
  * struct smqsg_fd - an open file
- *
- * Lives from open() to release(), which comes when neither a descriptor nor a
- * command of io_uring refers to the file; commands that outlive their caller hold
- * a reference to the file as well. So nothing is in flight, nor waits, at its end.
- *
  * @sg: the node, referenced
  * @sdev: the SCSI device, referenced
- * @q: its request queue
+ * @q: the device's request queue
  * @file: itself; no reference
  * @slots: its prepared commands
  * @owner: owner of the slots
@@ -101,6 +99,10 @@ struct smqsg_batch_pool;
  * @wait: its waiting commands
  * @v3: its commands of interface 3
  * @sibling: in smqsg_dev.files
+ *
+ * Lives from open() to release(), which comes when neither a descriptor nor a command of io_uring
+ * refers to the file; a command that outlives its caller holds a reference to the file as well. So
+ * nothing is in flight or waits at its end.
  */
 struct smqsg_fd {
 	struct smqsg_dev *sg;
@@ -112,7 +114,7 @@ struct smqsg_fd {
 	struct smqsg_pool __percpu *pool;
 	struct smqsg_batch_pool __percpu *batches;
 	struct smqsg_fd_buffers buffers;
-	struct mutex setup; /* of slots and buffers */
+	struct mutex setup; /* see above */
 
 	struct smqsg_fd_held held;
 
@@ -123,6 +125,16 @@ struct smqsg_fd {
 	struct smqsg_v3 v3;
 	struct list_head sibling;
 };
+
+#if defined(CONFIG_SMP) && L1_CACHE_BYTES >= 64
+/* All that a run reads, in two lines and one of held requests; what claim and end write, in one. */
+static_assert(offsetofend(struct smqsg_fd, pool) <= 2 * L1_CACHE_BYTES);
+static_assert(offsetofend(struct smqsg_fd_held, over) <= L1_CACHE_BYTES);
+static_assert(offsetof(struct smqsg_fd, depth) / L1_CACHE_BYTES ==
+	      (offsetofend(struct smqsg_fd, polled) - 1) / L1_CACHE_BYTES);
+/* The node's: in one line, with nothing else. */
+static_assert(sizeof(struct smqsg_dev_depth) <= L1_CACHE_BYTES);
+#endif
 
 /* device.c: class smq_sg; file.c: its files */
 
