@@ -2,7 +2,7 @@
 """dkms.conf: its list of modules is what the Kbuild files build for the same configuration.
 
 dkms fails for a kernel, and the kernel's package with it, when a listed module was not built.
-tests/host/slow/test_dkms.py is the real thing.
+tests/host/slow/test_dkms_chroot.py runs dkms itself.
 """
 import re
 import subprocess

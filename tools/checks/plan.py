@@ -113,7 +113,7 @@ class Step:
         return self.area == "build" or str(self) == "sanitize/build"
 
     def __str__(self) -> str:
-        on = f" on {self.kernel}" if self.area in ("vm", ON_REQUEST) else ""
+        on = f" on {self.kernel}" if self.kernel and self.area in ("vm", ON_REQUEST) else ""
         return f"{self.area}/{self.name}{on}{' again' if self.again else ''}"
 
     @property
@@ -179,11 +179,14 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
 
 
 def _slow_steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
-    """A VM for each file of the folder."""
-    return [Step(ON_REQUEST, path.stem.removeprefix("test_"), kernel,
-                 (str(path.relative_to(top)),), needs=kernel, named=True)
-            for kernel in kernels if kernel == FULL or everything
-            for path in sorted((top / "tests/vm" / ON_REQUEST).glob("test_*.py"))]
+    """A VM for each file of the one folder, none for those of the other."""
+    host = [Step(ON_REQUEST, path.stem.removeprefix("test_"), targets=(str(path.relative_to(top)),),
+                 named=True)
+            for path in sorted((top / "tests/host" / ON_REQUEST).glob("test_*.py"))]
+    return host + [Step(ON_REQUEST, path.stem.removeprefix("test_"), kernel,
+                        (str(path.relative_to(top)),), needs=kernel, named=True)
+                   for kernel in kernels if kernel == FULL or everything
+                   for path in sorted((top / "tests/vm" / ON_REQUEST).glob("test_*.py"))]
 
 
 def _sanitize_steps(top: Path) -> list[Step]:

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""dkms in a clean Debian 12: add, build, install, a kernel that comes later, remove.
+
+As root, with mmdebstrap and Debian's archive in reach; 2 GB below /tmp, 20 minutes on two busy
+processors. tests/host/test_dkms.py shows in seconds what the list of modules is.
+"""
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[3]
+LIMIT = 1800
+PACKAGES = "dkms,kmod,openssl,linux-headers-amd64,linux-headers-cloud-amd64"
+ALL = {"smq", "smq_lio", "smq_pvscsi", "smq_ram", "smq_sg", "smq_virtio"}
+
+# The archive is the one that this system uses; no file of the tree names it.
+SOURCES = """
+die() { echo "$*" >&2; exit 2; }
+. tools/apt-root.bash
+for suite in bookworm bookworm-backports; do
+    uri=$(archive_of "$suite")
+    echo "deb [signed-by=$keyring] $uri $suite main"
+done
+"""
+
+# A kernel's headers lose options, and the exports of those folders.
+WITHOUT = r"""
+cd /lib/modules/"$1"/build
+for option in $2; do
+    sed -i "s/^CONFIG_$option=.*/# CONFIG_$option is not set/" .config
+    sed -i "/^CONFIG_$option=/d" include/config/auto.conf
+    sed -i -E "/^#define CONFIG_$option(_MODULE)? /d" include/generated/autoconf.h
+done
+sed -i -E "\\#$3#d" Module.symvers
+"""
+
+
+class Root:
+    """A system in a folder."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def run(self, script, *words, ok=True):
+        """Runs a script as root in there, and prints what it says."""
+        done = subprocess.run(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-euc",
+             'root=$1; shift; mount -t proc proc "$root/proc"; mount --rbind /dev "$root/dev";'
+             'exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ '
+             'LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -c "$@"',
+             "sh", self.path, script, "sh", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            text=True, check=False, timeout=LIMIT)
+        print(f"$ {script.strip()}: {done.returncode}\n{done.stdout}")
+        assert not ok or done.returncode == 0, done.stdout
+        return done
+
+    def kernels(self):
+        """The releases that have headers."""
+        return {path.name for path in self.path.glob("lib/modules/*")
+                if (path / "build").is_symlink()}
+
+    def installed(self, release):
+        """Our modules in the folder of a kernel."""
+        return {path.name.partition(".")[0]
+                for path in (self.path / "lib/modules" / release).rglob("smq*.ko*")}
+
+
+@pytest.fixture(name="root", scope="module")
+def _root(tmp_path_factory):
+    """A clean Debian 12 with dkms, two kernels' headers, and the source in its place."""
+    if os.geteuid():
+        pytest.skip("not root")
+    if not shutil.which("mmdebstrap"):
+        pytest.skip("no mmdebstrap: tools/deps install dkms")
+    sources = subprocess.run(["bash", "-euc", SOURCES], cwd=TOP, capture_output=True, text=True,
+                             check=True, timeout=60).stdout
+    path = tmp_path_factory.mktemp("dkms") / "root"
+    try:
+        subprocess.run(["mmdebstrap", "--mode=root", "--variant=apt", "--skip=cleanup/apt",
+                        f"--include={PACKAGES}", "bookworm", path, "-"], input=sources,
+                       text=True, check=True, timeout=LIMIT)
+        tree = path / "root/smq"
+        for name in ("drivers", "include", "tools/dkms"):
+            shutil.copytree(TOP / name, tree / name)
+        for name in ("Kbuild", "dkms.conf"):
+            shutil.copy(TOP / name, tree / name)
+        yield Root(path)
+    finally:
+        shutil.rmtree(path)
+
+
+def test_life_of_the_package(root):
+    stock, = (name for name in root.kernels() if "cloud" not in name)
+    cloud, = (name for name in root.kernels() if "cloud" in name)
+    root.run("dkms add /root/smq")
+
+    # The kernel of Debian 12: all modules, signed by the key that dkms makes.
+    root.run('dkms build smq/0.1.0 -k "$1" && dkms install smq/0.1.0 -k "$1"', stock)
+    assert root.installed(stock) == ALL
+    signer = root.run('modinfo -k "$1" -F signer smq_lio', stock).stdout.strip()
+    assert signer == "DKMS module signing key"
+
+    # What the hook of a kernel's package runs: it must not fail for one without these.
+    root.run(WITHOUT, cloud, "TARGET_CORE VIRTIO", "drivers/(target|virtio)/")
+    root.run('/etc/kernel/postinst.d/dkms "$1"', cloud)
+    assert root.installed(cloud) == ALL - {"smq_lio", "smq_virtio"}
+    assert re.search(f"{cloud}, x86_64: installed$", root.run("dkms status").stdout, re.M)
+
+    # Nor for one that smq has nothing for.
+    bare = "6.1.0-1-bare"
+    root.run('mkdir /lib/modules/"$2"; cp -a /usr/src/linux-headers-"$1" /usr/src/bare;'
+             'ln -s /usr/src/bare /lib/modules/"$2"/build', cloud, bare)
+    root.run(WITHOUT, bare, "SCSI SCSI_MOD", "drivers/scsi/")
+    root.run('/etc/kernel/postinst.d/dkms "$1"', bare)
+    assert root.installed(bare) == {"smq_none"}
+
+    # A kernel that comes later: its package's own hooks build for it.
+    newer = root.run("apt-cache pkgnames linux-headers-6.12.").stdout.split()
+    newer, = sorted(name for name in newer if re.search(r"[\d+]deb12-amd64$", name))[-1:]
+    root.run('apt-get install -y --no-install-recommends "$1"', newer)
+    newer = newer.removeprefix("linux-headers-")
+    assert root.installed(newer) == ALL
+
+    # Headers go before the modules do: their list is still the one of what was built.
+    root.run('rm -rf /usr/src/linux-headers-"$1"', cloud)
+    status = root.run("dkms status").stdout
+    assert f"{cloud}, x86_64: installed\n" in status and "WARNING" not in status
+    root.run("dkms remove smq/0.1.0 --all")
+    for release in (stock, cloud, bare, newer):
+        assert not root.installed(release)
