@@ -265,7 +265,7 @@ def test_shell():
 
     def wait_for(text):
         nonlocal seen
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LIMIT
         while text not in seen:
             assert time.monotonic() < deadline, seen.decode(errors="replace")
             if select.select([terminal], [], [], 1)[0]:
