@@ -28,6 +28,10 @@ static unsigned int luns = 1;
 module_param(luns, uint, 0444);
 MODULE_PARM_DESC(luns, "LUNs");
 
+static unsigned int cmd_per_lun;
+module_param(cmd_per_lun, uint, 0444);
+MODULE_PARM_DESC(cmd_per_lun, "the LUNs' first queue_depth where the host takes more; 0: depth");
+
 static unsigned int hw_queues = 2;
 module_param(hw_queues, uint, 0444);
 MODULE_PARM_DESC(hw_queues, "hardware queues");
@@ -74,6 +78,8 @@ MODULE_PARM_DESC(reset_ms, "how long a LUN reset takes");
 /* Whether a LUN reset runs, and the commands that were given meanwhile. */
 static atomic_t resetting = ATOMIC_INIT(0);
 static atomic_t in_reset = ATOMIC_INIT(0);
+/* LUN resets of a LUN that has gone, and LUNs that went while one was reset. */
+static atomic_t lun_gone = ATOMIC_INIT(0);
 /* How many of the next commands end with CHECK CONDITION and no sense data. */
 static atomic_t no_sense = ATOMIC_INIT(0);
 /* How many of the next commands are never completed. */
@@ -107,6 +113,7 @@ module_param_cb(refuse, &hold_atomic_ops, &refuse, 0644);
 module_param_cb(no_sense, &hold_atomic_ops, &no_sense, 0644);
 module_param_cb(resetting, &hold_atomic_ops, &resetting, 0444);
 module_param_cb(in_reset, &hold_atomic_ops, &in_reset, 0444);
+module_param_cb(lun_gone, &hold_atomic_ops, &lun_gone, 0444);
 module_param_cb(inflight, &hold_atomic_ops, &inflight, 0444);
 module_param_cb(commits, &hold_atomic_ops, &commits, 0644);
 module_param_cb(max_inflight, &hold_atomic_ops, &max_inflight, 0644);
@@ -300,6 +307,8 @@ static int hold_lun_reset(struct smq_host *host, struct scsi_device *sdev)
 {
 	struct hold_match match = { .sdev = sdev };
 
+	if (!sdev->hostdata)
+		atomic_inc(&lun_gone);
 	if (fail_lun_reset)
 		return -EIO;
 	atomic_inc(&resetting);
@@ -307,6 +316,12 @@ static int hold_lun_reset(struct smq_host *host, struct scsi_device *sdev)
 	atomic_dec(&resetting);
 	blk_mq_tagset_busy_iter(&host->shost->tag_set, hold_forget_one, &match);
 	return 0;
+}
+
+static void hold_lun_exit(struct smq_host *host, struct scsi_device *sdev)
+{
+	if (atomic_read(&resetting))
+		atomic_inc(&lun_gone);
 }
 
 static int hold_target_reset(struct smq_host *host, struct scsi_target *starget)
@@ -342,6 +357,7 @@ static const struct smq_lld hold_lld = {
 	.lun_reset	= hold_lun_reset,
 	.target_reset	= hold_target_reset,
 	.host_reset	= hold_host_reset,
+	.lun_exit	= hold_lun_exit,
 };
 
 SMQ_LLD_TEMPLATE(hold_template, hold_lld);
@@ -390,6 +406,8 @@ static int __init hold_add(void)
 	host = smq_host_alloc(&hold_lld, &hold_template, &cfg);
 	if (IS_ERR(host))
 		return PTR_ERR(host);
+	if (cmd_per_lun)
+		host->shost->cmd_per_lun = cmd_per_lun;
 	err = smq_host_add(host, hold_root);
 	if (err) {
 		smq_host_free(host);

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, sgio
+from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import ModuleError, find_hosts, load, run, settle, under_way, wait_for
 from kit.lio import (NEXUS, SMQ, TARGET, WWN, Wwn, calm, fileio, get, iblock, lio_fabric,
@@ -324,6 +325,11 @@ def test_resets_under_verified_load():
             stats = settle(tpg.host)
         assert trace.check_once() >= total_ios(load_.result())
         assert (stats["lun_resets"], stats["target_resets"], stats["host_resets"]) == (2, 2, 2)
+
+
+def test_reset_of_a_lun_that_has_gone():
+    with rd_disk() as (tpg, _):
+        reset_a_deleted_lun(tpg.host)
 
 
 @pytest.mark.smoke

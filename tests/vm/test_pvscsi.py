@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (KernelLog, ModuleError, find_hosts, load, run, settle, under_way, unload,
                       wait_for)
@@ -137,6 +138,13 @@ def test_resets_under_verified_load(stage):
         all_done(host, stage)
         if stage != OLD:
             assert host.stats()["host_resets"] == host.stats()["lun_resets"] == 10
+
+
+@pytest.mark.parametrize("stage", [LCK, QUEUES], ids=["legacy_entry", "queues"])
+def test_reset_of_a_lun_that_has_gone(stage):
+    with bound(stage) as host:
+        reset_a_deleted_lun(host)
+        all_done(host, stage)
 
 
 @pytest.mark.smoke

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pytest
 from kit import virtio as virtio_kit
+from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (KernelLog, find_hosts, is_loaded, load, run, settle, under_way, unload,
                       wait_for)
@@ -307,6 +308,13 @@ def test_resets_under_verified_load():
         all_done(host)
         stats = host.stats()
         assert stats["host_resets"] == stats["lun_resets"] == stats["target_resets"] == 4
+
+
+@pytest.mark.smoke
+def test_reset_of_a_lun_that_has_gone():
+    with taken(1) as host:
+        reset_a_deleted_lun(host)
+        all_done(host)
 
 
 def test_commands_that_the_device_keeps_are_aborted(monitor):
