@@ -2,6 +2,8 @@
 /* Commands: their preparation, their completion, and the worker for slow ones. */
 #include <linux/export.h>
 
+#include "core.h"
+#include "seen.h"
 #include "smq.h"
 #include "trace.h"
 
@@ -55,7 +57,7 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 		/* The submitter has returned meanwhile. */
 		*mine = smq_cmd_claim(cmd);
 	}
-	if (unlikely(cmd->flags) && smq_policy_done(cmd))
+	if (unlikely(cmd->seen) && smq_policy_done(cmd))
 		return false;
 	if (unlikely(smq_cmd_to_scmd(cmd)->result)) {
 		if (smq_cmd_to_scmd(cmd)->result == SAM_STAT_TASK_SET_FULL && smq_policy_full(cmd))
@@ -142,16 +144,24 @@ void smq_scsi_done(struct scsi_cmnd *scmd)
 	 */
 	rcu_read_lock();
 	if (smq_cmd_finish(cmd, &mine))
-		queue_work(host->wq, &cmd->work);
+		queue_work(host->core->wq, &cmd->work);
 	rcu_read_unlock();
 }
 EXPORT_SYMBOL_GPL(smq_scsi_done);
 
-/* Not taken: back to the mid-layer, which counts on it being untouched. */
+/*
+ * The LLD did not take a command: a policy holds it, or it goes back to the mid-layer,
+ * which counts on it being untouched.
+ */
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st)
 {
-	this_cpu_dec(cmd->hwq->stats->queued);
-	this_cpu_inc(cmd->hwq->stats->busy);
+	struct smq_hwq *hwq = cmd->hwq;
+
+	smq_count_refusal(hwq, st);
+	if (smq_policy_refused(cmd, st))
+		return (smq_qc_t)0;
+	this_cpu_dec(hwq->stats->queued);
+	this_cpu_inc(hwq->stats->busy);
 	trace_smq_busy(cmd);
 	atomic_set(&cmd->state, SMQ_FREE);
 
@@ -180,7 +190,7 @@ enum smq_status smq_cmd_defer(struct smq_cmd *cmd)
 	struct smq_hwq *hwq = cmd->hwq;
 
 	this_cpu_inc(hwq->stats->deferred);
-	queue_work(hwq->host->wq, &cmd->work);
+	queue_work(hwq->host->core->wq, &cmd->work);
 	return SMQ_QUEUED;
 }
 EXPORT_SYMBOL_GPL(smq_cmd_defer);

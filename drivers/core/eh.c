@@ -9,7 +9,7 @@
 #include <linux/export.h>
 #include <linux/rcupdate.h>
 
-#include "hold.h"
+#include "core.h"
 #include "smq.h"
 #include "trace.h"
 
@@ -26,9 +26,8 @@ smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 	/* Held, or held for long: not the device's fault, and its time is not over. */
 	if (smq_hold_timed_out(cmd))
 		return SCSI_EH_RESET_TIMER;
-	atomic_inc(&host->eh.timeouts);
+	atomic_inc(&host->core->eh.timeouts);
 	trace_smq_eh(scmd, "timeout", 0);
-	smq_hold_watch_recovery(host);
 	if (atomic_read(&cmd->state) == SMQ_OWNED && cmd->hwq->type == HCTX_TYPE_POLL)
 		host->lld->poll(cmd->hwq);
 	return SCSI_EH_NOT_HANDLED;
@@ -38,8 +37,7 @@ EXPORT_SYMBOL_GPL(smq_eh_timed_out);
 /* Ends the layer's part of a command that error handling has taken. */
 static void smq_cmd_taken(struct smq_cmd *cmd)
 {
-	if (cmd->flags) {
-		/* What the policy has for it goes no earlier than this section ends. */
+	if (cmd->seen) {
 		rcu_read_lock();
 		smq_policy_taken(cmd);
 		rcu_read_unlock();
@@ -56,15 +54,15 @@ static void smq_cmd_taken(struct smq_cmd *cmd)
  */
 static void smq_cmd_defer_again(struct smq_host *host, struct smq_cmd *cmd)
 {
-	mutex_lock(&host->eh_lock);
+	mutex_lock(&host->core->eh.lock);
 	if (atomic_read(&cmd->state) == SMQ_OWNED)
-		queue_work(host->wq, &cmd->work);
-	mutex_unlock(&host->eh_lock);
+		queue_work(host->core->wq, &cmd->work);
+	mutex_unlock(&host->core->eh.lock);
 }
 
 static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 {
-	bool deferred;
+	bool deferred, held;
 	int err;
 
 	/*
@@ -73,9 +71,11 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 	 * to the LLD, nor holds it again.
 	 */
 	synchronize_rcu();
-	if (smq_hold_claim(cmd)) {
+	rcu_read_lock();
+	held = smq_hold_claim(cmd, SMQ_FREE);
+	rcu_read_unlock();
+	if (held) {
 		smq_cmd_taken(cmd);
-		smq_hold_kick_all(host);
 		return 0;
 	}
 	deferred = cancel_work_sync(&cmd->work);
@@ -107,9 +107,7 @@ int smq_eh_abort(struct scsi_cmnd *scmd)
 	struct smq_host *host = smq_sdev_to_host(scmd->device);
 	int err = smq_abort_cmd(host, smq_scmd_to_cmd(scmd));
 
-	if (err)
-		smq_hold_watch_recovery(host);
-	atomic_inc(&host->eh.aborts);
+	atomic_inc(&host->core->eh.aborts);
 	trace_smq_eh(scmd, "abort", err);
 	return err ? FAILED : SUCCESS;
 }
@@ -136,9 +134,9 @@ static bool smq_reset_one(struct request *rq, void *data)
 
 	/* From claim to done one section, as in smq_cmd_done(). */
 	rcu_read_lock();
-	if (smq_hold_claim(cmd) || (!reset->keeps && smq_cmd_claim(cmd))) {
+	if (smq_hold_claim(cmd, SMQ_FREE) || (!reset->keeps && smq_cmd_claim(cmd))) {
 		smq_cmd_taken(cmd);
-		atomic_inc(&reset->host->eh.reset_cmds);
+		atomic_inc(&reset->host->core->eh.reset_cmds);
 		/*
 		 * Block I/O is tried again, passthrough learns of it. One that
 		 * has timed out is error handling's own to end, with the result
@@ -179,15 +177,15 @@ static void smq_block_host(struct smq_host *host, bool on)
  */
 static bool smq_reset_begin(struct smq_host *host, struct scsi_cmnd *scmd)
 {
-	mutex_lock(&host->eh_lock);
-	if (host->removing && scmd->submitter == SUBMITTED_BY_SCSI_RESET_IOCTL) {
-		mutex_unlock(&host->eh_lock);
+	mutex_lock(&host->core->eh.lock);
+	if (host->core->eh.removing && scmd->submitter == SUBMITTED_BY_SCSI_RESET_IOCTL) {
+		mutex_unlock(&host->core->eh.lock);
 		return false;
 	}
 	smq_block_host(host, true);
 	WRITE_ONCE(host->frozen, true);
 	synchronize_rcu();
-	flush_workqueue(host->wq);
+	flush_workqueue(host->core->wq);
 	return true;
 }
 
@@ -198,11 +196,11 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 	/* As after an abort: completions under way let go first. */
 	synchronize_rcu();
 	if (!reset->keeps)
-		flush_workqueue(reset->host->wq);
+		flush_workqueue(reset->host->core->wq);
 	WRITE_ONCE(reset->host->frozen, false);
 	smq_block_host(reset->host, false);
 	smq_hold_kick_all(reset->host);
-	mutex_unlock(&reset->host->eh_lock);
+	mutex_unlock(&reset->host->core->eh.lock);
 	trace_smq_eh(scmd, step, err);
 	return err ? FAILED : SUCCESS;
 }
@@ -211,12 +209,17 @@ int smq_eh_lun_reset(struct scsi_cmnd *scmd)
 {
 	struct smq_host *host = smq_sdev_to_host(scmd->device);
 	struct smq_reset reset = { .host = host, .sdev = scmd->device };
+	struct smq_lun *lun;
 	int err = -EOPNOTSUPP;
 
-	atomic_inc(&host->eh.lun_resets);
+	atomic_inc(&host->core->eh.lun_resets);
 	if (!smq_reset_begin(host, scmd))
 		return FAILED;
-	if (host->lld->lun_reset)
+	/* An ioctl may come for a LUN that has gone: it has no commands. */
+	lun = smq_sdev_to_lun(scmd->device);
+	if (!lun || !lun->core->probed)
+		err = 0;
+	else if (host->lld->lun_reset)
 		err = host->lld->lun_reset(host, scmd->device);
 	reset.keeps = err;
 	return smq_reset_end(&reset, scmd, "lun_reset", err);
@@ -229,7 +232,7 @@ int smq_eh_target_reset(struct scsi_cmnd *scmd)
 	struct smq_reset reset = { .host = host, .starget = scsi_target(scmd->device) };
 	int err = -EOPNOTSUPP;
 
-	atomic_inc(&host->eh.target_resets);
+	atomic_inc(&host->core->eh.target_resets);
 	if (!smq_reset_begin(host, scmd))
 		return FAILED;
 	if (host->lld->target_reset)
@@ -245,7 +248,7 @@ int smq_eh_host_reset(struct scsi_cmnd *scmd)
 	struct smq_reset reset = { .host = host };
 	int err = -EOPNOTSUPP;
 
-	atomic_inc(&host->eh.host_resets);
+	atomic_inc(&host->core->eh.host_resets);
 	if (!smq_reset_begin(host, scmd))
 		return FAILED;
 	if (host->lld->host_reset)

@@ -7,10 +7,10 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "hold.h"
-#include "legacy.h"
-#include "policy.h"
+#include "../policy/builtin.h"
+#include "core.h"
 #include "smq.h"
+#include "wait.h"
 
 static int smq_check_entry(const struct smq_lld *lld, const struct smq_host_config *cfg)
 {
@@ -67,10 +67,9 @@ static unsigned int smq_cut_queues(const struct smq_lld *lld, const char *what, 
 
 static void smq_free_hwq(struct smq_hwq *hwq)
 {
-	if (!hwq)
-		return;
-	smq_hold_free(hwq->hold);
+	smq_hold_exit(&hwq->core->refused);
 	free_percpu(hwq->stats);
+	kfree(hwq->core);
 	kfree(hwq);
 }
 
@@ -88,10 +87,16 @@ static struct smq_hwq *smq_alloc_hwq(struct smq_host *host, unsigned int index)
 	hwq->index = index;
 	hwq->type = index < host->nr_hwqs - host->nr_poll ? HCTX_TYPE_DEFAULT : HCTX_TYPE_POLL;
 	hwq->stats = alloc_percpu(struct smq_stats);
-	hwq->hold = smq_hold_alloc(hwq);
-	err = hwq->stats && hwq->hold ? 0 : -ENOMEM;
-	if (!err && lld->init_hwq)
-		err = lld->init_hwq(hwq);
+	hwq->core = kzalloc(roundup_pow_of_two(sizeof(*hwq->core)), GFP_KERNEL);
+	if (!hwq->stats || !hwq->core) {
+		free_percpu(hwq->stats);
+		kfree(hwq->core);
+		kfree(hwq);
+		return ERR_PTR(-ENOMEM);
+	}
+	hwq->core->hwq = hwq;
+	smq_hold_init(&hwq->core->refused, host, smq_wait_for_hwq);
+	err = lld->init_hwq ? lld->init_hwq(hwq) : 0;
 	if (err) {
 		smq_free_hwq(hwq);
 		return ERR_PTR(err);
@@ -131,6 +136,39 @@ static int smq_alloc_hwqs(struct smq_host *host)
 	return 0;
 }
 
+/* What is left of it after an error, too. */
+static void smq_free_core(struct smq_host *host)
+{
+	if (!host->core)
+		return;
+	smq_registry_remove_host(host);
+	if (host->core->wq)
+		destroy_workqueue(host->core->wq);
+	smq_holds_free_host(host);
+	kfree(host->core);
+}
+
+static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl)
+{
+	struct smq_host_core *core = kzalloc(sizeof(*core), GFP_KERNEL);
+	int err;
+
+	if (!core)
+		return -ENOMEM;
+	host->core = core;
+	core->host = host;
+	core->dispatch = tmpl->dispatch;
+	mutex_init(&core->eh.lock);
+	smq_policy_init_host(host);
+	INIT_DELAYED_WORK(&core->hold.look, smq_wait_look);
+	err = smq_holds_init_host(host);
+	if (err)
+		return err;
+	core->wq = alloc_workqueue("smq_%d", WQ_MEM_RECLAIM | WQ_CPU_INTENSIVE | WQ_PERCPU, 0,
+				   host->shost->host_no);
+	return core->wq ? smq_registry_add_host(host) : -ENOMEM;
+}
+
 /**
  * smq_host_alloc() - allocates a host with its hardware queues
  * @lld: its LLD
@@ -164,11 +202,8 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *
 	host = smq_shost_to_host(shost);
 	host->shost = shost;
 	host->lld = lld;
-	host->dispatch = tmpl->dispatch;
 	host->depth = cfg->depth;
 	host->extra = cfg->extra;
-	mutex_init(&host->eh_lock);
-	smq_policy_init_host(host);
 	host->nr_poll = smq_cut_queues(lld, "poll_queues", cfg->poll_queues);
 	host->nr_hwqs = smq_cut_queues(lld, "hw_queues", cfg->hw_queues) + host->nr_poll;
 
@@ -182,11 +217,11 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *
 	shost->max_lun = cfg->max_lun;
 	shost->max_cmd_len = lld->max_cmd_len;
 
-	host->wq = alloc_workqueue("smq_%d", WQ_MEM_RECLAIM | WQ_PERCPU, 0, shost->host_no);
-	err = host->wq ? smq_alloc_hwqs(host) : -ENOMEM;
+	err = smq_alloc_core(host, tmpl);
+	if (!err)
+		err = smq_alloc_hwqs(host);
 	if (err) {
-		if (host->wq)
-			destroy_workqueue(host->wq);
+		smq_free_core(host);
 		scsi_host_put(shost);
 		return ERR_PTR(err);
 	}
@@ -213,9 +248,14 @@ int smq_host_add(struct smq_host *host, struct device *parent)
 	host->shost->can_queue = host->depth + host->extra;
 	err = scsi_add_host(host->shost, parent);
 	host->shost->can_queue = host->depth;
-	if (!err)
-		smq_stats_add_host(host);
-	return err;
+	if (err) {
+		/* A policy may have been chosen before the mid-layer gave up. */
+		smq_policy_stop_host(host);
+		return err;
+	}
+	smq_registry_show_host(host);
+	smq_stats_add_host(host);
+	return 0;
 }
 EXPORT_SYMBOL_GPL(smq_host_add);
 
@@ -231,13 +271,15 @@ EXPORT_SYMBOL_GPL(smq_host_add);
  */
 void smq_host_remove(struct smq_host *host)
 {
-	mutex_lock(&host->eh_lock);
-	host->removing = true;
-	mutex_unlock(&host->eh_lock);
+	mutex_lock(&host->core->eh.lock);
+	host->core->eh.removing = true;
+	mutex_unlock(&host->core->eh.lock);
 	smq_policy_keep(host);
+	smq_registry_hide_host(host);
 	smq_stats_remove_host(host);
 	scsi_remove_host(host->shost);
 	smq_policy_stop_host(host);
+	smq_holds_stop_host(host);
 	/* A CPU whose command was the last may still be in commit. */
 	synchronize_rcu();
 }
@@ -251,8 +293,8 @@ EXPORT_SYMBOL_GPL(smq_host_remove);
  */
 void smq_host_free(struct smq_host *host)
 {
-	destroy_workqueue(host->wq);
 	smq_free_hwqs(host);
+	smq_free_core(host);
 	scsi_host_put(host->shost);
 }
 EXPORT_SYMBOL_GPL(smq_host_free);
@@ -283,13 +325,13 @@ EXPORT_SYMBOL_GPL(smq_map_queues);
 
 static int __init smq_init(void)
 {
-	int err = smq_legacy_init();
+	int err = smq_configfs_init();
 
 	if (err)
 		return err;
-	err = smq_configfs_init();
+	err = smq_policy_register(&smq_batch_ops);
 	if (err) {
-		smq_legacy_exit();
+		smq_configfs_exit();
 		return err;
 	}
 	smq_stats_init();
@@ -300,8 +342,8 @@ module_init(smq_init);
 static void __exit smq_exit(void)
 {
 	smq_stats_exit();
+	smq_policy_unregister(&smq_batch_ops);
 	smq_configfs_exit();
-	smq_legacy_exit();
 }
 module_exit(smq_exit);
 

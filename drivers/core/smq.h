@@ -15,10 +15,8 @@ void smq_stats_remove_host(struct smq_host *host);
 int smq_configfs_init(void);
 void smq_configfs_exit(void);
 
-/* policy.c */
-ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char *buf);
-ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
-			 const char *buf, size_t count);
+/* verdict.c */
+bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st);
 void smq_policy_taken(struct smq_cmd *cmd);
 
 /* cmd.c */

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a host counts, read-only: sums in /sys/class/scsi_host/hostN/smq/, a line
- * per hardware queue in debugfs smq/hostN/hwqs; what policies hold in holds, and
- * the inner depth of each LUN in depths.
+ * What a host counts, read-only: sums in /sys/class/scsi_host/hostN/smq/, and all of it
+ * in debugfs smq/hostN/stats: lines of "key=value" words, the first of which says what
+ * the line is about.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
 #include <linux/sysfs.h>
 
-#include "hold.h"
-#include "legacy.h"
-#include "policy.h"
+#include "core.h"
 #include "smq.h"
 
 static struct dentry *smq_debugfs;
@@ -33,6 +31,12 @@ static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 		sum->deferred += READ_ONCE(s->deferred);
 		sum->polled += READ_ONCE(s->polled);
 		sum->kept += READ_ONCE(s->kept);
+		sum->commits += READ_ONCE(s->commits);
+		sum->dispatches += READ_ONCE(s->dispatches);
+		sum->dispatched += READ_ONCE(s->dispatched);
+		sum->busy_host += READ_ONCE(s->busy_host);
+		sum->busy_device += READ_ONCE(s->busy_device);
+		sum->busy_target += READ_ONCE(s->busy_target);
 	}
 	/* Pairs with nothing: only keeps the two loops in this order. */
 	smp_rmb();
@@ -79,7 +83,7 @@ static ssize_t _name##_show(struct device *dev, struct device_attribute *attr,	\
 			    char *buf)						\
 {										\
 	return sysfs_emit(buf, "%d\n",						\
-			  atomic_read(&smq_dev_to_host(dev)->eh._name));	\
+			  atomic_read(&smq_dev_to_host(dev)->core->eh._name));	\
 }										\
 static DEVICE_ATTR_RO(_name)
 
@@ -93,12 +97,7 @@ SMQ_EH_ATTR(reset_cmds);
 /* What the policy holds now. */
 static ssize_t held_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	const struct smq_host *host = smq_dev_to_host(dev);
-	unsigned int i, held = 0;
-
-	for (i = 0; i < host->nr_hwqs; i++)
-		held += READ_ONCE(host->hwq[i]->hold->nr);
-	return sysfs_emit(buf, "%u\n", held);
+	return sysfs_emit(buf, "%u\n", smq_hold_sum(smq_dev_to_host(dev)));
 }
 static DEVICE_ATTR_RO(held);
 
@@ -148,85 +147,89 @@ static const struct attribute_group smq_host_group = {
 
 const struct attribute_group *smq_host_groups[] = {
 	&smq_host_group,
-	&smq_batch_group,
-	&smq_legacy_group,
 	NULL
 };
 EXPORT_SYMBOL_GPL(smq_host_groups);
 
-static int hwqs_show(struct seq_file *m, void *v)
+static void smq_show_host(struct seq_file *m, struct smq_host *host,
+			  const struct smq_policy *policy)
 {
-	const struct smq_host *host = m->private;
-	unsigned int i;
+	const struct smq_host_eh *eh = &host->core->eh;
 
-	seq_puts(m, "hwq type queued done inflight errors busy deferred polled\n");
-	for (i = 0; i < host->nr_hwqs; i++) {
-		const struct smq_hwq *hwq = host->hwq[i];
-		struct smq_stats sum = {};
-
-		smq_sum_hwq(hwq, &sum);
-		seq_printf(m, "%u %s %llu %llu %llu %llu %llu %llu %llu\n", i,
-			   hwq->type == HCTX_TYPE_POLL ? "poll" : "default", sum.queued,
-			   sum.done, sum.queued - sum.done, sum.errors, sum.busy,
-			   sum.deferred, sum.polled);
-	}
-	return 0;
+	seq_printf(m, "host=%u lld=%s policy=%s effective=%s depth=%u extra=%u raised=%d held=%u",
+		   host->shost->host_no, host->lld->name, policy ? policy->ops->name : "direct",
+		   rcu_access_pointer(host->policy) ? policy->ops->name : "direct",
+		   host->depth, host->extra, host->core->raised, smq_hold_sum(host));
+	seq_printf(m, " timeouts=%d aborts=%d lun_resets=%d target_resets=%d host_resets=%d reset_cmds=%d\n",
+		   atomic_read(&eh->timeouts), atomic_read(&eh->aborts),
+		   atomic_read(&eh->lun_resets), atomic_read(&eh->target_resets),
+		   atomic_read(&eh->host_resets), atomic_read(&eh->reset_cmds));
 }
-DEFINE_SHOW_ATTRIBUTE(hwqs);
 
-static int holds_show(struct seq_file *m, void *v)
+static void smq_show_hwq(struct seq_file *m, struct smq_hwq *hwq)
 {
-	const struct smq_host *host = m->private;
-	unsigned int i;
+	struct smq_stats sum = {};
 
-	seq_puts(m, "hwq held bytes inflight full doorbell_ns dear\n");
-	for (i = 0; i < host->nr_hwqs; i++) {
-		struct smq_hold *hold = host->hwq[i]->hold;
-
-		spin_lock_irq(&hold->lock);
-		seq_printf(m, "%u %u %u %d %d %u %d\n", i, hold->nr, hold->bytes,
-			   atomic_read(&hold->inflight), hold->full,
-			   smq_batch_cost(&hold->batch), hold->batch.dear);
-		spin_unlock_irq(&hold->lock);
-	}
-	return 0;
+	smq_sum_hwq(hwq, &sum);
+	seq_printf(m, "hwq=%u type=%s queued=%llu done=%llu inflight=%llu errors=%llu busy=%llu",
+		   hwq->index, hwq->type == HCTX_TYPE_POLL ? "poll" : "default", sum.queued,
+		   sum.done, sum.queued - sum.done, sum.errors, sum.busy);
+	seq_printf(m, " busy_host=%llu busy_device=%llu busy_target=%llu deferred=%llu polled=%llu",
+		   sum.busy_host, sum.busy_device, sum.busy_target, sum.deferred, sum.polled);
+	seq_printf(m, " kept=%llu commits=%llu dispatches=%llu dispatched=%llu refused=%u\n",
+		   sum.kept, sum.commits, sum.dispatches, sum.dispatched,
+		   READ_ONCE(hwq->core->refused.nr));
 }
-DEFINE_SHOW_ATTRIBUTE(holds);
 
-static int depths_show(struct seq_file *m, void *v)
+static void smq_show_lun(struct seq_file *m, const struct smq_lun_core *lun)
+{
+	const struct scsi_device *sdev = lun->sdev;
+
+	seq_printf(m, "lun=%u:%u:%llu queue_depth=%d depth=%u max=%u inflight=%d waiting=%u\n",
+		   sdev->channel, sdev->id, sdev->lun, sdev->queue_depth,
+		   READ_ONCE(lun->depth.depth), READ_ONCE(lun->depth.max),
+		   atomic_read(&lun->depth.inflight), READ_ONCE(lun->depth.wait.nr));
+}
+
+static int stats_show(struct seq_file *m, void *v)
 {
 	struct smq_host *host = m->private;
+	struct smq_policy *policy;
 	struct scsi_device *sdev;
+	unsigned int i;
 
-	seq_puts(m, "lun queue_depth depth max inflight waiting\n");
-	/* Keeps the LUNs' parts of the layer. */
-	mutex_lock(&host->policy_lock);
+	/* Keeps the policy and the LUNs' parts of the layer. */
+	mutex_lock(&host->core->choice.lock);
+	policy = smq_choice_policy(&host->core->choice);
+	seq_puts(m, "version=1\n");
+	smq_show_host(m, host, policy);
+	for (i = 0; i < host->nr_hwqs; i++)
+		smq_show_hwq(m, host->hwq[i]);
 	shost_for_each_device(sdev, host->shost) {
-		struct smq_lun *lun = smq_sdev_to_lun(sdev);
-
-		if (!lun)
-			continue;
-		seq_printf(m, "%u:%u:%llu %d %u %u %d %d\n", sdev->channel, sdev->id, sdev->lun,
-			   sdev->queue_depth, READ_ONCE(lun->depth), READ_ONCE(lun->max),
-			   atomic_read(&lun->inflight), atomic_read(&lun->waiting));
+		if (sdev->hostdata)
+			smq_show_lun(m, smq_sdev_to_core(sdev));
 	}
-	mutex_unlock(&host->policy_lock);
+	for (i = 0; policy && policy->ops->show && i < host->nr_hwqs; i++) {
+		seq_printf(m, "policy=%s hwq=%u", policy->ops->name, i);
+		policy->ops->show(m, policy, host->hwq[i]);
+		seq_putc(m, '\n');
+	}
+	mutex_unlock(&host->core->choice.lock);
 	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(depths);
+DEFINE_SHOW_ATTRIBUTE(stats);
 
 void smq_stats_add_host(struct smq_host *host)
 {
-	host->debugfs = debugfs_create_dir(dev_name(&host->shost->shost_gendev), smq_debugfs);
-	debugfs_create_file("hwqs", 0444, host->debugfs, host, &hwqs_fops);
-	debugfs_create_file("holds", 0444, host->debugfs, host, &holds_fops);
-	debugfs_create_file("depths", 0444, host->debugfs, host, &depths_fops);
+	host->core->debugfs = debugfs_create_dir(dev_name(&host->shost->shost_gendev),
+						 smq_debugfs);
+	debugfs_create_file("stats", 0444, host->core->debugfs, host, &stats_fops);
 }
 
 void smq_stats_remove_host(struct smq_host *host)
 {
 	/* Waits for readers; without debugfs there is nothing to remove. */
-	debugfs_remove_recursive(host->debugfs);
+	debugfs_remove_recursive(host->core->debugfs);
 }
 
 void smq_stats_init(void)

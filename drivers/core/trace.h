@@ -16,6 +16,7 @@ DECLARE_EVENT_CLASS(smq_cmd_class,
 		__field(unsigned int, host)
 		__field(unsigned int, hwq)
 		__field(int, tag)
+		__field(unsigned int, on)
 		__field(unsigned int, id)
 		__field(u64, lun)
 		__field(u8, opcode)
@@ -27,8 +28,9 @@ DECLARE_EVENT_CLASS(smq_cmd_class,
 		struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 
 		__entry->host = scmd->device->host->host_no;
-		__entry->hwq = cmd->hwq->index;
+		__entry->hwq = scsi_cmd_to_rq(scmd)->mq_hctx->queue_num;
 		__entry->tag = scsi_cmd_to_rq(scmd)->tag;
+		__entry->on = cmd->hwq->index;
 		__entry->id = scmd->device->id;
 		__entry->lun = scmd->device->lun;
 		__entry->opcode = scmd->cmnd[0];
@@ -36,13 +38,16 @@ DECLARE_EVENT_CLASS(smq_cmd_class,
 		__entry->result = scmd->result;
 		__entry->resid = scsi_get_resid(scmd);
 	),
-	TP_printk("host=%u hwq=%u tag=%d id=%u lun=%llu op=%#04x bytes=%u result=%#x resid=%u",
-		  __entry->host, __entry->hwq, __entry->tag, __entry->id,
+	TP_printk("host=%u hwq=%u tag=%d on=%u id=%u lun=%llu op=%#04x bytes=%u result=%#x resid=%u",
+		  __entry->host, __entry->hwq, __entry->tag, __entry->on, __entry->id,
 		  __entry->lun, __entry->opcode, __entry->bytes,
 		  __entry->result, __entry->resid)
 );
 
-/* A command goes to the LLD; result and resid are those of its last use. */
+/*
+ * A command goes to the LLD; result and resid are those of its last use. Its tag is one of
+ * the block layer's hardware queue hwq; the LLD has it on another if a policy says so.
+ */
 DEFINE_EVENT(smq_cmd_class, smq_queue,
 	TP_PROTO(struct smq_cmd *cmd),
 	TP_ARGS(cmd)

@@ -67,6 +67,25 @@ do {							\
 #endif
 
 /*
+ * 6.10 gave the operation that sets a LUN's limits a copy of them to change, 6.14 another
+ * name. Before, an LLD changes those of the queue, which no command uses yet.
+ */
+#if defined(SMQ_HAVE_SDEV_INIT) || defined(SMQ_HAVE_DEVICE_CONFIGURE)
+#define SMQ_SDEV_CONFIGURE(name)	name(struct scsi_device *sdev, struct queue_limits *lim)
+#define SMQ_SDEV_LIMITS(sdev)		lim
+#else
+#define SMQ_SDEV_CONFIGURE(name)	name(struct scsi_device *sdev)
+#define SMQ_SDEV_LIMITS(sdev)		(&(sdev)->request_queue->limits)
+#endif
+#ifndef SMQ_HAVE_SDEV_INIT
+#ifdef SMQ_HAVE_DEVICE_CONFIGURE
+#define sdev_configure	device_configure
+#else
+#define sdev_configure	slave_configure
+#endif
+#endif
+
+/*
  * 7.1 tells a request's end of the batch it is completed in. The second calls, from one such
  * function, another.
  */

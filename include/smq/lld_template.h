@@ -19,6 +19,7 @@ void smq_trace_done(struct smq_cmd *cmd);
 
 int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd);
 int smq_sdev_init(struct scsi_device *sdev);
+int SMQ_SDEV_CONFIGURE(smq_sdev_configure);
 void smq_sdev_destroy(struct scsi_device *sdev);
 void smq_map_queues(struct Scsi_Host *shost);
 int smq_change_queue_depth(struct scsi_device *sdev, int depth);
@@ -29,33 +30,62 @@ int smq_eh_target_reset(struct scsi_cmnd *scmd);
 int smq_eh_host_reset(struct scsi_cmnd *scmd);
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
 
-/* What a policy says of a command that is being queued. */
-enum smq_verdict {
-	SMQ_PASS,	/* to the LLD, now */
-	SMQ_HOLD,	/* the policy has it */
-};
-
-enum smq_verdict smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last);
-void smq_policy_passed(struct smq_hwq *hwq);
-bool smq_policy_ring(struct smq_hwq *hwq);
+/* What a policy says of commands (drivers/core/verdict.c). */
+struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last);
+void smq_policy_uncommitted(struct smq_hwq *hwq);
+bool smq_policy_take_uncommitted(struct smq_hwq *hwq);
 void smq_policy_last(struct smq_hwq *hwq);
 bool smq_policy_done(struct smq_cmd *cmd);
 bool smq_policy_full(struct smq_cmd *cmd);
-bool smq_policy_refused(struct smq_cmd *cmd);
+
+/**
+ * struct smq_stats - counted on the CPU where it happens, summed when read
+ * @queued: accepted by the LLD, or still on the way there
+ * @done: completed, whatever the result
+ * @errors: of these, with a result other than GOOD
+ * @busy: handed back to the mid-layer
+ * @deferred: sent through the worker
+ * @polled: found by poll
+ * @kept: held because the device, or the hardware queue, was full
+ * @commits: doorbells
+ * @dispatches: batches of held commands given to the LLD
+ * @dispatched: commands in them
+ * @busy_host: refused by the LLD with SMQ_HOST_BUSY
+ * @busy_device: with SMQ_DEVICE_BUSY
+ * @busy_target: with SMQ_TARGET_BUSY
+ */
+struct smq_stats {
+	u64 queued;
+	u64 done;
+	u64 errors;
+	u64 busy;
+	u64 deferred;
+	u64 polled;
+	u64 kept;
+	u64 commits;
+	u64 dispatches;
+	u64 dispatched;
+	u64 busy_host;
+	u64 busy_device;
+	u64 busy_target;
+};
 
 extern const struct attribute_group *smq_host_groups[];
 
 /*
- * Completes a command that nobody else knows of: no one to compete with, for an
- * abort waits until queue_cmd has returned.
+ * Completes a command that only the submitter knows of: error handling does not compete
+ * for it, for an abort waits until queue_cmd has returned.
  */
 static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 
-	this_cpu_inc(hwq->stats->done);
-	if (unlikely(scmd->result))
+	if (unlikely(scmd->result)) {
+		if (scmd->result == SAM_STAT_TASK_SET_FULL && smq_policy_full(cmd))
+			return;
 		this_cpu_inc(hwq->stats->errors);
+	}
+	this_cpu_inc(hwq->stats->done);
 	if (tracepoint_enabled(smq_done))
 		smq_trace_done(cmd);
 	atomic_set(&cmd->state, SMQ_FREE);
@@ -106,45 +136,46 @@ smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cm
 	return lld->queue_cmd(hwq, cmd);
 }
 
-/* A command that a policy may have to be told of before it is completed. */
-static __always_inline void smq_cmd_end_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
+static __always_inline void smq_lld_commit(const struct smq_lld *lld, struct smq_hwq *hwq)
 {
-	if (unlikely(cmd->flags) && smq_policy_done(cmd))
-		return;
-	if (unlikely(smq_cmd_to_scmd(cmd)->result == SAM_STAT_TASK_SET_FULL) &&
-	    smq_policy_full(cmd))
-		return;
-	smq_cmd_done_inline(hwq, cmd);
+	this_cpu_inc(hwq->stats->commits);
+	lld->commit(hwq);
 }
 
-/* The part of smq_queue_one() for a host that has a policy. */
+/* A command that a policy may have seen. */
+static __always_inline void smq_cmd_end_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	if (likely(!cmd->seen) || !smq_policy_done(cmd))
+		smq_cmd_done_inline(hwq, cmd);
+}
+
+/* The part of smq_queue_one() for a host that has an effective policy. */
 static __always_inline smq_qc_t
 smq_queue_policy(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
-	bool passes = READ_ONCE(hwq->host->passes);
-	bool ring = lld->commit && last;
-	enum smq_verdict verdict = SMQ_PASS;
+	struct smq_hwq *to = smq_policy_queue(hwq, cmd, last);
+	smq_qc_t ret = (smq_qc_t)0;
 	enum smq_status st;
 
-	if (passes && !last)
-		cmd->since = 0;
-	else
-		verdict = smq_policy_queue(hwq, cmd, last);
-	if (verdict == SMQ_PASS) {
-		st = smq_lld_queue(lld, hwq, cmd);
+	if (to) {
+		st = smq_lld_queue(lld, to, cmd);
 		if (st == SMQ_DONE)
-			smq_cmd_end_inline(hwq, cmd);
-		else if (unlikely(st != SMQ_QUEUED) && !smq_policy_refused(cmd))
-			return smq_cmd_refused(cmd, st);
-		if (!last && !passes)
-			smq_policy_passed(hwq);
-	} else {
-		/* Some of this batch may have gone by before the policy held. */
-		ring = ring && (passes || smq_policy_ring(hwq));
+			smq_cmd_end_inline(to, cmd);
+		else if (unlikely(st != SMQ_QUEUED))
+			ret = smq_cmd_refused(cmd, st);
 	}
-	if (ring)
-		lld->commit(hwq);
-	return (smq_qc_t)0;
+	if (!lld->commit || ret)
+		return ret;
+	/* Another queue's batch may not have a last command. */
+	if (unlikely(to && to != hwq))
+		smq_lld_commit(lld, to);
+	if (!last) {
+		if (to == hwq)
+			smq_policy_uncommitted(hwq);
+	} else if (to == hwq || smq_policy_take_uncommitted(hwq)) {
+		smq_lld_commit(lld, hwq);
+	}
+	return ret;
 }
 
 static __always_inline smq_qc_t
@@ -178,7 +209,7 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 		return smq_cmd_refused(cmd, st);
 
 	if (last)
-		lld->commit(hwq);
+		smq_lld_commit(lld, hwq);
 	return (smq_qc_t)0;
 }
 
@@ -188,6 +219,7 @@ smq_dispatch_list(const struct smq_lld *lld, struct smq_hwq *hwq, struct list_he
 		  bool commit)
 {
 	enum smq_status st = SMQ_QUEUED;
+	unsigned int given = 0;
 	struct smq_cmd *cmd;
 
 	while ((cmd = list_first_entry_or_null(cmds, struct smq_cmd, node))) {
@@ -199,9 +231,14 @@ smq_dispatch_list(const struct smq_lld *lld, struct smq_hwq *hwq, struct list_he
 			list_add(&cmd->node, cmds);
 			break;
 		}
+		given++;
+	}
+	if (given) {
+		this_cpu_inc(hwq->stats->dispatches);
+		this_cpu_add(hwq->stats->dispatched, given);
 	}
 	if (lld->commit && commit)
-		lld->commit(hwq);
+		smq_lld_commit(lld, hwq);
 	return st;
 }
 
@@ -212,9 +249,9 @@ smq_dispatch_list(const struct smq_lld *lld, struct smq_hwq *hwq, struct list_he
  *
  * blk-mq calls queuecommand inside an RCU read-side section. The error handler
  * calls it outside, for the few commands it sends itself: those are led through
- * one, which spares every other command the two calls. Nor does the mid-layer look
- * for these whether the host is blocked: while a reset by ioctl runs they are refused,
- * and the error handler tries them again.
+ * one, which spares every other command the two calls. For these commands the mid-layer
+ * does not check whether the host is blocked: while a reset by ioctl runs they are
+ * refused, and the error handler tries them again.
  */
 #define SMQ_LLD_TEMPLATE(tmpl, ops)						\
 static noinline smq_qc_t tmpl##_queue_eh(struct Scsi_Host *shost,		\
@@ -250,7 +287,7 @@ static void tmpl##_commit_rqs(struct Scsi_Host *shost, u16 queue)		\
 	if (unlikely(rcu_access_pointer(host->policy)))				\
 		smq_policy_last(host->hwq[queue]);				\
 	if ((ops).commit)							\
-		(ops).commit(host->hwq[queue]);					\
+		smq_lld_commit(&(ops), host->hwq[queue]);			\
 }										\
 										\
 static int tmpl##_mq_poll(struct Scsi_Host *shost, unsigned int queue)		\
@@ -272,6 +309,7 @@ static struct smq_template tmpl = {						\
 		.mq_poll		= tmpl##_mq_poll,			\
 		.init_cmd_priv		= smq_init_cmd_priv,			\
 		.sdev_init		= smq_sdev_init,			\
+		.sdev_configure		= smq_sdev_configure,			\
 		.sdev_destroy		= smq_sdev_destroy,			\
 		.map_queues		= smq_map_queues,			\
 		.change_queue_depth	= smq_change_queue_depth,		\

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../drivers/core/batch_choice.h"
+#include "../../drivers/policy/batch_choice.h"
 
 #define COMMANDS	200000
 #define MAX_QD		1024
@@ -41,7 +41,7 @@ static unsigned int any(unsigned int below)
 
 static void fail(const char *what)
 {
-	fprintf(stderr, "%s: held %u inflight %u dear %d\n", what, held, inflight, batch.dear);
+	fprintf(stderr, "%s: held %u inflight %u expensive %d\n", what, held, inflight, batch.expensive);
 	exit(1);
 }
 
@@ -110,7 +110,7 @@ static void queue(int last)
 		.held = held, .bytes = held * BYTES, .inflight = inflight, .last = last,
 	};
 	if (smq_batch_choose(&batch, MAX_HELD, MAX_BYTES, &state) == SMQ_BATCH_GO) {
-		if (batch.dear)
+		if (batch.expensive)
 			sample = smq_batch_sample_due(&batch);
 		dispatch(sample);
 		return;
@@ -195,8 +195,8 @@ int main(int argc, char **argv)
 	if (held || passed || inflight)
 		fail("left over");
 	printf("{\"ns\": %llu, \"cpu_ns\": %llu, \"doorbells\": %llu, \"commands\": %llu, "
-	       "\"idle_waits\": %llu, \"longest_wait\": %llu, \"dear\": %d, \"cost\": %u}\n",
-	       now, busy_ns, doorbells, done, idle_waits, longest_wait, batch.dear,
+	       "\"idle_waits\": %llu, \"longest_wait\": %llu, \"expensive\": %d, \"cost\": %u}\n",
+	       now, busy_ns, doorbells, done, idle_waits, longest_wait, batch.expensive,
 	       smq_batch_cost(&batch));
 	return 0;
 }

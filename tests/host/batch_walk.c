@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../drivers/core/batch_choice.h"
+#include "../../drivers/policy/batch_choice.h"
 
 static void expect(int line, int ok, const char *what)
 {
@@ -20,9 +20,9 @@ static void expect(int line, int ok, const char *what)
 
 /* One state: when waiting is allowed, and when it is not. */
 static void check_state(unsigned int limit, unsigned int held, unsigned int inflight, bool last,
-			bool dear)
+			bool expensive)
 {
-	struct smq_batch batch = { .dear = dear };
+	struct smq_batch batch = { .expensive = expensive };
 	struct smq_batch_now now = {
 		.held = held, .bytes = held * 4096, .inflight = inflight, .last = last,
 	};
@@ -32,7 +32,7 @@ static void check_state(unsigned int limit, unsigned int held, unsigned int infl
 		EXPECT(!waits);		/* a limit is one */
 	else if (!last)
 		EXPECT(waits);		/* its batch is not over */
-	else if (!dear || !inflight)
+	else if (!expensive || !inflight)
 		EXPECT(!waits);		/* nothing to gain; an idle device */
 	else
 		EXPECT(waits == (2 * held + 1 < inflight));
@@ -49,7 +49,7 @@ static void walk_states(void)
 					check_state(limit, held, inflight, flags & 1, flags & 2);
 }
 
-/* A doorbell that is cheap, with noise on top of it, is never taken for dear. */
+/* A doorbell that is cheap, with noise on top of it, is never taken for expensive. */
 static void walk_noise(void)
 {
 	struct smq_batch batch = {};
@@ -62,32 +62,32 @@ static void walk_noise(void)
 		if (i % SMQ_BATCH_SAMPLES == 0)
 			noise = rand() % 300;
 		smq_batch_sample(&batch, 300 + noise);
-		EXPECT(!batch.dear);
+		EXPECT(!batch.expensive);
 		EXPECT(smq_batch_cost(&batch) >= 300);
 	}
 	smq_batch_sample(&batch, 300);
-	/* One that becomes dear is known after as many samples as are kept. */
+	/* One that becomes expensive is known after as many samples as are kept. */
 	for (i = 0; i < SMQ_BATCH_SAMPLES; i++) {
-		EXPECT(!batch.dear);
+		EXPECT(!batch.expensive);
 		smq_batch_sample(&batch, 5000 + rand() % 1000000);
 	}
-	EXPECT(batch.dear);
+	EXPECT(batch.expensive);
 	/* Between the bounds it stays what it was. */
 	for (j = 0; j < 20; j++) {
 		smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS + rand() % 300);
-		EXPECT(batch.dear);
+		EXPECT(batch.expensive);
 	}
 	/* And one that becomes cheap with the first sample. */
 	smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS - 1);
-	EXPECT(!batch.dear);
+	EXPECT(!batch.expensive);
 	for (j = 0; j < 20; j++) {
 		smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS + rand() % 300);
-		EXPECT(!batch.dear);
+		EXPECT(!batch.expensive);
 	}
 	/* The largest figure there is does not wrap. */
 	for (i = 0; i < SMQ_BATCH_SAMPLES; i++)
 		smq_batch_sample(&batch, ~0ULL);
-	EXPECT(batch.dear && smq_batch_cost(&batch) == SMQ_BATCH_SAMPLE_MAX);
+	EXPECT(batch.expensive && smq_batch_cost(&batch) == SMQ_BATCH_SAMPLE_MAX);
 }
 
 /* Samples come often enough to learn, and seldom enough to cost nothing. */
@@ -111,7 +111,7 @@ static void walk_samples(void)
 /* What was in flight once is remembered for a while, and forgotten. */
 static void walk_peak(void)
 {
-	struct smq_batch batch = { .dear = 1 };
+	struct smq_batch batch = { .expensive = 1 };
 	struct smq_batch_now now = { .held = 11, .inflight = 21, .last = 1 };
 	unsigned int batches = 0;
 
@@ -132,7 +132,7 @@ static void walk_peak(void)
 /* The block layer's own large batches pass, others are held where it pays. */
 static void walk_natural(void)
 {
-	struct smq_batch batch = { .dear = 1 };
+	struct smq_batch batch = { .expensive = 1 };
 	unsigned int size, i, repeat;
 
 	for (size = 1; size <= 40; size++) {
@@ -144,9 +144,9 @@ static void walk_natural(void)
 				EXPECT(!repeat || passes == (size >= 8));
 			}
 		}
-		batch.dear = 0;
+		batch.expensive = 0;
 		EXPECT(smq_batch_passes(&batch, 16, 1));
-		batch.dear = 1;
+		batch.expensive = 1;
 	}
 	/* With one command for a batch there is nothing to hold. */
 	batch.natural = 1;

@@ -41,7 +41,7 @@ def simulate(policy, qd, doorbell, service, cpu=1000, burst=1, jitter=30, seed=1
 
 
 @pytest.mark.parametrize("service", [30000, 100000, 300000])
-def test_dear_doorbell_is_shared(service):
+def test_expensive_doorbell_is_shared(service):
     """QD32, one by one, 5 us a doorbell: half as much again per CPU, one doorbell for eight."""
     direct = simulate("direct", 32, 5000, service)
     batch = simulate("batch", 32, 5000, service)
@@ -51,7 +51,7 @@ def test_dear_doorbell_is_shared(service):
     assert per_command < (1 / 8 if service <= 100000 else 1 / 5)
     assert batch["cpu_ns"] * 1.5 < direct["cpu_ns"]
     assert batch["ns"] < 1.1 * direct["ns"]
-    assert batch["idle_waits"] == 0 and batch["dear"]
+    assert batch["idle_waits"] == 0 and batch["expensive"]
 
 
 @pytest.mark.parametrize("service", [1000, 20000, 300000])
@@ -60,7 +60,7 @@ def test_free_doorbell_costs_nothing(qd, service):
     """Nothing is held, and only the samples ring more often."""
     direct = simulate("direct", qd, 100, service)
     batch = simulate("batch", qd, 100, service)
-    assert not batch["dear"]
+    assert not batch["expensive"]
     assert batch["doorbells"] <= 1.02 * direct["doorbells"]
     assert batch["ns"] <= 1.03 * direct["ns"]
 

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from kit.deleted import delete, find_again, reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.hold import TIMEOUT, get, put, with_params
 from kit.host import loaded, run, settle, wait_for
@@ -49,7 +50,7 @@ def test_a_smaller_depth_is_followed_under_load(hold):
         # Places of the larger depth are not counted against the smaller one.
         end, seen = time.monotonic() + 20, [32]
         while seen[-1] > 3:
-            state = {name: hold.attr(f"smq/{name}") for name in ("policy", "inflight", "timeouts")}
+            state = {name: hold.attr(f"smq/{name}") for name in ("inflight", "timeouts")}
             assert time.monotonic() < end, (seen, get("inflight"), state,
                                             (lun.sysfs / "queue_depth").read_text("ascii"))
             seen.append(most_in(0.2))
@@ -281,6 +282,28 @@ def test_reset_of_a_host_that_has_gone(level):
         put("remove", 1)
         with pytest.raises(OSError):
             disk.reset(level)
+
+
+def test_reset_of_a_lun_that_has_gone(hold):
+    reset_a_deleted_lun(hold)
+    assert get("lun_gone") == 0, "the LLD was to reset a LUN after its lun_exit"
+
+
+@pytest.mark.smoke
+def test_reset_of_a_lun_of_smq_ram_that_has_gone(ram):
+    reset_a_deleted_lun(ram)
+
+
+def test_a_lun_does_not_go_while_it_is_reset(hold):
+    lun = hold.luns()[0]
+    put("reset_ms", 1000)
+    with SgDev(lun.sd) as disk, ThreadPoolExecutor(1) as pool:
+        reset = pool.submit(disk.reset, SG_SCSI_RESET_DEVICE)
+        wait_for("the reset", lambda: get("resetting") == 1)
+        delete(lun)
+        reset.result(timeout=20)
+    assert get("lun_gone") == 0, "lun_exit was called while the LLD reset the LUN"
+    find_again(hold, lun)
 
 
 def test_host_removed_with_a_lost_command():

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from kit.fiojob import load_on, total_ios
-from kit.host import settle, under_way
+from kit.host import load, settle, under_way, unload
 from kit.ramdir import ram_host
 from kit.sgio import SG_SCSI_RESET_DEVICE, SgDev
 from kit.trace import traced
@@ -13,6 +13,14 @@ VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, 
           "verify": "crc32c", "verify_fatal": 1}
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "time_based": True,
          "runtime": 60}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def smq_legacy():
+    """Its module, whose settings are there before a host chooses the policy."""
+    load("smq_legacy")
+    yield
+    unload("smq_legacy")
 
 
 def choose(host, policy, era=None):
@@ -28,7 +36,7 @@ def test_more_than_one_hardware_queue_is_refused(ram, klog):
     with pytest.raises(OSError):
         choose(ram, "legacy-model")
     klog.wait("legacy-model needs a host with 1 hardware queue, this one has 2")
-    assert ram.attr("smq/policy") == "direct"
+    assert ram.policy() == "direct"
 
 
 def test_eras_and_wrapper(ram, klog):

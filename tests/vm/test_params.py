@@ -127,7 +127,7 @@ def test_policy(ram, klog):
         finally:
             os.close(entry)
 
-    assert ram.attr("smq/policy") == "direct"
+    assert ram.policy() == "direct"
     for word in ("direct\n", "direct"):
         write(word)
     assert not klog.matching("policy")
@@ -138,4 +138,4 @@ def test_policy(ram, klog):
         said = klog.matching("policy")
         assert len(said) == 1 and word.strip()[:32] in said[0] and "direct" in said[0], said
         assert len(said[0]) < 160, said
-    assert ram.attr("smq/policy") == "direct"
+    assert ram.policy() == "direct"

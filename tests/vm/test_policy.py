@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kit import cdb
+from kit.debugfs import depths, doorbell
 from kit.delay import udelay_ns
 from kit.fiojob import fio, load_on, total_ios
 from kit.hold import TIMEOUT, get, put, with_params
-from kit.host import DEBUGFS, loaded, run, settle, under_way, wait_for
+from kit.host import loaded, run, settle, under_way, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import repeats
 from kit.sgio import DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
@@ -22,9 +23,9 @@ JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjo
 ONE = JOB | {"numjobs": 1, "cpus_allowed": "0"}
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
           "size": f"{repeats(8)}m", "verify": "crc32c", "verify_fatal": 1}
-# A doorbell that is dear on any machine, and time enough to collect on a slow one.
+# A doorbell that is expensive on any machine, and time enough to collect on a slow one.
 DOORBELL_US = 200
-DEAR = {"in_commit": 1, "doorbell_us": DOORBELL_US, "delay_us": 8000, "hw_queues": 1, "depth": 64}
+EXPENSIVE = {"in_commit": 1, "doorbell_us": DOORBELL_US, "delay_us": 8000, "hw_queues": 1, "depth": 64}
 
 
 def choose(host, policy, **limits):
@@ -32,19 +33,6 @@ def choose(host, policy, **limits):
     for name, value in limits.items():
         (host.sysfs / "smq_batch" / name).write_text(str(value), encoding="ascii")
     (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
-
-
-def table(host, name):
-    """A table in debugfs: rows by their first column."""
-    head, *rows = (DEBUGFS / f"host{host.number}" / name).read_text(
-        encoding="ascii").splitlines()
-    return {row.split()[0]: dict(zip(head.split(), row.split(), strict=True)) for row in rows}
-
-
-def depths(host, lun=0):
-    """A LUN's depths: advertised, inner, and the most it may grow to."""
-    row = table(host, "depths")[f"0:0:{lun}"]
-    return int(row["queue_depth"]), int(row["depth"]), int(row["max"])
 
 
 def read(lun, seconds):
@@ -62,9 +50,9 @@ def raised(hold, depth):
 
 @pytest.mark.smoke
 def test_choice_and_limits(ram, klog):
-    assert ram.attr("smq/policy") == "direct" and ram.attr("can_queue") == "128"
+    assert ram.policy() == "direct" and ram.attr("can_queue") == "128"
     choose(ram, "batch", requests=1, bytes=512, usecs=1)
-    assert ram.attr("smq/policy") == "batch"
+    assert ram.policy() == "batch"
     choose(ram, "batch", requests=4096, bytes=1 << 24, usecs=10000)
     for name, value, limits in (("requests", 0, "1..4096"), ("requests", 4097, "1..4096"),
                                 ("bytes", 511, "512..16777216"), ("usecs", 0, "1..10000"),
@@ -82,7 +70,7 @@ def test_choice_and_limits(ram, klog):
 
 
 @pytest.mark.smoke
-def test_more_is_advertised_for_a_dear_doorbell():
+def test_more_is_advertised_for_an_expensive_doorbell():
     with ram_host() as (host_dir, host):
         host_dir.set("model/doorbell_ns", 200000)
         choose(host, "batch")
@@ -92,9 +80,10 @@ def test_more_is_advertised_for_a_dear_doorbell():
             assert host.attr("can_queue") == "256" and depths(host) == (256, 128, 128)
             choose(host, "direct")
             assert host.attr("can_queue") == "128" and depths(host) == (128, 128, 128)
-        # What was learnt holds for the next time.
+        # The same once more: nothing is left of the first time.
         choose(host, "batch")
-        wait_for("a raised queue_depth", lambda: depths(host)[0] == 256)
+        with load_on(host.luns()[0].sd, **JOB):
+            wait_for("a raised queue_depth", lambda: depths(host)[0] == 256)
 
 
 def test_more_is_advertised_only_while_something_is_held(hold):
@@ -117,27 +106,27 @@ def test_more_is_advertised_only_while_something_is_held(hold):
 
 
 @pytest.mark.smoke
-@with_params(**DEAR)
-def test_dear_doorbells_are_shared(hold):
+@with_params(**EXPENSIVE)
+def test_expensive_doorbells_are_shared(hold):
     """QD32, one by one: at most one doorbell for eight commands, or for the time that a
     command takes where the machine does not bring eight in that."""
     choose(hold, "batch", usecs=10000)
     disk = hold.luns()[0].sd
     with load_on(disk, **ONE):
-        wait_for("a dear doorbell", lambda: table(hold, "holds")["0"]["dear"] == "1")
+        wait_for("an expensive doorbell", lambda: doorbell(hold)[1])
     with traced() as trace:
         settle(hold)
         put("commits", 0)
         before = hold.stats()["done"]
         report = fio(disk, **ONE | {"runtime": 2})
         done = settle(hold)["done"] - before
-    assert int(table(hold, "holds")["0"]["doorbell_ns"]) > 0.75 * udelay_ns(DOORBELL_US)
+    assert doorbell(hold)[0] > 0.75 * udelay_ns(DOORBELL_US)
     slow = report["jobs"][0]["read"]["runtime"] / 8
     assert done > 100 and get("commits") <= max(done / 8, min(slow, done / 2))
     trace.check_once()
 
 
-@with_params(**DEAR | {"delay_us": 0})
+@with_params(**EXPENSIVE | {"delay_us": 0})
 def test_one_command_at_a_time_is_not_held(hold):
     choose(hold, "batch", usecs=10000)
     put("commits", 0)
@@ -148,7 +137,7 @@ def test_one_command_at_a_time_is_not_held(hold):
     assert report["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"] < 9000000
 
 
-@with_params(**DEAR | {"delay_us": 1000000})
+@with_params(**EXPENSIVE | {"delay_us": 1000000})
 def test_time_and_bytes_end_a_batch(hold):
     """Three commands behind a slow one: the limits send them on."""
     lun = hold.luns()[0]
@@ -170,7 +159,7 @@ def test_time_and_bytes_end_a_batch(hold):
 @pytest.mark.smoke
 @pytest.mark.parametrize("hold", [{"depth": 1}, {"depth": 4}, {"depth": 4, "luns": 3},
                                   {"depth": 4, "in_commit": 1, "doorbell_us": 100}],
-                         indirect=True, ids=["1", "4", "luns", "dear"])
+                         indirect=True, ids=["1", "4", "luns", "expensive"])
 def test_more_is_advertised_than_the_device_gets(hold):
     luns, depth = hold.luns(), int(hold.attr("can_queue"))
     choose(hold, "batch")

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import debugfs
 from .fiojob import fio, total_ios
 from .klog import KernelLog
 from .sanitizing import PATIENCE
@@ -23,7 +24,6 @@ __all__ = ["Disk", "Host", "KernelLog", "Lun", "ModuleError", "SgDev", "fio", "i
 
 SCSI_HOSTS = Path("/sys/class/scsi_host")
 SCSI_DEVICES = Path("/sys/bus/scsi/devices")
-DEBUGFS = Path("/sys/kernel/debug/smq")
 
 
 class ModuleError(Exception):
@@ -110,6 +110,10 @@ class Host:
         """An attribute, as smq/inflight or can_queue."""
         return (self.sysfs / name).read_text(encoding="ascii").strip()
 
+    def policy(self) -> str:
+        """The policy that is chosen, in brackets among those there are."""
+        return next(name[1:-1] for name in self.attr("smq/policy").split() if name[0] == "[")
+
     def stats(self) -> dict[str, int]:
         """All counters below smq/."""
         values = {}
@@ -120,12 +124,8 @@ class Host:
         return values
 
     def hwqs(self) -> list[dict[str, str | int]]:
-        """The table in debugfs, one row per hardware queue."""
-        path = DEBUGFS / f"host{self.number}" / "hwqs"
-        head, *rows = path.read_text(encoding="ascii").splitlines()
-        names = head.split()
-        return [{name: int(word) if word.isdigit() else word
-                 for name, word in zip(names, row.split(), strict=True)} for row in rows]
+        """The counters in debugfs, one row per hardware queue."""
+        return debugfs.hwqs(self)
 
     def luns(self) -> list[Lun]:
         """Its LUNs by number, with the nodes they have by now."""

@@ -53,6 +53,7 @@ def ram_round():
     with ram_host(luns=2, hw_queues=1, depth=8) as (host_dir, host):
         use(host_dir, host)
         assert host.stats()["aborts"] == 1
+    unload("smq_legacy")
     if is_loaded("smq"):
         unload("smq")
 

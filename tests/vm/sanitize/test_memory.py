@@ -153,11 +153,11 @@ def test_policy_change(klog):
     # One hardware queue: legacy-model wants no more.
     with small_host(luns=2, hw_queues=1) as (_, host):
         path = host.sysfs / "smq/policy"
-        before = host.attr("smq/policy")
+        before = host.policy()
         refused = 0
         for name in policies(host, klog):
             def check(one, name=name):
-                assert host.attr("smq/policy") == (before if one.errno else name), one
+                assert host.policy() == (before if one.errno else name), one
                 path.write_text(before, encoding="ascii")
 
             with failnth.writer(path, name) as change:
@@ -165,6 +165,6 @@ def test_policy_change(klog):
             # One for the text that is written, whatever it says.
             refused += len(failnth.refused(attempts)) - 1
             path.write_text(name, encoding="ascii")
-            assert host.attr("smq/policy") == name
+            assert host.policy() == name
             path.write_text(before, encoding="ascii")
         assert refused > 0

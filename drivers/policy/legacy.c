@@ -15,12 +15,92 @@
 #include <linux/bitmap.h>
 #include <linux/hash.h>
 #include <linux/list.h>
+#include <linux/mempool.h>
+#include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
+#include <smq/policy.h>
 
-#include "legacy.h"
-#include "policy.h"
-#include "smq.h"
+/* The kernels whose path is modelled. */
+enum smq_legacy_era {
+	SMQ_LEGACY_2013,	/* 3.10: busy counters under host_lock */
+	SMQ_LEGACY_419,		/* 4.19, the last kernel but one that had it */
+};
+
+/**
+ * struct smq_legacy_knobs - settings, for the commands that follow
+ * @era: enum smq_legacy_era
+ * @wrapper: era 2013: the LLD's queuecommand is wrapped by DEF_SCSI_QCMD
+ */
+struct smq_legacy_knobs {
+	u8 era;
+	bool wrapper;
+};
+
+#define SMQ_LEGACY_HASH_BITS	6
+#define SMQ_LEGACY_BATCH	16
+
+/**
+ * struct smq_legacy - the model's part of a host
+ * @free_list_lock: era 2013: protects the host's list of spare commands
+ * @spares: that list, empty: it is only looked at
+ * @starved: LUNs that wait for the host; under host_lock
+ * @host_busy: commands with the host: under host_lock in era 2013; atomic because
+ *	no lock protects it in era 4.19
+ * @target_busy: likewise for its one target
+ * @serial: era 2013: number of the last command, under host_lock
+ * @tags: in use, shared by all LUNs; a bit is taken by atomic test-and-set
+ * @nr_tags: of them
+ * @requests: where request and command come from
+ *
+ * Lifetime: the policy's area per host.
+ */
+struct smq_legacy {
+	spinlock_t free_list_lock;	/* protects spares */
+	struct list_head spares;
+	struct list_head starved;
+	atomic_t host_busy;
+	atomic_t target_busy;
+	unsigned long serial;
+	unsigned long *tags;
+	unsigned int nr_tags;
+	mempool_t requests;
+};
+
+/**
+ * struct smq_legacy_queue - the model's part of a LUN, its request queue
+ * @queue_lock: protects all but @device_busy, as the one lock of a queue did
+ * @hash: requests by the sector they end at, for merging
+ * @fifo: the elevator's list
+ * @dispatch: what it has dispatched
+ * @timeouts: started requests
+ * @count: requests allocated, by direction
+ * @in_flight: started
+ * @plugged: since the last flush of the plug
+ * @last_merge: the elevator's first guess
+ * @list_lock: era 2013: protects @cmds
+ * @cmds: era 2013: all commands of the LUN
+ * @device_busy: under queue_lock in era 2013; atomic because completion takes
+ *	no lock for it in era 4.19
+ *
+ * Lifetime: the policy's area per LUN.
+ */
+struct smq_legacy_queue {
+	spinlock_t queue_lock;		/* protects what follows */
+	struct hlist_head hash[1 << SMQ_LEGACY_HASH_BITS];
+	struct list_head fifo;
+	struct list_head dispatch;
+	struct list_head timeouts;
+	unsigned int count[2];
+	unsigned int in_flight;
+	unsigned int plugged;
+	struct smq_legacy_rq *last_merge;
+	spinlock_t list_lock;		/* protects cmds */
+	struct list_head cmds;
+	atomic_t device_busy;
+};
 
 /**
  * struct smq_legacy_rq - what was allocated and cleared for each command
@@ -212,25 +292,24 @@ static noinline void legacy_qcmd_wrapper(struct smq_host *host, struct smq_legac
 	spin_unlock_irqrestore(host->shost->host_lock, flags);
 }
 
-/*
- * A command on its way to the LLD. Context: as queuecommand, with interrupts on.
- */
-void smq_legacy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
+/* A command on its way to the LLD. Without memory it is not modelled. */
+static struct smq_hwq *legacy_queue(struct smq_policy *policy, struct smq_hwq *hwq,
+				    struct smq_cmd *cmd, bool last)
 {
+	struct smq_legacy_rq **modelled = smq_policy_cmd_priv(cmd);
+	struct smq_legacy_queue *q = smq_policy_lun_priv(cmd);
+	struct smq_legacy *legacy = smq_policy_priv(policy);
+	const struct smq_legacy_knobs *knobs = policy->knobs;
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	struct smq_host *host = hwq->host;
-	struct smq_legacy *legacy = rcu_dereference(host->legacy);
-	struct smq_legacy_queue *q = smq_sdev_to_lun(scmd->device)->legacy;
 	bool write = scmd->sc_data_direction == DMA_TO_DEVICE;
 	sector_t sector = blk_rq_pos(scsi_cmd_to_rq(scmd));
-	bool old = READ_ONCE(host->legacy_era) == SMQ_LEGACY_2013;
-	struct smq_legacy_rq *rq;
+	bool old = READ_ONCE(knobs->era) == SMQ_LEGACY_2013;
+	struct smq_legacy_rq *rq = legacy_alloc(legacy);
 
-	if (!legacy || !q)
-		return;
-	rq = legacy_alloc(legacy);
+	*modelled = rq;
 	if (!rq)
-		return;
+		return hwq;
 	rq->write = write;
 	rq->end = sector + blk_rq_sectors(scsi_cmd_to_rq(scmd));
 	legacy_insert_bio(q, sector, write);
@@ -239,7 +318,7 @@ void smq_legacy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 	legacy_request_fn(legacy, q, rq, scmd);
 	if (old) {
 		legacy_host_ready_2013(host, legacy);
-		if (READ_ONCE(host->legacy_wrapper))
+		if (READ_ONCE(knobs->wrapper))
 			legacy_qcmd_wrapper(host, legacy);
 	} else {
 		atomic_inc(&legacy->host_busy);
@@ -252,8 +331,7 @@ void smq_legacy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 			legacy_put_device(q);
 	}
 	rq->old = old;
-	cmd->legacy = rq;
-	cmd->flags |= SMQ_CMD_MODELLED;
+	return hwq;
 }
 
 /* Era 2013: host and target under host_lock, the device under queue_lock inside it. */
@@ -310,15 +388,17 @@ static noinline void legacy_run_queue(struct smq_legacy_queue *q)
 }
 
 /* The command has ended, or was not taken. Context: any. */
-void smq_legacy_done(struct smq_cmd *cmd)
+static void legacy_done(struct smq_policy *policy, struct smq_cmd *cmd)
 {
-	struct smq_host *host = cmd->hwq->host;
-	struct smq_legacy *legacy = rcu_dereference(host->legacy);
-	struct smq_legacy_queue *q = smq_sdev_to_lun(smq_cmd_to_scmd(cmd)->device)->legacy;
-	struct smq_legacy_rq *rq = cmd->legacy;
-	bool old = rq->old;
+	struct smq_legacy_rq *rq = *(struct smq_legacy_rq **)smq_policy_cmd_priv(cmd);
+	struct smq_legacy_queue *q = smq_policy_lun_priv(cmd);
+	struct smq_legacy *legacy = smq_policy_priv(policy);
+	struct smq_host *host = policy->host;
+	bool old;
 
-	cmd->legacy = NULL;
+	if (!rq)
+		return;
+	old = rq->old;
 	if (old) {
 		legacy_unbusy_2013(host, legacy, q);
 	} else {
@@ -334,63 +414,24 @@ void smq_legacy_done(struct smq_cmd *cmd)
 	legacy_run_queue(q);
 }
 
-/* Context: may sleep; policy_lock, or a LUN that nobody else knows. */
-int smq_legacy_add_lun(struct smq_lun *lun)
+static void legacy_init_lun(struct smq_policy_lun *lun)
 {
-	struct smq_legacy_queue *q;
+	struct smq_legacy_queue *q = (struct smq_legacy_queue *)lun->priv;
 
-	if (lun->legacy)
-		return 0;
-	q = kzalloc(sizeof(*q), GFP_KERNEL);
-	if (!q)
-		return -ENOMEM;
 	spin_lock_init(&q->queue_lock);
 	spin_lock_init(&q->list_lock);
 	INIT_LIST_HEAD(&q->fifo);
 	INIT_LIST_HEAD(&q->dispatch);
 	INIT_LIST_HEAD(&q->timeouts);
 	INIT_LIST_HEAD(&q->cmds);
-	/* Read by commands once the policy is published. */
-	lun->legacy = q;
-	return 0;
 }
 
-static void smq_legacy_free(struct smq_legacy *legacy)
+/* Refuses a host that the old path would not have had, and the old entry itself. */
+static int legacy_init(struct smq_policy *policy)
 {
-	mempool_exit(&legacy->requests);
-	bitmap_free(legacy->tags);
-	kfree(legacy);
-}
-
-static struct smq_legacy *smq_legacy_new(unsigned int nr_tags)
-{
-	struct smq_legacy *legacy = kzalloc(sizeof(*legacy), GFP_KERNEL);
-
-	if (!legacy)
-		return NULL;
-	spin_lock_init(&legacy->free_list_lock);
-	INIT_LIST_HEAD(&legacy->spares);
-	INIT_LIST_HEAD(&legacy->starved);
-	legacy->nr_tags = nr_tags;
-	legacy->tags = bitmap_zalloc(nr_tags, GFP_KERNEL);
-	if (!legacy->tags ||
-	    mempool_init_slab_pool(&legacy->requests, 4, smq_legacy_requests)) {
-		smq_legacy_free(legacy);
-		return NULL;
-	}
-	return legacy;
-}
-
-/*
- * The policy begins. Context: policy_lock; may sleep. -EINVAL, after a message, for
- * a host with more than the one hardware queue that the old path had, or with the
- * old entry itself; -ENOMEM.
- */
-int smq_legacy_start(struct smq_host *host)
-{
-	struct scsi_device *sdev;
-	struct smq_legacy *legacy;
-	int err = 0;
+	struct smq_legacy *legacy = smq_policy_priv(policy);
+	struct smq_host *host = policy->host;
+	int err;
 
 	if (host->lld->queuecommand_lck) {
 		/* It may complete commands under host_lock, which the model takes. */
@@ -403,51 +444,28 @@ int smq_legacy_start(struct smq_host *host)
 		       dev_name(&host->shost->shost_gendev), host->nr_hwqs);
 		return -EINVAL;
 	}
-	legacy = smq_legacy_new(host->depth + host->extra);
-	if (!legacy)
+	spin_lock_init(&legacy->free_list_lock);
+	INIT_LIST_HEAD(&legacy->spares);
+	INIT_LIST_HEAD(&legacy->starved);
+	legacy->nr_tags = host->depth + host->extra;
+	legacy->tags = bitmap_zalloc(legacy->nr_tags, GFP_KERNEL);
+	if (!legacy->tags)
 		return -ENOMEM;
-	shost_for_each_device(sdev, host->shost) {
-		struct smq_lun *lun = smq_sdev_to_lun(sdev);
-
-		if (lun && !err)
-			err = smq_legacy_add_lun(lun);
-	}
-	if (err) {
-		smq_legacy_free(legacy);
-		return err;
-	}
-	rcu_assign_pointer(host->legacy, legacy);
-	return 0;
+	err = mempool_init_slab_pool(&legacy->requests, 4, smq_legacy_requests);
+	if (err)
+		bitmap_free(legacy->tags);
+	return err;
 }
 
-/* No command is left that the policy saw. Context: policy_lock, or removal; may sleep. */
-void smq_legacy_stop(struct smq_host *host)
+static void legacy_exit(struct smq_policy *policy)
 {
-	struct smq_legacy *legacy = rcu_dereference_protected(host->legacy, true);
+	struct smq_legacy *legacy = smq_policy_priv(policy);
 
-	if (!legacy)
-		return;
-	RCU_INIT_POINTER(host->legacy, NULL);
-	synchronize_rcu();
-	smq_legacy_free(legacy);
+	mempool_exit(&legacy->requests);
+	bitmap_free(legacy->tags);
 }
 
-int smq_legacy_init(void)
-{
-	smq_legacy_requests = KMEM_CACHE(smq_legacy_rq, 0);
-	smq_legacy_senses = kmem_cache_create("smq_legacy_sense", SCSI_SENSE_BUFFERSIZE, 0,
-					      SLAB_HWCACHE_ALIGN, NULL);
-	if (smq_legacy_requests && smq_legacy_senses)
-		return 0;
-	smq_legacy_exit();
-	return -ENOMEM;
-}
-
-void smq_legacy_exit(void)
-{
-	kmem_cache_destroy(smq_legacy_senses);
-	kmem_cache_destroy(smq_legacy_requests);
-}
+static const struct smq_policy_ops smq_legacy_ops;
 
 static const char * const smq_legacy_eras[] = {
 	[SMQ_LEGACY_2013] = "2013",
@@ -456,15 +474,15 @@ static const char * const smq_legacy_eras[] = {
 
 static ssize_t era_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	struct smq_legacy_knobs *knobs = smq_policy_knobs(dev, &smq_legacy_ops);
 
-	return sysfs_emit(buf, "%s\n", smq_legacy_eras[READ_ONCE(host->legacy_era)]);
+	return sysfs_emit(buf, "%s\n", smq_legacy_eras[READ_ONCE(knobs->era)]);
 }
 
 static ssize_t era_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			 size_t count)
 {
-	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	struct smq_legacy_knobs *knobs = smq_policy_knobs(dev, &smq_legacy_ops);
 	int era = sysfs_match_string(smq_legacy_eras, buf);
 
 	if (era < 0) {
@@ -472,22 +490,22 @@ static ssize_t era_store(struct device *dev, struct device_attribute *attr, cons
 				   dev_name(dev));
 		return era;
 	}
-	WRITE_ONCE(host->legacy_era, era);
+	WRITE_ONCE(knobs->era, era);
 	return count;
 }
 static DEVICE_ATTR_RW(era);
 
 static ssize_t wrapper_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	struct smq_legacy_knobs *knobs = smq_policy_knobs(dev, &smq_legacy_ops);
 
-	return sysfs_emit(buf, "%d\n", READ_ONCE(host->legacy_wrapper));
+	return sysfs_emit(buf, "%d\n", READ_ONCE(knobs->wrapper));
 }
 
 static ssize_t wrapper_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			     size_t count)
 {
-	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	struct smq_legacy_knobs *knobs = smq_policy_knobs(dev, &smq_legacy_ops);
 	bool wrapper;
 	int err = kstrtobool(buf, &wrapper);
 
@@ -495,7 +513,7 @@ static ssize_t wrapper_store(struct device *dev, struct device_attribute *attr, 
 		pr_err_ratelimited("%s: smq_legacy/wrapper is neither 0 nor 1\n", dev_name(dev));
 		return err;
 	}
-	WRITE_ONCE(host->legacy_wrapper, wrapper);
+	WRITE_ONCE(knobs->wrapper, wrapper);
 	return count;
 }
 static DEVICE_ATTR_RW(wrapper);
@@ -506,7 +524,63 @@ static struct attribute *smq_legacy_attrs[] = {
 	NULL
 };
 
-const struct attribute_group smq_legacy_group = {
+static const struct attribute_group smq_legacy_group = {
 	.name = "smq_legacy",
 	.attrs = smq_legacy_attrs,
 };
+
+static void legacy_init_knobs(void *data)
+{
+	struct smq_legacy_knobs *knobs = data;
+
+	knobs->era = SMQ_LEGACY_419;
+	knobs->wrapper = true;
+}
+
+static const struct smq_policy_ops smq_legacy_ops = {
+	.name		= "legacy-model",
+	.owner		= THIS_MODULE,
+	.knobs_size	= sizeof(struct smq_legacy_knobs),
+	.host_size	= sizeof(struct smq_legacy),
+	.lun_size	= sizeof(struct smq_legacy_queue),
+	.cmd_size	= sizeof(struct smq_legacy_rq *),
+	.knobs		= &smq_legacy_group,
+	.init_knobs	= legacy_init_knobs,
+	.init		= legacy_init,
+	.exit		= legacy_exit,
+	.init_lun	= legacy_init_lun,
+	.queue		= legacy_queue,
+	.done		= legacy_done,
+};
+
+static void smq_legacy_destroy_caches(void)
+{
+	kmem_cache_destroy(smq_legacy_senses);
+	kmem_cache_destroy(smq_legacy_requests);
+}
+
+static int __init smq_legacy_start(void)
+{
+	int err = -ENOMEM;
+
+	smq_legacy_requests = KMEM_CACHE(smq_legacy_rq, 0);
+	smq_legacy_senses = kmem_cache_create("smq_legacy_sense", SCSI_SENSE_BUFFERSIZE, 0,
+					      SLAB_HWCACHE_ALIGN, NULL);
+	if (smq_legacy_requests && smq_legacy_senses)
+		err = smq_policy_register(&smq_legacy_ops);
+	if (err)
+		smq_legacy_destroy_caches();
+	return err;
+}
+module_init(smq_legacy_start);
+
+static void __exit smq_legacy_stop(void)
+{
+	smq_policy_unregister(&smq_legacy_ops);
+	smq_legacy_destroy_caches();
+}
+module_exit(smq_legacy_stop);
+
+MODULE_ALIAS("smq-policy-legacy-model");
+MODULE_DESCRIPTION("A model of scsi_request_fn as a dispatch policy, for measuring");
+MODULE_LICENSE("GPL");

@@ -4,7 +4,7 @@
  * in user space. Callers serialise (the lock of struct smq_hold) and bring the
  * figures.
  *
- * Holding pays where the doorbell is dear, so its cost is measured: now and then
+ * Holding pays where the doorbell is expensive, so its cost is measured: now and then
  * one command is given to the LLD alone and its commit timed. Noise only ever
  * adds, so the least of the last few samples counts.
  */
@@ -17,8 +17,8 @@
 #include <stdbool.h>
 #endif
 
-/* A doorbell is held back for from DEAR on, and no more below CHEAP, in ns. */
-#define SMQ_BATCH_DEAR_NS	1000
+/* Commands are held for a doorbell of EXPENSIVE, and no longer for one below CHEAP, in ns. */
+#define SMQ_BATCH_EXPENSIVE_NS	1000
 #define SMQ_BATCH_CHEAP_NS	700
 #define SMQ_BATCH_SAMPLES	4
 /* Batches between two samples: the first few come soon, to know where we are. */
@@ -37,7 +37,8 @@
  *	batch
  * @run: commands of the block layer's batch that is being queued
  * @natural: how many its last batch had
- * @dear: holding pays
+ * @look: samples that are wanted soon
+ * @expensive: holding pays
  */
 struct smq_batch {
 	unsigned int cost[SMQ_BATCH_SAMPLES];
@@ -47,7 +48,8 @@ struct smq_batch {
 	unsigned int peak;
 	unsigned int run;
 	unsigned int natural;
-	bool dear;
+	unsigned int look;
+	bool expensive;
 };
 
 /**
@@ -85,8 +87,8 @@ static inline unsigned int smq_batch_cost(const struct smq_batch *b)
 /* A batch begins or passes by: whether its doorbell is to be timed. */
 static inline bool smq_batch_sample_due(struct smq_batch *b)
 {
-	unsigned int every = b->nr_samples < SMQ_BATCH_SAMPLES ? SMQ_BATCH_EVERY_FIRST :
-								 SMQ_BATCH_EVERY;
+	bool soon = b->look || b->nr_samples < SMQ_BATCH_SAMPLES;
+	unsigned int every = soon ? SMQ_BATCH_EVERY_FIRST : SMQ_BATCH_EVERY;
 
 	if (++b->batches < every)
 		return 0;
@@ -94,7 +96,14 @@ static inline bool smq_batch_sample_due(struct smq_batch *b)
 	return 1;
 }
 
-/* Takes a sample. A dear doorbell is believed after all samples say so. */
+/* Nothing was sampled for a while: the next batch is, and some soon after it. */
+static inline void smq_batch_look(struct smq_batch *b)
+{
+	b->look = SMQ_BATCH_SAMPLES;
+	b->batches = SMQ_BATCH_EVERY_FIRST - 1;
+}
+
+/* Takes a sample. An expensive doorbell is believed after all samples say so. */
 static inline void smq_batch_sample(struct smq_batch *b, unsigned long long ns)
 {
 	unsigned int cost;
@@ -103,15 +112,17 @@ static inline void smq_batch_sample(struct smq_batch *b, unsigned long long ns)
 	b->next = (b->next + 1) % SMQ_BATCH_SAMPLES;
 	if (b->nr_samples < SMQ_BATCH_SAMPLES)
 		b->nr_samples++;
+	if (b->look)
+		b->look--;
 	cost = smq_batch_cost(b);
-	if (b->dear)
-		b->dear = cost >= SMQ_BATCH_CHEAP_NS;
+	if (b->expensive)
+		b->expensive = cost >= SMQ_BATCH_CHEAP_NS;
 	else
-		b->dear = b->nr_samples == SMQ_BATCH_SAMPLES && cost >= SMQ_BATCH_DEAR_NS;
+		b->expensive = b->nr_samples == SMQ_BATCH_SAMPLES && cost >= SMQ_BATCH_EXPENSIVE_NS;
 }
 
 /*
- * A command comes: whether it may pass though doorbells are dear. The block layer's
+ * A command comes: whether it may pass though doorbells are expensive. The block layer's
  * own batches share one already where they are large: holding them costs more than
  * it could win.
  */
@@ -119,7 +130,7 @@ static inline bool smq_batch_passes(struct smq_batch *b, unsigned int max_held, 
 {
 	bool large = 2 * b->natural >= max_held;
 
-	if (!b->dear)
+	if (!b->expensive)
 		return 1;
 	b->run++;
 	if (last) {
@@ -146,7 +157,7 @@ smq_batch_choose(struct smq_batch *b, unsigned int max_held, unsigned int max_by
 		b->peak = all;
 	if (now->held >= max_held || now->bytes >= max_bytes)
 		choice = SMQ_BATCH_GO;
-	else if (!now->last || (b->dear && now->inflight && now->held < (b->peak - now->held) / 2))
+	else if (!now->last || (b->expensive && now->inflight && now->held < (b->peak - now->held) / 2))
 		choice = SMQ_BATCH_WAIT;
 	if (choice == SMQ_BATCH_GO)
 		b->peak -= (b->peak - all + 7) / 8;

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which dispatch policy a host has, and the change from one to another. */
+#ifndef SMQ_CORE_CHOICE_H
+#define SMQ_CORE_CHOICE_H
+
+#include <linux/device.h>
+#include <linux/mutex.h>
+#include <linux/workqueue.h>
+#include <smq/policy.h>
+
+struct smq_lun_core;
+
+/**
+ * struct smq_choice - the policy that a host has chosen
+ * @lock: taken by changes of policy and of depths, which sleep, and by LUNs that come
+ *	and go; protects @policy, @knobs, @looking and smq_host_core.raised
+ * @policy: the chosen one, NULL for "direct"; smq_host.policy is the same, or NULL while
+ *	it has nothing to do. Read inside an RCU read-side section
+ * @knobs: settings of all policies, struct smq_knobs.node
+ * @use: makes the chosen policy effective while it has something to do
+ * @in_use: @use knows that it has; written under @lock, read without it
+ * @looking: commands pass the policy until @look_end, to see whether it has use
+ * @look_end: in jiffies
+ * @looked_at: how many commands had been queued when the last look ended
+ * @kept_at: when a command was last held because its device was full, in jiffies
+ * @live: policies that have not been freed; atomic because each is freed by itself
+ *
+ * Lifetime: that of the host.
+ */
+struct smq_choice {
+	struct mutex lock;	/* see above */
+	struct smq_policy __rcu *policy;
+	struct list_head knobs;
+	struct delayed_work use;
+	bool in_use;
+	bool looking;
+	unsigned long look_end;
+	u64 looked_at;
+	unsigned long kept_at;
+	atomic_t live;
+};
+
+/* policy.c */
+ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char *buf);
+ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
+			 const char *buf, size_t count);
+void smq_policy_init_host(struct smq_host *host);
+void smq_policy_keep(struct smq_host *host);
+void smq_policy_stop_host(struct smq_host *host);
+
+/* use.c */
+void smq_use_init_host(struct smq_host *host);
+void smq_use_begin(struct smq_host *host);
+void smq_use_end(struct smq_host *host);
+
+/* instance.c */
+struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_policy_ops *ops);
+void smq_policy_retire(struct smq_policy *policy);
+int smq_policy_add_lun(struct smq_policy *policy, struct smq_lun_core *lun);
+void smq_policy_remove_lun(struct smq_lun_core *lun);
+
+/* registry.c */
+int smq_registry_add_host(struct smq_host *host);
+void smq_registry_show_host(struct smq_host *host);
+void smq_registry_hide_host(struct smq_host *host);
+void smq_registry_remove_host(struct smq_host *host);
+const struct smq_policy_ops *smq_registry_get(const char *name);
+int smq_registry_list(char *buf, size_t size, const char *chosen, const char *between);
+void *smq_registry_knobs(struct smq_host *host, const struct smq_policy_ops *ops);
+
+/* The chosen policy, NULL for "direct". */
+static inline struct smq_policy *smq_choice_policy(struct smq_choice *choice)
+{
+	return rcu_dereference_protected(choice->policy, lockdep_is_held(&choice->lock));
+}
+
+#endif /* SMQ_CORE_CHOICE_H */

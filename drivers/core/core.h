@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the layer keeps for hosts, hardware queues and LUNs beside what LLDs see: one
+ * struct for each subject, declared in the header of that subject.
+ */
+#ifndef SMQ_CORE_CORE_H
+#define SMQ_CORE_CORE_H
+
+#include <linux/workqueue.h>
+#include <smq/lld.h>
+
+#include "choice.h"
+#include "depth.h"
+#include "eh.h"
+#include "hold.h"
+
+/**
+ * struct smq_host_core - the layer's own part of a host
+ * @host: the host
+ * @wq: runs deferred commands, which may compute for long: WQ_CPU_INTENSIVE, so that
+ *	they hold up no other work of their CPU; WQ_MEM_RECLAIM: one may be needed to
+ *	free memory
+ * @dispatch: gives held commands to the LLD, instantiated with its queuecommand
+ * @choice: which policy it has
+ * @hold: all that its policies hold
+ * @raised: more is advertised than the device takes; under @choice.lock
+ * @eh: error handling
+ * @debugfs: its directory below debugfs smq/
+ *
+ * Lifetime: that of the host.
+ */
+struct smq_host_core {
+	struct smq_host *host;
+	struct workqueue_struct *wq;
+	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
+	struct smq_choice choice;
+	struct smq_host_holds hold;
+	bool raised;
+	struct smq_host_eh eh;
+	struct dentry *debugfs;
+};
+
+/**
+ * struct smq_hwq_core - the layer's own part of a hardware queue
+ * @hwq: the hardware queue
+ * @refused: commands that the LLD did not take for want of room in the queue; they
+ *	keep their room in the inner depth
+ *
+ * Lifetime: that of the hardware queue.
+ */
+struct smq_hwq_core {
+	struct smq_hwq *hwq;
+	struct smq_hold refused;
+};
+
+/**
+ * struct smq_lun_core - the layer's own part of a LUN
+ * @sdev: the LUN
+ * @probed: lun_init has returned 0, lun_exit is due; under the host's eh lock, so that
+ *	no reset meets a LUN that goes
+ * @policy: the chosen policy's part of it; written under the host's policy lock, read
+ *	inside an RCU read-side section
+ * @depth: its inner depth
+ *
+ * Lifetime: that of the smq_lun, which it points back to by @sdev.
+ */
+struct smq_lun_core {
+	struct scsi_device *sdev;
+	bool probed;
+	struct smq_policy_lun __rcu *policy;
+	struct smq_depth depth;
+};
+
+static inline struct smq_lun_core *smq_sdev_to_core(const struct scsi_device *sdev)
+{
+	return smq_sdev_to_lun(sdev)->core;
+}
+
+static inline struct smq_lun_core *smq_cmd_lun(struct smq_cmd *cmd)
+{
+	return smq_sdev_to_core(smq_cmd_to_scmd(cmd)->device);
+}
+
+#endif /* SMQ_CORE_CORE_H */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The inner depth: what a LUN's device takes at once while more is advertised. */
+#ifndef SMQ_CORE_DEPTH_H
+#define SMQ_CORE_DEPTH_H
+
+#include <linux/atomic.h>
+#include <linux/spinlock.h>
+#include <smq/policy.h>
+
+/**
+ * struct smq_depth - the inner depth of a LUN
+ * @depth: commands its device takes at once
+ * @max: what @depth may grow to
+ * @last_full: when the device last said TASK SET FULL, in jiffies
+ * @last_ramp: when @depth last grew, in jiffies
+ * @refusing_since: when the device first refused a command after it last took one, in
+ *	jiffies | 1; 0 while it takes them. Written without a lock: a race moves the
+ *	time by a command
+ * @lock: protects changes of the first four: completions on all CPUs move them
+ * @inflight: commands that have room, counted while a holding policy is effective;
+ *	atomic because all CPUs queue and complete
+ * @wait: commands that wait for room
+ *
+ * Lifetime: that of the LUN's smq_lun_core.
+ */
+struct smq_depth {
+	unsigned int depth;
+	unsigned int max;
+	unsigned long last_full;
+	unsigned long last_ramp;
+	unsigned long refusing_since;
+	spinlock_t lock;	/* protects the first four */
+	atomic_t inflight;
+	struct smq_hold wait;
+};
+
+/* Room for one more command in the inner depth. Context: any. */
+static inline bool smq_depth_get(struct smq_depth *depth)
+{
+	int limit = READ_ONCE(depth->depth);
+	int old = atomic_read(&depth->inflight);
+
+	do {
+		if (old >= limit)
+			return false;
+	} while (!atomic_try_cmpxchg(&depth->inflight, &old, old + 1));
+	return true;
+}
+
+/*
+ * Gives room back, and has a waiting command use it. Fully ordered: either this sees the
+ * command that waits, or that command sees the room. Context: any.
+ */
+static inline void smq_depth_put(struct smq_depth *depth)
+{
+	atomic_dec_return(&depth->inflight);
+	if (unlikely(READ_ONCE(depth->wait.nr)))
+		smq_hold_kick(&depth->wait);
+}
+
+void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev);
+int smq_depth_widen(struct smq_host *host, struct scsi_device *sdev);
+void smq_depth_full(struct smq_depth *depth, unsigned int inflight);
+void smq_depth_refused(struct smq_depth *depth);
+void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev);
+void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd);
+void smq_depth_begin(struct smq_host *host);
+bool smq_depth_raise(struct smq_host *host);
+bool smq_depth_lower(struct smq_host *host);
+bool smq_depth_is_reduced(struct smq_host *host);
+
+#endif /* SMQ_CORE_DEPTH_H */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Error handling of a host. */
+#ifndef SMQ_CORE_EH_H
+#define SMQ_CORE_EH_H
+
+#include <linux/atomic.h>
+#include <linux/mutex.h>
+#include <linux/types.h>
+
+/**
+ * struct smq_host_eh - error handling of a host
+ * @lock: taken by resets, which sleep, and by removal of the host and of its LUNs; one
+ *	reset at a time
+ * @removing: no more resets by ioctl, nor changes of policy; under @lock, read without
+ *	it by those who look again under the policy lock
+ * @timeouts: commands whose block timer ran out. These counters are atomic because
+ *	any CPU counts; rare, so a shared line does no harm
+ * @aborts: aborts that the mid-layer asked for
+ * @lun_resets: likewise
+ * @target_resets: likewise
+ * @host_resets: likewise
+ * @reset_cmds: commands completed with DID_RESET by a reset
+ */
+struct smq_host_eh {
+	struct mutex lock;	/* one reset at a time */
+	bool removing;
+	atomic_t timeouts;
+	atomic_t aborts;
+	atomic_t lun_resets;
+	atomic_t target_resets;
+	atomic_t host_resets;
+	atomic_t reset_cmds;
+};
+
+#endif /* SMQ_CORE_EH_H */

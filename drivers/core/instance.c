@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a policy keeps for a host that has chosen it: allocated then, freed after its last command. */
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/wait_bit.h>
+
+#include "core.h"
+
+static void smq_policy_free_hwqs(struct smq_policy *policy)
+{
+	unsigned int i;
+
+	for (i = 0; policy->hwqs && i < policy->host->nr_hwqs && policy->hwqs[i]; i++) {
+		if (policy->ops->exit_hwq)
+			policy->ops->exit_hwq(policy, policy->host->hwq[i]);
+		kfree(policy->hwqs[i]);
+	}
+	kfree(policy->hwqs);
+}
+
+static int smq_policy_alloc_hwqs(struct smq_policy *policy)
+{
+	const struct smq_policy_ops *ops = policy->ops;
+	struct smq_host *host = policy->host;
+	struct smq_policy_hwq *area;
+	unsigned int i;
+	int err;
+
+	policy->hwqs = kcalloc(host->nr_hwqs, sizeof(*policy->hwqs), GFP_KERNEL);
+	if (!policy->hwqs)
+		return -ENOMEM;
+	for (i = 0; i < host->nr_hwqs; i++) {
+		/* kmalloc aligns a power of two to itself: lines of its own. */
+		area = kzalloc(roundup_pow_of_two(max_t(size_t, SMP_CACHE_BYTES,
+							sizeof(*area) + ops->hwq_size)),
+			       GFP_KERNEL);
+		if (!area)
+			return -ENOMEM;
+		policy->hwqs[i] = area;
+		err = ops->init_hwq ? ops->init_hwq(policy, host->hwq[i]) : 0;
+		if (err) {
+			policy->hwqs[i] = NULL;
+			kfree(area);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* All but what smq_policy_alloc() may not have got to. */
+static void smq_policy_free_areas(struct smq_policy *policy)
+{
+	struct smq_policy_lun *lun, *next;
+
+	smq_policy_free_hwqs(policy);
+	if (policy->ops->exit)
+		policy->ops->exit(policy);
+	list_for_each_entry_safe(lun, next, &policy->luns, node)
+		kfree(lun);
+	kvfree(policy->cmds);
+	percpu_ref_exit(&policy->refs);
+	module_put(policy->ops->owner);
+	kfree(policy);
+}
+
+/*
+ * The last command has ended, and a grace period after that: error handling may have
+ * looked at the policy's part of it.
+ */
+static void smq_policy_free(struct work_struct *work)
+{
+	struct smq_policy *policy = container_of(to_rcu_work(work), struct smq_policy, free);
+	struct smq_choice *choice = &policy->host->core->choice;
+
+	smq_policy_free_areas(policy);
+	if (atomic_dec_and_test(&choice->live))
+		wake_up_var(&choice->live);
+}
+
+static void smq_policy_unused(struct percpu_ref *refs)
+{
+	struct smq_policy *policy = container_of(refs, struct smq_policy, refs);
+
+	queue_rcu_work(policy->host->core->hold.wq, &policy->free);
+}
+
+/*
+ * Context: the host's policy lock; may sleep. @ops comes with a reference to its module,
+ * which is dropped with the policy, or here on an error: an ERR_PTR.
+ */
+struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_policy_ops *ops)
+{
+	struct smq_policy *policy = kzalloc(sizeof(*policy) + ops->host_size, GFP_KERNEL);
+	int err = -ENOMEM;
+
+	if (!policy)
+		goto put_module;
+	policy->ops = ops;
+	policy->host = host;
+	policy->knobs = smq_registry_knobs(host, ops);
+	policy->tags = host->shost->tag_set.queue_depth;
+	policy->cmd_stride = ALIGN(sizeof(struct smq_policy_cmd) + ops->cmd_size, 8);
+	INIT_LIST_HEAD(&policy->luns);
+	INIT_RCU_WORK(&policy->free, smq_policy_free);
+	policy->cmds = kvcalloc(host->nr_hwqs * policy->tags, policy->cmd_stride, GFP_KERNEL);
+	if (!policy->cmds || percpu_ref_init(&policy->refs, smq_policy_unused, 0, GFP_KERNEL))
+		goto free_policy;
+	err = ops->init ? ops->init(policy) : 0;
+	if (err)
+		goto exit_refs;
+	err = smq_policy_alloc_hwqs(policy);
+	if (err) {
+		smq_policy_free_areas(policy);
+		return ERR_PTR(err);
+	}
+	atomic_inc(&host->core->choice.live);
+	return policy;
+
+exit_refs:
+	percpu_ref_exit(&policy->refs);
+free_policy:
+	kvfree(policy->cmds);
+	kfree(policy);
+put_module:
+	module_put(ops->owner);
+	return ERR_PTR(err);
+}
+
+/* The host has no use for it any more: it goes with its last command. Context: any. */
+void smq_policy_retire(struct smq_policy *policy)
+{
+	percpu_ref_kill(&policy->refs);
+}
+
+/* Context: the host's policy lock; may sleep. */
+int smq_policy_add_lun(struct smq_policy *policy, struct smq_lun_core *lun)
+{
+	struct smq_policy_lun *area;
+
+	lockdep_assert_held(&policy->host->core->choice.lock);
+	area = kzalloc(sizeof(*area) + policy->ops->lun_size, GFP_KERNEL);
+	if (!area)
+		return -ENOMEM;
+	area->policy = policy;
+	area->lun = lun;
+	if (policy->ops->init_lun)
+		policy->ops->init_lun(area);
+	list_add_tail(&area->node, &policy->luns);
+	rcu_assign_pointer(lun->policy, area);
+	return 0;
+}
+
+/* A LUN goes that has no command left. Context: the host's policy lock. */
+void smq_policy_remove_lun(struct smq_lun_core *lun)
+{
+	struct smq_policy_lun *area = rcu_dereference_protected(lun->policy, true);
+
+	/* One of a policy that is retired goes with that. */
+	if (!area || area->policy != smq_choice_policy(&smq_sdev_to_host(lun->sdev)->core->choice))
+		return;
+	RCU_INIT_POINTER(lun->policy, NULL);
+	list_del(&area->node);
+	kfree(area);
+}

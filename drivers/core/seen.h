@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A command that a policy has seen: from smq_seen_begin() to smq_seen_end() it has a
+ * struct smq_policy_cmd, and a reference to the policy.
+ */
+#ifndef SMQ_CORE_SEEN_H
+#define SMQ_CORE_SEEN_H
+
+#include <smq/policy.h>
+
+#include "core.h"
+
+/*
+ * The policy's part of a command. False if the policy does not know the LUN, which was
+ * found without memory for that, or as the policy came or went.
+ *
+ * Context: inside an RCU read-side section; the caller owns the command.
+ */
+static inline bool smq_seen_begin(struct smq_policy *policy, struct smq_cmd *cmd)
+{
+	struct request *rq = scsi_cmd_to_rq(smq_cmd_to_scmd(cmd));
+	struct smq_policy_lun *lun = rcu_dereference(smq_cmd_lun(cmd)->policy);
+	unsigned int at = rq->mq_hctx->queue_num * policy->tags + rq->tag;
+	struct smq_policy_cmd *seen = policy->cmds + at * policy->cmd_stride;
+
+	if (unlikely(!lun || lun->policy != policy))
+		return false;
+	percpu_ref_get(&policy->refs);
+	seen->policy = policy;
+	seen->lun = lun;
+	seen->held_in = NULL;
+	seen->held_since = 0;
+	seen->flags = 0;
+	WRITE_ONCE(cmd->seen, seen);
+	return true;
+}
+
+/* The command has ended, or goes back to the mid-layer. Context: as smq_seen_begin(). */
+static inline void smq_seen_end(struct smq_cmd *cmd)
+{
+	struct smq_policy *policy = cmd->seen->policy;
+
+	WRITE_ONCE(cmd->seen, NULL);
+	percpu_ref_put(&policy->refs);
+}
+
+/* Has the policy say where a command goes, NULL if it is held. Not on the hot path. */
+static inline struct smq_hwq *smq_seen_queue(struct smq_cmd *cmd, bool last)
+{
+	struct smq_policy *policy = cmd->seen->policy;
+
+	/* The policy is not asked any more once it is not the host's effective one. */
+	if (rcu_access_pointer(policy->host->policy) != policy)
+		return cmd->hwq;
+	cmd->seen->flags |= SMQ_SEEN_QUEUED;
+	return policy->ops->queue(policy, cmd->hwq, cmd, last);
+}
+
+/* Tells the policy that a command it was asked about has left. Not on the hot path. */
+static inline void smq_seen_done(struct smq_cmd *cmd)
+{
+	struct smq_policy *policy = cmd->seen->policy;
+
+	if (cmd->seen->flags & SMQ_SEEN_QUEUED && policy->ops->done)
+		policy->ops->done(policy, cmd);
+	cmd->seen->flags &= ~SMQ_SEEN_QUEUED;
+}
+
+/* A command goes to another hardware queue than the block layer's. */
+static inline void smq_seen_move(struct smq_cmd *cmd, struct smq_hwq *to)
+{
+	this_cpu_dec(cmd->hwq->stats->queued);
+	this_cpu_inc(to->stats->queued);
+	cmd->hwq = to;
+}
+
+static inline void smq_count_refusal(struct smq_hwq *hwq, enum smq_status st)
+{
+	if (st == SMQ_DEVICE_BUSY)
+		this_cpu_inc(hwq->stats->busy_device);
+	else if (st == SMQ_TARGET_BUSY)
+		this_cpu_inc(hwq->stats->busy_target);
+	else
+		this_cpu_inc(hwq->stats->busy_host);
+}
+
+/* The policy that a host has chosen. Context: inside an RCU read-side section. */
+static inline struct smq_policy *smq_host_chosen(struct smq_host *host)
+{
+	return rcu_dereference(host->core->choice.policy);
+}
+
+/* Whether the device's refusals are held, rather than handed to the mid-layer. */
+static inline bool smq_host_holds(struct smq_host *host)
+{
+	const struct smq_policy *policy = smq_host_chosen(host);
+
+	return policy && policy->ops->holds;
+}
+
+#endif /* SMQ_CORE_SEEN_H */

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the effective policy says of a command, and what it is told of it, on the way
+ * between the mid-layer and the LLD. The two calls that every command costs reach the
+ * policies of this module without an indirect call.
+ */
+#include <linux/export.h>
+#include <linux/indirect_call_wrapper.h>
+#include <linux/rcupdate.h>
+
+#include "../policy/builtin.h"
+#include "seen.h"
+#include "smq.h"
+#include "wait.h"
+
+/*
+ * A command on its way to the LLD, of a host that has a policy. Returns the hardware
+ * queue that it goes to, NULL if it is held. The policy may be gone by now: the section
+ * in which the caller saw it began before it went.
+ */
+struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
+{
+	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
+	struct smq_hwq *to;
+
+	if (unlikely(!policy || !smq_seen_begin(policy, cmd)))
+		return hwq;
+	if (policy->ops->holds && !smq_wait_enter(cmd)) {
+		if (last && policy->ops->last)
+			policy->ops->last(policy, hwq);
+		return NULL;
+	}
+	cmd->seen->flags |= SMQ_SEEN_QUEUED;
+	to = INDIRECT_CALL_1(policy->ops->queue, smq_batch_queue, policy, hwq, cmd, last);
+	if (unlikely(to && to != hwq))
+		smq_seen_move(cmd, to);
+	return to;
+}
+EXPORT_SYMBOL_GPL(smq_policy_queue);
+
+/* A command went to the LLD that was not the last of its batch, and is not committed yet. */
+void smq_policy_uncommitted(struct smq_hwq *hwq)
+{
+	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
+
+	/* Release: the CPU that takes the mark commits what was queued before it. */
+	if (policy)
+		atomic_set_release(&policy->hwqs[hwq->index]->uncommitted, 1);
+}
+EXPORT_SYMBOL_GPL(smq_policy_uncommitted);
+
+/* The last of a batch is held: whether commands before it are to be committed. */
+bool smq_policy_take_uncommitted(struct smq_hwq *hwq)
+{
+	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
+	atomic_t *uncommitted;
+
+	/* All hardware queues are committed once a policy is not effective any more. */
+	if (!policy)
+		return true;
+	uncommitted = &policy->hwqs[hwq->index]->uncommitted;
+	return atomic_read(uncommitted) && atomic_xchg(uncommitted, 0);
+}
+EXPORT_SYMBOL_GPL(smq_policy_take_uncommitted);
+
+/* The block layer's batch ended early: no last command is coming. */
+void smq_policy_last(struct smq_hwq *hwq)
+{
+	struct smq_policy *policy;
+
+	rcu_read_lock();
+	policy = rcu_dereference(hwq->host->policy);
+	if (policy && policy->ops->last)
+		policy->ops->last(policy, hwq);
+	rcu_read_unlock();
+}
+EXPORT_SYMBOL_GPL(smq_policy_last);
+
+/* The mid-layer's own commands may be held; those of its error handler may not. */
+static bool smq_policy_may_hold(struct smq_cmd *cmd)
+{
+	return smq_host_holds(cmd->hwq->host) && !smq_cmd_in_eh(cmd) &&
+	       smq_cmd_to_scmd(cmd)->submitter == SUBMITTED_BY_BLOCK_LAYER;
+}
+
+/*
+ * The LLD did not take a command. True: it is held. False: it goes back to the mid-layer.
+ * Context: as queue_cmd, inside an RCU read-side section.
+ */
+bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st)
+{
+	struct smq_hwq *hwq = cmd->hwq;
+	LIST_HEAD(one);
+
+	if (!smq_policy_may_hold(cmd) ||
+	    (!cmd->seen && !smq_seen_begin(smq_host_chosen(hwq->host), cmd))) {
+		if (cmd->seen)
+			smq_wait_leave(cmd);
+		return false;
+	}
+	list_add(&cmd->node, &one);
+	smq_wait_refused(hwq, &one, st);
+	return true;
+}
+
+/*
+ * TASK SET FULL for a command that is not counted; the caller owns it. True: it is held.
+ * Context: any, inside an RCU read-side section.
+ */
+bool smq_policy_full(struct smq_cmd *cmd)
+{
+	if (!smq_policy_may_hold(cmd) ||
+	    (!cmd->seen && !smq_seen_begin(smq_host_chosen(cmd->hwq->host), cmd)))
+		return false;
+	/* What is not counted is known to the mid-layer: this command and all others. */
+	smq_depth_full(&smq_cmd_lun(cmd)->depth,
+		       scsi_device_busy(smq_cmd_to_scmd(cmd)->device) - 1);
+	if (smq_wait_full(cmd))
+		return true;
+	smq_seen_end(cmd);
+	return false;
+}
+EXPORT_SYMBOL_GPL(smq_policy_full);
+
+/* The part of smq_policy_done() for a command that has room in the inner depth. */
+static bool smq_policy_done_counted(struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
+	struct smq_policy_cmd *seen = cmd->seen;
+
+	if (likely(!scmd->result)) {
+		smq_depth_good(depth, scmd->device);
+	} else if (scmd->result == SAM_STAT_TASK_SET_FULL && smq_host_holds(cmd->hwq->host)) {
+		seen->flags &= ~SMQ_SEEN_COUNTED;
+		smq_depth_full(depth, atomic_dec_return(&depth->inflight));
+		if (smq_wait_full(cmd))
+			return true;
+		if (READ_ONCE(depth->wait.nr))
+			smq_hold_kick(&depth->wait);
+		return false;
+	}
+	smq_depth_put(depth);
+	return false;
+}
+
+/*
+ * A command that a policy has seen has ended; the caller owns it. True: it is held again.
+ * Context: any, inside an RCU read-side section.
+ */
+bool smq_policy_done(struct smq_cmd *cmd)
+{
+	struct smq_hold *refused = &cmd->hwq->core->refused;
+	struct smq_policy_cmd *seen = cmd->seen;
+	struct smq_policy *policy = seen->policy;
+
+	if (seen->flags & SMQ_SEEN_QUEUED) {
+		seen->flags &= ~SMQ_SEEN_QUEUED;
+		if (policy->ops->done)
+			INDIRECT_CALL_1(policy->ops->done, smq_batch_done, policy, cmd);
+	}
+	if (seen->flags & SMQ_SEEN_COUNTED && smq_policy_done_counted(cmd))
+		return true;
+	smq_seen_end(cmd);
+	if (unlikely(READ_ONCE(refused->nr)))
+		smq_hold_kick(refused);
+	return false;
+}
+EXPORT_SYMBOL_GPL(smq_policy_done);
+
+/*
+ * Error handling has taken a command from the LLD or from a list, and owns it.
+ * Context: any, inside an RCU read-side section.
+ */
+void smq_policy_taken(struct smq_cmd *cmd)
+{
+	smq_wait_leave(cmd);
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Commands that wait for room. Waiting for the inner depth belongs to the LUN: a command
+ * that ends makes room there, and has the next one dispatched. A command that the LLD
+ * refused because its hardware queue is full waits in that queue.
+ */
+#include <linux/export.h>
+#include <linux/rcupdate.h>
+#include <linux/string.h>
+
+#include "seen.h"
+#include "trace.h"
+#include "wait.h"
+
+/* The device, or the hardware queue, is full: counted once for each command held for it. */
+static void smq_wait_kept(struct smq_cmd *cmd)
+{
+	struct smq_host *host = cmd->hwq->host;
+
+	this_cpu_inc(cmd->hwq->stats->kept);
+	/* Any of two times will do. */
+	WRITE_ONCE(host->core->choice.kept_at, jiffies);
+	smq_policy_found_use(host);
+}
+
+/* Into a list, from which its timer dispatches it if nothing else does. */
+static void smq_wait_in(struct smq_hold *hold, struct smq_cmd *cmd, bool first, bool retry)
+{
+	unsigned long flags;
+
+	smq_wait_kept(cmd);
+	spin_lock_irqsave(&hold->lock, flags);
+	smq_hold_add(hold, cmd, first);
+	if (retry)
+		smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
+	spin_unlock_irqrestore(&hold->lock, flags);
+}
+
+/* The part of smq_wait_enter() for a command that finds no room, or others waiting. */
+bool smq_wait_enter_slow(struct smq_cmd *cmd)
+{
+	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
+	struct smq_hwq *hwq = cmd->hwq;
+
+	if (!READ_ONCE(depth->wait.nr) && smq_depth_get(depth)) {
+		cmd->seen->flags |= SMQ_SEEN_COUNTED;
+		if (!READ_ONCE(hwq->core->refused.nr))
+			return true;
+		/* With a timer: those in front of it may have gone meanwhile. */
+		smq_wait_in(&hwq->core->refused, cmd, false, true);
+		return false;
+	}
+	smq_wait_in(&depth->wait, cmd, false, false);
+	/*
+	 * Pairs with smq_depth_put(): the command is in the list before the room is looked
+	 * at again; a completion makes room before it looks for a waiting command.
+	 */
+	smp_mb();
+	if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
+		smq_wait_for_lun(&depth->wait);
+	return false;
+}
+
+/* Sends commands that have got their room, in order, each batch of a hardware queue as one. */
+static void smq_wait_send(struct list_head *list)
+{
+	struct smq_hwq *run_hwq = NULL, *to;
+	struct smq_cmd *cmd, *next;
+	LIST_HEAD(run);
+	bool last;
+
+	while ((cmd = list_first_entry_or_null(list, struct smq_cmd, node))) {
+		list_del_init(&cmd->node);
+		next = list_first_entry_or_null(list, struct smq_cmd, node);
+		last = !next || next->hwq != cmd->hwq;
+		to = smq_seen_queue(cmd, last);
+		if (!to)
+			continue;
+		if (to != cmd->hwq)
+			smq_seen_move(cmd, to);
+		if (to != run_hwq && !list_empty(&run))
+			smq_policy_issue(run_hwq, &run, true);
+		run_hwq = to;
+		list_add_tail(&cmd->node, &run);
+	}
+	if (!list_empty(&run))
+		smq_policy_issue(run_hwq, &run, true);
+}
+
+/* smq_hold.dispatch of a LUN: commands for which there is room by now. */
+void smq_wait_for_lun(struct smq_hold *hold)
+{
+	struct smq_depth *depth = container_of(hold, struct smq_depth, wait);
+	struct smq_cmd *cmd, *next;
+	unsigned long flags;
+	LIST_HEAD(list);
+
+	/* Set before a grace period that this section delays, or seen. */
+	if (READ_ONCE(hold->host->frozen))
+		return;
+	spin_lock_irqsave(&hold->lock, flags);
+	list_for_each_entry_safe(cmd, next, &hold->cmds, node) {
+		if (smq_cmd_in_eh(cmd))
+			continue;
+		if (!smq_depth_get(depth))
+			break;
+		cmd->seen->flags |= SMQ_SEEN_COUNTED;
+		smq_depth_credit(depth, cmd);
+		smq_hold_del(hold, cmd, SMQ_OWNED);
+		list_add_tail(&cmd->node, &list);
+	}
+	spin_unlock_irqrestore(&hold->lock, flags);
+	smq_wait_send(&list);
+}
+
+/* smq_hold.dispatch of a hardware queue: commands that it had no room for. */
+void smq_wait_for_hwq(struct smq_hold *hold)
+{
+	struct smq_hwq_core *core = container_of(hold, struct smq_hwq_core, refused);
+	unsigned long flags;
+	LIST_HEAD(list);
+
+	spin_lock_irqsave(&hold->lock, flags);
+	smq_hold_take(hold, &list, UINT_MAX);
+	spin_unlock_irqrestore(&hold->lock, flags);
+	if (!list_empty(&list))
+		smq_policy_issue(core->hwq, &list, true);
+}
+
+/* A command that the LLD refused, or did not even get to see, is held again, in front. */
+static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool first)
+{
+	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
+	struct smq_policy_cmd *seen = cmd->seen;
+
+	smq_seen_done(cmd);
+	/* One that is not counted gets its room first. */
+	if (st == SMQ_HOST_BUSY && seen->flags & SMQ_SEEN_COUNTED) {
+		smq_wait_in(&cmd->hwq->core->refused, cmd, true, true);
+		return;
+	}
+	if (seen->flags & SMQ_SEEN_COUNTED) {
+		seen->flags &= ~SMQ_SEEN_COUNTED;
+		/* Without a look at the list: this command is to be the first of it. */
+		atomic_dec_return(&depth->inflight);
+	}
+	if (first)
+		smq_depth_refused(depth);
+	/* The timer: nothing of its LUN may be in flight. */
+	smq_wait_in(&depth->wait, cmd, true, true);
+}
+
+/*
+ * The LLD did not take the first command of a list: that one and the rest are held.
+ * Context: as queue_cmd, inside an RCU read-side section.
+ */
+void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_status st)
+{
+	struct smq_cmd *cmd, *prev;
+
+	list_for_each_entry_safe_reverse(cmd, prev, list, node) {
+		bool first = list_is_first(&cmd->node, list);
+
+		list_del_init(&cmd->node);
+		smq_wait_refused_one(cmd, st, first);
+	}
+}
+
+/**
+ * smq_policy_issue() - gives commands to the LLD
+ * @hwq: a hardware queue
+ * @list: commands for it that the caller owns; empty after the call
+ * @commit: ring the doorbell after the last of them
+ *
+ * What the LLD refuses is held, and tried again.
+ *
+ * Context: as queue_cmd, inside the RCU read-side section in which the caller came to
+ * own the commands. Return: whether the LLD took them all.
+ */
+bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit)
+{
+	enum smq_status st = hwq->host->core->dispatch(hwq, list, commit);
+
+	if (likely(list_empty(list)))
+		return true;
+	smq_count_refusal(hwq, st);
+	smq_wait_refused(hwq, list, st);
+	return false;
+}
+EXPORT_SYMBOL_GPL(smq_policy_issue);
+
+/*
+ * TASK SET FULL: true if the command is held, in front of what came later; false if error
+ * handling has it, and it has ended. The caller owns it; it is not counted any more.
+ * No waiting command is dispatched: it would find the same.
+ *
+ * Context: any, inside an RCU read-side section.
+ */
+bool smq_wait_full(struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	struct smq_hold *hold = &smq_cmd_lun(cmd)->depth.wait;
+	unsigned long flags;
+	bool keep;
+
+	/* As the mid-layer hands it to queuecommand. */
+	scmd->result = 0;
+	scsi_set_resid(scmd, 0);
+	memset(scmd->sense_buffer, 0, SCSI_SENSE_BUFFERSIZE);
+
+	spin_lock_irqsave(&hold->lock, flags);
+	keep = !smq_cmd_in_eh(cmd);
+	if (keep) {
+		smq_wait_kept(cmd);
+		smq_hold_add(hold, cmd, true);
+		/* Should nothing of its LUN be in flight. */
+		smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
+	}
+	spin_unlock_irqrestore(&hold->lock, flags);
+	return keep;
+}
+
+/* A command that a policy has seen ends, or goes back. Context: as smq_wait_full(). */
+void smq_wait_leave(struct smq_cmd *cmd)
+{
+	bool counted = cmd->seen->flags & SMQ_SEEN_COUNTED;
+	struct smq_hold *refused = &cmd->hwq->core->refused;
+
+	smq_seen_done(cmd);
+	smq_seen_end(cmd);
+	if (counted)
+		smq_depth_put(&smq_cmd_lun(cmd)->depth);
+	if (unlikely(READ_ONCE(refused->nr)))
+		smq_hold_kick(refused);
+}
+
+/* What a look at held commands goes by. */
+struct smq_wait_look {
+	bool recovers;
+	bool held;
+};
+
+/*
+ * Whether a held command is to go back to the mid-layer, which decides what becomes of
+ * it: it was held for the bound, its LUN goes away or is blocked, or the error handler
+ * waits for it.
+ */
+static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
+	enum scsi_device_state state = READ_ONCE(scmd->device->sdev_state);
+	unsigned long bound = min_t(unsigned long, SMQ_HOLD_BOUND,
+				    scsi_cmd_to_rq(scmd)->timeout / 4);
+
+	if (look->recovers || (state != SDEV_RUNNING && state != SDEV_QUIESCE &&
+			       state != SDEV_CREATED))
+		return true;
+	return seen && time_after_eq(jiffies, READ_ONCE(seen->held_since) + bound);
+}
+
+/* Whether the mid-layer would end a command that the device refuses for that long. */
+static bool smq_wait_was_refused(struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+
+	return READ_ONCE(smq_cmd_lun(cmd)->depth.refusing_since) &&
+	       scmd->allowed >= 0 &&	/* -1: without end */
+	       !time_before(jiffies, scmd->jiffies_at_alloc +
+			    (scmd->allowed + 1) * scsi_cmd_to_rq(scmd)->timeout);
+}
+
+/* Hands a command back to the mid-layer, for which a full device is no error. */
+static void smq_wait_give_back(struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+
+	smq_depth_credit(&smq_cmd_lun(cmd)->depth, cmd);
+	scmd->result = smq_wait_was_refused(cmd) ? SAM_STAT_TASK_SET_FULL : DID_REQUEUE << 16;
+	smq_wait_leave(cmd);
+	this_cpu_inc(cmd->hwq->stats->done);
+	this_cpu_inc(cmd->hwq->stats->errors);
+	trace_smq_done(cmd);
+	atomic_set(&cmd->state, SMQ_FREE);
+	scsi_done(scmd);
+}
+
+static bool smq_wait_look_at(struct request *rq, void *data)
+{
+	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
+	struct smq_wait_look *look = data;
+
+	if (atomic_read_acquire(&cmd->state) != SMQ_HELD)
+		return true;
+	rcu_read_lock();
+	/* Error handling ends what it has. */
+	if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
+	    smq_hold_claim(cmd, SMQ_BACK))
+		smq_wait_give_back(cmd);
+	else
+		look->held = true;
+	rcu_read_unlock();
+	return true;
+}
+
+/*
+ * Looks at all that is held for a host. Removal of a LUN waits for its commands, and the
+ * error handler for those of the whole host; neither tells us that it has begun.
+ */
+void smq_wait_look(struct work_struct *work)
+{
+	struct smq_host_core *core = container_of(to_delayed_work(work), struct smq_host_core,
+						  hold.look);
+	struct Scsi_Host *shost = core->host->shost;
+	struct smq_wait_look look = { .recovers = scsi_host_in_recovery(shost) };
+
+	blk_mq_tagset_busy_iter(&shost->tag_set, smq_wait_look_at, &look);
+	if (look.held)
+		queue_delayed_work(core->hold.wq, &core->hold.look, SMQ_HOLD_LOOK);
+}

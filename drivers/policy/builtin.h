@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The policies that are part of smq.ko: operations that the layer calls directly. */
+#ifndef SMQ_POLICY_BUILTIN_H
+#define SMQ_POLICY_BUILTIN_H
+
+#include <smq/policy.h>
+
+/* batch.c */
+extern const struct smq_policy_ops smq_batch_ops;
+struct smq_hwq *smq_batch_queue(struct smq_policy *policy, struct smq_hwq *hwq,
+				struct smq_cmd *cmd, bool last);
+void smq_batch_done(struct smq_policy *policy, struct smq_cmd *cmd);
+
+#endif /* SMQ_POLICY_BUILTIN_H */

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * smq: hosts, hardware queues, LUNs and commands, as LLDs and policies see them. Comes
+ * with <smq/lld.h>. Each has a private area of the LLD's behind it.
+ */
+#ifndef SMQ_OBJECTS_H
+#define SMQ_OBJECTS_H
+
+#include <linux/atomic.h>
+#include <linux/blk-mq.h>
+#include <linux/cache.h>
+#include <linux/list.h>
+#include <linux/rcupdate.h>
+#include <linux/workqueue.h>
+#include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_device.h>
+#include <scsi/scsi_host.h>
+
+struct smq_host_core;
+struct smq_hwq_core;
+struct smq_lld;
+struct smq_lun_core;
+struct smq_policy;
+struct smq_policy_cmd;
+struct smq_stats;
+
+/**
+ * enum smq_status - what became of a command given to queue_cmd
+ * @SMQ_DONE: it is finished, its result and residual are set; the layer
+ *	completes it in the caller's context
+ * @SMQ_QUEUED: the LLD owns it and calls smq_cmd_done() exactly once, perhaps
+ *	before queue_cmd returns; or it has been given to smq_cmd_defer()
+ * @SMQ_HOST_BUSY: not taken; the mid-layer tries again when the host has room
+ * @SMQ_DEVICE_BUSY: not taken; tried again when a command of the LUN ends, after 3 ms,
+ *	or when the LLD calls smq_lun_room()
+ * @SMQ_TARGET_BUSY: not taken; the mid-layer tries again when the target has room
+ */
+enum smq_status {
+	SMQ_DONE,
+	SMQ_QUEUED,
+	SMQ_HOST_BUSY,
+	SMQ_DEVICE_BUSY,
+	SMQ_TARGET_BUSY,
+};
+
+/*
+ * Which code may complete a command. Only the owner calls the mid-layer's done, and
+ * leaving SMQ_OWNED by atomic_cmpxchg makes the owner one: the LLD's completion
+ * and error handling may reach for a command at the same time.
+ */
+enum smq_cmd_state {
+	SMQ_FREE,	/* with the mid-layer */
+	SMQ_OWNED,	/* with the LLD, or in the layer's worker for it */
+	SMQ_SUBMITTING,	/* with the LLD, whose queue_cmd has not returned: see smq_cmd_enter() */
+	SMQ_ENDED,	/* completed during that: the submitter completes it */
+	SMQ_HELD,	/* in a list of a dispatch policy; left under the lock of that list */
+	SMQ_BACK,	/* on its way from there to the mid-layer, which alone ends it */
+};
+
+/**
+ * struct smq_cmd - the layer's part of a command, in front of the LLD's own
+ * @hwq: the hardware queue it was last queued on; stable while it is owned
+ * @state: enum smq_cmd_state; atomic because completion and error handling
+ *	compete for it
+ * @seen: what a dispatch policy keeps for it, NULL while no policy has seen it; the
+ *	owner's, and read by error handling inside an RCU read-side section
+ * @node: free for the owner: the LLD's lists, those of a policy while it is held
+ * @work: smq_cmd_defer()
+ * @priv: the LLD's private area
+ *
+ * Lifetime: behind struct scsi_cmnd, in the tag set from smq_host_add() to the end
+ * of smq_host_remove(), whichever LUN uses the tag meanwhile. blk-mq has one more per
+ * hardware queue of a LUN, which lives as long as the LUN's request queue: a flush
+ * (SYNCHRONIZE CACHE for a LUN with a write-back cache) is queued in it, under the
+ * tag of a request that asked for it.
+ */
+struct smq_cmd {
+	struct smq_hwq *hwq;
+	atomic_t state;
+	struct smq_policy_cmd *seen;
+	struct list_head node;
+	struct work_struct work;
+	unsigned char priv[] __aligned(8);
+};
+
+/**
+ * struct smq_hwq - a hardware queue
+ * @host: its host
+ * @stats: per CPU
+ * @core: the layer's own part
+ * @index: as in the mid-layer's hctx->queue_num
+ * @type: HCTX_TYPE_DEFAULT or HCTX_TYPE_POLL
+ * @priv: the LLD's private area
+ *
+ * All but @priv is written at set-up only, so CPUs share the line unharmed.
+ * Lifetime: smq_host_alloc() to smq_host_free().
+ */
+struct smq_hwq {
+	struct smq_host *host;
+	struct smq_stats __percpu *stats;
+	struct smq_hwq_core *core;
+	unsigned int index;
+	enum hctx_type type;
+	unsigned char priv[] ____cacheline_aligned;
+};
+
+/**
+ * struct smq_lun - the layer's part of a LUN, in scsi_device.hostdata
+ * @core: the layer's own part
+ * @priv: the LLD's private area, on lines of its own
+ *
+ * Lifetime: that of the scsi_device between sdev_init and sdev_destroy, which
+ * comes after its last command.
+ */
+struct smq_lun {
+	struct smq_lun_core *core;
+	unsigned char priv[] ____cacheline_aligned;
+};
+
+/**
+ * struct smq_host - a host, in the mid-layer's hostdata
+ * @hwq: its hardware queues, default ones first, poll queues after them
+ * @policy: its effective dispatch policy, NULL for "direct", and while the chosen one
+ *	has nothing to do; read inside the RCU read-side section in which commands are
+ *	queued
+ * @frozen: a reset is under way: nothing held goes to the LLD, nor do commands of
+ *	the error handler's own; set before the grace period that ends queuecommand
+ * @shost: the mid-layer's host that it is part of
+ * @lld: its LLD
+ * @core: the layer's own part
+ * @nr_hwqs: all hardware queues
+ * @nr_poll: of these, poll queues
+ * @depth: commands the device takes at once on each hardware queue
+ * @extra: further commands a policy may hold for each
+ * @priv: the LLD's private area
+ *
+ * Lifetime: part of struct Scsi_Host, whose reference smq_host_free() drops;
+ * an open file on a device of the host may keep it longer, without using it.
+ */
+struct smq_host {
+	struct smq_hwq **hwq;
+	struct smq_policy __rcu *policy;
+	bool frozen;
+	struct Scsi_Host *shost;
+	const struct smq_lld *lld;
+	struct smq_host_core *core;
+	unsigned int nr_hwqs;
+	unsigned int nr_poll;
+	unsigned int depth;
+	unsigned int extra;
+	unsigned char priv[] __aligned(8);
+};
+
+static inline void *smq_host_priv(struct smq_host *host)
+{
+	return host->priv;
+}
+
+static inline void *smq_hwq_priv(struct smq_hwq *hwq)
+{
+	return hwq->priv;
+}
+
+static inline void *smq_cmd_priv(struct smq_cmd *cmd)
+{
+	return cmd->priv;
+}
+
+static inline struct smq_host *smq_shost_to_host(struct Scsi_Host *shost)
+{
+	return shost_priv(shost);
+}
+
+static inline struct smq_host *smq_sdev_to_host(struct scsi_device *sdev)
+{
+	return smq_shost_to_host(sdev->host);
+}
+
+static inline struct smq_lun *smq_sdev_to_lun(const struct scsi_device *sdev)
+{
+	return sdev->hostdata;
+}
+
+/* The private area that an LLD asked for with lun_size. */
+static inline void *smq_lun_priv(const struct scsi_device *sdev)
+{
+	return smq_sdev_to_lun(sdev)->priv;
+}
+
+static inline struct smq_cmd *smq_scmd_to_cmd(struct scsi_cmnd *scmd)
+{
+	return scsi_cmd_priv(scmd);
+}
+
+static inline struct scsi_cmnd *smq_cmd_to_scmd(struct smq_cmd *cmd)
+{
+	return (struct scsi_cmnd *)cmd - 1;
+}
+
+/**
+ * smq_cmd_enter() - leaves completions of a command to the CPU that submits it
+ * @cmd: the command that queue_cmd was called for
+ *
+ * For a queue_cmd that calls into something that may complete the command before it
+ * returns, and does not say so. From here to smq_cmd_leave() smq_cmd_done() only notes
+ * that the command has ended; the submitter completes it, without a softirq and with no
+ * frame of the LLD's on the stack.
+ *
+ * Context: queue_cmd.
+ */
+static inline void smq_cmd_enter(struct smq_cmd *cmd)
+{
+	/* Ordered before its completion as the store of SMQ_OWNED is. */
+	atomic_set(&cmd->state, SMQ_SUBMITTING);
+}
+
+/**
+ * smq_cmd_leave() - ends what smq_cmd_enter() began
+ * @cmd: the same command
+ *
+ * Context: queue_cmd. Return: for queue_cmd to return: SMQ_DONE if the command has ended
+ * meanwhile, on whatever CPU; SMQ_QUEUED if it is still to end.
+ */
+static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd)
+{
+	/* Fully ordered: the result is seen with SMQ_ENDED. */
+	return atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_OWNED) == SMQ_SUBMITTING ?
+	       SMQ_QUEUED : SMQ_DONE;
+}
+
+/*
+ * Whether the LLD has a command, as far as it has not said that it ended. Error handling
+ * that sees it gone waits for a grace period before the tag is used anew.
+ */
+static inline bool smq_cmd_is_with_lld(const struct smq_cmd *cmd)
+{
+	int state = atomic_read(&cmd->state);
+
+	return state == SMQ_OWNED || state == SMQ_SUBMITTING;
+}
+
+#endif /* SMQ_OBJECTS_H */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * smq: what a dispatch policy includes.
+ *
+ * A policy decides between the mid-layer's queuecommand and the LLD's queue_cmd. It
+ * fills one static const struct smq_policy_ops and registers it; root chooses it for a
+ * host by writing its name to /sys/class/scsi_host/hostN/smq/policy. The host then has
+ * a struct smq_policy. drivers/policy/README.md tells what a new policy has to write.
+ */
+#ifndef SMQ_POLICY_H
+#define SMQ_POLICY_H
+
+#include <linux/device/driver.h>
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/percpu-refcount.h>
+#include <linux/spinlock.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
+#include <smq/lld.h>
+
+struct module;
+struct seq_file;
+struct smq_hold;
+struct smq_policy;
+struct smq_policy_lun;
+
+/**
+ * struct smq_policy_ops - a dispatch policy as the layer sees it
+ * @name: in sysfs, 1 to 31 characters. A module of that policy has
+ *	MODULE_ALIAS("smq-policy-" NAME): it is loaded when its name is written
+ * @owner: THIS_MODULE; referenced while a host has the policy
+ * @holds: it may hold commands. The layer then advertises more than the device takes
+ *	(can_queue, queue_depth), and calls @queue only for a command that has room in
+ *	its LUN's inner depth. TASK SET FULL and refusals by the LLD are held and tried
+ *	again; they are the mid-layer's for other policies
+ * @knobs_size: bytes of its settings per host, zeroed before @init_knobs; they exist
+ *	from its registration on, whether a host has the policy or not; 0 if none
+ * @host_size: bytes of its private area per host that has it, zeroed; 0 if none
+ * @hwq_size: the same per hardware queue, on cache lines of its own
+ * @lun_size: the same per LUN
+ * @cmd_size: the same per command; holds what the last command with that tag left
+ * @knobs: attributes of its settings, a named group beside hostN/smq; optional
+ *
+ * @init_knobs: sets the defaults. May sleep. Optional.
+ * @init: a host chooses the policy: 0, or a negative errno, after a message, which
+ *	refuses it; then @exit is not called. May sleep, under the host's policy lock.
+ *	Optional.
+ * @exit: undoes it, when the last command that the policy saw has ended and no
+ *	operation runs. May sleep. Optional.
+ * @init_hwq: sets up the area of a hardware queue, after @init; may sleep. Optional.
+ * @exit_hwq: undoes it, before @exit; may sleep. Optional.
+ * @init_lun: sets up the area of a LUN, may sleep. Has no counterpart: it allocates
+ *	nothing. Optional.
+ *
+ * @queue: a command is on its way to the LLD. Returns where it goes: @hwq, another
+ *	hardware queue of the host of the same type, which gets a commit of its own, or
+ *	NULL if the policy holds the command; then it has added it to a struct smq_hold,
+ *	and may not touch it again. @last: no more commands of this batch follow at
+ *	once. Context: as the LLD's queue_cmd: process context, interrupts on, inside
+ *	an RCU read-side section: may not sleep; holds no lock.
+ * @done: a command that @queue was called for has left: it was completed, refused by
+ *	the LLD, or taken by error handling, by the LLD's or from a struct smq_hold.
+ *	Called once for each call of @queue. Context: any, inside an RCU read-side
+ *	section; may not sleep. Optional.
+ * @last: the block layer's batch is over, and its last command did not reach @queue.
+ *	Context: as @queue. Optional.
+ * @has_use: whether the policy has anything to do. While it says no the host runs as
+ *	"direct", and is asked again every few seconds after a look of
+ *	SMQ_POLICY_LOOK, in which commands pass the policy. Context: may sleep, under
+ *	the host's policy lock. Optional: without it the policy is always effective.
+ * @look: such a look begins. Context: as @has_use. Optional.
+ * @show: prints "key=value" words about a hardware queue into the host's stats file,
+ *	each with a space before it. Context: may sleep. Optional.
+ */
+struct smq_policy_ops {
+	const char *name;
+	struct module *owner;
+	bool holds;
+	unsigned int knobs_size;
+	unsigned int host_size;
+	unsigned int hwq_size;
+	unsigned int lun_size;
+	unsigned int cmd_size;
+	const struct attribute_group *knobs;
+
+	void (*init_knobs)(void *knobs);
+	int (*init)(struct smq_policy *policy);
+	void (*exit)(struct smq_policy *policy);
+	int (*init_hwq)(struct smq_policy *policy, struct smq_hwq *hwq);
+	void (*exit_hwq)(struct smq_policy *policy, struct smq_hwq *hwq);
+	void (*init_lun)(struct smq_policy_lun *lun);
+	struct smq_hwq *(*queue)(struct smq_policy *policy, struct smq_hwq *hwq,
+				 struct smq_cmd *cmd, bool last);
+	void (*done)(struct smq_policy *policy, struct smq_cmd *cmd);
+	void (*last)(struct smq_policy *policy, struct smq_hwq *hwq);
+	bool (*has_use)(struct smq_policy *policy);
+	void (*look)(struct smq_policy *policy);
+	void (*show)(struct seq_file *m, struct smq_policy *policy, struct smq_hwq *hwq);
+};
+
+/* Commands pass a policy for this long when the layer looks whether it has use, in jiffies. */
+#define SMQ_POLICY_LOOK		msecs_to_jiffies(200)
+/* Between two looks, and without use until the host runs as "direct" again, in jiffies. */
+#define SMQ_POLICY_IDLE		(5 * HZ)
+
+/**
+ * struct smq_policy_hwq - a policy's part of a hardware queue
+ * @uncommitted: commands went to the LLD that have not been committed; atomic because
+ *	CPUs that share the queue take turns at it
+ * @priv: the policy's own
+ */
+struct smq_policy_hwq {
+	atomic_t uncommitted;
+	unsigned char priv[] __aligned(8);
+};
+
+/**
+ * struct smq_policy_lun - a policy's part of a LUN
+ * @policy: whose it is
+ * @lun: the LUN; valid while it has commands
+ * @node: in smq_policy.luns
+ * @priv: the policy's own
+ */
+struct smq_policy_lun {
+	struct smq_policy *policy;
+	struct smq_lun_core *lun;
+	struct list_head node;
+	unsigned char priv[] __aligned(8);
+};
+
+#define SMQ_SEEN_COUNTED	BIT(0)	/* in the inner depth of its LUN */
+#define SMQ_SEEN_QUEUED		BIT(1)	/* the policy's queue was called for it, done was not */
+
+/**
+ * struct smq_policy_cmd - a policy's part of a command that it has seen
+ * @policy: whose it is; referenced until the command ends
+ * @lun: the policy's part of its LUN
+ * @held_in: the list that it is in, NULL if it is in none; changes under the lock of
+ *	that list
+ * @held_since: when it was first held since the mid-layer queued it, in jiffies | 1;
+ *	0 if it was not
+ * @held_at: when it was held the last time, in jiffies
+ * @issued_at: when it went from a list to the LLD, in jiffies
+ * @flags: SMQ_SEEN_*; the owner's
+ * @priv: the policy's own
+ */
+struct smq_policy_cmd {
+	struct smq_policy *policy;
+	struct smq_policy_lun *lun;
+	struct smq_hold *held_in;
+	unsigned long held_since;
+	unsigned long held_at;
+	unsigned long issued_at;
+	u8 flags;
+	unsigned char priv[] __aligned(8);
+};
+
+/**
+ * struct smq_policy - the policy that a host has chosen
+ * @ops: what it is
+ * @host: the host
+ * @knobs: the host's settings for it; read them with READ_ONCE()
+ * @refs: a reference for each command that it has seen and that has not ended; the
+ *	first one is dropped when the host chooses another policy
+ * @hwqs: its parts of the hardware queues, by their index
+ * @cmds: its parts of commands, by hardware queue and tag
+ * @cmd_stride: bytes of each
+ * @tags: of each hardware queue
+ * @luns: its parts of the LUNs, under the host's policy lock
+ * @free: ends it in process context, after a grace period
+ * @priv: the policy's own area per host
+ *
+ * Lifetime: from the choice until another was chosen, or the host is removed, and the
+ * last command that it saw has ended. A lost command delays that, not the choice.
+ */
+struct smq_policy {
+	const struct smq_policy_ops *ops;
+	struct smq_host *host;
+	void *knobs;
+	struct percpu_ref refs;
+	struct smq_policy_hwq **hwqs;
+	void *cmds;
+	size_t cmd_stride;
+	unsigned int tags;
+	struct list_head luns;
+	struct rcu_work free;
+	unsigned char priv[] __aligned(8);
+};
+
+/**
+ * struct smq_hold - a list of held commands
+ * @host: the host
+ * @lock: protects @cmds, @nr and @bytes: commands are added and taken by several CPUs,
+ *	in interrupts too. Held for list work only, never while the LLD or the
+ *	mid-layer is called
+ * @cmds: held commands, by smq_cmd.node; all are SMQ_HELD
+ * @nr: of them; also read without the lock, to see whether there are any
+ * @bytes: that they move
+ * @timer: runs @work later
+ * @work: calls @dispatch in process context
+ * @dispatch: gives the LLD what may go; called inside an RCU read-side section with
+ *	interrupts on. Gives nothing while smq_host.frozen is set
+ * @node: in the host's list of these
+ *
+ * Lifetime: smq_hold_init() to smq_hold_exit(), which comes when it is empty.
+ */
+struct smq_hold {
+	struct smq_host *host;
+	spinlock_t lock;	/* protects the three below */
+	struct list_head cmds;
+	unsigned int nr;
+	unsigned int bytes;
+	struct hrtimer timer;
+	struct work_struct work;
+	void (*dispatch)(struct smq_hold *hold);
+	struct list_head node;
+};
+
+int smq_policy_register(const struct smq_policy_ops *ops);
+void smq_policy_unregister(const struct smq_policy_ops *ops);
+
+/* Registers a policy as its module is loaded, and undoes that as it goes. */
+#define smq_module_policy(ops)	module_driver(ops, smq_policy_register, smq_policy_unregister)
+
+void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops);
+ssize_t smq_knob_store_uint(struct device *dev, struct device_attribute *attr, const char *group,
+			    const char *buf, size_t count, unsigned int *knob,
+			    unsigned int least, unsigned int most);
+
+void smq_hold_init(struct smq_hold *hold, struct smq_host *host,
+		   void (*dispatch)(struct smq_hold *hold));
+void smq_hold_exit(struct smq_hold *hold);
+void smq_hold_add(struct smq_hold *hold, struct smq_cmd *cmd, bool first);
+unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list, unsigned int most);
+void smq_hold_wait(struct smq_hold *hold, u64 ns);
+void smq_hold_kick(struct smq_hold *hold);
+bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit);
+void smq_policy_commit(struct smq_hwq *hwq);
+void smq_policy_found_use(struct smq_host *host);
+
+static inline void *smq_policy_priv(struct smq_policy *policy)
+{
+	return policy->priv;
+}
+
+static inline void *smq_policy_hwq_priv(struct smq_policy *policy, const struct smq_hwq *hwq)
+{
+	return policy->hwqs[hwq->index]->priv;
+}
+
+/* Of a command that the policy has seen. */
+static inline void *smq_policy_cmd_priv(const struct smq_cmd *cmd)
+{
+	return cmd->seen->priv;
+}
+
+/* Of the LUN of a command that the policy has seen. */
+static inline void *smq_policy_lun_priv(const struct smq_cmd *cmd)
+{
+	return cmd->seen->lun->priv;
+}
+
+#endif /* SMQ_POLICY_H */

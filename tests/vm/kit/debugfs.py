@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the layer shows of a host in debugfs. All tests read it here, so that its format is known
+in one place."""
+from pathlib import Path
+
+DEBUGFS = Path("/sys/kernel/debug/smq")
+
+
+def _lines(host, about: str) -> list[dict[str, str | int]]:
+    """The lines of the host's stats that begin with that key: their words, numbers as int."""
+    version, *lines = (DEBUGFS / f"host{host.number}" / "stats").read_text(
+        encoding="ascii").splitlines()
+    assert version == "version=1"
+    rows = [dict(word.split("=", 1) for word in line.split()) for line in lines
+            if line.startswith(f"{about}=")]
+    return [{key: int(word) if word.isdigit() else word for key, word in row.items()}
+            for row in rows]
+
+
+def state(host) -> dict[str, str | int]:
+    """The host as a whole."""
+    return _lines(host, "host")[0]
+
+
+def hwqs(host) -> list[dict[str, str | int]]:
+    """The counters of a host, one row per hardware queue."""
+    return _lines(host, "hwq")
+
+
+def doorbell(host, hwq: int = 0) -> tuple[int, bool]:
+    """What a doorbell of a hardware queue costs, in ns, and whether that is expensive."""
+    row = next(row for row in _lines(host, "policy") if row["hwq"] == hwq)
+    return row["doorbell_ns"], bool(row["expensive"])
+
+
+def depths(host, lun: int = 0) -> tuple[int, int, int]:
+    """A LUN's depths: advertised, inner, and the most it may grow to."""
+    row = next(row for row in _lines(host, "lun") if row["lun"] == f"0:0:{lun}")
+    return row["queue_depth"], row["depth"], row["max"]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A policy of another module: smq_example, which moves commands to other hardware queues."""
+import time
+
+import pytest
+from kit import cdb
+from kit.fiojob import fio, load_on
+from kit.hold import put, with_params
+from kit.host import ModuleError, is_loaded, settle, unload, wait_for
+from kit.sgio import SgDev
+from kit.trace import traced
+
+VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, "size": "8m",
+          "verify": "crc32c", "verify_fatal": 1, "cpus_allowed": "0"}
+READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "time_based": True,
+         "runtime": 60}
+
+
+@pytest.fixture(autouse=True)
+def gone():
+    """The module goes after each test: its policy was freed with its last command."""
+    yield
+    if is_loaded("smq_example"):
+        unload("smq_example")
+
+
+def choose(host, policy):
+    """Sets a host's policy."""
+    (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
+
+
+@pytest.mark.smoke
+def test_its_name_loads_it_and_its_commands_are_moved(ram, klog):
+    """One pinned job: without the policy one hardware queue has all of it."""
+    assert not is_loaded("smq_example")
+    before = [row["done"] for row in ram.hwqs()]
+    fio(ram.luns()[0].sd, **VERIFY)
+    plain = [row["done"] - old for row, old in zip(ram.hwqs(), before, strict=True)]
+    assert plain[0] > 1000 > 100 > plain[1]
+    choose(ram, "example")
+    assert is_loaded("smq_example") and ram.policy() == "example"
+    (ram.sysfs / "smq_example/most").write_text("1024", encoding="ascii")
+    with pytest.raises(OSError):
+        (ram.sysfs / "smq_example/most").write_text("0", encoding="ascii")
+    klog.wait("smq_example/most=0 is outside 1..1024")
+    with traced() as trace:
+        before = [row["done"] for row in ram.hwqs()]
+        fio(ram.luns()[0].sd, **VERIFY)
+        settle(ram)
+        moved = [row["done"] - old for row, old in zip(ram.hwqs(), before, strict=True)]
+    trace.check_once()
+    assert min(moved) > 1000
+    # Pinned while a host has it.
+    with pytest.raises(ModuleError):
+        unload("smq_example", 0)
+    choose(ram, "direct")
+
+
+@with_params(in_commit=1, hw_queues=2, delay_us=1000)
+def test_what_it_moves_is_committed(hold):
+    """smq_hold starts nothing before a doorbell of the command's own hardware queue."""
+    choose(hold, "example")
+    before = settle(hold)["errors"]
+    (hold.sysfs / "smq_example/most").write_text("4", encoding="ascii")
+    fio(hold.luns()[0].sd, **READS | {"runtime": 2, "cpus_allowed": "0"})
+    assert all(row["done"] > 20 for row in hold.hwqs())
+    stats = settle(hold)
+    assert stats["timeouts"] == 0 and stats["errors"] == before
+    choose(hold, "direct")
+
+
+@pytest.mark.smoke
+def test_a_lost_command_delays_its_end_not_the_choice(hold):
+    lun = hold.luns()[0]
+    choose(hold, "example")
+    put("lose", 1)
+    with load_on(lun.sd, **READS | {"iodepth": 1}):
+        wait_for("a lost command", lambda: hold.stats()["inflight"] == 1)
+        start = time.monotonic()
+        choose(hold, "direct")
+        assert time.monotonic() - start < 0.5 and hold.policy() == "direct"
+        # That command has seen it.
+        with pytest.raises(ModuleError):
+            unload("smq_example", 0)
+        wait_for("the abort", lambda: hold.stats()["aborts"])
+    settle(hold)
+    with SgDev(lun.sg) as sg:
+        assert sg.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
