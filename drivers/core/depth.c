@@ -270,6 +270,8 @@ int smq_change_queue_depth(struct scsi_device *sdev, int depth)
 		if (host->core->raised)
 			depth += host->extra;
 	}
+	/* The mid-layer sets it after the call: a completion in between would ramp up. */
+	sdev->max_queue_depth = depth;
 	ret = scsi_change_queue_depth(sdev, depth);
 	mutex_unlock(&choice->lock);
 	return ret;
