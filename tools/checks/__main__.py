@@ -8,7 +8,7 @@ that are listed and are not alone in theirs.
 Tests in VMs that failed are run once more at the end, alone. What passes then counts as
 passed and is listed as unstable. A fault that the kernel reported is never repeated.
 
-A step that prints nothing for a quarter of an hour is stopped, and what it was doing is said.
+A step that prints nothing for half an hour is stopped, and what it was doing is said.
 
 The last line is "N passed, M failed, K skipped". Logs are kept in build/check/.
 """

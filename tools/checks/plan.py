@@ -77,8 +77,6 @@ LINTERS = ("checkpatch", "sparse", "shell", "python")
 
 # A step that hangs is stopped after process.SILENT_SECONDS; this bounds one that goes on talking.
 STEP_SECONDS = 2 * 3600
-# Downloads and linters say little while they work.
-QUIET_SECONDS = 1800
 
 # Files of tests that share a guest: it, and Python in it, take 15 s to be there.
 TOGETHER = {"vm": 10, "sanitize": 4}
@@ -281,11 +279,10 @@ def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
     targets = list(step.targets)
     if step.builds:
         status = runner.run(["make", "build-all", f"KERNELS={step.kernel}"], log, STEP_SECONDS,
-                            top, silence=QUIET_SECONDS)
+                            top)
         result.cases = _exits(status, step, log)
     elif step.area == "lint":
-        status = runner.run(["tools/lint", step.name], log, STEP_SECONDS, top,
-                            silence=QUIET_SECONDS)
+        status = runner.run(["tools/lint", step.name], log, STEP_SECONDS, top)
         result.cases = _exits(status, step, log)
     elif step.area != "plant":
         if step.area == "sanitize":

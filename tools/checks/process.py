@@ -11,9 +11,9 @@ from pathlib import Path
 
 # tools/vm stops its QEMU and collects what it said within this.
 GRACE_SECONDS = 45
-# A program that prints nothing for so long hangs: the longest test may take less, and a slow
-# machine still prints. Builds and linters print less often.
-SILENT_SECONDS = 900
+# A program that prints nothing for so long hangs: each test has a limit below that, also under
+# the sanitizers, and so has a download.
+SILENT_SECONDS = 1800
 POLL_SECONDS = 0.1
 # What run() returns where the program did not end by itself. No exit status is above 255.
 TIMED_OUT, SILENT, LATE = 124, 1001, 1002
