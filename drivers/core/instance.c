@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a policy keeps for a host that has chosen it: allocated then, freed after its last command. */
+/* What a policy keeps for a host that has chosen it, until its last command has ended. */
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>

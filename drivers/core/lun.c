@@ -51,7 +51,7 @@ int smq_sdev_init(struct scsi_device *sdev)
 }
 EXPORT_SYMBOL_GPL(smq_sdev_init);
 
-int SMQ_SDEV_CONFIGURE(smq_sdev_configure)
+SMQ_SDEV_CONFIGURE(smq_sdev_configure)
 {
 	struct smq_host *host = smq_sdev_to_host(sdev);
 

@@ -157,7 +157,8 @@ smq_batch_choose(struct smq_batch *b, unsigned int max_held, unsigned int max_by
 		b->peak = all;
 	if (now->held >= max_held || now->bytes >= max_bytes)
 		choice = SMQ_BATCH_GO;
-	else if (!now->last || (b->expensive && now->inflight && now->held < (b->peak - now->held) / 2))
+	else if (!now->last ||
+		 (b->expensive && now->inflight && now->held < (b->peak - now->held) / 2))
 		choice = SMQ_BATCH_WAIT;
 	if (choice == SMQ_BATCH_GO)
 		b->peak -= (b->peak - all + 7) / 8;

@@ -71,10 +71,11 @@ do {							\
  * name. Before, an LLD changes those of the queue, which no command uses yet.
  */
 #if defined(SMQ_HAVE_SDEV_INIT) || defined(SMQ_HAVE_DEVICE_CONFIGURE)
-#define SMQ_SDEV_CONFIGURE(name)	name(struct scsi_device *sdev, struct queue_limits *lim)
+#define SMQ_SDEV_CONFIGURE(name)	\
+	int name(struct scsi_device *sdev, struct queue_limits *lim)
 #define SMQ_SDEV_LIMITS(sdev)		lim
 #else
-#define SMQ_SDEV_CONFIGURE(name)	name(struct scsi_device *sdev)
+#define SMQ_SDEV_CONFIGURE(name)	int name(struct scsi_device *sdev)
 #define SMQ_SDEV_LIMITS(sdev)		(&(sdev)->request_queue->limits)
 #endif
 #ifndef SMQ_HAVE_SDEV_INIT

@@ -19,7 +19,7 @@ void smq_trace_done(struct smq_cmd *cmd);
 
 int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd);
 int smq_sdev_init(struct scsi_device *sdev);
-int SMQ_SDEV_CONFIGURE(smq_sdev_configure);
+SMQ_SDEV_CONFIGURE(smq_sdev_configure);
 void smq_sdev_destroy(struct scsi_device *sdev);
 void smq_map_queues(struct Scsi_Host *shost);
 int smq_change_queue_depth(struct scsi_device *sdev, int depth);

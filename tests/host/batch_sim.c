@@ -41,7 +41,8 @@ static unsigned int any(unsigned int below)
 
 static void fail(const char *what)
 {
-	fprintf(stderr, "%s: held %u inflight %u expensive %d\n", what, held, inflight, batch.expensive);
+	fprintf(stderr, "%s: held %u inflight %u expensive %d\n", what, held, inflight,
+		batch.expensive);
 	exit(1);
 }
 

@@ -22,8 +22,8 @@ static struct smq_hwq *example_queue(struct smq_policy *policy, struct smq_hwq *
 {
 	struct example_hwq *mine = smq_policy_hwq_priv(policy, hwq), *its;
 	const struct example_knobs *knobs = policy->knobs;
+	/* data_race: two CPUs may pick the same queue. */
 	struct smq_hwq *to = policy->host->hwq[data_race(mine->next++) % policy->host->nr_hwqs];
-
 	its = smq_policy_hwq_priv(policy, to);
 	if (to->type != hwq->type || atomic_read(&its->inflight) >= READ_ONCE(knobs->most))
 		to = hwq;

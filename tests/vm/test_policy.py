@@ -25,7 +25,8 @@ VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
           "size": f"{repeats(8)}m", "verify": "crc32c", "verify_fatal": 1}
 # A doorbell that is expensive on any machine, and time enough to collect on a slow one.
 DOORBELL_US = 200
-EXPENSIVE = {"in_commit": 1, "doorbell_us": DOORBELL_US, "delay_us": 8000, "hw_queues": 1, "depth": 64}
+EXPENSIVE = {"in_commit": 1, "doorbell_us": DOORBELL_US,
+             "delay_us": 8000, "hw_queues": 1, "depth": 64}
 
 
 def choose(host, policy, **limits):
