@@ -5,10 +5,12 @@
  * lock protects, error handlers that take it themselves and complete what they
  * find. A RAM disk of 16 MiB; a timer stands for its interrupt.
  *
- * It counts what it finds wrong with the context it is called in.
+ * It counts what it finds wrong with the context it is called in. It can drop host_lock
+ * in its entry, as some drivers did while they waited for their controller.
  */
 #define pr_fmt(fmt) "smq_old: " fmt
 
+#include <linux/delay.h>
 #include <linux/device.h>
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
@@ -30,6 +32,18 @@ enum old_where {
 static unsigned int where;
 module_param(where, uint, 0644);
 MODULE_PARM_DESC(where, "completes 0: in the entry, 1: in the interrupt, 2: there under host_lock, 3: in the next entry");
+
+/* What becomes of a command whose entry drops host_lock. */
+enum old_drop {
+	DROP_BEFORE,	/* the controller gets it after that */
+	DROP_AFTER,	/* the controller has it already, and ends it meanwhile */
+	DROP_REFUSE,	/* it is refused, with refuse_with */
+	DROP_DONE,	/* it is completed in its entry, after that */
+};
+
+static unsigned int drop_how;
+module_param(drop_how, uint, 0644);
+MODULE_PARM_DESC(drop_how, "0: queue after the drop, 1: before it, 2: refuse, 3: complete in the entry");
 
 static unsigned int hw_queues = 1;
 module_param(hw_queues, uint, 0444);
@@ -55,6 +69,18 @@ module_param(refuse_with, uint, 0644);
 static unsigned int lose;
 module_param(lose, uint, 0644);
 
+/*
+ * Under host_lock: each drop-th READ or WRITE has its entry drop the lock; how often another
+ * entry ran from beginning to end meanwhile; commands that ended while the driver had them
+ * (counted without the lock for OLD_IRQ).
+ */
+static unsigned int drop;
+module_param(drop, uint, 0644);
+static unsigned int overlaps;
+module_param(overlaps, uint, 0444);
+static unsigned int stolen;
+module_param(stolen, uint, 0444);
+
 /* Under host_lock but for in_entry: calls of the entry, and those in a wrong context. */
 static unsigned int entries;
 module_param(entries, uint, 0444);
@@ -71,12 +97,23 @@ struct old_cmd {
 struct old_host {
 	struct list_head pending;	/* of old_cmd; protected by host_lock */
 	struct hrtimer irq;
+	/*
+	 * One entry at a time drops host_lock, for two would wait for each other. These are
+	 * written under host_lock, @dropped and @ended also read without it, and @dropped is
+	 * cleared without it in OLD_IRQ.
+	 */
+	struct old_cmd *dropped;	/* of DROP_AFTER, until it is completed */
+	bool dropping;
+	unsigned int ended;		/* entries that have returned, or are about to */
+	unsigned int rws;		/* READs and WRITEs that might have dropped the lock */
 	struct smq_host *host;
 	u8 *disk;
 };
 
 #define OLD_BYTES	SZ_16M
 #define OLD_DELAY_NS	50000
+/* For how long an entry waits at most with host_lock dropped. */
+#define OLD_DROP_US	100000
 
 static struct old_host *old_of(struct scsi_device *sdev)
 {
@@ -140,6 +177,20 @@ static void old_execute(struct scsi_cmnd *scmd, struct old_host *old)
 	scsi_build_sense(scmd, 0, ILLEGAL_REQUEST, 0x20, 0);
 }
 
+/*
+ * The layer has ended a command that the driver still had: to complete it would end it
+ * twice, or end another one that has its tag by now.
+ */
+static bool old_is_stolen(struct old_cmd *oc)
+{
+	struct smq_cmd *cmd = container_of((void *)oc, struct smq_cmd, priv);
+
+	if (atomic_read(&cmd->state) != SMQ_FREE)
+		return false;
+	stolen++;
+	return true;
+}
+
 /* Completes what is not lost. host_lock is held, but for OLD_IRQ. */
 static void old_complete(struct old_host *old, struct list_head *ready)
 {
@@ -149,8 +200,12 @@ static void old_complete(struct old_host *old, struct list_head *ready)
 		struct scsi_cmnd *scmd = old_scmd(oc);
 
 		list_del_init(&oc->list);
+		if (old_is_stolen(oc))
+			continue;
 		old_execute(scmd, old);
 		smq_scsi_done(scmd);
+		if (READ_ONCE(old->dropped) == oc)
+			WRITE_ONCE(old->dropped, NULL);
 	}
 }
 
@@ -188,11 +243,59 @@ static bool old_count_down(unsigned int *count)
 	return true;
 }
 
+static void old_start(struct old_host *old, struct old_cmd *oc)
+{
+	list_add_tail(&oc->list, &old->pending);
+	if (!hrtimer_is_queued(&old->irq))
+		hrtimer_start(&old->irq, OLD_DELAY_NS, HRTIMER_MODE_REL);
+}
+
+/*
+ * Drops host_lock until another CPU's entry has run from beginning to end, and a command
+ * that the controller had before has been completed, but not for ever.
+ */
+static void old_drop_lock(struct old_host *old, struct old_cmd *oc, unsigned int how)
+{
+	spinlock_t *lock = old->host->shost->host_lock;
+	unsigned int waited, before = old->ended;
+
+	old->dropping = true;
+	if (how == DROP_AFTER) {
+		WRITE_ONCE(old->dropped, oc);
+		old_start(old, oc);
+	}
+	atomic_dec(&in_entry);
+	spin_unlock_irq(lock);
+	for (waited = 0; waited < OLD_DROP_US; waited += 5) {
+		if (READ_ONCE(old->ended) != before && !READ_ONCE(old->dropped))
+			break;
+		udelay(5);
+	}
+	spin_lock_irq(lock);
+	atomic_inc(&in_entry);
+	old->dropped = NULL;
+	old->dropping = false;
+	if (old->ended != before)
+		overlaps++;
+}
+
+/* Another entry has dropped host_lock: what the controller has of it ends here. */
+static void old_end_dropped(struct old_host *old)
+{
+	LIST_HEAD(ready);
+
+	if (!old->dropped || list_empty(&old->dropped->list))
+		return;
+	list_move(&old->dropped->list, &ready);
+	old_complete(old, &ready);
+}
+
 static smq_qc_t old_queuecommand_lck(struct scsi_cmnd *scmd)
 {
 	struct old_host *old = old_of(scmd->device);
 	struct old_cmd *oc = old_cmd(scmd);
 	bool rw = scmd->cmnd[0] == READ_10 || scmd->cmnd[0] == WRITE_10;
+	unsigned int nth;
 	smq_qc_t ret = 0;
 
 	entries++;
@@ -204,6 +307,29 @@ static smq_qc_t old_queuecommand_lck(struct scsi_cmnd *scmd)
 		spin_unlock(old->host->shost->host_lock);
 	}
 
+	if (!list_empty(&oc->list)) {
+		/* It was ended, and its tag used anew, while the controller had it. */
+		list_del_init(&oc->list);
+		stolen++;
+	}
+	/* Read once: it may become 0 meanwhile. */
+	nth = READ_ONCE(drop);
+	if (rw && nth && !old->dropping && ++old->rws % nth == 0) {
+		unsigned int how = drop_how;
+
+		oc->lost = false;
+		old_drop_lock(old, oc, how);
+		if (how == DROP_REFUSE) {
+			ret = refuse_with;
+		} else if (how == DROP_DONE) {
+			old_execute(scmd, old);
+			smq_scsi_done(scmd);
+		} else if (how == DROP_BEFORE) {
+			old_start(old, oc);
+		}
+		goto out;
+	}
+	old_end_dropped(old);
 	if (rw && old_count_down(&refuse)) {
 		ret = refuse_with;
 		goto out;
@@ -220,10 +346,9 @@ static smq_qc_t old_queuecommand_lck(struct scsi_cmnd *scmd)
 		smq_scsi_done(scmd);
 		goto out;
 	}
-	list_add_tail(&oc->list, &old->pending);
-	if (!hrtimer_is_queued(&old->irq))
-		hrtimer_start(&old->irq, OLD_DELAY_NS, HRTIMER_MODE_REL);
+	old_start(old, oc);
 out:
+	WRITE_ONCE(old->ended, old->ended + 1);
 	atomic_dec(&in_entry);
 	return ret;
 }

@@ -17,6 +17,8 @@ ENTRY, IRQ, IRQ_LOCKED, NEXT = range(4)
 WHERE = {"entry": ENTRY, "irq": IRQ, "irq_locked": IRQ_LOCKED, "next_entry": NEXT}
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1}
+# What becomes of a command whose entry has dropped host_lock for a while.
+DROPS = {"refused": 2, "queued_after": 0, "completed_after": 3, "queued_before": 1}
 LOAD = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "numjobs": 2,
         "time_based": True, "runtime": 60}
 READ_10 = bytes.fromhex("28000000000000000800")
@@ -88,6 +90,34 @@ def test_refused_commands_come_again(status):
             settle(host)
         assert trace.check_once() >= total_ios(load_.result())
         assert trace.count()["smq_busy"] == 40 == host.stats()["busy"]
+
+
+@pytest.mark.smoke
+def test_entries_that_drop_host_lock():
+    """Other entries run meanwhile and complete their commands: each command ends once, and only
+    when the driver says so. The driver waits for such an entry, so that there are some."""
+    with old_host(where=ENTRY) as host:
+        disk = host.luns()[0]
+        (disk.queue / "scheduler").write_text("none", encoding="ascii")
+        (disk.sysfs / "timeout").write_text("10", encoding="ascii")
+        with traced(buffer_kb=65536) as trace:
+            with load_on(disk.sd, numjobs=2, offset_increment="8m", verify_backlog=16,
+                         time_based=True, runtime=60, cpus_allowed="0-1",
+                         cpus_allowed_policy="split", **VERIFIED) as load_:
+                under_way(disk, 50)
+                for name, how in DROPS.items():
+                    before, busy = get("overlaps"), host.stats()["busy"]
+                    put("drop_how", how)
+                    put("drop", 7)
+                    wait_for("overlapping entries", lambda least=before + 5:
+                             get("overlaps") >= least)
+                    put("drop", 0)
+                    overlaps, busy = get("overlaps") - before, host.stats()["busy"] - busy
+                    print(f"{name}: {overlaps} overlaps, {busy} refused")
+                    assert get("stolen") == 0, f"{name}: the driver still had what ended"
+                    assert name != "refused" or busy >= overlaps, "refused ones were completed"
+            settle(host)
+        assert trace.check_once() >= total_ios(load_.result())
 
 
 def test_lost_commands_are_aborted_and_repeated(host):

@@ -2,7 +2,7 @@
 # vm: --qemu '-device pcie-root-port,id=socket,chassis=1,slot=1,addr=0x10'
 # vm: --qemu '-device virtio-scsi-pci,bus=socket,id=hba4,num_queues=4'
 # vm: --qemu '-device virtio-scsi-pci,id=hba2,num_queues=2,addr=0x11'
-# vm: --qemu '-device virtio-scsi-pci,id=hba1,num_queues=1,addr=0x12'
+# vm: --qemu '-device virtio-scsi-pci,id=hba1,num_queues=1,cmd_per_lun=16,addr=0x12'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-drive file={disk:b:64},if=none,id=b,format=raw'
 # vm: --qemu '-drive file={disk:c:64},if=none,id=c,format=raw'
@@ -24,7 +24,8 @@ from pathlib import Path
 
 import pytest
 from kit import virtio as virtio_kit
-from kit.deleted import reset_a_deleted_lun
+from kit.debugfs import depths
+from kit.deleted import delete, find_again, reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (KernelLog, find_hosts, is_loaded, load, run, settle, under_way, unload,
                       wait_for)
@@ -330,6 +331,20 @@ def test_commands_that_the_device_keeps_are_aborted(monitor):
             assert again.good
         all_done(host)
         assert host.stats()["aborts"] >= 4 and host.stats()["host_resets"] == 0
+
+
+def test_a_disk_found_while_a_policy_holds_has_the_depth_that_the_device_says():
+    with taken(1) as host:
+        assert depths(host) == (16, 16, 16)
+        write(host.sysfs / "smq/policy", "batch")
+        disk = host.luns()[0]
+        delete(disk)
+        disk = find_again(host, disk)
+        assert depths(host) == (16, 16, 16)
+        fio(disk.sd, **VERIFIED | {"size": "1m", "iodepth": 64})
+        write(host.sysfs / "smq/policy", "direct")
+        assert depths(host) == (16, 16, 16)
+        all_done(host)
 
 
 @pytest.mark.smoke

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands that the policy "batch" holds because their device is full: when they end, and what
+has to wait for them. LUNs that are found while a policy holds commands."""
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+from kit import cdb
+from kit.child import FAILED, ended, spawn
+from kit.debugfs import depths
+from kit.deleted import delete, find_again
+from kit.hold import get, put, with_params
+from kit.host import settle, wait_for
+from kit.ramdir import ram_host, ram_hosts
+from kit.sanitizing import PATIENCE
+from kit.sgio import TASK_SET_FULL, SgDev
+
+READ = cdb.blocks(cdb.READ_10, 0, 8)
+# More than a command needs to end that is not held, less than any block timer here.
+SOON = 3
+
+
+def choose(host, policy):
+    """Sets a host's policy."""
+    (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
+
+
+def read(node, seconds):
+    """A READ with a timer of its own; its status, or FAILED for one without."""
+    with SgDev(node) as sg:
+        got = sg.cmd(READ, din=4096, timeout_ms=1000 * seconds)
+    return FAILED if got.host else got.status
+
+
+def raised(hold, depth):
+    """Has more advertised than the device takes, by a command that smq_hold refuses."""
+    put("refuse", 1)
+    assert not read(hold.luns()[0].sg, 20)
+    wait_for("a raised queue_depth", lambda: depths(hold)[0] > depth)
+
+
+@contextmanager
+def full_devices(*policies):
+    """A host of smq_ram for each policy, whose device answers TASK SET FULL for ever."""
+    with ram_hosts(len(policies)) as hosts:
+        for (host_dir, host), policy in zip(hosts, policies, strict=True):
+            choose(host, policy)
+            host_dir.arm("task_set_full")
+        try:
+            yield hosts
+        finally:
+            for host_dir, _ in hosts:
+                host_dir.set("fault/kind", "none")
+
+
+def seconds_of(action):
+    """How long it takes."""
+    start = time.monotonic()
+    action()
+    return time.monotonic() - start
+
+
+def refused(host_dir):
+    """Waits until a full device has refused a command more than once."""
+    wait_for("a refused command", lambda: int(host_dir.get("fault/injected")) > 1)
+
+
+def held(host, count=1):
+    """Waits until that many commands are held."""
+    wait_for(f"{count} held commands", lambda: host.attr("smq/held") == str(count))
+
+
+@pytest.mark.smoke
+def test_a_device_that_is_full_for_ever_ends_a_command_as_without_policy():
+    """The time in which a device refuses a command is the command's own: after its timeout the
+    caller learns of TASK SET FULL. A caller that was killed goes as soon."""
+    with full_devices("direct", "batch") as hosts:
+        start = time.monotonic()
+        # Both nodes: a program that waits at a disk's does not go before its command ends.
+        pids = {(policy, kind): spawn(lambda node=getattr(host.luns()[0], kind): read(node, 2))
+                for policy, (_, host) in zip(("direct", "batch"), hosts, strict=True)
+                for kind in ("sg", "sd")}
+        refused(hosts[0][0])
+        held(hosts[1][1], 2)
+        for policy in ("direct", "batch"):
+            os.kill(pids[policy, "sd"], signal.SIGKILL)
+        try:
+            assert ended(pids["direct", "sg"]) == TASK_SET_FULL
+            assert ended(pids["direct", "sd"]) == -signal.SIGKILL
+            took = time.monotonic() - start
+            assert ended(pids["batch", "sg"], SOON) == TASK_SET_FULL
+            assert ended(pids["batch", "sd"], SOON) == -signal.SIGKILL
+            print(f"direct {took:.1f} s, batch {time.monotonic() - start:.1f} s")
+            settle(hosts[1][1], 2)
+        finally:
+            for host_dir, _ in hosts:
+                host_dir.set("fault/kind", "none")
+
+
+@with_params(depth=1)
+def test_time_behind_another_command_is_not_the_commands_own(hold):
+    """Held for longer than its timeout, and never given to the device: it is not failed."""
+    choose(hold, "batch")
+    raised(hold, 1)
+    sg = hold.luns()[0].sg
+    put("delay_us", 3500000)
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(read, sg, 20)
+        wait_for("a full device", lambda: get("inflight") == 1)
+        put("delay_us", 100)
+        assert read(sg, 2) == 0 == slow.result()
+
+
+@pytest.mark.smoke
+def test_removal_does_not_wait_for_the_timers_of_what_is_held():
+    """With "direct", where nothing is held, and with "batch": a LUN alone, and a host."""
+    with ThreadPoolExecutor(3) as pool, full_devices("direct", "batch", "batch") as hosts:
+        # Their timers end a test that fails: the directory of a host that goes is locked.
+        pids = [spawn(lambda node=host.luns()[0].sg: read(node, 10)) for _, host in hosts]
+        for host_dir, _ in hosts:
+            refused(host_dir)
+        for _, host in hosts[1:]:
+            held(host)
+        luns = [host.luns()[0].sysfs / "delete" for _, host in hosts]
+        took = {"direct": pool.submit(seconds_of, lambda: luns[0].write_text("1", "ascii")),
+                "batch": pool.submit(seconds_of, lambda: luns[1].write_text("1", "ascii")),
+                "host": pool.submit(seconds_of, lambda: hosts[2][0].set("power", 0))}
+        took = {name: one.result(40) for name, one in took.items()}
+        for pid in pids:
+            ended(pid)
+        print(took)
+        assert max(took.values()) < SOON * PATIENCE, took
+
+
+@pytest.mark.smoke
+def test_a_full_device_has_a_command_given_back_before_its_timer_runs_out():
+    """The mid-layer decides for how long to try: it is asked after a second, not after 60."""
+    with full_devices("batch") as ((host_dir, host),):
+        before = host.stats()["errors"]
+        pid = spawn(lambda: read(host.luns()[0].sg, 60))
+        held(host)
+        wait_for("the command to be given back", lambda: host.stats()["errors"] > before, 3)
+        host_dir.set("fault/kind", "none")
+        assert ended(pid) == 0
+
+
+@with_params(depth=1)
+def test_a_command_behind_another_is_given_back_before_its_timer_runs_out(hold):
+    choose(hold, "batch")
+    raised(hold, 1)
+    sg = hold.luns()[0].sg
+    put("delay_us", 5000000)
+    before = hold.stats()["errors"]
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(read, sg, 60)
+        wait_for("a full device", lambda: get("inflight") == 1)
+        put("delay_us", 100)
+        behind = pool.submit(read, sg, 60)
+        held(hold)
+        wait_for("the command to be given back", lambda: hold.stats()["errors"] > before, 3)
+        assert slow.result() == 0 == behind.result()
+
+
+def test_a_freeze_ends_when_the_device_takes_what_is_held():
+    """The block layer waits for all commands when the elevator or nr_requests changes."""
+    with full_devices("batch") as ((host_dir, host),), ThreadPoolExecutor(1) as pool:
+        lun = host.luns()[0]
+        for name, value in (("scheduler", "mq-deadline"), ("nr_requests", "16")):
+            host_dir.arm("task_set_full")
+            pid = spawn(lambda: read(lun.sg, 60))
+            held(host)
+            change = pool.submit((lun.queue / name).write_text, value, "ascii")
+            host_dir.set("fault/kind", "none")
+            change.result(SOON * PATIENCE)
+            assert ended(pid) == 0
+
+
+@pytest.mark.smoke
+@with_params(depth=32, cmd_per_lun=4)
+def test_a_lun_found_while_a_policy_holds_keeps_its_own_depth(hold):
+    """The device of each LUN takes fewer commands than the host."""
+    assert depths(hold)[0] == 4
+    choose(hold, "batch")
+    lun = hold.luns()[0]
+    delete(lun)
+    lun = find_again(hold, lun)
+    assert depths(hold) == (4, 4, 4)
+    raised(hold, 4)
+    assert depths(hold) == (36, 4, 4)
+    put("delay_us", 200000)
+    put("max_inflight", 0)
+    with ThreadPoolExecutor(12) as pool:
+        assert not any(pool.map(read, [lun.sg] * 12, [20] * 12))
+    assert get("max_inflight") == 4
+    choose(hold, "direct")
+    assert depths(hold) == (4, 4, 4)
+
+
+def test_a_lun_added_while_more_is_advertised_has_more_too():
+    """As the LUNs have that were there: the policy keeps all of them in use alike."""
+    with ram_host(depth=32) as (host_dir, host):
+        choose(host, "batch")
+        host_dir.arm("task_set_full", count=1)
+        assert not read(host.luns()[0].sg, 20)
+        wait_for("a raised queue_depth", lambda: depths(host)[0] == 64)
+        host_dir.add_lun(1, size_mb=64)
+        # More is advertised for five seconds at least.
+        wait_for("the new LUN", lambda: len(host.luns()) == 2)
+        wait_for("its queue_depth", lambda: depths(host, 1) == (64, 32, 32), 2)
+        host.wait_luns(2)
+        choose(host, "direct")
+        assert depths(host, 1) == (32, 32, 32)
