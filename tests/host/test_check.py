@@ -455,7 +455,7 @@ def test_what_a_step_needs_is_built(tmp_path, monkeypatch, pattern, build):
         ["failed", "skipped", "passed"] if build else ["passed", "passed"])
 
 
-@pytest.mark.parametrize("patterns", [["vm/storage"],
+@pytest.mark.parametrize("patterns", [["vm/storage", "vm/pvscsi"],
                                       ["sanitize/defects", "sanitize/eh"],
                                       ["plant/vm-module-warns", "sanitize/eh"]])
 def test_two_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):

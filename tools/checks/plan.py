@@ -21,7 +21,7 @@ BETWEEN_HAS = ("data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", 
 # by way of a mid-layer that other files look at; a model for measuring; load.
 NEWEST = "7.2"
 NEWEST_NOT = ("legacy_model", "pvscsi", "qemu_hbas", "sg_io/sg_io_compare", "sg_io/sg_io_loads",
-              "sg_poll_load", "virtio_tgt")
+              "sg_poll_load", "storage", "virtio_tgt")
 # Run only when it is named, or when its turn comes: a VM inside a VM takes minutes to start.
 ON_REQUEST = "slow"
 # The kernel of area sanitize, and patterns of those of tests/vm that run on it beside
@@ -86,8 +86,9 @@ TOGETHER = {"vm": 10, "sanitize": 4}
 EXPECTED = {
     "build": 100, "lint": 20, "host": 10, "vm": 30, "plant": 45, "slow": 300, "sanitize": 50,
     "host/vm": 200, "host/uml": 60, "host/bench_native": 60, "vm/smoke": 300,
-    "vm/sg_held_needs": 120, "vm/policy": 200, "vm/eh": 200, "vm/storage": 150,
-    "vm/sg_depth": 80, "vm/pvscsi": 100, "sanitize/sg_held_tags": 230, "sanitize/eh": 120,
+    "vm/sg_held_needs": 90, "vm/policy": 150, "vm/eh": 150, "vm/storage": 160,
+    "vm/sg_depth": 80, "vm/pvscsi": 90, "vm/sg_compat": 80,
+    "sanitize/sg_held_tags": 230, "sanitize/eh": 120,
 }
 
 
