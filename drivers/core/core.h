@@ -17,9 +17,7 @@
 /**
  * struct smq_host_core - the layer's own part of a host
  * @host: the host
- * @wq: runs deferred commands, which may compute for long: WQ_CPU_INTENSIVE, so that
- *	they hold up no other work of their CPU; WQ_MEM_RECLAIM: one may be needed to
- *	free memory
+ * @wq: runs deferred commands; WQ_MEM_RECLAIM: one may be needed to free memory
  * @dispatch: gives held commands to the LLD, instantiated with its queuecommand
  * @choice: which policy it has
  * @hold: all that its policies hold

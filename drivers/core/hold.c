@@ -289,7 +289,7 @@ int smq_holds_init_host(struct smq_host *host)
 
 	spin_lock_init(&all->lock);
 	INIT_LIST_HEAD(&all->lists);
-	all->wq = alloc_workqueue("smq_hold_%d", WQ_MEM_RECLAIM | WQ_PERCPU, 0,
+	all->wq = alloc_workqueue("smq_hold_%d", WQ_MEM_RECLAIM | WQ_HIGHPRI | WQ_PERCPU, 0,
 				  host->shost->host_no);
 	return all->wq ? 0 : -ENOMEM;
 }

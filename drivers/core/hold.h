@@ -24,7 +24,8 @@
  * struct smq_host_holds - all that is held for a host
  * @lock: protects @lists
  * @lists: each struct smq_hold of the host
- * @wq: runs their work, and @look; apart from deferred commands, which may take long
+ * @wq: runs their work, and @look; WQ_HIGHPRI: by other workers of the CPU than those of
+ *	deferred commands, which may compute for long
  * @look: gives back what the mid-layer has to have; runs while anything is held
  *
  * Lifetime: that of the host.

@@ -164,7 +164,7 @@ static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl
 	err = smq_holds_init_host(host);
 	if (err)
 		return err;
-	core->wq = alloc_workqueue("smq_%d", WQ_MEM_RECLAIM | WQ_CPU_INTENSIVE | WQ_PERCPU, 0,
+	core->wq = alloc_workqueue("smq_%d", WQ_MEM_RECLAIM | WQ_PERCPU, 0,
 				   host->shost->host_no);
 	return core->wq ? smq_registry_add_host(host) : -ENOMEM;
 }
