@@ -25,7 +25,8 @@
  * @eh: error handling
  * @debugfs: its directory below debugfs smq/
  *
- * Lifetime: that of the host.
+ * Lifetime: behind the LLD's private area in struct Scsi_Host. A reset by ioctl on a file
+ * that was opened before may look at @eh after smq_host_free(); all else ends there.
  */
 struct smq_host_core {
 	struct smq_host *host;

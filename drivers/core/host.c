@@ -136,25 +136,26 @@ static int smq_alloc_hwqs(struct smq_host *host)
 	return 0;
 }
 
-/* What is left of it after an error, too. */
+/* Bytes of a host in front of the layer's own part. */
+static size_t smq_core_offset(const struct smq_lld *lld)
+{
+	return ALIGN(sizeof(struct smq_host) + lld->host_size, __alignof__(struct smq_host_core));
+}
+
+/* What is left of it after an error, too. The memory goes with the mid-layer's host. */
 static void smq_free_core(struct smq_host *host)
 {
-	if (!host->core)
-		return;
 	smq_registry_remove_host(host);
 	if (host->core->wq)
 		destroy_workqueue(host->core->wq);
 	smq_holds_free_host(host);
-	kfree(host->core);
 }
 
 static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl)
 {
-	struct smq_host_core *core = kzalloc(sizeof(*core), GFP_KERNEL);
+	struct smq_host_core *core = (void *)host + smq_core_offset(host->lld);
 	int err;
 
-	if (!core)
-		return -ENOMEM;
 	host->core = core;
 	core->host = host;
 	core->dispatch = tmpl->dispatch;
@@ -196,7 +197,7 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *
 	tmpl->sht.proc_name = lld->name;
 	tmpl->sht.cmd_size = sizeof(struct smq_cmd) + lld->cmd_size;
 
-	shost = scsi_host_alloc(&tmpl->sht, sizeof(*host) + lld->host_size);
+	shost = scsi_host_alloc(&tmpl->sht, smq_core_offset(lld) + sizeof(struct smq_host_core));
 	if (!shost)
 		return ERR_PTR(-ENOMEM);
 	host = smq_shost_to_host(shost);

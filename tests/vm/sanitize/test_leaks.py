@@ -9,7 +9,7 @@ import os
 
 import pytest
 from kit import allocinfo
-from kit.cdb import TEST_UNIT_READY, plain
+from kit.cdb import READ_10, TEST_UNIT_READY, blocks, plain
 from kit.host import SgDev, find_hosts, is_loaded, loaded, run, unload, wait_for
 from kit.ramdir import ram_host
 from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST
@@ -40,8 +40,10 @@ def use(host_dir, host):
         run("dd", f"if={disk.sd}", "of=/dev/null", "bs=64k", "count=8", "iflag=direct")
     host_dir.add_lun(2, size_mb=16)
     with SgDev(disk.sg) as sg:
-        host_dir.arm("lost", count=1)
-        sg.cmd(plain(TEST_UNIT_READY), timeout_ms=1000)
+        # The new LUN's attention; and a fault that the search for its partitions does not meet.
+        sg.cmd(plain(TEST_UNIT_READY))
+        host_dir.arm("lost", count=1, first_lba=1000)
+        sg.cmd(blocks(READ_10, 1000, 8), din=4096, timeout_ms=1000)
         sg.reset(SG_SCSI_RESET_DEVICE)
         sg.reset(SG_SCSI_RESET_HOST)
     host_dir.remove_lun(1)

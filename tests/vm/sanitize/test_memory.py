@@ -44,7 +44,7 @@ def _clean(klog):
     """Failures on; no report, nor memory of our modules left, when they have gone."""
     failnth.prepare()
     yield
-    for module in ("smq_ram", "smq"):
+    for module in ("smq_ram", "smq_legacy", "smq"):
         if is_loaded(module):
             unload(module)
     assert not klog.faults(), klog.tail(80)
@@ -150,6 +150,7 @@ def policies(host, klog):
 
 
 def test_policy_change(klog):
+    load("smq_legacy")
     # One hardware queue: legacy-model wants no more.
     with small_host(luns=2, hw_queues=1) as (_, host):
         path = host.sysfs / "smq/policy"
