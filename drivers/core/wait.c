@@ -315,7 +315,7 @@ void smq_wait_look(struct work_struct *work)
 	struct smq_wait_look look = {};
 
 	/* A reset by ioctl looks the same to the mid-layer, and ends what is held itself. */
-	look.recovers = scsi_host_in_recovery(shost) && !data_race(shost->tmf_in_progress);
+	look.recovers = scsi_host_in_recovery(shost) && !shost->tmf_in_progress;
 	blk_mq_tagset_busy_iter(&shost->tag_set, smq_wait_look_at, &look);
 	if (look.held)
 		queue_delayed_work(core->hold.wq, &core->hold.look, SMQ_HOLD_LOOK);

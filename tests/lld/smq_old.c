@@ -255,6 +255,7 @@ static void old_start(struct old_host *old, struct old_cmd *oc)
  * that the controller had before has been completed, but not for ever.
  */
 static void old_drop_lock(struct old_host *old, struct old_cmd *oc, unsigned int how)
+	__must_hold(old->host->shost->host_lock)
 {
 	spinlock_t *lock = old->host->shost->host_lock;
 	unsigned int waited, before = old->ended;
