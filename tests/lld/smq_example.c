@@ -14,7 +14,7 @@ struct example_knobs {
 
 struct example_hwq {
 	atomic_t inflight;	/* atomic: any CPU queues and completes */
-	unsigned int next;	/* the queue tried next; CPUs race for it, which does no harm */
+	unsigned int next;	/* the queue tried next */
 };
 
 static struct smq_hwq *example_queue(struct smq_policy *policy, struct smq_hwq *hwq,
@@ -22,8 +22,10 @@ static struct smq_hwq *example_queue(struct smq_policy *policy, struct smq_hwq *
 {
 	struct example_hwq *mine = smq_policy_hwq_priv(policy, hwq), *its;
 	const struct example_knobs *knobs = policy->knobs;
+	struct smq_hwq *to;
+
 	/* data_race: two CPUs may pick the same queue. */
-	struct smq_hwq *to = policy->host->hwq[data_race(mine->next++) % policy->host->nr_hwqs];
+	to = policy->host->hwq[data_race(mine->next++) % policy->host->nr_hwqs];
 	its = smq_policy_hwq_priv(policy, to);
 	if (to->type != hwq->type || atomic_read(&its->inflight) >= READ_ONCE(knobs->most))
 		to = hwq;
@@ -61,10 +63,8 @@ static ssize_t most_store(struct device *dev, struct device_attribute *attr, con
 	return smq_knob_store_uint(dev, attr, "smq_example", buf, count, &knobs->most, 1, 1024);
 }
 static DEVICE_ATTR_WO(most);
-
 static struct attribute *example_attrs[] = { &dev_attr_most.attr, NULL };
 static const struct attribute_group example_group = { "smq_example", .attrs = example_attrs };
-
 static const struct smq_policy_ops example_ops = {
 	.name = "example", .owner = THIS_MODULE, .knobs_size = sizeof(struct example_knobs),
 	.hwq_size = sizeof(struct example_hwq), .knobs = &example_group,
