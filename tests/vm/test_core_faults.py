@@ -20,7 +20,7 @@ from kit.sgio import TASK_SET_FULL, SgDev
 
 READ = cdb.blocks(cdb.READ_10, 0, 8)
 # More than a command needs to end that is not held, less than any block timer here.
-SOON = 3
+SOON = 6
 
 
 def choose(host, policy):

@@ -36,7 +36,8 @@ def test_its_name_loads_it_and_its_commands_are_moved(ram, klog):
     before = [row["done"] for row in ram.hwqs()]
     fio(ram.luns()[0].sd, **VERIFY)
     plain = [row["done"] - old for row, old in zip(ram.hwqs(), before, strict=True)]
-    assert plain[0] > 1000 > 100 > plain[1]
+    # Which of them that is differs between kernels.
+    assert max(plain) > 1000 > 100 > min(plain)
     choose(ram, "example")
     assert is_loaded("smq_example") and ram.policy() == "example"
     (ram.sysfs / "smq_example/most").write_text("1024", encoding="ascii")

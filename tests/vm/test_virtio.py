@@ -340,7 +340,8 @@ def test_a_disk_found_while_a_policy_holds_has_the_depth_that_the_device_says():
         disk = host.luns()[0]
         delete(disk)
         disk = find_again(host, disk)
-        assert depths(host) == (16, 16, 16)
+        # More is advertised where the doorbell was found to be expensive.
+        assert depths(host)[1:] == (16, 16) and depths(host)[0] >= 16
         fio(disk.sd, **VERIFIED | {"size": "1m", "iodepth": 64})
         write(host.sysfs / "smq/policy", "direct")
         assert depths(host) == (16, 16, 16)

@@ -56,7 +56,7 @@ NOT_SANITIZED = (
     # User Mode Linux takes no CPU offline.
     "tests/vm/test_faults.py::test_cpu_goes_offline_and_comes_back_under_verified_load",
     # How many commands come while one is served is a matter of the CPU's speed.
-    "tests/vm/test_policy.py::test_dear_doorbells_are_shared",
+    "tests/vm/test_policy.py::test_expensive_doorbells_are_shared",
     # Its commands are to take longer than it takes to submit a thousand others.
     "tests/vm/test_sg_poll.py::test_more_wait_than_may",
     # Sectors of two sizes are enough here.
