@@ -95,7 +95,7 @@ def test_refused_commands_come_again(status):
 
 
 @contextmanager
-def tested_meanwhile(sg_node):
+def units_tested(sg_node):
     """Another thread sends TEST UNIT READY, one at a time."""
     stop = threading.Event()
 
@@ -131,7 +131,7 @@ def test_entries_that_drop_host_lock():
                          time_based=True, runtime=60, cpus_allowed="0-1",
                          cpus_allowed_policy="split", **VERIFIED) as load_:
                 under_way(disk, 50)
-                with tested_meanwhile(disk.sg):
+                with units_tested(disk.sg):
                     for name, how in DROPS.items():
                         before, busy = get("overlaps"), host.stats()["busy"]
                         put("drop_how", how)
