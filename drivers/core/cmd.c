@@ -40,10 +40,26 @@ static bool smq_cmd_leave_ended(struct smq_cmd *cmd)
 	return atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_ENDED) == SMQ_SUBMITTING;
 }
 
+/* Counts a command that ends. False: a policy keeps it, for it met a full device. */
+static __always_inline bool smq_cmd_count_end(struct smq_cmd *cmd)
+{
+	if (unlikely(cmd->seen) && smq_policy_done(cmd))
+		return false;
+	if (unlikely(smq_cmd_to_scmd(cmd)->result)) {
+		if (smq_cmd_to_scmd(cmd)->result == SAM_STAT_TASK_SET_FULL && smq_policy_full(cmd))
+			return false;
+		this_cpu_inc(cmd->hwq->stats->errors);
+	}
+	this_cpu_inc(cmd->hwq->stats->done);
+	if (trace_smq_done_enabled())
+		trace_smq_done(cmd);
+	return true;
+}
+
 /*
  * The LLD says that a command is finished: takes and counts it if it still is the LLD's.
  * True: it is to be completed; a policy keeps one that met a full device, a submitter one
- * that it has not returned from.
+ * that it has not returned from, fault injection one that is lost or late.
  */
 static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 {
@@ -57,17 +73,9 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 		/* The submitter has returned meanwhile. */
 		*mine = smq_cmd_claim(cmd);
 	}
-	if (unlikely(cmd->seen) && smq_policy_done(cmd))
+	if (static_branch_unlikely(&smq_faults) && cmd->fault && smq_fault_after(cmd))
 		return false;
-	if (unlikely(smq_cmd_to_scmd(cmd)->result)) {
-		if (smq_cmd_to_scmd(cmd)->result == SAM_STAT_TASK_SET_FULL && smq_policy_full(cmd))
-			return false;
-		this_cpu_inc(cmd->hwq->stats->errors);
-	}
-	this_cpu_inc(cmd->hwq->stats->done);
-	if (trace_smq_done_enabled())
-		trace_smq_done(cmd);
-	return true;
+	return smq_cmd_count_end(cmd);
 }
 
 /**
@@ -96,6 +104,13 @@ bool smq_cmd_done(struct smq_cmd *cmd)
 	return mine;
 }
 EXPORT_SYMBOL_GPL(smq_cmd_done);
+
+/* Ends a command that the caller owns. Context: any, inside an RCU read-side section. */
+void smq_cmd_end(struct smq_cmd *cmd)
+{
+	if (smq_cmd_count_end(cmd))
+		scsi_done(smq_cmd_to_scmd(cmd));
+}
 
 /*
  * May the mid-layer's done find host_lock held by this CPU and want it too? It only

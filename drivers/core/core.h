@@ -12,6 +12,7 @@
 #include "choice.h"
 #include "depth.h"
 #include "eh.h"
+#include "fault.h"
 #include "hold.h"
 
 /**
@@ -23,6 +24,7 @@
  * @hold: all that its policies hold
  * @raised: more is advertised than the device takes; under @choice.lock
  * @eh: error handling
+ * @faults: fault injection
  * @debugfs: its directory below debugfs smq/
  *
  * Lifetime: behind the LLD's private area in struct Scsi_Host. A reset by ioctl on a file
@@ -36,6 +38,7 @@ struct smq_host_core {
 	struct smq_host_holds hold;
 	bool raised;
 	struct smq_host_eh eh;
+	struct smq_host_faults faults;
 	struct dentry *debugfs;
 };
 

@@ -37,6 +37,8 @@ EXPORT_SYMBOL_GPL(smq_eh_timed_out);
 /* Ends the layer's part of a command that error handling has taken. */
 static void smq_cmd_taken(struct smq_cmd *cmd)
 {
+	if (cmd->fault)
+		smq_fault_forget(cmd);
 	if (cmd->seen) {
 		rcu_read_lock();
 		smq_policy_taken(cmd);
@@ -60,6 +62,20 @@ static void smq_cmd_defer_again(struct smq_host *host, struct smq_cmd *cmd)
 	mutex_unlock(&host->core->eh.lock);
 }
 
+/* Has the LLD take a command back. What fault injection keeps the LLD does not have. */
+static int smq_lld_abort(struct smq_host *host, struct smq_cmd *cmd)
+{
+	int state = atomic_read(&cmd->state);
+
+	if (state != SMQ_OWNED && state != SMQ_FAULTED)
+		return 0;
+	if (smq_fault_take(&smq_host_fault(host)->fail_abort))
+		return -EIO;
+	if (state == SMQ_FAULTED)
+		return 0;
+	return host->lld->abort ? host->lld->abort(cmd->hwq, cmd) : -EOPNOTSUPP;
+}
+
 static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 {
 	bool deferred, held;
@@ -79,16 +95,14 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 		return 0;
 	}
 	deferred = cancel_work_sync(&cmd->work);
-	if (atomic_read(&cmd->state) == SMQ_OWNED) {
-		err = host->lld->abort ? host->lld->abort(cmd->hwq, cmd) : -EOPNOTSUPP;
-		if (err) {
-			if (deferred)
-				smq_cmd_defer_again(host, cmd);
-			return err;
-		}
+	err = smq_lld_abort(host, cmd);
+	if (err) {
+		if (deferred)
+			smq_cmd_defer_again(host, cmd);
+		return err;
 	}
 
-	if (smq_cmd_claim(cmd)) {
+	if (smq_cmd_claim(cmd) || smq_fault_claim(cmd)) {
 		smq_cmd_taken(cmd);
 	} else {
 		/*
@@ -98,6 +112,9 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 		 */
 		synchronize_rcu();
 		cancel_work_sync(&cmd->work);
+		/* Or fault injection has kept what the LLD has completed. */
+		if (smq_fault_claim(cmd))
+			smq_cmd_taken(cmd);
 	}
 	return 0;
 }
@@ -134,7 +151,8 @@ static bool smq_reset_one(struct request *rq, void *data)
 
 	/* From claim to done one section, as in smq_cmd_done(). */
 	rcu_read_lock();
-	if (smq_hold_claim(cmd, SMQ_FREE) || (!reset->keeps && smq_cmd_claim(cmd))) {
+	if (smq_hold_claim(cmd, SMQ_FREE) ||
+	    (!reset->keeps && (smq_cmd_claim(cmd) || smq_fault_claim(cmd)))) {
 		smq_cmd_taken(cmd);
 		atomic_inc(&reset->host->core->eh.reset_cmds);
 		/*
@@ -219,6 +237,8 @@ int smq_eh_lun_reset(struct scsi_cmnd *scmd)
 	lun = smq_sdev_to_lun(scmd->device);
 	if (!lun || !lun->core->probed)
 		err = 0;
+	else if (smq_fault_take(&smq_host_fault(host)->fail_lun_reset))
+		err = -EIO;
 	else if (host->lld->lun_reset)
 		err = host->lld->lun_reset(host, scmd->device);
 	reset.keeps = err;
@@ -235,7 +255,9 @@ int smq_eh_target_reset(struct scsi_cmnd *scmd)
 	atomic_inc(&host->core->eh.target_resets);
 	if (!smq_reset_begin(host, scmd))
 		return FAILED;
-	if (host->lld->target_reset)
+	if (smq_fault_take(&smq_host_fault(host)->fail_target_reset))
+		err = -EIO;
+	else if (host->lld->target_reset)
 		err = host->lld->target_reset(host, reset.starget);
 	reset.keeps = err;
 	return smq_reset_end(&reset, scmd, "target_reset", err);

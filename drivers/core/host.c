@@ -160,6 +160,7 @@ static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl
 	core->host = host;
 	core->dispatch = tmpl->dispatch;
 	mutex_init(&core->eh.lock);
+	smq_faults_init_host(host, tmpl->enter, smq_cmd_end);
 	smq_policy_init_host(host);
 	INIT_DELAYED_WORK(&core->hold.look, smq_wait_look);
 	err = smq_holds_init_host(host);
@@ -256,6 +257,7 @@ int smq_host_add(struct smq_host *host, struct device *parent)
 	}
 	smq_registry_show_host(host);
 	smq_stats_add_host(host);
+	smq_faults_start_host(host);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(smq_host_add);
@@ -283,6 +285,7 @@ void smq_host_remove(struct smq_host *host)
 	smq_holds_stop_host(host);
 	/* A CPU whose command was the last may still be in commit. */
 	synchronize_rcu();
+	smq_faults_stop_host(host);
 }
 EXPORT_SYMBOL_GPL(smq_host_remove);
 

@@ -11,6 +11,9 @@ void smq_stats_exit(void);
 void smq_stats_add_host(struct smq_host *host);
 void smq_stats_remove_host(struct smq_host *host);
 
+/* fault_set.c */
+extern const struct attribute_group smq_fault_group;
+
 /* configfs.c */
 int smq_configfs_init(void);
 void smq_configfs_exit(void);
@@ -21,6 +24,7 @@ void smq_policy_taken(struct smq_cmd *cmd);
 
 /* cmd.c */
 bool smq_cmd_claim(struct smq_cmd *cmd);
+void smq_cmd_end(struct smq_cmd *cmd);
 void smq_cmd_work(struct work_struct *work);
 
 #endif /* SMQ_CORE_H */

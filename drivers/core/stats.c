@@ -147,6 +147,7 @@ static const struct attribute_group smq_host_group = {
 
 const struct attribute_group *smq_host_groups[] = {
 	&smq_host_group,
+	&smq_fault_group,
 	NULL
 };
 EXPORT_SYMBOL_GPL(smq_host_groups);
@@ -156,10 +157,11 @@ static void smq_show_host(struct seq_file *m, struct smq_host *host,
 {
 	const struct smq_host_eh *eh = &host->core->eh;
 
-	seq_printf(m, "host=%u lld=%s policy=%s effective=%s depth=%u extra=%u raised=%d held=%u",
+	seq_printf(m, "host=%u lld=%s policy=%s effective=%s depth=%u extra=%u raised=%d held=%u faults=%d",
 		   host->shost->host_no, host->lld->name, policy ? policy->ops->name : "direct",
 		   rcu_access_pointer(host->policy) ? policy->ops->name : "direct",
-		   host->depth, host->extra, host->core->raised, smq_hold_sum(host));
+		   host->depth, host->extra, host->core->raised, smq_hold_sum(host),
+		   READ_ONCE(host->core->faults.on));
 	seq_printf(m, " timeouts=%d aborts=%d lun_resets=%d target_resets=%d host_resets=%d reset_cmds=%d\n",
 		   atomic_read(&eh->timeouts), atomic_read(&eh->aborts),
 		   atomic_read(&eh->lun_resets), atomic_read(&eh->target_resets),

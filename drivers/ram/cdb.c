@@ -44,7 +44,6 @@ enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	struct ram_lun *lun = ram_scmd_lun(scmd);
-	struct ram_fault *fault = lun->ram->fault;
 	struct ram_cmd *rc = smq_cmd_priv(cmd);
 	const struct ram_op *op;
 
@@ -54,20 +53,15 @@ enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep)
 	if (!op)
 		return SMQ_DONE;
 	if (!may_sleep)
-		rc->fault = test_bit(RAM_FAULT, &lun->attn) ? ram_fault_hits(fault, scmd) :
-							      RAM_FAULT_NONE;
-	if (unlikely(rc->fault) && ram_fault_before(fault, scmd, rc->fault))
-		return SMQ_DONE;
+		rc->fault = test_bit(RAM_FAULT, &lun->attn) ? ram_fault_hits(lun->ram, scmd) : 0;
 	if (!may_sleep && (op->sleeps || rc->fault == RAM_FAULT_NO_MEMORY))
 		return smq_cmd_defer(cmd);
 	if (unlikely(rc->fault == RAM_FAULT_NO_MEMORY))
-		ram_fault_no_memory(fault, scmd);
+		ram_fault_no_memory(lun->ram, scmd);
 	if (op->fn)
 		op->fn(lun, scmd);
-	else if (!ram_rw(lun, scmd, rc->fault == RAM_FAULT_SHORT, may_sleep))
+	else if (!ram_rw(lun, scmd, may_sleep))
 		return smq_cmd_defer(cmd);
-	if (unlikely(rc->fault))
-		rc->delay_ns = ram_fault_after(fault, rc->fault);
 	if (unlikely(rc->fault == RAM_FAULT_WRONG_BYTE))
 		ram_fault_wrong_byte(scmd);
 	return SMQ_DONE;

@@ -286,7 +286,7 @@ static struct config_group *ram_make_host(struct config_group *group, const char
 	mutex_init(&dir->lock);
 	INIT_LIST_HEAD(&dir->lun_dirs);
 	dir->config = ram_default_host;
-	ram_fault_init(&dir->fault);
+	smq_fault_init(&dir->fault);
 	config_group_init_type_name(&dir->group, name, &ram_host_type);
 	config_group_init_type_name(&dir->luns, "luns", &ram_luns_type);
 	configfs_add_default_group(&dir->luns, &dir->group);

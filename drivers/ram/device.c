@@ -44,7 +44,6 @@ bool ram_reserve(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	rc->reserved = !limit || rq->nr < limit;
 	rq->nr += rc->reserved;
 	spin_unlock_irqrestore(&rq->lock, flags);
-	rc->delay_ns = 0;
 	return rc->reserved;
 }
 
@@ -94,8 +93,7 @@ static void ram_arm(struct smq_hwq *hwq, struct ram_hwq *rq)
 	if (!first || hwq->type == HCTX_TYPE_POLL)
 		return;
 	rc = smq_cmd_priv(first);
-	if (rc->due != KTIME_MAX)
-		hrtimer_start(&rq->timer, rc->due, HRTIMER_MODE_ABS);
+	hrtimer_start(&rq->timer, rc->due, HRTIMER_MODE_ABS);
 }
 
 /*
@@ -165,13 +163,11 @@ void ram_doorbell(struct smq_hwq *hwq)
 	rq->doorbells += !list_empty(&ring);
 	now = ktime_get_ns();
 	list_for_each_entry_safe(cmd, next, &ring, node) {
-		struct ram_cmd *rc = smq_cmd_priv(cmd);
 		u64 due = now;
 
 		if (rate)
 			due = ram_book_link(model, now, scsi_bufflen(smq_cmd_to_scmd(cmd)), rate);
-		due = rc->delay_ns == KTIME_MAX ? KTIME_MAX : due + service + rc->delay_ns;
-		ram_insert(rq, cmd, due);
+		ram_insert(rq, cmd, due + service);
 	}
 	ram_arm(hwq, rq);
 	spin_unlock_irqrestore(&rq->lock, flags);

@@ -35,23 +35,38 @@ int ram_check_lun_config(const struct ram_lun_config *cfg)
 	return 0;
 }
 
-/* Tells the LUNs whether model and faults of their host are to be looked at. */
+/*
+ * Tells the LUNs whether model and faults of their host are to be looked at. Two places
+ * change those: the settings are read under the lock.
+ */
 void ram_update_attn(struct ram_host *ram)
 {
 	const struct ram_model *model = ram->model;
-	bool modelled = READ_ONCE(model->service_ns) || READ_ONCE(model->hwq_depth) ||
-			READ_ONCE(model->doorbell_ns) || READ_ONCE(model->bytes_per_sec);
-	bool faulty = READ_ONCE(ram->fault->kind) != RAM_FAULT_NONE;
+	bool modelled, faulty;
 	struct ram_lun *lun;
 	unsigned long i;
 
 	xa_lock(&ram->luns);
+	modelled = READ_ONCE(model->service_ns) || READ_ONCE(model->hwq_depth) ||
+		   READ_ONCE(model->doorbell_ns) || READ_ONCE(model->bytes_per_sec);
+	faulty = READ_ONCE(smq_host_fault(ram->smq)->kind) >= SMQ_FAULT_OWN;
 	xa_for_each(&ram->luns, i, lun) {
 		assign_bit(RAM_MODEL, &lun->attn, modelled);
 		assign_bit(RAM_FAULT, &lun->attn, faulty);
 	}
 	xa_unlock(&ram->luns);
 }
+
+static void ram_fault_changed(struct smq_host *host)
+{
+	ram_update_attn(smq_host_priv(host));
+}
+
+const struct smq_fault_kinds ram_fault_kinds = {
+	.nr		= RAM_NR_FAULTS,
+	.names		= ram_fault_names,
+	.changed	= ram_fault_changed,
+};
 
 /* The other LUNs report that the inventory has changed (SPC-5, 6.33). */
 static void ram_luns_changed(struct ram_host *ram, unsigned int number)
@@ -127,12 +142,13 @@ static void ram_free_luns(struct ram_host *ram)
 
 /*
  * Makes a host without LUNs that the mid-layer does not know of yet. @model and
- * @fault stay the caller's and have to outlive it.
+ * @fault stay the caller's and have to outlive it; without @fault it has settings of
+ * its own.
  * Context: may sleep. Return: the host or an ERR_PTR, after a message if a value
  * of @cfg was refused.
  */
 struct ram_host *ram_host_create(const struct ram_config *cfg, struct ram_model *model,
-				 struct ram_fault *fault)
+				 struct smq_fault *fault)
 {
 	const struct smq_host_config smq_cfg = {
 		.hw_queues = cfg->hw_queues ?: num_possible_cpus(),
@@ -157,7 +173,8 @@ struct ram_host *ram_host_create(const struct ram_config *cfg, struct ram_model 
 	ram->smq = host;
 	ram->index = index;
 	ram->model = model;
-	ram->fault = fault;
+	if (fault)
+		smq_fault_use(host, fault);
 	xa_init(&ram->luns);
 	return ram;
 }

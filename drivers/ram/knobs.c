@@ -23,52 +23,42 @@ static struct ram_dir *fault_dir(struct config_item *item)
 	return container_of(to_config_group(item), struct ram_dir, fault_group);
 }
 
-static struct ram_model *model_of(struct config_item *item)
-{
-	return &model_dir(item)->model;
-}
-
-static struct ram_fault *fault_of(struct config_item *item)
-{
-	return &fault_dir(item)->fault;
-}
-
-/* One number of a struct that the hot path reads with READ_ONCE. */
-#define RAM_KNOB(_kind, _name, _max)						\
-static ssize_t ram_##_kind##_##_name##_show(struct config_item *item, char *page) \
+/* One number of the model, which the hot path reads with READ_ONCE. */
+#define RAM_KNOB(_name, _max)							\
+static ssize_t ram_model_##_name##_show(struct config_item *item, char *page)	\
 {										\
-	return sysfs_emit(page, "%llu\n", (u64)READ_ONCE(_kind##_of(item)->_name)); \
+	return sysfs_emit(page, "%llu\n", (u64)READ_ONCE(model_dir(item)->model._name)); \
 }										\
 										\
-static ssize_t ram_##_kind##_##_name##_store(struct config_item *item,		\
-					     const char *page, size_t count)	\
+static ssize_t ram_model_##_name##_store(struct config_item *item,		\
+					 const char *page, size_t count)	\
 {										\
-	struct ram_dir *dir = _kind##_dir(item);				\
+	struct ram_dir *dir = model_dir(item);					\
 	u64 value;								\
 	int err = kstrtou64(page, 0, &value);					\
 										\
 	if (err) {								\
-		pr_err(#_kind "/" #_name " is no number in 0..%llu\n", (u64)(_max)); \
+		pr_err("model/" #_name " is no number in 0..%llu\n", (u64)(_max)); \
 		return err;							\
 	}									\
 	if (value > (_max)) {							\
-		pr_err(#_kind "/" #_name "=%llu is above %llu\n", value,	\
+		pr_err("model/" #_name "=%llu is above %llu\n", value,		\
 		       (u64)(_max));						\
 		return -EINVAL;							\
 	}									\
 	mutex_lock(&dir->lock);							\
-	WRITE_ONCE(_kind##_of(item)->_name, value);				\
+	WRITE_ONCE(dir->model._name, value);					\
 	if (dir->ram)								\
 		ram_update_attn(dir->ram);					\
 	mutex_unlock(&dir->lock);						\
 	return count;								\
 }										\
-CONFIGFS_ATTR(ram_##_kind##_, _name)
+CONFIGFS_ATTR(ram_model_, _name)
 
-RAM_KNOB(model, service_ns, 1000 * (u64)NSEC_PER_SEC);
-RAM_KNOB(model, hwq_depth, SMQ_MAX_DEPTH);
-RAM_KNOB(model, doorbell_ns, RAM_MAX_DOORBELL_NS);
-RAM_KNOB(model, bytes_per_sec, U64_MAX);
+RAM_KNOB(service_ns, 1000 * (u64)NSEC_PER_SEC);
+RAM_KNOB(hwq_depth, SMQ_MAX_DEPTH);
+RAM_KNOB(doorbell_ns, RAM_MAX_DOORBELL_NS);
+RAM_KNOB(bytes_per_sec, U64_MAX);
 
 static ssize_t ram_model_doorbells_show(struct config_item *item, char *page)
 {
@@ -101,80 +91,47 @@ static const struct config_item_type ram_model_type = {
 	.ct_owner = THIS_MODULE,
 };
 
-RAM_KNOB(fault, every, U32_MAX);
-RAM_KNOB(fault, first_lba, U64_MAX);
-RAM_KNOB(fault, last_lba, U64_MAX);
-RAM_KNOB(fault, status, U8_MAX);
-RAM_KNOB(fault, sense, 0x0fffff);
-RAM_KNOB(fault, delay_ms, 3600 * MSEC_PER_SEC);
-
-static const char * const ram_fault_names[RAM_NR_FAULTS] = {
-	[RAM_FAULT_NONE]	= "none",
-	[RAM_FAULT_STATUS]	= "status",
-	[RAM_FAULT_SENSE]	= "sense",
-	[RAM_FAULT_TASK_SET_FULL] = "task_set_full",
-	[RAM_FAULT_TIMEOUT]	= "timeout",
-	[RAM_FAULT_LOST]	= "lost",
-	[RAM_FAULT_SHORT]	= "short",
-	[RAM_FAULT_WRONG_BYTE]	= "wrong_byte",
-	[RAM_FAULT_NO_MEMORY]	= "no_memory",
-};
-
-static ssize_t ram_fault_kind_show(struct config_item *item, char *page)
-{
-	return sysfs_emit(page, "%s\n", ram_fault_names[READ_ONCE(fault_of(item)->kind)]);
-}
-
-static ssize_t ram_fault_kind_store(struct config_item *item, const char *page, size_t count)
-{
-	struct ram_dir *dir = fault_dir(item);
-	int kind = __sysfs_match_string(ram_fault_names, RAM_NR_FAULTS, page);
-
-	if (kind < 0) {
-		pr_err("fault/kind is none of none, status, sense, task_set_full, timeout, lost, short, wrong_byte, no_memory\n");
-		return kind;
-	}
-	mutex_lock(&dir->lock);
-	WRITE_ONCE(dir->fault.kind, kind);
-	if (dir->ram)
-		ram_update_attn(dir->ram);
-	mutex_unlock(&dir->lock);
-	return count;
-}
-CONFIGFS_ATTR(ram_fault_, kind);
-
-/* How many more: counts down to 0 as it happens; -1 is for ever. */
-#define RAM_COUNT(_name)							\
+/* The names of the layer's own settings; "injected" is only read. */
+#define RAM_FAULT_SHOW(_name)							\
 static ssize_t ram_fault_##_name##_show(struct config_item *item, char *page)	\
 {										\
-	return sysfs_emit(page, "%d\n", atomic_read(&fault_of(item)->_name));	\
-}										\
+	return smq_fault_show(&fault_dir(item)->fault, &ram_fault_kinds, #_name, page); \
+}
+
+#define RAM_FAULT_ATTR(_name)							\
+RAM_FAULT_SHOW(_name)								\
 										\
 static ssize_t ram_fault_##_name##_store(struct config_item *item,		\
 					 const char *page, size_t count)	\
 {										\
-	int value, err = kstrtoint(page, 0, &value);				\
-										\
-	if (!err && value < -1)							\
-		err = -EINVAL;							\
-	if (err) {								\
-		pr_err("fault/" #_name " is no number in -1..%d\n", INT_MAX);	\
-		return err;							\
-	}									\
-	atomic_set(&fault_of(item)->_name, value);				\
-	return count;								\
+	return ram_fault_store(fault_dir(item), #_name, page) ?: count;		\
 }										\
 CONFIGFS_ATTR(ram_fault_, _name)
 
-RAM_COUNT(count);
-RAM_COUNT(fail_abort);
-RAM_COUNT(fail_lun_reset);
-RAM_COUNT(fail_target_reset);
-
-static ssize_t ram_fault_injected_show(struct config_item *item, char *page)
+static ssize_t ram_fault_store(struct ram_dir *dir, const char *name, const char *page)
 {
-	return sysfs_emit(page, "%lld\n", (s64)atomic64_read(&fault_of(item)->injected));
+	int err;
+
+	mutex_lock(&dir->lock);
+	err = smq_fault_store(&dir->fault, &ram_fault_kinds, name, page);
+	if (!err && dir->ram)
+		smq_fault_changed(dir->ram->smq);
+	mutex_unlock(&dir->lock);
+	return err;
 }
+
+RAM_FAULT_ATTR(kind);
+RAM_FAULT_ATTR(every);
+RAM_FAULT_ATTR(first_lba);
+RAM_FAULT_ATTR(last_lba);
+RAM_FAULT_ATTR(count);
+RAM_FAULT_ATTR(status);
+RAM_FAULT_ATTR(sense);
+RAM_FAULT_ATTR(delay_ms);
+RAM_FAULT_ATTR(fail_abort);
+RAM_FAULT_ATTR(fail_lun_reset);
+RAM_FAULT_ATTR(fail_target_reset);
+RAM_FAULT_SHOW(injected)
 CONFIGFS_ATTR_RO(ram_fault_, injected);
 
 static struct configfs_attribute *ram_fault_attrs[] = {

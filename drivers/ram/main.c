@@ -39,9 +39,8 @@ MODULE_PARM_DESC(depth, "commands per hardware queue and LUN, 1..4096 (default 1
 
 static LIST_HEAD(ram_hosts);
 
-/* Hosts made from parameters are perfect: nothing of these is ever set. */
+/* Hosts made from parameters have nothing of this: it is never set. */
 static struct ram_model no_model;
-static struct ram_fault no_fault;
 
 static void ram_remove_hosts(void)
 {
@@ -55,7 +54,7 @@ static void ram_remove_hosts(void)
 
 static int __init ram_make_host(void)
 {
-	struct ram_host *ram = ram_host_create(&config, &no_model, &no_fault);
+	struct ram_host *ram = ram_host_create(&config, &no_model, NULL);
 	unsigned int i;
 	int err = 0;
 

@@ -3,15 +3,38 @@
 #include <linux/delay.h>
 #include <linux/jiffies.h>
 #include <linux/scatterlist.h>
+#include <smq/rw_cdb.h>
 
 #include "ram.h"
+
+const char * const ram_fault_names[RAM_NR_FAULTS] = {
+	[RAM_FAULT_WRONG_BYTE - SMQ_FAULT_OWN]	= "wrong_byte",
+	[RAM_FAULT_NO_MEMORY - SMQ_FAULT_OWN]	= "no_memory",
+};
+
+/* Which of these faults a command meets, 0 if none; asked once for each. Context: any. */
+unsigned int ram_fault_hits(struct ram_host *ram, const struct scsi_cmnd *scmd)
+{
+	struct smq_fault *fault = smq_host_fault(ram->smq);
+	unsigned int kind = READ_ONCE(fault->kind);
+
+	switch (kind) {
+	case RAM_FAULT_WRONG_BYTE:
+		return smq_is_read(scmd->cmnd) && smq_fault_hits(fault, scmd) ? kind : 0;
+	case RAM_FAULT_NO_MEMORY:
+		return smq_is_write(scmd->cmnd) && smq_fault_hits(fault, scmd) ? kind : 0;
+	default:
+		return 0;
+	}
+}
 
 /*
  * The worker waits for memory, at most until the command times out: error handling
  * waits for the worker. Context: may sleep.
  */
-void ram_fault_no_memory(const struct ram_fault *fault, const struct scsi_cmnd *scmd)
+void ram_fault_no_memory(struct ram_host *ram, const struct scsi_cmnd *scmd)
 {
+	const struct smq_fault *fault = smq_host_fault(ram->smq);
 	unsigned long end = jiffies + msecs_to_jiffies(READ_ONCE(fault->delay_ms));
 
 	while (time_before(jiffies, end) && !test_bit(SCMD_STATE_COMPLETE, &scmd->state))

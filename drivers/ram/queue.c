@@ -28,11 +28,10 @@ static enum smq_status ram_finish(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	const struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	const struct ram_lun *lun = ram_scmd_lun(scmd);
-	const struct ram_cmd *rc = smq_cmd_priv(cmd);
 	bool polled = hwq->type == HCTX_TYPE_POLL;
 
 	if (polled ? scmd->submitter == SUBMITTED_BY_BLOCK_LAYER :
-		     test_bit(RAM_MODEL, &lun->attn) || rc->delay_ns)
+		     test_bit(RAM_MODEL, &lun->attn))
 		return ram_submit(hwq, cmd);
 	ram_release(hwq, cmd);
 	return SMQ_DONE;
@@ -129,17 +128,8 @@ static enum smq_status ram_work(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return st;
 }
 
-static struct ram_fault *ram_host_fault(struct smq_host *host)
-{
-	struct ram_host *ram = smq_host_priv(host);
-
-	return ram->fault;
-}
-
 static int ram_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
-	if (ram_fault_take(&ram_host_fault(hwq->host)->fail_abort))
-		return -EIO;
 	ram_forget(hwq, cmd);
 	return 0;
 }
@@ -186,15 +176,11 @@ static int ram_reset(struct smq_host *host, struct ram_lun *only, enum ram_attn 
 
 static int ram_lun_reset(struct smq_host *host, struct scsi_device *sdev)
 {
-	if (ram_fault_take(&ram_host_fault(host)->fail_lun_reset))
-		return -EIO;
 	return ram_reset(host, ram_sdev_lun(sdev), RAM_UA_RESET);
 }
 
 static int ram_target_reset(struct smq_host *host, struct scsi_target *starget)
 {
-	if (ram_fault_take(&ram_host_fault(host)->fail_target_reset))
-		return -EIO;
 	return ram_reset(host, NULL, RAM_UA_RESET);
 }
 
@@ -224,6 +210,7 @@ static const struct smq_lld ram_lld = {
 	.host_reset	= ram_host_reset,
 	.lun_init	= ram_lun_init,
 	.lun_exit	= ram_lun_exit,
+	.faults		= &ram_fault_kinds,
 };
 
 SMQ_LLD_TEMPLATE(ram_template, ram_lld);

@@ -14,8 +14,6 @@
 #include <linux/types.h>
 #include <smq/lld.h>
 
-#include "fault.h"
-
 /* Storage is kept in pages, found through leaves of page pointers. */
 #define RAM_LEAF_SHIFT	(PAGE_SHIFT - const_ilog2(sizeof(void *)))
 #define RAM_LEAF_PAGES	BIT(RAM_LEAF_SHIFT)
@@ -67,7 +65,7 @@ enum ram_attn {
 	RAM_NR_UA,
 	RAM_STOPPED = RAM_NR_UA,	/* START STOP UNIT: no medium access */
 	RAM_MODEL,			/* the hardware model is on */
-	RAM_FAULT,			/* a fault is armed */
+	RAM_FAULT,			/* a fault of the medium is armed */
 };
 
 /**
@@ -150,7 +148,6 @@ struct ram_lun_config {
  * @luns: its logical units by number; changed under the caller's lock, read under
  *	the xarray's own
  * @model: the hardware behind it, its creator's
- * @fault: what goes wrong with it, likewise
  */
 struct ram_host {
 	struct list_head list;
@@ -159,7 +156,6 @@ struct ram_host {
 	bool added;
 	struct xarray luns;
 	struct ram_model *model;
-	struct ram_fault *fault;
 };
 
 /**
@@ -183,16 +179,14 @@ struct ram_hwq {
 
 /**
  * struct ram_cmd - the private area of a command
- * @due: ktime in ns at which it is to be completed; KTIME_MAX: never
- * @delay_ns: by how much a fault delays it; KTIME_MAX: for ever
- * @fault: the fault it gets, decided once; enum ram_fault_kind
+ * @due: ktime in ns at which it is to be completed
+ * @fault: the fault of the medium that it meets, decided once; 0 if none
  * @reserved: counted in ram_hwq.nr
  * @listed: in ram_hwq.ring or .busy, from where the holder of the lock may take it
  */
 struct ram_cmd {
 	u64 due;
-	u64 delay_ns;
-	enum ram_fault_kind fault;
+	unsigned int fault;
 	bool reserved;
 	bool listed;
 };
@@ -285,8 +279,17 @@ int ram_poll(struct smq_hwq *hwq);
 void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd);
 void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun);
 
-/* medium_fault.c: faults of the medium, beside those of fault.h */
-void ram_fault_no_memory(const struct ram_fault *fault, const struct scsi_cmnd *scmd);
+/* medium_fault.c: faults of the medium, beside those that the layer brings about */
+enum ram_fault_kind {
+	RAM_FAULT_WRONG_BYTE = SMQ_FAULT_OWN,
+	RAM_FAULT_NO_MEMORY,
+};
+
+extern const char * const ram_fault_names[];
+#define RAM_NR_FAULTS	2
+
+unsigned int ram_fault_hits(struct ram_host *ram, const struct scsi_cmnd *scmd);
+void ram_fault_no_memory(struct ram_host *ram, const struct scsi_cmnd *scmd);
 void ram_fault_wrong_byte(struct scsi_cmnd *scmd);
 
 /* host.c: hosts and LUNs */
@@ -294,9 +297,10 @@ int ram_hosts_init(void);
 void ram_hosts_exit(void);
 extern const struct ram_config ram_default_host;
 extern const struct ram_lun_config ram_default_lun;
+extern const struct smq_fault_kinds ram_fault_kinds;
 
 struct ram_host *ram_host_create(const struct ram_config *cfg, struct ram_model *model,
-				 struct ram_fault *fault);
+				 struct smq_fault *fault);
 int ram_host_add(struct ram_host *ram);
 void ram_host_destroy(struct ram_host *ram);
 int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_lun_config *cfg);
@@ -310,7 +314,7 @@ int ram_configfs_init(void);
 void ram_configfs_exit(void);
 
 /* rw.c: READ and WRITE */
-bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool half, bool may_sleep);
+bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool may_sleep);
 bool ram_check_range(const struct ram_lun *lun, struct scsi_cmnd *scmd, u64 lba, u64 blocks);
 
 /* spc.c, vpd.c, mode.c */

@@ -30,7 +30,7 @@ struct ram_dir {
 	struct list_head lun_dirs;
 	struct ram_config config;
 	struct ram_model model;
-	struct ram_fault fault;
+	struct smq_fault fault;
 	struct ram_host *ram;
 };
 

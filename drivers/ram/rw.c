@@ -5,9 +5,9 @@
 #include <linux/scatterlist.h>
 #include <linux/string.h>
 #include <scsi/scsi_proto.h>
+#include <smq/rw_cdb.h>
 
 #include "ram.h"
-#include "rw_cdb.h"
 
 #ifdef CONFIG_HIGHMEM
 #error "smq_ram reaches data buffers through the direct mapping"
@@ -79,10 +79,10 @@ bool ram_check_range(const struct ram_lun *lun, struct scsi_cmnd *scmd, u64 lba,
 }
 
 /*
- * Any READ or WRITE, with everything checked; @half of it as a fault. Less buffer
- * than blocks moves what fits, more leaves a residual.
+ * Any READ or WRITE, with everything checked. Less buffer than blocks moves what fits,
+ * more leaves a residual.
  */
-bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool half, bool may_sleep)
+bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool may_sleep)
 {
 	const u8 *cdb = scmd->cmnd;
 	bool write = cdb[0] & 2;
@@ -90,7 +90,7 @@ bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool half, bool may_sle
 	u32 blocks;
 	u64 lba;
 
-	ram_decode_rw(cdb, &lba, &blocks);
+	smq_decode_rw(cdb, &lba, &blocks);
 	/* No protection information: RDPROTECT and WRPROTECT are 0 (SBC-4, 4.21). */
 	if (cdb[0] >> 5 && cdb[1] & 0xe0) {
 		ram_invalid_cdb(scmd, 1, 7);
@@ -100,8 +100,6 @@ bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool half, bool may_sle
 	    !ram_dir_ok(scmd, write ? DMA_TO_DEVICE : DMA_FROM_DEVICE))
 		return true;
 
-	if (half)
-		blocks /= 2;
 	len = min_t(u64, (u64)blocks << lun->shift, scsi_bufflen(scmd));
 	if (!lun->null && !ram_copy(lun, scmd, lba << lun->shift, len, write, may_sleep)) {
 		if (!may_sleep)

@@ -6,9 +6,9 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <scsi/scsi_proto.h>
+#include <smq/rw_cdb.h>
 
 #include "ram.h"
-#include "rw_cdb.h"
 
 void ram_start_stop(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
@@ -54,7 +54,7 @@ void ram_sync_cache(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	u64 lba;
 
 	/* 0 blocks: to the end; either way all is where it stays already. */
-	ram_decode_rw(scmd->cmnd, &lba, &blocks);
+	smq_decode_rw(scmd->cmnd, &lba, &blocks);
 	if (ram_check_range(lun, scmd, lba, blocks))
 		scmd->result = SAM_STAT_GOOD;
 }
@@ -104,7 +104,7 @@ void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	u64 lba, pos, len;
 	u32 blocks;
 
-	ram_decode_rw(scmd->cmnd, &lba, &blocks);
+	smq_decode_rw(scmd->cmnd, &lba, &blocks);
 	if (scmd->cmnd[1] & 0xe0) {	/* VRPROTECT */
 		ram_invalid_cdb(scmd, 1, 7);
 		return;
@@ -192,7 +192,7 @@ void ram_write_same(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	u64 lba, pos, len;
 	u32 blocks;
 
-	ram_decode_rw(cdb, &lba, &blocks);
+	smq_decode_rw(cdb, &lba, &blocks);
 	if (cdb[1] & 0xe0) {		/* WRPROTECT */
 		ram_invalid_cdb(scmd, 1, 7);
 		return;

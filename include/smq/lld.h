@@ -15,6 +15,7 @@
 #define SMQ_LLD_H
 
 #include <smq/compat.h>
+#include <smq/fault.h>
 #include <smq/objects.h>
 
 /**
@@ -82,6 +83,7 @@
  *	drops the LUN. Optional.
  * @map_queues: maps the hardware queues of one type to CPUs by interrupt
  *	affinity. Optional: they are spread evenly.
+ * @faults: kinds of faults that only this LLD can bring about. Optional.
  */
 struct smq_lld {
 	const char *name;
@@ -111,6 +113,7 @@ struct smq_lld {
 			     struct queue_limits *lim);
 	void (*map_queues)(struct smq_host *host, struct blk_mq_queue_map *map,
 			   enum hctx_type type);
+	const struct smq_fault_kinds *faults;
 };
 
 /**
@@ -142,12 +145,14 @@ struct smq_host_config {
 /**
  * struct smq_template - what SMQ_LLD_TEMPLATE() instantiates for an LLD
  * @sht: for the mid-layer
+ * @enter: gives one command to the LLD, by the entry it has. Context: as queue_cmd
  * @dispatch: gives a list of commands to queue_cmd, in order, until one is not
  *	taken: that one and the rest stay in the list; then commits if told to.
  *	Returns what queue_cmd said last. Context: as queue_cmd
  */
 struct smq_template {
 	struct scsi_host_template sht;
+	enum smq_status (*enter)(struct smq_hwq *hwq, struct smq_cmd *cmd);
 	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
 };
 

@@ -129,11 +129,20 @@ smq_lld_queue_lck(const struct smq_lld *lld, struct smq_host *host, struct smq_c
 
 /* Gives a command to the LLD by the entry it has; the unused branch is compiled out. */
 static __always_inline enum smq_status
-smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
+smq_lld_enter(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	if (lld->queuecommand_lck)
 		return smq_lld_queue_lck(lld, hwq->host, cmd);
 	return lld->queue_cmd(hwq, cmd);
+}
+
+/* The same by way of drivers/core/fault.c while a fault is armed, for whichever host. */
+static __always_inline enum smq_status
+smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	if (static_branch_unlikely(&smq_faults))
+		return smq_fault_queue(hwq, cmd);
+	return smq_lld_enter(lld, hwq, cmd);
 }
 
 static __always_inline void smq_lld_commit(const struct smq_lld *lld, struct smq_hwq *hwq)
@@ -274,6 +283,11 @@ static smq_qc_t tmpl##_queuecommand(struct Scsi_Host *shost,			\
 	return smq_queue_one(&(ops), shost, scmd, true);			\
 }										\
 										\
+static enum smq_status tmpl##_enter(struct smq_hwq *hwq, struct smq_cmd *cmd)	\
+{										\
+	return smq_lld_enter(&(ops), hwq, cmd);					\
+}										\
+										\
 static enum smq_status tmpl##_dispatch(struct smq_hwq *hwq,			\
 				       struct list_head *cmds, bool commit)	\
 {										\
@@ -301,6 +315,7 @@ static int tmpl##_mq_poll(struct Scsi_Host *shost, unsigned int queue)		\
 }										\
 										\
 static struct smq_template tmpl = {						\
+	.enter		= tmpl##_enter,						\
 	.dispatch	= tmpl##_dispatch,					\
 	.sht = {								\
 		.module			= THIS_MODULE,				\

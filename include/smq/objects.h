@@ -55,6 +55,7 @@ enum smq_cmd_state {
 	SMQ_ENDED,	/* completed during that: the submitter completes it */
 	SMQ_HELD,	/* in a list of a dispatch policy; left under the lock of that list */
 	SMQ_BACK,	/* on its way from there to the mid-layer, which alone ends it */
+	SMQ_FAULTED,	/* kept by fault injection; left under smq_host_faults.hits_lock */
 };
 
 /**
@@ -62,6 +63,7 @@ enum smq_cmd_state {
  * @hwq: the hardware queue it was last queued on; stable while it is owned
  * @state: enum smq_cmd_state; atomic because completion and error handling
  *	compete for it
+ * @fault: fault injection has more to do with it; the owner's
  * @seen: what a dispatch policy keeps for it, NULL while no policy has seen it; the
  *	owner's, and read by error handling inside an RCU read-side section
  * @node: free for the owner: the LLD's lists, those of a policy while it is held
@@ -77,6 +79,7 @@ enum smq_cmd_state {
 struct smq_cmd {
 	struct smq_hwq *hwq;
 	atomic_t state;
+	bool fault;
 	struct smq_policy_cmd *seen;
 	struct list_head node;
 	struct work_struct work;

@@ -9,7 +9,8 @@ from kit.host import settle, under_way, wait_for
 from kit.ramdir import ram_hosts
 from kit.trace import traced
 
-# The mid-layer takes one off after eleven of them, at least 64 ms apart.
+# The mid-layer takes one off after eleven of them, at least 64 ms apart; the next time the first
+# is enough.
 HOSTS, STORMS, DEPTH, STEPS = 5, 4, 8, 1
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
@@ -48,10 +49,10 @@ def test_depth_goes_down_in_a_storm_and_comes_back():
                 assert settle(host)["timeouts"] == 0
         commands = trace.check_once()
         jobs = [load.result()["jobs"][0] for load in loads]
-        assert all(job["read"]["total_ios"] > 100 for job in jobs), "nothing was verified"
+        assert all(job["read"]["total_ios"] > 16 for job in jobs), "nothing was verified"
         # Each refused one was a command of its own.
         refused = sum(int(host_dir.get("fault/injected")) for host_dir, _ in hosts)
-        assert refused > HOSTS * STORMS * 11
+        assert refused >= HOSTS * (11 + STORMS - 1)
         assert commands >= refused + sum(job["write"]["total_ios"] + job["read"]["total_ios"]
                                          for job in jobs)
         for _, host in hosts:

@@ -20,8 +20,8 @@ BETWEEN_HAS = ("data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", 
 # What 7.2 is spared: devices of QEMU, whose drivers are ours and the same, or which smq_sg reaches
 # by way of a mid-layer that other files look at; a model for measuring; load.
 NEWEST = "7.2"
-NEWEST_NOT = ("legacy_model", "pvscsi", "qemu_hbas", "sg_io/sg_io_compare", "sg_io/sg_io_loads",
-              "sg_poll_load", "storage", "virtio_tgt")
+NEWEST_NOT = ("legacy_model", "lld_faults", "pvscsi", "qemu_hbas", "sg_io/sg_io_compare",
+              "sg_io/sg_io_loads", "sg_poll_load", "storage", "virtio_tgt")
 # Run only when it is named, or when its turn comes: a VM inside a VM takes minutes to start.
 ON_REQUEST = "slow"
 # The kernel of area sanitize, and patterns of those of tests/vm that run on it beside

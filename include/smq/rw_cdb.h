@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the CDB of a READ, WRITE or command of that shape says (SBC-4, 5). */
-#ifndef SMQ_RAM_RW_CDB_H
-#define SMQ_RAM_RW_CDB_H
+#ifndef SMQ_RW_CDB_H
+#define SMQ_RW_CDB_H
 
 #include <linux/types.h>
 #include <scsi/scsi_proto.h>
 #include <smq/compat.h>
 
 /* LBA and length of a CDB of 6, 10, 12 or 16 bytes. */
-static inline void ram_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
+static inline void smq_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
 {
 	switch (cdb[0] >> 5) {
 	case 0:
@@ -30,15 +30,34 @@ static inline void ram_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
 	}
 }
 
-static inline bool ram_is_read(const u8 *cdb)
+/* Another length, 1 to what the CDB has now. */
+static inline void smq_encode_rw_blocks(u8 *cdb, u32 blocks)
+{
+	switch (cdb[0] >> 5) {
+	case 0:
+		cdb[4] = blocks;	/* 0 is 256 */
+		break;
+	case 4:
+		put_unaligned_be32(blocks, cdb + 10);
+		break;
+	case 5:
+		put_unaligned_be32(blocks, cdb + 6);
+		break;
+	default:
+		put_unaligned_be16(blocks, cdb + 7);
+		break;
+	}
+}
+
+static inline bool smq_is_read(const u8 *cdb)
 {
 	return cdb[0] == READ_6 || cdb[0] == READ_10 || cdb[0] == READ_12 || cdb[0] == READ_16;
 }
 
-static inline bool ram_is_write(const u8 *cdb)
+static inline bool smq_is_write(const u8 *cdb)
 {
 	return cdb[0] == WRITE_6 || cdb[0] == WRITE_10 || cdb[0] == WRITE_12 ||
 	       cdb[0] == WRITE_16;
 }
 
-#endif /* SMQ_RAM_RW_CDB_H */
+#endif /* SMQ_RW_CDB_H */

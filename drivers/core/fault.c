@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Faults on demand, for the commands of any LLD: the choice of a command, and what
+ * happens to it before the LLD gets it and after the LLD has completed it. All of it
+ * lies behind a static branch.
+ *
+ * A command that is dropped, lost or late is SMQ_FAULTED: the LLD does not have it, and
+ * error handling takes it from here.
+ */
+#include <linux/export.h>
+#include <linux/jiffies.h>
+#include <linux/math64.h>
+#include <linux/rcupdate.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <scsi/scsi_proto.h>
+#include <smq/rw_cdb.h>
+
+#include "core.h"
+
+struct static_key_false smq_faults = STATIC_KEY_FALSE_INIT;
+EXPORT_SYMBOL_GPL(smq_faults);
+
+/**
+ * struct smq_fault_hit - a command that got a fault
+ * @node: in smq_host_faults.hits, under its lock
+ * @cmd: the command
+ * @kind: the fault
+ * @due: in jiffies, for SMQ_FAULT_TIMEOUT once the LLD has answered
+ * @blocks: for SMQ_FAULT_SHORT, that the CDB had; so are the rest
+ * @length: of the buffer, in bytes
+ * @nents: of its scatterlist
+ * @last: the entry of that list in which half of it ends
+ * @last_length: that entry's
+ * @last_is_end: it is the list's last
+ *
+ * Lifetime: until the command ends, goes back to the mid-layer, or is taken.
+ */
+struct smq_fault_hit {
+	struct list_head node;
+	struct smq_cmd *cmd;
+	enum smq_fault_kind kind;
+	unsigned long due;
+	u32 blocks;
+	u32 length;
+	unsigned int nents;
+	struct scatterlist *last;
+	unsigned int last_length;
+	bool last_is_end;
+};
+
+static struct smq_host_faults *smq_cmd_faults(const struct smq_cmd *cmd)
+{
+	return &cmd->hwq->host->core->faults;
+}
+
+/* Whether the layer brings a fault about, not the LLD. */
+static bool smq_fault_is_ours(unsigned int kind)
+{
+	return kind != SMQ_FAULT_NONE && kind < SMQ_FAULT_OWN;
+}
+
+/*
+ * The branch goes on before a command of the host gets a fault. It goes off with the host:
+ * until then commands that have got one may be under way.
+ */
+static void smq_faults_update(struct smq_host_faults *faults)
+{
+	lockdep_assert_held(&faults->lock);
+	if (faults->on || !smq_fault_is_ours(READ_ONCE(faults->set->kind)))
+		return;
+	static_branch_inc(&smq_faults);
+	WRITE_ONCE(faults->on, true);
+}
+
+/**
+ * smq_fault_changed() - settings of a host have changed
+ * @host: the host
+ *
+ * For an LLD that has brought the settings of a host, after it has changed them.
+ *
+ * Context: may sleep.
+ */
+void smq_fault_changed(struct smq_host *host)
+{
+	struct smq_host_faults *faults = &host->core->faults;
+
+	mutex_lock(&faults->lock);
+	if (faults->running) {
+		smq_faults_update(faults);
+		if (host->lld->faults)
+			host->lld->faults->changed(host);
+	}
+	mutex_unlock(&faults->lock);
+}
+EXPORT_SYMBOL_GPL(smq_fault_changed);
+
+/**
+ * smq_fault_use() - has a host use settings that the LLD keeps
+ * @host: from smq_host_alloc(), not added yet
+ * @fault: must outlive the host
+ *
+ * Context: any.
+ */
+void smq_fault_use(struct smq_host *host, struct smq_fault *fault)
+{
+	host->core->faults.set = fault;
+}
+EXPORT_SYMBOL_GPL(smq_fault_use);
+
+/* The settings of a host. Context: any. */
+struct smq_fault *smq_host_fault(struct smq_host *host)
+{
+	return host->core->faults.set;
+}
+EXPORT_SYMBOL_GPL(smq_host_fault);
+
+/**
+ * smq_fault_init() - settings that say: no fault
+ * @fault: the settings
+ */
+void smq_fault_init(struct smq_fault *fault)
+{
+	memset(fault, 0, sizeof(*fault));
+	fault->every = 1;
+	fault->last_lba = U64_MAX;
+	fault->status = SAM_STAT_BUSY;
+	fault->sense = MEDIUM_ERROR << 16 | 0x11 << 8;	/* UNRECOVERED READ ERROR */
+	fault->delay_ms = 60000;
+	atomic_set(&fault->count, -1);
+}
+EXPORT_SYMBOL_GPL(smq_fault_init);
+
+/* Takes one from a count. False if the count is used up; one without end never is. */
+bool smq_fault_take(atomic_t *count)
+{
+	int old = atomic_read(count);
+
+	do {
+		if (old <= 0)
+			return old < 0;
+	} while (!atomic_try_cmpxchg(count, &old, old - 1));
+	return true;
+}
+
+/* Only READ and WRITE match: other commands serve to look at the fault. */
+static bool smq_fault_matches(const struct smq_fault *fault, const u8 *cdb)
+{
+	u32 blocks;
+	u64 lba;
+
+	if (!smq_is_read(cdb) && !smq_is_write(cdb))
+		return false;
+	smq_decode_rw(cdb, &lba, &blocks);
+	return blocks && lba <= READ_ONCE(fault->last_lba) &&
+	       lba + blocks - 1 >= READ_ONCE(fault->first_lba);
+}
+
+/**
+ * smq_fault_hits() - decides whether a command gets a fault, and counts it
+ * @fault: the settings
+ * @scmd: the command, asked about once
+ *
+ * For the layer, and for an LLD's own kinds.
+ *
+ * Context: any. Return: whether it does.
+ */
+bool smq_fault_hits(struct smq_fault *fault, const struct scsi_cmnd *scmd)
+{
+	u32 every = READ_ONCE(fault->every), rem;
+
+	if (!every || !smq_fault_matches(fault, scmd->cmnd))
+		return false;
+	div_u64_rem(atomic64_inc_return(&fault->seen), every, &rem);
+	if (rem || !smq_fault_take(&fault->count))
+		return false;
+	atomic64_inc(&fault->injected);
+	return true;
+}
+EXPORT_SYMBOL_GPL(smq_fault_hits);
+
+/* A fault that was counted did not come about. */
+static void smq_fault_uncount(struct smq_fault *fault)
+{
+	int old = atomic_read(&fault->count);
+
+	while (old >= 0 && !atomic_try_cmpxchg(&fault->count, &old, old + 1))
+		;
+	atomic64_dec(&fault->injected);
+}
+
+static struct smq_fault_hit *smq_fault_find(struct smq_host_faults *faults,
+					    const struct smq_cmd *cmd)
+{
+	struct smq_fault_hit *hit;
+
+	lockdep_assert_held(&faults->hits_lock);
+	list_for_each_entry(hit, &faults->hits, node) {
+		if (hit->cmd == cmd)
+			return hit;
+	}
+	return NULL;
+}
+
+/* Ends the buffer after @length bytes, 1 to what it has. */
+static void smq_fault_cut(struct smq_fault_hit *hit, struct scsi_data_buffer *sdb, u32 length)
+{
+	struct scatterlist *sg;
+	unsigned int i;
+	u32 left = length;
+
+	for_each_sg(sdb->table.sgl, sg, sdb->table.nents, i) {
+		if (left <= sg->length)
+			break;
+		left -= sg->length;
+	}
+	hit->nents = sdb->table.nents;
+	hit->last = sg;
+	hit->last_length = sg->length;
+	hit->last_is_end = sg_is_last(sg);
+	sdb->length = length;
+	sdb->table.nents = i + 1;
+	sg->length = left;
+	sg_mark_end(sg);
+}
+
+/* The command is as the mid-layer gave it. */
+static void smq_fault_mend(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
+{
+	struct scsi_data_buffer *sdb = &scmd->sdb;
+
+	smq_encode_rw_blocks(scmd->cmnd, hit->blocks);
+	sdb->length = hit->length;
+	sdb->table.nents = hit->nents;
+	hit->last->length = hit->last_length;
+	if (!hit->last_is_end)
+		sg_unmark_end(hit->last);
+}
+
+/*
+ * The fault has no more to do with a command, which is as the mid-layer gave it.
+ * Context: any; the caller owns the command.
+ */
+void smq_fault_forget(struct smq_cmd *cmd)
+{
+	struct smq_host_faults *faults = smq_cmd_faults(cmd);
+	struct smq_fault_hit *hit;
+	unsigned long flags;
+
+	cmd->fault = false;
+	spin_lock_irqsave(&faults->hits_lock, flags);
+	hit = smq_fault_find(faults, cmd);
+	list_del(&hit->node);
+	spin_unlock_irqrestore(&faults->hits_lock, flags);
+	if (hit->kind == SMQ_FAULT_SHORT)
+		smq_fault_mend(hit, smq_cmd_to_scmd(cmd));
+	kfree(hit);
+}
+
+/* Completes what is due, and comes again for what is not. */
+static void smq_faults_late(struct work_struct *work)
+{
+	struct smq_host_faults *faults = container_of(to_delayed_work(work),
+						      struct smq_host_faults, late);
+	unsigned long next = MAX_JIFFY_OFFSET;
+	struct smq_fault_hit *hit, *more;
+	unsigned long now = jiffies;
+	LIST_HEAD(due);
+
+	/* One section from the claim to the mid-layer's done, as in smq_cmd_done(). */
+	rcu_read_lock();
+	spin_lock_irq(&faults->hits_lock);
+	list_for_each_entry_safe(hit, more, &faults->hits, node) {
+		if (hit->kind != SMQ_FAULT_TIMEOUT ||
+		    atomic_read(&hit->cmd->state) != SMQ_FAULTED)
+			continue;
+		if (time_before(now, hit->due)) {
+			next = min(next, hit->due - now);
+			continue;
+		}
+		atomic_set(&hit->cmd->state, SMQ_FREE);
+		hit->cmd->fault = false;
+		list_move_tail(&hit->node, &due);
+	}
+	spin_unlock_irq(&faults->hits_lock);
+	list_for_each_entry_safe(hit, more, &due, node) {
+		struct smq_cmd *cmd = hit->cmd;
+
+		kfree(hit);
+		faults->end(cmd);
+	}
+	rcu_read_unlock();
+	if (next != MAX_JIFFY_OFFSET)
+		queue_delayed_work(faults->host->core->wq, &faults->late, next);
+}
+
+/* A command stays here, until error handling takes it or it is due. */
+static void smq_fault_keep(struct smq_host_faults *faults, struct smq_fault_hit *hit)
+{
+	lockdep_assert_held(&faults->hits_lock);
+	if (hit->kind == SMQ_FAULT_TIMEOUT)
+		hit->due = jiffies + msecs_to_jiffies(READ_ONCE(faults->set->delay_ms));
+	atomic_set(&hit->cmd->state, SMQ_FAULTED);
+}
+
+/*
+ * Half of a command: a CDB of half the blocks, and the buffer for those. Devices do not
+ * agree on what becomes of a longer one. False: half of it is nothing.
+ */
+static bool smq_fault_halve(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
+{
+	u32 block = scmd->device->sector_size, half, length;
+	u64 lba;
+
+	smq_decode_rw(scmd->cmnd, &lba, &hit->blocks);
+	half = hit->blocks / 2;
+	hit->length = scsi_bufflen(scmd);
+	if (!block)
+		block = hit->length / hit->blocks;
+	length = min_t(u64, (u64)half * block, hit->length);
+	if (!length)
+		return false;
+	smq_encode_rw_blocks(scmd->cmnd, half);
+	smq_fault_cut(hit, &scmd->sdb, length);
+	return true;
+}
+
+/* The faults that end a command at once, not carried out. */
+static bool smq_fault_ends(const struct smq_fault *fault, struct scsi_cmnd *scmd,
+			   enum smq_fault_kind kind)
+{
+	u32 sense = READ_ONCE(fault->sense);
+
+	switch (kind) {
+	case SMQ_FAULT_STATUS:
+		scmd->result = READ_ONCE(fault->status);
+		break;
+	case SMQ_FAULT_SENSE:
+		scsi_build_sense(scmd, 0, sense >> 16 & 0x0f, sense >> 8 & 0xff, sense & 0xff);
+		break;
+	case SMQ_FAULT_TASK_SET_FULL:
+		scmd->result = SAM_STAT_TASK_SET_FULL;
+		break;
+	default:
+		return false;
+	}
+	scsi_set_resid(scmd, scsi_bufflen(scmd));
+	return true;
+}
+
+/*
+ * A command gets a fault. True: it is not given to the LLD, @st is for queuecommand.
+ * Context: as queue_cmd.
+ */
+static bool smq_fault_before(struct smq_host_faults *faults, struct smq_cmd *cmd,
+			     enum smq_fault_kind kind, enum smq_status *st)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	struct smq_fault_hit *hit;
+	bool carry_out = true;
+
+	*st = SMQ_DONE;
+	if (smq_fault_ends(faults->set, scmd, kind))
+		return true;
+	hit = kzalloc(sizeof(*hit), GFP_NOWAIT | __GFP_NOWARN);
+	if (!hit) {
+		smq_fault_uncount(faults->set);
+		return false;
+	}
+	hit->cmd = cmd;
+	hit->kind = kind;
+	if (kind == SMQ_FAULT_SHORT && !smq_fault_halve(hit, scmd)) {
+		scsi_set_resid(scmd, hit->length);
+		scmd->result = SAM_STAT_GOOD;
+		kfree(hit);
+		return true;
+	}
+	cmd->fault = true;
+	spin_lock_irq(&faults->hits_lock);
+	list_add_tail(&hit->node, &faults->hits);
+	if (kind == SMQ_FAULT_DROPPED) {
+		smq_fault_keep(faults, hit);
+		carry_out = false;
+	}
+	spin_unlock_irq(&faults->hits_lock);
+	*st = SMQ_QUEUED;
+	return !carry_out;
+}
+
+enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct smq_host_faults *faults = &hwq->host->core->faults;
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	enum smq_fault_kind kind = READ_ONCE(faults->set->kind);
+	enum smq_status st;
+
+	if (READ_ONCE(faults->on) && smq_fault_is_ours(kind) &&
+	    !(kind == SMQ_FAULT_SHORT && scsi_prot_sg_count(scmd)) &&
+	    smq_fault_hits(faults->set, scmd) && smq_fault_before(faults, cmd, kind, &st))
+		return st;
+
+	st = faults->enter(hwq, cmd);
+	/* One that the LLD has may have ended. */
+	if (st == SMQ_QUEUED || !cmd->fault)
+		return st;
+	if (st == SMQ_DONE)
+		return smq_fault_after(cmd) ? SMQ_QUEUED : SMQ_DONE;
+	/* Refused: it comes again, perhaps without a fault. */
+	smq_fault_forget(cmd);
+	smq_fault_uncount(faults->set);
+	return st;
+}
+EXPORT_SYMBOL_GPL(smq_fault_queue);
+
+/*
+ * The LLD has completed a command that got a fault. True: it does not end, or not yet.
+ * Context: any, inside an RCU read-side section; the caller owns the command.
+ */
+bool smq_fault_after(struct smq_cmd *cmd)
+{
+	struct smq_host_faults *faults = smq_cmd_faults(cmd);
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	struct smq_fault_hit *hit;
+	enum smq_fault_kind kind;
+	unsigned long flags;
+	u32 length;
+
+	spin_lock_irqsave(&faults->hits_lock, flags);
+	hit = smq_fault_find(faults, cmd);
+	kind = hit->kind;
+	length = hit->length;
+	/* From then on it may be taken. */
+	if (kind == SMQ_FAULT_LOST || kind == SMQ_FAULT_TIMEOUT)
+		smq_fault_keep(faults, hit);
+	spin_unlock_irqrestore(&faults->hits_lock, flags);
+
+	switch (kind) {
+	case SMQ_FAULT_TIMEOUT:
+		/* At once, to see when. */
+		mod_delayed_work(faults->host->core->wq, &faults->late, 0);
+		return true;
+	case SMQ_FAULT_LOST:
+		return true;
+	case SMQ_FAULT_SHORT:
+		scsi_set_resid(scmd, scsi_get_resid(scmd) + length - scsi_bufflen(scmd));
+		break;
+	case SMQ_FAULT_WRONG_STATUS:
+		if (!scmd->result)
+			scmd->result = READ_ONCE(faults->set->status);
+		break;
+	default:
+		break;
+	}
+	smq_fault_forget(cmd);
+	return false;
+}
+
+/*
+ * Error handling takes a command that fault injection keeps. It is then to be forgotten.
+ * Context: any.
+ */
+bool smq_fault_claim(struct smq_cmd *cmd)
+{
+	struct smq_host_faults *faults;
+	unsigned long flags;
+	bool mine;
+
+	if (atomic_read_acquire(&cmd->state) != SMQ_FAULTED)
+		return false;
+	faults = smq_cmd_faults(cmd);
+	spin_lock_irqsave(&faults->hits_lock, flags);
+	mine = atomic_read(&cmd->state) == SMQ_FAULTED;
+	if (mine)
+		atomic_set(&cmd->state, SMQ_FREE);
+	spin_unlock_irqrestore(&faults->hits_lock, flags);
+	return mine;
+}
+
+void smq_faults_init_host(struct smq_host *host,
+			  enum smq_status (*enter)(struct smq_hwq *hwq, struct smq_cmd *cmd),
+			  void (*end)(struct smq_cmd *cmd))
+{
+	struct smq_host_faults *faults = &host->core->faults;
+
+	faults->host = host;
+	faults->enter = enter;
+	faults->end = end;
+	smq_fault_init(&faults->own);
+	faults->set = &faults->own;
+	mutex_init(&faults->lock);
+	spin_lock_init(&faults->hits_lock);
+	INIT_LIST_HEAD(&faults->hits);
+	INIT_DELAYED_WORK(&faults->late, smq_faults_late);
+}
+
+/* The host is added; its settings may be armed already. Context: may sleep. */
+void smq_faults_start_host(struct smq_host *host)
+{
+	mutex_lock(&host->core->faults.lock);
+	host->core->faults.running = true;
+	mutex_unlock(&host->core->faults.lock);
+	smq_fault_changed(host);
+}
+
+/* No command of the host is left. Context: may sleep. */
+void smq_faults_stop_host(struct smq_host *host)
+{
+	struct smq_host_faults *faults = &host->core->faults;
+
+	cancel_delayed_work_sync(&faults->late);
+	mutex_lock(&faults->lock);
+	faults->running = false;
+	if (faults->on)
+		static_branch_dec(&smq_faults);
+	faults->on = false;
+	mutex_unlock(&faults->lock);
+}
