@@ -283,7 +283,8 @@ def test_every_patch_of_the_project_is_in_order():
 def test_steps_are_chosen_by_area_and_pattern():
     steps = plan.steps(TOP, plan.KERNELS, False)
     slow = plan.chosen(steps, ["slow"])
-    assert [str(step) for step in slow] == ["slow/dkms_chroot", "slow/vhost on 6.1"]
+    assert [str(step) for step in slow] == [
+        "slow/dkms_chroot", "slow/target_configs on 6.1", "slow/vhost on 6.1"]
     default = plan.chosen(steps, [])
     assert {step.area for step in default} == set(plan.AREAS) - {"slow"}
     left = [step for step in steps if step not in default]

@@ -73,7 +73,6 @@ def held(host, count=1):
     wait_for(f"{count} held commands", lambda: host.attr("smq/held") == str(count))
 
 
-@pytest.mark.smoke
 def test_a_device_that_is_full_for_ever_ends_a_command_as_without_policy():
     """The time in which a device refuses a command is the command's own: after its timeout the
     caller learns of TASK SET FULL. A caller that was killed goes as soon."""

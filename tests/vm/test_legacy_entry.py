@@ -161,7 +161,6 @@ def test_lost_commands_are_aborted_and_repeated(host):
     assert stats["timeouts"] == 8 and stats["host_resets"] == 0
 
 
-@pytest.mark.smoke
 def test_a_reset_that_completes_under_host_lock(host):
     put("fail_abort", 1)
     with traced() as trace:

@@ -70,7 +70,6 @@ def test_choice_and_limits(ram, klog):
     assert ram.attr("can_queue") == "128" and depths(ram) == (128, 128, 128)
 
 
-@pytest.mark.smoke
 def test_more_is_advertised_for_an_expensive_doorbell():
     with ram_host() as (host_dir, host):
         host_dir.set("model/doorbell_ns", 200000)
@@ -106,7 +105,6 @@ def test_more_is_advertised_only_while_something_is_held(hold):
         assert get("max_inflight") == 16
 
 
-@pytest.mark.smoke
 @with_params(**EXPENSIVE)
 def test_expensive_doorbells_are_shared(hold):
     """QD32, one by one: at most one doorbell for eight commands, or for the time that a

@@ -233,7 +233,6 @@ def test_one_at_a_time_beside_a_huge_batch(path):
     # Killed with all that it had waiting: ram_lun() sees that nothing stays.
 
 
-@pytest.mark.smoke
 def test_queue_of_a_file_is_bounded():
     """One in flight, max_waiting wait; those beyond are told so, and no other is."""
     with ram_lun(5000 * MS, depth=4) as (host_dir, _, lun, where):

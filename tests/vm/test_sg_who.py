@@ -383,7 +383,6 @@ def test_offline(lun, path, arena):
         assert ours == sg
 
 
-@pytest.mark.smoke
 @pytest.mark.limit(180)
 def test_timeout(lun, path, arena):
     """A command that times out comes back through error handling, told as sg tells it."""
