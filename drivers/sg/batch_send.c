@@ -144,6 +144,8 @@ static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, u32 s
 	struct smqsg_io *io;
 	int ret;
 
+	if (ranged)
+		slot = array_index_nospec(slot, smqsg_slots(&fd->slots));
 	io = is_short ? &batch->ios[batch->at] : smqsg_io_get(fd);
 	if (unlikely(!io))
 		return smqsg_batch_refuse(batch, slot, -ENOMEM);
@@ -171,9 +173,10 @@ static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, u32 s
 static noinline u32 smqsg_batch_send_short(struct smqsg_batch *batch, u32 got,
 					   blk_mq_req_flags_t flags)
 {
-	u32 first = batch->list + batch->at, end = first + min(batch->count - batch->at, got);
-	struct smqsg_io *io = &batch->ios[batch->at];
 	struct smqsg_fd *fd = batch->fd;
+	u32 first = array_index_nospec(batch->list + batch->at, smqsg_slots(&fd->slots));
+	u32 end = first + min(batch->count - batch->at, got);
+	struct smqsg_io *io = &batch->ios[batch->at];
 	struct smqsg_slot *slot = &fd->slots.array[first];
 	u32 number, sent;
 

@@ -203,6 +203,9 @@ static __always_inline int smqsg_uring_cmd_of(struct smqsg_fd *fd, struct io_uri
 		return smqsg_slot_run(fd, ioucmd, issue_flags);
 	if (ioucmd->cmd_op == SMQ_SG_URING_BATCH)
 		return smqsg_batch_run(fd, ioucmd, issue_flags);
+	/* Of a newer header, and not to be taken for a command of bsg. */
+	if (unlikely(_IOC_TYPE(ioucmd->cmd_op) == SMQ_SG_IOC))
+		return -EOPNOTSUPP;
 	return smqsg_adhoc_run(fd, ioucmd, issue_flags);
 }
 
