@@ -8,6 +8,7 @@
 #include <linux/string.h>
 #include <scsi/scsi_eh.h>
 #include <scsi/scsi_proto.h>
+#include <smq/cdb_direction.h>
 
 #include "lio.h"
 
@@ -113,6 +114,11 @@ static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 
+	/* LIO would carry out a READ with data-out as a WRITE. */
+	if (scsi_bufflen(scmd) && smq_cdb_misdirected(scmd->cmnd[0], scmd->sc_data_direction)) {
+		scmd->result = DID_ERROR << 16;
+		return SMQ_DONE;
+	}
 	if (lio_may_run_here(smq_lun_priv(scmd->device), scmd))
 		return lio_submit(cmd, true);
 
