@@ -21,11 +21,13 @@
 /* Bytes of a CDB of interface 3: more is another error than more than there is room for. */
 #define SMQSG_V3_MOST_CDB	252
 
-static int smqsg_cdb(struct smqsg_cmd *cmd, const void __user *from, unsigned int len)
+/* Copies the CDB of a command that has @length bytes of data. */
+static int smqsg_cdb(struct smqsg_cmd *cmd, const void __user *from, unsigned int len, u32 length,
+		     bool out)
 {
 	if (copy_from_user(cmd->cdb, from, min_t(unsigned int, len, sizeof(cmd->cdb))))
 		return -EFAULT;
-	if (!smq_cmd_allowed(cmd->cdb, cmd->fd->file->f_mode & FMODE_WRITE))
+	if (!smqsg_cmd_allowed(cmd->cdb, length, out, cmd->fd->file->f_mode & FMODE_WRITE))
 		return -EPERM;
 	if (len > sizeof(cmd->cdb))
 		return -EINVAL;
@@ -59,7 +61,9 @@ int smqsg_v3_parse(struct smqsg_cmd *cmd, struct smqsg_xfer *xfer)
 		return -EINVAL;
 	if (!hdr->cmdp || hdr->cmd_len < 6 || hdr->cmd_len > SMQSG_V3_MOST_CDB)
 		return -EMSGSIZE;
-	ret = smqsg_cdb(cmd, hdr->cmdp, hdr->cmd_len);
+	ret = smqsg_cdb(cmd, hdr->cmdp, hdr->cmd_len,
+			hdr->dxfer_direction == SG_DXFER_NONE ? 0 : hdr->dxfer_len,
+			hdr->dxfer_direction == SG_DXFER_TO_DEV);
 	if (ret)
 		return ret;
 	if (hdr->dxfer_len >= SMQSG_TOO_LONG)
@@ -149,7 +153,8 @@ int smqsg_v4_parse(struct smqsg_cmd *cmd, const struct sg_io_v4 *hdr, struct smq
 		return -EOPNOTSUPP;
 	if (hdr->request_len > sizeof(cmd->cdb))
 		return -EINVAL;
-	ret = smqsg_cdb(cmd, u64_to_user_ptr(hdr->request), hdr->request_len);
+	ret = smqsg_cdb(cmd, u64_to_user_ptr(hdr->request), hdr->request_len,
+			hdr->dout_xfer_len ?: hdr->din_xfer_len, hdr->dout_xfer_len);
 	if (ret)
 		return ret;
 

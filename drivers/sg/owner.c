@@ -24,18 +24,16 @@ bool smqsg_may_run_slowly(const struct cred *owner)
 
 /**
  * smqsg_own() - makes the caller the owner, if the slots have none
- * @file: the owner, with smqsg_fd.setup held
+ * @file: the owner, with smqsg_fd.setup held; its owner may be the caller
  *
- * Return: 0; -EPERM: the slots belong to other credentials. Process context.
+ * Process context.
  */
-int smqsg_own(struct smqsg_fd_owner *file)
+void smqsg_own(struct smqsg_fd_owner *file)
 {
-	if (!file->cred) {
-		/* Publishes the credentials to smqsg_may_run(). */
-		smp_store_release(&file->cred, get_current_cred());
-		return 0;
-	}
-	return smqsg_may_run(file) ? 0 : -EPERM;
+	if (file->cred)
+		return;
+	/* Publishes the credentials to smqsg_may_run(). */
+	smp_store_release(&file->cred, get_current_cred());
 }
 
 /* Drops the reference to the credentials, when the file is released. */

@@ -5,12 +5,15 @@
 #ifndef SMQSG_OWNER_H
 #define SMQSG_OWNER_H
 
+#include <linux/capability.h>
 #include <linux/cred.h>
+#include <smq/cdb_direction.h>
+#include <smq/compat.h>
 
 /**
  * struct smqsg_fd_owner - owner of a file's slots
- * @cred: credentials of the first SMQ_SG_PREPARE, NULL before it. Referenced. Written once, under
- *	smqsg_fd.setup (release; readers acquire)
+ * @cred: credentials of the first SMQ_SG_PREPARE that filled a slot, NULL before it.
+ *	Referenced. Written once, under smqsg_fd.setup (release; readers acquire)
  *
  * Lives in the file, until smqsg_owner_put().
  */
@@ -19,8 +22,28 @@ struct smqsg_fd_owner {
 };
 
 bool smqsg_may_run_slowly(const struct cred *owner);
-int smqsg_own(struct smqsg_fd_owner *file);
+void smqsg_own(struct smqsg_fd_owner *file);
 void smqsg_owner_put(struct smqsg_fd_owner *file);
+
+/**
+ * smqsg_cmd_allowed() - whether a file may send a command
+ * @cdb: its CDB, of 6 bytes at least
+ * @length: of its data, in bytes
+ * @out: the data goes to the device
+ * @writable: the file is open for writing
+ *
+ * The kernel's filter looks at the opcode alone, and some targets go by the direction. So
+ * data-out needs a file that is open for writing, and data a direction that the opcode has, or
+ * CAP_SYS_RAWIO. Process context.
+ */
+static __always_inline bool smqsg_cmd_allowed(u8 *cdb, u32 length, bool out, bool writable)
+{
+	if (length && ((out && !writable) ||
+		       smq_cdb_misdirected(cdb[0], out ? DMA_TO_DEVICE : DMA_FROM_DEVICE)) &&
+	    !capable(CAP_SYS_RAWIO))
+		return false;
+	return smq_cmd_allowed(cdb, writable);
+}
 
 /**
  * smqsg_may_run() - whether the caller may run the file's slots

@@ -314,9 +314,10 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	if (ret)
 		return ret;
 	if (desc->cdb_len) {
-		if (!smq_cmd_allowed(desc->cdb, writable)) {
-			pr_err_ratelimited("slot %u cdb: opcode %#x needs CAP_SYS_RAWIO%s\n",
-					   number, desc->cdb[0],
+		if (!smqsg_cmd_allowed(desc->cdb, desc->length, desc->direction == SMQ_SG_OUT,
+				       writable)) {
+			pr_err_ratelimited("slot %u cdb: opcode %#x, direction %u needs CAP_SYS_RAWIO%s\n",
+					   number, desc->cdb[0], desc->direction,
 					   writable ? "" : " or a file open for writing");
 			return -EPERM;
 		}
@@ -342,6 +343,7 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 		return -EBUSY;
 	}
 	smqsg_slot_clear(fd, number);
+	smqsg_own(&fd->owner);
 	if (buffer)
 		buffer->users++;
 	fd->slots.array[number] = slot;
@@ -356,9 +358,8 @@ static long smqsg_prepare(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
 	struct smq_sg_slot *desc;
 	long ret;
 
-	ret = smqsg_own(&fd->owner);
-	if (ret)
-		return ret;
+	if (fd->owner.cred && !smqsg_may_run(&fd->owner))
+		return -EPERM;
 	desc = kmalloc_array(SMQSG_COPY, sizeof(*desc), GFP_KERNEL);
 	if (!desc)
 		return -ENOMEM;

@@ -299,8 +299,8 @@ def test_unprivileged(device, klog):
                     return 5
         return 0
     assert ended(spawn(work)) == 0
-    klog.wait("slot 3 cdb: opcode 0x2a needs CAP_SYS_RAWIO or a file open for writing")
-    klog.wait("slot 4 cdb: opcode 0xc1 needs CAP_SYS_RAWIO")
+    klog.wait("slot 3 cdb: opcode 0x2a, direction 2 needs CAP_SYS_RAWIO or a file open for writing")
+    klog.wait("slot 4 cdb: opcode 0xc1, direction 0 needs CAP_SYS_RAWIO")
     with SlotFile(device.path, 8) as file:
         file.prepare([command(vendor)])
         assert file.one(0).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)

@@ -196,14 +196,16 @@ struct smq_sg_slot {
  *	@first + @done, and it and all behind it are as they were
  * @reserved: in: 0
  *
- * For SMQ_SG_PREPARE. Who prepares decides what may be run: without
- * CAP_SYS_RAWIO the CDB must pass the kernel's filter for SG_IO. All slots of a
- * file belong to the credentials of the first call, nobody else may fill or run them.
+ * For SMQ_SG_PREPARE. Without CAP_SYS_RAWIO the CDB must pass the kernel's filter for SG_IO,
+ * data to the device needs a file that is open for writing, whatever the opcode, and data must
+ * go the way that the opcode has (SPC-5, SBC-4). The same holds for ad hoc commands and SG_IO.
+ * All slots of a file belong to the credentials of the first call that filled one: nobody else
+ * may fill or run them.
  *
- * EBUSY: the slot is in flight. EPERM: the filter refuses the CDB, or the slots
- * are somebody else's. ERANGE: the data is not inside the buffer. ENOENT: no such
- * buffer. EINVAL: another field is wrong. EMSGSIZE: more than max_transfer bytes
- * or max_segments pieces. The kernel log names the field and the limit.
+ * EBUSY: the slot is in flight. EPERM: the CDB or its data needs CAP_SYS_RAWIO or a file open
+ * for writing, or the slots are somebody else's. ERANGE: the data is not inside the buffer.
+ * ENOENT: no such buffer. EINVAL: another field is wrong. EMSGSIZE: more than max_transfer
+ * bytes or max_segments pieces. The kernel log names the field and the limit.
  */
 struct smq_sg_prepare {
 	__u64 slots;

@@ -8,11 +8,14 @@ from .uring import Ring
 
 
 def push_adhoc(ring: Ring, fd: int, raw: bytes, user_data: int = 0, memory: Memory | None = None,
-               at: int = 0, length: int = 0, sense: Memory | None = None) -> ctypes.Array:
-    """Puts a command with data-in into a ring with SQE128 and CQE32; what has to be kept."""
+               at: int = 0, length: int = 0, sense: Memory | None = None, out: bool = False,
+               cmd_op: int = 0) -> ctypes.Array:
+    """Puts a command into a ring with SQE128 and CQE32; what has to be kept. The data comes in,
+    or goes @out."""
     keep = ctypes.create_string_buffer(raw, len(raw))
-    ring.push(fd, 0, struct.pack(
+    data, none = (memory.address + at if memory else 0, length, 0), (0, 0, 0)
+    ring.push(fd, cmd_op, struct.pack(
         "<QIIIIQQIIQIIII", ctypes.addressof(keep), len(raw), 0, 0, sense.size if sense else 0,
-        sense.address if sense else 0, 0, 0, 0, memory.address + at if memory else 0, length,
-        0, 0, 0), user_data)
+        sense.address if sense else 0, *(data if out else none), *(none if out else data),
+        0, 0), user_data)
     return keep

@@ -129,9 +129,9 @@ class Result:
 class SgDev:
     """An open node. Sends commands and reports what came back, whatever it is."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, access: int = os.O_RDWR):
         self.path = path
-        self.fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fd = os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Closes the node."""
