@@ -5,8 +5,14 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blkdev.h>
+#include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/mm.h>
+#include <linux/pagemap.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/user.h>
+#include <linux/shmem_fs.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -28,10 +34,39 @@ static void smqsg_buffer_unpin(struct smqsg_buffer *buffer)
 	}
 }
 
+/*
+ * Counts the pages as the user's, as io_uring does: the memory stays pinned when the process that
+ * lent it has exited, or has become another program.
+ */
+static int smqsg_buffer_charge(struct smqsg_buffer *buffer)
+{
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	struct user_struct *user = current_user();
+	long locked;
+
+	if (!capable(CAP_IPC_LOCK)) {
+		locked = atomic_long_read(&user->locked_vm);
+		do {
+			if (locked + buffer->pages > limit)
+				return -ENOMEM;
+		} while (!atomic_long_try_cmpxchg(&user->locked_vm, &locked,
+						  locked + buffer->pages));
+		buffer->user = get_uid(user);
+	}
+	buffer->mm = current->mm;
+	mmgrab(buffer->mm);
+	atomic64_add(buffer->pages, &buffer->mm->pinned_vm);
+	return 0;
+}
+
 static void smqsg_buffer_free(struct smqsg_buffer *buffer)
 {
-	account_locked_vm(buffer->mm, buffer->pages, false);
+	atomic64_sub(buffer->pages, &buffer->mm->pinned_vm);
 	mmdrop(buffer->mm);
+	if (buffer->user) {
+		atomic_long_sub(buffer->pages, &buffer->user->locked_vm);
+		free_uid(buffer->user);
+	}
 	kvfree(buffer->start);
 	kvfree(buffer);
 }
@@ -100,6 +135,44 @@ static int smqsg_buffer_pin_some(struct smqsg_buffer *buffer, unsigned long addr
 	return got;
 }
 
+/*
+ * Whether a page is a file's, but not of memory that is a file in name only. Such a page is written
+ * back, and then is clean, whatever the device writes there later: what it reads would be lost.
+ */
+static bool smqsg_page_is_of_file(struct page *page)
+{
+	struct folio *folio = page_folio(page);
+	struct address_space *mapping;
+
+	if (folio_test_anon(folio) || folio_test_hugetlb(folio))
+		return false;
+	mapping = folio_mapping(folio);
+	return mapping && !shmem_mapping(mapping);
+}
+
+/* Adds pinned pages, or unpins them. Returns how many bytes were added, or -EOPNOTSUPP. */
+static int smqsg_buffer_add_pages(struct smqsg_buffer *buffer, struct page **pages, int nr,
+				  u32 offset, u32 done)
+{
+	u32 begun = done;
+	int i;
+
+	for (i = 0; i < nr && !buffer->readonly; i++) {
+		if (smqsg_page_is_of_file(pages[i])) {
+			unpin_user_pages(pages, nr);
+			return -EOPNOTSUPP;
+		}
+	}
+	for (i = 0; i < nr; i++) {
+		u32 length = min_t(u32, PAGE_SIZE - offset, buffer->length - done);
+
+		smqsg_buffer_add(buffer, pages[i], offset, length, done);
+		done += length;
+		offset = 0;
+	}
+	return done - begun;
+}
+
 static int smqsg_buffer_pin(struct smqsg_buffer *buffer, unsigned long address)
 {
 	struct page **pages;
@@ -112,28 +185,22 @@ static int smqsg_buffer_pin(struct smqsg_buffer *buffer, unsigned long address)
 	while (done < buffer->length) {
 		u32 offset = offset_in_page(address + done);
 		unsigned long want = DIV_ROUND_UP((u64)offset + buffer->length - done, PAGE_SIZE);
-		int got, i;
+		int got;
 
 		got = fatal_signal_pending(current) ? -EINTR :
 			smqsg_buffer_pin_some(buffer, address + done,
 					      min(want, SMQSG_PIN_CHUNK + 0UL), pages);
-		if (got <= 0) {
-			ret = got ?: -EFAULT;
+		ret = got > 0 ? smqsg_buffer_add_pages(buffer, pages, got, offset, done) :
+				got ?: -EFAULT;
+		if (ret < 0)
 			break;
-		}
-		for (i = 0; i < got; i++) {
-			u32 length = min_t(u32, PAGE_SIZE - offset, buffer->length - done);
-
-			smqsg_buffer_add(buffer, pages[i], offset, length, done);
-			done += length;
-			offset = 0;
-		}
+		done += ret;
 		cond_resched();
 	}
 	kfree(pages);
-	if (ret)
+	if (ret < 0)
 		smqsg_buffer_unpin(buffer);
-	return ret;
+	return min(ret, 0);
 }
 
 static struct smqsg_buffer *smqsg_buffer_new(const struct smq_sg_buffer *arg)
@@ -149,16 +216,14 @@ static struct smqsg_buffer *smqsg_buffer_new(const struct smq_sg_buffer *arg)
 	buffer->start = kvmalloc_array(pages, sizeof(u32), GFP_KERNEL_ACCOUNT);
 	if (!buffer->start)
 		goto out_free;
-	ret = account_locked_vm(current->mm, pages, true);
+	buffer->pages = pages;
+	ret = smqsg_buffer_charge(buffer);
 	if (ret) {
 		pr_err_ratelimited("buffer length %llu: %lu pages are beyond RLIMIT_MEMLOCK\n",
 				   arg->length, pages);
 		goto out_free;
 	}
 	refcount_set(&buffer->refs, 1);
-	buffer->mm = current->mm;
-	mmgrab(buffer->mm);
-	buffer->pages = pages;
 	buffer->length = arg->length;
 	buffer->readonly = arg->flags & SMQ_SG_BUFFER_READONLY;
 	ret = smqsg_buffer_pin(buffer, arg->address);

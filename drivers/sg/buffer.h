@@ -13,6 +13,7 @@
 struct mm_struct;
 struct request_queue;
 struct smqsg_fd;
+struct user_struct;
 
 /**
  * struct smqsg_extent - where a command's data is in a buffer
@@ -38,7 +39,8 @@ static_assert(offsetof(struct smqsg_extent, length) == offsetof(struct bio_vec, 
  * struct smqsg_buffer - pinned memory of a process
  * @refs: the file's table, and each run that uses it in place of its slot's buffer
  * @users: slots that use it; under smqsg_fd.setup
- * @mm: the process whose locked memory it counts as; referenced, not its users
+ * @user: whose locked memory it counts as, referenced; NULL if its lender had CAP_IPC_LOCK
+ * @mm: the process that lent it, which shows it as pinned; referenced, not its users
  * @pages: how many are pinned
  * @length: bytes
  * @readonly: the device may only read it
@@ -51,6 +53,7 @@ static_assert(offsetof(struct smqsg_extent, length) == offsetof(struct bio_vec, 
 struct smqsg_buffer {
 	refcount_t refs;
 	unsigned int users;
+	struct user_struct *user;
 	struct mm_struct *mm;
 	unsigned long pages;
 	u32 length;

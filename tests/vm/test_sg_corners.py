@@ -238,42 +238,6 @@ def test_exec(device, kept):
 
 # Who.
 
-@pytest.mark.parametrize("limit", (0, 8))
-def test_memlock(device, limit):
-    """Locked memory counts from the loan to its end, and is limited for who has no right."""
-    def locked():
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmLck:"):
-                return int(line.split()[1]) // 4
-        return -1
-
-    def work():
-        import resource
-        file = SlotFile(device.path, 8)
-        start = locked()
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, ((start + limit) * PAGE,) * 2)
-        become_nobody()
-        area = Memory(16 * PAGE)
-        if file.lend(0, area, length=(limit + 1) * PAGE) != errno.ENOMEM or locked() != start:
-            return 1
-        # A page that is touched counts whole.
-        if limit and file.lend(0, area, 1, limit * PAGE) != errno.ENOMEM:
-            return 2
-        if not limit:
-            return 0
-        if file.lend(0, area, 1, 3 * PAGE) or locked() != start + 4:
-            return 3
-        if file.lend(1, area, length=4 * PAGE) or locked() != start + 8:
-            return 4
-        if file.lend(2, area, length=1) != errno.ENOMEM:
-            return 5
-        if file.take_back(0) or locked() != start + 4 or file.lend(0, area, length=1):
-            return 6
-        file.close()
-        return 0 if locked() == start else 7
-    assert ended(spawn(work)) == 0
-
-
 @pytest.mark.smoke
 def test_unprivileged(device, klog):
     """The filter of SG_IO decides for who has no right, by how the file is open."""

@@ -168,8 +168,9 @@ uint32_t smq_slots(const struct smq_device *dev);
  * @flags: SMQ_SG_BUFFER_READONLY for data-out from memory that cannot be written,
  *	else 0
  *
- * Return: 0; -EEXIST: @index is in use; -ENOMEM: over RLIMIT_MEMLOCK; -EFAULT: not
- * all of it is memory of the right kind; -EINVAL: out of range.
+ * Return: 0; -EEXIST: @index is in use; -ENOMEM: over RLIMIT_MEMLOCK, without
+ * CAP_IPC_LOCK; -EFAULT: not all of it is memory of the right kind; -EOPNOTSUPP: it is a
+ * mapped file's, not on tmpfs or hugetlbfs, and not read-only; -EINVAL: out of range.
  */
 int smq_lend(struct smq_device *dev, uint32_t index, const void *memory, size_t length,
 	     uint32_t flags);

@@ -22,6 +22,7 @@ static const struct meaning meanings[] = {
 	{ SMQ_CALL_LEND, ENOENT, "there is no buffer of this index" },
 	{ SMQ_CALL_LEND, EBUSY, "slots still use the buffer" },
 	{ SMQ_CALL_LEND, ENOMEM, "more memory would be locked than RLIMIT_MEMLOCK allows" },
+	{ SMQ_CALL_LEND, EOPNOTSUPP, "the memory is a mapped file's, and not lent as read-only" },
 	{ SMQ_CALL_LEND, EFAULT, "not all of it is memory, or it cannot be written" },
 	{ SMQ_CALL_PREPARE, EBUSY, "the slot is in flight" },
 	{ SMQ_CALL_PREPARE, EPERM, "the kernel's filter refuses the CDB without CAP_SYS_RAWIO, "

@@ -118,13 +118,16 @@ struct smq_sg_setup {
  * For SMQ_SG_BUFFER. With SMQ_SG_BUFFER_READONLY give memory that is writable, or that will
  * not change: of a mapping that is copied on its next write, Linux 6.1 may pin what was
  * there before. The pages are pinned until the buffer is taken back or the
- * file closed, and accounted to RLIMIT_MEMLOCK of the calling process. Memory that
- * is unmapped meanwhile stays pinned: commands go on using the old pages.
+ * file closed. So long they count as memory that the caller's user has locked, as
+ * io_uring's registered buffers do, up to the caller's RLIMIT_MEMLOCK; a caller with
+ * CAP_IPC_LOCK has no limit. Memory that is unmapped meanwhile stays pinned: commands
+ * go on using the old pages.
  *
  * EPERM: the slots belong to somebody else, see SMQ_SG_PREPARE. EEXIST: @index is taken.
  * ENOENT: @index to be taken back is none. EBUSY: slots still use it. ENOMEM: beyond
  * RLIMIT_MEMLOCK. EFAULT: not all of it is memory, or it is not writable and
- * SMQ_SG_BUFFER_READONLY is missing.
+ * SMQ_SG_BUFFER_READONLY is missing. EOPNOTSUPP: without SMQ_SG_BUFFER_READONLY, memory of a
+ * mapped file that is not on tmpfs or hugetlbfs; newer kernels than 6.1 say EFAULT.
  */
 struct smq_sg_buffer {
 	__u64 address;

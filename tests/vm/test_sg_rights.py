@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a caller may do: which way data goes, how much memory is pinned, which operations there
+are, whose the slots are."""
+import ctypes
+import errno
+import mmap
+import os
+import resource
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit import cdb, smqsg
+from kit.adhoc import push_adhoc
+from kit.child import as_nobody, become_nobody, ended, spawn
+from kit.host import run
+from kit.lio import Wwn, lio_fabric, ramdisk
+from kit.memory import PAGE, Memory
+from kit.sgio import DID_ERROR, SgDev
+from kit.slots import (BLOCK, IN, OUT, URING_BATCH, URING_RUN, SlotFile, command, read, run_of,
+                       write)
+from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
+
+READ, WRITE = cdb.blocks(cdb.READ_10, 7, 1), cdb.blocks(cdb.WRITE_10, 7, 1)
+OURS = b"\xcd" * BLOCK
+
+
+# Data against the opcode's direction.
+
+@contextmanager
+def _ram(device):
+    yield device.lun
+
+
+@contextmanager
+def _lio(_):
+    with ramdisk("rd") as store, lio_fabric(io_errors=True):
+        wwn = Wwn()
+        yield wwn.tpg().disk(0, store)
+        wwn.remove()
+
+
+def _adhoc(fd, raw, data):
+    """What a whole command with data-out ends with."""
+    area = Memory(PAGE)
+    area[:len(data)] = data
+    with Ring(flags=SETUP_SQE128 | SETUP_CQE32) as ring:
+        keep = push_adhoc(ring, fd, raw, memory=area, length=len(data), out=True)
+        ring.submit()
+        result = ring.wait(1)[0][1]
+    del keep
+    return result
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("disk_of", (_ram, _lio), ids=["ram", "lio"])
+def test_a_read_whose_data_goes_out_writes_nothing(device, disk_of):
+    """LIO carries such a READ out as a WRITE: a user who may only read cannot send it, and smq_lio
+    never passes it on to LIO."""
+    with disk_of(device) as lun:
+        node = smqsg.node(lun)
+        os.chmod(node, 0o666)
+
+        def work():
+            with SgDev(node, os.O_RDONLY) as dev:
+                assert dev.cmd(READ, din=BLOCK).good
+                for raw in (READ, WRITE):
+                    with pytest.raises(PermissionError):
+                        dev.cmd(raw, dout=OURS)
+            for access in (os.O_RDONLY, os.O_RDWR):
+                with SlotFile(node, 2, flags=access) as file:
+                    assert file.lend(0, Memory(PAGE)) == 0
+                    assert file.try_prepare([command(READ, OUT, BLOCK)]) == (errno.EPERM, 0)
+                    assert file.try_prepare([command(WRITE, IN, BLOCK)]) == (errno.EPERM, 0)
+                    assert _adhoc(file.fd, READ, OURS) == -errno.EPERM
+                    # As before: what its opcode says.
+                    assert file.try_prepare([read(7)]) == (0, 1)
+            return 0
+        assert as_nobody(work) == 0
+        # Who has the right may send it; the device does not take it.
+        for path in (node, lun.sd):
+            with SgDev(path) as dev:
+                assert dev.cmd(READ, dout=OURS).host == DID_ERROR
+                assert dev.cmd(WRITE, din=BLOCK).host == DID_ERROR
+                assert dev.cmd(READ, din=BLOCK).data == bytes(BLOCK)
+                assert dev.cmd(WRITE, dout=bytes(BLOCK)).good
+        with SlotFile(node, 2) as file:
+            assert file.lend(0, Memory(PAGE)) == 0
+            file.prepare([command(READ, OUT, BLOCK)])
+            assert file.one(0).result >> 8 & 0xff == DID_ERROR
+
+
+# Memory.
+
+def _pinned():
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmPin:"):
+            return int(line.split()[1]) // 4
+    return -1
+
+
+def _limit(pages):
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (pages * PAGE,) * 2)
+
+
+@pytest.mark.parametrize("limit", (0, 8))
+def test_memlock(device, limit):
+    """Pinned memory counts from the loan to its end, and is limited for who has no right."""
+    def work():
+        file = SlotFile(device.path, 8)
+        area = Memory(16 * PAGE)
+        # With the right: without a limit.
+        _limit(limit)
+        assert file.lend(9, area) == 0 and _pinned() == 16
+        assert file.take_back(9) == 0 and _pinned() == 0
+        become_nobody()
+        assert file.lend(0, area, length=(limit + 1) * PAGE) == errno.ENOMEM and _pinned() == 0
+        if not limit:
+            return 0
+        # A page that is touched counts whole.
+        assert file.lend(0, area, 1, limit * PAGE) == errno.ENOMEM
+        assert file.lend(0, area, 1, 3 * PAGE) == 0 and _pinned() == 4
+        assert file.lend(1, area, length=4 * PAGE) == 0 and _pinned() == 8
+        assert file.lend(2, area, length=1) == errno.ENOMEM
+        assert file.take_back(0) == 0 and _pinned() == 4
+        assert file.lend(0, area, length=1) == 0
+        file.close()
+        assert _pinned() == 0
+        return 0
+    assert ended(spawn(work)) == 0
+
+
+def test_memory_that_a_child_has_lent_still_counts(device):
+    """The buffers are the file's, and stay pinned when the process that lent them has gone."""
+    os.chmod(device.path, 0o666)
+
+    def work():
+        _limit(8)
+        with SlotFile(device.path, 8) as file:
+            def lend():
+                return file.lend(index, Memory(3 * PAGE))
+            found = []
+            for index in range(4):
+                found.append(ended(spawn(lend)))
+            assert found == [0, 0, errno.ENOMEM, errno.ENOMEM]
+            assert file.lend(9, Memory(3 * PAGE)) == errno.ENOMEM
+            assert file.take_back(0) == 0
+            assert file.lend(9, Memory(3 * PAGE)) == 0
+            # Another program, too.
+            code = "import os, sys; os.fstat(int(sys.argv[1])); os._exit(0)"
+
+            def change():
+                os.set_inheritable(file.fd, True)
+                assert file.take_back(9) == 0 and file.lend(8, Memory(3 * PAGE)) == 0
+                os.execv(sys.executable, [sys.executable, "-c", code, str(file.fd)])
+            assert ended(spawn(change)) == 0
+            assert file.lend(9, Memory(3 * PAGE)) == errno.ENOMEM
+        with SlotFile(device.path, 8) as file:
+            assert file.lend(0, Memory(8 * PAGE)) == 0
+        return 0
+    assert as_nobody(work) == 0
+
+
+class _Mapping:
+    def __init__(self, path, flags):
+        with open(path, "r+b") as file:
+            self.area = mmap.mmap(file.fileno(), PAGE, flags=flags)
+        self.size = PAGE
+
+    @property
+    def address(self):
+        """Where it is."""
+        first = ctypes.c_char.from_buffer(self.area)
+        try:
+            return ctypes.addressof(first)
+        finally:
+            del first
+
+
+def test_memory_of_a_file(device, tmp_path):
+    """The device would write pages that the file system has written back and takes for clean."""
+    run("mkfs.ext4", "-q", "-F", device.lun.sd)
+    there = tmp_path / "there"
+    there.mkdir()
+    run("mount", "-t", "ext4", device.lun.sd, there)
+    try:
+        path, shm = there / "file", Path("/dev/shm/smq_sg_rights")
+        for name in (path, shm):
+            name.write_bytes(bytes(PAGE))
+        with SlotFile(device.path, 8) as file:
+            assert file.lend(0, _Mapping(path, mmap.MAP_SHARED)) in (errno.EOPNOTSUPP, errno.EFAULT)
+            # What is copied at its first write, what has no disk, and what the device only reads.
+            assert file.lend(0, _Mapping(path, mmap.MAP_PRIVATE)) == 0
+            assert file.lend(1, _Mapping(shm, mmap.MAP_SHARED)) == 0
+            assert file.lend(2, _Mapping(path, mmap.MAP_SHARED), flags=1) == 0
+        shm.unlink()
+    finally:
+        run("umount", there)
+
+
+# Operations, and owners.
+
+@pytest.mark.smoke
+def test_operations_that_there_are_not(device):
+    """An operation of a newer header is refused: its payload is no command of bsg."""
+    area = Memory(PAGE)
+    area[:BLOCK] = OURS
+    unknown = URING_BATCH + 1
+    with SlotFile(device.path, 8) as file, \
+            Ring(flags=SETUP_SQE128 | SETUP_CQE32) as ring:
+        assert file.lend(0, area) == 0
+        file.prepare([read(7)])
+        for cmd_op in (unknown, URING_RUN & ~0xff | 0x7f, URING_RUN ^ 1 << 16):
+            keep = push_adhoc(ring, file.fd, WRITE, 5, area, 0, BLOCK, out=True, cmd_op=cmd_op)
+            ring.submit()
+            assert ring.wait(1) == [(5, -errno.EOPNOTSUPP)], hex(cmd_op)
+            del keep
+        ring.push(file.fd, URING_RUN, run_of(0), 6)
+        ring.submit()
+        assert ring.wait(1) == [(6, 0)]
+        assert area[:BLOCK] == bytes(BLOCK)
+
+
+def test_a_prepare_that_fails_takes_no_slots(device):
+    """Else whoever shares the descriptor locks its opener out."""
+    def work():
+        assert file.try_prepare([command(bytes([0xc1, *bytes(9)]))]) == (errno.EPERM, 0)
+        assert file.try_prepare([command(b"\0" * 6, IN, 0)])[0] == errno.EINVAL
+        return 0
+    with SlotFile(device.path, 8) as file:
+        assert as_nobody(work) == 0
+        assert file.lend(0, Memory(PAGE)) == 0
+        file.prepare([read(0), write(1)])
+        assert file.run(range(2)) == (0, 0)
+        assert as_nobody(lambda: file.try_prepare([read(0)])[0]) == errno.EPERM
