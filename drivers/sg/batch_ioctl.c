@@ -6,13 +6,14 @@
 
 #include <linux/completion.h>
 #include <linux/file.h>
+#include <linux/freezer.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
 #include "batch.h"
 #include "io.h"
 
-/* How late a signal is seen while io_uring has work for its task. */
+/* How late a signal is seen that comes after one that does not count. */
 #define SMQSG_SIGNAL		max(HZ / 20, 1)
 
 /* Cleans up a batch whose caller was interrupted. */
@@ -26,17 +27,40 @@ static void smqsg_batch_orphan(struct work_struct *work)
 	fput(file);
 }
 
+/*
+ * Whether a signal has come that ends the caller or that it handles. What only stops or continues
+ * it is none, nor is a debugger, the freezer, or work that its own io_uring has for it: the caller
+ * sees to those when it returns to user space.
+ */
+static bool smqsg_signalled(void)
+{
+	/* A task's own cannot go. */
+	struct sighand_struct *sighand = rcu_dereference_protected(current->sighand, true);
+	static const int stops[] = { SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT };
+	sigset_t pending;
+	int i;
+
+	if (!task_sigpending(current))
+		return false;
+	spin_lock_irq(&sighand->siglock);
+	sigorsets(&pending, &current->pending.signal, &current->signal->shared_pending.signal);
+	sigandnsets(&pending, &pending, &current->blocked);
+	for (i = 0; i < ARRAY_SIZE(stops); i++)
+		if (sighand->action[stops[i] - 1].sa.sa_handler == SIG_DFL)
+			sigdelset(&pending, stops[i]);
+	spin_unlock_irq(&sighand->siglock);
+	return !sigisemptyset(&pending);
+}
+
 /* Sleeps until the batch has ended or a signal has come; true for the former. */
 static bool smqsg_batch_sleep(struct smqsg_batch *batch)
 {
 	long ret = !wait_for_completion_interruptible(&batch->done);
 
-	/*
-	 * The caller's own io_uring, which has work for this task, is no signal, but
-	 * looks like one until the task returns to user space.
-	 */
-	while (!ret && !task_sigpending(current))
+	while (!ret && !smqsg_signalled()) {
 		ret = wait_for_completion_killable_timeout(&batch->done, SMQSG_SIGNAL);
+		try_to_freeze();
+	}
 	return ret > 0;
 }
 

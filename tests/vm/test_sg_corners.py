@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from kit import cdb, sgio, smqsg
 from kit.child import become_nobody, ended, spawn
-from kit.host import ModuleError, unload, wait_for
+from kit.host import ModuleError, run, unload, wait_for
 from kit.memory import PAGE, Memory
 from kit.ramdir import ram_host
 from kit.slots import BLOCK, IN, RESULT_SENSE, SlotFile, command, read, write
@@ -145,6 +146,51 @@ def test_signal(device):
                 assert file.run(what) == (0, 0)
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def stop(pid):
+    """SIGSTOP and, before it has an effect, SIGCONT; both by default."""
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(SLOW / 8e9)
+    os.kill(pid, signal.SIGCONT)
+
+
+def debug(pid):
+    """A debugger comes and goes."""
+    seize, interrupt, detach = 0x4206, 0x4207, 17
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    assert ptrace(seize, pid, None, None) == 0
+    assert ptrace(interrupt, pid, None, None) == 0
+    # It stops when it is back in its program.
+    wait_for("its stop", lambda: os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
+    assert ptrace(detach, pid, None, None) == 0
+
+
+def freeze(pid):
+    """The cgroup of the process is frozen for a while."""
+    with tempfile.TemporaryDirectory() as top:
+        run("mount", "-t", "cgroup2", "none", top)
+        try:
+            group = Path(top) / "smq_sg"
+            group.mkdir(exist_ok=True)
+            (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
+            (group / "cgroup.freeze").write_text("1", encoding="ascii")
+            time.sleep(SLOW / 8e9)
+            (group / "cgroup.freeze").write_text("0", encoding="ascii")
+        finally:
+            run("umount", "-l", top)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("what", (stop, debug, freeze))
+def test_no_signal(device, what):
+    """What only stops a process does not end its SMQ_SG_RUN."""
+    with opened(device.path) as file:
+        device.slow(SLOW // 2)
+        pid = spawn(lambda: 0 if file.run(range(12)) == (0, 0) else 1)
+        wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting"))
+        what(pid)
+        assert ended(pid) == 0
 
 
 @pytest.mark.parametrize("how", ("ring", "batch", "ioctl"))

@@ -318,9 +318,10 @@ struct smq_sg_batch {
  * @failed: out: commands that did not end with status GOOD
  * @reserved: in: 0
  *
- * For SMQ_SG_RUN, which waits until all have ended. EINTR: a signal came; what was
- * in flight ends by itself and its status tells, what waited did not run and its
- * result is -ECANCELED.
+ * For SMQ_SG_RUN, which waits until all have ended. EINTR: a signal came that kills the caller or
+ * that it handles; what was in flight ends by itself and its status tells, what waited did not
+ * run and its result is -ECANCELED. SIGSTOP, a debugger and the freezer stop the caller when
+ * its commands have ended.
  */
 struct smq_sg_run_batch {
 	struct smq_sg_batch batch;
