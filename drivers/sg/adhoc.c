@@ -422,7 +422,8 @@ static int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc
 	hrtimer_setup(&late->take_back, smqsg_adhoc_take_back, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);
 	io->adhoc = late;
-	io->waiter.owner = NULL;
+	io->waiter.task = smq_uring_task(io->ioucmd);
+	io->waiter.waited = false;
 	io->waiter.front = true;
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + adhoc->timeout;

@@ -116,7 +116,7 @@ static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq
 	batch->count = arg->count;
 	batch->flags = arg->flags;
 	batch->at = 0;
-	batch->waiter.owner = NULL;
+	batch->waiter.waited = false;
 	batch->waiter.front = false;
 	batch->waiter.left = false;
 }

@@ -353,6 +353,7 @@ static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended)
 			smqsg_batch_less(batch, ended);
 			batch->waiter.want = batch->count - batch->at;
 			batch->waiter.deadline = jiffies + SMQSG_TIMEOUT;
+			batch->waiter.task = batch->ioucmd ? smq_uring_task(batch->ioucmd) : NULL;
 			batch->waiter.grant = smqsg_batch_grant;
 			ret = smqsg_wait(batch->fd, &batch->waiter);
 			if (!ret)

@@ -14,7 +14,7 @@
  * @want: how many, at least 1
  *
  * Return: how many places there were, 0 to @want. 0 while any command waits: it comes first; see
- * smqsg_wait(). Any context. Each place is given back by smqsg_release().
+ * smqsg_wait(). Process context. Each place is given back by smqsg_release().
  */
 static __always_inline unsigned int smqsg_claim(struct smqsg_fd *fd, unsigned int want)
 {
@@ -32,6 +32,10 @@ static __always_inline unsigned int smqsg_claim(struct smqsg_fd *fd, unsigned in
 		return smqsg_claim_slowly(fd, want);
 	}
 	atomic_add(want, &fd->depth.inflight);
+	/* Pairs with smqsg_share(): one of the two sees the other. */
+	smp_mb__after_atomic();
+	if (unlikely(!READ_ONCE(fd->depth.shares)))
+		smqsg_enter(fd);
 	return want;
 }
 

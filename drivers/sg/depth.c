@@ -14,6 +14,8 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/jiffies.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
 
 #include "depth.h"
 #include "sg.h"
@@ -69,14 +71,52 @@ static unsigned int smqsg_take(struct smqsg_fd *fd, unsigned int want)
 }
 
 /**
+ * smqsg_enter() - has a file share the depth with the others
+ * @fd: the file, which has a command in flight or is about to wait
+ *
+ * Process context.
+ */
+void smqsg_enter(struct smqsg_fd *fd)
+{
+	struct smqsg_dev *sg = fd->sg;
+
+	spin_lock(&sg->lock);
+	if (!fd->depth.shares) {
+		list_add_tail(&fd->wait.sharer, &sg->wait.sharers);
+		WRITE_ONCE(fd->depth.shares, true);
+	}
+	spin_unlock(&sg->lock);
+}
+
+/**
+ * smqsg_leave() - a file is closed: it shares the depth no more
+ * @fd: the file, with smqsg_dev.lock held; nothing of it waits
+ */
+void smqsg_leave(struct smqsg_fd *fd)
+{
+	lockdep_assert_held(&fd->sg->lock);
+	if (fd->depth.shares)
+		list_del(&fd->wait.sharer);
+}
+
+static unsigned int smqsg_claim_more(struct smqsg_fd *fd, unsigned int want)
+{
+	unsigned int got = smqsg_take(fd, want);
+
+	if (got && !READ_ONCE(fd->depth.shares))
+		smqsg_enter(fd);
+	return got;
+}
+
+/**
  * smqsg_claim_turn() - claims a place for a command that has waited, past those that wait
  * @fd: the file
  *
- * Return: 1, or 0 if there is none. Any context.
+ * Return: 1, or 0 if there is none. Process context.
  */
 unsigned int smqsg_claim_turn(struct smqsg_fd *fd)
 {
-	return smqsg_take(fd, 1);
+	return smqsg_claim_more(fd, 1);
 }
 
 /**
@@ -84,11 +124,11 @@ unsigned int smqsg_claim_turn(struct smqsg_fd *fd)
  * @fd: the file
  * @want: how many, at least 1
  *
- * Return: as smqsg_claim(). Any context.
+ * Return: as smqsg_claim(). Process context.
  */
 unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want)
 {
-	return atomic_read(&fd->sg->depth.waiting) ? 0 : smqsg_take(fd, want);
+	return atomic_read(&fd->sg->depth.waiting) ? 0 : smqsg_claim_more(fd, want);
 }
 
 /**
@@ -117,7 +157,7 @@ void smqsg_contended(struct smqsg_fd *fd)
  */
 void smqsg_kick(struct smqsg_dev *sg)
 {
-	mod_delayed_work(smqsg_wq, &sg->wait.dispatch, 0);
+	mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
 }
 
 /**
@@ -130,23 +170,73 @@ void smqsg_kick(struct smqsg_dev *sg)
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
 	unsigned int depth = READ_ONCE(sdev->queue_depth);
-	struct smqsg_fd *fd;
+	struct smqsg_fd *fd, *next;
 	unsigned int busy = 0;
 
 	lockdep_assert_held(&sg->lock);
-	list_for_each_entry(fd, &sg->files, sibling)
-		if (fd->wait.queued || atomic_read(&fd->depth.inflight))
-			busy++;
+	list_for_each_entry_safe(fd, next, &sg->wait.sharers, wait.sharer) {
+		if (!fd->wait.queued && !atomic_read(&fd->depth.inflight)) {
+			WRITE_ONCE(fd->depth.shares, false);
+			/* Pairs with smqsg_claim(): one of the two sees the other. */
+			smp_mb();
+			if (!atomic_read(&fd->depth.inflight)) {
+				list_del(&fd->wait.sharer);
+				continue;
+			}
+			WRITE_ONCE(fd->depth.shares, true);
+		}
+		busy++;
+	}
 	return max(depth / max(busy, 1U), 1U);
 }
 
-/* Takes a waiter out of its queue. */
+static void smqsg_enqueue(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
+{
+	struct smqsg_dev *sg = fd->sg;
+
+	lockdep_assert_held(&sg->lock);
+	list_add(&waiter->entry, waiter->front && waiter->waited ? &fd->wait.queue :
+								   fd->wait.queue.prev);
+	waiter->waited = true;
+	if (!fd->wait.queued++)
+		list_add_tail(&fd->wait.sibling, &sg->wait.files);
+	if (!fd->depth.shares) {
+		list_add_tail(&fd->wait.sharer, &sg->wait.sharers);
+		WRITE_ONCE(fd->depth.shares, true);
+	}
+	atomic_inc(&sg->depth.waiting);
+}
+
 static void smqsg_dequeue(struct smqsg_waiter *waiter)
 {
-	lockdep_assert_held(&waiter->fd->sg->lock);
+	struct smqsg_fd *fd = waiter->fd;
+
+	lockdep_assert_held(&fd->sg->lock);
 	list_del_init(&waiter->entry);
-	waiter->fd->wait.queued--;
-	atomic_dec(&waiter->fd->sg->depth.waiting);
+	if (!--fd->wait.queued)
+		list_del(&fd->wait.sibling);
+	atomic_dec(&fd->sg->depth.waiting);
+}
+
+/* Whether a task exits, is killed, or becomes another program. */
+static bool smqsg_task_ends(struct task_struct *task)
+{
+	struct signal_struct *signal = task->signal;
+
+	return (READ_ONCE(task->flags) & PF_EXITING) || task->in_execve ||
+	       (READ_ONCE(signal->flags) & SIGNAL_GROUP_EXIT) ||
+	       READ_ONCE(signal->group_exec_task);
+}
+
+/* Why a waiter is to wait no longer: an errno, or 0. */
+static int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter)
+{
+	lockdep_assert_held(&sg->lock);
+	if (!sg->sdev)
+		return -ENODEV;
+	if (waiter->left || (waiter->task && smqsg_task_ends(waiter->task)))
+		return -ECANCELED;
+	return time_before(jiffies, waiter->deadline) ? 0 : -ETIMEDOUT;
 }
 
 /**
@@ -155,41 +245,31 @@ static void smqsg_dequeue(struct smqsg_waiter *waiter)
  * @waiter: filled but for @entry
  *
  * Return: 0, and waiter->grant() will be called, once, perhaps before this returns.
- * -EAGAIN: the file's queue is full. -ENODEV: the device is gone. -ECANCELED: smqsg_unwait() or
- * smqsg_give_up() was called since it last waited. Process context.
+ * -EAGAIN: the file's queue is full. -ENODEV: the device is gone. -ECANCELED: smqsg_unwait() was
+ * called since it last waited, or its task ends. -ETIMEDOUT: its deadline is past. Process context.
  */
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 {
 	struct smqsg_dev *sg = fd->sg;
-	/* A waiter that was granted some places and waits for more is not refused. */
-	bool fresh = !waiter->owner;
-	int ret = 0;
+	int ret;
 
 	waiter->fd = fd;
-	if (fresh)
-		waiter->owner = current->files;
 	spin_lock(&sg->lock);
-	if (!sg->sdev) {
-		ret = -ENODEV;
-	} else if (waiter->left || (!fresh && waiter->owner == fd->wait.given_up)) {
-		ret = -ECANCELED;
-	} else if (fresh && fd->wait.queued >= SMQSG_MOST_WAITING) {
+	ret = smqsg_over(sg, waiter);
+	/* A waiter that was granted some places and waits for more is not refused. */
+	if (!ret && !waiter->waited && fd->wait.queued >= SMQSG_MOST_WAITING) {
 		atomic_inc(&sg->wait.refused);
 		ret = -EAGAIN;
-	} else {
-		if (waiter->front && !fresh)
-			list_add(&waiter->entry, &fd->wait.queue);
-		else
-			list_add_tail(&waiter->entry, &fd->wait.queue);
-		fd->wait.queued++;
-		atomic_inc(&sg->depth.waiting);
+	}
+	if (!ret) {
+		smqsg_enqueue(fd, waiter);
 		/* Pairs with smqsg_release(): the last place may have come free meanwhile. */
 		smp_mb__after_atomic();
 		/* Under the lock: once it is dropped the waiter's end may close the file. */
 		if (atomic_read(&sg->depth.inflight) < (int)smqsg_limit(sg, fd->sdev))
-			mod_delayed_work(smqsg_wq, &sg->wait.dispatch, 0);
+			mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
 		else
-			queue_delayed_work(smqsg_wq, &sg->wait.dispatch, SMQSG_LOOK);
+			queue_delayed_work(smqsg_send_wq, &sg->wait.dispatch, SMQSG_LOOK);
 		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
 	}
 	spin_unlock(&sg->lock);
@@ -218,64 +298,24 @@ bool smqsg_unwait(struct smqsg_waiter *waiter)
 }
 
 /*
- * The file that gets the next place: the next one that waits and has less than its share, else the
- * next that waits.
+ * The file that gets the next place: the first that waits and has less than its share, else the
+ * first that waits.
  */
 static struct smqsg_fd *smqsg_next(struct smqsg_dev *sg, unsigned int share)
 {
-	struct smqsg_fd *fd, *any = NULL;
-	bool wrapped = !sg->wait.next;
+	struct smqsg_fd *fd;
 
 	lockdep_assert_held(&sg->lock);
-	fd = sg->wait.next ?: list_first_entry_or_null(&sg->files, struct smqsg_fd, sibling);
-	if (!fd)
-		return NULL;
-	list_for_each_entry_from(fd, &sg->files, sibling) {
-		if (!fd->wait.queued)
-			continue;
+	list_for_each_entry(fd, &sg->wait.files, wait.sibling)
 		if (atomic_read(&fd->depth.inflight) < (int)share)
 			return fd;
-		any = any ?: fd;
-	}
-	if (wrapped)
-		return any;
-	list_for_each_entry(fd, &sg->files, sibling) {
-		if (fd == sg->wait.next)
-			break;
-		if (!fd->wait.queued)
-			continue;
-		if (atomic_read(&fd->depth.inflight) < (int)share)
-			return fd;
-		any = any ?: fd;
-	}
-	return any;
+	return list_first_entry_or_null(&sg->wait.files, struct smqsg_fd, wait.sibling);
 }
 
 /*
- * Takes waiters whose time is over, or any if the device is gone, SMQSG_EXPIRED of them at most.
- * Returns how many.
+ * Makes claims for the waiter that is next, or ends its waiting. Returns false if there is no
+ * place, or no waiter.
  */
-static unsigned int smqsg_expired(struct smqsg_dev *sg, struct smqsg_waiter **expired)
-{
-	struct smqsg_waiter *waiter, *next;
-	struct smqsg_fd *fd;
-	unsigned int nr = 0;
-
-	lockdep_assert_held(&sg->lock);
-	list_for_each_entry(fd, &sg->files, sibling) {
-		list_for_each_entry_safe(waiter, next, &fd->wait.queue, entry) {
-			if (sg->sdev && time_before(jiffies, waiter->deadline))
-				continue;
-			smqsg_dequeue(waiter);
-			expired[nr++] = waiter;
-			if (nr == SMQSG_EXPIRED)
-				return nr;
-		}
-	}
-	return nr;
-}
-
-/* Makes claims for the waiter that is next. Returns false if there is no place, or no waiter. */
 static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 {
 	struct smqsg_waiter *waiter;
@@ -290,14 +330,15 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 	}
 	if (fd) {
 		waiter = list_first_entry(&fd->wait.queue, struct smqsg_waiter, entry);
-		want = max_t(int, share - atomic_read(&fd->depth.inflight), 1);
-		got = smqsg_take(fd, min(want, waiter->want));
+		got = smqsg_over(sg, waiter);
+		if (!got) {
+			want = max_t(int, share - atomic_read(&fd->depth.inflight), 1);
+			got = smqsg_take(fd, min(want, waiter->want));
+		}
 	}
 	if (got) {
+		list_move_tail(&fd->wait.sibling, &sg->wait.files);
 		smqsg_dequeue(waiter);
-		fd->wait.given_up = NULL;
-		sg->wait.next = list_is_last(&fd->sibling, &sg->files) ? NULL :
-			   list_next_entry(fd, sibling);
 	}
 	spin_unlock(&sg->lock);
 	if (got)
@@ -312,75 +353,68 @@ static void smqsg_dispatch(struct work_struct *work)
 	while (smqsg_dispatch_one(sg))
 		cond_resched();
 	if (atomic_read(&sg->depth.waiting))
-		queue_delayed_work(smqsg_wq, &sg->wait.dispatch,
+		queue_delayed_work(smqsg_send_wq, &sg->wait.dispatch,
 				   atomic_read(&sg->depth.inflight) ? SMQSG_LOOK : 1);
+}
+
+/**
+ * struct smqsg_expired - a waiter whose waiting ends
+ * @waiter: out of its queue
+ * @error: for its grant()
+ */
+struct smqsg_expired {
+	struct smqsg_waiter *waiter;
+	int error;
+};
+
+/* Takes waiters whose waiting is over, SMQSG_EXPIRED of them at most. Returns how many. */
+static unsigned int smqsg_take_expired(struct smqsg_dev *sg, struct smqsg_expired *expired)
+{
+	struct smqsg_fd *fd, *next_fd;
+	struct smqsg_waiter *waiter, *next;
+	unsigned int nr = 0;
+	int error;
+
+	lockdep_assert_held(&sg->lock);
+	list_for_each_entry_safe(fd, next_fd, &sg->wait.files, wait.sibling) {
+		list_for_each_entry_safe(waiter, next, &fd->wait.queue, entry) {
+			error = smqsg_over(sg, waiter);
+			if (!error)
+				continue;
+			smqsg_dequeue(waiter);
+			expired[nr++] = (struct smqsg_expired){ waiter, error };
+			if (nr == SMQSG_EXPIRED)
+				return nr;
+		}
+	}
+	return nr;
 }
 
 static void smqsg_expire(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, wait.expire.work);
-	struct smqsg_waiter *expired[SMQSG_EXPIRED];
+	struct smqsg_expired expired[SMQSG_EXPIRED];
 	unsigned int i, nr;
-	int error;
 
 	do {
 		spin_lock(&sg->lock);
-		error = sg->sdev ? -ETIMEDOUT : -ENODEV;
-		nr = smqsg_expired(sg, expired);
+		nr = smqsg_take_expired(sg, expired);
 		spin_unlock(&sg->lock);
 		for (i = 0; i < nr; i++)
-			expired[i]->grant(expired[i], error);
+			expired[i].waiter->grant(expired[i].waiter, expired[i].error);
 		cond_resched();
 	} while (nr == SMQSG_EXPIRED);
 	if (atomic_read(&sg->depth.waiting))
 		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
 }
 
-/* Takes the first waiter of an owner out of its queue. */
-static struct smqsg_waiter *smqsg_owned(struct smqsg_fd *fd, fl_owner_t owner)
-{
-	struct smqsg_waiter *waiter;
-
-	lockdep_assert_held(&fd->sg->lock);
-	list_for_each_entry(waiter, &fd->wait.queue, entry) {
-		if (waiter->owner == owner) {
-			smqsg_dequeue(waiter);
-			return waiter;
-		}
-	}
-	return NULL;
-}
-
 /**
- * smqsg_give_up() - ends the waiting of a process's commands, with -ECANCELED
- * @fd: the file in whose queue they wait
- * @owner: the process's descriptors, as flush() has them
- *
- * Process context.
- */
-void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner)
-{
-	struct smqsg_waiter *waiter;
-
-	for (;;) {
-		spin_lock(&fd->sg->lock);
-		/* A waiter whose grant() is being called is not in the queue. */
-		fd->wait.given_up = owner;
-		waiter = smqsg_owned(fd, owner);
-		spin_unlock(&fd->sg->lock);
-		if (!waiter)
-			return;
-		waiter->grant(waiter, -ECANCELED);
-	}
-}
-
-/**
- * smqsg_depth_dead() - the device is gone: ends all waiting soon, with -ENODEV
- * @sg: its node, with @sdev NULL
+ * smqsg_expire_soon() - has the waiting end at once of what has lost its device, or its task
+ * @sg: the node
  *
  * Any context. Does not wait.
  */
-void smqsg_depth_dead(struct smqsg_dev *sg)
+void smqsg_expire_soon(struct smqsg_dev *sg)
 {
 	mod_delayed_work(smqsg_wq, &sg->wait.expire, 0);
 }
@@ -391,6 +425,8 @@ void smqsg_depth_dead(struct smqsg_dev *sg)
  */
 void smqsg_depth_init(struct smqsg_dev *sg)
 {
+	INIT_LIST_HEAD(&sg->wait.files);
+	INIT_LIST_HEAD(&sg->wait.sharers);
 	INIT_DELAYED_WORK(&sg->wait.dispatch, smqsg_dispatch);
 	INIT_DELAYED_WORK(&sg->wait.expire, smqsg_expire);
 }

@@ -14,6 +14,7 @@
 struct scsi_device;
 struct smqsg_dev;
 struct smqsg_fd;
+struct task_struct;
 
 /* Entries of a file's queue of waiting commands; a batch is one. */
 #define SMQSG_MOST_WAITING	1024
@@ -49,25 +50,32 @@ struct smqsg_dev_depth {
 /**
  * struct smqsg_fd_depth - places of a file
  * @inflight: commands of the file in flight. Atomic: any CPU claims and releases
+ * @shares: the file is in smqsg_dev_wait.sharers. Written under smqsg_dev.lock; a claim reads it
+ *	without, after it has raised @inflight
  *
  * Lives in the file. A command in flight keeps its file open.
  */
 struct smqsg_fd_depth {
 	atomic_t inflight;
+	bool shares;
 };
 
 /**
  * struct smqsg_dev_wait - waiting for a device's places
- * @next: the file whose queue the dispatcher looks at first; under smqsg_dev.lock
+ * @files: files that wait, the one whose turn is next first: struct smqsg_fd_wait.sibling; under
+ *	smqsg_dev.lock
+ * @sharers: files that wait, or had commands in flight when smqsg_share() last looked at them:
+ *	struct smqsg_fd_wait.sharer; under smqsg_dev.lock
  * @refused: commands answered EAGAIN, ever. Atomic: written without a lock
  * @dispatch: the dispatcher: makes claims for waiters
- * @expire: ends the waiting of those whose time is over, or whose device is gone. By itself,
- *	because @dispatch sleeps for tags
+ * @expire: ends the waiting of those whose time is over, or whose task or device is gone. By
+ *	itself, because @dispatch sleeps for tags
  *
  * Lives in the node, from smqsg_depth_init() to smqsg_depth_exit().
  */
 struct smqsg_dev_wait {
-	struct smqsg_fd *next;
+	struct list_head files;
+	struct list_head sharers;
 	atomic_t refused;
 	struct delayed_work dispatch;
 	struct delayed_work expire;
@@ -77,15 +85,16 @@ struct smqsg_dev_wait {
  * struct smqsg_fd_wait - a file's queue of waiting commands
  * @queue: struct smqsg_waiter.entry
  * @queued: their number
- * @given_up: the descriptors of the process whose waiting was ended since a waiter of the file was
- *	last granted its turn: it may be about to wait again. Only compared
+ * @sibling: in smqsg_dev_wait.files while @queued is not 0
+ * @sharer: in smqsg_dev_wait.sharers while smqsg_fd_depth.shares
  *
  * Under smqsg_dev.lock. Lives in the file; a waiter keeps its file open.
  */
 struct smqsg_fd_wait {
 	struct list_head queue;
 	unsigned int queued;
-	fl_owner_t given_up;
+	struct list_head sibling;
+	struct list_head sharer;
 };
 
 /**
@@ -93,14 +102,15 @@ struct smqsg_fd_wait {
  * @entry: in smqsg_fd_wait.queue, under smqsg_dev.lock; empty when it does not wait
  * @fd: its file
  * @deadline: jiffies at which its waiting ends
- * @owner: the descriptors of the process that waits, as flush() has them; NULL at first
+ * @task: the task that submitted it, whose end ends its waiting; io_uring keeps it until the SQE is
+ *	completed. NULL: a task that sleeps until @grant is called, and sees its own signals
+ * @waited: it has waited before: it has been let in, and is not refused
  * @front: when it waits again it goes to the front of the queue
  * @left: smqsg_unwait() came between two turns: it waits no more; under smqsg_dev.lock
  * @want: how many claims it would like, at least 1
  * @grant: called with @got claims made on its behalf, 1 to @want, or with an errno in @got:
  *	-ENODEV, -ETIMEDOUT, -ECANCELED. It no longer waits when it is called, and may wait again
- *	from within. May sleep; process context of the dispatcher, of the file's closing, or of
- *	the device's removal
+ *	from within. May sleep; process context of a work item
  *
  * Part of its command or batch, which lives until @grant has been called or smqsg_unwait() has
  * returned true.
@@ -109,7 +119,8 @@ struct smqsg_waiter {
 	struct list_head entry;
 	struct smqsg_fd *fd;
 	unsigned long deadline;
-	fl_owner_t owner;
+	struct task_struct *task;
+	bool waited;
 	bool front;
 	bool left;
 	unsigned int want;
@@ -122,10 +133,11 @@ void smqsg_contended(struct smqsg_fd *fd);
 void smqsg_kick(struct smqsg_dev *sg);
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 bool smqsg_unwait(struct smqsg_waiter *waiter);
-void smqsg_give_up(struct smqsg_fd *fd, fl_owner_t owner);
+void smqsg_enter(struct smqsg_fd *fd);
+void smqsg_leave(struct smqsg_fd *fd);
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);
 void smqsg_depth_init(struct smqsg_dev *sg);
-void smqsg_depth_dead(struct smqsg_dev *sg);
+void smqsg_expire_soon(struct smqsg_dev *sg);
 void smqsg_depth_exit(struct smqsg_dev *sg);
 
 #endif /* SMQSG_DEPTH_H */

@@ -208,7 +208,7 @@ static void SMQ_INTERFACE_FN(smqsg_remove, class_dev)
 	if (!sg)
 		return;
 	smqsg_mark_dead(sg);
-	smqsg_depth_dead(sg);
+	smqsg_expire_soon(sg);
 	smqsg_poll_dead(sg);
 	smqsg_held_give_back(sg);
 	sysfs_remove_link(&sdev->sdev_gendev.kobj, "smq_generic");

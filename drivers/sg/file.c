@@ -38,8 +38,7 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
 {
 	spin_lock(&sg->lock);
-	if (sg->wait.next == fd)
-		sg->wait.next = NULL;
+	smqsg_leave(fd);
 	list_del(&fd->sibling);
 	sg->exclusive = false;
 	spin_unlock(&sg->lock);
@@ -119,13 +118,15 @@ static int smqsg_close(struct inode *inode, struct file *file)
 }
 
 /*
- * A descriptor is closed. Where that is because its process ends, what it has
- * waiting must not wait any longer: io_uring would keep the file for it.
+ * A descriptor is closed. Where that is because its process ends, what it has waiting ends now
+ * rather than at the next look.
  */
 static int smqsg_flush(struct file *file, fl_owner_t id)
 {
-	if (current->flags & PF_EXITING)
-		smqsg_give_up(file->private_data, id);
+	struct smqsg_fd *fd = file->private_data;
+
+	if ((current->flags & PF_EXITING) && atomic_read(&fd->sg->depth.waiting))
+		smqsg_expire_soon(fd->sg);
 	return 0;
 }
 

@@ -48,7 +48,8 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 {
 	struct smqsg_fd *fd = io->fd;
 
-	io->waiter.owner = NULL;
+	io->waiter.task = smq_uring_task(io->ioucmd);
+	io->waiter.waited = false;
 	io->waiter.front = false;
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + fd->slots.array[io->slot].timeout;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The module's workqueue.
+ * The module's workqueues.
  */
 #include "work.h"
 
+struct workqueue_struct *smqsg_send_wq;
 struct workqueue_struct *smqsg_wq;
 
 /**
- * smqsg_work_start() - creates the workqueue
+ * smqsg_work_start() - creates the workqueues
  *
  * Called when the module is loaded.
  *
@@ -15,17 +16,30 @@ struct workqueue_struct *smqsg_wq;
  */
 int smqsg_work_start(void)
 {
-	/* Unbound: work items of one device, which sleep for tags, must not delay another's. */
+	/*
+	 * Unbound: work items of one device, which sleep for tags, must not delay another's.
+	 * Freezable: after the image of a hibernation nothing is to be sent that the resumed
+	 * system sends again.
+	 */
+	smqsg_send_wq = alloc_workqueue("smq_sg_send", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE,
+					0);
+	if (!smqsg_send_wq)
+		return -ENOMEM;
+	/* What sleeps for no tag does not wait for what does. */
 	smqsg_wq = alloc_workqueue("smq_sg", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	return smqsg_wq ? 0 : -ENOMEM;
+	if (smqsg_wq)
+		return 0;
+	destroy_workqueue(smqsg_send_wq);
+	return -ENOMEM;
 }
 
 /**
- * smqsg_work_stop() - waits for the last work items and frees the workqueue
+ * smqsg_work_stop() - waits for the last work items and frees the workqueues
  *
  * Called when the module is unloaded.
  */
 void smqsg_work_stop(void)
 {
 	destroy_workqueue(smqsg_wq);
+	destroy_workqueue(smqsg_send_wq);
 }

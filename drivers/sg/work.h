@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The module's workqueue.
+ * The module's workqueues.
  *
- * Its work items may sleep for tags, and memory reclaim may depend on them. Each has ended before
- * smqsg_work_stop(): a device's items are cancelled with its node, a batch's item keeps its file
- * open.
+ * Work items of smqsg_send_wq send commands, and may sleep for their tags; those of smqsg_wq do not
+ * sleep for tags. Memory reclaim may depend on either. Each has ended before smqsg_work_stop(): a
+ * device's items are cancelled with its node, a batch's item keeps its file open.
  */
 #ifndef SMQSG_WORK_H
 #define SMQSG_WORK_H
 
 #include <linux/workqueue.h>
 
+extern struct workqueue_struct *smqsg_send_wq;
 extern struct workqueue_struct *smqsg_wq;
 
 int smqsg_work_start(void);

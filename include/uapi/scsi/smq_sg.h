@@ -269,7 +269,8 @@ struct smq_sg_status {
  * status is that of what the slot is at, or somebody else's.
  *
  * EAGAIN: max_waiting of the file's commands wait already. EBUSY: the slot is in
- * flight. ECANCELED: it waited as its process ended, or as a signal ended SMQ_SG_RUN.
+ * flight. ECANCELED: it waited when the task that submitted it exited, was killed or called
+ * exec(), or when a signal ended SMQ_SG_RUN.
  * EINVAL: an unknown flag or slot; with SMQ_SG_RUN_BUFFER: a slot without data, data-in for
  * a buffer that is read-only, memory that is not aligned or has a gap for this device.
  * EMSGSIZE: more pieces of memory than max_segments. ENODATA: the slot is empty. ENODEV: the

@@ -10,10 +10,11 @@ import time
 SETUP_SQPOLL, SETUP_SQE128, SETUP_CQE32 = 1 << 1, 1 << 10, 1 << 11
 SETUP_SINGLE_ISSUER, SETUP_DEFER_TASKRUN = 1 << 12, 1 << 13
 SETUP_IOPOLL = 1 << 0
-SQE_ASYNC = 1 << 4
+SQE_FIXED_FILE, SQE_ASYNC = 1 << 0, 1 << 4
 OP_URING_CMD = 46
 
-_SETUP, _ENTER = 425, 426
+_SETUP, _ENTER, _REGISTER = 425, 426, 427
+_REGISTER_FILES = 2
 _GETEVENTS, _SQ_WAKEUP = 1, 2
 _CQ_RING, _SQES = 0x8000000, 0x10000000
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -85,6 +86,11 @@ class Ring:
 
     def __exit__(self, *exc) -> None:
         self.close()
+
+    def register_file(self, fd: int) -> None:
+        """Makes it file 0 of the ring, for SQE_FIXED_FILE."""
+        _call(_REGISTER, ctypes.c_int(self.fd), ctypes.c_uint(_REGISTER_FILES),
+              (ctypes.c_int * 1)(fd), ctypes.c_uint(1))
 
     def push(self, fd: int, cmd_op: int, payload: bytes, user_data: int = 0,
              flags: int = 0) -> None:

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The end of a process: what it has waiting is not sent, however it reached the file; and what
+many open files that do nothing cost."""
+import os
+import resource
+import signal
+import time
+
+import pytest
+from kit import cdb, smqsg
+from kit.child import ended, spawn
+from kit.host import wait_for
+from kit.memory import Memory
+from kit.sanitizing import SANITIZING
+from kit.sgio import SgDev
+from kit.slots import BLOCK, URING_BATCH, URING_RUN, SlotFile, command, run_of, write
+from kit.slowdisk import DEPTH
+from kit.uring import (SETUP_DEFER_TASKRUN, SETUP_IOPOLL, SETUP_SINGLE_ISSUER, SETUP_SQPOLL,
+                       SQE_ASYNC, SQE_FIXED_FILE, Ring)
+
+COMMANDS = 32
+SERVICE = 1.0       # seconds
+# Of their waiting: far beyond a test's time.
+TIMEOUT_MS = 600_000
+# How late a process is reaped after the end of its last command in flight.
+LATE = 1.0
+DATA = b"\x77" * BLOCK
+SETUPS = {"sqpoll": SETUP_SQPOLL, "defer": SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN,
+          "iopoll": SETUP_IOPOLL}
+WAYS = [
+    pytest.param("descriptor", "SIGKILL"), pytest.param("descriptor", "exec"),
+    pytest.param("registered", "SIGKILL", marks=pytest.mark.smoke),
+    pytest.param("registered", "exec", marks=pytest.mark.smoke),
+    pytest.param("registered", "exit"),
+    pytest.param("sqpoll", "SIGKILL", marks=pytest.mark.smoke), pytest.param("sqpoll", "exec"),
+    pytest.param("sqpoll", "exit"),
+    pytest.param("defer", "SIGKILL"), pytest.param("async", "SIGKILL"),
+    pytest.param("batch", "SIGKILL"), pytest.param("batch", "exec"),
+    pytest.param("iopoll", "SIGKILL"), pytest.param("iopoll", "exec"),
+]
+
+
+def submit_writes(path, reached):
+    """Writes of blocks, of which DEPTH are in flight at a time; what has to be kept."""
+    file, ring = SlotFile(path, COMMANDS), Ring(64, SETUPS.get(reached, 0))
+    memory = Memory(BLOCK)
+    memory[:] = DATA
+    assert file.lend(0, memory) == 0
+    file.prepare([write(lba, timeout_ms=TIMEOUT_MS) for lba in range(COMMANDS)])
+    fd, flags = file.fd, 0
+    if reached in ("registered", "batch"):
+        ring.register_file(file.fd)
+        fd, flags = 0, SQE_FIXED_FILE
+    if reached == "async":
+        flags = SQE_ASYNC
+    if reached == "batch":
+        ring.push(fd, URING_BATCH, file.batch(range(COMMANDS)), flags=flags)
+    else:
+        for slot in range(COMMANDS):
+            ring.push(fd, URING_RUN, run_of(slot), slot, flags)
+    ring.submit()
+    if fd == 0:
+        file.close()
+    return file, ring, memory
+
+
+def written(path):
+    """How many of the blocks are on the disk, after the commands in flight."""
+    with SgDev(path) as dev:
+        data = dev.cmd(cdb.blocks(cdb.READ_10, 0, COMMANDS), din=COMMANDS * BLOCK).data
+    return sum(data[at:at + BLOCK] == DATA for at in range(0, len(data), BLOCK))
+
+
+@pytest.mark.limit(90)
+@pytest.mark.parametrize("reached, how", WAYS)
+def test_what_waits_is_not_sent(request, reached, how):
+    """A process dies, or becomes another program, with commands in flight and waiting."""
+    device = request.getfixturevalue("polled" if reached == "iopoll" else "device")
+    device.slow(round(SERVICE * 1e9))
+
+    def work():
+        keep = submit_writes(device.path, reached)
+        wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting"))
+        if how == "exec":
+            os.execv("/bin/true", ["true"])
+        if how == "SIGKILL":
+            os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(len(keep) - 3)
+    began = time.monotonic()
+    pid = spawn(work)
+    assert ended(pid, 60) == (-signal.SIGKILL if how == "SIGKILL" else 0)
+    rounds = 1 + (time.monotonic() - began) // SERVICE
+    wait_for("nothing waiting", lambda: not smqsg.attr(device.path, "waiting"), LATE)
+    # At worst each of these rounds had begun when the process came to its end.
+    most = round(DEPTH * rounds)
+    start = time.monotonic()
+    device.idle()
+    assert time.monotonic() - start < SERVICE + LATE
+    device.slow(0)
+    assert DEPTH <= written(device.path) <= most < COMMANDS
+
+
+def rate(file, ring):
+    """Commands per second, of which most wait."""
+    start, rounds = time.monotonic(), 6
+    for _ in range(rounds):
+        for slot in range(COMMANDS):
+            file.push(ring, slot)
+        ring.submit()
+        assert {result for _, result in ring.wait(COMMANDS, 60)} == {0}
+    return rounds * COMMANDS / (time.monotonic() - start)
+
+
+@pytest.mark.limit(180)
+@pytest.mark.skipif(SANITIZING, reason="as much memory as this many files take there")
+def test_idle_opens_cost_nothing(device):
+    """Only files that wait, or have something in flight, are looked at."""
+    opens = 10_000
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opens + 1000, opens + 1000))
+    idle = []
+    with SlotFile(device.path, COMMANDS) as file, Ring() as ring:
+        file.prepare([command(bytes(6)) for _ in range(COMMANDS)])
+        rate(file, ring)
+        try:
+            alone = sorted(rate(file, ring) for _ in range(3))[1]
+            idle = [os.open(device.path, os.O_RDWR) for _ in range(opens)]
+            beside = sorted(rate(file, ring) for _ in range(3))[1]
+        finally:
+            for fd in idle:
+                os.close(fd)
+    print(f"{alone:.0f} commands/s, beside {opens} idle files {beside:.0f}")
+    # Ten times slower when each of them is looked at; the rest is the noise of a busy machine.
+    assert beside > alone / 2
