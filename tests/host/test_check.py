@@ -286,10 +286,9 @@ def test_steps_are_chosen_by_area_and_pattern():
     assert [str(step) for step in slow] == [
         "slow/dkms_chroot", "slow/target_configs on 6.1", "slow/vhost on 6.1"]
     default = plan.chosen(steps, [])
-    assert {step.area for step in default} == set(plan.AREAS) - {"slow"}
+    assert {step.area for step in default} == set(plan.AREAS) - {"sanitize", "slow"}
     left = [step for step in steps if step not in default]
     assert {step.area for step in left} == {"sanitize", "slow"}
-    assert not {step.name for step in left} & set(plan.SANITIZED_ALWAYS)
     assert [str(step) for step in plan.chosen(steps, ["lint/s*", "build/7.2"])] == [
         "build/7.2", "lint/sparse", "lint/shell"]
     smoke = [str(step) for step in plan.chosen(steps, ["vm/smoke"])]
@@ -301,10 +300,13 @@ def test_steps_are_chosen_by_area_and_pattern():
 
 def test_turns_run_all_that_is_left_out():
     steps = plan.steps(TOP, plan.KERNELS, False)
-    left = [step for step in steps if step not in plan.chosen(steps, [])]
-    parts = [plan.turn(steps, number) for number in range(5, 5 + plan.TURNS)]
+    left = [step for step in steps if step not in plan.chosen(steps, []) and not step.builds]
+    parts = [plan.turn(steps, number) for number in range(plan.TURNS)]
     assert sorted(map(str, left)) == sorted(str(step) for part in parts for step in part)
-    assert all(parts) and plan.turn(steps, 5 + plan.TURNS) == parts[0]
+    assert all(parts[1::2]) and plan.turn(steps, plan.TURNS + 3) == parts[3]
+    # A kernel of their own is built in every second turn alone.
+    for number, part in enumerate(parts):
+        assert {step.area for step in part} <= {"sanitize" if number % 2 else "slow"}, number
 
 
 def test_each_turn_is_listed_with_what_runs_always():
@@ -313,11 +315,13 @@ def test_each_turn_is_listed_with_what_runs_always():
                               text=True, check=True, timeout=60)
         return done.stdout.splitlines()
 
-    always = listed()
-    for number in ("3", "4"):
-        part = [str(step) for step in plan.turn(plan.steps(TOP, plan.KERNELS, False), int(number))]
-        found = listed("--turn", number)
-        assert set(found) == {*always, *part} and len(found) == len(always) + len(part)
+    always = set(listed())
+    for number in (3, 4):
+        part = {str(step) for step in plan.turn(plan.steps(TOP, plan.KERNELS, False), number)}
+        found = listed("--turn", str(number))
+        instead = set(plan.NOT_BESIDE_SANITIZERS) if number % 2 else set()
+        assert instead < always and len(found) == len(set(found))
+        assert set(found) == always - instead | part
 
 
 def test_the_ci_has_a_turn_and_a_limit():
@@ -330,7 +334,6 @@ def test_sanitizers_need_their_kernel():
     ours = plan.chosen(steps, ["sanitize"])
     assert str(ours[0]) == "sanitize/build" and not ours[0].needs
     assert {step.needs for step in ours[1:]} == {ours[0].kernel}
-    assert set(plan.SANITIZED_ALWAYS) <= {step.name for step in ours}
     for step in ours[1:]:
         assert (TOP / step.targets[0]).is_file(), step
     for pattern in plan.SANITIZED:
@@ -342,7 +345,7 @@ def test_sanitizers_need_their_kernel():
 
 
 def test_files_that_need_the_same_vm_share_one():
-    every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), [])
+    every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), list(plan.AREAS))
     shared = plan.together(TOP, every)
     # Each file once, and each step in one guest.
     assert sorted(target for step in shared for target in step.targets) == sorted(
@@ -361,7 +364,7 @@ def test_files_that_need_the_same_vm_share_one():
 
 
 def test_the_longest_begin_first():
-    every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), [])
+    every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), list(plan.AREAS))
     expected = {(step.area, step.kernel, target): step.expected
                 for step in every for target in step.targets}
     shared = [step for step in plan.together(TOP, every) if not step.builds]
@@ -437,7 +440,8 @@ def test_builds_come_first_then_all_in_order(tmp_path, monkeypatch, capsys):
     began, _ = scheduled(tmp_path, monkeypatch, lambda step: None, 1)
     every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), [])
     tests = plan.together(TOP, [step for step in every if not step.builds])
-    assert began == [str(step) for step in plan.builds() + tests]
+    builds = [step for step in every if step.builds]
+    assert began == [str(step) for step in builds + tests] and "sanitize/build" not in began
     said = capsys.readouterr().out
     assert "] builds done: the CPUs were " in said or "] tests done: the CPUs were " in said
 

@@ -57,7 +57,7 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--only", action="append", default=[], metavar="AREA[/PATTERN]",
-        help=f"only these steps; areas: {' '.join(plan.AREAS)}; slow and part of sanitize only "
+        help=f"only these steps; areas: {' '.join(plan.AREAS)}; sanitize and slow only "
              "when they are named. More than once for more")
     add("--turn", type=int, metavar="N",
         help="besides, of what is run only when it is named, part N: N counts round, and "
@@ -96,7 +96,8 @@ def parse() -> argparse.Namespace:
         every = plan.steps(TOP, kernels, options.full)
         options.steps = plan.chosen(every, options.only)
         options.turn = [] if options.turn is None else plan.turn(every, options.turn)
-        options.steps = [step for step in every if step in options.steps + options.turn]
+        always = plan.beside(options.steps, options.turn)
+        options.steps = [step for step in every if step in always + options.turn]
     except ValueError as error:
         parser.error(str(error))
     return options

@@ -31,10 +31,11 @@ ON_REQUEST = "slow"
 SANITIZE = "uml-sanitize"
 SANITIZED = ("eh", "sg_[!i]*", "policy", "configfs", "faults", "io", "hosts", "short", "cdb",
              "state", "data")
-# Of them what finds most in its seconds. The others run when they are named or their turn comes.
-SANITIZED_ALWAYS = ("eh", "sg_async", "sg_corners")
-# Parts of what is run by name, for --turn N: each run of the gate has the next one.
+# Parts of what is run by name, for --turn N: each run of the gate has the next one. The sanitizers'
+# are every second part: their kernel takes eight minutes to be built.
 TURNS = 16
+# What such a part replaces: their kernel is of the source of 7.2.
+NOT_BESIDE_SANITIZERS = ("vm/smoke on 7.2",)
 # Files, and tests, that do not.
 NOT_SANITIZED = (
     # Hundreds of comparisons with sg, most of them of what scsi_debug does; Fibre Channel and
@@ -149,7 +150,7 @@ def _name(path: Path, folder: str) -> str:
 def builds() -> list[Step]:
     """Of all kernels."""
     return [*(Step("build", kernel, kernel) for kernel in KERNELS),
-            Step("sanitize", "build", SANITIZE)]
+            Step("sanitize", "build", SANITIZE, named=True)]
 
 
 def _spared(kernel: str, name: str) -> bool:
@@ -202,24 +203,32 @@ def _sanitize_steps(top: Path) -> list[Step]:
     """The kernel with all checkers, proof that they speak up, and tests under them."""
     result = [*(step for step in builds() if step.kernel == SANITIZE),
               Step("sanitize", "defects", targets=("tests/sanitize/test_defects.py",),
-                   needs=SANITIZE)]
+                   needs=SANITIZE, named=True)]
     files = {_name(path, "tests/vm"): path for path in _test_files(top, "tests/vm")}
-    tests = [(path.stem.removeprefix("test_"), path.relative_to(top), False)
+    tests = [(path.stem.removeprefix("test_"), path.relative_to(top))
              for path in sorted((top / "tests/vm/sanitize").glob("test_*.py"))]
-    tests += [(name, files[name], name not in SANITIZED_ALWAYS) for pattern in SANITIZED
+    tests += [(name, files[name]) for pattern in SANITIZED
               for name in fnmatch.filter(files, pattern) if str(files[name]) not in NOT_SANITIZED]
-    return result + [Step("sanitize", name, SANITIZE, (str(path),), needs=SANITIZE, named=named)
-                     for name, path, named in tests]
+    return result + [Step("sanitize", name, SANITIZE, (str(path),), needs=SANITIZE, named=True)
+                     for name, path in tests]
 
 
 def turn(all_steps: list[Step], number: int) -> list[Step]:
-    """Of the steps that are run by name those whose turn it is: parts of about the same time,
-    which all have been run after TURNS turns in a row."""
+    """Of the steps that are run by name those whose turn it is: all have been run after TURNS
+    turns in a row. Those of the sanitizers are in the odd parts, all others in the even ones."""
     parts: list[list[Step]] = [[] for _ in range(TURNS)]
-    for step in sorted((step for step in all_steps if step.named),
+    for step in sorted((step for step in all_steps if step.named and not step.builds),
                        key=lambda step: -step.expected):
-        min(parts, key=lambda part: sum(one.expected for one in part)).append(step)
+        min(parts[step.area == "sanitize"::2],
+            key=lambda part: sum(one.expected for one in part)).append(step)
     return [step for step in all_steps if step in parts[number % TURNS]]
+
+
+def beside(always: list[Step], part: list[Step]) -> list[Step]:
+    """What runs always, but for what this turn's part replaces."""
+    if not any(step.area == "sanitize" for step in part):
+        return always
+    return [step for step in always if str(step) not in NOT_BESIDE_SANITIZERS]
 
 
 def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
