@@ -41,11 +41,9 @@ static void smqsg_held_deal(struct smqsg_dev *sg)
 	struct smqsg_fd *fd;
 
 	lockdep_assert_held(&sg->lock);
-	list_for_each_entry(fd, &sg->files, sibling)
-		files += !!fd->held.nr;
-	list_for_each_entry(fd, &sg->files, sibling) {
-		if (!fd->held.nr)
-			continue;
+	list_for_each_entry(fd, &sg->held.files, held.sibling)
+		files++;
+	list_for_each_entry(fd, &sg->held.files, held.sibling) {
 		most = min(depth * sg->held.share / 100 / files, depth * fd->held.share / 100);
 		smqsg_held_limit(fd, min(most, fd->held.nr));
 	}
@@ -202,9 +200,7 @@ static bool smqsg_held_look_all(struct smqsg_dev *sg)
 
 	spin_lock(&sg->lock);
 	smqsg_held_deal(sg);
-	list_for_each_entry(fd, &sg->files, sibling) {
-		if (!fd->held.nr)
-			continue;
+	list_for_each_entry(fd, &sg->held.files, held.sibling) {
 		/* No hctx goes while the queue cannot be frozen. */
 		all = !sg->sdev || percpu_ref_is_dying(&fd->q->q_usage_counter) ||
 		      !percpu_ref_tryget(&fd->q->q_usage_counter);
@@ -249,7 +245,7 @@ void smqsg_held_spare(struct smqsg_dev *sg)
 	struct smqsg_fd *fd;
 
 	spin_lock(&sg->lock);
-	list_for_each_entry(fd, &sg->files, sibling)
+	list_for_each_entry(fd, &sg->held.files, held.sibling)
 		smqsg_held_collect(fd, true);
 	spin_unlock(&sg->lock);
 }
@@ -284,7 +280,7 @@ unsigned int smqsg_held_idle(struct smqsg_dev *sg)
 	unsigned int i, idle = 0;
 
 	lockdep_assert_held(&sg->lock);
-	list_for_each_entry(fd, &sg->files, sibling)
+	list_for_each_entry(fd, &sg->held.files, held.sibling)
 		for (i = 1; i <= fd->held.nr; i++)
 			idle += !!READ_ONCE(fd->held.entries[i].rq);
 	return idle;
@@ -330,6 +326,7 @@ int smqsg_held_setup(struct smqsg_fd *fd, u32 slots, u32 share)
 	spin_lock(&sg->lock);
 	fd->held.entries = held;
 	fd->held.nr = nr;
+	list_add_tail(&fd->held.sibling, &sg->held.files);
 	smqsg_held_deal(sg);
 	spin_unlock(&sg->lock);
 	return 0;
@@ -353,6 +350,7 @@ void smqsg_held_close(struct smqsg_fd *fd)
 	fd->held.nr = 0;
 	fd->held.entries = NULL;
 	smqsg_held_limit(fd, 0);
+	list_del(&fd->held.sibling);
 	smqsg_held_deal(sg);
 	spin_unlock(&sg->lock);
 	kvfree(held);
@@ -375,6 +373,7 @@ void smqsg_held_stop(void)
  */
 void smqsg_held_init(struct smqsg_dev *sg)
 {
+	INIT_LIST_HEAD(&sg->held.files);
 	sg->held.share = SMQ_CAN_HOLD ? SMQSG_HELD_SHARE : 0;
 	INIT_DELAYED_WORK(&sg->held.look, smqsg_held_look);
 }

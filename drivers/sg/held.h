@@ -11,6 +11,7 @@
 
 #include <linux/blk-mq.h>
 #include <linux/jiffies.h>
+#include <linux/list.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -70,6 +71,7 @@ struct smqsg_held {
 
 /**
  * struct smqsg_dev_held - held requests of a node
+ * @files: files with entries, struct smqsg_fd_held.sibling; under smqsg_dev.lock
  * @share: percent of the depth that held slots of all files may keep; under smqsg_dev.lock
  * @look: gives back held requests that others need, or whose slots do not run; scheduled while a
  *	file has entries in use. On a workqueue of its own: the dispatcher sleeps for the very tags
@@ -78,6 +80,7 @@ struct smqsg_held {
  * Lives in the node, from smqsg_held_init() to smqsg_held_exit().
  */
 struct smqsg_dev_held {
+	struct list_head files;
 	unsigned int share;
 	struct delayed_work look;
 };
@@ -96,6 +99,7 @@ struct smqsg_dev_held {
  *	with interrupts off
  * @free: the first free entry, by smqsg_held.next; 0 for none
  * @used: how many are not free
+ * @sibling: in smqsg_dev_held.files while there are entries
  *
  * Lives in the file. Entries are allocated by smqsg_held_setup() and freed by smqsg_held_close().
  * What each run reads is in another cache line than what changes with entries.
@@ -110,6 +114,7 @@ struct smqsg_fd_held {
 	spinlock_t lock ____cacheline_aligned_in_smp; /* see above */
 	u32 free;
 	u32 used;
+	struct list_head sibling;
 };
 
 struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number);
