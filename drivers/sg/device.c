@@ -138,6 +138,7 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	sg->sdev = sdev;
 	spin_lock_init(&sg->lock);
 	INIT_LIST_HEAD(&sg->files);
+	init_waitqueue_head(&sg->closed);
 	smqsg_depth_init(sg);
 	smqsg_poll_init(sg);
 	smqsg_held_init(sg);
@@ -197,6 +198,7 @@ static void smqsg_mark_dead(struct smqsg_dev *sg)
 	list_for_each_entry(fd, &sg->files, sibling)
 		smqsg_v3_gone(fd);
 	spin_unlock(&sg->lock);
+	wake_up_all(&sg->closed);
 }
 
 /* Ends all waiting, and gives held requests back. Does not wait for commands in flight. */

@@ -5,6 +5,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <scsi/scsi_eh.h>
 
@@ -20,7 +21,8 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 	int ret = 0;
 
 	spin_lock(&sg->lock);
-	if (sg->exclusive || (exclusive && !list_empty(&sg->files))) {
+	/* A device that has gone first: its node is no longer worth waiting for. */
+	if (sg->sdev && (sg->exclusive || (exclusive && !list_empty(&sg->files)))) {
 		ret = -EBUSY;
 	} else if (!sg->sdev || scsi_device_get(sg->sdev)) {
 		ret = -ENXIO;
@@ -35,6 +37,29 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 	return ret;
 }
 
+/* smqsg_attach(), but waits while another open file excludes this one. */
+static int smqsg_attach_wait(struct smqsg_dev *sg, struct smqsg_fd *fd, unsigned int flags)
+{
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	int ret = smqsg_attach(sg, fd, flags & O_EXCL);
+
+	if (ret != -EBUSY || (flags & O_NONBLOCK))
+		return ret;
+	/* The cdev, which the caller has a reference to, keeps the node. */
+	add_wait_queue(&sg->closed, &wait);
+	for (;;) {
+		ret = smqsg_attach(sg, fd, flags & O_EXCL);
+		if (ret != -EBUSY || signal_pending(current))
+			break;
+		wait_woken(&wait, TASK_INTERRUPTIBLE, MAX_SCHEDULE_TIMEOUT);
+	}
+	remove_wait_queue(&sg->closed, &wait);
+	if (ret == -EBUSY)
+		return -ERESTARTSYS;
+	/* As with sg, of a device that goes while the open waits. */
+	return ret == -ENXIO ? -ENODEV : ret;
+}
+
 static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
 {
 	spin_lock(&sg->lock);
@@ -42,6 +67,7 @@ static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
 	list_del(&fd->sibling);
 	sg->exclusive = false;
 	spin_unlock(&sg->lock);
+	wake_up_all(&sg->closed);
 	scsi_device_put(fd->sdev);
 }
 
@@ -69,7 +95,7 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	ret = smqsg_batch_pool_init(fd);
 	if (ret)
 		goto out_pool;
-	ret = smqsg_attach(sg, fd, file->f_flags & O_EXCL);
+	ret = smqsg_attach_wait(sg, fd, file->f_flags);
 	if (ret)
 		goto out_batches;
 	ret = scsi_autopm_get_device(fd->sdev);

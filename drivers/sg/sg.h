@@ -49,6 +49,7 @@ struct smqsg_fd;
  * @index: N of smqsgN
  * @node: in the list of nodes
  * @exclusive: a file is open with O_EXCL; under @lock
+ * @closed: opens that wait for files to be closed; woken when one is, and when @sdev has gone
  * @depth: places in flight
  * @lock: protects @files, @sdev, and what the structs of the subjects say, as the queues of all
  *	files. Taken in process context only: open, close, waiters, work items; never by a
@@ -68,6 +69,7 @@ struct smqsg_dev {
 	unsigned int index;
 	struct list_head node;
 	bool exclusive;
+	wait_queue_head_t closed;
 
 	struct smqsg_dev_depth depth ____cacheline_aligned_in_smp;
 

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import mmap
 import os
+import select
 import signal
 import socket
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
-from kit.child import become_nobody, ended, spawn
+from kit.child import FAILED, become_nobody, ended, spawn
 from kit.host import ModuleError, run, unload, wait_for
 from kit.memory import PAGE, Memory
 from kit.ramdir import ram_host
@@ -352,14 +353,57 @@ def test_passed_to_another_user(device):
 def test_exclusive(device):
     with SlotFile(device.path):
         with pytest.raises(OSError, match="busy"):
-            SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL)
+            SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL | os.O_NONBLOCK)
     with SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL):
         for flags in (os.O_RDWR, os.O_RDONLY, os.O_RDWR | os.O_EXCL):
             with pytest.raises(OSError, match="busy"):
-                SlotFile(device.path, flags=flags)
+                SlotFile(device.path, flags=flags | os.O_NONBLOCK)
     with pytest.raises(PermissionError):
         SlotFile(device.path, flags=os.O_RDONLY | os.O_EXCL)
     SlotFile(device.path).close()
+
+
+def open_beside(other, flags):
+    """A process that opens the node of another file, and what says whether it has."""
+    told, tell = os.pipe()
+
+    def work():
+        os.close(told)
+        # Its own descriptor of that file, which would keep the file open.
+        other.close()
+        with SlotFile(other.path, flags=flags):
+            os.write(tell, b"x")
+        return 0
+    pid = spawn(work)
+    os.close(tell)
+    return pid, lambda seconds: bool(select.select([told], [], [], seconds)[0])
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("first, second", ((0, os.O_EXCL), (os.O_EXCL, 0),
+                                           (os.O_EXCL, os.O_EXCL)))
+def test_open_waits(device, first, second):
+    """Until the file that excludes it, or that it excludes, is closed."""
+    with SlotFile(device.path, flags=os.O_RDWR | first) as other:
+        pid, has_opened = open_beside(other, os.O_RDWR | second)
+        assert not has_opened(0.3)
+    assert has_opened(5) and ended(pid) == 0
+    # A signal ends the wait.
+    with SlotFile(device.path, flags=os.O_RDWR | first) as other:
+        pid, has_opened = open_beside(other, os.O_RDWR | second)
+        assert not has_opened(0.3)
+        os.kill(pid, signal.SIGTERM)
+        assert ended(pid) == -signal.SIGTERM
+    SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL).close()
+
+
+def test_open_waits_for_a_device_that_goes(device):
+    with SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL) as other:
+        pid, has_opened = open_beside(other, os.O_RDWR)
+        assert not has_opened(0.3)
+        (device.lun.sysfs / "delete").write_text("1", encoding="ascii")
+        # ENXIO is an exception there.
+        assert ended(pid) == FAILED
 
 
 def test_modules_stay_while_open(device):
