@@ -50,7 +50,7 @@ struct smqsg_adhoc {
  * Lives from when there was no place or no tag until the task that submitted sends or ends the
  * command. That task, which maps the data, must not sleep for a tag: it has its ring's lock,
  * for which a worker with the last tag may wait, and the ends of other drivers' commands, which
- * give tags back, may wait for it. So the dispatcher sleeps when it grants the turn, and keeps
+ * give tags back, may wait for it. So the dispatcher sleeps, and when it grants the turn it keeps
  * place and request for the task. A timer gives them back if the task does not come: others need
  * them.
  *
@@ -145,7 +145,7 @@ static int smqsg_adhoc_map(struct smqsg_io *io, struct request *rq,
 		return smqsg_adhoc_map_fixed(io, rq, adhoc, issue_flags);
 	/* Of what size iovecs are the kernel's import takes from the system call that is made. */
 	if (adhoc->iovecs && smq_uring_compat(io->ioucmd) != in_compat_syscall()) {
-		pr_err_ratelimited("ad hoc: iovecs of a 32-bit program whose command had to wait\n");
+		pr_debug("ad hoc: iovecs of a 32-bit program whose command had to wait\n");
 		return -EOPNOTSUPP;
 	}
 	ret = blk_rq_map_user_io(rq, NULL, u64_to_user_ptr(adhoc->address), adhoc->length,
@@ -280,7 +280,7 @@ static void smqsg_adhoc_unkeep(struct smqsg_adhoc_late *late)
 		return;
 	late->kept = NULL;
 	blk_mq_free_request(rq);
-	smqsg_release(late->io->fd, 1);
+	smqsg_unclaim(late->io->fd, 1);
 }
 
 /* The task has not come for its request: others may have the tag and the place. */
@@ -290,13 +290,13 @@ static enum hrtimer_restart smqsg_adhoc_take_back(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* Keeps a place for the task, and a request, for which this may sleep. */
+/* Keeps a place for the task, and a request; -EAGAIN: there is none. In grant(). */
 static int smqsg_adhoc_keep(struct smqsg_adhoc_late *late)
 {
 	struct request *rq = smqsg_adhoc_request(late->io, &late->command, 0);
 
 	if (IS_ERR(rq)) {
-		smqsg_release(late->io->fd, 1);
+		smqsg_unclaim(late->io->fd, 1);
 		return PTR_ERR(rq);
 	}
 	late->kept = rq;
@@ -314,7 +314,7 @@ static struct request *smqsg_adhoc_now(struct smqsg_adhoc_late *late)
 		return ERR_PTR(-EAGAIN);
 	rq = smqsg_adhoc_request(late->io, &late->command, BLK_MQ_REQ_NOWAIT);
 	if (IS_ERR(rq))
-		smqsg_release(fd, 1);
+		smqsg_unclaim(fd, 1);
 	return rq;
 }
 
@@ -344,7 +344,7 @@ static int smqsg_adhoc_try(struct smqsg_adhoc_late *late, unsigned int issue_fla
 	io->adhoc = NULL;
 	ret = smqsg_adhoc_issue(io, &late->command, rq, issue_flags);
 	if (ret)
-		smqsg_release(io->fd, 1);
+		smqsg_unclaim(io->fd, 1);
 	return ret;
 }
 
@@ -403,6 +403,13 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
 
 	io->result = got > 0 ? smqsg_adhoc_keep(io->adhoc) : got;
+	if (io->result == -EAGAIN) {
+		int ret = smqsg_wait_first(io->fd, waiter);
+
+		if (!ret)
+			return;
+		io->result = ret;
+	}
 	if (unlikely(smq_uring_polled(io->ioucmd)))
 		smqsg_poll_ended(&io->fd->polled.ended_adhoc, io->ioucmd);
 	else
@@ -425,6 +432,8 @@ static int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc
 	io->waiter.task = smq_uring_task(io->ioucmd);
 	io->waiter.waited = false;
 	io->waiter.front = true;
+	io->waiter.left = false;
+	io->waiter.slot = SMQSG_NO_SLOT;
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + adhoc->timeout;
 	io->waiter.grant = smqsg_adhoc_grant;
@@ -449,7 +458,7 @@ static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 			smqsg_adhoc_issue(io, &adhoc, rq, issue_flags);
 		if (likely(!ret))
 			return 0;
-		smqsg_release(io->fd, 1);
+		smqsg_unclaim(io->fd, 1);
 		if (ret != -EAGAIN)
 			return ret;
 	}

@@ -98,7 +98,7 @@ void smqsg_batch_ended(struct smqsg_batch *batch);
 
 /* batch_send.c */
 
-int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg);
+int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *field);
 void smqsg_batch_begin(struct smqsg_batch *batch);
 u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
 int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
@@ -119,6 +119,7 @@ static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq
 	batch->waiter.waited = false;
 	batch->waiter.front = false;
 	batch->waiter.left = false;
+	batch->waiter.slot = SMQSG_NO_SLOT;
 }
 
 /**

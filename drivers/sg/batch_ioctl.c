@@ -12,6 +12,7 @@
 
 #include "batch.h"
 #include "io.h"
+#include "refuse.h"
 
 /* How late a signal is seen that comes after one that does not count. */
 #define SMQSG_SIGNAL		max(HZ / 20, 1)
@@ -98,15 +99,14 @@ long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
 	u32 failed;
 	int ret;
 
-	if (copy_from_user(&arg, user, sizeof(arg)))
+	if (copy_from_user(&arg, user, sizeof(arg)) || put_user(SMQ_SG_FIELD_NONE, &out->field))
 		return -EFAULT;
-	if (memchr_inv(arg.reserved, 0, sizeof(arg.reserved))) {
-		pr_err_ratelimited("run: reserved fields must be 0\n");
-		return -EINVAL;
-	}
-	ret = smqsg_batch_check(fd, &arg.batch);
+	if (memchr_inv(arg.reserved, 0, sizeof(arg.reserved)))
+		ret = smqsg_refuse(&arg.field, RESERVED, -EINVAL, "run: reserved must be 0");
+	else
+		ret = smqsg_batch_check(fd, &arg.batch, &arg.field);
 	if (ret)
-		return ret;
+		return put_user(arg.field, &out->field) ? -EFAULT : ret;
 	batch = smqsg_batch_get(fd);
 	if (!batch)
 		return -ENOMEM;

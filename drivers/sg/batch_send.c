@@ -12,6 +12,7 @@
 #include "batch.h"
 #include "claim.h"
 #include "issue.h"
+#include "refuse.h"
 #include "take.h"
 
 /* Elements of the list looked at together. */
@@ -30,29 +31,28 @@ static size_t smqsg_element(u32 flags)
  * smqsg_batch_check() - checks what a caller asks of a batch
  * @fd: the file
  * @arg: the request, in memory that only the kernel writes
+ * @field: gets the field at fault, enum smq_sg_field
  *
  * Return: 0, or an errno as told at struct smq_sg_batch. Process context.
  */
-int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg)
+int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *field)
 {
 	u32 slots = smqsg_slots(&fd->slots);
 
 	if (arg->flags & ~(SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS) ||
-	    arg->flags == (SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS)) {
-		pr_err_ratelimited("batch flags %#x: SMQ_SG_BATCH_RANGE, _RUNS or 0\n",
-				   arg->flags);
-		return -EINVAL;
-	}
-	if (!arg->count || arg->count > SMQ_SG_MAX_BATCH) {
-		pr_err_ratelimited("batch count %u: 1 to %u\n", arg->count, SMQ_SG_MAX_BATCH);
-		return -EINVAL;
-	}
-	if ((arg->flags & SMQ_SG_BATCH_RANGE) &&
-	    (arg->count > slots || arg->list > slots - arg->count)) {
-		pr_err_ratelimited("batch list %llu, count %u: the file has %u slots\n",
-				   arg->list, arg->count, slots);
-		return -EINVAL;
-	}
+	    arg->flags == (SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS))
+		return smqsg_refuse(field, FLAGS, -EINVAL,
+				    "batch flags %#x: SMQ_SG_BATCH_RANGE, _RUNS or 0", arg->flags);
+	if (!arg->count || arg->count > SMQ_SG_MAX_BATCH)
+		return smqsg_refuse(field, COUNT, -EINVAL, "batch count %u: 1 to %u", arg->count,
+				    SMQ_SG_MAX_BATCH);
+	if ((arg->flags & SMQ_SG_BATCH_RANGE) && arg->count > slots)
+		return smqsg_refuse(field, COUNT, -EINVAL,
+				    "batch count %u: the file has %u slots", arg->count, slots);
+	if ((arg->flags & SMQ_SG_BATCH_RANGE) && arg->list > slots - arg->count)
+		return smqsg_refuse(field, LIST, -EINVAL,
+				    "batch list %llu, count %u: the file has %u slots",
+				    arg->list, arg->count, slots);
 	return smqsg_may_run(&fd->owner) ? 0 : -EPERM;
 }
 
@@ -226,8 +226,9 @@ static u32 smqsg_batch_send_runs(struct smqsg_batch *batch, const struct smq_sg_
 	int ret;
 
 	for (i = 0; i < count && got; i++) {
-		ret = smqsg_batch_send_one(batch, runs[i].slot, runs[i].flags ? &runs[i] : NULL,
-					   false, flags);
+		ret = smqsg_batch_send_one(batch, runs[i].slot,
+					   smqsg_run_plain(&runs[i]) ? NULL : &runs[i], false,
+					   flags);
 		if (unlikely(ret < 0))
 			break;
 		*ended += ret;
@@ -276,7 +277,7 @@ static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
 			break;
 		got = smqsg_batch_send_runs(batch, runs, count, got, &ended, BLK_MQ_REQ_NOWAIT);
 		if (got)
-			smqsg_release(batch->fd, got);
+			smqsg_unclaim(batch->fd, got);
 		if (batch->at < at + count)
 			break;
 	}
@@ -295,7 +296,7 @@ static u32 smqsg_batch_send(struct smqsg_batch *batch, u32 got, blk_mq_req_flags
 		smqsg_batch_send_range(batch, got, &ended, flags) :
 		smqsg_batch_send_list(batch, got, &ended, flags);
 	if (unlikely(got))
-		smqsg_release(batch->fd, got);
+		smqsg_unclaim(batch->fd, got);
 	return ended;
 }
 
@@ -341,9 +342,10 @@ static int smqsg_batch_keep(struct smqsg_batch *batch)
 
 /*
  * After sending: waits for more places, or drops its own one of @remaining. @ended: elements that
- * ended without being sent. The batch may be gone on return.
+ * ended without being sent. @moved: false if nothing was sent because there was no request. The
+ * batch may be gone on return.
  */
-static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended)
+static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended, bool moved)
 {
 	int ret = 0;
 
@@ -352,10 +354,12 @@ static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended)
 		if (!ret) {
 			smqsg_batch_less(batch, ended);
 			batch->waiter.want = batch->count - batch->at;
-			batch->waiter.deadline = jiffies + SMQSG_TIMEOUT;
+			if (moved)
+				batch->waiter.deadline = jiffies + SMQSG_TIMEOUT;
 			batch->waiter.task = batch->ioucmd ? smq_uring_task(batch->ioucmd) : NULL;
 			batch->waiter.grant = smqsg_batch_grant;
-			ret = smqsg_wait(batch->fd, &batch->waiter);
+			ret = moved ? smqsg_wait(batch->fd, &batch->waiter) :
+				      smqsg_wait_first(batch->fd, &batch->waiter);
 			if (!ret)
 				return;
 			ended = 0;
@@ -368,19 +372,19 @@ static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended)
 static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_batch *batch = container_of(waiter, struct smqsg_batch, waiter);
-	u32 ended;
+	u32 ended, at = batch->at;
 
 	if (batch->count > SMQSG_BATCH_SHORT)
 		smqsg_batch_recycle(batch);
 	if (got > 0 && READ_ONCE(batch->cancelled)) {
-		smqsg_release(batch->fd, got);
+		smqsg_unclaim(batch->fd, got);
 		got = -ECANCELED;
 	}
 	if (got > 0)
 		ended = smqsg_batch_send_plugged(batch, got, 0);
 	else
 		ended = smqsg_batch_refuse_rest(batch, got);
-	smqsg_batch_go_on(batch, ended);
+	smqsg_batch_go_on(batch, ended, batch->at != at);
 }
 
 /**
@@ -403,7 +407,7 @@ void smqsg_batch_begin(struct smqsg_batch *batch)
 		ended = smqsg_batch_send_callers(batch);
 		blk_finish_plug(&plug);
 	}
-	smqsg_batch_go_on(batch, ended);
+	smqsg_batch_go_on(batch, ended, true);
 }
 
 /**
@@ -424,11 +428,14 @@ int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 		.flags = READ_ONCE(sqe->flags),
 	};
 	struct smqsg_batch *batch;
+	u32 field;
 	int ret;
 
-	ret = smqsg_batch_check(fd, &arg);
+	ret = smqsg_batch_check(fd, &arg, &field);
 	if (unlikely(ret))
 		return ret;
+	if (unlikely(!smqsg_sqe_unused(ioucmd, sizeof(arg), issue_flags)))
+		return -EINVAL;
 	batch = smqsg_batch_get(fd);
 	if (unlikely(!batch))
 		return -ENOMEM;

@@ -17,6 +17,7 @@
 #include <linux/uaccess.h>
 
 #include "buffer.h"
+#include "refuse.h"
 #include "sg.h"
 
 /* Pages pinned at a time, so that a kill ends a large buffer's pinning soon. */
@@ -203,7 +204,7 @@ static int smqsg_buffer_pin(struct smqsg_buffer *buffer, unsigned long address)
 	return min(ret, 0);
 }
 
-static struct smqsg_buffer *smqsg_buffer_new(const struct smq_sg_buffer *arg)
+static struct smqsg_buffer *smqsg_buffer_new(struct smq_sg_buffer *arg)
 {
 	unsigned long pages = DIV_ROUND_UP(offset_in_page(arg->address) + arg->length, PAGE_SIZE);
 	struct smqsg_buffer *buffer;
@@ -219,8 +220,9 @@ static struct smqsg_buffer *smqsg_buffer_new(const struct smq_sg_buffer *arg)
 	buffer->pages = pages;
 	ret = smqsg_buffer_charge(buffer);
 	if (ret) {
-		pr_err_ratelimited("buffer length %llu: %lu pages are beyond RLIMIT_MEMLOCK\n",
-				   arg->length, pages);
+		smqsg_refuse(&arg->field, LENGTH, ret,
+			     "buffer length %llu: %lu pages are beyond RLIMIT_MEMLOCK",
+			     arg->length, pages);
 		goto out_free;
 	}
 	refcount_set(&buffer->refs, 1);
@@ -229,6 +231,10 @@ static struct smqsg_buffer *smqsg_buffer_new(const struct smq_sg_buffer *arg)
 	ret = smqsg_buffer_pin(buffer, arg->address);
 	if (ret) {
 		smqsg_buffer_free(buffer);
+		if (ret == -EFAULT || ret == -EOPNOTSUPP)
+			smqsg_refuse(&arg->field, ADDRESS, ret,
+				     "buffer address %#llx: not all of it can be lent",
+				     arg->address);
 		return ERR_PTR(ret);
 	}
 	return buffer;
@@ -239,13 +245,14 @@ out_free:
 	return ERR_PTR(ret);
 }
 
-static int smqsg_buffer_add_to(struct smqsg_fd *fd, const struct smq_sg_buffer *arg)
+static int smqsg_buffer_lend(struct smqsg_fd *fd, struct smq_sg_buffer *arg)
 {
 	struct smqsg_buffer *buffer;
 	int ret;
 
 	if (xa_load(&fd->buffers.table, arg->index))
-		return -EEXIST;
+		return smqsg_refuse(&arg->field, INDEX, -EEXIST, "buffer index %u: is taken",
+				    arg->index);
 	buffer = smqsg_buffer_new(arg);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
@@ -255,19 +262,43 @@ static int smqsg_buffer_add_to(struct smqsg_fd *fd, const struct smq_sg_buffer *
 	return ret;
 }
 
-static int smqsg_buffer_take_back(struct smqsg_fd *fd, u32 index)
+static int smqsg_buffer_take_back(struct smqsg_fd *fd, struct smq_sg_buffer *arg)
 {
-	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, index);
+	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, arg->index);
 
 	if (!buffer)
-		return -ENOENT;
-	if (buffer->users) {
-		pr_err_ratelimited("buffer index %u: %u slots still use it\n", index,
-				   buffer->users);
-		return -EBUSY;
-	}
-	xa_erase(&fd->buffers.table, index);
+		return smqsg_refuse(&arg->field, INDEX, -ENOENT, "buffer index %u: there is none",
+				    arg->index);
+	if (buffer->users)
+		return smqsg_refuse(&arg->field, INDEX, -EBUSY,
+				    "buffer index %u: %u slots still use it", arg->index,
+				    buffer->users);
+	xa_erase(&fd->buffers.table, arg->index);
 	smqsg_buffer_put(buffer);
+	return 0;
+}
+
+static int smqsg_buffer_check(struct smq_sg_buffer *arg)
+{
+	u32 *field = &arg->field;
+
+	*field = SMQ_SG_FIELD_NONE;
+	if (arg->reserved0 || arg->reserved)
+		return smqsg_refuse(field, RESERVED, -EINVAL, "buffer: reserved must be 0");
+	if (arg->flags & ~SMQ_SG_BUFFER_READONLY)
+		return smqsg_refuse(field, FLAGS, -EINVAL,
+				    "buffer flags %#x: SMQ_SG_BUFFER_READONLY or 0", arg->flags);
+	if (arg->index >= SMQ_SG_MAX_BUFFERS)
+		return smqsg_refuse(field, INDEX, -EINVAL, "buffer index %u: at most %u",
+				    arg->index, SMQ_SG_MAX_BUFFERS - 1);
+	if (arg->length > SMQ_SG_MAX_BUFFER || (!arg->length && (arg->address || arg->flags)))
+		return smqsg_refuse(field, LENGTH, -EINVAL,
+				    "buffer length %llu: at most %u; 0 only to take it back",
+				    arg->length, SMQ_SG_MAX_BUFFER);
+	if (arg->address + arg->length < arg->address || arg->address + arg->length > ULONG_MAX)
+		return smqsg_refuse(field, ADDRESS, -EFAULT,
+				    "buffer address %#llx, length %llu: beyond all addresses",
+				    arg->address, arg->length);
 	return 0;
 }
 
@@ -280,36 +311,26 @@ static int smqsg_buffer_take_back(struct smqsg_fd *fd, u32 index)
  */
 long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 {
+	struct smq_sg_buffer __user *out = user;
 	struct smq_sg_buffer arg;
 	long ret;
 
 	if (copy_from_user(&arg, user, sizeof(arg)))
 		return -EFAULT;
-	if (arg.reserved[0] || arg.reserved[1] || (arg.flags & ~SMQ_SG_BUFFER_READONLY)) {
-		pr_err_ratelimited("buffer: reserved fields and unknown flags must be 0\n");
-		return -EINVAL;
+	ret = smqsg_buffer_check(&arg);
+	if (!ret) {
+		if (mutex_lock_killable(&fd->setup))
+			return -EINTR;
+		/* As the slots, once these have an owner: a run may name any buffer. */
+		if (fd->owner.cred && !smqsg_may_run(&fd->owner))
+			ret = -EPERM;
+		else
+			ret = arg.length ? smqsg_buffer_lend(fd, &arg) :
+					   smqsg_buffer_take_back(fd, &arg);
+		mutex_unlock(&fd->setup);
 	}
-	if (arg.index >= SMQ_SG_MAX_BUFFERS) {
-		pr_err_ratelimited("buffer index %u: at most %u\n", arg.index,
-				   SMQ_SG_MAX_BUFFERS - 1);
-		return -EINVAL;
-	}
-	if (arg.length > SMQ_SG_MAX_BUFFER || (!arg.length && (arg.address || arg.flags))) {
-		pr_err_ratelimited("buffer length %llu: at most %u; 0 only to take it back\n",
-				   arg.length, SMQ_SG_MAX_BUFFER);
-		return -EINVAL;
-	}
-	if (arg.address + arg.length < arg.address || arg.address + arg.length > ULONG_MAX)
+	if (ret && put_user(arg.field, &out->field))
 		return -EFAULT;
-	if (mutex_lock_killable(&fd->setup))
-		return -EINTR;
-	/* As the slots, once these have an owner: a run may name any buffer. */
-	if (fd->owner.cred && !smqsg_may_run(&fd->owner))
-		ret = -EPERM;
-	else
-		ret = arg.length ? smqsg_buffer_add_to(fd, &arg) :
-				   smqsg_buffer_take_back(fd, arg.index);
-	mutex_unlock(&fd->setup);
 	return ret;
 }
 

@@ -35,12 +35,14 @@ static void smqsg_wake(struct smqsg_waiter *waiter, int got)
  * @fd: the file
  * @timeout: jiffies that it may take
  *
- * Return: 0; -EAGAIN, -ENODEV as smqsg_wait(); -ETIMEDOUT; -EINTR when killed.
+ * Return: 0; -EAGAIN, -ENODEV as smqsg_wait(); -ETIMEDOUT; -ECANCELED: by smqsg_cancel(); -EINTR
+ * when killed.
  */
 int smqsg_claim_wait(struct smqsg_fd *fd, unsigned long timeout)
 {
 	struct smqsg_sleeper sleeper = {
 		.waiter.deadline = jiffies + timeout,
+		.waiter.slot = SMQSG_NO_SLOT,
 		.waiter.want = 1,
 		.waiter.grant = smqsg_wake,
 	};
@@ -58,7 +60,7 @@ int smqsg_claim_wait(struct smqsg_fd *fd, unsigned long timeout)
 		/* smqsg_wake() is being called, and waits for nothing. */
 		wait_for_completion(&sleeper.done);
 		if (sleeper.got > 0)
-			smqsg_release(fd, sleeper.got);
+			smqsg_unclaim(fd, sleeper.got);
 		return -EINTR;
 	}
 	return sleeper.got < 0 ? sleeper.got : 0;

@@ -40,7 +40,26 @@ static __always_inline unsigned int smqsg_claim(struct smqsg_fd *fd, unsigned in
 }
 
 /**
- * smqsg_release() - gives places back
+ * smqsg_unclaim() - gives back places whose commands have not been sent
+ * @fd: the file, which the caller keeps open
+ * @count: how many
+ *
+ * Any context.
+ */
+static __always_inline void smqsg_unclaim(struct smqsg_fd *fd, unsigned int count)
+{
+	struct smqsg_dev *sg = fd->sg;
+
+	atomic_sub(count, &fd->depth.inflight);
+	atomic_sub(count, &sg->depth.inflight);
+	/* Pairs with the barrier of smqsg_wait(): one of the two sees the other. */
+	smp_mb__after_atomic();
+	if (unlikely(atomic_read(&sg->depth.waiting)))
+		smqsg_kick(sg);
+}
+
+/**
+ * smqsg_release() - gives back places whose commands have ended
  * @fd: the file, which the caller keeps open: a command does, until after this
  * @count: how many
  *
@@ -49,16 +68,9 @@ static __always_inline unsigned int smqsg_claim(struct smqsg_fd *fd, unsigned in
  */
 static __always_inline void smqsg_release(struct smqsg_fd *fd, unsigned int count)
 {
-	struct smqsg_dev *sg = fd->sg;
-
 	if (unlikely(atomic_read(&fd->sdev->restarts)))
 		smqsg_contended(fd);
-	atomic_sub(count, &fd->depth.inflight);
-	atomic_sub(count, &sg->depth.inflight);
-	/* Pairs with the barrier of smqsg_wait(): one of the two sees the other. */
-	smp_mb__after_atomic();
-	if (unlikely(atomic_read(&sg->depth.waiting)))
-		smqsg_kick(sg);
+	smqsg_unclaim(fd, count);
 }
 
 int smqsg_claim_wait(struct smqsg_fd *fd, unsigned long timeout);

@@ -246,7 +246,7 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 out_free:
 	blk_mq_free_request(rq);
 out_release:
-	smqsg_release(cmd->fd, 1);
+	smqsg_unclaim(cmd->fd, 1);
 	return ret;
 }
 

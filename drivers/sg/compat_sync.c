@@ -114,7 +114,8 @@ out_free:
  *
  * Return: 0, the header tells how the command ended; or an errno, and it was not sent: those of
  * smqsg_v3_parse() and smqsg_v4_parse(); -EDOM: too many commands in this file; -ETIMEDOUT:
- * it waited for its place as long as it may take; -EAGAIN: too many wait; -ENXIO: the device
+ * it waited for its place as long as it may take; -ECANCELED: SMQ_SG_CANCEL ended its waiting;
+ * -EAGAIN: too many wait; -ENXIO: the device
  * is offline (interface 3; with 4 the header tells); -ENODEV: it has gone; -ENOMEM. -EFAULT
  * may also mean that the results could not be written.
  */

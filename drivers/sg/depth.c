@@ -190,16 +190,21 @@ unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 	return max(depth / max(busy, 1U), 1U);
 }
 
-static void smqsg_enqueue(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
+/* @first: puts it before all other waiters, and its file before the other files. */
+static void smqsg_enqueue(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool first)
 {
 	struct smqsg_dev *sg = fd->sg;
+	bool front = first || (waiter->front && waiter->waited);
 
 	lockdep_assert_held(&sg->lock);
-	list_add(&waiter->entry, waiter->front && waiter->waited ? &fd->wait.queue :
-								   fd->wait.queue.prev);
+	list_add(&waiter->entry, front ? &fd->wait.queue : fd->wait.queue.prev);
+	if (!waiter->waited)
+		waiter->cancels = fd->wait.cancels;
 	waiter->waited = true;
 	if (!fd->wait.queued++)
 		list_add_tail(&fd->wait.sibling, &sg->wait.files);
+	if (first)
+		list_move(&fd->wait.sibling, &sg->wait.files);
 	if (!fd->depth.shares) {
 		list_add_tail(&fd->wait.sharer, &sg->wait.sharers);
 		WRITE_ONCE(fd->depth.shares, true);
@@ -234,9 +239,46 @@ static int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *wai
 	lockdep_assert_held(&sg->lock);
 	if (!sg->sdev)
 		return -ENODEV;
-	if (waiter->left || (waiter->task && smqsg_task_ends(waiter->task)))
+	if (waiter->left || (waiter->waited && waiter->cancels != waiter->fd->wait.cancels))
+		return -ECANCELED;
+	if (waiter->task && smqsg_task_ends(waiter->task))
 		return -ECANCELED;
 	return time_before(jiffies, waiter->deadline) ? 0 : -ETIMEDOUT;
+}
+
+/* smqsg_wait(); with @first the waiter keeps its turn. */
+static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool first)
+{
+	struct smqsg_dev *sg = fd->sg;
+	int ret;
+
+	waiter->fd = fd;
+	spin_lock(&sg->lock);
+	ret = smqsg_over(sg, waiter);
+	if (!ret && first && waiter->slot != fd->wait.turn)
+		ret = -ECANCELED;
+	/* A waiter that was granted some places and waits for more is not refused. */
+	if (!ret && !waiter->waited && fd->wait.queued >= SMQSG_MOST_WAITING) {
+		atomic_inc(&sg->wait.refused);
+		ret = -EAGAIN;
+	}
+	if (!ret) {
+		smqsg_enqueue(fd, waiter, first);
+		/* Pairs with smqsg_release(): the last place may have come free meanwhile. */
+		smp_mb__after_atomic();
+		/*
+		 * Under the lock: once it is dropped the waiter's end may close the file. With
+		 * @first the caller is the dispatcher, which goes on anyway.
+		 */
+		sg->wait.sleep |= first;
+		if (!first && atomic_read(&sg->depth.inflight) < (int)smqsg_limit(sg, fd->sdev))
+			mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
+		else
+			queue_delayed_work(smqsg_send_wq, &sg->wait.dispatch, SMQSG_LOOK);
+		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
+	}
+	spin_unlock(&sg->lock);
+	return ret;
 }
 
 /**
@@ -245,35 +287,28 @@ static int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *wai
  * @waiter: filled but for @entry
  *
  * Return: 0, and waiter->grant() will be called, once, perhaps before this returns.
- * -EAGAIN: the file's queue is full. -ENODEV: the device is gone. -ECANCELED: smqsg_unwait() was
- * called since it last waited, or its task ends. -ETIMEDOUT: its deadline is past. Process context.
+ * -EAGAIN: the file's queue is full. -ENODEV: the device is gone. -ECANCELED: smqsg_unwait() or
+ * smqsg_cancel() was called since it last waited, or its task ends. -ETIMEDOUT: its deadline is
+ * past. Process context.
  */
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 {
-	struct smqsg_dev *sg = fd->sg;
-	int ret;
+	return smqsg_wait_as(fd, waiter, false);
+}
 
-	waiter->fd = fd;
-	spin_lock(&sg->lock);
-	ret = smqsg_over(sg, waiter);
-	/* A waiter that was granted some places and waits for more is not refused. */
-	if (!ret && !waiter->waited && fd->wait.queued >= SMQSG_MOST_WAITING) {
-		atomic_inc(&sg->wait.refused);
-		ret = -EAGAIN;
-	}
-	if (!ret) {
-		smqsg_enqueue(fd, waiter);
-		/* Pairs with smqsg_release(): the last place may have come free meanwhile. */
-		smp_mb__after_atomic();
-		/* Under the lock: once it is dropped the waiter's end may close the file. */
-		if (atomic_read(&sg->depth.inflight) < (int)smqsg_limit(sg, fd->sdev))
-			mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
-		else
-			queue_delayed_work(smqsg_send_wq, &sg->wait.dispatch, SMQSG_LOOK);
-		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
-	}
-	spin_unlock(&sg->lock);
-	return ret;
+/**
+ * smqsg_wait_first() - waits again, with the same turn, because there was no request
+ * @fd: the file whose queue it waits in
+ * @waiter: one whose grant() is being called with places, which it has given back
+ *
+ * The dispatcher sleeps for a request then. Meanwhile the waiter's deadline and its cancellation
+ * end its waiting as ever.
+ *
+ * Return: as smqsg_wait(). Process context.
+ */
+int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
+{
+	return smqsg_wait_as(fd, waiter, true);
 }
 
 /**
@@ -339,6 +374,7 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 	if (got) {
 		list_move_tail(&fd->wait.sibling, &sg->wait.files);
 		smqsg_dequeue(waiter);
+		fd->wait.turn = waiter->slot;
 	}
 	spin_unlock(&sg->lock);
 	if (got)
@@ -346,15 +382,72 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 	return got;
 }
 
+/*
+ * Sleeps until there is a request for a command whose turn it is. The command waits in its queue
+ * meanwhile, where its deadline, its task's end, a cancellation and the device's removal find it.
+ * Idle requests of this node are given back first: the slots that keep them may wait behind this
+ * command. Those of other nodes are given back by the look, which sees that a task sleeps for a
+ * tag. Returns false if there is none: the device is going.
+ */
+static bool smqsg_sleep_for_request(struct smqsg_dev *sg, struct scsi_device *sdev)
+{
+	struct request *rq;
+
+	smqsg_held_spare(sg);
+	rq = scsi_alloc_request(sdev->request_queue, sg->wait.lack, 0);
+	sg->wait.spare = IS_ERR(rq) ? NULL : rq;
+	return sg->wait.spare;
+}
+
+/*
+ * The node's device, referenced. The file that waits holds a reference, too, but may be closed
+ * while the dispatcher sleeps. NULL if the device is going.
+ */
+static struct scsi_device *smqsg_dispatch_device(struct smqsg_dev *sg)
+{
+	struct scsi_device *sdev;
+
+	spin_lock(&sg->lock);
+	sdev = sg->sdev;
+	if (sdev && scsi_device_get(sdev))
+		sdev = NULL;
+	spin_unlock(&sg->lock);
+	return sdev;
+}
+
+/* Grants turns until there is no place, or no waiter. Returns false if the device is going. */
+static bool smqsg_dispatch_all(struct smqsg_dev *sg, struct scsi_device **sdev)
+{
+	while (smqsg_dispatch_one(sg)) {
+		cond_resched();
+		if (!sg->wait.sleep)
+			continue;
+		sg->wait.sleep = false;
+		*sdev = *sdev ?: smqsg_dispatch_device(sg);
+		if (!*sdev || !smqsg_sleep_for_request(sg, *sdev))
+			return false;
+	}
+	return true;
+}
+
 static void smqsg_dispatch(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, wait.dispatch.work);
+	struct scsi_device *sdev = NULL;
+	bool all = smqsg_dispatch_all(sg, &sdev);
 
-	while (smqsg_dispatch_one(sg))
-		cond_resched();
-	if (atomic_read(&sg->depth.waiting))
+	if (sg->wait.spare)
+		blk_mq_free_request(sg->wait.spare);
+	sg->wait.spare = NULL;
+	/* Not at once, although a place came free: nothing changes until the device is gone. */
+	if (!all)
+		mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, SMQSG_LOOK);
+	else if (atomic_read(&sg->depth.waiting))
 		queue_delayed_work(smqsg_send_wq, &sg->wait.dispatch,
 				   atomic_read(&sg->depth.inflight) ? SMQSG_LOOK : 1);
+	/* Last: this may drop the last reference to the device. */
+	if (sdev)
+		scsi_device_put(sdev);
 }
 
 /**
@@ -390,9 +483,9 @@ static unsigned int smqsg_take_expired(struct smqsg_dev *sg, struct smqsg_expire
 	return nr;
 }
 
-static void smqsg_expire(struct work_struct *work)
+/* Calls grant() of all whose waiting is over. */
+static void smqsg_end_waiting(struct smqsg_dev *sg)
 {
-	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, wait.expire.work);
 	struct smqsg_expired expired[SMQSG_EXPIRED];
 	unsigned int i, nr;
 
@@ -404,8 +497,60 @@ static void smqsg_expire(struct work_struct *work)
 			expired[i].waiter->grant(expired[i].waiter, expired[i].error);
 		cond_resched();
 	} while (nr == SMQSG_EXPIRED);
+}
+
+static void smqsg_expire(struct work_struct *work)
+{
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, wait.expire.work);
+
+	smqsg_end_waiting(sg);
 	if (atomic_read(&sg->depth.waiting))
 		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
+}
+
+/* Has the run of a slot wait no longer; 1 if it waits. */
+static unsigned int smqsg_cancel_slot(struct smqsg_fd *fd, u32 slot)
+{
+	struct smqsg_waiter *waiter;
+
+	lockdep_assert_held(&fd->sg->lock);
+	list_for_each_entry(waiter, &fd->wait.queue, entry) {
+		if (waiter->slot == slot) {
+			waiter->left = true;
+			return 1;
+		}
+	}
+	/* Its turn may have come, and be about to end without a request. */
+	if (fd->wait.turn == slot)
+		fd->wait.turn = SMQSG_NO_SLOT;
+	return 0;
+}
+
+/**
+ * smqsg_cancel() - ends the waiting of a file's commands
+ * @fd: the file, which the caller keeps open
+ * @slot: whose run is to end; SMQSG_NO_SLOT: all that waits. What is just being sent does not wait
+ *	again
+ *
+ * Return: how many waited. Each one's grant() is called with -ECANCELED, perhaps by another
+ * context. Process context, without locks: calls grant().
+ */
+unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot)
+{
+	struct smqsg_dev *sg = fd->sg;
+	unsigned int found;
+
+	spin_lock(&sg->lock);
+	if (slot == SMQSG_NO_SLOT) {
+		fd->wait.cancels++;
+		found = fd->wait.queued;
+	} else {
+		found = smqsg_cancel_slot(fd, slot);
+	}
+	spin_unlock(&sg->lock);
+	if (found)
+		smqsg_end_waiting(sg);
+	return found;
 }
 
 /**
@@ -435,7 +580,7 @@ void smqsg_depth_init(struct smqsg_dev *sg)
  * smqsg_depth_exit() - ends the node's work items, with the node
  * @sg: the node; no file is open
  *
- * May sleep.
+ * May sleep, also for a tag for which the dispatcher still sleeps, as the end of the queue does.
  */
 void smqsg_depth_exit(struct smqsg_dev *sg)
 {

@@ -6,11 +6,13 @@
 #define SMQSG_DEPTH_H
 
 #include <linux/atomic.h>
+#include <linux/blk_types.h>
 #include <linux/fs.h>
 #include <linux/list.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
+struct request;
 struct scsi_device;
 struct smqsg_dev;
 struct smqsg_fd;
@@ -18,6 +20,8 @@ struct task_struct;
 
 /* Entries of a file's queue of waiting commands; a batch is one. */
 #define SMQSG_MOST_WAITING	1024
+/* smqsg_waiter.slot of what is no run of one slot: beyond all slots. */
+#define SMQSG_NO_SLOT		U32_MAX
 
 /**
  * struct smqsg_dev_depth - places of a device
@@ -67,6 +71,10 @@ struct smqsg_fd_depth {
  * @sharers: files that wait, or had commands in flight when smqsg_share() last looked at them:
  *	struct smqsg_fd_wait.sharer; under smqsg_dev.lock
  * @refused: commands answered EAGAIN, ever. Atomic: written without a lock
+ * @spare: the request that @dispatch slept for: the next grant() that finds none takes it. NULL for
+ *	none. Only @dispatch, and grant() called by it, use this and the next two
+ * @lack: the operation for which a grant() last found no request
+ * @sleep: a waiter waits again for a request: @dispatch is to sleep for one
  * @dispatch: the dispatcher: makes claims for waiters
  * @expire: ends the waiting of those whose time is over, or whose task or device is gone. By
  *	itself, because @dispatch sleeps for tags
@@ -77,6 +85,9 @@ struct smqsg_dev_wait {
 	struct list_head files;
 	struct list_head sharers;
 	atomic_t refused;
+	struct request *spare;
+	blk_opf_t lack;
+	bool sleep;
 	struct delayed_work dispatch;
 	struct delayed_work expire;
 };
@@ -85,6 +96,9 @@ struct smqsg_dev_wait {
  * struct smqsg_fd_wait - a file's queue of waiting commands
  * @queue: struct smqsg_waiter.entry
  * @queued: their number
+ * @cancels: how often all of them were cancelled, modulo 2^32
+ * @turn: the slot whose run was granted last, unless that run has been cancelled since; or
+ *	SMQSG_NO_SLOT
  * @sibling: in smqsg_dev_wait.files while @queued is not 0
  * @sharer: in smqsg_dev_wait.sharers while smqsg_fd_depth.shares
  *
@@ -93,6 +107,8 @@ struct smqsg_dev_wait {
 struct smqsg_fd_wait {
 	struct list_head queue;
 	unsigned int queued;
+	unsigned int cancels;
+	u32 turn;
 	struct list_head sibling;
 	struct list_head sharer;
 };
@@ -106,11 +122,13 @@ struct smqsg_fd_wait {
  *	completed. NULL: a task that sleeps until @grant is called, and sees its own signals
  * @waited: it has waited before: it has been let in, and is not refused
  * @front: when it waits again it goes to the front of the queue
- * @left: smqsg_unwait() came between two turns: it waits no more; under smqsg_dev.lock
+ * @left: smqsg_unwait() or smqsg_cancel() was called: it must not wait again; under smqsg_dev.lock
+ * @cancels: what smqsg_fd_wait.cancels was when it began to wait; under smqsg_dev.lock
+ * @slot: the slot whose run it is, or SMQSG_NO_SLOT
  * @want: how many claims it would like, at least 1
  * @grant: called with @got claims made on its behalf, 1 to @want, or with an errno in @got:
  *	-ENODEV, -ETIMEDOUT, -ECANCELED. It no longer waits when it is called, and may wait again
- *	from within. May sleep; process context of a work item
+ *	from within. May sleep; process context: a work item, or a caller of smqsg_cancel()
  *
  * Part of its command or batch, which lives until @grant has been called or smqsg_unwait() has
  * returned true.
@@ -123,6 +141,8 @@ struct smqsg_waiter {
 	bool waited;
 	bool front;
 	bool left;
+	unsigned int cancels;
+	u32 slot;
 	unsigned int want;
 	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
@@ -132,7 +152,9 @@ unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want);
 void smqsg_contended(struct smqsg_fd *fd);
 void smqsg_kick(struct smqsg_dev *sg);
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
+int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 bool smqsg_unwait(struct smqsg_waiter *waiter);
+unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot);
 void smqsg_enter(struct smqsg_fd *fd);
 void smqsg_leave(struct smqsg_fd *fd);
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);

@@ -11,7 +11,7 @@
 
 #include "take.h"
 
-/* rq->end_io of a slot's request: new, held, and held by a slot with SMQ_SG_SLOT_DIRECT. */
+/* rq->end_io of a slot's request: new, held, and held and given straight to the driver. */
 SMQ_END_IO(smqsg_slot_end, rq, error);
 SMQ_END_IO(smqsg_held_end, rq, error);
 SMQ_END_IO(smqsg_direct_end, rq, error);

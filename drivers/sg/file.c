@@ -10,6 +10,7 @@
 #include <scsi/scsi_eh.h>
 
 #include "batch.h"
+#include "cancel.h"
 #include "io.h"
 #include "poll.h"
 #include "run.h"
@@ -88,6 +89,7 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	smqsg_held_open(fd);
 	smqsg_v3_open(fd);
 	INIT_LIST_HEAD(&fd->wait.queue);
+	fd->wait.turn = SMQSG_NO_SLOT;
 	smqsg_buffers_init(&fd->buffers);
 	ret = smqsg_pool_init(fd);
 	if (ret)
@@ -172,6 +174,8 @@ static long smqsg_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return smqsg_ioctl_prepare(fd, user);
 	case SMQ_SG_RUN:
 		return smqsg_ioctl_run(fd, user);
+	case SMQ_SG_CANCEL:
+		return smqsg_ioctl_cancel(fd, user);
 	default:
 		return smqsg_sg_ioctl(fd, cmd, arg);
 	}

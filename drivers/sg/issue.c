@@ -73,7 +73,7 @@ void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct reques
  * @io: the run
  * @fd: the file
  * @slot: the slot
- * @flags: BLK_MQ_REQ_NOWAIT, or 0 to sleep until there is a tag
+ * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  *
  * Return: as smqsg_slot_issue(). Process context.
  */
@@ -114,17 +114,30 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 }
 
 /**
- * smqsg_request_wait() - allocates a request, sleeping for a tag
+ * smqsg_request_spare() - gives grant() the request that the dispatcher slept for
  * @fd: the file
  * @opf: the request's operation
+ * @error: why grant() found none
  *
- * Idle requests of this node are given back first: slots may wait in the same queue. Those of other
- * nodes are given back by the look, which sees that a task sleeps for a tag.
- *
- * Return: the request, or an error but -EAGAIN. Sleeps.
+ * Return: the request; or @error. If that is -EAGAIN, and smqsg_wait_first() follows, the
+ * dispatcher sleeps for a request when grant() has returned. Process context.
  */
-struct request *smqsg_request_wait(struct smqsg_fd *fd, blk_opf_t opf)
+struct request *smqsg_request_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error)
 {
-	smqsg_held_spare(fd->sg);
-	return scsi_alloc_request(fd->q, opf, 0);
+	struct smqsg_dev_wait *wait = &fd->sg->wait;
+	struct request *rq = wait->spare;
+
+	if (PTR_ERR(error) != -EAGAIN)
+		return error;
+	wait->lack = opf;
+	if (!rq)
+		return error;
+	wait->spare = NULL;
+	/* It may belong to another kind of queue, polled or not. */
+	if ((rq->cmd_flags ^ opf) & REQ_POLLED) {
+		blk_mq_free_request(rq);
+		return error;
+	}
+	rq->cmd_flags = opf;
+	return rq;
 }

@@ -12,7 +12,7 @@
 
 int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
 			   blk_mq_req_flags_t flags);
-struct request *smqsg_request_wait(struct smqsg_fd *fd, blk_opf_t opf);
+struct request *smqsg_request_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error);
 void smqsg_slot_varied(struct smqsg_io *io, struct request *rq);
 void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct request *rq);
 
@@ -26,14 +26,17 @@ static __always_inline void smqsg_slot_arm(struct bio *bio, struct request *rq,
 			     slot->segments);
 }
 
-/* A new request; with BLK_MQ_REQ_NOWAIT only if there is one at once. Process context. */
+/*
+ * A new request, if there is one at once. In grant(), where @flags is 0, the dispatcher's spare
+ * one serves as well. Process context.
+ */
 static __always_inline struct request *smqsg_request(struct smqsg_fd *fd, blk_opf_t opf,
 						     blk_mq_req_flags_t flags)
 {
 	struct request *rq = scsi_alloc_request(fd->q, opf, flags | BLK_MQ_REQ_NOWAIT);
 
 	if (IS_ERR(rq) && !(flags & BLK_MQ_REQ_NOWAIT))
-		rq = smqsg_request_wait(fd, opf);
+		rq = smqsg_request_spare(fd, opf, rq);
 	return rq;
 }
 
@@ -147,7 +150,7 @@ static __always_inline int smqsg_slot_issue_as(struct smqsg_io *io, struct smqsg
  * smqsg_slot_issue() - sends a slot's command
  * @io: one that smqsg_slot_take() filled, with a claim made for it
  * @fd: the file
- * @flags: BLK_MQ_REQ_NOWAIT, or 0 to sleep until there is a tag
+ * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  * @polled: REQ_POLLED for a poll queue, else 0
  * @ioucmd: with it: the SQE, or that of its batch
  *

@@ -13,6 +13,7 @@
 #include "claim.h"
 #include "end.h"
 #include "issue.h"
+#include "refuse.h"
 #include "run.h"
 
 /* Sends one where there is no plug: its own spares the way through the hctx's list. */
@@ -39,7 +40,11 @@ static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 		ret = smqsg_slot_issue_plugged(io, io->fd, 0, polled ? REQ_POLLED : 0);
 		if (!ret)
 			return;
-		smqsg_release(io->fd, 1);
+		smqsg_unclaim(io->fd, 1);
+		if (ret == -EAGAIN)
+			ret = smqsg_wait_first(io->fd, waiter);
+		if (!ret)
+			return;
 	}
 	smqsg_slot_end_unsent(io, ret);
 }
@@ -51,6 +56,8 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 	io->waiter.task = smq_uring_task(io->ioucmd);
 	io->waiter.waited = false;
 	io->waiter.front = false;
+	io->waiter.left = false;
+	io->waiter.slot = io->slot;
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + fd->slots.array[io->slot].timeout;
 	io->waiter.grant = smqsg_slot_grant;
@@ -131,27 +138,47 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 		if (likely(!ret))
 			return -EIOCBQUEUED;
 	}
-	smqsg_release(fd, 1);
+	smqsg_unclaim(fd, 1);
 	return smqsg_slot_later(io, ret, issue_flags);
 }
 
-/* A run with an LBA or a buffer in place of its slot's. */
+/* A run with flags, an LBA or a buffer, or with bytes set that must be 0. */
 static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *fd,
-					  const struct smq_sg_run *sqe, u16 flags,
-					  unsigned int issue_flags)
+					  const struct smq_sg_run *sqe, unsigned int issue_flags)
 {
 	const struct smq_sg_run run = {
 		.slot = READ_ONCE(sqe->slot),
 		.buffer = READ_ONCE(sqe->buffer),
-		.flags = flags,
+		.flags = READ_ONCE(sqe->flags),
 		.lba = READ_ONCE(sqe->lba),
 	};
 	int ret;
 
-	ret = smqsg_slot_take(io, fd, run.slot, &run);
+	if (!smqsg_sqe_unused(io->ioucmd, sizeof(run), issue_flags)) {
+		smqsg_slot_refused(fd, run.slot, -EINVAL);
+		return smqsg_slot_unsent(io, -EINVAL, issue_flags);
+	}
+	ret = smqsg_slot_take(io, fd, run.slot, smqsg_run_plain(&run) ? NULL : &run);
 	return ret ? smqsg_slot_unsent(io, ret, issue_flags) :
 		     smqsg_slot_start(io, fd, &fd->slots.array[io->slot], io->slot, io->flags,
 				      issue_flags);
+}
+
+/*
+ * Whether an SQE is one for smqsg_slot_run_varied(), which reads each field again: another thread
+ * may be writing it.
+ */
+static __always_inline bool smqsg_slot_runs_varied(const struct io_uring_cmd *ioucmd,
+						   const struct smq_sg_run *sqe,
+						   unsigned int issue_flags)
+{
+	/* buffer and flags are one word. */
+	u32 varied = READ_ONCE(*(const u32 *)&sqe->buffer);
+
+	BUILD_BUG_ON(offsetof(struct smq_sg_run, buffer) % sizeof(u32) ||
+		     offsetof(struct smq_sg_run, flags) != offsetof(struct smq_sg_run, buffer) + 2);
+	return varied | READ_ONCE(sqe->lba) | (ioucmd->flags & SMQ_URING_CMD_FLAGS) |
+	       (issue_flags & IO_URING_F_SQE128);
 }
 
 /*
@@ -162,8 +189,6 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 					  unsigned int issue_flags)
 {
 	const struct smq_sg_run *sqe = smq_uring_payload(ioucmd);
-	/* Each field once: another thread may be writing it. */
-	u16 flags = READ_ONCE(sqe->flags);
 	struct smqsg_slot *slot;
 	struct smqsg_io *io;
 	u32 number, slots;
@@ -179,8 +204,8 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	io->batch = NULL;
 	io->ioucmd = ioucmd;
 	*smqsg_slot_pdu(ioucmd) = io;
-	if (unlikely(flags))
-		return smqsg_slot_run_varied(io, fd, sqe, flags, issue_flags);
+	if (unlikely(smqsg_slot_runs_varied(ioucmd, sqe, issue_flags)))
+		return smqsg_slot_run_varied(io, fd, sqe, issue_flags);
 	number = READ_ONCE(sqe->slot);
 	slots = smqsg_slots(&fd->slots);
 	if (unlikely(number >= slots))
@@ -222,8 +247,8 @@ static noinline notrace int smqsg_uring_cmd_plain(struct io_uring_cmd *ioucmd,
 /* Refuses an SQE of a polled ring, and says why. */
 static noinline int smqsg_poll_refuse(struct smqsg_fd *fd)
 {
-	pr_err_ratelimited("%s: a ring with IORING_SETUP_IOPOLL, but its host has no poll queues\n",
-			   dev_name(&fd->sg->dev));
+	pr_debug("%s: a ring with IORING_SETUP_IOPOLL, but its host has no poll queues\n",
+		 dev_name(&fd->sg->dev));
 	return -EOPNOTSUPP;
 }
 

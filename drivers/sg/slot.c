@@ -13,6 +13,7 @@
 
 #include "cdb.h"
 #include "held.h"
+#include "refuse.h"
 #include "sg.h"
 #include "slot.h"
 
@@ -43,7 +44,8 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 	struct request_queue *q = fd->q;
 	unsigned int slots = smqsg_slots(&fd->slots);
 	struct smq_sg_info info = {
-		.version = SMQ_SG_VERSION,
+		.features = SMQ_SG_FEATURE_CANCEL | (SMQ_CAN_HOLD ? SMQ_SG_FEATURE_HELD : 0) |
+			(fd->polled.state != SMQSG_POLL_NOT ? SMQ_SG_FEATURE_POLLED : 0),
 		.slots = slots,
 		.depth = READ_ONCE(fd->sdev->queue_depth),
 		.max_transfer = smqsg_max_transfer(q),
@@ -105,6 +107,62 @@ void smqsg_slots_free(struct smqsg_fd *fd)
 	fd->slots.status = NULL;
 }
 
+static int smqsg_setup_check(struct smq_sg_setup *arg)
+{
+	u32 *field = &arg->field;
+
+	*field = SMQ_SG_FIELD_NONE;
+	if (!arg->slots || arg->slots > SMQ_SG_MAX_SLOTS)
+		return smqsg_refuse(field, SLOTS, -EINVAL, "setup slots %u: 1 to %u",
+				    arg->slots, SMQ_SG_MAX_SLOTS);
+	if (arg->sense_size > SMQ_SG_MAX_SENSE || arg->sense_size % 8)
+		return smqsg_refuse(field, SENSE_SIZE, -EINVAL,
+				    "setup sense_size %u: a multiple of 8 up to %u",
+				    arg->sense_size, SMQ_SG_MAX_SENSE);
+	if (arg->held_share > 100)
+		return smqsg_refuse(field, HELD_SHARE, -EINVAL,
+				    "setup held_share %u: 0 to 100 percent", arg->held_share);
+	if (arg->flags)
+		return smqsg_refuse(field, FLAGS, -EINVAL, "setup flags %#x: 0", arg->flags);
+	if (memchr_inv(arg->reserved, 0, sizeof(arg->reserved)))
+		return smqsg_refuse(field, RESERVED, -EINVAL, "setup: reserved must be 0");
+	return 0;
+}
+
+/* Allocates what a file's slots need, and tells the caller of it. */
+static int smqsg_setup(struct smqsg_fd *fd, struct smq_sg_setup *arg,
+		       struct smq_sg_setup __user *user)
+{
+	int ret;
+
+	lockdep_assert_held(&fd->setup);
+	if (fd->slots.nr)
+		return -EBUSY;
+	fd->slots.sense_size = arg->sense_size;
+	fd->slots.status_stride = sizeof(struct smq_sg_status) + arg->sense_size;
+	ret = smqsg_slots_alloc(fd, arg->slots);
+	if (ret)
+		return ret;
+	ret = smqsg_held_setup(fd, arg->slots, arg->held_share);
+	if (ret)
+		goto out_slots;
+	arg->status_stride = fd->slots.status_stride;
+	arg->status_size = smqsg_status_size(arg->slots, fd->slots.status_stride);
+	arg->status_offset = SMQSG_STATUS_OFFSET;
+	ret = -EFAULT;
+	if (copy_to_user(user, arg, sizeof(*arg)))
+		goto out_held;
+	/* Publishes the arrays. */
+	smp_store_release(&fd->slots.nr, arg->slots);
+	return 0;
+
+out_held:
+	smqsg_held_close(fd);
+out_slots:
+	smqsg_slots_free(fd);
+	return ret;
+}
+
 /**
  * smqsg_ioctl_setup() - SMQ_SG_SETUP
  * @fd: the file
@@ -114,57 +172,21 @@ void smqsg_slots_free(struct smqsg_fd *fd)
  */
 long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 {
+	struct smq_sg_setup __user *out = user;
 	struct smq_sg_setup arg;
 	long ret;
 
 	if (copy_from_user(&arg, user, sizeof(arg)))
 		return -EFAULT;
-	if (!arg.slots || arg.slots > SMQ_SG_MAX_SLOTS) {
-		pr_err_ratelimited("setup slots %u: 1 to %u\n", arg.slots, SMQ_SG_MAX_SLOTS);
-		return -EINVAL;
+	ret = smqsg_setup_check(&arg);
+	if (!ret) {
+		if (mutex_lock_killable(&fd->setup))
+			return -EINTR;
+		ret = smqsg_setup(fd, &arg, out);
+		mutex_unlock(&fd->setup);
 	}
-	if (arg.sense_size > SMQ_SG_MAX_SENSE || arg.sense_size % 8) {
-		pr_err_ratelimited("setup sense_size %u: a multiple of 8 up to %u\n",
-				   arg.sense_size, SMQ_SG_MAX_SENSE);
-		return -EINVAL;
-	}
-	if (arg.held_share > 100) {
-		pr_err_ratelimited("setup held_share %u: 0 to 100 percent\n", arg.held_share);
-		return -EINVAL;
-	}
-	if (arg.flags || arg.reserved0 ||
-	    memchr_inv(arg.reserved, 0, sizeof(arg.reserved))) {
-		pr_err_ratelimited("setup: reserved fields and flags must be 0\n");
-		return -EINVAL;
-	}
-	if (mutex_lock_killable(&fd->setup))
-		return -EINTR;
-	ret = -EBUSY;
-	if (fd->slots.nr)
-		goto out;
-	fd->slots.sense_size = arg.sense_size;
-	fd->slots.status_stride = sizeof(struct smq_sg_status) + arg.sense_size;
-	ret = smqsg_slots_alloc(fd, arg.slots);
-	if (ret)
-		goto out;
-	ret = smqsg_held_setup(fd, arg.slots, arg.held_share);
-	if (ret) {
-		smqsg_slots_free(fd);
-		goto out;
-	}
-	arg.status_stride = fd->slots.status_stride;
-	arg.status_size = smqsg_status_size(arg.slots, fd->slots.status_stride);
-	arg.status_offset = SMQSG_STATUS_OFFSET;
-	if (copy_to_user(user, &arg, sizeof(arg))) {
-		smqsg_held_close(fd);
-		smqsg_slots_free(fd);
-		ret = -EFAULT;
-		goto out;
-	}
-	/* Publishes the arrays. */
-	smp_store_release(&fd->slots.nr, arg.slots);
-out:
-	mutex_unlock(&fd->setup);
+	if (ret && put_user(arg.field, &out->field))
+		return -EFAULT;
 	return ret;
 }
 
@@ -201,89 +223,134 @@ int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 	return ret;
 }
 
-/* Checks a descriptor, without the buffer that it names. */
-static int smqsg_slot_check(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc)
+/* Checks a descriptor without its data. */
+static int smqsg_slot_check(u32 number, const struct smq_sg_slot *desc, u32 *field)
+{
+	u8 length = desc->cdb_len;
+
+	if (!length && memchr_inv(desc, 0, sizeof(*desc)))
+		return smqsg_refuse(field, CDB_LEN, -EINVAL,
+				    "slot %u cdb_len 0: all other fields must be 0", number);
+	if (desc->reserved)
+		return smqsg_refuse(field, RESERVED, -EINVAL, "slot %u: reserved must be 0",
+				    number);
+	if (desc->flags & ~SMQ_SG_SLOT_HELD)
+		return smqsg_refuse(field, FLAGS, -EINVAL,
+				    "slot %u flags %#x: SMQ_SG_SLOT_HELD or 0", number,
+				    desc->flags);
+	if (length && (length < 6 || length > SMQ_SG_MAX_CDB))
+		return smqsg_refuse(field, CDB_LEN, -EINVAL,
+				    "slot %u cdb_len %u: 6 to %u, or 0 to empty it", number,
+				    length, SMQ_SG_MAX_CDB);
+	if (memchr_inv(desc->cdb + length, 0, SMQ_SG_MAX_CDB - length))
+		return smqsg_refuse(field, CDB, -EINVAL, "slot %u cdb: must be 0 behind cdb_len %u",
+				    number, length);
+	return 0;
+}
+
+/* Checks what a descriptor says of its data, without the buffer. */
+static int smqsg_slot_check_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc,
+				 u32 *field)
 {
 	struct request_queue *q = fd->q;
 	u32 most = smqsg_max_transfer(q);
 
-	if (desc->reserved) {
-		pr_err_ratelimited("slot %u: reserved must be 0\n", number);
-		return -EINVAL;
-	}
-	if (desc->flags & ~(SMQ_SG_SLOT_HELD | SMQ_SG_SLOT_DIRECT) ||
-	    desc->flags == SMQ_SG_SLOT_DIRECT) {
-		pr_err_ratelimited("slot %u flags %#x: SMQ_SG_SLOT_HELD, that with _DIRECT, or 0\n",
-				   number, desc->flags);
-		return -EINVAL;
-	}
-	if (!desc->cdb_len)
-		return 0;
-	if (desc->cdb_len < 6 || desc->cdb_len > SMQ_SG_MAX_CDB) {
-		pr_err_ratelimited("slot %u cdb_len %u: 6 to %u, or 0 to empty it\n", number,
-				   desc->cdb_len, SMQ_SG_MAX_CDB);
-		return -EINVAL;
-	}
-	if (desc->direction > SMQ_SG_OUT ||
-	    !desc->length == !!desc->direction) {
-		pr_err_ratelimited("slot %u direction %u, length %u: 0 (none) without data, 1 (in) or 2 (out) with\n",
-				   number, desc->direction, desc->length);
-		return -EINVAL;
-	}
-	if (desc->buffer && !desc->length) {
-		pr_err_ratelimited("slot %u buffer %u: 0 without data\n", number, desc->buffer);
-		return -EINVAL;
-	}
-	if (desc->length > most) {
-		pr_err_ratelimited("slot %u length %u: at most %u bytes\n", number,
-				   desc->length, most);
-		return -EMSGSIZE;
-	}
-	if (desc->length && !blk_rq_aligned(q, desc->length, desc->length)) {
-		pr_err_ratelimited("slot %u length %u: a multiple of %u\n", number,
-				   desc->length, smqsg_alignment(q));
-		return -EINVAL;
-	}
+	if (desc->direction > SMQ_SG_OUT || !desc->length == !!desc->direction)
+		return smqsg_refuse(field, DIRECTION, -EINVAL,
+				    "slot %u direction %u, length %u: 0 (none) without data, 1 (in) or 2 (out) with",
+				    number, desc->direction, desc->length);
+	if (!desc->length && desc->buffer)
+		return smqsg_refuse(field, BUFFER, -EINVAL, "slot %u buffer %u: 0 without data",
+				    number, desc->buffer);
+	if (!desc->length && desc->offset)
+		return smqsg_refuse(field, OFFSET, -EINVAL, "slot %u offset %llu: 0 without data",
+				    number, desc->offset);
+	if (desc->length > most)
+		return smqsg_refuse(field, LENGTH, -EMSGSIZE, "slot %u length %u: at most %u bytes",
+				    number, desc->length, most);
+	if (desc->length && !blk_rq_aligned(q, desc->length, desc->length))
+		return smqsg_refuse(field, LENGTH, -EINVAL, "slot %u length %u: a multiple of %u",
+				    number, desc->length, smqsg_alignment(q));
 	return 0;
 }
 
 /* Finds the data of a slot. */
 static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc,
-			   struct smqsg_slot *slot, struct smqsg_buffer **used)
+			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
 {
-	struct request_queue *q = fd->q;
 	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, desc->buffer);
 	bool many;
 	int ret;
 
-	if (!buffer) {
-		pr_err_ratelimited("slot %u buffer %u: there is none\n", number, desc->buffer);
-		return -ENOENT;
-	}
-	if (buffer->readonly && desc->direction == SMQ_SG_IN) {
-		pr_err_ratelimited("slot %u buffer %u: is read-only, direction is in\n", number,
-				   desc->buffer);
-		return -EINVAL;
-	}
-	if (desc->offset > buffer->length) {
-		pr_err_ratelimited("slot %u offset %llu: buffer %u has %u bytes\n", number,
-				   desc->offset, desc->buffer, buffer->length);
-		return -ERANGE;
-	}
-	ret = smqsg_buffer_extent(q, buffer, desc->offset, desc->length, &slot->data, &many);
-	if (ret < 0) {
-		pr_err_ratelimited("slot %u length %u at offset %llu of buffer %u: %s\n",
-				   number, desc->length, desc->offset, desc->buffer,
-				   ret == -ERANGE ? "beyond its end" :
-				   ret == -EMSGSIZE ? "more pieces of memory than max_segments" :
-				   "not aligned as the device needs it, or with a gap");
-		return ret;
-	}
+	if (!buffer)
+		return smqsg_refuse(field, BUFFER, -ENOENT, "slot %u buffer %u: there is none",
+				    number, desc->buffer);
+	if (buffer->readonly && desc->direction == SMQ_SG_IN)
+		return smqsg_refuse(field, BUFFER, -EINVAL,
+				    "slot %u buffer %u: is read-only, direction is in", number,
+				    desc->buffer);
+	if (desc->offset > buffer->length)
+		return smqsg_refuse(field, OFFSET, -ERANGE,
+				    "slot %u offset %llu: buffer %u has %u bytes", number,
+				    desc->offset, desc->buffer, buffer->length);
+	ret = smqsg_buffer_extent(fd->q, buffer, desc->offset, desc->length, &slot->data, &many);
+	if (ret == -EINVAL)
+		return smqsg_refuse(field, OFFSET, ret,
+				    "slot %u length %u at offset %llu of buffer %u: not aligned, or a gap",
+				    number, desc->length, desc->offset, desc->buffer);
+	if (ret < 0)
+		return smqsg_refuse(field, LENGTH, ret,
+				    "slot %u length %u at offset %llu of buffer %u: %s",
+				    number, desc->length, desc->offset, desc->buffer,
+				    ret == -ERANGE ? "beyond its end" :
+				    "more pieces of memory than max_segments");
 	slot->segments = ret;
 	slot->many = many;
 	slot->offset = desc->offset;
 	slot->buffer = desc->buffer;
 	*used = buffer;
+	return 0;
+}
+
+/*
+ * Whether a held request of this file goes straight to the driver. A driver with commit_rqs rings
+ * one doorbell for all commands of a plug: it wants them by the plug.
+ */
+static bool smqsg_straight(const struct smqsg_fd *fd)
+{
+	return !fd->sdev->host->hostt->commit_rqs;
+}
+
+/* Makes a slot of a descriptor. */
+static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc,
+			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
+{
+	bool writable = fd->file->f_mode & FMODE_WRITE;
+	int ret;
+
+	ret = smqsg_slot_check(number, desc, field) ?:
+		smqsg_slot_check_data(fd, number, desc, field);
+	if (ret || !desc->cdb_len)
+		return ret;
+	if (!smqsg_cmd_allowed(desc->cdb, desc->length, desc->direction == SMQ_SG_OUT, writable))
+		return smqsg_refuse(field, CDB, -EPERM,
+				    "slot %u cdb: opcode %#x, direction %u needs CAP_SYS_RAWIO%s",
+				    number, desc->cdb[0], desc->direction,
+				    writable ? "" : " or a file open for writing");
+	if (desc->length) {
+		ret = smqsg_slot_data(fd, number, desc, slot, used, field);
+		if (ret)
+			return ret;
+	}
+	memcpy(slot->cdb, desc->cdb, desc->cdb_len);
+	slot->cdb_len = desc->cdb_len;
+	slot->direction = desc->direction;
+	slot->timeout = desc->timeout_ms ?
+		min_t(unsigned long, msecs_to_jiffies(desc->timeout_ms), INT_MAX) :
+		SMQSG_TIMEOUT;
+	slot->hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held.entries &&
+		     slot->segments <= SMQSG_HELD_SEGMENTS && !smqsg_cdb_protected(slot->cdb);
+	slot->direct = slot->hold && smqsg_straight(fd);
 	return 0;
 }
 
@@ -302,48 +369,23 @@ static void smqsg_slot_clear(struct smqsg_fd *fd, u32 number)
 }
 
 /* Fills one slot, or changes nothing. */
-static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc,
-			   bool writable)
+static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc, u32 *field)
 {
 	struct smqsg_buffer *buffer = NULL;
 	struct smqsg_slot slot = { };
 	int ret;
 
 	lockdep_assert_held(&fd->setup);
-	ret = smqsg_slot_check(fd, number, desc);
+	ret = smqsg_slot_make(fd, number, desc, &slot, &buffer, field);
 	if (ret)
 		return ret;
-	if (desc->cdb_len) {
-		if (!smqsg_cmd_allowed(desc->cdb, desc->length, desc->direction == SMQ_SG_OUT,
-				       writable)) {
-			pr_err_ratelimited("slot %u cdb: opcode %#x, direction %u needs CAP_SYS_RAWIO%s\n",
-					   number, desc->cdb[0], desc->direction,
-					   writable ? "" : " or a file open for writing");
-			return -EPERM;
-		}
-		if (desc->length) {
-			ret = smqsg_slot_data(fd, number, desc, &slot, &buffer);
-			if (ret)
-				return ret;
-		}
-		memcpy(slot.cdb, desc->cdb, desc->cdb_len);
-		slot.cdb_len = desc->cdb_len;
-		slot.direction = desc->direction;
-		slot.timeout = desc->timeout_ms ?
-			min_t(unsigned long, msecs_to_jiffies(desc->timeout_ms), INT_MAX) :
-			SMQSG_TIMEOUT;
-		slot.hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held.entries &&
-			    slot.segments <= SMQSG_HELD_SEGMENTS &&
-			    !smqsg_cdb_protected(slot.cdb);
-		slot.direct = slot.hold && (desc->flags & SMQ_SG_SLOT_DIRECT);
-	}
-
 	if (test_and_set_bit_lock(number, fd->slots.busy)) {
-		pr_err_ratelimited("slot %u: in flight\n", number);
+		pr_debug("slot %u: in flight\n", number);
 		return -EBUSY;
 	}
 	smqsg_slot_clear(fd, number);
-	smqsg_own(&fd->owner);
+	if (slot.cdb_len)
+		smqsg_own(&fd->owner);
 	if (buffer)
 		buffer->users++;
 	fd->slots.array[number] = slot;
@@ -351,36 +393,64 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	return 0;
 }
 
-static long smqsg_prepare(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
+/* Fills slots with up to SMQSG_COPY descriptors. */
+static int smqsg_prepare_some(struct smqsg_fd *fd, struct smq_sg_prepare *arg,
+			      struct smq_sg_slot *desc)
 {
 	const struct smq_sg_slot __user *user = u64_to_user_ptr(arg->slots);
-	bool writable = fd->file->f_mode & FMODE_WRITE;
+	u32 i, some = min_t(u32, arg->count - arg->done, SMQSG_COPY);
+	int ret;
+
+	if (copy_from_user(desc, user + arg->done, some * sizeof(*desc)))
+		return smqsg_refuse(&arg->field, SLOTS, -EFAULT,
+				    "prepare slots: %u from number %u on cannot be read", some,
+				    arg->done);
+	for (i = 0; i < some; i++) {
+		ret = smqsg_slot_fill(fd, arg->first + arg->done, &desc[i], &arg->field);
+		if (ret)
+			return ret;
+		arg->done++;
+	}
+	return arg->done < arg->count && fatal_signal_pending(current) ? -EINTR : 0;
+}
+
+static int smqsg_prepare(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
+{
 	struct smq_sg_slot *desc;
-	long ret;
+	int ret = 0;
 
 	if (fd->owner.cred && !smqsg_may_run(&fd->owner))
 		return -EPERM;
 	desc = kmalloc_array(SMQSG_COPY, sizeof(*desc), GFP_KERNEL);
 	if (!desc)
 		return -ENOMEM;
-	while (arg->done < arg->count && !ret) {
-		u32 i, some = min_t(u32, arg->count - arg->done, SMQSG_COPY);
-
-		if (copy_from_user(desc, user + arg->done, some * sizeof(*desc))) {
-			ret = -EFAULT;
-			break;
-		}
-		for (i = 0; i < some && !ret; i++) {
-			ret = smqsg_slot_fill(fd, arg->first + arg->done, &desc[i], writable);
-			if (!ret)
-				arg->done++;
-		}
-		if (!ret && fatal_signal_pending(current))
-			ret = arg->done < arg->count ? -EINTR : 0;
+	while (!ret && arg->done < arg->count) {
+		ret = smqsg_prepare_some(fd, arg, desc);
 		cond_resched();
 	}
 	kfree(desc);
 	return ret;
+}
+
+static int smqsg_prepare_check(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
+{
+	u32 slots = smqsg_slots(&fd->slots);
+	u32 *field = &arg->field;
+
+	arg->done = 0;
+	*field = SMQ_SG_FIELD_NONE;
+	if (arg->flags)
+		return smqsg_refuse(field, FLAGS, -EINVAL, "prepare flags %#x: 0", arg->flags);
+	if (arg->reserved0 || arg->reserved)
+		return smqsg_refuse(field, RESERVED, -EINVAL, "prepare: reserved must be 0");
+	if (!arg->count || arg->count > slots)
+		return smqsg_refuse(field, COUNT, -EINVAL,
+				    "prepare count %u: the file has %u slots", arg->count, slots);
+	if (arg->first > slots - arg->count)
+		return smqsg_refuse(field, FIRST, -EINVAL,
+				    "prepare first %u, count %u: the file has %u slots",
+				    arg->first, arg->count, slots);
+	return 0;
 }
 
 /**
@@ -392,28 +462,20 @@ static long smqsg_prepare(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
  */
 long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *user)
 {
-	u32 slots = smqsg_slots(&fd->slots);
 	struct smq_sg_prepare __user *out = user;
 	struct smq_sg_prepare arg;
 	long ret;
 
 	if (copy_from_user(&arg, user, sizeof(arg)))
 		return -EFAULT;
-	if (arg.flags || arg.reserved[0] || arg.reserved[1]) {
-		pr_err_ratelimited("prepare: reserved fields and flags must be 0\n");
-		return -EINVAL;
+	ret = smqsg_prepare_check(fd, &arg);
+	if (!ret) {
+		if (mutex_lock_killable(&fd->setup))
+			return -EINTR;
+		ret = smqsg_prepare(fd, &arg);
+		mutex_unlock(&fd->setup);
 	}
-	if (!arg.count || arg.count > slots || arg.first > slots - arg.count) {
-		pr_err_ratelimited("prepare first %u, count %u: the file has %u slots\n",
-				   arg.first, arg.count, slots);
-		return -EINVAL;
-	}
-	arg.done = 0;
-	if (mutex_lock_killable(&fd->setup))
-		return -EINTR;
-	ret = smqsg_prepare(fd, &arg);
-	mutex_unlock(&fd->setup);
-	if (put_user(arg.done, &out->done))
+	if (put_user(arg.done, &out->done) || (ret && put_user(arg.field, &out->field)))
 		return -EFAULT;
 	return ret;
 }

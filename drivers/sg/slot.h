@@ -25,7 +25,7 @@ struct vm_area_struct;
  * @direction: enum smq_sg_direction
  * @many: @data is not one piece
  * @hold: keeps its request while it may
- * @direct: and goes past the plug
+ * @direct: a held request is given to the driver past the plug
  * @held: its last entry in smqsg_fd_held.entries; 0 for none
  *
  * Read and written with its bit in smqsg_fd_slots.busy taken.

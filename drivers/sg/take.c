@@ -19,7 +19,9 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 	bool many;
 	int ret;
 
-	if (run->flags & ~(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER))
+	if (run->flags & ~(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER) ||
+	    (run->lba && !(run->flags & SMQ_SG_RUN_LBA)) ||
+	    (run->buffer && !(run->flags & SMQ_SG_RUN_BUFFER)))
 		return -EINVAL;
 	if (run->flags & SMQ_SG_RUN_LBA) {
 		ret = smqsg_lba_fits(fd->sdev, slot->cdb, run->lba);

@@ -19,6 +19,12 @@ static inline struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number
 	return fd->slots.status + (size_t)number * fd->slots.status_stride;
 }
 
+/* Whether a run asks for nothing beside its slot, and has nothing where that would stand. */
+static __always_inline bool smqsg_run_plain(const struct smq_sg_run *run)
+{
+	return !(run->flags | run->buffer | run->lba);
+}
+
 /* Drops what a run has beside its slot. Process context. */
 static inline void smqsg_slot_let_go(struct smqsg_io *io)
 {

@@ -10,6 +10,13 @@
 #include <linux/io_uring_types.h>
 #endif
 
+/* The flags that a program can give; above them are io_uring's own. */
+#ifdef IORING_URING_CMD_MASK
+#define SMQ_URING_CMD_FLAGS	IORING_URING_CMD_MASK
+#else
+#define SMQ_URING_CMD_FLAGS	IORING_URING_CMD_FIXED
+#endif
+
 /* 6.6 gave the SQE instead of its last part. */
 static inline const void *smq_uring_payload(const struct io_uring_cmd *ioucmd)
 {

@@ -5,6 +5,7 @@
  *	slot RESULT RESID KEY ASC ASCQ SENSE-LEN -> GOOD|BAD RESID TEXT
  *	command RESULT MORE HEX-SENSE	-> GOOD|BAD RESID TEXT
  *	error CALL ERRNO		-> TEXT
+ *	field NUMBER			-> NAME, or - for none
  *	open NODE			-> errno
  */
 #include <libsmq.h>
@@ -95,6 +96,7 @@ int main(void)
 {
 	char line[512], node[256];
 	struct smq_device *dev;
+	unsigned int field;
 	int call, error;
 
 	while (fgets(line, sizeof(line), stdin)) {
@@ -106,6 +108,8 @@ int main(void)
 			do_command(line);
 		else if (sscanf(line, "error %d %d", &call, &error) == 2)
 			puts(smq_strerror(call, error));
+		else if (sscanf(line, "field %u", &field) == 1)
+			puts(smq_field_name(field) ?: "-");
 		else if (sscanf(line, "open %255s", node) == 1)
 			printf("%d\n", smq_open(node, &dev));
 	}

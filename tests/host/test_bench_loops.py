@@ -45,7 +45,6 @@ def fixture_run():
      "--batch: 5 does not divide --depth 32"),
     ("passthrough", [], "DEVICE: give 1 to 16"),
     ("passthrough", ["--held", "--path", "v4", "/dev/null"], "--held: --path v4 has no slots"),
-    ("passthrough", ["--direct", "/dev/null"], "--direct: only with --held"),
     ("inkernel", ["--bs", "8192", "/dev/null"], "--bs: '8192' is not a number from 512 to 4096"),
     ("inkernel", [], "DEVICE: give 1 to 16"),
     ("uring", ["--chunk", "0", "/dev/null"], "--chunk: '0' is not a number from 1 to 1000000000"),

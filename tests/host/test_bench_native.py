@@ -483,8 +483,8 @@ def test_in_the_vm(tmp_path):
         capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     found = figures.read(tmp_path / "figures")
-    # From user space eight paths and the calls; of the paths two ratios; by one and two jobs.
-    rows = {"null_blk": 12, "scsi_debug": 16 + 2 * (8 + 1 + 2 * 8), "smq_ram": 16,
+    # From user space seven paths and the calls; of the paths two ratios; by one and two jobs.
+    rows = {"null_blk": 12, "scsi_debug": 16 + 2 * (7 + 1 + 2 * 7), "smq_ram": 16,
             "smq_ram_20us_doorbell": 3 + 2}
     for row, count in rows.items():
         assert len(found.find(row=row)) == count, row

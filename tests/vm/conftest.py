@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from kit import hold as hold_lld
 from kit import smqsg
-from kit.held import KINDS
 from kit.host import KernelLog, is_loaded, loaded, run, settle
 from kit.memory import PAGE, Memory
 from kit.numbered import numbered_disk
@@ -158,12 +157,6 @@ def sg_module():
     """smq_sg."""
     with smqsg.module():
         yield
-
-
-@pytest.fixture(name="kind", params=KINDS)
-def fixture_kind(request):
-    """The flags of slots that keep their requests."""
-    return KINDS[request.param]
 
 
 @pytest.fixture

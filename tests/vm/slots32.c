@@ -35,17 +35,19 @@ static void print_layout(void)
 		FIELD(smq_sg_prepare, first), FIELD(smq_sg_prepare, reserved),
 		FIELD(smq_sg_status, sense), FIELD(smq_sg_run, lba),
 		FIELD(smq_sg_batch, count), FIELD(smq_sg_run_batch, failed),
-		FIELD(smq_sg_run_batch, reserved), FIELD(smq_sg_uring_cmd, response),
+		FIELD(smq_sg_run_batch, reserved), FIELD(smq_sg_cancel, field),
+		FIELD(smq_sg_cancel, reserved), FIELD(smq_sg_uring_cmd, response),
 		FIELD(smq_sg_uring_cmd, reserved),
 	};
 	unsigned int i;
 
 	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		printf("%s at %u\n", fields[i].name, (unsigned int)fields[i].at);
-	printf("codes %#lx %#lx %#lx %#lx %#lx %#lx %#lx\n", (unsigned long)SMQ_SG_INFO,
+	printf("codes %#lx %#lx %#lx %#lx %#lx %#lx %#lx %#lx\n", (unsigned long)SMQ_SG_INFO,
 	       (unsigned long)SMQ_SG_SETUP, (unsigned long)SMQ_SG_BUFFER,
 	       (unsigned long)SMQ_SG_PREPARE, (unsigned long)SMQ_SG_RUN,
-	       (unsigned long)SMQ_SG_URING_RUN, (unsigned long)SMQ_SG_URING_BATCH);
+	       (unsigned long)SMQ_SG_CANCEL, (unsigned long)SMQ_SG_URING_RUN,
+	       (unsigned long)SMQ_SG_URING_BATCH);
 }
 
 /* An ioctl, and what it answers. */
@@ -64,9 +66,9 @@ static int set_up(int fd)
 	int ret;
 
 	ret = call("info", fd, SMQ_SG_INFO, &info);
-	printf("version %u depth %u transfer %u segments %u alignment %u waiting %u\n",
-	       info.version, info.depth, info.max_transfer, info.max_segments, info.alignment,
-	       info.max_waiting);
+	printf("features %#llx depth %u transfer %u segments %u alignment %u waiting %u\n",
+	       (unsigned long long)info.features, info.depth, info.max_transfer,
+	       info.max_segments, info.alignment, info.max_waiting);
 	if (ret < 0 || call("setup", fd, SMQ_SG_SETUP, &setup) < 0)
 		return -1;
 	printf("stride %u size %llu offset %llu\n", setup.status_stride,
@@ -82,6 +84,15 @@ static void lend(int fd, const char *name, unsigned int index, uint64_t address,
 	struct smq_sg_buffer buffer = { .address = address, .length = length, .index = index };
 
 	call(name, fd, SMQ_SG_BUFFER, &buffer);
+	printf("field %u\n", buffer.field);
+}
+
+static void cancel(int fd, const char *name, unsigned int slot, unsigned int flags)
+{
+	struct smq_sg_cancel arg = { .slot = slot, .flags = flags, .cancelled = 77 };
+
+	call(name, fd, SMQ_SG_CANCEL, &arg);
+	printf("field %u\n", arg.field);
 }
 
 static void prepare(int fd, const char *name, uint64_t slots, unsigned int first,
@@ -90,7 +101,7 @@ static void prepare(int fd, const char *name, uint64_t slots, unsigned int first
 	struct smq_sg_prepare arg = { .slots = slots, .first = first, .count = count, .done = 77 };
 
 	call(name, fd, SMQ_SG_PREPARE, &arg);
-	printf("done %u\n", arg.done);
+	printf("done %u field %u\n", arg.done, arg.field);
 }
 
 static void print_slots(void)
@@ -121,7 +132,7 @@ static void run(int fd, const char *name, uint64_t list, unsigned int count, uns
 	call(name, fd, SMQ_SG_RUN, &arg);
 	for (i = 0; i < sizeof(data); i++)
 		sum = sum * 31 + data[i];
-	printf("failed %u, data %#x\n", arg.failed, sum);
+	printf("failed %u field %u, data %#x\n", arg.failed, arg.field, sum);
 	print_slots();
 }
 
@@ -174,5 +185,8 @@ int main(int argc, char **argv)
 	run(fd, "nowhere", 8, 4, SMQ_SG_BATCH_RUNS);
 	run(fd, "beyond", UINT64_MAX - 4095, 4, 0);
 	lend(fd, "buffer in use", 0, 0, 0);
+	cancel(fd, "cancel all", 0, 0);
+	cancel(fd, "cancel idle", 1, SMQ_SG_CANCEL_SLOT);
+	cancel(fd, "cancel nowhere", SLOTS, SMQ_SG_CANCEL_SLOT);
 	return 0;
 }

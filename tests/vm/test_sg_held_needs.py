@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 from kit import smqsg
-from kit.held import KINDS, holding, keep, kept, node_share, put_into, quiescer, without_elevator
+from kit.held import holding, keep, kept, node_share, put_into, quiescer, without_elevator
 from kit.host import (Lun, ModuleError, loaded, run, under_way, unload,
                       wait_for)
 from kit.ramdir import ram_host
 from kit.sanitizing import PATIENCE, SANITIZING
 from kit.slots import HELD
-from kit.slowdisk import opened
+from kit.slowdisk import left_alone, opened
 from kit.waits import waits, waits_on
 
 SLOTS = 8
@@ -70,13 +70,36 @@ NEEDS = {
 KERNELS_DIFFER = ("elevator", "cpu", "suspend")
 
 
+@contextmanager
+def host_of(driver: str, luns: int = 1, depth: int = 64, queues: int = 4):
+    """Of smq_ram, where held requests go through the plug, or of scsi_debug, which has no doorbell
+    for several commands: there they go straight."""
+    if driver == "smq_ram":
+        with ram_host(luns=luns, depth=depth, hw_queues=queues) as (_, host):
+            yield host
+    else:
+        with loaded("scsi_debug", luns=luns, max_luns=luns, max_queue=depth, delay=0,
+                    submit_queues=queues, io_errors=True) as (host,):
+            yield host
+
+
+DRIVERS = pytest.mark.parametrize("driver", ("smq_ram", "scsi_debug"))
+
+
+@pytest.fixture(name="driver")
+def fixture_driver():
+    """Unless a test says otherwise."""
+    return "smq_ram"
+
+
 @pytest.fixture(name="host")
-def fixture_host(sg_module):
-    """A host of smq_ram with a LUN and a hardware queue for each CPU."""
+def fixture_host(sg_module, driver):
+    """A host with a LUN and a hardware queue for each CPU."""
     run("modprobe", "mq-deadline")
-    with ram_host(depth=64) as (_, host), quiescer():
-        # The last CPU of its hctx.
-        assert len(host.hwqs()) == os.cpu_count() == 4
+    # Each CPU is the last of its hctx.
+    assert os.cpu_count() == 4
+    with host_of(driver) as host, quiescer():
+        without_elevator(*host.wait_luns(1))
         yield host
 
 
@@ -140,15 +163,16 @@ def test_idle_slots_delay_nobody(host, name):
     assert held <= usual + MOST, took
 
 
+@DRIVERS
 @pytest.mark.limit(180)
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=[pytest.mark.smoke] if name in KERNELS_DIFFER else [])
     for name in NEEDS if name != "delete"])
-def test_busy_slots_lose_nothing(host, name, kind):
+def test_busy_slots_lose_nothing(host, name):
     """They run all the time, one by one and in batches, while somebody needs the queue."""
     need, lun = NEEDS[name], ready(host)
     path = smqsg.node(lun)
-    more = {"held": True, "direct": kind == KINDS["direct"], "ms": 3000 * PATIENCE}
+    more = {"held": True, "ms": 3000 * PATIENCE}
     with on({CPU} if name == "cpu" else os.sched_getaffinity(0)), \
             waits_on(path, depth=SLOTS, **more) as lone, \
             waits_on(path, path="batch", depth=2, batch=SLOTS, **more) as batch, on({0}):
@@ -168,18 +192,19 @@ def test_busy_slots_lose_nothing(host, name, kind):
     smqsg.idle(path)
     # And they keep their requests as before.
     without_elevator(lun)
-    with holding(path, SLOTS, kind) as file:
+    with holding(path, SLOTS) as file:
         keep(file, SLOTS)
 
 
+@DRIVERS
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-def test_a_device_that_goes(host, kind):
+def test_a_device_that_goes(host):
     """Under busy slots: all that was sent ends, once, and the device can come back."""
     for _ in range(2):
         lun = ready(host)
         path = smqsg.node(lun)
-        more = {"held": True, "direct": kind == KINDS["direct"], "count": COMMANDS}
+        more = {"held": True, "count": COMMANDS}
         with waits_on(path, depth=SLOTS, **more) as lone, \
                 waits_on(path, path="batch", depth=2, batch=SLOTS, **more) as batch:
             wait_for("both", lambda path=path: smqsg.attr(path, "share") == 64 // 2)
@@ -191,12 +216,12 @@ def test_a_device_that_goes(host, kind):
         assert said[0]["results"][ENODEV] > 0 < said[1]["results"]["status"]
         wait_for("no node", lambda path=path: not os.path.exists(path))
         rescan(lun)
-    with holding(smqsg.node(ready(host)), SLOTS, kind) as file:
+    with holding(smqsg.node(ready(host)), SLOTS) as file:
         keep(file, SLOTS)
 
 
 @pytest.mark.smoke
-def test_the_module_of_the_host(sg_module, kind):
+def test_the_module_of_the_host(sg_module):
     """It cannot go while the file is open, and at once when it is closed: nothing is kept then.
     (How long it takes to go scatters by more than what held slots could add.)"""
     for _ in range(2):
@@ -204,7 +229,7 @@ def test_the_module_of_the_host(sg_module, kind):
             lun, = host.luns()
             left_alone(lun)
             path = smqsg.node(lun)
-            with holding(path, SLOTS, kind) as file:
+            with holding(path, SLOTS) as file:
                 keep(file, SLOTS)
                 with pytest.raises(ModuleError, match="in use"):
                     unload("scsi_debug", 0)
@@ -213,15 +238,6 @@ def test_the_module_of_the_host(sg_module, kind):
                 assert smqsg.tags(lun) == SLOTS
             assert kept(path) == smqsg.tags(lun) == 0
             unload("scsi_debug", 0)
-
-
-def left_alone(lun: Lun) -> None:
-    """Waits until sd has looked at a disk, and nobody else does."""
-    def quiet():
-        before = (lun.sysfs / "iodone_cnt").read_text(encoding="ascii")
-        time.sleep(0.2)
-        return (lun.sysfs / "iodone_cnt").read_text(encoding="ascii") == before
-    wait_for(f"{lun.sd} to be left alone", quiet)
 
 
 # Others of the same host.
@@ -256,17 +272,17 @@ def test_a_starving_lun(sg_module):
     assert held <= usual + MOST, took
 
 
+@DRIVERS
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("depth", (4, 1))
-def test_a_lun_beside_busy_slots(sg_module, kind, depth):
+def test_a_lun_beside_busy_slots(sg_module, driver, depth):
     """Each has its turn on a host with few tags, block I/O and held slots."""
-    with ram_host(luns=2, depth=depth, hw_queues=1) as (_, host):
+    with host_of(driver, 2, depth, 1) as host:
         first, second = host.luns()
         without_elevator(first, second)
         path = smqsg.node(first)
-        with node_share(path, 100), waits_on(
-                path, depth=16, ms=3500 * PATIENCE, held=True,
-                direct=kind == KINDS["direct"]) as job:
+        with node_share(path, 100), \
+                waits_on(path, depth=16, ms=3500 * PATIENCE, held=True) as job:
             under_way(first, 50)
             said = waits(second.sd, path="read", ms=1000 * PATIENCE)
             mine = job.result()

@@ -9,31 +9,37 @@ from pathlib import Path
 import pytest
 from kit import cdb, sgio, smqsg
 from kit.child import ended, spawn
-from kit.held import KINDS, holding, keep, kept, node_share, put_into, quiescer, without_elevator
+from kit.held import holding, keep, kept, node_share, put_into, quiescer, without_elevator
 from kit.host import wait_for
 from kit.memory import PAGE, Memory
 from kit.ramdir import ram_host
 from kit.sanitizing import repeats
-from kit.slots import BLOCK, IN, SlotFile, command, read
-from kit.slowdisk import DEPTH, opened
+from kit.slots import BLOCK, HELD, IN, SlotFile, command, read
+from kit.slowdisk import DEPTH, opened, slow_disk, straight_disk
 from kit.uring import Ring
 from kit.waits import Waits, waits, waits_on
 
 
-@pytest.fixture
-def whole(device):
-    """The slow disk, all of whose depth may be kept; no tag of it is in use at the end."""
-    without_elevator(device.lun)
-    with node_share(device.path, 100):
+# Through the plug, and straight to a driver that has no doorbell for several commands.
+DISKS = {"queued": slow_disk, "straight": straight_disk}
+# Where smq_ram has to make faults.
+QUEUED = pytest.mark.parametrize("whole", ["queued"], indirect=True)
+
+
+@pytest.fixture(params=DISKS)
+def whole(sg_module, request):
+    """A slow disk, all of whose depth may be kept; no tag of it is in use at the end."""
+    with DISKS[request.param]() as device, node_share(device.path, 100):
+        without_elevator(device.lun)
         yield device
-    if os.path.exists(device.path):
-        device.idle()
-        wait_for("all tags back", lambda: smqsg.tags(device.lun) == 0, 2)
+        if os.path.exists(device.path):
+            device.idle()
+            wait_for("all tags back", lambda: smqsg.tags(device.lun) == 0, 2)
 
 
-def test_in_flight(whole, kind):
+def test_in_flight(whole):
     """A slot that runs is neither run again nor prepared, and ends as if nobody had tried."""
-    with holding(whole.path, 2, kind) as file, Ring() as ring:
+    with holding(whole.path, 2) as file, Ring() as ring:
         keep(file, 2)
         whole.slow()
         file.push(ring, 0)
@@ -47,9 +53,10 @@ def test_in_flight(whole, kind):
         assert kept(whole.path) == 1
 
 
-def test_faults(whole, kind):
+@QUEUED
+def test_faults(whole):
     """Whatever the device answers is told, keeps nothing, and leaves nothing for the next run."""
-    with holding(whole.path, 4, kind) as file:
+    with holding(whole.path, 4) as file:
         for fault, settings, result in (
                 ("sense", {"sense": 0x031100}, sgio.CHECK_CONDITION),
                 ("status", {"status": sgio.RESERVATION_CONFLICT}, sgio.RESERVATION_CONFLICT),
@@ -60,18 +67,18 @@ def test_faults(whole, kind):
             assert whole.dir.get("fault/count") == "0"
         keep(file, 4)
         whole.dir.arm("short", count=1)
-        file.prepare([read(0, 1, flags=kind)])
+        file.prepare([read(0, 1, flags=HELD)])
         assert file.one(0).resid > 0
         assert (file.one(0).result, file.status(0).resid) == (0, 0)
 
 
 @pytest.mark.parametrize("how", ("close", "prepare", "exit", "SIGKILL"))
-def test_tags_come_back(whole, kind, how):
+def test_tags_come_back(whole, how):
     """All of the host's can be used when those who kept them have gone."""
     ready, told = os.pipe()
 
     def work():
-        with holding(whole.path, DEPTH, kind) as file, Ring() as ring:
+        with holding(whole.path, DEPTH) as file, Ring() as ring:
             keep(file, DEPTH)
             if how == "SIGKILL":
                 whole.slow()
@@ -91,7 +98,7 @@ def test_tags_come_back(whole, kind, how):
         assert ended(pid) == (-signal.SIGKILL if how == "SIGKILL" else 0)
         whole.idle()
     else:
-        with holding(whole.path, DEPTH, kind) as file:
+        with holding(whole.path, DEPTH) as file:
             keep(file, DEPTH)
             assert smqsg.tags(whole.lun) == DEPTH
             if how == "prepare":
@@ -103,15 +110,15 @@ def test_tags_come_back(whole, kind, how):
         for slot in range(DEPTH):
             file.push(ring, slot)
         ring.submit()
-        assert int(whole.host.attr("smq/inflight")) == smqsg.tags(whole.lun) == DEPTH
+        assert smqsg.attr(whole.path, "inflight") == smqsg.tags(whole.lun) == DEPTH
         assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
     for end in (ready, told):
         os.close(end)
 
 
-def test_fork(whole, kind):
+def test_fork(whole):
     """A child runs what its parent keeps, into its parent's memory; both go on."""
-    with holding(whole.path, DEPTH, kind) as file, Ring() as ring:
+    with holding(whole.path, DEPTH) as file, Ring() as ring:
         keep(file, DEPTH)
         whole.slow()
         file.push(ring, 1)
@@ -134,7 +141,7 @@ def active(lun) -> int:
 
 
 @pytest.mark.limit(120)
-def test_ten_luns_share_their_tags(sg_module, kind):
+def test_ten_luns_share_their_tags(sg_module):
     """Each counts what it keeps once: else the host has no tag left for them."""
     with ram_host(luns=10, depth=64, hw_queues=1) as (_, host):
         luns = host.luns()
@@ -144,7 +151,7 @@ def test_ten_luns_share_their_tags(sg_module, kind):
         area = Memory(PAGE)
         for file in files:
             assert file.lend(0, area) == 0
-            file.prepare([read(slot, flags=kind, offset=slot * BLOCK) for slot in range(4)])
+            file.prepare([read(slot, flags=HELD, offset=slot * BLOCK) for slot in range(4)])
         for _ in range(repeats(100)):
             for file in files:
                 assert file.run(range(4)) == (0, 0)
@@ -162,10 +169,10 @@ def test_ten_luns_share_their_tags(sg_module, kind):
         assert all(job.result()["results"]["0"] == 2000 for job in jobs)
 
 
-def test_a_residual_is_that_of_its_run(whole, kind):
+def test_a_residual_is_that_of_its_run(whole):
     """A run that does not get as far as the device has none of the run before."""
     with opened(whole.path, 1, held_share=100) as file:
-        file.prepare([command(cdb.inquiry(252), IN, 252, flags=kind)])
+        file.prepare([command(cdb.inquiry(252), IN, 252, flags=HELD)])
         for _ in range(2):
             assert file.one(0).result == 0 and file.status(0).resid > 0
             assert kept(whole.path) == 1
@@ -180,9 +187,9 @@ def test_a_residual_is_that_of_its_run(whole, kind):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("state", ("quiesce", "block", "stop"))
-def test_a_device_that_is_not_to_be_used(whole, kind, state):
+def test_a_device_that_is_not_to_be_used(whole, state):
     """No command reaches it, and each ends when it may be used again."""
-    with quiescer(), holding(whole.path, DEPTH, kind) as file, Ring() as ring:
+    with quiescer(), holding(whole.path, DEPTH) as file, Ring() as ring:
         for _ in range(3):
             keep(file, DEPTH)
             before = whole.lun.sysfs / "iorequest_cnt"
@@ -195,7 +202,6 @@ def test_a_device_that_is_not_to_be_used(whole, kind, state):
                 # Time enough for whoever would send them after all.
                 with pytest.raises(AssertionError, match="0 of 1"):
                     ring.wait(1, 0.3)
-                assert whole.host.attr("smq/inflight") == "0"
                 assert before.read_text(encoding="ascii") == count
             finally:
                 put_into(state, "")
@@ -203,10 +209,10 @@ def test_a_device_that_is_not_to_be_used(whole, kind, state):
         assert [file.status(slot).runs for slot in range(DEPTH)] == [9] * DEPTH
 
 
-def test_under_an_elevator_nothing_is_kept(whole, kind):
+def test_under_an_elevator_nothing_is_kept(whole):
     """It runs, and keeps again when there is none."""
     scheduler = whole.lun.queue / "scheduler"
-    with holding(whole.path, DEPTH, kind) as file:
+    with holding(whole.path, DEPTH) as file:
         for _ in range(3):
             keep(file, DEPTH)
             scheduler.write_text("mq-deadline", encoding="ascii")
@@ -219,11 +225,12 @@ def test_under_an_elevator_nothing_is_kept(whole, kind):
 
 # Error handling.
 
+@QUEUED
 @pytest.mark.parametrize("fault", ("lost", "timeout"))
-def test_timeout(whole, kind, fault):
+def test_timeout(whole, fault):
     """A held command that is not answered ends with its error, and its slot can be used."""
-    with holding(whole.path, DEPTH, kind) as file, Ring() as ring:
-        file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000, flags=kind)
+    with holding(whole.path, DEPTH) as file, Ring() as ring:
+        file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000, flags=HELD)
                       for slot in range(DEPTH)])
         for turn in range(2):
             keep(file, DEPTH)
@@ -241,9 +248,33 @@ def test_timeout(whole, kind, fault):
         keep(file, DEPTH)
 
 
+@pytest.mark.parametrize("whole", ["straight"], indirect=True)
+def test_timeout_of_one_sent_straight(whole):
+    """The same on scsi_debug, which forgets every fourth command it is sent."""
+    forgets = 4
+    with holding(whole.path, DEPTH) as file, Ring() as ring:
+        file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000, flags=HELD)
+                      for slot in range(DEPTH)])
+        for turn in range(2):
+            keep(file, DEPTH)
+            (smqsg.SCSI_DEBUG / "opts").write_text(str(forgets), encoding="ascii")
+            (smqsg.SCSI_DEBUG / "every_nth").write_text("4", encoding="ascii")
+            for slot in range(DEPTH):
+                file.push(ring, slot)
+            ring.submit()
+            got = dict(ring.wait(DEPTH, 40))
+            (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
+            (smqsg.SCSI_DEBUG / "opts").write_text("0", encoding="ascii")
+            bad = [slot for slot, res in got.items() if res]
+            assert bad and {got[slot] >> 8 & 0xff for slot in bad} == {sgio.DID_TIME_OUT}, got
+            assert {file.status(slot).runs for slot in bad} == {3 * turn + 3}
+            smqsg.attend(whole.lun.sg)
+        keep(file, DEPTH)
+
+
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("delay_ms", (700, 4000))
-def test_timeouts_beside_reuse(sg_module, kind, delay_ms):
+def test_timeouts_beside_reuse(sg_module, delay_ms):
     """Requests are used again on each CPU while the block layer looks for those whose time is
     over: it finds those, and no other. It looks each second: some of 700 ms end before."""
     with ram_host(depth=32) as (host_dir, host):
@@ -252,7 +283,7 @@ def test_timeouts_beside_reuse(sg_module, kind, delay_ms):
         host_dir.set("model/service_ns", 1000000)
         path = smqsg.node(lun)
         host_dir.arm("timeout", every=301, count=6, delay_ms=delay_ms)
-        jobs = [Waits(path, depth=8, ms=6000, expire=500, held=True, direct=kind == KINDS["direct"])
+        jobs = [Waits(path, depth=8, ms=6000, expire=500, held=True)
                 for _ in range(2)]
         said = [job.result() for job in jobs]
         assert host_dir.get("fault/injected") == "6"
@@ -263,7 +294,7 @@ def test_timeouts_beside_reuse(sg_module, kind, delay_ms):
 
 
 @pytest.mark.limit(90)
-def test_task_set_full(sg_module, kind):
+def test_task_set_full(sg_module):
     """It lowers the depth, what is kept goes down with it, and each command ends once."""
     with ram_host(depth=16) as (host_dir, host):
         lun, = host.luns()
@@ -271,12 +302,11 @@ def test_task_set_full(sg_module, kind):
         host_dir.set("model/service_ns", 2000000)
         path = smqsg.node(lun)
         (lun.sysfs / "queue_ramp_up_period").write_text("50", encoding="ascii")
-        with node_share(path, 100), waits_on(path, depth=32, count=3000, held=True,
-                                             direct=kind == KINDS["direct"]) as job:
+        with node_share(path, 100), waits_on(path, depth=32, count=3000, held=True) as job:
             wait_for("some to be kept", lambda: kept(path) > 0)
             host_dir.arm("task_set_full", every=5, count=200)
             said = job.result()
         assert said["served"] == said["results"]["0"] == said["sent"] == 3000
         assert host_dir.get("fault/injected") == "200"
-        with holding(path, 2, kind) as file:
+        with holding(path, 2) as file:
             keep(file, 2)

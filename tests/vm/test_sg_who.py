@@ -170,7 +170,8 @@ def test_32_bits_prepared(path, tmp_path):
     assert said[0] == said[1]
     # That they agree is not all: the commands were sent, and refused where that is due.
     for line in ("slot 0: 0 resid 0 runs 2 0 0 0 sense", "slot 3: 0 resid 0 runs 2 0 0 0 sense",
-                 "mapped 1", "done 4", "buffer taken: -1 errno 17", "buffer nowhere: -1 errno 14"):
+                 "mapped 1", "done 4 field 0", "buffer taken: -1 errno 17",
+                 "buffer nowhere: -1 errno 14"):
         assert f"{line}\n" in said[0], f"{line}\n{said[0]}"
     assert re.search(r"^slot 2: [0-9]+ resid [0-9]+ runs 1 5 21 0 sense( [0-9a-f]{2})+$", said[0],
                      re.MULTILINE), said[0]

@@ -10,10 +10,6 @@
 
 #include "device.h"
 
-/* The version of the ABI that has all that is used here, but for what says otherwise. */
-#define NEEDS_VERSION	1
-#define HELD_VERSION	3
-
 const char *smq_library_version(void)
 {
 	return LIBSMQ_VERSION;
@@ -45,14 +41,11 @@ int smq_open(const char *node, struct smq_device **dev)
 	/* Most drivers say ENOTTY to an ioctl they do not know, some EINVAL. */
 	if (ret == -EINVAL)
 		ret = -ENOTTY;
-	if (!ret && info.version < NEEDS_VERSION)
-		ret = -EPROTONOSUPPORT;
 	if (ret) {
 		close(d->fd);
 		free(d);
 		return ret;
 	}
-	d->version = info.version;
 	d->id = atomic_fetch_add(&last_id, 1);
 	*dev = d;
 	return 0;
@@ -92,9 +85,6 @@ int smq_setup_held(struct smq_device *dev, uint32_t slots, uint32_t sense_size, 
 	void *map;
 	int ret;
 
-	/* To an older one the field is reserved. */
-	if (share && dev->version < HELD_VERSION)
-		return -EOPNOTSUPP;
 	ret = call(dev, SMQ_SG_SETUP, &setup);
 	if (ret)
 		return ret;
@@ -134,7 +124,7 @@ int smq_take_back(struct smq_device *dev, uint32_t index)
 }
 
 int smq_prepare(struct smq_device *dev, uint32_t first, const struct smq_sg_slot *slots,
-		uint32_t count, uint32_t *done)
+		uint32_t count, uint32_t *done, uint32_t *field)
 {
 	struct smq_sg_prepare prepare = {
 		.slots = (uintptr_t)slots, .first = first, .count = count,
@@ -143,6 +133,8 @@ int smq_prepare(struct smq_device *dev, uint32_t first, const struct smq_sg_slot
 
 	if (done)
 		*done = prepare.done;
+	if (field)
+		*field = prepare.field;
 	return ret;
 }
 
@@ -154,6 +146,21 @@ int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *fai
 	if (failed)
 		*failed = run.failed;
 	return ret;
+}
+
+int smq_cancel(struct smq_device *dev, uint32_t slot)
+{
+	struct smq_sg_cancel cancel = { .slot = slot, .flags = SMQ_SG_CANCEL_SLOT };
+
+	return call(dev, SMQ_SG_CANCEL, &cancel);
+}
+
+int smq_cancel_all(struct smq_device *dev)
+{
+	struct smq_sg_cancel cancel = {};
+	int ret = call(dev, SMQ_SG_CANCEL, &cancel);
+
+	return ret ? ret : (int)cancel.cancelled;
 }
 
 const struct smq_sg_status *smq_status(const struct smq_device *dev, uint32_t slot)

@@ -8,7 +8,6 @@
  * struct smq_device - an open node
  * @id: of its own, above any file number
  * @fd: its file
- * @version: of the kernel's ABI
  * @slots: their number; 0 before smq_setup()
  * @status_stride: bytes from one slot's status to the next
  * @status: the mapped array, NULL before smq_setup()
@@ -17,7 +16,6 @@
 struct smq_device {
 	uint64_t id;
 	int fd;
-	uint32_t version;
 	uint32_t slots;
 	uint32_t status_stride;
 	void *status;

@@ -19,8 +19,8 @@
  *
  * Errors: functions that return int give 0 or a count, or a negative errno;
  * nothing is printed. smq_strerror() says what it means for a call, and
- * smq_outcome_text() how a command ended. The kernel log has the field and the
- * limit behind a refusal of smq_prepare().
+ * smq_outcome_text() how a command ended. smq_prepare() tells which field of a slot it
+ * refuses, smq_field_name() what that is called.
  *
  * Threads: a ring is used by one thread at a time. The functions of a device may
  * be called by several threads at once; the exceptions are smq_open(), smq_close(),
@@ -47,7 +47,7 @@
 extern "C" {
 #endif
 
-#define LIBSMQ_VERSION	"1.1"
+#define LIBSMQ_VERSION	"1.0"
 
 struct smq_device;
 struct smq_ring;
@@ -100,6 +100,7 @@ enum smq_call {
 	SMQ_CALL_QUEUE,
 	SMQ_CALL_RUN,		/* results of runs and batches, too */
 	SMQ_CALL_COMMAND,
+	SMQ_CALL_CANCEL,
 };
 
 /* The version of the library in use; LIBSMQ_VERSION is that of this header. */
@@ -112,8 +113,11 @@ const char *smq_library_version(void);
  * @node: /dev/smqsgN
  * @dev: the device, for smq_close(); written on success only
  *
- * Return: 0; -ENOTTY: @node is something else; -EPROTONOSUPPORT: the kernel's module
- * is older than this library needs; -ENODEV, -EACCES, -ENOENT ... of open(2); -ENOMEM.
+ * While another program has the node open with O_EXCL this waits until that is closed, or
+ * a signal comes.
+ *
+ * Return: 0; -ENOTTY: @node is something else; -ENODEV, -EACCES, -ENOENT ... of open(2);
+ * -ENOMEM.
  */
 int smq_open(const char *node, struct smq_device **dev);
 
@@ -149,9 +153,9 @@ int smq_setup(struct smq_device *dev, uint32_t slots, uint32_t sense_size);
  * @sense_size: as of smq_setup()
  * @share: percent of the device's queue depth that slots prepared with SMQ_SG_SLOT_HELD
  *	may keep, 0 to 100; smq_sg_info.max_held says how many that is, 0 where nothing can
- *	be kept: the slots work there as well, for what others cost. Since version 1.1
+ *	be kept: the slots work there as well, for what others cost
  *
- * Return: 0; -EOPNOTSUPP: the kernel's module is too old to keep any; else as smq_setup().
+ * Return: as smq_setup().
  */
 int smq_setup_held(struct smq_device *dev, uint32_t slots, uint32_t sense_size, uint32_t share);
 
@@ -190,8 +194,10 @@ int smq_take_back(struct smq_device *dev, uint32_t index);
  * @first: the first slot
  * @slots: the commands; one with cdb_len 0 empties its slot
  * @count: how many
- * @done: how many have been put in place; that of the one at fault when the call
- *	failed. May be NULL
+ * @done: how many have been put in place; when the call failed, the one at fault is
+ *	@slots[@done]. May be NULL
+ * @field: its field at fault, enum smq_sg_field; smq_field_name() has its name.
+ *	SMQ_SG_FIELD_FIRST or _COUNT: there are not as many slots. May be NULL
  *
  * Return: 0; -EINVAL: a field is wrong, or smq_setup() is missing; -ERANGE: the
  * data is not inside the buffer; -ENOENT: there is no such buffer; -EMSGSIZE: more
@@ -199,7 +205,7 @@ int smq_take_back(struct smq_device *dev, uint32_t index);
  * the slots are somebody else's; -EBUSY: the slot is in flight.
  */
 int smq_prepare(struct smq_device *dev, uint32_t first, const struct smq_sg_slot *slots,
-		uint32_t count, uint32_t *done);
+		uint32_t count, uint32_t *done, uint32_t *field);
 
 /**
  * smq_cdb_blocks() - a CDB of READ, WRITE or VERIFY
@@ -257,6 +263,30 @@ static inline struct smq_sg_run smq_run_at(uint32_t slot, uint64_t lba)
  * not been sent never is; else the batch was wrong and nothing was run.
  */
 int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *failed);
+
+/**
+ * smq_cancel() - end the waiting of a run
+ * @dev: the device
+ * @slot: its slot, as it was given to smq_queue_run() or smq_queue_run_with()
+ *
+ * What waits for a place in the device's queue depth is not sent any more, and ends with
+ * ECANCELED, which is reaped as any other end. A command that was sent ends by itself.
+ *
+ * Return: 0; -EALREADY: it was sent; -ENOENT: the slot is not in flight, and does not wait by
+ * itself: a batch waits as a whole, see smq_cancel_all(); -EPERM: the slots are somebody else's;
+ * -EINVAL: no such slot.
+ */
+int smq_cancel(struct smq_device *dev, uint32_t slot);
+
+/**
+ * smq_cancel_all() - end the waiting of all commands of this device
+ * @dev: the device; only commands of this open device, not of others who have the node open
+ *
+ * As smq_cancel(), for all runs, for what batches have not sent yet, and for whole commands.
+ *
+ * Return: how many waited, a batch being one; -EPERM: the slots are somebody else's.
+ */
+int smq_cancel_all(struct smq_device *dev);
 
 /* Rings */
 
@@ -392,6 +422,12 @@ const char *smq_sense_text(unsigned int key, unsigned int asc, unsigned int ascq
 
 /* What @error, of either sign, means as an answer of @call. Constant text. */
 const char *smq_strerror(enum smq_call call, int error);
+
+/*
+ * The name of a field of <scsi/smq_sg.h>, "cdb_len" of SMQ_SG_FIELD_CDB_LEN; "reserved" is any
+ * that is not used and not 0. Constant text; NULL for SMQ_SG_FIELD_NONE and unknown ones.
+ */
+const char *smq_field_name(unsigned int field);
 
 #ifdef __cplusplus
 }

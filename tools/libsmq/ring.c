@@ -147,14 +147,14 @@ int smq_ring_remove_fd(struct smq_ring *ring, int fd)
 	return fd < 0 ? -EBADF : drop(ring, fd);
 }
 
-/* An entry for a uring_cmd, all of it set but its payload. */
+/* An entry for a uring_cmd, all of it set but its payload: what a run does not use must be 0. */
 static struct io_uring_sqe *get_entry(struct smq_ring *ring, unsigned int cmd_op, uint64_t tag)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
 
 	if (!sqe)
 		return NULL;
-	memset(sqe, 0, sizeof(*sqe));
+	memset(sqe, 0, ring->commands ? 2 * sizeof(*sqe) : sizeof(*sqe));
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->cmd_op = cmd_op;
 	sqe->user_data = tag;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What an errno means for the call that gave it. */
+/* What an errno means for the call that gave it, and the field at fault by its name. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,9 +13,7 @@ struct meaning {
 
 static const struct meaning meanings[] = {
 	{ SMQ_CALL_OPEN, ENOTTY, "not a /dev/smqsgN" },
-	{ SMQ_CALL_OPEN, EPROTONOSUPPORT, "smq_sg is older than this library" },
 	{ SMQ_CALL_SETUP, EINVAL, "slots, sense_size or share is out of its range" },
-	{ SMQ_CALL_SETUP, EOPNOTSUPP, "smq_sg is too old for held slots" },
 	{ SMQ_CALL_SETUP, EBUSY, "the file has its slots already" },
 	{ SMQ_CALL_LEND, EINVAL, "index, length or flags is out of its range" },
 	{ SMQ_CALL_LEND, EEXIST, "the buffer's index is in use" },
@@ -31,13 +29,14 @@ static const struct meaning meanings[] = {
 	{ SMQ_CALL_PREPARE, ENOENT, "there is no buffer of this index" },
 	{ SMQ_CALL_PREPARE, EMSGSIZE,
 	  "the data is more than max_transfer, or in more pieces than max_segments" },
-	{ SMQ_CALL_PREPARE, EINVAL, "a field is wrong; the kernel log names it" },
+	{ SMQ_CALL_PREPARE, EINVAL, "a field is wrong, or there is no such slot" },
 	{ SMQ_CALL_RING, EINVAL, "entries or flags is out of its range, or a kernel before 5.19" },
 	{ SMQ_CALL_QUEUE, EAGAIN, "the ring is full: submit what it has" },
 	{ SMQ_CALL_QUEUE, EOPNOTSUPP, "the ring was made without SMQ_RING_COMMANDS" },
 	{ SMQ_CALL_RUN, EAGAIN, "too many commands of this file wait for their turn" },
 	{ SMQ_CALL_RUN, EBUSY, "the slot is in flight" },
-	{ SMQ_CALL_RUN, EINVAL, "there is no such slot, or a flag is unknown" },
+	{ SMQ_CALL_RUN, EINVAL, "there is no such slot, a flag is unknown, or what is not used is "
+	  "not 0" },
 	{ SMQ_CALL_RUN, ENODATA, "the slot is empty" },
 	{ SMQ_CALL_RUN, EPERM, "the slot was prepared by another user" },
 	{ SMQ_CALL_RUN, ERANGE, "the LBA does not fit the CDB" },
@@ -50,7 +49,38 @@ static const struct meaning meanings[] = {
 	  "or none that are polled" },
 	{ SMQ_CALL_COMMAND, EPERM, "the kernel's filter refuses the CDB without CAP_SYS_RAWIO" },
 	{ SMQ_CALL_COMMAND, ENODEV, "the device is gone" },
+	{ SMQ_CALL_COMMAND, ECANCELED, "given up before it was sent" },
+	{ SMQ_CALL_CANCEL, EALREADY, "the slot's command was sent already" },
+	{ SMQ_CALL_CANCEL, ENOENT, "the slot is not in flight, and does not wait by itself" },
+	{ SMQ_CALL_CANCEL, EINVAL, "there is no such slot" },
+	{ SMQ_CALL_CANCEL, EPERM, "the slots are another user's" },
+	{ SMQ_CALL_CANCEL, ENOTTY, "this version of smq_sg cannot cancel" },
 };
+
+static const char * const fields[] = {
+	[SMQ_SG_FIELD_RESERVED] = "reserved",
+	[SMQ_SG_FIELD_FLAGS] = "flags",
+	[SMQ_SG_FIELD_SLOTS] = "slots",
+	[SMQ_SG_FIELD_SENSE_SIZE] = "sense_size",
+	[SMQ_SG_FIELD_HELD_SHARE] = "held_share",
+	[SMQ_SG_FIELD_ADDRESS] = "address",
+	[SMQ_SG_FIELD_LENGTH] = "length",
+	[SMQ_SG_FIELD_INDEX] = "index",
+	[SMQ_SG_FIELD_CDB] = "cdb",
+	[SMQ_SG_FIELD_CDB_LEN] = "cdb_len",
+	[SMQ_SG_FIELD_DIRECTION] = "direction",
+	[SMQ_SG_FIELD_BUFFER] = "buffer",
+	[SMQ_SG_FIELD_OFFSET] = "offset",
+	[SMQ_SG_FIELD_FIRST] = "first",
+	[SMQ_SG_FIELD_COUNT] = "count",
+	[SMQ_SG_FIELD_LIST] = "list",
+	[SMQ_SG_FIELD_SLOT] = "slot",
+};
+
+const char *smq_field_name(unsigned int field)
+{
+	return field < sizeof(fields) / sizeof(fields[0]) ? fields[field] : NULL;
+}
 
 const char *smq_strerror(enum smq_call call, int error)
 {

@@ -8,27 +8,55 @@
  * SQE (SMQ_SG_URING_RUN), many per SQE (SMQ_SG_URING_BATCH), or many per ioctl
  * (SMQ_SG_RUN). Results are found in an array mapped from the node.
  *
- * Beside that the node takes what /dev/sgN takes: SG_IO with headers of
- * interface 3 and 4, write(), read() and poll() with those of interface 3, and
- * any uring_cmd with another cmd_op than those below is the struct bsg_uring_cmd
- * of Linux 7.1, on kernels which do not have it too.
+ * One READ of 8 blocks at LBA 0, without io_uring:
+ *
+ *	struct smq_sg_setup setup = { .slots = 1, .sense_size = 32 };
+ *	struct smq_sg_buffer buffer = { .address = (uintptr_t)data, .length = 4096 };
+ *	struct smq_sg_slot slot = { .cdb = { 0x28, [8] = 8 }, .cdb_len = 10,
+ *				    .direction = SMQ_SG_IN, .length = 4096 };
+ *	struct smq_sg_prepare prepare = { .slots = (uintptr_t)&slot, .count = 1 };
+ *	struct smq_sg_run_batch run = { .batch = { .list = 0, .count = 1,
+ *						   .flags = SMQ_SG_BATCH_RANGE } };
+ *	const struct smq_sg_status *status;
+ *	int fd = open("/dev/smqsg0", O_RDWR);
+ *
+ *	ioctl(fd, SMQ_SG_SETUP, &setup);
+ *	status = mmap(NULL, setup.status_size, PROT_READ, MAP_SHARED, fd, setup.status_offset);
+ *	ioctl(fd, SMQ_SG_BUFFER, &buffer);
+ *	ioctl(fd, SMQ_SG_PREPARE, &prepare);
+ *	ioctl(fd, SMQ_SG_RUN, &run);
+ *	if (run.failed)
+ *		printf("result %#x, sense key %u\n", status->result, status->sense_key);
+ *
+ * With io_uring SMQ_SG_RUN is an SQE: opcode IORING_OP_URING_CMD, fd, cmd_op
+ * SMQ_SG_URING_RUN, and struct smq_sg_run at cmd. Its CQE has smq_sg_status.result.
+ *
+ * Beside that the node takes what /dev/sgN takes: SG_IO with headers of interface 3 and 4,
+ * write(), read() and poll() with those of interface 3, and any uring_cmd whose cmd_op is not of
+ * type SMQ_SG_IOC is the struct bsg_uring_cmd of Linux 7.1, on kernels which do not have it too.
  *
  * Rings with IORING_SETUP_IOPOLL send their commands to the poll queues of the device's
  * host; where it has none each ends with EOPNOTSUPP.
  *
- * All structures have the same layout for 32-bit and 64-bit programs. Addresses
- * are 64 bits wide. Reserved fields and unknown flags must be 0, or the call
- * fails with EINVAL; so a newer kernel can give them a meaning, and a program can
- * find out whether it has (SMQ_SG_INFO tells the version).
+ * All structures have the same layout for 32-bit and 64-bit programs. Addresses are 64 bits wide.
+ * What is not used must be 0, or the call fails with EINVAL: reserved fields, unknown flags, a
+ * field whose flag is not set, the CDB behind its length, all of a slot that is emptied, and in an
+ * SQE of 128 bytes what stands behind struct smq_sg_run or struct smq_sg_batch. A later module can
+ * thus use these bytes; smq_sg_info.features tells what a module can do. The SQE's other fields are
+ * io_uring's; its flags for uring_cmd (IORING_URING_CMD_FIXED) are for ad hoc commands alone. An
+ * unknown cmd_op of type SMQ_SG_IOC ends with EOPNOTSUPP.
+ *
+ * Commands in flight together have no order, that of a batch's list either.
+ *
+ * A run has its slot's timeout, and no priority. A later module can take both from the bytes behind
+ * struct smq_sg_run in an SQE of 128 bytes, and from a batch's list under a new SMQ_SG_BATCH_*
+ * flag; programs of today go on as they are.
  */
 #ifndef _UAPI_SCSI_SMQ_SG_H
 #define _UAPI_SCSI_SMQ_SG_H
 
 #include <linux/ioctl.h>
 #include <linux/types.h>
-
-/* Grows by one with every addition; what is there does not change. */
-#define SMQ_SG_VERSION		3
 
 /* Slots of one open file. */
 #define SMQ_SG_MAX_SLOTS	1048576
@@ -43,9 +71,48 @@
 /* Commands of one batch. */
 #define SMQ_SG_MAX_BATCH	SMQ_SG_MAX_SLOTS
 
+/*
+ * smq_sg_info.features: what this module can do with this device. Bits are added; one that is there
+ * keeps its meaning.
+ */
+/* SMQ_SG_SLOT_HELD: slots may keep their requests. Not on every kernel. */
+#define SMQ_SG_FEATURE_HELD	0x1ULL
+/* Rings with IORING_SETUP_IOPOLL: the host has poll queues. */
+#define SMQ_SG_FEATURE_POLLED	0x2ULL
+/* SMQ_SG_CANCEL. */
+#define SMQ_SG_FEATURE_CANCEL	0x4ULL
+
+/**
+ * enum smq_sg_field - a field of a structure below
+ *
+ * A call that fails because of one field writes that field's number into the member field of its
+ * structure, and SMQ_SG_FIELD_NONE if it failed for another reason. SMQ_SG_FIELD_RESERVED stands
+ * for those members named reserved.
+ */
+enum smq_sg_field {
+	SMQ_SG_FIELD_NONE = 0,
+	SMQ_SG_FIELD_RESERVED = 1,
+	SMQ_SG_FIELD_FLAGS = 2,
+	SMQ_SG_FIELD_SLOTS = 3,
+	SMQ_SG_FIELD_SENSE_SIZE = 4,
+	SMQ_SG_FIELD_HELD_SHARE = 5,
+	SMQ_SG_FIELD_ADDRESS = 6,
+	SMQ_SG_FIELD_LENGTH = 7,
+	SMQ_SG_FIELD_INDEX = 8,
+	SMQ_SG_FIELD_CDB = 9,
+	SMQ_SG_FIELD_CDB_LEN = 10,
+	SMQ_SG_FIELD_DIRECTION = 11,
+	SMQ_SG_FIELD_BUFFER = 12,
+	SMQ_SG_FIELD_OFFSET = 13,
+	SMQ_SG_FIELD_FIRST = 14,
+	SMQ_SG_FIELD_COUNT = 15,
+	SMQ_SG_FIELD_LIST = 16,
+	SMQ_SG_FIELD_SLOT = 17,
+};
+
 /**
  * struct smq_sg_info - what the node offers and what the device takes
- * @version: out: SMQ_SG_VERSION of the kernel's module
+ * @features: out: SMQ_SG_FEATURE_*
  * @slots: out: slots of this file, 0 before SMQ_SG_SETUP
  * @depth: out: the device's queue depth at this moment, in commands
  * @max_transfer: out: bytes of a slot's command at most: what the device takes, and what a
@@ -56,16 +123,15 @@
  * @slot_bytes: out: the kernel's memory for one slot of this file, with its
  *	status, without what it keeps held; with the smallest status before SMQ_SG_SETUP
  * @max_waiting: out: how many of a file's commands may wait for a place in the device's
- *	queue depth at a time, a batch being one; those beyond end with EAGAIN. 0 of version 1,
- *	where it is not told
+ *	queue depth at a time, a batch being one; those beyond end with EAGAIN
  * @max_held: out: how many requests this file's held slots may keep at this moment, see
- *	smq_sg_setup.held_share; 0: none. Since version 3
+ *	smq_sg_setup.held_share; 0: none
  * @reserved: out: 0
  *
  * For SMQ_SG_INFO.
  */
 struct smq_sg_info {
-	__u32 version;
+	__u64 features;
 	__u32 slots;
 	__u32 depth;
 	__u32 max_transfer;
@@ -74,7 +140,7 @@ struct smq_sg_info {
 	__u32 slot_bytes;
 	__u32 max_waiting;
 	__u32 max_held;
-	__u32 reserved[7];
+	__u32 reserved[22];
 };
 
 /**
@@ -85,11 +151,12 @@ struct smq_sg_info {
  * @flags: in: 0
  * @status_stride: out: bytes from one struct smq_sg_status to the next
  * @status_size: out: bytes of the status array, a multiple of the page size
- * @status_offset: out: where to mmap() it; PROT_READ and MAP_SHARED
+ * @status_offset: out: where to mmap() it; PROT_READ and MAP_SHARED. Before SMQ_SG_SETUP mmap()
+ *	fails with ENXIO
  * @held_share: in: how much of the device's queue depth slots with SMQ_SG_SLOT_HELD may
  *	keep, 0 (none) to 100 percent. What all files keep is bounded by the node's attribute
- *	held_share as well. Since version 3
- * @reserved0: in: 0
+ *	held_share as well
+ * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
  *
  * For SMQ_SG_SETUP, once per file. EINVAL: a field is out of its range. EBUSY:
@@ -103,7 +170,7 @@ struct smq_sg_setup {
 	__u64 status_size;
 	__u64 status_offset;
 	__u32 held_share;
-	__u32 reserved0;
+	__u32 field;
 	__u64 reserved[3];
 };
 
@@ -113,6 +180,8 @@ struct smq_sg_setup {
  * @length: in: bytes, up to SMQ_SG_MAX_BUFFER; 0 takes the buffer back
  * @index: in: 0 to SMQ_SG_MAX_BUFFERS - 1
  * @flags: in: SMQ_SG_BUFFER_READONLY or 0
+ * @field: out: the field at fault, enum smq_sg_field
+ * @reserved0: in: 0
  * @reserved: in: 0
  *
  * For SMQ_SG_BUFFER. With SMQ_SG_BUFFER_READONLY give memory that is writable, or that will
@@ -134,7 +203,9 @@ struct smq_sg_buffer {
 	__u64 length;
 	__u32 index;
 	__u32 flags;
-	__u64 reserved[2];
+	__u32 field;
+	__u32 reserved0;
+	__u64 reserved;
 };
 
 /* The device will only read it: data-out. */
@@ -148,15 +219,15 @@ enum smq_sg_direction {
 
 /**
  * struct smq_sg_slot - a command to be prepared
- * @cdb: in: the command descriptor block
- * @cdb_len: in: its bytes, 6 to SMQ_SG_MAX_CDB; 0 empties the slot
+ * @cdb: in: the command descriptor block; 0 behind @cdb_len
+ * @cdb_len: in: its bytes, 6 to SMQ_SG_MAX_CDB; 0, with all other fields 0, empties the slot
  * @direction: in: enum smq_sg_direction
  * @buffer: in: index of the buffer; 0 with SMQ_SG_NONE
  * @length: in: bytes to transfer; 0 with SMQ_SG_NONE. A multiple of
  *	smq_sg_info.alignment: prepared data is never copied, unlike that of ad hoc
  *	commands
  * @offset: in: where they begin in the buffer, in bytes; their address is a multiple
- *	of it, too
+ *	of smq_sg_info.alignment, too; 0 with SMQ_SG_NONE
  * @timeout_ms: in: milliseconds until error handling begins, 0 for 60 s
  * @flags: in: SMQ_SG_SLOT_* or 0
  * @reserved: in: 0
@@ -174,20 +245,15 @@ struct smq_sg_slot {
 };
 
 /*
- * The slot keeps its request and tag from one run to the next, while smq_sg_setup.held_share
- * has room: for a slot that runs often. Whoever else needs them has them within 50 ms. Where
- * it cannot keep them it is run like any other: without a share, above two pieces of memory,
- * with a CDB that asks for protection information (RDPROTECT and the like, SBC-4), under an
- * elevator, on a polled ring, on a kernel where holding is not known to work.
- * Since version 3.
+ * A hint: the slot runs often. It keeps its request and tag from one run to the next, while
+ * smq_sg_setup.held_share has room; if others need them it gives them back within 50 ms. Where it
+ * cannot keep them it is run like any other: without a share, above two pieces of memory, with a
+ * CDB that asks for protection information (RDPROTECT and the like, SBC-4), under an elevator, on a
+ * polled ring, on a kernel without SMQ_SG_FEATURE_HELD. Where the driver cannot ring one doorbell
+ * for several commands, a held request is given to it at once instead of with the submitter's other
+ * requests.
  */
 #define SMQ_SG_SLOT_HELD	1U
-/*
- * With SMQ_SG_SLOT_HELD: a held request is given to the driver at once, past the plug, if its
- * queue is neither quiesced nor stopped nor has an elevator, and nobody waits in it.
- * Since version 3.
- */
-#define SMQ_SG_SLOT_DIRECT	2U
 
 /**
  * struct smq_sg_prepare - fills slots
@@ -196,7 +262,10 @@ struct smq_sg_slot {
  * @count: in: how many
  * @flags: in: 0
  * @done: out: slots filled; where the call failed, the one at fault is
- *	@first + @done, and it and all behind it are as they were
+ *	@first + @done, and it and all behind it are as they were. With EFAULT it is one of the
+ *	32 from there on
+ * @field: out: the field at fault, enum smq_sg_field: of the slot, or of this structure
+ * @reserved0: in: 0
  * @reserved: in: 0
  *
  * For SMQ_SG_PREPARE. Without CAP_SYS_RAWIO the CDB must pass the kernel's filter for SG_IO,
@@ -208,7 +277,7 @@ struct smq_sg_slot {
  * EBUSY: the slot is in flight. EPERM: the CDB or its data needs CAP_SYS_RAWIO or a file open
  * for writing, or the slots are somebody else's. ERANGE: the data is not inside the buffer.
  * ENOENT: no such buffer. EINVAL: another field is wrong. EMSGSIZE: more than max_transfer
- * bytes or max_segments pieces. The kernel log names the field and the limit.
+ * bytes or max_segments pieces. The module's debug messages tell the limit (dynamic debug).
  */
 struct smq_sg_prepare {
 	__u64 slots;
@@ -216,7 +285,9 @@ struct smq_sg_prepare {
 	__u32 count;
 	__u32 flags;
 	__u32 done;
-	__u64 reserved[2];
+	__u32 field;
+	__u32 reserved0;
+	__u64 reserved;
 };
 
 /**
@@ -259,20 +330,26 @@ struct smq_sg_status {
  * struct smq_sg_run - runs one slot
  * @slot: which
  * @buffer: with SMQ_SG_RUN_BUFFER: the buffer to use instead of the slot's, at the
- *	same offset and length
+ *	same offset and length; else 0
  * @flags: SMQ_SG_RUN_* or 0
- * @lba: with SMQ_SG_RUN_LBA: the logical block address to write into the CDB
+ * @lba: with SMQ_SG_RUN_LBA: the logical block address to write into the CDB; else 0
  *
  * The 16 bytes at sqe->cmd of an SMQ_SG_URING_RUN, and an element of the list of a
  * batch with SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result, of a command that was
- * not sent, too. With EBUSY and EPERM, and of a slot that is none, it is the errno alone: the
- * status is that of what the slot is at, or somebody else's.
+ * not sent, too. With EBUSY and EPERM, and for a slot number out of range, the slot's status is
+ * not written.
+ *
+ * io_uring ends a chain of linked SQEs (IOSQE_IO_LINK) at a CQE below 0 alone: behind a command
+ * that ended with CHECK CONDITION, or a batch with failed commands, the chain goes on. Where it
+ * must not, submit the next SQE when the CQE of this one has been read.
  *
  * EAGAIN: max_waiting of the file's commands wait already. EBUSY: the slot is in
  * flight. ECANCELED: it waited when the task that submitted it exited, was killed or called
- * exec(), or when a signal ended SMQ_SG_RUN.
- * EINVAL: an unknown flag or slot; with SMQ_SG_RUN_BUFFER: a slot without data, data-in for
- * a buffer that is read-only, memory that is not aligned or has a gap for this device.
+ * exec(), when a signal ended SMQ_SG_RUN, or when SMQ_SG_CANCEL found it; IORING_OP_ASYNC_CANCEL
+ * and IORING_OP_LINK_TIMEOUT do not find it.
+ * EINVAL: an unknown flag or slot, an unused byte that is not 0, or IORING_URING_CMD_FIXED; with
+ * SMQ_SG_RUN_BUFFER: a slot without data, data-in for a buffer that is read-only, memory that is
+ * not aligned or has a gap for this device.
  * EMSGSIZE: more pieces of memory than max_segments. ENODATA: the slot is empty. ENODEV: the
  * device is gone. ENOENT: there is no such buffer. ENOMEM. EOPNOTSUPP: the CDB has no LBA to
  * be replaced, or a polled ring and no poll queue. EPERM: the slot is somebody else's.
@@ -297,10 +374,12 @@ struct smq_sg_run {
  * @count: 1 to SMQ_SG_MAX_BATCH
  * @flags: SMQ_SG_BATCH_* or 0
  *
- * The 16 bytes at sqe->cmd of an SMQ_SG_URING_BATCH. CQE: res is the number of
- * commands that did not end with status GOOD, 0 for none; below 0 the batch itself
- * was wrong and nothing was run. Each slot's own result is in its status, as with struct
- * smq_sg_run.
+ * The 16 bytes at sqe->cmd of an SMQ_SG_URING_BATCH. CQE: res is the number of commands that did
+ * not end with status GOOD, 0 for none; below 0 the batch itself was wrong, and nothing was run:
+ * EINVAL also for an unused byte that is not 0. Each slot's own result is in its status, as with
+ * struct smq_sg_run. One that fails does not keep those behind it in the list from being run. When
+ * SMQ_SG_CANCEL or the end of the task ends a batch's waiting, what it has not sent fails with
+ * ECANCELED and is counted.
  */
 struct smq_sg_batch {
 	__u64 list;
@@ -317,6 +396,7 @@ struct smq_sg_batch {
  * struct smq_sg_run_batch - a batch without io_uring
  * @batch: in: as above
  * @failed: out: commands that did not end with status GOOD
+ * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
  *
  * For SMQ_SG_RUN, which waits until all have ended. EINTR: a signal came that kills the caller or
@@ -327,8 +407,39 @@ struct smq_sg_batch {
 struct smq_sg_run_batch {
 	struct smq_sg_batch batch;
 	__u32 failed;
-	__u32 reserved[3];
+	__u32 field;
+	__u32 reserved[2];
 };
+
+/**
+ * struct smq_sg_cancel - ends the waiting of commands
+ * @slot: in: with SMQ_SG_CANCEL_SLOT: the slot; else 0
+ * @flags: in: SMQ_SG_CANCEL_SLOT: the run of one slot. 0: all that the file has waiting
+ * @cancelled: out: how many waited, a batch being one; one whose time is just over may end with
+ *	ETIMEDOUT
+ * @field: out: the field at fault, enum smq_sg_field
+ * @reserved: in: 0
+ *
+ * For SMQ_SG_CANCEL. What waits for a place in the device's queue depth does not wait any longer,
+ * is not sent and ends with ECANCELED, be it a run, what a batch has not sent yet, an ad hoc
+ * command or an SG_IO. What was sent ends by itself, at the latest by its timeout and error
+ * handling. SMQ_SG_CANCEL_SLOT finds runs that were submitted one by one: a batch waits as a
+ * whole.
+ *
+ * EALREADY: the slot is in flight or just being sent, and will not wait again. ENOENT: the slot is
+ * not in flight, and does not wait by itself: it may be in a batch that waits. EPERM: the slots are
+ * somebody else's. EINVAL: a field is wrong.
+ */
+struct smq_sg_cancel {
+	__u32 slot;
+	__u32 flags;
+	__u32 cancelled;
+	__u32 field;
+	__u64 reserved[2];
+};
+
+/* @slot is valid. */
+#define SMQ_SG_CANCEL_SLOT	1U
 
 /**
  * struct smq_sg_uring_cmd - a whole command in an SQE
@@ -375,9 +486,10 @@ struct smq_sg_uring_cmd {
 
 #define SMQ_SG_INFO		_IOR(SMQ_SG_IOC, 0x00, struct smq_sg_info)
 #define SMQ_SG_SETUP		_IOWR(SMQ_SG_IOC, 0x01, struct smq_sg_setup)
-#define SMQ_SG_BUFFER		_IOW(SMQ_SG_IOC, 0x02, struct smq_sg_buffer)
+#define SMQ_SG_BUFFER		_IOWR(SMQ_SG_IOC, 0x02, struct smq_sg_buffer)
 #define SMQ_SG_PREPARE		_IOWR(SMQ_SG_IOC, 0x03, struct smq_sg_prepare)
 #define SMQ_SG_RUN		_IOWR(SMQ_SG_IOC, 0x04, struct smq_sg_run_batch)
+#define SMQ_SG_CANCEL		_IOWR(SMQ_SG_IOC, 0x05, struct smq_sg_cancel)
 
 /* cmd_op of an SQE. */
 #define SMQ_SG_URING_RUN	_IOW(SMQ_SG_IOC, 0x80, struct smq_sg_run)

@@ -5,12 +5,10 @@ from contextlib import contextmanager
 
 from . import smqsg
 from .host import Lun, load, unload
-from .slots import DIRECT, HELD, URING_RUN, SlotFile, run_of
+from .slots import HELD, URING_RUN, SlotFile, run_of
 from .slowdisk import opened
 from .uring import Ring
 
-# What a slot that is held may be.
-KINDS = {"held": HELD, "direct": HELD | DIRECT}
 # How slots may be run.
 WAYS = ("alone", "batch", "ioctl")
 
@@ -40,9 +38,9 @@ def node_share(path: str, percent: int) -> Iterator[None]:
 
 
 @contextmanager
-def holding(path: str, slots: int, kind: int = HELD) -> Iterator[SlotFile]:
+def holding(path: str, slots: int) -> Iterator[SlotFile]:
     """A file whose slots keep their requests, as many as the node lets it; see keep()."""
-    with opened(path, slots, kind, held_share=100) as file:
+    with opened(path, slots, HELD, held_share=100) as file:
         yield file
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A disk of smq_ram whose first blocks hold their LBA, and its node."""
+"""A disk whose first blocks hold their LBA, and its node."""
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +17,9 @@ def numbered(lba: int, count: int = 1) -> bytes:
 
 
 @contextmanager
-def numbered_disk() -> Iterator[str]:
-    """The disk's node; refused commands are no fault of the test's."""
-    with smqsg.module(), loaded("smq_ram", io_errors=True) as hosts:
+def numbered_disk(driver: str = "smq_ram", **params) -> Iterator[str]:
+    """The node of a driver's disk; refused commands are no fault of the test's."""
+    with smqsg.module(), loaded(driver, io_errors=True, **params) as hosts:
         lun = hosts[0].luns()[0]
         with sgio.SgDev(lun.sg) as dev:
             for lba in range(0, NUMBERED, 1024):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Prepared commands on /dev/smqsgN: the ABI of <scsi/smq_sg.h>, calls by their errno."""
 import ctypes
+import enum
 import mmap
 import os
 import struct
@@ -16,9 +17,16 @@ MAX_SLOTS, MAX_BUFFERS, MAX_BUFFER, MAX_CDB, MAX_SENSE = 1048576, 65535, 0x40000
 NONE, IN, OUT = 0, 1, 2
 READONLY = 1
 RUN_LBA, RUN_BUFFER = 1, 2
-HELD, DIRECT = 1, 2
+HELD = 1
+FEATURE_HELD, FEATURE_POLLED, FEATURE_CANCEL = 1, 2, 4
+CANCEL_SLOT = 1
 BATCH_RANGE, BATCH_RUNS = 1, 2
 RESULT_SENSE, RESULT_SHORT = 0x10000, 0x20000
+
+# enum smq_sg_field.
+Field = enum.IntEnum("Field", (
+    "NONE RESERVED FLAGS SLOTS SENSE_SIZE HELD_SHARE ADDRESS LENGTH INDEX CDB CDB_LEN DIRECTION "
+    "BUFFER OFFSET FIRST COUNT LIST SLOT"), start=0)
 
 
 def _fields(text: str) -> list:
@@ -35,21 +43,22 @@ def _fields(text: str) -> list:
 
 class Info(ctypes.Structure):
     """struct smq_sg_info."""
-    _fields_ = _fields("u32 version, u32 slots, u32 depth, u32 max_transfer, u32 max_segments,"
+    _fields_ = _fields("u64 features, u32 slots, u32 depth, u32 max_transfer, u32 max_segments,"
                        "u32 alignment, u32 slot_bytes, u32 max_waiting, u32 max_held,"
-                       "u32 reserved[7]")
+                       "u32 reserved[22]")
 
 
 class Setup(ctypes.Structure):
     """struct smq_sg_setup."""
     _fields_ = _fields("u32 slots, u32 sense_size, u32 flags, u32 status_stride,"
                        "u64 status_size, u64 status_offset, u32 held_share,"
-                       "u32 reserved0, u64 reserved[3]")
+                       "u32 field, u64 reserved[3]")
 
 
 class Buffer(ctypes.Structure):
     """struct smq_sg_buffer."""
-    _fields_ = _fields("u64 address, u64 length, u32 index, u32 flags, u64 reserved[2]")
+    _fields_ = _fields("u64 address, u64 length, u32 index, u32 flags, u32 field, u32 reserved0,"
+                       "u64 reserved")
 
 
 class Slot(ctypes.Structure):
@@ -60,12 +69,18 @@ class Slot(ctypes.Structure):
 
 class Prepare(ctypes.Structure):
     """struct smq_sg_prepare."""
-    _fields_ = _fields("u64 slots, u32 first, u32 count, u32 flags, u32 done, u64 reserved[2]")
+    _fields_ = _fields("u64 slots, u32 first, u32 count, u32 flags, u32 done, u32 field,"
+                       "u32 reserved0, u64 reserved")
 
 
 class RunBatch(ctypes.Structure):
     """struct smq_sg_run_batch."""
-    _fields_ = _fields("u64 list, u32 count, u32 flags, u32 failed, u32 reserved[3]")
+    _fields_ = _fields("u64 list, u32 count, u32 flags, u32 failed, u32 field, u32 reserved[2]")
+
+
+class Cancel(ctypes.Structure):
+    """struct smq_sg_cancel."""
+    _fields_ = _fields("u32 slot, u32 flags, u32 cancelled, u32 field, u64 reserved[2]")
 
 
 def _code(direction: int, number: int, size: int) -> int:
@@ -74,9 +89,10 @@ def _code(direction: int, number: int, size: int) -> int:
 
 INFO = _code(2, 0, ctypes.sizeof(Info))
 SETUP = _code(3, 1, ctypes.sizeof(Setup))
-BUFFER = _code(1, 2, ctypes.sizeof(Buffer))
+BUFFER = _code(3, 2, ctypes.sizeof(Buffer))
 PREPARE = _code(3, 3, ctypes.sizeof(Prepare))
 RUN = _code(3, 4, ctypes.sizeof(RunBatch))
+CANCEL = _code(3, 5, ctypes.sizeof(Cancel))
 URING_RUN, URING_BATCH = _code(1, 0x80, 16), _code(1, 0x81, 16)
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -108,8 +124,9 @@ def write(lba: int, count: int = 1, opcode: int = cdb.WRITE_10, **fields) -> Slo
 
 
 def run_of(slot: int, buffer: int = 0, flags: int = 0, lba: int = 0) -> bytes:
-    """struct smq_sg_run."""
-    return struct.pack("<IHHQ", slot, buffer, flags, lba)
+    """struct smq_sg_run. What is without its flag is not sent: it would be refused."""
+    return struct.pack("<IHHQ", slot, buffer if flags & RUN_BUFFER else 0, flags,
+                       lba if flags & RUN_LBA else 0)
 
 
 @dataclass(frozen=True)
@@ -130,11 +147,13 @@ class Status:
 
 
 class SlotFile:
-    """An open node. Calls that may be refused return their errno."""
+    """An open node. Calls that may be refused return their errno; the field at fault that the last
+    one told is in field."""
 
     def __init__(self, path: str, slots: int = 0, sense_size: int = MAX_SENSE,
                  flags: int = os.O_RDWR, held_share: int = 0):
         self.path, self.stride, self.status_map = path, 0, None
+        self.field = Field.NONE
         self.fd = os.open(path, flags | os.O_CLOEXEC)
         self._lists: list = []
         if slots:
@@ -155,6 +174,12 @@ class SlotFile:
     def __exit__(self, *exc) -> None:
         self.close()
 
+    def _call(self, code: int, arg: ctypes.Structure) -> int:
+        error = ioctl(self.fd, code, arg)
+        # A number that has no name here is told as it is.
+        self.field = Field(arg.field) if arg.field in set(Field) else arg.field
+        return error
+
     def info(self) -> Info:
         """SMQ_SG_INFO."""
         info = Info()
@@ -164,7 +189,7 @@ class SlotFile:
     def setup(self, **fields) -> int:
         """SMQ_SG_SETUP; maps the status array."""
         arg = Setup(**fields)
-        error = ioctl(self.fd, SETUP, arg)
+        error = self._call(SETUP, arg)
         if not error:
             self.stride = arg.status_stride
             self.status_map = mmap.mmap(self.fd, arg.status_size, mmap.MAP_SHARED,
@@ -174,19 +199,19 @@ class SlotFile:
     def lend(self, index: int, memory: Memory | None = None, at: int = 0, length: int = 0,
              flags: int = 0) -> int:
         """SMQ_SG_BUFFER: the memory from @at on, @length bytes or all of it."""
-        return ioctl(self.fd, BUFFER, Buffer(
+        return self._call(BUFFER, Buffer(
             address=memory.address + at, length=length or memory.size - at, index=index,
             flags=flags))
 
     def take_back(self, index: int) -> int:
         """SMQ_SG_BUFFER without length."""
-        return ioctl(self.fd, BUFFER, Buffer(index=index))
+        return self._call(BUFFER, Buffer(index=index))
 
     def try_prepare(self, slots: Sequence[Slot], first: int = 0) -> tuple[int, int]:
         """SMQ_SG_PREPARE: its errno, and how many were filled."""
         array = (Slot * len(slots))(*slots)
         arg = Prepare(slots=ctypes.addressof(array), first=first, count=len(slots), done=77)
-        error = ioctl(self.fd, PREPARE, arg)
+        error = self._call(PREPARE, arg)
         return error, arg.done
 
     def prepare(self, slots: Sequence[Slot], first: int = 0) -> None:
@@ -207,9 +232,15 @@ class SlotFile:
     def run(self, what) -> tuple[int, int]:
         """SMQ_SG_RUN: its errno, and how many failed."""
         arg = RunBatch.from_buffer_copy(self.batch(what) + bytes(16))
-        error = ioctl(self.fd, RUN, arg)
+        error = self._call(RUN, arg)
         self._lists.clear()
         return error, arg.failed
+
+    def cancel(self, slot: int | None = None) -> tuple[int, int]:
+        """SMQ_SG_CANCEL, of one slot's run or of all that waits: its errno, and how many stopped
+        waiting."""
+        arg = Cancel() if slot is None else Cancel(slot=slot, flags=CANCEL_SLOT)
+        return self._call(CANCEL, arg), arg.cancelled
 
     def one(self, slot: int, **more) -> Status:
         """Runs one by ioctl, and its status."""

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A disk of smq_ram that takes few commands, as slow as a test likes, and files of its node."""
+"""A disk that takes few commands, as slow as a test likes, and files of its node."""
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import smqsg
-from .host import wait_for
+from .host import Lun, loaded, wait_for
 from .memory import Memory
 from .ramdir import ram_host
 from .slots import BLOCK, SlotFile, read
@@ -14,16 +15,11 @@ DEPTH = 4
 SLOW = 400_000_000      # ns of service: long enough to do something meanwhile
 
 
-class SlowDisk:
-    """A LUN of smq_ram that takes DEPTH commands, with its node."""
+class Disk:
+    """A LUN that takes DEPTH commands, with its node."""
 
-    def __init__(self, host_dir, host):
-        self.dir, self.host, self.lun = host_dir, host, host.luns()[0]
-        self.path = smqsg.node(self.lun)
-
-    def slow(self, nanoseconds: int = SLOW) -> None:
-        """How long commands take."""
-        self.dir.set("model/service_ns", nanoseconds)
+    def __init__(self, lun: Lun):
+        self.lun, self.path = lun, smqsg.node(lun)
 
     def idle(self) -> None:
         """Waits until there is nothing in flight nor waiting."""
@@ -32,6 +28,27 @@ class SlowDisk:
             return not any(smqsg.attr(self.path, name) for _ in range(3)
                            for name in ("waiting", "inflight"))
         wait_for(f"{self.path}: nothing in flight nor waiting", still)
+
+
+class SlowDisk(Disk):
+    """Of smq_ram."""
+
+    def __init__(self, host_dir, host):
+        super().__init__(host.luns()[0])
+        self.dir, self.host = host_dir, host
+
+    def slow(self, nanoseconds: int = SLOW) -> None:
+        """How long commands take."""
+        self.dir.set("model/service_ns", nanoseconds)
+
+
+class StraightDisk(Disk):
+    """Of scsi_debug, which has no doorbell for several commands (commit_rqs): held requests go
+    straight to it."""
+
+    def slow(self, nanoseconds: int = SLOW) -> None:
+        """How long commands that move data take."""
+        smqsg.set_delay(nanoseconds)
 
 
 @contextmanager
@@ -43,6 +60,28 @@ def slow_disk(**config) -> Iterator[SlowDisk]:
         host_dir.set("model/service_ns", 0)
         if os.path.exists(found.path):
             found.idle()
+
+
+@contextmanager
+def straight_disk(**params) -> Iterator[StraightDisk]:
+    """One without an elevator, that nobody uses but the test; the rest is the same."""
+    with loaded("scsi_debug", **{"delay": 0, "max_queue": DEPTH} | params) as (host,):
+        lun, = host.wait_luns(1)
+        (lun.queue / "scheduler").write_text("none", encoding="ascii")
+        left_alone(lun)
+        found = StraightDisk(lun)
+        yield found
+        if os.path.exists(found.path):
+            found.idle()
+
+
+def left_alone(lun: Lun) -> None:
+    """Waits until sd has looked at a disk, and nobody else does."""
+    def quiet():
+        before = (lun.sysfs / "iodone_cnt").read_text(encoding="ascii")
+        time.sleep(0.2)
+        return (lun.sysfs / "iodone_cnt").read_text(encoding="ascii") == before
+    wait_for(f"{lun.sd} to be left alone", quiet)
 
 
 @contextmanager

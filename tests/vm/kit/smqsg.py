@@ -87,14 +87,15 @@ SCSI_DEBUG = Path("/sys/bus/pseudo/drivers/scsi_debug")
 @contextmanager
 def slow(seconds: float) -> Iterator[None]:
     """scsi_debug takes so long for a command that moves data, below a second."""
-    _set_delay(int(seconds * 1e9))
+    set_delay(int(seconds * 1e9))
     try:
         yield
     finally:
-        _set_delay(0)
+        set_delay(0)
 
 
-def _set_delay(nanoseconds: int) -> None:
+def set_delay(nanoseconds: int) -> None:
+    """The same, for good; what has been sent ends first."""
     def done():
         try:
             (SCSI_DEBUG / "ndelay").write_text(str(nanoseconds), encoding="ascii")

@@ -15,6 +15,7 @@ RANGE, RUNS = 1, 2
 AT_LBA, WITH_BUFFER = 1, 2
 COMMANDS = 1
 HELD = 1
+FEATURE_HELD, FEATURE_POLLED, FEATURE_CANCEL = 1, 2, 4
 
 
 class Slot(ctypes.Structure):
@@ -48,14 +49,14 @@ class Outcome(ctypes.Structure):
 
 
 class Info(ctypes.Structure):
-    _fields_ = [(name, c_uint32) for name in (
-        "version", "slots", "depth", "max_transfer", "max_segments", "alignment", "slot_bytes",
-        "max_waiting", "max_held")] + [("reserved", c_uint32 * 7)]
+    _fields_ = [("features", c_uint64)] + [(name, c_uint32) for name in (
+        "slots", "depth", "max_transfer", "max_segments", "alignment", "slot_bytes",
+        "max_waiting", "max_held")] + [("reserved", c_uint32 * 22)]
 
 
 def library():
     lib = ctypes.CDLL(str(LIBRARY), use_errno=True)
-    for name in ("smq_strerror", "smq_library_version", "smq_outcome_text"):
+    for name in ("smq_strerror", "smq_library_version", "smq_outcome_text", "smq_field_name"):
         getattr(lib, name).restype = ctypes.c_char_p
     lib.smq_status.restype = ctypes.c_void_p
     lib.smq_good.restype = ctypes.c_bool
@@ -80,7 +81,7 @@ class Device:
     """A struct smq_device; methods are the functions, results as they come."""
 
     def __init__(self, lib, node):
-        self.lib, self.handle = lib, ctypes.c_void_p()
+        self.lib, self.handle, self.field = lib, ctypes.c_void_p(), None
         self.error = lib.smq_open(node.encode(), ctypes.byref(self.handle))
 
     def close(self):
@@ -106,10 +107,18 @@ class Device:
         return self.lib.smq_take_back(self.handle, index)
 
     def prepare(self, first, *slots):
-        """The error and how many were filled."""
-        array, done = (Slot * len(slots))(*slots), c_uint32(99)
-        error = self.lib.smq_prepare(self.handle, first, array, len(slots), ctypes.byref(done))
+        """The error and how many were filled; the name of the field at fault is kept."""
+        array, done, field = (Slot * len(slots))(*slots), c_uint32(99), c_uint32(99)
+        error = self.lib.smq_prepare(self.handle, first, array, len(slots), ctypes.byref(done),
+                                     ctypes.byref(field))
+        self.field = self.lib.smq_field_name(field)
         return error, done.value
+
+    def cancel(self, slot):
+        return self.lib.smq_cancel(self.handle, slot)
+
+    def cancel_all(self):
+        return self.lib.smq_cancel_all(self.handle)
 
     def execute(self, batch):
         """The error and how many did not end GOOD."""

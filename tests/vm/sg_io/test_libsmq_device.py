@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """libsmq's functions against a device: the shared library as programs load it."""
 
+import contextlib
 import ctypes
 import errno
 import random
@@ -8,8 +9,10 @@ import subprocess
 
 import pytest
 import vmdisk
-from smqlib import (AT_LBA, COMMANDS, HELD, IN, OUT, WITH_BUFFER, Device, Memory, Ring, Run, Slot,
-                    library, opened, run_list, slot_list, slot_range)
+from kit import smqsg
+from smqlib import (AT_LBA, COMMANDS, FEATURE_CANCEL, FEATURE_HELD, FEATURE_POLLED, HELD, IN, OUT,
+                    WITH_BUFFER, Device, Memory, Ring, Run, Slot, library, opened, run_list,
+                    slot_list, slot_range)
 
 READ_1 = "88000000000000000000000000010000"
 WRITE_1 = "8a000000000000000000000000010000"
@@ -48,7 +51,8 @@ def filled(smq_disk):
 
 def test_info(dev, smq_disk):
     info = dev.info()
-    assert info.version == 3
+    # Its host has no poll queues.
+    assert info.features & (FEATURE_CANCEL | FEATURE_POLLED) == FEATURE_CANCEL
     assert info.slots == 0
     assert info.depth == int(smq_disk.attribute("queue_depth"))
     assert info.max_segments > 0 and info.max_transfer >= 1 << 20
@@ -79,6 +83,7 @@ def test_setup_held(lib, smq_disk, filled):
         assert device.setup_held(8, 101) == -errno.EINVAL
         assert device.setup_held(8, 25) == 0
         most = device.info().max_held
+        assert bool(device.info().features & FEATURE_HELD) == bool(share)
         assert (0 < most <= int(smq_disk.attribute("queue_depth")) // 4) == bool(share)
         memory = Memory()
         assert device.lend(0, memory) == 0
@@ -112,11 +117,16 @@ def test_prepare_says_which(dev):
     assert dev.setup(8) == 0
     assert dev.lend(0, memory, size=4096) == 0
     good = Slot(READ_1, IN, 512)
-    assert dev.prepare(0, good, good, Slot(READ_1, IN, 512, offset=4096)) == (-errno.ERANGE, 2)
+    assert dev.prepare(0, good, good, Slot(READ_1, IN, 512, offset=8192)) == (-errno.ERANGE, 2)
+    assert dev.field == b"offset"
     assert dev.prepare(0, good, Slot(READ_1, IN, 512, buffer=1)) == (-errno.ENOENT, 1)
+    assert dev.field == b"buffer"
     assert dev.prepare(0, Slot("0000", 0, 0)) == (-errno.EINVAL, 0)
-    assert dev.prepare(7, good, good) == (-errno.EINVAL, 1) or \
-        dev.prepare(7, good, good)[0] == -errno.EINVAL
+    assert dev.field == b"cdb_len"
+    for unused, field in (Slot(TUR, offset=512), b"offset"), (Slot(timeout_ms=1), b"cdb_len"):
+        assert dev.prepare(0, unused) == (-errno.EINVAL, 0) and dev.field == field
+    assert dev.prepare(7, good, good)[0] == -errno.EINVAL and dev.field == b"first"
+    assert dev.prepare(0, good) == (0, 1) and dev.field is None
     assert dev.lib.smq_strerror(3, errno.ERANGE) == b"the data is not inside the buffer"
 
 
@@ -223,6 +233,42 @@ def test_ring_errors_of_runs(dev, ring):
     assert got[3] == -errno.EINVAL
     assert got[4] < 0
     assert got[5] == -errno.EINVAL
+
+
+@contextlib.contextmanager
+def slow_and_shallow(disk):
+    """One command at a time, which takes almost a second if it moves data."""
+    with smqsg.depth(disk, 1), smqsg.slow(0.9):
+        yield
+    # Without ndelay it has a delay in jiffies.
+    vmdisk.set_param("delay", 0)
+
+
+def test_cancel(dev, ring, smq_disk):
+    """What waits is not sent and says so; what was sent ends by itself."""
+    memory = Memory()
+    assert dev.setup(8) == 0 and dev.lend(0, memory) == 0
+    assert dev.prepare(0, *[Slot(READ_1, IN, 512)] * 7) == (0, 7)
+    assert dev.cancel_all() == 0
+    with slow_and_shallow(smq_disk):
+        for slot in range(4):
+            assert ring.run(dev, slot, tag=slot) == 0
+        assert ring.batch(dev, slot_range(4, 3), tag=4) == 0
+        assert ring.submit() == 5
+        vmdisk.wait_for(lambda: int(smq_disk.smq_attribute("waiting")) >= 4)
+        assert dev.cancel(2) == 0
+        assert ring.reap() == [(2, -errno.ECANCELED)]
+        for slot, error in ((0, errno.EALREADY), (2, errno.ENOENT), (7, errno.ENOENT),
+                            (8, errno.EINVAL)):
+            assert dev.cancel(slot) == -error, slot
+        # A batch is one, and counts what it has not sent.
+        assert dev.cancel_all() == 3
+        got = dict(ring.reap(least=4))
+    assert got == {0: 0, 1: -errno.ECANCELED, 3: -errno.ECANCELED, 4: 3}
+    assert [dev.runs(slot) for slot in range(7)] == [1] + [0] * 6
+    assert dev.lib.smq_strerror(8, errno.EALREADY) == b"the slot's command was sent already"
+    assert dev.text(4).startswith("ECANCELED: ")
+    assert dev.execute(slot_range(0, 7)) == (0, 0)
 
 
 def test_ring_that_is_full(lib, dev):

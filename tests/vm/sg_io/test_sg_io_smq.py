@@ -189,7 +189,7 @@ BAD = [BEYOND, "c00000000000 none 0\n", "120100006000 in 96\n", "1a003f00fc00 in
 @pytest.mark.parametrize("dsense", [0, 1])
 @pytest.mark.parametrize("via,options", [
     ("smq", []), ("smq", ["--depth", 8]), ("smq", ["--depth", 8, "--batch", 4]),
-    ("smq-held", []), ("smq-held", ["--depth", 8, "--direct"]),
+    ("smq-held", []), ("smq-held", ["--depth", 8]),
     ("smq-held", ["--depth", 8, "--batch", 4]), ("bsg-uring", []),
     ("bsg-uring", ["--depth", 8, "--batch", 4])])
 def test_results_are_those_of_sg(smq_disk, tmp_path, via, options, dsense):
@@ -216,6 +216,17 @@ def test_a_length_that_cannot_be_prepared(smq_disk, line):
     assert done.stderr == (f"sg_io: standard input:2: BYTES {line.split()[2]} is no multiple of 4, "
                            f"as prepared commands of {smq_disk.smq} are\n")
     assert smq_disk.done() == before
+
+
+def test_a_refusal_names_the_field(smq_disk):
+    """The kernel's filter refuses a vendor's opcode to who has no right to send anything."""
+    os.chmod(smq_disk.smq, 0o666)
+    done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", SG_IO, "run", "--via",
+                           "smq", smq_disk.smq, "-"], input=READ + "c00000000000 none 0\n",
+                          capture_output=True, text=True, timeout=vmdisk.TIMEOUT, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(
+        f"sg_io: standard input:2: {smq_disk.smq}: cdb: the kernel's filter refuses the CDB")
 
 
 @pytest.mark.parametrize("via,options", [
@@ -359,13 +370,13 @@ def test_held(smq_disk, reads):
     """As many as half of the depth, and what it keeps is told; another path keeps none."""
     share = int(smq_disk.smq_attribute("held_share"))
     most = share and int(smq_disk.attribute("queue_depth")) * min(share, 50) // 100
-    for options, direct in (([], False), (["--direct"], True), (["--batch", 8], False)):
+    for options in ([], ["--batch", 8]):
         got = run_json("--via", "smq-held", "--depth", 8, *options, "--count", 2000, smq_disk.smq,
                        reads)
         assert (got["path"], got["status"]) == ("smq-held", {"GOOD": 2000})
-        assert (got["max_held"], got["direct"]) == (most, direct)
+        assert got["max_held"] == most
     assert "max_held" not in run_json("--via", "smq", smq_disk.smq, reads)
-    row, = compare("--via", "smq-held", "--direct", "--rounds", 1, smq_disk.smq, reads)
+    row, = compare("--via", "smq-held", "--rounds", 1, smq_disk.smq, reads)
     assert row["max_held"] == most and row["status"] == {"GOOD": 100}
     none_is_held(smq_disk)
 

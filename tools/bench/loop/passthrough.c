@@ -36,7 +36,7 @@ static const char * const paths[] = { "run", "batch", "adhoc", "v4", NULL };
 
 static struct {
 	enum path path;
-	bool tur, write, registered, held, direct, poll;
+	bool tur, write, registered, held, poll;
 	unsigned int bs, depth, batch;
 	struct jobs_runs runs;
 	struct devices devices;
@@ -340,8 +340,6 @@ static int prepare(int fd)
 		slots[i].timeout_ms = TIMEOUT_MS;
 		if (opt.held)
 			slots[i].flags = SMQ_SG_SLOT_HELD;
-		if (opt.direct)
-			slots[i].flags |= SMQ_SG_SLOT_DIRECT;
 		if (opt.tur)
 			continue;
 		slots[i].direction = opt.write ? SMQ_SG_OUT : SMQ_SG_IN;
@@ -403,8 +401,7 @@ static void report(unsigned long count, unsigned long ns)
 	       opt.jobs, opt.tur ? "TUR" : opt.write ? "WRITE(10)" : "READ(10)",
 	       opt.tur ? 0 : opt.bs, opt.depth, opt.batch);
 	if (opt.held)
-		printf("\"direct\": %s, \"max_held\": %u, ", opt.direct ? "true" : "false",
-		       max_held);
+		printf("\"max_held\": %u, ", max_held);
 	printf("\"registered\": %s, \"poll\": %s, ", opt.registered ? "true" : "false",
 	       opt.poll ? "true" : "false");
 	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu, ", opt.runs.warmup, count, ns);
@@ -441,7 +438,6 @@ static const char help[] =
 "  --batch N        commands submitted and waited for at a time (16)\n"
 "  --registered     adhoc: registered buffers, one for each command in flight\n"
 "  --held           run, batch: slots keep their requests, up to half of the queue depth\n"
-"  --direct         with --held: they go straight to the host's driver\n"
 "  --poll           but for v4: an IOPOLL ring\n"
 "  --jobs N         DEVICEs are dealt out to them, a job that is left without one\n"
 "                   shares one (1)\n"
@@ -460,7 +456,6 @@ static const struct option_spec options[] = {
 	OPTION_NUMBER("batch", opt.batch, 1, MAX_DEPTH),
 	OPTION_FLAG("registered", opt.registered),
 	OPTION_FLAG("held", opt.held),
-	OPTION_FLAG("direct", opt.direct),
 	OPTION_FLAG("poll", opt.poll),
 	OPTION_NUMBER("jobs", opt.jobs, 1, MAX_JOBS),
 	OPTION_COUNTS(opt.runs),
@@ -479,10 +474,6 @@ static void parse(int argc, char **argv)
 	}
 	if (opt.held && opt.path != RUN && opt.path != BATCH) {
 		fprintf(stderr, "--held: --path %s has no slots\n", paths[opt.path]);
-		exit(2);
-	}
-	if (opt.direct && !opt.held) {
-		fputs("--direct: only with --held\n", stderr);
 		exit(2);
 	}
 	opt.devices = devices_parse(argc, argv);

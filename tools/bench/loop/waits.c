@@ -40,7 +40,7 @@ static const char * const paths[] = { "run", "batch", "ioctl", "read", NULL };
 
 static struct {
 	enum path path;
-	bool held, direct;
+	bool held;
 	unsigned int depth, batch, ms, expire;
 	unsigned long count;
 	const char *device;
@@ -201,11 +201,9 @@ static int prepare(void)
 	struct smq_sg_buffer lend = { .address = (unsigned long)buffer, .length = BLOCK };
 	struct smq_sg_prepare fill = { .count = nr_slots };
 	struct smq_sg_slot *slots = calloc(nr_slots, sizeof(*slots));
-	unsigned int i, flags = 0;
+	unsigned int i, flags = opt.held ? SMQ_SG_SLOT_HELD : 0;
 	int err = 0;
 
-	if (opt.held)
-		flags = SMQ_SG_SLOT_HELD | (opt.direct ? SMQ_SG_SLOT_DIRECT : 0);
 	if (!slots)
 		return -ENOMEM;
 	for (i = 0; i < nr_slots; i++)
@@ -285,7 +283,6 @@ static const char help[] =
 "  --count N        send so many instead, whatever time it takes\n"
 "  --expire MS      timeout of a command (60000)\n"
 "  --held           slots keep their requests between runs\n"
-"  --direct         with --held: they go straight to the host's driver\n"
 "Waits for what is in flight for 60 s. Prints a line of JSON: results by errno, \"0\" for\n"
 "GOOD; served is what the slots' own counters say; times are those of good ones.\n";
 
@@ -297,7 +294,6 @@ static const struct option_spec options[] = {
 	OPTION_NUMBER("count", opt.count, 1, MAX_SAMPLES),
 	OPTION_NUMBER("expire", opt.expire, 1, 600000),
 	OPTION_FLAG("held", opt.held),
-	OPTION_FLAG("direct", opt.direct),
 	{ }
 };
 

@@ -29,8 +29,6 @@ PATHS = {
     "smq_adhoc": "smq_sg ad hoc", "smq_adhoc_fixed": "smq_sg ad hoc, registered",
     "smq": "smq_sg prepared", "smq_batch": "smq_sg prepared, a batch per SQE",
     "smq_held": "smq_sg held", "smq_held_batch": "smq_sg held, a batch per SQE",
-    "smq_held_direct": "smq_sg held, direct",
-    "smq_held_direct_batch": "smq_sg held, direct, a batch per SQE",
     "smq_poll": "smq_sg prepared, polled",
     "smq_batch_poll": "smq_sg prepared, a batch per SQE, polled",
 }

@@ -22,8 +22,6 @@ _PASSTHROUGH = {
     "smq_batch": (["--path", "batch"], "smqsg"),
     "smq_held": (["--path", "run", "--held"], "smqsg"),
     "smq_held_batch": (["--path", "batch", "--held"], "smqsg"),
-    "smq_held_direct": (["--path", "run", "--held", "--direct"], "smqsg"),
-    "smq_held_direct_batch": (["--path", "batch", "--held", "--direct"], "smqsg"),
     "smq_poll": (["--path", "run", "--poll"], "smqsg"),
     "smq_batch_poll": (["--path", "batch", "--poll"], "smqsg"),
 }

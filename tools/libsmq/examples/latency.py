@@ -34,7 +34,7 @@ int smq_lend(struct smq_device *dev, uint32_t index, const void *memory, size_t 
              uint32_t flags);
 int smq_cdb_blocks(uint8_t *cdb, uint8_t opcode, uint64_t lba, uint32_t blocks);
 int smq_prepare(struct smq_device *dev, uint32_t first, const struct smq_sg_slot *slots,
-                uint32_t count, uint32_t *done);
+                uint32_t count, uint32_t *done, uint32_t *field);
 int smq_ring_new(unsigned int entries, unsigned int flags, struct smq_ring **ring);
 void smq_ring_free(struct smq_ring *ring);
 int smq_queue_run(struct smq_ring *ring, struct smq_device *dev, uint32_t slot, uint64_t tag);
@@ -69,7 +69,7 @@ def main(node: str, count: int) -> int:
         slot.direction, slot.length, slot.offset = IN, BLOCK, lba * ROOM
     check(SETUP, lib.smq_setup(dev, count, 96))
     check(LEND, lib.smq_lend(dev, 0, ffi.from_buffer(memory), count * ROOM, 0))
-    check(PREPARE, lib.smq_prepare(dev, 0, slots, count, ffi.NULL))
+    check(PREPARE, lib.smq_prepare(dev, 0, slots, count, ffi.NULL, ffi.NULL))
 
     def microseconds(queue, *what) -> float:
         """From the call to its completion."""

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 	struct smq_device *dev;
 	struct smq_event event;
 	struct smq_ring *ring;
-	uint32_t done = 0;
+	uint32_t done = 0, field = 0;
 	int ret;
 
 	if (!slots || !memory || !blocks || !count || count % BATCH)
@@ -33,9 +33,10 @@ int main(int argc, char **argv)
 	}
 	if (smq_setup(dev, count, 0) || smq_lend(dev, 0, memory, BATCH * BYTES, 0))
 		errx(1, "%s: no memory for %u slots", argv[1], count);
-	ret = smq_prepare(dev, 0, slots, count, &done);
+	ret = smq_prepare(dev, 0, slots, count, &done, &field);
 	if (ret)
-		errx(1, "slot %u: %s", done, smq_strerror(SMQ_CALL_PREPARE, ret));
+		errx(1, "slot %u, %s: %s", done, smq_field_name(field) ?: "no field",
+		     smq_strerror(SMQ_CALL_PREPARE, ret));
 	ret = smq_ring_new(8, 0, &ring);
 	if (ret)
 		errx(1, "io_uring: %s", smq_strerror(SMQ_CALL_RING, ret));

@@ -33,8 +33,11 @@ static int describe(const struct engine *e, const struct target *t, enum kind k,
 	return 0;
 }
 
-static void explain(const struct target *t, const struct smq_sg_slot *s, int error)
+static void explain(const struct target *t, const struct smq_sg_slot *s, uint32_t field,
+		    int error)
 {
+	const char *which = smq_field_name(field);
+
 	if (error == -EINVAL && s->offset % t->info.alignment)
 		log_err("fio: smq: data at a multiple of %u bytes is needed: see iomem_align\n",
 			t->info.alignment);
@@ -45,7 +48,8 @@ static void explain(const struct target *t, const struct smq_sg_slot *s, int err
 		log_err("fio: smq: %u bytes are more than the %u pieces of memory of a command: try "
 			"mem=mmaphuge or a smaller bs\n", s->length, t->info.max_segments);
 	else
-		log_err("fio: smq: preparing: %s\n", smq_strerror(SMQ_CALL_PREPARE, error));
+		log_err("fio: smq: preparing: %s%s%s\n", which ? which : "", which ? ": " : "",
+			smq_strerror(SMQ_CALL_PREPARE, error));
 }
 
 int node_slot(const struct engine *e, struct node *n, const struct command *c)
@@ -57,6 +61,7 @@ int node_slot(const struct engine *e, struct node *n, const struct command *c)
 	struct content *content = &n->contents[slot];
 	struct content wanted = { .length = 1 };
 	struct smq_sg_slot s;
+	uint32_t field;
 	int ret;
 
 	if (kind != KIND_SYNC) {
@@ -68,9 +73,9 @@ int node_slot(const struct engine *e, struct node *n, const struct command *c)
 	ret = describe(e, &n->target, kind, wanted.at, wanted.length, &s);
 	if (ret)
 		return ret;
-	ret = smq_prepare(n->target.dev, slot, &s, 1, NULL);
+	ret = smq_prepare(n->target.dev, slot, &s, 1, NULL, &field);
 	if (ret) {
-		explain(&n->target, &s, ret);
+		explain(&n->target, &s, field, ret);
 		return ret;
 	}
 	*content = wanted;
@@ -83,7 +88,7 @@ static int prepare_kind(const struct engine *e, struct node *n, enum kind k, uin
 {
 	struct smq_sg_slot *slots = calloc(e->depth, sizeof(*slots));
 	unsigned int i, first = slot_of(e, k, 0);
-	uint32_t done = 0;
+	uint32_t done = 0, field;
 	int ret = slots ? 0 : -ENOMEM;
 
 	for (i = 0; i < e->depth && !ret; i++)
@@ -91,9 +96,9 @@ static int prepare_kind(const struct engine *e, struct node *n, enum kind k, uin
 	if (ret) {
 		log_err("fio: smq: preparing: %s\n", strerror(-ret));
 	} else {
-		ret = smq_prepare(n->target.dev, first, slots, e->depth, &done);
+		ret = smq_prepare(n->target.dev, first, slots, e->depth, &done, &field);
 		if (ret)
-			explain(&n->target, &slots[done], ret);
+			explain(&n->target, &slots[done], field, ret);
 	}
 	for (i = 0; i < e->depth && !ret; i++)
 		n->contents[first + i] = (struct content){ i * stride, length };

@@ -79,8 +79,6 @@ static void build_arguments(const struct comparison *cmp, const struct contestan
 		add_real(a, "--rate", o->rate);
 	if (o->poll)
 		add_arg(a, "--poll");
-	if (o->direct && !strcmp(c->via, "smq-held"))
-		add_arg(a, "--direct");
 	if (o->force)
 		add_arg(a, "--force");
 	if (o->unchecked)

@@ -163,7 +163,6 @@ int run_prepare(struct run *run, const struct run_options *opt,
 	run->batch = opt->batch;
 	run->nr_jobs = opt->jobs;
 	run->poll = opt->poll;
-	run->direct = opt->direct;
 	run->time_ns = opt->time * NS_PER_S;
 	if (opt->rate)
 		run->interval_ns = NS_PER_S / opt->rate * opt->nr_devs;

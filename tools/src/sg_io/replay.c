@@ -33,7 +33,7 @@ struct replay_options {
 };
 
 enum {
-	OPT_VIA = 256, OPT_SPEED, OPT_DEPTH, OPT_AWAKE, OPT_DIRECT, OPT_FORCE, OPT_UNCHECKED,
+	OPT_VIA = 256, OPT_SPEED, OPT_DEPTH, OPT_AWAKE, OPT_FORCE, OPT_UNCHECKED,
 	OPT_MEMORY, OPT_JSON,
 };
 
@@ -71,9 +71,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_DEPTH:
 		o->run.depth = option_number(state, "--depth", arg, 1, 4096);
 		return 0;
-	case OPT_DIRECT:
-		o->run.direct = true;
-		return 0;
 	case OPT_AWAKE:
 		o->awake_us = option_number(state, "--awake", arg, 0, AWAKE_US_MAX);
 		return 0;
@@ -103,7 +100,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!o->run.file)
 			argp_error(state, "only '%s' given: DEV or FILE is missing",
 				   o->run.devs[0]);
-		run_check_direct(state, &o->run);
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -277,8 +273,6 @@ int cmd_replay(int argc, char **argv)
 		{ "depth", OPT_DEPTH, "N", 0, "Commands in flight from each CPU at most (64)", 1 },
 		{ "awake", OPT_AWAKE, "US", 0,
 		  "Sleep for no command that is due within US microseconds (10000)", 1 },
-		{ "direct", OPT_DIRECT, NULL, 0,
-		  "Smq-held: held commands go straight to the host's driver", 1 },
 		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is mounted or held", 2 },
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
 		  "Take a direction and BYTES that contradict the CDB", 2 },

@@ -148,10 +148,8 @@ struct json_object *report_object(const struct result *r)
 	json_object_object_add(o, "lat_ns", report_percentiles(&r->latency));
 	json_object_object_add(o, "status", status_json(&r->tally));
 	json_object_object_add(o, "errors", errors_json(&r->tally));
-	if (r->held) {
+	if (r->held)
 		json_object_object_add(o, "max_held", json_object_new_uint64(r->max_held));
-		json_object_object_add(o, "direct", json_object_new_boolean(r->direct));
-	}
 	return o;
 }
 

@@ -66,7 +66,6 @@ static void collect(const struct run *run, const struct worker *workers, unsigne
 	}
 	r->seconds = (last - first) / 1e9;
 	r->held = run->engine == &engine_smq_held;
-	r->direct = run->direct;
 	for (i = 0; i < nr; i++)
 		if (!i || workers[i].max_held < r->max_held)
 			r->max_held = workers[i].max_held;

@@ -26,7 +26,6 @@ struct run_options {
 	double time;		/* seconds; 0: no end by time */
 	double rate;		/* commands a second; 0: as fast as they go */
 	bool poll;
-	bool direct;
 	bool force;
 	bool unchecked;
 	bool json;
@@ -45,7 +44,6 @@ struct result {
 	const struct run_options *opt;
 	double seconds;
 	bool held;		/* the path keeps requests: */
-	bool direct;
 	__u32 max_held;		/* of one job, the least of all devices */
 	struct hist latency;
 	struct tally tally;
@@ -65,9 +63,6 @@ int run_execute(struct run *run, const struct run_options *opt,
 
 /* A path by its name, of @len characters; NULL if there is none. */
 const char *run_find_path(const char *name, size_t len);
-
-/* --direct is for one path alone; exits if that is not among those given. */
-void run_check_direct(struct argp_state *state, const struct run_options *opt);
 
 /* The options of the command line; these exit on a usage error. */
 void run_parse_options(int argc, char **argv, struct run_options *opt);

@@ -8,7 +8,7 @@
 
 enum {
 	OPT_VIA = 256, OPT_DEPTH, OPT_BATCH, OPT_COUNT, OPT_TIME, OPT_JOBS, OPT_RATE,
-	OPT_POLL, OPT_DIRECT, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
+	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
 };
 
 #define PATHS		"sg, bsg, bsg-uring, smq, smq-held or block"
@@ -27,8 +27,6 @@ static const struct argp_option common[] = {
 	  "With io_uring: submit and wait in groups of N (1)", 1 },
 	{ "poll", OPT_POLL, NULL, 0, "Smq, block, and bsg-uring on a smqsg node: poll for "
 	  "completions in the host's poll queues", 1 },
-	{ "direct", OPT_DIRECT, NULL, 0,
-	  "Smq-held: held commands go straight to the host's driver", 1 },
 	{ "count", OPT_COUNT, "N", 0,
 	  "Commands to each DEV, round and round through FILE (once, or no limit with --time)", 2 },
 	{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 2 },
@@ -109,17 +107,6 @@ const char *run_find_path(const char *name, size_t len)
 	return NULL;
 }
 
-void run_check_direct(struct argp_state *state, const struct run_options *o)
-{
-	unsigned int i;
-
-	for (i = 0; i < o->nr_vias; i++)
-		if (!strcmp(o->vias[i], "smq-held"))
-			return;
-	if (o->direct)
-		argp_error(state, "--direct: only --via smq-held issues straight to the driver");
-}
-
 /* One path, or for compare a list of them. */
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
 {
@@ -191,9 +178,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_POLL:
 		o->poll = true;
 		return 0;
-	case OPT_DIRECT:
-		o->direct = true;
-		return 0;
 	case OPT_FORCE:
 		o->force = true;
 		return 0;
@@ -211,7 +195,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "DEV and FILE are missing");
 		if (!o->nr_devs)
 			argp_error(state, "only '%s' given: DEV or FILE is missing", o->file);
-		run_check_direct(state, o);
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;

@@ -97,9 +97,10 @@ static void describe(const struct worker *w, const struct command *cmd, unsigned
 }
 
 static void explain(const struct run *run, const struct smq_target *t,
-		    const struct target *target, const struct command *cmd, int error)
+		    const struct target *target, const struct command *cmd, __u32 field,
+		    int error)
 {
-	const char *name = run->file->name;
+	const char *name = run->file->name, *which = smq_field_name(field);
 	struct smq_sg_info info = {};
 
 	smq_info(t->dev, &info);
@@ -111,7 +112,8 @@ static void explain(const struct run *run, const struct smq_target *t,
 		      cmd->line, cmd->bytes, target->dev->node[NODE_SMQ], info.max_transfer,
 		      info.max_segments);
 	else
-		warnx("%s:%u: %s: %s", name, cmd->line, target->dev->node[NODE_SMQ],
+		warnx("%s:%u: %s: %s%s%s", name, cmd->line, target->dev->node[NODE_SMQ],
+		      which ? which : "", which ? ": " : "",
 		      smq_strerror(SMQ_CALL_PREPARE, error));
 }
 
@@ -121,11 +123,11 @@ static int prepare_all(const struct worker *w, const struct smq_target *t,
 	const struct cmdfile *file = w->run->file;
 	const struct smq_path *p = w->priv;
 	struct smq_sg_slot slots[CHUNK];
-	__u32 first, i, n, done, flags = 0;
+	__u32 first, i, n, done, field, flags = 0;
 	int ret;
 
 	if (w->run->engine == &engine_smq_held)
-		flags = SMQ_SG_SLOT_HELD | (w->run->direct ? SMQ_SG_SLOT_DIRECT : 0);
+		flags = SMQ_SG_SLOT_HELD;
 
 	for (first = 0; first < p->prepared; first += n) {
 		n = p->prepared - first < CHUNK ? p->prepared - first : CHUNK;
@@ -134,9 +136,10 @@ static int prepare_all(const struct worker *w, const struct smq_target *t,
 				 (first + i) % w->run->depth, &slots[i]);
 			slots[i].flags = flags;
 		}
-		ret = smq_prepare(t->dev, first, slots, n, &done);
+		ret = smq_prepare(t->dev, first, slots, n, &done, &field);
 		if (ret) {
-			explain(w->run, t, target, &file->cmds[(first + done) % file->nr], ret);
+			explain(w->run, t, target, &file->cmds[(first + done) % file->nr], field,
+				ret);
 			return -1;
 		}
 	}
@@ -324,7 +327,7 @@ static int take_slot(struct worker *w, struct slot *slot)
 	if (!p->prepared || t->busy[taken]) {
 		taken = p->prepared + place;
 		describe(w, slot->cmd, place, &spare);
-		ret = smq_prepare(t->dev, taken, &spare, 1, NULL);
+		ret = smq_prepare(t->dev, taken, &spare, 1, NULL, NULL);
 		if (ret)
 			return ret;
 	}

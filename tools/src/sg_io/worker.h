@@ -41,7 +41,6 @@ struct run {
 	unsigned int batch;
 	unsigned int nr_jobs;
 	bool poll;
-	bool direct;			/* held requests go straight to the driver */
 	bool writes;			/* some command changes the medium */
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Refusing what a caller asks for. A caller's mistake is no kernel error: the caller's structure
+ * gets the field at fault, and a debug message the limit.
+ */
+#ifndef SMQSG_REFUSE_H
+#define SMQSG_REFUSE_H
+
+#include <linux/printk.h>
+#include <linux/string.h>
+#include <smq/uring.h>
+#include <uapi/scsi/smq_sg.h>
+
+/**
+ * smqsg_refuse() - refuses the value of a field
+ * @at: where the field at fault is told, a pointer to u32
+ * @name: of the field, as in SMQ_SG_FIELD_name
+ * @error: an errno, below 0
+ * @format: of the debug message, and what it needs
+ *
+ * Return: @error. Any context.
+ */
+#define smqsg_refuse(at, name, error, format, ...)	\
+({							\
+	pr_debug(format "\n", ##__VA_ARGS__);		\
+	*(at) = SMQ_SG_FIELD_##name;			\
+	(error);					\
+})
+
+/**
+ * smqsg_sqe_unused() - whether an SQE has nothing where nothing is used
+ * @ioucmd: the SQE
+ * @used: bytes that are used of its payload
+ * @issue_flags: io_uring's
+ *
+ * Return: false if a byte behind @used is not 0, or a flag of the command is set. Any context.
+ */
+static inline bool smqsg_sqe_unused(const struct io_uring_cmd *ioucmd, size_t used,
+				    unsigned int issue_flags)
+{
+	const size_t payload = 2 * sizeof(struct io_uring_sqe) - offsetof(struct io_uring_sqe, cmd);
+
+	if (ioucmd->flags & SMQ_URING_CMD_FLAGS)
+		return false;
+	return !(issue_flags & IO_URING_F_SQE128) ||
+	       !memchr_inv(smq_uring_payload(ioucmd) + used, 0, payload - used);
+}
+
+#endif /* SMQSG_REFUSE_H */

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0
+"""SMQ_SG_CANCEL: what waits ends with ECANCELED, what was sent goes on."""
+import errno
+import os
+import threading
+import time
+
+import pytest
+from kit import cdb, smqsg
+from kit.adhoc import push_adhoc
+from kit.child import as_nobody
+from kit.host import wait_for
+from kit.sgio import SgDev
+from kit.slots import CANCEL, Cancel, Field, SlotFile, command, ioctl
+from kit.slowdisk import DEPTH, SLOW, opened
+from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
+
+TUR = cdb.plain(cdb.TEST_UNIT_READY)
+SOON = SLOW / 1e9 / 2
+
+
+def waiting(device, count):
+    """Until so many entries wait."""
+    wait_for(f"{count} waiting", lambda: smqsg.attr(device.path, "waiting") == count)
+
+
+@pytest.mark.smoke
+def test_slot(device):
+    """The run of one slot alone; the others take its place."""
+    with opened(device.path) as file, Ring() as ring:
+        device.slow()
+        for slot in range(12):
+            file.push(ring, slot)
+        ring.submit()
+        waiting(device, 12 - DEPTH)
+        start = time.monotonic()
+        assert file.cancel(9) == (0, 1)
+        assert ring.wait(1) == [(9, -errno.ECANCELED)]
+        assert time.monotonic() - start < SOON
+        assert file.status(9).result == -errno.ECANCELED and file.status(9).runs == 0
+        assert file.cancel(9) == (errno.ENOENT, 0)
+        assert file.cancel(0) == (errno.EALREADY, 0)
+        assert sorted(ring.wait(11)) == [(slot, 0) for slot in range(12) if slot != 9]
+        device.slow(0)
+        assert file.one(9).result == 0
+
+
+@pytest.mark.smoke
+def test_all(device):
+    """Of one file, by whatever call they came; another file's wait on."""
+    with opened(device.path) as file, opened(device.path) as other, Ring() as ring, \
+            Ring() as others:
+        device.slow()
+        for slot in range(DEPTH + 4):
+            file.push(ring, slot)
+        ring.submit()
+        waiting(device, 4)
+        for slot in range(2):
+            other.push(others, slot)
+        others.submit()
+        file.push_batch(ring, range(40, 60), 100)
+        ring.submit()
+        ended = []
+        threads = [threading.Thread(target=lambda: ended.append(file.run(range(20, 30)))),
+                   threading.Thread(target=lambda: ended.append(sg_io(file)))]
+        for thread in threads:
+            thread.start()
+        waiting(device, 4 + 2 + 1 + 2)
+        start = time.monotonic()
+        assert file.cancel() == (0, 4 + 1 + 2)
+        got = dict(ring.wait(5))
+        for thread in threads:
+            thread.join(10)
+        assert time.monotonic() - start < SOON
+        assert got == {slot: -errno.ECANCELED for slot in range(DEPTH, DEPTH + 4)} | {100: 20}
+        assert (0, 10) in ended and errno.ECANCELED in ended
+        for slot in (*range(20, 30), *range(40, 60)):
+            assert file.status(slot).result == -errno.ECANCELED
+        assert file.cancel() == (0, 0)
+        assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
+        assert sorted(others.wait(2)) == [(0, 0), (1, 0)]
+
+
+def sg_io(file):
+    """The errno of an SG_IO through the same open file."""
+    with SgDev(file.path) as dev:
+        # In place of the one that it has just opened.
+        os.dup2(file.fd, dev.fd)
+        try:
+            dev.cmd(TUR)
+        except OSError as error:
+            return error.errno
+    return 0
+
+
+def test_batch_in_part(device):
+    """What it has sent ends by itself and counts as it ended; the rest fails."""
+    with opened(device.path) as file, Ring() as ring:
+        device.slow()
+        file.push_batch(ring, range(12), 100)
+        ring.submit()
+        waiting(device, 1)
+        # A batch waits as a whole.
+        assert file.cancel(11) == (errno.ENOENT, 0)
+        assert file.cancel() == (0, 1)
+        assert ring.wait(1) == [(100, 12 - DEPTH)]
+        assert [file.status(slot).result for slot in range(12)] == (
+            [0] * DEPTH + [-errno.ECANCELED] * (12 - DEPTH))
+
+
+def test_long_batch_between_turns(device):
+    """It is found while the dispatcher sends what was granted to it."""
+    with opened(device.path) as file, Ring() as ring:
+        device.slow(1_000_000)
+        for turn in range(20):
+            file.push_batch(ring, [slot % 64 for slot in range(2000)], turn)
+            ring.submit()
+            wait_for("a turn", lambda: smqsg.attr(device.path, "inflight"))
+            time.sleep(turn / 1000)
+            assert file.cancel()[0] == 0
+            start = time.monotonic()
+            [(tag, failed)] = ring.wait(1)
+            assert tag == turn and 0 < failed <= 2000
+            assert time.monotonic() - start < SOON
+
+
+def test_adhoc(device):
+    with SlotFile(device.path) as file, Ring(64, SETUP_SQE128 | SETUP_CQE32) as ring:
+        device.slow()
+        raw = [push_adhoc(ring, file.fd, TUR, number) for number in range(12)]
+        ring.submit()
+        waiting(device, 12 - DEPTH)
+        assert file.cancel() == (0, 12 - DEPTH)
+        got = dict(ring.wait(12))
+        assert sorted(got.values()) == [-errno.ECANCELED] * (12 - DEPTH) + [0] * DEPTH
+        del raw
+
+
+def test_polled_ring(polled):
+    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
+        polled.slow()
+        for slot in range(12):
+            file.push(ring, slot)
+        ring.submit()
+        waiting(polled, 12 - DEPTH)
+        assert file.cancel(8) == (0, 1)
+        assert file.cancel() == (0, 12 - DEPTH - 1)
+        got = dict(ring.wait(12))
+        assert sorted(got.values()) == [-errno.ECANCELED] * (12 - DEPTH) + [0] * DEPTH
+
+
+@pytest.mark.smoke
+def test_fields(device):
+    with opened(device.path, 4) as file:
+        for fields, field in (({"flags": 2}, Field.FLAGS), ({"slot": 1}, Field.SLOT),
+                              ({"flags": 1, "slot": 4}, Field.SLOT),
+                              ({"flags": 1, "slot": 1 << 31}, Field.SLOT),
+                              ({"reserved": (0, 1)}, Field.RESERVED)):
+            arg = Cancel(**fields)
+            assert (ioctl(file.fd, CANCEL, arg), arg.field) == (errno.EINVAL, field), fields
+        assert file.cancel() == (0, 0) and file.cancel(3) == (errno.ENOENT, 0)
+    with SlotFile(device.path) as file:
+        assert file.cancel(0) == (errno.EINVAL, 0) and file.field == Field.SLOT
+        assert file.cancel() == (0, 0)
+
+
+def test_others_may_not(device):
+    """Slots have an owner, and so has what of them waits."""
+    with opened(device.path) as file, Ring() as ring:
+        device.slow()
+        for slot in range(8):
+            file.push(ring, slot)
+        ring.submit()
+        waiting(device, 8 - DEPTH)
+        assert as_nobody(lambda: file.cancel()[0]) == errno.EPERM
+        assert as_nobody(lambda: file.cancel(7)[0]) == errno.EPERM
+        assert sorted(ring.wait(8)) == [(slot, 0) for slot in range(8)]
+
+
+@pytest.mark.limit(120)
+def test_under_load(device):
+    """Each command ends once, sent or not, while others are run, cancelled and run again."""
+    stop, counts = threading.Event(), {0: 0, -errno.ECANCELED: 0}
+
+    def canceller(file):
+        slot = 0
+        while not stop.is_set():
+            slot = (slot + 7) % 64
+            file.cancel(slot if slot % 3 else None)
+            os.sched_yield()
+
+    with opened(device.path) as file, Ring() as ring:
+        device.slow(200_000)
+        file.prepare([command(bytes(6))] * 32)
+        thread = threading.Thread(target=canceller, args=(file,))
+        thread.start()
+        try:
+            for _ in range(60):
+                for slot in range(64):
+                    file.push(ring, slot)
+                ring.submit()
+                got = ring.wait(64)
+                assert sorted(tag for tag, _ in got) == list(range(64))
+                for _, result in got:
+                    counts[result] += 1
+        finally:
+            stop.set()
+            thread.join()
+    assert all(counts.values()), counts

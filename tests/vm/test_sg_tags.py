@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""All tags of the host are in use by other LUNs: what waits for one keeps its deadline, and ends
+with its task, its device or a cancellation, as anything else that waits."""
+import errno
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from kit import cdb, smqsg
+from kit.adhoc import push_adhoc
+from kit.child import ended, spawn
+from kit.host import wait_for
+from kit.ramdir import ram_host
+from kit.slots import SlotFile, command
+from kit.slowdisk import DEPTH
+from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
+
+TUR = cdb.plain(cdb.TEST_UNIT_READY)
+SERVICE = 2.0       # seconds
+WAYS = ("run", "batch", "adhoc")
+
+
+@contextmanager
+def no_tag():
+    """The last LUN of a host whose tags the others have for SERVICE, its node, and what says
+    whether they have them still."""
+    # A host that may get a policy that holds commands has twice as many tags as a LUN may use.
+    with smqsg.module(), ram_host(depth=DEPTH, hw_queues=1, luns=3) as (host_dir, host), \
+            Ring() as ring:
+        for lun in host.luns():
+            # With an elevator a request has its tag when it is dispatched.
+            (lun.queue / "scheduler").write_text("none", encoding="ascii")
+        *others, last = (smqsg.node(lun) for lun in host.luns())
+        files = [SlotFile(path, DEPTH) for path in others]
+        host_dir.set("model/service_ns", round(SERVICE * 1e9))
+        for file in files:
+            file.prepare([command(TUR)] * DEPTH)
+            file.push_batch(ring, range(DEPTH))
+        ring.submit()
+        try:
+            yield host.luns()[-1], last, lambda: all(
+                smqsg.attr(path, "inflight") == DEPTH for path in others)
+        finally:
+            host_dir.set("model/service_ns", 0)
+            assert ring.wait(len(files)) == [(0, 0)] * len(files)
+            for file in files:
+                file.close()
+        if os.path.exists(last):
+            smqsg.idle(last)
+
+
+def send(file, ring, way):
+    """One command, or a batch of two; what has to be kept."""
+    if way == "adhoc":
+        kept = push_adhoc(ring, file.fd, TUR)
+    elif way == "run":
+        kept = file.push(ring, 0)
+    else:
+        kept = file.push_batch(ring, range(2), 0)
+    ring.submit()
+    wait_for("the command to wait", lambda: smqsg.attr(file.path, "waiting") == 1)
+    # The dispatcher sleeps now.
+    time.sleep(0.05)
+    assert smqsg.attr(file.path, "waiting") == 1 and not smqsg.attr(file.path, "inflight")
+    return kept
+
+
+@contextmanager
+def sender(path, timeout_ms=0):
+    """A file with two slots, and a ring that takes everything."""
+    with SlotFile(path, 2) as file, Ring(8, SETUP_SQE128 | SETUP_CQE32) as ring:
+        file.prepare([command(TUR, timeout_ms=timeout_ms)] * 2)
+        yield file, ring
+
+
+@pytest.mark.smoke
+def test_deadline():
+    with no_tag() as (_, path, still), sender(path, 300) as (file, ring):
+        start = time.monotonic()
+        send(file, ring, "run")
+        assert ring.wait(1) == [(0, -errno.ETIMEDOUT)]
+        assert time.monotonic() - start > 0.25 and still()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_cancel(way):
+    with no_tag() as (_, path, still), sender(path) as (file, ring):
+        kept = send(file, ring, way)
+        assert file.cancel(0 if way == "run" else None) == (0, 1)
+        assert ring.wait(1) == [(0, 2 if way == "batch" else -errno.ECANCELED)]
+        assert still()
+        del kept
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", WAYS)
+def test_removal(way):
+    with no_tag() as (lun, path, still), sender(path) as (file, ring):
+        kept = send(file, ring, way)
+        # The block layer's part of the removal waits for who sleeps for a tag.
+        removal = threading.Thread(
+            target=lambda: (lun.sysfs / "delete").write_text("1", encoding="ascii"))
+        removal.start()
+        try:
+            assert ring.wait(1) == [(0, 2 if way == "batch" else -errno.ENODEV)]
+            assert still()
+        finally:
+            removal.join(20)
+        del kept
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_kill(way):
+    with no_tag() as (_, path, still):
+        def work():
+            with sender(path) as (file, ring):
+                kept = send(file, ring, way)
+                os.kill(os.getpid(), signal.SIGKILL)
+                return kept
+        pid = spawn(work)
+        assert ended(pid) == -signal.SIGKILL
+        assert still()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_tag_comes(way):
+    """It is sent then, be there one tag or all of them."""
+    with no_tag() as (_, path, _), sender(path) as (file, ring):
+        kept = send(file, ring, way)
+        assert ring.wait(1) == [(0, 0)]
+        assert file.run(range(2)) == (0, 0)
+        del kept
