@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Prepared commands by every kind of ring, on every kind of queue, over several devices."""
+import errno
 import mmap
 import random
 import struct
@@ -7,11 +8,12 @@ import time
 from contextlib import ExitStack
 
 import pytest
-from kit import smqsg, uring
+from kit import cdb, sgio, smqsg, uring
+from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
 from kit.host import loaded
 from kit.memory import PAGE, Memory
-from kit.slots import BLOCK, SlotFile, read, run_of, write
+from kit.slots import BLOCK, URING_RUN, SlotFile, read, run_of, write
 from kit.slowdisk import opened
 from kit.uring import Ring
 
@@ -35,6 +37,44 @@ def test_rings(device, ring, sqe_flags):
             assert sorted(got) == [(slot, 0) for slot in range(40)] + [(100, 0)]
             assert file.memory[:] == bytes(file.memory.size)
             assert [file.status(slot).runs for slot in range(64)] == [turn + 1] * 64
+
+
+@pytest.mark.smoke
+def test_mixed(device):
+    """Entries of either size on one ring: prepared commands take small ones, and whole ones large
+    ones, whose completions are large, too."""
+    try:
+        ring = Ring(8, uring.SETUP_SQE_MIXED | uring.SETUP_CQE_MIXED)
+    except OSError as error:
+        assert error.errno == errno.EINVAL
+        pytest.skip("no mixed rings in this kernel")
+    area, sense = Memory(PAGE), Memory(PAGE)
+    beyond = cdb.blocks(cdb.READ_10, 0x7fffffff, 1)
+    with ring, opened(device.path) as file:
+        for turn in range(24):
+            # Each turn begins somewhere else in the queue.
+            alone = list(range(turn % 3))
+            file.memory[:] = b"\xa5" * file.memory.size
+            area[:BLOCK] = b"\xa5" * BLOCK
+            for slot in alone:
+                file.push(ring, slot)
+            file.push_batch(ring, range(8, 16), 100)
+            good = turn % 2
+            raw = cdb.blocks(cdb.READ_10, 3, 1) if good else beyond
+            keep = push_adhoc(ring, file.fd, raw, 101, area, length=BLOCK, sense=sense)
+            ring.submit()
+            assert sorted(ring.wait(len(alone) + 2)) == [
+                *((slot, 0) for slot in alone), (100, 0), (101, 0)]
+            del keep
+            assert file.memory[8 * BLOCK:16 * BLOCK] == bytes(8 * BLOCK)
+            # A status, and only of what was no slot.
+            assert ring.more.keys() == {101}
+            assert ring.more.pop(101) & 0xff == (0 if good else sgio.CHECK_CONDITION)
+            assert area[:BLOCK] == (bytes(BLOCK) if good else b"\xa5" * BLOCK)
+        # A large entry with nothing behind the run.
+        ring.push(file.fd, URING_RUN, run_of(5).ljust(80, b"\0"), 5)
+        ring.submit()
+        assert ring.wait(1) == [(5, 0)] and not ring.more
 
 
 @pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
@@ -68,8 +108,8 @@ def test_sqe_rewritten(device, flags):
         assert file.lend(1, other) == 0
         size = len(ring.sqes) // ring.entries
         rand = random.Random(flags)
-        bad = [run_of(rand.choice((0, 63, 64, 1 << 31)), rand.choice((0, 1, 9)),
-                      rand.choice((0, 1, 2, 3, 8)), rand.choice((0, 5, 1 << 40)))
+        bad = [struct.pack("<IHHQ", rand.choice((0, 63, 64, 1 << 31)), rand.choice((0, 1, 9)),
+                           rand.choice((0, 1, 2, 3, 8)), rand.choice((0, 5, 1 << 40)))
                for _ in range(200)]
         bad += [struct.pack("<QII", rand.choice((0, 60, file.memory.address, 8)),
                             rand.choice((1, 5, 64, 300)), rand.choice((0, 1, 2, 3)))

@@ -10,8 +10,11 @@ import time
 SETUP_SQPOLL, SETUP_SQE128, SETUP_CQE32 = 1 << 1, 1 << 10, 1 << 11
 SETUP_SINGLE_ISSUER, SETUP_DEFER_TASKRUN = 1 << 12, 1 << 13
 SETUP_IOPOLL = 1 << 0
-SQE_FIXED_FILE, SQE_ASYNC = 1 << 0, 1 << 4
-OP_URING_CMD = 46
+# From Linux 6.18 and 6.19 on: entries of either size on one ring.
+SETUP_CQE_MIXED, SETUP_SQE_MIXED = 1 << 18, 1 << 19
+SQE_FIXED_FILE, SQE_ASYNC, SQE_CQE_SKIP_SUCCESS = 1 << 0, 1 << 4, 1 << 6
+OP_NOP, OP_URING_CMD, OP_URING_CMD128 = 0, 46, 64
+CQE_SKIP, CQE_32 = 1 << 5, 1 << 15
 
 _SETUP, _ENTER, _REGISTER = 425, 426, 427
 _REGISTER_FILES = 2
@@ -50,7 +53,8 @@ def _call(number: int, *args) -> int:
 
 
 class Ring:
-    """A ring. Completions are (user_data, res); nothing waits without an end."""
+    """A ring. Completions are (user_data, res); nothing waits without an end. Those of 32 bytes on
+    a ring with completions of either size have more, which is kept in more, by user_data."""
 
     def __init__(self, entries: int = 64, flags: int = 0):
         params = _Params(flags=flags, sq_thread_idle=50)
@@ -65,6 +69,7 @@ class Ring:
                              offset=_CQ_RING)
         self.sqes = mmap.mmap(self.fd, self._sqe_size * params.sq_entries, offset=_SQES)
         self.entries = params.sq_entries
+        self.more: dict[int, int] = {}
         self._queued = 0
         # The kernel reads and writes these meanwhile: each as a whole, which struct does not.
         self._sq_head, self._sq_tail, self._cq_head, self._cq_tail = (
@@ -94,17 +99,26 @@ class Ring:
 
     def push(self, fd: int, cmd_op: int, payload: bytes, user_data: int = 0,
              flags: int = 0) -> None:
-        """Puts a uring_cmd into the submission queue."""
+        """Puts a uring_cmd into the submission queue. On a ring with entries of either size it is
+        a large one, which takes two places in a row, if its payload is."""
+        opcode, places = OP_URING_CMD, 1
+        if self._flags & SETUP_SQE_MIXED and len(payload) > 16:
+            opcode, places = OP_URING_CMD128, 2
+            if self._sq_tail.value % self.entries == self.entries - 1:
+                self._put(struct.pack("<BB", OP_NOP, SQE_CQE_SKIP_SUCCESS), 1)
+        self._put(struct.pack("<BBHiIIQIIQHHi", opcode, flags, 0, fd, cmd_op, 0, 0, 0, 0,
+                              user_data, 0, 0, 0) + bytes(payload), places)
+
+    def _put(self, sqe: bytes, places: int) -> None:
         tail = self._sq_tail.value
-        assert (tail - self._sq_head.value) & 0xffffffff < self.entries, "queue is full"
-        slot = tail % self.entries
-        sqe = struct.pack("<BBHiIIQIIQHHi", OP_URING_CMD, flags, 0, fd, cmd_op, 0, 0, 0, 0,
-                          user_data, 0, 0, 0) + bytes(payload)
-        self.sqes[slot * self._sqe_size:(slot + 1) * self._sqe_size] = \
-            sqe.ljust(self._sqe_size, b"\0")
-        struct.pack_into("<I", self._sq, self._array + 4 * slot, slot)
-        self._sq_tail.value = (tail + 1) & 0xffffffff
-        self._queued += 1
+        assert (tail - self._sq_head.value) & 0xffffffff <= self.entries - places, "queue is full"
+        slot, size = tail % self.entries, places * self._sqe_size
+        assert len(sqe) <= size
+        self.sqes[slot * self._sqe_size:slot * self._sqe_size + size] = sqe.ljust(size, b"\0")
+        for at in range(slot, slot + places):
+            struct.pack_into("<I", self._sq, self._array + 4 * at, at)
+        self._sq_tail.value = (tail + places) & 0xffffffff
+        self._queued += places
 
     def submit(self) -> int:
         """Submits what was pushed; how many that were."""
@@ -123,9 +137,17 @@ class Ring:
             assert error.errno in (errno.EINTR, errno.EAGAIN, errno.EBUSY), error
         head, found = self._cq_head.value, []
         while head != self._cq_tail.value:
-            found.append(struct.unpack_from(
-                "<Qi", self._cq, self._cqes + head % self._cq_entries * self._cqe_size))
+            at = self._cqes + head % self._cq_entries * self._cqe_size
+            user_data, res, flags = struct.unpack_from("<QiI", self._cq, at)
             head = (head + 1) & 0xffffffff
+            if self._flags & SETUP_CQE_MIXED:
+                # What fills a gap at the end of the queue.
+                if flags & CQE_SKIP:
+                    continue
+                if flags & CQE_32:
+                    self.more[user_data], = struct.unpack_from("<Q", self._cq, at + 16)
+                    head = (head + 1) & 0xffffffff
+            found.append((user_data, res))
         self._cq_head.value = head
         return found
 
