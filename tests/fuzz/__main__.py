@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Inside the VM: rounds of random load on smq_sg, each with modules of its own.
+
+A round loads the modules, runs the load's processes beside a disturber, looks at what must hold
+when all of them have ended, and unloads the modules. tools/fuzz boots a kernel for it.
+"""
+import argparse
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests/vm"))
+
+# pylint: disable=wrong-import-position
+from devices import devices, pinned  # noqa: E402
+from disturber import disturbing  # noqa: E402
+from kit.host import ModuleError, wait_for  # noqa: E402
+from kit.klog import KernelLog  # noqa: E402
+from kit.sanitizing import PATIENCE  # noqa: E402
+
+PROGRAM = TOP / "build/tools/fuzz/fuzz"
+IDLE_SECONDS = 30
+# What a round may take beside its load: the program bounds each process by itself.
+ROUND_SECONDS = 900
+LOOK_SECONDS = 1
+END_SECONDS = 60
+TAIL = 60
+
+
+class FuzzError(Exception):
+    """Something that must hold does not."""
+
+
+def user_mode_linux() -> bool:
+    """Whether this kernel is a program of another: of 7.2 it has errors of its own in a fork of
+    a process with a ring mapped."""
+    return "User Mode Linux" in Path("/proc/cpuinfo").read_text(encoding="ascii")
+
+
+def parse() -> argparse.Namespace:
+    """Of this program."""
+    parser = argparse.ArgumentParser(prog="tests/fuzz", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--seed", type=int, default=1, help="all choices follow from it (default: %(default)s)")
+    add("--seconds", type=int, default=60, help="of load, of all rounds (default: %(default)s)")
+    add("--round-seconds", type=int, default=60, help="of one round (default: %(default)s)")
+    add("--first-round", type=int, default=0, metavar="N",
+        help="begin with this one, to repeat it (default: %(default)s)")
+    add("--workers", type=int, default=6, help="processes at a time (default: %(default)s)")
+    return parser.parse_args()
+
+
+def end_load(load: subprocess.Popen) -> None:
+    """Its processes, too: they would keep the modules."""
+    load.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        load.wait(END_SECONDS * PATIENCE)
+    load.kill()
+
+
+def reasons(error: BaseException | None) -> str:
+    """What failed, and what had failed before that."""
+    found = []
+    while error:
+        found.append(str(error))
+        error = error.__context__
+    return "\n  after: ".join(found)
+
+
+def run_load(seed: int, seconds: int, workers: int, log: KernelLog) -> None:
+    """Runs the program to its end, but not beyond the first fault in the kernel log."""
+    command = [PROGRAM, f"--seed={seed}", f"--seconds={seconds}", f"--workers={workers}",
+               f"--patience={PATIENCE}", *(["--no-fork"] if user_mode_linux() else [])]
+    end = time.monotonic() + seconds + ROUND_SECONDS * PATIENCE
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as load:
+        try:
+            while load.poll() is None:
+                if log.faults():
+                    raise FuzzError("the kernel log tells of a bug")
+                if time.monotonic() > end:
+                    raise FuzzError("the load does not end")
+                time.sleep(LOOK_SECONDS)
+        finally:
+            end_load(load)
+    if load.returncode:
+        raise FuzzError(f"the load ended with status {load.returncode}")
+
+
+def one_round(options: argparse.Namespace, number: int, seconds: int, log: KernelLog) -> None:
+    """A seed of its own, so that each can be repeated alone."""
+    seed = options.seed * 1000 + number
+    print(f"round {number}: {seconds} s", flush=True)
+    before = pinned()
+    with devices() as found:
+        with disturbing(found, seed, PATIENCE) as done:
+            run_load(seed, seconds, options.workers, log)
+        print("disturbed:", ", ".join(f"{name} {done[name]}" for name in sorted(done)), flush=True)
+        found.wait_until_idle(IDLE_SECONDS)
+    # Files and rings that were closed are freed a little later.
+    wait_for("all pinned pages given back", lambda: pinned() == before)
+    if log.faults():
+        raise FuzzError("the kernel log tells of a bug")
+
+
+def main() -> int:
+    """All rounds, or up to the first that fails."""
+    options = parse()
+    print(f"seed {options.seed}", flush=True)
+    left, number = options.seconds, options.first_round
+    with KernelLog() as log:
+        while left > 0:
+            seconds = min(left, options.round_seconds)
+            try:
+                one_round(options, number, seconds, log)
+            except (AssertionError, FuzzError, ModuleError, OSError,
+                    subprocess.TimeoutExpired) as error:
+                print(f"{log.tail(TAIL)}\nfuzz: FAILED in round {number} of seed {options.seed}: "
+                      f"{reasons(error)}", file=sys.stderr, flush=True)
+                return 1
+            left, number = left - seconds, number + 1
+    print(f"fuzz: {number - options.first_round} rounds of seed {options.seed}, nothing was wrong")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

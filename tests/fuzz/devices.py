@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The disks that the load has: small queues, poll queues, two drivers."""
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit import smqsg
+from kit.host import SCSI_DEVICES, Host, is_loaded, load, loaded, wait_for
+from kit.ramdir import RamDir, ram_host
+
+LUNS = 3
+DEPTH = 8
+# DISK_BLOCKS in tools/src/fuzz/own.h are as many: kit.ramdir makes LUNs of that size.
+SIZE_MB = 64
+SCSI_DEBUG = {"dev_size_mb": SIZE_MB, "max_queue": 16, "submit_queues": 2, "poll_queues": 1,
+              "delay": 0, "ndelay": 20000}
+
+
+@dataclass(frozen=True)
+class Devices:
+    """A host of smq_ram, its directory in configfs, and one of scsi_debug."""
+    ram_dir: RamDir
+    hosts: tuple[Host, Host]
+
+    def addresses(self) -> list[str]:
+        """H:C:T:L of the LUNs there are at this moment."""
+        numbers = {str(host.number) for host in self.hosts}
+        return sorted(path.name for path in SCSI_DEVICES.glob("*:*:*:*")
+                      if path.name.split(":")[0] in numbers)
+
+    def find_all(self) -> None:
+        """Has the mid-layer find what was deleted."""
+        for host in self.hosts:
+            (host.sysfs / "scan").write_text("- - -", encoding="ascii")
+
+    def wait_for_all(self) -> None:
+        """Until all LUNs have their nodes."""
+        for host, luns in zip(self.hosts, (LUNS, 1), strict=True):
+            for lun in host.wait_luns(luns):
+                smqsg.node(lun)
+
+    def wait_until_idle(self, seconds: float) -> None:
+        """Until nothing is in flight, nothing waits and no request is held."""
+        for path in sorted(smqsg.CLASS.iterdir()):
+            for name in ("inflight", "waiting", "held"):
+                wait_for(f"{path.name}: {name} 0",
+                         lambda: not smqsg.attr(path.name, name), seconds)
+
+
+@contextmanager
+def devices() -> Iterator[Devices]:
+    """All of them with smq_sg. At the end all modules go, or it fails."""
+    for module in ("sd_mod", "sg"):
+        if not is_loaded(module):
+            load(module)
+    with smqsg.module(), \
+            loaded("scsi_debug", io_errors=True, **SCSI_DEBUG) as (debug,), \
+            ram_host(LUNS, depth=DEPTH, hw_queues=2, poll_queues=1) as (ram_dir, ram):
+        found = Devices(ram_dir, (ram, debug))
+        found.wait_for_all()
+        yield found
+
+
+def pinned() -> int:
+    """Pages that are pinned for I/O."""
+    # CPUs keep what they counted last; a kernel may complain of other counters.
+    with suppress(OSError):
+        Path("/proc/sys/vm/stat_refresh").write_text("1", encoding="ascii")
+    pairs = (line.split() for line in Path("/proc/vmstat").read_text("ascii").splitlines())
+    counts = {name: int(value) for name, value in pairs}
+    return counts["nr_foll_pin_acquired"] - counts["nr_foll_pin_released"]

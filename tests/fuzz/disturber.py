@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Changes what is below the load: depths, elevators, shares, states; takes LUNs away."""
+import os
+import random
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from devices import Devices
+from kit.host import SCSI_DEVICES, load, unload
+
+QUIESCE = Path("/sys/module/smq_quiesce/parameters")
+STATES = ("quiesce", "block", "stop")
+PAUSE = 0.3             # seconds between changes, at most
+STATE_SECONDS = 0.05
+AWAY_SECONDS = 0.3
+SERVICE_NS = 400_000
+READ_BYTES = 65536
+
+
+def _write(path: Path, text: object) -> None:
+    path.write_text(str(text), encoding="ascii")
+
+
+def _of_disk(device: Path, name: str) -> list[Path]:
+    return list(device.glob(f"block/*/queue/{name}"))
+
+
+class Disturber:
+    """One change after another, as its seed says, in a thread."""
+
+    def __init__(self, devices: Devices, seed: int):
+        self.devices, self.random = devices, random.Random(seed)
+        self.done: Counter[str] = Counter()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        changes = (self.queue_depth, self.elevator, self.nr_requests, self.held_share,
+                   self.service, self.state, self.block_read, self.delete)
+        while not self._stop.wait(self.random.uniform(0, PAUSE)):
+            change = self.random.choices(changes, (4, 3, 3, 4, 3, 4, 3, 1))[0]
+            addresses = self.devices.addresses()
+            if not addresses:
+                self.devices.find_all()
+                continue
+            device = SCSI_DEVICES / self.random.choice(addresses)
+            # LUNs go, and some values are refused.
+            with suppress(OSError):
+                change(device)
+                self.done[change.__name__] += 1
+
+    def queue_depth(self, device: Path) -> None:
+        """How many commands the LUN takes."""
+        _write(device / "queue_depth", self.random.randint(1, 12))
+
+    def elevator(self, device: Path) -> None:
+        """With an elevator nothing is held."""
+        name = self.random.choice(("none", "mq-deadline", "none"))
+        for path in _of_disk(device, "scheduler"):
+            _write(path, name)
+
+    def nr_requests(self, device: Path) -> None:
+        """Tags, or requests of an elevator."""
+        count = self.random.randint(4, 20)
+        for path in _of_disk(device, "nr_requests"):
+            _write(path, count)
+
+    def held_share(self, device: Path) -> None:
+        """What held slots may keep."""
+        percent = self.random.randint(0, 100)
+        for path in device.glob("smq_sg/*/held_share"):
+            _write(path, percent)
+
+    def service(self, _device: Path) -> None:
+        """How long smq_ram takes for a command."""
+        self.devices.ram_dir.set("model/service_ns", self.random.randint(0, SERVICE_NS))
+
+    def state(self, device: Path) -> None:
+        """Keeps the LUN from sending for a moment."""
+        knob = QUIESCE / self.random.choice(STATES)
+        _write(knob, f"{device.name}\n")
+        try:
+            time.sleep(STATE_SECONDS)
+        finally:
+            _write(knob, "\n")
+
+    def block_read(self, device: Path) -> None:
+        """Block I/O wants tags, too."""
+        for path in device.glob("block/*"):
+            fd = os.open(f"/dev/{path.name}", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.pread(fd, READ_BYTES, 0)
+            finally:
+                os.close(fd)
+
+    def delete(self, device: Path) -> None:
+        """The LUN goes under the load, and comes back under another node."""
+        _write(device / "delete", 1)
+        time.sleep(AWAY_SECONDS)
+        self.devices.find_all()
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Ends it, puts back what it changed, and has all LUNs there."""
+        self._stop.set()
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), "the disturber hangs in a change of a device"
+        self.devices.ram_dir.set("model/service_ns", 0)
+        self.devices.find_all()
+        self.devices.wait_for_all()
+
+
+@contextmanager
+def disturbing(devices: Devices, seed: int, patience: int):
+    """Beside the block; yields what was done so far, by kind."""
+    load("smq_quiesce")
+    disturber = Disturber(devices, seed)
+    disturber.start()
+    try:
+        yield disturber.done
+    finally:
+        disturber.stop(120 * patience)
+        unload("smq_quiesce")

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0
+"""tools/fuzz, as long as a test may take: its load runs, and finds nothing."""
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+SECONDS = 20
+# With loading, the end of the last processes, and unloading.
+LIMIT = 150
+
+
+@pytest.mark.limit(LIMIT)
+def test_a_round_finds_nothing():
+    """A round of one seed: what its first line, its counts and its end say."""
+    done = subprocess.run([sys.executable, "-B", str(TOP / "tests/fuzz"), "--seed=1",
+                           f"--seconds={SECONDS}"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("seed 1\n"), done.stdout
+    for name in ("SQE run", "SQE batch", "RUN", "SQE ad hoc", "SG_IO v3", "own read"):
+        assert f"\n{name} " in done.stdout, f"no {name!r} in\n{done.stdout}"

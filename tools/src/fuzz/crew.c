@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "crew.h"
+
+#define NAP_USEC		10000
+#define PROGRESS_SECONDS	10
+#define MOST_WORKERS		64
+/* Seconds from the birth of a life: what it does, what it waits for. Then it hangs. */
+#define LIFE_LIMIT		240
+/* Seconds that killed processes, and children of killed lives, may take to go. */
+#define REAP_LIMIT		120
+#define SIGNAL_EVERY		0.05
+#define STOP_SECONDS		0.2
+/* Numbers of choices that are no life's. */
+#define CHOICES_OF_CREW		(~0ULL)
+
+static struct worker {
+	pid_t pid;		/* 0: none at this moment */
+	unsigned long lives;
+	double born, stopped;	/* 0: it is not stopped */
+} workers[MOST_WORKERS];
+
+static unsigned int running;
+static atomic_bool told_to_end;
+
+static void on_sigterm(int number)
+{
+	(void)number;
+	told_to_end = true;
+}
+
+static void begin_life(const struct options *options, unsigned int index)
+{
+	struct worker *worker = &workers[index];
+	struct rnd r = rnd_of(options->seed, index);
+	uint64_t seed = rnd_of(rnd64(&r), worker->lives).state;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		err(2, "fork");
+	if (!pid) {
+		/* Children of it are in its group. */
+		setpgid(0, 0);
+		signal(SIGTERM, SIG_DFL);
+		live(options, index, worker->lives, seed);
+	}
+	setpgid(pid, pid);
+	worker->pid = pid;
+	worker->born = seconds_now();
+	worker->stopped = 0;
+	worker->lives++;
+	running++;
+	tally(OP_LIFE, 0);
+}
+
+/* By themselves, by SIGKILL, or by SIGUSR1: another program than this has no handler for it. */
+static void look_at_end(pid_t pid, int status)
+{
+	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGUSR1)
+		fault("process %d died of signal %d", pid, WTERMSIG(status));
+	else if (WIFEXITED(status) && WEXITSTATUS(status))
+		fault("process %d ended with status %d", pid, WEXITSTATUS(status));
+}
+
+/* False: there is no process left at all. */
+static bool reap(const struct options *options)
+{
+	unsigned int i;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		look_at_end(pid, status);
+		for (i = 0; i < options->workers; i++) {
+			if (workers[i].pid != pid)
+				continue;
+			/* Its children, if it has any, come to us. They end by themselves. */
+			kill(-pid, SIGCONT);
+			workers[i].pid = 0;
+			running--;
+		}
+	}
+	return !(pid < 0 && errno == ECHILD);
+}
+
+static void kill_all(const struct options *options)
+{
+	unsigned int i;
+
+	for (i = 0; i < options->workers; i++)
+		if (workers[i].pid)
+			kill(-workers[i].pid, SIGKILL);
+}
+
+static void show_stack(pid_t pid)
+{
+	char path[64], line[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stack", pid);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		fprintf(stderr, "  %s", line);
+	if (file)
+		fclose(file);
+}
+
+static void end_late_lives(const struct options *options)
+{
+	double limit = LIFE_LIMIT * options->patience;
+	unsigned int i;
+
+	for (i = 0; i < options->workers; i++) {
+		struct worker *worker = &workers[i];
+
+		if (!worker->pid || seconds_now() < worker->born + limit)
+			continue;
+		fault("worker %u life %lu hangs, process %d", i, worker->lives - 1, worker->pid);
+		show_stack(worker->pid);
+		kill(-worker->pid, SIGKILL);
+		worker->born = seconds_now();
+	}
+}
+
+static void go_on_stopped(const struct options *options, bool all)
+{
+	unsigned int i;
+
+	for (i = 0; i < options->workers; i++) {
+		struct worker *worker = &workers[i];
+
+		if (!worker->pid || !worker->stopped)
+			continue;
+		if (all || seconds_now() > worker->stopped + STOP_SECONDS) {
+			kill(-worker->pid, SIGCONT);
+			worker->stopped = 0;
+		}
+	}
+}
+
+static void send_signal(const struct options *options, struct rnd *r)
+{
+	struct worker *worker = &workers[rnd(r, options->workers)];
+	unsigned int kind = rnd(r, 20);
+
+	if (!worker->pid)
+		return;
+	if (!kind) {
+		tally(OP_SIGNAL, result_of(kill(worker->pid, SIGKILL)));
+	} else if (kind < 6) {
+		tally(OP_SIGNAL, result_of(kill(-worker->pid, SIGSTOP)));
+		worker->stopped = seconds_now();
+	} else {
+		tally(OP_SIGNAL, result_of(kill(worker->pid, SIGUSR1)));
+	}
+}
+
+static void show_progress(double begun, double *next)
+{
+	if (seconds_now() < *next)
+		return;
+	tally_progress(seconds_now() - begun, running);
+	*next += PROGRESS_SECONDS;
+}
+
+/* Waits for all, children of lives that have ended included; kills lives that are late. */
+static void end_all(const struct options *options, double begun, double *next)
+{
+	double limit = seconds_now() + (LIFE_LIMIT + REAP_LIMIT) * options->patience;
+
+	go_on_stopped(options, true);
+	if (told_to_end)
+		kill_all(options);
+	while (reap(options)) {
+		show_progress(begun, next);
+		end_late_lives(options);
+		if (seconds_now() > limit) {
+			fault("processes are left at the end, %u of them lives", running);
+			return;
+		}
+		usleep(NAP_USEC);
+	}
+}
+
+void crew_run(const struct options *options)
+{
+	double begun = seconds_now(), next = begun + PROGRESS_SECONDS, signal_at = begun;
+	struct rnd r = rnd_of(options->seed, CHOICES_OF_CREW);
+	unsigned int i;
+
+	if (options->workers > MOST_WORKERS)
+		errx(2, "at most %u workers", MOST_WORKERS);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		err(2, "PR_SET_CHILD_SUBREAPER");
+	signal(SIGTERM, on_sigterm);
+	while (seconds_now() < begun + options->seconds && !faults() && !told_to_end) {
+		for (i = 0; i < options->workers; i++)
+			if (!workers[i].pid)
+				begin_life(options, i);
+		usleep(NAP_USEC);
+		reap(options);
+		go_on_stopped(options, false);
+		end_late_lives(options);
+		if (seconds_now() > signal_at) {
+			send_signal(options, &r);
+			signal_at = seconds_now() + SIGNAL_EVERY;
+		}
+		show_progress(begun, &next);
+	}
+	end_all(options, begun, &next);
+}
+
+/* 0 or -errno. */
+static int lend_all_that_nobody_may(int fd)
+{
+	struct smq_sg_buffer arg = { .length = NOBODY_LOCKS };
+	void *memory = mmap(NULL, NOBODY_LOCKS, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	arg.address = ADDRESS(memory);
+	return memory == MAP_FAILED ? -ENOMEM : result_of(ioctl(fd, SMQ_SG_BUFFER, &arg));
+}
+
+void crew_look_at_locked(const struct options *options)
+{
+	/* Files and rings that were closed are freed a little later. */
+	double end = seconds_now() + 10 * options->patience;
+	struct smq_sg_setup setup = { .slots = 1 };
+	struct rnd r = rnd_of(options->seed, CHOICES_OF_CREW);
+	int fd = open_node(&r, O_RDWR), ret;
+
+	if (fd < 0) {
+		fault("no node can be opened at the end");
+		return;
+	}
+	become_nobody();
+	if (ioctl(fd, SMQ_SG_SETUP, &setup))
+		fault("SETUP at the end: errno %d", errno);
+	do {
+		ret = lend_all_that_nobody_may(fd);
+		if (!ret)
+			return;
+		usleep(NAP_USEC);
+	} while (ret == -ENOMEM && seconds_now() < end);
+	fault("locked memory was not given back: lending %u bytes says %d", NOBODY_LOCKS, ret);
+}

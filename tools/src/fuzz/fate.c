@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/* How files and processes end, move and multiply while commands are under way. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "life.h"
+
+#define CHILD_STEPS	40
+/* Steps of a child have numbers of their own. */
+#define CHILD_FIRST	1000000
+
+/* Passes the file through a socket; returns the new descriptor, or -errno. */
+static int through_socket(int fd)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	char byte = 0;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1,
+				  .msg_control = control.space,
+				  .msg_controllen = sizeof(control.space) };
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	int pair[2], got = -EBADF;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		return -errno;
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+	if (sendmsg(pair[0], &message, MSG_NOSIGNAL) == 1) {
+		/* Meanwhile only the message holds the file. */
+		close(fd);
+		if (recvmsg(pair[1], &message, 0) == 1)
+			memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(got));
+	}
+	close(pair[0]);
+	close(pair[1]);
+	return got;
+}
+
+/* The file gets another descriptor, by dup() or from a socket; the old one is closed, or twice. */
+void step_pass(struct life *life, struct rnd *r)
+{
+	int old = life->fd, fd;
+
+	if (once_in(r, 2)) {
+		fd = through_socket(old);
+	} else {
+		fd = dup(old);
+		if (fd < 0)
+			fd = -errno;
+		else
+			close(old);
+	}
+	tally(OP_PASS, fd < 0 ? fd : 0);
+	/* The socket gives out the number that was just closed. */
+	if (fd != old && once_in(r, 4))
+		close(old);
+	if (fd < 0)
+		life->over = true;
+	else
+		life->fd = fd;
+}
+
+struct closer {
+	int fd;
+	unsigned int usec;
+};
+
+static void *close_soon(void *arg)
+{
+	struct closer *closer = arg;
+
+	usleep(closer->usec);
+	tally(OP_RACE, result_of(close(closer->fd)));
+	return NULL;
+}
+
+/*
+ * A file of its own is closed by a thread while the process uses it: it is set up and filled, runs
+ * and is asked, and any of that may come too late.
+ */
+void step_race(struct life *life, struct rnd *r)
+{
+	struct closer closer = { open_node(r, O_RDWR | O_NONBLOCK | O_CLOEXEC), rnd(r, 3000) };
+	struct life other = *life;
+	pthread_t thread;
+	unsigned int i;
+
+	if (closer.fd < 0)
+		return;
+	other.fd = closer.fd;
+	/* The rings stay with the life, and know its file alone. */
+	for (i = 0; i < RINGS; i++)
+		other.rings[i].open = false;
+	step_setup(&other, r);
+	step_lend(&other, r);
+	for (i = 0; i < 8; i++)
+		step_prepare(&other, r);
+	if (pthread_create(&thread, NULL, close_soon, &closer)) {
+		close(closer.fd);
+		return;
+	}
+	for (i = 0; i < 6; i++) {
+		struct smq_sg_run run = { .slot = rnd(r, SLOTS) };
+		struct ring_command command = { OP_RUN, SMQ_SG_URING_RUN, &run, sizeof(run) };
+
+		ring_push(life, &life->rings[0], closer.fd, &command, r);
+		ring_submit(&life->rings[0]);
+		ioctl(closer.fd, SMQ_SG_RUN, &(struct smq_sg_run_batch){
+			.batch = { 0, SLOTS, SMQ_SG_BATCH_RANGE } });
+	}
+	pthread_join(thread, NULL);
+}
+
+/* A child with the same file. It has its parent's rings neither to use nor to wait for. */
+void step_fork(struct life *life, struct rnd *r)
+{
+	unsigned int first = CHILD_FIRST + rnd(r, CHILD_FIRST), i;
+	pid_t pid;
+
+	if (life->child || life->options->no_fork)
+		return;
+	pid = fork();
+	tally(OP_FORK, result_of(pid));
+	if (pid)
+		return;
+	for (i = 0; i < RINGS; i++)
+		life->rings[i].open = false;
+	life->child = true;
+	life_steps(life, first, CHILD_STEPS);
+	_exit(0);
+}
+
+static void go_on_as_another_program(void)
+{
+	execl("/bin/true", "true", NULL);
+	tally(OP_EXEC, -errno);
+}
+
+/* Most often nothing. */
+void step_fate(struct life *life, struct rnd *r)
+{
+	cpu_set_t cpus;
+
+	switch (rnd(r, 24)) {
+	case 0:
+		kill(getpid(), SIGKILL);
+		break;
+	case 1:
+		life->abandon = true;
+		life->over = true;
+		break;
+	case 2:
+		close(life->fd);
+		life->fd = -1;
+		life->over = true;
+		break;
+	case 3:
+		tally(OP_EXEC, 0);
+		go_on_as_another_program();
+		break;
+	case 4:
+		life->over = true;
+		break;
+	default:
+		CPU_ZERO(&cpus);
+		CPU_SET(rnd(r, 2), &cpus);
+		sched_setaffinity(0, sizeof(cpus), &cpus);
+	}
+}

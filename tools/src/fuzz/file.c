@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What belongs to a file as a whole: its node, its slots' number, its buffers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "life.h"
+
+#define MOST_ERRNO	133
+
+int open_node(struct rnd *r, int flags)
+{
+	unsigned int choice = rnd(r, 1 << 16);
+	glob_t nodes;
+	int fd = -1;
+
+	/* Nodes come and go with their LUNs. */
+	if (!glob("/dev/smqsg[0-9]*", 0, NULL, &nodes)) {
+		fd = open(nodes.gl_pathv[choice % nodes.gl_pathc], flags);
+		tally(OP_OPEN, result_of(fd));
+	}
+	globfree(&nodes);
+	return fd;
+}
+
+void tally_field(enum op op, int result, uint32_t field)
+{
+	tally(op, result);
+	if (field > SMQ_SG_FIELD_SLOT || (field && result >= 0))
+		fault("a call that ended with %d names field %u", result, field);
+}
+
+void step_info(struct life *life, struct rnd *r)
+{
+	struct smq_sg_info info = { 0 };
+	int ret;
+
+	ret = result_of(ioctl(life->fd, SMQ_SG_INFO, once_in(r, 20) ? NULL : &info));
+	tally(OP_INFO, ret);
+	if (!ret && info.alignment & (info.alignment - 1))
+		fault("INFO: alignment %u", info.alignment);
+}
+
+void step_setup(struct life *life, struct rnd *r)
+{
+	struct smq_sg_setup arg = { .slots = SLOTS };
+	int ret;
+
+	arg.sense_size = 8 * rnd(r, 13);
+	arg.held_share = once_in(r, 3) ? 100 : rnd(r, 101);
+	switch (rnd(r, 80)) {
+	case 0:
+		arg.slots = once_in(r, 2) ? 0 : ~0U;
+		break;
+	case 1:
+		arg.sense_size = rnd64(r);
+		break;
+	case 2:
+		arg.flags = rnd64(r);
+		break;
+	case 3:
+		arg.held_share = rnd64(r);
+		break;
+	case 4:
+		arg.reserved[2] = 1;
+		break;
+	}
+	ret = result_of(ioctl(life->fd, SMQ_SG_SETUP, &arg));
+	tally_field(OP_SETUP, ret, arg.field);
+}
+
+/* Every status must be one that the interface has, whatever runs. */
+static void look_at(const unsigned char *map, size_t size)
+{
+	const struct smq_sg_status *status = (const struct smq_sg_status *)map;
+
+	if (size >= sizeof(*status) && (status->result < -MOST_ERRNO || status->result >> 18 > 0))
+		fault("status with result %#x", status->result);
+}
+
+void step_map(struct life *life, struct rnd *r)
+{
+	int protection = once_in(r, 10) ? PROT_READ | PROT_WRITE : PROT_READ;
+	off_t offset = once_in(r, 10) ? 4096 * rnd(r, 1000) : 0;
+	size_t size = 4096 * (1 + rnd(r, 3));
+	unsigned char *map;
+
+	map = mmap(NULL, size, protection, MAP_SHARED, life->fd, offset);
+	tally(OP_MMAP, result_of(map == MAP_FAILED ? -1 : 0));
+	if (map == MAP_FAILED)
+		return;
+	if (!offset)
+		look_at(map, size);
+	/* One that stays goes with the process, at times after the file was closed. */
+	if (once_in(r, 2))
+		munmap(map, size);
+}
+
+void step_lend(struct life *life, struct rnd *r)
+{
+	struct smq_sg_buffer arg = { .index = rnd(r, BUFFERS), .length = BUFFER_SIZE };
+	int ret;
+
+	arg.address = ADDRESS(life->area + (size_t)arg.index * BUFFER_SIZE);
+	if (once_in(r, 4)) {
+		arg.address += 256 * rnd(r, 16);
+		arg.length = BUFFER_SIZE / 2;
+	}
+	if (arg.index == BUFFERS - 1)
+		arg.flags = SMQ_SG_BUFFER_READONLY;
+	switch (rnd(r, 40)) {
+	case 0:
+		arg.address = rnd64(r);
+		break;
+	case 1:
+		arg.length = rnd64(r) >> rnd(r, 64);
+		break;
+	case 2:
+		arg.index = rnd64(r);
+		break;
+	case 3:
+		arg.flags = rnd64(r);
+		break;
+	case 4:
+		arg.reserved = 1;
+		break;
+	}
+	ret = result_of(ioctl(life->fd, SMQ_SG_BUFFER, &arg));
+	/* A length of 0 takes a buffer back. */
+	tally_field(arg.length ? OP_LEND : OP_TAKE_BACK, ret, arg.field);
+}
+
+void step_take_back(struct life *life, struct rnd *r)
+{
+	struct smq_sg_buffer arg = { .index = rnd(r, BUFFERS) };
+	int ret;
+
+	if (once_in(r, 30))
+		arg.address = ADDRESS(life->area);
+	ret = result_of(ioctl(life->fd, SMQ_SG_BUFFER, &arg));
+	tally_field(OP_TAKE_BACK, ret, arg.field);
+}
+
+/* Memory goes, or comes anew, below buffers that are lent and commands that are under way. */
+void step_unmap(struct life *life, struct rnd *r)
+{
+	unsigned char *at = life->area + (size_t)rnd(r, BUFFERS) * BUFFER_SIZE;
+	bool gone = once_in(r, 2);
+
+	/* No hole, in which a ring could be mapped later, and be written by the device. */
+	mmap(at, gone ? 4096 * (1 + rnd(r, 16)) : BUFFER_SIZE,
+	     gone ? PROT_NONE : PROT_READ | PROT_WRITE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+/* While another file of the node is open it fails; while this one is, others do. */
+void step_excl(struct life *life, struct rnd *r)
+{
+	unsigned int choice = rnd(r, 1 << 16);
+	glob_t nodes;
+	int fd;
+
+	(void)life;
+	if (!glob("/dev/smqsg[0-9]*", 0, NULL, &nodes)) {
+		fd = open(nodes.gl_pathv[choice % nodes.gl_pathc], O_RDWR | O_EXCL | O_NONBLOCK);
+		tally(OP_EXCL, result_of(fd));
+		if (fd >= 0)
+			close(fd);
+	}
+	globfree(&nodes);
+}

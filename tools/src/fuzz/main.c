@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A random load on the nodes of smq_sg. tools/fuzz boots a kernel for it. */
+#include <argp.h>
+#include <err.h>
+#include <stdlib.h>
+
+#include "crew.h"
+
+enum { OPTION_NO_FORK = 256 };
+
+static const struct argp_option known[] = {
+	{ "seed", 's', "N", 0, "choices follow from it (default: 1)", 0 },
+	{ "seconds", 't', "N", 0, "how long new processes begin (default: 60)", 0 },
+	{ "workers", 'w', "N", 0, "processes at a time (default: 6)", 0 },
+	{ "patience", 'p', "N", 0, "how many times as long as usual things may take", 0 },
+	{ "no-fork", OPTION_NO_FORK, NULL, 0, "no process with a ring forks", 0 },
+	{ 0 },
+};
+
+static unsigned int positive(const char *text, struct argp_state *state)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (!*text || *end || !value || value > 1000000)
+		argp_error(state, "'%s' is no number from 1 to 1000000", text);
+	return value;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *options = state->input;
+	char *end;
+
+	switch (key) {
+	case 's':
+		options->seed = strtoull(arg, &end, 0);
+		if (!*arg || *end)
+			argp_error(state, "'%s' is no number", arg);
+		return 0;
+	case 't':
+		options->seconds = positive(arg, state);
+		return 0;
+	case 'w':
+		options->workers = positive(arg, state);
+		return 0;
+	case 'p':
+		options->patience = positive(arg, state);
+		return 0;
+	case OPTION_NO_FORK:
+		options->no_fork = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "unexpected argument '%s'", arg);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = {
+		known, parse, NULL,
+		"Random processes on all /dev/smqsgN, as root, on disks whose data may be lost.\v"
+		"SIGTERM ends all of them at once.\n"
+		"Exit status: 0 nothing was wrong, 1 faults, 2 it could not run."
+	};
+	struct options options = { .seed = 1, .seconds = 60, .workers = 6, .patience = 1 };
+
+	argp_err_exit_status = 2;
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
+	tally_begin();
+	crew_run(&options);
+	crew_look_at_locked(&options);
+	tally_summary();
+	return faults() ? 1 : 0;
+}

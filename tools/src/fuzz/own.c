@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <err.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "life.h"
+#include "own.h"
+#include "way.h"
+
+/* In own.written: nothing is known; a write may be under way, now and for ever. */
+#define OWN_UNKNOWN	0
+#define OWN_LOST	(~0U)
+
+/* Blocks of one command, and the memory for it: of buffers WRITTEN, READ and OTHER. */
+#define MOST		8
+#define CHUNK		(MOST * BLOCK)
+#define CHUNKS		3
+#define POISON		0xa5
+/* Its descriptor is from here on. SQEs that name a closed file by a low number never mean it. */
+#define FIRST_FD	512
+
+enum { WRITTEN, READ, OTHER };
+enum { SLOT_WRITE, SLOT_READ, OWN_SLOTS };
+
+void own_choose(struct own *own, unsigned int worker, unsigned long life, unsigned int workers)
+{
+	unsigned long ranges = (DISK_BLOCKS - SHARED_BLOCKS) / OWN_BLOCKS / workers;
+
+	own->fd = -1;
+	own->lba = SHARED_BLOCKS + (life % ranges * workers + worker) * OWN_BLOCKS;
+}
+
+static int lend_chunks(struct own *own)
+{
+	unsigned int i;
+
+	for (i = 0; i < CHUNKS; i++) {
+		struct smq_sg_buffer arg = { .address = ADDRESS(own->memory + i * CHUNK),
+					     .length = CHUNK, .index = i };
+
+		if (ioctl(own->fd, SMQ_SG_BUFFER, &arg))
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * The file goes, with what may be under way in it: its memory may still be written to, and the
+ * next file may be another disk's.
+ */
+static void own_close(struct own *own)
+{
+	unsigned int i;
+
+	if (own->fd >= 0)
+		close(own->fd);
+	own->fd = -1;
+	if (own->memory)
+		munmap(own->memory, CHUNKS * CHUNK);
+	own->memory = NULL;
+	for (i = 0; i < OWN_BLOCKS; i++)
+		if (own->written[i] != OWN_LOST)
+			own->written[i] = OWN_UNKNOWN;
+}
+
+void own_open(struct life *life, struct rnd *r)
+{
+	struct smq_sg_setup setup = { .slots = OWN_SLOTS, .sense_size = 32, .held_share = 50 };
+	struct own *own = &life->own;
+	int fd;
+
+	own->seed = life->seed;
+	fd = open_node(r, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	own->fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);
+	close(fd);
+	if (own->fd < 0)
+		err(2, "F_DUPFD");
+	own->memory = mmap(NULL, CHUNKS * CHUNK, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (own->memory == MAP_FAILED)
+		err(2, "memory");
+	if (ioctl(own->fd, SMQ_SG_SETUP, &setup) || lend_chunks(own))
+		own_close(own);
+}
+
+/* What a block holds: its LBA, by whom and when it was written, and noise. */
+static void fill(const struct own *own, unsigned char *block, uint32_t lba, uint32_t sequence)
+{
+	struct rnd noise = { own->seed ^ ((uint64_t)lba << 32 | sequence) };
+	uint64_t words[BLOCK / sizeof(uint64_t)] = { lba, own->seed, sequence };
+	unsigned int i;
+
+	for (i = 3; i < BLOCK / sizeof(uint64_t); i++)
+		words[i] = rnd64(&noise);
+	memcpy(block, words, BLOCK);
+}
+
+static void compare(const struct own *own, const unsigned char *found, unsigned int index)
+{
+	unsigned char expected[BLOCK];
+	uint64_t words[3];
+
+	if (own->written[index] == OWN_UNKNOWN || own->written[index] == OWN_LOST)
+		return;
+	fill(own, expected, own->lba + index, own->written[index]);
+	if (!memcmp(found, expected, BLOCK))
+		return;
+	memcpy(words, found, sizeof(words));
+	fault("LBA %u, write %u: read LBA %#llx, seed %#llx, write %#llx", own->lba + index,
+	      own->written[index], (unsigned long long)words[0], (unsigned long long)words[1],
+	      (unsigned long long)words[2]);
+}
+
+/* A command for @count own blocks from @index on, whose LBA or buffer comes with the run or not. */
+static struct transfer transfer_random(struct own *own, bool out, unsigned int index,
+				       unsigned int count, struct rnd *r)
+{
+	struct transfer transfer = {
+		.op = out ? OP_OWN_WRITE : OP_OWN_READ,
+		.run.slot = out ? SLOT_WRITE : SLOT_READ,
+		.data = own->memory + (out ? WRITTEN : READ) * CHUNK,
+	};
+	uint32_t lba = own->lba + index;
+
+	if (once_in(r, 3)) {
+		transfer.run.flags |= SMQ_SG_RUN_LBA;
+		transfer.run.lba = lba;
+		lba = own->lba + rnd(r, OWN_BLOCKS - MOST);
+	}
+	transfer.slot.buffer = out ? WRITTEN : READ;
+	if (once_in(r, 3)) {
+		transfer.run.flags |= SMQ_SG_RUN_BUFFER;
+		transfer.run.buffer = transfer.slot.buffer;
+		transfer.slot.buffer = OTHER;
+	}
+	transfer.slot.flags = once_in(r, 2) ? SMQ_SG_SLOT_HELD : 0;
+	media_command(&transfer.slot, rnd(r, MEDIA_KINDS) + (out ? MEDIA_KINDS : 0), lba, count);
+	return transfer;
+}
+
+/* Whether it went well; if not the file is gone. */
+static bool own_transfer(struct life *life, bool out, unsigned int index, unsigned int count,
+			 struct rnd *r)
+{
+	struct transfer transfer = transfer_random(&life->own, out, index, count, r);
+	struct smq_sg_prepare arg = { .slots = ADDRESS(&transfer.slot), .count = 1,
+				      .first = transfer.run.slot };
+	int ret = result_of(ioctl(life->own.fd, SMQ_SG_PREPARE, &arg));
+
+	tally(OP_PREPARE, ret);
+	if (!ret)
+		ret = send_by_some_way(life, life->own.fd, &transfer, r);
+	if (ret)
+		own_close(&life->own);
+	return !ret;
+}
+
+static void own_write(struct life *life, unsigned int index, unsigned int count, struct rnd *r)
+{
+	struct own *own = &life->own;
+	unsigned int i;
+	bool good;
+
+	own->sequence++;
+	for (i = 0; i < count; i++) {
+		if (own->written[index + i] == OWN_LOST)
+			return;
+		fill(own, own->memory + WRITTEN * CHUNK + i * BLOCK, own->lba + index + i,
+		     own->sequence);
+	}
+	good = own_transfer(life, true, index, count, r);
+	for (i = 0; i < count; i++)
+		own->written[index + i] = good ? own->sequence : OWN_LOST;
+}
+
+static void own_read(struct life *life, unsigned int index, unsigned int count, struct rnd *r)
+{
+	struct own *own = &life->own;
+	const unsigned char *other = own->memory + OTHER * CHUNK;
+	unsigned int i;
+
+	memset(own->memory + READ * CHUNK, POISON, 2 * CHUNK);
+	if (!own_transfer(life, false, index, count, r))
+		return;
+	for (i = 0; i < count; i++)
+		compare(own, own->memory + READ * CHUNK + i * BLOCK, index + i);
+	for (i = 0; i < CHUNK; i++)
+		if (other[i] != POISON)
+			break;
+	if (i < CHUNK)
+		fault("a read with another buffer wrote to byte %u of the slot's own", i);
+}
+
+void step_own(struct life *life, struct rnd *r)
+{
+	unsigned int count = 1 + rnd(r, MOST), index = rnd(r, OWN_BLOCKS - MOST);
+	struct rnd of_write = { rnd64(r) }, of_read = { rnd64(r) };
+
+	if (life->child)
+		return;
+	if (life->own.fd < 0)
+		own_open(life, r);
+	if (life->own.fd >= 0 && once_in(r, 2))
+		own_write(life, index, count, &of_write);
+	if (life->own.fd >= 0)
+		own_read(life, index, count, &of_read);
+}

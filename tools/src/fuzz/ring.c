@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "life.h"
+#include "ring.h"
+
+#define RING_ENDED	255
+/* Seconds for what is in flight: error handling and 60 s of waiting, in a row. */
+#define DRAIN_SECONDS	150
+#define NAP_USEC	500
+
+/* Kinds of rings. SQPOLL threads cost a CPU while they spin: for a millisecond. */
+static const unsigned int kinds[] = {
+	0, 0, 0,
+	IORING_SETUP_IOPOLL,
+	IORING_SETUP_SQPOLL,
+	IORING_SETUP_IOPOLL | IORING_SETUP_SQPOLL,
+	IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
+	IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_IOPOLL,
+	IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+};
+
+static void ring_register(struct life *life, struct ring *ring, struct rnd *r)
+{
+	struct iovec whole = { life->area, AREA_SIZE };
+	int ret;
+
+	if (once_in(r, 3)) {
+		ret = io_uring_register_files(&ring->uring, &life->fd, 1);
+		tally(OP_REGISTER, ret < 0 ? ret : 0);
+		ring->fixed_file = !ret;
+	}
+	if (ring->big && once_in(r, 2)) {
+		ret = io_uring_register_buffers(&ring->uring, &whole, 1);
+		tally(OP_REGISTER, ret < 0 ? ret : 0);
+		ring->fixed_buffer = !ret;
+	}
+}
+
+void ring_open(struct life *life, struct ring *ring, struct rnd *r)
+{
+	struct io_uring_params params = { .sq_thread_idle = 1 };
+	int ret;
+
+	memset(ring, 0, sizeof(*ring));
+	ring->watched = -1;
+	params.flags = kinds[rnd(r, sizeof(kinds) / sizeof(kinds[0]))];
+	ring->big = once_in(r, 2);
+	if (ring->big)
+		params.flags |= IORING_SETUP_SQE128 | IORING_SETUP_CQE32;
+	ret = io_uring_queue_init_params(RING_ENTRIES, &ring->uring, &params);
+	tally(OP_RING, ret);
+	if (ret)
+		return;
+	ring->flags = params.flags;
+	ring->open = true;
+	if (!once_in(r, 4))
+		io_uring_ring_dontfork(&ring->uring);
+	ring_register(life, ring, r);
+}
+
+void ring_close(struct ring *ring)
+{
+	if (ring->open)
+		io_uring_queue_exit(&ring->uring);
+	ring->open = false;
+}
+
+/*
+ * Not IOSQE_IO_DRAIN: Linux 6.1 never goes on with what that defers once an SQE behind it has ended
+ * at once, with EBADF say.
+ */
+static void push_flags(struct io_uring_sqe *sqe, struct rnd *r)
+{
+	if (once_in(r, 30))
+		sqe->flags |= IOSQE_ASYNC;
+	if (once_in(r, 40))
+		sqe->flags |= IOSQE_IO_LINK;
+}
+
+int ring_push(struct life *life, struct ring *ring, int fd, const struct ring_command *command,
+	      struct rnd *r)
+{
+	struct io_uring_sqe *sqe;
+
+	if (!ring->open || ring->used == RING_MOST)
+		return -1;
+	sqe = io_uring_get_sqe(&ring->uring);
+	if (!sqe)
+		return -1;
+	memset(sqe, 0, ring->big ? 2 * sizeof(*sqe) : sizeof(*sqe));
+	sqe->opcode = IORING_OP_URING_CMD;
+	sqe->fd = fd;
+	if (ring->fixed_file && fd == life->fd) {
+		sqe->fd = 0;
+		sqe->flags = IOSQE_FIXED_FILE;
+	}
+	sqe->cmd_op = command->cmd_op;
+	if (command->fixed)
+		sqe->uring_cmd_flags = IORING_URING_CMD_FIXED;
+	memcpy(sqe->cmd, command->arg, command->size);
+	push_flags(sqe, r);
+	sqe->user_data = ring->used;
+	ring->state[ring->used] = command->op + 1;
+	ring->pending++;
+	return ring->used++;
+}
+
+void ring_submit(struct ring *ring)
+{
+	int ret;
+
+	if (!ring->open || !io_uring_sq_ready(&ring->uring))
+		return;
+	ret = io_uring_submit(&ring->uring);
+	tally(OP_ENTER, ret < 0 ? ret : 0);
+}
+
+static void take(struct ring *ring, const struct io_uring_cqe *cqe)
+{
+	unsigned char *state = &ring->state[cqe->user_data % RING_MOST];
+
+	if (cqe->user_data >= ring->used || *state == RING_ENDED) {
+		fault("ring %#x: CQE of user_data %llu of %u, result %d: one too many",
+		      ring->flags, (unsigned long long)cqe->user_data, ring->used, cqe->res);
+		return;
+	}
+	tally(*state - 1, cqe->res);
+	if (ring->watched == (int)cqe->user_data) {
+		ring->watched = -1;
+		ring->result = cqe->res;
+		/* Of an ad hoc command the status, and what the driver and the host say of it. */
+		if (!ring->result && ring->big)
+			ring->result = cqe->big_cqe[0] & 0xffffff;
+	}
+	*state = RING_ENDED;
+	ring->pending--;
+}
+
+/* Task work that DEFER_TASKRUN keeps, polling, and CQEs that overflowed all need a call. */
+void ring_reap(struct ring *ring)
+{
+	struct io_uring_cqe *cqe;
+
+	if (!ring->open)
+		return;
+	io_uring_get_events(&ring->uring);
+	while (!io_uring_peek_cqe(&ring->uring, &cqe)) {
+		take(ring, cqe);
+		io_uring_cqe_seen(&ring->uring, cqe);
+	}
+}
+
+int ring_wait(struct life *life, struct ring *ring, int index)
+{
+	double end = seconds_now() + DRAIN_SECONDS * life->options->patience;
+
+	ring->watched = index;
+	while (ring->state[index] != RING_ENDED) {
+		ring_submit(ring);
+		ring_reap(ring);
+		if (seconds_now() > end) {
+			fault("ring %#x: no CQE of user_data %d after %u s", ring->flags, index,
+			      DRAIN_SECONDS);
+			return -ETIMEDOUT;
+		}
+		if (ring->state[index] != RING_ENDED)
+			usleep(NAP_USEC);
+	}
+	return ring->result;
+}
+
+void ring_drain(struct life *life, struct ring *ring)
+{
+	double end = seconds_now() + DRAIN_SECONDS * life->options->patience;
+
+	while (ring->open && ring->pending) {
+		ring_submit(ring);
+		ring_reap(ring);
+		if (ring->pending && seconds_now() > end) {
+			fault("ring %#x: %u of %u SQEs have no CQE after %u s", ring->flags,
+			      ring->pending, ring->used, DRAIN_SECONDS);
+			return;
+		}
+		if (ring->pending)
+			usleep(NAP_USEC);
+	}
+}
+
+void step_reap(struct life *life, struct rnd *r)
+{
+	ring_reap(&life->rings[rnd(r, RINGS)]);
+}
+
+/* A ring ends with what it has in flight, or after it, and there is another. */
+void step_ring(struct life *life, struct rnd *r)
+{
+	struct ring *ring = &life->rings[rnd(r, RINGS)];
+
+	if (once_in(r, 2))
+		ring_drain(life, ring);
+	ring_close(ring);
+	ring_open(life, ring, r);
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Prepared commands: one per SQE, batches by SQE and by ioctl, and SMQ_SG_CANCEL. */
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "life.h"
+
+#define MOST_RUNS	40	/* SQEs of one step */
+#define MOST_BATCH	512
+#define LONG_BATCH	4096
+
+/* Lists are copied when a batch is submitted, or by a worker of io_uring later. */
+static uint32_t list[LONG_BATCH];
+static struct smq_sg_run runs[LONG_BATCH];
+
+static struct smq_sg_run run_random(struct rnd *r)
+{
+	struct smq_sg_run run = { .slot = rnd(r, SLOTS) };
+
+	if (once_in(r, 3))
+		run.flags |= SMQ_SG_RUN_LBA;
+	if (once_in(r, 3))
+		run.flags |= SMQ_SG_RUN_BUFFER;
+	if (run.flags & SMQ_SG_RUN_LBA)
+		run.lba = shared_lba(r);
+	if (run.flags & SMQ_SG_RUN_BUFFER)
+		run.buffer = rnd(r, BUFFERS + 1);
+	switch (rnd(r, 100)) {
+	case 0:
+		run.slot = rnd64(r) >> rnd(r, 64);
+		break;
+	case 1:
+		run.flags = rnd64(r) & ~SMQ_SG_RUN_LBA;
+		break;
+	case 2:
+		run.buffer = rnd64(r);
+		break;
+	}
+	return run;
+}
+
+/* The bytes behind it in a long SQE are 0, but rarely. */
+static void push(struct life *life, struct ring *ring, enum op op, unsigned int cmd_op,
+		 const void *arg, struct rnd *r)
+{
+	unsigned char cmd[80] = { 0 };
+	struct ring_command command = { op, cmd_op, cmd, 16, once_in(r, 300) };
+
+	memcpy(cmd, arg, 16);
+	if (ring->big && once_in(r, 100)) {
+		cmd[16 + rnd(r, 64)] = 1;
+		command.size = sizeof(cmd);
+	}
+	ring_push(life, ring, life->fd, &command, r);
+}
+
+void step_run(struct life *life, struct rnd *r)
+{
+	struct ring *ring = &life->rings[rnd(r, RINGS)];
+	unsigned int count = 1 + rnd(r, MOST_RUNS);
+	unsigned int op = SMQ_SG_URING_RUN;
+
+	if (once_in(r, 200))
+		op = _IOW(SMQ_SG_IOC, 0x90, struct smq_sg_run);		/* none of the interface */
+	while (count--) {
+		struct smq_sg_run run = run_random(r);
+
+		push(life, ring, OP_RUN, op, &run, r);
+	}
+	ring_submit(ring);
+}
+
+static unsigned int batch_count(struct rnd *r)
+{
+	return 1 + rnd(r, once_in(r, 20) ? LONG_BATCH : once_in(r, 3) ? MOST_BATCH : SLOTS);
+}
+
+static struct smq_sg_batch batch_random(struct rnd *r)
+{
+	struct smq_sg_batch batch = { .count = batch_count(r) };
+	unsigned int i;
+
+	switch (rnd(r, 3)) {
+	case 0:
+		batch.flags = SMQ_SG_BATCH_RANGE;
+		batch.count = 1 + rnd(r, SLOTS);
+		batch.list = rnd(r, SLOTS - batch.count + 1);
+		break;
+	case 1:
+		batch.flags = SMQ_SG_BATCH_RUNS;
+		for (i = 0; i < batch.count; i++)
+			runs[i] = run_random(r);
+		batch.list = ADDRESS(runs);
+		break;
+	default:
+		for (i = 0; i < batch.count; i++)
+			list[i] = rnd(r, SLOTS);
+		batch.list = ADDRESS(list);
+	}
+	return batch;
+}
+
+static void batch_spoil(struct smq_sg_batch *batch, struct rnd *r)
+{
+	switch (rnd(r, 100)) {
+	case 0:
+		batch->count = rnd64(r);
+		break;
+	case 1:
+		batch->flags = rnd64(r);
+		break;
+	case 2:
+		batch->list = rnd(r, 4096);
+		break;
+	}
+}
+
+void step_batch(struct life *life, struct rnd *r)
+{
+	struct ring *ring = &life->rings[rnd(r, RINGS)];
+	struct smq_sg_batch batch = batch_random(r);
+
+	batch_spoil(&batch, r);
+	push(life, ring, OP_BATCH, SMQ_SG_URING_BATCH, &batch, r);
+	ring_submit(ring);
+}
+
+void step_run_ioctl(struct life *life, struct rnd *r)
+{
+	struct smq_sg_run_batch arg = { .batch = batch_random(r) };
+	bool interrupt = once_in(r, 3);
+	int ret;
+
+	batch_spoil(&arg.batch, r);
+	if (once_in(r, 100))
+		arg.reserved[1] = 1;
+	if (interrupt)
+		interrupt_soon(1 + rnd(r, 20000));
+	ret = result_of(ioctl(life->fd, SMQ_SG_RUN, &arg));
+	if (interrupt)
+		interrupt_no_more();
+	tally_field(OP_RUN_IOCTL, ret, arg.field);
+	if (!ret && arg.failed > arg.batch.count)
+		fault("RUN of %u commands: %u failed", arg.batch.count, arg.failed);
+}
+
+void step_cancel(struct life *life, struct rnd *r)
+{
+	struct smq_sg_cancel arg = { 0 };
+	int ret;
+
+	if (!once_in(r, 4)) {
+		arg.flags = SMQ_SG_CANCEL_SLOT;
+		arg.slot = rnd(r, SLOTS);
+	}
+	switch (rnd(r, 50)) {
+	case 0:
+		arg.slot = rnd64(r);
+		break;
+	case 1:
+		arg.flags = rnd64(r);
+		break;
+	case 2:
+		arg.reserved[rnd(r, 2)] = 1;
+		break;
+	}
+	ret = result_of(ioctl(life->fd, SMQ_SG_CANCEL, &arg));
+	tally_field(OP_CANCEL, ret, arg.field);
+}

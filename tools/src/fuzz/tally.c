@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <err.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tally.h"
+
+/* Errnos end here; the kernel's own, from 512 on, must not reach a program. */
+#define ERRNOS		134
+#define STATUS		ERRNOS		/* the device reported a status */
+#define ODD		(ERRNOS + 1)	/* no errno at all */
+#define ENDS		(ERRNOS + 2)
+#define MOST_LISTS	2
+#define LINE		160
+
+#define ERRNO_LIST(...)	((const unsigned char[]){ __VA_ARGS__, 0 })
+
+/*
+ * What a run may end with: struct smq_sg_run in <scsi/smq_sg.h>; EBADF: the descriptor is gone;
+ * EFAULT: io_uring has no registered buffer of the number that the SQE names.
+ */
+static const unsigned char of_a_run[] = {
+	EAGAIN, EBUSY, ECANCELED, EINVAL, EMSGSIZE, ENODATA, ENODEV, ENOENT, ENOMEM, EOPNOTSUPP,
+	EPERM, ERANGE, ETIMEDOUT, EIO, EBADF, EFAULT, 0
+};
+
+/* Of a batch as such: it was wrong, or all the device had to say. */
+static const unsigned char of_a_batch[] = {
+	EAGAIN, ECANCELED, EINVAL, EFAULT, ENODEV, ENOMEM, EOPNOTSUPP, EPERM, ETIMEDOUT, EBADF,
+	ENODATA, 0
+};
+
+static const unsigned char of_sg[] = {
+	EPERM, EINVAL, EFAULT, ENOMEM, EMSGSIZE, ENODEV, ENXIO, EAGAIN, EDOM, ETIMEDOUT, EINTR,
+	EOPNOTSUPP, ENOSYS, EBUSY, ECANCELED, EIO, EBADF, 0
+};
+
+static const unsigned char of_open[] = {
+	ENXIO, ENODEV, ENOENT, EBUSY, EACCES, EPERM, ENOMEM, EINTR, 0
+};
+
+/* Names, and the errnos that the interface documents. */
+static const struct {
+	const char *name;
+	const unsigned char *allowed[MOST_LISTS];
+} ops[OPS] = {
+	[OP_LIFE] = { "life" },
+	[OP_OPEN] = { "open", { of_open } },
+	[OP_EXCL] = { "open O_EXCL", { of_open } },
+	[OP_INFO] = { "INFO", { ERRNO_LIST(ENODEV, EFAULT) } },
+	[OP_SETUP] = { "SETUP", { ERRNO_LIST(EINVAL, EBUSY, ENOMEM, ENODEV, EFAULT) } },
+	[OP_MMAP] = { "mmap", { ERRNO_LIST(ENXIO, EINVAL, EACCES, EPERM, ENOMEM, EAGAIN,
+					   ENODEV) } },
+	[OP_LEND] = { "BUFFER lend", { ERRNO_LIST(EPERM, EEXIST, ENOMEM, EFAULT, EOPNOTSUPP,
+						  EINVAL, ENODEV, EINTR) } },
+	[OP_TAKE_BACK] = { "BUFFER back", { ERRNO_LIST(EPERM, ENOENT, EBUSY, EINVAL, ENODEV) } },
+	[OP_PREPARE] = { "PREPARE", { ERRNO_LIST(EBUSY, EPERM, ERANGE, ENOENT, EINVAL, EMSGSIZE,
+						 EFAULT, ENODEV, ENOMEM, EINTR) } },
+	/* ENOTTY: a module without SMQ_SG_FEATURE_CANCEL. */
+	[OP_CANCEL] = { "CANCEL", { ERRNO_LIST(EALREADY, ENOENT, EPERM, EINVAL, ENODEV, ENOTTY) } },
+	[OP_RUN] = { "SQE run", { of_a_run } },
+	[OP_BATCH] = { "SQE batch", { of_a_batch } },
+	[OP_RUN_IOCTL] = { "RUN", { of_a_batch, ERRNO_LIST(EINTR, ENOENT) } },
+	[OP_ADHOC] = { "SQE ad hoc", { of_a_run } },
+	[OP_SG_IO3] = { "SG_IO v3", { of_sg } },
+	[OP_SG_IO4] = { "SG_IO v4", { of_sg } },
+	[OP_WRITE] = { "write", { of_sg } },
+	[OP_READ] = { "read", { of_sg } },
+	[OP_POLL] = { "poll", { ERRNO_LIST(EINTR) } },
+	[OP_QUERY] = { "sg query", { ERRNO_LIST(EIO, EINVAL, EFAULT, ENOMEM, ENODEV, ENXIO) } },
+	[OP_RING] = { "ring", { ERRNO_LIST(EINVAL, ENOMEM, EPERM, EAGAIN, EINTR) } },
+	[OP_REGISTER] = { "register", { ERRNO_LIST(ENOMEM, EBADF, EFAULT, EOPNOTSUPP, EINTR,
+						   EBUSY, EINVAL) } },
+	[OP_ENTER] = { "submit", { ERRNO_LIST(EBUSY, EAGAIN, EINTR, ENOMEM, EBADR,
+					      EOWNERDEAD) } },
+	[OP_PASS] = { "pass fd", { ERRNO_LIST(EBADF, EMFILE, ETOOMANYREFS, EINTR) } },
+	[OP_RACE] = { "close race", { ERRNO_LIST(EBADF) } },
+	[OP_FORK] = { "fork", { ERRNO_LIST(EAGAIN, ENOMEM) } },
+	[OP_EXEC] = { "exec", { ERRNO_LIST(EAGAIN, ENOMEM) } },
+	[OP_OWN_WRITE] = { "own write", { of_a_run, of_sg } },
+	[OP_OWN_READ] = { "own read", { of_a_run, of_sg } },
+	[OP_SIGNAL] = { "signal", { ERRNO_LIST(ESRCH) } },
+};
+
+static struct shared {
+	atomic_ulong faults;
+	atomic_ulong ends[OPS][ENDS];
+} *shared;
+
+static struct {
+	unsigned int worker;
+	unsigned long life;
+	uint64_t seed;
+	bool known;
+} self;
+
+void tally_begin(void)
+{
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	if (shared == MAP_FAILED)
+		err(2, "memory for counts");
+}
+
+void fault_name(unsigned int worker, unsigned long life, uint64_t seed)
+{
+	self = (typeof(self)){ worker, life, seed, true };
+}
+
+void fault(const char *format, ...)
+{
+	char line[LINE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	atomic_fetch_add(&shared->faults, 1);
+	if (self.known)
+		fprintf(stderr, "fuzz: FAULT: worker %u life %lu seed %#llx: %s\n", self.worker,
+			self.life, (unsigned long long)self.seed, line);
+	else
+		fprintf(stderr, "fuzz: FAULT: %s\n", line);
+}
+
+unsigned long faults(void)
+{
+	return atomic_load(&shared->faults);
+}
+
+int result_of(long ret)
+{
+	return ret < 0 ? -errno : 0;
+}
+
+static bool is_allowed(enum op op, int error)
+{
+	const unsigned char *allowed;
+	unsigned int i;
+
+	for (i = 0; i < MOST_LISTS && ops[op].allowed[i]; i++)
+		for (allowed = ops[op].allowed[i]; *allowed; allowed++)
+			if (*allowed == error)
+				return true;
+	return false;
+}
+
+void tally(enum op op, int result)
+{
+	int end = result > 0 ? STATUS : -result;
+
+	if (result < 0 && !is_allowed(op, -result)) {
+		fault("%s ended with %d (%s)", ops[op].name, result, strerror(-result));
+		end = -result < ERRNOS ? -result : ODD;
+	}
+	atomic_fetch_add_explicit(&shared->ends[op][end], 1, memory_order_relaxed);
+}
+
+static unsigned long sum(enum op op)
+{
+	unsigned long total = 0;
+	unsigned int end;
+
+	for (end = 0; end < ENDS; end++)
+		total += atomic_load(&shared->ends[op][end]);
+	return total;
+}
+
+void tally_progress(unsigned int seconds, unsigned int running)
+{
+	unsigned int op;
+
+	printf("%u s: %u processes", seconds, running);
+	for (op = 0; op < OPS; op++)
+		if (sum(op))
+			printf(", %s %lu", ops[op].name, sum(op));
+	printf("\n");
+	fflush(stdout);
+}
+
+static void print_ends(enum op op)
+{
+	unsigned int end;
+
+	for (end = 0; end < ENDS; end++) {
+		unsigned long count = atomic_load(&shared->ends[op][end]);
+		const char *name = end ? strerrorname_np(end) : "ok";
+
+		if (end == STATUS)
+			name = "status";
+		if (end == ODD)
+			name = "no errno";
+		if (count)
+			printf("  %s %lu", name ? name : "unknown", count);
+	}
+}
+
+void tally_summary(void)
+{
+	unsigned int op;
+
+	for (op = 0; op < OPS; op++) {
+		if (!sum(op))
+			continue;
+		printf("%-12s %9lu:", ops[op].name, sum(op));
+		print_ends(op);
+		printf("\n");
+	}
+	fflush(stdout);
+}

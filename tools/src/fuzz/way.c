@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <linux/bsg.h>
+#include <poll.h>
+#include <scsi/sg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "life.h"
+#include "way.h"
+
+#define SENSE		64
+#define TIMEOUT_MS	60000
+#define READ_SECONDS	150
+
+static unsigned char sense[SENSE];
+
+/* A ring with a place for another SQE, or NULL. */
+static struct ring *some_ring(struct life *life, struct rnd *r)
+{
+	struct ring *ring = &life->rings[rnd(r, RINGS)];
+
+	ring_submit(ring);
+	if (!ring->open || ring->used == RING_MOST || !io_uring_sq_space_left(&ring->uring))
+		return NULL;
+	return ring;
+}
+
+static int by_run(struct life *life, struct ring *ring, int fd, const struct transfer *transfer,
+		  struct rnd *r)
+{
+	struct ring_command command = { transfer->op, SMQ_SG_URING_RUN, &transfer->run,
+					sizeof(transfer->run) };
+
+	return ring_wait(life, ring, ring_push(life, ring, fd, &command, r));
+}
+
+static int by_batch(struct life *life, struct ring *ring, int fd, const struct transfer *transfer,
+		    struct rnd *r)
+{
+	struct smq_sg_batch batch = { ADDRESS(&transfer->run), 1, SMQ_SG_BATCH_RUNS };
+	struct ring_command command = { transfer->op, SMQ_SG_URING_BATCH, &batch, sizeof(batch) };
+
+	if (!transfer->run.flags && once_in(r, 2))
+		batch = (struct smq_sg_batch){ transfer->run.slot, 1, SMQ_SG_BATCH_RANGE };
+	return ring_wait(life, ring, ring_push(life, ring, fd, &command, r));
+}
+
+static int by_ioctl(int fd, const struct transfer *transfer, struct rnd *r)
+{
+	struct smq_sg_run_batch arg = {
+		.batch = { ADDRESS(&transfer->run), 1, SMQ_SG_BATCH_RUNS }
+	};
+	int ret;
+
+	if (!transfer->run.flags && once_in(r, 2))
+		arg.batch = (struct smq_sg_batch){ ADDRESS(&transfer->run.slot), 1, 0 };
+	ret = result_of(ioctl(fd, SMQ_SG_RUN, &arg));
+	return ret ? ret : (int)arg.failed;
+}
+
+static int by_adhoc(struct life *life, struct ring *ring, int fd, const struct transfer *transfer,
+		    struct rnd *r)
+{
+	const struct smq_sg_slot *slot = &transfer->slot;
+	struct smq_sg_uring_cmd io = {
+		.request = ADDRESS(slot->cdb), .request_len = slot->cdb_len,
+		.response = ADDRESS(sense), .max_response_len = SENSE, .timeout_ms = TIMEOUT_MS,
+	};
+	struct ring_command command = { transfer->op, 0, &io, sizeof(io) };
+
+	if (slot->direction == SMQ_SG_OUT) {
+		io.dout_xferp = ADDRESS(transfer->data);
+		io.dout_xfer_len = slot->length;
+	} else {
+		io.din_xferp = ADDRESS(transfer->data);
+		io.din_xfer_len = slot->length;
+	}
+	return ring_wait(life, ring, ring_push(life, ring, fd, &command, r));
+}
+
+static struct sg_io_hdr v3_header(const struct transfer *transfer)
+{
+	return (struct sg_io_hdr){
+		.interface_id = 'S', .timeout = TIMEOUT_MS, .sbp = sense, .mx_sb_len = SENSE,
+		.cmdp = (unsigned char *)transfer->slot.cdb, .cmd_len = transfer->slot.cdb_len,
+		.dxferp = transfer->data, .dxfer_len = transfer->slot.length,
+		.dxfer_direction = transfer->slot.direction == SMQ_SG_OUT ?
+			SG_DXFER_TO_DEV : SG_DXFER_FROM_DEV,
+	};
+}
+
+static int by_sg_io3(int fd, const struct transfer *transfer, struct rnd *r)
+{
+	struct sg_io_hdr hdr = v3_header(transfer);
+	int ret;
+
+	hdr.flags = once_in(r, 2) ? SG_FLAG_DIRECT_IO : 0;
+	ret = result_of(ioctl(fd, SG_IO, &hdr));
+	return ret ? ret : (int)(hdr.info & SG_INFO_CHECK);
+}
+
+static int by_sg_io4(int fd, const struct transfer *transfer)
+{
+	bool out = transfer->slot.direction == SMQ_SG_OUT;
+	struct sg_io_v4 hdr = {
+		.guard = 'Q', .timeout = TIMEOUT_MS, .request = ADDRESS(transfer->slot.cdb),
+		.request_len = transfer->slot.cdb_len, .response = ADDRESS(sense),
+		.max_response_len = SENSE,
+		.dout_xferp = out ? ADDRESS(transfer->data) : 0,
+		.dout_xfer_len = out ? transfer->slot.length : 0,
+		.din_xferp = out ? 0 : ADDRESS(transfer->data),
+		.din_xfer_len = out ? 0 : transfer->slot.length,
+	};
+	int ret = result_of(ioctl(fd, SG_IO, &hdr));
+
+	if (ret)
+		return ret;
+	return hdr.device_status || hdr.transport_status || hdr.driver_status;
+}
+
+/* The file has no other command of write(), so the result to be read is this one's. */
+static int by_write(struct life *life, int fd, const struct transfer *transfer)
+{
+	struct sg_io_hdr hdr = v3_header(transfer);
+	struct pollfd wanted = { .fd = fd, .events = POLLIN };
+	double end = seconds_now() + READ_SECONDS * life->options->patience;
+
+	if (write(fd, &hdr, sizeof(hdr)) < 0)
+		return -errno;
+	for (;;) {
+		poll(&wanted, 1, 100);
+		if (read(fd, &hdr, sizeof(hdr)) >= 0)
+			return hdr.info & SG_INFO_CHECK;
+		if (errno != EAGAIN && errno != EINTR)
+			return -errno;
+		if (seconds_now() > end) {
+			fault("no result of write() after %u s", READ_SECONDS);
+			return -ETIMEDOUT;
+		}
+	}
+}
+
+static int by_some_ring(struct life *life, struct ring *ring, int fd,
+			const struct transfer *transfer, struct rnd *r)
+{
+	unsigned int kinds = transfer->run.flags || !ring->big ? 3 : 5;
+
+	switch (rnd(r, kinds)) {
+	case 0:
+	case 1:
+		return by_run(life, ring, fd, transfer, r);
+	case 2:
+		return by_batch(life, ring, fd, transfer, r);
+	default:
+		return by_adhoc(life, ring, fd, transfer, r);
+	}
+}
+
+static int by_some_call(struct life *life, int fd, const struct transfer *transfer, struct rnd *r)
+{
+	switch (rnd(r, transfer->run.flags ? 1 : 4)) {
+	case 0:
+		return by_ioctl(fd, transfer, r);
+	case 1:
+		return by_sg_io3(fd, transfer, r);
+	case 2:
+		/* Only those credentials that opened a file may write() to it. */
+		return geteuid() ? by_sg_io4(fd, transfer) : by_write(life, fd, transfer);
+	default:
+		return by_sg_io4(fd, transfer);
+	}
+}
+
+int send_by_some_way(struct life *life, int fd, const struct transfer *transfer, struct rnd *r)
+{
+	struct ring *ring = some_ring(life, r);
+	int result;
+
+	if (ring && !once_in(r, 3))
+		return by_some_ring(life, ring, fd, transfer, r);
+	result = by_some_call(life, fd, transfer, r);
+	/* Rings count what they end. */
+	tally(transfer->op, result);
+	return result;
+}
