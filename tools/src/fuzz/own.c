@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <err.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -103,6 +104,7 @@ static void fill(const struct own *own, unsigned char *block, uint32_t lba, uint
 static void compare(const struct own *own, const unsigned char *found, unsigned int index)
 {
 	unsigned char expected[BLOCK];
+	char link[32], node[64] = "";
 	uint64_t words[3];
 
 	if (own->written[index] == OWN_UNKNOWN || own->written[index] == OWN_LOST)
@@ -111,9 +113,12 @@ static void compare(const struct own *own, const unsigned char *found, unsigned 
 	if (!memcmp(found, expected, BLOCK))
 		return;
 	memcpy(words, found, sizeof(words));
-	fault("LBA %u, write %u: read LBA %#llx, seed %#llx, write %#llx", own->lba + index,
-	      own->written[index], (unsigned long long)words[0], (unsigned long long)words[1],
-	      (unsigned long long)words[2]);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", own->fd);
+	if (readlink(link, node, sizeof(node) - 1) < 0)
+		node[0] = 0;
+	fault("%s by %s: LBA %u, write %u: read LBA %#llx, seed %#llx, write %#llx", node,
+	      last_way, own->lba + index, own->written[index], (unsigned long long)words[0],
+	      (unsigned long long)words[1], (unsigned long long)words[2]);
 }
 
 /* A command for @count own blocks from @index on, whose LBA or buffer comes with the run or not. */

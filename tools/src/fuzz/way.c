@@ -16,6 +16,11 @@
 
 static unsigned char sense[SENSE];
 
+const char *last_way = "none";
+
+/* Notes how a command is sent, for a fault to tell. */
+#define BY(name)	(last_way = #name, by_ ## name)
+
 /* A ring with a place for another SQE, or NULL. */
 static struct ring *some_ring(struct life *life, struct rnd *r)
 {
@@ -150,11 +155,11 @@ static int by_some_ring(struct life *life, struct ring *ring, int fd,
 	switch (rnd(r, kinds)) {
 	case 0:
 	case 1:
-		return by_run(life, ring, fd, transfer, r);
+		return BY(run)(life, ring, fd, transfer, r);
 	case 2:
-		return by_batch(life, ring, fd, transfer, r);
+		return BY(batch)(life, ring, fd, transfer, r);
 	default:
-		return by_adhoc(life, ring, fd, transfer, r);
+		return BY(adhoc)(life, ring, fd, transfer, r);
 	}
 }
 
@@ -162,14 +167,14 @@ static int by_some_call(struct life *life, int fd, const struct transfer *transf
 {
 	switch (rnd(r, transfer->run.flags ? 1 : 4)) {
 	case 0:
-		return by_ioctl(fd, transfer, r);
+		return BY(ioctl)(fd, transfer, r);
 	case 1:
-		return by_sg_io3(fd, transfer, r);
+		return BY(sg_io3)(fd, transfer, r);
 	case 2:
 		/* Only those credentials that opened a file may write() to it. */
-		return geteuid() ? by_sg_io4(fd, transfer) : by_write(life, fd, transfer);
+		return geteuid() ? BY(sg_io4)(fd, transfer) : BY(write)(life, fd, transfer);
 	default:
-		return by_sg_io4(fd, transfer);
+		return BY(sg_io4)(fd, transfer);
 	}
 }
 

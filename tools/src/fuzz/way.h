@@ -17,6 +17,9 @@ struct transfer {
 	void *data;
 };
 
+/* How the last transfer was sent, for people. */
+extern const char *last_way;
+
 /*
  * Sends @transfer by file @fd: with run.flags by a way that has them, else by any. Counts it.
  * Return: 0 good, above 0 the device reported a status, below 0 an errno; it may be under way
