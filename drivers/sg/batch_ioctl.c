@@ -101,6 +101,7 @@ long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
 
 	if (copy_from_user(&arg, user, sizeof(arg)) || put_user(SMQ_SG_FIELD_NONE, &out->field))
 		return -EFAULT;
+	arg.field = SMQ_SG_FIELD_NONE;
 	if (memchr_inv(arg.reserved, 0, sizeof(arg.reserved)))
 		ret = smqsg_refuse(&arg.field, RESERVED, -EINVAL, "run: reserved must be 0");
 	else
