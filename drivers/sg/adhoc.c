@@ -7,7 +7,6 @@
 #include <linux/blkdev.h>
 #include <linux/bsg.h>
 #include <linux/compat.h>
-#include <linux/hrtimer.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
 #include <scsi/sg.h>
@@ -16,9 +15,7 @@
 #include "adhoc.h"
 #include "claim.h"
 #include "issue.h"
-
-/* How long a request is kept for a task that does not run. */
-#define SMQSG_KEEP		(25 * NSEC_PER_MSEC)
+#include "locked.h"
 
 static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
 
@@ -45,28 +42,29 @@ struct smqsg_adhoc {
 };
 
 /**
- * struct smqsg_adhoc_late - an ad hoc command that waits
- *
- * Lives from when there was no place or no tag until the task that submitted sends or ends the
- * command. That task, which maps the data, must not sleep for a tag: it has its ring's lock,
- * for which a worker with the last tag may wait, and the ends of other drivers' commands, which
- * give tags back, may wait for it. So the dispatcher sleeps, and when it grants the turn it keeps
- * place and request for the task. A timer gives them back if the task does not come: others need
- * them.
- *
- * @io: the command, which has this in smqsg_io.adhoc
+ * struct smqsg_adhoc_waiting - an ad hoc command that waits
  * @command: what was in its SQE
- * @kept: the request, and with it a place; NULL for none. Written by the dispatcher, before it
- *	starts the timer and calls the task; then by the timer; when that is over by the task
- * @take_back: the timer: has run, or is cancelled, before the task looks at @kept. The task
- *	alone frees this
+ * @data: its data. The block layer maps memory to a request, so this is one, without a tag, which
+ *	is never sent: the request that is sent takes the data over
+ * @user: whose locked memory the data counts as, referenced, or NULL: a program may have much more
+ *	waiting than there are tags
+ * @pages: how many pages that is
+ *
+ * Lives from when there was no place or no tag until the command is sent or its waiting ends. The
+ * submitter maps the data before the command waits, as if the command were sent: so the dispatcher,
+ * which has another address space, can send it. The submitter may be stopped or gone then.
  */
-struct smqsg_adhoc_late {
-	struct smqsg_io *io;
+struct smqsg_adhoc_waiting {
 	struct smqsg_adhoc command;
-	struct request *kept;
-	struct hrtimer take_back;
+	struct request data;
+	struct user_struct *user;
+	unsigned long pages;
 };
+
+static blk_opf_t smqsg_adhoc_op(const struct smqsg_adhoc *adhoc)
+{
+	return adhoc->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
+}
 
 /* Reads the SQE, every field once: another thread may be writing it. */
 static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
@@ -109,8 +107,9 @@ static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
 }
 
 /* Data in a registered buffer: its own array of pages, if the device takes that. */
-static int smqsg_adhoc_map_fixed(struct smqsg_io *io, struct request *rq,
-				 const struct smqsg_adhoc *adhoc, unsigned int issue_flags)
+static __always_inline int smqsg_adhoc_map_fixed(struct smqsg_io *io, struct request *rq,
+						 const struct smqsg_adhoc *adhoc, gfp_t gfp,
+						 unsigned int issue_flags)
 {
 	struct request_queue *q = rq->q;
 	struct iov_iter iter;
@@ -130,30 +129,43 @@ static int smqsg_adhoc_map_fixed(struct smqsg_io *io, struct request *rq,
 			return 0;
 		}
 	}
-	ret = blk_rq_map_user_iov(q, rq, NULL, &iter, GFP_KERNEL);
+	ret = blk_rq_map_user_iov(q, rq, NULL, &iter, gfp);
 	if (!ret)
 		io->user_bio = rq->bio;
 	return ret;
 }
 
-static int smqsg_adhoc_map(struct smqsg_io *io, struct request *rq,
-			   const struct smqsg_adhoc *adhoc, unsigned int issue_flags)
+static __always_inline int smqsg_adhoc_map_user(struct smqsg_io *io, struct request *rq,
+						const struct smqsg_adhoc *adhoc, gfp_t gfp)
 {
 	int ret;
 
-	if (adhoc->fixed)
-		return smqsg_adhoc_map_fixed(io, rq, adhoc, issue_flags);
 	/* Of what size iovecs are the kernel's import takes from the system call that is made. */
 	if (adhoc->iovecs && smq_uring_compat(io->ioucmd) != in_compat_syscall()) {
-		pr_debug("ad hoc: iovecs of a 32-bit program whose command had to wait\n");
+		pr_debug("ad hoc: iovecs of a 32-bit program, from a thread of io_uring\n");
 		return -EOPNOTSUPP;
 	}
-	ret = blk_rq_map_user_io(rq, NULL, u64_to_user_ptr(adhoc->address), adhoc->length,
-				 GFP_KERNEL, adhoc->iovecs, adhoc->iovecs, adhoc->iovecs,
+	ret = blk_rq_map_user_io(rq, NULL, u64_to_user_ptr(adhoc->address), adhoc->length, gfp,
+				 adhoc->iovecs, adhoc->iovecs, adhoc->iovecs,
 				 adhoc->out ? WRITE : READ);
 	if (!ret)
 		io->user_bio = rq->bio;
 	return ret;
+}
+
+/* Maps a command's data to a request. In the context of its submitter. */
+static __always_inline int smqsg_adhoc_map(struct smqsg_io *io, struct request *rq,
+					   const struct smqsg_adhoc *adhoc, gfp_t gfp,
+					   unsigned int issue_flags)
+{
+	int ret;
+
+	if (!adhoc->length)
+		return 0;
+	ret = adhoc->fixed ? smqsg_adhoc_map_fixed(io, rq, adhoc, gfp, issue_flags) :
+		smqsg_adhoc_map_user(io, rq, adhoc, gfp);
+	/* Whatever it is, it is not for want of a tag. */
+	return ret == -EAGAIN ? -EIO : ret;
 }
 
 /* Whether task work runs in a task that still has the submitter's memory. */
@@ -198,6 +210,26 @@ static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 	smq_uring_done32(ioucmd, result, result2, issue_flags);
 }
 
+/**
+ * smqsg_adhoc_polled() - an ad hoc command of a polled ring has ended
+ * @ioucmd: its SQE
+ *
+ * A poller of the submitter's process has the memory that data and sense may have to be copied to.
+ * The ring's last poller, a kernel thread, ends the command without it. A poller of another process
+ * leaves the CQE to the task that submitted the command.
+ *
+ * Process context, with its ring's lock.
+ */
+void smqsg_adhoc_polled(struct io_uring_cmd *ioucmd)
+{
+	struct task_struct *task = smq_uring_task(ioucmd);
+
+	if (current != task && smqsg_adhoc_has_caller() && current->mm != READ_ONCE(task->mm))
+		io_uring_cmd_complete_in_task(ioucmd, smqsg_adhoc_told);
+	else
+		smqsg_adhoc_tell(ioucmd, 0);
+}
+
 /* Everything but GOOD. */
 static noinline void smqsg_adhoc_failed(struct smqsg_io *io, struct scsi_cmnd *scmd,
 					blk_status_t error)
@@ -211,6 +243,15 @@ static noinline void smqsg_adhoc_failed(struct smqsg_io *io, struct scsi_cmnd *s
 	memcpy(io->sense, scmd->sense_buffer, io->sense_len);
 }
 
+/* Hands a command that has ended to who posts its CQE. Any context. */
+static void smqsg_adhoc_ended(struct smqsg_io *io, bool polled)
+{
+	if (unlikely(polled))
+		smqsg_poll_ended(&io->fd->polled.ended_adhoc, io->ioucmd);
+	else
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_told);
+}
+
 /* The end of an ad hoc command: any context. */
 static SMQ_END_IO(smqsg_adhoc_end, rq, error)
 {
@@ -221,17 +262,14 @@ static SMQ_END_IO(smqsg_adhoc_end, rq, error)
 	if (unlikely(scmd->result || error))
 		smqsg_adhoc_failed(io, scmd, error);
 	smqsg_release(io->fd, 1);
-	if (unlikely(rq->cmd_flags & REQ_POLLED))
-		smqsg_poll_ended(&io->fd->polled.ended_adhoc, io->ioucmd);
-	else
-		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_told);
+	smqsg_adhoc_ended(io, rq->cmd_flags & REQ_POLLED);
 	return RQ_END_IO_FREE;
 }
 
 static struct request *smqsg_adhoc_request(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
 					   blk_mq_req_flags_t flags)
 {
-	blk_opf_t opf = adhoc->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
+	blk_opf_t opf = smqsg_adhoc_op(adhoc);
 	struct request *rq;
 
 	if (likely(!smq_uring_polled(io->ioucmd)))
@@ -244,225 +282,151 @@ static struct request *smqsg_adhoc_request(struct smqsg_io *io, const struct smq
 	return rq;
 }
 
-/* Sends a command for which a place has been claimed; the request is gone if it cannot be. */
-static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
-			     struct request *rq, unsigned int issue_flags)
+/* Fills a request with all of a command but its data. */
+static __always_inline void smqsg_adhoc_fill_request(struct smqsg_io *io, struct request *rq,
+						     const struct smqsg_adhoc *adhoc)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	int ret;
 
 	memcpy(scmd->cmnd, adhoc->cdb, sizeof(adhoc->cdb));
 	scmd->cmd_len = adhoc->cdb_len;
 	scmd->allowed = 0;
 	scmd->result = 0;
 	scmd->resid_len = 0;
-	if (adhoc->length) {
-		ret = smqsg_adhoc_map(io, rq, adhoc, issue_flags);
-		if (ret) {
-			blk_mq_free_request(rq);
-			/* Whatever it is, it is not for want of a tag. */
-			return ret == -EAGAIN ? -EIO : ret;
-		}
-	}
 	rq->timeout = adhoc->timeout;
 	rq->end_io = smqsg_adhoc_end;
 	rq->end_io_data = io;
+}
+
+/* Sends a command for which its submitter has claimed a place; -EAGAIN: there is no tag. */
+static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
+			     unsigned int issue_flags)
+{
+	struct request *rq = smqsg_adhoc_request(io, adhoc, BLK_MQ_REQ_NOWAIT);
+	int ret;
+
+	if (IS_ERR(rq))
+		return PTR_ERR(rq);
+	ret = smqsg_adhoc_map(io, rq, adhoc, GFP_KERNEL, issue_flags);
+	if (unlikely(ret)) {
+		blk_mq_free_request(rq);
+		return ret;
+	}
+	smqsg_adhoc_fill_request(io, rq, adhoc);
 	blk_execute_rq_nowait(rq, false);
 	return 0;
 }
 
-/* Gives back what is kept. For the timer, and when that is over for the task. Any context. */
-static void smqsg_adhoc_unkeep(struct smqsg_adhoc_late *late)
+/* The end of a command's waiting. Process context. */
+static void smqsg_adhoc_waited(struct smqsg_adhoc_waiting *waiting)
 {
-	struct request *rq = late->kept;
-
-	if (!rq)
-		return;
-	late->kept = NULL;
-	blk_mq_free_request(rq);
-	smqsg_unclaim(late->io->fd, 1);
+	smqsg_unlock_pages(waiting->pages, waiting->user);
+	kfree(waiting);
 }
 
-/* The task has not come for its request: others may have the tag and the place. */
-static enum hrtimer_restart smqsg_adhoc_take_back(struct hrtimer *timer)
+/* Sends a command that waited, in grant(). Returns as smqsg_adhoc_issue(). */
+static int smqsg_adhoc_issue_waiting(struct smqsg_io *io)
 {
-	smqsg_adhoc_unkeep(container_of(timer, struct smqsg_adhoc_late, take_back));
-	return HRTIMER_NORESTART;
-}
+	struct smqsg_adhoc_waiting *waiting = io->adhoc;
+	struct request *rq = smqsg_adhoc_request(io, &waiting->command, 0);
 
-/* Keeps a place for the task, and a request; -EAGAIN: there is none. In grant(). */
-static int smqsg_adhoc_keep(struct smqsg_adhoc_late *late)
-{
-	struct request *rq = smqsg_adhoc_request(late->io, &late->command, 0);
-
-	if (IS_ERR(rq)) {
-		smqsg_unclaim(late->io->fd, 1);
+	if (IS_ERR(rq))
 		return PTR_ERR(rq);
-	}
-	late->kept = rq;
-	hrtimer_start(&late->take_back, ns_to_ktime(SMQSG_KEEP), HRTIMER_MODE_REL_SOFT);
+	smq_rq_take_data(rq, &waiting->data);
+	smqsg_adhoc_fill_request(io, rq, &waiting->command);
+	smqsg_adhoc_waited(waiting);
+	blk_execute_rq_nowait(rq, false);
 	return 0;
 }
 
-/* Claims a place, and allocates a request; -EAGAIN: there is none at once. */
-static struct request *smqsg_adhoc_now(struct smqsg_adhoc_late *late)
-{
-	struct smqsg_fd *fd = late->io->fd;
-	struct request *rq;
-
-	if (!smqsg_claim_turn(fd))
-		return ERR_PTR(-EAGAIN);
-	rq = smqsg_adhoc_request(late->io, &late->command, BLK_MQ_REQ_NOWAIT);
-	if (IS_ERR(rq))
-		smqsg_unclaim(fd, 1);
-	return rq;
-}
-
-static bool smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
-SMQ_URING_TASK_FN(smqsg_adhoc_turned, smqsg_adhoc_turn)
-
-/* Sends one that waited, if its time has not run out and nothing else ended it. */
-static int smqsg_adhoc_try(struct smqsg_adhoc_late *late, unsigned int issue_flags)
-{
-	struct smqsg_io *io = late->io;
-	struct request *rq;
-	int ret;
-
-	hrtimer_cancel(&late->take_back);
-	if (io->result)
-		return io->result;
-	/* Without the caller's memory there is nothing to map. */
-	if (!smqsg_adhoc_has_caller()) {
-		smqsg_adhoc_unkeep(late);
-		return -ECANCELED;
-	}
-	rq = late->kept ?: smqsg_adhoc_now(late);
-	if (IS_ERR(rq))
-		return PTR_ERR(rq);
-	late->kept = NULL;
-	/* It does not wait any longer, and may end at once. */
-	io->adhoc = NULL;
-	ret = smqsg_adhoc_issue(io, &late->command, rq, issue_flags);
-	if (ret)
-		smqsg_unclaim(io->fd, 1);
-	return ret;
-}
-
-/*
- * The turn of one that waited has come, or will not: in the task that submitted, or by its poller.
- * Returns whether it has ended, unsent.
- */
-static bool smqsg_adhoc_turn(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
-{
-	struct smqsg_io *io = *(struct smqsg_io **)ioucmd->pdu;
-	struct smqsg_adhoc_late *late = io->adhoc;
-	int ret = smqsg_adhoc_try(late, issue_flags);
-
-	/* The task came late, and others were faster: it waits again, at the front of the queue. */
-	if (ret == -EAGAIN) {
-		ret = smqsg_wait(io->fd, &io->waiter);
-		if (!ret)
-			return false;
-	}
-	kfree(late);
-	if (!ret)
-		return false;
-	smqsg_io_put(io);
-	smq_uring_done32(ioucmd, ret, 0, issue_flags);
-	return true;
-}
-
-/**
- * smqsg_adhoc_polled() - an ad hoc command of a polled ring has ended, or its turn has come
- * @ioucmd: its SQE
- *
- * A poller of the submitter's process has the memory that the command needs. The ring's last
- * poller, a kernel thread, ends the command without it. A poller of another process leaves the
- * command to the task that submitted it.
- *
- * Return: whether it was told. Process context, with its ring's lock.
- */
-bool smqsg_adhoc_polled(struct io_uring_cmd *ioucmd)
-{
-	struct smqsg_io *io = *(struct smqsg_io **)ioucmd->pdu;
-	struct task_struct *task = smq_uring_task(ioucmd);
-
-	if (current != task && smqsg_adhoc_has_caller() && current->mm != READ_ONCE(task->mm)) {
-		io_uring_cmd_complete_in_task(ioucmd, io->adhoc ? smqsg_adhoc_turned :
-					      smqsg_adhoc_told);
-		return true;
-	}
-	if (io->adhoc)
-		return smqsg_adhoc_turn(ioucmd, 0);
-	smqsg_adhoc_tell(ioucmd, 0);
-	return true;
-}
-
+/* smqsg_waiter.grant of an ad hoc command. */
 static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
+	int ret = got;
 
-	io->result = got > 0 ? smqsg_adhoc_keep(io->adhoc) : got;
-	if (io->result == -EAGAIN) {
-		int ret = smqsg_wait_first(io->fd, waiter);
-
+	if (got > 0) {
+		ret = smqsg_adhoc_issue_waiting(io);
 		if (!ret)
 			return;
-		io->result = ret;
+		smqsg_unclaim(io->fd, 1);
+		if (ret == -EAGAIN)
+			ret = smqsg_wait_first(io->fd, waiter);
+		if (!ret)
+			return;
 	}
-	if (unlikely(smq_uring_polled(io->ioucmd)))
-		smqsg_poll_ended(&io->fd->polled.ended_adhoc, io->ioucmd);
-	else
-		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_turned);
+	smqsg_adhoc_waited(io->adhoc);
+	io->result = ret;
+	io->result2 = 0;
+	smqsg_adhoc_ended(io, smq_uring_polled(io->ioucmd));
 }
 
-static int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc)
+/*
+ * How many pages of a command's data are pinned while it waits, at most. io_uring counts those of a
+ * registered buffer. The first piece and each more may begin within a page.
+ */
+static unsigned long smqsg_adhoc_pages(const struct smqsg_adhoc *adhoc)
 {
-	struct smqsg_adhoc_late *late = kmalloc(sizeof(*late), GFP_KERNEL_ACCOUNT);
+	if (!adhoc->length || adhoc->fixed)
+		return 0;
+	return DIV_ROUND_UP(adhoc->length, PAGE_SIZE) + max(adhoc->iovecs, 1u);
+}
+
+/* Has a command wait for a place or a tag. Process context, of the submitter. */
+static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
+				     unsigned int issue_flags)
+{
+	struct smqsg_adhoc_waiting *waiting = kmalloc(sizeof(*waiting), GFP_KERNEL_ACCOUNT);
 	int ret;
 
-	if (!late)
+	if (!waiting)
 		return -ENOMEM;
-	late->io = io;
-	late->command = *adhoc;
-	late->kept = NULL;
-	hrtimer_setup(&late->take_back, smqsg_adhoc_take_back, CLOCK_MONOTONIC,
-		      HRTIMER_MODE_REL_SOFT);
-	io->adhoc = late;
+	waiting->command = *adhoc;
+	waiting->pages = smqsg_adhoc_pages(adhoc);
+	if (smqsg_lock_pages(waiting->pages, &waiting->user)) {
+		kfree(waiting);
+		return smqsg_wait_refused(io->fd);
+	}
+	blk_rq_init(io->fd->q, &waiting->data);
+	waiting->data.cmd_flags = smqsg_adhoc_op(adhoc);
+	ret = smqsg_adhoc_map(io, &waiting->data, adhoc, GFP_KERNEL_ACCOUNT, issue_flags);
+	if (ret)
+		goto out_free;
+	io->adhoc = waiting;
 	io->waiter.task = smq_uring_task(io->ioucmd);
 	io->waiter.waited = false;
-	io->waiter.front = true;
 	io->waiter.left = false;
 	io->waiter.slot = SMQSG_NO_SLOT;
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + adhoc->timeout;
 	io->waiter.grant = smqsg_adhoc_grant;
 	ret = smqsg_wait(io->fd, &io->waiter);
-	if (ret)
-		kfree(late);
+	if (!ret)
+		return 0;
+	if (io->user_bio)
+		blk_rq_unmap_user(io->user_bio);
+out_free:
+	smqsg_adhoc_waited(waiting);
 	return ret;
 }
 
 static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 {
 	struct smqsg_adhoc adhoc;
-	struct request *rq;
 	int ret;
 
 	ret = smqsg_adhoc_read(io, &adhoc);
 	if (ret)
 		return ret;
 	if (likely(smqsg_claim(io->fd, 1))) {
-		rq = smqsg_adhoc_request(io, &adhoc, BLK_MQ_REQ_NOWAIT);
-		ret = IS_ERR(rq) ? PTR_ERR(rq) :
-			smqsg_adhoc_issue(io, &adhoc, rq, issue_flags);
+		ret = smqsg_adhoc_issue(io, &adhoc, issue_flags);
 		if (likely(!ret))
 			return 0;
 		smqsg_unclaim(io->fd, 1);
 		if (ret != -EAGAIN)
 			return ret;
 	}
-	return smqsg_adhoc_wait(io, &adhoc);
+	return smqsg_adhoc_wait(io, &adhoc, issue_flags);
 }
 
 /**
@@ -488,7 +452,6 @@ int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 	io->result = 0;
 	io->sense_len = 0;
 	io->user_bio = NULL;
-	io->adhoc = NULL;
 	*(struct smqsg_io **)ioucmd->pdu = io;
 	ret = smqsg_adhoc_start(io, issue_flags);
 	if (likely(!ret))

@@ -11,6 +11,6 @@ struct io_uring_cmd;
 struct smqsg_fd;
 
 int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
-bool smqsg_adhoc_polled(struct io_uring_cmd *ioucmd);
+void smqsg_adhoc_polled(struct io_uring_cmd *ioucmd);
 
 #endif /* SMQSG_ADHOC_H */

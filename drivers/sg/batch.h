@@ -117,7 +117,6 @@ static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq
 	batch->flags = arg->flags;
 	batch->at = 0;
 	batch->waiter.waited = false;
-	batch->waiter.front = false;
 	batch->waiter.left = false;
 	batch->waiter.slot = SMQSG_NO_SLOT;
 }

@@ -5,18 +5,15 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blkdev.h>
-#include <linux/capability.h>
-#include <linux/cred.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/signal.h>
-#include <linux/sched/user.h>
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "buffer.h"
+#include "locked.h"
 #include "refuse.h"
 #include "sg.h"
 
@@ -35,25 +32,13 @@ static void smqsg_buffer_unpin(struct smqsg_buffer *buffer)
 	}
 }
 
-/*
- * Counts the pages as the user's, as io_uring does: the memory stays pinned when the process that
- * lent it has exited, or has become another program.
- */
+/* Counts the pages as the user's, and shows them as pinned by the process that lends them. */
 static int smqsg_buffer_charge(struct smqsg_buffer *buffer)
 {
-	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	struct user_struct *user = current_user();
-	long locked;
+	int ret = smqsg_lock_pages(buffer->pages, &buffer->user);
 
-	if (!capable(CAP_IPC_LOCK)) {
-		locked = atomic_long_read(&user->locked_vm);
-		do {
-			if (locked + buffer->pages > limit)
-				return -ENOMEM;
-		} while (!atomic_long_try_cmpxchg(&user->locked_vm, &locked,
-						  locked + buffer->pages));
-		buffer->user = get_uid(user);
-	}
+	if (ret)
+		return ret;
 	buffer->mm = current->mm;
 	mmgrab(buffer->mm);
 	atomic64_add(buffer->pages, &buffer->mm->pinned_vm);
@@ -64,10 +49,7 @@ static void smqsg_buffer_free(struct smqsg_buffer *buffer)
 {
 	atomic64_sub(buffer->pages, &buffer->mm->pinned_vm);
 	mmdrop(buffer->mm);
-	if (buffer->user) {
-		atomic_long_sub(buffer->pages, &buffer->user->locked_vm);
-		free_uid(buffer->user);
-	}
+	smqsg_unlock_pages(buffer->pages, buffer->user);
 	kvfree(buffer->start);
 	kvfree(buffer);
 }

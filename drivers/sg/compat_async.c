@@ -84,8 +84,7 @@ static int smqsg_v3_claim(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 	}
 	if (!later)
 		return smqsg_claim_wait(fd, smqsg_cmd_patience(fd, xfer));
-	atomic_inc(&fd->sg->wait.refused);
-	return -EAGAIN;
+	return smqsg_wait_refused(fd);
 }
 
 static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)

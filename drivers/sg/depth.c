@@ -99,26 +99,6 @@ void smqsg_leave(struct smqsg_fd *fd)
 		list_del(&fd->wait.sharer);
 }
 
-static unsigned int smqsg_claim_more(struct smqsg_fd *fd, unsigned int want)
-{
-	unsigned int got = smqsg_take(fd, want);
-
-	if (got && !READ_ONCE(fd->depth.shares))
-		smqsg_enter(fd);
-	return got;
-}
-
-/**
- * smqsg_claim_turn() - claims a place for a command that has waited, past those that wait
- * @fd: the file
- *
- * Return: 1, or 0 if there is none. Process context.
- */
-unsigned int smqsg_claim_turn(struct smqsg_fd *fd)
-{
-	return smqsg_claim_more(fd, 1);
-}
-
 /**
  * smqsg_claim_slowly() - smqsg_claim() where block I/O may need a place, or there are too few
  * @fd: the file
@@ -128,7 +108,11 @@ unsigned int smqsg_claim_turn(struct smqsg_fd *fd)
  */
 unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want)
 {
-	return atomic_read(&fd->sg->depth.waiting) ? 0 : smqsg_claim_more(fd, want);
+	unsigned int got = atomic_read(&fd->sg->depth.waiting) ? 0 : smqsg_take(fd, want);
+
+	if (got && !READ_ONCE(fd->depth.shares))
+		smqsg_enter(fd);
+	return got;
 }
 
 /**
@@ -194,10 +178,9 @@ unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 static void smqsg_enqueue(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool first)
 {
 	struct smqsg_dev *sg = fd->sg;
-	bool front = first || (waiter->front && waiter->waited);
 
 	lockdep_assert_held(&sg->lock);
-	list_add(&waiter->entry, front ? &fd->wait.queue : fd->wait.queue.prev);
+	list_add(&waiter->entry, first ? &fd->wait.queue : fd->wait.queue.prev);
 	if (!waiter->waited)
 		waiter->cancels = fd->wait.cancels;
 	waiter->waited = true;
@@ -246,6 +229,18 @@ static int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *wai
 	return time_before(jiffies, waiter->deadline) ? 0 : -ETIMEDOUT;
 }
 
+/**
+ * smqsg_wait_refused() - counts a command that may not wait
+ * @fd: the file
+ *
+ * Return: -EAGAIN, for the command. Any context.
+ */
+int smqsg_wait_refused(struct smqsg_fd *fd)
+{
+	atomic_inc(&fd->sg->wait.refused);
+	return -EAGAIN;
+}
+
 /* smqsg_wait(); with @first the waiter keeps its turn. */
 static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool first)
 {
@@ -258,10 +253,8 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 	if (!ret && first && waiter->slot != fd->wait.turn)
 		ret = -ECANCELED;
 	/* A waiter that was granted some places and waits for more is not refused. */
-	if (!ret && !waiter->waited && fd->wait.queued >= SMQSG_MOST_WAITING) {
-		atomic_inc(&sg->wait.refused);
-		ret = -EAGAIN;
-	}
+	if (!ret && !waiter->waited && fd->wait.queued >= SMQSG_MOST_WAITING)
+		ret = smqsg_wait_refused(fd);
 	if (!ret) {
 		smqsg_enqueue(fd, waiter, first);
 		/* Pairs with smqsg_release(): the last place may have come free meanwhile. */

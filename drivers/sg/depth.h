@@ -121,7 +121,6 @@ struct smqsg_fd_wait {
  * @task: the task that submitted it, whose end ends its waiting; io_uring keeps it until the SQE is
  *	completed. NULL: a task that sleeps until @grant is called, and sees its own signals
  * @waited: it has waited before: it has been let in, and is not refused
- * @front: when it waits again it goes to the front of the queue
  * @left: smqsg_unwait() or smqsg_cancel() was called: it must not wait again; under smqsg_dev.lock
  * @cancels: what smqsg_fd_wait.cancels was when it began to wait; under smqsg_dev.lock
  * @slot: the slot whose run it is, or SMQSG_NO_SLOT
@@ -139,7 +138,6 @@ struct smqsg_waiter {
 	unsigned long deadline;
 	struct task_struct *task;
 	bool waited;
-	bool front;
 	bool left;
 	unsigned int cancels;
 	u32 slot;
@@ -147,10 +145,10 @@ struct smqsg_waiter {
 	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
 
-unsigned int smqsg_claim_turn(struct smqsg_fd *fd);
 unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want);
 void smqsg_contended(struct smqsg_fd *fd);
 void smqsg_kick(struct smqsg_dev *sg);
+int smqsg_wait_refused(struct smqsg_fd *fd);
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 bool smqsg_unwait(struct smqsg_waiter *waiter);

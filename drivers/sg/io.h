@@ -11,7 +11,7 @@
 #include "sg.h"
 #include "slot.h"
 
-struct smqsg_adhoc_late;
+struct smqsg_adhoc_waiting;
 struct smqsg_batch;
 
 /**
@@ -21,15 +21,15 @@ struct smqsg_batch;
  * @fd: the file; set once
  * @ioucmd: the SQE, of a slot run alone or an ad hoc command
  * @batch: its batch, or NULL; set once in the commands of a short batch
- * @held: the entry of its slot, if it runs with a held request
+ * @held: the entry of its slot, if it runs with a held request, else NULL. Set with each request
  * @slot: number of the slot
  * @result: as smq_sg_status.result
  * @flags: SMQ_SG_RUN_*
  * @lba: with SMQ_SG_RUN_LBA
  * @buffer: with SMQ_SG_RUN_BUFFER, referenced until the command has ended
- * @adhoc: an ad hoc command that waits, else NULL
- * @meet: SMQSG_MEET_*: of submitter and end of a straight issue, the later one posts the CQE.
- *	Atomic: by exchange. SMQSG_MEET_NOT of all others, and in the pool
+ * @adhoc: of an ad hoc command, while it waits
+ * @meet: SMQSG_MEET_*: who posts the CQE of a slot run alone: a poller, task work, or, of submitter
+ *	and end of a straight issue, the later one. Atomic: by exchange. Set with each such run
  * @response: where the sense of an ad hoc command goes
  * @response_len: at most
  * @result2: the second half of an ad hoc command's CQE, without the length of its sense
@@ -62,7 +62,7 @@ struct smqsg_io {
 	};
 	union {
 		struct smqsg_buffer *buffer;
-		struct smqsg_adhoc_late *adhoc;
+		struct smqsg_adhoc_waiting *adhoc;
 	};
 	u64 result2;
 	u32 sense_len;
@@ -78,7 +78,8 @@ struct smqsg_io {
 
 /* smqsg_io.meet */
 enum {
-	SMQSG_MEET_NOT,
+	SMQSG_MEET_NOT,		/* task work */
+	SMQSG_MEET_POLLED,	/* a poller */
 	SMQSG_MEET_OPEN,	/* neither yet */
 	SMQSG_MEET_SUBMITTER,
 	SMQSG_MEET_END,

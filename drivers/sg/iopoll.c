@@ -8,9 +8,9 @@
  * be found by this ring's poll, another ring's, queuecommand, error handling, or the end of the
  * command's waiting.
  *
- * An ad hoc command, whose data is in its submitter's memory, is left to the poll of its own ring.
- * So is an ad hoc command that waited and whose turn has come. Task work does not serve: while a
- * ring is being closed io_uring polls until its last command has ended, and runs no task work.
+ * An ad hoc command, whose data may have to be copied to its submitter's memory, is left to the
+ * poll of its own ring. Task work does not serve: while a ring is being closed io_uring polls until
+ * its last command has ended, and runs no task work.
  */
 #include "adhoc.h"
 #include "batch.h"
@@ -56,10 +56,12 @@ static noinline bool smqsg_poll_adhoc(struct smqsg_fd *fd, const void *ring)
 	llist_for_each_entry_safe(polled, next, llist_del_all(list), ended) {
 		struct io_uring_cmd *ioucmd = smqsg_poll_cmd(polled);
 
-		if (smq_uring_ring(ioucmd) == ring)
-			told |= smqsg_adhoc_polled(ioucmd);
-		else
+		if (smq_uring_ring(ioucmd) == ring) {
+			smqsg_adhoc_polled(ioucmd);
+			told = true;
+		} else {
 			smqsg_poll_ended(list, ioucmd);
+		}
 	}
 	return told;
 }

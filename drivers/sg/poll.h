@@ -30,8 +30,7 @@ enum smqsg_pollable {
  * struct smqsg_fd_polled - polled commands of a file
  * @ended: slots and batches that have ended and whose CQEs are not posted, struct
  *	smqsg_polled.ended. Lockless: commands end in any context, a poller takes the whole list
- * @ended_adhoc: the same of ad hoc commands, and those whose turn has come. A poller puts
- *	commands of other rings back
+ * @ended_adhoc: the same of ad hoc commands. A poller puts commands of other rings back
  * @state: enum smqsg_pollable. Written without a lock: one look of the watch more or less does
  *	no harm
  *

@@ -55,7 +55,6 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 
 	io->waiter.task = smq_uring_task(io->ioucmd);
 	io->waiter.waited = false;
-	io->waiter.front = false;
 	io->waiter.left = false;
 	io->waiter.slot = io->slot;
 	io->waiter.want = 1;

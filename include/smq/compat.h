@@ -152,6 +152,22 @@ static inline void smq_rq_set_bio(struct request *rq, struct bio *bio,
 #endif
 }
 
+/**
+ * smq_rq_take_data() - gives a passthrough request the data of another
+ * @rq: a request without data
+ * @from: a request of the same queue to which data was mapped, and which is not sent
+ */
+static inline void smq_rq_take_data(struct request *rq, const struct request *from)
+{
+	rq->nr_phys_segments = from->nr_phys_segments;
+	rq->__data_len = from->__data_len;
+	rq->bio = from->bio;
+	rq->biotail = from->biotail;
+#ifdef SMQ_HAVE_PHYS_GAP
+	rq->phys_gap_bit = from->phys_gap_bit;
+#endif
+}
+
 /* What a request's flags say of its tag, not of its use. 6.9 has no such flag any more. */
 #ifdef RQF_MQ_INFLIGHT
 #define SMQ_RQF_OF_TAG	RQF_MQ_INFLIGHT

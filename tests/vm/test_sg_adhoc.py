@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of smq_sg for which a tag is waited: who it is kept for may never come for it."""
+"""Commands of smq_sg for which a tag is waited: who sent them may be stopped or gone by then."""
 import errno
 import os
+import resource
 import signal
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,8 +14,9 @@ from pathlib import Path
 import pytest
 from kit import cdb, smqsg
 from kit.adhoc import push_adhoc
-from kit.child import ended, spawn
+from kit.child import become_nobody, ended, spawn
 from kit.host import Lun, wait_for
+from kit.memory import PAGE, Memory
 from kit.ramdir import ram_host
 from kit.slots import SlotFile
 from kit.slowdisk import opened
@@ -53,6 +56,26 @@ def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[
             status = then(ring)
             del raw
             return status
+    return work
+
+
+def one_vectored(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
+    """The same of an INQUIRY whose iovec names other memory as soon as it is submitted."""
+    def work():
+        area, length = Memory(PAGE), 36
+        first, second = PAGE // 4, PAGE // 2
+        with SlotFile(path) as file, Ring(4, SETUP_SQE128 | SETUP_CQE32) as ring:
+            area[:16] = struct.pack("<QQ", area.address + first, length)
+            raw = push_adhoc(ring, file.fd, bytes((0x12, 0, 0, 0, length, 0)), 0, area, 0, length,
+                             iovecs=1)
+            ring.submit()
+            area[:16] = struct.pack("<QQ", area.address + second, length)
+            os.write(told, b"x")
+            status = then(ring)
+            del raw
+            untouched = bytes(length)
+            return status or int(area[first:first + length] == untouched or
+                                 area[second:second + length] != untouched)
     return work
 
 
@@ -117,7 +140,7 @@ def late(then: Callable[[Ring], int] = answer, send=one_command) -> Iterator[Lat
 
 
 def given_up(process):
-    """Until the tag had come, and was given back because the process did not."""
+    """Until the tag had come, and was given back although the process does not run."""
     path = smqsg.node(process.lun)
     wait_for("its turn", lambda: not smqsg.attr(path, "waiting"))
     smqsg.idle(path)
@@ -126,6 +149,12 @@ def given_up(process):
 @pytest.mark.smoke
 def test_sent_when_there_is_a_tag():
     with late() as process:
+        assert ended(process.pid) == 0
+
+
+def test_iovecs_are_read_when_it_is_submitted():
+    """A program may use them anew then, be the command sent or not."""
+    with late(send=one_vectored) as process:
         assert ended(process.pid) == 0
 
 
@@ -175,6 +204,32 @@ def test_ring_closed():
     with late(closed) as process:
         smqsg.idle(smqsg.node(process.lun))
         assert ended(process.pid) == 0
+
+
+def test_data_of_those_that_wait_is_locked_memory():
+    """What is over the limit ends with EAGAIN at once, and the limit is for all that wait."""
+    with ram_host(depth=1, hw_queues=1) as (host_dir, host):
+        path = smqsg.node(host.wait_luns(1)[0])
+        host_dir.set("model/service_ns", HELD // 4)
+
+        def work():
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (16 * PAGE,) * 2)
+            area, raw = Memory(8 * PAGE), cdb.blocks(cdb.READ_10, 0, 8 * PAGE // 512)
+            with SlotFile(path) as file, Ring(8, SETUP_SQE128 | SETUP_CQE32) as ring:
+                become_nobody()
+                for _ in range(2):
+                    kept = [push_adhoc(ring, file.fd, raw, number, area, 0, 8 * PAGE)
+                            for number in range(5)]
+                    # Without data there is nothing to be counted.
+                    kept.append(push_adhoc(ring, file.fd, TUR, 5))
+                    ring.submit()
+                    # One is sent, one waits with its nine pages.
+                    assert sorted(ring.wait(6)) == [
+                        (0, 0), (1, 0), *((number, -errno.EAGAIN) for number in (2, 3, 4)), (5, 0)]
+            return 0
+        refused = smqsg.attr(path, "refused")
+        assert ended(spawn(work)) == 0
+        assert smqsg.attr(path, "refused") == refused + 6
 
 
 @pytest.mark.smoke

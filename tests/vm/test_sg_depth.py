@@ -129,7 +129,7 @@ def test_a_tag_is_had_that_others_sleep_for(tmp_path):
         names = ":".join(other.sd for other in others)
         with load_on(names, ioengine="libaio", rw="randread", bs=4096, iodepth=8, numjobs=2,
                      time_based=True, runtime=170) as job, \
-                calls("smq_sg", "smqsg_adhoc_turned") as turns:
+                calls("smq_sg", "smqsg_adhoc_grant") as turns:
             under_way(others[0], 50)
             # In turns: whatever else keeps the machine busy keeps both.
             for via in (*took,) * rounds:
@@ -148,7 +148,7 @@ def test_a_place_is_for_one_who_waits(tmp_path):
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
     with ram_lun(MS, hw_queues=1) as (_, _, lun, where):
         set_depth(lun, 2)
-        with calls("smq_sg", "smqsg_adhoc_turned") as turns:
+        with calls("smq_sg", "smqsg_adhoc_grant") as turns:
             done = json.loads(run(SG_IO, "run", "--json", "--via", "bsg-uring", "--depth", 200,
                                   "--count", count, dev(where), reads).stdout)
             asked = turns()

@@ -447,8 +447,13 @@ struct smq_sg_cancel {
  * Bit for bit the struct bsg_uring_cmd of <linux/bsg.h> in Linux 7.1, for programs
  * built with older headers; the rules and the 64 bits of the second half of the CQE are
  * told there. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else
- * EOPNOTSUPP; which may be had for iovecs of a 32-bit program, too, where the command had
- * to wait. With IORING_URING_CMD_FIXED the data address lies in a registered buffer.
+ * EOPNOTSUPP; which iovecs of a 32-bit program get, too, from a thread of io_uring
+ * (IORING_SETUP_SQPOLL, IOSQE_ASYNC). With IORING_URING_CMD_FIXED the data address lies in a
+ * registered buffer. Iovecs are read while the SQE is submitted, be the command sent then or not.
+ *
+ * Data of a command that waits for a place, other than in a registered buffer, counts as locked
+ * memory of the user. Over RLIMIT_MEMLOCK, without CAP_IPC_LOCK, the command does not wait and ends
+ * with EAGAIN, as over max_waiting.
  *
  * @request: address of the CDB
  * @request_len: its bytes, 1 to SMQ_SG_MAX_CDB

@@ -9,11 +9,11 @@ from .uring import Ring
 
 def push_adhoc(ring: Ring, fd: int, raw: bytes, user_data: int = 0, memory: Memory | None = None,
                at: int = 0, length: int = 0, sense: Memory | None = None, out: bool = False,
-               cmd_op: int = 0) -> ctypes.Array:
+               cmd_op: int = 0, iovecs: int = 0) -> ctypes.Array:
     """Puts a command into a ring with SQE128 and CQE32; what has to be kept. The data comes in,
-    or goes @out."""
+    or goes @out; with @iovecs they are in the memory, so many."""
     keep = ctypes.create_string_buffer(raw, len(raw))
-    data, none = (memory.address + at if memory else 0, length, 0), (0, 0, 0)
+    data, none = (memory.address + at if memory else 0, length, iovecs), (0, 0, 0)
     ring.push(fd, cmd_op, struct.pack(
         "<QIIIIQQIIQIIII", ctypes.addressof(keep), len(raw), 0, 0, sense.size if sense else 0,
         sense.address if sense else 0, *(data if out else none), *(none if out else data),

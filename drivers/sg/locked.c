@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory that stays pinned, counted as its user's locked memory.
+ */
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/errno.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/user.h>
+
+#include "locked.h"
+
+/**
+ * smqsg_lock_pages() - counts pages as locked memory of the calling task's user
+ * @pages: how many
+ * @user: gets the user, referenced; NULL: nothing is counted, as the task has CAP_IPC_LOCK or
+ *	there are none
+ *
+ * Of the user rather than of the process, as io_uring does: the memory stays pinned when the
+ * process has exited, or has become another program.
+ *
+ * Return: 0, and smqsg_unlock_pages() follows; -ENOMEM: over RLIMIT_MEMLOCK. Process context, in
+ * the task whose memory it is or for it.
+ */
+int smqsg_lock_pages(unsigned long pages, struct user_struct **user)
+{
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	struct user_struct *self = current_user();
+	long locked;
+
+	*user = NULL;
+	if (!pages || capable(CAP_IPC_LOCK))
+		return 0;
+	locked = atomic_long_read(&self->locked_vm);
+	do {
+		if (locked + pages > limit)
+			return -ENOMEM;
+	} while (!atomic_long_try_cmpxchg(&self->locked_vm, &locked, locked + pages));
+	*user = get_uid(self);
+	return 0;
+}
+
+/**
+ * smqsg_unlock_pages() - undoes smqsg_lock_pages()
+ * @pages: as there
+ * @user: what it gave; the reference is dropped
+ *
+ * Process context.
+ */
+void smqsg_unlock_pages(unsigned long pages, struct user_struct *user)
+{
+	if (!user)
+		return;
+	atomic_long_sub(pages, &user->locked_vm);
+	free_uid(user);
+}
