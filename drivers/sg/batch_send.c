@@ -85,23 +85,6 @@ static int smqsg_batch_fetch(struct smqsg_batch *batch, struct smq_sg_run *runs,
 	return 0;
 }
 
-/* Counts a slot that cannot be run, as its status tells. Returns how many elements have ended. */
-static u32 smqsg_batch_refused(struct smqsg_batch *batch)
-{
-	atomic_inc(&batch->failed);
-	/* These claim no place: nothing else bounds how many come in a row. */
-	if (!(++batch->at % SMQSG_COURTESY))
-		cond_resched();
-	return 1;
-}
-
-/* Refuses a slot that was not taken. Returns how many elements have ended. */
-static u32 smqsg_batch_refuse(struct smqsg_batch *batch, u32 slot, int error)
-{
-	smqsg_slot_refused(batch->fd, slot, error);
-	return smqsg_batch_refused(batch);
-}
-
 /**
  * smqsg_batch_refuse_rest() - ends what is left of the list with an error
  * @batch: the batch
@@ -116,82 +99,118 @@ u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
 
 	while (batch->at < batch->count) {
 		count = min_t(u32, batch->count - batch->at, SMQSG_CHUNK);
-		if (smqsg_batch_fetch(batch, runs, count)) {
+		if (smqsg_batch_fetch(batch, runs, count))
 			/* The caller's list is not readable: only their number is known. */
 			count = batch->count - batch->at;
-			atomic_add(count, &batch->failed);
-			batch->at += count;
-			return ended + count;
-		}
-		for (i = 0; i < count; i++)
-			ended += smqsg_batch_refuse(batch, runs[i].slot, error);
+		else
+			for (i = 0; i < count; i++)
+				smqsg_slot_refused(batch->fd, runs[i].slot, error);
+		atomic_add(count, &batch->failed);
+		batch->at += count;
+		ended += count;
 		cond_resched();
 	}
 	return ended;
 }
 
 /*
- * Sends the list's next command, for which a place has been claimed. Returns 0; 1 if
- * the element ended without being sent; -EAGAIN if there was no tag. @ranged: the slot is
- * known to be one.
+ * Ends an element that was not sent, or leaves it in the list if there was no tag for it. Returns
+ * whether it has ended. @io: its command; NULL if there was no memory.
  */
-static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, u32 slot,
-						const struct smq_sg_run *run, bool ranged,
-						blk_mq_req_flags_t flags)
+static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_io *io, u32 slot,
+					int error)
 {
-	bool is_short = likely(batch->count <= SMQSG_BATCH_SHORT);
-	struct smqsg_fd *fd = batch->fd;
-	struct smqsg_io *io;
-	int ret;
-
-	if (ranged)
-		slot = array_index_nospec(slot, smqsg_slots(&fd->slots));
-	io = is_short ? &batch->ios[batch->at] : smqsg_io_get(fd);
-	if (unlikely(!io))
-		return smqsg_batch_refuse(batch, slot, -ENOMEM);
-	if (!is_short)
-		io->batch = batch;
-	ret = ranged ? smqsg_slot_take_valid(io, fd, &fd->slots.array[slot], slot, NULL) :
-		       smqsg_slot_take(io, fd, slot, run);
-	if (likely(!ret)) {
-		ret = smqsg_slot_issue(io, fd, flags, batch->polled, batch->ioucmd);
-		if (likely(!ret)) {
-			batch->at++;
-			return 0;
-		}
-		smqsg_slot_drop(io, ret == -EAGAIN ? 0 : ret);
-	}
-	if (!is_short)
+	if (!io)
+		smqsg_slot_refused(batch->fd, slot, error);
+	else if (error == -EAGAIN)
+		smqsg_slot_drop(io, 0);
+	if (io && batch->count > SMQSG_BATCH_SHORT)
 		smqsg_io_put(io);
-	return ret == -EAGAIN ? ret : smqsg_batch_refused(batch);
+	if (error == -EAGAIN)
+		return false;
+	/* The next one has its place: nothing else bounds how many are refused in a row. */
+	if (!(atomic_inc_return(&batch->failed) % SMQSG_COURTESY))
+		cond_resched();
+	return true;
+}
+
+/* A command of a long batch; NULL without memory. */
+static struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch)
+{
+	struct smqsg_io *io = smqsg_io_get(batch->fd);
+
+	if (likely(io))
+		io->batch = batch;
+	return io;
 }
 
 /*
- * Sends a short range that is not polled, up to the first element that cannot be sent. Returns how
- * many places are left.
+ * Sends the next @count elements of the list, while @got places last. @runs: the elements; NULL in
+ * a range. @plain: a short range that is not polled; a constant, which spares such a range the
+ * looks at what it is. Adds to @ended how many ended without being sent; returns how many places
+ * are left.
  */
-static noinline u32 smqsg_batch_send_short(struct smqsg_batch *batch, u32 got,
+static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
+						 const struct smq_sg_run *runs, u32 count, u32 got,
+						 u32 *ended, blk_mq_req_flags_t flags, bool plain)
+{
+	bool is_short = plain || batch->count <= SMQSG_BATCH_SHORT;
+	struct smqsg_io *io = is_short ? &batch->ios[batch->at] : NULL;
+	blk_opf_t polled = plain ? 0 : batch->polled;
+	u32 number = batch->list + batch->at;
+	const struct smq_sg_run *run = NULL;
+	struct smqsg_fd *fd = batch->fd;
+	u32 i, end = min(count, got), refused = 0;
+	/* All of a range are slots: smqsg_batch_check() has looked. */
+	struct smqsg_slot *slot = runs ? NULL : smqsg_slot_find(fd, &number);
+	int ret;
+
+	for (i = 0; i < end; i++) {
+		if (runs) {
+			number = runs[i].slot;
+			slot = smqsg_slot_find(fd, &number);
+			run = smqsg_run_plain(&runs[i]) ? NULL : &runs[i];
+		}
+		if (!is_short)
+			io = smqsg_batch_io(batch);
+		if (!is_short && unlikely(!io))
+			ret = -ENOMEM;
+		else if (runs && unlikely(!slot))
+			ret = -EINVAL;
+		else
+			ret = smqsg_slot_start(io, fd, slot, number, run, flags, polled,
+					       batch->ioucmd, false);
+		if (unlikely(ret)) {
+			if (!smqsg_batch_unsent(batch, io, number, ret))
+				break;
+			/* Its place is the next one's. */
+			refused++;
+			end = min(count, end + 1);
+		}
+		if (!runs) {
+			number++;
+			slot++;
+		}
+		if (is_short)
+			io++;
+	}
+	batch->at += i;
+	*ended += refused;
+	return got - (i - refused);
+}
+
+static noinline u32 smqsg_batch_send_plain(struct smqsg_batch *batch, u32 got, u32 *ended,
 					   blk_mq_req_flags_t flags)
 {
-	struct smqsg_fd *fd = batch->fd;
-	u32 first = array_index_nospec(batch->list + batch->at, smqsg_slots(&fd->slots));
-	u32 end = first + min(batch->count - batch->at, got);
-	struct smqsg_io *io = &batch->ios[batch->at];
-	struct smqsg_slot *slot = &fd->slots.array[first];
-	u32 number, sent;
+	return smqsg_batch_send_some(batch, NULL, batch->count - batch->at, got, ended, flags,
+				     true);
+}
 
-	for (number = first; number < end; number++, io++, slot++) {
-		if (unlikely(smqsg_slot_take_valid(io, fd, slot, number, NULL)))
-			break;
-		if (unlikely(smqsg_slot_issue_as(io, fd, slot, number, 0, flags, slot->direct,
-						 0, NULL))) {
-			smqsg_slot_drop(io, 0);
-			break;
-		}
-	}
-	sent = number - first;
-	batch->at += sent;
-	return got - sent;
+/* Any list. */
+static noinline u32 smqsg_batch_send_any(struct smqsg_batch *batch, const struct smq_sg_run *runs,
+					 u32 count, u32 got, u32 *ended, blk_mq_req_flags_t flags)
+{
+	return smqsg_batch_send_some(batch, runs, count, got, ended, flags, false);
 }
 
 /*
@@ -201,40 +220,9 @@ static noinline u32 smqsg_batch_send_short(struct smqsg_batch *batch, u32 got,
 static u32 smqsg_batch_send_range(struct smqsg_batch *batch, u32 got, u32 *ended,
 				  blk_mq_req_flags_t flags)
 {
-	int ret;
-
 	if (likely(batch->count <= SMQSG_BATCH_SHORT && !batch->polled))
-		got = smqsg_batch_send_short(batch, got, flags);
-	while (got && batch->at < batch->count) {
-		ret = smqsg_batch_send_one(batch, batch->list + batch->at, NULL, true, flags);
-		if (likely(!ret)) {
-			got--;
-			continue;
-		}
-		if (ret < 0)
-			break;
-		*ended += ret;
-	}
-	return got;
-}
-
-/* The same of a piece of a list. */
-static u32 smqsg_batch_send_runs(struct smqsg_batch *batch, const struct smq_sg_run *runs,
-				 u32 count, u32 got, u32 *ended, blk_mq_req_flags_t flags)
-{
-	u32 i;
-	int ret;
-
-	for (i = 0; i < count && got; i++) {
-		ret = smqsg_batch_send_one(batch, runs[i].slot,
-					   smqsg_run_plain(&runs[i]) ? NULL : &runs[i], false,
-					   flags);
-		if (unlikely(ret < 0))
-			break;
-		*ended += ret;
-		got -= !ret;
-	}
-	return got;
+		return smqsg_batch_send_plain(batch, got, ended, flags);
+	return smqsg_batch_send_any(batch, NULL, batch->count - batch->at, got, ended, flags);
 }
 
 /* The same of a list that was copied. */
@@ -249,7 +237,7 @@ static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
 		count = min3(batch->count - at, got, (u32)SMQSG_CHUNK);
 		/* It cannot fail: smqsg_batch_keep() has copied it. */
 		smqsg_batch_fetch(batch, runs, count);
-		got = smqsg_batch_send_runs(batch, runs, count, got, ended, flags);
+		got = smqsg_batch_send_any(batch, runs, count, got, ended, flags);
 		if (batch->at < at + count)
 			break;
 	}
@@ -275,7 +263,7 @@ static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
 		got = smqsg_claim(batch->fd, count);
 		if (!got)
 			break;
-		got = smqsg_batch_send_runs(batch, runs, count, got, &ended, BLK_MQ_REQ_NOWAIT);
+		got = smqsg_batch_send_any(batch, runs, count, got, &ended, BLK_MQ_REQ_NOWAIT);
 		if (got)
 			smqsg_unclaim(batch->fd, got);
 		if (batch->at < at + count)

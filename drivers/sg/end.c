@@ -41,13 +41,16 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 
 SMQ_URING_TASK_FN(smqsg_slot_told, smqsg_slot_tell)
 
-/* The end of a straight issue. Returns true if its submitter, still in its call, posts the CQE. */
-static inline bool smqsg_slot_met(struct smqsg_io *io)
+/* Hands a slot that was run alone and has ended to who posts its CQE. */
+static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct smqsg_fd *fd)
 {
-	if (atomic_xchg(&io->meet, SMQSG_MEET_END) == SMQSG_MEET_OPEN)
-		return true;
-	atomic_set(&io->meet, SMQSG_MEET_NOT);
-	return false;
+	int meet = atomic_read(&io->meet);
+
+	if (unlikely(meet == SMQSG_MEET_POLLED))
+		smqsg_poll_ended(&fd->polled.ended, io->ioucmd);
+	/* The submitter of a straight issue, if it is still in its call, posts the CQE. */
+	else if (!meet || atomic_xchg(&io->meet, SMQSG_MEET_END) != SMQSG_MEET_OPEN)
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
 }
 
 /*
@@ -55,8 +58,7 @@ static inline bool smqsg_slot_met(struct smqsg_io *io)
  * by the caller before it writes, which for the compiler may be the same memory.
  */
 static __always_inline void smqsg_slot_let_run(struct smqsg_io *io, struct smqsg_fd *fd,
-					       struct smqsg_batch *batch, u32 slot, int result,
-					       bool polled, bool direct)
+					       struct smqsg_batch *batch, u32 slot, int result)
 {
 	clear_bit_unlock(slot, fd->slots.busy);
 
@@ -65,10 +67,7 @@ static __always_inline void smqsg_slot_let_run(struct smqsg_io *io, struct smqsg
 		smqsg_batch_end(batch, io, result);
 	} else {
 		io->result = result;
-		if (unlikely(polled))
-			smqsg_poll_ended(&fd->polled.ended, io->ioucmd);
-		else if (!direct || likely(!atomic_read(&io->meet) || !smqsg_slot_met(io)))
-			io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+		smqsg_slot_alone_ended(io, fd);
 	}
 }
 
@@ -79,7 +78,10 @@ static __always_inline void smqsg_slot_result(struct smq_sg_status *status, int 
 	status->resid = resid;
 }
 
-/* The end of a command that did not end with GOOD. */
+/*
+ * The end of a command that did not end with GOOD. A held slot keeps no request that error handling
+ * may have changed.
+ */
 static noinline enum rq_end_io_ret smqsg_slot_ended_badly(struct smqsg_io *io, struct request *rq,
 							  blk_status_t error)
 {
@@ -87,18 +89,11 @@ static noinline enum rq_end_io_ret smqsg_slot_ended_badly(struct smqsg_io *io, s
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	int result = smqsg_slot_failed(io, status, scmd, error);
 
+	if (io->held)
+		smqsg_held_release(io->fd, io->held);
 	smqsg_slot_result(status, result, scmd->resid_len);
-	smqsg_slot_let_run(io, io->fd, io->batch, io->slot, result, rq->cmd_flags & REQ_POLLED,
-			   true);
+	smqsg_slot_let_run(io, io->fd, io->batch, io->slot, result);
 	return RQ_END_IO_FREE;
-}
-
-/* The same of a held slot, which keeps no request that error handling may have changed. */
-static noinline enum rq_end_io_ret smqsg_held_ended_badly(struct smqsg_io *io, struct request *rq,
-							  blk_status_t error)
-{
-	smqsg_held_release(io->fd, io->held);
-	return smqsg_slot_ended_badly(io, rq, error);
 }
 
 /* The good end of a held slot whose request others may want. */
@@ -113,21 +108,18 @@ static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, 
 		smqsg_held_keep(held, rq);
 	else
 		smqsg_held_release(fd, held);
-	smqsg_slot_let_run(io, fd, io->batch, io->slot, 0, false, true);
+	smqsg_slot_let_run(io, fd, io->batch, io->slot, 0);
 	return kept ? RQ_END_IO_NONE : RQ_END_IO_FREE;
 }
 
-/*
- * The end of a slot's command: any context. @hold: the slot may keep the request. @direct: it may
- * be a straight issue, whose submitter posts the CQE.
- */
-static __always_inline enum rq_end_io_ret smqsg_slot_ended(struct request *rq, blk_status_t error,
-							   bool hold, bool direct)
+/* The end of a slot's command: any context. */
+SMQ_END_IO(smqsg_slot_end, rq, error)
 {
 	struct smqsg_io *io = rq->end_io_data;
 	struct smqsg_fd *fd = io->fd;
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct smqsg_batch *batch = io->batch;
+	struct smqsg_held *held = io->held;
 	u32 resid = scmd->resid_len;
 	u32 slot = io->slot;
 	struct smq_sg_status *status = smqsg_status(fd, slot);
@@ -136,35 +128,21 @@ static __always_inline enum rq_end_io_ret smqsg_slot_ended(struct request *rq, b
 	/* Key, code, qualifier and length of the sense: one word. */
 	*(u32 *)&status->sense_key = 0;
 	if (unlikely(failed))
-		return hold ? smqsg_held_ended_badly(io, rq, error) :
-			smqsg_slot_ended_badly(io, rq, error);
+		return smqsg_slot_ended_badly(io, rq, error);
 	smqsg_slot_result(status, 0, resid);
-	if (hold) {
-		/* The mid-layer may refuse the next run before it sets this. */
-		if (unlikely(resid))
-			scmd->resid_len = 0;
-		if (!smqsg_held_may_keep(&fd->held, io->held, rq))
-			return smqsg_held_ended_wanted(io, rq);
-		/* Before the slot can be run again. */
-		smqsg_held_keep(io->held, rq);
+	if (!held) {
+		smqsg_slot_let_run(io, fd, batch, slot, 0);
+		return RQ_END_IO_FREE;
 	}
-	smqsg_slot_let_run(io, fd, batch, slot, 0, !hold && (rq->cmd_flags & REQ_POLLED), direct);
-	return hold ? RQ_END_IO_NONE : RQ_END_IO_FREE;
-}
-
-SMQ_END_IO(smqsg_slot_end, rq, error)
-{
-	return smqsg_slot_ended(rq, error, false, true);
-}
-
-SMQ_END_IO(smqsg_held_end, rq, error)
-{
-	return smqsg_slot_ended(rq, error, true, false);
-}
-
-SMQ_END_IO(smqsg_direct_end, rq, error)
-{
-	return smqsg_slot_ended(rq, error, true, true);
+	/* The mid-layer may refuse the next run before it sets this. */
+	if (unlikely(resid))
+		scmd->resid_len = 0;
+	if (!smqsg_held_may_keep(&fd->held, held, rq))
+		return smqsg_held_ended_wanted(io, rq);
+	/* Before the slot can be run again. */
+	smqsg_held_keep(held, rq);
+	smqsg_slot_let_run(io, fd, batch, slot, 0);
+	return RQ_END_IO_NONE;
 }
 
 /**

@@ -11,10 +11,8 @@
 
 #include "take.h"
 
-/* rq->end_io of a slot's request: new, held, and held and given straight to the driver. */
+/* rq->end_io of a slot's request. */
 SMQ_END_IO(smqsg_slot_end, rq, error);
-SMQ_END_IO(smqsg_held_end, rq, error);
-SMQ_END_IO(smqsg_direct_end, rq, error);
 
 void smqsg_slot_end_unsent(struct smqsg_io *io, int error);
 

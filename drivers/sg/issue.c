@@ -37,7 +37,7 @@ static SMQ_END_IO(smqsg_held_first_end, rq, error)
 			!scmd->extra_len && !scsi_prot_sg_count(scmd);
 	held->tag_flags = rq->rq_flags & SMQ_RQF_OF_TAG;
 	held->keep_flags = held->tag_flags | (held->inlined && held->clean ? RQF_DONTPREP : 0);
-	rq->end_io = io->fd->slots.array[io->slot].direct ? smqsg_direct_end : smqsg_held_end;
+	rq->end_io = smqsg_slot_end;
 	return SMQ_CALL_END_IO(rq, error);
 }
 
@@ -111,6 +111,56 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 	rq->end_io = smqsg_held_first_end;
 	blk_execute_rq_nowait(rq, false);
 	return 0;
+}
+
+/**
+ * smqsg_slot_issue_plugged() - smqsg_slot_issue() where there is no plug
+ * @io: the run, of a slot run alone
+ * @fd: the file
+ * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
+ * @polled: REQ_POLLED for a poll queue, else 0
+ *
+ * A plug of its own spares the command the way through the hctx's list.
+ *
+ * Return: as smqsg_slot_issue(). Process context.
+ */
+int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_req_flags_t flags,
+			     blk_opf_t polled)
+{
+	struct blk_plug plug;
+	int ret;
+
+	blk_start_plug(&plug);
+	ret = smqsg_slot_issue(io, fd, flags, polled, io->ioucmd);
+	blk_finish_plug(&plug);
+	return ret;
+}
+
+/**
+ * smqsg_slot_issue_direct() - smqsg_slot_issue() past the plug
+ * @io: the run, of a slot run alone whose held request goes straight to the driver
+ * @fd: the file
+ * @slot: the slot
+ * @number: its number
+ * @varied: the run's SMQ_SG_RUN_*
+ * @flags: BLK_MQ_REQ_NOWAIT
+ *
+ * Return: as smqsg_slot_issue(), or 1: the command ended before this function did, and the caller
+ * posts its CQE, without task work. Process context.
+ */
+int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
+			    u32 number, u32 varied, blk_mq_req_flags_t flags)
+{
+	int ret;
+
+	atomic_set(&io->meet, SMQSG_MEET_OPEN);
+	ret = smqsg_slot_issue_as(io, fd, slot, number, varied, flags, 0, NULL);
+	if (unlikely(ret)) {
+		atomic_set(&io->meet, SMQSG_MEET_NOT);
+		return ret;
+	}
+	/* If it was still open, the command's end posts the CQE, and @io may be gone. */
+	return atomic_xchg(&io->meet, SMQSG_MEET_SUBMITTER) != SMQSG_MEET_OPEN;
 }
 
 /**

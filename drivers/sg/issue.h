@@ -7,11 +7,16 @@
 
 #include <linux/blkdev.h>
 
+#include "claim.h"
 #include "end.h"
 #include "held.h"
 
 int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
 			   blk_mq_req_flags_t flags);
+int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_req_flags_t flags,
+			     blk_opf_t polled);
+int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
+			    u32 number, u32 varied, blk_mq_req_flags_t flags);
 struct request *smqsg_request_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error);
 void smqsg_slot_varied(struct smqsg_io *io, struct request *rq);
 void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct request *rq);
@@ -75,6 +80,7 @@ static __always_inline void smqsg_slot_execute(struct smqsg_io *io, struct reque
 					       struct smqsg_slot *slot, u32 varied)
 {
 	smqsg_slot_fill_request(io, rq, slot, &io->bio, varied);
+	io->held = NULL;
 	rq->end_io = smqsg_slot_end;
 	blk_execute_rq_nowait(rq, false);
 }
@@ -104,7 +110,7 @@ static __always_inline int smqsg_slot_send(struct smqsg_io *io, struct smqsg_fd 
  */
 static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd *fd,
 					    struct smqsg_slot *slot, u32 number, u32 varied,
-					    blk_mq_req_flags_t flags, bool direct)
+					    blk_mq_req_flags_t flags)
 {
 	struct smqsg_held *held = &fd->held.entries[slot->held];
 	u32 length = held->length;
@@ -126,7 +132,7 @@ static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd
 	io->held = held;
 	if (unlikely(varied || !held->clean))
 		smqsg_held_vary(io, held, rq);
-	if (direct && smqsg_direct_issue(held, rq))
+	if (slot->direct && smqsg_direct_issue(held, rq))
 		return 0;
 	blk_execute_rq_nowait(rq, false);
 	return 0;
@@ -134,15 +140,15 @@ static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd
 
 /*
  * smqsg_slot_issue() of a slot, its number and SMQ_SG_RUN_* that the caller has at hand. What a
- * slot holds is a request of another queue than those that are polled. @direct: as the slot says.
+ * slot holds is a request of another queue than those that are polled.
  */
 static __always_inline int smqsg_slot_issue_as(struct smqsg_io *io, struct smqsg_fd *fd,
 					       struct smqsg_slot *slot, u32 number, u32 varied,
-					       blk_mq_req_flags_t flags, bool direct,
-					       blk_opf_t polled, struct io_uring_cmd *ioucmd)
+					       blk_mq_req_flags_t flags, blk_opf_t polled,
+					       struct io_uring_cmd *ioucmd)
 {
 	if (unlikely(slot->hold) && !polled)
-		return smqsg_held_issue(io, fd, slot, number, varied, flags, direct);
+		return smqsg_held_issue(io, fd, slot, number, varied, flags);
 	return smqsg_slot_send(io, fd, slot, varied, flags, polled, ioucmd);
 }
 
@@ -164,8 +170,55 @@ static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd
 {
 	struct smqsg_slot *slot = &fd->slots.array[io->slot];
 
-	return smqsg_slot_issue_as(io, fd, slot, io->slot, io->flags, flags, slot->direct,
-				   polled, ioucmd);
+	return smqsg_slot_issue_as(io, fd, slot, io->slot, io->flags, flags, polled, ioucmd);
+}
+
+/**
+ * smqsg_slot_start() - takes a slot and sends its command
+ * @io: the run
+ * @fd: the file
+ * @slot: the slot, from smqsg_slot_find()
+ * @number: its number
+ * @run: what else the run asks for, in memory that only the kernel writes; NULL for nothing
+ * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
+ * @polled: REQ_POLLED for a poll queue, else 0
+ * @ioucmd: with it: the SQE, or that of its batch
+ * @alone: the submitter runs one slot, and claims its place here. Without it, for a batch, the
+ *	caller has claimed a place and started a plug. A constant
+ *
+ * The one way by which a submitter's commands are sent, compiled into each of its callers.
+ *
+ * Return: 0: sent, and the command may have ended already. 1, if @alone: sent and ended, and the
+ * caller posts the CQE. -EAGAIN: no place or no tag, and the slot is still taken. Another errno as
+ * told at struct smq_sg_run: the slot is not taken, and its status tells. On an error a claim that
+ * was made here is given back. Process context.
+ */
+static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
+					    struct smqsg_slot *slot, u32 number,
+					    const struct smq_sg_run *run, blk_mq_req_flags_t flags,
+					    blk_opf_t polled, struct io_uring_cmd *ioucmd,
+					    bool alone)
+{
+	int ret = smqsg_slot_take(io, fd, slot, number, run);
+	u32 varied = run ? io->flags : 0;
+
+	if (unlikely(ret))
+		return ret;
+	if (alone && unlikely(!smqsg_claim(fd, 1)))
+		return -EAGAIN;
+	if (alone && !polled && unlikely(slot->direct))
+		ret = smqsg_slot_issue_direct(io, fd, slot, number, varied, flags);
+	else if (alone && unlikely(!current->plug))
+		ret = smqsg_slot_issue_plugged(io, fd, flags, polled);
+	else
+		ret = smqsg_slot_issue_as(io, fd, slot, number, varied, flags, polled, ioucmd);
+	if (likely(ret >= 0))
+		return ret;
+	if (alone)
+		smqsg_unclaim(fd, 1);
+	if (ret != -EAGAIN)
+		smqsg_slot_drop(io, ret);
+	return ret;
 }
 
 #endif /* SMQSG_ISSUE_H */

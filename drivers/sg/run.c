@@ -5,39 +5,24 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blkdev.h>
-#include <linux/nospec.h>
 #include <smq/uring.h>
 
 #include "adhoc.h"
 #include "batch.h"
-#include "claim.h"
 #include "end.h"
 #include "issue.h"
 #include "refuse.h"
 #include "run.h"
 
-/* Sends one where there is no plug: its own spares the way through the hctx's list. */
-static noinline int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd,
-					     blk_mq_req_flags_t flags, blk_opf_t polled)
-{
-	struct blk_plug plug;
-	int ret;
-
-	blk_start_plug(&plug);
-	ret = smqsg_slot_issue(io, fd, flags, polled, io->ioucmd);
-	blk_finish_plug(&plug);
-	return ret;
-}
-
 /* smqsg_waiter.grant of a slot that waited. */
 static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
-	bool polled = smq_uring_polled(io->ioucmd);
+	blk_opf_t polled = smq_uring_polled(io->ioucmd) ? REQ_POLLED : 0;
 	int ret = got;
 
 	if (got > 0) {
-		ret = smqsg_slot_issue_plugged(io, io->fd, 0, polled ? REQ_POLLED : 0);
+		ret = smqsg_slot_issue_plugged(io, io->fd, 0, polled);
 		if (!ret)
 			return;
 		smqsg_unclaim(io->fd, 1);
@@ -63,11 +48,20 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 	return smqsg_wait(fd, &io->waiter);
 }
 
-/* Ends a run that was not sent and has no slot. Returns as smqsg_slot_run(). */
+/*
+ * Has a run that was not sent wait, for want of a place or a tag, or ends it. Returns as
+ * smqsg_slot_run().
+ */
 static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned int issue_flags)
 {
 	struct io_uring_cmd *ioucmd = io->ioucmd;
 
+	if (error == -EAGAIN) {
+		error = smqsg_slot_wait(io);
+		if (!error)
+			return -EIOCBQUEUED;
+		smqsg_slot_drop(io, error);
+	}
 	smqsg_io_put(io);
 	if (error != -EAGAIN)
 		return error;
@@ -75,70 +69,35 @@ static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned i
 	return -EIOCBQUEUED;
 }
 
-/* Has a run wait for its turn, for want of a place or a tag. Returns as smqsg_slot_run(). */
-static noinline int smqsg_slot_later(struct smqsg_io *io, int error, unsigned int issue_flags)
-{
-	if (error == -EAGAIN)
-		error = smqsg_slot_wait(io);
-	if (!error)
-		return -EIOCBQUEUED;
-	smqsg_slot_drop(io, error);
-	return smqsg_slot_unsent(io, error, issue_flags);
-}
-
-/*
- * Sends a slot's command past the plug. If it ends before this function does, the CQE is posted
- * here, without task work. Returns as smqsg_slot_run(), or -EAGAIN.
- */
-static noinline int smqsg_slot_start_direct(struct smqsg_io *io, struct smqsg_fd *fd,
-					    struct smqsg_slot *slot, u32 number, u32 varied,
-					    unsigned int issue_flags)
+/* Ends a run that has ended before its submitter came back. Returns as smqsg_slot_run(). */
+static __always_inline int smqsg_slot_met(struct smqsg_io *io, unsigned int issue_flags)
 {
 	struct io_uring_cmd *ioucmd = io->ioucmd;
-	int ret;
+	int result = io->result;
 
-	atomic_set(&io->meet, SMQSG_MEET_OPEN);
-	ret = smqsg_slot_issue_as(io, fd, slot, number, varied, BLK_MQ_REQ_NOWAIT, true, 0, NULL);
-	if (unlikely(ret)) {
-		atomic_set(&io->meet, SMQSG_MEET_NOT);
-		return ret;
-	}
-	if (atomic_xchg(&io->meet, SMQSG_MEET_SUBMITTER) == SMQSG_MEET_OPEN)
-		return -EIOCBQUEUED;
-	atomic_set(&io->meet, SMQSG_MEET_NOT);
-	ret = io->result;
 	smqsg_slot_let_go(io);
 	smqsg_io_put(io);
 	/* io_uring takes this as the result of its handler. */
-	if (likely(!ret))
+	if (likely(!result))
 		return 0;
-	smq_uring_done(ioucmd, ret, issue_flags);
+	smq_uring_done(ioucmd, result, issue_flags);
 	return -EIOCBQUEUED;
 }
 
-static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
-					    struct smqsg_slot *slot, u32 number, u32 varied,
-					    unsigned int issue_flags)
+/* Runs a slot. Returns as smqsg_slot_run(). */
+static __always_inline int smqsg_slot_run_as(struct smqsg_io *io, struct smqsg_fd *fd, u32 number,
+					     const struct smq_sg_run *run, unsigned int issue_flags)
 {
 	blk_opf_t polled = issue_flags & IO_URING_F_IOPOLL ? REQ_POLLED : 0;
-	int ret;
+	struct smqsg_slot *slot = smqsg_slot_find(fd, &number);
+	int ret = -EINVAL;
 
-	if (unlikely(!smqsg_claim(fd, 1)))
-		return smqsg_slot_later(io, -EAGAIN, issue_flags);
-	if (!polled && unlikely(slot->direct)) {
-		ret = smqsg_slot_start_direct(io, fd, slot, number, varied, issue_flags);
-		if (likely(!ret || ret == -EIOCBQUEUED))
-			return ret;
-	} else {
-		ret = likely(current->plug) ?
-			smqsg_slot_issue_as(io, fd, slot, number, varied, BLK_MQ_REQ_NOWAIT,
-					    false, polled, io->ioucmd) :
-			smqsg_slot_issue_plugged(io, fd, BLK_MQ_REQ_NOWAIT, polled);
-		if (likely(!ret))
-			return -EIOCBQUEUED;
-	}
-	smqsg_unclaim(fd, 1);
-	return smqsg_slot_later(io, ret, issue_flags);
+	if (likely(slot))
+		ret = smqsg_slot_start(io, fd, slot, number, run, BLK_MQ_REQ_NOWAIT, polled,
+				       io->ioucmd, true);
+	if (likely(!ret))
+		return -EIOCBQUEUED;
+	return ret > 0 ? smqsg_slot_met(io, issue_flags) : smqsg_slot_unsent(io, ret, issue_flags);
 }
 
 /* A run with flags, an LBA or a buffer, or with bytes set that must be 0. */
@@ -151,16 +110,13 @@ static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *
 		.flags = READ_ONCE(sqe->flags),
 		.lba = READ_ONCE(sqe->lba),
 	};
-	int ret;
 
 	if (!smqsg_sqe_unused(io->ioucmd, sizeof(run), issue_flags)) {
 		smqsg_slot_refused(fd, run.slot, -EINVAL);
 		return smqsg_slot_unsent(io, -EINVAL, issue_flags);
 	}
-	ret = smqsg_slot_take(io, fd, run.slot, smqsg_run_plain(&run) ? NULL : &run);
-	return ret ? smqsg_slot_unsent(io, ret, issue_flags) :
-		     smqsg_slot_start(io, fd, &fd->slots.array[io->slot], io->slot, io->flags,
-				      issue_flags);
+	return smqsg_slot_run_as(io, fd, run.slot, smqsg_run_plain(&run) ? NULL : &run,
+				 issue_flags);
 }
 
 /*
@@ -188,10 +144,7 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 					  unsigned int issue_flags)
 {
 	const struct smq_sg_run *sqe = smq_uring_payload(ioucmd);
-	struct smqsg_slot *slot;
 	struct smqsg_io *io;
-	u32 number, slots;
-	int ret;
 
 	if (unlikely(!smqsg_may_run(&fd->owner)))
 		return -EPERM;
@@ -202,19 +155,11 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	}
 	io->batch = NULL;
 	io->ioucmd = ioucmd;
+	atomic_set(&io->meet, issue_flags & IO_URING_F_IOPOLL ? SMQSG_MEET_POLLED : SMQSG_MEET_NOT);
 	*smqsg_slot_pdu(ioucmd) = io;
 	if (unlikely(smqsg_slot_runs_varied(ioucmd, sqe, issue_flags)))
 		return smqsg_slot_run_varied(io, fd, sqe, issue_flags);
-	number = READ_ONCE(sqe->slot);
-	slots = smqsg_slots(&fd->slots);
-	if (unlikely(number >= slots))
-		return smqsg_slot_unsent(io, -EINVAL, issue_flags);
-	number = array_index_nospec(number, slots);
-	slot = &fd->slots.array[number];
-	ret = smqsg_slot_take_valid(io, fd, slot, number, NULL);
-	if (unlikely(ret))
-		return smqsg_slot_unsent(io, ret, issue_flags);
-	return smqsg_slot_start(io, fd, slot, number, 0, issue_flags);
+	return smqsg_slot_run_as(io, fd, READ_ONCE(sqe->slot), NULL, issue_flags);
 }
 
 /*

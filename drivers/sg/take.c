@@ -2,6 +2,8 @@
 /*
  * Taking slots for runs, and giving back those that are not sent.
  */
+#include <linux/nospec.h>
+
 #include "cdb.h"
 #include "take.h"
 

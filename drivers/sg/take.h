@@ -34,10 +34,37 @@ static inline void smqsg_slot_let_go(struct smqsg_io *io)
 	}
 }
 
-/* smqsg_slot_take() of a slot that exists; @slot is its @number. */
-static __always_inline int smqsg_slot_take_valid(struct smqsg_io *io, struct smqsg_fd *fd,
-						 struct smqsg_slot *slot, u32 number,
-						 const struct smq_sg_run *run)
+/**
+ * smqsg_slot_find() - finds a slot by its number
+ * @fd: the file
+ * @number: the number, which any program can give; bounded under speculation, too
+ *
+ * Return: the slot, or NULL if there is none of that number. Any context.
+ */
+static __always_inline struct smqsg_slot *smqsg_slot_find(struct smqsg_fd *fd, u32 *number)
+{
+	u32 slots = smqsg_slots(&fd->slots);
+
+	if (unlikely(*number >= slots))
+		return NULL;
+	*number = array_index_nospec(*number, slots);
+	return &fd->slots.array[*number];
+}
+
+/**
+ * smqsg_slot_take() - takes a slot for a run
+ * @io: filled with what the run asks for
+ * @fd: the file
+ * @slot: the slot
+ * @number: its number
+ * @run: what else the run asks for, in memory that only the kernel writes; NULL for nothing
+ *
+ * Return: 0, and smqsg_slot_issue() or smqsg_slot_drop() follows; else an errno as told
+ * at struct smq_sg_run. Process context.
+ */
+static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd *fd,
+					   struct smqsg_slot *slot, u32 number,
+					   const struct smq_sg_run *run)
 {
 	int ret;
 
@@ -53,27 +80,6 @@ static __always_inline int smqsg_slot_take_valid(struct smqsg_io *io, struct smq
 		clear_bit_unlock(number, fd->slots.busy);
 	}
 	return ret;
-}
-
-/**
- * smqsg_slot_take() - takes a slot for a run
- * @io: filled with what the run asks for
- * @fd: the file
- * @slot: its number
- * @run: what else the run asks for, in memory that only the kernel writes; NULL for nothing
- *
- * Return: 0, and smqsg_slot_issue() or smqsg_slot_drop() follows; else an errno as told
- * at struct smq_sg_run. Process context.
- */
-static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd *fd, u32 slot,
-					   const struct smq_sg_run *run)
-{
-	u32 slots = smqsg_slots(&fd->slots);
-
-	if (unlikely(slot >= slots))
-		return -EINVAL;
-	slot = array_index_nospec(slot, slots);
-	return smqsg_slot_take_valid(io, fd, &fd->slots.array[slot], slot, run);
 }
 
 #endif /* SMQSG_TAKE_H */
