@@ -45,6 +45,9 @@ def test_cdb(line, want):
     (f"slot {1 << 17} 512 0 0 0 0", "GOOD 512 GOOD, 512 bytes short"),
     (f"slot {0x02 | 1 << 16} 0 5 21 0 18",
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
+    # of a sense_size of 0
+    (f"slot {0x02 | 1 << 16} 0 5 21 0 0",
+     "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
     (f"slot {0x28} 0 0 0 0 0", "BAD 0 TASK SET FULL"),
     (f"slot {0x04} 0 0 0 0 0", "GOOD 0 CONDITION MET"),
     (f"slot {0x03 << 8} 4096 0 0 0 0", "BAD 4096 GOOD, DID_TIME_OUT, 4096 bytes short"),
@@ -61,7 +64,8 @@ def test_cdb(line, want):
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
     ("command 0 00010000 -", "BAD 0 GOOD, DID_NO_CONNECT"),
     (f"command {-errno.EINVAL} ffffffffffffffff -",
-     "BAD 0 EINVAL: there is no such slot, a flag is unknown, or what is not used is not 0"),
+     "BAD 0 EINVAL: there is no such slot, a flag is unknown, what is not used is not 0, or the "
+     "buffer does not suit the slot"),
 ])
 def test_outcome(line, want):
     assert ask(line) == [want]
@@ -78,8 +82,25 @@ def test_errors_in_words():
                f"error {names.index('RUN')} {errno.ERANGE}",
                f"error {names.index('OPEN')} {-errno.ENOENT}",
                f"error {names.index('OPEN')} 99999") == [
-        "the data is not inside the buffer", "the LBA does not fit the CDB",
+        "the data is not inside the buffer",
+        "the LBA does not fit the CDB, or the data not the buffer",
         os.strerror(errno.ENOENT), "unknown error"]
+
+
+def test_errors_of_runs_have_words_of_their_own():
+    """All that <scsi/smq_sg.h> tells of struct smq_sg_run; no memory is just that."""
+    text = (ROOT / "include/uapi/scsi/smq_sg.h").read_text(encoding="ascii")
+    told = text.split(" * struct smq_sg_run - ")[1].split("*/")[0]
+    names = set(re.findall(r"\b(E[A-Z]+):", told))
+    assert names > {"EAGAIN", "ENOENT", "EMSGSIZE"} and "EINVAL" in names
+    numbers = [getattr(errno, name) for name in sorted(names - {"ENOMEM"})]
+    run_call = calls().index("RUN")
+    said = ask(*(f"error {run_call} {number}" for number in numbers))
+    assert not set(said) & {os.strerror(number) for number in numbers}
+    # Whole commands wait for their turn as slots do.
+    for number in errno.EAGAIN, errno.ETIMEDOUT:
+        assert ask(f"error {calls().index('COMMAND')} {number}", f"error {run_call} {number}") == [
+            said[numbers.index(number)]] * 2
 
 
 def test_every_field_has_its_name():

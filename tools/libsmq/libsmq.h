@@ -27,7 +27,8 @@
  * smq_setup() and smq_setup_held(), which have to be alone with their device.
  * smq_ring_add() and smq_ring_remove() belong to the ring's thread. Functions on
  * outcomes and names keep no state. After fork() only one of the two processes
- * may go on with a device or ring.
+ * may go on with a device or ring; memory lent before is the parent's, of which the
+ * child has a copy that no command reaches, unless it is shared.
  *
  * Lifetimes: memory that is lent, the lists of batches and all that a struct
  * smq_sg_uring_cmd points to must stay until the completion has been reaped; the
@@ -209,7 +210,7 @@ int smq_prepare(struct smq_device *dev, uint32_t first, const struct smq_sg_slot
 
 /**
  * smq_cdb_blocks() - a CDB of READ, WRITE or VERIFY
- * @cdb: at least 16 bytes
+ * @cdb: at least 16 bytes; those behind the CDB stay as they are, and have to be 0 in a slot
  * @opcode: READ 08h 28h A8h 88h, WRITE 0Ah 2Ah AAh 8Ah, VERIFY 2Fh AFh 8Fh
  * @lba: the first logical block
  * @blocks: how many; 256 at most for the 6-byte commands, 65535 for those of 10
@@ -260,7 +261,8 @@ static inline struct smq_sg_run smq_run_at(uint32_t slot, uint64_t lba)
  * @failed: how many did not end GOOD, see smq_slot_outcome(). May be NULL
  *
  * Return: 0 when all have ended, in whichever way; -EINTR: a signal came, what had
- * not been sent never is; else the batch was wrong and nothing was run.
+ * not been sent never is, what was sent ends by itself and has its slot until then, and
+ * @failed may be 0; else the batch was wrong and nothing was run.
  */
 int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *failed);
 
@@ -274,7 +276,7 @@ int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *fai
  *
  * Return: 0; -EALREADY: it was sent; -ENOENT: the slot is not in flight, and does not wait by
  * itself: a batch waits as a whole, see smq_cancel_all(); -EPERM: the slots are somebody else's;
- * -EINVAL: no such slot.
+ * -EINVAL: no such slot; -ENOTTY: a module without SMQ_SG_FEATURE_CANCEL.
  */
 int smq_cancel(struct smq_device *dev, uint32_t slot);
 
@@ -284,7 +286,8 @@ int smq_cancel(struct smq_device *dev, uint32_t slot);
  *
  * As smq_cancel(), for all runs, for what batches have not sent yet, and for whole commands.
  *
- * Return: how many waited, a batch being one; -EPERM: the slots are somebody else's.
+ * Return: how many waited, a batch being one; -EPERM: the slots are somebody else's;
+ * -ENOTTY: as smq_cancel().
  */
 int smq_cancel_all(struct smq_device *dev);
 
@@ -324,6 +327,7 @@ void smq_ring_free(struct smq_ring *ring);
  * Return: 0; -EEXIST: it is known; -ENOSPC: the ring knows SMQ_RING_DEVICES.
  */
 int smq_ring_add(struct smq_ring *ring, struct smq_device *dev);
+/* What is queued is sent before. Return: 0; -ENOENT: it is not known; or as smq_submit(). */
 int smq_ring_remove(struct smq_ring *ring, struct smq_device *dev);
 #define SMQ_RING_DEVICES	64
 
@@ -377,13 +381,14 @@ int smq_submit(struct smq_ring *ring);
  * @ring: the ring
  * @events: room for @most of them
  * @most: at least 1
- * @least: wait for as many, up to @most; 0 does not wait
+ * @least: wait for as many, up to @most; 0 does not wait. More than twice the ring's
+ *	entries may take several calls
  * @wait_ns: nanoseconds to wait at most, below 0 for no end
  *
- * Return: events fetched, fewer than @least when the time was over or a signal
- * came; a negative errno when nothing could be sent and nothing was there. A ring
- * that polls (SMQ_RING_POLL) is no wait that a signal ends: give it an end by
- * @wait_ns.
+ * Return: events fetched, fewer than @least when the time was over, a signal came or
+ * the ring had no room for more; a negative errno when nothing could be sent and
+ * nothing was there. A ring that polls (SMQ_RING_POLL) is no wait that a signal ends:
+ * give it an end by @wait_ns.
  */
 int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 	     unsigned int least, int64_t wait_ns);
@@ -393,7 +398,11 @@ int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 /* The slot's entry of the mapped array; NULL for a slot that is none. */
 const struct smq_sg_status *smq_status(const struct smq_device *dev, uint32_t slot);
 
-/* How the slot's last run ended; -EINVAL in outcome->error for a slot that is none. */
+/*
+ * How the slot's last run ended; EINVAL in outcome->error for a slot that is none. A run that found
+ * the slot in flight (EBUSY) leaves no trace there: a batch that names a slot twice counts it, and
+ * the outcome is that of the other.
+ */
 void smq_slot_outcome(const struct smq_device *dev, uint32_t slot, struct smq_outcome *outcome);
 
 /* How a whole command ended: its event, and what had been sent. */

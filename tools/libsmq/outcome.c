@@ -122,7 +122,8 @@ const char *smq_outcome_text(const struct smq_outcome *outcome, char *text, size
 	smq_status_name(outcome->status & STATUS_MASK, status, sizeof(status));
 	if (outcome->host)
 		smq_host_name(outcome->host, host, sizeof(host));
-	if (outcome->sense_len)
+	/* A device with a sense_size of 0 keeps the codes alone. */
+	if (outcome->sense_len || outcome->key || outcome->asc || outcome->ascq)
 		smq_sense_text(outcome->key, outcome->asc, outcome->ascq, sense, sizeof(sense));
 	if (outcome->resid)
 		snprintf(resid, sizeof(resid), ", %u bytes short", outcome->resid);

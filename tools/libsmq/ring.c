@@ -119,10 +119,16 @@ static int add(struct smq_ring *ring, uint64_t key, int fd)
 
 static int drop(struct smq_ring *ring, uint64_t key)
 {
-	int place = place_of(ring, key);
+	int place = place_of(ring, key), ret;
 
 	if (place < 0)
 		return -ENOENT;
+	/* What is queued names the place, and may not find the next one's file there. */
+	while (io_uring_sq_ready(&ring->uring)) {
+		ret = io_uring_submit(&ring->uring);
+		if (ret < 0)
+			return ret;
+	}
 	ring->known[place] = FREE;
 	return update_table(ring, place, -1);
 }
@@ -238,23 +244,18 @@ int smq_submit(struct smq_ring *ring)
 static unsigned int fetch(struct smq_ring *ring, struct smq_event *events, unsigned int most)
 {
 	struct io_uring_cqe *cqe;
-	unsigned int head, seen = 0, n = 0;
+	unsigned int head, n = 0;
 
 	io_uring_for_each_cqe(&ring->uring, head, cqe) {
 		if (n == most)
 			break;
-		seen++;
-		/* liburing's own timeout, where the kernel has no better */
-		if (cqe->user_data == LIBURING_UDATA_TIMEOUT)
-			continue;
-		events[n] = (struct smq_event){
+		events[n++] = (struct smq_event){
 			.tag = cqe->user_data,
 			.result = cqe->res,
 			.more = ring->commands ? cqe->big_cqe[0] : 0,
 		};
-		n++;
 	}
-	io_uring_cq_advance(&ring->uring, seen);
+	io_uring_cq_advance(&ring->uring, n);
 	return n;
 }
 
@@ -292,6 +293,20 @@ static int poll_for(struct smq_ring *ring, struct smq_event *events, unsigned in
 	return ret;
 }
 
+/*
+ * Send what is queued and wait, with no end but a signal. The kernel does not tell of a signal when
+ * it sent something in that call: liburing's wait with a time, given none, waits again then.
+ */
+static int wait_for(struct smq_ring *ring, unsigned int least)
+{
+	int ret;
+
+	do
+		ret = io_uring_submit_and_wait(&ring->uring, least);
+	while (ret > 0 && io_uring_sq_ready(&ring->uring));
+	return ret;
+}
+
 int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 	     unsigned int least, int64_t wait_ns)
 {
@@ -311,9 +326,10 @@ int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 		ret = 0;
 	else if (ring->poll)
 		ret = poll_for(ring, events, most, least, wait_ns, &n);
+	else if (wait_ns < 0)
+		ret = wait_for(ring, least);
 	else
-		ret = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, least,
-						       wait_ns < 0 ? NULL : &ts, NULL);
+		ret = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, least, &ts, NULL);
 	n += fetch(ring, events + n, most - n);
 	if (n || ret >= 0 || ret == -ETIME || ret == -EINTR)
 		return n;

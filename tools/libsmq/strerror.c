@@ -35,16 +35,20 @@ static const struct meaning meanings[] = {
 	{ SMQ_CALL_QUEUE, EOPNOTSUPP, "the ring was made without SMQ_RING_COMMANDS" },
 	{ SMQ_CALL_RUN, EAGAIN, "too many commands of this file wait for their turn" },
 	{ SMQ_CALL_RUN, EBUSY, "the slot is in flight" },
-	{ SMQ_CALL_RUN, EINVAL, "there is no such slot, a flag is unknown, or what is not used is "
-	  "not 0" },
+	{ SMQ_CALL_RUN, EINVAL, "there is no such slot, a flag is unknown, what is not used is not "
+	  "0, or the buffer does not suit the slot" },
 	{ SMQ_CALL_RUN, ENODATA, "the slot is empty" },
+	{ SMQ_CALL_RUN, ENOENT, "there is no buffer of this index" },
 	{ SMQ_CALL_RUN, EPERM, "the slot was prepared by another user" },
-	{ SMQ_CALL_RUN, ERANGE, "the LBA does not fit the CDB" },
+	{ SMQ_CALL_RUN, ERANGE, "the LBA does not fit the CDB, or the data not the buffer" },
+	{ SMQ_CALL_RUN, EMSGSIZE, "the data is in more pieces than max_segments" },
 	{ SMQ_CALL_RUN, EOPNOTSUPP, "the CDB has no LBA that could be replaced, or the ring polls "
 	  "and the host has no poll queues" },
 	{ SMQ_CALL_RUN, ENODEV, "the device is gone" },
 	{ SMQ_CALL_RUN, ETIMEDOUT, "it waited for its turn as long as it may" },
 	{ SMQ_CALL_RUN, ECANCELED, "given up before it was sent" },
+	{ SMQ_CALL_COMMAND, EAGAIN, "too many commands of this file wait for their turn" },
+	{ SMQ_CALL_COMMAND, ETIMEDOUT, "it waited for its turn as long as it may" },
 	{ SMQ_CALL_COMMAND, EOPNOTSUPP, "the node takes no commands from io_uring, "
 	  "or none that are polled" },
 	{ SMQ_CALL_COMMAND, EPERM, "the kernel's filter refuses the CDB without CAP_SYS_RAWIO" },

@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import errno
 import random
+import signal
 import subprocess
 
 import pytest
@@ -203,7 +204,7 @@ def test_ring_runs_and_batches(dev, ring, filled):
         if known:
             assert ring.add(dev) == 0
             assert ring.add(dev) == -errno.EEXIST
-        assert ring.run(dev, 0, tag=2 ** 64 - 2) == 0
+        assert ring.run(dev, 0, tag=2 ** 64 - 1) == 0
         assert ring.run_with(dev, Run(1, 0, AT_LBA, 33), tag=7) == 0
         keep = run_list(Run(2, 0, AT_LBA, 34), Run(3, 0, AT_LBA, 35))
         assert ring.batch(dev, keep, tag=8) == 0
@@ -211,7 +212,7 @@ def test_ring_runs_and_batches(dev, ring, filled):
         assert ring.submit() == 4
         got = dict(ring.reap(least=4))
         # The last of the range is empty.
-        assert got == {2 ** 64 - 2: 0, 7: 0, 8: 0, 9: 1}
+        assert got == {2 ** 64 - 1: 0, 7: 0, 8: 0, 9: 1}
         assert memory[512:4 * 512] == block(33) + block(34) + block(35)
         memory[:4 * 512] = bytes(4 * 512)
     assert ring.remove(dev) == 0
@@ -291,6 +292,22 @@ def test_reap_does_not_wait_longer_than_told(ring, dev):
     assert ring.reap(least=0, most=0) == -errno.EINVAL
 
 
+def test_a_signal_ends_a_wait_without_end(ring, dev):
+    """Also one that came in the call that sent what was queued."""
+    assert dev.setup(1) == 0
+    assert dev.prepare(0, Slot(TUR)) == (0, 1)
+    came = []
+    before = signal.signal(signal.SIGALRM, lambda *_: came.append(1))
+    try:
+        for queued in (1, 0):
+            assert queued == 0 or ring.run(dev, 0, tag=5) == 0
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            assert ring.reap(least=2, seconds=-1e-9) == [(5, 0)] * queued
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert came == [1, 1]
+
+
 def test_one_ring_over_devices(lib, three, ring):
     devices = [Device(lib, disk.smq) for disk in three]
     try:
@@ -322,6 +339,20 @@ def test_a_device_that_was_closed_is_not_taken_for_the_next(lib, three, ring):
         assert ring.run(second, 0) == 0
         assert ring.reap() == [(0, 0)]
         assert [disk.done() - b for disk, b in zip(three, before)] == [0, 1, 0]
+
+
+def test_what_is_queued_goes_to_a_device_that_is_removed(lib, three, ring):
+    """And not to the next one that gets its place."""
+    with opened(Device, lib, three[0].smq) as first, opened(Device, lib, three[1].smq) as second:
+        for device in (first, second):
+            assert device.setup(1) == 0
+            assert device.prepare(0, Slot(TUR)) == (0, 1)
+        assert ring.add(first) == 0
+        before = [disk.done() for disk in three]
+        assert ring.run(first, 0, tag=1) == 0
+        assert ring.remove(first) == 0 and ring.add(second) == 0
+        assert ring.reap() == [(1, 0)]
+        assert [disk.done() - b for disk, b in zip(three, before)] == [1, 0, 0]
 
 
 def test_whole_commands_need_their_ring(lib, dev, ring):

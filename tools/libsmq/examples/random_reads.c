@@ -45,7 +45,9 @@ int main(int argc, char **argv)
 	while (sent < count) {
 		smq_queue_batch(ring, dev, smq_range(sent, BATCH), sent);
 		sent += BATCH;
-		if (smq_reap(ring, &event, 1, 1, -1) != 1 || event.result < 0)
+		if (smq_reap(ring, &event, 1, 1, -1) != 1)
+			errx(1, "io_uring gave no completion");
+		if (event.result < 0)
 			errx(1, "batch: %s", smq_strerror(SMQ_CALL_RUN, event.result));
 		bad += event.result;
 	}
