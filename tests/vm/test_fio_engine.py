@@ -86,8 +86,7 @@ WAYS = {
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("jobs", [1, 4])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way,jobs", [*((way, 1) for way in WAYS), ("entries", 4), ("held", 4)])
 def test_verify(node, way, jobs):
     """What was written at random is read back, by a job and by several beside each other."""
     size = DISK // 8 // jobs
@@ -115,14 +114,15 @@ def test_what_is_written_is_on_the_disk(node, luns):
     smq(node, iodepth=8, verify_only=True, **job | {"offset": 8 * MIB})
 
 
-@pytest.mark.parametrize("sizes", [{"bsrange": "512-64k"}, {"bssplit": "512/50:8k/25:1m/25"},
-                                   {"bs": "4k,64k"}, {"bs": "512k"}],
-                         ids=lambda sizes: " ".join(map(str, sizes.values())))
-@pytest.mark.parametrize("mode", ["prepared", "held", "adhoc"])
+@pytest.mark.parametrize("sizes,mode", [
+    ({"bsrange": "512-64k"}, "prepared"), ({"bsrange": "512-64k"}, "held"),
+    ({"bssplit": "512/50:8k/25:1m/25"}, "adhoc"), ({"bs": "4k,64k"}, "prepared"),
+    ({"bs": "4k,64k"}, "adhoc"), ({"bs": "512k"}, "held"),
+], ids=lambda it: it if isinstance(it, str) else " ".join(map(str, it.values())))
 def test_sizes(node, sizes, mode):
     """Blocks of several sizes: a slot is prepared anew for another."""
     rw = "rw" if "bs" in sizes and "," in sizes["bs"] else "randwrite"
-    smq(node, rw=rw, size=16 * MIB, verify="crc32c" if rw != "rw" else None, iodepth=16,
+    smq(node, rw=rw, size=8 * MIB, verify="crc32c" if rw != "rw" else None, iodepth=16,
         iodepth_batch=8, smq_mode=mode, mem="mmap", **sizes)
 
 
@@ -270,11 +270,16 @@ def test_a_disk_in_use_is_not_written(node, luns, tmp_path, rw):
         os.close(fd)
 
 
+def replay(node, log, *actions):
+    """The log of these actions on the node."""
+    log.write_text("fio version 2 iolog\n" + "".join(f"{node} {what}\n" for what in (
+        "add", "open", *actions, "close")), encoding="ascii")
+    return log
+
+
 def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
     """What it writes to is not known before the job runs."""
-    log = tmp_path / "log"
-    log.write_text("fio version 2 iolog\n" + "".join(f"{node} {what}\n" for what in (
-        "add", "open", "write 0 4096", "close")), encoding="ascii")
+    log = replay(node, tmp_path / "log", "write 0 4096")
     run("mkfs.ext4", "-q", "-F", luns[0].sd)
     mounted = tmp_path / "mounted"
     mounted.mkdir()
@@ -286,6 +291,22 @@ def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
         run("umount", mounted)
     assert f"fio: smq: {node}: {os.path.basename(luns[0].sd)} is mounted on {mounted}" in said
     assert not {fields["op"] for _, fields in trace.events} & {WRITE, UNMAP, SYNC}
+
+
+def test_a_log_in_parts(node, tmp_path):
+    """Its buffers do not stay where they are: for whole commands alone."""
+    log = replay(node, tmp_path / "log", *(f"write {i << 17} {4096 << i // 8}" for i in range(32)))
+    assert "fio: smq: read_iolog_chunked needs smq_mode=adhoc" in refused(
+        None, read_iolog=log, read_iolog_chunked=1)
+    smq(None, read_iolog=log, read_iolog_chunked=1, smq_mode="adhoc")
+    smq(None, read_iolog=log)
+
+
+def test_a_log_of_blocks_too_large(node, tmp_path):
+    """Not known before the job runs, and told then."""
+    log = replay(node, tmp_path / "log", "read 0 16777216")
+    assert f"fio: smq: {node}: bs=16777216 is over the limit of one command, 8388608 bytes\n" in (
+        refused(None, read_iolog=log))
 
 
 def test_a_disk_that_is_written_cannot_be_mounted(node, luns):

@@ -80,6 +80,11 @@ static int init(struct thread_data *td)
 			SMQ_SG_MAX_SLOTS / KINDS);
 		return 1;
 	}
+	/* For a larger block in the next part fio remakes its buffers, and slots have the old. */
+	if (td->o.read_iolog_chunked && o->mode != MODE_ADHOC) {
+		log_err("fio: smq: read_iolog_chunked needs smq_mode=adhoc: it moves the buffers\n");
+		return 1;
+	}
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return 1;

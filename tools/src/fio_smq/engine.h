@@ -115,7 +115,8 @@ struct node {
  * @chunk: bytes of it that are lent as one buffer
  * @nodes: open files
  * @unused: entries for the next
- * @refused: entries with commands that found too many waiting; they go when others have ended
+ * @refused: entries with commands that found too many waiting, or no room in the ring; they go when
+ *	others have ended
  * @in_flight: entries queued and not reaped
  * @queued: io_us of which fio wants to know when they were submitted, and their number
  * @done: io_us that have ended and fio has not asked for: a ring of @depth, from @first_done on
@@ -149,9 +150,11 @@ int target_open(const char *name, struct target *t);
 void target_close(struct target *t);
 
 /*
- * Is the disk free for what the job writes? That is asked at setup, where nothing is known of a job
- * that has its I/O from a log. Return: false after one message.
+ * Are the job's blocks within the limits, and is the disk free for what it writes? That is asked at
+ * setup, where nothing is known of a job that has its I/O from a log. Return: false after one
+ * message.
  */
+bool target_takes(struct thread_data *td, const char *name, const struct target *t);
 bool target_may_write(const struct thread_data *td, const char *name);
 
 /* fio's setup: sizes, and whether the job fits its files. Return: 0, or 1 after one message. */

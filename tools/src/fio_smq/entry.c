@@ -152,10 +152,14 @@ static void send_entry(struct engine *e, struct entry *entry)
 	}
 	if (!ret) {
 		e->in_flight++;
-		return;
+	} else if (ret == -EAGAIN) {
+		/* Still full. Its io_us may not end yet: fio does not know them as submitted. */
+		entry->next = e->refused;
+		e->refused = entry;
+	} else {
+		failed.result = ret;
+		finish_entry(e, entry, &failed, false);
 	}
-	failed.result = ret;
-	finish_entry(e, entry, &failed, false);
 }
 
 static void send_refused(struct engine *e)

@@ -174,9 +174,11 @@ int node_open(struct thread_data *td, struct fio_file *f)
 
 	if (n)
 		ret = target_open(f->file_name, &n->target);
-	if (!ret && !target_may_write(td, f->file_name)) {
-		target_close(&n->target);
-		ret = -EBUSY;
+	if (!ret) {
+		ret = !target_takes(td, f->file_name, &n->target) ? -ENOTSUP :
+		      !target_may_write(td, f->file_name) ? -EBUSY : 0;
+		if (ret)
+			target_close(&n->target);
 	}
 	if (ret) {
 		free(n);

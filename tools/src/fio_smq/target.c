@@ -127,11 +127,31 @@ static bool direction_fits(const struct thread_options *o, enum fio_ddir ddir, c
 		log_err("fio: smq: %s: bs_unaligned: it takes whole logical blocks only\n", name);
 		return false;
 	}
-	if (ddir == DDIR_TRIM || o->max_bs[ddir] <= t->info.max_transfer)
+	return true;
+}
+
+static bool one_command(const struct thread_options *o, enum fio_ddir ddir, const char *name,
+			const struct target *t)
+{
+	if (o->max_bs[ddir] <= t->info.max_transfer)
 		return true;
 	log_err("fio: smq: %s: bs=%llu is over the limit of one command, %u bytes\n", name,
 		o->max_bs[ddir], t->info.max_transfer);
 	return false;
+}
+
+bool target_takes(struct thread_data *td, const char *name, const struct target *t)
+{
+	const struct thread_options *o = &td->o;
+
+	/* Buffers are as large as what is trimmed, and lent in whole ones. */
+	if ((td_read(td) || td_write(td)) && td_max_bs(td) > SMQ_SG_MAX_BUFFER) {
+		log_err("fio: smq: %s: bs=%llu is over the limit of a buffer, %u bytes\n", name,
+			td_max_bs(td), SMQ_SG_MAX_BUFFER);
+		return false;
+	}
+	return (!td_read(td) || one_command(o, DDIR_READ, name, t)) &&
+	       (!td_write(td) || one_command(o, DDIR_WRITE, name, t));
 }
 
 /* Where the job begins; fio itself rounds what is a share of the size. */
@@ -147,13 +167,7 @@ static bool job_fits(struct thread_data *td, const char *name, const struct targ
 {
 	const struct thread_options *o = &td->o;
 
-	/* Buffers are as large as what is trimmed, and lent in whole ones. */
-	if ((td_read(td) || td_write(td)) && td_max_bs(td) > SMQ_SG_MAX_BUFFER) {
-		log_err("fio: smq: %s: bs=%llu is over the limit of a buffer, %u bytes\n", name,
-			td_max_bs(td), SMQ_SG_MAX_BUFFER);
-		return false;
-	}
-	return start_fits(td, name, t) &&
+	return target_takes(td, name, t) && start_fits(td, name, t) &&
 	       (!td_read(td) || direction_fits(o, DDIR_READ, name, t)) &&
 	       (!td_write(td) || direction_fits(o, DDIR_WRITE, name, t)) &&
 	       (!td_trim(td) || direction_fits(o, DDIR_TRIM, name, t));
