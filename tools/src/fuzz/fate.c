@@ -133,6 +133,7 @@ void step_fork(struct life *life, struct rnd *r)
 		return;
 	pid = fork();
 	tally(OP_FORK, result_of(pid));
+	life->own.forks++;
 	if (pid)
 		return;
 	for (i = 0; i < RINGS; i++)

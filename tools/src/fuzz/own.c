@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@
 #define FIRST_FD	512
 
 enum { WRITTEN, READ, OTHER };
-enum { SLOT_WRITE, SLOT_READ, OWN_SLOTS };
+enum { SLOT_WRITE, SLOT_READ };
 
 void own_choose(struct own *own, unsigned int worker, unsigned long life, unsigned int workers)
 {
@@ -56,6 +57,9 @@ static void own_close(struct own *own)
 {
 	unsigned int i;
 
+	if (own->status)
+		munmap((void *)own->status, own->status_size);
+	own->status = NULL;
 	if (own->fd >= 0)
 		close(own->fd);
 	own->fd = -1;
@@ -65,6 +69,24 @@ static void own_close(struct own *own)
 	for (i = 0; i < OWN_BLOCKS; i++)
 		if (own->written[i] != OWN_LOST)
 			own->written[i] = OWN_UNKNOWN;
+}
+
+static int map_status(struct own *own, const struct smq_sg_setup *setup)
+{
+	void *map = mmap(NULL, setup->status_size, PROT_READ, MAP_SHARED, own->fd,
+			 setup->status_offset);
+
+	if (map == MAP_FAILED)
+		return -1;
+	own->status = map;
+	own->status_size = setup->status_size;
+	own->status_stride = setup->status_stride;
+	return 0;
+}
+
+const struct smq_sg_status *own_status(const struct own *own, unsigned int slot)
+{
+	return (const struct smq_sg_status *)(own->status + slot * own->status_stride);
 }
 
 void own_open(struct life *life, struct rnd *r)
@@ -85,7 +107,8 @@ void own_open(struct life *life, struct rnd *r)
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (own->memory == MAP_FAILED)
 		err(2, "memory");
-	if (ioctl(own->fd, SMQ_SG_SETUP, &setup) || lend_chunks(own))
+	own->forks = 0;
+	if (ioctl(own->fd, SMQ_SG_SETUP, &setup) || map_status(own, &setup) || lend_chunks(own))
 		own_close(own);
 }
 
@@ -101,8 +124,10 @@ static void fill(const struct own *own, unsigned char *block, uint32_t lba, uint
 	memcpy(block, words, BLOCK);
 }
 
-static void compare(const struct own *own, const unsigned char *found, unsigned int index)
+static void compare(struct life *life, const struct transfer *transfer, const unsigned char *found,
+		    unsigned int index)
 {
+	const struct own *own = &life->own;
 	unsigned char expected[BLOCK];
 	char link[32], node[64] = "";
 	uint64_t words[3];
@@ -117,8 +142,9 @@ static void compare(const struct own *own, const unsigned char *found, unsigned 
 	if (readlink(link, node, sizeof(node) - 1) < 0)
 		node[0] = 0;
 	fault("%s by %s: LBA %u, write %u: read LBA %#llx, seed %#llx, write %#llx", node,
-	      last_way, own->lba + index, own->written[index], (unsigned long long)words[0],
+	      last_sending.way, own->lba + index, own->written[index], (unsigned long long)words[0],
 	      (unsigned long long)words[1], (unsigned long long)words[2]);
+	own_evidence(life, transfer, own->lba + index, found, expected);
 }
 
 /* A command for @count own blocks from @index on, whose LBA or buffer comes with the run or not. */
@@ -148,28 +174,32 @@ static struct transfer transfer_random(struct own *own, bool out, unsigned int i
 	return transfer;
 }
 
-/* Whether it went well; if not the file is gone. */
-static bool own_transfer(struct life *life, bool out, unsigned int index, unsigned int count,
-			 struct rnd *r)
+/*
+ * Returns as send_by_some_way(). If it did not go well the file is gone, but if it was not sent at
+ * all: by a polled ring, to a host without poll queues.
+ */
+static int own_transfer(struct life *life, const struct transfer *transfer, struct rnd *r)
 {
-	struct transfer transfer = transfer_random(&life->own, out, index, count, r);
-	struct smq_sg_prepare arg = { .slots = ADDRESS(&transfer.slot), .count = 1,
-				      .first = transfer.run.slot };
+	unsigned int slot = transfer->run.slot;
+	struct smq_sg_prepare arg = { .slots = ADDRESS(&transfer->slot), .count = 1,
+				      .first = slot };
 	int ret = result_of(ioctl(life->own.fd, SMQ_SG_PREPARE, &arg));
 
 	tally(OP_PREPARE, ret);
+	life->own.runs[slot] = own_status(&life->own, slot)->runs;
 	if (!ret)
-		ret = send_by_some_way(life, life->own.fd, &transfer, r);
-	if (ret)
+		ret = send_by_some_way(life, life->own.fd, transfer, r);
+	if (ret && ret != -EOPNOTSUPP)
 		own_close(&life->own);
-	return !ret;
+	return ret;
 }
 
 static void own_write(struct life *life, unsigned int index, unsigned int count, struct rnd *r)
 {
 	struct own *own = &life->own;
+	struct transfer transfer;
 	unsigned int i;
-	bool good;
+	int ret;
 
 	own->sequence++;
 	for (i = 0; i < count; i++) {
@@ -178,22 +208,26 @@ static void own_write(struct life *life, unsigned int index, unsigned int count,
 		fill(own, own->memory + WRITTEN * CHUNK + i * BLOCK, own->lba + index + i,
 		     own->sequence);
 	}
-	good = own_transfer(life, true, index, count, r);
+	transfer = transfer_random(own, true, index, count, r);
+	ret = own_transfer(life, &transfer, r);
+	if (ret == -EOPNOTSUPP)
+		return;
 	for (i = 0; i < count; i++)
-		own->written[index + i] = good ? own->sequence : OWN_LOST;
+		own->written[index + i] = ret ? OWN_LOST : own->sequence;
 }
 
 static void own_read(struct life *life, unsigned int index, unsigned int count, struct rnd *r)
 {
 	struct own *own = &life->own;
 	const unsigned char *other = own->memory + OTHER * CHUNK;
+	struct transfer transfer = transfer_random(own, false, index, count, r);
 	unsigned int i;
 
 	memset(own->memory + READ * CHUNK, POISON, 2 * CHUNK);
-	if (!own_transfer(life, false, index, count, r))
+	if (own_transfer(life, &transfer, r))
 		return;
 	for (i = 0; i < count; i++)
-		compare(own, own->memory + READ * CHUNK + i * BLOCK, index + i);
+		compare(life, &transfer, own->memory + READ * CHUNK + i * BLOCK, index + i);
 	for (i = 0; i < CHUNK; i++)
 		if (other[i] != POISON)
 			break;

@@ -132,6 +132,10 @@ static void take(struct ring *ring, const struct io_uring_cqe *cqe)
 	if (ring->watched == (int)cqe->user_data) {
 		ring->watched = -1;
 		ring->result = cqe->res;
+		ring->res = cqe->res;
+		ring->cqe_flags = cqe->flags;
+		if (ring->big)
+			memcpy(ring->rest, cqe->big_cqe, sizeof(ring->rest));
 		/* Of an ad hoc command the status, and what the driver and the host say of it. */
 		if (!ring->result && ring->big)
 			ring->result = cqe->big_cqe[0] & 0xffffff;

@@ -28,6 +28,10 @@ struct ring {
 	unsigned char state[RING_MOST];
 	int watched;			/* user_data of which result is the result, or -1 */
 	int result;
+	/* Its CQE, of which only the longer ones have the rest. */
+	int res;
+	unsigned int cqe_flags;
+	uint64_t rest[2];
 };
 
 /* A command for ring_push(). */

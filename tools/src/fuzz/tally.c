@@ -128,6 +128,17 @@ void fault(const char *format, ...)
 		fprintf(stderr, "fuzz: FAULT: %s\n", line);
 }
 
+void fault_more(const char *format, ...)
+{
+	char line[LINE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	fprintf(stderr, "fuzz:   worker %u life %lu: %s\n", self.worker, self.life, line);
+}
+
 unsigned long faults(void)
 {
 	return atomic_load(&shared->faults);

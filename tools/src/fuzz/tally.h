@@ -28,6 +28,9 @@ int result_of(long ret);
 void fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 unsigned long faults(void);
 
+/* Tells more of the last fault. */
+void fault_more(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Names this process in fault(). */
 void fault_name(unsigned int worker, unsigned long life, uint64_t seed);
 

@@ -16,10 +16,10 @@
 
 static unsigned char sense[SENSE];
 
-const char *last_way = "none";
+struct sending last_sending = { .way = "none" };
 
 /* Notes how a command is sent, for a fault to tell. */
-#define BY(name)	(last_way = #name, by_ ## name)
+#define BY(name)	(last_sending.way = #name, by_ ## name)
 
 /* A ring with a place for another SQE, or NULL. */
 static struct ring *some_ring(struct life *life, struct rnd *r)
@@ -183,10 +183,14 @@ int send_by_some_way(struct life *life, int fd, const struct transfer *transfer,
 	struct ring *ring = some_ring(life, r);
 	int result;
 
-	if (ring && !once_in(r, 3))
-		return by_some_ring(life, ring, fd, transfer, r);
-	result = by_some_call(life, fd, transfer, r);
+	if (ring && once_in(r, 3))
+		ring = NULL;
+	last_sending = (struct sending){ .ring = ring, .began = seconds_now() };
+	result = ring ? by_some_ring(life, ring, fd, transfer, r) :
+			by_some_call(life, fd, transfer, r);
+	last_sending.ended = seconds_now();
 	/* Rings count what they end. */
-	tally(transfer->op, result);
+	if (!ring)
+		tally(transfer->op, result);
 	return result;
 }

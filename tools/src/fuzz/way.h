@@ -9,6 +9,7 @@
 #include "tally.h"
 
 struct life;
+struct ring;
 
 struct transfer {
 	enum op op;
@@ -17,8 +18,12 @@ struct transfer {
 	void *data;
 };
 
-/* How the last transfer was sent, for people. */
-extern const char *last_way;
+/* How the last transfer was sent, and what came back, for people. */
+extern struct sending {
+	const char *way;
+	const struct ring *ring;	/* NULL: by no ring */
+	double began, ended;		/* as seconds_now() has it */
+} last_sending;
 
 /*
  * Sends @transfer by file @fd: with run.flags by a way that has them, else by any. Counts it.
