@@ -69,7 +69,7 @@ def test_one_doorbell_per_batch(batch):
 @pytest.mark.parametrize("kind", ["status", "task_set_full", "short", "lost", "no_memory"])
 def test_verified_io_survives(kind):
     with ram_host(timeout=1) as (host_dir, host):
-        with traced(buffer_kb=65536) as trace:
+        with traced() as trace:
             with load_on(host.luns()[0].sd, to_end=True, **VERIFY) as load_:
                 host_dir.arm(kind, count=FAULTS, every=53)
             stats = settle(host)

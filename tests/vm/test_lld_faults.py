@@ -95,7 +95,7 @@ def fixture_lld(disk):
 def test_verified_io_survives(lld, kind):
     host, disk, faults = lld
     before, injected = host.stats(), int(faults.get("injected"))
-    with traced(buffer_kb=65536) as trace:
+    with traced() as trace:
         with load_on(disk.sd, to_end=True, **VERIFY) as load_:
             faults.arm(kind, count=FAULTS, every=53, delay_ms=50)
         stats = settle(host)

@@ -213,7 +213,7 @@ def test_task_set_full_moves_the_inner_depth():
         choose(host, "batch")
         (lun.sysfs / "queue_ramp_up_period").write_text("50", encoding="ascii")
         before = settle(host)["errors"]
-        with traced(buffer_kb=65536) as trace:
+        with traced() as trace:
             with load_on(lun.sd, to_end=True, **VERIFY) as load:
                 for name, value in (("count", repeats(20)), ("every", 53),
                                     ("kind", "task_set_full")):
@@ -336,7 +336,7 @@ def test_switching_under_verified_load_loses_nothing():
         host_dir.set("model/service_ns", 200000)
         host_dir.set("model/doorbell_ns", 50000)
         switched = 0
-        with traced(buffer_kb=65536) as trace:
+        with traced() as trace:
             with load_on(host.luns()[0].sd, to_end=True, **VERIFY | {
                     "size": f"{repeats(16)}m", "numjobs": 1}) as load:
                 while load.running and switched < 40:

@@ -23,7 +23,7 @@ from kit.slowdisk import left_alone, opened
 from kit.waits import waits, waits_on
 
 SLOTS = 8
-TURNS = 5
+TURNS = 3
 MOST = 0.05         # s, that idle held slots may delay anybody
 # What a machine that others use as well, under TCG, may take for what takes a moment elsewhere.
 HANGS = 10
@@ -172,7 +172,7 @@ def test_busy_slots_lose_nothing(host, name):
     """They run all the time, one by one and in batches, while somebody needs the queue."""
     need, lun = NEEDS[name], ready(host)
     path = smqsg.node(lun)
-    more = {"held": True, "ms": 3000 * PATIENCE}
+    more = {"held": True, "ms": 1500 * PATIENCE}
     with on({CPU} if name == "cpu" else os.sched_getaffinity(0)), \
             waits_on(path, depth=SLOTS, **more) as lone, \
             waits_on(path, path="batch", depth=2, batch=SLOTS, **more) as batch, on({0}):

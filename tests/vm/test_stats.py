@@ -139,14 +139,13 @@ def test_flushes_are_commands_like_others(ram, disk, scheduler):
 
 def test_check_can_fail():
     """A lost, a doubled and a premature end are told apart from a good run."""
-    one = {"host": "0", "hwq": "0", "tag": "1"}
-    for events in ([("smq_queue", one)], [("smq_done", one)],
-                   [("smq_queue", one), ("smq_queue", one)],
-                   [("smq_queue", one), ("smq_done", one), ("smq_done", one)]):
-        trace = Trace()
-        trace.events = events
+    def trace(*names, tag=1):
+        return Trace("".join(f"  fio-1 [000] 7: {name}: host=0 hwq=0 tag={tag} on=0 id=0\n"
+                             for name in names))
+    for bad in (trace("smq_queue"), trace("smq_done"), trace("smq_queue", "smq_queue"),
+                trace("smq_queue", "smq_done", "smq_done"),
+                Trace(trace("smq_queue").text + trace("smq_done", tag=11).text)):
         with pytest.raises(AssertionError):
-            trace.check_once()
-    trace = Trace()
-    trace.events = [("smq_queue", one), ("smq_done", one)] * 2
-    assert trace.check_once() == 2
+            bad.check_once()
+    good = trace(*["smq_queue", "smq_done"] * 2)
+    assert good.check_once() == 2 and good.events[0][1]["tag"] == "1"

@@ -27,7 +27,7 @@ def test_unloading_under_load_is_refused_and_harmless(ram, disk):
 def test_resets_under_verified_load(ram, disk):
     # One command per I/O, so that both can be counted.
     (disk.queue / "nomerges").write_text("2", encoding="ascii")
-    with traced(buffer_kb=65536) as trace:
+    with traced() as trace:
         verified = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16,
                     "size": "12m", "verify": "crc32c", "verify_fatal": 1}
         with load_on(disk.sd, to_end=True, **verified) as load_, SgDev(disk.sg) as sg:

@@ -34,8 +34,6 @@ SANITIZED = ("eh", "sg_[!i]*", "policy", "configfs", "faults", "io", "hosts", "s
 # Parts of what is run by name, for --turn N: each run of the gate has the next one. The sanitizers'
 # are every second part: their kernel takes eight minutes to be built.
 TURNS = 16
-# What such a part replaces: their kernel is of the source of 7.2.
-NOT_BESIDE_SANITIZERS = ("vm/smoke on 7.2",)
 # Files, and tests, that do not.
 NOT_SANITIZED = (
     # Hundreds of comparisons with sg, most of them of what scsi_debug does; Fibre Channel and
@@ -225,10 +223,13 @@ def turn(all_steps: list[Step], number: int) -> list[Step]:
 
 
 def beside(always: list[Step], part: list[Step]) -> list[Step]:
-    """What runs always, but for what this turn's part replaces."""
+    """What runs always, but for what makes room for a part of the sanitizers', whose kernel has
+    to be built: the VMs of other kernels than 6.1, theirs being of the source of 7.2, and the
+    planted defects. The turn after it has both."""
     if not any(step.area == "sanitize" for step in part):
         return always
-    return [step for step in always if str(step) not in NOT_BESIDE_SANITIZERS]
+    return [step for step in always if not (
+        step.area == "plant" or step.area == "vm" and step.kernel != FULL)]
 
 
 def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:

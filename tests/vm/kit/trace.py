@@ -2,31 +2,45 @@
 """The layer's tracepoints, and what they prove: each command ends exactly once."""
 import re
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from .sanitizing import SANITIZING
 
 TRACING = Path("/sys/kernel/tracing")
+# Long traces are read by expressions alone: Python takes as long for their lines as the load took.
+NAME = re.compile(r" (smq_\w+): ")
 EVENT = re.compile(r" (smq_\w+): (.*)")
+COMMAND = re.compile(r" (smq_\w+): (host=\d+ hwq=\d+ tag=\d+) ")
 ENDS = ("smq_done", "smq_taken", "smq_busy")
 
 
-# What the kernel begins with; under the sanitizers memory takes its time, and few want it.
-BUFFER_KB = 4 if SANITIZING else 1408
+# What is left of a buffer, which takes a second to get. Under the sanitizers all memory takes its
+# time, and few want it.
+BUFFER_KB = 4 if SANITIZING else 16384
 
 
 def _set(path: str, value: str) -> None:
     (TRACING / path).write_text(value, encoding="ascii")
 
 
+def _resize(size: Callable[[int], int]) -> None:
+    """Gives the buffer another size, if that is one: it takes the kernel as long as a test."""
+    # "7 (expanded: 1408)" before its first use.
+    before = int((TRACING / "buffer_size_kb").read_text(encoding="ascii").split()[0])
+    if size(before) != before:
+        _set("buffer_size_kb", str(size(before)))
+
+
 @contextmanager
 def recording(*events: str, buffer_kb: int = 1024, clock: str = "local"):
     """Yields a list, which has the lines of these events when the block ends. Leaves tracing
-    as the kernel begins with it."""
+    as the kernel begins with it, but for the size of the buffer."""
     lines: list[str] = []
     _set("tracing_on", "0")
-    _set("buffer_size_kb", str(buffer_kb))
+    _resize(lambda kb: max(kb, buffer_kb))
     _set("trace_clock", clock)
     _set("trace", "")
     try:
@@ -42,7 +56,7 @@ def recording(*events: str, buffer_kb: int = 1024, clock: str = "local"):
         lost = [int(re.search(r"^overrun: (\d+)", stats.read_text(encoding="ascii"), re.M)[1])
                 for stats in TRACING.glob("per_cpu/cpu*/stats")]
         _set("trace", "")
-        _set("buffer_size_kb", str(BUFFER_KB))
+        _resize(lambda kb: min(kb, BUFFER_KB))
         _set("trace_clock", "local")
         _set("tracing_on", "1")
     assert not any(lost), f"{sum(lost)} events lost: the trace buffer is too small"
@@ -51,35 +65,33 @@ def recording(*events: str, buffer_kb: int = 1024, clock: str = "local"):
 class Trace:
     """The events of smq:* recorded while it was on, in the order they happened."""
 
-    def __init__(self):
-        self.events: list[tuple[str, dict[str, str]]] = []
+    def __init__(self, text: str = ""):
+        self.text = text
 
-    def _read(self, lines: list[str]) -> None:
-        for line in lines:
-            found = EVENT.search(line)
-            if found:
-                fields = dict(word.split("=", 1) for word in found[2].split())
-                self.events.append((found[1], fields))
+    @cached_property
+    def events(self) -> list[tuple[str, dict[str, str]]]:
+        """Each event's name and fields."""
+        return [(name, dict(word.split("=", 1) for word in fields.split()))
+                for name, fields in EVENT.findall(self.text)]
 
     def count(self) -> Counter:
         """How many events of each kind there were."""
-        return Counter(name for name, _ in self.events)
+        return Counter(NAME.findall(self.text))
 
     def check_once(self) -> int:
         """Asserts that every command queued ended once, before its tag came again.
 
         Returns how many commands there were.
         """
-        open_tags: set[tuple] = set()
+        open_tags: set[str] = set()
         commands = 0
-        for name, fields in self.events:
-            key = fields["host"], fields.get("hwq"), fields["tag"]
+        for name, key in COMMAND.findall(self.text):
             if name == "smq_queue":
-                assert key not in open_tags, f"queued again before its end: {fields}"
+                assert key not in open_tags, f"queued again before its end: {key}"
                 open_tags.add(key)
                 commands += 1
             elif name in ENDS:
-                assert key in open_tags, f"{name} of a command that is not queued: {fields}"
+                assert key in open_tags, f"{name} of a command that is not queued: {key}"
                 open_tags.remove(key)
         assert not open_tags, f"never ended: {sorted(open_tags)}"
         return commands
@@ -106,4 +118,4 @@ def traced(buffer_kb: int = 16384):
     # A count, not a time: two CPUs' clocks may tie.
     with recording("smq", buffer_kb=buffer_kb, clock="counter") as lines:
         yield trace
-    trace._read(lines)
+    trace.text = "\n".join(lines)

@@ -23,13 +23,17 @@ BEYOND = "2800000fffff00000800 in 4096\n"
 KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
 
 
+# How commands are counted out to jobs and batches is the same for all paths; what differs is what
+# one of these has in flight.
+EACH = [[], ["--depth", 8, "--jobs", 2], ["--depth", 16, "--batch", 5]]
+MORE = [["--depth", 4], ["--depth", 60], ["--depth", 16, "--batch", 8],
+        ["--depth", 4, "--batch", 64], ["--depth", 30, "--batch", 16, "--jobs", 2]]
+
+
 @pytest.mark.smoke
-@pytest.mark.parametrize("via", VIAS)
-@pytest.mark.parametrize("options", [
-    [], ["--depth", 4], ["--depth", 60], ["--depth", 8, "--jobs", 2],
-    ["--depth", 16, "--batch", 8], ["--depth", 16, "--batch", 5], ["--depth", 4, "--batch", 64],
-    ["--depth", 30, "--batch", 16, "--jobs", 2],
-], ids=lambda o: " ".join(map(str, o)))
+@pytest.mark.parametrize("via,options", [
+    *((via, options) for via in VIAS for options in EACH), *(("smq", options) for options in MORE),
+], ids=lambda o: o if isinstance(o, str) else " ".join(map(str, o)))
 def test_each_command_once(smq_disk, reads, via, options):
     before = smq_disk.done()
     got = run_json("--via", via, *options, "--count", 777, smq_disk.smq, reads)
@@ -52,10 +56,14 @@ def test_any_node_names_the_device(smq_disk, reads, tmp_path):
     assert run_json("--via", "block", smq_disk.smq, reads)["path"] == "block"
 
 
-@pytest.mark.parametrize("via", VIAS)
-@pytest.mark.parametrize("options", [[], ["--depth", 8], ["--depth", 16, "--batch", 8]],
-                         ids=lambda o: " ".join(map(str, o)))
-@pytest.mark.parametrize("pattern", ["lba", "random:9", "count"])
+WRITE_OPTIONS = [[], ["--depth", 8], ["--depth", 16, "--batch", 8]]
+
+
+# Each way with each pattern, and with each depth.
+@pytest.mark.parametrize("pattern,via,options", [
+    (pattern, via, WRITE_OPTIONS[(at + place) % 3])
+    for at, via in enumerate(VIAS) for place, pattern in enumerate(["lba", "random:9", "count"])
+], ids=lambda o: o if isinstance(o, str) else " ".join(map(str, o)))
 def test_writes_arrive(smq_disk, tmp_path, via, options, pattern):
     first = random.randrange(1000)
     path = generate(tmp_path / "w", "--op", "write10", "--blocks", 8, "--count", 64,
@@ -142,8 +150,10 @@ class Busy(threading.Thread):
             time.sleep(0.002)
 
 
-@pytest.mark.parametrize("via", VIAS)
-@pytest.mark.parametrize("depth,batch,jobs", [(1, 1, 1), (40, 1, 1), (40, 20, 1), (12, 4, 3)])
+@pytest.mark.parametrize("via,depth,batch,jobs", [
+    ("smq", 1, 1, 1), ("smq", 40, 1, 1), ("smq", 40, 20, 1), ("smq", 12, 4, 3),
+    ("smq-held", 1, 1, 1), ("smq-held", 40, 20, 1), ("bsg-uring", 40, 20, 1),
+    ("bsg-uring", 12, 4, 3)])
 def test_depth_is_reached_and_kept(smq_disk, reads, via, depth, batch, jobs):
     set_param("ndelay", 30_000_000)
     watch = Busy(smq_disk)
@@ -186,12 +196,11 @@ BAD = [BEYOND, "c00000000000 none 0\n", "120100006000 in 96\n", "1a003f00fc00 in
        "2f020000000000000100 out 512 pattern=byte:77\n", "28000000000000000100 in 4096\n"]
 
 
-@pytest.mark.parametrize("dsense", [0, 1])
-@pytest.mark.parametrize("via,options", [
-    ("smq", []), ("smq", ["--depth", 8]), ("smq", ["--depth", 8, "--batch", 4]),
-    ("smq-held", []), ("smq-held", ["--depth", 8]),
-    ("smq-held", ["--depth", 8, "--batch", 4]), ("bsg-uring", []),
-    ("bsg-uring", ["--depth", 8, "--batch", 4])])
+@pytest.mark.parametrize("via,options,dsense", [
+    ("smq", [], 0), ("smq", ["--depth", 8], 1), ("smq", ["--depth", 8, "--batch", 4], 0),
+    ("smq-held", [], 1), ("smq-held", ["--depth", 8], 0),
+    ("smq-held", ["--depth", 8, "--batch", 4], 1), ("bsg-uring", [], 1),
+    ("bsg-uring", ["--depth", 8, "--batch", 4], 0)])
 def test_results_are_those_of_sg(smq_disk, tmp_path, via, options, dsense):
     path = tmp_path / "bad"
     lines = BAD + (ODD if via == "bsg-uring" else [])
@@ -253,10 +262,13 @@ def test_injected(smq_disk, reads, via, options, opts, name, sense):
     assert got["errors"][0]["sense"] == (sense and dict(zip(("key", "asc", "ascq"), sense)))
 
 
-@pytest.mark.parametrize("via", VIAS + ["sg", "block"])
-@pytest.mark.parametrize("options", [[], ["--depth", 4], ["--depth", 16, "--batch", 8],
-                                     ["--depth", 3, "--batch", 2, "--jobs", 2]],
-                         ids=lambda o: " ".join(map(str, o)))
+SEVERAL_OPTIONS = [["--depth", 16, "--batch", 8], ["--depth", 3, "--batch", 2, "--jobs", 2]]
+
+
+@pytest.mark.parametrize("via,options", [
+    ("smq", []), ("smq", ["--depth", 4]),
+    *((via, options) for via in VIAS + ["sg", "block"] for options in SEVERAL_OPTIONS),
+], ids=lambda o: o if isinstance(o, str) else " ".join(map(str, o)))
 def test_several_devices(three, reads, via, options):
     before = [disk.done() for disk in three]
     got = run_json("--via", via, *options, "--count", 333, *(disk.smq for disk in three), reads)
