@@ -133,6 +133,14 @@ do {							\
 #define smq_rq_map_kern(rq, data, len, gfp)	blk_rq_map_kern((rq)->q, rq, data, len, gfp)
 #endif
 
+/* Takes from a request the I/O priority of its tag's last use, where blk-mq leaves it there. */
+static inline void smq_rq_no_priority(struct request *rq)
+{
+#ifdef SMQ_HAVE_RQ_IOPRIO
+	rq->ioprio = 0;
+#endif
+}
+
 /**
  * smq_rq_set_bio() - gives a passthrough request its one bio
  * @rq: a request without data
@@ -146,6 +154,7 @@ static inline void smq_rq_set_bio(struct request *rq, struct bio *bio,
 	rq->__data_len = bio->bi_iter.bi_size;
 	rq->bio = bio;
 	rq->biotail = bio;
+	smq_rq_no_priority(rq);
 #ifdef SMQ_HAVE_PHYS_GAP
 	/* Nobody looked: gaps anywhere. */
 	rq->phys_gap_bit = 1;
@@ -163,6 +172,7 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 	rq->__data_len = from->__data_len;
 	rq->bio = from->bio;
 	rq->biotail = from->biotail;
+	smq_rq_no_priority(rq);
 #ifdef SMQ_HAVE_PHYS_GAP
 	rq->phys_gap_bit = from->phys_gap_bit;
 #endif

@@ -24,6 +24,7 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_INTERFACE_DEV,linux/device/class.h,const struct class	*class) \
 	$(call smq-probe,SMQ_HAVE_VM_FLAGS_CLEAR,linux/mm.h,vm_flags_clear) \
 	$(call smq-probe,SMQ_HAVE_CMD_ALLOWED_BOOL,scsi/scsi_ioctl.h,bool open_for_write) \
+	$(call smq-probe,SMQ_HAVE_RQ_IOPRIO,linux/blk-mq.h,unsigned short ioprio) \
 	$(call smq-probe,SMQ_HAVE_PHYS_GAP,linux/blk-mq.h,phys_gap_bit) \
 	$(call smq-probe,SMQ_HAVE_MAP_KERN_RQ,linux/blk-mq.h,void *kbuf) \
 	$(call smq-probe,SMQ_HAVE_VIRTQUEUE_INFO,linux/virtio_config.h,struct virtqueue_info) \
