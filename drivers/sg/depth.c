@@ -263,7 +263,8 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 		 * Under the lock: once it is dropped the waiter's end may close the file. With
 		 * @first the caller is the dispatcher, which goes on anyway.
 		 */
-		sg->wait.sleep |= first;
+		if (first)
+			sg->wait.sleep = true;
 		if (!first && atomic_read(&sg->depth.inflight) < (int)smqsg_limit(sg, fd->sdev))
 			mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
 		else
