@@ -50,9 +50,9 @@ struct smqsg_adhoc {
  *	waiting than there are tags
  * @pages: how many pages that is
  *
- * Lives from when there was no place or no tag until the command is sent or its waiting ends. The
- * submitter maps the data before the command waits, as if the command were sent: so the dispatcher,
- * which has another address space, can send it. The submitter may be stopped or gone then.
+ * Lives from when there was no place or no tag until the data is unpinned. The submitter maps the
+ * data before the command waits, as if the command were sent: so the dispatcher, which has another
+ * address space, can send it. The submitter may be stopped or gone then.
  */
 struct smqsg_adhoc_waiting {
 	struct smqsg_adhoc command;
@@ -185,6 +185,13 @@ static int smqsg_adhoc_sense(struct smqsg_io *io)
 	       copy_to_user(u64_to_user_ptr(io->response), io->sense, length) ? -EFAULT : length;
 }
 
+/* The data of a command that waited is pinned no more. Process context. */
+static void smqsg_adhoc_waited(struct smqsg_adhoc_waiting *waiting)
+{
+	smqsg_unlock_pages(waiting->pages, waiting->user);
+	kfree(waiting);
+}
+
 static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 SMQ_URING_TASK_FN(smqsg_adhoc_told, smqsg_adhoc_tell)
 
@@ -199,6 +206,8 @@ static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_fla
 		unmapped = blk_rq_unmap_user(io->user_bio);
 		result = result ?: unmapped;
 	}
+	if (unlikely(io->adhoc))
+		smqsg_adhoc_waited(io->adhoc);
 	if (unlikely(io->sense_len)) {
 		sense = smqsg_adhoc_sense(io);
 		if (sense >= 0)
@@ -317,13 +326,6 @@ static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adho
 	return 0;
 }
 
-/* The end of a command's waiting. Process context. */
-static void smqsg_adhoc_waited(struct smqsg_adhoc_waiting *waiting)
-{
-	smqsg_unlock_pages(waiting->pages, waiting->user);
-	kfree(waiting);
-}
-
 /* Sends a command that waited, in grant(). Returns as smqsg_adhoc_issue(). */
 static int smqsg_adhoc_issue_waiting(struct smqsg_io *io)
 {
@@ -334,7 +336,6 @@ static int smqsg_adhoc_issue_waiting(struct smqsg_io *io)
 		return PTR_ERR(rq);
 	smq_rq_take_data(rq, &waiting->data);
 	smqsg_adhoc_fill_request(io, rq, &waiting->command);
-	smqsg_adhoc_waited(waiting);
 	blk_execute_rq_nowait(rq, false);
 	return 0;
 }
@@ -355,30 +356,53 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 		if (!ret)
 			return;
 	}
-	smqsg_adhoc_waited(io->adhoc);
 	io->result = ret;
 	io->result2 = 0;
 	smqsg_adhoc_ended(io, smq_uring_polled(io->ioucmd));
 }
 
 /*
- * How many pages of a command's data are pinned while it waits, at most. io_uring counts those of a
- * registered buffer. The first piece and each more may begin within a page.
+ * How many pages of a command's data are pinned, at most. io_uring counts those of a registered
+ * buffer. Each piece may begin and end within a page.
  */
 static unsigned long smqsg_adhoc_pages(const struct smqsg_adhoc *adhoc)
 {
 	if (!adhoc->length || adhoc->fixed)
 		return 0;
-	return DIV_ROUND_UP(adhoc->length, PAGE_SIZE) + max(adhoc->iovecs, 1u);
+	return adhoc->iovecs ? adhoc->length / PAGE_SIZE + 2ul * adhoc->iovecs :
+			       DIV_ROUND_UP(adhoc->length, PAGE_SIZE) + 1;
+}
+
+/*
+ * Maps a command's data before it waits. The bios forget the disk that the kernel may have noted in
+ * them: a command that is in flight keeps its device, one that waits does not.
+ */
+static int smqsg_adhoc_map_waiting(struct smqsg_io *io, struct smqsg_adhoc_waiting *waiting,
+				   unsigned int issue_flags)
+{
+	struct request *data = &waiting->data;
+	struct bio *bio;
+	int ret;
+
+	blk_rq_init(io->fd->q, data);
+	data->cmd_flags = smqsg_adhoc_op(&waiting->command);
+	ret = smqsg_adhoc_map(io, data, &waiting->command, GFP_KERNEL_ACCOUNT, issue_flags);
+	for (bio = data->bio; !ret && bio; bio = bio->bi_next)
+		bio->bi_bdev = NULL;
+	return ret;
 }
 
 /* Has a command wait for a place or a tag. Process context, of the submitter. */
 static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
 				     unsigned int issue_flags)
 {
-	struct smqsg_adhoc_waiting *waiting = kmalloc(sizeof(*waiting), GFP_KERNEL_ACCOUNT);
+	struct smqsg_adhoc_waiting *waiting;
 	int ret;
 
+	/* Before the program's memory is touched. */
+	if (smqsg_wait_full(io->fd))
+		return smqsg_wait_refused(io->fd);
+	waiting = kmalloc(sizeof(*waiting), GFP_KERNEL_ACCOUNT);
 	if (!waiting)
 		return -ENOMEM;
 	waiting->command = *adhoc;
@@ -387,9 +411,7 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adh
 		kfree(waiting);
 		return smqsg_wait_refused(io->fd);
 	}
-	blk_rq_init(io->fd->q, &waiting->data);
-	waiting->data.cmd_flags = smqsg_adhoc_op(adhoc);
-	ret = smqsg_adhoc_map(io, &waiting->data, adhoc, GFP_KERNEL_ACCOUNT, issue_flags);
+	ret = smqsg_adhoc_map_waiting(io, waiting, issue_flags);
 	if (ret)
 		goto out_free;
 	io->adhoc = waiting;
@@ -403,6 +425,7 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adh
 	ret = smqsg_wait(io->fd, &io->waiter);
 	if (!ret)
 		return 0;
+	io->adhoc = NULL;
 	if (io->user_bio)
 		blk_rq_unmap_user(io->user_bio);
 out_free:
@@ -452,6 +475,7 @@ int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 	io->result = 0;
 	io->sense_len = 0;
 	io->user_bio = NULL;
+	io->adhoc = NULL;
 	*(struct smqsg_io **)ioucmd->pdu = io;
 	ret = smqsg_adhoc_start(io, issue_flags);
 	if (likely(!ret))

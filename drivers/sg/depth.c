@@ -184,7 +184,8 @@ static void smqsg_enqueue(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool
 	if (!waiter->waited)
 		waiter->cancels = fd->wait.cancels;
 	waiter->waited = true;
-	if (!fd->wait.queued++)
+	WRITE_ONCE(fd->wait.queued, fd->wait.queued + 1);
+	if (fd->wait.queued == 1)
 		list_add_tail(&fd->wait.sibling, &sg->wait.files);
 	if (first)
 		list_move(&fd->wait.sibling, &sg->wait.files);
@@ -201,7 +202,8 @@ static void smqsg_dequeue(struct smqsg_waiter *waiter)
 
 	lockdep_assert_held(&fd->sg->lock);
 	list_del_init(&waiter->entry);
-	if (!--fd->wait.queued)
+	WRITE_ONCE(fd->wait.queued, fd->wait.queued - 1);
+	if (!fd->wait.queued)
 		list_del(&fd->wait.sibling);
 	atomic_dec(&fd->sg->depth.waiting);
 }
@@ -227,6 +229,18 @@ static int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *wai
 	if (waiter->task && smqsg_task_ends(waiter->task))
 		return -ECANCELED;
 	return time_before(jiffies, waiter->deadline) ? 0 : -ETIMEDOUT;
+}
+
+/**
+ * smqsg_wait_full() - whether a file has as many waiting as it may
+ * @fd: the file
+ *
+ * A look without a lock, before what has to be done for a command that waits. smqsg_wait() is what
+ * decides.
+ */
+bool smqsg_wait_full(const struct smqsg_fd *fd)
+{
+	return READ_ONCE(fd->wait.queued) >= SMQSG_MOST_WAITING;
 }
 
 /**

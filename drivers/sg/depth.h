@@ -95,7 +95,7 @@ struct smqsg_dev_wait {
 /**
  * struct smqsg_fd_wait - a file's queue of waiting commands
  * @queue: struct smqsg_waiter.entry
- * @queued: their number
+ * @queued: their number. smqsg_wait_full() reads it without the lock
  * @cancels: how often all of them were cancelled, modulo 2^32
  * @turn: the slot whose run was granted last, unless that run has been cancelled since; or
  *	SMQSG_NO_SLOT
@@ -148,6 +148,7 @@ struct smqsg_waiter {
 unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want);
 void smqsg_contended(struct smqsg_fd *fd);
 void smqsg_kick(struct smqsg_dev *sg);
+bool smqsg_wait_full(const struct smqsg_fd *fd);
 int smqsg_wait_refused(struct smqsg_fd *fd);
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter);

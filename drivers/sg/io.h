@@ -27,7 +27,7 @@ struct smqsg_batch;
  * @flags: SMQ_SG_RUN_*
  * @lba: with SMQ_SG_RUN_LBA
  * @buffer: with SMQ_SG_RUN_BUFFER, referenced until the command has ended
- * @adhoc: of an ad hoc command, while it waits
+ * @adhoc: of an ad hoc command that waits or has waited, else NULL
  * @meet: SMQSG_MEET_*: who posts the CQE of a slot run alone: a poller, task work, or, of submitter
  *	and end of a straight issue, the later one. Atomic: by exchange. Set with each such run
  * @response: where the sense of an ad hoc command goes

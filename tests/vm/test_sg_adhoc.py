@@ -232,6 +232,29 @@ def test_data_of_those_that_wait_is_locked_memory():
         assert smqsg.attr(path, "refused") == refused + 6
 
 
+def test_data_is_locked_memory_until_it_is_unpinned():
+    """Not only while the command waits: it is sent with the pages that were pinned then."""
+    with ram_host(depth=1, hw_queues=1) as (host_dir, host):
+        path = smqsg.node(host.wait_luns(1)[0])
+        host_dir.set("model/service_ns", HELD)
+
+        def work():
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (16 * PAGE,) * 2)
+            area, raw = Memory(8 * PAGE), cdb.blocks(cdb.READ_10, 0, 8 * PAGE // 512)
+            with SlotFile(path) as file, Ring(8, SETUP_SQE128 | SETUP_CQE32) as ring:
+                become_nobody()
+                kept = [push_adhoc(ring, file.fd, raw, number, area, 0, 8 * PAGE)
+                        for number in range(2)]
+                ring.submit()
+                assert ring.wait(1) == [(0, 0)]
+                wait_for("the second command in flight", lambda: not smqsg.attr(path, "waiting"))
+                kept.append(push_adhoc(ring, file.fd, raw, 2, area, 0, 8 * PAGE))
+                ring.submit()
+                assert ring.wait(2) == [(2, -errno.EAGAIN), (1, 0)]
+            return 0
+        assert ended(spawn(work)) == 0
+
+
 @pytest.mark.smoke
 def test_device_removed():
     """It goes although it has a request that nobody comes for."""

@@ -452,8 +452,10 @@ struct smq_sg_cancel {
  * registered buffer. Iovecs are read while the SQE is submitted, be the command sent then or not.
  *
  * Data of a command that waits for a place, other than in a registered buffer, counts as locked
- * memory of the user. Over RLIMIT_MEMLOCK, without CAP_IPC_LOCK, the command does not wait and ends
- * with EAGAIN, as over max_waiting.
+ * memory of the user from then until the command has ended. Over RLIMIT_MEMLOCK, without
+ * CAP_IPC_LOCK, the command does not wait and ends with EAGAIN, as over max_waiting. If its data-in
+ * has to be copied, as from memory that the device cannot reach, a command that ends without having
+ * been sent (ETIMEDOUT, ECANCELED, ENODEV) may leave zeros there.
  *
  * @request: address of the CDB
  * @request_len: its bytes, 1 to SMQ_SG_MAX_CDB
