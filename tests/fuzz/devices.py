@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 """The disks that the load has: small queues, poll queues, two drivers."""
-import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -9,17 +7,13 @@ from pathlib import Path
 
 from kit import smqsg
 from kit.host import SCSI_DEVICES, Host, is_loaded, load, loaded, wait_for
+from kit.kernel import SCSI_DEBUG_POLLS
 from kit.ramdir import RamDir, ram_host
 
 LUNS = 3
 DEPTH = 8
 # DISK_BLOCKS in tools/src/fuzz/own.h are as many: kit.ramdir makes LUNs of that size.
 SIZE_MB = 64
-KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
-# Since 6.15 a tag of scsi_debug keeps from its last polled command that it is one, and when it was
-# due. Whoever polls while the tag's next command is being carried out ends that too early: its data
-# comes afterwards, or goes to the command after it.
-SCSI_DEBUG_POLLS = KERNEL < (6, 15)
 SCSI_DEBUG = {"dev_size_mb": SIZE_MB, "max_queue": 16, "submit_queues": 2,
               "poll_queues": int(SCSI_DEBUG_POLLS), "delay": 0, "ndelay": 20000}
 

@@ -14,6 +14,7 @@ from kit import cdb, sgio, smqsg, uring
 from kit.adhoc import push_adhoc
 from kit.child import ended, running, spawn
 from kit.host import loaded, run, wait_for
+from kit.kernel import SCSI_DEBUG_POLLS
 from kit.memory import PAGE, Memory
 from kit.probe import calls
 from kit.sanitizing import PATIENCE
@@ -391,7 +392,11 @@ def test_sigkill(polled, how):
 # scsi_debug.
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("seconds", (0, 0.0005), ids=("inline", "polled"))
+@pytest.mark.parametrize("seconds", (
+    pytest.param(0, id="inline"),
+    pytest.param(0.0005, id="polled", marks=pytest.mark.skipif(
+        not SCSI_DEBUG_POLLS, reason="its scsi_debug ends polled commands of others too early")),
+))
 def test_scsi_debug(sg_module, seconds):
     """Ends inside queuecommand, and those that its poll queue gives."""
     with loaded("scsi_debug", delay=0, submit_queues=2, poll_queues=1, dev_size_mb=8,
