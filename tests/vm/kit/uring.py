@@ -13,7 +13,7 @@ SETUP_IOPOLL = 1 << 0
 # From Linux 6.18 and 6.19 on: entries of either size on one ring.
 SETUP_CQE_MIXED, SETUP_SQE_MIXED = 1 << 18, 1 << 19
 SQE_FIXED_FILE, SQE_ASYNC, SQE_CQE_SKIP_SUCCESS = 1 << 0, 1 << 4, 1 << 6
-OP_NOP, OP_URING_CMD, OP_URING_CMD128 = 0, 46, 64
+OP_NOP, OP_READV, OP_URING_CMD, OP_URING_CMD128 = 0, 1, 46, 64
 CQE_SKIP, CQE_32 = 1 << 5, 1 << 15
 
 _SETUP, _ENTER, _REGISTER = 425, 426, 427
@@ -108,6 +108,11 @@ class Ring:
                 self._put(struct.pack("<BB", OP_NOP, SQE_CQE_SKIP_SUCCESS), 1)
         self._put(struct.pack("<BBHiIIQIIQHHi", opcode, flags, 0, fd, cmd_op, 0, 0, 0, 0,
                               user_data, 0, 0, 0) + bytes(payload), places)
+
+    def push_readv(self, fd: int, iovecs: int, count: int, offset: int, user_data: int) -> None:
+        """Puts a read at @offset into the submission queue: to @count iovecs at address @iovecs."""
+        self._put(struct.pack("<BBHiQQIIQ", OP_READV, 0, 0, fd, offset, iovecs, count, 0,
+                              user_data), 1)
 
     def _put(self, sqe: bytes, places: int) -> None:
         tail = self._sq_tail.value
