@@ -21,7 +21,7 @@ BLOCKS = DISK_MIB * 2048
 TIMES_OUT, RECOVERED, TRANSPORT, SHORT = 4, 8, 16, 0x100
 
 
-def wait_for(what, seconds=20):
+def wait_for(what, seconds=60):
     end = time.monotonic() + seconds
     while not (got := what()):
         assert time.monotonic() < end, "waited in vain"
