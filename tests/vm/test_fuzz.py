@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-SECONDS = 20
+SECONDS = 10
 # With loading, the end of the last processes, and unloading.
 LIMIT = 150
 
