@@ -307,10 +307,14 @@ class Machine:
         # no_timer_check and the longer stall limit take into account.
         words = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "oops=panic",
                  "nokaslr", "mitigations=off", "no_timer_check", "random.trust_cpu=1",
-                 "rcupdate.rcu_cpu_stall_timeout=60", "printk.time=1"]
+                 "rcupdate.rcu_cpu_stall_timeout=60", "sysctl.kernel.watchdog_thresh=30",
+                 "printk.time=1"]
         if self.options.icount:
             words.append("norandmaps")
         else:
+            # The emulated TSC is the host's own; what watches it may find it late, and then
+            # every look at the clock is an exit.
+            words += ["tsc=reliable", "clocksource=tsc"]
             # With several CPUs QEMU before 8.1 may keep what it translated of code that the
             # kernel was just patching, and execute int3 there for ever. Recording names
             # with trace events patches the scheduler, which the other CPUs are never out of.
