@@ -139,8 +139,8 @@ def late(then: Callable[[Ring], int] = answer, send=one_command) -> Iterator[Lat
             smqsg.idle(path)
 
 
-def given_up(process):
-    """Until the tag had come, and was given back although the process does not run."""
+def over(process):
+    """Until the command neither waits nor is in flight, be the process running or not."""
     path = smqsg.node(process.lun)
     wait_for("its turn", lambda: not smqsg.attr(path, "waiting"))
     smqsg.idle(path)
@@ -159,11 +159,11 @@ def test_iovecs_are_read_when_it_is_submitted():
 
 
 @pytest.mark.smoke
-def test_kept_for_one_who_does_not_run():
-    """Place and tag are had by others soon; the command goes on with its process."""
+def test_sent_for_one_who_does_not_run():
+    """Others have place and tag soon; the process finds the answer when it goes on."""
     with late() as process:
         process.stop()
-        given_up(process)
+        over(process)
         # Both tags at once.
         with Ring() as ring:
             for number, file in enumerate(process.others):
@@ -188,14 +188,14 @@ def test_batch_killed_as_its_turn_comes():
         before = sent(process.lun)
         process.signal(signal.SIGKILL)
         assert ended(process.pid) == -signal.SIGKILL
-        given_up(process)
+        over(process)
         assert sent(process.lun) == before
 
 
-def test_killed_when_it_was_kept():
+def test_killed_after_it_was_sent():
     with late() as process:
         process.stop()
-        given_up(process)
+        over(process)
         process.signal(signal.SIGKILL)
         assert ended(process.pid) == -signal.SIGKILL
 
@@ -257,7 +257,7 @@ def test_data_is_locked_memory_until_it_is_unpinned():
 
 @pytest.mark.smoke
 def test_device_removed():
-    """It goes although it has a request that nobody comes for."""
+    """It goes although the submitter does not run."""
     with late() as process:
         process.stop()
 
