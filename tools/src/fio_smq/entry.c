@@ -78,7 +78,8 @@ static void command_done(struct engine *e, struct command *c)
 	struct io_u *io_u = c->io_u;
 
 	io_u->error = error_of(&c->outcome);
-	io_u->resid = c->outcome.resid;
+	/* fio takes more than it asked for as an error of its own. */
+	io_u->resid = min((unsigned long long)c->outcome.resid, io_u->xfer_buflen);
 	e->done[(e->first_done + e->nr_done++) % e->depth] = io_u;
 }
 
