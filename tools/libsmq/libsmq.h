@@ -143,7 +143,8 @@ int smq_info(const struct smq_device *dev, struct smq_sg_info *info);
  * @slots: 1 to SMQ_SG_MAX_SLOTS
  * @sense_size: bytes of sense kept for each, 0 to SMQ_SG_MAX_SENSE, a multiple of 8
  *
- * Return: 0; -EBUSY: it has slots; -EINVAL: out of range; -ENOMEM.
+ * Return: 0; -EBUSY: it has slots; -EINVAL: out of range; -ENOMEM. When the slots' status could
+ * not be mapped, -ENOMEM as a rule, the slots are there but of no use: close the device.
  */
 int smq_setup(struct smq_device *dev, uint32_t slots, uint32_t sense_size);
 
@@ -369,7 +370,10 @@ int smq_queue_batch(struct smq_ring *ring, struct smq_device *dev, struct smq_sg
 int smq_queue_command(struct smq_ring *ring, struct smq_device *dev,
 		      const struct smq_sg_uring_cmd *command, uint64_t tag);
 
-/* The same for another node that takes them: /dev/bsg/H:C:T:L from Linux 7.1 on. */
+/*
+ * The same for another node that takes them: /dev/bsg/H:C:T:L from Linux 7.1 on. Or -EBADF: @fd is
+ * below 0.
+ */
 int smq_queue_command_fd(struct smq_ring *ring, int fd, const struct smq_sg_uring_cmd *command,
 			 uint64_t tag);
 

@@ -233,7 +233,7 @@ int smq_queue_command(struct smq_ring *ring, struct smq_device *dev,
 int smq_queue_command_fd(struct smq_ring *ring, int fd, const struct smq_sg_uring_cmd *command,
 			 uint64_t tag)
 {
-	return queue_command(ring, fd, fd, command, tag);
+	return fd < 0 ? -EBADF : queue_command(ring, fd, fd, command, tag);
 }
 
 int smq_submit(struct smq_ring *ring)

@@ -367,6 +367,8 @@ def test_whole_commands_need_their_ring(lib, dev, ring):
         assert dev.prepare(0, Slot(TUR)) == (0, 1)
         assert both.run(dev, 0, tag=1) == 0
         assert lib.smq_queue_command(both.handle, dev.handle, command, ctypes.c_uint64(2)) == 0
+        assert lib.smq_queue_command_fd(both.handle, -1, command, ctypes.c_uint64(3)) == \
+            -errno.EBADF
         assert dict(both.reap(least=2)) == {1: 0, 2: -errno.EINVAL}
 
 

@@ -6,14 +6,15 @@
 #include <stdlib.h>
 
 #define BATCH	16
-#define BYTES	4096	/* room for one block of any usual size */
+#define BLOCK	512	/* bytes of a logical block of the device */
+#define PLACE	4096	/* bytes from one command's data to the next */
 
 int main(int argc, char **argv)
 {
 	unsigned int count = argc > 3 ? strtoul(argv[3], NULL, 0) : 4096, sent = 0, bad = 0;
 	unsigned long blocks = argc > 2 ? strtoul(argv[2], NULL, 0) : 0;
 	struct smq_sg_slot *slots = calloc(count, sizeof(*slots));
-	void *memory = aligned_alloc(4096, BATCH * BYTES);
+	void *memory = aligned_alloc(4096, BATCH * PLACE);
 	struct smq_device *dev;
 	struct smq_event event;
 	struct smq_ring *ring;
@@ -28,10 +29,10 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < count; i++) {
 		slots[i].cdb_len = smq_cdb_blocks(slots[i].cdb, 0x88, random() % blocks, 1);
 		slots[i].direction = SMQ_SG_IN;
-		slots[i].length = 512;
-		slots[i].offset = i % BATCH * BYTES;
+		slots[i].length = BLOCK;
+		slots[i].offset = i % BATCH * PLACE;
 	}
-	if (smq_setup(dev, count, 0) || smq_lend(dev, 0, memory, BATCH * BYTES, 0))
+	if (smq_setup(dev, count, 0) || smq_lend(dev, 0, memory, BATCH * PLACE, 0))
 		errx(1, "%s: no memory for %u slots", argv[1], count);
 	ret = smq_prepare(dev, 0, slots, count, &done, &field);
 	if (ret)
