@@ -4,7 +4,6 @@
 ones lose no command."""
 import mmap
 import os
-import statistics
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -153,12 +152,13 @@ def beside_idle(host, need: Need, kind: int, turn: int) -> float:
 @pytest.mark.skipif(SANITIZING, reason="a time that is compared with another")
 @pytest.mark.parametrize("name", NEEDS)
 def test_idle_slots_delay_nobody(host, name):
-    """By more than 50 ms: in turns with slots that keep nothing, the median of each."""
+    """By more than 50 ms: in turns with slots that keep nothing, the fastest of each, as other
+    load delays any of them but what waits for the slots waits each time."""
     took: dict[int, list[float]] = {0: [], HELD: []}
     for turn in range(2 * TURNS):
         kind = HELD if turn % 2 else 0
         took[kind].append(beside_idle(host, NEEDS[name], kind, turn))
-    usual, held = (statistics.median(took[kind]) for kind in (0, HELD))
+    usual, held = (min(took[kind]) for kind in (0, HELD))
     print(f"{name}: {usual * 1000:.1f} ms, beside held slots {held * 1000:.1f} ms")
     assert held <= usual + MOST, took
 
@@ -250,7 +250,8 @@ def read_block(fd: int, area: mmap.mmap) -> None:
 @pytest.mark.smoke
 @pytest.mark.skipif(SANITIZING, reason="a time that is compared with another")
 def test_a_starving_lun(sg_module):
-    """All tags of a host are kept for one LUN: another's read has one within 50 ms."""
+    """All tags of a host are kept for one LUN: another's read has one within 50 ms. As above, the
+    fastest read of each kind."""
     with loaded("scsi_debug", luns=2, max_luns=2, max_queue=4, delay=0) as hosts:
         first, second = hosts[0].luns()
         without_elevator(first, second)
@@ -267,7 +268,7 @@ def test_a_starving_lun(sg_module):
                     took[kind].append(seconds_of(lambda: read_block(fd, area)))
                     assert file.run(range(4)) == (0, 0)
         os.close(fd)
-    usual, held = (statistics.median(took[kind]) for kind in (0, HELD))
+    usual, held = (min(took[kind]) for kind in (0, HELD))
     print(f"read: {usual * 1000:.1f} ms, beside held slots {held * 1000:.1f} ms")
     assert held <= usual + MOST, took
 
