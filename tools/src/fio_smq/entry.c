@@ -75,11 +75,12 @@ static int error_of(const struct smq_outcome *o)
 /* To be fetched by fio. */
 static void command_done(struct engine *e, struct command *c)
 {
+	unsigned long long resid = c->outcome.resid;
 	struct io_u *io_u = c->io_u;
 
 	io_u->error = error_of(&c->outcome);
 	/* fio takes more than it asked for as an error of its own. */
-	io_u->resid = min((unsigned long long)c->outcome.resid, io_u->xfer_buflen);
+	io_u->resid = min(resid, io_u->xfer_buflen);
 	e->done[(e->first_done + e->nr_done++) % e->depth] = io_u;
 }
 
