@@ -351,9 +351,15 @@ def test_dev_loss(fc, data, when, fast_io_fail):
 
 def dead(file, fds):
     """A file whose device has gone: whatever is asked of it ends, with that errno."""
-    # The LUN leaves sysfs a moment before its queue is gone.
-    wait_for("the queue's end", lambda: file.run([0]) == (0, 1) and
-             file.status(0).result == -errno.ENODEV)
+    def gone():
+        # The LUN leaves sysfs before its queue is gone, and its disk's end freezes the queue for a
+        # moment, with the same errno, before commands are the mid-layer's once more.
+        for _ in range(5):
+            if file.run([0]) != (0, 1) or file.status(0).result != -errno.ENODEV:
+                return False
+            time.sleep(0.05)
+        return True
+    wait_for("the queue's end", gone)
     assert file.run(range(PIECES)) == (0, PIECES)
     assert {file.status(slot).result for slot in range(PIECES)} == {-errno.ENODEV}
     with Ring() as ring:
