@@ -19,7 +19,10 @@
  * @lock: protects changes of the first four: completions on all CPUs move them
  * @inflight: commands that have room, counted while a holding policy is effective;
  *	atomic because all CPUs queue and complete
- * @wait: commands that wait for room
+ * @wait: commands that wait for room; with a policy that has lists of its own for them,
+ *	those that the LLD or the device has refused, which come first
+ * @listed: the policy may have commands in such lists. Atomic: set by who adds one, taken
+ *	before it is asked for the next
  *
  * Lifetime: that of the LUN's smq_lun_core.
  */
@@ -32,7 +35,14 @@ struct smq_depth {
 	spinlock_t lock;	/* protects the first four */
 	atomic_t inflight;
 	struct smq_hold wait;
+	atomic_t listed;
 };
+
+/* Whether commands wait for room, as far as is known. */
+static inline bool smq_depth_has_waiting(const struct smq_depth *depth)
+{
+	return READ_ONCE(depth->wait.nr) || atomic_read(&depth->listed);
+}
 
 /* Room for one more command in the inner depth. Context: any. */
 static inline bool smq_depth_get(struct smq_depth *depth)
@@ -54,7 +64,7 @@ static inline bool smq_depth_get(struct smq_depth *depth)
 static inline void smq_depth_put(struct smq_depth *depth)
 {
 	atomic_dec_return(&depth->inflight);
-	if (unlikely(READ_ONCE(depth->wait.nr)))
+	if (unlikely(smq_depth_has_waiting(depth)))
 		smq_hold_kick(&depth->wait);
 }
 

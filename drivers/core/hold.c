@@ -144,8 +144,7 @@ static void smq_hold_work(struct work_struct *work)
 	struct smq_hold *hold = container_of(work, struct smq_hold, work);
 
 	rcu_read_lock();
-	if (READ_ONCE(hold->nr))
-		hold->dispatch(hold);
+	hold->dispatch(hold);
 	rcu_read_unlock();
 }
 

@@ -49,16 +49,23 @@ static int smq_policy_alloc_hwqs(struct smq_policy *policy)
 	return 0;
 }
 
+static void smq_policy_free_lun(struct smq_policy *policy, struct smq_policy_lun *lun)
+{
+	if (policy->ops->exit_lun)
+		policy->ops->exit_lun(lun);
+	kfree(lun);
+}
+
 /* All but what smq_policy_alloc() may not have got to. */
 static void smq_policy_free_areas(struct smq_policy *policy)
 {
 	struct smq_policy_lun *lun, *next;
 
+	list_for_each_entry_safe(lun, next, &policy->luns, node)
+		smq_policy_free_lun(policy, lun);
 	smq_policy_free_hwqs(policy);
 	if (policy->ops->exit)
 		policy->ops->exit(policy);
-	list_for_each_entry_safe(lun, next, &policy->luns, node)
-		kfree(lun);
 	kvfree(policy->cmds);
 	percpu_ref_exit(&policy->refs);
 	module_put(policy->ops->owner);
@@ -162,5 +169,5 @@ void smq_policy_remove_lun(struct smq_lun_core *lun)
 		return;
 	RCU_INIT_POINTER(lun->policy, NULL);
 	list_del(&area->node);
-	kfree(area);
+	smq_policy_free_lun(area->policy, area);
 }

@@ -71,10 +71,10 @@ EXPORT_SYMBOL_GPL(smq_sdev_configure);
  */
 void smq_lun_room(struct scsi_device *sdev)
 {
-	struct smq_hold *wait = &smq_sdev_to_core(sdev)->depth.wait;
+	struct smq_depth *depth = &smq_sdev_to_core(sdev)->depth;
 
-	if (READ_ONCE(wait->nr))
-		smq_hold_kick(wait);
+	if (smq_depth_has_waiting(depth))
+		smq_hold_kick(&depth->wait);
 	blk_mq_run_hw_queues(sdev->request_queue, true);
 }
 EXPORT_SYMBOL_GPL(smq_lun_room);
@@ -100,10 +100,14 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 	/* No walk of the host's LUNs under the lock uses this one any more. */
 	mutex_lock(&host->core->choice.lock);
 	sdev->hostdata = NULL;
+	/* Before the policy's part goes, which its dispatch uses. */
+	smq_hold_exit(&lun->core->depth.wait);
 	smq_policy_remove_lun(lun->core);
+	/* A policy's own list, whose last command has just ended, may be looking at the LUN. */
+	if (atomic_read(&host->core->choice.live))
+		synchronize_rcu();
 	mutex_unlock(&host->core->choice.lock);
 	mutex_unlock(&host->core->eh.lock);
-	smq_hold_exit(&lun->core->depth.wait);
 	kfree(lun->core);
 	kfree(lun);
 }

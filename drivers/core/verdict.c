@@ -31,7 +31,8 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 		return NULL;
 	}
 	cmd->seen->flags |= SMQ_SEEN_QUEUED;
-	to = INDIRECT_CALL_1(policy->ops->queue, smq_batch_queue, policy, hwq, cmd, last);
+	to = INDIRECT_CALL_2(policy->ops->queue, smq_batch_queue, smq_prio_queue, policy, hwq, cmd,
+			     last);
 	if (unlikely(to && to != hwq))
 		smq_seen_move(cmd, to);
 	return to;
@@ -136,7 +137,7 @@ static bool smq_policy_done_counted(struct smq_cmd *cmd)
 		smq_depth_full(depth, atomic_dec_return(&depth->inflight));
 		if (smq_wait_full(cmd))
 			return true;
-		if (READ_ONCE(depth->wait.nr))
+		if (smq_depth_has_waiting(depth))
 			smq_hold_kick(&depth->wait);
 		return false;
 	}

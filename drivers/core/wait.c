@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Commands that wait for room. Waiting for the inner depth belongs to the LUN: a command
- * that ends makes room there, and has the next one dispatched. A command that the LLD
- * refused because its hardware queue is full waits in that queue.
+ * that ends makes room there, and has the next one dispatched. Which one that is a policy
+ * may say, in whose lists they wait then; what was refused comes before them. A command
+ * that the LLD refused because its hardware queue is full waits in that queue.
  */
 #include <linux/export.h>
 #include <linux/rcupdate.h>
@@ -36,13 +37,32 @@ static void smq_wait_in(struct smq_hold *hold, struct smq_cmd *cmd, bool first, 
 	spin_unlock_irqrestore(&hold->lock, flags);
 }
 
-/* The part of smq_wait_enter() for a command that finds no room, or others waiting. */
+/* The command is not the caller's any more after the call. */
+static void smq_wait_for_room(struct smq_cmd *cmd, struct smq_depth *depth)
+{
+	const struct smq_policy_ops *ops = cmd->seen->policy->ops;
+
+	if (!ops->wait) {
+		smq_wait_in(&depth->wait, cmd, false, false);
+		return;
+	}
+	smq_wait_kept(cmd);
+	ops->wait(cmd->seen->lun, cmd);
+	atomic_set(&depth->listed, 1);
+}
+
+/*
+ * The part of smq_wait_enter() for a command that finds no room, or others waiting, or that
+ * may have to wait all the same.
+ */
 bool smq_wait_enter_slow(struct smq_cmd *cmd)
 {
+	struct smq_policy *policy = cmd->seen->policy;
+	bool rated = policy->ops->rated && policy->ops->rated(policy);
 	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
 	struct smq_hwq *hwq = cmd->hwq;
 
-	if (!READ_ONCE(depth->wait.nr) && smq_depth_get(depth)) {
+	if (!rated && !smq_depth_has_waiting(depth) && smq_depth_get(depth)) {
 		cmd->seen->flags |= SMQ_SEEN_COUNTED;
 		if (!READ_ONCE(hwq->core->refused.nr))
 			return true;
@@ -50,10 +70,10 @@ bool smq_wait_enter_slow(struct smq_cmd *cmd)
 		smq_wait_in(&hwq->core->refused, cmd, false, true);
 		return false;
 	}
-	smq_wait_in(&depth->wait, cmd, false, false);
+	smq_wait_for_room(cmd, depth);
 	/*
-	 * Pairs with smq_depth_put(): the command is in the list before the room is looked
-	 * at again; a completion makes room before it looks for a waiting command.
+	 * Pairs with smq_depth_put(): the command is in a list before the room is looked at
+	 * again; a completion makes room before it looks for a waiting command.
 	 */
 	smp_mb();
 	if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
@@ -87,31 +107,147 @@ static void smq_wait_send(struct list_head *list)
 		smq_policy_issue(run_hwq, &run, true);
 }
 
+/* Takes what has been refused, and has room again. False: it, too, is short of room. */
+static bool smq_wait_take(struct smq_depth *depth, struct list_head *list)
+{
+	struct smq_hold *hold = &depth->wait;
+	struct smq_cmd *cmd, *next;
+	unsigned long flags;
+	bool room = true;
+
+	spin_lock_irqsave(&hold->lock, flags);
+	list_for_each_entry_safe(cmd, next, &hold->cmds, node) {
+		if (smq_cmd_in_eh(cmd))
+			continue;
+		room = smq_depth_get(depth);
+		if (!room)
+			break;
+		cmd->seen->flags |= SMQ_SEEN_COUNTED;
+		smq_depth_credit(depth, cmd);
+		smq_hold_del(hold, cmd, SMQ_OWNED);
+		list_add_tail(&cmd->node, list);
+	}
+	spin_unlock_irqrestore(&hold->lock, flags);
+	return room;
+}
+
+/*
+ * Whether nothing may be kept back: the policy goes, or the LUN, or somebody waits for the
+ * end of all its commands, as a freeze, a change of elevator and suspend do.
+ */
+static bool smq_wait_drains(const struct smq_policy_lun *lun)
+{
+	const struct smq_policy *policy = lun->policy;
+	struct scsi_device *sdev = lun->lun->sdev;
+
+	return rcu_access_pointer(policy->host->policy) != policy ||
+	       READ_ONCE(sdev->sdev_state) != SDEV_RUNNING ||
+	       percpu_ref_is_dying(&sdev->request_queue->q_usage_counter);
+}
+
+/* The policy's next command, or NULL if none may go and @depth.listed says so. */
+static struct smq_cmd *smq_wait_next(struct smq_depth *depth, struct smq_policy_lun *lun)
+{
+	bool drain = smq_wait_drains(lun);
+	struct smq_cmd *cmd = lun->policy->ops->next(lun, drain);
+
+	if (cmd)
+		return cmd;
+	/* Fully ordered: the policy is asked after all those were added who had set it. */
+	if (!atomic_xchg(&depth->listed, 0))
+		return NULL;
+	cmd = lun->policy->ops->next(lun, drain);
+	if (cmd)
+		atomic_set(&depth->listed, 1);
+	return cmd;
+}
+
+/* Takes what the policy says is next, while there is room. */
+static void smq_wait_take_listed(struct smq_depth *depth, struct smq_policy_lun *lun,
+				 struct list_head *list)
+{
+	struct smq_cmd *cmd;
+
+	while (atomic_read(&depth->listed) && smq_depth_get(depth)) {
+		cmd = smq_wait_next(depth, lun);
+		if (cmd) {
+			cmd->seen->flags |= SMQ_SEEN_COUNTED;
+			smq_depth_credit(depth, cmd);
+			list_add_tail(&cmd->node, list);
+			continue;
+		}
+		/*
+		 * Fully ordered: who adds a command sets @listed before it looks for room, and
+		 * either finds this one's or is seen here.
+		 */
+		atomic_dec_return(&depth->inflight);
+	}
+}
+
 /* smq_hold.dispatch of a LUN: commands for which there is room by now. */
 void smq_wait_for_lun(struct smq_hold *hold)
 {
 	struct smq_depth *depth = container_of(hold, struct smq_depth, wait);
-	struct smq_cmd *cmd, *next;
-	unsigned long flags;
+	struct smq_lun_core *core = container_of(depth, struct smq_lun_core, depth);
+	struct smq_policy_lun *lun = rcu_dereference(core->policy);
 	LIST_HEAD(list);
 
 	/* Set before a grace period that this section delays, or seen. */
 	if (READ_ONCE(hold->host->frozen))
 		return;
-	spin_lock_irqsave(&hold->lock, flags);
-	list_for_each_entry_safe(cmd, next, &hold->cmds, node) {
-		if (smq_cmd_in_eh(cmd))
-			continue;
-		if (!smq_depth_get(depth))
-			break;
-		cmd->seen->flags |= SMQ_SEEN_COUNTED;
-		smq_depth_credit(depth, cmd);
-		smq_hold_del(hold, cmd, SMQ_OWNED);
-		list_add_tail(&cmd->node, &list);
-	}
-	spin_unlock_irqrestore(&hold->lock, flags);
+	if (smq_wait_take(depth, &list) && lun && lun->policy->ops->next)
+		smq_wait_take_listed(depth, lun, &list);
 	smq_wait_send(&list);
 }
+
+/* Puts what a policy that was given up still holds where the layer dispatches it. */
+static void smq_wait_inherit(struct smq_depth *depth, struct smq_policy_lun *lun)
+{
+	struct smq_hold *hold = &depth->wait;
+	struct smq_cmd *cmd;
+	unsigned long flags;
+
+	while ((cmd = lun->policy->ops->next(lun, true))) {
+		smq_depth_credit(depth, cmd);
+		spin_lock_irqsave(&hold->lock, flags);
+		smq_hold_add(hold, cmd, false);
+		spin_unlock_irqrestore(&hold->lock, flags);
+	}
+}
+
+/**
+ * smq_policy_room() - commands that a policy kept in a list of a LUN may go
+ * @lun: the policy's part of the LUN
+ *
+ * Asks the policy's next for what goes while there is room.
+ *
+ * Context: as smq_hold.dispatch, of one of the policy's lists.
+ */
+void smq_policy_room(struct smq_policy_lun *lun)
+{
+	struct smq_lun_core *core = lun->lun;
+
+	if (rcu_access_pointer(core->policy) != lun)
+		smq_wait_inherit(&core->depth, lun);
+	else
+		atomic_set(&core->depth.listed, 1);
+	smq_wait_for_lun(&core->depth.wait);
+}
+EXPORT_SYMBOL_GPL(smq_policy_room);
+
+/**
+ * smq_policy_lun_is_full() - whether a LUN has as many commands as its device takes
+ * @lun: the policy's part of the LUN
+ *
+ * Context: any; the LUN has commands. Commands that the policy has not seen do not count.
+ */
+bool smq_policy_lun_is_full(const struct smq_policy_lun *lun)
+{
+	const struct smq_depth *depth = &lun->lun->depth;
+
+	return atomic_read(&depth->inflight) >= (int)READ_ONCE(depth->depth);
+}
+EXPORT_SYMBOL_GPL(smq_policy_lun_is_full);
 
 /* smq_hold.dispatch of a hardware queue: commands that it had no room for. */
 void smq_wait_for_hwq(struct smq_hold *hold)
@@ -250,8 +386,9 @@ static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *lo
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
 	enum scsi_device_state state = READ_ONCE(scmd->device->sdev_state);
-	unsigned long bound = min_t(unsigned long, SMQ_HOLD_BOUND,
-				    scsi_cmd_to_rq(scmd)->timeout / 4);
+	unsigned int ms = seen ? seen->policy->ops->hold_ms : 0;
+	unsigned long bound = ms ? msecs_to_jiffies(ms) :
+		min_t(unsigned long, SMQ_HOLD_BOUND, scsi_cmd_to_rq(scmd)->timeout / 4);
 
 	if (look->recovers || (state != SDEV_RUNNING && state != SDEV_QUIESCE &&
 			       state != SDEV_CREATED))
@@ -285,6 +422,17 @@ static void smq_wait_give_back(struct smq_cmd *cmd)
 	scsi_done(scmd);
 }
 
+/* Has a LUN's commands go that somebody waits for, although the policy keeps them back. */
+static void smq_wait_drain(struct smq_cmd *cmd)
+{
+	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
+
+	if (seen && seen->policy->ops->next && smq_wait_drains(seen->lun)) {
+		atomic_set(&smq_cmd_lun(cmd)->depth.listed, 1);
+		smq_hold_kick(&smq_cmd_lun(cmd)->depth.wait);
+	}
+}
+
 static bool smq_wait_look_at(struct request *rq, void *data)
 {
 	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
@@ -295,10 +443,12 @@ static bool smq_wait_look_at(struct request *rq, void *data)
 	rcu_read_lock();
 	/* Error handling ends what it has. */
 	if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
-	    smq_hold_claim(cmd, SMQ_BACK))
+	    smq_hold_claim(cmd, SMQ_BACK)) {
 		smq_wait_give_back(cmd);
-	else
+	} else {
 		look->held = true;
+		smq_wait_drain(cmd);
+	}
 	rcu_read_unlock();
 	return true;
 }

@@ -26,8 +26,8 @@ static inline bool smq_wait_enter(struct smq_cmd *cmd)
 {
 	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
 
-	if (unlikely(READ_ONCE(depth->wait.nr) || READ_ONCE(cmd->hwq->core->refused.nr) ||
-		     !smq_depth_get(depth)))
+	if (unlikely(smq_depth_has_waiting(depth) || READ_ONCE(cmd->hwq->core->refused.nr) ||
+		     cmd->seen->policy->ops->rated || !smq_depth_get(depth)))
 		return smq_wait_enter_slow(cmd);
 	cmd->seen->flags |= SMQ_SEEN_COUNTED;
 	return true;

@@ -41,6 +41,9 @@ struct smq_policy_lun;
  * @lun_size: the same per LUN
  * @cmd_size: the same per command; holds what the last command with that tag left
  * @knobs: attributes of its settings, a named group beside hostN/smq; optional
+ * @hold_ms: how long a command may be held before the mid-layer gets it back, in ms,
+ *	whatever its timeout; 0: for a second, or a quarter of its timeout where that is
+ *	less
  *
  * @init_knobs: sets the defaults. May sleep. Optional.
  * @init: a host chooses the policy: 0, or a negative errno, after a message, which
@@ -50,8 +53,19 @@ struct smq_policy_lun;
  *	operation runs. May sleep. Optional.
  * @init_hwq: sets up the area of a hardware queue, after @init; may sleep. Optional.
  * @exit_hwq: undoes it, before @exit; may sleep. Optional.
- * @init_lun: sets up the area of a LUN, may sleep. Has no counterpart: it allocates
- *	nothing. Optional.
+ * @init_lun: sets up the area of a LUN; may sleep. Optional.
+ * @exit_lun: undoes it, when the LUN has no commands left; may sleep. Optional.
+ *
+ * @rated: whether commands may have to wait although their LUN has room. Context: as
+ *	@queue. Optional.
+ * @wait: a command finds no room in its LUN's inner depth, or is @rated, or others wait
+ *	for room: the policy adds it to a list of the LUN. Context: as @queue. Optional,
+ *	and needs @holds: without it commands get room in the order they came.
+ * @next: there is room in a LUN for one more command. Returns the one that gets it, which
+ *	it has taken off its list; NULL if none waits, or none may go yet: then the
+ *	policy has set a timer of one of its lists, whose dispatch calls
+ *	smq_policy_room(). With @drain: none may be kept back. Context: as @queue; may be
+ *	called by several CPUs at once. Required with @wait.
  *
  * @queue: a command is on its way to the LLD. Returns where it goes: @hwq, another
  *	hardware queue of the host of the same type, which gets a commit of its own, or
@@ -83,6 +97,7 @@ struct smq_policy_ops {
 	unsigned int lun_size;
 	unsigned int cmd_size;
 	const struct attribute_group *knobs;
+	unsigned int hold_ms;
 
 	void (*init_knobs)(void *knobs);
 	int (*init)(struct smq_policy *policy);
@@ -90,6 +105,10 @@ struct smq_policy_ops {
 	int (*init_hwq)(struct smq_policy *policy, struct smq_hwq *hwq);
 	void (*exit_hwq)(struct smq_policy *policy, struct smq_hwq *hwq);
 	void (*init_lun)(struct smq_policy_lun *lun);
+	void (*exit_lun)(struct smq_policy_lun *lun);
+	bool (*rated)(struct smq_policy *policy);
+	void (*wait)(struct smq_policy_lun *lun, struct smq_cmd *cmd);
+	struct smq_cmd *(*next)(struct smq_policy_lun *lun, bool drain);
 	struct smq_hwq *(*queue)(struct smq_policy *policy, struct smq_hwq *hwq,
 				 struct smq_cmd *cmd, bool last);
 	void (*done)(struct smq_policy *policy, struct smq_cmd *cmd);
@@ -237,6 +256,8 @@ void smq_hold_wait(struct smq_hold *hold, u64 ns);
 void smq_hold_kick(struct smq_hold *hold);
 bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit);
 void smq_policy_commit(struct smq_hwq *hwq);
+void smq_policy_room(struct smq_policy_lun *lun);
+bool smq_policy_lun_is_full(const struct smq_policy_lun *lun);
 void smq_policy_found_use(struct smq_host *host);
 
 static inline void *smq_policy_priv(struct smq_policy *policy)
