@@ -334,18 +334,26 @@ static int __init smq_init(void)
 	if (err)
 		return err;
 	err = smq_policy_register(&smq_batch_ops);
-	if (err) {
-		smq_configfs_exit();
-		return err;
-	}
+	if (err)
+		goto exit_configfs;
+	err = smq_policy_register(&smq_prio_ops);
+	if (err)
+		goto exit_batch;
 	smq_stats_init();
 	return 0;
+
+exit_batch:
+	smq_policy_unregister(&smq_batch_ops);
+exit_configfs:
+	smq_configfs_exit();
+	return err;
 }
 module_init(smq_init);
 
 static void __exit smq_exit(void)
 {
 	smq_stats_exit();
+	smq_policy_unregister(&smq_prio_ops);
 	smq_policy_unregister(&smq_batch_ops);
 	smq_configfs_exit();
 }

@@ -11,4 +11,9 @@ struct smq_hwq *smq_batch_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 				struct smq_cmd *cmd, bool last);
 void smq_batch_done(struct smq_policy *policy, struct smq_cmd *cmd);
 
+/* prio.c */
+extern const struct smq_policy_ops smq_prio_ops;
+struct smq_hwq *smq_prio_queue(struct smq_policy *policy, struct smq_hwq *hwq,
+			       struct smq_cmd *cmd, bool last);
+
 #endif /* SMQ_POLICY_BUILTIN_H */

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The choices of the policy "prio", free of the kernel: tests/host drives them in user
+ * space. Callers serialise (the lock of struct prio_lun) and bring the figures.
+ *
+ * Commands that wait for room wait in classes, each in the order they came. Reads, sync
+ * writes and async writes share the device by stride scheduling: a class pays for each
+ * command that goes the reciprocal of its weight, and the class that has paid least is next.
+ * Real-time commands go before these, idle ones after. What is chosen stays chosen until it
+ * has gone, so that the bytes saved up for a large command are not spent by small ones. A
+ * class whose first command was passed over for too long is next.
+ */
+#ifndef SMQ_PRIO_CHOICE_H
+#define SMQ_PRIO_CHOICE_H
+
+#ifdef __KERNEL__
+#include <linux/math64.h>
+#include <linux/types.h>
+#else
+#include <stdbool.h>
+#define div64_u64(dividend, divisor)	((dividend) / (divisor))
+#endif
+
+enum smq_prio_class {
+	SMQ_PRIO_RT,
+	SMQ_PRIO_READ,
+	SMQ_PRIO_SYNC,
+	SMQ_PRIO_ASYNC,
+	SMQ_PRIO_IDLE,
+	SMQ_PRIO_CLASSES,
+	SMQ_PRIO_NONE = SMQ_PRIO_CLASSES,
+};
+
+/* What a command of weight 1 pays. Weights are up to 2 * SMQ_PRIO_MOST_RATIO. */
+#define SMQ_PRIO_STRIDE		65536
+#define SMQ_PRIO_MOST_RATIO	64
+/* Classes that share: reads, sync writes and async writes. */
+#define SMQ_PRIO_SHARES		3
+/*
+ * Bytes that may be saved up beyond those of the next command: what this many ms bring. A timer
+ * that is late by less loses nothing.
+ */
+#define SMQ_PRIO_BURST_MS	10
+#define SMQ_PRIO_SECOND		1000000000ULL	/* in ns */
+/* Bytes are saved up for this long at most between two looks, in ns. */
+#define SMQ_PRIO_LONGEST	(4 * SMQ_PRIO_SECOND)
+
+/**
+ * struct smq_prio - what the choice remembers of a LUN
+ * @paid: by each class; its next command goes when no other has paid less
+ * @clock: the most that a class had paid before one of its commands went
+ * @waiting: classes with commands, a bit each, as far as the choice was told
+ * @chosen: the class whose first command goes next, whatever comes; or SMQ_PRIO_NONE
+ * @head_since: since when each class has had its first command, in ns
+ * @credit: bytes that may be moved now
+ * @credit_at: when that was true, in ns
+ */
+struct smq_prio {
+	unsigned long long paid[SMQ_PRIO_CLASSES];
+	unsigned long long clock;
+	unsigned int waiting;
+	enum smq_prio_class chosen;
+	unsigned long long head_since[SMQ_PRIO_CLASSES];
+	unsigned long long credit;
+	unsigned long long credit_at;
+};
+
+/**
+ * struct smq_prio_limits - a host's settings
+ * @ratio: sync writes for one async write, while both wait
+ * @max_ns: how long the first command of a class may be passed over
+ * @rate: bytes per second of a LUN, below 2^32; 0 for any number
+ */
+struct smq_prio_limits {
+	unsigned int ratio;
+	unsigned long long max_ns;
+	unsigned long long rate;
+};
+
+static inline void smq_prio_init(struct smq_prio *p)
+{
+	p->chosen = SMQ_PRIO_NONE;
+}
+
+/* Reads have as much as all writes. */
+static inline unsigned long long smq_prio_cost(enum smq_prio_class class, unsigned int ratio)
+{
+	switch (class) {
+	case SMQ_PRIO_READ:
+		return SMQ_PRIO_STRIDE / (ratio + 1);
+	case SMQ_PRIO_SYNC:
+		return SMQ_PRIO_STRIDE / ratio;
+	case SMQ_PRIO_ASYNC:
+		return SMQ_PRIO_STRIDE;
+	default:
+		return 0;
+	}
+}
+
+/* A class has a command again: what it did not use while it had none is gone. */
+static inline void smq_prio_begin(struct smq_prio *p, enum smq_prio_class class,
+				  unsigned long long now)
+{
+	if (p->waiting & 1U << class)
+		return;
+	p->waiting |= 1U << class;
+	p->head_since[class] = now;
+	if (p->paid[class] < p->clock)
+		p->paid[class] = p->clock;
+}
+
+/* A class has no command that may go. */
+static inline void smq_prio_end(struct smq_prio *p, enum smq_prio_class class)
+{
+	p->waiting &= ~(1U << class);
+	if (p->chosen == class)
+		p->chosen = SMQ_PRIO_NONE;
+}
+
+/* The class that was passed over for longest, if that was too long. */
+static inline enum smq_prio_class smq_prio_overdue(const struct smq_prio *p,
+						   const struct smq_prio_limits *limits,
+						   unsigned long long now)
+{
+	enum smq_prio_class class, oldest = SMQ_PRIO_NONE;
+
+	for (class = SMQ_PRIO_RT; class < SMQ_PRIO_CLASSES; class++) {
+		if (!(p->waiting & 1U << class) || now - p->head_since[class] < limits->max_ns)
+			continue;
+		if (oldest == SMQ_PRIO_NONE || p->head_since[class] < p->head_since[oldest])
+			oldest = class;
+	}
+	return oldest;
+}
+
+static inline enum smq_prio_class smq_prio_cheapest(const struct smq_prio *p)
+{
+	/* Of those that have paid the same, the first goes first. */
+	static const enum smq_prio_class shares[SMQ_PRIO_SHARES] = {
+		SMQ_PRIO_SYNC, SMQ_PRIO_READ, SMQ_PRIO_ASYNC
+	};
+	enum smq_prio_class least = SMQ_PRIO_NONE;
+	unsigned int i;
+
+	for (i = 0; i < SMQ_PRIO_SHARES; i++) {
+		if (!(p->waiting & 1U << shares[i]))
+			continue;
+		if (least == SMQ_PRIO_NONE || p->paid[shares[i]] < p->paid[least])
+			least = shares[i];
+	}
+	return least;
+}
+
+/* The class whose first command is next, SMQ_PRIO_NONE if nothing waits. It stays chosen. */
+static inline enum smq_prio_class smq_prio_choose(struct smq_prio *p,
+						  const struct smq_prio_limits *limits,
+						  unsigned long long now)
+{
+	if (p->chosen != SMQ_PRIO_NONE)
+		return p->chosen;
+	p->chosen = smq_prio_overdue(p, limits, now);
+	if (p->chosen == SMQ_PRIO_NONE && p->waiting & 1U << SMQ_PRIO_RT)
+		p->chosen = SMQ_PRIO_RT;
+	if (p->chosen == SMQ_PRIO_NONE)
+		p->chosen = smq_prio_cheapest(p);
+	if (p->chosen == SMQ_PRIO_NONE && p->waiting & 1U << SMQ_PRIO_IDLE)
+		p->chosen = SMQ_PRIO_IDLE;
+	return p->chosen;
+}
+
+/*
+ * Whether the chosen command of that many bytes may go now: 0, or how long that takes, in ns.
+ * Bytes are saved up until they are enough for it, however many it has.
+ */
+static inline unsigned long long smq_prio_delay(struct smq_prio *p,
+						const struct smq_prio_limits *limits,
+						unsigned int bytes, unsigned long long now)
+{
+	unsigned long long most = bytes + div64_u64(limits->rate * SMQ_PRIO_BURST_MS, 1000);
+	unsigned long long ns = now - p->credit_at, gained;
+
+	if (!limits->rate)
+		return 0;
+	/* The product has to fit. */
+	if (ns > SMQ_PRIO_LONGEST)
+		ns = SMQ_PRIO_LONGEST;
+	gained = div64_u64(limits->rate * ns, SMQ_PRIO_SECOND);
+	/* What is too short for a byte counts the next time. */
+	p->credit_at = now - (ns - div64_u64(gained * SMQ_PRIO_SECOND, limits->rate));
+	if (p->credit < most)
+		p->credit = p->credit + gained < most ? p->credit + gained : most;
+	if (p->credit >= bytes)
+		return 0;
+	return div64_u64((bytes - p->credit) * SMQ_PRIO_SECOND, limits->rate) + 1;
+}
+
+/* The chosen command goes; @more: its class has another one that may go. */
+static inline void smq_prio_gone(struct smq_prio *p, const struct smq_prio_limits *limits,
+				 unsigned int bytes, bool more, unsigned long long now)
+{
+	enum smq_prio_class class = p->chosen;
+
+	p->chosen = SMQ_PRIO_NONE;
+	if (smq_prio_cost(class, limits->ratio)) {
+		if (p->clock < p->paid[class])
+			p->clock = p->paid[class];
+		p->paid[class] += smq_prio_cost(class, limits->ratio);
+	}
+	p->head_since[class] = now;
+	p->credit -= p->credit < bytes ? p->credit : bytes;
+	if (!more)
+		smq_prio_end(p, class);
+}
+
+#endif /* SMQ_PRIO_CHOICE_H */

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The choices of the policy "prio": shares, bounds and bytes per second, on a simulated device."""
+
+import functools
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE.parents[1] / "build/tests/host"
+MS, SECOND = 10 ** 6, 10 ** 9
+MB = 10 ** 6
+
+
+@functools.cache
+def program():
+    """Builds the simulation, with sanitizers."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1",
+                    "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+                    "-o", OUT / "prio_sim", HERE / "prio_sim.c"], check=True, timeout=60)
+    return OUT / "prio_sim"
+
+
+def simulate(*commands, depth=4, service=MS, ratio=4, max_ms=500, rate=0, late=0,
+             end=SECOND):
+    """What came of the commands, by class."""
+    words = [depth, service, ratio, max_ms, rate, late, end, *commands]
+    done = subprocess.run([program(), *map(str, words)], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 4, 16, 64])
+def test_sync_writes_have_their_ratio(ratio):
+    """While both wait; and nobody waits longer than the others' shares say."""
+    got = simulate("sync,4096,0,64,again", "async,4096,0,64,again", ratio=ratio, end=4 * SECOND,
+                   max_ms=60000)
+    # What is left at the end goes without the others.
+    assert abs((got["sync"]["done"] - 64) / (got["async"]["done"] - 64) / ratio - 1) < 0.05
+    assert got["async"]["worst"] <= (64 * (ratio + 1) / 4 + 2) * MS
+
+
+@pytest.mark.parametrize("writes", ["sync", "async"])
+def test_reads_have_half(writes):
+    got = simulate("read,4096,0,64,again", f"{writes},4096,0,64,again", max_ms=60000,
+                   end=2 * SECOND)
+    weight = {"sync": 4 / 5, "async": 1 / 5}[writes]
+    assert abs((got[writes]["done"] - 64) / (got["read"]["done"] - 64) / weight - 1) < 0.05
+
+
+def test_reads_have_half_beside_both_writes():
+    got = simulate(*(f"{name},4096,0,64,again" for name in ("read", "sync", "async")),
+                   max_ms=60000, end=2 * SECOND)
+    writes = got["sync"]["done"] + got["async"]["done"] - 128
+    assert abs((got["read"]["done"] - 64) / writes - 1) < 0.05
+
+
+@pytest.mark.parametrize("ratio", [1, 4, 16])
+def test_a_late_comer_pays_nothing_and_has_saved_nothing(ratio):
+    """A class that had no commands gets its share from then on, no more and no less."""
+    got = simulate("async,4096,0,64,again", f"sync,4096,{2 * SECOND},64,again", ratio=ratio,
+                   end=4 * SECOND, max_ms=60000)
+    later = got["async"]["done"] - 4 * 2000
+    assert abs((got["sync"]["done"] - 64) / max(later - 64, 1) / ratio - 1) < 0.1
+
+
+def test_one_sync_write_among_async_ones():
+    """The next of four to end makes room for it."""
+    got = simulate("async,4096,0,64,again", *(f"sync,4096,{at * 50 * MS + 500},1"
+                                              for at in range(1, 18)))
+    assert got["sync"]["worst"] <= 2 * MS + 1 and got["sync"]["done"] == 17
+    assert got["async"]["worst"] <= (64 / 4 + 6) * MS
+
+
+def test_real_time_goes_first_and_idle_last():
+    got = simulate("sync,4096,1,40", "idle,4096,1,8", "async,4096,1,8", "rt,4096,1,16", depth=1)
+    assert got["rt"]["last"] <= 17 * MS < got["sync"]["last"] < got["idle"]["last"]
+    assert got["idle"]["last"] == 72 * MS + 1 and got["async"]["last"] < 65 * MS
+
+
+@pytest.mark.parametrize("name", ["read", "sync", "async", "idle"])
+def test_nothing_starves(name):
+    """Beside as many real-time commands as the device can do, one goes each async_max_ms."""
+    got = simulate("rt,4096,0,16,again", f"{name},4096,{SECOND},10", max_ms=50, end=4 * SECOND)
+    assert got[name]["done"] == 10
+    assert got[name]["last"] <= SECOND + 10 * 52 * MS
+    # And no more often.
+    assert got[name]["last"] >= SECOND + 10 * 50 * MS
+
+
+@pytest.mark.parametrize("late", [0, 100_000, 5 * MS])
+@pytest.mark.parametrize("size", [512, 4096, 65536, 1 << 20])
+@pytest.mark.parametrize("rate", [MB, 10 * MB, 100 * MB, 2000 * MB])
+def test_bytes_per_second(rate, size, late):
+    """Within 2 %, however late a timer is, and never more."""
+    seconds = 2 if size < 1 << 20 else 20
+    if rate // size * seconds > 20000:
+        pytest.skip("too many for a simulation")
+    got = simulate(f"async,{size},1,64,again", rate=rate, late=late, service=1000, depth=32,
+                   end=seconds * SECOND)["async"]
+    # What was saved up at the start, and what goes after the end.
+    expected = rate * got["last"] / SECOND
+    assert 0.98 * expected - size <= got["bytes"] <= 1.001 * expected + rate / 100 + 2 * size
+
+
+def test_a_large_command_is_not_robbed():
+    """It has waited 900 ms of its second when four small ones come: 1.1 s for all of them."""
+    got = simulate(f"async,{MB},1,1", *(f"sync,4096,{900 * MS},1" for _ in range(4)), rate=MB)
+    assert max(got["async"]["last"], got["sync"]["last"]) < 1.1 * SECOND
+    # It was chosen, and stays so.
+    assert got["async"]["last"] < got["sync"]["last"]
+
+
+def test_a_file_is_saved_while_many_writes_wait():
+    """Three sync writes, one after the other, at 10 MB/s beside 1,200 of 64 KiB."""
+    got = simulate("async,65536,1,1200", *(f"sync,4096,{(300 + 100 * i) * MS},1"
+                                           for i in range(3)), rate=10 * MB, depth=32)
+    assert got["sync"]["worst"] < 20 * MS and got["async"]["last"] > 7.5 * SECOND
+
+
+def test_a_small_device_is_kept_busy():
+    """Sync before async costs no throughput."""
+    both = simulate("async,4096,0,64,again", "sync,4096,0,1,again", end=2 * SECOND)
+    alone = simulate("async,4096,0,65,again", end=2 * SECOND)
+    total = sum(one["done"] for one in both.values())
+    assert abs(total / alone["async"]["done"] - 1) < 0.01

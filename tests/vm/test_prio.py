@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The dispatch policy "prio": who goes first on a full device or within a rate, and that nothing
+that waits is lost, however it ends.
+
+Async writes are those of the page cache that nobody waits for: sync_file_range() starts them.
+"""
+import ctypes
+import mmap
+import os
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+from kit.debugfs import depths, state
+from kit.fiojob import fio, load_on, total_ios
+from kit.host import KernelLog, settle, wait_for
+from kit.ramdir import ram_host
+from kit.sanitizing import PATIENCE
+from kit.sgio import SG_SCSI_RESET_DEVICE, SgDev
+from kit.trace import traced
+
+MB = 10 ** 6
+KIB, MIB = 1 << 10, 1 << 20
+BLOCK = 4 * KIB
+DEPTH = 4
+SYNC_FILE_RANGE_WRITE = 2
+_LIBC = ctypes.CDLL(None, use_errno=True)
+VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": BLOCK, "iodepth": 32, "size": "2m",
+          "verify": "crc32c", "verify_fatal": 1}
+
+
+def choose(host, policy, **knobs):
+    """Sets a host's policy, after the settings of prio."""
+    for name, value in ({"ratio": 4, "bytes_per_sec": 0, "async_max_ms": 500} | knobs).items():
+        (host.sysfs / "smq_prio" / name).write_text(str(value), encoding="ascii")
+    (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
+
+
+def in_use(host):
+    """Until commands pass the policy."""
+    wait_for("an effective policy", lambda: state(host)["effective"] == "prio")
+
+
+@pytest.fixture(scope="module", name="both")
+def both_fixture():
+    """A host and its directory, for all tests: its LUN has a queue of four."""
+    with ram_host(hw_queues=1) as (host_dir, host):
+        lun = host.luns()[0]
+        (lun.queue / "scheduler").write_text("none", encoding="ascii")
+        # The kernel's own throttling keeps async writes above any policy.
+        if (lun.queue / "wbt_lat_usec").exists():
+            (lun.queue / "wbt_lat_usec").write_text("0", encoding="ascii")
+        (lun.sysfs / "queue_depth").write_text(str(DEPTH), encoding="ascii")
+        yield host_dir, host
+
+
+@pytest.fixture(name="host")
+def host_fixture(both):
+    """The host; at the end it is as at the beginning, and no command had an error."""
+    host_dir, host = both
+    before = settle(host)
+    yield host
+    host_dir.set("model/service_ns", 0)
+    choose(host, "direct")
+    after = settle(host)
+    assert after["timeouts"] == before["timeouts"] and state(host)["held"] == 0
+
+
+class Writer:
+    """Writes without anybody waiting for them: async ones."""
+
+    def __init__(self, path):
+        self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def dirty(self, size, at=0, byte=0x3c):
+        """Fills the page cache."""
+        os.pwrite(self.fd, bytes([byte]) * size, at)
+
+    def start(self, size, at=0):
+        """Has it written; returns when the block layer has taken all of it."""
+        if _LIBC.sync_file_range(self.fd, ctypes.c_long(at), ctypes.c_long(size),
+                                 SYNC_FILE_RANGE_WRITE):
+            raise OSError(ctypes.get_errno(), "sync_file_range")
+
+    def wait(self):
+        """Until all is written."""
+        os.fsync(self.fd)
+
+    def close(self):
+        """Closes it, which waits for nothing."""
+        os.close(self.fd)
+
+
+@contextmanager
+def writing(lun, size, merges=True, again=False):
+    """That many bytes are being written by async writes while the block runs; with @again as
+    long as it does. Without @merges by one for each page."""
+    writer, stop = Writer(lun.sd), []
+    (lun.queue / "nomerges").write_text("0" if merges else "2", encoding="ascii")
+
+    def work():
+        writer.dirty(size)
+        writer.start(size)
+        while again and not stop:
+            # What is being written is not written again.
+            time.sleep(0.002)
+            writer.dirty(size)
+            writer.start(size)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(work)
+            try:
+                yield writer
+            finally:
+                stop.append(True)
+            done.result(60)
+        writer.wait()
+    finally:
+        writer.close()
+
+
+@contextmanager
+def direct_file(lun):
+    """write(at): how long a sync write of a block takes, in seconds."""
+    fd = os.open(lun.sd, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+    with mmap.mmap(-1, BLOCK) as area:
+        area[:] = b"\x5a" * BLOCK
+
+        def write(at):
+            began = time.monotonic()
+            assert os.pwrite(fd, area, at) == BLOCK
+            return time.monotonic() - began
+        try:
+            yield write
+        finally:
+            os.close(fd)
+
+
+@pytest.mark.smoke
+def test_settings(host):
+    with KernelLog() as klog:
+        for name, value, limits in (("ratio", 0, "1..64"), ("ratio", 65, "1..64"),
+                                    ("bytes_per_sec", -1, "0..4294967295"),
+                                    ("async_max_ms", 0, "1..60000")):
+            with pytest.raises(OSError):
+                choose(host, "prio", **{name: value})
+            klog.wait(rf"smq_prio/{name}={value} is outside {limits}")
+    choose(host, "prio")
+    assert host.policy() == "prio"
+    wait_for("nothing to do", lambda: state(host)["effective"] == "direct")
+
+
+@pytest.mark.smoke
+def test_sync_writes_go_first(both, host):
+    """Behind the four that the device has, not behind all that wait."""
+    lun, took = host.luns()[0], {}
+    both[0].set("model/service_ns", 4000000)
+    for policy in ("direct", "prio"):
+        # More that had no tag would be above any policy.
+        with writing(lun, 96 * BLOCK, merges=False, again=True), direct_file(lun) as write:
+            time.sleep(0.3)
+            choose(host, policy)
+            if policy == "prio":
+                in_use(host)
+                wait_for("more that is advertised", lambda: depths(host)[0] > DEPTH)
+            time.sleep(0.3)
+            took[policy] = [write(32 * MIB + number * BLOCK) for number in range(15)]
+    direct, prio = (statistics.median(took[policy]) for policy in ("direct", "prio"))
+    print(f"direct {direct * 1000:.1f} ms, prio {prio * 1000:.1f} ms")
+    assert prio < direct / 3, took
+
+
+@pytest.mark.smoke
+def test_bytes_per_second(host):
+    """Of what is written and read back, whose data is right."""
+    lun = host.luns()[0]
+    choose(host, "prio", bytes_per_sec=8 * MB)
+    in_use(host)
+    report = fio(lun.sd, **VERIFY | {"bs": "64k", "size": "8m"})
+    job = report["jobs"][0]
+    # fio's own time beside the reads, for the comparison, counts for them.
+    assert 7 * MB < job["write"]["bw_bytes"] < 8.4 * MB
+    assert 5 * MB < job["read"]["bw_bytes"] < 8.4 * MB
+    # A new rate holds for what waits already.
+    with writing(lun, 32 * MIB):
+        time.sleep(0.2)
+        choose(host, "prio", bytes_per_sec=0)
+        began = time.monotonic()
+    assert time.monotonic() - began < 2 * PATIENCE
+
+
+def test_a_file_is_saved_while_many_writes_wait(host):
+    lun = host.luns()[0]
+    choose(host, "prio", bytes_per_sec=10 * MB)
+    in_use(host)
+    began = time.monotonic()
+    with writing(lun, 24 * MIB), direct_file(lun) as write:
+        time.sleep(0.5)
+        took = [write(40 * MIB + number * BLOCK) for number in range(3)]
+        print(f"{[round(one * 1000) for one in took]} ms")
+        assert sum(took) < 0.5 * PATIENCE, took
+    assert time.monotonic() - began > 2
+
+
+def test_a_large_write_is_not_robbed(host):
+    """It has waited 0.9 s of its second when four small ones come: about 1.1 s for all."""
+    lun = host.luns()[0]
+    (lun.queue / "max_sectors_kb").write_text("1024", encoding="ascii")
+    choose(host, "prio", bytes_per_sec=MB)
+    in_use(host)
+    with writing(lun, MIB) as writer, ThreadPoolExecutor(4) as pool:
+        began = time.monotonic()
+        time.sleep(0.9)
+        with direct_file(lun) as write:
+            for small in [pool.submit(write, (40 + number) * MIB) for number in range(4)]:
+                small.result(10)
+        writer.wait()
+        took = time.monotonic() - began
+    assert took < 1.2 + 0.2 * PATIENCE, took
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("end", ("elevator", "direct", "batch"))
+def test_what_waits_goes_at_once_when_somebody_waits_for_all(host, end):
+    """8 s at this rate."""
+    lun = host.luns()[0]
+    choose(host, "prio", bytes_per_sec=MB)
+    in_use(host)
+    with writing(lun, 8 * MIB, merges=False) as writer:
+        wait_for("commands waiting", lambda: state(host)["held"] > 50)
+        began = time.monotonic()
+        if end == "elevator":
+            (lun.queue / "scheduler").write_text("mq-deadline", encoding="ascii")
+        else:
+            (host.sysfs / "smq/policy").write_text(end, encoding="ascii")
+        assert time.monotonic() - began < 2 * PATIENCE
+        (host.sysfs / "smq_prio/bytes_per_sec").write_text("0", encoding="ascii")
+        writer.wait()
+        assert time.monotonic() - began < 4 * PATIENCE
+    (lun.queue / "scheduler").write_text("none", encoding="ascii")
+    with open(lun.sd, "rb") as disk:
+        assert disk.read(8 * MIB) == b"\x3c" * (8 * MIB)
+
+
+def test_waiting_for_a_rate_is_no_timeout(host):
+    """Each waits longer than its timeout."""
+    lun = host.luns()[0]
+    timeout = (lun.sysfs / "timeout").read_text(encoding="ascii")
+    (lun.sysfs / "timeout").write_text("1", encoding="ascii")
+    choose(host, "prio", bytes_per_sec=MB)
+    in_use(host)
+    began, before = time.monotonic(), settle(host)
+    with traced() as trace:
+        with writing(lun, 3 * MIB, merges=False):
+            pass
+        after = settle(host)
+    assert time.monotonic() - began > 2.5 and trace.check_once()
+    assert after["errors"] == before["errors"] and after["done"] > before["done"] + 700
+    (lun.sysfs / "timeout").write_text(timeout, encoding="ascii")
+
+
+def test_a_reset_finds_what_waits(host):
+    lun = host.luns()[0]
+    choose(host, "prio", bytes_per_sec=MB)
+    in_use(host)
+    with traced() as trace:
+        with writing(lun, 4 * MIB, merges=False) as writer, SgDev(lun.sg) as sg:
+            wait_for("commands waiting", lambda: state(host)["held"] > 50)
+            before = host.stats()["reset_cmds"]
+            began = time.monotonic()
+            sg.reset(SG_SCSI_RESET_DEVICE)
+            assert time.monotonic() - began < 2 * PATIENCE
+            assert host.stats()["reset_cmds"] > before + 50
+            (host.sysfs / "smq_prio/bytes_per_sec").write_text("0", encoding="ascii")
+            writer.wait()
+        settle(host)
+    trace.check_once()
+    with open(lun.sd, "rb") as disk:
+        assert disk.read(4 * MIB) == b"\x3c" * (4 * MIB)
+
+
+def test_a_lun_goes_while_its_commands_wait(both, host):
+    both[0].add_lun(5, size_mb=64)
+    lun = next(one for one in host.wait_luns(2) if one.address.endswith(":5"))
+    (lun.queue / "nomerges").write_text("2", encoding="ascii")
+    choose(host, "prio", bytes_per_sec=MB)
+    in_use(host)
+    writer = Writer(lun.sd)
+    try:
+        writer.dirty(4 * MIB)
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(writer.start, 4 * MIB)
+            wait_for("commands waiting", lambda: state(host)["held"] > 50)
+            began = time.monotonic()
+            both[0].remove_lun(5)
+            assert time.monotonic() - began < 5 * PATIENCE
+            done.result(20)
+    finally:
+        writer.close()
+    wait_for("its nodes to go", lambda: len(host.luns()) == 1)
+
+
+def test_changes_under_verified_load_lose_nothing(both, host):
+    """Of the policy, of its rate, and of the elevator."""
+    lun = host.luns()[0]
+    both[0].set("model/service_ns", 200000)
+    with traced() as trace:
+        with load_on(lun.sd, to_end=True, **VERIFY | {"size": "8m", "loops": 2,
+                                                      "offset": "8m"}) as load, \
+                writing(lun, MIB, merges=False, again=True):
+            for turn in range(10):
+                choose(host, ("prio", "batch", "direct")[turn % 3],
+                       bytes_per_sec=(0, 20 * MB)[turn % 2], ratio=1 + turn)
+                time.sleep(0.1)
+                if turn % 4 == 3:
+                    (lun.queue / "scheduler").write_text(("kyber", "none")[turn // 4 % 2],
+                                                         encoding="ascii")
+        settle(host)
+    (lun.queue / "scheduler").write_text("none", encoding="ascii")
+    assert trace.check_once() >= total_ios(load.result())
