@@ -25,7 +25,7 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 
 	if (unlikely(!policy || !smq_seen_begin(policy, cmd)))
 		return hwq;
-	if (policy->ops->holds && !smq_wait_enter(cmd)) {
+	if (policy->ops->holds ? !smq_wait_enter(cmd) : !smq_wait_follow(cmd)) {
 		if (last && policy->ops->last)
 			policy->ops->last(policy, hwq);
 		return NULL;

@@ -81,6 +81,14 @@ bool smq_wait_enter_slow(struct smq_cmd *cmd)
 	return false;
 }
 
+/* The part of smq_wait_follow() for a command that finds others waiting. */
+bool smq_wait_follow_slow(struct smq_cmd *cmd)
+{
+	/* With a timer: those in front of it may have gone meanwhile. */
+	smq_wait_in(&cmd->hwq->core->refused, cmd, false, true);
+	return false;
+}
+
 /* Sends commands that have got their room, in order, each batch of a hardware queue as one. */
 static void smq_wait_send(struct list_head *list)
 {
@@ -270,8 +278,9 @@ static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool f
 	struct smq_policy_cmd *seen = cmd->seen;
 
 	smq_seen_done(cmd);
-	/* One that is not counted gets its room first. */
-	if (st == SMQ_HOST_BUSY && seen->flags & SMQ_SEEN_COUNTED) {
+	/* Where commands are counted, one that is not gets its room first. */
+	if (st == SMQ_HOST_BUSY &&
+	    (seen->flags & SMQ_SEEN_COUNTED || !smq_host_holds(cmd->hwq->host))) {
 		smq_wait_in(&cmd->hwq->core->refused, cmd, true, true);
 		return;
 	}

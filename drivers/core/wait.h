@@ -12,6 +12,7 @@ void smq_wait_look(struct work_struct *work);
 void smq_wait_for_lun(struct smq_hold *hold);
 void smq_wait_for_hwq(struct smq_hold *hold);
 bool smq_wait_enter_slow(struct smq_cmd *cmd);
+bool smq_wait_follow_slow(struct smq_cmd *cmd);
 void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_status st);
 bool smq_wait_full(struct smq_cmd *cmd);
 void smq_wait_leave(struct smq_cmd *cmd);
@@ -31,6 +32,15 @@ static inline bool smq_wait_enter(struct smq_cmd *cmd)
 		return smq_wait_enter_slow(cmd);
 	cmd->seen->flags |= SMQ_SEEN_COUNTED;
 	return true;
+}
+
+/*
+ * The same for a policy that does not hold what waits for room. False: the hardware queue
+ * has refused commands that such a policy issued, and the command waits behind them.
+ */
+static inline bool smq_wait_follow(struct smq_cmd *cmd)
+{
+	return likely(!READ_ONCE(cmd->hwq->core->refused.nr)) || smq_wait_follow_slow(cmd);
 }
 
 #endif /* SMQ_CORE_WAIT_H */
