@@ -327,34 +327,52 @@ void smq_map_queues(struct Scsi_Host *shost)
 }
 EXPORT_SYMBOL_GPL(smq_map_queues);
 
+static const struct smq_policy_ops * const smq_policies[] = {
+	&smq_batch_ops, &smq_bucket_ops, &smq_prio_ops,
+};
+
+/* Unregisters the first @nr of them. */
+static void smq_policies_exit(unsigned int nr)
+{
+	while (nr--)
+		smq_policy_unregister(smq_policies[nr]);
+}
+
+static int __init smq_policies_init(void)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < ARRAY_SIZE(smq_policies); i++) {
+		err = smq_policy_register(smq_policies[i]);
+		if (err) {
+			smq_policies_exit(i);
+			return err;
+		}
+	}
+	return 0;
+}
+
 static int __init smq_init(void)
 {
 	int err = smq_configfs_init();
 
 	if (err)
 		return err;
-	err = smq_policy_register(&smq_batch_ops);
-	if (err)
-		goto exit_configfs;
-	err = smq_policy_register(&smq_prio_ops);
-	if (err)
-		goto exit_batch;
+	err = smq_policies_init();
+	if (err) {
+		smq_configfs_exit();
+		return err;
+	}
 	smq_stats_init();
 	return 0;
-
-exit_batch:
-	smq_policy_unregister(&smq_batch_ops);
-exit_configfs:
-	smq_configfs_exit();
-	return err;
 }
 module_init(smq_init);
 
 static void __exit smq_exit(void)
 {
 	smq_stats_exit();
-	smq_policy_unregister(&smq_prio_ops);
-	smq_policy_unregister(&smq_batch_ops);
+	smq_policies_exit(ARRAY_SIZE(smq_policies));
 	smq_configfs_exit();
 }
 module_exit(smq_exit);

@@ -31,8 +31,8 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 		return NULL;
 	}
 	cmd->seen->flags |= SMQ_SEEN_QUEUED;
-	to = INDIRECT_CALL_2(policy->ops->queue, smq_batch_queue, smq_prio_queue, policy, hwq, cmd,
-			     last);
+	to = INDIRECT_CALL_3(policy->ops->queue, smq_batch_queue, smq_bucket_queue, smq_prio_queue,
+			     policy, hwq, cmd, last);
 	if (unlikely(to && to != hwq))
 		smq_seen_move(cmd, to);
 	return to;

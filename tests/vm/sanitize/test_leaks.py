@@ -35,7 +35,7 @@ def use(host_dir, host):
     disk = host.luns()[0]
     run("dd", "if=/dev/urandom", f"of={disk.sd}", "bs=64k", "count=8", "oflag=direct")
     policy = host.sysfs / "smq/policy"
-    for name in ("batch", "legacy-model"):
+    for name in ("batch", "bucket", "legacy-model"):
         policy.write_text(name, encoding="ascii")
         run("dd", f"if={disk.sd}", "of=/dev/null", "bs=64k", "count=8", "iflag=direct")
     host_dir.add_lun(2, size_mb=16)
