@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The protocol of the policy "bucket" in every interleaving of up to three CPUs. The code
+ * is the kernel's own header; buckets, their locks and the worker are models. Built and
+ * run by test_bucket.py.
+ *
+ * bucket_explore BUDGET WORKERS ABORT MOVE PATTERN...
+ *
+ * A pattern for each CPU: l: a command, the last of its batch; n: one that others follow;
+ * e: the end of a batch without a last command. WORKERS: how many run at once. ABORT: this
+ * command is aborted at any time, -1: none. MOVE: after each command the task goes to the
+ * next CPU.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explore.h"
+
+#ifndef CHOICE
+#define CHOICE	"../../drivers/policy/bucket_choice.h"
+#endif
+#include CHOICE
+
+#define CPUS		3
+#define COMMANDS	3
+#define ALL		(CPUS * COMMANDS)
+#define NOBODY		9
+
+enum place { NOT_YET, IN_BUCKET, TAKEN, ISSUED, ABORTED };
+
+/* A command by its number: CPU * COMMANDS + its place in the CPU's pattern. */
+struct smq_cmd {
+	char unused;
+};
+
+static struct smq_cmd cmds[ALL];
+
+/* All that is shared. Lists are in the order their commands came, from index 0. */
+static struct {
+	struct smq_bucket choice;
+	signed char bucket[CPUS][ALL];
+	signed char nr[CPUS];
+	signed char taken[ALL];
+	signed char nr_taken;
+	signed char place[ALL];
+	signed char issued[CPUS];	/* place in its pattern behind a CPU's last issued one */
+	signed char foreign[EXPLORE_THREADS];	/* given by a thread since it last began */
+	signed char dispatcher;		/* thread that is at it, NOBODY */
+	bool kicked[CPUS];
+} world;
+
+static unsigned int budget;
+static int cpus, aborted, move;
+static const char *pattern[CPUS];
+
+static bool smq_bucket_is_empty(struct smq_bucket *b, unsigned int i)
+{
+	explore_step("is_empty");
+	return !world.nr[i];
+}
+
+static void smq_bucket_add(struct smq_bucket *b, unsigned int i, struct smq_cmd *cmd)
+{
+	explore_step("add");
+	world.bucket[i][world.nr[i]++] = cmd - cmds;
+	world.place[cmd - cmds] = IN_BUCKET;
+}
+
+/* Only one thread at a time is between its first taken command and the last one issued. */
+static void take(int cmd)
+{
+	EXPLORE_EXPECT(world.dispatcher == NOBODY || world.dispatcher == explore_self());
+	world.dispatcher = explore_self();
+	world.taken[world.nr_taken++] = cmd;
+	world.place[cmd] = TAKEN;
+}
+
+static unsigned int smq_bucket_take(struct smq_bucket *b, unsigned int i, unsigned int most)
+{
+	unsigned int nr = 0;
+
+	explore_step("take");
+	while (world.nr[i] && nr < most) {
+		take(world.bucket[i][0]);
+		memmove(world.bucket[i], world.bucket[i] + 1, --world.nr[i]);
+		world.bucket[i][world.nr[i]] = 0;
+		nr++;
+	}
+	return nr;
+}
+
+static void smq_bucket_take_one(struct smq_bucket *b, struct smq_cmd *cmd)
+{
+	explore_step("take_one");
+	EXPLORE_EXPECT(world.place[cmd - cmds] == NOT_YET);
+	take(cmd - cmds);
+}
+
+static void issue(int cmd)
+{
+	int cpu = cmd / COMMANDS, self = explore_self();
+
+	EXPLORE_EXPECT(world.place[cmd] == TAKEN);
+	world.place[cmd] = ISSUED;
+	/* The order of a CPU's commands, of those that were not aborted. */
+	if (!move)
+		EXPLORE_EXPECT(world.issued[cpu] <= cmd % COMMANDS);
+	world.issued[cpu] = cmd % COMMANDS + 1;
+	if (cpu != self)
+		EXPLORE_EXPECT(++world.foreign[self] <= (int)budget || move);
+}
+
+static void smq_bucket_issue(struct smq_bucket *b)
+{
+	int i, nr;
+
+	explore_step("issue");
+	nr = world.nr_taken;
+	for (i = 0; i < nr; i++) {
+		EXPLORE_EXPECT(world.dispatcher == explore_self());
+		issue(world.taken[i]);
+	}
+	memset(world.taken, 0, sizeof(world.taken));
+	world.nr_taken = 0;
+	world.dispatcher = NOBODY;
+}
+
+static void smq_bucket_kick(struct smq_bucket *b, unsigned int buckets)
+{
+	int i;
+
+	for (i = 0; i < cpus; i++) {
+		if (buckets & 1 << i) {
+			explore_step("kick");
+			world.kicked[i] = true;
+		}
+	}
+}
+
+static void submitter(int cpu)
+{
+	struct smq_bucket *b = &world.choice;
+	int i, own;
+
+	for (i = 0; pattern[cpu][i]; i++) {
+		own = move ? (cpu + i) % cpus : cpu;
+		if (pattern[cpu][i] == 'e')
+			smq_bucket_end(b, budget);
+		else
+			smq_bucket_submit(b, own, &cmds[cpu * COMMANDS + i],
+					  pattern[cpu][i] == 'l', budget);
+		world.foreign[cpu] = 0;
+	}
+}
+
+static bool is_kicked(int unused)
+{
+	return world.kicked[0] || world.kicked[1] || world.kicked[2];
+}
+
+/* Works on the first bucket that it is to look at. A kick during that has it look again. */
+static void worker(int unused)
+{
+	int i;
+
+	for (;;) {
+		explore_wait(is_kicked, 0, "work");
+		for (i = 0; !world.kicked[i]; i++)
+			;
+		world.kicked[i] = false;
+		explore_step("work: any?");
+		if (world.nr[i])
+			smq_bucket_work(&world.choice, i, budget);
+		world.foreign[explore_self()] = 0;
+	}
+}
+
+/* Error handling takes a command out of its bucket, if it is in one. */
+static void aborter(int cmd)
+{
+	int i, j;
+
+	explore_step("abort");
+	for (i = 0; i < cpus; i++) {
+		for (j = 0; j < world.nr[i]; j++) {
+			if (world.bucket[i][j] != cmd)
+				continue;
+			memmove(world.bucket[i] + j, world.bucket[i] + j + 1, world.nr[i] - j - 1);
+			world.bucket[i][--world.nr[i]] = 0;
+			world.place[cmd] = ABORTED;
+			return;
+		}
+	}
+}
+
+static void begin(void)
+{
+	world.dispatcher = NOBODY;
+}
+
+static void end(void)
+{
+	unsigned int all = 0, gone = 0;
+	int cpu, i;
+
+	for (cpu = 0; cpu < cpus; cpu++) {
+		EXPLORE_EXPECT(!world.nr[cpu]);
+		for (i = 0; pattern[cpu][i]; i++) {
+			int place = world.place[cpu * COMMANDS + i];
+
+			if (pattern[cpu][i] == 'e')
+				continue;
+			EXPLORE_EXPECT(place == ISSUED || place == ABORTED);
+			all++;
+			gone += place == ABORTED;
+		}
+	}
+	EXPLORE_EXPECT(!(world.choice.word.counter & SMQ_BUCKET_HELD));
+	EXPLORE_EXPECT(world.dispatcher == NOBODY);
+	EXPLORE_EXPECT(world.choice.all == all - gone);
+	EXPLORE_EXPECT(world.choice.foreign <= world.choice.all);
+}
+
+/* Counters that nothing in here looks at before the end. */
+static void forget(void *copy)
+{
+	struct smq_bucket *b = copy;
+
+	b->all = 0;
+	b->foreign = 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct explore what = {
+		.shared = &world,
+		.size = sizeof(world),
+		.begin = begin,
+		.forget = forget,
+		.end = end,
+	};
+	int workers, i;
+
+	if (argc < 6 || argc > 5 + CPUS)
+		return 2;
+	budget = atoi(argv[1]);
+	workers = atoi(argv[2]);
+	aborted = atoi(argv[3]);
+	move = atoi(argv[4]);
+	for (cpus = 0; cpus < argc - 5; cpus++) {
+		pattern[cpus] = argv[5 + cpus];
+		what.threads[what.nr].arg = cpus;
+		what.threads[what.nr++].run = submitter;
+	}
+	for (i = 0; i < workers; i++) {
+		what.threads[what.nr].idle = true;
+		what.threads[what.nr++].run = worker;
+	}
+	if (aborted >= 0) {
+		what.threads[what.nr].arg = aborted;
+		what.threads[what.nr++].run = aborter;
+	}
+	explore(&what);
+	printf("%lu states, %lu steps\n", what.states, what.steps);
+	return 0;
+}

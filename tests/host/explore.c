@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The explorer of explore.h, depth first. Threads are contexts of their own that change by
+ * _setjmp() and _longjmp(). Where more than one order goes on, what there is of memory,
+ * stacks and registers is copied, and put back for the next.
+ */
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "explore.h"
+
+#define STACK		65536
+/* Of which a paused thread uses this much at most. */
+#define STACK_USED	2048
+#define MOST_STEPS	1000
+
+/**
+ * struct worker - a thread at work
+ * @stack: its stack
+ * @start: its first frame
+ * @next: where it goes on
+ * @low: the end of the stack that is in use while it is paused
+ * @knows: hash of stack and registers, 0 if they have changed
+ * @step: the step that it takes next
+ * @ready: whether it can, with @arg; NULL if it always can
+ * @begun: it has left the first frame
+ * @done: it has ended
+ */
+struct worker {
+	char *stack;
+	jmp_buf start;
+	jmp_buf next;
+	char *low;
+	unsigned long long knows;
+	const char *step;
+	bool (*ready)(int arg);
+	int arg;
+	bool begun;
+	bool done;
+};
+
+static struct worker workers[EXPLORE_THREADS];
+
+/**
+ * struct node - a place on the path that is being tried
+ * @thread: whose step came
+ * @others: whose may come instead
+ * @step: which it was
+ * @shared: copy of the shared memory; this and the next two if @others was not empty
+ * @workers: copy of what is known of threads
+ * @stacks: copy of their stacks, as far as they are in use
+ */
+static struct node {
+	int thread;
+	unsigned int others;
+	const char *step;
+	char *shared;
+	struct worker workers[EXPLORE_THREADS];
+	char stacks[EXPLORE_THREADS][STACK_USED];
+} path[MOST_STEPS];
+
+static struct explore *it;
+static jmp_buf scheduler;
+static int self = -1;
+static int depth;
+/* For hashing. */
+static char *copy;
+
+/* Hashes of the states there were; open addressing, 0 is a free place. */
+static unsigned long long *known;
+static size_t known_size, known_nr;
+
+static void *allocate(size_t size)
+{
+	void *area = calloc(1, size);
+
+	if (!area) {
+		fprintf(stderr, "no memory for %zu bytes\n", size);
+		exit(2);
+	}
+	return area;
+}
+
+static unsigned long long mix(unsigned long long hash, unsigned long long value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 32;
+}
+
+static unsigned long long hash_bytes(unsigned long long hash, const char *bytes, size_t size)
+{
+	unsigned long long word;
+	size_t i;
+
+	for (i = 0; i + sizeof(word) <= size; i += sizeof(word)) {
+		memcpy(&word, bytes + i, sizeof(word));
+		hash = mix(hash, word);
+	}
+	word = size;
+	memcpy(&word, bytes + i, size - i);
+	return mix(mix(hash, word), size);
+}
+
+static unsigned long long *known_place(unsigned long long hash)
+{
+	size_t i = hash & (known_size - 1);
+
+	while (known[i] && known[i] != hash)
+		i = (i + 1) & (known_size - 1);
+	return &known[i];
+}
+
+static void known_grow(void)
+{
+	unsigned long long *old = known;
+	size_t size = known_size, i;
+
+	known_size = size ? 2 * size : 1 << 16;
+	known = allocate(known_size * sizeof(*known));
+	for (i = 0; i < size; i++) {
+		if (old[i])
+			*known_place(old[i]) = old[i];
+	}
+	free(old);
+}
+
+/*
+ * What a thread that is paused knows: its stack, which has the variables of all functions
+ * that it is in, and the registers that functions keep. It may have what is no longer
+ * used as well: then two states that are one are taken for two.
+ */
+static unsigned long long hash_thread(const struct worker *w)
+{
+	return hash_bytes(hash_bytes(1, w->low, w->stack + STACK - w->low),
+			  (const char *)w->next->__jmpbuf, sizeof(w->next->__jmpbuf)) | 1;
+}
+
+/* Whether a state is new; it is known then. */
+static bool state_is_new(void)
+{
+	unsigned long long hash, *place;
+	int i;
+
+	memcpy(copy, it->shared, it->size);
+	if (it->forget)
+		it->forget(copy);
+	hash = hash_bytes(1, copy, it->size);
+	for (i = 0; i < it->nr; i++) {
+		struct worker *w = &workers[i];
+
+		if (!w->done && !w->knows)
+			w->knows = hash_thread(w);
+		hash = mix(hash, w->done ? 0 : w->knows);
+	}
+	hash += !hash;
+
+	if (2 * known_nr >= known_size)
+		known_grow();
+	place = known_place(hash);
+	if (*place)
+		return false;
+	*place = hash;
+	known_nr++;
+	return true;
+}
+
+int explore_self(void)
+{
+	return self;
+}
+
+void explore_fail(const char *what)
+{
+	int i;
+
+	printf("%s, after these steps:\n", what);
+	for (i = 0; i < depth; i++)
+		printf("  thread %d  %s\n", path[i].thread, path[i].step);
+	exit(1);
+}
+
+/* Lets the scheduler choose which thread takes the next step. */
+static __attribute__((noinline)) void pause_for(const char *what)
+{
+	struct worker *w = &workers[self];
+	unsigned long long low[2] __attribute__((aligned(16))) = { 0 };
+
+	w->step = what;
+	/* The registers that this function has saved lie above its variables. */
+	w->low = (char *)low;
+	w->knows = 0;
+	if (w->stack + STACK - w->low > STACK_USED)
+		explore_fail("more stack than is copied");
+	if (!_setjmp(w->next))
+		_longjmp(scheduler, 1);
+}
+
+void explore_step(const char *what)
+{
+	workers[self].ready = NULL;
+	pause_for(what);
+}
+
+void explore_wait(bool (*ready)(int arg), int arg, const char *what)
+{
+	workers[self].ready = ready;
+	workers[self].arg = arg;
+	pause_for(what);
+}
+
+/* The first frame of a thread, which stays: from here it begins anew. */
+static void thread_main(void)
+{
+	if (!_setjmp(workers[self].start))
+		_longjmp(scheduler, 1);
+	it->threads[self].run(it->threads[self].arg);
+	workers[self].done = true;
+	_longjmp(scheduler, 1);
+}
+
+static void thread_create(int i)
+{
+	static ucontext_t context;
+
+	workers[i].stack = allocate(STACK);
+	workers[i].low = workers[i].stack + STACK;
+	getcontext(&context);
+	context.uc_stack.ss_sp = workers[i].stack;
+	context.uc_stack.ss_size = STACK;
+	makecontext(&context, thread_main, 0);
+	self = i;
+	if (!_setjmp(scheduler))
+		setcontext(&context);
+}
+
+/* Runs a thread until its next step begins, or it ends. */
+static void thread_run(int i)
+{
+	struct worker *w = &workers[i];
+
+	self = i;
+	if (_setjmp(scheduler))
+		return;
+	if (w->begun)
+		_longjmp(w->next, 1);
+	w->begun = true;
+	_longjmp(w->start, 1);
+}
+
+static unsigned int threads_that_can(void)
+{
+	unsigned int mask = 0;
+	int i;
+
+	for (i = 0; i < it->nr; i++) {
+		const struct worker *w = &workers[i];
+
+		if (!w->done && (!w->ready || w->ready(w->arg)))
+			mask |= 1U << i;
+	}
+	return mask;
+}
+
+static void save(struct node *node)
+{
+	int i;
+
+	if (!node->shared)
+		node->shared = allocate(it->size);
+	memcpy(node->shared, it->shared, it->size);
+	memcpy(node->workers, workers, sizeof(workers));
+	for (i = 0; i < it->nr; i++)
+		memcpy(node->stacks[i], workers[i].low, workers[i].stack + STACK - workers[i].low);
+}
+
+static void restore(const struct node *node)
+{
+	int i;
+
+	memcpy(it->shared, node->shared, it->size);
+	memcpy(workers, node->workers, sizeof(workers));
+	for (i = 0; i < it->nr; i++)
+		memcpy(workers[i].low, node->stacks[i], workers[i].stack + STACK - workers[i].low);
+}
+
+/* The threads' own beginnings, which touch nothing that is shared. */
+static void begin(void)
+{
+	int i;
+
+	memset(it->shared, 0, it->size);
+	if (it->begin)
+		it->begin();
+	for (i = 0; i < it->nr; i++) {
+		if (!workers[i].stack)
+			thread_create(i);
+		workers[i].begun = false;
+		workers[i].done = false;
+		thread_run(i);
+	}
+}
+
+/* Whose turn it is of those that can. The others have it when this path was tried. */
+static void take_step(unsigned int can)
+{
+	struct node *node = &path[depth++];
+
+	node->thread = __builtin_ctz(can);
+	node->others = can & (can - 1);
+	node->step = workers[node->thread].step;
+	it->steps++;
+	thread_run(node->thread);
+}
+
+static void look_at_end(void)
+{
+	int i;
+
+	for (i = 0; i < it->nr; i++) {
+		if (!workers[i].done && !it->threads[i].idle)
+			explore_fail("a thread waits for ever");
+	}
+	if (it->end)
+		it->end();
+}
+
+/* Goes on until nothing new is found. */
+static void go_on(void)
+{
+	unsigned int can;
+
+	while (state_is_new()) {
+		can = threads_that_can();
+		if (!can) {
+			look_at_end();
+			return;
+		}
+		if (depth == MOST_STEPS)
+			explore_fail("no end");
+		if (can & (can - 1))
+			save(&path[depth]);
+		take_step(can);
+	}
+}
+
+void explore(struct explore *what)
+{
+	int i;
+
+	it = what;
+	it->steps = 0;
+	copy = allocate(it->size);
+	known_nr = 0;
+	known_size = 0;
+	known_grow();
+	for (i = 0; i < MOST_STEPS; i++) {
+		free(path[i].shared);
+		path[i].shared = NULL;
+	}
+	depth = 0;
+	begin();
+	go_on();
+	while (depth) {
+		const struct node *node = &path[--depth];
+
+		if (!node->others)
+			continue;
+		restore(node);
+		take_step(node->others);
+		go_on();
+	}
+	it->states = known_nr;
+	free(copy);
+	free(known);
+	known = NULL;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Runs a few threads of plain C through every interleaving of their steps: atomic
+ * operations, and whatever else the program says is one. It is for the state machines of
+ * drivers/policy, whose headers are included behind this one: the kernel's atomic
+ * operations are here under their names.
+ *
+ * A thread runs from one step to the next without the others. All orders of steps are
+ * tried; two orders that lead to the same state go on as one.
+ * The state is the memory that the threads share, and the stack and registers of each.
+ * States are told apart by 64 bits of hash.
+ *
+ * Steps are in one order for all threads (sequential consistency): what a barrier is
+ * needed for is not found here.
+ */
+#ifndef EXPLORE_H
+#define EXPLORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define EXPLORE_THREADS	8
+
+/**
+ * struct explore_thread - one thread
+ * @run: what it does: touches what is shared in steps alone, the first of which comes
+ *	before all else; keeps nothing in static variables, and no pointers but to
+ *	what stays
+ * @arg: for it
+ * @idle: it never ends, and may be left in explore_wait()
+ */
+struct explore_thread {
+	void (*run)(int arg);
+	int arg;
+	bool idle;
+};
+
+/**
+ * struct explore - what is explored
+ * @shared: all memory that the threads share, without pointers into it nor padding that
+ *	is not zero
+ * @size: bytes of it
+ * @begin: sets it up, once it is zeroed; optional
+ * @forget: clears what does not matter to what comes, in a copy: states that differ in
+ *	nothing else are one; optional
+ * @end: looks at it, when all threads have ended or wait for ever; optional
+ * @threads: the threads
+ * @nr: how many
+ * @states: found, when explore() has returned
+ * @steps: likewise, in all of them
+ */
+struct explore {
+	void *shared;
+	size_t size;
+	void (*begin)(void);
+	void (*forget)(void *copy);
+	void (*end)(void);
+	struct explore_thread threads[EXPLORE_THREADS];
+	int nr;
+	unsigned long states;
+	unsigned long steps;
+};
+
+/* Explores; prints how it went wrong, and exits, if it does. */
+void explore(struct explore *what);
+
+/* In a thread: the next step begins. @what: in the list of steps of a failure. */
+void explore_step(const char *what);
+/* In a thread: a step that can be taken while @ready() says so. */
+void explore_wait(bool (*ready)(int arg), int arg, const char *what);
+/* Which thread runs. */
+int explore_self(void);
+/* A promise was broken: prints the steps that led there, and exits. */
+void explore_fail(const char *what) __attribute__((noreturn));
+
+#define EXPLORE_EXPECT(cond)	((cond) ? (void)0 : explore_fail(#cond))
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+/* The kernel's atomic operations: each is one step. */
+static inline int atomic_read(const atomic_t *v)
+{
+	explore_step("atomic_read");
+	return v->counter;
+}
+
+static inline int atomic_xchg(atomic_t *v, int new)
+{
+	int old;
+
+	explore_step("atomic_xchg");
+	old = v->counter;
+	v->counter = new;
+	return old;
+}
+
+static inline int atomic_cmpxchg(atomic_t *v, int cur, int new)
+{
+	int old;
+
+	explore_step("atomic_cmpxchg");
+	old = v->counter;
+	if (old == cur)
+		v->counter = new;
+	return old;
+}
+
+static inline int atomic_fetch_or(int bits, atomic_t *v)
+{
+	int old;
+
+	explore_step("atomic_fetch_or");
+	old = v->counter;
+	v->counter |= bits;
+	return old;
+}
+
+static inline int atomic_fetch_andnot(int bits, atomic_t *v)
+{
+	int old;
+
+	explore_step("atomic_fetch_andnot");
+	old = v->counter;
+	v->counter &= ~bits;
+	return old;
+}
+
+static inline int atomic_fetch_add(int add, atomic_t *v)
+{
+	int old;
+
+	explore_step("atomic_fetch_add");
+	old = v->counter;
+	v->counter += add;
+	return old;
+}
+
+static inline void atomic_or(int bits, atomic_t *v)
+{
+	explore_step("atomic_or");
+	v->counter |= bits;
+}
+
+static inline void atomic_set(atomic_t *v, int value)
+{
+	explore_step("atomic_set");
+	v->counter = value;
+}
+
+static inline int atomic_inc_return(atomic_t *v)
+{
+	return atomic_fetch_add(1, v) + 1;
+}
+
+static inline int atomic_dec_return(atomic_t *v)
+{
+	return atomic_fetch_add(-1, v) - 1;
+}
+
+static inline bool atomic_try_cmpxchg(atomic_t *v, int *cur, int new)
+{
+	int old = atomic_cmpxchg(v, *cur, new);
+	bool done = old == *cur;
+
+	*cur = old;
+	return done;
+}
+
+/* All steps are in one order already. */
+static inline void smp_mb(void)
+{
+}
+
+#endif /* EXPLORE_H */

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The protocol of the policy "bucket" in every interleaving, and mistakes that are found in it."""
+
+import functools
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE.parents[1] / "build/tests/host"
+CHOICE = HERE.parents[1] / "drivers/policy/bucket_choice.h"
+
+
+def gcc(*args):
+    """Compiles. -Os: the fewest states are found twice."""
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
+                    "-Os", *args], check=True, timeout=60)
+
+
+@functools.cache
+def explorer():
+    """What all programs have in common."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    gcc("-c", "-o", OUT / "explore.o", HERE / "explore.c")
+    return OUT / "explore.o"
+
+
+def build(name, choice=CHOICE):
+    """The program with a version of the header."""
+    gcc(f'-DCHOICE="{choice}"', "-o", OUT / name, explorer(), HERE / "bucket_explore.c")
+    return OUT / name
+
+
+@functools.cache
+def right():
+    """With the header as it is."""
+    return build("bucket_explore")
+
+
+def explore(program, words):
+    """Exit status and output of one exploration."""
+    done = subprocess.run([program, *words.split()], capture_output=True, text=True, timeout=120,
+                          check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+# BUDGET WORKERS ABORT MOVE PATTERN...: see bucket_explore.c.
+@pytest.mark.parametrize("words", [
+    "9 0 -1 0 lll lll lll",     # three CPUs, three commands each
+    "2 1 -1 0 ll ll ll",        # a budget, and the worker
+    "1 1 -1 0 lll lll",
+    "1 1 -1 0 nnl nnl nnl",     # batches
+    "1 1 -1 0 nne nl ll",       # one that ends without a last command
+    "1 2 -1 0 ll l l",          # workers on two CPUs
+    "9 0 -1 1 nnl nnl nne",     # tasks that move to another CPU
+    "1 1 3 1 nl ne l",
+    "1 1 0 0 ll ll l",          # an abort
+    "9 0 4 0 nnl nnl ll"])
+def test_every_interleaving(words):
+    """Nothing stranded, nothing twice, a CPU's order, one dispatcher, the budget."""
+    status, out = explore(right(), words)
+    assert status == 0, out
+    # It is of use only where CPUs meet.
+    assert int(out.split()[0]) > 10000
+
+
+STRANDED, TWO, ORDER, BUDGET = "world.nr[cpu]", "world.dispatcher", "world.issued", "world.foreign"
+# What is replaced by what, where that shows, and which promise is broken.
+PLANTED = {
+    # The first published version: a CPU that does not get the right adds its command after the
+    # dispatcher's last look, and leaves while the dispatcher still has the right.
+    "added after the last look": ("""
+        if (!rest && atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) == SMQ_BUCKET_HELD)
+            return;
+""", """
+        if (!rest && !(atomic_read(&b->word) & ~SMQ_BUCKET_HELD)) {
+            atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word);
+            return;
+        }
+""", "9 0 -1 0 ll l", STRANDED),
+    "no second look after one command": ("""
+        if (atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) != SMQ_BUCKET_HELD)
+            smq_bucket_run(b, SMQ_BUCKET_NONE, budget);
+""", """
+        atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word);
+""", "9 0 -1 0 l l", STRANDED),
+    "bits cleared after the look": ("""
+        rest = atomic_xchg(&b->word, SMQ_BUCKET_HELD) & ~SMQ_BUCKET_HELD;
+        rest = smq_bucket_round(b, rest, own, &left);
+""", """
+        rest = atomic_read(&b->word) & ~SMQ_BUCKET_HELD;
+        rest = smq_bucket_round(b, rest, own, &left);
+        atomic_xchg(&b->word, SMQ_BUCKET_HELD);
+""", "9 0 -1 0 l ll", STRANDED),
+    "the bit is not set": ("""
+    return !(atomic_fetch_or(both, &b->word) & SMQ_BUCKET_HELD);
+""", """
+    return atomic_cmpxchg(&b->word, 0, both) == 0;
+""", "9 0 -1 0 l l", STRANDED),
+    "another bucket's bit will do": ("""
+    if ((atomic_read(&b->word) & both) == both)
+""", """
+    if (atomic_read(&b->word) & SMQ_BUCKET_HELD)
+""", "9 0 -1 0 l l", STRANDED),
+    "the bit before the command": ("""
+    smq_bucket_add(b, own, cmd);
+""", """
+    if (last && !smq_bucket_enter(b, own)) {
+        smq_bucket_add(b, own, cmd);
+        return;
+    }
+    smq_bucket_add(b, own, cmd);
+    if (last) {
+        smq_bucket_run(b, own, budget);
+        return;
+    }
+""", "9 0 -1 0 l l", STRANDED),
+    "no bit for a batch": ("""
+        smq_bucket_mark(b, own);
+""", """
+        ;
+""", "9 0 -1 1 nl nl", STRANDED),
+    "the right is read and then taken": ("""
+    return !(atomic_fetch_or(both, &b->word) & SMQ_BUCKET_HELD);
+""", """
+    if (atomic_read(&b->word) & SMQ_BUCKET_HELD)
+        return !(atomic_fetch_or(both, &b->word) & SMQ_BUCKET_HELD);
+    atomic_or(both, &b->word);
+    return true;
+""", "9 0 -1 0 nl nl", TWO),
+    "the right is taken unseen": ("""
+           atomic_cmpxchg(&b->word, 0, SMQ_BUCKET_HELD) == 0;
+""", """
+           atomic_fetch_or(SMQ_BUCKET_HELD, &b->word) >= 0;
+""", "9 0 -1 0 l l", TWO),
+    "the own bucket is passed over": ("""
+    if (last && smq_bucket_is_empty(b, own) && smq_bucket_try(b)) {
+""", """
+    if (last && (smq_bucket_is_empty(b, own) || true) &&
+        !(atomic_fetch_or(SMQ_BUCKET_HELD, &b->word) & SMQ_BUCKET_HELD)) {
+""", "9 0 -1 0 nl l", ORDER),
+    "no budget": ("""
+    unsigned int left = budget, rest;
+""", """
+    unsigned int left = budget | UINT_MAX, rest;
+""", "1 1 -1 0 ll ll l", BUDGET),
+    "more of a bucket than is left": ("""
+        unsigned int taken = smq_bucket_take(b, bucket, *left);
+""", """
+        unsigned int taken = smq_bucket_take(b, bucket, *left + 1);
+""", "1 1 -1 0 ll ll l", BUDGET),
+    "what is over the budget is not kept": ("""
+    if (rest)
+        atomic_or(rest, &b->word);
+""", """
+""", "1 1 -1 0 l l l", STRANDED),
+    "a late bit brings no worker": ("""
+    rest = atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word) & ~SMQ_BUCKET_HELD;
+""", """
+    atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word);
+""", "1 1 -1 0 l l l", STRANDED),
+    "the worker before the right": ("""
+    rest = atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word) & ~SMQ_BUCKET_HELD;
+    smq_bucket_kick(b, rest);
+""", """
+    smq_bucket_kick(b, rest);
+    atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word);
+""", "1 1 -1 0 l l l", STRANDED),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_mistakes_are_found(name):
+    """With one line changed the explorer says what goes wrong, and how it comes to that."""
+    old, new, words, says = PLANTED[name]
+    source = CHOICE.read_text(encoding="ascii").expandtabs(4)
+    assert source.count(old) == 1
+    slug = "bucket_" + re.sub(r"\W", "_", name)
+    header = OUT / f"{slug}.h"
+    program = right()
+    header.write_text(source.replace(old, new), encoding="ascii")
+    assert explore(program, words)[0] == 0
+    status, out = explore(build(slug, header), words)
+    assert status == 1 and says in out.splitlines()[0] and "after these steps" in out, out
