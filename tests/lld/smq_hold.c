@@ -210,7 +210,9 @@ static void hold_commit(struct smq_hwq *hwq)
 	if (!in_commit || list_empty_careful(&hq->batch))
 		return;
 	atomic_inc(&commits);
-	udelay(doorbell_us);
+	/* One udelay() of more than 250 ms is none. */
+	mdelay(doorbell_us / 1000);
+	udelay(doorbell_us % 1000);
 	spin_lock(&hq->lock);
 	while ((cmd = list_first_entry_or_null(&hq->batch, struct smq_cmd, node))) {
 		list_del_init(&cmd->node);

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kit import debugfs
 from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (KernelLog, ModuleError, find_hosts, load, run, settle, under_way, unload,
@@ -119,6 +120,21 @@ def test_verified_io_and_passthrough(stage):
             run(tool, disk.sg)
         assert len(list((disk.queue.parent / "mq").iterdir())) == (2 if stage == QUEUES else 1)
         all_done(host, stage)
+
+
+@pytest.mark.parametrize("stage", [LCK, COMMIT], ids=[NAMES[LCK], NAMES[COMMIT]])
+def test_buckets_before_its_one_queue(stage):
+    with bound(stage) as host:
+        disk = host.luns()[0]
+        write(host.sysfs / "smq_bucket/share", 0)
+        write(host.sysfs / "smq/policy", "bucket")
+        with load_on(disk.sd, to_end=True, numjobs=2, **VERIFIED), SgDev(disk.sg) as sg:
+            under_way(disk, 50)
+            for level in (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST):
+                sg.reset(level)
+        all_done(host, stage)
+        print(debugfs.policy(host))
+        assert debugfs.policy(host)["all"] > 200 and debugfs.policy(host)["held"] == 0
 
 
 @recovering

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 from kit import virtio as virtio_kit
-from kit.debugfs import depths
+from kit.debugfs import depths, policy
 from kit.deleted import delete, find_again, reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (KernelLog, find_hosts, is_loaded, load, run, settle, under_way, unload,
@@ -336,6 +336,16 @@ def test_commands_that_the_device_keeps_are_aborted(monitor):
             assert again.good
         all_done(host)
         assert host.stats()["aborts"] >= 4 and host.stats()["host_resets"] == 0
+
+
+def test_buckets_before_its_one_queue():
+    with taken(1) as host:
+        write(host.sysfs / "smq_bucket/share", 0)
+        write(host.sysfs / "smq/policy", "bucket")
+        fio(host.luns()[0].sd, numjobs=2, **VERIFIED)
+        all_done(host)
+        print(policy(host))
+        assert policy(host)["all"] > 100 and policy(host)["held"] == 0
 
 
 def test_a_disk_found_while_a_policy_holds_has_the_depth_that_the_device_says():

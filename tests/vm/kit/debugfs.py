@@ -29,8 +29,13 @@ def hwqs(host) -> list[dict[str, str | int]]:
 
 def doorbell(host, hwq: int = 0) -> tuple[int, bool]:
     """What a doorbell of a hardware queue costs, in ns, and whether that is expensive."""
-    row = next(row for row in _lines(host, "policy") if row["hwq"] == hwq)
+    row = policy(host, hwq)
     return row["doorbell_ns"], bool(row["expensive"])
+
+
+def policy(host, hwq: int = 0) -> dict[str, str | int]:
+    """What the host's policy tells of a hardware queue."""
+    return next(row for row in _lines(host, "policy") if row["hwq"] == hwq)
 
 
 def depths(host, lun: int = 0) -> tuple[int, int, int]:

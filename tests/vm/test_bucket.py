@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The policy "bucket": one CPU at a time dispatches for all, and nothing that others leave in
+their buckets is lost. test_pvscsi.py and test_virtio.py have it on their devices."""
+import os
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from kit import cdb, debugfs
+from kit.fiojob import fio, load_on, total_ios
+from kit.hold import get, put, with_params
+from kit.host import loaded, settle, under_way, wait_for
+from kit.ramdir import ram_host
+from kit.sanitizing import PATIENCE, repeats
+from kit.sgio import DID_RESET, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
+from kit.trace import traced
+
+pytestmark = pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
+
+# One job on each of two CPUs.
+TWO = {"numjobs": 2, "cpus_allowed": "0,1", "cpus_allowed_policy": "split"}
+JOB = TWO | {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16,
+             "time_based": True, "runtime": 60}
+ONE = JOB | {"numjobs": 1, "cpus_allowed": "0"}
+VERIFY = TWO | {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
+                "size": f"{repeats(4)}m", "offset_increment": "16m", "verify": "crc32c",
+                "verify_fatal": 1}
+# A dispatcher that is at it for a while: a doorbell that costs CPU time.
+SLOW = {"in_commit": 1, "doorbell_us": 200, "delay_us": 1000, "hw_queues": 1, "depth": 64}
+DOORBELL_NS = 100000
+# One that a test can look at.
+STUCK = {"in_commit": 1, "doorbell_us": 0, "delay_us": 1000, "hw_queues": 1, "depth": 16}
+EVENT = re.compile(r"\[(\d+)\] .* (smq_queue|smq_done): host=\d+ hwq=0 tag=(\d+) ")
+
+
+@pytest.fixture(name="shared")
+def shared_fixture(hold):
+    """smq_hold with one hardware queue. Without an elevator each CPU dispatches for itself."""
+    for lun in hold.luns():
+        elevator(lun, "none")
+    return hold
+
+
+def choose(host, policy="bucket", **knobs):
+    """Sets a host's policy, after its settings; always effective unless told otherwise."""
+    for name, value in ({"share": 0} | knobs).items():
+        (host.sysfs / "smq_bucket" / name).write_text(str(value), encoding="ascii")
+    (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
+    if policy == "bucket" and not knobs.get("share"):
+        wait_for("the policy", lambda: debugfs.state(host)["effective"] == "bucket")
+
+
+def elevator(lun, name):
+    """Sets the scheduler of its disk."""
+    (lun.queue / "scheduler").write_text(name, encoding="ascii")
+
+
+def counted(host):
+    """The hardware queue's line."""
+    return debugfs.policy(host)
+
+
+def effective(host):
+    """The policy that commands pass."""
+    return debugfs.state(host)["effective"]
+
+
+def stays_effective(host):
+    """Whether that is no mere look."""
+    return all(effective(host) == "bucket" and not time.sleep(0.1 * PATIENCE) for _ in range(5))
+
+
+def read(lun, cpu, seconds=30):
+    """A READ from a CPU."""
+    os.sched_setaffinity(0, {cpu})
+    with SgDev(lun.sg) as sg:
+        return sg.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000 * seconds)
+
+
+@pytest.fixture(name="queue", scope="module")
+def queue_fixture():
+    """A host with one hardware queue whose doorbell costs as much as a command."""
+    with ram_host(hw_queues=1) as (host_dir, host):
+        host_dir.set("model/doorbell_ns", DOORBELL_NS)
+        yield host_dir, host
+        settle(host)
+
+
+@pytest.mark.smoke
+def test_choice_and_settings(queue, klog):
+    _, ram = queue
+    assert (ram.attr("smq_bucket/budget"), ram.attr("smq_bucket/share")) == ("64", "16")
+    choose(ram, budget=4096, share=1024)
+    assert ram.policy() == "bucket"
+    for name, value, limits in (("budget", 0, "1..4096"), ("budget", 4097, "1..4096"),
+                                ("share", -1, "0..1024"), ("share", 1025, "0..1024")):
+        with pytest.raises(OSError):
+            choose(ram, **{name: value})
+        klog.wait(rf"smq_bucket/{name}={value} is outside {limits}")
+    # It asks for no more commands than the device takes.
+    assert ram.attr("can_queue") == "128" and debugfs.depths(ram) == (128, 128, 128)
+    choose(ram, "direct")
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
+def test_two_cpus_verified(queue, scheduler):
+    _, host = queue
+    lun = host.luns()[0]
+    elevator(lun, scheduler)
+    choose(host)
+    with traced() as trace:
+        report = fio(lun.sd, **VERIFY)
+        settle(host)
+    assert trace.check_once() >= total_ios(report)
+    row = counted(host)
+    print(row)
+    assert 0 < row["foreign"] < row["all"] and row["held"] == 0
+
+
+def test_a_budget_of_one_hands_over(queue):
+    _, host = queue
+    lun = host.luns()[0]
+    elevator(lun, "none")
+    choose(host, budget=1)
+    before = counted(host)["handovers"]
+    with traced() as trace:
+        report = fio(lun.sd, **VERIFY)
+        settle(host)
+    assert trace.check_once() >= total_ios(report)
+    assert counted(host)["handovers"] > before and counted(host)["held"] == 0
+    choose(host, budget=64)
+
+
+@pytest.mark.smoke
+def test_switching_and_freezing_under_verified_load(queue):
+    _, host = queue
+    lun = host.luns()[0]
+    switched = 0
+    with traced() as trace:
+        with load_on(lun.sd, to_end=True, **VERIFY | {"loops": 3}) as load:
+            while load.running and switched < 60:
+                choose(host, ("bucket", "direct", "bucket", "batch")[switched % 4],
+                       budget=(1, 64)[switched % 8 // 4])
+                if switched % 3 == 0:
+                    elevator(lun, ("none", "mq-deadline")[switched % 2])
+                switched += 1
+        settle(host)
+    assert switched >= 15
+    assert trace.check_once() >= total_ios(load.result())
+    choose(host, budget=64)
+
+
+def test_flushes_pass(queue):
+    """A disk with a write-back cache: fsync sends SYNCHRONIZE CACHE."""
+    _, host = queue
+    lun = host.luns()[0]
+    choose(host)
+    for cache in lun.sysfs.glob("scsi_disk/*/cache_type"):
+        cache.write_text("temporary write back", encoding="ascii")
+    before, done = counted(host)["all"], settle(host)["done"]
+    with open(lun.sd, "wb", buffering=0) as disk:
+        for _ in range(20):
+            os.fsync(disk.fileno())
+    assert settle(host)["done"] - done >= 20 and counted(host)["all"] == before
+    for cache in lun.sysfs.glob("scsi_disk/*/cache_type"):
+        cache.write_text("temporary write through", encoding="ascii")
+
+
+def test_order_is_kept_within_a_cpu(queue):
+    """Without a model smq_ram carries a command out as it gets it: they end in that order."""
+    host_dir, host = queue
+    lun = host.luns()[0]
+    elevator(lun, "none")
+    choose(host)
+    host_dir.set("model/doorbell_ns", 0)
+    with traced() as trace:
+        fio(lun.sd, **JOB | {"ioengine": "io_uring", "bs": 65536, "runtime": 2,
+                             "iodepth_batch": 8})
+        settle(host)
+    host_dir.set("model/doorbell_ns", DOORBELL_NS)
+    trace.check_once()
+    queued, last, elsewhere = {}, {}, 0
+    events = EVENT.findall(trace.text)
+    for number, (cpu, event, tag) in enumerate(events):
+        if event == "smq_queue":
+            queued[tag] = (cpu, number)
+            continue
+        home, since = queued.pop(tag)
+        assert since > last.get(home, -1), f"tag {tag} of CPU {home} was overtaken"
+        last[home] = since
+        elsewhere += cpu != home
+    print(f"{elsewhere} of {len(events) // 2} commands were dispatched by another CPU")
+    assert len(last) >= 2 and elsewhere > 20
+
+
+@with_params(**SLOW)
+def test_one_submitter_runs_as_direct(shared):
+    """The policy comes where two CPUs meet, and goes with the second."""
+    disk = shared.luns()[0].sd
+    choose(shared, share=16)
+    with load_on(disk, **ONE):
+        under_way(shared.luns()[0])
+        wait_for("direct", lambda: effective(shared) == "direct")
+    with load_on(disk, **JOB):
+        wait_for("a look, and what it finds", lambda: stays_effective(shared), 15)
+    with load_on(disk, **ONE):
+        under_way(shared.luns()[0])
+        wait_for("direct", lambda: effective(shared) == "direct", 15)
+    settle(shared)
+
+
+@with_params(**STUCK)
+@pytest.mark.parametrize("level, counter", [
+    (SG_SCSI_RESET_DEVICE, "lun_resets"), (SG_SCSI_RESET_HOST, "host_resets")],
+    ids=["lun", "host"])
+@pytest.mark.smoke
+def test_resets_find_what_is_in_a_bucket(shared, level, counter):
+    """A dispatcher on CPU 0 rings a long doorbell; the command of CPU 1 waits for it."""
+    lun = shared.luns()[0]
+    choose(shared)
+    with traced() as trace, ThreadPoolExecutor(2) as pool, SgDev(lun.sg) as sg:
+        # Less than what is held for a second, which goes back to the mid-layer.
+        put("doorbell_us", 500000)
+        # The first one is with the device when the reset comes to it.
+        put("delay_us", 5000000)
+        first = pool.submit(read, lun, 0)
+        wait_for("the dispatcher", lambda: get("inflight") == 1)
+        second = pool.submit(read, lun, 1)
+        wait_for("a command in a bucket", lambda: counted(shared)["held"] == 1)
+        sg.reset(level)
+        put("doorbell_us", 0)
+        put("delay_us", 1000)
+        assert shared.stats()[counter] == 1
+        assert (first.result().host, second.result().host) == (DID_RESET, DID_RESET)
+        stats = settle(shared)
+    trace.check_once()
+    assert stats["reset_cmds"] == 2 and stats["held"] == 0
+
+
+@pytest.mark.limit(120)
+@with_params(**SLOW)
+def test_lost_commands_are_aborted(shared):
+    choose(shared)
+    for limit in shared.luns()[0].sysfs.glob("scsi_disk/*/max_medium_access_timeouts"):
+        limit.write_text("1000", encoding="ascii")
+    with traced() as trace:
+        with load_on(shared.luns()[0].sd, **JOB):
+            for repeat in range(1, repeats(4) + 1):
+                put("lose", 1)
+                wait_for("a timeout", lambda: shared.stats()["timeouts"] >= repeat, 60)
+        stats = settle(shared, 30)
+    trace.check_once()
+    assert stats["aborts"] + stats["lun_resets"] >= repeats(4) == stats["timeouts"]
+    assert stats["host_resets"] == stats["held"] == 0
+
+
+@with_params(**SLOW)
+def test_what_the_lld_refuses_is_kept(shared):
+    choose(shared)
+    with traced() as trace:
+        with load_on(shared.luns()[0].sd, **JOB) as load:
+            under_way(shared.luns()[0], 20)
+            for _ in range(5):
+                put("refuse", 40)
+                wait_for("40 refusals", lambda: get("refuse") == 0)
+            under_way(shared.luns()[0], 20)
+        stats = settle(shared)
+    assert trace.check_once() >= total_ios(load.result())
+    assert stats["kept"] >= 200 > stats["busy"] == stats["timeouts"] == 0
+
+
+@pytest.mark.smoke
+def test_host_removed_under_load():
+    with loaded("smq_hold", io_errors=True, **SLOW) as (host,):
+        lun = host.luns()[0]
+        elevator(lun, "none")
+        choose(host)
+        with load_on(lun.sd, ok=False, **JOB) as load:
+            under_way(lun, 50)
+            wait_for("commands in buckets", lambda: counted(host)["foreign"] > 0)
+            put("remove", 1)
+            assert not host.sysfs.exists()
+            load.kill()
+        assert get("inflight") == 0
