@@ -15,6 +15,7 @@ void smq_batch_done(struct smq_policy *policy, struct smq_cmd *cmd);
 extern const struct smq_policy_ops smq_prio_ops;
 struct smq_hwq *smq_prio_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 			       struct smq_cmd *cmd, bool last);
+
 /* bucket.c */
 extern const struct smq_policy_ops smq_bucket_ops;
 struct smq_hwq *smq_bucket_queue(struct smq_policy *policy, struct smq_hwq *hwq,
