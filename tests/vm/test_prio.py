@@ -56,10 +56,18 @@ def both_fixture():
         yield host_dir, host
 
 
+def most_kib(lun, kib):
+    """Has no request of a LUN be larger: for pages of their own nomerges does not serve where the
+    page cache is written in large pieces."""
+    (lun.queue / "max_sectors_kb").write_text(str(kib), encoding="ascii")
+
+
 @pytest.fixture(name="host")
 def host_fixture(both):
     """The host; at the end it is as at the beginning, and no command had an error."""
     host_dir, host = both
+    # What is chosen takes a tenth of a second at 10 MB/s. Newer kernels write more at once.
+    most_kib(host.luns()[0], 1024)
     before = settle(host)
     yield host
     host_dir.set("model/service_ns", 0)
@@ -98,7 +106,8 @@ def writing(lun, size, merges=True, again=False):
     """That many bytes are being written by async writes while the block runs; with @again as
     long as it does. Without @merges by one for each page."""
     writer, stop = Writer(lun.sd), []
-    (lun.queue / "nomerges").write_text("0" if merges else "2", encoding="ascii")
+    if not merges:
+        most_kib(lun, BLOCK // KIB)
 
     def work():
         writer.dirty(size)
@@ -193,8 +202,6 @@ def test_bytes_per_second(host):
 
 def test_a_file_is_saved_while_many_writes_wait(host):
     lun = host.luns()[0]
-    # What is chosen takes a tenth of a second. Newer kernels write more at once.
-    (lun.queue / "max_sectors_kb").write_text("1024", encoding="ascii")
     choose(host, "prio", bytes_per_sec=10 * MB)
     in_use(host)
     began = time.monotonic()
@@ -209,7 +216,6 @@ def test_a_file_is_saved_while_many_writes_wait(host):
 def test_a_large_write_is_not_robbed(host):
     """It has waited 0.9 s of its second when four small ones come: about 1.1 s for all."""
     lun = host.luns()[0]
-    (lun.queue / "max_sectors_kb").write_text("1024", encoding="ascii")
     choose(host, "prio", bytes_per_sec=MB)
     in_use(host)
     with writing(lun, MIB) as writer, ThreadPoolExecutor(4) as pool:
@@ -286,7 +292,7 @@ def test_a_reset_finds_what_waits(host):
 def test_a_lun_goes_while_its_commands_wait(both, host):
     both[0].add_lun(5, size_mb=64)
     lun = next(one for one in host.wait_luns(2) if one.address.endswith(":5"))
-    (lun.queue / "nomerges").write_text("2", encoding="ascii")
+    most_kib(lun, BLOCK // KIB)
     choose(host, "prio", bytes_per_sec=MB)
     in_use(host)
     writer = Writer(lun.sd)

@@ -29,8 +29,8 @@ ON_REQUEST = "slow"
 # tests/vm/sanitize. Not "worker": Linux 6.6 and later have nobody wait for a worker that
 # computes, which is how that one keeps commands waiting.
 SANITIZE = "uml-sanitize"
-SANITIZED = ("eh", "sg_[!i]*", "policy", "configfs", "faults", "io", "hosts", "short", "cdb",
-             "state", "data")
+SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "configfs", "faults", "io", "hosts",
+             "short", "cdb", "state", "data")
 # Parts of what is run by name, for --turn N: each run of the gate has the next one. The sanitizers'
 # are every second part: their kernel takes eight minutes to be built.
 TURNS = 16
@@ -93,7 +93,7 @@ EXPECTED = {
     "vm/legacy_entry": 140, "vm/policy": 140, "vm/sg_held_needs": 125, "vm/sg_depth": 120,
     "vm/pvscsi": 145, "vm/sg_held_tags": 120, "vm/eh": 115, "vm/storage": 130,
     "vm/lld_faults": 125, "vm/fio_engine": 105, "vm/sg_io/sg_io_smq": 90, "vm/virtio": 95,
-    "vm/sg_compat": 75,
+    "vm/sg_compat": 75, "vm/bucket": 45, "vm/prio": 30, "vm/fuzz": 20,
     "sanitize/sg_held_tags": 230, "sanitize/policy": 230, "sanitize/eh": 230,
     "sanitize/defects": 140, "sanitize/sg_corners": 110, "sanitize/memory": 110,
     "sanitize/sg_poll_adhoc": 95,
