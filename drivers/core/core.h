@@ -14,6 +14,7 @@
 #include "eh.h"
 #include "fault.h"
 #include "hold.h"
+#include "move.h"
 
 /**
  * struct smq_host_core - the layer's own part of a host
@@ -22,6 +23,7 @@
  * @dispatch: gives held commands to the LLD, instantiated with its queuecommand
  * @choice: which policy it has
  * @hold: all that its policies hold
+ * @move: CPU hotplug, for policies that move commands
  * @raised: more is advertised than the device takes; under @choice.lock
  * @eh: error handling
  * @faults: fault injection
@@ -36,6 +38,7 @@ struct smq_host_core {
 	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
 	struct smq_choice choice;
 	struct smq_host_holds hold;
+	struct smq_host_move move;
 	bool raised;
 	struct smq_host_eh eh;
 	struct smq_host_faults faults;
@@ -47,12 +50,14 @@ struct smq_host_core {
  * @hwq: the hardware queue
  * @refused: commands that the LLD did not take for want of room in the queue; they
  *	keep their room in the inner depth
+ * @move: commands of other hardware queues; on lines of its own, for all CPUs write it
  *
  * Lifetime: that of the hardware queue.
  */
 struct smq_hwq_core {
 	struct smq_hwq *hwq;
 	struct smq_hold refused;
+	struct smq_hwq_move move ____cacheline_aligned_in_smp;
 };
 
 /**

@@ -359,13 +359,20 @@ static int __init smq_init(void)
 
 	if (err)
 		return err;
+	err = smq_moves_init();
+	if (err)
+		goto exit_configfs;
 	err = smq_policies_init();
-	if (err) {
-		smq_configfs_exit();
-		return err;
-	}
+	if (err)
+		goto exit_moves;
 	smq_stats_init();
 	return 0;
+
+exit_moves:
+	smq_moves_exit();
+exit_configfs:
+	smq_configfs_exit();
+	return err;
 }
 module_init(smq_init);
 
@@ -373,6 +380,7 @@ static void __exit smq_exit(void)
 {
 	smq_stats_exit();
 	smq_policies_exit(ARRAY_SIZE(smq_policies));
+	smq_moves_exit();
 	smq_configfs_exit();
 }
 module_exit(smq_exit);

@@ -114,7 +114,9 @@ struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_poli
 	policy->cmds = kvcalloc(host->nr_hwqs * policy->tags, policy->cmd_stride, GFP_KERNEL);
 	if (!policy->cmds || percpu_ref_init(&policy->refs, smq_policy_unused, 0, GFP_KERNEL))
 		goto free_policy;
-	err = ops->init ? ops->init(policy) : 0;
+	err = ops->moves ? smq_move_begin_host(host) : 0;
+	if (!err && ops->init)
+		err = ops->init(policy);
 	if (err)
 		goto exit_refs;
 	err = smq_policy_alloc_hwqs(policy);

@@ -207,4 +207,5 @@ void smq_policy_stop_host(struct smq_host *host)
 	if (policy)
 		smq_policy_retire(policy);
 	wait_var_event(&choice->live, !atomic_read(&choice->live));
+	smq_move_end_host(host);
 }

@@ -40,6 +40,8 @@ static inline void smq_seen_end(struct smq_cmd *cmd)
 {
 	struct smq_policy *policy = cmd->seen->policy;
 
+	if (unlikely(cmd->seen->flags & SMQ_SEEN_MOVED))
+		smq_move_end(cmd);
 	WRITE_ONCE(cmd->seen, NULL);
 	percpu_ref_put(&policy->refs);
 }
@@ -64,14 +66,6 @@ static inline void smq_seen_done(struct smq_cmd *cmd)
 	if (cmd->seen->flags & SMQ_SEEN_QUEUED && policy->ops->done)
 		policy->ops->done(policy, cmd);
 	cmd->seen->flags &= ~SMQ_SEEN_QUEUED;
-}
-
-/* A command goes to another hardware queue than the block layer's. */
-static inline void smq_seen_move(struct smq_cmd *cmd, struct smq_hwq *to)
-{
-	this_cpu_dec(cmd->hwq->stats->queued);
-	this_cpu_inc(to->stats->queued);
-	cmd->hwq = to;
 }
 
 static inline void smq_count_refusal(struct smq_hwq *hwq, enum smq_status st)

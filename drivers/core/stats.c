@@ -178,9 +178,9 @@ static void smq_show_hwq(struct seq_file *m, struct smq_hwq *hwq)
 		   sum.done, sum.queued - sum.done, sum.errors, sum.busy);
 	seq_printf(m, " busy_host=%llu busy_device=%llu busy_target=%llu deferred=%llu polled=%llu",
 		   sum.busy_host, sum.busy_device, sum.busy_target, sum.deferred, sum.polled);
-	seq_printf(m, " kept=%llu commits=%llu dispatches=%llu dispatched=%llu refused=%u\n",
+	seq_printf(m, " kept=%llu commits=%llu dispatches=%llu dispatched=%llu refused=%u foreign=%d\n",
 		   sum.kept, sum.commits, sum.dispatches, sum.dispatched,
-		   READ_ONCE(hwq->core->refused.nr));
+		   READ_ONCE(hwq->core->refused.nr), atomic_read(&hwq->core->move.foreign));
 }
 
 static void smq_show_lun(struct seq_file *m, const struct smq_lun_core *lun)

@@ -34,10 +34,29 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 	to = INDIRECT_CALL_3(policy->ops->queue, smq_batch_queue, smq_bucket_queue, smq_prio_queue,
 			     policy, hwq, cmd, last);
 	if (unlikely(to && to != hwq))
-		smq_seen_move(cmd, to);
+		smq_move(cmd, to);
 	return to;
 }
 EXPORT_SYMBOL_GPL(smq_policy_queue);
+
+/*
+ * The LLD did not take a command that was moved. True: there was no room in that hardware
+ * queue, and the command is to be given to @hwq, its own. Context: as queue_cmd, inside
+ * an RCU read-side section.
+ */
+bool smq_policy_fall_back(struct smq_hwq *hwq, struct smq_cmd *cmd, enum smq_status st)
+{
+	struct smq_policy *policy = cmd->seen->policy;
+
+	if (st != SMQ_HOST_BUSY)
+		return false;
+	smq_count_refusal(cmd->hwq, st);
+	if (policy->ops->refused)
+		policy->ops->refused(policy, hwq, cmd);
+	smq_move(cmd, hwq);
+	return true;
+}
+EXPORT_SYMBOL_GPL(smq_policy_fall_back);
 
 /* A command went to the LLD that was not the last of its batch, and is not committed yet. */
 void smq_policy_uncommitted(struct smq_hwq *hwq)

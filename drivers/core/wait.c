@@ -105,7 +105,7 @@ static void smq_wait_send(struct list_head *list)
 		if (!to)
 			continue;
 		if (to != cmd->hwq)
-			smq_seen_move(cmd, to);
+			smq_move(cmd, to);
 		if (to != run_hwq && !list_empty(&run))
 			smq_policy_issue(run_hwq, &run, true);
 		run_hwq = to;
@@ -291,6 +291,7 @@ static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool f
 	}
 	if (first)
 		smq_depth_refused(depth);
+	smq_move_home(cmd);
 	/* The timer: nothing of its LUN may be in flight. */
 	smq_wait_in(&depth->wait, cmd, true, true);
 }
@@ -348,6 +349,7 @@ bool smq_wait_full(struct smq_cmd *cmd)
 	unsigned long flags;
 	bool keep;
 
+	smq_move_home(cmd);
 	/* As the mid-layer hands it to queuecommand. */
 	scmd->result = 0;
 	scsi_set_resid(scmd, 0);

@@ -163,6 +163,7 @@ static const struct smq_lld lio_lld = {
 	.max_cmd_len	= 32,
 	.sg_tablesize	= SZ_4M / PAGE_SIZE,
 	.max_sectors	= SZ_4M >> SECTOR_SHIFT,
+	.any_hwq	= true,
 	.queue_cmd	= lio_queue_cmd,
 	.abort		= lio_abort,
 	.lun_reset	= lio_lun_reset,

@@ -198,6 +198,7 @@ static const struct smq_lld ram_lld = {
 	.max_cmd_len	= 16,
 	.sg_tablesize	= SG_MAX_SEGMENTS,
 	.max_sectors	= SZ_8M >> SECTOR_SHIFT,
+	.any_hwq	= true,
 	.init_hwq	= ram_init_hwq,
 	.exit_hwq	= ram_hwq_exit,
 	.queue_cmd	= ram_queue_cmd,

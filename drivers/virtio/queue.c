@@ -180,6 +180,7 @@ static void vs_map_queues(struct smq_host *host, struct blk_mq_queue_map *map,
 	.max_cmd_len	= VIRTIO_SCSI_CDB_SIZE,				\
 	.sg_tablesize	= SG_MAX_SEGMENTS,				\
 	.max_sectors	= 0xffff,					\
+	.any_hwq	= true,						\
 	.init_hwq	= vs_init_hwq,					\
 	.commit		= vs_commit,					\
 	.poll		= vs_poll,					\

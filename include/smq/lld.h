@@ -31,6 +31,10 @@
  * @max_cmd_len: longest CDB it takes, in bytes, 6 to 32
  * @sg_tablesize: most scatterlist entries per command, 1 to SG_MAX_SEGMENTS
  * @max_sectors: most 512-byte sectors per command
+ * @any_hwq: takes a command on any hardware queue of HCTX_TYPE_DEFAULT, whichever the
+ *	request's is: the LLD tells commands of a queue apart by more than the request's
+ *	tag, which another one there may have as well. A host with host_tagset, whose
+ *	tags are unique, need not say so
  *
  * @init_cmd: sets up the private area of a command, once, before its first use;
  *	may sleep. Has no counterpart: it allocates nothing. Optional.
@@ -94,6 +98,7 @@ struct smq_lld {
 	unsigned short max_cmd_len;
 	unsigned short sg_tablesize;
 	unsigned int max_sectors;
+	bool any_hwq;
 
 	void (*init_cmd)(struct smq_cmd *cmd);
 	int (*init_hwq)(struct smq_hwq *hwq);

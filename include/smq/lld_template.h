@@ -35,6 +35,7 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 void smq_policy_uncommitted(struct smq_hwq *hwq);
 bool smq_policy_take_uncommitted(struct smq_hwq *hwq);
 void smq_policy_last(struct smq_hwq *hwq);
+bool smq_policy_fall_back(struct smq_hwq *hwq, struct smq_cmd *cmd, enum smq_status st);
 bool smq_policy_done(struct smq_cmd *cmd);
 bool smq_policy_full(struct smq_cmd *cmd);
 
@@ -166,12 +167,18 @@ smq_queue_policy(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd 
 	smq_qc_t ret = (smq_qc_t)0;
 	enum smq_status st;
 
-	if (to) {
+	while (to) {
 		st = smq_lld_queue(lld, to, cmd);
-		if (st == SMQ_DONE)
+		if (st == SMQ_DONE) {
 			smq_cmd_end_inline(to, cmd);
-		else if (unlikely(st != SMQ_QUEUED))
+		} else if (unlikely(st != SMQ_QUEUED)) {
+			if (to != hwq && smq_policy_fall_back(hwq, cmd, st)) {
+				to = hwq;
+				continue;
+			}
 			ret = smq_cmd_refused(cmd, st);
+		}
+		break;
 	}
 	if (!lld->commit || ret)
 		return ret;

@@ -34,6 +34,8 @@ struct smq_policy_lun;
  *	(can_queue, queue_depth), and calls @queue only for a command that has room in
  *	its LUN's inner depth. TASK SET FULL and refusals by the LLD are held and tried
  *	again; they are the mid-layer's for other policies
+ * @moves: @queue may name another hardware queue. Such a policy is refused to a host whose
+ *	LLD does not take that: see smq_lld.any_hwq
  * @knobs_size: bytes of its settings per host, zeroed before @init_knobs; they exist
  *	from its registration on, whether a host has the policy or not; 0 if none
  * @host_size: bytes of its private area per host that has it, zeroed; 0 if none
@@ -68,15 +70,18 @@ struct smq_policy_lun;
  *	called by several CPUs at once. Required with @wait.
  *
  * @queue: a command is on its way to the LLD. Returns where it goes: @hwq, another
- *	hardware queue of the host of the same type, which gets a commit of its own, or
- *	NULL if the policy holds the command; then it has added it to a struct smq_hold,
- *	and may not touch it again. @last: no more commands of this batch follow at
- *	once. Context: as the LLD's queue_cmd: process context, interrupts on, inside
- *	an RCU read-side section: may not sleep; holds no lock.
+ *	hardware queue, which gets a commit of its own, if smq_cmd_may_move() and
+ *	smq_hwq_is_open() say that it may go there, or NULL if the policy holds the
+ *	command; then it has added it to a struct smq_hold, and may not touch it again.
+ *	@last: no more commands of this batch follow at once. Context: as the LLD's
+ *	queue_cmd: process context, interrupts on, inside an RCU read-side section: may
+ *	not sleep; holds no lock.
  * @done: a command that @queue was called for has left: it was completed, refused by
  *	the LLD, or taken by error handling, by the LLD's or from a struct smq_hold.
  *	Called once for each call of @queue. Context: any, inside an RCU read-side
  *	section; may not sleep. Optional.
+ * @refused: the hardware queue that @queue has named, cmd->hwq, has no room: the command
+ *	goes to @hwq, its own, instead. Context: as @queue. Optional.
  * @last: the block layer's batch is over, and its last command did not reach @queue.
  *	Context: as @queue. Optional.
  * @has_use: whether the policy has anything to do. While it says no the host runs as
@@ -91,6 +96,7 @@ struct smq_policy_ops {
 	const char *name;
 	struct module *owner;
 	bool holds;
+	bool moves;
 	unsigned int knobs_size;
 	unsigned int host_size;
 	unsigned int hwq_size;
@@ -112,6 +118,7 @@ struct smq_policy_ops {
 	struct smq_hwq *(*queue)(struct smq_policy *policy, struct smq_hwq *hwq,
 				 struct smq_cmd *cmd, bool last);
 	void (*done)(struct smq_policy *policy, struct smq_cmd *cmd);
+	void (*refused)(struct smq_policy *policy, struct smq_hwq *hwq, struct smq_cmd *cmd);
 	void (*last)(struct smq_policy *policy, struct smq_hwq *hwq);
 	bool (*has_use)(struct smq_policy *policy);
 	void (*look)(struct smq_policy *policy);
@@ -150,6 +157,7 @@ struct smq_policy_lun {
 
 #define SMQ_SEEN_COUNTED	BIT(0)	/* in the inner depth of its LUN */
 #define SMQ_SEEN_QUEUED		BIT(1)	/* the policy's queue was called for it, done was not */
+#define SMQ_SEEN_MOVED		BIT(2)	/* in smq_hwq_move.foreign of the hardware queue it is on */
 
 /**
  * struct smq_policy_cmd - a policy's part of a command that it has seen
@@ -259,6 +267,8 @@ void smq_policy_commit(struct smq_hwq *hwq);
 void smq_policy_room(struct smq_policy_lun *lun);
 bool smq_policy_lun_is_full(const struct smq_policy_lun *lun);
 void smq_policy_found_use(struct smq_host *host);
+bool smq_cmd_may_move(struct smq_cmd *cmd);
+bool smq_hwq_is_open(const struct smq_hwq *hwq);
 
 static inline void *smq_policy_priv(struct smq_policy *policy)
 {

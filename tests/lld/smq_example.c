@@ -27,7 +27,8 @@ static struct smq_hwq *example_queue(struct smq_policy *policy, struct smq_hwq *
 	/* data_race: two CPUs may pick the same queue. */
 	to = policy->host->hwq[data_race(mine->next++) % policy->host->nr_hwqs];
 	its = smq_policy_hwq_priv(policy, to);
-	if (to->type != hwq->type || atomic_read(&its->inflight) >= READ_ONCE(knobs->most))
+	if (!smq_cmd_may_move(cmd) || !smq_hwq_is_open(to) ||
+	    atomic_read(&its->inflight) >= READ_ONCE(knobs->most))
 		to = hwq;
 	its = smq_policy_hwq_priv(policy, to);
 	atomic_inc(&its->inflight);
@@ -39,6 +40,15 @@ static void example_done(struct smq_policy *policy, struct smq_cmd *cmd)
 	struct example_hwq *its = smq_policy_hwq_priv(policy, cmd->hwq);
 
 	atomic_dec(&its->inflight);
+}
+
+static void example_refused(struct smq_policy *policy, struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct example_hwq *its = smq_policy_hwq_priv(policy, cmd->hwq);
+	struct example_hwq *mine = smq_policy_hwq_priv(policy, hwq);
+
+	atomic_dec(&its->inflight);
+	atomic_inc(&mine->inflight);
 }
 
 static void example_show(struct seq_file *m, struct smq_policy *policy, struct smq_hwq *hwq)
@@ -66,10 +76,10 @@ static DEVICE_ATTR_WO(most);
 static struct attribute *example_attrs[] = { &dev_attr_most.attr, NULL };
 static const struct attribute_group example_group = { "smq_example", .attrs = example_attrs };
 static const struct smq_policy_ops example_ops = {
-	.name = "example", .owner = THIS_MODULE, .knobs_size = sizeof(struct example_knobs),
-	.hwq_size = sizeof(struct example_hwq), .knobs = &example_group,
-	.init_knobs = example_init_knobs, .queue = example_queue, .done = example_done,
-	.show = example_show,
+	.name = "example", .owner = THIS_MODULE, .moves = true,
+	.knobs_size = sizeof(struct example_knobs), .hwq_size = sizeof(struct example_hwq),
+	.knobs = &example_group, .init_knobs = example_init_knobs, .queue = example_queue,
+	.done = example_done, .refused = example_refused, .show = example_show,
 };
 
 smq_module_policy(example_ops);

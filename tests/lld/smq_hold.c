@@ -48,6 +48,10 @@ static unsigned int doorbell_us;
 module_param(doorbell_us, uint, 0644);
 MODULE_PARM_DESC(doorbell_us, "CPU time that a commit with commands costs");
 
+static int refuse_hwq = -1;
+module_param(refuse_hwq, int, 0644);
+MODULE_PARM_DESC(refuse_hwq, "the hardware queue that refuses commands; -1: any");
+
 /* Commits that had commands to start. */
 static atomic_t commits = ATOMIC_INIT(0);
 
@@ -181,7 +185,7 @@ static enum smq_status hold_rw(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	struct hold_cmd *hold = smq_cmd_priv(cmd);
 	int now, max;
 
-	if (hold_take(&refuse))
+	if ((refuse_hwq < 0 || refuse_hwq == (int)hwq->index) && hold_take(&refuse))
 		return SMQ_HOST_BUSY;
 	if (scmd->sc_data_direction == DMA_FROM_DEVICE)
 		sg_zero_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), scsi_bufflen(scmd), 0);
@@ -351,6 +355,7 @@ static const struct smq_lld hold_lld = {
 	.max_cmd_len	= 16,
 	.sg_tablesize	= 128,
 	.max_sectors	= 1024,
+	.any_hwq	= true,
 	.init_cmd	= hold_init_cmd,
 	.init_hwq	= hold_init_hwq,
 	.queue_cmd	= hold_queue_cmd,

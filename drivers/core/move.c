@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Commands that a policy gives to another hardware queue than the block layer's. Three
+ * things are different for these: the LLD must be able to take them there, not every command
+ * may be moved, and the block layer does not wait for them when the last CPU of that
+ * hardware queue goes offline, and with it its interrupt: blk-mq waits for the commands
+ * whose hctx the queue is. A CPU hotplug state of the layer's waits for the foreign ones.
+ */
+#define pr_fmt(fmt) "smq: " fmt
+
+#include <linux/blkdev.h>
+#include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
+#include <linux/delay.h>
+#include <linux/export.h>
+#include <linux/slab.h>
+
+#include "core.h"
+#include "seen.h"
+
+/* How often a CPU that goes offline looks whether foreign commands are left. */
+#define SMQ_MOVE_POLL_MS	5
+
+/* The dynamic CPU hotplug state; set when the module is loaded. */
+static int smq_move_state;
+
+/**
+ * smq_cmd_may_move() - whether a policy may give a command to another hardware queue
+ * @cmd: a command that the policy's queue is called for
+ *
+ * Only READs, WRITEs and the like of the block layer, which keeps no order among them. Not a
+ * flush nor a step of one; not what came in order (passthrough, zoned devices), nor
+ * what has a tag of its own (reserved) or a poller that looks at its own hardware queue.
+ *
+ * Context: as queue_cmd. Return: whether it may.
+ */
+bool smq_cmd_may_move(struct smq_cmd *cmd)
+{
+	struct request *rq = scsi_cmd_to_rq(smq_cmd_to_scmd(cmd));
+
+	return cmd->hwq->type == HCTX_TYPE_DEFAULT && !blk_rq_is_passthrough(rq) &&
+	       !op_is_flush(rq->cmd_flags) && !(rq->rq_flags & RQF_FLUSH_SEQ) &&
+	       !(rq->cmd_flags & REQ_POLLED) && !blk_mq_is_reserved_rq(rq) &&
+	       !blk_queue_is_zoned(rq->q);
+}
+EXPORT_SYMBOL_GPL(smq_cmd_may_move);
+
+/**
+ * smq_hwq_is_open() - whether commands of other hardware queues may go to this one
+ * @hwq: a hardware queue
+ *
+ * Context: in a policy's queue, in the RCU read-side section in which the command goes
+ * there. Return: false for a poll queue, and while no CPU of the queue is online.
+ */
+bool smq_hwq_is_open(const struct smq_hwq *hwq)
+{
+	/* The CPU that closes it waits a grace period, then for the foreign commands. */
+	return READ_ONCE(hwq->core->move.open);
+}
+EXPORT_SYMBOL_GPL(smq_hwq_is_open);
+
+static struct smq_hwq *smq_move_home_of(struct smq_cmd *cmd)
+{
+	return cmd->hwq->host->hwq[scsi_cmd_to_rq(smq_cmd_to_scmd(cmd))->mq_hctx->queue_num];
+}
+
+/* The command is no foreign one any more. Context: any; the caller owns it. */
+void smq_move_end(struct smq_cmd *cmd)
+{
+	cmd->seen->flags &= ~SMQ_SEEN_MOVED;
+	/* Release: the CPU that waits for the last one sees it ended. */
+	atomic_dec_return_release(&cmd->hwq->core->move.foreign);
+}
+
+/*
+ * A command that a policy has seen goes to another hardware queue.
+ * Context: inside an RCU read-side section; the caller owns the command.
+ */
+void smq_move(struct smq_cmd *cmd, struct smq_hwq *to)
+{
+	if (cmd->seen->flags & SMQ_SEEN_MOVED)
+		smq_move_end(cmd);
+	if (to != smq_move_home_of(cmd)) {
+		atomic_inc(&to->core->move.foreign);
+		cmd->seen->flags |= SMQ_SEEN_MOVED;
+	}
+	this_cpu_dec(cmd->hwq->stats->queued);
+	this_cpu_inc(to->stats->queued);
+	cmd->hwq = to;
+}
+
+/* It goes back to the block layer's, if it is not there. Context: as smq_move(). */
+void smq_move_home(struct smq_cmd *cmd)
+{
+	struct smq_hwq *home = smq_move_home_of(cmd);
+
+	if (cmd->hwq != home)
+		smq_move(cmd, home);
+}
+
+static struct smq_host *smq_node_to_host(struct hlist_node *node)
+{
+	return hlist_entry(node, struct smq_host_core, move.cpus)->host;
+}
+
+static struct smq_hwq *smq_move_hwq_of(struct smq_host *host, unsigned int cpu)
+{
+	return host->hwq[host->core->move.hwq_of[cpu]];
+}
+
+/* Context: process context on the CPU, which is online, inside the CPU hotplug lock. */
+static int smq_move_cpu_online(unsigned int cpu, struct hlist_node *node)
+{
+	WRITE_ONCE(smq_move_hwq_of(smq_node_to_host(node), cpu)->core->move.open, true);
+	return 0;
+}
+
+static bool smq_move_has_other_cpu(struct smq_host *host, unsigned int cpu)
+{
+	const unsigned int *hwq_of = host->core->move.hwq_of;
+	unsigned int other;
+
+	for_each_online_cpu(other) {
+		if (other != cpu && hwq_of[other] == hwq_of[cpu])
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Context: as smq_move_cpu_online(). The block layer's own state comes after this one, and
+ * after that the interrupts of the CPU go: what the queue has can still be completed.
+ */
+static int smq_move_cpu_offline(unsigned int cpu, struct hlist_node *node)
+{
+	struct smq_host *host = smq_node_to_host(node);
+	struct smq_hwq_move *move = &smq_move_hwq_of(host, cpu)->core->move;
+
+	if (smq_move_has_other_cpu(host, cpu))
+		return 0;
+	WRITE_ONCE(move->open, false);
+	/* Commands that were on the way there are counted now. */
+	synchronize_rcu();
+	/* Acquire: pairs with smq_move_end(). As long as commands take, as in the block layer. */
+	while (atomic_read_acquire(&move->foreign))
+		msleep(SMQ_MOVE_POLL_MS);
+	return 0;
+}
+
+/*
+ * The host gets a policy that moves commands: 0, or a negative errno, after a message if
+ * its LLD does not take commands elsewhere. Context: policy lock; may sleep.
+ */
+int smq_move_begin_host(struct smq_host *host)
+{
+	struct smq_host_move *move = &host->core->move;
+	const struct Scsi_Host *shost = host->shost;
+	int err;
+
+	lockdep_assert_held(&host->core->choice.lock);
+	if (move->hwq_of)
+		return 0;
+	if (host->nr_hwqs > 1 && !host->lld->any_hwq && !shost->host_tagset) {
+		pr_err_ratelimited("host%u: %s takes a command on its own hardware queue only\n",
+				   shost->host_no, host->lld->name);
+		return -EOPNOTSUPP;
+	}
+	move->hwq_of = kmemdup(shost->tag_set.map[HCTX_TYPE_DEFAULT].mq_map,
+			       nr_cpu_ids * sizeof(*move->hwq_of), GFP_KERNEL);
+	if (!move->hwq_of)
+		return -ENOMEM;
+	/* Opens the hardware queues of the CPUs that are online. */
+	err = cpuhp_state_add_instance(smq_move_state, &move->cpus);
+	if (err) {
+		kfree(move->hwq_of);
+		move->hwq_of = NULL;
+	}
+	return err;
+}
+
+/* No policy of the host is left. Context: may sleep. */
+void smq_move_end_host(struct smq_host *host)
+{
+	struct smq_host_move *move = &host->core->move;
+
+	if (!move->hwq_of)
+		return;
+	cpuhp_state_remove_instance_nocalls(smq_move_state, &move->cpus);
+	kfree(move->hwq_of);
+	move->hwq_of = NULL;
+}
+
+int __init smq_moves_init(void)
+{
+	/* Those states go offline before CPUHP_AP_BLK_MQ_ONLINE. */
+	smq_move_state = cpuhp_setup_state_multi(CPUHP_AP_ONLINE_DYN, "scsi/smq:online",
+						 smq_move_cpu_online, smq_move_cpu_offline);
+	return min(smq_move_state, 0);
+}
+
+void smq_moves_exit(void)
+{
+	cpuhp_remove_multi_state(smq_move_state);
+}
