@@ -2,7 +2,7 @@
 /*
  * /sys/kernel/config/smq/ram/: hosts made, changed and removed at run time.
  *
- * HOST/		hw_queues poll_queues depth power
+ * HOST/		hw_queues poll_queues depth host_tagset power
  * HOST/luns/N/		size_mb sector_size null power
  * HOST/model/, HOST/fault/	knobs.c
  *
@@ -192,13 +192,14 @@ static const struct config_item_type ram_luns_type = {
 #define dir_mutex(item)		(&to_dir(item)->lock)
 #define dir_power(item)		(to_dir(item)->ram)
 #define dir_check(config)	0
-#define RAM_HOST_ATTR(_name)							\
-	RAM_CONFIG_ATTR(ram_host_, _name, to_dir, dir_mutex, dir_power, "%u",	\
-			ram_parse_uint, dir_check)
+#define RAM_HOST_ATTR(_name, _fmt, _parse)					\
+	RAM_CONFIG_ATTR(ram_host_, _name, to_dir, dir_mutex, dir_power, _fmt,	\
+			_parse, dir_check)
 
-RAM_HOST_ATTR(hw_queues);
-RAM_HOST_ATTR(poll_queues);
-RAM_HOST_ATTR(depth);
+RAM_HOST_ATTR(hw_queues, "%u", ram_parse_uint);
+RAM_HOST_ATTR(poll_queues, "%u", ram_parse_uint);
+RAM_HOST_ATTR(depth, "%u", ram_parse_uint);
+RAM_HOST_ATTR(host_tagset, "%d", ram_parse_bool);
 
 static ssize_t ram_host_power_show(struct config_item *item, char *page)
 {
@@ -258,6 +259,7 @@ static struct configfs_attribute *ram_host_attrs[] = {
 	&ram_host_attr_hw_queues,
 	&ram_host_attr_poll_queues,
 	&ram_host_attr_depth,
+	&ram_host_attr_host_tagset,
 	&ram_host_attr_power,
 	NULL
 };

@@ -4,6 +4,7 @@
  * interrupt. Commands arrive here carried out, their data moved; what is modelled
  * is when and at what cost they complete.
  */
+#include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
@@ -132,11 +133,50 @@ static int ram_complete_due(struct smq_hwq *hwq)
 	return found;
 }
 
+/*
+ * The CPU that gets the interrupt of a hardware queue, -1 if it is the timer's. Context: the
+ * queue has a command, which keeps the map.
+ */
+static int ram_irq_cpu(struct smq_hwq *hwq)
+{
+	const struct blk_mq_queue_map *map = &hwq->host->shost->tag_set.map[HCTX_TYPE_DEFAULT];
+	unsigned int cpu;
+
+	if (!READ_ONCE(ram_hwq_model(hwq)->irq_affinity))
+		return -1;
+	for_each_online_cpu(cpu) {
+		if (map->mq_map[cpu] == hwq->index)
+			return cpu;
+	}
+	return -1;
+}
+
+static void ram_remote_interrupt(void *data)
+{
+	struct smq_hwq *hwq = data;
+	struct ram_hwq *rq = smq_hwq_priv(hwq);
+
+	ram_complete_due(hwq);
+	/* Release: ram_hwq_exit() may free the queue once it sees this. */
+	atomic_dec_return_release(&rq->remotes);
+}
+
 static enum hrtimer_restart ram_interrupt(struct hrtimer *timer)
 {
 	struct ram_hwq *rq = container_of(timer, struct ram_hwq, timer);
+	struct smq_hwq *hwq = container_of((void *)rq, struct smq_hwq, priv);
+	int cpu = READ_ONCE(rq->irq_cpu);
+	int err = -ENXIO;
 
-	ram_complete_due(container_of((void *)rq, struct smq_hwq, priv));
+	if (cpu >= 0 && cpu != smp_processor_id()) {
+		atomic_inc(&rq->remotes);
+		err = smp_call_function_single_async(cpu, &rq->remote);
+		if (err)
+			atomic_dec(&rq->remotes);
+	}
+	/* Busy: it has not begun with the one before, and will see what is due. */
+	if (err && err != -EBUSY)
+		ram_complete_due(hwq);
 	/* Set again above, if there is more to come. */
 	return HRTIMER_NORESTART;
 }
@@ -147,6 +187,7 @@ void ram_doorbell(struct smq_hwq *hwq)
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
 	struct ram_model *model = ram_hwq_model(hwq);
 	u64 service = READ_ONCE(model->service_ns), rate = READ_ONCE(model->bytes_per_sec);
+	u64 each = READ_ONCE(model->hwq_ns);
 	u32 cost = READ_ONCE(model->doorbell_ns);
 	struct smq_cmd *cmd, *next;
 	unsigned long flags;
@@ -161,12 +202,18 @@ void ram_doorbell(struct smq_hwq *hwq)
 	spin_lock_irqsave(&rq->lock, flags);
 	list_splice_init(&rq->ring, &ring);
 	rq->doorbells += !list_empty(&ring);
+	if (!list_empty(&ring))
+		WRITE_ONCE(rq->irq_cpu, ram_irq_cpu(hwq));
 	now = ktime_get_ns();
 	list_for_each_entry_safe(cmd, next, &ring, node) {
 		u64 due = now;
 
 		if (rate)
 			due = ram_book_link(model, now, scsi_bufflen(smq_cmd_to_scmd(cmd)), rate);
+		if (each) {
+			rq->free = max(rq->free, due) + each;
+			due = rq->free;
+		}
 		ram_insert(rq, cmd, due + service);
 	}
 	ram_arm(hwq, rq);
@@ -263,6 +310,9 @@ void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun)
 	spin_lock_irqsave(&rq->lock, flags);
 	ram_forget_list(rq, &rq->ring, lun);
 	ram_forget_list(rq, &rq->busy, lun);
+	/* The time of what is left is not given back, but nothing is waited for. */
+	if (list_empty(&rq->ring) && list_empty(&rq->busy))
+		rq->free = 0;
 	spin_unlock_irqrestore(&rq->lock, flags);
 }
 
@@ -274,6 +324,7 @@ void ram_hwq_init(struct smq_hwq *hwq)
 	INIT_LIST_HEAD(&rq->ring);
 	INIT_LIST_HEAD(&rq->busy);
 	hrtimer_setup(&rq->timer, ram_interrupt, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	INIT_CSD(&rq->remote, ram_remote_interrupt, hwq);
 }
 
 void ram_hwq_exit(struct smq_hwq *hwq)
@@ -281,4 +332,7 @@ void ram_hwq_exit(struct smq_hwq *hwq)
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
 
 	hrtimer_cancel(&rq->timer);
+	/* Acquire: pairs with ram_remote_interrupt(). Its interrupt is on its way. */
+	while (atomic_read_acquire(&rq->remotes))
+		cpu_relax();
 }

@@ -47,8 +47,9 @@ void ram_update_attn(struct ram_host *ram)
 	unsigned long i;
 
 	xa_lock(&ram->luns);
-	modelled = READ_ONCE(model->service_ns) || READ_ONCE(model->hwq_depth) ||
-		   READ_ONCE(model->doorbell_ns) || READ_ONCE(model->bytes_per_sec);
+	modelled = READ_ONCE(model->service_ns) || READ_ONCE(model->hwq_ns) ||
+		   READ_ONCE(model->hwq_depth) || READ_ONCE(model->doorbell_ns) ||
+		   READ_ONCE(model->bytes_per_sec);
 	faulty = READ_ONCE(smq_host_fault(ram->smq)->kind) >= SMQ_FAULT_OWN;
 	xa_for_each(&ram->luns, i, lun) {
 		assign_bit(RAM_MODEL, &lun->attn, modelled);
@@ -171,6 +172,7 @@ struct ram_host *ram_host_create(const struct ram_config *cfg, struct ram_model 
 	}
 	ram = smq_host_priv(host);
 	ram->smq = host;
+	host->shost->host_tagset = cfg->host_tagset;
 	ram->index = index;
 	ram->model = model;
 	if (fault)

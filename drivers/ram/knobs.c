@@ -56,9 +56,11 @@ static ssize_t ram_model_##_name##_store(struct config_item *item,		\
 CONFIGFS_ATTR(ram_model_, _name)
 
 RAM_KNOB(service_ns, 1000 * (u64)NSEC_PER_SEC);
+RAM_KNOB(hwq_ns, (u64)NSEC_PER_SEC);
 RAM_KNOB(hwq_depth, SMQ_MAX_DEPTH);
 RAM_KNOB(doorbell_ns, RAM_MAX_DOORBELL_NS);
 RAM_KNOB(bytes_per_sec, U64_MAX);
+RAM_KNOB(irq_affinity, 1);
 
 static ssize_t ram_model_doorbells_show(struct config_item *item, char *page)
 {
@@ -79,9 +81,11 @@ CONFIGFS_ATTR_RO(ram_model_, doorbells);
 
 static struct configfs_attribute *ram_model_attrs[] = {
 	&ram_model_attr_service_ns,
+	&ram_model_attr_hwq_ns,
 	&ram_model_attr_hwq_depth,
 	&ram_model_attr_doorbell_ns,
 	&ram_model_attr_bytes_per_sec,
+	&ram_model_attr_irq_affinity,
 	&ram_model_attr_doorbells,
 	NULL
 };

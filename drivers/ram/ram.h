@@ -10,6 +10,7 @@
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/sizes.h>
+#include <linux/smp.h>
 #include <linux/xarray.h>
 #include <linux/types.h>
 #include <smq/lld.h>
@@ -98,9 +99,13 @@ struct ram_lun {
 /**
  * struct ram_model - what the hardware behind a host is like; 0: no limit, no cost
  * @service_ns: from doorbell to completion of a command
+ * @hwq_ns: that a hardware queue takes for a command before it begins with the next; comes
+ *	before @service_ns
  * @hwq_depth: commands a hardware queue takes; past it queue_cmd says busy
  * @doorbell_ns: CPU time one doorbell costs, as an uncached write does
  * @bytes_per_sec: of the one link all commands of the host share
+ * @irq_affinity: the interrupt of a hardware queue comes on the first online CPU that the
+ *	queue is for; else on the CPU that rang the doorbell
  * @link_free: when the link is free again, ktime in ns; atomic because every
  *	queue books its transfers there
  *
@@ -108,9 +113,11 @@ struct ram_lun {
  */
 struct ram_model {
 	u64 service_ns;
+	u64 hwq_ns;
 	u32 hwq_depth;
 	u32 doorbell_ns;
 	u64 bytes_per_sec;
+	u32 irq_affinity;
 	atomic64_t link_free;
 };
 
@@ -119,11 +126,13 @@ struct ram_model {
  * @hw_queues: 0: one per CPU
  * @poll_queues: beside them
  * @depth: commands per hardware queue and LUN
+ * @host_tagset: tags are unique in the host; @depth is then that of the host
  */
 struct ram_config {
 	unsigned int hw_queues;
 	unsigned int poll_queues;
 	unsigned int depth;
+	bool host_tagset;
 };
 
 /* The same for a LUN. */
@@ -160,21 +169,30 @@ struct ram_host {
 
 /**
  * struct ram_hwq - the private area of a hardware queue
- * @lock: protects the rest: queueing, polling and the timer's interrupt; taken
- *	with interrupts off
+ * @lock: protects the rest but for the last two: queueing, polling and the timer's
+ *	interrupt; taken with interrupts off
  * @ring: commands in the ring, their doorbell still to be rung
  * @busy: commands the device has, in the order they are due
  * @nr: of both, plus those being carried out: what hwq_depth limits
+ * @free: when the device has done with the last command of the ring, ktime in ns
  * @doorbells: rung so far
  * @timer: the device's interrupt; not used on poll queues
+ * @irq_cpu: the CPU that completes what is due, -1: the timer's; read without @lock
+ * @remote: has another CPU than the timer's complete what is due
+ * @remotes: that have been sent and have not returned; atomic because the timer sends them
+ *	and another CPU runs them
  */
 struct ram_hwq {
-	spinlock_t lock;	/* protects all below */
+	spinlock_t lock;	/* protects all below but for remote and remotes */
 	struct list_head ring;
 	struct list_head busy;
 	unsigned int nr;
+	u64 free;
 	u64 doorbells;
 	struct hrtimer timer;
+	int irq_cpu;
+	call_single_data_t remote;
+	atomic_t remotes;
 };
 
 /**
