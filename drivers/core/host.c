@@ -328,7 +328,7 @@ void smq_map_queues(struct Scsi_Host *shost)
 EXPORT_SYMBOL_GPL(smq_map_queues);
 
 static const struct smq_policy_ops * const smq_policies[] = {
-	&smq_batch_ops, &smq_bucket_ops, &smq_prio_ops,
+	&smq_batch_ops, &smq_bucket_ops, &smq_prio_ops, &smq_steer_ops,
 };
 
 /* Unregisters the first @nr of them. */

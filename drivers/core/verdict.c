@@ -31,8 +31,8 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 		return NULL;
 	}
 	cmd->seen->flags |= SMQ_SEEN_QUEUED;
-	to = INDIRECT_CALL_3(policy->ops->queue, smq_batch_queue, smq_bucket_queue, smq_prio_queue,
-			     policy, hwq, cmd, last);
+	to = INDIRECT_CALL_4(policy->ops->queue, smq_batch_queue, smq_bucket_queue, smq_prio_queue,
+			     smq_steer_queue, policy, hwq, cmd, last);
 	if (unlikely(to && to != hwq))
 		smq_move(cmd, to);
 	return to;
@@ -177,7 +177,8 @@ bool smq_policy_done(struct smq_cmd *cmd)
 	if (seen->flags & SMQ_SEEN_QUEUED) {
 		seen->flags &= ~SMQ_SEEN_QUEUED;
 		if (policy->ops->done)
-			INDIRECT_CALL_1(policy->ops->done, smq_batch_done, policy, cmd);
+			INDIRECT_CALL_2(policy->ops->done, smq_batch_done, smq_steer_done, policy,
+					cmd);
 	}
 	if (seen->flags & SMQ_SEEN_COUNTED && smq_policy_done_counted(cmd))
 		return true;

@@ -21,4 +21,10 @@ extern const struct smq_policy_ops smq_bucket_ops;
 struct smq_hwq *smq_bucket_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 				 struct smq_cmd *cmd, bool last);
 
+/* steer.c */
+extern const struct smq_policy_ops smq_steer_ops;
+struct smq_hwq *smq_steer_queue(struct smq_policy *policy, struct smq_hwq *hwq,
+				struct smq_cmd *cmd, bool last);
+void smq_steer_done(struct smq_policy *policy, struct smq_cmd *cmd);
+
 #endif /* SMQ_POLICY_BUILTIN_H */

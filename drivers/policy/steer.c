@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The policy "steer": a command whose own hardware queue is busy goes to an idle one.
+ * steer_choice.h chooses; where that does not help the layer runs the host as "direct".
+ */
+#include <linux/seq_file.h>
+#include <linux/topology.h>
+
+#include "builtin.h"
+#include "steer_choice.h"
+
+/* Hardware queues that are looked at for a command that may leave its own. */
+#define STEER_LOOK	16U
+
+/**
+ * struct steer_knobs - settings of a host
+ * @threshold: a hardware queue with more commands in flight than this is busy
+ *
+ * Read with READ_ONCE: settings take effect on the commands that follow.
+ */
+struct steer_knobs {
+	unsigned int threshold;
+};
+
+/**
+ * struct steer_hwq - a hardware queue
+ * @queued: commands that have been given to it, foreign ones included; wraps. Atomic
+ *	because any CPU steers commands to it
+ * @done: of these, those that have left; wraps. Atomic because any CPU completes them
+ * @cpu: that completed the last one
+ * @knobs: the host's settings
+ * @lock: protects what follows: taken for a command that comes while the hardware queue
+ *	is busy, and for one that was steered
+ * @choice: what the choice remembers
+ * @next: the hardware queue that is looked at next
+ * @steered: commands that have left for another hardware queue
+ * @backed_off: how often steering was given up because it did not help
+ * @fell_back: steered commands that found the other hardware queue full
+ * @steered_at: when the last one left, in jiffies; also read without the lock
+ * @looked_at: commands of the hardware queue when the choice last saw them; under the host's
+ *	policy lock
+ */
+struct steer_hwq {
+	atomic_t queued;
+	atomic_t done;
+	unsigned int cpu;
+	const struct steer_knobs *knobs;
+	spinlock_t lock;	/* protects all below */
+	struct smq_steer choice;
+	unsigned int next;
+	u64 steered;
+	u64 backed_off;
+	u64 fell_back;
+	unsigned long steered_at;
+	u64 looked_at;	/* not protected by @lock */
+};
+
+/**
+ * struct steer_cmd - a command; the owner's
+ * @at: the hardware queue that counts it
+ * @own: its own, if it was steered; else NULL
+ * @ahead: commands that @own had in flight when it left
+ * @mark: @own->done at that time
+ */
+struct steer_cmd {
+	struct steer_hwq *at;
+	struct steer_hwq *own;
+	unsigned int ahead;
+	unsigned int mark;
+};
+
+/* Commands in flight; a moment's figure. */
+static unsigned int steer_inflight(const struct steer_hwq *s)
+{
+	/* In this order: what leaves in between makes it more, never less than none. */
+	unsigned int done = atomic_read_acquire(&s->done);
+
+	return atomic_read(&s->queued) - done;
+}
+
+/* The best of a few hardware queues, beginning after the one that was taken last, or NULL. */
+static struct smq_hwq *steer_find(struct smq_policy *policy, const struct smq_hwq *hwq,
+				  struct steer_hwq *own, unsigned int threshold)
+{
+	struct smq_host *host = policy->host;
+	unsigned int nr = host->nr_hwqs - host->nr_poll, i, rank, best = 0;
+	unsigned int here = raw_smp_processor_id();
+	struct smq_hwq *found = NULL;
+
+	lockdep_assert_held(&own->lock);
+	for (i = 0; i < min(nr, STEER_LOOK) && best < SMQ_STEER_BEST; i++) {
+		struct smq_steer_queue q;
+		struct steer_hwq *its;
+		unsigned int cpu;
+
+		own->next = own->next + 1 < nr ? own->next + 1 : 0;
+		if (own->next == hwq->index)
+			continue;
+		its = smq_policy_hwq_priv(policy, host->hwq[own->next]);
+		cpu = READ_ONCE(its->cpu);
+		q.inflight = steer_inflight(its);
+		q.open = smq_hwq_is_open(host->hwq[own->next]);
+		q.elsewhere = cpu != here;
+		/* What a module can know of caches: those of one die. */
+		q.near = cpumask_test_cpu(cpu, topology_die_cpumask(here));
+		rank = smq_steer_rank(&q, threshold);
+		if (rank > best) {
+			best = rank;
+			found = host->hwq[own->next];
+		}
+	}
+	return found;
+}
+
+/* A command of a busy hardware queue: returns the one that it is to go to. */
+static noinline struct smq_hwq *steer_away(struct smq_policy *policy, struct smq_hwq *hwq,
+					   struct smq_cmd *cmd, unsigned int ahead,
+					   unsigned int threshold)
+{
+	struct steer_hwq *own = smq_policy_hwq_priv(policy, hwq);
+	struct steer_cmd *sc = smq_policy_cmd_priv(cmd);
+	struct smq_hwq *to = NULL;
+	unsigned long flags;
+
+	if (!smq_cmd_may_move(cmd))
+		return hwq;
+	spin_lock_irqsave(&own->lock, flags);
+	if (smq_steer_wants(&own->choice))
+		to = steer_find(policy, hwq, own, threshold);
+	if (to) {
+		smq_steer_leaves(&own->choice);
+		own->steered++;
+		WRITE_ONCE(own->steered_at, jiffies);
+	}
+	spin_unlock_irqrestore(&own->lock, flags);
+	if (!to)
+		return hwq;
+	sc->at = smq_policy_hwq_priv(policy, to);
+	sc->own = own;
+	sc->ahead = ahead;
+	sc->mark = atomic_read(&own->done);
+	return to;
+}
+
+struct smq_hwq *smq_steer_queue(struct smq_policy *policy, struct smq_hwq *hwq,
+				struct smq_cmd *cmd, bool last)
+{
+	struct steer_hwq *own = smq_policy_hwq_priv(policy, hwq);
+	unsigned int threshold = READ_ONCE(own->knobs->threshold);
+	struct steer_cmd *sc = smq_policy_cmd_priv(cmd);
+	unsigned int ahead = steer_inflight(own);
+
+	sc->at = own;
+	sc->own = NULL;
+	if (unlikely(smq_steer_is_busy(ahead, threshold)))
+		hwq = steer_away(policy, hwq, cmd, ahead, threshold);
+	atomic_inc(&sc->at->queued);
+	return hwq;
+}
+
+/* A steered command has ended, or was of no use where it went. */
+static void steer_judge(struct smq_policy *policy, struct steer_hwq *own, unsigned int ahead,
+			unsigned int ended, bool full)
+{
+	unsigned long flags;
+	bool began;
+
+	spin_lock_irqsave(&own->lock, flags);
+	own->fell_back += full;
+	began = !own->choice.on;
+	own->backed_off += smq_steer_judge(&own->choice, ahead, ended);
+	began = began && own->choice.on;
+	spin_unlock_irqrestore(&own->lock, flags);
+	if (began)
+		smq_policy_found_use(policy->host);
+}
+
+void smq_steer_done(struct smq_policy *policy, struct smq_cmd *cmd)
+{
+	struct steer_cmd *sc = smq_policy_cmd_priv(cmd);
+	unsigned int cpu = raw_smp_processor_id();
+	struct steer_hwq *at = sc->at;
+
+	/* Pairs with steer_inflight(): counted as given before it is counted as gone. */
+	smp_mb__before_atomic();
+	atomic_inc(&at->done);
+	/* The line is shared with submitters: written where it changes only. */
+	if (READ_ONCE(at->cpu) != cpu)
+		WRITE_ONCE(at->cpu, cpu);
+	if (unlikely(sc->own))
+		steer_judge(policy, sc->own, sc->ahead,
+			    (unsigned int)atomic_read(&sc->own->done) - sc->mark, false);
+}
+
+/* The other hardware queue is full: the command goes to its own after all. */
+static void steer_refused(struct smq_policy *policy, struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	struct steer_cmd *sc = smq_policy_cmd_priv(cmd);
+
+	atomic_dec(&sc->at->queued);
+	sc->at = sc->own;
+	sc->own = NULL;
+	atomic_inc(&sc->at->queued);
+	steer_judge(policy, sc->at, sc->ahead, sc->ahead, true);
+}
+
+static u64 steer_commands(const struct smq_hwq *hwq)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(hwq->stats, cpu)->queued);
+	return sum;
+}
+
+/*
+ * Counts from here on what goes by while the host runs as "direct": in that time the
+ * choice does not see commands. Context: the host's policy lock.
+ */
+static u64 steer_passed(struct steer_hwq *s, const struct smq_hwq *hwq)
+{
+	u64 before = s->looked_at;
+
+	s->looked_at = steer_commands(hwq);
+	/* A sum of moving counters: may be less than before. */
+	return s->looked_at > before ? s->looked_at - before : 0;
+}
+
+static bool steer_has_use(struct smq_policy *policy)
+{
+	bool effective = rcu_access_pointer(policy->host->policy) == policy, use = false;
+	unsigned int i;
+
+	for (i = 0; i < policy->host->nr_hwqs; i++) {
+		struct smq_hwq *hwq = policy->host->hwq[i];
+		struct steer_hwq *s = smq_policy_hwq_priv(policy, hwq);
+
+		if (effective)
+			steer_passed(s, hwq);
+		/* data_race: one that begins now is seen by the next look. */
+		if (data_race(s->choice.on) &&
+		    time_before(jiffies, READ_ONCE(s->steered_at) + SMQ_POLICY_IDLE))
+			use = true;
+	}
+	return use;
+}
+
+static void steer_look(struct smq_policy *policy)
+{
+	unsigned int i;
+
+	for (i = 0; i < policy->host->nr_hwqs; i++) {
+		struct smq_hwq *hwq = policy->host->hwq[i];
+		struct steer_hwq *s = smq_policy_hwq_priv(policy, hwq);
+		u64 passed = steer_passed(s, hwq);
+
+		spin_lock_irq(&s->lock);
+		smq_steer_look(&s->choice, passed);
+		spin_unlock_irq(&s->lock);
+	}
+}
+
+/* Until a CPU has completed a command, the first of those that the hardware queue is for. */
+static unsigned int steer_first_cpu(const struct smq_hwq *hwq)
+{
+	const struct blk_mq_queue_map *map = &hwq->host->shost->tag_set.map[hwq->type];
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		if (map->mq_map[cpu] == hwq->index)
+			return cpu;
+	}
+	return 0;
+}
+
+static int steer_init_hwq(struct smq_policy *policy, struct smq_hwq *hwq)
+{
+	struct steer_hwq *s = smq_policy_hwq_priv(policy, hwq);
+
+	spin_lock_init(&s->lock);
+	smq_steer_init(&s->choice);
+	s->cpu = steer_first_cpu(hwq);
+	s->knobs = policy->knobs;
+	s->next = hwq->index;
+	s->looked_at = steer_commands(hwq);
+	return 0;
+}
+
+static void steer_show(struct seq_file *m, struct smq_policy *policy, struct smq_hwq *hwq)
+{
+	struct steer_hwq *s = smq_policy_hwq_priv(policy, hwq);
+
+	spin_lock_irq(&s->lock);
+	seq_printf(m, " inflight=%u cpu=%u on=%d steered=%llu backed_off=%llu fell_back=%llu",
+		   steer_inflight(s), READ_ONCE(s->cpu), s->choice.on, s->steered,
+		   s->backed_off, s->fell_back);
+	spin_unlock_irq(&s->lock);
+}
+
+static void steer_init_knobs(void *data)
+{
+	struct steer_knobs *knobs = data;
+
+	knobs->threshold = 16;
+}
+
+static ssize_t threshold_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct steer_knobs *knobs = smq_policy_knobs(dev, &smq_steer_ops);
+
+	return sysfs_emit(buf, "%u\n", READ_ONCE(knobs->threshold));
+}
+
+static ssize_t threshold_store(struct device *dev, struct device_attribute *attr,
+			       const char *buf, size_t count)
+{
+	struct steer_knobs *knobs = smq_policy_knobs(dev, &smq_steer_ops);
+
+	return smq_knob_store_uint(dev, attr, "smq_steer", buf, count, &knobs->threshold, 1,
+				   SMQ_MAX_DEPTH);
+}
+static DEVICE_ATTR_RW(threshold);
+
+static struct attribute *steer_attrs[] = {
+	&dev_attr_threshold.attr,
+	NULL
+};
+
+static const struct attribute_group steer_group = {
+	.name = "smq_steer",
+	.attrs = steer_attrs,
+};
+
+const struct smq_policy_ops smq_steer_ops = {
+	.name		= "steer",
+	.owner		= THIS_MODULE,
+	.moves		= true,
+	.knobs_size	= sizeof(struct steer_knobs),
+	.hwq_size	= sizeof(struct steer_hwq),
+	.cmd_size	= sizeof(struct steer_cmd),
+	.knobs		= &steer_group,
+	.init_knobs	= steer_init_knobs,
+	.init_hwq	= steer_init_hwq,
+	.queue		= smq_steer_queue,
+	.done		= smq_steer_done,
+	.refused	= steer_refused,
+	.has_use	= steer_has_use,
+	.look		= steer_look,
+	.show		= steer_show,
+};

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the choices of the policy "steer" promise in every state. Run by test_steer.py. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../drivers/policy/steer_choice.h"
+
+static void expect(int line, int ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("line %d: %s\n", line, what);
+	exit(1);
+}
+
+#define EXPECT(cond)	expect(__LINE__, (cond), #cond)
+
+/* Which hardware queues commands may go to, and which of them they rather do. */
+static void walk_ranks(void)
+{
+	unsigned int threshold, inflight, flags;
+
+	for (threshold = 1; threshold <= 100; threshold++)
+		for (inflight = 0; inflight <= 200; inflight++)
+			for (flags = 0; flags < 8; flags++) {
+				struct smq_steer_queue q = {
+					.inflight = inflight, .open = flags & 1,
+					.elsewhere = flags & 2, .near = flags & 4,
+				};
+				unsigned int rank = smq_steer_rank(&q, threshold);
+
+				EXPECT(rank <= SMQ_STEER_BEST);
+				EXPECT(!rank == (!q.open || inflight > threshold / 4));
+				/* What is idle is never busy: no command is sent on to and fro. */
+				EXPECT(!rank || !smq_steer_is_busy(inflight + 1, threshold));
+				if (!rank)
+					continue;
+				EXPECT((rank == SMQ_STEER_BEST) == (q.elsewhere && q.near));
+				EXPECT((rank == 1) == !q.elsewhere);
+			}
+}
+
+/* What never wins is tried for less than 1 % of the commands, however many there are. */
+static void walk_losses(void)
+{
+	unsigned int i, late, pending = 0, left = 0;
+	struct smq_steer s;
+
+	/* @late: how many are under way until one is judged. */
+	for (late = 0; late <= 100; late += 10) {
+		smq_steer_init(&s);
+		left = 0;
+		pending = 0;
+		for (i = 1; i <= 200000; i++) {
+			if (smq_steer_wants(&s)) {
+				smq_steer_leaves(&s);
+				left++;
+				pending++;
+			}
+			if (pending > late || (pending && i % SMQ_STEER_PRICE == 0)) {
+				EXPECT(!smq_steer_judge(&s, 17, 17));
+				pending--;
+			}
+			EXPECT(!s.on);
+			/* The first trial costs nothing. */
+			EXPECT(left <= SMQ_STEER_WINDOW + i / SMQ_STEER_PRICE);
+		}
+		EXPECT(left > SMQ_STEER_WINDOW);
+	}
+}
+
+/* Windows of any outcome: when steering begins, goes on and ends. */
+static void walk_windows(void)
+{
+	unsigned int wins, i, began = 0;
+
+	for (wins = 0; wins <= SMQ_STEER_WINDOW; wins++) {
+		struct smq_steer s;
+
+		smq_steer_init(&s);
+		for (i = 0; i < SMQ_STEER_WINDOW; i++) {
+			EXPECT(smq_steer_wants(&s));
+			smq_steer_leaves(&s);
+		}
+		EXPECT(!smq_steer_wants(&s));
+		for (i = 0; i < SMQ_STEER_WINDOW; i++)
+			EXPECT(!smq_steer_judge(&s, 20, i < wins ? 9 : 10));
+		EXPECT(s.on == (wins >= SMQ_STEER_BEGIN));
+		began += s.on;
+	}
+	EXPECT(began == SMQ_STEER_WINDOW - SMQ_STEER_BEGIN + 1);
+
+	for (wins = 0; wins <= SMQ_STEER_LONG_WINDOW; wins++) {
+		struct smq_steer s = { .on = 1 };
+		bool gave_up = 0;
+
+		for (i = 0; i < SMQ_STEER_LONG_WINDOW; i++) {
+			EXPECT(smq_steer_wants(&s) && !gave_up);
+			smq_steer_leaves(&s);
+			gave_up = smq_steer_judge(&s, 20, i < wins ? 0 : 20);
+		}
+		EXPECT(gave_up == (wins < SMQ_STEER_GO_ON) && s.on == !gave_up);
+		EXPECT(!gave_up || !smq_steer_wants(&s));
+	}
+}
+
+/* A look begins anew, and gives no more than the commands that went by have paid for. */
+static void walk_looks(void)
+{
+	struct smq_steer s;
+	unsigned int i;
+
+	smq_steer_init(&s);
+	smq_steer_look(&s, ~0ULL);
+	EXPECT(s.credit == SMQ_STEER_TRIAL);
+	s = (struct smq_steer) { .on = 1 };
+	smq_steer_look(&s, SMQ_STEER_TRIAL - 2);
+	for (i = 0; i < 2; i++)
+		EXPECT(!smq_steer_wants(&s));
+	EXPECT(smq_steer_wants(&s));
+	/* Asked again it says the same: no queue was idle. */
+	EXPECT(smq_steer_wants(&s) && !s.trying);
+}
+
+int main(void)
+{
+	walk_ranks();
+	walk_losses();
+	walk_windows();
+	walk_looks();
+	return 0;
+}

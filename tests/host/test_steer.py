@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The choices of the policy "steer": its rules, and what comes of them on a simulated device."""
+
+import functools
+import itertools
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE.parents[1] / "build/tests/host"
+
+
+@functools.cache
+def program(name):
+    """Builds a test program, with sanitizers."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1",
+                    "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+                    "-o", OUT / name, HERE / f"{name}.c"], check=True, timeout=60)
+    return OUT / name
+
+
+def simulate(**settings):
+    """What came of 50,000 commands."""
+    words = [f"{name}={value}" for name, value in settings.items()]
+    done = subprocess.run([program("steer_sim"), *words], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def test_rules():
+    """What holds in every state."""
+    done = subprocess.run([program("steer_walk")], capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("threshold", [1, 4, 16, 24])
+@pytest.mark.parametrize("hwq_ns", [10000, 100000, 2000000])
+def test_one_task_gets_the_queues_of_all(threshold, hwq_ns):
+    """Each of four queues serves one command after the other: 2.5 times as much at least."""
+    direct = simulate(steer=0, hwq_ns=hwq_ns, qd=64)
+    steered = simulate(threshold=threshold, hwq_ns=hwq_ns, qd=64)
+    assert direct["ns"] > 2.5 * steered["ns"]
+    # A queue is idle for a moment where a threshold of one leaves it nothing to go on with.
+    assert steered["backed_off"] == 0 and steered["steered"] > 50000 / 2
+
+
+@pytest.mark.parametrize("device", [
+    {"service_ns": 100000}, {"service_ns": 100000, "jitter": 30000},
+    {"service_ns": 1000000, "jitter": 900000}, {"link_ns": 5000},
+    {"link_ns": 5000, "service_ns": 100000, "jitter": 50000}],
+    ids=["at once", "at once, 30 %", "at once, 90 %", "link", "link and noise"])
+@pytest.mark.parametrize("qd", [20, 32, 128, 1000])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_backs_off_where_it_does_not_help(device, qd, seed):
+    """Below 1 % are steered, and nothing is lost by them."""
+    direct = simulate(steer=0, qd=qd, seed=seed, **device)
+    steered = simulate(qd=qd, seed=seed, **device)
+    assert 0 < steered["steered"] < 50000 / 100
+    assert steered["ns"] < 1.02 * direct["ns"]
+
+
+@pytest.mark.parametrize("qd, threshold",
+                         list(itertools.product([4, 17, 18, 20, 32, 100], [4, 16])))
+@pytest.mark.parametrize("device", [
+    {"hwq_ns": 20000}, {"hwq_ns": 5000, "service_ns": 200000, "jitter": 100000},
+    {"service_ns": 200000, "jitter": 199000}, {"link_ns": 3000}],
+    ids=["hwq", "hwq and noise", "noise", "link"])
+def test_balanced_load_stays_where_it_is(qd, threshold, device):
+    """Four tasks on four queues: below 1 % are steered."""
+    direct = simulate(steer=0, tasks=4, qd=qd, **device)
+    steered = simulate(tasks=4, qd=qd, threshold=threshold, **device)
+    assert steered["steered"] < 50000 / 100
+    assert steered["ns"] < 1.02 * direct["ns"]
+
+
+def test_follows_the_device():
+    """Queues served apart, later one link for all: it stops within a few hundred commands, and
+    the other way round it begins within 1 % of the commands of a trial's price."""
+    stops = simulate(hwq_ns=50000, hwq_ns_later=0, link_ns_later=50000, qd=64)
+    assert stops["backed_off"] >= 1
+    assert 25000 <= stops["turned_off_at"] < 25000 + 400
+    begins = simulate(link_ns=50000, link_ns_later=0, hwq_ns_later=50000, qd=64)
+    assert begins["steered"] > 25000 / 2
+
+
+def test_two_busy_tasks_share_the_idle_queues():
+    """Two of four queues have a task each: twice as much, but for what they get in each
+    other's way."""
+    direct = simulate(steer=0, tasks=2, hwq_ns=100000, qd=64)
+    steered = simulate(tasks=2, hwq_ns=100000, qd=64)
+    assert direct["ns"] > 1.7 * steered["ns"]
+
+
+def test_full_queues_are_fallen_back_from():
+    """They take less than a queue has that counts as idle: what fits helps all the same."""
+    direct = simulate(steer=0, hwq_ns=100000, qd=64)
+    steered = simulate(hwq_ns=100000, qd=64, hwq_depth=2)
+    assert steered["fell_back"] > 1000 and direct["ns"] > 2.5 * steered["ns"]
+
+
+def test_closed_queues_are_left_alone():
+    """One of four: the program fails if it is chosen."""
+    direct = simulate(steer=0, hwq_ns=100000, qd=64)
+    steered = simulate(closed=2, hwq_ns=100000, qd=64)
+    assert steered["most"] == 0 and direct["ns"] > 1.8 * steered["ns"]
