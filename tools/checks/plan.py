@@ -97,6 +97,7 @@ EXPECTED = {
     "vm/lld_faults": 100, "vm/fio_engine": 115, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
     "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_poll": 65, "vm/sg_tags": 65,
     "vm/sg_io/sg_io_record": 60, "vm/sg_adhoc": 60, "vm/escalation": 60, "vm/bucket": 45,
+    "vm/steer": 100,
     "sanitize/sg_held_tags": 230, "sanitize/policy": 230, "sanitize/eh": 230,
     "sanitize/defects": 140, "sanitize/sg_corners": 110, "sanitize/memory": 110,
     "sanitize/sg_poll_adhoc": 95,
