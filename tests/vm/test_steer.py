@@ -61,12 +61,12 @@ def choose(host, policy, threshold=None):
 
 def counted(host, name):
     """The sum of a counter of the policy."""
-    return sum(row[name] for row in debugfs.policy(host))
+    return sum(row[name] for row in debugfs.policy_rows(host))
 
 
 def is_on(host):
     """Whether the commands of a hardware queue are steered for good."""
-    return any(row["on"] for row in debugfs.policy(host))
+    return any(row["on"] for row in debugfs.policy_rows(host))
 
 
 def steering(host, threshold=4):
@@ -153,7 +153,7 @@ def test_one_pinned_task_gets_the_queues_of_all_cpus(device):
         direct = rate(host, 1)
         steering(host, 16)
         steered = rate(host, 1)
-        rows = debugfs.policy(host)
+        rows = debugfs.policy_rows(host)
         print(f"direct {direct:.0f}/s, steered {steered:.0f}/s, {counted(host, 'steered')} left")
     # What the model says.
     assert direct < 1.1e9 / SLOW_NS

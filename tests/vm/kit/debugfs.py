@@ -38,12 +38,12 @@ def policy(host, hwq: int = 0) -> dict[str, str | int]:
     return next(row for row in _lines(host, "policy") if row["hwq"] == hwq)
 
 
+def policy_rows(host) -> list[dict[str, str | int]]:
+    """What the chosen policy shows of each hardware queue."""
+    return _lines(host, "policy")
+
+
 def depths(host, lun: int = 0) -> tuple[int, int, int]:
     """A LUN's depths: advertised, inner, and the most it may grow to."""
     row = next(row for row in _lines(host, "lun") if row["lun"] == f"0:0:{lun}")
     return row["queue_depth"], row["depth"], row["max"]
-
-
-def policy(host) -> list[dict[str, str | int]]:
-    """What the chosen policy shows of each hardware queue."""
-    return _lines(host, "policy")
