@@ -154,7 +154,7 @@ static void submitter(int cpu)
 	}
 }
 
-static bool is_kicked(int unused)
+static bool is_kicked(long unused)
 {
 	return world.kicked[0] || world.kicked[1] || world.kicked[2];
 }

@@ -5,6 +5,7 @@
  * stacks and registers is copied, and put back for the next.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@
  * @knows: hash of stack and registers, 0 if they have changed
  * @step: the step that it takes next
  * @ready: whether it can, with @arg; NULL if it always can
+ * @joins: its next step is part of this one
  * @begun: it has left the first frame
  * @done: it has ended
  */
@@ -36,8 +38,9 @@ struct worker {
 	char *low;
 	unsigned long long knows;
 	const char *step;
-	bool (*ready)(int arg);
-	int arg;
+	bool (*ready)(long arg);
+	long arg;
+	bool joins;
 	bool begun;
 	bool done;
 };
@@ -200,12 +203,27 @@ static __attribute__((noinline)) void pause_for(const char *what)
 
 void explore_step(const char *what)
 {
+	bool joins = workers[self].joins;
+
+	workers[self].joins = false;
 	workers[self].ready = NULL;
-	pause_for(what);
+	if (!joins)
+		pause_for(what);
 }
 
-void explore_wait(bool (*ready)(int arg), int arg, const char *what)
+void explore_join(void)
 {
+	workers[self].joins = true;
+}
+
+void explore_part(void)
+{
+	workers[self].joins = false;
+}
+
+void explore_wait(bool (*ready)(long arg), long arg, const char *what)
+{
+	workers[self].joins = false;
 	workers[self].ready = ready;
 	workers[self].arg = arg;
 	pause_for(what);
@@ -297,6 +315,7 @@ static void begin(void)
 	for (i = 0; i < it->nr; i++) {
 		if (!workers[i].stack)
 			thread_create(i);
+		workers[i].joins = false;
 		workers[i].begun = false;
 		workers[i].done = false;
 		thread_run(i);
@@ -346,11 +365,29 @@ static void go_on(void)
 	}
 }
 
+/* On a stack of its own: that of the thread may be what is wrong. */
+static void fault(int unused)
+{
+	(void)unused;
+	explore_fail("memory that is not there");
+}
+
+static void catch_faults(void)
+{
+	struct sigaction action = { .sa_handler = fault, .sa_flags = SA_ONSTACK };
+	stack_t stack = { .ss_sp = allocate(STACK), .ss_size = STACK };
+
+	sigaltstack(&stack, NULL);
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGBUS, &action, NULL);
+}
+
 void explore(struct explore *what)
 {
 	int i;
 
 	it = what;
+	catch_faults();
 	it->steps = 0;
 	copy = allocate(it->size);
 	known_nr = 0;

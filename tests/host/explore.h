@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define EXPLORE_THREADS	8
+#define EXPLORE_THREADS	10
 
 /**
  * struct explore_thread - one thread
@@ -37,8 +37,8 @@ struct explore_thread {
 
 /**
  * struct explore - what is explored
- * @shared: all memory that the threads share, without pointers into it nor padding that
- *	is not zero
+ * @shared: all memory that the threads share, without padding that is not zero; it stays
+ *	where it is, and may point into itself and into the threads' stacks
  * @size: bytes of it
  * @begin: sets it up, once it is zeroed; optional
  * @forget: clears what does not matter to what comes, in a copy: states that differ in
@@ -67,7 +67,10 @@ void explore(struct explore *what);
 /* In a thread: the next step begins. @what: in the list of steps of a failure. */
 void explore_step(const char *what);
 /* In a thread: a step that can be taken while @ready() says so. */
-void explore_wait(bool (*ready)(int arg), int arg, const char *what);
+void explore_wait(bool (*ready)(long arg), long arg, const char *what);
+/* In a thread: the next step is part of this one, unless explore_part() comes before it. */
+void explore_join(void);
+void explore_part(void);
 /* Which thread runs. */
 int explore_self(void);
 /* A promise was broken: prints the steps that led there, and exits. */
@@ -147,6 +150,18 @@ static inline void atomic_set(atomic_t *v, int value)
 {
 	explore_step("atomic_set");
 	v->counter = value;
+}
+
+static inline void atomic_inc(atomic_t *v)
+{
+	explore_step("atomic_inc");
+	v->counter++;
+}
+
+static inline void atomic_dec(atomic_t *v)
+{
+	explore_step("atomic_dec");
+	v->counter--;
 }
 
 static inline int atomic_inc_return(atomic_t *v)

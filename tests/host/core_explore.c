@@ -1,0 +1,990 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the layer does with held commands, in every interleaving of up to three CPUs: the
+ * inner depth, lists of held commands, error handling, and commands that the policy "steer"
+ * moves. Types and functions are the kernel's own, as cut.py has taken them out of their
+ * files; the mid-layer, the LLD, the workqueue and timers are models. Built and run by
+ * test_hold.py, test_depth.py and test_steer_explore.py.
+ *
+ * core_explore KEY=VALUE... THREAD...
+ *
+ * Threads: sN: a CPU that queues N commands one after the other; on hardware queue H: sN@H.
+ * abort=C: the mid-layer aborts command C at any time. reset: a host reset at any time;
+ * reset=other: that of another LUN. look: a look at held commands, for all of which the time
+ * is over. switch: the host's policy goes. offline: the last CPU of hardware queue 1 goes.
+ * show=H: a look at how many commands hardware queue H has.
+ * Each command has a thread that completes it, when the LLD has it; one runs work items.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explore_kernel.h"
+#include "../../drivers/policy/steer_choice.h"
+
+#define CMDS		4
+#define HWQS		2
+#define HOLDS		5
+#define SEEN_SIZE	128
+
+/* What the kernel's types are made of. */
+#define __rcu
+#define __percpu
+#define ____cacheline_aligned
+#define ____cacheline_aligned_in_smp
+#define __aligned(n)	__attribute__((aligned(n)))
+
+enum hctx_type { HCTX_TYPE_DEFAULT, HCTX_TYPE_POLL };
+enum { SDEV_RUNNING };
+enum { SUBMITTED_BY_BLOCK_LAYER, SUBMITTED_BY_SCSI_ERROR_HANDLER, SUBMITTED_BY_SCSI_RESET_IOCTL };
+
+#define SCMD_STATE_COMPLETE	0
+#define SAM_STAT_TASK_SET_FULL	0x28
+#define SAM_STAT_BUSY		0x08
+#define DID_RESET		0x08
+#define DID_REQUEUE		0x0d
+#define SCSI_SENSE_BUFFERSIZE	8
+#define SUCCESS			0
+#define FAILED			1
+
+struct work_struct {
+	bool pending;
+};
+
+struct delayed_work {
+	bool pending;
+};
+
+struct rcu_work {
+	bool pending;
+};
+
+struct hrtimer {
+	bool queued;
+};
+
+struct percpu_ref {
+	int count;
+};
+
+struct blk_mq_hw_ctx {
+	unsigned int queue_num;
+};
+
+struct request_queue {
+	struct percpu_ref q_usage_counter;
+};
+
+struct request {
+	struct blk_mq_hw_ctx *mq_hctx;
+	struct request_queue *q;
+	int tag;
+	unsigned long timeout;
+};
+
+struct Scsi_Host {
+	spinlock_t *host_lock;	/* protects the next one */
+	bool host_self_blocked;
+	int tag_set;
+};
+
+struct scsi_device {
+	struct request_queue *request_queue;
+	unsigned long queue_ramp_up_period;
+	int sdev_state;
+};
+
+struct scsi_cmnd {
+	struct scsi_device *device;
+	struct request rq;
+	unsigned long state;
+	int result;
+	int submitter;
+	unsigned char sense_buffer[SCSI_SENSE_BUFFERSIZE];
+};
+
+struct smq_choice {
+	struct mutex lock;	/* protects policy */
+	struct smq_policy *policy;
+};
+
+struct smq_stats;
+struct smq_lld;
+struct smq_policy;
+struct smq_policy_lun;
+struct smq_policy_hwq;
+struct smq_policy_cmd;
+struct smq_lun_core;
+struct smq_host;
+struct smq_hwq;
+struct smq_hwq_core;
+struct smq_host_core;
+struct smq_cmd;
+struct smq_hold;
+struct module;
+struct attribute_group;
+struct seq_file;
+struct hlist_node;
+
+#include TYPES
+
+struct smq_host_holds {
+	spinlock_t lock;	/* protects lists */
+	struct list_head lists;
+	int wq;
+	struct delayed_work look;
+};
+
+struct smq_host_eh {
+	struct mutex lock;	/* one reset at a time */
+	bool removing;
+	atomic_t reset_cmds;
+};
+
+struct smq_host_core {
+	struct smq_host *host;
+	int wq;
+	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
+	struct smq_choice choice;
+	struct smq_host_holds hold;
+	struct smq_host_eh eh;
+};
+
+struct smq_hwq_core {
+	struct smq_hwq *hwq;
+	struct smq_hold refused;
+	struct smq_hwq_move move;
+};
+
+struct smq_lun_core {
+	struct scsi_device *sdev;
+	struct smq_policy_lun *policy;
+	struct smq_depth depth;
+};
+
+/* The LLD has no doorbell. */
+struct smq_lld {
+	void (*commit)(struct smq_hwq *hwq);
+};
+
+#define SMQ_SEEN_COUNTED	BIT(0)
+#define SMQ_SEEN_QUEUED		BIT(1)
+#define SMQ_SEEN_MOVED		BIT(2)
+#define SMQ_HOLD_RETRY_NS	1
+#define STEER_LOOK		16U
+
+struct command {
+	struct scsi_cmnd scmd;
+	struct smq_cmd cmd;
+};
+
+/* Part of a hardware queue that a policy has. */
+struct policy_hwq {
+	struct smq_policy_hwq head;
+	struct steer_hwq steer;
+};
+
+/* All that is shared. */
+static struct {
+	struct Scsi_Host shost;
+	spinlock_t host_lock;		/* that of shost */
+	struct smq_host host;
+	struct smq_host_core core;
+	struct smq_hwq hwq[HWQS];
+	struct smq_hwq *hwqs[HWQS];
+	struct smq_hwq_core hwq_core[HWQS];
+	struct blk_mq_hw_ctx hctx[HWQS];
+	struct request_queue queue;
+	struct scsi_device sdev;
+	struct scsi_device other;	/* another LUN of the host */
+	struct smq_lun_core lun;
+	struct smq_policy policy;
+	struct smq_policy_lun policy_lun;
+	struct policy_hwq policy_hwq[HWQS];
+	struct smq_policy_hwq *policy_hwqs[HWQS];
+	struct steer_knobs knobs;
+	struct smq_hold own;		/* the policy's list */
+	struct smq_hold *holds[HOLDS];
+	struct command command[CMDS];
+	char seen[HWQS * CMDS][SEEN_SIZE] __aligned(8);
+	struct explore_rcu rcu;
+	/* The mid-layer. */
+	bool begun[CMDS];		/* its timer runs */
+	signed char ended[CMDS];	/* how often the mid-layer was told */
+	bool aborted[CMDS];		/* its abort has returned */
+	int queue_depth;		/* what is advertised */
+	int budget;			/* commands that are counted against it */
+	bool quiet;			/* between the two halves of a reset */
+	bool offline;			/* hardware queue 1 has lost its CPU */
+	/* The LLD. */
+	bool with_lld[CMDS];
+	signed char nr_lld;
+	signed char refusals;		/* it still makes, while it has a command */
+	signed char device_refusals;
+	signed char at_once;		/* commands that it still ends as it gets them */
+	signed char fulls;		/* TASK SET FULL that the device still answers */
+} world;
+
+static struct {
+	int depth, busy, device_busy, full, at_once, grow, hwqs, threshold, on, trying;
+	const char *policy;
+} set = { .depth = 1, .hwqs = 1, .policy = "pass" };
+
+static void aborter(int nr);
+static void looker(int unused);
+static void resetter(int other);
+static void switcher(int unused);
+static void offliner(int cpu);
+
+static int nr_cmds;
+static struct smq_policy_ops ops;
+static struct explore what;
+
+static struct explore_rcu *explore_rcu(void)
+{
+	return &world.rcu;
+}
+
+static int number(const struct smq_cmd *cmd)
+{
+	return container_of(cmd, struct command, cmd) - world.command;
+}
+
+static bool has_thread(void (*run)(int arg))
+{
+	int i;
+
+	for (i = 0; i < what.nr; i++) {
+		if (what.threads[i].run == run)
+			return true;
+	}
+	return false;
+}
+
+/* Whether there is a thread that claims held commands. */
+static bool has_claims(void)
+{
+	return has_thread(aborter) || has_thread(resetter) || has_thread(looker);
+}
+
+#define IS_IN(at, object)	((const char *)(at) >= (const char *)&(object) &&	\
+				 (const char *)(at) < (const char *)&(object) + sizeof(object))
+
+static bool explore_is_constant(const void *at)
+{
+	const struct smq_depth *depth = &world.lun.depth;
+	int i;
+
+	for (i = 0; i < HWQS * CMDS; i++) {
+		const struct smq_policy_cmd *seen = (const void *)world.seen[i];
+
+		if (IS_IN(at, seen->held_at) || IS_IN(at, seen->held_since) ||
+		    IS_IN(at, seen->issued_at))
+			return true;
+		if (IS_IN(at, seen->held_in))
+			return !has_claims();
+	}
+	for (i = 0; i < CMDS; i++) {
+		if (IS_IN(at, world.command[i].cmd.seen))
+			return !has_claims();
+	}
+	if (IS_IN(at, world.sdev) || IS_IN(at, world.knobs) || IS_IN(at, depth->max))
+		return true;
+	if (IS_IN(at, depth->depth) || IS_IN(at, depth->refusing_since))
+		return !set.full && !set.device_busy;
+	if (IS_IN(at, world.host.frozen))
+		return !has_thread(resetter);
+	if (IS_IN(at, world.host.policy) || IS_IN(at, world.lun.policy) ||
+	    IS_IN(at, world.core.choice.policy))
+		return !has_thread(switcher);
+	for (i = 0; i < HWQS; i++) {
+		if (IS_IN(at, world.hwq_core[i].refused.nr))
+			return !set.busy;
+		if (IS_IN(at, world.hwq_core[i].move.open))
+			return !has_thread(offliner);
+	}
+	return false;
+}
+
+/* A step if there is error handling that marks commands. */
+static void look_at_mark(void)
+{
+	if (has_thread(aborter))
+		explore_step("test_bit");
+}
+
+/* Of the kernel's, by other means. */
+#define scsi_cmd_to_rq(scmd)		(&(scmd)->rq)
+#define smq_cmd_to_scmd(c)		(&container_of(c, struct command, cmd)->scmd)
+#define smq_scmd_to_cmd(s)		(&container_of(s, struct command, scmd)->cmd)
+#define smq_cmd_lun(cmd)		(&world.lun)
+#define smq_sdev_to_host(sdev)		(&world.host)
+#define smq_policy_hwq_priv(p, hwq)	((void *)(p)->hwqs[(hwq)->index]->priv)
+#define smq_policy_cmd_priv(cmd)	((void *)(cmd)->seen->priv)
+#define scsi_bufflen(scmd)		1
+#define scsi_set_resid(scmd, n)		((void)0)
+#define blk_mq_rq_to_pdu(rq)		container_of(rq, struct scsi_cmnd, rq)
+#define scsi_target(sdev)		((void *)(sdev))
+#define INDIRECT_CALL_2(f, f2, f1, ...)	((f)(__VA_ARGS__))
+#define INDIRECT_CALL_4(f, f4, f3, f2, f1, ...)	((f)(__VA_ARGS__))
+#define percpu_ref_get(ref)		((void)((ref)->count++))
+#define percpu_ref_put(ref)		(EXPLORE_EXPECT((ref)->count), (void)((ref)->count--))
+#define percpu_ref_is_dying(ref)	false
+#define static_branch_unlikely(key)	0
+#define smq_fault_after(cmd)		false
+#define smq_fault_claim(cmd)		false
+#define smq_fault_forget(cmd)		((void)0)
+#define trace_smq_done_enabled()	0
+#define trace_smq_done(cmd)		((void)0)
+#define trace_smq_busy(cmd)		((void)0)
+#define trace_smq_taken(cmd)		((void)0)
+#define trace_smq_eh(scmd, step, err)	((void)(step))
+#define tracepoint_enabled(name)	0
+#define smq_trace_done(cmd)		((void)0)
+#define cancel_work_sync(work)		false
+#define flush_workqueue(wq)		((void)0)
+#define smq_cmd_defer_again(host, cmd)	((void)0)
+#define smq_count_refusal(hwq, st)	((void)(st))
+#define smq_depth_credit(depth, cmd)	((void)0)
+#define smq_policy_found_use(host)	((void)(host))
+#define smq_wait_kept(cmd)		((void)0)
+#define smq_wait_was_refused(cmd)	false
+#define smq_lld_commit(lld, hwq)	((void)0)
+#define delayed_work_pending(work)	((work)->pending)
+#define queue_delayed_work(wq, work, delay)	((void)((work)->pending = true))
+#define msleep(ms)			explore_step("msleep")
+#define test_bit(nr, word)		(look_at_mark(), *(word) >> (nr) & 1)
+#define smq_lld_queue(lld, hwq, cmd)	lld_queue(hwq, cmd)
+#define scsi_done_direct(scmd)		scsi_done(scmd)
+#define raw_smp_processor_id()		(explore_self() < HWQS ? explore_self() : 0)
+#define topology_die_cpumask(cpu)	(cpu)
+#define cpumask_test_cpu(cpu, mask)	((cpu) || true)
+#define smq_cmd_may_move(cmd)		true
+typedef int smq_qc_t;
+#define SCSI_MLQUEUE_DEVICE_BUSY	1
+#define SCSI_MLQUEUE_TARGET_BUSY	2
+#define SCSI_MLQUEUE_HOST_BUSY		3
+
+/* Error handling's test of scsi_done(): the first of the two ends the command. */
+static bool complete_first(struct scsi_cmnd *scmd)
+{
+	bool first = !(scmd->state & 1);
+
+	scmd->state |= 1;
+	return first;
+}
+
+static void ended(int cmd)
+{
+	EXPLORE_EXPECT(++world.ended[cmd] == 1);
+	world.budget--;
+}
+
+static void scsi_done(struct scsi_cmnd *scmd)
+{
+	int cmd = number(smq_scmd_to_cmd(scmd));
+
+	explore_step("scsi_done");
+	EXPLORE_EXPECT(!world.aborted[cmd] && !world.with_lld[cmd]);
+	if (complete_first(scmd))
+		ended(cmd);
+}
+
+/* The LLD is given a command. */
+static enum smq_status lld_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	int nr = number(cmd);
+
+	explore_step("queue_cmd");
+	EXPLORE_EXPECT(explore_rcu()->nested[explore_self()]);
+	/* By its owner, and by it alone. */
+	EXPLORE_EXPECT(!world.with_lld[nr] && cmd->state.counter == SMQ_OWNED);
+	EXPLORE_EXPECT(!world.aborted[nr] && !world.ended[nr]);
+	EXPLORE_EXPECT(cmd->hwq == hwq);
+	/* Not during a reset, nor where no CPU is left. */
+	EXPLORE_EXPECT(!(world.quiet && world.host.frozen));
+	EXPLORE_EXPECT(!(world.offline && hwq->index == 1));
+	if (world.refusals && world.nr_lld) {
+		world.refusals--;
+		return SMQ_HOST_BUSY;
+	}
+	if (world.device_refusals && world.nr_lld) {
+		world.device_refusals--;
+		return SMQ_DEVICE_BUSY;
+	}
+	EXPLORE_EXPECT(!ops.holds || world.nr_lld < set.depth);
+	if (world.at_once) {
+		world.at_once--;
+		return SMQ_DONE;
+	}
+	world.with_lld[nr] = true;
+	world.nr_lld++;
+	return SMQ_QUEUED;
+}
+
+static void lld_forget(int cmd)
+{
+	if (!world.with_lld[cmd])
+		return;
+	world.with_lld[cmd] = false;
+	world.nr_lld--;
+}
+
+/* As in eh.c, without fault injection. */
+static int smq_lld_abort(struct smq_host *host, struct smq_cmd *cmd)
+{
+	if (atomic_read(&cmd->state) != SMQ_OWNED)
+		return 0;
+	explore_step("abort by the LLD");
+	lld_forget(number(cmd));
+	return 0;
+}
+
+static void blk_mq_tagset_busy_iter(int *tags, bool (*fn)(struct request *rq, void *data),
+				    void *data)
+{
+	int i;
+
+	for (i = 0; i < nr_cmds; i++) {
+		explore_step("next busy command");
+		if (world.begun[i] && !world.ended[i])
+			fn(&world.command[i].scmd.rq, data);
+	}
+}
+
+/* Commands that the mid-layer counts. */
+static int scsi_device_busy(const struct scsi_device *sdev)
+{
+	int i, nr = 0;
+
+	explore_step("scsi_device_busy");
+	for (i = 0; i < nr_cmds; i++)
+		nr += world.begun[i] && !world.ended[i];
+	return nr;
+}
+
+static void smq_hold_wait(struct smq_hold *hold, u64 ns)
+{
+	lockdep_assert_held(&hold->lock);
+	hold->timer.queued = true;
+}
+
+static void smq_hold_kick(struct smq_hold *hold)
+{
+	explore_step("kick");
+	hold->work.pending = true;
+}
+
+struct smq_wait_look;
+
+/* Time is what the program says it is. */
+static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
+{
+	return true;
+}
+
+#define for_each_online_cpu(cpu)	for ((cpu) = 0; (cpu) < 1; (cpu)++)
+/* The CPU that goes offline is the last one of its hardware queue. */
+#define smq_move_has_other_cpu(host, cpu)	false
+#define smq_node_to_host(node)		((struct smq_host *)(node))
+#define smq_move_hwq_of(host, cpu)	((host)->hwq[1])
+#define SMQ_MOVE_POLL_MS		5
+
+#include FUNCTIONS
+
+/*
+ * A policy like "prio": the LUN's commands wait in its list.
+ */
+static void listed_wait(struct smq_policy_lun *lun, struct smq_cmd *cmd)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&world.own.lock, flags);
+	smq_hold_add(&world.own, cmd, false);
+	spin_unlock_irqrestore(&world.own.lock, flags);
+}
+
+static struct smq_cmd *listed_next(struct smq_policy_lun *lun, bool drain)
+{
+	struct smq_cmd *cmd = NULL;
+	unsigned long flags;
+	LIST_HEAD(list);
+
+	spin_lock_irqsave(&world.own.lock, flags);
+	if (smq_hold_take(&world.own, &list, 1)) {
+		cmd = list_first_entry(&list, struct smq_cmd, node);
+		list_del_init(&cmd->node);
+	}
+	spin_unlock_irqrestore(&world.own.lock, flags);
+	return cmd;
+}
+
+static void listed_dispatch(struct smq_hold *hold)
+{
+	smq_policy_room(&world.policy_lun);
+}
+
+static struct smq_hwq *pass_queue(struct smq_policy *policy, struct smq_hwq *hwq,
+				  struct smq_cmd *cmd, bool last)
+{
+	return hwq;
+}
+
+/*
+ * A policy like "batch": it holds what comes, and a work item dispatches it.
+ */
+static struct smq_hwq *hold_queue(struct smq_policy *policy, struct smq_hwq *hwq,
+				  struct smq_cmd *cmd, bool last)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&world.own.lock, flags);
+	smq_hold_add(&world.own, cmd, false);
+	spin_unlock_irqrestore(&world.own.lock, flags);
+	smq_hold_kick(&world.own);
+	return NULL;
+}
+
+static void hold_dispatch(struct smq_hold *hold)
+{
+	unsigned long flags;
+	LIST_HEAD(list);
+
+	spin_lock_irqsave(&hold->lock, flags);
+	smq_hold_take(hold, &list, UINT_MAX);
+	spin_unlock_irqrestore(&hold->lock, flags);
+	if (!list_empty(&list))
+		smq_policy_issue(&world.hwq[0], &list, true);
+}
+
+/* smq_template.dispatch */
+static enum smq_status dispatch_list(struct smq_hwq *hwq, struct list_head *cmds, bool commit)
+{
+	return smq_dispatch_list(hwq->host->lld, hwq, cmds, commit);
+}
+
+static bool may_queue(long unused)
+{
+	return !world.shost.host_self_blocked && world.budget < world.queue_depth;
+}
+
+/* The part of smq_queue_one() without a policy. */
+static smq_qc_t queue_direct(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	enum smq_status st = lld_queue(hwq, cmd);
+
+	if (st == SMQ_DONE)
+		smq_cmd_done_inline(hwq, cmd);
+	else if (st != SMQ_QUEUED)
+		return smq_cmd_refused(cmd, st);
+	return 0;
+}
+
+/* The mid-layer hands a command over: scsi_queue_rq(), and smq_queue_one(). */
+static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	smq_qc_t ret;
+
+	for (;;) {
+		ret = 1;
+		explore_wait(may_queue, 0, "budget");
+		world.budget++;
+		rcu_read_lock();
+		explore_step("host is blocked?");
+		if (!world.shost.host_self_blocked) {
+			/* From here on its timer runs. */
+			world.begun[number(cmd)] = true;
+			cmd->hwq = hwq;
+			atomic_set(&cmd->state, SMQ_OWNED);
+			if (rcu_access_pointer(world.host.policy))
+				ret = smq_queue_policy(world.host.lld, hwq, cmd, true);
+			else
+				ret = queue_direct(hwq, cmd);
+		}
+		rcu_read_unlock();
+		/* One that is not taken, and that error handling has, is left to that. */
+		if (ret && world.command[number(cmd)].scmd.state)
+			return;
+		if (!ret)
+			return;
+		world.begun[number(cmd)] = false;
+		world.budget--;
+	}
+}
+
+/* @arg: its first command, how many, and the hardware queue. */
+static void submitter(int arg)
+{
+	int i, first = arg & 15, nr = arg >> 4 & 15;
+
+	for (i = first; i < first + nr; i++)
+		queue_one(&world.hwq[arg >> 8], &world.command[i].cmd);
+}
+
+static bool is_with_lld(long cmd)
+{
+	return world.with_lld[cmd];
+}
+
+/* The device answers a command, as often as it gets it. */
+static void completer(int cmd)
+{
+	struct scsi_cmnd *scmd = &world.command[cmd].scmd;
+
+	for (;;) {
+		explore_wait(is_with_lld, cmd, "completion");
+		scmd->result = 0;
+		if (world.fulls) {
+			world.fulls--;
+			scmd->result = SAM_STAT_TASK_SET_FULL;
+		}
+		lld_forget(cmd);
+		smq_cmd_done(&world.command[cmd].cmd);
+	}
+}
+
+static bool has_work(long unused)
+{
+	int i;
+
+	for (i = 0; world.holds[i]; i++) {
+		if (world.holds[i]->work.pending || world.holds[i]->timer.queued)
+			return true;
+	}
+	return false;
+}
+
+/* Work items of all lists. A timer has its list's work done, at any time. */
+static void worker(int unused)
+{
+	struct smq_hold *hold;
+	int i;
+
+	for (;;) {
+		explore_wait(has_work, 0, "work");
+		for (i = 0; !world.holds[i]->work.pending && !world.holds[i]->timer.queued; i++)
+			;
+		hold = world.holds[i];
+		if (hold->work.pending)
+			hold->work.pending = false;
+		else
+			hold->timer.queued = false;
+		smq_hold_work(&hold->work);
+	}
+}
+
+static bool has_begun(long cmd)
+{
+	return world.begun[cmd];
+}
+
+/* scsi_timeout() and scmd_eh_abort_handler(). */
+static void aborter(int nr)
+{
+	struct smq_cmd *cmd = &world.command[nr].cmd;
+
+	explore_wait(has_begun, nr, "abort");
+	if (!complete_first(&world.command[nr].scmd))
+		return;
+	EXPLORE_EXPECT(!smq_abort_cmd(&world.host, cmd));
+	explore_step("abort returns");
+	world.aborted[nr] = true;
+	ended(nr);
+	EXPLORE_EXPECT(!world.with_lld[nr]);
+	EXPLORE_EXPECT(cmd->state.counter == SMQ_FREE && !cmd->seen && list_empty(&cmd->node));
+}
+
+/* smq_eh_host_reset(), or, of another LUN, smq_eh_lun_reset(). */
+static void resetter(int other)
+{
+	struct smq_reset reset = { .host = &world.host, .sdev = other ? &world.other : NULL };
+	struct scsi_cmnd handler = { .submitter = SUBMITTED_BY_SCSI_RESET_IOCTL };
+	int i;
+
+	EXPLORE_EXPECT(smq_reset_begin(&world.host, &handler));
+	explore_step("reset by the LLD");
+	world.quiet = true;
+	for (i = 0; i < nr_cmds && !other; i++)
+		lld_forget(i);
+	smq_reset_end(&reset, &handler, "reset", 0);
+	explore_step("reset returns");
+	world.quiet = false;
+}
+
+/* smq_wait_look(). */
+static void looker(int unused)
+{
+	struct smq_wait_look look = { 0 };
+
+	blk_mq_tagset_busy_iter(&world.shost.tag_set, smq_wait_look_at, &look);
+}
+
+static bool is_lowered(long unused)
+{
+	return world.budget <= world.queue_depth;
+}
+
+/* smq_policy_change() to "direct". */
+static void switcher(int unused)
+{
+	/* smq_depth_lower() */
+	explore_step("lower");
+	world.queue_depth = READ_ONCE(world.lun.depth.depth);
+	explore_wait(is_lowered, 0, "is lowered");
+	/* smq_use_swap() */
+	rcu_assign_pointer(world.host.policy, NULL);
+	synchronize_rcu();
+	/* smq_policy_drop_luns() */
+	rcu_assign_pointer(world.lun.policy, NULL);
+	rcu_assign_pointer(world.core.choice.policy, NULL);
+	synchronize_rcu();
+	/* smq_policy_drain(), the first round */
+	smq_hold_kick_all(&world.host);
+}
+
+static void offliner(int cpu)
+{
+	int i;
+
+	smq_move_cpu_offline(cpu, (void *)&world.host);
+	explore_step("offline");
+	world.offline = true;
+	/* Nothing would complete it. */
+	for (i = 0; i < nr_cmds; i++)
+		EXPLORE_EXPECT(!world.with_lld[i] || world.command[i].cmd.hwq->index != 1);
+}
+
+/* Figures for people, and for steer_find(): never less than none. */
+static void shower(int hwq)
+{
+	unsigned int nr = steer_inflight((void *)world.policy_hwq[hwq].head.priv);
+
+	EXPLORE_EXPECT(nr <= (unsigned int)nr_cmds);
+}
+
+static void hold_begin(struct smq_hold *hold, void (*dispatch)(struct smq_hold *hold))
+{
+	int i;
+
+	hold->host = &world.host;
+	hold->dispatch = dispatch;
+	INIT_LIST_HEAD(&hold->cmds);
+	list_add_tail(&hold->node, &world.core.hold.lists);
+	for (i = 0; world.holds[i]; i++)
+		;
+	world.holds[i] = hold;
+}
+
+static void policy_begin(void)
+{
+	struct smq_policy *policy = &world.policy;
+	int i;
+
+	memset(&ops, 0, sizeof(ops));
+	ops.holds = true;
+	ops.queue = pass_queue;
+	if (!strcmp(set.policy, "listed")) {
+		ops.wait = listed_wait;
+		ops.next = listed_next;
+		hold_begin(&world.own, listed_dispatch);
+	} else if (!strcmp(set.policy, "hold")) {
+		ops.queue = hold_queue;
+		hold_begin(&world.own, hold_dispatch);
+	} else if (!strcmp(set.policy, "steer")) {
+		ops.holds = false;
+		ops.queue = smq_steer_queue;
+		ops.done = smq_steer_done;
+		ops.refused = steer_refused;
+	}
+	policy->ops = &ops;
+	policy->host = &world.host;
+	policy->hwqs = world.policy_hwqs;
+	policy->cmds = world.seen;
+	policy->cmd_stride = SEEN_SIZE;
+	policy->tags = CMDS;
+	world.policy_lun.policy = policy;
+	world.policy_lun.lun = &world.lun;
+	world.lun.policy = &world.policy_lun;
+	world.core.choice.policy = policy;
+	world.host.policy = policy;
+	world.knobs.threshold = set.threshold;
+	for (i = 0; i < set.hwqs; i++) {
+		struct steer_hwq *steer = (void *)world.policy_hwq[i].head.priv;
+
+		world.policy_hwqs[i] = &world.policy_hwq[i].head;
+		smq_steer_init(&steer->choice);
+		steer->choice.on = set.on;
+		if (set.trying)
+			steer->choice = (struct smq_steer){ .trying = set.trying };
+		steer->knobs = &world.knobs;
+		steer->cpu = i;
+		steer->next = i;
+	}
+}
+
+static void begin(void)
+{
+	static const struct smq_lld lld;
+	int i;
+
+	world.shost.host_lock = &world.host_lock;
+	world.host.shost = &world.shost;
+	world.host.lld = &lld;
+	world.host.core = &world.core;
+	world.host.hwq = world.hwqs;
+	world.host.nr_hwqs = set.hwqs;
+	world.core.host = &world.host;
+	INIT_LIST_HEAD(&world.core.hold.lists);
+	world.core.dispatch = dispatch_list;
+	for (i = 0; i < set.hwqs; i++) {
+		world.hwqs[i] = &world.hwq[i];
+		world.hctx[i].queue_num = i;
+		world.hwq[i].host = &world.host;
+		world.hwq[i].core = &world.hwq_core[i];
+		world.hwq[i].index = i;
+		world.hwq_core[i].hwq = &world.hwq[i];
+		world.hwq_core[i].move.open = true;
+		hold_begin(&world.hwq_core[i].refused, smq_wait_for_hwq);
+	}
+	world.sdev.request_queue = &world.queue;
+	world.sdev.queue_ramp_up_period = !set.grow;
+	world.lun.sdev = &world.sdev;
+	world.lun.depth.depth = set.depth;
+	world.lun.depth.max = set.depth;
+	hold_begin(&world.lun.depth.wait, smq_wait_for_lun);
+	policy_begin();
+	for (i = 0; i < nr_cmds; i++) {
+		struct command *command = &world.command[i];
+		int t;
+
+		command->scmd.device = &world.sdev;
+		command->scmd.submitter = SUBMITTED_BY_BLOCK_LAYER;
+		command->scmd.rq.q = &world.queue;
+		command->scmd.rq.tag = i;
+		INIT_LIST_HEAD(&command->cmd.node);
+		for (t = 0; t < what.nr; t++) {
+			int arg = what.threads[t].arg;
+
+			if (what.threads[t].run == submitter && i >= (arg & 15) &&
+			    i < (arg & 15) + (arg >> 4 & 15))
+				command->scmd.rq.mq_hctx = &world.hctx[arg >> 8];
+		}
+	}
+	world.queue_depth = CMDS;
+	world.refusals = set.busy;
+	world.device_refusals = set.device_busy;
+	world.fulls = set.full;
+	world.at_once = set.at_once;
+}
+
+/* What holds when all that could happen has. */
+static void end(void)
+{
+	int i;
+
+	for (i = 0; world.holds[i]; i++)
+		EXPLORE_EXPECT(!world.holds[i]->nr && list_empty(&world.holds[i]->cmds) &&
+			       !world.holds[i]->bytes);
+	for (i = 0; i < nr_cmds; i++)
+		EXPLORE_EXPECT(world.ended[i] == 1);
+	for (i = 0; i < nr_cmds; i++)
+		EXPLORE_EXPECT(world.command[i].cmd.state.counter == SMQ_FREE);
+	EXPLORE_EXPECT(!world.nr_lld);
+	EXPLORE_EXPECT(!world.lun.depth.inflight.counter);
+	EXPLORE_EXPECT(!world.policy.refs.count);
+	for (i = 0; i < set.hwqs; i++) {
+		const struct steer_hwq *steer = (void *)world.policy_hwq[i].head.priv;
+
+		EXPLORE_EXPECT(!world.hwq_core[i].move.foreign.counter);
+		EXPLORE_EXPECT(steer->queued.counter == steer->done.counter);
+		EXPLORE_EXPECT(steer->choice.trying <= SMQ_STEER_WINDOW);
+		EXPLORE_EXPECT(steer->choice.credit <= SMQ_STEER_TRIAL);
+		EXPLORE_EXPECT(steer->choice.judged == steer->steered);
+	}
+}
+
+static struct explore_thread *thread(void (*run)(int arg), int arg)
+{
+	if (what.nr == EXPLORE_THREADS) {
+		fprintf(stderr, "too many threads\n");
+		exit(2);
+	}
+	what.threads[what.nr].run = run;
+	what.threads[what.nr].arg = arg;
+	return &what.threads[what.nr++];
+}
+
+static const struct { const char *name; int *value; } options[] = {
+	{ "depth", &set.depth }, { "busy", &set.busy }, { "device_busy", &set.device_busy },
+	{ "full", &set.full }, { "grow", &set.grow }, { "hwqs", &set.hwqs },
+	{ "threshold", &set.threshold }, { "on", &set.on }, { "trying", &set.trying },
+	{ "at_once", &set.at_once },
+};
+
+static bool parse_option(const char *word)
+{
+	unsigned int i;
+
+	if (!strncmp(word, "policy=", 7)) {
+		set.policy = word + 7;
+		return true;
+	}
+	for (i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		size_t length = strlen(options[i].name);
+
+		if (!strncmp(word, options[i].name, length) && word[length] == '=') {
+			*options[i].value = atoi(word + length + 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_thread(const char *word)
+{
+	int nr, hwq = 0;
+
+	if (sscanf(word, "s%d@%d", &nr, &hwq) >= 1) {
+		thread(submitter, nr_cmds | nr << 4 | hwq << 8);
+		nr_cmds += nr;
+	} else if (sscanf(word, "abort=%d", &nr) == 1) {
+		thread(aborter, nr);
+	} else if (!strcmp(word, "reset")) {
+		thread(resetter, 0);
+	} else if (!strcmp(word, "reset=other")) {
+		thread(resetter, 1);
+	} else if (!strcmp(word, "look")) {
+		thread(looker, 0);
+	} else if (!strcmp(word, "switch")) {
+		thread(switcher, 0);
+	} else if (sscanf(word, "show=%d", &nr) == 1) {
+		thread(shower, nr);
+	} else if (!strcmp(word, "offline")) {
+		thread(offliner, 1);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	int i;
+
+	what.shared = &world;
+	what.size = sizeof(world);
+	what.begin = begin;
+	what.end = end;
+	for (i = 1; i < argc; i++) {
+		if (!parse_option(argv[i]) && !parse_thread(argv[i])) {
+			fprintf(stderr, "%s is unknown\n", argv[i]);
+			return 2;
+		}
+	}
+	for (i = 0; i < nr_cmds; i++)
+		thread(completer, i)->idle = true;
+	thread(worker, 0)->idle = true;
+	explore(&what);
+	printf("%lu states, %lu steps\n", what.states, what.steps);
+	return 0;
+}

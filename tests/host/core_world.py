@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""core_explore.c: what of the kernel's it has, how it is built, with a mistake or without, and
+run."""
+
+import atexit
+import functools
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import cut
+
+HERE = Path(__file__).resolve().parent
+TOP = HERE.parents[1]
+OUT = TOP / "build/tests/host"
+
+OBJECTS, POLICY = "include/smq/objects.h", "include/smq/policy.h"
+TEMPLATE, LLD = "include/smq/lld_template.h", "include/smq/lld.h"
+CORE = "drivers/core/"
+STEER = "drivers/policy/steer.c"
+
+TYPES = {
+    OBJECTS: ["enum smq_status", "enum smq_cmd_state", "struct smq_cmd", "struct smq_hwq",
+              "struct smq_host"],
+    POLICY: ["struct smq_policy_ops", "struct smq_policy_hwq", "struct smq_policy_lun",
+             "struct smq_policy_cmd", "struct smq_policy", "struct smq_hold"],
+    CORE + "depth.h": ["struct smq_depth"],
+    CORE + "move.h": ["struct smq_hwq_move"],
+    STEER: ["struct steer_knobs", "struct steer_hwq", "struct steer_cmd"],
+    CORE + "eh.c": ["struct smq_reset"],
+    CORE + "wait.c": ["struct smq_wait_look"],
+}
+
+FUNCTIONS = {
+    CORE + "hold.h": ["smq_cmd_in_eh"],
+    CORE + "hold.c": ["smq_hold_add", "smq_hold_del", "smq_hold_take", "smq_hold_claim",
+                      "smq_hold_work", "smq_hold_kick_all"],
+    CORE + "depth.h": ["smq_depth_has_waiting", "smq_depth_get", "smq_depth_put"],
+    CORE + "depth.c": ["smq_depth_refused", "smq_depth_full", "smq_depth_grow",
+                       "smq_depth_good"],
+    CORE + "move.c": ["smq_hwq_is_open", "smq_move_home_of", "smq_move_end", "smq_move",
+                      "smq_move_home", "smq_move_cpu_offline"],
+    CORE + "seen.h": ["smq_seen_begin", "smq_seen_end", "smq_seen_queue", "smq_seen_done",
+                      "smq_host_chosen", "smq_host_holds"],
+    CORE + "wait.h": ["smq_wait_enter", "smq_wait_follow"],
+    CORE + "wait.c": ["smq_wait_in", "smq_wait_for_room", "smq_wait_enter_slow",
+                      "smq_wait_follow_slow", "smq_wait_send", "smq_wait_take", "smq_wait_drains",
+                      "smq_wait_next", "smq_wait_take_listed", "smq_wait_for_lun",
+                      "smq_wait_inherit", "smq_policy_room", "smq_wait_for_hwq",
+                      "smq_wait_refused_one", "smq_wait_refused", "smq_policy_issue",
+                      "smq_wait_full", "smq_wait_leave", "smq_wait_give_back", "smq_wait_drain",
+                      "smq_wait_look_at"],
+    CORE + "verdict.c": ["smq_policy_queue", "smq_policy_fall_back", "smq_policy_uncommitted",
+                         "smq_policy_take_uncommitted", "smq_policy_may_hold",
+                         "smq_policy_refused", "smq_policy_full", "smq_policy_done_counted",
+                         "smq_policy_done", "smq_policy_taken"],
+    CORE + "cmd.c": ["smq_cmd_claim", "smq_cmd_leave_ended", "smq_cmd_count_end",
+                     "smq_cmd_finish", "smq_cmd_done", "smq_cmd_refused"],
+    CORE + "eh.c": ["smq_cmd_taken", "smq_abort_cmd", "smq_reset_one", "smq_block_host",
+                    "smq_reset_begin", "smq_reset_end"],
+    TEMPLATE: ["smq_cmd_done_inline", "smq_cmd_end_inline", "smq_queue_policy",
+               "smq_dispatch_list"],
+    STEER: ["steer_inflight", "steer_find", "steer_away", "smq_steer_queue", "steer_judge",
+            "smq_steer_done", "steer_refused"],
+}
+
+
+def gcc(*args):
+    """Compiles. -Os: the fewest states are found twice."""
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused", "-Werror",
+                    "-Wno-sign-compare", "-Os", *args], check=True, timeout=60)
+
+
+@functools.cache
+def explorer():
+    """What all versions have in common; of this process, as several test files run at a time."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    made = OUT / f"core_explorer_{os.getpid()}.o"
+    atexit.register(made.unlink, missing_ok=True)
+    gcc("-c", "-o", made, HERE / "explore.c")
+    return made
+
+
+def build(slug, changed=None):
+    """The program, with other text in some files."""
+    types, functions = OUT / f"{slug}_types.h", OUT / f"{slug}_functions.h"
+    common = explorer()
+    types.write_text(cut.types(TOP, TYPES), encoding="utf-8")
+    functions.write_text(cut.functions(TOP, FUNCTIONS, changed), encoding="utf-8")
+    gcc(f'-DTYPES="{types}"', f'-DFUNCTIONS="{functions}"', "-o", OUT / slug, common,
+        HERE / "core_explore.c")
+    return OUT / slug
+
+
+@functools.cache
+def right():
+    """The program with the sources as they are."""
+    slug = f"core_explore_{os.getpid()}"
+    for suffix in ("", "_types.h", "_functions.h"):
+        atexit.register((OUT / (slug + suffix)).unlink, missing_ok=True)
+    return build(slug)
+
+
+def explore(program, words):
+    """Exit status and output of one exploration."""
+    done = subprocess.run([program, *words.split()], capture_output=True, text=True, timeout=300,
+                          check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@functools.cache
+def holds(words):
+    """Nothing goes wrong with the sources as they are. Returns how many states there were."""
+    status, out = explore(right(), words)
+    assert status == 0, out
+    return int(out.split()[0])
+
+
+def finds(name, path, old, new, words, says):
+    """With @new for @old in a file the explorer says what goes wrong, and how it comes to that."""
+    source = (TOP / path).read_text(encoding="utf-8").expandtabs(4)
+    assert source.count(old) == 1
+    program = build("core_" + re.sub(r"\W", "_", name), {path: source.replace(old, new or "\n")})
+    holds(words)
+    status, out = explore(program, words)
+    assert status == 1 and says in out.splitlines()[0] and "after these steps" in out, out

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The inner depth in every interleaving, and mistakes that are found in it."""
+
+import core_world
+import pytest
+
+DEPTH, WAIT = "drivers/core/depth.h", "drivers/core/wait.c"
+VERDICT, SEEN = "drivers/core/verdict.c", "drivers/core/seen.h"
+
+
+# See core_explore.c. "listed": a policy that says which command has the room, as prio does.
+@pytest.mark.parametrize("words, least", [
+    ("depth=1 s1 s1 s1", 50000),
+    ("depth=2 s1 s1 s1", 10000),
+    ("depth=1 s2 s1", 10000),
+    ("policy=listed depth=1 s1 s1 s1", 100000),
+    ("at_once=1 depth=1 s1 s1 s1", 50000),          # one ends as the LLD gets it
+    ("full=1 depth=2 s1 s1", 1000),                 # TASK SET FULL
+    ("full=1 grow=1 depth=2 s1 s1", 1000),          # after which the depth grows again
+    ("full=1 depth=2 policy=listed s1 s1", 1000),
+    ("full=2 depth=2 s1 s1", 1000),
+    ("device_busy=1 depth=2 s1 s1 s1", 10000),      # the LLD refuses
+    ("busy=1 depth=2 s1 s1 s1", 10000),
+    ("busy=1 depth=2 policy=listed s1 s1", 500),
+    ("depth=1 s1 s1 reset", 10000),                 # dispatching stops and goes on
+    ("policy=listed depth=1 s1 s1 reset", 50000),
+    ("depth=1 s1 s1 switch", 5000),                 # the policy goes
+    ("policy=listed depth=1 s1 s1 switch", 10000),
+    ("full=1 depth=2 s1 s1 abort=0", 10000)])
+def test_every_interleaving(words, least):
+    """Nothing stranded, nothing twice, never more than the depth, all room given back."""
+    assert core_world.holds(words) > least
+
+
+STRANDED, DEEP, LEFT = "holds[i]->nr", "nr_lld < set.depth", "inflight.counter"
+# In which file what is replaced by what, where that shows, and which promise is broken.
+PLANTED = {
+    # As in the first published version: a command that waits is added after the last look.
+    "no look for room behind the add": (WAIT, """
+    if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
+        smq_wait_for_lun(&depth->wait);
+""", "", "depth=1 s1 s1", STRANDED),
+    "the look for room before the add": (WAIT, """
+    smq_wait_for_room(cmd, depth);
+    /*
+""", """
+    if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
+        smq_wait_for_lun(&depth->wait);
+    smq_wait_for_room(cmd, depth);
+    return false;
+    /*
+""", "depth=1 s1 s1", STRANDED),
+    "room is looked at and then taken": (DEPTH, """
+    } while (!atomic_try_cmpxchg(&depth->inflight, &old, old + 1));
+""", """
+    } while (atomic_inc_return(&depth->inflight) == INT_MAX);
+""", "depth=1 s1 s1", DEEP),
+    "one more than the depth": (DEPTH, "old >= limit", "old > limit", "depth=1 s1 s1", DEEP),
+    "room is given back unseen": (DEPTH, """
+    if (unlikely(smq_depth_has_waiting(depth)))
+        smq_hold_kick(&depth->wait);
+""", "", "depth=1 s1 s1", STRANDED),
+    "the look for a waiter before the room": (DEPTH, """
+    atomic_dec_return(&depth->inflight);
+    if (unlikely(smq_depth_has_waiting(depth)))
+        smq_hold_kick(&depth->wait);
+""", """
+    bool waits = smq_depth_has_waiting(depth);
+
+    atomic_dec_return(&depth->inflight);
+    if (waits)
+        smq_hold_kick(&depth->wait);
+""", "depth=1 s1 s1", STRANDED),
+    "waiting commands go without room": (WAIT, """
+        room = smq_depth_get(depth);
+""", """
+        atomic_inc(&depth->inflight);
+""", "depth=1 s1 s1 s1", DEEP),
+    "the policy is asked once": (WAIT, """
+    if (!atomic_xchg(&depth->listed, 0))
+        return NULL;
+    cmd = lun->policy->ops->next(lun, drain);
+    if (cmd)
+        atomic_set(&depth->listed, 1);
+    return cmd;
+""", """
+    atomic_set(&depth->listed, 0);
+    return NULL;
+""", "policy=listed depth=1 s1 s1 s1", STRANDED),
+    "the mark before the command": (WAIT, """
+    ops->wait(cmd->seen->lun, cmd);
+    atomic_set(&depth->listed, 1);
+""", """
+    atomic_set(&depth->listed, 1);
+    ops->wait(cmd->seen->lun, cmd);
+""", "policy=listed depth=1 s1 s1", STRANDED),
+    "room for none is kept": (WAIT, """
+        atomic_dec_return(&depth->inflight);
+    }
+}
+""", """
+    }
+}
+""", "policy=listed depth=1 s1 s1", LEFT),
+    "a full device is not tried again": (WAIT, """
+        smq_hold_add(hold, cmd, true);
+        /* Should nothing of its LUN be in flight. */
+        smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
+""", """
+        smq_hold_add(hold, cmd, true);
+""", "full=1 depth=2 s1 s1", STRANDED),
+    "the room of TASK SET FULL counts twice": (VERDICT, """
+        seen->flags &= ~SMQ_SEEN_COUNTED;
+        smq_depth_full""", """
+        smq_depth_full""", "full=1 depth=2 s1 s1 abort=0", LEFT),
+    "a refused command keeps its room": (WAIT, """
+        seen->flags &= ~SMQ_SEEN_COUNTED;
+        /* Without a look at the list: this command is to be the first of it. */
+        atomic_dec_return(&depth->inflight);
+""", """
+        seen->flags &= ~SMQ_SEEN_COUNTED;
+""", "device_busy=1 depth=2 s1 s1", LEFT),
+    "a refused command is not tried again": (WAIT, """
+        smq_wait_in(&cmd->hwq->core->refused, cmd, true, true);
+        return;
+""", """
+        smq_wait_in(&cmd->hwq->core->refused, cmd, true, false);
+        return;
+""", "busy=1 depth=2 s1 s1", STRANDED),
+    "what error handling takes keeps its room": (WAIT, """
+    if (counted)
+        smq_depth_put(&smq_cmd_lun(cmd)->depth);
+""", """
+    (void)counted;
+""", "full=1 depth=2 s1 s1 abort=0", STRANDED),
+    "waiting commands go during a reset": (WAIT, """
+    if (READ_ONCE(hold->host->frozen))
+        return;
+""", "", "depth=1 s1 s1 reset", "SMQ_OWNED"),
+    "a policy that goes leaves its list behind": (WAIT, """
+        smq_wait_inherit(&core->depth, lun);
+    else
+""", """
+        ;
+    else
+""", "policy=listed depth=1 s1 s1 switch", STRANDED),
+    "a reference too few": (SEEN, """
+    percpu_ref_get(&policy->refs);
+""", "", "depth=1 s1 s1", "->count"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_mistakes_are_found(name):
+    core_world.finds(name, *PLANTED[name])

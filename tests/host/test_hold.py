@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Lists of held commands in every interleaving: add, take, claim by abort and reset, give back;
+and mistakes that are found in them."""
+
+import core_world
+import pytest
+
+HOLD, WAIT = "drivers/core/hold.c", "drivers/core/wait.c"
+EH, CMD = "drivers/core/eh.c", "drivers/core/cmd.c"
+
+
+# See core_explore.c. "hold": a policy that holds what comes, for a work item, as batch does.
+@pytest.mark.parametrize("words, least", [
+    ("policy=hold depth=2 s1 s1 s1", 50000),
+    ("policy=hold depth=1 s2 s1", 10000),
+    ("policy=hold s1 abort=0", 200),
+    ("policy=hold depth=2 s1 s1 abort=0", 10000),
+    ("policy=hold s1 abort=0 reset", 5000),
+    ("policy=hold depth=2 s1 s1 reset", 20000),
+    ("policy=hold depth=2 s1 s1 reset=other", 10000),
+    ("policy=hold s1 look abort=0", 1000),
+    ("policy=hold s1 look reset", 5000),
+    ("policy=hold depth=2 s1 s1 look", 10000),
+    ("policy=hold busy=1 depth=2 s1 s1 abort=1", 10000),    # from one list to another
+    ("policy=hold device_busy=1 depth=2 s1 s1 abort=1", 10000),
+    ("policy=hold full=1 s1 abort=0", 500),
+    ("policy=listed s1 s1 abort=1", 10000),
+    ("policy=listed s1 s1 look", 10000),
+    ("s1 s1 abort=1", 10000),
+    ("s1 abort=0 reset look", 5000),
+    ("policy=hold depth=2 s1 s1 switch", 5000)])
+def test_every_interleaving(words, least):
+    """Nothing stranded, nothing twice; what error handling has got goes nowhere; nothing goes to
+    the LLD during a reset."""
+    assert core_world.holds(words) > least
+
+
+STRANDED = "holds[i]->nr"
+PLANTED = {
+    "claimed although it has moved": (HOLD, """
+        held = seen->held_in == hold;
+""", """
+        held = true;
+""", "policy=hold s1 look", "list_empty"),
+    "taken although error handling has it": (HOLD, """
+        if (smq_cmd_in_eh(cmd))
+            continue;
+""", "", "policy=hold s1 abort=0", ""),
+    "taken during a reset": (HOLD, """
+    if (READ_ONCE(hold->host->frozen))
+        return 0;
+""", "", "policy=hold depth=2 s1 s1 reset=other", "world.quiet"),
+    "held, and not said to be": (HOLD, """
+    atomic_set_release(&cmd->state, SMQ_HELD);
+""", "", "policy=hold s1 abort=0", ""),
+    "dispatched outside a section": (HOLD, """
+    rcu_read_lock();
+    hold->dispatch(hold);
+    rcu_read_unlock();
+""", """
+    hold->dispatch(hold);
+""", "policy=hold s1", "nested"),
+    "an abort that does not wait for queue_cmd": (EH, """
+    synchronize_rcu();
+    rcu_read_lock();
+    held = smq_hold_claim""", """
+    rcu_read_lock();
+    held = smq_hold_claim""", "policy=hold s1 abort=0", ""),
+    "an abort that does not wait for completion": (EH, """
+        synchronize_rcu();
+        cancel_work_sync(&cmd->work);
+""", "", "policy=hold s1 abort=0", ""),
+    "an abort that leaves held commands": (EH, """
+    held = smq_hold_claim(cmd, SMQ_FREE);
+""", """
+    held = false;
+""", "policy=hold s1 abort=0", ""),
+    "a reset that freezes too late": (EH, """
+    WRITE_ONCE(host->frozen, true);
+    synchronize_rcu();
+""", """
+    synchronize_rcu();
+    WRITE_ONCE(host->frozen, true);
+""", "policy=hold depth=2 s1 s1 reset=other", "world.quiet"),
+    "a reset that does not wait for dispatch": (EH, """
+    WRITE_ONCE(host->frozen, true);
+    synchronize_rcu();
+""", """
+    WRITE_ONCE(host->frozen, true);
+""", "policy=hold depth=2 s1 s1 reset=other", "world.quiet"),
+    "a reset that has nothing go on": (EH, """
+    smq_hold_kick_all(reset->host);
+""", "", "policy=hold depth=2 s1 s1 reset=other", STRANDED),
+    "what goes back may be claimed": (WAIT, """
+        smq_hold_claim(cmd, SMQ_BACK)) {
+""", """
+        smq_hold_claim(cmd, SMQ_OWNED)) {
+""", "policy=hold s1 look reset", ""),
+    "what error handling has goes back": (WAIT, """
+    if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
+        smq_hold_claim(cmd, SMQ_BACK)) {
+""", """
+    if (smq_wait_is_over(cmd, look)) {
+""", "policy=hold s1 look abort=0", ""),
+    "held again although error handling has it": (WAIT, """
+    keep = !smq_cmd_in_eh(cmd);
+""", """
+    keep = true;
+""", "policy=hold full=1 s1 abort=0", ""),
+    "the end is looked at and then taken": (CMD, """
+    return atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_FREE) == SMQ_OWNED;
+""", """
+    if (atomic_read(&cmd->state) != SMQ_OWNED)
+        return false;
+    atomic_set(&cmd->state, SMQ_FREE);
+    return true;
+""", "policy=hold s1 reset", ""),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_mistakes_are_found(name):
+    core_world.finds(name, *PLANTED[name])
