@@ -286,10 +286,11 @@ def test_steps_are_chosen_by_area_and_pattern():
     slow = plan.chosen(steps, ["slow"])
     assert [str(step) for step in slow] == [
         "slow/dkms_chroot", "slow/target_configs on 6.1", "slow/vhost on 6.1"]
+    assert [str(step) for step in plan.chosen(steps, ["proof"])] == ["proof/litmus"]
     default = plan.chosen(steps, [])
-    assert {step.area for step in default} == set(plan.AREAS) - {"sanitize", "slow"}
+    assert {step.area for step in default} == set(plan.AREAS) - {"sanitize", "slow", "proof"}
     left = [step for step in steps if step not in default]
-    assert {step.area for step in left} == {"sanitize", "slow"}
+    assert {step.area for step in left} == {"sanitize", "slow", "proof"}
     assert [str(step) for step in plan.chosen(steps, ["lint/s*", "build/7.2"])] == [
         "build/7.2", "lint/sparse", "lint/shell"]
     smoke = [str(step) for step in plan.chosen(steps, ["vm/smoke"])]
@@ -307,7 +308,14 @@ def test_turns_run_all_that_is_left_out():
     assert all(parts[1::2]) and plan.turn(steps, plan.TURNS + 3) == parts[3]
     # A kernel of their own is built in every second turn alone.
     for number, part in enumerate(parts):
-        assert {step.area for step in part} <= {"sanitize" if number % 2 else "slow"}, number
+        assert {step.area for step in part} <= (
+            {"sanitize"} if number % 2 else {"slow", "proof"}), number
+
+
+def test_the_proof_runs_on_the_host_and_needs_no_kernel():
+    step, = plan.chosen(plan.steps(TOP, plan.KERNELS, False), ["proof"])
+    assert step.named and not step.kernel and not step.needs
+    assert (TOP / step.targets[0]).is_file()
 
 
 def test_each_turn_is_listed_with_what_runs_always():

@@ -57,8 +57,8 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--only", action="append", default=[], metavar="AREA[/PATTERN]",
-        help=f"only these steps; areas: {' '.join(plan.AREAS)}; sanitize and slow only "
-             "when they are named. More than once for more")
+        help=f"only these steps; areas: {' '.join(plan.AREAS)}; sanitize, slow "
+             "and proof only when they are named. More than once for more")
     add("--turn", type=int, metavar="N",
         help="besides, of what is run only when it is named, part N: N counts round, and "
              f"{plan.TURNS} turns in a row run all of it")

@@ -10,7 +10,7 @@ from .result import FAILED, PASSED, Case, Result
 
 KERNELS = ("6.1", "6.12", "7.2")
 FULL = "6.1"
-AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow")
+AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow", "proof")
 # Of the smoke tests, what 6.12 has: it boots, loads what was built for it, moves data, and has the
 # fast path with held slots, which are allowed for each kernel by itself. Where a kernel matters
 # otherwise, 6.1 and 7.2 are the ends of what there is.
@@ -25,6 +25,8 @@ NEWEST_NOT = ("legacy_model", "lld_faults", "pvscsi", "qemu_hbas", "sg_io/sg_io_
 # Run only when it is named, or when its turn comes: a VM inside a VM takes minutes to start, and
 # the targets of target-configs/ are those that vm/storage sets up without targetcli.
 ON_REQUEST = "slow"
+# Run when it is named, or when its turn comes: it downloads herd7, which Debian 12 does not have.
+PROOF = "proof"
 # The kernel of area sanitize, and patterns of those of tests/vm that run on it beside
 # tests/vm/sanitize. Not "worker": Linux 6.6 and later have nobody wait for a worker that
 # computes, which is how that one keeps commands waiting.
@@ -89,6 +91,7 @@ TOGETHER = {"vm": 10, "sanitize": 4}
 # ones fill the gaps at the end. tools/check --times says what the last run took.
 EXPECTED = {
     "build": 50, "lint": 20, "host": 10, "vm": 30, "plant": 55, "slow": 300, "sanitize": 50,
+    "proof": 40,
     "slow/target_configs": 150, "slow/vhost": 250,
     "host/vm": 240, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,
     "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
@@ -186,7 +189,9 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
             result += smoke_steps(top, kernel)
     result += [Step("plant", path.stem, targets=(str(path.relative_to(top)),), needs=FULL)
                for path in sorted((top / "tests/plant").glob("*.patch"))]
-    return result + _slow_steps(top, kernels, everything) + _sanitize_steps(top)
+    return (result + _slow_steps(top, kernels, everything) + _sanitize_steps(top) +
+            [Step(PROOF, path.stem.removeprefix("test_"), targets=(str(path.relative_to(top)),),
+                  named=True) for path in sorted((top / "tests/proof").glob("test_*.py"))])
 
 
 def _slow_steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The barriers that our code rests on, in the kernel's memory model: each litmus test's forbidden
+outcome does not come about, and does without one of the barriers. tests/host/test_litmus_code.py
+looks whether the code is what the tests say."""
+
+import subprocess
+
+import litmus
+import pytest
+
+HERD = litmus.TOP / "tools/herd"
+TESTS = {one.name: one for one in litmus.everything()}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def herd():
+    """herd7 and the model, downloaded where they are not there."""
+    subprocess.run([HERD, "prepare"], check=True, timeout=1200)
+
+
+def observed(text, tmp_path):
+    """What herd7 says of a test: Never, Sometimes or Always."""
+    path = tmp_path / "test.litmus"
+    path.write_text(text, encoding="ascii")
+    done = subprocess.run([HERD, "run", path], capture_output=True, text=True, timeout=120,
+                          check=False)
+    lines = [line.split() for line in done.stdout.splitlines()
+             if line.startswith("Observation ")]
+    assert done.returncode == 0 and len(lines) == 1, done.stdout + done.stderr
+    return lines[0][2]
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_what_is_forbidden_never_happens(name, tmp_path):
+    assert observed(TESTS[name].text, tmp_path) == "Never"
+
+
+@pytest.mark.parametrize("name, weak", [(name, weak) for name, one in TESTS.items()
+                                        for weak in one.weak])
+def test_each_barrier_is_needed(name, weak, tmp_path):
+    assert observed(TESTS[name].weakened(weak), tmp_path) == "Sometimes"
