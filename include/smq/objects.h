@@ -226,9 +226,14 @@ static inline void smq_cmd_enter(struct smq_cmd *cmd)
  */
 static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd)
 {
-	/* Fully ordered: the result is seen with SMQ_ENDED. */
-	return atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_OWNED) == SMQ_SUBMITTING ?
-	       SMQ_QUEUED : SMQ_DONE;
+	if (atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_OWNED) == SMQ_SUBMITTING)
+		return SMQ_QUEUED;
+	/*
+	 * Pairs with smq_cmd_leave_ended(): the result is seen with SMQ_ENDED. An exchange
+	 * that fails, as this one has, orders nothing by itself.
+	 */
+	smp_acquire__after_ctrl_dep();
+	return SMQ_DONE;
 }
 
 /*
