@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The litmus tests of tests/proof stand for code that is there, and each barrier of the code has
+one, or a reason here why it needs none. What herd7 says of them is "tools/check --only proof"."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests/proof"))
+
+import litmus  # noqa: E402
+
+TESTS = {one.name: one for one in litmus.everything()}
+
+BARRIER = re.compile(
+    r"\bsmp_(?:mb|rmb|wmb|acquire)\w*\(|\b\w+_(?:acquire|release)\(|\bsynchronize_rcu\(|"
+    r"\b(?:call_rcu|queue_rcu_work|rcu_assign_pointer)\(|"
+    r"\b(?:xchg|cmpxchg|atomic\w*_xchg|atomic\w*_cmpxchg|atomic_fetch_\w+)\(")
+# Functions of that name are no barriers.
+NAMES = re.compile(r"\bsmqsg_\w+\(|\b\w+_release\((?:struct|fd|file)|\blio_\w+\(|\bram_release\(|"
+                   r"\bvs_release\(|\w+_regions\(|device_release_driver\(|\bsmq_cmd_claim\(")
+# Where no litmus test is needed, and why.
+WITHOUT = {
+    ("drivers/core/depth.h", "smq_depth_get"): "a count; what is behind it has its own barrier",
+    ("drivers/core/fault.c", "smq_fault_claim"): "looks again under the lock",
+    ("drivers/core/fault.c", "smq_fault_take"): "a count, with nothing behind it",
+    ("drivers/core/fault.c", "smq_fault_uncount"): "a count, with nothing behind it",
+    ("drivers/core/stats.c", "smq_sum_hwq"): "figures for people; pairs with nothing",
+    ("drivers/ram/device.c", "ram_book_link"): "a time, with nothing behind it",
+    ("drivers/sg/depth.c", "smqsg_take"): "a count; what is behind it has its own barrier",
+    ("drivers/sg/held.c", "smqsg_held_wanted"): "test_and_clear_bit() is fully ordered already; "
+                                                "pairs with the block layer's",
+    ("drivers/sg/locked.c", "smqsg_lock_pages"): "a count, with nothing behind it",
+}
+
+
+def functions(source):
+    """Each line of a file, with the function that it is in."""
+    name, found = "", []
+    for line in source.split("\n"):
+        begins = re.match(r"[a-z#][^;=]*?\b(\w+)\(", line)
+        if begins and not line.startswith(("#if", "#e")):
+            name = begins[1] if not line.startswith("#define") else line.split()[1].split("(")[0]
+        found.append((name, line))
+    return found
+
+
+def barriers():
+    """Each barrier in our code: (file, function, operation)."""
+    for path in sorted([*(TOP / "drivers").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]):
+        in_comment = False
+        for name, line in functions(path.read_text(encoding="utf-8")):
+            in_comment = in_comment or "/*" in line
+            if not in_comment:
+                for found in BARRIER.finditer(NAMES.sub("", line)):
+                    yield str(path.relative_to(TOP)), name, found[0]
+            in_comment = in_comment and "*/" not in line
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_the_code_is_there(name):
+    for code in TESTS[name].code:
+        assert code.text in litmus.body(code.path, code.function), code
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_what_is_weakened_is_there(name):
+    one = TESTS[name]
+    for weak in one.weak:
+        assert one.weakened(weak) != one.text
+
+
+def test_each_barrier_has_a_test_or_a_reason():
+    named = {(code.path, code.function, code.text) for one in TESTS.values() for code in one.code}
+    missing = [f"{path}: {function}(): {operation}" for path, function, operation in barriers()
+               if (path, function) not in WITHOUT and not any(
+                   (path, function) == (where, what) and operation in text
+                   for where, what, text in named)]
+    assert not missing, "\n".join(missing)
+
+
+def test_reasons_are_for_code_that_is_there():
+    there = {(path, function) for path, function, _ in barriers()}
+    assert set(WITHOUT) <= there
