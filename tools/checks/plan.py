@@ -94,6 +94,7 @@ EXPECTED = {
     "proof": 40,
     "slow/target_configs": 150, "slow/vhost": 250,
     "host/vm": 240, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,
+    "host/bucket": 27, "host/depth": 18,
     "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
     "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_held_needs": 85, "vm/sg_depth": 120,
     "vm/pvscsi": 120, "vm/sg_held_tags": 80, "vm/eh": 95, "vm/storage": 105,
