@@ -65,7 +65,10 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 {
 	*mine = smq_cmd_claim(cmd);
 	while (unlikely(!*mine)) {
-		if (atomic_read(&cmd->state) != SMQ_SUBMITTING)
+		int state = atomic_read(&cmd->state);
+
+		/* SMQ_OWNED: the submitter has returned since the claim failed. */
+		if (state != SMQ_SUBMITTING && state != SMQ_OWNED)
 			return false;
 		*mine = smq_cmd_leave_ended(cmd);
 		if (*mine)

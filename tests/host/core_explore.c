@@ -13,6 +13,7 @@
  * reset=other: that of another LUN. look: a look at held commands, for all of which the time
  * is over. switch: the host's policy goes. offline: the last CPU of hardware queue 1 goes.
  * show=H: a look at how many commands hardware queue H has.
+ * With enter=1 the LLD leaves commands that end early to their submitter, as smq_lio does.
  * Each command has a thread that completes it, when the LLD has it; one runs work items.
  */
 #include <stdio.h>
@@ -226,7 +227,7 @@ static struct {
 } world;
 
 static struct {
-	int depth, busy, device_busy, full, at_once, grow, hwqs, threshold, on, trying;
+	int depth, busy, device_busy, full, at_once, enter, grow, hwqs, threshold, on, trying;
 	const char *policy;
 } set = { .depth = 1, .hwqs = 1, .policy = "pass" };
 
@@ -238,6 +239,11 @@ static void offliner(int cpu);
 
 static int nr_cmds;
 static struct smq_policy_ops ops;
+
+/* Of the kernel's, which the model of the LLD calls. */
+static inline void smq_cmd_enter(struct smq_cmd *cmd);
+static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd);
+
 static struct explore what;
 
 static struct explore_rcu *explore_rcu(void)
@@ -417,9 +423,11 @@ static enum smq_status lld_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 		world.at_once--;
 		return SMQ_DONE;
 	}
+	if (set.enter)
+		smq_cmd_enter(cmd);
 	world.with_lld[nr] = true;
 	world.nr_lld++;
-	return SMQ_QUEUED;
+	return set.enter ? smq_cmd_leave(cmd) : SMQ_QUEUED;
 }
 
 static void lld_forget(int cmd)
@@ -918,7 +926,7 @@ static const struct { const char *name; int *value; } options[] = {
 	{ "depth", &set.depth }, { "busy", &set.busy }, { "device_busy", &set.device_busy },
 	{ "full", &set.full }, { "grow", &set.grow }, { "hwqs", &set.hwqs },
 	{ "threshold", &set.threshold }, { "on", &set.on }, { "trying", &set.trying },
-	{ "at_once", &set.at_once },
+	{ "at_once", &set.at_once }, { "enter", &set.enter },
 };
 
 static bool parse_option(const char *word)

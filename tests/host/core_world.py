@@ -33,6 +33,7 @@ TYPES = {
 }
 
 FUNCTIONS = {
+    OBJECTS: ["smq_cmd_enter", "smq_cmd_leave"],
     CORE + "hold.h": ["smq_cmd_in_eh"],
     CORE + "hold.c": ["smq_hold_add", "smq_hold_del", "smq_hold_take", "smq_hold_claim",
                       "smq_hold_work", "smq_hold_kick_all"],

@@ -56,8 +56,9 @@ static inline void explore_access(const void *at, const char *what)
 #define atomic_read_acquire(v)		atomic_read(v)
 #define atomic_set_release(v, value)	atomic_set(v, value)
 #define atomic_dec_return_release(v)	atomic_dec_return(v)
-/* Nor is this one. */
+/* Nor are these. */
 #define smp_mb__before_atomic()		((void)0)
+#define smp_acquire__after_ctrl_dep()	((void)0)
 #define cpu_relax()			((void)0)
 
 /* Time stands still: what depends on it is a choice of the program's. */

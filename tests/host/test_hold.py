@@ -7,6 +7,7 @@ import pytest
 
 HOLD, WAIT = "drivers/core/hold.c", "drivers/core/wait.c"
 EH, CMD = "drivers/core/eh.c", "drivers/core/cmd.c"
+OBJECTS = "include/smq/objects.h"
 
 
 # See core_explore.c. "hold": a policy that holds what comes, for a work item, as batch does.
@@ -28,7 +29,11 @@ EH, CMD = "drivers/core/eh.c", "drivers/core/cmd.c"
     ("policy=listed s1 s1 look", 10000),
     ("s1 s1 abort=1", 10000),
     ("s1 abort=0 reset look", 5000),
-    ("policy=hold depth=2 s1 s1 switch", 5000)])
+    ("policy=hold depth=2 s1 s1 switch", 5000),
+    ("enter=1 depth=2 s1 s1", 500),                 # ended before queue_cmd has returned
+    ("enter=1 s1 abort=0", 200),
+    ("enter=1 full=1 depth=2 s1 s1", 5000),
+    ("enter=1 policy=hold s1 abort=0 reset", 2000)])
 def test_every_interleaving(words, least):
     """Nothing stranded, nothing twice; what error handling has got goes nowhere; nothing goes to
     the LLD during a reset."""
@@ -107,6 +112,17 @@ PLANTED = {
 """, """
     keep = true;
 """, "policy=hold full=1 s1 abort=0", ""),
+    "a return beside the end is missed": (CMD, """
+        if (state != SMQ_SUBMITTING && state != SMQ_OWNED)
+""", """
+        if (state != SMQ_SUBMITTING)
+""", "enter=1 s1", "world.ended"),
+    "an end before the return is forgotten": (OBJECTS, """
+    smp_acquire__after_ctrl_dep();
+    return SMQ_DONE;
+""", """
+    return SMQ_QUEUED;
+""", "enter=1 s1", ""),
     "the end is looked at and then taken": (CMD, """
     return atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_FREE) == SMQ_OWNED;
 """, """
