@@ -496,7 +496,8 @@ def test_how_much_of_the_cpus_was_used(tmp_path, monkeypatch):
     while time.monotonic() < end:
         pass
     after = idle.cpu_seconds()
-    assert 0.2 < after.busy - before.busy <= after.all - before.all
+    # Rounded apart where all of them were busy.
+    assert 0.2 < after.busy - before.busy < after.all - before.all + 0.001
     # user nice system idle iowait irq softirq steal, and of them what guests had
     monkeypatch.setattr(idle, "STAT", tmp_path / "stat")
     idle.STAT.write_text("cpu 100 200 300 1000 500 10 20 70 90 90\ncpu0 1\n", encoding="ascii")
