@@ -8,6 +8,8 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blkdev.h>
+#include <linux/capability.h>
+#include <linux/cdrom.h>
 #include <linux/compat.h>
 #include <linux/fs.h>
 #include <linux/slab.h>
@@ -221,6 +223,20 @@ static int smqsg_get_table(struct smqsg_fd *fd, void __user *arg)
 	return ret;
 }
 
+/*
+ * Commands that the mid-layer makes for its own ioctls. Of these it asks the filter of opcodes
+ * alone, whichever way the data goes, and it reads them from the caller's memory itself: to look at
+ * them before it does would tell nothing, as another thread may be writing there.
+ */
+static int smqsg_midlayer_command(struct smqsg_fd *fd, unsigned int cmd, void __user *arg)
+{
+	if (!READ_ONCE(fd->sg->sdev))
+		return -ENODEV;
+	if (!capable(CAP_SYS_RAWIO))
+		return -EPERM;
+	return smq_scsi_ioctl(fd->sdev, fd->file->f_mode & FMODE_WRITE, cmd, arg);
+}
+
 /* What the mid-layer answers, itself or through the LLD. */
 static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *arg)
 {
@@ -239,6 +255,8 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
 	default:
 		/* Whatever it is, it may change something. */
 		if ((file->f_flags & O_ACCMODE) != O_RDWR)
+			return -EPERM;
+		if (cmd == CDROM_SEND_PACKET && !capable(CAP_SYS_RAWIO))
 			return -EPERM;
 		break;
 	}
@@ -299,9 +317,7 @@ long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long argumen
 			return -ENODEV;
 		return smqsg_get_scsi_id(fd, arg);
 	case SCSI_IOCTL_SEND_COMMAND:
-		if (!READ_ONCE(fd->sg->sdev))
-			return -ENODEV;
-		return smq_scsi_ioctl(fd->sdev, fd->file->f_mode & FMODE_WRITE, cmd, arg);
+		return smqsg_midlayer_command(fd, cmd, arg);
 	default:
 		return smqsg_midlayer(fd, cmd, arg);
 	}

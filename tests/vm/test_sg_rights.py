@@ -3,9 +3,11 @@
 are, whose the slots are."""
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import resource
+import struct
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +91,44 @@ def test_a_read_whose_data_goes_out_writes_nothing(device, disk_of):
             assert file.lend(0, Memory(PAGE)) == 0
             file.prepare([command(READ, OUT, BLOCK)])
             assert file.one(0).result >> 8 & 0xff == DID_ERROR
+
+
+def _send_command(fd, raw, data=b"", length=0):
+    """SCSI_IOCTL_SEND_COMMAND: its errno, or the command's result."""
+    request = struct.pack("<II", len(data), length) + raw + data
+    try:
+        return fcntl.ioctl(fd, 1, bytearray(request.ljust(BLOCK + 128, b"\0")))
+    except OSError as error:
+        return -error.errno
+
+
+def _send_packet(fd, raw, data):
+    """CDROM_SEND_PACKET with data-out."""
+    memory = Memory(PAGE)
+    memory[:len(data)] = data
+    request = raw.ljust(16, b"\0")[:12].ljust(16, b"\0") + struct.pack(
+        "<QIiQBxxxiiiQQ", memory.address, len(data), 0, 0, 1, 0, 0, 0, 0, 0)
+    try:
+        return fcntl.ioctl(fd, 0x5393, bytearray(request))
+    except OSError as error:
+        return -error.errno
+
+
+@pytest.mark.parametrize("access", (os.O_RDONLY, os.O_RDWR), ids=["read", "write"])
+def test_commands_of_other_ioctls_need_the_right(device, access):
+    """The mid-layer's own ioctls look at the opcode alone, in memory that may have changed since
+    anybody else has looked at it: a READ whose data goes out passes them."""
+    os.chmod(device.path, 0o666)
+
+    def work():
+        fd = os.open(device.path, access)
+        assert _send_command(fd, READ, OURS) == -errno.EPERM
+        assert _send_command(fd, cdb.plain(cdb.TEST_UNIT_READY)) == -errno.EPERM
+        assert _send_packet(fd, READ, OURS) == -errno.EPERM
+        return 0
+    assert as_nobody(work) == 0
+    with SgDev(device.path) as dev:
+        assert _send_command(dev.fd, cdb.plain(cdb.TEST_UNIT_READY)) == 0
 
 
 # Memory.
