@@ -10,6 +10,7 @@
 #include <linux/uaccess.h>
 
 #include "cancel.h"
+#include "expire.h"
 #include "refuse.h"
 #include "sg.h"
 

@@ -32,7 +32,7 @@ static __always_inline unsigned int smqsg_claim(struct smqsg_fd *fd, unsigned in
 		return smqsg_claim_slowly(fd, want);
 	}
 	atomic_add(want, &fd->depth.inflight);
-	/* Pairs with smqsg_share(): one of the two sees the other. */
+	/* Pairs with smqsg_shares_on(): one of the two sees the other. */
 	smp_mb__after_atomic();
 	if (unlikely(!READ_ONCE(fd->depth.shares)))
 		smqsg_enter(fd);

@@ -25,10 +25,8 @@
 #define SMQSG_YIELD		max(HZ / 100, 2)
 /* Limits change without notice: how often the dispatcher looks while commands wait. */
 #define SMQSG_LOOK		max(HZ / 100, 1)
-/* How late after its deadline the waiting of a command ends. */
-#define SMQSG_EXPIRE		max(HZ / 10, 1)
-/* How many of these are taken at a time: each time all others are looked at. */
-#define SMQSG_EXPIRED		64
+/* How many files smqsg_share() looks at: a bound for the time that it takes. */
+#define SMQSG_SHARERS		16
 
 /* How many commands of ours the device may have now. */
 static unsigned int smqsg_limit(struct smqsg_dev *sg, struct scsi_device *sdev)
@@ -70,22 +68,35 @@ static unsigned int smqsg_take(struct smqsg_fd *fd, unsigned int want)
 	return got;
 }
 
+/* Has a file share the depth with the others. */
+static void smqsg_add_sharer(struct smqsg_fd *fd)
+{
+	lockdep_assert_held(&fd->sg->lock);
+	if (fd->depth.shares)
+		return;
+	list_add_tail(&fd->wait.sharer, &fd->sg->wait.sharers);
+	fd->sg->wait.nr_sharers++;
+	WRITE_ONCE(fd->depth.shares, true);
+}
+
+static void smqsg_del_sharer(struct smqsg_fd *fd)
+{
+	lockdep_assert_held(&fd->sg->lock);
+	list_del(&fd->wait.sharer);
+	fd->sg->wait.nr_sharers--;
+}
+
 /**
  * smqsg_enter() - has a file share the depth with the others
- * @fd: the file, which has a command in flight or is about to wait
+ * @fd: the file, which has a command in flight
  *
  * Process context.
  */
 void smqsg_enter(struct smqsg_fd *fd)
 {
-	struct smqsg_dev *sg = fd->sg;
-
-	spin_lock(&sg->lock);
-	if (!fd->depth.shares) {
-		list_add_tail(&fd->wait.sharer, &sg->wait.sharers);
-		WRITE_ONCE(fd->depth.shares, true);
-	}
-	spin_unlock(&sg->lock);
+	spin_lock(&fd->sg->lock);
+	smqsg_add_sharer(fd);
+	spin_unlock(&fd->sg->lock);
 }
 
 /**
@@ -96,7 +107,7 @@ void smqsg_leave(struct smqsg_fd *fd)
 {
 	lockdep_assert_held(&fd->sg->lock);
 	if (fd->depth.shares)
-		list_del(&fd->wait.sharer);
+		smqsg_del_sharer(fd);
 }
 
 /**
@@ -144,34 +155,46 @@ void smqsg_kick(struct smqsg_dev *sg)
 	mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
 }
 
+/* Whether a file still waits or has commands in flight; if not it is no sharer any longer. */
+static bool smqsg_shares_on(struct smqsg_fd *fd)
+{
+	lockdep_assert_held(&fd->sg->lock);
+	if (fd->wait.queued || atomic_read(&fd->depth.inflight))
+		return true;
+	WRITE_ONCE(fd->depth.shares, false);
+	/* Pairs with smqsg_claim(): one of the two sees the other. */
+	smp_mb();
+	if (atomic_read(&fd->depth.inflight)) {
+		WRITE_ONCE(fd->depth.shares, true);
+		return true;
+	}
+	smqsg_del_sharer(fd);
+	return false;
+}
+
 /**
  * smqsg_share() - how many places each file has while several want them
  * @sg: the node, with smqsg_dev.lock held
  * @sdev: its device
  *
- * Return: the depth divided by the files that wait or have commands in flight.
+ * Looks at some of the files that share, the others at the next calls: each dispatched command
+ * costs the same, however many files share.
+ *
+ * Return: the depth divided by the files that wait or have commands in flight; by more than these
+ * while files beyond SMQSG_SHARERS have become idle and have not been looked at since.
  */
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
-	unsigned int depth = READ_ONCE(sdev->queue_depth);
-	struct smqsg_fd *fd, *next;
-	unsigned int busy = 0;
+	unsigned int i, some = min_t(unsigned int, sg->wait.nr_sharers, SMQSG_SHARERS);
+	struct smqsg_fd *fd;
 
 	lockdep_assert_held(&sg->lock);
-	list_for_each_entry_safe(fd, next, &sg->wait.sharers, wait.sharer) {
-		if (!fd->wait.queued && !atomic_read(&fd->depth.inflight)) {
-			WRITE_ONCE(fd->depth.shares, false);
-			/* Pairs with smqsg_claim(): one of the two sees the other. */
-			smp_mb();
-			if (!atomic_read(&fd->depth.inflight)) {
-				list_del(&fd->wait.sharer);
-				continue;
-			}
-			WRITE_ONCE(fd->depth.shares, true);
-		}
-		busy++;
+	for (i = 0; i < some; i++) {
+		fd = list_first_entry(&sg->wait.sharers, struct smqsg_fd, wait.sharer);
+		if (smqsg_shares_on(fd))
+			list_move_tail(&fd->wait.sharer, &sg->wait.sharers);
 	}
-	return max(depth / max(busy, 1U), 1U);
+	return max(READ_ONCE(sdev->queue_depth) / max(sg->wait.nr_sharers, 1U), 1U);
 }
 
 /* @first: puts it before all other waiters, and its file before the other files. */
@@ -185,26 +208,33 @@ static void smqsg_enqueue(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool
 		waiter->cancels = fd->wait.cancels;
 	waiter->waited = true;
 	WRITE_ONCE(fd->wait.queued, fd->wait.queued + 1);
-	if (fd->wait.queued == 1)
+	if (fd->wait.queued == 1) {
 		list_add_tail(&fd->wait.sibling, &sg->wait.files);
+		list_add_tail(&fd->wait.scan, &sg->wait.scans);
+		sg->wait.nr_files++;
+	}
 	if (first)
 		list_move(&fd->wait.sibling, &sg->wait.files);
-	if (!fd->depth.shares) {
-		list_add_tail(&fd->wait.sharer, &sg->wait.sharers);
-		WRITE_ONCE(fd->depth.shares, true);
-	}
+	smqsg_add_sharer(fd);
 	atomic_inc(&sg->depth.waiting);
 }
 
-static void smqsg_dequeue(struct smqsg_waiter *waiter)
+/**
+ * smqsg_dequeue() - takes a waiter out of its file's queue
+ * @waiter: the waiter, with smqsg_dev.lock held
+ */
+void smqsg_dequeue(struct smqsg_waiter *waiter)
 {
 	struct smqsg_fd *fd = waiter->fd;
 
 	lockdep_assert_held(&fd->sg->lock);
 	list_del_init(&waiter->entry);
 	WRITE_ONCE(fd->wait.queued, fd->wait.queued - 1);
-	if (!fd->wait.queued)
+	if (!fd->wait.queued) {
 		list_del(&fd->wait.sibling);
+		list_del(&fd->wait.scan);
+		fd->sg->wait.nr_files--;
+	}
 	atomic_dec(&fd->sg->depth.waiting);
 }
 
@@ -218,8 +248,14 @@ static bool smqsg_task_ends(struct task_struct *task)
 	       READ_ONCE(signal->group_exec_task);
 }
 
-/* Why a waiter is to wait no longer: an errno, or 0. */
-static int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter)
+/**
+ * smqsg_over() - why a waiter is to wait no longer
+ * @sg: the node, with its lock held
+ * @waiter: the waiter
+ *
+ * Return: an errno as for smqsg_waiter.grant, or 0.
+ */
+int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter)
 {
 	lockdep_assert_held(&sg->lock);
 	if (!sg->sdev)
@@ -459,133 +495,19 @@ static void smqsg_dispatch(struct work_struct *work)
 }
 
 /**
- * struct smqsg_expired - a waiter whose waiting ends
- * @waiter: out of its queue
- * @error: for its grant()
- */
-struct smqsg_expired {
-	struct smqsg_waiter *waiter;
-	int error;
-};
-
-/* Takes waiters whose waiting is over, SMQSG_EXPIRED of them at most. Returns how many. */
-static unsigned int smqsg_take_expired(struct smqsg_dev *sg, struct smqsg_expired *expired)
-{
-	struct smqsg_fd *fd, *next_fd;
-	struct smqsg_waiter *waiter, *next;
-	unsigned int nr = 0;
-	int error;
-
-	lockdep_assert_held(&sg->lock);
-	list_for_each_entry_safe(fd, next_fd, &sg->wait.files, wait.sibling) {
-		list_for_each_entry_safe(waiter, next, &fd->wait.queue, entry) {
-			error = smqsg_over(sg, waiter);
-			if (!error)
-				continue;
-			smqsg_dequeue(waiter);
-			expired[nr++] = (struct smqsg_expired){ waiter, error };
-			if (nr == SMQSG_EXPIRED)
-				return nr;
-		}
-	}
-	return nr;
-}
-
-/* Calls grant() of all whose waiting is over. */
-static void smqsg_end_waiting(struct smqsg_dev *sg)
-{
-	struct smqsg_expired expired[SMQSG_EXPIRED];
-	unsigned int i, nr;
-
-	do {
-		spin_lock(&sg->lock);
-		nr = smqsg_take_expired(sg, expired);
-		spin_unlock(&sg->lock);
-		for (i = 0; i < nr; i++)
-			expired[i].waiter->grant(expired[i].waiter, expired[i].error);
-		cond_resched();
-	} while (nr == SMQSG_EXPIRED);
-}
-
-static void smqsg_expire(struct work_struct *work)
-{
-	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, wait.expire.work);
-
-	smqsg_end_waiting(sg);
-	if (atomic_read(&sg->depth.waiting))
-		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
-}
-
-/* Has the run of a slot wait no longer; 1 if it waits. */
-static unsigned int smqsg_cancel_slot(struct smqsg_fd *fd, u32 slot)
-{
-	struct smqsg_waiter *waiter;
-
-	lockdep_assert_held(&fd->sg->lock);
-	list_for_each_entry(waiter, &fd->wait.queue, entry) {
-		if (waiter->slot == slot) {
-			waiter->left = true;
-			return 1;
-		}
-	}
-	/* Its turn may have come, and be about to end without a request. */
-	if (fd->wait.turn == slot)
-		fd->wait.turn = SMQSG_NO_SLOT;
-	return 0;
-}
-
-/**
- * smqsg_cancel() - ends the waiting of a file's commands
- * @fd: the file, which the caller keeps open
- * @slot: whose run is to end; SMQSG_NO_SLOT: all that waits. What is just being sent does not wait
- *	again
- *
- * Return: how many waited. Each one's grant() is called with -ECANCELED, perhaps by another
- * context. Process context, without locks: calls grant().
- */
-unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot)
-{
-	struct smqsg_dev *sg = fd->sg;
-	unsigned int found;
-
-	spin_lock(&sg->lock);
-	if (slot == SMQSG_NO_SLOT) {
-		fd->wait.cancels++;
-		found = fd->wait.queued;
-	} else {
-		found = smqsg_cancel_slot(fd, slot);
-	}
-	spin_unlock(&sg->lock);
-	if (found)
-		smqsg_end_waiting(sg);
-	return found;
-}
-
-/**
- * smqsg_expire_soon() - has the waiting end at once of what has lost its device, or its task
- * @sg: the node
- *
- * Any context. Does not wait.
- */
-void smqsg_expire_soon(struct smqsg_dev *sg)
-{
-	mod_delayed_work(smqsg_wq, &sg->wait.expire, 0);
-}
-
-/**
- * smqsg_depth_init() - sets up the queues of a node
+ * smqsg_depth_init() - sets up the queues of a node, but for their expiry
  * @sg: the node
  */
 void smqsg_depth_init(struct smqsg_dev *sg)
 {
 	INIT_LIST_HEAD(&sg->wait.files);
+	INIT_LIST_HEAD(&sg->wait.scans);
 	INIT_LIST_HEAD(&sg->wait.sharers);
 	INIT_DELAYED_WORK(&sg->wait.dispatch, smqsg_dispatch);
-	INIT_DELAYED_WORK(&sg->wait.expire, smqsg_expire);
 }
 
 /**
- * smqsg_depth_exit() - ends the node's work items, with the node
+ * smqsg_depth_exit() - ends the node's dispatcher, with the node
  * @sg: the node; no file is open
  *
  * May sleep, also for a tag for which the dispatcher still sleeps, as the end of the queue does.
@@ -593,5 +515,4 @@ void smqsg_depth_init(struct smqsg_dev *sg)
 void smqsg_depth_exit(struct smqsg_dev *sg)
 {
 	cancel_delayed_work_sync(&sg->wait.dispatch);
-	cancel_delayed_work_sync(&sg->wait.expire);
 }

@@ -8,6 +8,7 @@
 #include <linux/atomic.h>
 #include <linux/blk_types.h>
 #include <linux/fs.h>
+#include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
@@ -20,6 +21,8 @@ struct task_struct;
 
 /* Entries of a file's queue of waiting commands; a batch is one. */
 #define SMQSG_MOST_WAITING	1024
+/* How late after its deadline the waiting of a command ends. */
+#define SMQSG_EXPIRE		max(HZ / 10, 1)
 /* smqsg_waiter.slot of what is no run of one slot: beyond all slots. */
 #define SMQSG_NO_SLOT		U32_MAX
 
@@ -68,8 +71,12 @@ struct smqsg_fd_depth {
  * struct smqsg_dev_wait - waiting for a device's places
  * @files: files that wait, the one whose turn is next first: struct smqsg_fd_wait.sibling; under
  *	smqsg_dev.lock
- * @sharers: files that wait, or had commands in flight when smqsg_share() last looked at them:
- *	struct smqsg_fd_wait.sharer; under smqsg_dev.lock
+ * @scans: the same files, the one that @expire scans next first: struct smqsg_fd_wait.scan; under
+ *	smqsg_dev.lock
+ * @nr_files: their number; under smqsg_dev.lock
+ * @sharers: files that wait, or had commands in flight when smqsg_share() last looked at them, the
+ *	one that it looks at next first: struct smqsg_fd_wait.sharer; under smqsg_dev.lock
+ * @nr_sharers: their number; under smqsg_dev.lock
  * @refused: commands answered EAGAIN, ever. Atomic: written without a lock
  * @spare: the request that @dispatch slept for: the next grant() that finds none takes it. NULL for
  *	none. Only @dispatch, and grant() called by it, use this and the next two
@@ -83,7 +90,10 @@ struct smqsg_fd_depth {
  */
 struct smqsg_dev_wait {
 	struct list_head files;
+	struct list_head scans;
+	unsigned int nr_files;
 	struct list_head sharers;
+	unsigned int nr_sharers;
 	atomic_t refused;
 	struct request *spare;
 	blk_opf_t lack;
@@ -100,6 +110,7 @@ struct smqsg_dev_wait {
  * @turn: the slot whose run was granted last, unless that run has been cancelled since; or
  *	SMQSG_NO_SLOT
  * @sibling: in smqsg_dev_wait.files while @queued is not 0
+ * @scan: in smqsg_dev_wait.scans likewise
  * @sharer: in smqsg_dev_wait.sharers while smqsg_fd_depth.shares
  *
  * Under smqsg_dev.lock. Lives in the file; a waiter keeps its file open.
@@ -110,6 +121,7 @@ struct smqsg_fd_wait {
 	unsigned int cancels;
 	u32 turn;
 	struct list_head sibling;
+	struct list_head scan;
 	struct list_head sharer;
 };
 
@@ -153,12 +165,12 @@ int smqsg_wait_refused(struct smqsg_fd *fd);
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 bool smqsg_unwait(struct smqsg_waiter *waiter);
-unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot);
+void smqsg_dequeue(struct smqsg_waiter *waiter);
+int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter);
 void smqsg_enter(struct smqsg_fd *fd);
 void smqsg_leave(struct smqsg_fd *fd);
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);
 void smqsg_depth_init(struct smqsg_dev *sg);
-void smqsg_expire_soon(struct smqsg_dev *sg);
 void smqsg_depth_exit(struct smqsg_dev *sg);
 
 #endif /* SMQSG_DEPTH_H */

@@ -10,6 +10,7 @@
 #include <linux/slab.h>
 #include <scsi/scsi_driver.h>
 
+#include "expire.h"
 #include "sg.h"
 
 #define SMQSG_MINORS	32768
@@ -107,6 +108,7 @@ static void smqsg_dev_release(struct device *dev)
 
 	smqsg_poll_exit(sg);
 	smqsg_depth_exit(sg);
+	smqsg_expire_exit(sg);
 	smqsg_held_exit(sg);
 	ida_free(&smqsg_ida, sg->index);
 	kfree(sg);
@@ -140,6 +142,7 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	INIT_LIST_HEAD(&sg->files);
 	init_waitqueue_head(&sg->closed);
 	smqsg_depth_init(sg);
+	smqsg_expire_init(sg);
 	smqsg_poll_init(sg);
 	smqsg_held_init(sg);
 

@@ -11,6 +11,7 @@
 
 #include "batch.h"
 #include "cancel.h"
+#include "expire.h"
 #include "io.h"
 #include "poll.h"
 #include "run.h"

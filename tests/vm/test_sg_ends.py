@@ -8,6 +8,7 @@ import time
 
 import pytest
 from kit import cdb, smqsg
+from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
 from kit.host import wait_for
 from kit.memory import Memory
@@ -15,8 +16,8 @@ from kit.sanitizing import SANITIZING
 from kit.sgio import SgDev
 from kit.slots import BLOCK, URING_BATCH, URING_RUN, SlotFile, command, run_of, write
 from kit.slowdisk import DEPTH
-from kit.uring import (SETUP_DEFER_TASKRUN, SETUP_IOPOLL, SETUP_SINGLE_ISSUER, SETUP_SQPOLL,
-                       SQE_ASYNC, SQE_FIXED_FILE, Ring)
+from kit.uring import (SETUP_CQE32, SETUP_DEFER_TASKRUN, SETUP_IOPOLL, SETUP_SINGLE_ISSUER,
+                       SETUP_SQE128, SETUP_SQPOLL, SQE_ASYNC, SQE_FIXED_FILE, Ring)
 
 COMMANDS = 32
 SERVICE = 1.0       # seconds
@@ -25,6 +26,8 @@ TIMEOUT_MS = 600_000
 # How late a process is reaped after the end of its last command in flight.
 LATE = 1.0
 DATA = b"\x77" * BLOCK
+# Files, each with one command that waits.
+WAITERS = 4000
 SETUPS = {"sqpoll": SETUP_SQPOLL, "defer": SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN,
           "iopoll": SETUP_IOPOLL}
 WAYS = [
@@ -131,3 +134,33 @@ def test_idle_opens_cost_nothing(device):
     print(f"{alone:.0f} commands/s, beside {opens} idle files {beside:.0f}")
     # Ten times slower when each of them is looked at; the rest is the noise of a busy machine.
     assert beside > alone / 2
+
+
+def rate_of(files):
+    """Commands per second that WAITERS of them, dealt to files, are sent at."""
+    with Ring(WAITERS, SETUP_SQE128 | SETUP_CQE32) as ring:
+        keep = [push_adhoc(ring, files[number % len(files)], bytes(6), number)
+                for number in range(WAITERS)]
+        start = time.monotonic()
+        ring.submit()
+        assert {result for _, result in ring.wait(WAITERS, 100)} == {0}
+        del keep
+    return WAITERS / (time.monotonic() - start)
+
+
+@pytest.mark.limit(180)
+@pytest.mark.skipif(SANITIZING, reason="as much memory as this many files take there")
+def test_files_that_wait_cost_nothing(device):
+    """What a dispatched command costs does not grow with the files that wait."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (WAITERS + 1000, WAITERS + 1000))
+    many = []
+    try:
+        many = [os.open(device.path, os.O_RDWR) for _ in range(WAITERS)]
+        # No more than 1024 of each may wait.
+        few, all_of_them = (sorted(rate_of(files) for _ in range(3))[1]
+                            for files in (many[:4], many))
+    finally:
+        for fd in many:
+            os.close(fd)
+    print(f"{few:.0f} commands/s of four files, {all_of_them:.0f} of {WAITERS}")
+    assert all_of_them > few / 3

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The end of waiting: of commands whose time is over, whose task or device is gone, or that are
+ * cancelled.
+ */
+#include <linux/sched.h>
+
+#include "expire.h"
+#include "sg.h"
+#include "work.h"
+
+/* How many of these are taken at a time: each time the others of their file are looked at. */
+#define SMQSG_EXPIRED		64
+
+/**
+ * struct smqsg_expired - a waiter whose waiting ends
+ * @waiter: out of its queue
+ * @error: for its grant()
+ */
+struct smqsg_expired {
+	struct smqsg_waiter *waiter;
+	int error;
+};
+
+/* Takes waiters of a file whose waiting is over, SMQSG_EXPIRED of them at most. Returns how many. */
+static unsigned int smqsg_take_expired(struct smqsg_fd *fd, struct smqsg_expired *expired)
+{
+	struct smqsg_waiter *waiter, *next;
+	unsigned int nr = 0;
+	int error;
+
+	lockdep_assert_held(&fd->sg->lock);
+	list_for_each_entry_safe(waiter, next, &fd->wait.queue, entry) {
+		error = smqsg_over(fd->sg, waiter);
+		if (!error)
+			continue;
+		smqsg_dequeue(waiter);
+		expired[nr++] = (struct smqsg_expired){ waiter, error };
+		if (nr == SMQSG_EXPIRED)
+			break;
+	}
+	return nr;
+}
+
+/* Calls grant() of waiters that were taken. Their file may be gone on return. */
+static void smqsg_grant_expired(const struct smqsg_expired *expired, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		expired[i].waiter->grant(expired[i].waiter, expired[i].error);
+	cond_resched();
+}
+
+/* Ends the waiting of all of a file whose waiting is over. */
+static void smqsg_end_waiting_of(struct smqsg_fd *fd)
+{
+	struct smqsg_expired expired[SMQSG_EXPIRED];
+	unsigned int nr;
+
+	do {
+		spin_lock(&fd->sg->lock);
+		nr = smqsg_take_expired(fd, expired);
+		spin_unlock(&fd->sg->lock);
+		smqsg_grant_expired(expired, nr);
+	} while (nr == SMQSG_EXPIRED);
+}
+
+/*
+ * The same of all files, one file after the other: submitters that want the lock wait for the scan
+ * of one file at most. The task of each waiter has to be looked at, so an order of deadlines would
+ * spare nothing.
+ */
+static void smqsg_end_waiting(struct smqsg_dev *sg)
+{
+	struct smqsg_expired expired[SMQSG_EXPIRED];
+	unsigned int nr, left, again = 0;
+	struct smqsg_fd *fd;
+
+	spin_lock(&sg->lock);
+	left = sg->wait.nr_files;
+	while (left && !list_empty(&sg->wait.scans)) {
+		fd = list_first_entry(&sg->wait.scans, struct smqsg_fd, wait.scan);
+		nr = smqsg_take_expired(fd, expired);
+		/* So often is enough for all that waited; what came meanwhile is for the next scan. */
+		if (nr < SMQSG_EXPIRED || again++ == SMQSG_MOST_WAITING / SMQSG_EXPIRED) {
+			if (fd->wait.queued)
+				list_move_tail(&fd->wait.scan, &sg->wait.scans);
+			again = 0;
+			left--;
+		}
+		spin_unlock(&sg->lock);
+		smqsg_grant_expired(expired, nr);
+		spin_lock(&sg->lock);
+	}
+	spin_unlock(&sg->lock);
+}
+
+static void smqsg_expire(struct work_struct *work)
+{
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, wait.expire.work);
+
+	smqsg_end_waiting(sg);
+	if (atomic_read(&sg->depth.waiting))
+		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
+}
+
+/* Has the run of a slot wait no longer; 1 if it waits. */
+static unsigned int smqsg_cancel_slot(struct smqsg_fd *fd, u32 slot)
+{
+	struct smqsg_waiter *waiter;
+
+	lockdep_assert_held(&fd->sg->lock);
+	list_for_each_entry(waiter, &fd->wait.queue, entry) {
+		if (waiter->slot == slot) {
+			waiter->left = true;
+			return 1;
+		}
+	}
+	/* Its turn may have come, and be about to end without a request. */
+	if (fd->wait.turn == slot)
+		fd->wait.turn = SMQSG_NO_SLOT;
+	return 0;
+}
+
+/**
+ * smqsg_cancel() - ends the waiting of a file's commands
+ * @fd: the file, which the caller keeps open
+ * @slot: whose run is to end; SMQSG_NO_SLOT: all that waits. What is just being sent does not wait
+ *	again
+ *
+ * Return: how many waited. Each one's grant() is called with -ECANCELED, perhaps by another
+ * context. Process context, without locks: calls grant().
+ */
+unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot)
+{
+	struct smqsg_dev *sg = fd->sg;
+	unsigned int found;
+
+	spin_lock(&sg->lock);
+	if (slot == SMQSG_NO_SLOT) {
+		fd->wait.cancels++;
+		found = fd->wait.queued;
+	} else {
+		found = smqsg_cancel_slot(fd, slot);
+	}
+	spin_unlock(&sg->lock);
+	if (found)
+		smqsg_end_waiting_of(fd);
+	return found;
+}
+
+/**
+ * smqsg_expire_soon() - has the waiting end at once of what has lost its device, or its task
+ * @sg: the node
+ *
+ * Any context. Does not wait.
+ */
+void smqsg_expire_soon(struct smqsg_dev *sg)
+{
+	mod_delayed_work(smqsg_wq, &sg->wait.expire, 0);
+}
+
+/**
+ * smqsg_expire_init() - sets up the expiry of a node
+ * @sg: the node
+ */
+void smqsg_expire_init(struct smqsg_dev *sg)
+{
+	INIT_DELAYED_WORK(&sg->wait.expire, smqsg_expire);
+}
+
+/**
+ * smqsg_expire_exit() - ends the expiry, with the node
+ * @sg: the node; no file is open
+ *
+ * May sleep.
+ */
+void smqsg_expire_exit(struct smqsg_dev *sg)
+{
+	cancel_delayed_work_sync(&sg->wait.expire);
+}

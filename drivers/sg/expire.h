@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The end of waiting that is over.
+ */
+#ifndef SMQSG_EXPIRE_H
+#define SMQSG_EXPIRE_H
+
+#include <linux/types.h>
+
+struct smqsg_dev;
+struct smqsg_fd;
+
+unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot);
+void smqsg_expire_init(struct smqsg_dev *sg);
+void smqsg_expire_soon(struct smqsg_dev *sg);
+void smqsg_expire_exit(struct smqsg_dev *sg);
+
+#endif /* SMQSG_EXPIRE_H */
