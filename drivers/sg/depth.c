@@ -121,6 +121,8 @@ unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want)
 {
 	unsigned int got = atomic_read(&fd->sg->depth.waiting) ? 0 : smqsg_take(fd, want);
 
+	/* Pairs with smqsg_shares_on(): one of the two sees the other. */
+	smp_mb__after_atomic();
 	if (got && !READ_ONCE(fd->depth.shares))
 		smqsg_enter(fd);
 	return got;
