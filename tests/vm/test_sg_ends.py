@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """The end of a process: what it has waiting is not sent, however it reached the file; and what
 many open files that do nothing cost."""
+import mmap
 import os
 import resource
 import signal
+import struct
 import time
+from pathlib import Path
 
 import pytest
 from kit import cdb, smqsg
@@ -12,9 +15,10 @@ from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
 from kit.host import wait_for
 from kit.memory import Memory
-from kit.sanitizing import SANITIZING
+from kit.sanitizing import PATIENCE, SANITIZING
 from kit.sgio import SgDev
-from kit.slots import BLOCK, URING_BATCH, URING_RUN, SlotFile, command, run_of, write
+from kit.slots import (BLOCK, URING_BATCH, URING_RUN, SlotFile, command, read, run_of,
+                       write)
 from kit.slowdisk import DEPTH
 from kit.uring import (SETUP_CQE32, SETUP_DEFER_TASKRUN, SETUP_IOPOLL, SETUP_SINGLE_ISSUER,
                        SETUP_SQE128, SETUP_SQPOLL, SQE_ASYNC, SQE_FIXED_FILE, Ring)
@@ -80,10 +84,12 @@ def test_what_waits_is_not_sent(request, reached, how):
     """A process dies, or becomes another program, with commands in flight and waiting."""
     device = request.getfixturevalue("polled" if reached == "iopoll" else "device")
     device.slow(round(SERVICE * 1e9))
+    died = mmap.mmap(-1, mmap.PAGESIZE)
 
     def work():
         keep = submit_writes(device.path, reached)
         wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting"))
+        struct.pack_into("<d", died, 0, time.monotonic())
         if how == "exec":
             os.execv("/bin/true", ["true"])
         if how == "SIGKILL":
@@ -92,6 +98,8 @@ def test_what_waits_is_not_sent(request, reached, how):
     began = time.monotonic()
     pid = spawn(work)
     assert ended(pid, 60) == (-signal.SIGKILL if how == "SIGKILL" else 0)
+    # What was in flight has to end first.
+    assert time.monotonic() - struct.unpack_from("<d", died)[0] < SERVICE + LATE * PATIENCE
     rounds = 1 + (time.monotonic() - began) // SERVICE
     wait_for("nothing waiting", lambda: not smqsg.attr(device.path, "waiting"), LATE)
     # At worst each of these rounds had begun when the process came to its end.
@@ -164,3 +172,35 @@ def test_files_that_wait_cost_nothing(device):
             os.close(fd)
     print(f"{few:.0f} commands/s of four files, {all_of_them:.0f} of {WAITERS}")
     assert all_of_them > few / 3
+
+
+PM_TEST = Path("/sys/power/pm_test")
+
+
+@pytest.mark.skipif(not PM_TEST.exists(), reason="a kernel without CONFIG_PM_SLEEP_DEBUG")
+def test_nothing_is_sent_while_the_system_is_frozen(device):
+    """Between the image of a hibernation and power-off a command would be sent that the resumed
+    system, to which it still waits, sends again."""
+    delay = Path("/sys/module/suspend/parameters/pm_test_delay")
+    count, was = 48, delay.read_text(encoding="ascii")
+    with SlotFile(device.path, count) as file, Ring() as ring:
+        assert file.lend(0, Memory(BLOCK)) == 0
+        file.prepare([read(lba) for lba in range(count)])
+        # All of them would be sent in the two seconds, twice over.
+        device.slow(80_000_000)
+        for slot in range(count):
+            file.push(ring, slot)
+        ring.submit()
+        before = smqsg.attr(device.path, "waiting")
+        delay.write_text("2", encoding="ascii")
+        PM_TEST.write_text("freezer", encoding="ascii")
+        try:
+            Path("/sys/power/state").write_text("freeze", encoding="ascii")
+            after = smqsg.attr(device.path, "waiting")
+        finally:
+            PM_TEST.write_text("none", encoding="ascii")
+            delay.write_text(was, encoding="ascii")
+        print(f"{before} waited before, {after} after")
+        device.slow(0)
+        assert {result for _, result in ring.wait(count)} == {0}
+        assert before > count / 2 and after > before / 2

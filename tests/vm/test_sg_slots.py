@@ -195,6 +195,8 @@ def test_sense(path, size):
 
 
 def test_map_is_read_only(file):
+    with SlotFile(file.path) as early, pytest.raises(OSError, match="No such device or address"):
+        mmap.mmap(early.fd, PAGE, mmap.MAP_SHARED, mmap.PROT_READ)
     size = len(file.status_map)
     for protection, flags in ((mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED),
                               (mmap.PROT_WRITE, mmap.MAP_SHARED),
