@@ -230,7 +230,23 @@ row_smq_ram() {
 	smq_ram_up 0
 }
 
+# Writes all blocks: smq_ram has no memory for those that were never written, and reads them by
+# another way.
+fill_disks() {
+	local disk
+	for disk in "${DISKS[@]}"; do
+		dd if=/dev/zero of="/dev/$disk" bs=64k count="$(( SIZE_MB * 16 ))" oflag=direct \
+			status=none || die "$disk: cannot be written"
+	done
+	note "param $ROW then all blocks written"
+}
+
 row_smq_ram_poll() {
+	smq_ram_up 0 poll_queues=1
+	fill_disks
+}
+
+row_smq_ram_holes_poll() {
 	smq_ram_up 0 poll_queues=1
 }
 
@@ -319,6 +335,7 @@ row_smq_ram_timer() {
 
 row_smq_ram_20us_poll() {
 	POLL_QUEUES=1 ram_model_up service_ns=20000
+	fill_disks
 }
 
 row_smq_ram_timer_batch() {

@@ -54,7 +54,9 @@ class Workload:     # pylint: disable=too-many-instance-attributes
             return self._in_kernel(counts, warmup)
         more, nodes = _PASSTHROUGH.get(self.path, ([], "disk"))
         name = "passthrough" if more else "uring" if self.path in _DIRECT else "sgio"
-        words = [name, "sg" if name == "sgio" else nodes, str(self.luns),
+        if name == "sgio":
+            nodes = "smqsg" if self.path == "smq_sg_io" else "sg"
+        words = [name, nodes, str(self.luns),
                  "--count", ",".join(map(str, counts)), "--warmup", str(warmup),
                  "--jobs", str(self.jobs)]
         if self.bs:

@@ -33,7 +33,9 @@ ROWS = {
                                  note="the same with ndelay=20000: completes from a timer's "
                                  "interrupt, or when it is polled"),
     "smq_ram_poll": Row("smq_ram, poll queue", data=True, note="poll_queues=1: completes inside "
-                        "queuecommand, or when it is polled"),
+                        "queuecommand, or when it is polled; its blocks have been written"),
+    "smq_ram_holes_poll": Row("smq_ram, poll queue, holes", data=True,
+                              note="the same, and no block has ever been written"),
     "smq_ram_20us_poll": Row("smq_ram 20 us, poll queue", waits=True, data=True,
                              note="service_ns=20000 and a poll queue: completes from a timer's "
                              "interrupt, or when it is polled"),
