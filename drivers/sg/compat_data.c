@@ -57,12 +57,12 @@ static int smqsg_pages_try(struct smqsg_data *data, size_t len, unsigned int ord
 
 static int smqsg_pages_alloc(struct smqsg_data *data, size_t len, unsigned int most)
 {
-	int order = min(get_order(len), SMQSG_PIECE_ORDER);
-	int ret;
+	unsigned int order = min(get_order(len), SMQSG_PIECE_ORDER);
+	int ret = smqsg_pages_try(data, len, order, most);
 
-	do {
-		ret = smqsg_pages_try(data, len, order, most);
-	} while (ret == -ENOMEM && --order >= 0);
+	/* Where smaller pieces are too many for the device it was memory that lacked. */
+	while (ret == -ENOMEM && order && DIV_ROUND_UP(len, PAGE_SIZE << (order - 1)) <= most)
+		ret = smqsg_pages_try(data, len, --order, most);
 	return ret;
 }
 

@@ -32,6 +32,23 @@ def prepare() -> None:
     (DEBUGFS / "fail_page_alloc/min-order").write_text("0", encoding="ascii")
 
 
+@contextmanager
+def single_pages() -> Iterator[None]:
+    """This thread gets memory by single pages, and no larger pieces of it."""
+    folder, mark = DEBUGFS / "fail_page_alloc", Path("/proc/thread-self/make-it-fail")
+    usual = {"task-filter": "N", "min-order": "0", "times": "1", "probability": "0"}
+    wanted = {"task-filter": "Y", "min-order": "1", "times": "-1", "probability": "100"}
+    for name, value in wanted.items():
+        (folder / name).write_text(value, encoding="ascii")
+    mark.write_text("1", encoding="ascii")
+    try:
+        yield
+    finally:
+        mark.write_text("0", encoding="ascii")
+        for name, value in usual.items():
+            (folder / name).write_text(value, encoding="ascii")
+
+
 @dataclass
 class Attempt:
     """What became of one system call: its errno, 0 for none; whether the failure came to it."""

@@ -5,15 +5,19 @@ Whatever fails ends in a clean errno, leaves no report and no leak behind, and t
 attempt works. Leaks show when the module goes: the kernel counts what its code has
 allocated and not freed.
 """
+import ctypes
 import errno
+import fcntl
+import os
 import re
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit import failnth
+from kit import cdb, failnth, smqsg
 from kit.host import find_hosts, is_loaded, load, run, unload, wait_for
 from kit.ramdir import RamDir, ram_dirs
+from kit.sgio import DXFER_FROM_DEV, SG_IO, SgIoHdr
 
 pytestmark = pytest.mark.limit(240)
 LEAK = r"module smq\S* func:\S+ has \d+ allocated at module unload"
@@ -169,3 +173,36 @@ def test_policy_change(klog):
             assert host.policy() == name
             path.write_text(before, encoding="ascii")
         assert refused > 0
+
+
+def read_nowhere(node, size):
+    """The errno of an SG_IO whose data is dropped: it needs pages of the kernel's."""
+    raw = ctypes.create_string_buffer(cdb.plain(cdb.INQUIRY), 6)
+    header = SgIoHdr(interface_id=ord("S"), dxfer_direction=DXFER_FROM_DEV, cmd_len=6,
+                     dxfer_len=size, cmdp=ctypes.addressof(raw), timeout=20_000)
+    fd = os.open(node, os.O_RDWR)
+    try:
+        fcntl.ioctl(fd, SG_IO, header)
+    except OSError as error:
+        return error.errno
+    finally:
+        os.close(fd)
+    return 0
+
+
+def test_no_memory_for_large_pieces():
+    """Data that fits in large pieces, and is in too many single pages for the device: that is a
+    want of memory, and no wrong request."""
+    with smqsg.module():
+        load("smq_hold")
+        try:
+            [host] = find_hosts("smq_hold")
+            wait_for("its LUN", host.luns)
+            node = smqsg.node(host.luns()[0])
+            size = (smqsg.attr(node, "max_segments") + 8) * 4096
+            assert read_nowhere(node, size) == 0
+            with failnth.single_pages():
+                assert read_nowhere(node, size) == errno.ENOMEM
+                assert read_nowhere(node, 64 * 4096) == 0
+        finally:
+            unload("smq_hold")
