@@ -46,8 +46,8 @@ struct smqsg_adhoc {
  * @command: what was in its SQE
  * @data: its data. The block layer maps memory to a request, so this is one, without a tag, which
  *	is never sent: the request that is sent takes the data over
- * @user: whose locked memory the data counts as, referenced, or NULL: a program may have much more
- *	waiting than there are tags
+ * @owner: credentials of the user whose locked memory the data counts as, referenced, or NULL: a
+ *	program may have much more waiting than there are tags
  * @pages: how many pages that is
  *
  * Lives from when there was no place or no tag until the data is unpinned. The submitter maps the
@@ -57,7 +57,7 @@ struct smqsg_adhoc {
 struct smqsg_adhoc_waiting {
 	struct smqsg_adhoc command;
 	struct request data;
-	struct user_struct *user;
+	const struct cred *owner;
 	unsigned long pages;
 };
 
@@ -188,7 +188,7 @@ static int smqsg_adhoc_sense(struct smqsg_io *io)
 /* The data of a command that waited is pinned no more. Process context. */
 static void smqsg_adhoc_waited(struct smqsg_adhoc_waiting *waiting)
 {
-	smqsg_unlock_pages(waiting->pages, waiting->user);
+	smqsg_unlock_pages(waiting->pages, waiting->owner);
 	kfree(waiting);
 }
 
@@ -407,7 +407,7 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adh
 		return -ENOMEM;
 	waiting->command = *adhoc;
 	waiting->pages = smqsg_adhoc_pages(adhoc);
-	if (smqsg_lock_pages(waiting->pages, &waiting->user)) {
+	if (smqsg_lock_pages(waiting->pages, &waiting->owner)) {
 		kfree(waiting);
 		return smqsg_wait_refused(io->fd);
 	}

@@ -35,7 +35,7 @@ static void smqsg_buffer_unpin(struct smqsg_buffer *buffer)
 /* Counts the pages as the user's, and shows them as pinned by the process that lends them. */
 static int smqsg_buffer_charge(struct smqsg_buffer *buffer)
 {
-	int ret = smqsg_lock_pages(buffer->pages, &buffer->user);
+	int ret = smqsg_lock_pages(buffer->pages, &buffer->owner);
 
 	if (ret)
 		return ret;
@@ -49,7 +49,7 @@ static void smqsg_buffer_free(struct smqsg_buffer *buffer)
 {
 	atomic64_sub(buffer->pages, &buffer->mm->pinned_vm);
 	mmdrop(buffer->mm);
-	smqsg_unlock_pages(buffer->pages, buffer->user);
+	smqsg_unlock_pages(buffer->pages, buffer->owner);
 	kvfree(buffer->start);
 	kvfree(buffer);
 }

@@ -10,10 +10,10 @@
 #include <linux/types.h>
 #include <linux/xarray.h>
 
+struct cred;
 struct mm_struct;
 struct request_queue;
 struct smqsg_fd;
-struct user_struct;
 
 /**
  * struct smqsg_extent - where a command's data is in a buffer
@@ -39,7 +39,8 @@ static_assert(offsetof(struct smqsg_extent, length) == offsetof(struct bio_vec, 
  * struct smqsg_buffer - pinned memory of a process
  * @refs: the file's table, and each run that uses it in place of its slot's buffer
  * @users: slots that use it; under smqsg_fd.setup
- * @user: whose locked memory it counts as, referenced; NULL if its lender had CAP_IPC_LOCK
+ * @owner: credentials of the user whose locked memory it counts as, referenced; NULL if its lender
+ *	had CAP_IPC_LOCK
  * @mm: the process that lent it, which shows it as pinned; referenced, not its users
  * @pages: how many are pinned
  * @length: bytes
@@ -53,7 +54,7 @@ static_assert(offsetof(struct smqsg_extent, length) == offsetof(struct bio_vec, 
 struct smqsg_buffer {
 	refcount_t refs;
 	unsigned int users;
-	struct user_struct *user;
+	const struct cred *owner;
 	struct mm_struct *mm;
 	unsigned long pages;
 	u32 length;

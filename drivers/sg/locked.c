@@ -14,22 +14,23 @@
 /**
  * smqsg_lock_pages() - counts pages as locked memory of the calling task's user
  * @pages: how many
- * @user: gets the user, referenced; NULL: nothing is counted, as the task has CAP_IPC_LOCK or
- *	there are none
+ * @owner: gets the task's credentials, referenced, which keep its user; NULL: nothing is counted,
+ *	as the task has CAP_IPC_LOCK or there are none
  *
  * Of the user rather than of the process, as io_uring does: the memory stays pinned when the
- * process has exited, or has become another program.
+ * process has exited, or has become another program. (A reference to the user alone would do, but
+ * 6.1.176 of Debian 12 has no free_uid() for modules.)
  *
  * Return: 0, and smqsg_unlock_pages() follows; -ENOMEM: over RLIMIT_MEMLOCK. Process context, in
  * the task whose memory it is or for it.
  */
-int smqsg_lock_pages(unsigned long pages, struct user_struct **user)
+int smqsg_lock_pages(unsigned long pages, const struct cred **owner)
 {
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 	struct user_struct *self = current_user();
 	long locked;
 
-	*user = NULL;
+	*owner = NULL;
 	/* Most have no such capability: that is no denial to be audited. */
 	if (!pages || ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK))
 		return 0;
@@ -38,21 +39,21 @@ int smqsg_lock_pages(unsigned long pages, struct user_struct **user)
 		if (locked + pages > limit)
 			return -ENOMEM;
 	} while (!atomic_long_try_cmpxchg(&self->locked_vm, &locked, locked + pages));
-	*user = get_uid(self);
+	*owner = get_current_cred();
 	return 0;
 }
 
 /**
  * smqsg_unlock_pages() - undoes smqsg_lock_pages()
  * @pages: as there
- * @user: what it gave; the reference is dropped
+ * @owner: what it gave; the reference is dropped
  *
  * Process context.
  */
-void smqsg_unlock_pages(unsigned long pages, struct user_struct *user)
+void smqsg_unlock_pages(unsigned long pages, const struct cred *owner)
 {
-	if (!user)
+	if (!owner)
 		return;
-	atomic_long_sub(pages, &user->locked_vm);
-	free_uid(user);
+	atomic_long_sub(pages, &owner->user->locked_vm);
+	put_cred(owner);
 }

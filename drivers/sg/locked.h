@@ -5,9 +5,9 @@
 #ifndef SMQSG_LOCKED_H
 #define SMQSG_LOCKED_H
 
-struct user_struct;
+struct cred;
 
-int smqsg_lock_pages(unsigned long pages, struct user_struct **user);
-void smqsg_unlock_pages(unsigned long pages, struct user_struct *user);
+int smqsg_lock_pages(unsigned long pages, const struct cred **owner);
+void smqsg_unlock_pages(unsigned long pages, const struct cred *owner);
 
 #endif /* SMQSG_LOCKED_H */
