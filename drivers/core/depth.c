@@ -12,6 +12,9 @@
 
 #include "core.h"
 
+/* The least that the mid-layer's own map of a LUN's commands has room for (drivers/scsi/scsi.c). */
+#define SMQ_DEPTH_MAP_LEAST	1024
+
 /* How often lowering looks whether it is done, and for how long it waits. */
 #define SMQ_DEPTH_POLL_MS	10
 #define SMQ_DEPTH_DRAIN_MS	2000
@@ -24,6 +27,24 @@ void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev)
 	depth->depth = sdev->queue_depth;
 }
 
+/* The commands that the host has tags for, as far as a LUN may have them. */
+static unsigned int smq_depth_most(const struct smq_host *host)
+{
+	return min_t(unsigned int, host->depth + host->extra, SMQ_MAX_DEPTH);
+}
+
+/* What is advertised for a LUN whose device takes @max. Context: policy lock. */
+static int smq_depth_raised(const struct smq_host *host, const struct scsi_device *sdev,
+			    const struct smq_depth *depth, unsigned int max)
+{
+	unsigned int most = smq_depth_most(host);
+
+	lockdep_assert_held(&host->core->choice.lock);
+	if (sdev->budget_map.map != depth->map)
+		most = max_t(unsigned int, host->depth, SMQ_DEPTH_MAP_LEAST);
+	return min(max + host->extra, most);
+}
+
 /*
  * Sizes a new LUN's map of commands for all that may be advertised: the mid-layer has
  * sized it by can_queue, which without a holding policy is what the device takes. No
@@ -31,24 +52,24 @@ void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev)
  *
  * Context: policy lock; may sleep.
  */
-int smq_depth_widen(struct smq_host *host, struct scsi_device *sdev)
+int smq_depth_widen(struct smq_host *host, struct scsi_device *sdev, struct smq_depth *depth)
 {
-	unsigned int most = min_t(unsigned int, host->depth + host->extra, SMQ_MAX_DEPTH);
 	struct sbitmap old = sdev->budget_map, wide;
 	int err;
 
 	lockdep_assert_held(&host->core->choice.lock);
 	if (!host->extra || !old.map)
 		return 0;
-	err = sbitmap_init_node(&wide, most, old.shift, GFP_KERNEL, sdev->request_queue->node,
-				false, true);
+	err = sbitmap_init_node(&wide, smq_depth_most(host), old.shift, GFP_KERNEL,
+				sdev->request_queue->node, false, true);
 	if (err)
 		return err;
 	sbitmap_resize(&wide, sdev->queue_depth);
 	sdev->budget_map = wide;
+	depth->map = wide.map;
 	sbitmap_free(&old);
 	if (host->core->raised)
-		scsi_change_queue_depth(sdev, sdev->queue_depth + host->extra);
+		scsi_change_queue_depth(sdev, smq_depth_raised(host, sdev, depth, depth->max));
 	return 0;
 }
 
@@ -172,10 +193,13 @@ bool smq_depth_raise(struct smq_host *host)
 	host->core->raised = true;
 	host->shost->can_queue = host->depth + host->extra;
 	shost_for_each_device(sdev, host->shost) {
-		if (sdev->hostdata)
-			scsi_change_queue_depth(sdev,
-						READ_ONCE(smq_sdev_to_core(sdev)->depth.max) +
-						host->extra);
+		const struct smq_depth *depth;
+
+		if (!sdev->hostdata)
+			continue;
+		depth = &smq_sdev_to_core(sdev)->depth;
+		scsi_change_queue_depth(sdev, smq_depth_raised(host, sdev, depth,
+							       READ_ONCE(depth->max)));
 	}
 	return true;
 }
@@ -246,9 +270,16 @@ bool smq_depth_is_reduced(struct smq_host *host)
 	return reduced;
 }
 
-/*
- * sysfs queue_depth: what the device is to have at most. With a holding policy that is
- * the inner depth, and what the mid-layer has lies above it.
+/**
+ * smq_change_queue_depth() - sets what the device of a LUN is to have at most
+ * @sdev: the LUN
+ * @depth: commands, at least 1; cut to what the host takes
+ *
+ * For a write to sysfs, and for an LLD that knows a LUN's depth: from lun_configure, or
+ * later. With a holding policy it is the inner depth, and what the mid-layer has lies above
+ * it: so scsi_change_queue_depth() is not for LLDs.
+ *
+ * Context: may sleep. Return: what the mid-layer has now, held commands included.
  */
 int smq_change_queue_depth(struct scsi_device *sdev, int depth)
 {
@@ -268,7 +299,7 @@ int smq_change_queue_depth(struct scsi_device *sdev, int depth)
 		WRITE_ONCE(inner->depth, depth);
 		spin_unlock_irq(&inner->lock);
 		if (host->core->raised)
-			depth += host->extra;
+			depth = smq_depth_raised(host, sdev, inner, depth);
 	}
 	/* The mid-layer sets it after the call: a completion in between would ramp up. */
 	sdev->max_queue_depth = depth;

@@ -17,6 +17,8 @@
  *	jiffies | 1; 0 while it takes them. Written without a lock: a race moves the
  *	time by a command
  * @lock: protects changes of the first four: completions on all CPUs move them
+ * @map: the map of commands of smq_depth_widen(), compared only: the mid-layer has put
+ *	another in its place where the LLD gave the LUN a depth of another size
  * @inflight: commands that have room, counted while a holding policy is effective;
  *	atomic because all CPUs queue and complete
  * @wait: commands that wait for room; with a policy that has lists of its own for them,
@@ -33,6 +35,7 @@ struct smq_depth {
 	unsigned long last_ramp;
 	unsigned long refusing_since;
 	spinlock_t lock;	/* protects the first four */
+	const struct sbitmap_word *map;
 	atomic_t inflight;
 	struct smq_hold wait;
 	atomic_t listed;
@@ -69,7 +72,7 @@ static inline void smq_depth_put(struct smq_depth *depth)
 }
 
 void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev);
-int smq_depth_widen(struct smq_host *host, struct scsi_device *sdev);
+int smq_depth_widen(struct smq_host *host, struct scsi_device *sdev, struct smq_depth *depth);
 void smq_depth_full(struct smq_depth *depth, unsigned int inflight);
 void smq_depth_refused(struct smq_depth *depth);
 void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev);

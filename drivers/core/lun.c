@@ -20,7 +20,7 @@ static int smq_lun_init(struct smq_host *host, struct scsi_device *sdev, struct 
 	/* A change of policy passes by LUNs that have no hostdata yet. */
 	mutex_lock(&choice->lock);
 	smq_depth_init(&lun->core->depth, sdev);
-	err = smq_depth_widen(host, sdev);
+	err = smq_depth_widen(host, sdev, &lun->core->depth);
 	policy = smq_choice_policy(choice);
 	if (!err && policy)
 		err = smq_policy_add_lun(policy, lun->core);
@@ -65,7 +65,9 @@ EXPORT_SYMBOL_GPL(smq_sdev_configure);
  * smq_lun_room() - the LLD takes commands of a LUN again
  * @sdev: a LUN for which it has answered SMQ_DEVICE_BUSY
  *
- * Commands that wait are queued soon, rather than after the mid-layer's 3 ms.
+ * Commands that wait are queued soon, rather than after the mid-layer's 3 ms or, where the
+ * LUN has others in flight, once one of these ends. A refusal that is still on its way to the
+ * mid-layer is missed: that command waits as without the call.
  *
  * Context: any; @sdev is referenced, or has commands.
  */
@@ -75,6 +77,9 @@ void smq_lun_room(struct scsi_device *sdev)
 
 	if (smq_depth_has_waiting(depth))
 		smq_hold_kick(&depth->wait);
+	/* As a command that ends does: a LUN that is blocked gets none while it has others. */
+	if (atomic_read(&sdev->device_blocked))
+		atomic_set(&sdev->device_blocked, 0);
 	blk_mq_run_hw_queues(sdev->request_queue, true);
 }
 EXPORT_SYMBOL_GPL(smq_lun_room);

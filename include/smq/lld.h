@@ -83,8 +83,8 @@
  * @lun_exit: undoes a lun_init that returned 0: that LUN goes away, no command left.
  *	May sleep. Optional.
  * @lun_configure: the LUN's INQUIRY data is there: sets limits of its request queue in
- *	@lim, timeouts and queue depth in @sdev. May sleep. 0, or a negative errno that
- *	drops the LUN. Optional.
+ *	@lim, timeouts in @sdev, its depth by smq_change_queue_depth(). May sleep. 0, or a
+ *	negative errno that drops the LUN. Optional.
  * @map_queues: maps the hardware queues of one type to CPUs by interrupt
  *	affinity. Optional: they are spread evenly.
  * @faults: kinds of faults that only this LLD can bring about. Optional.
@@ -175,6 +175,7 @@ bool smq_cmd_done(struct smq_cmd *cmd);
 void smq_scsi_done(struct scsi_cmnd *scmd);
 enum smq_status smq_cmd_defer(struct smq_cmd *cmd);
 void smq_lun_room(struct scsi_device *sdev);
+int smq_change_queue_depth(struct scsi_device *sdev, int depth);
 
 /* SMQ_LLD_TEMPLATE(tmpl, ops) */
 #include <smq/lld_template.h>

@@ -22,7 +22,6 @@ int smq_sdev_init(struct scsi_device *sdev);
 SMQ_SDEV_CONFIGURE(smq_sdev_configure);
 void smq_sdev_destroy(struct scsi_device *sdev);
 void smq_map_queues(struct Scsi_Host *shost);
-int smq_change_queue_depth(struct scsi_device *sdev, int depth);
 smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd);
 int smq_eh_abort(struct scsi_cmnd *scmd);
 int smq_eh_lun_reset(struct scsi_cmnd *scmd);

@@ -48,9 +48,24 @@ static unsigned int doorbell_us;
 module_param(doorbell_us, uint, 0644);
 MODULE_PARM_DESC(doorbell_us, "CPU time that a commit with commands costs");
 
+static unsigned int lun_depth;
+module_param(lun_depth, uint, 0644);
+MODULE_PARM_DESC(lun_depth, "queue_depth of LUNs that are configured from then on; 0: the first one");
+
+static unsigned int lun_segments;
+module_param(lun_segments, uint, 0644);
+MODULE_PARM_DESC(lun_segments, "segments of a request of LUNs that are configured from then on; 0: as the host");
+
+static bool no_lun;
+module_param(no_lun, bool, 0644);
+MODULE_PARM_DESC(no_lun, "LUNs are dropped as they are configured");
+
 static int refuse_hwq = -1;
 module_param(refuse_hwq, int, 0644);
 MODULE_PARM_DESC(refuse_hwq, "the hardware queue that refuses commands; -1: any");
+
+/* READ and WRITE are refused until the LUNs have room again, see hold_set_closed(). */
+static bool closed;
 
 /* Commits that had commands to start. */
 static atomic_t commits = ATOMIC_INIT(0);
@@ -185,6 +200,8 @@ static enum smq_status hold_rw(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	struct hold_cmd *hold = smq_cmd_priv(cmd);
 	int now, max;
 
+	if (READ_ONCE(closed))
+		return SMQ_DEVICE_BUSY;
 	if ((refuse_hwq < 0 || refuse_hwq == (int)hwq->index) && hold_take(&refuse))
 		return SMQ_HOST_BUSY;
 	if (scmd->sc_data_direction == DMA_FROM_DEVICE)
@@ -324,6 +341,18 @@ static int hold_lun_reset(struct smq_host *host, struct scsi_device *sdev)
 	return 0;
 }
 
+static int hold_lun_configure(struct smq_host *host, struct scsi_device *sdev,
+			      struct queue_limits *lim)
+{
+	if (no_lun)
+		return -ENXIO;
+	if (lun_segments)
+		lim->max_segments = lun_segments;
+	if (lun_depth)
+		smq_change_queue_depth(sdev, lun_depth);
+	return 0;
+}
+
 static void hold_lun_exit(struct smq_host *host, struct scsi_device *sdev)
 {
 	if (atomic_read(&resetting))
@@ -364,6 +393,7 @@ static const struct smq_lld hold_lld = {
 	.lun_reset	= hold_lun_reset,
 	.target_reset	= hold_target_reset,
 	.host_reset	= hold_host_reset,
+	.lun_configure	= hold_lun_configure,
 	.lun_exit	= hold_lun_exit,
 };
 
@@ -396,6 +426,28 @@ static const struct kernel_param_ops hold_remove_ops = {
 };
 module_param_cb(remove, &hold_remove_ops, NULL, 0200);
 MODULE_PARM_DESC(remove, "write anything: the host goes, whatever is in flight");
+
+/* The LUNs have no room, or have room again, which the layer is told of. */
+static int hold_set_closed(const char *val, const struct kernel_param *kp)
+{
+	struct scsi_device *sdev;
+	int err;
+
+	mutex_lock(&hold_lock);
+	err = param_set_bool(val, kp);
+	if (!err && !closed && hold_host) {
+		shost_for_each_device(sdev, hold_host->shost)
+			smq_lun_room(sdev);
+	}
+	mutex_unlock(&hold_lock);
+	return err;
+}
+
+static const struct kernel_param_ops hold_closed_ops = {
+	.set = hold_set_closed,
+	.get = param_get_bool,
+};
+module_param_cb(closed, &hold_closed_ops, &closed, 0644);
 
 static int __init hold_add(void)
 {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Commands that the policy "batch" holds because their device is full: when they end, and what
-has to wait for them. LUNs that are found while a policy holds commands."""
+has to wait for them. LUNs that are found while a policy holds commands. What an LLD says of a
+LUN: its limits and depth, and that it has room again."""
 import os
 import signal
 import time
@@ -212,3 +213,80 @@ def test_a_lun_added_while_more_is_advertised_has_more_too():
         host.wait_luns(2)
         choose(host, "direct")
         assert depths(host, 1) == (32, 32, 32)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("policy", ["direct", "batch"])
+def test_a_lun_that_has_room_again_is_sent_what_waits(hold, policy):
+    """At once, although another command of the LUN goes on: nothing else would have it sent."""
+    choose(hold, policy)
+    lun = hold.luns()[0]
+    (lun.sysfs / "timeout").write_text("60", encoding="ascii")
+    put("delay_us", 8000000)
+    with ThreadPoolExecutor(3) as pool:
+        slow = pool.submit(read, lun.sg, 60)
+        wait_for("a slow command", lambda: get("inflight") == 1)
+        put("delay_us", 100)
+        put("closed", 1)
+        refused_before = sum(row["busy_device"] for row in hold.hwqs())
+        waiting = [pool.submit(read, lun.sg, 60) for _ in range(2)]
+        wait_for("a refusal", lambda: sum(row["busy_device"] for row in hold.hwqs()) >
+                 refused_before)
+        # The refusal has got to the mid-layer.
+        time.sleep(0.1)
+        put("closed", 0)
+        assert [one.result(20) for one in waiting] == [0, 0]
+        assert not slow.done(), "they were sent as it ended"
+        assert slow.result() == 0
+
+
+@with_params(depth=32)
+def test_what_an_lld_says_of_a_lun_as_it_is_found(hold):
+    """Limits and depth, the latter also where a policy has more advertised than the device takes;
+    or that there is none."""
+    lun = hold.luns()[0]
+    segments = (lun.queue / "max_segments").read_text("ascii").strip()
+    put("lun_depth", 8)
+    put("lun_segments", 7)
+    for policy in ("direct", "batch"):
+        choose(hold, policy)
+        delete(lun)
+        lun = find_again(hold, lun)
+        assert depths(hold)[0] == 8
+        assert (lun.queue / "max_segments").read_text("ascii").strip() == "7" != segments
+    raised(hold, 8)
+    delete(lun)
+    lun = find_again(hold, lun)
+    # More is advertised for five seconds at least; on a slow machine it may be anew.
+    raised(hold, 8)
+    assert depths(hold) == (40, 8, 8)
+    put("delay_us", 200000)
+    put("max_inflight", 0)
+    with ThreadPoolExecutor(12) as pool:
+        assert not any(pool.map(read, [lun.sg] * 12, [20] * 12))
+    assert get("max_inflight") == 8
+    choose(hold, "direct")
+    assert depths(hold) == (8, 8, 8)
+    put("no_lun", 1)
+    delete(lun)
+    (hold.sysfs / "scan").write_text("0 0 0", encoding="ascii")
+    assert not hold.luns()
+    put("no_lun", 0)
+    find_again(hold, lun)
+
+
+@with_params(depth=1500, cmd_per_lun=32)
+def test_no_more_is_advertised_than_the_mid_layer_has_room_for(hold):
+    """It makes its map of a LUN's commands anew, by can_queue, where the LLD gives the LUN a depth
+    of another size. What the map was made for is in the way of what a policy may advertise."""
+    put("lun_depth", 1400)
+    choose(hold, "batch")
+    lun = hold.luns()[0]
+    delete(lun)
+    find_again(hold, lun)
+    raised(hold, 1400)
+    assert depths(hold) == (1500, 1400, 1400)
+    (hold.luns()[0].sysfs / "queue_depth").write_text("1450", encoding="ascii")
+    assert depths(hold) == (1500, 1450, 1450)
+    choose(hold, "direct")
+    assert depths(hold)[0] == 1450
