@@ -25,6 +25,7 @@ LOAD = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "numj
         "time_based": True, "runtime": 60}
 READ_10 = bytes.fromhex("28000000000000000800")
 HOST_BUSY, DEVICE_BUSY, TARGET_BUSY = 0x1055, 0x1056, 0x1058
+REASONS = {HOST_BUSY: "busy_host", DEVICE_BUSY: "busy_device", TARGET_BUSY: "busy_target"}
 
 
 def put(name, value):
@@ -57,6 +58,10 @@ def host_fixture(request):
         yield host
 
 
+# For tests in which few commands are completed where the driver usually does.
+two_places = pytest.mark.parametrize("host", ["entry", "irq_locked"], indirect=True)
+
+
 @pytest.mark.smoke
 def test_verified_io_under_host_lock(host):
     before = get("entries")
@@ -68,6 +73,7 @@ def test_verified_io_under_host_lock(host):
     assert get("entries") - before >= trace.count()["smq_queue"]
 
 
+@two_places
 def test_counters_are_those_of_the_driver(host):
     before, entries = host.stats(), get("entries")
     with SgDev(host.luns()[0].sg) as sg:
@@ -92,6 +98,9 @@ def test_refused_commands_come_again(status):
             settle(host)
         assert trace.check_once() >= total_ios(load_.result())
         assert trace.count()["smq_busy"] == 40 == host.stats()["busy"]
+        counted = {name: host.hwqs()[0][name] for name in REASONS.values()}
+        assert counted.pop(REASONS.get(status, "busy_host")) == 40
+        assert not any(counted.values()), counted
 
 
 @contextmanager
@@ -147,6 +156,7 @@ def test_entries_that_drop_host_lock():
         assert trace.check_once() >= total_ios(load_.result())
 
 
+@two_places
 def test_lost_commands_are_aborted_and_repeated(host):
     with traced() as trace:
         for eh_done, aborts in ((0, 4), (1, 8)):
@@ -184,6 +194,7 @@ def test_resets_by_ioctl_under_load(host):
     assert host.stats()["host_resets"] == 20
 
 
+@two_places
 def test_passthrough_that_times_out(host):
     put("lose", 1)
     with SgDev(host.luns()[0].sg) as sg:
