@@ -97,6 +97,9 @@ stages = pytest.mark.parametrize("stage", STAGES, ids=NAMES)
 # Error handling and removal are the same from PREALLOC on.
 recovering = pytest.mark.parametrize("stage", [OLD, LCK, HWQ, QUEUES],
                                      ids=[NAMES[stage] for stage in (OLD, LCK, HWQ, QUEUES)])
+# HWQ has the slots of LCK, and both the layer's error handling.
+removed = pytest.mark.parametrize("stage", [OLD, LCK, QUEUES],
+                                  ids=[NAMES[stage] for stage in (OLD, LCK, QUEUES)])
 
 
 @pytest.mark.smoke
@@ -163,7 +166,7 @@ def test_reset_of_a_lun_that_has_gone(stage):
 
 
 @pytest.mark.smoke
-@recovering
+@removed
 def test_unbound_under_load_and_back(stage):
     with bound(stage, io_errors=True) as host:
         with load_on(host.luns()[0].sd, ok=False, **LOAD) as job:
@@ -195,7 +198,7 @@ def plugged(monitor, host, node):
         wait_for("the disk to go", lambda: len(host.luns()) == 1)
 
 
-@recovering
+@removed
 def test_a_command_that_the_device_keeps_is_aborted(monitor, stage):
     """The device lets go of it when it likes: 2.5 s after it began."""
     with bound(stage, io_errors=True) as host:
@@ -212,7 +215,7 @@ def test_a_command_that_the_device_keeps_is_aborted(monitor, stage):
             assert host.stats()["aborts"] >= 4 and host.stats()["host_resets"] == 0
 
 
-@pytest.mark.parametrize("stage", [OLD, LCK, QUEUES], ids=["old", "legacy_entry", "queues"])
+@pytest.mark.parametrize("stage", [OLD, QUEUES], ids=[NAMES[OLD], NAMES[QUEUES]])
 def test_a_disk_is_pulled_under_load(monitor, stage):
     with bound(stage, io_errors=True) as host:
         stays = host.luns()[0]
