@@ -6,6 +6,7 @@
 #include "seen.h"
 #include "smq.h"
 #include "trace.h"
+#include "wait.h"
 
 /*
  * Runs once per tag, when the mid-layer sets up its tag set. Having it also
@@ -43,6 +44,7 @@ static bool smq_cmd_leave_ended(struct smq_cmd *cmd)
 /* Counts a command that ends. False: a policy keeps it, for it met a full device. */
 static __always_inline bool smq_cmd_count_end(struct smq_cmd *cmd)
 {
+	smq_wait_room(cmd->hwq);
 	if (unlikely(cmd->seen) && smq_policy_done(cmd))
 		return false;
 	if (unlikely(smq_cmd_to_scmd(cmd)->result)) {

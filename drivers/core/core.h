@@ -22,6 +22,8 @@
  * @wq: runs deferred commands; WQ_MEM_RECLAIM: one may be needed to free memory
  * @dispatch: gives held commands to the LLD, instantiated with its queuecommand
  * @choice: which policy it has
+ * @own: what the layer keeps of commands that it holds with no policy's doing: those that find
+ *	their hardware queue full. NULL until the host is added, and where memory was short
  * @hold: all that its policies hold
  * @move: CPU hotplug, for policies that move commands
  * @raised: more is advertised than the device takes; under @choice.lock
@@ -37,6 +39,7 @@ struct smq_host_core {
 	struct workqueue_struct *wq;
 	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
 	struct smq_choice choice;
+	struct smq_policy *own;
 	struct smq_host_holds hold;
 	struct smq_host_move move;
 	bool raised;
@@ -48,8 +51,9 @@ struct smq_host_core {
 /**
  * struct smq_hwq_core - the layer's own part of a hardware queue
  * @hwq: the hardware queue
- * @refused: commands that the LLD did not take for want of room in the queue; they
- *	keep their room in the inner depth
+ * @refused: commands that the LLD did not take for want of room in the queue, and those that
+ *	came later; they keep their room in the inner depth. SMQ_DETOUR_FULL is set while
+ *	there are any, or some of them are on their way to the LLD
  * @move: commands of other hardware queues; on lines of its own, for all CPUs write it
  *
  * Lifetime: that of the hardware queue.

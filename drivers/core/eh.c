@@ -12,6 +12,7 @@
 #include "core.h"
 #include "smq.h"
 #include "trace.h"
+#include "wait.h"
 
 /*
  * The block timer ran out. A polled command may be finished and only wait for a
@@ -43,6 +44,8 @@ static void smq_cmd_taken(struct smq_cmd *cmd)
 		rcu_read_lock();
 		smq_policy_taken(cmd);
 		rcu_read_unlock();
+	} else {
+		smq_wait_room(cmd->hwq);
 	}
 	this_cpu_inc(cmd->hwq->stats->done);
 	this_cpu_inc(cmd->hwq->stats->errors);

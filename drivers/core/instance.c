@@ -93,11 +93,7 @@ static void smq_policy_unused(struct percpu_ref *refs)
 	queue_rcu_work(policy->host->core->hold.wq, &policy->free);
 }
 
-/*
- * Context: the host's policy lock; may sleep. @ops comes with a reference to its module,
- * which is dropped with the policy, or here on an error: an ERR_PTR.
- */
-struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_policy_ops *ops)
+static struct smq_policy *smq_policy_make(struct smq_host *host, const struct smq_policy_ops *ops)
 {
 	struct smq_policy *policy = kzalloc(sizeof(*policy) + ops->host_size, GFP_KERNEL);
 	int err = -ENOMEM;
@@ -124,7 +120,6 @@ struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_poli
 		smq_policy_free_areas(policy);
 		return ERR_PTR(err);
 	}
-	atomic_inc(&host->core->choice.live);
 	return policy;
 
 exit_refs:
@@ -135,6 +130,51 @@ free_policy:
 put_module:
 	module_put(ops->owner);
 	return ERR_PTR(err);
+}
+
+/*
+ * Context: the host's policy lock; may sleep. @ops comes with a reference to its module,
+ * which is dropped with the policy, or here on an error: an ERR_PTR.
+ */
+struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_policy_ops *ops)
+{
+	struct smq_policy *policy = smq_policy_make(host, ops);
+
+	if (!IS_ERR(policy))
+		atomic_inc(&host->core->choice.live);
+	return policy;
+}
+
+/* What the layer keeps of commands that no policy has seen: nothing is asked, nor told. */
+static const struct smq_policy_ops smq_own_ops = {
+	.name	= "direct",
+	.owner	= THIS_MODULE,
+};
+
+/*
+ * The host has its tags, and perhaps commands. Without memory the mid-layer gets what finds its
+ * hardware queue full. Context: may sleep.
+ */
+void smq_policy_add_own(struct smq_host *host)
+{
+	struct smq_policy *own;
+
+	__module_get(THIS_MODULE);
+	mutex_lock(&host->core->choice.lock);
+	own = smq_policy_make(host, &smq_own_ops);
+	if (!IS_ERR(own)) {
+		/* Release: pairs with smq_seen_begin_own(). */
+		smp_store_release(&host->core->own, own);
+	}
+	mutex_unlock(&host->core->choice.lock);
+}
+
+/* A grace period after the last command of the host. Context: may sleep. */
+void smq_policy_remove_own(struct smq_host *host)
+{
+	if (host->core->own)
+		smq_policy_free_areas(host->core->own);
+	host->core->own = NULL;
 }
 
 /* The host has no use for it any more: it goes with its last command. Context: any. */

@@ -50,12 +50,13 @@ EXPORT_SYMBOL_GPL(smq_cmd_may_move);
  * @hwq: a hardware queue
  *
  * Context: in a policy's queue, in the RCU read-side section in which the command goes
- * there. Return: false for a poll queue, and while no CPU of the queue is online.
+ * there. Return: false for a poll queue, for one that commands wait for, and while no CPU of
+ * the queue is online.
  */
 bool smq_hwq_is_open(const struct smq_hwq *hwq)
 {
 	/* The CPU that closes it waits a grace period, then for the foreign commands. */
-	return READ_ONCE(hwq->core->move.open);
+	return READ_ONCE(hwq->core->move.open) && !smq_hwq_is_full(hwq);
 }
 EXPORT_SYMBOL_GPL(smq_hwq_is_open);
 

@@ -2,6 +2,7 @@
 /* The policy of a host: its choice, and the change from one to another. */
 #define pr_fmt(fmt) "smq: " fmt
 
+#include <linux/blk-mq.h>
 #include <linux/delay.h>
 #include <linux/kmod.h>
 #include <linux/slab.h>
@@ -15,15 +16,47 @@
 #define SMQ_POLICY_POLL_MS	10
 #define SMQ_POLICY_DRAIN_MS	2000
 
+/* What smq_policy_is_held() looks for, and whether it was found. */
+struct smq_policy_held {
+	const struct smq_policy *policy;
+	bool found;
+};
+
+static bool smq_policy_is_held(struct request *rq, void *data)
+{
+	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
+	const struct smq_policy_cmd *seen;
+	struct smq_policy_held *held = data;
+
+	rcu_read_lock();
+	seen = READ_ONCE(cmd->seen);
+	/* Looks only: one that is on its way is looked for once more, if it is held again. */
+	if (seen && data_race(seen->policy) == held->policy &&
+	    atomic_read(&cmd->state) == SMQ_HELD)
+		held->found = true;
+	rcu_read_unlock();
+	return !held->found;
+}
+
+/* Whether commands are held that a policy has seen. Others come and go under load. */
+static bool smq_policy_has_held(const struct smq_policy *policy)
+{
+	struct smq_policy_held held = { .policy = policy };
+
+	blk_mq_tagset_busy_iter(&policy->host->shost->tag_set, smq_policy_is_held, &held);
+	return held.found;
+}
+
 /*
  * What the old policy holds goes to the LLD. A device that is full takes its time: after
  * a while it is left to its completions, which go on dispatching.
  */
-static void smq_policy_drain(struct smq_host *host)
+static void smq_policy_drain(struct smq_policy *old)
 {
+	struct smq_host *host = old->host;
 	unsigned int waited;
 
-	for (waited = 0; waited < SMQ_POLICY_DRAIN_MS && smq_hold_sum(host);
+	for (waited = 0; waited < SMQ_POLICY_DRAIN_MS && smq_policy_has_held(old);
 	     waited += SMQ_POLICY_POLL_MS) {
 		smq_hold_kick_all(host);
 		msleep(SMQ_POLICY_POLL_MS);
@@ -82,13 +115,14 @@ static int smq_policy_change(struct smq_host *host, const struct smq_policy_ops 
 	if (new && new->ops->holds)
 		smq_depth_begin(host);
 	rcu_assign_pointer(choice->policy, new);
-	if (new && !new->ops->has_use)
-		rcu_assign_pointer(host->policy, new);
-	/* From here on all commands are queued, and held again, by the new policy. */
+	/* From here on all commands that are refused are held, if at all, by the new policy. */
 	synchronize_rcu();
-	smq_policy_drain(host);
-	if (old)
+	if (new && !new->ops->has_use)
+		smq_use_swap(host, new);
+	if (old) {
+		smq_policy_drain(old);
 		smq_policy_retire(old);
+	}
 	if (new && (new->ops->has_use || new->ops->holds))
 		smq_use_begin(host);
 	return err;
@@ -200,6 +234,7 @@ void smq_policy_stop_host(struct smq_host *host)
 	cancel_delayed_work_sync(&choice->use);
 	mutex_lock(&choice->lock);
 	policy = smq_choice_policy(choice);
+	/* No command comes: their detour does not matter. */
 	RCU_INIT_POINTER(host->policy, NULL);
 	RCU_INIT_POINTER(choice->policy, NULL);
 	mutex_unlock(&choice->lock);
@@ -207,5 +242,6 @@ void smq_policy_stop_host(struct smq_host *host)
 	if (policy)
 		smq_policy_retire(policy);
 	wait_var_event(&choice->live, !atomic_read(&choice->live));
+	smq_policy_remove_own(host);
 	smq_move_end_host(host);
 }

@@ -10,6 +10,22 @@
 
 #include "core.h"
 
+static inline void smq_seen_set(struct smq_policy *policy, struct smq_policy_lun *lun,
+				struct smq_cmd *cmd)
+{
+	struct request *rq = scsi_cmd_to_rq(smq_cmd_to_scmd(cmd));
+	unsigned int at = rq->mq_hctx->queue_num * policy->tags + rq->tag;
+	struct smq_policy_cmd *seen = policy->cmds + at * policy->cmd_stride;
+
+	percpu_ref_get(&policy->refs);
+	seen->policy = policy;
+	seen->lun = lun;
+	seen->held_in = NULL;
+	seen->held_since = 0;
+	seen->flags = 0;
+	WRITE_ONCE(cmd->seen, seen);
+}
+
 /*
  * The policy's part of a command. False if the policy does not know the LUN, which was
  * found without memory for that, or as the policy came or went.
@@ -18,21 +34,26 @@
  */
 static inline bool smq_seen_begin(struct smq_policy *policy, struct smq_cmd *cmd)
 {
-	struct request *rq = scsi_cmd_to_rq(smq_cmd_to_scmd(cmd));
 	struct smq_policy_lun *lun = rcu_dereference(smq_cmd_lun(cmd)->policy);
-	unsigned int at = rq->mq_hctx->queue_num * policy->tags + rq->tag;
-	struct smq_policy_cmd *seen = policy->cmds + at * policy->cmd_stride;
 
 	if (unlikely(!lun || lun->policy != policy))
 		return false;
-	percpu_ref_get(&policy->refs);
-	seen->policy = policy;
-	seen->lun = lun;
-	seen->held_in = NULL;
-	seen->held_since = 0;
-	seen->flags = 0;
-	WRITE_ONCE(cmd->seen, seen);
+	smq_seen_set(policy, lun, cmd);
 	return true;
+}
+
+/*
+ * The same for a command that the layer holds by itself, of which no policy is told. False if
+ * the host has only just been added.
+ */
+static inline bool smq_seen_begin_own(struct smq_cmd *cmd)
+{
+	/* Acquire: pairs with smq_policy_add_own(). */
+	struct smq_policy *own = smp_load_acquire(&cmd->hwq->host->core->own);
+
+	if (own)
+		smq_seen_set(own, NULL, cmd);
+	return own;
 }
 
 /* The command has ended, or goes back to the mid-layer. Context: as smq_seen_begin(). */
@@ -70,7 +91,9 @@ static inline void smq_seen_done(struct smq_cmd *cmd)
 
 static inline void smq_count_refusal(struct smq_hwq *hwq, enum smq_status st)
 {
-	if (st == SMQ_DEVICE_BUSY)
+	if (st == SMQ_HWQ_BUSY)
+		this_cpu_inc(hwq->stats->busy_hwq);
+	else if (st == SMQ_DEVICE_BUSY)
 		this_cpu_inc(hwq->stats->busy_device);
 	else if (st == SMQ_TARGET_BUSY)
 		this_cpu_inc(hwq->stats->busy_target);

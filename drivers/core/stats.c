@@ -34,6 +34,7 @@ static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 		sum->commits += READ_ONCE(s->commits);
 		sum->dispatches += READ_ONCE(s->dispatches);
 		sum->dispatched += READ_ONCE(s->dispatched);
+		sum->busy_hwq += READ_ONCE(s->busy_hwq);
 		sum->busy_host += READ_ONCE(s->busy_host);
 		sum->busy_device += READ_ONCE(s->busy_device);
 		sum->busy_target += READ_ONCE(s->busy_target);
@@ -176,8 +177,9 @@ static void smq_show_hwq(struct seq_file *m, struct smq_hwq *hwq)
 	seq_printf(m, "hwq=%u type=%s queued=%llu done=%llu inflight=%llu errors=%llu busy=%llu",
 		   hwq->index, hwq->type == HCTX_TYPE_POLL ? "poll" : "default", sum.queued,
 		   sum.done, sum.queued - sum.done, sum.errors, sum.busy);
-	seq_printf(m, " busy_host=%llu busy_device=%llu busy_target=%llu deferred=%llu polled=%llu",
-		   sum.busy_host, sum.busy_device, sum.busy_target, sum.deferred, sum.polled);
+	seq_printf(m, " busy_hwq=%llu busy_host=%llu busy_device=%llu busy_target=%llu",
+		   sum.busy_hwq, sum.busy_host, sum.busy_device, sum.busy_target);
+	seq_printf(m, " deferred=%llu polled=%llu", sum.deferred, sum.polled);
 	seq_printf(m, " kept=%llu commits=%llu dispatches=%llu dispatched=%llu refused=%u foreign=%d\n",
 		   sum.kept, sum.commits, sum.dispatches, sum.dispatched,
 		   READ_ONCE(hwq->core->refused.nr), atomic_read(&hwq->core->move.foreign));

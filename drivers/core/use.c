@@ -46,10 +46,17 @@ static void smq_use_commit_all(struct smq_host *host)
 /*
  * Makes @policy, or with NULL "direct", the one that commands pass. After the call all
  * commands that passed the one before are with the LLD, held, or have ended.
+ * Context: policy lock; may sleep.
  */
-static void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
+void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 {
+	unsigned int i;
+
+	lockdep_assert_held(&host->core->choice.lock);
 	rcu_assign_pointer(host->policy, policy);
+	/* Whoever sees only one of the two passes "direct", and is waited for. */
+	for (i = 0; i < host->nr_hwqs; i++)
+		assign_bit(SMQ_DETOUR_POLICY, &host->hwq[i]->detour, policy);
 	synchronize_rcu();
 	smq_use_commit_all(host);
 }

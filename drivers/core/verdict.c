@@ -14,9 +14,9 @@
 #include "wait.h"
 
 /*
- * A command on its way to the LLD, of a host that has a policy. Returns the hardware
- * queue that it goes to, NULL if it is held. The policy may be gone by now: the section
- * in which the caller saw it began before it went.
+ * A command on its way to the LLD, of a host that has a policy or to a hardware queue that is
+ * full. Returns the hardware queue that it goes to, NULL if it is held. The policy may be gone
+ * by now: the section in which the caller saw it began before it went.
  */
 struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
@@ -24,7 +24,7 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 	struct smq_hwq *to;
 
 	if (unlikely(!policy || !smq_seen_begin(policy, cmd)))
-		return hwq;
+		return smq_wait_behind_own(cmd) ? NULL : hwq;
 	if (policy->ops->holds ? !smq_wait_enter(cmd) : !smq_wait_follow(cmd)) {
 		if (last && policy->ops->last)
 			policy->ops->last(policy, hwq);
@@ -48,7 +48,7 @@ bool smq_policy_fall_back(struct smq_hwq *hwq, struct smq_cmd *cmd, enum smq_sta
 {
 	struct smq_policy *policy = cmd->seen->policy;
 
-	if (st != SMQ_HOST_BUSY)
+	if (st != SMQ_HWQ_BUSY && st != SMQ_HOST_BUSY)
 		return false;
 	smq_count_refusal(cmd->hwq, st);
 	if (policy->ops->refused)
@@ -99,8 +99,20 @@ EXPORT_SYMBOL_GPL(smq_policy_last);
 /* The mid-layer's own commands may be held; those of its error handler may not. */
 static bool smq_policy_may_hold(struct smq_cmd *cmd)
 {
-	return smq_host_holds(cmd->hwq->host) && !smq_cmd_in_eh(cmd) &&
+	return !smq_cmd_in_eh(cmd) &&
 	       smq_cmd_to_scmd(cmd)->submitter == SUBMITTED_BY_BLOCK_LAYER;
+}
+
+/* A command that was refused is to be held: its part of a policy's memory, or of the layer's. */
+static bool smq_policy_begin_refused(struct smq_cmd *cmd, enum smq_status st)
+{
+	struct smq_host *host = cmd->hwq->host;
+	bool holds = smq_host_holds(host);
+
+	if (!smq_policy_may_hold(cmd) || !(holds || st == SMQ_HWQ_BUSY))
+		return false;
+	return cmd->seen || (holds && smq_seen_begin(smq_host_chosen(host), cmd)) ||
+	       (st == SMQ_HWQ_BUSY && smq_seen_begin_own(cmd));
 }
 
 /*
@@ -112,8 +124,7 @@ bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st)
 	struct smq_hwq *hwq = cmd->hwq;
 	LIST_HEAD(one);
 
-	if (!smq_policy_may_hold(cmd) ||
-	    (!cmd->seen && !smq_seen_begin(smq_host_chosen(hwq->host), cmd))) {
+	if (!smq_policy_begin_refused(cmd, st)) {
 		if (cmd->seen)
 			smq_wait_leave(cmd);
 		return false;
@@ -129,7 +140,7 @@ bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st)
  */
 bool smq_policy_full(struct smq_cmd *cmd)
 {
-	if (!smq_policy_may_hold(cmd) ||
+	if (!smq_host_holds(cmd->hwq->host) || !smq_policy_may_hold(cmd) ||
 	    (!cmd->seen && !smq_seen_begin(smq_host_chosen(cmd->hwq->host), cmd)))
 		return false;
 	/* What is not counted is known to the mid-layer: this command and all others. */
@@ -170,7 +181,6 @@ static bool smq_policy_done_counted(struct smq_cmd *cmd)
  */
 bool smq_policy_done(struct smq_cmd *cmd)
 {
-	struct smq_hold *refused = &cmd->hwq->core->refused;
 	struct smq_policy_cmd *seen = cmd->seen;
 	struct smq_policy *policy = seen->policy;
 
@@ -183,8 +193,6 @@ bool smq_policy_done(struct smq_cmd *cmd)
 	if (seen->flags & SMQ_SEEN_COUNTED && smq_policy_done_counted(cmd))
 		return true;
 	smq_seen_end(cmd);
-	if (unlikely(READ_ONCE(refused->nr)))
-		smq_hold_kick(refused);
 	return false;
 }
 EXPORT_SYMBOL_GPL(smq_policy_done);

@@ -3,22 +3,27 @@
  * Commands that wait for room. Waiting for the inner depth belongs to the LUN: a command
  * that ends makes room there, and has the next one dispatched. Which one that is a policy
  * may say, in whose lists they wait then; what was refused comes before them. A command
- * that the LLD refused because its hardware queue is full waits in that queue.
+ * that the LLD refused because its hardware queue is full waits in that queue, whatever the
+ * policy, and what comes later behind it: no LUN's small commands pass another's large one.
  */
 #include <linux/export.h>
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
 #include "seen.h"
-#include "trace.h"
 #include "wait.h"
 
-/* The device, or the hardware queue, is full: counted once for each command held for it. */
-static void smq_wait_kept(struct smq_cmd *cmd)
-{
-	struct smq_host *host = cmd->hwq->host;
+/* Commands of a full hardware queue that are given to the LLD in one go. */
+#define SMQ_WAIT_RUN	16
 
-	this_cpu_inc(cmd->hwq->stats->kept);
+/* The device, or the hardware queue, is full: counted once for each command held for it. */
+static void smq_wait_kept(struct smq_hwq *hwq)
+{
+	struct smq_host *host = hwq->host;
+
+	this_cpu_inc(hwq->stats->kept);
+	if (!smq_host_holds(host))
+		return;
 	/* Any of two times will do. */
 	WRITE_ONCE(host->core->choice.kept_at, jiffies);
 	smq_policy_found_use(host);
@@ -29,12 +34,69 @@ static void smq_wait_in(struct smq_hold *hold, struct smq_cmd *cmd, bool first, 
 {
 	unsigned long flags;
 
-	smq_wait_kept(cmd);
+	smq_wait_kept(cmd->hwq);
 	spin_lock_irqsave(&hold->lock, flags);
 	smq_hold_add(hold, cmd, first);
 	if (retry)
 		smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 	spin_unlock_irqrestore(&hold->lock, flags);
+}
+
+/* A command that the LLD refused for want of room in its hardware queue, in front of others. */
+static void smq_wait_in_hwq(struct smq_cmd *cmd)
+{
+	struct smq_hwq *hwq = cmd->hwq;
+	struct smq_hold *hold = &hwq->core->refused;
+	unsigned long flags;
+	bool began;
+
+	smq_wait_kept(hwq);
+	spin_lock_irqsave(&hold->lock, flags);
+	smq_hold_add(hold, cmd, true);
+	/* There may be room without a completion. */
+	smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
+	began = !test_and_set_bit(SMQ_DETOUR_FULL, &hwq->detour);
+	spin_unlock_irqrestore(&hold->lock, flags);
+	/*
+	 * A command that has ended since may not have seen the bit. The next try comes after
+	 * it was set, and what ends after that try does see it: the LLD's lock lies between.
+	 */
+	if (began)
+		smq_hold_kick(hold);
+}
+
+/*
+ * A command of a hardware queue that may be full. True: it waits behind others.
+ * Context: as queue_cmd, inside an RCU read-side section.
+ */
+bool smq_wait_behind(struct smq_cmd *cmd)
+{
+	struct smq_hwq *hwq = cmd->hwq;
+	struct smq_hold *hold = &hwq->core->refused;
+	unsigned long flags;
+	bool full;
+
+	spin_lock_irqsave(&hold->lock, flags);
+	full = smq_hwq_is_full(hwq);
+	if (full) {
+		smq_hold_add(hold, cmd, false);
+		smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
+	}
+	spin_unlock_irqrestore(&hold->lock, flags);
+	if (full)
+		smq_wait_kept(hwq);
+	return full;
+}
+
+/* The same for a command that no policy has seen, nor will. */
+bool smq_wait_behind_own(struct smq_cmd *cmd)
+{
+	if (!smq_hwq_is_full(cmd->hwq) || !smq_seen_begin_own(cmd))
+		return false;
+	if (smq_wait_behind(cmd))
+		return true;
+	smq_seen_end(cmd);
+	return false;
 }
 
 /* The command is not the caller's any more after the call. */
@@ -46,7 +108,7 @@ static void smq_wait_for_room(struct smq_cmd *cmd, struct smq_depth *depth)
 		smq_wait_in(&depth->wait, cmd, false, false);
 		return;
 	}
-	smq_wait_kept(cmd);
+	smq_wait_kept(cmd->hwq);
 	ops->wait(cmd->seen->lun, cmd);
 	atomic_set(&depth->listed, 1);
 }
@@ -60,15 +122,10 @@ bool smq_wait_enter_slow(struct smq_cmd *cmd)
 	struct smq_policy *policy = cmd->seen->policy;
 	bool rated = policy->ops->rated && policy->ops->rated(policy);
 	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
-	struct smq_hwq *hwq = cmd->hwq;
 
 	if (!rated && !smq_depth_has_waiting(depth) && smq_depth_get(depth)) {
 		cmd->seen->flags |= SMQ_SEEN_COUNTED;
-		if (!READ_ONCE(hwq->core->refused.nr))
-			return true;
-		/* With a timer: those in front of it may have gone meanwhile. */
-		smq_wait_in(&hwq->core->refused, cmd, false, true);
-		return false;
+		return !smq_hwq_is_full(cmd->hwq) || !smq_wait_behind(cmd);
 	}
 	smq_wait_for_room(cmd, depth);
 	/*
@@ -78,14 +135,6 @@ bool smq_wait_enter_slow(struct smq_cmd *cmd)
 	smp_mb();
 	if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
 		smq_wait_for_lun(&depth->wait);
-	return false;
-}
-
-/* The part of smq_wait_follow() for a command that finds others waiting. */
-bool smq_wait_follow_slow(struct smq_cmd *cmd)
-{
-	/* With a timer: those in front of it may have gone meanwhile. */
-	smq_wait_in(&cmd->hwq->core->refused, cmd, false, true);
 	return false;
 }
 
@@ -143,7 +192,7 @@ static bool smq_wait_take(struct smq_depth *depth, struct list_head *list)
  * Whether nothing may be kept back: the policy goes, or the LUN, or somebody waits for the
  * end of all its commands, as a freeze, a change of elevator and suspend do.
  */
-static bool smq_wait_drains(const struct smq_policy_lun *lun)
+bool smq_wait_drains(const struct smq_policy_lun *lun)
 {
 	const struct smq_policy *policy = lun->policy;
 	struct scsi_device *sdev = lun->lun->sdev;
@@ -257,20 +306,6 @@ bool smq_policy_lun_is_full(const struct smq_policy_lun *lun)
 }
 EXPORT_SYMBOL_GPL(smq_policy_lun_is_full);
 
-/* smq_hold.dispatch of a hardware queue: commands that it had no room for. */
-void smq_wait_for_hwq(struct smq_hold *hold)
-{
-	struct smq_hwq_core *core = container_of(hold, struct smq_hwq_core, refused);
-	unsigned long flags;
-	LIST_HEAD(list);
-
-	spin_lock_irqsave(&hold->lock, flags);
-	smq_hold_take(hold, &list, UINT_MAX);
-	spin_unlock_irqrestore(&hold->lock, flags);
-	if (!list_empty(&list))
-		smq_policy_issue(core->hwq, &list, true);
-}
-
 /* A command that the LLD refused, or did not even get to see, is held again, in front. */
 static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool first)
 {
@@ -279,9 +314,9 @@ static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool f
 
 	smq_seen_done(cmd);
 	/* Where commands are counted, one that is not gets its room first. */
-	if (st == SMQ_HOST_BUSY &&
+	if ((st == SMQ_HWQ_BUSY || st == SMQ_HOST_BUSY) &&
 	    (seen->flags & SMQ_SEEN_COUNTED || !smq_host_holds(cmd->hwq->host))) {
-		smq_wait_in(&cmd->hwq->core->refused, cmd, true, true);
+		smq_wait_in_hwq(cmd);
 		return;
 	}
 	if (seen->flags & SMQ_SEEN_COUNTED) {
@@ -312,25 +347,110 @@ void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_stat
 	}
 }
 
+/*
+ * Gives commands to the LLD, and holds what it refuses. True if it took them all; *@some:
+ * whether it took any.
+ */
+static bool smq_wait_give(struct smq_hwq *hwq, struct list_head *list, bool commit, bool *some)
+{
+	const struct list_head *first = list->next;
+	enum smq_status st = hwq->host->core->dispatch(hwq, list, commit);
+
+	/* Only compared: the command may be gone. */
+	*some |= list->next != first;
+	if (likely(list_empty(list)))
+		return true;
+	smq_count_refusal(hwq, st);
+	smq_wait_refused(hwq, list, st);
+	return false;
+}
+
+/*
+ * Commands leave the list of their hardware queue. Where the device is to have counted ones only,
+ * those that are not wait for their LUN.
+ */
+static void smq_wait_left(struct smq_host *host, struct list_head *list)
+{
+	bool holds = smq_host_holds(host);
+	struct smq_cmd *cmd, *next;
+
+	list_for_each_entry_safe(cmd, next, list, node) {
+		smq_depth_credit(&smq_cmd_lun(cmd)->depth, cmd);
+		if (!holds || cmd->seen->flags & SMQ_SEEN_COUNTED)
+			continue;
+		list_del_init(&cmd->node);
+		smq_wait_in(&smq_cmd_lun(cmd)->depth.wait, cmd, false, true);
+	}
+}
+
+/*
+ * smq_hold.dispatch of a hardware queue: commands that it had no room for, in order, until it
+ * has none again. The only one that takes from the list; the queue stays full meanwhile, so
+ * that what comes goes behind.
+ */
+void smq_wait_for_hwq(struct smq_hold *hold)
+{
+	struct smq_hwq_core *core = container_of(hold, struct smq_hwq_core, refused);
+	unsigned int left = READ_ONCE(hold->nr), nr;
+	bool room = true, some = false, took = false;
+	unsigned long flags;
+	LIST_HEAD(list);
+
+	while (room && left) {
+		spin_lock_irqsave(&hold->lock, flags);
+		nr = smq_hold_take(hold, &list, min(left, SMQ_WAIT_RUN));
+		spin_unlock_irqrestore(&hold->lock, flags);
+		if (!nr)
+			break;
+		took = true;
+		left -= nr;
+		smq_wait_left(hold->host, &list);
+		room = list_empty(&list) || smq_wait_give(core->hwq, &list, false, &some);
+	}
+	if (some)
+		smq_policy_commit(core->hwq);
+
+	spin_lock_irqsave(&hold->lock, flags);
+	nr = hold->nr;
+	if (!nr)
+		clear_bit(SMQ_DETOUR_FULL, &core->hwq->detour);
+	spin_unlock_irqrestore(&hold->lock, flags);
+	/* Those that have come meanwhile: not in this turn, which has to end. */
+	if (nr && took && room)
+		smq_hold_kick(hold);
+}
+
 /**
  * smq_policy_issue() - gives commands to the LLD
  * @hwq: a hardware queue
  * @list: commands for it that the caller owns; empty after the call
  * @commit: ring the doorbell after the last of them
  *
- * What the LLD refuses is held, and tried again.
+ * What the LLD refuses is held, and tried again. While others wait for room in the hardware
+ * queue these go behind them.
  *
  * Context: as queue_cmd, inside the RCU read-side section in which the caller came to
  * own the commands. Return: whether the LLD took them all.
  */
 bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit)
 {
-	enum smq_status st = hwq->host->core->dispatch(hwq, list, commit);
+	struct smq_cmd *cmd, *next;
+	bool some = false;
 
-	if (likely(list_empty(list)))
-		return true;
-	smq_count_refusal(hwq, st);
-	smq_wait_refused(hwq, list, st);
+	if (likely(!smq_hwq_is_full(hwq)))
+		return smq_wait_give(hwq, list, commit, &some);
+	list_for_each_entry_safe(cmd, next, list, node) {
+		list_del_init(&cmd->node);
+		/* As if the LLD had refused it. */
+		smq_seen_done(cmd);
+		if (!smq_wait_behind(cmd)) {
+			/* It is not full any more: this one and the rest. */
+			list_add(&cmd->node, list);
+			return smq_wait_give(hwq, list, commit, &some);
+		}
+	}
+	if (commit)
+		smq_policy_commit(hwq);
 	return false;
 }
 EXPORT_SYMBOL_GPL(smq_policy_issue);
@@ -358,7 +478,7 @@ bool smq_wait_full(struct smq_cmd *cmd)
 	spin_lock_irqsave(&hold->lock, flags);
 	keep = !smq_cmd_in_eh(cmd);
 	if (keep) {
-		smq_wait_kept(cmd);
+		smq_wait_kept(cmd->hwq);
 		smq_hold_add(hold, cmd, true);
 		/* Should nothing of its LUN be in flight. */
 		smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
@@ -371,113 +491,10 @@ bool smq_wait_full(struct smq_cmd *cmd)
 void smq_wait_leave(struct smq_cmd *cmd)
 {
 	bool counted = cmd->seen->flags & SMQ_SEEN_COUNTED;
-	struct smq_hold *refused = &cmd->hwq->core->refused;
 
 	smq_seen_done(cmd);
 	smq_seen_end(cmd);
 	if (counted)
 		smq_depth_put(&smq_cmd_lun(cmd)->depth);
-	if (unlikely(READ_ONCE(refused->nr)))
-		smq_hold_kick(refused);
-}
-
-/* What a look at held commands goes by. */
-struct smq_wait_look {
-	bool recovers;
-	bool held;
-};
-
-/*
- * Whether a held command is to go back to the mid-layer, which decides what becomes of
- * it: it was held for the bound, its LUN goes away or is blocked, or the error handler
- * waits for it.
- */
-static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
-{
-	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
-	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
-	enum scsi_device_state state = READ_ONCE(scmd->device->sdev_state);
-	unsigned int ms = seen ? seen->policy->ops->hold_ms : 0;
-	unsigned long bound = ms ? msecs_to_jiffies(ms) :
-		min_t(unsigned long, SMQ_HOLD_BOUND, scsi_cmd_to_rq(scmd)->timeout / 4);
-
-	if (look->recovers || (state != SDEV_RUNNING && state != SDEV_QUIESCE &&
-			       state != SDEV_CREATED))
-		return true;
-	return seen && time_after_eq(jiffies, READ_ONCE(seen->held_since) + bound);
-}
-
-/* Whether the mid-layer would end a command that the device refuses for that long. */
-static bool smq_wait_was_refused(struct smq_cmd *cmd)
-{
-	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
-
-	return READ_ONCE(smq_cmd_lun(cmd)->depth.refusing_since) &&
-	       scmd->allowed >= 0 &&	/* -1: without end */
-	       !time_before(jiffies, scmd->jiffies_at_alloc +
-			    (scmd->allowed + 1) * scsi_cmd_to_rq(scmd)->timeout);
-}
-
-/* Hands a command back to the mid-layer, for which a full device is no error. */
-static void smq_wait_give_back(struct smq_cmd *cmd)
-{
-	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
-
-	smq_depth_credit(&smq_cmd_lun(cmd)->depth, cmd);
-	scmd->result = smq_wait_was_refused(cmd) ? SAM_STAT_TASK_SET_FULL : DID_REQUEUE << 16;
-	smq_wait_leave(cmd);
-	this_cpu_inc(cmd->hwq->stats->done);
-	this_cpu_inc(cmd->hwq->stats->errors);
-	trace_smq_done(cmd);
-	atomic_set(&cmd->state, SMQ_FREE);
-	scsi_done(scmd);
-}
-
-/* Has a LUN's commands go that somebody waits for, although the policy keeps them back. */
-static void smq_wait_drain(struct smq_cmd *cmd)
-{
-	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
-
-	if (seen && seen->policy->ops->next && smq_wait_drains(seen->lun)) {
-		atomic_set(&smq_cmd_lun(cmd)->depth.listed, 1);
-		smq_hold_kick(&smq_cmd_lun(cmd)->depth.wait);
-	}
-}
-
-static bool smq_wait_look_at(struct request *rq, void *data)
-{
-	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
-	struct smq_wait_look *look = data;
-
-	if (atomic_read_acquire(&cmd->state) != SMQ_HELD)
-		return true;
-	rcu_read_lock();
-	/* Error handling ends what it has. */
-	if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
-	    smq_hold_claim(cmd, SMQ_BACK)) {
-		smq_wait_give_back(cmd);
-	} else {
-		look->held = true;
-		smq_wait_drain(cmd);
-	}
-	rcu_read_unlock();
-	return true;
-}
-
-/*
- * Looks at all that is held for a host. Removal of a LUN waits for its commands, and the
- * error handler for those of the whole host; neither tells us that it has begun.
- */
-void smq_wait_look(struct work_struct *work)
-{
-	struct smq_host_core *core = container_of(to_delayed_work(work), struct smq_host_core,
-						  hold.look);
-	struct Scsi_Host *shost = core->host->shost;
-	struct smq_wait_look look = {};
-
-	/* A reset by ioctl looks the same to the mid-layer, and ends what is held itself. */
-	look.recovers = scsi_host_in_recovery(shost) && !shost->tmf_in_progress;
-	blk_mq_tagset_busy_iter(&shost->tag_set, smq_wait_look_at, &look);
-	if (look.held)
-		queue_delayed_work(core->hold.wq, &core->hold.look, SMQ_HOLD_LOOK);
+	smq_wait_room(cmd->hwq);
 }

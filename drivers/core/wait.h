@@ -8,14 +8,19 @@
 
 #include "core.h"
 
+/* look.c */
 void smq_wait_look(struct work_struct *work);
+
+/* wait.c */
 void smq_wait_for_lun(struct smq_hold *hold);
 void smq_wait_for_hwq(struct smq_hold *hold);
 bool smq_wait_enter_slow(struct smq_cmd *cmd);
-bool smq_wait_follow_slow(struct smq_cmd *cmd);
+bool smq_wait_behind(struct smq_cmd *cmd);
+bool smq_wait_behind_own(struct smq_cmd *cmd);
 void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_status st);
 bool smq_wait_full(struct smq_cmd *cmd);
 void smq_wait_leave(struct smq_cmd *cmd);
+bool smq_wait_drains(const struct smq_policy_lun *lun);
 
 /*
  * Takes room in the inner depth for a command. False: there is none, or others wait for
@@ -27,7 +32,7 @@ static inline bool smq_wait_enter(struct smq_cmd *cmd)
 {
 	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
 
-	if (unlikely(smq_depth_has_waiting(depth) || READ_ONCE(cmd->hwq->core->refused.nr) ||
+	if (unlikely(smq_depth_has_waiting(depth) || smq_hwq_is_full(cmd->hwq) ||
 		     cmd->seen->policy->ops->rated || !smq_depth_get(depth)))
 		return smq_wait_enter_slow(cmd);
 	cmd->seen->flags |= SMQ_SEEN_COUNTED;
@@ -35,12 +40,19 @@ static inline bool smq_wait_enter(struct smq_cmd *cmd)
 }
 
 /*
- * The same for a policy that does not hold what waits for room. False: the hardware queue
- * has refused commands that such a policy issued, and the command waits behind them.
+ * The same for a policy that does not hold what waits for room. False: the hardware queue is
+ * full, and the command waits behind others.
  */
 static inline bool smq_wait_follow(struct smq_cmd *cmd)
 {
-	return likely(!READ_ONCE(cmd->hwq->core->refused.nr)) || smq_wait_follow_slow(cmd);
+	return likely(!smq_hwq_is_full(cmd->hwq)) || !smq_wait_behind(cmd);
+}
+
+/* A command has ended, or was given up: there may be room in its hardware queue. Context: any. */
+static inline void smq_wait_room(struct smq_hwq *hwq)
+{
+	if (unlikely(smq_hwq_is_full(hwq)))
+		smq_hold_kick(&hwq->core->refused);
 }
 
 #endif /* SMQ_CORE_WAIT_H */

@@ -43,8 +43,9 @@ static int pv_lld_host_reset(struct smq_host *host)
 
 static enum smq_status pv_not_put(struct scsi_cmnd *scmd, int err)
 {
+	/* The ring is one for all hardware queues; the layer tries again after 3 ms at the latest. */
 	if (err == -EBUSY)
-		return SMQ_HOST_BUSY;
+		return SMQ_HWQ_BUSY;
 	scmd->result = DID_NO_CONNECT << 16;
 	return SMQ_DONE;
 }
@@ -73,7 +74,7 @@ static enum smq_status pv_hwq_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	int err;
 
 	if (!slot)
-		return SMQ_HOST_BUSY;
+		return SMQ_HWQ_BUSY;
 	err = pv_ring_put(pv, slot, scmd);
 	if (err) {
 		pv_old_slot_free(pv, slot);

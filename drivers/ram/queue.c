@@ -42,7 +42,7 @@ static noinline enum smq_status ram_queue_slow(struct smq_hwq *hwq, struct smq_c
 	enum smq_status st;
 
 	if (!ram_reserve(hwq, cmd))
-		return SMQ_HOST_BUSY;
+		return SMQ_HWQ_BUSY;
 	st = ram_execute(cmd, false);
 	return st == SMQ_DONE ? ram_finish(hwq, cmd) : st;
 }

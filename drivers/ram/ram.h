@@ -101,7 +101,7 @@ struct ram_lun {
  * @service_ns: from doorbell to completion of a command
  * @hwq_ns: that a hardware queue takes for a command before it begins with the next; comes
  *	before @service_ns
- * @hwq_depth: commands a hardware queue takes; past it queue_cmd says busy
+ * @hwq_depth: commands a hardware queue takes; past it queue_cmd says SMQ_HWQ_BUSY
  * @doorbell_ns: CPU time one doorbell costs, as an uncached write does
  * @bytes_per_sec: of the one link all commands of the host share
  * @irq_affinity: the interrupt of a hardware queue comes on the first online CPU that the

@@ -114,13 +114,9 @@ static __always_inline enum smq_status vs_put(struct smq_hwq *hwq, struct smq_cm
 
 	err = vs_add(queue, vc, scmd, pi);
 	if (unlikely(err)) {
-		/*
-		 * The ring is full. This stops the other LUNs as well, until there is room: then
-		 * each has its turn. SMQ_DEVICE_BUSY would leave a LUN with nothing in flight to
-		 * a retry every few ms, between LUNs that fill the ring at every completion.
-		 */
+		/* The ring is full: the layer has all LUNs wait for room in it in one line. */
 		if (err != -EIO)
-			return SMQ_HOST_BUSY;
+			return SMQ_HWQ_BUSY;
 		scmd->result = DID_NO_CONNECT << 16;
 		return SMQ_DONE;
 	}

@@ -44,6 +44,8 @@
  * @queue_cmd: takes one command. Called by several CPUs at once, also for one
  *	hardware queue, in process context with interrupts on, always inside an
  *	RCU read-side section: may not sleep. Holds no lock of the mid-layer's.
+ *	Says SMQ_HWQ_BUSY when the hardware queue has no room, and makes room
+ *	before it calls smq_cmd_done(): a command that ends has the next one tried.
  * @queuecommand_lck: instead of @queue_cmd, the entry of an old driver as the kernel's
  *	DEF_SCSI_QCMD() has it: called under host_lock with interrupts off, 0 or
  *	SCSI_MLQUEUE_*. It may drop host_lock and take it again. Its host has one
@@ -131,7 +133,7 @@ struct smq_lld {
  * @extra: commands beyond these that a dispatch policy may hold for each hardware
  *	queue, 0 to SMQ_MAX_DEPTH; tags are allocated for both. With more than one
  *	LUN an LLD that says more than 0 may be given more than @depth by the
- *	policy "direct", and answers SMQ_HOST_BUSY
+ *	policy "direct", and answers SMQ_HWQ_BUSY
  * @max_id: targets per channel, at least 1
  * @max_lun: LUN addresses per target, at least 1
  */

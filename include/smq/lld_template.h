@@ -50,7 +50,8 @@ bool smq_policy_full(struct smq_cmd *cmd);
  * @commits: doorbells
  * @dispatches: batches of held commands given to the LLD
  * @dispatched: commands in them
- * @busy_host: refused by the LLD with SMQ_HOST_BUSY
+ * @busy_hwq: refused by the LLD with SMQ_HWQ_BUSY
+ * @busy_host: with SMQ_HOST_BUSY
  * @busy_device: with SMQ_DEVICE_BUSY
  * @busy_target: with SMQ_TARGET_BUSY
  */
@@ -65,6 +66,7 @@ struct smq_stats {
 	u64 commits;
 	u64 dispatches;
 	u64 dispatched;
+	u64 busy_hwq;
 	u64 busy_host;
 	u64 busy_device;
 	u64 busy_target;
@@ -158,9 +160,12 @@ static __always_inline void smq_cmd_end_inline(struct smq_hwq *hwq, struct smq_c
 		smq_cmd_done_inline(hwq, cmd);
 }
 
-/* The part of smq_queue_one() for a host that has an effective policy. */
+/*
+ * The part of smq_queue_one() for a host that has an effective policy, and for a hardware queue
+ * that commands wait for.
+ */
 static __always_inline smq_qc_t
-smq_queue_policy(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
+smq_queue_detour(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
 	struct smq_hwq *to = smq_policy_queue(hwq, cmd, last);
 	smq_qc_t ret = (smq_qc_t)0;
@@ -214,14 +219,20 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 	if (tracepoint_enabled(smq_queue))
 		smq_trace_queue(cmd);
 
-	if (by_block_layer && unlikely(rcu_access_pointer(host->policy)))
-		return smq_queue_policy(lld, hwq, cmd, scmd->flags & SCMD_LAST);
+	/* A moment's value: commands on the way are waited for where that matters. */
+	if (by_block_layer && unlikely(data_race(hwq->detour)))
+		return smq_queue_detour(lld, hwq, cmd, scmd->flags & SCMD_LAST);
 
 	st = smq_lld_queue(lld, hwq, cmd);
-	if (st == SMQ_DONE)
+	if (st == SMQ_DONE) {
 		smq_cmd_done_inline(hwq, cmd);
-	else if (unlikely(st != SMQ_QUEUED))
-		return smq_cmd_refused(cmd, st);
+	} else if (unlikely(st != SMQ_QUEUED)) {
+		smq_qc_t ret = smq_cmd_refused(cmd, st);
+
+		/* Handed back, it brings commit_rqs; held, it may have been the last of a batch. */
+		if (ret)
+			return ret;
+	}
 
 	if (last)
 		smq_lld_commit(lld, hwq);

@@ -7,8 +7,10 @@
 #define SMQ_OBJECTS_H
 
 #include <linux/atomic.h>
+#include <linux/bits.h>
 #include <linux/blk-mq.h>
 #include <linux/cache.h>
+#include <linux/compiler.h>
 #include <linux/list.h>
 #include <linux/rcupdate.h>
 #include <linux/workqueue.h>
@@ -30,7 +32,11 @@ struct smq_stats;
  *	completes it in the caller's context
  * @SMQ_QUEUED: the LLD owns it and calls smq_cmd_done() exactly once, perhaps
  *	before queue_cmd returns; or it has been given to smq_cmd_defer()
- * @SMQ_HOST_BUSY: not taken; the mid-layer tries again when the host has room
+ * @SMQ_HWQ_BUSY: not taken: the hardware queue has no room. The layer keeps the command and
+ *	tries it again when a command of that hardware queue ends, or after 3 ms; what comes
+ *	for that queue goes behind it. Other hardware queues are not affected
+ * @SMQ_HOST_BUSY: not taken; the mid-layer stops the whole host, all its LUNs and hardware
+ *	queues, until one of its commands ends
  * @SMQ_DEVICE_BUSY: not taken; tried again when a command of the LUN ends, after 3 ms,
  *	or when the LLD calls smq_lun_room()
  * @SMQ_TARGET_BUSY: not taken; the mid-layer tries again when the target has room
@@ -38,6 +44,7 @@ struct smq_stats;
 enum smq_status {
 	SMQ_DONE,
 	SMQ_QUEUED,
+	SMQ_HWQ_BUSY,
 	SMQ_HOST_BUSY,
 	SMQ_DEVICE_BUSY,
 	SMQ_TARGET_BUSY,
@@ -86,21 +93,30 @@ struct smq_cmd {
 	unsigned char priv[] __aligned(8);
 };
 
+/* Bits of smq_hwq.detour. */
+#define SMQ_DETOUR_POLICY	0	/* the host has an effective policy */
+#define SMQ_DETOUR_FULL		1	/* commands wait for room in the hardware queue */
+
 /**
  * struct smq_hwq - a hardware queue
  * @host: its host
  * @stats: per CPU
+ * @detour: why its commands do not go to the LLD at once, SMQ_DETOUR_*; 0 if they do: one
+ *	test for each command. Atomic: the one bit changes under the host's policy lock, the
+ *	other under the lock of smq_hwq_core.refused
  * @core: the layer's own part
  * @index: as in the mid-layer's hctx->queue_num
  * @type: HCTX_TYPE_DEFAULT or HCTX_TYPE_POLL
  * @priv: the LLD's private area
  *
- * All but @priv is written at set-up only, so CPUs share the line unharmed.
+ * All but @priv and @detour, which changes with a policy or a full queue, is written at set-up
+ * only, so CPUs share the line unharmed.
  * Lifetime: smq_host_alloc() to smq_host_free().
  */
 struct smq_hwq {
 	struct smq_host *host;
 	struct smq_stats __percpu *stats;
+	unsigned long detour;
 	struct smq_hwq_core *core;
 	unsigned int index;
 	enum hctx_type type;
@@ -162,6 +178,13 @@ static inline void *smq_host_priv(struct smq_host *host)
 static inline void *smq_hwq_priv(struct smq_hwq *hwq)
 {
 	return hwq->priv;
+}
+
+/* Whether commands wait for room in a hardware queue. */
+static inline bool smq_hwq_is_full(const struct smq_hwq *hwq)
+{
+	/* data_race: a moment's value; where it matters the lock of the list is held. */
+	return data_race(hwq->detour) & BIT(SMQ_DETOUR_FULL);
 }
 
 static inline void *smq_cmd_priv(struct smq_cmd *cmd)

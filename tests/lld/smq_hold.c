@@ -62,7 +62,11 @@ MODULE_PARM_DESC(no_lun, "LUNs are dropped as they are configured");
 
 static int refuse_hwq = -1;
 module_param(refuse_hwq, int, 0644);
-MODULE_PARM_DESC(refuse_hwq, "the hardware queue that refuses commands; -1: any");
+MODULE_PARM_DESC(refuse_hwq, "the hardware queue that refuses commands, and has a ring; -1: any");
+
+static unsigned int ring = UINT_MAX;
+module_param(ring, uint, 0644);
+MODULE_PARM_DESC(ring, "commands that a hardware queue has room for");
 
 /* READ and WRITE are refused until the LUNs have room again, see hold_set_closed(). */
 static bool closed;
@@ -145,13 +149,23 @@ struct hold_cmd {
 struct hold_hwq {
 	spinlock_t lock;	/* protects batch: commands waiting for commit */
 	struct list_head batch;
+	atomic_t nr;		/* commands that it has: any CPU queues and completes them */
 };
 
 #define HOLD_SECTORS	(SZ_64M / 512)
 
+/* The device has a command no more. */
+static void hold_gone(struct smq_hwq *hwq)
+{
+	struct hold_hwq *hq = smq_hwq_priv(hwq);
+
+	atomic_dec(&inflight);
+	atomic_dec(&hq->nr);
+}
+
 static void hold_put(struct smq_cmd *cmd)
 {
-	atomic_dec(&inflight);
+	hold_gone(cmd->hwq);
 	smq_cmd_done(cmd);
 }
 
@@ -193,17 +207,29 @@ static void hold_start(struct smq_cmd *cmd)
 		hrtimer_start(&hold->timer, ns_to_ktime(delay_us * 1000ULL), HRTIMER_MODE_REL);
 }
 
+/* Room in the ring of a hardware queue, if it has one. */
+static bool hold_reserve(struct hold_hwq *hq, bool has_ring)
+{
+	if (atomic_inc_return(&hq->nr) <= READ_ONCE(ring) || !has_ring)
+		return true;
+	atomic_dec(&hq->nr);
+	return false;
+}
+
 static enum smq_status hold_rw(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	struct hold_hwq *hq = smq_hwq_priv(hwq);
 	struct hold_cmd *hold = smq_cmd_priv(cmd);
+	bool meant = refuse_hwq < 0 || refuse_hwq == (int)hwq->index;
 	int now, max;
 
 	if (READ_ONCE(closed))
 		return SMQ_DEVICE_BUSY;
-	if ((refuse_hwq < 0 || refuse_hwq == (int)hwq->index) && hold_take(&refuse))
+	if (meant && hold_take(&refuse))
 		return SMQ_HOST_BUSY;
+	if (!hold_reserve(hq, meant))
+		return SMQ_HWQ_BUSY;
 	if (scmd->sc_data_direction == DMA_FROM_DEVICE)
 		sg_zero_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), scsi_bufflen(scmd), 0);
 	scmd->result = hold_take(&no_sense) ? SAM_STAT_CHECK_CONDITION : SAM_STAT_GOOD;
@@ -287,7 +313,7 @@ static void hold_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	list_del_init(&cmd->node);
 	spin_unlock(&hq->lock);
 	if (hrtimer_cancel(&hold->timer) || hold->lost)
-		atomic_dec(&inflight);
+		hold_gone(hwq);
 	hold->lost = false;
 }
 

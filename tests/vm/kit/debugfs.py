@@ -27,6 +27,11 @@ def hwqs(host) -> list[dict[str, str | int]]:
     return _lines(host, "hwq")
 
 
+def luns(host) -> list[dict[str, str | int]]:
+    """The depths of a host's LUNs and what waits for room in them, one row per LUN."""
+    return _lines(host, "lun")
+
+
 def doorbell(host, hwq: int = 0) -> tuple[int, bool]:
     """What a doorbell of a hardware queue costs, in ns, and whether that is expensive."""
     row = policy(host, hwq)

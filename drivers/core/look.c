@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Held commands that have to go back to the mid-layer: it decides what becomes of them. Also
+ * those that a policy keeps back although somebody waits for them.
+ */
+#include <linux/blk-mq.h>
+#include <linux/rcupdate.h>
+
+#include "trace.h"
+#include "wait.h"
+
+/* What a look at held commands goes by. */
+struct smq_wait_look {
+	bool recovers;
+	bool held;
+};
+
+/*
+ * Whether a held command is to go back to the mid-layer, which decides what becomes of
+ * it: it was held for the bound, its LUN goes away or is blocked, or the error handler
+ * waits for it.
+ */
+static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
+	const struct smq_hold *held_in;
+	enum scsi_device_state state = READ_ONCE(scmd->device->sdev_state);
+	unsigned int ms = seen ? seen->policy->ops->hold_ms : 0;
+	unsigned long bound = ms ? msecs_to_jiffies(ms) :
+		min_t(unsigned long, SMQ_HOLD_BOUND, scsi_cmd_to_rq(scmd)->timeout / 4);
+
+	if (look->recovers || (state != SDEV_RUNNING && state != SDEV_QUIESCE &&
+			       state != SDEV_CREATED))
+		return true;
+	/*
+	 * A command that waits for its hardware queue has no bound: the mid-layer has none
+	 * either for what an LLD has no room for, and ends what it repeats for too long.
+	 */
+	held_in = seen ? READ_ONCE(seen->held_in) : NULL;
+	if (!held_in || held_in == &cmd->hwq->core->refused)
+		return false;
+	return time_after_eq(jiffies, READ_ONCE(seen->held_since) + bound);
+}
+
+/* Whether the mid-layer would end a command that the device refuses for that long. */
+static bool smq_wait_was_refused(struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+
+	return READ_ONCE(smq_cmd_lun(cmd)->depth.refusing_since) &&
+	       scmd->allowed >= 0 &&	/* -1: without end */
+	       !time_before(jiffies, scmd->jiffies_at_alloc +
+			    (scmd->allowed + 1) * scsi_cmd_to_rq(scmd)->timeout);
+}
+
+/* Hands a command back to the mid-layer, for which a full device is no error. */
+static void smq_wait_give_back(struct smq_cmd *cmd)
+{
+	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+
+	smq_depth_credit(&smq_cmd_lun(cmd)->depth, cmd);
+	scmd->result = smq_wait_was_refused(cmd) ? SAM_STAT_TASK_SET_FULL : DID_REQUEUE << 16;
+	smq_wait_leave(cmd);
+	this_cpu_inc(cmd->hwq->stats->done);
+	this_cpu_inc(cmd->hwq->stats->errors);
+	trace_smq_done(cmd);
+	atomic_set(&cmd->state, SMQ_FREE);
+	scsi_done(scmd);
+}
+
+/* Has a LUN's commands go that somebody waits for, although the policy keeps them back. */
+static void smq_wait_drain(struct smq_cmd *cmd)
+{
+	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
+
+	if (seen && seen->policy->ops->next && smq_wait_drains(seen->lun)) {
+		atomic_set(&smq_cmd_lun(cmd)->depth.listed, 1);
+		smq_hold_kick(&smq_cmd_lun(cmd)->depth.wait);
+	}
+}
+
+static bool smq_wait_look_at(struct request *rq, void *data)
+{
+	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
+	struct smq_wait_look *look = data;
+
+	if (atomic_read_acquire(&cmd->state) != SMQ_HELD)
+		return true;
+	rcu_read_lock();
+	/* Error handling ends what it has. */
+	if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
+	    smq_hold_claim(cmd, SMQ_BACK)) {
+		smq_wait_give_back(cmd);
+	} else {
+		look->held = true;
+		smq_wait_drain(cmd);
+	}
+	rcu_read_unlock();
+	return true;
+}
+
+/*
+ * Looks at all that is held for a host. Removal of a LUN waits for its commands, and the
+ * error handler for those of the whole host; neither tells us that it has begun.
+ */
+void smq_wait_look(struct work_struct *work)
+{
+	struct smq_host_core *core = container_of(to_delayed_work(work), struct smq_host_core,
+						  hold.look);
+	struct Scsi_Host *shost = core->host->shost;
+	struct smq_wait_look look = {};
+
+	/* A reset by ioctl looks the same to the mid-layer, and ends what is held itself. */
+	look.recovers = scsi_host_in_recovery(shost) && !shost->tmf_in_progress;
+	blk_mq_tagset_busy_iter(&shost->tag_set, smq_wait_look_at, &look);
+	if (look.held)
+		queue_delayed_work(core->hold.wq, &core->hold.look, SMQ_HOLD_LOOK);
+}

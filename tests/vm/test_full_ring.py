@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A hardware queue that has no room: its commands wait in the layer, in the order they came,
+whatever the policy; other hardware queues and the host's LUNs go on.
+
+smq_hold has as much room as "ring" says.
+"""
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from kit.debugfs import depths
+from kit.fiojob import fio, load_on, total_ios
+from kit.hold import get, put, with_params
+from kit.host import loaded, settle, under_way, wait_for
+from kit.ramdir import ram_host
+from kit.sanitizing import SANITIZING, repeats
+from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
+from kit.trace import traced
+
+pytestmark = pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
+
+READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "time_based": True,
+         "runtime": 60}
+ONE = READS | {"cpus_allowed": "0"}
+TWO = READS | {"numjobs": 2, "cpus_allowed": "0,1", "cpus_allowed_policy": "split"}
+ALL = 2**32 - 1
+POLICIES = ("direct", "batch", "bucket", "prio", "steer")
+
+
+def queue_of(lun, cpu):
+    """The hardware queue of a CPU."""
+    for path in (lun.queue.parent / "mq").iterdir():
+        if str(cpu) in (path / "cpu_list").read_text(encoding="ascii").strip().split(", "):
+            return int(path.name)
+    return pytest.fail(f"CPU {cpu} has no hardware queue")
+
+
+def held(host):
+    """Commands that the layer holds."""
+    return int(host.attr("smq/held"))
+
+
+def choose(host, policy):
+    """Sets a host's policy; one that has use while there is anything to do."""
+    (host.sysfs / "smq_bucket/share").write_text("0", encoding="ascii")
+    (host.sysfs / "smq_steer/threshold").write_text("2", encoding="ascii")
+    (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
+
+
+@pytest.mark.smoke
+@with_params(luns=2)
+def test_other_queues_and_luns_go_on(hold):
+    """One hardware queue takes nothing at all. The others, and LUNs on them, do not notice."""
+    full, free = hold.luns()
+    other = queue_of(free, 1)
+
+    def rate():
+        start, before = time.monotonic(), hold.hwqs()[other]["done"]
+        time.sleep(1)
+        return (hold.hwqs()[other]["done"] - before) / (time.monotonic() - start)
+
+    put("refuse_hwq", queue_of(full, 0))
+    with load_on(free.sd, **READS | {"iodepth": 1, "cpus_allowed": "1"}):
+        under_way(free, 50)
+        alone = rate()
+        put("ring", 0)
+        with load_on(full.sd, **ONE):
+            wait_for("what is held", lambda: hold.hwqs()[1 - other]["refused"] == 16)
+            before = hold.hwqs()[1 - other]["busy_hwq"]
+            beside = rate()
+            refused = hold.hwqs()[1 - other]["busy_hwq"] - before
+            put("ring", ALL)
+            under_way(full, 50)
+    print(f"commands a second: {alone:.0f} alone, {beside:.0f} beside a full hardware queue, "
+          f"which refused {refused}")
+    stats = settle(hold)
+    # Tried again every 3 ms, and when the mid-layer has had some back.
+    assert beside > alone / 4 and 0 < refused < 2000
+    # None went back to the mid-layer, which would have stopped the host.
+    assert stats["busy"] == stats["held"] == 0 < stats["kept"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@with_params(hw_queues=1, luns=2, delay_us=2000)
+def test_commands_go_in_the_order_they_came(hold, policy):
+    """Of two LUNs: none is passed by more than the device has at once."""
+    if policy == "prio":
+        pytest.skip("its order is another one")
+    for lun in hold.luns():
+        (lun.queue / "scheduler").write_text("none", encoding="ascii")
+    choose(hold, policy)
+    put("ring", 3)
+    with traced() as trace:
+        with load_on(":".join(lun.sd for lun in hold.luns()), **ONE):
+            wait_for("commands", lambda: hold.stats()["done"] > repeats(400))
+        stats = settle(hold)
+    trace.check_once()
+    came, went = ([fields["tag"] for name, fields in trace.events if name == event]
+                  for event in ("smq_queue", "smq_done"))
+    # A tag comes again only after it went: the n-th of each are the same command.
+    place, times = {}, {}
+    for at, tag in enumerate(came):
+        times[tag] = times.get(tag, 0) + 1
+        place[tag, times[tag]] = at
+    times = {}
+    passed = 0
+    for at, tag in enumerate(went):
+        times[tag] = times.get(tag, 0) + 1
+        passed = max(passed, abs(place[tag, times[tag]] - at))
+    print(f"{len(went)} commands, out of order by {passed} at most, kept {stats['kept']}")
+    assert passed <= 3 and stats["busy"] == 0
+    assert 0 < get("max_inflight") <= 16
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("policy", POLICIES)
+@with_params(luns=2)
+def test_what_waits_is_found(hold, policy):
+    """By resets, by a change of the elevator and of the policy, and by a CPU that goes offline:
+    the hardware queues have room for nothing when each of these begins, for three commands
+    in a while."""
+    first, second = hold.luns()
+    cpu = Path("/sys/devices/system/cpu/cpu1/online")
+
+    def scheduler(name):
+        for lun in (first, second):
+            (lun.queue / "scheduler").write_text(name, encoding="ascii")
+
+    with SgDev(first.sg) as sg, ThreadPoolExecutor(1) as pool, traced() as trace:
+        steps = [lambda: sg.reset(SG_SCSI_RESET_DEVICE), lambda: sg.reset(SG_SCSI_RESET_HOST),
+                 lambda: scheduler("none"), lambda: scheduler("mq-deadline"),
+                 lambda: choose(hold, "direct"), lambda: choose(hold, "batch")]
+        if not SANITIZING:
+            steps += [lambda: cpu.write_text("0", encoding="ascii")]
+        try:
+            with load_on(f"{first.sd}:{second.sd}", **READS | {"numjobs": 2}) as load:
+                for step in steps:
+                    choose(hold, policy)
+                    put("ring", 0)
+                    wait_for("commands that wait", lambda: held(hold) > 4 and not get("inflight"))
+                    done = pool.submit(step)
+                    time.sleep(0.05)
+                    put("ring", 3)
+                    done.result(30)
+                    under_way(first, 20)
+                    under_way(second, 20)
+                assert load.running
+        finally:
+            put("ring", ALL)
+            if not SANITIZING:
+                cpu.write_text("1", encoding="ascii")
+        stats = settle(hold)
+    trace.check_once()
+    assert stats["queued"] == stats["done"] and stats["held"] == stats["timeouts"] == 0
+    assert stats["reset_cmds"] > 0 and stats["host_resets"] == stats["lun_resets"] == 1
+    assert all(row["refused"] == row["foreign"] == 0 for row in hold.hwqs())
+
+
+@pytest.mark.limit(90)
+@with_params(hw_queues=1, luns=2)
+def test_an_abort_makes_room(hold):
+    """A lost command has all the room there is."""
+    for lun in hold.luns():
+        for limit in lun.sysfs.glob("scsi_disk/*/max_medium_access_timeouts"):
+            limit.write_text("1000", encoding="ascii")
+    put("ring", 1)
+    with traced() as trace:
+        with load_on(":".join(lun.sd for lun in hold.luns()), **ONE) as load:
+            under_way(hold.luns()[0], 20)
+            put("lose", 1)
+            wait_for("the abort", lambda: hold.stats()["aborts"] == 1, 30)
+            under_way(hold.luns()[0], 20)
+            under_way(hold.luns()[1], 20)
+        stats = settle(hold)
+    assert trace.check_once() >= total_ios(load.result())
+    assert stats["timeouts"] == stats["aborts"] == 1 and stats["lun_resets"] == 0
+
+
+@with_params(luns=2, io_errors=True)
+def test_a_lun_goes_while_its_commands_wait(hold):
+    """And those of the other stay for longer than the mid-layer repeats what it is handed back:
+    for six times the timeout."""
+    gone, stays = hold.luns()
+    with load_on(stays.sd, **TWO) as stay, load_on(gone.sd, ok=False, **TWO) as load:
+        under_way(gone, 20)
+        put("ring", 0)
+        wait_for("commands that wait", lambda: held(hold) > 4 and not get("inflight"))
+        # Without any that ends the block layer may not see that there are tags.
+        put("ring", 1)
+        (gone.sysfs / "delete").write_text("1", encoding="ascii")
+        assert len(hold.luns()) == 1
+        load.kill()
+        put("ring", 0)
+        time.sleep(8)
+        put("ring", 3)
+        under_way(stays, 20)
+        assert stay.running
+
+
+@pytest.mark.smoke
+def test_a_host_that_goes_does_not_wait_for_room():
+    with loaded("smq_hold", io_errors=True, luns=2) as (host,):
+        with load_on(host.luns()[0].sd, ok=False, **TWO) as load:
+            under_way(host.luns()[0], 20)
+            put("ring", 0)
+            wait_for("commands that wait", lambda: held(host) > 4 and not get("inflight"))
+            put("remove", 1)
+            assert not host.sysfs.exists()
+            load.kill()
+        assert get("inflight") == 0
+
+
+def test_polled_commands_wait_for_room():
+    with ram_host(hw_queues=1, poll_queues=1) as (host_dir, host):
+        host_dir.set("model/hwq_depth", 4)
+        report = fio(host.luns()[0].sd, ioengine="io_uring", hipri=True, rw="randread", bs=4096,
+                     iodepth=16, runtime=1, time_based=True)
+        stats = settle(host)
+        assert stats["polled"] >= total_ios(report) > 0 == stats["busy"]
+        assert host.hwqs()[1]["busy_hwq"] > 0
+
+
+def test_the_doorbell_is_rung_for_what_came_before_a_full_ring():
+    """Batches of 16 with room for 4: 16 take four times as long as the device takes."""
+    with loaded("smq_hold", in_commit=1, hw_queues=1, delay_us=500) as (host,):
+        lun = host.luns()[0]
+        (lun.queue / "scheduler").write_text("none", encoding="ascii")
+        # Nothing waits for what is tried again after 3 ms.
+        put("ring", 4)
+        report = fio(lun.sd, **ONE | {"iodepth_batch_submit": 16, "iodepth_batch_complete_min": 16,
+                                      "runtime": 1})
+        settle(host)
+        print(f"commits {get('commits')}, {total_ios(report)} commands")
+        assert get("commits") >= total_ios(report) / 4
+
+
+def test_a_policy_counts_what_waited_without_one(hold):
+    """Commands that wait for room in the hardware queue are not known to a policy that is chosen
+    then: they do not come on top of the depth that it keeps."""
+    lun = hold.luns()[0]
+    put("delay_us", 20000)
+    with load_on(lun.sd, **READS | {"iodepth": 64, "numjobs": 2}):
+        for _ in range(repeats(4)):
+            put("ring", 2)
+            wait_for("commands that wait", lambda: held(hold) > 8 and get("inflight") == 4)
+            put("max_inflight", 0)
+            choose(hold, "batch")
+            put("ring", ALL)
+            put("refuse", 1)
+            wait_for("a raised queue_depth", lambda: depths(hold)[0] == 32)
+            time.sleep(0.2)
+            assert get("max_inflight") == 16
+            choose(hold, "direct")
+            time.sleep(0.1)
+            assert get("max_inflight") == 16
