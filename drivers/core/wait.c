@@ -252,8 +252,16 @@ void smq_wait_for_lun(struct smq_hold *hold)
 	/* Set before a grace period that this section delays, or seen. */
 	if (READ_ONCE(hold->host->frozen))
 		return;
-	if (smq_wait_take(depth, &list) && lun && lun->policy->ops->next)
-		smq_wait_take_listed(depth, lun, &list);
+	if (smq_wait_take(depth, &list)) {
+		if (lun && lun->policy->ops->next)
+			smq_wait_take_listed(depth, lun, &list);
+		else
+			/*
+			 * Left by another policy. One that has lists adds to them a grace
+			 * period after it became the LUN's at the earliest.
+			 */
+			atomic_set(&depth->listed, 0);
+	}
 	smq_wait_send(&list);
 }
 

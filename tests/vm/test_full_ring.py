@@ -255,3 +255,21 @@ def test_a_policy_counts_what_waited_without_one(hold):
             choose(hold, "direct")
             time.sleep(0.1)
             assert get("max_inflight") == 16
+
+
+@with_params(depth=4)
+def test_nothing_of_a_policy_is_left_that_kept_lists_of_its_own(hold):
+    """Once "prio" is gone with commands in its lists, others wait only where there is no room."""
+    lun = hold.luns()[0]
+    choose(hold, "prio")
+    with load_on(lun.sd, **READS):
+        put("refuse", 1)
+        wait_for("commands in its lists", lambda: held(hold) >= 4)
+        choose(hold, "batch")
+    settle(hold)
+    put("refuse", 1)
+    fio(lun.sd, **READS | {"iodepth": 1, "runtime": 1})
+    before = hold.stats()
+    fio(lun.sd, **READS | {"iodepth": 1, "runtime": 1})
+    stats = hold.stats()
+    assert stats["done"] > before["done"] + 50 and stats["kept"] == before["kept"]
