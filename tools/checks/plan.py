@@ -21,7 +21,7 @@ BETWEEN_HAS = ("data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", 
 # by way of a mid-layer that other files look at; a model for measuring; load.
 NEWEST = "7.2"
 NEWEST_NOT = ("legacy_model", "lld_faults", "pvscsi", "qemu_hbas", "sg_io/sg_io_compare",
-              "sg_io/sg_io_loads", "sg_poll_load", "storage", "virtio_tgt")
+              "sg_io/sg_io_loads", "sg_poll_load", "storage", "switch_devices", "virtio_tgt")
 # Run only when it is named, or when its turn comes: a VM inside a VM takes minutes to start, and
 # the targets of target-configs/ are those that vm/storage sets up without targetcli.
 ON_REQUEST = "slow"
@@ -31,8 +31,8 @@ PROOF = "proof"
 # tests/vm/sanitize. Not "worker": Linux 6.6 and later have nobody wait for a worker that
 # computes, which is how that one keeps commands waiting.
 SANITIZE = "uml-sanitize"
-SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "configfs", "faults", "io", "hosts",
-             "short", "cdb", "state", "data")
+SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "steer", "switch", "full_ring",
+             "configfs", "faults", "io", "hosts", "short", "cdb", "state", "data")
 # Parts of what is run by name, for --turn N: each run of the gate has the next one. The sanitizers'
 # are every second part: their kernel takes eight minutes to be built.
 TURNS = 16

@@ -80,7 +80,8 @@ def ram_dirs():
         assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
 
 
-def _ram_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir, Host]:
+def start_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir, Host]:
+    """A running host, inside ram_dirs(): its directory and the host."""
     host_dir = RamDir(name)
     for key, value in config.items():
         host_dir.set(key, value)
@@ -103,7 +104,7 @@ def _ram_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir,
 def ram_hosts(count: int, luns: int = 1, timeout: int = 0, **config):
     """Running hosts: their directories and the hosts. @timeout: of their disks, in seconds."""
     with ram_dirs():
-        yield [_ram_host(f"test{number}", luns, timeout, config) for number in range(count)]
+        yield [start_host(f"test{number}", luns, timeout, config) for number in range(count)]
 
 
 @contextmanager

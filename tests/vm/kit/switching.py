@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Random changes of a host's dispatch policy under load, and what has to be true after them."""
+import os
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from . import debugfs
+from .fiojob import Load, load_on
+from .host import Host, settle, wait_for
+
+POLICIES = ("direct", "batch", "bucket", "prio", "steer")
+# Of a host with one hardware queue, once smq_legacy is loaded.
+LEGACY = POLICIES + ("legacy-model",)
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 64, "size": "1m",
+            "verify": "crc32c", "verify_fatal": 1, "loops": 100000, "fsync": 64}
+# So that each has something to do: else the host runs as "direct".
+KNOBS = {"smq_bucket/share": 0, "smq_steer/threshold": 2, "smq_batch/requests": 4,
+         "smq_prio/bytes_per_sec": 0}
+# Milliseconds between two changes, at most: some come before the last one has any effect.
+PAUSE_MS = 40
+
+
+def seed() -> int:
+    """A seed, printed: SMQ_SEED repeats one."""
+    number = int(os.environ.get("SMQ_SEED") or random.randrange(2**32))
+    print(f"SMQ_SEED={number}")
+    return number
+
+
+@dataclass
+class Switcher:
+    """Changes the policy of one host, by random numbers of its own, and counts what it did."""
+    host: Host
+    rng: random.Random
+    policies: tuple[str, ...] = POLICIES
+    chosen: dict[str, int] = field(default_factory=dict)
+    effective: dict[str, int] = field(default_factory=dict)
+    longest: float = 0
+
+    def run(self, count: int, between=lambda rng: None) -> None:
+        """So many changes, each to another policy; @between: called before each."""
+        for name, value in KNOBS.items():
+            self._set(name, value)
+        for _ in range(count):
+            between(self.rng)
+            if self.rng.random() < 0.2:
+                # A rate that is no limit, or none: "prio" has use with the one only.
+                self._set("smq_prio/bytes_per_sec", self.rng.choice((0, 2**32 - 1)))
+            policy = self.rng.choice([one for one in self.policies if one != self.host.policy()])
+            start = time.monotonic()
+            self._set("smq/policy", policy)
+            self.longest = max(self.longest, time.monotonic() - start)
+            self.chosen[policy] = self.chosen.get(policy, 0) + 1
+            time.sleep(self.rng.uniform(0, PAUSE_MS) / 1000)
+            now = debugfs.state(self.host)["effective"]
+            self.effective[now] = self.effective.get(now, 0) + 1
+
+    def _set(self, name: str, value) -> None:
+        (self.host.sysfs / name).write_text(str(value), encoding="ascii")
+
+    def __str__(self) -> str:
+        return (f"host{self.host.number}: chosen {self.chosen}, effective {self.effective}, "
+                f"longest change {self.longest:.2f} s")
+
+
+def verified_loads(loads: ExitStack, hosts: list[Host], **options) -> list[Load]:
+    """Begins load on all disks of hosts that goes on until it is stopped, and compares what it
+    reads with what it wrote. Each disk's has a CPU of its own, by turns."""
+    return [loads.enter_context(load_on(lun.sd, **VERIFIED | options | {
+                "cpus_allowed": str(number % os.cpu_count())}))
+            for host in hosts for number, lun in enumerate(host.luns())]
+
+
+def switch_all(switchers: list[Switcher], count: int, betweens=None) -> None:
+    """So many changes of each host, of all at the same time."""
+    betweens = betweens or [lambda rng: None] * len(switchers)
+    with ThreadPoolExecutor(len(switchers)) as pool:
+        runs = [pool.submit(switcher.run, count, between)
+                for switcher, between in zip(switchers, betweens, strict=True)]
+        for switcher, run in zip(switchers, runs, strict=True):
+            run.result()
+            print(switcher)
+
+
+def never_offline(host: Host) -> None:
+    """Has sd keep disks whose commands time out again and again, as a test has them do."""
+    for lun in host.luns():
+        for limit in lun.sysfs.glob("scsi_disk/*/max_medium_access_timeouts"):
+            limit.write_text("100000", encoding="ascii")
+
+
+def check_counters(host: Host) -> dict[str, int]:
+    """Of a host whose load has ended: nothing is held nor lost, and all is counted once."""
+    stats = settle(host, 30)
+    wait_for("queued and done to agree",
+             lambda: host.stats()["queued"] == host.stats()["done"])
+    assert stats["held"] == 0 == stats["host_resets"], stats
+    for row in host.hwqs():
+        assert row["queued"] == row["done"] and row["inflight"] == 0, row
+        assert row["refused"] == row["foreign"] == 0, row
+    for row in debugfs.luns(host):
+        assert row["inflight"] == row["waiting"] == 0, row
+    # As before the first change.
+    (host.sysfs / "smq/policy").write_text("direct", encoding="ascii")
+    assert debugfs.state(host)["raised"] == 0
+    return stats
