@@ -95,10 +95,11 @@ def test_a_command_that_takes_the_ring_has_its_turn(host):
     """Beside three LUNs that fill it with small ones, whose hardware queue it shares."""
     os.sched_setaffinity(0, {0})
     slowest = count = 0
+    before = sum(refusals(host).values())
     with ExitStack() as loads:
         for lun in host.luns()[:3]:
             loads.enter_context(load_on(lun.sd, **READS | {"runtime": 60}))
-        wait_for("a full ring", lambda: host.stats()["inflight"] > 85)
+        wait_for("a full ring", lambda: sum(refusals(host).values()) > before)
         end = time.monotonic() + 3
         while time.monotonic() < end:
             start = time.monotonic()
