@@ -43,7 +43,7 @@ static int pv_lld_host_reset(struct smq_host *host)
 
 static enum smq_status pv_not_put(struct scsi_cmnd *scmd, int err)
 {
-	/* The ring is one for all hardware queues; the layer tries again after 3 ms at the latest. */
+	/* The ring is one for all hardware queues: there may be room without a completion here. */
 	if (err == -EBUSY)
 		return SMQ_HWQ_BUSY;
 	scmd->result = DID_NO_CONNECT << 16;
