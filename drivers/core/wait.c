@@ -58,8 +58,8 @@ static void smq_wait_in_hwq(struct smq_cmd *cmd)
 	began = !test_and_set_bit(SMQ_DETOUR_FULL, &hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
 	/*
-	 * A command that has ended since may not have seen the bit. The next try comes after
-	 * it was set, and what ends after that try does see it: the LLD's lock lies between.
+	 * Fully ordered, as the claim of a command that ends: the LLD has made room before that.
+	 * So either the next try finds the room, or the completion sees the bit.
 	 */
 	if (began)
 		smq_hold_kick(hold);

@@ -13,6 +13,9 @@
  * reset=other: that of another LUN. look: a look at held commands, for all of which the time
  * is over. switch: the host's policy goes. offline: the last CPU of hardware queue 1 goes.
  * show=H: a look at how many commands hardware queue H has.
+ * ring=N: a hardware queue has room for N commands. timer=0: no timer ever helps. waited=1: of
+ * commands that the LLD ends as it gets them, it had no room for each at first. alone=N: it says N
+ * times that it has no room, whatever it has.
  * With enter=1 the LLD leaves commands that end early to their submitter, as smq_lio does.
  * Each command has a thread that completes it, when the LLD has it; one runs work items.
  */
@@ -45,6 +48,10 @@ enum { SUBMITTED_BY_BLOCK_LAYER, SUBMITTED_BY_SCSI_ERROR_HANDLER, SUBMITTED_BY_S
 #define DID_RESET		0x08
 #define DID_REQUEUE		0x0d
 #define SCSI_SENSE_BUFFERSIZE	8
+#define SMQ_DETOUR_POLICY	0
+#define SMQ_DETOUR_FULL		1
+/* Two turns for three commands. */
+#define SMQ_WAIT_RUN		2
 #define SUCCESS			0
 #define FAILED			1
 
@@ -147,6 +154,7 @@ struct smq_host_core {
 	int wq;
 	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
 	struct smq_choice choice;
+	struct smq_policy *own;
 	struct smq_host_holds hold;
 	struct smq_host_eh eh;
 };
@@ -200,6 +208,7 @@ static struct {
 	struct scsi_device other;	/* another LUN of the host */
 	struct smq_lun_core lun;
 	struct smq_policy policy;
+	struct smq_policy own_policy;	/* smq_host_core.own */
 	struct smq_policy_lun policy_lun;
 	struct policy_hwq policy_hwq[HWQS];
 	struct smq_policy_hwq *policy_hwqs[HWQS];
@@ -208,6 +217,7 @@ static struct {
 	struct smq_hold *holds[HOLDS];
 	struct command command[CMDS];
 	char seen[HWQS * CMDS][SEEN_SIZE] __aligned(8);
+	char own_seen[HWQS * CMDS][SEEN_SIZE] __aligned(8);
 	struct explore_rcu rcu;
 	/* The mid-layer. */
 	bool begun[CMDS];		/* its timer runs */
@@ -220,7 +230,11 @@ static struct {
 	/* The LLD. */
 	bool with_lld[CMDS];
 	signed char nr_lld;
+	signed char nr_ring[HWQS];	/* of these, on each hardware queue */
+	unsigned char refused;		/* commands that it has refused, a bit each */
+	unsigned char before[CMDS];	/* commands that a full queue is to get before this one */
 	signed char refusals;		/* it still makes, while it has a command */
+	signed char refusals_alone;	/* and at any time */
 	signed char device_refusals;
 	signed char at_once;		/* commands that it still ends as it gets them */
 	signed char fulls;		/* TASK SET FULL that the device still answers */
@@ -228,8 +242,9 @@ static struct {
 
 static struct {
 	int depth, busy, device_busy, full, at_once, enter, grow, hwqs, threshold, on, trying;
+	int ring, timer, waited, alone;
 	const char *policy;
-} set = { .depth = 1, .hwqs = 1, .policy = "pass" };
+} set = { .depth = 1, .hwqs = 1, .ring = CMDS, .timer = 1, .policy = "pass" };
 
 static void aborter(int nr);
 static void looker(int unused);
@@ -238,7 +253,7 @@ static void switcher(int unused);
 static void offliner(int cpu);
 
 static int nr_cmds;
-static struct smq_policy_ops ops;
+static struct smq_policy_ops ops, own_ops;
 
 /* Of the kernel's, which the model of the LLD calls. */
 static inline void smq_cmd_enter(struct smq_cmd *cmd);
@@ -276,13 +291,20 @@ static bool has_claims(void)
 #define IS_IN(at, object)	((const char *)(at) >= (const char *)&(object) &&	\
 				 (const char *)(at) < (const char *)&(object) + sizeof(object))
 
+/* Whether a hardware queue may be full. */
+static bool has_full(void)
+{
+	return set.busy || set.alone || set.ring < CMDS;
+}
+
 static bool explore_is_constant(const void *at)
 {
 	const struct smq_depth *depth = &world.lun.depth;
 	int i;
 
-	for (i = 0; i < HWQS * CMDS; i++) {
-		const struct smq_policy_cmd *seen = (const void *)world.seen[i];
+	for (i = 0; i < 2 * HWQS * CMDS; i++) {
+		const struct smq_policy_cmd *seen = i < HWQS * CMDS ?
+			(const void *)world.seen[i] : (const void *)world.own_seen[i - HWQS * CMDS];
 
 		if (IS_IN(at, seen->held_at) || IS_IN(at, seen->held_since) ||
 		    IS_IN(at, seen->issued_at))
@@ -294,7 +316,7 @@ static bool explore_is_constant(const void *at)
 		if (IS_IN(at, world.command[i].cmd.seen))
 			return !has_claims();
 	}
-	if (IS_IN(at, world.sdev) || IS_IN(at, world.knobs) || IS_IN(at, depth->max))
+	if (IS_IN(at, world.core.own) || IS_IN(at, world.sdev) || IS_IN(at, world.knobs) || IS_IN(at, depth->max))
 		return true;
 	if (IS_IN(at, depth->depth) || IS_IN(at, depth->refusing_since))
 		return !set.full && !set.device_busy;
@@ -305,7 +327,9 @@ static bool explore_is_constant(const void *at)
 		return !has_thread(switcher);
 	for (i = 0; i < HWQS; i++) {
 		if (IS_IN(at, world.hwq_core[i].refused.nr))
-			return !set.busy;
+			return !has_full();
+		if (IS_IN(at, world.hwq[i].detour))
+			return !has_full() && !has_thread(switcher);
 		if (IS_IN(at, world.hwq_core[i].move.open))
 			return !has_thread(offliner);
 	}
@@ -353,9 +377,10 @@ static void look_at_mark(void)
 #define smq_count_refusal(hwq, st)	((void)(st))
 #define smq_depth_credit(depth, cmd)	((void)0)
 #define smq_policy_found_use(host)	((void)(host))
-#define smq_wait_kept(cmd)		((void)0)
+#define smq_wait_kept(hwq)		((void)(hwq))
 #define smq_wait_was_refused(cmd)	false
 #define smq_lld_commit(lld, hwq)	((void)0)
+#define smq_policy_commit(hwq)		((void)0)
 #define delayed_work_pending(work)	((work)->pending)
 #define queue_delayed_work(wq, work, delay)	((void)((work)->pending = true))
 #define msleep(ms)			explore_step("msleep")
@@ -380,9 +405,19 @@ static bool complete_first(struct scsi_cmnd *scmd)
 	return first;
 }
 
+/* A command has gone to the LLD, or has ended. */
+static void went(int cmd)
+{
+	int i;
+
+	for (i = 0; i < CMDS; i++)
+		world.before[i] &= ~(1 << cmd);
+}
+
 static void ended(int cmd)
 {
 	EXPLORE_EXPECT(++world.ended[cmd] == 1);
+	went(cmd);
 	world.budget--;
 }
 
@@ -410,16 +445,26 @@ static enum smq_status lld_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	/* Not during a reset, nor where no CPU is left. */
 	EXPLORE_EXPECT(!(world.quiet && world.host.frozen));
 	EXPLORE_EXPECT(!(world.offline && hwq->index == 1));
+	if (world.nr_ring[hwq->index] >= set.ring) {
+		world.refused |= 1 << nr;
+		return SMQ_HWQ_BUSY;
+	}
+	if (world.refusals_alone) {
+		world.refusals_alone--;
+		return SMQ_HWQ_BUSY;
+	}
 	if (world.refusals && world.nr_lld) {
 		world.refusals--;
-		return SMQ_HOST_BUSY;
+		return SMQ_HWQ_BUSY;
 	}
 	if (world.device_refusals && world.nr_lld) {
 		world.device_refusals--;
 		return SMQ_DEVICE_BUSY;
 	}
 	EXPLORE_EXPECT(!ops.holds || world.nr_lld < set.depth);
-	if (world.at_once) {
+	EXPLORE_EXPECT(ops.holds || !world.before[nr]);
+	went(nr);
+	if (world.at_once && (!set.waited || world.refused >> nr & 1)) {
 		world.at_once--;
 		return SMQ_DONE;
 	}
@@ -427,6 +472,7 @@ static enum smq_status lld_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 		smq_cmd_enter(cmd);
 	world.with_lld[nr] = true;
 	world.nr_lld++;
+	world.nr_ring[hwq->index]++;
 	return set.enter ? smq_cmd_leave(cmd) : SMQ_QUEUED;
 }
 
@@ -436,6 +482,7 @@ static void lld_forget(int cmd)
 		return;
 	world.with_lld[cmd] = false;
 	world.nr_lld--;
+	world.nr_ring[world.command[cmd].cmd.hwq->index]--;
 }
 
 /* As in eh.c, without fault injection. */
@@ -474,7 +521,7 @@ static int scsi_device_busy(const struct scsi_device *sdev)
 static void smq_hold_wait(struct smq_hold *hold, u64 ns)
 {
 	lockdep_assert_held(&hold->lock);
-	hold->timer.queued = true;
+	hold->timer.queued = set.timer;
 }
 
 static void smq_hold_kick(struct smq_hold *hold)
@@ -588,6 +635,21 @@ static smq_qc_t queue_direct(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return 0;
 }
 
+/* What waits for a hardware queue now goes before a command that comes now. */
+static void note_before(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	int i;
+
+	world.before[number(cmd)] = 0;
+	for (i = 0; hwq->detour >> SMQ_DETOUR_FULL & 1 && i < nr_cmds; i++) {
+		const struct smq_cmd *other = &world.command[i].cmd;
+
+		if (other->state.counter == SMQ_HELD && other->hwq == hwq &&
+		    other->seen->held_in == &hwq->core->refused)
+			world.before[number(cmd)] |= 1 << i;
+	}
+}
+
 /* The mid-layer hands a command over: scsi_queue_rq(), and smq_queue_one(). */
 static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -604,8 +666,9 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd)
 			world.begun[number(cmd)] = true;
 			cmd->hwq = hwq;
 			atomic_set(&cmd->state, SMQ_OWNED);
-			if (rcu_access_pointer(world.host.policy))
-				ret = smq_queue_policy(world.host.lld, hwq, cmd, true);
+			note_before(hwq, cmd);
+			if (data_race(hwq->detour))
+				ret = smq_queue_detour(world.host.lld, hwq, cmd, true);
 			else
 				ret = queue_direct(hwq, cmd);
 		}
@@ -735,12 +798,16 @@ static bool is_lowered(long unused)
 /* smq_policy_change() to "direct". */
 static void switcher(int unused)
 {
+	int i;
+
 	/* smq_depth_lower() */
 	explore_step("lower");
 	world.queue_depth = READ_ONCE(world.lun.depth.depth);
 	explore_wait(is_lowered, 0, "is lowered");
 	/* smq_use_swap() */
 	rcu_assign_pointer(world.host.policy, NULL);
+	for (i = 0; i < set.hwqs; i++)
+		clear_bit(SMQ_DETOUR_POLICY, &world.hwq[i].detour);
 	synchronize_rcu();
 	/* smq_policy_drop_luns() */
 	rcu_assign_pointer(world.lun.policy, NULL);
@@ -804,6 +871,16 @@ static void policy_begin(void)
 		ops.done = smq_steer_done;
 		ops.refused = steer_refused;
 	}
+	world.own_policy.ops = &own_ops;
+	world.own_policy.host = &world.host;
+	world.own_policy.cmds = world.own_seen;
+	world.own_policy.cmd_stride = SEEN_SIZE;
+	world.own_policy.tags = CMDS;
+	world.core.own = &world.own_policy;
+	if (!strcmp(set.policy, "none")) {
+		ops.holds = false;
+		return;
+	}
 	policy->ops = &ops;
 	policy->host = &world.host;
 	policy->hwqs = world.policy_hwqs;
@@ -819,6 +896,7 @@ static void policy_begin(void)
 	for (i = 0; i < set.hwqs; i++) {
 		struct steer_hwq *steer = (void *)world.policy_hwq[i].head.priv;
 
+		world.hwq[i].detour = BIT(SMQ_DETOUR_POLICY);
 		world.policy_hwqs[i] = &world.policy_hwq[i].head;
 		smq_steer_init(&steer->choice);
 		steer->choice.on = set.on;
@@ -880,6 +958,7 @@ static void begin(void)
 	}
 	world.queue_depth = CMDS;
 	world.refusals = set.busy;
+	world.refusals_alone = set.alone;
 	world.device_refusals = set.device_busy;
 	world.fulls = set.full;
 	world.at_once = set.at_once;
@@ -899,11 +978,12 @@ static void end(void)
 		EXPLORE_EXPECT(world.command[i].cmd.state.counter == SMQ_FREE);
 	EXPLORE_EXPECT(!world.nr_lld);
 	EXPLORE_EXPECT(!world.lun.depth.inflight.counter);
-	EXPLORE_EXPECT(!world.policy.refs.count);
+	EXPLORE_EXPECT(!world.policy.refs.count && !world.own_policy.refs.count);
 	for (i = 0; i < set.hwqs; i++) {
 		const struct steer_hwq *steer = (void *)world.policy_hwq[i].head.priv;
 
 		EXPLORE_EXPECT(!world.hwq_core[i].move.foreign.counter);
+		EXPLORE_EXPECT(!(world.hwq[i].detour & BIT(SMQ_DETOUR_FULL)));
 		EXPLORE_EXPECT(steer->queued.counter == steer->done.counter);
 		EXPLORE_EXPECT(steer->choice.trying <= SMQ_STEER_WINDOW);
 		EXPLORE_EXPECT(steer->choice.credit <= SMQ_STEER_TRIAL);
@@ -926,7 +1006,8 @@ static const struct { const char *name; int *value; } options[] = {
 	{ "depth", &set.depth }, { "busy", &set.busy }, { "device_busy", &set.device_busy },
 	{ "full", &set.full }, { "grow", &set.grow }, { "hwqs", &set.hwqs },
 	{ "threshold", &set.threshold }, { "on", &set.on }, { "trying", &set.trying },
-	{ "at_once", &set.at_once }, { "enter", &set.enter },
+	{ "at_once", &set.at_once }, { "enter", &set.enter }, { "ring", &set.ring },
+	{ "timer", &set.timer }, { "waited", &set.waited }, { "alone", &set.alone },
 };
 
 static bool parse_option(const char *word)

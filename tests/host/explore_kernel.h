@@ -52,10 +52,26 @@ static inline void explore_access(const void *at, const char *what)
 		(x) = __new;					\
 	} while (0)
 
+#define data_race(x)	READ_ONCE(x)
+
+static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word)
+{
+	bool was = *word >> nr & 1;
+
+	*word |= 1UL << nr;
+	return was;
+}
+
+#define test_and_set_bit(nr, word)						\
+	(explore_access(word, "test_and_set_bit"), explore_test_and_set_bit(nr, word))
+#define clear_bit(nr, word)							\
+	(explore_access(word, "clear_bit"), (void)(*(word) &= ~(1UL << (nr))))
+
 /* A barrier is none here; the step is what it is about. */
 #define atomic_read_acquire(v)		atomic_read(v)
 #define atomic_set_release(v, value)	atomic_set(v, value)
 #define atomic_dec_return_release(v)	atomic_dec_return(v)
+#define smp_load_acquire(at)		READ_ONCE(*(at))
 /* Nor are these. */
 #define smp_mb__before_atomic()		((void)0)
 #define smp_acquire__after_ctrl_dep()	((void)0)

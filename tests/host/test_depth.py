@@ -20,7 +20,7 @@ VERDICT, SEEN = "drivers/core/verdict.c", "drivers/core/seen.h"
     ("full=1 depth=2 policy=listed s1 s1", 1000),
     ("full=2 depth=2 s1 s1", 1000),
     ("device_busy=1 depth=2 s1 s1 s1", 10000),      # the LLD refuses
-    ("busy=1 depth=2 s1 s1 s1", 10000),
+    ("busy=1 depth=2 s2 s1", 5000),
     ("busy=1 depth=2 policy=listed s1 s1", 500),
     ("depth=1 s1 s1 reset", 10000),                 # dispatching stops and goes on
     ("policy=listed depth=1 s1 s1 reset", 50000),
@@ -120,13 +120,6 @@ PLANTED = {
 """, """
         seen->flags &= ~SMQ_SEEN_COUNTED;
 """, "device_busy=1 depth=2 s1 s1", LEFT),
-    "a refused command is not tried again": (WAIT, """
-        smq_wait_in(&cmd->hwq->core->refused, cmd, true, true);
-        return;
-""", """
-        smq_wait_in(&cmd->hwq->core->refused, cmd, true, false);
-        return;
-""", "busy=1 depth=2 s1 s1", STRANDED),
     "what error handling takes keeps its room": (WAIT, """
     if (counted)
         smq_depth_put(&smq_cmd_lun(cmd)->depth);
@@ -136,7 +129,7 @@ PLANTED = {
     "waiting commands go during a reset": (WAIT, """
     if (READ_ONCE(hold->host->frozen))
         return;
-""", "", "depth=1 s1 s1 reset", "SMQ_OWNED"),
+""", "", "depth=1 s1 s1 reset", ""),
     "a policy that goes leaves its list behind": (WAIT, """
         smq_wait_inherit(&core->depth, lun);
     else

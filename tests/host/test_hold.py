@@ -5,7 +5,7 @@ and mistakes that are found in them."""
 import core_world
 import pytest
 
-HOLD, WAIT = "drivers/core/hold.c", "drivers/core/wait.c"
+HOLD, WAIT, LOOK = "drivers/core/hold.c", "drivers/core/wait.c", "drivers/core/look.c"
 EH, CMD = "drivers/core/eh.c", "drivers/core/cmd.c"
 OBJECTS = "include/smq/objects.h"
 
@@ -96,12 +96,12 @@ PLANTED = {
     "a reset that has nothing go on": (EH, """
     smq_hold_kick_all(reset->host);
 """, "", "policy=hold depth=2 s1 s1 reset=other", STRANDED),
-    "what goes back may be claimed": (WAIT, """
+    "what goes back may be claimed": (LOOK, """
         smq_hold_claim(cmd, SMQ_BACK)) {
 """, """
         smq_hold_claim(cmd, SMQ_OWNED)) {
 """, "policy=hold s1 look reset", ""),
-    "what error handling has goes back": (WAIT, """
+    "what error handling has goes back": (LOOK, """
     if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
         smq_hold_claim(cmd, SMQ_BACK)) {
 """, """
