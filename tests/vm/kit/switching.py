@@ -69,9 +69,10 @@ class Switcher:
 def verified_loads(loads: ExitStack, hosts: list[Host], **options) -> list[Load]:
     """Begins load on all disks of hosts that goes on until it is stopped, and compares what it
     reads with what it wrote. Each disk's has a CPU of its own, by turns."""
-    return [loads.enter_context(load_on(lun.sd, **VERIFIED | options | {
-                "cpus_allowed": str(number % os.cpu_count())}))
-            for host in hosts for number, lun in enumerate(host.luns())]
+    return [loads.enter_context(load_on(lun.sd, **VERIFIED | options, cpus_allowed=cpu))
+            for host in hosts
+            for cpu, lun in ((number % os.cpu_count(), lun)
+                             for number, lun in enumerate(host.luns()))]
 
 
 def switch_all(switchers: list[Switcher], count: int, betweens=None) -> None:
