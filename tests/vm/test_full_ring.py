@@ -246,13 +246,13 @@ def test_a_policy_counts_what_waited_without_one(hold):
     put("delay_us", 20000)
     with load_on(lun.sd, **READS | {"iodepth": 64, "numjobs": 2}):
         for _ in range(repeats(4)):
-            put("ring", 2)
-            wait_for("commands that wait", lambda: held(hold) > 8 and get("inflight") == 4)
+            put("ring", 0)
+            wait_for("commands that wait", lambda: held(hold) == 16 and not get("inflight"))
             put("max_inflight", 0)
             choose(hold, "batch")
-            put("ring", ALL)
-            put("refuse", 1)
             wait_for("a raised queue_depth", lambda: depths(hold)[0] == 32)
+            put("ring", ALL)
+            wait_for("a full device", lambda: get("inflight") == 16)
             time.sleep(0.2)
             assert get("max_inflight") == 16
             choose(hold, "direct")
@@ -262,13 +262,19 @@ def test_a_policy_counts_what_waited_without_one(hold):
 
 @with_params(depth=4)
 def test_nothing_of_a_policy_is_left_that_kept_lists_of_its_own(hold):
-    """Once "prio" is gone with commands in its lists, others wait only where there is no room."""
+    """Once "prio" has gone with commands in its lists, which a slow device did not take, others
+    wait only where there is no room."""
     lun = hold.luns()[0]
+    (lun.sysfs / "timeout").write_text("60", encoding="ascii")
     choose(hold, "prio")
     with load_on(lun.sd, **READS):
         put("refuse", 1)
         wait_for("commands in its lists", lambda: held(hold) >= 4)
+        # Longer than a change of policy waits for the device.
+        put("delay_us", 4000000)
+        wait_for("slow commands", lambda: get("inflight") == 4 and held(hold) >= 4)
         choose(hold, "batch")
+        put("delay_us", 1000)
     settle(hold)
     put("refuse", 1)
     fio(lun.sd, **READS | {"iodepth": 1, "runtime": 1})
