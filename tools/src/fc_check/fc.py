@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Fibre Channel: the local port, the fabric, remote ports and their time limits."""
+from collections.abc import Iterator
+
+from .finding import ERROR, NOTE, WARNING, Finding
+from .machine import FC, Host
+from .sysfs import number
+
+HOSTS, PORTS = "class/fc_host", "class/fc_remote_ports"
+# What a driver that does not count says.
+UNKNOWN = 0xffffffffffffffff
+COUNTERS = {
+    "invalid_crc_count": "frames arrive damaged: the cable, an SFP or its dirt",
+    "invalid_tx_word_count": "signals arrive damaged: the cable, an SFP or its dirt",
+    "fcp_frame_alloc_failures": "the driver found no memory for frames",
+}
+SECONDS = 30
+
+
+def _ports(host: Host) -> list[str]:
+    return [name for name in host.sysfs.names(PORTS)
+            if name.startswith(f"rport-{host.name[4:]}:")]
+
+
+def _targets(host: Host) -> list[str]:
+    return [name for name in _ports(host)
+            if "FCP Target" in host.sysfs.text(PORTS, name, "roles")]
+
+
+def local(host: Host) -> Iterator[Finding]:
+    """The link."""
+    state = host.sysfs.text(HOSTS, host.name, "port_state")
+    if state not in ("Online", ""):
+        yield Finding("link", ERROR, [host.name], f"port_state is {state}",
+                      "No link, no LUNs. Linkdown: cable, SFP, the switch's port. Offline: the "
+                      "driver or an administrator took it down.",
+                      [f"echo 1 > /sys/{HOSTS}/{host.name}/issue_lip"])
+        return
+    speed = number(host.sysfs.text(HOSTS, host.name, "speed"))
+    supported = [number(part.strip()) for part in host.sysfs.text(
+        HOSTS, host.name, "supported_speeds").split(",")]
+    best = max((value for value in supported if value), default=0)
+    if speed and speed < best:
+        yield Finding("speed", NOTE, [host.name], f"speed is {speed} Gbit of {best}",
+                      "The switch's port, its SFP or a setting there allows no more.")
+
+
+def counters(host: Host) -> Iterator[Finding]:
+    """Errors that the port has counted."""
+    for name, what in COUNTERS.items():
+        count = host.sysfs.number(HOSTS, host.name, "statistics", name)
+        if count and count != UNKNOWN:
+            yield Finding("errors", WARNING, [host.name], f"{name} is {count}",
+                          f"Since the driver was loaded {what}. Clear it, and look again under "
+                          "load.",
+                          [f"echo 1 > /sys/{HOSTS}/{host.name}/statistics/reset_statistics"])
+
+
+def zoning(host: Host) -> Iterator[Finding]:
+    """No target, or one without LUNs."""
+    if (host.sysfs.text(HOSTS, host.name, "port_state") != "Online" or
+            host.text("active_mode") == "Target"):
+        return
+    name = host.sysfs.text(HOSTS, host.name, "port_name")
+    targets = _targets(host)
+    if not targets:
+        yield Finding("zoning", ERROR, [host.name], "no remote port is an FCP target",
+                      f"The fabric shows {name} no target: put both into one zone and activate "
+                      "its configuration, then have the port log in again.",
+                      [f"echo 1 > /sys/{HOSTS}/{host.name}/issue_lip"])
+    for port in targets:
+        if (host.sysfs.text(PORTS, port, "port_state") == "Online" and
+                not any(lun.port == port and lun.text("type") == "0" for lun in host.luns)):
+            yield Finding("masking", WARNING, [port], "an FCP target without a disk",
+                          f"The array maps no LUN to {name}; once it does, scan.",
+                          [f"echo '- - -' > /sys/class/scsi_host/{host.name}/scan"])
+
+
+def remote(host: Host) -> Iterator[Finding]:
+    """Target ports that have gone, and how long they are waited for."""
+    for port in _targets(host):
+        state = host.sysfs.text(PORTS, port, "port_state")
+        if state != "Online":
+            yield Finding("remote-port", ERROR, [port], f"port_state is {state}",
+                          "The target's port has left the fabric. Its LUNs go dev_loss_tmo "
+                          "seconds after it went; they come back with it.")
+            continue
+        luns = [lun for lun in host.luns if lun.port == port]
+        fast = host.sysfs.text(PORTS, port, "fast_io_fail_tmo")
+        loss = host.sysfs.number(PORTS, port, "dev_loss_tmo")
+        where = f"/sys/{PORTS}/{port}"
+        if any(lun.multipath for lun in luns):
+            if fast == "off" or (number(fast) or 0) > SECONDS:
+                yield Finding("fast-io-fail", WARNING, [port], f"fast_io_fail_tmo is {fast}",
+                              "multipath takes another path only when this one's commands fail: "
+                              f"after {loss if fast == 'off' else fast} s.",
+                              [f"echo 5 > {where}/fast_io_fail_tmo"])
+        elif fast not in ("off", ""):
+            yield Finding("fast-io-fail", WARNING, [port],
+                          f"fast_io_fail_tmo is {fast}, and there is no multipath",
+                          f"After a port was away for {fast} s its commands fail, and there is no "
+                          "other path to send them on.",
+                          [f"echo off > {where}/fast_io_fail_tmo"])
+        if luns and loss is not None and loss < SECONDS:
+            yield Finding("dev-loss", WARNING, [port], f"dev_loss_tmo is {loss} s",
+                          "Then LUNs and their nodes are removed; those that come back are new, "
+                          "and programs have to open them again. A switch that boots takes longer.",
+                          [f"echo 60 > {where}/dev_loss_tmo"])
+
+
+def describe(host: Host) -> str:
+    """Words about the local port."""
+    at = (HOSTS, host.name)
+    words = [host.sysfs.text(*at, "port_name"), host.sysfs.text(*at, "port_state"),
+             host.sysfs.text(*at, "speed"), f"target ports {len(_targets(host))}"]
+    return ", ".join(word for word in words if word)
+
+
+TRANSPORT = FC
+CHECKS = (local, counters, zoning, remote)

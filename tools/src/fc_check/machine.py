@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0
+"""SCSI hosts of the three transports, and their LUNs, as sysfs shows them."""
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .sysfs import Sysfs
+
+FC, ISCSI, SAS = "FC", "iSCSI", "SAS"
+# The class that a transport has for its hosts.
+CLASSES = {FC: "fc_host", ISCSI: "iscsi_host", SAS: "sas_host"}
+DEVICES = "bus/scsi/devices"
+DISK = "0"
+
+
+@dataclass
+class Lun:
+    """A scsi_device. disk is its name as sd, "" without one; port the remote port (FC) or session
+    (iSCSI) that it is behind."""
+
+    sysfs: Sysfs
+    address: str
+    disk: str
+    port: str
+
+    def text(self, name: str) -> str:
+        """An attribute of the device."""
+        return self.sysfs.text(DEVICES, self.address, name)
+
+    def number(self, name: str) -> int | None:
+        """The same as a number."""
+        return self.sysfs.number(DEVICES, self.address, name)
+
+    def queue(self, name: str) -> str:
+        """An attribute of its disk's queue."""
+        return self.sysfs.text("block", self.disk, "queue", name) if self.disk else ""
+
+    def path(self, name: str) -> str:
+        """Where an attribute of the device is on the machine itself."""
+        return f"/sys/{DEVICES}/{self.address}/{name}"
+
+    @property
+    def multipath(self) -> bool:
+        """Whether dm-multipath has it as a path."""
+        holders = ("block", self.disk, "holders")
+        return bool(self.disk) and any(
+            self.sysfs.text(*holders, name, "dm/uuid").startswith("mpath-")
+            for name in self.sysfs.names(*holders))
+
+
+@dataclass
+class Host:
+    """A Scsi_Host of one of the transports."""
+
+    sysfs: Sysfs
+    name: str
+    transport: str
+    luns: list[Lun] = field(default_factory=list)
+
+    def text(self, name: str) -> str:
+        """An attribute, as the mid-layer or the driver has it."""
+        return self.sysfs.text("class/scsi_host", self.name, name)
+
+    def number(self, name: str) -> int | None:
+        """The same as a number."""
+        return self.sysfs.number("class/scsi_host", self.name, name)
+
+    @property
+    def driver(self) -> str:
+        """The LLD's name for itself, which is that of its module. qla2xxx has none, and is found
+        as the driver of the device that the host is on."""
+        name = self.text("proc_name")
+        if name not in ("", "(null)", "<NULL>"):
+            return name
+        return next((directory.joinpath("driver").resolve().name for directory in
+                     self.real.parents if directory.joinpath("driver").is_symlink()), "unknown")
+
+    @property
+    def real(self) -> Path:
+        """Its directory below the device that it is on."""
+        return self.sysfs.real("class/scsi_host", self.name)
+
+    def parameter(self, name: str) -> str:
+        """A parameter of the LLD's module."""
+        return self.sysfs.parameter(self.driver, name)
+
+
+def _lun(sysfs: Sysfs, address: str) -> Lun:
+    disks = sysfs.names(DEVICES, address, "block")
+    above = re.findall(r"/(rport-[^/]+|session\d+)/", str(sysfs.real(DEVICES, address)))
+    return Lun(sysfs, address, disks[0] if disks else "", above[-1] if above else "")
+
+
+def hosts(sysfs: Sysfs) -> list[Host]:
+    """Those of the three transports."""
+    found = {}
+    for transport, group in CLASSES.items():
+        for name in sysfs.names("class", group):
+            found[name] = Host(sysfs, name, transport)
+    for address in sysfs.names(DEVICES):
+        match = re.fullmatch(r"(\d+):\d+:\d+:\d+", address)
+        if match and f"host{match[1]}" in found:
+            found[f"host{match[1]}"].luns.append(_lun(sysfs, address))
+    return [found[name] for name in sorted(found, key=lambda name: int(name[4:]))]

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line of fc-check."""
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from pathlib import Path
+
+from . import fc, iscsi, luns, queues, report, sas
+from .finding import ERROR, NOTE, Finding, merged
+from .machine import Host, hosts
+from .sysfs import Sysfs
+
+DESCRIPTION = """\
+Says in words what on this machine is set wrong for SCSI commands that are prepared before and
+fired when it counts: hardware queues and their interrupts, queue depth, timeouts, ports and
+sessions, elevators; for FC, iSCSI and SAS. Each finding has what is set, why that matters, and
+the command that changes it, which is not run."""
+EPILOG = """\
+levels: error: something does not work; warning: it is slow or at a risk; note: it cannot be
+changed here, or may be meant
+
+exit status: 0 neither errors nor warnings; 1 some; 2 the check could not run
+
+examples:
+  fc-check
+  fc-check --host host3 --json
+  fc-check --sysfs copy/sys --proc copy/proc"""
+MODULES = {module.TRANSPORT: module for module in (fc, iscsi, sas)}
+
+
+def parse(arguments: list[str]) -> Namespace:
+    """The options."""
+    parser = ArgumentParser(prog="fc-check", description=DESCRIPTION, epilog=EPILOG,
+                            formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
+    add = parser.add_argument
+    add("--json", action="store_true", help="for programs")
+    add("--host", metavar="HOST", action="append", help="this one alone, as host3; repeatable")
+    add("--sysfs", metavar="DIR", type=Path, help="a copy of a machine's /sys")
+    add("--proc", metavar="DIR", type=Path,
+        help="the copy of its /proc, for interrupts (default: none with --sysfs)")
+    options = parser.parse_args(arguments)
+    for directory in (options.sysfs, options.proc):
+        if directory and not directory.is_dir():
+            parser.error(f"{directory}: no directory")
+    if options.proc and not options.sysfs:
+        parser.error("--proc: belongs to --sysfs")
+    return options
+
+
+def nothing(sysfs: Sysfs) -> list[Finding]:
+    """No host of the three transports; and smq_sg, without which nothing is prepared."""
+    if not any(sysfs.names("class", group) for group in ("fc_host", "iscsi_host", "sas_host")):
+        return [Finding("no-host", ERROR, ["/sys/class"], "no FC, iSCSI or SAS host",
+                        "No driver has taken an HBA (FC: PCI class 0c04, SAS: 0107) and no iSCSI "
+                        "session has begun.",
+                        ["lspci -nnk -d ::0c04", "modprobe -a qla2xxx lpfc"])]
+    return []
+
+
+def checked(found: list[Host], sysfs: Sysfs) -> list[Finding]:
+    """All checks of these hosts."""
+    result = []
+    for host in found:
+        for check in (*MODULES[host.transport].CHECKS, *queues.CHECKS, *luns.CHECKS):
+            result += check(host)
+    result += luns.paths(found)
+    if found and not sysfs.names("class/smq_sg"):
+        result.append(Finding("smq-sg", NOTE, ["/dev"], "no node of smq_sg",
+                              "Prepared commands need the module.", ["modprobe smq_sg"]))
+    return merged(result)
+
+
+def main(arguments: list[str]) -> int:
+    """Checks and reports."""
+    options = parse(arguments)
+    sysfs = Sysfs(options.sysfs or Path("/sys"), options.proc if options.sysfs else Path("/proc"))
+    every = hosts(sysfs)
+    chosen = [host for host in every if not options.host or host.name in options.host]
+    unknown = set(options.host or ()) - {host.name for host in every}
+    if unknown:
+        print(f"fc-check: {', '.join(sorted(unknown))}: no FC, iSCSI or SAS host; there are: "
+              f"{' '.join(host.name for host in every) or 'none'}", file=sys.stderr)
+        return 2
+    words = {host.name: MODULES[host.transport].describe(host) for host in chosen}
+    found = nothing(sysfs) or checked(chosen, sysfs)
+    if options.json:
+        print(report.as_json(chosen, words, found))
+    else:
+        for host in chosen:
+            print(report.heading(host, words[host.name]))
+        for one in found:
+            print(report.finding(one))
+        print(report.summary(found))
+    return report.status(found)

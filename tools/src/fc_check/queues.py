@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Hardware queues, where their interrupts go, and how many commands a host takes."""
+from collections.abc import Iterator
+
+from .finding import NOTE, WARNING, Finding
+from .machine import Host
+from .sysfs import numbers
+
+# Drivers that have one queue, whatever is set.
+ONE_QUEUE = ("fcoe", "bnx2fc", "fnic", "iscsi_tcp", "ib_iser", "libfc")
+CONF = "/etc/modprobe.d/smq-fc.conf"
+RELOAD = "the module reads it when it is loaded; update-initramfs -u if it is loaded from there"
+
+
+def _option(driver: str, setting: str) -> list[str]:
+    return [f"echo 'options {driver} {setting}' > {CONF}  # {RELOAD}"]
+
+
+def _qla2xxx(host: Host) -> tuple[str, list[str]]:
+    """Which setting of qla2xxx leaves it few queues, and what undoes it."""
+    if host.parameter("ql2xmqsupport") == "0":
+        return "ql2xmqsupport is 0", _option("qla2xxx", "ql2xmqsupport=1")
+    if host.parameter("ql2xenablemsix") in ("0", "2"):
+        return (f"ql2xenablemsix is {host.parameter('ql2xenablemsix')}: no MSI-X",
+                _option("qla2xxx", "ql2xenablemsix=1"))
+    if host.parameter("ql2xnvmeenable") == "0":
+        # In 25xx and 81xx boards both have to be on.
+        return "ql2xnvmeenable is 0", _option("qla2xxx", "ql2xnvmeenable=1")
+    return "", []
+
+
+def _lpfc(host: Host) -> tuple[str, list[str]]:
+    """The same of lpfc."""
+    if host.text("lpfc_use_msi") in ("0", "1"):
+        return f"lpfc_use_msi is {host.text('lpfc_use_msi')}: no MSI-X", _option(
+            "lpfc", "lpfc_use_msi=2")
+    for name in ("lpfc_hdw_queue", "lpfc_fcp_mq_threshold"):
+        value = host.number(name)
+        if value and value < min(len(host.sysfs.cpus()), 2 * host.sysfs.nodes()):
+            return f"{name} is {value}", _option("lpfc", f"{name}=0")
+    return "", []
+
+
+def _mpt3sas(host: Host) -> tuple[str, list[str]]:
+    """The same of mpt3sas."""
+    if host.parameter("host_tagset_enable") == "0":
+        return "host_tagset_enable is 0", _option("mpt3sas", "host_tagset_enable=1")
+    if host.parameter("smp_affinity_enable") == "0":
+        return "smp_affinity_enable is 0", _option("mpt3sas", "smp_affinity_enable=1")
+    return "", []
+
+
+REASONS = {"qla2xxx": _qla2xxx, "lpfc": _lpfc, "mpt3sas": _mpt3sas}
+
+
+def hardware_queues(host: Host) -> Iterator[Finding]:
+    """Fewer than there are CPUs."""
+    queues, cpus = host.number("nr_hw_queues"), len(host.sysfs.cpus())
+    if not queues or queues >= cpus:
+        return
+    reason, commands = REASONS.get(host.driver, lambda host: ("", []))(host)
+    found = f"{queues} hardware queue{'s' * (queues > 1)} for {cpus} CPUs"
+    if reason:
+        yield Finding("hardware-queues", WARNING, [host.name], f"{found}: {reason}",
+                      "CPUs that share a queue share its lock, and with one queue each command "
+                      "ends by way of a softirq.", commands)
+    elif host.driver == "lpfc":
+        yield Finding("hardware-queues", NOTE, [host.name], found,
+                      "lpfc shows the mid-layer two queues for each NUMA node at most, whatever "
+                      "lpfc_hdw_queue and lpfc_fcp_mq_threshold say; behind them it has more.")
+    elif host.driver in ONE_QUEUE:
+        yield Finding("hardware-queues", NOTE, [host.name], found,
+                      f"{host.driver} has no more; each command ends by way of a softirq.")
+    elif queues == 1:
+        yield Finding("hardware-queues", NOTE, [host.name], found,
+                      "No setting explains it: board, firmware or platform gives the driver no "
+                      "more interrupt vectors (dmesg says which it got).")
+
+
+def host_depth(host: Host) -> Iterator[Finding]:
+    """All LUNs at their depth want more than the host has."""
+    want = sum(lun.number("queue_depth") or 0 for lun in host.luns)
+    can, queues = host.number("can_queue"), host.number("nr_hw_queues") or 1
+    if can and want > can * queues:
+        yield Finding("host-depth", NOTE, [host.name],
+                      f"queue_depth of its LUNs is {want} in all, can_queue is {can}",
+                      "With all LUNs busy some wait for others' commands: lower queue_depth "
+                      "where all are to have their share.")
+    limit = host.number("lpfc_tgt_queue_depth")
+    ports = {lun.port for lun in host.luns}
+    for port in ports if limit else ():
+        want = sum(lun.number("queue_depth") or 0 for lun in host.luns if lun.port == port)
+        if want > limit:
+            yield Finding("target-depth", WARNING, [port],
+                          f"lpfc_tgt_queue_depth is {limit}, its LUNs' queue_depth {want} in all",
+                          "lpfc refuses what is beyond, and the mid-layer sends it again later.",
+                          [f"echo 65535 > /sys/class/scsi_host/{host.name}/lpfc_tgt_queue_depth"])
+
+
+def interrupts(host: Host) -> Iterator[Finding]:
+    """Several vectors, all of which go to one CPU."""
+    for directory in host.real.parents:
+        if (directory / "msi_irqs").is_dir():
+            break
+    else:
+        return
+    irqs = sorted(int(entry.name) for entry in (directory / "msi_irqs").iterdir()
+                  if entry.name.isdigit())
+    targets = {}
+    for irq in irqs:
+        cpus = (host.sysfs.proc("irq", str(irq), "effective_affinity_list") or
+                host.sysfs.proc("irq", str(irq), "smp_affinity_list"))
+        if cpus:
+            targets[irq] = set(numbers(cpus))
+    online = host.sysfs.cpus()
+    everywhere = set.union(*targets.values()) if targets else set()
+    if len(targets) > 1 and len(online) > 1 and len(everywhere) == 1:
+        yield Finding("irq-affinity", WARNING, [host.name],
+                      f"all {len(targets)} interrupts go to CPU {everywhere.pop()}",
+                      "That CPU ends the commands of all others. Interrupts that the kernel "
+                      "manages refuse a change (Input/output error); irqbalance may undo it.",
+                      [f"echo {online[at % len(online)]} > /proc/irq/{irq}/smp_affinity_list"
+                       for at, irq in enumerate(targets)])
+
+
+def mode(host: Host) -> Iterator[Finding]:
+    """A host that is a target looks for no LUNs."""
+    if host.text("active_mode") == "Target":
+        yield Finding("target-mode", WARNING if not host.luns else NOTE, [host.name],
+                      "the host is a target and no initiator",
+                      "It serves LUNs (tcm_qla2xxx) and finds none. qlini_mode=dual is both.",
+                      _option("qla2xxx", "qlini_mode=enabled"))
+
+
+CHECKS = (hardware_queues, host_depth, interrupts, mode)

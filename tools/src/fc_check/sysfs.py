@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sysfs and procfs of this machine, or copies of another's.
+
+What is not there, cannot be read or is going reads as an empty string: each driver has attributes
+of its own, and devices come and go.
+"""
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+
+def numbers(text: str) -> list[int]:
+    """A list of CPUs or NUMA nodes as the kernel prints it, "0-3,8"."""
+    found = []
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdigit():
+            found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def number(text: str) -> int | None:
+    """The decimal or hexadecimal number that a text begins with; None if there is none."""
+    match = re.match(r"-?(0[xX][0-9a-fA-F]+|\d+)", text)
+    return int(match[0], 0 if match[1][:2] in ("0x", "0X") else 10) if match else None
+
+
+class Sysfs:
+    """A /sys, and the /proc that belongs to it: None where there is no copy of that."""
+
+    def __init__(self, root: Path, proc: Path | None):
+        self.root, self._proc = root, proc
+
+    def text(self, *parts: str) -> str:
+        """An attribute without the white space around it."""
+        with suppress(OSError):
+            return self.root.joinpath(*parts).read_text(
+                encoding="ascii", errors="replace").strip()
+        return ""
+
+    def number(self, *parts: str) -> int | None:
+        """An attribute's number."""
+        return number(self.text(*parts))
+
+    def proc(self, *parts: str) -> str:
+        """A file of /proc."""
+        with suppress(OSError):
+            if self._proc:
+                return self._proc.joinpath(*parts).read_text(
+                    encoding="ascii", errors="replace").strip()
+        return ""
+
+    def names(self, *parts: str) -> list[str]:
+        """What is in a directory, numbers within names in their order."""
+        with suppress(OSError):
+            return sorted(os.listdir(self.root.joinpath(*parts)), key=lambda name: [
+                int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
+        return []
+
+    def real(self, *parts: str) -> Path:
+        """Where an object really is: devices below the one that they are connected to."""
+        return self.root.joinpath(*parts).resolve()
+
+    def parameter(self, module: str, name: str) -> str:
+        """A module's parameter, if it is shown."""
+        return self.text("module", module, "parameters", name)
+
+    def cpus(self) -> list[int]:
+        """CPUs that are online."""
+        return numbers(self.text("devices/system/cpu/online")) or [0]
+
+    def nodes(self) -> int:
+        """NUMA nodes that there may be."""
+        return len(numbers(self.text("devices/system/node/possible"))) or 1
