@@ -42,6 +42,7 @@ NOT_SANITIZED = (
     # udev, which are not there.
     "tests/vm/test_sg_compat.py",
     "tests/vm/test_sg_fc.py",
+    "tests/vm/test_sg_fc_ten.py",
     "tests/vm/test_sg_udev.py",
     # It has no PCI device.
     "tests/vm/test_sg_poll_virtio.py",
@@ -97,14 +98,15 @@ TOGETHER = {"vm": 10, "sanitize": 4}
 EXPECTED = {
     "build": 50, "lint": 20, "host": 10, "vm": 30, "plant": 55, "slow": 300, "sanitize": 50,
     "proof": 40,
-    "slow/target_configs": 150, "slow/vhost": 250,
+    "slow/target_configs": 150, "slow/vhost": 250, "slow/multipath": 100,
     "host/vm": 240, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,
     "host/bucket": 27, "host/depth": 18,
     "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
     "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_held_needs": 85, "vm/sg_depth": 120,
     "vm/pvscsi": 120, "vm/sg_held_tags": 80, "vm/eh": 95, "vm/storage": 105,
     "vm/lld_faults": 100, "vm/fio_engine": 115, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
-    "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_poll": 65, "vm/sg_tags": 65,
+    "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_fc_ten": 65, "vm/fc_guide": 70,
+    "vm/sg_poll": 65, "vm/sg_tags": 65,
     "vm/sg_io/sg_io_record": 60, "vm/sg_adhoc": 60, "vm/escalation": 60, "vm/bucket": 45,
     "vm/steer": 100, "vm/full_ring": 75, "vm/switch": 45, "vm/switch_devices": 60,
     "vm/virtio_full": 45,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Fibre Channel without hardware: a LUN of LIO behind fcoe, both ends in this VM.
+"""Fibre Channel without hardware: LUNs of LIO behind fcoe, both ends in this VM.
 
 A veth pair is the wire. Each end is an FC port that fcoe makes (VN2VN: no switch); the one is
-LIO's target (tcm_fc) with a RAM disk, the other the initiator whose LUN is tested. Transport
+LIO's target (tcm_fc) with RAM disks, the other the initiator whose LUNs are tested. Transport
 class, remote port, fast_io_fail and dev_loss are those of any FC HBA.
 
 The link is taken down at the initiator's controller alone, and with nothing but READs in
@@ -10,7 +10,7 @@ flight: tcm_fc waits for ever for the data of a WRITE whose initiator has gone, 
 rtnl held, who takes down the interface itself.
 """
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -26,6 +26,7 @@ LEFT = ("target_core_user", "target_core_pscsi", "target_core_file", "target_cor
         "target_core_mod")
 INITIATOR, TARGET_PORT = "smqfc0", "smqfc1"
 MACS = {INITIATOR: "02:00:00:00:00:10", TARGET_PORT: "02:00:00:00:00:20"}
+GROUP = TARGET / f"fc/20:00:{MACS[TARGET_PORT]}/tpgt_1"
 # Room for a frame of 2112 bytes of payload, fcoe's and FC's headers.
 MTU = 2500
 # Logging in takes about two seconds, and many times that on a machine with other work.
@@ -62,14 +63,32 @@ def _controller(end: str) -> Path | None:
 
 
 class Link:
-    """The wire, seen from the initiator, and the LUN at its other end."""
+    """The wire, seen from the initiator, and the LUNs at its other end."""
 
-    def __init__(self, host: Host, mib: int):
-        self.host, self.blocks = host, mib * 2048
+    def __init__(self, host: Host, mib: int, count: int):
+        self.host, self.blocks, self._count = host, mib * 2048, count
+
+    def luns(self) -> list[Lun]:
+        """The LUNs, once they have all their nodes."""
+        return self.host.wait_luns(self._count, seconds=SECONDS)
 
     def lun(self) -> Lun:
-        """The LUN, once it has all its nodes."""
-        return self.host.wait_luns(1, seconds=SECONDS)[0]
+        """The first one, or the only one."""
+        return self.luns()[0]
+
+    @contextmanager
+    def unmapped(self, number: int) -> Iterator[None]:
+        """The target shows a LUN to its initiator no longer, for a while. Commands that it has are
+        waited for."""
+        link = _mapped(number) / _name(number)
+        to = link.resolve()
+        link.unlink()
+        link.parent.rmdir()
+        try:
+            yield
+        finally:
+            link.parent.mkdir()
+            link.symlink_to(to)
 
     def _port(self) -> Path | None:
         """The remote port, in sysfs."""
@@ -123,14 +142,15 @@ class Link:
         return self._emulated("delay", f"{ms}ms", "limit", "100000")
 
     def up(self) -> Lun:
-        """Brings it up, if it is not, and waits until the LUN is there and takes commands."""
+        """Brings it up, if it is not, and waits until the LUNs are there and take commands. The
+        first one."""
         self._enable(True)
 
         def back():
             luns = self.host.luns()
-            return self.port_state() == "Online" and len(luns) == 1 and _get(
-                luns[0].sysfs / "state") == "running"
-        wait_for("the LUN behind the link", back, SECONDS)
+            return self.port_state() == "Online" and len(luns) == self._count and all(
+                _get(lun.sysfs / "state") == "running" for lun in luns)
+        wait_for("the LUNs behind the link", back, SECONDS)
         return self.lun()
 
 
@@ -171,20 +191,33 @@ def _linked(stack: ExitStack, path: Path, to: Path) -> None:
     stack.callback(path.unlink)
 
 
-def _target(stack: ExitStack, mib: int) -> None:
-    """LIO's side: a RAM disk, a port of tcm_fc's, and who may log in to it."""
+def _name(number: int) -> str:
+    """The backstore of a LUN, which is its serial number, too."""
+    return f"smqfc{number or ''}"
+
+
+def _mapped(number: int) -> Path:
+    """The directory by which the target shows a LUN to the initiator."""
+    return GROUP / "acls" / _wwpn(INITIATOR) / f"lun_{number}"
+
+
+def _target(stack: ExitStack, mib: int, count: int, stores: Sequence[Path]) -> None:
+    """LIO's side: RAM disks, a port of tcm_fc's, and who may log in to it."""
     if not TARGET.exists():
         run("mount", "-t", "configfs", "configfs", str(CONFIGFS))
-    disk = _directory(stack, TARGET / "core/rd_mcp_0/smqfc")
-    _put(disk / "control", f"rd_pages={mib * 256}")
-    _put(disk / "enable", 1)
-    # The name for its VPD pages, as a real one has.
-    _put(disk / "wwn/vpd_unit_serial", "smqfc")
-    group = _directory(stack, TARGET / "fc" / _wwpn(TARGET_PORT) / "tpgt_1")
-    lun = _directory(stack, group / "lun/lun_0")
-    _linked(stack, lun / "smqfc", disk)
-    allowed = _directory(stack, group / "acls" / _wwpn(INITIATOR) / "lun_0")
-    _linked(stack, allowed / "smqfc", lun)
+    _directory(stack, GROUP)
+    disks = []
+    for number in range(count):
+        disk = _directory(stack, TARGET / "core/rd_mcp_0" / _name(number))
+        _put(disk / "control", f"rd_pages={mib * 256}")
+        _put(disk / "enable", 1)
+        # The name for its VPD pages, as a real one has.
+        _put(disk / "wwn/vpd_unit_serial", _name(number))
+        disks.append(disk)
+    for number, disk in enumerate((*disks, *stores)):
+        lun = _directory(stack, GROUP / f"lun/lun_{number}")
+        _linked(stack, lun / _name(number), disk)
+        _linked(stack, _directory(stack, _mapped(number)) / _name(number), lun)
 
 
 def _destroy(end: str) -> None:
@@ -213,8 +246,9 @@ def _port(stack: ExitStack, end: str) -> Host:
 
 
 @contextmanager
-def soft_fc(mib: int = 32) -> Iterator[Link]:
-    """All of it, with a LUN of so many MiB; at the end nothing of it is left.
+def soft_fc(mib: int = 32, luns: int = 1, stores: Sequence[Path] = ()) -> Iterator[Link]:
+    """All of it, with LUNs of so many MiB, and behind them those of backstores that are there; at
+    the end nothing of it is left.
 
     Nothing may be in flight at the end, nor any node open. Fails when the kernel log shows a bug.
     """
@@ -222,9 +256,9 @@ def soft_fc(mib: int = 32) -> Iterator[Link]:
     with KernelLog() as log:
         with _modules(), ExitStack() as stack:
             _wire(stack)
-            _target(stack, mib)
+            _target(stack, mib, luns, stores)
             _port(stack, TARGET_PORT)
-            link = Link(_port(stack, INITIATOR), mib)
+            link = Link(_port(stack, INITIATOR), mib, luns + len(stores))
             # Not before the target is there: who logs in then finds none.
             for end in (TARGET_PORT, INITIATOR):
                 _put(_controller(end) / "enabled", 1)

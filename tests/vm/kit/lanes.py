@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Prepared commands on several LUNs by one io_uring, in batches that are fired again and again.
+
+A lane is a batch of slots of one LUN. Each LUN has lanes that read blocks with known data and one
+that writes blocks of its own. What is fired ends once, each slot of it has run once, what it has
+read is what is there, and why a slot did not end GOOD is counted by its LUN.
+"""
+import time
+from collections import Counter
+from contextlib import ExitStack
+
+from . import smqsg
+from .host import Lun
+from .memory import Memory
+from .paths import SECONDS, read_by_sg
+from .sgio import (DID_ERROR, DID_NO_CONNECT, DID_RESET, DID_TIME_OUT, DID_TRANSPORT_DISRUPTED,
+                   SgDev)
+from .slots import BLOCK, SlotFile, Status, read, write
+from .uring import Ring
+
+LANE, READING = 16, 4
+BLOCKS = 8
+SIZE = BLOCKS * BLOCK
+LANE_SIZE = LANE * SIZE
+KNOWN_SIZE = READING * LANE_SIZE
+SLOTS = (READING + 1) * LANE
+# Where the known data are; behind them is what is written.
+FIRST = 64
+HOSTS = {DID_NO_CONNECT: "DID_NO_CONNECT", DID_TIME_OUT: "DID_TIME_OUT", DID_ERROR: "DID_ERROR",
+         DID_RESET: "DID_RESET", DID_TRANSPORT_DISRUPTED: "DID_TRANSPORT_DISRUPTED"}
+# What has failed is not fired again at once: while a port is away it would fail all the time.
+PAUSE = 0.1
+
+
+def jain(counts: list[int]) -> float:
+    """Jain's index: 1 when all have the same, 1/n when one has all."""
+    return sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts))
+
+
+def outcome(status: Status) -> str:
+    """A slot's result in a word or two."""
+    if status.result <= 0:
+        return f"errno {-status.result}" if status.result else "GOOD"
+    host, scsi = status.result >> 8 & 0xff, status.result & 0xff
+    if scsi == 2:
+        return "CHECK {:x}/{:02x}/{:02x}".format(*status.triple)
+    return HOSTS.get(host, f"host {host:#x}") if host else f"status {scsi:#x}"
+
+
+class _OfLun:
+    """A LUN's file, its memory and what it reads."""
+
+    def __init__(self, lun: Lun, known: bytes):
+        self.lun, self.known = lun, known
+        self.file = SlotFile(smqsg.node(lun), SLOTS)
+        self.memory = Memory(SLOTS * SIZE)
+        assert self.file.lend(0, self.memory) == 0
+        self.file.prepare([(read if slot < READING * LANE else write)(
+            FIRST + slot * BLOCKS, BLOCKS, offset=slot * SIZE) for slot in range(SLOTS)])
+        # How often each lane was fired, each slot has run, and a lane's part of the file.
+        self.fired = [0] * (READING + 1)
+        self.runs = [0] * SLOTS
+        self.slots = [range(at * LANE, (at + 1) * LANE) for at in range(READING + 1)]
+        self.area = [slice(at * LANE_SIZE, (at + 1) * LANE_SIZE) for at in range(READING + 1)]
+
+
+class Lanes:
+    """All lanes of all LUNs. ends counts what slots came to, by the LUN's place and word."""
+
+    def __init__(self, luns: list[Lun], known: list[bytes]):
+        self._stack = ExitStack()
+        self._ring = self._stack.enter_context(Ring(64))
+        self._luns = [_OfLun(*pair) for pair in zip(luns, known, strict=True)]
+        for one in self._luns:
+            self._stack.callback(one.file.close)
+        self.ends: Counter = Counter()
+        # Lanes that have been fired and not ended; those that wait until then.
+        self._out: set[tuple[int, int]] = set()
+        self._later: list[tuple[float, int, int]] = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self._stack.close()
+
+    def _fire(self, lun: int, lane: int) -> None:
+        one = self._luns[lun]
+        assert (lun, lane) not in self._out
+        self._out.add((lun, lane))
+        one.fired[lane] += 1
+        if lane == READING:
+            for slot in one.slots[lane]:
+                one.memory[slot * SIZE:slot * SIZE + 8] = one.fired[lane].to_bytes(8, "little")
+        else:
+            one.memory[one.area[lane]] = bytes(LANE_SIZE)
+        one.file.push_batch(self._ring, one.slots[lane], lun * (READING + 1) + lane)
+
+    def _ended(self, lun: int, lane: int, result: int) -> bool:
+        """A lane's end. Whether all of it was GOOD."""
+        one = self._luns[lun]
+        assert (lun, lane) in self._out, f"lane {lane} of LUN {lun} has ended twice"
+        self._out.remove((lun, lane))
+        found = [one.file.status(slot) for slot in one.slots[lane]]
+        assert result == sum(status.result != 0 for status in found), (result, found)
+        for slot, status in zip(one.slots[lane], found, strict=True):
+            # What was not sent does not count as a run.
+            assert status.runs == one.runs[slot] + (status.result >= 0), (lun, slot, status)
+            one.runs[slot] = status.runs
+        self.ends.update((lun, outcome(status)) for status in found)
+        if lane < READING:
+            known = one.known[one.area[lane]]
+            if not result:
+                assert one.memory[one.area[lane]] == known, f"lane {lane} of LUN {lun}"
+                return True
+            for slot, status in zip(one.slots[lane], found, strict=True):
+                part = slice(slot * SIZE, (slot + 1) * SIZE)
+                assert status.result or one.memory[part] == one.known[part], (lun, slot)
+        return not result
+
+    def go(self, seconds: float, writing: bool = False) -> list[int]:
+        """Fires lanes over and over for a while; GOOD commands of each LUN meanwhile. They go on
+        until stop()."""
+        before, end = Counter(self.ends), time.monotonic() + seconds
+        for lun in range(len(self._luns)):
+            for lane in range(READING + writing):
+                if (lun, lane) not in self._out and not any(
+                        entry[1:] == (lun, lane) for entry in self._later):
+                    self._fire(lun, lane)
+        self._ring.submit()
+        while time.monotonic() < end:
+            self._turn(writing)
+        return [self.ends[lun, "GOOD"] - before[lun, "GOOD"] for lun in range(len(self._luns))]
+
+    def _turn(self, writing: bool) -> None:
+        now = time.monotonic()
+        for user_data, result in self._ring.reap():
+            lun, lane = divmod(user_data, READING + 1)
+            if not self._ended(lun, lane, result):
+                self._later.append((now + PAUSE, lun, lane))
+            elif lane < READING or writing:
+                self._fire(lun, lane)
+        for entry in [entry for entry in self._later if entry[0] <= now]:
+            self._later.remove(entry)
+            self._fire(*entry[1:])
+        self._ring.submit()
+        time.sleep(0.001)
+
+    def reap(self) -> None:
+        """Takes what has ended, and fires nothing."""
+        for user_data, result in self._ring.reap():
+            self._ended(*divmod(user_data, READING + 1), result)
+
+    def stop(self) -> Counter:
+        """Fires no more, waits for what is out; what all came to, by word."""
+        self._later.clear()
+        end = time.monotonic() + SECONDS
+        while self._out:
+            self.reap()
+            assert time.monotonic() < end, f"lost: {sorted(self._out)}"
+            time.sleep(0.002)
+        assert not self._ring.reap()
+        words: Counter = Counter()
+        for (_, word), count in self.ends.items():
+            words[word] += count
+        return words
+
+    def written(self) -> None:
+        """What was written last is on the disks. Nothing is out, and all of it was GOOD."""
+        for one in self._luns:
+            if one.fired[READING]:
+                with SgDev(one.lun.sg) as plain:
+                    assert read_by_sg(plain, FIRST + READING * LANE * BLOCKS, LANE * BLOCKS
+                                      ) == one.memory[one.area[READING]], one.lun

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ten LUNs behind Fibre Channel, prepared commands on all of them by one io_uring: their shares,
+and what becomes of commands when the port bounces, stays away or goes, when LUNs are unmapped and
+mapped again, and when the target has no room.
+
+Whatever happens, each command ends once, its end has a reason, and what a GOOD one has read is
+right. WRITEs are there wherever the link stays up: tcm_fc waits for ever for the data of one whose
+initiator has gone.
+"""
+import os
+import random
+from contextlib import ExitStack
+
+import pytest
+from kit import smqsg
+from kit.host import find_hosts, load, unload, wait_for
+from kit.lanes import FIRST, KNOWN_SIZE, Lanes, jain
+from kit.lio import iblock
+from kit.memory import Memory
+from kit.paths import PIECE, SECONDS, write_by_sg
+from kit.sgio import SgDev
+from kit.slots import BLOCK, SlotFile, read
+from kit.softfc import missing, soft_fc
+from kit.uring import Ring
+
+LUNS, MIB = 10, 4
+# One more, whose backstore is as slow as a test likes.
+SLOW = LUNS
+FAIR = 0.95
+# A look at the shares has so many seconds, and commands.
+LOOK, ENOUGH = 1.5, 1500
+# It takes few commands at a time, and tcm_fc's worker waits when it has them: the other LUNs'
+# commands keep the target's 512 tags for an initiator (TCM_FC_DEFAULT_TAGS). Beyond those is BUSY.
+SLOW_TAKES, SLOW_COMMANDS, SLOW_SECONDS, DEEP = 16, 96, 0.2, 64
+
+pytestmark = pytest.mark.limit(3 * SECONDS)
+
+
+@pytest.fixture(scope="module")
+def link():
+    """The LUNs and the wire to them."""
+    lacking = missing()
+    if lacking:
+        pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
+    load("scsi_debug", dev_size_mb=8, delay=0, max_queue=SLOW_TAKES)
+    disk = wait_for("scsi_debug", lambda: next(iter(find_hosts("scsi_debug")), None)).wait_luns(1)
+    with iblock("slow", disk[0].sd) as store, smqsg.module(), soft_fc(MIB, LUNS, [store]) as found:
+        yield found
+    unload("scsi_debug")
+
+
+def ten(link):
+    """The ten."""
+    return link.luns()[:LUNS]
+
+
+@pytest.fixture(scope="module")
+def known(link):
+    """What is on each disk from FIRST on."""
+    data = [random.Random(number).randbytes(KNOWN_SIZE) for number in range(LUNS)]
+    for lun, part in zip(ten(link), data, strict=True):
+        smqsg.attend(lun.sg)
+        with SgDev(lun.sg) as plain:
+            write_by_sg(plain, FIRST, part)
+    return data
+
+
+@pytest.fixture
+def fc(link, klog):
+    """A link that is up, and patient. The kernel has nothing to complain of."""
+    link.up()
+    link.patience()
+    yield link
+    link.up()
+    assert not klog.faults(), klog.tail(60)
+
+
+def fair(lanes, what, writing=False):
+    """All LUNs have the same share."""
+    counts = lanes.go(LOOK, writing)
+    while sum(counts) < ENOUGH:
+        counts = [sum(pair) for pair in zip(counts, lanes.go(1, writing), strict=True)]
+    index = jain(counts)
+    print(f"{what}: {sum(counts)} commands, {min(counts)} to {max(counts)} a LUN, "
+          f"Jain {index:.3f}")
+    assert min(counts) > 0 and index >= FAIR, counts
+
+
+def ended(lanes, what, *words):
+    """All have ended, for these reasons besides being GOOD."""
+    found = lanes.stop()
+    print(f"{what}: " + ", ".join(f"{word} {count}" for word, count in sorted(found.items())))
+    assert set(found) == {"GOOD", *words}, found
+    lanes.written()
+    return found
+
+
+def test_shares(fc, known):
+    """READs and WRITEs of all LUNs, each of which wants twice its depth."""
+    with Lanes(ten(fc), known) as lanes:
+        fair(lanes, "reads and writes", writing=True)
+        ended(lanes, "all")
+
+
+def test_bounce(fc, known):
+    """What was in flight is told; what waited, or came while the port was blocked, runs."""
+    with Lanes(ten(fc), known) as lanes:
+        fair(lanes, "before")
+        with fc.silent():
+            lanes.go(0.5)
+            fc.down()
+        lanes.go(0.5)
+        fc.up()
+        fair(lanes, "after a bounce")
+        found = ended(lanes, "bounce", "DID_TRANSPORT_DISRUPTED")
+        # No more than may be in flight.
+        assert 0 < found["DID_TRANSPORT_DISRUPTED"] <= LUNS * 32
+
+
+def test_fast_io_fail(fc, known):
+    """I/O is no longer waited for, until the port is back."""
+    fc.patience(fast_io_fail=1)
+    with Lanes(ten(fc), known) as lanes:
+        fair(lanes, "before")
+        with fc.silent():
+            lanes.go(0.5)
+            fc.down()
+        wait_for("I/O to fail", lambda: lanes.go(0.3) and any(
+            word == "DID_NO_CONNECT" for _, word in lanes.ends), SECONDS)
+        assert sum(lanes.go(0.5)) == 0
+        fc.up()
+        lanes.go(0.5)
+        fair(lanes, "after fast_io_fail")
+        ended(lanes, "fast_io_fail", "DID_TRANSPORT_DISRUPTED", "DID_NO_CONNECT")
+
+
+def test_unmapped(fc, known):
+    """Two LUNs the target shows no longer: theirs end with its sense data, and those of the others
+    do not notice. Mapped again they are what they were."""
+    gone = (3, 7)
+    with Lanes(ten(fc), known) as lanes:
+        fair(lanes, "before", writing=True)
+        with ExitStack() as stack:
+            for number in gone:
+                stack.enter_context(fc.unmapped(number))
+            lanes.go(0.5, writing=True)
+            counts = lanes.go(1, writing=True)
+            assert [number for number in range(LUNS) if not counts[number]] == list(gone), counts
+        lanes.go(0.5, writing=True)
+        fair(lanes, "mapped again", writing=True)
+        # LOGICAL UNIT NOT SUPPORTED; REPORTED LUNS DATA HAS CHANGED.
+        refused, changed = "CHECK 5/25/00", "CHECK 6/3f/0e"
+        ended(lanes, "unmapped and mapped", refused, changed)
+        assert {lun for lun, word in lanes.ends if word == refused} == set(gone)
+
+
+def test_target_full(fc, known):
+    """More commands than the target has room for, as one LUN has many that take long: it answers
+    BUSY, and the mid-layer sends those again. None is told of it."""
+    def issued():
+        return sum(int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
+                   for lun in fc.luns())
+
+    slow, count = fc.luns()[SLOW], SLOW_COMMANDS
+    smqsg.attend(slow.sg)
+    with ExitStack() as stack:
+        for lun in fc.luns():
+            stack.enter_context(smqsg.depth(lun, DEEP))
+        lanes = stack.enter_context(Lanes(ten(fc), known))
+        file = stack.enter_context(SlotFile(smqsg.node(slow), count))
+        ring = stack.enter_context(Ring())
+        memory = Memory(PIECE)
+        assert file.lend(0, memory) == 0
+        file.prepare([read(FIRST, PIECE // BLOCK)] * count)
+        fair(lanes, "before", writing=True)
+        lanes.stop()
+        lanes.ends.clear()
+        before = issued()
+        with smqsg.slow(SLOW_SECONDS):
+            file.push_batch(ring, range(count))
+            ring.submit()
+            lanes.go(1, writing=True)
+            found = lanes.stop()
+            assert ring.wait(1, SECONDS) == [(0, 0)]
+        again = issued() - before - found["GOOD"] - count
+        print(f"beyond the target's room: GOOD {found['GOOD'] + count}, sent again {again}")
+        assert set(found) == {"GOOD"} and again > 0
+        lanes.written()
+        fair(lanes, "after the target was full", writing=True)
+        ended(lanes, "all")
+
+
+def test_dev_loss(fc, known):
+    """The LUNs go for good, and with them what their files were to do; new ones come."""
+    fc.patience(dev_loss=2, fast_io_fail=1)
+    old = ten(fc)
+    with Lanes(old, known) as lanes:
+        fair(lanes, "before")
+        with fc.silent():
+            lanes.go(0.5)
+            fc.down()
+        wait_for("the LUNs to go", lambda: lanes.go(0.3) and not any(
+            lun.sysfs.exists() for lun in old), SECONDS)
+        found = lanes.stop()
+        print("dev_loss: " + ", ".join(f"{word} {n}" for word, n in sorted(found.items())))
+        assert set(found) - {"DID_ERROR"} == {
+            "GOOD", "DID_TRANSPORT_DISRUPTED", "DID_NO_CONNECT", "errno 19"}, found
+        fc.up()
+        with Lanes(ten(fc), known) as again:
+            fair(again, "after dev_loss, new LUNs")
+            ended(again, "all")
