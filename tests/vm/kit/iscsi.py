@@ -9,7 +9,7 @@ from .host import load, run, unload, wait_for
 from .lio import TARGET, put
 
 MODULE, TARGET_MODULE = "iscsi_tcp", "iscsi_target_mod"
-IQN, PORTAL = "iqn.2026-01.org.example:test", "127.0.0.1:3260"
+IQN, PORTAL, SECOND = "iqn.2026-01.org.example:test", "127.0.0.1:3260", "127.0.0.1:3261"
 FABRIC = TARGET / "iscsi"
 # Nobody is asked for a password, and whoever logs in may write.
 OPEN = {"authentication": 0, "generate_node_acls": 1, "cache_dynamic_acls": 1,
@@ -25,10 +25,10 @@ def _listening() -> bool:
     return SOCKET in Path("/proc/net/unix").read_text(encoding="ascii", errors="replace")
 
 
-def login() -> None:
+def login(portal: str = PORTAL) -> None:
     """Logs in to target()."""
     for action in ("-o new", "-l"):
-        run("iscsiadm", "-m", "node", "-T", IQN, "-p", PORTAL, *action.split())
+        run("iscsiadm", "-m", "node", "-T", IQN, "-p", portal, *action.split())
 
 
 def logout() -> None:
@@ -70,27 +70,37 @@ def initiator() -> Iterator[None]:
         unload(MODULE)
 
 
+def group(number: int) -> Path:
+    """The target port group behind the portal of that number, from 1 on."""
+    return FABRIC / IQN / f"tpgt_{number}"
+
+
 @contextmanager
-def target(store: Path) -> Iterator[None]:
-    """A target with a backstore of LIO's at LUN 0; at the end it has gone, and nobody is logged
-    in any more."""
+def target(store: Path, portals: tuple[str, ...] = (PORTAL,)) -> Iterator[None]:
+    """A target with a backstore of LIO's at LUN 0 of each portal, which is a group of its own; at
+    the end it has gone, and nobody is logged in any more."""
     load(TARGET_MODULE)
-    port = FABRIC / IQN / "tpgt_1"
-    lun, portal = port / "lun/lun_0", port / "np" / PORTAL
+    made = []
     try:
-        for directory in (FABRIC, port.parent, port, lun, portal):
+        for directory in (FABRIC, FABRIC / IQN):
             directory.mkdir()
-        for name, value in OPEN.items():
-            put(port / "attrib" / name, value)
-        (lun / "store").symlink_to(store)
-        put(port / "enable", 1)
+            made.append(directory)
+        for number, portal in enumerate(portals, 1):
+            port = group(number)
+            for directory in (port, port / "lun/lun_0", port / "np" / portal):
+                directory.mkdir()
+                made.append(directory)
+            for name, value in OPEN.items():
+                put(port / "attrib" / name, value)
+            (port / "lun/lun_0/store").symlink_to(store)
+            put(port / "enable", 1)
         yield
     finally:
-        if port.exists():
-            put(port / "enable", 0)
-        if (lun / "store").is_symlink():
-            (lun / "store").unlink()
-        for directory in (portal, lun, port, port.parent, FABRIC):
-            if directory.exists():
-                directory.rmdir()
+        for directory in reversed(made):
+            if directory.parent.name == IQN:
+                put(directory / "enable", 0)
+            if (directory / "store").is_symlink():
+                (directory / "store").unlink()
+        for directory in reversed(made):
+            directory.rmdir()
         unload(TARGET_MODULE)

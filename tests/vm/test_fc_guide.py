@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0
+"""docs/fibre-channel.md: its commands that need no HBA, on ten LUNs of software Fibre Channel; and
+tools/fc-check there and on iSCSI: what it finds is gone once its commands have been run."""
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from kit import iscsi, smqsg
+from kit.host import find_hosts, run, unload, wait_for
+from kit.lio import ramdisk
+from kit.softfc import missing, soft_fc
+
+TOP = Path(__file__).resolve().parents[2]
+PAGE = TOP / "docs/fibre-channel.md"
+CHECK = TOP / "tools/fc-check"
+LUNS, MIB = 10, 4
+# The first lines of the page, to copy, have no prompt; the others' is root's.
+PROMPT = "    # "
+
+pytestmark = pytest.mark.limit(240)
+
+
+@pytest.fixture(scope="module")
+def link():
+    """Ten LUNs, and nothing of ours loaded."""
+    lacking = missing()
+    if lacking:
+        pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
+    with soft_fc(MIB, LUNS) as found:
+        for lun in found.luns():
+            smqsg.attend(lun.sg)
+        yield found
+
+
+def commands():
+    """Of the page, in their order."""
+    text = PAGE.read_text(encoding="utf-8")
+    first = re.search(r"^\n((?:    .+\n)+)", text, re.M)[1].splitlines()
+    lines = text.partition(first[-1])[2].splitlines()
+    return [line[4:] for line in first] + [
+        line.removeprefix(PROMPT) for line in lines if line.startswith(PROMPT)]
+
+
+def checked(*args):
+    """What fc-check finds, by its names."""
+    done = run(CHECK, "--json", *args, ok=False)
+    assert done.stderr == "" and done.returncode in (0, 1), done.stderr
+    return {one["check"]: one for one in json.loads(done.stdout)["findings"]}
+
+
+def cure(found):
+    """Runs what the findings say."""
+    for one in found.values():
+        for line in one["commands"]:
+            run("bash", "-ec", line)
+
+
+def test_commands(link):
+    """All of them work, in one shell, and say what they should."""
+    lines = commands()
+    assert len(lines) > 20
+    script = "".join(f"cat <<'EOF'\n# {line}\nEOF\n{{ {line}\n}} || exit\n" for line in lines)
+    try:
+        done = run("bash", "-c", script, ok=False, limit=200, cwd=TOP)
+    finally:
+        unload("smq_sg")
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    assert done.stdout.count(" good, 0 not good") >= 3
+    assert re.search(rf"{LUNS} LUNs", done.stdout) and "0 could not be read" in done.stdout
+    assert "err= 0" in done.stdout
+    link.up()
+
+
+def test_fc_check_on_fc(link):
+    """Its findings have commands that cure them; what cannot be changed stays a note."""
+    for lun in link.luns():
+        (lun.queue / "scheduler").write_text("mq-deadline", encoding="ascii")
+        (lun.queue / "add_random").write_text("1", encoding="ascii")
+    lun = link.luns()[2]
+    link.patience(dev_loss=20, fast_io_fail=5)
+    name = link.host.sysfs.name
+    with smqsg.depth(lun, 7):
+        (lun.sysfs / "timeout").write_text("5", encoding="ascii")
+        found = checked("--host", name)
+        assert set(found) >= {"elevator", "add-random", "queue-depth", "uneven-depth", "timeout",
+                              "dev-loss", "fast-io-fail", "hardware-queues", "smq-sg"}, found
+        assert len(found["elevator"]["where"]) == LUNS
+        assert found["queue-depth"]["found"] == "queue_depth is 7, libfc's 32"
+        cure(found)
+        try:
+            assert set(checked("--host", name)) == {"hardware-queues"}
+        finally:
+            unload("smq_sg")
+    link.patience()
+    link.down()
+    found = checked("--host", name)
+    assert {found[name]["level"] for name in ("link", "lun-state")} == {"error"}, found
+    link.up()
+
+
+def test_fc_check_on_iscsi():
+    """A session's time limit, and what its disk has by default."""
+    with ramdisk("store", 32) as store, iscsi.target(store), iscsi.initiator():
+        iscsi.login()
+        host = wait_for("a host", lambda: next(iter(find_hosts("iscsi_tcp")), None))
+        host.wait_luns(1)
+        session = next(iscsi.SESSIONS.glob("session*"))
+        (session / "recovery_tmo").write_text("5", encoding="ascii")
+        found = checked("--host", host.sysfs.name)
+        assert found["recovery"]["where"] == [session.name]
+        assert found["hardware-queues"]["level"] == "note"
+        cure(found)
+        try:
+            assert set(checked("--host", host.sysfs.name)) == {"hardware-queues"}
+        finally:
+            unload("smq_sg")
