@@ -143,7 +143,7 @@ def iscsi_tcp() -> Iterator[Storage]:
 def fc() -> Iterator[Storage]:
     """LIO behind Fibre Channel. tcm_fc waits for ever for the data of a WRITE that is given up,
     and what it still sends for a READ that a reset has ended may get into the next one's memory:
-    both are libfc's and tcm_fc's, beneath all that is tested here."""
+    both are libfc's and LIO's, beneath all that is tested here (docs/fibre-channel.md)."""
     lacking = missing()
     if lacking:
         pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
