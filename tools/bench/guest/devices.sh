@@ -277,10 +277,14 @@ ram_model_up() {
 	mkdir "$RAM_DIRECTORY" || die "smq_ram: no host can be made"
 	echo "${POLL_QUEUES:-0}" > "$RAM_DIRECTORY/poll_queues" ||
 		die "smq_ram: poll_queues=$POLL_QUEUES refused"
+	echo "${HW_QUEUES:-0}" > "$RAM_DIRECTORY/hw_queues" ||
+		die "smq_ram: hw_queues=$HW_QUEUES refused"
 	for (( n = 0; n < LUNS; n++ )); do
 		mkdir "$RAM_DIRECTORY/luns/$n" || die "smq_ram: LUN $n refused"
 		echo "$SIZE_MB" > "$RAM_DIRECTORY/luns/$n/size_mb" ||
 			die "smq_ram: LUN $n: size_mb=$SIZE_MB refused"
+		echo "${NO_DATA:-0}" > "$RAM_DIRECTORY/luns/$n/null" ||
+			die "smq_ram: LUN $n: null=$NO_DATA refused"
 		echo 1 > "$RAM_DIRECTORY/luns/$n/power" || die "smq_ram: LUN $n has no power"
 	done
 	for setting in "$@"; do
@@ -289,13 +293,31 @@ ram_model_up() {
 	done
 	echo 1 > "$RAM_DIRECTORY/power" || die "smq_ram: the host does not start"
 	note "param $ROW configfs luns=$LUNS size_mb=$SIZE_MB poll_queues=${POLL_QUEUES:-0}" \
-		"${@/#/model/}"
+		"hw_queues=${HW_QUEUES:-0} null=${NO_DATA:-0} ${*/#/model/}"
 	wait_scsi smq_ram "$LUNS"
 }
 
 # Rung so far by the host of ram_model_up(); nothing for any other.
 doorbells() {
 	[[ ! -d $RAM_DIRECTORY ]] || cat "$RAM_DIRECTORY/model/doorbells"
+}
+
+# What the policy of that host counts, of all hardware queues together: KEY=NUMBER...
+counted() {
+	local stats
+	[[ -d $RAM_DIRECTORY ]] || return 0
+	stats=/sys/kernel/debug/smq/$(basename "$(smq_host)")/stats
+	[[ -r $stats ]] || return 0
+	awk '/^policy=/ {
+		for (i = 3; i <= NF; i++) {
+			split($i, word, "=")
+			sum[word[1]] += word[2]
+		}
+	}
+	END {
+		for (key in sum)
+			printf "%s=%d ", key, sum[key]
+	}' "$stats"
 }
 
 smq_host() {
@@ -350,6 +372,46 @@ row_smq_ram_doorbell() {
 row_smq_ram_doorbell_batch() {
 	ram_model_up service_ns="$SERVICE_NS" doorbell_ns=5000
 	policy batch smq_batch/usecs="$BATCH_USECS"
+}
+
+# One hardware queue for all CPUs, with the lock of an LLD; commands end as soon as the doorbell is
+# rung, which takes the least time. Data is not moved: no CPU does that where a device has DMA.
+shared_up() {
+	HW_QUEUES=1 NO_DATA=1 ram_model_up doorbell_ns=1
+}
+
+row_shared_direct() {
+	shared_up
+}
+
+row_shared_again() {
+	row_shared_direct
+}
+
+row_shared_bucket() {
+	shared_up
+	policy bucket smq_bucket/share=0
+}
+
+row_shared_deadline() {
+	shared_up
+	ELEVATOR=mq-deadline
+}
+
+# The policy as it is without settings: one submitter is no use for it.
+row_shared_bucket_default() {
+	shared_up
+	policy bucket
+}
+
+row_shared_nomerges_direct() {
+	shared_up
+	NOMERGES=2
+}
+
+row_shared_nomerges_bucket() {
+	row_shared_bucket
+	NOMERGES=2
 }
 
 # virtio_up DRIVER [PARAMETER=VALUE]...: has it drive the VM's virtio-scsi device. Disks
@@ -428,6 +490,8 @@ settle_queues() {
 		echo none > "$queue/scheduler" || die "$disk: elevator none refused"
 		begin_maps "$disk"
 		echo "$ELEVATOR" > "$queue/scheduler" || die "$disk: elevator $ELEVATOR refused"
+		[[ -z $NOMERGES ]] || echo "$NOMERGES" > "$queue/nomerges" ||
+			die "$disk: nomerges=$NOMERGES refused"
 		touch "/dev/$disk"	# see disk_next_second()
 		settings="hw_queues=$(find "/sys/block/$disk/mq" -mindepth 1 -maxdepth 1 | wc -l)"
 		[[ ! -e /sys/block/$disk/device/queue_depth ]] ||
@@ -461,6 +525,7 @@ set_up() {
 	LUNS=${3:-1}
 	SKIPPED=
 	ELEVATOR=none
+	NOMERGES=
 	SD=yes
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
 	target_gone

@@ -31,11 +31,14 @@ static struct meeting {
 } *meeting;
 
 static unsigned int nr_jobs, me;
+static long nr_cpus;
 static unsigned long meetings;
 static unsigned int chunk_ios;
 static struct timespec started;
 static unsigned long started_tick, chunk_tick, chunk_first;
 static double ns_per_tick;
+static const unsigned int permille[] = { 500, 990, 999 };
+static unsigned long latencies[3];
 
 void jobs_meet(void)
 {
@@ -45,7 +48,11 @@ void jobs_meet(void)
 	while (__atomic_load_n(&meeting->arrived, __ATOMIC_SEQ_CST) < all) {
 		if (__atomic_load_n(&meeting->failed, __ATOMIC_RELAXED))
 			exit(1);
-		__builtin_ia32_pause();
+		/* Those that share a CPU could wait for each other for a whole time slice. */
+		if (nr_jobs > (unsigned int)nr_cpus)
+			sched_yield();
+		else
+			__builtin_ia32_pause();
 	}
 }
 
@@ -57,7 +64,7 @@ unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
 	return inflight + batch > depth ? inflight + batch - depth : 0;
 }
 
-static unsigned long tick(void)
+unsigned long jobs_tick(void)
 {
 	return __builtin_ia32_rdtsc();
 }
@@ -69,7 +76,7 @@ void jobs_batch_done(unsigned long done)
 
 	if (done - chunk_first < chunk_ios || mine->nr == MAX_CHUNKS)
 		return;
-	now = tick();
+	now = jobs_tick();
 	mine->chunks[mine->nr++] = (struct chunk) { done - chunk_first, now - chunk_tick };
 	chunk_first = done;
 	chunk_tick = now;
@@ -92,18 +99,40 @@ void jobs_print_chunks(void)
 	printf("]");
 }
 
+static int by_size(const void *a, const void *b)
+{
+	unsigned long one = *(const unsigned long *)a, other = *(const unsigned long *)b;
+
+	return (one > other) - (one < other);
+}
+
+void jobs_latencies(unsigned long *ticks, unsigned long count)
+{
+	unsigned int i;
+
+	qsort(ticks, count, sizeof(*ticks), by_size);
+	for (i = 0; i < 3; i++)
+		latencies[i] = ticks[(count - 1) * permille[i] / 1000];
+}
+
+void jobs_print_latencies(void)
+{
+	printf("\"lat_ns\": {\"p50\": %.0f, \"p99\": %.0f, \"p999\": %.0f}",
+	       latencies[0] * ns_per_tick, latencies[1] * ns_per_tick, latencies[2] * ns_per_tick);
+}
+
 static void begin_chunks(void)
 {
 	meeting->of[me].nr = 0;
 	chunk_first = 0;
-	chunk_tick = tick();
+	chunk_tick = jobs_tick();
 }
 
 static void start(void)
 {
 	jobs_meet();
 	clock_gettime(CLOCK_MONOTONIC, &started);
-	started_tick = tick();
+	started_tick = jobs_tick();
 	if (!me)
 		marker(MARKER_START);
 	jobs_meet();
@@ -120,7 +149,7 @@ static unsigned long stop(void)
 		marker(MARKER_STOP);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	ns = (now.tv_sec - started.tv_sec) * 1000000000L + (now.tv_nsec - started.tv_nsec);
-	ns_per_tick = (double)ns / (tick() - started_tick);
+	ns_per_tick = (double)ns / (jobs_tick() - started_tick);
 	jobs_meet();
 	return ns;
 }
@@ -154,9 +183,9 @@ static int pinned(unsigned int n, unsigned int seconds,
 	me = n;
 	alarm(seconds);
 	CPU_ZERO(&cpus);
-	CPU_SET(n, &cpus);
+	CPU_SET(n % nr_cpus, &cpus);
 	if (sched_setaffinity(0, sizeof(cpus), &cpus))
-		fprintf(stderr, "job %u: no CPU %u to run on\n", n, n);
+		fprintf(stderr, "job %u: no CPU %lu to run on\n", n, n % nr_cpus);
 	else
 		status = job(n);
 	if (status)
@@ -172,6 +201,7 @@ int jobs_run(unsigned int jobs, unsigned int seconds,
 	unsigned int n;
 
 	nr_jobs = jobs;
+	nr_cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (meeting == MAP_FAILED) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Jobs that are measured together: one process each, pinned to a CPU of its
- * own, started and stopped together. Set-up and warm-up stay outside the
- * markers.
+ * own (jobs beyond the CPUs share them, in turns), started and stopped together.
+ * Set-up and warm-up stay outside the markers.
  */
 #ifndef SMQ_BENCH_JOBS_H
 #define SMQ_BENCH_JOBS_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MAX_JOBS	8
+#define MAX_JOBS	128
 #define MAX_COUNTS	8
 #define MAX_CHUNKS	1024
 
@@ -53,6 +53,14 @@ int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
  * the run having ended: a chunk ends with the first batch that fills it.
  */
 void jobs_batch_done(unsigned long done);
+
+/*
+ * A job calls this after a run: how long each of its I/Os took, in ticks of jobs_tick(). Sorts
+ * them. The first job's are what jobs_print_latencies() prints as JSON, in ns.
+ */
+void jobs_latencies(unsigned long *ticks, unsigned long count);
+void jobs_print_latencies(void);
+unsigned long jobs_tick(void);
 
 /* For a report: of every job the chunks of the run, each as [I/Os, ns], as JSON. */
 void jobs_print_chunks(void);

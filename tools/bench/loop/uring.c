@@ -21,7 +21,7 @@
 
 static struct {
 	unsigned int bs, depth, batch;
-	bool write, registered, poll, data, idle;
+	bool write, registered, poll, data, idle, latencies;
 	struct jobs_runs runs;
 	struct devices devices;
 	unsigned int jobs;
@@ -30,6 +30,8 @@ static struct {
 
 static struct io_uring ring;
 static unsigned char *buffer;
+/* With --latencies: of each I/O of a run, when it was queued, then how long it took. */
+static unsigned long *ticks;
 
 /* The devices of this job, which take turns. */
 static struct {
@@ -39,10 +41,11 @@ static struct {
 } disks[MAX_DEVICES];
 static unsigned int nr_disks, next_disk;
 
-/* What is inline is made once with chunks and once without: the choice costs an I/O nothing. */
+/* What chunks and latencies cost is in programs of their own: the choice costs an I/O nothing. */
+enum kept { KEPT_NOTHING, KEPT_CHUNKS, KEPT_LATENCIES };
 
 static inline __attribute__((always_inline))
-void queue_io(unsigned long n)
+void queue_io(enum kept kept, unsigned long n)
 {
 	unsigned int disk = next_disk;
 	int fd = opt.registered ? (int)disk : disks[disk].fd;
@@ -65,6 +68,10 @@ void queue_io(unsigned long n)
 	} else {
 		io_uring_prep_read(sqe, fd, data, opt.bs, offset);
 	}
+	if (kept == KEPT_LATENCIES) {
+		sqe->user_data = n;
+		ticks[n] = jobs_tick();
+	}
 }
 
 /* For each batch a call that does nothing, and no I/O. */
@@ -86,7 +93,7 @@ static int run_calls(unsigned long count)
 
 /* Keeps up to depth I/Os in flight, submits and takes a batch at a time. */
 static inline __attribute__((always_inline))
-int run_ring(bool chunks, unsigned long count)
+int run_ring(enum kept kept, unsigned long count)
 {
 	unsigned long queued = 0, done = 0;
 	unsigned int inflight = 0;
@@ -98,7 +105,7 @@ int run_ring(bool chunks, unsigned long count)
 
 		for (n = 0; n < opt.batch && queued < count &&
 		     inflight < opt.depth; n++) {
-			queue_io(queued++);
+			queue_io(kept, queued++);
 			inflight++;
 		}
 		n = jobs_wait_for(inflight, opt.depth, opt.batch,
@@ -110,22 +117,38 @@ int run_ring(bool chunks, unsigned long count)
 		io_uring_for_each_cqe(&ring, head, cqe) {
 			if (cqe->res != (int)opt.bs)
 				return cqe->res < 0 ? cqe->res : -EIO;
+			if (kept == KEPT_LATENCIES)
+				ticks[cqe->user_data] = jobs_tick() - ticks[cqe->user_data];
 			n++;
 		}
 		io_uring_cq_advance(&ring, n);
 		done += n;
 		inflight -= n;
-		if (chunks)
+		if (kept == KEPT_CHUNKS)
 			jobs_batch_done(done);
 	}
 	return 0;
+}
+
+static int run_latencies(unsigned long count)
+{
+	int err;
+
+	ticks = calloc(count + 1, sizeof(*ticks));
+	err = ticks ? run_ring(KEPT_LATENCIES, count) : -ENOMEM;
+	if (!err && count)
+		jobs_latencies(ticks, count);
+	free(ticks);
+	return err;
 }
 
 static int run_ios(unsigned long count)
 {
 	if (opt.idle)
 		return run_calls(count);
-	return opt.runs.chunk ? run_ring(true, count) : run_ring(false, count);
+	if (opt.latencies)
+		return run_latencies(count);
+	return opt.runs.chunk ? run_ring(KEPT_CHUNKS, count) : run_ring(KEPT_NOTHING, count);
 }
 
 /* Writes the whole device, so that the reads have something to move. */
@@ -206,7 +229,10 @@ static void report(unsigned long count, unsigned long ns)
 	       json(opt.data));
 	printf("\"idle\": %s, \"warmup\": %u, \"count\": %lu, \"ns\": %lu, ", json(opt.idle),
 	       opt.runs.warmup, count, ns);
-	jobs_print_chunks();
+	if (opt.latencies)
+		jobs_print_latencies();
+	else
+		jobs_print_chunks();
 	printf("}\n");
 }
 
@@ -257,8 +283,8 @@ static int job(unsigned int n)
 
 static const char help[] =
 "usage: uring [options] DEVICE...\n"
-"Random I/O on block devices through io_uring, jobs pinned to CPU 0, 1, ...,\n"
-"with markers for a counting plugin around each run.\n"
+"Random I/O on block devices through io_uring, jobs pinned to CPU 0, 1, ... and\n"
+"again to 0, with markers for a counting plugin around each run.\n"
 "  --jobs N         DEVICEs are dealt out to so many jobs, a job that is left\n"
 "                   without one shares one (default: a job for each DEVICE)\n"
 "  --write          writes, which destroy what DEVICE holds; else reads\n"
@@ -270,6 +296,7 @@ static const char help[] =
 "  --chunk N        I/Os that are timed together; a run has at most 1024 chunks\n"
 "  --registered     registered buffer and file\n"
 "  --poll           IOPOLL ring\n"
+"  --latencies      of the first job's I/Os, p50, p99 and p99.9\n"
 "  --idle           no I/O: a call that does nothing for each batch\n"
 "  --data           fill DEVICE before, check what was read after\n"
 "  --timeout S      give up after (300)\n"
@@ -284,6 +311,7 @@ static const struct option_spec options[] = {
 	OPTION_FLAG("registered", opt.registered),
 	OPTION_FLAG("poll", opt.poll),
 	OPTION_FLAG("idle", opt.idle),
+	OPTION_FLAG("latencies", opt.latencies),
 	OPTION_FLAG("data", opt.data),
 	OPTION_COUNTS(opt.runs),
 	OPTION_WARMUP(opt.runs),
@@ -296,13 +324,9 @@ static void parse(int argc, char **argv)
 {
 	option_parse(argc, argv, options, help);
 	opt.devices = devices_parse(argc, argv);
+	_Static_assert(MAX_DEVICES <= MAX_JOBS, "a job for each device");
 	if (!opt.jobs)
 		opt.jobs = opt.devices.nr;
-	if (opt.jobs > MAX_JOBS) {
-		fprintf(stderr, "DEVICE: %u are for more than %d jobs, say --jobs\n",
-			opt.jobs, MAX_JOBS);
-		exit(2);
-	}
 	option_check_chunks(&opt.runs);
 }
 

@@ -76,6 +76,10 @@ class Locks:
         """Acquisitions, those of interrupts apart: timers tick in their own time."""
         return sum(value for (_, _, _, irq), value in self.taken.items() if not irq)
 
+    def waits(self) -> float:
+        """Acquisitions that found the lock taken, those of interrupts apart."""
+        return sum(value for (_, _, _, irq), value in self.contended.items() if not irq)
+
     def contended_share(self, name: str | None = None) -> float:
         """In per cent, of one lock or of all."""
         names = self.names()

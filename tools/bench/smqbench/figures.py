@@ -19,7 +19,8 @@ from .rows import ROWS
 FORMAT = "smq-figures 1"
 
 # Each a command of that name under tools/bench.
-INSTRUMENTS = ("insn", "fastpath", "locks", "lines", "native", "legacy-kernel")
+INSTRUMENTS = ("insn", "fastpath", "locks", "lines", "native", "legacy-kernel",
+               "policies")
 PATHS = {
     "io_uring": "io_uring", "io_uring_fixed": "io_uring, registered",
     "io_uring_poll": "io_uring, polled", "sg_io": "SG_IO",
@@ -31,6 +32,8 @@ PATHS = {
     "smq": "smq_sg prepared", "smq_batch": "smq_sg prepared, a batch per SQE",
     "smq_held": "smq_sg held", "smq_held_batch": "smq_sg held, a batch per SQE",
     "smq_poll": "smq_sg prepared, polled",
+    "page_cache": "page cache", "fsync": "write and fsync", "direct": "O_DIRECT write",
+    "buffered": "buffered reads", "buffered_pinned": "buffered reads, pinned",
     "smq_batch_poll": "smq_sg prepared, a batch per SQE, polled",
 }
 # The last: no I/O, but an empty call of the kernel for each batch.
@@ -45,6 +48,17 @@ METRICS = {
     "interrupts": ("interrupts/IO", "interrupts of the device"),
     "doorbells": ("doorbells/IO", "doorbells rung"),
     "locks": ("locks/IO", "acquisitions of locks"),
+    "failed_tries": ("tries/IO", "commands dispatched by another CPU: as many tries for the "
+                     "dispatch right failed at most"),
+    "lat_p50": ("ms", "latency, median"),
+    "lat_p99": ("ms", "latency, 99 of 100 below"),
+    "lat_p999": ("ms", "latency, 999 of 1000 below"),
+    "mb_s": ("MB/s", "bytes moved"),
+    "seconds": ("s", "time for all of it"),
+    "queued": ("writes", "waiting in the block layer or with the device"),
+    "steered": ("%", "commands that left their hardware queue"),
+    "migrations": ("", "of the task, from CPU to CPU"),
+    "waits": ("waits/IO", "waits for a lock, tries of one that failed among them"),
     "contended": ("%", "acquisitions that found the lock taken"),
     "transfers": ("lines/IO", "cache lines that moved between CPUs"),
     "own_transfers": ("lines/IO", "cache lines moved by our modules"),

@@ -46,6 +46,8 @@ class GuestLog:
     runs: list[Run] = field(default_factory=list)
     # By row and workload, doorbells per I/O of each repeat.
     doorbells: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    # The same of what the row's policy counts, by its names.
+    counted: dict[tuple[str, str], list[dict[str, float]]] = field(default_factory=dict)
 
 
 def _plugin_runs(path: Path) -> list[dict]:
@@ -56,17 +58,30 @@ def _plugin_runs(path: Path) -> list[dict]:
     return runs
 
 
-def _add_doorbells(log: GuestLog, workload: str, rung: int) -> None:
-    """Rung by a whole program: its warm-up and all its runs."""
+def _of_program(log: GuestLog, workload: str) -> tuple[tuple[str, str], int]:
+    """Row and workload of the program that ran last, and its I/Os: its warm-up and all its runs."""
     if not log.runs or log.runs[-1].workload != workload:
-        raise ValueError(f"doorbells of {workload}, which was not run")
+        raise ValueError(f"counts of {workload}, which was not run")
     last, ios = log.runs[-1], 0
     for run in reversed(log.runs):
         if (run.row, run.workload, run.repeat) != (last.row, workload, last.repeat):
             break
         ios += run.ios
-    ios += last.loop["warmup"] * last.jobs
-    log.doorbells.setdefault((last.row, workload), []).append(rung / ios)
+    return (last.row, workload), ios + last.loop["warmup"] * last.jobs
+
+
+def _add_doorbells(log: GuestLog, workload: str, rung: int) -> None:
+    key, ios = _of_program(log, workload)
+    log.doorbells.setdefault(key, []).append(rung / ios)
+
+
+def _add_counted(log: GuestLog, workload: str, text: str) -> None:
+    """What the policy had counted before and after."""
+    key, ios = _of_program(log, workload)
+    before, after = ({name: int(value) for name, value in (
+        word.split("=") for word in part.split())} for part in text.split("/"))
+    log.counted.setdefault(key, []).append(
+        {name: (after[name] - before.get(name, 0)) / ios for name in after})
 
 
 def _remember(log: GuestLog, row: str, text: str) -> None:
@@ -106,6 +121,9 @@ def read(folder: Path) -> GuestLog:
             elif kind == "doorbells":
                 workload, rung = rest.split()
                 _add_doorbells(log, workload, int(rung))
+            elif kind == "counted":
+                workload, text = rest.split(" ", 1)
+                _add_counted(log, workload, text)
             elif kind == "skip":
                 name, why = rest.split(" ", 1)
                 log.skipped[name] = why

@@ -41,6 +41,7 @@ class Instrument:
     two_cpus: bool = False
     kernel: str = "6.1"         # default, "" for an instrument with a kernel of its own
     more: Callable[[argparse.ArgumentParser], None] | None = None   # adds options
+    named: Sequence[str] = ()   # rows that are measured when they are named
 
     def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
         """The command line."""
@@ -49,7 +50,8 @@ class Instrument:
             allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
         add = parser.add_argument
         add("--json", type=Path, metavar="FILE", help="writes the figures there")
-        add("--rows", metavar="ROW,...", help="only these: " + " ".join(self.rows))
+        add("--rows", metavar="ROW,...", help="only these: " +
+            " ".join([*self.rows, *self.named]))
         add("--repeat", type=int, default=self.repeat, metavar="N",
             help="how often every row is measured (default: %(default)s)")
         if self.kernel:
@@ -69,7 +71,8 @@ class Instrument:
         if options.keep and options.keep.exists() and any(options.keep.iterdir()):
             parser.error(f"--keep {options.keep}: is not empty")
         try:
-            options.rows = rows.chosen(options.rows, self.rows)
+            options.rows = list(self.rows) if options.rows is None else \
+                rows.chosen(options.rows, [*self.rows, *self.named])
         except BenchError as error:
             parser.error(str(error))
         return options

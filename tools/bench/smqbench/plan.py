@@ -10,6 +10,7 @@ from .rows import ROWS
 from .timing import turns
 
 IN_KERNEL = "in_kernel"     # smq_load issues it, all other paths are programs' in user space
+FEW_JOBS = 2
 _DIRECT = {"io_uring", "io_uring_fixed", "io_uring_poll"}
 # Arguments of the loop passthrough, and the nodes that it is for.
 _PASSTHROUGH = {
@@ -48,7 +49,8 @@ class Workload:     # pylint: disable=too-many-instance-attributes
         return ":".join(str(value) for value in (self.path, self.op, self.bs, self.qd, self.batch,
                                                  self.luns, self.jobs))
 
-    def program(self, counts: Sequence[int], warmup: int, data: bool) -> list[str]:
+    def program(self, counts: Sequence[int], warmup: int, data: bool,
+                latencies: bool = False) -> list[str]:
         """The loop program, the nodes it is for and how many, and its arguments."""
         if self.path in _IN_KERNEL:
             return self._in_kernel(counts, warmup)
@@ -70,6 +72,7 @@ class Workload:     # pylint: disable=too-many-instance-attributes
         words += {"io_uring_fixed": ["--registered"],
                   "io_uring_poll": ["--poll"]}.get(self.path, [])
         words += {"write": ["--write"], "call": ["--idle"]}.get(self.op, [])
+        words += ["--latencies"] if latencies else []
         return words + (["--data"] if data else [])
 
     def _in_kernel(self, counts: Sequence[int], warmup: int) -> list[str]:
@@ -101,6 +104,7 @@ class Plan:
     warmup: int
     size_mb: int
     virtio_disks: int = 1       # that the VM's virtio-scsi device has, if there is one
+    latencies: bool = False     # of each I/O, by the loops that can
 
     def lines(self, repeats: int) -> Iterable[str]:
         """For the guest: a device is brought up once for all workloads of a number of LUNs."""
@@ -115,8 +119,15 @@ class Plan:
         for repeat, (row, luns, workloads) in turns(groups, repeats):
             yield f"row {row} {luns} {repeat}"
             for workload in workloads:
-                words = workload.program(self.counts, self.warmup, ROWS[row].data)
+                words = workload.program([self._share(workload, count) for count in self.counts],
+                                         self._share(workload, self.warmup), ROWS[row].data,
+                                         self.latencies)
                 yield f"run {workload.key} " + " ".join(words)
+
+    @staticmethod
+    def _share(workload: Workload, count: int) -> int:
+        """Of a job. Many jobs do together what two would do."""
+        return count if workload.jobs <= FEW_JOBS else max(count * FEW_JOBS // workload.jobs, 1)
 
     def runs(self, repeats: int) -> int:
         """How many will be measured if no row is skipped."""

@@ -100,6 +100,57 @@ def split(path: Path, title: str, figures: Sequence[Figure]) -> None:
     _finish(pyplot, figure, path)
 
 
+def ratio(path: Path, title: str, taken: FigureSet) -> None:
+    """Of the policy prio: what sync and async writes get with each."""
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(figsize=(7, 3.4))
+    below = axes.twinx()
+    words = sorted(int(one.row.rpartition("_")[2]) for one in taken.find(
+        metric="lat_p50") if one.row.startswith("prio_ratio_") and one.row[-1].isdigit())
+    for colour, path_name, metric, on, label in (
+            (COLOURS[0], "direct", "iops", axes, "sync writes, IO/s"),
+            (COLOURS[1], "page_cache", "iops", axes, "async writes, IO/s"),
+            (COLOURS[2], "direct", "lat_p50", below, "a sync write, ms, median")):
+        values = [taken.find(row=f"prio_ratio_{word}", path=path_name, metric=metric)[0].value
+                  for word in words]
+        on.plot(words, values, "o-", color=colour, label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(words, [f"{word}:1" for word in words])
+    axes.set_xlabel("smq_prio/ratio")
+    axes.set_ylim(bottom=0)
+    below.set_ylim(bottom=0)
+    axes.set_ylabel("IO/s")
+    below.set_ylabel("ms")
+    axes.set_title(title, loc="left")
+    figure.legend(loc="upper left", bbox_to_anchor=(1.01, 0.9), frameon=False, fontsize=8)
+    _finish(pyplot, figure, path)
+
+
+def _policies(taken: FigureSet, folder: Path) -> list[Plot]:
+    """Each policy beside direct."""
+    def rows(metric: str, *starts: str, **wanted) -> list[Figure]:
+        return [one for one in taken.find(instrument="policies", metric=metric, **wanted)
+                if one.row.startswith(starts)]
+    plots = []
+    for name, title, figures in (
+            ("policy-batch.svg", "batch: commands a second under icount, one by one",
+             rows("iops", "batch_", batch=1)),
+            ("policy-bucket.svg", "bucket: waits for locks per command, two CPUs in step",
+             rows("waits", "shared_", jobs=2)),
+            ("policy-prio.svg", "prio: a sync write on a full device, ms",
+             rows("lat_p99", "prio_full_")),
+            ("policy-steer.svg", "steer: commands a second, four hardware queues",
+             rows("iops", "steer_"))):
+        if figures:
+            bars(folder / name, title, figures)
+            plots.append(Plot(name, title))
+    if rows("lat_p50", "prio_ratio_1"):
+        title = "prio: what the ratio buys and costs"
+        ratio(folder / "policy-ratio.svg", title, taken)
+        plots.append(Plot("policy-ratio.svg", title))
+    return plots
+
+
 def draw(taken: FigureSet, folder: Path) -> list[Plot]:
     """All that there are figures for."""
     wanted = [
@@ -131,4 +182,4 @@ def draw(taken: FigureSet, folder: Path) -> list[Plot]:
     if found:
         split(folder / "split.png", f"Where they go, {found[0].workload}", found)
         plots.append(Plot("split.png", f"Where they go, {found[0].workload}"))
-    return plots
+    return plots + _policies(taken, folder)

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import claims, groups, matrix, paths, virtio
+from . import claims, groups, matrix, paths, policies, virtio
 from .figures import METRICS, PATHS, Figure, FigureSet
 from .rows import ROWS
 
@@ -341,5 +341,6 @@ def markdown(taken: FigureSet, plots: Sequence[Plot] = ()) -> str:
         *locks_lines(taken, plots), *lines_lines(taken, plots),
         *(_plot(plots, "native.png")), *other_lines(taken, "native", "Native speed"),
         *path_lines(taken, plots),
+        *policies.markdown(taken, lambda name: _plot(plots, name)),
         *other_lines(taken, "legacy-kernel", "The legacy path, on a kernel that was given"),
         *parameter_lines(taken)]).rstrip() + "\n"

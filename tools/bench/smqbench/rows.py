@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from .errors import BenchError
+from .policyrows import POLICY_ROWS
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,10 @@ ROWS = {
     "kernel_mq_timer": Row("scsi_debug 20 us, given kernel, scsi-mq",
                            note="the same, ndelay=20000"),
 }
+for _name, _group in POLICY_ROWS.items():
+    for _word, _text in _group.words.items():
+        ROWS[f"{_name}_{_word}"] = Row(f"{_group.label}, {_text}", waits=True, data=_group.data,
+                                       note=_group.note)
 
 
 def chosen(text: str | None, of: list[str]) -> list[str]:

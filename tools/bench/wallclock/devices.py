@@ -18,7 +18,8 @@ RAM = CONFIGFS / "smq/ram"
 SCSI_HOSTS = Path("/sys/class/scsi_host")
 WAIT = 60       # seconds; nodes come in their own time
 DEPTH = 128
-DOORBELL = -1   # in RAM_ROWS: the setting that was found to take as long as is wanted
+# In RAM_ROWS: the setting that was found to take as long as is wanted, and one for a fifth of that.
+DOORBELL, DOORBELL_FIFTH = -1, -5
 
 
 class Skipped(Exception):
@@ -53,7 +54,8 @@ def _wait(what: str, check: Callable):
         time.sleep(0.02)
 
 
-def _hosts(proc_name: str) -> set[Path]:
+def hosts(proc_name: str) -> set[Path]:
+    """Of a driver."""
     return {host for host in SCSI_HOSTS.glob("host*")
             if (host / "proc_name").read_text(encoding="ascii").strip() == proc_name}
 
@@ -64,7 +66,8 @@ def _disks(host: Path) -> list[str]:
     return [disk for _, disk in found if os.path.exists(disk)]
 
 
-def _scsi_disks(host: Path, luns: int) -> list[str]:
+def scsi_disks(host: Path, luns: int) -> list[str]:
+    """Of a host, in LUN order, once so many are there."""
     return _wait(f"{luns} disks of {host.name}",
                  lambda: (lambda disks: disks if len(disks) == luns else None)(_disks(host)))
 
@@ -85,8 +88,8 @@ def _null_blk(luns: int, _size_mb: int) -> Device:
 def _scsi_debug(luns: int, size_mb: int) -> Device:
     line = modprobe("scsi_debug", delay=0, fake_rw=1, max_luns=luns, dev_size_mb=size_mb,
                     submit_queues=os.cpu_count() or 1)
-    host = _wait("scsi_debug", lambda: _hosts("scsi_debug")).pop()
-    return Device(_scsi_disks(host, luns), {"device": line})
+    host = _wait("scsi_debug", lambda: hosts("scsi_debug")).pop()
+    return Device(scsi_disks(host, luns), {"device": line})
 
 
 def _ram(row: str, luns: int, size_mb: int, *, null: int = 0, hw_queues: int = 0, policy: str = "",
@@ -104,13 +107,13 @@ def _ram(row: str, luns: int, size_mb: int, *, null: int = 0, hw_queues: int = 0
         _write(lun / "size_mb", size_mb)
         _write(lun / "null", null)
         _write(lun / "power", 1)
-    before = _hosts("smq_ram")
+    before = hosts("smq_ram")
     _write(folder / "power", 1)
-    host = _wait(f"smq_ram {row}", lambda: _hosts("smq_ram") - before).pop()
+    host = _wait(f"smq_ram {row}", lambda: hosts("smq_ram") - before).pop()
     words = [f"luns={luns}", f"size_mb={size_mb}", f"null={null}", f"depth={DEPTH}",
              f"hw_queues={hw_queues or os.cpu_count()}",
              *(f"model/{name}={value}" for name, value in model.items())]
-    device = Device(_scsi_disks(host, luns), {"device": "smq_ram " + " ".join(words)})
+    device = Device(scsi_disks(host, luns), {"device": "smq_ram " + " ".join(words)})
     if policy:
         _set_policy(host, policy, knobs or {})
         device.setting["policy"] = " ".join([policy, *(f"{name}={value}" for name, value
@@ -168,6 +171,10 @@ RAM_ROWS: dict[str, dict] = {
     "smq_ram_100us_doorbell": {"service_ns": 100000, "doorbell_ns": DOORBELL},
     "smq_ram_100us_doorbell_batch": {"service_ns": 100000, "doorbell_ns": DOORBELL,
                                      "policy": "batch"},
+    **{f"{name}_{word}": {"hw_queues": 1, "null": 1, "doorbell_ns": doorbell} | policy
+       for name, doorbell in (("shared", 1), ("shared_bell", DOORBELL_FIFTH))
+       for word, policy in (("direct", {}), ("again", {}),
+                            ("bucket", {"policy": "bucket", "knobs": {"smq_bucket/share": "0"}}))},
 }
 
 
@@ -183,14 +190,21 @@ def _settle(disk: str) -> str:
     return " ".join(["elevator=none nomerges=2", f"hw_queues={hw_queues}", *words])
 
 
-def prepare() -> None:
-    """Modules that rows share."""
-    for module in ("sd_mod", "sg", "smq_sg"):
-        modprobe(module)
+def prepare_ram() -> None:
+    """smq_ram without hosts."""
+    modprobe("sd_mod")
     if not RAM.exists():
         modprobe("smq_ram", hosts=0)
+    if not any(CONFIGFS.iterdir()):
+        subprocess.run(["mount", "-t", "configfs", "configfs", str(CONFIGFS)], check=True)
     _wait(str(RAM), RAM.exists)
-    modprobe("smq_load")
+
+
+def prepare() -> None:
+    """Modules that rows share."""
+    prepare_ram()
+    for module in ("sg", "smq_sg", "smq_load"):
+        modprobe(module)
 
 
 def bring_up(row: str, luns: int, size_mb: int, doorbell_ns: int) -> Device:
@@ -198,7 +212,8 @@ def bring_up(row: str, luns: int, size_mb: int, doorbell_ns: int) -> Device:
     if row in MAKERS:
         device = MAKERS[row](luns, size_mb)
     else:
-        settings = {name: doorbell_ns if value == DOORBELL else value
+        doorbells = {DOORBELL: doorbell_ns, DOORBELL_FIFTH: max(doorbell_ns // 5, 1)}
+        settings = {name: doorbells.get(value, value) if name == "doorbell_ns" else value
                     for name, value in RAM_ROWS[row].items()}
         device = _ram(row, luns, size_mb, **settings)
     for disk in device.disks:

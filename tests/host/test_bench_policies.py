@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0
+"""tools/bench/policies: what it makes of what guests wrote, what its bars say, and its tables."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from make import make
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
+
+from smqbench import figures, guestlog, instrument, modelled, policies, policybars  # noqa: E402
+from smqbench.acquisitions import Locks  # noqa: E402
+from smqbench.errors import BenchError  # noqa: E402
+from smqbench.figures import FigureSet  # noqa: E402
+from smqbench.plan import Plan, Workload  # noqa: E402
+from smqbench.policyrows import POLICY_ROWS  # noqa: E402
+from smqbench.rows import ROWS  # noqa: E402
+
+FSYNC = {"path": "fsync", "op": "write", "bs": 4096, "qd": 1, "batch": 1, "luns": 1, "jobs": 65}
+PAIR = Workload("io_uring", "read", 512, 32, 1, 1, 2)
+
+
+def figure(row, metric, value, workload=PAIR, cpus=2, **more):
+    """One of the instrument's."""
+    times = {"p10": float(value), "median": float(value)} if metric == "time" else {}
+    return instrument.figure(
+        instrument="policies", row=row, kernel="6.1", cpus=cpus, note="", parameters={},
+        command="tools/bench/policies --only x",
+        **instrument.fields(workload, [float(value)], metric), **times, **more)
+
+
+def taken(*found):
+    """A set."""
+    result = FigureSet()
+    for one in found:
+        result.add(one)
+    return result
+
+
+def judged(found, what):
+    """The bar whose text begins so."""
+    one, = [bar for bar in policies.judged(found) if bar.bar.what.startswith(what)]
+    return one
+
+
+def guest(tmp_path, *lines, end=True):
+    """Through the file."""
+    every = [{"kind": "kernel", "release": "7.2", "cpus": 2, "cmdline": "x"}, *lines]
+    every += [{"kind": "end"}] if end else []
+    path = tmp_path / "results"
+    path.write_text("".join(json.dumps(one) + "\n" for one in every), encoding="ascii")
+    return modelled.read(path, "tools/bench/policies --only prio")
+
+
+def test_what_a_guest_writes_becomes_figures(tmp_path):
+    line = {"kind": "figure", "row": "prio_full_prio", "metric": "lat_p99",
+            "values": [3.0, 1.0, 2.0], "parameters": {"verified": True, "advertised": 132},
+            **FSYNC}
+    one, = guest(tmp_path, {"kind": "seen", "row": "x"}, line).figures
+    assert (one.value, one.spread, one.values, one.unit) == (2.0, 2.0, [3.0, 1.0, 2.0], "ms")
+    assert (one.path, one.jobs, one.cpus, one.kernel) == ("fsync", 65, 2, "7.2")
+    assert one.parameters["advertised"] == 132 and one.note == ROWS["prio_full_prio"].note
+
+
+@pytest.mark.parametrize("line, end, words", [
+    ({"kind": "figure", "row": "prio_full_prio", "metric": "iops", "values": [1.0],
+      "parameters": {"verified": False}, **FSYNC}, True, "is not what was read"),
+    ({"kind": "error", "why": "no room"}, True, "the guest: no room"),
+    ({"kind": "seen"}, False, "did not come to the end"),
+    ({"kind": "unheard"}, True, "unheard"),
+])
+def test_what_is_no_figure(tmp_path, line, end, words):
+    with pytest.raises(BenchError, match=words):
+        guest(tmp_path, line, end=end)
+
+
+def test_bars_of_bucket():
+    """Waits alone, and with tries that failed; each can be missed."""
+    found = taken(figure("shared_direct", "waits", 0.2), figure("shared_bucket", "waits", 0.02),
+                  figure("shared_bucket", "failed_tries", 0.3),
+                  figure("shared_direct", "transfers", 10), figure("shared_bucket", "transfers", 6))
+    assert (judged(found, "two CPUs one by one: waits").value, judged(
+        found, "two CPUs one by one: waits").word) == (pytest.approx(0.1), "PASS")
+    assert judged(found, "the same with failed tries").value == pytest.approx(1.6)
+    assert judged(found, "the same with failed tries").word == "MISSED"
+    assert judged(found, "two CPUs one by one: lines").word == "MISSED"
+    assert judged(found, "two CPUs in batches").word == "not measured"
+    assert not all(bar.ok for bar in policies.judged(found, ["bucket"]))
+    assert all(bar.ok for bar in policies.judged(found, ["steer"]))
+
+
+@pytest.mark.parametrize("bucket, word", [(1010, "PASS"), (1100, "MISSED"), (900, "PASS")])
+def test_native_speed_is_held_against_the_spread_of_direct(bucket, word):
+    """direct, and direct again: what is between them says nothing."""
+    load = Workload("in_kernel", "read", 512, 32, 1, 1, 2)
+    found = taken(*(figure(f"shared_{name}", "time", value, load)
+                    for name, value in (("direct", 1000), ("again", 1020), ("bucket", bucket))))
+    assert judged(found, "two CPUs, native speed: slower").word == word
+
+
+def test_bars_are_of_rows_and_metrics_that_there_are():
+    """A bar that asks for what no part measures would be silent for good."""
+    asked = []
+
+    class Asked(FigureSet):
+        """Remembers."""
+
+        def find(self, **wanted):
+            asked.append(wanted)
+            return []
+    for bar in policybars.BARS:
+        assert bar.part in policies.TITLES
+        assert bar.judge(Asked()).word == "not measured"
+    for wanted in asked:
+        assert wanted["row"] in ROWS and wanted["metric"] in figures.METRICS
+
+
+def test_tables_with_their_conclusion_and_command():
+    pair = [figure(f"steer_apart_{name}", metric, value, cpus=4)
+            for name, iops in (("direct", 500), ("again", 501), ("steer", 1900))
+            for metric, value in (("iops", iops), ("steered", 60 if name == "steer" else 0))]
+    table, = policies.all_tables(taken(*pair))
+    assert table.part == "steer" and table.command == "tools/bench/policies --only x"
+    assert table.says == "3.80 times direct's rate, 60.00 % of the commands steered."
+    assert [row[0] for row in table.cells[1:]] == [
+        ROWS[f"steer_apart_{name}"].label for name in ("direct", "again", "steer")]
+    lines = policies.markdown(taken(*pair), lambda name: [f"![]({name})", ""])
+    assert "![](policy-steer.svg)" in lines and "### " + policies.TITLES["steer"] in lines
+    assert not any(policies.TITLES["prio"] in line for line in lines)
+    assert "PASS" in "\n".join(policies.text(taken(*pair)))
+    assert not policies.markdown(FigureSet(), lambda name: [])
+
+
+def test_rows_of_a_policy():
+    """Each beside direct, and direct beside itself."""
+    for name, group in POLICY_ROWS.items():
+        assert list(group.words)[:2] == ["direct", "again"]
+        assert all(f"{name}_{word}" in ROWS for word in group.words)
+
+
+def test_waits_of_interrupts_are_their_own():
+    locks = Locks(contended=Counter({("lock", "a", 1, False): 3, ("lock", "a", 1, True): 5}))
+    assert locks.waits() == 3
+
+
+def test_what_a_policy_counts_is_per_command(tmp_path):
+    """Of a whole program: its warm-up and its runs, by both jobs."""
+    run = {"count": 90, "ns": 1, "jobs": 2, "warmup": 10, "devices": ["/dev/sda"]}
+    (tmp_path / "log").write_text(
+        f"kernel 6.1\nrow shared_bucket 1\nrun {PAIR.key} {json.dumps(run)}\n"
+        f"counted {PAIR.key} all=100 foreign=10 / all=300 foreign=60 \nend\n", encoding="ascii")
+    (tmp_path / "out").write_text("run=1\n", encoding="ascii")
+    assert guestlog.read(tmp_path).counted == {
+        ("shared_bucket", PAIR.key): [{"all": 1.0, "foreign": 0.25}]}
+
+
+def test_many_jobs_do_what_two_would():
+    few, many = (Workload("io_uring", "read", 512, 4, 4, 1, jobs) for jobs in (2, 32))
+    plan = Plan([("shared_direct", [few, many])], (1600,), 320, 4)
+    words = [line.split() for line in plan.lines(1) if line.startswith("run")]
+    assert [(line[line.index("--count") + 1], line[line.index("--warmup") + 1])
+            for line in words] == [("1600", "320"), ("100", "20")]
+
+
+def test_dirty_refuses_what_it_cannot_do():
+    """The program of async and sync writers."""
+    make(BENCH)
+    program = ROOT / "build/tools/bench/dirty"
+    for words, said in (([], "DEVICE"), (["/dev/null"], "two, for async and for sync"),
+                        (["--bs", "5000", "a", "b"], "no multiple of 4096"),
+                        (["--writers", "8193", "a", "b"], "from 0 to 8192")):
+        done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and said in done.stderr
+
+
+def test_dirty_finds_what_is_not_there(tmp_path):
+    """On two files: it verifies what it wrote."""
+    make(BENCH)
+    program = ROOT / "build/tools/bench/dirty"
+    nodes = [tmp_path / "async", tmp_path / "sync"]
+    for node in nodes:
+        node.write_bytes(bytes(1 << 20))
+    done = subprocess.run([program, "--writers", "4", "--burst", "2", "--after", "20", "--syncs",
+                           "5", *nodes], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["verified"] and len(said["sync_ms"]) == 5

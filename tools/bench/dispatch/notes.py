@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""In the guest: figures on their way to the host."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from smqbench.errors import BenchError
+
+PROGRAMS = Path(__file__).resolve().parents[3] / "build/tools/bench"
+
+
+def program(name: str, *words: object, cpu: int | None = None) -> dict[str, Any]:
+    """One of tools/bench/loop: its line of JSON, of several the last."""
+    argv = [str(PROGRAMS / name), *map(str, words)]
+    if cpu is not None:
+        argv = ["taskset", "--cpu-list", str(cpu), *argv]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          check=False)
+    if done.returncode:
+        raise BenchError(f"{' '.join(argv)}: status {done.returncode}: "
+                         f"{done.stderr.strip() or done.stdout[-300:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+class Notes:
+    """Values by what they are of, one a repeat."""
+
+    def __init__(self, results):
+        self._results = results
+        self._values: dict[str, list[float]] = {}
+        self._more: dict[str, dict] = {}
+
+    def line(self, kind: str, **content) -> None:
+        """On the host at once."""
+        self._results.write(json.dumps({"kind": kind, **content}) + "\n")
+        self._results.flush()
+        os.fsync(self._results.fileno())
+
+    def value(self, row: str, metric: str, value: float, **workload) -> None:
+        """One repeat's."""
+        parameters = workload.pop("parameters", {})
+        key = json.dumps({"row": row, "metric": metric, **workload}, sort_keys=True)
+        self._values.setdefault(key, []).append(round(value, 5))
+        self._more[key] = parameters
+        self.line("seen", row=row, metric=metric, value=round(value, 4), **workload)
+
+    def flush(self) -> None:
+        """All figures so far."""
+        for key, values in self._values.items():
+            self.line("figure", **json.loads(key), values=values, parameters=self._more[key])
+        self._values.clear()

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""In the guest: prio beside direct, sync writes beside many async ones."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from smqbench import timing
+
+from .notes import Notes, program
+from .ram import Host, host, write
+
+MB = 10 ** 6
+DEPTH = 4
+SERVICE_NS = 1000000
+TEN, HUNDRED = 10 * MB, 100 * MB
+# In turns, so that what the machine does meanwhile meets all of them.
+WORDS = ("direct", "again", "prio")
+RATIOS = (1, 2, 4, 8, 16)
+BLOCK, LARGE = 4096, 65536
+# One write of about a second at 1 MB/s; and the sync ones come when it has waited for most of that.
+TRAP_BYTES, TRAP_MS = 999424, 900
+DIRTY = 90      # % of memory: what the kernel itself throttles is above any policy
+PERCENTILES = {"lat_p50": 50, "lat_p99": 99, "lat_p999": 99.9}
+
+
+def under(run: Callable[[], dict], after: float, look: Callable[[], Any]) -> tuple[dict, Any]:
+    """What a program says, and what is seen while it runs."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run)
+        time.sleep(after)
+        seen = look()
+        return running.result(), seen
+
+
+class Case:
+    """A workload on a host, by policies in turns."""
+
+    def __init__(self, notes: Notes, device: Host, nodes: list[str], name: str):
+        self.notes, self.device, self.nodes, self.name = notes, device, nodes, name
+
+    def run(self, word: str, *options: object, look: Callable[[], Any] | None = None,
+            after: float = 0.8, **knobs: int) -> tuple[dict, Any]:
+        """One round; knobs are those of prio."""
+        policy = "direct" if word in ("direct", "again") else "prio"
+        self.device.choose(policy, **(knobs if policy == "prio" else {}))
+        found = under(lambda: program("dirty", *options, *self.nodes), after,
+                      look or self.device.advertised)
+        self.device.settle()
+        self.device.choose("direct")
+        return found
+
+    def value(self, word: str, metric: str, value: float, said: dict, **workload) -> None:
+        """A figure; data that was not right is no figure."""
+        workload = {"path": "fsync", "op": "write", "bs": BLOCK, "qd": 1, "batch": 1, "luns": 1,
+                    "jobs": 1} | workload
+        self.notes.value(f"{self.name}_{word}", metric, value, **workload,
+                         parameters={"verified": said["verified"],
+                                     "advertised": said.get("advertised", 0)})
+
+    def latencies(self, word: str, said: dict, **workload) -> None:
+        """Of the sync writes."""
+        for metric, percent in PERCENTILES.items():
+            self.value(word, metric, timing.percentile(said["sync_ms"], percent), said, **workload)
+
+
+def full(notes: Notes, repeats: int, quick: bool) -> None:
+    """A device that takes four commands, each of which takes 1 ms; and what the ratio does."""
+    with host("full", 64, hw_queues=1) as device:
+        device.model(service_ns=SERVICE_NS)
+        write(device.device / "queue_depth", DEPTH)
+        nodes = device.partitions(40, 8)
+        case = Case(notes, device, nodes, "prio_full")
+        for _, word in timing.turns(WORDS, repeats):
+            said, said["advertised"] = case.run(
+                word, "--writers", 64, "--burst", 2, "--syncs", 100000, "--every", 5000,
+                "--seconds", 2 if quick else 5, ratio=4, bytes_per_sec=0)
+            case.latencies(word, said, jobs=65)
+            case.value(word, "iops", 1000 * (said["async_ops"] + len(said["sync_ms"])) /
+                       said["window_ms"], said, jobs=65)
+        ratios(Case(notes, device, nodes, "prio_ratio"), 1 if quick else repeats, quick)
+
+
+def ratios(case: Case, repeats: int, quick: bool) -> None:
+    """Sync and async writers, both with more than the device takes."""
+    for _, word in timing.turns(("direct", *map(str, RATIOS)), repeats):
+        said, said["advertised"] = case.run(
+            word, "--writers", 64, "--syncers", 64, "--direct", "--syncs", 100000, "--seconds",
+            2 if quick else 4, ratio=int(word) if word.isdigit() else 4, bytes_per_sec=0)
+        seconds = said["window_ms"] / 1000
+        case.latencies(word, said, path="direct", jobs=128)
+        case.value(word, "iops", len(said["sync_ms"]) / seconds, said, path="direct", jobs=128)
+        case.value(word, "iops", said["async_ops"] / seconds, said, path="page_cache", jobs=128)
+
+
+def rate(notes: Notes, repeats: int, quick: bool) -> None:
+    """10 MB/s: one file is saved while many writes wait."""
+    with host("rate", 224, hw_queues=1, depth=2048) as device:
+        device.model(bytes_per_sec=TEN)
+        device.set_queue(max_sectors_kb=LARGE // 1024)
+        write(device.device / "queue_depth", 32)
+        case = Case(notes, device, device.partitions(200, 8), "prio_rate")
+        for _, word in timing.turns(WORDS, 1 if quick else repeats):
+            said, (waiting, said["advertised"]) = case.run(
+                word, "--writers", 1300, "--bs", LARGE, "--after", 2000, "--syncs",
+                1 if quick else 2, ratio=4, bytes_per_sec=TEN, after=1.9,
+                look=lambda: (queued(device), device.advertised()))
+            case.latencies(word, said, jobs=1301)
+            case.value(word, "queued", waiting, said, jobs=1301, path="page_cache", bs=LARGE)
+
+
+def queued(device: Host) -> int:
+    """Commands that have a tag, waiting or with the device."""
+    debugfs = Path("/sys/kernel/debug/block", device.queue.parent.name)
+    return sum(int(line.partition("=")[2]) for path in debugfs.glob("hctx*/tags")
+               for line in path.read_text(encoding="ascii").splitlines()
+               if line.startswith("busy="))
+
+
+def crowd(notes: Notes, repeats: int, quick: bool) -> None:
+    """The same, where async writers are four times what is advertised: above any policy."""
+    with host("crowd", 64, hw_queues=1, depth=64) as device:
+        device.model(bytes_per_sec=TEN)
+        device.set_queue(max_sectors_kb=LARGE // 1024)
+        write(device.device / "queue_depth", 32)
+        case = Case(notes, device, device.partitions(52, 8), "prio_crowd")
+        # What prio advertises there: the device's and as many again as the host has to spare.
+        writers = 4 * (32 + 64)
+        for _, word in timing.turns(WORDS, 1 if quick else repeats):
+            said, said["advertised"] = case.run(
+                word, "--writers", writers, "--bs", LARGE, "--after", 2000, "--syncs",
+                4 if quick else 12, ratio=4, bytes_per_sec=TEN, after=1.9)
+            case.latencies(word, said, jobs=writers + 1)
+
+
+def trap(notes: Notes, repeats: int, _quick: bool) -> None:
+    """1 MB/s: a large async write has waited for most of its second when sync ones come."""
+    with host("trap", 32, hw_queues=1) as device:
+        device.set_queue(max_sectors_kb=1024)
+        case = Case(notes, device, device.partitions(16, 8), "prio_trap")
+        for _, word in timing.turns(WORDS, repeats):
+            device.model(bytes_per_sec=0 if word == "prio" else MB)
+            said, said["advertised"] = case.run(
+                word, "--writers", 1, "--bs", TRAP_BYTES, "--rounds", 1, "--syncers", 4,
+                "--syncs", 1, "--after", TRAP_MS, ratio=4, bytes_per_sec=MB, after=0.5)
+            case.value(word, "seconds", said["ms"] / 1000, said, path="page_cache",
+                       bs=TRAP_BYTES, jobs=5)
+
+
+def load(notes: Notes, repeats: int, quick: bool) -> None:
+    """100 MB/s under writers and syncers: how many of them are used."""
+    with host("load", 192, hw_queues=1) as device:
+        write(device.device / "queue_depth", 32)
+        device.set_queue(max_sectors_kb=LARGE // 1024)
+        case = Case(notes, device, device.partitions(170, 8), "prio_load")
+        for _, word in timing.turns(WORDS, 1 if quick else repeats):
+            device.model(bytes_per_sec=0 if word == "prio" else HUNDRED, service_ns=100000)
+            said, used = case.run(
+                word, "--writers", 32, "--bs", LARGE, "--burst", 8, "--syncers", 4, "--syncs",
+                100000, "--seconds", 3 if quick else 5, ratio=4, bytes_per_sec=HUNDRED, after=2,
+                look=lambda: megabytes_a_second(device, 1.5 if quick else 3))
+            case.value(word, "mb_s", used, said, path="page_cache", bs=LARGE, jobs=36)
+            case.latencies(word, said, jobs=36)
+
+
+def megabytes_a_second(device: Host, seconds: float) -> float:
+    """That are written."""
+    def sectors() -> int:
+        return int((device.queue.parent / "stat").read_text(encoding="ascii").split()[6])
+    began, before = time.monotonic(), sectors()
+    time.sleep(seconds)
+    return 512 * (sectors() - before) / (time.monotonic() - began) / MB
+
+
+def measure(notes: Notes, repeats: int, quick: bool) -> None:
+    """All of them."""
+    for name in ("dirty_ratio", "dirty_background_ratio"):
+        with open(f"/proc/sys/vm/{name}", "w", encoding="ascii") as file:
+            file.write(str(DIRTY))
+    for case in (full, trap, load, crowd, rate):
+        case(notes, repeats, quick)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0
+"""In the guest: steer beside direct, four hardware queues that are served apart."""
+
+import os
+import time
+import zlib
+from pathlib import Path
+
+from smqbench import timing
+from smqbench.errors import BenchError
+
+from .notes import Notes, program
+from .prio import under
+from .ram import Host, host, write
+
+QUEUES = 4
+# What a hardware queue takes for a command: more than four CPUs of a slow machine take for four.
+SLOW_NS = 2000000
+WORDS = ("direct", "again", "steer")
+THRESHOLD = 16
+MIB = 1 << 20
+LATENCIES = {"lat_p50": "p50", "lat_p99": "p99", "lat_p999": "p999"}
+
+# The report's experiment: % of a hardware queue's tags; off is above what it can have.
+TAGS = 64
+SHARES = (2, 10, 25, 50, 75, 98)
+OFF = 4096
+READ_MIB = 48
+# Commands of 64 KiB: where each hardware queue is served apart, and where the device serves all.
+KINDS = {"tagset": {"hwq_ns": 1000000}, "map": {"hwq_ns": 1000000},
+         "alike": {"service_ns": 16000000}}
+BEGIN = 2.0             # seconds from a program's start to the middle of its warm-up
+BEGIN_READS = 0.15
+
+
+class Counted:
+    """What the policy counts of all hardware queues, from now on."""
+
+    def __init__(self, device: Host):
+        self._device = device
+        self._before = self._now()
+
+    def _now(self) -> dict[str, int]:
+        rows = self._device.lines("policy")
+        return {name: sum(int(row.get(name, 0)) for row in rows)
+                for name in ("steered", "backed_off", "fell_back")} | {
+                    "done": self._device.done()}
+
+    def since(self) -> dict[str, int]:
+        """Since then."""
+        now = self._now()
+        return {name: now[name] - self._before[name] for name in now}
+
+
+def steered(found: dict[str, int]) -> float:
+    """Per cent of all commands."""
+    return 100 * found["steered"] / max(found["done"], 1)
+
+
+def run(notes: Notes, device: Host, name: str, word: str, jobs: int, count: int) -> None:
+    """Random reads of one task on CPU 0, or of one on each CPU. The policy is chosen under load,
+    for its look, in the warm-up: by itself it looks every five seconds."""
+    workload = {"path": "io_uring", "op": "read", "bs": 4096, "qd": 64, "batch": 16, "luns": 1,
+                "jobs": jobs}
+    device.choose("direct")
+    before = Counted(device)
+    said, _ = under(lambda: program(
+        "uring", "--bs", 4096, "--depth", 64, "--batch", 16, "--jobs", jobs, "--warmup",
+        count // 2, "--count", count, "--latencies", device.disk), BEGIN,
+        lambda: chosen(device, word, THRESHOLD))
+    found = before.since() if word == "steer" else {"steered": 0, "done": 1}
+    parameters = {"threshold": THRESHOLD, **found}
+    for metric, key in LATENCIES.items():
+        notes.value(f"{name}_{word}", metric, said["lat_ns"][key] / 1e6, **workload,
+                    parameters=parameters)
+    notes.value(f"{name}_{word}", "iops", 1e9 * said["count"] * jobs / said["ns"], **workload,
+                parameters=parameters)
+    notes.value(f"{name}_{word}", "steered", steered(found), **workload, parameters=parameters)
+
+
+def chosen(device: Host, word: str, threshold: int) -> None:
+    """Steer, of which the rows called direct know nothing."""
+    if word not in ("direct", "again"):
+        device.choose("steer", threshold=threshold)
+
+
+def loops(notes: Notes, repeats: int, quick: bool) -> None:
+    """Where it wins, where there is nothing to win, and where it does not help."""
+    with host("steer", 64, hw_queues=QUEUES, depth=256) as device:
+        write(device.device / "queue_depth", 256)
+        for name, jobs, count, model in (
+                ("steer_apart", 1, 2000, {"hwq_ns": SLOW_NS, "service_ns": 0}),
+                ("steer_balanced", QUEUES, 1000, {"hwq_ns": SLOW_NS, "service_ns": 0}),
+                ("steer_pool", 1, 8000, {"hwq_ns": 0, "service_ns": 20000000})):
+            device.model(irq_affinity=1, **model)
+            for _, word in timing.turns(WORDS, repeats):
+                run(notes, device, name, word, jobs, count // (2 if quick else 1))
+
+
+def read_all(device: Host, pinned: bool) -> tuple[float, int, int]:
+    """Seconds that a buffered read of the disk takes, with computing between; the migrations of
+    the task, and how many CPUs completed. Data that is not right ends it."""
+    Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
+    child = os.pipe()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.sched_setaffinity(0, {0} if pinned else range(os.cpu_count() or 1))
+            crc, began = 0, time.monotonic()
+            with open(device.disk, "rb", buffering=0) as disk:
+                for _ in range(READ_MIB):
+                    data = disk.read(MIB)
+                    crc = zlib.crc32(data, crc)
+            took = time.monotonic() - began
+            moved = [line.split()[-1] for line in Path("/proc/self/sched").read_text(
+                encoding="ascii").splitlines() if line.startswith("se.nr_migrations")]
+            os.write(child[1], f"{took} {crc} {moved[0] if moved else 0}".encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(child[1])
+    with open(child[0], "rb") as end:
+        said = end.read().split()
+    _, status = os.waitpid(pid, 0)
+    if status or len(said) != 3:
+        raise BenchError(f"buffered reads ended with status {status}")
+    return float(said[0]), int(said[1]), int(said[2])
+
+
+def experiment(notes: Notes, repeats: int, quick: bool) -> None:
+    """1 MiB reads of the page cache; thresholds as parts of a hardware queue's tags."""
+    for kind, model in KINDS.items():
+        with host(f"reads_{kind}", READ_MIB, hw_queues=QUEUES, depth=TAGS,
+                  host_tagset=int(kind != "map")) as device:
+            device.set_queue(max_sectors_kb=64, read_ahead_kb=4096)
+            right = fill(device)
+            device.model(irq_affinity=1, **model)
+            words = ["direct", *map(str, SHARES if not quick else (2, 50)), "off"]
+            for _, word in timing.turns(words, 1 if quick else repeats):
+                for pinned in (False, True):
+                    reads(notes, device, kind, word, pinned, right)
+
+
+def fill(device: Host) -> int:
+    """Data to be read; its checksum."""
+    crc = 0
+    with open(device.disk, "wb", buffering=0) as disk:
+        for number in range(READ_MIB):
+            data = number.to_bytes(4, "little") * (MIB // 4)
+            crc = zlib.crc32(data, crc)
+            disk.write(data)
+        os.fsync(disk.fileno())
+    return crc
+
+
+def reads(notes: Notes, device: Host, kind: str, word: str, pinned: bool, right: int) -> None:
+    """One round."""
+    device.choose("direct")
+    threshold = OFF if word in ("direct", "off") else max(TAGS * int(word) // 100, 1)
+    before = Counted(device)
+    (took, crc, moved), _ = under(lambda: read_all(device, pinned), BEGIN_READS,
+                                  lambda: chosen(device, word, threshold))
+    if crc != right:
+        raise BenchError("buffered reads: the data is not what was written")
+    found = before.since() if word != "direct" else {"steered": 0, "done": 1}
+    workload = {"path": "buffered_pinned" if pinned else "buffered", "op": "read", "bs": MIB,
+                "qd": 1, "batch": 1, "luns": 1, "jobs": 1}
+    parameters = {"threshold": threshold, "migrations": moved, **found}
+    notes.value(f"steer_{kind}_{word}", "seconds", took, **workload, parameters=parameters)
+    notes.value(f"steer_{kind}_{word}", "steered", steered(found), **workload,
+                parameters=parameters)
+    notes.value(f"steer_{kind}_{word}", "migrations", moved, **workload, parameters=parameters)
+
+
+def measure(notes: Notes, repeats: int, quick: bool) -> None:
+    """All of them."""
+    loops(notes, repeats, quick)
+    experiment(notes, repeats, quick)

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Async writes beside sync ones: threads that have the page cache write blocks, as writeback
+ * does, and threads that write a block and fsync() it. Async and sync ones have a node each, two
+ * partitions of a disk, so that fsync() waits for its own pages alone. At the end all that was
+ * written is read back and compared.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "devices.h"
+#include "option.h"
+
+#define STACK		(64 << 10)
+#define MAX_WRITERS	8192
+#define MAX_SYNCERS	256
+#define MAX_SYNCS	100000
+#define SYNC_BS		4096
+/* Blocks of a writer, in turns; those of a burst are not neighbours. */
+#define PLACES		(2 * opt.burst)
+
+static struct {
+	unsigned int bs, burst, writers, syncers, after_ms, every_us, syncs, seconds, rounds;
+	bool direct;
+	struct devices devices;
+} opt = { .bs = SYNC_BS, .burst = 1, .writers = 64, .syncers = 1, .after_ms = 1000, .syncs = 100 };
+
+struct writer {
+	unsigned int n;
+	unsigned long ops;	/* blocks that are on the disk */
+	unsigned int *wrote;	/* by place: what its block is filled with */
+};
+
+struct syncer {
+	unsigned int n;
+	unsigned int done;
+	double *ms;		/* that each took */
+	unsigned int wrote;
+};
+
+static struct writer writers[MAX_WRITERS];
+static struct syncer syncers[MAX_SYNCERS];
+static int async_fd, sync_fd;
+static struct timespec began;
+/* Set by any thread, looked at by all: by __atomic_ functions. */
+static bool stop, failed;
+
+static double since_ms(const struct timespec *then)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (now.tv_sec - then->tv_sec) * 1e3 + (now.tv_nsec - then->tv_nsec) / 1e6;
+}
+
+static void wait_until_ms(double ms)
+{
+	double left = ms - since_ms(&began);
+
+	if (left > 0)
+		usleep(left * 1000);
+}
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "%s: %s\n", what, strerror(errno));
+	__atomic_store_n(&failed, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+}
+
+static bool is_over(void)
+{
+	return __atomic_load_n(&stop, __ATOMIC_RELAXED);
+}
+
+static void fill(void *block, unsigned int bs, unsigned long where, unsigned int round)
+{
+	unsigned long *words = block;
+	unsigned int i;
+
+	for (i = 0; i < bs / sizeof(*words); i++)
+		words[i] = where << 32 ^ (unsigned long)round << 8 ^ i;
+}
+
+static off_t place_of(const struct writer *w, unsigned int place)
+{
+	return ((off_t)w->n * PLACES + place) * opt.bs;
+}
+
+/* A burst of async writes is started, and then waited for: so many are under way at most. */
+static bool write_burst(struct writer *w, unsigned int round, void *block)
+{
+	unsigned int i, place;
+
+	for (i = 0; i < opt.burst; i++) {
+		place = 2 * i + round % 2;
+		fill(block, opt.bs, place_of(w, place), round);
+		if (pwrite(async_fd, block, opt.bs, place_of(w, place)) != (ssize_t)opt.bs)
+			return false;
+		w->wrote[place] = round;
+		/* Not with SYNC_FILE_RANGE_WAIT_BEFORE: the three together make sync writes. */
+		if (sync_file_range(async_fd, place_of(w, place), opt.bs, SYNC_FILE_RANGE_WRITE))
+			return false;
+	}
+	for (i = 0; i < opt.burst; i++) {
+		if (sync_file_range(async_fd, place_of(w, 2 * i + round % 2), opt.bs,
+				    SYNC_FILE_RANGE_WAIT_AFTER))
+			return false;
+		w->ops++;
+	}
+	return true;
+}
+
+static void *write_async(void *arg)
+{
+	struct writer *w = arg;
+	void *block = malloc(opt.bs);
+	unsigned int round;
+
+	for (round = 1; block && !is_over() && (!opt.rounds || round <= opt.rounds); round++)
+		if (!write_burst(w, round, block))
+			fail("an async write");
+	free(block);
+	return NULL;
+}
+
+static void *write_sync(void *arg)
+{
+	struct syncer *s = arg;
+	char block[SYNC_BS] __attribute__((aligned(SYNC_BS)));
+	struct timespec then;
+
+	wait_until_ms(opt.after_ms);
+	while (!is_over() && s->done < opt.syncs &&
+	       (!opt.seconds || since_ms(&began) < opt.after_ms + opt.seconds * 1e3)) {
+		fill(block, sizeof(block), s->n, ++s->wrote);
+		clock_gettime(CLOCK_MONOTONIC, &then);
+		if (pwrite(sync_fd, block, sizeof(block), (off_t)s->n * SYNC_BS) != SYNC_BS ||
+		    (!opt.direct && fsync(sync_fd))) {
+			fail("a sync write");
+			break;
+		}
+		s->ms[s->done++] = since_ms(&then);
+		if (opt.every_us)
+			usleep(opt.every_us);
+	}
+	return NULL;
+}
+
+/* Whether @bs bytes of the node hold what was written there. */
+static bool is_there(const char *node, off_t at, unsigned int bs, unsigned long where,
+		     unsigned int round)
+{
+	static void *is, *should;
+	int fd = open(node, O_RDONLY | O_DIRECT);
+	bool good;
+
+	if (!is && (posix_memalign(&is, 4096, 8 << 20) || posix_memalign(&should, 4096, 8 << 20)))
+		return false;
+	fill(should, bs, where, round);
+	good = fd >= 0 && pread(fd, is, bs, at) == (ssize_t)bs && !memcmp(is, should, bs);
+	if (fd >= 0)
+		close(fd);
+	if (!good)
+		fprintf(stderr, "%s: at %ld is not what was written\n", node, (long)at);
+	return good;
+}
+
+static bool verify(void)
+{
+	unsigned int n, place;
+
+	if (fsync(async_fd) || fsync(sync_fd))
+		return false;
+	for (n = 0; n < opt.writers; n++)
+		for (place = 0; place < PLACES; place++) {
+			struct writer *w = &writers[n];
+
+			if (w->wrote[place] &&
+			    !is_there(opt.devices.names[0], place_of(w, place), opt.bs,
+				      place_of(w, place), w->wrote[place]))
+				return false;
+		}
+	for (n = 0; n < opt.syncers; n++)
+		if (syncers[n].wrote && !is_there(opt.devices.names[1], (off_t)n * SYNC_BS, SYNC_BS,
+						  n, syncers[n].wrote))
+			return false;
+	return true;
+}
+
+/* Writers' operations so far. */
+static unsigned long async_ops(void)
+{
+	unsigned long sum = 0;
+	unsigned int n;
+
+	for (n = 0; n < opt.writers; n++)
+		sum += __atomic_load_n(&writers[n].ops, __ATOMIC_RELAXED);
+	return sum;
+}
+
+static void report(double ms, unsigned long ops, double window_ms, bool good)
+{
+	unsigned int n, i;
+
+	printf("{\"ms\": %.3f, \"window_ms\": %.3f, \"async_ops\": %lu, \"bs\": %u, ", ms,
+	       window_ms, ops, opt.bs);
+	printf("\"verified\": %s, \"sync_ms\": [", good ? "true" : "false");
+	for (n = 0; n < opt.syncers; n++)
+		for (i = 0; i < syncers[n].done; i++)
+			printf("%s%.3f", n || i ? ", " : "", syncers[n].ms[i]);
+	printf("]}\n");
+}
+
+static bool run(void)
+{
+	pthread_t *threads = calloc(opt.writers + opt.syncers, sizeof(*threads));
+	unsigned long before;
+	struct timespec then;
+	pthread_attr_t attr;
+	double window, ms;
+	unsigned int n;
+	bool good;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK);
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	for (n = 0; n < opt.writers + opt.syncers; n++) {
+		bool async = n < opt.writers;
+
+		errno = pthread_create(&threads[n], &attr, async ? write_async : write_sync,
+				       async ? (void *)&writers[n] :
+				       (void *)&syncers[n - opt.writers]);
+		if (errno) {
+			fail("a thread");
+			return false;
+		}
+	}
+	wait_until_ms(opt.after_ms);
+	clock_gettime(CLOCK_MONOTONIC, &then);
+	before = async_ops();
+	for (n = 0; n < opt.syncers; n++)
+		pthread_join(threads[opt.writers + n], NULL);
+	window = since_ms(&then);
+	before = async_ops() - before;
+	__atomic_store_n(&stop, !opt.rounds, __ATOMIC_RELAXED);
+	for (n = 0; n < opt.writers; n++)
+		pthread_join(threads[n], NULL);
+	ms = since_ms(&began);
+	good = !failed && verify();
+	report(ms, opt.rounds ? async_ops() : before, window, good);
+	return good;
+}
+
+static const char help[] =
+"usage: dirty [options] ASYNC SYNC\n"
+"Threads write blocks to ASYNC by the page cache; others write 4096 bytes to SYNC and fsync() it.\n"
+"  --writers N      of async writes (64)\n"
+"  --bs BYTES       of an async write (4096)\n"
+"  --burst N        async writes of a writer under way (1)\n"
+"  --rounds N       bursts of each writer (0: as long as there are syncs to do)\n"
+"  --syncers N      (1)\n"
+"  --direct         O_DIRECT rather than fsync(), which waits for other syncers' blocks, too\n"
+"  --after MS       sync writes begin so late (1000)\n"
+"  --every US       between a syncer's writes (0)\n"
+"  --syncs N        of each syncer at most (100)\n"
+"  --seconds S      of sync writes at most (0: no limit)\n"
+"Reads back what was written. Prints a line of JSON.\n";
+
+static const struct option_spec options[] = {
+	OPTION_NUMBER("writers", opt.writers, 0, MAX_WRITERS),
+	OPTION_NUMBER("syncers", opt.syncers, 1, MAX_SYNCERS),
+	OPTION_NUMBER("burst", opt.burst, 1, 1024),
+	OPTION_BYTES("bs", opt.bs, SYNC_BS, 8 << 20),
+	OPTION_NUMBER("rounds", opt.rounds, 0, 1000000),
+	OPTION_FLAG("direct", opt.direct),
+	OPTION_NUMBER("after", opt.after_ms, 0, 600000),
+	OPTION_NUMBER("every", opt.every_us, 0, 10000000),
+	OPTION_NUMBER("syncs", opt.syncs, 1, MAX_SYNCS),
+	OPTION_NUMBER("seconds", opt.seconds, 0, 3600),
+	{ }
+};
+
+static bool set_up(void)
+{
+	unsigned int n;
+
+	async_fd = open(opt.devices.names[0], O_RDWR);
+	sync_fd = open(opt.devices.names[1], O_RDWR | (opt.direct ? O_DIRECT : 0));
+	if (async_fd < 0 || sync_fd < 0) {
+		perror("open");
+		return false;
+	}
+	for (n = 0; n < opt.writers; n++) {
+		writers[n].n = n;
+		writers[n].wrote = calloc(PLACES, sizeof(*writers[n].wrote));
+		if (!writers[n].wrote)
+			return false;
+	}
+	for (n = 0; n < opt.syncers; n++) {
+		syncers[n].n = n;
+		syncers[n].ms = calloc(opt.syncs, sizeof(*syncers[n].ms));
+		if (!syncers[n].ms)
+			return false;
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	option_parse(argc, argv, options, help);
+	opt.devices = devices_parse(argc, argv);
+	if (opt.devices.nr != 2) {
+		fprintf(stderr, "DEVICE: two, for async and for sync writes\n");
+		return 2;
+	}
+	return set_up() && run() ? 0 : 1;
+}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The policies batch, prio and steer beside direct, on devices whose time is modelled: it holds in
+a VM on a busy machine."""
+
+import json
+import subprocess
+from argparse import Namespace
+from pathlib import Path
+
+from . import counts, vm
+from . import instrument as common
+from .errors import BenchError
+from .figures import FigureSet
+from .plan import Plan, Workload, parse
+
+TIMEOUT = 1700
+FLAVOUR = "uml-perf"
+GUEST = vm.BENCH / "dispatch/guest.py"
+CPUS = {"prio": 2, "steer": 4}
+MEMORY = 2048           # MiB; what prio's writers have dirty is less than the kernel throttles at
+
+BATCH_ROWS = [f"{name}_{word}" for name in ("batch_free", "batch_bell")
+              for word in ("direct", "again", "batch")]
+BATCH = [Workload("io_uring", "read", 512, qd, batch)
+         for qd, batch in ((1, 1), (5, 1), (8, 1), (16, 1), (32, 1), (64, 1), (32, 16))]
+BATCH_COUNTS, BATCH_WARMUP, SIZE_MB = (1500, 4500), 1500, 4
+
+
+def batch(options: Namespace, folder: Path) -> FigureSet:
+    """Under icount, where time and instructions are exact and one thing."""
+    workloads = [one for one in BATCH if not options.quick or one.qd in (8, 32)]
+    plan = Plan([(row, workloads) for row in BATCH_ROWS], BATCH_COUNTS, BATCH_WARMUP, SIZE_MB,
+                latencies=True)
+    log = common.boot(plan, options, folder, plugin="count", name="batch",
+                      vm_options=["--icount"], timeout=TIMEOUT)
+    taken = FigureSet(skipped=common.skipped(log, "policies"))
+    runs = common.first_runs(log)
+    longest = [run for run in log.runs if run.count == BATCH_COUNTS[-1]]
+    for (row, key), cell in counts.cells(log, folder).items():
+        mine = [run for run in longest if (run.row, run.workload) == (row, key)]
+        same = {"instrument": "policies", "row": row, "kernel": log.kernel,
+                "command": "tools/bench/policies --only batch", "note": common.note(row),
+                "parameters": common.setting(log, runs[row, key], plan)}
+        values = {"insn": cell.values, "iops": [1e9 * run.ios / run.ns for run in mine],
+                  "doorbells": log.doorbells.get((row, key), [])}
+        for name in ("p50", "p99", "p999"):
+            values[f"lat_{name}"] = [run.loop["lat_ns"][name] / 1e6 for run in mine]
+        for metric, found in values.items():
+            if found:
+                taken.add(common.figure(**same, **common.fields(parse(key), found, metric)))
+    return taken
+
+
+def _lines(path: Path) -> list[dict]:
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+    except (OSError, ValueError) as error:
+        raise BenchError(f"what the guest wrote cannot be read: {error}") from error
+
+
+def read(path: Path, command: str) -> FigureSet:
+    """A guest's figures."""
+    taken, machine, ended = FigureSet(), {}, False
+    for line in _lines(path):
+        kind = line.pop("kind")
+        if kind == "kernel":
+            machine = line
+        elif kind == "error":
+            raise BenchError(f"the guest: {line['why']}")
+        elif kind == "figure":
+            values, metric, row = line.pop("values"), line.pop("metric"), line.pop("row")
+            parameters = line.pop("parameters")
+            if parameters.get("verified") is False:
+                raise BenchError(f"{row}: what was written is not what was read")
+            taken.add(common.figure(
+                instrument="policies", row=row, kernel=machine["release"], cpus=machine["cpus"],
+                command=command, note=common.note(row),
+                parameters={**parameters, "cmdline": machine["cmdline"]},
+                **common.fields(Workload(**line), values, metric)))
+        elif kind == "end":
+            ended = True
+        elif kind != "seen":
+            raise BenchError(f"what the guest wrote cannot be read: {kind}")
+    if not ended:
+        raise BenchError("the guest did not come to the end of its measurements")
+    return taken
+
+
+def _machine(part: str, options: Namespace) -> list[str]:
+    """A part's: User Mode Linux, its modules built, where an emulated CPU is too slow for the
+    device."""
+    if part != "prio" or options.vm:
+        return [str(vm.VM), "--kernel", options.kernel]
+    for words in (["tools/kernels", "prepare", FLAVOUR],
+                  ["tools/build-modules", "--kernel", FLAVOUR, "SMQ_TESTS=1"]):
+        done = subprocess.run(words, cwd=vm.ROOT, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, check=False)
+        if done.returncode:
+            raise BenchError(f"{' '.join(words)} failed:\n" +
+                             "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:]))
+    return ["tools/uml"]
+
+
+def guest(part: str, options: Namespace, folder: Path) -> FigureSet:
+    """One boot for a part."""
+    folder.mkdir(parents=True, exist_ok=True)
+    out = folder / "results"
+    words = [*_machine(part, options), "--cpus", str(CPUS[part]), "--mem", str(MEMORY), "--share",
+             str(folder), "--timeout", str(TIMEOUT), "--", "python3", "-B", str(GUEST), part,
+             str(out), str(options.repeat), "quick" if options.quick else "all"]
+    with (folder / "said").open("w+", encoding="utf-8") as said:
+        with subprocess.Popen(words, cwd=vm.ROOT, stdin=subprocess.DEVNULL, stdout=said,
+                              stderr=said) as process:
+            try:
+                process.wait()
+            except BaseException:
+                process.terminate()
+                raise
+        said.seek(0)
+        text = said.read().strip()
+    if process.returncode == 1 and out.exists():
+        read(out, "")       # says what the guest says
+    if process.returncode:
+        raise BenchError(f"the VM ended with status {process.returncode}:\n{text}")
+    return read(out, f"tools/bench/policies --only {part}")
+
+
+def prio(options: Namespace, folder: Path) -> FigureSet:
+    """Sync writes beside async ones."""
+    return guest("prio", options, folder)
+
+
+def steer(options: Namespace, folder: Path) -> FigureSet:
+    """Commands that leave a busy hardware queue."""
+    return guest("steer", options, folder)

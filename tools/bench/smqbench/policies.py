@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tables of tools/bench/policies, each with a conclusion that is computed from its figures, and
+what the policies have to hold to."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from . import matrix, tables
+from .figures import METRICS, Figure, FigureSet
+from .policybars import BARS, Judged
+from .policyrows import POLICY_ROWS
+from .rows import ROWS
+
+INSTRUMENT = "policies"
+TITLES = {"batch": "batch: one doorbell for several commands",
+          "bucket": "bucket: one dispatcher for the CPUs of a hardware queue",
+          "prio": "prio: sync before async",
+          "steer": "steer: leave a busy hardware queue"}
+COUNTS = ("waits", "failed_tries", "transfers", "own_transfers", "insn", "locks", "doorbells")
+LATENCIES = ("lat_p50", "lat_p99", "lat_p999")
+
+
+@dataclass(frozen=True)
+class Table:
+    """One, and what it says."""
+
+    part: str
+    title: str
+    cells: Sequence[Sequence[str]]
+    says: str
+    command: str
+    marks: list[str] = field(default_factory=list)
+
+
+def _of(taken: FigureSet, prefixes: Sequence[str], **wanted) -> list[Figure]:
+    names = {f"{prefix}_{word}" for prefix in prefixes for word in POLICY_ROWS[prefix].words}
+    return [one for one in taken.find(instrument=INSTRUMENT, **wanted) if one.row in names]
+
+
+def _value(taken: FigureSet, row: str, metric: str, **wanted) -> float | None:
+    found = taken.find(instrument=INSTRUMENT, row=row, metric=metric, **wanted)
+    return found[0].value if found else None
+
+
+def _ratio(taken: FigureSet, metric: str, rows: tuple[str, str], **wanted) -> float | None:
+    one, other = (_value(taken, row, metric, **wanted) for row in rows)
+    return one / other if one is not None and other else None
+
+
+def _times(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.2f} times"
+
+
+def _table(taken: FigureSet, part: str, title: str, prefixes: Sequence[str],
+           metrics: Sequence[str], says: Callable[[FigureSet], str], **wanted) -> Iterator[Table]:
+    """Rows by metrics and workloads."""
+    found = [one for metric in metrics for one in _of(taken, prefixes, metric=metric, **wanted)]
+    if not found:
+        return
+    short = matrix.short_names(found)
+    columns = list(dict.fromkeys((one.metric, one.workload) for one in found))
+    several = len({workload for _, workload in columns}) > 1
+    by_place = {(one.row, one.metric, one.workload): one for one in found}
+    head = ["", *(f"{METRICS[metric][1].split(',')[0]}, {METRICS[metric][0]}".rstrip(", ") +
+                  (f": {short[workload]}" if several else "") for metric, workload in columns)]
+    if any(metric in LATENCIES for metric, _ in columns):
+        names = {"lat_p50": "p50", "lat_p99": "p99", "lat_p999": "p99.9"}
+        head = ["", *((f"{names[metric]}, ms" if metric in names else
+                       f"{METRICS[metric][1].split(',')[0]}, {METRICS[metric][0]}") +
+                      (f": {short[workload]}" if several else "")
+                      for metric, workload in columns)]
+    rows = [[ROWS[row].label, *(matrix.said(by_place.get((row, *column))) for column in columns)]
+            for row in matrix.rows_of(found)]
+    marks = sorted({text for one in found for text in one.note.split("; ")
+                    if text.startswith(("forced:", "dropped:"))})
+    yield Table(part, title, [head, *rows], says(taken), found[0].command, marks)
+
+
+def _batch(taken: FigureSet) -> Iterator[Table]:
+    def gain(qd: int, name: str, metric: str = "iops", batch: int = 1) -> float | None:
+        return _ratio(taken, metric, (f"batch_{name}_batch", f"batch_{name}_direct"), qd=qd,
+                      batch=batch)
+
+    def wins(_: FigureSet) -> str:
+        return (f"With a doorbell of 5 us batch rings {_times(gain(32, 'bell', 'doorbells'))} as "
+                f"many at QD32, and ends {_times(gain(32, 'bell'))} as many commands a second.")
+
+    def loses(_: FigureSet) -> str:
+        worst = min(((gain(qd, "bell"), qd) for qd in (5, 8, 16) if gain(qd, "bell") is not None),
+                    default=None)
+        free = gain(32, "free")
+        return (f"The worst at QD5 to QD16: {_times(worst[0])} direct's rate, at QD{worst[1]}. "
+                if worst else "") + f"Where a doorbell is free, QD32: {_times(free)}."
+    names = ("batch_bell", "batch_free")
+    yield from _table(taken, "batch", "Doorbells", names, ("doorbells",), wins)
+    yield from _table(taken, "batch", "Commands a second", names, ("iops",), loses)
+    yield from _table(taken, "batch", "Latency at QD32, one by one", names, LATENCIES,
+                      lambda _: "Held commands wait for a doorbell, all wait less for the CPU.",
+                      qd=32, batch=1)
+    yield from _table(taken, "batch", "Instructions of the CPU", names, ("insn",),
+                      lambda _: "A doorbell that is not rung is CPU time for something else.")
+
+
+def _bucket(taken: FigureSet) -> Iterator[Table]:
+    def part(metric: str, **wanted) -> str:
+        return _times(_ratio(taken, metric, ("shared_bucket", "shared_direct"), **wanted))
+
+    def waits(_: FigureSet) -> str:
+        return (f"One by one, bucket has {part('waits', batch=1, jobs=2, qd=32)} as many waits as "
+                f"the plain lock, in batches of 16 {part('waits', batch=16, jobs=2, qd=32)}. A try "
+                "for the dispatch right that fails costs a look at one word and waits for nothing.")
+
+    def lines(_: FigureSet) -> str:
+        return (f"bucket moves {part('transfers', batch=1, jobs=2)} the lines one by one, and "
+                f"{part('transfers', batch=16, jobs=2)} in batches of 16: what another CPU "
+                "dispatches goes there, request, command and all, and comes back.")
+
+    def alone(_: FigureSet) -> str:
+        rows = ("shared_bucket", "shared_direct")
+        one, other = (_value(taken, row, "insn", jobs=1, qd=32, batch=1, cpus=1) for row in rows)
+        default = _value(taken, "shared_bucket_default", "insn", jobs=1, qd=32, batch=1, cpus=1)
+        if one is None or other is None or default is None:
+            return ""
+        return (f"QD32 one by one: {default - other:+.0f} instructions as the policy is, which "
+                f"finds no use and runs as direct; {one - other:+.0f} with share=0, always on.")
+
+    def native(_: FigureSet) -> str:
+        gain = {name: _p10(taken, f"{name}_direct", f"{name}_bucket", batch=1, jobs=2)
+                for name in ("shared", "shared_bell")}
+        return (f"Two CPUs, one by one: {_times(gain['shared'])} direct's rate with a free "
+                f"doorbell, {_times(gain['shared_bell'])} where it costs 1 us.")
+    yield from _table(taken, "bucket", "Two CPUs in step: waits", ("shared",),
+                      ("waits", "failed_tries"), waits, jobs=2, cpus=2, path="io_uring")
+    yield from _table(taken, "bucket", "Two CPUs in step: cache lines", ("shared",),
+                      ("transfers", "own_transfers"), lines, jobs=2, cpus=2)
+    yield from _table(taken, "bucket", "Two CPUs in step: instructions and doorbells", ("shared",),
+                      ("insn", "doorbells"), lambda _: "Those of both CPUs, waiting included.",
+                      jobs=2, cpus=2, path="io_uring")
+    yield from _table(taken, "bucket", "One submitter: instructions", ("shared",), ("insn",),
+                      alone, cpus=1)
+    shapes = [one for one in _of(taken, ("shared", "shared_nomerges"), cpus=2, path="io_uring")
+              if one.qd in (128, 4)]
+    for metric, says in (("waits", "The reported shapes as counts on two vCPUs, not as rates of "
+                                   "the report's machine: waits come with CPUs, not with jobs."),
+                         ("insn", "Instructions of both CPUs per command, waiting included.")):
+        found = FigureSet([one for one in shapes if one.metric == metric])
+        yield from _table(found, "bucket", f"The shapes of the report: {METRICS[metric][1]}",
+                          ("shared", "shared_nomerges"), (metric,), lambda _, says=says: says)
+    yield from _table(taken, "bucket", "Native speed", ("shared", "shared_bell"), ("time",),
+                      native, path="in_kernel")
+
+
+def _p10(taken: FigureSet, one: str, other: str, **wanted) -> float | None:
+    found = [taken.find(instrument=INSTRUMENT, row=row, metric="time", **wanted)
+             for row in (one, other)]
+    return found[0][0].p10 / found[1][0].p10 if all(found) else None
+
+
+def _prio(taken: FigureSet) -> Iterator[Table]:
+    def faster(name: str, metric: str) -> str:
+        return _times(_ratio(taken, metric, (f"{name}_direct", f"{name}_prio")))
+    for name, title, metrics, says in (
+            ("prio_full", "A device that is full: write and fsync", (*LATENCIES, "iops"),
+             lambda _: f"p99 is {faster('prio_full', 'lat_p99')} lower with prio; the total is "
+             + _times(_ratio(taken, "iops", ("prio_full_prio", "prio_full_direct")))
+             + " direct's."),
+            ("prio_rate", "10 MB/s, 1300 async writes wait, one file is saved",
+             ("lat_p50", "lat_p999"), lambda _: "A saved file does not wait for all that is "
+             f"written: {faster('prio_rate', 'lat_p50')} sooner."),
+            ("prio_crowd", "The bad case: more async writers than tags", LATENCIES,
+             lambda _: f"A sync write that waits for a tag is above any policy: "
+             f"{faster('prio_crowd', 'lat_p99')} as long with direct at p99."),
+            ("prio_trap", "1 MB/s, a large write that has waited for most of its second",
+             ("seconds",), lambda _: "The command that is next keeps its bytes: small ones do not "
+             "rob it."),
+            ("prio_load", "100 MB/s under mixed writes", ("mb_s", *LATENCIES),
+             lambda _: "The rate is used, as by the device itself in direct's row.")):
+        yield from _table(taken, "prio", title, (name,), metrics, says)
+
+    def ratio(_: FigureSet) -> str:
+        low, high = (_value(taken, f"prio_ratio_{n}", "iops", path="page_cache") for n in (1, 16))
+        slow, fast = (_value(taken, f"prio_ratio_{n}", "lat_p50") for n in (1, 16))
+        if None in (low, high, slow, fast):
+            return ""
+        return (f"From 1:1 to 16:1 a sync write takes {fast / slow:.2f} of the time, and async "
+                f"writes have {high / low:.2f} of their rate.")
+    yield from _table(taken, "prio", "What the ratio buys and costs", ("prio_ratio",),
+                      ("iops", *LATENCIES), ratio)
+
+
+def _steer(taken: FigureSet) -> Iterator[Table]:
+    for name, title in (("steer_apart", "It wins: one pinned task, queues served apart"),
+                        ("steer_balanced", "Nothing to win: a task on each queue"),
+                        ("steer_pool", "It does not help: the device serves all queues alike")):
+        def says(_: FigureSet, name: str = name) -> str:
+            gain = _ratio(taken, "iops", (f"{name}_steer", f"{name}_direct"))
+            share = _value(taken, f"{name}_steer", "steered")
+            return f"{_times(gain)} direct's rate, {share or 0:.2f} % of the commands steered."
+        yield from _table(taken, "steer", title, (name,), ("iops", "steered", *LATENCIES), says)
+    for kind in ("tagset", "map", "alike"):
+        def seen(_: FigureSet, kind: str = kind) -> str:
+            found = {(one.path, one.row.rpartition("_")[2]): one.value
+                     for one in _of(taken, (f"steer_{kind}",), metric="seconds")}
+            words = []
+            for path, name in (("buffered", "unpinned"), ("buffered_pinned", "pinned")):
+                off = found.get((path, "off"))
+                rest = {word: value for (where, word), value in found.items()
+                        if where == path and word.isdigit()}
+                if off and rest:
+                    words.append(f"{name}: {min(rest.values()) / off:.2f} to "
+                                 f"{max(rest.values()) / off:.2f} times as long as with steer off")
+            return "; ".join(words) + "."
+        title = f"The reported experiment: {POLICY_ROWS[f'steer_{kind}'].label}"
+        yield from _table(taken, "steer", title, (f"steer_{kind}",),
+                          ("seconds", "steered", "migrations"), seen)
+
+
+def all_tables(taken: FigureSet) -> list[Table]:
+    """In the order of the policies."""
+    return [*_batch(taken), *_bucket(taken), *_prio(taken), *_steer(taken)]
+
+
+def judged(taken: FigureSet, parts: Sequence[str] = tuple(TITLES)) -> list[Judged]:
+    """What the policies have to hold to, of parts of which there are figures."""
+    return [bar.judge(taken) for bar in BARS if bar.part in parts]
+
+
+def bar_cells(found: Sequence[Judged]) -> list[list[str]]:
+    """Head and rows."""
+    return [["", "must be", "is", ""],
+            *([one.bar.what, one.bar.limit, one.said, one.word] for one in found)]
+
+
+def _parts(taken: FigureSet) -> list[str]:
+    rows = {one.row for one in taken.find(instrument=INSTRUMENT)}
+    starts = {"bucket": "shared"}
+    return [part for part in TITLES
+            if any(row.startswith(starts.get(part, part) + "_") for row in rows)]
+
+
+def text(taken: FigureSet) -> list[str]:
+    """For a terminal."""
+    lines: list[str] = []
+    for table in all_tables(taken):
+        head, *rows = [list(column) for column in zip(*table.cells)]
+        lines += [f"{table.part}: {table.title}", *tables.table(head, rows), *table.marks,
+                  table.says, f"{table.command}", ""]
+    for what, why in (taken.skipped | taken.failed).items():
+        lines += [f"{what}: {why}"]
+    head, *rows = bar_cells(judged(taken, _parts(taken)))
+    return [*lines, *tables.table(head, rows)]
+
+
+def markdown(taken: FigureSet, plot: Callable[[str], list[str]]) -> list[str]:
+    """For the report; plot(NAME) is the lines of a picture."""
+    parts = _parts(taken)
+    if not parts:
+        return []
+    lines = ["## Dispatch policies", "", "Each beside `direct`, and `direct` beside itself, in the "
+             "same run. What each has to hold to:", "",
+             *_markdown(bar_cells(judged(taken, parts))), ""]
+    found = all_tables(taken)
+    for part in parts:
+        lines += [f"### {TITLES[part]}", ""]
+        for name in PLOTS.get(part, ()):
+            lines += plot(name)
+        for table in found:
+            if table.part == part:
+                lines += [f"#### {table.title}", "", *_markdown(list(zip(*table.cells))), "",
+                          *(f"**{mark}**" for mark in table.marks), table.says, "",
+                          f"Taken by `{table.command}`", ""]
+    return lines
+
+
+# Pictures of a part.
+PLOTS = {"batch": ("policy-batch.svg",), "bucket": ("policy-bucket.svg",),
+         "prio": ("policy-prio.svg", "policy-ratio.svg"), "steer": ("policy-steer.svg",)}
+
+
+def _markdown(cells: Sequence[Sequence[str]]) -> list[str]:
+    head, *rows = cells
+    return ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head),
+            *("| " + " | ".join(row) + " |" for row in rows)]

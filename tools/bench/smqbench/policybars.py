@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the dispatch policies have to hold to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .figures import FigureSet
+
+PASS, FAIL, UNKNOWN = "PASS", "MISSED", "not measured"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure, or one by another, and its limit."""
+
+    part: str
+    what: str
+    limit: str
+    ask: Callable[[FigureSet], float | None]    # None: not measured
+    good: Callable[[float], bool]
+
+    def judge(self, taken: FigureSet) -> "Judged":
+        """By these figures."""
+        value = self.ask(taken)
+        return Judged(self, value)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A bar and what is measured."""
+
+    bar: Bar
+    value: float | None
+
+    @property
+    def ok(self) -> bool:
+        """What was not measured is not missed."""
+        return self.value is None or self.bar.good(self.value)
+
+    @property
+    def said(self) -> str:
+        """The figure."""
+        return "" if self.value is None else f"{self.value:.3g}"
+
+    @property
+    def word(self) -> str:
+        """For the eye."""
+        return UNKNOWN if self.value is None else PASS if self.ok else FAIL
+
+
+def _value(taken: FigureSet, row: str, metric: str, **wanted) -> float | None:
+    found = taken.find(instrument="policies", row=row, metric=metric, **wanted)
+    return found[0].value if found else None
+
+
+def _by(row: str, other: str, metric: str, **wanted) -> Callable[[FigureSet], float | None]:
+    def ask(taken: FigureSet) -> float | None:
+        one, two = (_value(taken, name, metric, **wanted) for name in (row, other))
+        return one / two if one is not None and two else None
+    return ask
+
+
+def _is(row: str, metric: str, **wanted) -> Callable[[FigureSet], float | None]:
+    return lambda taken: _value(taken, row, metric, **wanted)
+
+
+def waits(taken: FigureSet, batch: int, tries: bool) -> float | None:
+    """Of bucket by direct: waits for locks, those of buckets among them, and failed tries."""
+    same = {"jobs": 2, "qd": 32, "batch": batch, "cpus": 2}
+    one, other = (_value(taken, row, "waits", **same) for row in ("shared_bucket", "shared_direct"))
+    failed = _value(taken, "shared_bucket", "failed_tries", **same) if tries else 0.0
+    return (one + failed) / other if None not in (one, failed) and other else None
+
+
+def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
+    """Rate of bucket by that of direct, two CPUs, p10 of all chunks."""
+    def ask(taken: FigureSet) -> float | None:
+        found = [taken.find(instrument="policies", row=f"{name}_{word}", metric="time", jobs=2,
+                            batch=batch) for word in ("direct", "bucket")]
+        return found[0][0].p10 / found[1][0].p10 if all(found) else None
+    return ask
+
+
+def beyond_spread(taken: FigureSet) -> float | None:
+    """By how many of direct's spreads, that of direct beside itself, bucket is slower."""
+    same = {"instrument": "policies", "metric": "time", "jobs": 2, "batch": 1}
+    found = [taken.find(row=f"shared_{word}", **same) for word in ("direct", "again", "bucket")]
+    if not all(found):
+        return None
+    direct, again, bucket = (one[0].p10 for one in found)
+    spread = max(direct, again) - min(direct, again) + found[0][0].spread / 2
+    return (bucket - max(direct, again)) / spread if spread else 0.0
+
+
+def _more(row: str, other: str, **wanted) -> Callable[[FigureSet], float | None]:
+    """Instructions."""
+    def ask(taken: FigureSet) -> float | None:
+        one, two = (_value(taken, name, "insn", **wanted) for name in (row, other))
+        return None if one is None or two is None else one - two
+    return ask
+
+
+_ALONE = {"qd": 32, "batch": 1, "jobs": 1, "cpus": 1}
+BARS = [
+    Bar("batch", "doorbell 5 us, QD32 one by one: doorbells by direct's", "< 0.25",
+        _by("batch_bell_batch", "batch_bell_direct", "doorbells", qd=32, batch=1),
+        lambda x: x < 0.25),
+    Bar("batch", "doorbell 5 us, QD32 one by one: commands a second by direct's", ">= 1.3",
+        _by("batch_bell_batch", "batch_bell_direct", "iops", qd=32, batch=1), lambda x: x >= 1.3),
+    Bar("batch", "doorbell free, QD32 one by one: commands a second by direct's", ">= 0.97",
+        _by("batch_free_batch", "batch_free_direct", "iops", qd=32, batch=1),
+        lambda x: x >= 0.97),
+    Bar("batch", "doorbell 5 us, slow device, QD8: commands a second by direct's", ">= 0.8",
+        _by("batch_bell_batch", "batch_bell_direct", "iops", qd=8, batch=1), lambda x: x >= 0.8),
+    Bar("bucket", "two CPUs one by one: waits for locks by direct's", "<= 0.5",
+        lambda taken: waits(taken, 1, False), lambda x: x <= 0.5),
+    Bar("bucket", "the same with failed tries for the dispatch right", "<= 0.5",
+        lambda taken: waits(taken, 1, True), lambda x: x <= 0.5),
+    Bar("bucket", "two CPUs in batches of 16: waits for locks by direct's", "<= 0.5",
+        lambda taken: waits(taken, 16, False), lambda x: x <= 0.5),
+    Bar("bucket", "two CPUs one by one: lines moved by direct's", "<= 0.5",
+        _by("shared_bucket", "shared_direct", "transfers", batch=1, jobs=2), lambda x: x <= 0.5),
+    Bar("bucket", "one submitter, QD32 one by one: instructions more than direct", "<= 60",
+        _more("shared_bucket_default", "shared_direct", **_ALONE), lambda x: x <= 60),
+    Bar("bucket", "the same, share=0: always on", "<= 60",
+        _more("shared_bucket", "shared_direct", **_ALONE), lambda x: x <= 60),
+    Bar("bucket", "two CPUs, native speed: slower than direct, in spreads", "<= 1",
+        beyond_spread, lambda x: x <= 1),
+    Bar("bucket", "two CPUs, native speed, doorbell 1 us: rate by direct's", ">= 1.3",
+        _native("shared_bell", 1), lambda x: x >= 1.3),
+    Bar("prio", "full device: p99 of write and fsync, direct's by prio's", ">= 10",
+        _by("prio_full_direct", "prio_full_prio", "lat_p99"), lambda x: x >= 10),
+    Bar("prio", "full device: commands a second by direct's", "0.97..1.03",
+        _by("prio_full_prio", "prio_full_direct", "iops"), lambda x: 0.97 <= x <= 1.03),
+    Bar("prio", "10 MB/s, 1300 writes wait: write and fsync, ms", "< 500",
+        _is("prio_rate_prio", "lat_p999"), lambda x: x < 500),
+    Bar("prio", "1 MB/s, a large write and four sync ones: s", "< 1.1",
+        _is("prio_trap_prio", "seconds"), lambda x: x < 1.1),
+    Bar("prio", "100 MB/s under mixed writes: MB/s used", ">= 98",
+        _is("prio_load_prio", "mb_s"), lambda x: x >= 98),
+    Bar("steer", "one pinned task, 4 queues: commands a second by direct's", ">= 2.5",
+        _by("steer_apart_steer", "steer_apart_direct", "iops"), lambda x: x >= 2.5),
+    Bar("steer", "balanced load: % steered", "< 1",
+        _is("steer_balanced_steer", "steered"), lambda x: x < 1),
+    Bar("steer", "queues served alike: % steered", "< 1",
+        _is("steer_pool_steer", "steered"), lambda x: x < 1),
+]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What tools/bench/policies measures: a device by direct, by direct again, which says what chance
+does, by a policy, and by what else stands beside it."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class PolicyRows:
+    """Of one device; each row is called NAME_WORD."""
+
+    policy: str                 # direct: none but those of .more
+    label: str
+    note: str
+    more: dict[str, str] = field(default_factory=dict)      # word: label
+    data: bool = True           # moves data
+
+    @property
+    def words(self) -> dict[str, str]:
+        """All rows: word and label."""
+        return {"direct": "direct", "again": "direct again", self.policy: self.policy} | self.more
+
+
+_APART = "smq_ram hw_queues=4 model/hwq_ns=2000000: each serves one command after the other"
+_READS = ("smq_ram hw_queues=4 depth=64, commands of 64 KiB; 48 MiB of buffered 1 MiB reads after "
+          "drop_caches, a checksum of each between")
+_THRESHOLDS = {"off": "steer, off"} | {str(n): f"steer above {n} %"
+                                       for n in (2, 10, 25, 50, 75, 98)}
+
+POLICY_ROWS = {
+    "shared": PolicyRows(
+        "bucket", "one hardware queue", "smq_ram hw_queues=1 null=1 model/doorbell_ns=1: the "
+        "commands of all CPUs take the lock of one ring; they end in the doorbell",
+        {"bucket_default": "bucket, default share", "deadline": "direct, mq-deadline"}, data=False),
+    "shared_nomerges": PolicyRows(
+        "bucket", "one hardware queue, merges off", "the same, nomerges=2", data=False),
+    "shared_bell": PolicyRows(
+        "bucket", "one hardware queue, doorbell 1 us", "the same, but a doorbell costs 1 us of CPU "
+        "time", data=False),
+    "prio_full": PolicyRows(
+        "prio", "full device", "smq_ram queue_depth=4 model/service_ns=1000000; 64 async writers "
+        "with two writes each under way, one syncer"),
+    "prio_trap": PolicyRows(
+        "prio", "1 MB/s, a large write", "smq_ram at 1 MB/s, by model/bytes_per_sec for direct and "
+        "smq_prio/bytes_per_sec for prio; one async write of 999424 bytes and, 900 ms later, four "
+        "sync ones of 4096"),
+    "prio_load": PolicyRows(
+        "prio", "100 MB/s, mixed writes", "the same at 100 MB/s: 32 async writers with 8 writes "
+        "each of 64 KiB, four syncers"),
+    "prio_rate": PolicyRows(
+        "prio", "10 MB/s, 1300 writes wait", "model/bytes_per_sec=10000000, for prio its own rate "
+        "too: 1300 async writers with one write of 64 KiB each, one syncer"),
+    "prio_crowd": PolicyRows(
+        "prio", "10 MB/s, more writers than tags", "the same: async writers are four times what "
+        "prio advertises, so most wait for a tag"),
+    "prio_ratio": PolicyRows(
+        "direct", "full device, many sync writes", "smq_ram queue_depth=4 "
+        "model/service_ns=1000000; 64 async writers and 64 of O_DIRECT writes, one write each",
+        {str(n): f"prio, ratio {n}" for n in (1, 2, 4, 8, 16)}),
+    "steer_apart": PolicyRows(
+        "steer", "queues served apart", f"{_APART}; one task on CPU 0, QD64"),
+    "steer_balanced": PolicyRows(
+        "steer", "queues served apart, a task each", f"{_APART}; a task on each CPU, QD64"),
+    "steer_pool": PolicyRows(
+        "steer", "queues served alike", "model/service_ns=20000000: the device serves all commands "
+        "at once; one task on CPU 0, QD64"),
+    "steer_tagset": PolicyRows(
+        "direct", "host_tagset, queues served apart", f"{_READS}; model/hwq_ns=1000000",
+        _THRESHOLDS),
+    "steer_map": PolicyRows(
+        "direct", "tags of each queue, queues served apart", f"{_READS}; model/hwq_ns=1000000 "
+        "host_tagset=0", _THRESHOLDS),
+    "steer_alike": PolicyRows(
+        "direct", "host_tagset, queues served alike", f"{_READS}; model/service_ns=16000000",
+        _THRESHOLDS),
+    "batch_free": PolicyRows(
+        "batch", "doorbell free", "smq_ram model/service_ns=500000 under icount, where a "
+        "nanosecond is one instruction"),
+    "batch_bell": PolicyRows("batch", "doorbell 5 us", "the same, model/doorbell_ns=5000"),
+}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The policy bucket beside direct: two CPUs in step on one hardware queue, one CPU alone, and the
+shapes of the report. Counts; what they are worth in time tools/bench/native says."""
+
+import dataclasses
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from . import acquisitions, counts, figures, groups, transfers, vm
+from . import instrument as common
+from .acquisitions import LOCKING
+from .errors import BenchError
+from .figures import FigureSet
+from .guestlog import GuestLog
+from .plan import Plan, Workload, parse
+
+COMMAND = "tools/bench/policies --only bucket"
+PAIR_ROWS = [f"shared_{word}" for word in ("direct", "again", "bucket", "deadline")]
+ALONE_ROWS = [f"shared_{word}" for word in ("direct", "again", "bucket_default", "bucket")]
+SHAPE_ROWS = [f"{name}_{word}" for name in ("shared", "shared_nomerges")
+              for word in ("direct", "bucket")]
+NATIVE_ROWS = [f"{name}_{word}" for name in ("shared", "shared_bell")
+               for word in ("direct", "again", "bucket")]
+PAIR = [Workload("io_uring", "read", 512, 32, batch, 1, 2) for batch in (1, 16)]
+ALONE = [Workload("io_uring", "read", 512, qd, batch) for qd, batch in ((1, 1), (32, 1), (32, 16))]
+# Jobs x QD, of two CPUs: as reported, one of which has nothing to do with the first.
+SHAPES = [Workload("io_uring", "read", 512, qd, min(qd, 16), 1, jobs)
+          for jobs, qd in ((1, 128), (32, 4), (72, 128))]
+PAIR_COUNT, ALONE_COUNTS, SHAPE_COUNT = 2000, (1500, 4500), 1500
+WARMUP, SIZE_MB = 500, 4
+TIMEOUT = 1500
+TWO = ["--cpus", "2", "--append", "tsc=reliable"]
+
+
+def _figures(log: GuestLog, plan: Plan, row: str, key: str, cpus: int, mark: str):
+    """Makes a figure of a row's workload: (metric, values, parts)."""
+    runs = common.first_runs(log)
+    same = {"instrument": "policies", "row": row, "kernel": log.kernel, "cpus": cpus,
+            "command": COMMAND, "note": common.note(row, mark),
+            "parameters": common.setting(log, runs[row, key], plan)}
+
+    def make(metric: str, values: list[float], **parts: dict):
+        return common.figure(**same, **common.fields(parse(key), values, metric), parts=parts)
+    return make
+
+
+def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Workload],
+           count: int, mark: str, repeat: int) -> FigureSet:
+    """Waits for locks, tries that failed and instructions, by two CPUs."""
+    plan = Plan([(row, workloads) for row in rows], (count,), WARMUP, SIZE_MB)
+    log = common.boot(plan, Namespace(**{**vars(options), "repeat": repeat}), folder,
+                      plugin="locks", name="bucket, locks", vm_options=TWO,
+                      plugin_arguments=LOCKING, timeout=TIMEOUT)
+    found = acquisitions.cells(log, folder)
+    acquisitions.check(found)
+    taken = FigureSet(skipped=common.skipped(log, "policies"))
+    for (row, key), repeats in found.items():
+        make = _figures(log, plan, row, key, 2, mark)
+        last = repeats[-1]
+        taken.add(make("waits", [one.waits() for one in repeats], lock=last.by_lock(True)))
+        taken.add(make("locks", [one.total() for one in repeats], lock=last.by_lock()))
+        taken.add(make("insn", [sum(one.insns.values()) for one in repeats]))
+        if (row, key) in log.doorbells:
+            taken.add(make("doorbells", log.doorbells[row, key]))
+        counted = [one for one in log.counted.get((row, key), []) if "foreign" in one]
+        if counted:
+            taken.add(make("failed_tries", [one["foreign"] for one in counted]))
+    return taken
+
+
+def _lines(options: Namespace, folder: Path, mark: str) -> FigureSet:
+    """Cache lines that move."""
+    plan = Plan([(row, PAIR) for row in PAIR_ROWS], (PAIR_COUNT,), WARMUP, SIZE_MB)
+    log = common.boot(plan, options, folder, plugin="lines", name="bucket, lines", vm_options=TWO,
+                      plugin_arguments=vm.HANDED_OVER, timeout=TIMEOUT)
+    taken = FigureSet(skipped=common.skipped(log, "policies"))
+    for (row, key), sharing in transfers.sharings(log, folder, strict=not options.force).items():
+        make = _figures(log, plan, row, key, 2, mark)
+        taken.add(make("transfers", sharing.totals, function={
+            f"{kind} {name}": round(value, 4)
+            for (name, kind), value in sharing.top.most_common(40)}))
+        taken.add(make("own_transfers", sharing.own))
+    return taken
+
+
+def _alone(options: Namespace, folder: Path) -> FigureSet:
+    """Instructions of one submitter, exact."""
+    plan = Plan([(row, ALONE) for row in ALONE_ROWS], ALONE_COUNTS, WARMUP, SIZE_MB)
+    log = common.boot(plan, options, folder, plugin="count", name="bucket, one submitter",
+                      vm_options=["--icount"], timeout=TIMEOUT)
+    taken = FigureSet(skipped=common.skipped(log, "policies"))
+    for (row, key), cell in counts.cells(log, folder).items():
+        make = _figures(log, plan, row, key, 1, "")
+        taken.add(make("insn", cell.values, group={
+            name: round(value, 2) for name, value in groups.split(cell.per_io.insns).items()}))
+    return taken
+
+
+def _native(options: Namespace, folder: Path) -> FigureSet:
+    """Times, by the instrument for them: it wants an idle machine, and says when it is not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "native.json"
+    words = ["tools/bench/native", "--rows", ",".join(NATIVE_ROWS), "--load", "in-kernel",
+             "--repeat", str(3 if options.quick else 8), "--json", str(path)]
+    words += ["--force"] if options.force else []
+    done = subprocess.run(words, cwd=vm.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return FigureSet(skipped={"policies bucket, native speed": why})
+    print(done.stderr.strip()[-300:], file=sys.stderr)
+    taken = figures.read(path)
+    taken.figures = [dataclasses.replace(one, instrument="policies") for one in taken.figures]
+    return taken
+
+
+def measure(options: Namespace, folder: Path) -> FigureSet:
+    """Three boots and, unless it is left out, native speed."""
+    mark, why = "", ""
+    try:
+        mark = common.refuse_busy(options.force)
+    except BenchError as error:
+        why = str(error)
+    taken = _alone(options, folder / "alone")
+    if why:
+        taken.skipped["policies bucket, two CPUs"] = why
+    else:
+        taken.merge(_waits(options, folder / "locks", PAIR_ROWS, PAIR, PAIR_COUNT, mark,
+                           options.repeat))
+        taken.merge(_lines(options, folder / "lines", mark))
+        if not options.quick:
+            taken.merge(_waits(options, folder / "shapes", SHAPE_ROWS, SHAPES, SHAPE_COUNT, mark,
+                               1))
+    if options.native:
+        taken.merge(_native(options, folder / "native"))
+    return taken
