@@ -48,8 +48,8 @@ METRICS = {
     "interrupts": ("interrupts/IO", "interrupts of the device"),
     "doorbells": ("doorbells/IO", "doorbells rung"),
     "locks": ("locks/IO", "acquisitions of locks"),
-    "failed_tries": ("tries/IO", "commands dispatched by another CPU: as many tries for the "
-                     "dispatch right failed at most"),
+    "failed_tries": ("tries/IO", "tries for the dispatch right that failed, at most: commands that "
+                     "another CPU dispatched"),
     "lat_p50": ("ms", "latency, median"),
     "lat_p99": ("ms", "latency, 99 of 100 below"),
     "lat_p999": ("ms", "latency, 999 of 1000 below"),
@@ -57,7 +57,7 @@ METRICS = {
     "seconds": ("s", "time for all of it"),
     "queued": ("writes", "waiting in the block layer or with the device"),
     "steered": ("%", "commands that left their hardware queue"),
-    "migrations": ("", "of the task, from CPU to CPU"),
+    "migrations": ("", "migrations of the task"),
     "waits": ("waits/IO", "waits for a lock, tries of one that failed among them"),
     "contended": ("%", "acquisitions that found the lock taken"),
     "transfers": ("lines/IO", "cache lines that moved between CPUs"),

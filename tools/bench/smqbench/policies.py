@@ -69,7 +69,11 @@ def _table(taken: FigureSet, part: str, title: str, prefixes: Sequence[str],
                        f"{METRICS[metric][1].split(',')[0]}, {METRICS[metric][0]}") +
                       (f": {short[workload]}" if several else "")
                       for metric, workload in columns)]
-    rows = [[ROWS[row].label, *(matrix.said(by_place.get((row, *column))) for column in columns)]
+    labels = {row: ROWS[row].label for row in matrix.rows_of(found)}
+    if len(prefixes) == 1:      # what all have in common says nothing
+        labels = {f"{prefixes[0]}_{word}": text
+                  for word, text in POLICY_ROWS[prefixes[0]].words.items()}
+    rows = [[labels[row], *(matrix.said(by_place.get((row, *column))) for column in columns)]
             for row in matrix.rows_of(found)]
     marks = sorted({text for one in found for text in one.note.split("; ")
                     if text.startswith(("forced:", "dropped:"))})
@@ -228,7 +232,7 @@ def judged(taken: FigureSet, parts: Sequence[str] = tuple(TITLES)) -> list[Judge
 def bar_cells(found: Sequence[Judged]) -> list[list[str]]:
     """Head and rows."""
     return [["", "must be", "is", ""],
-            *([one.bar.what, one.bar.limit, one.said, one.word] for one in found)]
+            *([f"{one.bar.part}: {one.bar.what}", one.bar.limit, one.said, one.word] for one in found)]
 
 
 def _parts(taken: FigureSet) -> list[str]:
