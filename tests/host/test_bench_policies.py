@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
 
-from smqbench import figures, guestlog, instrument, modelled, policies, policybars  # noqa: E402
+from smqbench import figures, guestlog, instrument, modelled, policies  # noqa: E402
+from smqbench import policybars, shared  # noqa: E402
 from smqbench.acquisitions import Locks  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
 from smqbench.figures import FigureSet  # noqa: E402
@@ -134,6 +135,14 @@ def test_tables_with_their_conclusion_and_command():
     assert not any(policies.TITLES["prio"] in line for line in lines)
     assert "PASS" in "\n".join(policies.text(taken(*pair)))
     assert not policies.markdown(FigureSet(), lambda name: [])
+
+
+def test_each_row_that_a_vm_is_asked_for_is_there():
+    """guest/devices.sh brings it up."""
+    script = (BENCH / "guest/devices.sh").read_text(encoding="utf-8")
+    rows = (*shared.PAIR_ROWS, *shared.HOME_ROWS, *shared.ALONE_ROWS, *shared.SHAPE_ROWS,
+            *modelled.BATCH_ROWS)
+    assert [row for row in rows if f"\nrow_{row}() {{" not in script or row not in ROWS] == []
 
 
 def test_rows_of_a_policy():

@@ -10,7 +10,7 @@ from typing import Any
 from smqbench import timing
 
 from .notes import Notes, program
-from .ram import Host, host, write
+from .ram import Host, host, wait_for, write
 
 MB = 10 ** 6
 DEPTH = 4
@@ -46,6 +46,8 @@ class Case:
         """One round; knobs are those of prio."""
         policy = "direct" if word in ("direct", "again") else "prio"
         self.device.choose(policy, **(knobs if policy == "prio" else {}))
+        if policy == "prio" and knobs["bytes_per_sec"]:
+            wait_for("the policy", lambda: self.device.effective() == "prio")
         found = under(lambda: program("dirty", *options, *self.nodes), after,
                       look or self.device.advertised)
         self.device.settle()
@@ -131,7 +133,7 @@ def crowd(notes: Notes, repeats: int, quick: bool) -> None:
         for _, word in timing.turns(WORDS, 1 if quick else repeats):
             said, said["advertised"] = case.run(
                 word, "--writers", writers, "--bs", LARGE, "--after", 2000, "--syncs",
-                4 if quick else 12, ratio=4, bytes_per_sec=TEN, after=1.9)
+                4 if quick else 12, "--seconds", 10, ratio=4, bytes_per_sec=TEN, after=1.9)
             case.latencies(word, said, jobs=writers + 1)
 
 

@@ -374,6 +374,30 @@ row_smq_ram_doorbell_batch() {
 	policy batch smq_batch/usecs="$BATCH_USECS"
 }
 
+row_batch_free_direct() {
+	row_smq_ram_timer
+}
+
+row_batch_free_again() {
+	row_smq_ram_timer
+}
+
+row_batch_free_batch() {
+	row_smq_ram_timer_batch
+}
+
+row_batch_bell_direct() {
+	row_smq_ram_doorbell
+}
+
+row_batch_bell_again() {
+	row_smq_ram_doorbell
+}
+
+row_batch_bell_batch() {
+	row_smq_ram_doorbell_batch
+}
+
 # One hardware queue for all CPUs, with the lock of an LLD; commands end as soon as the doorbell is
 # rung, which takes the least time. Data is not moved: no CPU does that where a device has DMA.
 shared_up() {
@@ -402,6 +426,17 @@ row_shared_deadline() {
 row_shared_bucket_default() {
 	shared_up
 	policy bucket
+}
+
+# Commands end on the CPU that queued them, whichever has dispatched them.
+row_shared_home_direct() {
+	shared_up
+	RQ_AFFINITY=2
+}
+
+row_shared_home_bucket() {
+	row_shared_bucket
+	RQ_AFFINITY=2
 }
 
 row_shared_nomerges_direct() {
@@ -492,6 +527,8 @@ settle_queues() {
 		echo "$ELEVATOR" > "$queue/scheduler" || die "$disk: elevator $ELEVATOR refused"
 		[[ -z $NOMERGES ]] || echo "$NOMERGES" > "$queue/nomerges" ||
 			die "$disk: nomerges=$NOMERGES refused"
+		[[ -z $RQ_AFFINITY ]] || echo "$RQ_AFFINITY" > "$queue/rq_affinity" ||
+			die "$disk: rq_affinity=$RQ_AFFINITY refused"
 		touch "/dev/$disk"	# see disk_next_second()
 		settings="hw_queues=$(find "/sys/block/$disk/mq" -mindepth 1 -maxdepth 1 | wc -l)"
 		[[ ! -e /sys/block/$disk/device/queue_depth ]] ||
@@ -526,6 +563,7 @@ set_up() {
 	SKIPPED=
 	ELEVATOR=none
 	NOMERGES=
+	RQ_AFFINITY=
 	SD=yes
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
 	target_gone

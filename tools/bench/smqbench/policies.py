@@ -117,7 +117,10 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
     def lines(_: FigureSet) -> str:
         return (f"bucket moves {part('transfers', batch=1, jobs=2)} the lines one by one, and "
                 f"{part('transfers', batch=16, jobs=2)} in batches of 16: what another CPU "
-                "dispatches goes there, request, command and all, and comes back.")
+                "dispatches goes there, request, command and all, and comes back. With rq_affinity "
+                "2 it does not end there, too: " + _times(_ratio(
+                    taken, "transfers", ("shared_home_bucket", "shared_home_direct"), batch=1)) +
+                " direct's.")
 
     def alone(_: FigureSet) -> str:
         rows = ("shared_bucket", "shared_direct")
@@ -135,7 +138,7 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
                 f"doorbell, {_times(gain['shared_bell'])} where it costs 1 us.")
     yield from _table(taken, "bucket", "Two CPUs in step: waits", ("shared",),
                       ("waits", "failed_tries"), waits, jobs=2, cpus=2, path="io_uring")
-    yield from _table(taken, "bucket", "Two CPUs in step: cache lines", ("shared",),
+    yield from _table(taken, "bucket", "Two CPUs in step: cache lines", ("shared", "shared_home"),
                       ("transfers", "own_transfers"), lines, jobs=2, cpus=2)
     yield from _table(taken, "bucket", "Two CPUs in step: instructions and doorbells", ("shared",),
                       ("insn", "doorbells"), lambda _: "Those of both CPUs, waiting included.",

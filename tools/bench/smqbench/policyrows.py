@@ -32,6 +32,9 @@ POLICY_ROWS = {
         "bucket", "one hardware queue", "smq_ram hw_queues=1 null=1 model/doorbell_ns=1: the "
         "commands of all CPUs take the lock of one ring; they end in the doorbell",
         {"bucket_default": "bucket, default share", "deadline": "direct, mq-deadline"}, data=False),
+    "shared_home": PolicyRows(
+        "bucket", "one hardware queue, rq_affinity 2", "the same, commands end on the CPU that "
+        "queued them", data=False),
     "shared_nomerges": PolicyRows(
         "bucket", "one hardware queue, merges off", "the same, nomerges=2", data=False),
     "shared_bell": PolicyRows(

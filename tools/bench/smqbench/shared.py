@@ -19,6 +19,7 @@ from .plan import Plan, Workload, parse
 COMMAND = "tools/bench/policies --only bucket"
 PAIR_ROWS = [f"shared_{word}" for word in ("direct", "again", "bucket", "deadline")]
 ALONE_ROWS = [f"shared_{word}" for word in ("direct", "again", "bucket_default", "bucket")]
+HOME_ROWS = ["shared_home_direct", "shared_home_bucket"]
 SHAPE_ROWS = [f"{name}_{word}" for name in ("shared", "shared_nomerges")
               for word in ("direct", "bucket")]
 NATIVE_ROWS = [f"{name}_{word}" for name in ("shared", "shared_bell")
@@ -72,7 +73,7 @@ def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Wo
 
 def _lines(options: Namespace, folder: Path, mark: str) -> FigureSet:
     """Cache lines that move."""
-    plan = Plan([(row, PAIR) for row in PAIR_ROWS], (PAIR_COUNT,), WARMUP, SIZE_MB)
+    plan = Plan([(row, PAIR) for row in PAIR_ROWS + HOME_ROWS], (PAIR_COUNT,), WARMUP, SIZE_MB)
     log = common.boot(plan, options, folder, plugin="lines", name="bucket, lines", vm_options=TWO,
                       plugin_arguments=vm.HANDED_OVER, timeout=TIMEOUT)
     taken = FigureSet(skipped=common.skipped(log, "policies"))
