@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """In the guest: prio beside direct, sync writes beside many async ones."""
 
+import mmap
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -42,12 +44,14 @@ class Case:
         self.notes, self.device, self.nodes, self.name = notes, device, nodes, name
 
     def run(self, word: str, *options: object, look: Callable[[], Any] | None = None,
-            after: float = 0.8, **knobs: int) -> tuple[dict, Any]:
-        """One round; knobs are those of prio."""
+            after: float = 0.8, first: int = 0, **knobs: int) -> tuple[dict, Any]:
+        """One round, after a write of so many bytes; knobs are those of prio."""
         policy = "direct" if word in ("direct", "again") else "prio"
         self.device.choose(policy, **(knobs if policy == "prio" else {}))
         if policy == "prio" and knobs["bytes_per_sec"]:
             wait_for("the policy", lambda: self.device.effective() == "prio")
+        if first:
+            spend(self.nodes[0], first)
         found = under(lambda: program("dirty", *options, *self.nodes), after,
                       look or self.device.advertised)
         self.device.settle()
@@ -66,6 +70,14 @@ class Case:
         """Of the sync writes."""
         for metric, percent in PERCENTILES.items():
             self.value(word, metric, timing.percentile(said["sync_ms"], percent), said, **workload)
+
+
+def spend(node: str, size: int) -> None:
+    """Has a rate's bytes used up when the round begins: an idle LUN has saved some."""
+    fd = os.open(node, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
+    with mmap.mmap(-1, size) as area:
+        os.pwrite(fd, area, 0)
+    os.close(fd)
 
 
 def full(notes: Notes, repeats: int, quick: bool) -> None:
@@ -102,7 +114,8 @@ def rate(notes: Notes, repeats: int, quick: bool) -> None:
     with host("rate", 224, hw_queues=1, depth=2048) as device:
         device.model(bytes_per_sec=TEN)
         device.set_queue(max_sectors_kb=LARGE // 1024)
-        write(device.device / "queue_depth", 32)
+        # All of them, with as many again as the host has to spare; what waits beyond is blk-mq's.
+        write(device.device / "queue_depth", 1536)
         case = Case(notes, device, device.partitions(200, 8), "prio_rate")
         for _, word in timing.turns(WORDS, 1 if quick else repeats):
             said, (waiting, said["advertised"]) = case.run(
@@ -146,7 +159,8 @@ def trap(notes: Notes, repeats: int, _quick: bool) -> None:
             device.model(bytes_per_sec=0 if word == "prio" else MB)
             said, said["advertised"] = case.run(
                 word, "--writers", 1, "--bs", TRAP_BYTES, "--rounds", 1, "--syncers", 4,
-                "--syncs", 1, "--after", TRAP_MS, ratio=4, bytes_per_sec=MB, after=0.5)
+                "--syncs", 1, "--after", TRAP_MS, ratio=4, bytes_per_sec=MB, after=0.5,
+                first=TRAP_BYTES)
             case.value(word, "seconds", said["ms"] / 1000, said, path="page_cache",
                        bs=TRAP_BYTES, jobs=5)
 

@@ -342,7 +342,18 @@ policy() {
 			return 1
 		fi
 	done
+	POLICY=$name
 	note "param $ROW policy $name $*"
+}
+
+# A policy that finds no use goes, and looks again every five seconds: each choice begins with a look,
+# which is to meet the load.
+look_again() {
+	local host
+	[[ $POLICY == batch ]] || return 0
+	host=$(smq_host)
+	echo direct > "$host/smq/policy" || die "the policy direct is refused"
+	echo "$POLICY" > "$host/smq/policy" || die "the policy $POLICY is refused"
 }
 
 # Under icount a nanosecond is one instruction: a CPU ten times as slow as one of
@@ -564,6 +575,7 @@ set_up() {
 	ELEVATOR=none
 	NOMERGES=
 	RQ_AFFINITY=
+	POLICY=
 	SD=yes
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
 	target_gone

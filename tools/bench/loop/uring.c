@@ -268,8 +268,8 @@ static int job(unsigned int n)
 	if (open_disks(n))
 		return 1;
 	err = set_up();
-	/* Eight instructions are nothing beside what times scatter. */
-	if (!opt.runs.chunk)
+	/* Eight instructions are nothing beside what times scatter, nor beside taking them. */
+	if (!opt.runs.chunk && !opt.latencies)
 		disk_next_second();
 	jobs_meet();
 	if (!err)
