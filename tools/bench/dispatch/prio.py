@@ -21,7 +21,7 @@ TEN, HUNDRED = 10 * MB, 100 * MB
 # In turns, so that what the machine does meanwhile meets all of them.
 WORDS = ("direct", "again", "prio")
 RATIOS = (1, 2, 4, 8, 16)
-BLOCK, LARGE = 4096, 65536
+BLOCK, LARGE = 4096, 65536     # the latter with merges: where a page has a bio, its pages become one command
 # One write of about a second at 1 MB/s; and the sync ones come when it has waited for most of that.
 TRAP_BYTES, TRAP_MS = 999424, 900
 DIRTY = 90      # % of memory: what the kernel itself throttles is above any policy
@@ -113,7 +113,7 @@ def rate(notes: Notes, repeats: int, quick: bool) -> None:
     """10 MB/s: one file is saved while many writes wait."""
     with host("rate", 224, hw_queues=1, depth=2048) as device:
         device.model(bytes_per_sec=TEN)
-        device.set_queue(max_sectors_kb=LARGE // 1024)
+        device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
         # All of them, with as many again as the host has to spare; what waits beyond is blk-mq's.
         write(device.device / "queue_depth", 1536)
         case = Case(notes, device, device.partitions(200, 8), "prio_rate")
@@ -138,7 +138,7 @@ def crowd(notes: Notes, repeats: int, quick: bool) -> None:
     """The same, where async writers are four times what is advertised: above any policy."""
     with host("crowd", 64, hw_queues=1, depth=64) as device:
         device.model(bytes_per_sec=TEN)
-        device.set_queue(max_sectors_kb=LARGE // 1024)
+        device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
         write(device.device / "queue_depth", 32)
         case = Case(notes, device, device.partitions(52, 8), "prio_crowd")
         # What prio advertises there: the device's and as many again as the host has to spare.
@@ -153,7 +153,7 @@ def crowd(notes: Notes, repeats: int, quick: bool) -> None:
 def trap(notes: Notes, repeats: int, _quick: bool) -> None:
     """1 MB/s: a large async write has waited for most of its second when sync ones come."""
     with host("trap", 32, hw_queues=1) as device:
-        device.set_queue(max_sectors_kb=1024)
+        device.set_queue(nomerges=0, max_sectors_kb=1024)
         case = Case(notes, device, device.partitions(16, 8), "prio_trap")
         for _, word in timing.turns(WORDS, repeats):
             device.model(bytes_per_sec=0 if word == "prio" else MB)
@@ -169,7 +169,7 @@ def load(notes: Notes, repeats: int, quick: bool) -> None:
     """100 MB/s under writers and syncers: how many of them are used."""
     with host("load", 192, hw_queues=1) as device:
         write(device.device / "queue_depth", 32)
-        device.set_queue(max_sectors_kb=LARGE // 1024)
+        device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
         case = Case(notes, device, device.partitions(170, 8), "prio_load")
         for _, word in timing.turns(WORDS, 1 if quick else repeats):
             device.model(bytes_per_sec=0 if word == "prio" else HUNDRED, service_ns=100000)
@@ -195,5 +195,7 @@ def measure(notes: Notes, repeats: int, quick: bool) -> None:
     for name in ("dirty_ratio", "dirty_background_ratio"):
         with open(f"/proc/sys/vm/{name}", "w", encoding="ascii") as file:
             file.write(str(DIRTY))
+    # Read from the host before it matters: under icount the guest's clock leaps while it waits.
+    program("dirty", "--writers", 0, "--after", 0, "--syncs", 1, "/dev/zero", "/dev/zero", ok=False)
     for case in (full, trap, load, crowd, rate):
         case(notes, repeats, quick)

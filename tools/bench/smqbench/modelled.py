@@ -14,9 +14,8 @@ from .figures import FigureSet
 from .plan import Plan, Workload, parse
 
 TIMEOUT = 1700
-FLAVOUR = "uml-perf"
 GUEST = vm.BENCH / "dispatch/guest.py"
-CPUS = {"prio": 2, "steer": 4}
+CPUS = {"steer": 4}
 MEMORY = 2048           # MiB; what prio's writers have dirty is less than the kernel throttles at
 
 BATCH_ROWS = [f"{name}_{word}" for name in ("batch_free", "batch_bell")
@@ -87,27 +86,19 @@ def read(path: Path, command: str) -> FigureSet:
 
 
 def _machine(part: str, options: Namespace) -> list[str]:
-    """A part's: User Mode Linux, its modules built, where an emulated CPU is too slow for the
-    device."""
-    if part != "prio" or options.vm:
-        return [str(vm.VM), "--kernel", options.kernel]
-    for words in (["tools/kernels", "prepare", FLAVOUR],
-                  ["tools/build-modules", "--kernel", FLAVOUR, "SMQ_TESTS=1"]):
-        done = subprocess.run(words, cwd=vm.ROOT, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, check=False)
-        if done.returncode:
-            raise BenchError(f"{' '.join(words)} failed:\n" +
-                             "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:]))
-    return ["tools/uml"]
+    """A part's: under icount, where what else the machine does is not seen, unless it wants CPUs."""
+    cpus = CPUS.get(part)
+    return [str(vm.VM), "--kernel", options.kernel,
+            *(["--cpus", str(cpus)] if cpus else ["--icount"])]
 
 
 def guest(part: str, options: Namespace, folder: Path) -> FigureSet:
     """One boot for a part."""
     folder.mkdir(parents=True, exist_ok=True)
     out = folder / "results"
-    words = [*_machine(part, options), "--cpus", str(CPUS[part]), "--mem", str(MEMORY), "--share",
-             str(folder), "--timeout", str(TIMEOUT), "--", "python3", "-B", str(GUEST), part,
-             str(out), str(options.repeat), "quick" if options.quick else "all"]
+    words = [*_machine(part, options), "--mem", str(MEMORY), "--share", str(folder), "--timeout",
+             str(TIMEOUT), "--", "python3", "-B", str(GUEST), part, str(out), str(options.repeat),
+             "quick" if options.quick else "all"]
     with (folder / "said").open("w+", encoding="utf-8") as said:
         with subprocess.Popen(words, cwd=vm.ROOT, stdin=subprocess.DEVNULL, stdout=said,
                               stderr=said) as process:

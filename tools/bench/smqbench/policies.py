@@ -235,7 +235,8 @@ def judged(taken: FigureSet, parts: Sequence[str] = tuple(TITLES)) -> list[Judge
 def bar_cells(found: Sequence[Judged]) -> list[list[str]]:
     """Head and rows."""
     return [["", "must be", "is", ""],
-            *([f"{one.bar.part}: {one.bar.what}", one.bar.limit, one.said, one.word] for one in found)]
+            *([f"{one.bar.part}: {one.bar.what}", one.bar.limit, one.said, one.word]
+              for one in found)]
 
 
 def _parts(taken: FigureSet) -> list[str]:
