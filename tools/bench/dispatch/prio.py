@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """In the guest: prio beside direct, sync writes beside many async ones."""
 
-import mmap
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +19,8 @@ TEN, HUNDRED = 10 * MB, 100 * MB
 # In turns, so that what the machine does meanwhile meets all of them.
 WORDS = ("direct", "again", "prio")
 RATIOS = (1, 2, 4, 8, 16)
-BLOCK, LARGE = 4096, 65536     # the latter with merges: where a page has a bio, its pages become one command
+# The latter with merges: where each page has a bio of its own they become one command.
+BLOCK, LARGE = 4096, 65536
 # One write of about a second at 1 MB/s; and the sync ones come when it has waited for most of that.
 TRAP_BYTES, TRAP_MS = 999424, 900
 DIRTY = 90      # % of memory: what the kernel itself throttles is above any policy
@@ -44,14 +43,12 @@ class Case:
         self.notes, self.device, self.nodes, self.name = notes, device, nodes, name
 
     def run(self, word: str, *options: object, look: Callable[[], Any] | None = None,
-            after: float = 0.8, first: int = 0, **knobs: int) -> tuple[dict, Any]:
-        """One round, after a write of so many bytes; knobs are those of prio."""
+            after: float = 0.8, **knobs: int) -> tuple[dict, Any]:
+        """One round; knobs are those of prio."""
         policy = "direct" if word in ("direct", "again") else "prio"
         self.device.choose(policy, **(knobs if policy == "prio" else {}))
         if policy == "prio" and knobs["bytes_per_sec"]:
             wait_for("the policy", lambda: self.device.effective() == "prio")
-        if first:
-            spend(self.nodes[0], first)
         found = under(lambda: program("dirty", *options, *self.nodes), after,
                       look or self.device.advertised)
         self.device.settle()
@@ -70,14 +67,6 @@ class Case:
         """Of the sync writes."""
         for metric, percent in PERCENTILES.items():
             self.value(word, metric, timing.percentile(said["sync_ms"], percent), said, **workload)
-
-
-def spend(node: str, size: int) -> None:
-    """Has a rate's bytes used up when the round begins: an idle LUN has saved some."""
-    fd = os.open(node, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
-    with mmap.mmap(-1, size) as area:
-        os.pwrite(fd, area, 0)
-    os.close(fd)
 
 
 def full(notes: Notes, repeats: int, quick: bool) -> None:
@@ -121,9 +110,16 @@ def rate(notes: Notes, repeats: int, quick: bool) -> None:
             said, (waiting, said["advertised"]) = case.run(
                 word, "--writers", 1300, "--bs", LARGE, "--after", 2000, "--syncs",
                 1 if quick else 2, ratio=4, bytes_per_sec=TEN, after=1.9,
-                look=lambda: (queued(device), device.advertised()))
+                look=lambda: (most_queued(device), device.advertised()))
             case.latencies(word, said, jobs=1301)
             case.value(word, "queued", waiting, said, jobs=1301, path="page_cache", bs=LARGE)
+
+
+def most_queued(device: Host) -> int:
+    """The most that are seen within a second, once there are some."""
+    wait_for("commands", lambda: queued(device))
+    seen = [queued(device) for _ in range(10) if not time.sleep(0.1)]
+    return max(seen)
 
 
 def queued(device: Host) -> int:
@@ -159,8 +155,8 @@ def trap(notes: Notes, repeats: int, _quick: bool) -> None:
             device.model(bytes_per_sec=0 if word == "prio" else MB)
             said, said["advertised"] = case.run(
                 word, "--writers", 1, "--bs", TRAP_BYTES, "--rounds", 1, "--syncers", 4,
-                "--syncs", 1, "--after", TRAP_MS, ratio=4, bytes_per_sec=MB, after=0.5,
-                first=TRAP_BYTES)
+                "--syncs", 1, "--after", TRAP_MS, "--first", TRAP_BYTES, ratio=4, bytes_per_sec=MB,
+                after=0.5)
             case.value(word, "seconds", said["ms"] / 1000, said, path="page_cache",
                        bs=TRAP_BYTES, jobs=5)
 

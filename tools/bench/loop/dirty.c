@@ -29,7 +29,7 @@
 #define PLACES		(2 * opt.burst)
 
 static struct {
-	unsigned int bs, burst, writers, syncers, after_ms, every_us, syncs, seconds, rounds;
+	unsigned int bs, burst, writers, syncers, after_ms, every_us, syncs, seconds, rounds, first;
 	bool direct;
 	struct devices devices;
 } opt = { .bs = SYNC_BS, .burst = 1, .writers = 64, .syncers = 1, .after_ms = 1000, .syncs = 100 };
@@ -221,6 +221,22 @@ static void report(double ms, unsigned long ops, double window_ms, bool good)
 	printf("]}\n");
 }
 
+/* Has a rate's bytes used up when the rest begins: an idle disk may have saved some. */
+static bool write_first(void)
+{
+	int fd = open(opt.devices.names[0], O_WRONLY | O_DIRECT);
+	void *block;
+	bool good;
+
+	if (fd < 0 || posix_memalign(&block, SYNC_BS, opt.first))
+		return false;
+	memset(block, 0, opt.first);
+	good = pwrite(fd, block, opt.first, 0) == (ssize_t)opt.first;
+	free(block);
+	close(fd);
+	return good;
+}
+
 static bool run(void)
 {
 	pthread_t *threads = calloc(opt.writers + opt.syncers, sizeof(*threads));
@@ -231,6 +247,8 @@ static bool run(void)
 	unsigned int n;
 	bool good;
 
+	if (opt.first && !write_first())
+		fail("the first write");
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK);
 	clock_gettime(CLOCK_MONOTONIC, &began);
@@ -268,6 +286,7 @@ static const char help[] =
 "  --bs BYTES       of an async write (4096)\n"
 "  --burst N        async writes of a writer under way (1)\n"
 "  --rounds N       bursts of each writer (0: as long as there are syncs to do)\n"
+"  --first BYTES    a direct write to ASYNC before all that (0)\n"
 "  --syncers N      (1)\n"
 "  --direct         O_DIRECT rather than fsync(), which waits for other syncers' blocks, too\n"
 "  --after MS       sync writes begin so late (1000)\n"
@@ -281,6 +300,7 @@ static const struct option_spec options[] = {
 	OPTION_NUMBER("syncers", opt.syncers, 1, MAX_SYNCERS),
 	OPTION_NUMBER("burst", opt.burst, 1, 1024),
 	OPTION_BYTES("bs", opt.bs, SYNC_BS, 8 << 20),
+	OPTION_BYTES("first", opt.first, SYNC_BS, 8 << 20),
 	OPTION_NUMBER("rounds", opt.rounds, 0, 1000000),
 	OPTION_FLAG("direct", opt.direct),
 	OPTION_NUMBER("after", opt.after_ms, 0, 600000),

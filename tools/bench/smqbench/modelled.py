@@ -86,7 +86,7 @@ def read(path: Path, command: str) -> FigureSet:
 
 
 def _machine(part: str, options: Namespace) -> list[str]:
-    """A part's: under icount, where what else the machine does is not seen, unless it wants CPUs."""
+    """A part's: under icount, where other work of the machine is not seen, unless it wants CPUs."""
     cpus = CPUS.get(part)
     return [str(vm.VM), "--kernel", options.kernel,
             *(["--cpus", str(cpus)] if cpus else ["--icount"])]
