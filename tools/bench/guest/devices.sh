@@ -347,13 +347,18 @@ policy() {
 }
 
 # A policy that finds no use goes, and looks again every five seconds: each choice begins with a look,
-# which is to meet the load.
+# which is to meet commands. What batch has found out by them stays for a while.
 look_again() {
-	local host
+	local host tries
 	[[ $POLICY == batch ]] || return 0
 	host=$(smq_host)
-	echo direct > "$host/smq/policy" || die "the policy direct is refused"
-	echo "$POLICY" > "$host/smq/policy" || die "the policy $POLICY is refused"
+	for (( tries = 0; tries < 3; tries++ )); do
+		echo direct > "$host/smq/policy" || die "the policy direct is refused"
+		echo "$POLICY" > "$host/smq/policy" || die "the policy $POLICY is refused"
+		dd if="/dev/${DISKS[0]}" of=/dev/null bs=512 count=64 iflag=direct status=none ||
+			die "${DISKS[0]}: cannot be read"
+		! grep -q expensive=1 "/sys/kernel/debug/smq/${host##*/}/stats" || return 0
+	done
 }
 
 # Under icount a nanosecond is one instruction: a CPU ten times as slow as one of

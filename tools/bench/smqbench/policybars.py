@@ -112,6 +112,8 @@ BARS = [
         lambda x: x >= 0.97),
     Bar("batch", "doorbell 5 us, slow device, QD8: commands a second by direct's", ">= 0.8",
         _by("batch_bell_batch", "batch_bell_direct", "iops", qd=8, batch=1), lambda x: x >= 0.8),
+    Bar("batch", "doorbell 5 us, slow device, QD32: commands a second by direct's", ">= 0.8",
+        _by("batch_bell_batch", "batch_bell_direct", "iops", qd=32, batch=1), lambda x: x >= 0.8),
     Bar("bucket", "two CPUs one by one: waits for locks by direct's", "<= 0.5",
         lambda taken: waits(taken, 1, False), lambda x: x <= 0.5),
     Bar("bucket", "the same with failed tries for the dispatch right", "<= 0.5",
