@@ -25,6 +25,11 @@ BATCH = [Workload("io_uring", "read", 512, qd, batch)
 BATCH_COUNTS, BATCH_WARMUP, SIZE_MB = (1500, 4500), 1500, 4
 
 
+def _command(part: str, options: Namespace) -> str:
+    """That takes a part's figures again."""
+    return f"tools/bench/policies --only {part}" + (" --quick" if options.quick else "")
+
+
 def batch(options: Namespace, folder: Path) -> FigureSet:
     """Under icount, where time and instructions are exact and one thing."""
     workloads = [one for one in BATCH
@@ -39,7 +44,7 @@ def batch(options: Namespace, folder: Path) -> FigureSet:
     for (row, key), cell in counts.cells(log, folder).items():
         mine = [run for run in longest if (run.row, run.workload) == (row, key)]
         same = {"instrument": "policies", "row": row, "kernel": log.kernel,
-                "command": "tools/bench/policies --only batch", "note": common.note(row),
+                "command": _command("batch", options), "note": common.note(row),
                 "parameters": common.setting(log, runs[row, key], plan)}
         values = {"insn": cell.values, "iops": [1e9 * run.ios / run.ns for run in mine],
                   "doorbells": log.doorbells.get((row, key), [])}
@@ -114,7 +119,7 @@ def guest(part: str, options: Namespace, folder: Path) -> FigureSet:
         read(out, "")       # says what the guest says
     if process.returncode:
         raise BenchError(f"the VM ended with status {process.returncode}:\n{text}")
-    return read(out, f"tools/bench/policies --only {part}")
+    return read(out, _command(part, options))
 
 
 def prio(options: Namespace, folder: Path) -> FigureSet:

@@ -88,15 +88,16 @@ def _batch(taken: FigureSet) -> Iterator[Table]:
 
     def wins(_: FigureSet) -> str:
         return (f"With a doorbell of 5 us batch rings {_times(gain(32, 'bell', 'doorbells'))} as "
-                f"many at QD32. Where the CPU is the limit, QD64, it ends {_times(gain(64, 'bell'))} "
-                "as many commands a second.")
+                "many at QD32. Where the CPU is the limit, QD64, it ends "
+                f"{_times(gain(64, 'bell'))} as many commands a second.")
 
     def loses(_: FigureSet) -> str:
         worst = min(((gain(qd, "bell"), qd) for qd in (5, 8, 16, 32)
                      if gain(qd, "bell") is not None),
                     default=None)
         free = gain(32, "free")
-        return (f"Where the device is the limit, QD5 to QD32, at worst: {_times(worst[0])} direct's rate, at QD{worst[1]}. "
+        return ("Where the device is the limit, QD5 to QD32, at worst: "
+                f"{_times(worst[0])} direct's rate, at QD{worst[1]}. "
                 if worst else "") + f"Where a doorbell is free, QD32: {_times(free)}."
     names = ("batch_bell", "batch_free")
     yield from _table(taken, "batch", "Doorbells", names, ("doorbells",), wins)
