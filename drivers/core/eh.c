@@ -27,6 +27,10 @@ smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 	/* Held, or held for long: not the device's fault, and its time is not over. */
 	if (smq_hold_timed_out(cmd))
 		return SCSI_EH_RESET_TIMER;
+	/* Not so what fault injection keeps, which the LLD does not have. */
+	if (host->lld->timed_out && smq_cmd_is_with_lld(cmd) &&
+	    host->lld->timed_out(cmd->hwq, cmd))
+		return SCSI_EH_RESET_TIMER;
 	atomic_inc(&host->core->eh.timeouts);
 	trace_smq_eh(scmd, "timeout", 0);
 	if (atomic_read(&cmd->state) == SMQ_OWNED && cmd->hwq->type == HCTX_TYPE_POLL)

@@ -65,6 +65,9 @@
  *	(allocations GFP_NOIO | __GFP_RETRY_MAYFAIL: reclaim may wait for this very
  *	command, and error handling waits for its worker). Returns SMQ_DONE, or
  *	SMQ_QUEUED where completion comes later.
+ * @timed_out: the timer of a command that the LLD has ran out. True: it has more time, for what
+ *	is below the LLD times it too, and the timer begins anew. Any context; may not sleep.
+ *	Optional: no command has.
  * @abort: takes one command back, or lets go of what it keeps for one that was still
  *	waiting for its worker. Called in the mid-layer's error handling
  *	workqueue or thread, may sleep; commands may be queued and resets may run
@@ -110,6 +113,7 @@ struct smq_lld {
 	void (*commit)(struct smq_hwq *hwq);
 	int (*poll)(struct smq_hwq *hwq);
 	enum smq_status (*work)(struct smq_hwq *hwq, struct smq_cmd *cmd);
+	bool (*timed_out)(struct smq_hwq *hwq, struct smq_cmd *cmd);
 	int (*abort)(struct smq_hwq *hwq, struct smq_cmd *cmd);
 	int (*lun_reset)(struct smq_host *host, struct scsi_device *sdev);
 	int (*target_reset)(struct smq_host *host, struct scsi_target *starget);
