@@ -71,6 +71,18 @@ MODULE_PARM_DESC(ring, "commands that a hardware queue has room for");
 /* READ and WRITE are refused until the LUNs have room again, see hold_set_closed(). */
 static bool closed;
 
+static unsigned int result;
+module_param(result, uint, 0644);
+MODULE_PARM_DESC(result, "status | host byte << 16 of commands that \"answer\" counts");
+
+static unsigned int resid;
+module_param(resid, uint, 0644);
+MODULE_PARM_DESC(resid, "bytes that they did not transfer");
+
+static unsigned int sense;
+module_param(sense, uint, 0644);
+MODULE_PARM_DESC(sense, "their sense data: descriptor format << 24 | key << 16 | ASC << 8 | ASCQ");
+
 /* Commits that had commands to start. */
 static atomic_t commits = ATOMIC_INIT(0);
 
@@ -105,6 +117,8 @@ static atomic_t in_reset = ATOMIC_INIT(0);
 static atomic_t lun_gone = ATOMIC_INIT(0);
 /* How many of the next commands end with CHECK CONDITION and no sense data. */
 static atomic_t no_sense = ATOMIC_INIT(0);
+/* How many of the next commands end as "result", "resid" and "sense" say. */
+static atomic_t answer = ATOMIC_INIT(0);
 /* How many of the next commands are never completed. */
 static atomic_t lose = ATOMIC_INIT(0);
 /* How many of the next commands are refused, as an LLD out of resources does. */
@@ -133,6 +147,7 @@ static const struct kernel_param_ops hold_atomic_ops = {
 };
 module_param_cb(lose, &hold_atomic_ops, &lose, 0644);
 module_param_cb(refuse, &hold_atomic_ops, &refuse, 0644);
+module_param_cb(answer, &hold_atomic_ops, &answer, 0644);
 module_param_cb(no_sense, &hold_atomic_ops, &no_sense, 0644);
 module_param_cb(resetting, &hold_atomic_ops, &resetting, 0444);
 module_param_cb(in_reset, &hold_atomic_ops, &in_reset, 0444);
@@ -216,6 +231,15 @@ static bool hold_reserve(struct hold_hwq *hq, bool has_ring)
 	return false;
 }
 
+static void hold_answer(struct scsi_cmnd *scmd)
+{
+	if (sense)
+		scsi_build_sense(scmd, sense >> 24, sense >> 16 & 0xf, sense >> 8 & 0xff,
+				 sense & 0xff);
+	scmd->result |= result;
+	scsi_set_resid(scmd, resid);
+}
+
 static enum smq_status hold_rw(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
@@ -233,6 +257,8 @@ static enum smq_status hold_rw(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	if (scmd->sc_data_direction == DMA_FROM_DEVICE)
 		sg_zero_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), scsi_bufflen(scmd), 0);
 	scmd->result = hold_take(&no_sense) ? SAM_STAT_CHECK_CONDITION : SAM_STAT_GOOD;
+	if (hold_take(&answer))
+		hold_answer(scmd);
 
 	now = atomic_inc_return(&inflight);
 	for (max = atomic_read(&max_inflight); now > max; max = atomic_read(&max_inflight))
