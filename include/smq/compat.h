@@ -141,6 +141,14 @@ static inline void smq_rq_no_priority(struct request *rq)
 #endif
 }
 
+/* The I/O priority of another request, where it is not the bio that has it. */
+static inline void smq_rq_copy_priority(struct request *rq, const struct request *from)
+{
+#ifdef SMQ_HAVE_RQ_IOPRIO
+	rq->ioprio = from->ioprio;
+#endif
+}
+
 /**
  * smq_rq_set_bio() - gives a passthrough request its one bio
  * @rq: a request without data

@@ -27,6 +27,11 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_RQ_IOPRIO,linux/blk-mq.h,unsigned short ioprio) \
 	$(call smq-probe,SMQ_HAVE_PHYS_GAP,linux/blk-mq.h,phys_gap_bit) \
 	$(call smq-probe,SMQ_HAVE_MAP_KERN_RQ,linux/blk-mq.h,void *kbuf) \
+	$(call smq-probe,SMQ_HAVE_SCSI_DRIVER_PROBE,scsi/scsi_driver.h,int (*probe)(struct scsi_device *)) \
+	$(call smq-probe,SMQ_HAVE_BDEV_FILE,linux/blkdev.h,bdev_file_open_by_dev) \
+	$(call smq-probe,SMQ_HAVE_LIMITS_PAD,linux/blkdev.h,lim->dma_pad_mask) \
+	$(call smq-probe,SMQ_HAVE_FREEZE_FLAGS,linux/blk-mq.h,memflags) \
+	$(call smq-probe,SMQ_HAVE_RQ_LIST,linux/blk-mq.h,struct rq_list *rl) \
 	$(call smq-probe,SMQ_HAVE_VIRTQUEUE_INFO,linux/virtio_config.h,struct virtqueue_info) \
 	$(call smq-probe,SMQ_HAVE_TARGET_SUBMIT_TYPE,target/target_core_fabric.h,default_submit_type) \
 	$(call smq-probe,SMQ_HAVE_TARGET_COMPL_TYPE,target/target_core_fabric.h,default_compl_type) \

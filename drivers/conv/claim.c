@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * From a device's upper driver to us and back. Not while its disk is open or mounted; an open
+ * character device (sg, bsg) goes on working and is none of our business.
+ */
+#define pr_fmt(fmt) "smq_conv: " fmt
+
+#include <linux/blkdev.h>
+#include <linux/slab.h>
+#include <scsi/scsi_driver.h>
+
+#include "conv.h"
+
+static DEFINE_MUTEX(conv_claim_lock);	/* one claim or release at a time; they sleep */
+/* The rest is under conv_lock. */
+static bool conv_closed;		/* the module goes */
+/* The claim that is for the driver's probe to take, if it is for its device. */
+static struct conv_lun *conv_offer;
+/* The device that is given back, which no rule is to claim anew. */
+static struct scsi_device *conv_returned;
+
+static void conv_offer_set(struct conv_lun *cl)
+{
+	mutex_lock(&conv_lock);
+	conv_offer = cl;
+	mutex_unlock(&conv_lock);
+}
+
+/* Whether the driver's probe has not taken it. Otherwise it is not the caller's any more. */
+static bool conv_offer_withdraw(void)
+{
+	bool withdrawn;
+
+	mutex_lock(&conv_lock);
+	withdrawn = conv_offer;
+	conv_offer = NULL;
+	mutex_unlock(&conv_lock);
+	return withdrawn;
+}
+
+/*
+ * Opens a device's disk exclusively, so that it is not mounted nor becomes part of anything.
+ * Return: what conv_disk_let_go() takes; NULL if the device has no disk; an ERR_PTR after a
+ * message, -EBUSY if it is open. Context: may sleep.
+ */
+static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const char *what)
+{
+	struct smq_disk_handle *handle;
+	struct gendisk *disk;
+	dev_t dev = 0;
+	bool open;
+
+	/* While sd has it its disk stays. */
+	device_lock(&sdev->sdev_gendev);
+	disk = sdev->sdev_gendev.driver ? sdev->request_queue->disk : NULL;
+	if (disk)
+		dev = disk_devt(disk);
+	device_unlock(&sdev->sdev_gendev);
+	if (!dev)
+		return NULL;
+
+	handle = smq_disk_open(dev, &conv_driver);
+	if (IS_ERR(handle)) {
+		sdev_printk(KERN_ERR, sdev, "%s: its disk is in use: %ld\n", what,
+			    PTR_ERR(handle));
+		return handle;
+	}
+	disk = smq_disk_of(handle);
+	/* By more than this, or it is another device's disk by now. */
+	open = disk_openers(disk) > 1 || disk->queue != sdev->request_queue;
+	if (open) {
+		sdev_printk(KERN_ERR, sdev, "%s: %s is open\n", what, disk->disk_name);
+		smq_disk_close(handle);
+		return ERR_PTR(-EBUSY);
+	}
+	return handle;
+}
+
+static void conv_disk_let_go(struct smq_disk_handle *handle)
+{
+	if (handle)
+		smq_disk_close(handle);
+}
+
+/* Whether a device can be claimed: 0, or a negative errno after a message. */
+static int conv_check(struct scsi_device *lower)
+{
+	const struct request_queue *q = lower->request_queue;
+
+	if (lower->host->hostt->module == THIS_MODULE) {
+		sdev_printk(KERN_ERR, lower, "claim: it is a LUN of smq_conv itself\n");
+		return -EINVAL;
+	}
+	if (lower->type != TYPE_DISK) {
+		sdev_printk(KERN_ERR, lower, "claim: it is no disk, but of type %d\n",
+			    lower->type);
+		return -EINVAL;
+	}
+	if (lower->sdev_state != SDEV_RUNNING) {
+		sdev_printk(KERN_ERR, lower, "claim: it is not running\n");
+		return -ENODEV;
+	}
+	/* Sleeps where commands are queued; or needs more than the scatterlist of the command. */
+	if (lower->host->tag_set.flags & BLK_MQ_F_BLOCKING || smq_queue_pad_mask(q) ||
+	    lower->dma_drain_len) {
+		sdev_printk(KERN_ERR, lower, "claim: %s asks for %s\n",
+			    lower->host->hostt->name,
+			    lower->dma_drain_len || smq_queue_pad_mask(q) ?
+			    "padding of data" : "a context that may sleep");
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+/* Gives a device back to the driver that wants it. */
+static void conv_give_back(struct scsi_device *lower)
+{
+	struct device *dev = &lower->sdev_gendev;
+
+	mutex_lock(&conv_lock);
+	conv_returned = lower;
+	mutex_unlock(&conv_lock);
+	/* Which ends the claim, unless that has ended. */
+	device_release_driver(dev);
+	if (device_attach(dev) <= 0)
+		sdev_printk(KERN_NOTICE, lower, "no driver until sd_mod is loaded\n");
+	mutex_lock(&conv_lock);
+	conv_returned = NULL;
+	mutex_unlock(&conv_lock);
+}
+
+/* A claim by a rule: as claim_store(), but the device has no other driver yet. */
+static struct conv_lun *conv_claim_by_rule(struct scsi_device *lower)
+{
+	struct conv_host *ch;
+	struct conv_lun *cl;
+
+	if (!conv_rule_matches(lower) || conv_check(lower))
+		return NULL;
+	ch = conv_host_get(lower->host);
+	if (IS_ERR(ch))
+		return NULL;
+	cl = conv_lun_create(ch, lower);
+	conv_host_put(ch);
+	if (IS_ERR(cl))
+		return NULL;
+	mutex_lock(&conv_lock);
+	list_add_tail(&cl->node, &cl->host->luns);
+	mutex_unlock(&conv_lock);
+	/* The lower host may be scanning. */
+	schedule_work(&cl->add);
+	return cl;
+}
+
+/* For the driver's probe: the claim on a device, NULL if there is none. */
+struct conv_lun *conv_claim_take(struct scsi_device *lower)
+{
+	struct conv_lun *cl = NULL;
+	bool rules;
+
+	mutex_lock(&conv_lock);
+	if (conv_offer && conv_offer->lower == lower) {
+		cl = conv_offer;
+		conv_offer = NULL;
+		list_add_tail(&cl->node, &cl->host->luns);
+	}
+	rules = !conv_closed && conv_returned != lower;
+	mutex_unlock(&conv_lock);
+	return !cl && rules ? conv_claim_by_rule(lower) : cl;
+}
+
+/* Has the driver's probe take a claim. 0: it is the driver's; else it is the caller's still. */
+static int conv_attach(struct conv_lun *cl)
+{
+	struct device *dev = &cl->lower->sdev_gendev;
+	int err;
+
+	device_release_driver(dev);
+	conv_offer_set(cl);
+	err = device_driver_attach(&conv_driver.gendrv, dev);
+	/* Or by a write to the driver's bind, in between. */
+	if (!conv_offer_withdraw())
+		return 0;
+	return err ?: -ENODEV;
+}
+
+static int conv_claim_disk(struct scsi_device *lower)
+{
+	struct conv_host *ch = conv_host_get(lower->host);
+	struct conv_lun *cl;
+	int err;
+
+	if (IS_ERR(ch))
+		return PTR_ERR(ch);
+	cl = conv_lun_create(ch, lower);
+	if (IS_ERR(cl)) {
+		conv_host_put(ch);
+		return PTR_ERR(cl);
+	}
+	err = conv_attach(cl);
+	if (err)
+		conv_lun_destroy(cl);
+	else
+		err = conv_lun_add_upper(ch, lower);
+	if (err) {
+		sdev_printk(KERN_ERR, lower, "claim: %d; it goes back\n", err);
+		conv_give_back(lower);
+	}
+	conv_host_put(ch);
+	return err;
+}
+
+static int conv_claim(struct scsi_device *lower)
+{
+	struct smq_disk_handle *disk;
+	int err;
+
+	if (lower->sdev_gendev.driver == &conv_driver.gendrv) {
+		sdev_printk(KERN_ERR, lower, "claim: it is claimed already\n");
+		return -EBUSY;
+	}
+	err = conv_check(lower);
+	if (err)
+		return err;
+	disk = conv_disk_hold(lower, "claim");
+	if (IS_ERR(disk))
+		return PTR_ERR(disk);
+	err = conv_claim_disk(lower);
+	conv_disk_let_go(disk);
+	return err;
+}
+
+/* The same as conv_lun_upper(), of a device that may not be claimed any more. */
+static struct scsi_device *conv_upper_of(struct scsi_device *lower)
+{
+	struct scsi_device *upper = NULL;
+
+	/* While the driver has it the claim stays. */
+	device_lock(&lower->sdev_gendev);
+	if (lower->sdev_gendev.driver == &conv_driver.gendrv)
+		upper = conv_lun_upper(dev_get_drvdata(&lower->sdev_gendev));
+	device_unlock(&lower->sdev_gendev);
+	return upper;
+}
+
+static int conv_release(struct scsi_device *lower)
+{
+	struct smq_disk_handle *disk = NULL;
+	struct scsi_device *upper;
+
+	if (lower->sdev_gendev.driver != &conv_driver.gendrv) {
+		sdev_printk(KERN_ERR, lower, "release: it is not claimed\n");
+		return -ENODEV;
+	}
+	upper = conv_upper_of(lower);
+	if (upper)
+		disk = conv_disk_hold(upper, "release");
+	if (!IS_ERR(disk)) {
+		conv_give_back(lower);
+		conv_disk_let_go(disk);
+	}
+	if (upper)
+		put_device(&upper->sdev_gendev);
+	return PTR_ERR_OR_ZERO(disk);
+}
+
+/* Gives all devices back, and claims no others. None of their upper disks is open. */
+void conv_release_all(void)
+{
+	struct scsi_device *lower;
+
+	mutex_lock(&conv_lock);
+	conv_closed = true;
+	mutex_unlock(&conv_lock);
+	mutex_lock(&conv_claim_lock);
+	while ((lower = conv_host_any_lower())) {
+		conv_give_back(lower);
+		put_device(&lower->sdev_gendev);
+	}
+	mutex_unlock(&conv_claim_lock);
+}
+
+static ssize_t conv_store(struct device_driver *drv, const char *buf, size_t count,
+			  const char *what, int (*change)(struct scsi_device *lower))
+{
+	struct device *dev = bus_find_device_by_name(drv->bus, NULL, buf);
+	int err;
+
+	if (!dev || !scsi_is_sdev_device(dev)) {
+		pr_err("%s: '%.*s' is no SCSI device, as 2:0:0:0\n", what,
+		       (int)min_t(size_t, strcspn(buf, "\n"), 32), buf);
+		put_device(dev);
+		return -ENODEV;
+	}
+	mutex_lock(&conv_claim_lock);
+	err = change(to_scsi_device(dev));
+	mutex_unlock(&conv_claim_lock);
+	put_device(dev);
+	return err ?: count;
+}
+
+static ssize_t claim_store(struct device_driver *drv, const char *buf, size_t count)
+{
+	return conv_store(drv, buf, count, "claim", conv_claim);
+}
+static DRIVER_ATTR_WO(claim);
+
+static ssize_t release_store(struct device_driver *drv, const char *buf, size_t count)
+{
+	return conv_store(drv, buf, count, "release", conv_release);
+}
+static DRIVER_ATTR_WO(release);
+
+static struct attribute *conv_driver_attrs[] = {
+	&driver_attr_claim.attr,
+	&driver_attr_release.attr,
+	&driver_attr_rules.attr,
+	NULL
+};
+
+static const struct attribute_group conv_driver_group = {
+	.attrs = conv_driver_attrs,
+};
+
+const struct attribute_group *conv_driver_groups[] = {
+	&conv_driver_group,
+	NULL
+};

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Upper hosts: one for each lower host of which LUNs are claimed. */
+#include <linux/cpumask.h>
+#include <linux/minmax.h>
+#include <linux/slab.h>
+
+#include "conv.h"
+
+/* Commands beyond the depth that a policy may hold, for each hardware queue. */
+#define CONV_MIN_EXTRA	32U
+#define CONV_MAX_EXTRA	256U
+
+DEFINE_MUTEX(conv_lock);	/* see conv.h */
+/* Makes one at a time the maker of a host; around conv_lock, inside a lower device's lock. */
+static DEFINE_MUTEX(conv_make_lock);
+static LIST_HEAD(conv_hosts);
+
+/* Its scan_mutex is taken inside that of the lower host, whose LUNs take ours with them. */
+static struct lock_class_key conv_scan_key;
+
+/* What the lower host can do, so can this one. The rest each LUN takes from its lower device. */
+static void conv_host_copy(struct Scsi_Host *shost, const struct Scsi_Host *lower)
+{
+	shost->sg_tablesize = lower->sg_tablesize;
+	shost->max_sectors = lower->max_sectors;
+	shost->max_segment_size = lower->max_segment_size;
+	shost->dma_boundary = lower->dma_boundary;
+	shost->virt_boundary_mask = lower->virt_boundary_mask;
+	shost->max_cmd_len = min(lower->max_cmd_len, shost->max_cmd_len);
+	shost->max_channel = lower->max_channel;
+	shost->no_write_same = lower->no_write_same;
+	shost->no_scsi2_lun_in_cdb = lower->no_scsi2_lun_in_cdb;
+	shost->short_inquiry = lower->short_inquiry;
+}
+
+static struct conv_host *conv_host_create(struct Scsi_Host *lower)
+{
+	const unsigned int depth = clamp(lower->can_queue, 1, CONV_MAX_DEPTH);
+	const struct smq_host_config cfg = {
+		.hw_queues = num_possible_cpus(),
+		.depth = depth,
+		.extra = clamp(depth, CONV_MIN_EXTRA, CONV_MAX_EXTRA),
+		/* claim() makes room for its LUN: a scan goes through all there may be. */
+		.max_id = 1,
+		.max_lun = lower->max_lun,
+	};
+	struct smq_host *host = conv_smq_alloc(&cfg);
+	struct conv_host *ch;
+	int err;
+
+	if (IS_ERR(host))
+		return ERR_CAST(host);
+	ch = smq_host_priv(host);
+	ch->smq = host;
+	ch->lower = lower;
+	ch->users = 1;
+	INIT_LIST_HEAD(&ch->luns);
+	conv_host_copy(host->shost, lower);
+	lockdep_set_class(&host->shost->scan_mutex, &conv_scan_key);
+	/*
+	 * Not below the lower host, which may go first; but memory is mapped for the lower
+	 * host's device, which is what smq_host_add() takes its device for when there is a parent.
+	 */
+	host->shost->shost_gendev.parent = conv_root;
+	get_device(lower->dma_dev);
+	get_device(&lower->shost_gendev);
+	err = smq_host_add(host, lower->dma_dev);
+	if (err) {
+		put_device(lower->dma_dev);
+		put_device(&lower->shost_gendev);
+		smq_host_free(host);
+		return ERR_PTR(err);
+	}
+	mutex_lock(&conv_lock);
+	list_add_tail(&ch->node, &conv_hosts);
+	mutex_unlock(&conv_lock);
+	return ch;
+}
+
+/* One that there is, with a reference, or NULL. */
+static struct conv_host *conv_host_find(struct Scsi_Host *lower)
+{
+	struct conv_host *ch, *found = NULL;
+
+	mutex_lock(&conv_lock);
+	list_for_each_entry(ch, &conv_hosts, node) {
+		if (ch->lower == lower) {
+			ch->users++;
+			found = ch;
+			break;
+		}
+	}
+	mutex_unlock(&conv_lock);
+	return found;
+}
+
+/**
+ * conv_host_get() - the upper host of a lower one, new if there is none
+ * @lower: the lower host, which the caller keeps
+ *
+ * Context: may sleep. Return: the host, with a reference for
+ * conv_host_put(), or an ERR_PTR.
+ */
+struct conv_host *conv_host_get(struct Scsi_Host *lower)
+{
+	struct conv_host *ch;
+
+	mutex_lock(&conv_make_lock);
+	ch = conv_host_find(lower);
+	if (!ch)
+		ch = conv_host_create(lower);
+	mutex_unlock(&conv_make_lock);
+	return ch;
+}
+
+/**
+ * conv_host_put() - ends a use of an upper host, and the host with the last one
+ * @ch: the host
+ *
+ * Context: may sleep; the lower host's scan_mutex and a lower device's lock may be held.
+ */
+void conv_host_put(struct conv_host *ch)
+{
+	struct Scsi_Host *lower = ch->lower;
+	struct device *dma_dev = lower->dma_dev;
+	bool last;
+
+	mutex_lock(&conv_lock);
+	last = !--ch->users;
+	if (last)
+		list_del(&ch->node);
+	mutex_unlock(&conv_lock);
+	if (!last)
+		return;
+	smq_host_remove(ch->smq);
+	smq_host_free(ch->smq);
+	put_device(&lower->shost_gendev);
+	put_device(dma_dev);
+}
+
+/* A claim on any host, to be released; its lower device with a reference. NULL: there is none. */
+struct scsi_device *conv_host_any_lower(void)
+{
+	struct scsi_device *lower = NULL;
+	struct conv_host *ch;
+	struct conv_lun *cl;
+
+	mutex_lock(&conv_lock);
+	list_for_each_entry(ch, &conv_hosts, node) {
+		cl = list_first_entry_or_null(&ch->luns, struct conv_lun, node);
+		if (cl && get_device(&cl->lower->sdev_gendev)) {
+			lower = cl->lower;
+			break;
+		}
+	}
+	mutex_unlock(&conv_lock);
+	return lower;
+}

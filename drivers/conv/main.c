@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * smq_conv: the driver of claimed devices. It matches every SCSI device, as all SCSI drivers
+ * do, and takes only those that claim.c offers it.
+ */
+#include <linux/device.h>
+#include <linux/module.h>
+
+#include "conv.h"
+
+struct device *conv_root;	/* parent of all hosts */
+
+static int conv_probe(struct scsi_device *lower)
+{
+	struct conv_lun *cl = conv_claim_take(lower);
+
+	if (!cl)
+		return -ENODEV;
+	dev_set_drvdata(&lower->sdev_gendev, cl);
+	return 0;
+}
+
+/* By release, by the removal of the device, or by a write to the driver's unbind. */
+static void conv_remove(struct scsi_device *lower)
+{
+	struct conv_lun *cl = dev_get_drvdata(&lower->sdev_gendev);
+
+	dev_set_drvdata(&lower->sdev_gendev, NULL);
+	conv_lun_end(cl);
+}
+
+SMQ_SCSI_DRIVER_FNS(conv_probe, conv_remove)
+
+struct scsi_driver conv_driver = {
+	.gendrv.name	= "smq_conv",
+	.gendrv.groups	= conv_driver_groups,
+	/* Not at once with sd, which would then be first: see rule.c. */
+	.gendrv.probe_type = PROBE_FORCE_SYNCHRONOUS,
+	.gendrv.owner	= THIS_MODULE,
+	SMQ_SCSI_DRIVER_OPS(conv_probe, conv_remove),
+};
+
+static int __init conv_init(void)
+{
+	int err;
+
+	conv_root = root_device_register("smq_conv");
+	if (IS_ERR(conv_root))
+		return PTR_ERR(conv_root);
+	err = conv_rules_init();
+	if (err)
+		goto unregister;
+	err = smq_scsi_register_driver(&conv_driver);
+	if (err)
+		goto exit_rules;
+	return 0;
+
+exit_rules:
+	conv_rules_exit();
+unregister:
+	root_device_unregister(conv_root);
+	return err;
+}
+module_init(conv_init);
+
+static void __exit conv_exit(void)
+{
+	conv_release_all();
+	driver_unregister(&conv_driver.gendrv);
+	conv_rules_exit();
+	root_device_unregister(conv_root);
+}
+module_exit(conv_exit);
+
+MODULE_DESCRIPTION("LUNs of any SCSI host behind a multiqueue host of smq");
+MODULE_LICENSE("GPL");

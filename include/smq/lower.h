@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * One spelling, between Linux 6.1 and 7.2, for what a driver of SCSI devices needs: the
+ * scsi_driver itself, the disk that a device had, requests of its queue. See <smq/compat.h>.
+ */
+#ifndef SMQ_LOWER_H
+#define SMQ_LOWER_H
+
+#include <linux/blkdev.h>
+#include <linux/file.h>
+#include <scsi/scsi_device.h>
+#include <scsi/scsi_driver.h>
+#include <smq/compat.h>
+
+/*
+ * 7.0 has a SCSI driver's own operations in place of those of its device_driver.
+ * SMQ_SCSI_DRIVER_FNS() stands behind the two functions, SMQ_SCSI_DRIVER_OPS in the scsi_driver.
+ */
+#ifdef SMQ_HAVE_SCSI_DRIVER_PROBE
+#define SMQ_SCSI_DRIVER_FNS(add, del)
+#define SMQ_SCSI_DRIVER_OPS(add, del)		.probe = (add), .remove = (del)
+#define smq_scsi_register_driver(drv)		scsi_register_driver(drv)
+#else
+#define SMQ_SCSI_DRIVER_FNS(add, del)		\
+static int add##_dev(struct device *dev)	\
+{						\
+	return add(to_scsi_device(dev));	\
+}						\
+						\
+static int del##_dev(struct device *dev)	\
+{						\
+	del(to_scsi_device(dev));		\
+	return 0;				\
+}
+
+#define SMQ_SCSI_DRIVER_OPS(add, del)		\
+	.gendrv.probe = add##_dev, .gendrv.remove = del##_dev
+#define smq_scsi_register_driver(drv)		scsi_register_driver(&(drv)->gendrv)
+#endif
+
+/*
+ * 6.9 opens a disk as a file. Read-only, exclusive, and without a look at the medium: nothing
+ * but the holder is to come of it.
+ */
+#ifdef SMQ_HAVE_BDEV_FILE
+#define smq_disk_handle		file
+
+static inline struct smq_disk_handle *smq_disk_open(dev_t dev, void *holder)
+{
+	return bdev_file_open_by_dev(dev, BLK_OPEN_READ | BLK_OPEN_NDELAY, holder, NULL);
+}
+
+static inline struct gendisk *smq_disk_of(struct smq_disk_handle *handle)
+{
+	return file_bdev(handle)->bd_disk;
+}
+
+static inline void smq_disk_close(struct smq_disk_handle *handle)
+{
+	bdev_fput(handle);
+}
+#else
+#define smq_disk_handle		block_device
+#define SMQ_DISK_MODE		(FMODE_READ | FMODE_EXCL | FMODE_NDELAY)
+
+static inline struct smq_disk_handle *smq_disk_open(dev_t dev, void *holder)
+{
+	return blkdev_get_by_dev(dev, SMQ_DISK_MODE, holder);
+}
+
+static inline struct gendisk *smq_disk_of(struct smq_disk_handle *handle)
+{
+	return handle->bd_disk;
+}
+
+static inline void smq_disk_close(struct smq_disk_handle *handle)
+{
+	blkdev_put(handle, SMQ_DISK_MODE);
+}
+#endif
+
+/* 6.10 moved the pad mask to the limits. */
+static inline unsigned int smq_queue_pad_mask(const struct request_queue *q)
+{
+#ifdef SMQ_HAVE_LIMITS_PAD
+	return q->limits.dma_pad_mask;
+#else
+	return q->dma_pad_mask;
+#endif
+}
+
+/* Waits until a queue has no request. */
+static inline void smq_queue_drain(struct request_queue *q)
+{
+#ifdef SMQ_HAVE_FREEZE_FLAGS
+	blk_mq_unfreeze_queue(q, blk_mq_freeze_queue(q));
+#else
+	blk_mq_freeze_queue(q);
+	blk_mq_unfreeze_queue(q);
+#endif
+}
+
+/* Whether a plug issues first what was added first: before 6.13 it begins with the last. */
+#ifdef SMQ_HAVE_RQ_LIST
+#define SMQ_PLUG_IN_ORDER	true
+#else
+#define SMQ_PLUG_IN_ORDER	false
+#endif
+
+#endif /* SMQ_LOWER_H */

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_conv: claims of LUNs, and the LUNs that it has for them."""
+import errno
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .host import Host, KernelLog, Lun, find_hosts, load, settle, unload, wait_for
+from .sanitizing import PATIENCE
+
+DRIVER = Path("/sys/bus/scsi/drivers/smq_conv")
+# For how long a device that has just been found may be open by what looks at it.
+SOON = 5
+
+
+def write(path: Path | str, text: str | int) -> None:
+    """Writes an attribute."""
+    Path(path).write_text(str(text), encoding="ascii")
+
+
+def ask(what: str, address: str) -> None:
+    """claim or release, once."""
+    write(DRIVER / what, address)
+
+
+def ask_soon(what: str, address: str) -> None:
+    """The same, once nothing has the disk open any more."""
+    end = time.monotonic() + SOON
+    while True:
+        try:
+            ask(what, address)
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
+def uppers() -> list[Lun]:
+    """The LUNs of all upper hosts."""
+    return [lun for host in find_hosts("smq_conv") for lun in host.luns()]
+
+
+def host_of(lun: Lun) -> Host:
+    """A LUN's host."""
+    return Host(int(lun.address.partition(":")[0]))
+
+
+def again(lun: Lun) -> Lun:
+    """A LUN as it is now, once it has a disk."""
+    def found():
+        return next((one for one in host_of(lun).luns() if one.address == lun.address and
+                     one.sd and one.sg and one.ready), None)
+    return wait_for(f"the disk of {lun.address}", found)
+
+
+def claim(lower: Lun) -> Lun:
+    """Claims a LUN; the upper one, once the kernel has looked for partitions on its disk: those
+    reads would count, and meet what a test has in store for its own."""
+    where = lower.address.partition(":")[2]
+
+    def found():
+        return next((lun for lun in uppers() if lun.address.partition(":")[2] == where and
+                     lun.sd and lun.sg and lun.ready), None)
+    with KernelLog() as log:
+        ask_soon("claim", lower.address)
+        upper = wait_for(f"the upper disk of {lower.address}", found)
+        log.wait(rf"sd {upper.address}: \[\w+\] Attached SCSI", 30 * PATIENCE)
+    return upper
+
+
+def release(lower: Lun) -> Lun:
+    """Gives a LUN back; the LUN with the nodes it has then."""
+    ask_soon("release", lower.address)
+    return again(lower)
+
+
+@contextmanager
+def module(io_errors: bool = False) -> Iterator[KernelLog]:
+    """smq_conv; nothing bad may be in the kernel log when it has gone."""
+    with KernelLog() as log:
+        load("smq_conv")
+        try:
+            yield log
+        finally:
+            unload("smq_conv")
+        assert not find_hosts("smq_conv")
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        bad = [] if io_errors else log.io_errors()
+        assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])
+
+
+def all_done(lun: Lun) -> dict[str, int]:
+    """The upper host's counters: it has counted each command once."""
+    host = host_of(lun)
+    settle(host)
+    wait_for("queued and done to agree", lambda: (
+        lambda stats: stats["queued"] == stats["done"])(host.stats()))
+    return host.stats()

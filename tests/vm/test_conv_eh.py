@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_conv: error handling, which is the lower host's; waiting, for it and for room below."""
+import errno
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from kit import conv, debugfs
+from kit.conv import claim, write
+from kit.fiojob import fio, load_on, total_ios
+from kit.hold import get, put
+from kit.host import load, loaded, under_way, unload, wait_for
+from kit.ramdir import ram_host
+from kit.sgio import (DID_NO_CONNECT, DID_RESET, DID_TIME_OUT, SG_SCSI_RESET_DEVICE,
+                      SG_SCSI_RESET_HOST, SG_SCSI_RESET_TARGET, SgDev)
+
+READ = bytes.fromhex("28000000000000000800")
+LEVELS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
+            "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
+# Long enough that nothing but what a test does ends a command.
+FOREVER = 60000
+
+
+@pytest.fixture(name="held")
+def held_fixture():
+    """A LUN of smq_hold, its host, and the claimed LUN."""
+    with loaded("smq_hold", io_errors=True, delay_us=500) as (host,), \
+            conv.module(io_errors=True):
+        lower, = host.luns()
+        upper = claim(lower)
+        yield lower, host, upper
+        conv.all_done(upper)
+        conv.release(lower)
+        assert get("inflight") == 0
+
+
+def lost(upper):
+    """A command that never ends by itself, in a thread."""
+    put("lose", 1)
+    pool = ThreadPoolExecutor(1)
+
+    def read():
+        with SgDev(upper.sg) as sg:
+            return sg.cmd(READ, din=4096, timeout_ms=FOREVER)
+    job = pool.submit(read)
+    wait_for("the command to be with the device", lambda: get("inflight") == 1)
+    return job
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("level", LEVELS, ids=["lun", "target", "host"])
+def test_reset_ends_what_is_in_flight(held, level):
+    """By the lower host's abort; with nothing in flight it says that it did nothing."""
+    _, host, upper = held
+    with SgDev(upper.sg) as sg:
+        job = lost(upper)
+        before = host.stats()
+        sg.reset(level)
+        result = job.result(30)
+        assert result.host == DID_RESET
+        assert host.stats()["aborts"] == before["aborts"] + 1
+        with pytest.raises(OSError) as error:
+            sg.reset(level)
+        assert error.value.errno == errno.EIO
+        assert sg.cmd(READ, din=4096).good
+    assert host.stats()["lun_resets"] == before["lun_resets"]
+
+
+def test_reset_of_the_lower_device(held):
+    """Through its own node: what is in flight above ends as below."""
+    lower, host, upper = held
+    job = lost(upper)
+    with SgDev(lower.sg) as sg:
+        sg.reset(SG_SCSI_RESET_DEVICE)
+    assert job.result(30).host == DID_RESET
+    assert host.stats()["lun_resets"] == 1
+
+
+@pytest.mark.limit(120)
+def test_recovery_below_takes_long(held):
+    """All of its steps fail but the last; the upper timer waits."""
+    lower, host, upper = held
+    for name in ("fail_abort", "fail_lun_reset", "fail_target_reset"):
+        put(name, 1)
+    put("reset_ms", 1500)
+    (upper.sysfs / "timeout").write_text("1", encoding="ascii")
+    put("lose", 1)
+    try:
+        # Block I/O is tried again above.
+        fio(upper.sd, rw="randread", bs=4096, iodepth=8, ioengine="libaio", number_ios=200,
+            size="8m")
+    finally:
+        for name in ("fail_abort", "fail_lun_reset", "fail_target_reset", "reset_ms"):
+            put(name, 0)
+    above = conv.all_done(upper)
+    assert host.stats()["host_resets"] >= 1 and above["aborts"] >= 1
+    assert above["lun_resets"] == above["host_resets"] == 0
+    assert (lower.sysfs / "state").read_text(encoding="ascii") == "running\n"
+    assert (upper.sysfs / "state").read_text(encoding="ascii") == "running\n"
+
+
+@pytest.mark.parametrize("how", ["block", "quiesce", "stop"])
+def test_lower_waits(held, how):
+    """Commands wait as long as the lower queue does, past all timers."""
+    lower, _, upper = held
+    load("smq_quiesce")
+    knob = f"/sys/module/smq_quiesce/parameters/{how}"
+    try:
+        with ThreadPoolExecutor(1) as pool, SgDev(upper.sg) as sg:
+            write(knob, lower.address)
+            job = pool.submit(sg.cmd, READ, din=4096, timeout_ms=500)
+            time.sleep(2.5)
+            done = job.done()
+            write(knob, "\n")
+            # One that no driver has seen yet is tried for the time of its timer.
+            assert job.result(20).good or how == "quiesce"
+            assert not done or how == "quiesce"
+            assert sg.cmd(READ, din=4096).good
+    finally:
+        unload("smq_quiesce")
+
+
+def test_lower_is_offline(held):
+    """A device that its error handler has given up, or an administrator."""
+    lower, _, upper = held
+    with SgDev(upper.sg) as sg:
+        write(lower.sysfs / "state", "offline\n")
+        assert sg.cmd(READ, din=4096).host == DID_NO_CONNECT
+        write(lower.sysfs / "state", "running\n")
+        assert sg.cmd(READ, din=4096).good
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(180)
+def test_resets_and_policies_under_verified_load():
+    """Resets of both nodes, and every policy, while data is verified."""
+    with ram_host(luns=2, hw_queues=1) as (host_dir, host), conv.module(io_errors=True):
+        host_dir.set("model/service_ns", 200000)
+        lower, other = host.luns()
+        uppers = claim(lower), claim(other)
+        above = conv.host_of(uppers[0])
+        policies = above.attr("smq/policy").replace("[", "").replace("]", "").split()
+        assert {"direct", "batch", "bucket", "prio", "steer"} <= set(policies)
+        options = VERIFIED | {"loops": 2, "numjobs": 2, "size": "2m"}
+        with load_on(uppers[0].sd, to_end=True, limit=150, **options), \
+                load_on(uppers[1].sd, to_end=True, limit=150, **options), \
+                SgDev(uppers[0].sg) as sg, SgDev(lower.sg) as below:
+            under_way(uppers[0], 50)
+            for number in range(15):
+                write(above.sysfs / "smq/policy", policies[number % len(policies)])
+                for dev in (sg, below) if number % 3 else (sg,):
+                    try:
+                        dev.reset(LEVELS[number % len(LEVELS)])
+                    except OSError as error:
+                        assert error.errno == errno.EIO
+                time.sleep(0.1)
+            write(above.sysfs / "smq/policy", "direct")
+        host_dir.set("model/service_ns", 0)
+        stats = conv.all_done(uppers[0])
+        print(stats)
+        assert stats["lun_resets"] and stats["host_resets"] and stats["target_resets"]
+        conv.release(lower)
+        conv.release(other)
+
+
+@pytest.mark.limit(180)
+def test_lost_commands_under_verified_load():
+    """smq_ram drops commands; each is aborted below and sent again above."""
+    with ram_host(timeout=1) as (host_dir, host), conv.module(io_errors=True):
+        lower, = host.luns()
+        upper = claim(lower)
+        (upper.sysfs / "timeout").write_text("1", encoding="ascii")
+        host_dir.arm("lost", every=200, count=5)
+        total = total_ios(fio(upper.sd, limit=150, **VERIFIED | {"loops": 4}))
+        host_dir.arm("none")
+        assert total > 1000 and host.stats()["aborts"] == 5
+        above = conv.all_done(upper)
+        assert above["aborts"] == 5 and above["lun_resets"] == 0
+        conv.release(lower)
+
+
+@pytest.mark.limit(120)
+def test_short_of_tags():
+    """Three LUNs share a lower host's four tags, one of them unclaimed: all go on."""
+    with loaded("scsi_debug", names=("add_host", "max_luns"), luns=3, max_queue=4, dev_size_mb=32,
+                ndelay=100000) as (host,), conv.module():
+        first, second, bare = host.luns()
+        uppers = claim(first), claim(second)
+        options = VERIFIED | {"size": "1m"}
+        with load_on(uppers[0].sd, to_end=True, **options), \
+                load_on(uppers[1].sd, to_end=True, **options):
+            fio(bare.sd, offset="16m", rw="randread", bs=4096, ioengine="libaio", iodepth=8,
+                number_ios=500, size="1m")
+        stats = conv.all_done(uppers[0])
+        print(stats)
+        conv.release(first)
+        conv.release(second)
+
+
+def test_lower_batches():
+    """What is submitted together goes to the lower host together: one doorbell."""
+    with ram_host(hw_queues=2) as (_, host), conv.module():
+        lower, = host.luns()
+        upper = claim(lower)
+        (upper.queue / "nomerges").write_text("2", encoding="ascii")
+
+        def count(name):
+            return sum(int(row[name]) for row in debugfs.hwqs(host))
+        before = count("queued"), count("commits")
+        fio(upper.sd, rw="randread", bs=4096, ioengine="libaio", iodepth=32, number_ios=3200,
+            iodepth_batch_submit=16, iodepth_batch_complete_min=16, size="16m")
+        queued, commits = count("queued") - before[0], count("commits") - before[1]
+        print(queued, commits)
+        assert queued >= 3200 and commits * 8 < queued
+        conv.release(lower)
+
+
+def test_faults_above():
+    """The layer's own fault injection, on a LUN of any host."""
+    with loaded("scsi_debug", delay=0, dev_size_mb=32) as (host,), conv.module(io_errors=True):
+        lower, = host.luns()
+        upper = claim(lower)
+        faults = conv.host_of(upper).sysfs / "smq_fault"
+        with SgDev(upper.sg) as sg:
+            write(faults / "sense", 0x031100)
+            write(faults / "kind", "sense")
+            assert sg.cmd(READ, din=4096).triple == (3, 0x11, 0)
+            write(faults / "kind", "lost")
+            assert sg.cmd(READ, din=4096, timeout_ms=500).host == DID_TIME_OUT
+            write(faults / "kind", "short")
+            assert sg.cmd(READ, din=4096).resid == 2048
+            write(faults / "kind", "none")
+            assert sg.cmd(READ, din=4096).good
+        conv.all_done(upper)
+        conv.release(lower)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_conv: commands end above as they end below, field by field: the same commands on the same
+LUN, bare and claimed."""
+import pytest
+from kit import conv
+from kit.hold import get, put
+from kit.host import loaded, wait_for
+from kit.ramdir import ram_host
+from kit.sgio import DID_TIME_OUT, SgDev
+
+READ = bytes.fromhex("28000000000000000800")
+WRITE = bytes.fromhex("2a000000000000000800")
+TUR = bytes(6)
+
+STATUS = [0x02, 0x04, 0x08, 0x18, 0x28, 0x30, 0x40]
+# DID_NO_CONNECT to DID_TRANSPORT_MARGINAL. The mid-layer itself sends again what ends with
+# DID_IMM_RETRY or DID_REQUEUE.
+HOST_BYTES = [*range(0x01, 0x0c), *range(0x0e, 0x10), 0x10, 0x11, 0x12, 0x13, 0x14]
+SENSE = [0x052400, 0x1052400, 0x031100, 0x1031100, 0x042900, 0x062900, 0x1062a09, 0x0b4700,
+         0x010b01, 0x1010b01, 0x02040c, 0x072700, 0x0d0000, 0x0e1d00, 0x1000000, 0x3f0000 & 0xf0000]
+RESIDUALS = [1, 512, 4095, 4096]
+
+ENDS = [*({"result": status} for status in STATUS),
+        *({"result": byte << 16} for byte in HOST_BYTES),
+        *({"sense": sense} for sense in SENSE),
+        *({"resid": resid} for resid in RESIDUALS),
+        {"result": 0x18, "resid": 512}, {"result": 0x70000, "resid": 4096},
+        {"sense": 0x032000, "resid": 3584}, {"sense": 0x052400, "result": 0x50000},
+        {"result": 0x30018, "resid": 1}]
+
+
+def ends(dev):
+    """What becomes of commands, for each way to end: the first one only, and every attempt."""
+    results = []
+    for end in ENDS:
+        for name in ("result", "resid", "sense"):
+            put(name, end.get(name, 0))
+        for cdb, data in ((READ, {"din": 4096}), (WRITE, {"dout": bytes(4096)})):
+            # A busy device, and one that is to be tried again, get one more attempt.
+            once = end.get("result") in (0x08, 0x28) or end.get("result", 0) >> 16 in (2, 12, 13)
+            put("answer", 1 if once else 100)
+            results.append((end, cdb[0], dev.cmd(cdb, timeout_ms=5000, **data)))
+            put("answer", 0)
+    return results
+
+
+def same(bare, converted):
+    """Fails with the first difference."""
+    assert len(bare) == len(converted)
+    for old, new in zip(bare, converted, strict=True):
+        assert old == new, f"bare {old}, converted {new}"
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(240)
+@pytest.mark.parametrize("node", ["sg", "sd"])
+def test_every_end(node):
+    """Each status, host byte, sense and residual, by way of sg and of the disk."""
+    with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
+            conv.module(io_errors=True):
+        lower, = host.luns()
+        with SgDev(getattr(lower, node)) as dev:
+            bare = ends(dev)
+        upper = conv.claim(lower)
+        with SgDev(getattr(upper, node)) as dev:
+            same(bare, ends(dev))
+        assert {result.status for _, _, result in bare} >= {0, 2, 4, 0x18, 0x30, 0x40}
+        assert len({result.host for _, _, result in bare}) > 12
+        conv.all_done(upper)
+        conv.release(lower)
+        assert get("inflight") == 0
+
+
+def timeouts(dev):
+    """A command that is lost; one whose abort fails too; a lost one that ends as it is aborted."""
+    results = []
+    for names in ((), ("fail_abort",), ("fail_abort", "fail_lun_reset"),
+                  ("fail_abort", "fail_lun_reset", "fail_target_reset"), ("race_abort",)):
+        for name in names:
+            put(name, 1)
+        put("lose", 1)
+        results.append((names, dev.cmd(READ, din=4096, timeout_ms=500)))
+        for name in names:
+            put(name, 0)
+        assert get("inflight") == 0 and get("lose") == 0
+    return results
+
+
+@pytest.mark.smoke
+@pytest.mark.limit(120)
+def test_timeouts():
+    """The lower host's error handling is the one that acts."""
+    with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
+            conv.module(io_errors=True):
+        lower, = host.luns()
+        with SgDev(lower.sg) as dev:
+            bare = timeouts(dev)
+        before = host.stats()
+        upper = conv.claim(lower)
+        with SgDev(upper.sg) as dev:
+            same(bare, timeouts(dev))
+        assert {result.host for _, result in bare} == {DID_TIME_OUT}
+        above, below = conv.all_done(upper), host.stats()
+        assert below["aborts"] - before["aborts"] == 5
+        # The upper mid-layer takes note, and does not begin a recovery of its own.
+        assert above["aborts"] == above["timeouts"] == len(bare)
+        assert above["lun_resets"] == above["target_resets"] == above["host_resets"] == 0
+        conv.release(lower)
+
+
+def ram_ends(dev, host_dir):
+    """What smq_ram's own faults come to."""
+    results = []
+    for kind, settings in (("status", {"status": 0x18}), ("status", {"status": 0x40}),
+                           ("sense", {"sense": 0x031100}), ("sense", {"sense": 0x0b4b01}),
+                           ("short", {})):
+        host_dir.arm(kind, **settings)
+        results.append((kind, dev.cmd(READ, din=4096), dev.cmd(WRITE, dout=bytes(4096))))
+        host_dir.arm("none")
+    for cdb, size in (("12 01 ee 00 24 00", 36), ("28 00 ff ff ff ff 00 00 08 00", 4096),
+                      ("12 00 00 00 24 00", 200), ("a3 0c 00 00 00 00 00 00 02 00 00 00", 512),
+                      ("5e 00 00 00 00 00 00 00 40 00", 64), ("00 00 00 00 00 00", 0),
+                      ("03 00 00 00 12 00", 18), ("9e 10" + " 00" * 11 + " 20 00 00", 32)):
+        results.append((cdb, dev.cmd(bytes.fromhex(cdb), din=size)))
+    for cdb in ("35" + " 00" * 9, "91" + " 00" * 15, "42" + " 00" * 6 + " 00 18 00",
+                "41 08" + " 00" * 5 + " 00 01 00"):
+        size = {"42": 24, "41": 512}.get(cdb[:2], 0)
+        results.append((cdb, dev.cmd(bytes.fromhex(cdb), dout=bytes(size))))
+    return results
+
+
+def test_commands_of_smq_ram():
+    """Commands of all kinds, good and bad, and faults that a device has."""
+    with ram_host() as (host_dir, host), conv.module(io_errors=True):
+        lower, = host.luns()
+        with SgDev(lower.sg) as dev:
+            dev.cmd(TUR)
+            bare = ram_ends(dev, host_dir)
+        upper = conv.claim(lower)
+        with SgDev(upper.sg) as dev:
+            same(bare, ram_ends(dev, host_dir))
+        conv.release(lower)
+
+
+@pytest.mark.smoke
+def test_injected_by_scsi_debug():
+    """The kernel's own injection, which 6.1 does not have."""
+    with loaded("scsi_debug", io_errors=True, delay=0) as (host,), conv.module(io_errors=True):
+        lower, = host.luns()
+        where = conv.Path("/sys/kernel/debug/scsi_debug", lower.address, "error")
+        if not where.exists():
+            pytest.skip("this kernel's scsi_debug has no errors to inject")
+
+        def answers(dev):
+            found = []
+            for end in ("0x0 0x0 0x18 0 0 0", "0x1 0x0 0x0 0 0 0", "0x0 0x0 0x2 0x3 0x11 0x1",
+                        "0x5 0x0 0x0 0 0 0", "0xf 0x0 0x0 0 0 0", "0x0 0x0 0x2 0xb 0x47 0x0"):
+                where.write_text(f"2 1 0x28 {end}\n", encoding="ascii")
+                found.append((end, dev.cmd(READ, din=4096, timeout_ms=3000)))
+                where.write_text("- 2 0x28\n", encoding="ascii")
+            return found
+        with SgDev(lower.sg) as dev:
+            bare = answers(dev)
+        upper = conv.claim(lower)
+        with SgDev(upper.sg) as dev:
+            same(bare, answers(dev))
+        assert len({str(result) for _, result in bare}) > 4
+        wait_for("nothing in flight", lambda: conv.all_done(upper))
+        conv.release(lower)
