@@ -73,6 +73,22 @@ static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
 	scsi_device_put(fd->sdev);
 }
 
+/*
+ * Whether smq_conv has claimed the device: commands for it go to the LUN that it has in its
+ * place. A device whose driver comes or goes at this moment has not been claimed yet.
+ */
+static bool smqsg_is_claimed(struct scsi_device *sdev)
+{
+	struct device *dev = &sdev->sdev_gendev;
+	bool claimed;
+
+	if (!device_trylock(dev))
+		return false;
+	claimed = dev->driver && !strcmp(dev->driver->name, "smq_conv");
+	device_unlock(dev);
+	return claimed;
+}
+
 static int smqsg_open(struct inode *inode, struct file *file)
 {
 	struct smqsg_dev *sg = container_of(inode->i_cdev, struct smqsg_dev, cdev);
@@ -101,6 +117,9 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	ret = smqsg_attach_wait(sg, fd, file->f_flags);
 	if (ret)
 		goto out_batches;
+	ret = -EBUSY;
+	if (smqsg_is_claimed(fd->sdev))
+		goto out_detach;
 	ret = scsi_autopm_get_device(fd->sdev);
 	if (ret)
 		goto out_detach;
