@@ -267,7 +267,7 @@ def test_claim_and_release_beside_load(lower):
     second = claim(other)
     with load_on(second.sd, **VERIFIED | {"size": "8m", "loops": 1000}) as job:
         under_way(second, 50)
-        for _ in range(8):
+        for _ in range(4):
             upper = claim(lower)
             fio(upper.sd, **VERIFIED | {"size": "256k"})
             lower = release(lower)

@@ -9,7 +9,7 @@
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
 """One storage test for all: smq_virtio on QEMU's scsi-hd and, by scsi-block, on tgt; LIO by
-smq_lio, tcm_loop, iSCSI and FC.
+smq_lio, tcm_loop, iSCSI and FC; and by two of these beneath smq_conv.
 
 Whatever is asked of one is asked of all; where the target itself cannot do it, Storage says so.
 """
@@ -18,10 +18,10 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
-from kit import iscsi, smqsg
+from kit import conv, iscsi, smqsg
 from kit.extfs import files_survive
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import KernelLog, Lun, find_hosts, load, run, under_way, unload, wait_for
@@ -161,7 +161,30 @@ def fc() -> Iterator[Storage]:
                       writes=False)
 
 
-@pytest.fixture(scope="module", params=(virtio, virtio_tgt, smq_lio, tcm_loop, iscsi_tcp, fc),
+@contextmanager
+def claimed(make) -> Iterator[Storage]:
+    """The same disk, claimed by smq_conv, which has all resets."""
+    with conv.module(io_errors=True), make() as found:
+        def back():
+            found.back()
+            conv.claim(found.lun())
+
+        conv.claim(found.lun())
+        yield replace(found, lun=lambda: disk_of("smq_conv"), back=back, resets=RESETS, ours=True)
+
+
+def conv_tcm_loop():
+    """What is in memory below."""
+    return claimed(tcm_loop)
+
+
+def conv_iscsi_tcp():
+    """What has a transport below."""
+    return claimed(iscsi_tcp)
+
+
+@pytest.fixture(scope="module", params=(virtio, virtio_tgt, smq_lio, tcm_loop, iscsi_tcp, fc,
+                                        conv_tcm_loop, conv_iscsi_tcp),
                 ids=lambda make: make.__name__)
 def storage(request):
     """One after the other. The kernel has nothing to complain of in the end."""

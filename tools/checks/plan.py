@@ -15,8 +15,8 @@ AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow", "proof")
 # fast path with held slots, which are allowed for each kernel by itself. Where a kernel matters
 # otherwise, 6.1 and 7.2 are the ends of what there is.
 BETWEEN = "6.12"
-BETWEEN_HAS = ("data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", "sg_slots", "stats",
-               "unload")
+BETWEEN_HAS = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", "sg_slots",
+               "stats", "unload")
 # What 7.2 is spared: devices of QEMU, whose drivers are ours and the same, or which smq_sg reaches
 # by way of a mid-layer that other files look at; a model for measuring; load.
 NEWEST = "7.2"
@@ -32,7 +32,8 @@ PROOF = "proof"
 # computes, which is how that one keeps commands waiting.
 SANITIZE = "uml-sanitize"
 SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "steer", "switch", "full_ring",
-             "configfs", "faults", "io", "hosts", "short", "cdb", "state", "data")
+             "configfs", "faults", "io", "hosts", "short", "cdb", "state", "data",
+             "conv*")
 # Parts of what is run by name, for --turn N: each run of the gate has the next one. The sanitizers'
 # are every second part: their kernel takes eight minutes to be built.
 TURNS = 16
