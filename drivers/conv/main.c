@@ -5,6 +5,7 @@
  */
 #include <linux/device.h>
 #include <linux/module.h>
+#include <linux/percpu-refcount.h>
 
 #include "conv.h"
 
@@ -16,6 +17,11 @@ static int conv_probe(struct scsi_device *lower)
 
 	if (!cl)
 		return -ENODEV;
+	/*
+	 * As the block layer does for a queue with a disk: requests count in use per CPU. Without
+	 * one, or since that has gone, all CPUs count in one atomic.
+	 */
+	percpu_ref_switch_to_percpu(&lower->request_queue->q_usage_counter);
 	dev_set_drvdata(&lower->sdev_gendev, cl);
 	return 0;
 }
