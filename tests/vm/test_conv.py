@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """smq_conv: claim and release, and what is to be seen of the device meanwhile."""
 import errno
+import json
 import os
 import socket
+import subprocess
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,12 +15,14 @@ from kit.fiojob import fio, load_on, total_ios
 from kit.host import SCSI_DEVICES, SCSI_HOSTS, loaded, run, under_way, wait_for
 from kit.sgio import SgDev
 from kit.slowdisk import opened
+from kit.targetcli import TOP
 
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
             "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
 LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 32, "numjobs": 2,
         "time_based": True, "runtime": 60}
 DEBUG = {"delay": 0, "dev_size_mb": 32}
+SG_IO = TOP / "tools/sg_io"
 READ_10 = bytes.fromhex("28000000000000000800")
 PAGES = [0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2]
 
@@ -154,6 +158,22 @@ def test_fast_path(lower, sg_module):
     lower = release(lower)
     with SgDev(smqsg.node(lower)) as sg:
         assert sg.cmd(READ_10, din=4096).good
+
+
+def test_sg_io_knows(lower):
+    """It says what has the lower device, and writes nothing there."""
+    upper = claim(lower)
+    host = f"host{conv.host_of(upper).number}"
+    told = json.loads(run(SG_IO, "info", "--json", lower.sg).stdout)["in_use"]
+    assert told == f"{lower.address} is claimed by smq_conv, for a LUN of {host}"
+    assert json.loads(run(SG_IO, "info", "--json", upper.sg).stdout)["in_use"] is None
+    write = "2a000000000000000100 out 512\n"
+    for node, status in ((lower.sg, 3), (upper.sg, 0)):
+        done = subprocess.run([SG_IO, "run", node, "-"], input=write, text=True, check=False,
+                              capture_output=True, timeout=60)
+        assert done.returncode == status, done.stderr
+        assert ("is claimed by smq_conv" in done.stderr) == bool(status)
+    release(lower)
 
 
 class Uevents:

@@ -16,6 +16,7 @@
 #include "array_size.h"
 #include "commands.h"
 #include "device.h"
+#include "inuse.h"
 
 #define TRIES	3	/* a unit attention may come first, or two */
 
@@ -134,6 +135,15 @@ static void show_text(struct show *s, const char *key, const char *label, const 
 		json_object_object_add(s->json, key, *text ? json_object_new_string(text) : NULL);
 	else
 		printf("%-22s %s\n", label, *text ? text : "none");
+}
+
+/* By what writes are refused without --force. */
+static void show_use(struct show *s, const struct device *dev)
+{
+	char why[INUSE_REASON] = "";
+
+	inuse_take(dev, why, NULL);
+	show_text(s, "in_use", "in use", why);
 }
 
 static void show_nodes(struct show *s, const struct device *dev)
@@ -291,6 +301,7 @@ int cmd_info(int argc, char **argv)
 	show_limits(&s, &dev);
 	show_host(&s, &dev);
 	show_nodes(&s, &dev);
+	show_use(&s, &dev);
 	show_smq(&s, &dev);
 	if (s.json) {
 		puts(json_object_to_json_string_ext(s.json, JSON_C_TO_STRING_PRETTY |

@@ -113,12 +113,39 @@ static bool disk_in_use(const char *node, char *why)
 	return used;
 }
 
+/* By smq_conv, and the upper host it has a LUN of then: sysfs has a link to that. */
+static bool is_claimed(const struct device *dev, char *why)
+{
+	static const char consumer[] = "consumer:scsi:";
+	char path[PATH_MAX], driver[PATH_MAX] = "";
+	struct dirent *d;
+	DIR *list;
+
+	snprintf(path, sizeof(path), "%s/driver", dev->sysfs);
+	if (readlink(path, driver, sizeof(driver) - 1) < 0 ||
+	    strcmp(strrchr(driver, '/') + 1, "smq_conv"))
+		return false;
+	snprintf(why, INUSE_REASON, "%s is claimed by smq_conv", dev->hctl);
+	list = opendir(dev->sysfs);
+	while (list && (d = readdir(list))) {
+		if (strncmp(d->d_name, consumer, sizeof(consumer) - 1))
+			continue;
+		snprintf(why, INUSE_REASON, "%s is claimed by smq_conv, for a LUN of %.32s",
+			 dev->hctl, d->d_name + sizeof(consumer) - 1);
+	}
+	if (list)
+		closedir(list);
+	return true;
+}
+
 bool inuse_take(const struct device *dev, char *why, int *fd)
 {
 	const char *node = dev->node[NODE_BLOCK];
 
 	if (fd)
 		*fd = -1;
+	if (is_claimed(dev, why))
+		return false;
 	if (!node[0])
 		return true;
 	if (disk_in_use(node, why))

@@ -9,7 +9,7 @@
 
 /**
  * inuse_take() - take the disk for writing, without a word
- * @dev: the device; without a disk on top there is nothing to take
+ * @dev: the device; without a disk on top, or a claim of smq_conv, there is nothing to take
  * @why: INUSE_REASON bytes: who uses it
  * @fd: an exclusive open of the disk to keep while writing, or -1. NULL: only look
  *
