@@ -61,7 +61,7 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 
 	handle = smq_disk_open(dev, &conv_driver);
 	if (IS_ERR(handle)) {
-		sdev_printk(KERN_ERR, sdev, "%s: its disk is in use: %ld\n", what,
+		sdev_printk(KERN_ERR, sdev, "%s: its disk cannot be had: %ld\n", what,
 			    PTR_ERR(handle));
 		return handle;
 	}
@@ -255,6 +255,9 @@ static int conv_release(struct scsi_device *lower)
 	upper = conv_upper_of(lower);
 	if (upper)
 		disk = conv_disk_hold(upper, "release");
+	/* One that is offline cannot be opened by anybody. */
+	if (IS_ERR(disk) && PTR_ERR(disk) != -EBUSY)
+		disk = NULL;
 	if (!IS_ERR(disk)) {
 		conv_give_back(lower);
 		conv_disk_let_go(disk);

@@ -124,7 +124,7 @@ def test_refused(lower, klog):
         assert held.returncode and "in use" in held.stderr
     held = run("rmmod", "scsi_debug", ok=False)
     assert held.returncode and "in use" in held.stderr
-    for text in ("is open", "in use", "is claimed already", "is a LUN of smq_conv itself",
+    for text in ("is open", "cannot be had: -16", "is claimed already", "is a LUN of smq_conv itself",
                  "is not claimed", "is no SCSI device"):
         assert klog.matching(text), text
 
@@ -133,6 +133,13 @@ def test_no_disk():
     """A tape is none."""
     with loaded("scsi_debug", disks=False, ptype=1, **DEBUG) as (host,), conv.module():
         refused("claim", host.luns()[0].address, errno.EINVAL)
+
+
+def test_release_of_what_is_offline(lower):
+    """It cannot be opened; that is no reason to keep it."""
+    upper = claim(lower)
+    write(upper.sysfs / "state", "offline\n")
+    fio(release(lower).sd, **VERIFIED)
 
 
 def test_module_goes(lower):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Each allocation of a module's start, of a host's, a LUN's and of a change of policy fails once.
+"""Each allocation of a module's start, of a host's, a LUN's, a claim's and of a change of policy
+fails once.
 
 Whatever fails ends in a clean errno, leaves no report and no leak behind, and the next
 attempt works. Leaks show when the module goes: the kernel counts what its code has
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit import cdb, failnth, smqsg
+from kit import cdb, conv, failnth, smqsg
 from kit.host import find_hosts, is_loaded, load, run, unload, wait_for
 from kit.ramdir import RamDir, ram_dirs
 from kit.sgio import DXFER_FROM_DEV, SG_IO, SgIoHdr
@@ -48,7 +49,7 @@ def _clean(klog):
     """Failures on; no report, nor memory of our modules left, when they have gone."""
     failnth.prepare()
     yield
-    for module in ("smq_ram", "smq_legacy", "smq"):
+    for module in ("smq_conv", "smq_ram", "smq_legacy", "smq"):
         if is_loaded(module):
             unload(module)
     assert not klog.faults(), klog.tail(80)
@@ -143,6 +144,27 @@ def test_lun_power_on():
         assert len(failnth.refused(attempts)) > 10
         host_dir.set("luns/1/power", 1)
         assert len(host.luns()) == 2
+
+
+def test_claim():
+    """By smq_conv: the upper host, the claim and its LUN, or nothing of it."""
+    with small_host(luns=1, hw_queues=1) as (_, host):
+        load("smq_conv")
+        address = host.luns()[0].address
+
+        def check(one):
+            claimed = one.errno == 0
+            assert (conv.DRIVER / address).exists() == claimed, one
+            assert len(conv.uppers()) == claimed, one
+            if claimed:
+                conv.ask("release", address)
+            assert not find_hosts("smq_conv"), one
+
+        with failnth.writer(conv.DRIVER / "claim", address) as start:
+            attempts = failnth.every(start, check, HOST_ERRORS + LUN_ERRORS, first=60, each=25)
+        assert len(failnth.refused(attempts, errno.ENOMEM)) > 10
+        conv.ask("claim", address)
+        assert len(conv.uppers()) == 1
 
 
 def policies(host, klog):
