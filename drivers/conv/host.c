@@ -40,9 +40,9 @@ static struct conv_host *conv_host_create(struct Scsi_Host *lower)
 		.hw_queues = num_possible_cpus(),
 		.depth = depth,
 		.extra = clamp(depth, CONV_MIN_EXTRA, CONV_MAX_EXTRA),
-		/* claim() makes room for its LUN: a scan goes through all there may be. */
+		/* conv_lun_add_upper() makes room for each LUN. */
 		.max_id = 1,
-		.max_lun = lower->max_lun,
+		.max_lun = max(lower->max_lun, 1ULL),
 	};
 	struct smq_host *host = conv_smq_alloc(&cfg);
 	struct conv_host *ch;

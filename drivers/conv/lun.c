@@ -41,7 +41,9 @@ int conv_lun_add_upper(struct conv_host *ch, const struct scsi_device *lower)
 {
 	struct Scsi_Host *shost = ch->smq->shost;
 
+	/* A scan goes through all targets up to here. A lower host may say less than it has. */
 	shost->max_id = max(shost->max_id, lower->id + 1);
+	shost->max_lun = max(shost->max_lun, lower->lun + 1);
 	return scsi_add_device(shost, lower->channel, lower->id, lower->lun);
 }
 
