@@ -9,7 +9,6 @@
 
 #include <linux/llist.h>
 #include <linux/mutex.h>
-#include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <smq/lld.h>
@@ -72,13 +71,12 @@ struct conv_upper {
 
 /**
  * struct conv_cmd - private area of a command
- * @lock: keeps @rq from ending while error handling looks at it
- * @rq: the lower request, NULL when there is none
- * @reset: a reset of the upper device aborted it; under @lock
+ * @rq: the lower request, NULL when there is none: the end of that one writes it, last. Error
+ * handling, which reads it, finds the request itself by the lower host's tags, that keep it
+ * @reset: a reset of the upper device aborted it; written while that lets no command come
  * @node: in conv_hwq.ready
  */
 struct conv_cmd {
-	spinlock_t lock;	/* see above */
 	struct request *rq;
 	bool reset;
 	struct llist_node node;
@@ -130,6 +128,7 @@ int conv_lun_configure(struct smq_host *host, struct scsi_device *upper,
 /* queue.c */
 struct smq_host *conv_smq_alloc(const struct smq_host_config *cfg);
 void conv_issue(struct smq_hwq *hwq);
+SMQ_END_IO(conv_end_io, rq, error);
 
 /* eh.c */
 bool conv_timed_out(struct smq_hwq *hwq, struct smq_cmd *cmd);

@@ -15,82 +15,104 @@
 /* How often a timer runs out anew: the lower driver may have started it once more. */
 #define CONV_AGAIN	HZ
 
-/* The upper timer has nothing to say while there is a lower request, which has its own. */
-bool conv_timed_out(struct smq_hwq *hwq, struct smq_cmd *cmd)
+/* Whether a command has a lower request. */
+static bool conv_is_below(struct smq_cmd *cmd)
 {
 	const struct conv_cmd *cc = smq_cmd_priv(cmd);
 
-	return READ_ONCE(cc->rq);
+	/* Pairs with the release in conv_end_io(): without one the result is there. */
+	return smp_load_acquire(&cc->rq);
+}
+
+/* The upper timer has nothing to say while there is a lower request, which has its own. */
+bool conv_timed_out(struct smq_hwq *hwq, struct smq_cmd *cmd)
+{
+	return conv_is_below(cmd);
+}
+
+/**
+ * struct conv_scope - commands that an abort or a reset ends
+ * @host: the upper host
+ * @cmd: this one; if NULL a reset's:
+ * @sdev: of this upper device, if not NULL
+ * @starget: of this target, if not NULL
+ * @found: how many have a lower request
+ */
+struct conv_scope {
+	struct smq_host *host;
+	const struct smq_cmd *cmd;
+	const struct scsi_device *sdev;
+	const struct scsi_target *starget;
+	unsigned int found;
+};
+
+static bool conv_in_scope(const struct conv_scope *scope, struct smq_cmd *cmd)
+{
+	const struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+
+	if (scope->cmd)
+		return cmd == scope->cmd;
+	return cmd->hwq->host == scope->host && (!scope->sdev || scmd->device == scope->sdev) &&
+	       (!scope->starget || scsi_target(scmd->device) == scope->starget);
 }
 
 /*
- * Whether a command has a lower request; with @now that one times out, for a @reset or an
- * abort. Nothing happens to one that the lower host has not started yet.
+ * Has a lower request time out, if it is one of the scope's: one that the lower host has
+ * started, and that its tag keeps during the call.
  */
-static bool conv_time_out(struct smq_cmd *cmd, bool now, bool reset)
+static bool conv_time_out_one(struct request *rq, void *data)
 {
-	struct conv_cmd *cc = smq_cmd_priv(cmd);
-	unsigned long flags;
-	bool there;
+	const struct conv_scope *scope = data;
+	struct smq_cmd *cmd = rq->end_io_data;
+	struct conv_cmd *cc;
 
-	spin_lock_irqsave(&cc->lock, flags);
-	there = cc->rq;
-	if (there && now) {
-		cc->reset = cc->reset || reset;
-		blk_abort_request(cc->rq);
-	}
-	spin_unlock_irqrestore(&cc->lock, flags);
-	return there;
+	if (rq->end_io != conv_end_io || !conv_in_scope(scope, cmd))
+		return true;
+	cc = smq_cmd_priv(cmd);
+	if (READ_ONCE(cc->rq) != rq)
+		return true;
+	if (!scope->cmd)
+		WRITE_ONCE(cc->reset, true);
+	blk_abort_request(rq);
+	return true;
+}
+
+static void conv_time_out(struct conv_scope *scope)
+{
+	const struct conv_host *ch = smq_host_priv(scope->host);
+
+	blk_mq_tagset_busy_iter(&ch->lower->tag_set, conv_time_out_one, scope);
 }
 
 int conv_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
+	struct conv_scope scope = { .host = hwq->host, .cmd = cmd };
 	unsigned long deadline = jiffies + CONV_WAIT, again = jiffies;
-	bool now = true;
 
 	rcu_read_lock();
 	conv_issue(hwq);
 	rcu_read_unlock();
-	while (conv_time_out(cmd, now, false)) {
+	while (conv_is_below(cmd)) {
 		if (time_after(jiffies, deadline))
 			return -ETIMEDOUT;
-		if (now)
+		if (time_after_eq(jiffies, again)) {
+			conv_time_out(&scope);
 			again = jiffies + CONV_AGAIN;
+		}
 		usleep_range(1000, 2000);
-		now = time_after_eq(jiffies, again);
 	}
 	/* Until conv_end_io() has let go of it. */
 	synchronize_rcu();
 	return 0;
 }
 
-/**
- * struct conv_scope - commands that a reset ends
- * @host: the upper host
- * @sdev: of this upper device, if not NULL
- * @starget: of this target, if not NULL
- * @time_out: their lower requests are to time out now
- * @found: how many there were at the last look
- */
-struct conv_scope {
-	struct smq_host *host;
-	const struct scsi_device *sdev;
-	const struct scsi_target *starget;
-	bool time_out;
-	unsigned int found;
-};
-
-static bool conv_scope_one(struct request *rq, void *data)
+static bool conv_count_below(struct request *rq, void *data)
 {
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
+	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
 	struct conv_scope *scope = data;
 
-	if (scope->sdev && scmd->device != scope->sdev)
-		return true;
-	if (scope->starget && scsi_target(scmd->device) != scope->starget)
-		return true;
-	scope->found += conv_time_out(cmd, scope->time_out, true);
+	/* None without a hardware queue: it was never queued. */
+	scope->found += conv_is_below(cmd) && conv_in_scope(scope, cmd);
 	return true;
 }
 
@@ -119,13 +141,14 @@ static int conv_reset(struct conv_scope *scope)
 	}
 	for (;;) {
 		scope->found = 0;
-		scope->time_out = time_after_eq(jiffies, again);
-		if (scope->time_out)
-			again = jiffies + CONV_AGAIN;
-		blk_mq_tagset_busy_iter(&shost->tag_set, conv_scope_one, scope);
+		blk_mq_tagset_busy_iter(&shost->tag_set, conv_count_below, scope);
 		if (!scope->found)
 			break;
 		any = true;
+		if (time_after_eq(jiffies, again)) {
+			conv_time_out(scope);
+			again = jiffies + CONV_AGAIN;
+		}
 		if (time_after(jiffies, deadline)) {
 			if (scope->sdev || scope->starget)
 				return -ETIMEDOUT;

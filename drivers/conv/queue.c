@@ -29,14 +29,14 @@ static noinline bool conv_failed(struct scsi_cmnd *scmd, const struct conv_cmd *
 	if (scmd->result != DID_TIME_OUT << 16)
 		return false;
 	/* Block I/O is tried again, passthrough learns of it. */
-	if (cc->reset)
+	if (READ_ONCE(cc->reset))
 		scmd->result = DID_RESET << 16;
 	/* The upper error handler has a timer of its own for its commands. */
-	return !cc->reset && scmd->submitter == SUBMITTED_BY_BLOCK_LAYER;
+	return !READ_ONCE(cc->reset) && scmd->submitter == SUBMITTED_BY_BLOCK_LAYER;
 }
 
 /* The end of a lower request: any context. */
-static SMQ_END_IO(conv_end_io, rq, error)
+SMQ_END_IO(conv_end_io, rq, error)
 {
 	struct smq_cmd *cmd = rq->end_io_data;
 	struct scsi_cmnd *lower = blk_mq_rq_to_pdu(rq);
@@ -44,7 +44,6 @@ static SMQ_END_IO(conv_end_io, rq, error)
 	struct conv_upper *cu = smq_lun_priv(scmd->device);
 	struct conv_cmd *cc = smq_cmd_priv(cmd);
 	bool timed_out = false;
-	unsigned long flags;
 
 	/* One section to the end: error handling that sees no lower request waits for it. */
 	rcu_read_lock();
@@ -54,9 +53,8 @@ static SMQ_END_IO(conv_end_io, rq, error)
 	scsi_set_resid(scmd, lower->resid_len);
 	if (unlikely(cu->cl->depth != READ_ONCE(cu->cl->lower->queue_depth)))
 		schedule_work(&cu->cl->follow);
-	spin_lock_irqsave(&cc->lock, flags);
-	cc->rq = NULL;
-	spin_unlock_irqrestore(&cc->lock, flags);
+	/* Release: error handling that sees none finds the result there. */
+	smp_store_release(&cc->rq, NULL);
 	/* Before the command ends: the next one finds a tag below. */
 	blk_mq_free_request(rq);
 	/*
@@ -82,7 +80,9 @@ static __always_inline void conv_prepare(struct scsi_cmnd *lower, struct scsi_cm
 {
 	lower->device = sdev;
 	INIT_LIST_HEAD(&lower->eh_entry);
-	INIT_DELAYED_WORK(&lower->abort_work, scmd->abort_work.work.func);
+	/* A tag's first command. The work is idle when a command ends. */
+	if (unlikely(lower->abort_work.work.func != scmd->abort_work.work.func))
+		INIT_DELAYED_WORK(&lower->abort_work, scmd->abort_work.work.func);
 	lower->eh_eflags = 0;
 	/* The upper mid-layer is the one that retries. */
 	lower->allowed = 0;
@@ -137,8 +137,8 @@ static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struc
 	rq->end_io = conv_end_io;
 	rq->end_io_data = cmd;
 	smq_rq_copy_priority(rq, from);
-	cc->rq = rq;
-	cc->reset = false;
+	WRITE_ONCE(cc->rq, rq);
+	WRITE_ONCE(cc->reset, false);
 	llist_add(&cc->node, &ch->ready);
 	return SMQ_QUEUED;
 }
@@ -172,13 +172,6 @@ void conv_issue(struct smq_hwq *hwq)
 	current->plug = outer;
 }
 
-static void conv_init_cmd(struct smq_cmd *cmd)
-{
-	struct conv_cmd *cc = smq_cmd_priv(cmd);
-
-	spin_lock_init(&cc->lock);
-}
-
 static const struct smq_lld conv_lld = {
 	.name		= "smq_conv",
 	.cmd_size	= sizeof(struct conv_cmd),
@@ -189,7 +182,6 @@ static const struct smq_lld conv_lld = {
 	.sg_tablesize	= SG_ALL,
 	.max_sectors	= SCSI_DEFAULT_MAX_SECTORS,
 	.any_hwq	= true,
-	.init_cmd	= conv_init_cmd,
 	.queue_cmd	= conv_queue_cmd,
 	.commit		= conv_issue,
 	.timed_out	= conv_timed_out,

@@ -11,7 +11,7 @@ from .sanitizing import PATIENCE
 
 DRIVER = Path("/sys/bus/scsi/drivers/smq_conv")
 # For how long a device that has just been found may be open by what looks at it.
-SOON = 5
+SOON = 20
 
 
 def write(path: Path | str, text: str | int) -> None:
