@@ -17,6 +17,8 @@ RESULTS=/nonexistent
 
 # shellcheck source=SCRIPTDIR/targets.sh
 . "$(dirname "${BASH_SOURCE[0]}")/targets.sh"
+# shellcheck source=SCRIPTDIR/conv.sh
+. "$(dirname "${BASH_SOURCE[0]}")/conv.sh"
 
 die() {
 	echo "bench: $*" >&2
@@ -583,6 +585,7 @@ set_up() {
 	POLICY=
 	SD=yes
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
+	conv_gone
 	target_gone
 	# Under "if" set -e is off: only what a row says with SKIPPED may fail.
 	if ! "row_$1"; then
