@@ -32,7 +32,7 @@ static void conv_lun_follow(struct work_struct *work)
 	if (!upper)
 		return;
 	cl->depth = READ_ONCE(cl->lower->queue_depth);
-	upper->host->hostt->change_queue_depth(upper, cl->depth);
+	smq_change_queue_depth(upper, cl->depth);
 	put_device(&upper->sdev_gendev);
 }
 
@@ -249,6 +249,6 @@ int conv_lun_configure(struct smq_host *host, struct scsi_device *upper,
 	 * before the command is tried again.
 	 */
 	upper->max_device_blocked = 0;
-	scsi_change_queue_depth(upper, min_t(unsigned int, cu->cl->depth, host->depth));
+	smq_change_queue_depth(upper, cu->cl->depth);
 	return 0;
 }
