@@ -124,8 +124,8 @@ def test_refused(lower, klog):
         assert held.returncode and "in use" in held.stderr
     held = run("rmmod", "scsi_debug", ok=False)
     assert held.returncode and "in use" in held.stderr
-    for text in ("is open", "cannot be had: -16", "is claimed already", "is a LUN of smq_conv itself",
-                 "is not claimed", "is no SCSI device"):
+    for text in ("is open", "cannot be had: -16", "is claimed already", "is not claimed",
+                 "is a LUN of smq_conv itself", "is no SCSI device"):
         assert klog.matching(text), text
 
 
