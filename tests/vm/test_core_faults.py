@@ -246,27 +246,27 @@ def test_what_an_lld_says_of_a_lun_as_it_is_found(hold):
     or that there is none."""
     lun = hold.luns()[0]
     segments = (lun.queue / "max_segments").read_text("ascii").strip()
-    put("lun_depth", 8)
+    put("lun_depth", 4)
     put("lun_segments", 7)
     for policy in ("direct", "batch"):
         choose(hold, policy)
         delete(lun)
         lun = find_again(hold, lun)
-        assert depths(hold)[0] == 8
+        assert depths(hold)[0] == 4
         assert (lun.queue / "max_segments").read_text("ascii").strip() == "7" != segments
-    raised(hold, 8)
+    raised(hold, 4)
     delete(lun)
     lun = find_again(hold, lun)
     # More is advertised for five seconds at least; on a slow machine it may be anew.
-    raised(hold, 8)
-    assert depths(hold) == (40, 8, 8)
-    put("delay_us", 200000)
+    raised(hold, 4)
+    assert depths(hold) == (36, 4, 4)
+    put("delay_us", 500000)
     put("max_inflight", 0)
     with ThreadPoolExecutor(12) as pool:
         assert not any(pool.map(read, [lun.sg] * 12, [20] * 12))
-    assert get("max_inflight") == 8
+    assert get("max_inflight") == 4
     choose(hold, "direct")
-    assert depths(hold) == (8, 8, 8)
+    assert depths(hold) == (4, 4, 4)
     put("no_lun", 1)
     delete(lun)
     (hold.sysfs / "scan").write_text("0 0 0", encoding="ascii")
