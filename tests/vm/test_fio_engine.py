@@ -184,8 +184,8 @@ def test_deeper_than_what_may_wait(ram, node, mode, batch):
     # Without it each command ends before the next is sent.
     ram[0].set("model/service_ns", 40_000_000)
     try:
-        report = smq(node, rw="randwrite", bs="512", size=5 * MIB // 2, verify="crc32c", iodepth=4096,
-                     iodepth_batch=batch, smq_mode=mode)
+        report = smq(node, rw="randwrite", bs="512", size=5 * MIB // 2, verify="crc32c",
+                     iodepth=4096, iodepth_batch=batch, smq_mode=mode)
     finally:
         ram[0].set("model/service_ns", 0)
     assert sums(report, "write", "read") == [5120] * 2
