@@ -22,7 +22,7 @@ struct smqsg_expired {
 	int error;
 };
 
-/* Takes waiters of a file whose waiting is over, SMQSG_EXPIRED of them at most. Returns how many. */
+/* Takes waiters of a file whose waiting is over, at most SMQSG_EXPIRED. Returns how many. */
 static unsigned int smqsg_take_expired(struct smqsg_fd *fd, struct smqsg_expired *expired)
 {
 	struct smqsg_waiter *waiter, *next;
@@ -82,7 +82,7 @@ static void smqsg_end_waiting(struct smqsg_dev *sg)
 	while (left && !list_empty(&sg->wait.scans)) {
 		fd = list_first_entry(&sg->wait.scans, struct smqsg_fd, wait.scan);
 		nr = smqsg_take_expired(fd, expired);
-		/* So often is enough for all that waited; what came meanwhile is for the next scan. */
+		/* Often enough for all that waited; the next scan has what came meanwhile. */
 		if (nr < SMQSG_EXPIRED || again++ == SMQSG_MOST_WAITING / SMQSG_EXPIRED) {
 			if (fd->wait.queued)
 				list_move_tail(&fd->wait.scan, &sg->wait.scans);

@@ -316,7 +316,8 @@ static bool explore_is_constant(const void *at)
 		if (IS_IN(at, world.command[i].cmd.seen))
 			return !has_claims();
 	}
-	if (IS_IN(at, world.core.own) || IS_IN(at, world.sdev) || IS_IN(at, world.knobs) || IS_IN(at, depth->max))
+	if (IS_IN(at, world.core.own) || IS_IN(at, world.sdev) || IS_IN(at, world.knobs) ||
+	    IS_IN(at, depth->max))
 		return true;
 	if (IS_IN(at, depth->depth) || IS_IN(at, depth->refusing_since))
 		return !set.full && !set.device_busy;
@@ -667,6 +668,7 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd)
 			cmd->hwq = hwq;
 			atomic_set(&cmd->state, SMQ_OWNED);
 			note_before(hwq, cmd);
+			/* The kernel's macro, as a step of its own. */
 			if (data_race(hwq->detour))
 				ret = smq_queue_detour(world.host.lld, hwq, cmd, true);
 			else

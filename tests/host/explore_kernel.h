@@ -52,6 +52,7 @@ static inline void explore_access(const void *at, const char *what)
 		(x) = __new;					\
 	} while (0)
 
+/* A race that the kernel allows is a step as any other read. */
 #define data_race(x)	READ_ONCE(x)
 
 static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word)
@@ -72,7 +73,7 @@ static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word
 #define atomic_set_release(v, value)	atomic_set(v, value)
 #define atomic_dec_return_release(v)	atomic_dec_return(v)
 #define smp_load_acquire(at)		READ_ONCE(*(at))
-/* Nor are these. */
+/* Nor are these barriers steps: all is in order here. */
 #define smp_mb__before_atomic()		((void)0)
 #define smp_acquire__after_ctrl_dep()	((void)0)
 #define cpu_relax()			((void)0)
