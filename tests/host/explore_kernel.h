@@ -72,6 +72,7 @@ static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word
 #define atomic_read_acquire(v)		atomic_read(v)
 #define atomic_set_release(v, value)	atomic_set(v, value)
 #define atomic_dec_return_release(v)	atomic_dec_return(v)
+/* A step as the read alone is. */
 #define smp_load_acquire(at)		READ_ONCE(*(at))
 /* Nor are these barriers steps: all is in order here. */
 #define smp_mb__before_atomic()		((void)0)
