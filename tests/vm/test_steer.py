@@ -4,6 +4,7 @@
 
 One smq_ram host, each hardware queue of which serves one command after the other.
 """
+import os
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,13 +19,14 @@ from kit.sanitizing import PATIENCE, repeats
 from kit.sgio import SG_SCSI_RESET_DEVICE, SgDev
 from kit.trace import traced
 
-QUEUES = 4
+# One for each CPU; under the sanitizers there are two.
+QUEUES = min(4, os.cpu_count())
 # What a hardware queue takes for a command: more than four CPUs of a slow machine take for four.
 SLOW_NS = 2000000 * PATIENCE
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "time_based": True, "runtime": 60}
 PINNED = READS | {"iodepth": 64, "cpus_allowed": "0"}
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 64, "cpus_allowed": "0",
-          "size": f"{repeats(4)}m", "verify": "crc32c", "verify_fatal": 1}
+          "size": "4m", "verify": "crc32c", "verify_fatal": 1}
 MODEL = {"hwq_ns": SLOW_NS, "service_ns": 0, "irq_affinity": 1}
 
 
@@ -317,7 +319,7 @@ def test_switching_and_freezing_under_verified_load(device):
     def passed(commands, start, load):
         wait_for("commands", lambda: host.stats()["done"] > start + commands or not load.running)
     with traced(32768) as trace:
-        with load_on(lun.sd, to_end=True, **VERIFY | {"size": f"{repeats(8)}m"}) as load:
+        with load_on(lun.sd, to_end=True, **VERIFY | {"size": "8m"}) as load:
             steering(host)
             host_dir.set("model/hwq_ns", SLOW_NS // 8)
             while load.running and switched < 40:
