@@ -41,7 +41,8 @@ def functions(source):
     """Each line of a file, with the function that it is in."""
     name, found = "", []
     for line in source.split("\n"):
-        begins = re.match(r"[a-z#][^;=]*?\b(\w+)\(", line)
+        begins = (re.match(r"(?:static )?SMQ_END_IO\((\w+)", line) or
+                  re.match(r"[a-z#][^;=]*?\b(\w+)\(", line))
         if begins and not line.startswith(("#if", "#e")):
             name = begins[1] if not line.startswith("#define") else line.split()[1].split("(")[0]
         found.append((name, line))

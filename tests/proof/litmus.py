@@ -90,6 +90,7 @@ def body(path, name):
     """A function of our code, or a macro."""
     source = (TOP / path).read_text(encoding="utf-8")
     found = re.search(rf"^(?:[a-z][^;{{}}()]*[ \n*]){name}\([^;{{}}]*\n{{\n.*?^}}\n|"
+                      rf"^(?:static )?SMQ_END_IO\({name},[^)]*\)\n{{\n.*?^}}\n|"
                       rf"^#define {name}\(.*?[^\\]$", source, re.MULTILINE | re.DOTALL)
     if not found:
         raise LitmusError(f"{path} has no {name}()")
