@@ -285,7 +285,8 @@ def test_steps_are_chosen_by_area_and_pattern():
     steps = plan.steps(TOP, plan.KERNELS, False)
     slow = plan.chosen(steps, ["slow"])
     assert [str(step) for step in slow] == [
-        "slow/dkms_chroot", "slow/target_configs on 6.1", "slow/vhost on 6.1"]
+        "slow/dkms_chroot", "slow/multipath on 6.1", "slow/target_configs on 6.1",
+        "slow/vhost on 6.1"]
     assert [str(step) for step in plan.chosen(steps, ["proof"])] == ["proof/litmus"]
     default = plan.chosen(steps, [])
     assert {step.area for step in default} == set(plan.AREAS) - {"sanitize", "slow", "proof"}

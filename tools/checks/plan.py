@@ -21,7 +21,8 @@ BETWEEN_HAS = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_
 # by way of a mid-layer that other files look at; a model for measuring; load.
 NEWEST = "7.2"
 NEWEST_NOT = ("legacy_model", "lld_faults", "pvscsi", "qemu_hbas", "sg_io/sg_io_compare",
-              "sg_io/sg_io_loads", "sg_poll_load", "storage", "switch_devices", "virtio_tgt")
+              "sg_io/sg_io_loads", "sg_poll_load", "storage", "switch_devices", "virtio_full",
+              "virtio_tgt")
 # Run only when it is named, or when its turn comes: a VM inside a VM takes minutes to start, and
 # the targets of target-configs/ are those that vm/storage sets up without targetcli.
 ON_REQUEST = "slow"
