@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which dispatch policy a host has, and the change from one to another. */
+/* A host's choice of a dispatch policy, and the change to another one. */
 #ifndef SMQ_CORE_CHOICE_H
 #define SMQ_CORE_CHOICE_H
 
@@ -14,16 +14,18 @@ struct smq_lun_core;
  * struct smq_choice - the policy that a host has chosen
  * @lock: taken by changes of policy and of depths, which sleep, and by LUNs that come
  *	and go; protects @policy, @knobs, @looking and smq_host_core.raised
- * @policy: the chosen one, NULL for "direct"; smq_host.policy is the same, or NULL while
- *	it has nothing to do. Read inside an RCU read-side section
+ * @policy: the chosen policy, NULL for "direct"; smq_host.policy is the same, or NULL while
+ *	the policy has nothing to do. Read inside an RCU read-side section
  * @knobs: settings of all policies, struct smq_knobs.node
  * @use: makes the chosen policy effective while it has something to do
- * @in_use: @use knows that it has; written under @lock, read without it
- * @looking: commands pass the policy until @look_end, to see whether it has use
+ * @in_use: @use knows that the policy has something to do; written under @lock, read
+ *	without it
+ * @looking: commands pass the policy until @look_end, to find out whether it has something
+ *	to do
  * @look_end: in jiffies
  * @looked_at: how many commands had been queued when the last look ended
- * @kept_at: when a command was last held because its device was full, in jiffies
- * @live: policies that have not been freed; atomic because each is freed by itself
+ * @last_full: when a command was last held because its device was full, in jiffies
+ * @live: policies that have not been freed; atomic because each is freed on its own
  *
  * Lifetime: that of the host.
  */
@@ -36,7 +38,7 @@ struct smq_choice {
 	bool looking;
 	unsigned long look_end;
 	u64 looked_at;
-	unsigned long kept_at;
+	unsigned long last_full;
 	atomic_t live;
 };
 
@@ -45,7 +47,7 @@ ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char 
 ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
 			 const char *buf, size_t count);
 void smq_policy_init_host(struct smq_host *host);
-void smq_policy_keep(struct smq_host *host);
+void smq_policy_wait_for_change(struct smq_host *host);
 void smq_policy_stop_host(struct smq_host *host);
 
 /* use.c */

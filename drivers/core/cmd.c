@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Commands: their preparation, their completion, and the worker for slow ones. */
+/* Commands: preparation, completion, and the worker for those that may sleep. */
 #include <linux/export.h>
 
 #include "core.h"
@@ -9,8 +9,8 @@
 #include "wait.h"
 
 /*
- * Runs once per tag, when the mid-layer sets up its tag set. Having it also
- * tells the mid-layer not to clear the private area for every command.
+ * Runs once per tag, when the mid-layer sets up its tag set. Because the operation exists, the
+ * mid-layer does not clear the private area for every command.
  */
 int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd)
 {
@@ -27,21 +27,21 @@ int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd)
 EXPORT_SYMBOL_GPL(smq_init_cmd_priv);
 
 /*
- * Takes the right to end a command. Fully ordered: what its last owner wrote is
- * seen by the new one, and nobody gets it twice.
+ * Takes the right to end a command. Fully ordered: the new owner sees what the last owner
+ * wrote. Only one caller gets true.
  */
-bool smq_cmd_claim(struct smq_cmd *cmd)
+bool smq_cmd_own(struct smq_cmd *cmd)
 {
 	return atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_FREE) == SMQ_OWNED;
 }
 
-/* Leaves a command that is being submitted to its submitter. Fully ordered. */
+/* Makes the submitter end a command that it is still submitting. Fully ordered. */
 static bool smq_cmd_leave_ended(struct smq_cmd *cmd)
 {
 	return atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_ENDED) == SMQ_SUBMITTING;
 }
 
-/* Counts a command that ends. False: a policy keeps it, for it met a full device. */
+/* Counts a command that ends. False: the device was full, and the command is held again. */
 static __always_inline bool smq_cmd_count_end(struct smq_cmd *cmd)
 {
 	smq_wait_room(cmd->hwq);
@@ -59,24 +59,24 @@ static __always_inline bool smq_cmd_count_end(struct smq_cmd *cmd)
 }
 
 /*
- * The LLD says that a command is finished: takes and counts it if it still is the LLD's.
- * True: it is to be completed; a policy keeps one that met a full device, a submitter one
- * that it has not returned from, fault injection one that is lost or late.
+ * The LLD says that a command is finished: takes it, if the LLD still owns it, and counts it. True:
+ * the caller completes it. False: it is held again because the device was full, its submitter will
+ * complete it, fault injection withholds it, or the LLD no longer owned it.
  */
 static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 {
-	*mine = smq_cmd_claim(cmd);
+	*mine = smq_cmd_own(cmd);
 	while (unlikely(!*mine)) {
 		int state = atomic_read(&cmd->state);
 
-		/* SMQ_OWNED: the submitter has returned since the claim failed. */
+		/* SMQ_OWNED: the submitter has returned since the attempt failed. */
 		if (state != SMQ_SUBMITTING && state != SMQ_OWNED)
 			return false;
 		*mine = smq_cmd_leave_ended(cmd);
 		if (*mine)
 			return false;
 		/* The submitter has returned meanwhile. */
-		*mine = smq_cmd_claim(cmd);
+		*mine = smq_cmd_own(cmd);
 	}
 	if (static_branch_unlikely(&smq_faults) && cmd->fault && smq_fault_after(cmd))
 		return false;
@@ -84,13 +84,12 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 }
 
 /**
- * smq_cmd_done() - completes a command the LLD said SMQ_QUEUED for
+ * smq_cmd_done() - completes a command for which the LLD returned SMQ_QUEUED
  * @cmd: its result and, where less was transferred, its residual are set
  *
- * Context: any, interrupts included; takes no lock. A command that error
- * handling has taken back meanwhile is left alone, so a late completion does no
- * harm as long as the LLD's abort and resets keep their promise: the tag is not
- * used again before they return.
+ * Context: any, interrupts included; takes no lock. Does nothing to a command that error
+ * handling has taken meanwhile. So a late completion does no harm as long as the LLD's
+ * abort and resets keep their promise: the tag is not used again before they return.
  *
  * Return: whether the command was still the LLD's.
  */
@@ -99,8 +98,8 @@ bool smq_cmd_done(struct smq_cmd *cmd)
 	bool mine;
 
 	/*
-	 * One RCU read-side section from the claim to the mid-layer's done:
-	 * smq_eh_abort() waits for it before it lets the command be used anew.
+	 * One RCU read-side section from taking the command to the mid-layer's done: smq_eh_abort()
+	 * waits for it before the mid-layer may use the command again.
 	 */
 	rcu_read_lock();
 	if (smq_cmd_finish(cmd, &mine))
@@ -118,10 +117,10 @@ void smq_cmd_end(struct smq_cmd *cmd)
 }
 
 /*
- * May the mid-layer's done find host_lock held by this CPU and want it too? It only
- * raises its softirq for a host with one queue, unless that queue serves a single
- * CPU: then blk-mq completes at once, and what the mid-layer does for a host in
- * recovery takes host_lock. Somebody else's hold looks the same and costs a detour.
+ * Whether scsi_done() could deadlock on host_lock, because this CPU may hold it. For a host
+ * with one queue scsi_done() only raises the softirq, unless that queue serves a single CPU:
+ * then blk-mq completes the command at once, and the mid-layer takes host_lock if the host
+ * is in recovery. Also true if another CPU holds the lock, which only costs a detour.
  */
 static bool smq_host_lock_in_the_way(struct smq_host *host, struct scsi_cmnd *scmd)
 {
@@ -129,7 +128,7 @@ static bool smq_host_lock_in_the_way(struct smq_host *host, struct scsi_cmnd *sc
 
 	if (scsi_cmd_to_rq(scmd)->mq_hctx->nr_ctx > 1)
 		return false;
-	/* Only a try: what is free for a moment is not held by this CPU. */
+	/* If the try succeeds, this CPU did not hold the lock. */
 	if (!spin_trylock_irqsave(host->shost->host_lock, flags))
 		return true;
 	spin_unlock_irqrestore(host->shost->host_lock, flags);
@@ -137,13 +136,13 @@ static bool smq_host_lock_in_the_way(struct smq_host *host, struct scsi_cmnd *sc
 }
 
 /**
- * smq_scsi_done() - what an LLD with queuecommand_lck calls where it called scsi_done()
- * @scmd: a command it was given; its result and residual are set
+ * smq_scsi_done() - replaces scsi_done() in an LLD with queuecommand_lck
+ * @scmd: a command that the LLD was given; its result and residual are set
  *
  * Context: any, with host_lock held or without: in queuecommand_lck for this command
- * or another, beside it on another CPU if it has dropped host_lock, in interrupts, in
- * abort and reset handlers. As with smq_cmd_done() a command that error handling has
- * taken back is left alone.
+ * or another, on another CPU while queuecommand_lck has dropped host_lock, in interrupts,
+ * in abort and reset handlers. As smq_cmd_done(), it does nothing to a command that error
+ * handling has taken.
  */
 void smq_scsi_done(struct scsi_cmnd *scmd)
 {
@@ -158,9 +157,9 @@ void smq_scsi_done(struct scsi_cmnd *scmd)
 		return;
 	}
 	/*
-	 * Claimed now, for the LLD has let go of it; done comes from the worker. Error
-	 * handling waits for that before the tag is used anew: the section is for
-	 * its grace period, after which it looks for the work.
+	 * Own it now, because the LLD has released it; the worker calls scsi_done(). Error
+	 * handling waits for the worker before the tag is used again: this section delays its
+	 * grace period, after which it cancels the work.
 	 */
 	rcu_read_lock();
 	if (smq_cmd_finish(cmd, &mine))
@@ -170,8 +169,8 @@ void smq_scsi_done(struct scsi_cmnd *scmd)
 EXPORT_SYMBOL_GPL(smq_scsi_done);
 
 /*
- * The LLD did not take a command: a policy holds it, or it goes back to the mid-layer,
- * which counts on it being untouched.
+ * The LLD refused a command: it is held, or returned to the mid-layer, which relies on the
+ * command being unchanged.
  */
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st)
 {
@@ -197,11 +196,11 @@ smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st)
 EXPORT_SYMBOL_GPL(smq_cmd_refused);
 
 /**
- * smq_cmd_defer() - has a command run by the LLD's work() in process context
- * @cmd: an owned command; belongs to the worker from here on
+ * smq_cmd_defer() - queues a command for the LLD's work(), in process context
+ * @cmd: a command that queue_cmd owns; the worker owns it after the call
  *
- * For what queue_cmd may not do because it would sleep. Runs on the submitting
- * CPU unless that one goes offline. Nothing is allocated.
+ * For commands that have to sleep, which queue_cmd may not. The worker runs on the
+ * submitting CPU, unless that goes offline. Allocates nothing.
  *
  * Context: any that queue_cmd has. Return: SMQ_QUEUED, for queue_cmd to return.
  */

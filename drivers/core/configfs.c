@@ -34,7 +34,7 @@ EXPORT_SYMBOL_GPL(smq_configfs_register);
 
 /**
  * smq_configfs_unregister() - removes it
- * @group: registered; its items are gone, for each holds the LLD's module
+ * @group: registered; it has no items, because each item references the LLD's module
  *
  * Context: may sleep.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the layer keeps for hosts, hardware queues and LUNs beside what LLDs see: one
- * struct for each subject, declared in the header of that subject.
+ * The layer's private state of hosts, hardware queues and LUNs, which LLDs do not see. Each
+ * subject has a struct, declared in the header of that subject.
  */
 #ifndef SMQ_CORE_CORE_H
 #define SMQ_CORE_CORE_H
@@ -21,12 +21,12 @@
  * @host: the host
  * @wq: runs deferred commands; WQ_MEM_RECLAIM: one may be needed to free memory
  * @dispatch: gives held commands to the LLD, instantiated with its queuecommand
- * @choice: which policy it has
- * @own: what the layer keeps of commands that it holds with no policy's doing: those that find
- *	their hardware queue full. NULL until the host is added, and where memory was short
- * @hold: all that its policies hold
+ * @choice: the host's choice of a policy
+ * @own: memory for commands that the layer holds without a policy, because their hardware
+ *	queue is full. NULL until the host is added, and if it could not be allocated
+ * @hold: all held commands
  * @move: CPU hotplug, for policies that move commands
- * @raised: more is advertised than the device takes; under @choice.lock
+ * @raised: the host advertises more commands than the device takes; under @choice.lock
  * @eh: error handling
  * @faults: fault injection
  * @debugfs: its directory below debugfs smq/
@@ -51,10 +51,11 @@ struct smq_host_core {
 /**
  * struct smq_hwq_core - the layer's own part of a hardware queue
  * @hwq: the hardware queue
- * @refused: commands that the LLD did not take for want of room in the queue, and those that
- *	came later; they keep their room in the inner depth. SMQ_DETOUR_FULL is set while
- *	there are any, or some of them are on their way to the LLD
- * @move: commands of other hardware queues; on lines of its own, for all CPUs write it
+ * @refused: commands that the LLD refused because the queue was full, and those that came
+ *	later; they keep their room in the inner depth. SMQ_DETOUR_FULL is set while the
+ *	list has commands, or while some of them are on their way to the LLD
+ * @move: commands of other hardware queues; on cache lines of its own, because all CPUs
+ *	write it
  *
  * Lifetime: that of the hardware queue.
  */
@@ -68,12 +69,12 @@ struct smq_hwq_core {
  * struct smq_lun_core - the layer's own part of a LUN
  * @sdev: the LUN
  * @probed: lun_init has returned 0, lun_exit is due; under the host's eh lock, so that
- *	no reset meets a LUN that goes
+ *	no reset works on a LUN that is being removed
  * @policy: the chosen policy's part of it; written under the host's policy lock, read
  *	inside an RCU read-side section
  * @depth: its inner depth
  *
- * Lifetime: that of the smq_lun, which it points back to by @sdev.
+ * Lifetime: that of the smq_lun, which @sdev leads back to.
  */
 struct smq_lun_core {
 	struct scsi_device *sdev;

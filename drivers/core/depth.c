@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The inner depth of LUNs. The mid-layer never queues a command past queue_depth, so a
- * policy that holds commands has the layer advertise more than the device takes; the
- * mid-layer's queue_depth then counts held commands too, and the layer keeps the depth
- * of the device itself.
+ * The inner depth of LUNs. The mid-layer never queues a command past queue_depth. So for a
+ * policy that holds commands the layer advertises more than the device takes: the
+ * mid-layer's queue_depth then counts held commands too, and the layer enforces the device's
+ * own depth.
  */
 #include <linux/blk-mq.h>
 #include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/sbitmap.h>
+#include <smq/lower.h>
 
 #include "core.h"
 
-/* The least that the mid-layer's own map of a LUN's commands has room for (drivers/scsi/scsi.c). */
-#define SMQ_DEPTH_MAP_LEAST	1024
-
-/* How often lowering looks whether it is done, and for how long it waits. */
+/* How often lowering checks whether it is done, and for how long it waits. */
 #define SMQ_DEPTH_POLL_MS	10
 #define SMQ_DEPTH_DRAIN_MS	2000
 
@@ -27,7 +25,7 @@ void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev)
 	depth->depth = sdev->queue_depth;
 }
 
-/* The commands that the host has tags for, as far as a LUN may have them. */
+/* The most commands that a LUN may have: the host's tags, up to SMQ_MAX_DEPTH. */
 static unsigned int smq_depth_most(const struct smq_host *host)
 {
 	return min_t(unsigned int, host->depth + host->extra, SMQ_MAX_DEPTH);
@@ -40,40 +38,77 @@ static int smq_depth_raised(const struct smq_host *host, const struct scsi_devic
 	unsigned int most = smq_depth_most(host);
 
 	lockdep_assert_held(&host->core->choice.lock);
+	/* A map of the mid-layer's own has room for can_queue, which may have been host->depth. */
 	if (sdev->budget_map.map != depth->map)
-		most = max_t(unsigned int, host->depth, SMQ_DEPTH_MAP_LEAST);
+		most = min_t(unsigned int, host->depth, SMQ_MAX_DEPTH);
 	return min(max + host->extra, most);
 }
 
+/* Replaces a LUN's map of commands by one for the most that may be advertised. */
+static int smq_depth_new_map(struct smq_host *host, struct scsi_device *sdev,
+			     struct smq_depth *depth, unsigned int shift)
+{
+	struct sbitmap old = sdev->budget_map, wide;
+	unsigned int flags;
+	int err;
+
+	err = sbitmap_init_node(&wide, smq_depth_most(host), shift, GFP_KERNEL,
+				sdev->request_queue->node, false, true);
+	if (err)
+		return err;
+	sbitmap_resize(&wide, sdev->queue_depth);
+	/* As the mid-layer does: what still runs the queue may look at the map. */
+	flags = smq_queue_freeze(sdev->request_queue);
+	sdev->budget_map = wide;
+	smq_queue_unfreeze(sdev->request_queue, flags);
+	depth->map = wide.map;
+	sbitmap_free(&old);
+	return 0;
+}
+
 /*
- * Sizes a new LUN's map of commands for all that may be advertised: the mid-layer has
- * sized it by can_queue, which without a holding policy is what the device takes. No
- * command has used it yet. A LUN of a host that advertises more gets its extra here.
+ * Sizes a new LUN's map of commands for the most that may be advertised. The mid-layer has
+ * sized it by can_queue, which is the device's depth unless a holding policy is effective. If the
+ * host advertises more now, so does the LUN.
  *
  * Context: policy lock; may sleep.
  */
 int smq_depth_widen(struct smq_host *host, struct scsi_device *sdev, struct smq_depth *depth)
 {
-	struct sbitmap old = sdev->budget_map, wide;
 	int err;
 
 	lockdep_assert_held(&host->core->choice.lock);
-	if (!host->extra || !old.map)
+	if (!host->extra || !sdev->budget_map.map)
 		return 0;
-	err = sbitmap_init_node(&wide, smq_depth_most(host), old.shift, GFP_KERNEL,
-				sdev->request_queue->node, false, true);
+	err = smq_depth_new_map(host, sdev, depth, sdev->budget_map.shift);
 	if (err)
 		return err;
-	sbitmap_resize(&wide, sdev->queue_depth);
-	sdev->budget_map = wide;
-	depth->map = wide.map;
-	sbitmap_free(&old);
 	if (host->core->raised)
 		scsi_change_queue_depth(sdev, smq_depth_raised(host, sdev, depth, depth->max));
 	return 0;
 }
 
-/* The device refuses a command, and perhaps has for a while. Context: any. */
+/*
+ * The LLD may have changed a new LUN's queue_depth. If that asks for words of another size in the
+ * map, the mid-layer is about to replace the map by one that has no room for more than can_queue.
+ * This function gives the LUN a map with such words first, so the mid-layer keeps it.
+ *
+ * Context: lun_configure has been called; may sleep.
+ */
+int smq_depth_configured(struct smq_host *host, struct scsi_device *sdev, struct smq_depth *depth)
+{
+	unsigned int shift;
+	int err = 0;
+
+	mutex_lock(&host->core->choice.lock);
+	shift = sbitmap_calculate_shift(sdev->queue_depth);
+	if (host->extra && depth->map && shift != sdev->budget_map.shift)
+		err = smq_depth_new_map(host, sdev, depth, shift);
+	mutex_unlock(&host->core->choice.lock);
+	return err;
+}
+
+/* The device refused a command; perhaps not the first one. Context: any. */
 void smq_depth_refused(struct smq_depth *depth)
 {
 	if (!READ_ONCE(depth->refusing_since))
@@ -81,8 +116,8 @@ void smq_depth_refused(struct smq_depth *depth)
 }
 
 /*
- * TASK SET FULL: what is in flight now is what the device takes; not less than half
- * of what it was said to, for others may have completed together with this one.
+ * TASK SET FULL: the device takes as many commands as are in flight now. Lowers the depth to
+ * that, by half at most, because others may have completed together with this one.
  * Context: any.
  */
 void smq_depth_full(struct smq_depth *depth, unsigned int inflight)
@@ -99,7 +134,7 @@ void smq_depth_full(struct smq_depth *depth, unsigned int inflight)
 	spin_unlock_irqrestore(&depth->lock, flags);
 }
 
-/* Below the most: grows by one per queue_ramp_up_period, as the mid-layer's does. */
+/* Grows by one per queue_ramp_up_period, up to the most, as the mid-layer's depth does. */
 static void smq_depth_grow(struct smq_depth *depth, struct scsi_device *sdev)
 {
 	unsigned long period, flags;
@@ -114,7 +149,7 @@ static void smq_depth_grow(struct smq_depth *depth, struct scsi_device *sdev)
 	spin_unlock_irqrestore(&depth->lock, flags);
 }
 
-/* The device has answered a command with GOOD. Context: any. */
+/* The device completed a command with GOOD. Context: any. */
 void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev)
 {
 	if (unlikely(READ_ONCE(depth->refusing_since)))
@@ -124,9 +159,10 @@ void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev)
 }
 
 /*
- * A command leaves a list. The mid-layer counts from jiffies_at_alloc how long it goes on
- * retrying: time held for the policy's reasons is not to count, time in which the device
- * refused commands is. Context: any; the caller owns the command.
+ * A command leaves a list. The mid-layer stops retrying a command some time after
+ * jiffies_at_alloc. The time for which the policy held the command must not count, so that
+ * field moves forward by it; time in which the device refused commands counts.
+ * Context: any; the caller owns the command.
  */
 void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd)
 {
@@ -141,7 +177,7 @@ void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd)
 
 /*
  * A holding policy is chosen: the depth that was advertised becomes the inner one.
- * Context: policy lock; may sleep. So are the next three.
+ * Context: policy lock; may sleep. The next three functions have the same context.
  */
 void smq_depth_begin(struct smq_host *host)
 {
@@ -170,7 +206,7 @@ static bool smq_depth_is_uncounted(struct request *rq, void *data)
 
 	rcu_read_lock();
 	seen = READ_ONCE(cmd->seen);
-	/* Looks only: one that ends meanwhile is looked for once more. */
+	/* Only a look without a lock: if the command ends meanwhile, the caller looks again. */
 	if (smq_cmd_is_with_lld(cmd) && !(seen && data_race(seen->flags) & SMQ_SEEN_COUNTED))
 		*found = true;
 	rcu_read_unlock();
@@ -178,8 +214,8 @@ static bool smq_depth_is_uncounted(struct request *rq, void *data)
 }
 
 /*
- * Advertises more than the device takes as soon as all that it has are counted. Returns
- * false while it has others: until then the mid-layer keeps its depth.
+ * Advertises more than the device takes, if all commands that the device has are counted.
+ * Returns false if some are not: the mid-layer goes on enforcing the depth.
  */
 bool smq_depth_raise(struct smq_host *host)
 {
@@ -205,23 +241,24 @@ bool smq_depth_raise(struct smq_host *host)
 }
 
 /*
- * The mid-layer does not count commands beyond a queue_depth that was lowered, and
- * takes as many again. While there are some the inner depth is to be kept.
+ * When queue_depth is lowered, the mid-layer no longer counts the commands beyond it, and
+ * would queue as many again. While there are such commands the layer must go on enforcing
+ * the inner depth.
  */
 static bool smq_depth_is_beyond(struct request *rq, void *data)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	bool *found = data;
 
-	/* Looks only: one that ends meanwhile is looked for once more. */
+	/* Only a look without a lock: if the command ends meanwhile, the caller looks again. */
 	if (scmd->budget_token >= (int)READ_ONCE(scmd->device->queue_depth))
 		*found = true;
 	return !*found;
 }
 
 /*
- * What is advertised is the inner depth again, wherever it has got to; commands beyond it
- * are waited for. Returns false if that timed out.
+ * Advertises the inner depth of the moment again, and waits until no commands are in flight
+ * beyond it. Returns false if that timed out.
  */
 bool smq_depth_lower(struct smq_host *host)
 {
@@ -238,7 +275,7 @@ bool smq_depth_lower(struct smq_host *host)
 			continue;
 		depth = &smq_sdev_to_core(sdev)->depth;
 		scsi_change_queue_depth(sdev, READ_ONCE(depth->depth));
-		/* A write to queue_depth has left what was advertised there. */
+		/* A write to queue_depth may have left the advertised depth there. */
 		sdev->max_queue_depth = READ_ONCE(depth->max);
 	}
 	host->shost->can_queue = host->depth;
@@ -251,7 +288,7 @@ bool smq_depth_lower(struct smq_host *host)
 	return !beyond;
 }
 
-/* Whether a LUN takes less than it might. */
+/* Whether the inner depth of a LUN is below its most. */
 bool smq_depth_is_reduced(struct smq_host *host)
 {
 	struct scsi_device *sdev;
@@ -271,15 +308,15 @@ bool smq_depth_is_reduced(struct smq_host *host)
 }
 
 /**
- * smq_change_queue_depth() - sets what the device of a LUN is to have at most
+ * smq_change_queue_depth() - sets how many commands the device of a LUN may have
  * @sdev: the LUN
  * @depth: commands, at least 1; cut to what the host takes
  *
  * For a write to sysfs, and for an LLD that knows a LUN's depth: from lun_configure, or
- * later. With a holding policy it is the inner depth, and what the mid-layer has lies above
- * it: so scsi_change_queue_depth() is not for LLDs.
+ * later. With a holding policy it sets the inner depth, and the mid-layer's queue_depth is
+ * larger. So LLDs must not call scsi_change_queue_depth().
  *
- * Context: may sleep. Return: what the mid-layer has now, held commands included.
+ * Context: may sleep. Return: the mid-layer's queue_depth now, held commands included.
  */
 int smq_change_queue_depth(struct scsi_device *sdev, int depth)
 {
@@ -301,7 +338,7 @@ int smq_change_queue_depth(struct scsi_device *sdev, int depth)
 		if (host->core->raised)
 			depth = smq_depth_raised(host, sdev, inner, depth);
 	}
-	/* The mid-layer sets it after the call: a completion in between would ramp up. */
+	/* The mid-layer sets it only after this call: until then a completion would ramp up. */
 	sdev->max_queue_depth = depth;
 	ret = scsi_change_queue_depth(sdev, depth);
 	mutex_unlock(&choice->lock);

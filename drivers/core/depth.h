@@ -13,18 +13,18 @@
  * @max: what @depth may grow to
  * @last_full: when the device last said TASK SET FULL, in jiffies
  * @last_ramp: when @depth last grew, in jiffies
- * @refusing_since: when the device first refused a command after it last took one, in
- *	jiffies | 1; 0 while it takes them. Written without a lock: a race moves the
- *	time by a command
- * @lock: protects changes of the first four: completions on all CPUs move them
- * @map: the map of commands of smq_depth_widen(), compared only: the mid-layer has put
- *	another in its place where the LLD gave the LUN a depth of another size
+ * @refusing_since: when the device first refused a command after it last accepted one, in
+ *	jiffies | 1; 0 while it accepts them. Written without a lock: a race shifts the
+ *	time by one command
+ * @lock: protects changes of the first four: completions on all CPUs change them
+ * @map: the map of commands that this file has made, compared only: the LUN may have one of
+ *	the mid-layer's
  * @inflight: commands that have room, counted while a holding policy is effective;
  *	atomic because all CPUs queue and complete
- * @wait: commands that wait for room; with a policy that has lists of its own for them,
- *	those that the LLD or the device has refused, which come first
- * @listed: the policy may have commands in such lists. Atomic: set by who adds one, taken
- *	before it is asked for the next
+ * @wait: commands that wait for room. A policy may have lists of its own for them; then
+ *	@wait has only those that the LLD or the device refused, which go first
+ * @listed: the policy may have commands in such lists. Atomic: the CPU that adds a command
+ *	sets it; a dispatcher clears it before it asks the policy for the next command
  *
  * Lifetime: that of the LUN's smq_lun_core.
  */
@@ -41,13 +41,13 @@ struct smq_depth {
 	atomic_t listed;
 };
 
-/* Whether commands wait for room, as far as is known. */
+/* Whether commands may be waiting for room. */
 static inline bool smq_depth_has_waiting(const struct smq_depth *depth)
 {
 	return READ_ONCE(depth->wait.nr) || atomic_read(&depth->listed);
 }
 
-/* Room for one more command in the inner depth. Context: any. */
+/* Takes room for one more command in the inner depth. Context: any. */
 static inline bool smq_depth_get(struct smq_depth *depth)
 {
 	int limit = READ_ONCE(depth->depth);
@@ -61,8 +61,8 @@ static inline bool smq_depth_get(struct smq_depth *depth)
 }
 
 /*
- * Gives room back, and has a waiting command use it. Fully ordered: either this sees the
- * command that waits, or that command sees the room. Context: any.
+ * Gives room back, and starts the dispatch of waiting commands. Fully ordered: either this
+ * CPU sees the waiting command, or the waiting command's CPU sees the room. Context: any.
  */
 static inline void smq_depth_put(struct smq_depth *depth)
 {
@@ -73,6 +73,7 @@ static inline void smq_depth_put(struct smq_depth *depth)
 
 void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev);
 int smq_depth_widen(struct smq_host *host, struct scsi_device *sdev, struct smq_depth *depth);
+int smq_depth_configured(struct smq_host *host, struct scsi_device *sdev, struct smq_depth *depth);
 void smq_depth_full(struct smq_depth *depth, unsigned int inflight);
 void smq_depth_refused(struct smq_depth *depth);
 void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev);

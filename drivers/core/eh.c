@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Error handling: what the mid-layer asks of a host whose command took too long.
+ * Error handling: timeout, abort and resets.
  *
- * The LLD's operations only promise that commands are no longer touched; who
- * ends them is decided here, by smq_cmd_claim(), for all LLDs alike.
+ * The LLD's operations only promise that the LLD no longer touches a command. Ending the
+ * command is this file's work, for all LLDs: the code that takes the command, by smq_cmd_own(),
+ * ends it.
  */
 #include <linux/blk-mq.h>
 #include <linux/export.h>
@@ -15,19 +16,19 @@
 #include "wait.h"
 
 /*
- * The block timer ran out. A polled command may be finished and only wait for a
- * poller that has gone away; looking costs nothing. Whether the command has
- * completed is then the mid-layer's to see: NOT_HANDLED makes it look.
+ * The block timer expired. A polled command may be finished, and only wait for a poller that
+ * has gone away: poll once more. With NOT_HANDLED the mid-layer checks by itself whether the
+ * command has completed.
  */
 smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 {
 	struct smq_host *host = smq_sdev_to_host(scmd->device);
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 
-	/* Held, or held for long: not the device's fault, and its time is not over. */
+	/* Held, or held for long: the device has not had the whole timeout yet. */
 	if (smq_hold_timed_out(cmd))
 		return SCSI_EH_RESET_TIMER;
-	/* Not so what fault injection keeps, which the LLD does not have. */
+	/* Not for a command that fault injection withholds: the LLD does not have it. */
 	if (host->lld->timed_out && smq_cmd_is_with_lld(cmd) &&
 	    host->lld->timed_out(cmd->hwq, cmd))
 		return SCSI_EH_RESET_TIMER;
@@ -57,9 +58,9 @@ static void smq_cmd_taken(struct smq_cmd *cmd)
 }
 
 /*
- * An abort that failed leaves a command where it was, with the worker: the reset
- * that follows flushes that before the LLD is asked to let go of what it has. A
- * reset under way may have flushed already; it ends the command itself.
+ * An abort failed: gives the command back to the worker. The reset that follows flushes the
+ * worker before it calls the LLD. A reset that is under way and has flushed already ends the
+ * command.
  */
 static void smq_cmd_defer_again(struct smq_host *host, struct smq_cmd *cmd)
 {
@@ -69,14 +70,14 @@ static void smq_cmd_defer_again(struct smq_host *host, struct smq_cmd *cmd)
 	mutex_unlock(&host->core->eh.lock);
 }
 
-/* Has the LLD take a command back. What fault injection keeps the LLD does not have. */
+/* Calls the LLD's abort, unless the LLD does not have the command. */
 static int smq_lld_abort(struct smq_host *host, struct smq_cmd *cmd)
 {
 	int state = atomic_read(&cmd->state);
 
 	if (state != SMQ_OWNED && state != SMQ_FAULTED)
 		return 0;
-	if (smq_fault_take(&smq_host_fault(host)->fail_abort))
+	if (smq_fault_count_down(&smq_host_fault(host)->fail_abort))
 		return -EIO;
 	if (state == SMQ_FAULTED)
 		return 0;
@@ -89,13 +90,13 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 	int err;
 
 	/*
-	 * The timer runs from before queuecommand: let a queue_cmd under way end.
-	 * The mid-layer has marked the command: from then on no policy gives it
-	 * to the LLD, nor holds it again.
+	 * The timer starts before queuecommand: wait for a queue_cmd that is under way. The
+	 * mid-layer has marked the command, so after this no policy gives it to the LLD, nor
+	 * holds it again.
 	 */
 	synchronize_rcu();
 	rcu_read_lock();
-	held = smq_hold_claim(cmd, SMQ_FREE);
+	held = smq_hold_take_back(cmd, SMQ_FREE);
 	rcu_read_unlock();
 	if (held) {
 		smq_cmd_taken(cmd);
@@ -109,18 +110,18 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 		return err;
 	}
 
-	if (smq_cmd_claim(cmd) || smq_fault_claim(cmd)) {
+	if (smq_cmd_own(cmd) || smq_fault_take_back(cmd)) {
 		smq_cmd_taken(cmd);
 	} else {
 		/*
-		 * It was completed. The mid-layer uses the command anew once we
-		 * return: wait until smq_cmd_done() has let go of it, or
-		 * take from the worker what smq_scsi_done() left to it.
+		 * The command was completed. The mid-layer uses it again once this
+		 * function returns: wait until smq_cmd_done() is through with it, and
+		 * cancel the work that smq_scsi_done() may have queued.
 		 */
 		synchronize_rcu();
 		cancel_work_sync(&cmd->work);
-		/* Or fault injection has kept what the LLD has completed. */
-		if (smq_fault_claim(cmd))
+		/* Or fault injection withholds a command that the LLD completed. */
+		if (smq_fault_take_back(cmd))
 			smq_cmd_taken(cmd);
 	}
 	return 0;
@@ -140,7 +141,7 @@ EXPORT_SYMBOL_GPL(smq_eh_abort);
 /* Which commands a reset ends: those of a LUN, of a target, or all. */
 struct smq_reset {
 	struct smq_host *host;
-	bool keeps;		/* the LLD keeps what it has, only held ones end */
+	bool held_only;		/* the LLD's reset failed: only held commands end */
 	struct scsi_device *sdev;
 	struct scsi_target *starget;
 };
@@ -156,17 +157,17 @@ static bool smq_reset_one(struct request *rq, void *data)
 	if (reset->starget && scsi_target(scmd->device) != reset->starget)
 		return true;
 
-	/* From claim to done one section, as in smq_cmd_done(). */
+	/* One section from taking the command to scsi_done(), as in smq_cmd_done(). */
 	rcu_read_lock();
-	if (smq_hold_claim(cmd, SMQ_FREE) ||
-	    (!reset->keeps && (smq_cmd_claim(cmd) || smq_fault_claim(cmd)))) {
+	if (smq_hold_take_back(cmd, SMQ_FREE) ||
+	    (!reset->held_only && (smq_cmd_own(cmd) || smq_fault_take_back(cmd)))) {
 		smq_cmd_taken(cmd);
 		atomic_inc(&reset->host->core->eh.reset_cmds);
 		/*
-		 * Block I/O is tried again, passthrough learns of it. One that
-		 * has timed out is error handling's own to end, with the result
-		 * that gives it; done means nothing to it. One that the error
-		 * handler has sent itself was not answered: it sends it again.
+		 * With DID_RESET the mid-layer repeats block I/O, and passthrough gets
+		 * the error. Error handling itself ends a command that has timed out,
+		 * whatever the result here. It repeats a command of its own that got
+		 * BUSY.
 		 */
 		if (scmd->submitter == SUBMITTED_BY_SCSI_ERROR_HANDLER)
 			scmd->result = SAM_STAT_BUSY;
@@ -179,8 +180,8 @@ static bool smq_reset_one(struct request *rq, void *data)
 }
 
 /*
- * host_lock protects the word that the mid-layer keeps its own bit in beside this
- * one. The mid-layer runs the queues when the recovery or the ioctl ends.
+ * host_lock protects the word, in which the mid-layer has a bit of its own. The mid-layer runs
+ * the queues when the recovery or the ioctl ends.
  */
 static void smq_block_host(struct smq_host *host, bool on)
 {
@@ -190,15 +191,15 @@ static void smq_block_host(struct smq_host *host, bool on)
 }
 
 /*
- * From here to smq_reset_end() no new command reaches the LLD. The mid-layer's own
- * means would do for one reset at a time; two ioctls unblock each other. It looks at
- * the block inside the RCU read-side section in which it calls queuecommand: after
- * the grace period nobody is on the way. The error handler does not look when it
- * sends a command: that one is kept back by "frozen". (Handler and ioctl meet where a
- * command fails while an ioctl's reset runs.)
+ * From here to smq_reset_end() no new command reaches the LLD. The mid-layer's own bit serves one
+ * reset at a time: of two ioctls, the one that ends first would unblock the host. The mid-layer
+ * checks host_self_blocked inside the RCU read-side section in which it calls queuecommand, so
+ * after the grace period no submitter is on its way to the LLD. The error handler does not check it
+ * for commands of its own: "frozen" stops those. (The error handler can run beside an ioctl's
+ * reset, if a command fails meanwhile.)
  *
- * False when the host is being removed: an ioctl holds no request, so that
- * removal would not wait for it. Removal may still need the error handler.
+ * False if the host is being removed and the reset comes from an ioctl: an ioctl holds no
+ * request, so removal would not wait for it. Removal may still need the error handler.
  */
 static bool smq_reset_begin(struct smq_host *host, struct scsi_cmnd *scmd)
 {
@@ -218,9 +219,9 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 			 int err)
 {
 	blk_mq_tagset_busy_iter(&reset->host->shost->tag_set, smq_reset_one, reset);
-	/* As after an abort: completions under way let go first. */
+	/* As after an abort: wait for completions that are under way. */
 	synchronize_rcu();
-	if (!reset->keeps)
+	if (!reset->held_only)
 		flush_workqueue(reset->host->core->wq);
 	WRITE_ONCE(reset->host->frozen, false);
 	smq_block_host(reset->host, false);
@@ -240,15 +241,15 @@ int smq_eh_lun_reset(struct scsi_cmnd *scmd)
 	atomic_inc(&host->core->eh.lun_resets);
 	if (!smq_reset_begin(host, scmd))
 		return FAILED;
-	/* An ioctl may come for a LUN that has gone: it has no commands. */
+	/* An ioctl may come for a LUN that was removed: it has no commands. */
 	lun = smq_sdev_to_lun(scmd->device);
 	if (!lun || !lun->core->probed)
 		err = 0;
-	else if (smq_fault_take(&smq_host_fault(host)->fail_lun_reset))
+	else if (smq_fault_count_down(&smq_host_fault(host)->fail_lun_reset))
 		err = -EIO;
 	else if (host->lld->lun_reset)
 		err = host->lld->lun_reset(host, scmd->device);
-	reset.keeps = err;
+	reset.held_only = err;
 	return smq_reset_end(&reset, scmd, "lun_reset", err);
 }
 EXPORT_SYMBOL_GPL(smq_eh_lun_reset);
@@ -262,11 +263,11 @@ int smq_eh_target_reset(struct scsi_cmnd *scmd)
 	atomic_inc(&host->core->eh.target_resets);
 	if (!smq_reset_begin(host, scmd))
 		return FAILED;
-	if (smq_fault_take(&smq_host_fault(host)->fail_target_reset))
+	if (smq_fault_count_down(&smq_host_fault(host)->fail_target_reset))
 		err = -EIO;
 	else if (host->lld->target_reset)
 		err = host->lld->target_reset(host, reset.starget);
-	reset.keeps = err;
+	reset.held_only = err;
 	return smq_reset_end(&reset, scmd, "target_reset", err);
 }
 EXPORT_SYMBOL_GPL(smq_eh_target_reset);
@@ -283,8 +284,8 @@ int smq_eh_host_reset(struct scsi_cmnd *scmd)
 	if (host->lld->host_reset)
 		err = host->lld->host_reset(host);
 	/*
-	 * Whatever it said: there is nobody left to ask, and the mid-layer ends all that
-	 * has timed out. What stayed with the LLD could be completed a second time.
+	 * End all commands even if it failed: there is no further step, and the mid-layer now
+	 * ends those that timed out. The LLD could complete a command a second time otherwise.
 	 */
 	return smq_reset_end(&reset, scmd, "host_reset", err);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Faults on demand, for the commands of any LLD: the choice of a command, and what
- * happens to it before the LLD gets it and after the LLD has completed it. All of it
- * lies behind a static branch.
+ * Faults on demand, for the commands of any LLD: which command gets a fault, and what happens
+ * to it before the LLD gets it and after the LLD has completed it. A static branch skips all
+ * of this while no host has faults.
  *
- * A command that is dropped, lost or late is SMQ_FAULTED: the LLD does not have it, and
- * error handling takes it from here.
+ * A dropped, lost or late command is in the state SMQ_FAULTED: this file has it, and the LLD does
+ * not. Error handling gets it by smq_fault_take_back(). A late command also ends when its delay is
+ * over.
  */
 #include <linux/export.h>
 #include <linux/jiffies.h>
@@ -27,15 +28,15 @@ EXPORT_SYMBOL_GPL(smq_faults);
  * @node: in smq_host_faults.hits, under its lock
  * @cmd: the command
  * @kind: the fault
- * @due: in jiffies, for SMQ_FAULT_TIMEOUT once the LLD has answered
- * @blocks: for SMQ_FAULT_SHORT, that the CDB had; so are the rest
- * @length: of the buffer, in bytes
- * @nents: of its scatterlist
- * @last: the entry of that list in which half of it ends
- * @last_length: that entry's
- * @last_is_end: it is the list's last
+ * @due: for SMQ_FAULT_TIMEOUT: when to complete the command, in jiffies
+ * @blocks: the CDB's number of blocks; this field and the following ones are for SMQ_FAULT_SHORT
+ * @length: original length of the buffer, in bytes
+ * @nents: original number of scatterlist entries
+ * @last: the scatterlist entry in which the first half ends
+ * @last_length: original length of that entry
+ * @last_is_end: that entry was the end of the list
  *
- * Lifetime: until the command ends, goes back to the mid-layer, or is taken.
+ * Lifetime: until the command ends, is returned to the mid-layer, or error handling takes it back.
  */
 struct smq_fault_hit {
 	struct list_head node;
@@ -55,15 +56,15 @@ static struct smq_host_faults *smq_cmd_faults(const struct smq_cmd *cmd)
 	return &cmd->hwq->host->core->faults;
 }
 
-/* Whether the layer brings a fault about, not the LLD. */
+/* Whether the layer injects this kind of fault, and not the LLD. */
 static bool smq_fault_is_ours(unsigned int kind)
 {
 	return kind != SMQ_FAULT_NONE && kind < SMQ_FAULT_OWN;
 }
 
 /*
- * The branch goes on before a command of the host gets a fault. It goes off with the host:
- * until then commands that have got one may be under way.
+ * Turns the static branch on before a command of the host gets a fault. It stays on until the
+ * host is removed: commands with a fault may be under way until then.
  */
 static void smq_faults_update(struct smq_host_faults *faults)
 {
@@ -78,7 +79,7 @@ static void smq_faults_update(struct smq_host_faults *faults)
  * smq_fault_changed() - settings of a host have changed
  * @host: the host
  *
- * For an LLD that has brought the settings of a host, after it has changed them.
+ * For an LLD that called smq_fault_use(), after it has changed those settings.
  *
  * Context: may sleep.
  */
@@ -97,7 +98,7 @@ void smq_fault_changed(struct smq_host *host)
 EXPORT_SYMBOL_GPL(smq_fault_changed);
 
 /**
- * smq_fault_use() - has a host use settings that the LLD keeps
+ * smq_fault_use() - makes a host use the LLD's own settings
  * @host: from smq_host_alloc(), not added yet
  * @fault: must outlive the host
  *
@@ -117,7 +118,7 @@ struct smq_fault *smq_host_fault(struct smq_host *host)
 EXPORT_SYMBOL_GPL(smq_host_fault);
 
 /**
- * smq_fault_init() - settings that say: no fault
+ * smq_fault_init() - sets the defaults: no fault
  * @fault: the settings
  */
 void smq_fault_init(struct smq_fault *fault)
@@ -132,8 +133,8 @@ void smq_fault_init(struct smq_fault *fault)
 }
 EXPORT_SYMBOL_GPL(smq_fault_init);
 
-/* Takes one from a count. False if the count is used up; one without end never is. */
-bool smq_fault_take(atomic_t *count)
+/* Decrements a count. False if it is 0; a negative count is unlimited, and not changed. */
+bool smq_fault_count_down(atomic_t *count)
 {
 	int old = atomic_read(count);
 
@@ -144,7 +145,7 @@ bool smq_fault_take(atomic_t *count)
 	return true;
 }
 
-/* Only READ and WRITE match: other commands serve to look at the fault. */
+/* Only READ and WRITE match, so that other commands can be used to examine the device. */
 static bool smq_fault_matches(const struct smq_fault *fault, const u8 *cdb)
 {
 	u32 blocks;
@@ -160,11 +161,11 @@ static bool smq_fault_matches(const struct smq_fault *fault, const u8 *cdb)
 /**
  * smq_fault_hits() - decides whether a command gets a fault, and counts it
  * @fault: the settings
- * @scmd: the command, asked about once
+ * @scmd: the command; called only once for each, because each call counts
  *
  * For the layer, and for an LLD's own kinds.
  *
- * Context: any. Return: whether it does.
+ * Context: any. Return: true if the command gets a fault.
  */
 bool smq_fault_hits(struct smq_fault *fault, const struct scsi_cmnd *scmd)
 {
@@ -173,14 +174,14 @@ bool smq_fault_hits(struct smq_fault *fault, const struct scsi_cmnd *scmd)
 	if (!every || !smq_fault_matches(fault, scmd->cmnd))
 		return false;
 	div_u64_rem(atomic64_inc_return(&fault->seen), every, &rem);
-	if (rem || !smq_fault_take(&fault->count))
+	if (rem || !smq_fault_count_down(&fault->count))
 		return false;
 	atomic64_inc(&fault->injected);
 	return true;
 }
 EXPORT_SYMBOL_GPL(smq_fault_hits);
 
-/* A fault that was counted did not come about. */
+/* Takes back the count of a fault that was not injected. */
 static void smq_fault_uncount(struct smq_fault *fault)
 {
 	int old = atomic_read(&fault->count);
@@ -203,7 +204,7 @@ static struct smq_fault_hit *smq_fault_find(struct smq_host_faults *faults,
 	return NULL;
 }
 
-/* Ends the buffer after @length bytes, 1 to what it has. */
+/* Shortens the buffer to @length bytes, at least 1. */
 static void smq_fault_cut(struct smq_fault_hit *hit, struct scsi_data_buffer *sdb, u32 length)
 {
 	struct scatterlist *sg;
@@ -225,7 +226,7 @@ static void smq_fault_cut(struct smq_fault_hit *hit, struct scsi_data_buffer *sd
 	sg_mark_end(sg);
 }
 
-/* The command is as the mid-layer gave it. */
+/* Undoes smq_fault_halve(): restores the CDB and the buffer. */
 static void smq_fault_mend(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 {
 	struct scsi_data_buffer *sdb = &scmd->sdb;
@@ -239,7 +240,7 @@ static void smq_fault_mend(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 }
 
 /*
- * The fault has no more to do with a command, which is as the mid-layer gave it.
+ * Ends the fault of a command: restores what was changed, and frees its hit.
  * Context: any; the caller owns the command.
  */
 void smq_fault_forget(struct smq_cmd *cmd)
@@ -258,7 +259,7 @@ void smq_fault_forget(struct smq_cmd *cmd)
 	kfree(hit);
 }
 
-/* Completes what is due, and comes again for what is not. */
+/* Completes the late commands that are due, and queues itself again for the others. */
 static void smq_faults_late(struct work_struct *work)
 {
 	struct smq_host_faults *faults = container_of(to_delayed_work(work),
@@ -268,7 +269,7 @@ static void smq_faults_late(struct work_struct *work)
 	unsigned long now = jiffies;
 	LIST_HEAD(due);
 
-	/* One section from the claim to the mid-layer's done, as in smq_cmd_done(). */
+	/* One RCU section from taking the command to scsi_done(), as in smq_cmd_done(). */
 	rcu_read_lock();
 	spin_lock_irq(&faults->hits_lock);
 	list_for_each_entry_safe(hit, more, &faults->hits, node) {
@@ -295,8 +296,8 @@ static void smq_faults_late(struct work_struct *work)
 		queue_delayed_work(faults->host->core->wq, &faults->late, next);
 }
 
-/* A command stays here, until error handling takes it or it is due. */
-static void smq_fault_keep(struct smq_host_faults *faults, struct smq_fault_hit *hit)
+/* Withholds a command until error handling takes it back or its time is over. */
+static void smq_fault_withhold(struct smq_host_faults *faults, struct smq_fault_hit *hit)
 {
 	lockdep_assert_held(&faults->hits_lock);
 	if (hit->kind == SMQ_FAULT_TIMEOUT)
@@ -305,8 +306,8 @@ static void smq_fault_keep(struct smq_host_faults *faults, struct smq_fault_hit 
 }
 
 /*
- * Half of a command: a CDB of half the blocks, and the buffer for those. Devices do not
- * agree on what becomes of a longer one. False: half of it is nothing.
+ * Halves a command: half the blocks in the CDB, and a buffer of that length, because devices
+ * treat a buffer that is longer than the CDB says in different ways. False: half is nothing.
  */
 static bool smq_fault_halve(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 {
@@ -326,7 +327,7 @@ static bool smq_fault_halve(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 	return true;
 }
 
-/* The faults that end a command at once, not carried out. */
+/* Ends a command without executing it, for the kinds of fault that do so. */
 static bool smq_fault_ends(const struct smq_fault *fault, struct scsi_cmnd *scmd,
 			   enum smq_fault_kind kind)
 {
@@ -350,15 +351,15 @@ static bool smq_fault_ends(const struct smq_fault *fault, struct scsi_cmnd *scmd
 }
 
 /*
- * A command gets a fault. True: it is not given to the LLD, @st is for queuecommand.
- * Context: as queue_cmd.
+ * Gives a command its fault before the LLD gets it. True: the LLD does not get it, and the
+ * caller returns *@st. Context: as queue_cmd.
  */
 static bool smq_fault_before(struct smq_host_faults *faults, struct smq_cmd *cmd,
 			     enum smq_fault_kind kind, enum smq_status *st)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	struct smq_fault_hit *hit;
-	bool carry_out = true;
+	bool execute = true;
 
 	*st = SMQ_DONE;
 	if (smq_fault_ends(faults->set, scmd, kind))
@@ -380,12 +381,12 @@ static bool smq_fault_before(struct smq_host_faults *faults, struct smq_cmd *cmd
 	spin_lock_irq(&faults->hits_lock);
 	list_add_tail(&hit->node, &faults->hits);
 	if (kind == SMQ_FAULT_DROPPED) {
-		smq_fault_keep(faults, hit);
-		carry_out = false;
+		smq_fault_withhold(faults, hit);
+		execute = false;
 	}
 	spin_unlock_irq(&faults->hits_lock);
 	*st = SMQ_QUEUED;
-	return !carry_out;
+	return !execute;
 }
 
 enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
@@ -401,12 +402,12 @@ enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 		return st;
 
 	st = faults->enter(hwq, cmd);
-	/* One that the LLD has may have ended. */
+	/* With SMQ_QUEUED the command may have ended: do not touch it. */
 	if (st == SMQ_QUEUED || !cmd->fault)
 		return st;
 	if (st == SMQ_DONE)
 		return smq_fault_after(cmd) ? SMQ_QUEUED : SMQ_DONE;
-	/* Refused: it comes again, perhaps without a fault. */
+	/* Refused: the command is queued again later, perhaps without a fault. */
 	smq_fault_forget(cmd);
 	smq_fault_uncount(faults->set);
 	return st;
@@ -414,7 +415,7 @@ enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 EXPORT_SYMBOL_GPL(smq_fault_queue);
 
 /*
- * The LLD has completed a command that got a fault. True: it does not end, or not yet.
+ * The LLD has completed a command that has a fault. True: it is withheld.
  * Context: any, inside an RCU read-side section; the caller owns the command.
  */
 bool smq_fault_after(struct smq_cmd *cmd)
@@ -430,14 +431,14 @@ bool smq_fault_after(struct smq_cmd *cmd)
 	hit = smq_fault_find(faults, cmd);
 	kind = hit->kind;
 	length = hit->length;
-	/* From then on it may be taken. */
+	/* From here on error handling may take the command back. */
 	if (kind == SMQ_FAULT_LOST || kind == SMQ_FAULT_TIMEOUT)
-		smq_fault_keep(faults, hit);
+		smq_fault_withhold(faults, hit);
 	spin_unlock_irqrestore(&faults->hits_lock, flags);
 
 	switch (kind) {
 	case SMQ_FAULT_TIMEOUT:
-		/* At once, to see when. */
+		/* Run now: the work computes the time of its next run. */
 		mod_delayed_work(faults->host->core->wq, &faults->late, 0);
 		return true;
 	case SMQ_FAULT_LOST:
@@ -457,10 +458,10 @@ bool smq_fault_after(struct smq_cmd *cmd)
 }
 
 /*
- * Error handling takes a command that fault injection keeps. It is then to be forgotten.
- * Context: any.
+ * Takes a withheld command back for error handling, which then calls smq_fault_forget(). Context:
+ * any.
  */
-bool smq_fault_claim(struct smq_cmd *cmd)
+bool smq_fault_take_back(struct smq_cmd *cmd)
 {
 	struct smq_host_faults *faults;
 	unsigned long flags;
@@ -494,7 +495,7 @@ void smq_faults_init_host(struct smq_host *host,
 	INIT_DELAYED_WORK(&faults->late, smq_faults_late);
 }
 
-/* The host is added; its settings may be armed already. Context: may sleep. */
+/* The host was added; its settings may already ask for faults. Context: may sleep. */
 void smq_faults_start_host(struct smq_host *host)
 {
 	mutex_lock(&host->core->faults.lock);
@@ -503,7 +504,7 @@ void smq_faults_start_host(struct smq_host *host)
 	smq_fault_changed(host);
 }
 
-/* No command of the host is left. Context: may sleep. */
+/* The host has no commands. Context: may sleep. */
 void smq_faults_stop_host(struct smq_host *host)
 {
 	struct smq_host_faults *faults = &host->core->faults;

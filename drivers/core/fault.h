@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Fault injection: what the layer keeps for it, and asks it on a command's way. */
+/* Fault injection: its state of a host, and its calls on the path of a command. */
 #ifndef SMQ_CORE_FAULT_H
 #define SMQ_CORE_FAULT_H
 
@@ -14,15 +14,15 @@
  * @host: the host
  * @enter: gives a command to the LLD
  * @end: completes a command that was answered late
- * @own: its settings, if the LLD has brought none
- * @set: its settings
+ * @own: the settings, unless the LLD has called smq_fault_use()
+ * @set: the settings that are used
  * @lock: protects @running and @on
  * @running: from smq_host_add() to smq_host_remove()
- * @on: it keeps the static branch on; set before a command of it may get a fault, and
- *	until the host goes. Written under @lock, read without
+ * @on: the host keeps the static branch on: from before its first fault until it is
+ *	removed. Written under @lock, read without it
  * @hits_lock: protects @hits; taken in interrupts too
- * @hits: commands that got a fault which needs more than an end at once
- * @late: completes those that are answered late
+ * @hits: commands whose fault needs more than an immediate end
+ * @late: completes commands that are answered late
  *
  * Lifetime: that of the host.
  */
@@ -35,7 +35,7 @@ struct smq_host_faults {
 	struct mutex lock;	/* see above */
 	bool running;
 	bool on;
-	spinlock_t hits_lock;	/* protects the one below */
+	spinlock_t hits_lock;	/* protects hits */
 	struct list_head hits;
 	struct delayed_work late;
 };
@@ -46,9 +46,9 @@ void smq_faults_init_host(struct smq_host *host,
 			  void (*end)(struct smq_cmd *cmd));
 void smq_faults_start_host(struct smq_host *host);
 void smq_faults_stop_host(struct smq_host *host);
-bool smq_fault_take(atomic_t *count);
+bool smq_fault_count_down(atomic_t *count);
 bool smq_fault_after(struct smq_cmd *cmd);
-bool smq_fault_claim(struct smq_cmd *cmd);
+bool smq_fault_take_back(struct smq_cmd *cmd);
 void smq_fault_forget(struct smq_cmd *cmd);
 
 #endif /* SMQ_CORE_FAULT_H */

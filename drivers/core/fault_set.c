@@ -39,7 +39,7 @@ static const struct {
 	{ "delay_ms", offsetof(struct smq_fault, delay_ms), 3600 * MSEC_PER_SEC },
 };
 
-/* How many more: counts down to 0 as it happens; -1 is for ever. */
+/* A setting that is a count: each fault decrements it until it is 0; -1 means no limit. */
 static const struct {
 	const char *name;
 	size_t at;
@@ -59,9 +59,8 @@ static const char *smq_fault_name(const struct smq_fault_kinds *own, unsigned in
  * smq_fault_show() - a setting as text
  * @fault: the settings
  * @own: the LLD's own kinds, or NULL
- * @name: that of the setting: of a number or count in struct smq_fault, "kind" or
- *	"injected"
- * @page: where to
+ * @name: of the setting: a number or count in struct smq_fault, "kind" or "injected"
+ * @page: where the text goes
  *
  * Context: any. Return: the length, or -ENOENT.
  */
@@ -146,7 +145,7 @@ static int smq_fault_store_kind(struct smq_fault *fault, const struct smq_fault_
  * @name: as for smq_fault_show()
  * @page: the text
  *
- * smq_fault_changed() then has it take effect, if the host is there.
+ * The setting takes effect with smq_fault_changed().
  *
  * Context: any. Return: 0, or a negative errno after a message.
  */

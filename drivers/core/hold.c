@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lists of held commands. Error handling, the end of its time, or the code that owns the
- * list ends the holding of a command: it takes the command off the list under the lock.
- * A command goes from there to the LLD inside one RCU read-side section, so that after a
- * grace period error handling finds it held, with the LLD, or ended.
+ * Lists of held commands. A command leaves its list under the list's lock: the dispatcher,
+ * error handling, or the look at held commands takes it off. The dispatcher gives it to the
+ * LLD inside the same RCU read-side section. So after a grace period error handling finds a
+ * command held, with the LLD, or ended.
  */
 #include <linux/export.h>
 #include <linux/rcupdate.h>
@@ -13,8 +13,8 @@
 /**
  * smq_hold_add() - holds a command
  * @hold: the list
- * @cmd: a command that the caller owns, and no longer does after the call
- * @first: in front of what is held, rather than behind it
+ * @cmd: a command that the caller owns until the call
+ * @first: add it at the front of the list, rather than at its end
  *
  * Context: any, with the list's lock held and interrupts off.
  */
@@ -34,7 +34,7 @@ void smq_hold_add(struct smq_hold *hold, struct smq_cmd *cmd, bool first)
 	hold->bytes += scsi_bufflen(smq_cmd_to_scmd(cmd));
 	WRITE_ONCE(hold->nr, hold->nr + 1);
 	WRITE_ONCE(seen->held_in, hold);
-	/* Release: error handling looks at what is above once it sees SMQ_HELD. */
+	/* Release: error handling reads the fields above once it sees SMQ_HELD. */
 	atomic_set_release(&cmd->state, SMQ_HELD);
 	if (!delayed_work_pending(&all->look))
 		queue_delayed_work(all->wq, &all->look, SMQ_HOLD_LOOK);
@@ -42,8 +42,8 @@ void smq_hold_add(struct smq_hold *hold, struct smq_cmd *cmd, bool first)
 EXPORT_SYMBOL_GPL(smq_hold_add);
 
 /*
- * Out of the list: the caller owns the command. @state is what others see of it from
- * then on, with nothing in between that they could claim.
+ * Takes a command off its list: the caller then owns it. The state changes from SMQ_HELD to
+ * @state in one step, so no other CPU can take the command in between.
  */
 void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd, enum smq_cmd_state state)
 {
@@ -53,19 +53,19 @@ void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd, enum smq_cmd_state
 	WRITE_ONCE(hold->nr, hold->nr - 1);
 	WRITE_ONCE(cmd->seen->held_in, NULL);
 	WRITE_ONCE(cmd->seen->issued_at, jiffies);
-	/* Release: flags and times are looked at without the lock, once it is OWNED. */
+	/* Release: flags and times are read without the lock once the state is SMQ_OWNED. */
 	atomic_set_release(&cmd->state, state);
 }
 
 /**
- * smq_hold_take() - takes what may go to the LLD now, in order
+ * smq_hold_take() - takes commands that may go to the LLD now, in order
  * @hold: the list
  * @list: where the commands are added; the caller owns them, and gives them to
  *	smq_policy_issue() inside the same RCU read-side section
  * @most: how many at most
  *
- * A command that error handling wants stays: it is looked for there. So do all while a
- * reset is under way.
+ * A command that error handling has stays on the list: error handling looks for it there.
+ * All commands stay while a reset is under way.
  *
  * Context: any, inside an RCU read-side section, with the list's lock held and
  * interrupts off. Return: how many were taken.
@@ -76,7 +76,7 @@ unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list, unsign
 	unsigned int nr = 0;
 
 	lockdep_assert_held(&hold->lock);
-	/* Set before a grace period that this section delays, or seen. */
+	/* A reset sets it, then waits a grace period: it waits for this section, or is seen. */
 	if (READ_ONCE(hold->host->frozen))
 		return 0;
 	list_for_each_entry_safe(cmd, next, &hold->cmds, node) {
@@ -93,9 +93,9 @@ unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list, unsign
 EXPORT_SYMBOL_GPL(smq_hold_take);
 
 /**
- * smq_hold_wait() - has a list dispatched in a while
+ * smq_hold_wait() - dispatches a list later
  * @hold: the list
- * @ns: at the latest, unless its timer runs already
+ * @ns: when at the latest, in ns from now; a timer that already runs is left as it is
  *
  * Context: any, with the list's lock held and interrupts off.
  */
@@ -108,7 +108,7 @@ void smq_hold_wait(struct smq_hold *hold, u64 ns)
 EXPORT_SYMBOL_GPL(smq_hold_wait);
 
 /**
- * smq_hold_kick() - has a list dispatched in process context
+ * smq_hold_kick() - dispatches a list soon, in process context
  * @hold: the list
  *
  * Context: any.
@@ -120,7 +120,7 @@ void smq_hold_kick(struct smq_hold *hold)
 EXPORT_SYMBOL_GPL(smq_hold_kick);
 
 /**
- * smq_policy_commit() - rings the doorbell for what went to the LLD without
+ * smq_policy_commit() - rings the doorbell for commands that the LLD has, uncommitted
  * @hwq: a hardware queue
  *
  * Context: as queue_cmd, inside an RCU read-side section.
@@ -191,7 +191,7 @@ void smq_hold_exit(struct smq_hold *hold)
 }
 EXPORT_SYMBOL_GPL(smq_hold_exit);
 
-/* Has all lists of a host dispatched. Context: any. */
+/* Dispatches all lists of a host soon. Context: any. */
 void smq_hold_kick_all(struct smq_host *host)
 {
 	struct smq_host_holds *all = &host->core->hold;
@@ -222,12 +222,12 @@ unsigned int smq_hold_sum(struct smq_host *host)
 }
 
 /*
- * Takes a held command off its list: true if it was held and now is the caller's to end.
+ * Takes a held command off its list: true if it was held, and the caller now has to end it.
  * The command may move from list to list meanwhile.
  *
  * Context: any, inside an RCU read-side section.
  */
-bool smq_hold_claim(struct smq_cmd *cmd, enum smq_cmd_state state)
+bool smq_hold_take_back(struct smq_cmd *cmd, enum smq_cmd_state state)
 {
 	struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
 	struct smq_hold *hold;
@@ -251,8 +251,8 @@ bool smq_hold_claim(struct smq_cmd *cmd, enum smq_cmd_state state)
 }
 
 /*
- * The block timer ran out on a command. True if the time was not its device's: it is
- * held, and looked after there, or was for long enough that its timeout is not over yet.
+ * The block timer of a command expired. True if the command needs more time: it is still
+ * held, or was held for so long that the device has not had the whole timeout yet.
  */
 bool smq_hold_timed_out(struct smq_cmd *cmd)
 {
@@ -264,7 +264,7 @@ bool smq_hold_timed_out(struct smq_cmd *cmd)
 	rcu_read_lock();
 	switch (atomic_read_acquire(&cmd->state)) {
 	case SMQ_HELD:
-	case SMQ_BACK:
+	case SMQ_RETURNING:
 		ours = true;
 		break;
 	case SMQ_OWNED:
@@ -274,7 +274,7 @@ bool smq_hold_timed_out(struct smq_cmd *cmd)
 			break;
 		since = READ_ONCE(seen->held_since);
 		issued = READ_ONCE(seen->issued_at);
-		/* One that was held for a moment only has had its time. */
+		/* A command that was held for a short time only has used up its timeout. */
 		ours = since && issued - since + 1 > timeout / 8 &&
 		       time_before(jiffies, issued + timeout);
 		break;

@@ -9,24 +9,24 @@
 #include <smq/policy.h>
 
 /*
- * How long a command is held before the mid-layer gets it back, far below its
- * timeout: HZ at most, a quarter of the timeout where that is short.
+ * The hold bound: how long a command may be held before it goes back to the mid-layer, in
+ * jiffies. A quarter of the command's timeout if that is less.
  */
 #define SMQ_HOLD_BOUND	HZ
 
-/* When a device that was full with nothing in flight is tried again. */
+/* When to try a device again that was full with nothing in flight. */
 #define SMQ_HOLD_RETRY_NS	(3 * NSEC_PER_MSEC)
 
-/* How often held commands are looked at that may have to go back to the mid-layer. */
+/* How often held commands are checked: some may have to go back to the mid-layer. */
 #define SMQ_HOLD_LOOK	msecs_to_jiffies(20)
 
 /**
- * struct smq_host_holds - all that is held for a host
+ * struct smq_host_holds - all held commands of a host
  * @lock: protects @lists
  * @lists: each struct smq_hold of the host
- * @wq: runs their work, and @look; WQ_HIGHPRI: by other workers of the CPU than those of
- *	deferred commands, which may compute for long
- * @look: gives back what the mid-layer has to have; runs while anything is held
+ * @wq: runs their work, and @look; WQ_HIGHPRI, so that deferred commands, which may compute
+ *	for long, run in other workers of the CPU
+ * @look: returns commands to the mid-layer; runs while any command is held
  *
  * Lifetime: that of the host.
  */
@@ -43,13 +43,13 @@ void smq_holds_free_host(struct smq_host *host);
 void smq_hold_kick_all(struct smq_host *host);
 unsigned int smq_hold_sum(struct smq_host *host);
 void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd, enum smq_cmd_state state);
-bool smq_hold_claim(struct smq_cmd *cmd, enum smq_cmd_state state);
+bool smq_hold_take_back(struct smq_cmd *cmd, enum smq_cmd_state state);
 bool smq_hold_timed_out(struct smq_cmd *cmd);
 
 /*
- * Whether error handling has a command: it is not given to the LLD, nor held again.
- * The mid-layer sets this before an abort or its error handler, and clears it when
- * it queues the command anew.
+ * Whether error handling has a command: then nothing gives it to the LLD, nor holds it again.
+ * The mid-layer sets the bit before an abort or its error handler, and clears it when it
+ * queues the command again.
  */
 static inline bool smq_cmd_in_eh(struct smq_cmd *cmd)
 {

@@ -27,7 +27,8 @@ static int smq_check_entry(const struct smq_lld *lld, const struct smq_host_conf
 		return -EINVAL;
 	}
 	if (lld->work) {
-		pr_err("%s: work goes with queue_cmd, not with queuecommand_lck\n", lld->name);
+		pr_err("%s: an LLD with queuecommand_lck has no work operation, which needs queue_cmd\n",
+		       lld->name);
 		return -EINVAL;
 	}
 	return 0;
@@ -44,7 +45,7 @@ static int smq_check_config(const struct smq_lld *lld, const struct smq_host_con
 		return -EINVAL;
 	}
 	if (cfg->hw_queues < 1 || cfg->max_id < 1 || cfg->max_lun < 1) {
-		pr_err("%s: hw_queues, max_id and max_lun start at 1\n", lld->name);
+		pr_err("%s: hw_queues, max_id and max_lun are at least 1\n", lld->name);
 		return -EINVAL;
 	}
 	if (cfg->poll_queues && !lld->poll) {
@@ -79,7 +80,7 @@ static struct smq_hwq *smq_alloc_hwq(struct smq_host *host, unsigned int index)
 	struct smq_hwq *hwq;
 	int err;
 
-	/* kmalloc aligns a power of two to itself: the queue owns its lines. */
+	/* kmalloc() aligns a power of two to itself, so the queue shares no cache line. */
 	hwq = kzalloc(roundup_pow_of_two(sizeof(*hwq) + lld->hwq_size), GFP_KERNEL);
 	if (!hwq)
 		return ERR_PTR(-ENOMEM);
@@ -95,7 +96,7 @@ static struct smq_hwq *smq_alloc_hwq(struct smq_host *host, unsigned int index)
 		return ERR_PTR(-ENOMEM);
 	}
 	hwq->core->hwq = hwq;
-	smq_hold_init(&hwq->core->refused, host, smq_wait_for_hwq);
+	smq_hold_init(&hwq->core->refused, host, smq_wait_dispatch_hwq);
 	err = lld->init_hwq ? lld->init_hwq(hwq) : 0;
 	if (err) {
 		smq_free_hwq(hwq);
@@ -142,7 +143,7 @@ static size_t smq_core_offset(const struct smq_lld *lld)
 	return ALIGN(sizeof(struct smq_host) + lld->host_size, __alignof__(struct smq_host_core));
 }
 
-/* What is left of it after an error, too. The memory goes with the mid-layer's host. */
+/* Also after an error in smq_alloc_core(). The memory itself is part of the mid-layer's host. */
 static void smq_free_core(struct smq_host *host)
 {
 	smq_registry_remove_host(host);
@@ -175,7 +176,7 @@ static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl
  * smq_host_alloc() - allocates a host with its hardware queues
  * @lld: its LLD
  * @tmpl: what SMQ_LLD_TEMPLATE() defined for it
- * @cfg: its size; not used after the call
+ * @cfg: its numbers of queues, commands, targets and LUNs; not used after the call
  *
  * Between this call and smq_host_add() the LLD fills its private areas and may
  * still change limits in host->shost.
@@ -236,8 +237,8 @@ EXPORT_SYMBOL_GPL(smq_host_alloc);
  * @host: from smq_host_alloc()
  * @parent: its device
  *
- * The LLD may get commands from here on; it has its targets found with
- * scsi_scan_host() or scsi_add_device().
+ * The LLD may get commands from here on. It then calls scsi_scan_host() or
+ * scsi_add_device() to find its targets.
  *
  * Context: may sleep. Return: 0 or a negative errno; then only smq_host_free()
  * remains to be called.
@@ -246,7 +247,7 @@ int smq_host_add(struct smq_host *host, struct device *parent)
 {
 	int err;
 
-	/* Tags for what a policy may hold as well; it says when there are more. */
+	/* Allocate tags for commands that a policy may hold; advertise them only with a policy. */
 	host->shost->can_queue = host->depth + host->extra;
 	err = scsi_add_host(host->shost, parent);
 	host->shost->can_queue = host->depth;
@@ -267,9 +268,9 @@ EXPORT_SYMBOL_GPL(smq_host_add);
  * smq_host_remove() - takes a host from the mid-layer
  * @host: an added host
  *
- * Waits until every command has ended: the LLD must go on completing what it
- * has, or fail it. After the call no operation of the LLD is running or will be
- * called for this host but exit_hwq.
+ * Waits until every command has ended: the LLD must go on completing its commands, or fail
+ * them. After the call no operation of the LLD runs or will be called for this host, except
+ * exit_hwq.
  *
  * Context: may sleep.
  */
@@ -278,13 +279,13 @@ void smq_host_remove(struct smq_host *host)
 	mutex_lock(&host->core->eh.lock);
 	host->core->eh.removing = true;
 	mutex_unlock(&host->core->eh.lock);
-	smq_policy_keep(host);
+	smq_policy_wait_for_change(host);
 	smq_registry_hide_host(host);
 	smq_stats_remove_host(host);
 	scsi_remove_host(host->shost);
 	smq_policy_stop_host(host);
 	smq_holds_stop_host(host);
-	/* A CPU whose command was the last may still be in commit. */
+	/* The CPU that submitted the last command may still be in commit. */
 	synchronize_rcu();
 	smq_faults_stop_host(host);
 }

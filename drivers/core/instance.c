@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a policy keeps for a host that has chosen it, until its last command has ended. */
+/* The instance of a policy for a host: from the choice until its last command has ended. */
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -56,7 +56,7 @@ static void smq_policy_free_lun(struct smq_policy *policy, struct smq_policy_lun
 	kfree(lun);
 }
 
-/* All but what smq_policy_alloc() may not have got to. */
+/* Also after an error in smq_policy_make(): frees the areas that were allocated. */
 static void smq_policy_free_areas(struct smq_policy *policy)
 {
 	struct smq_policy_lun *lun, *next;
@@ -73,8 +73,8 @@ static void smq_policy_free_areas(struct smq_policy *policy)
 }
 
 /*
- * The last command has ended, and a grace period after that: error handling may have
- * looked at the policy's part of it.
+ * Runs a grace period after the last command has ended: error handling may have read the
+ * policy's part of that command.
  */
 static void smq_policy_free(struct work_struct *work)
 {
@@ -145,15 +145,15 @@ struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_poli
 	return policy;
 }
 
-/* What the layer keeps of commands that no policy has seen: nothing is asked, nor told. */
+/* The instance for held commands that no policy has seen: none of its operations is called. */
 static const struct smq_policy_ops smq_own_ops = {
 	.name	= "direct",
 	.owner	= THIS_MODULE,
 };
 
 /*
- * The host has its tags, and perhaps commands. Without memory the mid-layer gets what finds its
- * hardware queue full. Context: may sleep.
+ * The host has its tags, and perhaps commands. Without memory for the instance, a command that
+ * finds its hardware queue full is returned to the mid-layer. Context: may sleep.
  */
 void smq_policy_add_own(struct smq_host *host)
 {
@@ -169,7 +169,7 @@ void smq_policy_add_own(struct smq_host *host)
 	mutex_unlock(&host->core->choice.lock);
 }
 
-/* A grace period after the last command of the host. Context: may sleep. */
+/* Called a grace period after the last command of the host. Context: may sleep. */
 void smq_policy_remove_own(struct smq_host *host)
 {
 	if (host->core->own)
@@ -177,7 +177,7 @@ void smq_policy_remove_own(struct smq_host *host)
 	host->core->own = NULL;
 }
 
-/* The host has no use for it any more: it goes with its last command. Context: any. */
+/* The host no longer has the policy: its last command frees it. Context: any. */
 void smq_policy_retire(struct smq_policy *policy)
 {
 	percpu_ref_kill(&policy->refs);
@@ -201,12 +201,12 @@ int smq_policy_add_lun(struct smq_policy *policy, struct smq_lun_core *lun)
 	return 0;
 }
 
-/* A LUN goes that has no command left. Context: the host's policy lock. */
+/* A LUN without commands is removed. Context: the host's policy lock. */
 void smq_policy_remove_lun(struct smq_lun_core *lun)
 {
 	struct smq_policy_lun *area = rcu_dereference_protected(lun->policy, true);
 
-	/* One of a policy that is retired goes with that. */
+	/* The part of a retired policy is freed with that policy. */
 	if (!area || area->policy != smq_choice_policy(&smq_sdev_to_host(lun->sdev)->core->choice))
 		return;
 	RCU_INIT_POINTER(lun->policy, NULL);

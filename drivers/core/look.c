@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Held commands that have to go back to the mid-layer: it decides what becomes of them. Also
- * those that a policy keeps back although somebody waits for them.
+ * The look at held commands, every 20 ms. It returns some to the mid-layer, which decides
+ * what happens to them, and issues those that a policy holds although their queue is being
+ * drained.
  */
 #include <linux/blk-mq.h>
 #include <linux/rcupdate.h>
@@ -9,16 +10,15 @@
 #include "trace.h"
 #include "wait.h"
 
-/* What a look at held commands goes by. */
+/* The state of one look at held commands: the host is in recovery; a command is still held. */
 struct smq_wait_look {
 	bool recovers;
 	bool held;
 };
 
 /*
- * Whether a held command is to go back to the mid-layer, which decides what becomes of
- * it: it was held for the bound, its LUN goes away or is blocked, or the error handler
- * waits for it.
+ * Whether a held command must go back to the mid-layer: it was held for the hold bound, its
+ * LUN is being removed or is blocked, or the error handler waits for it.
  */
 static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
 {
@@ -34,8 +34,9 @@ static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *lo
 			       state != SDEV_CREATED))
 		return true;
 	/*
-	 * A command that waits for its hardware queue has no bound: the mid-layer has none
-	 * either for what an LLD has no room for, and ends what it repeats for too long.
+	 * The hold bound does not apply to a command that waits for its hardware queue: the
+	 * mid-layer has no bound for a busy host either, and would end a command that it has
+	 * to repeat for too long.
 	 */
 	held_in = seen ? READ_ONCE(seen->held_in) : NULL;
 	if (!held_in || held_in == &cmd->hwq->core->refused)
@@ -43,7 +44,7 @@ static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *lo
 	return time_after_eq(jiffies, READ_ONCE(seen->held_since) + bound);
 }
 
-/* Whether the mid-layer would end a command that the device refuses for that long. */
+/* Whether the device has refused commands for so long that the mid-layer would end this one. */
 static bool smq_wait_was_refused(struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
@@ -54,7 +55,7 @@ static bool smq_wait_was_refused(struct smq_cmd *cmd)
 			    (scmd->allowed + 1) * scsi_cmd_to_rq(scmd)->timeout);
 }
 
-/* Hands a command back to the mid-layer, for which a full device is no error. */
+/* Returns a command to the mid-layer, which does not count a full device as an error. */
 static void smq_wait_give_back(struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
@@ -69,12 +70,12 @@ static void smq_wait_give_back(struct smq_cmd *cmd)
 	scsi_done(scmd);
 }
 
-/* Has a LUN's commands go that somebody waits for, although the policy keeps them back. */
+/* Dispatches the commands that a policy holds for a LUN whose queue is being drained. */
 static void smq_wait_drain(struct smq_cmd *cmd)
 {
 	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
 
-	if (seen && seen->policy->ops->next && smq_wait_drains(seen->lun)) {
+	if (seen && seen->policy->ops->next && smq_wait_must_drain(seen->lun)) {
 		atomic_set(&smq_cmd_lun(cmd)->depth.listed, 1);
 		smq_hold_kick(&smq_cmd_lun(cmd)->depth.wait);
 	}
@@ -88,9 +89,9 @@ static bool smq_wait_look_at(struct request *rq, void *data)
 	if (atomic_read_acquire(&cmd->state) != SMQ_HELD)
 		return true;
 	rcu_read_lock();
-	/* Error handling ends what it has. */
+	/* Error handling ends the commands that it has. */
 	if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
-	    smq_hold_claim(cmd, SMQ_BACK)) {
+	    smq_hold_take_back(cmd, SMQ_RETURNING)) {
 		smq_wait_give_back(cmd);
 	} else {
 		look->held = true;
@@ -101,8 +102,8 @@ static bool smq_wait_look_at(struct request *rq, void *data)
 }
 
 /*
- * Looks at all that is held for a host. Removal of a LUN waits for its commands, and the
- * error handler for those of the whole host; neither tells us that it has begun.
+ * Looks at all held commands of a host. Removal of a LUN waits for that LUN's commands, and
+ * the error handler for those of the whole host; neither notifies the layer when it begins.
  */
 void smq_wait_look(struct work_struct *work)
 {
@@ -111,7 +112,7 @@ void smq_wait_look(struct work_struct *work)
 	struct Scsi_Host *shost = core->host->shost;
 	struct smq_wait_look look = {};
 
-	/* A reset by ioctl looks the same to the mid-layer, and ends what is held itself. */
+	/* A reset by ioctl sets the same state, and ends held commands itself. */
 	look.recovers = scsi_host_in_recovery(shost) && !shost->tmf_in_progress;
 	blk_mq_tagset_busy_iter(&shost->tag_set, smq_wait_look_at, &look);
 	if (look.held)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* LUNs: what the layer, the LLD and the policy keep for them, as they come and go. */
+/* LUNs: set-up and removal of the layer's, the LLD's and the policy's state of a LUN. */
 #include <linux/blk-mq.h>
 #include <linux/export.h>
 #include <linux/slab.h>
@@ -8,7 +8,7 @@
 #include "smq.h"
 #include "wait.h"
 
-/* The layer's part, which no command uses yet. */
+/* Sets up the layer's part; no command uses it yet. */
 static int smq_lun_init(struct smq_host *host, struct scsi_device *sdev, struct smq_lun *lun)
 {
 	struct smq_choice *choice = &host->core->choice;
@@ -16,8 +16,8 @@ static int smq_lun_init(struct smq_host *host, struct scsi_device *sdev, struct 
 	int err;
 
 	lun->core->sdev = sdev;
-	smq_hold_init(&lun->core->depth.wait, host, smq_wait_for_lun);
-	/* A change of policy passes by LUNs that have no hostdata yet. */
+	smq_hold_init(&lun->core->depth.wait, host, smq_wait_dispatch_lun);
+	/* A change of policy skips LUNs that have no hostdata yet. */
 	mutex_lock(&choice->lock);
 	smq_depth_init(&lun->core->depth, sdev);
 	err = smq_depth_widen(host, sdev, &lun->core->depth);
@@ -54,20 +54,21 @@ EXPORT_SYMBOL_GPL(smq_sdev_init);
 SMQ_SDEV_CONFIGURE(smq_sdev_configure)
 {
 	struct smq_host *host = smq_sdev_to_host(sdev);
+	int err = 0;
 
-	if (!host->lld->lun_configure)
-		return 0;
-	return host->lld->lun_configure(host, sdev, SMQ_SDEV_LIMITS(sdev));
+	if (host->lld->lun_configure)
+		err = host->lld->lun_configure(host, sdev, SMQ_SDEV_LIMITS(sdev));
+	return err ?: smq_depth_configured(host, sdev, &smq_sdev_to_core(sdev)->depth);
 }
 EXPORT_SYMBOL_GPL(smq_sdev_configure);
 
 /**
- * smq_lun_room() - the LLD takes commands of a LUN again
- * @sdev: a LUN for which it has answered SMQ_DEVICE_BUSY
+ * smq_lun_room() - the LLD accepts commands of a LUN again
+ * @sdev: a LUN for which the LLD has returned SMQ_DEVICE_BUSY
  *
- * Commands that wait are queued soon, rather than after the mid-layer's 3 ms or, where the
- * LUN has others in flight, once one of these ends. A refusal that is still on its way to the
- * mid-layer is missed: that command waits as without the call.
+ * Waiting commands are queued again soon. Without the call the mid-layer queues them after 3 ms or,
+ * if the LUN has commands in flight, when one of those ends. The call has no effect on a command
+ * whose refusal has not reached the mid-layer yet.
  *
  * Context: any; @sdev is referenced, or has commands.
  */
@@ -77,14 +78,17 @@ void smq_lun_room(struct scsi_device *sdev)
 
 	if (smq_depth_has_waiting(depth))
 		smq_hold_kick(&depth->wait);
-	/* As a command that ends does: a LUN that is blocked gets none while it has others. */
+	/*
+	 * The mid-layer sends a blocked LUN nothing while it has commands: unblock it, as a
+	 * completion does.
+	 */
 	if (atomic_read(&sdev->device_blocked))
 		atomic_set(&sdev->device_blocked, 0);
 	blk_mq_run_hw_queues(sdev->request_queue, true);
 }
 EXPORT_SYMBOL_GPL(smq_lun_room);
 
-/* The mid-layer calls it also for a LUN whose sdev_init failed. */
+/* The mid-layer also calls this for a LUN whose sdev_init failed. */
 void smq_sdev_destroy(struct scsi_device *sdev)
 {
 	struct smq_host *host = smq_sdev_to_host(sdev);
@@ -93,7 +97,7 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 
 	if (!lun)
 		return;
-	/* A reset by ioctl that is under way ends, the next one sees that the LUN has gone. */
+	/* Wait for a reset by ioctl that is under way; the next one sees that the LUN is gone. */
 	mutex_lock(&host->core->eh.lock);
 	probed = lun->core->probed;
 	lun->core->probed = false;
@@ -102,13 +106,13 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 		host->lld->lun_exit(host, sdev);
 
 	mutex_lock(&host->core->eh.lock);
-	/* No walk of the host's LUNs under the lock uses this one any more. */
+	/* Code that walks the host's LUNs under this lock skips a LUN without hostdata. */
 	mutex_lock(&host->core->choice.lock);
 	sdev->hostdata = NULL;
-	/* Before the policy's part goes, which its dispatch uses. */
+	/* Before the policy's part is freed: the list's dispatch uses it. */
 	smq_hold_exit(&lun->core->depth.wait);
 	smq_policy_remove_lun(lun->core);
-	/* A policy's own list, whose last command has just ended, may be looking at the LUN. */
+	/* The dispatch of a policy's own list may still be reading the LUN. */
 	if (atomic_read(&host->core->choice.live))
 		synchronize_rcu();
 	mutex_unlock(&host->core->choice.lock);

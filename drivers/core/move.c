@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Commands that a policy gives to another hardware queue than the block layer's. Three
- * things are different for these: the LLD must be able to take them there, not every command
- * may be moved, and the block layer does not wait for them when the last CPU of that
- * hardware queue goes offline, and with it its interrupt: blk-mq waits for the commands
- * whose hctx the queue is. A CPU hotplug state of the layer's waits for the foreign ones.
+ * things are special about them. The LLD must accept them there. Not every command may be
+ * moved. And when the last CPU of a hardware queue goes offline, and its interrupt with it,
+ * blk-mq waits only for commands of that queue's own hctx: a CPU hotplug state of the layer
+ * waits for the foreign ones.
  */
 #define pr_fmt(fmt) "smq: " fmt
 
@@ -18,7 +18,7 @@
 #include "core.h"
 #include "seen.h"
 
-/* How often a CPU that goes offline looks whether foreign commands are left. */
+/* How often a CPU that goes offline checks for foreign commands. */
 #define SMQ_MOVE_POLL_MS	5
 
 /* The dynamic CPU hotplug state; set when the module is loaded. */
@@ -28,9 +28,9 @@ static int smq_move_state;
  * smq_cmd_may_move() - whether a policy may give a command to another hardware queue
  * @cmd: a command that the policy's queue is called for
  *
- * Only READs, WRITEs and the like of the block layer, which keeps no order among them. Not a
- * flush nor a step of one; not what came in order (passthrough, zoned devices), nor
- * what has a tag of its own (reserved) or a poller that looks at its own hardware queue.
+ * Allows reads, writes and the like from the block layer, which has no order among them.
+ * Excludes flushes and their steps, commands whose order matters (passthrough, zoned
+ * devices), reserved tags, and polled commands, whose poller polls its own hardware queue.
  *
  * Context: as queue_cmd. Return: whether it may.
  */
@@ -49,8 +49,8 @@ EXPORT_SYMBOL_GPL(smq_cmd_may_move);
  * smq_hwq_is_open() - whether commands of other hardware queues may go to this one
  * @hwq: a hardware queue
  *
- * Context: in a policy's queue, in the RCU read-side section in which the command goes
- * there. Return: false for a poll queue, for one that commands wait for, and while no CPU of
+ * Context: in a policy's queue, in the RCU read-side section in which the command is moved.
+ * Return: false for a poll queue, for a queue that commands wait for, and while no CPU of
  * the queue is online.
  */
 bool smq_hwq_is_open(const struct smq_hwq *hwq)
@@ -65,16 +65,16 @@ static struct smq_hwq *smq_move_home_of(struct smq_cmd *cmd)
 	return cmd->hwq->host->hwq[scsi_cmd_to_rq(smq_cmd_to_scmd(cmd))->mq_hctx->queue_num];
 }
 
-/* The command is no foreign one any more. Context: any; the caller owns it. */
+/* The command is no longer a foreign one. Context: any; the caller owns it. */
 void smq_move_end(struct smq_cmd *cmd)
 {
 	cmd->seen->flags &= ~SMQ_SEEN_MOVED;
-	/* Release: the CPU that waits for the last one sees it ended. */
+	/* Release: the CPU that waits for the last foreign command sees that it ended. */
 	atomic_dec_return_release(&cmd->hwq->core->move.foreign);
 }
 
 /*
- * A command that a policy has seen goes to another hardware queue.
+ * Moves a command that a policy has seen to another hardware queue.
  * Context: inside an RCU read-side section; the caller owns the command.
  */
 void smq_move(struct smq_cmd *cmd, struct smq_hwq *to)
@@ -90,7 +90,7 @@ void smq_move(struct smq_cmd *cmd, struct smq_hwq *to)
 	cmd->hwq = to;
 }
 
-/* It goes back to the block layer's, if it is not there. Context: as smq_move(). */
+/* Moves a command back to the block layer's hardware queue. Context: as smq_move(). */
 void smq_move_home(struct smq_cmd *cmd)
 {
 	struct smq_hwq *home = smq_move_home_of(cmd);
@@ -129,8 +129,8 @@ static bool smq_move_has_other_cpu(struct smq_host *host, unsigned int cpu)
 }
 
 /*
- * Context: as smq_move_cpu_online(). The block layer's own state comes after this one, and
- * after that the interrupts of the CPU go: what the queue has can still be completed.
+ * Context: as smq_move_cpu_online(). The block layer's own hotplug state, and then the
+ * interrupts of the CPU, go offline after this state: the queue's commands can still complete.
  */
 static int smq_move_cpu_offline(unsigned int cpu, struct hlist_node *node)
 {
@@ -140,17 +140,18 @@ static int smq_move_cpu_offline(unsigned int cpu, struct hlist_node *node)
 	if (smq_move_has_other_cpu(host, cpu))
 		return 0;
 	WRITE_ONCE(move->open, false);
-	/* Commands that were on the way there are counted now. */
+	/* After the grace period all commands that were being moved there are counted. */
 	synchronize_rcu();
-	/* Acquire: pairs with smq_move_end(). As long as commands take, as in the block layer. */
+	/* Acquire: pairs with smq_move_end(). Waits without a limit, as the block layer does. */
 	while (atomic_read_acquire(&move->foreign))
 		msleep(SMQ_MOVE_POLL_MS);
 	return 0;
 }
 
 /*
- * The host gets a policy that moves commands: 0, or a negative errno, after a message if
- * its LLD does not take commands elsewhere. Context: policy lock; may sleep.
+ * The host chooses a policy that moves commands. Return: 0; -EOPNOTSUPP, after a message, if
+ * the LLD accepts a command on its own hardware queue only; another negative errno.
+ * Context: policy lock; may sleep.
  */
 int smq_move_begin_host(struct smq_host *host)
 {
@@ -193,7 +194,7 @@ void smq_move_end_host(struct smq_host *host)
 
 int __init smq_moves_init(void)
 {
-	/* Those states go offline before CPUHP_AP_BLK_MQ_ONLINE. */
+	/* A dynamic state goes offline before CPUHP_AP_BLK_MQ_ONLINE. */
 	smq_move_state = cpuhp_setup_state_multi(CPUHP_AP_ONLINE_DYN, "scsi/smq:online",
 						 smq_move_cpu_online, smq_move_cpu_offline);
 	return min(smq_move_state, 0);

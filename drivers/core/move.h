@@ -16,10 +16,10 @@ struct smq_hwq;
 
 /**
  * struct smq_host_move - CPU hotplug as policies need it that move commands
- * @cpus: the host in the layer's CPU hotplug state, from the first such policy on; NULL
- *	@hwq_of before. Changes under the host's policy lock
- * @hwq_of: the default hardware queue of each CPU: a copy, for the tag set's map goes
- *	while the host is removed
+ * @cpus: the host's instance in the layer's CPU hotplug state, from the first such policy on; until
+ *	then @hwq_of is NULL. Changes under the host's policy lock
+ * @hwq_of: the default hardware queue of each CPU: a copy, because the tag set's map is freed while
+ *	the host is being removed
  *
  * Lifetime: until the last policy of the host is freed.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The policy of a host: its choice, and the change from one to another. */
+/* A host's choice of a policy, and the change to another one. */
 #define pr_fmt(fmt) "smq: " fmt
 
 #include <linux/blk-mq.h>
@@ -12,11 +12,11 @@
 
 #include "core.h"
 
-/* How often a change looks whether it may go on, and for how long it waits. */
+/* How often a change checks whether the old policy still holds commands, and for how long. */
 #define SMQ_POLICY_POLL_MS	10
 #define SMQ_POLICY_DRAIN_MS	2000
 
-/* What smq_policy_is_held() looks for, and whether it was found. */
+/* The policy whose held commands smq_policy_is_held() looks for, and whether it found one. */
 struct smq_policy_held {
 	const struct smq_policy *policy;
 	bool found;
@@ -30,7 +30,10 @@ static bool smq_policy_is_held(struct request *rq, void *data)
 
 	rcu_read_lock();
 	seen = READ_ONCE(cmd->seen);
-	/* Looks only: one that is on its way is looked for once more, if it is held again. */
+	/*
+	 * Read without a lock: the caller checks again, and then finds a command that was held
+	 * meanwhile.
+	 */
 	if (seen && data_race(seen->policy) == held->policy &&
 	    atomic_read(&cmd->state) == SMQ_HELD)
 		held->found = true;
@@ -38,7 +41,7 @@ static bool smq_policy_is_held(struct request *rq, void *data)
 	return !held->found;
 }
 
-/* Whether commands are held that a policy has seen. Others come and go under load. */
+/* Whether commands that a policy has seen are held. */
 static bool smq_policy_has_held(const struct smq_policy *policy)
 {
 	struct smq_policy_held held = { .policy = policy };
@@ -48,8 +51,8 @@ static bool smq_policy_has_held(const struct smq_policy *policy)
 }
 
 /*
- * What the old policy holds goes to the LLD. A device that is full takes its time: after
- * a while it is left to its completions, which go on dispatching.
+ * Dispatches the commands that the old policy holds, and waits until none is left. If a full device
+ * takes longer than SMQ_POLICY_DRAIN_MS, completions dispatch the rest.
  */
 static void smq_policy_drain(struct smq_policy *old)
 {
@@ -63,7 +66,7 @@ static void smq_policy_drain(struct smq_policy *old)
 	}
 }
 
-/* All LUNs, those that are going as well, forget the policy there was. */
+/* Clears the policy's part in all LUNs, also in those that are being removed. */
 static void smq_policy_drop_luns(struct smq_host *host)
 {
 	struct scsi_device *sdev;
@@ -76,7 +79,7 @@ static void smq_policy_drop_luns(struct smq_host *host)
 	spin_unlock_irq(host->shost->host_lock);
 }
 
-/* The LUNs that there are; others get their part as they are found. */
+/* Gives each LUN of the host its part; a LUN that is found later gets it then. */
 static int smq_policy_add_luns(struct smq_policy *policy)
 {
 	struct scsi_device *sdev;
@@ -89,7 +92,7 @@ static int smq_policy_add_luns(struct smq_policy *policy)
 	return err;
 }
 
-/* @ops: NULL for "direct", else with a reference to its module, which is used up. */
+/* @ops: NULL for "direct"; else the call takes over the caller's reference to its module. */
 static int smq_policy_change(struct smq_host *host, const struct smq_policy_ops *ops)
 {
 	struct smq_choice *choice = &host->core->choice;
@@ -102,12 +105,12 @@ static int smq_policy_change(struct smq_host *host, const struct smq_policy_ops 
 		if (IS_ERR(new))
 			return PTR_ERR(new);
 	}
-	/* From here on commands are not seen by the old one, nor counted. */
+	/* From here on the old policy sees no new command, and none is counted. */
 	smq_use_end(host);
 	smq_policy_drop_luns(host);
 	err = new ? smq_policy_add_luns(new) : 0;
 	if (err) {
-		/* Out of memory: the host has neither of the two. */
+		/* Out of memory: the host has neither the old nor the new policy. */
 		smq_policy_drop_luns(host);
 		smq_policy_retire(new);
 		new = NULL;
@@ -115,7 +118,7 @@ static int smq_policy_change(struct smq_host *host, const struct smq_policy_ops 
 	if (new && new->ops->holds)
 		smq_depth_begin(host);
 	rcu_assign_pointer(choice->policy, new);
-	/* From here on all commands that are refused are held, if at all, by the new policy. */
+	/* After this only the new policy, if any, holds commands that are refused. */
 	synchronize_rcu();
 	if (new && !new->ops->has_use)
 		smq_use_swap(host, new);
@@ -143,7 +146,7 @@ ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char 
 	return len + sysfs_emit_at(buf, len, "\n");
 }
 
-/* The policy of that name, its module loaded if need be, with a reference to it. */
+/* The policy of that name, with a reference to its module, which is loaded if necessary. */
 static const struct smq_policy_ops *smq_policy_find(const char *name)
 {
 	const struct smq_policy_ops *ops = smq_registry_get(name);
@@ -217,15 +220,15 @@ void smq_policy_init_host(struct smq_host *host)
 	smq_use_init_host(host);
 }
 
-/* The host is about to go, and marked as removing: its policy stays what it is. */
-void smq_policy_keep(struct smq_host *host)
+/* The host is marked as removing: afterwards its policy no longer changes. */
+void smq_policy_wait_for_change(struct smq_host *host)
 {
-	/* A change under way ends, the next one sees the mark. */
+	/* Wait for a change that is under way; the next one sees the mark. */
 	mutex_lock(&host->core->choice.lock);
 	mutex_unlock(&host->core->choice.lock);
 }
 
-/* No command of the host is left, nor will one come. Context: may sleep. */
+/* The host has no commands and gets no more. Context: may sleep. */
 void smq_policy_stop_host(struct smq_host *host)
 {
 	struct smq_choice *choice = &host->core->choice;
@@ -234,7 +237,7 @@ void smq_policy_stop_host(struct smq_host *host)
 	cancel_delayed_work_sync(&choice->use);
 	mutex_lock(&choice->lock);
 	policy = smq_choice_policy(choice);
-	/* No command comes: their detour does not matter. */
+	/* No command comes, so smq_hwq.detour need not follow. */
 	RCU_INIT_POINTER(host->policy, NULL);
 	RCU_INIT_POINTER(choice->policy, NULL);
 	mutex_unlock(&choice->lock);

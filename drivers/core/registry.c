@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The dispatch policies there are, and each host's settings for them. */
+/* The registered dispatch policies, and each host's settings for them. */
 #define pr_fmt(fmt) "smq: " fmt
 
 #include <linux/export.h>
@@ -82,7 +82,7 @@ static int smq_knobs_add(struct smq_host *host, const struct smq_policy_ops *ops
 	return 0;
 }
 
-/* Without the lock for sysfs, which waits for readers that may take it. */
+/* Drops the policy lock before it calls sysfs, which waits for readers that may take it. */
 static void smq_knobs_show(struct smq_registered_host *known, const struct smq_policy_ops *ops,
 			   bool show)
 {
@@ -146,6 +146,10 @@ int smq_policy_register(const struct smq_policy_ops *ops)
 		       ops->name ?: "");
 		return -EINVAL;
 	}
+	if (!ops->passes != !ops->passed || (ops->passes && ops->holds)) {
+		pr_err("policy '%s': passes needs passed, and does not go with holds\n", ops->name);
+		return -EINVAL;
+	}
 	registered = kzalloc(sizeof(*registered), GFP_KERNEL);
 	if (!registered)
 		return -ENOMEM;
@@ -174,7 +178,7 @@ EXPORT_SYMBOL_GPL(smq_policy_register);
 
 /**
  * smq_policy_unregister() - undoes smq_policy_register()
- * @ops: the policy; no host has it, for each that has holds its module
+ * @ops: the policy; no host has it, because a host that has it references its module
  *
  * Context: may sleep.
  */
@@ -220,8 +224,8 @@ EXPORT_SYMBOL_GPL(smq_policy_knobs);
  * @buf: likewise
  * @count: likewise
  * @knob: written with WRITE_ONCE()
- * @least: the least that is taken
- * @most: the most that is taken
+ * @least: the smallest value that is accepted
+ * @most: the largest
  *
  * Context: may sleep. Return: @count, or a negative errno after a message that names
  * the attribute and its limits.
@@ -230,7 +234,10 @@ ssize_t smq_knob_store_uint(struct device *dev, struct device_attribute *attr, c
 			    const char *buf, size_t count, unsigned int *knob,
 			    unsigned int least, unsigned int most)
 {
-	/* One for all attributes, so that it takes more than that of each would. */
+	/*
+	 * All attributes share this limit, so it allows more messages than one attribute would
+	 * need.
+	 */
 	static DEFINE_RATELIMIT_STATE(said, HZ, 20);
 	unsigned int value;
 	int err = kstrtouint(buf, 0, &value);
@@ -350,7 +357,7 @@ void smq_registry_hide_host(struct smq_host *host)
 	smq_registry_show(host, false);
 }
 
-/* The host goes. Context: may sleep. */
+/* The host is being freed. Context: may sleep. */
 void smq_registry_remove_host(struct smq_host *host)
 {
 	struct smq_registered *registered;

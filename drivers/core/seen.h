@@ -27,8 +27,8 @@ static inline void smq_seen_set(struct smq_policy *policy, struct smq_policy_lun
 }
 
 /*
- * The policy's part of a command. False if the policy does not know the LUN, which was
- * found without memory for that, or as the policy came or went.
+ * Sets up the policy's part of a command. False if the policy has no part of the LUN: there
+ * was no memory for it, or the LUN was found while the policy was being changed.
  *
  * Context: inside an RCU read-side section; the caller owns the command.
  */
@@ -43,8 +43,8 @@ static inline bool smq_seen_begin(struct smq_policy *policy, struct smq_cmd *cmd
 }
 
 /*
- * The same for a command that the layer holds by itself, of which no policy is told. False if
- * the host has only just been added.
+ * The same for a command that the layer holds without a policy. False while the host is still
+ * being added.
  */
 static inline bool smq_seen_begin_own(struct smq_cmd *cmd)
 {
@@ -56,7 +56,7 @@ static inline bool smq_seen_begin_own(struct smq_cmd *cmd)
 	return own;
 }
 
-/* The command has ended, or goes back to the mid-layer. Context: as smq_seen_begin(). */
+/* The command has ended, or is returned to the mid-layer. Context: as smq_seen_begin(). */
 static inline void smq_seen_end(struct smq_cmd *cmd)
 {
 	struct smq_policy *policy = cmd->seen->policy;
@@ -67,19 +67,19 @@ static inline void smq_seen_end(struct smq_cmd *cmd)
 	percpu_ref_put(&policy->refs);
 }
 
-/* Has the policy say where a command goes, NULL if it is held. Not on the hot path. */
+/* Asks the policy where a command goes; NULL if it is held. Not on the hot path. */
 static inline struct smq_hwq *smq_seen_queue(struct smq_cmd *cmd, bool last)
 {
 	struct smq_policy *policy = cmd->seen->policy;
 
-	/* The policy is not asked any more once it is not the host's effective one. */
+	/* A policy that is no longer effective is not asked. */
 	if (rcu_access_pointer(policy->host->policy) != policy)
 		return cmd->hwq;
 	cmd->seen->flags |= SMQ_SEEN_QUEUED;
 	return policy->ops->queue(policy, cmd->hwq, cmd, last);
 }
 
-/* Tells the policy that a command it was asked about has left. Not on the hot path. */
+/* Calls the policy's done for a command that its queue was called for. Not on the hot path. */
 static inline void smq_seen_done(struct smq_cmd *cmd)
 {
 	struct smq_policy *policy = cmd->seen->policy;
@@ -107,7 +107,7 @@ static inline struct smq_policy *smq_host_chosen(struct smq_host *host)
 	return rcu_dereference(host->core->choice.policy);
 }
 
-/* Whether the device's refusals are held, rather than handed to the mid-layer. */
+/* Whether commands that the device refuses are held, rather than returned to the mid-layer. */
 static inline bool smq_host_holds(struct smq_host *host)
 {
 	const struct smq_policy *policy = smq_host_chosen(host);

@@ -23,7 +23,7 @@ bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st);
 void smq_policy_taken(struct smq_cmd *cmd);
 
 /* cmd.c */
-bool smq_cmd_claim(struct smq_cmd *cmd);
+bool smq_cmd_own(struct smq_cmd *cmd);
 void smq_cmd_end(struct smq_cmd *cmd);
 void smq_cmd_work(struct work_struct *work);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a host counts, read-only: sums in /sys/class/scsi_host/hostN/smq/, and all of it
- * in debugfs smq/hostN/stats: lines of "key=value" words, the first of which says what
- * the line is about.
+ * Statistics of a host, read-only: sums in /sys/class/scsi_host/hostN/smq/, and all counters
+ * in debugfs smq/hostN/stats, in lines of "key=value" words; the first word says what the
+ * line is about.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
@@ -14,9 +14,8 @@
 static struct dentry *smq_debugfs;
 
 /*
- * A sum over CPUs while they count: each counter is exact when the host is
- * quiet. done is read before queued, so the difference never goes below zero
- * for what completed in between.
+ * Sums over CPUs that go on counting: each counter is exact when the host is quiet. Reads
+ * done before queued, so that their difference is never negative.
  */
 static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 {
@@ -39,7 +38,7 @@ static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 		sum->busy_device += READ_ONCE(s->busy_device);
 		sum->busy_target += READ_ONCE(s->busy_target);
 	}
-	/* Pairs with nothing: only keeps the two loops in this order. */
+	/* Pairs with no barrier: it only keeps the two loops in this order. */
 	smp_rmb();
 	for_each_possible_cpu(cpu)
 		sum->queued += READ_ONCE(per_cpu_ptr(hwq->stats, cpu)->queued);
@@ -95,7 +94,7 @@ SMQ_EH_ATTR(target_resets);
 SMQ_EH_ATTR(host_resets);
 SMQ_EH_ATTR(reset_cmds);
 
-/* What the policy holds now. */
+/* How many commands are held now. */
 static ssize_t held_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%u\n", smq_hold_sum(smq_dev_to_host(dev)));
@@ -202,7 +201,7 @@ static int stats_show(struct seq_file *m, void *v)
 	struct scsi_device *sdev;
 	unsigned int i;
 
-	/* Keeps the policy and the LUNs' parts of the layer. */
+	/* The lock keeps the policy and the layer's parts of the LUNs from being freed. */
 	mutex_lock(&host->core->choice.lock);
 	policy = smq_choice_policy(&host->core->choice);
 	seq_puts(m, "version=1\n");

@@ -45,8 +45,8 @@ DECLARE_EVENT_CLASS(smq_cmd_class,
 );
 
 /*
- * A command goes to the LLD; result and resid are those of its last use. Its tag is one of
- * the block layer's hardware queue hwq; the LLD has it on another if a policy says so.
+ * A command goes to the LLD; result and resid are left from the tag's last use. hwq is the block
+ * layer's hardware queue, to which the tag belongs; a policy may give the command to another.
  */
 DEFINE_EVENT(smq_cmd_class, smq_queue,
 	TP_PROTO(struct smq_cmd *cmd),

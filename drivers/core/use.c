@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whether the chosen policy is effective. What a policy costs each command is spent while
- * it has something to do; otherwise the host runs as "direct". Then no code samples
- * doorbells, nor counts commands, so two things bring the policy back: a device that is
- * full, which "direct" meets in its cold branches, and a look every few seconds.
+ * Makes the chosen policy effective only while it has something to do; otherwise the host runs
+ * as "direct", and commands do not pay for the policy. In "direct" no code samples doorbells
+ * or counts commands. Two things make the policy effective again: a full device, which
+ * "direct" notices in its cold branches, and a look every few seconds, in which commands pass
+ * the policy for 200 ms.
  */
 #include <linux/export.h>
 #include <linux/percpu.h>
 
 #include "core.h"
 
-/* How soon raising is tried again while the device has commands that were not counted. */
+/* When to try again to raise or lower the depth that is advertised. */
 #define SMQ_USE_RETRY	msecs_to_jiffies(10)
 
 static u64 smq_use_queued(const struct smq_host *host)
@@ -27,8 +28,8 @@ static u64 smq_use_queued(const struct smq_host *host)
 }
 
 /*
- * Commits what went to the LLD by another policy than the last command of its batch.
- * Context: may sleep.
+ * Rings all doorbells: the policy changed within a batch, so the LLD may have commands whose
+ * batch ended under the other policy. Context: may sleep.
  */
 static void smq_use_commit_all(struct smq_host *host)
 {
@@ -36,7 +37,7 @@ static void smq_use_commit_all(struct smq_host *host)
 
 	for (i = 0; i < host->nr_hwqs; i++) {
 		rcu_read_lock();
-		/* A reset ends them all. */
+		/* A reset ends all commands. */
 		if (!READ_ONCE(host->frozen))
 			smq_policy_commit(host->hwq[i]);
 		rcu_read_unlock();
@@ -44,9 +45,8 @@ static void smq_use_commit_all(struct smq_host *host)
 }
 
 /*
- * Makes @policy, or with NULL "direct", the one that commands pass. After the call all
- * commands that passed the one before are with the LLD, held, or have ended.
- * Context: policy lock; may sleep.
+ * Makes @policy effective; NULL: "direct". After the call all commands that passed the one
+ * before are with the LLD, held, or have ended. Context: policy lock; may sleep.
  */
 void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 {
@@ -54,27 +54,27 @@ void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 
 	lockdep_assert_held(&host->core->choice.lock);
 	rcu_assign_pointer(host->policy, policy);
-	/* Whoever sees only one of the two passes "direct", and is waited for. */
+	/* A submitter that sees only one of the two runs as "direct"; wait for it. */
 	for (i = 0; i < host->nr_hwqs; i++)
 		assign_bit(SMQ_DETOUR_POLICY, &host->hwq[i]->detour, policy);
 	synchronize_rcu();
 	smq_use_commit_all(host);
 }
 
-/* Whether the policy has something to hold or to order: now, or a short while ago. */
-static bool smq_use_is_there(struct smq_host *host, struct smq_policy *policy)
+/* Whether the policy has something to do, now or within the last SMQ_POLICY_IDLE. */
+static bool smq_use_needed(struct smq_host *host, struct smq_policy *policy)
 {
 	if (!policy->ops->has_use)
 		return true;
 	if (policy->ops->holds &&
-	    (time_before(jiffies, READ_ONCE(host->core->choice.kept_at) + SMQ_POLICY_IDLE) ||
+	    (time_before(jiffies, READ_ONCE(host->core->choice.last_full) + SMQ_POLICY_IDLE) ||
 	     smq_depth_is_reduced(host)))
 		return true;
 	return policy->ops->has_use(policy);
 }
 
-/* The policy has use. Returns when to look again, in jiffies. */
-static unsigned long smq_use_some(struct smq_host *host, struct smq_policy *policy)
+/* The policy has something to do. Returns the time until the next check, in jiffies. */
+static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_policy *policy)
 {
 	struct smq_choice *choice = &host->core->choice;
 
@@ -83,15 +83,18 @@ static unsigned long smq_use_some(struct smq_host *host, struct smq_policy *poli
 	if (!rcu_access_pointer(host->policy))
 		smq_use_swap(host, policy);
 	if (policy->ops->holds && !host->core->raised && !smq_depth_raise(host)) {
-		/* The time without use begins when there could be some. */
-		WRITE_ONCE(choice->kept_at, jiffies);
+		/* SMQ_POLICY_IDLE counts from when the depth is raised. */
+		WRITE_ONCE(choice->last_full, jiffies);
 		return SMQ_USE_RETRY;
 	}
 	return SMQ_POLICY_IDLE;
 }
 
-/* The policy has no use, as far as is known. Returns when to look again, in jiffies. */
-static unsigned long smq_use_none(struct smq_host *host, struct smq_policy *policy)
+/*
+ * The policy has nothing to do, as far as is known: begins a look, or ends it and runs as
+ * "direct". Returns the time until the next check, in jiffies.
+ */
+static unsigned long smq_use_when_idle(struct smq_host *host, struct smq_policy *policy)
 {
 	struct smq_choice *choice = &host->core->choice;
 	u64 queued = smq_use_queued(host);
@@ -111,15 +114,15 @@ static unsigned long smq_use_none(struct smq_host *host, struct smq_policy *poli
 	choice->looking = false;
 	choice->looked_at = queued;
 	if (host->core->raised && !smq_depth_lower(host)) {
-		/* Commands beyond the depth are left: they go on being counted. */
+		/* Commands beyond the depth are in flight: go on counting. */
 		return SMQ_USE_RETRY;
 	}
 	smq_use_swap(host, NULL);
 	smq_hold_kick_all(host);
 	WRITE_ONCE(choice->in_use, false);
-	/* Pairs with smq_policy_found_use(): one of the two sees what came now. */
+	/* Pairs with smq_policy_found_use(): one of the two CPUs sees the other's store. */
 	smp_mb();
-	return smq_use_is_there(host, policy) ? 0 : SMQ_POLICY_IDLE;
+	return smq_use_needed(host, policy) ? 0 : SMQ_POLICY_IDLE;
 }
 
 static void smq_use_work(struct work_struct *work)
@@ -134,10 +137,10 @@ static void smq_use_work(struct work_struct *work)
 	mutex_lock(&choice->lock);
 	policy = smq_choice_policy(choice);
 	if (policy && !READ_ONCE(core->eh.removing)) {
-		if (smq_use_is_there(host, policy))
-			again = smq_use_some(host, policy);
+		if (smq_use_needed(host, policy))
+			again = smq_use_when_needed(host, policy);
 		else
-			again = smq_use_none(host, policy);
+			again = smq_use_when_idle(host, policy);
 		queue_delayed_work(core->hold.wq, &choice->use, again);
 	}
 	mutex_unlock(&choice->lock);
@@ -147,29 +150,29 @@ static void smq_use_work(struct work_struct *work)
  * smq_policy_found_use() - the policy has something to do
  * @host: a host that has chosen it
  *
- * Has the layer ask the policy's has_use soon, and make it effective. Cheap if that is
- * known.
+ * Calls the policy's has_use soon, to make the policy effective. Cheap if the layer knows
+ * already.
  *
- * Context: any; a command of the host keeps it.
+ * Context: any; the host has a command, which keeps the host.
  */
 void smq_policy_found_use(struct smq_host *host)
 {
 	struct smq_host_core *core = host->core;
 
-	/* Pairs with smq_use_none(): its use first, then whether that is known. */
+	/* Pairs with smq_use_when_idle(): the caller's store comes before this read of in_use. */
 	smp_mb();
 	if (!READ_ONCE(core->choice.in_use))
 		mod_delayed_work(core->hold.wq, &core->choice.use, 0);
 }
 EXPORT_SYMBOL_GPL(smq_policy_found_use);
 
-/* A policy is chosen that holds commands, or says when it has use. Context: policy lock. */
+/* A policy is chosen that holds commands, or has has_use. Context: policy lock. */
 void smq_use_begin(struct smq_host *host)
 {
 	struct smq_choice *choice = &host->core->choice;
 
 	lockdep_assert_held(&choice->lock);
-	choice->kept_at = jiffies - SMQ_POLICY_IDLE;
+	choice->last_full = jiffies - SMQ_POLICY_IDLE;
 	choice->looked_at = U64_MAX;
 	choice->looking = false;
 	WRITE_ONCE(choice->in_use, false);
@@ -177,8 +180,8 @@ void smq_use_begin(struct smq_host *host)
 }
 
 /*
- * The effective policy goes: the device then has no more than its depth, unless lowering
- * timed out. Context: policy lock; may sleep.
+ * Ends the effective policy. The device then has no more commands than its depth, unless
+ * lowering timed out. Context: policy lock; may sleep.
  */
 void smq_use_end(struct smq_host *host)
 {

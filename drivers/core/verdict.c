@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the effective policy says of a command, and what it is told of it, on the way
- * between the mid-layer and the LLD. The two calls that every command costs reach the
- * policies of this module without an indirect call.
+ * The calls of the effective policy on a command's way between the mid-layer and the LLD. The two
+ * that are made for every command are direct calls for the policies of this module.
  */
 #include <linux/export.h>
 #include <linux/indirect_call_wrapper.h>
@@ -14,9 +13,23 @@
 #include "wait.h"
 
 /*
- * A command on its way to the LLD, of a host that has a policy or to a hardware queue that is
- * full. Returns the hardware queue that it goes to, NULL if it is held. The policy may be gone
- * by now: the section in which the caller saw it began before it went.
+ * Returns the policy if it lets the command go to the LLD at once, else NULL. With a policy, the
+ * caller then calls smq_policy_passed() inside the same RCU read-side section.
+ */
+struct smq_policy *smq_policy_passes(struct smq_hwq *hwq)
+{
+	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
+
+	if (unlikely(!policy || !policy->ops->passes || smq_hwq_is_full(hwq)))
+		return NULL;
+	return INDIRECT_CALL_1(policy->ops->passes, smq_bucket_passes, policy, hwq);
+}
+EXPORT_SYMBOL_GPL(smq_policy_passes);
+
+/*
+ * Called for each command on its way to the LLD if the host has an effective policy or the hardware
+ * queue is full. Returns the hardware queue that the command goes to, or NULL if it is held. The
+ * host may have dropped the policy since the caller checked: host->policy is NULL then.
  */
 struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
@@ -38,6 +51,13 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 	return to;
 }
 EXPORT_SYMBOL_GPL(smq_policy_queue);
+
+/* The LLD has a command that passed, or has refused it. Context: as queue_cmd. */
+void smq_policy_passed(struct smq_policy *policy, struct smq_hwq *hwq)
+{
+	INDIRECT_CALL_1(policy->ops->passed, smq_bucket_has_passed, policy, hwq);
+}
+EXPORT_SYMBOL_GPL(smq_policy_passed);
 
 /*
  * The LLD did not take a command that was moved. True: there was no room in that hardware
@@ -143,7 +163,10 @@ bool smq_policy_full(struct smq_cmd *cmd)
 	if (!smq_host_holds(cmd->hwq->host) || !smq_policy_may_hold(cmd) ||
 	    (!cmd->seen && !smq_seen_begin(smq_host_chosen(cmd->hwq->host), cmd)))
 		return false;
-	/* What is not counted is known to the mid-layer: this command and all others. */
+	/*
+	 * Commands that are not counted here are counted by the mid-layer: use its count, less this
+	 * command.
+	 */
 	smq_depth_full(&smq_cmd_lun(cmd)->depth,
 		       scsi_device_busy(smq_cmd_to_scmd(cmd)->device) - 1);
 	if (smq_wait_full(cmd))

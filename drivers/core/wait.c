@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands that wait for room. Waiting for the inner depth belongs to the LUN: a command
- * that ends makes room there, and has the next one dispatched. Which one that is a policy
- * may say, in whose lists they wait then; what was refused comes before them. A command
- * that the LLD refused because its hardware queue is full waits in that queue, whatever the
- * policy, and what comes later behind it: no LUN's small commands pass another's large one.
+ * Commands that wait for room. Commands wait for the inner depth in a list of their LUN; each
+ * command that completes makes room, and starts the dispatch of the next. A policy may keep
+ * them in lists of its own and choose which is next; refused commands go before those. A
+ * command that the LLD refused because its hardware queue is full waits in a list of that
+ * queue, with any policy, and later commands for the queue wait behind it: small commands of
+ * one LUN do not overtake a large one of another.
  */
 #include <linux/export.h>
 #include <linux/rcupdate.h>
@@ -13,28 +14,29 @@
 #include "seen.h"
 #include "wait.h"
 
-/* Commands of a full hardware queue that are given to the LLD in one go. */
+/* How many commands of a full hardware queue are given to the LLD in one go. */
 #define SMQ_WAIT_RUN	16
 
 /* The device, or the hardware queue, is full: counted once for each command held for it. */
-static void smq_wait_kept(struct smq_hwq *hwq)
+static void smq_wait_count_full(struct smq_hwq *hwq)
 {
 	struct smq_host *host = hwq->host;
 
 	this_cpu_inc(hwq->stats->kept);
 	if (!smq_host_holds(host))
 		return;
-	/* Any of two times will do. */
-	WRITE_ONCE(host->core->choice.kept_at, jiffies);
+	/* Of two racing writes either one is good enough. */
+	WRITE_ONCE(host->core->choice.last_full, jiffies);
 	smq_policy_found_use(host);
 }
 
-/* Into a list, from which its timer dispatches it if nothing else does. */
-static void smq_wait_in(struct smq_hold *hold, struct smq_cmd *cmd, bool first, bool retry)
+/* Adds a command to a LUN's list. @retry: start the list's timer, which dispatches it. */
+static void smq_wait_hold_for_lun(struct smq_hold *hold, struct smq_cmd *cmd, bool first,
+				  bool retry)
 {
 	unsigned long flags;
 
-	smq_wait_kept(cmd->hwq);
+	smq_wait_count_full(cmd->hwq);
 	spin_lock_irqsave(&hold->lock, flags);
 	smq_hold_add(hold, cmd, first);
 	if (retry)
@@ -42,31 +44,31 @@ static void smq_wait_in(struct smq_hold *hold, struct smq_cmd *cmd, bool first, 
 	spin_unlock_irqrestore(&hold->lock, flags);
 }
 
-/* A command that the LLD refused for want of room in its hardware queue, in front of others. */
-static void smq_wait_in_hwq(struct smq_cmd *cmd)
+/* Holds a command that the LLD refused because its hardware queue is full, before all others. */
+static void smq_wait_hold_for_hwq(struct smq_cmd *cmd)
 {
 	struct smq_hwq *hwq = cmd->hwq;
 	struct smq_hold *hold = &hwq->core->refused;
 	unsigned long flags;
 	bool began;
 
-	smq_wait_kept(hwq);
+	smq_wait_count_full(hwq);
 	spin_lock_irqsave(&hold->lock, flags);
 	smq_hold_add(hold, cmd, true);
-	/* There may be room without a completion. */
+	/* Room may appear without a completion of this queue. */
 	smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 	began = !test_and_set_bit(SMQ_DETOUR_FULL, &hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
 	/*
-	 * Fully ordered, as the claim of a command that ends: the LLD has made room before that.
-	 * So either the next try finds the room, or the completion sees the bit.
+	 * Fully ordered, as is smq_cmd_own() for a command that completes, before which the LLD has
+	 * made room. So either the next try finds the room, or the completion sees the bit.
 	 */
 	if (began)
 		smq_hold_kick(hold);
 }
 
 /*
- * A command of a hardware queue that may be full. True: it waits behind others.
+ * Holds a command if its hardware queue is full: true, and the command waits behind others.
  * Context: as queue_cmd, inside an RCU read-side section.
  */
 bool smq_wait_behind(struct smq_cmd *cmd)
@@ -84,11 +86,11 @@ bool smq_wait_behind(struct smq_cmd *cmd)
 	}
 	spin_unlock_irqrestore(&hold->lock, flags);
 	if (full)
-		smq_wait_kept(hwq);
+		smq_wait_count_full(hwq);
 	return full;
 }
 
-/* The same for a command that no policy has seen, nor will. */
+/* The same for a command that no policy has seen or will see. */
 bool smq_wait_behind_own(struct smq_cmd *cmd)
 {
 	if (!smq_hwq_is_full(cmd->hwq) || !smq_seen_begin_own(cmd))
@@ -99,23 +101,23 @@ bool smq_wait_behind_own(struct smq_cmd *cmd)
 	return false;
 }
 
-/* The command is not the caller's any more after the call. */
+/* Holds a command until its LUN has room. The caller no longer owns it after the call. */
 static void smq_wait_for_room(struct smq_cmd *cmd, struct smq_depth *depth)
 {
 	const struct smq_policy_ops *ops = cmd->seen->policy->ops;
 
 	if (!ops->wait) {
-		smq_wait_in(&depth->wait, cmd, false, false);
+		smq_wait_hold_for_lun(&depth->wait, cmd, false, false);
 		return;
 	}
-	smq_wait_kept(cmd->hwq);
+	smq_wait_count_full(cmd->hwq);
 	ops->wait(cmd->seen->lun, cmd);
 	atomic_set(&depth->listed, 1);
 }
 
 /*
- * The part of smq_wait_enter() for a command that finds no room, or others waiting, or that
- * may have to wait all the same.
+ * The slow part of smq_wait_enter(): there is no room, other commands wait, or the policy has
+ * a rate, so that the command may have to wait although there is room.
  */
 bool smq_wait_enter_slow(struct smq_cmd *cmd)
 {
@@ -129,17 +131,17 @@ bool smq_wait_enter_slow(struct smq_cmd *cmd)
 	}
 	smq_wait_for_room(cmd, depth);
 	/*
-	 * Pairs with smq_depth_put(): the command is in a list before the room is looked at
-	 * again; a completion makes room before it looks for a waiting command.
+	 * Pairs with smq_depth_put(): this CPU adds the command to a list before it checks for
+	 * room again; a completion makes room before it checks for waiting commands.
 	 */
 	smp_mb();
 	if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
-		smq_wait_for_lun(&depth->wait);
+		smq_wait_dispatch_lun(&depth->wait);
 	return false;
 }
 
-/* Sends commands that have got their room, in order, each batch of a hardware queue as one. */
-static void smq_wait_send(struct list_head *list)
+/* Issues commands that have room, in order; those of one hardware queue in a row as a batch. */
+static void smq_wait_issue_all(struct list_head *list)
 {
 	struct smq_hwq *run_hwq = NULL, *to;
 	struct smq_cmd *cmd, *next;
@@ -164,8 +166,8 @@ static void smq_wait_send(struct list_head *list)
 		smq_policy_issue(run_hwq, &run, true);
 }
 
-/* Takes what has been refused, and has room again. False: it, too, is short of room. */
-static bool smq_wait_take(struct smq_depth *depth, struct list_head *list)
+/* Grants room to refused commands, and takes them. False: there was not enough room for all. */
+static bool smq_wait_grant(struct smq_depth *depth, struct list_head *list)
 {
 	struct smq_hold *hold = &depth->wait;
 	struct smq_cmd *cmd, *next;
@@ -189,10 +191,11 @@ static bool smq_wait_take(struct smq_depth *depth, struct list_head *list)
 }
 
 /*
- * Whether nothing may be kept back: the policy goes, or the LUN, or somebody waits for the
- * end of all its commands, as a freeze, a change of elevator and suspend do.
+ * Whether a policy must let all commands of a LUN go: the host drops the policy, the LUN is
+ * being removed, or the block layer waits for all of the queue's commands, as a freeze, a
+ * change of elevator and suspend do.
  */
-bool smq_wait_drains(const struct smq_policy_lun *lun)
+bool smq_wait_must_drain(const struct smq_policy_lun *lun)
 {
 	const struct smq_policy *policy = lun->policy;
 	struct scsi_device *sdev = lun->lun->sdev;
@@ -202,15 +205,15 @@ bool smq_wait_drains(const struct smq_policy_lun *lun)
 	       percpu_ref_is_dying(&sdev->request_queue->q_usage_counter);
 }
 
-/* The policy's next command, or NULL if none may go and @depth.listed says so. */
+/* The policy's next command; NULL if none may go, and then @depth.listed is 0. */
 static struct smq_cmd *smq_wait_next(struct smq_depth *depth, struct smq_policy_lun *lun)
 {
-	bool drain = smq_wait_drains(lun);
+	bool drain = smq_wait_must_drain(lun);
 	struct smq_cmd *cmd = lun->policy->ops->next(lun, drain);
 
 	if (cmd)
 		return cmd;
-	/* Fully ordered: the policy is asked after all those were added who had set it. */
+	/* Fully ordered: every command whose CPU has set it is in a list before the next call. */
 	if (!atomic_xchg(&depth->listed, 0))
 		return NULL;
 	cmd = lun->policy->ops->next(lun, drain);
@@ -219,9 +222,9 @@ static struct smq_cmd *smq_wait_next(struct smq_depth *depth, struct smq_policy_
 	return cmd;
 }
 
-/* Takes what the policy says is next, while there is room. */
-static void smq_wait_take_listed(struct smq_depth *depth, struct smq_policy_lun *lun,
-				 struct list_head *list)
+/* Grants room to commands in the policy's order, and takes them. */
+static void smq_wait_grant_listed(struct smq_depth *depth, struct smq_policy_lun *lun,
+				  struct list_head *list)
 {
 	struct smq_cmd *cmd;
 
@@ -234,38 +237,39 @@ static void smq_wait_take_listed(struct smq_depth *depth, struct smq_policy_lun 
 			continue;
 		}
 		/*
-		 * Fully ordered: who adds a command sets @listed before it looks for room, and
-		 * either finds this one's or is seen here.
+		 * Fully ordered: a CPU that adds a command sets @listed before it checks for
+		 * room. So either that CPU finds the room given back here, or this loop sees
+		 * its @listed.
 		 */
 		atomic_dec_return(&depth->inflight);
 	}
 }
 
-/* smq_hold.dispatch of a LUN: commands for which there is room by now. */
-void smq_wait_for_lun(struct smq_hold *hold)
+/* smq_hold.dispatch of a LUN: issues the commands for which there is room now. */
+void smq_wait_dispatch_lun(struct smq_hold *hold)
 {
 	struct smq_depth *depth = container_of(hold, struct smq_depth, wait);
 	struct smq_lun_core *core = container_of(depth, struct smq_lun_core, depth);
 	struct smq_policy_lun *lun = rcu_dereference(core->policy);
 	LIST_HEAD(list);
 
-	/* Set before a grace period that this section delays, or seen. */
+	/* A reset sets it, then waits a grace period: it waits for this section, or is seen. */
 	if (READ_ONCE(hold->host->frozen))
 		return;
-	if (smq_wait_take(depth, &list)) {
+	if (smq_wait_grant(depth, &list)) {
 		if (lun && lun->policy->ops->next)
-			smq_wait_take_listed(depth, lun, &list);
+			smq_wait_grant_listed(depth, lun, &list);
 		else
 			/*
-			 * Left by another policy. One that has lists adds to them a grace
-			 * period after it became the LUN's at the earliest.
+			 * An earlier policy left it set. A policy with lists does not add commands
+			 * to them before a grace period has passed since the LUN got the policy.
 			 */
 			atomic_set(&depth->listed, 0);
 	}
-	smq_wait_send(&list);
+	smq_wait_issue_all(&list);
 }
 
-/* Puts what a policy that was given up still holds where the layer dispatches it. */
+/* Moves the commands that a dropped policy still has in its lists to the LUN's own list. */
 static void smq_wait_inherit(struct smq_depth *depth, struct smq_policy_lun *lun)
 {
 	struct smq_hold *hold = &depth->wait;
@@ -281,10 +285,10 @@ static void smq_wait_inherit(struct smq_depth *depth, struct smq_policy_lun *lun
 }
 
 /**
- * smq_policy_room() - commands that a policy kept in a list of a LUN may go
+ * smq_policy_room() - dispatches commands that a policy has in its lists of a LUN
  * @lun: the policy's part of the LUN
  *
- * Asks the policy's next for what goes while there is room.
+ * Calls the policy's next for each command, while there is room.
  *
  * Context: as smq_hold.dispatch, of one of the policy's lists.
  */
@@ -296,7 +300,7 @@ void smq_policy_room(struct smq_policy_lun *lun)
 		smq_wait_inherit(&core->depth, lun);
 	else
 		atomic_set(&core->depth.listed, 1);
-	smq_wait_for_lun(&core->depth.wait);
+	smq_wait_dispatch_lun(&core->depth.wait);
 }
 EXPORT_SYMBOL_GPL(smq_policy_room);
 
@@ -314,29 +318,29 @@ bool smq_policy_lun_is_full(const struct smq_policy_lun *lun)
 }
 EXPORT_SYMBOL_GPL(smq_policy_lun_is_full);
 
-/* A command that the LLD refused, or did not even get to see, is held again, in front. */
+/* Holds a command that the LLD refused, or that came behind a refused one, before all others. */
 static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool first)
 {
 	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
 	struct smq_policy_cmd *seen = cmd->seen;
 
 	smq_seen_done(cmd);
-	/* Where commands are counted, one that is not gets its room first. */
+	/* While commands are counted, an uncounted one waits for its LUN's room first. */
 	if ((st == SMQ_HWQ_BUSY || st == SMQ_HOST_BUSY) &&
 	    (seen->flags & SMQ_SEEN_COUNTED || !smq_host_holds(cmd->hwq->host))) {
-		smq_wait_in_hwq(cmd);
+		smq_wait_hold_for_hwq(cmd);
 		return;
 	}
 	if (seen->flags & SMQ_SEEN_COUNTED) {
 		seen->flags &= ~SMQ_SEEN_COUNTED;
-		/* Without a look at the list: this command is to be the first of it. */
+		/* Does not start a dispatch: this command must become the first of the list. */
 		atomic_dec_return(&depth->inflight);
 	}
 	if (first)
 		smq_depth_refused(depth);
 	smq_move_home(cmd);
-	/* The timer: nothing of its LUN may be in flight. */
-	smq_wait_in(&depth->wait, cmd, true, true);
+	/* With the timer, because the LUN may have nothing in flight. */
+	smq_wait_hold_for_lun(&depth->wait, cmd, true, true);
 }
 
 /*
@@ -356,15 +360,15 @@ void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_stat
 }
 
 /*
- * Gives commands to the LLD, and holds what it refuses. True if it took them all; *@some:
- * whether it took any.
+ * Gives commands to the LLD, and holds those that it refuses. True if the LLD took all of
+ * them; sets *@some if it took any.
  */
-static bool smq_wait_give(struct smq_hwq *hwq, struct list_head *list, bool commit, bool *some)
+static bool smq_wait_issue(struct smq_hwq *hwq, struct list_head *list, bool commit, bool *some)
 {
 	const struct list_head *first = list->next;
 	enum smq_status st = hwq->host->core->dispatch(hwq, list, commit);
 
-	/* Only compared: the command may be gone. */
+	/* Compares the pointers only: the command may have been freed. */
 	*some |= list->next != first;
 	if (likely(list_empty(list)))
 		return true;
@@ -374,10 +378,10 @@ static bool smq_wait_give(struct smq_hwq *hwq, struct list_head *list, bool comm
 }
 
 /*
- * Commands leave the list of their hardware queue. Where the device is to have counted ones only,
- * those that are not wait for their LUN.
+ * Commands have left the list of their hardware queue. If the inner depth is kept, those that
+ * were not counted have to wait for room in their LUN.
  */
-static void smq_wait_left(struct smq_host *host, struct list_head *list)
+static void smq_wait_hold_uncounted(struct smq_host *host, struct list_head *list)
 {
 	bool holds = smq_host_holds(host);
 	struct smq_cmd *cmd, *next;
@@ -387,16 +391,16 @@ static void smq_wait_left(struct smq_host *host, struct list_head *list)
 		if (!holds || cmd->seen->flags & SMQ_SEEN_COUNTED)
 			continue;
 		list_del_init(&cmd->node);
-		smq_wait_in(&smq_cmd_lun(cmd)->depth.wait, cmd, false, true);
+		smq_wait_hold_for_lun(&smq_cmd_lun(cmd)->depth.wait, cmd, false, true);
 	}
 }
 
 /*
- * smq_hold.dispatch of a hardware queue: commands that it had no room for, in order, until it
- * has none again. The only one that takes from the list; the queue stays full meanwhile, so
- * that what comes goes behind.
+ * smq_hold.dispatch of a hardware queue: gives refused commands to the LLD again, in order,
+ * until it refuses one. Nothing else takes commands from the list. The queue stays marked as
+ * full meanwhile, so that new commands go to the end of the list.
  */
-void smq_wait_for_hwq(struct smq_hold *hold)
+void smq_wait_dispatch_hwq(struct smq_hold *hold)
 {
 	struct smq_hwq_core *core = container_of(hold, struct smq_hwq_core, refused);
 	unsigned int left = READ_ONCE(hold->nr), nr;
@@ -412,8 +416,8 @@ void smq_wait_for_hwq(struct smq_hold *hold)
 			break;
 		took = true;
 		left -= nr;
-		smq_wait_left(hold->host, &list);
-		room = list_empty(&list) || smq_wait_give(core->hwq, &list, false, &some);
+		smq_wait_hold_uncounted(hold->host, &list);
+		room = list_empty(&list) || smq_wait_issue(core->hwq, &list, false, &some);
 	}
 	if (some)
 		smq_policy_commit(core->hwq);
@@ -423,7 +427,7 @@ void smq_wait_for_hwq(struct smq_hold *hold)
 	if (!nr)
 		clear_bit(SMQ_DETOUR_FULL, &core->hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
-	/* Those that have come meanwhile: not in this turn, which has to end. */
+	/* Leaves commands that came meanwhile to the next run, so that this one ends. */
 	if (nr && took && room)
 		smq_hold_kick(hold);
 }
@@ -434,8 +438,8 @@ void smq_wait_for_hwq(struct smq_hold *hold)
  * @list: commands for it that the caller owns; empty after the call
  * @commit: ring the doorbell after the last of them
  *
- * What the LLD refuses is held, and tried again. While others wait for room in the hardware
- * queue these go behind them.
+ * Commands that the LLD refuses are held and tried again. While other commands wait for room
+ * in the hardware queue, these wait behind them.
  *
  * Context: as queue_cmd, inside the RCU read-side section in which the caller came to
  * own the commands. Return: whether the LLD took them all.
@@ -446,15 +450,15 @@ bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit)
 	bool some = false;
 
 	if (likely(!smq_hwq_is_full(hwq)))
-		return smq_wait_give(hwq, list, commit, &some);
+		return smq_wait_issue(hwq, list, commit, &some);
 	list_for_each_entry_safe(cmd, next, list, node) {
 		list_del_init(&cmd->node);
-		/* As if the LLD had refused it. */
+		/* For the policy it is as if the LLD had refused it. */
 		smq_seen_done(cmd);
 		if (!smq_wait_behind(cmd)) {
-			/* It is not full any more: this one and the rest. */
+			/* The queue is no longer full: issue this command and the rest. */
 			list_add(&cmd->node, list);
-			return smq_wait_give(hwq, list, commit, &some);
+			return smq_wait_issue(hwq, list, commit, &some);
 		}
 	}
 	if (commit)
@@ -464,9 +468,9 @@ bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit)
 EXPORT_SYMBOL_GPL(smq_policy_issue);
 
 /*
- * TASK SET FULL: true if the command is held, in front of what came later; false if error
- * handling has it, and it has ended. The caller owns it; it is not counted any more.
- * No waiting command is dispatched: it would find the same.
+ * Holds a command that the device answered with TASK SET FULL, before all later ones. The
+ * caller owns it, and it is no longer counted. False if error handling has the command: it
+ * has ended. Does not dispatch waiting commands: the device would refuse them too.
  *
  * Context: any, inside an RCU read-side section.
  */
@@ -475,27 +479,27 @@ bool smq_wait_full(struct smq_cmd *cmd)
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	struct smq_hold *hold = &smq_cmd_lun(cmd)->depth.wait;
 	unsigned long flags;
-	bool keep;
+	bool held;
 
 	smq_move_home(cmd);
-	/* As the mid-layer hands it to queuecommand. */
+	/* Restore the state in which the mid-layer calls queuecommand. */
 	scmd->result = 0;
 	scsi_set_resid(scmd, 0);
 	memset(scmd->sense_buffer, 0, SCSI_SENSE_BUFFERSIZE);
 
 	spin_lock_irqsave(&hold->lock, flags);
-	keep = !smq_cmd_in_eh(cmd);
-	if (keep) {
-		smq_wait_kept(cmd->hwq);
+	held = !smq_cmd_in_eh(cmd);
+	if (held) {
+		smq_wait_count_full(cmd->hwq);
 		smq_hold_add(hold, cmd, true);
-		/* Should nothing of its LUN be in flight. */
+		/* In case its LUN has nothing in flight. */
 		smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 	}
 	spin_unlock_irqrestore(&hold->lock, flags);
-	return keep;
+	return held;
 }
 
-/* A command that a policy has seen ends, or goes back. Context: as smq_wait_full(). */
+/* A command that a policy has seen ends, or is returned. Context: as smq_wait_full(). */
 void smq_wait_leave(struct smq_cmd *cmd)
 {
 	bool counted = cmd->seen->flags & SMQ_SEEN_COUNTED;

@@ -12,19 +12,19 @@
 void smq_wait_look(struct work_struct *work);
 
 /* wait.c */
-void smq_wait_for_lun(struct smq_hold *hold);
-void smq_wait_for_hwq(struct smq_hold *hold);
+void smq_wait_dispatch_lun(struct smq_hold *hold);
+void smq_wait_dispatch_hwq(struct smq_hold *hold);
 bool smq_wait_enter_slow(struct smq_cmd *cmd);
 bool smq_wait_behind(struct smq_cmd *cmd);
 bool smq_wait_behind_own(struct smq_cmd *cmd);
 void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_status st);
 bool smq_wait_full(struct smq_cmd *cmd);
 void smq_wait_leave(struct smq_cmd *cmd);
-bool smq_wait_drains(const struct smq_policy_lun *lun);
+bool smq_wait_must_drain(const struct smq_policy_lun *lun);
 
 /*
- * Takes room in the inner depth for a command. False: there is none, or others wait for
- * it, and the command waits as well.
+ * Takes room in the inner depth for a command. False: there is no room, or other commands
+ * wait for it; then the command waits too.
  *
  * Context: as queue_cmd, inside an RCU read-side section.
  */
@@ -40,15 +40,15 @@ static inline bool smq_wait_enter(struct smq_cmd *cmd)
 }
 
 /*
- * The same for a policy that does not hold what waits for room. False: the hardware queue is
- * full, and the command waits behind others.
+ * The same for a policy that does not keep the inner depth. False: the hardware queue is full,
+ * and the command waits behind others.
  */
 static inline bool smq_wait_follow(struct smq_cmd *cmd)
 {
 	return likely(!smq_hwq_is_full(cmd->hwq)) || !smq_wait_behind(cmd);
 }
 
-/* A command has ended, or was given up: there may be room in its hardware queue. Context: any. */
+/* A command has left the LLD: its hardware queue may have room. Context: any. */
 static inline void smq_wait_room(struct smq_hwq *hwq)
 {
 	if (unlikely(smq_hwq_is_full(hwq)))

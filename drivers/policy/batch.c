@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The policy "batch": one doorbell for several commands, where doorbells are
- * expensive. batch_choice.h chooses; where they are cheap commands pass, and the layer
- * runs the host as "direct".
+ * expensive. batch_choice.h makes the decisions. Where doorbells are cheap, commands pass, and the
+ * layer runs the host as "direct".
  */
 #include <linux/ktime.h>
 #include <linux/seq_file.h>
@@ -12,7 +12,7 @@
 #include "builtin.h"
 
 /**
- * struct batch_knobs - when a batch waits no longer
+ * struct batch_knobs - the limits at which a batch is given to the LLD
  * @requests: commands held for a hardware queue
  * @bytes: that they move
  * @usecs: since the first of them was held
@@ -28,12 +28,12 @@ struct batch_knobs {
 /**
  * struct batch_hwq - a hardware queue
  * @hold: commands that wait for a doorbell, in the order they came
- * @choice: what the choice remembers; under @hold.lock, but for what is said to race
+ * @choice: state of the choice; under @hold.lock, except where data_race() says otherwise
  * @opened: when the first of @hold came, ktime in ns; under @hold.lock
  * @knobs: the host's settings
  * @hwq: the hardware queue
- * @inflight: commands that were held and that the LLD has been given; atomic because
- *	completion takes no lock
+ * @inflight: commands that were held and that the LLD has now; atomic because completion takes no
+ *	lock
  */
 struct batch_hwq {
 	struct smq_hold hold;
@@ -46,7 +46,7 @@ struct batch_hwq {
 
 /**
  * struct batch_cmd - a command
- * @inflight: it is in batch_hwq.inflight; the owner's
+ * @inflight: it counts in batch_hwq.inflight; only the command's owner uses this
  */
 struct batch_cmd {
 	bool inflight;
@@ -81,7 +81,9 @@ static void batch_sample(struct batch_hwq *b)
 	spin_unlock_irqrestore(&b->hold.lock, flags);
 	if (list_empty(&list))
 		return;
-	/* What passed before, committed or not, is not this one's cost. */
+	/*
+	 * Commit the commands that passed before: their doorbell must not count as this one's cost.
+	 */
 	smq_policy_commit(b->hwq);
 	if (!smq_policy_issue(b->hwq, &list, false))
 		return;
@@ -133,7 +135,7 @@ static void batch_dispatch(struct smq_hold *hold)
 	u64 left = 0;
 
 	spin_lock_irqsave(&hold->lock, flags);
-	/* A host that runs by another policy by now has its commands at once. */
+	/* If the host has another policy by now, its commands are dispatched at once. */
 	if (hold->nr && atomic_read(&b->inflight) && rcu_access_pointer(hold->host->policy))
 		left = batch_left(b);
 	if (left)
@@ -143,7 +145,7 @@ static void batch_dispatch(struct smq_hold *hold)
 		batch_go(b, false);
 }
 
-/* Holds a command, then dispatches all that are held if the choice is to. */
+/* Holds a command, then dispatches all held commands if smq_batch_choose() says so. */
 static void batch_hold(struct batch_hwq *b, struct smq_cmd *cmd, bool last, bool sample)
 {
 	enum smq_batch_choice choice;
@@ -162,7 +164,7 @@ static void batch_hold(struct batch_hwq *b, struct smq_cmd *cmd, bool last, bool
 		if (b->choice.expensive)
 			sample = smq_batch_sample_due(&b->choice);
 	} else if (b->hold.nr == 1 || !hrtimer_is_queued(&b->hold.timer)) {
-		/* The one look at the clock for a batch. */
+		/* The clock is read only once for each batch. */
 		b->opened = ktime_get_ns();
 		smq_hold_wait(&b->hold, READ_ONCE(b->knobs->usecs) * (u64)NSEC_PER_USEC);
 	}
@@ -173,8 +175,9 @@ static void batch_hold(struct batch_hwq *b, struct smq_cmd *cmd, bool last, bool
 		return;
 	}
 	/*
-	 * Pairs with smq_batch_done(): the last in flight may have ended before it could see
-	 * this one held; with the full barrier one of the two sees the other.
+	 * Pairs with smq_batch_done(): the last command in flight may be ending now. With the full
+	 * barrier either its end sees this held command, or this CPU sees that nothing is in
+	 * flight.
 	 */
 	smp_mb();
 	if (last && !atomic_read(&b->inflight))
@@ -192,9 +195,12 @@ struct smq_hwq *smq_batch_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 	bc->inflight = false;
 	/* data_race: a race costs one needless hold or one missed hold. */
 	if (data_race(smq_batch_passes(&b->choice, requests, last)) && !READ_ONCE(b->hold.nr)) {
-		/* A poller waits for its command: it is not made to wait more. */
+		/* Not on a poll queue: the poller would have to wait longer for its command. */
 		if (last && hwq->host->lld->commit && hwq->type != HCTX_TYPE_POLL)
-			/* Two CPUs may both count, or both sample. */
+			/*
+			 * Two CPUs may count a batch once, or both take a sample: neither does
+			 * harm.
+			 */
 			sample = data_race(smq_batch_sample_due(&b->choice));
 		if (!sample)
 			return hwq;
@@ -212,12 +218,12 @@ void smq_batch_done(struct smq_policy *policy, struct smq_cmd *cmd)
 		return;
 	bc->inflight = false;
 	b = smq_policy_hwq_priv(policy, cmd->hwq);
-	/* Fully ordered: see batch_hold(). An idle device is not made to wait. */
+	/* Fully ordered: see batch_hold(). The device is idle: dispatch. */
 	if (!atomic_dec_return(&b->inflight) && READ_ONCE(b->hold.nr))
 		smq_hold_kick(&b->hold);
 }
 
-/* The batch of the block layer is over, though no command was the last of it. */
+/* A batch of the block layer ended without a command that was marked as its last. */
 static void batch_last(struct smq_policy *policy, struct smq_hwq *hwq)
 {
 	struct batch_hwq *b = smq_policy_hwq_priv(policy, hwq);
@@ -235,7 +241,7 @@ static bool batch_has_use(struct smq_policy *policy)
 	for (i = 0; i < policy->host->nr_hwqs; i++) {
 		struct batch_hwq *b = smq_policy_hwq_priv(policy, policy->host->hwq[i]);
 
-		/* data_race: a sample that comes now is seen by the next look. */
+		/* data_race: if a sample is taken at this moment, the next call sees it. */
 		if (data_race(b->choice.expensive))
 			return true;
 	}

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The choices of the policy "batch", free of the kernel: tests/host drives them
- * in user space. Callers serialise (the lock of struct smq_hold) and bring the
- * figures.
+ * The choices of the policy "batch". This code does not depend on the kernel: tests/host runs it in
+ * user space. Callers serialise (the lock of struct smq_hold) and pass counts and times.
  *
- * Holding pays where the doorbell is expensive, so its cost is measured: now and then
- * one command is given to the LLD alone and its commit timed. Noise only ever
- * adds, so the least of the last few samples counts.
+ * Holding pays where the doorbell is expensive. So its cost is measured: now and then one command
+ * is given to the LLD alone, and its commit is timed. Noise can only make a sample larger, so the
+ * smallest of the last few samples counts.
  */
 #ifndef SMQ_BATCH_CHOICE_H
 #define SMQ_BATCH_CHOICE_H
@@ -17,27 +16,28 @@
 #include <stdbool.h>
 #endif
 
-/* Commands are held for a doorbell of EXPENSIVE, and no longer for one below CHEAP, in ns. */
+/* Commands are held once a doorbell costs EXPENSIVE, and until it costs less than CHEAP, in ns. */
 #define SMQ_BATCH_EXPENSIVE_NS	1000
 #define SMQ_BATCH_CHEAP_NS	700
 #define SMQ_BATCH_SAMPLES	4
-/* Batches between two samples: the first few come soon, to know where we are. */
+/* Batches between two samples; the first few samples are taken sooner. */
 #define SMQ_BATCH_EVERY		256
 #define SMQ_BATCH_EVERY_FIRST	8
-/* What a sample can say at most: more was an interruption. */
+/* At most one of this many of a device's usual commands is held. */
+#define SMQ_BATCH_SHARE		3
+/* The largest sample, in ns: a longer time was caused by an interruption. */
 #define SMQ_BATCH_SAMPLE_MAX	1000000000U
 
 /**
  * struct smq_batch - what the choice remembers of a hardware queue
- * @cost: the last samples of what a doorbell costs, in ns
- * @nr_samples: of these, valid; SMQ_BATCH_SAMPLES from then on
+ * @cost: the last samples of a doorbell's cost, in ns
+ * @nr_samples: how many of these are valid, up to SMQ_BATCH_SAMPLES
  * @next: the sample to be replaced next
  * @batches: since the last sample
- * @peak: most commands there were at once, held and in flight; fades with each
- *	batch
+ * @peak: the most commands at a time, held and in flight; decreases a little with each batch
  * @run: commands of the block layer's batch that is being queued
- * @natural: how many its last batch had
- * @look: samples that are wanted soon
+ * @natural: commands of the block layer's last batch
+ * @look: how many samples are to be taken soon
  * @expensive: holding pays
  */
 struct smq_batch {
@@ -53,7 +53,7 @@ struct smq_batch {
 };
 
 /**
- * struct smq_batch_now - the state a command finds, itself included
+ * struct smq_batch_now - the state when a command has been added, that command included
  * @held: commands held
  * @bytes: that they move
  * @inflight: commands with the device
@@ -84,7 +84,7 @@ static inline unsigned int smq_batch_cost(const struct smq_batch *b)
 	return least;
 }
 
-/* A batch begins or passes by: whether its doorbell is to be timed. */
+/* A batch begins, held or not: returns whether its doorbell is to be timed. */
 static inline bool smq_batch_sample_due(struct smq_batch *b)
 {
 	bool soon = b->look || b->nr_samples < SMQ_BATCH_SAMPLES;
@@ -96,14 +96,16 @@ static inline bool smq_batch_sample_due(struct smq_batch *b)
 	return 1;
 }
 
-/* Nothing was sampled for a while: the next batch is, and some soon after it. */
+/*
+ * Nothing was sampled for a while: requests samples of the next batch, and of some soon after it.
+ */
 static inline void smq_batch_look(struct smq_batch *b)
 {
 	b->look = SMQ_BATCH_SAMPLES;
 	b->batches = SMQ_BATCH_EVERY_FIRST - 1;
 }
 
-/* Takes a sample. An expensive doorbell is believed after all samples say so. */
+/* Stores a sample. The doorbell counts as expensive only once all samples say so. */
 static inline void smq_batch_sample(struct smq_batch *b, unsigned long long ns)
 {
 	unsigned int cost;
@@ -122,9 +124,9 @@ static inline void smq_batch_sample(struct smq_batch *b, unsigned long long ns)
 }
 
 /*
- * A command comes: whether it may pass though doorbells are expensive. The block layer's
- * own batches share one already where they are large: holding them costs more than
- * it could win.
+ * Whether a new command may pass: always while doorbells are cheap. If they are expensive, large
+ * batches of the block layer pass, because they share a doorbell already: holding them costs more
+ * than it could gain.
  */
 static inline bool smq_batch_passes(struct smq_batch *b, unsigned int max_held, bool last)
 {
@@ -141,10 +143,12 @@ static inline bool smq_batch_passes(struct smq_batch *b, unsigned int max_held, 
 }
 
 /*
- * What is to be done after a command was held. An idle device is never made to
- * wait. A busy one has at least twice as many commands as are held, of those there
- * usually are: so at low queue depth nothing is held, and the device does not run
- * dry for a batch.
+ * What is to be done after a command was held. An idle device gets all commands as soon as no more
+ * follow at once. For a busy device up to a third of its usual commands is held, rounded down: with
+ * fewer than six, nothing is held. A device that takes equally long for each command completes them
+ * in the groups in which it got them. A remainder that does not fill a group waits until the next
+ * group has completed, and delays all later groups. Rounding down keeps that remainder at two
+ * commands at most; rounding up would make it up to a third of all commands.
  */
 static inline enum smq_batch_choice
 smq_batch_choose(struct smq_batch *b, unsigned int max_held, unsigned int max_bytes,
@@ -158,7 +162,7 @@ smq_batch_choose(struct smq_batch *b, unsigned int max_held, unsigned int max_by
 	if (now->held >= max_held || now->bytes >= max_bytes)
 		choice = SMQ_BATCH_GO;
 	else if (!now->last ||
-		 (b->expensive && now->inflight && now->held < (b->peak - now->held) / 2))
+		 (b->expensive && now->inflight && now->held < b->peak / SMQ_BATCH_SHARE))
 		choice = SMQ_BATCH_WAIT;
 	if (choice == SMQ_BATCH_GO)
 		b->peak -= (b->peak - all + 7) / 8;

@@ -2,7 +2,7 @@
 /*
  * The policy "bucket": many CPUs, one hardware queue. The CPU that gets the dispatch
  * right of the queue gives the LLD its own commands and those that other CPUs have left
- * in their buckets meanwhile; they do not wait for the LLD's lock or its doorbell.
+ * in their buckets meanwhile; those CPUs do not wait for the LLD's lock or its doorbell.
  * bucket_choice.h has the protocol.
  */
 #include <linux/preempt.h>
@@ -16,8 +16,8 @@
 /**
  * struct bucket_knobs - a host's settings
  * @budget: commands of other CPUs that a dispatcher gives the LLD before a worker goes on
- * @share: the policy is effective where one command of so many, or more, is dispatched
- *	by another CPU; 0: always
+ * @share: the policy is effective if at least one command in @share is dispatched by another
+ *	CPU than the one that queued it; 0: always
  *
  * Read with READ_ONCE: settings take effect on the commands that follow.
  */
@@ -32,10 +32,10 @@ struct bucket_hwq;
  * struct bucket - commands that a CPU has left for the dispatcher
  * @hold: the commands, in the order they came. Its lock is held by the CPU that adds
  *	one, by the dispatcher while it takes them, and by error handling
- * @queue: of which hardware queue
- * @contended: how often a CPU found the lock taken as it added one; under it
+ * @queue: the hardware queue that the bucket belongs to
+ * @contended: how often a CPU that added a command found the lock taken; under that lock
  *
- * On cache lines of its own: see bucket_init_hwq().
+ * A bucket has cache lines of its own: see bucket_init_hwq().
  */
 struct bucket {
 	struct smq_hold hold;
@@ -45,13 +45,13 @@ struct bucket {
 
 /**
  * struct bucket_hwq - a hardware queue
- * @choice: who dispatches
- * @nr: buckets, 0 for a poll queue, whose commands all pass
- * @buckets: @nr of them; CPU n has bucket n % @nr
- * @handovers: how often a worker went on; changed by the CPU that has given the right
- *	back, without a lock: it is for people to look at
- * @taken: what the dispatcher has taken from buckets and not given to the LLD yet; its
- *	own while it has the right
+ * @choice: which CPU dispatches
+ * @nr: number of buckets; 0 for a poll queue, whose commands all go to the LLD at once
+ * @buckets: array of @nr buckets; CPU n has bucket n % @nr
+ * @handovers: how often a dispatcher left the rest to workers; changed without a lock by the
+ *	CPU that has given the right back: it is only shown to users
+ * @taken: commands that the dispatcher has taken from buckets and not given to the LLD yet;
+ *	only the CPU that has the right uses it
  * @hwq: the hardware queue
  * @knobs: the host's settings
  */
@@ -67,10 +67,10 @@ struct bucket_hwq {
 
 /**
  * struct bucket_host - whether the policy pays
- * @all: smq_bucket.all of all hardware queues when that was last found out
- * @foreign: likewise
+ * @all: sum of smq_bucket.all of all hardware queues when @pays was last found out
+ * @foreign: sum of smq_bucket.foreign, likewise
  * @since: when that was, in jiffies
- * @pays: what was found out
+ * @pays: whether the policy paid then
  *
  * Under the host's policy lock.
  */
@@ -118,19 +118,15 @@ static unsigned int smq_bucket_take(struct smq_bucket *choice, unsigned int i, u
 	return nr;
 }
 
-static void smq_bucket_take_one(struct smq_bucket *choice, struct smq_cmd *cmd)
-{
-	struct bucket_hwq *q = container_of(choice, struct bucket_hwq, choice);
-
-	list_add_tail(&cmd->node, &q->taken);
-}
-
-static void smq_bucket_issue(struct smq_bucket *choice)
+static void smq_bucket_issue(struct smq_bucket *choice, bool commit)
 {
 	struct bucket_hwq *q = container_of(choice, struct bucket_hwq, choice);
 
 	if (!list_empty(&q->taken))
 		smq_policy_issue(q->hwq, &q->taken, true);
+	/* While the host is frozen there is no doorbell: the reset ends the LLD's commands. */
+	else if (commit && !READ_ONCE(q->hwq->host->frozen))
+		smq_policy_commit(q->hwq);
 }
 
 static void smq_bucket_kick(struct smq_bucket *choice, unsigned int buckets)
@@ -161,7 +157,7 @@ static void bucket_end(void)
 		preempt_enable();
 }
 
-/* smq_hold.dispatch: a dispatcher has done its share, or all that is held is to go. */
+/* smq_hold.dispatch: a dispatcher has used its budget, or the layer wants all commands to go. */
 static void bucket_dispatch(struct smq_hold *hold)
 {
 	struct bucket *bucket = container_of(hold, struct bucket, hold);
@@ -173,10 +169,10 @@ static void bucket_dispatch(struct smq_hold *hold)
 }
 
 /*
- * Whether a command may wait for a dispatcher, and so be overtaken by those of other
- * CPUs. A poller waits for its own command. Flushes and reserved commands are for what
- * must not wait. The order of commands matters to zoned disks and to what is no disk, and
- * a device without tagged commands takes one at a time.
+ * Whether a command may wait for a dispatcher, and so be overtaken by commands of other CPUs. Not
+ * on a poll queue: a poller waits for its own command. Not flushes and reserved commands, which
+ * must not wait. Not commands for zoned disks and for other devices than disks, for which their
+ * order matters, nor for a device without tagged commands, which takes one at a time.
  */
 static bool bucket_may_wait(const struct bucket_hwq *q, struct smq_cmd *cmd)
 {
@@ -189,13 +185,44 @@ static bool bucket_may_wait(const struct bucket_hwq *q, struct smq_cmd *cmd)
 	       !blk_queue_is_zoned(rq->q);
 }
 
-/* A batch of the block layer's is over: what it has left in buckets is dispatched. */
+/* A batch of the block layer is over: dispatches the commands that it has left in buckets. */
 static void bucket_last(struct smq_policy *policy, struct smq_hwq *hwq)
 {
 	struct bucket_hwq *q = smq_policy_hwq_priv(policy, hwq);
 
 	bucket_begin();
 	smq_bucket_end(&q->choice, READ_ONCE(q->knobs->budget));
+	bucket_end();
+}
+
+/* raw: with PREEMPT_RT the task may move to another CPU meanwhile; any bucket is right. */
+static unsigned int bucket_own(const struct bucket_hwq *q)
+{
+	unsigned int cpu = raw_smp_processor_id();
+
+	return likely(cpu < q->nr) ? cpu : cpu % q->nr;
+}
+
+/*
+ * Called for every command, even those that may not wait: a command that goes at once is not
+ * overtaken.
+ */
+struct smq_policy *smq_bucket_passes(struct smq_policy *policy, struct smq_hwq *hwq)
+{
+	struct bucket_hwq *q = smq_policy_hwq_priv(policy, hwq);
+
+	bucket_begin();
+	if (likely(q->nr) && smq_bucket_pass(&q->choice, bucket_own(q)))
+		return policy;
+	bucket_end();
+	return NULL;
+}
+
+void smq_bucket_has_passed(struct smq_policy *policy, struct smq_hwq *hwq)
+{
+	struct bucket_hwq *q = smq_policy_hwq_priv(policy, hwq);
+
+	smq_bucket_passed(&q->choice, READ_ONCE(q->knobs->budget));
 	bucket_end();
 }
 
@@ -210,14 +237,14 @@ struct smq_hwq *smq_bucket_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 		return hwq;
 	}
 	bucket_begin();
-	/* raw: with PREEMPT_RT the task may move meanwhile; any bucket is right. */
-	smq_bucket_submit(&q->choice, raw_smp_processor_id() % q->nr, cmd, last,
-			  READ_ONCE(q->knobs->budget));
+	/* The dispatcher commits earlier commands: this CPU need not wait for the LLD. */
+	smq_bucket_submit(&q->choice, bucket_own(q), cmd, last,
+			  last && smq_policy_take_uncommitted(hwq), READ_ONCE(q->knobs->budget));
 	bucket_end();
 	return NULL;
 }
 
-/* What was dispatched so far, of all hardware queues. */
+/* Sums up the commands that were dispatched so far, of all hardware queues. */
 static void bucket_sum(struct smq_policy *policy, unsigned int *all, unsigned int *foreign)
 {
 	unsigned int i;
@@ -242,7 +269,7 @@ static bool bucket_has_use(struct smq_policy *policy)
 	host->pays = smq_bucket_pays(all - host->all, foreign - host->foreign,
 				     READ_ONCE(knobs->share), host->pays);
 	if (all - host->all < SMQ_BUCKET_ENOUGH) {
-		/* Few commands in a long time: nothing to win. */
+		/* Few commands in a long time: a policy could not gain anything with them. */
 		if (time_before(jiffies, host->since + SMQ_POLICY_LOOK))
 			return host->pays;
 		host->pays = !READ_ONCE(knobs->share);
@@ -362,6 +389,8 @@ const struct smq_policy_ops smq_bucket_ops = {
 	.init_knobs	= bucket_init_knobs,
 	.init_hwq	= bucket_init_hwq,
 	.exit_hwq	= bucket_exit_hwq,
+	.passes		= smq_bucket_passes,
+	.passed		= smq_bucket_has_passed,
 	.queue		= smq_bucket_queue,
 	.last		= bucket_last,
 	.has_use	= bucket_has_use,

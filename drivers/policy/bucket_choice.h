@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The policy "bucket": which CPU dispatches, free of the kernel: tests/host runs this
- * code through every interleaving of a few CPUs.
+ * The policy "bucket": which CPU dispatches. This code does not depend on the kernel:
+ * tests/host runs it through every interleaving of a few CPUs.
  *
  * A hardware queue has one word: a bit for the dispatch right, and a bit for each bucket
- * that may have commands for the dispatcher. A CPU puts its command in its bucket, then
- * sets its bit and asks for the right in one atomic operation. If it gets the right, it
- * dispatches what all buckets have. If not, the dispatcher finds the bit: it gives the
- * right back by a compare-and-exchange that fails while any bit is set, and looks again.
- * So no command is left behind, whenever its bit was set.
+ * that may have commands for the dispatcher. A CPU that finds neither takes the right, and
+ * its command goes to the LLD at once, as without a policy. Otherwise it puts the command in
+ * its bucket, then sets its bit and asks for the right in one atomic operation. If it gets
+ * the right, it dispatches what all buckets have. If not, the dispatcher finds the bit: it
+ * gives the right back by a compare-and-exchange that fails while any bit is set, and looks
+ * again. So no command is left behind, whenever its bit was set.
  *
- * A dispatcher stops after a number of commands that are not its own. It then has a
- * worker look at each bucket whose bit is set, and gives the right back.
+ * A third kind of bit asks for the doorbell. The last command of a batch of the block layer
+ * may be in a bucket while others of that batch have gone to the LLD. The dispatcher rings
+ * the doorbell for these even if it finds the bucket empty because the last command was
+ * aborted.
+ *
+ * A dispatcher stops after a number of commands that are not its own. It then gives the
+ * right back, and starts a worker for each bucket whose bit is set.
  *
  * The includer has the atomic operations of the kernel, or others of the same names and
  * ordering, struct smq_cmd, and defines the functions that are declared below.
@@ -30,20 +36,22 @@
 #include <strings.h>
 #endif
 
-/* Buckets of a hardware queue at most; more CPUs than these share them. */
-#define SMQ_BUCKET_MAX		30
+/* Most buckets of a hardware queue; if there are more CPUs than these, CPUs share buckets. */
+#define SMQ_BUCKET_MAX		29
 /* A dispatcher that has no bucket: a worker, or one that has looked at its own. */
 #define SMQ_BUCKET_NONE		SMQ_BUCKET_MAX
-/* In the word: a CPU has the dispatch right. The SMQ_BUCKET_MAX bits below are of buckets. */
+/* A bit of smq_bucket.word: a CPU has the dispatch right. */
 #define SMQ_BUCKET_HELD		0x40000000
+/* Another: the LLD has commands without a doorbell. The SMQ_BUCKET_MAX bits below are buckets'. */
+#define SMQ_BUCKET_COMMIT	0x20000000
 
-/* The policy has use where a share of this many commands or more was looked at. */
+/* Whether the policy pays is judged by this many commands or more. */
 #define SMQ_BUCKET_ENOUGH	64
 
 /**
- * struct smq_bucket - who dispatches for a hardware queue
- * @word: SMQ_BUCKET_HELD and a bit for each bucket; atomic because every CPU that
- *	queues a command reads it and may write it
+ * struct smq_bucket - which CPU dispatches for a hardware queue
+ * @word: SMQ_BUCKET_HELD, SMQ_BUCKET_COMMIT and a bit for each bucket; atomic because every
+ *	CPU that queues a command reads it and may write it
  * @next: the bucket that the dispatcher looks at first, so that each has its turn;
  *	changed by the CPU that has the right, as are the next two
  * @all: commands dispatched; wraps
@@ -58,50 +66,63 @@ struct smq_bucket {
 
 struct smq_cmd;
 
-/* What the includer defines. Whether a bucket is empty; a glance, by the CPU that has it. */
+/*
+ * The includer defines this function and the next four. Returns whether a bucket is empty; reads it
+ * without a lock, on the CPU whose bucket it is.
+ */
 static bool smq_bucket_is_empty(struct smq_bucket *b, unsigned int bucket);
 /* Adds a command to a bucket, behind those that are in it. */
 static void smq_bucket_add(struct smq_bucket *b, unsigned int bucket, struct smq_cmd *cmd);
-/* Takes commands from a bucket, in order, at most so many. Returns how many. */
+/* Takes up to @most commands from a bucket, in order. Returns how many. */
 static unsigned int smq_bucket_take(struct smq_bucket *b, unsigned int bucket, unsigned int most);
-/* Takes a command that is in no bucket. */
-static void smq_bucket_take_one(struct smq_bucket *b, struct smq_cmd *cmd);
-/* Gives the LLD what was taken, in that order. With the right, as the two before. */
-static void smq_bucket_issue(struct smq_bucket *b);
-/* Has a worker call smq_bucket_work() for each bucket of a mask that is not empty. */
+/*
+ * Gives the LLD the commands that were taken, in that order, and rings the doorbell; with @commit
+ * rings it even if no command was taken. Called with the right, as smq_bucket_take() is.
+ */
+static void smq_bucket_issue(struct smq_bucket *b, bool commit);
+/* Makes a worker call smq_bucket_work() for each bucket of a mask. */
 static void smq_bucket_kick(struct smq_bucket *b, unsigned int buckets);
 
-/* The right, if no CPU has it and no bucket has commands: for one that is in no bucket. */
-static inline bool smq_bucket_try(struct smq_bucket *b)
+/*
+ * A command comes, on a CPU that has the bucket @own. Returns true if the caller has got the right:
+ * it gives the command to the LLD at once, and then calls smq_bucket_passed(). Returns false also
+ * if there are commands in @own, which go first.
+ */
+static inline bool smq_bucket_pass(struct smq_bucket *b, unsigned int own)
 {
-	return !atomic_read(&b->word) &&
-	       /* Fully ordered: what the last dispatcher did is seen. */
-	       atomic_cmpxchg(&b->word, 0, SMQ_BUCKET_HELD) == 0;
+	/* Fully ordered: what the last dispatcher did is seen. */
+	if (atomic_read(&b->word) || !smq_bucket_is_empty(b, own) ||
+	    atomic_cmpxchg(&b->word, 0, SMQ_BUCKET_HELD) != 0)
+		return false;
+	b->all++;
+	return true;
 }
 
 /*
- * A bucket has got a command, and the block layer's batch is over: true if the caller is
- * the dispatcher now. If not, the dispatcher there is will look at the bucket.
+ * A bucket has got a command, and the block layer's batch is over. Returns true if the caller is
+ * the dispatcher now. If not, the present dispatcher will look at the bucket. @commit: 0, or
+ * SMQ_BUCKET_COMMIT if the dispatcher has to ring the doorbell in any case.
  */
-static inline bool smq_bucket_enter(struct smq_bucket *b, unsigned int bucket)
+static inline bool smq_bucket_enter(struct smq_bucket *b, unsigned int bucket, int commit)
 {
-	int both = SMQ_BUCKET_HELD | 1 << bucket;
+	int all = SMQ_BUCKET_HELD | commit | 1 << bucket;
 
 	/*
 	 * The command is in the bucket before the word is read. Pairs with the exchange in
-	 * smq_bucket_run(): if both bits are still set here, that comes later, and the
-	 * dispatcher sees the command. It spares all but the first the line of the word.
+	 * smq_bucket_run(): if all bits are still set here, that exchange comes later, and the
+	 * dispatcher sees the command. So only the first CPU has to write the word.
 	 */
 	smp_mb();
-	if ((atomic_read(&b->word) & both) == both)
+	if ((atomic_read(&b->word) & all) == all)
 		return false;
 	/* Fully ordered, for the same reason. */
-	return !(atomic_fetch_or(both, &b->word) & SMQ_BUCKET_HELD);
+	return !(atomic_fetch_or(all, &b->word) & SMQ_BUCKET_HELD);
 }
 
 /*
- * A bucket has got a command that more of the block layer's batch follow. A dispatcher
- * takes it along; if there is none, the end of the batch brings one, on whatever CPU.
+ * A bucket has got a command, and more commands of the block layer's batch follow. If there is a
+ * dispatcher, it takes the command as well; if not, the CPU on which the batch ends becomes the
+ * dispatcher.
  */
 static inline void smq_bucket_mark(struct smq_bucket *b, unsigned int bucket)
 {
@@ -111,7 +132,7 @@ static inline void smq_bucket_mark(struct smq_bucket *b, unsigned int bucket)
 		atomic_or(1 << bucket, &b->word);
 }
 
-/* The bucket of a mask whose turn it is. */
+/* Returns the bucket of a mask whose turn it is. */
 static inline unsigned int smq_bucket_turn(const struct smq_bucket *b, unsigned int mask)
 {
 	unsigned int from = mask & -(1U << b->next);
@@ -120,9 +141,9 @@ static inline unsigned int smq_bucket_turn(const struct smq_bucket *b, unsigned 
 }
 
 /*
- * Takes from the buckets of a mask until @left others' commands are taken. What @own
- * has, unless it is SMQ_BUCKET_NONE, comes first and does not count. Returns the buckets
- * that may have more.
+ * Takes commands from the buckets of a mask until @left commands of other CPUs are taken. The
+ * commands in bucket @own, unless that is SMQ_BUCKET_NONE, come first and do not count. Returns the
+ * buckets that may have more.
  */
 static inline unsigned int smq_bucket_round(struct smq_bucket *b, unsigned int mask,
 					    unsigned int own, unsigned int *left)
@@ -139,7 +160,7 @@ static inline unsigned int smq_bucket_round(struct smq_bucket *b, unsigned int m
 		b->all += taken;
 		b->foreign += taken;
 		*left -= taken;
-		/* A bucket that gave less than it might has no more. */
+		/* If not as many as asked for were taken, the bucket is empty. */
 		if (*left)
 			mask &= ~(1U << bucket);
 	}
@@ -153,6 +174,7 @@ static inline unsigned int smq_bucket_round(struct smq_bucket *b, unsigned int m
 static inline void smq_bucket_run(struct smq_bucket *b, unsigned int own, unsigned int budget)
 {
 	unsigned int left = budget, rest;
+	bool commit;
 
 	do {
 		/*
@@ -160,9 +182,10 @@ static inline void smq_bucket_run(struct smq_bucket *b, unsigned int own, unsign
 		 * buckets, bits that are set after it are found below.
 		 */
 		rest = atomic_xchg(&b->word, SMQ_BUCKET_HELD) & ~SMQ_BUCKET_HELD;
-		rest = smq_bucket_round(b, rest, own, &left);
+		commit = rest & SMQ_BUCKET_COMMIT;
+		rest = smq_bucket_round(b, rest & ~SMQ_BUCKET_COMMIT, own, &left);
 		own = SMQ_BUCKET_NONE;
-		smq_bucket_issue(b);
+		smq_bucket_issue(b, commit);
 		/* Fully ordered: the next dispatcher sees what this one did. */
 		if (!rest && atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) == SMQ_BUCKET_HELD)
 			return;
@@ -171,31 +194,30 @@ static inline void smq_bucket_run(struct smq_bucket *b, unsigned int own, unsign
 	if (rest)
 		atomic_or(rest, &b->word);
 	/* Fully ordered, as above. Bits that others have set meanwhile are among these. */
-	rest = atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word) & ~SMQ_BUCKET_HELD;
-	smq_bucket_kick(b, rest);
+	rest = atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word);
+	smq_bucket_kick(b, rest & ~(SMQ_BUCKET_HELD | SMQ_BUCKET_COMMIT));
+}
+
+/* The LLD has the command that smq_bucket_pass() was called for, or has refused it. */
+static inline void smq_bucket_passed(struct smq_bucket *b, unsigned int budget)
+{
+	/* Fully ordered: the next dispatcher sees what this one did. */
+	if (atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) != SMQ_BUCKET_HELD)
+		smq_bucket_run(b, SMQ_BUCKET_NONE, budget);
 }
 
 /*
- * A command comes, on a CPU that has the bucket @own; @last: no more commands of the
- * block layer's batch follow at once. @budget: see smq_bucket_run().
+ * Takes a command that does not go to the LLD at once, on a CPU that has the bucket @own. @last: no
+ * more commands of the block layer's batch follow. @uncommitted, with @last: others of the batch
+ * may have gone to the LLD without a doorbell. @budget: see smq_bucket_run().
  */
 static inline void smq_bucket_submit(struct smq_bucket *b, unsigned int own, struct smq_cmd *cmd,
-				     bool last, unsigned int budget)
+				     bool last, bool uncommitted, unsigned int budget)
 {
-	/* What is in the own bucket goes first. */
-	if (last && smq_bucket_is_empty(b, own) && smq_bucket_try(b)) {
-		b->all++;
-		smq_bucket_take_one(b, cmd);
-		smq_bucket_issue(b);
-		/* Fully ordered: the next dispatcher sees what this one did. */
-		if (atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) != SMQ_BUCKET_HELD)
-			smq_bucket_run(b, SMQ_BUCKET_NONE, budget);
-		return;
-	}
 	smq_bucket_add(b, own, cmd);
 	if (!last)
 		smq_bucket_mark(b, own);
-	else if (smq_bucket_enter(b, own))
+	else if (smq_bucket_enter(b, own, uncommitted ? SMQ_BUCKET_COMMIT : 0))
 		smq_bucket_run(b, own, budget);
 }
 
@@ -204,23 +226,23 @@ static inline void smq_bucket_end(struct smq_bucket *b, unsigned int budget)
 {
 	int word = atomic_read(&b->word);
 
-	/* A dispatcher that there is finds the bits of this batch, which this task has set. */
+	/* If there is a dispatcher, it finds the bits of this batch, which this task has set. */
 	if (word && !(word & SMQ_BUCKET_HELD) &&
 	    !(atomic_fetch_or(SMQ_BUCKET_HELD, &b->word) & SMQ_BUCKET_HELD))
 		smq_bucket_run(b, SMQ_BUCKET_NONE, budget);
 }
 
-/* A worker looks at a bucket that is not empty, and at the others. */
+/* For a worker: dispatches the commands of a bucket, and those of the others. */
 static inline void smq_bucket_work(struct smq_bucket *b, unsigned int bucket, unsigned int budget)
 {
-	if (smq_bucket_enter(b, bucket))
+	if (smq_bucket_enter(b, bucket, 0))
 		smq_bucket_run(b, SMQ_BUCKET_NONE, budget);
 }
 
 /*
- * Whether the policy pays, by what was dispatched since it was last asked: @before, or
- * what it said then, where that was too little to tell. @share: pays from one command of
- * so many on that another CPU dispatched; 0: always.
+ * Whether the policy pays, judged by the commands that were dispatched since the last call. If
+ * these are too few, returns @before, the result of the last call. @share: the policy pays if at
+ * least one command in @share was dispatched by another CPU; 0: always.
  */
 static inline bool smq_bucket_pays(unsigned int all, unsigned int foreign, unsigned int share,
 				   bool before)

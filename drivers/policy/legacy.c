@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "legacy-model": a command goes through the lock and allocation
- * sequence that scsi_request_fn() put it through, before it is queued and when it
- * ends. A model for measuring, on top of the path of today: what that does in its
- * own way, as clearing the command and setting up its scatterlist, is left out, so
- * that what the model adds is the difference between the two paths as it was
- * measured on Linux 4.19. Era 2013 is read off 3.10's sequence, not measured.
+ * The policy "legacy-model": before a command is issued, and when it ends, the policy takes the
+ * locks and makes the allocations of the old scsi_request_fn(), in their order. It is a model
+ * for measuring, in addition to today's path. It leaves out work that today's path does too,
+ * such as clearing the command and setting up its scatterlist, so that the model adds the
+ * difference between the two paths that was measured on Linux 4.19. Era 2013 was read in the
+ * source of 3.10, not measured.
  *
- * Each function is one step of the old path that takes a lock, so that a profile
- * of locks by caller names them.
+ * Each function is one step of the old path that takes a lock, so that a profile of locks by
+ * caller shows the steps.
  */
 #define pr_fmt(fmt) "smq: " fmt
 
@@ -26,11 +26,11 @@
 /* The kernels whose path is modelled. */
 enum smq_legacy_era {
 	SMQ_LEGACY_2013,	/* 3.10: busy counters under host_lock */
-	SMQ_LEGACY_419,		/* 4.19, the last kernel but one that had it */
+	SMQ_LEGACY_419,		/* 4.19; 4.20 was the last kernel with that path */
 };
 
 /**
- * struct smq_legacy_knobs - settings, for the commands that follow
+ * struct smq_legacy_knobs - settings; they apply to the next command
  * @era: enum smq_legacy_era
  * @wrapper: era 2013: the LLD's queuecommand is wrapped by DEF_SCSI_QCMD
  */
@@ -45,15 +45,15 @@ struct smq_legacy_knobs {
 /**
  * struct smq_legacy - the model's part of a host
  * @free_list_lock: era 2013: protects the host's list of spare commands
- * @spares: that list, empty: it is only looked at
+ * @spares: that list; always empty, only checked
  * @starved: LUNs that wait for the host; under host_lock
  * @host_busy: commands with the host: under host_lock in era 2013; atomic because
  *	no lock protects it in era 4.19
  * @target_busy: likewise for its one target
  * @serial: era 2013: number of the last command, under host_lock
- * @tags: in use, shared by all LUNs; a bit is taken by atomic test-and-set
- * @nr_tags: of them
- * @requests: where request and command come from
+ * @tags: tags in use, shared by all LUNs; a bit is set by atomic test-and-set
+ * @nr_tags: number of tags
+ * @requests: slab cache of requests and commands
  *
  * Lifetime: the policy's area per host.
  */
@@ -74,12 +74,12 @@ struct smq_legacy {
  * @queue_lock: protects all but @device_busy, as the one lock of a queue did
  * @hash: requests by the sector they end at, for merging
  * @fifo: the elevator's list
- * @dispatch: what it has dispatched
+ * @dispatch: requests that the elevator has dispatched
  * @timeouts: started requests
  * @count: requests allocated, by direction
- * @in_flight: started
- * @plugged: since the last flush of the plug
- * @last_merge: the elevator's first guess
+ * @in_flight: requests started
+ * @plugged: requests since the last flush of the plug
+ * @last_merge: the request that the elevator checks first for a merge
  * @list_lock: era 2013: protects @cmds
  * @cmds: era 2013: all commands of the LUN
  * @device_busy: under queue_lock in era 2013; atomic because completion takes
@@ -88,7 +88,7 @@ struct smq_legacy {
  * Lifetime: the policy's area per LUN.
  */
 struct smq_legacy_queue {
-	spinlock_t queue_lock;		/* protects what follows */
+	spinlock_t queue_lock;		/* protects the fields up to list_lock */
 	struct hlist_head hash[1 << SMQ_LEGACY_HASH_BITS];
 	struct list_head fifo;
 	struct list_head dispatch;
@@ -103,17 +103,17 @@ struct smq_legacy_queue {
 };
 
 /**
- * struct smq_legacy_rq - what was allocated and cleared for each command
+ * struct smq_legacy_rq - memory that the old path allocated and cleared for each command
  * @hash: in smq_legacy_queue.hash
- * @queue: plug, elevator, dispatch list
+ * @queue: in the plug, the elevator's list or the dispatch list
  * @timeout: in smq_legacy_queue.timeouts
  * @cmd: in smq_legacy_queue.cmds
- * @end: the sector behind it
+ * @end: the sector behind the request
  * @deadline: in jiffies
  * @tag: in smq_legacy.tags, -1 for none
  * @write: its direction
  * @sense: sense buffer
- * @old: of era 2013
+ * @old: the request is of era 2013
  * @request: the rest of struct request, cleared on allocation
  */
 struct smq_legacy_rq {
@@ -138,7 +138,7 @@ static struct hlist_head *smq_legacy_bucket(struct smq_legacy_queue *q, sector_t
 	return &q->hash[hash_64(sector, SMQ_LEGACY_HASH_BITS)];
 }
 
-/* A bio enters: could it be merged? Counts a request for it if not. */
+/* A bio enters: checks whether it could be merged; if not, counts a request for it. */
 static noinline void legacy_insert_bio(struct smq_legacy_queue *q, sector_t sector, bool write)
 {
 	struct smq_legacy_rq *rq, *found = NULL;
@@ -150,7 +150,7 @@ static noinline void legacy_insert_bio(struct smq_legacy_queue *q, sector_t sect
 		if (rq->end == sector)
 			found = rq;
 	}
-	/* One that has been found is left alone: the command exists by now. */
+	/* Ignore a match: the command exists already. */
 	q->last_merge = found;
 	q->count[write]++;
 	spin_unlock_irq(&q->queue_lock);
@@ -163,7 +163,7 @@ static noinline void legacy_free(struct smq_legacy *legacy, struct smq_legacy_rq
 	mempool_free(rq, &legacy->requests);
 }
 
-/* Request, command and sense buffer, cleared. NULL without memory: not modelled. */
+/* Allocates request, command and sense buffer. NULL without memory: then there is no model. */
 static noinline struct smq_legacy_rq *legacy_alloc(struct smq_legacy *legacy)
 {
 	struct smq_legacy_rq *rq = mempool_alloc(&legacy->requests, GFP_ATOMIC);
@@ -203,12 +203,12 @@ static noinline void legacy_put_command(struct smq_legacy *legacy, struct smq_le
 	spin_unlock_irqrestore(&q->list_lock, flags);
 
 	spin_lock_irqsave(&legacy->free_list_lock, flags);
-	/* A host without a spare command would keep this one. */
+	/* A host without a spare command would have kept this one. */
 	WARN_ON_ONCE(!list_empty(&legacy->spares));
 	spin_unlock_irqrestore(&legacy->free_list_lock, flags);
 }
 
-/* The plug is flushed: once for a batch, the request function runs from here. */
+/* Flushes the plug, once for a batch; the request function runs from here. */
 static noinline void legacy_flush_plug(struct smq_legacy_queue *q)
 {
 	spin_lock_irq(&q->queue_lock);
@@ -235,7 +235,7 @@ static int legacy_get_tag(struct smq_legacy *legacy)
 	return tag;
 }
 
-/* Into the elevator and out of it, prepared, tagged and started. Under queue_lock. */
+/* Adds the request to the elevator, dispatches, prepares, tags and starts it. Under queue_lock. */
 static void legacy_start_request(struct smq_legacy *legacy, struct smq_legacy_queue *q,
 				 struct smq_legacy_rq *rq, struct scsi_cmnd *scmd)
 {
@@ -244,7 +244,7 @@ static void legacy_start_request(struct smq_legacy *legacy, struct smq_legacy_qu
 	hlist_add_head(&rq->hash, smq_legacy_bucket(q, rq->end));
 	list_add_tail(&rq->queue, &q->fifo);
 
-	/* Sorted into the dispatch list. */
+	/* Add it to the dispatch list, in order. */
 	list_del(&rq->queue);
 	list_for_each_entry_reverse(prev, &q->dispatch, queue) {
 		if (prev->end <= rq->end)
@@ -261,7 +261,7 @@ static void legacy_start_request(struct smq_legacy *legacy, struct smq_legacy_qu
 	q->in_flight++;
 }
 
-/* The request function's turn for one command: locked up to its dispatch. */
+/* The request function's work for one command, under the lock up to the dispatch. */
 static noinline void legacy_request_fn(struct smq_legacy *legacy, struct smq_legacy_queue *q,
 				       struct smq_legacy_rq *rq, struct scsi_cmnd *scmd)
 {
@@ -270,7 +270,7 @@ static noinline void legacy_request_fn(struct smq_legacy *legacy, struct smq_leg
 	spin_unlock_irq(&q->queue_lock);
 }
 
-/* Is there room on target and host? */
+/* Checks for room on target and host. */
 static noinline void legacy_host_ready_2013(struct smq_host *host, struct smq_legacy *legacy)
 {
 	unsigned long flags;
@@ -281,7 +281,7 @@ static noinline void legacy_host_ready_2013(struct smq_host *host, struct smq_le
 	spin_unlock_irqrestore(host->shost->host_lock, flags);
 }
 
-/* DEF_SCSI_QCMD: most drivers' queuecommand ran under it; here it is only taken. */
+/* Takes host_lock as DEF_SCSI_QCMD() did around most drivers' queuecommand. */
 static noinline void legacy_qcmd_wrapper(struct smq_host *host, struct smq_legacy *legacy)
 {
 	unsigned long flags;
@@ -292,7 +292,7 @@ static noinline void legacy_qcmd_wrapper(struct smq_host *host, struct smq_legac
 	spin_unlock_irqrestore(host->shost->host_lock, flags);
 }
 
-/* A command on its way to the LLD. Without memory it is not modelled. */
+/* The policy's queue: the old path's steps before the LLD; without memory, no steps. */
 static struct smq_hwq *legacy_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 				    struct smq_cmd *cmd, bool last)
 {
@@ -324,7 +324,7 @@ static struct smq_hwq *legacy_queue(struct smq_policy *policy, struct smq_hwq *h
 		atomic_inc(&legacy->host_busy);
 	}
 	memset(rq->sense, 0, SCSI_SENSE_BUFFERSIZE);
-	/* data_race: a plug was its task's own; here CPUs may share one. */
+	/* data_race: a plug belonged to one task; here CPUs may share one. */
 	if (last || data_race(++q->plugged) >= SMQ_LEGACY_BATCH) {
 		legacy_flush_plug(q);
 		if (old)
@@ -365,7 +365,7 @@ static noinline void legacy_end_request(struct smq_legacy *legacy, struct smq_le
 	spin_unlock_irqrestore(&q->queue_lock, flags);
 }
 
-/* Are LUNs starved? Era 2013 looks under host_lock, whether there are or not. */
+/* Checks for starved LUNs. Era 2013 always takes host_lock for that. */
 static noinline void legacy_starved_2013(struct smq_host *host, struct smq_legacy *legacy)
 {
 	unsigned long flags;
@@ -376,7 +376,7 @@ static noinline void legacy_starved_2013(struct smq_host *host, struct smq_legac
 	spin_unlock_irqrestore(host->shost->host_lock, flags);
 }
 
-/* The request function is run again, and as a rule finds nothing. */
+/* Runs the request function again, which usually finds no request. */
 static noinline void legacy_run_queue(struct smq_legacy_queue *q)
 {
 	unsigned long flags;
@@ -387,7 +387,7 @@ static noinline void legacy_run_queue(struct smq_legacy_queue *q)
 	spin_unlock_irqrestore(&q->queue_lock, flags);
 }
 
-/* The command has ended, or was not taken. Context: any. */
+/* The policy's done: the command has ended, or was refused. Context: any. */
 static void legacy_done(struct smq_policy *policy, struct smq_cmd *cmd)
 {
 	struct smq_legacy_rq *rq = *(struct smq_legacy_rq **)smq_policy_cmd_priv(cmd);
@@ -426,7 +426,7 @@ static void legacy_init_lun(struct smq_policy_lun *lun)
 	INIT_LIST_HEAD(&q->cmds);
 }
 
-/* Refuses a host that the old path would not have had, and the old entry itself. */
+/* Refuses a host with several queues, which the old path did not have, and the legacy entry. */
 static int legacy_init(struct smq_policy *policy)
 {
 	struct smq_legacy *legacy = smq_policy_priv(policy);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "prio": what somebody waits for goes before what nobody waits for, when a
- * LUN's device has as many commands as it takes, or has had its bytes per second.
- * prio_choice.h chooses. While no device is full and no rate is set, the layer runs the
- * host as "direct".
+ * The policy "prio": commands that a task waits for go before commands that no task waits
+ * for, when a LUN's device has as many commands as it takes, or has moved as many bytes per
+ * second as it may. prio_choice.h chooses. While no device is full and no rate is set, the
+ * layer runs the host as "direct".
  */
 #include <linux/blk-mq.h>
 #include <linux/ioprio.h>
@@ -13,15 +13,15 @@
 #include "builtin.h"
 #include "prio_choice.h"
 
-/* Minutes: 1,200 writes of 1 MiB take two at 10 MB/s. */
+/* The hold bound: 10 minutes, because 1,200 writes of 1 MiB take two minutes at 10 MB/s. */
 #define PRIO_HOLD_MS	(10 * 60 * 1000)
-/* How soon a changed setting is seen by commands that wait for their bytes. */
+/* Commands that wait because of the rate see a changed setting after this time at most. */
 #define PRIO_LOOK_NS	(100 * NSEC_PER_MSEC)
 
 /**
- * struct prio_knobs - what waits how long
+ * struct prio_knobs - settings of a host
  * @ratio: sync writes for one async write, while both wait
- * @bytes_per_sec: of each LUN, reads and writes together; 0: as many as it takes
+ * @bytes_per_sec: most bytes per second of each LUN, reads and writes together; 0: no limit
  * @async_max_ms: how long the first command of a class may be passed over
  *
  * Read with READ_ONCE: settings take effect on the commands that follow.
@@ -34,8 +34,8 @@ struct prio_knobs {
 
 /**
  * struct prio_host - a host
- * @full_at: when a LUN was last seen to be full, in jiffies. Written without a lock: any
- *	of two times will do
+ * @full_at: when a LUN was last seen to be full, in jiffies. Written without a lock: if two
+ *	CPUs write at once, either time is right
  */
 struct prio_host {
 	unsigned long full_at;
@@ -52,7 +52,7 @@ struct prio_hwq {
 /**
  * struct prio_list - commands of a class that wait for room, in the order they came
  * @hold: the commands
- * @lun: whose they are
+ * @lun: the LUN that they are for
  */
 struct prio_list {
 	struct smq_hold hold;
@@ -61,10 +61,10 @@ struct prio_list {
 
 /**
  * struct prio_lun - a LUN
- * @lock: protects @choice. Taken before the lock of a list, by who adds to the list and by
- *	who takes what is next; error handling takes from lists without it
- * @choice: what the choice remembers
- * @lists: by class
+ * @lock: protects @choice. Taken before the lock of a list, to add a command and to take the
+ *	next one; error handling takes commands from lists without it
+ * @choice: state of the choice
+ * @lists: the waiting commands, by class
  */
 struct prio_lun {
 	spinlock_t lock;	/* protects choice */
@@ -127,8 +127,9 @@ static void prio_wait(struct smq_policy_lun *lun, struct smq_cmd *cmd)
 }
 
 /*
- * The first command of a list, if it may go. False: none may, and the class has no command.
- * NULL in *@cmd: it has to wait for its bytes, and the list's timer is set.
+ * Takes the first command of a list, if it may go. Returns false if the list has no command
+ * that may go. Returns true with NULL in *@cmd if the first command has to wait because of the
+ * rate: the list's timer is set.
  */
 static bool prio_take(struct prio_lun *pl, struct smq_hold *hold,
 		      const struct smq_prio_limits *limits, struct smq_cmd **cmd)
@@ -151,7 +152,7 @@ static bool prio_take(struct prio_lun *pl, struct smq_hold *hold,
 		return false;
 	*cmd = list_first_entry(&list, struct smq_cmd, node);
 	list_del_init(&(*cmd)->node);
-	smq_prio_gone(&pl->choice, limits, scsi_bufflen(smq_cmd_to_scmd(*cmd)), hold->nr, now);
+	smq_prio_issued(&pl->choice, limits, scsi_bufflen(smq_cmd_to_scmd(*cmd)), hold->nr, now);
 	return true;
 }
 
@@ -177,7 +178,7 @@ static struct smq_cmd *prio_next(struct smq_policy_lun *lun, bool drain)
 		spin_lock(&hold->lock);
 		done = prio_take(pl, hold, &limits, &cmd);
 		spin_unlock(&hold->lock);
-		/* Error handling has what is left, or the host is frozen. */
+		/* Error handling has taken the commands, or the host is frozen. */
 		if (!done)
 			smq_prio_end(&pl->choice, class);
 	}
@@ -185,18 +186,18 @@ static struct smq_cmd *prio_next(struct smq_policy_lun *lun, bool drain)
 	return cmd;
 }
 
-/* smq_hold.dispatch: the time for some bytes is over, or the layer wants all to go. */
+/* smq_hold.dispatch: the rate lets more bytes go, or the layer wants all commands to go. */
 static void prio_dispatch(struct smq_hold *hold)
 {
 	struct prio_list *list = container_of(hold, struct prio_list, hold);
 	struct prio_lun *pl = (void *)list->lun->priv;
 	unsigned long flags;
 
-	/* Without commands the LUN may have gone. */
+	/* If the list has no commands, the LUN may have been removed. */
 	if (!READ_ONCE(hold->nr))
 		return;
 	spin_lock_irqsave(&pl->lock, flags);
-	/* One that could not go for a reset may now. */
+	/* A command that could not go because of a reset may go now. */
 	smq_prio_begin(&pl->choice, list - pl->lists, ktime_get_ns());
 	spin_unlock_irqrestore(&pl->lock, flags);
 	smq_policy_room(list->lun);
@@ -291,7 +292,7 @@ static ssize_t _name##_store(struct device *dev, struct device_attribute *attr,	
 											\
 	ret = smq_knob_store_uint(dev, attr, "smq_prio", buf, count, &knobs->_name,	\
 				  _min, _max);						\
-	/* A rate is a use. */								\
+	/* With a rate set the policy has something to do. */				\
 	smq_policy_found_use(smq_shost_to_host(class_to_shost(dev)));			\
 	return ret;									\
 }											\

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The choices of the policy "prio", free of the kernel: tests/host drives them in user
- * space. Callers serialise (the lock of struct prio_lun) and bring the figures.
+ * The choices of the policy "prio". This code does not depend on the kernel: tests/host runs
+ * it in user space. Callers serialise (the lock of struct prio_lun) and pass times and sizes.
  *
  * Commands that wait for room wait in classes, each in the order they came. Reads, sync
- * writes and async writes share the device by stride scheduling: a class pays for each
- * command that goes the reciprocal of its weight, and the class that has paid least is next.
- * Real-time commands go before these, idle ones after. What is chosen stays chosen until it
- * has gone, so that the bytes saved up for a large command are not spent by small ones. A
- * class whose first command was passed over for too long is next.
+ * writes and async writes share the device by stride scheduling: for each command that goes,
+ * its class pays the reciprocal of its weight, and the class that has paid least is next.
+ * Real-time commands go before these, idle ones after. The chosen class stays chosen until
+ * its command has gone, so that small commands do not spend the bytes that are saved up for a
+ * large one. A class whose first command was passed over for too long is next.
  */
 #ifndef SMQ_PRIO_CHOICE_H
 #define SMQ_PRIO_CHOICE_H
@@ -31,14 +31,14 @@ enum smq_prio_class {
 	SMQ_PRIO_NONE = SMQ_PRIO_CLASSES,
 };
 
-/* What a command of weight 1 pays. Weights are up to 2 * SMQ_PRIO_MOST_RATIO. */
+/* What a class of weight 1 pays for a command. Weights are up to 2 * SMQ_PRIO_MOST_RATIO. */
 #define SMQ_PRIO_STRIDE		65536
 #define SMQ_PRIO_MOST_RATIO	64
 /* Classes that share: reads, sync writes and async writes. */
 #define SMQ_PRIO_SHARES		3
 /*
- * Bytes that may be saved up beyond those of the next command: what this many ms bring. A timer
- * that is late by less loses nothing.
+ * Beyond the bytes of the next command, the bytes of this many ms may be saved up. If a timer is
+ * late by less than that, no bytes are lost.
  */
 #define SMQ_PRIO_BURST_MS	10
 #define SMQ_PRIO_SECOND		1000000000ULL	/* in ns */
@@ -46,14 +46,14 @@ enum smq_prio_class {
 #define SMQ_PRIO_LONGEST	(4 * SMQ_PRIO_SECOND)
 
 /**
- * struct smq_prio - what the choice remembers of a LUN
- * @paid: by each class; its next command goes when no other has paid less
+ * struct smq_prio - state of the choice for a LUN
+ * @paid: what each class has paid; a class is next if no other class has paid less
  * @clock: the most that a class had paid before one of its commands went
- * @waiting: classes with commands, a bit each, as far as the choice was told
- * @chosen: the class whose first command goes next, whatever comes; or SMQ_PRIO_NONE
+ * @waiting: classes that have commands, as far as the choice was told; a bit for each class
+ * @chosen: the class whose first command goes next, whatever commands come; or SMQ_PRIO_NONE
  * @head_since: since when each class has had its first command, in ns
- * @credit: bytes that may be moved now
- * @credit_at: when that was true, in ns
+ * @credit: bytes that may be moved, as of @credit_at
+ * @credit_at: when @credit was computed, in ns
  */
 struct smq_prio {
 	unsigned long long paid[SMQ_PRIO_CLASSES];
@@ -82,7 +82,7 @@ static inline void smq_prio_init(struct smq_prio *p)
 	p->chosen = SMQ_PRIO_NONE;
 }
 
-/* Reads have as much as all writes. */
+/* Reads have as much weight as all writes together. */
 static inline unsigned long long smq_prio_cost(enum smq_prio_class class, unsigned int ratio)
 {
 	switch (class) {
@@ -97,7 +97,7 @@ static inline unsigned long long smq_prio_cost(enum smq_prio_class class, unsign
 	}
 }
 
-/* A class has a command again: what it did not use while it had none is gone. */
+/* A class has a command again: the share that it did not use while it had none is lost. */
 static inline void smq_prio_begin(struct smq_prio *p, enum smq_prio_class class,
 				  unsigned long long now)
 {
@@ -135,7 +135,7 @@ static inline enum smq_prio_class smq_prio_overdue(const struct smq_prio *p,
 
 static inline enum smq_prio_class smq_prio_cheapest(const struct smq_prio *p)
 {
-	/* Of those that have paid the same, the first goes first. */
+	/* If two classes have paid the same, the first in this list goes first. */
 	static const enum smq_prio_class shares[SMQ_PRIO_SHARES] = {
 		SMQ_PRIO_SYNC, SMQ_PRIO_READ, SMQ_PRIO_ASYNC
 	};
@@ -169,8 +169,8 @@ static inline enum smq_prio_class smq_prio_choose(struct smq_prio *p,
 }
 
 /*
- * Whether the chosen command of that many bytes may go now: 0, or how long that takes, in ns.
- * Bytes are saved up until they are enough for it, however many it has.
+ * Returns 0 if the chosen command, of @bytes bytes, may go now; else in how many ns it may. Bytes
+ * are saved up until there are enough for the command, however many it has.
  */
 static inline unsigned long long smq_prio_delay(struct smq_prio *p,
 						const struct smq_prio_limits *limits,
@@ -181,11 +181,11 @@ static inline unsigned long long smq_prio_delay(struct smq_prio *p,
 
 	if (!limits->rate)
 		return 0;
-	/* The product has to fit. */
+	/* The product of rate and time must fit into 64 bits. */
 	if (ns > SMQ_PRIO_LONGEST)
 		ns = SMQ_PRIO_LONGEST;
 	gained = div64_u64(limits->rate * ns, SMQ_PRIO_SECOND);
-	/* What is too short for a byte counts the next time. */
+	/* Time that is too short for another byte counts the next time. */
 	p->credit_at = now - (ns - div64_u64(gained * SMQ_PRIO_SECOND, limits->rate));
 	if (p->credit < most)
 		p->credit = p->credit + gained < most ? p->credit + gained : most;
@@ -194,9 +194,9 @@ static inline unsigned long long smq_prio_delay(struct smq_prio *p,
 	return div64_u64((bytes - p->credit) * SMQ_PRIO_SECOND, limits->rate) + 1;
 }
 
-/* The chosen command goes; @more: its class has another one that may go. */
-static inline void smq_prio_gone(struct smq_prio *p, const struct smq_prio_limits *limits,
-				 unsigned int bytes, bool more, unsigned long long now)
+/* The chosen command is issued; @more: its class has another command that may go. */
+static inline void smq_prio_issued(struct smq_prio *p, const struct smq_prio_limits *limits,
+				   unsigned int bytes, bool more, unsigned long long now)
 {
 	enum smq_prio_class class = p->chosen;
 

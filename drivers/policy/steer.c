@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The policy "steer": a command whose own hardware queue is busy goes to an idle one.
- * steer_choice.h chooses; where that does not help the layer runs the host as "direct".
+ * steer_choice.h chooses; while steering does not help, the layer runs the host as "direct".
  */
 #include <linux/seq_file.h>
 #include <linux/topology.h>
@@ -9,7 +9,7 @@
 #include "builtin.h"
 #include "steer_choice.h"
 
-/* Hardware queues that are looked at for a command that may leave its own. */
+/* How many hardware queues are looked at for a command that may leave its own. */
 #define STEER_LOOK	16U
 
 /**
@@ -26,17 +26,17 @@ struct steer_knobs {
  * struct steer_hwq - a hardware queue
  * @queued: commands that have been given to it, foreign ones included; wraps. Atomic
  *	because any CPU steers commands to it
- * @done: of these, those that have left; wraps. Atomic because any CPU completes them
- * @cpu: that completed the last one
+ * @done: how many of these have ended; wraps. Atomic because any CPU completes them
+ * @cpu: the CPU that completed the last one
  * @knobs: the host's settings
- * @lock: protects what follows: taken for a command that comes while the hardware queue
- *	is busy, and for one that was steered
- * @choice: what the choice remembers
+ * @lock: protects @choice to @steered_at. Taken for a command that comes while the hardware
+ *	queue is busy, and when a steered command has ended or was refused
+ * @choice: state of the choice
  * @next: the hardware queue that is looked at next
  * @steered: commands that have left for another hardware queue
  * @backed_off: how often steering was given up because it did not help
  * @fell_back: steered commands that found the other hardware queue full
- * @steered_at: when the last one left, in jiffies; also read without the lock
+ * @steered_at: when the last command was steered away, in jiffies; also read without the lock
  * @looked_at: commands of the hardware queue when the choice last saw them; under the host's
  *	policy lock
  */
@@ -56,9 +56,9 @@ struct steer_hwq {
 };
 
 /**
- * struct steer_cmd - a command; the owner's
+ * struct steer_cmd - a command; only the code that owns the command uses this
  * @at: the hardware queue that counts it
- * @own: its own, if it was steered; else NULL
+ * @own: its own hardware queue, if it was steered; else NULL
  * @ahead: commands that @own had in flight when it left
  * @mark: @own->done at that time
  */
@@ -69,10 +69,10 @@ struct steer_cmd {
 	unsigned int mark;
 };
 
-/* Commands in flight; a moment's figure. */
+/* Returns the commands in flight, as of one moment. */
 static unsigned int steer_inflight(const struct steer_hwq *s)
 {
-	/* In this order: what leaves in between makes it more, never less than none. */
+	/* In this order: commands that end in between make the result too high, never negative. */
 	unsigned int done = atomic_read_acquire(&s->done);
 
 	return atomic_read(&s->queued) - done;
@@ -101,7 +101,7 @@ static struct smq_hwq *steer_find(struct smq_policy *policy, const struct smq_hw
 		q.inflight = steer_inflight(its);
 		q.open = smq_hwq_is_open(host->hwq[own->next]);
 		q.elsewhere = cpu != here;
-		/* What a module can know of caches: those of one die. */
+		/* A module does not learn which CPUs share a cache: CPUs of one die may. */
 		q.near = cpumask_test_cpu(cpu, topology_die_cpumask(here));
 		rank = smq_steer_rank(&q, threshold);
 		if (rank > best) {
@@ -112,7 +112,7 @@ static struct smq_hwq *steer_find(struct smq_policy *policy, const struct smq_hw
 	return found;
 }
 
-/* A command of a busy hardware queue: returns the one that it is to go to. */
+/* Returns the hardware queue to which a command of a busy hardware queue goes. */
 static noinline struct smq_hwq *steer_away(struct smq_policy *policy, struct smq_hwq *hwq,
 					   struct smq_cmd *cmd, unsigned int ahead,
 					   unsigned int threshold)
@@ -158,7 +158,7 @@ struct smq_hwq *smq_steer_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 	return hwq;
 }
 
-/* A steered command has ended, or was of no use where it went. */
+/* Judges a steered command that has ended, or that found the other hardware queue full. */
 static void steer_judge(struct smq_policy *policy, struct steer_hwq *own, unsigned int ahead,
 			unsigned int ended, bool full)
 {
@@ -181,10 +181,10 @@ void smq_steer_done(struct smq_policy *policy, struct smq_cmd *cmd)
 	unsigned int cpu = raw_smp_processor_id();
 	struct steer_hwq *at = sc->at;
 
-	/* Pairs with steer_inflight(): counted as given before it is counted as gone. */
+	/* Pairs with steer_inflight(): a command is in @queued before it is in @done. */
 	smp_mb__before_atomic();
 	atomic_inc(&at->done);
-	/* The line is shared with submitters: written where it changes only. */
+	/* Written only if it changes, because submitters read the same cache line. */
 	if (READ_ONCE(at->cpu) != cpu)
 		WRITE_ONCE(at->cpu, cpu);
 	if (unlikely(sc->own))
@@ -215,15 +215,15 @@ static u64 steer_commands(const struct smq_hwq *hwq)
 }
 
 /*
- * Counts from here on what goes by while the host runs as "direct": in that time the
- * choice does not see commands. Context: the host's policy lock.
+ * Returns how many commands the hardware queue got since the last call. While the host runs as
+ * "direct", the choice does not see them. Context: the host's policy lock.
  */
 static u64 steer_passed(struct steer_hwq *s, const struct smq_hwq *hwq)
 {
 	u64 before = s->looked_at;
 
 	s->looked_at = steer_commands(hwq);
-	/* A sum of moving counters: may be less than before. */
+	/* The counters change while they are summed: the sum may be lower than the last one. */
 	return s->looked_at > before ? s->looked_at - before : 0;
 }
 
@@ -238,7 +238,7 @@ static bool steer_has_use(struct smq_policy *policy)
 
 		if (effective)
 			steer_passed(s, hwq);
-		/* data_race: one that begins now is seen by the next look. */
+		/* data_race: if steering begins just now, the next look sees it. */
 		if (data_race(s->choice.on) &&
 		    time_before(jiffies, READ_ONCE(s->steered_at) + SMQ_POLICY_IDLE))
 			use = true;
@@ -261,7 +261,7 @@ static void steer_look(struct smq_policy *policy)
 	}
 }
 
-/* Until a CPU has completed a command, the first of those that the hardware queue is for. */
+/* The first CPU that is mapped to a hardware queue: in steer_hwq.cpu until a command completes. */
 static unsigned int steer_first_cpu(const struct smq_hwq *hwq)
 {
 	const struct blk_mq_queue_map *map = &hwq->host->shost->tag_set.map[hwq->type];

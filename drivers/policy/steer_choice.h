@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The choices of the policy "steer", free of the kernel: tests/host drives them in user
- * space. Callers serialise (a lock per hardware queue) and bring the figures.
+ * The choices of the policy "steer". This code does not depend on the kernel: tests/host runs
+ * it in user space. Callers serialise (a lock per hardware queue) and pass the counts.
  *
- * Leaving a busy hardware queue pays only where hardware queues are served apart. Whether
- * that is so is judged without a clock: a command that was steered while N others were in
- * flight on its own queue would have ended there after these. If it ends before half of them
- * have, it has won. Where a device serves all queues alike nearly all of them end first.
- * So a few commands are steered as a trial; the queue is steered for good while they win.
+ * Leaving a busy hardware queue helps only if the device serves hardware queues separately.
+ * Whether it does is judged without a clock: a command that was steered while N others were
+ * in flight on its own queue would have ended there after these N. If it ends before half of
+ * them have ended, it has won. If a device serves all queues alike, nearly all of them end
+ * first. So a few commands are steered as a trial; steering goes on while commands win.
  */
 #ifndef SMQ_STEER_CHOICE_H
 #define SMQ_STEER_CHOICE_H
@@ -18,26 +18,26 @@
 #include <stdbool.h>
 #endif
 
-/* Steered commands that are a trial, and how many of these have to win. */
+/* Number of steered commands in a trial, and how many of these have to win. */
 #define SMQ_STEER_WINDOW	8
 #define SMQ_STEER_BEGIN		6
 /*
- * The same later on: many, for the CPU of another hardware queue may be held up, and then
- * all that went there is late at once.
+ * The same numbers after a trial was won. The window is long, because the CPU of another
+ * hardware queue may be held up, and then all commands that went there are late together.
  */
 #define SMQ_STEER_LONG_WINDOW	64
 #define SMQ_STEER_GO_ON		32
-/* Commands of the hardware queue for each one on trial: below 1 % are steered. */
+/* Commands of the hardware queue for each one in a trial: so trials steer less than 1 %. */
 #define SMQ_STEER_PRICE		128
-/* A trial costs that many; more are not saved up. */
+/* A trial begins after this many commands; no more than this are counted. */
 #define SMQ_STEER_TRIAL		(SMQ_STEER_WINDOW * SMQ_STEER_PRICE)
 
 /**
- * struct smq_steer - what the choice remembers of a hardware queue
- * @credit: commands that went by since the last trial, up to SMQ_STEER_TRIAL
- * @trying: commands that the trial still may steer
- * @judged: steered commands that have ended, of the window
- * @won: of these, those that steering helped
+ * struct smq_steer - state of the choice for a hardware queue
+ * @credit: commands that came since the last trial began, up to SMQ_STEER_TRIAL
+ * @trying: commands that the trial may still steer
+ * @judged: steered commands of the window that have ended
+ * @won: how many of these were helped by steering
  * @on: commands are steered
  */
 struct smq_steer {
@@ -50,7 +50,7 @@ struct smq_steer {
 
 /**
  * struct smq_steer_queue - a hardware queue that a command might go to
- * @inflight: its commands
+ * @inflight: its commands in flight
  * @open: it may be used
  * @elsewhere: its last command was completed by another CPU than the submitter's
  * @near: these two CPUs share a cache
@@ -62,7 +62,7 @@ struct smq_steer_queue {
 	bool near;
 };
 
-/* How good a hardware queue is; 0: not to be used. */
+/* The best rank of a hardware queue; one with rank 0 is not used. */
 #define SMQ_STEER_BEST		3
 
 /* The first trial may begin at once. */
@@ -78,9 +78,9 @@ static inline bool smq_steer_is_busy(unsigned int inflight, unsigned int thresho
 }
 
 /*
- * What a hardware queue is worth as a target. One is idle that has a quarter of the
- * threshold at most: between two queues near the threshold commands go to and fro for
- * nothing.
+ * The rank of a hardware queue as a target. A hardware queue is idle if it has a quarter of the
+ * threshold in flight at most: between two queues near the threshold commands would be moved
+ * both ways for nothing.
  */
 static inline unsigned int smq_steer_rank(const struct smq_steer_queue *q, unsigned int threshold)
 {
@@ -91,7 +91,7 @@ static inline unsigned int smq_steer_rank(const struct smq_steer_queue *q, unsig
 	return q->near ? SMQ_STEER_BEST : 2;
 }
 
-/* A command of a busy hardware queue comes: whether it is to leave if another one is idle. */
+/* Whether a command of a busy hardware queue should leave it if another one is idle. */
 static inline bool smq_steer_wants(struct smq_steer *s)
 {
 	if (s->on || s->trying)
@@ -103,7 +103,7 @@ static inline bool smq_steer_wants(struct smq_steer *s)
 	return 1;
 }
 
-/* It leaves. */
+/* Notes that the command leaves its hardware queue. */
 static inline void smq_steer_leaves(struct smq_steer *s)
 {
 	if (s->on)
@@ -118,7 +118,8 @@ static inline void smq_steer_leaves(struct smq_steer *s)
 }
 
 /*
- * A steered command has ended. @ahead: how many its own queue had in flight when it left;
+ * Judges a steered command that has ended. @ahead: how many its own queue had in flight when it
+ * left;
  * @ended: how many commands of that queue have ended since. Returns whether steering
  * has been given up with this one.
  */
@@ -126,7 +127,7 @@ static inline bool smq_steer_judge(struct smq_steer *s, unsigned int ahead, unsi
 {
 	bool was_on = s->on;
 
-	/* Without an overflow: both are counts of commands, below 2^31. */
+	/* No overflow: both are counts of commands, below 2^31. */
 	s->won += 2 * ended < ahead;
 	if (++s->judged < (was_on ? SMQ_STEER_LONG_WINDOW : SMQ_STEER_WINDOW))
 		return 0;
@@ -141,8 +142,8 @@ static inline bool smq_steer_judge(struct smq_steer *s, unsigned int ahead, unsi
 }
 
 /*
- * The host ran as "direct", in which @commands went by: whether it helps is found out
- * anew, for the load may be another one.
+ * The host ran as "direct" for @commands commands. Whether steering helps is found out anew,
+ * because the load may have changed.
  */
 static inline void smq_steer_look(struct smq_steer *s, unsigned long long commands)
 {

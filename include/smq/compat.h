@@ -193,6 +193,27 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 #define SMQ_RQF_OF_TAG	((__force req_flags_t)0)
 #endif
 
+/**
+ * smq_rq_has_tag() - does for a new request's tag what the block layer does at its first dispatch
+ * @rq: a request without an elevator, of which the queue's users have been told nothing yet
+ *
+ * Where several queues share the tags it is counted as the queue's; a walk over all tags finds it.
+ * 6.9 and later do the first when the tag is allocated, the second when the request is started.
+ */
+static __always_inline void smq_rq_has_tag(struct request *rq)
+{
+#ifdef RQF_MQ_INFLIGHT
+	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
+
+	if ((hctx->flags & BLK_MQ_F_TAG_QUEUE_SHARED) && !(rq->rq_flags & RQF_MQ_INFLIGHT)) {
+		rq->rq_flags |= RQF_MQ_INFLIGHT;
+		atomic_inc(hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED ?
+			   &rq->q->nr_active_requests_shared_tags : &hctx->nr_active);
+	}
+	hctx->tags->rqs[rq->tag] = rq;
+#endif
+}
+
 /*
  * Whether a request may be used again without being given back in between: the block layer must be
  * one whose requests are known to have no other state than is reset then. The kernels of
@@ -202,6 +223,16 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 #if !defined(SMQ_CAN_HOLD) || defined(CONFIG_ARCH_NO_SG_CHAIN)
 #undef SMQ_CAN_HOLD
 #define SMQ_CAN_HOLD	0
+#endif
+
+/*
+ * Whether smq_prepare_cmd() sets all that the mid-layer's preparation sets, so that a list of the
+ * command's own elements needs no bio: likewise read and tested (tests/vm/test_sg_bioless.py).
+ * Not with high memory, whose pages the block layer may replace in a bio for some drivers.
+ */
+#if !defined(SMQ_CAN_PREPARE) || defined(CONFIG_ARCH_NO_SG_CHAIN) || defined(CONFIG_HIGHMEM)
+#undef SMQ_CAN_PREPARE
+#define SMQ_CAN_PREPARE	0
 #endif
 
 #endif /* SMQ_COMPAT_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * smq: faults on demand, for the commands of any LLD. Comes with <smq/lld.h>. Root sets
- * them in /sys/class/scsi_host/hostN/smq_fault/; an LLD may have a place of its own for
- * a host's settings, and kinds of faults that only it can bring about.
+ * smq: faults on demand, for the commands of any LLD. <smq/lld.h> includes this file. Root sets
+ * them in /sys/class/scsi_host/hostN/smq_fault/; an LLD may have another interface for a
+ * host's settings, and kinds of faults that only it can inject.
  */
 #ifndef SMQ_FAULT_H
 #define SMQ_FAULT_H
@@ -12,20 +12,20 @@
 #include <linux/types.h>
 #include <smq/objects.h>
 
-/* On while there is a host that has had a fault armed. */
+/* On from a host's first fault until that host is removed. */
 DECLARE_STATIC_KEY_FALSE(smq_faults);
 
 /**
  * enum smq_fault_kind - what happens to a READ or WRITE
  * @SMQ_FAULT_NONE: nothing
- * @SMQ_FAULT_STATUS: ends with a status, not carried out
- * @SMQ_FAULT_SENSE: ends with CHECK CONDITION and given sense data, not carried out
- * @SMQ_FAULT_TASK_SET_FULL: ends with TASK SET FULL, not carried out
+ * @SMQ_FAULT_STATUS: ends with a status, without being executed
+ * @SMQ_FAULT_SENSE: ends with CHECK CONDITION and given sense data, without being executed
+ * @SMQ_FAULT_TASK_SET_FULL: ends with TASK SET FULL, without being executed
  * @SMQ_FAULT_DROPPED: never reaches the LLD, and never ends
- * @SMQ_FAULT_TIMEOUT: carried out, answered only delay_ms after the LLD's answer
- * @SMQ_FAULT_LOST: carried out, never answered
+ * @SMQ_FAULT_TIMEOUT: executed, answered only delay_ms after the LLD's answer
+ * @SMQ_FAULT_LOST: executed, never answered
  * @SMQ_FAULT_SHORT: half of the blocks are moved, the rest is a residual
- * @SMQ_FAULT_WRONG_STATUS: carried out, answered with a status in place of GOOD
+ * @SMQ_FAULT_WRONG_STATUS: executed, answered with a status in place of GOOD
  * @SMQ_FAULT_OWN: the first of the LLD's own kinds, which struct smq_fault_kinds names
  */
 enum smq_fault_kind {
@@ -42,9 +42,9 @@ enum smq_fault_kind {
 };
 
 /**
- * struct smq_fault_kinds - faults that only one LLD can bring about
- * @nr: how many
- * @names: of them, the first is that of the kind SMQ_FAULT_OWN
+ * struct smq_fault_kinds - faults that only one LLD can inject
+ * @nr: number of kinds
+ * @names: their names; the first one is that of SMQ_FAULT_OWN
  * @changed: settings of a host have changed. Context: may sleep, under a lock of the
  *	host's; not called for a host that is being removed
  */
@@ -57,16 +57,16 @@ struct smq_fault_kinds {
 /**
  * struct smq_fault - what goes wrong, and for which commands
  * @kind: enum smq_fault_kind
- * @every: each Nth of the commands that match
- * @first_lba: of the range a READ or WRITE has to touch
- * @last_lba: of that range
+ * @every: only each Nth command that matches gets the fault
+ * @first_lba: first block of the range that a READ or WRITE must touch
+ * @last_lba: last block of that range
  * @status: for SMQ_FAULT_STATUS and SMQ_FAULT_WRONG_STATUS, a SAM status code
  * @sense: for SMQ_FAULT_SENSE, key << 16 | ASC << 8 | ASCQ
  * @delay_ms: for SMQ_FAULT_TIMEOUT
- * @count: how many more; negative: no end. Atomic, as are the next two, because
+ * @count: how many more faults; negative: without end. Atomic, as are the next two, because
  *	commands on all CPUs are counted
  * @seen: commands that matched
- * @injected: faults there were
+ * @injected: number of faults so far
  * @fail_abort: how many more aborts fail, whatever @kind is; negative: all. Atomic,
  *	as are the next two: an ioctl's reset runs beside the error handler
  * @fail_lun_reset: LUN resets

@@ -2,14 +2,14 @@
 /*
  * smq: what a low-level driver (LLD) includes.
  *
- * An LLD fills one static const struct smq_lld, names it in SMQ_LLD_TEMPLATE()
+ * An LLD fills one static const struct smq_lld, passes it to SMQ_LLD_TEMPLATE()
  * and registers hosts with smq_host_alloc() and smq_host_add(). The macro, in
- * <smq/lld_template.h> which comes with this header, instantiates the layer's
+ * <smq/lld_template.h> which this header includes, instantiates the layer's
  * queuecommand for that LLD, so that the compiler sees the structure as a
- * constant: queue_cmd and commit are direct calls, and what the LLD does not have
- * costs nothing. (Both are best static in the file that has the macro: of a
- * function elsewhere the kernel's compiler flags do not let the compiler assume
- * that there is one.) drivers/core/README.md tells the life of a command.
+ * constant: queue_cmd and commit are direct calls, and operations that the LLD does
+ * not have cost nothing. (Define both as static functions in the file that has the
+ * macro: with the kernel's compiler flags the compiler cannot assume that a function
+ * in another file exists.) drivers/core/README.md describes the life of a command.
  */
 #ifndef SMQ_LLD_H
 #define SMQ_LLD_H
@@ -19,7 +19,7 @@
 #include <smq/objects.h>
 
 /**
- * struct smq_lld - a low-level driver as the layer sees it
+ * struct smq_lld - description of a low-level driver
  * @name: proc_name of its hosts, also the prefix of its messages
  * @cmd_size: bytes of its private area per command, preallocated with the tag,
  *	zeroed once and never again; 0 if none
@@ -28,71 +28,70 @@
  * @host_size: bytes of its private area per host, zeroed; 0 if none
  * @lun_size: bytes of its private area per LUN, zeroed before lun_init, on cache
  *	lines of its own; 0 if none
- * @max_cmd_len: longest CDB it takes, in bytes, 6 to 32
+ * @max_cmd_len: longest CDB that it accepts, in bytes, 6 to 32
  * @sg_tablesize: most scatterlist entries per command, 1 to SG_MAX_SEGMENTS
  * @max_sectors: most 512-byte sectors per command
- * @any_hwq: takes a command on any hardware queue of HCTX_TYPE_DEFAULT, whichever the
- *	request's is: the LLD tells commands of a queue apart by more than the request's
- *	tag, which another one there may have as well. A host with host_tagset, whose
- *	tags are unique, need not say so
+ * @any_hwq: accepts a command on any hardware queue of HCTX_TYPE_DEFAULT, not only on the
+ *	request's own. Two commands of a queue may then have the same tag, so the LLD must
+ *	identify them by more than the tag. Not needed for a host with host_tagset, whose
+ *	tags are unique
  *
  * @init_cmd: sets up the private area of a command, once, before its first use;
- *	may sleep. Has no counterpart: it allocates nothing. Optional.
+ *	may sleep. Must allocate nothing, because there is no exit_cmd. Optional.
  * @init_hwq: sets up a hardware queue; may sleep; 0 or a negative errno, which
  *	fails smq_host_alloc(). Optional.
  * @exit_hwq: undoes it, when no command is left; may sleep. Optional.
  * @queue_cmd: takes one command. Called by several CPUs at once, also for one
  *	hardware queue, in process context with interrupts on, always inside an
- *	RCU read-side section: may not sleep. Holds no lock of the mid-layer's.
- *	Says SMQ_HWQ_BUSY when the hardware queue has no room, and makes room
- *	before it calls smq_cmd_done(): a command that ends has the next one tried.
- * @queuecommand_lck: instead of @queue_cmd, the entry of an old driver as the kernel's
- *	DEF_SCSI_QCMD() has it: called under host_lock with interrupts off, 0 or
+ *	RCU read-side section: may not sleep. The mid-layer holds no lock.
+ *	Returns SMQ_HWQ_BUSY when the hardware queue has no room. The LLD must make
+ *	room before it calls smq_cmd_done(), because that starts the next try.
+ * @queuecommand_lck: instead of @queue_cmd, the entry of an old driver, as for the kernel's
+ *	DEF_SCSI_QCMD(): called under host_lock with interrupts off; returns 0 or
  *	SCSI_MLQUEUE_*. It may drop host_lock and take it again. Its host has one
- *	hardware queue, as it always had; what it called scsi_done() for it calls
- *	smq_scsi_done() for. It finds its host with
- *	smq_sdev_to_host(scmd->device), its private area of the command
- *	with smq_cmd_priv(smq_scmd_to_cmd(scmd)).
- * @commit: the doorbell: called after the last queue_cmd of a batch, same
- *	context, and now and then with nothing new to tell. Optional: without it
- *	queue_cmd rings its own.
- * @poll: completes what is ready on a queue of HCTX_TYPE_POLL and returns how
- *	many; called by several CPUs at once, may not sleep. Needed by an LLD that
- *	offers poll queues. The layer calls it also when such a command times
- *	out, but not for those that the error handler sends itself: queue_cmd
- *	does not leave these (scmd->submitter) to polling.
+ *	hardware queue. The driver calls smq_scsi_done() where it called scsi_done().
+ *	It finds its host with smq_sdev_to_host(scmd->device), its private area of the
+ *	command with smq_cmd_priv(smq_scmd_to_cmd(scmd)).
+ * @commit: rings the doorbell: called after the last queue_cmd of a batch, in the same
+ *	context, and sometimes without a new command. Optional: without it queue_cmd
+ *	rings the doorbell itself.
+ * @poll: completes the commands that are ready on a queue of HCTX_TYPE_POLL and returns
+ *	their number; called by several CPUs at once, may not sleep. Required with poll
+ *	queues. The layer also calls it when a polled command times out, but never for
+ *	commands of the error handler (scmd->submitter): queue_cmd must not put these
+ *	on a queue that only @poll completes.
  * @work: runs a command given to smq_cmd_defer(), in process context, may sleep
  *	(allocations GFP_NOIO | __GFP_RETRY_MAYFAIL: reclaim may wait for this very
  *	command, and error handling waits for its worker). Returns SMQ_DONE, or
- *	SMQ_QUEUED where completion comes later.
- * @timed_out: the timer of a command that the LLD has ran out. True: it has more time, for what
- *	is below the LLD times it too, and the timer begins anew. Any context; may not sleep.
- *	Optional: no command has.
- * @abort: takes one command back, or lets go of what it keeps for one that was still
- *	waiting for its worker. Called in the mid-layer's error handling
+ *	SMQ_QUEUED if the command completes later.
+ * @timed_out: the block timer of a command that the LLD has expired. Returns true to start
+ *	the timer again, because a host below the LLD times the command too. Any context;
+ *	may not sleep. Optional: without it no command gets more time.
+ * @abort: takes one command back, or releases what the LLD keeps for a command that was
+ *	still waiting for its worker. Called in the mid-layer's error handling
  *	workqueue or thread, may sleep; commands may be queued and resets may run
- *	meanwhile. 0 means
- *	the LLD neither holds nor will touch the command again; a negative errno
- *	escalates to a reset. An LLD that has none leaves commands to the resets.
- * @lun_reset: LOGICAL UNIT RESET (SAM-6, 7.5): 0 means that no command which was
- *	queued for @sdev when it was called will be touched again. May sleep; the
- *	host takes no new command while it runs. Called for LUNs between @lun_init and
+ *	meanwhile. 0 means that the LLD no longer has the command and will not touch it
+ *	again; a negative errno escalates to a reset. Optional: without it resets end
+ *	the commands.
+ * @lun_reset: LOGICAL UNIT RESET (SAM-6, 7.5): 0 means that the LLD will not touch any
+ *	command again that was queued for @sdev before the call. May sleep; the
+ *	host gets no new command while it runs. Called for LUNs between @lun_init and
  *	@lun_exit only. A negative errno escalates.
  * @target_reset: the same for all LUNs of a target
- * @host_reset: the same for the whole host, last resort: waits itself where a bus has
- *	to settle. A negative errno says that the host no longer works, not that the LLD
- *	still has commands: they all end, and the mid-layer takes the LUNs offline
+ * @host_reset: the same for the whole host, as the last resort; waits itself if a bus has
+ *	to settle. A negative errno means that the host no longer works: all commands end
+ *	even so, and the mid-layer takes the LUNs offline
  *
  * @lun_init: a LUN is probed: 0, or -ENXIO if there is none at that address.
  *	May sleep. Optional.
- * @lun_exit: undoes a lun_init that returned 0: that LUN goes away, no command left.
+ * @lun_exit: undoes a lun_init that returned 0: the LUN is removed and has no commands.
  *	May sleep. Optional.
- * @lun_configure: the LUN's INQUIRY data is there: sets limits of its request queue in
- *	@lim, timeouts in @sdev, its depth by smq_change_queue_depth(). May sleep. 0, or a
- *	negative errno that drops the LUN. Optional.
+ * @lun_configure: called when the LUN's INQUIRY data is known: sets limits of its request
+ *	queue in @lim, timeouts in @sdev, its depth by smq_change_queue_depth(). May
+ *	sleep. 0, or a negative errno that drops the LUN. Optional.
  * @map_queues: maps the hardware queues of one type to CPUs by interrupt
- *	affinity. Optional: they are spread evenly.
- * @faults: kinds of faults that only this LLD can bring about. Optional.
+ *	affinity. Optional: without it they are spread evenly.
+ * @faults: kinds of faults that only this LLD can inject. Optional.
  */
 struct smq_lld {
 	const char *name;
@@ -128,16 +127,16 @@ struct smq_lld {
 };
 
 /**
- * struct smq_host_config - what differs between hosts of one LLD
- * @hw_queues: default hardware queues, at least 1; more than there are CPUs are
- *	cut to that many, with a message
- * @poll_queues: queues of HCTX_TYPE_POLL beside them, 0 if none, cut likewise
- * @depth: commands the host takes at once on each hardware queue, and a LUN's
+ * struct smq_host_config - configuration of one host of an LLD
+ * @hw_queues: default hardware queues, at least 1; cut to the number of CPUs, with a
+ *	message
+ * @poll_queues: further queues of HCTX_TYPE_POLL, 0 if none; cut likewise
+ * @depth: commands that the host takes at once on each hardware queue, and a LUN's
  *	first queue_depth: 1 to SMQ_MAX_DEPTH
- * @extra: commands beyond these that a dispatch policy may hold for each hardware
- *	queue, 0 to SMQ_MAX_DEPTH; tags are allocated for both. With more than one
- *	LUN an LLD that says more than 0 may be given more than @depth by the
- *	policy "direct", and answers SMQ_HWQ_BUSY
+ * @extra: further commands that a dispatch policy may hold for each hardware queue, 0 to
+ *	SMQ_MAX_DEPTH; tags are allocated for both. If it is not 0 and there are several
+ *	LUNs, queue_cmd may get more than @depth commands with the policy "direct", and
+ *	then returns SMQ_HWQ_BUSY
  * @max_id: targets per channel, at least 1
  * @max_lun: LUN addresses per target, at least 1
  */
@@ -156,10 +155,10 @@ struct smq_host_config {
 /**
  * struct smq_template - what SMQ_LLD_TEMPLATE() instantiates for an LLD
  * @sht: for the mid-layer
- * @enter: gives one command to the LLD, by the entry it has. Context: as queue_cmd
- * @dispatch: gives a list of commands to queue_cmd, in order, until one is not
- *	taken: that one and the rest stay in the list; then commits if told to.
- *	Returns what queue_cmd said last. Context: as queue_cmd
+ * @enter: gives one command to the LLD, through whichever entry it has. Context: as queue_cmd
+ * @dispatch: gives a list of commands to queue_cmd, in order, until it refuses one: that
+ *	one and the rest stay in the list. Then commits if @commit. Returns the last
+ *	result of queue_cmd. Context: as queue_cmd
  */
 struct smq_template {
 	struct scsi_host_template sht;

@@ -30,7 +30,9 @@ int smq_eh_host_reset(struct scsi_cmnd *scmd);
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
 
 /* What a policy says of commands (drivers/core/verdict.c). */
+struct smq_policy *smq_policy_passes(struct smq_hwq *hwq);
 struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last);
+void smq_policy_passed(struct smq_policy *policy, struct smq_hwq *hwq);
 void smq_policy_uncommitted(struct smq_hwq *hwq);
 bool smq_policy_take_uncommitted(struct smq_hwq *hwq);
 void smq_policy_last(struct smq_hwq *hwq);
@@ -160,6 +162,21 @@ static __always_inline void smq_cmd_end_inline(struct smq_hwq *hwq, struct smq_c
 		smq_cmd_done_inline(hwq, cmd);
 }
 
+/* Rings the doorbell for a command that went to @to, NULL if it is held. */
+static __always_inline void smq_detour_commit(const struct smq_lld *lld, struct smq_hwq *hwq,
+					      struct smq_hwq *to, bool last)
+{
+	/* Another queue's batch may not have a last command. */
+	if (unlikely(to && to != hwq))
+		smq_lld_commit(lld, to);
+	if (!last) {
+		if (to == hwq)
+			smq_policy_uncommitted(hwq);
+	} else if (to == hwq || smq_policy_take_uncommitted(hwq)) {
+		smq_lld_commit(lld, hwq);
+	}
+}
+
 /*
  * The part of smq_queue_one() for a host that has an effective policy, and for a hardware queue
  * that commands wait for.
@@ -184,17 +201,26 @@ smq_queue_detour(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd 
 		}
 		break;
 	}
-	if (!lld->commit || ret)
-		return ret;
-	/* Another queue's batch may not have a last command. */
-	if (unlikely(to && to != hwq))
-		smq_lld_commit(lld, to);
-	if (!last) {
-		if (to == hwq)
-			smq_policy_uncommitted(hwq);
-	} else if (to == hwq || smq_policy_take_uncommitted(hwq)) {
-		smq_lld_commit(lld, hwq);
-	}
+	if (lld->commit && !ret)
+		smq_detour_commit(lld, hwq, to, last);
+	return ret;
+}
+
+/* The part of smq_queue_one() for a command that a policy has go at once, unseen. */
+static __always_inline smq_qc_t
+smq_queue_passing(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last,
+		  struct smq_policy *policy)
+{
+	enum smq_status st = smq_lld_queue(lld, hwq, cmd);
+	smq_qc_t ret = (smq_qc_t)0;
+
+	if (st == SMQ_DONE)
+		smq_cmd_done_inline(hwq, cmd);
+	else if (unlikely(st != SMQ_QUEUED))
+		ret = smq_cmd_refused(cmd, st);
+	if (lld->commit && !ret)
+		smq_detour_commit(lld, hwq, hwq, last);
+	smq_policy_passed(policy, hwq);
 	return ret;
 }
 
@@ -220,8 +246,13 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 		smq_trace_queue(cmd);
 
 	/* A moment's value: commands on the way are waited for where that matters. */
-	if (by_block_layer && unlikely(data_race(hwq->detour)))
+	if (by_block_layer && unlikely(data_race(hwq->detour))) {
+		struct smq_policy *policy = smq_policy_passes(hwq);
+
+		if (policy)
+			return smq_queue_passing(lld, hwq, cmd, scmd->flags & SCMD_LAST, policy);
 		return smq_queue_detour(lld, hwq, cmd, scmd->flags & SCMD_LAST);
+	}
 
 	st = smq_lld_queue(lld, hwq, cmd);
 	if (st == SMQ_DONE) {

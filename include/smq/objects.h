@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * smq: hosts, hardware queues, LUNs and commands, as LLDs and policies see them. Comes
- * with <smq/lld.h>. Each has a private area of the LLD's behind it.
+ * smq: hosts, hardware queues, LUNs and commands, as LLDs and policies see them. <smq/lld.h>
+ * includes it. Behind each of them is a private area of the LLD.
  */
 #ifndef SMQ_OBJECTS_H
 #define SMQ_OBJECTS_H
@@ -27,19 +27,19 @@ struct smq_policy_cmd;
 struct smq_stats;
 
 /**
- * enum smq_status - what became of a command given to queue_cmd
- * @SMQ_DONE: it is finished, its result and residual are set; the layer
+ * enum smq_status - result of queue_cmd
+ * @SMQ_DONE: the command is finished, its result and residual are set; the layer
  *	completes it in the caller's context
- * @SMQ_QUEUED: the LLD owns it and calls smq_cmd_done() exactly once, perhaps
- *	before queue_cmd returns; or it has been given to smq_cmd_defer()
- * @SMQ_HWQ_BUSY: not taken: the hardware queue has no room. The layer keeps the command and
- *	tries it again when a command of that hardware queue ends, or after 3 ms; what comes
- *	for that queue goes behind it. Other hardware queues are not affected
- * @SMQ_HOST_BUSY: not taken; the mid-layer stops the whole host, all its LUNs and hardware
+ * @SMQ_QUEUED: the LLD owns the command and calls smq_cmd_done() exactly once, perhaps
+ *	before queue_cmd returns; or the LLD has given it to smq_cmd_defer()
+ * @SMQ_HWQ_BUSY: refused, because the hardware queue has no room. The layer holds the command
+ *	and tries it again when a command of that hardware queue ends, or after 3 ms; later
+ *	commands for that queue wait behind it. Other hardware queues are not affected
+ * @SMQ_HOST_BUSY: refused; the mid-layer stops the whole host, all its LUNs and hardware
  *	queues, until one of its commands ends
- * @SMQ_DEVICE_BUSY: not taken; tried again when a command of the LUN ends, after 3 ms,
+ * @SMQ_DEVICE_BUSY: refused; tried again when a command of the LUN ends, after 3 ms,
  *	or when the LLD calls smq_lun_room()
- * @SMQ_TARGET_BUSY: not taken; the mid-layer tries again when the target has room
+ * @SMQ_TARGET_BUSY: refused; the mid-layer tries again when the target has room
  */
 enum smq_status {
 	SMQ_DONE,
@@ -51,9 +51,9 @@ enum smq_status {
 };
 
 /*
- * Which code may complete a command. Only the owner calls the mid-layer's done, and
- * leaving SMQ_OWNED by atomic_cmpxchg makes the owner one: the LLD's completion
- * and error handling may reach for a command at the same time.
+ * Which code may complete a command. Only the owner calls scsi_done(). The LLD's completion and
+ * error handling may claim a command at the same time; because both leave SMQ_OWNED by
+ * atomic_cmpxchg(), only one of them becomes the owner.
  */
 enum smq_cmd_state {
 	SMQ_FREE,	/* with the mid-layer */
@@ -61,8 +61,8 @@ enum smq_cmd_state {
 	SMQ_SUBMITTING,	/* with the LLD, whose queue_cmd has not returned: see smq_cmd_enter() */
 	SMQ_ENDED,	/* completed during that: the submitter completes it */
 	SMQ_HELD,	/* in a list of a dispatch policy; left under the lock of that list */
-	SMQ_BACK,	/* on its way from there to the mid-layer, which alone ends it */
-	SMQ_FAULTED,	/* kept by fault injection; left under smq_host_faults.hits_lock */
+	SMQ_RETURNING,	/* on its way from there to the mid-layer, which alone ends it */
+	SMQ_FAULTED,	/* withheld by fault injection; left under smq_host_faults.hits_lock */
 };
 
 /**
@@ -70,11 +70,11 @@ enum smq_cmd_state {
  * @hwq: the hardware queue it was last queued on; stable while it is owned
  * @state: enum smq_cmd_state; atomic because completion and error handling
  *	compete for it
- * @fault: fault injection has more to do with it; the owner's
- * @seen: what a dispatch policy keeps for it, NULL while no policy has seen it; the
- *	owner's, and read by error handling inside an RCU read-side section
- * @node: free for the owner: the LLD's lists, those of a policy while it is held
- * @work: smq_cmd_defer()
+ * @fault: fault injection has changed or recorded the command; only the owner uses it
+ * @seen: the dispatch policy's part of it, NULL while no policy has seen it. Written by the
+ *	owner, read by error handling inside an RCU read-side section
+ * @node: for the lists of the owner: the LLD's, or the policy's while the command is held
+ * @work: for smq_cmd_defer()
  * @priv: the LLD's private area
  *
  * Lifetime: behind struct scsi_cmnd, in the tag set from smq_host_add() to the end
@@ -101,16 +101,16 @@ struct smq_cmd {
  * struct smq_hwq - a hardware queue
  * @host: its host
  * @stats: per CPU
- * @detour: why its commands do not go to the LLD at once, SMQ_DETOUR_*; 0 if they do: one
- *	test for each command. Atomic: the one bit changes under the host's policy lock, the
- *	other under the lock of smq_hwq_core.refused
+ * @detour: why commands may not go to the LLD at once, SMQ_DETOUR_*; 0 if they go: one test
+ *	for each command. Atomic: one bit changes under the host's policy lock, the other
+ *	under the lock of smq_hwq_core.refused
  * @core: the layer's own part
  * @index: as in the mid-layer's hctx->queue_num
  * @type: HCTX_TYPE_DEFAULT or HCTX_TYPE_POLL
  * @priv: the LLD's private area
  *
- * All but @priv and @detour, which changes with a policy or a full queue, is written at set-up
- * only, so CPUs share the line unharmed.
+ * All fields except @priv and @detour are written at set-up only, so CPUs share the cache line
+ * without cost; @detour changes only with a policy or a full queue.
  * Lifetime: smq_host_alloc() to smq_host_free().
  */
 struct smq_hwq {
@@ -142,8 +142,8 @@ struct smq_lun {
  * @policy: its effective dispatch policy, NULL for "direct", and while the chosen one
  *	has nothing to do; read inside the RCU read-side section in which commands are
  *	queued
- * @frozen: a reset is under way: nothing held goes to the LLD, nor do commands of
- *	the error handler's own; set before the grace period that ends queuecommand
+ * @frozen: a reset is under way: neither held commands nor the error handler's own go to the
+ *	LLD; set before the grace period that waits for queuecommand
  * @shost: the mid-layer's host that it is part of
  * @lld: its LLD
  * @core: the layer's own part
@@ -224,13 +224,13 @@ static inline struct scsi_cmnd *smq_cmd_to_scmd(struct smq_cmd *cmd)
 }
 
 /**
- * smq_cmd_enter() - leaves completions of a command to the CPU that submits it
+ * smq_cmd_enter() - leaves the completion of a command to its submitter
  * @cmd: the command that queue_cmd was called for
  *
- * For a queue_cmd that calls into something that may complete the command before it
- * returns, and does not say so. From here to smq_cmd_leave() smq_cmd_done() only notes
- * that the command has ended; the submitter completes it, without a softirq and with no
- * frame of the LLD's on the stack.
+ * For a queue_cmd that calls code which may complete the command before it returns, without
+ * reporting that. From here to smq_cmd_leave() smq_cmd_done() only records that the command
+ * has ended; the submitter completes it, without a softirq and with no frame of the LLD on
+ * the stack.
  *
  * Context: queue_cmd.
  */
@@ -244,8 +244,8 @@ static inline void smq_cmd_enter(struct smq_cmd *cmd)
  * smq_cmd_leave() - ends what smq_cmd_enter() began
  * @cmd: the same command
  *
- * Context: queue_cmd. Return: for queue_cmd to return: SMQ_DONE if the command has ended
- * meanwhile, on whatever CPU; SMQ_QUEUED if it is still to end.
+ * Context: queue_cmd. Return: the value for queue_cmd to return: SMQ_DONE if the command has
+ * ended meanwhile, on any CPU; else SMQ_QUEUED.
  */
 static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd)
 {
@@ -260,8 +260,8 @@ static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd)
 }
 
 /*
- * Whether the LLD has a command, as far as it has not said that it ended. Error handling
- * that sees it gone waits for a grace period before the tag is used anew.
+ * Whether the LLD has a command and has not reported its end. After false, error handling waits
+ * for a grace period before the tag is used again.
  */
 static inline bool smq_cmd_is_with_lld(const struct smq_cmd *cmd)
 {

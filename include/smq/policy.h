@@ -69,6 +69,13 @@ struct smq_policy_lun;
  *	smq_policy_room(). With @drain: none may be kept back. Context: as @queue; may be
  *	called by several CPUs at once. Required with @wait.
  *
+ * @passes: a command is on its way to @hwq, its own. Returns @policy: it goes to the LLD at
+ *	once, as without a policy, which does not see the command: neither @queue nor
+ *	@done is called for it, but @passed. NULL: the policy sees it, and @queue is called.
+ *	Context: as @queue. Optional, not with @holds.
+ * @passed: the LLD has a command of @passes, and a doorbell was rung if it was the last of its
+ *	batch; or the LLD has refused it, which then goes as without a policy. Context: as
+ *	@passes. Required with it.
  * @queue: a command is on its way to the LLD. Returns where it goes: @hwq, another
  *	hardware queue, which gets a commit of its own, if smq_cmd_may_move() and
  *	smq_hwq_is_open() say that it may go there, or NULL if the policy holds the
@@ -115,6 +122,8 @@ struct smq_policy_ops {
 	bool (*rated)(struct smq_policy *policy);
 	void (*wait)(struct smq_policy_lun *lun, struct smq_cmd *cmd);
 	struct smq_cmd *(*next)(struct smq_policy_lun *lun, bool drain);
+	struct smq_policy *(*passes)(struct smq_policy *policy, struct smq_hwq *hwq);
+	void (*passed)(struct smq_policy *policy, struct smq_hwq *hwq);
 	struct smq_hwq *(*queue)(struct smq_policy *policy, struct smq_hwq *hwq,
 				 struct smq_cmd *cmd, bool last);
 	void (*done)(struct smq_policy *policy, struct smq_cmd *cmd);
@@ -264,6 +273,7 @@ void smq_hold_wait(struct smq_hold *hold, u64 ns);
 void smq_hold_kick(struct smq_hold *hold);
 bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit);
 void smq_policy_commit(struct smq_hwq *hwq);
+bool smq_policy_take_uncommitted(struct smq_hwq *hwq);
 void smq_policy_room(struct smq_policy_lun *lun);
 bool smq_policy_lun_is_full(const struct smq_policy_lun *lun);
 void smq_policy_found_use(struct smq_host *host);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Preparing a SCSI command in place of the mid-layer: a passthrough request whose data lies in a
+ * scatterlist already needs no bio.
+ */
+#ifndef SMQ_PREPARE_H
+#define SMQ_PREPARE_H
+
+#include <linux/blk-mq.h>
+#include <linux/list.h>
+#include <linux/scatterlist.h>
+#include <scsi/scsi_cmnd.h>
+
+/**
+ * smq_prepare_cmd() - does what scsi_prepare_cmd() does
+ * @scmd: the command of a passthrough request that scsi_alloc_request() returned and that has
+ *	no bio. Its abort_work is set up, which needs a function that is not exported
+ * @sdev: the device
+ * @direction: of the data; DMA_NONE without data
+ * @sgl: the data, or NULL
+ * @nents: elements of @sgl
+ * @orig_nents: elements that the mid-layer finds allocated when it frees the list. It frees none
+ *	of a list of up to SCSI_INLINE_SG_CNT (2) elements
+ * @length: bytes of data
+ *
+ * The caller sets CDB and cmd_len. RQF_DONTPREP, set here, makes the mid-layer leave its own
+ * preparation out, and keep the command as it is when it dispatches the command again. Without a
+ * bio the block layer ends the request as a whole, so the mid-layer never prepares the rest of a
+ * command that has data (scsi_mq_requeue_cmd()). Not for hosts with protection information, whose
+ * prot_sdb the caller would have to set up. Any context.
+ */
+static __always_inline void smq_prepare_cmd(struct scsi_cmnd *scmd, struct scsi_device *sdev,
+					    enum dma_data_direction direction,
+					    struct scatterlist *sgl, unsigned int nents,
+					    unsigned int orig_nents, unsigned int length)
+{
+	struct request *rq = scsi_cmd_to_rq(scmd);
+
+	scmd->device = sdev;
+	INIT_LIST_HEAD(&scmd->eh_entry);
+	scmd->eh_eflags = 0;
+	scmd->allowed = 0;
+	scmd->prot_op = SCSI_PROT_NORMAL;
+	scmd->prot_type = 0;
+	scmd->prot_flags = 0;
+	scmd->sc_data_direction = direction;
+	scmd->sdb.table.sgl = sgl;
+	scmd->sdb.table.nents = nents;
+	scmd->sdb.table.orig_nents = orig_nents;
+	scmd->sdb.length = length;
+	scmd->underflow = 0;
+	scmd->transfersize = length;
+	scmd->resid_len = 0;
+	/* scsi_queue_rq() sets SCMD_STATE_INFLIGHT later. */
+	scmd->state = 0;
+	scmd->extra_len = 0;
+	scmd->host_scribble = NULL;
+	scmd->result = 0;
+	rq->__data_len = length;
+	rq->rq_flags |= RQF_DONTPREP;
+}
+
+#endif /* SMQ_PREPARE_H */
