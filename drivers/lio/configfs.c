@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * /sys/kernel/config/target/smq/WWN/tpgt_N/{nexus,address,lun/lun_N}: a directory WWN is a SCSI
- * host, tpgt_N its target N, and a LUN is a disk once it is linked and the target has a nexus,
- * in whichever order.
+ * host, tpgt_N its target N. A LUN is a disk once it is linked and the target has a nexus; the
+ * order does not matter.
  */
 #define pr_fmt(fmt) "smq_lio: " fmt
 
@@ -35,7 +35,7 @@ static bool lio_name_ok(const char *name)
 	return true;
 }
 
-/* Scans and removals of devices that were under way have ended. */
+/* Waits for scans and removals of devices that are under way. */
 static void lio_scans_end(struct Scsi_Host *shost)
 {
 	mutex_lock(&shost->scan_mutex);
@@ -43,9 +43,9 @@ static void lio_scans_end(struct Scsi_Host *shost)
 }
 
 /*
- * lio_host.lock for changes that allocate memory, LIO's own allocations included. Reclaim must
- * not wait for a disk of this host meanwhile: its error handling waits for the lock.
- * Return: for lio_unlock_noio().
+ * Takes lio_host.lock for changes that allocate memory, LIO's own allocations included. Reclaim
+ * must not wait for a disk of this host meanwhile, because the disk's error handling waits for
+ * the lock. Return: the flags for lio_unlock_noio().
  */
 static unsigned int lio_lock_noio(struct lio_host *lio)
 {
@@ -59,7 +59,7 @@ static void lio_unlock_noio(struct lio_host *lio, unsigned int flags)
 	mutex_unlock(&lio->lock);
 }
 
-/* Not under lio_host.lock, which probing takes. */
+/* Context: without lio_host.lock, which probing takes. */
 static void lio_attach(struct lio_tpg *tpg, u64 number)
 {
 	int err = scsi_add_device(tpg->lio->smq->shost, 0, tpg->number, number);
@@ -69,7 +69,7 @@ static void lio_attach(struct lio_tpg *tpg, u64 number)
 		       tpg->number, number, err);
 }
 
-/* LIO does not look at what this returns. */
+/* LIO ignores the return value. */
 int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);
@@ -95,7 +95,7 @@ int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 	return err;
 }
 
-/* Takes the device away, whatever is in flight; a reset still finds the LUN meanwhile. */
+/* Removes the device, with commands in flight too; a reset still finds the LUN meanwhile. */
 void lio_pre_unlink(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);
@@ -115,7 +115,7 @@ void lio_pre_unlink(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 		scsi_remove_device(sdev);
 		scsi_device_put(sdev);
 	}
-	/* A removal by sysfs may have been under way. */
+	/* Wait for a removal by sysfs that may be under way. */
 	lio_scans_end(shost);
 
 	mutex_lock(&tpg->lio->lock);
@@ -164,7 +164,7 @@ static int lio_drop_nexus(struct lio_tpg *tpg)
 		pr_err("%s/tpgt_%u: nexus is in use by its LUNs\n", tpg->lio->name, tpg->number);
 		err = -EBUSY;
 	} else {
-		/* LIO counts a command until after its release: no disk, yet not the last count. */
+		/* LIO drops its count of a command after release_cmd: wait for the last one. */
 		target_stop_session(tpg->sess);
 		target_wait_for_sess_cmds(tpg->sess);
 		target_remove_session(tpg->sess);
@@ -257,7 +257,7 @@ struct se_portal_group *lio_make_tpg(struct se_wwn *wwn, const char *name)
 	return &tpg->se;
 }
 
-/* Its LUNs have gone: they were directories in it. */
+/* All its LUNs are removed, because they are directories in it. */
 void lio_drop_tpg(struct se_portal_group *se_tpg)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What LIO calls. The initiator is at hand, so nothing is transported: LIO works on the
- * command's own scatterlist and sense buffer, and an answer is stored in the command. It
- * ends when LIO drops its last reference, not before: until then LIO may touch its memory.
+ * The fabric's operations, which LIO calls. Initiator and target are in one kernel, so nothing
+ * is transported: LIO works on the command's own scatterlist and sense buffer, and the response
+ * is stored in the command. The command completes when LIO drops its last reference: until
+ * then LIO may access its memory.
  */
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -51,7 +52,7 @@ static int lio_get_cmd_state(struct se_cmd *se)
 	return 0;
 }
 
-/* The data is here already. */
+/* The data is already here. */
 static int lio_write_pending(struct se_cmd *se)
 {
 	target_execute_cmd(se);
@@ -64,9 +65,9 @@ static struct scsi_cmnd *lio_se_to_scmd(struct se_cmd *se)
 }
 
 /*
- * Of a READ that LIO itself refuses nothing is returned, whatever the buffer holds: only sense
- * data that a backstore has passed on may come with data. An overflow, where the device had
- * more to tell, leaves no residual: the buffer is full.
+ * A READ that LIO itself refuses returns no data, whatever is in the buffer; only sense data
+ * that a backstore passed on may come with data. With an overflow, the device had more data
+ * than the buffer holds: the buffer is full, and the residual is 0.
  */
 static int lio_queue_status(struct se_cmd *se)
 {
@@ -88,7 +89,7 @@ static void lio_queue_tm_rsp(struct se_cmd *se)
 	lio_tmf_answered(se, se->se_tmr_req->response);
 }
 
-/* No answer will come. A command then keeps the result that it was submitted with. */
+/* LIO will not respond. A command then has the result that lio_submit() set. */
 static void lio_aborted_task(struct se_cmd *se)
 {
 	if (se->se_cmd_flags & SCF_SCSI_TMR_CDB)
@@ -100,7 +101,7 @@ static int lio_check_stop_free(struct se_cmd *se)
 	return target_put_sess_cmd(se);
 }
 
-/* LIO has let go, perhaps while queue_cmd submits the command. */
+/* LIO has released the command, perhaps while queue_cmd is still submitting it. */
 static void lio_release_cmd(struct se_cmd *se)
 {
 	struct lio_cmd *lc = container_of(se, struct lio_cmd, se);

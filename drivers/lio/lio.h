@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* smq_lio: LIO's backstores as local SCSI disks on smq. What its files share. */
+/* smq_lio: LIO's backstores as local SCSI disks on smq. Declarations for all its files. */
 #ifndef SMQ_LIO_H
 #define SMQ_LIO_H
 
@@ -17,7 +17,7 @@
 
 struct lio_host;
 
-/* A LUN in lio_tpg.luns that is on its way out: no scan finds it any more. */
+/* Mark of a LUN in lio_tpg.luns that is being removed: a scan no longer finds it. */
 #define LIO_GOING	XA_MARK_0
 
 /**
@@ -26,9 +26,9 @@ struct lio_host;
  * @lio: its host
  * @number: tpgt, and the target's number in the host
  * @sess: the nexus, NULL until there is one; ends only while @luns is empty
- * @luns: LIO's LUNs that are linked, by number; marked LIO_GOING before they go
+ * @luns: LIO's LUNs that are linked, by number; marked LIO_GOING before they are removed
  *
- * Lifetime: its directory's. @sess and @luns are protected by lio_host.lock.
+ * Lifetime: that of its directory. @sess and @luns are protected by lio_host.lock.
  */
 struct lio_tpg {
 	struct se_portal_group se;
@@ -43,10 +43,11 @@ struct lio_tpg {
  * @wwn: LIO's part
  * @smq: the layer's part
  * @name: its name
- * @lock: protects @tpg, and what is said there; taken by changes of the configuration, by scans
- *	and by resets, which keep it while LIO works on theirs, so that neither LUN nor nexus
- *	goes meanwhile. All of these sleep. Taken inside the mid-layer's scan_mutex, never
- *	around it. Memory is allocated under it without I/O, for resets take it
+ * @lock: protects @tpg, and lio_tpg.sess and lio_tpg.luns. Taken by changes of the
+ *	configuration, by scans, and by resets, which hold it while LIO executes them, so that
+ *	neither LUN nor nexus is removed meanwhile. All of these sleep. Taken inside the
+ *	mid-layer's scan_mutex, never around it. Allocations under it must not cause I/O,
+ *	because resets take it
  * @tpg: target port groups by number
  *
  * Lifetime: that of the directory, and of smq_host, whose private area it is.
@@ -63,10 +64,10 @@ struct lio_host {
  * struct lio_lun - a LUN as commands see it, in the layer's private area
  * @sess: the nexus
  * @attrib: the backstore's attributes
- * @copies: the backstore copies memory, and so executes READ and WRITE without sleeping
+ * @copies: the backstore only copies memory, so it executes READ and WRITE without sleeping
  *
- * Written in lun_init. Both pointers hold for as long as there are commands: the LUN's link
- * holds the backstore and the nexus, and does not go before the scsi_device has.
+ * Written in lun_init. Both pointers are valid while the LUN has commands: the LUN's link
+ * references backstore and nexus, and is removed after the scsi_device.
  */
 struct lio_lun {
 	struct se_session *sess;
@@ -76,7 +77,7 @@ struct lio_lun {
 
 /**
  * struct lio_cmd - a command, in the layer's private area
- * @se: LIO's part; LIO's until release_cmd
+ * @se: LIO's part; LIO owns it until release_cmd
  */
 struct lio_cmd {
 	struct se_cmd se;

@@ -44,7 +44,7 @@ module_init(lio_init);
 
 static void __exit lio_exit(void)
 {
-	/* Directories hold the module: there is no host any more. */
+	/* Directories reference the module, so no host is left. */
 	target_unregister_template(&lio_ops);
 	root_device_unregister(lio_root);
 }

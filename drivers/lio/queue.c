@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The LLD: how commands get to LIO. queue_cmd may not sleep, LIO may. What a RAM disk copies
- * is executed on the spot, everything else by the workers of LIO's own queues.
+ * The LLD: gives commands to LIO. queue_cmd may not sleep, LIO may. queue_cmd executes a RAM
+ * disk's READs and WRITEs, which only copy; the workers of LIO's own queues execute all other
+ * commands.
  */
 #include <linux/preempt.h>
 #include <linux/sizes.h>
@@ -13,12 +14,12 @@
 #include "lio.h"
 
 /*
- * Whether LIO's way to a RAM disk's READ or WRITE may be gone in atomic context. It sleeps
- * nowhere, but maps pages, which only HIGHMEM waits for, and says might_sleep() as it does. A
- * kernel that looks for sleep in atomic context would report that. With voluntary preemption
- * it is a point of rescheduling, unless preemption is off, which needs to be counted: a worker
- * of LIO's that ends the first command of a batch must not take the CPU before the second is
- * submitted, and again after each. Real-time kernels have spin locks that sleep.
+ * Whether queue_cmd may execute a RAM disk's READ or WRITE in LIO, in atomic context. LIO's code
+ * for it does not sleep, except to map pages with HIGHMEM, but calls might_sleep(). A kernel
+ * that checks for sleeping in atomic context would report that. With voluntary preemption
+ * might_sleep() reschedules unless preemption is disabled, and disabling works only in kernels that
+ * count preemption. In others, a worker of LIO that completes a command of a batch could take the
+ * CPU after each command, before the next is submitted. On real-time kernels spin locks sleep.
  */
 #define LIO_HERE	(!IS_ENABLED(CONFIG_HIGHMEM) && !IS_ENABLED(CONFIG_PREEMPT_RT) && \
 			 !IS_ENABLED(CONFIG_DEBUG_ATOMIC_SLEEP) && \
@@ -42,18 +43,18 @@ static bool lio_may_run_here(const struct lio_lun *ll, struct scsi_cmnd *scmd)
 	default:
 		return false;
 	}
-	/* Protection information may have to be allocated. */
+	/* LIO may have to allocate protection information. */
 	return scsi_get_prot_op(scmd) == SCSI_PROT_NORMAL && !READ_ONCE(ll->attrib->pi_prot_type) &&
 	       !smq_target_wants_queue(ll->attrib);
 }
 
 /*
- * What target_submit() comes to for a READ or WRITE, less its claim that it may sleep.
+ * Does what target_submit() does for a READ or WRITE, without its might_sleep().
  *
- * It also has the delay of ALUA's Active/NonOptimized state, core_alua_check_nonop_delay(), which
- * sleeps. That is no loss: the delay is in the command only once target_alua_state_check() has
- * put it there, which LIO does later, as it begins to execute the command. So nonop_delay_msecs
- * delays no command of any fabric, queued or not, on 6.1, 6.12 and 7.2.
+ * It leaves out the delay of ALUA's Active/NonOptimized state, core_alua_check_nonop_delay(),
+ * which sleeps. Nothing is lost: target_alua_state_check() sets the delay in the command only
+ * later, when LIO begins to execute it. So nonop_delay_msecs delays no command of any fabric,
+ * queued or not, on 6.1, 6.12 and 7.2.
  */
 static __always_inline void lio_execute(struct se_cmd *se)
 {
@@ -71,9 +72,9 @@ static __always_inline void lio_execute(struct se_cmd *se)
 }
 
 /*
- * Gives a command to LIO, to be executed @here or from its queue. All are SIMPLE: the mid-layer
- * knows no other task attribute.
- * Return: SMQ_DONE where @here and LIO has ended it, else it may have ended all the same.
+ * Gives a command to LIO, which executes it @here or from its queue. The task attribute is
+ * always SIMPLE: the mid-layer knows no other.
+ * Return: SMQ_DONE if LIO completed the command @here; after SMQ_QUEUED it may have ended too.
  */
 static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here)
 {
@@ -89,7 +90,7 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 	else
 		lc->se.prot_pto = scsi_get_prot_op(scmd) != SCSI_PROT_NORMAL;
 
-	/* For one that LIO drops without an answer, as a reset of the LUN makes it. */
+	/* The result of a command that LIO drops without a response, as a LUN reset does. */
 	scmd->result = DID_RESET << 16;
 	if (here)
 		smq_cmd_enter(cmd);
@@ -98,7 +99,7 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 		scmd->result = DID_NO_CONNECT << 16;
 		return SMQ_DONE;
 	}
-	/* On an error LIO has answered. */
+	/* On an error LIO has already responded. */
 	if (!target_submit_prep(&lc->se, scmd->cmnd, scsi_sglist(scmd), scsi_sg_count(scmd), NULL,
 				0, scsi_prot_sglist(scmd), scsi_prot_sg_count(scmd),
 				GFP_ATOMIC)) {
@@ -114,7 +115,7 @@ static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 
-	/* LIO would carry out a READ with data-out as a WRITE. */
+	/* LIO would execute a READ with data-out as a WRITE. */
 	if (scsi_bufflen(scmd) && smq_cdb_misdirected(scmd->cmnd[0], scmd->sc_data_direction)) {
 		scmd->result = DID_ERROR << 16;
 		return SMQ_DONE;
@@ -122,7 +123,7 @@ static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct
 	if (lio_may_run_here(smq_lun_priv(scmd->device), scmd))
 		return lio_submit(cmd, true);
 
-	/* LIO copies as many bytes of CDB as the CDB says. */
+	/* LIO copies as many bytes of the CDB as its additional length says. */
 	if (scmd->cmnd[0] == VARIABLE_LENGTH_CMD && scsi_command_size(scmd->cmnd) > scmd->cmd_len) {
 		scsi_build_sense(scmd, 0, ILLEGAL_REQUEST, 0x24, 0);
 		scsi_set_resid(scmd, scsi_bufflen(scmd));
@@ -183,9 +184,9 @@ struct smq_host *lio_host_alloc(const struct smq_host_config *cfg)
 		return host;
 	shost = host->shost;
 	/*
-	 * LIO maps the data of other commands than READ and WRITE as one piece, page by page:
-	 * no entry may be longer than a page, none but the first begin and none but the last
-	 * end inside of one.
+	 * For commands other than READ and WRITE, LIO maps the data into one virtual range, page
+	 * by page. So no entry may be longer than a page, only the first may begin inside a
+	 * page, and only the last may end inside one.
 	 */
 	shost->dma_boundary = PAGE_SIZE - 1;
 	shost->virt_boundary_mask = PAGE_SIZE - 1;

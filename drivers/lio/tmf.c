@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Task management: abort and resets, which answer when LIO has let go of the commands.
+ * Task management: abort and resets, which return when LIO has released the commands.
  *
- * LIO stops no backstore: it waits for what has been started there. Waiting ends after a
- * while for all but the host reset, after which the commands' memory is used anew: that
- * one waits for the backstores, which have time limits of their own.
+ * LIO cannot stop a backstore: it waits for commands that have started there. Abort, LUN and
+ * target reset stop waiting after LIO_TMF_WAIT. The host reset goes on waiting, because the
+ * commands' memory is used again after it; backstores have time limits of their own.
  */
 #define pr_fmt(fmt) "smq_lio: " fmt
 
@@ -21,11 +21,11 @@
 /**
  * struct lio_tmf - a task management function
  * @se: LIO's part
- * @refs: the waiter's and, until release_cmd, LIO's; atomic, for either may be the last
- * @answered: it has @response
- * @response: LIO's TMR_*
+ * @refs: one of the waiter, one of LIO until release_cmd; atomic: either may be dropped last
+ * @answered: complete once @response is set
+ * @response: LIO's answer, a TMR_*
  *
- * Lifetime: until both references are gone; LIO's may stay after waiting was given up.
+ * Lifetime: until both references are dropped; LIO may drop its own after the wait timed out.
  */
 struct lio_tmf {
 	struct se_cmd se;
@@ -53,15 +53,15 @@ void lio_tmf_released(struct se_cmd *se)
 	lio_tmf_put(container_of(se, struct lio_tmf, se));
 }
 
-/* Time left, at least a tick. */
-static unsigned long lio_left(unsigned long deadline)
+/* The time until @deadline, at least one jiffy. */
+static unsigned long lio_time_left(unsigned long deadline)
 {
 	return max_t(long, deadline - jiffies, 1);
 }
 
 /*
  * Sends a task management function, and waits for the answer until @deadline.
- * Return: LIO's TMR_* or a negative errno.
+ * Return: LIO's answer, a TMR_*, or a negative errno.
  */
 static int lio_tmf(struct se_session *sess, u64 lun, u8 function, u64 tag,
 		   unsigned long deadline)
@@ -79,7 +79,7 @@ static int lio_tmf(struct se_session *sess, u64 lun, u8 function, u64 tag,
 		return ret;
 	}
 	ret = -ETIMEDOUT;
-	if (wait_for_completion_timeout(&tmf->answered, lio_left(deadline)))
+	if (wait_for_completion_timeout(&tmf->answered, lio_time_left(deadline)))
 		ret = tmf->response;
 	lio_tmf_put(tmf);
 	return ret;
@@ -95,7 +95,7 @@ int lio_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 
 	if (smq_cmd_is_with_lld(cmd)) {
 		ret = lio_tmf(ll->sess, sdev->lun, TMR_ABORT_TASK, lc->se.tag, deadline);
-		/* A command that LIO does not know has ended, or ends by itself. */
+		/* A command that LIO does not know has ended, or is about to end. */
 		if (ret != TMR_FUNCTION_COMPLETE && ret != TMR_TASK_DOES_NOT_EXIST)
 			return ret < 0 ? ret : -EIO;
 	}
@@ -104,7 +104,7 @@ int lio_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 			return -ETIMEDOUT;
 		usleep_range(1000, 2000);
 	}
-	/* Until smq_cmd_done() has completed it. */
+	/* Wait until smq_cmd_done() has completed it. */
 	synchronize_rcu();
 	return 0;
 }
@@ -130,7 +130,7 @@ static bool lio_count_sent(struct request *rq, void *data)
 	return true;
 }
 
-/* Waits until LIO has none of them left; @deadline is no end to a host reset's. */
+/* Waits until LIO has released all commands; a host reset goes on waiting past @deadline. */
 static int lio_wait_released(struct lio_scope *scope, unsigned long deadline)
 {
 	struct Scsi_Host *shost = scope->host->shost;
@@ -149,7 +149,7 @@ static int lio_wait_released(struct lio_scope *scope, unsigned long deadline)
 		}
 		usleep_range(1000, 2000);
 	}
-	/* Until smq_cmd_done() has completed the last of them. */
+	/* Wait until smq_cmd_done() has completed the last of them. */
 	synchronize_rcu();
 	return 0;
 }
@@ -182,7 +182,7 @@ static int lio_reset(struct lio_scope *scope)
 		}
 	}
 	mutex_unlock(&lio->lock);
-	/* Of a LUN that is not linked any more there are no commands: nothing to wait for. */
+	/* A LUN that is no longer linked has no commands: nothing to wait for. */
 	return lio_wait_released(scope, deadline) ?: err;
 }
 

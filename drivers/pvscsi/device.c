@@ -8,13 +8,13 @@
 
 #include "pvscsi.h"
 
-/* The device looks at the request ring. A function of its own: tools/bench/convert counts it. */
+/* Makes the device read the request ring. A separate function: tools/bench/convert counts it. */
 void pv_doorbell(struct pv_dev *pv)
 {
 	writel(0, pv->regs + PV_REG_KICK_RW);
 }
 
-/* Runs a command to its end; its status. Under cmd_lock, but for probe and removal. */
+/* Runs a device command, and returns its status. Under cmd_lock, except in probe and removal. */
 u32 pv_command(struct pv_dev *pv, enum pv_command cmd, const void *data, size_t len)
 {
 	writel(cmd, pv->regs + PV_REG_COMMAND);
@@ -28,7 +28,7 @@ static void pv_setup_msg_ring(struct pv_dev *pv)
 
 	if (pv->leaving)
 		return;
-	/* Asked without data a device that has none says so. */
+	/* Without data: a device that has no message ring fails the command. */
 	if (pv_command(pv, PV_CMD_SETUP_MSG_RING, NULL, 0) == PV_STATUS_FAILED)
 		return;
 	setup.ppn[0] = cpu_to_le64(pv->msg_dma >> PV_PAGE_SHIFT);
@@ -36,7 +36,7 @@ static void pv_setup_msg_ring(struct pv_dev *pv)
 				PV_STATUS_FAILED);
 }
 
-/* Gives the empty rings to a device that was just reset, and lets it interrupt. */
+/* Gives the empty rings to a device that was just reset, and enables its interrupts. */
 void pv_device_start(struct pv_dev *pv)
 {
 	struct pv_cmd_setup_rings setup = {
@@ -58,7 +58,7 @@ void pv_device_start(struct pv_dev *pv)
 	writel(PV_INTR_CMPL | (pv->use_msg ? PV_INTR_MSG : 0), pv->regs + PV_REG_INTR_MASK);
 }
 
-/* The device stops: it neither interrupts nor touches memory any more. */
+/* Stops the device: it no longer interrupts nor accesses memory. */
 void pv_device_quiet(struct pv_dev *pv)
 {
 	writel(0, pv->regs + PV_REG_INTR_MASK);
@@ -98,16 +98,16 @@ static bool pv_msg_take(struct pv_dev *pv, struct pv_msg *msg)
 	u32 mask = 4096 / sizeof(*pv->msg) - 1;
 	bool found;
 
-	/* A reset begins the ring anew. */
+	/* A reset starts the ring from its beginning. */
 	mutex_lock(&pv->cmd_lock);
 	found = pv_msg_waiting(pv);
 	if (found) {
 		u32 cons = le32_to_cpu(pv->state->msg_cons);
 
-		/* The message is read after the index that says it is there. */
+		/* Read the message after the index that announces it. */
 		dma_rmb();
 		*msg = pv->msg[cons & mask];
-		/* And before the device may write over it. */
+		/* And before the index that lets the device overwrite it. */
 		dma_mb();
 		WRITE_ONCE(pv->state->msg_cons, cpu_to_le32(cons + 1));
 	}
@@ -125,8 +125,8 @@ static void pv_msg_work(struct work_struct *work)
 }
 
 /*
- * No disk comes or goes by message from here on: a host reset, which sets the rings up
- * anew, leaves this one out. Context: may sleep.
+ * Ends the handling of messages that add and remove disks. A later host reset sets the rings
+ * up without the message ring. Context: may sleep.
  */
 void pv_msg_end(struct pv_dev *pv)
 {
@@ -134,7 +134,7 @@ void pv_msg_end(struct pv_dev *pv)
 	pv->leaving = true;
 	WRITE_ONCE(pv->use_msg, false);
 	mutex_unlock(&pv->cmd_lock);
-	/* The interrupt may have seen a message before. */
+	/* The interrupt may have queued the work before. */
 	synchronize_irq(pci_irq_vector(pv->pdev, 0));
 	cancel_work_sync(&pv->msg_work);
 }
@@ -149,7 +149,7 @@ static irqreturn_t pv_irq(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-/* INTx is shared, and stays up until acknowledged. */
+/* INTx is shared, and stays asserted until it is acknowledged. */
 static irqreturn_t pv_irq_shared(int irq, void *data)
 {
 	struct pv_dev *pv = data;

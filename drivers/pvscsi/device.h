@@ -19,8 +19,8 @@
 #define PV_REG_COMMAND_STATUS	0x0008
 #define PV_REG_INTR_STATUS	0x100c	/* written back to acknowledge; INTx only */
 #define PV_REG_INTR_MASK	0x2010	/* 1: wanted */
-#define PV_REG_KICK_NON_RW	0x3014	/* doorbell: the device may look later */
-#define PV_REG_KICK_RW		0x4018	/* doorbell: the device looks now */
+#define PV_REG_KICK_NON_RW	0x3014	/* doorbell: the device may read the ring later */
+#define PV_REG_KICK_RW		0x4018	/* doorbell: the device reads the ring now */
 #define PV_REG_BYTES		0x8000
 
 #define PV_INTR_CMPL		(BIT(0) | BIT(1))
@@ -104,7 +104,7 @@ struct pv_sge {
 	__le32 flags;
 };
 
-/* Of these QEMU never fills data_len. */
+/* QEMU never sets data_len. */
 struct pv_cmp {
 	__le64 context;
 	__le64 data_len;

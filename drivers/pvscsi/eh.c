@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Error handling: the device's own commands, then wait until it has let go. What it
- * gives back comes over the completion ring like everything else.
+ * Error handling: sends the device its abort and reset commands, then waits until it has
+ * returned the SCSI commands. It returns them on the completion ring, like all others.
  */
 #include <linux/delay.h>
 
@@ -9,7 +9,7 @@
 
 #define PV_WAIT_MS	2000
 
-/* Which commands are meant: one, all of a LUN, all of a target, or all. */
+/* The scope of error handling: one command, all of a LUN, all of a target, or all. */
 struct pv_scope {
 	struct scsi_cmnd *scmd;
 	struct scsi_device *sdev;
@@ -31,7 +31,7 @@ static bool pv_device_has(struct pv_dev *pv, const struct pv_scope *scope)
 	spin_lock_irq(&pv->cmp_lock);
 	pv_ring_complete_locked(pv);
 	for (tag = 0; tag < PV_DEPTH && !found; tag++) {
-		/* Entered without cmp_lock, but whole: see pv_ring_put(). */
+		/* pv_ring_put() sets the pointer without cmp_lock, once the slot is complete. */
 		struct pv_slot *slot = READ_ONCE(pv->slot[tag]);
 
 		found = slot && pv_in_scope(scope, slot->scmd);
@@ -40,8 +40,8 @@ static bool pv_device_has(struct pv_dev *pv, const struct pv_scope *scope)
 	return found;
 }
 
-/* The device answers a command before it has given back what that one ends. */
-static int pv_await(struct pv_dev *pv, const struct pv_scope *scope)
+/* Waits for commands: the device answers an abort or reset before it has returned them. */
+static int pv_wait_returned(struct pv_dev *pv, const struct pv_scope *scope)
 {
 	unsigned int ms;
 
@@ -53,8 +53,10 @@ static int pv_await(struct pv_dev *pv, const struct pv_scope *scope)
 	return 0;
 }
 
-/* Surprise removal: in-flight commands will never complete, nor does the device touch them. */
-static bool pv_gone(struct pv_dev *pv)
+/*
+ * Surprise removal: in-flight commands will never complete, and the device no longer accesses them.
+ */
+static bool pv_is_unplugged(struct pv_dev *pv)
 {
 	if (pci_device_is_present(pv->pdev))
 		return false;
@@ -68,20 +70,20 @@ static bool pv_gone(struct pv_dev *pv)
 	return true;
 }
 
-/* Runs a command of error handling and waits for those in its scope. 0 or an errno. */
+/* Sends an abort or reset and waits for the commands in its scope. 0 or a negative errno. */
 static int pv_end(struct pv_dev *pv, const struct pv_scope *scope, enum pv_command cmd,
 		  const void *data, size_t len)
 {
 	int err = 0;
 
 	mutex_lock(&pv->cmd_lock);
-	if (!pv_gone(pv)) {
-		/* A command that the device has not looked at cannot be ended. */
+	if (!pv_is_unplugged(pv)) {
+		/* The device cannot end a command that it has not read from the ring yet. */
 		pv_doorbell(pv);
 		if (pv_command(pv, cmd, data, len) == PV_STATUS_FAILED)
 			err = -EIO;
 		else
-			err = pv_await(pv, scope);
+			err = pv_wait_returned(pv, scope);
 		if (err)
 			dev_warn(&pv->pdev->dev, "command %u of error handling: %s\n", cmd,
 				 err == -EIO ? "refused" : "the device kept what it was to end");
@@ -118,7 +120,7 @@ int pv_reset_lun(struct pv_dev *pv, struct scsi_device *sdev)
 	return pv_reset_device(pv, &scope, sdev->id, sdev->lun);
 }
 
-/* There is one LUN in a target. */
+/* A target has one LUN. */
 int pv_reset_target(struct pv_dev *pv, struct scsi_target *starget)
 {
 	const struct pv_scope scope = { .starget = starget };
@@ -134,9 +136,9 @@ int pv_reset_bus(struct pv_dev *pv)
 }
 
 /*
- * From here on no command gets on the ring, and no CPU is left between ring and
- * doorbell, which a device without rings does not forgive: at stage 0 queuecommand
- * holds host_lock, from then on it runs inside an RCU read-side section.
+ * After the call no command gets on the ring, and no CPU is between ring and doorbell: the
+ * device must get no doorbell while it has no rings. At stage 0 queuecommand holds host_lock,
+ * at later stages it runs inside an RCU read-side section.
  */
 void pv_stop(struct pv_dev *pv)
 {
@@ -149,15 +151,15 @@ void pv_stop(struct pv_dev *pv)
 }
 
 /*
- * The last resort: whatever the device does not give back it has lost with its
- * reset, and then it may be ended here.
+ * The last resort: resets the device, and ends all commands that it has not returned, because
+ * it no longer has them after the reset.
  */
 int pv_reset_host(struct pv_dev *pv)
 {
 	const struct pv_scope scope = {};
 
 	mutex_lock(&pv->cmd_lock);
-	if (pv_gone(pv)) {
+	if (pv_is_unplugged(pv)) {
 		mutex_unlock(&pv->cmd_lock);
 		return 0;
 	}
@@ -165,9 +167,9 @@ int pv_reset_host(struct pv_dev *pv)
 
 	pv_doorbell(pv);
 	pv_command(pv, PV_CMD_RESET_BUS, NULL, 0);
-	pv_await(pv, &scope);
+	pv_wait_returned(pv, &scope);
 
-	/* Cancelling what is left may take the device long: without the lock. */
+	/* The device may take long to cancel its commands: do not hold the lock meanwhile. */
 	pv_device_quiet(pv);
 	spin_lock_irq(&pv->cmp_lock);
 	pv_ring_complete_locked(pv);

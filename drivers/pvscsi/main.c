@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_pvscsi: PCI. The kernel has a driver of its own for this device, vmw_pvscsi: ours
- * takes only what it is told to, by driver_override or new_id, or all with take_all=1.
+ * smq_pvscsi: PCI. The kernel has a driver for this device, vmw_pvscsi. This driver takes only
+ * devices that are given to it by driver_override or new_id, or all of them with take_all=1.
  */
 #define pr_fmt(fmt) "smq_pvscsi: " fmt
 
@@ -99,7 +99,7 @@ static int pv_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	return 0;
 
 free_host:
-	/* The interrupt looks for commands, of which there are none. */
+	/* The interrupt handler may run from here on; it finds no commands. */
 	pv_device_quiet(pv);
 	pv_msg_end(pv);
 	pv_free_host(pv);
@@ -132,7 +132,7 @@ static void pv_remove(struct pci_dev *pdev)
 	kfree(pv);
 }
 
-/* Whatever runs next finds a device that does not write to memory. */
+/* Stops the device, so that it does not write to the memory of the next kernel. */
 static void pv_shutdown(struct pci_dev *pdev)
 {
 	struct pv_dev *pv = pci_get_drvdata(pdev);
@@ -161,7 +161,7 @@ static int __init pv_init(void)
 		pr_err("stage=%u is outside 0..%u\n", stage, PV_STAGES - 1);
 		return -EINVAL;
 	}
-	/* No device table of the module's: nothing loads it by itself. */
+	/* Without MODULE_DEVICE_TABLE(), so that udev does not load the module. */
 	if (take_all)
 		pv_driver.id_table = pv_ids;
 	return pci_register_driver(&pv_driver);

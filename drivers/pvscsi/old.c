@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stage 0, the driver as it was: queuecommand under host_lock by DEF_SCSI_QCMD(), a
- * slot allocated for every command, a doorbell for every command, one queue. Stage 1
- * keeps pv_old_queue() as it is.
+ * Stage 0, the driver as it was: DEF_SCSI_QCMD() calls queuecommand under host_lock; each
+ * command allocates a slot and rings the doorbell; there is one queue. Stage 1 uses
+ * pv_old_queue() unchanged.
  */
 #include "pvscsi.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * smq_pvscsi: the driver that docs/converting-an-lld.md converts. All stages of the
- * conversion are alive in it; device, rings and error handling are theirs in common.
+ * smq_pvscsi: the driver that docs/converting-an-lld.md converts. It contains all stages of the
+ * conversion, which share the code of device, rings and error handling.
  */
 #ifndef SMQ_PVSCSI_H
 #define SMQ_PVSCSI_H
@@ -23,7 +23,7 @@ enum pv_stage {
 	PV_OLD,		/* the old driver: its own template, DEF_SCSI_QCMD() */
 	PV_LCK,		/* the layer's legacy entry */
 	PV_HWQ,		/* queue_cmd, without host_lock */
-	PV_PREALLOC,	/* nothing allocated or mapped per command but its data */
+	PV_PREALLOC,	/* only its data is mapped per command, nothing allocated */
 	PV_COMMIT,	/* one doorbell per batch */
 	PV_QUEUES,	/* a hardware queue per CPU on the one ring */
 	PV_STAGES,
@@ -38,9 +38,10 @@ enum pv_stage {
 #define PV_SENSE	SCSI_SENSE_BUFFERSIZE
 
 /*
- * What the device needs for one command beside its data. Up to PV_HWQ allocated for
- * each command, from then on one per tag for the life of the host.
- * In slot[] from before the device may see the command until its completion was read.
+ * What the device needs for one command beside its data. Up to PV_HWQ it is allocated for each
+ * command; from PV_PREALLOC on there is one per tag, for the life of the host.
+ * It is in pv_dev.slot[] from before the device may see the command until its completion was
+ * read.
  */
 struct pv_slot {
 	struct scsi_cmnd *scmd;		/* NULL: the device does not have it */
@@ -58,21 +59,21 @@ struct pv_slot {
  * @regs: its registers
  * @stage: how commands are queued
  * @state: indices of all rings; pages shared with the device, as are @req, @cmp and @msg
- * @req_lock: makes one of its users at a time the producer of @req; protects @req_prod,
- *	@stopped and the entry of a slot into @slot
- * @cmp_lock: makes one at a time the consumer of @cmp: the interrupt, and error handling
- *	that waits for commands; protects the exit of a slot from @slot
+ * @req_lock: serialises the producers of @req; protects @req_prod, @stopped and the entry of
+ *	a slot into @slot
+ * @cmp_lock: serialises the consumers of @cmp: the interrupt, and error handling that waits
+ *	for commands; protects the removal of a slot from @slot
  * @use_msg: the device has @msg and interrupts for it
- * @leaving: it is not given @msg again
- * @cmd_lock: commands to the registers take several writes; also one reset at a time;
+ * @leaving: the device does not get @msg again
+ * @cmd_lock: serialises commands to the registers, which take several writes, and resets;
  *	protects @use_msg, which the interrupt reads without it, and @leaving
  * @stopped: no command may be put on the ring
- * @gone: the device does not answer any more; commands fail at once
+ * @gone: the device no longer answers; commands fail at once
  * @slot: commands the device has, by tag
  * @slots: the slots that @slot points to from PV_PREALLOC on; their memory for the
  *	device is @slot_mem
- * @sg_pool: scatterlists until then
- * @msg_work: disks that came and went
+ * @sg_pool: scatterlists of the stages before PV_PREALLOC
+ * @msg_work: adds and removes disks
  *
  * Lifetime: probe to remove.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stages 1 to 5: the same driver on the layer. Error handling is one for all; what
- * differs is how a command gets to the ring.
+ * Stages 1 to 5: the same driver on the layer. All share the error handling; they differ in
+ * how a command gets to the ring.
  */
 #include "pvscsi.h"
 
@@ -41,9 +41,9 @@ static int pv_lld_host_reset(struct smq_host *host)
 	.target_reset	= pv_lld_target_reset,			\
 	.host_reset	= pv_lld_host_reset
 
-static enum smq_status pv_not_put(struct scsi_cmnd *scmd, int err)
+static enum smq_status pv_not_queued(struct scsi_cmnd *scmd, int err)
 {
-	/* The ring is one for all hardware queues: there may be room without a completion here. */
+	/* All hardware queues share the ring: room may appear without a completion on this one. */
 	if (err == -EBUSY)
 		return SMQ_HWQ_BUSY;
 	scmd->result = DID_NO_CONNECT << 16;
@@ -78,7 +78,7 @@ static enum smq_status pv_hwq_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	err = pv_ring_put(pv, slot, scmd);
 	if (err) {
 		pv_old_slot_free(pv, slot);
-		return pv_not_put(scmd, err);
+		return pv_not_queued(scmd, err);
 	}
 	pv_doorbell(pv);
 	return SMQ_QUEUED;
@@ -91,7 +91,7 @@ static const struct smq_lld pv_hwq_lld = {
 
 SMQ_LLD_TEMPLATE(pv_hwq_template, pv_hwq_lld);
 
-/* Stage 3: the slot is there before the command is. */
+/* Stage 3: the slot is allocated in advance. */
 
 static enum smq_status pv_put(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -99,7 +99,7 @@ static enum smq_status pv_put(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	struct pv_dev *pv = pv_of(hwq->host);
 	int err = pv_ring_put(pv, &pv->slots[pv_tag(scmd)], scmd);
 
-	return err ? pv_not_put(scmd, err) : SMQ_QUEUED;
+	return err ? pv_not_queued(scmd, err) : SMQ_QUEUED;
 }
 
 static enum smq_status pv_prealloc_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
@@ -118,7 +118,7 @@ static const struct smq_lld pv_prealloc_lld = {
 
 SMQ_LLD_TEMPLATE(pv_prealloc_template, pv_prealloc_lld);
 
-/* Stages 4 and 5: the doorbell after the last of a batch. */
+/* Stages 4 and 5: the doorbell after the last command of a batch. */
 
 static void pv_commit(struct smq_hwq *hwq)
 {

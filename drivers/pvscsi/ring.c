@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Commands on their way to the device and back: descriptors and results. */
+/* The rings: descriptors of commands for the device, and their results. */
 #include <linux/dma-mapping.h>
 #include <linux/smp.h>
 
 #include "pvscsi.h"
 
-/* Describes data and, where it is in pieces, fills the slot's list. */
+/* Describes the data; if it has several pieces, fills the slot's list. */
 static void pv_describe_data(struct pv_req *req, struct pv_slot *slot, struct scsi_cmnd *scmd,
 			     int nsg)
 {
@@ -55,8 +55,8 @@ static void pv_describe(struct pv_req *req, struct pv_slot *slot, struct scsi_cm
 }
 
 /*
- * Puts a command on the ring; the doorbell is the caller's. 0; -EBUSY: no room, no
- * mapping, or a reset under way; -ENODEV: the device has gone. Any context.
+ * Puts a command on the ring; the caller rings the doorbell. Return: 0; -EBUSY if there is no
+ * room or no mapping, or a reset is under way; -ENODEV if the device is gone. Context: any.
  */
 int pv_ring_put(struct pv_dev *pv, struct pv_slot *slot, struct scsi_cmnd *scmd)
 {
@@ -76,19 +76,22 @@ int pv_ring_put(struct pv_dev *pv, struct pv_slot *slot, struct scsi_cmnd *scmd)
 	pv_describe(&pv->req[pv->req_prod % PV_REQ_ENTRIES], slot, scmd, nsg);
 	slot->scmd = scmd;
 	WRITE_ONCE(pv->slot[pv_tag(scmd)], slot);
-	/* The device reads the index without being asked: slot and descriptor first. */
+	/* The device may read the index at any time: write slot and descriptor before it. */
 	dma_wmb();
 	WRITE_ONCE(pv->state->req_prod, cpu_to_le32(++pv->req_prod));
 	spin_unlock_irqrestore(&pv->req_lock, flags);
 	return 0;
 }
 
-/* Less was moved than there is room for: an error only if the caller says so. */
+/*
+ * Less data was moved than the buffer holds: this is an error only if it is less than
+ * scmd->underflow.
+ */
 static int pv_short_result(struct scsi_cmnd *scmd, const struct pv_cmp *cmp)
 {
 	u64 moved = min_t(u64, le64_to_cpu(cmp->data_len), scsi_bufflen(scmd));
 
-	/* QEMU does not tell how much it was: nothing that can be relied on. */
+	/* QEMU does not report how much was moved. */
 	scsi_set_resid(scmd, scsi_bufflen(scmd) - moved);
 	if (moved < scmd->underflow)
 		return DID_ERROR << 16;
@@ -104,7 +107,7 @@ static int pv_result(struct scsi_cmnd *scmd, const struct pv_cmp *cmp)
 	case PV_HS_OK:
 	case PV_HS_LINKED_OK:
 	case PV_HS_LINKED_FLAG_OK:
-		/* 0 is also what a device says that does not count. */
+		/* A device that does not count bytes reports 0 too. */
 		if (moved && moved < scsi_bufflen(scmd))
 			scsi_set_resid(scmd, scsi_bufflen(scmd) - moved);
 		return status;
@@ -131,7 +134,7 @@ static int pv_result(struct scsi_cmnd *scmd, const struct pv_cmp *cmp)
 	}
 }
 
-/* The done of the stage. */
+/* Calls the completion function of the stage. */
 void pv_done(struct pv_dev *pv, struct scsi_cmnd *scmd)
 {
 	if (pv->stage == PV_OLD)
@@ -142,7 +145,7 @@ void pv_done(struct pv_dev *pv, struct scsi_cmnd *scmd)
 		smq_cmd_done(smq_scmd_to_cmd(scmd));
 }
 
-/* Takes a command from slot[]: the device has let go of it. */
+/* Takes a command from slot[]: the device no longer has it. */
 static struct scsi_cmnd *pv_take(struct pv_dev *pv, unsigned int tag, u32 sense_len)
 {
 	struct pv_slot *slot = pv->slot[tag];
@@ -182,11 +185,11 @@ void pv_ring_complete_locked(struct pv_dev *pv)
 
 	lockdep_assert_held(&pv->cmp_lock);
 	while ((prod = le32_to_cpu(READ_ONCE(pv->state->cmp_prod))) != pv->cmp_cons) {
-		/* Descriptors are read after the index that says they are there. */
+		/* Read descriptors after the index that announces them. */
 		dma_rmb();
 		while (pv->cmp_cons != prod)
 			pv_complete(pv, &pv->cmp[pv->cmp_cons++ & mask]);
-		/* And before the device may write over them. */
+		/* And before the index that lets the device overwrite them. */
 		dma_mb();
 		WRITE_ONCE(pv->state->cmp_cons, cpu_to_le32(pv->cmp_cons));
 	}
@@ -202,7 +205,7 @@ void pv_ring_complete(struct pv_dev *pv)
 	spin_unlock_irqrestore(&pv->cmp_lock, flags);
 }
 
-/* Ends what a device had that has been reset or has gone. */
+/* Ends all commands of a device that was reset or is gone. */
 void pv_fail_all(struct pv_dev *pv, int result)
 {
 	unsigned int tag;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the device needs for a command beside its data: allocated and mapped for every
- * command up to PV_HWQ, from then on once per tag.
+ * What the device needs for a command beside its data: up to PV_HWQ allocated and mapped for
+ * every command, from PV_PREALLOC on once per tag.
  */
 #include <linux/dma-mapping.h>
 #include <linux/slab.h>

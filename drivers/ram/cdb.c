@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The device server: what is checked for all commands, and how they are carried out. */
+/* The device server: the checks that all commands need, and their execution. */
 #include <linux/bitops.h>
 #include <scsi/scsi_proto.h>
 
 #include "ram.h"
 
-/* What SAM-6 and SPC-5 ask for before any command is carried out. */
+/* The checks that SAM-6 and SPC-5 require before a command is executed. */
 static const struct ram_op *ram_check(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
 	const u8 *cdb = scmd->cmnd;
 	const struct ram_op *op = ram_find_op(cdb[0], cdb[1] & 0x1f);
 	u8 asc, ascq;
 
-	/* Unit attention goes first, whatever the command but for the exempt. */
+	/* A unit attention comes first, except for the commands that are exempt. */
 	if ((!op || !op->ua_exempt) && ram_report_ua(lun, &asc, &ascq)) {
 		ram_sense(scmd, UNIT_ATTENTION, asc, ascq);
 		return NULL;
@@ -37,8 +37,8 @@ static const struct ram_op *ram_check(struct ram_lun *lun, struct scsi_cmnd *scm
 }
 
 /*
- * Carries out any command. Entered again in the worker for one that could not be
- * finished without sleeping: what it had written by then it writes once more.
+ * Executes any command. A command that cannot be finished without sleeping is executed again
+ * from its start by the worker, and then writes its first blocks a second time.
  */
 enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep)
 {
@@ -47,7 +47,7 @@ enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep)
 	struct ram_cmd *rc = smq_cmd_priv(cmd);
 	const struct ram_op *op;
 
-	/* Until a command moves data all of its buffer is left over. */
+	/* Until a command moves data, the residual is the whole buffer. */
 	scsi_set_resid(scmd, scsi_bufflen(scmd));
 	op = ram_check(lun, scmd);
 	if (!op)

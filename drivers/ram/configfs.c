@@ -19,7 +19,7 @@
 #include "ram.h"
 #include "ram_configfs.h"
 
-/* A LUN's directory; valid as long as its item, which is in @dir's list. */
+/* A LUN's directory. Lifetime: that of its item, which is in the list of @dir. */
 struct ram_lun_dir {
 	struct config_item item;
 	struct list_head list;
@@ -39,7 +39,7 @@ static struct ram_dir *to_dir(struct config_item *item)
 	return container_of(to_config_group(item), struct ram_dir, group);
 }
 
-/* One attribute that a host or LUN is made from: @parse reads into a copy. */
+/* An attribute from which a host or LUN is created; _parse reads into a copy. */
 #define RAM_CONFIG_ATTR(_pfx, _name, _to, _mutex, _power, _fmt, _parse, _check)	\
 static ssize_t _pfx##_name##_show(struct config_item *item, char *page)		\
 {										\
@@ -83,7 +83,7 @@ static ssize_t ram_lun_power_show(struct config_item *item, char *page)
 	return sysfs_emit(page, "%d\n", to_lun_dir(item)->power);
 }
 
-/* What the mid-layer does not take has no power. */
+/* A LUN that the mid-layer refuses stays without power. */
 static int ram_set_lun_power(struct ram_lun_dir *lun, bool power)
 {
 	struct ram_host *ram = lun->dir->ram;
@@ -206,7 +206,7 @@ static ssize_t ram_host_power_show(struct config_item *item, char *page)
 	return sysfs_emit(page, "%d\n", !!to_dir(item)->ram);
 }
 
-/* A host that cannot have all of its LUNs is none. */
+/* Creates the host with all its LUNs; if one fails, there is no host. */
 static int ram_power_on(struct ram_dir *dir)
 {
 	struct ram_host *ram = ram_host_create(&dir->config, &dir->model, &dir->fault);

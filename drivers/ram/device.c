@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The hardware behind a hardware queue: a ring, a doorbell, a service time, an
- * interrupt. Commands arrive here carried out, their data moved; what is modelled
- * is when and at what cost they complete.
+ * The model of the hardware behind a hardware queue: a ring, a doorbell, a service time, an
+ * interrupt. Commands that get here have already been executed, data included; the model
+ * decides when they complete, and at what cost.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -21,7 +21,7 @@ static struct ram_model *ram_hwq_model(struct smq_hwq *hwq)
 	return ram->model;
 }
 
-/* When the link has carried @bytes more, given that it may start @now. */
+/* Books @bytes on the link, from @now on at the earliest. Returns the time of their end. */
 static u64 ram_book_link(struct ram_model *model, u64 now, u32 bytes, u64 rate)
 {
 	u64 cost = mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, rate);
@@ -33,7 +33,7 @@ static u64 ram_book_link(struct ram_model *model, u64 now, u32 bytes, u64 rate)
 	return new;
 }
 
-/* Whether the ring has room; counts the command if so. Context: any. */
+/* Takes a place in the ring for a command. False: the ring is full. Context: any. */
 bool ram_reserve(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -54,7 +54,7 @@ static void ram_unreserve(struct ram_hwq *rq, struct ram_cmd *rc)
 	rc->reserved = false;
 }
 
-/* Gives the place back of a command that did not come here after all. */
+/* Gives back the place of a command that was not put on the ring. */
 void ram_release(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -65,7 +65,7 @@ void ram_release(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	spin_unlock_irqrestore(&rq->lock, flags);
 }
 
-/* Into the order of completion; most come at its end. */
+/* Adds a command to the list, which is in the order of completion; most go to its end. */
 static void ram_insert(struct ram_hwq *rq, struct smq_cmd *cmd, u64 due)
 {
 	struct ram_cmd *rc = smq_cmd_priv(cmd);
@@ -84,7 +84,7 @@ static void ram_insert(struct ram_hwq *rq, struct smq_cmd *cmd, u64 due)
 	list_add(&cmd->node, &rq->busy);
 }
 
-/* Sets the interrupt for the first command due. */
+/* Sets the timer for the first command that is due. */
 static void ram_arm(struct smq_hwq *hwq, struct ram_hwq *rq)
 {
 	struct smq_cmd *first = list_first_entry_or_null(&rq->busy, struct smq_cmd, node);
@@ -98,8 +98,8 @@ static void ram_arm(struct smq_hwq *hwq, struct ram_hwq *rq)
 }
 
 /*
- * Takes what is due off the queue and completes it. From leaving the list to its
- * completion a command is inside one RCU read-side section, for ram_forget().
+ * Completes the commands that are due. One RCU read-side section covers the time from taking a
+ * command off the list to its completion: ram_forget() waits for it.
  */
 static int ram_complete_due(struct smq_hwq *hwq)
 {
@@ -134,8 +134,8 @@ static int ram_complete_due(struct smq_hwq *hwq)
 }
 
 /*
- * The CPU that gets the interrupt of a hardware queue, -1 if it is the timer's. Context: the
- * queue has a command, which keeps the map.
+ * The CPU that gets the interrupt of a hardware queue; -1: the CPU of the timer. Context: the
+ * queue has a command, which keeps the map from being freed.
  */
 static int ram_irq_cpu(struct smq_hwq *hwq)
 {
@@ -174,14 +174,14 @@ static enum hrtimer_restart ram_interrupt(struct hrtimer *timer)
 		if (err)
 			atomic_dec(&rq->remotes);
 	}
-	/* Busy: it has not begun with the one before, and will see what is due. */
+	/* -EBUSY: the previous call has not begun yet; it will see these commands too. */
 	if (err && err != -EBUSY)
 		ram_complete_due(hwq);
-	/* Set again above, if there is more to come. */
+	/* ram_complete_due() sets the timer again if more commands are due later. */
 	return HRTIMER_NORESTART;
 }
 
-/* Rings the doorbell for what is in the ring. Context: any. */
+/* Rings the doorbell for the commands in the ring. Context: any. */
 void ram_doorbell(struct smq_hwq *hwq)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -223,7 +223,7 @@ void ram_doorbell(struct smq_hwq *hwq)
 		ram_complete_due(hwq);
 }
 
-/* A command carried out goes into the ring. Context: any. */
+/* Puts an executed command on the ring. Context: any. */
 enum smq_status ram_submit(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -237,7 +237,7 @@ enum smq_status ram_submit(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return SMQ_QUEUED;
 }
 
-/* A command without model goes where the poll queue finds it. Context: any. */
+/* Without a model: makes an executed command available to the poller. Context: any. */
 enum smq_status ram_ready(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -251,7 +251,7 @@ enum smq_status ram_ready(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return SMQ_QUEUED;
 }
 
-/* Completes what a poll queue has ready. */
+/* Completes the commands that are ready on a poll queue. */
 int ram_poll(struct smq_hwq *hwq)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -262,8 +262,8 @@ int ram_poll(struct smq_hwq *hwq)
 }
 
 /*
- * Takes a command back, wherever it is. One that is just being completed is left
- * to that: the grace period waits for it. Context: may sleep.
+ * Takes a command back, from whatever list it is in. If it is being completed on another CPU,
+ * waits for that by a grace period. Context: may sleep.
  */
 void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -273,12 +273,12 @@ void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	bool mine;
 
 	spin_lock_irqsave(&rq->lock, flags);
-	/* One that is not listed may be in the list of ram_complete_due(). */
+	/* A command that is not listed may be in the local list of ram_complete_due(). */
 	mine = rc->listed;
 	if (mine)
 		list_del_init(&cmd->node);
 	rc->listed = false;
-	/* Also of one that was with the worker; completion has done it already. */
+	/* Also for a command that the worker had; completion has done it already. */
 	ram_unreserve(rq, rc);
 	spin_unlock_irqrestore(&rq->lock, flags);
 	if (!mine)
@@ -301,7 +301,7 @@ static void ram_forget_list(struct ram_hwq *rq, struct list_head *list,
 	}
 }
 
-/* Takes all commands of a LUN back, or of all; the caller waits a grace period. */
+/* Takes back all commands of a LUN, NULL: of all LUNs. The caller waits a grace period. */
 void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -310,7 +310,7 @@ void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun)
 	spin_lock_irqsave(&rq->lock, flags);
 	ram_forget_list(rq, &rq->ring, lun);
 	ram_forget_list(rq, &rq->busy, lun);
-	/* The time of what is left is not given back, but nothing is waited for. */
+	/* The booked time is given back only once the queue is empty. */
 	if (list_empty(&rq->ring) && list_empty(&rq->busy))
 		rq->free = 0;
 	spin_unlock_irqrestore(&rq->lock, flags);
@@ -332,7 +332,7 @@ void ram_hwq_exit(struct smq_hwq *hwq)
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
 
 	hrtimer_cancel(&rq->timer);
-	/* Acquire: pairs with ram_remote_interrupt(). Its interrupt is on its way. */
+	/* Acquire: pairs with ram_remote_interrupt(). Wait for calls that are under way. */
 	while (atomic_read_acquire(&rq->remotes))
 		cpu_relax();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Hosts and LUNs of the RAM disk: made, found, changed and taken away. */
+/* Hosts and LUNs of the RAM disk: creation, discovery, changes and removal. */
 #define pr_fmt(fmt) "smq_ram: " fmt
 
 #include <linux/cpumask.h>
@@ -36,8 +36,8 @@ int ram_check_lun_config(const struct ram_lun_config *cfg)
 }
 
 /*
- * Tells the LUNs whether model and faults of their host are to be looked at. Two places
- * change those: the settings are read under the lock.
+ * Sets in each LUN whether its commands must check the host's model and faults. Two callers may
+ * run at once, so the settings are read under the lock.
  */
 void ram_update_attn(struct ram_host *ram)
 {
@@ -84,7 +84,7 @@ static void ram_luns_changed(struct ram_host *ram, unsigned int number)
 }
 
 /*
- * Makes a LUN that the next scan or ram_lun_attach() finds. @cfg is checked.
+ * Creates a LUN that the next scan or ram_lun_attach() finds. The caller has checked @cfg.
  * Context: may sleep; the caller serialises changes of one host.
  */
 int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_lun_config *cfg)
@@ -104,9 +104,9 @@ int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_l
 }
 
 /*
- * Has the mid-layer find a LUN of a running host. Context as ram_lun_create().
- * Return: 0, or what the mid-layer says when it has not taken the LUN, which then
- * is the caller's to destroy; no memory is -ENODEV in its words.
+ * Makes the mid-layer find a LUN of a running host. Context: as ram_lun_create().
+ * Return: 0, or the mid-layer's error; then the caller destroys the LUN. The mid-layer returns
+ * -ENODEV also if it had no memory.
  */
 int ram_lun_attach(struct ram_host *ram, unsigned int number)
 {
@@ -114,7 +114,7 @@ int ram_lun_attach(struct ram_host *ram, unsigned int number)
 	return scsi_add_device(ram->smq->shost, 0, 0, number);
 }
 
-/* Takes a LUN away, with whatever is in flight. Context as ram_lun_create(). */
+/* Removes a LUN, also with commands in flight. Context: as ram_lun_create(). */
 void ram_lun_destroy(struct ram_host *ram, unsigned int number)
 {
 	struct ram_lun *lun = xa_erase(&ram->luns, number);
@@ -142,11 +142,10 @@ static void ram_free_luns(struct ram_host *ram)
 }
 
 /*
- * Makes a host without LUNs that the mid-layer does not know of yet. @model and
- * @fault stay the caller's and have to outlive it; without @fault it has settings of
- * its own.
- * Context: may sleep. Return: the host or an ERR_PTR, after a message if a value
- * of @cfg was refused.
+ * Creates a host without LUNs; the mid-layer does not know it yet. The caller owns @model and
+ * @fault, which must outlive the host; with a @fault of NULL the host has settings of its own.
+ * Context: may sleep. Return: the host or an ERR_PTR, after a message if a value of @cfg was
+ * refused.
  */
 struct ram_host *ram_host_create(const struct ram_config *cfg, struct ram_model *model,
 				 struct smq_fault *fault)
@@ -181,7 +180,7 @@ struct ram_host *ram_host_create(const struct ram_config *cfg, struct ram_model 
 	return ram;
 }
 
-/* Makes it known; its LUNs are found by the scan that the caller starts. */
+/* Adds a host to the mid-layer. The caller then scans it, to find its LUNs. */
 int ram_host_add(struct ram_host *ram)
 {
 	int err = smq_host_add(ram->smq, ram_root);
@@ -209,6 +208,6 @@ void ram_hosts_exit(void)
 {
 	root_device_unregister(ram_root);
 	ida_destroy(&ram_index);
-	/* Pages on their way out are freed by this module's code. */
+	/* Wait for RCU callbacks of this module that free pages. */
 	rcu_barrier();
 }

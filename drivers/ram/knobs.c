@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * HOST/model/ and HOST/fault/: settings that take effect at once, on commands that
- * follow, whether the host runs or not.
+ * HOST/model/ and HOST/fault/: settings that can be changed while the host runs; they apply to
+ * the next command.
  */
 #define pr_fmt(fmt) "smq_ram: " fmt
 
@@ -10,7 +10,7 @@
 
 #include "ram_configfs.h"
 
-/* The most a doorbell may cost: that long the CPU is busy with it. */
+/* The most that a doorbell may cost, because the CPU is busy for that time. */
 #define RAM_MAX_DOORBELL_NS	NSEC_PER_MSEC
 
 static struct ram_dir *model_dir(struct config_item *item)
@@ -23,7 +23,7 @@ static struct ram_dir *fault_dir(struct config_item *item)
 	return container_of(to_config_group(item), struct ram_dir, fault_group);
 }
 
-/* One number of the model, which the hot path reads with READ_ONCE. */
+/* A number of the model, which the hot path reads with READ_ONCE(). */
 #define RAM_KNOB(_name, _max)							\
 static ssize_t ram_model_##_name##_show(struct config_item *item, char *page)	\
 {										\
@@ -95,7 +95,7 @@ static const struct config_item_type ram_model_type = {
 	.ct_owner = THIS_MODULE,
 };
 
-/* The names of the layer's own settings; "injected" is only read. */
+/* The layer's fault settings, under their own names; "injected" is read-only. */
 #define RAM_FAULT_SHOW(_name)							\
 static ssize_t ram_fault_##_name##_show(struct config_item *item, char *page)	\
 {										\

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A LUN's memory, from its creation to the last of its users. */
+/* Allocation and reference counting of a LUN. */
 #include <linux/kref.h>
 #include <linux/log2.h>
 #include <linux/slab.h>
@@ -20,7 +20,7 @@ void ram_lun_put(struct ram_lun *lun)
 	kref_put(&lun->ref, ram_lun_free);
 }
 
-/* A LUN with one reference, not yet in its host; NULL without memory. @cfg is checked. */
+/* Allocates a LUN with one reference; NULL if there is no memory. The caller has checked @cfg. */
 struct ram_lun *ram_lun_alloc(struct ram_host *ram, unsigned int number,
 			      const struct ram_lun_config *cfg)
 {

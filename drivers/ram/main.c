@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* smq_ram: module parameters, and the hosts made from them. */
+/* smq_ram: module parameters, and the hosts that they create. */
 #define pr_fmt(fmt) "smq_ram: " fmt
 
 #include <linux/module.h>
@@ -39,7 +39,7 @@ MODULE_PARM_DESC(depth, "commands per hardware queue and LUN, 1..4096 (default 1
 
 static LIST_HEAD(ram_hosts);
 
-/* Hosts made from parameters have nothing of this: it is never set. */
+/* The model of hosts from parameters: always all zero, so none. */
 static struct ram_model no_model;
 
 static void ram_remove_hosts(void)
@@ -66,7 +66,7 @@ static int __init ram_make_host(void)
 	return err;
 }
 
-/* A disk may be opened as soon as it is found: nothing may fail after that. */
+/* A disk may be opened as soon as it is found: nothing may fail after the scan. */
 static int __init ram_make_hosts(void)
 {
 	struct ram_host *ram;

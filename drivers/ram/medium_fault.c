@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Faults that only the owner of the medium can bring about. */
+/* Faults that only this LLD can inject, because they concern the medium. */
 #include <linux/delay.h>
 #include <linux/jiffies.h>
 #include <linux/scatterlist.h>
@@ -12,7 +12,7 @@ const char * const ram_fault_names[RAM_NR_FAULTS] = {
 	[RAM_FAULT_NO_MEMORY - SMQ_FAULT_OWN]	= "no_memory",
 };
 
-/* Which of these faults a command meets, 0 if none; asked once for each. Context: any. */
+/* The fault of a command, 0 if none; called once for each command. Context: any. */
 unsigned int ram_fault_hits(struct ram_host *ram, const struct scsi_cmnd *scmd)
 {
 	struct smq_fault *fault = smq_host_fault(ram->smq);
@@ -29,8 +29,8 @@ unsigned int ram_fault_hits(struct ram_host *ram, const struct scsi_cmnd *scmd)
 }
 
 /*
- * The worker waits for memory, at most until the command times out: error handling
- * waits for the worker. Context: may sleep.
+ * Makes the worker wait as if for memory, at most until the command times out, because error
+ * handling waits for the worker. Context: may sleep.
  */
 void ram_fault_no_memory(struct ram_host *ram, const struct scsi_cmnd *scmd)
 {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The table of commands, and REPORT SUPPORTED OPERATION CODES, which returns it. */
+/* The table of supported commands, and REPORT SUPPORTED OPERATION CODES, which returns it. */
 #include <linux/string.h>
 #include <scsi/scsi_proto.h>
 
 #include "ram.h"
 
-/* Short for the table. */
+/* Abbreviations for the table. */
 #define CTL	RAM_CONTROL_NACA
 
 /*
- * SPC-5 and SBC-4. Obsolete and reserved bits are not looked at, but for INQUIRY's
- * CMDDT, nor is the group number: there is nothing to group.
+ * SPC-5 and SBC-4. Obsolete and reserved bits are not checked, except INQUIRY's CMDDT. The
+ * group number is not checked either, because there are no groups.
  */
 static const struct ram_op ram_ops[] = {
 	{ TEST_UNIT_READY, .medium = true, .len = 6, .fn = ram_test_unit_ready,
@@ -76,7 +76,7 @@ static const struct ram_op ram_ops[] = {
 
 static_assert(ARRAY_SIZE(ram_ops) <= RAM_MAX_OPS);
 
-/* The command, or NULL; of a known opcode any action, if @action has none. */
+/* The command, or NULL. An opcode without service actions matches any @action. */
 const struct ram_op *ram_find_op(u8 opcode, u8 action)
 {
 	const struct ram_op *op;
@@ -87,7 +87,7 @@ const struct ram_op *ram_find_op(u8 opcode, u8 action)
 	return NULL;
 }
 
-/* Command timeouts descriptor (SPC-5, 6.38.4): nothing is told about them. */
+/* Command timeouts descriptor (SPC-5, 6.38.4), without values. */
 static unsigned int ram_put_timeouts(u8 *p)
 {
 	memset(p, 0, 12);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The LLD: what smq calls. The usual READ or WRITE is carried out inside
- * queue_cmd, in one pass; what is unusual about a command, or wrong with it, is
- * left to ram_execute(), which looks at everything again.
+ * The LLD: the operations that the layer calls. queue_cmd executes a plain READ or WRITE in one
+ * pass. It leaves a command that is unusual or wrong in any way to ram_execute(), which checks
+ * everything again.
  */
 #include <linux/list.h>
 #include <linux/mm.h>
@@ -21,8 +21,8 @@ static int ram_init_hwq(struct smq_hwq *hwq)
 }
 
 /*
- * A command carried out: through the modelled hardware, if there is any, and to
- * where it is polled for. The error handler does not poll for its own commands.
+ * Completes an executed command: through the hardware model, if there is one, or through the
+ * list that a poll queue's poller reads. The error handler does not poll for its own commands.
  */
 static enum smq_status ram_finish(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -48,9 +48,10 @@ static noinline enum smq_status ram_queue_slow(struct smq_hwq *hwq, struct smq_c
 }
 
 /*
- * The plain READ or WRITE of 10 or 16 bytes that fits its buffer to the byte, of
- * a LUN that has nothing to tell, with data in one piece in one page of the
- * store: one branch for each of these, no call but memcpy.
+ * Executes a plain command: READ or WRITE of 10 or 16 bytes, whose buffer has exactly the length
+ * of its blocks, for a LUN without pending conditions, with its data in one scatterlist entry
+ * and one page of the store; where the store has a hole, a READ zeroes its buffer. One branch for
+ * each of these, no call but memcpy and memset.
  */
 static __always_inline enum smq_status ram_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -89,22 +90,28 @@ static __always_inline enum smq_status ram_queue_cmd(struct smq_hwq *hwq, struct
 		     scmd->sc_data_direction != (write ? DMA_TO_DEVICE : DMA_FROM_DEVICE)))
 		return ram_queue_slow(hwq, cmd);
 
+	scmd->result = SAM_STAT_GOOD;
 	if (!lun->null) {
 		lba <<= lun->shift;
 		off = offset_in_page(lba);
 		sg = scsi_sglist(scmd);
 		page = ram_store_find(&lun->store, lba >> PAGE_SHIFT);
-		if (unlikely(!page || off + len > PAGE_SIZE || scsi_sg_count(scmd) != 1))
+		if (unlikely(off + len > PAGE_SIZE || scsi_sg_count(scmd) != 1 ||
+			     (write && !page)))
 			return ram_queue_slow(hwq, cmd);
 		if (write) {
 			memcpy(page + off, sg_virt(sg), len);
 		} else {
-			memcpy(sg_virt(sg), page + off, len);
+			if (page)
+				memcpy(sg_virt(sg), page + off, len);
+			else
+				memset(sg_virt(sg), 0, len);
 			ram_flush_dcache(sg_virt(sg), len);
 		}
+		if (unlikely(hwq->type == HCTX_TYPE_POLL))
+			return ram_ready(hwq, cmd);
 	}
-	scmd->result = SAM_STAT_GOOD;
-	return likely(hwq->type != HCTX_TYPE_POLL) ? SMQ_DONE : ram_ready(hwq, cmd);
+	return SMQ_DONE;
 }
 
 static void ram_commit(struct smq_hwq *hwq)
@@ -115,14 +122,14 @@ static void ram_commit(struct smq_hwq *hwq)
 		ram_doorbell(hwq);
 }
 
-/* Deferred commands: what sleeps, and WRITEs that found no memory at once. */
+/* Deferred commands: those that sleep, and WRITEs that found no memory at once. */
 static enum smq_status ram_work(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	enum smq_status st = ram_execute(cmd, true);
 
 	if (st == SMQ_DONE)
 		st = ram_finish(hwq, cmd);
-	/* No batch follows that would ring for it. */
+	/* No commit follows that would ring the doorbell. */
 	if (st == SMQ_QUEUED)
 		ram_commit(hwq);
 	return st;
@@ -153,7 +160,7 @@ static void ram_lun_exit(struct smq_host *host, struct scsi_device *sdev)
 	ram_lun_put(ram_sdev_lun(sdev));
 }
 
-/* What all resets do: the hardware forgets its commands, the LUNs start anew. */
+/* All resets: the hardware drops its commands, the LUNs get their initial state. */
 static int ram_reset(struct smq_host *host, struct ram_lun *only, enum ram_attn ua)
 {
 	struct ram_host *ram = smq_host_priv(host);

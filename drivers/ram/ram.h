@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* smq_ram: a RAM disk as an LLD on smq. What its files share. */
+/* smq_ram: a RAM disk as an LLD on smq. Declarations for all its files. */
 #ifndef SMQ_RAM_H
 #define SMQ_RAM_H
 
@@ -26,12 +26,11 @@ struct ram_leaf {
 /**
  * struct ram_store - sparse storage of a LUN
  * @dir: leaves, NULL where nothing was ever written
- * @nr_leaves: of @dir
+ * @nr_leaves: number of leaves in @dir
  *
- * Readers hold no lock: both levels are read inside an RCU read-side section. A
- * pointer is set by cmpxchg, so of two writers to one hole one wins and both use
- * the winner's page. A page taken out is freed a grace period later; leaves stay
- * until the store goes.
+ * Readers take no lock: they read both levels inside an RCU read-side section. cmpxchg sets a
+ * pointer: if two writers fill one hole, one of them wins, and both use the winner's page. A
+ * page that is removed is freed a grace period later; leaves stay until the store is freed.
  */
 struct ram_store {
 	struct ram_leaf **dir;
@@ -39,8 +38,9 @@ struct ram_store {
 };
 
 /*
- * For the worker: reclaim may need this very disk, so no I/O; an order-0 request
- * would else never fail, and error handling waits for the worker.
+ * For the worker. GFP_NOIO, because reclaim may need this very disk. __GFP_RETRY_MAYFAIL,
+ * because an order-0 allocation would never fail otherwise, and error handling waits for the
+ * worker.
  */
 #define RAM_GFP_WAIT	(GFP_NOIO | __GFP_RETRY_MAYFAIL)
 
@@ -58,7 +58,7 @@ static __always_inline void *ram_store_find(const struct ram_store *store, u64 p
 	return leaf ? READ_ONCE(leaf->page[pgno & (RAM_LEAF_PAGES - 1)]) : NULL;
 }
 
-/* What must be looked at before a LUN's medium is used; bits of ram_lun.attn. */
+/* Conditions that a command must check before it uses the medium; bits of ram_lun.attn. */
 enum ram_attn {
 	RAM_UA_POWER_ON,	/* unit attentions (SAM-6, 5.14), reported in this order */
 	RAM_UA_RESET,
@@ -80,10 +80,10 @@ enum ram_attn {
  * @number: its LUN
  * @ram: its host
  * @store: its data
- * @ref: one of the host's table, one of every scsi_device made for it
+ * @ref: the host's table has one reference, each scsi_device of the LUN another
  *
- * All but @attn and the store's pages is set before it can be found and then only
- * read.
+ * All fields except @attn and the store's pages are set before the LUN can be found, and then
+ * only read.
  */
 struct ram_lun {
 	unsigned long attn;
@@ -97,19 +97,19 @@ struct ram_lun {
 };
 
 /**
- * struct ram_model - what the hardware behind a host is like; 0: no limit, no cost
- * @service_ns: from doorbell to completion of a command
- * @hwq_ns: that a hardware queue takes for a command before it begins with the next; comes
- *	before @service_ns
- * @hwq_depth: commands a hardware queue takes; past it queue_cmd says SMQ_HWQ_BUSY
- * @doorbell_ns: CPU time one doorbell costs, as an uncached write does
- * @bytes_per_sec: of the one link all commands of the host share
- * @irq_affinity: the interrupt of a hardware queue comes on the first online CPU that the
- *	queue is for; else on the CPU that rang the doorbell
- * @link_free: when the link is free again, ktime in ns; atomic because every
- *	queue books its transfers there
+ * struct ram_model - the modelled hardware behind a host; 0: no limit, no cost
+ * @service_ns: time from doorbell to completion of a command
+ * @hwq_ns: time that a hardware queue takes for a command before it begins the next one;
+ *	@service_ns follows it
+ * @hwq_depth: commands that a hardware queue takes; beyond it queue_cmd returns SMQ_HWQ_BUSY
+ * @doorbell_ns: CPU time of one doorbell, as an uncached write costs it
+ * @bytes_per_sec: rate of the one link that all commands of the host share
+ * @irq_affinity: 1: the interrupt of a hardware queue comes on the first online CPU of the
+ *	queue; 0: on the CPU that rang the doorbell
+ * @link_free: when the link is free again, ktime in ns; atomic because all hardware queues
+ *	book their transfers there
  *
- * Read with READ_ONCE: may change at any time, for the commands that follow.
+ * Read with READ_ONCE(): may change at any time, and then applies to the next command.
  */
 struct ram_model {
 	u64 service_ns;
@@ -122,9 +122,9 @@ struct ram_model {
 };
 
 /**
- * struct ram_config - what a host is made from: module parameters or configfs
+ * struct ram_config - configuration of a host, from module parameters or configfs
  * @hw_queues: 0: one per CPU
- * @poll_queues: beside them
+ * @poll_queues: poll queues beside them
  * @depth: commands per hardware queue and LUN
  * @host_tagset: tags are unique in the host; @depth is then that of the host
  */
@@ -142,7 +142,7 @@ struct ram_lun_config {
 	bool null;
 };
 
-/* SAM-6, 4.7.7.4: what peripheral device addressing reaches on one bus. */
+/* The LUNs that peripheral device addressing reaches on one bus (SAM-6, 4.7.7.4). */
 #define RAM_MAX_LUNS	256
 /* Commands that a dispatch policy may hold for a hardware queue. */
 #define RAM_MAX_EXTRA	256U
@@ -152,11 +152,11 @@ struct ram_lun_config {
  * struct ram_host - the private area of a host
  * @list: in the module's list of hosts made by parameters
  * @smq: the layer's host that it is part of
- * @index: tells the module's hosts apart, part of every serial number
- * @added: known to the mid-layer
+ * @index: identifies the host in this module; part of every serial number
+ * @added: the mid-layer knows the host
  * @luns: its logical units by number; changed under the caller's lock, read under
  *	the xarray's own
- * @model: the hardware behind it, its creator's
+ * @model: the modelled hardware; the caller of ram_host_create() owns it
  */
 struct ram_host {
 	struct list_head list;
@@ -169,21 +169,22 @@ struct ram_host {
 
 /**
  * struct ram_hwq - the private area of a hardware queue
- * @lock: protects the rest but for the last two: queueing, polling and the timer's
- *	interrupt; taken with interrupts off
- * @ring: commands in the ring, their doorbell still to be rung
- * @busy: commands the device has, in the order they are due
- * @nr: of both, plus those being carried out: what hwq_depth limits
- * @free: when the device has done with the last command of the ring, ktime in ns
+ * @lock: protects all fields but the last two; taken, with interrupts off, by queueing, polling
+ *	and the timer's interrupt
+ * @ring: commands whose doorbell was not rung yet
+ * @busy: commands that the device has, in the order in which they are due
+ * @nr: commands in both lists and those being executed; hwq_depth limits it
+ * @free: when the device is done with the last command of the ring, ktime in ns
  * @doorbells: rung so far
  * @timer: the device's interrupt; not used on poll queues
- * @irq_cpu: the CPU that completes what is due, -1: the timer's; read without @lock
- * @remote: has another CPU than the timer's complete what is due
- * @remotes: that have been sent and have not returned; atomic because the timer sends them
+ * @irq_cpu: the CPU that completes commands that are due; -1: the timer's CPU. Read without
+ *	@lock
+ * @remote: calls another CPU than the timer's, to complete commands that are due
+ * @remotes: calls that were sent and have not returned; atomic because the timer sends them
  *	and another CPU runs them
  */
 struct ram_hwq {
-	spinlock_t lock;	/* protects all below but for remote and remotes */
+	spinlock_t lock;	/* protects all below except remote and remotes */
 	struct list_head ring;
 	struct list_head busy;
 	unsigned int nr;
@@ -197,10 +198,10 @@ struct ram_hwq {
 
 /**
  * struct ram_cmd - the private area of a command
- * @due: ktime in ns at which it is to be completed
- * @fault: the fault of the medium that it meets, decided once; 0 if none
+ * @due: when to complete it, ktime in ns
+ * @fault: its fault of the medium, decided once; 0 if none
  * @reserved: counted in ram_hwq.nr
- * @listed: in ram_hwq.ring or .busy, from where the holder of the lock may take it
+ * @listed: in ram_hwq.ring or ram_hwq.busy; the holder of the lock may take it from there
  */
 struct ram_cmd {
 	u64 due;
@@ -232,17 +233,17 @@ static inline struct ram_lun *ram_scmd_lun(const struct scsi_cmnd *scmd)
 }
 
 /**
- * struct ram_op - a command that the device server knows
+ * struct ram_op - a command that the device server supports
  * @opcode: byte 0 of the CDB
  * @action: service action, if @has_action
- * @has_action: byte 1, bits 0 to 4, tell commands of this opcode apart
+ * @has_action: byte 1, bits 0 to 4, is the service action, which identifies the command
  * @medium: needs a started unit
- * @ua_exempt: is carried out with a unit attention pending (SPC-5, 5.14)
+ * @ua_exempt: is executed although a unit attention is pending (SPC-5, 5.14)
  * @sleeps: runs in the worker
- * @usage: CDB usage data as REPORT SUPPORTED OPERATION CODES gives it (SPC-5,
- *	6.38): the bits that may be set; its length is that of the CDB
- * @len: length of the CDB
- * @fn: carries it out: sets result, and residual where data was moved; NULL for
+ * @usage: CDB usage data as REPORT SUPPORTED OPERATION CODES returns it (SPC-5, 6.38): the
+ *	bits that may be set; its length is that of the CDB
+ * @len: length of the CDB, in bytes
+ * @fn: executes the command: sets the result, and the residual if it moves data; NULL for
  *	READ and WRITE
  */
 struct ram_op {
@@ -257,7 +258,7 @@ struct ram_op {
 	void (*fn)(struct ram_lun *lun, struct scsi_cmnd *scmd);
 };
 
-/* CONTROL byte: of its bits only NACA is looked at, and NACA=1 is refused. */
+/* CONTROL byte: only NACA is checked; NACA=1 is refused. */
 #define RAM_CONTROL_NACA	0x04
 
 /* opcodes.c: the table of commands */
@@ -269,7 +270,7 @@ void ram_report_opcodes(struct ram_lun *lun, struct scsi_cmnd *scmd);
 /* cdb.c: the device server */
 enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep);
 
-/* reply.c: how every command answers */
+/* reply.c: responses */
 void ram_sense(struct scsi_cmnd *scmd, u8 key, u8 asc, u8 ascq);
 void ram_invalid_cdb(struct scsi_cmnd *scmd, unsigned int byte, int bit);
 void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte);
@@ -285,7 +286,7 @@ void ram_lun_put(struct ram_lun *lun);
 /* queue.c: the LLD */
 struct smq_host *ram_host_alloc(const struct smq_host_config *cfg);
 
-/* device.c: what the hardware model does with commands that are carried out */
+/* device.c: the hardware model */
 void ram_hwq_init(struct smq_hwq *hwq);
 void ram_hwq_exit(struct smq_hwq *hwq);
 bool ram_reserve(struct smq_hwq *hwq, struct smq_cmd *cmd);
@@ -297,7 +298,7 @@ int ram_poll(struct smq_hwq *hwq);
 void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd);
 void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun);
 
-/* medium_fault.c: faults of the medium, beside those that the layer brings about */
+/* medium_fault.c: faults of the medium, beside those that the layer injects */
 enum ram_fault_kind {
 	RAM_FAULT_WRONG_BYTE = SMQ_FAULT_OWN,
 	RAM_FAULT_NO_MEMORY,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the two files behind /sys/kernel/config/smq/ram/ share. */
+/* Declarations for the two files behind /sys/kernel/config/smq/ram/. */
 #ifndef SMQ_RAM_CONFIGFS_H
 #define SMQ_RAM_CONFIGFS_H
 
@@ -16,8 +16,8 @@
  * @fault_group: HOST/fault
  * @lock: serialises power, LUNs and settings of this host
  * @lun_dirs: the directories in HOST/luns
- * @config: what the host is made from
- * @model: in use by the host while it runs
+ * @config: configuration of the host
+ * @model: the host uses it while it runs
  * @fault: likewise
  * @ram: the running host, NULL while power is 0
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How every command answers: sense data, parameter data, pending unit attentions. */
+/* Responses: sense data, parameter data, pending unit attentions. */
 #include <linux/bitops.h>
 #include <linux/scatterlist.h>
 #include <scsi/scsi_common.h>
@@ -7,7 +7,7 @@
 
 #include "ram.h"
 
-/* Fixed format: the control mode page says D_SENSE=0. */
+/* Sets fixed-format sense data, because the control mode page has D_SENSE=0. */
 void ram_sense(struct scsi_cmnd *scmd, u8 key, u8 asc, u8 ascq)
 {
 	scsi_build_sense(scmd, 0, key, asc, ascq);
@@ -22,7 +22,7 @@ void ram_invalid_cdb(struct scsi_cmnd *scmd, unsigned int byte, int bit)
 	ram_sense(scmd, ILLEGAL_REQUEST, 0x24, 0);
 	scsi_set_sense_field_pointer(scmd->sense_buffer, SCSI_SENSE_BUFFERSIZE, byte,
 				     bit < 0 ? 8 : bit, true);	/* 8: no bit pointer */
-	scmd->sense_buffer[7] = 10;	/* 18 bytes: the line above said 26 */
+	scmd->sense_buffer[7] = 10;	/* 18 bytes in all; the call above set 26 */
 }
 
 /* INVALID FIELD IN PARAMETER LIST */
@@ -33,7 +33,7 @@ void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte)
 	scmd->sense_buffer[7] = 10;
 }
 
-/* An initiator's buffer of the wrong direction: no target ever sees that. */
+/* Checks the direction of the buffer; with a wrong one no target would get the command. */
 bool ram_dir_ok(struct scsi_cmnd *scmd, enum dma_data_direction dir)
 {
 	if (!scsi_bufflen(scmd) || scmd->sc_data_direction == dir)
@@ -42,7 +42,7 @@ bool ram_dir_ok(struct scsi_cmnd *scmd, enum dma_data_direction dir)
 	return false;
 }
 
-/* Parameter data: as much as the allocation length and the buffer take. */
+/* Returns parameter data, up to the allocation length and the length of the buffer. */
 void ram_data_in(struct scsi_cmnd *scmd, const void *data, unsigned int len, unsigned int alloc)
 {
 	unsigned int n = min3(len, alloc, scsi_bufflen(scmd));
@@ -55,7 +55,7 @@ void ram_data_in(struct scsi_cmnd *scmd, const void *data, unsigned int len, uns
 	scmd->result = SAM_STAT_GOOD;
 }
 
-/* The first pending unit attention, reported once. */
+/* Takes the first pending unit attention; each is reported once. */
 bool ram_report_ua(struct ram_lun *lun, u8 *asc, u8 *ascq)
 {
 	static const u8 code[RAM_NR_UA][2] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* READ and WRITE in general: any length, any number of pieces, holes, errors. */
+/* READ and WRITE of any length and number of pieces, with holes and errors. */
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
@@ -14,9 +14,9 @@
 #endif
 
 /*
- * Moves data between the scatterlist and the store, from byte @pos of the medium
- * on. False if a hole to be written could not be filled: the command may run
- * again from its start. Context: RCU read-side section unless @may_sleep.
+ * Moves data between the scatterlist and the store, from byte @pos of the medium on. False if
+ * there was no memory to fill a hole: the caller may run the command again from its start.
+ * Context: RCU read-side section unless @may_sleep.
  */
 static bool ram_copy(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsigned int len,
 		     bool write, bool may_sleep)
@@ -32,7 +32,7 @@ static bool ram_copy(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsig
 		u64 pgno = pos >> PAGE_SHIFT;
 		void *page;
 
-		/* In process context the hole is filled before the section begins. */
+		/* In process context fill the hole before the RCU read-side section begins. */
 		if (write && may_sleep && !ram_store_get(store, pgno, RAM_GFP_WAIT))
 			return false;
 
@@ -50,7 +50,7 @@ static bool ram_copy(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsig
 			ram_flush_dcache(buf, n);
 
 		if (!page && write) {
-			/* UNMAP took the page at once: fill the hole again. */
+			/* UNMAP removed the page again: fill the hole once more. */
 			if (may_sleep)
 				continue;
 			return false;
@@ -79,8 +79,8 @@ bool ram_check_range(const struct ram_lun *lun, struct scsi_cmnd *scmd, u64 lba,
 }
 
 /*
- * Any READ or WRITE, with everything checked. Less buffer than blocks moves what fits,
- * more leaves a residual.
+ * Checks and executes any READ or WRITE. If the buffer is shorter than the blocks, moves as much
+ * as fits; if it is longer, leaves a residual.
  */
 bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool may_sleep)
 {

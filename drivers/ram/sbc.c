@@ -53,7 +53,7 @@ void ram_sync_cache(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	u32 blocks;
 	u64 lba;
 
-	/* 0 blocks: to the end; either way all is where it stays already. */
+	/* 0 blocks: to the end. Nothing to do, because there is no cache. */
 	smq_decode_rw(scmd->cmnd, &lba, &blocks);
 	if (ram_check_range(lun, scmd, lba, blocks))
 		scmd->result = SAM_STAT_GOOD;
@@ -72,7 +72,7 @@ static bool ram_same_part(struct ram_lun *lun, u64 pos, const void *buf, unsigne
 	return same;
 }
 
-/* Compares @len bytes of the medium with the data-out buffer, which has as many. */
+/* Compares @len bytes of the medium with the data-out buffer, which is as long. */
 static bool ram_same(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsigned int len)
 {
 	struct sg_mapping_iter piece;
@@ -94,9 +94,9 @@ static bool ram_same(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsig
 }
 
 /*
- * SBC-4, 5.34: BYTCHK 01b compares every block, 11b all with the one given. Runs
- * in the worker; the latter's length is the initiator's choice, and bounded as that
- * of WRITE SAME since error handling waits for the worker.
+ * SBC-4, 5.34: BYTCHK 01b compares every block, 11b compares all blocks with the one given. Runs
+ * in the worker. With 11b the length is limited as for WRITE SAME, because error handling waits
+ * for the worker.
  */
 void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
@@ -124,7 +124,7 @@ void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
 		if (!ram_dir_ok(scmd, DMA_TO_DEVICE))
 			return;
 		len = bytchk == 1 ? (u64)blocks << lun->shift : size;
-		if (scsi_bufflen(scmd) < len) {	/* data missing: the transport's fault */
+		if (scsi_bufflen(scmd) < len) {	/* data missing: an error of the transport */
 			scmd->result = DID_ERROR << 16;
 			return;
 		}
@@ -157,7 +157,7 @@ static bool ram_block_is_zero(struct scsi_cmnd *scmd, unsigned int size)
 	return true;
 }
 
-/* Writes the block given to a range, whose pages are allocated as needed. */
+/* Writes one block to all blocks of a range, and allocates their pages. */
 static bool ram_fill(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, u64 len)
 {
 	unsigned int size = 1U << lun->shift;
@@ -174,7 +174,7 @@ static bool ram_fill(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, u64 l
 			sg_copy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd),
 					  page + offset_in_page(pos), size);
 		rcu_read_unlock();
-		if (!page)		/* unmapped at once: again */
+		if (!page)		/* UNMAP removed it again: repeat */
 			continue;
 		pos += size;
 		len -= size;
@@ -183,7 +183,7 @@ static bool ram_fill(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, u64 l
 	return true;
 }
 
-/* SBC-4, 5.52 and 5.53. Runs in the worker: its length is the initiator's choice. */
+/* WRITE SAME (SBC-4, 5.52 and 5.53). Runs in the worker, because its range may be long. */
 void ram_write_same(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
 	const u8 *cdb = scmd->cmnd;
@@ -223,7 +223,7 @@ void ram_write_same(struct ram_lun *lun, struct scsi_cmnd *scmd)
 		return;
 	pos = lba << lun->shift;
 	len = (u64)blocks << lun->shift;
-	/* Zeroes need no memory: LBPRZ makes a hole the same. */
+	/* Write zeroes as a hole, which reads as zeroes (LBPRZ). */
 	if (ndob || (unmap && ram_block_is_zero(scmd, size)))
 		ram_store_clear(&lun->store, pos, len);
 	else if (!ram_fill(lun, scmd, pos, len))
@@ -276,7 +276,7 @@ void ram_unmap(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	}
 	for (i = 0; i < nr && !lun->null; i++) {
 		ram_unmap_descriptor(scmd, i, &lba, &blocks);
-		/* Read anew from memory the initiator may still write to. */
+		/* Checked again: the initiator may have changed the memory since. */
 		if (lba > lun->nr_blocks || blocks > lun->nr_blocks - lba)
 			break;
 		ram_store_clear(&lun->store, lba << lun->shift, (u64)blocks << lun->shift);

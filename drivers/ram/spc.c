@@ -42,7 +42,7 @@ void ram_inquiry(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	ram_data_in(scmd, data, sizeof(data), alloc);
 }
 
-/* A pending unit attention as data; asking for it clears it (SPC-5, 6.36). */
+/* REQUEST SENSE returns a pending unit attention as data, and clears it (SPC-5, 6.36). */
 void ram_request_sense(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
 	bool desc = scmd->cmnd[1] & 1;
@@ -59,7 +59,7 @@ void ram_request_sense(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	ram_data_in(scmd, sense, desc ? 8 : 18, scmd->cmnd[4]);
 }
 
-/* There is one I_T nexus, and it now knows the inventory (SAM-6, 5.14). */
+/* REPORT LUNS clears the unit attention of a changed inventory (SAM-6, 5.14). */
 static void ram_luns_reported(struct ram_host *ram)
 {
 	struct ram_lun *lun;
@@ -89,9 +89,9 @@ void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	if (!ram_dir_ok(scmd, DMA_FROM_DEVICE))
 		return;
 
-	/* Before the list is read: a later change is reported. */
+	/* Clear it before the list is read: a later change sets it again. */
 	ram_luns_reported(lun->ram);
-	/* Entry by entry: the list may be longer than any buffer kept for it. */
+	/* Copied entry by entry, because the list may be long. */
 	xa_for_each(luns, i, each) {
 		/* 1: well known logical units only, of which there are none */
 		if (cdb[2] == 1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Sparse storage: two levels of pointers, found without a lock. */
+/* Sparse storage: two levels of pointers, read without a lock. */
 #include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
@@ -14,13 +14,13 @@ int ram_store_init(struct ram_store *store, u64 bytes)
 
 	BUILD_BUG_ON(sizeof(struct ram_leaf) != PAGE_SIZE);
 	store->nr_leaves = DIV_ROUND_UP_ULL(pages, RAM_LEAF_PAGES);
-	/* Up to 64 MiB: too much to ask is to fail, not to have others killed. */
+	/* Up to 64 MiB: the allocation must fail rather than invoke the OOM killer. */
 	store->dir = kvcalloc(store->nr_leaves, sizeof(*store->dir),
 			      GFP_KERNEL | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
 	return store->dir ? 0 : -ENOMEM;
 }
 
-/* No command is left that could look. */
+/* Context: no command of the LUN is left. */
 void ram_store_exit(struct ram_store *store)
 {
 	unsigned long i;
@@ -42,8 +42,8 @@ void ram_store_exit(struct ram_store *store)
 }
 
 /*
- * Fills an empty pointer with a zeroed page. The cmpxchg orders the zeroes
- * before the pointer for those who follow it.
+ * Sets an empty pointer to a zeroed page. The cmpxchg orders the zeroes before the pointer for
+ * readers that follow the pointer.
  */
 static void *ram_store_fill(void **slot, gfp_t gfp)
 {
@@ -60,9 +60,9 @@ static void *ram_store_fill(void **slot, gfp_t gfp)
 }
 
 /*
- * The page's memory, allocated if it is a hole; NULL if there is none to be had.
- * Context: RCU read-side section; or, with a gfp that waits, outside of one, and
- * then only whether it is NULL means anything.
+ * The memory of a page, allocated if it is a hole; NULL if the allocation failed.
+ * Context: RCU read-side section. With a gfp that may sleep, outside of one: then the caller may
+ * only compare the result with NULL.
  */
 void *ram_store_get(struct ram_store *store, u64 pgno, gfp_t gfp)
 {
@@ -79,7 +79,7 @@ void *ram_store_get(struct ram_store *store, u64 pgno, gfp_t gfp)
 	return page ?: ram_store_fill(pslot, gfp);
 }
 
-/* Pages on their way out, freed when no reader can still see them. */
+/* Pages that are freed after a grace period. */
 struct ram_reap {
 	struct rcu_head rcu;
 	unsigned int nr;
@@ -124,10 +124,9 @@ static void ram_store_clear_part(struct ram_store *store, u64 pos, unsigned int 
 }
 
 /*
- * Makes a range read as zeroes; whole pages are given back. Ordered against
- * writes to the same blocks as little as the device is asked to order them: a
- * write that found the page before loses, as if it had come first.
- * Context: may sleep.
+ * Makes a range read as zeroes; frees whole pages. There is no order between it and a WRITE that
+ * runs at the same time: a WRITE that found its page before the page was removed is lost, as if
+ * it had come first. Context: may sleep.
  */
 void ram_store_clear(struct ram_store *store, u64 pos, u64 len)
 {

@@ -22,7 +22,7 @@ static unsigned int vpd_identification(const struct ram_lun *lun, u8 *p)
 {
 	unsigned int n;
 
-	/* NAA 3h, locally assigned: "SMQ" and where the LUN is */
+	/* NAA 3h, locally assigned: "SMQ", host and LUN */
 	p[0] = 0x01;			/* binary */
 	p[1] = 0x03;			/* of the logical unit, NAA */
 	p[3] = 8;

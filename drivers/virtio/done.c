@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Commands off the ring, and what the device says of them. */
+/* Completion: takes commands off the ring and evaluates the device's response. */
 #include "virtio.h"
 
 static struct scsi_cmnd *vs_scmd(struct vs_cmd *vc)
@@ -7,7 +7,7 @@ static struct scsi_cmnd *vs_scmd(struct vs_cmd *vc)
 	return smq_cmd_to_scmd(container_of((void *)vc, struct smq_cmd, priv));
 }
 
-/* What to say of a command that did not simply succeed. */
+/* Sets result, residual and sense of a command that did not simply succeed. */
 static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi_cmnd *scmd)
 {
 	static const u8 host_bytes[] = {
@@ -26,7 +26,7 @@ static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi
 		[VIRTIO_SCSI_S_INCORRECT_LUN]		= DID_BAD_TARGET,
 	};
 	const struct virtio_scsi_cmd_resp *resp = vs_resp(vc);
-	/* Each once: the device may still write them. */
+	/* Read each field once: the device may still write to them. */
 	u32 sense_len = virtio32_to_cpu(vs->vdev, READ_ONCE(resp->sense_len));
 	u32 resid = virtio32_to_cpu(vs->vdev, READ_ONCE(resp->resid));
 	u8 response = READ_ONCE(resp->response);
@@ -55,7 +55,7 @@ static void vs_complete(struct vs_cmd *vc)
 	const struct virtio_scsi_cmd_resp *resp = vs_resp(vc);
 	struct scsi_cmnd *scmd = vs_scmd(vc);
 
-	/* Only a choice: vs_result() reads them anew. */
+	/* These reads only choose the path: vs_result() reads the fields again. */
 	if (likely(!resp->response && !resp->status && !resp->resid && !resp->sense_len))
 		scmd->result = 0;
 	else
@@ -63,7 +63,7 @@ static void vs_complete(struct vs_cmd *vc)
 	smq_cmd_done(smq_scmd_to_cmd(scmd));
 }
 
-/* Takes what is finished off the ring: a list, and how many more that makes. */
+/* Takes finished commands off the ring. Returns them as a list, and adds their number to @found. */
 static struct vs_cmd *vs_take(struct vs_queue *queue, unsigned int *found)
 {
 	struct virtqueue *vq = queue->vq;
@@ -86,17 +86,18 @@ static struct vs_cmd *vs_take(struct vs_queue *queue, unsigned int *found)
 
 /**
  * vs_reap() - completes what the device has finished
- * @queue: where to look
- * @irq: called by its interrupt, which stays away until the ring is empty
+ * @queue: the queue whose ring is read
+ * @irq: called by its interrupt, which stays disabled until the ring is empty
  *
- * Commands are completed without the lock, so that others can submit. From the ring to
- * smq_cmd_done() lies one RCU read-side section: error handling, which finds a command
- * off the ring, waits for its end.
+ * Completes commands without the lock, so that other CPUs can submit. One RCU read-side
+ * section covers the time from the ring to smq_cmd_done(): error handling that finds a
+ * command off the ring waits for the end of that section.
  *
- * A ring that is seen to be empty is not looked at again: then the interrupt is let in before
- * the commands are completed. While there are more they are likely to end meanwhile, without one.
+ * If the device has no more commands after a pass, the interrupt is enabled before those of the
+ * pass are completed, and the ring is not read again. Otherwise it stays disabled: the device is
+ * likely to finish more commands meanwhile, which the next pass completes.
  *
- * Context: any. Return: how many.
+ * Context: any. Return: how many commands were completed.
  */
 unsigned int vs_reap(struct vs_queue *queue, bool irq)
 {
@@ -121,7 +122,7 @@ unsigned int vs_reap(struct vs_queue *queue, bool irq)
 			end = virtqueue_enable_cb(queue->vq);
 		spin_unlock_irqrestore(&queue->lock, flags);
 		while ((vc = first)) {
-			/* Once completed it may be used again. */
+			/* Read next first: a completed command may be used again. */
 			first = vc->next;
 			vs_complete(vc);
 		}
@@ -140,7 +141,7 @@ void vs_queue_done(struct virtqueue *vq)
 		vs_reap(vs_queue(vs, vq->index - VS_FIRST), true);
 }
 
-/* What is finished on all queues. */
+/* Completes finished commands of all queues. */
 void vs_reap_all(struct vs_dev *vs)
 {
 	unsigned int i;
@@ -150,8 +151,8 @@ void vs_reap_all(struct vs_dev *vs)
 }
 
 /*
- * Takes off the ring what a device that was reset has forgotten. With a result the
- * commands end here, else the layer ends them.
+ * Takes the commands off the ring that the device lost by its reset. With a @result they
+ * complete here; without one the layer's reset ends them.
  */
 void vs_drop_all(struct vs_queue *queue, struct virtqueue *vq, int result)
 {
@@ -160,7 +161,7 @@ void vs_drop_all(struct vs_queue *queue, struct virtqueue *vq, int result)
 	while ((vc = virtqueue_detach_unused_buf(vq))) {
 		struct scsi_cmnd *scmd = vs_scmd(vc);
 
-		/* One section to the end, as in vs_reap(). */
+		/* One RCU read-side section up to smq_cmd_done(), as in vs_reap(). */
 		rcu_read_lock();
 		spin_lock_irq(&queue->lock);
 		vc->in_ring = false;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Error handling: task management; in the end, the reset of the device. What counts is not
- * what the device answers but what is still in its rings.
+ * Error handling: task management functions; as the last step, a reset of the device. A command
+ * counts as ended once it is off the ring, whatever the device answered.
  */
 #include "virtio.h"
 
-/* A command is in the device's hands from vs_add() until it was taken off the ring. */
+/* Whether the device has a command: from vs_add() until the command is taken off the ring. */
 static bool vs_in_ring(struct vs_cmd *vc)
 {
 	bool in_ring = false;
 
-	/* NULL: it never got as far as a ring. */
+	/* NULL: the command was never put on a ring. */
 	if (vc->queue) {
 		spin_lock_irq(&vc->queue->lock);
 		in_ring = vc->in_ring;
@@ -20,10 +20,10 @@ static bool vs_in_ring(struct vs_cmd *vc)
 }
 
 /*
- * True if the command is off the ring, and its completion has ended: that runs inside an RCU
- * read-side section which begins before the command is seen to be off.
+ * Returns true if the command is off the ring; its completion has then ended too, because that
+ * runs in an RCU read-side section which begins before the command is taken off.
  */
-static bool vs_back(struct vs_cmd *vc)
+static bool vs_returned(struct vs_cmd *vc)
 {
 	if (vs_in_ring(vc))
 		return false;
@@ -31,14 +31,14 @@ static bool vs_back(struct vs_cmd *vc)
 	return true;
 }
 
-/* Which commands are to be back. */
+/* The commands that a reset has to return: of a LUN, of a target, or all. */
 struct vs_scope {
 	struct scsi_device *sdev;
 	struct scsi_target *starget;
 	bool found;
 };
 
-static bool vs_find_kept(struct request *rq, void *data)
+static bool vs_find_unreturned(struct request *rq, void *data)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct vs_scope *scope = data;
@@ -58,13 +58,13 @@ int vs_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	int err;
 
 	vs_reap_all(vs);
-	if (vs_back(vc))
+	if (vs_returned(vc))
 		return 0;
 	err = vs_tmf(vs, VIRTIO_SCSI_T_TMF_ABORT_TASK, lun->address, vc->req.tag);
 	vs_reap_all(vs);
-	if (vs_back(vc))
+	if (vs_returned(vc))
 		return 0;
-	/* Answered, and yet kept: that is a device to be reset. */
+	/* The device answered but still has the command: escalate to a reset. */
 	return err ?: -EIO;
 }
 
@@ -74,8 +74,8 @@ static int vs_reset(struct smq_host *host, u32 function, const u8 *lun, struct v
 	int err = vs_tmf(vs, function, lun, 0);
 
 	vs_reap_all(vs);
-	blk_mq_tagset_busy_iter(&host->shost->tag_set, vs_find_kept, scope);
-	/* As in vs_back(). */
+	blk_mq_tagset_busy_iter(&host->shost->tag_set, vs_find_unreturned, scope);
+	/* As in vs_returned(). */
 	synchronize_rcu();
 	if (!err && scope->found)
 		err = -EIO;
@@ -99,8 +99,8 @@ int vs_target_reset(struct smq_host *host, struct scsi_target *starget)
 }
 
 /*
- * The last resort: the device is reset and set up anew. It is the way of suspend and
- * resume, for then as now the features have to be told again.
+ * The last resort: resets the device and sets it up again, by the code of suspend and resume,
+ * because the features have to be negotiated again too.
  */
 int vs_host_reset(struct smq_host *host)
 {
@@ -115,7 +115,7 @@ int vs_host_reset(struct smq_host *host)
 			dev_err(&vs->vdev->dev, "does not work any more after its reset: %d\n",
 				err);
 			WRITE_ONCE(vs->gone, true);
-			/* What became ready before the error. */
+			/* Take down the rings that became ready before the error. */
 			vs_rings_stop(vs, 0);
 		}
 	}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Events: disks that come, go or change (virtio 1.2, 5.6.6.3). */
+/* Events: disks are added, removed or changed (virtio 1.2, 5.6.6.3). */
 #include <scsi/scsi_eh.h>
 
 #include "virtio.h"
 
 #define VS_PROBE_SECONDS	10
 
-/* The number of a LUN as the mid-layer has it; both forms are in use below 256. */
+/* The mid-layer's number of a LUN; devices use two forms of address below 256. */
 static unsigned int vs_event_lun(const struct virtio_scsi_event *event)
 {
 	unsigned int lun = event->lun[2] << 8 | event->lun[3];
@@ -18,7 +18,7 @@ static void vs_scan(struct vs_dev *vs, unsigned int target, u64 lun)
 {
 	struct Scsi_Host *shost = vs->host->shost;
 
-	/* A target's LUN 0 says what others it has. */
+	/* LUN 0 reports the other LUNs of its target. */
 	if (lun)
 		scsi_add_device(shost, 0, target, lun);
 	else
@@ -54,7 +54,7 @@ static void vs_param_change(struct vs_dev *vs, unsigned int target, u64 lun, u32
 	scsi_device_put(sdev);
 }
 
-/* Nothing answers at this address: no target, or the target has no such LUN. */
+/* Whether nothing answers at a LUN's address: no target, or the target has no such LUN. */
 static bool vs_lun_gone(struct scsi_device *sdev)
 {
 	struct scsi_sense_hdr sense = {};
@@ -65,8 +65,8 @@ static bool vs_lun_gone(struct scsi_device *sdev)
 		sense.asc == 0x25);
 }
 
-/* There were more events than buffers: look what is there. */
-static void vs_missed(struct vs_dev *vs)
+/* Events were lost for want of buffers: compare the known LUNs with the device's. */
+static void vs_rescan(struct vs_dev *vs)
 {
 	struct scsi_device *sdev;
 
@@ -88,7 +88,7 @@ static void vs_event(struct vs_dev *vs, const struct virtio_scsi_event *event)
 	u64 lun = vs_event_lun(event);
 
 	if (what & VIRTIO_SCSI_T_EVENTS_MISSED)
-		vs_missed(vs);
+		vs_rescan(vs);
 	switch (what & ~VIRTIO_SCSI_T_EVENTS_MISSED) {
 	case VIRTIO_SCSI_T_NO_EVENT:
 		break;
@@ -106,7 +106,7 @@ static void vs_event(struct vs_dev *vs, const struct virtio_scsi_event *event)
 	}
 }
 
-static int vs_event_give(struct vs_dev *vs, struct virtio_scsi_event *event)
+static int vs_event_offer(struct vs_dev *vs, struct virtio_scsi_event *event)
 {
 	struct scatterlist sg;
 
@@ -115,7 +115,7 @@ static int vs_event_give(struct vs_dev *vs, struct virtio_scsi_event *event)
 	return virtqueue_add_inbuf(vs->event, &sg, 1, event, GFP_ATOMIC);
 }
 
-/* Takes one event; its buffer goes back at once. */
+/* Takes one event, and gives its buffer back to the device. */
 static bool vs_event_take(struct vs_dev *vs, struct virtio_scsi_event *copy)
 {
 	struct virtio_scsi_event *event = NULL;
@@ -130,7 +130,7 @@ static bool vs_event_take(struct vs_dev *vs, struct virtio_scsi_event *copy)
 	}
 	if (event) {
 		*copy = *event;
-		vs_event_give(vs, event);
+		vs_event_offer(vs, event);
 		virtqueue_kick(vs->event);
 	}
 	spin_unlock_irq(&vs->event_lock);
@@ -164,20 +164,20 @@ void vs_event_init(struct vs_dev *vs)
 	INIT_WORK(&vs->event_work, vs_event_work);
 }
 
-/* The device has a queue for them again. */
+/* The event queue exists again: gives the device its buffers. */
 void vs_event_start(struct vs_dev *vs)
 {
 	unsigned int i;
 
 	spin_lock_irq(&vs->event_lock);
 	vs->event = vs->vqs[VS_EVENT];
-	for (i = 0; i < VS_EVENTS && !vs_event_give(vs, &vs->events[i]); i++)
+	for (i = 0; i < VS_EVENTS && !vs_event_offer(vs, &vs->events[i]); i++)
 		;
 	virtqueue_kick(vs->event);
 	spin_unlock_irq(&vs->event_lock);
 }
 
-/* It was reset: the buffers are ours again. */
+/* The device was reset: takes the buffers back. */
 void vs_event_stop(struct vs_dev *vs)
 {
 	spin_lock_irq(&vs->event_lock);
@@ -187,7 +187,7 @@ void vs_event_stop(struct vs_dev *vs)
 	spin_unlock_irq(&vs->event_lock);
 }
 
-/* No event is handled any more, nor will be. */
+/* Ends the handling of events for good. */
 void vs_event_end(struct vs_dev *vs)
 {
 	spin_lock_irq(&vs->event_lock);

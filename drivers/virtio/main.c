@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_virtio: the virtio bus. The kernel has a driver of its own for these devices,
- * virtio_scsi, and the bus no driver_override: ours is given to single devices
- * (take.c), for it matches none; with take_all=1 it matches them all.
+ * smq_virtio: the virtio bus. The kernel has a driver for these devices, virtio_scsi, and the
+ * virtio bus has no driver_override. So this driver matches no device; take.c binds it to single
+ * devices. With take_all=1 it matches all of them.
  */
 #define pr_fmt(fmt) "smq_virtio: " fmt
 
@@ -15,13 +15,13 @@
 
 static unsigned int poll_queues;
 module_param(poll_queues, uint, 0644);
-MODULE_PARM_DESC(poll_queues, "of a device's queues, how many are for polling; for devices taken from then on");
+MODULE_PARM_DESC(poll_queues, "queues of each device that are for polling; a change is for devices taken later");
 
 static bool take_all;
 module_param(take_all, bool, 0444);
 MODULE_PARM_DESC(take_all, "take every virtio-scsi device that has no driver");
 
-/* Before the features are final. */
+/* Called before the features are final. */
 static int vs_validate(struct virtio_device *vdev)
 {
 	if (!vdev->config->get) {
@@ -68,7 +68,7 @@ static int vs_probe(struct virtio_device *vdev)
 		err = PTR_ERR(host);
 		goto delete;
 	}
-	/* Complete before the interrupt sees it, which the device may send already. */
+	/* Release: the interrupt, which the device may already send, must see a complete host. */
 	smp_store_release(&vs->host, host);
 	err = smq_host_add(host, &vdev->dev);
 	if (err)
@@ -80,7 +80,7 @@ static int vs_probe(struct virtio_device *vdev)
 	return 0;
 
 delete:
-	/* No interrupt any more: the host may go. */
+	/* Stops the interrupts, so that the host can be freed. */
 	virtio_reset_device(vdev);
 	vs_rings_delete(vs);
 	if (vs->host)
@@ -110,7 +110,7 @@ static void vs_remove(struct virtio_device *vdev)
 	kfree(vs);
 }
 
-/* Suspend: no disk has a command under way. Also half of vs_host_reset(). */
+/* Suspend: no disk has a command in flight. Also the first half of vs_host_reset(). */
 static int __maybe_unused vs_freeze(struct virtio_device *vdev)
 {
 	vs_rings_stop(vdev->priv, 0);
@@ -131,7 +131,7 @@ static const struct virtio_device_id vs_none[] = {
 	{ }
 };
 
-/* No device table of the module's: nothing loads it by itself. */
+/* Without MODULE_DEVICE_TABLE(), so that udev does not load the module. */
 static const struct virtio_device_id vs_ids[] = {
 	{ VIRTIO_ID_SCSI, VIRTIO_DEV_ANY_ID },
 	{ }
@@ -160,7 +160,7 @@ static struct virtio_driver vs_driver = {
 #endif
 };
 
-/* Whether the bus offers us devices, if it does at all. */
+/* Sets whether this driver matches devices; only with take_all=1. */
 void vs_match(bool on)
 {
 	WRITE_ONCE(vs_driver.id_table, on && take_all ? vs_ids : vs_none);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The LLD: commands into the ring, and what a host is made from. */
+/* The LLD: puts commands on the ring, and allocates the host. */
 #include <scsi/scsi_devinfo.h>
 
 #include "virtio.h"
@@ -60,7 +60,7 @@ static __always_inline int vs_add(struct vs_queue *queue, struct vs_cmd *vc,
 	if (unlikely(!queue->vq))
 		err = -EIO;
 	else if (unlikely(queue->vq->num_free < need))
-		/* Asking virtqueue_add would ring the doorbell. */
+		/* Check first: on a full ring virtqueue_add_sgs() rings the doorbell. */
 		err = -ENOSPC;
 	else
 		err = virtqueue_add_sgs(queue->vq, sgs, out, in, vc, GFP_ATOMIC);
@@ -73,7 +73,7 @@ static __always_inline int vs_add(struct vs_queue *queue, struct vs_cmd *vc,
 	return err;
 }
 
-/* The doorbell: a write to the device, which is why it comes without the lock. */
+/* Rings the doorbell, without the lock, because a write to the device takes long. */
 static void vs_ring(struct vs_queue *queue)
 {
 	struct virtqueue *vq;
@@ -97,7 +97,7 @@ static __always_inline enum smq_status vs_put(struct smq_hwq *hwq, struct smq_cm
 	struct vs_queue *queue = smq_hwq_priv(hwq);
 	struct vs_cmd *vc = smq_cmd_priv(cmd);
 	const struct vs_lun *lun = smq_lun_priv(scmd->device);
-	/* The error handler does not poll for the commands that it sends itself. */
+	/* The error handler does not poll for its own commands: use a queue with an interrupt. */
 	bool detour = unlikely(hwq->type == HCTX_TYPE_POLL &&
 			       scmd->submitter != SUBMITTED_BY_BLOCK_LAYER);
 	int err;
@@ -114,7 +114,7 @@ static __always_inline enum smq_status vs_put(struct smq_hwq *hwq, struct smq_cm
 
 	err = vs_add(queue, vc, scmd, pi);
 	if (unlikely(err)) {
-		/* The ring is full: the layer has all LUNs wait for room in it in one line. */
+		/* The ring is full: the layer holds the command until the ring has room. */
 		if (err != -EIO)
 			return SMQ_HWQ_BUSY;
 		scmd->result = DID_NO_CONNECT << 16;
@@ -136,8 +136,8 @@ static int vs_poll(struct smq_hwq *hwq)
 }
 
 /*
- * The device knows 256 targets of 16384 LUNs, in the flat space form. The mid-layer's
- * numbers are those of REPORT LUNS: from 256 on they have that form's mark in them.
+ * The device has up to 256 targets of 16384 LUNs, addressed in the flat space format. The
+ * mid-layer's numbers come from REPORT LUNS: from 256 on they include the format's bits.
  */
 static int vs_lun_init(struct smq_host *host, struct scsi_device *sdev)
 {
@@ -150,14 +150,14 @@ static int vs_lun_init(struct smq_host *host, struct scsi_device *sdev)
 	lun->address[2] = 0x40 | sdev->lun >> 8;
 	lun->address[3] = sdev->lun & 0xff;
 	/*
-	 * The limits of a disk that the host passes through are in its VPD pages, also
-	 * where it is too old to be asked for them without being told to.
+	 * A disk that the host passes through has its limits in VPD pages. The flag makes the
+	 * mid-layer read them even if the disk claims an old version of SPC.
 	 */
 	sdev->sdev_bflags = BLIST_TRY_VPD_PAGES;
 	return 0;
 }
 
-/* By interrupt affinity; poll queues have no interrupt. */
+/* Maps queues to CPUs by interrupt affinity; poll queues have no interrupt. */
 static void vs_map_queues(struct smq_host *host, struct blk_mq_queue_map *map,
 			  enum hctx_type type)
 {
@@ -205,7 +205,7 @@ static const struct smq_lld vs_plain_lld = {
 
 SMQ_LLD_TEMPLATE(vs_plain_template, vs_plain_lld);
 
-/* With T10-PI every request has a longer head. */
+/* With T10-PI every request has a longer header. */
 
 static void vs_pi_init_cmd(struct smq_cmd *cmd)
 {
@@ -254,7 +254,7 @@ struct smq_host *vs_host_alloc(struct vs_dev *vs)
 	virtio_cread(vdev, struct virtio_scsi_config, max_target, &max_target);
 	virtio_cread(vdev, struct virtio_scsi_config, max_lun, &max_lun);
 	cfg.max_id = min_t(u16, max_target, 0xff) + 1;
-	/* From 256 on with the mark of their form: see vs_lun_init(). */
+	/* From 256 on numbers include the format's bits: see vs_lun_init(). */
 	cfg.max_lun = max_lun < 256 ? max_lun + 1 : min(max_lun, 0x3fffU) + 1 + 0x4000;
 
 	host = smq_host_alloc(vs->pi ? &vs_pi_lld : &vs_plain_lld,
@@ -265,7 +265,7 @@ struct smq_host *vs_host_alloc(struct vs_dev *vs)
 	host->shost->sg_tablesize = vs->max_sg;
 	host->shost->max_sectors = sectors ?: 0xffff;
 	host->shost->cmd_per_lun = clamp(per_lun, 1U, vs->depth);
-	/* One descriptor for as much as lies in one piece. */
+	/* One descriptor covers one piece of memory, up to the largest DMA transfer. */
 	host->shost->max_segment_size = min_t(size_t, virtio_max_dma_size(vdev), UINT_MAX);
 	if (vs->pi)
 		vs_offer_pi(vs, host->shost);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The device's virtqueues, and what its configuration says of them. */
+/* The device's virtqueues, and the limits from its configuration. */
 #define pr_fmt(fmt) "smq_virtio: " fmt
 
 #include <linux/interrupt.h>
@@ -7,7 +7,7 @@
 
 #include "virtio.h"
 
-/* Queues are counted before they are looked for. 0 or -EINVAL after a message. */
+/* Computes the number of queues, before they are set up. 0, or -EINVAL after a message. */
 int vs_config(struct vs_dev *vs, unsigned int poll)
 {
 	struct virtio_device *vdev = vs->vdev;
@@ -29,9 +29,9 @@ int vs_config(struct vs_dev *vs, unsigned int poll)
 }
 
 /*
- * A command takes VS_ENDS descriptors and one for each piece of data: one command of the
- * largest size fits, and as many of one piece as the depth says. Larger ones find the
- * ring full before that and are tried again.
+ * A command takes VS_ENDS descriptors and one for each piece of data. The limits are such that
+ * one command of the largest size fits on the ring, and depth commands of one piece. Larger
+ * commands find the ring full earlier, and are tried again.
  */
 static int vs_limits(struct vs_dev *vs, unsigned int ring)
 {
@@ -56,7 +56,7 @@ static int vs_limits(struct vs_dev *vs, unsigned int ring)
 	return 0;
 }
 
-/* CDB and sense are as long as those of the mid-layer; a reset undoes this. */
+/* Sets the default lengths of CDB and sense data, which the code relies on. */
 static int vs_sizes(struct virtio_device *vdev)
 {
 	u32 cdb = VIRTIO_SCSI_CDB_SIZE, sense = VIRTIO_SCSI_SENSE_SIZE;
@@ -123,7 +123,7 @@ free:
 	return err;
 }
 
-/* Gives the queues to their users and sets the device going. */
+/* Makes the queues available to commands, and starts the device. */
 void vs_rings_start(struct vs_dev *vs)
 {
 	unsigned int i;
@@ -145,11 +145,11 @@ void vs_rings_start(struct vs_dev *vs)
 }
 
 /**
- * vs_rings_stop() - resets the device and takes its queues away
- * @vs: its device; queue_cmd and commit do not run, or see no queue
- * @result: what the commands that it had end with; 0: the layer will end them
+ * vs_rings_stop() - resets the device and deletes its queues
+ * @vs: its device; queue_cmd and commit find no queue from here on
+ * @result: result of the commands that the device had; 0: the layer will end them
  *
- * After the reset the device has no command any more.
+ * After the reset the device has no commands.
  *
  * Context: may sleep.
  */
@@ -166,9 +166,9 @@ void vs_rings_stop(struct vs_dev *vs, int result)
 		queue->vq = NULL;
 		spin_unlock_irq(&queue->lock);
 	}
-	/* A CPU that saw a queue may still ring its doorbell or complete from it. */
+	/* Wait for CPUs that have read the pointer and ring the doorbell or complete commands. */
 	synchronize_rcu();
-	/* After surprise removal the device reads as ones, and a reset would wait for zeros. */
+	/* After surprise removal registers read as ones, and a reset would wait for zeros. */
 	if (vs->vdev->config->get_status(vs->vdev) != 0xff)
 		virtio_reset_device(vs->vdev);
 	vs_event_stop(vs);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/bus/virtio/drivers/smq_virtio/{take,release}: a device by name, as virtio3, from
- * virtio_scsi to us and back. Not while one of its disks is open or mounted; who has a
- * character device open (sg, tape) cannot be known here and sees it pulled out.
+ * /sys/bus/virtio/drivers/smq_virtio/{take,release}: moves a device, by a name such as virtio3,
+ * from virtio_scsi to this driver and back. Refused while one of its disks is open or mounted.
+ * Whether a character device (sg, tape) is open cannot be found out here: a program that has
+ * one open sees the device removed.
  */
 #define pr_fmt(fmt) "smq_virtio: " fmt
 
@@ -13,7 +14,7 @@
 
 static DEFINE_MUTEX(vs_take_lock);	/* one take or release at a time; they sleep */
 
-/* A disk that is open on a host; its name. */
+/* Whether a disk of a host is open; stores its name. */
 static bool vs_host_open(struct Scsi_Host *shost, char *name, size_t len)
 {
 	struct scsi_device *sdev;
@@ -22,7 +23,7 @@ static bool vs_host_open(struct Scsi_Host *shost, char *name, size_t len)
 	shost_for_each_device(sdev, shost) {
 		struct gendisk *disk;
 
-		/* While sd has it its disk stays. */
+		/* While sd is bound, the disk stays. */
 		device_lock(&sdev->sdev_gendev);
 		disk = sdev->sdev_gendev.driver ? sdev->request_queue->disk : NULL;
 		open = disk && disk_openers(disk);
@@ -90,7 +91,7 @@ static int vs_take(struct device_driver *drv, struct device *dev)
 	if (err) {
 		int back;
 
-		/* As a device is that had no driver yet. */
+		/* Put the device into the state of one that had no driver yet. */
 		virtio_reset_device(vdev);
 		virtio_add_status(vdev, VIRTIO_CONFIG_S_ACKNOWLEDGE);
 		back = device_attach(dev);
@@ -112,7 +113,7 @@ static int vs_release(struct device_driver *drv, struct device *dev)
 	if (err)
 		return err;
 	device_release_driver(dev);
-	/* The bus asks all drivers: not this one, also where it takes all. */
+	/* The bus asks all drivers: this one must decline, even with take_all=1. */
 	vs_match(false);
 	err = device_attach(dev);
 	vs_match(true);

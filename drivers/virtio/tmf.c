@@ -13,7 +13,7 @@ static struct vs_tmf *vs_tmf_get(struct vs_dev *vs)
 	return NULL;
 }
 
-/* Sends a function. NULL if it cannot be: no queue, no room, a device that was reset. */
+/* Sends a function. NULL if there is no queue or no room, or the device was reset. */
 static struct vs_tmf *vs_tmf_send(struct vs_dev *vs, const struct virtio_scsi_ctrl_tmf_req *req)
 {
 	struct scatterlist out, in, *sgs[] = { &out, &in };
@@ -21,7 +21,7 @@ static struct vs_tmf *vs_tmf_send(struct vs_dev *vs, const struct virtio_scsi_ct
 	struct vs_tmf *tmf;
 	bool ring = false;
 
-	/* From the lock to the doorbell the queue stays: see vs_rings_stop(). */
+	/* The section keeps the queue until the doorbell is rung: see vs_ctrl_stop(). */
 	rcu_read_lock();
 	spin_lock_irq(&vs->ctrl_lock);
 	vq = vs->ctrl;
@@ -64,7 +64,10 @@ static int vs_tmf_answer(u8 response)
 	}
 }
 
-/* 0, or why the device did not do it: it is asked for some seconds only. May sleep. */
+/*
+ * Sends a task management function, and waits VS_TMF_SECONDS for its answer. Return: 0, or a
+ * negative errno. Context: may sleep.
+ */
 int vs_tmf(struct vs_dev *vs, u32 function, const u8 *lun, __virtio64 tag)
 {
 	struct virtio_device *vdev = vs->vdev;
@@ -77,7 +80,7 @@ int vs_tmf(struct vs_dev *vs, u32 function, const u8 *lun, __virtio64 tag)
 	int err = -ETIMEDOUT;
 
 	memcpy(req.lun, lun, sizeof(req.lun));
-	/* A device that something else has reset looks at no queue. */
+	/* A device that something else has reset does not read its queues. */
 	if (READ_ONCE(vs->gone) ||
 	    !(vdev->config->get_status(vdev) & VIRTIO_CONFIG_S_DRIVER_OK))
 		return -ENODEV;
@@ -127,7 +130,7 @@ void vs_ctrl_done(struct virtqueue *vq)
 	spin_unlock_irqrestore(&vs->ctrl_lock, flags);
 }
 
-/* The device was reset: ends the waits for its answers, which are taken as failed. */
+/* The device was reset: the functions under way end, as failed. */
 void vs_ctrl_stop(struct vs_dev *vs)
 {
 	struct vs_tmf *tmf;

@@ -3,8 +3,9 @@
  * smq_virtio: virtio-scsi devices (virtio 1.2, section 5.6), as QEMU and vhost have them.
  *
  * Indirect descriptors are not negotiated: virtqueue_add would allocate a table for each
- * command. So a command takes a descriptor of the ring for its request, its response and
- * each piece of its data, and what the ring holds is the limit of everything.
+ * command. So a command takes one descriptor of the ring for its request, one for its response
+ * and one for each piece of its data. The size of the ring limits the number and the size of
+ * commands.
  */
 #ifndef SMQ_VIRTIO_H
 #define SMQ_VIRTIO_H
@@ -36,12 +37,11 @@
 
 /**
  * struct vs_queue - private area of a hardware queue, on cache lines of its own
- * @lock: makes one at a time the user of @vq: the CPUs that submit to this queue (two may
- *	share it), its interrupt or pollers, and error handling; protects the others
- *	and vs_cmd.in_ring
- * @added: commands that the device was not told of yet
+ * @lock: protects @vq, the other fields and vs_cmd.in_ring. Taken by the CPUs that submit to
+ *	this queue (two may share it), its interrupt or pollers, and error handling
+ * @added: the ring has commands for which the doorbell was not rung yet
  * @size: descriptors of @vq; all of them are free while the device has no command
- * @vq: its virtqueue; NULL while the device has none, and for good once it is gone
+ * @vq: its virtqueue; NULL while the device has none, and for good once the device is gone
  *
  * Lifetime: that of the smq_hwq. @vq changes when the device is reset.
  */
@@ -52,19 +52,19 @@ struct vs_queue {
 	struct virtqueue *vq;
 };
 
-/* Whole cache lines for a response, and what it takes to get to the first. */
+/* Whole cache lines for a response, plus the padding in front of the first line. */
 #define VS_RESP_ROOM	(ALIGN(sizeof(struct virtio_scsi_cmd_resp), ARCH_DMA_MINALIGN) + \
 			 ARCH_DMA_MINALIGN - __alignof__(u64))
 
 /**
  * struct vs_cmd - private area of a command
- * @req: what the device reads; all but LUN, CDB and PI lengths is set once
+ * @req: what the device reads; everything but LUN, CDB and PI lengths is set once
  * @req_sg: describes @req
  * @resp_sg: describes the response
- * @queue: where it was put last; only error handling's own commands go elsewhere than to
- *	their hardware queue
- * @next: of those taken off the ring together
- * @in_ring: the device has it
+ * @queue: the queue it was last put on; commands of error handling itself may go to another
+ *	than their hardware queue
+ * @next: the next of the commands that were taken off the ring together
+ * @in_ring: the device has the command
  * @room: for what the device writes, on cache lines of its own: see vs_resp()
  */
 struct vs_cmd {
@@ -100,12 +100,12 @@ enum vs_tmf_state {
 	VS_TMF_FREE,
 	VS_TMF_SENT,		/* vs_tmf() waits for it */
 	VS_TMF_ANSWERED,
-	VS_TMF_ABANDONED,	/* vs_tmf() has given up, the device still has it */
+	VS_TMF_ABANDONED,	/* vs_tmf() has timed out, the device still has it */
 };
 
 /*
- * A task management function; kept ahead, for error handling may find no memory. The response
- * is aligned for the reason that vs_resp() has.
+ * A task management function, allocated in advance, because error handling may find no memory.
+ * The response is aligned for the same reason as in vs_resp().
  */
 struct vs_tmf {
 	struct virtio_scsi_ctrl_tmf_req req;
@@ -117,7 +117,7 @@ struct vs_tmf {
 /**
  * struct vs_dev - one device
  * @vdev: the device, whose priv this is
- * @host: its host; NULL for the first interrupts, which a device may send before probe made it
+ * @host: its host; NULL during interrupts that the device sends before probe has made it
  * @depth: commands at once in each ring
  * @max_sg: scatterlist entries of a command's data
  * @ring: descriptors of the smallest ring
@@ -126,17 +126,16 @@ struct vs_tmf {
  * @pi: T10-PI was negotiated
  * @vqs: all virtqueues in the device's order; valid while @up
  * @up: the virtqueues exist
- * @gone: the device does not answer any more: it is not asked again
- * @state_lock: the rings are taken down by one at a time: host reset or removal, both of
- *	which sleep
- * @ctrl_lock: protects @ctrl and @tmf: error handling, its aborts and the interrupt
+ * @gone: the device no longer answers: nothing more is sent to it
+ * @state_lock: serialises host reset and removal, which take down the rings and sleep
+ * @ctrl_lock: protects @ctrl and @tmf; taken by error handling and by the interrupt
  * @ctrl: the control queue, NULL while there is none
- * @tmf: what may be under way on it
+ * @tmf: the functions that may be under way on it
  * @event_lock: protects @event, @events_end and the buffers in that queue
  * @event: the event queue, NULL while there is none
- * @events_end: no more of them are handled
+ * @events_end: no more events are handled
  * @event_work: handles events, in the order in which they came
- * @events: the buffers; in the queue but while @event_lock is held
+ * @events: the buffers; all are in the queue whenever @event_lock is free
  *
  * Lifetime: probe to remove.
  */

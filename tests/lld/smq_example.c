@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "example": commands go to the hardware queues in turn, at most "most" in
- * flight on each of the others; the rest stays where the block layer has put it.
+ * The policy "example": commands go to the hardware queues in turn. A queue that has "most"
+ * commands in flight gets none from other queues: those commands stay on the queue that the block
+ * layer has chosen.
  */
 #include <linux/module.h>
 #include <linux/seq_file.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_old: an LLD for the tests, written as drivers were before multiqueue, on the
- * layer's legacy entry: queuecommand_lck under host_lock, one list of commands that this
- * lock protects, error handlers that take it themselves and complete what they
- * find. A RAM disk of 16 MiB; a timer stands for its interrupt.
+ * smq_old: an LLD for the tests, written as drivers were before multiqueue, on the layer's
+ * legacy entry: queuecommand_lck under host_lock, one list of commands that this lock
+ * protects, error handlers that take the lock themselves and complete the commands that they
+ * find. It is a RAM disk of 16 MiB; a timer is its interrupt.
  *
- * It counts what it finds wrong with the context it is called in. It can drop host_lock
- * in its entry, as some drivers did while they waited for their controller.
+ * It counts calls in a wrong context. Its entry can drop host_lock, as some drivers did while
+ * they waited for their controller.
  */
 #define pr_fmt(fmt) "smq_old: " fmt
 
@@ -33,7 +33,7 @@ static unsigned int where;
 module_param(where, uint, 0644);
 MODULE_PARM_DESC(where, "completes 0: in the entry, 1: in the interrupt, 2: there under host_lock, 3: in the next entry");
 
-/* What becomes of a command whose entry drops host_lock. */
+/* What happens to a command whose entry drops host_lock. */
 enum old_drop {
 	DROP_BEFORE,	/* the controller gets it after that */
 	DROP_AFTER,	/* the controller has it already, and ends it meanwhile */
@@ -61,7 +61,7 @@ static bool fail_abort;
 module_param(fail_abort, bool, 0644);
 MODULE_PARM_DESC(fail_abort, "the abort fails");
 
-/* Under host_lock: the next commands that are refused, with what; that are never completed. */
+/* Under host_lock: how many commands to refuse, with which result; how many not to complete. */
 static unsigned int refuse;
 module_param(refuse, uint, 0644);
 static unsigned int refuse_with = SCSI_MLQUEUE_HOST_BUSY;
@@ -70,9 +70,9 @@ static unsigned int lose;
 module_param(lose, uint, 0644);
 
 /*
- * Under host_lock: each drop-th READ or WRITE has its entry drop the lock; how often another
- * entry ran from beginning to end meanwhile; commands that ended while the driver had them
- * (counted without the lock for OLD_IRQ).
+ * Under host_lock. The entry of each drop-th READ or WRITE drops the lock. The others count how
+ * often another entry ran from beginning to end meanwhile, and commands that ended while the driver
+ * had them (the latter without the lock for OLD_IRQ).
  */
 static unsigned int drop;
 module_param(drop, uint, 0644);
@@ -81,12 +81,12 @@ module_param(overlaps, uint, 0444);
 static unsigned int stolen;
 module_param(stolen, uint, 0444);
 
-/* Under host_lock but for in_entry: calls of the entry, and those in a wrong context. */
+/* Under host_lock, except in_entry: calls of the entry, and calls in a wrong context. */
 static unsigned int entries;
 module_param(entries, uint, 0444);
 static unsigned int bad_context;
 module_param(bad_context, uint, 0444);
-/* Not protected by the lock, for it is to show what that one does. */
+/* Not under host_lock, because it shows whether the lock serialises the entries. */
 static atomic_t in_entry = ATOMIC_INIT(0);
 
 struct old_cmd {
@@ -98,9 +98,9 @@ struct old_host {
 	struct list_head pending;	/* of old_cmd; protected by host_lock */
 	struct hrtimer irq;
 	/*
-	 * One entry at a time drops host_lock, for two would wait for each other. These are
-	 * written under host_lock, @dropped and @ended also read without it, and @dropped is
-	 * cleared without it in OLD_IRQ.
+	 * One entry at a time drops host_lock, because two would wait for each other. These fields
+	 * are written under host_lock, except that OLD_IRQ clears @dropped without it. @dropped and
+	 * @ended are also read without it.
 	 */
 	struct old_cmd *dropped;	/* of DROP_AFTER, until it is completed */
 	bool dropping;
@@ -112,7 +112,7 @@ struct old_host {
 
 #define OLD_BYTES	SZ_16M
 #define OLD_DELAY_NS	50000
-/* For how long an entry waits at most with host_lock dropped. */
+/* The longest time for which an entry waits with host_lock dropped. */
 #define OLD_DROP_US	100000
 
 static struct old_host *old_of(struct scsi_device *sdev)
@@ -150,7 +150,7 @@ static void old_rw(struct scsi_cmnd *scmd, u8 *disk)
 		sg_copy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), disk + at, len);
 }
 
-/* What a controller would do. */
+/* Executes a command, as a controller would. */
 static void old_execute(struct scsi_cmnd *scmd, struct old_host *old)
 {
 	static const u8 inquiry[36] = "\0\0\5\2\37\0\0\2SMQ     OLD             1";
@@ -178,8 +178,8 @@ static void old_execute(struct scsi_cmnd *scmd, struct old_host *old)
 }
 
 /*
- * The layer has ended a command that the driver still had: to complete it would end it
- * twice, or end another one that has its tag by now.
+ * The layer has ended a command that the driver still had: completing it would end it twice,
+ * or end another command that now has its tag.
  */
 static bool old_is_stolen(struct old_cmd *oc)
 {
@@ -191,7 +191,7 @@ static bool old_is_stolen(struct old_cmd *oc)
 	return true;
 }
 
-/* Completes what is not lost. host_lock is held, but for OLD_IRQ. */
+/* Completes the commands that are not to be lost. Under host_lock, except for OLD_IRQ. */
 static void old_complete(struct old_host *old, struct list_head *ready)
 {
 	struct old_cmd *oc, *next;
@@ -209,7 +209,7 @@ static void old_complete(struct old_host *old, struct list_head *ready)
 	}
 }
 
-/* Moves what is not lost to another list, under host_lock. */
+/* Moves the commands that are not to be lost to another list, under host_lock. */
 static void old_ready(struct old_host *old, struct list_head *ready)
 {
 	struct old_cmd *oc, *next;
@@ -251,8 +251,8 @@ static void old_start(struct old_host *old, struct old_cmd *oc)
 }
 
 /*
- * Drops host_lock until another CPU's entry has run from beginning to end, and a command
- * that the controller had before has been completed, but not for ever.
+ * Drops host_lock until another CPU's entry has run from beginning to end and, with DROP_AFTER,
+ * this command has been completed; but for OLD_DROP_US at most.
  */
 static void old_drop_lock(struct old_host *old, struct old_cmd *oc, unsigned int how)
 	__must_hold(old->host->shost->host_lock)
@@ -280,7 +280,10 @@ static void old_drop_lock(struct old_host *old, struct old_cmd *oc, unsigned int
 		overlaps++;
 }
 
-/* Another entry has dropped host_lock: what the controller has of it ends here. */
+/*
+ * If another entry has dropped host_lock: ends the command that this entry has given to the
+ * controller.
+ */
 static void old_end_dropped(struct old_host *old)
 {
 	LIST_HEAD(ready);
@@ -303,17 +306,19 @@ static smq_qc_t old_queuecommand_lck(struct scsi_cmnd *scmd)
 	if (atomic_inc_return(&in_entry) != 1 || !irqs_disabled()) {
 		bad_context++;
 	} else if (spin_trylock(old->host->shost->host_lock)) {
-		/* It was not held. */
+		/* The lock was not held. */
 		bad_context++;
 		spin_unlock(old->host->shost->host_lock);
 	}
 
 	if (!list_empty(&oc->list)) {
-		/* It was ended, and its tag used anew, while the controller had it. */
+		/*
+		 * The layer ended the command and used its tag again while the controller had it.
+		 */
 		list_del_init(&oc->list);
 		stolen++;
 	}
-	/* Read once: it may become 0 meanwhile. */
+	/* Read it once: it may become 0 meanwhile. */
 	nth = READ_ONCE(drop);
 	if (rw && nth && !old->dropping && ++old->rws % nth == 0) {
 		unsigned int how = drop_how;
@@ -354,7 +359,7 @@ out:
 	return ret;
 }
 
-/* The error handlers that the driver always had. */
+/* The error handlers that the old driver had. */
 
 static int old_eh_abort(struct scsi_cmnd *scmd)
 {
@@ -390,7 +395,7 @@ static int old_eh_host_reset(struct old_host *old)
 	return SUCCESS;
 }
 
-/* What is new: the old handlers by their new names. */
+/* New for the layer: the old handlers under their new names. */
 
 static int old_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -436,7 +441,7 @@ static const struct smq_lld old_lld = {
 	.queuecommand_lck = old_queuecommand_lck,
 };
 
-/* Two that the layer has to refuse. */
+/* Two configurations that the layer has to refuse. */
 static const struct smq_lld old_neither = {
 	OLD_LLD,
 };
