@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ad hoc commands: a whole one in an SQE, as for /dev/bsg of Linux 7.1.
+ * Ad hoc commands: the SQE has a whole command, as /dev/bsg takes it from Linux 7.1 on.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -13,7 +13,7 @@
 #include <smq/uring.h>
 
 #include "adhoc.h"
-#include "claim.h"
+#include "reserve.h"
 #include "issue.h"
 #include "locked.h"
 
@@ -24,8 +24,8 @@ static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
  * @cdb: the CDB
  * @cdb_len: its bytes
  * @iovecs: elements of the array of struct iovec at @address; 0: the data itself
- * @address: of the data
- * @length: its bytes
+ * @address: address of the data
+ * @length: bytes of data
  * @timeout: jiffies
  * @out: to the device
  * @fixed: @address lies in a registered buffer
@@ -44,15 +44,15 @@ struct smqsg_adhoc {
 /**
  * struct smqsg_adhoc_waiting - an ad hoc command that waits
  * @command: what was in its SQE
- * @data: its data. The block layer maps memory to a request, so this is one, without a tag, which
- *	is never sent: the request that is sent takes the data over
- * @owner: credentials of the user whose locked memory the data counts as, referenced, or NULL: a
- *	program may have much more waiting than there are tags
- * @pages: how many pages that is
+ * @data: a request to which its data is mapped, because the block layer maps memory only to a
+ *	request. It has no tag and is never sent: the request that is sent takes the data over
+ * @owner: credentials of the user whose locked memory the data counts as, referenced, or NULL. It
+ *	counts because a program may have many more commands waiting than there are tags
+ * @pages: how many pages are counted
  *
- * Lives from when there was no place or no tag until the data is unpinned. The submitter maps the
- * data before the command waits, as if the command were sent: so the dispatcher, which has another
- * address space, can send it. The submitter may be stopped or gone then.
+ * Lives from the time when there was no place or no tag until the data is unpinned. The dispatcher
+ * sends the command later, from another address space, and the submitter may be stopped or gone by
+ * then. So the submitter maps the data before the command waits.
  */
 struct smqsg_adhoc_waiting {
 	struct smqsg_adhoc command;
@@ -106,7 +106,10 @@ static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
 	return 0;
 }
 
-/* Data in a registered buffer: its own array of pages, if the device takes that. */
+/*
+ * Maps data in a registered buffer: uses the buffer's own array of pages if the device can take
+ * that.
+ */
 static __always_inline int smqsg_adhoc_map_fixed(struct smqsg_io *io, struct request *rq,
 						 const struct smqsg_adhoc *adhoc, gfp_t gfp,
 						 unsigned int issue_flags)
@@ -140,7 +143,9 @@ static __always_inline int smqsg_adhoc_map_user(struct smqsg_io *io, struct requ
 {
 	int ret;
 
-	/* Of what size iovecs are the kernel's import takes from the system call that is made. */
+	/*
+	 * The kernel's import takes the size of an iovec from the kind of the current system call.
+	 */
 	if (adhoc->iovecs && smq_uring_compat(io->ioucmd) != in_compat_syscall()) {
 		pr_debug("ad hoc: iovecs of a 32-bit program, from a thread of io_uring\n");
 		return -EOPNOTSUPP;
@@ -164,11 +169,14 @@ static __always_inline int smqsg_adhoc_map(struct smqsg_io *io, struct request *
 		return 0;
 	ret = adhoc->fixed ? smqsg_adhoc_map_fixed(io, rq, adhoc, gfp, issue_flags) :
 		smqsg_adhoc_map_user(io, rq, adhoc, gfp);
-	/* Whatever it is, it is not for want of a tag. */
+	/* The caller would take -EAGAIN for the lack of a tag. */
 	return ret == -EAGAIN ? -EIO : ret;
 }
 
-/* Whether task work runs in a task that still has the submitter's memory. */
+/*
+ * Whether this task has the memory of a user: task work may also run in a kernel thread, or in a
+ * task that exits.
+ */
 static bool smqsg_adhoc_has_caller(void)
 {
 	return current->mm && !(current->flags & (PF_EXITING | PF_KTHREAD));
@@ -185,18 +193,18 @@ static int smqsg_adhoc_sense(struct smqsg_io *io)
 	       copy_to_user(u64_to_user_ptr(io->response), io->sense, length) ? -EFAULT : length;
 }
 
-/* The data of a command that waited is pinned no more. Process context. */
+/* Frees what a waiting command needed, when its data is no longer pinned. Process context. */
 static void smqsg_adhoc_waited(struct smqsg_adhoc_waiting *waiting)
 {
 	smqsg_unlock_pages(waiting->pages, waiting->owner);
 	kfree(waiting);
 }
 
-static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
-SMQ_URING_TASK_FN(smqsg_adhoc_told, smqsg_adhoc_tell)
+static void smqsg_adhoc_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+SMQ_URING_TASK_FN(smqsg_adhoc_task_work, smqsg_adhoc_post_cqe)
 
-/* Posts the completion; in the task that submitted. */
-static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+/* Posts the CQE, in the task that submitted. */
+static void smqsg_adhoc_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
 	struct smqsg_io *io = *(struct smqsg_io **)ioucmd->pdu;
 	int sense, unmapped, result = io->result;
@@ -223,9 +231,9 @@ static void smqsg_adhoc_tell(struct io_uring_cmd *ioucmd, unsigned int issue_fla
  * smqsg_adhoc_polled() - an ad hoc command of a polled ring has ended
  * @ioucmd: its SQE
  *
- * A poller of the submitter's process has the memory that data and sense may have to be copied to.
- * The ring's last poller, a kernel thread, ends the command without it. A poller of another process
- * leaves the CQE to the task that submitted the command.
+ * Data and sense may have to be copied to the submitter's memory, to which a poller of the same
+ * process has access. The ring's last poller, a kernel thread, posts the CQE without the copy. A
+ * poller of another process leaves the CQE to the task that submitted the command.
  *
  * Process context, with its ring's lock.
  */
@@ -234,12 +242,12 @@ void smqsg_adhoc_polled(struct io_uring_cmd *ioucmd)
 	struct task_struct *task = smq_uring_task(ioucmd);
 
 	if (current != task && smqsg_adhoc_has_caller() && current->mm != READ_ONCE(task->mm))
-		io_uring_cmd_complete_in_task(ioucmd, smqsg_adhoc_told);
+		io_uring_cmd_complete_in_task(ioucmd, smqsg_adhoc_task_work);
 	else
-		smqsg_adhoc_tell(ioucmd, 0);
+		smqsg_adhoc_post_cqe(ioucmd, 0);
 }
 
-/* Everything but GOOD. */
+/* The result of a command that did not end with GOOD. */
 static noinline void smqsg_adhoc_failed(struct smqsg_io *io, struct scsi_cmnd *scmd,
 					blk_status_t error)
 {
@@ -252,13 +260,13 @@ static noinline void smqsg_adhoc_failed(struct smqsg_io *io, struct scsi_cmnd *s
 	memcpy(io->sense, scmd->sense_buffer, io->sense_len);
 }
 
-/* Hands a command that has ended to who posts its CQE. Any context. */
+/* Hands a command that has ended to the code that posts its CQE. Any context. */
 static void smqsg_adhoc_ended(struct smqsg_io *io, bool polled)
 {
 	if (unlikely(polled))
 		smqsg_poll_ended(&io->fd->polled.ended_adhoc, io->ioucmd);
 	else
-		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_told);
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_task_work);
 }
 
 /* The end of an ad hoc command: any context. */
@@ -291,7 +299,7 @@ static struct request *smqsg_adhoc_request(struct smqsg_io *io, const struct smq
 	return rq;
 }
 
-/* Fills a request with all of a command but its data. */
+/* Fills a request with a command, without its data. */
 static __always_inline void smqsg_adhoc_fill_request(struct smqsg_io *io, struct request *rq,
 						     const struct smqsg_adhoc *adhoc)
 {
@@ -307,7 +315,7 @@ static __always_inline void smqsg_adhoc_fill_request(struct smqsg_io *io, struct
 	rq->end_io_data = io;
 }
 
-/* Sends a command for which its submitter has claimed a place; -EAGAIN: there is no tag. */
+/* Sends a command for which its submitter has reserved a place; -EAGAIN: there is no tag. */
 static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
 			     unsigned int issue_flags)
 {
@@ -321,6 +329,7 @@ static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adho
 		blk_mq_free_request(rq);
 		return ret;
 	}
+	smqsg_bioless_prepare_mapped(io->fd, rq);
 	smqsg_adhoc_fill_request(io, rq, adhoc);
 	blk_execute_rq_nowait(rq, false);
 	return 0;
@@ -335,6 +344,7 @@ static int smqsg_adhoc_issue_waiting(struct smqsg_io *io)
 	if (IS_ERR(rq))
 		return PTR_ERR(rq);
 	smq_rq_take_data(rq, &waiting->data);
+	smqsg_bioless_prepare_mapped(io->fd, rq);
 	smqsg_adhoc_fill_request(io, rq, &waiting->command);
 	blk_execute_rq_nowait(rq, false);
 	return 0;
@@ -350,7 +360,7 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 		ret = smqsg_adhoc_issue_waiting(io);
 		if (!ret)
 			return;
-		smqsg_unclaim(io->fd, 1);
+		smqsg_unreserve(io->fd, 1);
 		if (ret == -EAGAIN)
 			ret = smqsg_wait_first(io->fd, waiter);
 		if (!ret)
@@ -362,8 +372,8 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 }
 
 /*
- * How many pages of a command's data are pinned, at most. io_uring counts those of a registered
- * buffer. Each piece may begin and end within a page.
+ * The most pages that a command's data pins. A registered buffer counts 0, because io_uring counts
+ * its pages. Each piece of memory may begin and end within a page.
  */
 static unsigned long smqsg_adhoc_pages(const struct smqsg_adhoc *adhoc)
 {
@@ -374,8 +384,9 @@ static unsigned long smqsg_adhoc_pages(const struct smqsg_adhoc *adhoc)
 }
 
 /*
- * Maps a command's data before it waits. The bios forget the disk that the kernel may have noted in
- * them: a command that is in flight keeps its device, one that waits does not.
+ * Maps a command's data before it waits. The pointers to the disk that the kernel may have set in
+ * the bios are cleared: a command that waits does not keep the device, so they could become
+ * invalid.
  */
 static int smqsg_adhoc_map_waiting(struct smqsg_io *io, struct smqsg_adhoc_waiting *waiting,
 				   unsigned int issue_flags)
@@ -392,14 +403,14 @@ static int smqsg_adhoc_map_waiting(struct smqsg_io *io, struct smqsg_adhoc_waiti
 	return ret;
 }
 
-/* Has a command wait for a place or a tag. Process context, of the submitter. */
+/* Makes a command wait for a place or a tag. Process context, of the submitter. */
 static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
 				     unsigned int issue_flags)
 {
 	struct smqsg_adhoc_waiting *waiting;
 	int ret;
 
-	/* Before the program's memory is touched. */
+	/* Checked before the program's memory is pinned. */
 	if (smqsg_wait_full(io->fd))
 		return smqsg_wait_refused(io->fd);
 	waiting = kmalloc(sizeof(*waiting), GFP_KERNEL_ACCOUNT);
@@ -417,7 +428,7 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adh
 	io->adhoc = waiting;
 	io->waiter.task = smq_uring_task(io->ioucmd);
 	io->waiter.waited = false;
-	io->waiter.left = false;
+	io->waiter.stopped = false;
 	io->waiter.slot = SMQSG_NO_SLOT;
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + adhoc->timeout;
@@ -441,11 +452,11 @@ static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 	ret = smqsg_adhoc_read(io, &adhoc);
 	if (ret)
 		return ret;
-	if (likely(smqsg_claim(io->fd, 1))) {
+	if (likely(smqsg_reserve(io->fd, 1))) {
 		ret = smqsg_adhoc_issue(io, &adhoc, issue_flags);
 		if (likely(!ret))
 			return 0;
-		smqsg_unclaim(io->fd, 1);
+		smqsg_unreserve(io->fd, 1);
 		if (ret != -EAGAIN)
 			return ret;
 	}
@@ -453,7 +464,7 @@ static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 }
 
 /**
- * smqsg_adhoc_run() - an SQE with struct bsg_uring_cmd
+ * smqsg_adhoc_run() - runs an SQE with struct bsg_uring_cmd
  * @fd: the file
  * @ioucmd: the SQE
  * @issue_flags: io_uring's

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ad hoc commands: a whole one in an SQE.
+ * Ad hoc commands: the SQE has a whole command.
  */
 #ifndef SMQSG_ADHOC_H
 #define SMQSG_ADHOC_H

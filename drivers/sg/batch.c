@@ -9,10 +9,10 @@
 #include "take.h"
 #include "work.h"
 
-/* Unused batches that a pool keeps. */
+/* Most unused batches that a pool keeps. */
 #define SMQSG_BATCHES_MOST	16
 
-/* A batch with the commands of a short one. May sleep. */
+/* Allocates a batch, with memory for the commands of a short one. May sleep. */
 static noinline struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
 {
 	struct smqsg_batch *batch = kzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
@@ -126,44 +126,52 @@ void smqsg_batch_put(struct smqsg_batch *batch)
 }
 
 /**
- * smqsg_batch_recycle() - puts back what the commands of a batch that have ended had
+ * smqsg_batch_recycle() - gives back what the ended commands of a batch have used
  * @batch: the batch
  *
- * Of a short batch, at its end: buffers of runs. Of a long one: commands, which came from the pool.
- * Process context.
+ * For a short batch, which has ended, these are the runs' own buffers; for a long one also the
+ * commands, which came from the pool. Process context.
  */
 void smqsg_batch_recycle(struct smqsg_batch *batch)
 {
-	struct llist_node *node;
 	u32 i;
 
 	if (likely(batch->count <= SMQSG_BATCH_SHORT)) {
 		/* Only runs can have a buffer of their own. */
 		for (i = 0; (batch->flags & SMQ_SG_BATCH_RUNS) && i < batch->at; i++)
-			smqsg_slot_let_go(&batch->ios[i]);
+			smqsg_slot_put_buffer(&batch->ios[i]);
 		return;
 	}
-	node = llist_del_all(&batch->ended);
+	smqsg_batch_put_back(llist_del_all(&batch->ended));
+}
 
+/**
+ * smqsg_batch_put_back() - gives back commands of a long batch
+ * @node: the first, by smqsg_io.ended, or NULL
+ *
+ * Process context.
+ */
+void smqsg_batch_put_back(struct llist_node *node)
+{
 	while (node) {
 		struct smqsg_io *io = llist_entry(node, struct smqsg_io, ended);
 
 		node = node->next;
-		smqsg_slot_let_go(io);
+		smqsg_slot_put_buffer(io);
 		smqsg_io_put(io);
 	}
 }
 
-SMQ_URING_TASK_FN(smqsg_batch_told, smqsg_batch_tell)
+SMQ_URING_TASK_FN(smqsg_batch_task_work, smqsg_batch_post_cqe)
 
 /**
- * smqsg_batch_tell() - posts the CQE of a batch that has ended
+ * smqsg_batch_post_cqe() - posts the CQE of a batch that has ended
  * @ioucmd: its SQE
  * @issue_flags: io_uring's
  *
  * In the task that submitted, or by a poller of its file.
  */
-void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+void smqsg_batch_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
 	struct smqsg_batch *batch = *(struct smqsg_batch **)ioucmd->pdu;
 	int failed = atomic_read(&batch->failed);
@@ -174,7 +182,7 @@ void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 }
 
 /**
- * smqsg_batch_ended() - ends a batch of which nothing remains
+ * smqsg_batch_ended() - ends a batch whose smqsg_batch.remaining has become 0
  * @batch: the batch
  *
  * Any context.
@@ -184,7 +192,7 @@ void smqsg_batch_ended(struct smqsg_batch *batch)
 	if (unlikely(batch->polled))
 		smqsg_poll_ended(&batch->fd->polled.ended, batch->ioucmd);
 	else if (batch->ioucmd)
-		io_uring_cmd_complete_in_task(batch->ioucmd, smqsg_batch_told);
+		io_uring_cmd_complete_in_task(batch->ioucmd, smqsg_batch_task_work);
 	else if (atomic_xchg(&batch->state, SMQSG_BATCH_ENDED) == SMQSG_BATCH_ORPHAN)
 		queue_work(smqsg_wq, &batch->work);
 	else
@@ -192,13 +200,13 @@ void smqsg_batch_ended(struct smqsg_batch *batch)
 }
 
 /**
- * smqsg_batch_less() - drops some of smqsg_batch.remaining
+ * smqsg_batch_drop_remaining() - lowers smqsg_batch.remaining, and ends the batch if that becomes 0
  * @batch: the batch; may be gone on return
  * @count: how many
  *
  * Any context.
  */
-void smqsg_batch_less(struct smqsg_batch *batch, u32 count)
+void smqsg_batch_drop_remaining(struct smqsg_batch *batch, u32 count)
 {
 	if (count && atomic_sub_and_test(count, &batch->remaining))
 		smqsg_batch_ended(batch);

@@ -27,7 +27,7 @@
  * @waiter: while it waits for places
  * @remaining: commands that have not ended, and one as above. Atomic: commands end
  *	on any CPU
- * @failed: commands without GOOD. Atomic: likewise
+ * @failed: commands that did not end with GOOD. Atomic: likewise
  * @ended: commands of a long batch to be put back, struct smqsg_io.ended. Lockless: commands end
  *	on any CPU
  * @list: as in struct smq_sg_batch
@@ -36,7 +36,7 @@
  * @polled: REQ_POLLED of a polled ring, else 0
  * @at: elements of the list that have been dealt with
  * @copied: @at when @copy was made
- * @copy: what was left of the caller's list then, or NULL
+ * @copy: the rest of the caller's list at that time, or NULL
  * @cancelled: the ioctl's caller was interrupted: no more commands
  * @state: SMQSG_BATCH_*: whether the ioctl's caller cleans up or, if it was interrupted before the
  *	end, @work. Atomic: by exchange
@@ -92,8 +92,9 @@ void smqsg_batch_pool_exit(struct smqsg_fd *fd);
 struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd);
 void smqsg_batch_put(struct smqsg_batch *batch);
 void smqsg_batch_recycle(struct smqsg_batch *batch);
-void smqsg_batch_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
-void smqsg_batch_less(struct smqsg_batch *batch, u32 count);
+void smqsg_batch_put_back(struct llist_node *node);
+void smqsg_batch_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+void smqsg_batch_drop_remaining(struct smqsg_batch *batch, u32 count);
 void smqsg_batch_ended(struct smqsg_batch *batch);
 
 /* batch_send.c */
@@ -117,7 +118,7 @@ static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq
 	batch->flags = arg->flags;
 	batch->at = 0;
 	batch->waiter.waited = false;
-	batch->waiter.left = false;
+	batch->waiter.stopped = false;
 	batch->waiter.slot = SMQSG_NO_SLOT;
 }
 

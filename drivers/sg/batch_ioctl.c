@@ -14,7 +14,7 @@
 #include "io.h"
 #include "refuse.h"
 
-/* How late a signal is seen that comes after one that does not count. */
+/* How often pending signals are checked again after one that does not count. */
 #define SMQSG_SIGNAL		max(HZ / 20, 1)
 
 /* Cleans up a batch whose caller was interrupted. */
@@ -29,13 +29,13 @@ static void smqsg_batch_orphan(struct work_struct *work)
 }
 
 /*
- * Whether a signal has come that ends the caller or that it handles. What only stops or continues
- * it is none, nor is a debugger, the freezer, or work that its own io_uring has for it: the caller
- * sees to those when it returns to user space.
+ * Whether the caller has got a signal that ends it or that it handles. Signals that only stop or
+ * continue it do not count, nor do a debugger, the freezer, or task work of its own io_uring: the
+ * caller deals with those when it returns to user space.
  */
 static bool smqsg_signalled(void)
 {
-	/* A task's own cannot go. */
+	/* A task's own sighand is not freed while the task runs. */
 	struct sighand_struct *sighand = rcu_dereference_protected(current->sighand, true);
 	static const int stops[] = { SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT };
 	sigset_t pending;
@@ -53,7 +53,7 @@ static bool smqsg_signalled(void)
 	return !sigisemptyset(&pending);
 }
 
-/* Sleeps until the batch has ended or a signal has come; true for the former. */
+/* Sleeps until the batch has ended or a signal has come. Returns true if the batch has ended. */
 static bool smqsg_batch_sleep(struct smqsg_batch *batch)
 {
 	long ret = !wait_for_completion_interruptible(&batch->done);
@@ -75,7 +75,7 @@ static bool smqsg_batch_wait(struct smqsg_batch *batch)
 	/* No more commands; @work cleans up after those in flight. */
 	WRITE_ONCE(batch->cancelled, true);
 	if (smqsg_unwait(&batch->waiter))
-		smqsg_batch_less(batch, smqsg_batch_refuse_rest(batch, -ECANCELED) + 1);
+		smqsg_batch_drop_remaining(batch, smqsg_batch_refuse_rest(batch, -ECANCELED) + 1);
 	get_file(file);
 	if (atomic_xchg(&batch->state, SMQSG_BATCH_ORPHAN) != SMQSG_BATCH_ENDED)
 		return false;
@@ -89,7 +89,7 @@ static bool smqsg_batch_wait(struct smqsg_batch *batch)
  * @fd: the file
  * @user: struct smq_sg_run_batch
  *
- * Return: as told there. Sleeps until the commands have ended; signals end that.
+ * Return: as described at that struct. Sleeps until the commands have ended; signals end that.
  */
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
 {

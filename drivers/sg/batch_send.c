@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sending batches: from a list of slots to commands.
+ * Sending batches: makes commands from a list of slots.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blkdev.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <smq/uring.h>
 
 #include "batch.h"
-#include "claim.h"
+#include "reserve.h"
 #include "issue.h"
 #include "refuse.h"
 #include "take.h"
 
-/* Elements of the list looked at together. */
+/* Elements of the list that are read at a time. */
 #define SMQSG_CHUNK		16
 /* Requests that a plug takes from the tags at a time. */
 #define SMQSG_PLUG		32
-/* Refused elements after which other tasks may have the CPU. */
+/* After this many refused elements the CPU is yielded to other tasks. */
 #define SMQSG_COURTESY		256
 
 static size_t smqsg_element(u32 flags)
@@ -28,12 +29,12 @@ static size_t smqsg_element(u32 flags)
 }
 
 /**
- * smqsg_batch_check() - checks what a caller asks of a batch
+ * smqsg_batch_check() - checks a caller's request for a batch
  * @fd: the file
  * @arg: the request, in memory that only the kernel writes
  * @field: gets the field at fault, enum smq_sg_field
  *
- * Return: 0, or an errno as told at struct smq_sg_batch. Process context.
+ * Return: 0, or an errno as described at struct smq_sg_batch. Process context.
  */
 int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *field)
 {
@@ -56,7 +57,7 @@ int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *
 	return smqsg_may_run(&fd->owner) ? 0 : -EPERM;
 }
 
-/* The next elements of the list. */
+/* Reads the next @count elements of the list. */
 static int smqsg_batch_fetch(struct smqsg_batch *batch, struct smq_sg_run *runs, u32 count)
 {
 	size_t size = smqsg_element(batch->flags);
@@ -128,40 +129,54 @@ static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_
 		smqsg_io_put(io);
 	if (error == -EAGAIN)
 		return false;
-	/* The next one has its place: nothing else bounds how many are refused in a row. */
+	/* The next element uses the same place, so any number of elements may fail in a row. */
 	if (!(atomic_inc_return(&batch->failed) % SMQSG_COURTESY))
 		cond_resched();
 	return true;
 }
 
-/* A command of a long batch; NULL without memory. */
-static struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch)
+/*
+ * A command of a long batch; NULL without memory. @again: commands of this batch that have ended
+ * while it is sent, which come first: with straight issue that may be all.
+ */
+static __always_inline struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch,
+						       struct llist_node **again)
 {
-	struct smqsg_io *io = smqsg_io_get(batch->fd);
+	struct smqsg_io *io;
 
+	if (!*again && !llist_empty(&batch->ended))
+		*again = llist_del_all(&batch->ended);
+	if (*again) {
+		io = llist_entry(*again, struct smqsg_io, ended);
+		*again = (*again)->next;
+		smqsg_slot_put_buffer(io);
+		return io;
+	}
+	io = smqsg_io_get(batch->fd);
 	if (likely(io))
 		io->batch = batch;
 	return io;
 }
 
 /*
- * Sends the next @count elements of the list, while @got places last. @runs: the elements; NULL in
- * a range. @plain: a short range that is not polled; a constant, which spares such a range the
- * looks at what it is. Adds to @ended how many ended without being sent; returns how many places
- * are left.
+ * Sends the next @count elements of the list, while @got places last. @runs: the elements; NULL for
+ * a range. @plain: a range that is not polled; @is_short: the batch is short. Both are constants:
+ * the compiler leaves out tests for such batches. Adds to @ended how many elements ended without
+ * being sent. Returns how many places are left.
  */
 static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 						 const struct smq_sg_run *runs, u32 count, u32 got,
-						 u32 *ended, blk_mq_req_flags_t flags, bool plain)
+						 u32 *ended, blk_mq_req_flags_t flags, bool plain,
+						 bool is_short)
 {
-	bool is_short = plain || batch->count <= SMQSG_BATCH_SHORT;
 	struct smqsg_io *io = is_short ? &batch->ios[batch->at] : NULL;
 	blk_opf_t polled = plain ? 0 : batch->polled;
 	u32 number = batch->list + batch->at;
 	const struct smq_sg_run *run = NULL;
+	struct llist_node *again = NULL;
 	struct smqsg_fd *fd = batch->fd;
 	u32 i, end = min(count, got), refused = 0;
-	/* All of a range are slots: smqsg_batch_check() has looked. */
+	/* All numbers of a range are those of slots: smqsg_batch_check() has checked that. */
 	struct smqsg_slot *slot = runs ? NULL : smqsg_slot_find(fd, &number);
 	int ret;
 
@@ -172,7 +187,7 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 			run = smqsg_run_plain(&runs[i]) ? NULL : &runs[i];
 		}
 		if (!is_short)
-			io = smqsg_batch_io(batch);
+			io = smqsg_batch_io(batch, &again);
 		if (!is_short && unlikely(!io))
 			ret = -ENOMEM;
 		else if (runs && unlikely(!slot))
@@ -183,7 +198,7 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 		if (unlikely(ret)) {
 			if (!smqsg_batch_unsent(batch, io, number, ret))
 				break;
-			/* Its place is the next one's. */
+			/* The next element uses its place. */
 			refused++;
 			end = min(count, end + 1);
 		}
@@ -194,38 +209,77 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 		if (is_short)
 			io++;
 	}
+	if (!is_short)
+		smqsg_batch_put_back(again);
 	batch->at += i;
 	*ended += refused;
 	return got - (i - refused);
+}
+
+/*
+ * Makes the plug, this one or the submitter's around it, allocate its next requests in one go. A
+ * plug does that once for each call of this function, for SMQSG_PLUG requests at most.
+ */
+static void smqsg_batch_arm(u32 left)
+{
+	struct blk_plug *plug = current->plug;
+
+	plug->nr_ios = clamp_t(u32, left, plug->nr_ios, SMQSG_PLUG);
+}
+
+/* The same for the next requests of a batch with @got places: others need the tags beyond. */
+static void smqsg_batch_arm_again(const struct smqsg_batch *batch, u32 got)
+{
+	if (batch->at && !(batch->at % SMQSG_PLUG))
+		smqsg_batch_arm(min(batch->count - batch->at, got));
 }
 
 static noinline u32 smqsg_batch_send_plain(struct smqsg_batch *batch, u32 got, u32 *ended,
 					   blk_mq_req_flags_t flags)
 {
 	return smqsg_batch_send_some(batch, NULL, batch->count - batch->at, got, ended, flags,
-				     true);
+				     true, true);
+}
+
+static noinline u32 smqsg_batch_send_long(struct smqsg_batch *batch, u32 count, u32 got,
+					  u32 *ended, blk_mq_req_flags_t flags)
+{
+	return smqsg_batch_send_some(batch, NULL, count, got, ended, flags, true, false);
 }
 
 /* Any list. */
 static noinline u32 smqsg_batch_send_any(struct smqsg_batch *batch, const struct smq_sg_run *runs,
 					 u32 count, u32 got, u32 *ended, blk_mq_req_flags_t flags)
 {
-	return smqsg_batch_send_some(batch, runs, count, got, ended, flags, false);
+	return smqsg_batch_send_some(batch, runs, count, got, ended, flags, false,
+				     batch->count <= SMQSG_BATCH_SHORT);
 }
 
 /*
- * Sends up to @got commands of a range. Adds to @ended how many ended without being sent;
- * returns how many places are left.
+ * Sends up to @got commands of a range. Adds to @ended how many elements ended without
+ * being sent. Returns how many places are left.
  */
 static u32 smqsg_batch_send_range(struct smqsg_batch *batch, u32 got, u32 *ended,
 				  blk_mq_req_flags_t flags)
 {
+	u32 count, at;
+
 	if (likely(batch->count <= SMQSG_BATCH_SHORT && !batch->polled))
 		return smqsg_batch_send_plain(batch, got, ended, flags);
-	return smqsg_batch_send_any(batch, NULL, batch->count - batch->at, got, ended, flags);
+	while (got && batch->at < batch->count) {
+		at = batch->at;
+		count = min3(batch->count - at, got, (u32)SMQSG_PLUG);
+		smqsg_batch_arm_again(batch, got);
+		got = batch->polled ?
+			smqsg_batch_send_any(batch, NULL, count, got, ended, flags) :
+			smqsg_batch_send_long(batch, count, got, ended, flags);
+		if (batch->at < at + count)
+			break;
+	}
+	return got;
 }
 
-/* The same of a list that was copied. */
+/* As smqsg_batch_send_range(), for a list that was copied. */
 static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
 				 blk_mq_req_flags_t flags)
 {
@@ -235,8 +289,9 @@ static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
 	while (got && batch->at < batch->count) {
 		at = batch->at;
 		count = min3(batch->count - at, got, (u32)SMQSG_CHUNK);
-		/* It cannot fail: smqsg_batch_keep() has copied it. */
+		/* This cannot fail: smqsg_batch_copy_list() has copied the list. */
 		smqsg_batch_fetch(batch, runs, count);
+		smqsg_batch_arm_again(batch, got);
 		got = smqsg_batch_send_any(batch, runs, count, got, ended, flags);
 		if (batch->at < at + count)
 			break;
@@ -245,8 +300,8 @@ static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
 }
 
 /*
- * Sends what there is room for of a list in the caller's memory. Places are claimed after reading,
- * which takes as long as the caller's page faults do.
+ * Sends those elements of a list in the caller's memory for which there are places. Places are
+ * reserved after the elements are read, because the caller's page faults may make reading slow.
  */
 static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
 {
@@ -260,12 +315,13 @@ static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
 		ret = smqsg_batch_fetch(batch, runs, count);
 		if (ret)
 			return ended + smqsg_batch_refuse_rest(batch, ret);
-		got = smqsg_claim(batch->fd, count);
+		got = smqsg_reserve(batch->fd, count);
 		if (!got)
 			break;
+		smqsg_batch_arm_again(batch, got);
 		got = smqsg_batch_send_any(batch, runs, count, got, &ended, BLK_MQ_REQ_NOWAIT);
 		if (got)
-			smqsg_unclaim(batch->fd, got);
+			smqsg_unreserve(batch->fd, got);
 		if (batch->at < at + count)
 			break;
 	}
@@ -273,7 +329,7 @@ static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
 }
 
 /*
- * Sends up to @got commands, for which places have been claimed. Returns how many
+ * Sends up to @got commands, for which places have been reserved. Returns how many
  * elements ended without being sent.
  */
 static u32 smqsg_batch_send(struct smqsg_batch *batch, u32 got, blk_mq_req_flags_t flags)
@@ -284,15 +340,14 @@ static u32 smqsg_batch_send(struct smqsg_batch *batch, u32 got, blk_mq_req_flags
 		smqsg_batch_send_range(batch, got, &ended, flags) :
 		smqsg_batch_send_list(batch, got, &ended, flags);
 	if (unlikely(got))
-		smqsg_unclaim(batch->fd, got);
+		smqsg_unreserve(batch->fd, got);
 	return ended;
 }
 
 static void smqsg_batch_plug(struct blk_plug *plug, u32 count)
 {
 	blk_start_plug(plug);
-	/* This one, or the submitter's around it: requests come out of it in one go. */
-	current->plug->nr_ios = clamp_t(u32, count, current->plug->nr_ios, SMQSG_PLUG);
+	smqsg_batch_arm(count);
 }
 
 static u32 smqsg_batch_send_plugged(struct smqsg_batch *batch, u32 got,
@@ -309,8 +364,8 @@ static u32 smqsg_batch_send_plugged(struct smqsg_batch *batch, u32 got,
 
 static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got);
 
-/* Copies what is left of the caller's list, which the caller may change when we return. */
-static int smqsg_batch_keep(struct smqsg_batch *batch)
+/* Copies the rest of the caller's list, which the caller may change once its call has returned. */
+static int smqsg_batch_copy_list(struct smqsg_batch *batch)
 {
 	size_t size = smqsg_element(batch->flags);
 	size_t left = (batch->count - batch->at) * size;
@@ -329,18 +384,18 @@ static int smqsg_batch_keep(struct smqsg_batch *batch)
 }
 
 /*
- * After sending: waits for more places, or drops its own one of @remaining. @ended: elements that
- * ended without being sent. @moved: false if nothing was sent because there was no request. The
- * batch may be gone on return.
+ * After sending: waits for more places or, at the end of the list, drops the reference of the list
+ * in @remaining. @ended: elements that ended without being sent. @moved: false if nothing was sent
+ * because there was no request. The batch may be gone on return.
  */
-static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended, bool moved)
+static void smqsg_batch_wait_or_end(struct smqsg_batch *batch, u32 ended, bool moved)
 {
 	int ret = 0;
 
 	if (batch->at < batch->count) {
-		ret = READ_ONCE(batch->cancelled) ? -ECANCELED : smqsg_batch_keep(batch);
+		ret = READ_ONCE(batch->cancelled) ? -ECANCELED : smqsg_batch_copy_list(batch);
 		if (!ret) {
-			smqsg_batch_less(batch, ended);
+			smqsg_batch_drop_remaining(batch, ended);
 			batch->waiter.want = batch->count - batch->at;
 			if (moved)
 				batch->waiter.deadline = jiffies + SMQSG_TIMEOUT;
@@ -354,7 +409,7 @@ static void smqsg_batch_go_on(struct smqsg_batch *batch, u32 ended, bool moved)
 		}
 		ended += smqsg_batch_refuse_rest(batch, ret);
 	}
-	smqsg_batch_less(batch, ended + 1);
+	smqsg_batch_drop_remaining(batch, ended + 1);
 }
 
 static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
@@ -365,37 +420,47 @@ static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
 	if (batch->count > SMQSG_BATCH_SHORT)
 		smqsg_batch_recycle(batch);
 	if (got > 0 && READ_ONCE(batch->cancelled)) {
-		smqsg_unclaim(batch->fd, got);
+		smqsg_unreserve(batch->fd, got);
 		got = -ECANCELED;
 	}
 	if (got > 0)
 		ended = smqsg_batch_send_plugged(batch, got, 0);
 	else
 		ended = smqsg_batch_refuse_rest(batch, got);
-	smqsg_batch_go_on(batch, ended, batch->at != at);
+	smqsg_batch_wait_or_end(batch, ended, batch->at != at);
 }
 
 /**
- * smqsg_batch_begin() - sends what there is room for; the rest waits
+ * smqsg_batch_begin() - sends the commands for which there are places; the rest waits
  * @batch: filled by smqsg_batch_start(); may be gone on return
  *
  * Process context.
  */
 void smqsg_batch_begin(struct smqsg_batch *batch)
 {
+	u32 at, got, ended = 0;
 	struct blk_plug plug;
-	u32 got, ended = 0;
 
 	if (batch->flags & SMQ_SG_BATCH_RANGE) {
-		got = smqsg_claim(batch->fd, batch->count);
-		if (likely(got))
-			ended = smqsg_batch_send_plugged(batch, got, BLK_MQ_REQ_NOWAIT);
+		/* Repeated: commands that were sent may have ended and freed their places. */
+		do {
+			at = batch->at;
+			got = smqsg_reserve(batch->fd, batch->count - at);
+			if (unlikely(!got))
+				break;
+			ended += smqsg_batch_send_plugged(batch, got, BLK_MQ_REQ_NOWAIT);
+			if (likely(batch->at == batch->count))
+				break;
+			if (batch->count > SMQSG_BATCH_SHORT)
+				smqsg_batch_recycle(batch);
+			cond_resched();
+		} while (batch->at >= at + got && !fatal_signal_pending(current));
 	} else {
 		smqsg_batch_plug(&plug, batch->count);
 		ended = smqsg_batch_send_callers(batch);
 		blk_finish_plug(&plug);
 	}
-	smqsg_batch_go_on(batch, ended, true);
+	smqsg_batch_wait_or_end(batch, ended, true);
 }
 
 /**

@@ -17,7 +17,7 @@
 #include "refuse.h"
 #include "sg.h"
 
-/* Pages pinned at a time, so that a kill ends a large buffer's pinning soon. */
+/* Pages pinned at a time: between two steps a fatal signal ends the pinning of a large buffer. */
 #define SMQSG_PIN_CHUNK		512
 
 static void smqsg_buffer_unpin(struct smqsg_buffer *buffer)
@@ -32,7 +32,7 @@ static void smqsg_buffer_unpin(struct smqsg_buffer *buffer)
 	}
 }
 
-/* Counts the pages as the user's, and shows them as pinned by the process that lends them. */
+/* Counts the pages as locked memory of the user, and as pinned by the process that lends them. */
 static int smqsg_buffer_charge(struct smqsg_buffer *buffer)
 {
 	int ret = smqsg_lock_pages(buffer->pages, &buffer->owner);
@@ -88,7 +88,7 @@ struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 inde
 	return buffer;
 }
 
-/* Adds one pinned page, to the element before where it continues that. */
+/* Adds one pinned page: to the last element if the page continues it, else as a new element. */
 static void smqsg_buffer_add(struct smqsg_buffer *buffer, struct page *page, u32 offset,
 			     u32 length, u32 done)
 {
@@ -105,8 +105,8 @@ static void smqsg_buffer_add(struct smqsg_buffer *buffer, struct page *page, u32
 }
 
 /*
- * Pins pages for writing, and what must not be written for reading: before Linux 6.2 only
- * the former makes sure that they are not replaced at the next write.
+ * Pins pages for writing, or for reading if a read-only buffer cannot be pinned for writing. Before
+ * Linux 6.2 only a pin for writing makes sure that pages are not replaced at the next write.
  */
 static int smqsg_buffer_pin_some(struct smqsg_buffer *buffer, unsigned long address, int count,
 				 struct page **pages)
@@ -119,8 +119,8 @@ static int smqsg_buffer_pin_some(struct smqsg_buffer *buffer, unsigned long addr
 }
 
 /*
- * Whether a page is a file's, but not of memory that is a file in name only. Such a page is written
- * back, and then is clean, whatever the device writes there later: what it reads would be lost.
+ * Whether a page belongs to a file, other than shmem or hugetlbfs. After such a page was written
+ * back it counts as clean, although the device may write to it later: that data would be lost.
  */
 static bool smqsg_page_is_of_file(struct page *page)
 {
@@ -289,7 +289,7 @@ static int smqsg_buffer_check(struct smq_sg_buffer *arg)
  * @fd: the file
  * @user: struct smq_sg_buffer
  *
- * Return: as told there. May sleep.
+ * Return: as described at that struct. May sleep.
  */
 long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 {
@@ -303,7 +303,10 @@ long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 	if (!ret) {
 		if (mutex_lock_killable(&fd->setup))
 			return -EINTR;
-		/* As the slots, once these have an owner: a run may name any buffer. */
+		/*
+		 * Once the slots have an owner, nobody else may change buffers: a run of the owner
+		 * may name any buffer, and would then use memory that another user lent.
+		 */
 		if (fd->owner.cred && !smqsg_may_run(&fd->owner))
 			ret = -EPERM;
 		else
@@ -332,7 +335,7 @@ void smqsg_buffers_free(struct smqsg_fd_buffers *buffers)
 	xa_destroy(&buffers->table);
 }
 
-/* The most that one piece of memory may have of a bvec, from there on. */
+/* The most bytes of *@bvec, from @skip on, that can be one piece of memory for the device. */
 static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 skip)
 {
 	unsigned long mask = queue_segment_boundary(q);
@@ -348,7 +351,8 @@ static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 
  * @skip: bytes of *@bvec before it
  * @length: of the data, in bytes; not 0
  *
- * Counts as the block layer splits, and never less: that may still join neighbours.
+ * Counts as the block layer splits. The result is never too low: the block layer may still join
+ * neighbours.
  *
  * Return: 1 and above; -EMSGSIZE: more than the device takes; -EINVAL: a gap that
  * it does not take. Any context.
@@ -379,11 +383,11 @@ int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip
 }
 
 /**
- * smqsg_max_transfer() - bytes of one slot's command at most
+ * smqsg_max_transfer() - the most bytes that one slot's command may transfer
  * @q: the device's queue
  *
- * Return: the least of what the device takes as one transfer, what it takes in as many pieces of
- * memory as it takes, and what a buffer can hold; whole sectors. Any context.
+ * Return: the lowest of three limits: the device's longest transfer, the most bytes in as many
+ * pieces of memory as it takes, and the size of a buffer; whole sectors. Any context.
  */
 u32 smqsg_max_transfer(struct request_queue *q)
 {
@@ -402,10 +406,10 @@ u32 smqsg_max_transfer(struct request_queue *q)
  * @offset: of the data, in bytes
  * @length: of the data, in bytes; not 0
  * @data: gets where the data is
- * @many: gets whether that is more than one piece of the buffer
+ * @many: gets whether the data lies in more than one element of @buffer->bvec
  *
- * Return: as smqsg_segments(); -ERANGE: not all of it is in the buffer; -EINVAL: also where it
- * does not begin where the device takes it. Any context.
+ * Return: as smqsg_segments(); -ERANGE: not all of it is in the buffer; -EINVAL also if its
+ * beginning is not aligned as the device needs it. Any context.
  */
 int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u32 offset,
 			u32 length, struct smqsg_extent *data, bool *many)

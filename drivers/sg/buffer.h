@@ -17,8 +17,8 @@ struct smqsg_fd;
 
 /**
  * struct smqsg_extent - where a command's data is in a buffer
- * @one: the data, where it is one piece of a buffer: a single element from its page on
- * @bvec: else: the element of the buffer's array where it begins
+ * @one: the data, if it is one piece of a buffer: one element, beginning in the data's first page
+ * @bvec: otherwise: the element of the buffer's array in which it begins
  * @length: bytes of data; 0: no data
  * @skip: bytes of *@bvec before it
  */

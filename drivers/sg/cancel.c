@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SMQ_SG_CANCEL: commands that need not wait any longer.
+ * SMQ_SG_CANCEL: ends the waiting of commands.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -32,8 +32,8 @@ static int smqsg_cancel_check(struct smqsg_fd *fd, struct smq_sg_cancel *arg)
 		return smqsg_refuse(field, SLOT, -EINVAL, "cancel slot %u: the file has %u slots",
 				    arg->slot, slots);
 	/*
-	 * Only the slots' owner may cancel. Without an owner there are ad hoc commands alone, which
-	 * anybody with the file may cancel.
+	 * Only the slots' owner may cancel. Without an owner the file has only ad hoc commands,
+	 * which any user of the file may cancel.
 	 */
 	return READ_ONCE(fd->owner.cred) && !smqsg_may_run(&fd->owner) ? -EPERM : 0;
 }
@@ -53,7 +53,7 @@ static int smqsg_cancel_slot(struct smqsg_fd *fd, struct smq_sg_cancel *arg)
  * @fd: the file
  * @user: struct smq_sg_cancel
  *
- * Return: as told there. May sleep.
+ * Return: as described at that struct. May sleep.
  */
 long smqsg_ioctl_cancel(struct smqsg_fd *fd, void __user *user)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What of a CDB of SBC-4 is looked at: where its logical blocks are, and whether they come with
- * protection information.
+ * The parts of a CDB (SBC-4) that this module reads: where its logical blocks are, and whether they
+ * come with protection information.
  */
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_proto.h>
@@ -9,7 +9,7 @@
 
 #include "cdb.h"
 
-/* Not in the kernel's list. */
+/* Opcodes that scsi_proto.h does not have. */
 #define SMQSG_ORWRITE_16	0x8b
 #define SMQSG_WRITE_ATOMIC_16	0x9c
 
@@ -37,11 +37,11 @@ static unsigned int smqsg_lba_bits(u8 opcode)
 
 /**
  * smqsg_lba_fits() - whether a CDB can be given another LBA
- * @sdev: the device it is for; a tape's READ (6) has none
+ * @sdev: the device that the CDB is for; READ (6) for a tape has no LBA
  * @cdb: the CDB
  * @lba: the logical block address
  *
- * Return: 0; -EOPNOTSUPP: the CDB is none of those; -ERANGE: @lba is too wide.
+ * Return: 0; -EOPNOTSUPP: the CDB has no LBA that can be set; -ERANGE: @lba is too wide.
  */
 int smqsg_lba_fits(const struct scsi_device *sdev, const u8 *cdb, u64 lba)
 {
@@ -124,7 +124,7 @@ static unsigned int smqsg_protect_byte(const u8 *cdb)
  * smqsg_cdb_protected() - whether a CDB asks for blocks with their protection information
  * @cdb: the CDB, SMQ_SG_MAX_CDB bytes
  *
- * Return: true if RDPROTECT, or what it is called there, is not 0 (SBC-4).
+ * Return: true if its RDPROTECT, WRPROTECT, VRPROTECT or ORPROTECT is not 0 (SBC-4).
  */
 bool smqsg_cdb_protected(const u8 *cdb)
 {

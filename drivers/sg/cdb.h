@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What of a CDB is looked at.
+ * The parts of a CDB that this module reads.
  */
 #ifndef SMQSG_CDB_H
 #define SMQSG_CDB_H

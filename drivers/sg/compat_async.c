@@ -3,8 +3,8 @@
  * write(), read() and poll(), with headers of interface 3.
  *
  * Headers of interface 1 and 2, struct sg_header, are refused with ENOSYS, as sg
- * refuses those of an interface that it does not know. A read() never gets less than the
- * whole header; one that is too short leaves the result where it is.
+ * refuses those of an interface that it does not know. A read() gets the whole header or fails: if
+ * its buffer is too short, the result stays for the next read().
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -17,13 +17,14 @@
 #include <linux/uaccess.h>
 #include <scsi/scsi_ioctl.h>
 
-#include "claim.h"
+#include "reserve.h"
 #include "compat_cmd.h"
 #include "sg.h"
 
 /*
- * write() and read() take addresses from memory, and the process that opened the file may have made
- * a more powerful program write or read that.
+ * Whether the caller has other credentials than the opener: it is refused then. The header has
+ * addresses that write() and read() use: a process could open the file and make a more privileged
+ * program write or read it.
  */
 static bool smqsg_v3_other(struct smqsg_fd *fd)
 {
@@ -65,16 +66,16 @@ static void smqsg_v3_undo(struct smqsg_cmd *cmd)
 }
 
 /*
- * Claims a place for a command. A caller that must not block gets -EAGAIN, and poll() tells when
- * to try again. While no command of its own runs poll() could not tell, so it waits, as it does
- * with sg for a tag.
+ * Reserves a place for a command. A caller that must not block gets -EAGAIN, and poll() reports
+ * when to try again. But poll() reports the end of a command of this file: while none runs, the
+ * caller waits after all, as it does with sg for a tag.
  */
-static int smqsg_v3_claim(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
+static int smqsg_v3_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
 	struct smqsg_v3 *v3 = &fd->v3;
 	bool later = false;
 
-	if (smqsg_claim(fd, 1))
+	if (smqsg_reserve(fd, 1))
 		return 0;
 	if (fd->file->f_flags & O_NONBLOCK) {
 		spin_lock_irq(&v3->lock);
@@ -83,7 +84,7 @@ static int smqsg_v3_claim(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 		spin_unlock_irq(&v3->lock);
 	}
 	if (!later)
-		return smqsg_claim_wait(fd, smqsg_cmd_patience(fd, xfer));
+		return smqsg_reserve_wait(fd, smqsg_cmd_wait_limit(fd, xfer));
 	return smqsg_wait_refused(fd);
 }
 
@@ -100,7 +101,7 @@ static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
 	ret = smqsg_cmd_enter(cmd);
 	if (ret)
 		return ret;
-	ret = smqsg_v3_claim(cmd->fd, &xfer);
+	ret = smqsg_v3_reserve(cmd->fd, &xfer);
 	if (ret)
 		goto out_leave;
 	smqsg_v3_begin(cmd);
@@ -113,7 +114,7 @@ static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
 
 out_leave:
 	smqsg_cmd_leave(cmd);
-	/* A reader may have waited for this one alone, of a device that has gone. */
+	/* A reader may be waiting for this command only: wake it, because the device has gone. */
 	wake_up_interruptible_poll(&cmd->fd->v3.wait, EPOLLIN | EPOLLRDNORM);
 	return ret;
 }
@@ -126,8 +127,8 @@ out_leave:
  *
  * Return: @count; or an errno, and the command was not sent: those of smqsg_sg_io() and
  * -EPERM: not the credentials that opened the file; -EIO: less than any header; -EINVAL:
- * less than this one; -EAGAIN: with O_NONBLOCK: no place within the device's depth, poll()
- * will tell.
+ * less than this one; -EAGAIN: with O_NONBLOCK: no place within the device's depth; poll() reports
+ * when there may be one.
  */
 ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count)
 {
@@ -185,7 +186,7 @@ static int smqsg_v3_pack_id(const char __user *buf, size_t count, int *pack_id)
 	return get_user(*pack_id, (const int __user *)buf);
 }
 
-/* Takes the oldest result that is there; @busy: none, but one will come. */
+/* Takes the oldest result that is there. Sets @busy if there is none, but one will come. */
 static struct smqsg_cmd *smqsg_v3_take(struct smqsg_v3 *v3, int pack_id, bool *busy)
 {
 	struct smqsg_cmd *cmd, *found = NULL;
@@ -206,7 +207,7 @@ static struct smqsg_cmd *smqsg_v3_take(struct smqsg_v3 *v3, int pack_id, bool *b
 	return found;
 }
 
-/* Whether read() has to wait no longer: for a result, or because none will come. */
+/* Whether read() need not wait: there is a result, or none will come. */
 static bool smqsg_v3_ready(struct smqsg_fd *fd, int pack_id, struct smqsg_cmd **cmd)
 {
 	bool busy;
@@ -215,7 +216,7 @@ static bool smqsg_v3_ready(struct smqsg_fd *fd, int pack_id, struct smqsg_cmd **
 	return *cmd || (!busy && !READ_ONCE(fd->sg->sdev));
 }
 
-/* Gives back what was taken. */
+/* Gives back a result that smqsg_v3_take() has taken. */
 static void smqsg_v3_untake(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 {
 	spin_lock_irq(&v3->lock);
@@ -227,7 +228,7 @@ static void smqsg_v3_untake(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 /**
  * smqsg_v3_read() - read(): fetches the result of a command
  * @fd: the file
- * @buf: where the struct sg_io_hdr goes; with SG_SET_FORCE_PACK_ID it says which
+ * @buf: where the struct sg_io_hdr goes; with SG_SET_FORCE_PACK_ID its pack_id selects the result
  * @count: bytes
  *
  * Return: @count; -EPERM: not the credentials that opened the file; -EAGAIN: with O_NONBLOCK:

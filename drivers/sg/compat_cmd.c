@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A command of SG_IO or write(), from its claim to its end.
+ * A command of SG_IO or write(), from the reservation of its place to its end.
  *
- * Its end runs in any context and may find its caller killed. Data can be
- * unmapped in process context only: by the caller, else by a work item.
+ * A command may end in any context, and after its caller was killed. Data can be unmapped in
+ * process context only: by the caller, or by a work item.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -13,11 +13,11 @@
 #include <linux/poll.h>
 #include <linux/slab.h>
 
-#include "claim.h"
+#include "reserve.h"
 #include "compat_cmd.h"
 #include "sg.h"
 
-/* Our own, so that the module can wait for the work items at its end. */
+/* A workqueue of our own, so that the module can wait for its work items when it is unloaded. */
 static struct workqueue_struct *smqsg_drop_wq;
 
 static void smqsg_cmd_dropped(struct work_struct *work)
@@ -56,12 +56,12 @@ struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
  * smqsg_cmd_free() - frees a command that is in no list and has ended, or never began
  * @cmd: the command
  *
- * Return: 0, or an errno if its data did not reach the caller's memory. The caller's
- * context, for that, or a kernel thread.
+ * Return: 0, or an errno if its data did not reach the caller's memory. In the caller's context,
+ * because of the copy, or in a kernel thread.
  */
 int smqsg_cmd_free(struct smqsg_cmd *cmd)
 {
-	int ret = smqsg_data_unmap(&cmd->data);
+	int ret = smqsg_data_unmap(&cmd->data, current->mm ? &cmd->fd->v3 : NULL);
 
 	kfree(cmd);
 	return ret;
@@ -71,8 +71,8 @@ int smqsg_cmd_free(struct smqsg_cmd *cmd)
  * smqsg_cmd_drop() - frees a command whose result will not be fetched
  * @cmd: ended, in no list
  *
- * By a work item: its data must not be copied into whatever memory the caller has
- * now. Any context.
+ * A work item does that, because the data must not be copied to the memory that the current task
+ * has. Any context.
  */
 void smqsg_cmd_drop(struct smqsg_cmd *cmd)
 {
@@ -114,7 +114,7 @@ static void smqsg_cmd_del(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
  * smqsg_cmd_leave() - takes a command out of its file's list
  * @cmd: not running
  *
- * When it returns the command's end has let go of the command and the file.
+ * When it returns, the command's end no longer uses the command or the file.
  */
 void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 {
@@ -126,22 +126,23 @@ void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 }
 
 /**
- * smqsg_cmd_patience() - how long a command may wait for its turn
+ * smqsg_cmd_wait_limit() - how long a command may wait for its turn
  * @fd: the file
  * @xfer: as parsed
  *
  * Return: jiffies: the command's own timeout.
  */
-unsigned long smqsg_cmd_patience(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
+unsigned long smqsg_cmd_wait_limit(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
 	return xfer->timeout ?: fd->sdev->request_queue->rq_timeout ?: SMQSG_TIMEOUT;
 }
 
-/* What the mid-layer says of a command, kept before its request is gone. */
-static void smqsg_cmd_keep(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd, blk_status_t status)
+/* Saves the mid-layer's results of a command before its request is freed. */
+static void smqsg_cmd_save_result(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd,
+				  blk_status_t status)
 {
 	cmd->result = scmd->result;
-	/* It never got to the mid-layer, which would have said so itself. */
+	/* Without a result from the mid-layer: the command did not reach it. */
 	if (status != BLK_STS_OK && !cmd->result)
 		cmd->result = scsi_device_online(cmd->fd->sdev) ? DID_ERROR << 16 :
 								  DID_NO_CONNECT << 16;
@@ -152,8 +153,8 @@ static void smqsg_cmd_keep(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd, blk_st
 	cmd->duration = jiffies_to_msecs(jiffies - cmd->start);
 }
 
-/* The command's end. Returns whether its result will not be fetched. */
-static bool smqsg_cmd_tell(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
+/* Marks a command as ended. Returns true if its result will not be fetched. */
+static bool smqsg_cmd_set_ended(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 {
 	bool drop = false;
 
@@ -183,14 +184,14 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 	unsigned long flags;
 	bool drop;
 
-	smqsg_cmd_keep(cmd, blk_mq_rq_to_pdu(rq), status);
+	smqsg_cmd_save_result(cmd, blk_mq_rq_to_pdu(rq), status);
 	smqsg_release(fd, 1);
 	blk_mq_free_request(rq);
 
 	spin_lock_irqsave(&v3->lock, flags);
-	/* Without a reference the caller of SG_IO keeps the file open, until it is woken. */
+	/* If @file is NULL, the caller of SG_IO keeps the file open until it is woken. */
 	file = cmd->file;
-	drop = smqsg_cmd_tell(v3, cmd);
+	drop = smqsg_cmd_set_ended(v3, cmd);
 	if (!drop)
 		cmd->file = NULL;
 	spin_unlock_irqrestore(&v3->lock, flags);
@@ -207,7 +208,7 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 }
 
 /**
- * smqsg_cmd_start() - sends a command, for which a place has been claimed
+ * smqsg_cmd_start() - sends a command, for which a place has been reserved
  * @cmd: the command
  * @xfer: its data and how it is to be sent
  *
@@ -227,7 +228,7 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 		ret = PTR_ERR(rq);
 		goto out_release;
 	}
-	ret = smqsg_data_map(&cmd->data, rq, xfer);
+	ret = smqsg_data_map(&cmd->data, cmd->fd, rq, xfer);
 	if (ret)
 		goto out_free;
 
@@ -246,7 +247,7 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 out_free:
 	blk_mq_free_request(rq);
 out_release:
-	smqsg_unclaim(cmd->fd, 1);
+	smqsg_unreserve(cmd->fd, 1);
 	return ret;
 }
 
@@ -254,8 +255,7 @@ out_release:
  * smqsg_cmd_wait() - waits for a command of SG_IO
  * @cmd: started
  *
- * Return: 0 when it has ended; -EINTR if the caller is killed: then @cmd is no longer the
- * caller's.
+ * Return: 0 when it has ended; -EINTR if the caller is killed: it must not use @cmd then.
  */
 int smqsg_cmd_wait(struct smqsg_cmd *cmd)
 {
@@ -271,6 +271,8 @@ int smqsg_cmd_wait(struct smqsg_cmd *cmd)
 	spin_lock_irq(&v3->lock);
 	if (cmd->state == SMQSG_RUNNING) {
 		cmd->orphan = true;
+		/* Only another process may read the result: no data is copied to its memory. */
+		cmd->data.back = NULL;
 		cmd->file = get_file(cmd->fd->file);
 		ret = -EINTR;
 	}
@@ -294,16 +296,17 @@ void smqsg_v3_open(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_v3_release() - a file is released
+ * smqsg_v3_release() - frees results that were not read, when the file is released
  * @fd: the file; none of its commands runs
  *
- * Frees results that were not read.
+ * Process context.
  */
 void smqsg_v3_release(struct smqsg_fd *fd)
 {
 	struct smqsg_v3 *v3 = &fd->v3;
 	struct smqsg_cmd *cmd, *next;
 
+	free_page((unsigned long)v3->small);
 	/* The last end may still hold the lock. */
 	spin_lock_irq(&v3->lock);
 	WARN_ON_ONCE(v3->running);
@@ -315,19 +318,18 @@ void smqsg_v3_release(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_v3_gone() - the device has gone
+ * smqsg_v3_device_removed() - wakes readers of a file whose device is being removed
  * @fd: one of its files
  *
- * Called when the device is removed, with smqsg_dev.sdev NULL: wakes readers, whose results will
- * not come. Any context.
+ * Their results will not come. Called with smqsg_dev.sdev NULL. Any context.
  */
-void smqsg_v3_gone(struct smqsg_fd *fd)
+void smqsg_v3_device_removed(struct smqsg_fd *fd)
 {
 	wake_up_interruptible_poll(&fd->v3.wait, EPOLLHUP);
 }
 
 /**
- * smqsg_v3_start() - the module is loaded
+ * smqsg_v3_start() - creates the workqueue, when the module is loaded
  *
  * Return: 0 or -ENOMEM.
  */
@@ -338,9 +340,9 @@ int smqsg_v3_start(void)
 }
 
 /**
- * smqsg_v3_stop() - the module goes; no file is open
+ * smqsg_v3_stop() - frees the workqueue, when the module is unloaded and no file is open
  *
- * Waits for what is being freed.
+ * Waits until all dropped commands are freed.
  */
 void smqsg_v3_stop(void)
 {

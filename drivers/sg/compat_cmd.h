@@ -19,7 +19,10 @@ struct page;
 struct request;
 struct sg_io_v4;
 struct smqsg_fd;
+struct smqsg_v3;
 
+/* Bytes of data up to which copying costs less than pinning. */
+#define SMQSG_SMALL		min_t(u32, PAGE_SIZE, SZ_4K)
 /* Bytes of data above which sg refuses a command, whatever the device takes. */
 #define SMQSG_TOO_LONG		SZ_256M
 
@@ -30,8 +33,9 @@ struct smqsg_fd;
  * @iovec_count: elements of the array; 0: @addr is the data
  * @timeout: jiffies; 0: the queue's own
  * @out: to the device
- * @nowhere: the data has no memory: what comes in is dropped, zeroes go out
- * @at_tail: not before what waits in the queue already
+ * @nowhere: the caller gives no memory: data from the device is dropped, zeroes are sent to it
+ * @at_tail: the command goes behind requests that wait in the queue already
+ * @copy: little data may be copied: the caller waits for the end, and does not ask for direct I/O
  */
 struct smqsg_xfer {
 	void __user *addr;
@@ -41,15 +45,19 @@ struct smqsg_xfer {
 	bool out;
 	bool nowhere;
 	bool at_tail;
+	bool copy;
 };
 
 /**
  * struct smqsg_data - the data of a command, mapped
- * @bio: as it was before the command ran
- * @pages: where the data is copied through, or NULL
+ * @bio: the request's bio as it was before the command ran
+ * @pages: pages through which the data is copied, or NULL
  * @nr_pages: elements of @pages
- * @order: of each
+ * @order: order of each of @pages
  * @direct: the device's transfer is to or from the caller's pages
+ * @small: a page with a copy of little data, in which case the above is not used; or NULL
+ * @back: where in the caller's memory @small is copied to at the end, or NULL
+ * @small_len: bytes of data in @small
  */
 struct smqsg_data {
 	struct bio *bio;
@@ -57,6 +65,9 @@ struct smqsg_data {
 	unsigned int nr_pages;
 	unsigned int order;
 	bool direct;
+	void *small;
+	void __user *back;
+	unsigned int small_len;
 };
 
 enum smqsg_cmd_state {
@@ -70,10 +81,10 @@ enum smqsg_cmd_state {
  * @entry: in smqsg_v3.cmds; empty for interface 4
  * @fd: the file. It is open until the command has ended: by the caller's use of the
  *	descriptor, else by @file
- * @file: reference that the command holds: from write() on, or since its caller was
- *	killed, to its end
- * @state: see there
- * @sync: of SG_IO: the result is not for read()
+ * @file: the command's reference to the file: from write(), or from the time its caller was killed,
+ *	to the command's end
+ * @state: see enum smqsg_cmd_state
+ * @sync: the command is one of SG_IO: read() does not get the result
  * @orphan: its caller was killed
  * @v4: of interface 4
  * @hdr: the header as it was given, and its results
@@ -84,10 +95,10 @@ enum smqsg_cmd_state {
  * @resid: bytes that were not transferred
  * @sense_len: valid bytes of @sense; the others are 0
  * @sense: as the device gave it
- * @start: jiffies when it came
+ * @start: jiffies when the command was submitted
  * @duration: milliseconds from there to its end
  * @done: SG_IO waits here
- * @work: frees it where that cannot be done by its caller
+ * @work: frees it if its caller cannot
  *
  * Freed by the caller that fetches the result; by @work if none will.
  */
@@ -115,8 +126,9 @@ struct smqsg_cmd {
 
 /* compat_data.c */
 
-int smqsg_data_map(struct smqsg_data *data, struct request *rq, const struct smqsg_xfer *xfer);
-int smqsg_data_unmap(struct smqsg_data *data);
+int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq,
+		   const struct smqsg_xfer *xfer);
+int smqsg_data_unmap(struct smqsg_data *data, struct smqsg_v3 *v3);
 
 /* compat_cmd.c */
 
@@ -127,7 +139,7 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer);
 int smqsg_cmd_wait(struct smqsg_cmd *cmd);
 int smqsg_cmd_free(struct smqsg_cmd *cmd);
 void smqsg_cmd_drop(struct smqsg_cmd *cmd);
-unsigned long smqsg_cmd_patience(struct smqsg_fd *fd, const struct smqsg_xfer *xfer);
+unsigned long smqsg_cmd_wait_limit(struct smqsg_fd *fd, const struct smqsg_xfer *xfer);
 
 /* compat_header.c: headers of interface 3 and 4 */
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The data of commands as sg takes them: the caller's pages where the device can
- * use them as they are, else pages of ours.
+ * The data of commands as sg takes them. The device transfers to and from the caller's pages if it
+ * can use them as they are and there is much data; else to and from pages of this module.
  *
- * Ours begin as a copy of what the caller has there, whichever direction the
- * transfer has: so all that the device does not write stays as it was.
+ * Those pages are filled from the caller's memory first, whatever the direction of the transfer: so
+ * bytes that the device does not write stay as they were.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -14,10 +14,11 @@
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
+#include "bioless.h"
 #include "compat_cmd.h"
 #include "sg.h"
 
-/* Pieces of ours are this large where there is memory: fewer segments. */
+/* Preferred order of this module's pages: large pages need fewer segments. */
 #define SMQSG_PIECE_ORDER	3
 
 static void smqsg_pages_free(struct smqsg_data *data)
@@ -60,7 +61,7 @@ static int smqsg_pages_alloc(struct smqsg_data *data, size_t len, unsigned int m
 	unsigned int order = min(get_order(len), SMQSG_PIECE_ORDER);
 	int ret = smqsg_pages_try(data, len, order, most);
 
-	/* Where smaller pieces are too many for the device it was memory that lacked. */
+	/* If the device does not take as many smaller pieces, the error is still -ENOMEM. */
 	while (ret == -ENOMEM && order && DIV_ROUND_UP(len, PAGE_SIZE << (order - 1)) <= most)
 		ret = smqsg_pages_try(data, len, --order, most);
 	return ret;
@@ -120,28 +121,75 @@ static int smqsg_data_map_iter(struct smqsg_data *data, struct request *rq,
 
 	ret = blk_rq_map_user_iov(q, rq, NULL, iter, GFP_KERNEL);
 	data->direct = !ret;
-	/* More pieces of memory than the device takes; in larger ones it may fit. */
+	/* The memory has more pieces than the device takes; a copy in larger pieces may fit. */
 	return ret == -EINVAL ? smqsg_data_copy(data, rq, iter, false) : ret;
+}
+
+/* Keeps a page for the file's next small command. @v3: NULL if the file may have gone. */
+static void smqsg_small_put(void *small, struct smqsg_v3 *v3)
+{
+	if (v3)
+		small = xchg(&v3->small, small);
+	free_page((unsigned long)small);
+}
+
+/*
+ * Copies little data through a page of this module, which costs less than pinning the caller's
+ * page. The page is filled from the caller's memory first, as above.
+ */
+static int smqsg_data_small(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq,
+			    const struct smqsg_xfer *xfer)
+{
+	void *small = xchg(&fd->v3.small, NULL);
+
+	if (!small)
+		small = (void *)__get_free_page(GFP_KERNEL_ACCOUNT);
+	if (!small)
+		return -ENOMEM;
+	if (copy_from_user(small, xfer->addr, xfer->len)) {
+		smqsg_small_put(small, &fd->v3);
+		return -EFAULT;
+	}
+	data->small = small;
+	data->small_len = xfer->len;
+	data->back = xfer->out ? NULL : xfer->addr;
+	smqsg_bioless_prepare_one(fd, rq, virt_to_page(small), 0, xfer->len);
+	return 0;
+}
+
+/* Whether data can go through such a page: it is one piece, and the device takes that. */
+static bool smqsg_data_is_small(struct smqsg_fd *fd, struct request *rq,
+				const struct smqsg_xfer *xfer)
+{
+	return xfer->copy && xfer->len <= SMQSG_SMALL && !xfer->iovec_count && !xfer->nowhere &&
+	       xfer->len <= queue_max_hw_sectors(rq->q) << SECTOR_SHIFT &&
+	       smqsg_bioless_may(fd, rq);
 }
 
 /**
  * smqsg_data_map() - gives a request its data
  * @data: cleared
+ * @fd: the file
  * @rq: the request, without data
  * @xfer: where the data is
  *
  * Return: 0; -EINVAL: more than the device takes at once, or a wrong iovec; -EFAULT;
  * -ENOMEM. The caller's context.
  */
-int smqsg_data_map(struct smqsg_data *data, struct request *rq, const struct smqsg_xfer *xfer)
+int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq,
+		   const struct smqsg_xfer *xfer)
 {
 	int dir = rq_data_dir(rq) == READ ? ITER_DEST : ITER_SOURCE;
 	struct iovec fast[UIO_FASTIOV], *iov = fast;
 	struct iov_iter iter;
 	int ret;
 
-	if (!xfer->len)
+	if (!xfer->len) {
+		smqsg_bioless_prepare_mapped(fd, rq);
 		return 0;
+	}
+	if (smqsg_data_is_small(fd, rq, xfer))
+		return smqsg_data_small(data, fd, rq, xfer);
 	if (xfer->iovec_count) {
 		ret = import_iovec(dir, xfer->addr, xfer->iovec_count, UIO_FASTIOV, &iov, &iter);
 		if (ret < 0)
@@ -164,19 +212,26 @@ int smqsg_data_map(struct smqsg_data *data, struct request *rq, const struct smq
 }
 
 /**
- * smqsg_data_unmap() - ends what smqsg_data_map() began
+ * smqsg_data_unmap() - undoes smqsg_data_map(), and copies data to the caller if necessary
  * @data: the data of a command that has ended, or that has none
+ * @v3: of its file; NULL in a kernel thread, where nothing is copied, and the file may have gone
  *
  * Return: 0, or -EFAULT where the caller's memory has gone. Process context: the
- * caller's, or a kernel thread's, where nothing is copied.
+ * caller's, or a kernel thread's.
  */
-int smqsg_data_unmap(struct smqsg_data *data)
+int smqsg_data_unmap(struct smqsg_data *data, struct smqsg_v3 *v3)
 {
 	int ret = 0;
 
 	if (data->bio)
 		ret = blk_rq_unmap_user(data->bio);
 	data->bio = NULL;
+	if (data->small) {
+		if (data->back && v3 && copy_to_user(data->back, data->small, data->small_len))
+			ret = -EFAULT;
+		smqsg_small_put(data->small, v3);
+		data->small = NULL;
+	}
 	if (data->pages)
 		smqsg_pages_free(data);
 	return ret;

@@ -14,18 +14,18 @@
 struct fasync_struct;
 struct smqsg_fd;
 
-/* Commands of interface 3 per file, with those whose result has not been read. */
+/* Most commands of interface 3 per file, with those whose result has not been read. */
 #define SMQSG_MOST_V3		1024
 
 /**
  * struct smqsg_v3 - what interface 3 keeps per file
- * @lock: protects @cmds, @nr, @running, @full, and of the commands in @cmds all that
- *	their end writes. Taken with interrupts off: a command ends in any context
+ * @lock: protects @cmds, @nr, @running, @full, and all fields of the commands in @cmds that their
+ *	end writes. Taken with interrupts off: a command ends in any context
  * @cmds: commands of interface 3, oldest first, struct smqsg_cmd.entry
  * @nr: their number
  * @running: commands of write() that have not ended
- * @full: a write() that must not block found no place while others were running:
- *	poll() says "not writable" until one of them ends
+ * @full: a write() with O_NONBLOCK found no place while other commands were running: poll() reports
+ *	"not writable" until one of them ends
  * @wait: read() and poll() wait here
  * @async: files that want SIGIO
  * @timeout: SG_SET_TIMEOUT, in USER_HZ; only reported
@@ -33,6 +33,8 @@ struct smqsg_fd;
  * @force_pack_id: read() takes the result with the pack_id it is given
  * @cmd_q: SG_SET_COMMAND_Q; any header of interface 3 sets it
  * @keep_orphan: the result of an SG_IO that was killed is for read()
+ * @small: a page for the data of a small command, or NULL. Taken and put back by exchange (full
+ *	barrier): one command at a time has it
  *
  * Lives in the file, from smqsg_v3_open() to smqsg_v3_release(). The settings are single words,
  * written without a lock.
@@ -50,13 +52,14 @@ struct smqsg_v3 {
 	int force_pack_id;
 	int cmd_q;
 	int keep_orphan;
+	void *small;
 };
 
 /* compat_cmd.c */
 
 void smqsg_v3_open(struct smqsg_fd *fd);
 void smqsg_v3_release(struct smqsg_fd *fd);
-void smqsg_v3_gone(struct smqsg_fd *fd);
+void smqsg_v3_device_removed(struct smqsg_fd *fd);
 int smqsg_v3_start(void);
 void smqsg_v3_stop(void);
 

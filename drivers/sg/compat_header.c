@@ -3,10 +3,9 @@
  * Headers of interface 3 (struct sg_io_hdr) and 4 (struct sg_io_v4): what they ask for,
  * and their results. Interface 3 as sg does it, interface 4 as bsg does it.
  *
- * On purpose other than there: the filter of CDBs is asked for everybody without
- * CAP_SYS_RAWIO, also where the file may be written; SG_FLAG_MMAP_IO is refused, for what
- * can be mapped from the node is the array of slots' status; interface 4 takes iovecs, and a
- * timeout below 7 s.
+ * Differences on purpose: the filter of CDBs applies to every caller without CAP_SYS_RAWIO, also on
+ * files open for writing; SG_FLAG_MMAP_IO is refused, because mmap() of the node maps the array of
+ * slots' status; interface 4 takes iovecs, and timeouts below 7 s.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -18,7 +17,10 @@
 #include "compat_cmd.h"
 #include "sg.h"
 
-/* Bytes of a CDB of interface 3: more is another error than more than there is room for. */
+/*
+ * Most bytes of a CDB in interface 3. A longer CDB gets -EMSGSIZE, one that is only too long for
+ * this module -EINVAL.
+ */
 #define SMQSG_V3_MOST_CDB	252
 
 /* Copies the CDB of a command that has @length bytes of data. */
@@ -37,7 +39,7 @@ static int smqsg_cdb(struct smqsg_cmd *cmd, const void __user *from, unsigned in
 
 static unsigned long smqsg_timeout(u32 ms)
 {
-	/* All ones is "no timeout", which a request's int holds no more than this of. */
+	/* All ones is "no timeout"; a request's timeout is an int, which holds this at most. */
 	return min_t(unsigned long, msecs_to_jiffies(ms), INT_MAX);
 }
 
@@ -46,9 +48,9 @@ static unsigned long smqsg_timeout(u32 ms)
  * @cmd: with the header in @cmd->hdr; gets its CDB
  * @xfer: zeroed; filled
  *
- * Return: 0; -ENOSYS: another interface; -EMSGSIZE: no CDB, or below 6 or above 252 bytes;
- * -EINVAL: more than 32 bytes of it, 256 MiB of data or more, or SG_FLAG_MMAP_IO; -EPERM:
- * the filter refuses it; -EFAULT.
+ * Return: 0; -ENOSYS: another interface; -EMSGSIZE: no CDB, or a CDB below 6 or above 252 bytes;
+ * -EINVAL: a CDB of 33 to 252 bytes, 256 MiB of data or more, or SG_FLAG_MMAP_IO; -EPERM: the
+ * filter refuses it; -EFAULT.
  */
 int smqsg_v3_parse(struct smqsg_cmd *cmd, struct smqsg_xfer *xfer)
 {
@@ -71,10 +73,11 @@ int smqsg_v3_parse(struct smqsg_cmd *cmd, struct smqsg_xfer *xfer)
 
 	xfer->timeout = smqsg_timeout(hdr->timeout);
 	xfer->at_tail = hdr->flags & SG_FLAG_Q_AT_TAIL;
+	xfer->copy &= !(hdr->flags & SG_FLAG_DIRECT_IO);
 	xfer->out = hdr->dxfer_direction == SG_DXFER_TO_DEV;
 	if (hdr->dxfer_direction == SG_DXFER_NONE)
 		return 0;
-	/* Any other direction is from the device, as ever. */
+	/* Any other direction is from the device, as with sg. */
 	xfer->addr = hdr->dxferp;
 	xfer->len = hdr->dxfer_len;
 	xfer->iovec_count = hdr->iovec_count;

@@ -2,8 +2,8 @@
 /*
  * The ioctls of /dev/sgN.
  *
- * There is no reserved buffer, data goes straight to its user; its size is kept and told
- * again, for programs that take it for the largest transfer.
+ * There is no reserved buffer: data is transferred directly to and from the user's memory. A size
+ * that is set for the buffer is only reported, for programs that take it for the largest transfer.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -72,7 +72,7 @@ static int smqsg_set_int(struct smqsg_fd *fd, unsigned int cmd, int __user *arg)
 		WRITE_ONCE(v3->cmd_q, !!value);
 		return 0;
 	case SG_SET_KEEP_ORPHAN:
-		/* sg keeps a char of it. */
+		/* sg stores it in a char. */
 		WRITE_ONCE(v3->keep_orphan, (char)value);
 		return 0;
 	case SG_NEXT_CMD_LEN:
@@ -224,9 +224,9 @@ static int smqsg_get_table(struct smqsg_fd *fd, void __user *arg)
 }
 
 /*
- * Commands that the mid-layer makes for its own ioctls. Of these it asks the filter of opcodes
- * alone, whichever way the data goes, and it reads them from the caller's memory itself: to look at
- * them before it does would tell nothing, as another thread may be writing there.
+ * Commands that the mid-layer makes for its own ioctls. The mid-layer checks only their opcode, not
+ * the direction of the data. It reads them from the caller's memory itself: a check here would be
+ * useless, because another thread may change that memory in between.
  */
 static int smqsg_midlayer_command(struct smqsg_fd *fd, unsigned int cmd, void __user *arg)
 {
@@ -253,7 +253,7 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
 			return -ENODEV;
 		break;
 	default:
-		/* Whatever it is, it may change something. */
+		/* An unknown ioctl may change something. */
 		if ((file->f_flags & O_ACCMODE) != O_RDWR)
 			return -EPERM;
 		if (cmd == CDROM_SEND_PACKET && !capable(CAP_SYS_RAWIO))
@@ -271,8 +271,9 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
  * @argument: its argument
  *
  * 32-bit programs: with @argument converted, as by compat_ptr_ioctl(). Everything but SG_IO equals
- * sg, without blktrace: with sg a process that may open the node sees the commands of all, with as
- * much memory for them as it asks for. README.md says what to use.
+ * sg, without blktrace: with sg, a process that may open the node could trace the commands of all
+ * processes, and allocate as much memory for the traces as it asks for. README.md says what to use
+ * instead.
  *
  * Return: as the request says. SG_GET_TIMEOUT: the value.
  */

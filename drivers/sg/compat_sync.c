@@ -10,7 +10,7 @@
 #include <scsi/scsi_host.h>
 #include <scsi/scsi_ioctl.h>
 
-#include "claim.h"
+#include "reserve.h"
 #include "compat_cmd.h"
 #include "sg.h"
 
@@ -39,7 +39,7 @@ static int smqsg_cmd_run(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 	struct smqsg_fd *fd = cmd->fd;
 	int ret;
 
-	ret = smqsg_claim_wait(fd, smqsg_cmd_patience(fd, xfer));
+	ret = smqsg_reserve_wait(fd, smqsg_cmd_wait_limit(fd, xfer));
 	if (!ret)
 		ret = smqsg_cmd_start(cmd, xfer);
 	if (!ret && smqsg_cmd_wait(cmd))
@@ -50,7 +50,7 @@ static int smqsg_cmd_run(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 
 static int smqsg_sg_io_v3(struct smqsg_fd *fd, void __user *arg)
 {
-	struct smqsg_xfer xfer = {};
+	struct smqsg_xfer xfer = { .copy = true };
 	struct smqsg_cmd *cmd;
 	int ret, err;
 
@@ -80,7 +80,7 @@ out_free:
 
 static int smqsg_sg_io_v4(struct smqsg_fd *fd, void __user *arg)
 {
-	struct smqsg_xfer xfer = {};
+	struct smqsg_xfer xfer = { .copy = true };
 	struct sg_io_v4 hdr;
 	struct smqsg_cmd *cmd;
 	int ret, err;
@@ -110,7 +110,7 @@ out_free:
  * @arg: address of a struct sg_io_hdr or sg_io_v4
  *
  * Waits for a place within the device's depth at most as long as the command's timeout, then
- * for the command. Only a signal that kills ends that earlier.
+ * for the command. Only a fatal signal ends the waiting earlier.
  *
  * Return: 0, the header tells how the command ended; or an errno, and it was not sent: those of
  * smqsg_v3_parse() and smqsg_v4_parse(); -EDOM: too many commands in this file; -ETIMEDOUT:

@@ -2,14 +2,18 @@
 /*
  * Queue depth: how many commands may be in flight, which commands wait, and which is next.
  *
- * A claim is a place among the device's queue_depth, which is read anew each time. A submitter
- * claims a place itself while no command waits. Else the command goes through its file's queue, and
- * the dispatcher grants places to one file after the other, so that files get equal shares.
+ * Places are counted against the device's queue_depth, which is read anew each time. A submitter
+ * reserves a place itself while no command waits. Else the command goes through its file's queue,
+ * and the dispatcher grants places to one file after the other, so that files get equal shares.
  *
- * Block I/O of the same device is queued by the block layer. That it waits for a place shows in
- * sdev->restarts, which the mid-layer raises when it finds none: we never take more than the depth,
- * so it is block I/O that needs one. The device's last place is then left free for a while; with a
- * depth of 1 the two take turns.
+ * A place that a command gives back is kept by its CPU for the CPU's next command, up to
+ * smqsg_dev_depth.keep places, unless commands wait. A submitter that finds too few places, and the
+ * dispatcher, first take those that all CPUs keep.
+ *
+ * Block I/O of the same device is queued by the block layer. If block I/O waits for a place, the
+ * mid-layer raises sdev->restarts. (This module never takes more than the depth, so it is not a
+ * command of its own that waits.) The device's last place is then left free for a while; with a
+ * depth of 1 block I/O and this module take turns.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -18,17 +22,18 @@
 #include <linux/sched/signal.h>
 
 #include "depth.h"
+#include "kept.h"
 #include "sg.h"
 #include "work.h"
 
-/* How long block I/O is left a place since it was last seen without one. */
+/* How long a place is left to block I/O after block I/O was last seen without one. */
 #define SMQSG_YIELD		max(HZ / 100, 2)
-/* Limits change without notice: how often the dispatcher looks while commands wait. */
+/* How often the dispatcher runs while commands wait, because limits change without notice. */
 #define SMQSG_LOOK		max(HZ / 100, 1)
 /* How many files smqsg_share() looks at: a bound for the time that it takes. */
 #define SMQSG_SHARERS		16
 
-/* How many commands of ours the device may have now. */
+/* How many commands of this module the device may have in flight now. */
 static unsigned int smqsg_limit(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
 	unsigned int depth = max_t(unsigned int, READ_ONCE(sdev->queue_depth), 1);
@@ -52,13 +57,27 @@ static void smqsg_yield(struct smqsg_dev *sg, struct scsi_device *sdev)
 	WRITE_ONCE(sg->depth.yield, true);
 }
 
-static unsigned int smqsg_take(struct smqsg_fd *fd, unsigned int want)
+/**
+ * smqsg_kept_wanted() - gives back the places that CPUs keep, because commands wait
+ * @sg: the node
+ *
+ * Any context.
+ */
+void smqsg_kept_wanted(struct smqsg_dev *sg)
+{
+	if (smqsg_unkeep(sg) && atomic_read(&sg->depth.waiting))
+		smqsg_kick(sg);
+}
+
+static unsigned int smqsg_reserve_some(struct smqsg_fd *fd, unsigned int want)
 {
 	struct smqsg_dev *sg = fd->sg;
 	unsigned int limit = smqsg_limit(sg, fd->sdev);
 	int old = atomic_read(&sg->depth.inflight);
 	unsigned int got;
 
+	if ((int)limit - old < (int)want && smqsg_unkeep(sg))
+		old = atomic_read(&sg->depth.inflight);
 	do {
 		if (old >= (int)limit)
 			return 0;
@@ -68,7 +87,7 @@ static unsigned int smqsg_take(struct smqsg_fd *fd, unsigned int want)
 	return got;
 }
 
-/* Has a file share the depth with the others. */
+/* Makes a file one of those that share the depth. */
 static void smqsg_add_sharer(struct smqsg_fd *fd)
 {
 	lockdep_assert_held(&fd->sg->lock);
@@ -87,7 +106,7 @@ static void smqsg_del_sharer(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_enter() - has a file share the depth with the others
+ * smqsg_enter() - makes a file one of those that share the depth
  * @fd: the file, which has a command in flight
  *
  * Process context.
@@ -100,8 +119,8 @@ void smqsg_enter(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_leave() - a file is closed: it shares the depth no more
- * @fd: the file, with smqsg_dev.lock held; nothing of it waits
+ * smqsg_leave() - removes a file from those that share the depth, when it is closed
+ * @fd: the file, with smqsg_dev.lock held; none of its commands waits
  */
 void smqsg_leave(struct smqsg_fd *fd)
 {
@@ -111,17 +130,21 @@ void smqsg_leave(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_claim_slowly() - smqsg_claim() where block I/O may need a place, or there are too few
+ * smqsg_reserve_slow() - the part of smqsg_reserve() for commands that may have to wait
  * @fd: the file
  * @want: how many, at least 1
  *
- * Return: as smqsg_claim(). Process context.
+ * Return: as smqsg_reserve(). Process context.
  */
-unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want)
+unsigned int smqsg_reserve_slow(struct smqsg_fd *fd, unsigned int want)
 {
-	unsigned int got = atomic_read(&fd->sg->depth.waiting) ? 0 : smqsg_take(fd, want);
+	unsigned int got = 0;
 
-	/* Pairs with smqsg_shares_on(): one of the two sees the other. */
+	smqsg_keep_set(fd->sg, fd->sdev);
+	/* If the device is claimed by smq_conv, smqsg_wait() then refuses the command. */
+	if (!READ_ONCE(fd->sg->depth.claimed) && !atomic_read(&fd->sg->depth.waiting))
+		got = smqsg_reserve_some(fd, want);
+	/* Pairs with smqsg_still_shares(): one of the two sees the other. */
 	smp_mb__after_atomic();
 	if (got && !READ_ONCE(fd->depth.shares))
 		smqsg_enter(fd);
@@ -129,7 +152,7 @@ unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want)
 }
 
 /**
- * smqsg_contended() - the end of a command finds that block I/O has no place
+ * smqsg_contended() - leaves a place to block I/O, which waits for one when a command ends
  * @fd: the file
  *
  * Any context.
@@ -139,7 +162,10 @@ void smqsg_contended(struct smqsg_fd *fd)
 	struct smqsg_dev *sg = fd->sg;
 	int restarts = atomic_read(&fd->sdev->restarts);
 
-	/* A target that serves one LUN at a time does not lower it again: only a change counts. */
+	/*
+	 * For a target that serves one LUN at a time the mid-layer does not lower it again: only a
+	 * change counts.
+	 */
 	if (scsi_target(fd->sdev)->single_lun && READ_ONCE(sg->depth.restarts) == restarts)
 		return;
 	WRITE_ONCE(sg->depth.restarts, restarts);
@@ -147,7 +173,7 @@ void smqsg_contended(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_kick() - the end of a command finds that commands wait
+ * smqsg_kick() - starts the dispatcher, because commands wait when another ends
  * @sg: the node
  *
  * Any context.
@@ -157,14 +183,14 @@ void smqsg_kick(struct smqsg_dev *sg)
 	mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
 }
 
-/* Whether a file still waits or has commands in flight; if not it is no sharer any longer. */
-static bool smqsg_shares_on(struct smqsg_fd *fd)
+/* Whether a file still has commands waiting or in flight; if not, removes it from the sharers. */
+static bool smqsg_still_shares(struct smqsg_fd *fd)
 {
 	lockdep_assert_held(&fd->sg->lock);
 	if (fd->wait.queued || atomic_read(&fd->depth.inflight))
 		return true;
 	WRITE_ONCE(fd->depth.shares, false);
-	/* Pairs with smqsg_claim(): one of the two sees the other. */
+	/* Pairs with smqsg_reserve(): one of the two sees the other. */
 	smp_mb();
 	if (atomic_read(&fd->depth.inflight)) {
 		WRITE_ONCE(fd->depth.shares, true);
@@ -182,8 +208,9 @@ static bool smqsg_shares_on(struct smqsg_fd *fd)
  * Looks at some of the files that share, the others at the next calls: each dispatched command
  * costs the same, however many files share.
  *
- * Return: the depth divided by the files that wait or have commands in flight; by more than these
- * while files beyond SMQSG_SHARERS have become idle and have not been looked at since.
+ * Return: the depth divided by the number of sharers. These are the files that wait or have
+ * commands in flight, and, if there are more than SMQSG_SHARERS, files that became idle and have
+ * not been looked at since.
  */
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
@@ -193,13 +220,13 @@ unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 	lockdep_assert_held(&sg->lock);
 	for (i = 0; i < some; i++) {
 		fd = list_first_entry(&sg->wait.sharers, struct smqsg_fd, wait.sharer);
-		if (smqsg_shares_on(fd))
+		if (smqsg_still_shares(fd))
 			list_move_tail(&fd->wait.sharer, &sg->wait.sharers);
 	}
 	return max(READ_ONCE(sdev->queue_depth) / max(sg->wait.nr_sharers, 1U), 1U);
 }
 
-/* @first: puts it before all other waiters, and its file before the other files. */
+/* Queues a waiter; with @first before its file's other waiters, and its file before the others. */
 static void smqsg_enqueue(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool first)
 {
 	struct smqsg_dev *sg = fd->sg;
@@ -251,18 +278,18 @@ static bool smqsg_task_ends(struct task_struct *task)
 }
 
 /**
- * smqsg_over() - why a waiter is to wait no longer
+ * smqsg_wait_error() - whether and why a waiter has to stop waiting
  * @sg: the node, with its lock held
  * @waiter: the waiter
  *
- * Return: an errno as for smqsg_waiter.grant, or 0.
+ * Return: an errno as for smqsg_waiter.grant, or 0 if it may go on waiting.
  */
-int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter)
+int smqsg_wait_error(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter)
 {
 	lockdep_assert_held(&sg->lock);
-	if (!sg->sdev)
+	if (!sg->sdev || READ_ONCE(sg->depth.claimed))
 		return -ENODEV;
-	if (waiter->left || (waiter->waited && waiter->cancels != waiter->fd->wait.cancels))
+	if (waiter->stopped || (waiter->waited && waiter->cancels != waiter->fd->wait.cancels))
 		return -ECANCELED;
 	if (waiter->task && smqsg_task_ends(waiter->task))
 		return -ECANCELED;
@@ -270,11 +297,11 @@ int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter)
 }
 
 /**
- * smqsg_wait_full() - whether a file has as many waiting as it may
+ * smqsg_wait_full() - whether a file has as many waiting commands as it may
  * @fd: the file
  *
- * A look without a lock, before what has to be done for a command that waits. smqsg_wait() is what
- * decides.
+ * A check without a lock, which saves the work that a waiting command needs. smqsg_wait() checks
+ * again, with the lock.
  */
 bool smqsg_wait_full(const struct smqsg_fd *fd)
 {
@@ -301,7 +328,7 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 
 	waiter->fd = fd;
 	spin_lock(&sg->lock);
-	ret = smqsg_over(sg, waiter);
+	ret = smqsg_wait_error(sg, waiter);
 	if (!ret && first && waiter->slot != fd->wait.turn)
 		ret = -ECANCELED;
 	/* A waiter that was granted some places and waits for more is not refused. */
@@ -309,8 +336,13 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 		ret = smqsg_wait_refused(fd);
 	if (!ret) {
 		smqsg_enqueue(fd, waiter, first);
-		/* Pairs with smqsg_release(): the last place may have come free meanwhile. */
+		/*
+		 * Pairs with smqsg_unreserve() and smqsg_release(): the last place may have become
+		 * free meanwhile.
+		 */
 		smp_mb__after_atomic();
+		if (!first)
+			smqsg_unkeep(sg);
 		/*
 		 * Under the lock: once it is dropped the waiter's end may close the file. With
 		 * @first the caller is the dispatcher, which goes on anyway.
@@ -330,12 +362,12 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 /**
  * smqsg_wait() - waits for a turn, without sleeping
  * @fd: the file whose queue it waits in
- * @waiter: filled but for @entry
+ * @waiter: all fields but @entry are set
  *
  * Return: 0, and waiter->grant() will be called, once, perhaps before this returns.
- * -EAGAIN: the file's queue is full. -ENODEV: the device is gone. -ECANCELED: smqsg_unwait() or
- * smqsg_cancel() was called since it last waited, or its task ends. -ETIMEDOUT: its deadline is
- * past. Process context.
+ * -EAGAIN: the file's queue is full. -ENODEV: the device is gone, or smq_conv has it. -ECANCELED:
+ * smqsg_unwait() or smqsg_cancel() was called since it last waited, or its task ends. -ETIMEDOUT:
+ * its deadline is past. Process context.
  */
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 {
@@ -347,8 +379,8 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
  * @fd: the file whose queue it waits in
  * @waiter: one whose grant() is being called with places, which it has given back
  *
- * The dispatcher sleeps for a request then. Meanwhile the waiter's deadline and its cancellation
- * end its waiting as ever.
+ * The dispatcher then sleeps for a request. Meanwhile the waiter's deadline or a cancellation still
+ * ends its waiting.
  *
  * Return: as smqsg_wait(). Process context.
  */
@@ -361,8 +393,8 @@ int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
  * smqsg_unwait() - stops waiting
  * @waiter: one that was given to smqsg_wait()
  *
- * Return: true if it waited, and grant() will not be called; false if grant() was or is
- * being called, from where it cannot wait again. Process context.
+ * Return: true if it waited, and grant() will not be called; false if grant() was or is being
+ * called; the waiter cannot wait again. Process context.
  */
 bool smqsg_unwait(struct smqsg_waiter *waiter)
 {
@@ -373,7 +405,7 @@ bool smqsg_unwait(struct smqsg_waiter *waiter)
 	waited = !list_empty(&waiter->entry);
 	if (waited)
 		smqsg_dequeue(waiter);
-	waiter->left = true;
+	waiter->stopped = true;
 	spin_unlock(&sg->lock);
 	return waited;
 }
@@ -394,7 +426,7 @@ static struct smqsg_fd *smqsg_next(struct smqsg_dev *sg, unsigned int share)
 }
 
 /*
- * Makes claims for the waiter that is next, or ends its waiting. Returns false if there is no
+ * Reserves places for the waiter that is next, or ends its waiting. Returns false if there is no
  * place, or no waiter.
  */
 static bool smqsg_dispatch_one(struct smqsg_dev *sg)
@@ -411,10 +443,10 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 	}
 	if (fd) {
 		waiter = list_first_entry(&fd->wait.queue, struct smqsg_waiter, entry);
-		got = smqsg_over(sg, waiter);
+		got = smqsg_wait_error(sg, waiter);
 		if (!got) {
 			want = max_t(int, share - atomic_read(&fd->depth.inflight), 1);
-			got = smqsg_take(fd, min(want, waiter->want));
+			got = smqsg_reserve_some(fd, min(want, waiter->want));
 		}
 	}
 	if (got) {
@@ -431,15 +463,15 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 /*
  * Sleeps until there is a request for a command whose turn it is. The command waits in its queue
  * meanwhile, where its deadline, its task's end, a cancellation and the device's removal find it.
- * Idle requests of this node are given back first: the slots that keep them may wait behind this
- * command. Those of other nodes are given back by the look, which sees that a task sleeps for a
- * tag. Returns false if there is none: the device is going.
+ * Idle requests of this node are given back first, because the slots that keep them may wait behind
+ * this command. The look gives back those of other nodes, once it sees that a task sleeps for a
+ * tag. Returns false if there is no request: the device is being removed.
  */
 static bool smqsg_sleep_for_request(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
 	struct request *rq;
 
-	smqsg_held_spare(sg);
+	smqsg_held_give_back_all(sg);
 	rq = scsi_alloc_request(sdev->request_queue, sg->wait.lack, 0);
 	sg->wait.spare = IS_ERR(rq) ? NULL : rq;
 	return sg->wait.spare;
@@ -485,7 +517,7 @@ static void smqsg_dispatch(struct work_struct *work)
 	if (sg->wait.spare)
 		blk_mq_free_request(sg->wait.spare);
 	sg->wait.spare = NULL;
-	/* Not at once, although a place came free: nothing changes until the device is gone. */
+	/* Run again later, not at once: nothing changes until the device is gone. */
 	if (!all)
 		mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, SMQSG_LOOK);
 	else if (atomic_read(&sg->depth.waiting))
@@ -497,7 +529,7 @@ static void smqsg_dispatch(struct work_struct *work)
 }
 
 /**
- * smqsg_depth_init() - sets up the queues of a node, but for their expiry
+ * smqsg_depth_init() - sets up the queues of a node, without their expiry
  * @sg: the node
  */
 void smqsg_depth_init(struct smqsg_dev *sg)
@@ -512,7 +544,8 @@ void smqsg_depth_init(struct smqsg_dev *sg)
  * smqsg_depth_exit() - ends the node's dispatcher, with the node
  * @sg: the node; no file is open
  *
- * May sleep, also for a tag for which the dispatcher still sleeps, as the end of the queue does.
+ * May sleep, as long as the dispatcher still sleeps for a tag. The removal of the request queue
+ * waits for that as well.
  */
 void smqsg_depth_exit(struct smqsg_dev *sg)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Queue depth: places in flight, and waiting for them. Claims are in claim.h.
+ * Queue depth: places in flight, and waiting for them. Reservations are in reserve.h.
  */
 #ifndef SMQSG_DEPTH_H
 #define SMQSG_DEPTH_H
@@ -19,46 +19,58 @@ struct smqsg_dev;
 struct smqsg_fd;
 struct task_struct;
 
-/* Entries of a file's queue of waiting commands; a batch is one. */
+/* Most entries in a file's queue of waiting commands; a batch counts as one entry. */
 #define SMQSG_MOST_WAITING	1024
-/* How late after its deadline the waiting of a command ends. */
+/* A command stops waiting at most this long after its deadline. */
 #define SMQSG_EXPIRE		max(HZ / 10, 1)
-/* smqsg_waiter.slot of what is no run of one slot: beyond all slots. */
+/* smqsg_waiter.slot of a waiter that is not the run of a single slot; no slot has this number. */
 #define SMQSG_NO_SLOT		U32_MAX
 
 /**
  * struct smqsg_dev_depth - places of a device
- * @inflight: commands of all files in flight. Atomic: any CPU claims and releases
+ * @inflight: commands of all files in flight, and places in @kept. Atomic: any CPU reserves and
+ *	releases
  * @waiting: entries in all files' queues. Atomic: the end of a command reads it without
  *	smqsg_dev.lock
- * @slowly: @waiting and @yield in one: not 0 where a claim has to look twice
- * @yield: block I/O is left a place, see depth.c. Written without a lock: a stale value costs a
- *	command its turn once
- * @yield_until: jiffies until which it is
- * @yield_seen: what sdev->iorequest_cnt had counted at the last end of a command of ours
- * @restarts: what sdev->restarts was when it was last seen not to be 0; written as @yield
+ * @slow_path: @waiting, @yield and @claimed as one word. While it is not 0, smqsg_reserve() calls
+ *	smqsg_reserve_slow()
+ * @yield: not 0 while a place is left free for block I/O, see depth.c. Written without a lock: a
+ *	stale value costs a command its turn once
+ * @claimed: not 0 while smq_conv has claimed the device: commands of the node are refused; see
+ *	device.c
+ * @yield_until: the jiffies at which @yield expires
+ * @yield_seen: the value of sdev->iorequest_cnt when @yield was last set
+ * @restarts: the last value of sdev->restarts that was not 0. Written without a lock, as @yield
+ * @keep: how many places a CPU may keep. Written without a lock: at worst it is that of an older
+ *	depth
+ * @kept: of each CPU: places of ended commands, kept for the CPU's next commands so that these do
+ *	not write @inflight, whose cache line all CPUs share. Atomic: any CPU may take all of them
+ *	away. While @slow_path is not 0 none are added
  *
- * Lives in the node. Each claim and release writes it: a cache line of its own.
+ * Lives in the node, in a cache line of its own, which each reservation reads.
  */
 struct smqsg_dev_depth {
 	atomic_t inflight;
 	union {
 		struct {
 			atomic_t waiting;
-			u32 yield;
+			u16 yield;
+			u16 claimed;
 		};
-		u64 slowly;
+		u64 slow_path;
 	};
 	unsigned long yield_until;
 	unsigned int yield_seen;
 	int restarts;
+	unsigned int keep;
+	atomic_t __percpu *kept;
 };
 
 /**
  * struct smqsg_fd_depth - places of a file
- * @inflight: commands of the file in flight. Atomic: any CPU claims and releases
- * @shares: the file is in smqsg_dev_wait.sharers. Written under smqsg_dev.lock; a claim reads it
- *	without, after it has raised @inflight
+ * @inflight: commands of the file in flight. Atomic: any CPU reserves and releases
+ * @shares: the file is in smqsg_dev_wait.sharers. Written under smqsg_dev.lock; a reservation reads
+ *	it without the lock, after it has raised @inflight
  *
  * Lives in the file. A command in flight keeps its file open.
  */
@@ -69,22 +81,24 @@ struct smqsg_fd_depth {
 
 /**
  * struct smqsg_dev_wait - waiting for a device's places
- * @files: files that wait, the one whose turn is next first: struct smqsg_fd_wait.sibling; under
- *	smqsg_dev.lock
- * @scans: the same files, the one that @expire scans next first: struct smqsg_fd_wait.scan; under
- *	smqsg_dev.lock
- * @nr_files: their number; under smqsg_dev.lock
- * @sharers: files that wait, or had commands in flight when smqsg_share() last looked at them, the
- *	one that it looks at next first: struct smqsg_fd_wait.sharer; under smqsg_dev.lock
- * @nr_sharers: their number; under smqsg_dev.lock
+ * @files: files with waiting commands, by struct smqsg_fd_wait.sibling. The file whose turn is next
+ *	comes first. Under smqsg_dev.lock
+ * @scans: the same files, by struct smqsg_fd_wait.scan. The file that @expire scans next comes
+ *	first. Under smqsg_dev.lock
+ * @nr_files: the number of files in @files; under smqsg_dev.lock
+ * @sharers: files that have waiting commands, or had commands in flight when smqsg_share() last
+ *	looked at them, by struct smqsg_fd_wait.sharer. The file that smqsg_share() looks at next
+ *	comes first. Under smqsg_dev.lock
+ * @nr_sharers: the number of files in @sharers; under smqsg_dev.lock
  * @refused: commands answered EAGAIN, ever. Atomic: written without a lock
- * @spare: the request that @dispatch slept for: the next grant() that finds none takes it. NULL for
- *	none. Only @dispatch, and grant() called by it, use this and the next two
- * @lack: the operation for which a grant() last found no request
- * @sleep: a waiter waits again for a request: @dispatch is to sleep for one
- * @dispatch: the dispatcher: makes claims for waiters
- * @expire: ends the waiting of those whose time is over, or whose task or device is gone. By
- *	itself, because @dispatch sleeps for tags
+ * @spare: the request that @dispatch has slept for, or NULL. The next grant() that cannot allocate
+ *	a request takes it. Only @dispatch, and each grant() that it calls, use @spare, @lack and
+ *	@sleep
+ * @lack: the operation of the request that a grant() last failed to allocate
+ * @sleep: a waiter waits again because there was no request: @dispatch is to sleep for one
+ * @dispatch: the dispatcher: reserves places for waiters
+ * @expire: ends the waiting of commands whose deadline has passed, or whose task or device is gone.
+ *	A work item of its own, because @dispatch sleeps for tags
  *
  * Lives in the node, from smqsg_depth_init() to smqsg_depth_exit().
  */
@@ -104,9 +118,9 @@ struct smqsg_dev_wait {
 
 /**
  * struct smqsg_fd_wait - a file's queue of waiting commands
- * @queue: struct smqsg_waiter.entry
+ * @queue: the waiting commands, by struct smqsg_waiter.entry
  * @queued: their number. smqsg_wait_full() reads it without the lock
- * @cancels: how often all of them were cancelled, modulo 2^32
+ * @cancels: how often all commands of the queue were cancelled, modulo 2^32
  * @turn: the slot whose run was granted last, unless that run has been cancelled since; or
  *	SMQSG_NO_SLOT
  * @sibling: in smqsg_dev_wait.files while @queued is not 0
@@ -126,20 +140,23 @@ struct smqsg_fd_wait {
 };
 
 /**
- * struct smqsg_waiter - a command or batch that waits for claims
+ * struct smqsg_waiter - a command or batch that waits for places
  * @entry: in smqsg_fd_wait.queue, under smqsg_dev.lock; empty when it does not wait
  * @fd: its file
  * @deadline: jiffies at which its waiting ends
- * @task: the task that submitted it, whose end ends its waiting; io_uring keeps it until the SQE is
- *	completed. NULL: a task that sleeps until @grant is called, and sees its own signals
- * @waited: it has waited before: it has been let in, and is not refused
- * @left: smqsg_unwait() or smqsg_cancel() was called: it must not wait again; under smqsg_dev.lock
+ * @task: the task that submitted it. The command stops waiting when the task ends. io_uring keeps
+ *	the task until the SQE is completed. NULL if the submitter sleeps until @grant is called:
+ *	such a task notices its signals itself
+ * @waited: it has waited before, so that a full queue does not refuse it
+ * @stopped: smqsg_unwait() or smqsg_cancel() was called: it must not wait again; under
+ *	smqsg_dev.lock
  * @cancels: what smqsg_fd_wait.cancels was when it began to wait; under smqsg_dev.lock
  * @slot: the slot whose run it is, or SMQSG_NO_SLOT
- * @want: how many claims it would like, at least 1
- * @grant: called with @got claims made on its behalf, 1 to @want, or with an errno in @got:
- *	-ENODEV, -ETIMEDOUT, -ECANCELED. It no longer waits when it is called, and may wait again
- *	from within. May sleep; process context: a work item, or a caller of smqsg_cancel()
+ * @want: how many places it would like, at least 1
+ * @grant: called with @got places reserved on its behalf, 1 to @want, or with an errno in @got:
+ *	-ENODEV, -ETIMEDOUT, -ECANCELED. The waiter no longer waits when @grant is called; @grant
+ *	may make it wait again. May sleep; process context: a work item, or a caller of
+ *	smqsg_cancel()
  *
  * Part of its command or batch, which lives until @grant has been called or smqsg_unwait() has
  * returned true.
@@ -150,14 +167,15 @@ struct smqsg_waiter {
 	unsigned long deadline;
 	struct task_struct *task;
 	bool waited;
-	bool left;
+	bool stopped;
 	unsigned int cancels;
 	u32 slot;
 	unsigned int want;
 	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
 
-unsigned int smqsg_claim_slowly(struct smqsg_fd *fd, unsigned int want);
+unsigned int smqsg_reserve_slow(struct smqsg_fd *fd, unsigned int want);
+void smqsg_kept_wanted(struct smqsg_dev *sg);
 void smqsg_contended(struct smqsg_fd *fd);
 void smqsg_kick(struct smqsg_dev *sg);
 bool smqsg_wait_full(const struct smqsg_fd *fd);
@@ -166,7 +184,7 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 bool smqsg_unwait(struct smqsg_waiter *waiter);
 void smqsg_dequeue(struct smqsg_waiter *waiter);
-int smqsg_over(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter);
+int smqsg_wait_error(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter);
 void smqsg_enter(struct smqsg_fd *fd);
 void smqsg_leave(struct smqsg_fd *fd);
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);

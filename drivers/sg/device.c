@@ -11,6 +11,7 @@
 #include <scsi/scsi_driver.h>
 
 #include "expire.h"
+#include "kept.h"
 #include "sg.h"
 
 #define SMQSG_MINORS	32768
@@ -22,12 +23,15 @@ static DEFINE_IDA(smqsg_ida);
 static DEFINE_MUTEX(smqsg_nodes_lock);
 static LIST_HEAD(smqsg_nodes);
 
+/* The bus of SCSI devices, which has no other name for modules; set by the first smqsg_add(). */
+static typeof_member(struct device, bus) smqsg_bus;
+
 static struct smqsg_dev *to_smqsg(struct device *dev)
 {
 	return container_of(dev, struct smqsg_dev, dev);
 }
 
-/* Calls show() with the scsi_device, which is kept from going. */
+/* Shows the number that value() returns for the scsi_device, which is not removed meanwhile. */
 static ssize_t smqsg_show(struct device *dev, char *buf,
 			  unsigned int (*value)(struct smqsg_dev *sg, struct scsi_device *sdev))
 {
@@ -56,7 +60,7 @@ static ssize_t name##_show(struct device *dev, struct device_attribute *attr, ch
 static DEVICE_ATTR_RO(name)
 
 SMQSG_ATTR(depth, READ_ONCE(sdev->queue_depth));
-SMQSG_ATTR(inflight, atomic_read(&sg->depth.inflight));
+SMQSG_ATTR(inflight, smqsg_inflight(sg));
 SMQSG_ATTR(share, smqsg_share(sg, sdev));
 SMQSG_ATTR(held, smqsg_held_idle(sg));
 SMQSG_ATTR(waiting, atomic_read(&sg->depth.waiting));
@@ -87,6 +91,65 @@ static ssize_t held_share_store(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RW(held_share);
 
+#ifdef SMQ_HAVE_PASSTHROUGH_STATS
+/*
+ * Whether the block layer takes the time of each request, for its statistics and for what reads
+ * them: its throttling of writes (wbt), kyber and blk-iolatency. 6.1 does so for passthrough
+ * requests as well, which none of them needs.
+ */
+static unsigned int queue_stats_value(struct smqsg_dev *sg, struct scsi_device *sdev)
+{
+	return test_bit(QUEUE_FLAG_STATS, &sdev->request_queue->queue_flags);
+}
+
+static ssize_t queue_stats_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return smqsg_show(dev, buf, queue_stats_value);
+}
+
+/* Turns on only what was turned off here: the block layer has not asked for more. */
+static void smqsg_set_stats(struct smqsg_dev *sg, bool on)
+{
+	struct request_queue *q = sg->sdev->request_queue;
+
+	lockdep_assert_held(&sg->lock);
+	if (on && sg->stats_off)
+		blk_queue_flag_set(QUEUE_FLAG_STATS, q);
+	else if (!on && test_bit(QUEUE_FLAG_STATS, &q->queue_flags))
+		blk_queue_flag_clear(QUEUE_FLAG_STATS, q);
+	else
+		return;
+	sg->stats_off = !on;
+}
+
+static ssize_t queue_stats_store(struct device *dev, struct device_attribute *attr,
+				 const char *buf, size_t count)
+{
+	struct smqsg_dev *sg = to_smqsg(dev);
+	bool on;
+	int ret = kstrtobool(buf, &on);
+
+	if (ret)
+		return ret;
+	spin_lock(&sg->lock);
+	if (sg->sdev)
+		smqsg_set_stats(sg, on);
+	else
+		ret = -ENODEV;
+	spin_unlock(&sg->lock);
+	return ret ?: count;
+}
+static DEVICE_ATTR_RW(queue_stats);
+#endif
+
+/* The node goes, its device may stay: the queue is left as it was found. */
+static void smqsg_restore_stats(struct smqsg_dev *sg)
+{
+#ifdef SMQ_HAVE_PASSTHROUGH_STATS
+	smqsg_set_stats(sg, true);
+#endif
+}
+
 static struct attribute *smqsg_attrs[] = {
 	&dev_attr_depth.attr,
 	&dev_attr_inflight.attr,
@@ -98,6 +161,9 @@ static struct attribute *smqsg_attrs[] = {
 	&dev_attr_refused.attr,
 	&dev_attr_max_transfer.attr,
 	&dev_attr_max_segments.attr,
+#ifdef SMQ_HAVE_PASSTHROUGH_STATS
+	&dev_attr_queue_stats.attr,
+#endif
 	NULL,
 };
 ATTRIBUTE_GROUPS(smqsg);
@@ -110,6 +176,7 @@ static void smqsg_dev_release(struct device *dev)
 	smqsg_depth_exit(sg);
 	smqsg_expire_exit(sg);
 	smqsg_held_exit(sg);
+	smqsg_kept_exit(sg);
 	ida_free(&smqsg_ida, sg->index);
 	kfree(sg);
 }
@@ -120,6 +187,59 @@ static struct class smqsg_class = {
 	.dev_groups	= smqsg_groups,
 };
 
+/*
+ * Checks whether smq_conv has claimed the device of a node: if so, programs have to send commands
+ * to smq_conv's upper device. Only pointers are compared, because the driver may be about to be
+ * unloaded.
+ */
+static void smqsg_look_for_claim(struct smqsg_dev *sg, struct scsi_device *sdev)
+{
+	const struct device_driver *driver = READ_ONCE(sdev->sdev_gendev.driver);
+	bool claimed = driver && driver == driver_find("smq_conv", sdev->sdev_gendev.bus);
+
+	/* Under the lock: of two checks, the result of the later one is stored last. */
+	lockdep_assert_held(&smqsg_nodes_lock);
+	WRITE_ONCE(sg->depth.claimed, claimed);
+	/* Waiting commands end now; commands in flight end as always. */
+	if (claimed)
+		smqsg_expire_soon(sg);
+}
+
+/* A device has got its driver, or has lost it. */
+static int smqsg_driver_changed(struct notifier_block *block, unsigned long event, void *data)
+{
+	struct device *dev = data;
+	struct smqsg_dev *sg;
+
+	if ((event != BUS_NOTIFY_BOUND_DRIVER && event != BUS_NOTIFY_UNBOUND_DRIVER) ||
+	    !scsi_is_sdev_device(dev))
+		return NOTIFY_DONE;
+	mutex_lock(&smqsg_nodes_lock);
+	list_for_each_entry(sg, &smqsg_nodes, node) {
+		if (sg->sdev == to_scsi_device(dev))
+			smqsg_look_for_claim(sg, sg->sdev);
+	}
+	mutex_unlock(&smqsg_nodes_lock);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block smqsg_drivers = {
+	.notifier_call = smqsg_driver_changed,
+};
+
+/* The class calls smqsg_add() for one device at a time. */
+static int smqsg_watch_drivers(struct scsi_device *sdev)
+{
+	int ret;
+
+	if (smqsg_bus)
+		return 0;
+	ret = bus_register_notifier(sdev->sdev_gendev.bus, &smqsg_drivers);
+	if (!ret)
+		smqsg_bus = sdev->sdev_gendev.bus;
+	return ret;
+}
+
 static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 {
 	struct scsi_device *sdev = to_scsi_device(class_dev->parent);
@@ -129,10 +249,11 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	sg = kzalloc(sizeof(*sg), GFP_KERNEL);
 	if (!sg)
 		return -ENOMEM;
-	ret = ida_alloc_max(&smqsg_ida, SMQSG_MINORS - 1, GFP_KERNEL);
+	ret = smqsg_kept_init(sg) ?: ida_alloc_max(&smqsg_ida, SMQSG_MINORS - 1, GFP_KERNEL);
 	if (ret < 0) {
 		sdev_printk(KERN_ERR, sdev, "smq_sg: no smqsg node: %s\n",
 			    ret == -ENOSPC ? "all 32768 minors are taken" : "no memory");
+		smqsg_kept_exit(sg);
 		kfree(sg);
 		return ret;
 	}
@@ -151,7 +272,7 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	sg->dev.parent = &sdev->sdev_gendev;
 	sg->dev.release = smqsg_dev_release;
 	sg->dev.devt = MKDEV(MAJOR(smqsg_devt), sg->index);
-	ret = dev_set_name(&sg->dev, "smqsg%u", sg->index);
+	ret = dev_set_name(&sg->dev, "smqsg%u", sg->index) ?: smqsg_watch_drivers(sdev);
 	if (ret)
 		goto out_put;
 
@@ -160,12 +281,13 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	ret = cdev_device_add(&sg->cdev, &sg->dev);
 	if (ret)
 		goto out_put;
-	/* As sg's link "generic"; without it all else works. */
+	/* A link as sg's "generic"; a failure to make it is not an error. */
 	if (sysfs_create_link(&sdev->sdev_gendev.kobj, &sg->dev.kobj, "smq_generic"))
 		sdev_printk(KERN_WARNING, sdev, "smq_sg: no link smq_generic\n");
 
 	mutex_lock(&smqsg_nodes_lock);
 	list_add(&sg->node, &smqsg_nodes);
+	smqsg_look_for_claim(sg, sdev);
 	mutex_unlock(&smqsg_nodes_lock);
 	return 0;
 
@@ -197,9 +319,10 @@ static void smqsg_mark_dead(struct smqsg_dev *sg)
 	struct smqsg_fd *fd;
 
 	spin_lock(&sg->lock);
+	smqsg_restore_stats(sg);
 	sg->sdev = NULL;
 	list_for_each_entry(fd, &sg->files, sibling)
-		smqsg_v3_gone(fd);
+		smqsg_v3_device_removed(fd);
 	spin_unlock(&sg->lock);
 	wake_up_all(&sg->closed);
 }
@@ -251,6 +374,8 @@ out_region:
 void smqsg_class_unregister(void)
 {
 	scsi_unregister_interface(&smqsg_interface);
+	if (smqsg_bus)
+		bus_unregister_notifier(smqsg_bus, &smqsg_drivers);
 	class_unregister(&smqsg_class);
 	unregister_chrdev_region(smqsg_devt, SMQSG_MINORS);
 	ida_destroy(&smqsg_ida);

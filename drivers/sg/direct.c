@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Straight issue: a held request goes to the driver from where it is submitted.
+ * Straight issue: a request goes to the driver from where it is submitted.
  */
 #include <linux/blk-mq.h>
 #include <linux/sbitmap.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
+#include <smq/compat.h>
 
-#include "held.h"
+#include "direct.h"
 
 /*
- * Takes a place in the device's budget, which keeps its queue depth: the one that the slot had
- * last, if it is free. A sbitmap's bit that was given back lies in a word beside until the next
- * search; the context that clears it there has it.
+ * Takes a token of the device's budget, which enforces its queue depth: @token if it is free. When
+ * a bit of a sbitmap is given back, it is set in a second word, which the next search reads; the
+ * context that clears it there gets the token.
  */
-static int smqsg_direct_budget(struct request_queue *q, struct smqsg_held *held)
+static __always_inline int smqsg_direct_budget(struct request_queue *q, unsigned int token)
 {
 	struct scsi_device *sdev = q->queuedata;
 	struct sbitmap *map = &sdev->budget_map;
-	unsigned int token = held->token;
 
-	/* Below 0 is none; the depth may be less now; get_budget() unblocks a blocked device. */
+	/*
+	 * The token is below 0 if the slot had none, or not below the depth if that was lowered
+	 * since. Only get_budget() unblocks a blocked device.
+	 */
 	if (likely(token < READ_ONCE(map->depth) && !atomic_read(&sdev->device_blocked) &&
 		   test_and_clear_bit(token & (BIT(map->shift) - 1),
 				      &map->map[token >> map->shift].cleared)))
@@ -28,16 +31,11 @@ static int smqsg_direct_budget(struct request_queue *q, struct smqsg_held *held)
 	return q->mq_ops->get_budget(q);
 }
 
-/**
- * smqsg_direct_issue() - gives a held request to the driver at once
- * @held: its entry
- * @rq: the request, armed
- *
- * Does what a plug's flush does, for one command, which has a doorbell of its own.
- *
- * Return: false: not now, send it as usual. Process context.
+/*
+ * Does what a plug's flush does, for one command, which has a doorbell of its own. @fresh: the
+ * request has never been dispatched. A constant.
  */
-bool smqsg_direct_issue(struct smqsg_held *held, struct request *rq)
+static __always_inline bool smqsg_direct_send(struct request *rq, int *last_token, bool fresh)
 {
 	struct blk_mq_queue_data bd = { .rq = rq, .last = true };
 	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
@@ -46,18 +44,20 @@ bool smqsg_direct_issue(struct smqsg_held *held, struct request *rq)
 	blk_status_t status = BLK_STS_RESOURCE;
 	int token;
 
-	/* Such a driver may sleep, and its queue is quiesced by other means than RCU. */
+	/* Such a driver may sleep, and its queue is quiesced by SRCU rather than by RCU. */
 	if (hctx->flags & BLK_MQ_F_BLOCKING)
 		return false;
-	/* A context that quiesces or stops the queue waits for readers that have not seen it. */
+	/* A context that quiesces or stops the queue waits for RCU readers that began before. */
 	rcu_read_lock();
 	if (blk_queue_quiesced(q) || test_bit(BLK_MQ_S_STOPPED, &hctx->state) || q->elevator ||
 	    !list_empty_careful(&hctx->dispatch))
 		goto out;
-	token = smqsg_direct_budget(q, held);
+	token = smqsg_direct_budget(q, *last_token);
 	if (token < 0)
 		goto out;
-	held->token = token;
+	*last_token = token;
+	if (fresh)
+		smq_rq_has_tag(rq);
 	scmd->budget_token = token;
 	status = q->mq_ops->queue_rq(hctx, &bd);
 	/* queue_rq() gave the budget back, if it did not take the request. */
@@ -66,7 +66,7 @@ bool smqsg_direct_issue(struct smqsg_held *held, struct request *rq)
 		break;
 	case BLK_STS_RESOURCE:
 	case BLK_STS_DEV_RESOURCE:
-		/* As the block layer does before it inserts one that was started. */
+		/* As the block layer does before it inserts a request that was started. */
 		WRITE_ONCE(rq->state, MQ_RQ_IDLE);
 		rq->rq_flags &= ~RQF_TIMED_OUT;
 		break;
@@ -77,4 +77,29 @@ bool smqsg_direct_issue(struct smqsg_held *held, struct request *rq)
 out:
 	rcu_read_unlock();
 	return status == BLK_STS_OK;
+}
+
+/**
+ * smqsg_direct_issue() - gives a held request to the driver at once
+ * @rq: the request, armed
+ * @last_token: the token in the device's budget that the last straight issue got, or below 0; gets
+ *	that of this one
+ *
+ * Return: false: not now, send it as usual. Process context.
+ */
+bool smqsg_direct_issue(struct request *rq, int *last_token)
+{
+	return smqsg_direct_send(rq, last_token, false);
+}
+
+/**
+ * smqsg_direct_issue_fresh() - gives a new request to the driver at once
+ * @rq: the request, armed
+ * @last_token: as for smqsg_direct_issue()
+ *
+ * Return: false: not now, send it as usual. Process context.
+ */
+bool smqsg_direct_issue_fresh(struct request *rq, int *last_token)
+{
+	return smqsg_direct_send(rq, last_token, true);
 }

@@ -6,7 +6,7 @@
 #include <scsi/scsi_eh.h>
 
 #include "batch.h"
-#include "claim.h"
+#include "reserve.h"
 #include "end.h"
 #include "held.h"
 
@@ -17,11 +17,11 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 	struct scsi_sense_hdr sense;
 	int result;
 
-	/* The command did not reach the mid-layer. */
+	/* No result: the command did not reach the mid-layer. */
 	if (!scmd->result)
 		return blk_status_to_errno(error);
 	result = (scmd->result & 0xff) | host_byte(scmd->result) << 8;
-	/* Bits of the driver's own have no place in the status, but it is not GOOD. */
+	/* The LLD has set only bits that have no place in the status; still it is not GOOD. */
 	if (!result)
 		return -EIO;
 	if (scmd->resid_len)
@@ -39,9 +39,9 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 	return result;
 }
 
-SMQ_URING_TASK_FN(smqsg_slot_told, smqsg_slot_tell)
+SMQ_URING_TASK_FN(smqsg_slot_task_work, smqsg_slot_post_cqe)
 
-/* Hands a slot that was run alone and has ended to who posts its CQE. */
+/* Hands a slot that was run alone and has ended to the code that posts its CQE. */
 static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct smqsg_fd *fd)
 {
 	int meet = atomic_read(&io->meet);
@@ -50,15 +50,16 @@ static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct s
 		smqsg_poll_ended(&fd->polled.ended, io->ioucmd);
 	/* The submitter of a straight issue, if it is still in its call, posts the CQE. */
 	else if (!meet || atomic_xchg(&io->meet, SMQSG_MEET_END) != SMQSG_MEET_OPEN)
-		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_task_work);
 }
 
 /*
- * The rest of an end: the slot may be run again, then the submitter is told. The arguments are read
- * by the caller before it writes, which for the compiler may be the same memory.
+ * The rest of a command's end: lets the slot be run again, then tells the submitter. The caller
+ * reads the arguments before it writes the status, because for the compiler both may be the same
+ * memory.
  */
-static __always_inline void smqsg_slot_let_run(struct smqsg_io *io, struct smqsg_fd *fd,
-					       struct smqsg_batch *batch, u32 slot, int result)
+static __always_inline void smqsg_slot_finish(struct smqsg_io *io, struct smqsg_fd *fd,
+					      struct smqsg_batch *batch, u32 slot, int result)
 {
 	clear_bit_unlock(slot, fd->slots.busy);
 
@@ -92,24 +93,24 @@ static noinline enum rq_end_io_ret smqsg_slot_ended_badly(struct smqsg_io *io, s
 	if (io->held)
 		smqsg_held_release(io->fd, io->held);
 	smqsg_slot_result(status, result, scmd->resid_len);
-	smqsg_slot_let_run(io, io->fd, io->batch, io->slot, result);
+	smqsg_slot_finish(io, io->fd, io->batch, io->slot, result);
 	return RQ_END_IO_FREE;
 }
 
-/* The good end of a held slot whose request others may want. */
+/* The end with GOOD of a held slot whose request others may want. */
 static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, struct request *rq)
 {
 	struct smqsg_fd *fd = io->fd;
 	struct smqsg_held *held = io->held;
-	bool kept = !READ_ONCE(fd->held.over) &&
+	bool stored = !READ_ONCE(fd->held.over_limit) &&
 		    !smqsg_held_wanted(rq->q, held->hctx, held->asleep);
 
-	if (kept)
-		smqsg_held_keep(held, rq);
+	if (stored)
+		smqsg_held_store(held, rq);
 	else
 		smqsg_held_release(fd, held);
-	smqsg_slot_let_run(io, fd, io->batch, io->slot, 0);
-	return kept ? RQ_END_IO_NONE : RQ_END_IO_FREE;
+	smqsg_slot_finish(io, fd, io->batch, io->slot, 0);
+	return stored ? RQ_END_IO_NONE : RQ_END_IO_FREE;
 }
 
 /* The end of a slot's command: any context. */
@@ -131,23 +132,23 @@ SMQ_END_IO(smqsg_slot_end, rq, error)
 		return smqsg_slot_ended_badly(io, rq, error);
 	smqsg_slot_result(status, 0, resid);
 	if (!held) {
-		smqsg_slot_let_run(io, fd, batch, slot, 0);
+		smqsg_slot_finish(io, fd, batch, slot, 0);
 		return RQ_END_IO_FREE;
 	}
-	/* The mid-layer may refuse the next run before it sets this. */
+	/* Cleared here, because the mid-layer may refuse the next run before it sets this. */
 	if (unlikely(resid))
 		scmd->resid_len = 0;
-	if (!smqsg_held_may_keep(&fd->held, held, rq))
+	if (!smqsg_held_may_store(&fd->held, held, rq))
 		return smqsg_held_ended_wanted(io, rq);
-	/* Before the slot can be run again. */
-	smqsg_held_keep(held, rq);
-	smqsg_slot_let_run(io, fd, batch, slot, 0);
+	/* The request must be stored before the slot can be run again. */
+	smqsg_held_store(held, rq);
+	smqsg_slot_finish(io, fd, batch, slot, 0);
 	return RQ_END_IO_NONE;
 }
 
 /**
- * smqsg_slot_end_unsent() - ends the run of a slot that waited and was not sent
- * @io: the run; its claim is given back
+ * smqsg_slot_end_unsent() - ends a slot's run that waited and was not sent
+ * @io: the run; its place is given back
  * @error: an errno, below 0
  *
  * Process context.
@@ -159,5 +160,5 @@ void smqsg_slot_end_unsent(struct smqsg_io *io, int error)
 	if (smq_uring_polled(io->ioucmd))
 		smqsg_poll_ended(&io->fd->polled.ended, io->ioucmd);
 	else
-		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_told);
+		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_task_work);
 }

@@ -23,18 +23,18 @@ static inline struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
 }
 
 /**
- * smqsg_slot_tell() - posts the CQE of a slot run alone
+ * smqsg_slot_post_cqe() - posts the CQE of a slot run alone
  * @ioucmd: its SQE
  * @issue_flags: io_uring's
  *
  * In the task that submitted, or by a poller of its file.
  */
-static inline void smqsg_slot_tell(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+static inline void smqsg_slot_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
 	struct smqsg_io *io = *smqsg_slot_pdu(ioucmd);
 	int result = io->result;
 
-	smqsg_slot_let_go(io);
+	smqsg_slot_put_buffer(io);
 	smqsg_io_put(io);
 	smq_uring_done(ioucmd, result, issue_flags);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of waiting: of commands whose time is over, whose task or device is gone, or that are
- * cancelled.
+ * Ends the waiting of commands whose deadline has passed, whose task or device is gone, or that
+ * have been cancelled.
  */
 #include <linux/sched.h>
 
@@ -9,20 +9,20 @@
 #include "sg.h"
 #include "work.h"
 
-/* How many of these are taken at a time: each time the others of their file are looked at. */
+/* How many waiters one scan of a file's queue takes at most; each scan begins at its head. */
 #define SMQSG_EXPIRED		64
 
 /**
  * struct smqsg_expired - a waiter whose waiting ends
- * @waiter: out of its queue
- * @error: for its grant()
+ * @waiter: the waiter, already out of its queue
+ * @error: the errno that its grant() gets
  */
 struct smqsg_expired {
 	struct smqsg_waiter *waiter;
 	int error;
 };
 
-/* Takes waiters of a file whose waiting is over, at most SMQSG_EXPIRED. Returns how many. */
+/* Dequeues a file's waiters whose waiting is over, SMQSG_EXPIRED at most. Returns how many. */
 static unsigned int smqsg_take_expired(struct smqsg_fd *fd, struct smqsg_expired *expired)
 {
 	struct smqsg_waiter *waiter, *next;
@@ -31,7 +31,7 @@ static unsigned int smqsg_take_expired(struct smqsg_fd *fd, struct smqsg_expired
 
 	lockdep_assert_held(&fd->sg->lock);
 	list_for_each_entry_safe(waiter, next, &fd->wait.queue, entry) {
-		error = smqsg_over(fd->sg, waiter);
+		error = smqsg_wait_error(fd->sg, waiter);
 		if (!error)
 			continue;
 		smqsg_dequeue(waiter);
@@ -42,7 +42,7 @@ static unsigned int smqsg_take_expired(struct smqsg_fd *fd, struct smqsg_expired
 	return nr;
 }
 
-/* Calls grant() of waiters that were taken. Their file may be gone on return. */
+/* Calls grant() of the waiters that were taken. Their file may be gone on return. */
 static void smqsg_grant_expired(const struct smqsg_expired *expired, unsigned int nr)
 {
 	unsigned int i;
@@ -52,7 +52,7 @@ static void smqsg_grant_expired(const struct smqsg_expired *expired, unsigned in
 	cond_resched();
 }
 
-/* Ends the waiting of all of a file whose waiting is over. */
+/* Calls grant() of all of a file's waiters whose waiting is over. */
 static void smqsg_end_waiting_of(struct smqsg_fd *fd)
 {
 	struct smqsg_expired expired[SMQSG_EXPIRED];
@@ -67,9 +67,9 @@ static void smqsg_end_waiting_of(struct smqsg_fd *fd)
 }
 
 /*
- * The same of all files, one file after the other: submitters that want the lock wait for the scan
- * of one file at most. The task of each waiter has to be looked at, so an order of deadlines would
- * spare nothing.
+ * Does the same for all files, one file after the other: a submitter that wants the lock waits for
+ * the scan of one file at most. Sorting the waiters by deadline would save nothing, because the
+ * task of each waiter must be checked.
  */
 static void smqsg_end_waiting(struct smqsg_dev *sg)
 {
@@ -82,7 +82,10 @@ static void smqsg_end_waiting(struct smqsg_dev *sg)
 	while (left && !list_empty(&sg->wait.scans)) {
 		fd = list_first_entry(&sg->wait.scans, struct smqsg_fd, wait.scan);
 		nr = smqsg_take_expired(fd, expired);
-		/* Often enough for all that waited; the next scan has what came meanwhile. */
+		/*
+		 * After enough scans for a full queue: the next run of this work finds later
+		 * waiters.
+		 */
 		if (nr < SMQSG_EXPIRED || again++ == SMQSG_MOST_WAITING / SMQSG_EXPIRED) {
 			if (fd->wait.queued)
 				list_move_tail(&fd->wait.scan, &sg->wait.scans);
@@ -105,7 +108,7 @@ static void smqsg_expire(struct work_struct *work)
 		queue_delayed_work(smqsg_wq, &sg->wait.expire, SMQSG_EXPIRE);
 }
 
-/* Has the run of a slot wait no longer; 1 if it waits. */
+/* Marks a slot's waiting run as cancelled. Returns 1 if there was one. */
 static unsigned int smqsg_cancel_slot(struct smqsg_fd *fd, u32 slot)
 {
 	struct smqsg_waiter *waiter;
@@ -113,11 +116,11 @@ static unsigned int smqsg_cancel_slot(struct smqsg_fd *fd, u32 slot)
 	lockdep_assert_held(&fd->sg->lock);
 	list_for_each_entry(waiter, &fd->wait.queue, entry) {
 		if (waiter->slot == slot) {
-			waiter->left = true;
+			waiter->stopped = true;
 			return 1;
 		}
 	}
-	/* Its turn may have come, and be about to end without a request. */
+	/* The run's turn may have come: if it then finds no request, it must not wait again. */
 	if (fd->wait.turn == slot)
 		fd->wait.turn = SMQSG_NO_SLOT;
 	return 0;
@@ -126,8 +129,8 @@ static unsigned int smqsg_cancel_slot(struct smqsg_fd *fd, u32 slot)
 /**
  * smqsg_cancel() - ends the waiting of a file's commands
  * @fd: the file, which the caller keeps open
- * @slot: whose run is to end; SMQSG_NO_SLOT: all that waits. What is just being sent does not wait
- *	again
+ * @slot: the slot whose run is to stop waiting; SMQSG_NO_SLOT for all waiting commands of the file.
+ *	A command that is being sent at this moment does not wait again
  *
  * Return: how many waited. Each one's grant() is called with -ECANCELED, perhaps by another
  * context. Process context, without locks: calls grant().
@@ -151,7 +154,7 @@ unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot)
 }
 
 /**
- * smqsg_expire_soon() - has the waiting end at once of what has lost its device, or its task
+ * smqsg_expire_soon() - starts the scan for waiting that is over, because a device or task is gone
  * @sg: the node
  *
  * Any context. Does not wait.

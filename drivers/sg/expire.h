@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The end of waiting that is over.
+ * Ends the waiting of commands that may not wait any longer.
  */
 #ifndef SMQSG_EXPIRE_H
 #define SMQSG_EXPIRE_H

@@ -9,10 +9,12 @@
 #include <linux/slab.h>
 #include <scsi/scsi_eh.h>
 
+#include "bioless.h"
 #include "batch.h"
 #include "cancel.h"
 #include "expire.h"
 #include "io.h"
+#include "kept.h"
 #include "poll.h"
 #include "run.h"
 #include "sg.h"
@@ -23,7 +25,7 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 	int ret = 0;
 
 	spin_lock(&sg->lock);
-	/* A device that has gone first: its node is no longer worth waiting for. */
+	/* If the device has gone, an open need not wait until others have closed the node. */
 	if (sg->sdev && (sg->exclusive || (exclusive && !list_empty(&sg->files)))) {
 		ret = -EBUSY;
 	} else if (!sg->sdev || scsi_device_get(sg->sdev)) {
@@ -47,7 +49,7 @@ static int smqsg_attach_wait(struct smqsg_dev *sg, struct smqsg_fd *fd, unsigned
 
 	if (ret != -EBUSY || (flags & O_NONBLOCK))
 		return ret;
-	/* The cdev, which the caller has a reference to, keeps the node. */
+	/* The caller references the cdev, which keeps the node. */
 	add_wait_queue(&sg->closed, &wait);
 	for (;;) {
 		ret = smqsg_attach(sg, fd, flags & O_EXCL);
@@ -58,7 +60,7 @@ static int smqsg_attach_wait(struct smqsg_dev *sg, struct smqsg_fd *fd, unsigned
 	remove_wait_queue(&sg->closed, &wait);
 	if (ret == -EBUSY)
 		return -ERESTARTSYS;
-	/* As with sg, of a device that goes while the open waits. */
+	/* The errno that sg has for a device that goes while the open waits. */
 	return ret == -ENXIO ? -ENODEV : ret;
 }
 
@@ -71,22 +73,6 @@ static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
 	spin_unlock(&sg->lock);
 	wake_up_all(&sg->closed);
 	scsi_device_put(fd->sdev);
-}
-
-/*
- * Whether smq_conv has claimed the device: commands for it go to the LUN that it has in its
- * place. A device whose driver comes or goes at this moment has not been claimed yet.
- */
-static bool smqsg_is_claimed(struct scsi_device *sdev)
-{
-	struct device *dev = &sdev->sdev_gendev;
-	bool claimed;
-
-	if (!device_trylock(dev))
-		return false;
-	claimed = dev->driver && !strcmp(dev->driver->name, "smq_conv");
-	device_unlock(dev);
-	return claimed;
 }
 
 static int smqsg_open(struct inode *inode, struct file *file)
@@ -118,12 +104,14 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	if (ret)
 		goto out_batches;
 	ret = -EBUSY;
-	if (smqsg_is_claimed(fd->sdev))
+	if (READ_ONCE(sg->depth.claimed))
 		goto out_detach;
+	smqsg_keep_set(sg, fd->sdev);
+	fd->slots.list = smqsg_bioless_list(fd->sdev);
 	ret = scsi_autopm_get_device(fd->sdev);
 	if (ret)
 		goto out_detach;
-	/* As with sg: an open that may wait waits for error handling to end. */
+	/* As with sg: an open without O_NONBLOCK waits until error handling has ended. */
 	if (!(file->f_flags & O_NONBLOCK) && !scsi_block_when_processing_errors(fd->sdev)) {
 		ret = -ENXIO;
 		goto out_autopm;
@@ -158,7 +146,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_pool_exit(fd);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);
-	/* The removal of the device calls smqsg_v3_gone() for attached files. */
+	/* The removal of the device calls smqsg_v3_device_removed() for attached files. */
 	smqsg_v3_release(fd);
 	put_device(&sg->dev);
 	kfree(fd);
@@ -166,8 +154,8 @@ static int smqsg_close(struct inode *inode, struct file *file)
 }
 
 /*
- * A descriptor is closed. Where that is because its process ends, what it has waiting ends now
- * rather than at the next look.
+ * Called when a descriptor is closed. If its process is ending, the process's waiting commands end
+ * now rather than at the next periodic scan.
  */
 static int smqsg_flush(struct file *file, fl_owner_t id)
 {

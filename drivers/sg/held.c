@@ -18,6 +18,11 @@
 #define SMQSG_HELD_LOOK		max(HZ / 50, 1)
 /* How long a request is kept for a slot that does not run. */
 #define SMQSG_HELD_IDLE		HZ
+/*
+ * How often the look reads all entries to find such requests: each read takes cache lines away from
+ * the CPU that runs the slot.
+ */
+#define SMQSG_HELD_SCAN		max(HZ / 2, 1)
 
 /* See smqsg_dev_held.look. */
 static struct workqueue_struct *smqsg_held_wq;
@@ -27,14 +32,19 @@ static void smqsg_held_look_later(struct smqsg_dev *sg)
 	queue_delayed_work(smqsg_held_wq, &sg->held.look, SMQSG_HELD_LOOK);
 }
 
+/* Writes only what changes: each run reads this cache line. */
 static void smqsg_held_limit(struct smqsg_fd *fd, unsigned int limit)
 {
-	WRITE_ONCE(fd->held.limit, limit);
-	WRITE_ONCE(fd->held.over, READ_ONCE(fd->held.used) > limit);
+	bool over = READ_ONCE(fd->held.used) > limit;
+
+	if (fd->held.limit != limit)
+		WRITE_ONCE(fd->held.limit, limit);
+	if (fd->held.over_limit != over)
+		WRITE_ONCE(fd->held.over_limit, over);
 }
 
 /* Sets how many entries each file may use. */
-static void smqsg_held_deal(struct smqsg_dev *sg)
+static void smqsg_held_set_limits(struct smqsg_dev *sg)
 {
 	unsigned int depth = sg->sdev ? READ_ONCE(sg->sdev->queue_depth) : 0;
 	unsigned int files = 0, most;
@@ -64,7 +74,10 @@ struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slo
 
 	slot->held = 0;
 	if (READ_ONCE(fd->held.used) >= READ_ONCE(fd->held.limit)) {
-		/* While nothing is kept the look, which reads the queue depth, is not scheduled. */
+		/*
+		 * While no entry is in use, the look is not scheduled; start it, because it reads
+		 * the queue depth anew.
+		 */
 		if (!READ_ONCE(fd->held.used) && !delayed_work_pending(&fd->sg->held.look))
 			smqsg_held_look_later(fd->sg);
 		return NULL;
@@ -104,14 +117,14 @@ void smqsg_held_release(struct smqsg_fd *fd, struct smqsg_held *held)
 }
 
 /**
- * smqsg_held_park() - gives a request and its entry back
+ * smqsg_held_free_request() - gives a request and its entry back
  * @fd: the file
  * @held: the entry
  * @rq: the request, taken out of it
  *
  * Any context.
  */
-void smqsg_held_park(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq)
+void smqsg_held_free_request(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq)
 {
 	smqsg_held_release(fd, held);
 	blk_mq_free_request(rq);
@@ -131,7 +144,7 @@ void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
 	struct request *rq = smqsg_held_take(fd, held, number);
 
 	if (rq)
-		smqsg_held_park(fd, held, rq);
+		smqsg_held_free_request(fd, held, rq);
 }
 
 /**
@@ -140,7 +153,7 @@ void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
  * @hctx: its hctx
  * @asleep: counts tasks that sleep for the hctx's tags
  *
- * An hctx that waits for a request to be given back, only to be run then, is run.
+ * If the hctx only waits to be run when a request is given back, it is run here.
  *
  * Return: true if so. Any context.
  */
@@ -152,15 +165,15 @@ bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 		smp_mb__after_atomic();
 		blk_mq_run_hw_queue(hctx, true);
 	}
-	return smqsg_held_doubtful(q, hctx, asleep);
+	return smqsg_held_maybe_wanted(q, hctx, asleep);
 }
 
 /*
  * Whether an idle request has to go back: others want it, or its slot has not run for long. Another
- * context may be taking it: requests stay where they are as long as their host, hctxs and tags as
- * long as the queue cannot be frozen, and a wrong answer does no harm.
+ * context may be taking the request meanwhile. Its memory stays as long as the host, hctxs and tags
+ * stay while the queue cannot be frozen, and a wrong answer does no harm.
  */
-static bool smqsg_held_over(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq)
+static bool smqsg_held_must_return(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq)
 {
 	struct blk_mq_hw_ctx *hctx = READ_ONCE(held->hctx);
 	const atomic_t *asleep = READ_ONCE(held->asleep);
@@ -169,7 +182,7 @@ static bool smqsg_held_over(struct smqsg_fd *fd, struct smqsg_held *held, struct
 	/* Another context is giving it back. */
 	if (!hctx)
 		return false;
-	if (smqsg_held_doubtful(fd->q, hctx, asleep) && smqsg_held_wanted(fd->q, hctx, asleep))
+	if (smqsg_held_maybe_wanted(fd->q, hctx, asleep) && smqsg_held_wanted(fd->q, hctx, asleep))
 		return true;
 	return time_after(jiffies, READ_ONCE(scmd->jiffies_at_alloc) + SMQSG_HELD_IDLE);
 }
@@ -181,31 +194,55 @@ static void smqsg_held_collect(struct smqsg_fd *fd, bool all)
 
 	for (i = 1; i <= fd->held.nr && READ_ONCE(fd->held.used); i++) {
 		struct smqsg_held *held = &fd->held.entries[i];
-		/* Pairs with smqsg_held_keep(): the entry is as it was written before. */
+		/* Pairs with smqsg_held_store(): the entry is as it was written before. */
 		struct request *rq = smp_load_acquire(&held->rq);
 
-		if (!rq || (!all && !smqsg_held_over(fd, held, rq)))
+		if (!rq || (!all && !smqsg_held_must_return(fd, held, rq)))
 			continue;
 		rq = xchg(&held->rq, NULL);
 		if (rq)
-			smqsg_held_park(fd, held, rq);
+			smqsg_held_free_request(fd, held, rq);
 	}
+}
+
+/* Whether others want a request of any hctx of a queue, which the caller references. */
+static bool smqsg_held_any_wanted(struct request_queue *q)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(q, hctx, i)
+		if (hctx->tags &&
+		    smqsg_held_maybe_wanted(q, hctx, &hctx->tags->bitmap_tags.ws_active))
+			return true;
+	return false;
+}
+
+/* Whether the look has to read all entries of a file, whose queue the caller references. */
+static bool smqsg_held_scan_due(struct smqsg_fd *fd)
+{
+	if (time_before(jiffies, fd->held.scan) && !smqsg_held_any_wanted(fd->q))
+		return false;
+	fd->held.scan = jiffies + SMQSG_HELD_SCAN;
+	return true;
 }
 
 /* Gives back what is wanted of all files. Returns whether any entry is still in use. */
 static bool smqsg_held_look_all(struct smqsg_dev *sg)
 {
+	bool all, every, any = false;
 	struct smqsg_fd *fd;
-	bool all, any = false;
 
 	spin_lock(&sg->lock);
-	smqsg_held_deal(sg);
+	smqsg_held_set_limits(sg);
 	list_for_each_entry(fd, &sg->held.files, held.sibling) {
-		/* No hctx goes while the queue cannot be frozen. */
+		/* No hctx is freed while the queue cannot be frozen. */
 		all = !sg->sdev || percpu_ref_is_dying(&fd->q->q_usage_counter) ||
 		      !percpu_ref_tryget(&fd->q->q_usage_counter);
-		smqsg_held_collect(fd, all || fd->held.over ||
-				   !list_empty_careful(&fd->sdev->host->starved_list));
+		every = all || fd->held.over_limit ||
+			!list_empty_careful(&fd->sdev->host->starved_list);
+		if (every || smqsg_held_scan_due(fd))
+			smqsg_held_collect(fd, every);
 		smqsg_held_limit(fd, fd->held.limit);
 		if (!all)
 			percpu_ref_put(&fd->q->q_usage_counter);
@@ -235,12 +272,12 @@ void smqsg_held_give_back(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_held_spare() - gives back all idle requests of a node, for a command that needs a tag
+ * smqsg_held_give_back_all() - gives back all idle requests of a node
  * @sg: the node
  *
- * Process context.
+ * Called when a command needs a tag. Process context.
  */
-void smqsg_held_spare(struct smqsg_dev *sg)
+void smqsg_held_give_back_all(struct smqsg_dev *sg)
 {
 	struct smqsg_fd *fd;
 
@@ -311,7 +348,7 @@ int smqsg_held_setup(struct smqsg_fd *fd, u32 slots, u32 share)
 
 	if (!SMQ_CAN_HOLD || !share)
 		return 0;
-	/* There is no more to be kept than the host has tags; slots number entries in 16 bits. */
+	/* No more requests can be kept than the host has tags; slots number entries in 16 bits. */
 	nr = min3(slots, (u32)fd->sdev->host->can_queue, (u32)U16_MAX);
 	held = kvcalloc(nr + 1, sizeof(*held), GFP_KERNEL_ACCOUNT);
 	if (!held)
@@ -323,11 +360,12 @@ int smqsg_held_setup(struct smqsg_fd *fd, u32 slots, u32 share)
 	}
 	fd->held.free = 1;
 	fd->held.share = share;
+	fd->held.scan = jiffies + SMQSG_HELD_SCAN;
 	spin_lock(&sg->lock);
 	fd->held.entries = held;
 	fd->held.nr = nr;
 	list_add_tail(&fd->held.sibling, &sg->held.files);
-	smqsg_held_deal(sg);
+	smqsg_held_set_limits(sg);
 	spin_unlock(&sg->lock);
 	return 0;
 }
@@ -351,7 +389,7 @@ void smqsg_held_close(struct smqsg_fd *fd)
 	fd->held.entries = NULL;
 	smqsg_held_limit(fd, 0);
 	list_del(&fd->held.sibling);
-	smqsg_held_deal(sg);
+	smqsg_held_set_limits(sg);
 	spin_unlock(&sg->lock);
 	kvfree(held);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of commands in flight: from a file's pools, and from the slab where a pool is empty.
+ * Memory of commands in flight: it comes from a file's pools, or from the slab if a pool is empty.
  */
 #include <linux/slab.h>
 
@@ -13,16 +13,17 @@ void smqsg_bio_init(struct bio *bio)
 {
 	bio_init(bio, NULL, NULL, 0, 0);
 	bio_set_flag(bio, BIO_CLONED);
-	/* See smqsg_bio_keep(). */
+	/* See smqsg_bio_skip_endio(). */
 	bio_set_flag(bio, BIO_CHAIN);
 }
 
-/* Sets up memory that is zero. */
+/* Sets up a command, whose memory is zeroed. */
 void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd)
 {
 	io->fd = fd;
 	io->waiter.fd = fd;
 	INIT_LIST_HEAD(&io->waiter.entry);
+	io->token = -1;
 	smqsg_bio_init(&io->bio);
 }
 
@@ -65,7 +66,7 @@ void smqsg_pool_exit(struct smqsg_fd *fd)
 
 int smqsg_io_start(void)
 {
-	/* Sense is copied to its reader from there. */
+	/* Sense is copied to user space from the field that is named here. */
 	smqsg_io_cache = KMEM_CACHE_USERCOPY(smqsg_io, SLAB_HWCACHE_ALIGN, sense);
 	return smqsg_io_cache ? 0 : -ENOMEM;
 }

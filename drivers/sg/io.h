@@ -25,20 +25,23 @@ struct smqsg_batch;
  * @slot: number of the slot
  * @result: as smq_sg_status.result
  * @flags: SMQ_SG_RUN_*
- * @lba: with SMQ_SG_RUN_LBA
- * @buffer: with SMQ_SG_RUN_BUFFER, referenced until the command has ended
- * @adhoc: of an ad hoc command that waits or has waited, else NULL
- * @meet: SMQSG_MEET_*: who posts the CQE of a slot run alone: a poller, task work, or, of submitter
- *	and end of a straight issue, the later one. Atomic: by exchange. Set with each such run
- * @response: where the sense of an ad hoc command goes
- * @response_len: at most
+ * @lba: the LBA of a run with SMQ_SG_RUN_LBA
+ * @buffer: the buffer of a run with SMQ_SG_RUN_BUFFER, referenced until the command has ended
+ * @adhoc: additional data of an ad hoc command that waits or has waited, else NULL
+ * @token: the token in the device's budget that its last straight issue with a new request got, or
+ *	below 0
+ * @meet: SMQSG_MEET_*: which code posts the CQE of a slot run alone: a poller; task work; or for a
+ *	straight issue the submitter or the command's end, whichever is later. Atomic: by exchange.
+ *	Set with each such run
+ * @response: the user address for the sense of an ad hoc command
+ * @response_len: most bytes of sense that may be written there
  * @result2: the second half of an ad hoc command's CQE, without the length of its sense
  * @sense_len: bytes of @sense
- * @user_bio: made by blk_rq_map_user(), to be unmapped
- * @waiter: while it waits for a turn
+ * @user_bio: the bio into which the block layer mapped user memory, to be unmapped; or NULL
+ * @waiter: used while it waits for a turn
  * @bio: its data
- * @other: with SMQ_SG_RUN_BUFFER: where the data is
- * @sense: of an ad hoc command
+ * @other: where the data of a run with SMQ_SG_RUN_BUFFER is
+ * @sense: sense data of an ad hoc command
  *
  * Taken from the file's pool by the submitter, put back by the task that posts the CQE: the
  * submitter or a poller. Its user keeps the file open meanwhile.
@@ -66,6 +69,7 @@ struct smqsg_io {
 	};
 	u64 result2;
 	u32 sense_len;
+	int token;
 	atomic_t meet;
 	struct bio *user_bio;
 	struct smqsg_waiter waiter;
@@ -80,9 +84,9 @@ struct smqsg_io {
 enum {
 	SMQSG_MEET_NOT,		/* task work */
 	SMQSG_MEET_POLLED,	/* a poller */
-	SMQSG_MEET_OPEN,	/* neither yet */
-	SMQSG_MEET_SUBMITTER,
-	SMQSG_MEET_END,
+	SMQSG_MEET_OPEN,	/* neither the submitter nor the end has come yet */
+	SMQSG_MEET_SUBMITTER,	/* the submitter came first */
+	SMQSG_MEET_END,		/* the command's end came first */
 };
 
 /**
@@ -97,7 +101,7 @@ struct smqsg_pool {
 	unsigned int count;
 };
 
-/* A pool gives back what it has beyond this. */
+/* Most commands that a pool keeps. */
 #define SMQSG_POOL_MOST		256
 
 void smqsg_bio_init(struct bio *bio);
@@ -139,8 +143,11 @@ static inline void smqsg_io_put(struct smqsg_io *io)
 		smqsg_io_free(io);
 }
 
-/* Keeps bio_endio() from ending the bio, by one more to wait for: the request's end is enough. */
-static __always_inline void smqsg_bio_keep(struct bio *bio)
+/*
+ * Makes the bio expect one more end than comes, so that bio_endio() does nothing more: no code
+ * waits for this bio.
+ */
+static __always_inline void smqsg_bio_skip_endio(struct bio *bio)
 {
 	atomic_set(&bio->__bi_remaining, 2);
 }
@@ -154,7 +161,7 @@ static __always_inline void smqsg_io_arm(struct bio *bio, struct request *rq,
 	bio->bi_iter.bi_size = length;
 	bio->bi_iter.bi_idx = 0;
 	bio->bi_iter.bi_bvec_done = skip;
-	smqsg_bio_keep(bio);
+	smqsg_bio_skip_endio(bio);
 	smq_rq_set_bio(rq, bio, segments);
 }
 

@@ -9,23 +9,26 @@
  * command's waiting.
  *
  * An ad hoc command, whose data may have to be copied to its submitter's memory, is left to the
- * poll of its own ring. Task work does not serve: while a ring is being closed io_uring polls until
- * its last command has ended, and runs no task work.
+ * poll of its own ring. Task work cannot be used instead: while a ring is being closed, io_uring
+ * polls until its last command has ended, and runs no task work.
  */
 #include "adhoc.h"
 #include "batch.h"
 #include "end.h"
 #include "poll.h"
 
-/* Posts the CQE of a slot or batch. The lock of @ring is held, which need not be its own ring. */
-static __always_inline void smqsg_poll_tell_one(struct io_uring_cmd *ioucmd, const void *ring)
+/*
+ * Posts the CQE of a slot or batch. The caller holds the lock of @ring, which need not be the
+ * command's ring.
+ */
+static __always_inline void smqsg_poll_post_cqe(struct io_uring_cmd *ioucmd, const void *ring)
 {
 	unsigned int issue_flags = likely(smq_uring_ring(ioucmd) == ring) ? 0 : IO_URING_F_UNLOCKED;
 
 	if (likely(ioucmd->cmd_op == SMQ_SG_URING_RUN))
-		smqsg_slot_tell(ioucmd, issue_flags);
+		smqsg_slot_post_cqe(ioucmd, issue_flags);
 	else
-		smqsg_batch_tell(ioucmd, issue_flags);
+		smqsg_batch_post_cqe(ioucmd, issue_flags);
 }
 
 static __always_inline struct io_uring_cmd *smqsg_poll_cmd(struct smqsg_polled *polled)
@@ -37,58 +40,63 @@ static __always_inline struct io_uring_cmd *smqsg_poll_cmd(struct smqsg_polled *
  * Posts the CQEs of a file's slots and batches that have ended, of all rings. The lock of @ring is
  * held.
  */
-static __always_inline void smqsg_poll_tell(struct smqsg_fd *fd, const void *ring)
+static __always_inline void smqsg_poll_post_cqes(struct smqsg_fd *fd, const void *ring)
 {
 	struct smqsg_polled *polled, *next;
 
-	/* The file stays: io_uring reaps no command of a ring that is locked. */
+	/* The file stays open: io_uring reaps no command of a ring that is locked. */
 	llist_for_each_entry_safe(polled, next, llist_del_all(&fd->polled.ended), ended)
-		smqsg_poll_tell_one(smqsg_poll_cmd(polled), ring);
+		smqsg_poll_post_cqe(smqsg_poll_cmd(polled), ring);
 }
 
-/* The same of ad hoc commands of @ring. Returns whether a CQE was posted or is on its way. */
+/*
+ * The same for ad hoc commands of @ring. Returns whether a CQE was posted or will be posted soon.
+ */
 static noinline bool smqsg_poll_adhoc(struct smqsg_fd *fd, const void *ring)
 {
 	struct llist_head *list = &fd->polled.ended_adhoc;
 	struct smqsg_polled *polled, *next;
-	bool told = false;
+	bool posted = false;
 
 	llist_for_each_entry_safe(polled, next, llist_del_all(list), ended) {
 		struct io_uring_cmd *ioucmd = smqsg_poll_cmd(polled);
 
 		if (smq_uring_ring(ioucmd) == ring) {
 			smqsg_adhoc_polled(ioucmd);
-			told = true;
+			posted = true;
 		} else {
 			smqsg_poll_ended(list, ioucmd);
 		}
 	}
-	return told;
+	return posted;
 }
 
-/* No slot nor batch has ended: looks elsewhere. Returns whether a CQE was posted. */
+/*
+ * No slot or batch has ended: checks ad hoc commands, and polls all queues if commands wait.
+ * Returns whether a CQE was posted.
+ */
 static noinline bool smqsg_poll_more(struct smqsg_fd *fd, const void *ring,
 				     struct io_comp_batch *iob)
 {
-	bool told = !llist_empty(&fd->polled.ended_adhoc) && smqsg_poll_adhoc(fd, ring);
+	bool posted = !llist_empty(&fd->polled.ended_adhoc) && smqsg_poll_adhoc(fd, ring);
 
-	if (told || !atomic_read(&fd->sg->depth.waiting))
-		return told;
+	if (posted || !atomic_read(&fd->sg->depth.waiting))
+		return posted;
 	smqsg_poll_queues(fd->q, NULL, iob);
-	told = !llist_empty(&fd->polled.ended);
-	smqsg_poll_tell(fd, ring);
-	return told;
+	posted = !llist_empty(&fd->polled.ended);
+	smqsg_poll_post_cqes(fd, ring);
+	return posted;
 }
 
 /**
  * smqsg_uring_iopoll() - polls for a command of a polled ring
  * @ioucmd: its SQE, whose CQE is not posted yet
  * @iob: where an LLD may leave requests for the caller to complete
- * @poll_flags: BLK_POLL_*; ignored: it looks once, and io_uring calls again
+ * @poll_flags: BLK_POLL_*; ignored: this function polls once, and io_uring calls it again
  *
- * A command that waits for a place is on no queue yet, a batch with some of its commands. The
- * tasks whose commands have the places may not poll, so all queues are polled while any command
- * waits.
+ * A command that waits for a place, or a batch with waiting commands, cannot be polled for yet. It
+ * gets places when other commands end, whose tasks may not poll: so all queues are polled while any
+ * command waits.
  *
  * Return: 1 if CQEs of some of the file's commands have been posted, else 0. Process context, with
  * the ring's lock.
@@ -104,7 +112,7 @@ int smqsg_uring_iopoll(struct io_uring_cmd *ioucmd, struct io_comp_batch *iob,
 		if (llist_empty(&fd->polled.ended))
 			return smqsg_poll_more(fd, ring, iob);
 	}
-	smqsg_poll_tell(fd, ring);
+	smqsg_poll_post_cqes(fd, ring);
 	if (unlikely(!llist_empty(&fd->polled.ended_adhoc)))
 		smqsg_poll_adhoc(fd, ring);
 	return 1;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From a slot to a request: what few runs do.
+ * Makes a request from a slot: the code for the less frequent cases.
  */
 #include "cdb.h"
 #include "issue.h"
 
 /**
- * smqsg_slot_varied() - gives a request what the run has in place of the slot's
+ * smqsg_slot_varied() - puts a run's own LBA or buffer into a request
  * @io: the run
  * @rq: the request, filled from the slot
  *
@@ -14,15 +14,23 @@
  */
 void smqsg_slot_varied(struct smqsg_io *io, struct request *rq)
 {
+	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
 	if (io->flags & SMQ_SG_RUN_LBA)
 		smqsg_lba_set(scmd->cmnd, io->lba);
-	if (io->flags & SMQ_SG_RUN_BUFFER)
-		smqsg_slot_arm(&io->bio, rq, &io->other);
+	if (!(io->flags & SMQ_SG_RUN_BUFFER))
+		return;
+	if ((rq->rq_flags & RQF_DONTPREP) && slot->bioless && smqsg_bioless_fits(&io->other)) {
+		smqsg_bioless_prepare(io->fd, rq, slot->direction, &io->other);
+		return;
+	}
+	/* The mid-layer makes another scatterlist. */
+	rq->rq_flags &= ~RQF_DONTPREP;
+	smqsg_slot_arm(&io->bio, rq, &io->other);
 }
 
-/* The end of the first run with a request: whether what the mid-layer prepared may be kept. */
+/* The end of a held request's first run: notes whether later runs can use what was prepared. */
 static SMQ_END_IO(smqsg_held_first_end, rq, error)
 {
 	struct smqsg_io *io = rq->end_io_data;
@@ -30,11 +38,13 @@ static SMQ_END_IO(smqsg_held_first_end, rq, error)
 	struct smqsg_held *held = io->held;
 
 	/*
-	 * A chained scatterlist goes with the command, padding is for one length, and protection
-	 * data has a list of its own: all that is prepared anew.
+	 * Later runs are prepared anew in three cases: the scatterlist is chained, which the
+	 * mid-layer frees when the command ends; padding was added, which fits one length only; or
+	 * there is a scatterlist of protection data, which is separate.
 	 */
 	held->inlined = scmd->sdb.table.orig_nents <= SMQSG_HELD_SEGMENTS &&
 			!scmd->extra_len && !scsi_prot_sg_count(scmd);
+	held->clean &= held->inlined;
 	held->tag_flags = rq->rq_flags & SMQ_RQF_OF_TAG;
 	held->keep_flags = held->tag_flags | (held->inlined && held->clean ? RQF_DONTPREP : 0);
 	rq->end_io = smqsg_slot_end;
@@ -42,7 +52,7 @@ static SMQ_END_IO(smqsg_held_first_end, rq, error)
 }
 
 /**
- * smqsg_held_vary() - gives a held request what this run wants and the last one did not
+ * smqsg_held_vary() - fills a held request for a run that differs from the last one
  * @io: the run
  * @held: the entry
  * @rq: the request
@@ -55,17 +65,20 @@ void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct reques
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
 	memcpy(scmd->cmnd, slot->cdb, sizeof(slot->cdb));
-	if (slot->data.length)
+	held->keep_flags = held->tag_flags;
+	if (slot->bioless) {
+		rq->bio = NULL;
+		held->data = NULL;
+		smqsg_bioless_prepare(io->fd, rq, slot->direction, slot);
+	} else if (slot->data.length) {
 		smqsg_slot_arm(&held->bio, rq, slot);
+	}
 	if (io->flags)
 		smqsg_slot_varied(io, rq);
 	held->clean = !io->flags;
-	held->keep_flags = held->tag_flags | (held->inlined ? RQF_DONTPREP : 0);
-	if (io->flags & SMQ_SG_RUN_BUFFER) {
-		/* Another scatterlist, this time and the next. */
-		held->keep_flags = held->tag_flags;
-		rq->rq_flags &= ~RQF_DONTPREP;
-	}
+	/* A run with a buffer of its own leaves its scatterlist: the next run is prepared anew. */
+	if ((held->inlined || slot->bioless) && !(io->flags & SMQ_SG_RUN_BUFFER))
+		held->keep_flags |= RQF_DONTPREP;
 }
 
 /**
@@ -83,7 +96,7 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 	struct smqsg_held *held = NULL;
 	struct request *rq;
 
-	/* With one a request has a tag of the elevator as well, and is inserted anew each time. */
+	/* With an elevator a request has a second tag, and is inserted anew each time. */
 	if (!fd->q->elevator)
 		held = smqsg_held_attach(fd, slot, io->slot);
 	if (!held)
@@ -96,17 +109,21 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 	/* An elevator was set meanwhile. It cannot change while there is a request. */
 	if (rq->internal_tag >= 0) {
 		smqsg_held_release(fd, held);
-		smqsg_slot_execute(io, rq, slot, io->flags);
+		smqsg_slot_execute(io, rq, slot, io->flags, false);
 		return 0;
 	}
 	held->cpu = raw_smp_processor_id();
 	held->asleep = &rq->mq_hctx->tags->bitmap_tags.ws_active;
 	held->length = slot->data.length;
-	held->data = slot->data.length ? &held->bio : NULL;
-	held->clean = !io->flags;
 	held->token = -1;
 	WRITE_ONCE(held->hctx, rq->mq_hctx);
 	smqsg_slot_fill_request(io, rq, slot, &held->bio, io->flags);
+	held->data = rq->bio ? &held->bio : NULL;
+	/*
+	 * If the mid-layer has not prepared a command with this tag before, this run has a bio,
+	 * though the slot needs none. The next run has none: the request must be filled again.
+	 */
+	held->clean = !io->flags && (!slot->bioless || (rq->rq_flags & RQF_DONTPREP));
 	io->held = held;
 	rq->end_io = smqsg_held_first_end;
 	blk_execute_rq_nowait(rq, false);
@@ -114,13 +131,13 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 }
 
 /**
- * smqsg_slot_issue_plugged() - smqsg_slot_issue() where there is no plug
- * @io: the run, of a slot run alone
+ * smqsg_slot_issue_plugged() - smqsg_slot_issue() in a plug of its own, where the caller has none
+ * @io: the run; not part of a batch
  * @fd: the file
  * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  * @polled: REQ_POLLED for a poll queue, else 0
  *
- * A plug of its own spares the command the way through the hctx's list.
+ * With a plug of its own the command does not go through the hctx's list.
  *
  * Return: as smqsg_slot_issue(). Process context.
  */
@@ -138,7 +155,7 @@ int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_re
 
 /**
  * smqsg_slot_issue_direct() - smqsg_slot_issue() past the plug
- * @io: the run, of a slot run alone whose held request goes straight to the driver
+ * @io: the run; not part of a batch, and its slot has @direct set
  * @fd: the file
  * @slot: the slot
  * @number: its number
@@ -159,15 +176,15 @@ int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smq
 		atomic_set(&io->meet, SMQSG_MEET_NOT);
 		return ret;
 	}
-	/* If it was still open, the command's end posts the CQE, and @io may be gone. */
+	/* If the command had not ended yet, its end posts the CQE, and @io may be gone by now. */
 	return atomic_xchg(&io->meet, SMQSG_MEET_SUBMITTER) != SMQSG_MEET_OPEN;
 }
 
 /**
- * smqsg_request_spare() - gives grant() the request that the dispatcher slept for
+ * smqsg_request_spare() - returns the request for which the dispatcher slept to a grant()
  * @fd: the file
  * @opf: the request's operation
- * @error: why grant() found none
+ * @error: why grant() could not allocate a request
  *
  * Return: the request; or @error. If that is -EAGAIN, and smqsg_wait_first() follows, the
  * dispatcher sleeps for a request when grant() has returned. Process context.
@@ -183,7 +200,10 @@ struct request *smqsg_request_spare(struct smqsg_fd *fd, blk_opf_t opf, struct r
 	if (!rq)
 		return error;
 	wait->spare = NULL;
-	/* It may belong to another kind of queue, polled or not. */
+	/*
+	 * The spare request may be on a poll queue while this command needs another, or the
+	 * reverse.
+	 */
 	if ((rq->cmd_flags ^ opf) & REQ_POLLED) {
 		blk_mq_free_request(rq);
 		return error;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * From a slot to a request: what each run does.
+ * Makes a request from a slot: the code that each run executes.
  */
 #ifndef SMQSG_ISSUE_H
 #define SMQSG_ISSUE_H
 
 #include <linux/blkdev.h>
 
-#include "claim.h"
+#include "bioless.h"
+#include "direct.h"
 #include "end.h"
 #include "held.h"
+#include "reserve.h"
 
 int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
 			   blk_mq_req_flags_t flags);
@@ -32,8 +34,8 @@ static __always_inline void smqsg_slot_arm(struct bio *bio, struct request *rq,
 }
 
 /*
- * A new request, if there is one at once. In grant(), where @flags is 0, the dispatcher's spare
- * one serves as well. Process context.
+ * Allocates a request, without sleeping. In grant(), where @flags is 0, the dispatcher's spare
+ * request is used if there is no other. Process context.
  */
 static __always_inline struct request *smqsg_request(struct smqsg_fd *fd, blk_opf_t opf,
 						     blk_mq_req_flags_t flags)
@@ -54,12 +56,16 @@ static __always_inline void smqsg_slot_fill_request(struct smqsg_io *io, struct 
 
 	memcpy(scmd->cmnd, slot->cdb, sizeof(slot->cdb));
 	scmd->cmd_len = slot->cdb_len;
-	scmd->allowed = 0;
-	/* What the tag's last user left is not what became of this one. */
-	scmd->result = 0;
-	scmd->resid_len = 0;
-	if (slot->data.length)
-		smqsg_slot_arm(bio, rq, slot);
+	if (likely(slot->bioless) && smqsg_bioless_tag(rq)) {
+		smqsg_bioless_prepare(io->fd, rq, slot->direction, slot);
+	} else {
+		scmd->allowed = 0;
+		/* The tag's last command has left its own results here. */
+		scmd->result = 0;
+		scmd->resid_len = 0;
+		if (slot->data.length)
+			smqsg_slot_arm(bio, rq, slot);
+	}
 	if (unlikely(varied))
 		smqsg_slot_varied(io, rq);
 	rq->timeout = slot->timeout;
@@ -75,17 +81,22 @@ static __always_inline struct request *smqsg_slot_request(struct smqsg_fd *fd,
 				  REQ_OP_DRV_IN) | polled, flags);
 }
 
-/* Sends a slot's command with a new request, which is given back at its end. */
+/*
+ * Sends a slot's command with a new request, which is given back at its end. @direct: not by the
+ * plug, if possible.
+ */
 static __always_inline void smqsg_slot_execute(struct smqsg_io *io, struct request *rq,
-					       struct smqsg_slot *slot, u32 varied)
+					       struct smqsg_slot *slot, u32 varied, bool direct)
 {
 	smqsg_slot_fill_request(io, rq, slot, &io->bio, varied);
 	io->held = NULL;
 	rq->end_io = smqsg_slot_end;
+	if (direct && smqsg_direct_issue_fresh(rq, &io->token))
+		return;
 	blk_execute_rq_nowait(rq, false);
 }
 
-/* As smqsg_slot_issue(), of a slot that keeps nothing. */
+/* Does the work of smqsg_slot_issue() for a slot that keeps no request. */
 static __always_inline int smqsg_slot_send(struct smqsg_io *io, struct smqsg_fd *fd,
 					   struct smqsg_slot *slot, u32 varied,
 					   blk_mq_req_flags_t flags, blk_opf_t polled,
@@ -99,21 +110,29 @@ static __always_inline int smqsg_slot_send(struct smqsg_io *io, struct smqsg_fd 
 		blk_mq_free_request(rq);
 		return -EOPNOTSUPP;
 	}
-	smqsg_slot_execute(io, rq, slot, varied);
+	smqsg_slot_execute(io, rq, slot, varied, slot->direct);
 	return 0;
 }
 
+/* Restores the size of the bio, which each run counts down to 0. */
+static __always_inline void smqsg_held_arm(struct smqsg_held *held, struct request *rq)
+{
+	held->bio.bi_iter.bi_size = held->length;
+	smqsg_bio_skip_endio(&held->bio);
+	rq->bio = held->data;
+	rq->__data_len = held->length;
+}
+
 /*
- * Issues a slot with SMQ_SG_SLOT_HELD. What an allocation and the mid-layer's preparation set is
- * set again where a run that ended with GOOD changed it; a CDB that a driver changed it takes
- * again, as when the mid-layer sends a command once more. As smqsg_slot_issue().
+ * Issues a slot with SMQ_SG_SLOT_HELD. A run that ended with GOOD has changed some of the fields
+ * that the allocation and the mid-layer's preparation had set: these are set again. The CDB stays
+ * as the LLD has left it, as when the mid-layer repeats a command. Returns as smqsg_slot_issue().
  */
 static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd *fd,
 					    struct smqsg_slot *slot, u32 number, u32 varied,
 					    blk_mq_req_flags_t flags)
 {
 	struct smqsg_held *held = &fd->held.entries[slot->held];
-	u32 length = held->length;
 	struct request *rq = NULL;
 	struct scsi_cmnd *scmd;
 
@@ -124,23 +143,21 @@ static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd
 	scmd = blk_mq_rq_to_pdu(rq);
 	scmd->host_scribble = NULL;
 	scmd->jiffies_at_alloc = jiffies;
-	held->bio.bi_iter.bi_size = length;
-	smqsg_bio_keep(&held->bio);
-	rq->bio = held->data;
-	rq->__data_len = length;
+	if (unlikely(held->data))
+		smqsg_held_arm(held, rq);
 	rq->end_io_data = io;
 	io->held = held;
 	if (unlikely(varied || !held->clean))
 		smqsg_held_vary(io, held, rq);
-	if (slot->direct && smqsg_direct_issue(held, rq))
+	if (slot->direct && smqsg_direct_issue(rq, &held->token))
 		return 0;
 	blk_execute_rq_nowait(rq, false);
 	return 0;
 }
 
 /*
- * smqsg_slot_issue() of a slot, its number and SMQ_SG_RUN_* that the caller has at hand. What a
- * slot holds is a request of another queue than those that are polled.
+ * smqsg_slot_issue() for a caller that has the slot, its number and SMQ_SG_RUN_* at hand. A polled
+ * run does not use the slot's held request, which is not on a poll queue.
  */
 static __always_inline int smqsg_slot_issue_as(struct smqsg_io *io, struct smqsg_fd *fd,
 					       struct smqsg_slot *slot, u32 number, u32 varied,
@@ -154,11 +171,11 @@ static __always_inline int smqsg_slot_issue_as(struct smqsg_io *io, struct smqsg
 
 /**
  * smqsg_slot_issue() - sends a slot's command
- * @io: one that smqsg_slot_take() filled, with a claim made for it
+ * @io: a run that smqsg_slot_take() filled and for which a place is reserved
  * @fd: the file
  * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  * @polled: REQ_POLLED for a poll queue, else 0
- * @ioucmd: with it: the SQE, or that of its batch
+ * @ioucmd: with REQ_POLLED: the SQE, or that of its batch
  *
  * Return: 0, and the command may have ended already; else there was no request:
  * -EAGAIN: no tag, or the queue is frozen; -ENODEV; -EOPNOTSUPP: no poll queue. Process
@@ -182,16 +199,16 @@ static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd
  * @run: what else the run asks for, in memory that only the kernel writes; NULL for nothing
  * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  * @polled: REQ_POLLED for a poll queue, else 0
- * @ioucmd: with it: the SQE, or that of its batch
- * @alone: the submitter runs one slot, and claims its place here. Without it, for a batch, the
- *	caller has claimed a place and started a plug. A constant
+ * @ioucmd: with REQ_POLLED: the SQE, or that of its batch
+ * @alone: true: the submitter runs one slot, and reserves its place here. False, for a batch: the
+ *	caller has reserved a place and started a plug. A constant
  *
- * The one way by which a submitter's commands are sent, compiled into each of its callers.
+ * All commands of submitters are sent by this function, which is compiled into each caller.
  *
  * Return: 0: sent, and the command may have ended already. 1, if @alone: sent and ended, and the
  * caller posts the CQE. -EAGAIN: no place or no tag, and the slot is still taken. Another errno as
- * told at struct smq_sg_run: the slot is not taken, and its status tells. On an error a claim that
- * was made here is given back. Process context.
+ * described at struct smq_sg_run: the slot is not taken, and its status has the error. On an error
+ * a place that was reserved here is given back. Process context.
  */
 static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
 					    struct smqsg_slot *slot, u32 number,
@@ -204,7 +221,7 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 
 	if (unlikely(ret))
 		return ret;
-	if (alone && unlikely(!smqsg_claim(fd, 1)))
+	if (alone && unlikely(!smqsg_reserve(fd, 1)))
 		return -EAGAIN;
 	if (alone && !polled && unlikely(slot->direct))
 		ret = smqsg_slot_issue_direct(io, fd, slot, number, varied, flags);
@@ -215,7 +232,7 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 	if (likely(ret >= 0))
 		return ret;
 	if (alone)
-		smqsg_unclaim(fd, 1);
+		smqsg_unreserve(fd, 1);
 	if (ret != -EAGAIN)
 		smqsg_slot_drop(io, ret);
 	return ret;

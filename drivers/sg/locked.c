@@ -14,15 +14,15 @@
 /**
  * smqsg_lock_pages() - counts pages as locked memory of the calling task's user
  * @pages: how many
- * @owner: gets the task's credentials, referenced, which keep its user; NULL: nothing is counted,
- *	as the task has CAP_IPC_LOCK or there are none
+ * @owner: gets the task's credentials, referenced, which keep its user; NULL if nothing is counted,
+ *	because the task has CAP_IPC_LOCK or @pages is 0
  *
- * Of the user rather than of the process, as io_uring does: the memory stays pinned when the
- * process has exited, or has become another program. (A reference to the user alone would do, but
- * 6.1.176 of Debian 12 has no free_uid() for modules.)
+ * Counts for the user rather than for the process, as io_uring does, because the memory stays
+ * pinned when the process has exited, or has become another program. (A reference to the user alone
+ * would be enough, but 6.1.176 of Debian 12 has no free_uid() for modules.)
  *
  * Return: 0, and smqsg_unlock_pages() follows; -ENOMEM: over RLIMIT_MEMLOCK. Process context, in
- * the task whose memory it is or for it.
+ * the task whose memory is locked or on its behalf.
  */
 int smqsg_lock_pages(unsigned long pages, const struct cred **owner)
 {
@@ -31,7 +31,7 @@ int smqsg_lock_pages(unsigned long pages, const struct cred **owner)
 	long locked;
 
 	*owner = NULL;
-	/* Most have no such capability: that is no denial to be audited. */
+	/* Most tasks have no such capability: this is not a denial that should be audited. */
 	if (!pages || ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK))
 		return 0;
 	locked = atomic_long_read(&self->locked_vm);
@@ -46,7 +46,7 @@ int smqsg_lock_pages(unsigned long pages, const struct cred **owner)
 /**
  * smqsg_unlock_pages() - undoes smqsg_lock_pages()
  * @pages: as there
- * @owner: what it gave; the reference is dropped
+ * @owner: as smqsg_lock_pages() has set it; the reference is dropped
  *
  * Process context.
  */

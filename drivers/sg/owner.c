@@ -5,8 +5,8 @@
 #include "owner.h"
 
 /*
- * Whether @cred can do what @owner can: the same user, with the capability that the filter of CDBs
- * may have asked for.
+ * Whether @cred may do what @owner may: it belongs to the same user, and has CAP_SYS_RAWIO if the
+ * owner has it, because the filter of CDBs may have asked for that.
  */
 static bool smqsg_same_cred(const struct cred *cred, const struct cred *owner)
 {
@@ -16,15 +16,15 @@ static bool smqsg_same_cred(const struct cred *cred, const struct cred *owner)
 	       cap_raised(owner->cap_effective, CAP_SYS_RAWIO);
 }
 
-/* smqsg_may_run() of a caller whose credentials are another object than the owner's. */
-bool smqsg_may_run_slowly(const struct cred *owner)
+/* smqsg_may_run() for a caller whose struct cred is another object than the owner's. */
+bool smqsg_may_run_slow(const struct cred *owner)
 {
 	return owner && smqsg_same_cred(current_cred(), owner);
 }
 
 /**
  * smqsg_own() - makes the caller the owner, if the slots have none
- * @file: the owner, with smqsg_fd.setup held; its owner may be the caller
+ * @file: where the owner is noted, with smqsg_fd.setup held; the caller may be it already
  *
  * Process context.
  */

@@ -21,7 +21,7 @@ struct smqsg_fd_owner {
 	const struct cred *cred;
 };
 
-bool smqsg_may_run_slowly(const struct cred *owner);
+bool smqsg_may_run_slow(const struct cred *owner);
 void smqsg_own(struct smqsg_fd_owner *file);
 void smqsg_owner_put(struct smqsg_fd_owner *file);
 
@@ -32,9 +32,9 @@ void smqsg_owner_put(struct smqsg_fd_owner *file);
  * @out: the data goes to the device
  * @writable: the file is open for writing
  *
- * The kernel's filter looks at the opcode alone, and some targets go by the direction. So
- * data-out needs a file that is open for writing, and data a direction that the opcode has, or
- * CAP_SYS_RAWIO. Process context.
+ * The kernel's filter checks only the opcode, but some targets go by the direction of the data. So
+ * without CAP_SYS_RAWIO data-out needs a file that is open for writing, and the direction of the
+ * data must be one that the opcode has. Process context.
  */
 static __always_inline bool smqsg_cmd_allowed(u8 *cdb, u32 length, bool out, bool writable)
 {
@@ -56,7 +56,7 @@ static inline bool smqsg_may_run(struct smqsg_fd_owner *file)
 	/* Pairs with smqsg_own(). */
 	const struct cred *owner = smp_load_acquire(&file->cred);
 
-	return likely(owner == current_cred()) || smqsg_may_run_slowly(owner);
+	return likely(owner == current_cred()) || smqsg_may_run_slow(owner);
 }
 
 #endif /* SMQSG_OWNER_H */

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Polling an LLD's poll queues, for which no interrupt comes, and the watch that polls where the
- * task of a polled ring does not.
+ * Polls an LLD's poll queues, for which no interrupt comes. The watch is a work item that polls for
+ * a ring whose own task does not poll.
  */
 #include <linux/jiffies.h>
 #include <linux/module.h>
 
+#include "kept.h"
 #include "poll.h"
 #include "sg.h"
 #include "work.h"
 
 /* How often the watch polls. */
 #define SMQSG_WATCH		max(HZ / 10, 1)
-/* The same once the device is gone: its removal waits for the commands. */
+/* How often it polls once the device is gone: the removal of the device waits for the commands. */
 #define SMQSG_WATCH_DEAD	max(HZ / 100, 1)
 
 /**
@@ -34,9 +35,9 @@ bool smqsg_has_poll_queue(struct request_queue *q)
  * @hctx: the poll queue; NULL or SMQSG_POLL_ALL for all of them
  * @iob: where an LLD may leave requests for the caller to complete, or NULL
  *
- * The hctxs live as long as the queue, which the caller's file or reference to the device keeps.
- * The reference taken here keeps the LLD ready for them. A queue that gives no reference has
- * nothing in flight. Process context.
+ * The hctxs live as long as the queue, and the caller's file or reference to the device keeps the
+ * queue. The reference taken here keeps the LLD ready for polls. If percpu_ref_tryget() fails, the
+ * queue has nothing in flight. Process context.
  */
 void smqsg_poll_queues(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 		       struct io_comp_batch *iob)
@@ -76,13 +77,13 @@ static bool smqsg_poll_for_others(struct smqsg_dev *sg)
 		return false;
 	smqsg_poll_queues(sdev->request_queue, NULL, NULL);
 	put_device(&sdev->sdev_gendev);
-	/* Last, as scsi_device_put() has it: the device's release looks at the LLD's template. */
+	/* Last, as in scsi_device_put(): the device's release reads the LLD's template. */
 	module_put(lld);
 	return true;
 }
 
 /**
- * smqsg_poll_watch() - has the watch poll for a file's commands
+ * smqsg_poll_watch() - makes the watch poll for a file's commands
  * @file: polled commands of the file
  *
  * Any context.
@@ -96,8 +97,9 @@ void smqsg_poll_watch(struct smqsg_fd_polled *file)
 }
 
 /*
- * Ends the watch over all files: their next polled command starts it again. Returns whether there
- * was one to end: a submitter may have seen it just before, so the caller looks once more.
+ * Ends the watch for all files; the next polled command of a file starts it again. Returns whether
+ * any file was watched: a submitter may have seen that just before and not have started the watch,
+ * so the caller runs the watch once more.
  */
 static bool smqsg_poll_unwatch(struct smqsg_dev *sg)
 {
@@ -121,10 +123,10 @@ static void smqsg_poll_look(struct work_struct *work)
 	bool again;
 
 	/*
-	 * Commands that have ended and are not polled for keep places, which block I/O may want as
-	 * well, the queue from being frozen and the device from its removal.
+	 * Commands that have ended, but that no task polls for, keep places that block I/O may want
+	 * as well, and delay a freeze of the queue and the removal of the device.
 	 */
-	if (atomic_read(&sg->depth.inflight))
+	if (smqsg_inflight(sg))
 		again = smqsg_poll_for_others(sg);
 	else
 		again = smqsg_poll_unwatch(sg);
@@ -156,7 +158,7 @@ void smqsg_poll_init(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_poll_dead() - the device is gone: has the watch poll at once
+ * smqsg_poll_dead() - makes the watch poll at once, because the device is gone
  * @sg: its node
  *
  * Any context. Does not wait.

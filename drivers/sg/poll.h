@@ -31,8 +31,8 @@ enum smqsg_pollable {
  * @ended: slots and batches that have ended and whose CQEs are not posted, struct
  *	smqsg_polled.ended. Lockless: commands end in any context, a poller takes the whole list
  * @ended_adhoc: the same of ad hoc commands. A poller puts commands of other rings back
- * @state: enum smqsg_pollable. Written without a lock: one look of the watch more or less does
- *	no harm
+ * @state: enum smqsg_pollable. Written without a lock: a stale value costs or saves one run of the
+ *	watch
  *
  * Lives in the file. A command in one of the lists keeps its file open.
  */
@@ -45,8 +45,8 @@ struct smqsg_fd_polled {
 /**
  * struct smqsg_dev_polled - polled commands of a node
  * @watch: polls while commands of watched files are in flight: the task that should poll may be
- *	stopped or frozen while others need the places. By itself, because the dispatcher sleeps
- *	for tags
+ *	stopped or frozen while others need the places. A work item of its own, because the
+ *	dispatcher sleeps for tags
  *
  * Lives from smqsg_poll_init() to smqsg_poll_exit().
  */
@@ -56,7 +56,7 @@ struct smqsg_dev_polled {
 
 /**
  * struct smqsg_polled - private area of the SQE of a polled command or batch
- * @what: its struct smqsg_io or struct smqsg_batch, as of any other SQE
+ * @what: its struct smqsg_io or struct smqsg_batch, as in the private area of any SQE
  * @ended: in smqsg_fd_polled.ended or ended_adhoc
  * @hctx: the poll queue that its requests are on; NULL before the first, SMQSG_POLL_ALL if
  *	there are several. Written by the submitter, read by pollers, without a lock: a poller
@@ -101,7 +101,7 @@ static inline void smqsg_poll_ended(struct llist_head *list, struct io_uring_cmd
 
 /**
  * smqsg_poll_on() - notes where a command has to be polled for, and starts the watch
- * @file: polled commands of its file, with a claim made for this one: the watch ends when no
+ * @file: polled commands of its file, with a place reserved for this one: the watch ends when no
  *	command is in flight
  * @ioucmd: its SQE, or its batch's
  * @rq: its request, not issued yet

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Refusing what a caller asks for. A caller's mistake is no kernel error: the caller's structure
- * gets the field at fault, and a debug message the limit.
+ * Refusals of callers' requests. A caller's mistake is no kernel error: the caller's structure
+ * tells the field at fault, and a debug message tells the limit.
  */
 #ifndef SMQSG_REFUSE_H
 #define SMQSG_REFUSE_H
@@ -13,10 +13,10 @@
 
 /**
  * smqsg_refuse() - refuses the value of a field
- * @at: where the field at fault is told, a pointer to u32
- * @name: of the field, as in SMQ_SG_FIELD_name
+ * @at: gets the field at fault; a pointer to u32
+ * @name: name of the field, as in SMQ_SG_FIELD_name
  * @error: an errno, below 0
- * @format: of the debug message, and what it needs
+ * @format: format of the debug message; its arguments follow
  *
  * Return: @error. Any context.
  */
@@ -28,7 +28,7 @@
 })
 
 /**
- * smqsg_sqe_unused() - whether an SQE has nothing where nothing is used
+ * smqsg_sqe_unused() - whether the unused part of an SQE is 0
  * @ioucmd: the SQE
  * @used: bytes that are used of its payload
  * @issue_flags: io_uring's

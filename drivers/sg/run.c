@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SQEs: a slot run alone, here; batches and ad hoc commands are handed on.
+ * SQEs: the run of a single slot; batches and ad hoc commands are passed to the code in other
+ * files.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -25,7 +26,7 @@ static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 		ret = smqsg_slot_issue_plugged(io, io->fd, 0, polled);
 		if (!ret)
 			return;
-		smqsg_unclaim(io->fd, 1);
+		smqsg_unreserve(io->fd, 1);
 		if (ret == -EAGAIN)
 			ret = smqsg_wait_first(io->fd, waiter);
 		if (!ret)
@@ -40,7 +41,7 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 
 	io->waiter.task = smq_uring_task(io->ioucmd);
 	io->waiter.waited = false;
-	io->waiter.left = false;
+	io->waiter.stopped = false;
 	io->waiter.slot = io->slot;
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + fd->slots.array[io->slot].timeout;
@@ -49,7 +50,7 @@ static noinline int smqsg_slot_wait(struct smqsg_io *io)
 }
 
 /*
- * Has a run that was not sent wait, for want of a place or a tag, or ends it. Returns as
+ * Ends a run that was not sent, or, if there was no place or tag, makes it wait. Returns as
  * smqsg_slot_run().
  */
 static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned int issue_flags)
@@ -70,12 +71,12 @@ static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned i
 }
 
 /* Ends a run that has ended before its submitter came back. Returns as smqsg_slot_run(). */
-static __always_inline int smqsg_slot_met(struct smqsg_io *io, unsigned int issue_flags)
+static __always_inline int smqsg_slot_complete_inline(struct smqsg_io *io, unsigned int issue_flags)
 {
 	struct io_uring_cmd *ioucmd = io->ioucmd;
 	int result = io->result;
 
-	smqsg_slot_let_go(io);
+	smqsg_slot_put_buffer(io);
 	smqsg_io_put(io);
 	/* io_uring takes this as the result of its handler. */
 	if (likely(!result))
@@ -97,7 +98,8 @@ static __always_inline int smqsg_slot_run_as(struct smqsg_io *io, struct smqsg_f
 				       io->ioucmd, true);
 	if (likely(!ret))
 		return -EIOCBQUEUED;
-	return ret > 0 ? smqsg_slot_met(io, issue_flags) : smqsg_slot_unsent(io, ret, issue_flags);
+	return ret > 0 ? smqsg_slot_complete_inline(io, issue_flags) :
+			 smqsg_slot_unsent(io, ret, issue_flags);
 }
 
 /* A run with flags, an LBA or a buffer, or with bytes set that must be 0. */
@@ -137,8 +139,8 @@ static __always_inline bool smqsg_slot_runs_varied(const struct io_uring_cmd *io
 }
 
 /*
- * SMQ_SG_URING_RUN. Returns -EIOCBQUEUED, 0, or an errno but -EAGAIN, after which io_uring would
- * try again by itself: -EAGAIN goes straight into the CQE.
+ * SMQ_SG_URING_RUN. Returns -EIOCBQUEUED, 0, or an errno other than -EAGAIN: io_uring would repeat
+ * the call after -EAGAIN, so this function puts -EAGAIN into the CQE itself.
  */
 static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
 					  unsigned int issue_flags)
@@ -163,8 +165,8 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 }
 
 /*
- * Any SQE. Compiled once for polled rings and once for others, so that neither costs the other more
- * than a branch.
+ * Runs any SQE. Compiled once for polled rings and once for others, so that having both kinds costs
+ * no more than a branch.
  */
 static __always_inline int smqsg_uring_cmd_of(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd,
 					      unsigned int issue_flags)
@@ -173,7 +175,7 @@ static __always_inline int smqsg_uring_cmd_of(struct smqsg_fd *fd, struct io_uri
 		return smqsg_slot_run(fd, ioucmd, issue_flags);
 	if (ioucmd->cmd_op == SMQ_SG_URING_BATCH)
 		return smqsg_batch_run(fd, ioucmd, issue_flags);
-	/* Of a newer header, and not to be taken for a command of bsg. */
+	/* An operation of a newer header, which must not be taken for a command of bsg. */
 	if (unlikely(_IOC_TYPE(ioucmd->cmd_op) == SMQ_SG_IOC))
 		return -EOPNOTSUPP;
 	return smqsg_adhoc_run(fd, ioucmd, issue_flags);
@@ -182,7 +184,7 @@ static __always_inline int smqsg_uring_cmd_of(struct smqsg_fd *fd, struct io_uri
 static noinline notrace int smqsg_uring_cmd_plain(struct io_uring_cmd *ioucmd,
 						  unsigned int issue_flags)
 {
-	/* Tells the compiler, without an instruction. */
+	/* Tells the compiler that the flag is not set, without an instruction. */
 	if (issue_flags & IO_URING_F_IOPOLL)
 		__builtin_unreachable();
 	return smqsg_uring_cmd_of(ioucmd->file->private_data, ioucmd, issue_flags);
@@ -212,7 +214,8 @@ static noinline notrace int smqsg_uring_cmd_polled(struct io_uring_cmd *ioucmd,
  * @ioucmd: the SQE
  * @issue_flags: io_uring's
  *
- * Two jumps: neither kind of ring saves registers for the other.
+ * A jump to one of two functions: so polled rings and others do not save registers for each other's
+ * code.
  *
  * Return: -EIOCBQUEUED or an errno. Process context; without IO_URING_F_NONBLOCK a
  * worker of io_uring.

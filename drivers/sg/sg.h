@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * smq_sg: nodes and their open files, made of what each subject keeps for them.
+ * smq_sg: nodes and their open files, whose structs embed the data of each subject.
  *
  * A node (struct smqsg_dev) per scsi_device, a struct smqsg_fd per open file. A command is in
- * flight from its claim (claim.h) to its release; the claims keep the device's depth. A command
- * without a place waits in its file's queue until the dispatcher makes a claim for it and calls
- * smqsg_waiter.grant, or its waiting ends.
+ * flight from the reservation of its place (reserve.h) to its release; reservations keep the
+ * device's depth. A command without a place waits in its file's queue until the dispatcher reserves
+ * a place for it and calls smqsg_waiter.grant, or its waiting ends.
  */
 #ifndef SMQSG_H
 #define SMQSG_H
@@ -35,7 +35,7 @@
 #include "poll.h"
 #include "slot.h"
 
-/* A command's time when its user gives none, as with sg. */
+/* The timeout of a command whose user gives none, as with sg. */
 #define SMQSG_TIMEOUT		(60 * HZ)
 
 struct smqsg_fd;
@@ -49,11 +49,12 @@ struct smqsg_fd;
  * @index: N of smqsgN
  * @node: in the list of nodes
  * @exclusive: a file is open with O_EXCL; under @lock
+ * @stats_off: the queue's statistics were turned off by the node's attribute; under @lock
  * @closed: opens that wait for files to be closed; woken when one is, and when @sdev has gone
  * @depth: places in flight
- * @lock: protects @files, @sdev, and what the structs of the subjects say, as the queues of all
- *	files. Taken in process context only: open, close, waiters, work items; never by a
- *	command's end
+ * @lock: protects @files, @sdev, and the fields of embedded structs that are described as under it,
+ *	such as the queues of all files. Taken in process context only: open, close, waiters, work
+ *	items; never by a command's end
  * @files: open files, struct smqsg_fd.sibling
  * @wait: waiting for places
  * @polled: the watch over polled commands
@@ -69,6 +70,7 @@ struct smqsg_dev {
 	unsigned int index;
 	struct list_head node;
 	bool exclusive;
+	bool stats_off;
 	wait_queue_head_t closed;
 
 	struct smqsg_dev_depth depth ____cacheline_aligned_in_smp;
@@ -97,7 +99,7 @@ struct smqsg_batch_pool;
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @held: its held requests
  * @depth: places in flight
- * @polled: its polled commands, in the cache line of @depth: claim and end write both
+ * @polled: its polled commands, in the cache line of @depth: a reservation and an end write both
  * @wait: its waiting commands
  * @v3: its commands of interface 3
  * @sibling: in smqsg_dev.files
@@ -129,12 +131,12 @@ struct smqsg_fd {
 };
 
 #if defined(CONFIG_SMP) && L1_CACHE_BYTES >= 64
-/* All that a run reads, in two lines and one of held requests; what claim and end write, in one. */
+/* A run reads two cache lines, and one of held requests; a reservation and an end write one. */
 static_assert(offsetofend(struct smqsg_fd, pool) <= 2 * L1_CACHE_BYTES);
-static_assert(offsetofend(struct smqsg_fd_held, over) <= L1_CACHE_BYTES);
+static_assert(offsetofend(struct smqsg_fd_held, over_limit) <= L1_CACHE_BYTES);
 static_assert(offsetof(struct smqsg_fd, depth) / L1_CACHE_BYTES ==
 	      (offsetofend(struct smqsg_fd, polled) - 1) / L1_CACHE_BYTES);
-/* The node's: in one line, with nothing else. */
+/* The places of the node are in one cache line, with nothing else. */
 static_assert(sizeof(struct smqsg_dev_depth) <= L1_CACHE_BYTES);
 #endif
 

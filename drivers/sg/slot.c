@@ -11,6 +11,7 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
+#include "bioless.h"
 #include "cdb.h"
 #include "held.h"
 #include "refuse.h"
@@ -26,7 +27,7 @@ static unsigned int smqsg_alignment(struct request_queue *q)
 {
 	unsigned int alignment = 1;
 
-	/* blk_rq_aligned() knows where the limits are in each kernel. */
+	/* Ask blk_rq_aligned(), because kernels keep these limits in different places. */
 	while (alignment < PAGE_SIZE && !blk_rq_aligned(q, alignment, alignment))
 		alignment <<= 1;
 	return alignment;
@@ -62,8 +63,8 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 
 /*
  * Memory for the status array, zeroed. All that a file's slots need is charged to the caller's
- * memory cgroup, whose limit bounds it; vmalloc_user() would charge nothing, but it is needed where
- * data caches of user and kernel addresses differ.
+ * memory cgroup, whose limit bounds it. vmalloc_user() would charge nothing, but it is needed on
+ * CPUs whose data caches alias user and kernel addresses.
  */
 static void *smqsg_status_alloc(size_t size)
 {
@@ -168,7 +169,7 @@ out_slots:
  * @fd: the file
  * @user: struct smq_sg_setup
  *
- * Return: as told there. May sleep.
+ * Return: as described at that struct. May sleep.
  */
 long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 {
@@ -215,7 +216,7 @@ int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 	if (vma->vm_pgoff >= whole >> PAGE_SHIFT || size > whole - first)
 		return -EINVAL;
 	vm_flags_clear(vma, VM_MAYWRITE);
-	/* Nothing can be mapped behind its end, and a dump has no use for it. */
+	/* The mapping cannot grow, and is left out of core dumps. */
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
 	for (at = 0; at < size && !ret; at += PAGE_SIZE)
 		ret = vm_insert_page(vma, vma->vm_start + at,
@@ -313,15 +314,15 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 }
 
 /*
- * Whether a held request of this file goes straight to the driver. A driver with commit_rqs rings
+ * Whether requests of this file go straight to the driver. A driver with commit_rqs rings
  * one doorbell for all commands of a plug: it wants them by the plug.
  */
 static bool smqsg_straight(const struct smqsg_fd *fd)
 {
-	return !fd->sdev->host->hostt->commit_rqs;
+	return SMQ_CAN_HOLD && !fd->sdev->host->hostt->commit_rqs;
 }
 
-/* Makes a slot of a descriptor. */
+/* Converts a descriptor to a slot. */
 static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc,
 			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
 {
@@ -350,7 +351,8 @@ static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 		SMQSG_TIMEOUT;
 	slot->hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held.entries &&
 		     slot->segments <= SMQSG_HELD_SEGMENTS && !smqsg_cdb_protected(slot->cdb);
-	slot->direct = slot->hold && smqsg_straight(fd);
+	slot->direct = smqsg_straight(fd);
+	slot->bioless = fd->slots.list && smqsg_bioless_fits(slot);
 	return 0;
 }
 
@@ -458,7 +460,7 @@ static int smqsg_prepare_check(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
  * @fd: the file
  * @user: struct smq_sg_prepare
  *
- * Return: as told there. May sleep.
+ * Return: as described at that struct. May sleep.
  */
 long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *user)
 {

@@ -18,14 +18,15 @@ struct vm_area_struct;
  * @cdb: the CDB
  * @data: where its data is
  * @timeout: jiffies
- * @offset: of the data in the buffer, for runs with another buffer
+ * @offset: offset of the data in the buffer, for runs with another buffer
  * @buffer: index of the buffer
  * @segments: pieces of memory at most
  * @cdb_len: bytes of @cdb; 0: empty
  * @direction: enum smq_sg_direction
  * @many: @data is not one piece
- * @hold: keeps its request while it may
- * @direct: a held request is given to the driver past the plug
+ * @hold: the slot keeps its request between two runs, while it may
+ * @direct: its requests are given to the driver past the plug, if possible
+ * @bioless: its requests need no bio
  * @held: its last entry in smqsg_fd_held.entries; 0 for none
  *
  * Read and written with its bit in smqsg_fd_slots.busy taken.
@@ -42,6 +43,7 @@ struct smqsg_slot {
 	u8 many : 1;
 	u8 hold : 1;
 	u8 direct : 1;
+	u8 bioless : 1;
 	u16 held;
 };
 
@@ -56,6 +58,8 @@ static_assert(sizeof(struct smqsg_slot) == 64);
  *	memory cgroup of the task that sets up: nothing else bounds the memory of all files
  * @status_stride: sizeof(struct smq_sg_status) and @sense_size
  * @sense_size: bytes of sense in an element
+ * @list: where in a command its scatterlist lies, see smqsg_bioless_list(); 0: commands need a
+ *	bio. Set when the file is opened
  * @nr: 0 before SMQ_SG_SETUP, which writes it last, once (release; readers acquire): a reader that
  *	sees it sees the arrays
  *
@@ -67,6 +71,7 @@ struct smqsg_fd_slots {
 	void *status;
 	unsigned int status_stride;
 	unsigned int sense_size;
+	unsigned int list;
 	unsigned int nr;
 };
 

@@ -8,11 +8,11 @@
 #include "take.h"
 
 /**
- * smqsg_slot_vary() - takes what a run asks for beside its slot
+ * smqsg_slot_vary() - checks and stores the LBA or buffer that a run uses in place of its slot's
  * @io: the run; its slot is taken
- * @run: what it asks for, in memory that only the kernel writes
+ * @run: the caller's request, in memory that only the kernel writes
  *
- * Return: 0, or an errno as told at struct smq_sg_run. Process context.
+ * Return: 0, or an errno as described at struct smq_sg_run. Process context.
  */
 int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 {
@@ -55,14 +55,14 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 }
 
 /**
- * smqsg_slot_note() - notes in its status why a slot was not run
+ * smqsg_slot_set_error() - sets a slot's status to the reason why it was not run
  * @fd: the file
  * @number: the slot, with its bit in @fd->slots.busy held by the caller
  * @error: an errno, below 0
  *
  * Process context.
  */
-void smqsg_slot_note(struct smqsg_fd *fd, u32 number, int error)
+void smqsg_slot_set_error(struct smqsg_fd *fd, u32 number, int error)
 {
 	struct smq_sg_status *status = smqsg_status(fd, number);
 
@@ -78,14 +78,14 @@ void smqsg_slot_note(struct smqsg_fd *fd, u32 number, int error)
  */
 void smqsg_slot_drop(struct smqsg_io *io, int error)
 {
-	smqsg_slot_let_go(io);
+	smqsg_slot_put_buffer(io);
 	if (error)
-		smqsg_slot_note(io->fd, io->slot, error);
+		smqsg_slot_set_error(io->fd, io->slot, error);
 	clear_bit_unlock(io->slot, io->fd->slots.busy);
 }
 
 /**
- * smqsg_slot_refused() - notes that a slot could not be run, without having taken it
+ * smqsg_slot_refused() - sets the status of a slot that could not be taken
  * @fd: the file
  * @number: the slot
  * @error: an errno, below 0
@@ -103,6 +103,6 @@ void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
 	number = array_index_nospec(number, slots);
 	if (test_and_set_bit_lock(number, fd->slots.busy))
 		return;
-	smqsg_slot_note(fd, number, error);
+	smqsg_slot_set_error(fd, number, error);
 	clear_bit_unlock(number, fd->slots.busy);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Taking slots for runs: a slot's bit in smqsg_fd_slots.busy, and what the run asks for beside it.
+ * Taking slots for runs: a slot's bit in smqsg_fd_slots.busy, and the run's own LBA or buffer.
  */
 #ifndef SMQSG_TAKE_H
 #define SMQSG_TAKE_H
@@ -10,7 +10,7 @@
 #include "io.h"
 
 int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run);
-void smqsg_slot_note(struct smqsg_fd *fd, u32 number, int error);
+void smqsg_slot_set_error(struct smqsg_fd *fd, u32 number, int error);
 void smqsg_slot_drop(struct smqsg_io *io, int error);
 void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error);
 
@@ -19,14 +19,14 @@ static inline struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number
 	return fd->slots.status + (size_t)number * fd->slots.status_stride;
 }
 
-/* Whether a run asks for nothing beside its slot, and has nothing where that would stand. */
+/* Whether a run has no LBA or buffer of its own; the fields for them are then 0 as well. */
 static __always_inline bool smqsg_run_plain(const struct smq_sg_run *run)
 {
 	return !(run->flags | run->buffer | run->lba);
 }
 
-/* Drops what a run has beside its slot. Process context. */
-static inline void smqsg_slot_let_go(struct smqsg_io *io)
+/* Drops the reference to a run's own buffer, if it has one. Process context. */
+static inline void smqsg_slot_put_buffer(struct smqsg_io *io)
 {
 	if (unlikely(io->flags & SMQ_SG_RUN_BUFFER)) {
 		smqsg_buffer_put(io->buffer);
@@ -53,13 +53,13 @@ static __always_inline struct smqsg_slot *smqsg_slot_find(struct smqsg_fd *fd, u
 
 /**
  * smqsg_slot_take() - takes a slot for a run
- * @io: filled with what the run asks for
+ * @io: the run; filled from @run
  * @fd: the file
  * @slot: the slot
  * @number: its number
- * @run: what else the run asks for, in memory that only the kernel writes; NULL for nothing
+ * @run: the run's own LBA or buffer, in memory that only the kernel writes; NULL if it has none
  *
- * Return: 0, and smqsg_slot_issue() or smqsg_slot_drop() follows; else an errno as told
+ * Return: 0, and smqsg_slot_issue() or smqsg_slot_drop() follows; else an errno as described
  * at struct smq_sg_run. Process context.
  */
 static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd *fd,
@@ -76,7 +76,7 @@ static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd 
 		return 0;
 	ret = slot->cdb_len ? smqsg_slot_vary(io, run) : -ENODATA;
 	if (ret) {
-		smqsg_slot_note(fd, number, ret);
+		smqsg_slot_set_error(fd, number, ret);
 		clear_bit_unlock(number, fd->slots.busy);
 	}
 	return ret;

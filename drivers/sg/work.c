@@ -17,15 +17,18 @@ struct workqueue_struct *smqsg_wq;
 int smqsg_work_start(void)
 {
 	/*
-	 * Unbound: work items of one device, which sleep for tags, must not delay another's.
-	 * Freezable: after the image of a hibernation nothing is to be sent that the resumed
-	 * system sends again.
+	 * Unbound: work items of one device sleep for tags and must not delay those of another.
+	 * Freezable: once a hibernation image exists, nothing may be sent that the resumed system
+	 * would send again.
 	 */
 	smqsg_send_wq = alloc_workqueue("smq_sg_send", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE,
 					0);
 	if (!smqsg_send_wq)
 		return -ENOMEM;
-	/* What sleeps for no tag does not wait for what does. */
+	/*
+	 * Work that does not sleep for tags has its own workqueue, so that it never waits for work
+	 * that does.
+	 */
 	smqsg_wq = alloc_workqueue("smq_sg", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (smqsg_wq)
 		return 0;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Claims for which a task sleeps.
+ * Reserves a place for a task that sleeps until it gets it.
  */
 #include <linux/completion.h>
 #include <linux/jiffies.h>
 #include <linux/sched/signal.h>
 
-#include "claim.h"
+#include "reserve.h"
 
 /**
- * struct smqsg_sleeper - a task that sleeps for a claim
+ * struct smqsg_sleeper - a task that sleeps for a place
  * @waiter: in its file's queue
  * @done: smqsg_wake() was called
- * @got: as it was called
+ * @got: the number of places, or the errno, that smqsg_wake() was called with
  *
  * On the task's stack, until @waiter waits no more.
  */
@@ -31,14 +31,14 @@ static void smqsg_wake(struct smqsg_waiter *waiter, int got)
 }
 
 /**
- * smqsg_claim_wait() - claims a place for one command, sleeping
+ * smqsg_reserve_wait() - reserves a place for one command, and sleeps until there is one
  * @fd: the file
- * @timeout: jiffies that it may take
+ * @timeout: jiffies to wait at most
  *
  * Return: 0; -EAGAIN, -ENODEV as smqsg_wait(); -ETIMEDOUT; -ECANCELED: by smqsg_cancel(); -EINTR
  * when killed.
  */
-int smqsg_claim_wait(struct smqsg_fd *fd, unsigned long timeout)
+int smqsg_reserve_wait(struct smqsg_fd *fd, unsigned long timeout)
 {
 	struct smqsg_sleeper sleeper = {
 		.waiter.deadline = jiffies + timeout,
@@ -48,7 +48,7 @@ int smqsg_claim_wait(struct smqsg_fd *fd, unsigned long timeout)
 	};
 	int ret;
 
-	if (smqsg_claim(fd, 1))
+	if (smqsg_reserve(fd, 1))
 		return 0;
 	init_completion(&sleeper.done);
 	ret = smqsg_wait(fd, &sleeper.waiter);
@@ -57,10 +57,10 @@ int smqsg_claim_wait(struct smqsg_fd *fd, unsigned long timeout)
 	if (wait_for_completion_killable(&sleeper.done)) {
 		if (smqsg_unwait(&sleeper.waiter))
 			return -EINTR;
-		/* smqsg_wake() is being called, and waits for nothing. */
+		/* smqsg_wake() is being called, and does not sleep. */
 		wait_for_completion(&sleeper.done);
 		if (sleeper.got > 0)
-			smqsg_unclaim(fd, sleeper.got);
+			smqsg_unreserve(fd, sleeper.got);
 		return -EINTR;
 	}
 	return sleeper.got < 0 ? sleeper.got : 0;

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Commands without a bio: the request is prepared here, with the slot's data as its scatterlist,
+ * so that neither the block layer maps it nor the mid-layer prepares the command.
+ */
+#ifndef SMQSG_BIOLESS_H
+#define SMQSG_BIOLESS_H
+
+#include <smq/prepare.h>
+
+#include "sg.h"
+
+/* Scatterlist entries that fit into the command itself: the mid-layer's SCSI_INLINE_SG_CNT. */
+#define SMQSG_INLINE_SEGMENTS	2
+
+u32 smqsg_bioless_list(const struct scsi_device *sdev);
+void smqsg_bioless_set_two(struct scatterlist *sgl, const struct smqsg_extent *data);
+void smqsg_bioless_prepare_one(struct smqsg_fd *fd, struct request *rq, struct page *page,
+			       u32 offset, u32 length);
+void smqsg_bioless_prepare_mapped(struct smqsg_fd *fd, struct request *rq);
+
+/*
+ * Whether a slot has no data, or data that is one piece both of its buffer and of memory, or two of
+ * both.
+ */
+static inline bool smqsg_bioless_fits(const struct smqsg_slot *slot)
+{
+	return slot->segments <= 1 || (slot->segments == SMQSG_INLINE_SEGMENTS && slot->many);
+}
+
+static __always_inline void smqsg_bioless_set(struct scatterlist *sg, struct page *page, u32 offset,
+					      u32 length, bool last)
+{
+	/* Cleared, because an LLD's DMA mapping would see flags of the element's last use. */
+	*sg = (struct scatterlist) { };
+	sg_set_page(sg, page, length, offset);
+	if (last)
+		sg_mark_end(sg);
+}
+
+/*
+ * Whether a new request can be prepared here, given that its device supports it. Not if the
+ * mid-layer has never prepared a command with this tag: then abort_work is not set up. Not with an
+ * elevator: the request may be inserted there, and bfq reads the bio.
+ */
+static __always_inline bool smqsg_bioless_tag(struct request *rq)
+{
+	const struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+
+	return likely(scmd->abort_work.work.func && rq->internal_tag < 0);
+}
+
+/* The same, including whether the device supports it. */
+static inline bool smqsg_bioless_may(const struct smqsg_fd *fd, struct request *rq)
+{
+	return fd->slots.list && smqsg_bioless_tag(rq);
+}
+
+/**
+ * smqsg_bioless_prepare() - prepares a slot's command
+ * @fd: the file
+ * @rq: the request, without a bio, for which smqsg_bioless_tag() returns true
+ * @direction: the slot's
+ * @data: the slot; with SMQ_SG_RUN_BUFFER smqsg_io.other. smqsg_bioless_fits() returns true for it
+ *
+ * The list is the one in the command, where the mid-layer would have made it: it stays when the
+ * command is dispatched again. The caller sets the CDB and its length. Any context.
+ */
+static __always_inline void smqsg_bioless_prepare(struct smqsg_fd *fd, struct request *rq,
+						  u8 direction, const struct smqsg_slot *data)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct scatterlist *sgl = (void *)scmd + fd->slots.list;
+	unsigned int nents = data->segments;
+
+	if (likely(nents == 1))
+		smqsg_bioless_set(sgl, data->data.one.bv_page, data->data.one.bv_offset,
+				  data->data.one.bv_len, true);
+	else if (nents)
+		smqsg_bioless_set_two(sgl, &data->data);
+	else
+		sgl = NULL;
+	BUILD_BUG_ON(DMA_NONE - SMQ_SG_IN != DMA_FROM_DEVICE);
+	BUILD_BUG_ON(DMA_NONE - SMQ_SG_OUT != DMA_TO_DEVICE);
+	smq_prepare_cmd(scmd, fd->sdev, DMA_NONE - direction, sgl, nents, nents,
+			data->data.length);
+	rq->nr_phys_segments = nents;
+	smq_rq_no_priority(rq);
+}
+
+#endif /* SMQSG_BIOLESS_H */

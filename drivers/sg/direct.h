@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Straight issue: a request goes to the driver from where it is submitted.
+ */
+#ifndef SMQSG_DIRECT_H
+#define SMQSG_DIRECT_H
+
+#include <linux/types.h>
+
+struct request;
+
+bool smqsg_direct_issue(struct request *rq, int *last_token);
+bool smqsg_direct_issue_fresh(struct request *rq, int *last_token);
+
+#endif /* SMQSG_DIRECT_H */
