@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From a device's upper driver to us and back. Not while its disk is open or mounted; an open
- * character device (sg, bsg) goes on working and is none of our business.
+ * Claim and release: takes a device from its upper driver and gives it back. Refused while the disk
+ * is open or mounted. An open character device (sg, bsg) does not matter: it goes on working.
  */
 #define pr_fmt(fmt) "smq_conv: " fmt
 
@@ -12,12 +12,12 @@
 #include "conv.h"
 
 static DEFINE_MUTEX(conv_claim_lock);	/* one claim or release at a time; they sleep */
-/* The rest is under conv_lock. */
-static bool conv_closed;		/* the module goes */
-/* The claim that is for the driver's probe to take, if it is for its device. */
+/* The following variables are under conv_lock. */
+static bool conv_closed;		/* the module is being unloaded */
+/* The claim that is offered to the driver's probe, which takes it if it is for its device. */
 static struct conv_lun *conv_offer;
-/* The device that is given back, which no rule is to claim anew. */
-static struct scsi_device *conv_returned;
+/* The device that is being given back: no rule may claim it again. */
+static struct scsi_device *conv_no_rule_for;
 
 static void conv_offer_set(struct conv_lun *cl)
 {
@@ -26,7 +26,10 @@ static void conv_offer_set(struct conv_lun *cl)
 	mutex_unlock(&conv_lock);
 }
 
-/* Whether the driver's probe has not taken it. Otherwise it is not the caller's any more. */
+/*
+ * Ends the offer. Returns true if the driver's probe has not taken the claim; if it has, the claim
+ * no longer belongs to the caller.
+ */
 static bool conv_offer_withdraw(void)
 {
 	bool withdrawn;
@@ -39,8 +42,8 @@ static bool conv_offer_withdraw(void)
 }
 
 /*
- * Opens a device's disk exclusively, so that it is not mounted nor becomes part of anything.
- * Return: what conv_disk_let_go() takes; NULL if the device has no disk; an ERR_PTR after a
+ * Opens a device's disk exclusively, so that nobody mounts it or makes it part of another device.
+ * Return: what conv_disk_close() takes; NULL if the device has no disk; an ERR_PTR after a
  * message, -EBUSY if it is open. Context: may sleep.
  */
 static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const char *what)
@@ -50,7 +53,7 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 	dev_t dev = 0;
 	bool open;
 
-	/* While sd has it its disk stays. */
+	/* While sd is bound to the device, and the lock keeps it so, its disk exists. */
 	device_lock(&sdev->sdev_gendev);
 	disk = sdev->sdev_gendev.driver ? sdev->request_queue->disk : NULL;
 	if (disk)
@@ -66,7 +69,7 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 		return handle;
 	}
 	disk = smq_disk_of(handle);
-	/* By more than this, or it is another device's disk by now. */
+	/* There is another opener than this one, or @dev is another device's disk by now. */
 	open = disk_openers(disk) > 1 || disk->queue != sdev->request_queue;
 	if (open) {
 		sdev_printk(KERN_ERR, sdev, "%s: %s is open\n", what, disk->disk_name);
@@ -76,7 +79,7 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 	return handle;
 }
 
-static void conv_disk_let_go(struct smq_disk_handle *handle)
+static void conv_disk_close(struct smq_disk_handle *handle)
 {
 	if (handle)
 		smq_disk_close(handle);
@@ -100,7 +103,7 @@ static int conv_check(struct scsi_device *lower)
 		sdev_printk(KERN_ERR, lower, "claim: it is not running\n");
 		return -ENODEV;
 	}
-	/* Sleeps where commands are queued; or needs more than the scatterlist of the command. */
+	/* Its queuecommand may sleep; or it needs more than the scatterlist of the command. */
 	if (lower->host->tag_set.flags & BLK_MQ_F_BLOCKING || smq_queue_pad_mask(q) ||
 	    lower->dma_drain_len) {
 		sdev_printk(KERN_ERR, lower, "claim: %s asks for %s\n",
@@ -112,24 +115,24 @@ static int conv_check(struct scsi_device *lower)
 	return 0;
 }
 
-/* Gives a device back to the driver that wants it. */
+/* Takes a device from our driver and attaches the driver that wants it, which is sd. */
 static void conv_give_back(struct scsi_device *lower)
 {
 	struct device *dev = &lower->sdev_gendev;
 
 	mutex_lock(&conv_lock);
-	conv_returned = lower;
+	conv_no_rule_for = lower;
 	mutex_unlock(&conv_lock);
-	/* Which ends the claim, unless that has ended. */
+	/* The driver's remove ends the claim, if there still is one. */
 	device_release_driver(dev);
 	if (device_attach(dev) <= 0)
 		sdev_printk(KERN_NOTICE, lower, "no driver until sd_mod is loaded\n");
 	mutex_lock(&conv_lock);
-	conv_returned = NULL;
+	conv_no_rule_for = NULL;
 	mutex_unlock(&conv_lock);
 }
 
-/* A claim by a rule: as claim_store(), but the device has no other driver yet. */
+/* Makes a claim if a rule asks for it: as claim_store(), but the device has no other driver yet. */
 static struct conv_lun *conv_claim_by_rule(struct scsi_device *lower)
 {
 	struct conv_host *ch;
@@ -147,12 +150,12 @@ static struct conv_lun *conv_claim_by_rule(struct scsi_device *lower)
 	mutex_lock(&conv_lock);
 	list_add_tail(&cl->node, &cl->host->luns);
 	mutex_unlock(&conv_lock);
-	/* The lower host may be scanning. */
+	/* By a work item, because the lower host may be in a scan. */
 	schedule_work(&cl->add);
 	return cl;
 }
 
-/* For the driver's probe: the claim on a device, NULL if there is none. */
+/* Gives the driver's probe the claim on a device, or NULL if there is none. */
 struct conv_lun *conv_claim_take(struct scsi_device *lower)
 {
 	struct conv_lun *cl = NULL;
@@ -164,12 +167,15 @@ struct conv_lun *conv_claim_take(struct scsi_device *lower)
 		conv_offer = NULL;
 		list_add_tail(&cl->node, &cl->host->luns);
 	}
-	rules = !conv_closed && conv_returned != lower;
+	rules = !conv_closed && conv_no_rule_for != lower;
 	mutex_unlock(&conv_lock);
 	return !cl && rules ? conv_claim_by_rule(lower) : cl;
 }
 
-/* Has the driver's probe take a claim. 0: it is the driver's; else it is the caller's still. */
+/*
+ * Makes the driver's probe take a claim. Returns 0 if the claim now belongs to the driver; after an
+ * error it still belongs to the caller.
+ */
 static int conv_attach(struct conv_lun *cl)
 {
 	struct device *dev = &cl->lower->sdev_gendev;
@@ -178,7 +184,7 @@ static int conv_attach(struct conv_lun *cl)
 	device_release_driver(dev);
 	conv_offer_set(cl);
 	err = device_driver_attach(&conv_driver.gendrv, dev);
-	/* Or by a write to the driver's bind, in between. */
+	/* Taken: by this call, or by a write to the driver's bind in between. */
 	if (!conv_offer_withdraw())
 		return 0;
 	return err ?: -ENODEV;
@@ -226,16 +232,16 @@ static int conv_claim(struct scsi_device *lower)
 	if (IS_ERR(disk))
 		return PTR_ERR(disk);
 	err = conv_claim_disk(lower);
-	conv_disk_let_go(disk);
+	conv_disk_close(disk);
 	return err;
 }
 
-/* The same as conv_lun_upper(), of a device that may not be claimed any more. */
+/* As conv_lun_upper(), for a device whose claim may have ended meanwhile. */
 static struct scsi_device *conv_upper_of(struct scsi_device *lower)
 {
 	struct scsi_device *upper = NULL;
 
-	/* While the driver has it the claim stays. */
+	/* While our driver is bound to the device, and the lock keeps it so, the claim exists. */
 	device_lock(&lower->sdev_gendev);
 	if (lower->sdev_gendev.driver == &conv_driver.gendrv)
 		upper = conv_lun_upper(dev_get_drvdata(&lower->sdev_gendev));
@@ -255,19 +261,19 @@ static int conv_release(struct scsi_device *lower)
 	upper = conv_upper_of(lower);
 	if (upper)
 		disk = conv_disk_hold(upper, "release");
-	/* One that is offline cannot be opened by anybody. */
+	/* A disk that is offline cannot be opened, which does not prevent its release. */
 	if (IS_ERR(disk) && PTR_ERR(disk) != -EBUSY)
 		disk = NULL;
 	if (!IS_ERR(disk)) {
 		conv_give_back(lower);
-		conv_disk_let_go(disk);
+		conv_disk_close(disk);
 	}
 	if (upper)
 		put_device(&upper->sdev_gendev);
 	return PTR_ERR_OR_ZERO(disk);
 }
 
-/* Gives all devices back, and claims no others. None of their upper disks is open. */
+/* Gives all devices back; no rule claims another from now on. No upper disk is open. */
 void conv_release_all(void)
 {
 	struct scsi_device *lower;
@@ -314,8 +320,15 @@ static ssize_t release_store(struct device_driver *drv, const char *buf, size_t 
 }
 static DRIVER_ATTR_WO(release);
 
+static ssize_t claims_show(struct device_driver *drv, char *buf)
+{
+	return conv_host_list(buf);
+}
+static DRIVER_ATTR_RO(claims);
+
 static struct attribute *conv_driver_attrs[] = {
 	&driver_attr_claim.attr,
+	&driver_attr_claims.attr,
 	&driver_attr_release.attr,
 	&driver_attr_rules.attr,
 	NULL

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * smq_conv: LUNs of any SCSI host, claimed from their upper driver, as LUNs of a multiqueue
- * host. What its files share. The lower device is the one that was claimed, the upper device
- * the one that smq_conv's host has for it.
+ * Declarations for all files of smq_conv, which claims LUNs of any SCSI host from their upper
+ * driver and makes them LUNs of a multiqueue host of its own. The lower device is the device that
+ * was claimed; the upper device is the one for it on smq_conv's host.
  */
 #ifndef SMQ_CONV_H
 #define SMQ_CONV_H
 
 #include <linux/llist.h>
 #include <linux/mutex.h>
+#include <linux/percpu.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <smq/lld.h>
 #include <smq/lower.h>
 
-/* Commands of a hardware queue at most; as many as the lower host takes, if those are fewer. */
+/* Most commands of a hardware queue; fewer if the lower host takes fewer. */
 #define CONV_MAX_DEPTH	1024
+/* Most lower requests that are allocated together: the limit of the block layer's plug. */
+#define CONV_MAX_BATCH	32U
 
 /**
  * struct conv_host - the upper host of a lower one: private area of an smq_host
- * @node: in the list of all
+ * @node: in the list of all upper hosts
  * @smq: the layer's part
  * @lower: the lower host, referenced
- * @luns: claims on it, those that a scan finds
- * @users: claims, and whoever works on one; the host goes with the last
+ * @luns: claims on LUNs of the lower host that a scan finds
+ * @users: references: one for each claim, and one for each function that works on a claim. The
+ *	host is removed with the last
  *
  * @node, @luns and @users are protected by conv_lock.
  * Lifetime: that of the smq_host, from conv_host_get() to the last conv_host_put().
@@ -37,29 +41,65 @@ struct conv_host {
 };
 
 /**
+ * struct conv_limits - the limits of a queue that drivers change while its device is in use
+ * @virt_boundary_mask: see struct queue_limits, as for the others
+ * @max_hw_sectors: in units of 512 bytes
+ * @max_segment_size: in bytes
+ * @max_segments: number of entries of a scatterlist
+ */
+struct conv_limits {
+	unsigned long virt_boundary_mask;
+	unsigned int max_hw_sectors;
+	unsigned int max_segment_size;
+	unsigned short max_segments;
+};
+
+/**
  * struct conv_lun - a claim
  * @node: in conv_host.luns until the claim ends; under conv_lock
- * @host: the upper host, referenced
  * @lower: the lower device, referenced: its driver's module stays
- * @link: has the upper host suspend before the lower device
- * @add: has the upper host find it, for a claim that a rule made
- * @depth: the lower queue_depth that the upper device follows
+ * @spare: the lower request that @room has waited for, until a command takes it; else NULL
+ * @sent: number of lower requests so far; per CPU
+ * @depth: the lower queue_depth, to which the upper one was last set
+ * @limits: the lower limits that no upper request exceeds. While the lower queue has others,
+ *	queue_cmd checks each command
+ * @before: commands that the lower device got before the claim
+ * @host: the upper host, referenced
+ * @handler: the device handler that the lower device had; NULL if none
+ * @link: device link; with it the upper host suspends before the lower device
+ * @add: for a claim that a rule made: adds the LUN to the upper host
  * @follow: changes the upper queue_depth
- * @uppers: upper devices that use the claim, under conv_lock; the claim outlives them. One, and
- *	another one while a deleted one is on its way out and a scan has found the LUN anew
+ * @told: the limits that the upper queue was last set to; for @limits_work, and lun_configure
+ * @limits_work: changes the limits of the upper queue; see limits.c
+ * @short_of: a command has found no lower tag since @room last began its work
+ * @room: waits for a tag of the lower queue; see room.c
+ * @uppers: number of upper devices that use the claim, under conv_lock; the claim outlives them.
+ *	It is 2 while a deleted upper device is not gone yet and a scan has found the LUN anew
  * @idle: woken when @uppers is 0
  *
- * Lifetime: claim(), or the driver's probe by a rule, allocates it; the probe gives it to the
- * lower device, whose driver data it is from then on, and the driver's remove frees it.
+ * Lifetime: a write to the claim attribute, or the driver's probe for a device with a rule,
+ * allocates it. The probe makes it the driver data of the lower device, and the driver's remove
+ * frees it.
  */
 struct conv_lun {
 	struct list_head node;
-	struct conv_host *host;
+	/* What each command reads. */
 	struct scsi_device *lower;
+	struct request *spare;
+	unsigned int __percpu *sent;
+	struct conv_limits limits;
+	unsigned short depth;
+
+	unsigned int before;
+	struct conv_host *host;
+	struct scsi_device_handler *handler;
 	struct device_link *link;
 	struct work_struct add;
-	unsigned short depth;
 	struct work_struct follow;
+	struct conv_limits told;
+	struct delayed_work limits_work;
+	bool short_of;
+	struct delayed_work room;
 	unsigned int uppers;
 	wait_queue_head_t idle;
 };
@@ -71,14 +111,19 @@ struct conv_upper {
 
 /**
  * struct conv_cmd - private area of a command
- * @rq: the lower request, NULL when there is none: the end of that one writes it, last. Error
- * handling, which reads it, finds the request itself by the lower host's tags, that keep it
- * @reset: a reset of the upper device aborted it; written while that lets no command come
+ * @rq: the lower request, or NULL. The end of the lower request sets it to NULL, as the last write
+ *	to the command. Error handling reads the pointer, but does not follow it: it finds requests
+ *	by a walk over the lower host's tags, which keeps them
+ * @reset: a reset of the upper device, target or host aborted the lower request. Written during the
+ *	reset, when no new command comes, and by queue_cmd
+ * @cut: if the lower request has less data than the command: by how many bytes its last
+ *	scatterlist entry is shorter
  * @node: in conv_hwq.ready
  */
 struct conv_cmd {
 	struct request *rq;
 	bool reset;
+	unsigned int cut;
 	struct llist_node node;
 };
 
@@ -86,12 +131,18 @@ struct conv_cmd {
  * struct conv_hwq - private area of a hardware queue
  * @ready: commands whose lower requests are issued by the next commit. Lockless: several CPUs
  *	may submit to one hardware queue, and commit it
+ * @batch: how many commands the last commit issued, up to CONV_MAX_BATCH: the guess for the next
+ *	one. Written without a lock: a wrong guess only costs instructions
  */
 struct conv_hwq {
 	struct llist_head ready;
+	unsigned int batch;
 };
 
-/* Protects the lists of hosts and claims, and what is said there. Innermost; holders may sleep. */
+/*
+ * Protects the lists of hosts and claims, and the fields that are described as being under it. No
+ * other lock is taken inside it; holders may sleep.
+ */
 extern struct mutex conv_lock;
 
 /* main.c */
@@ -103,6 +154,10 @@ extern const struct attribute_group *conv_driver_groups[];
 struct conv_lun *conv_claim_take(struct scsi_device *lower);
 void conv_release_all(void);
 
+/* handler.c */
+void conv_handler_replace(struct conv_lun *cl);
+void conv_handler_restore(struct conv_lun *cl);
+
 /* rule.c */
 extern struct driver_attribute driver_attr_rules;
 bool conv_rule_matches(struct scsi_device *lower);
@@ -113,17 +168,45 @@ void conv_rules_exit(void);
 struct conv_host *conv_host_get(struct Scsi_Host *lower);
 void conv_host_put(struct conv_host *ch);
 struct scsi_device *conv_host_any_lower(void);
+ssize_t conv_host_list(char *buf);
 
 /* lun.c */
 struct conv_lun *conv_lun_create(struct conv_host *ch, struct scsi_device *lower);
 void conv_lun_destroy(struct conv_lun *cl);
 void conv_lun_end(struct conv_lun *cl);
 int conv_lun_add_upper(struct conv_host *ch, const struct scsi_device *lower);
-struct scsi_device *conv_lun_upper(struct conv_lun *cl);
 int conv_lun_init(struct smq_host *host, struct scsi_device *upper);
 void conv_lun_exit(struct smq_host *host, struct scsi_device *upper);
 int conv_lun_configure(struct smq_host *host, struct scsi_device *upper,
 		       struct queue_limits *lim);
+
+/* upper.c */
+struct scsi_device *conv_lun_upper(struct conv_lun *cl);
+unsigned int conv_lun_others(const struct conv_lun *cl);
+
+/* limits.c */
+void conv_limits_init(struct conv_lun *cl);
+void conv_limits_exit(struct conv_lun *cl);
+void conv_limits_take(struct conv_lun *cl, struct queue_limits *lim);
+bool conv_limits_check(struct conv_lun *cl, struct scsi_cmnd *scmd, unsigned int *excess);
+void conv_limits_cut(struct scsi_cmnd *lower, struct scsi_cmnd *scmd, unsigned int excess);
+void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd);
+
+/* Whether a queue has other limits than these. queue_cmd calls it for each command. */
+static __always_inline bool conv_limits_changed(const struct conv_limits *limits,
+						const struct queue_limits *now)
+{
+	return (READ_ONCE(limits->virt_boundary_mask) ^ READ_ONCE(now->virt_boundary_mask)) |
+	       (READ_ONCE(limits->max_hw_sectors) ^ READ_ONCE(now->max_hw_sectors)) |
+	       (READ_ONCE(limits->max_segment_size) ^ READ_ONCE(now->max_segment_size)) |
+	       (READ_ONCE(limits->max_segments) ^ READ_ONCE(now->max_segments));
+}
+
+/* room.c */
+void conv_room_init(struct conv_lun *cl);
+void conv_room_exit(struct conv_lun *cl);
+struct request *conv_room_take_spare(struct conv_lun *cl, blk_opf_t opf);
+void conv_room_wait(struct conv_lun *cl);
 
 /* queue.c */
 struct smq_host *conv_smq_alloc(const struct smq_host_config *cfg);

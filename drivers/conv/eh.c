@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Error handling, which is the lower host's: an abort or a reset of the upper device has the
- * timers of its lower requests run out at once, and waits until the lower host's error handler
- * has ended them.
+ * Error handling, which the lower host does: an abort or a reset of the upper device makes the
+ * timers of the lower requests expire at once, and waits until the lower host's error handler has
+ * ended those requests.
  */
 #include <linux/blk-mq.h>
 #include <linux/delay.h>
@@ -10,9 +10,9 @@
 
 #include "conv.h"
 
-/* For how long an abort or a reset waits; a host reset waits until all have ended. */
+/* How long an abort or a reset waits; a host reset waits until all commands have ended. */
 #define CONV_WAIT	(60 * HZ)
-/* How often a timer runs out anew: the lower driver may have started it once more. */
+/* How often timers are made to expire again: the lower LLD may have restarted them. */
 #define CONV_AGAIN	HZ
 
 /* Whether a command has a lower request. */
@@ -20,11 +20,11 @@ static bool conv_is_below(struct smq_cmd *cmd)
 {
 	const struct conv_cmd *cc = smq_cmd_priv(cmd);
 
-	/* Pairs with the release in conv_end_io(): without one the result is there. */
+	/* Pairs with the release in conv_end_io(): if this reads NULL, the result is set. */
 	return smp_load_acquire(&cc->rq);
 }
 
-/* The upper timer has nothing to say while there is a lower request, which has its own. */
+/* While there is a lower request, which has its own timer, the upper timer starts again. */
 bool conv_timed_out(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	return conv_is_below(cmd);
@@ -33,10 +33,10 @@ bool conv_timed_out(struct smq_hwq *hwq, struct smq_cmd *cmd)
 /**
  * struct conv_scope - commands that an abort or a reset ends
  * @host: the upper host
- * @cmd: this one; if NULL a reset's:
- * @sdev: of this upper device, if not NULL
- * @starget: of this target, if not NULL
- * @found: how many have a lower request
+ * @cmd: the command, for an abort; NULL for a reset, for which the next two apply
+ * @sdev: only commands of this upper device, if not NULL
+ * @starget: only commands of this target, if not NULL
+ * @found: how many commands in scope have a lower request
  */
 struct conv_scope {
 	struct smq_host *host;
@@ -57,8 +57,8 @@ static bool conv_in_scope(const struct conv_scope *scope, struct smq_cmd *cmd)
 }
 
 /*
- * Has a lower request time out, if it is one of the scope's: one that the lower host has
- * started, and that its tag keeps during the call.
+ * Makes the timer of a lower request expire, if its command is in the scope. The walk over the tags
+ * calls this for requests that were started, and keeps them during the call.
  */
 static bool conv_time_out_one(struct request *rq, void *data)
 {
@@ -101,7 +101,7 @@ int conv_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 		}
 		usleep_range(1000, 2000);
 	}
-	/* Until conv_end_io() has let go of it. */
+	/* Waits until conv_end_io() no longer uses the command. */
 	synchronize_rcu();
 	return 0;
 }
@@ -111,20 +111,20 @@ static bool conv_count_below(struct request *rq, void *data)
 	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
 	struct conv_scope *scope = data;
 
-	/* None without a hardware queue: it was never queued. */
+	/* A command that was never queued has no hardware queue, but no lower request either. */
 	scope->found += conv_is_below(cmd) && conv_in_scope(scope, cmd);
 	return true;
 }
 
-/* The upper mid-layer's own recovery, which goes on to the next step if this one says no. */
+/* Whether the upper host's error handler runs: if a reset fails it goes on to the next step. */
 static bool conv_in_recovery(const struct Scsi_Host *shost)
 {
 	return shost->shost_state == SHOST_RECOVERY || shost->shost_state == SHOST_CANCEL_RECOVERY;
 }
 
 /*
- * Ends the commands of a scope. With none in flight nothing happens to the device, and an ioctl
- * is told so: -ENOENT.
+ * Ends the commands of a scope. If none is in flight nothing happens to the device: then a reset by
+ * ioctl fails, with -ENOENT from here.
  */
 static int conv_reset(struct conv_scope *scope)
 {
@@ -133,7 +133,7 @@ static int conv_reset(struct conv_scope *scope)
 	bool any = false;
 	unsigned int i;
 
-	/* The layer lets no command come. */
+	/* During a reset the layer sends no new commands. */
 	for (i = 0; i < scope->host->nr_hwqs; i++) {
 		rcu_read_lock();
 		conv_issue(scope->host->hwq[i]);
@@ -159,7 +159,7 @@ static int conv_reset(struct conv_scope *scope)
 		}
 		usleep_range(1000, 2000);
 	}
-	/* Until conv_end_io() has let go of the last. */
+	/* Waits until conv_end_io() no longer uses the last command. */
 	synchronize_rcu();
 	return any || conv_in_recovery(shost) ? 0 : -ENOENT;
 }

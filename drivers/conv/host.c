@@ -3,6 +3,7 @@
 #include <linux/cpumask.h>
 #include <linux/minmax.h>
 #include <linux/slab.h>
+#include <linux/sysfs.h>
 
 #include "conv.h"
 
@@ -11,14 +12,23 @@
 #define CONV_MAX_EXTRA	256U
 
 DEFINE_MUTEX(conv_lock);	/* see conv.h */
-/* Makes one at a time the maker of a host; around conv_lock, inside a lower device's lock. */
+/*
+ * Serialises the creation of upper hosts, so that no lower host gets two. Taken inside a lower
+ * device's lock, and around conv_lock.
+ */
 static DEFINE_MUTEX(conv_make_lock);
-static LIST_HEAD(conv_hosts);
+static LIST_HEAD(conv_hosts);	/* all upper hosts; under conv_lock */
 
-/* Its scan_mutex is taken inside that of the lower host, whose LUNs take ours with them. */
+/*
+ * Lock class of the upper hosts' scan_mutex. The removal of a lower device holds the lower host's
+ * scan_mutex and takes the upper one's, to remove the upper device.
+ */
 static struct lock_class_key conv_scan_key;
 
-/* What the lower host can do, so can this one. The rest each LUN takes from its lower device. */
+/*
+ * Copies the lower host's limits to an upper host. conv_lun_configure() copies those of a lower
+ * device.
+ */
 static void conv_host_copy(struct Scsi_Host *shost, const struct Scsi_Host *lower)
 {
 	shost->sg_tablesize = lower->sg_tablesize;
@@ -58,8 +68,9 @@ static struct conv_host *conv_host_create(struct Scsi_Host *lower)
 	conv_host_copy(host->shost, lower);
 	lockdep_set_class(&host->shost->scan_mutex, &conv_scan_key);
 	/*
-	 * Not below the lower host, which may go first; but memory is mapped for the lower
-	 * host's device, which is what smq_host_add() takes its device for when there is a parent.
+	 * The parent is not the lower host, because that may be removed first. DMA memory is mapped
+	 * for the lower host's DMA device: if a host has a parent already, smq_host_add() uses the
+	 * device that it is given for DMA only.
 	 */
 	host->shost->shost_gendev.parent = conv_root;
 	get_device(lower->dma_dev);
@@ -77,7 +88,7 @@ static struct conv_host *conv_host_create(struct Scsi_Host *lower)
 	return ch;
 }
 
-/* One that there is, with a reference, or NULL. */
+/* Returns the upper host of a lower host, with a reference, or NULL if there is none. */
 static struct conv_host *conv_host_find(struct Scsi_Host *lower)
 {
 	struct conv_host *ch, *found = NULL;
@@ -95,11 +106,11 @@ static struct conv_host *conv_host_find(struct Scsi_Host *lower)
 }
 
 /**
- * conv_host_get() - the upper host of a lower one, new if there is none
- * @lower: the lower host, which the caller keeps
+ * conv_host_get() - finds or creates the upper host of a lower host
+ * @lower: the lower host; the caller holds a reference to it
  *
- * Context: may sleep. Return: the host, with a reference for
- * conv_host_put(), or an ERR_PTR.
+ * Context: may sleep. Return: the upper host, with a reference that conv_host_put() drops, or an
+ * ERR_PTR.
  */
 struct conv_host *conv_host_get(struct Scsi_Host *lower)
 {
@@ -114,8 +125,8 @@ struct conv_host *conv_host_get(struct Scsi_Host *lower)
 }
 
 /**
- * conv_host_put() - ends a use of an upper host, and the host with the last one
- * @ch: the host
+ * conv_host_put() - drops a reference to an upper host
+ * @ch: the upper host; it is removed and freed with its last reference
  *
  * Context: may sleep; the lower host's scan_mutex and a lower device's lock may be held.
  */
@@ -138,7 +149,10 @@ void conv_host_put(struct conv_host *ch)
 	put_device(dma_dev);
 }
 
-/* A claim on any host, to be released; its lower device with a reference. NULL: there is none. */
+/*
+ * Returns a lower device that is claimed, on whichever host, with a reference for put_device().
+ * Returns NULL if no device is claimed.
+ */
 struct scsi_device *conv_host_any_lower(void)
 {
 	struct scsi_device *lower = NULL;
@@ -155,4 +169,29 @@ struct scsi_device *conv_host_any_lower(void)
 	}
 	mutex_unlock(&conv_lock);
 	return lower;
+}
+
+/*
+ * Writes a line for each claim: the addresses of the lower and of the upper device, and the number
+ * of commands that the lower device got from elsewhere. Returns the length of the text.
+ */
+ssize_t conv_host_list(char *buf)
+{
+	const struct scsi_device *lower;
+	struct conv_host *ch;
+	struct conv_lun *cl;
+	ssize_t len = 0;
+
+	mutex_lock(&conv_lock);
+	list_for_each_entry(ch, &conv_hosts, node) {
+		list_for_each_entry(cl, &ch->luns, node) {
+			lower = cl->lower;
+			len += sysfs_emit_at(buf, len, "%s %u:%u:%u:%llu %u\n",
+					     dev_name(&lower->sdev_gendev),
+					     ch->smq->shost->host_no, lower->channel, lower->id,
+					     lower->lun, conv_lun_others(cl));
+		}
+	}
+	mutex_unlock(&conv_lock);
+	return len;
 }

@@ -1,29 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Claims, and the upper devices that have them: limits and quirks, queue depth, the end. */
+/* Claims, and upper devices: their limits and quirks, queue depth, and the end of a claim. */
 #include <linux/minmax.h>
 #include <linux/slab.h>
 
 #include "conv.h"
 
-/*
- * The upper device of a claim, with a reference for put_device(); NULL if there is none. Not
- * scsi_device_lookup(): while this module goes there is no reference to it any more.
- */
-struct scsi_device *conv_lun_upper(struct conv_lun *cl)
-{
-	struct Scsi_Host *shost = cl->host->smq->shost;
-	const struct scsi_device *lower = cl->lower;
-	struct scsi_device *upper;
-
-	spin_lock_irq(shost->host_lock);
-	upper = __scsi_device_lookup(shost, lower->channel, lower->id, lower->lun);
-	if (upper && !get_device(&upper->sdev_gendev))
-		upper = NULL;
-	spin_unlock_irq(shost->host_lock);
-	return upper;
-}
-
-/* The lower queue_depth has changed: the upper one becomes the same. */
+/* Sets the upper queue_depth to the lower one, which has changed. */
 static void conv_lun_follow(struct work_struct *work)
 {
 	struct conv_lun *cl = container_of(work, struct conv_lun, follow);
@@ -36,12 +18,15 @@ static void conv_lun_follow(struct work_struct *work)
 	put_device(&upper->sdev_gendev);
 }
 
-/* Has the upper host find a claimed LUN. @ch is kept by the caller. Context: may sleep. */
+/* Adds a claimed LUN to the upper host. The caller has a reference to @ch. Context: may sleep. */
 int conv_lun_add_upper(struct conv_host *ch, const struct scsi_device *lower)
 {
 	struct Scsi_Host *shost = ch->smq->shost;
 
-	/* A scan goes through all targets up to here. A lower host may say less than it has. */
+	/*
+	 * A scan goes through all targets below max_id. The lower host's own limits may be too low
+	 * for the LUNs that it has.
+	 */
 	shost->max_id = max(shost->max_id, lower->id + 1);
 	shost->max_lun = max(shost->max_lun, lower->lun + 1);
 	return scsi_add_device(shost, lower->channel, lower->id, lower->lun);
@@ -58,7 +43,7 @@ static void conv_lun_add(struct work_struct *work)
 }
 
 /**
- * conv_lun_create() - a claim that no driver's probe has taken yet
+ * conv_lun_create() - allocates a claim, which the driver's probe has yet to take
  * @ch: the upper host; the claim takes a reference of its own
  * @lower: the lower device
  *
@@ -71,16 +56,20 @@ struct conv_lun *conv_lun_create(struct conv_host *ch, struct scsi_device *lower
 
 	if (!cl)
 		return ERR_PTR(-ENOMEM);
+	err = -ENOMEM;
+	cl->sent = alloc_percpu(unsigned int);
+	if (!cl->sent)
+		goto free;
 	err = scsi_device_get(lower);
 	if (err)
-		goto free;
-	/* It does not suspend by itself: the upper device's commands would not wake it. */
+		goto free_sent;
+	/* No runtime suspend of the lower device: commands of the upper one would not resume it. */
 	err = scsi_autopm_get_device(lower);
 	if (err)
 		goto put;
 	/*
-	 * The upper host suspends, and is shut down, before the lower device: what is written at
-	 * that time (SYNCHRONIZE CACHE) still gets there.
+	 * The upper host suspends, and is shut down, before the lower device: so commands that sd
+	 * sends at that time (SYNCHRONIZE CACHE) still reach the lower device.
 	 */
 	cl->link = device_link_add(&ch->smq->shost->shost_gendev, &lower->sdev_gendev,
 				   DL_FLAG_STATELESS);
@@ -92,6 +81,8 @@ struct conv_lun *conv_lun_create(struct conv_host *ch, struct scsi_device *lower
 	cl->depth = lower->queue_depth;
 	INIT_WORK(&cl->add, conv_lun_add);
 	INIT_WORK(&cl->follow, conv_lun_follow);
+	conv_limits_init(cl);
+	conv_room_init(cl);
 	init_waitqueue_head(&cl->idle);
 	mutex_lock(&conv_lock);
 	ch->users++;
@@ -102,53 +93,57 @@ put_power:
 	scsi_autopm_put_device(lower);
 put:
 	scsi_device_put(lower);
+free_sent:
+	free_percpu(cl->sent);
 free:
 	kfree(cl);
 	return ERR_PTR(err);
 }
 
-/* Frees a claim that no upper device has. Context: may sleep, as conv_host_put(). */
+/* Frees a claim that no upper device uses. Context: may sleep, as conv_host_put(). */
 void conv_lun_destroy(struct conv_lun *cl)
 {
 	struct scsi_device *lower = cl->lower;
 
 	device_link_del(cl->link);
 	conv_host_put(cl->host);
+	free_percpu(cl->sent);
 	kfree(cl);
 	scsi_autopm_put_device(lower);
 	scsi_device_put(lower);
 }
 
 /**
- * conv_lun_end() - ends a claim that the lower device's driver has
+ * conv_lun_end() - ends a claim that the driver's probe has taken
  * @cl: the claim; freed
  *
- * The upper device goes, and what it has under way ends first: the lower device and its
- * error handling see to that.
+ * Removes the upper device. Its commands end before that: the lower device, or the lower host's
+ * error handling, ends them.
  *
  * Context: the driver's remove.
  */
 void conv_lun_end(struct conv_lun *cl)
 {
-	struct scsi_device *lower = cl->lower;
 	struct scsi_device *upper;
 
-	/* No scan finds the LUN any more. */
+	/* From here on no scan of the upper host finds the LUN. */
 	mutex_lock(&conv_lock);
 	list_del(&cl->node);
 	mutex_unlock(&conv_lock);
 	cancel_work_sync(&cl->add);
-	/* One that is being scanned is found already, and its removal waits for the scan. */
+	/* This also finds a device that is just being scanned; its removal waits for the scan. */
 	upper = conv_lun_upper(cl);
 	if (upper) {
 		scsi_remove_device(upper);
 		put_device(&upper->sdev_gendev);
 	}
-	/* Or it was going by itself. */
+	/* For upper devices that others are removing. */
 	wait_event(cl->idle, !READ_ONCE(cl->uppers));
 	cancel_work_sync(&cl->follow);
-	/* The last lower request is gone, and the function that ended it has returned. */
-	smq_queue_drain(lower->request_queue);
+	conv_limits_exit(cl);
+	conv_room_exit(cl);
+	/* On return from these, no lower request is left, and no conv_end_io() runs. */
+	conv_handler_restore(cl);
 	synchronize_rcu();
 	conv_lun_destroy(cl);
 }
@@ -168,7 +163,7 @@ int conv_lun_init(struct smq_host *host, struct scsi_device *upper)
 		    lower->lun == upper->lun) {
 			cl->uppers++;
 			cu->cl = cl;
-			/* What the lower device's driver said before its first INQUIRY. */
+			/* The lower LLD may have set this before the first INQUIRY. */
 			upper->inquiry_len = lower->inquiry_len;
 			err = 0;
 			break;
@@ -185,12 +180,12 @@ void conv_lun_exit(struct smq_host *host, struct scsi_device *upper)
 
 	mutex_lock(&conv_lock);
 	WRITE_ONCE(cl->uppers, cl->uppers - 1);
-	/* Under the lock: the claim may be freed once it is seen to be idle. */
+	/* Under the lock, because conv_lun_end() may free the claim once @uppers is 0. */
 	wake_up(&cl->idle);
 	mutex_unlock(&conv_lock);
 }
 
-/* What the lower driver, and the lists of devices with quirks, say of the device. */
+/* Copies what the lower LLD and the kernel's lists of quirks have set for the lower device. */
 static void conv_copy_quirks(struct scsi_device *upper, const struct scsi_device *lower)
 {
 	upper->manage_system_start_stop = lower->manage_system_start_stop;
@@ -230,23 +225,15 @@ int conv_lun_configure(struct smq_host *host, struct scsi_device *upper,
 {
 	const struct conv_upper *cu = smq_lun_priv(upper);
 	struct scsi_device *lower = cu->cl->lower;
-	const struct queue_limits *from = &lower->request_queue->limits;
 
 	/* A command that passes these limits, with its scatterlist, fits the lower device. */
-	lim->max_hw_sectors = from->max_hw_sectors;
-	lim->max_sectors = min(lim->max_sectors, from->max_hw_sectors);
-	lim->max_segments = from->max_segments;
-	lim->max_segment_size = from->max_segment_size;
-	lim->seg_boundary_mask = from->seg_boundary_mask;
-	lim->virt_boundary_mask = from->virt_boundary_mask;
-	lim->dma_alignment = from->dma_alignment;
-
+	conv_limits_take(cu->cl, lim);
 	conv_copy_quirks(upper, lower);
 	if (lower->request_queue->rq_timeout)
 		blk_queue_rq_timeout(upper->request_queue, lower->request_queue->rq_timeout);
 	/*
-	 * A lower host without a tag to spare is no full device: what is in flight need not end
-	 * before the command is tried again.
+	 * queue_cmd answers SMQ_DEVICE_BUSY if the lower host has no free tag. The device is not
+	 * full then: the mid-layer may retry before the commands in flight have ended.
 	 */
 	upper->max_device_blocked = 0;
 	smq_change_queue_depth(upper, cu->cl->depth);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * smq_conv: the driver of claimed devices. It matches every SCSI device, as all SCSI drivers
- * do, and takes only those that claim.c offers it.
+ * do. Its probe accepts only devices for which claim.c offers a claim.
  */
 #include <linux/device.h>
 #include <linux/module.h>
 #include <linux/percpu-refcount.h>
+#include <linux/rcupdate.h>
 
 #include "conv.h"
 
-struct device *conv_root;	/* parent of all hosts */
+struct device *conv_root;	/* parent of all upper hosts */
 
 static int conv_probe(struct scsi_device *lower)
 {
@@ -18,15 +19,18 @@ static int conv_probe(struct scsi_device *lower)
 	if (!cl)
 		return -ENODEV;
 	/*
-	 * As the block layer does for a queue with a disk: requests count in use per CPU. Without
-	 * one, or since that has gone, all CPUs count in one atomic.
+	 * The block layer counts the users of a queue per CPU while the queue has a disk. Without
+	 * a disk all CPUs would write one atomic counter for each request.
 	 */
 	percpu_ref_switch_to_percpu(&lower->request_queue->q_usage_counter);
 	dev_set_drvdata(&lower->sdev_gendev, cl);
+	/* The former driver has ended: sd sends its last command, SYNCHRONIZE CACHE, in remove. */
+	cl->before = atomic_read(&lower->iorequest_cnt);
+	conv_handler_replace(cl);
 	return 0;
 }
 
-/* By release, by the removal of the device, or by a write to the driver's unbind. */
+/* Ends a claim: on release, when the device is removed, or after a write to the driver's unbind. */
 static void conv_remove(struct scsi_device *lower)
 {
 	struct conv_lun *cl = dev_get_drvdata(&lower->sdev_gendev);
@@ -40,7 +44,7 @@ SMQ_SCSI_DRIVER_FNS(conv_probe, conv_remove)
 struct scsi_driver conv_driver = {
 	.gendrv.name	= "smq_conv",
 	.gendrv.groups	= conv_driver_groups,
-	/* Not at once with sd, which would then be first: see rule.c. */
+	/* Our probe must run before sd's, which is asynchronous: see rule.c. */
 	.gendrv.probe_type = PROBE_FORCE_SYNCHRONOUS,
 	.gendrv.owner	= THIS_MODULE,
 	SMQ_SCSI_DRIVER_OPS(conv_probe, conv_remove),
@@ -75,6 +79,8 @@ static void __exit conv_exit(void)
 	driver_unregister(&conv_driver.gendrv);
 	conv_rules_exit();
 	root_device_unregister(conv_root);
+	/* A preempted reader of dh_state may still read our handler's name, which goes with us. */
+	synchronize_rcu_tasks();
 }
 module_exit(conv_exit);
 

@@ -1,37 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The LLD: each command becomes a passthrough request of the lower device, which has the
- * scatterlist of the command for its own. Data is not copied, and no bio is made.
+ * smq_conv's LLD: for each command it sends a passthrough request to the lower device. The request
+ * uses the scatterlist of the command: data is not copied, and there is no bio.
  */
 #include <linux/blk-mq.h>
 #include <linux/scatterlist.h>
 #include <linux/sched.h>
 #include <scsi/scsi_cmnd.h>
+#include <smq/prepare.h>
 
 #include "conv.h"
 
-/* What a request says of its way to the device; all else is said by its CDB. */
+/* Flags that the lower request takes over. All else that matters to the device is in the CDB. */
 #define CONV_FLAGS	(REQ_FAILFAST_MASK | REQ_SYNC | REQ_META | REQ_PRIO)
 
 /*
- * The result of a command that did not end with GOOD. Return: whether it timed out, and so is to
- * time out above as well.
+ * Sets the result of a command whose lower request did not end with GOOD. Return: whether the lower
+ * request timed out, so that the command has to time out as well.
  */
 static noinline bool conv_failed(struct scsi_cmnd *scmd, const struct conv_cmd *cc,
-				 const struct scsi_cmnd *lower, blk_status_t error)
+				 struct request *rq, blk_status_t error)
 {
-	/* Without what the lower mid-layer notes for itself; the upper one does the same again. */
+	const struct conv_lun *cl = ((const struct conv_upper *)smq_lun_priv(scmd->device))->cl;
+	const struct scsi_cmnd *lower = blk_mq_rq_to_pdu(rq);
+
+	/* The lower mid-layer has not dispatched it, and so has not counted it, either. */
+	if (!test_bit(SCMD_STATE_COMPLETE, &lower->state))
+		this_cpu_dec(*cl->sent);
+	/* Without the bits that the lower mid-layer sets for itself: the upper one sets its own. */
 	scmd->result = lower->result & 0xff00ff;
-	/* A request that did not get as far as the mid-layer. */
+	/* The request did not reach the lower mid-layer. */
 	if (!lower->result && error)
 		scmd->result = DID_ERROR << 16;
 	memcpy(scmd->sense_buffer, lower->sense_buffer, SCSI_SENSE_BUFFERSIZE);
-	if (scmd->result != DID_TIME_OUT << 16)
+	/*
+	 * A command that the lower error handler ended has the result that the lower driver set
+	 * meanwhile, or DID_TIME_OUT. Without smq_conv block I/O is retried with either result.
+	 */
+	if (scmd->result != DID_TIME_OUT << 16 &&
+	    (!(rq->rq_flags & RQF_TIMED_OUT) || scmd->result & 0xff ||
+	     (blk_rq_is_passthrough(scsi_cmd_to_rq(scmd)) && !READ_ONCE(cc->reset))))
 		return false;
-	/* Block I/O is tried again, passthrough learns of it. */
+	/* With this result the mid-layer retries block I/O; passthrough gets it as an error. */
 	if (READ_ONCE(cc->reset))
 		scmd->result = DID_RESET << 16;
-	/* The upper error handler has a timer of its own for its commands. */
+	/* The upper error handler has timers of its own for commands that it sends. */
 	return !READ_ONCE(cc->reset) && scmd->submitter == SUBMITTED_BY_BLOCK_LAYER;
 }
 
@@ -45,22 +58,28 @@ SMQ_END_IO(conv_end_io, rq, error)
 	struct conv_cmd *cc = smq_cmd_priv(cmd);
 	bool timed_out = false;
 
-	/* One section to the end: error handling that sees no lower request waits for it. */
+	/*
+	 * One RCU section up to smq_cmd_done(): error handling that finds no lower request waits
+	 * for the end of this section.
+	 */
 	rcu_read_lock();
 	scmd->result = 0;
 	if (unlikely(lower->result || error))
-		timed_out = conv_failed(scmd, cc, lower, error);
+		timed_out = conv_failed(scmd, cc, rq, error);
 	scsi_set_resid(scmd, lower->resid_len);
+	if (unlikely(lower->sdb.length != scmd->sdb.length))
+		conv_limits_mend(lower, scmd);
 	if (unlikely(cu->cl->depth != READ_ONCE(cu->cl->lower->queue_depth)))
 		schedule_work(&cu->cl->follow);
-	/* Release: error handling that sees none finds the result there. */
+	/* Release: error handling that reads NULL also sees the result. */
 	smp_store_release(&cc->rq, NULL);
-	/* Before the command ends: the next one finds a tag below. */
+	/* Before the command ends, so that the next command finds a lower tag. */
 	blk_mq_free_request(rq);
 	/*
-	 * What has timed out below does so above: the mid-layer then ends it, or tries again, and
-	 * does not stop the host for its error handler, as it would for that result. (If the
-	 * upper timer runs out in this very moment it begins anew once more.)
+	 * If the lower request timed out, the upper one times out as well: the upper mid-layer then
+	 * ends or retries the command, and does not stop the host for its error handler, as it
+	 * would because of the result. (If the upper timer expires at this very moment, it starts
+	 * once more.)
 	 */
 	if (unlikely(timed_out))
 		blk_abort_request(scsi_cmd_to_rq(scmd));
@@ -71,69 +90,80 @@ SMQ_END_IO(conv_end_io, rq, error)
 }
 
 /*
- * Does what scsi_prepare_cmd() does, so that the mid-layer leaves that out (RQF_DONTPREP): it
- * would build a scatterlist, from bios. What it sets and does not export the upper command has,
- * which was prepared by the same code.
+ * Fills the lower request with the command and its scatterlist. A function that the mid-layer does
+ * not export is copied from the upper command, which the same mid-layer has prepared.
  */
 static __always_inline void conv_prepare(struct scsi_cmnd *lower, struct scsi_cmnd *scmd,
 					 struct scsi_device *sdev)
 {
-	lower->device = sdev;
-	INIT_LIST_HEAD(&lower->eh_entry);
-	/* A tag's first command. The work is idle when a command ends. */
+	/* The first command of this tag. Between two commands the work is idle. */
 	if (unlikely(lower->abort_work.work.func != scmd->abort_work.work.func))
 		INIT_DELAYED_WORK(&lower->abort_work, scmd->abort_work.work.func);
-	lower->eh_eflags = 0;
-	/* The upper mid-layer is the one that retries. */
-	lower->allowed = 0;
-	lower->prot_op = SCSI_PROT_NORMAL;
-	lower->prot_type = 0;
-	lower->prot_flags = 0;
-	lower->cmd_len = scmd->cmd_len;
-	lower->sc_data_direction = scmd->sc_data_direction;
-	memcpy(lower->cmnd, scmd->cmnd, sizeof(lower->cmnd));
-	lower->sdb.table.sgl = scmd->sdb.table.sgl;
-	lower->sdb.table.nents = scmd->sdb.table.nents;
-	/* What was allocated for it: nothing that the lower mid-layer would free. */
-	lower->sdb.table.orig_nents = 0;
-	lower->sdb.length = scmd->sdb.length;
+	/* The lower mid-layer neither frees the scatterlist nor retries: the upper one does. */
+	smq_prepare_cmd(lower, sdev, scmd->sc_data_direction, scmd->sdb.table.sgl,
+			scmd->sdb.table.nents, 0, scmd->sdb.length);
 	if (lower->prot_sdb)
 		memset(lower->prot_sdb, 0, sizeof(*lower->prot_sdb));
 	lower->underflow = scmd->underflow;
 	lower->transfersize = scmd->transfersize;
-	lower->resid_len = 0;
-	lower->state = 0;
-	lower->extra_len = 0;
-	lower->host_scribble = NULL;
-	lower->result = 0;
+	lower->cmd_len = scmd->cmd_len;
+	memcpy(lower->cmnd, scmd->cmnd, sizeof(lower->cmnd));
+}
+
+/*
+ * Called for each command. For the first one of a batch it makes the block layer allocate as many
+ * lower requests at once as the batch probably needs, and keep them in the submitter's plug, which
+ * is being flushed. Requests that are not used are freed when the flush ends. If LUNs share their
+ * tags the block layer allocates requests one by one all the same.
+ */
+static __always_inline void conv_expect_batch(struct conv_hwq *ch, const struct scsi_cmnd *scmd)
+{
+	struct blk_plug *plug = current->plug;
+
+	if (plug && !(scmd->flags & SCMD_LAST) && llist_empty(&ch->ready))
+		plug->nr_ios = max(READ_ONCE(ch->batch), 1U);
 }
 
 static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
-	const struct conv_upper *cu = smq_lun_priv(scmd->device);
-	struct scsi_device *sdev = cu->cl->lower;
+	struct conv_lun *cl = ((const struct conv_upper *)smq_lun_priv(scmd->device))->cl;
+	struct scsi_device *sdev = cl->lower;
 	struct request *from = scsi_cmd_to_rq(scmd);
 	struct conv_hwq *ch = smq_hwq_priv(hwq);
 	struct conv_cmd *cc = smq_cmd_priv(cmd);
 	blk_opf_t opf = from->cmd_flags & CONV_FLAGS;
-	struct request *rq;
+	struct request *rq = NULL;
+	unsigned int excess = 0;
 
+	if (unlikely(conv_limits_changed(&cl->limits, &sdev->request_queue->limits)) &&
+	    !conv_limits_check(cl, scmd, &excess)) {
+		scmd->result = DID_ERROR << 16;
+		return SMQ_DONE;
+	}
 	opf |= scmd->sc_data_direction == DMA_TO_DEVICE ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
-	rq = scsi_alloc_request(sdev->request_queue, opf, BLK_MQ_REQ_NOWAIT |
-				(from->rq_flags & RQF_PM ? BLK_MQ_REQ_PM : 0));
+	if (unlikely(READ_ONCE(cl->spare)))
+		rq = conv_room_take_spare(cl, opf);
+	if (likely(!rq)) {
+		conv_expect_batch(ch, scmd);
+		rq = scsi_alloc_request(sdev->request_queue, opf, BLK_MQ_REQ_NOWAIT |
+					(from->rq_flags & RQF_PM ? BLK_MQ_REQ_PM : 0));
+	}
 	if (IS_ERR(rq)) {
-		/* No tag, or the lower queue is frozen. */
-		if (PTR_ERR(rq) != -ENODEV)
+		/* There is no tag, or the lower queue is frozen. */
+		if (PTR_ERR(rq) != -ENODEV) {
+			conv_room_wait(cl);
 			return SMQ_DEVICE_BUSY;
+		}
 		scmd->result = DID_NO_CONNECT << 16;
 		return SMQ_DONE;
 	}
+	this_cpu_inc(*cl->sent);
 	conv_prepare(blk_mq_rq_to_pdu(rq), scmd, sdev);
-	/* With bytes and no bio it ends whole, whatever became of it. */
-	rq->__data_len = scmd->sdb.length;
+	if (unlikely(excess))
+		conv_limits_cut(blk_mq_rq_to_pdu(rq), scmd, excess);
 	rq->timeout = from->timeout;
-	rq->rq_flags |= RQF_DONTPREP | RQF_QUIET;
+	rq->rq_flags |= RQF_QUIET;
 	rq->end_io = conv_end_io;
 	rq->end_io_data = cmd;
 	smq_rq_copy_priority(rq, from);
@@ -147,8 +177,8 @@ static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struc
  * conv_issue() - issues the lower requests that a hardware queue has collected
  * @hwq: the hardware queue
  *
- * As one batch: under a plug of its own, for the submitter's is being flushed, and what is
- * added to that is sent by itself.
+ * Issues them as one batch, under a plug of its own: the submitter's plug is being flushed, and
+ * requests that are added to it meanwhile are sent one by one.
  *
  * Context: as queue_cmd.
  */
@@ -158,16 +188,20 @@ void conv_issue(struct smq_hwq *hwq)
 	struct llist_node *first = llist_del_all(&ch->ready);
 	struct blk_plug plug, *outer = current->plug;
 	struct conv_cmd *cc, *next;
+	unsigned int count = 0;
 
 	if (!first)
 		return;
-	/* The list has the last one first. */
+	/* The last request that was added comes first in the list. */
 	if (SMQ_PLUG_IN_ORDER)
 		first = llist_reverse_order(first);
 	current->plug = NULL;
 	blk_start_plug(&plug);
-	llist_for_each_entry_safe(cc, next, first, node)
+	llist_for_each_entry_safe(cc, next, first, node) {
 		blk_execute_rq_nowait(cc->rq, false);
+		count++;
+	}
+	WRITE_ONCE(ch->batch, min(count, CONV_MAX_BATCH));
 	blk_finish_plug(&plug);
 	current->plug = outer;
 }
@@ -196,7 +230,7 @@ static const struct smq_lld conv_lld = {
 
 SMQ_LLD_TEMPLATE(conv_template, conv_lld);
 
-/* The layer's part of an upper host, with limits that are still to be set. */
+/* Allocates the layer's part of an upper host. The caller sets its limits. */
 struct smq_host *conv_smq_alloc(const struct smq_host_config *cfg)
 {
 	return smq_host_alloc(&conv_lld, &conv_template, cfg);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rules: devices that are claimed as soon as they are there, by the name that sysfs has for them
- * in wwid. The driver core asks sd's probe behind ours, for sd's is one that may be late: such a
- * device has no lower disk, not for a moment.
+ * Rules: they name devices, by the text of their wwid attribute in sysfs, that smq_conv claims as
+ * soon as they appear. The driver core calls our probe before sd's, because sd's is asynchronous.
+ * So there never is a lower disk for such a device.
  */
 #define pr_fmt(fmt) "smq_conv: " fmt
 
@@ -59,8 +59,10 @@ static int conv_rule_add(const char *wwid)
 	else
 		list_add_tail(&rule->node, &conv_rules);
 	mutex_unlock(&conv_lock);
-	if (err)
+	if (err) {
+		pr_warn("rules: there is one for %s already\n", wwid);
 		kfree(rule);
+	}
 	return err;
 }
 
@@ -73,8 +75,12 @@ static int conv_rule_del(const char *wwid)
 	if (rule)
 		list_del(&rule->node);
 	mutex_unlock(&conv_lock);
+	if (!rule) {
+		pr_warn("rules: there is none for '%.255s'\n", wwid);
+		return -ENOENT;
+	}
 	kfree(rule);
-	return rule ? 0 : -ENOENT;
+	return 0;
 }
 
 /* Whether there is a rule for a device. Context: may sleep. */
@@ -104,7 +110,7 @@ static ssize_t rules_show(struct device_driver *drv, char *buf)
 	return len;
 }
 
-/* WWID adds a rule, -WWID removes it. Neither changes what is claimed now. */
+/* WWID adds a rule, -WWID removes it. Neither changes which devices are claimed now. */
 static ssize_t rules_store(struct device_driver *drv, const char *buf, size_t count)
 {
 	char *text = kstrndup(buf, count, GFP_KERNEL), *wwid;
@@ -119,7 +125,7 @@ static ssize_t rules_store(struct device_driver *drv, const char *buf, size_t co
 }
 DRIVER_ATTR_RW(rules);
 
-/* Those of the module's parameter. */
+/* Adds the rules of the module's parameter. A rule that is there twice counts once. */
 int conv_rules_init(void)
 {
 	char *text, *next, *wwid;
@@ -130,8 +136,11 @@ int conv_rules_init(void)
 	text = kstrdup(rules, GFP_KERNEL);
 	if (!text)
 		return -ENOMEM;
-	for (next = text; !err && (wwid = strsep(&next, ","));)
+	for (next = text; !err && (wwid = strsep(&next, ","));) {
 		err = conv_rule_add(strim(wwid));
+		if (err == -EEXIST)
+			err = 0;
+	}
 	kfree(text);
 	if (err)
 		conv_rules_exit();

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a claim knows of its two devices: the upper one, and what else uses the lower one. */
+#include <linux/minmax.h>
+#include <linux/percpu.h>
+
+#include "conv.h"
+
+/*
+ * Returns the upper device of a claim, with a reference for put_device(); NULL if there is none.
+ * scsi_device_lookup() would fail while this module is being unloaded, because it takes a reference
+ * to the module.
+ */
+struct scsi_device *conv_lun_upper(struct conv_lun *cl)
+{
+	struct Scsi_Host *shost = cl->host->smq->shost;
+	const struct scsi_device *lower = cl->lower;
+	struct scsi_device *upper;
+
+	spin_lock_irq(shost->host_lock);
+	upper = __scsi_device_lookup(shost, lower->channel, lower->id, lower->lun);
+	if (upper && !get_device(&upper->sdev_gendev))
+		upper = NULL;
+	spin_unlock_irq(shost->host_lock);
+	return upper;
+}
+
+/*
+ * Returns how many commands the lower device has got since the claim that the upper device did not
+ * send: those of sg and bsg, and of the mid-layer itself. If the lower mid-layer repeats a command
+ * of the upper device, each repetition counts.
+ */
+unsigned int conv_lun_others(const struct conv_lun *cl)
+{
+	int others = atomic_read(&cl->lower->iorequest_cnt) - cl->before;
+	int cpu;
+
+	/* Not exact under load: a command that is counted as sent may not be dispatched yet. */
+	for_each_possible_cpu(cpu)
+		others -= READ_ONCE(*per_cpu_ptr(cl->sent, cpu));
+	return max(others, 0);
+}
