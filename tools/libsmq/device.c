@@ -20,7 +20,7 @@ static int call(const struct smq_device *dev, unsigned long request, void *arg)
 	return ioctl(dev->fd, request, arg) < 0 ? -errno : 0;
 }
 
-/* Any thread may open: atomic. Begins above all file numbers. */
+/* Atomic, because any thread may open a device. Begins above all file numbers. */
 static atomic_uint_fast64_t last_id = 1ULL << 32;
 
 int smq_open(const char *node, struct smq_device **dev)
@@ -38,7 +38,7 @@ int smq_open(const char *node, struct smq_device **dev)
 		return ret;
 	}
 	ret = call(d, SMQ_SG_INFO, &info);
-	/* Most drivers say ENOTTY to an ioctl they do not know, some EINVAL. */
+	/* Most drivers return ENOTTY for an unknown ioctl, some EINVAL. */
 	if (ret == -EINVAL)
 		ret = -ENOTTY;
 	if (ret) {
@@ -110,7 +110,7 @@ int smq_lend(struct smq_device *dev, uint32_t index, const void *memory, size_t 
 		.address = (uintptr_t)memory, .length = length, .index = index, .flags = flags,
 	};
 
-	/* To the kernel this would take the buffer back. */
+	/* The kernel would take the buffer back for a length of 0. */
 	if (!length)
 		return -EINVAL;
 	return call(dev, SMQ_SG_BUFFER, &buffer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How commands ended: out of the mapped array or a completion, and in words. */
+/* How commands ended: from the mapped array or from a completion, and as text. */
 #include <errno.h>
 #include <scsi/sg_lib.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ const char *smq_status_name(unsigned int status, char *text, size_t size)
 	if (!size)
 		return text;
 	sg_get_scsi_status_str(status, size, text);
-	/* The library writes "Check Condition"; the standards shout. */
+	/* The library writes "Check Condition", the standards use capitals. */
 	for (c = text; *c; c++)
 		if (*c >= 'a' && *c <= 'z')
 			*c -= 'a' - 'A';
@@ -122,7 +122,7 @@ const char *smq_outcome_text(const struct smq_outcome *outcome, char *text, size
 	smq_status_name(outcome->status & STATUS_MASK, status, sizeof(status));
 	if (outcome->host)
 		smq_host_name(outcome->host, host, sizeof(host));
-	/* A device with a sense_size of 0 keeps the codes alone. */
+	/* With a sense_size of 0 only the codes are known. */
 	if (outcome->sense_len || outcome->key || outcome->asc || outcome->ascq)
 		smq_sense_text(outcome->key, outcome->asc, outcome->ascq, sense, sizeof(sense));
 	if (outcome->resid)

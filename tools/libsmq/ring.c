@@ -17,11 +17,11 @@
  * @commands: made with SMQ_RING_COMMANDS
  * @poll: made with SMQ_RING_POLL
  * @has_table: io_uring has a table of files
- * @known: keys by their place in that table: smq_device.id, or the number of a
- *	plain file; FREE for a place without any. Ids are never given twice, so a
- *	device that was closed too early is not taken for the next one
- * @nr: places in use or once in use
- * @last: the place looked up last
+ * @known: keys by their place in that table: smq_device.id, or the number of a plain file; FREE for
+ *	a free place. Ids are not reused: a device that was closed too early is not mistaken for a
+ *	later one
+ * @nr: places that are in use, or have been
+ * @last: the place that was looked up last
  */
 struct smq_ring {
 	struct io_uring uring;
@@ -47,8 +47,8 @@ int smq_ring_new(unsigned int entries, unsigned int flags, struct smq_ring **rin
 	if (!r)
 		return -ENOMEM;
 	/*
-	 * Completions wait for the thread to enter the kernel, as it does anyway,
-	 * and a flag in the ring says that some do.
+	 * Completions are posted when the thread enters the kernel, which it does anyway; a flag in
+	 * the ring shows that there are some.
 	 */
 	ret = io_uring_queue_init(entries, &r->uring, setup | IORING_SETUP_COOP_TASKRUN |
 				  IORING_SETUP_TASKRUN_FLAG);
@@ -71,7 +71,7 @@ void smq_ring_free(struct smq_ring *ring)
 	free(ring);
 }
 
-/* Its place in the table of files, -1 when it is not known. */
+/* The place of a file in the table, -1 if it is not there. */
 static int place_of(struct smq_ring *ring, uint64_t key)
 {
 	unsigned int i;
@@ -123,7 +123,7 @@ static int drop(struct smq_ring *ring, uint64_t key)
 
 	if (place < 0)
 		return -ENOENT;
-	/* What is queued names the place, and may not find the next one's file there. */
+	/* Queued entries name the place: submit them before another file can get it. */
 	while (io_uring_sq_ready(&ring->uring)) {
 		ret = io_uring_submit(&ring->uring);
 		if (ret < 0)
@@ -153,7 +153,10 @@ int smq_ring_remove_fd(struct smq_ring *ring, int fd)
 	return fd < 0 ? -EBADF : drop(ring, fd);
 }
 
-/* An entry for a uring_cmd, all of it set but its payload: what a run does not use must be 0. */
+/*
+ * Gets an entry for a uring_cmd and sets all of it but its payload; bytes that a run does not use
+ * must be 0.
+ */
 static struct io_uring_sqe *get_entry(struct smq_ring *ring, unsigned int cmd_op, uint64_t tag)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
@@ -215,7 +218,7 @@ static int queue_command(struct smq_ring *ring, uint64_t key, int fd,
 	_Static_assert(sizeof(*command) == 80, "the payload of a large entry");
 	if (!ring->commands)
 		return -EOPNOTSUPP;
-	/* The kernel's bsg does not look at cmd_op; 0 is none of smq_sg's own. */
+	/* The kernel's bsg ignores cmd_op; smq_sg has no operation 0 of its own. */
 	sqe = get_entry(ring, 0, tag);
 	if (!sqe)
 		return -EAGAIN;
@@ -259,7 +262,7 @@ static unsigned int fetch(struct smq_ring *ring, struct smq_event *events, unsig
 	return n;
 }
 
-/* Send what is queued and let completions in, without waiting for any. */
+/* Submits queued entries and posts completions, without waiting. */
 static int pass(struct smq_ring *ring)
 {
 	if (!io_uring_sq_ready(&ring->uring) && io_uring_cq_ready(&ring->uring))
@@ -276,9 +279,9 @@ static int64_t now_ns(void)
 }
 
 /*
- * Send what is queued and poll until there are @least completions, or the time is over. Of that
- * the kernel, which would poll on and on, does not know: it looks once for each call. Nor does
- * it look at all while there are completions, so they are fetched as they come.
+ * Submits queued entries and polls until there are @least completions or the time is over. Each
+ * call makes the kernel poll once, because it has no time limit of its own. While there are
+ * completions the kernel does not poll at all, so they are fetched at once.
  */
 static int poll_for(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 		    unsigned int least, int64_t wait_ns, unsigned int *n)
@@ -294,8 +297,9 @@ static int poll_for(struct smq_ring *ring, struct smq_event *events, unsigned in
 }
 
 /*
- * Send what is queued and wait, with no end but a signal. The kernel does not tell of a signal when
- * it sent something in that call: liburing's wait with a time, given none, waits again then.
+ * Submits queued entries and waits until a signal comes. If the kernel has submitted something in
+ * the call, it does not report the signal; and liburing's wait with a time limit, called without
+ * one, would wait again.
  */
 static int wait_for(struct smq_ring *ring, unsigned int least)
 {
@@ -319,7 +323,7 @@ int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 
 	if (!most || least > most)
 		return -EINVAL;
-	/* A wait of no time at all is a timer all the same. */
+	/* Even a wait of 0 ns would cost a timer. */
 	if (!least || !wait_ns)
 		ret = pass(ring);
 	else if (!io_uring_sq_ready(&ring->uring) && io_uring_cq_ready(&ring->uring) >= least)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What an errno means for the call that gave it, and the field at fault by its name. */
+/* The meaning of an errno for the call that returned it, and names of fields at fault. */
 #include <errno.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ const char *smq_strerror(enum smq_call call, int error)
 	for (i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
 		if (meanings[i].call == call && meanings[i].error == error)
 			return meanings[i].text;
-	/* Not strerror(): its buffer is everybody's. */
+	/* Not strerror(), whose buffer all threads share. */
 	text = strerrordesc_np(error);
 	return text ? text : "unknown error";
 }

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/fc-check: what on a machine is set wrong for prebuilt commands on FC, iSCSI and SAS."""
+"""tools/fc-check: finds wrong settings of a machine for prebuilt commands on FC, iSCSI and SAS."""

@@ -7,7 +7,7 @@ from .machine import FC, Host
 from .sysfs import number
 
 HOSTS, PORTS = "class/fc_host", "class/fc_remote_ports"
-# What a driver that does not count says.
+# The value of a counter that the driver does not have.
 UNKNOWN = 0xffffffffffffffff
 COUNTERS = {
     "invalid_crc_count": "frames arrive damaged: the cable, an SFP or its dirt",
@@ -28,7 +28,7 @@ def _targets(host: Host) -> list[str]:
 
 
 def local(host: Host) -> Iterator[Finding]:
-    """The link."""
+    """Checks the link of the local port."""
     state = host.sysfs.text(HOSTS, host.name, "port_state")
     if state not in ("Online", ""):
         yield Finding("link", ERROR, [host.name], f"port_state is {state}",
@@ -46,7 +46,7 @@ def local(host: Host) -> Iterator[Finding]:
 
 
 def counters(host: Host) -> Iterator[Finding]:
-    """Errors that the port has counted."""
+    """Checks the errors that the port has counted."""
     for name, what in COUNTERS.items():
         count = host.sysfs.number(HOSTS, host.name, "statistics", name)
         if count and count != UNKNOWN:
@@ -57,7 +57,7 @@ def counters(host: Host) -> Iterator[Finding]:
 
 
 def zoning(host: Host) -> Iterator[Finding]:
-    """No target, or one without LUNs."""
+    """Finds hosts without a target, and targets without LUNs."""
     if (host.sysfs.text(HOSTS, host.name, "port_state") != "Online" or
             host.text("active_mode") == "Target"):
         return
@@ -77,7 +77,7 @@ def zoning(host: Host) -> Iterator[Finding]:
 
 
 def remote(host: Host) -> Iterator[Finding]:
-    """Target ports that have gone, and how long they are waited for."""
+    """Finds lost target ports, and checks how long commands wait for them."""
     for port in _targets(host):
         state = host.sysfs.text(PORTS, port, "port_state")
         if state != "Online":
@@ -109,7 +109,7 @@ def remote(host: Host) -> Iterator[Finding]:
 
 
 def describe(host: Host) -> str:
-    """Words about the local port."""
+    """A description of the local port."""
     at = (HOSTS, host.name)
     words = [host.sysfs.text(*at, "port_name"), host.sysfs.text(*at, "port_state"),
              host.sysfs.text(*at, "speed"), f"target ports {len(_targets(host))}"]

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A finding: what is set, why it matters, what changes it."""
+"""A finding: a setting, why it matters, and the command that changes it."""
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-# Something does not work; it works, but slowly or at a risk; it cannot be changed or may be meant.
+# Levels: something does not work; it works slowly or at a risk; it cannot be changed, or may be
+# intended.
 ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 
 
 @dataclass
 class Finding:
-    """One check's result. check names the check; where has the objects in sysfs for which it is
-    true, commands one line for a root shell for each, or one for all of them. No command: this
-    cannot be changed."""
+    """The result of a check. check: its name; where: the objects in sysfs that it found; commands:
+    lines for a root shell, one for each object or one for all. Without a command the setting cannot
+    be changed."""
 
     check: str
     level: str
@@ -22,7 +23,7 @@ class Finding:
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings with the objects of those that say the same in one; the worst come first."""
+    """Joins findings that differ only in their objects; the worst come first."""
     result: dict[tuple, Finding] = {}
     for one in findings:
         same = result.setdefault((one.check, one.level, one.found, one.why), one)

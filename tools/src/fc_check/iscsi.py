@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""iSCSI: sessions and how long they are waited for."""
+"""iSCSI: sessions, and how long commands wait for one that is down."""
 from collections.abc import Iterator
 
 from .finding import ERROR, WARNING, Finding
 from .machine import ISCSI, Host
 
 SESSIONS = "class/iscsi_session"
-# How long a path that has gone is waited for, with another and without.
+# Seconds to wait for a lost path, with and without another path.
 FAST, PATIENT = 30, 60
 
 
@@ -16,7 +16,7 @@ def _sessions(host: Host) -> list[str]:
 
 
 def sessions(host: Host) -> Iterator[Finding]:
-    """Sessions that are down, and the time limit of those that are up."""
+    """Finds sessions that are down, and checks the time limit of those that are up."""
     for name in _sessions(host):
         state = host.sysfs.text(SESSIONS, name, "state")
         target = host.sysfs.text(SESSIONS, name, "targetname")
@@ -42,7 +42,7 @@ def sessions(host: Host) -> Iterator[Finding]:
 
 
 def describe(host: Host) -> str:
-    """Words about its sessions."""
+    """A description of the host's sessions."""
     names = [host.sysfs.text(SESSIONS, name, "targetname") for name in _sessions(host)]
     return ", ".join(names) or "no session"
 

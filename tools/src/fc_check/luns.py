@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is set for each LUN: state, depth, timeout, elevator, paths."""
+"""Checks of each LUN: state, depth, timeout, elevator, paths."""
 import re
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def _depth_set(host: Host) -> tuple[int | None, str]:
 
 
 def state(host: Host) -> Iterator[Finding]:
-    """A LUN that takes no commands."""
+    """Finds LUNs that take no commands."""
     for lun in host.luns:
         now = lun.text("state")
         if now in ("running", ""):
@@ -40,7 +40,7 @@ def state(host: Host) -> Iterator[Finding]:
 
 
 def depth(host: Host) -> Iterator[Finding]:
-    """One that was ramped down, is tiny, or differs from its neighbours'."""
+    """Finds depths that were ramped down, are tiny, or differ from those of other LUNs."""
     want, setting = _depth_set(host)
     for lun in host.luns:
         now = lun.number("queue_depth")
@@ -69,7 +69,7 @@ def depth(host: Host) -> Iterator[Finding]:
 
 
 def timeout(host: Host) -> Iterator[Finding]:
-    """The time after which error handling begins."""
+    """Checks the time after which error handling begins."""
     for lun in host.luns:
         seconds = lun.number("timeout")
         if seconds is None or lun.text("type") != DISK:
@@ -91,7 +91,7 @@ def _chosen(text: str) -> str:
 
 
 def elevator(host: Host) -> Iterator[Finding]:
-    """An I/O scheduler, and what else each command pays for."""
+    """Finds I/O schedulers, and other settings that cost time for each command."""
     for lun in host.luns:
         name = _chosen(lun.queue("scheduler"))
         if name not in ("", "none"):
@@ -107,7 +107,7 @@ def elevator(host: Host) -> Iterator[Finding]:
 
 
 def access(host: Host) -> Iterator[Finding]:
-    """A path that ALUA says not to use."""
+    """Finds paths that should not be used according to ALUA."""
     for lun in host.luns:
         now = lun.text("access_state")
         if now in ("standby", "unavailable", "offline", "transitioning"):
@@ -120,7 +120,7 @@ def access(host: Host) -> Iterator[Finding]:
 
 
 def paths(hosts: list[Host]) -> Iterator[Finding]:
-    """LUNs that several paths lead to, without multipath."""
+    """Finds LUNs with several paths but without multipath."""
     same: dict[str, list[Lun]] = {}
     for lun in (lun for host in hosts for lun in host.luns):
         name = lun.text("wwid")

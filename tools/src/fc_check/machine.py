@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SCSI hosts of the three transports, and their LUNs, as sysfs shows them."""
+"""SCSI hosts of the three transports, and their LUNs, from sysfs."""
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,12 +36,12 @@ class Lun:
         return self.sysfs.text("block", self.disk, "queue", name) if self.disk else ""
 
     def path(self, name: str) -> str:
-        """Where an attribute of the device is on the machine itself."""
+        """The path of an attribute of the device on the machine itself."""
         return f"/sys/{DEVICES}/{self.address}/{name}"
 
     @property
     def multipath(self) -> bool:
-        """Whether dm-multipath has it as a path."""
+        """Whether the disk is a path of dm-multipath."""
         holders = ("block", self.disk, "holders")
         return bool(self.disk) and any(
             self.sysfs.text(*holders, name, "dm/uuid").startswith("mpath-")
@@ -58,7 +58,7 @@ class Host:
     luns: list[Lun] = field(default_factory=list)
 
     def text(self, name: str) -> str:
-        """An attribute, as the mid-layer or the driver has it."""
+        """An attribute of the host, of the mid-layer or of the driver."""
         return self.sysfs.text("class/scsi_host", self.name, name)
 
     def number(self, name: str) -> int | None:
@@ -67,8 +67,8 @@ class Host:
 
     @property
     def driver(self) -> str:
-        """The LLD's name for itself, which is that of its module. qla2xxx has none, and is found
-        as the driver of the device that the host is on."""
+        """The LLD's proc_name, which is the name of its module. qla2xxx has none: its name is that
+        of the driver of the host's device."""
         name = self.text("proc_name")
         if name not in ("", "(null)", "<NULL>"):
             return name
@@ -77,7 +77,7 @@ class Host:
 
     @property
     def real(self) -> Path:
-        """Its directory below the device that it is on."""
+        """The host's directory below its device."""
         return self.sysfs.real("class/scsi_host", self.name)
 
     def parameter(self, name: str) -> str:
@@ -92,7 +92,7 @@ def _lun(sysfs: Sysfs, address: str) -> Lun:
 
 
 def hosts(sysfs: Sysfs) -> list[Host]:
-    """Those of the three transports."""
+    """All hosts of the three transports."""
     found = {}
     for transport, group in CLASSES.items():
         for name in sysfs.names("class", group):

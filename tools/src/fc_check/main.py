@@ -15,10 +15,10 @@ fired when it counts: hardware queues and their interrupts, queue depth, timeout
 sessions, elevators; for FC, iSCSI and SAS. Each finding has what is set, why that matters, and
 the command that changes it, which is not run."""
 EPILOG = """\
-levels: error: something does not work; warning: it is slow or at a risk; note: it cannot be
-changed here, or may be meant
+levels: error: something does not work; warning: something is slow or at risk; note: something
+that cannot be changed here, or may be intended
 
-exit status: 0 neither errors nor warnings; 1 some; 2 the check could not run
+exit status: 0 no errors or warnings; 1 some; 2 the check could not run
 
 examples:
   fc-check
@@ -28,12 +28,13 @@ MODULES = {module.TRANSPORT: module for module in (fc, iscsi, sas)}
 
 
 def parse(arguments: list[str]) -> Namespace:
-    """The options."""
+    """Parses the options."""
     parser = ArgumentParser(prog="fc-check", description=DESCRIPTION, epilog=EPILOG,
                             formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False)
     add = parser.add_argument
-    add("--json", action="store_true", help="for programs")
-    add("--host", metavar="HOST", action="append", help="this one alone, as host3; repeatable")
+    add("--json", action="store_true", help="output for programs")
+    add("--host", metavar="HOST", action="append",
+        help="only this host, for example host3; may be repeated")
     add("--sysfs", metavar="DIR", type=Path, help="a copy of a machine's /sys")
     add("--proc", metavar="DIR", type=Path,
         help="the copy of its /proc, for interrupts (default: none with --sysfs)")
@@ -47,7 +48,7 @@ def parse(arguments: list[str]) -> Namespace:
 
 
 def nothing(sysfs: Sysfs) -> list[Finding]:
-    """No host of the three transports; and smq_sg, without which nothing is prepared."""
+    """Findings for a machine without a host of the three transports, and for a missing smq_sg."""
     if not any(sysfs.names("class", group) for group in ("fc_host", "iscsi_host", "sas_host")):
         return [Finding("no-host", ERROR, ["/sys/class"], "no FC, iSCSI or SAS host",
                         "No driver has taken an HBA (FC: PCI class 0c04, SAS: 0107) and no iSCSI "
@@ -57,7 +58,7 @@ def nothing(sysfs: Sysfs) -> list[Finding]:
 
 
 def checked(found: list[Host], sysfs: Sysfs) -> list[Finding]:
-    """All checks of these hosts."""
+    """Runs all checks on these hosts."""
     result = []
     for host in found:
         for check in (*MODULES[host.transport].CHECKS, *queues.CHECKS, *luns.CHECKS):
@@ -70,7 +71,7 @@ def checked(found: list[Host], sysfs: Sysfs) -> list[Finding]:
 
 
 def main(arguments: list[str]) -> int:
-    """Checks and reports."""
+    """Checks and reports; returns the exit status."""
     options = parse(arguments)
     sysfs = Sysfs(options.sysfs or Path("/sys"), options.proc if options.sysfs else Path("/proc"))
     every = hosts(sysfs)

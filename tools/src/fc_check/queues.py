@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hardware queues, where their interrupts go, and how many commands a host takes."""
+"""Checks of hardware queues, their interrupts, and the number of commands that a host takes."""
 from collections.abc import Iterator
 
 from .finding import NOTE, WARNING, Finding
 from .machine import Host
 from .sysfs import numbers
 
-# Drivers that have one queue, whatever is set.
+# Drivers that have only one queue with any settings.
 ONE_QUEUE = ("fcoe", "bnx2fc", "fnic", "iscsi_tcp", "ib_iser", "libfc")
 CONF = "/etc/modprobe.d/smq-fc.conf"
 RELOAD = "the module reads it when it is loaded; update-initramfs -u if it is loaded from there"
@@ -17,20 +17,20 @@ def _option(driver: str, setting: str) -> list[str]:
 
 
 def _qla2xxx(host: Host) -> tuple[str, list[str]]:
-    """Which setting of qla2xxx leaves it few queues, and what undoes it."""
+    """The setting that limits the queues of qla2xxx, and the command that changes it."""
     if host.parameter("ql2xmqsupport") == "0":
         return "ql2xmqsupport is 0", _option("qla2xxx", "ql2xmqsupport=1")
     if host.parameter("ql2xenablemsix") in ("0", "2"):
         return (f"ql2xenablemsix is {host.parameter('ql2xenablemsix')}: no MSI-X",
                 _option("qla2xxx", "ql2xenablemsix=1"))
     if host.parameter("ql2xnvmeenable") == "0":
-        # In 25xx and 81xx boards both have to be on.
+        # Boards 25xx and 81xx need both parameters.
         return "ql2xnvmeenable is 0", _option("qla2xxx", "ql2xnvmeenable=1")
     return "", []
 
 
 def _lpfc(host: Host) -> tuple[str, list[str]]:
-    """The same of lpfc."""
+    """The same for lpfc."""
     if host.text("lpfc_use_msi") in ("0", "1"):
         return f"lpfc_use_msi is {host.text('lpfc_use_msi')}: no MSI-X", _option(
             "lpfc", "lpfc_use_msi=2")
@@ -42,7 +42,7 @@ def _lpfc(host: Host) -> tuple[str, list[str]]:
 
 
 def _mpt3sas(host: Host) -> tuple[str, list[str]]:
-    """The same of mpt3sas."""
+    """The same for mpt3sas."""
     if host.parameter("host_tagset_enable") == "0":
         return "host_tagset_enable is 0", _option("mpt3sas", "host_tagset_enable=1")
     if host.parameter("smp_affinity_enable") == "0":
@@ -54,7 +54,7 @@ REASONS = {"qla2xxx": _qla2xxx, "lpfc": _lpfc, "mpt3sas": _mpt3sas}
 
 
 def hardware_queues(host: Host) -> Iterator[Finding]:
-    """Fewer than there are CPUs."""
+    """Finds hosts with fewer hardware queues than CPUs."""
     queues, cpus = host.number("nr_hw_queues"), len(host.sysfs.cpus())
     if not queues or queues >= cpus:
         return
@@ -78,7 +78,7 @@ def hardware_queues(host: Host) -> Iterator[Finding]:
 
 
 def host_depth(host: Host) -> Iterator[Finding]:
-    """All LUNs at their depth want more than the host has."""
+    """Finds hosts that take fewer commands than all their LUNs' depths together."""
     want = sum(lun.number("queue_depth") or 0 for lun in host.luns)
     can, queues = host.number("can_queue"), host.number("nr_hw_queues") or 1
     if can and want > can * queues:
@@ -98,7 +98,7 @@ def host_depth(host: Host) -> Iterator[Finding]:
 
 
 def interrupts(host: Host) -> Iterator[Finding]:
-    """Several vectors, all of which go to one CPU."""
+    """Finds hosts all of whose interrupts go to one CPU."""
     for directory in host.real.parents:
         if (directory / "msi_irqs").is_dir():
             break
@@ -124,7 +124,7 @@ def interrupts(host: Host) -> Iterator[Finding]:
 
 
 def mode(host: Host) -> Iterator[Finding]:
-    """A host that is a target looks for no LUNs."""
+    """Finds hosts in target mode, which look for no LUNs."""
     if host.text("active_mode") == "Target":
         yield Finding("target-mode", WARNING if not host.luns else NOTE, [host.name],
                       "the host is a target and no initiator",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Findings in words, and as JSON."""
+"""Prints findings as text, and as JSON."""
 import json
 import textwrap
 
@@ -7,7 +7,7 @@ from .finding import LEVELS, NOTE, Finding
 from .machine import Host
 
 WIDTH = 100
-# Objects that a line names, and commands that a finding shows.
+# The most objects in a line, and the most commands of a finding.
 MOST = 12
 
 
@@ -16,7 +16,7 @@ def _count(what: int, name: str) -> str:
 
 
 def heading(host: Host, words: str) -> str:
-    """What a host is."""
+    """The heading of a host."""
     queues, can = host.number("nr_hw_queues"), host.number("can_queue")
     parts = [f"{host.name}: {host.transport}, {host.driver}", words,
              _count(queues, "hardware queue") if queues else "",
@@ -30,7 +30,7 @@ def _wrapped(text: str, indent: str) -> str:
 
 
 def finding(one: Finding) -> str:
-    """A paragraph."""
+    """A finding as a paragraph."""
     more = len(one.where) - MOST
     where = " ".join(one.where[:MOST]) + (f" and {more} more" if more > 0 else "")
     lines = [_wrapped(f"{one.level} ({one.check}): {where}: {one.found}.", "  "),
@@ -53,7 +53,7 @@ def status(found: list[Finding]) -> int:
 
 
 def as_json(hosts: list[Host], words: dict[str, str], found: list[Finding]) -> str:
-    """For programs."""
+    """The findings as JSON."""
     return json.dumps({
         "version": 1,
         "hosts": [{"host": host.name, "transport": host.transport, "driver": host.driver,

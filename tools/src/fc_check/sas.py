@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SAS: the host's phys."""
+"""SAS: checks of the host's phys."""
 from collections.abc import Iterator
 
 from .finding import NOTE, WARNING, Finding
@@ -8,12 +8,12 @@ from .machine import SAS, Host
 PHYS = "class/sas_phy"
 COUNTERS = ("invalid_dword_count", "running_disparity_error_count", "loss_of_dword_sync_count",
             "phy_reset_problem_count")
-# Beyond what a cable that is plugged in makes.
+# More errors than plugging in a cable causes.
 FEW = 100
 
 
 def _phys(host: Host) -> list[str]:
-    """The host's own; those of expanders have one number more."""
+    """The host's own phys; the names of expanders' phys have one number more."""
     return [name for name in host.sysfs.names(PHYS)
             if name.startswith(f"phy-{host.name[4:]}:") and name.count(":") == 1]
 
@@ -24,7 +24,7 @@ def _gbit(text: str) -> float:
 
 
 def phys(host: Host) -> Iterator[Finding]:
-    """Rates below what a phy can, and errors."""
+    """Finds phys that run below their rate, and errors."""
     for phy in _phys(host):
         rate = _gbit(host.sysfs.text(PHYS, phy, "negotiated_linkrate"))
         best = _gbit(host.sysfs.text(PHYS, phy, "maximum_linkrate"))
@@ -44,7 +44,7 @@ def phys(host: Host) -> Iterator[Finding]:
 
 
 def describe(host: Host) -> str:
-    """Words about its phys."""
+    """A description of the host's phys."""
     up = [phy for phy in _phys(host)
           if _gbit(host.sysfs.text(PHYS, phy, "negotiated_linkrate"))]
     return f"{len(up)} of {len(_phys(host))} phys up"

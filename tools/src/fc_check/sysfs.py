@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Sysfs and procfs of this machine, or copies of another's.
 
-What is not there, cannot be read or is going reads as an empty string: each driver has attributes
-of its own, and devices come and go.
-"""
+An attribute that does not exist or cannot be read is an empty string: drivers have different
+attributes, and devices may be removed at any time. """
 import os
 import re
 from contextlib import suppress
@@ -27,7 +26,7 @@ def number(text: str) -> int | None:
 
 
 class Sysfs:
-    """A /sys, and the /proc that belongs to it: None where there is no copy of that."""
+    """A /sys, and the /proc that belongs to it; None if there is no copy of /proc."""
 
     def __init__(self, root: Path, proc: Path | None):
         self.root, self._proc = root, proc
@@ -52,18 +51,18 @@ class Sysfs:
         return ""
 
     def names(self, *parts: str) -> list[str]:
-        """What is in a directory, numbers within names in their order."""
+        """The names in a directory, sorted by the numbers in them."""
         with suppress(OSError):
             return sorted(os.listdir(self.root.joinpath(*parts)), key=lambda name: [
                 int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
         return []
 
     def real(self, *parts: str) -> Path:
-        """Where an object really is: devices below the one that they are connected to."""
+        """The real path of an object, below the device to which it is connected."""
         return self.root.joinpath(*parts).resolve()
 
     def parameter(self, module: str, name: str) -> str:
-        """A module's parameter, if it is shown."""
+        """A module's parameter, if sysfs has it."""
         return self.text("module", module, "parameters", name)
 
     def cpus(self) -> list[int]:
@@ -71,5 +70,5 @@ class Sysfs:
         return numbers(self.text("devices/system/cpu/online")) or [0]
 
     def nodes(self) -> int:
-        """NUMA nodes that there may be."""
+        """The number of possible NUMA nodes."""
         return len(numbers(self.text("devices/system/node/possible"))) or 1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The commands that fio's directions become (SBC-4). */
+/* CDBs for fio's directions (SBC-4). */
 #include "engine.h"
 
 #include <scsi/sg_unaligned.h>
@@ -15,7 +15,10 @@ int cdb_transfer(const struct target *t, bool write, uint64_t offset, uint64_t l
 		 uint8_t *cdb)
 {
 	uint64_t lba = offset / t->block, blocks = length / t->block;
-	/* Of ten bytes where all of the disk can be reached with it: some know no other. */
+	/*
+	 * Use the 10-byte commands if they can address the whole disk, because some disks support
+	 * only these.
+	 */
 	bool wide = t->blocks > 1ULL << 32 || blocks > UINT16_MAX;
 
 	if (blocks > UINT32_MAX)
@@ -25,7 +28,7 @@ int cdb_transfer(const struct target *t, bool write, uint64_t offset, uint64_t l
 	return smq_cdb_blocks(cdb, write ? WRITE_10 : READ_10, lba, blocks);
 }
 
-/* LBA and blocks of 0: all of it. */
+/* LBA 0 and 0 blocks: the whole disk. */
 int cdb_sync(uint8_t *cdb)
 {
 	memset(cdb, 0, 10);

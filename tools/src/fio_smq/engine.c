@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A fio I/O engine on libsmq: reads and writes as SCSI commands through /dev/smqsgN.
- * docs/fio.md is for those who use it.
+ * docs/fio.md says how to use it.
  */
 #include "engine.h"
 
@@ -80,7 +80,7 @@ static int init(struct thread_data *td)
 			SMQ_SG_MAX_SLOTS / KINDS);
 		return 1;
 	}
-	/* For a larger block in the next part fio remakes its buffers, and slots have the old. */
+	/* For a larger block in a later part fio allocates new buffers, unknown to the slots. */
 	if (td->o.read_iolog_chunked && o->mode != MODE_ADHOC) {
 		log_err("fio: smq: read_iolog_chunked needs smq_mode=adhoc: it moves the buffers\n");
 		return 1;
@@ -151,7 +151,7 @@ static enum fio_q_status queue(struct thread_data *td, struct io_u *io_u)
 			ret = entry_add_run(e, n, io_u->engine_data);
 	}
 	if (ret) {
-		/* fio would put EINVAL down to O_DIRECT. */
+		/* fio would explain EINVAL by O_DIRECT. */
 		io_u->error = ret == -EINVAL ? ENOTSUP : -ret;
 		return FIO_Q_COMPLETED;
 	}
@@ -185,8 +185,8 @@ static int submit(struct thread_data *td)
 }
 
 /*
- * fio commits before each wait, be there only one new I/O. While it has not yet taken all that
- * have ended, waiting takes no time and the batch may go on growing.
+ * fio commits before each wait, even with only one new I/O. While there are completions that fio
+ * has not taken, the wait returns at once, and the batch may go on growing.
  */
 static int commit(struct thread_data *td)
 {
@@ -207,13 +207,13 @@ static int getevents(struct thread_data *td, unsigned int least, unsigned int mo
 
 	while (e->nr_done < most) {
 		missing = e->nr_done < least ? least - e->nr_done : 0;
-		/* To look is to send: fio has to know of it. */
+		/* Reaping also submits: tell fio about it. */
 		if (e->nr_queued && !missing)
 			break;
 		ret = submit(td);
 		if (ret)
 			return ret;
-		/* How many come with an entry is not known where they are batches. */
+		/* With batches the number of I/Os of an entry is not known here. */
 		ret = entry_reap(e, e->room > 1 ? !!missing : missing, wait);
 		if (ret < 0)
 			return ret;

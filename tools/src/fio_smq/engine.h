@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The fio engine "smq": what its files share.
+ * The fio engine "smq": declarations for all its files.
  *
- * Each job, thread or process, has a struct engine with a ring of its own, a struct node for
- * each file that it has open, and a struct command for each of fio's io_us. Nothing is shared
- * between jobs but the claims of target.c.
+ * Each job, a thread or a process, has a struct engine with a ring of its own, a struct node for
+ * each file that it has open, and a struct command for each of fio's io_us. Jobs share nothing
+ * except the exclusive opens of target.c.
  */
 #ifndef FIO_SMQ_ENGINE_H
 #define FIO_SMQ_ENGINE_H
@@ -22,7 +22,7 @@ enum mode {
 	MODE_ADHOC,
 };
 
-/* What the user may set. fio takes an offset of 0 for none. */
+/* The options. fio takes an offset of 0 for none. */
 struct engine_options {
 	void *unused;
 	unsigned int mode;
@@ -39,11 +39,11 @@ enum kind {
 };
 
 /**
- * struct command - what an io_u has beside fio's; from io_u_init to io_u_free
- * @io_u: whose
- * @index: of the io_u in its job
- * @outcome: how it ended, once it did not end well
- * @sent: ad hoc: the command, which points to what follows
+ * struct command - the engine's part of an io_u; from io_u_init to io_u_free
+ * @io_u: the io_u
+ * @index: index of the io_u in its job
+ * @outcome: how it ended, if it did not end well
+ * @sent: ad hoc: the command, which points to the fields below
  */
 struct command {
 	struct io_u *io_u;
@@ -56,13 +56,13 @@ struct command {
 };
 
 /**
- * struct entry - one of the ring's: a whole command, or slots to be run
- * @next: of the unused or the refused ones
- * @node: where it goes
+ * struct entry - an entry of the ring: a whole command, or slots to be run
+ * @next: in the list of unused or refused entries
+ * @node: the node it is for
  * @adhoc: it is a whole command
- * @nr: its commands
- * @commands: they, engine.room at most
- * @runs: what the kernel reads until it is done
+ * @nr: number of its commands
+ * @commands: its commands, engine.room at most
+ * @runs: memory that the kernel reads until the entry ends
  */
 struct entry {
 	struct entry *next;
@@ -74,11 +74,11 @@ struct entry {
 };
 
 /**
- * struct target - what a file of fio's is
- * @dev: open
- * @info: limits
+ * struct target - the disk behind a file of fio
+ * @dev: the open node
+ * @info: its limits
  * @block: bytes of a logical block
- * @blocks: how many it has
+ * @blocks: number of blocks
  */
 struct target {
 	struct smq_device *dev;
@@ -89,9 +89,9 @@ struct target {
 
 /**
  * struct node - an open file; from open_file to close_file
- * @next: of the engine's
- * @target: what it is
- * @contents: by slot: which data it was prepared for
+ * @next: in the engine's list
+ * @target: its disk
+ * @contents: by slot: the data it was prepared for
  * @filling: the entry to which runs are being added, or NULL
  */
 struct node {
@@ -105,21 +105,21 @@ struct node {
 };
 
 /**
- * struct engine - a job's; from init to cleanup
+ * struct engine - the engine's state of a job; from init to cleanup
  * @ring: for all of its nodes
- * @options: what the user has set
- * @depth: io_us that there are
- * @room: commands of one entry at most
- * @memory: begin of the io_us' buffers, NULL where they have none
- * @memory_size: their bytes
- * @chunk: bytes of it that are lent as one buffer
+ * @options: the user's options
+ * @depth: number of io_us
+ * @room: most commands in one entry
+ * @memory: begin of the io_us' buffers, NULL if they have none
+ * @memory_size: length of that memory, in bytes
+ * @chunk: bytes of that memory that are pinned as one buffer
  * @nodes: open files
- * @unused: entries for the next
- * @refused: entries with commands that found too many waiting, or no room in the ring; they go when
- *	others have ended
+ * @unused: entries that can be used next
+ * @refused: entries whose commands found too many waiting, or no room in the ring; they are sent
+ *	again when others have ended
  * @in_flight: entries queued and not reaped
- * @queued: io_us of which fio wants to know when they were submitted, and their number
- * @done: io_us that have ended and fio has not asked for: a ring of @depth, from @first_done on
+ * @queued: io_us whose time of submission fio wants to know, and their number
+ * @done: io_us that have ended and that fio has not taken: a ring of @depth, from @first_done on
  * @events: io_us that fio is taking
  */
 struct engine {
@@ -150,9 +150,9 @@ int target_open(const char *name, struct target *t);
 void target_close(struct target *t);
 
 /*
- * Are the job's blocks within the limits, and is the disk free for what it writes? That is asked at
- * setup, where nothing is known of a job that has its I/O from a log. Return: false after one
- * message.
+ * Checks that the job's blocks are within the limits, and that a disk it writes to is not in use.
+ * Called at setup, where the I/O of a job that reads it from a log is not known. Return: false
+ * after one message.
  */
 bool target_takes(struct thread_data *td, const char *name, const struct target *t);
 bool target_may_write(const struct thread_data *td, const char *name);
@@ -164,17 +164,17 @@ int target_setup(struct thread_data *td);
 int node_open(struct thread_data *td, struct fio_file *f);
 int node_close(struct thread_data *td, struct fio_file *f);
 
-/* Sees to it that a slot moves the io_u's data. Return: its number, or a negative errno. */
+/* Makes sure that a slot is prepared for the io_u. Return: its number, or a negative errno. */
 int node_slot(const struct engine *e, struct node *n, const struct command *c);
 
-/* Give an io_u to the ring, prepared or as it is. Return: 0 or a negative errno. */
+/* Give an io_u to the ring, by a prepared slot or ad hoc. Return: 0 or a negative errno. */
 int entry_add_run(struct engine *e, struct node *n, struct command *c);
 int entry_add_command(struct engine *e, struct node *n, struct command *c);
 
 /* Close all entries that are being filled, and submit. Return: 0 or a negative errno. */
 int entry_submit(struct engine *e);
 
-/* Fetch what has ended, @least of it. Return: entries, or a negative errno. */
+/* Reap at least @least entries. Return: their number, or a negative errno. */
 int entry_reap(struct engine *e, unsigned int least, int64_t wait_ns);
 
 void entry_free_all(struct engine *e);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What goes into the ring and comes back. */
+/* The ring: submission and completion of entries. */
 #include "engine.h"
 
 #define DID_NO_CONNECT	0x01
@@ -72,14 +72,14 @@ static int error_of(const struct smq_outcome *o)
 	return o->host == DID_NO_CONNECT ? ENODEV : o->host == DID_TIME_OUT ? ETIMEDOUT : EIO;
 }
 
-/* To be fetched by fio. */
+/* Adds an io_u to those that fio can take. */
 static void command_done(struct engine *e, struct command *c)
 {
 	unsigned long long resid = c->outcome.resid;
 	struct io_u *io_u = c->io_u;
 
 	io_u->error = error_of(&c->outcome);
-	/* fio takes more than it asked for as an error of its own. */
+	/* fio reports a residual larger than the request as an error of its own. */
 	io_u->resid = min(resid, io_u->xfer_buflen);
 	e->done[(e->first_done + e->nr_done++) % e->depth] = io_u;
 }
@@ -99,7 +99,10 @@ static void run_done(struct engine *e, const struct node *n, struct command *c, 
 	command_done(e, c);
 }
 
-/* Did it find too many commands waiting? Of a batch that is told in the status of each. */
+/*
+ * Whether a command was refused because too many wait. For a batch this is in each command's
+ * status.
+ */
 static bool was_refused(const struct entry *entry, unsigned int i, const struct smq_event *event)
 {
 	if (entry->adhoc || event->result < 0)
@@ -107,7 +110,10 @@ static bool was_refused(const struct entry *entry, unsigned int i, const struct 
 	return smq_status(entry->node->target.dev, entry->runs[i].slot)->result == -EAGAIN;
 }
 
-/* Were some refused, and is there what makes room: others in flight, or the rest of a batch? */
+/*
+ * Whether commands were refused, and others that are in flight or in the rest of the batch will
+ * make room.
+ */
 static bool may_go_again(const struct engine *e, const struct entry *entry,
 			 const struct smq_event *event)
 {
@@ -118,7 +124,7 @@ static bool may_go_again(const struct engine *e, const struct entry *entry,
 	return refused && (e->in_flight || refused < entry->nr);
 }
 
-/* Ends its commands, but with @again those that were refused. Return: whether it has such. */
+/* Ends the entry's commands; with @again except refused ones. Return: whether any were refused. */
 static bool finish_entry(struct engine *e, struct entry *entry, const struct smq_event *event,
 			 bool again)
 {
@@ -155,7 +161,7 @@ static void send_entry(struct engine *e, struct entry *entry)
 	if (!ret) {
 		e->in_flight++;
 	} else if (ret == -EAGAIN) {
-		/* Still full. Its io_us may not end yet: fio does not know them as submitted. */
+		/* It is still full. Its io_us must not end yet: to fio they are not submitted. */
 		entry->next = e->refused;
 		e->refused = entry;
 	} else {
@@ -247,7 +253,7 @@ int entry_add_command(struct engine *e, struct node *n, struct command *c)
 	return 0;
 }
 
-/* What the next call repairs. */
+/* An error after which the next call may succeed. */
 static bool passes(int error)
 {
 	return error == -EAGAIN || error == -EBUSY || error == -EINTR;
@@ -261,7 +267,7 @@ int entry_submit(struct engine *e)
 	for (n = e->nodes; n; n = n->next)
 		send_filling(e, n);
 	ret = smq_submit(e->ring);
-	/* What does not go now goes with the next reap. */
+	/* An SQE that is refused now is submitted with the next reap. */
 	return ret < 0 && !passes(ret) ? ret : 0;
 }
 

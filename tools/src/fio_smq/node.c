@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* An open file: slots, memory lent to it, and what the slots are prepared for. */
+/* An open file: its slots, its pinned memory, and the data that slots are prepared for. */
 #include "engine.h"
 
 #include <verify.h>
@@ -9,7 +9,10 @@ static unsigned int slot_of(const struct engine *e, enum kind k, unsigned int in
 	return k * e->depth + index;
 }
 
-/* A slot for @length bytes at @at of the engine's memory, LBA 0: each run brings its own. */
+/*
+ * Describes a slot for @length bytes at @at of the engine's memory, with LBA 0: each run sets its
+ * own LBA.
+ */
 static int describe(const struct engine *e, const struct target *t, enum kind k, uint64_t at,
 		    uint32_t length, struct smq_sg_slot *s)
 {
@@ -190,12 +193,12 @@ int node_open(struct thread_data *td, struct fio_file *f)
 		ret = prepare_node(td, n, f->file_name);
 		if (ret) {
 			free_node(n);
-			/* fio would put EINVAL down to O_DIRECT. */
+			/* fio would explain EINVAL by O_DIRECT. */
 			td_verror(td, ret == -EINVAL ? ENOTSUP : -ret, "smq open");
 			return 1;
 		}
 	}
-	/* Only worth some instructions: past the ring's table it works as well. */
+	/* A registered file saves some instructions; without one it works as well. */
 	smq_ring_add(e->ring, n->target.dev);
 	n->next = e->nodes;
 	e->nodes = n;

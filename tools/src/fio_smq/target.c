@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fio's setup: before a job begins it is known what its files are, and whether what it is to do
- * can be done there.
+ * fio's setup: before a job begins, opens its files to find their sizes, and checks whether the job
+ * can run on them.
  */
 #include "engine.h"
 
@@ -12,24 +12,24 @@
 #include "device.h"
 #include "inuse.h"
 
-#define ATTENTIONS	8	/* that a device may have to tell before it answers */
+#define ATTENTIONS	8	/* unit attentions that a device may report before it answers */
 
-/* A disk this process has taken for writing; until the end of all jobs. */
-struct claim {
-	struct claim *next;
+/* A disk that this process keeps open exclusively, until the end of all jobs. */
+struct taken_disk {
+	struct taken_disk *next;
 	char sysfs[sizeof(((struct device *)0)->sysfs)];
 	int fd;
 };
 
-/* Setup is the main process's, one job after the other: no lock. */
-static struct claim *claims;
+/* The main process sets up one job after the other, so no lock is needed. */
+static struct taken_disk *taken_disks;
 
-__attribute__((destructor)) static void drop_claims(void)
+__attribute__((destructor)) static void close_taken_disks(void)
 {
-	struct claim *c;
+	struct taken_disk *c;
 
-	while ((c = claims)) {
-		claims = c->next;
+	while ((c = taken_disks)) {
+		taken_disks = c->next;
 		if (c->fd >= 0)
 			close(c->fd);
 		free(c);
@@ -111,7 +111,7 @@ static bool fits(const char *name, const struct target *t, const char *option,
 	return false;
 }
 
-/* Of one direction: every size of block that can come. */
+/* Checks every size of block that one direction may have. */
 static bool direction_fits(const struct thread_options *o, enum fio_ddir ddir, const char *name,
 			   const struct target *t)
 {
@@ -154,7 +154,7 @@ bool target_takes(struct thread_data *td, const char *name, const struct target 
 	       (!td_write(td) || one_command(o, DDIR_WRITE, name, t));
 }
 
-/* Where the job begins; fio itself rounds what is a share of the size. */
+/* Checks where the job begins; fio itself rounds a start that is a share of the size. */
 static bool start_fits(const struct thread_data *td, const char *name, const struct target *t)
 {
 	const struct thread_options *o = &td->o;
@@ -178,12 +178,12 @@ static bool wants_disk(const struct thread_data *td)
 	return !td->o.allow_mounted_write && (td_write(td) || td_trim(td));
 }
 
-/* @fd as of inuse_take(). Return: false after one message when somebody uses the disk. */
+/* @fd: as in inuse_try(). Return: false after one message when the disk is in use. */
 static bool take_disk(const char *name, const struct device *dev, int *fd)
 {
 	char why[INUSE_REASON] = "";
 
-	if (inuse_take(dev, why, fd))
+	if (inuse_try(dev, why, fd))
 		return true;
 	log_err("fio: smq: %s: %s; allow_mounted_write=1 has it written to\n", name, why);
 	return false;
@@ -196,19 +196,19 @@ bool target_may_write(const struct thread_data *td, const char *name)
 	return !wants_disk(td) || (!device_find(name, &dev) && take_disk(name, &dev, NULL));
 }
 
-/* Keeps the job off a disk that somebody else uses, and others off it while the job runs. */
-static bool claim_disk(struct thread_data *td, const char *name)
+/* Refuses a disk that is in use, and keeps it open exclusively while the job runs. */
+static bool keep_disk(struct thread_data *td, const char *name)
 {
-	/* Where jobs come here themselves the first would shut the others out. */
+	/* If each job came here by itself, the first one would exclude the others. */
 	bool keep = td->o.create_serialize;
 	struct device dev;
-	struct claim *c;
+	struct taken_disk *c;
 
 	if (!wants_disk(td))
 		return true;
 	if (device_find(name, &dev))
 		return false;
-	for (c = claims; c; c = c->next)
+	for (c = taken_disks; c; c = c->next)
 		if (!strcmp(c->sysfs, dev.sysfs))
 			return true;
 	c = keep ? calloc(1, sizeof(*c)) : NULL;
@@ -222,8 +222,8 @@ static bool claim_disk(struct thread_data *td, const char *name)
 	}
 	if (c) {
 		memcpy(c->sysfs, dev.sysfs, sizeof(c->sysfs));
-		c->next = claims;
-		claims = c;
+		c->next = taken_disks;
+		taken_disks = c;
 	}
 	return true;
 }
@@ -235,7 +235,7 @@ static bool setup_file(struct thread_data *td, struct fio_file *f)
 
 	if (target_open(f->file_name, &t))
 		return false;
-	fine = job_fits(td, f->file_name, &t) && claim_disk(td, f->file_name);
+	fine = job_fits(td, f->file_name, &t) && keep_disk(td, f->file_name);
 	if (fine) {
 		f->real_file_size = t.blocks * t.block;
 		fio_file_set_size_known(f);
@@ -249,7 +249,7 @@ int target_setup(struct thread_data *td)
 	struct fio_file *f;
 	unsigned int i;
 
-	/* Before anything of struct thread_data: its layout is that of one version. */
+	/* Checked before any access to struct thread_data, whose layout depends on the version. */
 	if (strcmp(fio_version_string, FIO_BUILT_FOR)) {
 		log_err("fio: smq: this is %s, the engine was built for " FIO_BUILT_FOR "\n",
 			fio_version_string);

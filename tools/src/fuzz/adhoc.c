@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Whole commands in SQEs of 128 bytes, as bsg's. */
+/* Ad hoc commands: an SQE of 128 bytes carries a whole command, as with bsg. */
 #include <string.h>
 #include <sys/uio.h>
 
-#include "life.h"
+#include "ring.h"
+#include "steps.h"
+#include "tally.h"
 
 #define MOST_AT_ONCE	20
 #define CDBS		64
 #define SENSE		96
 #define PIECES		4
 
-/* The kernel reads CDBs and iovecs when it sends, at times after the step that wrote them. */
+/* The kernel reads CDBs and iovecs when it issues a command, perhaps after the step. */
 static unsigned char cdbs[CDBS][SMQ_SG_MAX_CDB];
 static unsigned char sense[CDBS][SENSE];
 static struct iovec pieces[CDBS][PIECES];
@@ -92,7 +94,7 @@ void step_adhoc(struct life *life, struct rnd *r)
 		struct ring_command command = { OP_ADHOC, 0, &io, sizeof(io) };
 
 		command.fixed = once_in(r, ring->fixed_buffer ? 2 : 50);
-		/* An SQE of 64 bytes holds the first 16: the kernel has to refuse it. */
+		/* An SQE of 64 bytes holds only its first 16 bytes: the kernel has to refuse it. */
 		if (!ring->big)
 			command.size = 16;
 		ring_push(life, ring, life->fd, &command, r);

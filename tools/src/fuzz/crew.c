@@ -13,17 +13,22 @@
 #include <unistd.h>
 
 #include "crew.h"
+#include "file.h"
+#include "live.h"
+#include "process.h"
+#include "random.h"
+#include "tally.h"
 
 #define NAP_USEC		10000
 #define PROGRESS_SECONDS	10
 #define MOST_WORKERS		64
-/* Seconds from the birth of a life: what it does, what it waits for. Then it hangs. */
+/* The seconds that a life's steps and waits may take. A life that takes longer hangs. */
 #define LIFE_LIMIT		240
-/* Seconds that killed processes, and children of killed lives, may take to go. */
+/* Seconds in which killed processes, and children of killed lives, must end. */
 #define REAP_LIMIT		120
 #define SIGNAL_EVERY		0.05
 #define STOP_SECONDS		0.2
-/* Numbers of choices that are no life's. */
+/* Stands for a worker's number in the choices that do not belong to a life. */
 #define CHOICES_OF_CREW		(~0ULL)
 
 static struct worker {
@@ -33,12 +38,12 @@ static struct worker {
 } workers[MOST_WORKERS];
 
 static unsigned int running;
-static atomic_bool told_to_end;
+static atomic_bool stop_requested;
 
 static void on_sigterm(int number)
 {
 	(void)number;
-	told_to_end = true;
+	stop_requested = true;
 }
 
 static void begin_life(const struct options *options, unsigned int index)
@@ -53,9 +58,11 @@ static void begin_life(const struct options *options, unsigned int index)
 	if (pid < 0)
 		err(2, "fork");
 	if (!pid) {
-		/* Children of it are in its group. */
+		/* The life's children will be in its process group. */
 		setpgid(0, 0);
 		signal(SIGTERM, SIG_DFL);
+		/* The kernel sends SIGHUP to a stopped process group whose first process ends. */
+		signal(SIGHUP, SIG_IGN);
 		live(options, index, worker->lives, seed);
 	}
 	setpgid(pid, pid);
@@ -67,7 +74,7 @@ static void begin_life(const struct options *options, unsigned int index)
 	tally(OP_LIFE, 0);
 }
 
-/* By themselves, by SIGKILL, or by SIGUSR1: another program than this has no handler for it. */
+/* A fault if a life ended as none may. SIGUSR1 ends a life that has become another program. */
 static void look_at_end(pid_t pid, int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGUSR1)
@@ -76,7 +83,7 @@ static void look_at_end(pid_t pid, int status)
 		fault("process %d ended with status %d", pid, WEXITSTATUS(status));
 }
 
-/* False: there is no process left at all. */
+/* Reaps a process. False: no process is left. */
 static bool reap(const struct options *options)
 {
 	unsigned int i;
@@ -88,7 +95,7 @@ static bool reap(const struct options *options)
 		for (i = 0; i < options->workers; i++) {
 			if (workers[i].pid != pid)
 				continue;
-			/* Its children, if it has any, come to us. They end by themselves. */
+			/* The life's children, if any, become ours, and end by themselves. */
 			kill(-pid, SIGCONT);
 			workers[i].pid = 0;
 			running--;
@@ -177,13 +184,13 @@ static void show_progress(double begun, double *next)
 	*next += PROGRESS_SECONDS;
 }
 
-/* Waits for all, children of lives that have ended included; kills lives that are late. */
+/* Waits for all lives, and for children of lives that have ended; kills lives that are late. */
 static void end_all(const struct options *options, double begun, double *next)
 {
 	double limit = seconds_now() + (LIFE_LIMIT + REAP_LIMIT) * options->patience;
 
 	go_on_stopped(options, true);
-	if (told_to_end)
+	if (stop_requested)
 		kill_all(options);
 	while (reap(options)) {
 		show_progress(begun, next);
@@ -207,7 +214,7 @@ void crew_run(const struct options *options)
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		err(2, "PR_SET_CHILD_SUBREAPER");
 	signal(SIGTERM, on_sigterm);
-	while (seconds_now() < begun + options->seconds && !faults() && !told_to_end) {
+	while (seconds_now() < begun + options->seconds && !faults() && !stop_requested) {
 		for (i = 0; i < options->workers; i++)
 			if (!workers[i].pid)
 				begin_life(options, i);
@@ -224,7 +231,7 @@ void crew_run(const struct options *options)
 	end_all(options, begun, &next);
 }
 
-/* 0 or -errno. */
+/* Lends all memory that the user NOBODY may lock. Return: 0 or -errno. */
 static int lend_all_that_nobody_may(int fd)
 {
 	struct smq_sg_buffer arg = { .length = NOBODY_LOCKS };
@@ -237,7 +244,7 @@ static int lend_all_that_nobody_may(int fd)
 
 void crew_look_at_locked(const struct options *options)
 {
-	/* Files and rings that were closed are freed a little later. */
+	/* The kernel frees closed files and rings a little later. */
 	double end = seconds_now() + 10 * options->patience;
 	struct smq_sg_setup setup = { .slots = 1 };
 	struct rnd r = rnd_of(options->seed, CHOICES_OF_CREW);

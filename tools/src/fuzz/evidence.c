@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What tells apart why a read did not bring what was written: the run was none, the device moved
- * nothing or has something else, the end came before the data, or the data went to memory that is
- * not the process's any more.
+ * Finds out why a read did not return what was written: the run did not happen, the device moved no
+ * data or has other data, the completion came before the data, or the data went to memory that no
+ * longer belongs to the process.
  */
 #include <linux/bsg.h>
 #include <scsi/sg.h>
@@ -10,8 +10,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "life.h"
-#include "own.h"
+#include "evidence.h"
+#include "slot.h"
+#include "tally.h"
 #include "way.h"
 
 #define LATE_SECONDS	0.1
@@ -35,7 +36,7 @@ static void tell_way(const struct transfer *transfer)
 		fault_more("ended after %.6f s", last_sending.ended - last_sending.began);
 }
 
-/* Other ways than runs leave the status as it was. If a run does, it has not ended. */
+/* Only a run changes the status. A run that left it unchanged has not ended. */
 static void tell_status(const struct own *own, unsigned int slot, const char *when)
 {
 	const struct smq_sg_status *status = own_status(own, slot);
@@ -44,7 +45,7 @@ static void tell_status(const struct own *own, unsigned int slot, const char *wh
 		   when, status->result, status->resid, status->runs, own->runs[slot], own->forks);
 }
 
-/* What a block has: @expected, or @found at first. */
+/* Says whether a block holds @expected, or still @found. */
 static const char *verdict(const unsigned char *data, const unsigned char *found,
 			   const unsigned char *expected)
 {
@@ -53,7 +54,7 @@ static const char *verdict(const unsigned char *data, const unsigned char *found
 	return memcmp(data, found, BLOCK) ? "something else" : "what was found first";
 }
 
-/* By other memory and another way. */
+/* Reads the block again, through other memory and in another way. */
 static void tell_device(const struct own *own, uint32_t lba, const unsigned char *found,
 			const unsigned char *expected)
 {

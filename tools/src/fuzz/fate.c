@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How files and processes end, move and multiply while commands are under way. */
+/* Steps that close, pass on and duplicate files and processes while commands are in flight. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,7 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "life.h"
+#include "file.h"
+#include "ring.h"
+#include "steps.h"
+#include "tally.h"
 
 #define CHILD_STEPS	40
 /* Steps of a child have numbers of their own. */
@@ -38,7 +41,7 @@ static int through_socket(int fd)
 	head->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
 	if (sendmsg(pair[0], &message, MSG_NOSIGNAL) == 1) {
-		/* Meanwhile only the message holds the file. */
+		/* Until it is received, only the message references the file. */
 		close(fd);
 		if (recvmsg(pair[1], &message, 0) == 1)
 			memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(got));
@@ -48,7 +51,7 @@ static int through_socket(int fd)
 	return got;
 }
 
-/* The file gets another descriptor, by dup() or from a socket; the old one is closed, or twice. */
+/* Gives the file another descriptor, by dup() or a socket; closes the old one, maybe twice. */
 void step_pass(struct life *life, struct rnd *r)
 {
 	int old = life->fd, fd;
@@ -63,7 +66,7 @@ void step_pass(struct life *life, struct rnd *r)
 			close(old);
 	}
 	tally(OP_PASS, fd < 0 ? fd : 0);
-	/* The socket gives out the number that was just closed. */
+	/* recvmsg() may return the number that was just closed: closing it again would be wrong. */
 	if (fd != old && once_in(r, 4))
 		close(old);
 	if (fd < 0)
@@ -87,8 +90,8 @@ static void *close_soon(void *arg)
 }
 
 /*
- * A file of its own is closed by a thread while the process uses it: it is set up and filled, runs
- * and is asked, and any of that may come too late.
+ * Opens another file, which a thread closes at a random time. Meanwhile the process sets the file
+ * up, lends memory to it, prepares slots and runs them; any of these calls may come too late.
  */
 void step_race(struct life *life, struct rnd *r)
 {
@@ -100,7 +103,7 @@ void step_race(struct life *life, struct rnd *r)
 	if (closer.fd < 0)
 		return;
 	other.fd = closer.fd;
-	/* The rings stay with the life, and know its file alone. */
+	/* The copy uses no rings: the life's rings have only the life's own file registered. */
 	for (i = 0; i < RINGS; i++)
 		other.rings[i].open = false;
 	step_setup(&other, r);
@@ -123,10 +126,10 @@ void step_race(struct life *life, struct rnd *r)
 	pthread_join(thread, NULL);
 }
 
-/* A child with the same file. It has its parent's rings neither to use nor to wait for. */
+/* Forks a child with the same file. It must neither use its parent's rings nor wait for them. */
 void step_fork(struct life *life, struct rnd *r)
 {
-	unsigned int first = CHILD_FIRST + rnd(r, CHILD_FIRST), i;
+	unsigned int next = CHILD_FIRST + rnd(r, CHILD_FIRST), i;
 	pid_t pid;
 
 	if (life->child || life->options->no_fork)
@@ -139,8 +142,8 @@ void step_fork(struct life *life, struct rnd *r)
 	for (i = 0; i < RINGS; i++)
 		life->rings[i].open = false;
 	life->child = true;
-	life_steps(life, first, CHILD_STEPS);
-	_exit(0);
+	life->next_step = next;
+	life->steps_left = CHILD_STEPS;
 }
 
 static void go_on_as_another_program(void)
@@ -149,7 +152,7 @@ static void go_on_as_another_program(void)
 	tally(OP_EXEC, -errno);
 }
 
-/* Most often nothing. */
+/* Ends the process in some way; most often only binds it to a CPU. */
 void step_fate(struct life *life, struct rnd *r)
 {
 	cpu_set_t cpus;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What belongs to a file as a whole: its node, its slots' number, its buffers. */
+/* Steps that concern a whole file: its node, the number of its slots, its buffers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -9,7 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "life.h"
+#include "file.h"
+#include "steps.h"
+#include "tally.h"
 
 #define MOST_ERRNO	133
 
@@ -26,13 +28,6 @@ int open_node(struct rnd *r, int flags)
 	}
 	globfree(&nodes);
 	return fd;
-}
-
-void tally_field(enum op op, int result, uint32_t field)
-{
-	tally(op, result);
-	if (field > SMQ_SG_FIELD_SLOT || (field && result >= 0))
-		fault("a call that ended with %d names field %u", result, field);
 }
 
 void step_info(struct life *life, struct rnd *r)
@@ -74,7 +69,7 @@ void step_setup(struct life *life, struct rnd *r)
 	tally_field(OP_SETUP, ret, arg.field);
 }
 
-/* Every status must be one that the interface has, whatever runs. */
+/* Whatever runs meanwhile, the first slot's status must be one that the interface defines. */
 static void look_at(const unsigned char *map, size_t size)
 {
 	const struct smq_sg_status *status = (const struct smq_sg_status *)map;
@@ -96,7 +91,7 @@ void step_map(struct life *life, struct rnd *r)
 		return;
 	if (!offset)
 		look_at(map, size);
-	/* One that stays goes with the process, at times after the file was closed. */
+	/* A mapping that is left lasts until the process ends, even after the file was closed. */
 	if (once_in(r, 2))
 		munmap(map, size);
 }
@@ -146,19 +141,19 @@ void step_take_back(struct life *life, struct rnd *r)
 	tally_field(OP_TAKE_BACK, ret, arg.field);
 }
 
-/* Memory goes, or comes anew, below buffers that are lent and commands that are under way. */
+/* Unmaps memory, or maps it again, while buffers pin it and commands use it. */
 void step_unmap(struct life *life, struct rnd *r)
 {
 	unsigned char *at = life->area + (size_t)rnd(r, BUFFERS) * BUFFER_SIZE;
 	bool gone = once_in(r, 2);
 
-	/* No hole, in which a ring could be mapped later, and be written by the device. */
+	/* Leaves no hole: a ring could be mapped there later, and the device would write to it. */
 	mmap(at, gone ? 4096 * (1 + rnd(r, 16)) : BUFFER_SIZE,
 	     gone ? PROT_NONE : PROT_READ | PROT_WRITE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-/* While another file of the node is open it fails; while this one is, others do. */
+/* Opens the node exclusively: fails while another file is open, and makes other opens fail. */
 void step_excl(struct life *life, struct rnd *r)
 {
 	unsigned int choice = rnd(r, 1 << 16);

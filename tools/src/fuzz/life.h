@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One process of the load: it opens a node, does random things with it, and ends. What a life does
- * follows from its seed; when the kernel answers what does not.
+ * A life is one process of the load: it opens a node, makes random calls on it, and ends. The seed
+ * determines the calls of a life, but not when the kernel answers them.
  */
 #ifndef FUZZ_LIFE_H
 #define FUZZ_LIFE_H
 
+#include <liburing.h>
 #include <scsi/smq_sg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
-
-#include "own.h"
-#include "random.h"
-#include "ring.h"
-#include "tally.h"
 
 #define BLOCK		512
 #define SLOTS		64
@@ -27,11 +23,14 @@
 /* LBAs below belong to everybody. Random commands move up to MOST_BLOCKS there. */
 #define SHARED_BLOCKS	8192
 #define MOST_BLOCKS	64
-/* CDBs of 6, 10, 12 and 16 bytes. */
-#define MEDIA_KINDS	4
-#define NOBODY		65534
-/* What a process of NOBODY may lock: not all of its area. */
-#define NOBODY_LOCKS	(256 << 10)
+/* Blocks that one life alone writes, and the slots for them: one for writes, one for reads. */
+#define OWN_BLOCKS	64
+#define OWN_SLOTS	2
+/* The size of every disk: the parameters of its driver in tests/fuzz/devices.py set it. */
+#define DISK_BLOCKS	131072
+/* The most SQEs that a ring takes before it is closed. */
+#define RING_MOST	8192
+#define RING_ENTRIES	128
 
 #define ADDRESS(p)	((uint64_t)(uintptr_t)(p))
 
@@ -39,35 +38,58 @@ struct options {
 	uint64_t seed;
 	unsigned int seconds;
 	unsigned int workers;
-	unsigned int patience;	/* how many times as long as elsewhere things may take */
+	unsigned int patience;	/* factor for time limits */
 	bool no_fork;
+};
+
+struct ring {
+	struct io_uring uring;
+	unsigned int flags;	/* IORING_SETUP_* */
+	bool open;
+	bool big;		/* SQE128 and CQE32 */
+	bool fixed_file;	/* the life's file is registered as 0 */
+	bool fixed_buffer;	/* the life's area is registered as 0 */
+	unsigned int used;
+	unsigned int pending;
+	/* By user_data: the op + 1 while it is pending, then RING_ENDED. */
+	unsigned char state[RING_MOST];
+	int watched;			/* the user_data whose CQE sets what follows, or -1 */
+	int result;
+	/* The members of the CQE; rest only if the ring is big. */
+	int res;
+	unsigned int cqe_flags;
+	uint64_t rest[2];
+};
+
+struct own {
+	int fd;			/* used by step_own() only; -1: none is open */
+	uint64_t seed;
+	uint32_t lba;		/* of the first of the life's own blocks */
+	uint32_t sequence;	/* number of the last write */
+	uint32_t written[OWN_BLOCKS];	/* sequence of each block's last write, or OWN_* */
+	unsigned char *memory;
+	const unsigned char *status;	/* status of the slots */
+	uint64_t status_size;
+	uint32_t status_stride;
+	unsigned int runs[OWN_SLOTS];	/* status.runs of each slot before its last command */
+	unsigned int forks;		/* forks since the memory was lent */
 };
 
 struct life {
 	const struct options *options;
 	uint64_t seed;
+	unsigned int next_step;	/* number of the next step */
+	unsigned int steps_left;
+	double end;		/* the seconds_now() after which no step begins */
 	int fd;
 	bool nonblock;
 	bool over;		/* a step was the last one */
 	bool abandon;		/* it ends without waiting for its commands */
-	bool child;		/* of another life, whose rings it must not use */
+	bool child;		/* another life forked it; it must not use that one's rings */
 	unsigned char *area;	/* parts of it may be unmapped: only the kernel looks at it */
 	struct ring rings[RINGS];
 	struct own own;
 };
-
-/* Does not return. */
-void live(const struct options *options, unsigned int worker, unsigned long number,
-	  uint64_t seed) __attribute__((noreturn));
-
-/* Up to @steps steps, the first of which is number @first. */
-void life_steps(struct life *life, unsigned int first, unsigned int steps);
-
-/* Gives up root's rights. */
-void become_nobody(void);
-
-/* A random node's descriptor, or -1. */
-int open_node(struct rnd *r, int flags);
 
 static inline double seconds_now(void)
 {
@@ -76,49 +98,5 @@ static inline double seconds_now(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
-
-/* The steps, each by its random choices. A file's subject is in its name. */
-void step_info(struct life *life, struct rnd *r);		/* file.c */
-void step_setup(struct life *life, struct rnd *r);
-void step_map(struct life *life, struct rnd *r);
-void step_lend(struct life *life, struct rnd *r);
-void step_take_back(struct life *life, struct rnd *r);
-void step_unmap(struct life *life, struct rnd *r);
-void step_excl(struct life *life, struct rnd *r);
-void step_prepare(struct life *life, struct rnd *r);		/* slot.c */
-void step_run(struct life *life, struct rnd *r);		/* run.c */
-void step_batch(struct life *life, struct rnd *r);
-void step_run_ioctl(struct life *life, struct rnd *r);
-void step_cancel(struct life *life, struct rnd *r);
-void step_adhoc(struct life *life, struct rnd *r);		/* adhoc.c */
-void step_sg_io3(struct life *life, struct rnd *r);		/* sgio.c */
-void step_sg_io4(struct life *life, struct rnd *r);
-void step_write(struct life *life, struct rnd *r);
-void step_read(struct life *life, struct rnd *r);
-void step_poll(struct life *life, struct rnd *r);
-void step_query(struct life *life, struct rnd *r);
-void step_reap(struct life *life, struct rnd *r);		/* ring.c */
-void step_ring(struct life *life, struct rnd *r);
-void step_own(struct life *life, struct rnd *r);		/* own.c */
-void step_pass(struct life *life, struct rnd *r);		/* fate.c */
-void step_race(struct life *life, struct rnd *r);
-void step_fork(struct life *life, struct rnd *r);
-void step_fate(struct life *life, struct rnd *r);
-
-/* An LBA for a command of up to MOST_BLOCKS: everybody's, or beyond every disk. */
-uint64_t shared_lba(struct rnd *r);				/* slot.c */
-
-/*
- * Makes an empty slot a READ, of @kind below MEDIA_KINDS, or a WRITE, of one above. Its buffer and
- * offset are the caller's.
- */
-void media_command(struct smq_sg_slot *slot, unsigned int kind, uint32_t lba, unsigned int blocks);
-
-/* Counts a call whose structure names the field at fault, and looks at the name. */
-void tally_field(enum op op, int result, uint32_t field);		/* file.c */
-
-/* A timer that ends sleeps in system calls with EINTR, until it is stopped. */
-void interrupt_soon(unsigned int usec);				/* life.c */
-void interrupt_no_more(void);
 
 #endif /* FUZZ_LIFE_H */

@@ -5,14 +5,15 @@
 #include <stdlib.h>
 
 #include "crew.h"
+#include "tally.h"
 
 enum { OPTION_NO_FORK = 256 };
 
 static const struct argp_option known[] = {
-	{ "seed", 's', "N", 0, "choices follow from it (default: 1)", 0 },
-	{ "seconds", 't', "N", 0, "how long new processes begin (default: 60)", 0 },
+	{ "seed", 's', "N", 0, "seed of all random choices (default: 1)", 0 },
+	{ "seconds", 't', "N", 0, "for how long new processes are started (default: 60)", 0 },
 	{ "workers", 'w', "N", 0, "processes at a time (default: 6)", 0 },
-	{ "patience", 'p', "N", 0, "how many times as long as usual things may take", 0 },
+	{ "patience", 'p', "N", 0, "factor for all time limits (default: 1)", 0 },
 	{ "no-fork", OPTION_NO_FORK, NULL, 0, "no process with a ring forks", 0 },
 	{ 0 },
 };

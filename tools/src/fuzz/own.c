@@ -8,20 +8,27 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "life.h"
+#include "evidence.h"
+#include "file.h"
 #include "own.h"
+#include "slot.h"
+#include "steps.h"
+#include "tally.h"
 #include "way.h"
 
-/* In own.written: nothing is known; a write may be under way, now and for ever. */
+/*
+ * In own.written. UNKNOWN: the contents are not known until the next write. LOST: a write may still
+ * be in flight, so they will never be known.
+ */
 #define OWN_UNKNOWN	0
 #define OWN_LOST	(~0U)
 
-/* Blocks of one command, and the memory for it: of buffers WRITTEN, READ and OTHER. */
+/* The most blocks of a command; the memory has a chunk for each buffer: WRITTEN, READ, OTHER. */
 #define MOST		8
 #define CHUNK		(MOST * BLOCK)
 #define CHUNKS		3
 #define POISON		0xa5
-/* Its descriptor is from here on. SQEs that name a closed file by a low number never mean it. */
+/* The own file's least descriptor: SQEs that name a closed file by a low number never reach it. */
 #define FIRST_FD	512
 
 enum { WRITTEN, READ, OTHER };
@@ -50,8 +57,8 @@ static int lend_chunks(struct own *own)
 }
 
 /*
- * The file goes, with what may be under way in it: its memory may still be written to, and the
- * next file may be another disk's.
+ * Closes the file while commands of it may be in flight. These may still write to its memory, so it
+ * is unmapped. The next file may be another disk's, so the contents of the blocks become unknown.
  */
 static void own_close(struct own *own)
 {
@@ -84,11 +91,6 @@ static int map_status(struct own *own, const struct smq_sg_setup *setup)
 	return 0;
 }
 
-const struct smq_sg_status *own_status(const struct own *own, unsigned int slot)
-{
-	return (const struct smq_sg_status *)(own->status + slot * own->status_stride);
-}
-
 void own_open(struct life *life, struct rnd *r)
 {
 	struct smq_sg_setup setup = { .slots = OWN_SLOTS, .sense_size = 32, .held_share = 50 };
@@ -112,7 +114,7 @@ void own_open(struct life *life, struct rnd *r)
 		own_close(own);
 }
 
-/* What a block holds: its LBA, by whom and when it was written, and noise. */
+/* Fills a block with its LBA, its writer's seed, the number of the write, and noise. */
 static void fill(const struct own *own, unsigned char *block, uint32_t lba, uint32_t sequence)
 {
 	struct rnd noise = { own->seed ^ ((uint64_t)lba << 32 | sequence) };
@@ -147,7 +149,10 @@ static void compare(struct life *life, const struct transfer *transfer, const un
 	own_evidence(life, transfer, own->lba + index, found, expected);
 }
 
-/* A command for @count own blocks from @index on, whose LBA or buffer comes with the run or not. */
+/*
+ * A command for @count own blocks from @index on. Its LBA is either in the slot or in the run, and
+ * so is its buffer.
+ */
 static struct transfer transfer_random(struct own *own, bool out, unsigned int index,
 				       unsigned int count, struct rnd *r)
 {
@@ -175,8 +180,8 @@ static struct transfer transfer_random(struct own *own, bool out, unsigned int i
 }
 
 /*
- * Returns as send_by_some_way(). If it did not go well the file is gone, but if it was not sent at
- * all: by a polled ring, to a host without poll queues.
+ * Return: that of send_by_some_way(). Closes the file if the transfer failed, except with
+ * -EOPNOTSUPP: then nothing was sent, as by a polled ring to a host without poll queues.
  */
 static int own_transfer(struct life *life, const struct transfer *transfer, struct rnd *r)
 {

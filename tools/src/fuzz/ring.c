@@ -4,15 +4,16 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "life.h"
 #include "ring.h"
+#include "steps.h"
+#include "tally.h"
 
 #define RING_ENDED	255
-/* Seconds for what is in flight: error handling and 60 s of waiting, in a row. */
+/* The seconds that commands in flight may take: error handling, and then 60 s of waiting. */
 #define DRAIN_SECONDS	150
 #define NAP_USEC	500
 
-/* Kinds of rings. SQPOLL threads cost a CPU while they spin: for a millisecond. */
+/* Kinds of rings. An SQPOLL thread occupies a CPU while it spins, here for a millisecond. */
 static const unsigned int kinds[] = {
 	0, 0, 0,
 	IORING_SETUP_IOPOLL,
@@ -70,8 +71,8 @@ void ring_close(struct ring *ring)
 }
 
 /*
- * Not IOSQE_IO_DRAIN: a polled ring of Linux 6.1 was seen to keep all that it had deferred, with
- * nothing in flight any more.
+ * IOSQE_IO_DRAIN is not used: a polled ring of Linux 6.1 was seen not to issue the SQEs that it had
+ * deferred, though nothing was in flight any more.
  */
 static void push_flags(struct io_uring_sqe *sqe, struct rnd *r)
 {
@@ -136,7 +137,7 @@ static void take(struct ring *ring, const struct io_uring_cqe *cqe)
 		ring->cqe_flags = cqe->flags;
 		if (ring->big)
 			memcpy(ring->rest, cqe->big_cqe, sizeof(ring->rest));
-		/* Of an ad hoc command the status, and what the driver and the host say of it. */
+		/* For an ad hoc command this has the status, the driver's and the host's byte. */
 		if (!ring->result && ring->big)
 			ring->result = cqe->big_cqe[0] & 0xffffff;
 	}
@@ -144,7 +145,7 @@ static void take(struct ring *ring, const struct io_uring_cqe *cqe)
 	ring->pending--;
 }
 
-/* Task work that DEFER_TASKRUN keeps, polling, and CQEs that overflowed all need a call. */
+/* Enters the kernel: deferred task work, polling and overflowed CQEs all need a call. */
 void ring_reap(struct ring *ring)
 {
 	struct io_uring_cqe *cqe;
@@ -199,7 +200,7 @@ void step_reap(struct life *life, struct rnd *r)
 	ring_reap(&life->rings[rnd(r, RINGS)]);
 }
 
-/* A ring ends with what it has in flight, or after it, and there is another. */
+/* Closes a ring, with commands in flight or after them, and creates another one. */
 void step_ring(struct life *life, struct rnd *r)
 {
 	struct ring *ring = &life->rings[rnd(r, RINGS)];

@@ -3,13 +3,17 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "life.h"
+#include "process.h"
+#include "ring.h"
+#include "slot.h"
+#include "steps.h"
+#include "tally.h"
 
 #define MOST_RUNS	40	/* SQEs of one step */
 #define MOST_BATCH	512
 #define LONG_BATCH	4096
 
-/* Lists are copied when a batch is submitted, or by a worker of io_uring later. */
+/* The kernel copies a list when a batch is submitted, or later, in a worker of io_uring. */
 static uint32_t list[LONG_BATCH];
 static struct smq_sg_run runs[LONG_BATCH];
 
@@ -39,7 +43,7 @@ static struct smq_sg_run run_random(struct rnd *r)
 	return run;
 }
 
-/* The bytes behind it in a long SQE are 0, but rarely. */
+/* In a long SQE the bytes behind @arg are 0, except once in 100 times. */
 static void push(struct life *life, struct ring *ring, enum op op, unsigned int cmd_op,
 		 const void *arg, struct rnd *r)
 {
@@ -61,7 +65,7 @@ void step_run(struct life *life, struct rnd *r)
 	unsigned int op = SMQ_SG_URING_RUN;
 
 	if (once_in(r, 200))
-		op = _IOW(SMQ_SG_IOC, 0x90, struct smq_sg_run);		/* none of the interface */
+		op = _IOW(SMQ_SG_IOC, 0x90, struct smq_sg_run);		/* unknown */
 	while (count--) {
 		struct smq_sg_run run = run_random(r);
 

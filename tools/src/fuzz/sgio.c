@@ -8,7 +8,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "life.h"
+#include "process.h"
+#include "steps.h"
+#include "tally.h"
 
 #define SENSE		64
 #define TIMEOUT_MS	5000
@@ -140,7 +142,7 @@ void step_write(struct life *life, struct rnd *r)
 	interrupt_no_more();
 }
 
-/* A file that blocks waits for a result that there may never be: a timer ends that. */
+/* read() of a blocking file may wait for a result that never comes: a timer interrupts it. */
 void step_read(struct life *life, struct rnd *r)
 {
 	struct sg_io_hdr hdr = { .interface_id = 'S', .pack_id = once_in(r, 2) ? -1 : 1 };

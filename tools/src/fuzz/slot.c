@@ -3,19 +3,21 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "life.h"
+#include "slot.h"
+#include "steps.h"
+#include "tally.h"
 
 #define MOST_PREPARED	8
 #define SENSE_6		0x03
 #define INQUIRY		0x12
 #define VENDOR		0xc1
 
-/* Where their LBA ends and where the last byte of their length is. */
+/* Commands, with the index of the last byte of the LBA and of the last byte of the length. */
 static const struct {
 	unsigned char opcode, cdb_len, lba_end, length_end;
 	unsigned char direction;
 } media[] = {
-	/* MEDIA_KINDS that read, as many that write, and VERIFY. */
+	/* MEDIA_KINDS commands that read, as many that write, and VERIFY. */
 	{ 0x08, 6, 3, 4, SMQ_SG_IN }, { 0x28, 10, 5, 8, SMQ_SG_IN },
 	{ 0xa8, 12, 5, 9, SMQ_SG_IN }, { 0x88, 16, 9, 13, SMQ_SG_IN },
 	{ 0x0a, 6, 3, 4, SMQ_SG_OUT }, { 0x2a, 10, 5, 8, SMQ_SG_OUT },
@@ -70,7 +72,7 @@ static void slot_inquiry(struct smq_sg_slot *slot, struct rnd *r)
 	slot->offset = BLOCK * rnd(r, BUFFER_SIZE / BLOCK);
 }
 
-/* A field that is wrong, or only unusual. The CDB keeps its LBA. */
+/* Makes a field wrong, or only unusual. Does not change the LBA in the CDB. */
 static void slot_spoil(struct smq_sg_slot *slot, struct rnd *r)
 {
 	switch (rnd(r, 10)) {
@@ -112,7 +114,7 @@ static void slot_random(struct smq_sg_slot *slot, struct rnd *r)
 
 	memset(slot, 0, sizeof(*slot));
 	if (!kind)
-		return;		/* it empties the slot */
+		return;		/* an empty command empties the slot */
 	if (kind == 1)
 		slot_inquiry(slot, r);
 	else if (kind > 3)

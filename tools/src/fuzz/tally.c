@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <err.h>
 #include <errno.h>
+#include <scsi/smq_sg.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -10,7 +11,7 @@
 
 #include "tally.h"
 
-/* Errnos end here; the kernel's own, from 512 on, must not reach a program. */
+/* All errnos are below this; the kernel's internal ones, from 512 on, must not reach a program. */
 #define ERRNOS		134
 #define STATUS		ERRNOS		/* the device reported a status */
 #define ODD		(ERRNOS + 1)	/* no errno at all */
@@ -21,8 +22,8 @@
 #define ERRNO_LIST(...)	((const unsigned char[]){ __VA_ARGS__, 0 })
 
 /*
- * What a run may end with: struct smq_sg_run in <scsi/smq_sg.h>; EBADF: the descriptor is gone;
- * EFAULT: io_uring has no registered buffer of the number that the SQE names.
+ * The errnos of a run: those of struct smq_sg_run in <scsi/smq_sg.h>; EBADF: the descriptor is
+ * closed; EFAULT: io_uring has no registered buffer of the number that the SQE names.
  */
 static const unsigned char of_a_run[] = {
 	EAGAIN, EBUSY, ECANCELED, EINVAL, EMSGSIZE, ENODATA, ENODEV, ENOENT, ENOMEM, EOPNOTSUPP,
@@ -142,6 +143,13 @@ void fault_more(const char *format, ...)
 unsigned long faults(void)
 {
 	return atomic_load(&shared->faults);
+}
+
+void tally_field(enum op op, int result, uint32_t field)
+{
+	tally(op, result);
+	if (field > SMQ_SG_FIELD_SLOT || (field && result >= 0))
+		fault("a call that ended with %d names field %u", result, field);
 }
 
 int result_of(long ret)

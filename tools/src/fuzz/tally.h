@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What was done and how it ended, of all processes together; and what must not have happened. */
+/* Counts of operations and their results, for all processes together; and reports of faults. */
 #ifndef FUZZ_TALLY_H
 #define FUZZ_TALLY_H
 
@@ -12,29 +12,32 @@ enum op {
 	OP_EXEC, OP_OWN_WRITE, OP_OWN_READ, OP_SIGNAL, OPS
 };
 
-/* Before the first fork; its memory is what all processes share. */
+/* Allocates the counts, which all processes share. Called before the first fork. */
 void tally_begin(void);
 
 /*
- * Counts one. @result: 0 it went well, above 0 the device reported a status, below 0 an errno. An
- * errno that the interface does not document for this operation is a fault.
+ * Counts an operation. @result: 0 it succeeded, above 0 the device reported a status, below 0 an
+ * errno. An errno that the interface does not document for this operation is a fault.
  */
 void tally(enum op op, int result);
+
+/* Counts a call whose structure names the field at fault, and checks that name. */
+void tally_field(enum op op, int result, uint32_t field);
 
 /* The result of a system call: 0 or -errno. */
 int result_of(long ret);
 
-/* Tells of what must not happen, with the process's seed. */
+/* Reports a fault, with the process's seed. */
 void fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 unsigned long faults(void);
 
-/* Tells more of the last fault. */
+/* Adds to the report of the last fault. */
 void fault_more(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Names this process in fault(). */
+/* Sets how fault() names this process. */
 void fault_name(unsigned int worker, unsigned long life, uint64_t seed);
 
-/* A line of counts; and a table of how many of each operation ended how. */
+/* Print a line of counts, and a table of each operation's results. */
 void tally_progress(unsigned int seconds, unsigned int running);
 void tally_summary(void);
 

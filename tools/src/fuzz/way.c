@@ -7,7 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "life.h"
+#include "ring.h"
+#include "tally.h"
 #include "way.h"
 
 #define SENSE		64
@@ -18,7 +19,7 @@ static unsigned char sense[SENSE];
 
 struct sending last_sending = { .way = "none" };
 
-/* Notes how a command is sent, for a fault to tell. */
+/* Notes the way in which a command is sent: a fault reports it. */
 #define BY(name)	(last_sending.way = #name, by_ ## name)
 
 /* A ring with a place for another SQE, or NULL. */

@@ -8,7 +8,7 @@
 
 #define NO_SA	-1
 
-/* Direction, size rule, LBA field and length field of the shapes that repeat. */
+/* Direction, size rule, LBA field and length field of common formats. */
 #define NODATA		.dir = DIR_NONE, .size = SIZE_ZERO
 #define ALLOC(at, n)	.dir = DIR_IN, .size = SIZE_BYTES, .len_at = (at), .len_len = (n)
 #define PARAMS(at, n)	.dir = DIR_OUT, .size = SIZE_BYTES, .len_at = (at), .len_len = (n)
@@ -87,10 +87,10 @@ static const struct cdb_op ops[] = {
 	{ "verify12", "VERIFY(12)", 0xaf, 12, NO_SA, VERIFY, AT_12 },
 };
 
-/* A service action of 7Fh, which is like those. */
+/* A service action of opcode 7Fh, which is also an ATA PASS-THROUGH. */
 #define ATA_PASS_THROUGH_32	0x1ff0
 
-/* Destructive commands whose data depends on bits the table does not hold. */
+/* Destructive commands whose direction of data depends on bits that are not in the table. */
 static const __u8 always_changes[] = {
 	0x04,	/* FORMAT UNIT */
 	0x48,	/* SANITIZE */
@@ -189,7 +189,7 @@ __u64 cdb_blocks(const struct cdb_op *op, const __u8 *cdb)
 {
 	__u64 n = get_field(cdb, op->len_at, op->len_len);
 
-	/* The 6-byte commands have no way to move nothing. */
+	/* In the 6-byte commands a length of 0 means 256 blocks, so they cannot move no data. */
 	if (!n && op->size == SIZE_BLOCKS && op->len == 6)
 		n = 256;
 	return n;
@@ -209,7 +209,7 @@ __u64 cdb_max_blocks(const struct cdb_op *op)
 	return (1ULL << (8 * op->len_len)) - 1;
 }
 
-/* The rule that holds for this very CDB, its option bits looked at. */
+/* The rule for the size of the data of this CDB, which depends on its option bits. */
 static enum cdb_size size_rule(const struct cdb_op *op, const __u8 *cdb)
 {
 	__u8 bits = op->len == 32 ? cdb[10] : cdb[1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What is known of a CDB before it is sent: length, direction, LBA, bytes. */
+/* Properties of a CDB that are known before it is sent: length, direction, LBA, bytes. */
 #ifndef SG_IO_CDB_H
 #define SG_IO_CDB_H
 
@@ -22,7 +22,7 @@ enum cdb_size {
 	SIZE_FIXED,	/* the command defines it */
 	SIZE_BYTES,	/* an allocation or parameter list length in the CDB */
 	SIZE_BLOCKS,	/* the transfer length in blocks */
-	SIZE_2BLOCKS,	/* COMPARE AND WRITE: what to expect and what to write */
+	SIZE_2BLOCKS,	/* COMPARE AND WRITE: data to compare, then data to write */
 	SIZE_BLOCK,	/* one block whatever the length field says */
 };
 
@@ -75,7 +75,7 @@ const struct cdb_op *cdb_find_gen(const char *name);
 const char *cdb_gen_name(unsigned int i);
 
 /**
- * cdb_check_length() - does a CDB of this opcode have this many bytes
+ * cdb_check_length() - whether a CDB of this opcode has this many bytes
  * @cdb: at least one byte
  * @len: bytes given
  * @why: reason when it does not
@@ -86,8 +86,8 @@ const char *cdb_gen_name(unsigned int i);
 bool cdb_check_length(const __u8 *cdb, unsigned int len, char *why, size_t size);
 
 /**
- * cdb_check_data() - do direction and byte count agree with a known CDB
- * Unknown opcodes always pass; a disk's (SBC) meaning of the opcode is taken.
+ * cdb_check_data() - whether direction and byte count agree with a known CDB Unknown opcodes always
+ * pass; known ones are read as a disk's (SBC).
  */
 bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 		    __u32 bytes, char *why, size_t size);
@@ -98,28 +98,30 @@ __u64 cdb_max_lba(const struct cdb_op *op);
 __u64 cdb_max_blocks(const struct cdb_op *op);
 
 /**
- * cdb_transfer() - what a known CDB moves on a device with such blocks
+ * cdb_transfer() - the data that a known CDB moves on a device with blocks of @block_size
  * @cdb: the command
  * @len: its bytes
  * @block_size: of the device
  * @dir: where the data goes
  * @bytes: how much of it
  *
- * Return: false for a CDB that does not say it: an opcode that is not known.
+ * Return: false if the opcode is not known.
  */
 bool cdb_transfer(const __u8 *cdb, unsigned int len, __u32 block_size, enum cdb_dir *dir,
 		  __u64 *bytes);
 
-/* One block of data for all that the CDB names: WRITE SAME, VERIFY with BYTCHK 3. */
+/*
+ * Whether the command has one block of data for all its blocks: WRITE SAME, VERIFY with BYTCHK 3.
+ */
 bool cdb_repeats_block(const struct cdb_op *op, const __u8 *cdb);
 
-/* Bytes per block as BYTES implies it, 0 when the command says nothing of it. */
+/* Bytes per block that follow from BYTES; 0 if the command does not determine them. */
 __u32 cdb_block_size(const struct cdb_op *op, const __u8 *cdb, __u32 bytes);
 
-/* Can this command change what the medium holds? Unknown data-out can. */
+/* Whether a command may change data on the medium. Unknown commands with data-out may. */
 bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir);
 
-/* Write the CDB of @op; the values must have been checked against the limits. */
+/* Writes the CDB of @op; the caller has checked the values against the limits. */
 void cdb_build(const struct cdb_op *op, __u64 lba, __u64 length, __u8 *cdb);
 
 #endif

@@ -31,7 +31,7 @@ int child_signal(void)
 	return caught;
 }
 
-/* One stream of the child, read until its end. */
+/* A stream of the child, which is read until its end. */
 struct stream {
 	int fd;
 	FILE *to;
@@ -77,7 +77,10 @@ static void listen_to(struct stream *streams, pid_t pid)
 static void become(char *const *argv, int in, const int *out, const int *messages,
 		   pid_t parent)
 {
-	/* Ctrl-C would come twice, from the terminal and from the parent. */
+	/*
+	 * In a process group of its own: otherwise Ctrl-C would come twice, from the terminal and
+	 * from the parent.
+	 */
 	setpgid(0, 0);
 	signals_unblock();
 	prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* sg_io started by itself, its output and messages caught. */
+/* Runs sg_io as a child process of sg_io, and collects its output and messages. */
 #ifndef SG_IO_CHILD_H
 #define SG_IO_CHILD_H
 
@@ -11,7 +11,7 @@ struct child {
 	char *messages;		/* for free() */
 };
 
-/* Catch SIGINT, SIGTERM and SIGHUP for child_run() from now on. */
+/* Catches SIGINT, SIGTERM and SIGHUP for child_run() from now on. */
 void child_catch_signals(void);
 
 /* The last signal that came since then, 0 for none. */
@@ -23,7 +23,7 @@ int child_signal(void);
  * @stdin_fd: a file that it reads from the beginning, -1 for none
  * @child: the result
  *
- * A signal that is caught goes to the child, which then ends in its own way.
+ * A caught signal is sent to the child, which then ends as it would without a parent.
  *
  * Return: 0, or -1 after one message.
  */

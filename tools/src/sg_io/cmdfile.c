@@ -19,7 +19,7 @@
 
 #define WHY_BYTES	512
 
-/* One line on its way to a command. */
+/* State of parsing one line. */
 struct line {
 	char *rest;
 	bool has_source;
@@ -246,7 +246,7 @@ static void note_limits(struct cmdfile *file, const struct command *cmd)
 }
 
 /*
- * One line without its newline, in bounded memory whatever the file is.
+ * Reads one line, without its newline. Memory stays bounded: a line that is too long is an error.
  * Return: 1 for a line, 0 at the end of the file, -1 with @why set.
  */
 static int read_line(FILE *in, char *text, const char **why)
@@ -269,14 +269,14 @@ static int read_line(FILE *in, char *text, const char **why)
 	return len || c != EOF;
 }
 
-/* When the last line was, of each CPU (and first of those without) and of them all. */
+/* The time of the last line for each CPU (the first: of lines without cpu=), and of all lines. */
 struct times {
 	__u64 us[CPU_SETSIZE + 1];
 	bool seen[CPU_SETSIZE + 1];
 	__u64 latest;
 };
 
-/* A line without at= has the time of the one before it on its CPU; the first there, of any. */
+/* A line without at= gets the time of the last line for its CPU, or else of the last line. */
 static void set_time(struct times *t, struct command *cmd, bool has_at)
 {
 	unsigned int i = cmd->cpu - CPU_ANY;

@@ -18,7 +18,7 @@ struct command {
 	__u32 bytes;
 	__u32 timeout_ms;
 	__u32 line;		/* in the file, from 1 */
-	__u64 at_us;		/* when replayed; without at= that of its CPU's line before */
+	__u64 at_us;		/* when replay issues it; without at= set by set_time() */
 	const void *data;	/* data-out, shared between commands */
 };
 
@@ -37,7 +37,7 @@ struct cmdfile {
 
 struct cmdfile_options {
 	bool unchecked;		/* BYTES and direction may contradict the CDB */
-	bool shared;		/* processes to come share the data-out images */
+	bool shared;		/* processes that are forked later share the images of data-out */
 	__u64 memory;		/* limit for the data-out images, in bytes */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The subcommands, and what their exit statuses mean. */
+/* The subcommands, and the meaning of their exit statuses. */
 #ifndef SG_IO_COMMANDS_H
 #define SG_IO_COMMANDS_H
 
@@ -17,7 +17,7 @@ int cmd_replay(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 
-/* Flush standard output; a full disk must not look like success. */
+/* Flushes standard output, and returns an error if that fails, for example on a full disk. */
 int finish_output(int status);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * sg_io compare: the same commands through each path, in turns.
  *
- * Each turn is an sg_io run of its own: whatever a path refuses or leaves behind,
- * threads, rings, open files, is gone before the next one has its turn.
+ * Each turn is an sg_io run in a process of its own, so threads, rings and open files of one path
+ * are gone before the next turn.
  */
 #include <err.h>
 #include <errno.h>
@@ -30,7 +30,7 @@ struct comparison {
 	int input;		/* copy of a FILE that can be read only once, or -1 */
 };
 
-/* "--NAME VALUE" of the turns, in memory of its own. */
+/* The options "--NAME VALUE" of the turns, in allocated memory. */
 struct arguments {
 	char *argv[MAX_ARGS];
 	char text[MAX_ARGS][ARG_BYTES];
@@ -90,7 +90,7 @@ static void build_arguments(const struct comparison *cmp, const struct contestan
 }
 
 /* The last message, without the program's name; warnings come before it. */
-static void keep_reason(struct contestant *c, const struct child *child)
+static void store_reason(struct contestant *c, const struct child *child)
 {
 	static const char name[] = "sg_io: ";
 	char *messages = child->messages, *line;
@@ -108,7 +108,7 @@ static void keep_reason(struct contestant *c, const struct child *child)
 		snprintf(c->why, sizeof(c->why), "ended with status %d", child->status);
 }
 
-static bool keep_result(struct contestant *c, const struct child *child)
+static bool store_result(struct contestant *c, const struct child *child)
 {
 	struct json_object *o = json_tokener_parse(child->output), *commands, *seconds;
 	double n, s;
@@ -129,7 +129,7 @@ static bool keep_result(struct contestant *c, const struct child *child)
 	return true;
 }
 
-/* Return: 0, or -1 when there is no going on. */
+/* Return: 0, or -1 when the comparison cannot continue. */
 static int take_turn(const struct comparison *cmp, struct contestant *c)
 {
 	struct arguments a;
@@ -141,9 +141,9 @@ static int take_turn(const struct comparison *cmp, struct contestant *c)
 		return -1;
 	c->status = child.status;
 	if (child.status == EXIT_GOOD || child.status == EXIT_NOT_GOOD)
-		kept = keep_result(c, &child);
+		kept = store_result(c, &child);
 	if (!kept)
-		keep_reason(c, &child);
+		store_reason(c, &child);
 	child_free(&child);
 	return 0;
 }
@@ -164,7 +164,7 @@ static int compete(struct comparison *cmp)
 
 	for (round = 0; round < cmp->opt.rounds && !status; round++) {
 		for (i = 0; i < cmp->nr && !status; i++) {
-			/* Back and forth: what drifts hits the first as hard as the last. */
+			/* Every second round runs backwards: drift affects all paths alike. */
 			c = &cmp->c[round % 2 ? cmp->nr - 1 - i : i];
 			if (c->why[0])
 				continue;
@@ -189,7 +189,7 @@ static void find_median(struct contestant *c)
 			c->ns_least = c->ns[i];
 		if (!i || c->ns[i] > c->ns_most)
 			c->ns_most = c->ns[i];
-		/* The turn that half of the others are before; the lower of two. */
+		/* The turn with the median time; the lower one of two. */
 		for (j = 0, below = 0; j < c->nr; j++)
 			below += c->ns[j] < c->ns[i] || (c->ns[j] == c->ns[i] && j < i);
 		if (below == (c->nr - 1) / 2) {
@@ -237,7 +237,7 @@ static int add_contestants(struct comparison *cmp)
 	return 0;
 }
 
-/* A pipe is read once, but every turn wants it. */
+/* A pipe can be read once only, but every turn reads the file. */
 static int copy_input(struct comparison *cmp)
 {
 	const char *name = cmp->opt.file;
@@ -252,7 +252,7 @@ static int copy_input(struct comparison *cmp)
 		warn("%s", name);
 		return EXIT_USAGE;
 	}
-	/* Folders and the like: the first turn says what is wrong with them. */
+	/* For folders and the like the first turn prints an error. */
 	if (!standard && !S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode) && !S_ISSOCK(st.st_mode)) {
 		close(from);
 		return 0;
@@ -274,7 +274,7 @@ static int copy_input(struct comparison *cmp)
 	return EXIT_DEVICE;
 }
 
-/* What is wrong with the file itself is told once, not by each path. */
+/* Checks the file first, so that an error in it is reported once and not for each path. */
 static int check_file(const struct comparison *cmp)
 {
 	const struct cmdfile_options opt = {
@@ -295,7 +295,7 @@ static int check_file(const struct comparison *cmp)
 	return 0;
 }
 
-/* All paths agree that nothing can be run: that is an error, not a table. */
+/* Whether no path has run a turn: then the result is an error, not a table. */
 static bool none_ran(const struct comparison *cmp)
 {
 	unsigned int i;
@@ -319,7 +319,7 @@ static int conclude(const struct comparison *cmp, int status)
 	if (none_ran(cmp))
 		return cmp->c[0].status;
 	for (i = 0; i < cmp->nr; i++) {
-		/* It ran, and then did not any more. */
+		/* The path ran in an earlier round, but failed in this one. */
 		if (cmp->c[i].nr && cmp->c[i].why[0])
 			return EXIT_DEVICE;
 		if (contestant_bad(&cmp->c[i]))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* sg_io compare: what is kept of each path, and how it is shown. */
+/* sg_io compare: the results of each path, and their output. */
 #ifndef SG_IO_COMPARE_H
 #define SG_IO_COMPARE_H
 
@@ -7,19 +7,19 @@
 
 #include "run.h"
 
-/* bsg-uring can go two ways. */
+/* bsg-uring can be used with two kinds of nodes. */
 #define MAX_CONTESTANTS	(MAX_VIAS + 1)
 
 /**
- * struct contestant - a path with the node it goes by
+ * struct contestant - a path and its node
  * @via: the path
- * @node: the node, empty when the device has none of its kind
- * @why: why it does not run, or not any more; empty while it does
- * @status: what sg_io run ended with the last time
+ * @node: the node, empty if the device has none of this kind
+ * @why: why it does not run, or no longer runs; empty while it runs
+ * @status: the exit status of sg_io run in the last turn
  * @rounds: the results of its turns, as run --json gives them
  * @ns: their times per command, in the order of the turns
  * @nr: how many
- * @ns_median: median of @ns; @ns_least, @ns_most: its ends
+ * @ns_median: median of @ns; @ns_least, @ns_most: its extremes
  * @median: the turn that has @ns_median
  */
 struct contestant {

@@ -20,7 +20,7 @@ __u64 contestant_bad(const struct contestant *c)
 	return bad;
 }
 
-/* What the ratios refer to: the first path that ran, NULL for none. */
+/* The base of the ratios: the first path that ran; NULL if there is none. */
 static const struct contestant *base(const struct contestant *c, unsigned int nr)
 {
 	unsigned int i;
@@ -43,7 +43,7 @@ static double total(const struct contestant *c, const char *key)
 	return sum;
 }
 
-/* Messages of a path begin with its node, which the table has already. */
+/* The message of a path, without the node at its beginning, which is in the table. */
 static const char *reason(const struct contestant *c)
 {
 	size_t len = strlen(c->node);
@@ -85,7 +85,7 @@ static void add_real(struct json_object *o, const char *key, double v, const cha
 {
 	char text[64];
 
-	/* Digits beyond the clock's say nothing. */
+	/* More digits than the clock has would be meaningless. */
 	snprintf(text, sizeof(text), format, v);
 	json_object_object_add(o, key, json_object_new_double_s(v, text));
 }
@@ -95,7 +95,7 @@ static void add_text(struct json_object *o, const char *key, const char *text)
 	json_object_object_add(o, key, *text ? json_object_new_string(text) : NULL);
 }
 
-/* Numbers of all rounds by name, added up. */
+/* Sums of all rounds' counts, by name. */
 static struct json_object *sum_status(const struct contestant *c)
 {
 	struct json_object *sum = json_object_new_object(), *status, *old;
@@ -158,7 +158,7 @@ static struct json_object *sum_errors(const struct contestant *c)
 	return sum;
 }
 
-/* As of run, over all rounds; latencies are those of the median one. */
+/* The same object as of sg_io run, over all rounds; latencies are those of the median round. */
 static struct json_object *contestant_json(const struct run_options *opt,
 					   const struct contestant *c,
 					   const struct contestant *first)

@@ -139,7 +139,7 @@ static int compare_images(const void *a, const void *b)
 	const struct data_spec *y = &((const struct image *)b)->spec;
 	int r;
 
-	/* File names are the interned ones: the pointers say it. */
+	/* File names are interned, so pointers can be compared. */
 	r = compare_u64((uintptr_t)x->file, (uintptr_t)y->file);
 	if (!r)
 		r = compare_u64(x->bytes, y->bytes);
@@ -156,7 +156,9 @@ static int compare_images(const void *a, const void *b)
 
 static void *arena_alloc(struct dataset *ds, __u32 bytes, char *why, size_t size)
 {
-	/* O_DIRECT and zero-copy passthrough want sectors, or whole pages. */
+	/*
+	 * O_DIRECT and zero-copy passthrough need buffers aligned to sectors, large ones to pages.
+	 */
 	size_t align = bytes >= 4096 ? 4096 : 512;
 	struct arena *arena = ds->arenas;
 	size_t at = arena ? (arena->used + align - 1) & ~(align - 1) : 0;

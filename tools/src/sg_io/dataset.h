@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The data-out images of a command file: each distinct one once, in memory. */
+/* The images of data-out of a command file. Equal images are in memory only once. */
 #ifndef SG_IO_DATASET_H
 #define SG_IO_DATASET_H
 
@@ -7,18 +7,18 @@
 
 struct dataset;
 
-/* What a command's data is made of. */
+/* The source of a command's data. */
 struct data_spec {
 	const char *file;	/* NULL: the pattern */
 	__u64 offset;		/* in the file */
 	struct pattern pattern;
 	__u32 bytes;
-	__u64 lba;		/* only patterns that depend on it look at these */
+	__u64 lba;		/* used only by patterns that depend on it */
 	__u32 block_size;
 };
 
 /* @dir_of: data files with relative names are looked for beside this file. */
-/* @shared: processes to come have the images in common, not copies that their I/O makes. */
+/* @shared: processes started later share the images, instead of copying them at the first I/O. */
 struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared);
 void dataset_free(struct dataset *ds);
 __u64 dataset_bytes(const struct dataset *ds);
@@ -30,8 +30,8 @@ struct data_region {
 };
 
 /**
- * dataset_regions() - all memory that images lie in
- * @ds: the images; later ones are not in what this gives
+ * dataset_regions() - all memory that contains images
+ * @ds: the images; images that are added later are not included
  * @nr: how many regions
  *
  * Return: an array in order of address, for free(); NULL without memory for it.
@@ -41,7 +41,7 @@ struct data_region *dataset_regions(const struct dataset *ds, unsigned int *nr);
 /**
  * dataset_get() - the image for one command
  * @ds: where it is kept
- * @spec: what it holds
+ * @spec: its data
  * @why: reason for failure
  * @size: of @why
  *

@@ -12,7 +12,7 @@
 
 #include "device.h"
 
-/* Class folder below the scsi_device, which is also its subsystem's name. */
+/* Folders below the scsi_device, whose names are also those of the subsystems. */
 static const char * const class_of[NODE_KINDS] = {
 	[NODE_SG] = "scsi_generic",
 	[NODE_BSG] = "bsg",
@@ -174,7 +174,7 @@ static int find_by_node(const char *name, const struct stat *st, struct device *
 		return -1;
 	}
 	dev->kind = kind;
-	/* Short, however deep the device lies, and the same as of an H:C:T:L. */
+	/* A short path, which is the same for a node and for an H:C:T:L. */
 	snprintf(dev->sysfs, sizeof(dev->sysfs), "/sys/bus/scsi/devices/%.60s",
 		 strrchr(real, '/') + 1);
 	return find_nodes(dev);

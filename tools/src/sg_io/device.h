@@ -22,7 +22,7 @@ struct device {
 	enum node_kind kind;		/* of the node given; sg for an H:C:T:L */
 	char hctl[DEV_NAME];
 	char node[NODE_KINDS][DEV_NAME];	/* /dev/..., empty when there is none */
-	char sysfs[128];		/* of the scsi_device: one way to name it */
+	char sysfs[128];		/* path of the scsi_device, which identifies it */
 	char queue[160];		/* of the request queue, empty without a disk */
 	char smq[128];			/* of the smqsg node, empty when there is none */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a path to the device (sg, bsg, smq, block) does for a worker. */
+/* The operations of a path to the device (sg, bsg, smq, block), which a worker calls. */
 #ifndef SG_IO_ENGINE_H
 #define SG_IO_ENGINE_H
 
@@ -11,21 +11,21 @@
 #include "worker.h"
 
 /**
- * struct engine - a path
+ * struct engine - a path to the device
  * @name: as in --via and in the results
- * @node: the kind of node it opens
- * @sync: queue() returns with the command finished; depth is made by threads
- * @polls: can poll for completions
+ * @node: the kind of node that the path opens
+ * @sync: queue() returns when the command has ended; a depth of N takes N threads
+ * @polls: the path can poll for completions
  * @batch_each: each target has its own batch of run.batch commands
- * @check: may this command go this way? Called for each one before the run,
- *	with a reason in @why when it may not
- * @open: get the worker's files and memory; one message when it fails
- * @queue: take a command. Never fails: what goes wrong is its outcome, told by
+ * @check: tells whether this path can issue a command. Called for each command before the run;
+ *	writes the reason to @why if it cannot
+ * @open: opens the worker's files and allocates its memory; prints one message if it fails
+ * @queue: takes a command. Never fails: an error becomes the command's outcome, reported by
  *	worker_done(), which may be called from here
- * @submit: send what is queued (NULL: queue() has sent it)
- * @reap: send what is queued, then call worker_done() for finished commands;
- *	wait until there are @min of them or @wait_ns have passed
- * @close: drop what open() got
+ * @submit: sends the queued commands (NULL: queue() has sent them)
+ * @reap: sends the queued commands, then calls worker_done() for commands that have ended;
+ *	waits until there are @min of them or @wait_ns have passed
+ * @close: closes the files and frees the memory of open()
  */
 struct engine {
 	const char *name;
@@ -52,21 +52,21 @@ extern const struct engine engine_smq;
 extern const struct engine engine_smq_held;
 extern const struct engine engine_block;
 
-#define MAX_RING	32768	/* entries io_uring takes */
+#define MAX_RING	32768	/* the most entries that io_uring accepts */
 
-/* How many a worker's ring has: with more slots some wait until others were sent. */
+/* Entries of a worker's ring. With more slots, some commands wait until others were sent. */
 static inline unsigned int engine_ring_entries(const struct worker *w)
 {
 	return w->nr_slots < MAX_RING ? w->nr_slots : MAX_RING;
 }
 
-/* Passthrough's own check: does the transfer fit the request queue? */
+/* @check of the passthrough paths: does the transfer fit the request queue? */
 bool passthrough_check(const struct target *target, const struct command *cmd,
 		       char *why, size_t size);
 
 /*
- * Open a node for a worker that may only read, or write as well when the
- * commands do; prints the reason when it fails.
+ * Opens a node for a worker: for reading only, or for writing too if the commands write. Prints
+ * the reason if it fails.
  */
 int engine_open_node(const struct worker *w, const struct target *target,
 		     enum node_kind kind, int flags);

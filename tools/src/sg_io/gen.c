@@ -42,14 +42,15 @@ static const struct argp_option options[] = {
 	{ "blocks", OPT_BLOCKS, "N", 0, "Blocks per command (1)", 0 },
 	{ "count", OPT_COUNT, "N", 0, "Commands (1)", 0 },
 	{ "range", OPT_RANGE, "FIRST:LAST", 0,
-	  "Stay within these LBAs, both included (from 0 on as far as the commands reach)",
+	  "Only these LBAs, both included (from 0 to as many as the commands need)",
 	  0 },
 	{ "random", OPT_RANDOM, "SEED", 0,
 	  "Random LBAs, FIRST plus a multiple of --blocks; the same SEED makes the same file",
 	  0 },
-	{ "block-size", OPT_BLOCK_SIZE, "BYTES", 0, "Of the device (512)", 0 },
+	{ "block-size", OPT_BLOCK_SIZE, "BYTES", 0,
+	  "The size of the device's logical blocks (512)", 0 },
 	{ "pattern", OPT_PATTERN, "NAME", 0, "Data-out: " PATTERN_FORMS " (lba)", 0 },
-	{ "timeout", OPT_TIMEOUT, "MS", 0, "timeout= of each command", 0 },
+	{ "timeout", OPT_TIMEOUT, "MS", 0, "The value of timeout= in each line", 0 },
 	{ "json", OPT_JSON, NULL, 0, "An array of objects instead of a command file", 0 },
 	{ 0 }
 };
@@ -80,7 +81,7 @@ static void parse_range(struct argp_state *state, const char *arg, struct gen *g
 	g->has_range = true;
 }
 
-/* What can be judged only when all options are known. */
+/* Checks that need all options. */
 static void check(struct argp_state *state, struct gen *g)
 {
 	const struct cdb_op *op = g->op;
@@ -112,7 +113,10 @@ static void check(struct argp_state *state, struct gen *g)
 		return;
 	if (!g->has_range) {
 		g->last = cdb_max_lba(op);
-		/* Where the device ends is not known here: stay where it is likely. */
+		/*
+		 * The size of the device is not known here: use only blocks that are likely to
+		 * exist.
+		 */
 		if (g->random && g->blocks <= g->last / g->count)
 			g->last = g->blocks * g->count - 1;
 	}
@@ -230,7 +234,7 @@ static void generate(const struct gen *g)
 	__u64 steps = 0, step = 0, state = g->seed, i;
 
 	if (g->op->lba_len) {
-		/* All of them but the last: the whole 64-bit range fits that. */
+		/* The number of places less one, which fits even for the whole 64-bit range. */
 		steps = (g->last - g->first - (g->blocks - 1)) / g->blocks;
 	}
 	for (i = 0; i < g->count && !ferror(stdout); i++) {
@@ -251,7 +255,8 @@ int cmd_gen(int argc, char **argv)
 		.parser = parse,
 		.doc =
 		"Write a command file for --count commands of one kind.\n"
-		"Without --random, LBAs go up by --blocks and start again when the range ends.\n",
+		"Without --random each LBA is --blocks higher than the one before; at the end\n"
+		"of the range the LBAs begin again.\n",
 	};
 	struct gen g = { .blocks = 1, .count = 1, .block_size = 512 };
 

@@ -20,7 +20,7 @@
 
 #define TRIES	3	/* a unit attention may come first, or two */
 
-/* What the device itself says; 0 and empty where it did not. */
+/* The device's answers; 0 or empty if there was none. */
 struct answers {
 	bool inquiry;
 	char vendor[9];
@@ -91,7 +91,7 @@ static void ask_node(int fd, struct answers *a)
 
 static int ask_device(const struct device *dev, struct answers *a)
 {
-	/* The node given first, then whatever the device has. */
+	/* Try the given node first, then the device's other nodes. */
 	enum node_kind order[] = { dev->kind, NODE_SG, NODE_BSG, NODE_BLOCK, NODE_SMQ };
 	int fd, error = -ENOENT;
 	bool opened = false;
@@ -117,7 +117,7 @@ static int ask_device(const struct device *dev, struct answers *a)
 	return -1;
 }
 
-/* Nulls of json-c's own making stand for what is not known. */
+/* An unknown value becomes null, which json-c writes for a NULL pointer. */
 static void show_number(struct show *s, const char *key, const char *label, __s64 n,
 			const char *unit)
 {
@@ -137,13 +137,34 @@ static void show_text(struct show *s, const char *key, const char *label, const 
 		printf("%-22s %s\n", label, *text ? text : "none");
 }
 
-/* By what writes are refused without --force. */
+/* Shows what uses the disk; without --force, writes to it are refused. */
 static void show_use(struct show *s, const struct device *dev)
 {
 	char why[INUSE_REASON] = "";
 
-	inuse_take(dev, why, NULL);
+	inuse_try(dev, why, NULL);
 	show_text(s, "in_use", "in use", why);
+}
+
+/*
+ * For a device that smq_conv has claimed: the number of commands that came through its own nodes
+ * since then. The upper LUN does not know of them.
+ */
+static void show_beside(struct show *s, const struct device *dev)
+{
+	FILE *claims = fopen("/sys/bus/scsi/drivers/smq_conv/claims", "re");
+	char lower[DEV_NAME];
+	unsigned int count;
+	__s64 beside = -1;
+
+	_Static_assert(DEV_NAME > 31, "the width below");
+	while (claims && fscanf(claims, "%31s %*s %u", lower, &count) == 2)
+		if (!strcmp(lower, dev->hctl))
+			beside = count;
+	if (claims)
+		fclose(claims);
+	if (s->json || beside >= 0)
+		show_number(s, "beside", "commands from elsewhere", beside, "");
 }
 
 static void show_nodes(struct show *s, const struct device *dev)
@@ -278,14 +299,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int cmd_info(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "json", 'j', NULL, 0, "One JSON object; what is not known is null", 0 },
+		{ "json", 'j', NULL, 0, "One JSON object; unknown values are null", 0 },
 		{ 0 }
 	};
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
 		.args_doc = "DEV",
-		.doc = "Show a device, its host and its limits, from sysfs and its own answers.",
+		.doc = "Show a device, its host and its limits, from sysfs and the device itself.",
 	};
 	struct info_options o = {};
 	struct answers a = {};
@@ -302,6 +323,7 @@ int cmd_info(int argc, char **argv)
 	show_host(&s, &dev);
 	show_nodes(&s, &dev);
 	show_use(&s, &dev);
+	show_beside(&s, &dev);
 	show_smq(&s, &dev);
 	if (s.json) {
 		puts(json_object_to_json_string_ext(s.json, JSON_C_TO_STRING_PRETTY |

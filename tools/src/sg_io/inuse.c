@@ -113,7 +113,10 @@ static bool disk_in_use(const char *node, char *why)
 	return used;
 }
 
-/* By smq_conv, and the upper host it has a LUN of then: sysfs has a link to that. */
+/*
+ * Whether smq_conv has claimed the device: then sysfs has a link to the upper LUN, whose host the
+ * message names.
+ */
 static bool is_claimed(const struct device *dev, char *why)
 {
 	static const char consumer[] = "consumer:scsi:";
@@ -138,7 +141,7 @@ static bool is_claimed(const struct device *dev, char *why)
 	return true;
 }
 
-bool inuse_take(const struct device *dev, char *why, int *fd)
+bool inuse_try(const struct device *dev, char *why, int *fd)
 {
 	const char *node = dev->node[NODE_BLOCK];
 
@@ -160,11 +163,11 @@ bool inuse_take(const struct device *dev, char *why, int *fd)
 	return true;
 }
 
-int inuse_claim(const struct device *dev, bool force, int *fd)
+int inuse_take(const struct device *dev, bool force, int *fd)
 {
 	char why[INUSE_REASON] = "";
 
-	if (inuse_take(dev, why, fd))
+	if (inuse_try(dev, why, fd))
 		return 0;
 	if (force) {
 		warnx("%s: %s; writing to it as --force says", dev->given, why);

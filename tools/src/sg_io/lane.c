@@ -9,11 +9,12 @@
 #include "shared.h"
 
 /*
- * Who sleeps is woken up late, by as much as the machine likes: what is due within awake_ns is
- * waited for with the clock in view, and in the last part of it not even completions are fetched.
+ * A process that sleeps wakes up late, by an unknown time. So a command that is due within
+ * awake_ns is waited for by reading the clock in a loop; in the last part of that time not even
+ * completions are fetched.
  */
 #define SILENT_NS	40000
-#define FAR_NS		(1ULL << 62)	/* a century: nobody sees what is due later */
+#define FAR_NS		(1ULL << 62)	/* a century: later commands are never due */
 
 static __u64 due_ns(const struct run *run, const struct lane *l, size_t nth)
 {
@@ -64,7 +65,7 @@ static struct slot *take_refused(struct worker *w)
 	return slot;
 }
 
-/* Has a command been issued that is behind @slot's in the file? */
+/* Whether a command was issued that is behind @slot's in the file. */
 static bool is_overtaken(const struct lane *l, const struct slot *slot)
 {
 	return l->next && l->cmds[l->next - 1] > slot->sequence;
@@ -72,7 +73,7 @@ static bool is_overtaken(const struct lane *l, const struct slot *slot)
 
 static void issue_refused(struct worker *w, struct slot *slot)
 {
-	/* It may be refused more than once. */
+	/* A command may be refused more than once, but counts once. */
 	if (!slot->overtaken && is_overtaken(w->lane, slot)) {
 		slot->overtaken = true;
 		w->lane->overtaken++;
@@ -84,8 +85,9 @@ static void issue_refused(struct worker *w, struct slot *slot)
 }
 
 /*
- * All that are due at @now and have a slot, each in a system call of its own also where a ring
- * could take several at a time: the kernel plugs those, and Linux up to 6.9 turns them round.
+ * Issues all commands that are due at @now and have a slot, each by a system call of its own, even
+ * if a ring could take several at a time: the kernel plugs those, and Linux up to 6.9 reverses
+ * their order.
  */
 static void issue_due(struct worker *w, __u64 now)
 {
@@ -94,7 +96,7 @@ static void issue_due(struct worker *w, __u64 now)
 	struct slot *slot;
 	__u64 due;
 
-	/* A refused command lies in a free slot, and has its turn first. */
+	/* A refused command is in a free slot, and is issued first. */
 	while (l->next < l->nr && w->nr_free && !w->full && !w->refused) {
 		due = due_ns(w->run, l, l->next);
 		if (due > now)
@@ -113,8 +115,8 @@ static void issue_due(struct worker *w, __u64 now)
 }
 
 /*
- * Until @due, which is near; a command that was refused meanwhile has its turn before.
- * Return: the time, as reading a clock may be a system call.
+ * Waits in a loop until @due, which is near. Meanwhile issues a command that was refused.
+ * Return: the time, because reading a clock may be a system call.
  */
 static __u64 stay_awake(struct worker *w, __u64 due)
 {
@@ -135,14 +137,14 @@ static void sleep_for(__u64 ns)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
 }
 
-/* Issue what can be issued now. Return: how long there is nothing to do but to fetch results. */
+/* Issues all commands that can go now. Return: for how long only results need to be fetched. */
 static __u64 advance(struct worker *w)
 {
 	struct lane *l = w->lane;
 	struct slot *slot;
 	__u64 due, now;
 
-	/* A path that is full has room again when a command has ended. */
+	/* If the path is full, there is room again when a command has ended. */
 	if (w->full && w->in_flight)
 		return SLICE_NS;
 	w->full = false;
@@ -182,7 +184,7 @@ void lane_work(struct worker *w)
 	__u64 wait;
 	bool full;
 
-	/* The default lets a timer come 50 us late. */
+	/* By default a timer may be 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (l->cpu != CPU_ANY && !worker_move(w, l->cpu))
 		warn("cpu=%d: its commands go from any CPU", l->cpu);
@@ -273,7 +275,7 @@ static void free_commands(struct lane *lanes, unsigned int nr)
 		free(lanes[i].cmds);
 }
 
-/* Into memory that the process of each lane shares with us; the others stay as they were. */
+/* Moves the lanes to memory that their processes share with us, but not their lists of commands. */
 static struct lane *share(struct lane *lanes, unsigned int nr)
 {
 	struct lane *shared = shared_alloc(nr * sizeof(*lanes));

@@ -9,26 +9,27 @@ struct lane {
 	int cpu;		/* CPU_ANY: those without cpu= */
 	__u32 *cmds;		/* indices into the file, in its order */
 	size_t nr;
-	size_t next;		/* to issue; all before it have been */
-	__u64 first_us;		/* at= of the file's first moment */
-	double speed;		/* 0: nothing is waited for */
-	__u64 awake_ns;		/* a command that is due within this is not slept for */
+	size_t next;		/* the next to issue; all before it have been issued */
+	__u64 first_us;		/* the smallest at= in the file */
+	double speed;		/* 0: commands do not wait for their times */
+	__u64 awake_ns;		/* no sleep before a command that is due within this time */
 	struct hist late;	/* ns from when a command was due until it was issued */
-	__u64 room_ns;		/* when there last was room again after --depth in flight */
-	__u64 waited;		/* commands that were due before that */
-	__u64 overtaken;	/* issued after one that comes behind them in the file */
+	__u64 room_ns;		/* when there was last room again after --depth were in flight */
+	__u64 waited;		/* commands that were due before @room_ns */
+	__u64 overtaken;	/* commands issued after a later one of the file */
 };
 
-/* What the worker of a lane does: all of its commands, until run->stop. */
+/* The work function of a lane's worker: issues all of its commands, until run->stop. */
 void lane_work(struct worker *w);
 
 /**
- * lanes_new() - share a file's commands out by CPU
+ * lanes_new() - distributes a file's commands by CPU
  * @file: the commands
  * @speed: of the replay, 0 for no waiting
  * @nr: how many lanes
  *
- * Return: the lanes, for lanes_free(); NULL after one message: no memory, or times that go back.
+ * Return: the lanes, for lanes_free(); NULL after one message: no memory, or a time that is before
+ * that of an earlier line.
  */
 struct lane *lanes_new(const struct cmdfile *file, double speed, unsigned int *nr);
 void lanes_free(struct lane *lanes, unsigned int nr);

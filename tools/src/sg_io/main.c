@@ -18,7 +18,7 @@ static const struct {
 	{ "compare", cmd_compare, "issue the commands of a file through each path in turn" },
 	{ "gen", cmd_gen, "write a command file to standard output" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
-	{ "record", cmd_record, "write what others send to a device as a command file" },
+	{ "record", cmd_record, "write the commands that a device gets as a command file" },
 	{ "replay", cmd_replay, "issue the commands of a file at their times, on their CPUs" },
 	{ "run", cmd_run, "issue the commands of a file" },
 	{ "verify", cmd_verify, "compare a device with what the commands of a file wrote" },
@@ -39,19 +39,19 @@ static void usage(FILE *out)
 	      "\n"
 	      "Command file: one command a line, '#' starts a comment.\n"
 	      "  HEX-CDB in|out|none BYTES [data=FILE@OFFSET|pattern=NAME] [timeout=MS] [at=USEC] [cpu=N]\n"
-	      "  HEX-CDB  6 to 32 bytes in hex without spaces, the length its opcode has\n"
-	      "  BYTES    data the command moves, as the CDB says it\n"
+	      "  HEX-CDB  6 to 32 bytes in hex without spaces, as many as a CDB of its opcode has\n"
+	      "  BYTES    how much data the command moves, as the CDB says\n"
 	      "  data=    data-out from a file; relative names start at the command file's folder\n"
 	      "  pattern= data-out: " PATTERN_FORMS "; zero if not given\n"
-	      "  timeout= of the command, 30000 if not given (--via block: the disk's own holds)\n"
-	      "  at=      when to replay it, in microseconds; 'run' does not wait for it\n"
-	      "  cpu=     submit on this CPU\n"
-	      "Numbers are decimal, or hex with 0x. Known opcodes have a disk's (SBC) meaning.\n"
+	      "  timeout= in milliseconds, 30000 if not given (--via block uses the disk's own)\n"
+	      "  at=      when to replay the command, in microseconds; 'run' ignores it\n"
+	      "  cpu=     the CPU that submits the command\n"
+	      "Numbers are decimal, or hex with 0x. Opcodes have a disk's (SBC) meaning.\n"
 	      "  28000000000000000800 in 4096              # READ(10), 8 blocks from LBA 0\n"
 	      "  2a000000001000000100 out 512 pattern=lba  # WRITE(10), 1 block at LBA 16\n"
 	      "\n"
 	      "Exit status: 0 all commands ended well; 1 some did not, or blocks differ; 2 bad option\n"
-	      "or command file; 3 the device cannot be used or was lost; 128+N ended by signal N.\n",
+	      "or command file; 3 the device cannot be used or is gone; 128+N ended by signal N.\n",
 	      out);
 }
 

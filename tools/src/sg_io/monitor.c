@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Watches a run: progress, signals, commands that never come back. */
+/* Watches a run: progress, signals, commands that never complete. */
 #include <err.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "workers.h"
 
 #define TICK_MS		200
-/* What error handling may take past a command's own timeout. */
+/* The time that error handling may take after a command's own timeout. */
 #define GRACE_NS	(60 * NS_PER_S)
 /* The block layer's commands are retried by sd. */
 #define SD_TRIES	6
@@ -70,7 +70,7 @@ static void show_progress(struct watch *w, __u64 now)
 	w->last_ns = now;
 }
 
-/* Commands of workers that have shown no life for longer than they may. */
+/* Counts the commands of workers that have made no progress for too long. */
 static unsigned int count_stuck(const struct watch *w, __u64 now)
 {
 	unsigned int i, n = 0;

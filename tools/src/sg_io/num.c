@@ -11,7 +11,7 @@ int num_parse(const char *s, __u64 min, __u64 max, __u64 *out)
 	char *end;
 	__u64 v;
 
-	/* strtoull() takes signs, spaces and octal: none of them is meant. */
+	/* strtoull() accepts signs, spaces and octal numbers, which are errors here. */
 	if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X')) {
 		if (!isxdigit((unsigned char)s[2]))
 			return -EINVAL;

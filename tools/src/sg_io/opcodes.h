@@ -21,7 +21,7 @@ struct opcodes {
 
 void opcodes_add(struct opcodes *o, const __u8 *cdb, unsigned int len);
 
-/* "READ(10) 5, WRITE(10) 3", those met first in front. */
+/* Prints "READ(10) 5, WRITE(10) 3", in the order in which they first came. */
 void opcodes_print(const struct opcodes *o, FILE *out);
 struct json_object *opcodes_json(const struct opcodes *o);
 

@@ -6,10 +6,10 @@
 #include <argp.h>
 #include <linux/types.h>
 
-/* A number within limits; anything else is a usage error that names @option. */
+/* Reads a number within limits; anything else is a usage error that names @option. */
 __u64 option_number(struct argp_state *state, const char *option, const char *arg,
 		    __u64 min, __u64 max);
-/* The least second and rate there is: what is less is none once it is a number of ns. */
+/* The least time and rate: smaller values would be 0 as a number of ns. */
 #define OPTION_REAL_MIN	0.000001
 
 /* A decimal fraction from OPTION_REAL_MIN to @max, for seconds and rates. */

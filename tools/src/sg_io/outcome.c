@@ -19,7 +19,7 @@ static bool is_underrun(const struct command *cmd, const struct outcome *out)
 
 	if (out->resid <= 0)
 		return false;
-	/* A short INQUIRY is normal; a READ or WRITE moves all of its blocks. */
+	/* A short INQUIRY is normal, but a READ or WRITE should move all of its blocks. */
 	op = cdb_find(cmd->cdb, cmd->cdb_len);
 	return op && cdb_block_size(op, cmd->cdb, cmd->bytes);
 }
@@ -149,7 +149,7 @@ static const char *driver_name(unsigned int driver)
 	return driver < ARRAY_SIZE(names) ? names[driver] : NULL;
 }
 
-/* The code's name, or the number under the prefix all of its kind have. */
+/* The name of a code, or its number with the common prefix. */
 static void put_code(const char *name, const char *prefix, unsigned int code,
 		     char *buf, size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How a command ended, and the count of every way that was not good. */
+/* How a command ended, and counts of each kind of bad outcome. */
 #ifndef SG_IO_OUTCOME_H
 #define SG_IO_OUTCOME_H
 
@@ -10,7 +10,7 @@
 #define SENSE_BYTES	96
 
 struct outcome {
-	int error;		/* errno of the path; the rest is void then */
+	int error;		/* errno of the path; if not 0, the rest is not valid */
 	__u8 status;		/* SCSI status */
 	__u16 host;		/* DID_ */
 	__u16 driver;		/* DRIVER_ */
@@ -21,7 +21,7 @@ struct outcome {
 
 struct command;
 
-/* What makes two bad outcomes the same. */
+/* Outcomes that agree in these fields are counted together. */
 struct outcome_class {
 	int error;
 	__u8 status;
@@ -47,10 +47,10 @@ struct tally {
 	struct tally_entry *entries;
 	unsigned int nr;
 	unsigned int room;
-	bool lent;		/* the entries are not ours: there is no more room */
+	bool lent;		/* the entries belong to the caller and cannot grow */
 };
 
-/* Have @t keep its entries in @entries, which has @room of them and outlives it. */
+/* Make @t store its entries in @entries, which has room for @room and must outlive @t. */
 void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room);
 /* Return: false when memory ran out; the totals stay right even then. */
 bool tally_add(struct tally *t, const struct command *cmd,
@@ -62,7 +62,7 @@ void tally_free(struct tally *t);
 
 /* The short name that counts are kept under: "CHECK CONDITION", "EIO", ... */
 void outcome_name(const struct outcome_class *what, char *buf, size_t size);
-/* All of it, decoded. */
+/* The whole outcome, decoded. */
 void outcome_describe(const struct outcome_class *what, char *buf, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the passthrough paths have in common: opening nodes, limits. */
+/* Common code of the passthrough paths: opening nodes, limits. */
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,8 @@ int engine_open_node(const struct worker *w, const struct target *target,
 {
 	const char *node = target->dev->node[kind];
 	/*
-	 * sg and bsg take any command on a read-write file only. A disk opened
-	 * for writing makes udev probe it again when closed: only if we do write.
+	 * sg and bsg accept all commands only on a read-write file. A disk is opened for writing
+	 * only if the commands write, because udev probes it again after that.
 	 */
 	bool write = kind != NODE_BLOCK || w->run->writes;
 	int fd = open(node, flags | O_CLOEXEC | (write ? O_RDWR : O_RDONLY));

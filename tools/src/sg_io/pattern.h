@@ -25,7 +25,7 @@ struct pattern {
 /* Return: false with the reason in @why when @text names no pattern. */
 bool pattern_parse(const char *text, struct pattern *p, char *why, size_t size);
 
-/* Does the data depend on where it is written? */
+/* Whether the data depends on the place where it is written. */
 bool pattern_by_lba(const struct pattern *p);
 
 /**

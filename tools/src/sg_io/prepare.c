@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* From options to a run that may start: devices, path, every check. */
+/* Prepares a run from its options: devices, path, and all checks. */
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const struct engine *choose_engine(const struct run_options *opt,
 {
 	const char *via = opt->via ? opt->via : node_kind_name(dev->kind);
 
-	/* All commands are wanted, at their time: what block and bsg do not offer. */
+	/* Replay issues any command at its time, which block and bsg cannot do. */
 	if (opt->replay && !opt->via && (dev->kind == NODE_BLOCK || dev->kind == NODE_BSG))
 		via = "sg";
 
@@ -30,7 +30,7 @@ static const struct engine *choose_engine(const struct run_options *opt,
 		return &engine_smq_held;
 	if (!strcmp(via, "bsg-uring"))
 		return dev->kind == NODE_SMQ ? &engine_smq_uring : &engine_bsg_uring;
-	/* Without an sg node, or to leave it alone, SG_IO works on sd as well. */
+	/* SG_IO works on sd as well: used if there is no sg node, or if the user named the disk. */
 	if (dev->kind == NODE_BLOCK && (opt->depth == 1 || !dev->node[NODE_SG][0]))
 		return &engine_sd_ioctl;
 	return opt->depth > 1 ? &engine_sg_queue : &engine_sg_ioctl;
@@ -131,7 +131,7 @@ static int check_commands(const struct run *run, const struct target *t)
 		if (warned || !op || !t->block_size)
 			continue;
 		implied = cdb_block_size(op, cmd->cdb, cmd->bytes);
-		/* Eight more are protection information. */
+		/* Eight more bytes per block are protection information. */
 		if (!implied || implied == t->block_size || implied == t->block_size + 8)
 			continue;
 		warned = true;
@@ -153,7 +153,7 @@ static bool any_changes(const struct cmdfile *file)
 }
 
 int run_prepare(struct run *run, const struct run_options *opt,
-		const struct cmdfile *file, struct device *devs, int *claims)
+		const struct cmdfile *file, struct device *devs, int *taken_fds)
 {
 	unsigned int i;
 	int ret;
@@ -189,7 +189,7 @@ int run_prepare(struct run *run, const struct run_options *opt,
 		ret = init_target(run, &run->targets[i], &devs[i], opt);
 		if (!ret)
 			ret = check_commands(run, &run->targets[i]);
-		if (!ret && run->writes && inuse_claim(&devs[i], opt->force, &claims[i]))
+		if (!ret && run->writes && inuse_take(&devs[i], opt->force, &taken_fds[i]))
 			ret = EXIT_DEVICE;
 		if (ret)
 			return ret;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* sg_io record: the commands that others send to a device, as a command file. */
+/* sg_io record: writes the commands that other programs send to a device to a command file. */
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #define BUFFER_KB_MAX	(1u << 20)
 #define LOOK_MS		10	/* how often the buffers are emptied */
 #define PROGRESS_NS	(NS_PER_S / 5)
-/* CPUs are read one after the other: what is younger waits for those still to be read. */
+/* CPUs are read one after the other, so newer events wait until all CPUs were read. */
 #define LATE_NS		(NS_PER_S / 50)
 #define LOSS_BYTES	32
 
@@ -92,7 +92,7 @@ static bool look(struct trace *t, struct recording *r, const struct device *dev)
 	return !access(dev->sysfs, F_OK);
 }
 
-/* Events that were lost, or that this is not known. */
+/* Whether events were lost, or their number is not known. */
 struct loss {
 	bool known;
 	__u64 events;
@@ -106,7 +106,7 @@ static struct loss count_lost(const struct trace *t)
 	return lost;
 }
 
-/* As "N events lost"; into @buf, of LOSS_BYTES. */
+/* Writes "N events lost" to @buf, of LOSS_BYTES. */
 static const char *describe_loss(const struct loss *lost, char *buf)
 {
 	if (lost->known)
@@ -235,7 +235,7 @@ static int conclude(const struct record_options *o, const struct device *dev,
 		return EXIT_DEVICE;
 	}
 	*w = (struct writing){ .out = out, .block_size = block_size, .pattern = o->pattern };
-	/* Only now, so that no recording that fails costs an older one; a pipe has no length. */
+	/* Truncate only now, so that a failed recording does not destroy an older one. */
 	if (o->output && ftruncate(fileno(out), 0) && errno != EINVAL) {
 		warn("%s", o->output);
 		free(w);
@@ -283,7 +283,7 @@ static int execute(const struct record_options *o, const struct device *dev, FIL
 	struct recording *r = calloc(1, sizeof(*r));
 	int signals = signals_open(), status;
 	struct trace *t;
-	/* Now, for the device may be gone at the end. */
+	/* Read it now, because the device may be gone at the end. */
 	__s64 block_size = dev->queue[0] ? sysfs_number(dev->queue, "logical_block_size") : 0;
 	struct loss lost;
 	bool there;
@@ -306,7 +306,7 @@ static int execute(const struct record_options *o, const struct device *dev, FIL
 	there = record(t, r, o, dev, signals);
 	lost = count_lost(t);
 	trace_close(t);
-	/* Who reads what is written now may be slow: the next signal ends that, too. */
+	/* The reader of the output may be slow: let the next signal end the program. */
 	signals_take(signals);
 	signals_unblock();
 	status = conclude(o, dev, r, out, block_size > 0 ? block_size : 0, &lost);
@@ -338,33 +338,36 @@ static FILE *open_output(const char *path, bool *made)
 int cmd_record(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "output", 'o', "FILE", 0, "Where the commands go (standard output)", 1 },
+		{ "output", 'o', "FILE", 0, "The file to write (standard output)", 1 },
 		{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 1 },
 		{ "count", OPT_COUNT, "N", 0, "Stop after so many commands", 1 },
 		{ "pattern", OPT_PATTERN, "NAME", 0,
-		  "What blocks are written with when it is replayed: " PATTERN_FORMS " (lba)", 1 },
-		{ "buffer", OPT_BUFFER, "KIB", 0, "Of the trace buffer of each CPU (4096)", 1 },
-		{ "json", OPT_JSON, NULL, 0, "The summary as a JSON object, with --output", 1 },
+		  "Data-out of WRITEs in the file: " PATTERN_FORMS " (lba)", 1 },
+		{ "buffer", OPT_BUFFER, "KIB", 0, "Size of each CPU's trace buffer (4096)", 1 },
+		{ "json", OPT_JSON, NULL, 0, "The summary as a JSON object; needs --output", 1 },
 		{ 0 }
 	};
 	static const struct argp argp = {
 		.options = options, .parser = parse, .args_doc = "DEV",
 		.doc =
 		"Write the commands that the kernel sends to DEV as a command file.\v"
-		"Whoever sends them: filesystems, programs, sg_io itself. Each has at=, the time from\n"
-		"the first one on, and cpu=, where the low-level driver got it: what 'sg_io replay'\n"
-		"wants. One that the driver had no room for is there once. Ctrl-C, SIGTERM or the\n"
-		"end of --time ends the recording, with a file that is whole; a signal after that\n"
-		"ends the writing as well. What --output names stays as it is until then.\n"
+		"All commands are recorded: those of filesystems, of programs and of sg_io\n"
+		"itself. Each has at=, the time since the first one, and cpu=, the CPU on which\n"
+		"the low-level driver got it; 'sg_io replay' uses both. A command that the\n"
+		"driver had no room for is recorded only once. Ctrl-C, SIGTERM or the end of\n"
+		"--time ends the recording with a complete file; a further signal also stops\n"
+		"writing it. An existing --output file stays unchanged until the recording\n"
+		"ends.\n"
 		"\n"
-		"Tracepoints tell the CDB, not the data. Blocks are written with --pattern, without it\n"
-		"WRITE SAME with zeroes; an UNMAP unmaps nothing; what else sends parameters, or has an\n"
-		"opcode whose length is not known, is left out: a comment with the reason takes its\n"
-		"place, and the exit status is 1. So it is when events were lost, which are counted, in\n"
-		"the file, too.\n"
+		"Tracepoints show the CDB, but not the data. In the file WRITEs have the data\n"
+		"of --pattern; if it is not given, lba, and zeroes for WRITE SAME. An UNMAP\n"
+		"unmaps nothing. Other commands that send parameters, and opcodes whose length\n"
+		"is not known, are left out: in their place is a comment with the reason, and\n"
+		"the exit status is 1. The exit status is also 1 if events were lost; they are\n"
+		"counted, in the file, too.\n"
 		"\n"
-		"The events go to a tracing instance of their own: other users of tracing see and\n"
-		"lose nothing.\n",
+		"The events go to a separate tracing instance: other users of tracing are not\n"
+		"affected.\n",
 	};
 	struct record_options o = { .buffer_kb = BUFFER_KB };
 	struct device dev;
@@ -381,7 +384,7 @@ int cmd_record(int argc, char **argv)
 			return EXIT_DEVICE;
 	}
 	status = execute(&o, &dev, out, &begun);
-	/* Nothing was there before, and nothing is to be there for nothing. */
+	/* The file is new and empty: remove it again. */
 	if (made && !begun)
 		unlink(o.output);
 	return status;

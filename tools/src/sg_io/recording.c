@@ -72,7 +72,7 @@ static bool add_start(struct recording *r, const struct trace_event *e)
 	return true;
 }
 
-/* The latest in flight that it can mean: tags are those of a queue, of which there are many. */
+/* The latest command in flight that an event may be of: queues use the same tags, so CDBs count. */
 static struct recorded *take_match(struct recording *r, const struct trace_event *e)
 {
 	__u32 *link = &r->in_flight[(__u32)e->tag % TAG_CHAINS];
@@ -100,7 +100,7 @@ static bool add_event(struct recording *r, const struct trace_event *e)
 	if (e->kind == TRACE_START)
 		return add_start(r, e);
 	c = take_match(r, e);
-	/* It was sent before the recording began. */
+	/* Its command was sent before the recording began. */
 	if (!c)
 		return true;
 	if (e->kind == TRACE_REFUSED) {
@@ -125,12 +125,12 @@ void recording_sort(struct recording *r, __u64 before_ns)
 			break;
 	r->nr_events -= i;
 	memmove(r->events, r->events + i, r->nr_events * sizeof(*r->events));
-	/* Once all have ended none can turn out to have been refused. */
+	/* When all commands have ended, no refusal of one can follow. */
 	if (r->nr - r->refused == r->limit && !r->now)
 		r->full = true;
 }
 
-/* Return: NULL, or why no line can say what it was. */
+/* Return: NULL, or why a line of a command file cannot describe the command. */
 static const char *describe(const struct recorded *c, const struct writing *w,
 			    enum cdb_dir *dir, __u64 *bytes)
 {
@@ -139,7 +139,7 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 
 	if (!c->cdb_len)
 		return "a CDB of more than 32 bytes";
-	/* Programs may send what a file may not have. */
+	/* Programs may send CDBs that a command file may not have. */
 	if (!cdb_check_length(c->cdb, c->cdb_len, why, sizeof(why)))
 		return "its CDB has not the length of its opcode";
 	if (c->protected)
@@ -147,7 +147,7 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 	if (!c->has_data) {
 		*dir = DIR_NONE;
 		*bytes = 0;
-		/* A known one without the data it should have is what sg_io would refuse. */
+		/* sg_io would refuse a known opcode without its data: that is checked below. */
 		if (!op)
 			return NULL;
 	} else if (!op) {
@@ -160,7 +160,7 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 		return "its data is not what its CDB says";
 	if (*bytes > DATA_MAX)
 		return "more data than a command of a file may have";
-	/* Zeroes are no blocks to unmap; of others, a page or firmware, they are no stand-in. */
+	/* For UNMAP, zeroes mean no blocks. They cannot stand for a mode page or firmware. */
 	if (*dir == DIR_OUT && !op->lba_len && op->opcode != UNMAP)
 		return "the parameters it sent are not known";
 	if (!cdb_check_data(c->cdb, c->cdb_len, *dir, *bytes, why, sizeof(why)))
@@ -168,7 +168,7 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 	return NULL;
 }
 
-/* Of data-out. WRITE SAME is how zeroes are written, and with its UNMAP bit blocks unmapped. */
+/* The pattern of data-out: zero for WRITE SAME, which writes zeroes or unmaps blocks. */
 static const char *pattern_of(const struct recorded *c, const struct cdb_op *op,
 			      const struct writing *w)
 {
@@ -196,7 +196,7 @@ static void write_line(const struct recorded *c, __u64 first_ns, struct writing 
 	if (!why && dir == DIR_OUT)
 		fprintf(w->out, " pattern=%s", pattern_of(c, op, w));
 	fprintf(w->out, " at=%llu", (c->ns - first_ns) / 1000);
-	/* The format's own limit; no command has gone lost for that. */
+	/* The format has no larger number of a CPU; the command is recorded without one. */
 	if (c->cpu < CPU_SETSIZE)
 		fprintf(w->out, " cpu=%u", c->cpu);
 	if (why)
@@ -214,7 +214,7 @@ void recording_write(const struct recording *r, struct writing *w)
 	__u64 first_ns = ~0ULL;
 	size_t i;
 
-	/* Not the first of them for certain: an event of another CPU may have come late. */
+	/* The first command need not have the least time: an event of another CPU may come late. */
 	for (i = 0; i < r->nr; i++)
 		if (!r->cmds[i].refused && r->cmds[i].ns < first_ns)
 			first_ns = r->cmds[i].ns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The commands of a device as they were sent, made of trace events. */
+/* The commands of a device as they were sent, derived from trace events. */
 #ifndef SG_IO_RECORDING_H
 #define SG_IO_RECORDING_H
 
@@ -14,12 +14,12 @@
 struct recorded {
 	__u64 ns;
 	__s32 tag;
-	__u32 before;		/* one in flight whose tag hashes alike: its index + 1, or 0 */
+	__u32 before;		/* the next in flight in this chain of tags: index + 1, or 0 */
 	__u16 cpu;
 	__u8 cdb_len;
 	bool has_data;
 	bool protected;
-	bool refused;		/* the driver had no room: it came again */
+	bool refused;		/* the driver had no room: it was queued again */
 	__u8 cdb[CDB_MAX];
 };
 
@@ -28,7 +28,7 @@ struct recording {
 	struct recorded *cmds;
 	size_t nr;
 	size_t room;
-	size_t refused;			/* of them */
+	size_t refused;			/* commands that the driver refused */
 	struct trace_event *events;	/* not in order yet */
 	size_t nr_events;
 	size_t events_room;
@@ -37,11 +37,11 @@ struct recording {
 	unsigned int most;
 	struct hist latency;
 	__u64 not_good;
-	bool full;			/* the limit: all of them ended, or one more came */
+	bool full;			/* limit reached, and all have ended or another came */
 	bool no_memory;
 };
 
-/* Where the lines of a command file go, and what they cannot say. */
+/* The output of a command file's lines, and counts of those left out. */
 struct writing {
 	FILE *out;
 	__u32 block_size;	/* of the device, 0: not known */
@@ -52,26 +52,26 @@ struct writing {
 	__u64 nr_left_out;
 };
 
-/* For trace_read(): false when there is no going on. */
+/* Callback of trace_read(): false ends the reading. */
 bool recording_take(const struct trace_event *event, void *recording);
 
 /**
- * recording_sort() - put events in the order of time, and commands and their ends together
+ * recording_sort() - sorts events by time, and combines commands with their ends
  * @r: the recording
- * @before_ns: what is younger waits; nothing of a CPU is older than what it gave before
+ * @before_ns: newer events stay unsorted, because events of other CPUs may still come before them
  */
 void recording_sort(struct recording *r, __u64 before_ns);
 
 /**
  * recording_write() - the lines of a command file
- * @r: the recording, sorted to its end
+ * @r: the recording, completely sorted
  * @w: where to; the counts are filled in
  *
- * Commands whose data the tracepoints do not tell are comments.
+ * Commands whose data is not known from the tracepoints become comments.
  */
 void recording_write(const struct recording *r, struct writing *w);
 
-/* From the first to the last. */
+/* Seconds from the first command to the last. */
 double recording_seconds(const struct recording *r);
 unsigned int recording_cpus(const struct recording *r);
 void recording_free(struct recording *r);

@@ -15,12 +15,12 @@
 
 #define DEPTH		64
 #define SPEED_MAX	1e6
-/* For all processes to be on their CPUs when the first command is due. */
+/* Time for all processes to reach their CPUs before the first command is due. */
 #define LEAD_NS		(NS_PER_S / 50)
 /*
- * A lane has its CPU for itself, so that being awake between commands that follow one another
- * closely harms nobody, and where sleepers wake up some milliseconds late it is what keeps the
- * times. Where lanes share a CPU, one that is awake keeps the other from being on time.
+ * A lane has a CPU of its own, so it may spin between commands that follow closely; on a machine
+ * where sleepers wake up milliseconds late, spinning keeps the times. If lanes share a CPU, one
+ * that spins delays the other.
  */
 #define AWAKE_US	10000
 #define AWAKE_US_MAX	1000000
@@ -105,7 +105,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* What all lanes together have done. */
+/* The sums over all lanes. */
 struct replayed {
 	struct hist late;
 	struct opcodes opcodes;
@@ -206,8 +206,9 @@ static void set_awake(struct run *run, const struct replay_options *opt)
 }
 
 /*
- * A CPU that is deep in sleep comes back later than a command may be late. This keeps all of
- * them from it while it is open, as cyclictest does; who may not open it does without.
+ * A CPU takes longer to leave a deep idle state than a command may be late. While this file is
+ * open, CPUs do not enter such states, as with cyclictest. Without permission to open it, replay
+ * runs anyway.
  */
 static int keep_cpus_awake(void)
 {
@@ -222,9 +223,9 @@ static int keep_cpus_awake(void)
 }
 
 static int replay(struct run *run, const struct replay_options *opt, struct device *dev,
-		  int *claim)
+		  int *taken_fd)
 {
-	int status = run_prepare(run, &opt->run, run->file, dev, claim), awake = -1;
+	int status = run_prepare(run, &opt->run, run->file, dev, taken_fd), awake = -1;
 
 	if (status)
 		return status;
@@ -269,37 +270,38 @@ int cmd_replay(int argc, char **argv)
 		{ "speed", OPT_SPEED, "X", 0,
 		  "X times as fast as the file says (1); max or 0: without waiting", 1 },
 		{ "via", OPT_VIA, "PATH", 0,
-		  "sg, bsg-uring, smq, smq-held or block (smq on an smqsg node, else sg)", 1 },
-		{ "depth", OPT_DEPTH, "N", 0, "Commands in flight from each CPU at most (64)", 1 },
+		  "sg, bsg-uring, smq, smq-held or block (smq on an smqsg node, otherwise sg)", 1 },
+		{ "depth", OPT_DEPTH, "N", 0, "Most commands in flight from each CPU (64)", 1 },
 		{ "awake", OPT_AWAKE, "US", 0,
-		  "Sleep for no command that is due within US microseconds (10000)", 1 },
-		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is mounted or held", 2 },
+		  "Do not sleep if the next command is due within US microseconds (10000)", 1 },
+		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use", 2 },
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
-		  "Take a direction and BYTES that contradict the CDB", 2 },
-		{ "memory", OPT_MEMORY, "MIB", 0, "Most memory for data (1024)", 2 },
+		  "Accept a direction and BYTES that contradict the CDB", 2 },
+		{ "memory", OPT_MEMORY, "MIB", 0, "At most so much memory for data (1024)", 2 },
 		{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 2 },
 		{ 0 }
 	};
 	static const struct argp argp = {
 		.options = options, .parser = parse, .args_doc = "DEV FILE",
 		.doc =
-		"Issue the commands of FILE ('-': standard input) to DEV at the times it says.\v"
-		"at= is when a command is issued, in microseconds, the smallest of the file\n"
-		"being the start; a line without it goes right after the one before of its\n"
-		"CPU. cpu= is where: each CPU has a process of its own, lines without it share\n"
-		"one that goes anywhere. The commands of a CPU go in the order of the file,\n"
-		"whatever becomes of those before them; between CPUs the times alone make an\n"
-		"order.\n"
+		"Issue the commands of FILE ('-': standard input) to DEV at their times.\v"
+		"at= is the time when a command is issued, in microseconds; the smallest in the\n"
+		"file is the start. A command without it is issued right after the one before\n"
+		"it on its CPU. cpu= is the CPU: the commands of each CPU are issued by a\n"
+		"process of their own; those without cpu= by one process that runs on any CPU.\n"
+		"The commands of a CPU are issued in the order of the file, even if earlier\n"
+		"ones fail or have not ended; between CPUs only the times give an order.\n"
 		"\n"
-		"issue error is how long after its time a command was given to the kernel:\n"
-		"until the system call begins that carries it. Who sleeps is woken up late, so\n"
-		"for a command that is due within --awake its CPU waits awake, and who may\n"
-		"open /dev/cpu_dma_latency keeps all CPUs from sleeping deeply. One that is\n"
-		"due while --depth are in flight waits for room, which is counted, and so are\n"
-		"commands that were overtaken because the path had no room for them.\n"
+		"'issue error' is how late a command was given to the kernel: from its time\n"
+		"until the system call begins that submits it. A process that sleeps wakes up\n"
+		"late, so each process spins before a command that is due within --awake; and\n"
+		"with permission to open /dev/cpu_dma_latency no CPU sleeps deeply. A command\n"
+		"that is due while --depth are in flight waits for room. Such commands are\n"
+		"counted; so are those that others overtook because the path had no room for\n"
+		"them.\n"
 		"\n"
-		"'sg_io run --help' tells the paths and when a run ends, 'sg_io --help' has the\n"
-		"format of FILE and the exit statuses.\n",
+		"'sg_io run --help' describes the paths and says when a run ends. 'sg_io\n"
+		"--help' describes the format of FILE and the exit statuses.\n",
 	};
 	struct replay_options opt = {
 		.run = { .replay = true, .depth = DEPTH, .batch = 1, .jobs = 1,
@@ -309,7 +311,7 @@ int cmd_replay(int argc, char **argv)
 	};
 	struct cmdfile file;
 	struct device dev;
-	int claim = -1, status;
+	int taken_fd = -1, status;
 	struct run *run;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
@@ -322,9 +324,9 @@ int cmd_replay(int argc, char **argv)
 		return EXIT_DEVICE;
 	}
 	run->file = &file;
-	status = replay(run, &opt, &dev, &claim);
-	if (claim >= 0)
-		close(claim);
+	status = replay(run, &opt, &dev, &taken_fd);
+	if (taken_fd >= 0)
+		close(taken_fd);
 	free(run->targets);
 	shared_free(run, sizeof(*run));
 	cmdfile_free(&file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The result of a run, for people and for programs. */
+/* Prints the result of a run, as text or as JSON. */
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ void report_real(struct json_object *o, const char *key, double v)
 {
 	char text[64];
 
-	/* Digits beyond the clock's say nothing. */
+	/* More digits than the clock has would be meaningless. */
 	snprintf(text, sizeof(text), "%.6f", v);
 	json_object_object_add(o, key, json_object_new_double_s(v, text));
 }
@@ -69,7 +69,7 @@ struct json_object *report_percentiles(const struct hist *h)
 	return o;
 }
 
-/* Counts by short name: several kinds of CHECK CONDITION are one here. */
+/* Counts by short name, which is the same for all kinds of CHECK CONDITION. */
 static struct json_object *status_json(const struct tally *t)
 {
 	struct json_object *o = json_object_new_object(), *old;

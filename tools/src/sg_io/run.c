@@ -36,7 +36,7 @@ static int check_size(const struct run *run, const struct run_options *opt)
 		      count_workers(run, opt), MAX_WORKERS);
 		return -1;
 	}
-	/* Who looks at the data has slots for --depth alone. */
+	/* With a check of the data there are slots for --depth only. */
 	if ((run->engine == &engine_smq || run->engine == &engine_smq_held) && !run->check &&
 	    run->file->nr + opt->depth > SMQ_SG_MAX_SLOTS) {
 		warnx("%s: %zu commands; --via %s has a slot for each + --depth, %u at most",
@@ -113,7 +113,7 @@ int run_execute(struct run *run, const struct run_options *opt,
 		warn("eventfd");
 		goto out;
 	}
-	/* Theirs are blocked as well, so that none but the monitor sees one. */
+	/* Workers inherit the blocked signals, so that only the monitor gets them. */
 	signals_block();
 	workers = workers_start(run, nr);
 	if (!workers)
@@ -125,7 +125,7 @@ int run_execute(struct run *run, const struct run_options *opt,
 	r->path = run->engine->name;
 	r->opt = opt;
 	collect(run, workers, nr, r);
-	/* Who reads what is told now may be slow, or not read at all: a signal ends that. */
+	/* The reader of the output may be slow or stuck: let a signal end the program. */
 	signals_unblock();
 	status = finish_output(conclude(run, r, signal, stuck, report));
 	tally_free(&r->tally);
@@ -156,7 +156,7 @@ int cmd_run(int argc, char **argv)
 	struct run run = {};
 	struct cmdfile file;
 	struct device *devs;
-	int claims[MAX_DEVICES];
+	int taken_fds[MAX_DEVICES];
 	int status;
 	unsigned int i;
 
@@ -170,13 +170,13 @@ int cmd_run(int argc, char **argv)
 		warnx("no memory");
 		return EXIT_DEVICE;
 	}
-	memset(claims, -1, sizeof(claims));
-	status = run_prepare(&run, &opt, &file, devs, claims);
+	memset(taken_fds, -1, sizeof(taken_fds));
+	status = run_prepare(&run, &opt, &file, devs, taken_fds);
 	if (!status)
 		status = run_execute(&run, &opt, tell);
 	for (i = 0; i < opt.nr_devs; i++)
-		if (claims[i] >= 0)
-			close(claims[i]);
+		if (taken_fds[i] >= 0)
+			close(taken_fds[i]);
 	free(run.targets);
 	free(devs);
 	cmdfile_free(&file);

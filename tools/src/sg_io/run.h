@@ -16,11 +16,11 @@
 struct run_options {
 	bool replay;
 	const char *via;	/* NULL: by the node */
-	const char *vias[MAX_VIAS];	/* all that were given, of which it is the first */
+	const char *vias[MAX_VIAS];	/* all that were given; @via is the first of them */
 	unsigned int nr_vias;
 	__u64 depth;
 	__u64 batch;
-	__u64 count;		/* of each device; 0: the file once */
+	__u64 count;		/* commands of each device; 0: the file once */
 	__u64 jobs;
 	__u64 memory;		/* bytes */
 	double time;		/* seconds; 0: no end by time */
@@ -38,7 +38,7 @@ struct run_options {
 	__u64 rounds;
 };
 
-/* Everything of a run that has been measured. */
+/* All measurements of a run. */
 struct result {
 	const char *path;
 	const struct run_options *opt;
@@ -54,7 +54,7 @@ struct result {
  * run_execute() - issue the commands of a run that is prepared
  * @run: by run_prepare()
  * @opt: its options
- * @report: tells the result; its status when that is not 0 is that of the run
+ * @report: prints the result; returns a status, which becomes that of the run if it is not 0
  *
  * Return: the exit status, messages have been printed.
  */
@@ -69,28 +69,31 @@ void run_parse_options(int argc, char **argv, struct run_options *opt);
 void compare_parse_options(int argc, char **argv, struct run_options *opt);
 
 /*
- * run_prepare() - devices, engine, checks, claims; one message when it fails
+ * run_prepare() - devices, engine, checks, disks taken for writing; one message when it fails
  * Return: 0, or the exit status.
  */
 int run_prepare(struct run *run, const struct run_options *opt,
-		const struct cmdfile *file, struct device *devs, int *claims);
+		const struct cmdfile *file, struct device *devs, int *taken_fds);
 
 /**
  * monitor() - watch the workers until they have finished
  * @run: started
  * @workers: all of them
  * @nr: how many
- * @stuck: set when commands stayed out so long that waiting has been given up
+ * @stuck: set if commands took so long that waiting for them was given up
  *
- * Shows progress on a terminal. Signals, which are blocked, stop the run, a second one
- * also the waiting for commands in flight.
+ * Shows progress on a terminal. A signal (signals are blocked) stops the run; a second one also
+ * stops waiting for commands in flight.
  *
  * Return: the signal that ended the run, or 0.
  */
 int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *stuck);
 
 void report_text(const struct result *r);
-/* The same as an object, for more of it; report_json() prints that alone. */
+/*
+ * The result as a JSON object, to which members can be added; report_json() prints only this
+ * object.
+ */
 struct json_object *report_object(const struct result *r);
 void report_print(struct json_object *o);
 /* p50, p99 and p999. */

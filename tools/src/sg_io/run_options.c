@@ -19,35 +19,37 @@ static const char * const paths[] = {
 	"sg", "bsg", "bsg-uring", "smq", "smq-held", "block",
 };
 
-/* What run and compare have in common. */
+/* Options that run and compare have in common. */
 static const struct argp_option common[] = {
-	{ "depth", OPT_DEPTH, "N", 0, "Commands in flight of each job on each DEV (1)", 1 },
+	{ "depth", OPT_DEPTH, "N", 0, "Commands that each job has in flight on each DEV (1)", 1 },
 	{ "jobs", OPT_JOBS, "N", 0, "Threads that share the work (1)", 1 },
 	{ "batch", OPT_BATCH, "N", 0,
 	  "With io_uring: submit and wait in groups of N (1)", 1 },
-	{ "poll", OPT_POLL, NULL, 0, "Smq, block, and bsg-uring on a smqsg node: poll for "
-	  "completions in the host's poll queues", 1 },
+	{ "poll", OPT_POLL, NULL, 0,
+	  "Paths smq and block, and bsg-uring on an smqsg node: poll for completions in the "
+	  "host's poll queues", 1 },
 	{ "count", OPT_COUNT, "N", 0,
-	  "Commands to each DEV, round and round through FILE (once, or no limit with --time)", 2 },
+	  "Commands for each DEV, FILE again and again (FILE once; no limit with --time)", 2 },
 	{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 2 },
-	{ "rate", OPT_RATE, "N", 0, "Commands a second at most, all DEVs together", 2 },
-	{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is mounted or held", 3 },
+	{ "rate", OPT_RATE, "N", 0, "At most N commands per second, for all DEVs together", 2 },
+	{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use", 3 },
 	{ "unchecked", OPT_UNCHECKED, NULL, 0,
-	  "Take a direction and BYTES that contradict the CDB, as tests of residuals need", 3 },
-	{ "memory", OPT_MEMORY, "MIB", 0, "Most memory for data (1024)", 3 },
+	  "Accept a direction and BYTES that contradict the CDB, for tests of residuals", 3 },
+	{ "memory", OPT_MEMORY, "MIB", 0, "At most so much memory for data (1024)", 3 },
 	{ 0 }
 };
 
 static const struct argp_option run_options[] = {
-	{ "via", OPT_VIA, "PATH", 0, "The path, see below (that of the node given)", 1 },
+	{ "via", OPT_VIA, "PATH", 0,
+	  "The path, see below (the path of the kind of node given)", 1 },
 	{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 3 },
 	{ 0 }
 };
 
 static const struct argp_option compare_options[] = {
-	{ "via", OPT_VIA, "PATH,...", 0, "These paths, the first is what ratios refer to (all)",
+	{ "via", OPT_VIA, "PATH,...", 0, "Only these paths; ratios refer to the first (all paths)",
 	  1 },
-	{ "rounds", OPT_ROUNDS, "N", 0, "Times that each path has its turn (5)", 2 },
+	{ "rounds", OPT_ROUNDS, "N", 0, "How often each path has its turn (5)", 2 },
 	{ "json", OPT_JSON, NULL, 0, "A JSON list with one object for each path", 3 },
 	{ 0 }
 };
@@ -55,47 +57,51 @@ static const struct argp_option compare_options[] = {
 static const char run_doc[] =
 	"Issue the commands of FILE ('-': standard input) to each DEV.\v"
 	"Paths:\n"
-	"  sg         v3 header. --depth 1: SG_IO on the sg or sd node given. Deeper:\n"
-	"             write, poll and read on the sg node, opened again for each 16\n"
-	"             commands, as many as sg takes from one open file.\n"
-	"  bsg        SG_IO with the v4 header; --depth is made by threads.\n"
+	"  sg         The v3 header. With --depth 1: SG_IO on the sg or sd node given;\n"
+	"             with more: write, poll and read on the sg node, which is opened\n"
+	"             once for each 16 commands, as many as sg takes from an open file.\n"
+	"  bsg        SG_IO with the v4 header, by as many threads as --depth.\n"
 	"  bsg-uring  struct bsg_uring_cmd through io_uring, on the smqsg node if that\n"
-	"             is given, else on the bsg node, which needs Linux 7.1.\n"
-	"  smq        Slots of the smqsg node, all prepared before the first is run; of a\n"
-	"             --batch above 1 the whole is one entry of the ring for each DEV.\n"
-	"  smq-held   The same, and as many slots as half of the queue depth keep request\n"
-	"             and tag from one run to the next: those that have run first. Whoever\n"
-	"             else needs them gets them. For files of a few commands.\n"
-	"  block      READ and WRITE as direct block I/O through io_uring, nothing else.\n"
-	"bsg-uring, smq, smq-held and block submit more than one command a system call:\n"
-	"--batch is for them. What all but block have no room for while the device is full\n"
-	"goes when a command has ended. Several DEV share one ring of each job and take turns in it. The block\n"
-	"layer may merge neighbours of a batch (queue/nomerges keeps it from it).\n"
+	"             is given, otherwise on the bsg node, which needs Linux 7.1.\n"
+	"  smq        Slots of the smqsg node, all prepared before the first is run. A\n"
+	"             --batch above 1 is one entry of the ring for each DEV.\n"
+	"  smq-held   Like smq, but slots keep request and tag from one run to the\n"
+	"             next: the first that run, up to half of the queue depth. They\n"
+	"             give them back when others need them. For files of few commands.\n"
+	"  block      Only READ and WRITE, as direct block I/O through io_uring.\n"
+	"bsg-uring, smq, smq-held and block can submit several commands per system\n"
+	"call: --batch is for these paths. If the device is full, commands of all paths\n"
+	"but block that find no room are sent when another command has ended. If there\n"
+	"are several DEVs, each job has one ring for all of them, and they take turns.\n"
+	"The block layer may merge neighbouring commands of a batch, unless\n"
+	"queue/nomerges is set.\n"
 	"\n"
 	"All commands and their data are built before the first is issued, and sg_io\n"
-	"retries nothing: a unit attention counts like any other status. (The kernel\n"
-	"may send a bsg command again after error handling, and gives those of bsg and\n"
-	"of SG_IO on sd at least 7 s.) at= in FILE is not looked at. A command still\n"
-	"unanswered a minute beyond its timeout ends the run. Ctrl-C stops it with the\n"
-	"result so far; a second one does so without waiting for what is in flight.\n"
+	"retries no command: a unit attention counts like any other status. (The kernel\n"
+	"may send a bsg command again after error handling; its timeouts for bsg, and\n"
+	"for SG_IO on sd, are at least 7 s.) at= in FILE is ignored. If a command has\n"
+	"no answer a minute after its timeout, the run ends. Ctrl-C stops the run and\n"
+	"prints the result so far; a second one does not wait for commands in flight.\n"
 	"\n"
-	"'sg_io --help' has the format of FILE and the exit statuses.\n";
+	"'sg_io --help' describes the format of FILE and the exit statuses.\n";
 
 static const char compare_doc[] =
 	"Issue the commands of FILE ('-': standard input) to DEV through each path.\v"
-	"Each path that works for DEV has a turn in every round, in order and in the next\n"
-	"round backwards, as a run of its own: 'sg_io run --help' tells the paths and what\n"
-	"the options mean. A turn is FILE once, or what --count or --time says. bsg-uring\n"
-	"has two turns, one on the bsg node and one on the smqsg node. A path that cannot\n"
-	"run is listed with the reason.\n"
+	"Each path that works for DEV has a turn in every round, as a run of its own;\n"
+	"in every second round the order is reversed. 'sg_io run --help' describes the\n"
+	"paths and options. In a turn FILE is issued once, or as --count or --time\n"
+	"says. bsg-uring has two turns, one on the bsg node and one on the smqsg node.\n"
+	"A path that cannot run is listed with the reason.\n"
 	"\n"
-	"ns/command is the time of a turn divided by its commands: the median of the\n"
-	"rounds, with the lowest and the highest beside. At a --depth above 1 that is not\n"
-	"a command's latency. ratio is this median by that of the first path that ran;\n"
-	"below 1 is faster. Preparing is not in it.\n"
+	"ns/command is the time of a turn divided by the number of its commands: the\n"
+	"median of all rounds, and the lowest and the highest. At a --depth above 1\n"
+	"this is not the latency of a command. ratio is the median divided by that of\n"
+	"the first path that ran; below 1 is faster. The time for preparing is not\n"
+	"included.\n"
 	"\n"
-	"'sg_io --help' has the format of FILE and the exit statuses; 0 and 1 are of the\n"
-	"paths that ran, and when none did it is that of the first.\n";
+	"'sg_io --help' describes the format of FILE and the exit statuses. 0 and 1\n"
+	"refer to the paths that ran; if none ran, the status is that of the first\n"
+	"path.\n";
 
 const char *run_find_path(const char *name, size_t len)
 {
@@ -132,7 +138,7 @@ static void take_via(struct argp_state *state, const char *arg, struct run_optio
 
 static void take_arg(struct argp_state *state, const char *arg, struct run_options *o)
 {
-	/* The last one is the file: each takes the place of the one before. */
+	/* The last argument is the file, so each argument replaces the one before. */
 	if (o->file) {
 		if (o->compare && o->nr_devs)
 			argp_error(state, "'%s': one device at a time", arg);

@@ -3,16 +3,16 @@
 #ifndef SG_IO_SIGNALS_H
 #define SG_IO_SIGNALS_H
 
-/* Block them in this thread, and in threads and processes to come. */
+/* Blocks them in this thread, and in threads and processes that it starts later. */
 void signals_block(void);
 
-/* Let them end this process again. */
+/* Unblocks them, so that they end this process again. */
 void signals_unblock(void);
 
-/* A signalfd that says when one has come, without blocking; -1 on failure. */
+/* A signalfd for them, which does not block; -1 on failure. */
 int signals_open(void);
 
-/* The last that has come since then, 0 for none. */
+/* The last signal that has come since then, 0 for none. */
 int signals_take(int fd);
 
 #endif

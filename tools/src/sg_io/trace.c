@@ -14,7 +14,7 @@
 #include "trace.h"
 
 #define SYSTEM		"scsi"
-#define INSTANCE	"sg_io."	/* and the process's number */
+#define INSTANCE "sg_io." /* followed by the process ID */
 #define PATH_BYTES	128
 
 static const char * const event_names[] = {
@@ -25,7 +25,7 @@ static const char * const event_names[] = {
 
 #define EVENTS		ARRAY_SIZE(event_names)
 
-/* An event's layout, as this kernel has it. */
+/* The layout of an event in this kernel. */
 struct layout {
 	struct tep_event *event;
 	struct tep_format_field *tag;
@@ -42,11 +42,11 @@ struct trace {
 	unsigned int nr_cpus;
 	struct kbuffer *kbuf;
 	void *page;
-	unsigned int most_pages;	/* of a CPU in one reading: those of its buffer */
+	unsigned int most_pages;	/* read at a time from a CPU: those of its buffer */
 	__u32 order;
 };
 
-/* Left behind by one that was killed: they cost memory, and time for each command. */
+/* Remove instances of killed processes: they cost memory, and time for each command. */
 static int remove_stale(const char *name, void *context)
 {
 	const char *number = name + sizeof(INSTANCE) - 1;
@@ -119,7 +119,7 @@ static int enable(const struct trace *t, const struct device *dev)
 		if (set(t, path, filter))
 			return -1;
 	}
-	/* Ends first: a start is not to be without its end. */
+	/* Enable ends before starts, so that each start has its end. */
 	for (i = EVENTS; i--;) {
 		if (!tracefs_event_enable(t->instance, SYSTEM, event_names[i]))
 			continue;
@@ -147,7 +147,7 @@ static int open_cpus(struct trace *t, unsigned int buffer_kb)
 	bytes = t->nr_cpus ? tracefs_cpu_read_size(t->cpus[0]) : -1;
 	if (bytes > 0) {
 		t->page = malloc(bytes);
-		/* And some that are not full, for they were read while they were written. */
+		/* 16 more, as pages that are read while they are written are not full. */
 		t->most_pages = ((__u64)buffer_kb << 10) / bytes + 16;
 	}
 	t->kbuf = kbuffer_alloc(sizeof(long) == 8 ? KBUFFER_LSIZE_8 : KBUFFER_LSIZE_4,
@@ -181,7 +181,7 @@ struct trace *trace_start(const struct device *dev, unsigned int buffer_kb)
 		goto fail;
 	}
 	snprintf(kb, sizeof(kb), "%u", buffer_kb);
-	/* What is there when the buffers are full is kept: the gap is then in one place. */
+	/* Full buffers drop new events, not old ones: the gap is then in one place. */
 	if (find_layouts(t) || set(t, "trace_clock", "mono") || set(t, "buffer_size_kb", kb) ||
 	    set(t, "options/overwrite", "0") || open_cpus(t, buffer_kb) || enable(t, dev))
 		goto fail;
@@ -246,7 +246,7 @@ bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, v
 	int got = 0;
 
 	for (i = 0; i < t->nr_cpus; i++) {
-		/* One that fills its buffer as fast as it is read does not keep the others out. */
+		/* A CPU that fills its buffer as fast as it is read must not block the others. */
 		for (n = 0; n < t->most_pages; n++) {
 			got = tracefs_cpu_read(t->cpus[i], t->page, true);
 			if (got <= 0)
@@ -254,7 +254,7 @@ bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, v
 			if (!read_page(t, i, take, arg))
 				return false;
 		}
-		/* A CPU that never was on-line has nothing. */
+		/* A CPU that was never online has no buffer. */
 		if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ENODEV) {
 			warn("tracing: the buffer of CPU %u", i);
 			return false;

@@ -8,13 +8,13 @@
 
 enum trace_kind {
 	TRACE_START,	/* given to the low-level driver */
-	TRACE_REFUSED,	/* which had no room: it will start again */
+	TRACE_REFUSED,	/* the low-level driver had no room: it will start again */
 	TRACE_DONE,
 };
 
 struct trace_event {
 	__u64 ns;		/* CLOCK_MONOTONIC */
-	__u32 order;		/* among those of one time: as they were read */
+	__u32 order;		/* order of reading, for events of the same time */
 	__s32 tag;
 	__s32 result;		/* of the command that is done */
 	__u16 cpu;
@@ -28,31 +28,34 @@ struct trace_event {
 struct trace;
 
 /**
- * trace_start() - have the kernel note the commands of a device from now on
+ * trace_start() - start the kernel's recording of a device's commands
  * @dev: the device
  * @buffer_kb: of the buffer that each CPU has
  *
- * Other users of tracing are not disturbed, nor do they disturb this.
+ * Other users of tracing are not affected, and do not affect this recording.
  *
  * Return: NULL after one message.
  */
 struct trace *trace_start(const struct device *dev, unsigned int buffer_kb);
 
 /**
- * trace_read() - fetch what has come since, at most a buffer of each CPU
+ * trace_read() - reads new events, at most a buffer of each CPU
  * @t: the trace
  * @take: called for each event, those of a CPU in order; false ends the reading
  * @arg: for @take
  *
- * Return: false when it was ended, or failed, then after one message.
+ * Return: false if @take ended it, or if it failed, after one message.
  */
 bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, void *arg),
 		void *arg);
 
-/* No event is added any more; those that are there can still be read. */
+/* Stop recording; the events recorded so far can still be read. */
 void trace_stop(struct trace *t);
 
-/* Events for which there was no room in the buffers; false where that cannot be read. */
+/*
+ * The number of events for which there was no room in the buffers. Returns false if it cannot be
+ * read.
+ */
 bool trace_lost(const struct trace *t, __u64 *events);
 
 void trace_close(struct trace *t);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* sg_io verify: does the device hold what the commands of a file wrote? */
+/* sg_io verify: checks that the device has the data that the commands of a file wrote. */
 #include <err.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define READ10_BLOCKS	0xffffu
 #define READ_TIMEOUT_MS	TIMEOUT_MS_DEFAULT
 
-/* Blocks next to each other that one command wrote and that are all wrong. */
+/* Adjacent wrong blocks that were written by one command. */
 struct difference {
 	__u64 lba;
 	__u64 blocks;
@@ -31,8 +31,8 @@ struct verify {
 	struct cmdfile reads;
 	size_t *first;			/* extent that a READ begins in */
 	__u64 memory;			/* most bytes for the READs */
-	bool over;			/* and that was not enough */
-	pthread_mutex_t lock;		/* jobs find differences at a time: guards what follows */
+	bool over;			/* memory was not enough */
+	pthread_mutex_t lock;		/* protects what follows; several jobs find differences */
 	struct difference *list;
 	size_t nr;
 	size_t room;
@@ -93,7 +93,7 @@ static bool add_read(struct verify *v, size_t *room, __u64 lba, __u64 blocks, si
 	return true;
 }
 
-/* READs of all that is known, as large as they may be, over the borders of extents. */
+/* Makes READs of all known blocks, as large as possible, across the borders of extents. */
 static int make_reads(struct verify *v, __u64 most)
 {
 	const struct written *w = &v->written;
@@ -128,7 +128,7 @@ static int make_reads(struct verify *v, __u64 most)
 	v->reads.name = w->file->name;
 	v->reads.max_bytes = v->reads.max_in;
 	v->reads.max_timeout_ms = READ_TIMEOUT_MS;
-	/* READs send nothing; what the file would send is not to be lent to the path. */
+	/* READs send no data: do not give the file's data-out buffers to the path. */
 	v->reads.data = dataset_new(NULL, 0, false);
 	if (v->reads.data)
 		return 0;
@@ -167,7 +167,7 @@ static void add_difference(struct verify *v, __u64 lba, __u32 line, const __u8 *
 	};
 }
 
-/* One READ that ended well. */
+/* Checks the data of a READ that ended well. */
 static void check(struct run *run, const struct slot *slot)
 {
 	struct verify *v = run->check_arg;
@@ -181,7 +181,7 @@ static void check(struct run *run, const struct slot *slot)
 	pthread_mutex_lock(&v->lock);
 	v->read += end - lba;
 	for (; lba < end; lba++, found += w->block_size) {
-		/* Those between are not in the READ, or it would have ended. */
+		/* Skips extents before this LBA, and unknown ones, which no READ has. */
 		while (lba >= e->lba + e->blocks || !e->known)
 			e++;
 		expected = written_block(w, e, lba);
@@ -198,7 +198,7 @@ static int by_lba(const void *a, const void *b)
 	return (x->lba > y->lba) - (x->lba < y->lba);
 }
 
-/* In order, and those in one that only the border of two READs was between. */
+/* Sorts the differences, and joins those that only the border of two READs separates. */
 static void sort_differences(struct verify *v)
 {
 	size_t i, kept = 0;
@@ -271,7 +271,7 @@ static int report(const struct run *run, const struct result *r)
 	struct verify *v = run->check_arg;
 	bool differ;
 
-	/* Jobs that were not waited for may still have READs end. */
+	/* READs of jobs for which waiting was given up may still end. */
 	pthread_mutex_lock(&v->lock);
 	sort_differences(v);
 	if (r->opt->json)
@@ -283,7 +283,7 @@ static int report(const struct run *run, const struct result *r)
 	return differ ? EXIT_NOT_GOOD : 0;
 }
 
-/* What the disk's blocks are; without a disk driver it is not known. */
+/* Finds the size and number of the disk's blocks, which are known only if it has a driver. */
 static int ask_blocks(const struct device *dev, __u32 *block_size, __u64 *last_lba,
 		      __u64 *most)
 {
@@ -335,11 +335,11 @@ static int verify(const struct run_options *opt, const struct cmdfile *file)
 {
 	struct verify v = { .lock = PTHREAD_MUTEX_INITIALIZER, .memory = opt->memory };
 	struct run run = { .check = check, .check_arg = &v };
-	int status = prepare(&v, opt, file), claim = -1;
+	int status = prepare(&v, opt, file), taken_fd = -1;
 	struct device dev;
 
 	if (!status)
-		status = run_prepare(&run, opt, &v.reads, &dev, &claim);
+		status = run_prepare(&run, opt, &v.reads, &dev, &taken_fd);
 	if (!status)
 		status = run_execute(&run, opt, report);
 	free(run.targets);
@@ -361,7 +361,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case OPT_VIA:
 		o->via = run_find_path(arg, strlen(arg));
-		/* Each READ is prepared anew: nothing of it could be kept. */
+		/* Each READ is prepared again, so held slots would gain nothing. */
 		if (!o->via || !strcmp(o->via, "smq-held"))
 			argp_error(state, "--via: '%s' is not sg, bsg, bsg-uring, smq or block",
 				   arg);
@@ -400,25 +400,26 @@ int cmd_verify(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "via", OPT_VIA, "PATH", 0,
-		  "Read by sg, bsg, bsg-uring, smq or block (by that of the node given)", 1 },
-		{ "depth", OPT_DEPTH, "N", 0, "READs in flight of each job (8)", 1 },
+		  "sg, bsg, bsg-uring, smq or block (the path of the kind of node given)", 1 },
+		{ "depth", OPT_DEPTH, "N", 0, "READs that each job has in flight (8)", 1 },
 		{ "jobs", OPT_JOBS, "N", 0, "Threads that share the work (1)", 1 },
-		{ "memory", OPT_MEMORY, "MIB", 0, "Most memory for data (1024)", 2 },
+		{ "memory", OPT_MEMORY, "MIB", 0, "At most so much memory for data (1024)", 2 },
 		{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 2 },
 		{ 0 }
 	};
 	static const struct argp argp = {
 		.options = options, .parser = parse, .args_doc = "DEV FILE",
 		.doc =
-		"Compare what DEV holds with what the commands of FILE ('-': standard input) wrote.\v"
-		"Nothing is written: each block that a WRITE, WRITE AND VERIFY, WRITE SAME or COMPARE\n"
-		"AND WRITE of FILE has written is read and compared with its data= or pattern=. Where\n"
-		"several did, the last line counts; that is what 'sg_io run' with --depth 1 leaves.\n"
-		"Blocks that were unmapped or formatted after that hold nothing to compare with.\n"
-		"Each block that differs is told, with the line that wrote it.\n"
+		"Compare DEV with what the commands of FILE ('-': standard input) wrote.\v"
+		"Nothing is written. Each block that a WRITE, WRITE AND VERIFY, WRITE SAME or\n"
+		"COMPARE AND WRITE of FILE has written is read and compared with its data= or\n"
+		"pattern=. If several commands wrote a block, the last line counts, as after\n"
+		"'sg_io run' with --depth 1. Blocks that were unmapped or formatted afterwards\n"
+		"are not compared. Each block that differs is reported, with the line that\n"
+		"wrote it.\n"
 		"\n"
-		"Exit status: 0 all are as written, 1 some differ or could not be read; the others\n"
-		"are in 'sg_io --help', like the format of FILE.\n",
+		"Exit status: 0 all blocks are as written, 1 some differ or could not be read.\n"
+		"The others are in 'sg_io --help', and so is the format of FILE.\n",
 	};
 	struct run_options opt = { .depth = DEPTH, .batch = 1, .jobs = 1, .memory = 1024ULL << 20 };
 	struct cmdfile_options how;
@@ -426,7 +427,7 @@ int cmd_verify(int argc, char **argv)
 	int status;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
-	/* Checked: each block has its data. */
+	/* The file is read with all checks, so that the data of each block is known. */
 	how = (struct cmdfile_options){ .memory = opt.memory };
 	if (cmdfile_load(opt.file, &how, &file))
 		return EXIT_USAGE;

@@ -160,11 +160,11 @@ static void submit_block(struct worker *w)
 {
 	struct block_ring *r = w->priv;
 
-	/* What does not go now (EAGAIN, EBUSY) goes with the next reap. */
+	/* An SQE that is refused now (EAGAIN, EBUSY) is submitted with the next reap. */
 	io_uring_submit(&r->ring);
 }
 
-/* A removed disk has no size any more: what was inside it is past its end. */
+/* A removed disk has size 0, so the kernel refuses its blocks as past the end. */
 static bool disk_is_gone(const struct block_ring *r, const struct slot *slot)
 {
 	__u64 bytes;
@@ -182,7 +182,7 @@ static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
 	unsigned int head, done = 0;
 	struct slot *slot;
 
-	/* A wait of no time at all is a timer all the same. */
+	/* Even a wait of 0 ns would cost a timer. */
 	if (wait_ns)
 		io_uring_submit_and_wait_timeout(&r->ring, &cqe, min, &ts, NULL);
 	else

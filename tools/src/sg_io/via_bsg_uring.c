@@ -31,8 +31,8 @@ static void close_uring(struct worker *w)
 }
 
 /*
- * Nothing is sent by this: a command without a CDB is refused, but by a file
- * that takes commands from io_uring for another reason than by one that does not.
+ * Checks whether a file accepts commands from io_uring, by a command without a CDB. It is refused
+ * in any case, but with another error if the file does not accept such commands.
  */
 static int probe(struct bsg_uring *u, int fd, const struct device *dev)
 {
@@ -80,7 +80,7 @@ static int open_uring(struct worker *w)
 		u->nr++;
 		if (node == NODE_BSG && probe(u, u->files[i], run->targets[i].dev))
 			return -1;
-		/* Only worth some instructions: past the ring's table it works as well. */
+		/* A registered file saves some instructions; without one it works as well. */
 		smq_ring_add_fd(u->ring, u->files[i]);
 	}
 	return 0;
@@ -122,7 +122,7 @@ static void submit_uring(struct worker *w)
 {
 	struct bsg_uring *u = w->priv;
 
-	/* What does not go now goes with the next reap. */
+	/* An SQE that is refused now is submitted with the next reap. */
 	smq_submit(u->ring);
 }
 
@@ -174,7 +174,7 @@ const struct engine engine_bsg_uring = {
 	.close = close_uring,
 };
 
-/* The same structure, to a node that takes it on every kernel. */
+/* The same structure for smq_sg's node, which accepts it on every kernel. */
 const struct engine engine_smq_uring = {
 	.name = "bsg-uring",
 	.node = NODE_SMQ,

@@ -35,7 +35,7 @@ static void fill_header(struct sg_io_hdr *h, struct slot *slot)
 		.cmdp = (unsigned char *)cmd->cdb,
 		.sbp = slot->out.sense,
 		.timeout = cmd->timeout_ms,
-		/* The default, at head, would turn the file's order round. */
+		/* The default is at head, which would reverse the order of the file. */
 		.flags = SG_FLAG_Q_AT_TAIL,
 		.pack_id = slot->index,
 		.usr_ptr = slot,
@@ -52,7 +52,7 @@ static void take_result(const struct sg_io_hdr *h, struct outcome *out)
 	out->sense_len = h->sb_len_wr;
 }
 
-/* SG_IO: the file descriptor is all there is to keep. */
+/* SG_IO: the only state is the file descriptor. */
 struct ioctl_file {
 	int fd;
 };
@@ -117,9 +117,8 @@ const struct engine engine_sd_ioctl = {
 };
 
 /*
- * write() sends a header, poll() tells of finished ones, read() fetches one.
- * sg takes SG_MAX_QUEUE commands per open file, so each 16 slots of a target
- * have a file of their own.
+ * write() sends a header, poll() reports that commands have ended, read() fetches a result. sg
+ * takes SG_MAX_QUEUE commands per open file, so each 16 slots of a target have a file of their own.
  */
 struct sg_queue {
 	unsigned int per_target;
@@ -166,7 +165,7 @@ nomem:
 	return -1;
 }
 
-/* Slots take the targets in turn; below that, 16 of a target share a file. */
+/* The file of a slot: slots use the targets in turn, and 16 slots of a target share a file. */
 static unsigned int file_of(const struct worker *w, const struct slot *slot)
 {
 	const struct sg_queue *q = w->priv;
@@ -190,7 +189,7 @@ static void queue_queue(struct worker *w, struct slot *slot)
 		worker_failed(w, slot, errno);
 }
 
-/* A file that reads no more has lost its device: so have its commands. */
+/* If read() of a file fails, its device is lost, and so are its commands. */
 static void fail_file(struct worker *w, unsigned int file, int error)
 {
 	struct sg_queue *q = w->priv;

@@ -2,10 +2,10 @@
 /*
  * --via smq and smq-held: slots of /dev/smqsgN, prepared before the run.
  *
- * Each command of the file has at least one slot; a short file has each several
- * times, so that as many as --depth says can be in flight. Where the slot of a
- * command is still in flight (a slow one, met again), a spare slot is prepared for it,
- * which keeps nothing: with the next command it would have to be given back.
+ * Each command of the file has at least one slot; a short file has several slots for each, so
+ * that --depth commands can be in flight. If the slot of a command is still in flight when the
+ * command is due again, a spare slot is prepared for it. A spare slot is not held: the next
+ * command in it would have to give the request back.
  */
 #include <err.h>
 #include <errno.h>
@@ -21,12 +21,12 @@
 #define MAX_EVENTS	256	/* fetched at a time */
 #define HELD_SHARE	50	/* percent of the depth that smq-held asks for */
 
-/* A list of slots on its way, or being filled. */
+/* A list of slots that is in flight or being filled. */
 struct batch {
 	struct batch *next;		/* unused ones */
 	unsigned int nr;
 	struct slot **slots;		/* whose commands, run.batch of them */
-	__u32 list[];			/* what the kernel reads until it is done */
+	__u32 list[];			/* read by the kernel until the batch ends */
 };
 
 struct smq_target {
@@ -53,7 +53,7 @@ static unsigned int target_of(const struct worker *w, const struct slot *slot)
 	return slot->target - w->run->targets;
 }
 
-/* Which of its target's slots: they take the targets in turn. */
+/* The slot's number among those of its target: slots use the targets in turn. */
 static unsigned int place_of(const struct worker *w, const struct slot *slot)
 {
 	return slot->index / w->run->nr_targets;
@@ -171,7 +171,7 @@ static int lend_memory(const struct worker *w, const struct smq_target *t,
 	return ret;
 }
 
-/* Told once for each device, by the first job or lane. */
+/* Print it once for each device, from the first job or lane. */
 static void ask_held(struct worker *w, struct smq_device *dev, struct target *target)
 {
 	bool first = target == w->run->targets;
@@ -180,9 +180,9 @@ static void ask_held(struct worker *w, struct smq_device *dev, struct target *ta
 	smq_info(dev, &info);
 	if (first || info.max_held < w->max_held)
 		w->max_held = info.max_held;
-	if (info.max_held || target->told_unheld || w->lane != w->run->lanes)
+	if (info.max_held || target->warned_unheld || w->lane != w->run->lanes)
 		return;
-	target->told_unheld = true;
+	target->warned_unheld = true;
 	warnx("%s: no held requests here (held_share 0, or this kernel): slots are prepared",
 	      target->dev->given);
 }
@@ -210,7 +210,7 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 	}
 	if (held)
 		ask_held(w, t->dev, target);
-	/* Only worth some instructions: past the ring's table it works as well. */
+	/* A registered file saves some instructions; without one it works as well. */
 	smq_ring_add(p->ring, t->dev);
 	return lend_memory(w, t, target) || prepare_all(w, t, target) ? -1 : 0;
 }
@@ -226,12 +226,15 @@ static int open_smq(struct worker *w)
 	if (!p)
 		goto nomem;
 	w->priv = p;
-	/* Twice the depth of all jobs: one that is slow is seldom met again. */
+	/* Twice the depth of all jobs: then a slow slot is seldom due again while in flight. */
 	wanted = 2ULL * run->depth * run->nr_jobs;
 	p->copies = (wanted + run->file->nr - 1) / run->file->nr;
 	while (p->copies > 1 && p->copies * run->file->nr + run->depth > SMQ_SG_MAX_SLOTS)
 		p->copies--;
-	/* Who looks at the data wants it where the worker's slot has its memory: a spare's. */
+	/*
+	 * If the data is checked, it must be in the memory of the worker's slot: only spare slots
+	 * use that.
+	 */
 	p->prepared = run->check ? 0 : p->copies * run->file->nr;
 	p->taken = calloc(w->nr_slots, sizeof(*p->taken));
 	p->targets = calloc(run->nr_targets, sizeof(*p->targets));
@@ -282,7 +285,7 @@ static void close_smq(struct worker *w)
 	free(p);
 }
 
-/* As worker_done() and its kin: the slot is free for the next command. */
+/* Ends a command, as worker_done() does: after it the slot is free for the next command. */
 static void finish(struct worker *w, struct slot *slot, int result)
 {
 	struct smq_path *p = w->priv;
@@ -441,7 +444,7 @@ static void submit_smq(struct worker *w)
 	struct smq_path *p = w->priv;
 
 	send_open(w);
-	/* What does not go now goes with the next reap. */
+	/* An SQE that is refused now is submitted with the next reap. */
 	smq_submit(p->ring);
 }
 

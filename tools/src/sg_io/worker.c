@@ -31,7 +31,7 @@ void worker_done(struct worker *w, struct slot *slot)
 		w->tally_short = true;
 	if (w->run->check && w->tally.bad == bad)
 		w->run->check(w->run, slot);
-	/* Without its device there is nothing to go on with. */
+	/* Without its device the run cannot continue. */
 	if (out->error == ENODEV || out->error == ENXIO)
 		run_fail(w->run, slot->target->dev, out->error);
 
@@ -59,18 +59,18 @@ void worker_refused(struct worker *w, struct slot *slot)
 		worker_failed(w, slot, EAGAIN);
 		return;
 	}
-	/* With its command, which fill() issues as it does one that was not due. */
+	/* The slot keeps its command; fill() issues it like one that was not due before. */
 	slot->in_flight = false;
 	w->free[w->nr_free++] = slot;
 	w->in_flight--;
 	w->full = true;
-	/* One that ends behind it in the same reaping says that there is room again. */
+	/* A later completion in the same reap makes room again. */
 	w->refused = true;
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 }
 
-/* Take the next command of the slot's target; false when there is none left. */
-static bool claim(struct worker *w, struct slot *slot)
+/* Takes the next command of the slot's target; returns false if there is none left. */
+static bool take_command(struct worker *w, struct slot *slot)
 {
 	const struct run *run = w->run;
 	struct target *t = slot->target;
@@ -95,7 +95,7 @@ bool worker_move(struct worker *w, int cpu)
 	cpu_set_t set;
 	int error;
 
-	/* What is queued belongs to the CPU we leave. */
+	/* Queued commands are to be issued on the CPU that the worker is leaving. */
 	submit(w);
 	CPU_ZERO(&set);
 	if (cpu != CPU_ANY)
@@ -131,7 +131,7 @@ static void issue(struct worker *w, struct slot *slot)
 }
 
 /*
- * Give the free slots work. A slot without any stays out of the free list.
+ * Gives commands to the free slots. A slot for which there is none stays out of the free list.
  * Return: when the next command is due, NEVER when none waits for its time.
  */
 static __u64 fill(struct worker *w)
@@ -142,7 +142,7 @@ static __u64 fill(struct worker *w)
 	__u64 now = clock_ns(), next = NEVER;
 	struct slot *slot;
 
-	/* queue() may finish a command at once and free its slot under us. */
+	/* queue() may finish a command at once, and free its slot meanwhile. */
 	w->free = w->scratch;
 	w->scratch = slots;
 	w->nr_free = 0;
@@ -155,7 +155,7 @@ static __u64 fill(struct worker *w)
 			w->free[w->nr_free++] = slot;
 			continue;
 		}
-		if (!slot->cmd && !claim(w, slot))
+		if (!slot->cmd && !take_command(w, slot))
 			continue;
 		if (slot->due_ns > now) {
 			if (slot->due_ns < next)
@@ -237,7 +237,7 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 		return -ENOMEM;
 	if (each) {
 		w->buffer_bytes = each * w->nr_slots;
-		/* Touched now: no page fault while commands are under way. */
+		/* Populated now, so that there are no page faults while commands are in flight. */
 		w->buffers = mmap(NULL, w->buffer_bytes, PROT_READ | PROT_WRITE,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 		if (w->buffers == MAP_FAILED) {

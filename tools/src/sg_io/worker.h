@@ -14,7 +14,7 @@
 #include "outcome.h"
 
 #define NS_PER_S	1000000000ULL
-/* How often a waiting worker looks whether it is to stop. */
+/* How often a waiting worker checks whether it is to stop. */
 #define SLICE_NS	(NS_PER_S / 10)
 
 struct target {
@@ -23,7 +23,7 @@ struct target {
 	__u64 capacity;			/* bytes of the disk, 0: not known */
 	__u64 max_transfer;		/* bytes of one command, 0: not known */
 	__u64 limit;			/* commands to issue */
-	bool told_unheld;		/* that its slots may keep no requests */
+	bool warned_unheld;		/* a message said that its slots may keep no requests */
 	char apart[64];			/* all workers write to what follows */
 	atomic_ullong next;		/* sequence number to hand out */
 };
@@ -44,11 +44,11 @@ struct run {
 	bool writes;			/* some command changes the medium */
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */
-	cpu_set_t cpus;			/* we were started on */
+	cpu_set_t cpus;			/* CPUs on which sg_io was started */
 	struct lane *lanes;		/* of a replay, a worker for each; NULL: no replay */
 	unsigned int nr_lanes;
 	__u64 lead_ns;			/* of a replay: from the start to its first moment */
-	/* Looks at what a command brought that ended well; by several workers at a time. */
+	/* Checks the data of a command that ended well; called by several workers at a time. */
 	void (*check)(struct run *run, const struct slot *slot);
 	void *check_arg;
 
@@ -59,18 +59,18 @@ struct run {
 	atomic_bool stop;
 	bool lost;			/* a process ended before its commands did */
 	atomic_int fatal;		/* errno that ends the run */
-	const struct device *fatal_dev;	/* set by who set that */
+	const struct device *fatal_dev;	/* its device; set with fatal */
 };
 
 struct slot {
 	struct target *target;
 	unsigned int index;		/* in the worker */
-	const struct command *cmd;	/* NULL: nothing claimed */
+	const struct command *cmd;	/* NULL: nothing taken */
 	__u64 sequence;
 	__u64 due_ns;
 	__u64 submit_ns;
 	bool in_flight;
-	bool overtaken;			/* of a replay: and counted as such */
+	bool overtaken;			/* of a replay: it is counted as overtaken */
 	void *in;			/* data-in buffer, page aligned */
 	struct outcome out;
 };
@@ -79,29 +79,29 @@ struct worker {
 	struct run *run;
 	pthread_t thread;
 	pid_t pid;			/* its process, until waited for; 0: a thread */
-	void *priv;			/* the engine's */
+	void *priv;			/* private data of the engine */
 	struct slot *slots;
 	unsigned int nr_slots;
 	struct slot **free;
 	struct slot **scratch;
 	unsigned int nr_free;
 	unsigned int in_flight;
-	unsigned int queued;		/* since the last submit */
-	__u32 max_held;			/* requests its slots may keep, the least of all targets */
-	bool full;			/* no more is taken until a command is over */
-	int cpu;			/* we are pinned to, or CPU_ANY */
+	unsigned int queued;		/* commands queued since the last submit */
+	__u32 max_held;			/* requests that its slots may keep: least of all targets */
+	bool full;			/* the path takes no command until one ends */
+	int cpu;			/* the CPU to which the worker is pinned, or CPU_ANY */
 	bool refused;			/* a free slot may hold a command that found no room */
-	void (*work)(struct worker *w);	/* of a replay; NULL: claims commands in turn */
+	void (*work)(struct worker *w);	/* of a replay; NULL: takes commands in turn */
 	struct lane *lane;		/* of a replay */
 	void *buffers;
 	size_t buffer_bytes;
 
 	struct hist latency;
 	struct tally tally;
-	bool tally_short;		/* an entry found no memory */
+	bool tally_short;		/* there was no memory for an entry */
 	__u64 last_ns;			/* when its last command finished */
 
-	/* For the monitor, which only reads them. */
+	/* The monitor reads these. */
 	atomic_ullong done;
 	atomic_ullong bad;
 	atomic_ullong progress_ns;
@@ -117,32 +117,35 @@ static inline __u64 clock_ns(void)
 	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
-/* Data-in bytes a slot needs, rounded up to pages. */
+/* The bytes that a slot needs for data-in, rounded up to pages. */
 size_t worker_slot_bytes(const struct cmdfile *file);
 
 /**
- * worker_init() - slots and buffers; the caller opens the engine
+ * worker_init() - allocates slots and buffers; the caller opens the engine
  * @w: zeroed
- * @run: what it works for
+ * @run: the run
  * @first: its first target
  * @nr: how many targets from there
  */
 int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr);
-/* All that a worker does, from the start of the run to its own end. */
+/* A worker's main function, from the start of the run to the worker's end. */
 void worker_work(struct worker *w);
-/* Be on @cpu from now on, CPU_ANY: on any of the run's; false with errno if that cannot be. */
+/*
+ * Pins the worker to @cpu; CPU_ANY: to all of the run's CPUs. Returns false with errno if that
+ * fails.
+ */
 bool worker_move(struct worker *w, int cpu);
-/* Drop what worker_init() and the engine got; what was counted stays. */
+/* Frees the memory of worker_init() and of the engine; the counts stay. */
 void worker_exit(struct worker *w);
 
-/* For engines: the command of @slot is over, slot->out says how. */
+/* For engines: the command of @slot has ended, with the outcome slot->out. */
 void worker_done(struct worker *w, struct slot *slot);
-/* The same for one that did not reach the device. */
+/* The same for a command that did not reach the device. */
 void worker_failed(struct worker *w, struct slot *slot, int error);
 
 /*
- * For engines: the path has no room for the command of @slot while those in flight
- * are out (EAGAIN). It goes again when one of them is over; with none it has failed.
+ * For engines: the path has no room for the command of @slot (EAGAIN). The command is queued again
+ * when one of those in flight has ended; if there are none, it has failed.
  */
 void worker_refused(struct worker *w, struct slot *slot);
 

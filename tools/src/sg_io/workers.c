@@ -15,10 +15,13 @@
 #include "shared.h"
 #include "workers.h"
 
-/* Kinds of bad outcomes that a lane tells apart; a process cannot ask its parent for room. */
+/*
+ * Kinds of bad outcomes that a lane counts separately; its process cannot enlarge the shared
+ * memory.
+ */
 #define LANE_ENTRIES	1024
 
-/* Of all workers, and behind them the entries of the lanes' tallies. */
+/* The size of all workers, and of the entries of the lanes' tallies behind them. */
 static size_t bytes_of(const struct run *run, unsigned int nr)
 {
 	return nr * (sizeof(struct worker) +
@@ -68,7 +71,7 @@ static int start_threads(struct run *run, struct worker *workers, unsigned int n
 	for (i = 0; i < nr; i++) {
 		ret = pthread_create(&workers[i].thread, NULL, thread_main, &workers[i]);
 		if (ret) {
-			/* Those at the barrier wait for threads that will not come. */
+			/* Threads at the barrier would wait for those that could not be started. */
 			warnx("thread %u of %u: %s; lower --jobs or --depth", i + 1, nr,
 			      strerror(ret));
 			exit(EXIT_DEVICE);
@@ -80,8 +83,8 @@ static int start_threads(struct run *run, struct worker *workers, unsigned int n
 }
 
 /*
- * A page's first touch is a fault, which a command that is due should not have to wait for.
- * This is one that changes nothing and that no compiler leaves out.
+ * Touches each page, because the first access is a page fault, which would delay a command that is
+ * due. Writes what was there, in a way that the compiler does not remove.
  */
 static void touch(void *mem, size_t bytes)
 {
@@ -94,8 +97,8 @@ static void touch(void *mem, size_t bytes)
 }
 
 /*
- * A lane's process. Its files and the memory it lends are its own, made here: a device would
- * go on with the parent's pages after a fork.
+ * A lane's process. It opens files and allocates memory to be lent itself: after a fork a device
+ * would still use the parent's pages.
  */
 static _Noreturn void be_process(struct run *run, struct worker *w, unsigned int nth,
 				 int ready, int go, pid_t parent)
@@ -147,13 +150,13 @@ static int start_process(struct run *run, struct worker *w, unsigned int nth, co
 		close(ready[0]);
 		return -1;
 	}
-	/* The memory is the child's, too: it must not write here. */
+	/* The child shares this memory, so only the parent writes this. */
 	w->pid = pid;
 	got = read(ready[0], &byte, 1);
 	close(ready[0]);
 	if (got == 1)
 		return 0;
-	/* It has said why, unless it was killed. */
+	/* The process has printed the reason, unless it was killed. */
 	wait_for(w, &status);
 	if (WIFSIGNALED(status))
 		warnx("cpu=%d: its process was ended by signal %d", w->lane->cpu,
@@ -183,7 +186,7 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 	for (i = 0; i < nr && !ret; i++)
 		ret = write(go[1], &byte, 1) == 1 ? 0 : -1;
 	close(go[0]);
-	/* Those that wait for a byte end now. */
+	/* Processes that wait for a byte end now. */
 	close(go[1]);
 	return ret;
 }
@@ -206,7 +209,7 @@ void workers_end(const struct run *run, struct worker *workers, unsigned int nr)
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
-		/* A process has put away what it had. */
+		/* A process has freed its own files and memory. */
 		if (workers[i].run && !run->lanes)
 			worker_exit(&workers[i]);
 		tally_free(&workers[i].tally);

@@ -7,7 +7,7 @@
 #include "written.h"
 
 #define UNMAP		0x42
-#define EXTENDED_COPY	0x83	/* WRITE USING TOKEN, too */
+#define EXTENDED_COPY	0x83	/* also WRITE USING TOKEN */
 #define COMPARE_AND_WRITE	0x89
 #define WRITE_SAME_UNMAP	0x08
 #define WRITE_SAME_NDOB		0x01
@@ -78,7 +78,7 @@ static bool add_same(struct build *b, const struct cdb_op *op, size_t i)
 	return add(b, lba, n, i, !(bits_of(cmd) & WRITE_SAME_UNMAP));
 }
 
-/* FORMAT UNIT and its like: all blocks, whatever they hold then. */
+/* FORMAT UNIT and the like change all blocks, to unknown contents. */
 static bool add_all(struct build *b, size_t i)
 {
 	return add(b, 0, ~0ULL, i, false);
@@ -113,7 +113,7 @@ static bool add_command(struct build *b, size_t i)
 		b->w->unclear++;
 		return true;
 	}
-	/* Parameters; and VERIFY, whose data is compared only. */
+	/* Not medium data: parameters, and the data of VERIFY, which is only compared. */
 	if (!op->lba_len || (op->flags & CDB_BYTCHK))
 		return true;
 	if (!check_size(b, op, cmd))
@@ -132,11 +132,11 @@ static int by_lba(const void *a, const void *b)
 
 static __u64 end_of(const struct extent *e)
 {
-	/* Of one that ends with the last LBA there can be, the last itself. */
+	/* If the extent ends with the greatest possible LBA, this returns that LBA. */
 	return e->blocks > ~0ULL - e->lba ? ~0ULL : e->lba + e->blocks;
 }
 
-/* Extents that overlap, those of later commands on top. */
+/* Extents that may overlap: one of a later command covers earlier ones. */
 struct heap {
 	const struct extent **e;
 	size_t nr;
@@ -170,7 +170,7 @@ static void heap_pop(struct heap *h)
 	h->e[at] = last;
 }
 
-/* What is on top between @from and @to, after what is there already. */
+/* Adds the blocks from @from to @to, which no later command covers, behind the last extent. */
 static bool emit(struct build *b, const struct extent *top, __u64 from, __u64 to)
 {
 	struct extent *last = b->w->nr ? &b->w->extents[b->w->nr - 1] : NULL;
@@ -182,7 +182,7 @@ static bool emit(struct build *b, const struct extent *top, __u64 from, __u64 to
 	return add(b, from, to - from, top->cmd, top->known);
 }
 
-/* From one that may be covered to the parts that are not. */
+/* Replaces extents that may overlap by the parts that no later command covers. */
 static bool flatten(struct build *b)
 {
 	struct written *w = b->w;
@@ -262,7 +262,7 @@ const void *written_block(const struct written *w, const struct extent *e, __u64
 		return no_data;
 	if (cdb_repeats_block(op, cmd->cdb))
 		return data;
-	/* First what to compare with, then what to write. */
+	/* First the data to compare with, then the data to write. */
 	if (cmd->cdb[0] == COMPARE_AND_WRITE)
 		nth += cdb_blocks(op, cmd->cdb);
 	return data + nth * w->block_size;

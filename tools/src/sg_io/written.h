@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the commands of a file leave on the medium. */
+/* The data that the commands of a file leave on the medium. */
 #ifndef SG_IO_WRITTEN_H
 #define SG_IO_WRITTEN_H
 
 #include "cmdfile.h"
 
-/* Blocks that one command was the last to write. */
+/* Blocks that were last written by the same command. */
 struct extent {
 	__u64 lba;
 	__u64 blocks;
 	__u32 cmd;		/* index into the file */
-	bool known;		/* what they hold now, see written_block() */
+	bool known;		/* their data is known, see written_block() */
 };
 
 struct written {
@@ -23,7 +23,7 @@ struct written {
 };
 
 /**
- * written_find() - the extents of a file, the last command to write a block has it
+ * written_find() - the extents of a file: each block belongs to the last command that wrote it
  * @file: the commands
  * @block_size: of the device
  * @last_lba: of the device, ~0 if that is not known

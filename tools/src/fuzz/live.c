@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <err.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-#include "life.h"
+#include "file.h"
+#include "live.h"
+#include "own.h"
+#include "process.h"
+#include "ring.h"
+#include "steps.h"
+#include "tally.h"
 
 #define LEAST_STEPS	50
 #define MORE_STEPS	300
 #define LIFE_SECONDS	4
-#define TIMER_USEC	50000
 
-/* Numbers of choices that are no step's. */
+/* Stands for a step's number in the choices before the first step. */
 #define CHOICES_OF_BIRTH	(~0ULL)
 
 static const struct {
@@ -33,38 +32,6 @@ static const struct {
 	{ step_fork, 1 }, { step_fate, 3 },
 };
 
-static void on_signal(int number)
-{
-	(void)number;
-}
-
-static void set_timer(unsigned int first, unsigned int then)
-{
-	struct itimerval timer = { .it_value.tv_usec = first, .it_interval.tv_usec = then };
-
-	setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-/* It goes on: the first may come before the sleep that it is to end. */
-void interrupt_soon(unsigned int usec)
-{
-	set_timer(usec, TIMER_USEC);
-}
-
-void interrupt_no_more(void)
-{
-	set_timer(0, 0);
-}
-
-/* Without SA_RESTART, so that sleeps end. */
-static void handle_signals(void)
-{
-	struct sigaction action = { .sa_handler = on_signal };
-
-	sigaction(SIGALRM, &action, NULL);
-	sigaction(SIGUSR1, &action, NULL);
-}
-
 static void one_step(struct life *life, unsigned int number)
 {
 	struct rnd r = rnd_of(life->seed, number);
@@ -78,23 +45,14 @@ static void one_step(struct life *life, unsigned int number)
 	steps[i].step(life, &r);
 }
 
-void life_steps(struct life *life, unsigned int first, unsigned int count)
+static void do_steps(struct life *life, unsigned int count)
 {
-	double end = seconds_now() + LIFE_SECONDS * life->options->patience;
-	unsigned int i;
-
-	for (i = 0; i < count && !life->over && seconds_now() < end; i++)
-		one_step(life, first + i);
-}
-
-/* Files were opened as root; what is done with them from now on is not. */
-void become_nobody(void)
-{
-	struct rlimit locks = { NOBODY_LOCKS, NOBODY_LOCKS };
-
-	if (setrlimit(RLIMIT_MEMLOCK, &locks) || setgroups(0, NULL) ||
-	    setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
-		err(2, "becoming nobody");
+	life->steps_left = count;
+	life->end = seconds_now() + LIFE_SECONDS * life->options->patience;
+	while (life->steps_left && !life->over && seconds_now() < life->end) {
+		life->steps_left--;
+		one_step(life, life->next_step++);
+	}
 }
 
 static void be_born(struct life *life, struct rnd *r)
@@ -133,11 +91,11 @@ void live(const struct options *options, unsigned int worker, unsigned long numb
 	own_choose(&life.own, worker, number, options->workers);
 	be_born(&life, &r);
 	if (life.fd >= 0) {
-		life_steps(&life, 0, LEAST_STEPS + rnd(&r, MORE_STEPS));
+		do_steps(&life, LEAST_STEPS + rnd(&r, MORE_STEPS));
 		for (i = 0; i < RINGS && !life.abandon; i++)
 			ring_drain(&life, &life.rings[i]);
 	} else {
-		/* A LUN that is away is soon back. */
+		/* A LUN that was removed soon comes back. */
 		usleep(20000);
 	}
 	_exit(0);
