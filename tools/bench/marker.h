@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The sign by which a measured program tells a counting plugin where the
- * measured part begins and ends: a seven-byte NOP whose displacement spells
- * an operation and "SMQ". Without a plugin it costs one instruction.
+ * A marker in a measured program that tells a counting plugin where the measured part begins or
+ * ends: a seven-byte NOP whose displacement contains an operation and "SMQ". Without a plugin it
+ * costs one instruction.
  */
 #ifndef SMQ_BENCH_MARKER_H
 #define SMQ_BENCH_MARKER_H

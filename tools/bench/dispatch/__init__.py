@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tools/bench/policies runs in its guest: policies beside direct, by modelled service time."""
+"""The part of tools/bench/policies that runs in its guest: compares policies with direct, on
+devices with modelled service times."""

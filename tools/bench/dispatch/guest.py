@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In the guest: a part of tools/bench/policies, its figures a line of JSON each.
+"""Runs in the guest: measures a part of tools/bench/policies. Each figure is written as a line of
+JSON.
 
 guest.py PART RESULTS REPEATS QUICK
 """
@@ -20,7 +21,7 @@ PARTS = {"prio": prio.measure, "steer": steer.measure}
 
 
 def main() -> int:
-    """Exit status 0 if all was measured."""
+    """Measures a part. Returns the exit status, 0 if all was measured."""
     part, path, repeats, quick = sys.argv[1:]
     with open(path, "w", encoding="ascii") as results:
         notes = Notes(results)

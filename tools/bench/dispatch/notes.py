@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In the guest: figures on their way to the host."""
+"""Runs in the guest: passes figures to the host."""
 
 import json
 import os
@@ -13,8 +13,8 @@ PROGRAMS = Path(__file__).resolve().parents[3] / "build/tools/bench"
 
 
 def program(name: str, *words: object, ok: bool = True) -> dict[str, Any]:
-    """One of tools/bench/loop: its line of JSON, of several the last; nothing of one that may
-    fail."""
+    """Runs a program of tools/bench/loop; returns its last line of JSON. With ok=False a program
+    may fail: then returns {}."""
     argv = [str(PROGRAMS / name), *map(str, words)]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False)
@@ -27,7 +27,7 @@ def program(name: str, *words: object, ok: bool = True) -> dict[str, Any]:
 
 
 class Notes:
-    """Values by what they are of, one a repeat."""
+    """Collects the values of each metric, one for each repeat."""
 
     def __init__(self, results):
         self._results = results
@@ -35,13 +35,13 @@ class Notes:
         self._more: dict[str, dict] = {}
 
     def line(self, kind: str, **content) -> None:
-        """On the host at once."""
+        """Writes a line of JSON, which the host sees at once."""
         self._results.write(json.dumps({"kind": kind, **content}) + "\n")
         self._results.flush()
         os.fsync(self._results.fileno())
 
     def value(self, row: str, metric: str, value: float, **workload) -> None:
-        """One repeat's."""
+        """Adds the value of one repeat."""
         parameters = workload.pop("parameters", {})
         key = json.dumps({"row": row, "metric": metric, **workload}, sort_keys=True)
         self._values.setdefault(key, []).append(round(value, 5))
@@ -49,7 +49,7 @@ class Notes:
         self.line("seen", row=row, metric=metric, value=round(value, 4), **workload)
 
     def flush(self) -> None:
-        """All figures so far."""
+        """Writes all figures so far."""
         for key, values in self._values.items():
             self.line("figure", **json.loads(key), values=values, parameters=self._more[key])
         self._values.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In the guest: prio beside direct, sync writes beside many async ones."""
+"""Runs in the guest: compares prio with direct, by sync writes beside many async writes."""
 
 import time
 from collections.abc import Callable
@@ -16,19 +16,23 @@ MB = 10 ** 6
 DEPTH = 4
 SERVICE_NS = 1000000
 TEN, HUNDRED = 10 * MB, 100 * MB
-# In turns, so that what the machine does meanwhile meets all of them.
+# The policies run in turns, so that other work of the machine affects all of them.
 WORDS = ("direct", "again", "prio")
 RATIOS = (1, 2, 4, 8, 16)
-# The latter with merges: where each page has a bio of its own they become one command.
+# Sizes of writes. LARGE needs merges: if each page has a bio of its own, they are merged into one
+# command.
 BLOCK, LARGE = 4096, 65536
-# One write of about a second at 1 MB/s; and the sync ones come when it has waited for most of that.
+# Without a rate prio takes effect once it has seen a full device, which takes 5.2 s at most.
+LOOK_MS = 5500
+# One write that needs about a second at 1 MB/s; and the ms that it has waited when the sync writes
+# come.
 TRAP_BYTES, TRAP_MS = 999424, 900
-DIRTY = 90      # % of memory: what the kernel itself throttles is above any policy
+DIRTY = 90  # % of memory: writes that the kernel throttles do not reach a policy
 PERCENTILES = {"lat_p50": 50, "lat_p99": 99, "lat_p999": 99.9}
 
 
 def under(run: Callable[[], dict], after: float, look: Callable[[], Any]) -> tuple[dict, Any]:
-    """What a program says, and what is seen while it runs."""
+    """Runs a program. Returns its results, and those of look(), which is called while it runs."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run)
         time.sleep(after)
@@ -37,14 +41,14 @@ def under(run: Callable[[], dict], after: float, look: Callable[[], Any]) -> tup
 
 
 class Case:
-    """A workload on a host, by policies in turns."""
+    """A workload on a host, run with each policy in turn."""
 
     def __init__(self, notes: Notes, device: Host, nodes: list[str], name: str):
         self.notes, self.device, self.nodes, self.name = notes, device, nodes, name
 
     def run(self, word: str, *options: object, look: Callable[[], Any] | None = None,
             after: float = 0.8, **knobs: int) -> tuple[dict, Any]:
-        """One round; knobs are those of prio."""
+        """Runs one round; knobs are settings of prio."""
         policy = "direct" if word in ("direct", "again") else "prio"
         self.device.choose(policy, **(knobs if policy == "prio" else {}))
         if policy == "prio" and knobs["bytes_per_sec"]:
@@ -56,7 +60,7 @@ class Case:
         return found
 
     def value(self, word: str, metric: str, value: float, said: dict, **workload) -> None:
-        """A figure; data that was not right is no figure."""
+        """Adds a figure; fails if the program found wrong data."""
         workload = {"path": "fsync", "op": "write", "bs": BLOCK, "qd": 1, "batch": 1, "luns": 1,
                     "jobs": 1} | workload
         self.notes.value(f"{self.name}_{word}", metric, value, **workload,
@@ -64,13 +68,14 @@ class Case:
                                      "advertised": said.get("advertised", 0)})
 
     def latencies(self, word: str, said: dict, **workload) -> None:
-        """Of the sync writes."""
+        """Adds the latencies of the sync writes."""
         for metric, percent in PERCENTILES.items():
             self.value(word, metric, timing.percentile(said["sync_ms"], percent), said, **workload)
 
 
 def full(notes: Notes, repeats: int, quick: bool) -> None:
-    """A device that takes four commands, each of which takes 1 ms; and what the ratio does."""
+    """A device with a depth of four, whose commands take 1 ms: sync writes beside async ones, and
+    the effect of the ratio."""
     with host("full", 64, hw_queues=1) as device:
         device.model(service_ns=SERVICE_NS)
         write(device.device / "queue_depth", DEPTH)
@@ -79,7 +84,7 @@ def full(notes: Notes, repeats: int, quick: bool) -> None:
         for _, word in timing.turns(WORDS, repeats):
             said, said["advertised"] = case.run(
                 word, "--writers", 64, "--burst", 2, "--syncs", 100000, "--every", 5000,
-                "--seconds", 2 if quick else 5, ratio=4, bytes_per_sec=0)
+                "--after", LOOK_MS, "--seconds", 2 if quick else 5, ratio=4, bytes_per_sec=0)
             case.latencies(word, said, jobs=65)
             case.value(word, "iops", 1000 * (said["async_ops"] + len(said["sync_ms"])) /
                        said["window_ms"], said, jobs=65)
@@ -87,11 +92,12 @@ def full(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def ratios(case: Case, repeats: int, quick: bool) -> None:
-    """Sync and async writers, both with more than the device takes."""
+    """Sync and async writers, each kind with more commands than the device takes."""
     for _, word in timing.turns(("direct", *map(str, RATIOS)), repeats):
         said, said["advertised"] = case.run(
-            word, "--writers", 64, "--syncers", 64, "--direct", "--syncs", 100000, "--seconds",
-            2 if quick else 4, ratio=int(word) if word.isdigit() else 4, bytes_per_sec=0)
+            word, "--writers", 64, "--syncers", 64, "--direct", "--syncs", 100000, "--after",
+            LOOK_MS, "--seconds", 2 if quick else 4,
+            ratio=int(word) if word.isdigit() else 4, bytes_per_sec=0)
         seconds = said["window_ms"] / 1000
         case.latencies(word, said, path="direct", jobs=128)
         case.value(word, "iops", len(said["sync_ms"]) / seconds, said, path="direct", jobs=128)
@@ -99,11 +105,12 @@ def ratios(case: Case, repeats: int, quick: bool) -> None:
 
 
 def rate(notes: Notes, repeats: int, quick: bool) -> None:
-    """10 MB/s: one file is saved while many writes wait."""
+    """At 10 MB/s: one file is saved while many writes wait."""
     with host("rate", 224, hw_queues=1, depth=2048) as device:
         device.model(bytes_per_sec=TEN)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
-        # All of them, with as many again as the host has to spare; what waits beyond is blk-mq's.
+        # The whole depth of the host, its extra commands included; writes beyond that wait in
+        # blk-mq.
         write(device.device / "queue_depth", 1536)
         case = Case(notes, device, device.partitions(200, 8), "prio_rate")
         for _, word in timing.turns(WORDS, 1 if quick else repeats):
@@ -116,14 +123,14 @@ def rate(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def most_queued(device: Host) -> int:
-    """The most that are seen within a second, once there are some."""
+    """Waits until commands are queued; returns the largest number seen within a second."""
     wait_for("commands", lambda: queued(device))
     seen = [queued(device) for _ in range(10) if not time.sleep(0.1)]
     return max(seen)
 
 
 def queued(device: Host) -> int:
-    """Commands that have a tag, waiting or with the device."""
+    """The number of commands that have a tag, waiting or with the device."""
     debugfs = Path("/sys/kernel/debug/block", device.queue.parent.name)
     return sum(int(line.partition("=")[2]) for path in debugfs.glob("hctx*/tags")
                for line in path.read_text(encoding="ascii").splitlines()
@@ -131,13 +138,14 @@ def queued(device: Host) -> int:
 
 
 def crowd(notes: Notes, repeats: int, quick: bool) -> None:
-    """The same, where async writers are four times what is advertised: above any policy."""
+    """The same with four times as many async writers as commands are advertised: most of them wait
+    above the policies."""
     with host("crowd", 64, hw_queues=1, depth=64) as device:
         device.model(bytes_per_sec=TEN)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
         write(device.device / "queue_depth", 32)
         case = Case(notes, device, device.partitions(52, 8), "prio_crowd")
-        # What prio advertises there: the device's and as many again as the host has to spare.
+        # prio advertises the device's depth and the host's extra commands.
         writers = 4 * (32 + 64)
         for _, word in timing.turns(WORDS, 1 if quick else repeats):
             said, said["advertised"] = case.run(
@@ -147,7 +155,7 @@ def crowd(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def trap(notes: Notes, repeats: int, _quick: bool) -> None:
-    """1 MB/s: a large async write has waited for most of its second when sync ones come."""
+    """At 1 MB/s: a large async write has waited for most of its second when sync writes come."""
     with host("trap", 32, hw_queues=1) as device:
         device.set_queue(nomerges=0, max_sectors_kb=1024)
         case = Case(notes, device, device.partitions(16, 8), "prio_trap")
@@ -162,7 +170,7 @@ def trap(notes: Notes, repeats: int, _quick: bool) -> None:
 
 
 def load(notes: Notes, repeats: int, quick: bool) -> None:
-    """100 MB/s under writers and syncers: how many of them are used."""
+    """A rate of 100 MB/s under writers and programs that sync: how much of the rate is used."""
     with host("load", 192, hw_queues=1) as device:
         write(device.device / "queue_depth", 32)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
@@ -178,7 +186,7 @@ def load(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def megabytes_a_second(device: Host, seconds: float) -> float:
-    """That are written."""
+    """The rate of writes, in MB/s."""
     def sectors() -> int:
         return int((device.queue.parent / "stat").read_text(encoding="ascii").split()[6])
     began, before = time.monotonic(), sectors()
@@ -187,11 +195,12 @@ def megabytes_a_second(device: Host, seconds: float) -> float:
 
 
 def measure(notes: Notes, repeats: int, quick: bool) -> None:
-    """All of them."""
+    """Measures all of these."""
     for name in ("dirty_ratio", "dirty_background_ratio"):
         with open(f"/proc/sys/vm/{name}", "w", encoding="ascii") as file:
             file.write(str(DIRTY))
-    # Read from the host before it matters: under icount the guest's clock leaps while it waits.
+    # Run once so that the program is read from the host before: under icount the guest's clock
+    # leaps while the guest waits for that.
     program("dirty", "--writers", 0, "--after", 0, "--syncs", 1, "/dev/zero", "/dev/zero", ok=False)
     for case in (full, trap, load, crowd, rate):
         case(notes, repeats, quick)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In the guest: a host of smq_ram whose hardware is modelled, and its one disk."""
+"""Runs in the guest: a host of smq_ram with modelled hardware, and its one disk."""
 
 import ctypes
 import fcntl
@@ -30,7 +30,7 @@ class _Blkpg(ctypes.Structure):         # pylint: disable=too-few-public-methods
 
 
 def wait_for(what: str, check: Callable, seconds: float = WAIT):
-    """The first true value of check()."""
+    """Waits until check() returns a true value, and returns that."""
     end = time.monotonic() + seconds
     while True:
         found = check()
@@ -42,7 +42,7 @@ def wait_for(what: str, check: Callable, seconds: float = WAIT):
 
 
 def write(path: Path, value) -> None:
-    """An attribute; BenchError if it is refused."""
+    """Writes an attribute; BenchError if it is refused."""
     try:
         path.write_text(f"{value}\n", encoding="ascii")
     except OSError as error:
@@ -55,7 +55,7 @@ def read(path: Path) -> str:
 
 
 class Host:
-    """A host that runs."""
+    """A running host."""
 
     def __init__(self, folder: Path, sysfs: Path, disk: str):
         self.folder, self.sysfs, self.disk = folder, sysfs, disk
@@ -63,46 +63,46 @@ class Host:
         self.device = self.queue.parent / "device"
 
     def model(self, **settings: int) -> None:
-        """Of the hardware."""
+        """Sets the model of the hardware."""
         for name, value in settings.items():
             write(self.folder / "model" / name, value)
 
     def set_queue(self, **settings) -> None:
-        """The disk's request queue."""
+        """Sets attributes of the disk's request queue."""
         for name, value in settings.items():
             if (self.queue / name).exists():
                 write(self.queue / name, value)
 
     def choose(self, policy: str, **knobs) -> None:
-        """A policy, after its settings."""
+        """Sets the policy's settings, then the policy."""
         for name, value in knobs.items():
             write(self.sysfs / f"smq_{policy}" / name, value)
         write(self.sysfs / "smq/policy", policy)
 
     def lines(self, about: str) -> list[dict[str, str]]:
-        """Of the host's stats in debugfs."""
+        """The lines of the host's stats in debugfs that begin with @about."""
         text = read(DEBUGFS / self.sysfs.name / "stats")
         return [dict(word.split("=", 1) for word in line.split())
                 for line in text.splitlines() if line.startswith(f"{about}=")]
 
     def effective(self) -> str:
-        """The policy that commands pass."""
+        """The effective policy."""
         return self.lines("host")[0]["effective"]
 
     def advertised(self) -> int:
-        """Commands that the mid-layer may give the LUN."""
+        """The LUN's advertised depth."""
         return int(read(self.device / "queue_depth"))
 
     def done(self) -> int:
-        """Commands that have ended."""
+        """How many commands have ended."""
         return int(read(self.sysfs / "smq/done"))
 
     def doorbells(self) -> int:
-        """Rung so far."""
+        """How many doorbells have been rung so far."""
         return int(read(self.folder / "model/doorbells"))
 
     def settle(self) -> None:
-        """Until nothing is in flight."""
+        """Waits until nothing is in flight."""
         wait_for("the end of all commands", lambda: read(self.sysfs / "smq/inflight") == "0")
 
     def partitions(self, *mib: int) -> list[str]:
@@ -122,7 +122,8 @@ class Host:
 
 @contextmanager
 def host(name: str, size_mb: int, **config: int) -> Iterator[Host]:
-    """One that goes at the end; elevator none, no merges, no throttling by the kernel."""
+    """Yields a host, which is removed at the end. Its disk has no elevator, no merges, and no
+    throttling by the kernel."""
     folder = devices.RAM / name
     folder.mkdir()
     try:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In the guest: steer beside direct, four hardware queues that are served apart."""
+"""Runs in the guest: compares steer with direct, on four hardware queues that the device serves
+separately."""
 
 import os
 import time
@@ -14,19 +15,21 @@ from .prio import under
 from .ram import Host, host, write
 
 QUEUES = 4
-# What a hardware queue takes for a command: more than four CPUs of a slow machine take for four.
+# The time of a hardware queue for a command: longer than four CPUs of a slow machine need for four
+# commands.
 SLOW_NS = 2000000
 WORDS = ("direct", "again", "steer")
 THRESHOLD = 16
 MIB = 1 << 20
 LATENCIES = {"lat_p50": "p50", "lat_p99": "p99", "lat_p999": "p999"}
 
-# The report's experiment: % of a hardware queue's tags; off is above what it can have.
+# The report's experiment: thresholds in % of a hardware queue's tags; "off" is more than a queue
+# can have in flight.
 TAGS = 64
 SHARES = (2, 10, 25, 50, 75, 98)
 OFF = 4096
 READ_MIB = 48
-# Commands of 64 KiB: where each hardware queue is served apart, and where the device serves all.
+# Commands of 64 KiB: the device serves each hardware queue separately, or all of them together.
 KINDS = {"tagset": {"hwq_ns": 1000000}, "map": {"hwq_ns": 1000000},
          "alike": {"service_ns": 16000000}}
 BEGIN = 2.0             # seconds from a program's start to the middle of its warm-up
@@ -34,7 +37,7 @@ BEGIN_READS = 0.15
 
 
 class Counted:
-    """What the policy counts of all hardware queues, from now on."""
+    """The policy's counters, summed over all hardware queues, as differences from now on."""
 
     def __init__(self, device: Host):
         self._device = device
@@ -47,19 +50,20 @@ class Counted:
                     "done": self._device.done()}
 
     def since(self) -> dict[str, int]:
-        """Since then."""
+        """The counts since the object was made."""
         now = self._now()
         return {name: now[name] - self._before[name] for name in now}
 
 
 def steered(found: dict[str, int]) -> float:
-    """Per cent of all commands."""
+    """The percentage of commands that were steered."""
     return 100 * found["steered"] / max(found["done"], 1)
 
 
 def run(notes: Notes, device: Host, name: str, word: str, jobs: int, count: int) -> None:
-    """Random reads of one task on CPU 0, or of one on each CPU. The policy is chosen under load,
-    for its look, in the warm-up: by itself it looks every five seconds."""
+    """Random reads of one task on CPU 0, or of one on each CPU. The policy is chosen during the
+    warm-up, under load, because it looks for something to do at once then; otherwise it looks only
+    every five seconds."""
     workload = {"path": "io_uring", "op": "read", "bs": 4096, "qd": 64, "batch": 16, "luns": 1,
                 "jobs": jobs}
     device.choose("direct")
@@ -79,13 +83,13 @@ def run(notes: Notes, device: Host, name: str, word: str, jobs: int, count: int)
 
 
 def chosen(device: Host, word: str, threshold: int) -> None:
-    """Steer, of which the rows called direct know nothing."""
+    """Chooses steer with a threshold, or direct for the rows of that name."""
     if word not in ("direct", "again"):
         device.choose("steer", threshold=threshold)
 
 
 def loops(notes: Notes, repeats: int, quick: bool) -> None:
-    """Where it wins, where there is nothing to win, and where it does not help."""
+    """Loads that steer speeds up, loads that need no steering, and loads that it cannot help."""
     with host("steer", 64, hw_queues=QUEUES, depth=256) as device:
         write(device.device / "queue_depth", 256)
         for name, jobs, count, model in (
@@ -98,8 +102,9 @@ def loops(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def read_all(device: Host, pinned: bool) -> tuple[float, int, int]:
-    """Seconds that a buffered read of the disk takes, with computing between; the migrations of
-    the task, and how many CPUs completed. Data that is not right ends it."""
+    """Reads the disk through the page cache, with some computation between. Returns the seconds it
+    took, the migrations of the task, and how many CPUs completed commands. Fails if the data is
+    wrong."""
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
     child = os.pipe()
     pid = os.fork()
@@ -129,7 +134,8 @@ def read_all(device: Host, pinned: bool) -> tuple[float, int, int]:
 
 
 def experiment(notes: Notes, repeats: int, quick: bool) -> None:
-    """1 MiB reads of the page cache; thresholds as parts of a hardware queue's tags."""
+    """Reads of 1 MiB through the page cache, with thresholds as percentages of a hardware queue's
+    tags."""
     for kind, model in KINDS.items():
         with host(f"reads_{kind}", READ_MIB, hw_queues=QUEUES, depth=TAGS,
                   host_tagset=int(kind != "map")) as device:
@@ -143,7 +149,7 @@ def experiment(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def fill(device: Host) -> int:
-    """Data to be read; its checksum."""
+    """Writes the data that is read later; returns its checksum."""
     crc = 0
     with open(device.disk, "wb", buffering=0) as disk:
         for number in range(READ_MIB):
@@ -155,7 +161,7 @@ def fill(device: Host) -> int:
 
 
 def reads(notes: Notes, device: Host, kind: str, word: str, pinned: bool, right: int) -> None:
-    """One round."""
+    """Measures one round."""
     device.choose("direct")
     threshold = OFF if word in ("direct", "off") else max(TAGS * int(word) // 100, 1)
     before = Counted(device)
@@ -174,6 +180,6 @@ def reads(notes: Notes, device: Host, kind: str, word: str, pinned: bool, right:
 
 
 def measure(notes: Notes, repeats: int, quick: bool) -> None:
-    """All of them."""
+    """Measures all of these."""
     loops(notes, repeats, quick)
     experiment(notes, repeats, quick)

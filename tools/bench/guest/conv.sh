@@ -1,17 +1,17 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Sourced by devices.sh: the disks of other rows, claimed by smq_conv, and lower hosts with one
-# queue beside them.
+# Sourced by devices.sh: the disks of other rows, claimed by smq_conv, and rows of lower hosts with
+# one queue.
 
 CONV=/sys/bus/scsi/drivers/smq_conv
 
-# The claims of the row before end with the module.
+# Ends the claims of the previous row by unloading the module.
 conv_gone() {
 	unload smq_conv
 }
 
-# conv_up ROW: what row ROW brings up, claimed
+# conv_up ROW: brings up the disks of row ROW and claims them
 conv_up() {
 	local address
 	"row_$1" || return 1
@@ -36,6 +36,48 @@ row_scsi_debug_1q() {
 
 row_conv_scsi_debug_1q() {
 	conv_up scsi_debug_1q
+}
+
+# The policy bucket on an upper host above one queue.
+row_conv_scsi_debug_1q_bucket() {
+	local host
+	conv_up scsi_debug_1q
+	host=$(readlink -f "$(device_of "${DISKS[0]}")")
+	host=/sys/class/scsi_host/$(grep -o 'host[0-9]*' <<< "$host" | head -1)
+	echo bucket > "$host/smq/policy" || die "the policy bucket is refused"
+	note "param $ROW policy bucket"
+}
+
+# hba_up MODULE: the disks of one of QEMU's HBAs. The module stays, and its disks are idle in other
+# rows.
+hba_up() {
+	scsi_drivers
+	once "$ROW" "$1"
+	wait_scsi "$1" "$LUNS"
+}
+
+row_virtio_scsi_hba() {
+	hba_up virtio_scsi
+}
+
+row_conv_virtio_scsi_hba() {
+	conv_up virtio_scsi_hba
+}
+
+row_pvscsi() {
+	hba_up vmw_pvscsi
+}
+
+row_conv_pvscsi() {
+	conv_up pvscsi
+}
+
+row_megasas() {
+	hba_up megaraid_sas
+}
+
+row_conv_megasas() {
+	conv_up megasas
 }
 
 row_conv_smq_ram() {

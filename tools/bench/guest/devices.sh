@@ -1,12 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Sourced in the guest: brings up the devices that are measured side by side,
-# and writes down how they are set. A row_NAME function brings up LUNS disks and
-# sets DISKS and SGS.
+# Sourced in the guest: brings up the devices that are compared, and records their settings. A
+# row_NAME function brings up LUNS disks and sets DISKS and SGS.
 #
-# No timeout(1) here: under icount the guest's clock leaps whenever the guest
-# waits for the host, its file system for one. The host ends a VM that hangs.
+# timeout(1) is not used: under icount the guest's clock leaps whenever the guest waits for the
+# host, for example for its file system. The host ends a VM that hangs.
 
 SIZE_MB=64
 VIRTIO_DISKS=1	# that the VM's virtio-scsi device has
@@ -19,6 +18,8 @@ RESULTS=/nonexistent
 . "$(dirname "${BASH_SOURCE[0]}")/targets.sh"
 # shellcheck source=SCRIPTDIR/conv.sh
 . "$(dirname "${BASH_SOURCE[0]}")/conv.sh"
+# shellcheck source=SCRIPTDIR/policies.sh
+. "$(dirname "${BASH_SOURCE[0]}")/policies.sh"
 
 die() {
 	echo "bench: $*" >&2
@@ -29,7 +30,7 @@ note() {
 	echo "$*" >> "$LOG"
 }
 
-# load ROW MODULE [PARAMETER=VALUE]...: the parameters go into the report
+# load ROW MODULE [PARAMETER=VALUE]...: loads a module and records its parameters for the report
 load() {
 	local row=$1
 	shift
@@ -44,8 +45,8 @@ unload() {
 	[[ ! -e /sys/module/$1 ]] || rmmod "$1" || die "rmmod $1 failed"
 }
 
-# scsi_disks PROC_NAME: the disks of the hosts of that driver, in LUN order; those that are not
-# sd's by their addresses
+# scsi_disks PROC_NAME: the disks of that driver's hosts, in the order of LUNs; devices without sd
+# by their addresses
 scsi_disks() {
 	local host device disk
 	for host in /sys/class/scsi_host/host*; do
@@ -58,7 +59,7 @@ scsi_disks() {
 	done | sort -V | cut -d' ' -f2
 }
 
-# wait_scsi PROC_NAME COUNT: until so many disks are there, with their nodes
+# wait_scsi PROC_NAME COUNT: waits until COUNT disks are there, with their nodes
 wait_scsi() {
 	local tries disk ready
 	for (( tries = 0; tries < DISK_WAIT * 20; tries++ )); do
@@ -96,7 +97,7 @@ sg_of() {
 	done
 }
 
-# node_of disk|sg|bsg|smqsg DISK: below /dev
+# node_of disk|sg|bsg|smqsg DISK: the path of the node below /dev
 node_of() {
 	local found
 	case $1 in
@@ -121,13 +122,13 @@ scsi_drivers() {
 	modprobe -a sd_mod sg smq_sg || die "modprobe sd_mod sg smq_sg failed"
 }
 
-# scsi_debug_set NAME VALUE: at run time, the driver refuses it while busy
+# scsi_debug_set NAME VALUE: changes a parameter at run time; tries again while the driver is busy
 scsi_debug_set() {
 	echo "$2" > "/sys/bus/pseudo/drivers/scsi_debug/$1" ||
 		die "scsi_debug: $1=$2 refused"
 }
 
-# once ROW MODULE [PARAMETER=VALUE]...: loads a module, unless it is there as wanted
+# once ROW MODULE [PARAMETER=VALUE]...: loads a module, unless it is loaded with these parameters
 once() {
 	local row=$1 name=$2
 	local -n loaded=LOADED_$name
@@ -150,6 +151,15 @@ scsi_debug_up() {
 		dev_size_mb="$SIZE_MB" max_luns="$LUNS" "$@"
 	wait_scsi scsi_debug "$LUNS"
 	scsi_debug_set delay 0
+	queue_stats 1
+}
+
+# queue_stats 0|1: whether the block layer takes the times of all nodes' requests, where it asks
+queue_stats() {
+	local knob
+	for knob in /sys/class/smq_sg/*/queue_stats; do
+		[[ ! -e $knob ]] || echo "$1" > "$knob" || die "$knob: $1 refused"
+	done
 }
 
 row_null_blk() {
@@ -186,6 +196,18 @@ row_scsi_debug_no_sd() {
 	scsi_debug_set fake_rw 1
 }
 
+row_scsi_debug_no_stats() {
+	row_scsi_debug
+	if ! compgen -G "/sys/class/smq_sg/*/queue_stats" > /dev/null; then
+		SKIPPED="the kernel takes no times of passthrough commands"
+		return 1
+	fi
+	# Another elevator turns the block layer's throttling, and with it the times, on again.
+	set_elevator "${DISKS[0]}" none
+	queue_stats 0
+	note "param $ROW then queue_stats=0"
+}
+
 row_scsi_debug_timer() {
 	scsi_debug_up "$ROW"
 	scsi_debug_set fake_rw 1
@@ -193,7 +215,8 @@ row_scsi_debug_timer() {
 	note "param $ROW then ndelay=20000"
 }
 
-# A poll queue beside the others: the driver has no more queues than the kernel may have CPUs.
+# A poll queue in addition to the others: the driver has at most as many queues as the kernel may
+# have CPUs.
 scsi_debug_poll_up() {
 	scsi_debug_up "$ROW" submit_queues="$(( $(nproc) + 1 ))" poll_queues=1
 	scsi_debug_set fake_rw 1
@@ -218,7 +241,7 @@ smq_ram_up() {
 	local null=$1
 	shift
 	scsi_drivers
-	ram_directory_gone
+	ram_directory_remove
 	unload smq_ram
 	load "$ROW" smq_ram null="$null" luns="$LUNS" size_mb="$SIZE_MB" "$@"
 	wait_scsi smq_ram "$LUNS"
@@ -232,8 +255,8 @@ row_smq_ram() {
 	smq_ram_up 0
 }
 
-# Writes all blocks: smq_ram has no memory for those that were never written, and reads them by
-# another way.
+# Writes all blocks: blocks that were never written have no memory in smq_ram, and their reads take
+# another path.
 fill_disks() {
 	local disk
 	for disk in "${DISKS[@]}"; do
@@ -241,6 +264,10 @@ fill_disks() {
 			status=none || die "$disk: cannot be written"
 	done
 	note "param $ROW then all blocks written"
+}
+
+row_smq_ram_null_poll() {
+	smq_ram_up 1 poll_queues=1
 }
 
 row_smq_ram_poll() {
@@ -258,7 +285,7 @@ row_smq_ram_1q() {
 
 RAM_DIRECTORY=/sys/kernel/config/smq/ram/bench
 
-ram_directory_gone() {
+ram_directory_remove() {
 	local lun
 	[[ -d $RAM_DIRECTORY ]] || return 0
 	for lun in "$RAM_DIRECTORY"/luns/*; do
@@ -267,11 +294,11 @@ ram_directory_gone() {
 	rmdir "$RAM_DIRECTORY"
 }
 
-# ram_model_up NAME=VALUE...: a host whose hardware model is set so
+# ram_model_up NAME=VALUE...: makes a host with these settings of the hardware model
 ram_model_up() {
 	local n setting
 	scsi_drivers
-	ram_directory_gone
+	ram_directory_remove
 	unload smq_ram
 	load "$ROW" smq_ram hosts=0
 	[[ -d ${RAM_DIRECTORY%/*} ]] || mount -t configfs configfs /sys/kernel/config ||
@@ -299,78 +326,9 @@ ram_model_up() {
 	wait_scsi smq_ram "$LUNS"
 }
 
-# Rung so far by the host of ram_model_up(); nothing for any other.
+# Prints how many doorbells the host of ram_model_up() has rung so far; nothing for other hosts.
 doorbells() {
 	[[ ! -d $RAM_DIRECTORY ]] || cat "$RAM_DIRECTORY/model/doorbells"
-}
-
-# What the policy of that host counts, of all hardware queues together: KEY=NUMBER...
-counted() {
-	local stats
-	[[ -d $RAM_DIRECTORY ]] || return 0
-	stats=/sys/kernel/debug/smq/$(basename "$(smq_host)")/stats
-	[[ -r $stats ]] || return 0
-	awk '/^policy=/ {
-		for (i = 3; i <= NF; i++) {
-			split($i, word, "=")
-			sum[word[1]] += word[2]
-		}
-	}
-	END {
-		for (key in sum)
-			printf "%s=%d ", key, sum[key]
-	}' "$stats"
-}
-
-smq_host() {
-	local host
-	for host in /sys/class/scsi_host/host*; do
-		[[ $(< "$host/proc_name") != smq_ram ]] || echo "$host"
-	done
-}
-
-# policy NAME [KNOB=VALUE]...: fails with SKIPPED if there is none of that name
-policy() {
-	local name=$1 host setting
-	shift
-	host=$(smq_host)
-	if ! echo "$name" 2> /dev/null > "$host/smq/policy"; then
-		SKIPPED="the policy $name is refused by smq"
-		return 1
-	fi
-	for setting in "$@"; do
-		if ! echo "${setting#*=}" 2> /dev/null > "$host/${setting%%=*}"; then
-			SKIPPED="the policy $name has no $setting"
-			return 1
-		fi
-	done
-	POLICY=$name
-	note "param $ROW policy $name $*"
-}
-
-# A policy that finds no use goes, and looks again every five seconds: each choice begins with a look,
-# which is to meet commands. What batch has found out by them stays for a while.
-look_again() {
-	local host tries
-	[[ $POLICY == batch ]] || return 0
-	host=$(smq_host)
-	for (( tries = 0; tries < 3; tries++ )); do
-		echo direct > "$host/smq/policy" || die "the policy direct is refused"
-		echo "$POLICY" > "$host/smq/policy" || die "the policy $POLICY is refused"
-		dd if="/dev/${DISKS[0]}" of=/dev/null bs=512 count=64 iflag=direct status=none ||
-			die "${DISKS[0]}: cannot be read"
-		! grep -q expensive=1 "/sys/kernel/debug/smq/${host##*/}/stats" || return 0
-	done
-}
-
-# Under icount a nanosecond is one instruction: a CPU ten times as slow as one of
-# today. Only a device that is as slow has 32 commands in flight.
-SERVICE_NS=500000
-# So is the time that batch may hold a command.
-BATCH_USECS=500
-
-row_smq_ram_timer() {
-	ram_model_up service_ns="$SERVICE_NS"
 }
 
 row_smq_ram_20us_poll() {
@@ -378,97 +336,8 @@ row_smq_ram_20us_poll() {
 	fill_disks
 }
 
-row_smq_ram_timer_batch() {
-	ram_model_up service_ns="$SERVICE_NS"
-	policy batch smq_batch/usecs="$BATCH_USECS"
-}
-
-row_smq_ram_doorbell() {
-	ram_model_up service_ns="$SERVICE_NS" doorbell_ns=5000
-}
-
-row_smq_ram_doorbell_batch() {
-	ram_model_up service_ns="$SERVICE_NS" doorbell_ns=5000
-	policy batch smq_batch/usecs="$BATCH_USECS"
-}
-
-row_batch_free_direct() {
-	row_smq_ram_timer
-}
-
-row_batch_free_again() {
-	row_smq_ram_timer
-}
-
-row_batch_free_batch() {
-	row_smq_ram_timer_batch
-}
-
-row_batch_bell_direct() {
-	row_smq_ram_doorbell
-}
-
-row_batch_bell_again() {
-	row_smq_ram_doorbell
-}
-
-row_batch_bell_batch() {
-	row_smq_ram_doorbell_batch
-}
-
-# One hardware queue for all CPUs, with the lock of an LLD; commands end as soon as the doorbell is
-# rung, which takes the least time. Data is not moved: no CPU does that where a device has DMA.
-shared_up() {
-	HW_QUEUES=1 NO_DATA=1 ram_model_up doorbell_ns=1
-}
-
-row_shared_direct() {
-	shared_up
-}
-
-row_shared_again() {
-	row_shared_direct
-}
-
-row_shared_bucket() {
-	shared_up
-	policy bucket smq_bucket/share=0
-}
-
-row_shared_deadline() {
-	shared_up
-	ELEVATOR=mq-deadline
-}
-
-# The policy as it is without settings: one submitter is no use for it.
-row_shared_bucket_default() {
-	shared_up
-	policy bucket
-}
-
-# Commands end on the CPU that queued them, whichever has dispatched them.
-row_shared_home_direct() {
-	shared_up
-	RQ_AFFINITY=2
-}
-
-row_shared_home_bucket() {
-	row_shared_bucket
-	RQ_AFFINITY=2
-}
-
-row_shared_nomerges_direct() {
-	shared_up
-	NOMERGES=2
-}
-
-row_shared_nomerges_bucket() {
-	row_shared_bucket
-	NOMERGES=2
-}
-
-# virtio_up DRIVER [PARAMETER=VALUE]...: has it drive the VM's virtio-scsi device. Disks
-# beyond LUNS are idle, but there before anything is measured.
+# virtio_up DRIVER [PARAMETER=VALUE]...: gives the VM's virtio-scsi device to DRIVER. Disks beyond
+# LUNS stay idle, but are found before anything is measured.
 virtio_up() {
 	scsi_drivers
 	if ! grep -qsx 0x0008 /sys/bus/virtio/devices/*/device; then
@@ -505,9 +374,23 @@ row_legacy_419() {
 	policy legacy-model smq_legacy/era=4.19
 }
 
-# A CPU looks for a free tag, and for room in the queue depth, where it found
-# one last, and begins at a random place: a lottery for the life of a device,
-# worth 8 instructions each. Small maps leave it no choice but the beginning.
+row_smq_ram_1q_timer() {
+	HW_QUEUES=1 ram_model_up service_ns=20000
+}
+
+row_legacy_2013_timer() {
+	row_smq_ram_1q_timer
+	policy legacy-model smq_legacy/era=2013
+}
+
+row_legacy_419_timer() {
+	row_smq_ram_1q_timer
+	policy legacy-model smq_legacy/era=4.19
+}
+
+# A CPU looks for a free tag, and for room in the queue depth, at the place where it found one last.
+# The first place is random, which changes the count by 8 instructions each for the life of a
+# device. If the maps are made small first, a CPU can begin only at their beginning.
 begin_maps() {
 	local disk=$1 file value
 	local -A was=()
@@ -529,20 +412,33 @@ begin_maps() {
 	done
 }
 
-# The row's elevator; every other attribute as the driver and the kernel set it.
+# set_elevator DISK ELEVATOR: tries again, because Linux 7.x returns EBUSY while a disk of the host
+# is being added.
+set_elevator() {
+	local i
+
+	for ((i = 0; i < 50; i++)); do
+		! echo "$2" 2> /dev/null > "/sys/block/$1/queue/scheduler" || return 0
+		sleep .1
+	done
+	die "$1: elevator $2 refused"
+}
+
+# Sets the row's elevator, and keeps all other attributes as the driver and the kernel have set
+# them.
 settle_queues() {
 	local disk queue name settings
 	for disk in "${DISKS[@]}"; do
 		if [[ -z $SD ]]; then
-			# Nor has anybody else put an elevator there.
+			# No other program must have set an elevator.
 			begin_maps "$disk"
 			note "queue $ROW $disk queue_depth=$(< "$(device_of "$disk")/queue_depth")"
 			continue
 		fi
 		queue=/sys/block/$disk/queue
-		echo none > "$queue/scheduler" || die "$disk: elevator none refused"
+		set_elevator "$disk" none
 		begin_maps "$disk"
-		echo "$ELEVATOR" > "$queue/scheduler" || die "$disk: elevator $ELEVATOR refused"
+		set_elevator "$disk" "$ELEVATOR"
 		[[ -z $NOMERGES ]] || echo "$NOMERGES" > "$queue/nomerges" ||
 			die "$disk: nomerges=$NOMERGES refused"
 		[[ -z $RQ_AFFINITY ]] || echo "$RQ_AFFINITY" > "$queue/rq_affinity" ||
@@ -560,7 +456,8 @@ settle_queues() {
 	done
 }
 
-# The plugins and the report read the symbols; modules move when reloaded.
+# Writes the symbols for the plugins and the report; again for each row, because a reloaded module
+# has other addresses.
 dump_symbols() {
 	local now
 	now=$(cut -d' ' -f1,6 /proc/modules | sort)
@@ -574,7 +471,7 @@ dump_symbols() {
 	fi
 }
 
-# set_up ROW REPEAT [LUNS]: fails with SKIPPED if this row cannot be had
+# set_up ROW REPEAT [LUNS]: brings a row up; if that is not possible, fails and sets SKIPPED
 set_up() {
 	ROW=$1
 	LUNS=${3:-1}
@@ -587,7 +484,7 @@ set_up() {
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
 	conv_gone
 	target_gone
-	# Under "if" set -e is off: only what a row says with SKIPPED may fail.
+	# In the condition of "if" set -e is off, so a row must report each failure by SKIPPED.
 	if ! "row_$1"; then
 		[[ -n $SKIPPED ]] || die "row $1 failed"
 		return 1
@@ -597,7 +494,7 @@ set_up() {
 	note "row $1 $2"
 }
 
-# measure KEY PROGRAM...: one workload; its lines of JSON go into the log
+# measure KEY PROGRAM...: runs one workload; its lines of JSON go into the log
 measure() {
 	local key=$1 lines line
 	shift

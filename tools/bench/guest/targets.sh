@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Sourced by devices.sh: LIO's backstores as local disks, by its own tcm_loop and
-# by smq_lio, over backstores that are set alike.
+# Sourced by devices.sh: LIO's backstores as local disks, through LIO's own tcm_loop and through
+# smq_lio, with the same settings.
 
 TARGET=/sys/kernel/config/target
 TARGET_FILE=/run/bench-target.img
 
-# All directories of the row before, of whichever fabric.
+# Removes all directories of the previous row, of either fabric.
 target_gone() {
 	local path
 	for path in "$TARGET"/{loopback,smq}/naa.*/tpgt_1/lun/lun_*/backstore; do
@@ -20,7 +20,7 @@ target_gone() {
 	rm -f "$TARGET_FILE"
 }
 
-# backstore rd_mcp|fileio|iblock NAME: says "non-rotating", as a disk without moving parts does
+# backstore rd_mcp|fileio|iblock NAME: makes a backstore that reports itself as non-rotating
 backstore() {
 	local store=$TARGET/core/${1}_0/$2 control
 	mkdir -p "$store" || die "LIO: no backstore $1"
@@ -38,14 +38,14 @@ backstore() {
 	esac
 	echo "$control" > "$store/control" || die "LIO: $1: $control refused"
 	echo 1 > "$store/enable" || die "LIO: $1 cannot be enabled"
-	# Without a serial number there are no VPD pages that could say it.
+	# The VPD pages that report it exist only with a serial number.
 	echo "$2" > "$store/wwn/vpd_unit_serial" || die "LIO: $1: serial number refused"
 	echo 1 > "$store/attrib/is_nonrot" || die "LIO: $1: is_nonrot=1 refused"
 	note "param $ROW backstore $1 $control is_nonrot=1"
 }
 
-# target_up tcm_loop|smq_lio rd_mcp|fileio|iblock: LUNS LUNs of one target, with a RAM disk
-# each; the other backstores are there once
+# target_up tcm_loop|smq_lio rd_mcp|fileio|iblock: makes LUNS LUNs of one target. Each has a RAM
+# disk of its own; of the other backstores there is only one
 target_up() {
 	local module=$1 kind=$2 fabric port driver n
 	[[ $kind == rd_mcp ]] || (( LUNS == 1 )) || die "$ROW: one LUN, not $LUNS"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measures the kernel that a user brings along: the legacy path and scsi-mq side by side."""
+"""Measures a kernel that the user supplies: the legacy path and scsi-mq."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One boot of the given kernel under the counting plugin, watched through two serial ports."""
+"""One boot of the given kernel, watched through two serial ports; a third one has its symbols."""
 
 import re
 import shutil
@@ -9,15 +9,27 @@ import time
 from pathlib import Path
 
 from smqbench import guestlog
+from smqbench.acquisitions import LOCKING
 from smqbench.errors import BenchError
-from smqbench.vm import BUILT, ROOT
+from smqbench.vm import BUILT, ROLES, ROOT
+
+from .plan import EXACT, TIME
 
 QEMU = "qemu-system-x86_64"
 MEMORY = "512M"
 # Old kernels know the mitigations by their own names; the counts must not hold them.
 ARGUMENTS = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1", "oops=panic", "nokaslr",
              "norandmaps", "no_timer_check", "mitigations=off", "nopti", "nospectre_v2",
-             "spec_store_bypass_disable=off"]
+             "spec_store_bypass_disable=off",
+             # The third port has the interrupt of the first, which is the console.
+             "8250.share_irqs=1"]
+# The emulated TSC is the host's own: what watches it may find it late, and then each look at the
+# clock is an exit. The last one: see tools/testvm/machine.py, of QEMU before 8.1.
+NOT_EXACT = ["tsc=reliable", "clocksource=tsc", "trace_options=norecord-cmd"]
+# Kernels up to 4.20 call the slow ways of semaphores by other names.
+LOCK_ARGUMENTS = [*LOCKING, "slow=rwsem_down_*_failed*"]
+SYMBOLS = "kallsyms.1"
+SYMBOLS_END = "# end"
 POLL = 0.2
 TAIL = 15
 PROGRESS_SECONDS = 20
@@ -48,45 +60,55 @@ def _tail(console: Path) -> str:
 class Boot:
     """A run of QEMU; folder gets what guest and plugin say."""
 
-    def __init__(self, image: Path, initrd: Path, arguments: list[str], folder: Path):
+    def __init__(self, image: Path, initrd: Path, arguments: list[str], folder: Path, *,
+                 kind: str, cpus: int):
         self.log = folder / "log"
         self.console = folder / "console"
-        self._out = folder / "out"
+        self._kind = kind
         self._folder = folder
-        plugin = BUILT / "count.so"
+        plugin = BUILT / "locks.so"
         if not plugin.exists():
             raise BenchError(f"{plugin.relative_to(ROOT)} is not built: make tools")
         if not shutil.which(QEMU):
             raise BenchError(f"{QEMU} is not installed: tools/deps install bench")
         if "," in str(folder):
             raise BenchError(f"{folder}: QEMU takes no comma in the name of a file")
+        words = [*ARGUMENTS, *([] if kind == EXACT else NOT_EXACT), *arguments]
         self._command = [
             "setpriv", "--pdeathsig", "KILL", "--", QEMU, "-nodefaults", "-no-user-config",
-            "-display", "none", "-no-reboot", "-machine", "pc", "-m", MEMORY, "-smp", "1",
-            "-cpu", "qemu64", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off",
-            "-kernel", str(image), "-initrd", str(initrd),
-            "-append", " ".join([*ARGUMENTS, *arguments]),
+            "-display", "none", "-no-reboot", "-machine", "pc", "-m", MEMORY, "-smp", str(cpus),
+            "-cpu", "qemu64", "-accel", f"tcg,thread={'single' if kind == EXACT else 'multi'}",
+            *(["-icount", "shift=0,sleep=off"] if kind == EXACT else []),
+            "-kernel", str(image), "-initrd", str(initrd), "-append", " ".join(words),
             "-serial", f"file:{self.console}", "-serial", f"file:{self.log}",
-            "-plugin", f"{plugin},out={self._out},hist={folder / 'hist'}"]
+            "-serial", f"file:{folder / SYMBOLS}"]
+        if kind != TIME:
+            self._command += ["-plugin", ",".join([
+                str(plugin), f"out={folder / 'out'}", f"hist={folder / 'hist'}",
+                f"symbols={folder / 'kallsyms'}", *ROLES, *LOCK_ARGUMENTS])]
 
     def run(self, what: str, expected: int, timeout: float) -> guestlog.GuestLog:
         """Boots and measures; the guest's last word ends it."""
-        began = time.monotonic()
         with open(self._folder / "qemu", "w+", encoding="utf-8") as said:
             with subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=said,
                                   stderr=said) as process:
                 try:
-                    self._watch(process, what, expected, began + timeout)
+                    self._watch(process, what, expected, timeout)
                 finally:
                     process.kill()
-        return guestlog.read(self._folder)
+        log = guestlog.read(self._folder, plugin=self._kind != TIME)
+        if self._kind != TIME and not _text(self._folder / SYMBOLS).rstrip().endswith(SYMBOLS_END):
+            raise BenchError("the guest's symbols did not come through the third serial port: "
+                             "the kernel needs CONFIG_SERIAL_8250_RUNTIME_UARTS=4 and "
+                             "CONFIG_SERIAL_8250_SHARE_IRQ=y")
+        return log
 
-    def _watch(self, process: subprocess.Popen, what: str, expected: int, until: float) -> None:
+    def _watch(self, process: subprocess.Popen, what: str, expected: int, timeout: float) -> None:
         began = shown = time.monotonic()
         while True:
             ended = process.poll() is not None
             last = self._last_word()
-            done = len(_text(self._out).splitlines())
+            done = len(re.findall(r"^run ", _text(self.log), re.MULTILINE))
             now = time.monotonic()
             if last or ended:
                 _progress(what, done, expected, began, "\n")
@@ -104,8 +126,8 @@ class Boot:
                 raise BenchError("the guest ended before its measurements did; QEMU: "
                                  f"{_text(self._folder / 'qemu').strip() or '(nothing)'}; the "
                                  f"kernel's last messages:{_tail(self.console)}")
-            if now > until:
-                raise BenchError(f"no end after {until - began:.0f} s (--timeout); the kernel's "
+            if now > began + timeout:
+                raise BenchError(f"no end after {timeout:.0f} s (--timeout); the kernel's "
                                  f"last messages:{_tail(self.console)}")
             time.sleep(POLL)
 

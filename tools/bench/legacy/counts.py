@@ -1,80 +1,110 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What one boot counted, as instructions per I/O: the difference of two runs, so that what a run
-costs but once falls out."""
+"""What one boot counted, per I/O: instructions and locks of the whole kernel, interrupts among
+them, so that both paths are counted in the same scope wherever their commands complete."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from smqbench import acquisitions, groups
+from smqbench.acquisitions import Locks
 from smqbench.errors import BenchError
 from smqbench.guestlog import GuestLog, Run
+from smqbench.symbols import USER
 
-KERNEL_HALF = 1 << 63
+from .plan import EXACT, Plan
+
 CLOCK_TOLERANCE = 0.01      # between the plugin's count and the guest's clock
-# Less than this no command can take from a program through SCSI and back.
+# The kernel needs at least so many to take a command from a program through SCSI and back.
 LEAST_KERNEL = 1000
+# Either path takes at least one for each I/O: the lock of the AIO context, or those of sg.
+LEAST_LOCKS = 0.2
 
 
 @dataclass
 class Count:
-    """One workload on one row; a value for each repeat."""
+    """One workload on one row; a value or an entry for each repeat."""
 
     total: list[float] = field(default_factory=list)
     kernel: list[float] = field(default_factory=list)
+    groups: dict[str, float] = field(default_factory=dict)      # of the last one, with symbols
+    locks: list[float] = field(default_factory=list)            # empty if they were not counted
+    waits: list[float] = field(default_factory=list)
+    by_lock: dict[str, float] = field(default_factory=dict)
+    waits_by_lock: dict[str, float] = field(default_factory=dict)
+    by_site: dict[str, float] = field(default_factory=dict)
+    slips: float = 0.0
 
 
 Counts = dict[tuple[str, str], Count]       # by row and workload
 
 
-def _kernel_insns(path: Path) -> tuple[int, int]:
-    """(in the kernel, in all) of a run, by the addresses of its blocks."""
-    kernel = total = 0
-    try:
-        for line in path.read_text(encoding="ascii").splitlines():
-            kind, *words = line.split()
-            if kind != "block":
-                continue
-            insns = int(words[1]) * int(words[2])
-            total += insns
-            if int(words[0], 16) >= KERNEL_HALF:
-                kernel += insns
-    except (OSError, ValueError, IndexError) as error:
-        raise BenchError(f"{path.name}: {error}") from None
-    return kernel, total
-
-
-def _check(run: Run, total: int) -> None:
-    what = f"{run.row} {run.workload}"
+def _check_clock(run: Run) -> None:
+    """Under icount the guest's clock counts instructions, and goes on where the CPU is idle."""
     counted = run.figures["insns"]
-    if total != counted:
-        raise BenchError(f"{what}: {counted} instructions by the plugin, {total} by its blocks")
-    # The clock counts instructions too, and goes on where the CPU waits for a timer.
     waited = run.ns - counted
     if waited < -CLOCK_TOLERANCE * counted or \
             (waited > CLOCK_TOLERANCE * counted and not run.row.endswith("_timer")):
-        raise BenchError(f"{what}: {counted} instructions by the plugin, {run.ns} by the guest's "
-                         "clock")
+        raise BenchError(f"{run.row} {run.workload}: {counted} instructions by the plugin, "
+                         f"{run.ns} by the guest's clock")
 
 
-def of_boot(log: GuestLog, folder: Path) -> Counts:
-    """The pairs of runs of a boot."""
+def _add_lock_stat(count: Count, classes: dict[str, tuple[float, float]]) -> None:
+    count.locks.append(sum(taken for taken, _ in classes.values()))
+    count.waits.append(sum(contended for _, contended in classes.values()))
+    for name, (taken, contended) in sorted(classes.items(), key=lambda item: -item[1][0]):
+        if taken >= acquisitions.SMALL:
+            count.by_lock[name] = round(taken, 4)
+        if contended >= acquisitions.SMALL:
+            count.waits_by_lock[name] = round(contended, 4)
+
+
+def _add_locks(count: Count, locks: Locks) -> None:
+    count.locks.append(locks.total())
+    count.waits.append(locks.waits())
+    count.by_lock, count.by_site = locks.by_lock(), locks.by_site()
+    count.waits_by_lock = locks.by_lock(contended=True)
+
+
+def _check(what: str, count: Count, means: str) -> None:
+    kernel, total = count.kernel[-1], count.total[-1]
+    if kernel < LEAST_KERNEL or total <= kernel:
+        raise BenchError(f"{what}: {kernel:.0f} instructions in the kernel of {total:.0f} per I/O: "
+                         f"fewer than {LEAST_KERNEL}: these were no SCSI commands")
+    if count.locks and count.locks[-1] < LEAST_LOCKS:
+        raise BenchError(f"{what}: {count.locks[-1]:.2f} locks per I/O by {means}, at least "
+                         f"{LEAST_LOCKS} are taken: is the kernel built with CONFIG_SMP=y?")
+
+
+def of_boot(log: GuestLog, plan: Plan, folder: Path) -> Counts:
+    """Returns what the plugin counted in one boot."""
     result: Counts = {}
-    if len(log.runs) % 2:
-        raise BenchError("the guest's last run has no second")
-    for small, large in zip(log.runs[::2], log.runs[1::2]):
-        if (small.row, small.workload, small.repeat) != (large.row, large.workload, large.repeat) \
-                or large.count <= small.count:
-            raise BenchError(f"{small.row} {small.workload}: its second run is missing")
-        pair = []
-        for run in (small, large):
-            kernel, total = _kernel_insns(folder / f"hist.{run.number}")
-            _check(run, total)
-            pair.append((kernel, total))
-        ios = large.count - small.count
-        kernel, total = ((pair[1][i] - pair[0][i]) / ios for i in (0, 1))
-        if kernel < LEAST_KERNEL or total <= kernel:
-            raise BenchError(f"{small.row} {small.workload}: {kernel:.0f} instructions in the "
-                             f"kernel of {total:.0f} per I/O: these were no SCSI commands")
-        count = result.setdefault((small.row, small.workload), Count())
-        count.kernel.append(kernel)
-        count.total.append(total)
+    if plan.kind == EXACT:
+        for run in log.runs:
+            _check_clock(run)
+    for (row, key), repeats in acquisitions.cells(log, folder).items():
+        count = result.setdefault((row, key), Count())
+        for number, locks in enumerate(repeats, 1):
+            locks = locks.with_interrupts()
+            program = locks.insns.get(USER, 0)
+            count.total.append(sum(locks.insns.values()))
+            count.kernel.append(count.total[-1] - program)
+            count.slips = max(count.slips, locks.slips)
+            if log.means == "symbols":
+                _add_locks(count, locks)
+                count.groups = {name: round(value, 2) for name, value
+                                in groups.split(Counter(locks.insns)).items()}
+            elif log.means == "lock_stat":
+                _add_lock_stat(count, log.lock_stat.get((row, key, number), {}))
+            _check(f"{row} {key}", count, log.means)
     return result
+
+
+def of_times(log: GuestLog) -> dict[tuple[str, str], list[float]]:
+    """Returns the I/O per second by row and workload, in the order of the rounds."""
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for run in log.runs:
+        if run.ns <= 0:
+            raise BenchError(f"{run.row} {run.workload}: {run.count} I/Os took {run.ns} ns")
+        found.setdefault((run.row, run.workload), {})[run.repeat] = 1e9 * run.ios / run.ns
+    return {key: [values[number] for number in sorted(values)] for key, values in found.items()}

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smqbench.errors import BenchError
+from smqbench.guestlog import GuestLog
 from smqbench.vm import BUILT
 from testvm import initramfs, kernel as kernels
 from testvm.errors import VMError
+
+from .plan import Plan
 
 INIT = Path(__file__).resolve().parent / "init"
 PROGRAMS = ("aio", "sgio")
@@ -20,7 +23,9 @@ SUFFIXES = (".ko", ".ko.xz", ".ko.gz", ".ko.zst")
 # The legacy path's last kernel was 4.20.
 LAST_LEGACY = (4, 20)
 
-DISK_PARAMETERS = "delay=0 fake_rw=1 dev_size_mb=64"
+# Hosts come later, each for one path.
+DISK_PARAMETERS = "add_host=0 delay=0 fake_rw=1 dev_size_mb=64"
+QUEUE_DEPTH = 128       # of each LUN, on either path
 
 
 def release_of(image: Path) -> str:
@@ -51,6 +56,16 @@ def refusal(release: str, why: str) -> str:
     """The one message for every kernel without a legacy path, however that was found."""
     return (f"LEGACY_KERNEL: {release} has no legacy path ({why}); give a kernel up to "
             f"{LAST_LEGACY[0]}.{LAST_LEGACY[1]} that has scsi_mod.use_blk_mq")
+
+
+def check_depths(log: GuestLog) -> None:
+    """Both paths must have the same queue depth."""
+    for row, disks in log.queues.items():
+        for disk, settings in disks.items():
+            found = dict(word.split("=", 1) for word in settings.split() if "=" in word)
+            if found.get("queue_depth") != str(QUEUE_DEPTH):
+                raise BenchError(f"{row}: {disk}'s queue_depth is {found.get('queue_depth')}, "
+                                 f"must be {QUEUE_DEPTH} on both paths")
 
 
 def module_name(path: Path) -> str:
@@ -116,19 +131,13 @@ def _depends(path: Path) -> list[str]:
 class Job:
     """What one boot measures."""
 
-    switch: str             # use_blk_mq: on, off, or none: left as it is
-    rows: list[str]
-    workloads: list[str]
-    counts: tuple[int, int]
-    warmup: int
-    repeat: int
+    plan: Plan
+    any_kernel: bool        # it has one path, and no switch
+    queues: int             # hardware queues of a host on blk-mq
 
     def parameters(self) -> dict[str, str]:
         """Of modules, by module."""
-        result = {"scsi_debug": DISK_PARAMETERS}
-        if self.switch != "none":
-            result["scsi_mod"] = f"use_blk_mq={1 if self.switch == 'on' else 0}"
-        return result
+        return {"scsi_debug": f"{DISK_PARAMETERS} submit_queues={self.queues}"}
 
     def kernel_arguments(self) -> list[str]:
         """The same for those that are built in."""
@@ -137,9 +146,10 @@ class Job:
 
     def settings(self) -> str:
         """For the guest's shell."""
-        values = {"switch": self.switch, "rows": " ".join(self.rows),
-                  "workloads": " ".join(self.workloads), "repeat": str(self.repeat),
-                  "counts": ",".join(map(str, self.counts)), "warmup": str(self.warmup)}
+        luns = sorted({one.luns for one in self.plan.workloads})
+        values = {"switch": "none" if self.any_kernel else "both", "kind": self.plan.kind,
+                  "lun_counts": " ".join(map(str, luns)), "queues": str(self.queues),
+                  "depth": str(QUEUE_DEPTH)}
         return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
@@ -164,6 +174,8 @@ def build(job: Job, modules: list[Path], folder: Path) -> Path:
         shutil.copy(path, tree / "modules")
         lines.append(f"{path.name} {parameters.get(module_name(path), '')}".strip() + "\n")
     (tree / "job/modules").write_text("".join(lines), encoding="ascii")
+    (tree / "job/plan").write_text("".join(f"{line}\n" for line in job.plan.lines()),
+                                   encoding="ascii")
     (tree / "job/settings").write_text(job.settings(), encoding="ascii")
     try:
         initramfs.archive(tree, folder / "initramfs")

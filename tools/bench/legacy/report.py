@@ -1,71 +1,94 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The counts as figures for the bench's report, and as a table for the eye."""
+"""Turns the counts into figures for the bench's report, and formats them as tables."""
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from smqbench import tables, timing
-from smqbench.figures import Figure
+from smqbench import bothpaths, tables, timing
+from smqbench.figures import METRICS, Figure, FigureSet
 from smqbench.guestlog import GuestLog
+from smqbench.plan import parse
 
-from .counts import Count, Counts
+from .counts import Counts
+from .plan import LEGACY, MQ
 
-# name: (path, op, bytes, queue depth, batch)
-WORKLOADS = {
-    "aio-4k-qd32": ("libaio", "read", 4096, 32, 16),
-    "aio-512-qd32": ("libaio", "read", 512, 32, 16),
-    "aio-4k-qd1": ("libaio", "read", 4096, 1, 1),
-    "aio-512-qd1": ("libaio", "read", 512, 1, 1),
-    "sg-tur": ("sg_io", "tur", 0, 1, 1),
-    "sg-read": ("sg_io", "read", 512, 1, 1),
+
+def _figure(log: GuestLog, row: str, key: str, metric: str, values: Sequence[float],
+            same: dict[str, Any], **more: Any) -> Figure:
+    workload = parse(key)
+    # All LUNs have the same settings, so the set has one element.
+    settings = "; ".join(sorted(set(log.queues[row].values())))
+    return Figure(
+        instrument="legacy-kernel", row=row, path=workload.path, op=workload.op, bs=workload.bs,
+        qd=workload.qd, batch=workload.batch, luns=workload.luns, jobs=workload.jobs,
+        metric=metric, unit=METRICS[metric][0], value=round(statistics.median(values), 4),
+        spread=round(timing.spread(values), 4), repeats=len(values), kernel=log.kernel,
+        values=[round(value, 4) for value in values],
+        parameters={"device": "; ".join(log.parameters[row]), "queue": settings,
+                    "cmdline": log.cmdline, "locks": log.means or "none"}, **same, **more)
+
+
+def figures(counts: Counts, log: GuestLog, same: dict[str, Any]) -> Iterable[Figure]:
+    """Yields the figures of a boot under the plugin: instructions, and locks if they could be
+    counted. same: the command, note and cpus that all of them have."""
+    for (row, key), count in counts.items():
+        group = {"group": count.groups} if count.groups else {}
+        yield _figure(log, row, key, "insn", count.total, same, parts=group)
+        yield _figure(log, row, key, "insn_kernel", count.kernel, same)
+        if count.locks:
+            site = {"site": count.by_site} if count.by_site else {}
+            yield _figure(log, row, key, "locks", count.locks, same,
+                          parts={"lock": count.by_lock, **site})
+            yield _figure(log, row, key, "waits", count.waits, same,
+                          parts={"lock": count.waits_by_lock})
+
+
+def time_figures(iops: dict[tuple[str, str], list[float]], log: GuestLog, same: dict[str, Any]
+                 ) -> Iterable[Figure]:
+    """Yields the figures of a boot without the plugin: I/O per second, and each round's ratio."""
+    for (row, key), values in iops.items():
+        yield _figure(log, row, key, "iops", values, same)
+        other = iops.get((row.replace(LEGACY, MQ), key))
+        if row.startswith(LEGACY) and other:
+            yield _figure(log, row, key, "against_mq", timing.ratios(values, other), same)
+
+
+MEANS = {
+    "symbols": "by the plugin, at the lock functions that the kernel's symbols name",
+    "lock_stat": "by /proc/lock_stat, over each program from its start to its end; instructions "
+                 "of this kernel hold those of lockdep, and stand for no other",
+    "none": "not counted: the kernel has no /proc/lock_stat, and no _raw_spin_lock in "
+            "/proc/kallsyms",
+    "": "not counted",
 }
-LEGACY, MQ = "kernel_legacy", "kernel_mq"
-TIMER = "_timer"
-ROWS = (LEGACY, LEGACY + TIMER, MQ, MQ + TIMER)
-COMPLETIONS = {"": "delay=0, completes inside queuecommand",
-               TIMER: "ndelay=20000, completes from a timer's interrupt"}
 
 
-def figures(counts: Counts, log: GuestLog, command: str, note: str) -> Iterable[Figure]:
-    """Two for each workload on each row: with the program and without."""
-    for (row, workload), count in counts.items():
-        path, op, size, depth, batch = WORKLOADS[workload]
-        settings = "; ".join(f"{disk}: {text}" for disk, text in log.queues[row].items())
-        for metric, values in (("insn", count.total), ("insn_kernel", count.kernel)):
-            yield Figure(
-                instrument="legacy-kernel", row=row, path=path, op=op, bs=size, qd=depth,
-                batch=batch, luns=1, jobs=1, metric=metric, unit="insn/IO",
-                value=round(statistics.median(values), 2),
-                spread=round(timing.spread(values), 2), repeats=len(values), kernel=log.kernel,
-                command=command, values=[round(value, 2) for value in values], note=note,
-                parameters={"device": "; ".join(log.parameters[row]), "queue": settings,
-                            "cmdline": log.cmdline})
-
-
-def _cell(values: list[float]) -> str:
-    return f"{statistics.median(values):.0f} +-{timing.spread(values) / 2:.0f}"
-
-
-def _pair(legacy: Count | None, mq: Count | None) -> list[str]:
-    if not legacy or not mq:
-        return ["", "", ""]
-    one, other = (statistics.median(count.kernel) for count in (legacy, mq))
-    total = statistics.median(legacy.total) / statistics.median(mq.total)
-    return [f"{one - other:+.0f}", f"{one / other:.2f}", f"{total:.2f}"]
-
-
-def table(counts: Counts) -> list[str]:
-    """Both paths side by side, for each way of completion."""
-    lines = []
-    for suffix, label in COMPLETIONS.items():
-        body = []
-        for workload in WORKLOADS:
-            legacy, mq = (counts.get((row + suffix, workload)) for row in (LEGACY, MQ))
-            if legacy or mq:
-                body.append([workload, *(_cell(count.kernel) if count else ""
-                                         for count in (legacy, mq)), *_pair(legacy, mq)])
-        if body:
-            lines += ["", f"scsi_debug {label}:", "",
-                      *tables.table(["kernel insn/IO", "legacy", "scsi-mq", "difference",
-                                     "ratio", "with program"], body)]
+def table(taken: FigureSet, means: str) -> list[str]:
+    """Returns the lines of one table for each way of completion, and how they were counted."""
+    lines: list[str] = []
+    for mode, label in bothpaths.MODES.items():
+        pairs = bothpaths.given(taken, mode)
+        if not pairs:
+            continue
+        lines += ["", f"scsi_debug, {label}:", "",
+                  *tables.table(bothpaths.HEADS, bothpaths.cells(pairs))]
+        said = bothpaths.conclusion(pairs, "In short")
+        lines += ["", said] if said else []
+    lines += ["", bothpaths.SCOPE, f"Locks: {MEANS[means]}."]
+    for cpus, how in ((1, "exact"), (2, "in step by instructions")):
+        insns, waits = (taken.find(metric=metric, cpus=cpus) for metric in ("insn_kernel", "waits"))
+        if not insns:
+            continue
+        said = f"{cpus} CPU" + "s" * (cpus > 1) + f", {how}: "
+        if insns[0].repeats == 1:
+            lines.append(said + "one repeat.")
+            continue
+        said += f"{insns[0].repeats} repeats, within +-{half(insns):.1f} instructions"
+        lines.append(said + (f" and +-{half(waits):.2f} contended locks." if waits else "."))
     return lines
+
+
+def half(found: Sequence[Figure]) -> float:
+    """Returns half of the greatest spread."""
+    return max(one.spread / 2 for one in found)

@@ -24,30 +24,40 @@
 
 static struct {
 	unsigned int bs, depth, batch;
+	bool now;
 	struct jobs_runs runs;
-	const char *device;
-} opt = { .bs = 512, .depth = 32, .batch = 16, .runs = { .warmup = 1000,
+	struct devices devices;
+	unsigned int jobs;
+} opt = { .bs = 512, .depth = 32, .batch = 16, .jobs = 1, .runs = { .warmup = 1000,
 	  .seconds = 300, .counts = { 2000, 6000 }, .nr_counts = 2 } };
 
 static struct iocb iocbs[MAX_DEPTH];
 static struct io_event events[MAX_DEPTH];
-/* Those that are free, and before a submission at its end those to submit. */
+/* The free I/Os. While a batch is built, its I/Os are the last elements. */
 static struct iocb *ready[MAX_DEPTH];
 static unsigned char *buffer;
 static aio_context_t context;
-static unsigned long blocks;
-static int fd;
+
+/* The disks of this job, which take turns. */
+static struct {
+	int fd;
+	unsigned long blocks;
+} disks[MAX_DEVICES];
+static unsigned int nr_disks, next_disk;
 
 static void queue_io(struct iocb *cb)
 {
 	size_t n = cb - iocbs;
+	unsigned int disk = next_disk;
 
+	if (++next_disk == nr_disks)
+		next_disk = 0;
 	memset(cb, 0, sizeof(*cb));
 	cb->aio_lio_opcode = IOCB_CMD_PREAD;
-	cb->aio_fildes = fd;
+	cb->aio_fildes = disks[disk].fd;
 	cb->aio_buf = (uintptr_t)(buffer + n * opt.bs);
 	cb->aio_nbytes = opt.bs;
-	cb->aio_offset = disk_random() % blocks * opt.bs;
+	cb->aio_offset = disk_random() % disks[disk].blocks * opt.bs;
 }
 
 static int submit(struct iocb **list, long n)
@@ -63,7 +73,7 @@ static int submit(struct iocb **list, long n)
 	return 0;
 }
 
-/* Keeps up to depth I/Os in flight, submits and takes a batch at a time. */
+/* Keeps up to @depth I/Os in flight; submits and reaps a batch at a time. */
 static int run_ios(unsigned long count)
 {
 	unsigned long queued = 0, done = 0;
@@ -115,10 +125,26 @@ static int set_up(void)
 
 static void report(unsigned long count, unsigned long ns)
 {
-	printf("{\"loop\": \"aio\", \"devices\": [\"%s\"], ", opt.device);
-	printf("\"bs\": %u, \"depth\": %u, \"batch\": %u, ", opt.bs, opt.depth,
-	       opt.batch);
-	printf("\"count\": %lu, \"ns\": %lu}\n", count, ns);
+	printf("{\"loop\": \"aio\", ");
+	devices_print(&opt.devices);
+	printf(", \"jobs\": %u, \"bs\": %u, \"depth\": %u, \"batch\": %u, ", opt.jobs,
+	       opt.bs, opt.depth, opt.batch);
+	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.runs.warmup, count, ns);
+}
+
+/* Opens the disks whose turn it is in job @n, at least one. */
+static int open_disks(unsigned int n)
+{
+	unsigned int i;
+
+	for (i = n % opt.devices.nr; i < opt.devices.nr; i += opt.jobs) {
+		int fd = disk_open(opt.devices.names[i], false, opt.bs, &disks[nr_disks].blocks);
+
+		if (fd < 0)
+			return fd;
+		disks[nr_disks++].fd = fd;
+	}
+	return 0;
 }
 
 static int job(unsigned int n)
@@ -126,34 +152,43 @@ static int job(unsigned int n)
 	int err;
 
 	disk_seed(n);
-	fd = disk_open(opt.device, false, opt.bs, &blocks);
-	if (fd < 0)
+	if (open_disks(n))
 		return 1;
 	err = set_up();
-	disk_next_second();
+	/* Eight instructions are nothing beside what times scatter. */
+	if (!opt.now)
+		disk_next_second();
+	jobs_meet();
 	if (!err)
 		err = jobs_measure(&opt.runs, run_ios, report);
 	if (err)
-		fprintf(stderr, "%s: %s\n", opt.device, strerror(-err));
+		fprintf(stderr, "%s: %s\n", opt.devices.names[n % opt.devices.nr],
+			strerror(-err));
 	return err ? 1 : 0;
 }
 
 static const char help[] =
-"usage: aio [options] DEVICE\n"
-"Random reads of a block device through io_submit and io_getevents, by one job\n"
-"on CPU 0, with markers for a counting plugin around each run.\n"
-"  --bs BYTES       of an I/O (512)\n"
+"usage: aio [options] DEVICE...\n"
+"Random reads of block devices through io_submit and io_getevents, with markers\n"
+"for a counting plugin around each run.\n"
+"  --jobs N         jobs, pinned to CPU 0, 1, ...; the DEVICEs are distributed over\n"
+"                   them, and a job without a DEVICE of its own shares one (1)\n"
+"  --bs BYTES       size of an I/O (512)\n"
 "  --depth N        I/Os in flight (32)\n"
 "  --batch N        I/Os submitted and waited for at a time (16)\n"
 "  --count N[,N]    I/Os of each measured run (2000,6000)\n"
-"  --warmup N       I/Os before (1000)\n"
-"  --timeout S      give up after (300)\n"
+"  --warmup N       I/Os before the first run (1000)\n"
+"  --now            for measurements of time: do not wait for the next second of the\n"
+"                   clock; that wait only makes instruction counts exact\n"
+"  --timeout S      give up after so many seconds (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {
 	OPTION_NUMBER("bs", opt.bs, 512, 1 << 20),
 	OPTION_NUMBER("depth", opt.depth, 1, MAX_DEPTH),
 	OPTION_NUMBER("batch", opt.batch, 1, MAX_DEPTH),
+	OPTION_NUMBER("jobs", opt.jobs, 1, MAX_JOBS),
+	OPTION_FLAG("now", opt.now),
 	OPTION_COUNTS(opt.runs),
 	OPTION_WARMUP(opt.runs),
 	OPTION_TIMEOUT(opt.runs),
@@ -163,11 +198,11 @@ static const struct option_spec options[] = {
 static void parse(int argc, char **argv)
 {
 	option_parse(argc, argv, options, help);
-	opt.device = devices_one(argc, argv);
+	opt.devices = devices_parse(argc, argv);
 }
 
 int main(int argc, char **argv)
 {
 	parse(argc, argv);
-	return jobs_run(1, opt.runs.seconds, job);
+	return jobs_run(opt.jobs, opt.runs.seconds, job);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The devices of a command line, dealt out to jobs. */
+/* The devices of a command line, distributed over jobs. */
 #ifndef SMQ_BENCH_DEVICES_H
 #define SMQ_BENCH_DEVICES_H
 
@@ -10,21 +10,20 @@ struct devices {
 	unsigned int nr;
 };
 
-/* What getopt_long() left: 1 to MAX_DEVICES, or exits with a message. */
+/* Takes the arguments behind the options: 1 to MAX_DEVICES, or exits with a message. */
 struct devices devices_parse(int argc, char **argv);
 
-/* The same where there is to be one. */
+/* Like devices_parse(), for a program that takes exactly one device. */
 const char *devices_one(int argc, char **argv);
 
 /*
- * Opens those whose turn it is in job @n of @jobs, at least one: one that shares a
- * device with others if there are more jobs. Returns how many @fds that makes, or,
- * after a message, -1.
+ * Opens the devices of job @n of @jobs, at least one: if there are more jobs than devices, jobs
+ * share a device. Returns the number of @fds, or -1 after a message.
  */
 int devices_open(const struct devices *devices, unsigned int n, unsigned int jobs,
 		 int flags, int fds[MAX_DEVICES]);
 
-/* "devices": ["..."], for a line of JSON. */
+/* Prints "devices": ["..."], a part of a line of JSON. */
 void devices_print(const struct devices *devices);
 
 #endif /* SMQ_BENCH_DEVICES_H */

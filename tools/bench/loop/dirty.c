@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Async writes beside sync ones: threads that have the page cache write blocks, as writeback
- * does, and threads that write a block and fsync() it. Async and sync ones have a node each, two
- * partitions of a disk, so that fsync() waits for its own pages alone. At the end all that was
- * written is read back and compared.
+ * Async writes beside sync writes: some threads make the page cache write blocks, as writeback
+ * does; others write a block and fsync() it. Async and sync writers use different nodes, two
+ * partitions of a disk, so that fsync() waits only for pages of sync writers. At the end all
+ * written data is read back and compared.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,7 +25,8 @@
 #define MAX_SYNCERS	256
 #define MAX_SYNCS	100000
 #define SYNC_BS		4096
-/* Blocks of a writer, in turns; those of a burst are not neighbours. */
+#define GRACE		2	/* s */
+/* Blocks of a writer, used in turn; blocks of the same burst are not adjacent. */
 #define PLACES		(2 * opt.burst)
 
 static struct {
@@ -37,13 +38,13 @@ static struct {
 struct writer {
 	unsigned int n;
 	unsigned long ops;	/* blocks that are on the disk */
-	unsigned int *wrote;	/* by place: what its block is filled with */
+	unsigned int *wrote;	/* for each place the value that fills its block */
 };
 
 struct syncer {
 	unsigned int n;
 	unsigned int done;
-	double *ms;		/* that each took */
+	double *ms;		/* how long each took */
 	unsigned int wrote;
 };
 
@@ -51,7 +52,7 @@ static struct writer writers[MAX_WRITERS];
 static struct syncer syncers[MAX_SYNCERS];
 static int async_fd, sync_fd;
 static struct timespec began;
-/* Set by any thread, looked at by all: by __atomic_ functions. */
+/* Any thread sets these, all read them; only by __atomic_ functions. */
 static bool stop, failed;
 
 static double since_ms(const struct timespec *then)
@@ -96,7 +97,10 @@ static off_t place_of(const struct writer *w, unsigned int place)
 	return ((off_t)w->n * PLACES + place) * opt.bs;
 }
 
-/* A burst of async writes is started, and then waited for: so many are under way at most. */
+/*
+ * Starts a burst of async writes, then waits for it: so a writer never has more than a burst in
+ * flight.
+ */
 static bool write_burst(struct writer *w, unsigned int round, void *block)
 {
 	unsigned int i, place;
@@ -107,7 +111,10 @@ static bool write_burst(struct writer *w, unsigned int round, void *block)
 		if (pwrite(async_fd, block, opt.bs, place_of(w, place)) != (ssize_t)opt.bs)
 			return false;
 		w->wrote[place] = round;
-		/* Not with SYNC_FILE_RANGE_WAIT_BEFORE: the three together make sync writes. */
+		/*
+		 * SYNC_FILE_RANGE_WAIT_BEFORE is left out: with all three flags the kernel would do
+		 * sync writes.
+		 */
 		if (sync_file_range(async_fd, place_of(w, place), opt.bs, SYNC_FILE_RANGE_WRITE))
 			return false;
 	}
@@ -156,7 +163,7 @@ static void *write_sync(void *arg)
 	return NULL;
 }
 
-/* Whether @bs bytes of the node hold what was written there. */
+/* Whether @bs bytes of the node hold the data that was written there. */
 static bool is_there(const char *node, off_t at, unsigned int bs, unsigned long where,
 		     unsigned int round)
 {
@@ -197,7 +204,7 @@ static bool verify(void)
 	return true;
 }
 
-/* Writers' operations so far. */
+/* The number of async writes so far. */
 static unsigned long async_ops(void)
 {
 	unsigned long sum = 0;
@@ -221,7 +228,10 @@ static void report(double ms, unsigned long ops, double window_ms, bool good)
 	printf("]}\n");
 }
 
-/* Has a rate's bytes used up when the rest begins: an idle disk may have saved some. */
+/*
+ * Before the measurement, uses up the bytes that a policy with a limited rate has saved up while
+ * the disk was idle.
+ */
 static bool write_first(void)
 {
 	int fd = open(opt.devices.names[0], O_WRONLY | O_DIRECT);
@@ -237,6 +247,26 @@ static bool write_first(void)
 	return good;
 }
 
+/*
+ * Waits for the end of the syncers, until GRACE seconds after their time at most. One CPU's async
+ * writers can take each place at the device as it gets free: then a sync write that the block
+ * layer queued ends only after them. Returns how many have ended.
+ */
+static unsigned int join_syncers(const pthread_t *threads)
+{
+	struct timespec end = began;
+	unsigned int n;
+
+	end.tv_sec += opt.after_ms / 1000 + opt.seconds + GRACE;
+	for (n = 0; n < opt.syncers; n++) {
+		if (!opt.seconds)
+			pthread_join(threads[n], NULL);
+		else if (pthread_clockjoin_np(threads[n], NULL, CLOCK_MONOTONIC, &end))
+			break;
+	}
+	return n;
+}
+
 static bool run(void)
 {
 	pthread_t *threads = calloc(opt.writers + opt.syncers, sizeof(*threads));
@@ -244,7 +274,7 @@ static bool run(void)
 	struct timespec then;
 	pthread_attr_t attr;
 	double window, ms;
-	unsigned int n;
+	unsigned int n, joined;
 	bool good;
 
 	if (opt.first && !write_first())
@@ -266,11 +296,12 @@ static bool run(void)
 	wait_until_ms(opt.after_ms);
 	clock_gettime(CLOCK_MONOTONIC, &then);
 	before = async_ops();
-	for (n = 0; n < opt.syncers; n++)
-		pthread_join(threads[opt.writers + n], NULL);
+	joined = join_syncers(threads + opt.writers);
 	window = since_ms(&then);
 	before = async_ops() - before;
 	__atomic_store_n(&stop, !opt.rounds, __ATOMIC_RELAXED);
+	for (n = joined; n < opt.syncers; n++)
+		pthread_join(threads[opt.writers + n], NULL);
 	for (n = 0; n < opt.writers; n++)
 		pthread_join(threads[n], NULL);
 	ms = since_ms(&began);
@@ -282,18 +313,18 @@ static bool run(void)
 static const char help[] =
 "usage: dirty [options] ASYNC SYNC\n"
 "Threads write blocks to ASYNC by the page cache; others write 4096 bytes to SYNC and fsync() it.\n"
-"  --writers N      of async writes (64)\n"
-"  --bs BYTES       of an async write (4096)\n"
-"  --burst N        async writes of a writer under way (1)\n"
-"  --rounds N       bursts of each writer (0: as long as there are syncs to do)\n"
-"  --first BYTES    a direct write to ASYNC before all that (0)\n"
-"  --syncers N      (1)\n"
-"  --direct         O_DIRECT rather than fsync(), which waits for other syncers' blocks, too\n"
-"  --after MS       sync writes begin so late (1000)\n"
-"  --every US       between a syncer's writes (0)\n"
-"  --syncs N        of each syncer at most (100)\n"
-"  --seconds S      of sync writes at most (0: no limit)\n"
-"Reads back what was written. Prints a line of JSON.\n";
+"  --writers N      threads that do async writes (64)\n"
+"  --bs BYTES       size of an async write (4096)\n"
+"  --burst N        async writes that each writer has in flight (1)\n"
+"  --rounds N       bursts of each writer (0: until the sync writes have ended)\n"
+"  --first BYTES    a direct write to ASYNC before everything else (0)\n"
+"  --syncers N      threads that do sync writes (1)\n"
+"  --direct         O_DIRECT instead of fsync(), which also waits for other syncers' blocks\n"
+"  --after MS       sync writes begin so much later than async ones (1000)\n"
+"  --every US       pause between two writes of a syncer (0)\n"
+"  --syncs N        writes of each syncer, at most (100)\n"
+"  --seconds S      how long sync writes go on, at most (0: no limit)\n"
+"Reads back all written data. Prints a line of JSON.\n";
 
 static const struct option_spec options[] = {
 	OPTION_NUMBER("writers", opt.writers, 0, MAX_WRITERS),

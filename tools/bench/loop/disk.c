@@ -42,10 +42,10 @@ unsigned long disk_random(void)
 }
 
 /*
- * A read compares the times of the device node with each other, and takes a
- * longer way where two fall in the same second: 8 instructions an I/O by
- * chance. Let the first read, which sets the time of access, be in another
- * second than the last write (or touch) of the node.
+ * Each read compares the node's time of access with its other times, and takes a longer path if two
+ * of them are in the same second: this costs 8 instructions per I/O, in some runs only. So the
+ * first read, which sets the time of access, must be in a later second than the last write (or
+ * touch) of the node.
  */
 void disk_next_second(void)
 {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the loops over block devices share. */
+/* Functions for all loops over block devices. */
 #ifndef SMQ_BENCH_DISK_H
 #define SMQ_BENCH_DISK_H
 
 #include <stdbool.h>
 
 /*
- * Opens @device for direct I/O of @bs bytes, without writes if not @write, and
- * stores how many of them it holds. Returns the descriptor or, after a message,
- * -1.
+ * Opens @device for direct I/O of @bs bytes, for reading only unless @write, and stores how many
+ * such blocks it has. Returns the descriptor or, after a message, -1.
  */
 int disk_open(const char *device, bool write, unsigned int bs,
 	      unsigned long *blocks);
 
-/* Job @n has a sequence of its own, the same in every run. */
+/*
+ * Seeds the random numbers of job @n: each job has other numbers, and the same ones in every run.
+ */
 void disk_seed(unsigned int n);
 unsigned long disk_random(void);
 
-/* Call between opening the node and the first read. */
+/* Sleeps until the next second. Call it between opening the node and the first read. */
 void disk_next_second(void);
 
 #endif /* SMQ_BENCH_DISK_H */

@@ -34,7 +34,7 @@ static unsigned int requests(void)
 	return opt.batch < MAX_CACHED ? opt.batch : MAX_CACHED;
 }
 
-/* One run; returns 0 or a negative errno. */
+/* Does one run; returns 0 or a negative errno. */
 static int run(unsigned long count)
 {
 	int fd = open(DEBUGFS "run", O_WRONLY), err = 0;
@@ -66,7 +66,10 @@ static int run(unsigned long count)
 	return err;
 }
 
-/* {"error": "...", "jobs": [, and a line for each job, of which there is one. */
+/*
+ * The module's result is JSON: {"error": "...", "jobs": [, then a line for each job. Here there is
+ * one job.
+ */
 static int result(unsigned long *count, unsigned long *ns)
 {
 	FILE *file = fopen(DEBUGFS "result", "r");
@@ -84,7 +87,9 @@ static int result(unsigned long *count, unsigned long *ns)
 	return err;
 }
 
-/* The module ends a run with a whole chunk of commands: @count is what it has measured. */
+/*
+ * A run of the module ends with a whole chunk of commands: @count is the number that it measured.
+ */
 static void report(unsigned long count, unsigned long ns)
 {
 	printf("{\"loop\": \"inkernel\", ");
@@ -97,18 +102,18 @@ static void report(unsigned long count, unsigned long ns)
 
 static const char help[] =
 "usage: inkernel [options] DISK...\n"
-"Passthrough requests by the kernel itself, from CPU 0, where the module smq_load is loaded,\n"
-"with markers for a counting plugin around each run.\n"
-"  --tur            TEST UNIT READY; else READ(10)\n"
-"  --bs BYTES       of a READ(10) (512)\n"
+"Passthrough requests from inside the kernel, on CPU 0, by the module smq_load, which must be\n"
+"loaded; with markers for a counting plugin around each run.\n"
+"  --tur            TEST UNIT READY instead of READ(10)\n"
+"  --bs BYTES       size of a READ(10) (512)\n"
 "  --depth N        commands in flight (32)\n"
 "  --batch N        commands submitted under one plug (16)\n"
-"  --cached         the plug takes the requests of a batch from the tags in one go, as\n"
-"                   io_uring's does; else one by one, as that of a module\n"
-"  --count N[,N]    commands of each measured run, at least 250; a few more to fill the\n"
-"                   last batches (2000,6000)\n"
-"  --warmup N       commands before each (1000)\n"
-"  --timeout S      give up after, one hour at most (300)\n"
+"  --cached         the plug allocates the requests of a batch at once, as io_uring's plug\n"
+"                   does; otherwise one by one, as the plug of a module does\n"
+"  --count N[,N]    commands of each measured run, at least 250; a run has a few more, to fill\n"
+"                   its last batches (2000,6000)\n"
+"  --warmup N       commands before each run (1000)\n"
+"  --timeout S      give up after so many seconds, at most 3600 (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {
@@ -138,7 +143,7 @@ int main(int argc, char **argv)
 	parse(argc, argv);
 	for (i = 0; i < opt.runs.nr_counts; i++) {
 		err = run(opt.runs.counts[i]);
-		/* Says more than an errno. */
+		/* The module's message says more than an errno. */
 		why = err == -ENOENT ? 0 : result(&count, &ns);
 		if (err || why) {
 			fprintf(stderr, "%srun: %s\n", DEBUGFS, strerror(-(err ? err : why)));

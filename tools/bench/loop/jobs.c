@@ -12,18 +12,21 @@
 #include "../marker.h"
 #include "jobs.h"
 
-/* In ticks of the TSC: under User Mode Linux asking the kernel takes as long as ten I/Os. */
+/*
+ * Times are in ticks of the TSC: under User Mode Linux a call for the kernel's time takes as long
+ * as ten I/Os.
+ */
 struct chunk {
 	unsigned int ios;
 	unsigned long ticks;
 };
 
-/* Where the jobs meet; a job that fails lets the others go. */
+/* Jobs wait here for each other. If a job fails, the others do not wait for it. */
 static struct meeting {
 	unsigned long arrived;
 	char apart[64];		/* two cache lines */
 	bool failed;
-	/* Each written by its job during a run, read by the first after it. */
+	/* Each job writes its own during a run; the first job reads all of them afterwards. */
 	struct job_chunks {
 		struct chunk chunks[MAX_CHUNKS];
 		unsigned int nr;
@@ -48,7 +51,7 @@ void jobs_meet(void)
 	while (__atomic_load_n(&meeting->arrived, __ATOMIC_SEQ_CST) < all) {
 		if (__atomic_load_n(&meeting->failed, __ATOMIC_RELAXED))
 			exit(1);
-		/* Those that share a CPU could wait for each other for a whole time slice. */
+		/* Jobs that share a CPU could wait for each other for a whole time slice. */
 		if (nr_jobs > (unsigned int)nr_cpus)
 			sched_yield();
 		else

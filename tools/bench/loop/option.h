@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Command lines of the loop programs: what is wrong with one ends the program, with status 2. */
+/*
+ * Parses the command lines of the loop programs. A mistake in one ends the program with status 2.
+ */
 #ifndef SMQ_BENCH_OPTION_H
 #define SMQ_BENCH_OPTION_H
 
@@ -10,7 +12,7 @@
 enum option_kind { OPTION_END, OPTION_IS_FLAG, OPTION_IS_NUMBER, OPTION_IS_BYTES, OPTION_IS_WORD,
 		   OPTION_IS_COUNTS };
 
-/* An option of a program; below is how to write one. */
+/* An option of a program. It is written with one of the macros below. */
 struct option_spec {
 	enum option_kind kind;
 	const char *name;
@@ -20,28 +22,31 @@ struct option_spec {
 	const char * const *words;
 };
 
-/* --name: @field, a bool, is true. */
+/* --name: sets @field, a bool, to true. */
 #define OPTION_FLAG(text, field) \
 	{ .kind = OPTION_IS_FLAG, .name = text, .value = &(field) }
 
-/* --name N: a number from @least to @most, to any unsigned integer. */
+/* --name N: stores a number from @least to @most in @field, an unsigned integer of any size. */
 #define OPTION_NUMBER(text, field, least, most) \
 	{ .kind = OPTION_IS_NUMBER, .name = text, .value = &(field), .size = sizeof(field), \
 	  .min = least, .max = most }
 
-/* --name BYTES: a multiple of @block, up to @most. */
+/* --name BYTES: stores a multiple of @block, up to @most. */
 #define OPTION_BYTES(text, field, block, most) \
 	{ .kind = OPTION_IS_BYTES, .name = text, .value = &(field), .size = sizeof(field), \
 	  .min = block, .max = most }
 
-/* --name WORD: the index of one of @list, which NULL ends. */
+/* --name WORD: stores the word's index in @list, whose last element is NULL. */
 #define OPTION_WORD(text, field, list) \
 	{ .kind = OPTION_IS_WORD, .name = text, .value = &(field), .size = sizeof(field), \
 	  .words = list }
 
 #define OPTION_MAX_COUNT	1000000000UL
 
-/* Of a struct jobs_runs. All measured loops have the first three; see option_check_chunks(). */
+/*
+ * Options that set fields of a struct jobs_runs. All measured loops have the first three; see
+ * option_check_chunks().
+ */
 #define OPTION_COUNTS(runs) \
 	{ .kind = OPTION_IS_COUNTS, .name = "count", .value = &(runs) }
 #define OPTION_WARMUP(runs) \
@@ -52,9 +57,9 @@ struct option_spec {
 	OPTION_NUMBER("chunk", (runs).chunk, 1, OPTION_MAX_COUNT)
 
 /*
- * Takes the options of @specs, which OPTION_END (0) ends, and --help, for which, as for an
- * unknown one, it prints @help. What is wrong is named with its limits. What follows the
- * options begins at optind.
+ * Parses the options of @specs, whose last element is OPTION_END (0). For --help, and for an
+ * unknown option, it prints @help. The message for a bad value has the option's name and limits.
+ * The arguments behind the options begin at optind.
  */
 void option_parse(int argc, char **argv, const struct option_spec *specs, const char *help);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Passthrough commands through io_uring, prepared or whole, measured between markers. */
+/* Passthrough commands through io_uring, in prepared slots or without, measured between markers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #define BLOCK		512
 #define MAX_BYTES	65536
 #define MAX_DEPTH	256
-#define NR_BYTES	(512 * 1024)	/* of the disk that are used */
+#define NR_BYTES	(512 * 1024)	/* how much of the disk is used */
 #define TIMEOUT_MS	20000
 #define SENSE_BYTES	32
 #define HELD_SHARE	50	/* percent of the depth that --held asks for */
@@ -53,9 +53,9 @@ static unsigned char sense[MAX_DEPTH][SENSE_BYTES];
 static int fds[MAX_DEVICES];
 static int nr_fds;
 
-/* Of each: as many as it takes for none to be in flight twice. */
+/* Slots of each device: so many that an idle one can always be found. */
 static unsigned int nr_slots;
-/* What its held ones may keep, the least of all devices. */
+/* The number of requests that held slots may keep, the least of all devices. */
 static unsigned int max_held;
 
 static void fill_cdb(unsigned char *cdb, unsigned int n)
@@ -77,14 +77,17 @@ static unsigned int cdb_len(void)
 	return opt.tur ? 6 : 10;
 }
 
-/* What is inline is made once for each path, with chunks and without: no choice costs a command. */
+/*
+ * Inline functions are instantiated for each path, with chunks and without, so that the choice
+ * costs nothing per command.
+ */
 
 static inline __attribute__((always_inline))
 struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 
-	/* What else an SQE has is 0 in this ring from the start. */
+	/* All other fields of the SQE are 0 in this ring from the start. */
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->flags = IOSQE_FIXED_FILE;
 	sqe->fd = disk;
@@ -93,8 +96,9 @@ struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 }
 
 /*
- * What is idle, that for longest first: slots, or the first of those that make a batch, as
- * device << 16 | slot. Commands that wait for a place may end after later ones.
+ * Idle slots, or first slots of idle batches, as device << 16 | slot; the one that is idle for
+ * longest comes first. A queue is needed because commands that wait for a place may end after later
+ * ones.
  */
 static struct {
 	unsigned int *all;
@@ -225,7 +229,7 @@ int run_v4(bool chunks, unsigned long count)
 	return err;
 }
 
-/* Takes what has come; returns how many commands that ends, or an error. */
+/* Reaps the completions; returns how many commands have ended, or an error. */
 static inline __attribute__((always_inline))
 int reap(enum path path)
 {
@@ -266,7 +270,7 @@ unsigned int queue_some(enum path path, unsigned long n, unsigned long left)
 	return 1;
 }
 
-/* Keeps up to depth commands in flight, submits and takes a batch at a time. */
+/* Keeps up to @depth commands in flight; submits and reaps a batch at a time. */
 static inline __attribute__((always_inline))
 int run_ring(enum path path, bool chunks, unsigned long count)
 {
@@ -283,7 +287,10 @@ int run_ring(enum path path, bool chunks, unsigned long count)
 			inflight += some;
 		}
 		n = jobs_wait_for(inflight, opt.depth, opt.batch, queued == count);
-		/* A batch has one completion, and is not waited for while another fits. */
+		/*
+		 * A batch has one completion; do not wait for it while another batch fits into the
+		 * depth.
+		 */
 		err = io_uring_submit_and_wait(&ring, path == BATCH ? !!n : n);
 		if (err < 0)
 			return err;
@@ -359,7 +366,10 @@ static int register_buffers(void)
 	struct iovec iov[MAX_DEPTH];
 	unsigned int i;
 
-	/* One each: of a large one 6.1 counts all its pages for each command. */
+	/*
+	 * One buffer for each command: of a single large buffer Linux 6.1 would count all pages for
+	 * each command.
+	 */
 	for (i = 0; i < opt.depth; i++)
 		iov[i] = (struct iovec) { buffer + (size_t)i * opt.bs, opt.bs };
 	return io_uring_register_buffers(&ring, iov, opt.depth);
@@ -426,25 +436,25 @@ static int job(unsigned int n)
 
 static const char help[] =
 "usage: passthrough [options] DEVICE...\n"
-"SCSI commands to /dev/smqsgN, or with --path adhoc and v4 to /dev/bsg/H:C:T:L, jobs\n"
+"SCSI commands to /dev/smqsgN, or with --path adhoc and v4 to /dev/bsg/H:C:T:L, by jobs\n"
 "pinned to CPU 0, 1, ..., with markers for a counting plugin around each run.\n"
 "  --path PATH      run: a prepared slot for each SQE; batch: a batch of slots for each;\n"
-"                   adhoc: a whole command in each; v4: SG_IO with struct sg_io_v4, one\n"
-"                   at a time (run)\n"
-"  --tur, --write   TEST UNIT READY or WRITE(10), which destroys what DEVICE holds;\n"
-"                   else READ(10)\n"
-"  --bs BYTES       of a command (512)\n"
+"                   adhoc: a command without a slot in each; v4: SG_IO with struct\n"
+"                   sg_io_v4, one command at a time (run)\n"
+"  --tur, --write   TEST UNIT READY, or WRITE(10), which destroys the data of DEVICE,\n"
+"                   instead of READ(10)\n"
+"  --bs BYTES       size of a command's data (512)\n"
 "  --depth N        commands in flight (32)\n"
 "  --batch N        commands submitted and waited for at a time (16)\n"
 "  --registered     adhoc: registered buffers, one for each command in flight\n"
 "  --held           run, batch: slots keep their requests, up to half of the queue depth\n"
-"  --poll           but for v4: an IOPOLL ring\n"
-"  --jobs N         DEVICEs are dealt out to them, a job that is left without one\n"
-"                   shares one (1)\n"
+"  --poll           an IOPOLL ring; not with v4\n"
+"  --jobs N         the DEVICEs are distributed over so many jobs, and a job without a\n"
+"                   DEVICE of its own shares one (1)\n"
 "  --count N[,N]    commands of each measured run (2000,6000)\n"
-"  --warmup N       commands before (1000)\n"
+"  --warmup N       commands before the first run (1000)\n"
 "  --chunk N        commands that are timed together; a run has at most 1024 chunks\n"
-"  --timeout S      give up after (300)\n"
+"  --timeout S      give up after so many seconds (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {

@@ -15,7 +15,7 @@
 
 #define BLOCK		512
 #define MAX_BYTES	65536
-#define NR_BYTES	(512 * 1024)	/* of the disk that are read */
+#define NR_BYTES	(512 * 1024)	/* how much of the disk is read */
 #define TIMEOUT_MS	20000
 
 #define OP_TUR		0x00
@@ -37,7 +37,7 @@ static unsigned char sense[64];
 static int fds[MAX_DEVICES];
 static int nr_fds, next_fd;
 
-/* A call each: what a command costs here is not to depend on the code around it. */
+/* Not inlined: otherwise the cost of this code would depend on the code around it. */
 static __attribute__((noinline)) int issue(unsigned long n)
 {
 	unsigned char cdb[10] = { OP_TUR };
@@ -115,13 +115,13 @@ static const char help[] =
 "usage: sgio [options] DEVICE...\n"
 "Commands to /dev/sgN or block devices through SG_IO, one at a time, with\n"
 "markers for a counting plugin around each run.\n"
-"  --read           READ(10); else TEST UNIT READY\n"
-"  --bs BYTES       of a READ(10) (512)\n"
-"  --jobs N         pinned to CPU 0, 1, ...; DEVICEs are dealt out to them, a\n"
-"                   job that is left without one shares one (1)\n"
+"  --read           READ(10) instead of TEST UNIT READY\n"
+"  --bs BYTES       size of a READ(10) (512)\n"
+"  --jobs N         jobs, pinned to CPU 0, 1, ...; the DEVICEs are distributed over\n"
+"                   them, and a job without a DEVICE of its own shares one (1)\n"
 "  --count N[,N]    commands of each measured run (2000,6000)\n"
-"  --warmup N       commands before (300)\n"
-"  --timeout S      give up after (300)\n"
+"  --warmup N       commands before the first run (300)\n"
+"  --timeout S      give up after so many seconds (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {

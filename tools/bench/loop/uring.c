@@ -30,7 +30,10 @@ static struct {
 
 static struct io_uring ring;
 static unsigned char *buffer;
-/* With --latencies: of each I/O of a run, when it was queued, then how long it took. */
+/*
+ * With --latencies: for each I/O of a run, first the time when it was queued, and then how long it
+ * took.
+ */
 static unsigned long *ticks;
 
 /* The devices of this job, which take turns. */
@@ -41,7 +44,7 @@ static struct {
 } disks[MAX_DEVICES];
 static unsigned int nr_disks, next_disk;
 
-/* What chunks and latencies cost is in programs of their own: the choice costs an I/O nothing. */
+/* The loop is compiled once for each of these, so that the choice costs nothing per I/O. */
 enum kept { KEPT_NOTHING, KEPT_CHUNKS, KEPT_LATENCIES };
 
 static inline __attribute__((always_inline))
@@ -74,7 +77,7 @@ void queue_io(enum kept kept, unsigned long n)
 	}
 }
 
-/* For each batch a call that does nothing, and no I/O. */
+/* Does no I/O: for each batch it makes a call that does nothing. */
 static int run_calls(unsigned long count)
 {
 	unsigned long done = 0;
@@ -91,7 +94,7 @@ static int run_calls(unsigned long count)
 	return 0;
 }
 
-/* Keeps up to depth I/Os in flight, submits and takes a batch at a time. */
+/* Keeps up to @depth I/Os in flight; submits and reaps a batch at a time. */
 static inline __attribute__((always_inline))
 int run_ring(enum kept kept, unsigned long count)
 {
@@ -151,7 +154,7 @@ static int run_ios(unsigned long count)
 	return opt.runs.chunk ? run_ring(KEPT_CHUNKS, count) : run_ring(KEPT_NOTHING, count);
 }
 
-/* Writes the whole device, so that the reads have something to move. */
+/* Writes the whole device, so that reads move data. */
 static int fill(const char *device, off_t size)
 {
 	unsigned char *chunk;
@@ -175,7 +178,7 @@ static int fill(const char *device, off_t size)
 	return 0;
 }
 
-/* Every buffer must hold what fill() wrote, and not what was there before. */
+/* Checks that every buffer has the data that fill() wrote, and not its earlier content. */
 static int check(void)
 {
 	size_t i;
@@ -236,7 +239,7 @@ static void report(unsigned long count, unsigned long ns)
 	printf("}\n");
 }
 
-/* Opens every device whose turn it is in job @n: at least one. */
+/* Opens the devices of job @n, at least one. */
 static int open_disks(unsigned int n)
 {
 	unsigned int i = n % opt.devices.nr;
@@ -251,7 +254,7 @@ static int open_disks(unsigned int n)
 			return fd;
 		disks[nr_disks].name = name;
 		disks[nr_disks++].fd = fd;
-		/* One that several jobs share is filled by the first. */
+		/* A device that several jobs share is filled by the first of them. */
 		if (opt.data && n < opt.devices.nr)
 			err = fill(name, lseek(fd, 0, SEEK_END));
 		if (err)
@@ -268,7 +271,10 @@ static int job(unsigned int n)
 	if (open_disks(n))
 		return 1;
 	err = set_up();
-	/* Eight instructions are nothing beside what times scatter, nor beside taking them. */
+	/*
+	 * Not needed with chunks or latencies: taking times costs more than these eight
+	 * instructions, and varies by more.
+	 */
 	if (!opt.runs.chunk && !opt.latencies)
 		disk_next_second();
 	jobs_meet();
@@ -283,23 +289,23 @@ static int job(unsigned int n)
 
 static const char help[] =
 "usage: uring [options] DEVICE...\n"
-"Random I/O on block devices through io_uring, jobs pinned to CPU 0, 1, ... and\n"
-"again to 0, with markers for a counting plugin around each run.\n"
-"  --jobs N         DEVICEs are dealt out to so many jobs, a job that is left\n"
-"                   without one shares one (default: a job for each DEVICE)\n"
-"  --write          writes, which destroy what DEVICE holds; else reads\n"
-"  --bs BYTES       of an I/O (512)\n"
+"Random I/O on block devices through io_uring, by jobs pinned to CPU 0, 1, ... (more\n"
+"jobs share CPUs), with markers for a counting plugin around each run.\n"
+"  --jobs N         the DEVICEs are distributed over so many jobs, and a job without a\n"
+"                   DEVICE of its own shares one (default: a job for each DEVICE)\n"
+"  --write          writes, which destroy the data of DEVICE, instead of reads\n"
+"  --bs BYTES       size of an I/O (512)\n"
 "  --depth N        I/Os in flight (32)\n"
 "  --batch N        I/Os submitted and waited for at a time (16)\n"
 "  --count N[,N]    I/Os of each measured run (2000,6000)\n"
-"  --warmup N       I/Os before (1000)\n"
+"  --warmup N       I/Os before the first run (1000)\n"
 "  --chunk N        I/Os that are timed together; a run has at most 1024 chunks\n"
 "  --registered     registered buffer and file\n"
 "  --poll           IOPOLL ring\n"
-"  --latencies      of the first job's I/Os, p50, p99 and p99.9\n"
+"  --latencies      report p50, p99 and p99.9 of the first job's latencies\n"
 "  --idle           no I/O: a call that does nothing for each batch\n"
-"  --data           fill DEVICE before, check what was read after\n"
-"  --timeout S      give up after (300)\n"
+"  --data           fill DEVICE first, and check at the end what was read\n"
+"  --timeout S      give up after so many seconds (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {

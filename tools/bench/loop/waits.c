@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Prepared commands, or reads of a disk, for a while: how each ended, and how long it took. */
+/*
+ * Sends prepared commands, or reads of a disk, for a while; reports how each ended and how long it
+ * took.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +23,13 @@
 #include "option.h"
 
 #define BLOCK		512
-#define NR_BLOCKS	1024		/* of the disk that are read */
+#define NR_BLOCKS	1024		/* how many blocks of the disk are read */
 #define MAX_SLOTS	200000
 #define MAX_RING	4096
 #define MAX_SAMPLES	2000000
 #define MAX_BINS	600
 #define BIN_MS		100
-/* How long commands that were sent may still take when no more are. */
+/* How long commands in flight may still take after the last one was sent. */
 #define DRAIN_MS	60000
 #define MAX_ERRNO	133
 #define HELD_SHARE	100		/* percent of the depth that --held asks for */
@@ -52,7 +55,7 @@ static unsigned char *buffer;
 static unsigned char *status;
 static unsigned int nr_slots, status_stride;
 
-/* What became of them. */
+/* How the commands ended. */
 static unsigned int samples[MAX_SAMPLES];
 static unsigned long nr_samples;
 static unsigned long sent, ended;
@@ -111,7 +114,7 @@ static void queue(unsigned int n)
 	sent++;
 }
 
-/* Takes what has come, and sends as many anew. */
+/* Reaps the completions, and sends as many new commands. */
 static int go_on(void)
 {
 	struct __kernel_timespec while_ms = { .tv_nsec = BIN_MS * NS_PER_MS };
@@ -151,7 +154,7 @@ static void rung(int number)
 {
 }
 
-/* An ioctl at a time; the alarm ends the last. */
+/* Calls one ioctl after the other until an alarm interrupts the last one. */
 static int through_ioctls(void)
 {
 	struct smq_sg_run_batch arg = {
@@ -163,7 +166,10 @@ static int through_ioctls(void)
 	};
 	struct sigaction action = { .sa_handler = rung };
 
-	/* Without SA_RESTART; and again, where it came between two of them. */
+	/*
+	 * Without SA_RESTART, so that the alarm ends an ioctl; and repeated, in case one comes
+	 * between two ioctls.
+	 */
 	sigaction(SIGALRM, &action, NULL);
 	if (!opt.count)
 		setitimer(ITIMER_REAL, &alarm, NULL);
@@ -227,7 +233,7 @@ static int prepare(void)
 	return status == MAP_FAILED ? -errno : 0;
 }
 
-/* Commands that the device has answered, by the slots' own count. */
+/* How many commands the device has answered; each slot counts its own. */
 static unsigned long served(void)
 {
 	unsigned long sum = 0;
@@ -273,18 +279,20 @@ static void report(void)
 
 static const char help[] =
 "usage: waits [options] DEVICE\n"
-"READ(10) of a block each to /dev/smqsgN, or with --path read reads of a disk, one at a\n"
-"time, for a while: how each ended, how long it took, and how many did per 100 ms.\n"
+"Sends READ(10) of one block each to /dev/smqsgN for a while, or with --path read reads a\n"
+"disk, one block at a time. Reports how each command ended, how long it took, and how many\n"
+"ended in each 100 ms.\n"
 "  --path PATH      run: a slot for each SQE; batch: a batch of slots for each; ioctl: a\n"
 "                   batch for each SMQ_SG_RUN, one at a time; read: pread() (run)\n"
 "  --depth N        SQEs in flight (1)\n"
 "  --batch N        commands of a batch (1)\n"
-"  --ms N           milliseconds until no more are sent; an ioctl is interrupted (1000)\n"
-"  --count N        send so many instead, whatever time it takes\n"
+"  --ms N           send no more after so many milliseconds; an ioctl is interrupted (1000)\n"
+"  --count N        send so many commands instead, without a limit of time\n"
 "  --expire MS      timeout of a command (60000)\n"
 "  --held           slots keep their requests between runs\n"
-"Waits for what is in flight for 60 s. Prints a line of JSON: results by errno, \"0\" for\n"
-"GOOD; served is what the slots' own counters say; times are those of good ones.\n";
+"At the end waits 60 s for commands in flight. Prints a line of JSON: results by errno,\n"
+"\"0\" for GOOD; served is the sum of the slots' own counters; times are those of GOOD\n"
+"commands.\n";
 
 static const struct option_spec options[] = {
 	OPTION_WORD("path", opt.path, paths),

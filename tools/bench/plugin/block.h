@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Blocks of guest code as QEMU translates them. A block translated anew
- * (QEMU drops its code cache at will) keeps its identity and its counters.
+ * Blocks of guest code as QEMU translates them. A block that is translated again (QEMU drops its
+ * code cache now and then) keeps its identity and its counters.
  */
 #ifndef SMQ_BENCH_BLOCK_H
 #define SMQ_BENCH_BLOCK_H
@@ -22,7 +22,7 @@ enum block_end {
 	END_IRET,
 };
 
-/* Who enters a watched function: a block, and in or out of our scope. */
+/* A caller of a watched function: a block, with its calls inside and outside our scope. */
 struct caller {
 	struct caller *next;
 	const struct block *from;
@@ -46,7 +46,7 @@ struct block *block_get(const struct qemu_plugin_tb *tb);
 
 void block_for_each(void (*fn)(struct block *block, void *data), void *data);
 
-/* Sets the counters of a block to zero, those of its callers too. */
+/* Resets the counters of a block and of its callers. */
 void block_clear(struct block *block, void *unused);
 
 /* Writes "block ADDRESS INSNS RUNS OWN-RUNS IRQ-RUNS"; false: it did not run. */

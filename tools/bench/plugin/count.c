@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * QEMU TCG plugin: guest instructions between two markers, in all and by
- * block of code, with the part that runs on our modules' account and the
- * callers of watched functions.
+ * QEMU TCG plugin: counts guest instructions between two markers, in total and
+ * by block of code. It also counts which of them ran in our modules or in functions that these
+ * called, and the callers of watched functions.
  *
  * Arguments: out=FILE hist=PREFIX symbols=PREFIX own=MODULE leave=GLOB
- * irq=GLOB reset=GLOB watch=GLOB; all but the first three repeatable.
+ * irq=GLOB reset=GLOB watch=GLOB. All but the first three may be repeated.
  *
  * A run adds one line of key=value to out. PREFIX.N holds "block ADDRESS
  * INSNS RUNS OWN-RUNS IRQ-RUNS" and "call ENTRY CALLER OWN-CALLS OTHER-CALLS".

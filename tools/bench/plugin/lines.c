@@ -2,12 +2,11 @@
 /*
  * QEMU TCG plugin: cache lines that move between two vCPUs between two
  * markers. A read of a line the other has written, or a write to a line the
- * other holds, is one transfer. Caches are taken as endless, so what is
- * counted is sharing alone.
+ * other holds, is one transfer. Caches are assumed to be infinite, so only sharing is counted.
  *
- * A transfer is on our account if our modules, or what they call, do the
- * access, or did the write that took the line away. What an interrupt does
- * stands apart: timers tick in wall time here, the guest runs slowly.
+ * A transfer is on our account if our modules, or functions that they call, do the access, or did
+ * the write that took the line away. Interrupts are counted separately: timers tick in real time,
+ * while the guest runs slowly.
  *
  * Arguments: out=FILE hist=PREFIX window=INSNS seed=NUMBER and those of
  * symbols.c. A run adds one line of key=value to out; PREFIX.N holds
@@ -160,7 +159,7 @@ static void block_runs(unsigned int n, void *data)
 		return;
 	vcpus[n].account = scope_step(&vcpus[n].scope, block);
 	vcpus[n].insns += block->insns;
-	pace_keep(n, block->insns);
+	pace_wait(n, block->insns);
 }
 
 static void start(void)
@@ -180,7 +179,7 @@ static void start(void)
 		memset(vcpu->table, 0,
 		       sizeof(*vcpu->table) << TABLE_BITS);
 	}
-	/* Private anonymous memory comes back as zeroes. */
+	/* After this, private anonymous memory reads as zeroes. */
 	madvise(lines, NR_LINES, MADV_DONTNEED);
 	pace_start();
 }

@@ -3,11 +3,11 @@
  * QEMU TCG plugin: locks taken between two markers, each with the place it was
  * taken from and its own address, and whether it was free.
  *
- * A lock function's first access with a lock prefix is to the lock itself: so
- * locks are told apart that are taken in the same place, and known again that
- * are taken in several. What lies inline (bit spin locks) is not seen.
+ * A lock function's first access with a lock prefix is to the lock itself. So different locks that
+ * are taken at the same place are distinguished, and a lock that is taken at several places is
+ * recognised. Inline locks (bit spin locks) are not seen.
  *
- * Two vCPUs are kept in step by instructions: how often one finds a lock taken
+ * Two vCPUs are kept in step by counting their instructions: how often one finds a lock taken
  * depends on how long the other holds it, not on the host's scheduler.
  *
  * Arguments: out=FILE hist=PREFIX and those of symbols.c and pace.c. A run adds
@@ -30,7 +30,7 @@ PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
 #define TABLE_BITS	14
 #define MAX_PREFIXES	4
 #define LOCK_PREFIX	0xf0
-/* What the kernel makes of it on one CPU: a DS prefix, without effect. */
+/* With one CPU the kernel replaces the lock prefix by this, a DS prefix without effect. */
 #define LOCK_PREFIX_UP	0x3e
 
 struct taking {
@@ -41,7 +41,10 @@ struct taking {
 static struct vcpu {
 	struct tally tally;
 	uint64_t overflow;
-	/* In a lock function, before it came to the lock: its entry, and who called. */
+	/*
+	 * Set while a vCPU is in a lock function, before the access to the lock: the function's
+	 * entry, and its caller.
+	 */
 	const struct block *entry, *caller;
 	bool in_irq;
 	struct taking *last;	/* may yet turn out to be contended */
@@ -78,7 +81,7 @@ static void locked_access(unsigned int n, qemu_plugin_meminfo_t info,
 {
 	struct vcpu *vcpu = &vcpus[n % PACED_VCPUS];
 
-	/* An access that reads and writes is told of twice. */
+	/* QEMU reports a read-modify-write twice, as a load and as a store: the store counts. */
 	if (!run_active || !vcpu->entry || !qemu_plugin_mem_is_store(info))
 		return;
 	vcpu->last = find(vcpu, vcpu->entry->va, vcpu->caller->va, va);
@@ -111,7 +114,7 @@ static void block_runs(unsigned int n, void *data)
 		vcpu->last = NULL;
 	}
 	if (nr_vcpus > 1)
-		pace_keep(n, block->insns);
+		pace_wait(n, block->insns);
 }
 
 static void start(void)

@@ -105,7 +105,7 @@ static bool is_ahead(const struct pace *me, const struct pace *other)
 	       __atomic_load_n(&run_active, __ATOMIC_RELAXED);
 }
 
-void pace_keep(unsigned int vcpu, uint32_t insns)
+void pace_wait(unsigned int vcpu, uint32_t insns)
 {
 	struct pace *me = &paces[vcpu], *other = &paces[!vcpu];
 	unsigned int spins = 0;
@@ -125,8 +125,7 @@ void pace_keep(unsigned int vcpu, uint32_t insns)
 		if (!until)
 			until = now_ns() + PATIENCE_NS;
 		/*
-		 * The other may be waiting for this vCPU inside QEMU, so the
-		 * wait has an end.
+		 * The other vCPU may be waiting for this one inside QEMU, so the wait is limited.
 		 */
 		if (now_ns() > until) {
 			me->slips++;

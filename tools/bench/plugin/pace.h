@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Keeps two vCPUs in step, so that they meet in the caches as two real CPUs
- * would, however the host schedules their threads: none runs more than a
- * window of instructions ahead of the other. Their speed against each other
- * varies at random, so that no phase between them lasts.
+ * Keeps two vCPUs in step, however the host schedules their threads: neither runs more than a
+ * window of instructions ahead of the other. So they share cache lines as two real CPUs would.
+ * Their relative speed varies at random, so that no phase between them lasts.
  */
 #ifndef SMQ_BENCH_PACE_H
 #define SMQ_BENCH_PACE_H
@@ -19,9 +18,9 @@ bool pace_option(const char *arg);
 
 void pace_init(qemu_plugin_id_t id);
 void pace_start(void);
-void pace_keep(unsigned int vcpu, uint32_t insns);
+void pace_wait(unsigned int vcpu, uint32_t insns);
 
-/* How often a vCPU went on alone since the host didn't run the other. */
+/* How often a vCPU ran ahead because the host did not run the other one. */
 uint64_t pace_slips(void);
 
 #endif /* SMQ_BENCH_PACE_H */

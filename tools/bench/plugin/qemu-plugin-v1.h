@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the plugins use of QEMU's TCG plugin API, version 1 (QEMU 4.2 to 8.x;
- * written for and tested with 7.2). Debian ships no header for it: the
- * prototypes are restated here from the documented interface.
+ * The part of QEMU's TCG plugin API that the plugins use, version 1 (QEMU 4.2 to 8.x; written for
+ * and tested with 7.2). Debian ships no header for it: the prototypes are restated here from the
+ * documented interface.
  */
 #ifndef SMQ_BENCH_QEMU_PLUGIN_V1_H
 #define SMQ_BENCH_QEMU_PLUGIN_V1_H

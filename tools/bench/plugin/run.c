@@ -62,7 +62,7 @@ static void stop(void)
 
 	__atomic_store_n(&run_active, false, __ATOMIC_SEQ_CST);
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	/* Let a callback of another vCPU that saw it active come to its end. */
+	/* A callback of another vCPU may have seen the run as active: let it finish. */
 	usleep(1000);
 	if (hist_prefix) {
 		snprintf(path, sizeof(path), "%s.%u", hist_prefix, sequence);

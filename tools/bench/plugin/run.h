@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A measured run: what lies between a start and a stop marker. */
+/* A measured run: the time between a start and a stop marker. */
 #ifndef SMQ_BENCH_RUN_H
 #define SMQ_BENCH_RUN_H
 
@@ -8,7 +8,7 @@
 
 #include "qemu-plugin-v1.h"
 
-/* What a plugin does at the markers; called with every vCPU still running. */
+/* A plugin's functions at the markers; called while all vCPUs go on running. */
 struct run_ops {
 	void (*start)(void);
 	/* Adds its figures to the line of the run in the file out=. */
@@ -24,7 +24,7 @@ bool run_option(const char *arg);
 
 void run_init(const struct run_ops *ops);
 
-/* Plants the marker callbacks in a block being translated. */
+/* Adds the markers' callbacks to a block that is being translated. */
 void run_find_markers(const struct qemu_plugin_tb *tb);
 
 #endif /* SMQ_BENCH_RUN_H */

@@ -10,7 +10,7 @@ static enum account current(const struct scope *scope)
 
 static void push(struct scope *scope, uint64_t ret, enum account account)
 {
-	/* Deeper than any kernel stack: we lost track, begin anew. */
+	/* Deeper than any kernel stack: the shadow stack is wrong, so begin anew. */
 	if (scope->depth == SCOPE_DEPTH)
 		scope->depth = 0;
 	scope->frame[scope->depth].ret = ret;
@@ -33,7 +33,7 @@ static void pop_ret(struct scope *scope, uint64_t va)
 		if (scope->frame[--i].ret == va)
 			break;
 	}
-	/* No such frame: it was called before we looked. */
+	/* There is no such frame: the function was called before the run began. */
 	scope->depth = i;
 }
 
@@ -79,12 +79,12 @@ enum account scope_step(struct scope *scope, const struct block *block)
 	}
 	while (scope->last && scope->last->end == END_IRET) {
 		pop_irq(scope);
-		/* A fault is taken within a block, which then starts again. */
+		/* A fault interrupts a block, which then starts again. */
 		if (scope->last && is_within(scope->last, block->va))
 			scope->last = NULL;
 	}
 	if (block->role & ROLE_IRQ) {
-		/* .last has left already, to where the handler returns */
+		/* .last has already ended; the handler returns to the block that follows it */
 		push(scope, 0, ACCOUNT_IRQ);
 		scope->frame[scope->depth - 1].last =
 			scope->last ? scope->last : block;

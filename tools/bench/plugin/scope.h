@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * On whose account a vCPU runs: a shadow call stack, so that whatever our
- * modules call is charged to them, what the mid-layer does once it has its
- * command back is not, and interrupts are kept apart.
+ * The account on which a vCPU runs, by a shadow call stack: functions that our modules call are
+ * charged to our modules; the mid-layer's work once it has the command back is not; interrupts are
+ * counted separately.
  *
- * The guest must run without retpolines (mitigations=off): they return to
- * where nobody called from.
+ * The guest must run without retpolines (mitigations=off): these return to addresses that no call
+ * has pushed.
  */
 #ifndef SMQ_BENCH_SCOPE_H
 #define SMQ_BENCH_SCOPE_H
@@ -36,7 +36,7 @@ void scope_reset(struct scope *scope);
 /* The vCPU is about to run @block. */
 enum account scope_step(struct scope *scope, const struct block *block);
 
-/* What a vCPU has run, by account; its blocks count their runs likewise. */
+/* Counts of a vCPU by account; each block counts its runs by account as well. */
 struct tally {
 	uint64_t insns, own_insns, irq_insns;
 	struct scope scope;
@@ -44,7 +44,7 @@ struct tally {
 
 void tally_reset(struct tally *tally);
 
-/* vCPU @n is about to run @block: counts it. Inline, for it is called for every block. */
+/* Counts a block that vCPU @n is about to run. Inline, because it is called for every block. */
 static inline enum account tally_step(struct tally *tally, struct block *block, unsigned int n)
 {
 	enum account account = scope_step(&tally->scope, block);

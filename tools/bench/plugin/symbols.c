@@ -9,7 +9,7 @@
 
 #define MAX_PATTERNS	64
 #define KERNEL_HALF	(1ULL << 63)
-/* The last function of a module has no successor to end it. */
+/* The assumed size of a module's last function, because no symbol follows it. */
 #define LONGEST_LAST	0x4000
 
 struct symbol {
@@ -40,7 +40,7 @@ static unsigned int nr_patterns;
 static char *prefix;
 static unsigned int generation;
 
-/* A vCPU may translate, and ask for roles, while another starts a run. */
+/* Needed because a vCPU may translate, and ask for roles, while another starts a run. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct symbol *entries;
 static size_t nr_entries;

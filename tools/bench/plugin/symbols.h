@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The guest's symbols, as far as a plugin needs them while it counts: which
- * code is ours, and which function entries have a role.
+ * The guest's symbols that a plugin needs while it counts: which code is ours, and which function
+ * entries have a role.
  */
 #ifndef SMQ_BENCH_SYMBOLS_H
 #define SMQ_BENCH_SYMBOLS_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a block of guest code is to the count. */
+/* The roles that a block of guest code may have. */
 enum role {
 	ROLE_OWN	= 1 << 0, /* text of a module named with own= */
 	ROLE_LEAVE	= 1 << 1, /* entry: hands the command back, not ours */

@@ -25,31 +25,35 @@ LOCKING = [
     "slow=*queued_spin_lock_slowpath", "slow=queued_read_lock_slowpath",
     "slow=queued_write_lock_slowpath", "slow=__mutex_lock*", "slow=rwsem_down_*_slowpath",
 ]
-# Instructions of taking, of waiting for and of giving back a lock.
+# Functions whose instructions take a lock, wait for it or release it.
 LOCK_CODE = re.compile(r"_raw_(spin|read|write)_.*|.*queued_(spin|read|write)_.*|_*mutex_.*|"
                        r"rwsem_.*|osq_.*|(up|down)_(read|write).*")
 WAITING = re.compile(r".*queued_\w+_slowpath|__mutex_lock.*|rwsem_down_.*|osq_lock|"
                      r"mutex_spin_.*|rwsem_spin_.*")
-# Locks known by a function that takes them; the first that fits.
+# Names of locks by a function that takes them; the first match counts.
 QUEUE_LOCK, HOST_LOCK = "legacy queue_lock (model)", "legacy host_lock (model)"
+# In kernels up to 4.20 these functions take queue_lock and no other lock.
+REAL_QUEUE_LOCK = "queue_lock"
 KNOWN = [
+    (REAL_QUEUE_LOCK, re.compile(r"blk_queue_bio|blk_flush_plug_list|queue_unplugged|"
+                                 r"(__)?blk_run_queue|blk_old_get_request|blk_put_request")),
     (QUEUE_LOCK, re.compile(r"legacy_(run_queue|request_fn|end_request|insert_bio|flush_plug)")),
     (HOST_LOCK, re.compile(r"legacy_(host_ready|starved|qcmd_wrapper)\w*")),
     ("legacy list_lock (model)", re.compile(r"legacy_get_command")),
     ("legacy free_list_lock (model)", re.compile(r"legacy_put_command")),
     ("io_uring's locks", re.compile(r"(__)?io_.*|tctx_.*")),
 ]
-RARE = 0.02     # of a lock's acquisitions, below which a function does not name it
-SMALL = 0.002   # per I/O, below which a place is not written down
+RARE = 0.02  # a function with a smaller part of a lock's acquisitions does not name it
+SMALL = 0.002  # per I/O: places with less are left out
 # io_uring takes five locks for each batch of 16, whatever the device.
 SEEN = 0.2
-# Groups whose locks belong to the path of a command, rather than to who issues it.
+# Groups whose locks belong to the path of a command, not to the program that issues it.
 PATH_GROUPS = {BLOCK, SCSI, LLD}
 
 
 @dataclass
 class Locks:
-    """One run, or several, per I/O."""
+    """The locks of one run, or of several, per I/O."""
 
     # (taking function, caller, address, in an interrupt) -> times
     taken: Counter = field(default_factory=Counter)
@@ -58,7 +62,7 @@ class Locks:
     slips: float = 0.0
 
     def combine(self, other: "Locks", sign: int) -> "Locks":
-        """This one plus or minus another."""
+        """These counts plus or minus others."""
         result = Locks()
         for name in ("taken", "contended", "insns"):
             mine, theirs = getattr(self, name), getattr(other, name)
@@ -68,20 +72,29 @@ class Locks:
         return result
 
     def divided(self, by: int) -> "Locks":
-        """Per I/O."""
+        """The counts divided by a number of I/Os."""
         return Locks(*({key: value / by for key, value in counter.items()}
                        for counter in (self.taken, self.contended, self.insns)), self.slips / by)
 
+    def with_interrupts(self) -> "Locks":
+        """Returns a copy that counts what interrupts took like the rest: a command that completes
+        in an interrupt takes its locks there."""
+        result = Locks(insns=self.insns, slips=self.slips)
+        for mine, all_of_it in ((self.taken, result.taken), (self.contended, result.contended)):
+            for (entry, caller, address, _), value in mine.items():
+                all_of_it[entry, caller, address, False] += value
+        return result
+
     def total(self) -> float:
-        """Acquisitions, those of interrupts apart: timers tick in their own time."""
+        """Acquisitions without those in interrupts, because timers tick in real time."""
         return sum(value for (_, _, _, irq), value in self.taken.items() if not irq)
 
     def waits(self) -> float:
-        """Acquisitions that found the lock taken, those of interrupts apart."""
+        """Acquisitions that found the lock taken, without those in interrupts."""
         return sum(value for (_, _, _, irq), value in self.contended.items() if not irq)
 
     def contended_share(self, name: str | None = None) -> float:
-        """In per cent, of one lock or of all."""
+        """The contended share in per cent, of one lock or of all."""
         names = self.names()
         taken = sum(value for key, value in self.taken.items()
                     if not key[3] and name in (None, names[key[2]]))
@@ -90,14 +103,14 @@ class Locks:
         return 100 * found / taken if taken else 0.0
 
     def insn_share(self, pattern: re.Pattern) -> float:
-        """Per cent of all instructions that are of functions with such a name."""
+        """The share of instructions, in per cent, in functions whose name matches."""
         total = sum(self.insns.values())
         found = sum(value for function, value in self.insns.items()
                     if not function.module and pattern.fullmatch(function.name))
         return 100 * found / total if total else 0.0
 
     def names(self) -> dict[int, str]:
-        """What to call the lock at each address."""
+        """The name of the lock at each address."""
         callers: dict[int, Counter] = {}
         for (_, caller, address, _), value in self.taken.items():
             callers.setdefault(address, Counter())[caller.name] += value
@@ -112,7 +125,8 @@ class Locks:
         return {name: round(value, 4) for name, value in result.most_common() if value >= SMALL}
 
     def by_site(self) -> dict[str, float]:
-        """By the function that takes them and with what."""
+        """Acquisitions by the function that takes the lock and the function that it calls for
+        that."""
         result: Counter = Counter()
         for (entry, caller, _, irq), value in self.taken.items():
             if not irq:
@@ -120,7 +134,7 @@ class Locks:
         return {name: round(value, 4) for name, value in result.most_common() if value >= SMALL}
 
     def by_group(self) -> dict[str, float]:
-        """By the group of the function that takes them."""
+        """Acquisitions by the group of the function that takes the lock."""
         result: Counter = Counter()
         for (_, caller, _, irq), value in self.taken.items():
             if not irq:
@@ -128,7 +142,8 @@ class Locks:
         return {name: round(value, 4) for name, value in result.most_common() if value >= SMALL}
 
     def instances(self) -> dict[str, int]:
-        """How many locks there are of each name, of those that are taken all the time."""
+        """How many locks of each name there are, counting only those that are taken all the
+        time."""
         names, found = self.names(), Counter()
         for (_, _, address, irq), value in self.taken.items():
             if not irq:
@@ -140,7 +155,7 @@ def _name(callers: Counter) -> str:
     for name, pattern in KNOWN:
         if any(pattern.fullmatch(caller) for caller in callers):
             return name
-    # Who takes it once in a while says nothing of what it is.
+    # A function that rarely takes a lock does not name it.
     least = RARE * sum(callers.values())
     found = sorted((caller for caller in callers if callers[caller] >= least),
                    key=lambda caller: (-round(callers[caller], 2), caller))
@@ -148,7 +163,7 @@ def _name(callers: Counter) -> str:
 
 
 def read(run: Run, folder: Path, symbols: Symbols) -> Locks:
-    """One run."""
+    """Reads one run."""
     if run.figures["overflow"]:
         raise BenchError(f"{run.row} {run.workload}: the locks plugin ran out of room")
     result = Locks(slips=run.figures["slips"])
@@ -176,7 +191,8 @@ def _add(locks: Locks, symbols: Symbols, words: list[str]) -> None:
     key = symbols.function(entry), symbols.function(caller), address
     locks.taken[(*key, True)] += irq
     locks.taken[(*key, False)] += count - irq
-    # Which of them were in interrupts is not written down: the rest, most likely.
+    # The plugin does not report which contended acquisitions were in interrupts: assume those
+    # beyond the others.
     locks.contended[(*key, count == irq)] += contended
 
 
@@ -186,7 +202,8 @@ def path_share(locks: Locks) -> float:
 
 
 def cells(log: GuestLog, folder: Path) -> dict[tuple[str, str], list[Locks]]:
-    """By row and workload, a Locks per repeat. Runs of N and 3N subtract, single ones stand."""
+    """Locks of each repeat, by row and workload. With runs of N and 3N, their difference; a single
+    run counts as it is."""
     symbols: dict[int, Symbols] = {}
     read_runs: dict[tuple[str, str, int], list[tuple[Run, Locks]]] = {}
     for run in log.runs:
@@ -210,7 +227,7 @@ def cells(log: GuestLog, folder: Path) -> dict[tuple[str, str], list[Locks]]:
 
 
 def check(found: dict[tuple[str, str], list[Locks]]) -> None:
-    """A count that saw nothing proves nothing: io_uring and sg take locks in every kernel."""
+    """Fails if next to no locks were counted: io_uring and sg take locks in every kernel."""
     for (row, workload), repeats in found.items():
         if min(locks.total() for locks in repeats) < SEEN:
             raise BenchError(f"{row} {workload}: the count saw next to no lock taken")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What must hold, and whether it does."""
+"""Bounds on figures, and whether they hold."""
 
 from dataclasses import dataclass
 
@@ -16,13 +16,13 @@ DATA_4K = 590
 ALLOCATIONS = 0             # per I/O, by our modules
 TRANSFERS = 0.05            # of cache lines per I/O, by our modules, below
 
-# A single stray call among tens of thousands of I/Os is no steady state.
+# A single call among tens of thousands of I/Os does not belong to the steady state.
 STRAY = 0.001
 
 NULL_ROW, DATA_ROW, PEER_ROW = "smq_ram_null", "smq_ram", "scsi_debug"
 
 
-# SG_IO allocates a buffer for every read, on every kernel and whoever the LLD is.
+# SG_IO allocates a buffer for every read, on every kernel and with every LLD.
 SG_READ_ALLOCATIONS = 0.9
 
 
@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """For the eye."""
+        """The verdict in a word."""
         if not self.applies:
             return f"({BOUND_KERNEL} only)"
         return "not measured" if self.measured is None else "PASS" if self.ok else "FAIL"
@@ -67,7 +67,7 @@ def _is_ours(row: str) -> bool:
 
 
 def check_counts(cells: Cells) -> None:
-    """A count that saw nothing proves nothing."""
+    """Fails if the count missed our functions or sg's allocations: then it proves nothing."""
     for (row, workload), cell in cells.items():
         if _is_ours(row) and not (cell.own > 0 and cell.own_with_callees >= cell.own):
             raise BenchError(f"{row} {workload}: the count saw none of our functions run")

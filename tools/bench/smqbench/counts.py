@@ -20,8 +20,8 @@ CLOCK_TOLERANCE = 0.005     # between the plugin's count and the guest's icount 
 class Cell:
     """One workload on one row."""
 
-    values: list[float] = field(default_factory=list)       # one a repeat
-    profiles: list[Profile] = field(default_factory=list)   # per I/O, one a repeat
+    values: list[float] = field(default_factory=list)  # one for each repeat
+    profiles: list[Profile] = field(default_factory=list)  # per I/O, one for each repeat
     per_io: Profile = field(default_factory=Profile)        # their mean
 
     @property
@@ -31,21 +31,21 @@ class Cell:
 
     @property
     def spread(self) -> float:
-        """Between the repeats."""
+        """The spread of the repeats."""
         return max(self.values) - min(self.values)
 
     @property
     def own(self) -> float:
-        """In functions of our modules themselves."""
+        """Instructions in our modules' functions themselves."""
         return sum(value for _, value in profile.functions_of(self.per_io.insns, OWN_MODULES))
 
     @property
     def own_with_callees(self) -> float:
-        """On the account of our modules."""
+        """Instructions in our modules' functions and in those that they call."""
         return sum(self.per_io.own.values())
 
     def allocations(self) -> list[tuple[str, str, bool, float]]:
-        """(allocator, caller, ours, per I/O), dearest first."""
+        """(allocator, caller, ours, per I/O), the most frequent first."""
         return sorted(((str(to), str(caller), ours, value)
                        for (to, caller, ours), value in self.per_io.callers.items() if value),
                       key=lambda call: (-call[3], call))
@@ -55,7 +55,7 @@ Cells = dict[tuple[str, str], Cell]     # by row and workload
 
 
 def _check_clock(run: Run) -> None:
-    """The guest's icount clock is a second, independent count."""
+    """Compares the count with the guest's icount clock, which is an independent count."""
     counted = run.figures["insns"]
     waited = run.ns - counted
     if run.row in ROWS and ROWS[run.row].waits:     # the clock goes on while it does

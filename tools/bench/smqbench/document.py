@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every figure for a machine to read, with how it was taken."""
+"""Writes every figure, and how it was measured, in a form for programs."""
 
 from argparse import Namespace
 from collections import Counter
@@ -25,14 +25,14 @@ def _boot(log: GuestLog) -> dict:
 
 
 class Document:
-    """Grows as figures come in."""
+    """A document to which figures are added."""
 
     def __init__(self, command: str, options: Namespace):
         self.content: dict = {"command": command, "kernel": options.kernel,
                               "repeat": options.repeat, "rows": options.rows}
 
     def add_counts(self, log: GuestLog, cells: Cells) -> None:
-        """Instructions per I/O."""
+        """Adds instructions per I/O."""
         self.content["instructions"] = {
             **_boot(log),
             "figures": [{
@@ -49,7 +49,7 @@ class Document:
             "runs": [asdict(run) for run in log.runs]}
 
     def add_transfers(self, log: GuestLog, sharings: dict[tuple[str, str], Sharing]) -> None:
-        """Cache-line transfers per I/O."""
+        """Adds cache-line transfers per I/O."""
         self.content["transfers"] = {
             **_boot(log),
             "figures": [{
@@ -65,6 +65,6 @@ class Document:
             "runs": [asdict(run) for run in log.runs]}
 
     def add_verdicts(self, verdicts: list[Verdict]) -> None:
-        """The bounds."""
+        """Adds the verdicts on bounds."""
         self.content["bounds"] = [{**asdict(verdict), "verdict": verdict.word}
                                   for verdict in verdicts]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What stops a bench."""
+"""The exception with which an instrument gives up a measurement."""
 
 
 class BenchError(Exception):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Figures: one number each, with all that is needed to take it again.
+"""Figures: each is one number, with all that is needed to measure it again.
 
-Every instrument writes a file of them (FigureSet.write), tools/bench/run merges the files, and the
-report and its claims are made of nothing else.
+Every instrument writes a file of them (FigureSet.write), tools/bench/run merges the files. The
+report and its claims use these figures and nothing else.
 """
 
+import csv
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -18,12 +19,12 @@ from .rows import ROWS
 
 FORMAT = "smq-figures 1"
 
-# Each a command of that name under tools/bench.
+# Each is the name of a command under tools/bench.
 INSTRUMENTS = ("insn", "fastpath", "locks", "lines", "native", "legacy-kernel",
                "policies")
 PATHS = {
     "io_uring": "io_uring", "io_uring_fixed": "io_uring, registered",
-    "io_uring_poll": "io_uring, polled", "sg_io": "SG_IO",
+    "io_uring_poll": "io_uring, polled", "sg_io": "SG_IO", "sd_sg_io": "SG_IO on the disk",
     "libaio": "libaio", "in_kernel": "in kernel", "passthrough": "in-kernel passthrough",
     "passthrough_cached": "in-kernel passthrough, cached requests", "bsg": "bsg SG_IO v4",
     "bsg_uring": "bsg uring_cmd", "bsg_uring_fixed": "bsg uring_cmd, registered",
@@ -36,7 +37,7 @@ PATHS = {
     "buffered": "buffered reads", "buffered_pinned": "buffered reads, pinned",
     "smq_batch_poll": "smq_sg prepared, a batch per SQE, polled",
 }
-# The last: no I/O, but an empty call of the kernel for each batch.
+# "call" is not I/O but an empty system call for each batch.
 OPS = ("read", "write", "tur", "call")
 NO_DATA = ("tur", "call")
 # name: (unit, what it is)
@@ -66,11 +67,16 @@ METRICS = {
     "iops": ("IO/s", "I/O per second"),
     "iops_cpu": ("IO/s/CPU", "I/O per second of CPU time"),
     "against_block": ("x", "time against registered block reads, p10 by p10 of each repeat"),
+    "against_mq": ("x", "I/O per second on the legacy path by those on scsi-mq, of each round"),
     "against_block_bare": ("x", "the same, both without what the empty calls take"),
     "lock_share": ("%", "instructions in locks and waiting for them"),
     "wait_share": ("%", "instructions spent waiting for locks"),
 }
-TIMES = ("time",)       # with p10 and median of chunks
+TIMES = ("time",)       # metrics that also have p10 and median, of chunks
+# The fields of a figure that write_csv() writes, for other programs.
+COLUMNS = ("instrument", "row", "path", "op", "bs", "qd", "batch", "luns", "jobs", "cpus", "metric",
+           "unit", "value", "spread", "repeats", "p10", "median", "model", "kernel", "command",
+           "note")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +89,9 @@ class Figure:   # pylint: disable=too-many-instance-attributes
     op: str
     bs: int                     # bytes, 0 for a command without data
     qd: int
-    batch: int                  # submitted at a time
-    luns: int                   # that are in use
-    jobs: int                   # that issue, each pinned to a CPU of its own
+    batch: int  # commands submitted at a time
+    luns: int                   # LUNs in use
+    jobs: int  # jobs that issue I/O, each pinned to its own CPU
     metric: str
     unit: str
     value: float                # median of the repeats
@@ -94,13 +100,13 @@ class Figure:   # pylint: disable=too-many-instance-attributes
     kernel: str                 # uname -r
     command: str                # from the top of the tree
     parameters: dict[str, Any]  # of modules and queues
-    p10: float | None = None    # times: of all chunks
+    p10: float | None = None    # only of TIMES: of all chunks
     median: float | None = None
-    model: bool = False         # of something that doesn't run here
+    model: bool = False         # the figure is of something that doesn't run here
     cpus: int = 1               # of the machine that was measured
     values: list[float] = field(default_factory=list)   # of each repeat
-    note: str = ""              # what must be known to read it
-    # What the value is made of, each by name: {"group": {"LLD": 71.0, ...}}.
+    note: str = ""  # a remark for the reader
+    # Parts of the value, by kind and name: {"group": {"LLD": 71.0, ...}}.
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -108,18 +114,18 @@ class Figure:   # pylint: disable=too-many-instance-attributes
 
     @property
     def key(self) -> tuple:
-        """What two figures of one report must not share."""
+        """The key of a figure, which is unique in a report."""
         return (self.instrument, self.row, self.path, self.op, self.bs, self.qd, self.batch,
                 self.luns, self.jobs, self.cpus, self.metric, self.kernel)
 
     @property
     def label(self) -> str:
-        """The device, for people."""
+        """The device, as the report names it."""
         return ROWS[self.row].label
 
     @property
     def workload(self) -> str:
-        """How it was driven, for people."""
+        """The workload, as the report names it."""
         words = [PATHS[self.path], self.op + ("" if not self.bs else f" {size(self.bs)}"),
                  f"QD{self.qd}"]
         if self.batch > 1:
@@ -132,7 +138,7 @@ class Figure:   # pylint: disable=too-many-instance-attributes
 
 
 def size(count: int) -> str:
-    """512 or 4k."""
+    """A number of bytes in the form 512 or 4k."""
     return f"{count // 1024}k" if count and count % 1024 == 0 else str(count)
 
 
@@ -194,45 +200,55 @@ def _check(figure: Figure) -> None:
 
 @dataclass
 class FigureSet:
-    """What one instrument took, or all of them together."""
+    """The figures of one instrument, or of all instruments."""
 
     figures: list[Figure] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)    # "insn legacy_419": why
     failed: dict[str, str] = field(default_factory=dict)     # instrument: why
 
     def add(self, figure: Figure) -> None:
-        """Adds one that is not there yet."""
+        """Adds a figure. Two with the same key are an error."""
         if any(figure.key == other.key for other in self.figures):
             raise BenchError("figure: there are two of " + " ".join(map(str, figure.key)))
         self.figures.append(figure)
 
     def merge(self, other: "FigureSet") -> None:
-        """Adds all of another set."""
+        """Adds all figures of another set."""
         for figure in other.figures:
             self.add(figure)
         self.skipped |= other.skipped
         self.failed |= other.failed
 
     def find(self, **wanted: Any) -> list[Figure]:
-        """All with these fields, in order."""
+        """All figures whose fields have these values, in order."""
         return [figure for figure in self.figures
                 if all(getattr(figure, name) == value for name, value in wanted.items())]
 
     def one(self, **wanted: Any) -> Figure | None:
-        """The one with these fields; None if there is none, an error if there are more."""
+        """The figure with these values; None if there is none, an error if there are several."""
         found = self.find(**wanted)
         if len(found) > 1:
             raise BenchError(f"figure: {len(found)} fit {wanted}")
         return found[0] if found else None
 
     def write(self, path: Path) -> None:
-        """As JSON, all or nothing."""
+        """Writes JSON. If that fails, an older file stays as it was."""
         text = json.dumps({"format": FORMAT, "figures": [asdict(one) for one in self.figures],
                            "skipped": self.skipped, "failed": self.failed}, indent=1)
         new = path.with_name(path.name + ".new")
         try:
             new.write_text(text + "\n", encoding="utf-8")
             new.replace(path)
+        except OSError as error:
+            raise BenchError(f"{path}: {error.strerror}") from error
+
+    def write_csv(self, path: Path) -> None:
+        """Writes CSV, a line for each figure, without its parts and parameters."""
+        try:
+            with path.open("w", encoding="utf-8", newline="") as file:
+                lines = csv.writer(file, lineterminator="\n")
+                lines.writerow(COLUMNS)
+                lines.writerows([getattr(one, name) for name in COLUMNS] for one in self.figures)
         except OSError as error:
             raise BenchError(f"{path}: {error.strerror}") from error
 
@@ -253,7 +269,7 @@ def _from_json(number: int, content: Any) -> Figure:
 
 
 def read(path: Path) -> FigureSet:
-    """A file that write() made, every field checked."""
+    """Reads a file that write() has made, and checks every field."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -277,7 +293,7 @@ def read(path: Path) -> FigureSet:
 
 
 def merged(sets: Iterable[FigureSet]) -> FigureSet:
-    """All of them in one."""
+    """Merges all sets into a new one."""
     result = FigureSet()
     for one in sets:
         result.merge(one)

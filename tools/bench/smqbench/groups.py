@@ -8,10 +8,10 @@ from .symbols import USER, Function
 
 SCSI_MODULES = {"scsi_mod", "scsi_common", "sd_mod", "sg", "bsg"}
 OWN_MODULES = frozenset({"smq", "smq_ram", "smq_lio", "smq_sg", "smq_virtio"})
-# Rings and bus belong to either driver of virtio-scsi.
+# The modules of ring and bus count as the LLD for both drivers of virtio-scsi.
 VIRTIO_MODULES = frozenset({"smq", "smq_virtio", "virtio_scsi", "virtio", "virtio_ring",
                             "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev"})
-# What smq_virtio and smq_lio stand beside.
+# Modules of the drivers with which smq_virtio and smq_lio are compared.
 BESIDE_MODULES = VIRTIO_MODULES | {"tcm_loop"}
 LLD_MODULES = frozenset({"smq_ram", "smq_lio", "null_blk", "scsi_debug"}) | BESIDE_MODULES
 TARGET_MODULES = frozenset({"target_core_mod", "target_core_file", "target_core_iblock"})
@@ -20,7 +20,7 @@ MEMORY, LOCKS, TIME = "memory", "locks, rcu", "time, stat, random"
 BLOCK, SCSI, LLD = "io_uring, block, vfs", "SCSI mid-layer, sd", "LLD"
 TARGET = "LIO"
 FAST = "smq_sg"
-# Issues commands in the kernel, as a program does in user space.
+# This module issues commands in the kernel, as a program does in user space.
 LOAD_MODULE = "smq_load"
 SCHED, COPY, ENTRY = "scheduler, workqueue", "copy, clear", "entry, interrupt, idle"
 PROGRAM, OTHER = "program", "other"
@@ -29,7 +29,7 @@ ORDER = [BLOCK, FAST, SCSI, LLD, TARGET, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY
 
 # The first group with a pattern that matches the whole name decides.
 _PATTERNS = {
-    # What only the SCSI mid-layer calls, though it lives in the kernel proper.
+    # With functions that belong to the kernel proper, but that only the SCSI mid-layer calls.
     SCSI: r"""
         scsi_.*  __blk_rq_map_sg  sbitmap_(get|put)  sg_(alloc|free|init)_.*  sg_pool_.*  sg_next
         """,
@@ -102,7 +102,7 @@ _CORE = [(name, re.compile("|".join(patterns.split()))) for name, patterns in _P
 
 
 def group(function: Function) -> str:
-    """The group a function is counted in."""
+    """The group for which a function counts."""
     if function == USER or function.module == LOAD_MODULE:
         return PROGRAM
     if function.module == FAST:
@@ -120,7 +120,7 @@ def group(function: Function) -> str:
 
 
 def split(insns: Counter) -> dict[str, float]:
-    """Instructions by group; every group is there, in order."""
+    """Sums up instructions by group. The result has every group, in order."""
     result = dict.fromkeys(ORDER, 0.0)
     for function, value in insns.items():
         result[group(function)] += value

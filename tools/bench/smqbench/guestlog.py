@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The guest's log and a plugin's, which tell of the same runs in the same order."""
+"""Reads the guest's log and the plugin's, which have the same runs in the same order."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,30 +12,30 @@ from .errors import BenchError
 class Run:
     """One measured run."""
 
-    number: int             # as the plugin counts them
+    number: int             # the plugin's number of the run
     row: str
     workload: str
     repeat: int
     count: int              # I/Os
     ns: int                 # by the guest's clock
-    loop: dict              # all the program said
+    loop: dict              # the program's output
     setting: dict = field(default_factory=dict)     # of the row's modules and queues
-    figures: dict = field(default_factory=dict)     # all the plugin said
+    figures: dict = field(default_factory=dict)     # the plugin's output
 
     @property
     def jobs(self) -> int:
-        """That issued COUNT each."""
+        """The number of jobs, each of which issued COUNT I/Os."""
         return self.loop.get("jobs") or max(len(self.loop["devices"]), 1)
 
     @property
     def ios(self) -> int:
-        """Of all jobs."""
+        """The I/Os of all jobs."""
         return self.count * self.jobs
 
 
 @dataclass
 class GuestLog:
-    """Everything a guest wrote down."""
+    """All records of a guest."""
 
     kernel: str = ""
     cpu: str = ""
@@ -46,8 +46,13 @@ class GuestLog:
     runs: list[Run] = field(default_factory=list)
     # By row and workload, doorbells per I/O of each repeat.
     doorbells: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    # The same of what the row's policy counts, by its names.
+    # The same for the counters of the row's policy, by their names.
     counted: dict[tuple[str, str], list[dict[str, float]]] = field(default_factory=dict)
+    means: str = ""         # how a guest of tools/bench/legacy-kernel counts locks
+    # By row, workload and repeat: what /proc/lock_stat has of each class of locks for a
+    # program, its warm-up included: (acquisitions, contended ones) per I/O.
+    lock_stat: dict[tuple[str, str, int], dict[str, tuple[float, float]]] = field(
+        default_factory=dict)
 
 
 def _plugin_runs(path: Path) -> list[dict]:
@@ -76,12 +81,28 @@ def _add_doorbells(log: GuestLog, workload: str, rung: int) -> None:
 
 
 def _add_counted(log: GuestLog, workload: str, text: str) -> None:
-    """What the policy had counted before and after."""
+    """Adds the difference of the policy's counters before and after a program."""
     key, ios = _of_program(log, workload)
     before, after = ({name: int(value) for name, value in (
         word.split("=") for word in part.split())} for part in text.split("/"))
     log.counted.setdefault(key, []).append(
         {name: (after[name] - before.get(name, 0)) / ios for name in after})
+
+
+def _add_effective(log: GuestLog, workload: str, policy: str) -> None:
+    """Notes the policy that was effective when the last program ended."""
+    row, _ = _of_program(log, workload)[0]
+    for run in log.runs:
+        if (run.row, run.workload, run.repeat) == (row, workload, log.runs[-1].repeat):
+            run.setting = {**run.setting, "effective": policy}
+
+
+def _add_lock_stat(log: GuestLog, workload: str, text: str) -> None:
+    """Notes one class of locks of the program that ran last."""
+    (row, _), ios = _of_program(log, workload)
+    taken, contended, name = text.split(" ", 2)
+    log.lock_stat.setdefault((row, workload, log.runs[-1].repeat), {})[name] = (
+        int(taken) / ios, int(contended) / ios)
 
 
 def _remember(log: GuestLog, row: str, text: str) -> None:
@@ -90,15 +111,15 @@ def _remember(log: GuestLog, row: str, text: str) -> None:
         said.append(text)
 
 
-def read(folder: Path) -> GuestLog:
-    """Reads and joins FOLDER/log and FOLDER/out."""
+def read(folder: Path, plugin: bool = True) -> GuestLog:
+    """Reads and joins FOLDER/log and FOLDER/out, which a boot without a plugin does not have."""
     log, row, repeat, ended = GuestLog(), "", 0, False
-    setting: dict = {}      # of the row whose line comes next
+    setting: dict = {}  # of the row of the next line
     try:
-        figures = _plugin_runs(folder / "out")
+        figures = _plugin_runs(folder / "out") if plugin else []
         for line in (folder / "log").read_text(encoding="utf-8").splitlines():
             kind, _, rest = line.partition(" ")
-            if kind in ("kernel", "cpu", "cmdline"):
+            if kind in ("kernel", "cpu", "cmdline", "means"):
                 setattr(log, kind, rest)
             elif kind == "param":
                 name, text = rest.split(" ", 1)
@@ -124,6 +145,10 @@ def read(folder: Path) -> GuestLog:
             elif kind == "counted":
                 workload, text = rest.split(" ", 1)
                 _add_counted(log, workload, text)
+            elif kind == "lock_stat":
+                _add_lock_stat(log, *rest.split(" ", 1))
+            elif kind == "effective":
+                _add_effective(log, *rest.split())
             elif kind == "skip":
                 name, why = rest.split(" ", 1)
                 log.skipped[name] = why
@@ -135,7 +160,7 @@ def read(folder: Path) -> GuestLog:
         raise BenchError(f"what the guest wrote cannot be read: {error}") from error
     if not ended:
         raise BenchError("the guest did not come to the end of its measurements")
-    if len(figures) != len(log.runs):
+    if plugin and len(figures) != len(log.runs):
         raise BenchError(f"the guest measured {len(log.runs)} times, the plugin {len(figures)}")
     for run, figure in zip(log.runs, figures):
         if figure["run"] != run.number:

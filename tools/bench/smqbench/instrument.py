@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the instruments that boot the test VM share: command line, boot, fields of a figure."""
+"""Shared by the instruments that boot the test VM: command line, boot, fields of a figure."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ MAX_REPEAT = 50
 # at for some seconds. (A load average remembers the instrument that ran before.)
 MAX_BUSY = 0.4
 LOOK = 3.0
-EPILOG = "exit status: 0 figures were taken; 2 they were not"
+EPILOG = "exit status: 0 all was measured; 2 the measurement failed"
 
 
 @dataclass
@@ -41,15 +41,15 @@ class Instrument:
     two_cpus: bool = False
     kernel: str = "6.1"         # default, "" for an instrument with a kernel of its own
     more: Callable[[argparse.ArgumentParser], None] | None = None   # adds options
-    named: Sequence[str] = ()   # rows that are measured when they are named
+    named: Sequence[str] = ()   # rows that are measured only when they are named
 
     def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """The command line."""
+        """Parses the command line."""
         parser = argparse.ArgumentParser(
             prog=f"tools/bench/{self.name}", description=self.description, epilog=EPILOG,
             allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
         add = parser.add_argument
-        add("--json", type=Path, metavar="FILE", help="writes the figures there")
+        add("--json", type=Path, metavar="FILE", help="writes the figures to this file")
         add("--rows", metavar="ROW,...", help="only these: " +
             " ".join([*self.rows, *self.named]))
         add("--repeat", type=int, default=self.repeat, metavar="N",
@@ -57,10 +57,10 @@ class Instrument:
         if self.kernel:
             add("--kernel", default=self.kernel, metavar="6.1|6.12|7.2|PATH",
                 help="default: %(default)s")
-        add("--keep", type=Path, metavar="DIR", help="keeps what guest and plugin wrote")
+        add("--keep", type=Path, metavar="DIR", help="keeps the output of guest and plugin")
         if self.two_cpus:
             add("--force", action="store_true",
-                help="two-CPU figures on a busy machine too, marked as such")
+                help="measures two CPUs on a busy machine, too, and marks these figures")
         if self.more:
             self.more(parser)
         options = parser.parse_args(arguments)
@@ -79,9 +79,9 @@ class Instrument:
 
     def main(self, measure: Callable[[argparse.Namespace, Path], FigureSet],
              show: Callable[[FigureSet], list[str]]) -> int:
-        """Measures, writes, shows."""
+        """Measures, writes the figures and prints them."""
         options = self.parse()
-        # Through the code that ends the VM.
+        # Exit through the code that ends the VM.
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         try:
             if options.keep:
@@ -102,7 +102,7 @@ class Instrument:
         return 0
 
     def command(self, options: argparse.Namespace, row: str) -> str:
-        """That takes a row's figures again."""
+        """The command that measures a row's figures again."""
         words = [f"tools/bench/{self.name}", "--rows", row, "--repeat", str(options.repeat)]
         if self.kernel and options.kernel != "6.1":
             words += ["--kernel", options.kernel]
@@ -112,7 +112,7 @@ class Instrument:
 def boot(plan: Plan, options: argparse.Namespace, folder: Path, *, plugin: str, name: str,
          vm_options: Sequence[str], plugin_arguments: Sequence[str] = (),
          timeout: int, own: frozenset[str] = OWN_MODULES) -> GuestLog:
-    """One boot that works off a plan."""
+    """Boots a VM that measures a plan."""
     folder.mkdir(parents=True, exist_ok=True)
     plan.write(folder / "plan", options.repeat)
     return vm.run(vm.Boot(
@@ -130,7 +130,7 @@ def _busy_ticks() -> tuple[int, int]:
 
 
 def busy_cpus(seconds: float = LOOK) -> float:
-    """How many CPUs others keep busy just now."""
+    """The number of CPUs that other processes keep busy at this moment."""
     busy, every = _busy_ticks()
     time.sleep(seconds)
     busy_then, every_then = _busy_ticks()
@@ -138,8 +138,8 @@ def busy_cpus(seconds: float = LOOK) -> float:
 
 
 def refuse_busy(force: bool) -> str:
-    """Two-CPU figures want two idle CPUs: refuses a busy machine. Returns a mark for the
-    figures, empty if all is well."""
+    """Refuses a busy machine: figures of two CPUs need two idle CPUs. Returns a note for the
+    figures, empty if the machine is idle."""
     cpus, busy = os.cpu_count() or 1, busy_cpus()
     if cpus < 2:
         trouble = "this machine has one CPU, two vCPUs want two"
@@ -153,7 +153,7 @@ def refuse_busy(force: bool) -> str:
 
 
 def fields(workload: Workload, values: Sequence[float], metric: str) -> dict[str, Any]:
-    """The part of a figure that the workload and its values make."""
+    """The fields of a figure that follow from the workload and the values."""
     return {
         "path": workload.path, "op": workload.op, "bs": workload.bs, "qd": workload.qd,
         "batch": workload.batch, "luns": workload.luns, "jobs": workload.jobs,
@@ -169,8 +169,19 @@ def setting(log: GuestLog, run: Run, plan: Plan) -> dict[str, Any]:
             "counts": list(plan.counts), "warmup": plan.warmup, "size_mb": plan.size_mb}
 
 
+# Rows in which the policy batch has to be effective from the first command to the last.
+HOLDING = {"smq_ram_doorbell_batch": "batch", "batch_bell_batch": "batch"}
+
+
+def without_policy(log: GuestLog, name: str) -> dict[str, str]:
+    """Rows whose policy was not effective when a program ended: direct was measured instead."""
+    return {f"{name} {run.row}": f"{run.workload}: {run.setting.get('effective')} was in effect, "
+            f"{HOLDING[run.row]} should be" for run in log.runs
+            if run.row in HOLDING and run.setting.get("effective") != HOLDING[run.row]}
+
+
 def first_runs(log: GuestLog) -> dict[tuple[str, str], Run]:
-    """By row and workload."""
+    """The first run of each row and workload."""
     result: dict[tuple[str, str], Run] = {}
     for run in log.runs:
         result.setdefault((run.row, run.workload), run)
@@ -178,15 +189,15 @@ def first_runs(log: GuestLog) -> dict[tuple[str, str], Run]:
 
 
 def note(row: str, *more: str) -> str:
-    """What a figure's reader must know."""
+    """A figure's note for the reader."""
     return "; ".join(text for text in (ROWS[row].note, *more) if text)
 
 
 def skipped(log: GuestLog, name: str) -> dict[str, str]:
-    """For a set of figures."""
+    """The rows that the guest has skipped, in the form of FigureSet.skipped."""
     return {f"{name} {row}": why for row, why in log.skipped.items()}
 
 
 def figure(**content: Any) -> Figure:
-    """With .model from its row."""
+    """Makes a figure; its field model has the value of its row."""
     return Figure(model=ROWS[content["row"]].model, **content)

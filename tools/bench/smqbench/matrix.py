@@ -9,14 +9,14 @@ from .tables import table
 
 
 def number(value: float) -> str:
-    """With as many digits as say something."""
+    """A number with as many digits as are useful."""
     if abs(value) >= 100 or value == int(value):
         return f"{value:.0f}"
     return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
 
 
-def said(figure: Figure | None, plain: bool = False) -> str:
-    """Value, and half the spread if it shows."""
+def text_of(figure: Figure | None, plain: bool = False) -> str:
+    """A value, and half its spread unless that rounds to 0."""
     if not figure:
         return ""
     half = number(figure.spread / 2)
@@ -24,13 +24,13 @@ def said(figure: Figure | None, plain: bool = False) -> str:
 
 
 def rows_of(figures: Sequence[Figure]) -> list[str]:
-    """In the order of the report."""
+    """The rows, in the order of the report."""
     found = {figure.row for figure in figures}
     return [row for row in ROWS if row in found]
 
 
 def short_names(figures: Sequence[Figure]) -> dict[str, str]:
-    """What to call each workload beside the others: only what is not the same of all."""
+    """A short name for each workload, with only the words that not all of them have."""
     words = {figure.workload: (
         PATHS[figure.path], figure.op + (f" {size(figure.bs)}" if figure.bs else ""),
         f"QD{figure.qd}",
@@ -43,22 +43,23 @@ def short_names(figures: Sequence[Figure]) -> dict[str, str]:
 
 
 def columns_of(figures: Sequence[Figure]) -> list[str]:
-    """Workloads in the order they first come."""
+    """The workloads, in the order of the figures."""
     return list(dict.fromkeys(figure.workload for figure in figures))
 
 
 def cells(figures: Sequence[Figure]) -> list[list[str]]:
-    """Head and rows; the first column says the device."""
+    """The head and the rows; the first column names the device."""
     by_place = {(figure.row, figure.workload): figure for figure in figures}
     columns = columns_of(figures)
     short = short_names(figures)
     return [["device", *(short[column] for column in columns)]] + [
-        [ROWS[row].label, *(said(by_place.get((row, column))) for column in columns)]
+        [ROWS[row].label, *(text_of(by_place.get((row, column))) for column in columns)]
         for row in rows_of(figures)]
 
 
 def text(figures: Sequence[Figure]) -> list[str]:
-    """For a terminal: workloads down, devices across, as there are more of those."""
+    """The table for a terminal: a line for each workload, a column for each device, because there
+    are more workloads."""
     if not figures:
         return []
     head, *rest = [list(column) for column in zip(*cells(figures))]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policies batch, prio and steer beside direct, on devices whose time is modelled: it holds in
-a VM on a busy machine."""
+"""Compares the policies batch, prio and steer with direct, on devices with modelled times, which
+stay right in a VM on a busy machine."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from .plan import Plan, Workload, parse
 TIMEOUT = 1700
 GUEST = vm.BENCH / "dispatch/guest.py"
 CPUS = {"steer": 4}
-MEMORY = 2048           # MiB; what prio's writers have dirty is less than the kernel throttles at
+MEMORY = 2048  # MiB: with this much the kernel does not throttle prio's writers
 
 BATCH_ROWS = [f"{name}_{word}" for name in ("batch_free", "batch_bell")
               for word in ("direct", "again", "batch")]
@@ -26,19 +26,20 @@ BATCH_COUNTS, BATCH_WARMUP, SIZE_MB = (1500, 4500), 1500, 4
 
 
 def _command(part: str, options: Namespace) -> str:
-    """That takes a part's figures again."""
+    """The command that measures a part's figures again."""
     return f"tools/bench/policies --only {part}" + (" --quick" if options.quick else "")
 
 
 def batch(options: Namespace, folder: Path) -> FigureSet:
-    """Under icount, where time and instructions are exact and one thing."""
+    """Measures batch under icount, where time is exact: it is counted in instructions."""
     workloads = [one for one in BATCH
                  if not options.quick or one.qd in (8, 32, 64) and one.batch == 1]
     plan = Plan([(row, workloads) for row in BATCH_ROWS], BATCH_COUNTS, BATCH_WARMUP, SIZE_MB,
                 latencies=True)
     log = common.boot(plan, options, folder, plugin="count", name="batch",
                       vm_options=["--icount"], timeout=TIMEOUT)
-    taken = FigureSet(skipped=common.skipped(log, "policies"))
+    taken = FigureSet(skipped=common.skipped(log, "policies"),
+                      failed=common.without_policy(log, "policies"))
     runs = common.first_runs(log)
     longest = [run for run in log.runs if run.count == BATCH_COUNTS[-1]]
     for (row, key), cell in counts.cells(log, folder).items():
@@ -64,7 +65,7 @@ def _lines(path: Path) -> list[dict]:
 
 
 def read(path: Path, command: str) -> FigureSet:
-    """A guest's figures."""
+    """Reads a guest's figures."""
     taken, machine, ended = FigureSet(), {}, False
     for line in _lines(path):
         kind = line.pop("kind")
@@ -92,14 +93,15 @@ def read(path: Path, command: str) -> FigureSet:
 
 
 def _machine(part: str, options: Namespace) -> list[str]:
-    """A part's: under icount, where other work of the machine is not seen, unless it wants CPUs."""
+    """The VM's options for a part: under icount, so that other work of the machine has no effect,
+    unless the part needs several CPUs."""
     cpus = CPUS.get(part)
     return [str(vm.VM), "--kernel", options.kernel,
             *(["--cpus", str(cpus)] if cpus else ["--icount"])]
 
 
 def guest(part: str, options: Namespace, folder: Path) -> FigureSet:
-    """One boot for a part."""
+    """Measures a part in one boot."""
     folder.mkdir(parents=True, exist_ok=True)
     out = folder / "results"
     words = [*_machine(part, options), "--mem", str(MEMORY), "--share", str(folder), "--timeout",
@@ -116,17 +118,17 @@ def guest(part: str, options: Namespace, folder: Path) -> FigureSet:
         said.seek(0)
         text = said.read().strip()
     if process.returncode == 1 and out.exists():
-        read(out, "")       # says what the guest says
+        read(out, "")  # raises the guest's error
     if process.returncode:
         raise BenchError(f"the VM ended with status {process.returncode}:\n{text}")
     return read(out, _command(part, options))
 
 
 def prio(options: Namespace, folder: Path) -> FigureSet:
-    """Sync writes beside async ones."""
+    """Measures prio: sync writes beside async ones."""
     return guest("prio", options, folder)
 
 
 def steer(options: Namespace, folder: Path) -> FigureSet:
-    """Commands that leave a busy hardware queue."""
+    """Measures steer: commands that leave a busy hardware queue."""
     return guest("steer", options, folder)

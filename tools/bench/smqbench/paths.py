@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Native speed from user space: the paths to a device beside each other."""
+"""Compares the paths to a device, at native speed from user space."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -9,7 +9,7 @@ from .figures import PATHS, Figure, FigureSet
 from .plan import IN_KERNEL
 from .rows import ROWS
 
-PLOT = "native_paths.png"
+PLOT = "native_paths.svg"
 CALL = "an empty call for each batch"
 WORDS = [
     "READ 512, QD32; two processes have a LUN each, and a CPU. Every path calls the kernel once "
@@ -20,23 +20,23 @@ WORDS = [
 
 
 def is_one(figure: Figure) -> bool:
-    """Of those that are set beside each other here."""
+    """Whether a figure is one of those that are compared here."""
     return figure.instrument == "native" and figure.path != IN_KERNEL
 
 
 def name(figure: Figure) -> str:
-    """Of a path, and of what all paths have."""
+    """The name of a figure's path, or of a measurement that is common to all paths."""
     return CALL if figure.op == "call" else PATHS[figure.path]
 
 
 def times(taken: FigureSet, jobs: int | None = None) -> list[Figure]:
-    """Of all paths."""
+    """The times of all paths."""
     return [one for one in taken.find(metric="time")
             if is_one(one) and (jobs is None or one.jobs == jobs)]
 
 
 def by_quantity(taken: FigureSet) -> Iterator[tuple[str, list[list[str]]]]:
-    """(title, head and rows), paths by devices and processes, for each thing that is known."""
+    """Tables (title, head and rows) of paths by devices and processes, one for each quantity."""
     every = times(taken)
     places = sorted({(one.row, one.jobs) for one in every},
                     key=lambda place: (matrix.rows_of(every).index(place[0]), place[1]))
@@ -44,7 +44,7 @@ def by_quantity(taken: FigureSet) -> Iterator[tuple[str, list[list[str]]]]:
                       for row, jobs in places)]
     for title, said in (
             ("p10 of all chunks, ns per command of a process", _p10),
-            ("Median, ns per command of a process", matrix.said),
+            ("Median, ns per command of a process", matrix.text_of),
             ("By registered block reads", partial(_ratio, taken, "against_block")),
             ("By registered block reads, without calls",
              partial(_ratio, taken, "against_block_bare"))):
@@ -63,7 +63,7 @@ def _p10(figure: Figure) -> str:
 
 
 def _ratio(taken: FigureSet, metric: str, figure: Figure) -> str:
-    return matrix.said(taken.one(
+    return matrix.text_of(taken.one(
         instrument="native", row=figure.row, path=figure.path, op=figure.op, jobs=figure.jobs,
         luns=figure.luns, qd=figure.qd, batch=figure.batch, bs=figure.bs, cpus=figure.cpus,
         kernel=figure.kernel, metric=metric))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is to be measured, as the guest's script reads it."""
+"""The plan of a measurement, in the form that the guest's script reads."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from .errors import BenchError
 from .rows import ROWS
 from .timing import turns
 
-IN_KERNEL = "in_kernel"     # smq_load issues it, all other paths are programs' in user space
+IN_KERNEL = "in_kernel"  # the path of smq_load; programs in user space use all others
 FEW_JOBS = 2
 _DIRECT = {"io_uring", "io_uring_fixed", "io_uring_poll"}
-# Arguments of the loop passthrough, and the nodes that it is for.
+# Arguments of the program passthrough, and the kind of nodes that it uses.
 _PASSTHROUGH = {
     "bsg": (["--path", "v4"], "bsg"),
     "bsg_uring": (["--path", "adhoc"], "bsg"),
@@ -26,14 +26,14 @@ _PASSTHROUGH = {
     "smq_poll": (["--path", "run", "--poll"], "smqsg"),
     "smq_batch_poll": (["--path", "batch", "--poll"], "smqsg"),
 }
-# Of the loop inkernel, which has the module do it.
+# Arguments of the program inkernel, which starts a run of the module.
 _IN_KERNEL = {"passthrough": [], "passthrough_cached": ["--cached"]}
 _IN_KERNEL_MODULE = "smq_load"
 
 
 @dataclass(frozen=True, order=True)
 class Workload:     # pylint: disable=too-many-instance-attributes
-    """How a row is driven."""
+    """The load on a row."""
 
     path: str
     op: str
@@ -51,13 +51,13 @@ class Workload:     # pylint: disable=too-many-instance-attributes
 
     def program(self, counts: Sequence[int], warmup: int, data: bool,
                 latencies: bool = False) -> list[str]:
-        """The loop program, the nodes it is for and how many, and its arguments."""
+        """The program, the kind and number of its nodes, and its arguments."""
         if self.path in _IN_KERNEL:
             return self._in_kernel(counts, warmup)
         more, nodes = _PASSTHROUGH.get(self.path, ([], "disk"))
         name = "passthrough" if more else "uring" if self.path in _DIRECT else "sgio"
         if name == "sgio":
-            nodes = "smqsg" if self.path == "smq_sg_io" else "sg"
+            nodes = {"smq_sg_io": "smqsg", "sd_sg_io": "disk"}.get(self.path, "sg")
         words = [name, nodes, str(self.luns),
                  "--count", ",".join(map(str, counts)), "--warmup", str(warmup),
                  "--jobs", str(self.jobs)]
@@ -85,7 +85,7 @@ class Workload:     # pylint: disable=too-many-instance-attributes
 
     @property
     def module(self) -> str:
-        """That its program needs, if any."""
+        """The module that its program needs, if any."""
         return _IN_KERNEL_MODULE if self.path in _IN_KERNEL else ""
 
 
@@ -103,11 +103,12 @@ class Plan:
     counts: Sequence[int]       # I/Os of each job, a run for each number
     warmup: int
     size_mb: int
-    virtio_disks: int = 1       # that the VM's virtio-scsi device has, if there is one
-    latencies: bool = False     # of each I/O, by the loops that can
+    virtio_disks: int = 1  # disks of the VM's virtio-scsi device, if there is one
+    latencies: bool = False  # measure those of each I/O, if the program can
 
     def lines(self, repeats: int) -> Iterable[str]:
-        """For the guest: a device is brought up once for all workloads of a number of LUNs."""
+        """The plan's lines for the guest: a device is brought up once for all workloads with the
+        same number of LUNs."""
         groups = [(row, luns, [w for w in workloads if w.luns == luns])
                   for row, workloads in self.cells
                   for luns in sorted({w.luns for w in workloads})]
@@ -126,13 +127,14 @@ class Plan:
 
     @staticmethod
     def _share(workload: Workload, count: int) -> int:
-        """Of a job. Many jobs do together what two would do."""
+        """The I/Os of a job. If there are more than two jobs, all together issue as many as two
+        would."""
         return count if workload.jobs <= FEW_JOBS else max(count * FEW_JOBS // workload.jobs, 1)
 
     def runs(self, repeats: int) -> int:
-        """How many will be measured if no row is skipped."""
+        """The number of runs if no row is skipped."""
         return repeats * len(self.counts) * sum(len(workloads) for _, workloads in self.cells)
 
     def write(self, path: Path, repeats: int) -> None:
-        """The file that guest/plan reads."""
+        """Writes the file that guest/plan reads."""
         path.write_text("".join(line + "\n" for line in self.lines(repeats)), encoding="ascii")

@@ -11,16 +11,15 @@ from .matrix import columns_of, number, rows_of, short_names
 from .report import VIRTIO_ROWS, Plot
 from .rows import ROWS
 
-# Told apart by people who do not see red and green, too.
+# Colours that people with red-green colour blindness can distinguish.
 COLOURS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#222222",
            "#994455", "#997700", "#6699cc"]
 MODEL_HATCH = "///"
 BAR = 0.22          # inches per bar
-DPI = 110
 
 
 def _pyplot():
-    """Matplotlib, which draws into files here."""
+    """Imports matplotlib, set to draw into files."""
     try:
         import matplotlib
     except ImportError as error:
@@ -28,22 +27,24 @@ def _pyplot():
     matplotlib.use("Agg")
     from matplotlib import pyplot
     pyplot.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
-                            "hatch.linewidth": 0.5})
+                            "hatch.linewidth": 0.5, "svg.fonttype": "none",
+                            # Constant, so that the same figures make the same file.
+                            "svg.hashsalt": "smq"})
     return pyplot
 
 
 def need() -> None:
-    """Says at once that there will be no pictures, rather than when all is measured."""
+    """Fails at once if matplotlib is missing, instead of after all measurements."""
     _pyplot()
 
 
 def _finish(pyplot, figure, path: Path) -> None:
-    figure.savefig(path, dpi=DPI, bbox_inches="tight")
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     pyplot.close(figure)
 
 
 def bars(path: Path, title: str, figures: Sequence[Figure]) -> None:
-    """Devices down, a bar for each workload; the value at its end."""
+    """Draws a row for each device, with a bar for each workload and its value at the end."""
     pyplot = _pyplot()
     rows, columns = rows_of(figures), columns_of(figures)
     short = short_names(figures)
@@ -77,7 +78,7 @@ def bars(path: Path, title: str, figures: Sequence[Figure]) -> None:
 
 
 def split(path: Path, title: str, figures: Sequence[Figure]) -> None:
-    """One bar a device, made of its groups."""
+    """Draws one bar for each device, stacked from its groups."""
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(figsize=(9.5, max(2.2, 0.42 * len(figures) + 1.2)))
     left = [0.0] * len(figures)
@@ -101,7 +102,7 @@ def split(path: Path, title: str, figures: Sequence[Figure]) -> None:
 
 
 def ratio(path: Path, title: str, taken: FigureSet) -> None:
-    """Of the policy prio: what sync and async writes get with each."""
+    """Draws what sync and async writes get with each ratio of the policy prio."""
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(figsize=(7, 3.4))
     below = axes.twinx()
@@ -127,7 +128,7 @@ def ratio(path: Path, title: str, taken: FigureSet) -> None:
 
 
 def _policies(taken: FigureSet, folder: Path) -> list[Plot]:
-    """Each policy beside direct."""
+    """Draws the figures of each policy beside those of direct."""
     def rows(metric: str, *starts: str, **wanted) -> list[Figure]:
         return [one for one in taken.find(instrument="policies", metric=metric, **wanted)
                 if one.row.startswith(starts)]
@@ -152,22 +153,22 @@ def _policies(taken: FigureSet, folder: Path) -> list[Plot]:
 
 
 def draw(taken: FigureSet, folder: Path) -> list[Plot]:
-    """All that there are figures for."""
+    """Draws each plot that has figures, and returns them."""
     wanted = [
-        ("insn.png", "Instructions per I/O, one LUN, 512 bytes",
+        ("insn.svg", "Instructions per I/O, one LUN, 512 bytes",
          [one for one in taken.find(instrument="insn", metric="insn", luns=1, bs=512)
           if one.batch == min(one.qd, 16) and one.row not in VIRTIO_ROWS and
           not (ROWS[one.row].waits and one.row.startswith("smq_ram"))]),
-        ("virtio.png", "virtio-scsi: instructions of the LLD per I/O",
+        ("virtio.svg", "virtio-scsi: instructions of the LLD per I/O",
          taken.find(instrument="insn", metric="insn_lld", path="io_uring")),
-        ("doorbells.png", "Instructions per I/O, the policy batch beside direct",
+        ("doorbells.svg", "Instructions per I/O, the policy batch beside direct",
          [one for one in taken.find(instrument="insn", metric="insn")
           if ROWS[one.row].waits and one.row.startswith("smq_ram")]),
-        ("locks.png", "Instructions in locks and waiting for them, two CPUs, %",
+        ("locks.svg", "Instructions in locks and waiting for them, two CPUs, %",
          taken.find(instrument="locks", metric="lock_share")),
-        ("lines.png", "Cache lines that move between two CPUs, per I/O",
+        ("lines.svg", "Cache lines that move between two CPUs, per I/O",
          taken.find(instrument="lines", metric="transfers")),
-        ("native.png", "Native speed: time per I/O",
+        ("native.svg", "Native speed: time per I/O",
          [one for one in taken.find(instrument="native", metric="time") if not paths.is_one(one)]),
         (paths.PLOT, "Native speed from user space, time per I/O, two processes with a LUN each",
          paths.times(taken, 2)),
@@ -180,6 +181,6 @@ def draw(taken: FigureSet, folder: Path) -> list[Plot]:
     found = taken.find(instrument="insn", metric="insn", path="io_uring", qd=1, bs=512, luns=1)
     found = [one for one in found if not ROWS[one.row].waits]
     if found:
-        split(folder / "split.png", f"Where they go, {found[0].workload}", found)
-        plots.append(Plot("split.png", f"Where they go, {found[0].workload}"))
+        split(folder / "split.svg", f"Where they go, {found[0].workload}", found)
+        plots.append(Plot("split.svg", f"Where they go, {found[0].workload}"))
     return plots + _policies(taken, folder)

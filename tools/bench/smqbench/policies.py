@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tables of tools/bench/policies, each with a conclusion that is computed from its figures, and
-what the policies have to hold to."""
+"""Tables of tools/bench/policies, each with a conclusion computed from its figures, and the targets
+of the policies."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ TITLES = {"batch": "batch: one doorbell for several commands",
           "prio": "prio: sync before async",
           "steer": "steer: leave a busy hardware queue"}
 COUNTS = ("waits", "failed_tries", "transfers", "own_transfers", "insn", "locks", "doorbells")
-LOSS = 1.1              # by so much the report's reads took longer at the lowest threshold
+LOSS = 1.1  # in the report, reads took longer by this factor at the lowest threshold
 LATENCIES = ("lat_p50", "lat_p99", "lat_p999")
 
 
 @dataclass(frozen=True)
 class Table:
-    """One, and what it says."""
+    """A table, and its conclusion."""
 
     part: str
     title: str
@@ -71,10 +71,10 @@ def _table(taken: FigureSet, part: str, title: str, prefixes: Sequence[str],
                       (f": {short[workload]}" if several else "")
                       for metric, workload in columns)]
     labels = {row: ROWS[row].label for row in matrix.rows_of(found)}
-    if len(prefixes) == 1:      # what all have in common says nothing
+    if len(prefixes) == 1:      # the words that all labels have are left out
         labels = {f"{prefixes[0]}_{word}": text
                   for word, text in POLICY_ROWS[prefixes[0]].words.items()}
-    rows = [[labels[row], *(matrix.said(by_place.get((row, *column))) for column in columns)]
+    rows = [[labels[row], *(matrix.text_of(by_place.get((row, *column))) for column in columns)]
             for row in matrix.rows_of(found)]
     marks = sorted({text for one in found for text in one.note.split("; ")
                     if text.startswith(("forced:", "dropped:"))})
@@ -230,19 +230,19 @@ def _steer(taken: FigureSet) -> Iterator[Table]:
 
 
 def all_tables(taken: FigureSet) -> list[Table]:
-    """In the order of the policies."""
+    """All tables, in the order of the policies."""
     return [*_batch(taken), *_bucket(taken), *_prio(taken), *_steer(taken)]
 
 
 def judged(taken: FigureSet, parts: Sequence[str] = tuple(TITLES)) -> list[Judged]:
-    """What the policies have to hold to, of parts of which there are figures."""
+    """The policies' targets, for the parts that have figures."""
     return [bar.judge(taken) for bar in BARS if bar.part in parts]
 
 
 def bar_cells(found: Sequence[Judged]) -> list[list[str]]:
-    """Head and rows."""
+    """The head and the rows of the table of targets."""
     return [["", "must be", "is", ""],
-            *([f"{one.bar.part}: {one.bar.what}", one.bar.limit, one.said, one.word]
+            *([f"{one.bar.part}: {one.bar.what}", one.bar.limit, one.text, one.word]
               for one in found)]
 
 
@@ -254,7 +254,7 @@ def _parts(taken: FigureSet) -> list[str]:
 
 
 def text(taken: FigureSet) -> list[str]:
-    """For a terminal."""
+    """The tables for a terminal."""
     lines: list[str] = []
     for table in all_tables(taken):
         head, *rows = [list(column) for column in zip(*table.cells)]
@@ -267,7 +267,7 @@ def text(taken: FigureSet) -> list[str]:
 
 
 def markdown(taken: FigureSet, plot: Callable[[str], list[str]]) -> list[str]:
-    """For the report; plot(NAME) is the lines of a picture."""
+    """The tables for the report; plot(NAME) returns the lines of a picture."""
     parts = _parts(taken)
     if not parts:
         return []
@@ -287,7 +287,7 @@ def markdown(taken: FigureSet, plot: Callable[[str], list[str]]) -> list[str]:
     return lines
 
 
-# Pictures of a part.
+# The pictures of each part.
 PLOTS = {"batch": ("policy-batch.svg",), "bucket": ("policy-bucket.svg",),
          "prio": ("policy-prio.svg", "policy-ratio.svg"), "steer": ("policy-steer.svg",)}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the dispatch policies have to hold to."""
+"""Bars: limits that the dispatch policies have to keep."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ PASS, FAIL, UNKNOWN = "PASS", "MISSED", "not measured"
 
 @dataclass(frozen=True)
 class Bar:
-    """A figure, or one by another, and its limit."""
+    """A figure, or the ratio of two, and its limit."""
 
     part: str
     what: str
@@ -20,31 +20,31 @@ class Bar:
     good: Callable[[float], bool]
 
     def judge(self, taken: FigureSet) -> "Judged":
-        """By these figures."""
+        """Judges the bar by these figures."""
         value = self.ask(taken)
         return Judged(self, value)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A bar and what is measured."""
+    """A bar and its measured figure."""
 
     bar: Bar
     value: float | None
 
     @property
     def ok(self) -> bool:
-        """What was not measured is not missed."""
+        """Whether the bar is kept. A bar without a figure is not missed."""
         return self.value is None or self.bar.good(self.value)
 
     @property
-    def said(self) -> str:
-        """The figure."""
+    def text(self) -> str:
+        """The figure as text."""
         return "" if self.value is None else f"{self.value:.3g}"
 
     @property
     def word(self) -> str:
-        """For the eye."""
+        """The verdict in a word."""
         return UNKNOWN if self.value is None else PASS if self.ok else FAIL
 
 
@@ -65,7 +65,8 @@ def _is(row: str, metric: str, **wanted) -> Callable[[FigureSet], float | None]:
 
 
 def waits(taken: FigureSet, batch: int, tries: bool) -> float | None:
-    """Of bucket by direct: waits for locks, those of buckets among them, and failed tries."""
+    """bucket's waits for locks, including the locks of buckets and with @tries also failed
+    attempts, divided by direct's waits."""
     same = {"jobs": 2, "qd": 32, "batch": batch, "cpus": 2}
     one, other = (_value(taken, row, "waits", **same) for row in ("shared_bucket", "shared_direct"))
     failed = _value(taken, "shared_bucket", "failed_tries", **same) if tries else 0.0
@@ -73,7 +74,7 @@ def waits(taken: FigureSet, batch: int, tries: bool) -> float | None:
 
 
 def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
-    """Rate of bucket by that of direct, two CPUs, p10 of all chunks."""
+    """bucket's rate divided by direct's, on two CPUs, from p10 of all chunks."""
     def ask(taken: FigureSet) -> float | None:
         found = [taken.find(instrument="policies", row=f"{name}_{word}", metric="time", jobs=2,
                             batch=batch) for word in ("direct", "bucket")]
@@ -82,7 +83,8 @@ def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
 
 
 def beyond_spread(taken: FigureSet) -> float | None:
-    """By how many of direct's spreads, that of direct beside itself, bucket is slower."""
+    """How much slower bucket is than direct, as a multiple of the difference between two rows with
+    direct."""
     same = {"instrument": "policies", "metric": "time", "jobs": 2, "batch": 1}
     found = [taken.find(row=f"shared_{word}", **same) for word in ("direct", "again", "bucket")]
     if not all(found):
@@ -93,7 +95,7 @@ def beyond_spread(taken: FigureSet) -> float | None:
 
 
 def _more(row: str, other: str, **wanted) -> Callable[[FigureSet], float | None]:
-    """Instructions."""
+    """How many instructions more a row has than another one."""
     def ask(taken: FigureSet) -> float | None:
         one, two = (_value(taken, name, "insn", **wanted) for name in (row, other))
         return None if one is None or two is None else one - two

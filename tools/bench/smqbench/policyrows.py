@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tools/bench/policies measures: a device by direct, by direct again, which says what chance
-does, by a policy, and by what else stands beside it."""
+"""The rows of tools/bench/policies: a device with direct, with direct again (the difference shows
+the noise), with a policy, and with other things to compare."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class PolicyRows:
-    """Of one device; each row is called NAME_WORD."""
+    """The rows of one device; each is called NAME_WORD."""
 
-    policy: str                 # direct: none but those of .more
+    policy: str  # direct: only the rows of .more
     label: str
     note: str
     more: dict[str, str] = field(default_factory=dict)      # word: label

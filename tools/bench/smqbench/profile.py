@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the count plugin wrote about a run, by function; runs subtract and add."""
+"""The count plugin's results of a run, by function; they can be added and subtracted."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Profile:
     callers: Counter = field(default_factory=Counter)    # (watched, caller, ours) -> calls
 
     def combine(self, other: "Profile", sign: int) -> "Profile":
-        """This one plus or minus another."""
+        """These counters plus or minus others."""
         result = Profile()
         for name in vars(result):
             mine, theirs, new = (getattr(p, name) for p in (self, other, result))
@@ -29,7 +29,7 @@ class Profile:
         return result
 
     def divided(self, by: int) -> "Profile":
-        """Per I/O."""
+        """The counters divided by a number of I/Os."""
         return Profile(*(Counter({key: value / by for key, value in counter.items() if value})
                          for counter in vars(self).values()))
 
@@ -39,7 +39,7 @@ class Profile:
 
 
 def read(path: Path, symbols: Symbols) -> Profile:
-    """One file PREFIX.N of the count plugin."""
+    """Reads a file PREFIX.N of the count plugin."""
     profile = Profile()
     try:
         with path.open(encoding="ascii") as lines:
@@ -75,7 +75,7 @@ def _add_call(profile: Profile, symbols: Symbols, words: list[str]) -> None:
 
 
 def functions_of(counter: Counter, modules: frozenset[str]) -> list[tuple[Function, float]]:
-    """The functions of some modules, dearest first."""
+    """The functions of some modules, the most expensive first."""
     return sorted(((function, value) for function, value in counter.items()
                    if function.module in modules),
                   key=lambda item: (-item[1], str(item[0])))

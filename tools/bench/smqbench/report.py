@@ -1,61 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0
-"""bench-report/report.md, made of figures and of nothing else."""
+"""Makes bench-report/report.md from figures only."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import claims, groups, matrix, paths, policies, virtio
+from . import (bothpaths, claims, groups, matrix, paths, peers, policies, trace,
+               virtio)
 from .figures import METRICS, PATHS, Figure, FigureSet
 from .rows import ROWS
 
-ALWAYS = 0.01       # of a lock or a cache line per I/O, below which it is not listed
-WORSE = 0.01        # of the peer's figure, from which a row of ours counts as worse
-# ... and by so much at least, by unit: less is chance.
-LEAST = {"%": 1.0, "locks/IO": 0.05, "lines/IO": 0.05, "doorbells/IO": 0.01,
-         "interrupts/IO": 0.01}
+ALWAYS = 0.01  # per I/O: locks and cache lines with less are not listed
+NUMBER = re.compile(r"([<>]?=? ?[-+~]?\d[^ ]*( [±%x].*)?)?$")
 MOST = 12           # functions and places listed for a row
 
-# ours, the peer, what is compared
-PEERS = [
-    ("smq_ram_null", "scsi_debug", "neither moves data, both complete inside queuecommand"),
-    ("smq_ram", "scsi_debug", "smq_ram moves data, scsi_debug does not"),
-    ("smq_ram_1q", "smq_ram", "one hardware queue completes through softirq"),
-    ("smq_ram_timer_batch", "smq_ram_timer", "the policy batch where a doorbell is free"),
-    ("smq_ram_doorbell_batch", "smq_ram_doorbell", "the policy batch where a doorbell costs 5 us"),
-    ("smq_ram_batch", "smq_ram", "the policy batch where no device is waited for"),
-    *((f"smq_lio_{store}", f"tcm_loop_{store}", "LIO's own fabric over the same backstore")
-      for store in ("rd", "file", "block")),
-    ("smq_virtio", "virtio_scsi", "one device, in turns; without indirect descriptors its ring is "
-                                  "smaller"),
-    *((f"smq_ram_{us}us_batch", f"smq_ram_{us}us", f"the policy batch, a device of {us} us")
-      for us in (20, 100)),
-    *((f"smq_ram_{us}us_doorbell_batch", f"smq_ram_{us}us_doorbell",
-       "the policy batch, and a doorbell costs 5 us") for us in (20, 100)),
-]
-NO_COST = ("own_transfers", "lock_share", "wait_share", "against_block", "against_block_bare")
-LESS_IS_MORE = {"iops", "iops_cpu"}
 LIO_ROWS = ("tcm_loop_", "smq_lio_")
 VIRTIO_ROWS = (virtio.THEIRS, virtio.OURS, virtio.POLLED)
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture that stands in the report."""
+    """A picture in the report."""
 
     name: str       # of the file
     title: str
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Markdown: the first row is the head, the first column flush left."""
+    """A table in Markdown: the first row is the head; columns of numbers are flush right."""
     head, *rest = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    right = [all(NUMBER.match(cell) for cell in column) for column in zip(*rest)][1:]
     return ["| " + " | ".join(head) + " |",
-            "| --- |" + " ---: |" * (len(head) - 1),
+            "| --- |" + "".join(" ---: |" if one else " --- |" for one in right),
             *("| " + " | ".join(row) + " |" for row in rest)]
 
 
 def command_lines(figures: Iterable[Figure]) -> list[str]:
-    """Under every table: what takes it again."""
+    """The line under every table: the command that measures it again."""
     rows: dict[str, list[str]] = {}
     for figure in figures:
         before, mark, after = figure.command.partition(f"--rows {figure.row}")
@@ -68,17 +49,18 @@ def command_lines(figures: Iterable[Figure]) -> list[str]:
 
 
 def _section(title: str, figures: Sequence[Figure], *words: str) -> list[str]:
-    """A table of one metric and what belongs to it; nothing without figures."""
+    """The section of one metric, with its table; empty without figures."""
     if not figures:
         return []
     return [f"### {title}", "", *words, *([""] if words else []), *table(matrix.cells(figures)), "",
+            peers.conclusion(figures), "",
             f"In {METRICS[figures[0].metric][0]}: {METRICS[figures[0].metric][1]}; ± half the "
             f"spread of {_repeats(figures)}.",
             *(f"**{mark}**" for mark in _marks(figures)), *command_lines(figures)]
 
 
 def _marks(figures: Sequence[Figure]) -> list[str]:
-    """What a busy machine has done to them."""
+    """The notes of figures that a busy machine has disturbed."""
     return sorted({part for figure in figures for part in figure.note.split("; ")
                    if part.startswith(("forced:", "dropped:"))})
 
@@ -95,7 +77,7 @@ def _plot(plots: Sequence[Plot], name: str) -> list[str]:
 
 
 def heading(taken: FigureSet) -> list[str]:
-    """What this is."""
+    """The heading, with what was measured."""
     kernels = sorted({(figure.kernel, figure.instrument) for figure in taken.figures})
     by_kernel: dict[str, list[str]] = {}
     for kernel, instrument in kernels:
@@ -122,34 +104,40 @@ def heading(taken: FigureSet) -> list[str]:
 
 
 def claim_lines(taken: FigureSet) -> list[str]:
-    """Each claim and what came of it."""
+    """Each claim and its verdict, by what it is about; with the legacy path beside scsi-mq for each
+    way of completion, and the trace of 2013."""
     answers = claims.answers(taken)
     counts = {word: sum(answer.verdict == word for answer in answers)
               for word in (claims.REPRODUCED, claims.IN_PART, claims.NOT, claims.UNKNOWN)}
-    return ["## What was claimed", "",
-            ", ".join(f"{count} {word}" for word, count in counts.items() if count) + ". The "
-            "answers are computed from the figures; those of the legacy path are answers of the "
-            "model where they say so.", "",
-            *table([["claim", "then", "here", "", "why"]] +
-                   [[answer.claim, answer.then, answer.here, answer.verdict, answer.why]
-                    for answer in answers]), "",
+    lines = ["## What was claimed", "",
+             ", ".join(f"{count} {word}" for word, count in counts.items() if count) + ". The "
+             "answers are computed from the figures; those of the legacy path are answers of the "
+             "model where they say so.", ""]
+    for about, title in claims.ABOUT.items():
+        lines += [f"### {title}", "",
+                  *table([["claim", "then", "here", "", "why"]] +
+                         [[answer.claim, answer.then, answer.here, answer.verdict, answer.why]
+                          for answer in answers if answer.about == about]), "",
+                  "Taken by `make bench`", ""]
+    return [*lines, *bothpaths.table_lines(taken, table), *trace.lines(taken, table),
             "Taken by `make bench`", ""]
 
 
 def insn_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
-    """Instructions, their groups, batches."""
+    """The sections on instructions, their groups, and batches."""
     every = [figure for figure in taken.find(instrument="insn", metric="insn")
              if figure.row not in VIRTIO_ROWS]
     policy = [figure for figure in every if ROWS[figure.row].waits
               and figure.row.startswith("smq_ram")]
     targets = [figure for figure in every if figure.row.startswith(LIO_ROWS)]
     main = [figure for figure in every if figure not in policy and figure not in targets]
-    lines = ["## Instructions per I/O", "", *_plot(plots, "insn.png")] if every else []
+    lines = ["## Instructions per I/O", "", *_plot(plots, "insn.svg")] if every else []
     for title, wanted in (("io_uring block reads, QD32, batch 16", ("io_uring", 32)),
                           ("io_uring block reads, QD1", ("io_uring", 1)),
-                          ("SG_IO on /dev/sg, one at a time", ("sg_io", 1))):
+                          ("SG_IO on /dev/sg, one at a time", ("sg_io", 1)),
+                          ("SG_IO on the disk, one at a time", ("sd_sg_io", 1))):
         lines += _section(title, [one for one in main if (one.path, one.qd) == wanted])
-    for qd, name in ((1, "split.png"), (32, "")):
+    for qd, name in ((1, "split.svg"), (32, "")):
         lines += _split(main, qd) + (_plot(plots, name) if name else [])
     lines += _section("LIO's backstores as local disks", targets,
                       "The same backstore by LIO's own `tcm_loop` and by `smq_lio`, one after the "
@@ -161,11 +149,11 @@ def insn_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
                       "The policy `batch` beside `direct`, on smq_ram's hardware model: each "
                       "command takes 0.5 ms, a doorbell nothing or 5 us of CPU time.")
     lines += _section("Dispatch policies: doorbells", bells)
-    return lines + (_plot(plots, "doorbells.png") if bells else [])
+    return lines + (_plot(plots, "doorbells.svg") if bells else [])
 
 
 def virtio_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
-    """Both drivers of virtio-scsi."""
+    """The section on both drivers of virtio-scsi."""
     every = [figure for figure in taken.find(instrument="insn") if figure.row in VIRTIO_ROWS]
     if not every:
         return []
@@ -173,7 +161,7 @@ def virtio_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
              "`virtio_scsi` and `smq_virtio` in turns on one device, in one boot. A thread of "
              "QEMU's is the device: how many commands it ends at a time, and so doorbells, "
              "interrupts and what is paid for each, varies with the host. Rings and bus are on "
-             "the account of either driver.", "", *_plot(plots, "virtio.png")]
+             "the account of either driver.", "", *_plot(plots, "virtio.svg")]
     for metric in ("insn_lld", "doorbells", "interrupts", "allocations", "insn"):
         what = METRICS[metric][1]
         lines += _section(what[0].upper() + what[1:],
@@ -197,10 +185,15 @@ def _split(figures: Sequence[Figure], qd: int, of: str = "") -> list[str]:
             rows.append([name, *(str(round(one.parts["group"].get(name, 0))) for one in found)])
     rows.append(["sum", *(f"{one.value:.0f}" for one in found)])
     return [f"### Where they go, {found[0].workload}{of}", "", *table(rows), "",
-            *(["The trace of 2013, one read on qla2xxx, 42.3 us in all: submission and direct I/O "
-               "22.1, of it half direct I/O set-up; scsi_request_fn 13.8, of it sd_prep_fn 5.2, "
-               "scsi_dispatch_cmd 3.7 with the driver's queuecommand 3.2.", ""] if qd == 1 else []),
+            " ".join(_largest(one, "group") for one in found[:3]), "",
             *command_lines(found)]
+
+
+def _largest(figure: Figure, part: str) -> str:
+    """Says which part of a figure is the largest."""
+    name, value = max(figure.parts[part].items(), key=lambda item: item[1])
+    share = f", {100 * value / figure.value:.0f} % of all" if part == "group" else ""
+    return f"{figure.label}: most are of `{name}`, {matrix.number(value)}{share}."
 
 
 def _places(figures: Sequence[Figure], part: str, what: str) -> list[str]:
@@ -209,16 +202,19 @@ def _places(figures: Sequence[Figure], part: str, what: str) -> list[str]:
         for name, value in list(figure.parts.get(part, {}).items())[:MOST]:
             if value >= ALWAYS:
                 rows.append([figure.label, figure.workload, f"`{name}`", matrix.number(value)])
-    return [*table(rows), *command_lines(figures)] if len(rows) > 1 else []
+    if len(rows) == 1:
+        return []
+    most = max(figures, key=lambda one: max(one.parts.get(part, {}).values(), default=0))
+    return [*table(rows), "", _largest(most, part), *command_lines(figures)]
 
 
 def locks_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
-    """Locks on one and on two CPUs."""
+    """The section on locks, on one and on two CPUs."""
     every = taken.find(instrument="locks")
     if not every:
         return []
     alone = [one for one in every if one.metric == "locks" and one.cpus == 1]
-    lines = ["## Locks", "", *_plot(plots, "locks.png"), *_section("Taken per I/O, one CPU", alone)]
+    lines = ["## Locks", "", *_plot(plots, "locks.svg"), *_section("Taken per I/O, one CPU", alone)]
     lines += ["### By whom", "", *_places([one for one in alone if one.bs == 512], "site",
                                           "function: lock")]
     for title, metric in (("Taken per I/O, two CPUs", "locks"),
@@ -233,16 +229,19 @@ def locks_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
         rows += [[figure.label, figure.workload, name, f"{value:.1f} %"]
                  for name, value in figure.parts["lock"].items() if value >= 1][:MOST]
     if found:
-        lines += ["### Which are contended", "", *table(rows), *command_lines(found)]
+        most = max(found, key=lambda one: one.value)
+        lines += ["### Which are contended", "", *table(rows), "",
+                  f"{most.label} finds a lock taken most often: {most.value:.1f} % of the times.",
+                  *command_lines(found)]
     return lines
 
 
 def lines_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
-    """Cache lines."""
+    """The section on cache lines."""
     every = taken.find(instrument="lines", metric="transfers")
     if not every:
         return []
-    lines = ["## Cache lines that move between two CPUs", "", *_plot(plots, "lines.png"),
+    lines = ["## Cache lines that move between two CPUs", "", *_plot(plots, "lines.svg"),
              *_section("All", every), *_section(
                  "By our modules", taken.find(instrument="lines", metric="own_transfers"),
                  "And by the drivers that they stand beside, virtio_scsi and tcm_loop; with what "
@@ -256,7 +255,7 @@ def lines_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
 
 
 def other_lines(taken: FigureSet, instrument: str, title: str) -> list[str]:
-    """Tables by metric, of an instrument whose figures need no more."""
+    """The section of an instrument that needs only a table for each metric."""
     every = [one for one in taken.find(instrument=instrument) if not paths.is_one(one)]
     lines = [f"## {title}", ""] if every else []
     for metric in METRICS:
@@ -269,12 +268,12 @@ def other_lines(taken: FigureSet, instrument: str, title: str) -> list[str]:
         rows += [[one.label, one.workload, matrix.number(one.p10 or 0),
                   matrix.number(one.median or 0), matrix.number(one.spread)] for one in times]
         lines += ["### p10 and median of all chunks, spread of the repeats, ns/IO", "",
-                  *table(rows), *command_lines(times)]
+                  *table(rows), "", peers.conclusion(times), *command_lines(times)]
     return lines
 
 
 def path_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
-    """The paths from user space beside each other."""
+    """The section that compares the paths from user space."""
     figures = paths.times(taken)
     if not figures:
         return []
@@ -288,39 +287,21 @@ def path_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     return lines
 
 
-def worse(taken: FigureSet) -> list[list[str]]:
-    """Where a row of ours costs more than its peer."""
-    rows = []
-    for ours, peer, _ in PEERS:
-        for mine in taken.find(row=ours):
-            theirs = [one for one in taken.find(row=peer)
-                      if one.key == (mine.key[0], peer, *mine.key[2:])]
-            if not theirs or mine.metric in NO_COST:
-                continue
-            more = mine.value - theirs[0].value
-            more = -more if mine.metric in LESS_IS_MORE else more
-            chance = max(WORSE * abs(theirs[0].value), LEAST.get(mine.unit, 0))
-            if more > chance + (mine.spread + theirs[0].spread) / 2:
-                rows.append([mine.label, theirs[0].label, mine.workload, mine.unit,
-                             matrix.said(mine), matrix.said(theirs[0])])
-    return rows
-
-
 def worse_lines(taken: FigureSet) -> list[str]:
-    """The bad cases, together."""
-    rows = worse(taken)
+    """All rows of ours that cost more than their peers."""
+    rows = peers.worse(taken)
     if not rows:
         return []
     present = {figure.row for figure in taken.figures}
     return ["## Where ours costs more", "", "By more than 1 % and the spread of both:", "",
             *(f"- {ROWS[ours].label} against {ROWS[peer].label}: {what}"
-              for ours, peer, what in PEERS if {ours, peer} <= present), "",
+              for ours, peer, what in peers.PEERS if {ours, peer} <= present), "",
             *table([["ours", "against", "workload", "unit", "ours", "theirs"], *rows]), "",
             "Taken by `make bench`", ""]
 
 
 def parameter_lines(taken: FigureSet) -> list[str]:
-    """How every device was set."""
+    """The settings of each device."""
     said: dict[str, dict[str, None]] = {}
     for figure in taken.figures:
         for name, value in figure.parameters.items():
@@ -339,7 +320,7 @@ def markdown(taken: FigureSet, plots: Sequence[Plot] = ()) -> str:
         *virtio_lines(taken, plots),
         *other_lines(taken, "fastpath", "Passthrough commands"),
         *locks_lines(taken, plots), *lines_lines(taken, plots),
-        *(_plot(plots, "native.png")), *other_lines(taken, "native", "Native speed"),
+        *(_plot(plots, "native.svg")), *other_lines(taken, "native", "Native speed"),
         *path_lines(taken, plots),
         *policies.markdown(taken, lambda name: _plot(plots, name)),
         *other_lines(taken, "legacy-kernel", "The legacy path, on a kernel that was given"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is measured: the devices, in the order of the report."""
+"""The devices that are measured, in the order of the report."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from .policyrows import POLICY_ROWS
 
 @dataclass(frozen=True)
 class Row:
-    """A device and how it is set."""
+    """A device and its settings."""
 
     label: str
-    model: bool = False     # of something that doesn't run here, and says so wherever it stands
-    waits: bool = False     # for an interrupt: the CPU may be idle while it is measured
+    model: bool = False  # a model of something that does not run here; the report says so each time
+    waits: bool = False  # commands wait for an interrupt, so the CPU may be idle
     data: bool = False      # moves data
     note: str = ""
 
@@ -26,6 +26,8 @@ ROWS = {
                                "moves no data"),
     "scsi_debug_no_sd": Row("scsi_debug without sd", note="no_uld=1: no driver but sg has the LUN, "
                             "as a tape's or a changer's; the block layer keeps no times"),
+    "scsi_debug_no_stats": Row("scsi_debug, queue_stats=0", note="the node's attribute: the block "
+                               "layer takes no times"),
     "scsi_debug_timer": Row("scsi_debug 20 us", waits=True, note="ndelay=20000: completes from a "
                             "timer's interrupt, moves no data"),
     "scsi_debug_poll": Row("scsi_debug, poll queue", note="submit_queues=2 poll_queues=1: "
@@ -33,6 +35,8 @@ ROWS = {
     "scsi_debug_timer_poll": Row("scsi_debug 20 us, poll queue", waits=True,
                                  note="the same with ndelay=20000: completes from a timer's "
                                  "interrupt, or when it is polled"),
+    "smq_ram_null_poll": Row("smq_ram null, poll queue", note="null=1 poll_queues=1: completes "
+                             "inside queuecommand, moves no data"),
     "smq_ram_poll": Row("smq_ram, poll queue", data=True, note="poll_queues=1: completes inside "
                         "queuecommand, or when it is polled; its blocks have been written"),
     "smq_ram_holes_poll": Row("smq_ram, poll queue, holes", data=True,
@@ -49,13 +53,20 @@ ROWS = {
                        note="the policy legacy-model, era 2013, on smq_ram with one queue"),
     "legacy_419": Row("legacy 4.19 (model)", model=True, data=True,
                       note="the policy legacy-model, era 4.19, on smq_ram with one queue"),
+    "smq_ram_1q_timer": Row("smq_ram 20 us, 1 queue", waits=True, data=True,
+                            note="hw_queues=1 service_ns=20000: completes from a timer's "
+                            "interrupt"),
+    "legacy_2013_timer": Row("legacy 2013 20 us (model)", model=True, waits=True, data=True,
+                             note="the policy legacy-model, era 2013, on the same"),
+    "legacy_419_timer": Row("legacy 4.19 20 us (model)", model=True, waits=True, data=True,
+                            note="the policy legacy-model, era 4.19, on the same"),
     "smq_ram_timer": Row("smq_ram, interrupts", waits=True, data=True,
                          note="hardware model, service_ns: completes from a timer's interrupt"),
     "smq_ram_timer_batch": Row("smq_ram, interrupts, batch", waits=True, data=True,
                                note="the policy batch on it"),
-    "smq_ram_doorbell": Row("smq_ram, dear doorbell", waits=True, data=True,
+    "smq_ram_doorbell": Row("smq_ram, expensive doorbell", waits=True, data=True,
                             note="the same, and a doorbell costs 5 us of CPU time"),
-    "smq_ram_doorbell_batch": Row("smq_ram, dear doorbell, batch", waits=True, data=True,
+    "smq_ram_doorbell_batch": Row("smq_ram, expensive doorbell, batch", waits=True, data=True,
                                   note="the policy batch on it"),
     "smq_ram_20us": Row("smq_ram 20 us", waits=True, data=True,
                         note="service_ns=20000: completes from a timer's interrupt"),
@@ -112,7 +123,7 @@ for _name, _group in POLICY_ROWS.items():
 
 
 def chosen(text: str | None, of: list[str]) -> list[str]:
-    """The rows an option names, in the order of OF; all of them without one."""
+    """The rows named by an option, in the order of @of; without the option all of them."""
     if text is None:
         return list(of)
     names = text.split(",")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policy bucket beside direct: two CPUs in step on one hardware queue, one CPU alone, and the
-shapes of the report. Counts; what they are worth in time tools/bench/native says."""
+"""Compares the policy bucket with direct: two CPUs in step on one hardware queue, one CPU alone,
+and the shapes of the report. These are counts; tools/bench/native measures times."""
 
 import dataclasses
 import subprocess
@@ -26,7 +26,7 @@ NATIVE_ROWS = [f"{name}_{word}" for name in ("shared", "shared_bell")
                for word in ("direct", "again", "bucket")]
 PAIR = [Workload("io_uring", "read", 512, 32, batch, 1, 2) for batch in (1, 16)]
 ALONE = [Workload("io_uring", "read", 512, qd, batch) for qd, batch in ((1, 1), (32, 1), (32, 16))]
-# Jobs x QD, of two CPUs: as reported, one of which has nothing to do with the first.
+# Shapes (jobs x QD) on two CPUs, as in the report.
 SHAPES = [Workload("io_uring", "read", 512, qd, min(qd, 16), 1, jobs)
           for jobs, qd in ((1, 128), (32, 4), (72, 128))]
 PAIR_COUNT, ALONE_COUNTS, SHAPE_COUNT = 2000, (1500, 4500), 1500
@@ -49,7 +49,7 @@ def _figures(log: GuestLog, plan: Plan, row: str, key: str, cpus: int, mark: str
 
 def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Workload],
            count: int, mark: str, repeat: int) -> FigureSet:
-    """Waits for locks, tries that failed and instructions, by two CPUs."""
+    """Measures waits for locks, failed attempts and instructions, on two CPUs."""
     plan = Plan([(row, workloads) for row in rows], (count,), WARMUP, SIZE_MB)
     log = common.boot(plan, Namespace(**{**vars(options), "repeat": repeat}), folder,
                       plugin="locks", name="bucket, locks", vm_options=TWO,
@@ -72,7 +72,7 @@ def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Wo
 
 
 def _lines(options: Namespace, folder: Path, mark: str) -> FigureSet:
-    """Cache lines that move."""
+    """Measures cache lines that move."""
     plan = Plan([(row, PAIR) for row in PAIR_ROWS + HOME_ROWS], (PAIR_COUNT,), WARMUP, SIZE_MB)
     log = common.boot(plan, options, folder, plugin="lines", name="bucket, lines", vm_options=TWO,
                       plugin_arguments=vm.HANDED_OVER, timeout=TIMEOUT)
@@ -87,7 +87,7 @@ def _lines(options: Namespace, folder: Path, mark: str) -> FigureSet:
 
 
 def _alone(options: Namespace, folder: Path) -> FigureSet:
-    """Instructions of one submitter, exact."""
+    """Measures the instructions of one submitter exactly."""
     plan = Plan([(row, ALONE) for row in ALONE_ROWS], ALONE_COUNTS, WARMUP, SIZE_MB)
     log = common.boot(plan, options, folder, plugin="count", name="bucket, one submitter",
                       vm_options=["--icount"], timeout=TIMEOUT)
@@ -100,7 +100,8 @@ def _alone(options: Namespace, folder: Path) -> FigureSet:
 
 
 def _native(options: Namespace, folder: Path) -> FigureSet:
-    """Times, by the instrument for them: it wants an idle machine, and says when it is not."""
+    """Measures times by tools/bench/native, which needs an idle machine and marks the figures of a
+    busy one."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "native.json"
     words = ["tools/bench/native", "--rows", ",".join(NATIVE_ROWS), "--load", "in-kernel",
@@ -118,7 +119,7 @@ def _native(options: Namespace, folder: Path) -> FigureSet:
 
 
 def measure(options: Namespace, folder: Path) -> FigureSet:
-    """Three boots and, unless it is left out, native speed."""
+    """Measures in three boots and, unless it is left out, at native speed."""
     mark, why = "", ""
     try:
         mark = common.refuse_busy(options.force)

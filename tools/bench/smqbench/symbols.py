@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Addresses of a guest to functions and modules, from its /proc/kallsyms."""
+"""Maps a guest's addresses to functions and modules, by its /proc/kallsyms."""
 
 import bisect
 import re

@@ -25,7 +25,7 @@ URING = {"plain-512": "plain 512", "registered-512": "registered 512",
          "write-512": "write plain 512"}
 SG = {"sg-tur": "TUR", "sg-read": "READ 512"}
 WORKLOADS = URING | {key: f"SG_IO {label}" for key, label in SG.items()}
-SMALL = 0.05        # insn/IO below which a function is not listed
+SMALL = 0.05  # insn/IO: functions with less are not listed
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -54,7 +54,7 @@ def _against(cells: Cells, row: str, other: str, workload: str) -> str:
 
 
 def setting(log: GuestLog) -> list[str]:
-    """What was measured on."""
+    """The machine and kernel of the measurement."""
     lines = [f"kernel {log.kernel}, CPU model {log.cpu}", f"command line: {log.cmdline}", ""]
     for row, parameters in log.parameters.items():
         lines.append(f"{LABELS[row]}: {', '.join(parameters)}")
@@ -90,7 +90,7 @@ def split(cells: Cells, workload: str) -> list[str]:
 
 
 def own_functions(cells: Cells, row: str, workload: str) -> list[str]:
-    """Every function of the row's LLD, and of ours their part of the whole."""
+    """Every function of the row's LLD; for our modules also their part of all instructions."""
     cell = cells[row, workload]
     lines = []
     for function, value in profile.functions_of(cell.per_io.insns, groups.LLD_MODULES):
@@ -107,7 +107,7 @@ def own_functions(cells: Cells, row: str, workload: str) -> list[str]:
 
 
 def allocations(cells: Cells, row: str, workload: str) -> list[str]:
-    """Who allocates, ours first; the others show that the count sees them."""
+    """The callers of allocators, ours first. The others show that the count works."""
     found = cells[row, workload].allocations()
     ours = sum(value for _, _, mine, value in found if mine)
     lines = [f"  {LABELS[row]}, {WORKLOADS[workload]}: "
@@ -119,7 +119,7 @@ def allocations(cells: Cells, row: str, workload: str) -> list[str]:
 
 
 def transfers(sharings: dict[tuple[str, str], Sharing]) -> list[str]:
-    """Cache-line transfers per I/O, and by whom."""
+    """Cache-line transfers per I/O, and the functions that cause them."""
     body, lines = [], []
     for (row, workload), sharing in sharings.items():
         own = sum(sharing.own) / len(sharing.own)

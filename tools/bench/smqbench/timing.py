@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Times: what is compared is measured in turns, and said with its spread."""
+"""Statistics of times. Rows that are compared are measured in turn, and each value has its
+spread."""
 
 import math
 import statistics
@@ -14,7 +15,7 @@ CERTAIN = 0.95
 @dataclass(frozen=True)
 class Summary:
     """Several repeats of many chunks each. Times of a chunk have a floor and a long tail:
-    p10 is near the floor, median what was usual."""
+    p10 is near the floor, the median is the usual time."""
 
     median: float       # of the repeats' medians
     p10: float          # of all chunks
@@ -23,14 +24,14 @@ class Summary:
 
 
 def turns(rows: Sequence[Item], repeats: int) -> Iterator[tuple[int, Item]]:
-    """(repeat, row), forth and back, so that a drift of the machine meets all rows alike."""
+    """(repeat, row), in alternating order: a drift of the machine affects all rows alike."""
     for repeat in range(1, repeats + 1):
         for row in rows if repeat % 2 else reversed(rows):
             yield repeat, row
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Between the two nearest values."""
+    """A percentile, interpolated between the two nearest values."""
     if not values:
         raise ValueError("percentile of nothing")
     ordered = sorted(values)
@@ -41,12 +42,12 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def spread(values: Sequence[float]) -> float:
-    """From the least to the most."""
+    """The difference of the greatest and the least value."""
     return max(values) - min(values)
 
 
 def summary(repeats: Sequence[Sequence[float]]) -> Summary:
-    """Of the chunks of each repeat."""
+    """Sums up the chunks of each repeat."""
     medians = [statistics.median(chunks) for chunks in repeats]
     everything = [value for chunks in repeats for value in chunks]
     return Summary(statistics.median(medians), percentile(everything, 10), spread(medians),
@@ -54,10 +55,10 @@ def summary(repeats: Sequence[Sequence[float]]) -> Summary:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The two values between which the true median lies 95 times of 100 at least, however they
-    are distributed; None if they are too few to say."""
+    """The two values between which the true median lies with a probability of at least 95 %,
+    whatever the distribution; None if there are too few values."""
     ordered = sorted(values)
-    # Each is below the true median or not, like the toss of a coin.
+    # Each value is below the true median with a probability of 1/2, like the toss of a coin.
     chance, out = 0.0, 0        # OUT of them can be left out at each end
     for heads in range(len(ordered)):
         chance += math.comb(len(ordered), heads) / 2 ** len(ordered)
@@ -68,7 +69,7 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Of repeats that were measured side by side."""
+    """The ratio for each repeat; both were measured in turn."""
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} repeats against {len(theirs)}")
     return [one / other for one, other in zip(ours, theirs)]

@@ -10,7 +10,7 @@ from .errors import BenchError
 from .guestlog import GuestLog, Run
 from .symbols import Symbols
 
-# A vCPU that the host did not run let the other go ahead so often per I/O.
+# The most slips per I/O: a slip is when a vCPU ran ahead because the host did not run the other.
 MAX_SLIPS = 0.5
 
 
@@ -52,7 +52,7 @@ def _add(sharing: Sharing, run: Run, path: Path, symbols: Symbols) -> None:
 
 def sharings(log: GuestLog, folder: Path,
              strict: bool = True) -> dict[tuple[str, str], Sharing]:
-    """By row and workload, means over the repeats. STRICT refuses what a busy machine gave."""
+    """Means over the repeats, by row and workload. @strict: fails if the machine was too busy."""
     symbols: dict[int, Symbols] = {}
     result: dict[tuple[str, str], Sharing] = {}
     for run in log.runs:

@@ -20,7 +20,7 @@ BUILT = ROOT / "build" / "tools" / "bench"
 VM = ROOT / "tools" / "vm"
 
 POLL = 0.5
-PROGRESS_STEP = 20  # runs, between two lines where no terminal is
+PROGRESS_STEP = 20  # runs between two lines of progress without a terminal
 GRACE = 30          # seconds for tools/vm to stop by itself after its own time-out
 
 # Roles of guest functions, see plugin/symbols.h.
@@ -29,14 +29,15 @@ ROLES = [
     "irq=asm_sysvec_*", "irq=asm_exc_*", "irq=asm_common_interrupt",
     "reset=__switch_to_asm",
 ]
-# Where smq_sg hands a command over, or its end: to the block layer, which may dispatch it at
-# once, and to io_uring.
+# Functions to which smq_sg gives a command or its completion: the block layer's, which may dispatch
+# it at once, the mid-layer's, to which straight issue gives it, and io_uring's.
 HANDED_OVER = [
-    "leave=scsi_alloc_request", "leave=blk_execute_rq_nowait", "leave=blk_finish_plug",
+    "leave=scsi_alloc_request", "leave=scsi_queue_rq", "leave=blk_execute_rq_nowait",
+    "leave=blk_finish_plug",
     "leave=io_uring_cmd_complete_in_task", "leave=__io_uring_cmd_do_in_task",
     "leave=io_uring_cmd_done", "leave=__io_uring_cmd_done",
 ]
-# Everything that hands out memory, down to where all the others end.
+# All functions that allocate memory.
 ALLOCATORS = [
     "kmem_cache_alloc*", "__kmem_cache_alloc*", "kmalloc_*", "__kmalloc*", "krealloc*",
     "kvmalloc*", "__kvmalloc*", "__vmalloc*", "vmalloc*", "vzalloc*", "__alloc_pages*",
@@ -47,17 +48,17 @@ ALLOCATORS = [
 
 @dataclass(frozen=True)
 class Boot:
-    """One boot of the VM and what it runs."""
+    """One boot of the VM and its script."""
 
     plugin: str                 # count or lines
     kernel: str
     script: Path                # run in the guest
-    arguments: Sequence[str]    # of it, after the folder of the results
+    arguments: Sequence[str]  # its arguments after the folder of the results
     vm_options: Sequence[str]
     plugin_arguments: Sequence[str]
     expected_runs: int
     timeout: int                # seconds
-    own: frozenset[str] = OWN_MODULES   # modules on whose account things are charged
+    own: frozenset[str] = OWN_MODULES  # modules to whose account instructions are charged
     name: str = ""              # in progress, that of the plugin without one
 
 
@@ -107,7 +108,7 @@ def _watch(process: subprocess.Popen, boot: Boot, out: Path) -> int:
 
 
 def run(boot: Boot, folder: Path) -> guestlog.GuestLog:
-    """Boots, measures into FOLDER and returns what was written there."""
+    """Boots and measures; returns the logs that were written to @folder."""
     plugin = BUILT / f"{boot.plugin}.so"
     if not plugin.exists():
         raise BenchError(f"{plugin.relative_to(ROOT)} is not built: make tools")

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measures times of commands at native speed, from inside the kernel, under User Mode Linux."""
+"""Measures how long commands take at native speed under User Mode Linux; the load comes from inside
+the kernel."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In the guest: every row's device at once, so that rows can be measured in turns.
+"""Runs in the guest: sets up the devices of all rows at once, so that rows can be measured in turn.
 
 Hosts of smq_ram are made through configfs, one for each row.
 """
 
+import errno
 import os
 import subprocess
 import time
@@ -16,19 +17,20 @@ from smqbench.errors import BenchError
 CONFIGFS = Path("/sys/kernel/config")
 RAM = CONFIGFS / "smq/ram"
 SCSI_HOSTS = Path("/sys/class/scsi_host")
-WAIT = 60       # seconds; nodes come in their own time
+WAIT = 60  # seconds for nodes to appear
 DEPTH = 128
-# In RAM_ROWS: the setting that was found to take as long as is wanted, and one for a fifth of that.
+# In RAM_ROWS: stand for the setting that makes a doorbell take the wanted time, and for a fifth of
+# it.
 DOORBELL, DOORBELL_FIFTH = -1, -5
 
 
 class Skipped(Exception):
-    """This row is not to be had here, and why."""
+    """A row cannot be measured here; the text says why."""
 
 
 @dataclass
 class Device:
-    """What a row is measured on."""
+    """The disks of a row, and their settings."""
 
     disks: list[str]                                        # in LUN order
     setting: dict[str, str] = field(default_factory=dict)   # for the report
@@ -55,7 +57,7 @@ def _wait(what: str, check: Callable):
 
 
 def hosts(proc_name: str) -> set[Path]:
-    """Of a driver."""
+    """The SCSI hosts of a driver."""
     return {host for host in SCSI_HOSTS.glob("host*")
             if (host / "proc_name").read_text(encoding="ascii").strip() == proc_name}
 
@@ -67,7 +69,7 @@ def _disks(host: Path) -> list[str]:
 
 
 def scsi_disks(host: Path, luns: int) -> list[str]:
-    """Of a host, in LUN order, once so many are there."""
+    """Waits until a host has this many disks; returns them in the order of LUNs."""
     return _wait(f"{luns} disks of {host.name}",
                  lambda: (lambda disks: disks if len(disks) == luns else None)(_disks(host)))
 
@@ -137,7 +139,7 @@ def _set_policy(host: Path, policy: str, knobs: dict[str, str]) -> None:
 
 
 def _fill(disk: str) -> None:
-    """Reads of a hole would move no data."""
+    """Writes a disk, because reads of a hole would not move data."""
     with open(disk, "wb") as file:
         file.seek(0, os.SEEK_END)
         size = file.tell()
@@ -178,10 +180,23 @@ RAM_ROWS: dict[str, dict] = {
 }
 
 
+def _without_elevator(queue: Path) -> bool:
+    """Sets no elevator. Returns False if that must be tried again: Linux 7.x returns EBUSY while a
+    disk of the host is being added."""
+    try:
+        (queue / "scheduler").write_text("none", encoding="ascii")
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return False
+        raise BenchError(f"{queue}/scheduler: none: {error.strerror}") from None
+    return True
+
+
 def _settle(disk: str) -> str:
-    """No elevator, no merges of what meets by chance; the rest as it comes."""
+    """Sets a disk to no elevator and no merges of requests that happen to be adjacent; keeps all
+    other defaults."""
     queue = Path("/sys/block", os.path.basename(disk), "queue")
-    _write(queue / "scheduler", "none")
+    _wait(f"{queue}: elevator none", lambda: _without_elevator(queue))
     _write(queue / "nomerges", 2)
     names = ("nr_requests", "rotational", "add_random", "iostats", "wbt_lat_usec")
     words = [f"{name}={(queue / name).read_text(encoding='ascii').strip()}"
@@ -191,7 +206,7 @@ def _settle(disk: str) -> str:
 
 
 def prepare_ram() -> None:
-    """smq_ram without hosts."""
+    """Loads smq_ram without hosts."""
     modprobe("sd_mod")
     if not RAM.exists():
         modprobe("smq_ram", hosts=0)
@@ -201,14 +216,14 @@ def prepare_ram() -> None:
 
 
 def prepare() -> None:
-    """Modules that rows share."""
+    """Loads the modules that several rows need."""
     prepare_ram()
     for module in ("sg", "smq_sg", "smq_load"):
         modprobe(module)
 
 
 def bring_up(row: str, luns: int, size_mb: int, doorbell_ns: int) -> Device:
-    """The device of a row; Skipped if this kernel or these modules do not have it."""
+    """Sets up the device of a row; Skipped if this kernel or these modules do not have it."""
     if row in MAKERS:
         device = MAKERS[row](luns, size_mb)
     else:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In the guest: works off a plan in turns and writes down what was measured, a line of JSON each.
+"""Runs in the guest: measures the cells of a plan in turn, and writes each result as a line of
+JSON.
 
 guest.py PLAN RESULTS
 """
@@ -20,11 +21,11 @@ SPIN_COUNT = 20000
 DELAY_COUNT = 2500
 CALIBRATIONS = 5
 DELAY_CLOSE = 0.03
-MAX_DELAY = 1000000   # that smq_load and smq_ram take
+MAX_DELAY = 1000000  # ns: the most that smq_load and smq_ram accept
 
 
 class Guest:
-    """One plan."""
+    """The measurement of one plan."""
 
     def __init__(self, plan: dict, results):
         self.plan = plan
@@ -32,13 +33,13 @@ class Guest:
         self._devices: dict[str, devices.Device] = {}
 
     def note(self, kind: str, **content) -> None:
-        """A line, on the host at once."""
+        """Writes a line of JSON, which the host sees at once."""
         self._results.write(json.dumps({"kind": kind, **content}) + "\n")
         self._results.flush()
         os.fsync(self._results.fileno())
 
     def run(self) -> None:
-        """All of it."""
+        """Measures the whole plan."""
         self.note("kernel", release=os.uname().release,
                   cmdline=Path("/proc/cmdline").read_text(encoding="ascii").strip())
         devices.prepare()
@@ -57,8 +58,9 @@ class Guest:
         self.note("end")
 
     def _doorbell(self) -> int:
-        """The setting with which a doorbell takes as long as is wanted. The kernel's delays count
-        turns of a loop, which was timed while the kernel booted: on a busy machine badly."""
+        """Finds the setting with which a doorbell takes the wanted time. It may differ from that
+        time, because the kernel's delays count turns of a loop, which was timed during the boot, on
+        a busy machine inaccurately."""
         wanted = setting = self.plan["doorbell_ns"]
         for _ in range(CALIBRATIONS):
             jobs = load.run("delay", count=DELAY_COUNT, warmup=100, delay_ns=setting)
@@ -70,7 +72,8 @@ class Guest:
         return setting
 
     def _look(self, group: int, cpus: int) -> None:
-        """The same piece of work on each CPU alone and on all at once."""
+        """Looks at the machine: measures the same piece of work on each CPU alone and on all at
+        once."""
         alone = [load.run("spin", cpus=(cpu,), count=SPIN_COUNT)[0].per_command()
                  for cpu in range(cpus)]
         jobs = load.run("spin", cpus=range(cpus), count=SPIN_COUNT)
@@ -78,8 +81,8 @@ class Guest:
                   together=[job.per_command() for job in jobs])
 
     def _group(self, number: int, cells: list[tuple[str, plans.Workload]]) -> None:
-        """Cells that are compared, in turns; on more CPUs than one with a look at the machine
-        before each round and after the last."""
+        """Measures cells that are compared with each other, in turn. On several CPUs looks at the
+        machine before each round and after the last."""
         jobs = max((workload.jobs for _, workload in cells), default=0)
         user = any(workload.path != plans.IN_KERNEL for _, workload in cells)
         last = 0
@@ -95,7 +98,7 @@ class Guest:
                 self._look(number, jobs)
 
     def _count(self, row: str, workload: plans.Workload) -> int:
-        """Fewer of those that the device makes long."""
+        """The number of commands to measure: fewer if the device makes each one long."""
         waits = workload.qd == 1 and row in self.plan["spin"]
         return self.plan["count_waiting" if waits else "count"]
 
@@ -114,7 +117,7 @@ class Guest:
 
 
 def main() -> int:
-    """Exit status 0 if the plan was worked off."""
+    """Measures the plan. Returns the exit status, 0 if all of it was measured."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="ascii"))
     with open(sys.argv[2], "w", encoding="ascii") as results:
         guest = Guest(plan, results)

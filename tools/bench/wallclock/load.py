@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In the guest: one run of the module smq_load."""
+"""Runs in the guest: one run of the module smq_load."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ DEBUGFS = Path("/sys/kernel/debug/smq_load")
 
 @dataclass(frozen=True)
 class Job:
-    """What one CPU did."""
+    """The results of one CPU."""
 
     cpu: int
     commands: int
@@ -27,7 +27,7 @@ class Job:
 
 def run(op: str, devices: Sequence[str] = (), cpus: Sequence[int] = (0,),
         **settings: int) -> list[Job]:
-    """Carries out one spec; BenchError says in the module's words what was wrong."""
+    """Runs one spec. If it fails, raises BenchError with the module's message."""
     words = [f"op={op}", "cpus=" + ",".join(map(str, cpus)),
              *(f"dev={device}" for device in devices),
              *(f"{name}={value}" for name, value in settings.items())]

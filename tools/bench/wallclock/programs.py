@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""In the guest: one run of a program of tools/bench/loop, whose load comes from user space."""
+"""Runs in the guest: one run of a program of tools/bench/loop, whose load comes from user space."""
 
 import json
 import subprocess
@@ -12,12 +12,12 @@ from smqbench.plan import Workload
 
 PROGRAMS = Path(__file__).resolve().parents[3] / "build/tools/bench"
 CHUNK = 256     # a multiple of every batch
-# Links in a SCSI device's folder, by what plan calls its nodes.
+# Links in a SCSI device's folder, by the plan's names for the kinds of nodes.
 _NODES = {"smqsg": "smq_generic", "sg": "generic"}
 
 
 def _node(disk: str, kind: str) -> str:
-    """Of a disk's device."""
+    """The node of this kind for a disk's device."""
     if kind == "disk":
         return disk
     device = Path("/sys/block", Path(disk).name, "device")
@@ -30,7 +30,7 @@ def _node(disk: str, kind: str) -> str:
     return str(node)
 
 
-def _said(output: str) -> list[list[float]]:
+def _chunks_of(output: str) -> list[list[float]]:
     """Nanoseconds per command of each chunk, job by job."""
     try:
         said = json.loads(output)
@@ -44,7 +44,7 @@ def _said(output: str) -> list[list[float]]:
 
 def run(workload: Workload, disks: Sequence[str], *, count: int, warmup: int,
         seconds: int) -> list[list[float]]:
-    """One program on the first of these disks."""
+    """Runs one program on the first of these disks."""
     name, kind, luns, *arguments = workload.program([count], warmup, data=False)
     words = [str(PROGRAMS / name), *arguments, "--chunk", str(CHUNK), "--timeout", str(seconds),
              *(_node(disk, kind) for disk in disks[:int(luns)])]
@@ -52,14 +52,14 @@ def run(workload: Workload, disks: Sequence[str], *, count: int, warmup: int,
                           check=False)
     if done.returncode:
         raise BenchError(f"{' '.join(words)}: status {done.returncode}: {done.stderr.strip()}")
-    return _said(done.stdout)
+    return _chunks_of(done.stdout)
 
 
 @contextmanager
 def company(cpus: Iterable[int]) -> Iterator[list[subprocess.Popen]]:
-    """Keeps these CPUs busy, with no call of the kernel. Under User Mode Linux a program and its
-    system call are two threads of the host, which takes them to one CPU as long as no other is
-    idle: without, a call takes longer with one CPU in use than with all."""
+    """Keeps these CPUs busy during the block, without system calls. Under User Mode Linux a program
+    and its system call are two threads of the host. The host runs both on one CPU if no other CPU
+    is idle; so if CPUs were idle, a system call would take longer than on a busy machine."""
     busy: list[subprocess.Popen] = []
     try:
         for cpu in cpus:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tables, and what the batch policy has to hold to."""
+"""The tables of the report, and the targets ("bars") for the policy batch."""
 
 import statistics
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from smqbench.rows import ROWS
 from . import rounds
 from .results import Cell, Results
 
-# What a doorbell's cost decides, QD32.
+# Targets at QD32, by the cost of the doorbell.
 MIN_GAIN = 1.5      # IOPS per CPU, where it costs 5 us
 MIN_KEPT = 0.97     # and where it costs nothing
 MAX_QD1 = 1.03      # time of a command at QD1
@@ -30,8 +30,8 @@ def _label(workload: plans.Workload) -> str:
 
 
 def group_label(key: str) -> str:
-    """Of what is compared with a workload: in the kernel the same one of all devices, from user
-    space all paths by so many processes."""
+    """The name of a group of workloads that are compared: in the kernel, one workload on all
+    devices; from user space, all paths with the same number of processes."""
     workload = plans.parse(key)
     if workload.path == plans.IN_KERNEL:
         return _label(workload)
@@ -44,7 +44,7 @@ def _cells(cell: Cell) -> list[str]:
 
 
 def times(results: Results) -> list[str]:
-    """ns per command of each workload, rows by p10 and median."""
+    """A table for each workload: ns per command of each row, as p10 and median."""
     lines = []
     for key in dict.fromkeys(key for _, key in results.cells):
         workload = plans.parse(key)
@@ -60,7 +60,7 @@ def times(results: Results) -> list[str]:
 
 
 def by_path(results: Results) -> list[str]:
-    """The paths from user space beside each other, for each device and number of processes."""
+    """A table of the paths from user space, for each device and number of processes."""
     cells = [(row, key, plans.parse(key)) for row, key in results.cells]
     cells = [cell for cell in cells if cell[2].path != plans.IN_KERNEL]
     lines = []
@@ -85,22 +85,22 @@ def _path_line(results: Results, row: str, key: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Bar:
-    """A ratio that the policy must reach."""
+    """A ratio that the policy has to reach."""
 
     what: str
     row: str
     workload: str
     limit: float
-    more: bool          # is better
+    more: bool  # a larger ratio is better
     binding: bool = True
 
     @property
     def rows(self) -> tuple[str, str]:
-        """direct and batch"""
+        """The names of its rows: with direct, and with batch."""
         return self.row, f"{self.row}_batch"
 
     def judged(self, results: Results) -> list[str] | None:
-        """For the table; None if it was not measured."""
+        """The row of the table for this bar; None if it was not measured."""
         pair = [results.cells.get((row, self.workload)) for row in self.rows]
         if not all(pair):
             return None
@@ -122,7 +122,7 @@ BARS = [
         ONE_BY_ONE, MIN_GAIN, True),
     Bar("doorbell free, 100 us device, QD32 one by one: IOPS per CPU", "smq_ram_100us",
         ONE_BY_ONE, MIN_KEPT, True),
-    # One CPU never has many commands in flight there.
+    # Not binding: with this device and doorbell one CPU has only few commands in flight.
     Bar("doorbell 5 us, 20 us device, QD32 one by one: IOPS per CPU", "smq_ram_20us_doorbell",
         ONE_BY_ONE, MIN_GAIN, True, binding=False),
     Bar("doorbell free, 20 us device, QD32 one by one: IOPS per CPU", "smq_ram_20us",
@@ -141,15 +141,15 @@ BARS = [
 
 
 def bars(results: Results) -> list[str]:
-    """Ratios of the p10 of repeats that were measured side by side: their median, between what
-    it lies 95 times of 100, and between what they all lie."""
+    """The table of bars. A ratio is p10 of one row by p10 of the other, both measured in turn, for
+    each repeat. Shown are the median with its 95 % confidence interval, and the range."""
     body = [line for line in (bar.judged(results) for bar in BARS) if line]
     return ["", *tables.table(["batch against direct", "must be", "is", "95 %", "repeats", ""],
                               body)] if body else []
 
 
 def missed(results: Results, rows: Sequence[str]) -> list[str]:
-    """What is wrong with those whose rows are among these."""
+    """Messages for the missed bars whose rows are among @rows."""
     found = []
     for bar in BARS:
         if not bar.binding or not set(bar.rows) <= set(rows):
@@ -163,7 +163,7 @@ def missed(results: Results, rows: Sequence[str]) -> list[str]:
 
 
 def machine(results: Results) -> list[str]:
-    """What the machine itself was worth."""
+    """Lines on how fast and how undisturbed the machine was."""
     asked, took = results.delays[0]
     setting, settled = results.delays[-1]
     lines = [f"kernel {results.kernel}; ndelay({asked}) takes {took:.0f} ns here",
@@ -172,9 +172,9 @@ def machine(results: Results) -> list[str]:
     looks = results.all_looks
     if looks:
         above = sum(look > rounds.MAX_SLOWDOWN for look in looks)
-        lines.append(f"the same work on all CPUs at once: {results.slowdown:.2f} times as long "
-                     f"(median {statistics.median(looks):.2f}), in {above} of {len(looks)} looks "
-                     f"more than {rounds.MAX_SLOWDOWN}")
+        lines.append(f"the same work on all CPUs at once took at worst {results.slowdown:.2f} "
+                     f"times as long (median {statistics.median(looks):.2f}); more than "
+                     f"{rounds.MAX_SLOWDOWN} in {above} of {len(looks)} measurements")
     marked = {cell.group: (key, cell.mark) for (_, key), cell in results.cells.items() if cell.mark}
     lines += [f"{group_label(key)}: {mark}" for key, mark in marked.values()]
     return lines

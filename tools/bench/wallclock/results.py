@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the guest wrote down, checked, and as figures."""
+"""Reads and checks the guest's output, and converts it to figures."""
 
 import json
 import statistics
@@ -15,26 +15,27 @@ from smqbench.rows import ROWS
 
 from . import rounds
 
-# A doorbell that costs something else is another experiment.
+# If a doorbell's cost is off by more than this, the figures are not valid.
 DELAY_TOLERANCE = 0.15
 
 
 @dataclass
 class Cell:
-    """A workload on a row: nanoseconds per command, by repeat and chunk, all CPUs together."""
+    """The result of a workload on a row: nanoseconds per command, by repeat and chunk, of all CPUs
+    together."""
 
     repeats: list[list[float]] = field(default_factory=list)
-    group: int = 0          # those of one are compared with each other
-    mark: str = ""          # what must be said of it
+    group: int = 0  # cells of the same group are compared with each other
+    mark: str = ""  # a remark for the report
 
     def low(self) -> list[float]:
-        """p10 of each repeat: what a busy machine disturbs least."""
+        """p10 of each repeat, which other work on the machine affects least."""
         return [timing.percentile(chunks, 10) for chunks in self.repeats]
 
 
 @dataclass
 class Results:
-    """Everything of one guest."""
+    """All results of one guest."""
 
     kernel: str = ""
     cmdline: str = ""
@@ -43,14 +44,15 @@ class Results:
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
     looks: dict[int, list[float]] = field(default_factory=dict)  # at the machine, by group
     delay_wanted: int = 0       # ns of a doorbell
-    delay: float = 0.0          # that it takes with the setting found
+    delay: float = 0.0  # ns that it takes with the setting that was found
     delays: list[tuple[int, float]] = field(default_factory=list)  # (setting, ns) on the way there
     ended: bool = False
 
     def against_block(self, row: str, key: str) -> dict[str, list[float]]:
-        """Of a load from user space, by metric: p10 of each repeat by that of registered block
-        reads a moment before or after; and the same without what the calls of the kernel
-        themselves take, unless they are made while a device is waited for."""
+        """Ratios of a load from user space to block reads with registered buffers: p10 of each
+        repeat, divided by that of the reads measured right before or after. A second metric is the
+        same without the time of the system calls, unless these are made while the load waits for a
+        device."""
         workload = plans.parse(key)
         if workload.path == plans.IN_KERNEL or workload.op == "call":
             return {}
@@ -68,12 +70,12 @@ class Results:
 
     @property
     def slowdown(self) -> float:
-        """The worst of all looks at the machine, 0 without one."""
+        """The worst result of all looks at the machine, 0 if there was none."""
         return max(self.all_looks, default=0.0)
 
     @property
     def all_looks(self) -> list[float]:
-        """In the order of time."""
+        """The results of all looks at the machine, in order of time."""
         return [look for looks in self.looks.values() for look in looks]
 
     def of_group(self, group: int) -> dict[tuple[str, str], Cell]:
@@ -81,18 +83,18 @@ class Results:
         return {key: cell for key, cell in self.cells.items() if cell.group == group}
 
     def drop(self, group: int, numbers: Sequence[int]) -> None:
-        """Leaves these rounds out of all cells of a group, counted from 0."""
+        """Removes rounds, counted from 0, from all cells of a group."""
         for cell in self.of_group(group).values():
             cell.repeats = [chunks for number, chunks in enumerate(cell.repeats)
                             if number not in numbers]
 
     def _lows(self, row: str, workload: plans.Workload) -> list[float]:
-        """p10 of each repeat, none if it was not measured."""
+        """p10 of each repeat; empty if it was not measured."""
         cell = self.cells.get((row, workload.key))
         return cell.low() if cell else []
 
     def delay_is_off(self) -> str:
-        """What is wrong with the doorbell's cost, "" if nothing is."""
+        """A message if the doorbell's cost is not the wanted one, else ""."""
         if self.delay_wanted and \
                 abs(self.delay / self.delay_wanted - 1) > DELAY_TOLERANCE:
             return (f"no setting was found with which a doorbell takes {self.delay_wanted} ns, "
@@ -133,7 +135,7 @@ def _take(results: Results, line: dict[str, Any]) -> None:
 
 
 def read(path: Path, repeats: int) -> Results:
-    """Reads and checks it."""
+    """Reads and checks a guest's output."""
     results = Results()
     try:
         for text in path.read_text(encoding="ascii").splitlines():
@@ -153,8 +155,8 @@ def read(path: Path, repeats: int) -> Results:
 
 
 def figures(results: Results, command: str, cpus: int, marks: dict[int, str]) -> Iterable[Figure]:
-    """A time for each, and what a CPU could do in a second where batches are the question.
-    marks: what must be said of figures with so many jobs."""
+    """The figures: for each workload the time of a command and, where batches are compared, the
+    commands that a CPU could do in a second. @marks: remarks on figures, by number of jobs."""
     for (row, key), cell in results.cells.items():
         workload = plans.parse(key)
         times = timing.summary(cell.repeats)
@@ -177,7 +179,7 @@ def figures(results: Results, command: str, cpus: int, marks: dict[int, str]) ->
 
 
 def _wait(row: str, workload: plans.Workload) -> str:
-    """How the load waits for what it sent."""
+    """How the load waits for its commands."""
     if workload.path != plans.IN_KERNEL:
         return "io_uring_enter"
     return "spin" if ROWS[row].waits else "sleep"

@@ -1,43 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Rounds of what is compared on two CPUs, and which of them had both to themselves.
+"""Finds the rounds of a comparison on two CPUs in which no other work disturbed the machine.
 
-The guest looks at the machine before the first round, between each two and after the last: it does
-the same piece of work on each CPU alone and on both at once. A round that lies beside a look that
-was disturbed goes as a whole, for all that was measured in it: what is compared stays in pairs.
-"""
+Before the first round, between rounds and after the last one, the guest looks at the machine: it
+does the same piece of work on each CPU alone and on both at once. If a look was disturbed, the
+round before it and the round after it are dropped completely, so that measurements that are
+compared still come from the same round. """
 
 import statistics
 from collections.abc import Sequence
 
 from smqbench import timing
 
-# How much slower a piece of work may be when both CPUs do it: what is between a machine with
-# two CPUs and one that is busy, or has two threads of one core.
+# The largest slowdown of a piece of work when both CPUs do it. It is larger if the machine is busy,
+# or if its two CPUs are threads of one core.
 MAX_SLOWDOWN = 1.15
-# Rounds that have to be left at least, or all where no more were asked for; and half of them.
+# The least number of rounds that must remain (all, if fewer were requested), and at least half of
+# them.
 LEAST = 3
 
 
 def slowdown(alone: Sequence[Sequence[float]], together: Sequence[Sequence[float]]) -> float:
-    """Of one look, times by CPU and chunk: the mean of all chunks, which holds every time a CPU
-    was taken away, by the floor."""
+    """The slowdown of one look, from times by CPU and chunk: the mean of all chunks, which includes
+    all interruptions, divided by the fastest time."""
     ratios = [statistics.mean(both) / timing.percentile(one, 10)
               for one, both in zip(alone, together) if both]
     return max(ratios, default=0.0)
 
 
 def disturbed(looks: Sequence[float]) -> list[int]:
-    """The rounds, from 0, before or after which a look was: whoever took a CPU away there may
-    have done so in the round as well."""
+    """The rounds, counted from 0, that have a disturbed look before or after them: the disturbance
+    may have reached into the round."""
     return [number for number, pair in enumerate(zip(looks, looks[1:]))
             if max(pair) > MAX_SLOWDOWN]
 
 
 def enough(left: int, rounds: int) -> bool:
-    """Whether so many of the rounds say something."""
+    """Whether this many remaining rounds are enough."""
     return left >= needed(rounds)
 
 
 def needed(rounds: int) -> int:
-    """How many have to be left."""
+    """How many rounds must remain."""
     return max((rounds + 1) // 2, min(LEAST, rounds))

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # devices.sh reads SKIPPED, ELEVATOR, NOMERGES and RQ_AFFINITY
+#
+# Sourced by devices.sh: smq_ram's hardware model with a dispatch policy, and the policy's counters.
+
+# The counters of the host's policy, summed over all hardware queues: KEY=NUMBER...
+counted() {
+	local stats
+	[[ -d $RAM_DIRECTORY ]] || return 0
+	stats=/sys/kernel/debug/smq/$(basename "$(smq_host)")/stats
+	[[ -r $stats ]] || return 0
+	awk '/^policy=/ {
+		for (i = 3; i <= NF; i++) {
+			split($i, word, "=")
+			sum[word[1]] += word[2]
+		}
+	}
+	END {
+		for (key in sum)
+			printf "%s=%d ", key, sum[key]
+	}' "$stats"
+}
+
+# The effective policy, if the row has chosen one.
+effective() {
+	[[ -z $POLICY ]] ||
+		sed -n 's/^host=.* effective=\([^ ]*\).*/\1/p' \
+			"/sys/kernel/debug/smq/$(basename "$(smq_host)")/stats"
+}
+
+smq_host() {
+	local host
+	for host in /sys/class/scsi_host/host*; do
+		[[ $(< "$host/proc_name") != smq_ram ]] || echo "$host"
+	done
+}
+
+# policy NAME [KNOB=VALUE]...: chooses a policy; if there is none of that name, fails and sets
+# SKIPPED
+policy() {
+	local name=$1 host setting
+	shift
+	host=$(smq_host)
+	if ! echo "$name" 2> /dev/null > "$host/smq/policy"; then
+		SKIPPED="the policy $name is refused by smq"
+		return 1
+	fi
+	for setting in "$@"; do
+		if ! echo "${setting#*=}" 2> /dev/null > "$host/${setting%%=*}"; then
+			SKIPPED="the policy $name has no $setting"
+			return 1
+		fi
+	done
+	POLICY=$name
+	note "param $ROW policy $name $*"
+}
+
+# A policy without use stops being effective, and looks again every five seconds. When it is chosen
+# it looks at once; there must be commands during that look. What batch learns from them stays for a
+# while.
+look_again() {
+	local host tries
+	[[ $POLICY == batch ]] || return 0
+	host=$(smq_host)
+	for (( tries = 0; tries < 3; tries++ )); do
+		echo direct > "$host/smq/policy" || die "the policy direct is refused"
+		echo "$POLICY" > "$host/smq/policy" || die "the policy $POLICY is refused"
+		dd if="/dev/${DISKS[0]}" of=/dev/null bs=512 count=64 iflag=direct status=none ||
+			die "${DISKS[0]}: cannot be read"
+		! grep -q expensive=1 "/sys/kernel/debug/smq/${host##*/}/stats" || return 0
+	done
+}
+
+# Under icount an instruction takes a nanosecond, so the CPU is ten times slower than a real one.
+# The device must be slow as well, or there would never be 32 commands in flight.
+SERVICE_NS=500000
+# For the same reason batch may hold a command for this long.
+BATCH_USECS=500
+
+row_smq_ram_timer() {
+	ram_model_up service_ns="$SERVICE_NS"
+}
+
+row_smq_ram_timer_batch() {
+	ram_model_up service_ns="$SERVICE_NS"
+	policy batch smq_batch/usecs="$BATCH_USECS"
+}
+
+row_smq_ram_doorbell() {
+	ram_model_up service_ns="$SERVICE_NS" doorbell_ns=5000
+}
+
+row_smq_ram_doorbell_batch() {
+	ram_model_up service_ns="$SERVICE_NS" doorbell_ns=5000
+	policy batch smq_batch/usecs="$BATCH_USECS"
+}
+
+row_batch_free_direct() {
+	row_smq_ram_timer
+}
+
+row_batch_free_again() {
+	row_smq_ram_timer
+}
+
+row_batch_free_batch() {
+	row_smq_ram_timer_batch
+}
+
+row_batch_bell_direct() {
+	row_smq_ram_doorbell
+}
+
+row_batch_bell_again() {
+	row_smq_ram_doorbell
+}
+
+row_batch_bell_batch() {
+	row_smq_ram_doorbell_batch
+}
+
+# One hardware queue for all CPUs, with the lock of an LLD. Commands end as soon as the doorbell is
+# rung, so that the device takes the least time. Data is not moved, because with a real device that
+# is done by DMA.
+shared_up() {
+	HW_QUEUES=1 NO_DATA=1 ram_model_up doorbell_ns=1
+}
+
+row_shared_direct() {
+	shared_up
+}
+
+row_shared_again() {
+	row_shared_direct
+}
+
+row_shared_bucket() {
+	shared_up
+	policy bucket smq_bucket/share=0
+}
+
+row_shared_deadline() {
+	shared_up
+	ELEVATOR=mq-deadline
+}
+
+# The policy with its default settings: it has no use with one submitter.
+row_shared_bucket_default() {
+	shared_up
+	policy bucket
+}
+
+# Commands end on the CPU that queued them, not on the one that dispatched them.
+row_shared_home_direct() {
+	shared_up
+	RQ_AFFINITY=2
+}
+
+row_shared_home_bucket() {
+	row_shared_bucket
+	RQ_AFFINITY=2
+}
+
+row_shared_nomerges_direct() {
+	shared_up
+	NOMERGES=2
+}
+
+row_shared_nomerges_bucket() {
+	row_shared_bucket
+	NOMERGES=2
+}

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_sg beside its peers: what each way costs, what the best peer's does, and how far ours is from
+what it would cost if smq_sg itself took no instruction."""
+
+from collections.abc import Iterator
+
+from .figures import PATHS, Figure, FigureSet
+from .matrix import number, short_names
+from .tables import table
+
+# Ours, and the peers that a program could use in its place. The first that was measured counts.
+PEERS = {
+    "smq_sg_io": ("sg_io",),
+    "smq_adhoc": ("bsg_uring", "bsg"),
+    "smq_adhoc_fixed": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
+    "smq": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
+    "smq_batch": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
+    "smq_held": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
+    "smq_held_batch": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
+}
+OURS = "smq_sg"     # the group of functions
+HEAD = ["smq_sg", "peer", "peer's", "ours", "below", "floor", "above it"]
+
+
+def peer(taken: FigureSet, figure: Figure) -> Figure | None:
+    """What a program would use in place of a way of ours, on the same device."""
+    for path in PEERS[figure.path]:
+        found = taken.find(row=figure.row, path=path, op=figure.op, bs=figure.bs, luns=figure.luns,
+                           metric="insn")
+        if found:
+            return found[0]
+    return None
+
+
+def floor(figure: Figure) -> float:
+    """What a way of ours costs in the kernel and the program, but for smq_sg."""
+    return figure.value - figure.parts["group"].get(OURS, 0)
+
+
+def rows(taken: FigureSet) -> Iterator[list[str]]:
+    """Of all ways that have a peer."""
+    every = taken.find(metric="insn")
+    names = short_names(every)
+    for figure in every:
+        other = peer(taken, figure) if figure.path in PEERS else None
+        if not other:
+            continue
+        yield [f"{figure.row}: {names[figure.workload]}", PATHS[other.path], number(other.value),
+               number(figure.value), f"{(1 - figure.value / other.value) * 100:.0f} %",
+               number(floor(figure)), number(figure.value - floor(figure))]
+
+
+def text(taken: FigureSet) -> list[str]:
+    """For a terminal; nothing where no peer was measured."""
+    found = list(rows(taken))
+    return ["", *table(HEAD, found)] if found else []
