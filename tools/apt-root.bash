@@ -3,12 +3,12 @@
 #
 # Part of tools/kernels and tools/fio-headers: packages of Debian's archive through an apt
 # configuration of their own, so that the system's package sources stay untouched.
-# Whoever reads this in has a function die.
+# A script that sources this file defines a function die.
 
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# Prints where a suite is: beside the one this system itself uses, for a
-# security suite beside its security updates.
+# Prints the URI of a suite: that of the suite which this system uses or, for a security suite, that
+# of its security updates.
 archive_of() {
 	local suite=$1 codename own uri release
 	# shellcheck source=/dev/null
@@ -23,13 +23,13 @@ archive_of() {
 		fi
 	done < <(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' \
 		'Created-By: Packages' 'Component: main')
-	# A mirror without its own security archive does for the suites beside it.
+	# If a mirror has no security archive of its own, its URI is used for all suites.
 	[[ $suite == *-security ]] ||
 		die "apt has no source for '$codename' main: add Debian's archive to /etc/apt/sources.list.d"
 }
 
-# Makes a private apt root for a set of suites and points apt at it; for their sources
-# where apt_type is deb-src.
+# Makes a private apt root for a set of suites and makes apt use it. With apt_type=deb-src for their
+# source packages.
 apt_root() {
 	local root=$1 suite uri
 	mkdir -p -- "$root"/{lists,archives}/partial
@@ -65,7 +65,7 @@ EOF
 	export APT_CONFIG=$root/apt.conf
 }
 
-# Runs apt-get with its own progress on a terminal, quiet without one.
+# Runs apt-get, with its progress display on a terminal, else quietly.
 fetch() {
 	local -a quiet=(-qq)
 	[[ ! -t 2 ]] || quiet=(-q=0)

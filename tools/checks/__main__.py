@@ -58,28 +58,28 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--only", action="append", default=[], metavar="AREA[/PATTERN]",
         help=f"only these steps; areas: {' '.join(plan.AREAS)}; sanitize, slow "
-             "and proof only when they are named. More than once for more")
+             "and proof run only when they are named. May be repeated")
     add("--turn", type=int, metavar="N",
-        help="besides, of what is run only when it is named, part N: N counts round, and "
-             f"{plan.TURNS} turns in a row run all of it")
+        help="also part N of the steps that otherwise run only when they are named; "
+             f"{plan.TURNS} successive values of N run all of them")
     add("--kernel", action="append", default=[], metavar="|".join(plan.KERNELS),
         help="only these kernels (default: all)")
     add("--full", action="store_true",
-        help=f"all tests on every kernel, rather than on {plan.FULL} alone")
+        help=f"all tests on every kernel, not only on {plan.FULL}")
     add("--jobs", type=int, metavar="N",
-        help="steps at a time, once the modules are built (default: "
+        help="steps that run at a time, after the build of the modules (default: "
              f"{min(MOST_JOBS, os.cpu_count() or 1)}, and one more while more than a fifth of the "
              f"CPUs has been idle for {idle.SECONDS} s: tests wait a lot)")
     add("--minutes", type=int, metavar="N",
-        help="stop after this time; what is left has failed (default: no such limit)")
+        help="stop after this time; the remaining steps count as failed (default: no limit)")
     add("--no-retry", action="store_true",
-        help="no second try of tests in VMs that failed. Nor is there one when more than "
-             f"{again.MOST_FAILED} did, or less than {again.LEAST_SECONDS // 60} minutes are left")
+        help="do not repeat failed tests in VMs. They are not repeated either if more than "
+             f"{again.MOST_FAILED} failed or less than {again.LEAST_SECONDS // 60} minutes remain")
     add("--list", action="store_true", help="print the steps and end")
     add("--times", action="store_true",
         help="print where the time of the last run went, and end: sums per area and kernel, "
              "steps, files, and the tests that took longest")
-    add("--plain", action="store_true", help="no line that changes, on a terminal either")
+    add("--plain", action="store_true", help="no status line that changes, even on a terminal")
     options = parser.parse_args()
     for kernel in options.kernel:
         if kernel not in plan.KERNELS:
@@ -138,7 +138,7 @@ class Check:
         return done.returncode == 0
 
     def fio(self) -> None:
-        """Builds the fio of the tests in guests, where the installed one takes long to start."""
+        """Builds a fio for the tests in guests, as the installed one is slow to start there."""
         if not any(step.kernel and not step.builds for step in self.steps):
             return
         try:
@@ -165,7 +165,7 @@ class Check:
         except process.Stopped as error:
             result = Result(name, [Case(name, FAILED, message=str(error))])
         except Exception as error:  # pylint: disable=broad-except
-            # A defect of the check itself must not pass for a test that did.
+            # A defect of tools/check itself must not look like a test that passed.
             result = Result(name, [Case(name, FAILED, message=f"tools/check: {error!r}")])
         result.seconds = time.monotonic() - began
         result.cpu = self.runner.used() - used
@@ -175,7 +175,7 @@ class Check:
         return result
 
     def doing(self, name: str) -> str:
-        """What a step of pytest is at."""
+        """What a step of pytest is doing."""
         for step in self.steps + self.second:
             if str(step) == name:
                 record = pytests.read(self.folder / step.slug / "record")
@@ -196,7 +196,7 @@ class Check:
         self.folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self.options.jobs + 1) as pool:
             try:
-                # One after the other: each uses all processors.
+                # Builds run one after the other: each uses all processors.
                 for step in self.builds:
                     self.run_alone(pool, step)
                 self.tell_busy("builds")
@@ -216,7 +216,7 @@ class Check:
                 raise
 
     def run_steps(self, pool: ThreadPoolExecutor) -> None:
-        """All but the builds, in order, so many at a time as are wanted."""
+        """Runs all steps but the builds, in order, as many at a time as the user wants."""
         waiting, running, lull = deque(self.steps), set(), idle.Lull()
         while waiting or running:
             room = self.options.jobs - len(running)
@@ -232,7 +232,7 @@ class Check:
             self.progress.tick(self.doing)
 
     def run_alone(self, pool: ThreadPoolExecutor, step: plan.Step) -> None:
-        """Runs a step with no other beside it; a build's kernel is there when it passed."""
+        """Runs a step alone. After a build that passed, its kernel can be used."""
         self.watch({pool.submit(self.run_step, step)})
         if step.builds and not self.results[-1].failed:
             self.built.add(step.kernel)
@@ -245,11 +245,11 @@ class Check:
                           f"{100 * self.used.busy_since(before):.0f} % busy")
 
     def run_second(self, first: Result, step: plan.Step) -> None:
-        """One second try."""
+        """Runs one second try."""
         again.merge(first, self.run_step(step))
 
     def run_again(self, pool: ThreadPoolExecutor) -> None:
-        """The second try of what failed in VMs, one step at a time."""
+        """Runs a second try of the tests that failed in VMs, one step at a time."""
         tries = again.tries(self.steps, self.results)
         failed = again.failures([first for first, _ in tries])
         if failed > again.MOST_FAILED:
@@ -259,7 +259,7 @@ class Check:
         self.second = [step for _, step in tries]
         self.progress.more(len(tries))
         for number, (first, step) in enumerate(tries):
-            if self.runner.left() < again.LEAST_SECONDS:
+            if self.runner.seconds_left() < again.LEAST_SECONDS:
                 names = ", ".join(late.step for late, _ in tries[number:])
                 self.progress.say(f"no second try of what failed in {names}: less than "
                                   f"{again.LEAST_SECONDS // 60} minutes are left")
@@ -268,7 +268,7 @@ class Check:
             self.watch({pool.submit(self.run_second, first, step)})
 
     def report(self) -> Counter:
-        """The end: what is unstable, what failed and why, what was skipped, and the sum."""
+        """Prints what is unstable, what failed and why, what was skipped, and the sum."""
         self.progress.close()
         for line in reasons.unstable(self.results):
             print(line)
@@ -284,7 +284,7 @@ class Check:
 
 
 def stop(number, _frame) -> None:
-    """Leaves through the code that stops what runs."""
+    """Leaves through the code that stops running programs."""
     raise SystemExit(128 + number)
 
 

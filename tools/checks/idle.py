@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much of the CPUs is in use, whoever uses it."""
+"""How much of the CPUs' time is in use, by any process of the machine."""
 
 import os
 import time
@@ -7,46 +7,46 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STAT = Path("/proc/stat")
-# A lull: for so long less than this share was in use.
+# A lull: less than this share was in use for so many seconds.
 SECONDS = 20
 BUSY = 0.8
 
 
 @dataclass(frozen=True)
 class CpuTime:
-    """Seconds of all CPUs since the machine was started."""
+    """Seconds of CPU time, of all CPUs, since the machine was started."""
 
     busy: float
     all: float
 
     def busy_since(self, before: "CpuTime") -> float:
-        """The share in use since then; of no time at all none was idle."""
+        """The share in use since @before; 1 if no time has passed."""
         if self.all <= before.all:
             return 1.0
         return (self.busy - before.busy) / (self.all - before.all)
 
 
 def cpu_seconds() -> CpuTime:
-    """As the kernel has counted it."""
+    """The CPU time that the kernel has counted."""
     ticks = [int(word) for word in STAT.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
     hertz = os.sysconf("SC_CLK_TCK")
-    idle = ticks[3] + ticks[4]      # the second of them while a disk was waited for
+    idle = ticks[3] + ticks[4]      # idle, and idle while a task waited for a disk
     return CpuTime((sum(ticks) - idle) / hertz, sum(ticks) / hertz)
 
 
 class Lull:
-    """Looks whether CPUs are idle, window by window."""
+    """Measures in windows of time whether the CPUs are idle."""
 
     def __init__(self) -> None:
         self._began, self._before = 0.0, CpuTime(0, 0)
         self.begin()
 
     def begin(self) -> None:
-        """A new window."""
+        """Begins a new window."""
         self._began, self._before = time.monotonic(), cpu_seconds()
 
     def lasts(self) -> bool:
-        """Whether a window is over and was one; a busy one is followed by the next."""
+        """Whether a window has ended and was a lull. After a busy window the next one begins."""
         if time.monotonic() - self._began < SECONDS:
             return False
         found = cpu_seconds().busy_since(self._before) < BUSY

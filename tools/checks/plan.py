@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The steps there are, and which of them are wanted."""
+"""The steps of tools/check, and which of them are to run."""
 
 import fnmatch
 from dataclasses import dataclass, replace
@@ -11,88 +11,89 @@ from .result import FAILED, PASSED, Case, Result
 KERNELS = ("6.1", "6.12", "7.2")
 FULL = "6.1"
 AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow", "proof")
-# Of the smoke tests, what 6.12 has: it boots, loads what was built for it, moves data, and has the
-# fast path with held slots, which are allowed for each kernel by itself. Where a kernel matters
-# otherwise, 6.1 and 7.2 are the ends of what there is.
+# The smoke tests that run on 6.12. They show that it boots, loads the modules built for it, moves
+# data, and has the fast path with held slots, which are allowed for each kernel separately. Other
+# differences between kernels show on 6.1 and 7.2, the oldest and the newest.
 BETWEEN = "6.12"
 BETWEEN_HAS = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", "sg_slots",
                "stats", "unload")
-# What 7.2 is spared: devices of QEMU, whose drivers are ours and the same, or which smq_sg reaches
-# by way of a mid-layer that other files look at; a model for measuring; load.
+# The smoke tests that do not run on 7.2: devices of QEMU, whose drivers are ours and the same, or
+# which smq_sg reaches through the mid-layer, which other files test; a model for measuring; load.
 NEWEST = "7.2"
-NEWEST_NOT = ("legacy_model", "lld_faults", "pvscsi", "qemu_hbas", "sg_io/sg_io_compare",
+NEWEST_NOT = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas", "sg_io/sg_io_compare",
               "sg_io/sg_io_loads", "sg_poll_load", "storage", "switch_devices", "virtio_full",
               "virtio_tgt")
-# Run only when it is named, or when its turn comes: a VM inside a VM takes minutes to start, and
-# the targets of target-configs/ are those that vm/storage sets up without targetcli.
+# An area that runs only when it is named, or when its turn comes: a VM inside a VM takes minutes to
+# start, and vm/storage sets up the targets of target-configs/ without targetcli.
 ON_REQUEST = "slow"
-# Run when it is named, or when its turn comes: it downloads herd7, which Debian 12 does not have.
+# An area that runs when it is named, or when its turn comes: it downloads herd7, not in Debian 12.
 PROOF = "proof"
-# The kernel of area sanitize, and patterns of those of tests/vm that run on it beside
-# tests/vm/sanitize. Not "worker": Linux 6.6 and later have nobody wait for a worker that
-# computes, which is how that one keeps commands waiting.
+# The kernel of area sanitize, and patterns of the files of tests/vm that run on it in addition to
+# tests/vm/sanitize. "worker" does not: it makes commands wait for a worker that computes, and in
+# Linux 6.6 and later nothing waits for such a worker.
 SANITIZE = "uml-sanitize"
 SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "steer", "switch", "full_ring",
              "configfs", "faults", "io", "hosts", "short", "cdb", "state", "data",
              "conv*")
-# Parts of what is run by name, for --turn N: each run of the gate has the next one. The sanitizers'
-# are every second part: their kernel takes eight minutes to be built.
+# The steps that run only by name are split into so many parts, for --turn N: each run of the gate
+# has the next part. Every second part is for the sanitizers, whose kernel takes eight minutes to
+# build.
 TURNS = 16
-# Files, and tests, that do not.
+# Files and tests that do not run on the kernel of area sanitize.
 NOT_SANITIZED = (
-    # Hundreds of comparisons with sg, most of them of what scsi_debug does; Fibre Channel and
-    # udev, which are not there.
+    # Hundreds of comparisons with sg, most of them of scsi_debug's behaviour; Fibre Channel and
+    # udev, which this kernel's guest does not have.
     "tests/vm/test_sg_compat.py",
     "tests/vm/test_sg_fc.py",
     "tests/vm/test_sg_fc_ten.py",
     "tests/vm/test_sg_udev.py",
-    # It has no PCI device.
+    # The guest has no PCI device.
     "tests/vm/test_sg_poll_virtio.py",
-    # They compare with what scsi_debug or the mid-layer of 7.2 does otherwise.
+    # They compare with scsi_debug or the mid-layer, which behave differently in 7.2.
     "tests/vm/test_cdb.py::test_cdb[mode-sense6-unknown-00]",
     "tests/vm/test_cdb.py::test_cdb[mode-sense10-unknown-00]",
     "tests/vm/test_cdb.py::test_cdb[sai16-16]",
     "tests/vm/test_hosts.py::test_power_on_without_disk_driver",
     # 64 disks are more than this kernel can probe in the time of a test.
     "tests/vm/test_hosts.py::test_many_luns",
-    # It measures how long commands take and how many there are.
+    # The test measures times and numbers of commands.
     "tests/vm/test_faults.py::test_service_time_and_queue_depth",
-    # User Mode Linux takes no CPU offline, and has two of the four that some are for.
+    # User Mode Linux takes no CPU offline, and has two CPUs; some of these tests need four.
     "tests/vm/test_faults.py::test_cpu_goes_offline_and_comes_back_under_verified_load",
     "tests/vm/test_steer.py::test_cpus_go_offline_and_come_back_under_verified_load",
     "tests/vm/test_steer.py::test_a_cpu_waits_for_what_its_queue_was_given",
     "tests/vm/test_steer.py::test_its_own_cpu_goes_offline",
     "tests/vm/test_steer.py::test_one_pinned_task_gets_the_queues_of_all_cpus",
     "tests/vm/test_steer.py::test_balanced_load_is_left_alone",
-    # How many commands come while one is served is a matter of the CPU's speed.
+    # How many commands come while one is served depends on the CPU's speed.
     "tests/vm/test_policy.py::test_expensive_doorbells_are_shared",
-    # That of the host takes all steps.
+    # The same test for the host goes through all steps.
     "tests/vm/test_eh.py::test_failed_steps_escalate[lun]",
     "tests/vm/test_eh.py::test_failed_steps_escalate[target]",
-    # Its commands are to take longer than it takes to submit a thousand others.
+    # The test needs commands that take longer than the submission of a thousand others.
     "tests/vm/test_sg_poll.py::test_more_wait_than_may",
     # Sectors of two sizes are enough here.
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[1024]",
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[2048]",
-    # It looks at tags that move on, and on a slow kernel counts those of two moments as one.
+    # The test reads tags while they change: on a slow kernel it mixes those of two moments.
     "tests/vm/test_sg_depth.py::test_never_more_than_the_depth_of_the_moment",
-    # Four CPUs, one of which goes offline, and 50 ms.
+    # The tests need four CPUs, one of which goes offline, and a limit of 50 ms.
     "tests/vm/test_sg_held_needs.py",
-    # The device is to be full of what this slow kernel sends it.
+    # The test needs a full device, and this kernel is too slow to fill it.
     "tests/vm/test_prio.py::test_sync_writes_go_first",
-    # They measure, with four CPUs: waits and shares on a slow kernel say nothing.
+    # They measure waits and shares with four CPUs: on a slow kernel these mean nothing.
     "tests/vm/test_sg_depth.py::test_files_have_equal_shares",
     "tests/vm/test_sg_depth.py::test_a_late_comer_has_his_share_soon",
     "tests/vm/test_sg_depth.py::test_one_at_a_time_beside_a_huge_batch",
     "tests/vm/test_sg_depth.py::test_passthrough_and_block_io_of_smq_ram",
     "tests/vm/test_sg_depth.py::test_passthrough_and_block_io_of_scsi_debug",
 )
-LINTERS = ("checkpatch", "sparse", "shell", "python")
+LINTERS = ("checkpatch", "sparse", "shell", "python", "spelling")
 
-# A step that hangs is stopped after process.SILENT_SECONDS; this bounds one that goes on talking.
+# A step without output is stopped after process.SILENT_SECONDS; this bounds one with output.
 STEP_SECONDS = 2 * 3600
 
-# Files of tests that share a guest: it, and Python in it, take 15 s to be there.
+# So many files of tests share a guest, which, with Python in it, takes 15 s to start.
 TOGETHER = {"vm": 10, "sanitize": 4}
 
 # Seconds that a step takes, roughly, by name or by area: the longest begin first, so that short
@@ -100,18 +101,18 @@ TOGETHER = {"vm": 10, "sanitize": 4}
 EXPECTED = {
     "build": 50, "lint": 20, "host": 10, "vm": 30, "plant": 55, "slow": 300, "sanitize": 50,
     "proof": 40,
-    "slow/target_configs": 150, "slow/vhost": 250, "slow/multipath": 100,
+    "slow/target_configs": 150, "slow/vhost": 250, "slow/multipath": 150, "slow/matrix_more": 300,
     "host/vm": 240, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,
     "host/bucket": 27, "host/depth": 18,
     "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
     "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_held_needs": 85, "vm/sg_depth": 120,
     "vm/pvscsi": 120, "vm/sg_held_tags": 80, "vm/eh": 95, "vm/storage": 105,
     "vm/lld_faults": 100, "vm/fio_engine": 115, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
-    "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_fc_ten": 65, "vm/fc_guide": 70,
+    "vm/matrix": 170, "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_fc_ten": 65, "vm/fc_guide": 70,
     "vm/sg_poll": 65, "vm/sg_tags": 65,
     "vm/sg_io/sg_io_record": 60, "vm/sg_adhoc": 60, "vm/escalation": 60, "vm/bucket": 45,
     "vm/steer": 100, "vm/full_ring": 75, "vm/switch": 45, "vm/switch_devices": 60,
-    "vm/virtio_full": 45,
+    "vm/virtio_full": 45, "vm/conv_lowers": 60,
     "sanitize/steer": 170, "sanitize/full_ring": 190,
     "sanitize/sg_held_tags": 230, "sanitize/policy": 230, "sanitize/eh": 230,
     "sanitize/defects": 140, "sanitize/sg_corners": 110, "sanitize/memory": 110,
@@ -121,8 +122,8 @@ EXPECTED = {
 
 @dataclass(frozen=True)
 class Step:
-    """Something that is run and counted by itself. needs: kernels to be built before.
-    named: run only when it is named. again: the second try of one."""
+    """Something that is run and counted separately. needs: the kernel to be built before.
+    named: it runs only when it is named. again: it is a second try."""
 
     area: str
     name: str
@@ -154,7 +155,7 @@ class Step:
 
 
 def _test_files(top: Path, folder: str) -> list[Path]:
-    """All but those that only the sanitizing kernel can run, and the slow ones."""
+    """All test files except those for the sanitizing kernel only, and the slow ones."""
     return [path.relative_to(top) for path in sorted((top / folder).rglob("test_*.py"))
             if path.parent.name not in ("sanitize", ON_REQUEST)]
 
@@ -164,31 +165,31 @@ def _name(path: Path, folder: str) -> str:
 
 
 def builds() -> list[Step]:
-    """Of all kernels."""
+    """The builds for all kernels."""
     return [*(Step("build", kernel, kernel) for kernel in KERNELS),
             Step("sanitize", "build", SANITIZE, named=True)]
 
 
-def _spared(kernel: str, name: str) -> bool:
-    """Whether a kernel does without the smoke tests of a file."""
+def _is_left_out(kernel: str, name: str) -> bool:
+    """Whether the smoke tests of a file do not run on a kernel."""
     return (kernel == BETWEEN and name not in BETWEEN_HAS or
             kernel == NEWEST and name in NEWEST_NOT)
 
 
 def smoke_steps(top: Path, kernel: str) -> list[Step]:
-    """Smoke tests: one VM for all, but for files that need one of their own."""
+    """Smoke tests: one VM for all files except those that need their own."""
     files = _test_files(top, "tests/vm")
-    spared = [path for path in files if _spared(kernel, _name(path, "tests/vm"))]
-    alone = [path for path in files if path not in spared and
+    left_out = [path for path in files if _is_left_out(kernel, _name(path, "tests/vm"))]
+    alone = [path for path in files if path not in left_out and
              (top / path).read_text(encoding="utf-8").find(f"\n{vmheader.PREFIX}") >= 0]
-    targets = ("tests/vm", *(f"--ignore={path}" for path in (*spared, *alone)))
+    targets = ("tests/vm", *(f"--ignore={path}" for path in (*left_out, *alone)))
     return [Step("vm", "smoke", kernel, targets, "smoke", kernel)] + [
         Step("vm", _name(path, "tests/vm"), kernel, (str(path),), "smoke", kernel)
         for path in alone]
 
 
 def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
-    """All of them, in order; @everything: in full on every kernel."""
+    """All steps, in order; @everything: all tests on every kernel."""
     result = [step for step in builds() if step.kernel in kernels]
     result += [Step("lint", name) for name in LINTERS]
     result += [Step("host", _name(path, "tests/host"), targets=(str(path),), needs=FULL)
@@ -207,7 +208,7 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
 
 
 def _slow_steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
-    """A VM for each file of the one folder, none for those of the other."""
+    """The slow tests: those of tests/host run here, each file of tests/vm in a VM."""
     host = [Step(ON_REQUEST, path.stem.removeprefix("test_"), targets=(str(path.relative_to(top)),),
                  named=True)
             for path in sorted((top / "tests/host" / ON_REQUEST).glob("test_*.py"))]
@@ -218,7 +219,7 @@ def _slow_steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[S
 
 
 def _sanitize_steps(top: Path) -> list[Step]:
-    """The kernel with all checkers, proof that they speak up, and tests under them."""
+    """The kernel with all checkers, a test that they report defects, and tests under them."""
     result = [*(step for step in builds() if step.kernel == SANITIZE),
               Step("sanitize", "defects", targets=("tests/sanitize/test_defects.py",),
                    needs=SANITIZE, named=True)]
@@ -232,8 +233,8 @@ def _sanitize_steps(top: Path) -> list[Step]:
 
 
 def turn(all_steps: list[Step], number: int) -> list[Step]:
-    """Of the steps that are run by name those whose turn it is: all have been run after TURNS
-    turns in a row. Those of the sanitizers are in the odd parts, all others in the even ones."""
+    """The steps of one turn, of those that run only by name: TURNS turns in a row run them all.
+    Steps of the sanitizers are in the odd turns, all others in the even ones."""
     parts: list[list[Step]] = [[] for _ in range(TURNS)]
     for step in sorted((step for step in all_steps if step.named and not step.builds),
                        key=lambda step: -step.expected):
@@ -243,9 +244,9 @@ def turn(all_steps: list[Step], number: int) -> list[Step]:
 
 
 def _makes_room(step: Step) -> bool:
-    """Whether a step waits for the next turn while a part of the sanitizers runs, whose kernel has
-    to be built: VMs of other kernels, theirs being of the source of 7.2; planted defects; what
-    7.2 is spared as well; how VMs and benchmarks are made."""
+    """Whether a step is left out of a turn of the sanitizers, whose kernel has to be built: VMs of
+    other kernels, as the sanitizers' is made of 7.2; planted defects; smoke tests that 7.2 does
+    without; tests of tools/vm and of the benchmarks."""
     if step.area == "vm":
         return step.kernel != FULL or step.name in NEWEST_NOT
     return step.area == "plant" or step.area == "host" and (
@@ -253,16 +254,16 @@ def _makes_room(step: Step) -> bool:
 
 
 def beside(always: list[Step], part: list[Step]) -> list[Step]:
-    """What runs always, but for what makes room for a part of the sanitizers'. The turn after it
-    has all."""
+    """The steps of every run, without those that are left out of a turn of the sanitizers. The
+    next turn has them again."""
     if not any(step.area == "sanitize" for step in part):
         return always
     return [step for step in always if not _makes_room(step)]
 
 
 def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
-    """The steps that match one of the patterns, AREA or AREA/NAME; of no patterns all but those
-    that are to be named."""
+    """The steps that match one of the patterns, AREA or AREA/NAME. Without patterns: all steps
+    except those that run only by name."""
     if not patterns:
         return [step for step in all_steps if not step.named]
     found = []
@@ -281,19 +282,19 @@ def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
 
 
 def _guest(top: Path, step: Step) -> tuple | None:
-    """What steps that may share a guest have in common; None: it shares none."""
+    """A key: steps with the same one may share a guest. None: the step shares no guest."""
     if not (step.area in TOGETHER and step.kernel and len(step.targets) == 1):
         return None
     try:
         # User Mode Linux has no devices to ask for.
         words = [] if step.area == "sanitize" else vmheader.of([top / step.targets[0]])
     except vmheader.HeaderError:
-        return None     # which is said when it is run
+        return None     # the run reports the error
     return step.area, step.kernel, step.mark, tuple(words)
 
 
 def together(top: Path, wanted: list[Step]) -> list[Step]:
-    """The steps in the order to begin them, those of files that may share a guest in one."""
+    """The steps in the order to begin them; those that share a guest are joined into one."""
     result: list[list[Step]] = []
     begun: dict[tuple, list[Step]] = {}
     for step in wanted:
@@ -305,8 +306,8 @@ def together(top: Path, wanted: list[Step]) -> list[Step]:
         result.append([step])
         if guest:
             begun[guest] = result[-1]
-    # Guests of User Mode Linux bear only each other: their CPUs keep one another waiting for a
-    # lock while one of them waits for its turn. Of all else the longest come first.
+    # Guests of User Mode Linux run side by side only with each other: a CPU of theirs that does
+    # not run may hold a lock for which the others wait. Then the longest steps come first.
     result.sort(key=lambda group: (group[0].area != "sanitize",
                                    -sum(step.expected for step in group)))
     return [replace(first, name=f"{first.name}+{len(more)}" if more else first.name,
@@ -322,7 +323,7 @@ def _exits(status: int, step: Step, log: Path) -> list[Case]:
 
 
 def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
-    """Runs one step; folder is empty and its own."""
+    """Runs one step, in an empty folder that no other step uses."""
     log = folder / "log"
     result = Result(str(step), log=log)
     targets = list(step.targets)

@@ -25,8 +25,8 @@ from . import process, pytests
 from .result import FAILED, PASSED, Case
 
 KERNEL = "6.1"
-SECONDS = 3600      # of what does not hang; see process.SILENT_SECONDS
-# Not copied: what is built, and the repository.
+SECONDS = 3600      # limit for a run that does not hang; see process.SILENT_SECONDS
+# These are not copied: build results, and the repository.
 LEFT_OUT = {"build", "bench-report", ".git", "__pycache__", ".pytest_cache"}
 MODULE_FOLDERS = ("drivers/", "include/", "tests/lld/", "Kbuild")
 WORDS = ("Area", "Red", "Green", "Run", "Status", "Shows")
@@ -51,12 +51,12 @@ class Plant:
 
     @property
     def name(self) -> str:
-        """The file's name without .patch"""
+        """The name of the file, without .patch."""
         return self.path.stem
 
 
 def parse(path: Path) -> Plant:
-    """Reads a patch's header and which files it changes."""
+    """Reads a patch: its header, and the names of the files that it changes."""
     plant = Plant(path)
     header, diff, body = path.read_text(encoding="utf-8").partition("\n--- ")
     plant.changed = re.findall(r"^\+\+\+ b/(\S+)", diff + body, re.MULTILINE)
@@ -79,13 +79,13 @@ def parse(path: Path) -> Plant:
 
 
 def copy_sources(top: Path, to: Path) -> None:
-    """Copies everything that is not built, and the programs that are."""
+    """Copies the sources and the built programs."""
     shutil.copytree(top, to, symlinks=True,
                     ignore=lambda _folder, names: LEFT_OUT.intersection(names))
 
 
 def copy_modules(top: Path, to: Path) -> None:
-    """Copies the modules as they were built, which saves to build most of them again."""
+    """Copies the built modules: so most of them need not be built again."""
     for order in top.glob(f"build/{KERNEL}.*/modules.order"):
         shutil.copytree(order.parent, to / order.parent.relative_to(top), symlinks=True)
 
@@ -107,7 +107,7 @@ def _matches(wanted: str, name: str) -> bool:
 
 
 def judge(plant: Plant, cases: list[Case]) -> None:
-    """Raises unless exactly the tests that should did fail, and said why."""
+    """Raises PlantError unless exactly the expected tests failed, with the expected message."""
     def named(wanted: str) -> list[Case]:
         found = [case for case in cases if _matches(wanted, case.name)]
         if not found:
@@ -153,7 +153,7 @@ def check(runner: process.Runner, path: Path, top: Path, folder: Path) -> None:
     copy, log = folder / "src", folder / "log"
     copy_sources(top, copy)
     copy_modules(top, copy)
-    # Not in a repository, whatever lies above: git apply takes no fuzz.
+    # git must not find a repository in a folder above. Unlike patch, git apply allows no fuzz.
     environment = {"GIT_CEILING_DIRECTORIES": os.fspath(folder)}
     if runner.run(["git", "apply", "-v", str(path)], log, 60, copy, **environment):
         raise PlantError(f"does not apply:\n{process.tail(log)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Programs that are run: bounded in time, their output in a log."""
+"""Runs programs for a bounded time, with their output in a log."""
 
 import math
 import os
@@ -25,11 +25,11 @@ WHY = {
 
 
 class Stopped(Exception):
-    """The whole run is being given up."""
+    """The whole run is being stopped."""
 
 
 class Runner:
-    """Starts programs and can stop all that run."""
+    """Starts programs, and can stop all that are running."""
 
     def __init__(self, deadline: float = math.inf):
         self._deadline = deadline
@@ -38,8 +38,8 @@ class Runner:
         self._used = threading.local()
         self.stopped = threading.Event()
 
-    def left(self) -> float:
-        """Seconds until the whole run's time is over."""
+    def seconds_left(self) -> float:
+        """The seconds that are left for the whole run."""
         return self._deadline - time.monotonic()
 
     def used(self) -> float:
@@ -49,7 +49,7 @@ class Runner:
     def run(self, command: list[str], log: Path, timeout: float, cwd: Path,
             silence: float = SILENT_SECONDS, **environment: str) -> int:
         """Runs a program with its output in log; its exit status, or a key of WHY."""
-        if self.stopped.is_set() or self.left() <= 0:
+        if self.stopped.is_set() or self.seconds_left() <= 0:
             raise Stopped("stopped" if self.stopped.is_set() else
                           "the time of the whole run is over")
         with log.open("ab") as output:
@@ -76,7 +76,7 @@ class Runner:
 
     def _watch(self, process: subprocess.Popen, log: Path, end: float,
                silence: float) -> int | None:
-        """Waits for a program's end: None; else why it is to be stopped."""
+        """Waits for a program's end; returns None, or why the program must be stopped."""
         size, heard = -1, time.monotonic()
         while not self._reaped(process):
             now, found = time.monotonic(), log.stat().st_size
@@ -114,7 +114,7 @@ class Runner:
                 time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
-        """Ends everything; nothing starts any more."""
+        """Ends all programs; no other can be started."""
         self.stopped.set()
         with self._lock:
             running = list(self._running)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the user sees while it runs."""
+"""What the user sees while tools/check runs."""
 
 import sys
 import threading
@@ -7,19 +7,19 @@ import time
 
 from .result import FAILED, PASSED, SKIPPED, Result
 
-# Where there is no terminal, a sign of life this often.
+# Without a terminal, a line of progress is printed this often.
 HEARTBEAT_SECONDS = 30
 SHOWN_FAILURES = 10
 WIDTH = 160
 
 
 def _clip(line: str) -> str:
-    """A line without its end where that is far away; the log has all of it."""
+    """Cuts the end off a long line; the log has all of it."""
     return line if len(line) <= WIDTH else line[:WIDTH - 3] + "..."
 
 
 class Progress:
-    """Lines for what is over; on a terminal one more, for what goes on."""
+    """Prints a line for each step that is over; on a terminal, one more for the running steps."""
 
     def __init__(self, steps: int, live: bool):
         self._began = time.monotonic()
@@ -31,7 +31,7 @@ class Progress:
         self._spoke = self._began
 
     def more(self, steps: int) -> None:
-        """There are more steps than were known."""
+        """Adds steps to the number of known ones."""
         with self._lock:
             self._steps += steps
 
@@ -62,7 +62,7 @@ class Progress:
                     print(f"    {_clip(line)}")
                 continue
             print(f"    {case.name}")
-            # pytest's own words, which begin with E, say most.
+            # pytest's reasons, which begin with E, are the most useful lines.
             told = [line for line in lines if line.startswith("E ")] or lines
             for line in told[:6]:
                 print(f"        {_clip(line)}")
@@ -75,7 +75,7 @@ class Progress:
         print(f"    log: {result.log}", flush=True)
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Prints a line."""
         with self._lock:
             self._line(text)
 
@@ -86,7 +86,7 @@ class Progress:
         self._spoke = time.monotonic()
 
     def tick(self, doing) -> None:
-        """Called all the time; doing(name) says what a step is at."""
+        """Called again and again; doing(name) returns what a step is doing."""
         with self._lock:
             now = time.monotonic()
             if not self._live and now - self._spoke < HEARTBEAT_SECONDS:
@@ -105,7 +105,7 @@ class Progress:
                 self._line(f"... {text}")
 
     def close(self) -> None:
-        """Takes the live line away."""
+        """Removes the live line."""
         if self._live:
             sys.stdout.write("\r\033[K")
             sys.stdout.flush()

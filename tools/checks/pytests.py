@@ -31,7 +31,7 @@ WHOLE = "the run as a whole"
 
 @dataclass
 class Record:
-    """What the plugin wrote so far."""
+    """What the plugin has written so far."""
 
     collected: list[str] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
@@ -92,7 +92,7 @@ def judge(record: Record, status: int, where: str) -> list[Case]:
 
 
 def _faulted(console: Path) -> bool:
-    """Whether the kernel reported a fault; a VM that was stopped has another status."""
+    """Whether the kernel reported a fault. A VM that was stopped does not show it by its status."""
     log = ConsoleLog("vm: end ")
     try:
         log.feed(console.read_bytes())
@@ -124,8 +124,8 @@ def environment(record: Path) -> dict[str, str]:
 
 
 def compile_for_guests(runner: process.Runner, top: Path, folder: Path) -> None:
-    """Leaves beside the guests' tests what their Python and pytest make of them, which each
-    guest would make anew, and lose: only a matter of time, so nothing fails without."""
+    """Writes the files that Python and pytest make of the guests' tests beside these: each guest
+    would make them again, and lose them. They only save time, so errors are ignored."""
     python = shutil.which("python3", path=search_path())
     if python:
         runner.run([python, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q",
@@ -135,7 +135,7 @@ def compile_for_guests(runner: process.Runner, top: Path, folder: Path) -> None:
 
 def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
             timeout: float) -> list[Case]:
-    """Runs tests here."""
+    """Runs tests on this machine."""
     record = folder / "record"
     words = [sys.executable] + command(targets)[1:] + [
         "-o", f"faulthandler_timeout={STACK_SECONDS}"]
@@ -158,7 +158,7 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
         with vmheader.prepared(needs) as options:
             words = [*tool, "--timeout", f"{timeout:g}", "--log", str(folder / "console"),
                      "--share", str(folder), *options, "--", *command(targets, mark)]
-            # tools/vm keeps its own time; this is for when it cannot.
+            # tools/vm has a time limit of its own; this is in case it hangs itself.
             status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
     except vmheader.HeaderError as error:
         return [Case(WHOLE, FAILED, message=str(error))]

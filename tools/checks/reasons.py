@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Why tests failed, in few lines: for a reader who has the end of the output and no log."""
+"""Says in few lines why tests failed, for a reader who sees only the end of the output."""
 
 import re
 from itertools import groupby
@@ -32,11 +32,11 @@ def _clip(line: str) -> str:
 
 
 def telling(message: str, most: int = CASE_LINES) -> list[str]:
-    """The lines of a failed test's message that say most, in their order."""
+    """The most useful lines of a failed test's message, in their order."""
     lines = [line for line in map(_clip, message.splitlines()) if line.strip()]
     if len(lines) <= most:
         return lines
-    # The test's own line, what pytest says was wrong, and where that was.
+    # The line of the test, pytest's reason, and the place of the failure.
     own = [at for at, line in enumerate(lines) if line.startswith("E ")]
     places = [at for at, line in enumerate(lines) if _PLACE.match(line)]
     words = [at for at in own or range(len(lines)) if _TELLING.search(lines[at])]
@@ -45,7 +45,7 @@ def telling(message: str, most: int = CASE_LINES) -> list[str]:
 
 
 def _line(message: str) -> str:
-    """The line that says most."""
+    """The most useful line."""
     lines = [line.strip() for line in map(_clip, message.splitlines()) if line.strip()]
     own = [line[1:].strip() for line in lines if line.startswith("E ")]
     words = [line for line in lines if _TELLING.search(line)]
@@ -53,13 +53,13 @@ def _line(message: str) -> str:
 
 
 def unstable(results: list[Result]) -> list[str]:
-    """Every test that passed at the second try only."""
+    """Every test that passed only at the second try."""
     return [f"unstable: {result.step}: {case.name} (first: {_line(case.first)})"
             for result in results for case in result.unstable]
 
 
 def of_run(log: Path, most: int = RUN_LINES) -> list[str]:
-    """What the log of a run says of its untimely end, such as a kernel's report; else nothing."""
+    """Why a run ended early, by its log, such as a kernel's report; empty if it does not say."""
     try:
         with log.open("rb") as file:
             file.seek(max(log.stat().st_size - LOG_BYTES, 0))
@@ -77,7 +77,7 @@ def of_run(log: Path, most: int = RUN_LINES) -> list[str]:
 
 
 def _why(case: Case, most: int) -> list[str]:
-    """Why it failed; of two tries each has its share."""
+    """Why a test failed. If there were two tries, each gets a share of the lines."""
     if case.first is None:
         return telling(case.message, most)
     lines = []
@@ -107,7 +107,7 @@ def _failed(result: Result, case: Case) -> str:
 
 
 def summary(results: list[Result]) -> list[str]:
-    """Every test that failed, and why, the reasons in ALL_LINES lines, shared by the steps."""
+    """Every test that failed, and why. The steps share ALL_LINES lines for the reasons."""
     failed = [result for result in results if result.failed]
     text, left = [], ALL_LINES
     for number, result in enumerate(failed):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is counted."""
+"""Tests and their results."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -65,7 +65,7 @@ def total(results: list[Result]) -> Counter:
 
 
 def last_line(counts: Counter) -> str:
-    """The line that programs look for."""
+    """The last line, which programs look for."""
     return f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped"
 
 

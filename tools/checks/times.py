@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where the time of the last run went."""
+"""How the last run spent its time."""
 
 import sys
 from collections.abc import Iterable

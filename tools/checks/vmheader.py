@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a test file says about the VM it needs, in lines of its head:
+"""Reads the lines in a test file's head that say which VM it needs:
 
     # vm: --cpus 4
     # vm: --qemu '-device pvscsi,id=hba -drive file={disk:a:64},if=none,id=a,format=raw'
@@ -28,7 +28,7 @@ _PLACE = re.compile(r"\{([^{}\s]*)\}")
 
 
 class HeaderError(ValueError):
-    """A header that cannot be followed."""
+    """A header with a mistake."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -37,7 +37,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    # The rest of tools/vm's options are tools/check's own to give.
+    # Only tools/check sets the other options of tools/vm.
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--cpus", type=int)
     parser.add_argument("--mem", type=int)
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def options(path: Path) -> list[str]:
-    """The options in the head of a file, none if it has no such line; HeaderError."""
+    """The options in the head of a file, empty if it has no such line; HeaderError."""
     words: list[str] = []
     with path.open(encoding="utf-8") as file:
         for number, line in zip(range(1, HEAD_LINES + 1), file, strict=False):

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_none: the module that dkms builds for a kernel that none of smq's modules is for. It does
- * nothing. Without a module dkms 3.0.10 fails, and the package of that kernel with it.
+ * smq_none: the module that dkms builds for a kernel for which smq has no modules. It does nothing.
+ * If there were no module, dkms 3.0.10 would fail, and with it the installation of that kernel's
+ * package.
  */
 #include <linux/module.h>
 

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# A VM that is still running reads its entry over 9p.
+# Seconds to keep an entry, because a VM that is still running reads its entry over 9p.
 KEEP_SECONDS = 24 * 3600
 
 
@@ -22,7 +22,7 @@ def root() -> Path:
 
 
 def stamp(*paths: Path) -> str:
-    """Names the present state of files without reading them."""
+    """A name for the present state of files, without reading them."""
     parts = []
     for path in paths:
         status = path.stat()
@@ -31,11 +31,10 @@ def stamp(*paths: Path) -> str:
 
 
 def entry(kind: str, label: str, key: str, make) -> Path:
-    """Returns the folder for key, filled by make(folder) when it is new.
+    """Returns the folder for @key; if it does not exist, make(folder) fills it.
 
-    Two VMs may start at once: the folder is filled aside and renamed, and who
-    comes second uses the first one's.
-    """
+    Two VMs may start at once: each fills a temporary folder and renames it; the second one then
+    uses the folder of the first. """
     folder = root() / "vm" / kind
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the command lines of tools/vm and tools/uml have in common."""
+"""The common part of the command lines of tools/vm and tools/uml."""
 
 import signal
 import sys
@@ -36,7 +36,7 @@ def shares(names: list[str]) -> list[Path]:
 
 
 def say(text: str) -> None:
-    """Tells the user, on a line of its own."""
+    """Prints a message to the user on a separate line."""
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")
     if text:
@@ -45,7 +45,7 @@ def say(text: str) -> None:
 
 
 def catch_signals() -> None:
-    """A signal leaves through the code that stops the guest."""
+    """Turns signals into an exit through the code that stops the guest."""
     def stop(number, _frame):
         raise SystemExit(128 + number)
 

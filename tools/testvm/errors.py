@@ -7,4 +7,4 @@ VM_FAILED = 125
 
 
 class VMError(Exception):
-    """The VM cannot be set up; the text says what is wrong and what helps."""
+    """The VM cannot be set up; the text says what is wrong and how to fix it."""

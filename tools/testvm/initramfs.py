@@ -10,8 +10,8 @@ from .errors import VMError
 
 GUEST = kernels.TOP / "tools/guest"
 SCRIPTS = ("init", "session", "bashrc")
-# Ports first: they come up in their own time. No udev loads the upper drivers
-# of SCSI devices, nor configfs before it is mounted.
+# Ports come first, because they take some time to appear. There is no udev that would load the
+# upper drivers of SCSI devices, or configfs before it is mounted.
 NEEDED = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "configfs",
           "sd_mod", "sg")
 
@@ -28,7 +28,7 @@ def busybox() -> Path:
 
 
 def build(kernel: kernels.Kernel) -> Path:
-    """Returns the initramfs for kernel, made when it is new."""
+    """Returns the initramfs for a kernel; makes it if it does not exist."""
     box = busybox()
     scripts = [GUEST / name for name in SCRIPTS]
     sources = [box, *scripts, Path(__file__)]
@@ -44,7 +44,7 @@ def build(kernel: kernels.Kernel) -> Path:
             shutil.copy(script, tree / script.name)
         (tree / "init").chmod(0o755)
         names = []
-        # User Mode Linux has no such hardware, and the rest built in.
+        # User Mode Linux has no such hardware; the other modules are built in.
         for path in modules.dependencies(kernel, [] if kernel.arch else list(NEEDED)):
             name = path.name[:path.name.index(".ko")] + ".ko"
             data = path.read_bytes()
@@ -61,7 +61,7 @@ def build(kernel: kernels.Kernel) -> Path:
 
 
 def archive(tree: Path, target: Path) -> None:
-    """Packs a folder as the kernel unpacks it."""
+    """Packs a folder in the format that the kernel unpacks (cpio)."""
     paths = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
     try:
         with target.open("wb") as file:

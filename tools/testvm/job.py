@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run takes into the guest: the command with its environment, and settings."""
+"""The input of a run in the guest: the command with its environment, and settings."""
 
 import os
 import shlex
@@ -9,7 +9,8 @@ from pathlib import Path
 from . import cache
 
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-# Not the whole environment: it holds credentials and paths of sockets.
+# Variables that are passed on. The whole environment would include credentials and paths of
+# sockets.
 _PASSED = ("LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "PYTHONPATH")
 _PASSED_PREFIXES = ("LC_", "SMQ_")
 
@@ -31,7 +32,7 @@ class Job:
     tty: bool = False
     size: os.terminal_size | None = None
     shares: list[Path] = field(default_factory=list)
-    # Streams by name, where the guest cannot find them by that.
+    # Devices of streams by name, for a guest that cannot find them by name.
     devices: dict[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
@@ -41,7 +42,7 @@ class Job:
         for name, value in os.environ.items():
             if name in _PASSED or name.startswith(_PASSED_PREFIXES):
                 result[name] = value
-        # Below another HOME than the guest's.
+        # Set, because the guest's HOME differs from the host's.
         result["SMQ_CACHE"] = str(cache.root())
         return result
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which kernel to boot: image, release and modules, and its uncompressed form."""
+"""The kernel to boot: its image, release and modules, and its uncompressed form."""
 
 import lzma
 import re
@@ -62,9 +62,9 @@ def _from_image(image: Path) -> Kernel:
 
 
 def release_of(image: Path) -> str:
-    """What uname -r will say under this image."""
+    """The release of an image's kernel, as uname -r prints it."""
     with image.open("rb") as file:
-        # The header points at the name with 16 bits.
+        # The header has a 16-bit offset of the name.
         head = file.read(0x10400)
         if head[:4] == b"\x7fELF":
             file.seek(0)
@@ -80,10 +80,9 @@ def release_of(image: Path) -> str:
 
 
 def bootable(kernel: Kernel) -> Path:
-    """The file to boot: the ELF kernel, which saves decompression in the guest.
+    """The file to boot: the ELF kernel, so that the guest does not have to decompress it.
 
-    Without a PVH entry the image itself boots as well, only slower.
-    """
+    Without a PVH entry this is the image itself, which boots more slowly. """
     def make(folder: Path) -> None:
         data = kernel.image.read_bytes()
         if data[:4] != b"\x7fELF":
@@ -119,7 +118,7 @@ def unpack(packed: bytes, name: str) -> bytes:
             raise VMError(f"{name} is packed with zstd, which is not installed: "
                           "tools/deps install run")
         done = subprocess.run(["zstd", "-dcq"], input=packed, capture_output=True, check=False)
-        # A kernel's payload may be followed by padding, which zstd calls an error.
+        # A kernel's payload may be followed by padding, which zstd reports as an error.
         if done.stdout:
             return done.stdout
         raise VMError(f"{name}: zstd: {done.stderr.decode(errors='replace').strip()}")

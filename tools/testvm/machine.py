@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One run of a guest: its life and its end, and QEMU's command line."""
+"""One run of a guest, from boot to end, and QEMU's command line."""
 
 import os
 import queue
@@ -20,18 +20,18 @@ from .report import ConsoleLog
 from .streams import Output, Port
 
 QEMU = "qemu-system-x86_64"
-# A guest that said its exit status still has output and messages on the way.
+# After a guest has reported its exit status, output and messages may still be on the way.
 DRAIN_SECONDS = 15
 # QEMU writes its plugins' results while it ends.
 STOP_SECONDS = 30
-# A boot that has not come to the command by then is one that hangs, or this machine's very busy;
-# the second one has all the time there is.
+# If the command has not begun by then, the boot hangs or this machine is very busy: the guest is
+# booted once more, without this limit.
 BOOT_SECONDS = 120
 
 
 @dataclass
 class Options:
-    """What a run can be asked for; tools/vm --help says what each means."""
+    """Options of a run; tools/vm --help explains them."""
 
     kernel: str = "6.1"
     cpus: int = 2
@@ -50,7 +50,8 @@ class Options:
 class Machine:
     """A VM with one job. run() returns the exit status for the caller."""
 
-    # Of the kernels it boots, and what its streams are in the guest: found by name.
+    # The architecture of its kernels, and the devices of its streams in the guest; "" and none:
+    # found by name.
     ARCH = ""
     DEVICES: dict[str, str] = {}
 
@@ -66,12 +67,12 @@ class Machine:
         self._begin()
 
     def _begin(self) -> None:
-        """What each boot has of its own."""
+        """Sets up the state of one boot."""
         self._events: queue.Queue = queue.Queue()
         self.log = ConsoleLog(f"vm: end {self._nonce}")
 
     def run(self, job_for, terminal=None) -> int:
-        """Boots, runs job_for(nonce) and stops. terminal makes it interactive."""
+        """Boots, runs job_for(nonce) and stops. With @terminal the run is interactive."""
         job = job_for(self._nonce)
         job.devices = self.DEVICES
         self._check()
@@ -96,15 +97,17 @@ class Machine:
                     self.options.log.write_text(earlier + self.log.text())
 
     def _may_boot_again(self, terminal) -> bool:
-        """QEMU before 8.1 with several CPUs may keep what it translated of code that the kernel
-        was just patching: rarely a stock kernel dies of that, or hangs, before CMD has begun."""
+        """Whether the guest may be booted again if it dies or hangs before CMD has begun. QEMU
+        before 8.1 with several CPUs may keep an old translation of code that the kernel was just
+        patching: this rarely makes a stock kernel die or hang."""
         options = self.options
         return not (terminal or options.icount or options.kvm or options.plugins or
                     options.gdb is not None)
 
     def _boot(self, initrd: Path, job: Path, deadline: float | None, terminal,
               again: bool = False) -> int | None:
-        """One boot: CMD's status, or None if that had not begun and there is another boot."""
+        """One boot. Returns CMD's status, or None if CMD had not begun and the guest is to be
+        booted again."""
         names = ["tty"] if terminal else ["stdout", "stderr"]
         ports = {port: Port(port) for port in ["serial", "monitor", "control", *names]}
         command = self._command(initrd, job, ports)
@@ -120,25 +123,25 @@ class Machine:
             self._stop()
 
     def _first_event(self, deadline: float | None) -> tuple[str, str] | None:
-        """What comes of a boot; None if the kernel died, or hangs, before CMD had begun."""
+        """The first event of a boot; None if the kernel died, or hangs, before CMD has begun."""
         left = BOOT_SECONDS
         if deadline is not None:
             left = min(left, max(deadline - time.monotonic(), 0))
         try:
             event = self._events.get(timeout=left)
         except queue.Empty:
-            # The time of --timeout is over: that is said as ever.
+            # The time of --timeout is over, which is reported as usual.
             return None if left == BOOT_SECONDS else ("late", "")
         return None if event[0] == "gone" and self.log.text() else event
 
     def _check(self) -> None:
-        """Raises VMError when what runs the guest is not there."""
+        """Raises VMError if a program that the guest needs is missing."""
         if not shutil.which(QEMU):
             raise VMError(f"{QEMU} is not installed: tools/deps install run")
 
     def _connect(self, ports: dict[str, Port], terminal) -> list[Output]:
         outputs = []
-        # This boot's, whatever comes late of it.
+        # Kept in variables: late output of this boot must not get into the log of the next one.
         log, events = self.log, self._events
 
         def console(data: bytes) -> None:
@@ -165,7 +168,7 @@ class Machine:
         return outputs
 
     def _start(self, command: list[str], ports: dict[str, Port]) -> None:
-        # The guest must not outlive this process, however that ends.
+        # The guest must end with this process, even if that is killed.
         command = ["setpriv", "--pdeathsig", "KILL", "--", *command]
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._messages(ports), process_group=0,
@@ -175,11 +178,11 @@ class Machine:
             port.guest.close()
 
     def _messages(self, _ports: dict[str, Port]) -> int:
-        """Where the guest's process prints messages of its own."""
+        """The descriptor to which the guest's process prints its own messages."""
         return 2
 
     def _environment(self) -> dict[str, str] | None:
-        """The process's environment, None for ours."""
+        """The environment of the guest's process; None: that of this process."""
         return None
 
     def _next_event(self, deadline: float | None) -> tuple[str, str]:
@@ -230,7 +233,7 @@ class Machine:
         return status
 
     def _vanished(self, outputs: list[Output]) -> int:
-        """The guest ended, by a panic or by itself, before the command did."""
+        """Handles a guest that ended before the command did, by a panic or otherwise."""
         self._stop(outputs)
         if self._faulted():
             return KERNEL_REPORT
@@ -252,7 +255,7 @@ class Machine:
         return bool(report)
 
     def _stop(self, outputs: list[Output] | None = None) -> None:
-        """Ends the guest if it still runs, and passes on what it left."""
+        """Ends the guest if it still runs, and passes its remaining output on."""
         if self._process is None:
             return
         self._end(self._process)
@@ -303,8 +306,8 @@ class Machine:
         return command + options.qemu
 
     def _kernel_arguments(self) -> str:
-        # A loaded host starves the guest's timers for seconds at a time, which
-        # no_timer_check and the longer stall limit take into account.
+        # On a loaded host the guest's timers may not run for seconds: hence no_timer_check and the
+        # longer stall limit.
         words = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "oops=panic",
                  "nokaslr", "mitigations=off", "no_timer_check", "random.trust_cpu=1",
                  "rcupdate.rcu_cpu_stall_timeout=60", "sysctl.kernel.watchdog_thresh=30",
@@ -312,12 +315,12 @@ class Machine:
         if self.options.icount:
             words.append("norandmaps")
         else:
-            # The emulated TSC is the host's own; what watches it may find it late, and then
-            # every look at the clock is an exit.
+            # The emulated TSC is the host's. The kernel's watchdog may find it late and replace it
+            # by a clock that costs an exit for each read.
             words += ["tsc=reliable", "clocksource=tsc"]
-            # With several CPUs QEMU before 8.1 may keep what it translated of code that the
-            # kernel was just patching, and execute int3 there for ever. Recording names
-            # with trace events patches the scheduler, which the other CPUs are never out of.
+            # With several CPUs QEMU before 8.1 may keep an old translation of code that the kernel
+            # was just patching, and execute int3 there for ever. Recording command names with trace
+            # events patches the scheduler, in which the other CPUs often are.
             words.append("trace_options=norecord-cmd")
         return " ".join([*words, self.options.append]).strip()
 
@@ -334,7 +337,7 @@ class _Lines:
 
 
 def _share(tag: str, path: Path, readonly: bool) -> list[str]:
-    # A comma ends an option's value unless doubled.
+    # A comma in an option's value must be doubled.
     place = os.fspath(path).replace(",", ",,")
     options = f"local,id={tag},path={place},security_model=none,multidevs=remap"
     if readonly:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the guest finds in /lib/modules: the kernel's own modules and ours."""
+"""The guest's /lib/modules: the kernel's own modules and ours."""
 
 import contextlib
 import fcntl
@@ -19,10 +19,9 @@ BUILD_SECONDS = 300
 def built(kernel: Kernel) -> list[Path]:
     """This project's modules of the last build for kernel.
 
-    modules.order rather than what lies about: it has no module whose source is
-    gone. Its entries end in .ko or .o and are absolute or relative by kernel; those of a
-    build folder that was copied name the other one.
-    """
+    Read from modules.order, because the folder may have old modules whose source no longer exists.
+    Depending on the kernel, its entries end in .ko or .o, and are absolute or relative; in a copied
+    build folder absolute ones point to the original. """
     order = kernel.build / "modules.order"
     if not order.is_file():
         return []
@@ -35,7 +34,7 @@ def built(kernel: Kernel) -> list[Path]:
 
 
 def tree(kernel: Kernel) -> Path | None:
-    """A folder that, laid over the kernel's modules, adds ours to modprobe's index.
+    """A folder with our modules and a new index for modprobe, to be laid over the kernel's modules.
 
     The modules are copied, so that a build does not disturb a VM that runs.
     """
@@ -45,7 +44,7 @@ def tree(kernel: Kernel) -> Path | None:
 
 @contextlib.contextmanager
 def _settled(build: Path):
-    """Keeps tools/build-modules from changing what is read."""
+    """Prevents tools/build-modules from changing the folder while it is read."""
     if not build.is_dir():
         yield
         return
@@ -88,7 +87,7 @@ def _tree(kernel: Kernel) -> Path | None:
             target = base / "smq" / path.relative_to(kernel.build)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-        # Ours first: an installed version of the same module must not win.
+        # Ours come first, before an installed version of the same module.
         search = folder / "depmod.conf"
         search.write_text("search smq updates built-in\n")
         run_kmod(["depmod", "-C", str(search), "-b", str(folder), kernel.release])
@@ -103,10 +102,9 @@ def _tree(kernel: Kernel) -> Path | None:
 
 
 def dependencies(kernel: Kernel, names: list[str]) -> list[Path]:
-    """Files of the named modules and what they need, in loading order.
+    """Files of the named modules and of the modules that they need, in loading order.
 
-    Those the kernel has built in have no file.
-    """
+    Modules that are built into the kernel have no file. """
     if kernel.modules is None:
         return []
     if kernel.modules.parent.name != "modules" or kernel.modules.parent.parent.name != "lib":
@@ -124,7 +122,7 @@ def dependencies(kernel: Kernel, names: list[str]) -> list[Path]:
 
 
 def run_kmod(command: list[str]) -> str:
-    """Runs one of kmod's tools, which a user's PATH may lack."""
+    """Runs one of kmod's tools, whose folder may be missing in a user's PATH."""
     environment = dict(os.environ, PATH=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False,

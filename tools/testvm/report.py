@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's console log: what in it means that the kernel found a fault."""
+"""The kernel's console log, and the patterns of messages that report a fault of the kernel."""
 
 import re
 import threading
 
 _FAULTS = re.compile("|".join((
     r"\bBUG: ",
-    # Of the slab allocator, which names the cache.
+    # Messages of the slab allocator, with the name of the cache.
     r"(?:\] |^)BUG \S+ \(",
     r"kernel BUG at ",
     r"(?:\] |^)WARNING: ",
@@ -27,24 +27,24 @@ _FAULTS = re.compile("|".join((
     r"refcount_t: ",
     r"list_(?:add|del) corruption",
     r"kmemleak: \d+ new suspected",
-    # Ours alone: scsi_debug of 7.2 leaves some behind.
+    # Only for our modules: scsi_debug of 7.2 does not free all of its memory.
     r"module smq\w* func:\S+ has \d+ allocated at module unload",
     r"INFO: trying to register non-static key",
     r"DEBUG_LOCKS_WARN_ON",
 )))
-# The kernel's own, not ours and not to be mended here: how a report begins, what else it
-# says, and within how many lines. tests/vm/kit/klog.py knows the same.
+# Reports of known defects of the kernel itself, which cannot be fixed here: the first line, another
+# line that follows, and within how many lines it does. tests/vm/kit/klog.py has the same list.
 _KNOWN = (
-    # User Mode Linux of 7.2 walks a process's maple tree without its lock when it flushes
-    # the TLB, which lockdep sees as an aio ring is freed.
+    # User Mode Linux of 7.2 walks a process's maple tree without its lock when it flushes the TLB;
+    # lockdep reports that when an aio ring is freed.
     (re.compile(r"WARNING: suspicious RCU usage"),
      re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage"), 5),
     # Without memory for the map of a LUN's budget sbitmap_init_node() frees alloc_hint and
     # leaves the pointer, and with the half-made LUN sbitmap_free() frees it once more.
     (re.compile(r"WARNING: mm/percpu\.c:\d+ at scsi_device_dev_release\+"),
      re.compile(r"\bscsi_alloc_sdev\+"), 80),
-    # iSCSI's session removes its target in a workqueue for memory reclaim, and with the target
-    # waits for its runtime power management, whose workqueue is none, if that is at work.
+    # An iSCSI session removes its target in a workqueue for memory reclaim. The removal may wait
+    # for the target's runtime power management, whose workqueue is not one for memory reclaim.
     (re.compile(r"WARNING: .*kernel/workqueue\.c:\d+.* check_flush_dependency"),
      re.compile(r"Workqueue: iscsi_ctrl_\S+ __iscsi_unbind_session"), 20),
 )
@@ -54,7 +54,7 @@ _AFTER = 80
 
 
 def _is_known(lines: list[str], at: int) -> bool:
-    """Whether the report that begins there is one of the kernel's own that are known."""
+    """Whether the report that begins at this line is one of the known ones."""
     for head, word, count in _KNOWN:
         if head.search(lines[at]):
             for line in lines[at:at + count]:
@@ -76,7 +76,7 @@ class ConsoleLog:
         self.ended = threading.Event()
 
     def feed(self, data: bytes) -> None:
-        """Takes what the console printed next."""
+        """Adds output of the console."""
         with self._lock:
             *lines, self._rest = (self._rest + data).split(b"\n")
             for raw in lines:
@@ -87,7 +87,7 @@ class ConsoleLog:
                     self._lines.append(line)
 
     def text(self) -> str:
-        """All of it so far."""
+        """All of the log so far."""
         with self._lock:
             lines = list(self._lines)
             if self._rest:
@@ -99,7 +99,7 @@ class ConsoleLog:
         return "".join(self.text().splitlines(keepends=True)[-count:])
 
     def faults(self) -> str:
-        """The first report of a fault with what surrounds it, "" without one."""
+        """The first report of a fault with the lines around it, "" if there is none."""
         lines = self.text().splitlines()
         first = next((i for i, line in enumerate(lines)
                       if _FAULTS.search(line) and not _is_known(lines, i)), None)

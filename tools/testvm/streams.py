@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The ports between guest and host, each served by a thread of its own."""
+"""The ports between guest and host; each has a thread."""
 
 import os
 import socket
@@ -17,25 +17,25 @@ class Port:
         self.socket, self.guest = socket.socketpair()
 
     def chardev(self) -> list[str]:
-        """QEMU's backend for it."""
+        """QEMU's options for its backend."""
         return ["-chardev", f"socket,id={self.name},fd={self.guest.fileno()}"]
 
     def read(self) -> bytes:
-        """What came next, b"" at the end."""
+        """Reads the next data, b"" at the end."""
         try:
             return self.socket.recv(BLOCK)
         except ConnectionError:
             return b""
 
     def send(self, data: bytes) -> None:
-        """Sends to the guest; a guest that is gone needs nothing."""
+        """Sends data to the guest. An error because the guest has ended is ignored."""
         try:
             self.socket.sendall(data)
         except (ConnectionError, OSError):
             pass
 
     def follow(self, take) -> threading.Thread:
-        """Calls take(data) in a thread for all that comes, at last with b""."""
+        """Starts a thread that calls take(data) for all data, at the end with b""."""
         def run():
             while True:
                 data = self.read()
@@ -60,11 +60,11 @@ class Output:
         self.ended = threading.Event()
 
     def follow(self, port: Port) -> None:
-        """Takes what port brings."""
+        """Reads from a port in its thread."""
         self._thread = port.follow(self.take)
 
     def take(self, data: bytes) -> None:
-        """Writes data, holding back what may be the beginning of the mark."""
+        """Writes data, except for bytes at its end that may be the beginning of the mark."""
         if self.ended.is_set() or not data:
             return
         data = self._held + data
@@ -77,10 +77,9 @@ class Output:
         self._write(data[:len(data) - keep])
 
     def finish(self) -> None:
-        """Writes what is held back for a mark that will not come any more.
+        """Writes the bytes that were held back, because no mark will come.
 
-        Whoever reads our output may have stopped to: then the rest is lost.
-        """
+        If the reader of our output has ended, they are lost. """
         self._thread.join(FINISH_SECONDS)
         if not self._thread.is_alive() and not self.ended.is_set():
             self._write(self._held)

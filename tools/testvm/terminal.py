@@ -28,12 +28,12 @@ class Terminal:
         return os.get_terminal_size(sys.stdin.fileno())
 
     def connect(self, port: Port, control: Port, on_quit) -> None:
-        """Shows what the guest prints from now on."""
+        """Begins to show the guest's output."""
         self._port, self._control, self._quit = port, control, on_quit
         port.follow(lambda data: os.write(sys.stdout.fileno(), data) if data else None)
 
     def begin(self) -> None:
-        """Passes keys and window sizes to the guest."""
+        """Begins to pass keys and window sizes to the guest."""
         descriptor = sys.stdin.fileno()
         self._saved = termios.tcgetattr(descriptor)
         tty.setraw(descriptor)
@@ -42,7 +42,7 @@ class Terminal:
         threading.Thread(target=self._keys, daemon=True).start()
 
     def end(self) -> None:
-        """Gives the terminal back as it was."""
+        """Restores the terminal's state."""
         if self._saved is not None:
             signal.signal(signal.SIGWINCH, signal.SIG_DFL)
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._saved)

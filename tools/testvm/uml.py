@@ -15,13 +15,13 @@ from .streams import Port
 FLAVOURS = ("perf", "sanitize")
 # CONFIG_NR_CPUS of umlkernel/base.config.
 MOST_CPUS = 8
-# MiB: less does not hold the first root file system and what unpacks it.
+# MiB: the first root file system and the code that unpacks it do not fit into less.
 LEAST_MEMORY = 128
 SHARED_MEMORY = Path("/dev/shm")
 
 
 class UserMode(Machine):
-    """A guest without a machine around it: its streams are its serial lines."""
+    """A guest without QEMU: its streams are its serial lines."""
 
     ARCH = "um"
     DEVICES = {"control": "/dev/ttyS0", "stdout": "/dev/ttyS1", "stderr": "/dev/ttyS2"}
@@ -29,33 +29,33 @@ class UserMode(Machine):
     _job = Path("/")
 
     def _check(self) -> None:
-        """setpriv and prlimit are of util-linux, as mount is."""
+        """Checks for setpriv and prlimit, which are part of util-linux."""
         for tool in ("setpriv", "prlimit"):
             if not shutil.which(tool):
                 raise VMError(f"{tool} is not installed: tools/deps install run")
 
     def _may_boot_again(self, terminal) -> bool:
-        """Nothing is emulated."""
+        """Never: QEMU's defect does not exist here."""
         return False
 
     def _messages(self, ports: dict[str, Port]) -> int:
-        """What the program says before it has a console belongs to the console's log."""
+        """The console's log: there goes what the program prints before it has a console."""
         return ports["serial"].guest.fileno()
 
     def _environment(self) -> dict[str, str]:
-        """The guest's memory is a file without a name: in memory where there is room."""
+        """Sets the folder of the guest's memory, an unlinked file: in /dev/shm if that has room."""
         place = tempfile.gettempdir()
         if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):
             free = shutil.disk_usage(SHARED_MEMORY).free
             if free >= self.options.mem * 2**20:
                 place = str(SHARED_MEMORY)
-        # Below HOME it makes a folder for the tools that talk to it.
+        # In HOME the program makes a folder with a socket for its control program.
         return {"PATH": os.environ.get("PATH", ""), "TMPDIR": place, "HOME": str(self._job)}
 
     def _end(self, process: subprocess.Popen) -> None:
-        """Nothing is left to save: what the command wrote to shares is out by its end."""
+        """Kills the guest: all that the command wrote to shares has been written by now."""
         try:
-            # Its group: each of the guest's address spaces is a process, too.
+            # Kill the process group, because each of the guest's address spaces is a process.
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
@@ -71,7 +71,7 @@ class UserMode(Machine):
         command += ["con=null", f"con0=null,fd:{ports['serial'].guest.fileno()}", "ssl=null"]
         for index, name in enumerate(("control", "stdout", "stderr")):
             command.append(f"ssl{index}=fd:{ports[name].guest.fileno()}")
-        # A loaded host may keep one of two CPUs from running for long.
+        # On a loaded host one of two CPUs may not run for a long time.
         command += ["console=tty0", "quiet", "loglevel=5", "panic=-1", "oops=panic",
                     "printk.time=1", "rcupdate.rcu_cpu_stall_timeout=60"]
         return command + options.append.split()

@@ -2,28 +2,27 @@
 # shellcheck shell=bash
 #
 # Part of tools/kernels: builds User Mode Linux from Debian's source of 7.2, in
-# the flavours that FLAVOUR.config describes beside this file. Each lies in a
-# folder of the cache named after all that it is made of.
+# the flavours that FLAVOUR.config describes beside this file. Each is built in a folder of the
+# cache whose name depends on all of its sources.
 #
 # shellcheck disable=SC2154 # cache, suites and top are tools/kernels'
 
 uml_source=linux-source-7.2
 uml_suites=${suites[7.2]}
 uml_parts=$top/tools/umlkernel
-# Nearly as many objects as a flavour is made of, to show how far it is.
+# The approximate number of objects of each flavour, for the progress display.
 declare -A uml_objects=([perf]=805 [sanitize]=828)
 
 uml_say() {
 	[[ -t 2 ]] && printf '\r\033[K%s' "$*" >&2 || printf '%s\n' "$*" >&2
 }
 
-# Names what a flavour is built from beside the kernel's source.
+# A checksum of all that a flavour is built from, except the kernel's source.
 uml_recipe() {
 	cat -- "$uml_parts"/{base,"$1"}.config "$uml_parts"/*.patch | cksum | cut -d ' ' -f 1
 }
 
-# Puts the newest source package into the cache, one for all flavours, and
-# prints its path.
+# Downloads the newest source package into the cache, for all flavours, and prints its path.
 uml_fetch() {
 	local folder=$cache/uml-source set version='' file
 	local -a sets
@@ -67,8 +66,8 @@ uml_unpack() {
 	mv -- "$dir/new" "$dir/source"
 }
 
-# Configures build folder $2 for flavour $1; every line of the fragments has to
-# be in the result, as Kconfig drops what it cannot have without a word.
+# Configures build folder $2 for flavour $1. Checks that the result has every line of the fragments,
+# because Kconfig drops impossible options silently.
 uml_configure() {
 	local flavour=$1 dir=$2 line
 	sed -E '/^# (CONFIG_[A-Z0-9_]+ is not set)$/!{/^#/d}' \
@@ -81,7 +80,7 @@ uml_configure() {
 	done <"$dir/wanted"
 }
 
-# Runs make for build folder $2 at a low priority and shows how far it is.
+# Runs make for build folder $2 at a low priority and shows the progress.
 uml_make() {
 	local flavour=$1 dir=$2 pid status=0 count started=$SECONDS spoke=$SECONDS pause=30
 	shift 2
@@ -91,7 +90,7 @@ uml_make() {
 		exec nice make -C "$dir/build" ARCH=um -j "${JOBS:-$(nproc)}" "$@"
 	) >>"$dir/log" 2>&1 </dev/null &
 	pid=$!
-	# shellcheck disable=SC2064 # the make of now
+	# shellcheck disable=SC2064 # expanded now
 	trap "kill $pid 2>/dev/null" EXIT
 	while kill -0 "$pid" 2>/dev/null; do
 		sleep 1
@@ -106,8 +105,8 @@ uml_make() {
 	((status == 0)) || { tail -n 30 "$dir/log" >&2; die "uml-$flavour does not build, see $dir/log"; }
 }
 
-# Leaves what modules are built against: of the source the headers and what make
-# reads, of the build no objects.
+# Removes all that a build of modules does not need: of the source only headers and makefiles stay,
+# of the build no objects.
 uml_prune() {
 	local dir=$1 name
 	for name in "$dir"/source/*; do
@@ -128,7 +127,7 @@ uml_prune() {
 		-o -name vmlinux \) ! -name module-common.o -delete
 }
 
-# The tools that this needs beside those of a module build.
+# Checks for the tools that this needs in addition to those of a module build.
 uml_need() {
 	local tool
 	for tool in make gcc flex bison bc patch depmod; do
@@ -153,7 +152,7 @@ uml_prepare() {
 		return
 	fi
 
-	# A build that was stopped goes on.
+	# A build that was interrupted continues.
 	if [[ ! -d $dir/source || -e $dir/pruned ]]; then
 		say "$name: unpacking $uml_source"
 		uml_unpack "$deb" "$dir"
