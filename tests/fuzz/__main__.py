@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Inside the VM: rounds of random load on smq_sg, each with modules of its own.
+"""Runs rounds of random load on smq_sg inside the VM that tools/fuzz boots.
 
-A round loads the modules, runs the load's processes beside a disturber, looks at what must hold
-when all of them have ended, and unloads the modules. tools/fuzz boots a kernel for it.
-"""
+A round loads the modules, runs the load's processes beside a disturber, checks what must be true
+when all of them have ended, and unloads the modules. """
 import argparse
 import subprocess
 import sys
@@ -24,7 +23,8 @@ from kit.sanitizing import PATIENCE  # noqa: E402
 
 PROGRAM = TOP / "build/tools/fuzz/fuzz"
 IDLE_SECONDS = 30
-# What a round may take beside its load: the program bounds each process by itself.
+# After its load and this time a round counts as hung. The program itself kills a process that takes
+# too long.
 ROUND_SECONDS = 900
 LOOK_SECONDS = 1
 END_SECONDS = 60
@@ -32,23 +32,24 @@ TAIL = 60
 
 
 class FuzzError(Exception):
-    """Something that must hold does not."""
+    """A check after the load has failed."""
 
 
 def user_mode_linux() -> bool:
-    """Whether this kernel is a program of another: of 7.2 it has errors of its own in a fork of
-    a process with a ring mapped."""
+    """Whether this is User-Mode Linux. Linux 7.2 as User-Mode Linux has a defect of its own: it
+    reports errors when a process forks that has a ring mapped."""
     return "User Mode Linux" in Path("/proc/cpuinfo").read_text(encoding="ascii")
 
 
 def parse() -> argparse.Namespace:
-    """Of this program."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="tests/fuzz", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="all choices follow from it (default: %(default)s)")
-    add("--seconds", type=int, default=60, help="of load, of all rounds (default: %(default)s)")
-    add("--round-seconds", type=int, default=60, help="of one round (default: %(default)s)")
+    add("--seconds", type=int, default=60,
+        help="of load, all rounds together (default: %(default)s)")
+    add("--round-seconds", type=int, default=60, help="of load in one round (default: %(default)s)")
     add("--first-round", type=int, default=0, metavar="N",
         help="begin with this one, to repeat it (default: %(default)s)")
     add("--workers", type=int, default=6, help="processes at a time (default: %(default)s)")
@@ -56,7 +57,7 @@ def parse() -> argparse.Namespace:
 
 
 def end_load(load: subprocess.Popen) -> None:
-    """Its processes, too: they would keep the modules."""
+    """Ends the load with all its processes, which would keep the modules in use."""
     load.terminate()
     with suppress(subprocess.TimeoutExpired):
         load.wait(END_SECONDS * PATIENCE)
@@ -64,7 +65,7 @@ def end_load(load: subprocess.Popen) -> None:
 
 
 def reasons(error: BaseException | None) -> str:
-    """What failed, and what had failed before that."""
+    """The message of an error, and of the errors that led to it."""
     found = []
     while error:
         found.append(str(error))
@@ -73,7 +74,7 @@ def reasons(error: BaseException | None) -> str:
 
 
 def run_load(seed: int, seconds: int, workers: int, log: KernelLog) -> None:
-    """Runs the program to its end, but not beyond the first fault in the kernel log."""
+    """Runs the program until it ends, or until the kernel log has a fault."""
     command = [PROGRAM, f"--seed={seed}", f"--seconds={seconds}", f"--workers={workers}",
                f"--patience={PATIENCE}", *(["--no-fork"] if user_mode_linux() else [])]
     end = time.monotonic() + seconds + ROUND_SECONDS * PATIENCE
@@ -92,7 +93,7 @@ def run_load(seed: int, seconds: int, workers: int, log: KernelLog) -> None:
 
 
 def one_round(options: argparse.Namespace, number: int, seconds: int, log: KernelLog) -> None:
-    """A seed of its own, so that each can be repeated alone."""
+    """One round. It has a seed of its own, so that it can be repeated alone."""
     seed = options.seed * 1000 + number
     print(f"round {number}: {seconds} s", flush=True)
     before = pinned()
@@ -108,7 +109,7 @@ def one_round(options: argparse.Namespace, number: int, seconds: int, log: Kerne
 
 
 def main() -> int:
-    """All rounds, or up to the first that fails."""
+    """Runs all rounds, or those up to the first one that fails."""
     options = parse()
     print(f"seed {options.seed}", flush=True)
     left, number = options.seconds, options.first_round

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The disks that the load has: small queues, poll queues, two drivers."""
+"""The disks that the load uses: with small queues, with poll queues, and of two drivers."""
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,24 +25,24 @@ class Devices:
     hosts: tuple[Host, Host]
 
     def addresses(self) -> list[str]:
-        """H:C:T:L of the LUNs there are at this moment."""
+        """H:C:T:L of all LUNs at this moment."""
         numbers = {str(host.number) for host in self.hosts}
         return sorted(path.name for path in SCSI_DEVICES.glob("*:*:*:*")
                       if path.name.split(":")[0] in numbers)
 
     def find_all(self) -> None:
-        """Has the mid-layer find what was deleted."""
+        """Makes the mid-layer find deleted LUNs again, by a scan."""
         for host in self.hosts:
             (host.sysfs / "scan").write_text("- - -", encoding="ascii")
 
     def wait_for_all(self) -> None:
-        """Until all LUNs have their nodes."""
+        """Waits until all LUNs have their nodes."""
         for host, luns in zip(self.hosts, (LUNS, 1), strict=True):
             for lun in host.wait_luns(luns):
                 smqsg.node(lun)
 
     def wait_until_idle(self, seconds: float) -> None:
-        """Until nothing is in flight, nothing waits and no request is held."""
+        """Waits until no command is in flight or waits, and no request is held."""
         for path in sorted(smqsg.CLASS.iterdir()):
             for name in ("inflight", "waiting", "held"):
                 wait_for(f"{path.name}: {name} 0",
@@ -51,7 +51,8 @@ class Devices:
 
 @contextmanager
 def devices() -> Iterator[Devices]:
-    """All of them with smq_sg. At the end all modules go, or it fails."""
+    """Yields all these disks, with smq_sg loaded. Afterwards all modules are unloaded; fails if
+    that is not possible."""
     for module in ("sd_mod", "sg"):
         if not is_loaded(module):
             load(module)
@@ -64,8 +65,8 @@ def devices() -> Iterator[Devices]:
 
 
 def pinned() -> int:
-    """Pages that are pinned for I/O."""
-    # CPUs keep what they counted last; a kernel may complain of other counters.
+    """How many pages are pinned for I/O."""
+    # Makes CPUs add up their latest counts; the write may fail because of other counters.
     with suppress(OSError):
         Path("/proc/sys/vm/stat_refresh").write_text("1", encoding="ascii")
     pairs = (line.split() for line in Path("/proc/vmstat").read_text("ascii").splitlines())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Changes what is below the load: depths, elevators, shares, states; takes LUNs away."""
+"""Changes the devices under the load: depths, elevators, shares, states; deletes LUNs."""
 import os
 import random
 import threading
@@ -29,7 +29,7 @@ def _of_disk(device: Path, name: str) -> list[Path]:
 
 
 class Disturber:
-    """One change after another, as its seed says, in a thread."""
+    """A thread that makes one change after another, chosen at random by its seed."""
 
     def __init__(self, devices: Devices, seed: int):
         self.devices, self.random = devices, random.Random(seed)
@@ -47,39 +47,39 @@ class Disturber:
                 self.devices.find_all()
                 continue
             device = SCSI_DEVICES / self.random.choice(addresses)
-            # LUNs go, and some values are refused.
+            # The LUN may be deleted meanwhile, and some values are refused.
             with suppress(OSError):
                 change(device)
                 self.done[change.__name__] += 1
 
     def queue_depth(self, device: Path) -> None:
-        """How many commands the LUN takes."""
+        """Sets a LUN's queue depth."""
         _write(device / "queue_depth", self.random.randint(1, 12))
 
     def elevator(self, device: Path) -> None:
-        """With an elevator nothing is held."""
+        """Sets an elevator, or none; with an elevator no request is held."""
         name = self.random.choice(("none", "mq-deadline", "none"))
         for path in _of_disk(device, "scheduler"):
             _write(path, name)
 
     def nr_requests(self, device: Path) -> None:
-        """Tags, or requests of an elevator."""
+        """Sets the number of tags, or of an elevator's requests."""
         count = self.random.randint(4, 20)
         for path in _of_disk(device, "nr_requests"):
             _write(path, count)
 
     def held_share(self, device: Path) -> None:
-        """What held slots may keep."""
+        """Sets how much of the depth held slots may keep."""
         percent = self.random.randint(0, 100)
         for path in device.glob("smq_sg/*/held_share"):
             _write(path, percent)
 
     def service(self, _device: Path) -> None:
-        """How long smq_ram takes for a command."""
+        """Sets how long smq_ram takes for a command."""
         self.devices.ram_dir.set("model/service_ns", self.random.randint(0, SERVICE_NS))
 
     def state(self, device: Path) -> None:
-        """Keeps the LUN from sending for a moment."""
+        """Blocks a LUN for a moment."""
         knob = QUIESCE / self.random.choice(STATES)
         _write(knob, f"{device.name}\n")
         try:
@@ -88,7 +88,7 @@ class Disturber:
             _write(knob, "\n")
 
     def block_read(self, device: Path) -> None:
-        """Block I/O wants tags, too."""
+        """Reads by block I/O, which needs tags as well."""
         for path in device.glob("block/*"):
             fd = os.open(f"/dev/{path.name}", os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -98,17 +98,17 @@ class Disturber:
                 os.close(fd)
 
     def delete(self, device: Path) -> None:
-        """The LUN goes under the load, and comes back under another node."""
+        """Deletes a LUN under the load, and scans for it: it comes back with another node."""
         _write(device / "delete", 1)
         time.sleep(AWAY_SECONDS)
         self.devices.find_all()
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Ends it, puts back what it changed, and has all LUNs there."""
+        """Ends the thread, resets the service time, and waits until all LUNs are there again."""
         self._stop.set()
         self._thread.join(seconds)
         assert not self._thread.is_alive(), "the disturber hangs in a change of a device"
@@ -119,7 +119,7 @@ class Disturber:
 
 @contextmanager
 def disturbing(devices: Devices, seed: int, patience: int):
-    """Beside the block; yields what was done so far, by kind."""
+    """Runs a disturber during the block; yields a count of its changes by kind."""
     load("smq_quiesce")
     disturber = Disturber(devices, seed)
     disturber.start()

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The choices of the policy "batch" at work: one CPU, a closed loop of commands, a
- * device with a service time and a doorbell that costs CPU time. The choice logic
- * is the kernel's own header. Driven by test_batch.py.
+ * Simulates the choices of the policy "batch": one CPU, a closed loop of commands, a device with a
+ * service time and a doorbell that costs CPU time. The decisions are made by the kernel's own
+ * header. Run by test_batch.py.
  *
- * batch_sim direct|batch QD CPU_NS DOORBELL_NS SERVICE_NS BURST JITTER SEED
- * prints what came of it; every command is checked to the end.
+ * batch_sim direct|batch QD CPU_NS DOORBELL_NS SERVICE_NS BURST JITTER SEED WAIT_NS
+ * prints the results; checks that every command ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,6 @@
 #define MAX_HELD	16
 #define MAX_BYTES	65536
 #define BYTES		512
-#define WAIT_NS		50000ULL
 
 static unsigned long long now;		/* of the one CPU, in ns */
 static unsigned long long due[MAX_QD];	/* of commands with the device */
@@ -29,7 +28,7 @@ static unsigned long long opened;
 static unsigned long long doorbells, done, busy_ns, idle_waits, longest_wait;
 static unsigned long long seed;
 
-static unsigned int doorbell_ns, service_ns, jitter;
+static unsigned int doorbell_ns, service_ns, jitter, wait_ns;
 static struct smq_batch batch;
 static int policy;
 
@@ -76,7 +75,7 @@ static void dispatch(int sample)
 		before = now;
 		ring(1);
 		held--;
-		/* A measurement is never exact, and now and then far off. */
+		/* Measurements have a small random error, and now and then a large one. */
 		smq_batch_sample(&batch, now - before + any(200) + (any(20) ? 0 : any(50000)));
 	}
 	if (held)
@@ -139,13 +138,13 @@ static void complete_due(void)
 	/* The work that a completion starts for an idle hardware queue. */
 	if (policy && held && !inflight)
 		dispatch(0);
-	if (policy && held && now - opened >= WAIT_NS)
+	if (policy && held && now - opened >= wait_ns)
 		dispatch(0);
 }
 
 static unsigned long long next_event(void)
 {
-	unsigned long long next = held ? opened + WAIT_NS : ~0ULL;
+	unsigned long long next = held ? opened + wait_ns : ~0ULL;
 	unsigned int i;
 
 	for (i = 0; i < inflight; i++) {
@@ -160,7 +159,7 @@ int main(int argc, char **argv)
 	unsigned long long submitted = 0, next;
 	unsigned int qd, cpu_ns, burst, i;
 
-	if (argc != 9)
+	if (argc != 10)
 		return 2;
 	policy = !strcmp(argv[1], "batch");
 	qd = atoi(argv[2]);
@@ -170,13 +169,14 @@ int main(int argc, char **argv)
 	burst = atoi(argv[6]);
 	jitter = service_ns * atoi(argv[7]) / 100;
 	seed = atoi(argv[8]);
+	wait_ns = atoi(argv[9]);
 
 	while (done < COMMANDS) {
 		complete_due();
 		if (burst > COMMANDS - submitted)
 			burst = COMMANDS - submitted;
 		if (burst && submitted - done + burst <= qd) {
-			/* What comes at once: a batch of the block layer's. */
+			/* Commands that come together: a batch of the block layer. */
 			for (i = 1; i <= burst; i++) {
 				spend(cpu_ns);
 				submitted++;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the choices of the policy "batch" promise, for each state there can be and
- * for random sequences of samples. Built and run by test_batch.py.
+ * Checks the promises of the policy "batch" for each possible state and for random
+ * sequences of samples. Built and run by test_batch.py.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void expect(int line, int ok, const char *what)
 
 #define EXPECT(cond)	expect(__LINE__, (cond), #cond)
 
-/* One state: when waiting is allowed, and when it is not. */
+/* Checks in one state when waiting is allowed, and when it is not. */
 static void check_state(unsigned int limit, unsigned int held, unsigned int inflight, bool last,
 			bool expensive)
 {
@@ -29,13 +29,13 @@ static void check_state(unsigned int limit, unsigned int held, unsigned int infl
 	bool waits = smq_batch_choose(&batch, limit, 65536, &now) == SMQ_BATCH_WAIT;
 
 	if (held == limit || held >= 16)
-		EXPECT(!waits);		/* a limit is one */
+		EXPECT(!waits);		/* it has reached a limit */
 	else if (!last)
 		EXPECT(waits);		/* its batch is not over */
 	else if (!expensive || !inflight)
 		EXPECT(!waits);		/* nothing to gain; an idle device */
 	else
-		EXPECT(waits == (2 * held + 1 < inflight));
+		EXPECT(waits == (held < (held + inflight) / SMQ_BATCH_SHARE));
 }
 
 static void walk_states(void)
@@ -49,7 +49,7 @@ static void walk_states(void)
 					check_state(limit, held, inflight, flags & 1, flags & 2);
 }
 
-/* A doorbell that is cheap, with noise on top of it, is never taken for expensive. */
+/* A cheap doorbell with noisy samples never counts as expensive. */
 static void walk_noise(void)
 {
 	struct smq_batch batch = {};
@@ -58,7 +58,7 @@ static void walk_noise(void)
 	for (i = 0; i < 100000; i++) {
 		unsigned int noise = rand() % 4 ? rand() % 300 : rand() % 1000000;
 
-		/* Three at most in a row: the fourth sample of four is clean. */
+		/* At most three noisy samples in a row: every fourth sample has no noise. */
 		if (i % SMQ_BATCH_SAMPLES == 0)
 			noise = rand() % 300;
 		smq_batch_sample(&batch, 300 + noise);
@@ -66,31 +66,31 @@ static void walk_noise(void)
 		EXPECT(smq_batch_cost(&batch) >= 300);
 	}
 	smq_batch_sample(&batch, 300);
-	/* One that becomes expensive is known after as many samples as are kept. */
+	/* A doorbell that becomes expensive counts as such after SMQ_BATCH_SAMPLES samples. */
 	for (i = 0; i < SMQ_BATCH_SAMPLES; i++) {
 		EXPECT(!batch.expensive);
 		smq_batch_sample(&batch, 5000 + rand() % 1000000);
 	}
 	EXPECT(batch.expensive);
-	/* Between the bounds it stays what it was. */
+	/* With a cost between the two bounds the result does not change. */
 	for (j = 0; j < 20; j++) {
 		smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS + rand() % 300);
 		EXPECT(batch.expensive);
 	}
-	/* And one that becomes cheap with the first sample. */
+	/* A doorbell that becomes cheap counts as such with the first sample. */
 	smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS - 1);
 	EXPECT(!batch.expensive);
 	for (j = 0; j < 20; j++) {
 		smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS + rand() % 300);
 		EXPECT(!batch.expensive);
 	}
-	/* The largest figure there is does not wrap. */
+	/* The largest possible sample does not wrap. */
 	for (i = 0; i < SMQ_BATCH_SAMPLES; i++)
 		smq_batch_sample(&batch, ~0ULL);
 	EXPECT(batch.expensive && smq_batch_cost(&batch) == SMQ_BATCH_SAMPLE_MAX);
 }
 
-/* Samples come often enough to learn, and seldom enough to cost nothing. */
+/* Samples are frequent enough to notice changes, and rare enough to cost nothing. */
 static void walk_samples(void)
 {
 	struct smq_batch batch = {};
@@ -108,7 +108,7 @@ static void walk_samples(void)
 	EXPECT(samples >= 64000 / SMQ_BATCH_EVERY - 1);
 }
 
-/* What was in flight once is remembered for a while, and forgotten. */
+/* The largest number of commands at a time is remembered for a while. */
 static void walk_peak(void)
 {
 	struct smq_batch batch = { .expensive = 1 };
@@ -118,7 +118,7 @@ static void walk_peak(void)
 	EXPECT(smq_batch_choose(&batch, 16, 65536, &now) == SMQ_BATCH_GO);
 	now = (struct smq_batch_now) { .held = 5, .inflight = 4, .last = 1 };
 	EXPECT(smq_batch_choose(&batch, 16, 65536, &now) == SMQ_BATCH_WAIT);
-	/* At a depth of two nothing is held, after a few batches that were. */
+	/* At a depth of two nothing is held any more after a few batches. */
 	now = (struct smq_batch_now) { .held = 1, .inflight = 1, .last = 1 };
 	while (smq_batch_choose(&batch, 16, 65536, &now) == SMQ_BATCH_WAIT) {
 		struct smq_batch_now idle = { .held = 1, .inflight = 0, .last = 1 };
@@ -129,7 +129,7 @@ static void walk_peak(void)
 	EXPECT(batches > 3);
 }
 
-/* The block layer's own large batches pass, others are held where it pays. */
+/* Large batches of the block layer pass; commands of others are held if that pays. */
 static void walk_natural(void)
 {
 	struct smq_batch batch = { .expensive = 1 };
@@ -140,7 +140,7 @@ static void walk_natural(void)
 			for (i = 1; i <= size; i++) {
 				bool passes = smq_batch_passes(&batch, 16, i == size);
 
-				/* What they are is known from the second one on. */
+				/* Their size is known from the second batch on. */
 				EXPECT(!repeat || passes == (size >= 8));
 			}
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The protocol of the policy "bucket" in every interleaving of up to three CPUs. The code
+ * Explores the protocol of the policy "bucket" in every interleaving of up to three CPUs. The code
  * is the kernel's own header; buckets, their locks and the worker are models. Built and
  * run by test_bucket.py.
  *
@@ -36,7 +36,7 @@ struct smq_cmd {
 
 static struct smq_cmd cmds[ALL];
 
-/* All that is shared. Lists are in the order their commands came, from index 0. */
+/* The state that the threads share. Lists have commands in the order in which they came. */
 static struct {
 	struct smq_bucket choice;
 	signed char bucket[CPUS][ALL];
@@ -44,10 +44,14 @@ static struct {
 	signed char taken[ALL];
 	signed char nr_taken;
 	signed char place[ALL];
-	signed char issued[CPUS];	/* place in its pattern behind a CPU's last issued one */
+	signed char issued[CPUS];	/* place in a CPU's pattern after its last issued command */
 	signed char foreign[EXPLORE_THREADS];	/* given by a thread since it last began */
-	signed char dispatcher;		/* thread that is at it, NOBODY */
+	signed char dispatcher;		/* thread that dispatches, or NOBODY */
 	bool kicked[CPUS];
+	bool unrung[CPUS];		/* the LLD has commands whose doorbell was not rung */
+	bool ended[CPUS];		/* all of its pattern was submitted */
+	bool uncommitted;		/* smq_policy_hwq.uncommitted */
+	signed char owing;		/* CPUs that have taken it, and not noted it yet */
 } world;
 
 static unsigned int budget;
@@ -90,20 +94,13 @@ static unsigned int smq_bucket_take(struct smq_bucket *b, unsigned int i, unsign
 	return nr;
 }
 
-static void smq_bucket_take_one(struct smq_bucket *b, struct smq_cmd *cmd)
-{
-	explore_step("take_one");
-	EXPLORE_EXPECT(world.place[cmd - cmds] == NOT_YET);
-	take(cmd - cmds);
-}
-
 static void issue(int cmd)
 {
 	int cpu = cmd / COMMANDS, self = explore_self();
 
 	EXPLORE_EXPECT(world.place[cmd] == TAKEN);
 	world.place[cmd] = ISSUED;
-	/* The order of a CPU's commands, of those that were not aborted. */
+	/* A CPU's commands keep their order, except those that were aborted. */
 	if (!move)
 		EXPLORE_EXPECT(world.issued[cpu] <= cmd % COMMANDS);
 	world.issued[cpu] = cmd % COMMANDS + 1;
@@ -111,12 +108,19 @@ static void issue(int cmd)
 		EXPLORE_EXPECT(++world.foreign[self] <= (int)budget || move);
 }
 
-static void smq_bucket_issue(struct smq_bucket *b)
+static void ring(void)
+{
+	memset(world.unrung, 0, sizeof(world.unrung));
+}
+
+static void smq_bucket_issue(struct smq_bucket *b, bool commit)
 {
 	int i, nr;
 
 	explore_step("issue");
 	nr = world.nr_taken;
+	if (nr || commit)
+		ring();
 	for (i = 0; i < nr; i++) {
 		EXPLORE_EXPECT(world.dispatcher == explore_self());
 		issue(world.taken[i]);
@@ -138,20 +142,75 @@ static void smq_bucket_kick(struct smq_bucket *b, unsigned int buckets)
 	}
 }
 
+/* As smq_queue_detour() does with a command that passes. */
+static void pass(int cpu, int cmd, bool last)
+{
+	explore_step("pass");
+	EXPLORE_EXPECT(world.place[cmd] == NOT_YET);
+	take(cmd);
+	explore_step("give");
+	issue(cmd);
+	world.nr_taken = 0;
+	world.taken[0] = 0;
+	world.dispatcher = NOBODY;
+	world.unrung[cpu] = true;
+	if (last)
+		ring();
+	/* Not a separate step: the mark matters only if this CPU's last command does not pass. */
+	world.uncommitted |= !last;
+}
+
+/* As smq_bucket_queue() does. */
+static bool take_uncommitted(void)
+{
+	bool uncommitted;
+
+	explore_step("take uncommitted");
+	uncommitted = world.uncommitted;
+	world.uncommitted = false;
+	return uncommitted;
+}
+
+/*
+ * Checks that commands of a CPU whose batch is over do not wait for the end of another CPU's batch.
+ */
+static void check_rung(void)
+{
+	int cpu;
+
+	if (world.choice.word.counter || world.owing)
+		return;
+	for (cpu = 0; cpu < cpus; cpu++)
+		EXPLORE_EXPECT(!world.unrung[cpu] || !world.ended[cpu]);
+}
+
 static void submitter(int cpu)
 {
 	struct smq_bucket *b = &world.choice;
-	int i, own;
+	int i, own, cmd;
+	bool last, owes;
 
 	for (i = 0; pattern[cpu][i]; i++) {
 		own = move ? (cpu + i) % cpus : cpu;
-		if (pattern[cpu][i] == 'e')
+		cmd = cpu * COMMANDS + i;
+		last = pattern[cpu][i] == 'l';
+		if (pattern[cpu][i] == 'e') {
 			smq_bucket_end(b, budget);
-		else
-			smq_bucket_submit(b, own, &cmds[cpu * COMMANDS + i],
-					  pattern[cpu][i] == 'l', budget);
+			explore_step("commit_rqs");
+			check_rung();
+			ring();
+		} else if (smq_bucket_pass(b, own)) {
+			pass(cpu, cmd, last);
+			smq_bucket_passed(b, budget);
+		} else {
+			owes = last && take_uncommitted();
+			world.owing += owes;
+			smq_bucket_submit(b, own, &cmds[cmd], last, owes, budget);
+			world.owing -= owes;
+		}
 		world.foreign[cpu] = 0;
 	}
+	world.ended[cpu] = true;
 }
 
 static bool is_kicked(long unused)
@@ -159,7 +218,7 @@ static bool is_kicked(long unused)
 	return world.kicked[0] || world.kicked[1] || world.kicked[2];
 }
 
-/* Works on the first bucket that it is to look at. A kick during that has it look again. */
+/* Works on the first bucket that was kicked; after another kick it runs again. */
 static void worker(int unused)
 {
 	int i;
@@ -169,9 +228,8 @@ static void worker(int unused)
 		for (i = 0; !world.kicked[i]; i++)
 			;
 		world.kicked[i] = false;
-		explore_step("work: any?");
-		if (world.nr[i])
-			smq_bucket_work(&world.choice, i, budget);
+		explore_step("work");
+		smq_bucket_work(&world.choice, i, budget);
 		world.foreign[explore_self()] = 0;
 	}
 }
@@ -206,6 +264,7 @@ static void end(void)
 
 	for (cpu = 0; cpu < cpus; cpu++) {
 		EXPLORE_EXPECT(!world.nr[cpu]);
+		EXPLORE_EXPECT(!world.unrung[cpu]);
 		for (i = 0; pattern[cpu][i]; i++) {
 			int place = world.place[cpu * COMMANDS + i];
 
@@ -222,7 +281,7 @@ static void end(void)
 	EXPLORE_EXPECT(world.choice.foreign <= world.choice.all);
 }
 
-/* Counters that nothing in here looks at before the end. */
+/* Clears counters that are read only at the end. */
 static void forget(void *copy)
 {
 	struct smq_bucket *b = copy;

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the layer does with held commands, in every interleaving of up to three CPUs: the
- * inner depth, lists of held commands, error handling, and commands that the policy "steer"
+ * Explores what the layer does with held commands, in every interleaving of up to three CPUs:
+ * the inner depth, lists of held commands, error handling, and commands that the policy "steer"
  * moves. Types and functions are the kernel's own, as cut.py has taken them out of their
  * files; the mid-layer, the LLD, the workqueue and timers are models. Built and run by
  * test_hold.py, test_depth.py, test_full_queue.py and test_steer_explore.py.
  *
  * core_explore KEY=VALUE... THREAD...
  *
- * Threads: sN: a CPU that queues N commands one after the other; on hardware queue H: sN@H.
- * abort=C: the mid-layer aborts command C at any time. reset: a host reset at any time;
- * reset=other: that of another LUN. look: a look at held commands, for all of which the time
- * is over. switch: the host's policy goes. offline: the last CPU of hardware queue 1 goes.
- * show=H: a look at how many commands hardware queue H has.
- * ring=N: a hardware queue has room for N commands. timer=0: no timer ever helps. waited=1: of
- * commands that the LLD ends as it gets them, it had no room for each at first. alone=N: it says N
- * times that it has no room, whatever it has.
- * With enter=1 the LLD leaves commands that end early to their submitter, as smq_lio does.
- * Each command has a thread that completes it, when the LLD has it; one runs work items.
+ * Threads: sN: a CPU that queues N commands, one after the other, on hardware queue 0; sN@H: on
+ * hardware queue H. abort=C: the mid-layer aborts command C at any time. reset: a host reset at any
+ * time; reset=other: a reset of another LUN. look: a look at held commands, all of which have been
+ * held too long. switch: the host changes from its policy to "direct". choose: with policy=later,
+ * the host chooses its policy. offline: the last CPU of hardware queue 1 goes offline. show=H:
+ * reads how many commands hardware queue H has.
+ * Options: ring=N: a hardware queue has room for N commands. timer=0: no timer expires. waited=1:
+ * the LLD ends a command in queue_cmd only if it had no room for the command before. alone=N: the
+ * LLD answers N times that it has no room, even if it has no command. enter=1: the LLD leaves
+ * commands that end early to their submitter, as smq_lio does.
+ * Each command has a thread that completes it once the LLD has it; one thread runs work items.
  */
 #include "core_model.h"
 
@@ -60,7 +61,7 @@ static struct smq_hwq *pass_queue(struct smq_policy *policy, struct smq_hwq *hwq
 }
 
 /*
- * A policy like "batch": it holds what comes, and a work item dispatches it.
+ * A policy like "batch": it holds each command, and a work item dispatches them.
  */
 static struct smq_hwq *hold_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 				  struct smq_cmd *cmd, bool last)
@@ -89,7 +90,20 @@ static void hold_dispatch(struct smq_hold *hold)
 /* smq_template.dispatch */
 static enum smq_status dispatch_list(struct smq_hwq *hwq, struct list_head *cmds, bool commit)
 {
+	struct smq_cmd *cmd;
+
+	list_for_each_entry(cmd, cmds, node)
+		EXPLORE_EXPECT(world.counting != explore_self() + 1 ||
+			       cmd->seen->flags & SMQ_SEEN_COUNTED);
 	return smq_dispatch_list(hwq->host->lld, hwq, cmds, commit);
+}
+
+/* If a policy that counts commands was chosen before this runs, it issues only counted commands. */
+static void refused_dispatch(struct smq_hold *hold)
+{
+	world.counting = world.core.choice.policy && ops.holds ? explore_self() + 1 : 0;
+	smq_wait_dispatch_hwq(hold);
+	world.counting = 0;
 }
 
 static bool may_queue(long unused)
@@ -109,7 +123,7 @@ static smq_qc_t queue_direct(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return 0;
 }
 
-/* What waits for a hardware queue now goes before a command that comes now. */
+/* Notes which commands wait for room in @hwq: the LLD must get them before @cmd. */
 static void note_before(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	int i;
@@ -141,14 +155,14 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd)
 			cmd->hwq = hwq;
 			atomic_set(&cmd->state, SMQ_OWNED);
 			note_before(hwq, cmd);
-			/* The kernel's macro, as a step of its own. */
+			/* data_race() is a step of its own here. */
 			if (data_race(hwq->detour))
 				ret = smq_queue_detour(world.host.lld, hwq, cmd, true);
 			else
 				ret = queue_direct(hwq, cmd);
 		}
 		rcu_read_unlock();
-		/* One that is not taken, and that error handling has, is left to that. */
+		/* A refused command that was aborted is left to error handling. */
 		if (ret && world.command[number(cmd)].scmd.state)
 			return;
 		if (!ret)
@@ -158,7 +172,7 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	}
 }
 
-/* @arg: its first command, how many, and the hardware queue. */
+/* @arg: the first command, the number of commands, and the hardware queue. */
 static void submitter(int arg)
 {
 	int i, first = arg & 15, nr = arg >> 4 & 15;
@@ -172,7 +186,7 @@ static bool is_with_lld(long cmd)
 	return world.with_lld[cmd];
 }
 
-/* The device answers a command, as often as it gets it. */
+/* The device answers a command, each time it gets the command. */
 static void completer(int cmd)
 {
 	struct scsi_cmnd *scmd = &world.command[cmd].scmd;
@@ -200,7 +214,7 @@ static bool has_work(long unused)
 	return false;
 }
 
-/* Work items of all lists. A timer has its list's work done, at any time. */
+/* Runs the work items of all lists. A queued timer expires at any time, and runs them too. */
 static void worker(int unused)
 {
 	struct smq_hold *hold;
@@ -240,7 +254,7 @@ static void aborter(int nr)
 	EXPLORE_EXPECT(cmd->state.counter == SMQ_FREE && !cmd->seen && list_empty(&cmd->node));
 }
 
-/* smq_eh_host_reset(), or, of another LUN, smq_eh_lun_reset(). */
+/* smq_eh_host_reset(); with @other, smq_eh_lun_reset() for another LUN. */
 static void resetter(int other)
 {
 	struct smq_reset reset = { .host = &world.host, .sdev = other ? &world.other : NULL };
@@ -292,6 +306,25 @@ static void switcher(int unused)
 	smq_hold_kick_all(&world.host);
 }
 
+/* smq_policy_change() from "direct". */
+static void chooser(int unused)
+{
+	int i;
+
+	/* smq_policy_add_luns() */
+	explore_step("choose");
+	rcu_assign_pointer(world.lun.policy, &world.policy_lun);
+	rcu_assign_pointer(world.core.choice.policy, &world.policy);
+	/* smq_use_swap() */
+	explore_step("swap");
+	rcu_assign_pointer(world.host.policy, &world.policy);
+	for (i = 0; i < set.hwqs; i++) {
+		explore_step("detour");
+		world.hwq[i].detour |= BIT(SMQ_DETOUR_POLICY);
+	}
+	synchronize_rcu();
+}
+
 static void offliner(int cpu)
 {
 	int i;
@@ -299,12 +332,12 @@ static void offliner(int cpu)
 	smq_move_cpu_offline(cpu, (void *)&world.host);
 	explore_step("offline");
 	world.offline = true;
-	/* Nothing would complete it. */
+	/* No thread would complete a command there. */
 	for (i = 0; i < nr_cmds; i++)
 		EXPLORE_EXPECT(!world.with_lld[i] || world.command[i].cmd.hwq->index != 1);
 }
 
-/* Figures for people, and for steer_find(): never less than none. */
+/* Reads the number that debugfs and steer_find() read: it never falls below 0. */
 static void shower(int hwq)
 {
 	unsigned int nr = steer_inflight((void *)world.policy_hwq[hwq].head.priv);
@@ -364,14 +397,17 @@ static void policy_begin(void)
 	policy->tags = CMDS;
 	world.policy_lun.policy = policy;
 	world.policy_lun.lun = &world.lun;
-	world.lun.policy = &world.policy_lun;
-	world.core.choice.policy = policy;
-	world.host.policy = policy;
+	if (strcmp(set.policy, "later")) {
+		world.lun.policy = &world.policy_lun;
+		world.core.choice.policy = policy;
+		world.host.policy = policy;
+	}
 	world.knobs.threshold = set.threshold;
 	for (i = 0; i < set.hwqs; i++) {
 		struct steer_hwq *steer = (void *)world.policy_hwq[i].head.priv;
 
-		world.hwq[i].detour = BIT(SMQ_DETOUR_POLICY);
+		if (world.host.policy)
+			world.hwq[i].detour = BIT(SMQ_DETOUR_POLICY);
 		world.policy_hwqs[i] = &world.policy_hwq[i].head;
 		smq_steer_init(&steer->choice);
 		steer->choice.on = set.on;
@@ -405,14 +441,14 @@ static void begin(void)
 		world.hwq[i].index = i;
 		world.hwq_core[i].hwq = &world.hwq[i];
 		world.hwq_core[i].move.open = true;
-		hold_begin(&world.hwq_core[i].refused, smq_wait_for_hwq);
+		hold_begin(&world.hwq_core[i].refused, refused_dispatch);
 	}
 	world.sdev.request_queue = &world.queue;
 	world.sdev.queue_ramp_up_period = !set.grow;
 	world.lun.sdev = &world.sdev;
 	world.lun.depth.depth = set.depth;
 	world.lun.depth.max = set.depth;
-	hold_begin(&world.lun.depth.wait, smq_wait_for_lun);
+	hold_begin(&world.lun.depth.wait, smq_wait_dispatch_lun);
 	policy_begin();
 	for (i = 0; i < nr_cmds; i++) {
 		struct command *command = &world.command[i];
@@ -439,7 +475,7 @@ static void begin(void)
 	world.at_once = set.at_once;
 }
 
-/* What holds when all that could happen has. */
+/* What must be true when all threads have ended or wait for ever. */
 static void end(void)
 {
 	int i;
@@ -517,6 +553,8 @@ static bool parse_thread(const char *word)
 		thread(resetter, 0);
 	} else if (!strcmp(word, "reset=other")) {
 		thread(resetter, 1);
+	} else if (!strcmp(word, "choose")) {
+		thread(chooser, 0);
 	} else if (!strcmp(word, "look")) {
 		thread(looker, 0);
 	} else if (!strcmp(word, "switch")) {

@@ -31,8 +31,8 @@ static bool has_thread(void (*run)(int arg))
 	return false;
 }
 
-/* Whether there is a thread that claims held commands. */
-static bool has_claims(void)
+/* Whether there is a thread that takes held commands back. */
+static bool takes_back(void)
 {
 	return has_thread(aborter) || has_thread(resetter) || has_thread(looker);
 }
@@ -59,11 +59,11 @@ static bool explore_is_constant(const void *at)
 		    IS_IN(at, seen->issued_at))
 			return true;
 		if (IS_IN(at, seen->held_in))
-			return !has_claims();
+			return !takes_back();
 	}
 	for (i = 0; i < CMDS; i++) {
 		if (IS_IN(at, world.command[i].cmd.seen))
-			return !has_claims();
+			return !takes_back();
 	}
 	if (IS_IN(at, world.core.own) || IS_IN(at, world.sdev) || IS_IN(at, world.knobs) ||
 	    IS_IN(at, depth->max))
@@ -86,14 +86,14 @@ static bool explore_is_constant(const void *at)
 	return false;
 }
 
-/* A step if there is error handling that marks commands. */
+/* A separate step, if there is a thread that marks commands as timed out. */
 static void look_at_mark(void)
 {
 	if (has_thread(aborter))
 		explore_step("test_bit");
 }
 
-/* Of the kernel's, by other means. */
+/* Simple replacements for what the explored functions call in the kernel and in the modules. */
 #define scsi_cmd_to_rq(scmd)		(&(scmd)->rq)
 #define smq_cmd_to_scmd(c)		(&container_of(c, struct command, cmd)->scmd)
 #define smq_scmd_to_cmd(s)		(&container_of(s, struct command, scmd)->cmd)
@@ -112,7 +112,7 @@ static void look_at_mark(void)
 #define percpu_ref_is_dying(ref)	false
 #define static_branch_unlikely(key)	0
 #define smq_fault_after(cmd)		false
-#define smq_fault_claim(cmd)		false
+#define smq_fault_take_back(cmd)		false
 #define smq_fault_forget(cmd)		((void)0)
 #define trace_smq_done_enabled()	0
 #define trace_smq_done(cmd)		((void)0)
@@ -127,7 +127,7 @@ static void look_at_mark(void)
 #define smq_count_refusal(hwq, st)	((void)(st))
 #define smq_depth_credit(depth, cmd)	((void)0)
 #define smq_policy_found_use(host)	((void)(host))
-#define smq_wait_kept(hwq)		((void)(hwq))
+#define smq_wait_count_full(hwq)		((void)(hwq))
 #define smq_wait_was_refused(cmd)	false
 #define smq_lld_commit(lld, hwq)	((void)0)
 #define smq_policy_commit(hwq)		((void)0)
@@ -146,7 +146,7 @@ typedef int smq_qc_t;
 #define SCSI_MLQUEUE_TARGET_BUSY	2
 #define SCSI_MLQUEUE_HOST_BUSY		3
 
-/* Error handling's test of scsi_done(): the first of the two ends the command. */
+/* scsi_done() and the timeout both set this bit: the first of the two ends the command. */
 static bool complete_first(struct scsi_cmnd *scmd)
 {
 	bool first = !(scmd->state & 1);
@@ -155,7 +155,7 @@ static bool complete_first(struct scsi_cmnd *scmd)
 	return first;
 }
 
-/* A command has gone to the LLD, or has ended. */
+/* Notes that a command has gone to the LLD, or has ended: no other has to wait for it now. */
 static void went(int cmd)
 {
 	int i;
@@ -188,11 +188,11 @@ static enum smq_status lld_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 
 	explore_step("queue_cmd");
 	EXPLORE_EXPECT(explore_rcu()->nested[explore_self()]);
-	/* By its owner, and by it alone. */
+	/* Only its owner issues a command, and only while the LLD does not have it. */
 	EXPLORE_EXPECT(!world.with_lld[nr] && cmd->state.counter == SMQ_OWNED);
 	EXPLORE_EXPECT(!world.aborted[nr] && !world.ended[nr]);
 	EXPLORE_EXPECT(cmd->hwq == hwq);
-	/* Not during a reset, nor where no CPU is left. */
+	/* No command is issued during a reset, or to a hardware queue without a CPU. */
 	EXPLORE_EXPECT(!(world.quiet && world.host.frozen));
 	EXPLORE_EXPECT(!(world.offline && hwq->index == 1));
 	if (world.nr_ring[hwq->index] >= set.ring) {
@@ -257,7 +257,7 @@ static void blk_mq_tagset_busy_iter(int *tags, bool (*fn)(struct request *rq, vo
 	}
 }
 
-/* Commands that the mid-layer counts. */
+/* The number of commands that the mid-layer has begun and that have not ended. */
 static int scsi_device_busy(const struct scsi_device *sdev)
 {
 	int i, nr = 0;
@@ -282,7 +282,7 @@ static void smq_hold_kick(struct smq_hold *hold)
 
 struct smq_wait_look;
 
-/* Time is what the program says it is. */
+/* The model has no clock: whenever the look sees a command, its time is over. */
 static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
 {
 	return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the explored code works on: the kernel's types as far as the code looks into them, those of
- * the modules as cut.py has taken them out of their files, and all objects that CPUs share.
+ * The types and objects that the explored code uses: the kernel's types, with the fields that the
+ * code accesses; the modules' types, cut out of their files by cut.py; and all objects that CPUs
+ * share.
  */
 #ifndef CORE_TYPES_H
 #define CORE_TYPES_H
@@ -18,7 +19,7 @@
 #define HOLDS		5
 #define SEEN_SIZE	128
 
-/* What the kernel's types are made of. */
+/* Annotations in the kernel's types. */
 #define __rcu
 #define __percpu
 #define ____cacheline_aligned
@@ -37,7 +38,7 @@ enum { SUBMITTED_BY_BLOCK_LAYER, SUBMITTED_BY_SCSI_ERROR_HANDLER, SUBMITTED_BY_S
 #define SCSI_SENSE_BUFFERSIZE	8
 #define SMQ_DETOUR_POLICY	0
 #define SMQ_DETOUR_FULL		1
-/* Two turns for three commands. */
+/* So small that three waiting commands need two runs. */
 #define SMQ_WAIT_RUN		2
 #define SUCCESS			0
 #define FAILED			1
@@ -78,7 +79,7 @@ struct request {
 };
 
 struct Scsi_Host {
-	spinlock_t *host_lock;	/* protects the next one */
+	spinlock_t *host_lock;	/* protects the next field */
 	bool host_self_blocked;
 	int tag_set;
 };
@@ -174,13 +175,13 @@ struct command {
 	struct smq_cmd cmd;
 };
 
-/* Part of a hardware queue that a policy has. */
+/* A policy's part of a hardware queue. */
 struct policy_hwq {
 	struct smq_policy_hwq head;
 	struct steer_hwq steer;
 };
 
-/* All that is shared. */
+/* The state that the threads share. */
 static struct {
 	struct Scsi_Host shost;
 	spinlock_t host_lock;		/* that of shost */
@@ -211,20 +212,21 @@ static struct {
 	signed char ended[CMDS];	/* how often the mid-layer was told */
 	bool aborted[CMDS];		/* its abort has returned */
 	int queue_depth;		/* what is advertised */
-	int budget;			/* commands that are counted against it */
+	int budget;			/* commands that count against it */
+	int counting;			/* 1 + thread that may issue only counted commands */
 	bool quiet;			/* between the two halves of a reset */
 	bool offline;			/* hardware queue 1 has lost its CPU */
 	/* The LLD. */
 	bool with_lld[CMDS];
 	signed char nr_lld;
-	signed char nr_ring[HWQS];	/* of these, on each hardware queue */
-	unsigned char refused;		/* commands that it has refused, a bit each */
-	unsigned char before[CMDS];	/* commands that a full queue is to get before this one */
-	signed char refusals;		/* it still makes, while it has a command */
-	signed char refusals_alone;	/* and at any time */
+	signed char nr_ring[HWQS];	/* commands with the LLD, by hardware queue */
+	unsigned char refused;		/* commands for which the ring had no room, a bit each */
+	unsigned char before[CMDS];	/* commands to be issued before this one, a bit each */
+	signed char refusals;		/* how often it will refuse while it has a command */
+	signed char refusals_alone;	/* how often it will refuse at any time */
 	signed char device_refusals;
-	signed char at_once;		/* commands that it still ends as it gets them */
-	signed char fulls;		/* TASK SET FULL that the device still answers */
+	signed char at_once;		/* how many commands it will end in queue_cmd */
+	signed char fulls;		/* how often the device will answer TASK SET FULL */
 } world;
 
 static struct {
@@ -242,7 +244,7 @@ static void offliner(int cpu);
 static int nr_cmds;
 static struct smq_policy_ops ops, own_ops;
 
-/* Of the kernel's, which the model of the LLD calls. */
+/* Functions of the layer that the model of the LLD calls. */
 static inline void smq_cmd_enter(struct smq_cmd *cmd);
 static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd);
 

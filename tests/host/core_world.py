@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""core_explore.c: what of the kernel's it has, how it is built, with a mistake or without, and
-run."""
+"""Builds core_explore.c from functions and types of the modules, as they are or with a mistake put
+in, and runs it."""
 
 import atexit
 import functools
@@ -35,7 +35,7 @@ TYPES = {
 FUNCTIONS = {
     OBJECTS: ["smq_cmd_enter", "smq_cmd_leave", "smq_hwq_is_full"],
     CORE + "hold.h": ["smq_cmd_in_eh"],
-    CORE + "hold.c": ["smq_hold_add", "smq_hold_del", "smq_hold_take", "smq_hold_claim",
+    CORE + "hold.c": ["smq_hold_add", "smq_hold_del", "smq_hold_take", "smq_hold_take_back",
                       "smq_hold_work", "smq_hold_kick_all"],
     CORE + "depth.h": ["smq_depth_has_waiting", "smq_depth_get", "smq_depth_put"],
     CORE + "depth.c": ["smq_depth_refused", "smq_depth_full", "smq_depth_grow",
@@ -45,38 +45,39 @@ FUNCTIONS = {
     CORE + "seen.h": ["smq_seen_set", "smq_seen_begin", "smq_seen_begin_own", "smq_seen_end",
                       "smq_seen_queue", "smq_seen_done", "smq_host_chosen", "smq_host_holds"],
     CORE + "wait.h": ["smq_wait_enter", "smq_wait_follow", "smq_wait_room"],
-    CORE + "wait.c": ["smq_wait_in", "smq_wait_in_hwq", "smq_wait_behind", "smq_wait_behind_own",
-                      "smq_wait_for_room", "smq_wait_enter_slow", "smq_wait_send",
-                      "smq_wait_take", "smq_wait_drains", "smq_wait_next",
-                      "smq_wait_take_listed", "smq_wait_for_lun", "smq_wait_inherit",
-                      "smq_policy_room", "smq_wait_refused_one", "smq_wait_refused",
-                      "smq_wait_give", "smq_wait_left", "smq_wait_for_hwq", "smq_policy_issue",
-                      "smq_wait_full", "smq_wait_leave"],
+    CORE + "wait.c": ["smq_wait_hold_for_lun", "smq_wait_hold_for_hwq", "smq_wait_behind",
+                      "smq_wait_behind_own", "smq_wait_for_room", "smq_wait_enter_slow",
+                      "smq_wait_issue_all", "smq_wait_grant", "smq_wait_must_drain",
+                      "smq_wait_next", "smq_wait_grant_listed", "smq_wait_dispatch_lun",
+                      "smq_wait_inherit", "smq_policy_room", "smq_wait_refused_one",
+                      "smq_wait_refused", "smq_wait_issue", "smq_wait_hold_uncounted",
+                      "smq_wait_dispatch_hwq", "smq_policy_issue", "smq_wait_full",
+                      "smq_wait_leave"],
     CORE + "look.c": ["smq_wait_give_back", "smq_wait_drain", "smq_wait_look_at"],
     CORE + "verdict.c": ["smq_policy_queue", "smq_policy_fall_back", "smq_policy_uncommitted",
                          "smq_policy_take_uncommitted", "smq_policy_may_hold",
                          "smq_policy_begin_refused", "smq_policy_refused", "smq_policy_full",
                          "smq_policy_done_counted", "smq_policy_done", "smq_policy_taken"],
-    CORE + "cmd.c": ["smq_cmd_claim", "smq_cmd_leave_ended", "smq_cmd_count_end",
+    CORE + "cmd.c": ["smq_cmd_own", "smq_cmd_leave_ended", "smq_cmd_count_end",
                      "smq_cmd_finish", "smq_cmd_done", "smq_cmd_refused"],
     CORE + "eh.c": ["smq_cmd_taken", "smq_abort_cmd", "smq_reset_one", "smq_block_host",
                     "smq_reset_begin", "smq_reset_end"],
-    TEMPLATE: ["smq_cmd_done_inline", "smq_cmd_end_inline", "smq_queue_detour",
-               "smq_dispatch_list"],
+    TEMPLATE: ["smq_cmd_done_inline", "smq_cmd_end_inline", "smq_detour_commit",
+               "smq_queue_detour", "smq_dispatch_list"],
     STEER: ["steer_inflight", "steer_find", "steer_away", "smq_steer_queue", "steer_judge",
             "smq_steer_done", "steer_refused"],
 }
 
 
 def gcc(*args):
-    """Compiles. -Os: the fewest states are found twice."""
+    """Compiles. With -Os the explorer finds the fewest states twice."""
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused", "-Werror",
                     "-Wno-sign-compare", "-Os", *args], check=True, timeout=60)
 
 
 @functools.cache
 def explorer():
-    """What all versions have in common; of this process, as several test files run at a time."""
+    """Builds the object that all versions link; for this process: test files run side by side."""
     OUT.mkdir(parents=True, exist_ok=True)
     made = OUT / f"core_explorer_{os.getpid()}.o"
     atexit.register(made.unlink, missing_ok=True)
@@ -85,7 +86,7 @@ def explorer():
 
 
 def build(slug, changed=None):
-    """The program, with other text in some files."""
+    """Builds the program. @changed: {file: text} to be used instead of what the file has."""
     types, functions = OUT / f"{slug}_types.h", OUT / f"{slug}_functions.h"
     common = explorer()
     types.write_text(cut.types(TOP, TYPES), encoding="utf-8")
@@ -97,7 +98,7 @@ def build(slug, changed=None):
 
 @functools.cache
 def right():
-    """The program with the sources as they are."""
+    """Builds the program from the sources as they are."""
     slug = f"core_explore_{os.getpid()}"
     for suffix in ("", "_types.h", "_functions.h"):
         atexit.register((OUT / (slug + suffix)).unlink, missing_ok=True)
@@ -105,7 +106,7 @@ def right():
 
 
 def explore(program, words):
-    """Exit status and output of one exploration."""
+    """Runs the program; returns its exit status and output."""
     done = subprocess.run([program, *words.split()], capture_output=True, text=True, timeout=300,
                           check=False)
     return done.returncode, done.stdout + done.stderr
@@ -113,14 +114,14 @@ def explore(program, words):
 
 @functools.cache
 def holds(words):
-    """Nothing goes wrong with the sources as they are. Returns how many states there were."""
+    """Checks that the unchanged sources break no promise. Returns the number of states."""
     status, out = explore(right(), words)
     assert status == 0, out
     return int(out.split()[0])
 
 
 def finds(name, path, old, new, words, says):
-    """With @new for @old in a file the explorer says what goes wrong, and how it comes to that."""
+    """Checks that with @new instead of @old the explorer reports the fault, and the steps to it."""
     source = (TOP / path).read_text(encoding="utf-8").expandtabs(4)
     assert source.count(old) == 1
     program = build("core_" + re.sub(r"\W", "_", name), {path: source.replace(old, new or "\n")})

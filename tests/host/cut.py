@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Functions and types of the kernel modules as they stand in their files, for programs of user
-space that include them beside their own models of what those use."""
+"""Cuts functions and types of the kernel modules out of their files. Programs in user space include
+them, together with models of what they use."""
 
 import re
 
 
 class CutError(Exception):
-    """A file does not have what is to be cut out of it."""
+    """A file does not have the wanted function or type exactly once."""
 
 
 def function(source, name):
@@ -20,7 +20,7 @@ def function(source, name):
 
 
 def declaration(definition):
-    """Of what function() has returned."""
+    """The declaration for a definition that function() has returned."""
     return definition.partition("\n{\n")[0] + ";\n"
 
 
@@ -33,14 +33,14 @@ def a_type(source, name):
 
 
 def types(top, wanted):
-    """Those of @wanted, {file: [name, ...]}."""
+    """The types that @wanted, {file: [name, ...]}, names."""
     return "\n".join(a_type((top / path).read_text(encoding="utf-8"), name)
                      for path, names in wanted.items() for name in names)
 
 
 def functions(top, wanted, changed=None):
-    """Those of @wanted, {file: [name, ...]}, declared and then defined. @changed: {file: text}
-    where it is not to be what the file has."""
+    """The functions that @wanted, {file: [name, ...]}, names: all declarations, then all
+    definitions. @changed: {file: text} to be used instead of what the file has."""
     found = []
     for path, names in wanted.items():
         source = (changed or {}).get(path) or (top / path).read_text(encoding="utf-8")

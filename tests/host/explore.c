@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The explorer of explore.h, depth first. Threads are contexts of their own that change by
- * _setjmp() and _longjmp(). Where more than one order goes on, what there is of memory,
- * stacks and registers is copied, and put back for the next.
+ * The explorer of explore.h; it searches depth first. Threads are contexts that are switched by
+ * _setjmp() and _longjmp(). Where several threads can take the next step, memory, stacks and
+ * registers are copied, and restored for each of the other orders.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -14,20 +14,20 @@
 #include "explore.h"
 
 #define STACK		65536
-/* Of which a paused thread uses this much at most. */
+/* A paused thread uses at most this much of its stack. */
 #define STACK_USED	2048
 #define MOST_STEPS	1000
 
 /**
  * struct worker - a thread at work
  * @stack: its stack
- * @start: its first frame
- * @next: where it goes on
- * @low: the end of the stack that is in use while it is paused
+ * @start: registers of its first frame
+ * @next: registers with which it continues
+ * @low: the lowest address of its stack that is in use while it is paused
  * @knows: hash of stack and registers, 0 if they have changed
  * @step: the step that it takes next
- * @ready: whether it can, with @arg; NULL if it always can
- * @joins: its next step is part of this one
+ * @ready: called with @arg, returns whether it can take that step; NULL if it always can
+ * @joins: its next step is to be part of this one
  * @begun: it has left the first frame
  * @done: it has ended
  */
@@ -49,11 +49,11 @@ static struct worker workers[EXPLORE_THREADS];
 
 /**
  * struct node - a place on the path that is being tried
- * @thread: whose step came
- * @others: whose may come instead
- * @step: which it was
+ * @thread: the thread that took the step
+ * @others: threads that may take a step instead
+ * @step: that step
  * @shared: copy of the shared memory; this and the next two if @others was not empty
- * @workers: copy of what is known of threads
+ * @workers: copy of the threads' state
  * @stacks: copy of their stacks, as far as they are in use
  */
 static struct node {
@@ -69,10 +69,10 @@ static struct explore *it;
 static jmp_buf scheduler;
 static int self = -1;
 static int depth;
-/* For hashing. */
+/* A copy of the shared memory, for hashing. */
 static char *copy;
 
-/* Hashes of the states there were; open addressing, 0 is a free place. */
+/* Hashes of the states that were reached; open addressing, 0 is a free place. */
 static unsigned long long *known;
 static size_t known_size, known_nr;
 
@@ -131,9 +131,9 @@ static void known_grow(void)
 }
 
 /*
- * What a thread that is paused knows: its stack, which has the variables of all functions
- * that it is in, and the registers that functions keep. It may have what is no longer
- * used as well: then two states that are one are taken for two.
+ * The hash of a paused thread's state: its stack, with the variables of all functions that it is
+ * in, and the callee-saved registers. It may include values that are no longer used: then one state
+ * counts as two.
  */
 static unsigned long long hash_thread(const struct worker *w)
 {
@@ -141,7 +141,7 @@ static unsigned long long hash_thread(const struct worker *w)
 			  (const char *)w->next->__jmpbuf, sizeof(w->next->__jmpbuf)) | 1;
 }
 
-/* Whether a state is new; it is known then. */
+/* Whether a state is new; notes it as known. */
 static bool state_is_new(void)
 {
 	unsigned long long hash, *place;
@@ -185,7 +185,7 @@ void explore_fail(const char *what)
 	exit(1);
 }
 
-/* Lets the scheduler choose which thread takes the next step. */
+/* Returns to the scheduler, which chooses the thread that takes the next step. */
 static __attribute__((noinline)) void pause_for(const char *what)
 {
 	struct worker *w = &workers[self];
@@ -229,7 +229,7 @@ void explore_wait(bool (*ready)(long arg), long arg, const char *what)
 	pause_for(what);
 }
 
-/* The first frame of a thread, which stays: from here it begins anew. */
+/* The first frame of a thread, which stays: from here it can begin again. */
 static void thread_main(void)
 {
 	if (!_setjmp(workers[self].start))
@@ -304,7 +304,7 @@ static void restore(const struct node *node)
 		memcpy(workers[i].low, node->stacks[i], workers[i].stack + STACK - workers[i].low);
 }
 
-/* The threads' own beginnings, which touch nothing that is shared. */
+/* Runs each thread to its first step; until there threads do not access shared memory. */
 static void begin(void)
 {
 	int i;
@@ -322,7 +322,7 @@ static void begin(void)
 	}
 }
 
-/* Whose turn it is of those that can. The others have it when this path was tried. */
+/* Chooses one of the threads in @can for the next step. The others are tried after this path. */
 static void take_step(unsigned int can)
 {
 	struct node *node = &path[depth++];
@@ -365,7 +365,7 @@ static void go_on(void)
 	}
 }
 
-/* On a stack of its own: that of the thread may be what is wrong. */
+/* Runs on a separate stack, because the thread's stack may have overflowed. */
 static void fault(int unused)
 {
 	(void)unused;

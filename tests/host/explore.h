@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Runs a few threads of plain C through every interleaving of their steps: atomic
- * operations, and whatever else the program says is one. It is for the state machines of
- * drivers/policy, whose headers are included behind this one: the kernel's atomic
- * operations are here under their names.
+ * Runs a few threads of plain C through every interleaving of their steps. A step is an atomic
+ * operation, or code that the program marks as a step. It is for the state machines of
+ * drivers/policy, whose headers are included after this one: this file defines the kernel's atomic
+ * operations by their names.
  *
- * A thread runs from one step to the next without the others. All orders of steps are
- * tried; two orders that lead to the same state go on as one.
- * The state is the memory that the threads share, and the stack and registers of each.
- * States are told apart by 64 bits of hash.
+ * A thread runs from one step to the next without the others. All orders of steps are tried; if two
+ * orders lead to the same state, it is continued once. The state is the memory that the threads
+ * share, and the stack and registers of each. States are compared by a hash of 64 bits.
  *
- * Steps are in one order for all threads (sequential consistency): what a barrier is
- * needed for is not found here.
+ * All threads see the steps in the same order (sequential consistency): a missing barrier is not
+ * found here.
  */
 #ifndef EXPLORE_H
 #define EXPLORE_H
@@ -23,11 +22,10 @@
 
 /**
  * struct explore_thread - one thread
- * @run: what it does: touches what is shared in steps alone, the first of which comes
- *	before all else; keeps nothing in static variables, and no pointers but to
- *	what stays
- * @arg: for it
- * @idle: it never ends, and may be left in explore_wait()
+ * @run: its function. Accesses shared memory only in steps, and begins with a step; uses no static
+ *	variables, and no pointers except to memory that stays in place
+ * @arg: argument of @run
+ * @idle: it never ends, and may be in explore_wait() at the end
  */
 struct explore_thread {
 	void (*run)(int arg);
@@ -36,18 +34,18 @@ struct explore_thread {
 };
 
 /**
- * struct explore - what is explored
- * @shared: all memory that the threads share, without padding that is not zero; it stays
- *	where it is, and may point into itself and into the threads' stacks
+ * struct explore - an exploration
+ * @shared: all memory that the threads share. Its padding must be zero. It stays in place, and may
+ *	point into itself and into the threads' stacks
  * @size: bytes of it
- * @begin: sets it up, once it is zeroed; optional
- * @forget: clears what does not matter to what comes, in a copy: states that differ in
- *	nothing else are one; optional
- * @end: looks at it, when all threads have ended or wait for ever; optional
+ * @begin: initialises the shared memory, which is zeroed; optional
+ * @forget: clears, in a copy, fields that later steps do not depend on: states that differ only in
+ *	them count as one; optional
+ * @end: checks the shared memory when all threads have ended or wait for ever; optional
  * @threads: the threads
  * @nr: how many
- * @states: found, when explore() has returned
- * @steps: likewise, in all of them
+ * @states: how many states were found, when explore() has returned
+ * @steps: likewise, how many steps were taken
  */
 struct explore {
 	void *shared;
@@ -61,10 +59,10 @@ struct explore {
 	unsigned long steps;
 };
 
-/* Explores; prints how it went wrong, and exits, if it does. */
+/* Explores. If a promise is broken, prints the steps that led there, and exits. */
 void explore(struct explore *what);
 
-/* In a thread: the next step begins. @what: in the list of steps of a failure. */
+/* In a thread: the next step begins. @what: its name in the list of steps of a failure. */
 void explore_step(const char *what);
 /* In a thread: a step that can be taken while @ready() says so. */
 void explore_wait(bool (*ready)(long arg), long arg, const char *what);

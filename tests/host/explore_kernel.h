@@ -52,7 +52,7 @@ static inline void explore_access(const void *at, const char *what)
 		(x) = __new;					\
 	} while (0)
 
-/* A race that the kernel allows is a step as any other read. */
+/* A race that the kernel allows is a step like any other read. */
 #define data_race(x)	READ_ONCE(x)
 
 static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word)
@@ -68,24 +68,24 @@ static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word
 #define clear_bit(nr, word)							\
 	(explore_access(word, "clear_bit"), (void)(*(word) &= ~(1UL << (nr))))
 
-/* A barrier is none here; the step is what it is about. */
+/* Barriers have no effect here; the access itself is the step. */
 #define atomic_read_acquire(v)		atomic_read(v)
 #define atomic_set_release(v, value)	atomic_set(v, value)
 #define atomic_dec_return_release(v)	atomic_dec_return(v)
-/* A step as the read alone is. */
+/* A step, like a plain read. */
 #define smp_load_acquire(at)		READ_ONCE(*(at))
-/* Nor are these barriers steps: all is in order here. */
+/* These barriers are no steps: all accesses are in order here. */
 #define smp_mb__before_atomic()		((void)0)
 #define smp_acquire__after_ctrl_dep()	((void)0)
 #define cpu_relax()			((void)0)
 
-/* Time stands still: what depends on it is a choice of the program's. */
+/* Time stands still: the program itself chooses whether a time limit has passed. */
 #define jiffies				100UL
 #define time_before(a, b)		((long)((a) - (b)) < 0)
 #define time_after(a, b)		time_before(b, a)
 #define time_after_eq(a, b)		(!time_before(a, b))
 
-/* Only ever looked at by people. */
+/* Counters are not explored: only people read them. */
 #define this_cpu_inc(counter)		((void)0)
 #define this_cpu_dec(counter)		((void)0)
 #define this_cpu_add(counter, n)	((void)(n))
@@ -122,7 +122,7 @@ static inline void list_add_tail(struct list_head *entry, struct list_head *head
 	list_add(entry, head->prev);
 }
 
-/* What is in no list cannot be taken out of it. */
+/* The entry must be in a list. */
 static inline void list_del_init(struct list_head *entry)
 {
 	EXPLORE_EXPECT(!list_empty(entry));
@@ -200,7 +200,7 @@ struct explore_rcu {
 	unsigned short waits[EXPLORE_THREADS];
 };
 
-/* What the includer has. */
+/* The includer defines this. */
 static struct explore_rcu *explore_rcu(void);
 
 static inline void rcu_read_lock(void)

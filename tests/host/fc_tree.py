@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A /sys and a /proc with HBAs, as the sources of Linux 6.1 make them.
+"""Makes a /sys and a /proc with HBAs, as the sources of Linux 6.1 do.
 
 The mid-layer's attributes are those of drivers/scsi/scsi_sysfs.c, ports those of
 scsi_transport_fc.c; a driver's own, its parameters and their defaults are those of qla2xxx
@@ -14,7 +14,7 @@ WWPN, TARGET = "0x21000024ff000010", "0x500a098100000001"
 
 
 class Tree:
-    """sys and proc below a folder. put() changes what the makers below have written."""
+    """sys and proc below a folder. put() changes files that the functions below have written."""
 
     def __init__(self, folder: Path, cpus: int = 8, nodes: int = 1):
         self.sys, self.proc = folder / "sys", folder / "proc"
@@ -24,25 +24,25 @@ class Tree:
         self.put("class/smq_sg/smqsg0/depth", 1)
 
     def put(self, path, value) -> None:
-        """An attribute, by any path that leads to it."""
+        """Writes an attribute, by any path that leads to it."""
         file = self.sys / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{value}\n", encoding="ascii")
 
     def attributes(self, path: str, values: dict) -> None:
-        """Several in one directory."""
+        """Writes several attributes in one directory."""
         for name, value in values.items():
             self.put(f"{path}/{name}", value)
 
     def link(self, path: str, to: str) -> None:
-        """A link of sysfs's kind: relative."""
+        """Makes a relative link, as sysfs does."""
         file = self.sys / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.symlink_to(os.path.relpath(self.sys / to, file.parent.resolve()))
 
     def host(self, pci: str, number: int, driver: str, proc_name: str = "",
              **attributes) -> str:
-        """A Scsi_Host on a PCI device; its directory."""
+        """Makes a Scsi_Host on a PCI device. Returns its directory."""
         (self.sys / f"bus/pci/drivers/{driver}").mkdir(parents=True)
         self.link(f"devices/pci0000:3a/{pci}/driver", f"bus/pci/drivers/{driver}")
         where = f"devices/pci0000:3a/{pci}/host{number}"
@@ -55,7 +55,7 @@ class Tree:
         return where
 
     def interrupts(self, pci: str, first: int, cpus: list[str]) -> None:
-        """MSI-X vectors from a number on, and CPUs that each goes to."""
+        """Makes MSI-X vectors from number @first on, and the CPUs that each of them goes to."""
         for at, targets in enumerate(cpus):
             self.put(f"devices/pci0000:3a/{pci}/msi_irqs/{first + at}", "msix")
             irq = self.proc / "irq" / str(first + at)
@@ -64,7 +64,7 @@ class Tree:
                 (irq / name).write_text(f"{targets}\n", encoding="ascii")
 
     def fc_host(self, where: str, statistics: dict, **attributes) -> None:
-        """Its fc_host."""
+        """Makes the fc_host of a Scsi_Host."""
         name = where.rpartition("/")[2]
         at = f"{where}/fc_host/{name}"
         self.attributes(at, {
@@ -78,7 +78,7 @@ class Tree:
         self.link(f"class/fc_host/{name}", at)
 
     def port(self, where: str, name: str, **attributes) -> str:
-        """A remote port; the directory of the SCSI target behind it."""
+        """Makes a remote port; returns the directory of its SCSI target."""
         at = f"{where}/{name}/fc_remote_ports/{name}"
         self.attributes(at, {
             "port_name": TARGET, "port_id": "0x010300", "port_state": "Online",
@@ -88,7 +88,7 @@ class Tree:
         return f"{where}/{name}/target{name[6:].partition(':')[0]}:0:0"
 
     def lun(self, target: str, number: int, disk: str, queues: int, **attributes) -> None:
-        """A LUN with its disk."""
+        """Makes a LUN with its disk."""
         address = f"{target.rpartition('/target')[2]}:{number}"
         at = f"{target}/{address}"
         self.attributes(at, {
@@ -103,14 +103,14 @@ class Tree:
         self.link(f"block/{disk}", f"{at}/block/{disk}")
 
     def multipath(self, disk: str) -> None:
-        """dm-multipath takes a disk as a path."""
+        """Makes a disk a path of dm-multipath."""
         self.put("devices/virtual/block/dm-0/dm/uuid", "mpath-3600a0980")
         self.link(f"block/{disk}/holders/dm-0", "devices/virtual/block/dm-0")
 
 
 def qla2xxx(tree: Tree, luns: int = 10, queues: int = 8) -> None:
-    """host7: a 27xx board with so many queue pairs. can_queue is its firmware's exchanges less
-    ten, at most 4086 here; queue_depth is ql2xmaxqdepth, dev_loss_tmo the NVRAM's
+    """Makes host7: a 27xx board with @queues queue pairs. can_queue is its firmware's exchanges
+    less ten, at most 4086 here; queue_depth is ql2xmaxqdepth, dev_loss_tmo the NVRAM's
     port_down_retry_count."""
     pci = "0000:3b:00.0"
     tree.attributes("module/qla2xxx/parameters", {
@@ -128,7 +128,8 @@ def qla2xxx(tree: Tree, luns: int = 10, queues: int = 8) -> None:
 
 
 def lpfc(tree: Tree, luns: int = 4) -> None:
-    """host8: an SLI-4 board; the mid-layer sees two queues a node, hba_queue_depth less ten."""
+    """Makes host8: an SLI-4 board; the mid-layer sees two queues per NUMA node, and hba_queue_depth
+    less ten."""
     pci = "0000:5e:00.0"
     nodes = (tree.sys / "devices/system/node/possible").read_text(encoding="ascii").strip()
     queues = 4 if nodes == "0-1" else 2
@@ -146,7 +147,7 @@ def lpfc(tree: Tree, luns: int = 4) -> None:
 
 
 def mpt3sas(tree: Tree) -> None:
-    """host9: a SAS HBA with two phys and no disk."""
+    """Makes host9: a SAS HBA with two phys and no disk."""
     where = tree.host("0000:af:00.0", 9, "mpt3sas", can_queue=9664, nr_hw_queues=8)
     tree.put(f"{where}/sas_host/host9/uevent", "")
     tree.link("class/sas_host/host9", f"{where}/sas_host/host9")
@@ -161,7 +162,7 @@ def mpt3sas(tree: Tree) -> None:
 
 
 def iscsi(tree: Tree, **session) -> None:
-    """host10: iscsi_tcp, with a session and a LUN."""
+    """Makes host10: iscsi_tcp, with a session and a LUN."""
     where = "devices/platform/host10"
     tree.attributes(f"{where}/scsi_host/host10", {
         "proc_name": "iscsi_tcp", "can_queue": 127, "nr_hw_queues": 1, "active_mode": "Initiator"})

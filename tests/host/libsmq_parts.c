@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What of libsmq needs no device, one request a line:
+ * Calls functions of libsmq that need no device, one request per line:
  *	cdb OPCODE LBA BLOCKS		-> HEX, or an errno
  *	slot RESULT RESID KEY ASC ASCQ SENSE-LEN -> GOOD|BAD RESID TEXT
  *	command RESULT MORE HEX-SENSE	-> GOOD|BAD RESID TEXT
@@ -40,7 +40,7 @@ static void do_cdb(const char *line)
 		printf("%d", len);
 	for (i = 0; i < len; i++)
 		printf("%02x", cdb[i]);
-	/* Nothing beyond its length is written. */
+	/* Checks that nothing beyond the length is written. */
 	for (i = len < 0 ? 0 : len; i < 16; i++)
 		if (cdb[i] != 0xee)
 			printf(" wrote byte %d", i);

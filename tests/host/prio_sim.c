@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The choices of the policy "prio" at work: commands that come, a LUN that takes some of
- * them at once, a service time. The choice logic is the kernel's own header. Driven by
- * test_prio.py.
+ * Simulates the choices of the policy "prio": commands come, a LUN takes some of them at once, each
+ * takes a service time. The decisions are made by the kernel's own header. Run by test_prio.py.
  *
  * prio_sim DEPTH SERVICE_NS RATIO MAX_MS RATE LATE_NS END_NS COMMANDS...
  * COMMANDS is CLASS,BYTES,FROM_NS,NR for NR commands that come at once, and
  * CLASS,BYTES,FROM_NS,NR,again for as many of which each comes again when it has ended,
- * until END_NS. A timer is LATE_NS late. Prints what came of it.
+ * until END_NS. Timers are late by LATE_NS. Prints the results.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +90,7 @@ static void dispatch(void)
 		}
 		first[class] = (first[class] + 1) % MAX_COMMANDS;
 		waiting[class]--;
-		smq_prio_gone(&choice, &limits, c->bytes, waiting[class], now);
+		smq_prio_issued(&choice, &limits, c->bytes, waiting[class], now);
 		c->state = RUNS;
 		c->due = now + service;
 		inflight++;
@@ -117,7 +116,7 @@ static void ended(struct command *c)
 	}
 }
 
-/* What happens at this moment. Returns when something happens next, 0 for never. */
+/* Does what is due at this moment. Returns the time of the next event, 0 for never. */
 static u64 step(void)
 {
 	u64 soonest = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Builds tools/sg_io, its sanitized variant and the C parts tests call alone."""
+"""Builds tools/sg_io, its sanitized variant, and small programs that call some of its C files."""
 
 import functools
 import os
@@ -38,13 +38,13 @@ def part(name, *sources, libsmq=()):
          *(SRC / s for s in sources), *(LIBSMQ / s for s in libsmq),
          "-luring", "-lsgutils2", "-ljson-c"],
         check=True, timeout=TIMEOUT)
-    # Another test file builds the same, and runs it.
+    # Replaced by rename, atomically, because another test file may build and run the same program.
     new.replace(out)
     return out
 
 
 def run(program, *args, stdin=b"", cwd=None):
-    """Runs it; text comes back, a crash or a sanitizer report fails here."""
+    """Runs a program and returns its output; fails after a crash or a sanitizer's report."""
     env = {**os.environ, "ASAN_OPTIONS": "exitcode=99", "UBSAN_OPTIONS": "exitcode=99"}
     done = subprocess.run([program, *map(os.fspath, args)], input=stdin, cwd=cwd, env=env,
                           capture_output=True, timeout=TIMEOUT, check=False)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What sg_io makes of a command file: one line of fields per command. */
+/* Prints how sg_io parses a command file: one line of fields per command. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A lane of sg_io replay on a path with little room: COMMANDS DEPTH ROOM. Results come in the
- * worst order: those that had no room first, then the end of another, as if all had room again.
+ * Runs a lane of sg_io replay on a path with little room: COMMANDS DEPTH ROOM. Results come in the
+ * worst order: first those of commands that found no room, then the end of another command, as if
+ * all had room again.
  */
 #include <err.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "engine.h"
 #include "lane.h"
 
-static struct slot **sent;	/* as many as there is room for, and behind them the others */
+static struct slot **sent;	/* first the commands that have room, then the others */
 static unsigned int nr_sent;
 static unsigned int room;
 static unsigned int *ended;	/* by command */
@@ -22,7 +23,7 @@ static void queue(struct worker *w, struct slot *slot)
 	sent[nr_sent++] = slot;
 }
 
-/* At every other call one ends. */
+/* A command ends at every second call. */
 static void reap(struct worker *w, unsigned int min, __u64 wait_ns)
 {
 	unsigned int i, nr = nr_sent;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What sg_io record makes of trace events: those of standard input, one a line,
- * "start|refused|done NS TAG CPU DATA PROTECTED RESULT HEX-CDB"; "sort NS" puts in order what
- * is older.
+ * Prints how sg_io record evaluates trace events, which come from standard input, one per line:
+ * "start|refused|done NS TAG CPU DATA PROTECTED RESULT HEX-CDB"; "sort NS" sorts the older events.
  */
 #include <err.h>
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What sg_io verify expects on the medium: a line for each extent, its blocks in hex. */
+/*
+ * Prints the data that sg_io verify expects on the medium: a line for each extent, its blocks in
+ * hex.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The choices of the policy "steer" at work: tasks that each keep a number of commands in
- * flight on their own hardware queue, and a device that serves each queue apart (hwq_ns, one
- * command after the other), all of them over one link (link_ns), or all commands at once
- * (service_ns). The choice logic is the kernel's own header. Driven by test_steer.py.
+ * Simulates the choices of the policy "steer": each task keeps a number of commands in flight on
+ * its own hardware queue; the device serves each queue separately (hwq_ns, one command after the
+ * other), all of them over one link (link_ns), or all commands at once (service_ns). The decisions
+ * are made by the kernel's own header. Run by test_steer.py.
  *
- * steer_sim KEY=VALUE... prints what came of it; all commands are checked to the end.
+ * steer_sim KEY=VALUE... prints the results, and checks that each command ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static unsigned int nr_inflight;
 static unsigned int outstanding[MAX_QUEUES];	/* of each task */
 static u64 cpu_free[MAX_QUEUES];		/* of each task */
 static u64 now, link_free, random_state;
-static u64 submitted, done, won, turned_off_at;
+static u64 submitted, done, won, stopped_at;
 
 static void fail(const char *what)
 {
@@ -82,7 +82,7 @@ static void judge(struct queue *own, unsigned int ahead, unsigned int ended)
 	own->backed_off += gave_up;
 	won += 2 * ended < ahead;
 	if (gave_up)
-		turned_off_at = done;
+		stopped_at = done;
 }
 
 /* As steer_find() does. */
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
 		backed_off += queues[i].backed_off;
 	}
 	printf("{\"ns\": %llu, \"steered\": %llu, \"won\": %llu, \"fell_back\": %llu, "
-	       "\"backed_off\": %llu, \"turned_off_at\": %llu, \"most\": %u}\n", now, steered, won,
-	       fell_back, backed_off, turned_off_at, queues[set.closed % MAX_QUEUES].queued);
+	       "\"backed_off\": %llu, \"stopped_at\": %llu, \"most\": %u}\n", now, steered, won,
+	       fell_back, backed_off, stopped_at, queues[set.closed % MAX_QUEUES].queued);
 	return 0;
 }

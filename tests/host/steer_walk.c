@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the choices of the policy "steer" promise in every state. Run by test_steer.py. */
+/* Checks the promises of the policy "steer" in every state. Run by test_steer.py. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static void expect(int line, int ok, const char *what)
 
 #define EXPECT(cond)	expect(__LINE__, (cond), #cond)
 
-/* Which hardware queues commands may go to, and which of them they rather do. */
+/* Checks to which hardware queues commands may go, and which of them are preferred. */
 static void walk_ranks(void)
 {
 	unsigned int threshold, inflight, flags;
@@ -31,7 +31,10 @@ static void walk_ranks(void)
 
 				EXPECT(rank <= SMQ_STEER_BEST);
 				EXPECT(!rank == (!q.open || inflight > threshold / 4));
-				/* What is idle is never busy: no command is sent on to and fro. */
+				/*
+				 * An idle queue is never busy as well: no command is sent back and
+				 * forth.
+				 */
 				EXPECT(!rank || !smq_steer_is_busy(inflight + 1, threshold));
 				if (!rank)
 					continue;
@@ -40,13 +43,13 @@ static void walk_ranks(void)
 			}
 }
 
-/* What never wins is tried for less than 1 % of the commands, however many there are. */
+/* If steering never helps, less than 1 % of the commands are steered, however many there are. */
 static void walk_losses(void)
 {
 	unsigned int i, late, pending = 0, left = 0;
 	struct smq_steer s;
 
-	/* @late: how many are under way until one is judged. */
+	/* @late: how many steered commands are in flight before the first is judged. */
 	for (late = 0; late <= 100; late += 10) {
 		smq_steer_init(&s);
 		left = 0;
@@ -69,7 +72,7 @@ static void walk_losses(void)
 	}
 }
 
-/* Windows of any outcome: when steering begins, goes on and ends. */
+/* Checks for windows of each outcome when steering begins, continues and ends. */
 static void walk_windows(void)
 {
 	unsigned int wins, i, began = 0;
@@ -104,7 +107,7 @@ static void walk_windows(void)
 	}
 }
 
-/* A look begins anew, and gives no more than the commands that went by have paid for. */
+/* Checks that a look begins a new trial, of no more commands than those that passed have earned. */
 static void walk_looks(void)
 {
 	struct smq_steer s;
@@ -118,7 +121,7 @@ static void walk_looks(void)
 	for (i = 0; i < 2; i++)
 		EXPECT(!smq_steer_wants(&s));
 	EXPECT(smq_steer_wants(&s));
-	/* Asked again it says the same: no queue was idle. */
+	/* The second call returns the same, because no command was steered. */
 	EXPECT(smq_steer_wants(&s) && !s.trying);
 }
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Claims and the report: their answers follow the figures, whatever those are."""
+"""Claims and the report: their answers follow from the figures, whatever these are."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -11,14 +14,15 @@ import pytest
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
 
-from smqbench import claims, figures, groups, matrix, report  # noqa: E402
-from smqbench.acquisitions import HOST_LOCK, QUEUE_LOCK  # noqa: E402
+from smqbench import claims, figures, groups, matrix, peers, report  # noqa: E402
+from smqbench.acquisitions import HOST_LOCK, QUEUE_LOCK, REAL_QUEUE_LOCK  # noqa: E402
+from smqbench.errors import BenchError  # noqa: E402
 from smqbench.figures import METRICS, Figure, FigureSet  # noqa: E402
 from smqbench.rows import ROWS  # noqa: E402
 
 
 def figure(instrument, row, metric, value, **more):
-    """One as the instruments make it."""
+    """A figure as the instruments make it."""
     content = {"path": "io_uring", "op": "read", "bs": 512, "qd": 32, "luns": 1, "jobs": 1} | more
     content.setdefault("batch", min(content["qd"], 16))
     return Figure(instrument=instrument, row=row, metric=metric, unit=METRICS[metric][0],
@@ -28,7 +32,7 @@ def figure(instrument, row, metric, value, **more):
 
 
 def insn(row, value, user=1000.0, scsi=1000.0, lld=100.0, **more):
-    """With its groups."""
+    """A figure of instructions, with its groups."""
     split = dict.fromkeys(groups.ORDER, 0.0) | {
         groups.PROGRAM: user, groups.SCSI: scsi, groups.LLD: lld,
         groups.BLOCK: value - user - scsi - lld}
@@ -36,13 +40,14 @@ def insn(row, value, user=1000.0, scsi=1000.0, lld=100.0, **more):
 
 
 def locks(row, queue, host, **more):
-    """With the two locks."""
+    """A figure of locks, with the two locks of the legacy path."""
     return figure("locks", row, "locks", queue + host, parts={
         "lock": {QUEUE_LOCK: queue, HOST_LOCK: host}, "group": {groups.SCSI: 0.0}}, **more)
 
 
 def both_of_virtio():
-    """What tools/bench/insn --virtio takes, ours dearer in doorbells where the ring is short."""
+    """The figures of tools/bench/insn --virtio; our driver has more doorbells if the ring is
+    short."""
     for row, lld, bells in (("virtio_scsi", 1280.0, 0.061), ("smq_virtio", 736.0, 0.062)):
         parts = {"group": dict.fromkeys(groups.ORDER, 0.0) | {groups.LLD: lld}}
         for qd, rung in ((32, bells), (128, bells * bells * 17)):
@@ -56,7 +61,7 @@ def both_of_virtio():
 
 
 def everything():
-    """All that the claims ask for, as the papers had it."""
+    """All figures that the claims need, with the values of the papers."""
     taken = FigureSet()
     pair = {"jobs": 2, "cpus": 2}
     for one in (
@@ -76,12 +81,13 @@ def everything():
             figure("lines", "legacy_419", "transfers", 6.0, **pair),
             figure("lines", "smq_ram_1q", "transfers", 3.5, **pair),
             locks("legacy_2013", 5.1, 3.0), locks("legacy_419", 4.06, 0.0),
-            locks("legacy_419", 5.0, 0.0, qd=1), locks("legacy_419", 6.0, 0.0, qd=1, path="sg_io"),
+            locks("legacy_419", 5.0, 0.0, qd=1), locks("legacy_419", 5.0, 0.0, qd=1, path="sg_io"),
+            locks("legacy_419", 6.0, 0.0, qd=1, path="sd_sg_io"),
             locks("scsi_debug", 0.0, 0.0), locks("smq_ram", 0.0, 0.0),
             insn("smq_ram_1q", 7000, bs=4096), insn("legacy_419", 8262, bs=4096),
             insn("smq_ram_1q", 7000, bs=4096, qd=1), insn("legacy_419", 10539, bs=4096, qd=1),
-            insn("smq_ram_1q", 7000, path="sg_io", qd=1),
-            insn("legacy_419", 11035, path="sg_io", qd=1),
+            insn("smq_ram_1q", 7000, path="sd_sg_io", qd=1),
+            insn("legacy_419", 11035, path="sd_sg_io", qd=1),
             insn("smq_ram", 8000, user=0.0, scsi=2000.0, lld=600.0, qd=1),
             insn("smq_ram_timer", 8000, batch=1), insn("smq_ram_timer_batch", 10000, batch=1),
             insn("smq_ram_doorbell", 13000, batch=1),
@@ -101,21 +107,40 @@ def everything():
                          p10=650.0, median=700.0))
     given = [("kernel_legacy", 7256, 32, "libaio", 4096), ("kernel_mq", 5994, 32, "libaio", 4096),
              ("kernel_legacy", 9651, 1, "libaio", 4096), ("kernel_mq", 6112, 1, "libaio", 4096),
-             ("kernel_legacy", 9158, 1, "sg_io", 512), ("kernel_mq", 5123, 1, "sg_io", 512),
+             ("kernel_legacy", 9158, 1, "sd_sg_io", 512), ("kernel_mq", 5123, 1, "sd_sg_io", 512),
              ("kernel_legacy_timer", 8392, 32, "libaio", 4096),
-             ("kernel_mq_timer", 6868, 32, "libaio", 4096)]
+             ("kernel_mq_timer", 6868, 32, "libaio", 4096),
+             ("kernel_legacy_timer", 11752, 1, "libaio", 4096),
+             ("kernel_mq_timer", 10685, 1, "libaio", 4096),
+             ("kernel_legacy_timer", 9900, 1, "sd_sg_io", 512),
+             ("kernel_mq_timer", 9183, 1, "sd_sg_io", 512)]
     for row, value, qd, path, bs in given:
         taken.add(figure("legacy-kernel", row, "insn_kernel", value, qd=qd, path=path, bs=bs))
+    for one in interrupting():
+        taken.add(one)
     return taken
 
 
+def interrupting():
+    """Both paths where commands complete by an interrupt, by the model; locks of a given kernel."""
+    for more, value in (({"bs": 4096}, 1524), ({"bs": 4096, "qd": 1}, 1067),
+                        ({"path": "sd_sg_io", "qd": 1}, 717)):
+        yield insn("smq_ram_1q_timer", 7000, **more)
+        yield insn("legacy_419_timer", 7000 + value, **more)
+    for metric, value, more in (("locks", 4.06, {}), ("waits", 1.63, {"jobs": 2, "cpus": 2})):
+        yield figure("legacy-kernel", "kernel_legacy", metric, value + 1, path="libaio", bs=4096,
+                     parts={"lock": {REAL_QUEUE_LOCK: value, "of aio_complete": 1}}, **more)
+    yield figure("legacy-kernel", "kernel_legacy", "locks", 9.0, path="sd_sg_io", qd=1,
+                 parts={"lock": {"&(&q->__queue_lock)->rlock": 6.0, "of sg_open": 3.0}})
+
+
 def verdicts(taken):
-    """By claim."""
+    """The answers, by claim."""
     return {answer.claim: answer for answer in claims.answers(taken)}
 
 
 def change(taken, wanted, **fields):
-    """The same with one figure changed."""
+    """A copy of the set with one figure changed."""
     found = taken.find(**wanted)
     assert len(found) == 1
     return FigureSet([replace(one, **fields) if one is found[0] else one
@@ -123,14 +148,14 @@ def change(taken, wanted, **fields):
 
 
 def test_nothing_measured():
-    """No figure, no answer."""
+    """Without figures no claim has an answer."""
     found = verdicts(FigureSet())
     assert {answer.verdict for answer in found.values()} == {claims.UNKNOWN}
     assert not any(answer.here for answer in found.values())
 
 
 def test_why_it_is_missing():
-    """What the instrument said, not that something is missing."""
+    """The answer repeats the instrument's reason, not only that a figure is missing."""
     taken = FigureSet(skipped={"insn legacy_419": "the policy is refused",
                                "legacy-kernel": "no kernel was given"}, failed={"lines": "no QEMU"})
     taken.add(insn("smq_ram_1q", 7000, bs=4096))
@@ -167,8 +192,8 @@ def test_as_reported():
     ({"row": "legacy_419", "metric": "contended", "luns": 2},
      {"parts": {"lock": {QUEUE_LOCK: 30.0}}}, "4.19: queue_lock is not contended",
      claims.IN_PART, "30.0 %"),
-    ({"row": "kernel_legacy", "qd": 32}, {"value": 6000.0}, "4.19: legacy against scsi-mq, 4k QD32,"
-     " a given", claims.IN_PART, "1.00 (6000 against 5994)"),
+    ({"row": "kernel_legacy", "qd": 32, "metric": "insn_kernel"}, {"value": 6000.0},
+     "4.19: legacy against scsi-mq, 4k QD32, a given", claims.IN_PART, "1.00 (6000 against 5994)"),
     ({"row": "smq_ram_doorbell_batch", "metric": "insn"}, {"value": 12900.0},
      "2020 (i10): batching gains where doorbells dominate", claims.NOT, "+1 %"),
     ({"row": "smq_ram_20us_batch", "instrument": "native"}, {"p10": 740.0},
@@ -177,7 +202,7 @@ def test_as_reported():
      "2020 (i10): batching loses on a fast local device", claims.NOT, "1.0 % fewer"),
 ])
 def test_answers_follow_figures(wanted, fields, claim, verdict, says):
-    """Another figure, another answer."""
+    """If a figure changes, the answer to its claim changes."""
     found = [answer for text, answer in verdicts(change(everything(), wanted, **fields)).items()
              if text == claim or text.startswith(claim) and not claim.startswith("2020")]
     assert [answer.verdict for answer in found] == [verdict]
@@ -185,7 +210,7 @@ def test_answers_follow_figures(wanted, fields, claim, verdict, says):
 
 
 def test_locks_of_another_name():
-    """A lock that was not recognised was not taken 0 times."""
+    """If the lock was not recognised, the claim has no answer: 0 acquisitions would be wrong."""
     taken = change(everything(), {"row": "legacy_419", "metric": "locks", "qd": 32},
                    parts={"lock": {"of smq_submit": 4.06}})
     found = verdicts(taken)["4.19: host_lock is gone from the fast path"]
@@ -194,7 +219,7 @@ def test_locks_of_another_name():
 
 
 def test_model_is_fitted_to_a_difference():
-    """Within 15 % of +1262."""
+    """The model reproduces the difference of +1262 if it is within 15 % of it."""
     for value, verdict in ((8262 + 180, claims.REPRODUCED), (8262 + 200, claims.IN_PART),
                            (7010, claims.NOT)):
         taken = change(everything(), {"instrument": "insn", "row": "legacy_419", "bs": 4096,
@@ -203,16 +228,16 @@ def test_model_is_fitted_to_a_difference():
 
 
 def test_report_has_everything():
-    """Every figure's value, its command, the claims, what failed; models say that they are."""
+    """The report has each figure's value and command, the claims, failures, and marks models."""
     taken = everything()
     taken.skipped["insn null_blk"] = "no such module"
     taken.failed["native"] = "ended with status 2: no UML"
-    text = report.markdown(taken, [report.Plot("insn.png", "Instructions")])
+    text = report.markdown(taken, [report.Plot("insn.svg", "Instructions")])
     for one in taken.figures:
         if one.metric not in ("own_transfers",):
             assert matrix.number(one.value) in text, one.key
     for word in ("insn null_blk: no such module", "native: ended with status 2: no UML",
-                 "![Instructions](insn.png)", "legacy 2013 (model)", "## What was claimed",
+                 "![Instructions](insn.svg)", "legacy 2013 (model)", "## What was claimed",
                  "## Where ours costs more", "## Locks", "`modules: modprobe smq_ram`",
                  "Taken by `tools/bench/locks --rows scsi_debug,smq_ram,legacy_2013,legacy_419 "
                  "--repeat 2`"):
@@ -220,7 +245,7 @@ def test_report_has_everything():
 
 
 def test_every_table_has_its_command():
-    """A table, then within a few lines what takes it again."""
+    """The command that measures a table again follows within a few lines."""
     lines = report.markdown(everything()).splitlines()
     ends = [at for at, line in enumerate(lines)
             if line.startswith("| ") and not lines[at + 1].startswith("| ")]
@@ -231,27 +256,27 @@ def test_every_table_has_its_command():
 
 
 def test_worse():
-    """Beyond the spread and 1 % only, and in the right direction."""
+    """A row is worse only beyond the spread and 1 %, and in the direction of its metric."""
     taken = FigureSet([insn("smq_ram_null", 6400), insn("scsi_debug", 6300)])
-    assert [row[0] for row in report.worse(taken)] == ["smq_ram null"]
-    assert not report.worse(FigureSet([insn("smq_ram_null", 6350), insn("scsi_debug", 6300)]))
-    assert not report.worse(FigureSet([insn("smq_ram_null", 6200), insn("scsi_debug", 6300)]))
+    assert [row[0] for row in peers.worse(taken)] == ["smq_ram null"]
+    assert not peers.worse(FigureSet([insn("smq_ram_null", 6350), insn("scsi_debug", 6300)]))
+    assert not peers.worse(FigureSet([insn("smq_ram_null", 6200), insn("scsi_debug", 6300)]))
     faster = [figure("native", row, "iops", value) for row, value in
               (("smq_ram_null", 900.0), ("scsi_debug", 500.0))]
-    assert not report.worse(FigureSet(faster))
+    assert not peers.worse(FigureSet(faster))
 
 
 def test_virtio_stands_apart():
-    """Not among figures that the host cannot change; what must hold is said, bad cases too."""
+    """virtio-scsi's figures, which depend on the host, have a section of their own, with bounds."""
     taken = everything()
     for one in both_of_virtio():
         if one.metric == "insn_lld":
             taken.add(replace(one, metric="insn", value=one.value + 5000))
-    text = report.markdown(taken, [report.Plot("virtio.png", "virtio-scsi")])
+    text = report.markdown(taken, [report.Plot("virtio.svg", "virtio-scsi")])
     before, after = text.split("## QEMU's virtio-scsi")
     after = after.split("\n## ")[0]
     assert "6312" not in before.split("## Instructions per I/O")[1], "insn is among the exact ones"
-    for words in ("| virtio_scsi | 1312 | 1408 |", "| smq_virtio | 768 | 864 |", "(virtio.png)",
+    for words in ("| virtio_scsi | 1312 | 1408 |", "| smq_virtio | 768 | 864 |", "(virtio.svg)",
                   "### What must hold", "| QD32, LLD against virtio_scsi, turn by turn | <= 0.6 | "
                   "0.5854 | PASS |", "Taken by `tools/bench/insn --virtio --repeat 5`"):
         assert words in after, words
@@ -259,24 +284,24 @@ def test_virtio_stands_apart():
     more = FigureSet([figure("insn", row, "doorbells", value, qd=128) for row, value in
                       (("smq_virtio", 0.11), ("virtio_scsi", 0.045))])
     more.figures = [replace(one, spread=0.0) for one in more.figures]
-    assert [row[:4] for row in report.worse(more)] == [
+    assert [row[:4] for row in peers.worse(more)] == [
         ["smq_virtio", "virtio_scsi", "io_uring read 512 QD128 batch 16", "doorbells/IO"]]
 
 
 def test_short_names():
-    """Columns say what differs."""
+    """The columns' heads name only what differs between them."""
     found = [insn("smq_ram", 1.0 + n, luns=luns, bs=bs) for n, (luns, bs) in
              enumerate(((1, 512), (10, 512), (1, 4096)))]
     assert matrix.cells(found)[0] == ["device", "read 512 1 LUN", "read 512 10 LUNs",
                                       "read 4k 1 LUN"]
     assert matrix.cells(found[:1])[0] == ["device", "io_uring read 512 QD32 batch 16"]
-    assert matrix.said(found[0]) == "1 ±1"
+    assert matrix.text_of(found[0]) == "1 ±1"
     assert [matrix.number(value) for value in (6455.4, 0.0625, 0.34, 3.0, 12.345)] == [
         "6455", "0.062", "0.34", "3", "12.35"]
 
 
 def run(*arguments, **environment):
-    """tools/bench/run, which must not boot anything here."""
+    """Runs tools/bench/run, which must not boot anything here."""
     return subprocess.run([BENCH / "run", *arguments], capture_output=True, text=True, timeout=60,
                           check=False, env={"PATH": "/usr/bin:/bin"} | environment)
 
@@ -289,7 +314,7 @@ def run(*arguments, **environment):
     (["--again", "--out", "/nonexistent"], "/nonexistent/results.json"),
 ])
 def test_bad_arguments(arguments, message):
-    """One clear line."""
+    """tools/bench/run refuses them with a line that says why."""
     done = run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
@@ -303,7 +328,7 @@ def test_bad_arguments(arguments, message):
     (["--keep", "/proc"], "--keep /proc: is not empty"),
 ])
 def test_bad_arguments_of_instruments(instrument, arguments, message):
-    """The same of each."""
+    """Each instrument refuses them in the same way."""
     done = subprocess.run([BENCH / instrument, *arguments], capture_output=True, text=True,
                           timeout=60, check=False)
     assert done.returncode == 2
@@ -311,7 +336,7 @@ def test_bad_arguments_of_instruments(instrument, arguments, message):
 
 
 def test_a_failed_instrument_leaves_the_rest(tmp_path):
-    """Its reason is in the report, the status is 1."""
+    """The report has the instrument's reason, and the exit status is 1."""
     done = run("--only", "insn", "--rows", "nvme", "--out", str(tmp_path))
     assert done.returncode == 1
     assert "insn FAILED: ended with status 2" in done.stderr
@@ -320,15 +345,115 @@ def test_a_failed_instrument_leaves_the_rest(tmp_path):
 
 
 def test_report_again(tmp_path):
-    """From results.json alone, with pictures that have something in them."""
+    """--again makes the report and all pictures from results.json alone."""
     everything().write(tmp_path / "results.json")
-    (tmp_path / "old.png").write_text("gone")
+    (tmp_path / "old.svg").write_text("gone")
     done = run("--again", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    drawn = sorted(path.name for path in tmp_path.glob("*.png"))
-    assert drawn == ["doorbells.png", "insn.png", "lines.png", "locks.png", "native.png",
-                     "native_paths.png", "split.png", "virtio.png"]
+    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert drawn == ["doorbells.svg", "insn.svg", "lines.svg", "locks.svg", "native.svg",
+                     "native_paths.svg", "split.svg", "virtio.svg"]
+    page = (tmp_path / "index.html").read_text()
     for name in drawn:
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (tmp_path / name).read_text()
         assert f"({name})" in (tmp_path / "report.md").read_text()
+        assert name not in page, "the page wants another file"
+    assert page.count("<svg") == len(drawn)
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)), "pictures share names"
+    assert set(re.findall(r"url\(#([^)]+)\)", page)) <= set(ids)
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+    assert not re.search(r'(src|href)="(?!#)(?!http://www.w3.org)', page)
+    lines = (tmp_path / "results.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(everything().figures)
+    assert lines[0].startswith("instrument,row,path,op,bs,qd")
     assert done.stdout.count("reproduced") == len(claims.CLAIMS)
+
+
+def program(name):
+    """Imports a program of the bench as a module."""
+    loader = SourceFileLoader(f"bench_{name}", str(BENCH / name))
+    made = module_from_spec(spec_from_loader(loader.name, loader))
+    sys.modules[loader.name] = made
+    loader.exec_module(made)
+    return made
+
+
+def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
+    """--resume measures again only instruments that failed or did not end."""
+    bench = program("run")
+    asked, bad = [], ["lines"]
+
+    def take(step, _options, _folder):
+        asked.append(step.name)
+        if step.name in bad:
+            return FigureSet(failed={step.name: "broke"})
+        return FigureSet([one for one in everything().figures if one.instrument == step.name])
+
+    monkeypatch.setattr(bench, "take", take)
+    monkeypatch.setattr(bench.Taken, "_sources", lambda self: "one")
+    words = ["run", "--out", str(tmp_path), "--only", "insn,locks,lines"]
+    monkeypatch.setattr(sys, "argv", words)
+    first = bench.measure(bench.parse())
+    assert asked == ["insn", "locks", "lines"] and "lines" in first.failed
+    bad.clear()
+    monkeypatch.setattr(sys, "argv", [*words, "--resume"])
+    second = bench.measure(bench.parse())
+    assert asked[3:] == ["lines"] and not second.failed
+    assert len(second.figures) > len(first.figures) > 0
+    monkeypatch.setattr(sys, "argv", [*words, "--resume", "--repeat", "2"])
+    with pytest.raises(BenchError, match="has other repeat"):
+        bench.measure(bench.parse())
+    monkeypatch.setattr(bench.Taken, "_sources", lambda self: "two")
+    monkeypatch.setattr(sys, "argv", [*words, "--resume"])
+    with pytest.raises(BenchError, match="has other sources"):
+        bench.measure(bench.parse())
+    monkeypatch.setattr(sys, "argv", words)
+    assert bench.measure(bench.parse()).figures and asked[4:] == ["insn", "locks", "lines"]
+    monkeypatch.setattr(sys, "argv", ["run", "--out", str(tmp_path / "new"), "--resume"])
+    with pytest.raises(BenchError, match="no run to go on with"):
+        bench.measure(bench.parse())
+
+
+def compare(tmp_path, old, new, *words):
+    """Runs tools/bench/compare on two sets."""
+    for name, one in (("old", old), ("new", new)):
+        one.write(tmp_path / name)
+    return subprocess.run([BENCH / "compare", *words, tmp_path / "old", tmp_path / "new"],
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_compare(tmp_path):
+    """Reports differences beyond the spread, by direction; counts figures in one file only."""
+    old = FigureSet([insn("smq_ram", 6500), insn("null_blk", 5000),
+                     figure("native", "smq_ram", "iops", 900.0)])
+    same = compare(tmp_path, old, old)
+    assert (same.returncode, same.stdout) == (
+        0, "3 compared: 0 better, 0 worse, 0 other, 3 the same; only in OLD 0, only in NEW 0\n")
+    new = FigureSet([insn("smq_ram", 6600), insn("scsi_debug", 5000),
+                     figure("native", "smq_ram", "iops", 1800.0)])
+    done = compare(tmp_path, old, new)
+    assert done.returncode == 1
+    assert "+1.5 %" in done.stdout and "+100.0 %" in done.stdout
+    assert done.stdout.endswith(
+        "2 compared: 1 better, 1 worse, 0 other, 0 the same; only in OLD 1, only in NEW 1\n")
+    assert compare(tmp_path, old, new, "--least", "3").returncode == 0
+    assert compare(tmp_path, old, new, "--only", "native").returncode == 0
+    assert "smq_ram, io_uring read 512" in compare(tmp_path, old, old, "--all").stdout
+    (tmp_path / "old").write_text("{}")
+    bad = subprocess.run([BENCH / "compare", tmp_path / "old", tmp_path / "new"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert bad.returncode == 2 and "format is not" in bad.stderr
+
+
+def test_conclusions():
+    """A conclusion names the least and the most, and our rows as multiples of their peers."""
+    found = [insn("smq_ram_null", 6000), insn("scsi_debug", 6400), insn("null_blk", 4000)]
+    assert peers.conclusion(found) == (
+        "io_uring read 512 QD32 batch 16: null_blk has the least, 4000; scsi_debug the most, 6400, "
+        "1.60 times. Beside its peer, insn/IO: smq_ram null 0.94 times scsi_debug.")
+    assert peers.conclusion(found[:1]) == (
+        "io_uring read 512 QD32 batch 16: smq_ram null: 6000.")
+    faster = [figure("native", row, "iops", value) for row, value in
+              (("smq_ram_null", 900.0), ("scsi_debug", 500.0))]
+    assert "smq_ram null has the most, 900; scsi_debug the least, 500" in peers.conclusion(faster)

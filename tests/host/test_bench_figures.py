@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Figures of the bench: what is no figure is refused by name, files come back as they went."""
+"""Figures of the bench: wrong fields are refused by name, and files are read as written."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from smqbench.figures import Figure, FigureSet  # noqa: E402
 
 
 def figure(**changes):
-    """A good figure but for the changes."""
+    """A valid figure with some fields changed."""
     fields = {"instrument": "insn", "row": "smq_ram", "path": "io_uring", "op": "read", "bs": 512,
               "qd": 32, "batch": 16, "luns": 1, "jobs": 1, "metric": "insn", "unit": "insn/IO",
               "value": 6455.0, "spread": 1.5, "repeats": 3, "kernel": "6.1.0-56-amd64",
@@ -27,7 +27,7 @@ def figure(**changes):
 
 
 def time(**changes):
-    """The same for a time."""
+    """A valid figure of a time with some fields changed."""
     return figure(**{"instrument": "native", "metric": "time", "unit": "ns/IO", "p10": 400.0,
                      "median": 440.0} | changes)
 
@@ -60,27 +60,27 @@ def time(**changes):
     ({"parts": {"group": {"LLD": "much"}}}, r"parts\[group\]\[LLD\] is 'much'"),
 ])
 def test_no_figure(changes, message):
-    """The field and its limit are named."""
+    """The error names the field and its limit."""
     with pytest.raises(BenchError, match=message):
         figure(**changes)
 
 
 @pytest.mark.parametrize("repeats, left_out", [(6, 0), (8, 0), (9, 1), (12, 2), (24, 6), (50, 17)])
 def test_interval_of_a_median(repeats, left_out):
-    """As the tables of the sign test have it; too few repeats say nothing."""
+    """The interval is that of the tables for the sign test; too few repeats give none."""
     assert timing.interval(list(range(repeats, 0, -1))) == (1 + left_out, repeats - left_out)
     assert timing.interval([1.0] * 5) is None and timing.interval([]) is None
 
 
 def test_a_time_needs_both():
-    """p10 and median stand beside a time's value."""
+    """A time without p10 and median is refused."""
     assert time().median == 440
     with pytest.raises(BenchError, match="p10 is None"):
         time(p10=None)
 
 
 def test_there_and_back(tmp_path):
-    """Written and read it is the same."""
+    """read() returns the set that write() wrote."""
     taken = FigureSet([figure(parts={"group": {"LLD": 71.5}}, values=[1, 2, 3]), time(),
                        figure(row="legacy_419", model=True)],
                       {"insn legacy_2013": "the policy is refused"}, {"lines": "no QEMU"})
@@ -101,7 +101,7 @@ def test_there_and_back(tmp_path):
     (lambda content: content["figures"].append(7), "figure 1: is no object"),
 ])
 def test_damaged_file(tmp_path, damage, message):
-    """What was changed by hand is noticed."""
+    """A file that is damaged is refused."""
     path = tmp_path / "f.json"
     FigureSet([figure()]).write(path)
     content = json.loads(path.read_text())
@@ -112,7 +112,7 @@ def test_damaged_file(tmp_path, damage, message):
 
 
 def test_no_file(tmp_path):
-    """Both ways."""
+    """Reading and writing both report the missing file or folder."""
     with pytest.raises(BenchError, match="No such file"):
         figures.read(tmp_path / "none.json")
     with pytest.raises(BenchError, match="No such file"):
@@ -120,7 +120,7 @@ def test_no_file(tmp_path):
 
 
 def test_merge_and_find():
-    """All of all; the same figure twice is a mistake."""
+    """A merged set has all figures and reasons; the same figure twice is an error."""
     one, other = figure(), time()
     both = figures.merged([FigureSet([one], {"a": "x"}), FigureSet([other], {"b": "y"})])
     assert both.figures == [one, other]
@@ -135,7 +135,7 @@ def test_merge_and_find():
 
 
 def test_words():
-    """What people read."""
+    """The names of workloads, sizes and rows, as a report has them."""
     assert figure().workload == "io_uring read 512 QD32 batch 16"
     assert figure(op="tur", bs=0, path="sg_io", qd=1, batch=1, luns=4, jobs=2).workload == \
         "SG_IO tur QD1 4 LUNs 2 jobs"
@@ -145,7 +145,7 @@ def test_words():
 
 
 def test_rows_of_an_option():
-    """In the order of the report, unknown ones refused."""
+    """The rows come in the order of the report; unknown ones are refused."""
     assert rows.chosen(None, ["null_blk", "smq_ram"]) == ["null_blk", "smq_ram"]
     assert rows.chosen("smq_ram,null_blk", ["null_blk", "smq_ram"]) == ["null_blk", "smq_ram"]
     with pytest.raises(BenchError, match="no row 'nvme', only null_blk"):
@@ -153,12 +153,12 @@ def test_rows_of_an_option():
 
 
 def test_every_field_is_written():
-    """Nothing of a figure stays behind."""
+    """A file has every field of a figure."""
     assert asdict(figure()).keys() == figure().__dataclass_fields__.keys()
 
 
 def test_turns():
-    """Forth and back."""
+    """Every second turn takes the devices in reverse order."""
     assert list(timing.turns("ab", 3)) == [(1, "a"), (1, "b"), (2, "b"), (2, "a"), (3, "a"),
                                            (3, "b")]
 
@@ -168,12 +168,12 @@ def test_turns():
     (range(11), 100, 10), ([2, 1], 0, 1),
 ])
 def test_percentile(values, percent, expected):
-    """Also of few values."""
+    """Percentiles are right for few values, too."""
     assert timing.percentile(list(values), percent) == expected
 
 
 def test_summary():
-    """A repeat with an outlier moves neither."""
+    """An outlier in one repeat moves neither the median nor the spread."""
     made = timing.summary([[10, 11, 12], [10, 11, 900], [12, 13, 14]])
     assert (made.median, made.spread, made.repeats) == (11, 2, 3)
     assert made.p10 == 10
@@ -182,7 +182,7 @@ def test_summary():
 
 
 def test_ratio():
-    """Repeat by repeat: a drift that meets both sides is no difference."""
+    """Ratios are taken for each repeat: a drift of both sides makes no difference."""
     assert timing.ratios([10, 20, 40], [20, 40, 100]) == [0.5, 0.5, 0.4]
     with pytest.raises(ValueError, match="2 repeats against 1"):
         timing.ratios([1, 2], [1])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/legacy-kernel: the measuring on a kernel of today, the comparison on a stand-in for
-one of 2018, and what it says to kernels that will not do."""
+"""tools/bench/legacy-kernel: it measures a kernel of today, compares both paths of a stand-in for
+a kernel of 2018 in one table for each way of completion, and says why other kernels cannot be
+measured."""
 
 import os
 import shutil
@@ -17,24 +18,26 @@ ROOT = HERE.parents[1]
 TOOL = ROOT / "tools" / "bench" / "legacy-kernel"
 sys.path.insert(0, str(ROOT / "tools" / "bench"))
 
-from smqbench import figures  # noqa: E402
+from legacy import plan  # noqa: E402
+from smqbench import bothpaths, figures  # noqa: E402
+from smqbench.figures import FigureSet  # noqa: E402
 
 LIMIT = 300
 # What a command costs on 6.1, roughly: enough to tell one path from another.
-ON_6_1 = {("libaio", 32): (6300, 7300), ("libaio", 1): (7100, 8300), ("sg_io", 1): (5800, 6900)}
+ON_6_1 = {("libaio", 32): (6300, 7300), ("libaio", 1): (7100, 8300), ("sd_sg_io", 1): (4700, 6400)}
 QEMU = "qemu-system-x86_64"
 needs_qemu = pytest.mark.skipif(shutil.which(QEMU) is None, reason=f"needs {QEMU}")
 
 
 @pytest.fixture(name="tools", scope="module", autouse=True)
 def fixture_tools():
-    """The programs and the plugin."""
+    """Builds the programs and the plugin."""
     make(ROOT / "tools/bench")
 
 
 @pytest.fixture(name="kernel", scope="module")
 def fixture_kernel():
-    """Image and modules of 6.1."""
+    """The image and the modules of 6.1."""
     done = subprocess.run([ROOT / "tools/kernels", "path", "6.1"], capture_output=True, text=True,
                           check=False)
     if done.returncode:
@@ -44,14 +47,14 @@ def fixture_kernel():
 
 
 def run(*arguments, **environment):
-    """Runs it to its end."""
+    """Runs tools/bench/legacy-kernel to its end."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LEGACY_")}
     return subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False,
                           timeout=LIMIT, stdin=subprocess.DEVNULL, env=clean | environment)
 
 
 def old_image(path, release="4.19.304"):
-    """The head of a bzImage, which is all that is read of it."""
+    """Makes the head of a bzImage: the tool reads nothing else of it."""
     head = bytearray(0x400)
     head[0x202:0x206] = b"HdrS"
     struct.pack_into("<H", head, 0x20E, 0x100)
@@ -63,45 +66,56 @@ def old_image(path, release="4.19.304"):
 
 @pytest.fixture(name="old")
 def fixture_old(tmp_path):
-    """Runs it with the stand-in, which goes wrong in some way."""
+    """Runs the tool with the stand-in, which fails in the given way."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / QEMU).symlink_to(HERE / "bench_old_guest")
     image = old_image(tmp_path / "bzImage")
 
     def run_old(wrong="", *arguments):
-        return run("--rows", "kernel_legacy,kernel_mq", "--workloads", "aio-4k-qd32", "--repeat",
-                   "1", *arguments, str(image), BENCH_OLD_GUEST=wrong,
-                   PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        return run("--workloads", "aio-4k-qd32", "--repeat", "1", *arguments, str(image),
+                   BENCH_OLD_GUEST=wrong, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     return run_old
 
 
 @needs_qemu
 def test_measures_a_kernel_of_today(kernel, tmp_path):
-    """All but the switch: both ways of completion, every workload, figures for the report."""
+    """Measures both ways of completion, one LUN and two, with locks; only the switch of paths is
+    missing."""
     image, modules = kernel
-    done = run("--any-kernel", "--repeat", "1", "--modules", str(modules), "--json",
+    done = run("--any-kernel", "--repeat", "1", "--luns", "2", "--workloads",
+               "aio-4k-qd32,aio-4k-qd1,sg-tur,sd-read", "--modules", str(modules), "--json",
                str(tmp_path / "figures"), str(image))
     assert done.returncode == 0, done.stderr
-    assert "48" not in done.stderr and "24 of 24 runs" in done.stderr
+    assert "32 of 32 runs" in done.stderr
     found = figures.read(tmp_path / "figures")
-    assert len(found.figures) == 2 * 2 * 6
+    assert len(found.figures) == 2 * 2 * 4 * 4
     for figure in found.find(row="kernel_mq", metric="insn_kernel", op="read"):
         low, high = ON_6_1[figure.path, figure.qd]
         assert low < figure.value < high, figure.workload
-        assert "elevator=none" in figure.parameters["queue"]
+        assert "elevator=none queue_depth=128" in figure.parameters["queue"]
+        assert figure.parameters["queue"].count("queue_depth") == 1
         assert "legacy path" in figure.note
-        with_program = found.one(row=figure.row, metric="insn", path=figure.path, op=figure.op,
-                                 bs=figure.bs, qd=figure.qd)
-        # A system call without its program would be no I/O, nor a program without.
-        assert 50 < with_program.value - figure.value < 1000
-        timer = found.one(row="kernel_mq_timer", metric="insn_kernel", path=figure.path,
-                          op=figure.op, bs=figure.bs, qd=figure.qd)
+        same = {name: getattr(figure, name) for name in ("path", "op", "bs", "qd", "luns")}
+        insn = found.one(row=figure.row, metric="insn", **same)
+        # Each I/O takes instructions in the program, but not many.
+        assert 50 < insn.value - figure.value < 1000
+        assert sum(insn.parts["group"].values()) == pytest.approx(insn.value, abs=1)
+        assert insn.parts["group"]["LLD"] > 50
+        # The AIO context's lock, those of sg; and none of the mid-layer.
+        locks = found.one(row=figure.row, metric="locks", **same)
+        assert (1 <= locks.value < 1.3) if figure.path == "libaio" and figure.qd > 1 else \
+            0.9 < locks.value < 20
+        assert locks.parts["site"] and not any("queue_lock" in name
+                                               for name in locks.parts["lock"])
+        timer = found.one(row="kernel_mq_timer", metric="insn_kernel", **same)
         assert timer.value > figure.value + 800
+        # A completion in an interrupt takes locks there, and they count.
+        assert found.one(row="kernel_mq_timer", metric="locks", **same).value > locks.value + 1
 
 
 @needs_qemu
 def test_guest_finds_that_there_is_no_switch(kernel, tmp_path):
-    """A kernel that calls itself 4.9 and has no use_blk_mq."""
+    """The guest refuses a kernel that claims to be 4.9 but has no use_blk_mq."""
     image, modules = kernel
     data = bytearray(image.read_bytes())
     at = struct.unpack_from("<H", data, 0x20E)[0] + 0x200
@@ -129,17 +143,126 @@ def test_guest_names_the_module_that_is_missing(kernel, tmp_path):
         in done.stderr
 
 
+def of(taken, mode="", **wanted):
+    """What was measured of both paths, by metric: (legacy, mq)."""
+    return {figure.metric: tuple(one.value for row in (plan.LEGACY, plan.MQ) for one in
+                                 taken.find(row=row + mode, metric=figure.metric, **wanted))
+            for figure in taken.find(**wanted)}
+
+
+def table_of(text):
+    """The lines of both tables, split at two blanks, without their heads."""
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()]
+            for line in text.splitlines() if line.startswith(("libaio", "SG_IO"))]
+
+
 def test_both_paths_side_by_side(old, tmp_path):
-    """Differences of two runs, kernel and program apart, whatever a run costs by itself."""
+    """Figures are differences of two runs, with fixed costs gone, for kernel and program."""
     done = old("", "--json", str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
-    row = next(line.split() for line in done.stdout.splitlines() if line.startswith("aio-4k"))
-    assert row == ["aio-4k-qd32", "7000", "+-0", "5000", "+-0", "+2000", "1.40", "1.33"]
+    assert table_of(done.stdout) == [
+        ["libaio read 4k QD32 batch 16", "1", "1", "7000", "5000", "1.40", "5.00", "1.00", "4.00",
+         "0.00", "0.00"],
+        ["libaio read 4k QD32 batch 16", "1", "1", "8500", "6500", "1.31", "5.00", "1.00", "4.00",
+         "0.00", "0.00"]]
     found = figures.read(tmp_path / "figures")
-    values = {(figure.row, figure.metric): figure.value for figure in found.figures}
-    assert values == {("kernel_legacy", "insn"): 8000, ("kernel_legacy", "insn_kernel"): 7000,
-                      ("kernel_mq", "insn"): 6000, ("kernel_mq", "insn_kernel"): 5000}
+    assert of(found) == {"insn": (8000, 6000), "insn_kernel": (7000, 5000), "locks": (5, 1),
+                         "waits": (0, 0)}
+    assert of(found, "_timer")["locks"] == (5, 1)
     assert {figure.kernel for figure in found.figures} == {"4.19.304"}
+    assert "Locks: by the plugin" in done.stdout
+
+
+def test_two_cpus_and_ten_luns(old, tmp_path):
+    """One table for each way of completion: 1 and 10 LUNs, 1 and 2 CPUs; contended locks, and I/O
+    per second as a ratio of each round."""
+    done = old("", "--cpus", "2", "--luns", "10", "--rounds", "3", "--force", "--json",
+               str(tmp_path / "figures"))
+    assert done.returncode == 0, done.stderr
+    lines = table_of(done.stdout)
+    assert [line[1:3] for line in lines] == [["1", "1"], ["1", "2"], ["10", "1"], ["10", "2"]] * 2
+    # The rounds: 30000, 32000 and 34000 by 40000.
+    assert {line[-1] for line in lines} == {"0.80 +-0.05"}
+    # Two of five of four: contended on one LUN, by two CPUs.
+    assert [line[-3] for line in lines] == ["0.00", "1.60", "0.00", "0.00"] * 2
+    found = figures.read(tmp_path / "figures")
+    ratio, = found.find(metric="against_mq", jobs=2, luns=10, row="kernel_legacy")
+    assert (ratio.values, ratio.repeats, ratio.cpus) == ([0.75, 0.8, 0.85], 3, 2)
+    waits, = found.find(metric="waits", jobs=2, luns=1, row="kernel_legacy")
+    assert waits.parts["lock"] == {"queue_lock": 1.6}
+    assert "2 CPUs, in step by instructions: one repeat." in done.stdout
+    assert "1.31 times" in done.stdout and "to 1.40 times" in done.stdout
+
+
+def test_times_alternate():
+    """In each round both paths run each workload one after the other, the other path first in
+    every second round; the exact boot sets up a row once for all workloads."""
+    some = plan.chosen(["aio-4k-qd32", "sd-read"], [1, 10], [1, 2])
+    lines = list(plan.Plan(plan.TIME, ["kernel_legacy", "kernel_mq"], some, 2).lines())
+    assert [line.split()[1] for line in lines if line.startswith("row")][:4] == [
+        "kernel_legacy", "kernel_mq", "kernel_mq", "kernel_legacy"]
+    assert [line.split()[0] for line in lines] == ["row", "run"] * (2 * 2 * 8)
+    pairs = [line.split()[1] for line in lines if line.startswith("run")]
+    assert pairs[::2] == pairs[1::2]
+    exact = plan.Plan(plan.EXACT, ["kernel_legacy", "kernel_mq"], some, 1)
+    assert sum(line.startswith("row") for line in exact.lines()) == 4
+    assert exact.runs() == 2 * 8 * 2
+    assert "run libaio:read:4096:32:16:10:2 1000 18000 aio disk --count 2000,6000 --bs 4096 " \
+        "--depth 32 --batch 16 --jobs 2" in list(exact.lines())
+    assert "run sd_sg_io:read:512:1:1:1:1 1000 9000 sgio disk --count 2000,6000 --read --bs 512 " \
+        "--jobs 1" in list(exact.lines())
+
+
+def test_locks_by_lock_stat(old, tmp_path):
+    """A kernel with /proc/lock_stat is asked for its locks: lockdep would be counted else."""
+    done = old("lock_stat", "--json", str(tmp_path / "figures"))
+    assert done.returncode == 0, done.stderr
+    assert "Locks: by /proc/lock_stat" in done.stdout and "those of lockdep" in done.stdout
+    found = figures.read(tmp_path / "figures")
+    locks, = found.find(metric="locks", row="kernel_legacy")
+    assert locks.value == 5
+    assert locks.parts["lock"] == {"&(&q->__queue_lock)->rlock": 4,
+                                   "&(&ctx->completion_lock)->rlock": 1}
+    assert [line[8] for line in table_of(done.stdout)] == ["4.00", "4.00"]
+
+
+def test_locks_not_counted(old, tmp_path):
+    """Without symbols and lock_stat the tool says so, and prints no 0."""
+    done = old("none", "--json", str(tmp_path / "figures"))
+    assert done.returncode == 0, done.stderr
+    assert "Locks: not counted: the kernel has no /proc/lock_stat" in done.stdout
+    assert [len(line) for line in table_of(done.stdout)] == [6, 6]
+    assert not figures.read(tmp_path / "figures").find(metric="locks")
+
+
+def test_lock_stat_is_read():
+    """The guest's expression finds acquisitions and contentions among lock_stat's columns."""
+    text = (ROOT / "tools/bench/legacy/init").read_text(encoding="ascii")
+    expression = text.split("print_lock_stat() {", 1)[1].split("sed -n '", 1)[1].split("'", 1)[0]
+    lines = (
+        "lock_stat version 0.4\n-----\n"
+        "          class name    con-bounces    contentions   waittime-min   waittime-max "
+        "waittime-total   waittime-avg    acq-bounces   acquisitions   holdtime-min\n"
+        "         &(&q->__queue_lock)->rlock:        128            130547           0.10          "
+        " 9.99           28.30           0.35          90000         325266           0.04      "
+        "     1.00           16.00        0.10\n"
+        "         --------------------------\n"
+        "         &(&q->__queue_lock)->rlock            9          [<ffffffff8130>] blk_queue_bio"
+        "+0x97/0x3a0\n"
+        "               &mm->mmap_sem-R:          0              0           0.00           0.00 "
+        "          0.00           0.00              2             77           0.10           "
+        "1.00           2.00           0.40\n")
+    done = subprocess.run(["sed", "-n", expression], input=lines, capture_output=True, text=True,
+                          check=True)
+    assert done.stdout == "325266 130547 &(&q->__queue_lock)->rlock\n77 0 &mm->mmap_sem-R\n"
+
+
+def test_without_figures_there_is_what_was_recorded():
+    """The report's tables hold the figures of 4.19.304 under their own name."""
+    for mode, ratio in (("", "1.21"), ("_timer", "1.22")):
+        (label, pairs), = bothpaths.sources(FigureSet(), mode)
+        assert "measured elsewhere" in label
+        assert bothpaths.cells(pairs)[0][5] == ratio
 
 
 @pytest.mark.parametrize("wrong, message", [
@@ -148,10 +271,14 @@ def test_both_paths_side_by_side(old, tmp_path):
     ("hangs", "no end after 3 s (--timeout)"),
     ("babble", "unknown line: what is this"),
     ("clock", "instructions by the plugin"),
-    ("idle", "these were no SCSI commands"),
+    ("idle", "fewer than 1000: these were no SCSI commands"),
+    ("depth", "kernel_legacy: sd0's queue_depth is 64, must be 128 on both paths"),
+    ("serial", "the kernel needs CONFIG_SERIAL_8250_RUNTIME_UARTS=4"),
+    ("up", "0.00 locks per I/O by symbols, at least 0.2 are taken: is the kernel built with "
+           "CONFIG_SMP=y?"),
 ])
 def test_what_goes_wrong_is_said(old, tmp_path, wrong, message):
-    """Exit status 2, and no figure."""
+    """The tool prints the reason and no figure, and exits with status 2."""
     arguments = ["--timeout", "3"] if wrong == "hangs" else []
     done = old(wrong, "--json", str(tmp_path / "figures"), *arguments)
     assert done.returncode == 2
@@ -184,6 +311,10 @@ def test_too_new_is_refused_at_once(tmp_path, release):
     (["--json", "/no/such/file", "IMAGE"], 2, "--json /no/such/file: no such folder"),
     (["--keep", "/etc", "IMAGE"], 2, "--keep /etc: is no empty folder"),
     (["--timeout", "x", "IMAGE"], 2, "'x' is not a number"),
+    (["--cpus", "3", "IMAGE"], 2, "--cpus: '3' is not a number from 1 to 2"),
+    (["--luns", "11", "IMAGE"], 2, "--luns: '11' is not a number from 1 to 10"),
+    (["--queues", "2", "IMAGE"], 2, "--queues 2: from 1 to 1, the number of --cpus"),
+    (["--rounds", "51", "IMAGE"], 2, "--rounds: '51' is not a number from 0 to 50"),
 ])
 def test_bad_arguments(tmp_path, arguments, status, message):
     image = old_image(tmp_path / "bzImage")

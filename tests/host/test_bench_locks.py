@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Locks taken, from what the plugin wrote to figures: told apart by address, named by callers."""
+"""Figures of locks from the plugin's output: locks are distinguished by address and named after
+their callers."""
 
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ LUN0, LUN1, SHOST, RING = "ffff888000000010", "ffff888000000110", "ffff888000000
 
 
 def leave(folder, runs, counts, jobs=1):
-    """What a guest and the plugin leave; runs are (hist lines) of each."""
+    """Writes the files of a guest and the plugin. @runs: the hist lines of each run."""
     (folder / "kallsyms.1").write_text(KALLSYMS)
     log = "kernel 6.1\nparam smq_ram modprobe smq_ram\nqueue smq_ram sda iostats=1\nrow smq_ram 1\n"
     out = ""
@@ -44,13 +45,13 @@ def leave(folder, runs, counts, jobs=1):
 
 
 def one(folder, lines, count=100, jobs=1):
-    """A single run."""
+    """The locks of a single run."""
     locks, = acquisitions.cells(leave(folder, [lines], [count], jobs), folder)["smq_ram", "key"]
     return locks
 
 
 def test_pairs_subtract(tmp_path):
-    """What happens once in both runs is gone, what happens per I/O stays."""
+    """The difference of two runs has what happens per I/O, not what happens once in each."""
     log = leave(tmp_path, [
         [f"lock {LOCK} {QUEUE_RQ} {LUN0} 105 0 0", f"lock {LOCK} {SUBMIT} {RING} 1 0 0"],
         [f"lock {LOCK} {QUEUE_RQ} {LUN0} 305 0 0", f"lock {LOCK} {SUBMIT} {RING} 1 0 0"],
@@ -62,7 +63,7 @@ def test_pairs_subtract(tmp_path):
 
 
 def test_told_apart_by_address(tmp_path):
-    """Two functions take one lock, one function takes two: per LUN and per host."""
+    """Locks differ by address, even if one function takes both; per LUN and per host."""
     locks = one(tmp_path, [
         f"lock {LOCK} {QUEUE_RQ} {LUN0} 50 0 0", f"lock {LOCK} {QUEUE_RQ} {LUN1} 50 0 0",
         f"lock {LOCK} {DONE} {LUN0} 50 0 0", f"lock {LOCK} {DONE} {LUN1} 50 0 0",
@@ -73,8 +74,8 @@ def test_told_apart_by_address(tmp_path):
 
 
 def test_legacy_locks_have_names(tmp_path):
-    """Those of the model, which say that it is one."""
-    # One function takes both: their addresses tell.
+    """The legacy model's locks have names, which say that they are of a model."""
+    # The function BOTH takes both locks: their addresses tell which.
     locks = one(tmp_path, [f"lock {LOCK} {QUEUE} {LUN0} 306 160 0",
                            f"lock {LOCK} {BOTH} {LUN0} 100 0 0",
                            f"lock {LOCK} {BOTH} {SHOST} 100 0 0",
@@ -87,7 +88,7 @@ def test_legacy_locks_have_names(tmp_path):
 
 
 def test_interrupts_stand_apart(tmp_path):
-    """A timer's lock is not the command's."""
+    """A lock that an interrupt takes does not count for the command."""
     locks = one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 130 10 30",
                            f"lock {LOCK} {DONE} {SHOST} 50 50 50"])
     assert locks.total() == 1
@@ -95,12 +96,12 @@ def test_interrupts_stand_apart(tmp_path):
 
 
 def test_all_jobs_count(tmp_path):
-    """Per I/O, whoever issued it."""
+    """Figures are per I/O of all jobs together."""
     assert one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 200 0 0"], 100, 2).total() == 1
 
 
 def test_share_of_instructions(tmp_path):
-    """Waiting is part of locking."""
+    """The share of locking includes the share of waiting."""
     locks = one(tmp_path, [f"block {LOCK} 10 30 0 0", f"block {SLOW} 5 20 0 0",
                            f"block {QUEUE_RQ} 60 10 0 0", "block 400000 1 0 0 0"])
     assert locks.insn_share(acquisitions.LOCK_CODE) == pytest.approx(100 * 400 / 1000)
@@ -113,20 +114,20 @@ def test_share_of_instructions(tmp_path):
     (f"lock {LOCK} {QUEUE_RQ}", "hist.1"),
 ])
 def test_damage_is_noticed(tmp_path, line, message):
-    """No figure comes of it."""
+    """Damaged output gives an error, not a figure."""
     with pytest.raises(BenchError, match=message):
         one(tmp_path, [line])
 
 
 def test_blind_instrument_is_noticed(tmp_path):
-    """Next to no lock was never true of any path."""
+    """Next to no locks is an error: every path takes some."""
     found = {("smq_ram", "key"): [one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 1 0 0"])]}
     with pytest.raises(BenchError, match="next to no lock"):
         acquisitions.check(found)
 
 
 def test_full_table_is_noticed(tmp_path):
-    """What the plugin could not write down would be missing."""
+    """If the plugin's table was full, locks are missing: an error."""
     log = leave(tmp_path, [[]], [100])
     log.runs[0].figures["overflow"] = 1
     with pytest.raises(BenchError, match="ran out of room"):

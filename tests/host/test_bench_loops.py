@@ -14,7 +14,7 @@ BUILT = ROOT / "build" / "tools" / "bench"
 
 @pytest.fixture(name="run", scope="module")
 def fixture_run():
-    """Builds them, and runs one."""
+    """Builds the programs; yields a function that runs one."""
     make(ROOT / "tools/bench")
 
     def run(program, *arguments):
@@ -55,11 +55,12 @@ def fixture_run():
     ("sgio", [], "DEVICE: give 1 to 16"),
     ("static/aio", ["--bs", "511", "/dev/null"], "--bs: '511' is not a number from 512 to"),
     ("static/aio", ["--depth", "0", "/dev/null"], "--depth: '0' is not a number from 1 to 1024"),
-    ("static/aio", ["/dev/null", "/dev/null"], "DEVICE: give one"),
+    ("static/aio", [], "DEVICE: give 1 to 16 of them"),
+    ("static/aio", ["--jobs", "0", "/dev/null"], "--jobs: '0' is not a number from 1 to 128"),
     ("sgio", ["--timeout", "0", "/dev/null"], "--timeout: '0' is not a number from 1 to 86400"),
 ])
 def test_bad_arguments(run, program, arguments, message):
-    """Exit status 2."""
+    """The program names the argument and exits with status 2."""
     done = run(program, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
@@ -76,7 +77,7 @@ def test_bad_arguments(run, program, arguments, message):
     ("static/aio", "/dev/null", "/dev/null: Invalid argument"),
 ])
 def test_bad_device(run, program, device, message):
-    """Exit status 1, and no figure."""
+    """The program names the device, prints no figure and exits with status 1."""
     done = run(program, device)
     assert done.returncode == 1
     assert message in done.stderr
@@ -84,16 +85,29 @@ def test_bad_device(run, program, device, message):
 
 
 def test_failing_job_ends_all(run):
-    """No job waits for one that is gone."""
+    """If a job fails, no other job waits for it."""
     done = run("uring", "/nonexistent", "/dev/null")
     assert done.returncode == 1
 
 
 def test_aio_reads(run, tmp_path):
-    """Every I/O is taken back, also where the last batch is a part of one."""
+    """Every I/O completes, also if the last batch is not full."""
     (tmp_path / "file").write_bytes(bytes(8192))
     for depth, batch in ((1, 1), (32, 16), (3, 16), (16, 5)):
         done = run("static/aio", "--depth", str(depth), "--batch", str(batch), "--count", "7,101",
                    str(tmp_path / "file"))
         assert done.returncode == 0, done.stderr
         assert [json.loads(line)["count"] for line in done.stdout.splitlines()] == [7, 101]
+
+
+def test_aio_deals_disks_out(run, tmp_path):
+    """Ten disks or one, two jobs or one: each job issues all of its I/Os."""
+    disks = [tmp_path / str(n) for n in range(10)]
+    for disk in disks:
+        disk.write_bytes(bytes(8192))
+    for jobs, names in ((1, disks), (2, disks), (2, disks[:1])):
+        done = run("static/aio", "--now", "--jobs", str(jobs), "--count", "9,33",
+                   *map(str, names))
+        assert done.returncode == 0, done.stderr
+        first = json.loads(done.stdout.splitlines()[0])
+        assert (first["jobs"], len(first["devices"]), first["warmup"]) == (jobs, len(names), 1000)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/native: what it makes of what a guest wrote, and that it works where times mean
-nothing."""
+"""tools/bench/native: the figures it reads from a guest's output; and it runs on emulated CPUs,
+where times mean nothing."""
 
 import json
 import random
@@ -33,19 +33,19 @@ USER = {"smq": 700.0, "smq_batch": 500.0, "io_uring_fixed": 800.0, "io_uring": 9
 
 
 def line(kind, **content):
-    """One of the guest's."""
+    """A line of the guest's output."""
     return {"kind": kind, **content}
 
 
 def look(group, slowdown):
-    """At the machine."""
+    """The line of a look at the machine: how much two CPUs slow each other down."""
     return line("spin", group=group, alone=[[1000.0] * 50] * 2,
                 together=[[1000.0] * 50, [1000.0 * slowdown] * 50])
 
 
 def guest(rows, keys, repeats=3, looks=(1.0,), delay=5000.0, end=True):
-    """What a guest writes: rows by their ns per command. looks: at the machine, the last of them
-    again and again."""
+    """A guest's output. @rows: ns per command by row. @looks: slowdowns that looks at the machine
+    find; the last one is repeated."""
     lines = [line("kernel", release="7.2", cmdline="x")]
     lines += [line("row", row=row, setting={"device": row, "queue": "q"}) for row in rows]
     lines.append(line("delay", wanted=5000, setting=5000, took=900.0))
@@ -63,7 +63,7 @@ def guest(rows, keys, repeats=3, looks=(1.0,), delay=5000.0, end=True):
 
 
 def read(tmp_path, lines, repeats=3):
-    """Through the file."""
+    """Writes lines to a file; returns what is read from it."""
     path = tmp_path / "results"
     path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="ascii")
     return results.read(path, repeats)
@@ -92,7 +92,7 @@ def test_rows_that_wait_have_iops_of_a_cpu(tmp_path):
     (2.0, 1.0, 1.2, "PASS PASS judged) PASS FAIL FAIL FAIL PASS FAIL"),
 ])
 def test_bars_of_the_policy(tmp_path, gain, kept, qd1, words):
-    """Each of them can fail."""
+    """Each bar can fail."""
     rows = dict(DIRECT)
     for name, value in DIRECT.items():
         rows[f"{name}_batch"] = value / (gain if "doorbell" in name else kept)
@@ -112,7 +112,7 @@ def test_bars_of_the_policy(tmp_path, gain, kept, qd1, words):
 
 
 def test_how_sure_a_bar_is(tmp_path):
-    """As the repeats scatter, from six of them on."""
+    """A bar has an interval, from the scatter of the repeats, if there are six or more."""
     rows = {"smq_ram": 1000.0, "smq_ram_batch": 1000.0}
     few = report.bars(read(tmp_path, guest(rows, [READ])))
     assert "too few repeats" in few[-1]
@@ -121,12 +121,12 @@ def test_how_sure_a_bar_is(tmp_path):
         if one["kind"] == "run" and one["row"] == "smq_ram_batch":
             one["chunks"] = [[1010.0 * (1 + (one["repeat"] - 5) / 100)] * 10]
     line = report.bars(read(tmp_path, lines, 9))[-1]
-    # Of nine one at each end is left out of the second.
+    # The second interval leaves out the least and the greatest of nine.
     assert "1.000  0.971 to 1.031  0.962 to 1.042  PASS" in line
 
 
 def test_doorbell_of_another_cost_is_not_judged(tmp_path):
-    """ndelay() that is wrong by a third makes another experiment of it."""
+    """If ndelay() is wrong by a third, the doorbell has another cost and its bars do not count."""
     rows = {"smq_ram_100us_doorbell": 6000.0, "smq_ram_100us_doorbell_batch": 1000.0,
             "smq_ram_100us": 1000.0, "smq_ram_100us_batch": 1000.0}
     found = read(tmp_path, guest(rows, [READ], delay=6700.0))
@@ -187,7 +187,7 @@ def test_ratios_are_formed_within_a_repeat(tmp_path):
 
 @pytest.mark.parametrize("row, calls", [("smq_ram_20us", 200.0), ("scsi_debug", 0)])
 def test_calls_are_left_in(tmp_path, row, calls):
-    """Where they are made while a device is waited for, or were not measured."""
+    """The calls' time is not subtracted if the device takes time, or if it was not measured."""
     found = read(tmp_path, user(row, calls=calls))
     metrics = {figure.metric for figure in results.figures(found, "tools/bench/native", 2, {})}
     assert metrics == {"time", "against_block"}
@@ -202,7 +202,7 @@ def test_calls_are_left_in(tmp_path, row, calls):
     ("echo no such disk >&2; exit 3", None, "status 3: no such disk"),
 ])
 def test_a_program(tmp_path, monkeypatch, script, chunks, message):
-    """What it says, as nanoseconds per command, or why not."""
+    """The program's output in nanoseconds per command, or an error that has its message."""
     (tmp_path / "uring").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "uring").chmod(0o755)
     monkeypatch.setattr(programs, "PROGRAMS", tmp_path)
@@ -218,7 +218,7 @@ def test_a_program(tmp_path, monkeypatch, script, chunks, message):
 
 
 def test_company_goes():
-    """However what it accompanied ends."""
+    """The processes of company() are killed even if the block raises an exception."""
     with pytest.raises(ValueError):
         with programs.company([0]) as busy:
             time.sleep(0.5)
@@ -239,7 +239,7 @@ def fixture_native():
 
 
 def test_what_is_in_turns(native):
-    """Paths to a device with each other; the bars alone where they are asked for."""
+    """All paths to a device are measured in turns; the bars' rows alone if these are chosen."""
     def groups(*arguments, cpus=2):
         return native.groups(native.INSTRUMENT.parse(list(arguments)), cpus)
     one, two = groups("--load", "user-space")
@@ -274,7 +274,7 @@ def test_nothing_to_measure(tmp_path, native, arguments, message):
 
 
 def test_claims_ask_for_what_is_measured(native):
-    """Each of the report's that is about native speed has its figures."""
+    """Each claim of the report about native speed has its figures."""
     taken = figures.FigureSet()
     for group in native.groups(native.INSTRUMENT.parse([]), 2):
         for row, key in group:
@@ -299,7 +299,7 @@ def test_command_that_takes_it_again(native):
 
 
 def judged(native, found, *arguments):
-    """What was dropped and why, of what a guest found."""
+    """Judges a guest's results; returns what was dropped, and why."""
     taken = figures.FigureSet()
     native.judge_two_cpus(native.INSTRUMENT.parse(list(arguments)), found, taken)
     return taken.skipped
@@ -308,7 +308,7 @@ def judged(native, found, *arguments):
 @pytest.mark.parametrize("looks, dropped", [
     ([1.0] * 9, []),
     ([1.0] * 4 + [1.14] + [1.0] * 4, []),
-    # At an end a look is beside one round, else between two.
+    # The first and the last look are beside one round, the others between two.
     ([1.3] + [1.0] * 8, [1]),
     ([1.0] * 8 + [1.3], [8]),
     ([1.0] * 4 + [1.3] + [1.0] * 4, [4, 5]),
@@ -316,7 +316,7 @@ def judged(native, found, *arguments):
     ([1.0, 1.3, 1.0, 1.0, 1.0, 1.0, 1.0, 1.3, 1.0], [1, 2, 7, 8]),
 ])
 def test_disturbed_rounds_are_dropped(tmp_path, native, looks, dropped):
-    """As a whole: the row that is compared keeps the same rounds."""
+    """A disturbed round is dropped in all rows that are compared."""
     lines = guest({"smq_ram": 1000.0, "scsi_debug": 2000.0}, [READ, TWO], 8, looks)
     for one in lines:
         if one["kind"] == "run":
@@ -333,7 +333,7 @@ def test_disturbed_rounds_are_dropped(tmp_path, native, looks, dropped):
         assert ("dropped: " in two.note) == bool(dropped)
         assert not dropped or f"dropped: {len(dropped)} of 8 rounds, the machine" in two.note
     said = report.machine(found)[2:]
-    assert f"in {sum(one > 1.15 for one in looks)} of 9 looks more than 1.15" in said[0]
+    assert f"more than 1.15 in {sum(one > 1.15 for one in looks)} of 9 measurements" in said[0]
     assert [text.startswith(f"read 512 QD32 2 CPUs: dropped: {len(dropped)} of 8")
             for text in said[1:]] == [True] * bool(dropped)
     table = figures.FigureSet(taken)
@@ -344,7 +344,7 @@ def test_disturbed_rounds_are_dropped(tmp_path, native, looks, dropped):
     (8, 4, True), (8, 5, False), (9, 4, True), (9, 5, False), (5, 2, True), (5, 3, False),
     (3, 1, False), (2, 1, False), (1, 1, False), (4, 1, True), (4, 2, False)])
 def test_too_few_rounds_are_none(tmp_path, native, repeats, busy, left):
-    """Half of them have to be left, and three if so many were asked for."""
+    """At least half of the rounds must remain, and three if that many were requested."""
     looks = [1.3] * busy + [1.0] * (repeats + 1 - busy)
     found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ, TWO], repeats, looks), repeats)
     skipped = judged(native, found)
@@ -356,7 +356,8 @@ def test_too_few_rounds_are_none(tmp_path, native, repeats, busy, left):
 
 
 def test_what_is_not_compared_keeps_its_rounds(tmp_path, native):
-    """A moment costs one group its rounds, or another all of them, and the rest nothing."""
+    """A short disturbance affects only the group that was being measured: that loses rounds, or all
+    of them."""
     other = TWO.replace("512", "4096")
     lines = guest({"smq_ram": 1000.0}, [READ, TWO], 8, end=False)
     lines += [one | {"group": 2} for one in guest({"smq_ram": 1000.0}, [other], 8, [1.0, 3.0, 1.0])
@@ -379,9 +380,9 @@ def test_by_force_all_rounds_stay(tmp_path, native):
 
 
 def machine_with_company(seed, share, rounds):
-    """A true-to-life run of two paths, the second taking 1.2 times as long as the first: times
-    have a floor and some noise, and now and then somebody has a CPU for some rounds, in slices of
-    4 ms. share: of the time. Returns the lines and what was disturbed."""
+    """A realistic run of two paths, of which the second takes 1.2 times as long as the first: times
+    have a floor and some noise, and now and then another process uses a CPU for some rounds, in
+    slices of 4 ms. @share: its share of the time. Returns the lines and the disturbed rounds."""
     chance = random.Random(seed)
     lines, hit = guest({"smq_ram_null": 1.0}, [], rounds, end=False), set()
     busy_until = now = 0.0
@@ -417,8 +418,8 @@ def machine_with_company(seed, share, rounds):
 
 
 def test_true_to_life_sequences(tmp_path, native):
-    """Of many a run most are left with most of their rounds, among which there are fewer that
-    were disturbed; on a machine that is always busy nothing is left."""
+    """In realistic runs most rounds remain, and fewer of them were disturbed than of all rounds; on
+    a machine that is always busy none remains."""
     kept = lost = refused = partly = 0
     for seed in range(60):
         lines, hit = machine_with_company(seed, 0.3, 8)
@@ -476,14 +477,15 @@ def test_bad_arguments(arguments, message):
 
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs QEMU")
 def test_in_the_vm(tmp_path):
-    """The whole way with every kind of device, on emulated CPUs."""
+    """A whole measurement with every kind of device, on emulated CPUs."""
     done = subprocess.run([
         TOOL, "--kernel-vm", "6.1", "--repeat", "2", "--json", tmp_path / "figures",
         "--rows", "null_blk,scsi_debug,smq_ram,legacy_419,smq_ram_20us_doorbell"],
         capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     found = figures.read(tmp_path / "figures")
-    # From user space seven paths and the calls; of the paths two ratios; by one and two jobs.
+    # From user space: seven paths and the empty calls, two ratios for each path, with one and two
+    # jobs.
     rows = {"null_blk": 12, "scsi_debug": 16 + 2 * (7 + 1 + 2 * 7), "smq_ram": 16,
             "smq_ram_20us_doorbell": 3 + 2}
     for row, count in rows.items():
@@ -492,10 +494,10 @@ def test_in_the_vm(tmp_path):
     for figure in found.figures:
         assert figure.repeats == 2 and "times mean nothing" in figure.note
         assert figure.kernel.startswith("6.1.")
-    # A command that pays for its doorbell cannot take less than the doorbell.
+    # A command with its own doorbell cannot take less than the doorbell.
     one_by_one = found.one(row="smq_ram_20us_doorbell", metric="time", qd=32, batch=1)
     assert one_by_one.p10 > 4000
-    # Nor a read less than the call that fetches it.
+    # A read cannot take less than the system call that fetches it.
     call, = found.find(row="scsi_debug", op="call", jobs=1)
     for one in found.find(row="scsi_debug", metric="time", jobs=1, op="read"):
         assert one.path == "in_kernel" or one.p10 > call.p10

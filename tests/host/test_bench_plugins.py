@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bench's plugins on things whose figures are known beforehand: they must count exactly,
-and must see an allocation and a shared cache line where there is one."""
+"""The bench's plugins on loads with known figures: they must count exactly, and must see
+allocations and shared cache lines."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
                                 reason="needs qemu-system-x86_64")
 
 INSNS_PER_TURN = 2
-# What the path costs on any kernel of interest, roughly.
+# The approximate cost of the path on all supported kernels.
 PLAIN_512 = 6000, 7000
 
 
@@ -46,7 +46,7 @@ def fixture_counted(tmp_path_factory):
 
 
 def test_count_is_exact(counted):
-    """A loop of known length, interrupts apart."""
+    """The count of a loop of known length is exact, without what interrupts add."""
     log, cells = counted
     small, large = (run for run in log.runs if run.workload == "known")
     insns = large.figures["insns"] - small.figures["insns"]
@@ -56,7 +56,7 @@ def test_count_is_exact(counted):
 
 
 def test_count_of_scsi_debug(counted):
-    """An io_uring read of scsi_debug, of which sg has no part."""
+    """The count of an io_uring read of scsi_debug charges nothing to sg, which takes no part."""
     cell = counted[1]["scsi_debug", "plain-512"]
     assert PLAIN_512[0] < cell.insns < PLAIN_512[1]
     assert cell.per_io.total() == pytest.approx(cell.insns, rel=1e-9)
@@ -67,7 +67,7 @@ def test_count_of_scsi_debug(counted):
 
 
 def test_allocations_are_charged(counted):
-    """sg calls the allocators through the block layer, too: all that is sg's."""
+    """Allocations that sg makes through the block layer are charged to sg, too."""
     def ours(workload):
         return sum(value for _, _, own, value
                    in counted[1]["scsi_debug", workload].allocations() if own)
@@ -79,7 +79,7 @@ def test_allocations_are_charged(counted):
 
 
 def test_contended_locks_are_seen(tmp_path):
-    """Two CPUs and one lock get into each other's way, with two locks they do not."""
+    """Two CPUs contend for one lock; with a lock for each CPU they do not."""
     program = tmp_path / "contended"
     subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-static", "-o", program,
                     HERE / "bench_contended.c", ROOT / "tools/bench/loop/jobs.c"],
@@ -99,7 +99,7 @@ def test_contended_locks_are_seen(tmp_path):
 
 
 def test_shared_lines_are_seen(tmp_path):
-    """Two CPUs on one LUN fight for sd's data; one CPU fights with nobody."""
+    """Two CPUs on one LUN share cache lines of sd; a CPU alone shares none."""
     log = boot("lines", tmp_path, {"sd_mod"}, options=["--cpus", "2", "--append", "tsc=reliable"])
     sharings = transfers.sharings(log, tmp_path)
     shared, alone = (sharings["scsi_debug", workload] for workload in ("shared", "alone"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/policies: what it makes of what guests wrote, what its bars say, and its tables."""
+"""tools/bench/policies: the figures it reads from guests' output, its bars, and its tables."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ PAIR = Workload("io_uring", "read", 512, 32, 1, 1, 2)
 
 
 def figure(row, metric, value, workload=PAIR, cpus=2, **more):
-    """One of the instrument's."""
+    """A figure of the instrument policies."""
     times = {"p10": float(value), "median": float(value)} if metric == "time" else {}
     return instrument.figure(
         instrument="policies", row=row, kernel="6.1", cpus=cpus, note="", parameters={},
@@ -37,7 +37,7 @@ def figure(row, metric, value, workload=PAIR, cpus=2, **more):
 
 
 def taken(*found):
-    """A set."""
+    """A set of these figures."""
     result = FigureSet()
     for one in found:
         result.add(one)
@@ -45,13 +45,13 @@ def taken(*found):
 
 
 def judged(found, what):
-    """The bar whose text begins so."""
+    """The bar whose text begins with @what."""
     one, = [bar for bar in policies.judged(found) if bar.bar.what.startswith(what)]
     return one
 
 
 def guest(tmp_path, *lines, end=True):
-    """Through the file."""
+    """Writes a guest's lines to a file; returns what is read from it."""
     every = [{"kind": "kernel", "release": "7.2", "cpus": 2, "cmdline": "x"}, *lines]
     every += [{"kind": "end"}] if end else []
     path = tmp_path / "results"
@@ -82,7 +82,7 @@ def test_what_is_no_figure(tmp_path, line, end, words):
 
 
 def test_bars_of_bucket():
-    """Waits alone, and with tries that failed; each can be missed."""
+    """bucket has bars for waits alone and for waits with failed tries; each can be missed."""
     found = taken(figure("shared_direct", "waits", 0.2), figure("shared_bucket", "waits", 0.02),
                   figure("shared_bucket", "failed_tries", 0.3),
                   figure("shared_direct", "transfers", 10), figure("shared_bucket", "transfers", 6))
@@ -98,7 +98,7 @@ def test_bars_of_bucket():
 
 @pytest.mark.parametrize("bucket, word", [(1010, "PASS"), (1100, "MISSED"), (900, "PASS")])
 def test_native_speed_is_held_against_the_spread_of_direct(bucket, word):
-    """direct, and direct again: what is between them says nothing."""
+    """A difference no larger than that of direct from direct again is chance."""
     load = Workload("in_kernel", "read", 512, 32, 1, 1, 2)
     found = taken(*(figure(f"shared_{name}", "time", value, load)
                     for name, value in (("direct", 1000), ("again", 1020), ("bucket", bucket))))
@@ -106,11 +106,11 @@ def test_native_speed_is_held_against_the_spread_of_direct(bucket, word):
 
 
 def test_bars_are_of_rows_and_metrics_that_there_are():
-    """A bar that asks for what no part measures would be silent for good."""
+    """Each bar asks for rows and metrics that exist; otherwise it could never be judged."""
     asked = []
 
     class Asked(FigureSet):
-        """Remembers."""
+        """A set of figures that records for what it is asked."""
 
         def find(self, **wanted):
             asked.append(wanted)
@@ -138,15 +138,15 @@ def test_tables_with_their_conclusion_and_command():
 
 
 def test_each_row_that_a_vm_is_asked_for_is_there():
-    """guest/devices.sh brings it up."""
-    script = (BENCH / "guest/devices.sh").read_text(encoding="utf-8")
+    """guest/policies.sh has a function for each row."""
+    script = (BENCH / "guest/policies.sh").read_text(encoding="utf-8")
     rows = (*shared.PAIR_ROWS, *shared.HOME_ROWS, *shared.ALONE_ROWS, *shared.SHAPE_ROWS,
             *modelled.BATCH_ROWS)
     assert [row for row in rows if f"\nrow_{row}() {{" not in script or row not in ROWS] == []
 
 
 def test_rows_of_a_policy():
-    """Each beside direct, and direct beside itself."""
+    """Each policy has rows for direct, and for direct again."""
     for name, group in POLICY_ROWS.items():
         assert list(group.words)[:2] == ["direct", "again"]
         assert all(f"{name}_{word}" in ROWS for word in group.words)
@@ -158,7 +158,7 @@ def test_waits_of_interrupts_are_their_own():
 
 
 def test_what_a_policy_counts_is_per_command(tmp_path):
-    """Of a whole program: its warm-up and its runs, by both jobs."""
+    """The commands are those of the whole program, both jobs: warm-up and runs."""
     run = {"count": 90, "ns": 1, "jobs": 2, "warmup": 10, "devices": ["/dev/sda"]}
     (tmp_path / "log").write_text(
         f"kernel 6.1\nrow shared_bucket 1\nrun {PAIR.key} {json.dumps(run)}\n"
@@ -166,6 +166,19 @@ def test_what_a_policy_counts_is_per_command(tmp_path):
     (tmp_path / "out").write_text("run=1\n", encoding="ascii")
     assert guestlog.read(tmp_path).counted == {
         ("shared_bucket", PAIR.key): [{"all": 1.0, "foreign": 0.25}]}
+
+
+def test_a_policy_that_is_not_in_effect_is_said(tmp_path):
+    """The log has the effective policy: in a row of batch, direct is an error."""
+    run = {"count": 90, "ns": 1, "jobs": 1, "warmup": 10, "devices": ["/dev/sda"]}
+    for seen, wrong in (("batch", 0), ("direct", 1)):
+        (tmp_path / "log").write_text(
+            f"kernel 6.1\nrow smq_ram_doorbell_batch 1\nrun {PAIR.key} {json.dumps(run)}\n"
+            f"effective {PAIR.key} {seen}\nend\n", encoding="ascii")
+        (tmp_path / "out").write_text("run=1\n", encoding="ascii")
+        log = guestlog.read(tmp_path)
+        assert log.runs[0].setting["effective"] == seen
+        assert len(instrument.without_policy(log, "insn")) == wrong
 
 
 def test_many_jobs_do_what_two_would():
@@ -188,7 +201,7 @@ def test_dirty_refuses_what_it_cannot_do():
 
 
 def test_dirty_finds_what_is_not_there(tmp_path):
-    """On two files: it verifies what it wrote."""
+    """The program verifies its data: on two files it finds data that is missing."""
     make(BENCH)
     program = ROOT / "build/tools/bench/dirty"
     nodes = [tmp_path / "async", tmp_path / "sync"]

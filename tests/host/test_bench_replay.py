@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/replay: its load, what it makes of sg_io's results, and its verdict."""
+"""tools/bench/replay: its load, how it evaluates sg_io's results, and its verdict."""
 
 import argparse
 import importlib.machinery

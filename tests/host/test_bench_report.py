@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From what guest and plugins wrote to figures and verdicts."""
+"""From the output of guest and plugins to figures and verdicts."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ QUEUE_CMD, OTHER, ALLOC = "ffffffffc0001000", "ffffffffc0001080", "ffffffff81000
 
 @pytest.fixture(name="folder")
 def fixture_folder(tmp_path):
-    """What a guest leaves of one row and workload: 100 and 300 I/Os."""
+    """Writes the files of a guest for one row and workload: runs of 100 and 300 I/Os."""
     (tmp_path / "kallsyms.1").write_text(KALLSYMS)
     (tmp_path / "log").write_text(
         "kernel 6.1\ncpu any\ncmdline quiet\nparam smq_ram modprobe smq_ram null=0\n"
@@ -49,7 +49,7 @@ def fixture_folder(tmp_path):
 
 
 def test_symbols(tmp_path):
-    """Text alone counts, clones of a function are that function."""
+    """Only symbols of code count; a compiler's clone of a function has the function's name."""
     path = tmp_path / "kallsyms"
     path.write_text(KALLSYMS)
     symbols = Symbols(path)
@@ -62,7 +62,7 @@ def test_symbols(tmp_path):
 
 
 def test_per_io(folder):
-    """Runs subtract: what both have in common is gone."""
+    """Figures per I/O are the difference of two runs, without what both have in common."""
     log = guestlog.read(folder)
     assert log.parameters == {"smq_ram": ["modprobe smq_ram null=0"]}
     cell = counts.cells(log, folder)["smq_ram", "plain-512"]
@@ -86,7 +86,7 @@ def test_per_io(folder):
     ("hist.1", "block ", "lump ", "unknown record"),
 ])
 def test_damage_is_noticed(folder, name, old, new, message):
-    """Figures that do not fit together are none."""
+    """Files that do not fit together give an error."""
     path = folder / name
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(BenchError, match=message):
@@ -94,7 +94,7 @@ def test_damage_is_noticed(folder, name, old, new, message):
 
 
 def cell(insns, allocations=0.0, own=10):
-    """A cell that measured so much."""
+    """A cell with these counts."""
     made = counts.Cell([insns])
     function = Function("ram_queue_cmd", "smq_ram")
     made.per_io.insns[function] = made.per_io.own[function] = own
@@ -104,7 +104,7 @@ def cell(insns, allocations=0.0, own=10):
 
 
 def cells(null=6350, data=6470, data_4k=6900, allocations=0.0):
-    """Everything the bounds look at."""
+    """All cells that the bounds apply to."""
     made = {}
     for kind in ("plain", "registered"):
         made |= {("scsi_debug", f"{kind}-512"): cell(6430), ("smq_ram_null", f"{kind}-512"):
@@ -129,14 +129,14 @@ def test_bounds_of_counts(change, missed):
 
 
 def test_bounds_of_another_kernel():
-    """Instructions of 6.12 are not held against the bounds of 6.1, allocations are."""
+    """On 6.12 the bounds for allocations apply; those for instructions are for 6.1 only."""
     verdicts = bounds.of_counts(cells(data=9000, allocations=1), "6.12.1-amd64")
     assert [verdict.word for verdict in verdicts if not verdict.ok] == ["FAIL"]
     assert sum(verdict.word == "(6.1 only)" for verdict in verdicts) == 6
 
 
 def test_bounds_not_measured():
-    """What was not measured did not pass."""
+    """A bound without a figure does not pass."""
     verdicts = bounds.of_counts({}, "6.1.0") + bounds.of_transfers({})
     assert not any(verdict.ok for verdict in verdicts)
     assert {verdict.word for verdict in verdicts} == {"not measured"}
@@ -144,14 +144,14 @@ def test_bounds_not_measured():
 
 @pytest.mark.parametrize("own, ok", [([0.0, 0.049], True), ([0.0, 0.05], False)])
 def test_bounds_of_transfers(own, ok):
-    """The worst repeat counts."""
+    """The bound applies to the worst repeat."""
     sharing = transfers.Sharing(repeats=2, own=own, own_accesses=30)
     verdicts = bounds.of_transfers({("smq_ram_luns", "plain-512"): sharing})
     assert [verdict.ok for verdict in verdicts if verdict.measured is not None] == [ok]
 
 
 def test_blind_instruments_are_noticed():
-    """Zero is a figure only where something was seen."""
+    """Zero is valid only if the instrument has counted something else."""
     bounds.check_counts(cells())
     with pytest.raises(BenchError, match="none of our functions"):
         bounds.check_counts({("smq_ram", "plain-4k"): cell(6470, own=0)})
@@ -175,7 +175,7 @@ def test_blind_instruments_are_noticed():
     ("asm_sysvec_apic_timer_interrupt", "", groups.ENTRY), ("zorro_probe", "", groups.OTHER),
 ])
 def test_groups(name, module, group):
-    """Well-known functions are where one looks for them."""
+    """Well-known functions are in the expected groups."""
     assert groups.group(Function(name, module)) == group
 
 
@@ -187,7 +187,8 @@ def test_split_is_complete():
 
 
 def test_transfers(tmp_path):
-    """Per I/O of all jobs; interrupts stand apart, ours are found by account."""
+    """Transfers are per I/O of all jobs; those in interrupts are separate, and ours are found by
+    account."""
     (tmp_path / "kallsyms.1").write_text(KALLSYMS)
     (tmp_path / "log").write_text(
         "kernel 6.1\nrow smq_ram_luns 1\n"
@@ -214,7 +215,7 @@ def test_transfers(tmp_path):
     (["--json", "/nonexistent/x"], "no such folder"),
 ])
 def test_bad_arguments(arguments, message):
-    """One clear line, and nothing is booted."""
+    """A bad argument gives one clear line, and no VM is booted."""
     done = subprocess.run([BENCH / "quick", *arguments], capture_output=True, text=True,
                           timeout=20, check=False)
     assert done.returncode == 2
@@ -222,13 +223,13 @@ def test_bad_arguments(arguments, message):
 
 
 def test_json_has_every_figure(folder):
-    """A machine can read it all."""
+    """The JSON has every figure."""
     from smqbench.document import Document
     log = guestlog.read(folder)
     made = counts.cells(log, folder)
 
     class Options:
-        """As quick parses them."""
+        """Options in the form in which quick parses them."""
         kernel, repeat, rows = "6.1", 1, ["smq_ram"]
     document = Document("quick", Options)
     document.add_counts(log, made)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bench end to end, as small as it gets: a VM, the plugins, figures, report and pictures."""
+"""The whole bench with the smallest loads: a VM, the plugins, figures, report and pictures."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
 
 
 def run(tmp_path, *arguments):
-    """tools/bench/run, to its end."""
+    """Runs tools/bench/run until it ends."""
     make(BENCH)
     done = subprocess.run([BENCH / "run", "--out", tmp_path, "--repeat", "1", *arguments],
                           capture_output=True, text=True, timeout=400, check=False)
@@ -47,7 +47,7 @@ def test_insn(tmp_path):
     few, many = (taken.one(qd=32, bs=512, luns=luns) for luns in (1, 10))
     assert few.value + 100 < many.value, "batches are not of one queue any more"
     assert "Taken by `tools/bench/insn --rows null_blk --repeat 1`" in text
-    assert {path.name for path in tmp_path.glob("*.png")} == {"insn.png", "split.png"}
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"insn.svg", "split.svg"}
 
 
 @needs_qemu
@@ -59,7 +59,7 @@ def test_locks(tmp_path):
                   "sg_remove_request [sg]: write_lock_irqsave"):
         assert one.parts["site"][place] == pytest.approx(1, abs=0.01)
         assert place in text
-    # sg's functions take one rwlock of its own, and that is seen.
+    # sg's functions take an rwlock that only sg has: it is one instance.
     name, = (name for name in one.parts["lock"] if "sg_add_request" in name or
              "sg_remove_request" in name)
     assert one.parts["instances"][name] == 1
@@ -68,19 +68,19 @@ def test_locks(tmp_path):
 
 @needs_qemu
 def test_lines(tmp_path):
-    """smq_virtio's queues share nothing, and the same count sees that virtio_scsi's do, which lie
-    beside each other."""
+    """smq_virtio's queues share no cache line. The same count sees that virtio_scsi's do: they are
+    adjacent in memory."""
     taken, text = run(tmp_path, "--only", "lines", "--rows", "virtio_scsi,smq_virtio", "--force")
     own = {(one.row, one.luns): one.value for one in taken.find(metric="own_transfers")}
     assert len(own) == 4
     assert own["smq_virtio", 2] < 0.02 and own["smq_virtio", 1] < 0.02
     assert own["virtio_scsi", 2] > 0.2
     assert "By whom, virtio-scsi and LIO" in text
-    assert {path.name for path in tmp_path.glob("*.png")} == {"lines.png"}
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"lines.svg"}
 
 
 def test_plan():
-    """A device is brought up once for its workloads, forth and back."""
+    """A device is set up once for all its workloads; every second repeat goes in reverse order."""
     few, many = (Workload("io_uring", "read", 512, 32, 16, luns) for luns in (1, 4))
     sgio = Workload("sg_io", "tur", 0, 1, 1)
     made = Plan([("smq_ram", [few, many, sgio]), ("null_blk", [few])], (10, 30), 5, 4)
@@ -114,7 +114,7 @@ def test_plan():
 @pytest.mark.parametrize("busy, cpus, refused", [
     (0.1, 2, False), (1.0, 2, True), (1.0, 4, False), (3.0, 4, True), (0.0, 1, True)])
 def test_busy_machine(monkeypatch, busy, cpus, refused):
-    """Two vCPUs want two CPUs to themselves; by force the figures say that they had not."""
+    """Two vCPUs need two idle CPUs; with --force the figures note that these were busy."""
     monkeypatch.setattr(os, "cpu_count", lambda: cpus)
     monkeypatch.setattr(instrument, "busy_cpus", lambda: busy)
     if not refused:
@@ -126,7 +126,7 @@ def test_busy_machine(monkeypatch, busy, cpus, refused):
 
 
 def test_busy_cpus(monkeypatch):
-    """Of the time that passed, not of all since boot."""
+    """The share is that of the time since the first look, not since boot."""
     said = iter([(1000, 10000), (1050, 10100)])
     monkeypatch.setattr(instrument, "_busy_ticks", lambda: next(said))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)

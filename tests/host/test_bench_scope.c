@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The bench's shadow call stack against the ways a kernel enters and leaves
- * our modules. Built and run by test_bench_scope.py.
+ * Tests the bench's shadow call stack with all ways in which a kernel enters and leaves our
+ * modules. Built and run by test_bench_scope.py.
  */
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 static struct scope scope;
 static unsigned int failures;
 
-/* Addresses stand for functions; a block ends 0x10 behind its start. */
+/* Functions are represented by addresses; a block ends 0x10 after its start. */
 #define BLOCK(addr, how, what)						\
 	(&(struct block) { .va = (addr), .end_va = (addr) + 0x10,	\
 			   .end = (how), .role = (what) })
@@ -123,7 +123,7 @@ static void interrupted(void)
 	expect(OTHER, MID_LAYER_2, END_OTHER, 0);
 }
 
-/* A fault is taken in the midst of a block, whose end has not run. */
+/* A fault occurs in the middle of a block, whose end has not run. */
 static void faulted(void)
 {
 	scope_reset(&scope);

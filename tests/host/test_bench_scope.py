@@ -9,7 +9,7 @@ PLUGIN = HERE.parents[1] / "tools" / "bench" / "plugin"
 
 
 def test_scope(tmp_path):
-    """Every way into and out of our modules lands on the right account."""
+    """Every way into and out of our modules is charged to the right account."""
     program = tmp_path / "scope"
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1",
                     "-fsanitize=address,undefined", "-o", program,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_virtio beside virtio_scsi: the judgement, and that the count sees rings and interrupts."""
+"""The comparison of smq_virtio with virtio_scsi: its verdicts, and that the counts include rings
+and interrupts."""
 
 import shutil
 import sys
@@ -21,7 +22,8 @@ GOOD = {"insn_lld": 1000, "allocations": 1, "doorbells": 0.06, "interrupts": 0.0
 
 
 def figures(**ours):
-    """Theirs as GOOD says, ours half of it, none allocated, but for what OURS says."""
+    """Figures: the kernel's driver has those of GOOD; ours has half of them and no allocations, or
+    the values in @ours."""
     taken = FigureSet()
 
     def add(row, workload, metric, value):
@@ -39,7 +41,7 @@ def figures(**ours):
 
 
 def failed(taken):
-    """What does not hold."""
+    """The bounds that do not hold."""
     return {one.what for one in virtio.verdicts(taken) if not one.ok}
 
 
@@ -68,7 +70,7 @@ def test_what_was_not_measured_does_not_pass():
 
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs qemu-system-x86_64")
 def test_one_turn(tmp_path):
-    """One by one each command rings and is told of by an interrupt; polled none is."""
+    """At depth 1 each command needs a doorbell and an interrupt; polled, no interrupt."""
     make(BENCH)
     plan = Plan([(row, workloads[:1]) for row, workloads in virtio.cells()], (200, 600), 100, 4)
     taken = virtio.measure(Namespace(kernel="6.1", repeat=1), tmp_path, plan, 300, 1.0)
@@ -77,7 +79,7 @@ def test_one_turn(tmp_path):
         for metric in ("doorbells", "interrupts"):
             assert taken.one(row=row, metric=metric).value == pytest.approx(1, abs=0.02)
         assert 500 < taken.one(row=row, metric="insn_lld").value < 2000
-    # The kernel's allocates a table of descriptors for each.
+    # The kernel's driver allocates a table of descriptors for each command.
     assert taken.one(row=virtio.THEIRS, metric="allocations").value == pytest.approx(1, abs=0.02)
     assert taken.one(row=virtio.OURS, metric="allocations").value < 0.01
     assert taken.one(row=virtio.POLLED, metric="interrupts").value < 0.01

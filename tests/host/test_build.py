@@ -39,7 +39,7 @@ def headers():
 
 @pytest.fixture(name="tree")
 def _tree(tmp_path):
-    """A copy of the build system with two drivers and a test module."""
+    """Makes a copy of the build system, with two drivers and a test module."""
     for name in ("Kbuild", "Makefile"):
         shutil.copy(TOP / name, tmp_path)
     (tmp_path / "tools").mkdir()
@@ -62,7 +62,7 @@ def build(tree, *arguments):
 
 
 def listed(tree, release):
-    """The modules the last build made, as tools/vm reads them."""
+    """The modules of the last build, as tools/vm reads them."""
     order = (tree / "build" / release / "modules.order").read_text().split()
     return sorted(Path(line).stem for line in order)
 
@@ -77,7 +77,7 @@ def test_build_folder_follows_the_sources(tree):
     sources = {path.name for path in (tree / "drivers/one").iterdir()}
     assert sources == {"Kbuild", "probe_one.c"}, "the source tree has grown"
 
-    # An include that changes rebuilds, a driver that goes is built no more.
+    # After a change of an include the driver is rebuilt; a removed driver is not built any more.
     before = (folder / "drivers/one/probe_one.ko").stat().st_mtime_ns
     (tree / "include/smq/probe_test.h").write_text("#define PROBE 1\n")
     shutil.rmtree(tree / "drivers/two")
@@ -113,7 +113,7 @@ def test_error_fails(tree):
 
 
 def copied(tree, gone):
-    """What cp -a makes of a checkout; the first one is gone, or all its files are empty now."""
+    """Copies a checkout by cp -a; then removes the original, or empties all its files."""
     copy = tree.with_name(f"{tree.name}-copy+2.x")
     subprocess.run(["cp", "-a", tree, copy], check=True)
     if gone:
@@ -134,7 +134,7 @@ def test_a_copied_checkout_has_all_it_needs(tree, gone):
     folder = copy / "build" / release
     links = [path for path in folder.rglob("*") if path.is_symlink()]
     assert links and all(path.resolve().is_relative_to(copy) for path in links)
-    # What tools/vm loads is its own, before anything is built here.
+    # tools/vm loads the copy's own modules, even before a build in the copy.
     found = modules.built(SimpleNamespace(build=folder))
     assert len(found) == 3 and all(path.is_relative_to(folder) for path in found)
 

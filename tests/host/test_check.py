@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tools/check counts, above all when a run does not go to its end."""
+"""The counts of tools/check, in particular when a run ends early."""
 import fnmatch
-import json
 import os
 import re
 import subprocess
@@ -11,7 +10,6 @@ import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from xml.etree import ElementTree
 
 import pytest
 
@@ -19,7 +17,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tools"))
 
 from checks import __main__ as check  # noqa: E402
-from checks import again, idle, plan, plants, process, pytests, result, times, vmheader  # noqa: E402
+from checks import idle, plan, plants, process, pytests, result, times, vmheader  # noqa: E402
 from checks.result import Case  # noqa: E402
 
 ONE = Case("t.py::one", "passed")
@@ -28,17 +26,17 @@ compile_for_guests = pytests.compile_for_guests
 
 @pytest.fixture(autouse=True)
 def nothing_compiled(monkeypatch):
-    """What is tested here runs no tests in guests."""
+    """Leaves out compiling tests for guests, because none run here."""
     monkeypatch.setattr(pytests, "compile_for_guests", lambda *_: None)
 
 
 def record(**more):
-    """A record of t.py with the tests one, two and three."""
+    """A Record of t.py with the tests one, two and three."""
     return pytests.Record(["t.py::one", "t.py::two", "t.py::three"], **more)
 
 
 def failures(cases):
-    """Names and messages of what failed."""
+    """The names and messages of failed tests."""
     return {case.name: case.message for case in cases if case.outcome == "failed"}
 
 
@@ -57,13 +55,14 @@ def test_tests_lost_with_the_vm_failed(status, why):
 
 
 class Stopped:
-    """In the place of what runs programs: a VM whose time was over, with a fault or without."""
+    """Replaces the runner of programs: a VM whose time was over, with a fault or without."""
 
     def __init__(self, console):
         self.console = console
 
     def run(self, _words, log, *_args, **_environment):
-        """Leaves what tools/vm would in the first of two tests."""
+        """Writes the files that tools/vm would have written when it was stopped in the first of two
+        tests."""
         (log.parent / "console").write_text(self.console, encoding="ascii")
         (log.parent / "record").write_text(
             '{"collected": ["t.py::a", "t.py::b"]}\n{"start": "t.py::a"}\n', encoding="ascii")
@@ -128,7 +127,7 @@ def test_last(): pass
 
 
 def run_pytest(tmp_path, **environment):
-    """The tests above by way of what runs them for tools/check."""
+    """Runs the tests above as tools/check does; returns the cases by name."""
     path = tmp_path / "test_planted.py"
     path.write_text(TESTS, encoding="ascii")
     runner = process.Runner(time.monotonic() + 120)
@@ -156,7 +155,7 @@ def test_pytest_that_dies(tmp_path):
 
 
 def ends(tmp_path, *command, timeout=60, silence=60, left=60):
-    """How a program's run ends, and what its log says at last."""
+    """Runs a program; returns how it ended, and the end of its log."""
     log = tmp_path / "log"
     runner = process.Runner(time.monotonic() + left)
     status = runner.run(list(command), log, timeout, tmp_path, silence=silence)
@@ -174,7 +173,7 @@ def test_runs_end(tmp_path):
 @pytest.mark.parametrize("limit, status", [("timeout", process.TIMED_OUT),
                                            ("silence", process.SILENT), ("left", process.LATE)])
 def test_what_hangs_ends_and_why_is_said(tmp_path, limit, status):
-    # What it started ends with it, or keeps the log open.
+    # Its child processes must end with it: they would keep the log open.
     found, said = ends(tmp_path, "sh", "-c", "sleep 60 & wait", **{limit: 0.3})
     assert found == status and said == f"stopped after 0 s: {process.WHY[status]}"
 
@@ -202,7 +201,7 @@ def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
 def test_programs_are_charged_with_what_they_used(tmp_path):
     runner = process.Runner()
     burn = "import time\nwhile time.process_time() < 0.4: pass"
-    # Its child's, too.
+    # The CPU time of its child counts as well.
     runner.run(["sh", "-c", f"{sys.executable} -c '{burn}'; true"], tmp_path / "log", 60, tmp_path)
     used = runner.used()
     assert 0.4 <= used < 10
@@ -214,7 +213,7 @@ def test_programs_are_charged_with_what_they_used(tmp_path):
 
 
 def plant(**more):
-    """A plant that turns one red and leaves two green."""
+    """A planted defect that makes one test fail, while two must pass."""
     return plants.Plant(Path("p.patch"), "data", ["t.py::one"], ["t.py::two"],
                         shows=["wrong byte"], **more)
 
@@ -242,7 +241,7 @@ def test_plant_that_does_not_show(cases, why):
 
 
 def planted(tmp_path, diff, header="Area: x\nRun: cat file\nStatus: 0\nShows: new\n"):
-    """Checks a patch of a tree with one file, which says old."""
+    """Checks a patch to a tree with one file, whose text is "old"."""
     top = tmp_path / "top"
     top.mkdir()
     (top / "file").write_text("old\n", encoding="ascii")
@@ -285,15 +284,15 @@ def test_steps_are_chosen_by_area_and_pattern():
     steps = plan.steps(TOP, plan.KERNELS, False)
     slow = plan.chosen(steps, ["slow"])
     assert [str(step) for step in slow] == [
-        "slow/dkms_chroot", "slow/multipath on 6.1", "slow/target_configs on 6.1",
-        "slow/vhost on 6.1"]
+        "slow/dkms_chroot", "slow/matrix_more on 6.1", "slow/multipath on 6.1",
+        "slow/target_configs on 6.1", "slow/vhost on 6.1"]
     assert [str(step) for step in plan.chosen(steps, ["proof"])] == ["proof/litmus"]
     default = plan.chosen(steps, [])
     assert {step.area for step in default} == set(plan.AREAS) - {"sanitize", "slow", "proof"}
     left = [step for step in steps if step not in default]
     assert {step.area for step in left} == {"sanitize", "slow", "proof"}
     assert [str(step) for step in plan.chosen(steps, ["lint/s*", "build/7.2"])] == [
-        "build/7.2", "lint/sparse", "lint/shell"]
+        "build/7.2", "lint/sparse", "lint/shell", "lint/spelling"]
     smoke = [str(step) for step in plan.chosen(steps, ["vm/smoke"])]
     assert smoke == ["vm/smoke on 6.12", "vm/smoke on 7.2"]
     for pattern in ("nothing", "vm/nothing"):
@@ -307,7 +306,7 @@ def test_turns_run_all_that_is_left_out():
     parts = [plan.turn(steps, number) for number in range(plan.TURNS)]
     assert sorted(map(str, left)) == sorted(str(step) for part in parts for step in part)
     assert all(parts[1::2]) and plan.turn(steps, plan.TURNS + 3) == parts[3]
-    # A kernel of their own is built in every second turn alone.
+    # Only every second turn builds the sanitizers' kernel.
     for number, part in enumerate(parts):
         assert {step.area for step in part} <= (
             {"sanitize"} if number % 2 else {"slow", "proof"}), number
@@ -359,7 +358,7 @@ def test_sanitizers_need_their_kernel():
 def test_files_that_need_the_same_vm_share_one():
     every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), list(plan.AREAS))
     shared = plan.together(TOP, every)
-    # Each file once, and each step in one guest.
+    # Each file runs once, and each step runs in one guest.
     assert sorted(target for step in shared for target in step.targets) == sorted(
         target for step in every for target in step.targets)
     assert len({str(step) for step in shared}) == len({step.slug for step in shared}) == len(shared)
@@ -370,7 +369,7 @@ def test_files_that_need_the_same_vm_share_one():
         assert step.name.endswith(f"+{len(step.targets) - 1}")
         if step.area == "vm":
             vmheader.of([TOP / target for target in step.targets])
-    # What stands alone, and what is named alone, has the name it is known by.
+    # A step that runs alone, or that is the only one named, keeps its own name.
     for pattern in ("vm/storage", "vm/io", "sanitize/eh", "vm/smoke", "host/vm"):
         assert plan.together(TOP, plan.chosen(every, [pattern])) == plan.chosen(every, [pattern])
 
@@ -387,7 +386,7 @@ def test_the_longest_begin_first():
                    if step.name != "smoke" and step.targets else step.expected
                    for step in shared if (step.area == "sanitize") == area]
         assert seconds == sorted(seconds, reverse=True)
-    # A name in the table that is none of a step says nothing.
+    # Each name in the table must be that of a step.
     names = {f"{step.area}/{step.name}" for step in plan.steps(TOP, plan.KERNELS, False)}
     assert {name for name in plan.EXPECTED if "/" in name} <= names
     assert set(plan.AREAS) <= set(plan.EXPECTED)
@@ -416,7 +415,7 @@ def test_times_are_told_of_the_last_run(tmp_path, capsys):
 
 
 def test_a_bad_header_is_one_failed_step(tmp_path):
-    """Nothing else is lost with it."""
+    """A bad header fails its own step only."""
     (tmp_path / "x.py").write_text("# vm: word\n", encoding="ascii")
     (tmp_path / "y.py").write_text("", encoding="ascii")
     steps = [plan.Step("vm", name, "6.1", (f"{name}.py",)) for name in "xyy"]
@@ -432,7 +431,7 @@ def test_guests_find_their_tests_compiled(tmp_path):
 
 
 def scheduled(tmp_path, monkeypatch, run, jobs, *patterns, fill=False):
-    """A whole check, with run(step) in the place of what runs a step: what was run."""
+    """Runs a whole check, with run(step) instead of real steps; returns the steps that were run."""
     began = []
 
     def run_step(step, _runner, _top, _folder):
@@ -464,7 +463,7 @@ def test_what_a_step_needs_is_built(tmp_path, monkeypatch, pattern, build):
     began, one = scheduled(tmp_path, monkeypatch, lambda step: None, 1, pattern)
     assert len(began) == (2 if build else 1) and (not build or began[0] == build)
     assert not any(found.failed for found in one.results)
-    # What cannot be built skips what needs it, and nothing else.
+    # If a build fails, the steps that need it are skipped, and no others.
     began, one = scheduled(tmp_path, monkeypatch, lambda step: "failed" if step.builds else None,
                            1, pattern, "lint/shell")
     assert began == [build or pattern, "lint/shell"]
@@ -476,7 +475,8 @@ def test_what_a_step_needs_is_built(tmp_path, monkeypatch, pattern, build):
                                       ["sanitize/defects", "sanitize/eh"],
                                       ["plant/vm-module-warns", "sanitize/eh"]])
 def test_two_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):
-    """The last of the VMs and the first of the guests of User Mode Linux, too."""
+    """Two steps run at a time, also the last VM and the first guest of User Mode Linux; builds run
+    alone."""
     together, alone = threading.Barrier(2), threading.Lock()
 
     def run(step):
@@ -497,9 +497,10 @@ def test_how_much_of_the_cpus_was_used(tmp_path, monkeypatch):
     while time.monotonic() < end:
         pass
     after = idle.cpu_seconds()
-    # Rounded apart where all of them were busy.
+    # The two are rounded separately, so with all CPUs busy they may differ a little.
     assert 0.2 < after.busy - before.busy < after.all - before.all + 0.001
-    # user nice system idle iowait irq softirq steal, and of them what guests had
+    # user nice system idle iowait irq softirq steal; guest and guest_nice, which are included in
+    # the first two
     monkeypatch.setattr(idle, "STAT", tmp_path / "stat")
     idle.STAT.write_text("cpu 100 200 300 1000 500 10 20 70 90 90\ncpu0 1\n", encoding="ascii")
     found, hertz = idle.cpu_seconds(), os.sysconf("SC_CLK_TCK")
@@ -510,7 +511,7 @@ def test_how_much_of_the_cpus_was_used(tmp_path, monkeypatch):
 @pytest.mark.parametrize("fill, busy, most", [
     (True, 0.5, 3), (True, 0.79, 3), (True, 0.81, 2), (True, 1.0, 2), (False, 0.0, 2)])
 def test_one_more_step_while_cpus_are_idle(tmp_path, monkeypatch, fill, busy, most):
-    """And no more than one: not before it is seen what that needs, nor while it runs."""
+    """There is at most one more step, and only after a window in which the CPUs were idle."""
     running, seen, lock = set(), [], threading.Lock()
     began = time.monotonic()
 
@@ -542,164 +543,3 @@ def test_bad_options_are_named(words, what):
     done = subprocess.run([TOP / "tools/check", *words], capture_output=True, text=True,
                           check=False, timeout=60)
     assert done.returncode == 2 and what in done.stderr
-
-
-class VMs:
-    """In the place of what runs programs: each run is (outcomes, status), the tests in it as
-    "passed", "skipped", why they failed or, where the run dies, "died" and None for the rest."""
-
-    def __init__(self, *runs, left=3600, console=""):
-        self.runs = list(runs)
-        self.asked = []
-        self.console = console
-        self.left = lambda: left
-        self.used = lambda: 0
-
-    def run(self, words, log, *_args, **_environment):
-        """Leaves what pytest in a VM would."""
-        self.asked.append([word for word in words if word.startswith("tests/")])
-        outcomes, status = self.runs.pop(0)
-        lines = [{"collected": [f"tests/vm/test_x.py::{name}" for name in outcomes]}]
-        for name, outcome in outcomes.items():
-            name = f"tests/vm/test_x.py::{name}"
-            if outcome == "died":
-                lines.append({"start": name})
-            elif outcome:
-                known = outcome in ("passed", "skipped")
-                lines.append({"done": name, "outcome": outcome if known else "failed",
-                              "seconds": 1, "message": "" if known else outcome})
-        if not {"died", None} & set(outcomes.values()):
-            lines.append({"end": status})
-        text = "".join(json.dumps(line) + "\n" for line in lines if outcomes)
-        (log.parent / "record").write_text(text, encoding="ascii")
-        (log.parent / "console").write_text(self.console, encoding="ascii")
-        return status
-
-
-def checked(tmp_path, capsys, vms, *steps, **options):
-    """A whole run of some steps; what it counts and what it prints."""
-    options = {"jobs": 1, "minutes": 60, "plain": True, "no_retry": False, "fill": False} | options
-    steps = steps or (plan.Step("vm", "x", "6.1", ("tests/vm/test_x.py",)),)
-    one = check.Check(SimpleNamespace(steps=list(steps), **options))
-    one.folder, one.runner = tmp_path, vms
-    one.run()
-    counts = one.report()
-    return counts, capsys.readouterr().out
-
-
-X = "tests/vm/test_x.py"
-SLOW = "x.py:3: in a\nE   AssertionError: took 9 s"
-
-
-def test_what_passes_at_the_second_try_is_unstable(tmp_path, capsys):
-    vms = VMs(({"a": SLOW, "b": "passed", "c": "skipped"}, 1), ({"a": "passed"}, 0))
-    counts, said = checked(tmp_path, capsys, vms)
-    assert counts == Counter(passed=2, skipped=1)
-    assert vms.asked[1] == [f"{X}::a"]
-    assert f"\nunstable: vm/x on 6.1: {X}::a (first: AssertionError: took 9 s)\n" in said
-    assert "] second try, alone, of what failed in vm/x on 6.1\n" in said
-    assert "vm/x on 6.1 again: 1 passed" in said and "FAILED vm/x" not in said
-    suite = ElementTree.parse(tmp_path / "junit.xml").find("testsuite")
-    assert (suite.get("tests"), suite.get("failures")) == ("3", "0")
-    assert "took 9 s" in suite.find(f"testcase[@name='{X}::a']/flakyFailure").text
-
-
-@pytest.mark.parametrize("second, status, why", [
-    ("E   still slow", 1, "still slow"), ("skipped", 0, "skipped:"),
-    ("died", 1, "during this test")])
-def test_what_fails_twice_has_failed(tmp_path, capsys, second, status, why):
-    vms = VMs(({"a": SLOW, "b": "passed"}, 1), ({"a": second}, status))
-    counts, said = checked(tmp_path, capsys, vms)
-    assert counts == Counter(passed=1, failed=1) and "unstable" not in said
-    told = said.partition(f"FAILED vm/x on 6.1: {X}::a\n    first: ")[2]
-    assert "took 9 s" in told.partition("again: ")[0] and why in told.partition("again: ")[2]
-    failure = ElementTree.parse(tmp_path / "junit.xml").find(".//failure").text
-    assert "took 9 s" in failure and why in failure
-
-
-@pytest.mark.parametrize("outcomes, status, console", [
-    ({"a": SLOW, "b": "passed"}, 99, ""), ({"a": "died", "b": None}, 99, ""),
-    ({"a": "passed"}, 99, ""), ({}, 99, ""),
-    ({"a": "died", "b": None}, 124, "[ 1.0] BUG: KASAN: slab-use-after-free in x\n")])
-def test_a_fault_of_the_kernel_is_not_repeated(tmp_path, capsys, outcomes, status, console):
-    vms = VMs((outcomes, status), console=console)
-    counts, said = checked(tmp_path, capsys, vms)
-    assert counts["failed"] and len(vms.asked) == 1
-    assert "second try" not in said and "the kernel reported a fault" in said
-
-
-def test_a_fault_at_the_second_try_is_one(tmp_path, capsys):
-    counts, said = checked(tmp_path, capsys, VMs(({"a": SLOW}, 1), ({"a": "passed"}, 99)))
-    assert counts == Counter(passed=1, failed=1)
-    assert f"FAILED vm/x on 6.1: {pytests.WHOLE}\n    the kernel reported a fault" in said
-
-
-@pytest.mark.parametrize("status, why", [(124, "its time was over"), (125, "the VM ended")])
-def test_tests_that_were_lost_are_repeated(tmp_path, capsys, status, why):
-    lost = {f"l{n}": None for n in range(again.MOST_FAILED + 1)}
-    vms = VMs(({"a": "passed", "b": SLOW, "c": "died"} | lost, status),
-              ({"b": "passed", "c": "passed"} | dict.fromkeys(lost, "passed"), 0))
-    counts, said = checked(tmp_path, capsys, vms)
-    assert counts == Counter(passed=3 + len(lost))
-    assert vms.asked[1] == [f"{X}::{name}" for name in ["b", "c", *lost]]
-    assert said.count("\nunstable: ") == 2 + len(lost) and why in said
-
-
-def test_lost_twice_is_failed(tmp_path, capsys):
-    vms = VMs(({"a": "died", "b": None}, 125), ({"a": "passed", "b": "died"}, 125))
-    assert checked(tmp_path, capsys, vms)[0] == Counter(passed=1, failed=1)
-
-
-@pytest.mark.parametrize("outcomes", [{}, {"a": "passed", "b": "passed"}])
-def test_a_run_that_failed_by_itself_is_repeated(tmp_path, capsys, outcomes):
-    good = {"a": "passed", "b": "passed"}
-    vms = VMs((outcomes, 125), (good, 0))
-    counts, said = checked(tmp_path, capsys, vms)
-    assert vms.asked == [[X], [X]]
-    assert counts == Counter(passed=3)
-    assert f"unstable: vm/x on 6.1: {pytests.WHOLE} (first: the VM ended" in said
-    for second in (({}, 125), (good, 125), ({"a": "passed", "b": SLOW}, 1)):
-        counts, said = checked(tmp_path, capsys, VMs((outcomes, 125), second))
-        assert counts["failed"] and "unstable" not in said
-
-
-@pytest.mark.parametrize("steps, failed, repeated", [(1, 40, True), (1, 41, False),
-                                                     (4, 10, True), (4, 11, False)])
-def test_too_many_are_no_accident(tmp_path, capsys, steps, failed, repeated):
-    names = [f"t{n}" for n in range(failed)]
-    runs = [({name: SLOW for name in names}, 1)] * steps
-    vms = VMs(*runs, *[({name: "passed" for name in names}, 0)] * steps)
-    counts, said = checked(tmp_path, capsys, vms, *(
-        plan.Step("vm", f"x{n}", "6.1", (X,), f"mark{n}") for n in range(steps)))
-    assert counts == Counter({"passed" if repeated else "failed": steps * failed})
-    assert len(vms.asked) == steps * (2 if repeated else 1)
-    assert repeated or f"no second try: {steps * failed} tests failed" in said
-
-
-@pytest.mark.parametrize("left, options, told", [
-    (479, {}, "no second try of what failed in vm/x on 6.1: less than 8 minutes"),
-    (3600, {"no_retry": True}, "")])
-def test_no_second_try_without_time_or_when_not_wanted(tmp_path, capsys, left, options, told):
-    vms = VMs(({"a": SLOW}, 1), left=left)
-    counts, said = checked(tmp_path, capsys, vms, **options)
-    assert counts == Counter(failed=1) and told in said
-    assert "second try, alone" not in said
-
-
-def test_there_is_an_option_for_none():
-    done = subprocess.run([TOP / "tools/check", "--help"], capture_output=True, text=True,
-                          check=False, timeout=60)
-    assert done.returncode == 0 and "--no-retry" in done.stdout
-
-
-def test_other_areas_have_no_second_try():
-    steps = plan.steps(TOP, plan.KERNELS, False)
-    results = [result.Result(str(step), [Case(f"{X}::a", "failed")]) for step in steps]
-    found = [step for _, step in again.tries(steps, results)]
-    names = {(step.area, step.name) for step in steps}
-    assert {(step.area, step.name) for step in found} == {
-        name for name in names if name[0] in ("vm", "sanitize")} - {
-        ("sanitize", "build"), ("sanitize", "defects")}
-    assert all(step.targets == (f"{X}::a",) for step in found)
-    # A file that cannot be collected is no test that depends on time.
-    assert not again.tries(steps, [result.Result("vm/io on 6.1", [Case(X, "failed")])])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The last lines of tools/check say why tests failed, and stay few."""
+"""The last lines of tools/check give the reasons for failed tests, and are few."""
 import sys
 import time
 from collections import Counter
@@ -17,7 +17,7 @@ from checks.result import Case, Result  # noqa: E402
 
 
 def failed(name, message):
-    """A test that failed."""
+    """Makes a failed test."""
     return Case(name, "failed", message=message)
 
 
@@ -121,10 +121,10 @@ def test_other_untimely_ends(tmp_path, text, first):
 
 
 class Broken:
-    """In the place of what runs programs: a VM whose kernel reported a fault."""
+    """Replaces the runner of programs: a VM whose kernel reported a fault."""
 
     def run(self, _words, log, *_args, **_environment):
-        """Leaves what tools/vm would, after one test of two."""
+        """Writes the files that tools/vm would have written after one test of two."""
         log.write_text(FAULT, encoding="ascii")
         (log.parent / "record").write_text(
             '{"collected": ["t.py::a", "t.py::b"]}\n{"start": "t.py::a"}\n', encoding="ascii")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The demo's table: every row has its figures, or there is no table."""
+"""The demo's table: if a row has no figures, there is no table."""
 
 import subprocess
 import sys
@@ -16,7 +16,8 @@ import table  # noqa: E402
 
 @pytest.fixture(name="folder")
 def fixture_folder(tmp_path):
-    """As the guest writes it: three rounds of 1000 I/Os, and instructions of two runs."""
+    """A folder of results as the guest writes it: three rounds of 1000 I/Os, and the instructions
+    of two runs."""
     wall, insn = [], []
     for n, row in enumerate(table.ROWS, 1):
         for loop in table.LOOPS:
@@ -31,7 +32,7 @@ def fixture_folder(tmp_path):
 
 
 def show(folder):
-    """The program."""
+    """Runs the program that prints the table."""
     return subprocess.run([sys.executable, "-B", TABLE, folder], capture_output=True, text=True,
                           check=False)
 

@@ -8,7 +8,7 @@ DEPTH, WAIT = "drivers/core/depth.h", "drivers/core/wait.c"
 VERDICT, SEEN = "drivers/core/verdict.c", "drivers/core/seen.h"
 
 
-# See core_explore.c. "listed": a policy that says which command has the room, as prio does.
+# See core_explore.c. "listed": a policy that chooses the command that gets room, as prio does.
 @pytest.mark.parametrize("words, least", [
     ("depth=1 s1 s1 s1", 50000),
     ("depth=2 s1 s1 s1", 10000),
@@ -28,24 +28,27 @@ VERDICT, SEEN = "drivers/core/verdict.c", "drivers/core/seen.h"
     ("policy=listed depth=1 s1 s1 switch", 10000),
     ("full=1 depth=2 s1 s1 abort=0", 10000)])
 def test_every_interleaving(words, least):
-    """Nothing stranded, nothing twice, never more than the depth, all room given back."""
+    """In every interleaving no command is left behind or issued twice, the depth is kept, and all
+    room is given back."""
     assert core_world.holds(words) > least
 
 
 STRANDED, DEEP, LEFT = "holds[i]->nr", "nr_lld < set.depth", "inflight.counter"
-# In which file what is replaced by what, where that shows, and which promise is broken.
+# Mistakes: file, text to replace, its replacement, the exploration that finds it, and the broken
+# promise.
 PLANTED = {
-    # As in the first published version: a command that waits is added after the last look.
+    # The mistake of the first published version: a waiting command is added after the last check
+    # for room.
     "no look for room behind the add": (WAIT, """
     if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
-        smq_wait_for_lun(&depth->wait);
+        smq_wait_dispatch_lun(&depth->wait);
 """, "", "depth=1 s1 s1", STRANDED),
     "the look for room before the add": (WAIT, """
     smq_wait_for_room(cmd, depth);
     /*
 """, """
     if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
-        smq_wait_for_lun(&depth->wait);
+        smq_wait_dispatch_lun(&depth->wait);
     smq_wait_for_room(cmd, depth);
     return false;
     /*
@@ -104,7 +107,7 @@ PLANTED = {
 """, "policy=listed depth=1 s1 s1", LEFT),
     "a full device is not tried again": (WAIT, """
         smq_hold_add(hold, cmd, true);
-        /* Should nothing of its LUN be in flight. */
+        /* In case its LUN has nothing in flight. */
         smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 """, """
         smq_hold_add(hold, cmd, true);
@@ -115,7 +118,7 @@ PLANTED = {
         smq_depth_full""", "full=1 depth=2 s1 s1 abort=0", LEFT),
     "a refused command keeps its room": (WAIT, """
         seen->flags &= ~SMQ_SEEN_COUNTED;
-        /* Without a look at the list: this command is to be the first of it. */
+        /* Does not start a dispatch: this command must become the first of the list. */
         atomic_dec_return(&depth->inflight);
 """, """
         seen->flags &= ~SMQ_SEEN_COUNTED;

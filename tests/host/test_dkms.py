@@ -16,7 +16,8 @@ RELEASE = "6.1.0-9-test"
 NONE = {("tools/dkms", "smq_none")}
 LISTS = ("BUILT_MODULE_NAME", "BUILT_MODULE_LOCATION", "DEST_MODULE_LOCATION")
 
-# As dkms 3.0.10 reads it: in a subshell, each element passed on through echo and read again.
+# Reads the file like dkms 3.0.10: in a subshell, with each element passed through echo and read
+# again.
 READ_CONF = r"""
 set -e
 shopt -s extglob
@@ -35,7 +36,8 @@ done
 
 
 def read_conf(tree, kernelver=RELEASE, config=None):
-    """What dkms makes of dkms.conf for a kernel with @config, a file that may be missing."""
+    """The settings that dkms reads from dkms.conf for a kernel with @config, a file that may be
+    missing."""
     kdir = tree / "headers"
     kdir.mkdir(exist_ok=True)
     values = {"conf": TOP / "dkms.conf", "dkms_tree": tree / "dkms", "module": "smq",
@@ -62,7 +64,7 @@ def listed(conf):
 
 
 def configuration(tree, has):
-    """A kernel's .config that has these."""
+    """Writes a kernel's .config with these options."""
     path = tree / "config"
     path.write_text("# Automatically generated file; DO NOT EDIT.\n" + "".join(
         f"CONFIG_{name}={'m' if name == 'SCSI' else 'y'}\nCONFIG_{name}_MORE=y\n"
@@ -72,7 +74,7 @@ def configuration(tree, has):
 
 
 def built(tree, has):
-    """The modules that make builds for a kernel that has these."""
+    """The modules that make builds for a kernel with these options."""
     kbuilds = sorted(TOP.glob("drivers/*/Kbuild"))
     assert kbuilds
     (tree / "Makefile").write_text("src := x\n" + "".join(
@@ -94,7 +96,7 @@ def test_list_is_what_is_built(tmp_path, lacks):
     conf = read_conf(tmp_path, config=configuration(tmp_path, has))
     want = built(tmp_path, has)
     assert bool(want) == ("SCSI" not in lacks)
-    # dkms takes no empty list.
+    # dkms does not accept an empty list.
     assert listed(conf) == (want or NONE)
     folder = tmp_path / "dkms/smq/0.1.0" / ("build" if want else "build/tools/dkms")
     assert conf["MAKE"] == [f"make -C {tmp_path}/headers M={folder} modules"]
@@ -103,20 +105,22 @@ def test_list_is_what_is_built(tmp_path, lacks):
 
 
 def test_every_need_is_named_by_a_kbuild():
-    """One that no test leaves out could be missing in dkms.conf."""
+    """NEEDS has each option that a Kbuild file checks: the test above leaves out each of them, so
+    dkms.conf must know it."""
     used = {name for path in TOP.glob("drivers/*/Kbuild")
             for name in re.findall(r"\$\(CONFIG_(\w+)\)", path.read_text(encoding="ascii"))}
     assert used == set(NEEDS)
 
 
 def test_without_a_configuration_all_are_listed(tmp_path):
-    """As "dkms add" has it where the running kernel has no headers."""
+    """"dkms add" has no configuration if the running kernel has no headers."""
     for kernelver in (RELEASE, ""):
         assert listed(read_conf(tmp_path, kernelver)) == built(tmp_path, NEEDS)
 
 
 def test_what_was_built_is_what_is_listed_afterwards(tmp_path):
-    """The headers may be gone, or have changed, when modules are installed or removed."""
+    """The list stays that of the build: headers may have been removed, or have changed, when
+    modules are installed or removed."""
     modules = tmp_path / "dkms/smq/0.1.0" / RELEASE / "x86_64/module"
     modules.mkdir(parents=True)
     (modules / "smq_none.ko").touch()

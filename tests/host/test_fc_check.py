@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/fc-check on copies of sysfs: what is as it should be has no finding, each thing that is
-set wrong has its own, with a command that names a file which is there."""
+"""tools/fc-check on copies of sysfs: right settings give no finding; each wrong setting gives a
+finding of its own, with a command that names an existing file."""
 
 import json
 import re
@@ -26,7 +26,8 @@ def tree(tmp_path):
 
 
 def check(tree, *args):
-    """The findings; the exit status fits them, and files that commands write are there."""
+    """Runs fc-check; returns the findings. Checks that the exit status fits them, and that files in
+    their commands exist."""
     done = run("--json", "--sysfs", tree.sys, "--proc", tree.proc, *args)
     assert done.stderr == "", done.stderr
     found = json.loads(done.stdout)["findings"]
@@ -41,7 +42,7 @@ def check(tree, *args):
 
 
 def only(found, name, level, *where):
-    """One finding and no other."""
+    """Checks that there is exactly this finding."""
     assert list(found) == [name], found
     assert (found[name]["level"], found[name]["where"]) == (level, list(where))
     return found[name]
@@ -58,7 +59,7 @@ def test_qla2xxx_as_it_should_be(tree):
                            "0 errors, 0 warnings, 0 notes\n")
 
 
-# Each makes one thing wrong: what is written where, the check that finds it, its level and where.
+# Wrong settings: what is written where, the name of the finding, its level and its place.
 WRONG = {
     "link": ("class/fc_host/host7/port_state", "Linkdown", "error", "host7"),
     "speed": ("class/fc_host/host7/speed", "8 Gbit", "note", "host7"),
@@ -96,7 +97,7 @@ def test_a_depth_that_was_ramped_down(tree):
 @pytest.mark.parametrize("name, value", (("ql2xmqsupport", 0), ("ql2xenablemsix", 2),
                                          ("ql2xnvmeenable", 0)))
 def test_one_queue_of_qla2xxx(tree, name, value):
-    """The parameter at fault is named; ten disks with the elevator of one queue are one finding."""
+    """The finding names the wrong parameter; ten disks with an elevator are one finding."""
     qla2xxx(tree, queues=1)
     tree.put(f"module/qla2xxx/parameters/{name}", value)
     found = check(tree)
@@ -117,14 +118,14 @@ def test_one_queue_for_no_reason(tree):
 
 
 def test_no_target(tree):
-    """Zoning: the host's own name is told."""
+    """Without a target, the finding on zoning names the host's own port."""
     qla2xxx(tree, luns=0)
     tree.put(f"{PORT}/roles", "FCP Initiator")
     assert WWPN in only(check(tree), "zoning", "error", "host7")["why"]
 
 
 def test_target_mode(tree):
-    """As tcm_qla2xxx has it: no LUN is missed."""
+    """A host that is a target, as with tcm_qla2xxx, is not reported to lack LUNs."""
     qla2xxx(tree, luns=0)
     tree.put(f"{HOST7}/scsi_host/host7/active_mode", "Target")
     only(check(tree), "target-mode", "warning", "host7")
@@ -137,12 +138,12 @@ def test_interrupts_on_one_cpu(tree):
     one = only(check(tree), "irq-affinity", "warning", "host7")
     assert one["found"] == "all 10 interrupts go to CPU 3"
     assert one["commands"][1] == "echo 1 > /proc/irq/61/smp_affinity_list"
-    # Without /proc there is nothing to say.
+    # Without /proc the affinity is not known, and there is no finding.
     assert json.loads(run("--json", "--sysfs", tree.sys).stdout)["findings"] == []
 
 
 def test_multipath_wants_fast_io_fail(tree):
-    """The same setting is right without it."""
+    """With multipath fast_io_fail_tmo has to be on; without, off is right."""
     qla2xxx(tree, luns=1)
     tree.multipath("sdb")
     one = only(check(tree), "fast-io-fail", "warning", "rport-7:0-2")
@@ -163,7 +164,7 @@ def test_two_paths_without_multipath(tree):
 
 
 def test_lpfc_as_it_should_be(tree):
-    """On one node it has two queues, which no setting changes."""
+    """On one node lpfc has two queues, and no setting changes that."""
     lpfc(tree)
     one = only(check(tree), "hardware-queues", "note", "host8")
     assert one["found"] == "2 hardware queues for 8 CPUs" and not one["commands"]
@@ -179,7 +180,7 @@ def test_one_queue_of_lpfc(tmp_path, name):
 
 
 def test_lpfc_depths(tree):
-    """Its own attributes say what a LUN's depth should be and what a target takes."""
+    """lpfc's attributes give the right depth of a LUN, and the limit of a target."""
     lpfc(tree)
     tree.attributes("class/scsi_host/host8", {"lpfc_tgt_queue_depth": 100, "lpfc_use_msi": 2})
     tree.put("bus/scsi/devices/8:0:0:1/queue_depth", 63)
@@ -191,7 +192,7 @@ def test_lpfc_depths(tree):
 
 
 def test_iscsi(tree):
-    """One queue is all it has; the elevator is the block layer's choice for one."""
+    """iscsi_tcp has only one queue; with that the block layer chooses an elevator."""
     iscsi(tree)
     found = check(tree)
     assert set(found) == {"hardware-queues", "elevator"}
@@ -208,7 +209,7 @@ def test_iscsi(tree):
 
 
 def test_sas(tree):
-    """The phys of an expander are not the host's."""
+    """Rates are checked for the host's phys, not for those of an expander."""
     mpt3sas(tree)
     tree.put("class/sas_phy/phy-9:0:4/negotiated_linkrate", "3.0 Gbit")
     assert check(tree) == {}
@@ -221,7 +222,7 @@ def test_sas(tree):
 
 
 def test_several_hosts_and_one_of_them(tree):
-    """The worst comes first."""
+    """The worst finding comes first; --host limits the checks to a host."""
     qla2xxx(tree)
     lpfc(tree)
     tree.put("class/fc_host/host7/port_state", "Offline")
@@ -244,7 +245,7 @@ def test_without_smq_sg(tree):
 
 
 def test_a_tree_that_is_going(tree):
-    """Attributes that are not there are no reason to fail."""
+    """fc-check does not fail if attributes are missing."""
     qla2xxx(tree)
     for path in (tree.sys / HOST7).rglob("*"):
         if path.is_file() and path.name not in ("proc_name",):
@@ -260,7 +261,7 @@ def test_usage(tmp_path):
 
 
 def test_installed(tmp_path):
-    """It runs from where `make install` puts it."""
+    """fc-check runs from the place where `make install` puts it."""
     subprocess.run(["make", "-s", "-C", ROOT / "tools/src/fc_check", "install",
                     f"DESTDIR={tmp_path}", "PREFIX=/usr"], check=True, timeout=TIMEOUT)
     tree = Tree(tmp_path)

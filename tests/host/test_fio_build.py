@@ -28,7 +28,7 @@ def there():
 
 
 def test_without_headers_the_rest_is_built(tmp_path):
-    """It is said what is missing and what helps, once."""
+    """One message says what is missing and how to install it; all else is built."""
     done = headers("path", SMQ_CACHE=str(tmp_path))
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.endswith(" are not there: tools/fio-headers prepare\n")
@@ -54,7 +54,8 @@ def test_a_source_of_ones_own(there):
 
 
 def test_a_fio_that_starts_soon(there):
-    """tools/check has built it: the same version, and what tests in guests ask of it."""
+    """The fio that tools/check has built has the installed version, and the features that tests in
+    guests need."""
     done = headers("program")
     assert done.returncode == 0, done.stderr
     program = done.stdout.strip()
@@ -84,7 +85,7 @@ def test_wrong_words():
 
 
 def run_fio(engine, *args):
-    """What fio says to a job that cannot begin."""
+    """Runs fio with a job that cannot begin; returns its message."""
     done = subprocess.run([FIO, "--name=x", f"--ioengine=external:{engine}", "--rw=read",
                            "--size=1m", "--filename=/dev/null", *args], capture_output=True,
                           text=True, check=False, timeout=TIMEOUT)
@@ -106,7 +107,7 @@ def test_engine_loads_and_has_its_options():
 
 
 def test_only_fios_symbol_shows():
-    """Names inside must not meet those of fio."""
+    """The engine exports only fio's symbol, because other names could conflict with fio's."""
     engine = ROOT / "build/tools/fio/fio-smq.so"
     done = subprocess.run(["nm", "-D", "--defined-only", engine], capture_output=True, text=True,
                           check=True, timeout=TIMEOUT)
@@ -114,11 +115,11 @@ def test_only_fios_symbol_shows():
 
 
 def test_an_engine_for_another_fio(tmp_path):
-    """It does not touch what may lie elsewhere there."""
+    """The engine refuses another version of fio, whose structures may differ."""
     other = tmp_path / "bin"
     other.mkdir()
     out = tmp_path / "out"
-    # The second of them in the place of the first.
+    # Replaces the first version by the second.
     for version in ("fio-9.99", "fio-9.98"):
         (other / "fio").write_text(f"#!/bin/sh\necho {version}\n", encoding="ascii")
         (other / "fio").chmod(0o755)

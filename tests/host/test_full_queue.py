@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Commands that wait for room in their hardware queue, in every interleaving, with no policy and
-with some; and mistakes that are found in that. Where no timer helps, a completion or an abort
-makes the room and has to be noticed."""
+with some; and mistakes that are found in that. Without a timer, the room that a completion or an
+abort makes must be noticed."""
 
 import core_world
 import pytest
@@ -27,22 +27,29 @@ FULL = "policy=none ring=1 timer=0 "
     ("policy=steer hwqs=2 threshold=0 on=1 ring=1 timer=0 s2@0 s1@0", 1000),
     ("policy=hold depth=2 ring=1 timer=0 s1 s1", 1000),
     ("policy=hold depth=2 ring=1 s1 s1 switch", 1000),
+    ("policy=later depth=2 ring=1 s1 s1 choose", 1000),     # what waits is not counted yet
     ("depth=2 ring=1 timer=0 s2 s1", 1000)])
 def test_every_interleaving(words, least):
-    """Nothing stranded, nothing twice; in the order in which commands found the queue full."""
+    """In every interleaving no command is left behind or issued twice, and commands go in the order
+    in which they found the queue full."""
     assert core_world.holds(words) > least
 
 
 STRANDED, ORDER = "holds[i]->nr", "before[nr]"
 PLANTED = {
     "not tried again unless a command ends": (WAIT, """
-    /* There may be room without a completion. */
+    /* Room may appear without a completion of this queue. */
     smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 """, "", "policy=none alone=2 s1", STRANDED),
     "no try behind the mark": (WAIT, """
     if (began)
         smq_hold_kick(hold);
 """, "", FULL + "s1 s1", STRANDED),
+    "what was not counted goes uncounted": (WAIT, """
+        smq_wait_hold_uncounted(hold->host, &list);
+""", """
+        ;
+""", "policy=later depth=2 ring=1 s1 s1 choose", "world.counting"),
     "a completion that does not look": (CMD, """
     smq_wait_room(cmd->hwq);
 """, "", FULL + "s1 s1", STRANDED),
@@ -90,9 +97,9 @@ PLANTED = {
 """, FULL + "s1 s1 s1", ORDER),
     "what is refused again goes behind": (WAIT, """
     smq_hold_add(hold, cmd, true);
-    /* There may be""", """
+    /* Room may appear""", """
     smq_hold_add(hold, cmd, false);
-    /* There may be""", FULL + "s1 s1 s1", ORDER),
+    /* Room may appear""", FULL + "s1 s1 s1", ORDER),
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Lists of held commands in every interleaving: add, take, claim by abort and reset, give back;
+"""Lists of held commands in every interleaving: add, take, take back by abort and reset, give back;
 and mistakes that are found in them."""
 
 import core_world
@@ -10,7 +10,7 @@ EH, CMD = "drivers/core/eh.c", "drivers/core/cmd.c"
 OBJECTS = "include/smq/objects.h"
 
 
-# See core_explore.c. "hold": a policy that holds what comes, for a work item, as batch does.
+# See core_explore.c. "hold": a policy that holds each command for a work item, as batch does.
 @pytest.mark.parametrize("words, least", [
     ("policy=hold depth=2 s1 s1 s1", 50000),
     ("policy=hold depth=1 s2 s1", 10000),
@@ -35,14 +35,14 @@ OBJECTS = "include/smq/objects.h"
     ("enter=1 full=1 depth=2 s1 s1", 5000),
     ("enter=1 policy=hold s1 abort=0 reset", 2000)])
 def test_every_interleaving(words, least):
-    """Nothing stranded, nothing twice; what error handling has got goes nowhere; nothing goes to
-    the LLD during a reset."""
+    """In every interleaving no command is left behind or issued twice; a command that error
+    handling has is not issued; and no command goes to the LLD during a reset."""
     assert core_world.holds(words) > least
 
 
 STRANDED = "holds[i]->nr"
 PLANTED = {
-    "claimed although it has moved": (HOLD, """
+    "taken back although it has moved": (HOLD, """
         held = seen->held_in == hold;
 """, """
         held = true;
@@ -68,15 +68,15 @@ PLANTED = {
     "an abort that does not wait for queue_cmd": (EH, """
     synchronize_rcu();
     rcu_read_lock();
-    held = smq_hold_claim""", """
+    held = smq_hold_take_back""", """
     rcu_read_lock();
-    held = smq_hold_claim""", "policy=hold s1 abort=0", ""),
+    held = smq_hold_take_back""", "policy=hold s1 abort=0", ""),
     "an abort that does not wait for completion": (EH, """
         synchronize_rcu();
         cancel_work_sync(&cmd->work);
 """, "", "policy=hold s1 abort=0", ""),
     "an abort that leaves held commands": (EH, """
-    held = smq_hold_claim(cmd, SMQ_FREE);
+    held = smq_hold_take_back(cmd, SMQ_FREE);
 """, """
     held = false;
 """, "policy=hold s1 abort=0", ""),
@@ -96,21 +96,21 @@ PLANTED = {
     "a reset that has nothing go on": (EH, """
     smq_hold_kick_all(reset->host);
 """, "", "policy=hold depth=2 s1 s1 reset=other", STRANDED),
-    "what goes back may be claimed": (LOOK, """
-        smq_hold_claim(cmd, SMQ_BACK)) {
+    "a command that goes back may be taken": (LOOK, """
+        smq_hold_take_back(cmd, SMQ_RETURNING)) {
 """, """
-        smq_hold_claim(cmd, SMQ_OWNED)) {
+        smq_hold_take_back(cmd, SMQ_OWNED)) {
 """, "policy=hold s1 look reset", ""),
     "what error handling has goes back": (LOOK, """
     if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
-        smq_hold_claim(cmd, SMQ_BACK)) {
+        smq_hold_take_back(cmd, SMQ_RETURNING)) {
 """, """
     if (smq_wait_is_over(cmd, look)) {
 """, "policy=hold s1 look abort=0", ""),
     "held again although error handling has it": (WAIT, """
-    keep = !smq_cmd_in_eh(cmd);
+    held = !smq_cmd_in_eh(cmd);
 """, """
-    keep = true;
+    held = true;
 """, "policy=hold full=1 s1 abort=0", ""),
     "a return beside the end is missed": (CMD, """
         if (state != SMQ_SUBMITTING && state != SMQ_OWNED)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make install-dev: an LLD in a folder of its own is built against what it installs, and loads.
+"""make install-dev: an LLD in a folder of its own is built with the installed files, and loads.
 
-The checkout's modules are used as they are built: "modules" counts as made (make -o).
+The modules that were built in the checkout are used: make -o takes the target "modules" as made.
 """
 import os
 import re
@@ -15,8 +15,8 @@ SOURCE = TOP / "tests/lld/smq_zero.c"
 GUIDE = TOP / "docs/converting-an-lld.md"
 LIMIT = 300
 
-# Run in the VM, with the folder of the installed modules as $1. The kernel's own modules that
-# these need are not there.
+# Runs in the VM, with the folder of the installed modules as $1, which lacks the kernel's modules
+# that these need.
 LOAD = """
 set -e
 modprobe -a scsi_mod scsi_common configfs sd_mod
@@ -33,7 +33,8 @@ echo gone
 
 
 def run(*argv, ok=True, **more):
-    """Runs a program; fails, with what it said, when it does. As if no make were around it."""
+    """Runs a program, without the environment of an outer make. If it fails, raises an error with
+    its output."""
     env = {name: value for name, value in os.environ.items()
            if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "KDIR", "PREFIX", "DESTDIR")}
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=LIMIT,
@@ -44,7 +45,7 @@ def run(*argv, ok=True, **more):
 
 @pytest.fixture(name="kernel", scope="module")
 def _kernel():
-    """The release and build folder of a kernel that the modules are built for."""
+    """The release and build folder of a kernel for which the modules are built."""
     done = run(TOP / "tools/kernels", "path", "6.1", ok=False)
     settings = dict(line.split("=", 1) for line in done.stdout.splitlines())
     release, kdir = settings.get("RELEASE"), settings.get("KDIR")
@@ -55,13 +56,13 @@ def _kernel():
 
 
 def make_smq(target, kernel, **variables):
-    """Makes a target of the checkout, its modules untouched."""
+    """Makes a target of the checkout, without building its modules."""
     words = [f"{name}={value}" for name, value in variables.items()]
     run("make", "-s", "-o", "modules", target, f"KDIR={kernel[1]}", "SMQ_TESTS=1", *words, cwd=TOP)
 
 
 def write_lld(folder, dev):
-    """An empty folder becomes that of an LLD, as the guide has it."""
+    """Writes the files of an LLD into an empty folder, as in the guide."""
     folder.mkdir()
     (folder / SOURCE.name).write_text(SOURCE.read_text(encoding="ascii"), encoding="ascii")
     lines = re.findall(r"^    (obj-m .*|include .*/lld\.mk)$", GUIDE.read_text(encoding="utf-8"),
@@ -94,7 +95,7 @@ def test_what_is_installed(tmp_path, kernel):
         make_smq("install-dev", kernel, DESTDIR=tmp_path)
         assert {path.name for path in (dev / "include/smq").iterdir()} == {
             path.name for path in (TOP / "include/smq").iterdir()}
-        # One that the tree had once.
+        # A header that the tree no longer has.
         (dev / "include/smq/gone.h").touch()
     (dev / "include/smq/gone.h").unlink()
     for path in (TOP / "build").glob("*/Module.symvers"):
@@ -118,7 +119,7 @@ def test_missing_pieces_are_named(tmp_path, kernel):
 
 
 def test_guide_shows_the_source():
-    """What the guide shows of smq_zero is in the file."""
+    """The parts of smq_zero in the guide are in the file."""
     text = GUIDE.read_text(encoding="utf-8")
     shown = text.partition("<!-- smq_zero.c -->\n")[2].partition("<!-- end -->")[0]
     code = [line.strip() for line in shown.splitlines() if line.startswith("    ")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""libsmq: what it makes of numbers, what it exports, what it installs."""
+"""libsmq: how it converts results, its exported symbols, and the files that it installs."""
 
 import errno
 import os
@@ -52,7 +52,7 @@ def test_cdb(line, want):
     (f"slot {0x04} 0 0 0 0 0", "GOOD 0 CONDITION MET"),
     (f"slot {0x03 << 8} 4096 0 0 0 0", "BAD 4096 GOOD, DID_TIME_OUT, 4096 bytes short"),
     (f"slot {0x63 << 8} 0 0 0 0 0", "BAD 0 GOOD, host 0x63"),
-    # what is beside a result below 0 says nothing
+    # the other fields have no meaning if the result is below 0
     (f"slot {-errno.ENODEV} 7 5 21 0 18", "BAD 0 ENODEV: the device is gone"),
     (f"slot {-errno.EILSEQ} 0 0 0 0 0", f"BAD 0 EILSEQ: {os.strerror(errno.EILSEQ)}"),
     # result, status | driver << 8 | host << 16 | sense length << 24 | residual << 32
@@ -88,7 +88,8 @@ def test_errors_in_words():
 
 
 def test_errors_of_runs_have_words_of_their_own():
-    """All that <scsi/smq_sg.h> tells of struct smq_sg_run; no memory is just that."""
+    """Each errno that <scsi/smq_sg.h> lists for struct smq_sg_run has a text of its own; ENOMEM has
+    the usual one."""
     text = (ROOT / "include/uapi/scsi/smq_sg.h").read_text(encoding="ascii")
     told = text.split(" * struct smq_sg_run - ")[1].split("*/")[0]
     names = set(re.findall(r"\b(E[A-Z]+):", told))
@@ -97,14 +98,15 @@ def test_errors_of_runs_have_words_of_their_own():
     run_call = calls().index("RUN")
     said = ask(*(f"error {run_call} {number}" for number in numbers))
     assert not set(said) & {os.strerror(number) for number in numbers}
-    # Whole commands wait for their turn as slots do.
+    # Whole commands wait for their turn in the same way as slots.
     for number in errno.EAGAIN, errno.ETIMEDOUT:
         assert ask(f"error {calls().index('COMMAND')} {number}", f"error {run_call} {number}") == [
             said[numbers.index(number)]] * 2
 
 
 def test_every_field_has_its_name():
-    """That of its constant; none and those that a newer module may tell have none."""
+    """A field's name is that of its constant. SMQ_SG_FIELD_NONE, and numbers that only a newer
+    module has, have no name."""
     text = (ROOT / "include/uapi/scsi/smq_sg.h").read_text(encoding="ascii")
     fields = {int(number): name.lower() for name, number in re.findall(
         r"^\tSMQ_SG_FIELD_(\w+) = (\d+),$", text, flags=re.M)}
@@ -122,7 +124,7 @@ def test_open_something_else(node, error):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder that the library has been installed into, for PREFIX /opt/smq."""
+    """A folder in which the library was installed, for PREFIX /opt/smq."""
     folder = tmp_path_factory.mktemp("install")
     subprocess.run(["make", "-s", "-C", LIBSMQ, "install", "PREFIX=/opt/smq",
                     f"DESTDIR={folder}"], check=True, timeout=TIMEOUT)
@@ -154,7 +156,7 @@ def test_examples_build_from_what_is_installed(installed, tmp_path, example, sta
     assert "/dev/null: not a /dev/smqsgN" in done.stderr
 
 
-# What cffi makes of declarations, as C that compiles only if the headers agree.
+# Prints C code, from cffi's view of the declarations, that compiles only if the headers agree.
 ASSERTIONS = """
 import re, sys, cffi
 ffi = cffi.FFI()
@@ -175,7 +177,7 @@ def test_python_example_declares_what_the_headers_do(tmp_path):
     functions = re.sub(r"^struct \w+ \{.*?\};", "", cdef, flags=re.S | re.M)
     values = re.search(r"^(OPEN, .*) = range\((\d)\)", text, flags=re.M)
     assert calls()[:int(values[2])] == values[1].split(", ")
-    # cffi is a package of Debian's own Python.
+    # By Debian's own Python, which has cffi.
     done = subprocess.run(["/usr/bin/python3", "-c", ASSERTIONS, cdef], capture_output=True,
                           text=True, check=True, timeout=TIMEOUT)
     assert done.stdout.count("_Static_assert") > 20 and "smq_reap" in functions

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The litmus tests of tests/proof stand for code that is there, and each barrier of the code has
-one, or a reason here why it needs none. What herd7 says of them is "tools/check --only proof"."""
+"""The code that the litmus tests of tests/proof name exists, and each barrier of the code has a
+litmus test, or a reason in this file why it needs none. "tools/check --only proof" runs herd7."""
 
 import re
 import sys
@@ -19,18 +19,21 @@ BARRIER = re.compile(
     r"\bsmp_(?:mb|rmb|wmb|acquire)\w*\(|\b\w+_(?:acquire|release)\(|\bsynchronize_rcu\(|"
     r"\b(?:call_rcu|queue_rcu_work|rcu_assign_pointer)\(|"
     r"\b(?:xchg|cmpxchg|atomic\w*_xchg|atomic\w*_cmpxchg|atomic_fetch_\w+)\(")
-# Functions of that name are no barriers.
+# Functions with these names are not barriers.
 NAMES = re.compile(r"\bsmqsg_\w+\(|\b\w+_release\((?:struct|fd|file)|\blio_\w+\(|\bram_release\(|"
-                   r"\bvs_release\(|\w+_regions\(|device_release_driver\(|\bsmq_cmd_claim\(")
-# Where no litmus test is needed, and why.
+                   r"\bvs_release\(|\w+_regions\(|device_release_driver\(|\bsmq_cmd_own\(")
+# Places that need no litmus test, with the reason.
 WITHOUT = {
     ("drivers/core/depth.h", "smq_depth_get"): "a count; what is behind it has its own barrier",
-    ("drivers/core/fault.c", "smq_fault_claim"): "looks again under the lock",
-    ("drivers/core/fault.c", "smq_fault_take"): "a count, with nothing behind it",
+    ("drivers/core/fault.c", "smq_fault_take_back"): "looks again under the lock",
+    ("drivers/core/fault.c", "smq_fault_count_down"): "a count, with nothing behind it",
     ("drivers/core/fault.c", "smq_fault_uncount"): "a count, with nothing behind it",
     ("drivers/core/stats.c", "smq_sum_hwq"): "figures for people; pairs with nothing",
     ("drivers/ram/device.c", "ram_book_link"): "a time, with nothing behind it",
-    ("drivers/sg/depth.c", "smqsg_take"): "a count; what is behind it has its own barrier",
+    ("drivers/sg/compat_data.c", "smqsg_data_small"): "one command at a time has the page, as with "
+                                                      "held-take.litmus",
+    ("drivers/sg/compat_data.c", "smqsg_small_put"): "as smqsg_data_small()",
+    ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; what is behind it has its own barrier",
     ("drivers/sg/held.c", "smqsg_held_wanted"): "test_and_clear_bit() is fully ordered already; "
                                                 "pairs with the block layer's",
     ("drivers/sg/locked.c", "smqsg_lock_pages"): "a count, with nothing behind it",

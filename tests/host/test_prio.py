@@ -26,7 +26,7 @@ def program():
 
 def simulate(*commands, depth=4, service=MS, ratio=4, max_ms=500, rate=0, late=0,
              end=SECOND):
-    """What came of the commands, by class."""
+    """Simulates the commands; returns the results by class."""
     words = [depth, service, ratio, max_ms, rate, late, end, *commands]
     done = subprocess.run([program(), *map(str, words)], capture_output=True, text=True,
                           timeout=60, check=False)
@@ -36,10 +36,10 @@ def simulate(*commands, depth=4, service=MS, ratio=4, max_ms=500, rate=0, late=0
 
 @pytest.mark.parametrize("ratio", [1, 2, 4, 16, 64])
 def test_sync_writes_have_their_ratio(ratio):
-    """While both wait; and nobody waits longer than the others' shares say."""
+    """The ratio holds while both wait, and async waits no longer than the shares demand."""
     got = simulate("sync,4096,0,64,again", "async,4096,0,64,again", ratio=ratio, end=4 * SECOND,
                    max_ms=60000)
-    # What is left at the end goes without the others.
+    # The last 64 commands are issued when the other class has none left.
     assert abs((got["sync"]["done"] - 64) / (got["async"]["done"] - 64) / ratio - 1) < 0.05
     assert got["async"]["worst"] <= (64 * (ratio + 1) / 4 + 2) * MS
 
@@ -61,7 +61,7 @@ def test_reads_have_half_beside_both_writes():
 
 @pytest.mark.parametrize("ratio", [1, 4, 16])
 def test_a_late_comer_pays_nothing_and_has_saved_nothing(ratio):
-    """A class that had no commands gets its share from then on, no more and no less."""
+    """A class that begins later gets its share from then on, no more and no less."""
     got = simulate("async,4096,0,64,again", f"sync,4096,{2 * SECOND},64,again", ratio=ratio,
                    end=4 * SECOND, max_ms=60000)
     later = got["async"]["done"] - 4 * 2000
@@ -69,7 +69,7 @@ def test_a_late_comer_pays_nothing_and_has_saved_nothing(ratio):
 
 
 def test_one_sync_write_among_async_ones():
-    """The next of four to end makes room for it."""
+    """A sync write goes as soon as one of the device's four commands ends."""
     got = simulate("async,4096,0,64,again", *(f"sync,4096,{at * 50 * MS + 500},1"
                                               for at in range(1, 18)))
     assert got["sync"]["worst"] <= 2 * MS + 1 and got["sync"]["done"] == 17
@@ -84,11 +84,12 @@ def test_real_time_goes_first_and_idle_last():
 
 @pytest.mark.parametrize("name", ["read", "sync", "async", "idle"])
 def test_nothing_starves(name):
-    """Beside as many real-time commands as the device can do, one goes each async_max_ms."""
+    """While real-time commands keep the device busy, a command of another class is issued every
+    async_max_ms."""
     got = simulate("rt,4096,0,16,again", f"{name},4096,{SECOND},10", max_ms=50, end=4 * SECOND)
     assert got[name]["done"] == 10
     assert got[name]["last"] <= SECOND + 10 * 52 * MS
-    # And no more often.
+    # It is not issued more often than that.
     assert got[name]["last"] >= SECOND + 10 * 50 * MS
 
 
@@ -96,27 +97,27 @@ def test_nothing_starves(name):
 @pytest.mark.parametrize("size", [512, 4096, 65536, 1 << 20])
 @pytest.mark.parametrize("rate", [MB, 10 * MB, 100 * MB, 2000 * MB])
 def test_bytes_per_second(rate, size, late):
-    """Within 2 %, however late a timer is, and never more."""
+    """The rate is met within 2 %, however late timers are, and not exceeded."""
     seconds = 2 if size < 1 << 20 else 20
     if rate // size * seconds > 20000:
         pytest.skip("too many for a simulation")
     got = simulate(f"async,{size},1,64,again", rate=rate, late=late, service=1000, depth=32,
                    end=seconds * SECOND)["async"]
-    # What was saved up at the start, and what goes after the end.
+    # Tolerance: credit at the start, and commands that are issued after the end.
     expected = rate * got["last"] / SECOND
     assert 0.98 * expected - size <= got["bytes"] <= 1.001 * expected + rate / 100 + 2 * size
 
 
 def test_a_large_command_is_not_robbed():
-    """It has waited 900 ms of its second when four small ones come: 1.1 s for all of them."""
+    """Four small commands come 900 ms after a large one that needs 1 s: all end within 1.1 s."""
     got = simulate(f"async,{MB},1,1", *(f"sync,4096,{900 * MS},1" for _ in range(4)), rate=MB)
     assert max(got["async"]["last"], got["sync"]["last"]) < 1.1 * SECOND
-    # It was chosen, and stays so.
+    # The large one was chosen, and stays chosen.
     assert got["async"]["last"] < got["sync"]["last"]
 
 
 def test_a_file_is_saved_while_many_writes_wait():
-    """Three sync writes, one after the other, at 10 MB/s beside 1,200 of 64 KiB."""
+    """Three sync writes, one after the other, beside 1,200 async ones of 64 KiB, at 10 MB/s."""
     got = simulate("async,65536,1,1200", *(f"sync,4096,{(300 + 100 * i) * MS},1"
                                            for i in range(3)), rate=10 * MB, depth=32)
     assert got["sync"]["worst"] < 20 * MS and got["async"]["last"] > 7.5 * SECOND

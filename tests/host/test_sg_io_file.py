@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's command file: what good files mean and what bad ones are told."""
+"""sg_io's command file: how good files are parsed, and the messages for bad ones."""
 
 import os
 import random
@@ -44,7 +44,8 @@ def test_all_fields(tmp_path):
 
 
 def test_without_a_time_it_is_that_of_the_line_before_on_its_cpu(tmp_path):
-    """The first line of a CPU has the one before, of whatever CPU: there is nothing nearer."""
+    """The first line of a CPU takes the time of the line before it, even if that is another
+    CPU's."""
     lines = [("at=5 cpu=0", 5), ("at=90 cpu=1023", 90), ("cpu=0", 5), ("cpu=1023", 90),
              ("", 90), ("at=40", 40), ("cpu=1023", 90), ("", 40), ("cpu=7", 40)]
     path = write(tmp_path, "".join(f"{READ10} in 512 {words}\n" for words, _ in lines))
@@ -126,7 +127,7 @@ def test_unchecked_takes_contradictions(tmp_path, line):
 W = f"{WRITE10} out 1024"
 R = f"{READ10} in 512"
 BAD = [
-    # what the line is, what has to be said of it
+    # a line, and the text that its message must have
     ("28", "needs a CDB of 10 bytes, not 1", " in 512"),
     ("zz", "CDB: 'z' is no hex digit"),
     ("0x28", "CDB: 'x' is no hex digit"),
@@ -251,7 +252,7 @@ def test_data_memory_is_bounded(tmp_path):
 
 
 def test_garbage_never_crashes(tmp_path):
-    """Mutations of good lines: any answer but a crash, and never a silent one."""
+    """Mutations of good lines are accepted or refused with a message, and never crash sg_io."""
     rng = random.Random(20130)
     good = f"{R} timeout=5 cpu=1\n{W} pattern=lba at=3\n7f{'00' * 6}18{'00' * 24} none 0\n"
     accepted = 0

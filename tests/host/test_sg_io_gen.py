@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io gen: the CDBs against an encoder of their own, ranges, limits."""
+"""sg_io gen: its CDBs are compared with those of an independent encoder; ranges and limits."""
 
 import json
 import subprocess
@@ -116,7 +116,7 @@ def test_random():
     assert got != lbas(*args, "2")
     assert all((lba - 1000) % 8 == 0 and 1000 <= lba <= 9000 for lba in got)
     counts = [got.count(lba) for lba in range(1000, 9001, 8)]
-    # 1001 places, five each on average: all but a few come up, none too often
+    # 1001 places, each chosen five times on average: few are never chosen, none too often
     assert sum(n == 0 for n in counts) < 25
     assert max(counts) < 20
 

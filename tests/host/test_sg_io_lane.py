@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io replay on a path that has not room for all that are due."""
+"""sg_io replay on a path that has no room for all commands that are due."""
 
 import pytest
 from sg_io_build import part, run
@@ -15,5 +15,5 @@ def test_what_had_no_room_goes_again(commands, depth, room):
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
     assert words[:5] == ["good", str(commands), "wrong", "0", "overtaken"]
-    # Those that came first have not been.
+    # The first commands have not been overtaken.
     assert int(words[5]) < commands

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's manual page and its completion know what its help lists, and nothing else."""
+"""sg_io's manual page and its completion have exactly the commands and options that its help
+lists."""
 
 import os
 import re
@@ -15,7 +16,7 @@ COMPLETION = SRC / "sg_io.bash"
 
 
 def commands():
-    """Those that `sg_io --help` lists."""
+    """The commands that `sg_io --help` lists."""
     text = run(binary(), "--help").stdout
     listed = text.split("\n\n")[1]
     found = re.findall(r"^  ([a-z-]+) ", listed, flags=re.M)
@@ -30,7 +31,7 @@ def options(command):
 
 
 def section(name):
-    """A section of the manual, as people write options."""
+    """A section of the manual, with options as they are typed."""
     text = MANUAL.read_text(encoding="ascii").replace("\\-", "-")
     found = re.search(rf"^\.SH {name}\n(.*?)(?=^\.SH |\Z)", text, flags=re.M | re.S)
     assert found, f"no section {name}"
@@ -52,7 +53,7 @@ def test_manual_has_all_options_and_no_others():
 
 
 def paths(command):
-    """Those that --via takes."""
+    """The paths that --via accepts."""
     wrong = run(binary(), command, "--via", "x", "d", "f").stderr
     return re.search(r"'x' is not (.*)", wrong)[1].replace(" or ", ", ").split(", ")
 
@@ -77,8 +78,8 @@ def test_manual_has_no_mistakes(tool):
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-# What bash does when the key is pressed: the words split at COMP_WORDBREAKS too, but the line is
-# what the completion looks at.
+# Does what bash does when the key is pressed: splits the words also at COMP_WORDBREAKS; but the
+# completion reads the line.
 PRESS = """
 source "$1"
 COMP_LINE=$3 COMP_POINT=${#3} COMP_WORDBREAKS=$4
@@ -90,7 +91,7 @@ exit 0
 
 
 def complete(line, breaks=" \t\n\"'><=;|&(:", cwd=None):
-    """What the completion offers for a line."""
+    """The words that the completion offers for a line."""
     done = subprocess.run(["bash", "--norc", "-c", PRESS, "-", COMPLETION, binary(), line, breaks],
                           capture_output=True, text=True, check=False, timeout=TIMEOUT, cwd=cwd)
     assert (done.returncode, done.stderr) == (0, "")
@@ -127,7 +128,7 @@ def test_completion_of_values(line, want):
 
 
 def test_completion_without_the_usual_breaks():
-    """Who took '=' out of them gets whole words."""
+    """Without '=' in COMP_WORDBREAKS the completion offers whole words."""
     assert complete("sg_io run --via=bsg-", " \t\n") == ["--via=bsg-uring"]
 
 
@@ -136,7 +137,7 @@ def test_completion_of_files(tmp_path):
     (tmp_path / "writes.cdb").touch()
     assert complete("sg_io run --depth 4 /dev/sg0 r", cwd=tmp_path) == ["reads.cdb"]
     assert complete("sg_io run --json /dev/sg0 x", cwd=tmp_path) == []
-    # A link to a node lies anywhere.
+    # A link to a node may be in any folder.
     assert complete("sg_io info w", cwd=tmp_path) == ["writes.cdb"]
 
 

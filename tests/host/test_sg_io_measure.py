@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's figures: latency percentiles, and outcomes told apart and decoded."""
+"""sg_io's figures: latency percentiles, and outcomes counted separately and decoded."""
 
 import random
 
@@ -17,7 +17,7 @@ def percentiles(values):
 
 
 def exact(values, permille):
-    """The smallest value that permille of all values do not exceed."""
+    """The smallest value that is not exceeded by @permille of all values."""
     return sorted(values)[max(-(-len(values) * permille // 1000), 1) - 1]
 
 

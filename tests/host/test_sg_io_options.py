@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's command line: help, usage errors, devices that are none."""
+"""sg_io's command line: help, usage errors, names that are not a SCSI device."""
 
 import pytest
 from sg_io_build import binary, run

@@ -19,7 +19,7 @@ def event(kind, ns, tag=0, cpu=0, data=1, protected=0, result=0, cdb=TUR):
 
 
 def record(events, *args):
-    """(lines of the file, the summary as a dictionary)"""
+    """Returns the lines of the file, and the summary as a dictionary."""
     text = "\n".join(events) + "\n"
     done = run(part("sg_io_recording", *PARTS), *map(str, args), stdin=text.encode())
     assert done.returncode == 0, done.stderr
@@ -44,13 +44,13 @@ def test_lines():
 
 
 def test_write_same_writes_zeroes():
-    """As the block layer's do: another pattern could not be unmapped."""
+    """The line has pattern=zero, as the block layer writes: WRITE SAME with UNMAP needs zeroes."""
     same = "93080000000000000626000004000000"
     assert record([event("start", 1, cdb=same)])[0] == [f"{same} out 512 pattern=zero at=0 cpu=0"]
 
 
 def test_order_is_that_of_time():
-    """CPUs are read one after the other; of one time, the one read first is first."""
+    """Events, read CPU by CPU, are sorted by time; events of the same time keep their order."""
     shuffled = list(range(100, 200))
     random.Random(1).shuffle(shuffled)
     lines, _ = record([event("start", 1000 * n, n, cdb=read10(n)) for n in shuffled] +
@@ -59,7 +59,7 @@ def test_order_is_that_of_time():
 
 
 def test_sorting_piece_by_piece():
-    """What is not old enough waits for those still to come."""
+    """Events later than the time of a sort wait for others that may still come before them."""
     lines, summary = record([
         event("start", 3000, 1, cdb=read10(3)), event("done", 4000, 1, cdb=read10(3)),
         event("start", 1000, 2, cdb=read10(1)), "sort 2000",
@@ -69,7 +69,7 @@ def test_sorting_piece_by_piece():
 
 
 def test_a_refused_command_counts_once():
-    """The driver had no room, twice; another of the same tag and queue is not meant."""
+    """A command that the driver refused twice is one line; CPU 1's of the same tag is another."""
     lines, summary = record([
         event("start", 1000, 7, cdb=read10(1)), event("start", 2000, 7, 1, cdb=read10(2)),
         event("refused", 2500, 7, cdb=read10(1)), event("start", 3000, 7, cdb=read10(1)),
@@ -87,7 +87,7 @@ def test_ends_of_what_began_before_are_no_commands():
 
 
 def test_lost_ends_do_not_pile_up():
-    """Each tag is met again without having ended: the time for each stays what it was."""
+    """A tag starts again and again without an end: no event takes longer than the ones before."""
     lines, _ = record([event("start", n, 3, cdb=read10(n)) for n in range(20000)] +
                       [event("done", 20000 + n, 3, cdb=read10(n)) for n in range(20000)], 20000)
     assert len(lines) == 20000
@@ -134,7 +134,7 @@ def test_the_limit():
 
 
 def test_the_limit_is_reached_without_one_more():
-    """But not while the last may turn out to have been refused."""
+    """The limit counts the last command only once it has ended: it may still be refused."""
     events = [event(kind, 10 * n + (kind == "done"), n, cdb=read10(n))
               for n in range(4) for kind in ("start", "done")]
     assert record(events, 4)[1]["full"] == 1
@@ -145,7 +145,7 @@ def test_the_limit_is_reached_without_one_more():
 
 
 def test_the_lines_are_a_command_file(tmp_path):
-    """All kinds that are written are taken back."""
+    """replay accepts every kind of line that record writes."""
     cdbs = [read10(1), "080000010100", "a80000000001000000020000", "2e000000000100000100",
             "93000000000000000626000004000000", "93010000000000000626000004000000",
             "41000000000100000400", "89000000000000000001000000010000", "120000006000",

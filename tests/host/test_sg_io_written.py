@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What sg_io verify expects of each block: the last of a file's commands to write it."""
+"""sg_io verify expects in each block the data of the last command of a file that writes it."""
 
 import random
 
@@ -20,7 +20,8 @@ def dump(tmp_path, lines, expect=0):
 
 
 def expected(tmp_path, lines):
-    """{LBA: (line, data)}; data None: not known. Extents are in order and do not overlap."""
+    """Returns {LBA: (line, data)}; data is None if it is not known. Checks that extents are in
+    order and do not overlap."""
     head, *rows = dump(tmp_path, lines).stdout.splitlines()
     blocks, end = {}, 0
     for row in rows:
@@ -59,7 +60,7 @@ def test_the_last_one_counts(tmp_path):
 def test_write_same(tmp_path):
     got = expected(tmp_path, [same10(4, 3, "lba"), same10(60, 0, "ff")])
     assert all(got[i][1] == lba_data(4) for i in (4, 5, 6))
-    # Of 0 blocks: to the end.
+    # 0 blocks means up to the end of the disk.
     assert sorted(got) == [4, 5, 6, 60, 61, 62, 63]
     ndob = "93010000000000000000000000080000 none 0"
     assert {data for _, data in expected(tmp_path, [ndob]).values()} == {bytes(BLOCK)}
@@ -90,7 +91,7 @@ def test_what_changes_no_block(tmp_path):
                               "5500000000000000 1000 out 16".replace(" 10", "10"),
                               "c00000000000 out 4",
                               "83000000000000000000000000100000 out 16"]).stdout.splitlines()
-    # The vendor's command may have, and what EXTENDED COPY did its parameters tell.
+    # A vendor's command may have written anything; what EXTENDED COPY wrote is in its parameters.
     assert head == "0 2"
 
 

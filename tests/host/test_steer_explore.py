@@ -9,7 +9,8 @@ VERDICT = "drivers/core/verdict.c"
 ON = "policy=steer hwqs=2 threshold=0 on=1 "
 
 
-# See core_explore.c. A hardware queue with one command is busy. trying: what is left of a trial.
+# See core_explore.c. A hardware queue with one command is busy. trying: commands that the trial may
+# still steer.
 @pytest.mark.parametrize("words, least", [
     (ON + "s2@0 s1@1", 5000),
     (ON + "s1@0 s1@0 s1@1", 10000),
@@ -27,7 +28,8 @@ ON = "policy=steer hwqs=2 threshold=0 on=1 "
     ("policy=steer hwqs=2 threshold=0 trying=1 s1@0 s1@0 s1@0", 10000),
     (ON + "s2@0 switch", 500)])
 def test_every_interleaving(words, least):
-    """Nothing lost, nothing twice; counts that agree; none where no CPU is left."""
+    """In every interleaving no command is lost or issued twice, the counters agree, and a hardware
+    queue without a CPU has no command."""
     assert core_world.holds(words) > least
 
 

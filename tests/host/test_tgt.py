@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The iSCSI target of a VM's test: it comes, it goes, and says why not."""
+"""The iSCSI target for a VM's test: it starts, it ends, and reports errors."""
 import os
 import re
 import shutil
@@ -23,13 +23,13 @@ PLACED = r"portal=127\.0\.0\.1:(\d+),target=iqn\.2026-01\.test\.smq:disks,lun=(\
 
 
 def listens(port):
-    """Whether somebody takes connections there."""
+    """Whether a process accepts connections on a port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", int(port))) == 0
 
 
 def ends(port):
-    """Waits until nobody does."""
+    """Waits until no process accepts connections on a port."""
     end = time.monotonic() + 10
     while listens(port):
         assert time.monotonic() < end, f"tgtd is still there, on port {port}"
@@ -48,7 +48,7 @@ def test_it_is_there_while_it_is_wanted():
         (port,) = {port for port, _ in found}
         folder = Path(words[1].rpartition(" ")[2])
         assert listens(port) and (folder / "a.img").stat().st_size == 8 << 20
-        # Two at a time do not meet.
+        # Two targets at a time use different ports.
         with vmheader.prepared(WORDS) as others:
             (other,) = {port for port, _ in re.findall(PLACED, " ".join(others))}
             assert other != port and listens(other)
@@ -77,7 +77,7 @@ def test_it_ends_with_whoever_started_it():
         assert listens(port)
         owner.send_signal(signal.SIGKILL)
     ends(port)
-    # Nobody is left to remove these.
+    # The process that would remove these files was killed.
     for path in Path(folder).iterdir():
         path.unlink()
     Path(folder).rmdir()

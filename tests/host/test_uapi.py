@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The header of /dev/smqsgN: it compiles alone, its layout stays, and its example is true."""
+"""The header of /dev/smqsgN: it compiles without other headers, its layout does not change, and its
+example compiles."""
 
 import re
 import subprocess
@@ -69,7 +70,7 @@ def members(row):
 
 
 def test_the_table_has_all_there_is():
-    """What is added to the header has to be added here, too."""
+    """The table has all structures and codes of the header."""
     found = {}
     for name, body in re.findall(r"^struct (\w+) \{\n(.*?)^\};", text(), flags=re.S | re.M):
         body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
@@ -82,7 +83,7 @@ def test_the_table_has_all_there_is():
 @BITS
 @pytest.mark.parametrize("compiler", ("gcc", "g++"))
 def test_layout(compiler, bits):
-    """Sizes, offsets and codes, as programs have them that were built long ago."""
+    """Sizes, offsets and codes do not change, because old programs use them."""
     word = "_Static_assert" if compiler == "gcc" else "static_assert"
     lines = ["#include <scsi/smq_sg.h>"]
     for name, (size, row) in LAYOUT.items():
@@ -95,7 +96,7 @@ def test_layout(compiler, bits):
 
 
 def test_the_example_is_true(tmp_path):
-    """That of the first comment compiles as it stands there, inside a function."""
+    """The example in the first comment compiles unchanged inside a function."""
     comment = text().split("*/")[1]
     lines = [line[3:] for line in comment.splitlines() if line.startswith(" *\t")]
     assert lines[0].startswith("struct smq_sg_setup") and "SMQ_SG_RUN" in "".join(lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/uml: what a command sees under User Mode Linux, and what is refused."""
+"""tools/uml: the environment of a command under User Mode Linux, and refused options."""
 
 import os
 import re
@@ -20,14 +20,14 @@ from testvm import report, uml  # noqa: E402
 
 
 def prepared():
-    """The flavours that can be run here without a build."""
+    """The flavours that can be run here without building them."""
     return [name for name in uml.FLAVOURS if subprocess.run(
         [TOP / "tools/kernels", "path", f"uml-{name}"], capture_output=True,
         check=False).returncode == 0]
 
 
 def run(*arguments, command, **options):
-    """Runs tools/uml to its end, with whatever flavour there is."""
+    """Runs tools/uml until it ends, with any flavour that is built."""
     flavours = prepared()
     if not flavours:
         pytest.skip("no flavour is prepared: tools/kernels prepare uml-perf")
@@ -244,7 +244,7 @@ def test_a_double_free_of_the_kernels_own_is_known():
 def test_other_double_frees_are_seen(place, caller):
     log = report.ConsoleLog("end mark")
     log.feed(PERCPU.format(place, caller).encode())
-    # The known one behind it does not speak for it.
+    # A known report after it does not make this one known.
     log.feed(PERCPU.format("scsi_device_dev_release", "scsi_alloc_sdev").encode())
     assert f"at {place}+" in log.faults()
 

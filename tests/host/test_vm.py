@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/vm: what a command sees in the VM and what comes back from it."""
+"""tools/vm: the environment of a command in the VM, and its output and status."""
 
 import fcntl
 import os
@@ -21,19 +21,19 @@ TOP = Path(__file__).resolve().parents[2]
 VM = str(TOP / "tools/vm")
 # A VM boots in seconds; the host may be busy with others.
 LIMIT = 180
-# Seconds that boots take at least, and took on this host.
+# Seconds for boots: first the least that is assumed; the times of boots on this host are appended.
 BOOTS = [4.0]
 
 
 def vm(*arguments, command, **options):
-    """Runs tools/vm to its end."""
+    """Runs tools/vm until it ends."""
     options.setdefault("timeout", LIMIT)
     return subprocess.run([VM, *arguments, "--", *command], capture_output=True, check=False,
                           **options)
 
 
 def running(pattern):
-    """Processes with pattern in their arguments, other than this one."""
+    """Other processes that have the pattern in their arguments."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -48,7 +48,7 @@ def test_streams_are_exact_and_apart(tmp_path):
     data = os.urandom(10 * 1024 * 1024)
     (tmp_path / "data").write_bytes(data)
     words = ["a b", "new\nline", "q'uo\"te", "$x", "`id`", "*", "", "\\", "tab\t", "ü", "-n"]
-    # The arguments of the command arrive unchanged, too.
+    # The arguments of the command arrive unchanged as well.
     script = 'cat "$0"; printf "%s\\0" "$@" >&2; echo again >/dev/stderr'
     done = vm(command=["sh", "-c", script, str(tmp_path / "data"), *words])
     assert done.stdout == data
@@ -125,7 +125,7 @@ def test_panic_fails_with_its_report(tmp_path):
 
 @pytest.fixture(name="first_boot")
 def fixture_first_boot(tmp_path, monkeypatch):
-    """Has QEMU change its arguments at its first start."""
+    """Replaces QEMU by a script that changes its arguments at the first start."""
     def change(script):
         qemu = tmp_path / "bin/qemu-system-x86_64"
         qemu.parent.mkdir()
@@ -238,7 +238,7 @@ def test_reader_that_goes_away_stops_the_vm():
 
 
 def test_icount_counts_alike():
-    """Guest time is a count of instructions: a loop takes as long in each boot."""
+    """Guest time is a count of instructions: a loop takes the same time in each boot."""
     program = ("import time\n"
                "def loop():\n"
                "    start = time.monotonic_ns()\n"
@@ -289,7 +289,7 @@ def test_shell():
         wait_for(b"# ")
         os.write(terminal, b"stty size; tty; sleep 1000\r")
         wait_for(b"41 133\r\n/dev/hvc0\r\n")
-        # ^C may come before there is a sleep to end, and takes what is typed with it.
+        # ^C may come before sleep runs; it also discards the typed text.
         until(b"\x03", b"# ")
         until(b"echo rea''dy\r", b"ready\r\n")
         wait_for(b"# ")

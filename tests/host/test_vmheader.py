@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The VM that a test file asks for, and who gets it."""
+"""The VM that a test file asks for, and the files that share one."""
 import shlex
 import sys
 from pathlib import Path
@@ -84,13 +84,13 @@ def test_files_share_a_vm_of_which_they_say_the_same(write):
 
 
 class Recorder:
-    """In the place of what runs programs."""
+    """Replaces the runner of programs."""
 
     def __init__(self):
         self.words = []
 
     def run(self, words, *_args, **_environment):
-        """Keeps the command, and looks for the disk while it would run."""
+        """Stores the command, and checks that its disk exists while it would run."""
         self.words = words
         self.disk = [Path(word.partition("file=")[2].partition(",")[0])
                      for option in words for word in option.split() if "file=" in word]
@@ -107,7 +107,7 @@ def test_the_vm_gets_what_the_file_asks_for(write, tmp_path):
 
 
 def test_user_mode_linux_has_no_devices_to_give(write, tmp_path):
-    """So it is shared by files that say different things of a VM."""
+    """User Mode Linux has no devices, so files that ask for different VMs share a guest."""
     write(f"# vm: {PVSCSI}")
     write("", name="test_y.py")
     runner, names = Recorder(), ["tests/vm/test_x.py", "tests/vm/test_y.py"]
@@ -144,7 +144,7 @@ def test_kernels_have_the_smoke_tests_they_are_said_to():
     assert not any(has(plan.NEWEST, name) for name in plan.NEWEST_NOT)
     assert has(plan.NEWEST, "policy") and not has(plan.BETWEEN, "policy")
     assert has(plan.NEWEST, "virtio") and not has(plan.BETWEEN, "virtio")
-    # A VM of its own, in which no test is chosen, has failed.
+    # A step without any chosen test fails, so each file with a VM of its own must have smoke tests.
     for step in (step for kernel in (plan.BETWEEN, plan.NEWEST)
                  for step in plan.smoke_steps(TOP, kernel) if step.name != "smoke"):
         assert "mark.smoke" in (TOP / step.targets[0]).read_text(encoding="utf-8"), str(step)

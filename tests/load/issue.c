@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One command: a bio, a passthrough request, or what the machine itself is measured with. */
+/*
+ * Issues one command: a bio, a passthrough request, or one of the operations that measure the
+ * machine itself.
+ */
 #include <linux/blkdev.h>
 #include <linux/delay.h>
 #include <linux/fs.h>
@@ -67,7 +70,7 @@ static void load_passthrough(struct load_job *job, struct load_slot *slot)
 	struct request *rq;
 	int err;
 
-	/* Waits for a tag, and submits what is plugged before. */
+	/* Waits for a tag; before that it submits the plugged commands. */
 	rq = scsi_alloc_request(bdev_get_queue(dev->bdev), REQ_OP_DRV_IN, 0);
 	if (IS_ERR(rq)) {
 		load_job_done(slot, PTR_ERR(rq));
@@ -78,7 +81,7 @@ static void load_passthrough(struct load_job *job, struct load_slot *slot)
 	scmd->cmd_len = slot->cdb_len;
 	scmd->allowed = 0;
 	if (slot->page) {
-		/* What it allocates ends with the request. */
+		/* Memory that this allocates is freed with the request. */
 		err = smq_rq_map_kern(rq, page_address(slot->page), job->run->spec->bs, GFP_KERNEL);
 		if (err) {
 			blk_mq_free_request(rq);
@@ -113,7 +116,7 @@ void load_issue(struct load_job *job, struct load_slot *slot)
 		load_read(job, slot);
 		break;
 	case LOAD_DELAY:
-		/* As smq_ram spends the time of a doorbell. */
+		/* Spends the time in the same way as smq_ram spends that of a doorbell. */
 		udelay(spec->delay_ns / NSEC_PER_USEC);
 		ndelay(spec->delay_ns % NSEC_PER_USEC);
 		load_job_done(slot, 0);
@@ -125,7 +128,7 @@ void load_issue(struct load_job *job, struct load_slot *slot)
 	}
 }
 
-/* Slots read one place after the other, as far as the smallest device goes. */
+/* Slots read consecutive places, within the size of the smallest device. */
 static void load_prepare_read(struct load_slot *slot)
 {
 	struct load_job *job = slot->job;

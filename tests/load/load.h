@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * smq_load: a load from inside the kernel, for measuring at native speed where a
- * system call costs more than the command it brings.
+ * smq_load: a load that the kernel itself issues, for measurements at native speed: there a system
+ * call costs more than the command it submits.
  *
- * One run at a time: a spec is parsed, its devices opened, one job a CPU works
- * through its commands, and the times of chunks of LOAD_CHUNK commands are kept
- * until the next run. The writer of the spec waits for all of it.
+ * There is one run at a time. The spec is parsed and its devices are opened; then one job on each
+ * CPU works through its commands. The times of chunks of LOAD_CHUNK commands are kept until the
+ * next run. The write of the spec returns when the run has ended.
  */
 #ifndef SMQ_LOAD_H
 #define SMQ_LOAD_H
@@ -34,7 +34,7 @@ struct load_dev {
 	unsigned int nr_blocks;		/* of spec->bs bytes, as many as 32 bits count */
 };
 
-/* What was asked for. Filled by load_spec_parse(), until load_spec_release(). */
+/* The run as its spec describes it. Valid from load_spec_parse() to load_spec_release(). */
 struct load_spec {
 	enum load_op op;
 	unsigned int qd;		/* commands in flight, of each job */
@@ -62,7 +62,7 @@ struct load_chunk {
 	u32 ns;
 };
 
-/* Lives as its run: load_run() frees it when nothing is in flight any more. */
+/* Lives as long as its run: load_run() frees it once nothing is in flight. */
 struct load_slot {
 	struct llist_node node;		/* in job->completed, or nowhere */
 	struct load_slot *next;		/* in job->free */
@@ -74,8 +74,8 @@ struct load_slot {
 };
 
 /*
- * Only its thread touches a job while it runs, but for @completed and
- * @nr_completed. Lives until load_result_free().
+ * While a job runs, only its thread uses it, except @completed and @nr_completed. Lives until
+ * load_result_free().
  */
 struct load_job {
 	struct load_run *run;
@@ -96,11 +96,11 @@ struct load_job {
 	u64 ns;				/* of the measured part */
 	u64 commands;
 
-	/* Completions come on any CPU: */
+	/* Written by completions, on any CPU: */
 	struct llist_head completed ____cacheline_aligned_in_smp;
 	/*
-	 * Added to after the slot is in @completed, so whoever has seen the
-	 * number finds the slots; wraps.
+	 * Incremented after the slot was added to @completed: a CPU that has read the number finds
+	 * at least as many slots. Wraps.
 	 */
 	atomic_t nr_completed;
 	int wake_at;			/* @nr_completed at which to wake @task */
@@ -123,14 +123,14 @@ int load_spec_parse(struct load_spec *spec, char *text, char error[LOAD_ERROR]);
 void load_spec_release(struct load_spec *spec);
 
 /*
- * run.c: carries the spec out. Returns 0, -EINTR after a signal, -ETIME, -EIO
- * for commands that failed or -ENOMEM. @run holds results for which
- * load_result_free() is due, whatever was returned. May sleep for long.
+ * run.c: runs the spec. Returns 0, -EINTR after a signal, -ETIME, -EIO for commands that failed, or
+ * -ENOMEM. In each case the caller frees the results in @run by load_result_free(). May sleep for
+ * long.
  */
 int load_run(struct load_run *run, struct load_spec *spec, char error[LOAD_ERROR]);
 void load_result_free(struct load_run *run);
 
-/* issue.c: one command, or what stands for one; ends in load_job_done(). */
+/* issue.c: issues one command, or an operation in its place; its end calls load_job_done(). */
 void load_issue(struct load_job *job, struct load_slot *slot);
 int load_slot_init(struct load_slot *slot, struct load_job *job);
 void load_slot_exit(struct load_slot *slot);

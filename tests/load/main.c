@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/kernel/debug/smq_load/run takes a spec and returns when it has been
- * carried out; .../result says in JSON what came of the last one.
+ * A write of a spec to /sys/kernel/debug/smq_load/run returns when the run has ended; .../result
+ * has the results of the last run as JSON.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -64,12 +64,12 @@ static const struct file_operations load_run_fops = {
 	.write	= load_write,
 };
 
-/* seq_file asks again with a larger buffer when this did not fit. */
+/* seq_file calls this again with a larger buffer if the text did not fit. */
 static int load_result_show(struct seq_file *seq, void *unused)
 {
 	unsigned int i, k;
 
-	/* A run may take its time. */
+	/* A run may take long. */
 	if (mutex_lock_interruptible(&load_lock))
 		return -EINTR;
 	seq_puts(seq, "{\"error\": \"");

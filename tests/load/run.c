@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A run: a thread for each CPU, which keeps its commands in flight and notes the
- * time every LOAD_CHUNK of them.
+ * A run: one thread per CPU keeps its commands in flight, and records the time after every
+ * LOAD_CHUNK commands.
  */
 #include <linux/blkdev.h>
 #include <linux/kthread.h>
@@ -25,10 +25,10 @@ void load_job_done(struct load_slot *slot, int err)
 	rcu_read_lock();
 	if (unlikely(err)) {
 		WRITE_ONCE(job->first_error, err);
-		/* No exact number is wanted of what must not happen. */
+		/* An exact number is not needed: there should be no errors. */
 		WRITE_ONCE(job->nr_errors, job->nr_errors + 1);
 	}
-	/* Full barriers both: the slot is in the list before it is counted. */
+	/* Both are full barriers: the slot is in the list before it is counted. */
 	llist_add(&slot->node, &job->completed);
 	completed = atomic_inc_return(&job->nr_completed);
 	if (completed == READ_ONCE(job->wake_at))
@@ -37,8 +37,8 @@ void load_job_done(struct load_slot *slot, int err)
 }
 
 /*
- * Until @target commands have ever completed. They do: what is lost ends in the
- * mid-layer's own error handling.
+ * Waits until @target commands have completed since the run began. They all do: the mid-layer's
+ * error handling ends a command that was lost.
  */
 static void load_wait(struct load_job *job, int target)
 {
@@ -55,8 +55,8 @@ static void load_wait(struct load_job *job, int target)
 	WRITE_ONCE(job->wake_at, target);
 	for (;;) {
 		/*
-		 * A full barrier: either this sees the number that is waited
-		 * for, or load_job_done() on its way there sees wake_at.
+		 * A full barrier: either this thread sees that the number is reached, or
+		 * load_job_done(), which then reaches it, sees wake_at.
 		 */
 		set_current_state(TASK_UNINTERRUPTIBLE);
 		if (atomic_read(&job->nr_completed) - target >= 0)
@@ -66,7 +66,9 @@ static void load_wait(struct load_job *job, int target)
 	__set_current_state(TASK_RUNNING);
 }
 
-/* Takes what has completed, once there are @need free slots. Returns how many came. */
+/*
+ * Waits until there are @need free slots, and takes the completed ones. Returns how many it took.
+ */
 static unsigned int load_reap(struct load_job *job, unsigned int need)
 {
 	struct load_slot *slot, *next;
@@ -74,7 +76,7 @@ static unsigned int load_reap(struct load_job *job, unsigned int need)
 
 	if (job->nr_free < need)
 		load_wait(job, job->nr_taken + need - job->nr_free);
-	/* Cheaper than an exchange where commands are slower than this loop. */
+	/* Checked first, because it is cheaper than an exchange; often the list is empty. */
 	if (llist_empty(&job->completed))
 		return 0;
 	llist_for_each_entry_safe(slot, next, llist_del_all(&job->completed), node) {
@@ -94,7 +96,7 @@ static void load_submit(struct load_job *job, unsigned int n)
 
 	if (n > 1) {
 		blk_start_plug(&plug);
-		/* What blk_start_plug_nr_ios() does for io_uring is not exported. */
+		/* As blk_start_plug_nr_ios() does, which is not exported. */
 		plug.nr_ios = job->run->spec->requests;
 	}
 	for (i = 0; i < n; i++) {
@@ -117,7 +119,7 @@ static bool load_note(struct load_job *job, unsigned int came, u64 *since, u64 e
 	if (chunk->commands < LOAD_CHUNK)
 		return true;
 	now = ktime_get_ns();
-	/* Sleeping through four seconds is no time of a chunk. */
+	/* More than four seconds are no valid time of a chunk. */
 	chunk->ns = min_t(u64, now - *since, U32_MAX);
 	job->commands += chunk->commands;
 	job->ns += now - *since;
@@ -139,7 +141,10 @@ static void load_warm_up(struct load_job *job)
 	}
 }
 
-/* The measured part, all jobs at once: who is through ends it for the others. */
+/*
+ * The measured part, which all jobs run at the same time: the first job that finishes ends it for
+ * all.
+ */
 static void load_measure(struct load_job *job)
 {
 	struct load_run *run = job->run;
@@ -232,7 +237,7 @@ static int load_job_init(struct load_job *job, struct load_run *run, unsigned in
 	return 0;
 }
 
-/* Nothing is in flight, and no thread there or none that was ever woken. */
+/* Called when nothing is in flight and the thread has ended or was never woken. */
 static void load_job_exit(struct load_job *job)
 {
 	unsigned int i;
@@ -318,7 +323,7 @@ int load_run(struct load_run *run, struct load_spec *spec, char error[LOAD_ERROR
 			err = -EINTR;
 		}
 	}
-	/* The last calls of load_job_done() may not have left it. */
+	/* Wait until the last calls of load_job_done() have returned. */
 	synchronize_rcu();
 	for (i = 0; i < run->nr_made; i++)
 		load_job_exit(run->jobs[i]);

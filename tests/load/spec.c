@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* "op=read dev=/dev/sda qd=32 batch=16 cpus=0-1": what is to be run. */
+/* Parses a spec, such as "op=read dev=/dev/sda qd=32 batch=16 cpus=0-1". */
 #include <linux/blkdev.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -121,7 +121,7 @@ static int load_parse_word(struct load_spec *spec, char *word, char error[LOAD_E
 	return -EINVAL;
 }
 
-/* What one setting means for another. */
+/* Checks a device against the other settings. */
 static int load_check_dev(const struct load_spec *spec, struct load_dev *dev,
 			  char error[LOAD_ERROR])
 {
@@ -137,7 +137,7 @@ static int load_check_dev(const struct load_spec *spec, struct load_dev *dev,
 			 dev->bdev, bdev_logical_block_size(dev->bdev));
 		return -EINVAL;
 	}
-	/* A slot's CDB goes to all of them. */
+	/* Each slot has one CDB for all devices. */
 	if (spec->op == LOAD_READ_10 && bdev_logical_block_size(dev->bdev) !=
 	    bdev_logical_block_size(spec->devs[0].bdev)) {
 		snprintf(error, LOAD_ERROR, "dev: a block of %pg is %u bytes, of %pg %u", dev->bdev,

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_quiesce: does to a SCSI device what a system suspend, a transport that lost it, or a driver
- * that is busy does: for the tests, which say when.
+ * smq_quiesce: puts a SCSI device into the states that a system suspend, a transport that has lost
+ * the device, or a busy driver cause. Tests decide when.
  *
- * /sys/module/smq_quiesce/parameters/NAME takes H:C:T:L to begin with, and nothing to end:
+ * A write of H:C:T:L to /sys/module/smq_quiesce/parameters/NAME begins a state, and a write of an
+ * empty line ends it:
  *	quiesce	scsi_device_quiesce(), which freezes the queue for a moment, as a suspend does
  *	block	the queue is quiesced, and not frozen
  *	stop	its hardware queues are stopped
+ *
+ * limits takes H:C:T:L SECTORS SEGMENTS SIZE BOUNDARY: the limits of a device's queue, which some
+ * drivers change while it is in use.
  */
 #define pr_fmt(fmt) "smq_quiesce: " fmt
 
@@ -16,13 +20,14 @@
 #include <linux/string.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
+#include <smq/lower.h>
 
 /**
- * struct state - one that a device can be put into
- * @sdev: the device that is in it, with a reference; NULL for none. The lock of parameters
- *	(kernel_param_lock()) protects it: they alone look at it
- * @begin: puts it there; may sleep. Return: 0 or a negative errno
- * @end: takes it out again; may sleep
+ * struct state - a state that a device can be put into
+ * @sdev: the device in this state, referenced; NULL for none. Only the parameters' operations use
+ *	it, under kernel_param_lock()
+ * @begin: puts a device into the state; may sleep. Return: 0 or a negative errno
+ * @end: ends the state; may sleep
  */
 struct state {
 	struct scsi_device *sdev;
@@ -122,6 +127,28 @@ module_param_cb(block, &state_ops, &block, 0644);
 MODULE_PARM_DESC(block, "H:C:T:L of a device whose queue is to be quiesced, or nothing");
 module_param_cb(stop, &state_ops, &stop, 0644);
 MODULE_PARM_DESC(stop, "H:C:T:L of a device whose hardware queues are to be stopped, or nothing");
+
+static int limits_set(const char *val, const struct kernel_param *kp)
+{
+	unsigned int sectors, segments, size;
+	struct scsi_device *sdev;
+	unsigned long boundary;
+	int ret;
+
+	if (sscanf(val, "%*s %u %u %u %lu", &sectors, &segments, &size, &boundary) != 4)
+		return -EINVAL;
+	sdev = find(val);
+	if (!sdev)
+		return -ENODEV;
+	ret = smq_queue_set_limits(sdev->request_queue, sectors, segments, size, boundary);
+	scsi_device_put(sdev);
+	return ret;
+}
+
+static const struct kernel_param_ops limits_ops = { .set = limits_set };
+
+module_param_cb(limits, &limits_ops, NULL, 0200);
+MODULE_PARM_DESC(limits, "H:C:T:L SECTORS SEGMENTS SIZE BOUNDARY: sets limits of a device's queue");
 
 static int __init smq_quiesce_init(void)
 {

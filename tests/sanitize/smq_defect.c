@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_defect: commits, when loaded, the one defect it is asked for. With it
- * tools/check-sanitize shows that each of its checkers would speak up.
+ * smq_defect: has one defect, chosen by a parameter, which it executes when it is loaded. With it a
+ * test shows that each checker of the sanitizing kernel reports a defect of its kind.
  */
 #define pr_fmt(fmt) "smq_defect: " fmt
 
@@ -23,7 +23,7 @@ MODULE_PARM_DESC(defect, "which one");
 
 #define DEFECT_BYTES	777
 
-/* Not constants for the compiler, which knows these defects by sight. */
+/* Variables, because the compiler would find these defects if they were constants. */
 static unsigned int beyond = DEFECT_BYTES;
 static unsigned int too_far = 77;
 
@@ -78,7 +78,7 @@ static void shift(void)
 	pr_info("%d\n", 1 << READ_ONCE(too_far));
 }
 
-/* Against each other: each order is right by itself and never waits here. */
+/* Locks that are taken in both orders: each order alone is right, and neither waits here. */
 static DEFINE_MUTEX(first);
 static DEFINE_MUTEX(second);
 
@@ -95,7 +95,7 @@ static void lock_inversion(void)
 	mutex_unlock(&second);
 }
 
-/* Between the timer's interrupt and who holds it with interrupts on. */
+/* A lock that the timer's interrupt takes, and that other code holds with interrupts on. */
 static DEFINE_SPINLOCK(irq_lock);
 
 static void irq_unsafe_take(struct timer_list *timer)
@@ -151,7 +151,7 @@ static void list_added_twice(void)
 	list_add(&object.entry, &list);
 }
 
-/* Where a leak is, turned over so that no one takes it for a pointer. */
+/* The addresses of leaked memory, inverted so that kmemleak does not take them for pointers. */
 static unsigned long lost[10];
 
 static void leak(void)

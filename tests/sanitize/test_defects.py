@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Each checker of the sanitizing kernel turns a run red that commits its defect.
+"""A run under the sanitizing kernel fails on each kind of defect that a checker of that kernel
+knows.
 
-Run on the machine itself: every defect has a guest of its own, as some checkers are
-silent after the first report of another.
-"""
+These tests run outside of the guest: each defect gets a guest of its own, because some checkers
+report nothing after another checker's first report. """
 
 import re
 import subprocess
@@ -49,7 +49,8 @@ def test_defect_is_reported(defect):
 
 
 def test_no_defect_is_not_reported():
-    """The same module, refused for the name it does not know, and ours at work."""
+    """Without a defect the run passes: smq_defect refuses an unknown name, and our modules are in
+    use."""
     done = sanitize("sh", "-c", "modprobe smq_defect defect=none; modprobe -a sd_mod smq_ram && "
                     "until [ -b /dev/sda ]; do sleep 0.1; done; "
                     "dd if=/dev/zero of=/dev/sda bs=64k count=16 oflag=direct status=none && "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""dkms in a clean Debian 12: add, build, install, a kernel that comes later, remove.
+"""dkms in a clean Debian 12: add, build, install, a kernel that is installed later, remove.
 
 As root, with mmdebstrap and Debian's archive in reach; 2 GB below /tmp, 20 minutes on two busy
 processors. tests/host/test_dkms.py shows in seconds what the list of modules is.
@@ -47,7 +47,7 @@ class Root:
         self.path = path
 
     def run(self, script, *words, ok=True):
-        """Runs a script as root in there, and prints what it says."""
+        """Runs a script as root in the system, and prints its output."""
         done = subprocess.run(
             ["unshare", "--mount", "--propagation", "private", "sh", "-euc",
              'root=$1; shift; mount -t proc proc "$root/proc"; mount --rbind /dev "$root/dev";'
@@ -108,13 +108,13 @@ def test_life_of_the_package(root):
     signer = root.run('modinfo -k "$1" -F signer smq_lio', stock).stdout.strip()
     assert signer == "DKMS module signing key"
 
-    # What the hook of a kernel's package runs: it must not fail for one without these.
+    # The hook of a kernel's package runs this: it must not fail for a kernel without these options.
     root.run(WITHOUT, cloud, "TARGET_CORE VIRTIO", "drivers/(target|virtio)/")
     root.run('/etc/kernel/postinst.d/dkms "$1"', cloud)
     assert root.installed(cloud) == ALL - {"smq_lio", "smq_virtio"}
     assert re.search(f"{cloud}, x86_64: installed$", root.run("dkms status").stdout, re.M)
 
-    # Nor for one that smq has nothing for.
+    # It must not fail for a kernel for which smq has no modules.
     bare = "6.1.0-1-bare"
     root.run('mkdir /lib/modules/"$2"; cp -a /usr/src/linux-headers-"$1" /usr/src/bare;'
              'ln -s /usr/src/bare /lib/modules/"$2"/build', cloud, bare)
@@ -122,14 +122,15 @@ def test_life_of_the_package(root):
     root.run('/etc/kernel/postinst.d/dkms "$1"', bare)
     assert root.installed(bare) == {"smq_none"}
 
-    # A kernel that comes later: its package's own hooks build for it.
+    # A kernel that is installed later: the hooks of its package build the modules.
     newer = root.run("apt-cache pkgnames linux-headers-6.12.").stdout.split()
     newer, = sorted(name for name in newer if re.search(r"[\d+]deb12-amd64$", name))[-1:]
     root.run('apt-get install -y --no-install-recommends "$1"', newer)
     newer = newer.removeprefix("linux-headers-")
     assert root.installed(newer) == ALL
 
-    # Headers go before the modules do: their list is still the one of what was built.
+    # The headers are removed before the modules: the list of modules must still be the one that was
+    # built.
     root.run('rm -rf /usr/src/linux-headers-"$1"', cloud)
     status = root.run("dkms status").stdout
     assert f"{cloud}, x86_64: installed\n" in status and "WARNING" not in status

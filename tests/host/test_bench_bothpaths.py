@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The report's tables of the legacy path beside scsi-mq, and of the trace of 2013: each figure
+stands under the name of the kernel or model that it was measured on."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+BENCH = HERE.parents[1] / "tools" / "bench"
+sys.path[:0] = [str(BENCH), str(HERE)]
+
+from smqbench import bothpaths, claims, groups, report, trace  # noqa: E402
+from smqbench.acquisitions import REAL_QUEUE_LOCK  # noqa: E402
+from smqbench.figures import FigureSet  # noqa: E402
+from test_bench_claims import everything, figure, insn, locks  # noqa: E402
+
+CONFIG = BENCH / "legacy" / "config-4.19"
+
+
+def model():
+    """The model of 4.19, on one CPU and on two."""
+    pair = {"jobs": 2, "cpus": 2}
+    return FigureSet([
+        insn("legacy_419", 8300, bs=4096), insn("smq_ram_1q", 7000, bs=4096),
+        locks("legacy_419", 4.06, 0.0), locks("smq_ram_1q", 0.0, 0.0),
+        figure("locks", "legacy_419", "insn_kernel", 9000.0, **pair),
+        figure("locks", "smq_ram_1q", "insn_kernel", 6000.0, **pair),
+        figure("locks", "legacy_419", "waits", 1.5, **pair),
+        figure("locks", "smq_ram_1q", "waits", 0.01, **pair)])
+
+
+def test_model_beside_what_was_measured():
+    """The model has lines of its own, without the program's instructions, and is named so."""
+    found = dict(bothpaths.sources(model(), bothpaths.INLINE))
+    assert list(found) == [bothpaths.ELSEWHERE, "the model of 4.19, on today's kernel"]
+    lines = bothpaths.cells(found["the model of 4.19, on today's kernel"])
+    assert [line[:6] for line in lines] == [
+        ["io_uring read 4k QD32 batch 16", "1", "1", "7300", "6000", "1.22"],
+        ["io_uring read 512 QD32 batch 16", "1", "1", "", "", ""],
+        ["io_uring read 512 QD32 batch 16", "1", "2", "9000", "6000", ""]]
+    # The model of 4.19 does not take host_lock: its count is 0.
+    assert lines[1][8] == "4.06 + 0.00" and lines[2][9:11] == ["1.50", "0.01"]
+    # The model was not measured with completion by an interrupt.
+    assert list(dict(bothpaths.sources(model(), bothpaths.INTERRUPT))) == [bothpaths.ELSEWHERE]
+
+
+def test_given_kernel_comes_first():
+    """Both paths of a given kernel in one line: counts of one CPU, times of the rounds."""
+    same = {"path": "libaio", "bs": 4096}
+    taken = FigureSet([
+        figure("legacy-kernel", "kernel_legacy", "insn_kernel", 7256.0, **same),
+        figure("legacy-kernel", "kernel_mq", "insn_kernel", 5994.0, **same),
+        figure("legacy-kernel", "kernel_legacy", "locks", 5.06, **same, parts={
+            "lock": {REAL_QUEUE_LOCK: 4.06, "of aio_complete": 1.0}}),
+        figure("legacy-kernel", "kernel_mq", "locks", 1.0, **same, parts={
+            "lock": {"of aio_complete": 1.0}})])
+    (label, pairs), *_ = bothpaths.sources(taken, bothpaths.INLINE)
+    assert label == "Linux 6.1.0, the kernel that was given"
+    assert bothpaths.cells(pairs) == [
+        ["libaio read 4k QD32 batch 16", "1", "1", "7256", "5994", "1.21", "5.06", "1.00", "4.06",
+         "", "", ""]]
+
+
+def test_recorded_figures_are_those_of_the_demo():
+    """The figures of 4.19.304 stand in two places, and are the same."""
+    sys.path.insert(0, str(BENCH.parent / "demos"))
+    from table import LINUX_4_19
+    pairs = [(one.legacy.insn, one.mq.insn) for mode in bothpaths.MODES
+             for one in bothpaths.RECORDED[mode]]
+    for name, legacy, mq in LINUX_4_19:
+        assert (legacy, mq) in pairs or name.startswith("/dev/sg"), name
+
+
+def test_trace_three_times():
+    """As reported, of 4.19, and ours, with the share of the driver; the program has none."""
+    taken = FigureSet([insn("smq_ram", 8000, user=1000.0, scsi=1400.0, lld=350.0, bs=4096, qd=1)])
+    reported, legacy, ours = trace.columns(taken)
+    assert [reported.cell(part) for part in trace.PARTS] == [
+        "22.1 (52.2 %)", "10.6 (25.1 %)", "3.2 (7.6 %)", "6.4 (15.1 %)"]
+    assert legacy.cell(trace.SUBMISSION) == "7835 (81.2 %)"
+    assert legacy.cell(trace.DRIVER) == "not told apart"
+    assert ours.total() == 7000
+    assert ours.cell(trace.DRIVER) == "350 (5.0 %)"
+    text = "\n".join(trace.lines(taken, report.table))
+    assert "7.6 % of the path of 2013; 5.0 % in 6.1.0 scsi-mq, smq_ram. Of 4.19 it was not told " \
+        "apart: mid-layer and driver together are 19 %" in text
+
+
+def test_a_given_kernel_has_its_trace():
+    """With symbols the legacy path's driver is told apart."""
+    split = dict.fromkeys(groups.ORDER, 0.0) | {groups.LLD: 200.0, groups.BLOCK: 7800.0}
+    taken = FigureSet([figure("legacy-kernel", "kernel_legacy", "insn", 8000.0, path="libaio",
+                              bs=4096, qd=1, parts={"group": split})])
+    assert trace.columns(taken)[2].cell(trace.DRIVER) == "200 (2.5 %)"
+
+
+@pytest.mark.parametrize("taken", [FigureSet(), everything()], ids=["no figures", "all"])
+def test_claims_stand_under_their_completion(taken):
+    """Each claim is in one table: of a way of completion, of the trace, of batching."""
+    text = report.markdown(taken)
+    for about, title in claims.ABOUT.items():
+        section = text.split(f"### {title}\n", 1)[1].split("\n### ", 1)[0]
+        for claim in claims.CLAIMS:
+            assert (f"| {claim.text} |" in section) == (claim.about == about), claim.text
+    assert len({claim.text for claim in claims.CLAIMS}) == len(claims.CLAIMS)
+    for mode in bothpaths.MODES.values():
+        assert f"### Legacy beside scsi-mq: {mode}" in text
+    assert "### The trace of 2013, three times" in text
+
+
+def test_config_has_what_the_guest_needs():
+    """The fragment sets each option once, and those without which the tool refuses a kernel."""
+    options = re.findall(r"^(?:# )?(CONFIG_\w+)[= ]", CONFIG.read_text(encoding="ascii"),
+                         re.MULTILINE)
+    assert len(options) == len(set(options))
+    text = CONFIG.read_text(encoding="ascii")
+    for line in ("CONFIG_SMP=y", "CONFIG_KALLSYMS=y", "CONFIG_SERIAL_8250_RUNTIME_UARTS=4",
+                 "CONFIG_SERIAL_8250_SHARE_IRQ=y", "CONFIG_HIGH_RES_TIMERS=y",
+                 "CONFIG_SCSI_DEBUG=m", "CONFIG_AIO=y", "CONFIG_HZ_250=y",
+                 "# CONFIG_RETPOLINE is not set", "# CONFIG_PAGE_TABLE_ISOLATION is not set"):
+        assert f"\n{line}\n" in text, line

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The second try of tools/check: which tests it repeats, and the results of both tries."""
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tools"))
+
+from checks import __main__ as check  # noqa: E402
+from checks import again, plan, pytests, result  # noqa: E402
+from checks.result import Case  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled(monkeypatch):
+    """The runner is replaced: no guest needs its tests compiled."""
+    monkeypatch.setattr(pytests, "compile_for_guests", lambda *_: None)
+
+
+class VMs:
+    """Replaces the runner of programs. Each run is (outcomes, status); an outcome is "passed",
+    "skipped", or why the test failed. If the run dies: "died", and None for the tests after it."""
+
+    def __init__(self, *runs, left=3600, console=""):
+        self.runs = list(runs)
+        self.asked = []
+        self.console = console
+        self.seconds_left = lambda: left
+        self.used = lambda: 0
+
+    def run(self, words, log, *_args, **_environment):
+        """Writes the files that pytest in a VM would write."""
+        self.asked.append([word for word in words if word.startswith("tests/")])
+        outcomes, status = self.runs.pop(0)
+        lines = [{"collected": [f"tests/vm/test_x.py::{name}" for name in outcomes]}]
+        for name, outcome in outcomes.items():
+            name = f"tests/vm/test_x.py::{name}"
+            if outcome == "died":
+                lines.append({"start": name})
+            elif outcome:
+                known = outcome in ("passed", "skipped")
+                lines.append({"done": name, "outcome": outcome if known else "failed",
+                              "seconds": 1, "message": "" if known else outcome})
+        if not {"died", None} & set(outcomes.values()):
+            lines.append({"end": status})
+        text = "".join(json.dumps(line) + "\n" for line in lines if outcomes)
+        (log.parent / "record").write_text(text, encoding="ascii")
+        (log.parent / "console").write_text(self.console, encoding="ascii")
+        return status
+
+
+def checked(tmp_path, capsys, vms, *steps, **options):
+    """Runs some steps; returns the counts and the output."""
+    options = {"jobs": 1, "minutes": 60, "plain": True, "no_retry": False, "fill": False} | options
+    steps = steps or (plan.Step("vm", "x", "6.1", ("tests/vm/test_x.py",)),)
+    one = check.Check(SimpleNamespace(steps=list(steps), **options))
+    one.folder, one.runner = tmp_path, vms
+    one.run()
+    counts = one.report()
+    return counts, capsys.readouterr().out
+
+
+X = "tests/vm/test_x.py"
+SLOW = "x.py:3: in a\nE   AssertionError: took 9 s"
+
+
+def test_what_passes_at_the_second_try_is_unstable(tmp_path, capsys):
+    vms = VMs(({"a": SLOW, "b": "passed", "c": "skipped"}, 1), ({"a": "passed"}, 0))
+    counts, said = checked(tmp_path, capsys, vms)
+    assert counts == Counter(passed=2, skipped=1)
+    assert vms.asked[1] == [f"{X}::a"]
+    assert f"\nunstable: vm/x on 6.1: {X}::a (first: AssertionError: took 9 s)\n" in said
+    assert "] second try, alone, of what failed in vm/x on 6.1\n" in said
+    assert "vm/x on 6.1 again: 1 passed" in said and "FAILED vm/x" not in said
+    suite = ElementTree.parse(tmp_path / "junit.xml").find("testsuite")
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "0")
+    assert "took 9 s" in suite.find(f"testcase[@name='{X}::a']/flakyFailure").text
+
+
+@pytest.mark.parametrize("second, status, why", [
+    ("E   still slow", 1, "still slow"), ("skipped", 0, "skipped:"),
+    ("died", 1, "during this test")])
+def test_what_fails_twice_has_failed(tmp_path, capsys, second, status, why):
+    vms = VMs(({"a": SLOW, "b": "passed"}, 1), ({"a": second}, status))
+    counts, said = checked(tmp_path, capsys, vms)
+    assert counts == Counter(passed=1, failed=1) and "unstable" not in said
+    told = said.partition(f"FAILED vm/x on 6.1: {X}::a\n    first: ")[2]
+    assert "took 9 s" in told.partition("again: ")[0] and why in told.partition("again: ")[2]
+    failure = ElementTree.parse(tmp_path / "junit.xml").find(".//failure").text
+    assert "took 9 s" in failure and why in failure
+
+
+@pytest.mark.parametrize("outcomes, status, console", [
+    ({"a": SLOW, "b": "passed"}, 99, ""), ({"a": "died", "b": None}, 99, ""),
+    ({"a": "passed"}, 99, ""), ({}, 99, ""),
+    ({"a": "died", "b": None}, 124, "[ 1.0] BUG: KASAN: slab-use-after-free in x\n")])
+def test_a_fault_of_the_kernel_is_not_repeated(tmp_path, capsys, outcomes, status, console):
+    vms = VMs((outcomes, status), console=console)
+    counts, said = checked(tmp_path, capsys, vms)
+    assert counts["failed"] and len(vms.asked) == 1
+    assert "second try" not in said and "the kernel reported a fault" in said
+
+
+def test_a_fault_at_the_second_try_is_one(tmp_path, capsys):
+    counts, said = checked(tmp_path, capsys, VMs(({"a": SLOW}, 1), ({"a": "passed"}, 99)))
+    assert counts == Counter(passed=1, failed=1)
+    assert f"FAILED vm/x on 6.1: {pytests.WHOLE}\n    the kernel reported a fault" in said
+
+
+@pytest.mark.parametrize("status, why", [(124, "its time was over"), (125, "the VM ended")])
+def test_tests_that_were_lost_are_repeated(tmp_path, capsys, status, why):
+    lost = {f"l{n}": None for n in range(again.MOST_FAILED + 1)}
+    vms = VMs(({"a": "passed", "b": SLOW, "c": "died"} | lost, status),
+              ({"b": "passed", "c": "passed"} | dict.fromkeys(lost, "passed"), 0))
+    counts, said = checked(tmp_path, capsys, vms)
+    assert counts == Counter(passed=3 + len(lost))
+    assert vms.asked[1] == [f"{X}::{name}" for name in ["b", "c", *lost]]
+    assert said.count("\nunstable: ") == 2 + len(lost) and why in said
+
+
+def test_lost_twice_is_failed(tmp_path, capsys):
+    vms = VMs(({"a": "died", "b": None}, 125), ({"a": "passed", "b": "died"}, 125))
+    assert checked(tmp_path, capsys, vms)[0] == Counter(passed=1, failed=1)
+
+
+@pytest.mark.parametrize("outcomes", [{}, {"a": "passed", "b": "passed"}])
+def test_a_run_that_failed_by_itself_is_repeated(tmp_path, capsys, outcomes):
+    good = {"a": "passed", "b": "passed"}
+    vms = VMs((outcomes, 125), (good, 0))
+    counts, said = checked(tmp_path, capsys, vms)
+    assert vms.asked == [[X], [X]]
+    assert counts == Counter(passed=3)
+    assert f"unstable: vm/x on 6.1: {pytests.WHOLE} (first: the VM ended" in said
+    for second in (({}, 125), (good, 125), ({"a": "passed", "b": SLOW}, 1)):
+        counts, said = checked(tmp_path, capsys, VMs((outcomes, 125), second))
+        assert counts["failed"] and "unstable" not in said
+
+
+@pytest.mark.parametrize("steps, failed, repeated", [(1, 40, True), (1, 41, False),
+                                                     (4, 10, True), (4, 11, False)])
+def test_too_many_are_no_accident(tmp_path, capsys, steps, failed, repeated):
+    names = [f"t{n}" for n in range(failed)]
+    runs = [({name: SLOW for name in names}, 1)] * steps
+    vms = VMs(*runs, *[({name: "passed" for name in names}, 0)] * steps)
+    counts, said = checked(tmp_path, capsys, vms, *(
+        plan.Step("vm", f"x{n}", "6.1", (X,), f"mark{n}") for n in range(steps)))
+    assert counts == Counter({"passed" if repeated else "failed": steps * failed})
+    assert len(vms.asked) == steps * (2 if repeated else 1)
+    assert repeated or f"no second try: {steps * failed} tests failed" in said
+
+
+@pytest.mark.parametrize("left, options, told", [
+    (479, {}, "no second try of what failed in vm/x on 6.1: less than 8 minutes"),
+    (3600, {"no_retry": True}, "")])
+def test_no_second_try_without_time_or_when_not_wanted(tmp_path, capsys, left, options, told):
+    vms = VMs(({"a": SLOW}, 1), left=left)
+    counts, said = checked(tmp_path, capsys, vms, **options)
+    assert counts == Counter(failed=1) and told in said
+    assert "second try, alone" not in said
+
+
+def test_there_is_an_option_for_none():
+    done = subprocess.run([TOP / "tools/check", "--help"], capture_output=True, text=True,
+                          check=False, timeout=60)
+    assert done.returncode == 0 and "--no-retry" in done.stdout
+
+
+def test_other_areas_have_no_second_try():
+    steps = plan.steps(TOP, plan.KERNELS, False)
+    results = [result.Result(str(step), [Case(f"{X}::a", "failed")]) for step in steps]
+    found = [step for _, step in again.tries(steps, results)]
+    names = {(step.area, step.name) for step in steps}
+    assert {(step.area, step.name) for step in found} == {
+        name for name in names if name[0] in ("vm", "sanitize")} - {
+        ("sanitize", "build"), ("sanitize", "defects")}
+    assert all(step.targets == (f"{X}::a",) for step in found)
+    # A file that cannot be collected is not repeated: that does not depend on time.
+    assert not again.tries(steps, [result.Result("vm/io on 6.1", [Case(X, "failed")])])
