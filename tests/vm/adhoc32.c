@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * INQUIRY as an ad hoc command on a node of smq_sg, its data by iovecs, printed without addresses:
- * by a ring that the program enters, and by one with a thread of the kernel's.
+ * Sends INQUIRY as an ad hoc command to a node of smq_sg, with iovecs for its data, and prints
+ * result and data: once by a ring that the program enters, once by a ring with a kernel thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void fill(unsigned char *sqe, int node)
 	memcpy(sqe + 48, &command, sizeof(command));
 }
 
-/* Sends one command, and prints what comes of it. */
+/* Sends one command, and prints its result and data. */
 static int one(const char *name, int node, unsigned int flags)
 {
 	struct io_uring_params params = {
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	/* The revision, at byte 32 of 4, is the last of the first; what follows is the second's. */
+	/* The first iovec ends with the revision, bytes 32 to 35; the second takes the rest. */
 	iovecs[0] = (struct iovec){ data[0], FIRST };
 	iovecs[1] = (struct iovec){ data[1], LENGTH - FIRST };
 	return one("entered", node, 0) || one("by a thread", node, IORING_SETUP_SQPOLL);

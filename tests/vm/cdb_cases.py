@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The table of test_cdb.py: commands in good and bad forms.
 
-A case without an expectation of its own is expected to come back from smq_ram as
-it does from scsi_debug; @want alone says how both do. One with @want and @why is
-where the two differ, and has to go on differing. One with @alone is not sent to
-scsi_debug, which does not know the command, or would crash or write past its
-store.
-"""
+A case without @want: smq_ram's result must equal scsi_debug's. A case with @want only: both must
+have that result. A case with @want and @why: smq_ram must have that result, and scsi_debug another
+one, for the reason @why. A case with @alone is not sent to scsi_debug, which does not know the
+command, or would crash or write past its store. """
 from dataclasses import dataclass
 
 from kit import cdb

@@ -24,7 +24,8 @@ from kit.sanitizing import PATIENCE
 
 LIMIT = 60
 TIMES = max(PATIENCE, 2)
-# A test that does not even notice the alarm ends the run, with its stack shown.
+# If a test does not react to the alarm, the run ends after this many more seconds, with a stack
+# trace.
 GRACE = 20
 
 
@@ -60,27 +61,27 @@ def _bounded(item, stderr):
         signal.signal(signal.SIGALRM, before)
 
 
-# Behind pytest's capture.
+# The real stderr, which pytest does not capture.
 _STDERR = os.fdopen(os.dup(sys.stderr.fileno()), "w")
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_setup(item):
-    """Bounds the fixtures."""
+    """Limits the time of the fixtures."""
     with _bounded(item, _STDERR):
         yield
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
-    """Bounds the test."""
+    """Limits the time of the test."""
     with _bounded(item, _STDERR):
         yield
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_teardown(item):
-    """Bounds what unloads."""
+    """Limits the time of the teardown."""
     with _bounded(item, _STDERR):
         yield
 
@@ -124,10 +125,10 @@ def hold(request):
             (lun.queue / "nomerges").write_text("2", encoding="ascii")
         yield hosts[0]
         settle(hosts[0])
-        assert hold_lld.get("inflight") == 0
+        assert hold_lld.get_param("inflight") == 0
 
 
-# Of smq_sg: files on a disk whose data are known, and on one as slow as a test likes.
+# Fixtures for smq_sg: files on a disk whose data is known, and on one that a test can make slow.
 
 @pytest.fixture(scope="module")
 def path():
@@ -146,7 +147,7 @@ def file(path):
 
 @pytest.fixture
 def memory(file):
-    """64 KiB, lent as buffer 0."""
+    """64 KiB of memory, lent to the file as buffer 0."""
     area = Memory(16 * PAGE)
     assert file.lend(0, area) == 0
     return area
@@ -154,20 +155,33 @@ def memory(file):
 
 @pytest.fixture(scope="module")
 def sg_module():
-    """smq_sg."""
+    """smq_sg, loaded."""
     with smqsg.module():
         yield
 
 
 @pytest.fixture
 def device(sg_module):
-    """A device of its own for each test."""
+    """A slow disk (kit.slowdisk) for one test."""
     with slow_disk() as found:
         yield found
 
 
 @pytest.fixture
 def polled(sg_module):
-    """One with poll queues, that takes slowdisk's DEPTH commands."""
+    """A slow disk with poll queues, for one test."""
     with slow_disk(poll_queues=2) as found:
         yield found
+
+
+# Fixture for Fibre Channel, on the link of a test file.
+
+@pytest.fixture
+def fc(link, klog):
+    """The link, which is up and has its default timeouts. The kernel log must have no fault at the
+    end."""
+    link.up()
+    link.patience()
+    yield link
+    link.up()
+    assert not klog.faults(), klog.tail(60)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Frames of a READ that a LUN reset has ended, and the command whose memory they get into: software
-FC as the kernel has it, without any module of ours.
-
-READs by io_uring on the disk, of blocks that tell their own LBA, while the LUN is reset over and
-over. A process records the wire. Printed are READs that got another block's data, and the frames
-that brought it. With --late data frames, and they alone, are on their way for so many milliseconds,
+"""Late data frames of READs that a LUN reset has ended, and the commands into whose memory they
+get. The test uses the kernel's software FC, and no module of this project.
+io_uring READs blocks of the disk, each of which holds its own LBA, while the LUN is reset over and
+over. A child process records the frames. The program prints the READs that got another block's
+data, and the frames that carried it. --late delays data frames, and no others, by MS milliseconds,
 as on a large fabric:
 
     tools/vm -- python3 -B tests/vm/late_frames.py [--seconds N] [--late MS]
@@ -34,18 +33,18 @@ DATA, COMMAND, STATUS = 1, 6, 7
 LUN_RESET = 0x10
 SIZE, BLOCKS, FIRST, DEPTH = 4096, 512, 1024, 24
 KINDS = {DATA: "DATA", COMMAND: "CMND", STATUS: "RSP"}
-# Where things are in a frame on Ethernet: FC's header, and the task management flags and CDB of an
-# FCP_CMND.
+# Offsets in an Ethernet frame: the FC header, its payload, and the task management flags and CDB of
+# an FCP_CMND.
 HEADER, PAYLOAD, FLAGS, CDB = 28, 52, 62, 64
 ENOUGH = 96
 SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
-# Times are since then, on the clock that frames have.
+# Printed times count from here, on the clock of the frames' time stamps.
 START = int(time.time())
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One on the wire. lba: of a command the one that it wants, of data the one they tell."""
+    """A frame on the wire. lba: the LBA that a command reads, or that the data holds."""
     when: float
     kind: int
     ox_id: int
@@ -62,7 +61,7 @@ class Frame:
 
 
 def parse(when, raw):
-    """A frame that is looked at, or None."""
+    """A frame, or None if it is not a READ, a LUN reset, data or a status."""
     if len(raw) < PAYLOAD or raw[12:14] != FCOE.to_bytes(2, "big"):
         return None
     kind, ox_id, rx_id = raw[HEADER], *struct.unpack_from(">HH", raw, HEADER + 16)
@@ -81,8 +80,9 @@ def parse(when, raw):
 
 
 def record(pipe, stop):
-    """Another process: what the initiator sends and gets, until told."""
-    # A socket for one protocol would not get what is sent.
+    """Runs in a child process: records what the initiator sends and receives until the file @stop
+    exists."""
+    # A socket for one protocol does not receive outgoing frames.
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL)) as wire:
         wire.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
         wire.bind((INITIATOR, ALL))
@@ -105,7 +105,7 @@ def record(pipe, stop):
 
 @contextmanager
 def recorded():
-    """Yields a list, which has the frames when the block ends."""
+    """Yields a list that is filled with the frames when the block ends."""
     stop, (out, into) = f"/run/late{os.getpid()}", os.pipe()
     frames = []
     pid = os.fork()
@@ -113,7 +113,7 @@ def recorded():
         try:
             record(into, stop)
         finally:
-            # It is the parent that cleans up.
+            # The parent cleans up, not this process.
             os._exit(0)
     os.close(into)
     assert os.read(out, 1), "the recorder has failed"
@@ -129,11 +129,11 @@ def recorded():
 
 @contextmanager
 def late(milliseconds):
-    """Data frames of the target's take their time."""
+    """Delays data frames of the target for a while."""
     if not milliseconds:
         yield
         return
-    # fcoe calls Ethernet's header the network's.
+    # u32 counts offsets from the network header, which fcoe sets to the Ethernet header.
     band = "dev " + TARGET_PORT
     for line in (f"qdisc add {band} root handle 1: prio bands 3 priomap {' '.join('0' * 16)}",
                  f"qdisc add {band} parent 1:3 handle 30: netem delay {milliseconds}ms "
@@ -149,7 +149,7 @@ def late(milliseconds):
 
 
 class Reads:
-    """READs of random blocks by io_uring, and what was wrong with them."""
+    """READs of random blocks by io_uring, and those that got wrong data."""
 
     def __init__(self, disk):
         self._fd = os.open(disk, os.O_RDONLY | os.O_DIRECT)
@@ -166,7 +166,7 @@ class Reads:
                         self._want[at] * 512, at)
 
     def run(self, seconds):
-        """So long, or until three were wrong."""
+        """Reads for @seconds, or until three READs got wrong data."""
         end, out = time.monotonic() + seconds, DEPTH
         with Ring(64) as ring:
             for at in range(DEPTH):
@@ -189,7 +189,7 @@ class Reads:
 
 
 def resets(node, stop, counts):
-    """Resets the LUN until told."""
+    """Resets the LUN until @stop is set."""
     with SgDev(node) as sg:
         while not stop.wait(0.05):
             try:
@@ -200,7 +200,7 @@ def resets(node, stop, counts):
 
 
 def strays(frames):
-    """Data of another LBA than the command wants that has their OX_ID now."""
+    """Pairs of a command and a data frame with its OX_ID, but with data of another LBA."""
     wants, found = {}, []
     for frame in frames:
         if frame.kind == COMMAND:
@@ -213,8 +213,8 @@ def strays(frames):
 
 
 def history(frames, command, stray):
-    """All of an OX_ID, and resets: from the command that the stray was sent for to the status that
-    ended the one that got it."""
+    """All frames with the stray's OX_ID, and all resets: from the command for which the stray was
+    sent to the status of the command that got it."""
     at = frames.index(stray)
     first = max((number for number, one in enumerate(frames[:at]) if one.kind == COMMAND and
                  one.ox_id == stray.ox_id and one.lba == stray.lba),
@@ -229,7 +229,7 @@ def history(frames, command, stray):
 
 
 def main():
-    """Reads, resets, reports."""
+    """Reads while it resets the LUN, then prints a report."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--late", type=int, default=0, metavar="MS")
@@ -238,7 +238,7 @@ def main():
     with soft_fc(32) as link:
         link.patience()
         lun = link.lun()
-        smqsg.attend(lun.sg)
+        smqsg.clear_attentions(lun.sg)
         # One command per READ.
         (lun.queue / "nomerges").write_text("2", encoding="ascii")
         with SgDev(lun.sg) as sg:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every CDB of smq_ram, good and bad, against scsi_debug: status, sense, residual, data."""
+"""Every CDB that smq_ram knows, valid and invalid, compared with scsi_debug: status, sense,
+residual, data."""
 import pytest
 from cdb_cases import BLOCK, CASES
 from kit.host import SgDev, loaded
@@ -13,7 +14,7 @@ ORACLE = {"dev_size_mb": 16, "sector_size": BLOCK, "delay": 0, "lbpu": 1, "lbpws
 @pytest.fixture(scope="module")
 def pair():
     """The disks of smq_ram and of scsi_debug, of one size, sg nodes open."""
-    # What goes through with DID_ERROR, a buffer of the wrong direction, is logged.
+    # Commands that end with DID_ERROR, for a buffer of the wrong direction, are logged.
     with loaded("smq_ram", io_errors=True, size_mb=16, sector_size=BLOCK) as ours, \
             loaded("scsi_debug", io_errors=True, names=("add_host", "max_luns"),
                    **ORACLE) as theirs, \
@@ -23,7 +24,8 @@ def pair():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_cdb(pair, case):
-    """The outcome is that of scsi_debug, or the standard's where that differs."""
+    """The outcome equals scsi_debug's, or what the standard demands where scsi_debug differs from
+    it."""
     dev, oracle = pair
     data = case.data and not case.want
     got = outcome(dev.cmd(case.cdb, case.din, case.dout), data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hosts and LUNs of smq_ram made, changed and taken away at run time."""
+"""Hosts and LUNs of smq_ram are made, changed and removed at run time."""
 import errno
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -53,7 +53,7 @@ def test_life_of_a_host():
 @pytest.mark.limit(300)
 def test_luns_come_and_go_under_verified_load():
     with ram_host(luns=1) as (host_dir, host):
-        # Light, so that the other LUN's programs get a CPU.
+        # A light load, so that the programs on the other LUN get CPU time.
         light = {"runtime": 290, "numjobs": 1, "iodepth": 2, "thinktime": 2000}
         with load_on(host.luns()[0].sd, **JOB | light) as load_:
             for _ in range(repeats(6)):
@@ -85,7 +85,7 @@ def test_report_luns_clears_the_inventory_change_of_all_luns():
         for dev in devs:
             assert dev.cmd(unit_ready).good
         host_dir.add_lun(2, size_mb=8)
-        # One that is refused reports nothing, and so clears nothing.
+        # A REPORT LUNS that is refused reports nothing, so it does not clear the unit attention.
         assert devs[0].cmd(cdb.report_luns(select=3), din=512).triple[0] == 5
         assert devs[1].cmd(unit_ready).triple == (6, 0x3f, 0x0e)
         host_dir.add_lun(3, size_mb=8)
@@ -107,7 +107,7 @@ def test_power_off_under_load():
 
 @pytest.mark.limit(180)
 def test_hosts_come_and_go_under_verified_load():
-    """Four times two hosts, switched off and on again, or removed and made anew."""
+    """Two hosts are switched off and on again, or removed and made anew, four times."""
     job = VERIFY | {"size": "2m", "time_based": True, "runtime": 60, "verify_backlog": 16}
     with ram_dirs(), traced(buffer_kb=65536) as trace:
         dirs = {name: RamDir(name) for name in ("a", "b")}
@@ -177,7 +177,7 @@ def test_lun_that_the_mid_layer_does_not_take_has_no_power():
         finally:
             SCAN.write_text(old, encoding="ascii")
         assert host_dir.get("luns/1/power") == "0"
-        # Nor is it there for a scan to find.
+        # A scan does not find it either.
         (host.sysfs / "scan").write_text("- - -", encoding="ascii")
         assert len(host.luns()) == 1
         host_dir.set("luns/1/power", 1)

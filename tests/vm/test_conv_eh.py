@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_conv: error handling, which is the lower host's; waiting, for it and for room below."""
+"""smq_conv: the lower host does the error handling; upper commands wait for it, and for tags and a
+running queue of the lower host."""
 import errno
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,7 @@ import pytest
 from kit import conv, debugfs
 from kit.conv import claim, write
 from kit.fiojob import fio, load_on, total_ios
-from kit.hold import get, put
+from kit.hold import get_param, set_param
 from kit.host import load, loaded, under_way, unload, wait_for
 from kit.ramdir import ram_host
 from kit.sgio import (DID_NO_CONNECT, DID_RESET, DID_TIME_OUT, SG_SCSI_RESET_DEVICE,
@@ -18,13 +19,13 @@ READ = bytes.fromhex("28000000000000000800")
 LEVELS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
             "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
-# Long enough that nothing but what a test does ends a command.
+# So long that a command's timer does not run out before the test ends the command.
 FOREVER = 60000
 
 
 @pytest.fixture(name="held")
 def held_fixture():
-    """A LUN of smq_hold, its host, and the claimed LUN."""
+    """A claimed LUN of smq_hold, its host, and the upper LUN."""
     with loaded("smq_hold", io_errors=True, delay_us=500) as (host,), \
             conv.module(io_errors=True):
         lower, = host.luns()
@@ -32,26 +33,27 @@ def held_fixture():
         yield lower, host, upper
         conv.all_done(upper)
         conv.release(lower)
-        assert get("inflight") == 0
+        assert get_param("inflight") == 0
 
 
 def lost(upper):
-    """A command that never ends by itself, in a thread."""
-    put("lose", 1)
+    """Sends, in a thread, a READ that the device loses; returns its future."""
+    set_param("lose", 1)
     pool = ThreadPoolExecutor(1)
 
     def read():
         with SgDev(upper.sg) as sg:
             return sg.cmd(READ, din=4096, timeout_ms=FOREVER)
     job = pool.submit(read)
-    wait_for("the command to be with the device", lambda: get("inflight") == 1)
+    wait_for("the command to be with the device", lambda: get_param("inflight") == 1)
     return job
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("level", LEVELS, ids=["lun", "target", "host"])
 def test_reset_ends_what_is_in_flight(held, level):
-    """By the lower host's abort; with nothing in flight it says that it did nothing."""
+    """A reset of the upper LUN ends a command by the lower host's abort. With nothing in flight it
+    fails with EIO."""
     _, host, upper = held
     with SgDev(upper.sg) as sg:
         job = lost(upper)
@@ -68,7 +70,8 @@ def test_reset_ends_what_is_in_flight(held, level):
 
 
 def test_reset_of_the_lower_device(held):
-    """Through its own node: what is in flight above ends as below."""
+    """A reset through the lower device's own node ends a command of the upper LUN with
+    DID_RESET."""
     lower, host, upper = held
     job = lost(upper)
     with SgDev(lower.sg) as sg:
@@ -79,20 +82,21 @@ def test_reset_of_the_lower_device(held):
 
 @pytest.mark.limit(120)
 def test_recovery_below_takes_long(held):
-    """All of its steps fail but the last; the upper timer waits."""
+    """All steps of the lower recovery but the last fail. Upper timers start again meanwhile, and
+    the upper host resets nothing."""
     lower, host, upper = held
     for name in ("fail_abort", "fail_lun_reset", "fail_target_reset"):
-        put(name, 1)
-    put("reset_ms", 1500)
+        set_param(name, 1)
+    set_param("reset_ms", 1500)
     (upper.sysfs / "timeout").write_text("1", encoding="ascii")
-    put("lose", 1)
+    set_param("lose", 1)
     try:
-        # Block I/O is tried again above.
+        # The upper mid-layer repeats block I/O.
         fio(upper.sd, rw="randread", bs=4096, iodepth=8, ioengine="libaio", number_ios=200,
             size="8m")
     finally:
         for name in ("fail_abort", "fail_lun_reset", "fail_target_reset", "reset_ms"):
-            put(name, 0)
+            set_param(name, 0)
     above = conv.all_done(upper)
     assert host.stats()["host_resets"] >= 1 and above["aborts"] >= 1
     assert above["lun_resets"] == above["host_resets"] == 0
@@ -102,7 +106,7 @@ def test_recovery_below_takes_long(held):
 
 @pytest.mark.parametrize("how", ["block", "quiesce", "stop"])
 def test_lower_waits(held, how):
-    """Commands wait as long as the lower queue does, past all timers."""
+    """Upper commands wait while the lower queue is stopped, even when their timers run out."""
     lower, _, upper = held
     load("smq_quiesce")
     knob = f"/sys/module/smq_quiesce/parameters/{how}"
@@ -113,7 +117,7 @@ def test_lower_waits(held, how):
             time.sleep(2.5)
             done = job.done()
             write(knob, "\n")
-            # One that no driver has seen yet is tried for the time of its timer.
+            # A command that has not reached a driver may fail once its time is over.
             assert job.result(20).good or how == "quiesce"
             assert not done or how == "quiesce"
             assert sg.cmd(READ, din=4096).good
@@ -122,7 +126,7 @@ def test_lower_waits(held, how):
 
 
 def test_lower_is_offline(held):
-    """A device that its error handler has given up, or an administrator."""
+    """While the lower device is offline, upper commands end with DID_NO_CONNECT."""
     lower, _, upper = held
     with SgDev(upper.sg) as sg:
         write(lower.sysfs / "state", "offline\n")
@@ -134,7 +138,7 @@ def test_lower_is_offline(held):
 @pytest.mark.smoke
 @pytest.mark.limit(180)
 def test_resets_and_policies_under_verified_load():
-    """Resets of both nodes, and every policy, while data is verified."""
+    """Resets through the upper and the lower node, under every policy, while data is verified."""
     with ram_host(luns=2, hw_queues=1) as (host_dir, host), conv.module(io_errors=True):
         host_dir.set("model/service_ns", 200000)
         lower, other = host.luns()
@@ -166,7 +170,8 @@ def test_resets_and_policies_under_verified_load():
 
 @pytest.mark.limit(180)
 def test_lost_commands_under_verified_load():
-    """smq_ram drops commands; each is aborted below and sent again above."""
+    """smq_ram loses commands; the lower host aborts each, and the upper mid-layer sends it
+    again."""
     with ram_host(timeout=1) as (host_dir, host), conv.module(io_errors=True):
         lower, = host.luns()
         upper = claim(lower)
@@ -182,7 +187,7 @@ def test_lost_commands_under_verified_load():
 
 @pytest.mark.limit(120)
 def test_short_of_tags():
-    """Three LUNs share a lower host's four tags, one of them unclaimed: all go on."""
+    """Three LUNs, one of them unclaimed, share a lower host's four tags: I/O on each completes."""
     with loaded("scsi_debug", names=("add_host", "max_luns"), luns=3, max_queue=4, dev_size_mb=32,
                 ndelay=100000) as (host,), conv.module():
         first, second, bare = host.luns()
@@ -198,8 +203,31 @@ def test_short_of_tags():
         conv.release(second)
 
 
+@pytest.mark.limit(120)
+def test_tags_shared_with_a_bare_lun():
+    """The host has one tag. Commands for the unclaimed LUN sleep until they get it in turn; so do
+    commands from the upper LUN, after one or two attempts each."""
+    with loaded("scsi_debug", names=("add_host", "max_luns"), luns=2, max_queue=1, dev_size_mb=32,
+                ndelay=1000000) as (host,), conv.module():
+        lower, bare = host.luns()
+        upper = claim(lower)
+        read = {"rw": "randread", "bs": 4096, "ioengine": "libaio", "iodepth": 8, "size": "8m"}
+        with load_on(bare.sd, time_based=True, runtime=90, **read) as job:
+            under_way(bare, 20)
+            before, busy = conv.dispatched(bare), conv.host_of(upper).stats()["busy"]
+            fio(upper.sd, number_ios=150, **read)
+            others = conv.dispatched(bare) - before
+            busy = conv.host_of(upper).stats()["busy"] - busy
+            print(others, busy)
+            # About 370 now. It would be 1000 if a command were only tried again every 3 ms.
+            assert busy < 5 * 150
+            # A release does not wait for ever for its turn at the tag.
+            conv.release(lower)
+            assert job.running
+
+
 def test_lower_batches():
-    """What is submitted together goes to the lower host together: one doorbell."""
+    """Commands that are submitted together reach the lower host as one batch, with one doorbell."""
     with ram_host(hw_queues=2) as (_, host), conv.module():
         lower, = host.luns()
         upper = claim(lower)
@@ -217,7 +245,7 @@ def test_lower_batches():
 
 
 def test_faults_above():
-    """The layer's own fault injection, on a LUN of any host."""
+    """With smq_conv the layer's fault injection works on any host's LUN, here scsi_debug's."""
     with loaded("scsi_debug", delay=0, dev_size_mb=32) as (host,), conv.module(io_errors=True):
         lower, = host.luns()
         upper = claim(lower)

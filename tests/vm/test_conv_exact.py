@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_conv: commands end above as they end below, field by field: the same commands on the same
-LUN, bare and claimed."""
+"""smq_conv: a command to the upper LUN ends as one to the bare LUN does, in each field. The tests
+send the same commands to the same LUN, bare and claimed."""
 import pytest
 from kit import conv
-from kit.hold import get, put
+from kit.hold import get_param, set_param
 from kit.host import loaded, wait_for
+from kit.paths import read_by_block
 from kit.ramdir import ram_host
 from kit.sgio import DID_TIME_OUT, SgDev
 
@@ -13,11 +14,14 @@ WRITE = bytes.fromhex("2a000000000000000800")
 TUR = bytes(6)
 
 STATUS = [0x02, 0x04, 0x08, 0x18, 0x28, 0x30, 0x40]
-# DID_NO_CONNECT to DID_TRANSPORT_MARGINAL. The mid-layer itself sends again what ends with
-# DID_IMM_RETRY or DID_REQUEUE.
+# DID_NO_CONNECT to DID_TRANSPORT_MARGINAL, without DID_IMM_RETRY and DID_REQUEUE: the mid-layer
+# sends a command that ends with one of these again.
 HOST_BYTES = [*range(0x01, 0x0c), *range(0x0e, 0x10), 0x10, 0x11, 0x12, 0x13, 0x14]
 SENSE = [0x052400, 0x1052400, 0x031100, 0x1031100, 0x042900, 0x062900, 0x1062a09, 0x0b4700,
          0x010b01, 0x1010b01, 0x02040c, 0x072700, 0x0d0000, 0x0e1d00, 0x1000000, 0x3f0000 & 0xf0000]
+# Host bytes that drivers set in commands that error handling ends: DID_BAD_TARGET, DID_ABORT,
+# DID_ERROR, DID_RESET.
+LEFT = [0x04, 0x05, 0x07, 0x08]
 RESIDUALS = [1, 512, 4095, 4096]
 
 ENDS = [*({"result": status} for status in STATUS),
@@ -30,22 +34,24 @@ ENDS = [*({"result": status} for status in STATUS),
 
 
 def ends(dev):
-    """What becomes of commands, for each way to end: the first one only, and every attempt."""
+    """The results of a READ and a WRITE, for each way to end. The device gives a busy answer to the
+    first attempt only, any other answer to every attempt."""
     results = []
     for end in ENDS:
         for name in ("result", "resid", "sense"):
-            put(name, end.get(name, 0))
+            set_param(name, end.get(name, 0))
         for cdb, data in ((READ, {"din": 4096}), (WRITE, {"dout": bytes(4096)})):
-            # A busy device, and one that is to be tried again, get one more attempt.
+            # After a busy answer, or a host byte that asks for another attempt, the next attempt
+            # succeeds.
             once = end.get("result") in (0x08, 0x28) or end.get("result", 0) >> 16 in (2, 12, 13)
-            put("answer", 1 if once else 100)
+            set_param("answer", 1 if once else 100)
             results.append((end, cdb[0], dev.cmd(cdb, timeout_ms=5000, **data)))
-            put("answer", 0)
+            set_param("answer", 0)
     return results
 
 
 def same(bare, converted):
-    """Fails with the first difference."""
+    """Asserts that both lists of results agree; shows the first difference."""
     assert len(bare) == len(converted)
     for old, new in zip(bare, converted, strict=True):
         assert old == new, f"bare {old}, converted {new}"
@@ -55,7 +61,7 @@ def same(bare, converted):
 @pytest.mark.limit(240)
 @pytest.mark.parametrize("node", ["sg", "sd"])
 def test_every_end(node):
-    """Each status, host byte, sense and residual, by way of sg and of the disk."""
+    """Each status, host byte, sense and residual, through the sg node and the disk's."""
     with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
             conv.module(io_errors=True):
         lower, = host.luns()
@@ -68,28 +74,29 @@ def test_every_end(node):
         assert len({result.host for _, _, result in bare}) > 12
         conv.all_done(upper)
         conv.release(lower)
-        assert get("inflight") == 0
+        assert get_param("inflight") == 0
 
 
 def timeouts(dev):
-    """A command that is lost; one whose abort fails too; a lost one that ends as it is aborted."""
+    """The results of lost commands: the abort succeeds, it fails, the resets after it fail too, or
+    the command ends while it is aborted."""
     results = []
     for names in ((), ("fail_abort",), ("fail_abort", "fail_lun_reset"),
                   ("fail_abort", "fail_lun_reset", "fail_target_reset"), ("race_abort",)):
         for name in names:
-            put(name, 1)
-        put("lose", 1)
+            set_param(name, 1)
+        set_param("lose", 1)
         results.append((names, dev.cmd(READ, din=4096, timeout_ms=500)))
         for name in names:
-            put(name, 0)
-        assert get("inflight") == 0 and get("lose") == 0
+            set_param(name, 0)
+        assert get_param("inflight") == 0 and get_param("lose") == 0
     return results
 
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_timeouts():
-    """The lower host's error handling is the one that acts."""
+    """The lower host recovers lost commands; the upper host starts no recovery of its own."""
     with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
             conv.module(io_errors=True):
         lower, = host.luns()
@@ -102,14 +109,57 @@ def test_timeouts():
         assert {result.host for _, result in bare} == {DID_TIME_OUT}
         above, below = conv.all_done(upper), host.stats()
         assert below["aborts"] - before["aborts"] == 5
-        # The upper mid-layer takes note, and does not begin a recovery of its own.
+        # The upper mid-layer counts timeouts and aborts, and resets nothing.
         assert above["aborts"] == above["timeouts"] == len(bare)
         assert above["lun_resets"] == above["target_resets"] == above["host_resets"] == 0
         conv.release(lower)
 
 
+def left_behind(lun):
+    """The results, for each host byte in LEFT, of a lost passthrough command and of lost block I/O.
+    The driver sets the host byte while it resets the LUN. The mid-layer repeats block I/O, which
+    then is GOOD."""
+    results = []
+    knob = lun.queue / "io_timeout"
+    before = knob.read_text(encoding="ascii")
+    knob.write_text("500", encoding="ascii")
+    set_param("fail_abort", 1)
+    for byte in LEFT:
+        for block in (False, True):
+            set_param("result", byte << 16)
+            set_param("answer", 1)
+            set_param("lose", 1)
+            try:
+                if block:
+                    results.append((byte, "block", len(read_by_block(lun, 0, 8))))
+                else:
+                    with SgDev(lun.sg) as dev:
+                        results.append((byte, dev.cmd(READ, din=4096, timeout_ms=500)))
+            except OSError as error:
+                results.append((byte, "block", error.errno))
+            assert get_param("lose") == get_param("answer") == get_param("inflight") == 0
+    set_param("fail_abort", 0)
+    set_param("result", 0)
+    knob.write_text(before, encoding="ascii")
+    return results
+
+
+@pytest.mark.limit(120)
+def test_ended_by_the_error_handler_with_a_result_of_the_driver():
+    """As sym53c8xx does: it ends commands with DID_ABORT in a bus reset."""
+    with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
+            conv.module(io_errors=True):
+        lower, = host.luns()
+        bare = left_behind(lower)
+        upper = conv.claim(lower)
+        same(bare, left_behind(upper))
+        assert [end[2] for end in bare if end[1] == "block"] == [4096] * len(LEFT)
+        conv.all_done(upper)
+        conv.release(lower)
+
+
 def ram_ends(dev, host_dir):
-    """What smq_ram's own faults come to."""
+    """The results of commands with smq_ram's faults, and of commands of many kinds."""
     results = []
     for kind, settings in (("status", {"status": 0x18}), ("status", {"status": 0x40}),
                            ("sense", {"sense": 0x031100}), ("sense", {"sense": 0x0b4b01}),
@@ -130,7 +180,7 @@ def ram_ends(dev, host_dir):
 
 
 def test_commands_of_smq_ram():
-    """Commands of all kinds, good and bad, and faults that a device has."""
+    """Commands of many kinds, valid and invalid, and faults of the device."""
     with ram_host() as (host_dir, host), conv.module(io_errors=True):
         lower, = host.luns()
         with SgDev(lower.sg) as dev:
@@ -144,7 +194,7 @@ def test_commands_of_smq_ram():
 
 @pytest.mark.smoke
 def test_injected_by_scsi_debug():
-    """The kernel's own injection, which 6.1 does not have."""
+    """scsi_debug's own error injection, which Linux 6.1 does not have."""
     with loaded("scsi_debug", io_errors=True, delay=0) as (host,), conv.module(io_errors=True):
         lower, = host.luns()
         where = conv.Path("/sys/kernel/debug/scsi_debug", lower.address, "error")

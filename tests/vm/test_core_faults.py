@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that the policy "batch" holds because their device is full: when they end, and what
-has to wait for them. LUNs that are found while a policy holds commands. What an LLD says of a
-LUN: its limits and depth, and that it has room again."""
+"""Commands that the policy "batch" holds because their device is full: when they end, and which
+operations wait for them. LUNs that are found while a policy holds commands. What an LLD tells the
+layer about a LUN: limits, depth, and that the LUN has room again."""
 import os
 import signal
 import time
@@ -13,14 +13,14 @@ from kit import cdb
 from kit.child import FAILED, ended, spawn
 from kit.debugfs import depths
 from kit.deleted import delete, find_again
-from kit.hold import get, put, with_params
+from kit.hold import get_param, set_param, with_params
 from kit.host import settle, wait_for
 from kit.ramdir import ram_host, ram_hosts
 from kit.sanitizing import PATIENCE
 from kit.sgio import TASK_SET_FULL, SgDev
 
 READ = cdb.blocks(cdb.READ_10, 0, 8)
-# More than a command needs to end that is not held, less than any block timer here.
+# s: longer than a command takes that is not held, shorter than any block timer here.
 SOON = 6
 
 
@@ -30,15 +30,15 @@ def choose(host, policy):
 
 
 def read(node, seconds):
-    """A READ with a timer of its own; its status, or FAILED for one without."""
+    """Sends a READ with a timeout of its own. Returns its status, or FAILED if it has none."""
     with SgDev(node) as sg:
         got = sg.cmd(READ, din=4096, timeout_ms=1000 * seconds)
     return FAILED if got.host else got.status
 
 
 def raised(hold, depth):
-    """Has more advertised than the device takes, by a command that smq_hold refuses."""
-    put("refuse", 1)
+    """Makes the policy advertise more than the device takes: smq_hold refuses a command."""
+    set_param("refuse", 1)
     assert not read(hold.luns()[0].sg, 20)
     wait_for("a raised queue_depth", lambda: depths(hold)[0] > depth)
 
@@ -58,7 +58,7 @@ def full_devices(*policies):
 
 
 def seconds_of(action):
-    """How long it takes."""
+    """Runs @action; returns how long it took."""
     start = time.monotonic()
     action()
     return time.monotonic() - start
@@ -75,11 +75,13 @@ def held(host, count=1):
 
 
 def test_a_device_that_is_full_for_ever_ends_a_command_as_without_policy():
-    """The time in which a device refuses a command is the command's own: after its timeout the
-    caller learns of TASK SET FULL. A caller that was killed goes as soon."""
+    """The time in which a device refuses a command counts against the command's timeout: when it is
+    over, the caller gets TASK SET FULL. With batch, a caller that was killed ends as soon as with
+    direct."""
     with full_devices("direct", "batch") as hosts:
         start = time.monotonic()
-        # Both nodes: a program that waits at a disk's does not go before its command ends.
+        # On both nodes: a killed program that waits at the disk's node ends only when its command
+        # ends.
         pids = {(policy, kind): spawn(lambda node=getattr(host.luns()[0], kind): read(node, 2))
                 for policy, (_, host) in zip(("direct", "batch"), hosts, strict=True)
                 for kind in ("sg", "sd")}
@@ -102,23 +104,26 @@ def test_a_device_that_is_full_for_ever_ends_a_command_as_without_policy():
 
 @with_params(depth=1)
 def test_time_behind_another_command_is_not_the_commands_own(hold):
-    """Held for longer than its timeout, and never given to the device: it is not failed."""
+    """A command that was held for longer than its timeout, and never given to the device, does not
+    fail."""
     choose(hold, "batch")
     raised(hold, 1)
     sg = hold.luns()[0].sg
-    put("delay_us", 3500000)
+    set_param("delay_us", 3500000)
     with ThreadPoolExecutor(2) as pool:
         slow = pool.submit(read, sg, 20)
-        wait_for("a full device", lambda: get("inflight") == 1)
-        put("delay_us", 100)
+        wait_for("a full device", lambda: get_param("inflight") == 1)
+        set_param("delay_us", 100)
         assert read(sg, 2) == 0 == slow.result()
 
 
 @pytest.mark.smoke
 def test_removal_does_not_wait_for_the_timers_of_what_is_held():
-    """With "direct", where nothing is held, and with "batch": a LUN alone, and a host."""
+    """A LUN is deleted with "direct", where nothing is held, and with "batch"; and a host is
+    removed with "batch"."""
     with ThreadPoolExecutor(3) as pool, full_devices("direct", "batch", "batch") as hosts:
-        # Their timers end a test that fails: the directory of a host that goes is locked.
+        # If the test fails, the commands' timers end it: the directory of a host that is being
+        # removed is locked.
         pids = [spawn(lambda node=host.luns()[0].sg: read(node, 10)) for _, host in hosts]
         for host_dir, _ in hosts:
             refused(host_dir)
@@ -137,7 +142,8 @@ def test_removal_does_not_wait_for_the_timers_of_what_is_held():
 
 @pytest.mark.smoke
 def test_a_full_device_has_a_command_given_back_before_its_timer_runs_out():
-    """The mid-layer decides for how long to try: it is asked after a second, not after 60."""
+    """The mid-layer decides for how long a command is repeated: it gets the command back after a
+    second, not after the 60 s of the timer."""
     with full_devices("batch") as ((host_dir, host),):
         before = host.stats()["errors"]
         pid = spawn(lambda: read(host.luns()[0].sg, 60))
@@ -152,12 +158,12 @@ def test_a_command_behind_another_is_given_back_before_its_timer_runs_out(hold):
     choose(hold, "batch")
     raised(hold, 1)
     sg = hold.luns()[0].sg
-    put("delay_us", 5000000)
+    set_param("delay_us", 5000000)
     before = hold.stats()["errors"]
     with ThreadPoolExecutor(2) as pool:
         slow = pool.submit(read, sg, 60)
-        wait_for("a full device", lambda: get("inflight") == 1)
-        put("delay_us", 100)
+        wait_for("a full device", lambda: get_param("inflight") == 1)
+        set_param("delay_us", 100)
         behind = pool.submit(read, sg, 60)
         held(hold)
         wait_for("the command to be given back", lambda: hold.stats()["errors"] > before, 3)
@@ -190,17 +196,17 @@ def test_a_lun_found_while_a_policy_holds_keeps_its_own_depth(hold):
     assert depths(hold) == (4, 4, 4)
     raised(hold, 4)
     assert depths(hold) == (36, 4, 4)
-    put("delay_us", 200000)
-    put("max_inflight", 0)
+    set_param("delay_us", 200000)
+    set_param("max_inflight", 0)
     with ThreadPoolExecutor(12) as pool:
         assert not any(pool.map(read, [lun.sg] * 12, [20] * 12))
-    assert get("max_inflight") == 4
+    assert get_param("max_inflight") == 4
     choose(hold, "direct")
     assert depths(hold) == (4, 4, 4)
 
 
 def test_a_lun_added_while_more_is_advertised_has_more_too():
-    """As the LUNs have that were there: the policy keeps all of them in use alike."""
+    """The LUNs that were there have more advertised; a new LUN gets the same."""
     with ram_host(depth=32) as (host_dir, host):
         choose(host, "batch")
         host_dir.arm("task_set_full", count=1)
@@ -218,23 +224,24 @@ def test_a_lun_added_while_more_is_advertised_has_more_too():
 @pytest.mark.smoke
 @pytest.mark.parametrize("policy", ["direct", "batch"])
 def test_a_lun_that_has_room_again_is_sent_what_waits(hold, policy):
-    """At once, although another command of the LUN goes on: nothing else would have it sent."""
+    """When a LUN has room again its waiting commands are sent at once, although no other command of
+    the LUN ends."""
     choose(hold, policy)
     lun = hold.luns()[0]
     (lun.sysfs / "timeout").write_text("60", encoding="ascii")
-    put("delay_us", 8000000)
+    set_param("delay_us", 8000000)
     with ThreadPoolExecutor(3) as pool:
         slow = pool.submit(read, lun.sg, 60)
-        wait_for("a slow command", lambda: get("inflight") == 1)
-        put("delay_us", 100)
-        put("closed", 1)
+        wait_for("a slow command", lambda: get_param("inflight") == 1)
+        set_param("delay_us", 100)
+        set_param("closed", 1)
         refused_before = sum(row["busy_device"] for row in hold.hwqs())
         waiting = [pool.submit(read, lun.sg, 60) for _ in range(2)]
         wait_for("a refusal", lambda: sum(row["busy_device"] for row in hold.hwqs()) >
                  refused_before)
-        # The refusal has got to the mid-layer.
+        # By now the mid-layer has the refused commands back.
         time.sleep(0.1)
-        put("closed", 0)
+        set_param("closed", 0)
         assert [one.result(20) for one in waiting] == [0, 0]
         assert not slow.done(), "they were sent as it ended"
         assert slow.result() == 0
@@ -242,12 +249,12 @@ def test_a_lun_that_has_room_again_is_sent_what_waits(hold, policy):
 
 @with_params(depth=32)
 def test_what_an_lld_says_of_a_lun_as_it_is_found(hold):
-    """Limits and depth, the latter also where a policy has more advertised than the device takes;
-    or that there is none."""
+    """When a LUN is found the LLD sets its limits and its depth, the depth also while a policy has
+    more advertised than the device takes. The LLD can also refuse the LUN."""
     lun = hold.luns()[0]
     segments = (lun.queue / "max_segments").read_text("ascii").strip()
-    put("lun_depth", 4)
-    put("lun_segments", 7)
+    set_param("lun_depth", 4)
+    set_param("lun_segments", 7)
     for policy in ("direct", "batch"):
         choose(hold, policy)
         delete(lun)
@@ -257,36 +264,38 @@ def test_what_an_lld_says_of_a_lun_as_it_is_found(hold):
     raised(hold, 4)
     delete(lun)
     lun = find_again(hold, lun)
-    # More is advertised for five seconds at least; on a slow machine it may be anew.
+    # More is advertised for five seconds at least. On a slow machine that may be over: it is raised
+    # again.
     raised(hold, 4)
     assert depths(hold) == (36, 4, 4)
-    put("delay_us", 500000)
-    put("max_inflight", 0)
+    set_param("delay_us", 500000)
+    set_param("max_inflight", 0)
     with ThreadPoolExecutor(12) as pool:
         assert not any(pool.map(read, [lun.sg] * 12, [20] * 12))
-    assert get("max_inflight") == 4
+    assert get_param("max_inflight") == 4
     choose(hold, "direct")
     assert depths(hold) == (4, 4, 4)
-    put("no_lun", 1)
+    set_param("no_lun", 1)
     delete(lun)
     (hold.sysfs / "scan").write_text("0 0 0", encoding="ascii")
     assert not hold.luns()
-    put("no_lun", 0)
+    set_param("no_lun", 0)
     find_again(hold, lun)
 
 
 @with_params(depth=1500, cmd_per_lun=32)
-def test_no_more_is_advertised_than_the_mid_layer_has_room_for(hold):
-    """It makes its map of a LUN's commands anew, by can_queue, where the LLD gives the LUN a depth
-    of another size. What the map was made for is in the way of what a policy may advertise."""
-    put("lun_depth", 1400)
+def test_the_map_of_commands_has_room_for_what_is_advertised(hold):
+    """Where the LLD changes a LUN's depth the mid-layer would allocate the map of the LUN's
+    commands anew, with a size from can_queue. The core gives the LUN its own map before, which has
+    room for as many commands more as a policy may hold (256)."""
+    set_param("lun_depth", 1400)
     choose(hold, "batch")
     lun = hold.luns()[0]
     delete(lun)
     find_again(hold, lun)
     raised(hold, 1400)
-    assert depths(hold) == (1500, 1400, 1400)
+    assert depths(hold) == (1656, 1400, 1400)
     (hold.luns()[0].sysfs / "queue_depth").write_text("1450", encoding="ascii")
-    assert depths(hold) == (1500, 1450, 1450)
+    assert depths(hold) == (1706, 1450, 1450)
     choose(hold, "direct")
     assert depths(hold)[0] == 1450

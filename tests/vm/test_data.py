@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is written is what is read: random commands against a model in memory."""
+"""Reads return what was written: random commands, compared with a model in memory."""
 import random
 
 import pytest
@@ -14,7 +14,7 @@ CHUNK = 128 << 10
 
 
 class Model:
-    """A disk as it has to look, beside the one there is."""
+    """The expected data of a disk, beside the disk itself."""
 
     def __init__(self, dev: SgDev, size: int, seed: int):
         self.dev, self.size = dev, size
@@ -33,14 +33,14 @@ class Model:
         return "last commands:\n  " + "\n  ".join(self.log[-8:])
 
     def span(self, most: int) -> tuple[int, int]:
-        """LBA and count, often at a page's, a leaf's or the disk's edge."""
+        """A random LBA and count, often at the edge of a page, of a leaf or of the disk."""
         count = self.random.randint(1, most)
         edge = self.random.choice([0, 2 << 20, MIB << 20, self.random.randrange(MIB << 20)])
         lba = edge // self.size + self.random.randint(-count - 8, 8)
         return min(max(lba, 0), self.blocks - count), count
 
     def data(self, count: int) -> bytes:
-        """Blocks, now and then of zeroes."""
+        """Random blocks, sometimes zeroes."""
         if self.random.random() < 0.1:
             return bytes(count * self.size)
         return self.random.randbytes(count * self.size)
@@ -50,7 +50,7 @@ class Model:
         return slice(lba * self.size, (lba + count) * self.size)
 
     def write(self) -> None:
-        """WRITE of any length of CDB."""
+        """A WRITE with a CDB of any length."""
         lba, count = self.span(4 * PAGE // self.size + 3)
         data = self.data(count)
         command = cdb.blocks(self.random.choice(cdb.WRITES), lba, count)
@@ -58,7 +58,7 @@ class Model:
         self.medium[self.piece(lba, count)] = data
 
     def read(self) -> None:
-        """READ of any length of CDB."""
+        """A READ with a CDB of any length."""
         lba, count = self.span(8 * PAGE // self.size + 3)
         command = cdb.blocks(self.random.choice(cdb.READS), lba, count)
         got = self.send(command, din=count * self.size)
@@ -66,7 +66,7 @@ class Model:
         assert got.data == self.medium[self.piece(lba, count)], self.history()
 
     def short_write(self) -> None:
-        """A WRITE with less data than blocks: what came is written, no more."""
+        """A WRITE with less data than its blocks need: only the data sent is written."""
         lba, count = self.span(PAGE // self.size + 3)
         less = self.random.randint(1, count)
         data = self.data(less)
@@ -83,7 +83,7 @@ class Model:
         command = cdb.blocks(opcode, lba, count, byte1=(8 if unmap else 0) | int(ndob))
         got = self.send(command, dout=b"" if ndob else data)
         assert got.good, f"{got}\n{self.history()}"
-        # With UNMAP and data that is not what unmapped blocks read, they are written.
+        # With UNMAP, blocks whose data differs from what unmapped blocks read are written.
         self.medium[self.piece(lba, count)] = data * count
 
     def unmap(self) -> None:
@@ -95,7 +95,7 @@ class Model:
             self.medium[self.piece(lba, count)] = bytes(count * self.size)
 
     def verify(self) -> None:
-        """VERIFY of what is there, or with one bit changed."""
+        """VERIFY with the right data, or with one bit changed."""
         lba, count = self.span(3 * PAGE // self.size + 3)
         data = bytearray(self.medium[self.piece(lba, count)])
         same = self.random.random() < 0.5
@@ -106,7 +106,7 @@ class Model:
         assert (got.good if same else outcome(got) == MISCOMPARE), f"{got}\n{self.history()}"
 
     def verify_one(self) -> None:
-        """VERIFY of all blocks with one."""
+        """VERIFY that compares all blocks with one block."""
         lba, count = self.span(2 * PAGE // self.size + 1)
         whole = self.medium[self.piece(lba, count)]
         first = bytes(whole[:self.size])
@@ -116,7 +116,7 @@ class Model:
         assert (got.good if same else outcome(got) == MISCOMPARE), f"{got}\n{self.history()}"
 
     def compare_all(self) -> None:
-        """The whole disk."""
+        """Compares the whole disk with the model."""
         count = CHUNK // self.size
         for lba in range(0, self.blocks, count):
             got = self.dev.cmd(cdb.blocks(cdb.READ_16, lba, count), din=CHUNK)
@@ -128,7 +128,7 @@ class Model:
                             f"{got.data[at]:#04x}, written {want[at]:#04x}\n{self.history()}")
 
 
-# The seed is part of a failure's name: the same commands again.
+# A failing test's name has the seed, with which the same commands can be sent again.
 @pytest.mark.parametrize("node,size", [("sd", 512), ("sd", 1024), ("sd", 2048), ("sd", 4096),
                                        ("sg", 512)])
 def test_random_commands(node, size):
@@ -145,7 +145,7 @@ def test_random_commands(node, size):
 
 
 def test_untouched_is_zero():
-    """All of a new disk reads as zeroes, and compares as such."""
+    """A new disk reads as zeroes, and VERIFY with zeroes succeeds."""
     with loaded("smq_ram", size_mb=MIB) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         model = Model(dev, 512, 0)
         model.compare_all()
@@ -155,7 +155,7 @@ def test_untouched_is_zero():
 
 @pytest.mark.smoke
 def test_pages_come_and_go():
-    """Holes are filled, emptied and filled again, in pieces of pages and whole."""
+    """Holes are filled, unmapped and filled again, in parts of pages and as whole pages."""
     with loaded("smq_ram", size_mb=MIB) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         model = Model(dev, 512, 1)
         for turn in range(3):

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from kit.deleted import delete, find_again, reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
-from kit.hold import TIMEOUT, get, put, with_params
+from kit.hold import TIMEOUT, get_param, set_param, with_params
 from kit.host import loaded, run, settle, wait_for
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
                       SG_SCSI_RESET_TARGET, SgDev)
@@ -18,7 +18,7 @@ from kit.trace import traced
 READ_10 = bytes.fromhex("28000000000000000800")
 JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 2,
        "time_based": True, "runtime": 60}
-# Of a disk that has gone reads may find its end, which is no error, and fio goes on.
+# Writes: a read at the end of a removed disk is no error, so fio would go on.
 WRITES = JOB | {"rw": "randwrite"}
 
 
@@ -27,31 +27,31 @@ WRITES = JOB | {"rw": "randwrite"}
                          ids=lambda p: f"depth{p['depth']}")
 def test_inflight_reaches_the_depth_and_never_passes_it(hold):
     depth = int((hold.luns()[0].sysfs / "queue_depth").read_text(encoding="ascii"))
-    put("max_inflight", 0)
+    set_param("max_inflight", 0)
     fio(hold.luns()[0].sd, **JOB | {"runtime": 1})
-    assert 0 < get("max_inflight") <= depth
+    assert 0 < get_param("max_inflight") <= depth
     # Long enough for a slow CPU to fill the device.
-    put("delay_us", 50000)
+    set_param("delay_us", 50000)
     fio(hold.luns()[0].sd, **JOB | {"runtime": 1})
-    assert get("max_inflight") == depth
+    assert get_param("max_inflight") == depth
 
 
 @with_params(depth=32, delay_us=2000)
 def test_a_smaller_depth_is_followed_under_load(hold):
     lun = hold.luns()[0]
     with load_on(lun.sd, **JOB):
-        wait_for("a full device", lambda: get("max_inflight") == 32)
+        wait_for("a full device", lambda: get_param("max_inflight") == 32)
         (lun.sysfs / "queue_depth").write_text("3", encoding="ascii")
 
         def most_in(seconds):
-            put("max_inflight", 0)
+            set_param("max_inflight", 0)
             time.sleep(seconds)
-            return get("max_inflight")
-        # Places of the larger depth are not counted against the smaller one.
+            return get_param("max_inflight")
+        # Commands that were sent under the larger depth do not count against the smaller one.
         end, seen = time.monotonic() + 20, [32]
         while seen[-1] > 3:
             state = {name: hold.attr(f"smq/{name}") for name in ("inflight", "timeouts")}
-            assert time.monotonic() < end, (seen, get("inflight"), state,
+            assert time.monotonic() < end, (seen, get_param("inflight"), state,
                                             (lun.sysfs / "queue_depth").read_text("ascii"))
             seen.append(most_in(0.2))
         assert most_in(0.5) == 3
@@ -59,10 +59,10 @@ def test_a_smaller_depth_is_followed_under_load(hold):
 
 @with_params(depth=4, luns=3)
 def test_each_lun_has_its_own_depth(hold):
-    put("max_inflight", 0)
+    set_param("max_inflight", 0)
     luns = hold.luns()
     fio(":".join(lun.sd for lun in luns), **JOB | {"runtime": 1})
-    assert 4 < get("max_inflight") <= 12
+    assert 4 < get_param("max_inflight") <= 12
 
 
 @pytest.mark.smoke
@@ -78,8 +78,8 @@ def test_refused_commands_come_again(hold):
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB) as load:
             for _ in range(5):
-                put("refuse", 40)
-                wait_for("40 refusals", lambda: get("refuse") == 0)
+                set_param("refuse", 40)
+                wait_for("40 refusals", lambda: get_param("refuse") == 0)
         settle(hold)
     assert trace.check_once() >= total_ios(load.result())
     assert trace.count()["smq_busy"] == 200 == hold.stats()["busy"]
@@ -89,7 +89,7 @@ def test_refused_commands_come_again(hold):
 def test_lost_commands_are_aborted_and_repeated(hold):
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB):
-            put("lose", 6)
+            set_param("lose", 6)
             wait_for("6 aborts", lambda: hold.stats()["aborts"] == 6)
         stats = settle(hold)
     trace.check_once()
@@ -101,14 +101,14 @@ def test_lost_commands_are_aborted_and_repeated(hold):
 def test_completion_and_abort_of_one_command_race(hold):
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB):
-            put("race_abort", 1)
+            set_param("race_abort", 1)
             for repeat in range(1, 4):
-                put("lose", 8)
-                # Another may time out by itself where the CPUs are slow.
+                set_param("lose", 8)
+                # On slow CPUs another command may time out by itself.
                 wait_for("8 aborts", lambda: hold.stats()["aborts"] >= 8 * repeat)
         settle(hold)
     trace.check_once()
-    # Completed by the LLD, as it promised to before its abort returned.
+    # The LLD completed the commands before its abort returned, as it promised.
     assert trace.count()["smq_taken"] == 0
 
 
@@ -124,15 +124,15 @@ ESCALATION = [
 @pytest.mark.parametrize("fails, expected", ESCALATION, ids=["lun", "target", "host"])
 def test_failed_steps_escalate(hold, fails, expected):
     with traced() as trace:
-        # The host drains before its recovery starts, then works on.
+        # The host drains before its recovery starts; afterwards it goes on.
         with load_on(hold.luns()[0].sd, **JOB) as load:
             for name in fails:
-                put(name, 1)
-            put("lose", 1)
+                set_param(name, 1)
+            set_param("lose", 1)
             wait_for("the last reset", lambda: all(
                 hold.stats()[name] == count for name, count in expected.items()))
             for name in fails:
-                put(name, 0)
+                set_param(name, 0)
         stats = settle(hold)
     trace.check_once()
     assert {name: stats[name] for name in expected} == expected
@@ -147,14 +147,15 @@ def test_failed_steps_escalate(hold, fails, expected):
     (SG_SCSI_RESET_HOST, "host_resets")], ids=["lun", "target", "host"])
 def test_reset_by_ioctl_with_commands_in_flight(hold, level, counter):
     lun = hold.luns()[0]
-    # Only the reset ends what is lost: it finds all of it, however slow the CPUs.
+    # Only the reset ends lost commands: they are still there at the reset, however slow the CPUs
+    # are.
     (lun.sysfs / "timeout").write_text("120", encoding="ascii")
     with traced() as trace:
         with load_on(lun.sd, **JOB), SgDev(lun.sg) as sg:
             for repeat in range(1, 4):
                 before = hold.stats()["reset_cmds"]
-                put("lose", 6)
-                wait_for("lost commands", lambda: get("lose") == 0)
+                set_param("lose", 6)
+                wait_for("lost commands", lambda: get_param("lose") == 0)
                 sg.reset(level)
                 assert hold.stats()[counter] == repeat
                 assert hold.stats()["reset_cmds"] >= before + 6
@@ -164,51 +165,52 @@ def test_reset_by_ioctl_with_commands_in_flight(hold, level, counter):
 
 
 def test_commands_of_the_error_handler_wait_for_a_reset_by_ioctl(hold):
-    """A command that fails without sense during a reset has the error handler ask for it:
-    the mid-layer blocks everything but that."""
+    """A command fails without sense data during a reset, so the error handler requests the sense
+    data: the mid-layer blocks everything but that command."""
     lun = hold.luns()[0]
-    put("reset_ms", 2000)
-    put("delay_us", 800000)
+    set_param("reset_ms", 2000)
+    set_param("delay_us", 800000)
     with traced() as trace, SgDev(lun.sg) as sg, ThreadPoolExecutor(2) as pool:
-        put("no_sense", 1)
+        set_param("no_sense", 1)
         read = pool.submit(sg.cmd, READ_10, din=4096, timeout_ms=20000)
-        wait_for("the command in flight", lambda: get("inflight") == 1)
+        wait_for("the command in flight", lambda: get_param("inflight") == 1)
         with SgDev(lun.sg) as other:
             reset = pool.submit(other.reset, SG_SCSI_RESET_DEVICE)
-            wait_for("the reset", lambda: get("resetting") == 1)
-            assert get("inflight") == 1, "the command ended before the reset began"
+            wait_for("the reset", lambda: get_param("resetting") == 1)
+            assert get_param("inflight") == 1, "the command ended before the reset began"
             reset.result(timeout=20)
         read.result(timeout=20)
         stats = settle(hold)
     trace.check_once()
     asked = [fields["op"] for name, fields in trace.events if name == "smq_queue"]
     assert "0x03" in asked, "the error handler did not ask for sense data"
-    assert get("in_reset") == 0
+    assert get_param("in_reset") == 0
     assert stats["lun_resets"] >= 1 and stats["timeouts"] == 0
-    put("delay_us", 100)
+    set_param("delay_us", 100)
     with SgDev(lun.sg) as sg:
         assert sg.cmd(READ_10, din=4096).good
 
 
 def test_a_host_reset_that_fails_leaves_no_command_behind(hold):
-    """The LLD has let go of them; the mid-layer would end what timed out without asking."""
+    """After a host reset that failed, too, the LLD no longer touches its commands, and the layer
+    ends them; the mid-layer would end timed-out commands without asking the LLD."""
     lun = hold.luns()[0]
-    put("fail_host_reset", 1)
-    put("delay_us", 400000)
+    set_param("fail_host_reset", 1)
+    set_param("delay_us", 400000)
     with traced() as trace:
         with load_on(lun.sd, **JOB), SgDev(lun.sg) as sg:
-            wait_for("commands in flight", lambda: get("inflight") > 4)
+            wait_for("commands in flight", lambda: get_param("inflight") > 4)
             with pytest.raises(OSError):
                 sg.reset(SG_SCSI_RESET_HOST)
             assert hold.stats()["reset_cmds"] > 4
-            put("delay_us", 100)
+            set_param("delay_us", 100)
         stats = settle(hold)
     trace.check_once()
     assert stats["host_resets"] == 1 and stats["timeouts"] == 0
 
 
 def test_two_programs_reset_at_once(ram, disk):
-    """The mid-layer keeps one bit for all ioctls: the first to end unblocks the host."""
+    """The mid-layer has one bit for all reset ioctls: the first one to end unblocks the host."""
     def reset_often(_):
         with SgDev(disk.sg) as sg:
             done = 0
@@ -230,9 +232,9 @@ def test_two_programs_reset_at_once(ram, disk):
 @with_params(luns=2)
 def test_a_lun_reset_leaves_the_other_lun_alone(hold):
     mine, other = hold.luns()
-    put("delay_us", 300000)
+    set_param("delay_us", 300000)
     with load_on(other.sd, **JOB | {"iodepth": 4, "numjobs": 1}):
-        wait_for("commands in flight", lambda: get("inflight") == 4)
+        wait_for("commands in flight", lambda: get_param("inflight") == 4)
         with SgDev(mine.sg) as sg:
             sg.reset(SG_SCSI_RESET_DEVICE)
         assert hold.stats()["reset_cmds"] == 0
@@ -240,7 +242,7 @@ def test_a_lun_reset_leaves_the_other_lun_alone(hold):
 
 def test_passthrough_that_times_out_returns_and_leaves_a_usable_device(hold):
     with SgDev(hold.luns()[0].sg) as sg:
-        put("lose", 1)
+        set_param("lose", 1)
         start = time.monotonic()
         result = sg.cmd(READ_10, din=4096, timeout_ms=1000)
         assert result.host == DID_TIME_OUT
@@ -254,12 +256,12 @@ def test_lun_deleted_under_load(hold):
     gone, stays = hold.luns()
     with load_on(stays.sd, **JOB) as stay:
         with load_on(gone.sd, ok=False, **WRITES) as load:
-            wait_for("load", lambda: get("inflight") > 16)
+            wait_for("load", lambda: get_param("inflight") > 16)
             (gone.sysfs / "delete").write_text("1", encoding="ascii")
             assert any(job["error"] for job in load.result()["jobs"])
         assert stay.running
     wait_for("its nodes to go", lambda: len(hold.luns()) == 1)
-    # It comes back when asked for, and works.
+    # A scan finds it again, and it works.
     (hold.sysfs / "scan").write_text("0 0 0", encoding="ascii")
     lun = hold.wait_luns(2)[0]
     fio(lun.sd, **JOB | {"runtime": 1})
@@ -269,25 +271,25 @@ def test_lun_deleted_under_load(hold):
 def test_host_removed_under_load_then_unloaded():
     with loaded("smq_hold", io_errors=True) as (host,):
         with load_on(host.luns()[0].sd, ok=False, **WRITES) as load:
-            wait_for("load", lambda: get("inflight") > 4)
-            put("remove", 1)
+            wait_for("load", lambda: get_param("inflight") > 4)
+            set_param("remove", 1)
             assert not host.sysfs.exists()
             assert any(job["error"] for job in load.result()["jobs"])
-        assert get("inflight") == 0
+        assert get_param("inflight") == 0
 
 
 @pytest.mark.parametrize("level", [SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST], ids=["lun", "host"])
 def test_reset_of_a_host_that_has_gone(level):
-    """O_NONBLOCK spares the ioctl the mid-layer's own look at the device."""
+    """With O_NONBLOCK the mid-layer does not check the device before the ioctl."""
     with loaded("smq_hold") as (host,), SgDev(host.luns()[0].sd) as disk:
-        put("remove", 1)
+        set_param("remove", 1)
         with pytest.raises(OSError):
             disk.reset(level)
 
 
 def test_reset_of_a_lun_that_has_gone(hold):
     reset_a_deleted_lun(hold)
-    assert get("lun_gone") == 0, "the LLD was to reset a LUN after its lun_exit"
+    assert get_param("lun_gone") == 0, "the LLD was to reset a LUN after its lun_exit"
 
 
 @pytest.mark.smoke
@@ -297,13 +299,13 @@ def test_reset_of_a_lun_of_smq_ram_that_has_gone(ram):
 
 def test_a_lun_does_not_go_while_it_is_reset(hold):
     lun = hold.luns()[0]
-    put("reset_ms", 1000)
+    set_param("reset_ms", 1000)
     with SgDev(lun.sd) as disk, ThreadPoolExecutor(1) as pool:
         reset = pool.submit(disk.reset, SG_SCSI_RESET_DEVICE)
-        wait_for("the reset", lambda: get("resetting") == 1)
+        wait_for("the reset", lambda: get_param("resetting") == 1)
         delete(lun)
         reset.result(timeout=20)
-    assert get("lun_gone") == 0, "lun_exit was called while the LLD reset the LUN"
+    assert get_param("lun_gone") == 0, "lun_exit was called while the LLD reset the LUN"
     find_again(hold, lun)
 
 
@@ -311,19 +313,19 @@ def test_host_removed_with_a_lost_command():
     with loaded("smq_hold", io_errors=True) as (host,):
         lun = host.luns()[0]
         (lun.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
-        # Of a disk that has gone reads may fail, or find its end: fio goes on then.
+        # On a removed disk a read may fail, or find the end of the disk: then fio goes on.
         with load_on(lun.sd, ok=False, **JOB) as load:
-            put("lose", 2)
-            wait_for("lost commands", lambda: get("lose") == 0)
-            put("remove", 1)
+            set_param("lose", 2)
+            wait_for("lost commands", lambda: get_param("lose") == 0)
+            set_param("remove", 1)
             load.kill()
-        assert get("inflight") == 0
+        assert get_param("inflight") == 0
 
 
 @pytest.mark.smoke
 def test_unloading_under_load_is_refused_and_harmless(hold):
     with load_on(hold.luns()[0].sd, **JOB) as load:
-        wait_for("load", lambda: get("inflight") > 4)
+        wait_for("load", lambda: get_param("inflight") > 4)
         for module in ("smq_hold", "smq"):
             refused = run("rmmod", module, ok=False)
             assert refused.returncode and "in use" in refused.stderr
@@ -332,9 +334,9 @@ def test_unloading_under_load_is_refused_and_harmless(hold):
 
 
 def test_commands_of_a_killed_program_end(hold):
-    put("delay_us", 400000)
+    set_param("delay_us", 400000)
     with load_on(hold.luns()[0].sd, **JOB) as load:
-        wait_for("commands in flight", lambda: get("inflight") > 4)
+        wait_for("commands in flight", lambda: get_param("inflight") > 4)
         load.kill()
     settle(hold)
-    assert get("inflight") == 0
+    assert get_param("inflight") == 0

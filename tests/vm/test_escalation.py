@@ -23,7 +23,7 @@ VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 8,
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
             "runtime": 90}
 STEPS = ("aborts", "lun_resets", "target_resets", "host_resets")
-# What fails, by the step that ends it.
+# The steps that are made to fail, by the step that ends the command.
 FAILS = {"aborts": (), "lun_resets": ("fail_abort",),
          "target_resets": ("fail_abort", "fail_lun_reset"),
          "host_resets": ("fail_abort", "fail_lun_reset", "fail_target_reset")}
@@ -31,18 +31,18 @@ FAILS = {"aborts": (), "lun_resets": ("fail_abort",),
 
 @contextmanager
 def verified_load(hosts, **more):
-    """Verified writes on the first LUN of each host, to be seen on both CPUs."""
+    """Runs verified writes on the first LUN of each host, from both CPUs."""
     with ExitStack() as stack:
         loads = [stack.enter_context(load_on(host.luns()[0].sd, **VERIFIED | more))
                  for _, host in hosts]
-        # Five programs on an emulated CPU take their time to start.
+        # Five programs take a while to start on an emulated CPU.
         for _, host in hosts:
             under_way(host.luns()[0], 20, 60)
         yield loads
 
 
 def escalate(host_dir, host, last):
-    """Loses a command, and has all steps before @last fail, ROUNDS times."""
+    """Loses a command, and makes all steps before @last fail, ROUNDS times."""
     for done in range(1, ROUNDS + 1):
         for knob in FAILS[last]:
             host_dir.set(f"fault/{knob}", -1)
@@ -76,7 +76,7 @@ def test_each_step_ends_a_lost_command(last):
 
 
 def switch_off(host_dir, host, step):
-    """Once the recovery of two lost commands has come to @step."""
+    """Switches a host off when the recovery of two lost commands has come to @step."""
     for knob in FAILS["host_resets"]:
         host_dir.set(f"fault/{knob}", -1)
     host_dir.arm("lost", every=7, count=2)
@@ -86,7 +86,8 @@ def switch_off(host_dir, host, step):
 
 @pytest.mark.limit(120)
 def test_hosts_switched_off_in_the_middle_of_their_recovery():
-    """Each at another step; the removal waits for the recovery, and that ends."""
+    """Each host is switched off at another step of its recovery. The removal waits for the
+    recovery, and the recovery ends."""
     with ram_hosts(HOSTS, timeout=1) as hosts:
         with traced(buffer_kb=65536) as trace, ThreadPoolExecutor(HOSTS) as pool:
             for host_dir, _ in hosts:
@@ -119,14 +120,14 @@ def test_as_many_resets_fail_as_were_asked_for():
                 dev.reset(LEVELS[name])
             assert host_dir.get(knob) == "-1"
             dev.reset(LEVELS["host_reset"])
-        # One attention for each kind of reset that was carried out.
+        # One unit attention for each kind of reset that was done.
         ready = cdb.plain(cdb.TEST_UNIT_READY)
         assert [dev.cmd(ready).triple for _ in range(3)] == [(6, 0x29, 0), (6, 0x29, 3), None]
         assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096).good
 
 
 def test_polled_command_recovers_while_its_program_is_stopped():
-    """The error handler's own commands go to the poll queue, and nobody polls it."""
+    """The error handler's own commands must complete although no task polls the poll queue."""
     with ram_host(timeout=1, poll_queues=1) as (host_dir, host):
         with load_on(host.luns()[0].sd, **VERIFIED | {"hipri": True}) as load:
             wait_for("polled commands", lambda: host.stats()["polled"] > 200, 40)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_ram's hardware model and faults, and that I/O survives them with its data."""
+"""smq_ram's hardware model and faults; I/O completes in spite of faults, with the right data."""
 import time
 from collections import Counter
 from pathlib import Path
@@ -30,13 +30,14 @@ def test_service_time_and_queue_depth():
         host_dir.set("model/hwq_depth", 3)
         with load_on(disk, **READS | {"iodepth": 32, "time_based": True, "runtime": 60}):
             wait_for("a full queue", lambda: host.hwqs()[0]["busy_hwq"] > 0)
-            # Counters of all CPUs are read one after the other: most looks are right.
+            # The counters of the CPUs are read one after the other: the most frequent result is
+            # right.
             seen = Counter((row["inflight"], row["refused"]) for row in (
                 host.hwqs()[0] for _ in range(100)))
             assert seen.most_common(1)[0][0] == (32, 29), seen
             began, before = time.monotonic(), int(host.attr("smq/done"))
             time.sleep(1)
-            # Three in 5 ms, and those that were there at the end.
+            # Three commands in 5 ms, and three that were in flight at the end.
             done = int(host.attr("smq/done")) - before
             assert done <= 600 * (time.monotonic() - began) + 3
         assert settle(host)["busy"] == 0
@@ -45,7 +46,7 @@ def test_service_time_and_queue_depth():
 def test_link_rate():
     with ram_host() as (host_dir, host):
         host_dir.set("model/bytes_per_sec", 1000000)
-        # Few and large: the link is what takes the time, not the CPU.
+        # Few large commands: the link takes the time, not the CPU.
         report = fio(host.luns()[0].sd, **READS | {"iodepth": 4, "bs": "64k", "io_size": "4m"})
         assert 0.8 * 1e6 < report["jobs"][0]["read"]["bw_bytes"] < 1.1 * 1e6
 
@@ -55,7 +56,7 @@ def test_one_doorbell_per_batch(batch):
     ios = repeats(3200)
     with ram_host(hw_queues=1) as (host_dir, host):
         host_dir.set("model/service_ns", 1000)
-        # A scheduler makes batches of its own.
+        # Without a scheduler, which would make its own batches.
         (host.luns()[0].queue / "scheduler").write_text("none", encoding="ascii")
         before = int(host_dir.get("model/doorbells"))
         fio(host.luns()[0].sd, **READS | {

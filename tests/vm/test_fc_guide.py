@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""docs/fibre-channel.md: its commands that need no HBA, on ten LUNs of software Fibre Channel; and
-tools/fc-check there and on iSCSI: what it finds is gone once its commands have been run."""
+"""docs/fibre-channel.md: those of its commands that need no HBA, on ten LUNs of software Fibre
+Channel. tools/fc-check there and on iSCSI: the commands that it proposes cure its findings."""
 import json
-import os
 import re
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import pytest
 from kit import iscsi, smqsg
 from kit.host import find_hosts, run, unload, wait_for
 from kit.lio import ramdisk
-from kit.softfc import missing, soft_fc
+from kit.softfc import need, soft_fc
 
 TOP = Path(__file__).resolve().parents[2]
 PAGE = TOP / "docs/fibre-channel.md"
 CHECK = TOP / "tools/fc-check"
 LUNS, MIB = 10, 4
-# The first lines of the page, to copy, have no prompt; the others' is root's.
+# The page's first lines to copy have no prompt; later ones have root's prompt.
 PROMPT = "    # "
 
 pytestmark = pytest.mark.limit(240)
@@ -24,18 +23,16 @@ pytestmark = pytest.mark.limit(240)
 
 @pytest.fixture(scope="module")
 def link():
-    """Ten LUNs, and nothing of ours loaded."""
-    lacking = missing()
-    if lacking:
-        pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
+    """Ten LUNs, while no module of this project is loaded."""
+    need()
     with soft_fc(MIB, LUNS) as found:
         for lun in found.luns():
-            smqsg.attend(lun.sg)
+            smqsg.clear_attentions(lun.sg)
         yield found
 
 
 def commands():
-    """Of the page, in their order."""
+    """The page's commands, in their order."""
     text = PAGE.read_text(encoding="utf-8")
     first = re.search(r"^\n((?:    .+\n)+)", text, re.M)[1].splitlines()
     lines = text.partition(first[-1])[2].splitlines()
@@ -44,21 +41,21 @@ def commands():
 
 
 def checked(*args):
-    """What fc-check finds, by its names."""
+    """Runs fc-check; returns the names of its findings."""
     done = run(CHECK, "--json", *args, ok=False)
     assert done.stderr == "" and done.returncode in (0, 1), done.stderr
     return {one["check"]: one for one in json.loads(done.stdout)["findings"]}
 
 
 def cure(found):
-    """Runs what the findings say."""
+    """Runs the commands that the findings propose."""
     for one in found.values():
         for line in one["commands"]:
             run("bash", "-ec", line)
 
 
 def test_commands(link):
-    """All of them work, in one shell, and say what they should."""
+    """All commands of the page work, in one shell, and print what they should."""
     lines = commands()
     assert len(lines) > 20
     script = "".join(f"cat <<'EOF'\n# {line}\nEOF\n{{ {line}\n}} || exit\n" for line in lines)
@@ -75,7 +72,7 @@ def test_commands(link):
 
 
 def test_fc_check_on_fc(link):
-    """Its findings have commands that cure them; what cannot be changed stays a note."""
+    """fc-check proposes commands that cure its findings; what cannot be changed stays a note."""
     for lun in link.luns():
         (lun.queue / "scheduler").write_text("mq-deadline", encoding="ascii")
         (lun.queue / "add_random").write_text("1", encoding="ascii")
@@ -102,7 +99,7 @@ def test_fc_check_on_fc(link):
 
 
 def test_fc_check_on_iscsi():
-    """A session's time limit, and what its disk has by default."""
+    """fc-check finds the time limit of an iSCSI session, and the defaults of its disk."""
     with ramdisk("store", 32) as store, iscsi.target(store), iscsi.initiator():
         iscsi.login()
         host = wait_for("a host", lambda: next(iter(find_hosts("iscsi_tcp")), None))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""fio's engine of libsmq: fio verifies the data, tracepoints tell which commands the disk got."""
+"""libsmq's fio engine: fio verifies the data; tracepoints show which commands the disk got."""
 import os
 import subprocess
 from collections import Counter
@@ -22,7 +22,7 @@ READ, WRITE, SYNC, UNMAP = "0x28", "0x2a", "0x35", "0x42"
 
 @pytest.fixture(scope="module", autouse=True)
 def engine():
-    """It is there: `make tools` builds it where fio's headers are."""
+    """The engine's file: `make tools` builds it where fio's headers are installed."""
     assert ENGINE.exists(), "build it: tools/fio-headers prepare && make tools"
 
 
@@ -35,13 +35,13 @@ def ram(sg_module):
 
 @pytest.fixture(scope="module")
 def luns(ram):
-    """Its LUNs."""
+    """The host's LUNs."""
     return ram[1].luns()
 
 
 @contextmanager
 def third(ram, **config):
-    """One LUN more, for a while."""
+    """Adds a LUN during the block."""
     host_dir, host = ram
     host_dir.add_lun(2, size_mb=32, **config)
     try:
@@ -53,17 +53,17 @@ def third(ram, **config):
 
 @pytest.fixture(scope="module")
 def node(luns):
-    """The first one's node."""
+    """The node of the first LUN."""
     return smqsg.node(luns[0])
 
 
 def smq(filename, **options):
-    """fio with the engine, to its good end."""
+    """Runs fio with the engine; fio must succeed."""
     return fio(filename, ioengine=f"external:{ENGINE}", **options)
 
 
 def refused(filename, **options):
-    """What fio says, on standard error, to a job that cannot run."""
+    """What fio prints on standard error for a job that cannot run."""
     argv = fio_argv(filename, ioengine=f"external:{ENGINE}", **options)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60 * PATIENCE,
                           check=False, stdin=subprocess.DEVNULL)
@@ -88,7 +88,7 @@ WAYS = {
 @pytest.mark.smoke
 @pytest.mark.parametrize("way,jobs", [*((way, 1) for way in WAYS), ("entries", 4), ("held", 4)])
 def test_verify(node, way, jobs):
-    """What was written at random is read back, by a job and by several beside each other."""
+    """Random writes are read back and verified, by one job and by several at once."""
     size = DISK // 8 // jobs
     report = smq(node, rw="randwrite", bs="4k", verify="crc32c", verify_fatal=1, numjobs=jobs,
                  size=size, offset_increment=size, **WAYS[way])
@@ -96,15 +96,15 @@ def test_verify(node, way, jobs):
 
 
 def test_threads(node):
-    """The same of threads, which share a process."""
+    """The same with threads, which share a process."""
     report = smq(node, rw="randwrite", bs="4k", verify="crc32c", thread=True, numjobs=4,
                  size=2 * MIB, offset_increment=2 * MIB, iodepth=16, iodepth_batch=4)
     assert sums(report, "write", "read") == [2048] * 2
 
 
 def test_what_is_written_is_on_the_disk(node, luns):
-    """Written through the engine, verified through the disk's block device, and back; all of it by
-    the installed fio."""
+    """Data written through the engine is verified through the disk's block device, and the other
+    way round, by the installed fio."""
     job = {"program": "fio", "rw": "randwrite", "bs": "4k", "size": 4 * MIB, "verify": "crc32c",
            "randseed": 3}
     smq(node, iodepth=8, iodepth_batch=8, do_verify=0, **job)
@@ -120,14 +120,14 @@ def test_what_is_written_is_on_the_disk(node, luns):
     ({"bs": "4k,64k"}, "adhoc"), ({"bs": "512k"}, "held"),
 ], ids=lambda it: it if isinstance(it, str) else " ".join(map(str, it.values())))
 def test_sizes(node, sizes, mode):
-    """Blocks of several sizes: a slot is prepared anew for another."""
+    """Blocks of several sizes: a slot is prepared anew for another size."""
     rw = "rw" if "bs" in sizes and "," in sizes["bs"] else "randwrite"
     smq(node, rw=rw, size=8 * MIB, verify="crc32c" if rw != "rw" else None, iodepth=16,
         iodepth_batch=8, smq_mode=mode, mem="mmap", **sizes)
 
 
 def test_two_disks(luns):
-    """A job whose blocks go to both in turn: a batch is of one of them."""
+    """A job's blocks go to both disks in turn: each batch is for one of them."""
     nodes = ":".join(smqsg.node(lun) for lun in luns)
     with traced() as trace:
         smq(nodes, rw="randwrite", bs="4k", size=8 * MIB, verify="crc32c", iodepth=32,
@@ -140,7 +140,7 @@ def test_two_disks(luns):
 
 @pytest.mark.parametrize("mode", ["prepared", "adhoc"])
 def test_sync_and_trim(node, mode):
-    """fsync and trim are commands, too."""
+    """fsync and trim are sent as commands, too."""
     with traced() as trace:
         # fio counts no syncs of groups.
         written = smq(node, rw="randwrite", bs="4k", size=MIB, fsync=16, iodepth=8,
@@ -158,7 +158,8 @@ def test_sync_and_trim(node, mode):
 
 @contextmanager
 def ring_entries():
-    """Yields a list; in the end its only element is how many entries rings have been given."""
+    """Yields a list; after the block its only element is the number of entries submitted to
+    rings."""
     found = []
     event = next(path.name for path in TRACING.glob("events/io_uring/io_uring_submit_*")
                  if path.name.endswith(("_sqe", "_req")))
@@ -170,7 +171,8 @@ def ring_entries():
 @pytest.mark.parametrize("way,entries", [("one-by-one", 512), ("batches", 32), ("entries", 512),
                                          ("adhoc", 512)])
 def test_a_batch_is_one_entry(node, way, entries):
-    """What iodepth_batch collects goes as one entry of the ring, unless it shall not."""
+    """The commands that iodepth_batch collects are one entry of the ring, unless the job says
+    otherwise."""
     with ring_entries() as found:
         smq(node, rw="randread", bs="512", size=512 * 512, **WAYS[way])
     assert found == [entries]
@@ -179,9 +181,10 @@ def test_a_batch_is_one_entry(node, way, entries):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("mode,batch", [("prepared", 1), ("prepared", 2), ("adhoc", 1)])
 def test_deeper_than_what_may_wait(ram, node, mode, batch):
-    """More entries than the kernel keeps waiting: what it refuses goes again, none is lost."""
+    """fio submits more entries than the kernel keeps waiting: refused ones are submitted again, and
+    none is lost."""
     before = smqsg.attr(node, "refused")
-    # Without it each command ends before the next is sent.
+    # Without a service time each command ends before the next one is sent.
     ram[0].set("model/service_ns", 40_000_000)
     try:
         report = smq(node, rw="randwrite", bs="512", size=5 * MIB // 2, verify="crc32c",
@@ -193,13 +196,13 @@ def test_deeper_than_what_may_wait(ram, node, mode, batch):
 
 
 def test_unit_attention_before_the_job(node, luns):
-    """What a reset leaves the device to tell does not end the job."""
+    """A unit attention from a reset does not end the job."""
     run("sg_reset", "--no-escalate", "--device", luns[0].sg)
     smq(node, rw="read", bs="4k", size=MIB)
 
 
 def test_large_blocks_of_the_disk(ram):
-    """Logical blocks of 4 KiB."""
+    """A disk with logical blocks of 4 KiB."""
     with third(ram, sector_size=4096) as lun:
         path = smqsg.node(lun)
         smq(path, rw="randwrite", bs="4k", size=4 * MIB, verify="crc32c", iodepth=16,
@@ -209,7 +212,7 @@ def test_large_blocks_of_the_disk(ram):
 
 
 def test_not_a_node(luns):
-    """What is no /dev/smqsgN."""
+    """A file that is no /dev/smqsgN is refused."""
     for path in ("/dev/null", luns[0].sd, luns[0].sg, "/etc/hostname"):
         assert refused(path, rw="read", size=MIB) == f"fio: smq: {path}: not a /dev/smqsgN\n"
     assert refused("/dev/smqsg999", rw="read", size=MIB) == (
@@ -233,23 +236,23 @@ REFUSED = [
 
 @pytest.mark.parametrize("options,why", REFUSED, ids=lambda v: str(v)[:30])
 def test_what_does_not_fit_is_refused(node, options, why):
-    """One line, before the job begins."""
+    """Options that do not fit are refused with one line, before the job begins."""
     said = refused(node, **{"rw": "read", "size": 16 * MIB} | options)
-    # fio may warn of one or the other before.
+    # fio may print warnings of its own before.
     ours = [line for line in said.splitlines() if line.startswith("fio: smq: ")]
     assert ours == said.splitlines()[-1:]
     assert ours[0].startswith(f"fio: smq: {node}: ") and why in ours[0]
 
 
 def test_offload_is_refused(node):
-    """Engines like this one fio itself keeps from it."""
+    """fio itself refuses offloaded submission for engines like this one."""
     assert "can't be used with offloaded submit" in refused(
         node, rw="read", size=MIB, io_submit_mode="offload")
 
 
 @pytest.mark.parametrize("rw", ["write", "trim"])
 def test_a_disk_in_use_is_not_written(node, luns, tmp_path, rw):
-    """Mounted, or open exclusively: nothing is written, unless fio is told to."""
+    """A disk that is mounted or open exclusively is not written, unless fio is told to."""
     run("mkfs.ext4", "-q", "-F", luns[0].sd)
     run("mount", "-t", "ext4", "-o", "ro", luns[0].sd, tmp_path)
     try:
@@ -271,14 +274,15 @@ def test_a_disk_in_use_is_not_written(node, luns, tmp_path, rw):
 
 
 def replay(node, log, *actions):
-    """The log of these actions on the node."""
+    """Writes an I/O log of these actions on the node."""
     log.write_text("fio version 2 iolog\n" + "".join(f"{node} {what}\n" for what in (
         "add", "open", *actions, "close")), encoding="ascii")
     return log
 
 
 def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
-    """What it writes to is not known before the job runs."""
+    """fio learns only while the job runs to which files a log writes: such a job is refused on a
+    disk in use."""
     log = replay(node, tmp_path / "log", "write 0 4096")
     run("mkfs.ext4", "-q", "-F", luns[0].sd)
     mounted = tmp_path / "mounted"
@@ -294,7 +298,8 @@ def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
 
 
 def test_a_log_in_parts(node, tmp_path):
-    """Its buffers do not stay where they are: for whole commands alone."""
+    """fio reads the log in parts, so its buffers do not stay in place: only ad hoc commands
+    work."""
     log = replay(node, tmp_path / "log", *(f"write {i << 17} {4096 << i // 8}" for i in range(32)))
     assert "fio: smq: read_iolog_chunked needs smq_mode=adhoc" in refused(
         None, read_iolog=log, read_iolog_chunked=1)
@@ -303,14 +308,15 @@ def test_a_log_in_parts(node, tmp_path):
 
 
 def test_a_log_of_blocks_too_large(node, tmp_path):
-    """Not known before the job runs, and told then."""
+    """A block size in a log is not known before the job runs; one that is too large is reported
+    then."""
     log = replay(node, tmp_path / "log", "read 0 16777216")
     assert f"fio: smq: {node}: bs=16777216 is over the limit of one command, 8388608 bytes\n" in (
         refused(None, read_iolog=log))
 
 
 def test_a_disk_that_is_written_cannot_be_mounted(node, luns):
-    """The claim is kept while the job runs, and given back then."""
+    """The job keeps the disk open exclusively while it runs."""
     with load_on(node, ioengine=f"external:{ENGINE}", rw="randwrite", bs="4k", size=MIB,
                  time_based=True, runtime=30):
         def taken():
@@ -324,14 +330,15 @@ def test_a_disk_that_is_written_cannot_be_mounted(node, luns):
 
 
 def test_jobs_that_set_up_themselves(node):
-    """create_serialize=0: none shuts another out."""
+    """With create_serialize=0 jobs set up at the same time; none excludes another."""
     smq(node, rw="randwrite", bs="4k", size=2 * MIB, offset_increment="2m", numjobs=2,
         create_serialize=0, verify="crc32c")
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_error_of_the_device_is_told(ram, node, way):
-    """fio's message has the status and the sense data, and the job ends."""
+    """After an error of the device fio's message has the status and the sense data, and the job
+    ends."""
     ram[0].arm("sense", sense=0x031100, first_lba=4096, last_lba=4103, count=1, every=1)
     try:
         said = refused(node, rw="read", bs="4k", size=4 * MIB, **WAYS[way])
@@ -344,7 +351,7 @@ def test_an_error_of_the_device_is_told(ram, node, way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_device_goes(ram, way):
-    """A LUN that is deleted under load ends the job with an error, and soon."""
+    """When a LUN is deleted under load the job soon ends with an error."""
     with third(ram) as lun, load_on(
             smqsg.node(lun), ok=False, to_end=True, ioengine=f"external:{ENGINE}",
             rw="randread", bs="4k", time_based=True, runtime=50, **WAYS[way]) as load:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kit.debugfs import depths
 from kit.fiojob import fio, load_on, total_ios
-from kit.hold import get, put, with_params
+from kit.hold import get_param, set_param, with_params
 from kit.host import loaded, settle, under_way, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import SANITIZING, repeats
@@ -38,12 +38,12 @@ def queue_of(lun, cpu):
 
 
 def held(host):
-    """Commands that the layer holds."""
+    """The number of commands that the layer holds."""
     return int(host.attr("smq/held"))
 
 
 def choose(host, policy):
-    """Sets a host's policy; one that has use while there is anything to do."""
+    """Sets a host's policy, and keeps it effective where it has a setting for that."""
     (host.sysfs / "smq_bucket/share").write_text("0", encoding="ascii")
     (host.sysfs / "smq_steer/threshold").write_text("2", encoding="ascii")
     (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
@@ -52,8 +52,8 @@ def choose(host, policy):
 @pytest.mark.smoke
 @with_params(luns=2)
 def test_other_queues_and_luns_go_on(hold):
-    """One hardware queue takes nothing at all, then has room for two of sixteen commands. The
-    others, and LUNs on them, go on."""
+    """One hardware queue has no room at all, then room for two of sixteen commands. The other
+    hardware queues, and LUNs on them, go on."""
     full, free = hold.luns()
     other = queue_of(free, 1)
 
@@ -63,42 +63,43 @@ def test_other_queues_and_luns_go_on(hold):
         return (hold.hwqs()[other]["done"] - before) / (time.monotonic() - start)
 
     def rate():
-        # The best of some: other work of the machine only slows commands down.
+        # The best of three: other work on the machine only slows commands down.
         return max(look() for _ in range(3))
 
-    put("refuse_hwq", queue_of(full, 0))
+    set_param("refuse_hwq", queue_of(full, 0))
     with load_on(free.sd, **READS | {"iodepth": 1, "cpus_allowed": "1"}):
         under_way(free, 50)
         alone = rate()
-        put("ring", 0)
+        set_param("ring", 0)
         with load_on(full.sd, **ONE):
             wait_for("what is held", lambda: hold.hwqs()[1 - other]["refused"] == 16)
             before = hold.hwqs()[1 - other]["busy_hwq"]
             beside = rate()
             refused = hold.hwqs()[1 - other]["busy_hwq"] - before
-            put("ring", 2)
+            set_param("ring", 2)
             under_way(full, 20)
             busy = rate()
-            put("ring", ALL)
+            set_param("ring", ALL)
             under_way(full, 50)
     print(f"commands a second: {alone:.0f} alone, {beside:.0f} beside a hardware queue that takes "
           f"nothing, {busy:.0f} beside one that takes two")
     stats = settle(hold)
-    # What waits is tried every 3 ms. Stopped with the other one this had a fifteenth.
+    # Waiting commands are tried every 3 ms. When a full queue stopped the other one too, this one
+    # had a fifteenth of its rate.
     assert min(beside, busy) > alone / 6 and 0 < refused < 3000
-    # None went back to the mid-layer, which would have stopped the host.
+    # No command went back to the mid-layer: that would have stopped the host.
     assert stats["busy"] == stats["held"] == 0 < stats["kept"]
 
 
-# All but the policy that has an order of its own.
+# All policies but "prio", which has an order of its own.
 @pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "prio"])
 @with_params(hw_queues=1, luns=2, delay_us=2000)
 def test_commands_go_in_the_order_they_came(hold, policy):
-    """Of two LUNs: none is passed by more than the device has at once."""
+    """Commands of two LUNs: none is overtaken by more commands than the device has at once."""
     for lun in hold.luns():
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
     choose(hold, policy)
-    put("ring", 3)
+    set_param("ring", 3)
     with traced() as trace:
         with load_on(":".join(lun.sd for lun in hold.luns()), **ONE):
             wait_for("commands", lambda: hold.stats()["done"] > repeats(400))
@@ -106,7 +107,8 @@ def test_commands_go_in_the_order_they_came(hold, policy):
     trace.check_once()
     came, went = ([fields["tag"] for name, fields in trace.events if name == event]
                   for event in ("smq_queue", "smq_done"))
-    # A tag comes again only after it went: the n-th of each are the same command.
+    # A tag is used again only after its command has ended: its n-th start and its n-th end are of
+    # one command.
     place, times = {}, {}
     for at, tag in enumerate(came):
         times[tag] = times.get(tag, 0) + 1
@@ -118,16 +120,16 @@ def test_commands_go_in_the_order_they_came(hold, policy):
         passed = max(passed, abs(place[tag, times[tag]] - at))
     print(f"{len(went)} commands, out of order by {passed} at most, kept {stats['kept']}")
     assert passed <= 3 and stats["busy"] == 0
-    assert 0 < get("max_inflight") <= 16
+    assert 0 < get_param("max_inflight") <= 16
 
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("policy", POLICIES)
 @with_params(luns=2)
 def test_what_waits_is_found(hold, policy):
-    """By resets, by a change of the elevator and of the policy, and by a CPU that goes offline:
-    the hardware queues have room for nothing when each of these begins, for three commands
-    in a while."""
+    """Waiting commands are found by resets, by a change of the elevator and of the policy, and when
+    a CPU goes offline. The hardware queues have no room when each of these begins, and room for
+    three commands a moment later."""
     first, second = hold.luns()
     cpu = Path("/sys/devices/system/cpu/cpu1/online")
 
@@ -145,17 +147,18 @@ def test_what_waits_is_found(hold, policy):
             with load_on(f"{first.sd}:{second.sd}", **READS | {"numjobs": 2}) as load:
                 for step in steps:
                     choose(hold, policy)
-                    put("ring", 0)
-                    wait_for("commands that wait", lambda: held(hold) > 4 and not get("inflight"))
+                    set_param("ring", 0)
+                    wait_for("commands that wait",
+                             lambda: held(hold) > 4 and not get_param("inflight"))
                     done = pool.submit(step)
                     time.sleep(0.05)
-                    put("ring", 3)
+                    set_param("ring", 3)
                     done.result(30)
                     under_way(first, 20)
                     under_way(second, 20)
                 assert load.running
         finally:
-            put("ring", ALL)
+            set_param("ring", ALL)
             if not SANITIZING:
                 cpu.write_text("1", encoding="ascii")
         stats = settle(hold)
@@ -168,15 +171,15 @@ def test_what_waits_is_found(hold, policy):
 @pytest.mark.limit(90)
 @with_params(hw_queues=1, luns=2)
 def test_an_abort_makes_room(hold):
-    """A lost command has all the room there is."""
+    """A lost command takes all the room there is, until it is aborted."""
     for lun in hold.luns():
         for limit in lun.sysfs.glob("scsi_disk/*/max_medium_access_timeouts"):
             limit.write_text("1000", encoding="ascii")
-    put("ring", 1)
+    set_param("ring", 1)
     with traced() as trace:
         with load_on(":".join(lun.sd for lun in hold.luns()), **ONE) as load:
             under_way(hold.luns()[0], 20)
-            put("lose", 1)
+            set_param("lose", 1)
             wait_for("the abort", lambda: hold.stats()["aborts"] == 1, 30)
             under_way(hold.luns()[0], 20)
             under_way(hold.luns()[1], 20)
@@ -187,21 +190,21 @@ def test_an_abort_makes_room(hold):
 
 @with_params(luns=2, io_errors=True)
 def test_a_lun_goes_while_its_commands_wait(hold):
-    """And those of the other stay for longer than the mid-layer repeats what it is handed back:
-    for six times the timeout."""
+    """Commands of the other LUN wait six times the timeout: longer than the mid-layer would repeat
+    commands that come back to it. None of them fails."""
     gone, stays = hold.luns()
     with load_on(stays.sd, **TWO) as stay, load_on(gone.sd, ok=False, **TWO) as load:
         under_way(gone, 20)
-        put("ring", 0)
-        wait_for("commands that wait", lambda: held(hold) > 4 and not get("inflight"))
-        # Without any that ends the block layer may not see that there are tags.
-        put("ring", 1)
+        set_param("ring", 0)
+        wait_for("commands that wait", lambda: held(hold) > 4 and not get_param("inflight"))
+        # If no command ends the block layer may not see that there are free tags.
+        set_param("ring", 1)
         (gone.sysfs / "delete").write_text("1", encoding="ascii")
         assert len(hold.luns()) == 1
         load.kill()
-        put("ring", 0)
+        set_param("ring", 0)
         time.sleep(8)
-        put("ring", 3)
+        set_param("ring", 3)
         under_way(stays, 20)
         assert stay.running
 
@@ -211,12 +214,12 @@ def test_a_host_that_goes_does_not_wait_for_room():
     with loaded("smq_hold", io_errors=True, luns=2) as (host,):
         with load_on(host.luns()[0].sd, ok=False, **TWO) as load:
             under_way(host.luns()[0], 20)
-            put("ring", 0)
-            wait_for("commands that wait", lambda: held(host) > 4 and not get("inflight"))
-            put("remove", 1)
+            set_param("ring", 0)
+            wait_for("commands that wait", lambda: held(host) > 4 and not get_param("inflight"))
+            set_param("remove", 1)
             assert not host.sysfs.exists()
             load.kill()
-        assert get("inflight") == 0
+        assert get_param("inflight") == 0
 
 
 def test_polled_commands_wait_for_room():
@@ -230,57 +233,57 @@ def test_polled_commands_wait_for_room():
 
 
 def test_the_doorbell_is_rung_for_what_came_before_a_full_ring():
-    """Batches of 16 with room for 4: 16 take four times as long as the device takes."""
+    """Batches of 16 with room for 4: a batch takes four times the device's time for one command."""
     with loaded("smq_hold", in_commit=1, hw_queues=1, delay_us=500) as (host,):
         lun = host.luns()[0]
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
-        # Nothing waits for what is tried again after 3 ms.
-        put("ring", 4)
+        # The doorbell is rung soon, not only when the commands are tried again after 3 ms.
+        set_param("ring", 4)
         report = fio(lun.sd, **ONE | {"iodepth_batch_submit": 16, "iodepth_batch_complete_min": 16,
                                       "runtime": 1})
         settle(host)
-        print(f"commits {get('commits')}, {total_ios(report)} commands")
-        assert get("commits") >= total_ios(report) / 4
+        print(f"commits {get_param('commits')}, {total_ios(report)} commands")
+        assert get_param("commits") >= total_ios(report) / 4
 
 
 def test_a_policy_counts_what_waited_without_one(hold):
-    """Commands that wait for room in the hardware queue are not known to a policy that is chosen
-    then: they do not come on top of the depth that it keeps."""
+    """A policy that is chosen while commands wait for room in the hardware queue has not seen them,
+    but counts them: they do not exceed the depth that it keeps."""
     lun = hold.luns()[0]
-    put("delay_us", 20000)
+    set_param("delay_us", 20000)
     with load_on(lun.sd, **READS | {"iodepth": 64, "numjobs": 2}):
         for _ in range(repeats(4)):
-            put("ring", 0)
-            wait_for("commands that wait", lambda: held(hold) == 16 and not get("inflight"))
-            put("max_inflight", 0)
+            set_param("ring", 0)
+            wait_for("commands that wait", lambda: held(hold) == 16 and not get_param("inflight"))
+            set_param("max_inflight", 0)
             choose(hold, "batch")
             wait_for("a raised queue_depth", lambda: depths(hold)[0] == 32)
-            put("ring", ALL)
-            wait_for("a full device", lambda: get("inflight") == 16)
+            set_param("ring", ALL)
+            wait_for("a full device", lambda: get_param("inflight") == 16)
             time.sleep(0.2)
-            assert get("max_inflight") == 16
+            assert get_param("max_inflight") == 16
             choose(hold, "direct")
             time.sleep(0.1)
-            assert get("max_inflight") == 16
+            assert get_param("max_inflight") == 16
 
 
 @with_params(depth=4)
 def test_nothing_of_a_policy_is_left_that_kept_lists_of_its_own(hold):
-    """Once "prio" has gone with commands in its lists, which a slow device did not take, others
-    wait only where there is no room."""
+    """"prio" is replaced while its lists have commands that a slow device did not take. Afterwards
+    commands wait only where there is no room."""
     lun = hold.luns()[0]
     (lun.sysfs / "timeout").write_text("60", encoding="ascii")
     choose(hold, "prio")
     with load_on(lun.sd, **READS):
-        put("refuse", 1)
+        set_param("refuse", 1)
         wait_for("commands in its lists", lambda: held(hold) >= 4)
-        # Longer than a change of policy waits for the device.
-        put("delay_us", 4000000)
-        wait_for("slow commands", lambda: get("inflight") == 4 and held(hold) >= 4)
+        # The device takes longer than a change of policy waits for it.
+        set_param("delay_us", 4000000)
+        wait_for("slow commands", lambda: get_param("inflight") == 4 and held(hold) >= 4)
         choose(hold, "batch")
-        put("delay_us", 1000)
+        set_param("delay_us", 1000)
     settle(hold)
-    put("refuse", 1)
+    set_param("refuse", 1)
     fio(lun.sd, **READS | {"iodepth": 1, "runtime": 1})
     before = hold.stats()
     fio(lun.sd, **READS | {"iodepth": 1, "runtime": 1})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/fuzz, as long as a test may take: its load runs, and finds nothing."""
+"""A short run of tools/fuzz: its load runs and finds no fault."""
 import subprocess
 import sys
 from pathlib import Path
@@ -8,13 +8,13 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 SECONDS = 10
-# With loading, the end of the last processes, and unloading.
+# Includes loading the modules, the end of the last processes, and unloading.
 LIMIT = 150
 
 
 @pytest.mark.limit(LIMIT)
 def test_a_round_finds_nothing():
-    """A round of one seed: what its first line, its counts and its end say."""
+    """One round with one seed: checks what its first line, its counts and its last line say."""
     done = subprocess.run([sys.executable, "-B", str(TOP / "tests/fuzz"), "--seed=1",
                            f"--seconds={SECONDS}"], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

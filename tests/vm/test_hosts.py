@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hosts and LUNs of different number, size and kind."""
+"""Hosts and LUNs of different numbers, sizes and kinds."""
 import pytest
 from kit import cdb, sgio
 from kit.host import SgDev, is_loaded, load, loaded, run
@@ -10,7 +10,7 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 
 @pytest.mark.parametrize("luns", [1, 3])
 def test_report_luns(luns):
-    """The list, whatever part of it is asked for."""
+    """REPORT LUNS returns the list, for each SELECT REPORT and allocation length."""
     with loaded("smq_ram", luns=luns, size_mb=16) as hosts, \
             SgDev(hosts[0].luns()[0].sd) as dev:
         want = (8 * luns).to_bytes(4, "big") + bytes(4)
@@ -19,12 +19,12 @@ def test_report_luns(luns):
             got = dev.cmd(cdb.report_luns(0, alloc), din=512)
             assert got.good and got.data == want[:alloc], f"allocation length {alloc}: {got}"
         assert dev.cmd(cdb.report_luns(2), din=512).data == want
-        # No well known logical units.
+        # There are no well-known logical units.
         assert dev.cmd(cdb.report_luns(1), din=512).data == bytes(8)
 
 
 def test_power_on_without_disk_driver():
-    """The first attention is that of power on: nobody has taken it before."""
+    """The first unit attention is that of power on; without sd no other program has taken it."""
     run("modprobe", "-r", "sd_mod")
     assert not is_loaded("sd_mod")
     try:
@@ -37,7 +37,7 @@ def test_power_on_without_disk_driver():
 
 
 def test_write_same_limit():
-    """The most that VPD page B0h says is taken, one block more is not."""
+    """WRITE SAME takes as many blocks as VPD page B0h allows; one block more is refused."""
     with loaded("smq_ram", size_mb=512) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         page = dev.cmd(cdb.inquiry(252, 0xb0, 1), din=252).data
         most = int.from_bytes(page[36:44], "big")
@@ -77,7 +77,7 @@ def test_many_luns():
 
 
 def test_no_host():
-    """hosts=0 is for those who make hosts later: the module is there, no host is."""
+    """With hosts=0, for users who make hosts later, the module is loaded without a host."""
     load("smq_ram", hosts=0)
     try:
         assert is_loaded("smq_ram")
@@ -87,7 +87,7 @@ def test_no_host():
 
 @pytest.mark.smoke
 def test_a_tebibyte_is_sparse():
-    """It loads at once, and keeps what is written beyond 2^32 bytes and at its end."""
+    """A disk of 1 TiB loads at once, and keeps data written beyond 2^32 bytes and at its end."""
     with loaded("smq_ram", size_mb=1 << 20) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         blocks = 1 << 31
         got = dev.cmd(cdb.read_capacity_16(), din=32)
@@ -104,7 +104,8 @@ def test_a_tebibyte_is_sparse():
 
 
 def test_capacity_beyond_32_bits():
-    """16 TiB of 512: READ CAPACITY(10) and the short block descriptor say 2^32-1."""
+    """With 16 TiB of 512-byte blocks READ CAPACITY(10) and the short block descriptor say
+    2^32-1."""
     with loaded("smq_ram", size_mb=1 << 24) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         blocks = 1 << 35
         assert dev.cmd(cdb.read_capacity_10(), din=8).data == b"\xff" * 4 + b"\0\0\2\0"
@@ -112,7 +113,7 @@ def test_capacity_beyond_32_bits():
         assert dev.cmd(cdb.mode_sense(True, 0x08), din=252).data[4:8] == b"\xff" * 4
         data = dev.cmd(cdb.mode_sense(False, 0x08, byte1=0x10), din=252).data
         assert data[8:16] == blocks.to_bytes(8, "big")
-        # The highest LBA of the short commands is a block like any other here.
+        # The highest LBA of 10- and 12-byte CDBs is an ordinary block of this disk.
         for opcode in (cdb.WRITE_10, cdb.WRITE_12):
             want = bytes([opcode]) * 512
             assert dev.cmd(cdb.blocks(opcode, (1 << 32) - 1, 1), dout=want).good
@@ -126,7 +127,7 @@ def test_capacity_beyond_32_bits():
 
 @pytest.mark.parametrize("size", [512, 1024, 2048, 4096])
 def test_sector_size(size):
-    """The same size everywhere it is told."""
+    """Every source reports the same sector size."""
     with loaded("smq_ram", size_mb=16, sector_size=size) as hosts:
         lun = hosts[0].luns()[0]
         assert int((lun.queue / "logical_block_size").read_text()) == size

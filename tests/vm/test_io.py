@@ -16,12 +16,12 @@ VERIFY = {"rw": "randwrite", "bssplit": "512/20:4k/50:12k/10:64k/20", "blockalig
     {"hw_queues": 1}, pytest.param({}, marks=pytest.mark.smoke), {"sector_size": 4096}],
     ids=["one-queue", "queues", "sector-4096"])
 def test_fio_verify(params):
-    """Four jobs write random blocks of several sizes and find them again."""
+    """Four jobs write random blocks of several sizes, read them back and verify them."""
     size = params.get("sector_size", 512)
     job = VERIFY | ({} if size == 512 else {"bssplit": "4k/60:12k/20:64k/20",
                                             "blockalign": size})
     with loaded("smq_ram", size_mb=64, **params) as hosts:
-        # What sd asks for and does not get when it probes the disk differs by kernel.
+        # How many commands of sd's probe fail differs between kernels.
         probed = settle(hosts[0])
         fio(hosts[0].luns()[0].sd, **job)
         assert settle(hosts[0])["errors"] == probed["errors"]
@@ -29,12 +29,12 @@ def test_fio_verify(params):
 
 @pytest.mark.smoke
 def test_fio_verify_polled():
-    """The same through poll queues, and by polling."""
+    """The same through poll queues, with polled I/O."""
     with loaded("smq_ram", size_mb=64, poll_queues=2) as hosts:
         fio(hosts[0].luns()[0].sd, **VERIFY, hipri=True)
         stats = settle(hosts[0])
         rows = [row for row in hosts[0].hwqs() if row["type"] == "poll"]
-        # All through the poll queues, and few of them found by anything but a poll.
+        # Each poll queue has completed commands, and some of these were found by a poll.
         assert all(row["done"] for row in rows)
         done = sum(row["done"] for row in rows)
         assert 0 < stats["polled"] <= done
@@ -51,14 +51,14 @@ def test_many_luns_at_once():
 
 
 def test_write_at_the_end_of_a_tebibyte():
-    """Block I/O there, too."""
+    """Block I/O at the end of 1 TiB."""
     with loaded("smq_ram", size_mb=1 << 20) as hosts:
         fio(hosts[0].luns()[0].sd, rw="randwrite", bs="4k", size="1m",
             offset=(1 << 40) - (1 << 20), ioengine="io_uring", iodepth=8, verify="crc32c")
 
 
 def _meminfo(name: str) -> int:
-    """In KiB."""
+    """A value of /proc/meminfo, in KiB."""
     with open("/proc/meminfo", encoding="ascii") as entry:
         return next(int(line.split()[1]) for line in entry if line.startswith(name + ":"))
 
@@ -69,8 +69,8 @@ def _set_reserve(kilobytes: int) -> None:
 
 
 def _shake_reserve(stop: threading.Event) -> None:
-    """Again and again asks for more free memory than there is: until the page cache
-    has given that much back, nothing is to be had without waiting."""
+    """Sets the reserve, again and again, above the free memory: until the page cache has given back
+    as much, an allocation that must not wait fails."""
     while not stop.is_set():
         _set_reserve(min(_meminfo("MemFree") + (64 << 10), _meminfo("MemAvailable") * 3 // 4))
         stop.wait(0.1)
@@ -82,7 +82,7 @@ def _shake_reserve(stop: threading.Event) -> None:
 
 @contextmanager
 def _page_cache_pressure():
-    """Keeps memory full of clean page cache: there is some to be had, but not at once."""
+    """Keeps memory full of clean page cache: allocations succeed, but not without waiting."""
     with open("/proc/sys/vm/min_free_kbytes", encoding="ascii") as entry:
         before = int(entry.read())
     load("null_blk", nr_devices=1, gb=250)
@@ -107,7 +107,7 @@ def _page_cache_pressure():
 
 @pytest.mark.limit(120)
 def test_holes_under_memory_pressure():
-    """A hole that cannot be filled at once is filled by the worker, with the right data."""
+    """A hole for which no memory is free at once is filled by the worker, with the right data."""
     with loaded("smq_ram", size_mb=160) as hosts:
         before = settle(hosts[0])
         with _page_cache_pressure():

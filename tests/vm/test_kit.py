@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kit itself: what it reports and that its checks can fail."""
+"""The test kit itself: what it reports, and that its checks can fail."""
 import re
 import time
 
@@ -11,7 +11,7 @@ from kit.host import (Disk, ModuleError, SgDev, fio, is_loaded, load, loaded, se
 
 @pytest.mark.smoke
 def test_good_command(disk):
-    """An INQUIRY through both kinds of node."""
+    """An INQUIRY through the sg and the disk's node."""
     for path in (disk.sd, disk.sg):
         with SgDev(path) as dev:
             got = dev.cmd(bytes([0x12, 0, 0, 0, 96, 0]), din=128)
@@ -20,14 +20,14 @@ def test_good_command(disk):
 
 
 def test_untouched_buffer_shows(disk):
-    """Through the disk, what the device did not write stays FILL."""
+    """Through the disk's node, bytes that the device did not write stay FILL."""
     with Disk(disk.sd) as dev:
         got = dev.cmd(bytes([0x12, 0, 0, 0, 5, 0]), din=64)
     assert got.good and got.raw[5:] == bytes([sgio.FILL]) * 59
 
 
 def test_check_condition_is_a_result(disk):
-    """Sense comes back decoded."""
+    """A CHECK CONDITION is returned with its sense data decoded."""
     with SgDev(disk.sg) as dev:
         got = dev.cmd(bytes([0x28, 0xe0, 0, 0, 0, 0, 0, 0, 1, 0]), din=512)
     assert got.status == sgio.CHECK_CONDITION and not got.good
@@ -36,14 +36,14 @@ def test_check_condition_is_a_result(disk):
 
 
 def test_descriptor_sense_decodes():
-    """Sense key specific bytes of descriptor format, behind another descriptor."""
+    """Decodes sense-key-specific bytes of descriptor format that follow another descriptor."""
     raw = bytes.fromhex("7205240000000014" "000a" + "00" * 10 + "02060000cf000100")
     assert sgio.decode_sense(raw) == sgio.Sense(True, 5, 0x24, 0, bytes([0xcf, 0, 1]))
     assert sgio.decode_sense(b"") is None
 
 
 def test_bad_parameter_raises():
-    """modprobe's refusal is seen."""
+    """A parameter that modprobe refuses raises an error."""
     with pytest.raises(ModuleError):
         load("smq_ram", luns=0)
     assert not is_loaded("smq_ram")
@@ -58,7 +58,7 @@ def test_busy_module_stays(disk):
 
 
 def test_wait_ends():
-    """A wait has an end."""
+    """wait_for() ends by its time limit."""
     start = time.monotonic()
     with pytest.raises(AssertionError, match="never: not within"):
         wait_for("never", lambda: False, seconds=0.3)
@@ -68,7 +68,7 @@ def test_wait_ends():
 @pytest.mark.parametrize("line", ["BUG: planted", "WARNING: CPU: 0 PID: 1 at planted",
                                   "Oops: 0000", "BUG: KASAN: planted"])
 def test_faults_are_known(line):
-    """What tools/vm would fail for is a fault here, too."""
+    """A line for which tools/vm fails counts as a fault in the kit, too."""
     assert klog.FAULT.search(line)
 
 
@@ -93,8 +93,8 @@ REPORTS = [
 
 @pytest.mark.parametrize("lines, is_fault", REPORTS)
 def test_the_kernels_own_are_no_faults(monkeypatch, lines, is_fault):
-    """Nothing but them is let pass."""
-    # Not into the log itself, which tools/vm reads, too.
+    """Three kinds of the kernel's own reports are no faults; all other reports are."""
+    # The lines are not written to the log itself, which tools/vm reads, too.
     monkeypatch.setattr(klog.KernelLog, "lines", lambda _log: lines)
     with klog.KernelLog() as log:
         assert log.faults() == lines[:is_fault]
@@ -102,7 +102,7 @@ def test_the_kernels_own_are_no_faults(monkeypatch, lines, is_fault):
 
 def test_log_is_checked(monkeypatch):
     """A line that counts as a kernel bug fails loaded()."""
-    # A word of its own: tools/vm reads the same log, and would fail for a real one.
+    # A pattern used only here: tools/vm reads the same log, and would fail for a real fault.
     monkeypatch.setattr(klog, "FAULT", re.compile("planted fault"))
     with pytest.raises(AssertionError, match="tells of a bug"):
         with loaded("smq_ram"):
@@ -112,7 +112,7 @@ def test_log_is_checked(monkeypatch):
 
 
 def test_fio_counts(ram, disk):
-    """The wrapper gives fio's own count, and fails for fio's failure."""
+    """The wrapper returns fio's own count, and fails when fio fails."""
     before = settle(ram)
     report = fio(disk.sd, rw="randread", bs="4k", size="1m", ioengine="psync")
     after = settle(ram)

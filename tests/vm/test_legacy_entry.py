@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """queuecommand_lck under host_lock, on an LLD written as drivers were before multiqueue.
 
-What may deadlock is done on one CPU too, where blk-mq completes without the softirq.
+Cases that may deadlock are also run on one CPU, where blk-mq completes without the softirq.
 """
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ ENTRY, IRQ, IRQ_LOCKED, NEXT = range(4)
 WHERE = {"entry": ENTRY, "irq": IRQ, "irq_locked": IRQ_LOCKED, "next_entry": NEXT}
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "1m",
             "verify": "crc32c", "verify_fatal": 1}
-# What becomes of a command whose entry has dropped host_lock for a while.
+# What the entry does with a command after it has dropped host_lock for a while.
 DROPS = {"refused": 2, "queued_after": 0, "completed_after": 3, "queued_before": 1}
 LOAD = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "numjobs": 2,
         "time_based": True, "runtime": 60}
@@ -28,27 +28,28 @@ HOST_BUSY, DEVICE_BUSY, TARGET_BUSY = 0x1055, 0x1056, 0x1058
 REASONS = {HOST_BUSY: "busy_host", DEVICE_BUSY: "busy_device", TARGET_BUSY: "busy_target"}
 
 
-def put(name, value):
+def set_param(name, value):
     """Sets a parameter of smq_old."""
     (PARAMS / name).write_text(str(value), encoding="ascii")
 
 
-def get(name):
+def get_param(name):
     """A parameter of smq_old."""
     return int((PARAMS / name).read_text(encoding="ascii"))
 
 
 @contextmanager
 def old_host(**params):
-    """smq_old's host; its every entry was under host_lock, interrupts off, one at a time."""
+    """smq_old's host. At the end, each call of the entry must have been under host_lock, with
+    interrupts off, one at a time."""
     with loaded("smq_old", **params) as (host,):
         lun = host.luns()[0]
         (lun.sysfs / "timeout").write_text("1", encoding="ascii")
         (lun.queue / "nomerges").write_text("2", encoding="ascii")
         yield host
         stats = settle(host)
-        assert stats["queued"] == stats["done"] <= get("entries")
-        assert get("bad_context") == 0
+        assert stats["queued"] == stats["done"] <= get_param("entries")
+        assert get_param("bad_context") == 0
 
 
 @pytest.fixture(params=WHERE, name="host")
@@ -58,31 +59,31 @@ def host_fixture(request):
         yield host
 
 
-# For tests in which few commands are completed where the driver usually does.
+# For tests in which the driver completes few commands at its usual place.
 two_places = pytest.mark.parametrize("host", ["entry", "irq_locked"], indirect=True)
 
 
 @pytest.mark.smoke
 def test_verified_io_under_host_lock(host):
-    before = get("entries")
+    before = get_param("entries")
     for jobs in (1, 2):
         with traced() as trace:
             report = fio(host.luns()[0].sd, numjobs=jobs, offset_increment="8m", **VERIFIED)
             settle(host)
         assert trace.check_once() >= total_ios(report) == jobs * 2 * 256
-    assert get("entries") - before >= trace.count()["smq_queue"]
+    assert get_param("entries") - before >= trace.count()["smq_queue"]
 
 
 @two_places
 def test_counters_are_those_of_the_driver(host):
-    before, entries = host.stats(), get("entries")
+    before, entries = host.stats(), get_param("entries")
     with SgDev(host.luns()[0].sg) as sg:
         for _ in range(10):
             assert sg.cmd(READ_10, din=4096).good
         past = sg.cmd(bytes.fromhex("28007fffffff00000800"), din=4096)
     after = host.stats()
     assert past.triple == (5, 0x21, 0)
-    assert get("entries") - entries == after["done"] - before["done"] == 11
+    assert get_param("entries") - entries == after["done"] - before["done"] == 11
     assert after["errors"] - before["errors"] == 1
     assert host.hwqs()[0]["done"] == after["done"] and len(host.hwqs()) == 1
 
@@ -93,8 +94,8 @@ def test_refused_commands_come_again(status):
     with old_host(where=IRQ, refuse_with=status) as host:
         with traced() as trace:
             with load_on(host.luns()[0].sd, **LOAD) as load_:
-                put("refuse", 40)
-                wait_for("40 refusals", lambda: get("refuse") == 0)
+                set_param("refuse", 40)
+                wait_for("40 refusals", lambda: get_param("refuse") == 0)
             settle(host)
         assert trace.check_once() >= total_ios(load_.result())
         assert trace.count()["smq_busy"] == 40 == host.stats()["busy"]
@@ -105,7 +106,7 @@ def test_refused_commands_come_again(status):
 
 @contextmanager
 def units_tested(sg_node):
-    """Another thread sends TEST UNIT READY, one at a time."""
+    """Sends TEST UNIT READY in another thread, one at a time."""
     stop = threading.Event()
 
     def test_units():
@@ -128,9 +129,9 @@ def units_tested(sg_node):
 @pytest.mark.smoke
 def test_entries_that_drop_host_lock():
     """Other entries run meanwhile and complete their commands: each command ends once, and only
-    when the driver says so. The driver waits for such an entry, so that there are some: block I/O
-    alone gives none while the dispatcher whose entry drops the lock has all requests in its list.
-    """
+    when the driver says so. The driver waits for such an entry: without a second program there
+    would be none, because the dispatcher whose entry drops the lock has all requests of block I/O
+    in its list. """
     with old_host(where=ENTRY) as host:
         disk = host.luns()[0]
         (disk.queue / "scheduler").write_text("none", encoding="ascii")
@@ -142,15 +143,15 @@ def test_entries_that_drop_host_lock():
                 under_way(disk, 50)
                 with units_tested(disk.sg):
                     for name, how in DROPS.items():
-                        before, busy = get("overlaps"), host.stats()["busy"]
-                        put("drop_how", how)
-                        put("drop", 7)
+                        before, busy = get_param("overlaps"), host.stats()["busy"]
+                        set_param("drop_how", how)
+                        set_param("drop", 7)
                         wait_for("overlapping entries", lambda least=before + 5:
-                                 get("overlaps") >= least)
-                        put("drop", 0)
-                        overlaps, busy = get("overlaps") - before, host.stats()["busy"] - busy
+                                 get_param("overlaps") >= least)
+                        set_param("drop", 0)
+                        overlaps, busy = get_param("overlaps") - before, host.stats()["busy"] - busy
                         print(f"{name}: {overlaps} overlaps, {busy} refused")
-                        assert get("stolen") == 0, f"{name}: the driver still had what ended"
+                        assert get_param("stolen") == 0, f"{name}: the driver still had what ended"
                         assert name != "refused" or busy >= overlaps, "refused ones were completed"
             settle(host)
         assert trace.check_once() >= total_ios(load_.result())
@@ -160,21 +161,21 @@ def test_entries_that_drop_host_lock():
 def test_lost_commands_are_aborted_and_repeated(host):
     with traced() as trace:
         for eh_done, aborts in ((0, 4), (1, 8)):
-            put("eh_done", eh_done)
-            put("lose", 4)
+            set_param("eh_done", eh_done)
+            set_param("lose", 4)
             fio(host.luns()[0].sd, **VERIFIED)
             assert host.stats()["aborts"] == aborts
         stats = settle(host)
     trace.check_once()
-    # The other four the driver completed itself in its abort.
+    # The driver completed the other four itself, in its abort.
     assert trace.count()["smq_taken"] == 4
     assert stats["timeouts"] == 8 and stats["host_resets"] == 0
 
 
 def test_a_reset_that_completes_under_host_lock(host):
-    put("fail_abort", 1)
+    set_param("fail_abort", 1)
     with traced() as trace:
-        put("lose", 3)
+        set_param("lose", 3)
         fio(host.luns()[0].sd, **VERIFIED)
         settle(host)
     trace.check_once()
@@ -196,7 +197,7 @@ def test_resets_by_ioctl_under_load(host):
 
 @two_places
 def test_passthrough_that_times_out(host):
-    put("lose", 1)
+    set_param("lose", 1)
     with SgDev(host.luns()[0].sg) as sg:
         assert sg.cmd(READ_10, din=4096, timeout_ms=1000).host == DID_TIME_OUT
         assert sg.cmd(READ_10, din=4096).good

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policy legacy-model: commands go through the old path's locks and come out whole."""
+"""The policy legacy-model: commands pass the locks of the old path, with the right data."""
 import time
 
 import pytest
@@ -17,7 +17,7 @@ READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "tim
 
 @pytest.fixture(scope="module", autouse=True)
 def smq_legacy():
-    """Its module, whose settings are there before a host chooses the policy."""
+    """Loads smq_legacy, so that its settings exist before a host chooses the policy."""
     load("smq_legacy")
     yield
     unload("smq_legacy")
@@ -95,7 +95,7 @@ def test_host_removed_under_load():
     with ram_host(hw_queues=1) as (host_dir, host):
         host_dir.set("model/service_ns", 100000)
         choose(host, "legacy-model", "2013")
-        # Of a disk that has gone reads may fail, or find its end: fio goes on then.
+        # On a removed disk a read may fail, or find the end of the disk: then fio goes on.
         with load_on(host.luns()[0].sd, ok=False, **READS) as load:
             under_way(host.luns()[0])
             host_dir.set("power", 0)

@@ -10,8 +10,8 @@ from kit import cdb, sgio
 from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import ModuleError, find_hosts, load, run, settle, under_way, wait_for
-from kit.lio import (NEXUS, SMQ, TARGET, WWN, Wwn, calm, fileio, get, iblock, lio_fabric,
-                     put, ramdisk)
+from kit.lio import (NEXUS, SMQ, TARGET, WWN, Wwn, clear_attentions, fileio, iblock, lio_fabric,
+                     ramdisk, read_attr, write_attr)
 from kit.ramdir import ram_host
 from kit.sanitizing import SANITIZING
 from kit.sgio import SgDev
@@ -77,7 +77,7 @@ def test_three_kinds_of_backstores_hold_their_data():
 
 
 def test_names_limits_and_order(klog):
-    # Disks go while their partitions are looked for.
+    # Disks are removed while the kernel searches them for partitions.
     with ramdisk("rd") as store, lio_fabric(io_errors=True):
         for name in ("iqn.2026-01.org.t:x", "naa.123", "naa.500140500000000g", WWN + "0"):
             refused({errno.EINVAL}, (SMQ / name).mkdir)
@@ -87,25 +87,25 @@ def test_names_limits_and_order(klog):
             refused({errno.EINVAL}, (wwn.path / name).mkdir)
             klog.wait(f"{name} is none of tpgt_0..tpgt_31")
         tpg = wwn.tpg(31, nexus=None)
-        refused({errno.ENODEV}, lambda: get(tpg.path / "nexus"))
-        refused({errno.ENODEV}, lambda: put(tpg.path / "nexus", "NULL"))
+        refused({errno.ENODEV}, lambda: read_attr(tpg.path / "nexus"))
+        refused({errno.ENODEV}, lambda: write_attr(tpg.path / "nexus", "NULL"))
         for name in ("naa.12", "fc.5001405000000001", ""):
-            refused({errno.EINVAL}, lambda text=name: put(tpg.path / "nexus", text + "\n"))
+            refused({errno.EINVAL}, lambda text=name: write_attr(tpg.path / "nexus", text + "\n"))
             klog.wait(f"nexus={name} is neither")
 
-        # LUNs first, the nexus then.
+        # LUNs are linked first, then the nexus is made.
         address = tpg.link(7, store)
         assert not tpg.host.luns()
-        put(tpg.path / "nexus", NEXUS + "\n")
+        write_attr(tpg.path / "nexus", NEXUS + "\n")
         assert [lun.address for lun in tpg.host.wait_luns(1)] == [address]
         assert address == f"{tpg.host.number}:0:31:7"
-        assert get(tpg.path / "nexus") == NEXUS
-        refused({errno.EEXIST}, lambda: put(tpg.path / "nexus", NEXUS))
+        assert read_attr(tpg.path / "nexus") == NEXUS
+        refused({errno.EEXIST}, lambda: write_attr(tpg.path / "nexus", NEXUS))
         klog.wait(f"nexus is {NEXUS} already")
-        refused({errno.EBUSY}, lambda: put(tpg.path / "nexus", "NULL"))
+        refused({errno.EBUSY}, lambda: write_attr(tpg.path / "nexus", "NULL"))
         klog.wait("nexus is in use by its LUNs")
 
-        # A second port of the same host, and LUNs as far as they go.
+        # A second port of the same host, and LUNs with the highest numbers.
         other = wwn.tpg(0)
         other.link(16383, store)
         assert {lun.address for lun in tpg.host.wait_luns(2)} == {
@@ -116,8 +116,8 @@ def test_names_limits_and_order(klog):
         other.remove()
         tpg.unlink(7)
         assert not tpg.host.luns()
-        put(tpg.path / "nexus", "NULL")
-        refused({errno.ENODEV}, lambda: get(tpg.path / "nexus"))
+        write_attr(tpg.path / "nexus", "NULL")
+        refused({errno.ENODEV}, lambda: read_attr(tpg.path / "nexus"))
         wwn.remove()
 
 
@@ -149,7 +149,7 @@ def test_luns_come_and_go_under_verified_load():
 def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
     with rd_disk() as (_, disk), SgDev(disk.sd) as dev:
         data = os.urandom(8 * 512)
-        # What only copies memory is not left to LIO's workers, what may sleep is.
+        # READ and WRITE of a RAM disk are not given to LIO's workers; commands that may sleep are.
         with queued_work("target_queued_submit_work") as queued:
             for write, read in zip(cdb.WRITES, cdb.READS, strict=True):
                 data = data[512:] + data[:512]
@@ -157,7 +157,8 @@ def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
                 assert got.good and not got.resid, got
                 got = dev.cmd(cdb.blocks(read, 4096, 8), din=4096)
                 assert got.good and not got.resid and got.data == data, got
-        # A kernel that looks for sleep in atomic context would take LIO at its word.
+        # A kernel that checks for sleeping in atomic context would report LIO's might_sleep(), so
+        # there workers execute all commands.
         assert bool(queued) == SANITIZING
         with queued_work("target_queued_submit_work") as queued:
             assert dev.cmd(cdb.inquiry(36), din=36).good
@@ -191,9 +192,9 @@ def test_what_is_wrong_with_a_command_is_said():
                           dout=bytes(1024) if out else b"")
             assert got.triple == (sgio.ILLEGAL_REQUEST, 0x21, 0), got
             assert out or got.resid == 1024, got
-        # More blocks than there is buffer.
+        # More blocks than fit into the buffer.
         assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 2), din=512).decoded.key == sgio.ILLEGAL_REQUEST
-        # A CDB that says it is longer than it is.
+        # A CDB whose additional length is larger than the CDB.
         long = bytes([0x7f, *bytes(6), 0x20, *bytes(24)])
         assert dev.cmd(long).triple == (sgio.ILLEGAL_REQUEST, 0x24, 0)
         assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
@@ -240,7 +241,7 @@ def test_persistent_reservations_between_two_nexuses():
     second = "naa.5001405000000a02"
     # LIO notes there what is to last over a loss of power, and what is not.
     with ramdisk("rd") as store, lio_fabric(io_errors=True):
-        Path(get(TARGET / "dbroot"), "pr").mkdir(parents=True, exist_ok=True)
+        Path(read_attr(TARGET / "dbroot"), "pr").mkdir(parents=True, exist_ok=True)
         wwn = Wwn()
         first = wwn.tpg(1).disk(0, store)
         other = wwn.tpg(2, second).disk(0, store)
@@ -259,10 +260,10 @@ def test_persistent_reservations_between_two_nexuses():
             run("sg_persist", "--out", "--preempt", "--param-rk=0x2", "--param-sark=0x1",
                 "--prout-type=1", other.sg)
             assert two.cmd(write, dout=bytes(512)).good
-            calm(one)
+            clear_attentions(one)
             assert one.cmd(write, dout=bytes(512)).status == sgio.RESERVATION_CONFLICT
             run("sg_persist", "--out", "--clear", "--param-rk=0x2", other.sg)
-            calm(one)
+            clear_attentions(one)
             assert one.cmd(write, dout=bytes(512)).good
         wwn.remove()
 
@@ -272,26 +273,26 @@ def test_alua_groups_and_states():
         store = next(TARGET.glob("core/*/rd"))
         group = store / "alua/standby"
         group.mkdir()
-        put(group / "tg_pt_gp_id", 16)
-        put(tpg.path / "lun/lun_0/alua_tg_pt_gp", "standby")
-        calm(dev)
+        write_attr(group / "tg_pt_gp_id", 16)
+        write_attr(tpg.path / "lun/lun_0/alua_tg_pt_gp", "standby")
+        clear_attentions(dev)
         assert "0x10" in run("sg_rtpg", "--decode", disk.sg).stdout
         said = run("sg_vpd", "--page=di", disk.sg).stdout
         assert "Target port group: 0x10" in said and WWN[4:] in said.lower(), said
-        put(group / "alua_access_state", 2)
-        calm(dev)
+        write_attr(group / "alua_access_state", 2)
+        clear_attentions(dev)
         got = dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512)
         assert got.triple == (sgio.NOT_READY, 0x04, 0x0b), got
-        put(group / "alua_access_state", 0)
-        calm(dev)
+        write_attr(group / "alua_access_state", 0)
+        clear_attentions(dev)
         assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512).good
-        put(tpg.path / "lun/lun_0/alua_tg_pt_gp", "NULL")
+        write_attr(tpg.path / "lun/lun_0/alua_tg_pt_gp", "NULL")
 
 
 def test_protection_information():
     with rd_disk(pi_prot_type=1) as (_, disk):
         block = Path("/sys/block", Path(disk.sd).name)
-        assert get(block / "integrity/format") == "T10-DIF-TYPE1-CRC"
+        assert read_attr(block / "integrity/format") == "T10-DIF-TYPE1-CRC"
         fio(disk.sd, **VERIFIED | {"bsrange": "4k-64k"})
 
 

@@ -24,7 +24,7 @@ VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, 
 FAULTS = 4
 READ = cdb.blocks(cdb.READ_10, 0, 8)
 WRITE = cdb.blocks(cdb.WRITE_10, 0, 8)
-# Those whose commands end by error handling.
+# Faults whose commands end by error handling.
 LOST = ("dropped", "lost")
 
 
@@ -63,13 +63,14 @@ LLDS = {"virtio": _virtio, "lio": _lio, "lck": _lck}
 
 @pytest.fixture(name="disk", params=LLDS, scope="module")
 def fixture_disk(request):
-    """A host of an LLD, and one disk with a short timeout."""
+    """An LLD's host, and one disk of it with a short timeout."""
     with LLDS[request.param]() as (host, disk):
         (disk.queue / "nomerges").write_text("2", encoding="ascii")
         (disk.sysfs / "timeout").write_text("1", encoding="ascii")
         faults = Faults(host)
         assert not faults.on
-        # QEMU has hung where the kernel's code was patched while another CPU executed it.
+        # Faults are switched on before: QEMU has hung when the kernel's code was patched while
+        # another CPU executed it.
         faults.arm("status", count=0)
         assert faults.on
         yield host, disk
@@ -77,7 +78,7 @@ def fixture_disk(request):
 
 @pytest.fixture(name="lld")
 def fixture_lld(disk):
-    """Such a host, its disk, and its faults, which are off again."""
+    """Such a host, its disk, and its faults, which are switched off at the end."""
     host, disk = disk
     faults = Faults(host)
     before = settle(host)
@@ -116,11 +117,11 @@ def test_what_a_program_is_told(lld):
         assert dev.cmd(WRITE, dout=b"\x5a" * 4096).resid == 2048
         result = dev.cmd(READ, din=4096)
         assert (result.status, result.resid, result.data) == (0, 2048, b"\x5a" * 2048)
-        # Half of a block is none.
+        # Half of one block rounds down to no block.
         faults.arm("short", count=1)
         one = dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512)
         assert (one.status, one.resid) == (0, 512)
-        # It was written for all that it was said not to be.
+        # The data was written although the status said otherwise.
         faults.arm("wrong_status", count=-1, status=BUSY, first_lba=100, last_lba=100)
         assert dev.cmd(READ, din=4096).data == b"\x5a" * 2048 + bytes(2048)
         faults.set("kind", "none")
@@ -153,7 +154,7 @@ def test_resets_take_what_has_no_answer(lld):
                 wait_for("the commands", lambda: host.attr("smq/inflight") == "4")
                 dev.reset(level)
                 assert {one.result().host for one in sent} == {DID_RESET}
-                # The unit attention of a reset.
+                # Takes the unit attention of a reset.
                 dev.cmd(cdb.plain(cdb.TEST_UNIT_READY))
     stats = settle(host)
     assert stats["reset_cmds"] - before["reset_cmds"] == 4 * len(levels) * 3
@@ -196,5 +197,5 @@ def test_only_the_host_that_is_armed(lld):
             with open(disk.sd, "rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
                 assert len(file.read(4096)) == 4096
-        # A host that goes with its fault armed takes that along.
+        # A host that is removed with its fault armed takes the fault along.
         others.arm("lost", count=-1)

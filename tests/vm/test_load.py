@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_load, the bench's load from inside the kernel: it sends what it says it sends, and ends."""
+"""smq_load, the bench's load from inside the kernel: it sends the commands that it reports, and
+ends."""
 import json
 import os
 import re
@@ -26,7 +27,7 @@ COUNT, WARMUP = 2000, 300
 
 @pytest.fixture(autouse=True)
 def smq_load(klog):
-    """The module, and a look at the kernel log after it."""
+    """Loads the module; after the test the kernel log must show no fault."""
     load("smq_load")
     yield
     unload("smq_load")
@@ -34,13 +35,13 @@ def smq_load(klog):
 
 
 def done_by(lun: Lun) -> int:
-    """Commands the mid-layer has seen the end of."""
+    """The number of a LUN's commands that have ended in the mid-layer."""
     return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
 
 
 @pytest.fixture(name="luns")
 def fixture_luns():
-    """Three of them, on which reads do not merge."""
+    """Three LUNs, without merging of reads."""
     with loaded("smq_ram", luns=3, hw_queues=2) as hosts:
         luns = hosts[0].luns()
         for lun in luns:
@@ -71,8 +72,8 @@ def test_every_command_reaches_the_device(luns, cpus):
 
 
 def check_shape(luns, cpus, shape):
-    """What it counts is what the device saw: its own, the warm-up's, and no more than the last
-    commands of a run, which are in no chunk."""
+    """smq_load's count agrees with the device's: the device also saw the warm-up, and no more than
+    the last commands of a run, which are in no chunk."""
     before = [done_by(lun) for lun in luns]
     jobs = inkernel.run(devices=[lun.sd for lun in luns], cpus=cpus, count=COUNT, warmup=WARMUP,
                         **shape)
@@ -81,14 +82,14 @@ def check_shape(luns, cpus, shape):
     slack = len(jobs) * (WARMUP + 2 * shape["qd"] + shape["batch"] + CHUNK) + 20
     assert counted <= sum(seen) <= counted + slack
     assert [job.cpu for job in jobs] == list(cpus)
-    # The first to be through ends the run, and both began together.
+    # The job that is first done ends the run, and both jobs began together.
     assert max(job.commands for job in jobs) >= COUNT
     for job in jobs:
         assert sum(commands for commands, _ in job.chunks) == job.commands
         assert sum(ns for _, ns in job.chunks) == job.ns
         assert all(commands >= CHUNK and ns > 0 for commands, ns in job.chunks)
     if cpus == (0,):
-        # In turn: no LUN is left out.
+        # The job uses the LUNs in turn: none is left out.
         assert max(seen) - min(seen) <= 20
 
 
@@ -102,7 +103,7 @@ def test_a_job_has_its_own_devices(luns):
 
 
 def test_read10_is_what_it_says(luns):
-    """Each slot reads one place, the same each time: as the mid-layer's own trace tells it."""
+    """Each slot reads one place, the same each time, as the mid-layer's trace events show."""
     with recording("scsi/scsi_dispatch_cmd_start") as lines:
         inkernel.run("read10", [luns[0].sd], qd=24, batch=24, bs=4096, count=CHUNK, warmup=0)
     seen = Counter(re.findall(r"cmnd=\(READ_10 lba=(\d+) txlen=(\d+) ", "\n".join(lines)))
@@ -112,7 +113,7 @@ def test_read10_is_what_it_says(luns):
 
 @pytest.mark.smoke
 def test_one_hardware_queue(klog):
-    """Completed through softirq, which has to come to run beside a job that spins."""
+    """Commands are completed by softirq, which must get to run beside a job that spins."""
     with loaded("smq_ram", hw_queues=1) as hosts:
         disk = hosts[0].luns()[0].sd
         for spin in (0, 1):
@@ -122,7 +123,7 @@ def test_one_hardware_queue(klog):
 
 
 def test_null_blk():
-    """A device that is not SCSI: reads yes, commands no."""
+    """On a device that is not SCSI smq_load can read, but not send commands."""
     run("modprobe", "null_blk", "queue_mode=2", "irqmode=0", "gb=1")
     try:
         inkernel.run("read", ["/dev/nullb0"], qd=32, batch=16, count=COUNT)
@@ -135,7 +136,7 @@ def test_null_blk():
 
 @contextmanager
 def endless_run(*luns):
-    """A run that is under way, in a process of its own."""
+    """Starts, in a process, a run that does not end by itself."""
     words = " ".join(f"dev={lun.sd}" for lun in luns)
     writer = subprocess.Popen(
         ["sh", "-c", f"echo op=read {words} qd=4 count=10000000 seconds=3000 "
@@ -150,12 +151,12 @@ def endless_run(*luns):
 
 
 def last_error():
-    """What came of it."""
+    """The error of the last run."""
     return json.loads((inkernel.DEBUGFS / "result").read_text(encoding="ascii"))["error"]
 
 
 def test_failed_commands_are_no_figure():
-    """One of two LUNs takes none any more: the run ends by itself."""
+    """One of two LUNs fails all commands: the run ends by itself, without a result."""
     with loaded("smq_ram", luns=2, io_errors=True) as hosts:
         good, bad = hosts[0].luns()
         with endless_run(good, bad) as writer:
@@ -173,7 +174,7 @@ def test_time_has_an_end(luns):
 
 
 def test_signal_ends_a_run(luns):
-    """At once, and the module is free again."""
+    """A signal ends a run at once; then the module can be unloaded."""
     with endless_run(luns[0]) as writer:
         refused = run("rmmod", "smq_load", ok=False)
         assert refused.returncode and "in use" in refused.stderr
@@ -184,7 +185,7 @@ def test_signal_ends_a_run(luns):
 
 
 def test_delay_and_spin():
-    """A delay takes at least as long as it should; work takes the same on both CPUs."""
+    """A delay takes at least its time; a spin takes the same time on both CPUs."""
     jobs = inkernel.run("delay", count=500, delay_ns=20000)
     assert all(time_ >= 19000 for time_ in jobs[0].per_command())
     for job in inkernel.run("spin", cpus=(0, 1), count=20000):
@@ -216,7 +217,7 @@ BAD = [
 
 
 def test_bad_specs(luns):
-    """Named, and nothing is sent."""
+    """A bad specification is named in the error, and no command is sent."""
     disk = luns[0].sd
     for settings, message in BAD:
         settings = {"op": "read", "devices": ["DISK"], **settings}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Module parameters and the policy attribute: what is refused, how, and what is not."""
+"""Module parameters and the policy attribute: which values are refused, how, and which are
+accepted."""
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from kit.host import ModuleError, SgDev, find_hosts, fio, is_loaded, load, loade
 
 CPUS = os.cpu_count()
 
-# Parameter, value, and the two things its message has to name beside the value.
+# Parameter, value, and the limit that the message has to name beside them.
 BAD = [
     ("hosts", 65, "0..64"), ("hosts", 0xffffffff, "0..64"),
     ("luns", 0, "1..256"), ("luns", 257, "1..256"),
@@ -23,7 +24,8 @@ BAD = [
 
 @pytest.mark.parametrize("name,value,limit", BAD, ids=[f"{row[0]}={row[1]}" for row in BAD])
 def test_bad_value(klog, name, value, limit):
-    """EINVAL, one message with parameter, value and limit, and nothing left behind."""
+    """A bad value gives EINVAL and one message with parameter, value and limit; nothing is left
+    behind."""
     with pytest.raises(ModuleError, match="Invalid argument"):
         load("smq_ram", **{name: value})
     assert not is_loaded("smq_ram")
@@ -38,7 +40,7 @@ def test_bad_value(klog, name, value, limit):
                                    {"sector_size": "0x"}, {"luns": 1 << 32}, {"null": "maybe"}],
                          ids=lambda words: "{}={}".format(*list(words.items())[0]))
 def test_no_number(klog, words):
-    """What is no number of its type is refused before the module sees it."""
+    """A value that is no number of the parameter's type is refused before the module sees it."""
     with pytest.raises(ModuleError):
         load("smq_ram", **words)
     assert not is_loaded("smq_ram")
@@ -48,7 +50,7 @@ def test_no_number(klog, words):
 
 @pytest.mark.parametrize("depth", [1, 4096])
 def test_depth(depth):
-    """It is the host's and the LUN's, and I/O deeper than it is served."""
+    """depth is the host's and the LUN's depth, and I/O deeper than it completes."""
     with loaded("smq_ram", depth=depth, size_mb=16) as hosts:
         lun = hosts[0].luns()[0]
         assert int(hosts[0].attr("can_queue")) == depth
@@ -59,7 +61,7 @@ def test_depth(depth):
 
 
 def test_size_of_one():
-    """The smallest disk there is."""
+    """A disk of the smallest size."""
     with loaded("smq_ram", size_mb=1) as hosts:
         lun = hosts[0].luns()[0]
         assert int(Path("/sys/block", os.path.basename(lun.sd), "size").read_text()) == 2048
@@ -72,7 +74,7 @@ def test_size_of_one():
 
 @pytest.mark.limit(120)
 def test_most_hosts():
-    """64 hosts come and go."""
+    """64 hosts are made and removed."""
     with loaded("smq_ram", hosts=64, size_mb=1, depth=2) as hosts:
         numbers = [host.luns()[0].sd for host in hosts]
         assert len(set(numbers)) == 64
@@ -98,7 +100,7 @@ def test_queues(given, hw, poll):
 
 @pytest.mark.parametrize("name", ["hw_queues", "poll_queues"])
 def test_more_queues_than_cpus(klog, name):
-    """They are cut, and it is said."""
+    """The number of queues is cut to the number of CPUs, and a message says so."""
     with loaded("smq_ram", size_mb=16, **{name: 99}) as hosts:
         cut = int(hosts[0].attr(f"smq/{name}"))
         assert CPUS <= cut < 99
@@ -109,7 +111,7 @@ def test_more_queues_than_cpus(klog, name):
 
 
 def test_parameters_are_read_only(ram):
-    """They are what the hosts were made with."""
+    """Parameters are read-only: hosts were made with them."""
     for entry in Path("/sys/module/smq_ram/parameters").iterdir():
         assert entry.stat().st_mode & 0o222 == 0, entry
     assert Path("/sys/module/smq_ram/parameters/depth").read_text().strip() == \
@@ -118,9 +120,9 @@ def test_parameters_are_read_only(ram):
 
 @pytest.mark.smoke
 def test_policy(ram, klog):
-    """direct is the one there is; what is not known is named in the log."""
+    """A host begins with direct; an unknown policy is refused and named in the log."""
     def write(word):
-        # One write(): a buffered file would try the refused one again.
+        # One write() only: a buffered file would retry the refused one.
         entry = os.open(ram.sysfs / "smq/policy", os.O_WRONLY)
         try:
             os.write(entry, word.encode())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Dispatch policies: their choice, what "batch" holds, and that nothing held is ever lost.
+"""Dispatch policies: the choice of one, what "batch" holds, and that no held command is ever lost.
 
-smq_hold says what the LLD has been given; every command has to end exactly once.
+smq_hold counts the commands that the LLD was given; every command must end exactly once.
 """
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ from kit import cdb
 from kit.debugfs import depths, doorbell
 from kit.delay import udelay_ns
 from kit.fiojob import fio, load_on, total_ios
-from kit.hold import TIMEOUT, get, put, with_params
+from kit.hold import TIMEOUT, get_param, set_param, with_params
 from kit.host import loaded, run, settle, under_way, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import repeats
@@ -23,7 +23,8 @@ JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjo
 ONE = JOB | {"numjobs": 1, "cpus_allowed": "0"}
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
           "size": f"{repeats(8)}m", "verify": "crc32c", "verify_fatal": 1}
-# A doorbell that is expensive on any machine, and time enough to collect on a slow one.
+# A doorbell that is expensive on any machine, and leaves a slow one time enough to collect
+# commands.
 DOORBELL_US = 200
 EXPENSIVE = {"in_commit": 1, "doorbell_us": DOORBELL_US,
              "delay_us": 8000, "hw_queues": 1, "depth": 64}
@@ -37,14 +38,14 @@ def choose(host, policy, **limits):
 
 
 def read(lun, seconds):
-    """A READ with a timer of its own."""
+    """Sends a READ with a timeout of its own."""
     with SgDev(lun.sg) as sg:
         return sg.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000 * seconds)
 
 
 def raised(hold, depth):
-    """Has more advertised than the device takes, by a command that smq_hold refuses."""
-    put("refuse", 1)
+    """Makes the policy advertise more than the device takes: smq_hold refuses a command."""
+    set_param("refuse", 1)
     assert read(hold.luns()[0], 20).good
     wait_for("a raised queue_depth", lambda: depths(hold)[0] > depth)
 
@@ -80,14 +81,15 @@ def test_more_is_advertised_for_an_expensive_doorbell():
             assert host.attr("can_queue") == "256" and depths(host) == (256, 128, 128)
             choose(host, "direct")
             assert host.attr("can_queue") == "128" and depths(host) == (128, 128, 128)
-        # The same once more: nothing is left of the first time.
+        # The same once more: the first time must have left nothing behind.
         choose(host, "batch")
         with load_on(host.luns()[0].sd, **JOB):
             wait_for("a raised queue_depth", lambda: depths(host)[0] == 256)
 
 
 def test_more_is_advertised_only_while_something_is_held(hold):
-    """Twice over: a full device has commands counted, and for a while after that."""
+    """Twice: more is advertised while the device is full and commands are held, and for a while
+    after that."""
     choose(hold, "batch")
     for _ in range(2):
         assert depths(hold) == (16, 16, 16)
@@ -96,69 +98,72 @@ def test_more_is_advertised_only_while_something_is_held(hold):
         start = time.monotonic()
         wait_for("the plain depth", lambda: depths(hold)[0] == 16, 20)
         assert time.monotonic() - start > 3 and hold.attr("can_queue") == "16"
-    put("delay_us", 30000)
+    set_param("delay_us", 30000)
     with load_on(hold.luns()[0].sd, **JOB):
-        wait_for("a full device", lambda: get("inflight") == 16)
-        put("max_inflight", 0)
+        wait_for("a full device", lambda: get_param("inflight") == 16)
+        set_param("max_inflight", 0)
         raised(hold, 16)
         time.sleep(0.5)
-        assert get("max_inflight") == 16
+        assert get_param("max_inflight") == 16
 
 
-@with_params(**EXPENSIVE)
+@with_params(**EXPENSIVE | {"delay_us": 20000})
 def test_expensive_doorbells_are_shared(hold):
-    """QD32, one by one: at most one doorbell for eight commands, or for the time that a
-    command takes where the machine does not bring eight in that. The hardware queue's counters
-    tell it as well."""
+    """Commands submitted one by one at QD32 need at most one doorbell for eight commands. On a busy
+    machine a batch may end with fewer, by its time or because the device has no commands left: the
+    best of some attempts counts. The hardware queue's counters agree."""
     choose(hold, "batch", usecs=10000)
     disk = hold.luns()[0].sd
     with load_on(disk, **ONE):
         wait_for("an expensive doorbell", lambda: doorbell(hold)[1])
-    with traced() as trace:
-        settle(hold)
-        put("commits", 0)
-        before = hold.hwqs()[0]
-        report = fio(disk, **ONE | {"runtime": 2})
-        settle(hold)
-        commits, batches, held, done = (
-            hold.hwqs()[0][name] - before[name]
-            for name in ("commits", "dispatches", "dispatched", "done"))
-    assert commits >= get("commits")
+    for look in range(6):
+        with traced() as trace:
+            settle(hold)
+            set_param("commits", 0)
+            before = hold.hwqs()[0]
+            fio(disk, **ONE | {"runtime": 1})
+            settle(hold)
+            commits, batches, held, done = (
+                hold.hwqs()[0][name] - before[name]
+                for name in ("commits", "dispatches", "dispatched", "done"))
+        trace.check_once()
+        print(f"look {look}: {get_param('commits')} doorbells, {done} commands, {held} held")
+        assert commits >= get_param("commits")
+        if get_param("commits") <= done / 8:
+            break
     assert 0 < batches < held <= done < 2 * held
     assert doorbell(hold)[0] > 0.75 * udelay_ns(DOORBELL_US)
-    slow = report["jobs"][0]["read"]["runtime"] / 8
-    assert done > 100 and get("commits") <= max(done / 8, min(slow, done / 2))
-    trace.check_once()
+    assert done > 100 and get_param("commits") <= done / 8
 
 
 @with_params(**EXPENSIVE | {"delay_us": 0})
 def test_one_command_at_a_time_is_not_held(hold):
     choose(hold, "batch", usecs=10000)
-    put("commits", 0)
+    set_param("commits", 0)
     before = hold.stats()["done"]
     report = fio(hold.luns()[0].sd, **ONE | {"iodepth": 1, "runtime": 1})
-    assert get("commits") >= settle(hold)["done"] - before > 50
-    # Nobody waited for the time to be over, which is ten times what is seen here.
+    assert get_param("commits") >= settle(hold)["done"] - before > 50
+    # No command waited until the batch's time was over: that is ten times the latency seen here.
     assert report["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"] < 9000000
 
 
 @with_params(**EXPENSIVE | {"delay_us": 1000000})
 def test_time_and_bytes_end_a_batch(hold):
-    """Three commands behind a slow one: the limits send them on."""
+    """Commands wait behind slow ones until the limit of time or of bytes ends their batch."""
     lun = hold.luns()[0]
     choose(hold, "batch", usecs=10000)
-    put("delay_us", 0)
+    set_param("delay_us", 0)
     fio(lun.sd, **ONE | {"runtime": 1})
-    put("delay_us", 400000)
+    set_param("delay_us", 400000)
     with load_on(lun.sd, **ONE | {"iodepth": 20}):
-        # None of the slow ones is finished: what has been given was not waited for.
-        wait_for("all of them with the device", lambda: get("inflight") == 20)
+        # None of the slow commands has ended: the batches did not wait for commands already issued.
+        wait_for("all of them with the device", lambda: get_param("inflight") == 20)
     choose(hold, "batch", bytes=4096, usecs=10000)
-    put("commits", 0)
+    set_param("commits", 0)
     before = settle(hold)["done"]
-    put("delay_us", 1000)
+    set_param("delay_us", 1000)
     fio(lun.sd, **ONE | {"runtime": 1})
-    assert get("commits") >= settle(hold)["done"] - before
+    assert get_param("commits") >= settle(hold)["done"] - before
 
 
 @pytest.mark.smoke
@@ -173,29 +178,30 @@ def test_more_is_advertised_than_the_device_gets(hold):
             under_way(luns[0], 20)
             raised(hold, depth)
             assert depths(hold) == (2 * depth, depth, depth)
-            put("max_inflight", 0)
+            set_param("max_inflight", 0)
             time.sleep(1)
         stats = settle(hold)
     assert trace.check_once() >= total_ios(load.result()) > 0
-    assert depth < get("max_inflight") <= depth * len(luns) or len(luns) == 1
-    assert get("max_inflight") <= depth * len(luns)
-    # A full device means keep, not BUSY.
+    assert depth < get_param("max_inflight") <= depth * len(luns) or len(luns) == 1
+    assert get_param("max_inflight") <= depth * len(luns)
+    # When the device is full commands are held: BUSY is not returned.
     assert stats["kept"] > 0 == stats["busy"] == stats["timeouts"]
 
 
 def test_the_change_to_batch_does_not_overrun_the_device(hold):
-    """Commands that came before the policy are not counted, and not forgotten."""
-    put("delay_us", 30000)
+    """Commands that were in flight before the policy was chosen are counted, so the device is not
+    overrun."""
+    set_param("delay_us", 30000)
     with load_on(hold.luns()[0].sd, **JOB):
-        wait_for("a full device", lambda: get("inflight") == 16)
-        put("max_inflight", 0)
+        wait_for("a full device", lambda: get_param("inflight") == 16)
+        set_param("max_inflight", 0)
         for _ in range(5):
             choose(hold, "batch")
             raised(hold, 16)
             time.sleep(0.1)
             choose(hold, "direct")
             time.sleep(0.1)
-        assert get("max_inflight") == 16
+        assert get_param("max_inflight") == 16
 
 
 def test_a_command_that_the_lld_refuses_is_kept(hold):
@@ -203,8 +209,8 @@ def test_a_command_that_the_lld_refuses_is_kept(hold):
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB) as load:
             for _ in range(5):
-                put("refuse", 40)
-                wait_for("40 refusals", lambda: get("refuse") == 0)
+                set_param("refuse", 40)
+                wait_for("40 refusals", lambda: get_param("refuse") == 0)
         stats = settle(hold)
     assert trace.check_once() >= total_ios(load.result())
     assert stats["busy"] == 0 and stats["kept"] >= 200
@@ -229,7 +235,7 @@ def test_task_set_full_moves_the_inner_depth():
         assert trace.check_once() >= total_ios(load.result())
         advertised, inner, most = depths(host)
         assert advertised == 256 and most == 128 and inner < 128
-        # The mid-layer never saw it.
+        # The mid-layer never saw the refusals.
         assert stats["errors"] == before and stats["kept"] >= repeats(20)
         with load_on(lun.sd, **JOB | {"iodepth": 4}):
             wait_for("a growing depth", lambda: depths(host)[1] > inner + 3)
@@ -241,20 +247,21 @@ def test_queue_depth_is_the_devices_share(hold):
     lun = hold.luns()[0]
     choose(hold, "batch")
     with load_on(lun.sd, **JOB):
-        wait_for("a full device", lambda: get("max_inflight") == 16)
+        wait_for("a full device", lambda: get_param("max_inflight") == 16)
         raised(hold, 16)
         (lun.sysfs / "queue_depth").write_text("3", encoding="ascii")
-        wait_for("the excess to drain", lambda: get("inflight") <= 3)
-        put("max_inflight", 0)
+        wait_for("the excess to drain", lambda: get_param("inflight") <= 3)
+        set_param("max_inflight", 0)
         time.sleep(0.5)
-        assert get("max_inflight") == 3 and depths(hold) == (19, 3, 3)
+        assert get_param("max_inflight") == 3 and depths(hold) == (19, 3, 3)
     choose(hold, "direct")
     assert depths(hold)[0] == 3
 
 
 @with_params(depth=1, delay_us=600000)
 def test_waiting_for_a_slow_device_is_no_timeout(hold):
-    """Each waits longer than its timeout: it goes back and comes again."""
+    """Commands wait longer than their timeout: they go back to the mid-layer, and are queued
+    again."""
     choose(hold, "batch")
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2}) as load:
@@ -271,18 +278,18 @@ def test_waiting_for_a_slow_device_is_no_timeout(hold):
 @with_params(depth=2)
 def test_lost_commands_are_aborted_while_others_are_held(hold):
     choose(hold, "batch")
-    # sd gives a disk up that times out twice in a row, as one may that repeats a command.
+    # sd sets a disk offline that times out twice in a row, and a repeated command may.
     for limit in hold.luns()[0].sysfs.glob("scsi_disk/*/max_medium_access_timeouts"):
         limit.write_text("1000", encoding="ascii")
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB):
             raised(hold, int(hold.attr("can_queue")) // 2)
             for repeat in range(1, repeats(6) + 1):
-                put("lose", 1)
+                set_param("lose", 1)
                 wait_for("a timeout", lambda: hold.stats()["timeouts"] >= repeat, 60)
         stats = settle(hold, 30)
     trace.check_once()
-    # One that is lost again when it is repeated is not aborted, but its LUN reset.
+    # A command that is lost again when it is repeated is not aborted; its LUN is reset.
     assert stats["aborts"] + stats["lun_resets"] >= repeats(6) == stats["timeouts"]
     assert stats["host_resets"] == 0
 
@@ -294,11 +301,11 @@ def test_recovery_does_not_wait_for_the_timers_of_what_is_held(hold):
     lun = hold.luns()[0]
     choose(hold, "batch")
     raised(hold, 4)
-    put("fail_abort", 1)
+    set_param("fail_abort", 1)
     with traced() as trace, ThreadPoolExecutor(8) as pool:
-        put("lose", 4)
+        set_param("lose", 4)
         lost = [pool.submit(read, lun, 3) for _ in range(4)]
-        wait_for("lost commands", lambda: get("lose") == 0)
+        wait_for("lost commands", lambda: get_param("lose") == 0)
         held = [pool.submit(read, lun, 45) for _ in range(4)]
         wait_for("held ones behind them", lambda: hold.attr("smq/held") == "4")
         wait_for("the timeouts", lambda: hold.stats()["timeouts"] == 4)
@@ -326,8 +333,8 @@ def test_resets_find_held_commands(hold, level, counter):
             under_way(lun, 20)
             raised(hold, 2)
             for repeat in range(1, repeats(10) + 1):
-                put("lose", 2)
-                wait_for("held commands behind lost ones", lambda: get("lose") == 0 and int(
+                set_param("lose", 2)
+                wait_for("held commands behind lost ones", lambda: get_param("lose") == 0 and int(
                     hold.attr("smq/held")) > 0)
                 sg.reset(level)
                 assert hold.stats()[counter] == repeat
@@ -376,13 +383,13 @@ def test_host_removed_while_commands_are_held():
         choose(host, "batch")
         with load_on(lun.sd, ok=False, **JOB) as load:
             raised(host, 2)
-            put("lose", 2)
-            wait_for("held commands behind lost ones", lambda: get("lose") == 0 and int(
+            set_param("lose", 2)
+            wait_for("held commands behind lost ones", lambda: get_param("lose") == 0 and int(
                 host.attr("smq/held")) > 0)
-            put("remove", 1)
+            set_param("remove", 1)
             assert not host.sysfs.exists()
             load.kill()
-        assert get("inflight") == 0
+        assert get_param("inflight") == 0
 
 
 @with_params(io_errors=True, luns=2, depth=2)
@@ -392,7 +399,7 @@ def test_lun_deleted_while_commands_are_held(hold):
     with load_on(stays.sd, **JOB) as stay:
         under_way(stays, 20)
         raised(hold, 2)
-        # Of a disk that has gone reads may fail, or find its end: fio goes on then.
+        # On a removed disk a read may fail, or find the end of the disk: then fio goes on.
         with load_on(gone.sd, ok=False, **JOB) as load:
             under_way(gone, 20)
             wait_for("held commands", lambda: int(hold.attr("smq/held")) > 0)
@@ -405,7 +412,7 @@ def test_lun_deleted_while_commands_are_held(hold):
 def test_unloading_is_refused_while_commands_are_held(hold):
     choose(hold, "batch")
     with load_on(hold.luns()[0].sd, **JOB) as load:
-        wait_for("load", lambda: get("inflight") > 4)
+        wait_for("load", lambda: get_param("inflight") > 4)
         assert run("rmmod", "smq_hold", ok=False).returncode
         assert load.running
 

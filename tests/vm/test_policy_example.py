@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A policy of another module: smq_example, which moves commands to other hardware queues."""
+"""The policy of another module, smq_example, which moves commands to other hardware queues."""
 import time
 
 import pytest
 from kit import cdb
 from kit.fiojob import fio, load_on
-from kit.hold import put, with_params
+from kit.hold import set_param, with_params
 from kit.host import ModuleError, is_loaded, settle, unload, wait_for
 from kit.sgio import SgDev
 from kit.trace import traced
@@ -18,7 +18,7 @@ READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "tim
 
 @pytest.fixture(autouse=True)
 def gone():
-    """The module goes after each test: its policy was freed with its last command."""
+    """After each test the module can be unloaded: its policy is freed with its last command."""
     yield
     if is_loaded("smq_example"):
         unload("smq_example")
@@ -31,12 +31,12 @@ def choose(host, policy):
 
 @pytest.mark.smoke
 def test_its_name_loads_it_and_its_commands_are_moved(ram, klog):
-    """One pinned job: without the policy one hardware queue has all of it."""
+    """A job is pinned to a CPU: without the policy one hardware queue gets all its commands."""
     assert not is_loaded("smq_example")
     before = [row["done"] for row in ram.hwqs()]
     fio(ram.luns()[0].sd, **VERIFY)
     plain = [row["done"] - old for row, old in zip(ram.hwqs(), before, strict=True)]
-    # Which of them that is differs between kernels.
+    # Which hardware queue that is differs between kernels.
     assert max(plain) > 1000 > 100 > min(plain)
     choose(ram, "example")
     assert is_loaded("smq_example") and ram.policy() == "example"
@@ -51,7 +51,7 @@ def test_its_name_loads_it_and_its_commands_are_moved(ram, klog):
         moved = [row["done"] - old for row, old in zip(ram.hwqs(), before, strict=True)]
     trace.check_once()
     assert min(moved) > 1000
-    # Pinned while a host has it.
+    # The module cannot be unloaded while a host has its policy.
     with pytest.raises(ModuleError):
         unload("smq_example", 0)
     choose(ram, "direct")
@@ -59,7 +59,7 @@ def test_its_name_loads_it_and_its_commands_are_moved(ram, klog):
 
 @with_params(in_commit=1, hw_queues=2, delay_us=1000)
 def test_what_it_moves_is_committed(hold):
-    """smq_hold starts nothing before a doorbell of the command's own hardware queue."""
+    """smq_hold starts no command before the doorbell of the command's own hardware queue."""
     choose(hold, "example")
     before = settle(hold)["errors"]
     (hold.sysfs / "smq_example/most").write_text("4", encoding="ascii")
@@ -74,13 +74,13 @@ def test_what_it_moves_is_committed(hold):
 def test_a_lost_command_delays_its_end_not_the_choice(hold):
     lun = hold.luns()[0]
     choose(hold, "example")
-    put("lose", 1)
+    set_param("lose", 1)
     with load_on(lun.sd, **READS | {"iodepth": 1}):
         wait_for("a lost command", lambda: hold.stats()["inflight"] == 1)
         start = time.monotonic()
         choose(hold, "direct")
         assert time.monotonic() - start < 0.5 and hold.policy() == "direct"
-        # That command has seen it.
+        # The policy has seen that command: the module still cannot be unloaded.
         with pytest.raises(ModuleError):
             unload("smq_example", 0)
         wait_for("the abort", lambda: hold.stats()["aborts"])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The dispatch policy "prio": who goes first on a full device or within a rate, and that nothing
-that waits is lost, however it ends.
+"""The dispatch policy "prio": which commands go first on a full device or within a rate, and that
+no waiting command is lost, however the wait ends.
 
-Async writes are those of the page cache that nobody waits for: sync_file_range() starts them.
+Async writes are writes of the page cache for which no task waits: sync_file_range() starts them.
 """
 import ctypes
 import mmap
@@ -25,7 +25,7 @@ MB = 10 ** 6
 KIB, MIB = 1 << 10, 1 << 20
 BLOCK = 4 * KIB
 DEPTH = 4
-# Comparisons with a device that was not full are taken again.
+# A comparison is repeated if the device was not full.
 TRIES = 4
 SYNC_FILE_RANGE_WRITE = 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -34,24 +34,24 @@ VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": BLOCK, "iodepth": 32,
 
 
 def choose(host, policy, **knobs):
-    """Sets a host's policy, after the settings of prio."""
+    """Sets the settings of prio, then a host's policy."""
     for name, value in ({"ratio": 4, "bytes_per_sec": 0, "async_max_ms": 500} | knobs).items():
         (host.sysfs / "smq_prio" / name).write_text(str(value), encoding="ascii")
     (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
 
 
 def in_use(host):
-    """Until commands pass the policy."""
+    """Waits until the policy is effective."""
     wait_for("an effective policy", lambda: state(host)["effective"] == "prio")
 
 
 @pytest.fixture(scope="module", name="both")
 def both_fixture():
-    """A host and its directory, for all tests: its LUN has a queue of four."""
+    """A host and its directory, used by all tests; its LUN has a queue of four."""
     with ram_host(hw_queues=1) as (host_dir, host):
         lun = host.luns()[0]
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
-        # The kernel's own throttling keeps async writes above any policy.
+        # The kernel's own throttling would hold async writes before they reach a policy.
         if (lun.queue / "wbt_lat_usec").exists():
             (lun.queue / "wbt_lat_usec").write_text("0", encoding="ascii")
         (lun.sysfs / "queue_depth").write_text(str(DEPTH), encoding="ascii")
@@ -59,16 +59,16 @@ def both_fixture():
 
 
 def most_kib(lun, kib):
-    """Has no request of a LUN be larger: for pages of their own nomerges does not serve where the
+    """Limits the size of a LUN's requests: nomerges does not give one request per page where the
     page cache is written in large pieces."""
     (lun.queue / "max_sectors_kb").write_text(str(kib), encoding="ascii")
 
 
 @pytest.fixture(name="host")
 def host_fixture(both):
-    """The host; at the end it is as at the beginning, and no command had an error."""
+    """The host; at the end its settings are as before, and no command may have had an error."""
     host_dir, host = both
-    # What is chosen takes a tenth of a second at 10 MB/s. Newer kernels write more at once.
+    # A request of this size takes a tenth of a second at 10 MB/s. Newer kernels write more at once.
     most_kib(host.luns()[0], 1024)
     before = settle(host)
     yield host
@@ -79,34 +79,34 @@ def host_fixture(both):
 
 
 class Writer:
-    """Writes without anybody waiting for them: async ones."""
+    """Writes for which no task waits: async writes."""
 
     def __init__(self, path):
         self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def dirty(self, size, at=0, byte=0x3c):
-        """Fills the page cache."""
+        """Writes data to the page cache."""
         os.pwrite(self.fd, bytes([byte]) * size, at)
 
     def start(self, size, at=0):
-        """Has it written; returns when the block layer has taken all of it."""
+        """Starts the write to the disk; returns when the block layer has all of it."""
         if _LIBC.sync_file_range(self.fd, ctypes.c_long(at), ctypes.c_long(size),
                                  SYNC_FILE_RANGE_WRITE):
             raise OSError(ctypes.get_errno(), "sync_file_range")
 
     def wait(self):
-        """Until all is written."""
+        """Waits until all is written."""
         os.fsync(self.fd)
 
     def close(self):
-        """Closes it, which waits for nothing."""
+        """Closes the file; the close waits for nothing."""
         os.close(self.fd)
 
 
 @contextmanager
 def writing(lun, size, merges=True, again=False):
-    """That many bytes are being written by async writes while the block runs; with @again as
-    long as it does. Without @merges by one for each page."""
+    """Async writes of @size bytes run beside the block; with @again they are repeated until it
+    ends. Without @merges each page is a request."""
     writer, stop = Writer(lun.sd), []
     if not merges:
         most_kib(lun, BLOCK // KIB)
@@ -115,7 +115,7 @@ def writing(lun, size, merges=True, again=False):
         writer.dirty(size)
         writer.start(size)
         while again and not stop:
-            # What is being written is not written again.
+            # A page under writeback is not written again.
             time.sleep(0.002)
             writer.dirty(size)
             writer.start(size)
@@ -134,7 +134,8 @@ def writing(lun, size, merges=True, again=False):
 
 @contextmanager
 def direct_file(lun):
-    """write(at): how long a sync write of a block takes, in seconds."""
+    """Yields write(at), which writes a block synchronously and returns how long that took, in
+    seconds."""
     fd = os.open(lun.sd, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
     with mmap.mmap(-1, BLOCK) as area:
         area[:] = b"\x5a" * BLOCK
@@ -164,10 +165,10 @@ def test_settings(host):
 
 
 def sync_writes(host, policy):
-    """How long sync writes take beside async ones that wait, in seconds."""
+    """How long sync writes take, in seconds, while async ones wait."""
     lun = host.luns()[0]
     choose(host, "direct")
-    # More that had no tag would be above any policy.
+    # More requests would have no tag, and wait before they reach any policy.
     with writing(lun, 96 * BLOCK, merges=False, again=True), direct_file(lun) as write:
         time.sleep(0.3)
         choose(host, policy)
@@ -180,9 +181,10 @@ def sync_writes(host, policy):
 
 @pytest.mark.smoke
 def test_sync_writes_go_first(both, host):
-    """Behind the four that the device has, not behind all that wait."""
+    """A sync write waits for the four commands that the device has, not for all waiting ones."""
     both[0].set("model/service_ns", 4000000)
-    # On a busy machine the async writer may not keep the device full: then nothing is compared.
+    # On a busy machine the async writer may not keep the device full: then the comparison is
+    # repeated.
     for _ in range(TRIES):
         took = {policy: sync_writes(host, policy) for policy in ("direct", "prio")}
         direct, prio = (statistics.median(took[policy]) for policy in ("direct", "prio"))
@@ -194,16 +196,17 @@ def test_sync_writes_go_first(both, host):
 
 @pytest.mark.smoke
 def test_bytes_per_second(host):
-    """Of what is written and read back, whose data is right."""
+    """The rate applies to writes and to reads; the data read is right."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=8 * MB)
     in_use(host)
     report = fio(lun.sd, **VERIFY | {"bs": "64k", "size": "8m"})
     job = report["jobs"][0]
-    # fio's own time counts: that for the comparison beside the reads, and all on a busy machine.
+    # fio's rate includes its own time: for the comparison beside the reads, and on a busy machine
+    # for all.
     assert 6 * MB < job["write"]["bw_bytes"] < 8.4 * MB
     assert 5 * MB < job["read"]["bw_bytes"] < 8.4 * MB
-    # A new rate holds for what waits already.
+    # A new rate applies to waiting commands, too.
     with writing(lun, 32 * MIB):
         time.sleep(0.2)
         choose(host, "prio", bytes_per_sec=0)
@@ -225,7 +228,8 @@ def test_a_file_is_saved_while_many_writes_wait(host):
 
 
 def test_a_large_write_is_not_robbed(host):
-    """It has waited 0.9 s of its second when four small ones come: about 1.1 s for all."""
+    """When four small writes come, a large write has waited 0.9 s of the second that it needs at
+    this rate. The small ones do not use up its bytes: all five take about 1.1 s."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=MB)
     in_use(host)
@@ -243,7 +247,7 @@ def test_a_large_write_is_not_robbed(host):
 @pytest.mark.smoke
 @pytest.mark.parametrize("end", ("elevator", "direct", "batch"))
 def test_what_waits_goes_at_once_when_somebody_waits_for_all(host, end):
-    """8 s at this rate."""
+    """At this rate the waiting commands would take 8 s."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=MB)
     in_use(host)
@@ -264,7 +268,7 @@ def test_what_waits_goes_at_once_when_somebody_waits_for_all(host, end):
 
 
 def test_waiting_for_a_rate_is_no_timeout(host):
-    """Each waits longer than its timeout."""
+    """Each command waits longer than its timeout, for the rate."""
     lun = host.luns()[0]
     timeout = (lun.sysfs / "timeout").read_text(encoding="ascii")
     (lun.sysfs / "timeout").write_text("1", encoding="ascii")
@@ -322,7 +326,7 @@ def test_a_lun_goes_while_its_commands_wait(both, host):
 
 
 def test_changes_under_verified_load_lose_nothing(both, host):
-    """Of the policy, of its rate, and of the elevator."""
+    """The policy, its rate and the elevator change under verified load."""
     lun = host.luns()[0]
     both[0].set("model/service_ns", 200000)
     with traced() as trace:

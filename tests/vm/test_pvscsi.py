@@ -8,8 +8,8 @@
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
 """Every stage of the conversion of smq_pvscsi, on QEMU's device.
 
-The driver of each stage is the same but for how a command gets to the ring: whatever is
-asked of one is asked of all.
+The stages' drivers differ only in how a command gets to the ring, so all of them have the same
+tests.
 """
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ READ_10 = bytes.fromhex("28000000000000000800")
 
 
 def all_done(host, stage):
-    """The layer, where it is there, has counted every command once."""
+    """Checks that the layer, if the stage uses it, has counted every command once."""
     if stage != OLD:
         settle(host)
         wait_for("queued and done to agree", lambda: (
@@ -46,7 +46,7 @@ stages = pytest.mark.parametrize("stage", STAGES, ids=NAMES)
 # Error handling and removal are the same from PREALLOC on.
 recovering = pytest.mark.parametrize("stage", [OLD, LCK, HWQ, QUEUES],
                                      ids=[NAMES[stage] for stage in (OLD, LCK, HWQ, QUEUES)])
-# HWQ has the slots of LCK, and both the layer's error handling.
+# HWQ has the slots of LCK, and both have the layer's error handling.
 removed = pytest.mark.parametrize("stage", [OLD, LCK, QUEUES],
                                   ids=[NAMES[stage] for stage in (OLD, LCK, QUEUES)])
 
@@ -57,11 +57,11 @@ def test_verified_io_and_passthrough(stage):
     with bound(stage) as host:
         disk = host.luns()[0]
         assert total_ios(fio(disk.sd, numjobs=2, **VERIFIED)) > 400
-        # 128 entries in a scatterlist, each of a page that is alone.
+        # 128 entries in a scatterlist, each a single page.
         fio(disk.sd, rw="read", bs="512k", size="8m", ioengine="psync")
         with SgDev(disk.sg) as sg:
             assert sg.cmd(bytes.fromhex("120000006000"), din=96).data[8:12] == b"QEMU"
-            # QEMU counts no bytes of a short transfer: no error, and none is promised.
+            # QEMU does not count the bytes of a short transfer: it reports no error, and need not.
             short = sg.cmd(bytes.fromhex("120000002400"), din=200)
             assert (short.status, short.host, short.resid) == (0, 0, 200)
             past = sg.cmd(bytes.fromhex("2800ffffff0000000800"), din=4096)
@@ -130,14 +130,14 @@ def test_unbound_under_load_and_back(stage):
 
 @pytest.fixture(name="monitor")
 def monitor_fixture():
-    """QEMU's."""
+    """QEMU's monitor."""
     with Monitor() as monitor:
         yield monitor
 
 
 @contextmanager
 def plugged(monitor, host, node):
-    """One more disk, while the block runs."""
+    """Plugs in one more disk, while the block runs."""
     monitor.run(ADD + node, again="Permission conflict|Duplicate")
     try:
         yield wait_for("the new disk", lambda: next(
@@ -149,7 +149,7 @@ def plugged(monitor, host, node):
 
 @removed
 def test_a_command_that_the_device_keeps_is_aborted(monitor, stage):
-    """The device lets go of it when it likes: 2.5 s after it began."""
+    """The device gives the command back only when it ends by itself, 2.5 s after its start."""
     with bound(stage, io_errors=True) as host:
         disk = host.luns()[0]
         with plugged(monitor, host, "slow") as slow, SgDev(slow.sg) as sg, \

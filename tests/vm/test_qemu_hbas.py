@@ -24,7 +24,7 @@
 # vm: --qemu '-device usb-uas,id=uas,bus=xhci.0'
 # vm: --qemu '-drive file={disk:uas:8},if=none,id=uasd,format=raw'
 # vm: --qemu '-device scsi-hd,bus=uas.0,drive=uasd'
-"""The HBAs that QEMU emulates, by the options that target-configs/README.md gives."""
+"""The HBAs that QEMU emulates, with the options that target-configs/README.md gives."""
 import re
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from kit.targetcli import TOP
 
 README = TOP / "target-configs/README.md"
 SECTION = "## Disks of a QEMU guest"
-# Which modules bring a driver's host, where that is not the driver alone.
+# The modules that a driver's host needs, where that is not the driver alone.
 MODULES = {"uas": ("xhci_pci", "uas")}
 
 
@@ -52,7 +52,7 @@ ROWS = rows()
 
 
 def test_the_options_are_those_of_this_vm():
-    """As tools/check reads them: other words would show nothing."""
+    """This file's VM has the options of the README: a test with others would prove nothing."""
     text = Path(__file__).read_text(encoding="utf-8")
     words = " ".join(re.findall("^# vm: --qemu '(.*)'$", text, re.M))
     ours = re.sub(r"{disk:(\w+):8}", r"\1.img", words)
@@ -64,16 +64,17 @@ def hosts():
     return {int(path.name[4:]) for path in SCSI_HOSTS.glob("host*")}
 
 
-# On Linux 7.2 mptsas reads behind an array, and the kernel says so.
+# On Linux 7.2 mptsas reads past the end of an array, and the kernel reports that.
 @pytest.mark.parametrize("driver", [
     pytest.param(driver, marks=() if driver == "mptsas" else pytest.mark.smoke)
     for driver in ROWS])
 def test_disk(driver):
-    """The stock driver of each finds its disk, whose data are those that were written."""
+    """Each HBA's stock driver finds its disk, which returns the data that was written."""
     count = len(ROWS[driver])
     with KernelLog() as log:
         before = hosts()
-        # They stay: sym53c8xx frees memory with interrupts off when it goes, and is told off.
+        # The modules stay loaded: when sym53c8xx is unloaded it frees memory with interrupts off,
+        # and the kernel warns.
         for module in MODULES.get(driver, (driver,)):
             load(module)
         found = wait_for(f"{count} hosts of {driver}", lambda: (

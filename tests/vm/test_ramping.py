@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""TASK SET FULL: queue_depth goes down while the device says so, and comes back."""
+"""TASK SET FULL: queue_depth goes down while the device answers with it, and comes back."""
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -9,8 +9,8 @@ from kit.host import settle, under_way, wait_for
 from kit.ramdir import ram_hosts
 from kit.trace import traced
 
-# The mid-layer takes one off after eleven of them, at least 64 ms apart; the next time the first
-# is enough.
+# The mid-layer lowers the depth by one after eleven TASK SET FULL, at least 64 ms apart; the next
+# time the first one is enough.
 HOSTS, STORMS, DEPTH, STEPS = 5, 4, 8, 1
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
@@ -23,7 +23,7 @@ def attribute(lun, name):
 
 
 def storm(host_dir, host):
-    """STORMS times: every other command is refused until the depth has gone down."""
+    """STORMS times: the device refuses every other command until the depth has gone down."""
     lun = host.luns()[0]
     for _ in range(STORMS):
         host_dir.arm("task_set_full", every=2, count=-1)
@@ -50,7 +50,7 @@ def test_depth_goes_down_in_a_storm_and_comes_back():
         commands = trace.check_once()
         jobs = [load.result()["jobs"][0] for load in loads]
         assert all(job["read"]["total_ios"] > 16 for job in jobs), "nothing was verified"
-        # Each refused one was a command of its own.
+        # Each refused attempt counted as a command.
         refused = sum(int(host_dir.get("fault/injected")) for host_dir, _ in hosts)
         assert refused >= HOSTS * (11 + STORMS - 1)
         assert commands >= refused + sum(job["write"]["total_ios"] + job["read"]["total_ios"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of smq_sg for which a tag is waited: who sent them may be stopped or gone by then."""
+"""Ad hoc commands of smq_sg that wait for a tag: their submitter may be stopped or gone when they
+get it."""
 import errno
 import os
 import resource
@@ -23,14 +24,15 @@ from kit.slowdisk import opened
 from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-# How long the host's two tags are somebody else's, in ns.
+# How long other commands hold the host's two tags, in ns.
 HELD = 2_000_000_000
 pytestmark = pytest.mark.usefixtures("sg_module")
 
 
 @dataclass
-class Late:
-    """A process whose command waits for a tag of the others': to which LUN, and they."""
+class Waiting:
+    """A process whose command waits for a tag that other commands have, its LUN, and those
+    commands."""
     pid: int
     lun: Lun
     others: list[SlotFile]
@@ -40,14 +42,14 @@ class Late:
         os.kill(self.pid, number)
 
     def stop(self) -> None:
-        """The process does not run from here on."""
+        """Stops the process."""
         self.signal(signal.SIGSTOP)
         state = Path(f"/proc/{self.pid}/stat")
         wait_for("a process that stands still", lambda: state.read_text().split()[2] == "T")
 
 
 def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """What the process does: one command, sent; what came of it, or @then(ring)."""
+    """The process's work: it sends one command, and reports the result, or that of @then(ring)."""
     def work():
         with SlotFile(path) as file, Ring(4, SETUP_SQE128 | SETUP_CQE32) as ring:
             raw = push_adhoc(ring, file.fd, TUR)
@@ -60,7 +62,8 @@ def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[
 
 
 def one_vectored(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """The same of an INQUIRY whose iovec names other memory as soon as it is submitted."""
+    """The same with an INQUIRY; the process changes its iovec to other memory as soon as the
+    command is submitted."""
     def work():
         area, length = Memory(PAGE), 36
         first, second = PAGE // 4, PAGE // 2
@@ -80,7 +83,7 @@ def one_vectored(path: str, told: int, then: Callable[[Ring], int]) -> Callable[
 
 
 def one_batch(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """The same of a batch."""
+    """The same with a batch."""
     def work():
         with opened(path) as file, Ring() as ring:
             file.push_batch(ring, range(64))
@@ -91,25 +94,25 @@ def one_batch(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[],
 
 
 def answer(ring: Ring) -> int:
-    """The errno that came of it."""
+    """Waits for the command; returns its errno."""
     return -ring.wait(1, 30)[0][1]
 
 
 def closed(ring: Ring) -> int:
-    """The ring is closed before there is an answer; the process goes on for a while."""
+    """Closes the ring before the command has ended; the process runs on for a while."""
     ring.close()
     time.sleep(HELD / 1e9)
     return 0
 
 
 @contextmanager
-def late(then: Callable[[Ring], int] = answer, send=one_command) -> Iterator[Late]:
-    """It, with the dispatcher asleep for its tag."""
+def waiting_command(then: Callable[[Ring], int] = answer, send=one_command) -> Iterator[Waiting]:
+    """Yields such a process, while the dispatcher sleeps for its command's tag."""
     with ExitStack() as stack:
         host_dir, host = stack.enter_context(ram_host(depth=1, hw_queues=1, luns=3))
         luns = host.luns()
         for lun in luns:
-            # A scheduler has tags of its own.
+            # A scheduler would have tags of its own.
             (lun.queue / "scheduler").write_text("none", encoding="ascii")
         path, *others = (smqsg.node(lun) for lun in luns)
         files = [stack.enter_context(opened(other, 2)) for other in others]
@@ -123,11 +126,11 @@ def late(then: Callable[[Ring], int] = answer, send=one_command) -> Iterator[Lat
         pid = spawn(send(path, told, then))
         try:
             assert os.read(ready, 1) == b"x"
-            # Without a place: the dispatcher sleeps for a tag first.
+            # The command has no place yet: the dispatcher sleeps for a tag first.
             wait_for("the command to wait", lambda: smqsg.attr(path, "waiting") == 1 and
                      not smqsg.attr(path, "inflight"))
             assert int(host.attr("smq/inflight")) == 2
-            yield Late(pid, luns[0], files)
+            yield Waiting(pid, luns[0], files)
             assert sorted(ring.wait(2)) == [(0, 0), (1, 0)]
         finally:
             os.close(ready)
@@ -139,8 +142,8 @@ def late(then: Callable[[Ring], int] = answer, send=one_command) -> Iterator[Lat
             smqsg.idle(path)
 
 
-def over(process):
-    """Until the command neither waits nor is in flight, be the process running or not."""
+def wait_ended(process):
+    """Waits until the command neither waits nor is in flight, whether the process runs or not."""
     path = smqsg.node(process.lun)
     wait_for("its turn", lambda: not smqsg.attr(path, "waiting"))
     smqsg.idle(path)
@@ -148,22 +151,24 @@ def over(process):
 
 @pytest.mark.smoke
 def test_sent_when_there_is_a_tag():
-    with late() as process:
+    with waiting_command() as process:
         assert ended(process.pid) == 0
 
 
 def test_iovecs_are_read_when_it_is_submitted():
-    """A program may use them anew then, be the command sent or not."""
-    with late(send=one_vectored) as process:
+    """Iovecs are read at the submission: the program may change them then, before the command is
+    sent."""
+    with waiting_command(send=one_vectored) as process:
         assert ended(process.pid) == 0
 
 
 @pytest.mark.smoke
 def test_sent_for_one_who_does_not_run():
-    """Others have place and tag soon; the process finds the answer when it goes on."""
-    with late() as process:
+    """A command is sent while its process is stopped, so others soon have its place and tag. The
+    process finds the result when it goes on."""
+    with waiting_command() as process:
         process.stop()
-        over(process)
+        wait_ended(process)
         # Both tags at once.
         with Ring() as ring:
             for number, file in enumerate(process.others):
@@ -175,39 +180,40 @@ def test_sent_for_one_who_does_not_run():
 
 
 def test_killed_while_it_is_waited_for():
-    with late() as process:
+    with waiting_command() as process:
         process.signal(signal.SIGKILL)
         assert ended(process.pid) == -signal.SIGKILL
 
 
 def test_batch_killed_as_its_turn_comes():
-    """Nothing of it is sent."""
+    """A batch whose process is killed as its turn comes is not sent."""
     def sent(lun):
         return int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
-    with late(send=one_batch) as process:
+    with waiting_command(send=one_batch) as process:
         before = sent(process.lun)
         process.signal(signal.SIGKILL)
         assert ended(process.pid) == -signal.SIGKILL
-        over(process)
+        wait_ended(process)
         assert sent(process.lun) == before
 
 
 def test_killed_after_it_was_sent():
-    with late() as process:
+    with waiting_command() as process:
         process.stop()
-        over(process)
+        wait_ended(process)
         process.signal(signal.SIGKILL)
         assert ended(process.pid) == -signal.SIGKILL
 
 
 def test_ring_closed():
-    with late(closed) as process:
+    with waiting_command(closed) as process:
         smqsg.idle(smqsg.node(process.lun))
         assert ended(process.pid) == 0
 
 
 def test_data_of_those_that_wait_is_locked_memory():
-    """What is over the limit ends with EAGAIN at once, and the limit is for all that wait."""
+    """A command above the limit ends with EAGAIN at once. The limit counts the data of all waiting
+    commands."""
     with ram_host(depth=1, hw_queues=1) as (host_dir, host):
         path = smqsg.node(host.wait_luns(1)[0])
         host_dir.set("model/service_ns", HELD // 4)
@@ -220,10 +226,10 @@ def test_data_of_those_that_wait_is_locked_memory():
                 for _ in range(2):
                     kept = [push_adhoc(ring, file.fd, raw, number, area, 0, 8 * PAGE)
                             for number in range(5)]
-                    # Without data there is nothing to be counted.
+                    # A command without data does not count.
                     kept.append(push_adhoc(ring, file.fd, TUR, 5))
                     ring.submit()
-                    # One is sent, one waits with its nine pages.
+                    # One command is sent; one waits with its nine pages.
                     assert sorted(ring.wait(6)) == [
                         (0, 0), (1, 0), *((number, -errno.EAGAIN) for number in (2, 3, 4)), (5, 0)]
             return 0
@@ -233,7 +239,8 @@ def test_data_of_those_that_wait_is_locked_memory():
 
 
 def test_data_is_locked_memory_until_it_is_unpinned():
-    """Not only while the command waits: it is sent with the pages that were pinned then."""
+    """Data counts as locked memory also after the wait: the command is sent with the pages pinned
+    then."""
     with ram_host(depth=1, hw_queues=1) as (host_dir, host):
         path = smqsg.node(host.wait_luns(1)[0])
         host_dir.set("model/service_ns", HELD)
@@ -257,8 +264,8 @@ def test_data_is_locked_memory_until_it_is_unpinned():
 
 @pytest.mark.smoke
 def test_device_removed():
-    """It goes although the submitter does not run."""
-    with late() as process:
+    """The device can be removed although the submitter does not run."""
+    with waiting_command() as process:
         process.stop()
 
         def delete():

@@ -20,7 +20,7 @@ GET_REQUEST_TABLE, SET_COMMAND_Q, GET_COMMAND_Q = 0x2286, 0x2271, 0x2270
 ROW = struct.Struct("bbbbiQIi")
 INQUIRY = cdb.inquiry(96)
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-# Commands of one file whose result nobody has read.
+# The largest number of a file's commands whose results have not been read.
 MOST = 1024
 
 
@@ -29,7 +29,7 @@ def lun():
     """A disk of scsi_debug, with smq_sg."""
     with smqsg.module(), loaded("scsi_debug", io_errors=True, dev_size_mb=16, delay=0) as hosts:
         found = hosts[0].luns()[0]
-        smqsg.attend(found.sg)
+        smqsg.clear_attentions(found.sg)
         yield found
 
 
@@ -48,7 +48,7 @@ def pair(lun):
 
 @pytest.fixture
 def node(lun):
-    """A descriptor of smqsg; nothing is in flight when it has been closed."""
+    """A descriptor of smqsg; after its close no command may be in flight."""
     with smqsg.opened(smqsg.node(lun)) as fds:
         yield fds[0]
     smqsg.idle(smqsg.node(lun))
@@ -68,17 +68,17 @@ def read_cmd(pack_id: int = 0, lba: int = 0) -> V3:
 
 
 def number(fd: int, request: int) -> int:
-    """An ioctl that tells an int."""
+    """The int that an ioctl returns in its argument."""
     return struct.unpack("i", fcntl.ioctl(fd, request, bytes(4)))[0]
 
 
 def put(fd: int, request: int, value: int) -> None:
-    """An ioctl that takes an int."""
+    """Calls an ioctl with an int."""
     fcntl.ioctl(fd, request, struct.pack("i", value))
 
 
 def polled(fd: int, seconds: float = 0) -> int:
-    """What poll() says."""
+    """The events that poll() returns."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLOUT)
     events = poll.poll(seconds * 1000)
@@ -86,7 +86,7 @@ def polled(fd: int, seconds: float = 0) -> int:
 
 
 def readable(fd: int, seconds: float = 10) -> bool:
-    """Whether poll() says that there is a result, before long."""
+    """Whether poll() reports a result, within @seconds."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
@@ -115,7 +115,7 @@ HEADERS = {
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", HEADERS)
 def test_write_read(pair, arena, name):
-    """write() and read() come back as sg's."""
+    """write() and read() return what sg's return."""
     want = HEADERS[name]
     answers = []
     for fd in pair:
@@ -126,7 +126,7 @@ def test_write_read(pair, arena, name):
 
 
 def test_lengths(pair, arena):
-    """Every length of write() below a header's fails as sg's does."""
+    """A write() shorter than a header fails as sg's does, at every length."""
     full = ctypes.sizeof(sgio.SgIoHdr)
     for size in range(full):
         theirs, ours = (sgheader.write(fd, V3(TUR), arena, short=full - size) for fd in pair)
@@ -134,7 +134,7 @@ def test_lengths(pair, arena):
 
 
 def test_older_headers(node):
-    """Headers of interface 1 and 2: ENOSYS, as another unknown interface."""
+    """Headers of interface 1 and 2 get ENOSYS, like those of an unknown interface."""
     header = struct.pack("iii", 0, 36 + 96, 1).ljust(36, b"\0") + INQUIRY
     with pytest.raises(OSError) as caught:
         os.write(node, header)
@@ -142,7 +142,8 @@ def test_older_headers(node):
 
 
 def test_nothing_to_read(node, arena):
-    """read() of nothing: EAGAIN with O_NONBLOCK, else it waits, and a signal ends that."""
+    """read() without a result fails with EAGAIN if O_NONBLOCK is set; otherwise it waits, and a
+    signal ends the wait."""
     os.set_blocking(node, False)
     assert sgheader.read(node, V3(TUR), arena).error == errno.EAGAIN
     os.set_blocking(node, True)
@@ -159,7 +160,7 @@ def test_nothing_to_read(node, arena):
 
 
 def test_short_read(node, arena):
-    """A read() that is too short fails, and leaves the result where it is."""
+    """A read() with a short buffer fails, and the result stays to be read."""
     want = V3(INQUIRY, 96, pack_id=9)
     assert not sgheader.write(node, want, arena)
     assert readable(node)
@@ -170,7 +171,7 @@ def test_short_read(node, arena):
 
 @pytest.mark.smoke
 def test_pack_ids(node, arena):
-    """Results by pack_id, in any order, and by age."""
+    """read() returns results by pack_id, in any order, or the oldest one."""
     for pack_id in range(40):
         assert not sgheader.write(node, read_cmd(pack_id), arena)
     wait_for("40 results", lambda: number(node, GET_NUM_WAITING) == 40)
@@ -189,7 +190,7 @@ def test_pack_ids(node, arena):
 
 
 def test_forced_read_waits(node, arena, slow):
-    """A read() that wants one result waits for that one."""
+    """A read() for one pack_id waits for that result."""
     put(node, SET_FORCE_PACK_ID, 1)
     assert not sgheader.write(node, V3(TUR, pack_id=1), arena)
     assert not sgheader.write(node, read_cmd(2), arena)
@@ -200,7 +201,7 @@ def test_forced_read_waits(node, arena, slow):
 
 
 def test_table(node, arena, slow):
-    """SG_GET_REQUEST_TABLE tells of what runs and of what has ended."""
+    """SG_GET_REQUEST_TABLE shows commands in flight and commands that have ended."""
     assert not sgheader.write(node, V3(INQUIRY, 96, pack_id=3, usr_ptr=0x33), arena)
     assert not sgheader.write(node, V3(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, pack_id=4), arena)
     assert not sgheader.write(node, read_cmd(5), arena)
@@ -219,7 +220,7 @@ def test_table(node, arena, slow):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_most(node, arena):
-    """EDOM once 1024 results wait to be read, and poll() says so before."""
+    """write() fails with EDOM once 1024 results wait to be read; poll() shows that before."""
     for pack_id in range(MOST):
         assert not sgheader.write(node, V3(TUR, pack_id=pack_id), arena)
     assert polled(node, 5) == select.POLLIN
@@ -246,7 +247,8 @@ def test_command_q(pair, arena):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_depth(lun, node, arena, slow):
-    """The device's depth is kept; who must not block is told, and poll() says when to come."""
+    """The device's depth is not exceeded. A nonblocking write() gets an error, and poll() shows
+    when there is room."""
     path = smqsg.node(lun)
     with smqsg.depth(lun, 4):
         os.set_blocking(node, False)
@@ -260,7 +262,7 @@ def test_depth(lun, node, arena, slow):
         assert polled(node, 5)
         wait_for("4 results", lambda: number(node, GET_NUM_WAITING) == 4)
         assert polled(node) == select.POLLIN | select.POLLOUT
-        # Who may block waits for a place, and never takes more.
+        # A blocking write() waits for a place; the depth is never exceeded.
         os.set_blocking(node, True)
         most = 0
         for pack_id in range(4, 14):
@@ -271,7 +273,7 @@ def test_depth(lun, node, arena, slow):
 
 
 def test_depth_of_others(lun, node, arena, slow):
-    """Where another file has all places, a write() waits for one with O_NONBLOCK, too."""
+    """While another file has all places a write() waits for one, even with O_NONBLOCK."""
     with smqsg.depth(lun, 1), smqsg.opened(smqsg.node(lun)) as (other,):
         assert not sgheader.write(other, read_cmd(), arena)
         os.set_blocking(node, False)
@@ -282,7 +284,7 @@ def test_depth_of_others(lun, node, arena, slow):
 
 
 def test_wait_expires(lun, node, arena, slow):
-    """Waiting for a place ends with the command's own timeout."""
+    """The wait for a place ends at the command's own timeout."""
     with smqsg.depth(lun, 1):
         assert not sgheader.write(node, read_cmd(), arena)
         late = read_cmd(1)
@@ -295,7 +297,7 @@ def test_wait_expires(lun, node, arena, slow):
 
 @pytest.mark.smoke
 def test_sigio(node, arena):
-    """O_ASYNC: a signal when a result comes."""
+    """With O_ASYNC the process gets a signal when a result is there."""
     caught = []
     before = signal.signal(signal.SIGIO, lambda *_: caught.append(1))
     fcntl.fcntl(node, fcntl.F_SETOWN, os.getpid())
@@ -306,7 +308,7 @@ def test_sigio(node, arena):
 
 
 def test_two_readers(node, arena, slow):
-    """Two who wait for a result get one each."""
+    """Two readers that wait for a result get one each."""
     got = []
 
     def fetch():
@@ -324,7 +326,7 @@ def test_two_readers(node, arena, slow):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_close_in_flight(lun, arena, slow):
-    """close() with commands in flight and with results unread: neither waits, nor leaks."""
+    """close() with commands in flight and unread results does not wait, and leaks nothing."""
     path = smqsg.node(lun)
     for _ in range(3):
         with smqsg.opened(path) as (fd,):
@@ -339,7 +341,7 @@ def test_close_in_flight(lun, arena, slow):
 
 
 def test_closed_memory(lun, arena, slow):
-    """Data that was to be copied does not get into memory that belongs to something else by now."""
+    """After close() a command's data is not copied to memory that has another use by then."""
     odd = V3(cdb.blocks(cdb.READ_10, 0, 1), 511, at=1)
     with smqsg.opened(smqsg.node(lun)) as (fd,):
         assert not sgheader.write(fd, odd, arena)

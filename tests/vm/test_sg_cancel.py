@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SMQ_SG_CANCEL: what waits ends with ECANCELED, what was sent goes on."""
+"""SMQ_SG_CANCEL: waiting commands end with ECANCELED, commands that were sent go on."""
 import errno
 import os
 import threading
@@ -20,13 +20,13 @@ SOON = SLOW / 1e9 / 2
 
 
 def waiting(device, count):
-    """Until so many entries wait."""
+    """Waits until @count entries wait at the node."""
     wait_for(f"{count} waiting", lambda: smqsg.attr(device.path, "waiting") == count)
 
 
 @pytest.mark.smoke
 def test_slot(device):
-    """The run of one slot alone; the others take its place."""
+    """Cancels one slot's waiting run; all other runs end GOOD."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         for slot in range(12):
@@ -47,7 +47,8 @@ def test_slot(device):
 
 @pytest.mark.smoke
 def test_all(device):
-    """Of one file, by whatever call they came; another file's wait on."""
+    """Cancels all waiting runs of one file, by whatever call they came; those of another file go on
+    waiting."""
     with opened(device.path) as file, opened(device.path) as other, Ring() as ring, \
             Ring() as others:
         device.slow()
@@ -84,7 +85,7 @@ def test_all(device):
 def sg_io(file):
     """The errno of an SG_IO through the same open file."""
     with SgDev(file.path) as dev:
-        # In place of the one that it has just opened.
+        # Use @file's open file in place of the one that SgDev has just opened.
         os.dup2(file.fd, dev.fd)
         try:
             dev.cmd(TUR)
@@ -94,13 +95,14 @@ def sg_io(file):
 
 
 def test_batch_in_part(device):
-    """What it has sent ends by itself and counts as it ended; the rest fails."""
+    """Of a cancelled batch, commands that were sent end with their own results; the rest end with
+    ECANCELED."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         file.push_batch(ring, range(12), 100)
         ring.submit()
         waiting(device, 1)
-        # A batch waits as a whole.
+        # A batch waits as a whole: one slot of it cannot be cancelled.
         assert file.cancel(11) == (errno.ENOENT, 0)
         assert file.cancel() == (0, 1)
         assert ring.wait(1) == [(100, 12 - DEPTH)]
@@ -109,7 +111,7 @@ def test_batch_in_part(device):
 
 
 def test_long_batch_between_turns(device):
-    """It is found while the dispatcher sends what was granted to it."""
+    """A batch is cancelled also while the dispatcher sends the part of it that has room."""
     with opened(device.path) as file, Ring() as ring:
         device.slow(1_000_000)
         for turn in range(20):
@@ -165,7 +167,7 @@ def test_fields(device):
 
 
 def test_others_may_not(device):
-    """Slots have an owner, and so has what of them waits."""
+    """Only the owner of slots may cancel their waiting runs."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         for slot in range(8):
@@ -179,7 +181,8 @@ def test_others_may_not(device):
 
 @pytest.mark.limit(120)
 def test_under_load(device):
-    """Each command ends once, sent or not, while others are run, cancelled and run again."""
+    """Each run ends once, whether it was sent or cancelled, while slots are run and cancelled over
+    and over."""
     stop, counts = threading.Event(), {0: 0, -errno.ECANCELED: 0}
 
     def canceller(file):

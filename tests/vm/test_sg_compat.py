@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""/dev/smqsgN beside /dev/sgN and bsg of the same device: programs, and every kind of header."""
+"""/dev/smqsgN beside /dev/sgN and bsg of the same device: programs, and all kinds of headers."""
 import ctypes
 import dataclasses
 import errno
@@ -23,18 +23,18 @@ DISKS = {
     "scsi_debug": {"dev_size_mb": 16, "delay": 0, "names": ("add_host", "max_luns")},
 }
 SEED = int(os.environ.get("SMQ_SEED", "20261121"))
-# A data buffer as long as any command here may ask for.
+# Size of a data buffer for any command here.
 ARENA = 2 << 20
 
 
 @pytest.fixture(scope="module", params=sorted(DISKS))
 def nodes(request):
-    """A LUN with its sg, bsg and smqsg nodes; no unit attention is left to be told."""
+    """A LUN with its sg, bsg and smqsg nodes; its unit attentions are cleared."""
     # Refused commands are logged as failed I/O.
     with smqsg.module(), loaded(request.param, io_errors=True, **DISKS[request.param]) as hosts:
         lun = hosts[0].luns()[0]
         path = smqsg.node(lun)
-        smqsg.attend(lun.sg)
+        smqsg.clear_attentions(lun.sg)
         yield lun, path
 
 
@@ -77,7 +77,8 @@ TOOLS = {
 }
 
 
-# What other kernels answer otherwise the tests of headers and commands see as well.
+# The programs for other kernels: where these answer differently, the tests of headers and commands
+# see that, too.
 TOOLS_ANYWHERE = ("inq", "raw-read", "raw-invalid", "smartctl")
 
 
@@ -85,7 +86,7 @@ TOOLS_ANYWHERE = ("inq", "raw-read", "raw-invalid", "smartctl")
     pytest.param(name, marks=[pytest.mark.smoke] if name in TOOLS_ANYWHERE else [])
     for name in TOOLS])
 def test_tool(nodes, name):
-    """A program says of the node what it says of sg's, and exits with the same status."""
+    """A program prints for the node what it prints for sg's, and exits with the same status."""
     lun, path = nodes
     said = []
     for dev in (lun.sg, path):
@@ -112,7 +113,7 @@ def test_fio(nodes):
 
 @pytest.mark.smoke
 def test_commands(nodes, pair, arena):
-    """Every CDB of the table, good and bad: all that comes back equals sg's."""
+    """Every CDB of the table, valid and invalid: all results equal sg's."""
     for case in CASES:
         if case.alone or case.cdb[0] in (cdb.START_STOP, cdb.REQUEST_SENSE):
             continue
@@ -121,7 +122,7 @@ def test_commands(nodes, pair, arena):
         assert same(want, ours, theirs), f"{case.name}\n sg    {theirs}\n smqsg {ours}"
 
 
-# Opcodes that bring data, as long as their CDB does not ask for none.
+# Opcodes that return data, unless their CDB asks for none.
 DATA_IN = cdb.READS + (cdb.INQUIRY, cdb.MODE_SENSE_6, cdb.MODE_SENSE_10, cdb.READ_CAPACITY_10,
                        cdb.SERVICE_ACTION_IN_16, cdb.REPORT_LUNS, cdb.MAINTENANCE_IN)
 
@@ -141,7 +142,7 @@ def same(want, ours, theirs) -> bool:
             dataclasses.replace(ours, data=theirs.data) == theirs)
 
 
-# Headers, one thing wrong or strange at a time.
+# Headers, each with one wrong or unusual field.
 
 INQUIRY = cdb.inquiry(96)
 READ = cdb.blocks(cdb.READ_10, 0, 8)
@@ -229,7 +230,7 @@ HEADERS = {
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", HEADERS)
 def test_v3(pair, arena, name):
-    """A header of interface 3 comes back as from sg."""
+    """A header of interface 3 has the same result as from sg."""
     theirs, ours = (sgheader.sg_io(fd, HEADERS[name], arena) for fd in pair)
     assert same(HEADERS[name], ours, theirs), f"\n sg    {theirs}\n smqsg {ours}"
 
@@ -268,24 +269,25 @@ V4_HEADERS = {
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", V4_HEADERS)
 def test_v4(bsg_pair, arena, name):
-    """A header of interface 4 comes back as from bsg."""
+    """A header of interface 4 has the same result as from bsg."""
     theirs, ours = (sgheader.sg_io(fd, V4_HEADERS[name], arena) for fd in bsg_pair)
     assert same(V4_HEADERS[name], ours, theirs), f"\n bsg   {theirs}\n smqsg {ours}"
 
 
 def test_v4_long_cdb(pair, arena):
-    """A length of which 16 bits would do: bsg of 6.1 takes it for 6."""
+    """A CDB length whose low 16 bits are 6: bsg of Linux 6.1 takes it for 6."""
     want = V4(INQUIRY, 96, request_len=65536 + 6)
     assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
 
 
 def test_v4_lost(pair, arena):
-    """Data that cannot be given to its user is EFAULT, also where it is copied."""
+    """Data that cannot be given to the caller gives EFAULT, also where it is copied rather than
+    mapped."""
     assert sgheader.sg_io(pair[1], V4(INQUIRY, 95, bad=("data",)), arena).error == errno.EFAULT
 
 
 def test_v4_iovec(pair, arena):
-    """What bsg does not look at: an iovec, in both directions."""
+    """An iovec in both directions, which bsg ignores."""
     out = V4(WRITE, dout=DATA, pieces=(1024, 0, 3072))
     assert not sgheader.sg_io(pair[1], out, arena).error
     back = V4(cdb.blocks(cdb.READ_10, 16, 8), 4096, pieces=(1, 4095))
@@ -293,7 +295,7 @@ def test_v4_iovec(pair, arena):
 
 
 def test_limit(nodes, pair):
-    """The longest transfer that there is works wherever its data begins; more is EINVAL."""
+    """The longest transfer works wherever its buffer begins; a longer one gets EINVAL."""
     most = smqsg.attr(nodes[1], "max_transfer")
     blocks = most // 512
     arena = Arena(most + (64 << 10))
@@ -306,7 +308,7 @@ def test_limit(nodes, pair):
 
 
 def test_longest_slot(nodes):
-    """A slot as long as max_transfer says is sent, one longer is not prepared."""
+    """A slot with max_transfer bytes is sent; a longer one is not prepared."""
     lun, path = nodes
     data = os.urandom(4096)
     with sgio.SgDev(lun.sg) as dev:
@@ -315,8 +317,8 @@ def test_longest_slot(nodes):
         info = file.info()
         most = info.max_transfer
         assert most == smqsg.attr(path, "max_transfer")
-        # Of smq_ram by its max_sectors. scsi_debug's are without limit, but not its pieces of
-        # memory: 2048, which end with a page.
+        # smq_ram's limit is its max_sectors. scsi_debug has no such limit, but takes 2048 pieces of
+        # memory, each at most a page.
         assert most == 8 << 20 == info.max_segments * PAGE
         area = OnePage(most, HUGE_PAGE)
         assert file.lend(0, area) == 0
@@ -330,7 +332,7 @@ def test_longest_slot(nodes):
 
 
 def test_to_from(pair, arena):
-    """SG_DXFER_TO_FROM_DEV: what the device does not write is as it was."""
+    """SG_DXFER_TO_FROM_DEV: bytes that the device does not write stay as they were."""
     want = V3(INQUIRY, 4096, direction=-4)
     for at in (0, 1):
         want.at = at
@@ -341,7 +343,8 @@ def test_to_from(pair, arena):
 
 
 def test_untouched(pair, arena):
-    """After a short transfer the rest of the buffer is as it was, mapped or copied."""
+    """After a short transfer the rest of the buffer is unchanged, whether data was mapped or
+    copied."""
     for at, size in ((0, 4096), (1, 4096), (0, 255), (3, 253)):
         answer = sgheader.sg_io(pair[1], V3(cdb.inquiry(96), size, at=at), arena)
         assert answer.fields["resid"] == size - 96
@@ -350,13 +353,13 @@ def test_untouched(pair, arena):
 
 
 def test_mmap_io(pair, arena):
-    """SG_FLAG_MMAP_IO: what can be mapped here is something else."""
+    """SG_FLAG_MMAP_IO is refused: what can be mapped here is the status array."""
     want = V3(INQUIRY, 96, flags=sgheader.FLAG_MMAP_IO)
     assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
 
 
 def test_direct_io(pair, arena):
-    """SG_FLAG_DIRECT_IO is told to have been done where it has."""
+    """SG_FLAG_DIRECT_IO is reported as done where it was done."""
     want = V3(READ, 4096, flags=sgheader.FLAG_DIRECT_IO)
     assert sgheader.sg_io(pair[1], want, arena).fields["info"] == sgheader.INFO_DIRECT
     want.at = 1
@@ -372,7 +375,7 @@ OPCODES = (cdb.READS + cdb.WRITES + cdb.VERIFIES +
 
 
 def random_cdb(rng: random.Random) -> tuple[bytes, int]:
-    """A CDB that changes nothing the next one would notice, and the bytes it is about."""
+    """A CDB that does not affect later ones, and its data length."""
     op = rng.choice(OPCODES)
     if op in cdb.READS + cdb.WRITES + cdb.VERIFIES:
         blocks = rng.choice((0, 1, 2, 7, 8, 64, 256))
@@ -393,7 +396,7 @@ def random_cdb(rng: random.Random) -> tuple[bytes, int]:
 
 
 def random_v3(rng: random.Random) -> V3:
-    """A header most of which is right."""
+    """A header with mostly valid fields."""
     def seldom(usual, *others):
         return rng.choice(others) if rng.random() < 0.08 else usual
     command, about = random_cdb(rng)
@@ -403,7 +406,7 @@ def random_v3(rng: random.Random) -> V3:
     want = V3(command, 0 if out else size, pattern[:size] if out else b"")
     want.direction = seldom(None, -1, -2, -3, -5, 0, 1, 77)
     if want.direction is not None:
-        # Whichever way it goes, all of the buffer is filled with something known.
+        # The whole buffer gets known data, whatever the direction.
         want.din, want.length = (size, size) if want.direction != sgio.DXFER_TO_DEV else (0, size)
     want.cmd_len = seldom(None, 0, 5, 6, 16, 32, 33, 253, 255)
     want.mx_sb_len = rng.choice((0, 1, 8, 14, 18, 32, 96, 255))
@@ -423,7 +426,7 @@ def random_v3(rng: random.Random) -> V3:
 
 @pytest.mark.limit(400)
 def test_random_v3(pair, arena):
-    """800 headers of interface 3 come back as from sg."""
+    """800 headers of interface 3 have the same results as from sg."""
     print(f"SMQ_SEED={SEED}")
     rng = random.Random(SEED)
     errors = set()
@@ -433,18 +436,18 @@ def test_random_v3(pair, arena):
         errors.add(theirs.error or -theirs.fields["status"])
         assert same(want, ours, theirs), (
             f"seed {SEED}, header {number}: {want}\n sg    {theirs}\n smqsg {ours}")
-    # It has met good and bad.
+    # The random headers included valid and invalid ones.
     assert errors >= {0, -2, errno.EINVAL, errno.EFAULT, errno.EMSGSIZE, errno.ENOSYS}
 
 
 @pytest.mark.limit(400)
 def test_random_v4(bsg_pair, arena):
-    """600 headers of interface 4 come back as from bsg."""
+    """600 headers of interface 4 have the same results as from bsg."""
     print(f"SMQ_SEED={SEED}")
     rng = random.Random(SEED)
     for number in range(600):
         v3 = random_v3(rng)
-        # bsg has no "from nowhere", and does not look at iovecs.
+        # bsg does not know memory without an address, and ignores iovecs.
         spots = {"sbp": "response", "cmdp": "request", "dxferp": "data"}
         want = V4(v3.cdb, v3.din, v3.dout, request_len=v3.cmd_len, max_response_len=v3.mx_sb_len,
                   at=v3.at, timeout=v3.timeout, flags=v3.flags,
@@ -452,7 +455,7 @@ def test_random_v4(bsg_pair, arena):
                   bad=tuple(spots[name] for name in v3.bad),
                   protocol=rng.choice((0,) * 30 + (1,)), subprotocol=rng.choice((0,) * 30 + (2,)))
         if "data" in want.null + want.bad:
-            # Where it copies bsg does not tell that it could not: test_v4_lost().
+            # When a copy of the data fails bsg does not report it: test_v4_lost().
             want.din &= ~3
         theirs, ours = (sgheader.sg_io(fd, want, arena) for fd in bsg_pair)
         assert same(want, ours, theirs), (
@@ -481,7 +484,7 @@ SETTINGS = {
 
 
 def ask(fd: int, request: int, argument: bytes) -> tuple[int, int, bytes]:
-    """errno, the value, and what came back at the argument's address."""
+    """Calls an ioctl. Returns errno, its value, and the argument's memory afterwards."""
     buffer = bytearray(argument)
     try:
         return 0, fcntl.ioctl(fd, request, buffer), bytes(buffer)
@@ -494,7 +497,7 @@ def ask(fd: int, request: int, argument: bytes) -> tuple[int, int, bytes]:
                          ids=("rdwr", "rdonly", "nonblock"))
 @pytest.mark.parametrize("name", QUERIES)
 def test_query(nodes, name, mode):
-    """An ioctl answers as sg's, also to a bad address."""
+    """An ioctl has sg's result, also with a bad address."""
     with smqsg.opened(nodes[0].sg, nodes[1], flags=mode) as fds:
         theirs, ours = (ask(fd, QUERIES[name], bytes(1024)) for fd in fds)
         assert ours == theirs
@@ -503,7 +506,7 @@ def test_query(nodes, name, mode):
 
 
 def ask_address(fd: int, request: int, address: int) -> tuple[int, int]:
-    """As ask(), with any number for an address."""
+    """Like ask(), with any number as the address."""
     libc = ctypes.CDLL(None, use_errno=True)
     ctypes.set_errno(0)
     value = libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(request), ctypes.c_void_p(address))
@@ -512,7 +515,7 @@ def ask_address(fd: int, request: int, address: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_setting(pair, name):
-    """A setting takes what sg's takes, and tells the same afterwards."""
+    """A setting accepts the values that sg's accepts, and returns the same afterwards."""
     put, get = SETTINGS[name]
     for value in (0, 1, 2, 7, 252, 253, 255, 256, 511, 4095, 4096, 5000, 65536, 100000, 1 << 20,
                   1 << 24, 2147483647, -1, -2147483648):
@@ -534,7 +537,8 @@ BLKTRACE = {"setup": 0xc0481273, "start": 0x1274, "stop": 0x1275, "teardown": 0x
 
 
 def test_blktrace(pair):
-    """The queue's trace, with everybody's commands in it, is to be had of sg, not of us."""
+    """The queue's blktrace, which shows the commands of all users, is available from sg's node, not
+    from ours."""
     # struct blk_user_trace_setup: everything, in 4 pieces of 4 KiB.
     want = struct.pack("<32sHxxIIxxxxQQIxxxx", b"", 0xffff, 4096, 4, 0, 0, 0)
     unknown = ask(pair[1], QUERIES["nobody's"], want)
@@ -542,13 +546,13 @@ def test_blktrace(pair):
     for name, request in BLKTRACE.items():
         assert ask(pair[1], request, want) == unknown, name
         theirs = ask(pair[0], request, want)[0]
-        # While theirs is there, and after it.
+        # While sg's trace exists, and after it.
         assert theirs == 0, f"{name}: {errno.errorcode.get(theirs)}"
         assert ask(pair[1], request, want) == unknown, name
 
 
 def test_reset(nodes, pair, arena):
-    """SG_SCSI_RESET resets; the unit attention that follows is told to who asks next."""
+    """SG_SCSI_RESET resets; the next command, from whichever node, gets the unit attention."""
     lun, path = nodes
     with sgio.SgDev(path) as dev:
         dev.reset(sgio.SG_SCSI_RESET_DEVICE)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands in flight while something happens to their slots, file, process, device."""
+"""Prepared commands are in flight while something happens to their slots, file, process or
+device."""
 import ctypes
 import errno
 import mmap
@@ -31,7 +32,8 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 
 @pytest.mark.smoke
 def test_busy(device):
-    """A slot in flight is neither filled nor run, its buffer is not taken back."""
+    """A slot in flight is neither prepared anew nor run again, and its buffer cannot be taken
+    back."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         file.push(ring, 3)
@@ -52,7 +54,8 @@ def test_busy(device):
 
 
 def test_other_buffer_taken_back_in_flight(device):
-    """One used in place of a slot's own leaves the table; its pages stay until the end."""
+    """A buffer that a run uses in place of its slot's own leaves the table at once; its pages stay
+    pinned until the run ends."""
     with opened(device.path) as file, Ring() as ring:
         other = Memory(PAGE)
         other[:] = b"\xa5" * PAGE
@@ -67,7 +70,7 @@ def test_other_buffer_taken_back_in_flight(device):
 
 
 def test_unmapped(device):
-    """Commands go on with the old pages; what is mapped there since is left alone."""
+    """Commands in flight use the old pages; memory that is mapped there since is not touched."""
     with opened(device.path) as file:
         area = Memory(PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         area[:BLOCK] = b"\x77" * BLOCK
@@ -90,7 +93,7 @@ def test_unmapped(device):
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", ("ring", "file"))
 def test_close(device, first):
-    """The ring, or the file, is closed with commands in flight and waiting: all of them run."""
+    """The ring or the file is closed with commands in flight and waiting: all of them run."""
     with opened(device.path) as file:
         ring = Ring()
         device.slow(SLOW // 4)
@@ -111,7 +114,8 @@ def test_close(device, first):
 
 @pytest.mark.smoke
 def test_ring_is_no_signal(device):
-    """What the same thread has in a ring ends during SMQ_SG_RUN, which goes on."""
+    """Commands that the same thread has in a ring end during SMQ_SG_RUN; they do not interrupt
+    it."""
     with opened(device.path) as file, Ring() as ring:
         device.slow(SLOW // 8)
         for what in (range(8, 12), range(8, 24), list(range(8, 24))):
@@ -124,12 +128,13 @@ def test_ring_is_no_signal(device):
 
 @pytest.mark.smoke
 def test_signal(device):
-    """SMQ_SG_RUN ends with EINTR: what is in flight ends by itself, what waited did not run."""
+    """A signal ends SMQ_SG_RUN with EINTR: commands in flight end by themselves, waiting ones are
+    not sent."""
     main = threading.main_thread().ident
     before = signal.signal(signal.SIGUSR1, lambda *_: None)
     signal.siginterrupt(signal.SIGUSR1, True)
     try:
-        # All in flight; some waiting, by range and by list; many.
+        # Runs that are all in flight; some of which wait, by range and by list; and many.
         for what in (range(DEPTH), range(12), list(range(3, 20)), range(64)):
             with opened(device.path) as file:
                 device.slow()
@@ -151,25 +156,25 @@ def test_signal(device):
 
 
 def stop(pid):
-    """SIGSTOP and, before it has an effect, SIGCONT; both by default."""
+    """Sends SIGSTOP and, before it has an effect, SIGCONT, both with the default action."""
     os.kill(pid, signal.SIGSTOP)
     time.sleep(SLOW / 8e9)
     os.kill(pid, signal.SIGCONT)
 
 
 def debug(pid):
-    """A debugger comes and goes."""
+    """Attaches a debugger, and detaches it."""
     seize, interrupt, detach = 0x4206, 0x4207, 17
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     assert ptrace(seize, pid, None, None) == 0
     assert ptrace(interrupt, pid, None, None) == 0
-    # It stops when it is back in its program.
+    # The process stops only when it is back in its program.
     wait_for("its stop", lambda: os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
     assert ptrace(detach, pid, None, None) == 0
 
 
 def freeze(pid):
-    """The cgroup of the process is frozen for a while."""
+    """Freezes the cgroup of the process for a while."""
     with tempfile.TemporaryDirectory() as top:
         run("mount", "-t", "cgroup2", "none", top)
         try:
@@ -186,7 +191,7 @@ def freeze(pid):
 @pytest.mark.smoke
 @pytest.mark.parametrize("what", (stop, debug, freeze))
 def test_no_signal(device, what):
-    """What only stops a process does not end its SMQ_SG_RUN."""
+    """An event that only stops a process does not end its SMQ_SG_RUN."""
     with opened(device.path) as file:
         device.slow(SLOW // 2)
         pid = spawn(lambda: 0 if file.run(range(12)) == (0, 0) else 1)
@@ -197,7 +202,7 @@ def test_no_signal(device, what):
 
 @pytest.mark.parametrize("how", ("ring", "batch", "ioctl"))
 def test_sigkill(device, how):
-    """A process dies with commands in flight and waiting: what waits does not run."""
+    """A process is killed with commands in flight and waiting: the waiting ones are not sent."""
     ready, told = os.pipe()
 
     def work():
@@ -222,7 +227,7 @@ def test_sigkill(device, how):
     assert ended(pid) == -signal.SIGKILL
     start = time.monotonic()
     device.idle()
-    # Not one after the other.
+    # The commands did not run one after the other.
     assert time.monotonic() - start < 8 * SLOW / 1e9
     os.close(ready)
     os.close(told)
@@ -232,7 +237,8 @@ def test_sigkill(device, how):
 
 
 def test_fork(device):
-    """A child runs its parent's slots, into its parent's memory, and dies; the parent goes on."""
+    """A child process runs its parent's slots, into its parent's memory, and dies; the parent's
+    runs work as before."""
     with opened(device.path) as file, Ring() as ring:
         assert sgio_write(device, 0, b"\x5a" * BLOCK)
         device.slow()
@@ -259,7 +265,8 @@ def sgio_write(device, lba, data):
 
 @pytest.mark.parametrize("kept", (True, False))
 def test_exec(device, kept):
-    """Another program has the file now, and sees the slots' status; or it is closed."""
+    """After exec the file is open in the new program, which sees the slots' status; or it is
+    closed."""
     code = ("import mmap, struct, sys; m = mmap.mmap(int(sys.argv[1]), 4096, mmap.MAP_SHARED, "
             "mmap.PROT_READ); sys.exit(struct.unpack_from('<iII', m)[2])")
 
@@ -288,7 +295,7 @@ def test_exec(device, kept):
 
 @pytest.mark.smoke
 def test_unprivileged(device):
-    """The filter of SG_IO decides for who has no right, by how the file is open."""
+    """For a caller without privilege SG_IO's filter decides, by the file's open mode."""
     os.chmod(device.path, 0o666)
     vendor, persistent = bytes([0xc1, *bytes(9)]), bytes([0x5e, *bytes(9)])
 
@@ -321,7 +328,7 @@ def test_unprivileged(device):
 
 
 def test_passed_to_another_user(device):
-    """By SCM_RIGHTS: slots stay their owner's."""
+    """A file is passed to another user by SCM_RIGHTS: slots still belong to their owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX)
 
     def work():
@@ -333,7 +340,7 @@ def test_passed_to_another_user(device):
             return 1
         if file.try_prepare([command(TUR)])[0] != errno.EPERM:
             return 2
-        # Runs of whose slots they are may name any buffer.
+        # The owner's runs may name any buffer, so other users may neither lend nor take back one.
         if file.lend(5, Memory(PAGE)) != errno.EPERM or file.take_back(0) != errno.EPERM:
             return 4
         with Ring() as ring:
@@ -367,12 +374,12 @@ def test_exclusive(device):
 
 
 def open_beside(other, flags):
-    """A process that opens the node of another file, and what says whether it has."""
+    """A process that opens another file's node, and a pipe that shows whether it has."""
     told, tell = os.pipe()
 
     def work():
         os.close(told)
-        # Its own descriptor of that file, which would keep the file open.
+        # Closes its own descriptor of that file, which would keep the file open.
         other.close()
         with SlotFile(other.path, flags=flags):
             os.write(tell, b"x")
@@ -386,7 +393,7 @@ def open_beside(other, flags):
 @pytest.mark.parametrize("first, second", ((0, os.O_EXCL), (os.O_EXCL, 0),
                                            (os.O_EXCL, os.O_EXCL)))
 def test_open_waits(device, first, second):
-    """Until the file that excludes it, or that it excludes, is closed."""
+    """An open waits until the file that excludes it, or that it excludes, is closed."""
     with SlotFile(device.path, flags=os.O_RDWR | first) as other:
         pid, has_opened = open_beside(other, os.O_RDWR | second)
         assert not has_opened(0.3)
@@ -405,12 +412,12 @@ def test_open_waits_for_a_device_that_goes(device):
         pid, has_opened = open_beside(other, os.O_RDWR)
         assert not has_opened(0.3)
         (device.lun.sysfs / "delete").write_text("1", encoding="ascii")
-        # ENXIO is an exception there.
+        # In the child ENXIO raises an exception.
         assert ended(pid) == FAILED
 
 
 def test_modules_stay_while_open(device):
-    """Neither smq_sg nor the host's module can be removed from below an open file."""
+    """Neither smq_sg nor the host's module can be unloaded while a file is open."""
     with opened(device.path) as file:
         for module in ("smq_sg", "smq_ram"):
             with pytest.raises(ModuleError, match="in use"):
@@ -422,7 +429,8 @@ def test_modules_stay_while_open(device):
 
 @pytest.mark.smoke
 def test_device_removed(device):
-    """In flight: they end; waiting: ENODEV; from then on nothing is sent, and close works."""
+    """The device is removed: commands in flight end, waiting ones end with ENODEV, nothing is sent
+    afterwards, and the file can be closed."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         for slot in range(12):
@@ -449,7 +457,8 @@ def test_device_removed(device):
 
 @pytest.mark.parametrize("poll_queues", (0, 2), ids=("", "polled"))
 def test_lun_reset(sg_module, poll_queues):
-    """The reset ends or repeats nothing by itself: each command ends once, then all is well."""
+    """The LUN is reset: each command ends once, by the reset or after a repeat, and afterwards all
+    slots work."""
     with slow_disk(poll_queues=poll_queues) as device, opened(device.path) as file, \
             Ring(64, SETUP_IOPOLL if poll_queues else 0) as ring, \
             sgio.SgDev(device.lun.sg) as dev:
@@ -464,13 +473,14 @@ def test_lun_reset(sg_module, poll_queues):
             assert sorted(got) == list(range(12)) and all(res >= 0 for res in got.values()), got
             assert [file.status(slot).runs for slot in range(12)] == [turn + 1] * 12
         device.slow(0)
-        smqsg.attend(device.lun.sg)
+        smqsg.clear_attentions(device.lun.sg)
         assert file.run(range(64)) == (0, 0)
 
 
 @pytest.mark.parametrize("kind", ("lost", "timeout"))
 def test_timeout(device, kind):
-    """Error handling begins at the slot's own timeout; others of the file are not harmed."""
+    """Error handling begins at the slot's own timeout; other commands of the file are not
+    affected."""
     with opened(device.path) as file, Ring() as ring:
         file.prepare([read(slot, timeout_ms=1000) for slot in range(12)])
         before = int(device.host.stats()["timeouts"])
@@ -485,12 +495,12 @@ def test_timeout(device, kind):
         assert len(bad) == 1 and got[bad[0]] >> 8 & 0xff == sgio.DID_TIME_OUT, got
         assert file.status(bad[0]).result == got[bad[0]]
         assert device.host.stats()["timeouts"] == before + 1
-        smqsg.attend(device.lun.sg)
+        smqsg.clear_attentions(device.lun.sg)
         assert file.run(range(64)) == (0, 0)
 
 
 def test_waiting_too_long(device):
-    """Who gets no turn within its timeout is not sent."""
+    """A command that gets no turn within its timeout is not sent."""
     with opened(device.path) as file, Ring() as ring:
         file.prepare([read(60, timeout_ms=300)], 60)
         device.slow(2 * SLOW)
@@ -505,7 +515,7 @@ def test_waiting_too_long(device):
 # Faults.
 
 def test_residual_and_faults(sg_module):
-    """Status, sense and residual as smq_ram makes them."""
+    """Slots report the status, sense and residual that smq_ram's faults make."""
     with ram_host() as (host_dir, host):
         with SlotFile(smqsg.node(host.luns()[0]), 4) as file:
             area = Memory(PAGE)

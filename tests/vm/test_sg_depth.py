@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""smq_sg and the queue depth: never more than it, equal shares of it, and nobody waits for ever."""
+"""smq_sg and the queue depth: the depth is never exceeded, files get equal shares of it, and no
+command waits for ever."""
 import json
 import time
 from contextlib import ExitStack, contextmanager
@@ -17,13 +18,13 @@ from kit.waits import Waits, node, number, waits, waits_on
 EAGAIN, ENODEV, ETIMEDOUT = "11", "19", "110"
 MS = 1000000
 SG_IO = Path(__file__).resolve().parents[2] / "tools/sg_io"
-# Many at once, from more than one file: run by SQEs, and by batches.
+# Many commands at once, from several files, by SQEs and by batches.
 MANY = ({"path": "run", "depth": 128}, {"path": "batch", "depth": 8, "batch": 16})
 
 
 @pytest.fixture(scope="module", autouse=True)
 def smq_sg():
-    """The module, and that nothing is left to keep it."""
+    """Loads smq_sg; it must be unused at the end."""
     load("smq_sg")
     yield
     unload("smq_sg")
@@ -31,20 +32,21 @@ def smq_sg():
 
 @contextmanager
 def ram_lun(service_ns, depth=64, **config):
-    """A host of smq_ram with a LUN: its directory, the host, the LUN, our node of it in sysfs."""
+    """A host of smq_ram with one LUN. Yields its directory, the host, the LUN and the sysfs
+    directory of its smq_sg node."""
     with ram_host(depth=depth, **config) as (host_dir, host):
         lun = host.luns()[0]
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
         host_dir.set("model/service_ns", service_ns)
         where = node(lun)
         yield host_dir, host, lun, where
-        # Nothing of what waited is left.
+        # No waiting command is left.
         wait_for("an idle node", lambda: not where.exists() or
                  number(where, "waiting") == number(where, "inflight") == 0)
 
 
 def dev(where: Path) -> str:
-    """A node's path."""
+    """The path of the device node."""
     return f"/dev/{where.name}"
 
 
@@ -54,26 +56,26 @@ def set_depth(lun, depth) -> None:
 
 
 def in_use(host, lun) -> tuple[int, int, int]:
-    """In flight as the LLD, the mid-layer and the block layer count."""
+    """The commands in flight as the LLD, the mid-layer and the block layer count them."""
     return (int(host.attr("smq/inflight")), number(lun.sysfs, "device_busy"), tags(lun))
 
 
 def most_in_use(host, lun, times=30) -> list[int]:
-    """The most of each seen in some looks; of the mid-layer's in all, else without the two looks
-    that saw most."""
+    """The highest of each count in some samples: the mid-layer's over all, the others' without the
+    two highest."""
     seen = []
     for _ in range(times):
         seen.append(in_use(host, lun))
         time.sleep(0.005)
     columns = [sorted(column) for column in zip(*seen, strict=True)]
-    # What has begun is counted after what has ended, tags in two bitmaps, one after the other:
-    # now and then that is more than there ever was.
+    # The LLD counts starts after ends, and tags are in two bitmaps that are read one after the
+    # other: now and then a sum is higher than the true number ever was.
     return [columns[0][-3], columns[1][-1], columns[2][-3]]
 
 
 @pytest.mark.smoke
 def test_never_more_than_the_depth_of_the_moment():
-    # One hardware queue: the tags of several cannot be counted at one moment.
+    # One hardware queue: the tags of several cannot be counted at the same moment.
     with ram_lun(3 * MS, hw_queues=1) as (_, host, lun, where), ExitStack() as stack:
         for load_ in MANY:
             stack.enter_context(waits_on(dev(where), ms=50000, **load_))
@@ -84,15 +86,16 @@ def test_never_more_than_the_depth_of_the_moment():
             wait_for(f"no more than {depth}", lambda d=depth: max(in_use(host, lun)[:2]) <= d, 2)
             followed = time.monotonic() - began
             most = most_in_use(host, lun)
-            # A request is freed a moment after its place has been given to another.
+            # A request is freed a moment after its place was given to another command.
             assert max(most[:2]) <= depth and most[2] <= depth + 4, (depth, most)
-            # And it is used: by some, or all but those that end and begin.
+            # The depth is also used: by some commands, or by all but those that just end and begin.
             assert most[1] >= max(depth // 2, 1), (depth, most)
             print(f"depth {depth}: at most {most} after {followed * 1000:.0f} ms")
 
 
 def test_a_raised_depth_is_used_at_once():
-    """While nothing ends, so that all can be counted: what is sent is the depth, no more."""
+    """A raised depth is used at once. No command ends meanwhile, so all can be counted: exactly as
+    many are in flight as the depth allows."""
     with ram_lun(6000 * MS, hw_queues=4) as (host_dir, host, lun, where):
         set_depth(lun, 1)
         with waits_on(dev(where), path="batch", depth=4, batch=50, count=4) as batch, \
@@ -109,7 +112,7 @@ def test_a_raised_depth_is_used_at_once():
 
 
 def seconds(via, device, reads, count) -> float:
-    """How long so many reads take."""
+    """How long @count reads take, in seconds."""
     began = time.monotonic()
     done = json.loads(run(SG_IO, "run", "--json", "--via", via, "--depth", 4, "--count", count,
                           device, reads, limit=60).stdout)
@@ -119,8 +122,9 @@ def seconds(via, device, reads, count) -> float:
 
 @pytest.mark.limit(180)
 def test_a_tag_is_had_that_others_sleep_for(tmp_path):
-    """The host has two, and three other LUNs' block I/O wants them all the time: ad hoc commands
-    have one as soon as prepared ones, and nobody asks for it again and again."""
+    """The host has two tags, which the block I/O of three other LUNs wants all the time. Ad hoc
+    commands get one as soon as prepared commands do, and smq_sg does not try for one again and
+    again."""
     reads, rounds, count = tmp_path / "reads", 3, 80
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
     took = {"smq": 0.0, "bsg-uring": 0.0}
@@ -131,19 +135,19 @@ def test_a_tag_is_had_that_others_sleep_for(tmp_path):
                      time_based=True, runtime=170) as job, \
                 calls("smq_sg", "smqsg_adhoc_grant") as turns:
             under_way(others[0], 50)
-            # In turns: whatever else keeps the machine busy keeps both.
+            # In turns: other load of the machine delays both.
             for via in (*took,) * rounds:
                 took[via] += seconds(via, dev(where), reads, count)
             asked = turns()
             assert job.running
     print(took, f"{asked} turns of {rounds * count} ad hoc commands")
-    # Some more where the task came late for what it was given.
+    # There are more turns where the task came late for its tag or place.
     assert asked is None or asked <= 2 * rounds * count
     assert took["bsg-uring"] <= 2 * took["smq"]
 
 
 def test_a_place_is_for_one_who_waits(tmp_path):
-    """Not for each of many ad hoc commands to try."""
+    """A free place is given to one waiting command; not all of many ad hoc commands try for it."""
     reads, count = tmp_path / "reads", 400
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
     with ram_lun(MS, hw_queues=1) as (_, _, lun, where):
@@ -154,7 +158,7 @@ def test_a_place_is_for_one_who_waits(tmp_path):
             asked = turns()
     print(f"{asked} turns of {count} commands")
     assert done["status"] == {"GOOD": count}
-    # Some more where the task came late for what it was given.
+    # There are more turns where the task came late for its tag or place.
     assert asked is None or asked <= 2 * count
 
 
@@ -168,7 +172,7 @@ def test_task_set_full_lowers_the_depth():
             host_dir.arm("task_set_full", every=2, count=-1)
             wait_for("a smaller depth", lambda: number(lun.sysfs, "queue_depth") <= 6)
             host_dir.set("fault/kind", "none")
-            # It went down while they ran, who has seen it all the same.
+            # The depth went down while commands ran, and smq_sg follows it.
             depth = number(lun.sysfs, "queue_depth")
             wait_for(f"{depth}", lambda: number(where, "inflight") == depth, 2)
             assert max(most_in_use(host, lun)[:2]) <= depth < 8
@@ -183,12 +187,13 @@ def test_task_set_full_lowers_the_depth():
 
 
 def within(said, first, last) -> int:
-    """Commands that a report has in its bins from @first to before @last."""
+    """The commands in a report's bins from @first up to, but not including, @last."""
     return sum(said["bins"][max(first - said["first_bin"], 0):max(last - said["first_bin"], 0)])
 
 
 def shares(said, settle_bins=5) -> list[float]:
-    """What part each had while all of them ran; some bins after the last has begun."""
+    """Each program's share while all of them ran, beginning some bins after the last one has
+    started."""
     first = max(one["first_bin"] for one in said) + settle_bins
     last = min(one["first_bin"] + len(one["bins"]) for one in said) - 1
     assert last - first >= 8, "they did not run together"
@@ -199,7 +204,7 @@ def shares(said, settle_bins=5) -> list[float]:
 @pytest.mark.smoke
 @pytest.mark.parametrize("files", [3])
 def test_files_have_equal_shares(files):
-    """However much each of them asks for, and by whatever way."""
+    """Files get equal shares, however many commands each of them submits, and in whatever way."""
     loads = (*MANY, {"path": "batch", "depth": 1, "batch": 24})[:files]
     with ram_lun(10 * MS, depth=12) as (_, _, _, where):
         jobs = [Waits(dev(where), ms=4000, **load_) for load_ in loads]
@@ -230,11 +235,11 @@ def test_one_at_a_time_beside_a_huge_batch(path):
         print({name: said[name] for name in ("served", "median_us", "worst_us")})
         assert said["served"] == said["results"]["0"] >= 15
         assert said["worst_us"] < 1000000
-    # Killed with all that it had waiting: ram_lun() sees that nothing stays.
+    # The programs are killed while commands wait: ram_lun() checks that none is left.
 
 
 def test_queue_of_a_file_is_bounded():
-    """One in flight, max_waiting wait; those beyond are told so, and no other is."""
+    """One command is in flight and max_waiting wait; each one beyond is refused, and no other."""
     with ram_lun(5000 * MS, depth=4) as (host_dir, _, lun, where):
         set_depth(lun, 1)
         most = number(where, "max_waiting")
@@ -242,7 +247,7 @@ def test_queue_of_a_file_is_bounded():
         with waits_on(dev(where), depth=many, count=many) as job:
             wait_for("a full queue", lambda: number(where, "refused") == many - 1 - most)
             assert number(where, "waiting") == most and number(where, "inflight") == 1
-            # Another file's queue is another.
+            # Another file has a queue of its own.
             other = Waits(dev(where), depth=10, count=10)
             wait_for("another's", lambda: number(where, "waiting") == most + 10)
             host_dir.set("model/service_ns", MS // 2)
@@ -255,7 +260,7 @@ def test_queue_of_a_file_is_bounded():
 
 @contextmanager
 def stuck(service_ms, count=1):
-    """A LUN of depth 1 whose place is taken for a while."""
+    """A LUN of depth 1 whose only place is taken for a while."""
     with ram_lun(service_ms * MS, depth=4) as (host_dir, host, lun, where):
         set_depth(lun, 1)
         with waits_on(dev(where), count=count) as holder:
@@ -264,14 +269,14 @@ def stuck(service_ms, count=1):
 
 
 def waiting(where, count) -> None:
-    """Waits until so many entries do."""
+    """Waits until @count entries wait."""
     wait_for(f"{count} to wait", lambda: number(where, "waiting") == count)
 
 
 def test_waiting_ends_when_its_time_is_over():
     with stuck(4000) as (_, _, where, holder):
         said = waits(dev(where), depth=20, count=20, expire=300)
-        # Not when a place came free.
+        # The waiting commands ended before a place came free.
         assert holder.job.poll() is None and number(where, "inflight") == 1
         assert said["results"] == {"status": 0, ETIMEDOUT: 20} and said["served"] == 0
         assert holder.result()["results"]["0"] == 1
@@ -286,7 +291,7 @@ def test_waiting_ends_when_the_device_goes():
         host_dir.remove_lun(0)
         said = {path: job.result(limit=20) for path, job in jobs.items()}
         assert said["run"]["results"] == {"status": 0, ENODEV: 30}
-        # A batch tells how many failed: all of them.
+        # A batch reports how many of its commands failed: all.
         assert said["batch"]["results"] == said["ioctl"]["results"] == {"status": 1}
         assert not any(one["served"] for one in said.values())
         wait_for("no node", lambda: not where.exists())
@@ -306,20 +311,21 @@ def test_waiting_ends_with_its_process():
 
 FIO = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 4,
        "size": "8m", "time_based": True, "runtime": 100}
-# Starving is for minutes; a machine that others use as well, under TCG, is slow by itself.
+# Starvation lasts minutes; shorter waits are normal on a shared machine under TCG.
 WORST_US = 5000000
 FEWEST = 10
 
 
 def ended(lun) -> int:
-    """Commands that the LUN has ended."""
+    """The number of commands that the LUN has ended."""
     return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
 
 
 def beside(lun, device, depth, **options) -> dict:
-    """One of them at that depth, and how many the other side has had meanwhile."""
+    """Runs the program at a depth; returns its report, and how many commands the other load ended
+    meanwhile."""
     set_depth(lun, depth)
-    # Both are at it, under the new depth.
+    # Both loads run under the new depth.
     under_way(lun, 20)
     before = ended(lun)
     said = waits(device, ms=700, **options)
@@ -328,7 +334,7 @@ def beside(lun, device, depth, **options) -> dict:
 
 
 def row(what, depth, kind, said) -> None:
-    """A line of the table, judged."""
+    """Prints a line of the table, and checks it."""
     print(f"{what:22} {depth:5} {kind:12} {said['sent']:8} {said['median_us']:10} "
           f"{said['worst_us']:9} {said['beside']:8}")
     assert said["results"]["0"] == said["sent"]
@@ -337,7 +343,8 @@ def row(what, depth, kind, said) -> None:
 
 
 def table(what, lun) -> None:
-    """Passthrough one at a time under fio, then reads of the disk under batches."""
+    """Prints a table: passthrough, one command at a time, beside fio; then reads of the disk beside
+    batches."""
     full = number(lun.sysfs, "queue_depth")
     where = node(lun)
     print(f"\n{'':22} {'depth':>5} {'measured':12} {'commands':>8} {'median us':>10} "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The end of a process: what it has waiting is not sent, however it reached the file; and what
-many open files that do nothing cost."""
+"""When a process ends its waiting commands are not sent, however it got the file. Also: many open
+files that do nothing cost nothing."""
 import mmap
 import os
 import resource
@@ -25,12 +25,12 @@ from kit.uring import (SETUP_CQE32, SETUP_DEFER_TASKRUN, SETUP_IOPOLL, SETUP_SIN
 
 COMMANDS = 32
 SERVICE = 1.0       # seconds
-# Of their waiting: far beyond a test's time.
+# Timeout of waiting commands: far longer than a test.
 TIMEOUT_MS = 600_000
-# How late a process is reaped after the end of its last command in flight.
+# s, how late a process may be reaped after its last command in flight has ended.
 LATE = 1.0
 DATA = b"\x77" * BLOCK
-# Files, each with one command that waits.
+# The number of commands that wait, each in a file of its own.
 WAITERS = 4000
 SETUPS = {"sqpoll": SETUP_SQPOLL, "defer": SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN,
           "iopoll": SETUP_IOPOLL}
@@ -48,7 +48,8 @@ WAYS = [
 
 
 def submit_writes(path, reached):
-    """Writes of blocks, of which DEPTH are in flight at a time; what has to be kept."""
+    """Submits writes of blocks, of which DEPTH are in flight at a time. Returns objects that must
+    stay alive."""
     file, ring = SlotFile(path, COMMANDS), Ring(64, SETUPS.get(reached, 0))
     memory = Memory(BLOCK)
     memory[:] = DATA
@@ -72,7 +73,7 @@ def submit_writes(path, reached):
 
 
 def written(path):
-    """How many of the blocks are on the disk, after the commands in flight."""
+    """How many blocks are on the disk once no command is in flight."""
     with SgDev(path) as dev:
         data = dev.cmd(cdb.blocks(cdb.READ_10, 0, COMMANDS), din=COMMANDS * BLOCK).data
     return sum(data[at:at + BLOCK] == DATA for at in range(0, len(data), BLOCK))
@@ -81,7 +82,7 @@ def written(path):
 @pytest.mark.limit(90)
 @pytest.mark.parametrize("reached, how", WAYS)
 def test_what_waits_is_not_sent(request, reached, how):
-    """A process dies, or becomes another program, with commands in flight and waiting."""
+    """A process dies or executes another program, with commands in flight and waiting."""
     device = request.getfixturevalue("polled" if reached == "iopoll" else "device")
     device.slow(round(SERVICE * 1e9))
     died = mmap.mmap(-1, mmap.PAGESIZE)
@@ -98,11 +99,11 @@ def test_what_waits_is_not_sent(request, reached, how):
     began = time.monotonic()
     pid = spawn(work)
     assert ended(pid, 60) == (-signal.SIGKILL if how == "SIGKILL" else 0)
-    # What was in flight has to end first.
+    # The commands in flight have to end first.
     assert time.monotonic() - struct.unpack_from("<d", died)[0] < SERVICE + LATE * PATIENCE
     rounds = 1 + (time.monotonic() - began) // SERVICE
     wait_for("nothing waiting", lambda: not smqsg.attr(device.path, "waiting"), LATE)
-    # At worst each of these rounds had begun when the process came to its end.
+    # At worst each of these rounds had begun when the process ended.
     most = round(DEPTH * rounds)
     start = time.monotonic()
     device.idle()
@@ -112,7 +113,7 @@ def test_what_waits_is_not_sent(request, reached, how):
 
 
 def rate(file, ring):
-    """Commands per second, of which most wait."""
+    """Commands per second, while most commands wait."""
     start, rounds = time.monotonic(), 6
     for _ in range(rounds):
         for slot in range(COMMANDS):
@@ -125,7 +126,7 @@ def rate(file, ring):
 @pytest.mark.limit(180)
 @pytest.mark.skipif(SANITIZING, reason="as much memory as this many files take there")
 def test_idle_opens_cost_nothing(device):
-    """Only files that wait, or have something in flight, are looked at."""
+    """The dispatcher looks only at files that wait or have commands in flight."""
     opens = 10_000
     resource.setrlimit(resource.RLIMIT_NOFILE, (opens + 1000, opens + 1000))
     idle = []
@@ -140,12 +141,14 @@ def test_idle_opens_cost_nothing(device):
             for fd in idle:
                 os.close(fd)
     print(f"{alone:.0f} commands/s, beside {opens} idle files {beside:.0f}")
-    # Ten times slower when each of them is looked at; the rest is the noise of a busy machine.
+    # The rate would be a tenth if the dispatcher looked at each file; a smaller loss is the noise
+    # of a busy machine.
     assert beside > alone / 2
 
 
 def rate_of(files):
-    """Commands per second that WAITERS of them, dealt to files, are sent at."""
+    """The rate, in commands per second, at which WAITERS commands, spread over @files files, are
+    sent."""
     with Ring(WAITERS, SETUP_SQE128 | SETUP_CQE32) as ring:
         keep = [push_adhoc(ring, files[number % len(files)], bytes(6), number)
                 for number in range(WAITERS)]
@@ -159,12 +162,12 @@ def rate_of(files):
 @pytest.mark.limit(180)
 @pytest.mark.skipif(SANITIZING, reason="as much memory as this many files take there")
 def test_files_that_wait_cost_nothing(device):
-    """What a dispatched command costs does not grow with the files that wait."""
+    """The cost of dispatching a command does not grow with the number of waiting files."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (WAITERS + 1000, WAITERS + 1000))
     many = []
     try:
         many = [os.open(device.path, os.O_RDWR) for _ in range(WAITERS)]
-        # No more than 1024 of each may wait.
+        # At most 1024 commands of a file may wait.
         few, all_of_them = (sorted(rate_of(files) for _ in range(3))[1]
                             for files in (many[:4], many))
     finally:
@@ -179,14 +182,14 @@ PM_TEST = Path("/sys/power/pm_test")
 
 @pytest.mark.skipif(not PM_TEST.exists(), reason="a kernel without CONFIG_PM_SLEEP_DEBUG")
 def test_nothing_is_sent_while_the_system_is_frozen(device):
-    """Between the image of a hibernation and power-off a command would be sent that the resumed
-    system, to which it still waits, sends again."""
+    """Between writing a hibernation image and power-off no command may be sent: the resumed system,
+    in which it still waits, would send it again."""
     delay = Path("/sys/module/suspend/parameters/pm_test_delay")
     count, was = 48, delay.read_text(encoding="ascii")
     with SlotFile(device.path, count) as file, Ring() as ring:
         assert file.lend(0, Memory(BLOCK)) == 0
         file.prepare([read(lba) for lba in range(count)])
-        # All of them would be sent in the two seconds, twice over.
+        # In the two seconds all commands could be sent twice.
         device.slow(80_000_000)
         for slot in range(count):
             file.push(ring, slot)

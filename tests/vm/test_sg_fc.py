@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """smq_sg on a LUN behind Fibre Channel: its data, its depth, a link that bounces or is lost.
 
-What commands come to is compared with what those of sg come to, sent at the same moment.
+Results of commands are compared with those of sg's commands, sent at the same moment.
 """
 import errno
 import mmap
@@ -18,23 +18,24 @@ from kit.paths import PIECE, SECONDS, by_batch, by_ioctl, by_ring, compare_paths
 from kit.sgheader import V3, Arena
 from kit.sgio import DID_ERROR, DID_NO_CONNECT, DID_OK, DID_TRANSPORT_DISRUPTED
 from kit.slots import BLOCK, Memory, SlotFile, read
-from kit.softfc import missing, soft_fc
+from kit.softfc import need, soft_fc
 from kit.uring import Ring
 
-# libfc gives each LUN so many commands.
+# libfc sets each LUN's queue_depth to this.
 DEPTH = 32
-# Twice as many commands as that, each of 16 frames.
+# The number of commands: twice the depth. Each has 16 frames.
 PIECES = 2 * DEPTH
-# Where they are. Whoever looks for partitions before finds none.
+# Where the data begins: behind the blocks that are read in the search for partitions, which must
+# find none.
 FIRST = 64
-# Looks that came too late to see all of a depth in use are taken again.
+# A test that did not see the whole depth in use is tried again.
 TRIES = 5
 
 pytestmark = pytest.mark.limit(3 * SECONDS)
 
 
 def host_byte(result):
-    """A slot's result as a host byte; nothing else than that may be wrong."""
+    """The host byte of a slot's result; no other part of the result may be set."""
     assert result >= 0 and not result & ~0xff00, f"result {result:#x}"
     return result >> 8
 
@@ -42,31 +43,19 @@ def host_byte(result):
 @pytest.fixture(scope="module")
 def link():
     """The FC LUN and the wire to it."""
-    lacking = missing()
-    if lacking:
-        pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
+    need()
     with smqsg.module(), soft_fc() as found:
-        smqsg.attend(found.lun().sg)
+        smqsg.clear_attentions(found.lun().sg)
         yield found
 
 
 @pytest.fixture(scope="module")
 def data(link):
-    """What is on the disk from FIRST on, written by sg: it outlives nodes."""
+    """The data on the disk from FIRST on, written by sg: it stays on the disk when nodes go."""
     known = random.Random(0).randbytes(PIECES * PIECE)
     with sgio.SgDev(link.lun().sg) as plain:
         write_by_sg(plain, FIRST, known)
     return known
-
-
-@pytest.fixture
-def fc(link, klog):
-    """A link that is up, and patient. The kernel has nothing to complain of."""
-    link.up()
-    link.patience()
-    yield link
-    link.up()
-    assert not klog.faults(), klog.tail(60)
 
 
 # Data and depth.
@@ -76,7 +65,8 @@ def fc(link, klog):
     pytest.param(5, (by_ring, by_batch), marks=pytest.mark.smoke),
     (33, (by_ioctl,)), (64, (by_ring,))), ids=("1", "5", "33", "64"))
 def test_data(fc, blocks, ways):
-    """Of one frame, of some, with a last one that is not full, and more commands than the depth."""
+    """Data of one frame; of several, the last of which is not full; and of more commands than the
+    depth."""
     count, rand = DEPTH + 8, random.Random(blocks)
     behind = FIRST + PIECES * PIECE // BLOCK
     start = rand.randrange(behind + 1, fc.blocks - count * blocks - 1)
@@ -84,7 +74,7 @@ def test_data(fc, blocks, ways):
 
 
 def test_sg_inq(fc):
-    """SG_IO: a program says of the node what it says of sg's."""
+    """SG_IO: a program prints for the node what it prints for sg's."""
     lun = fc.lun()
     said = [run("sg_inq", path).stdout.replace(path, "NODE")
             for path in (lun.sg, smqsg.node(lun))]
@@ -103,12 +93,12 @@ def readers(lun, known):
 
 
 def blank(file):
-    """Forgets what has been read."""
+    """Clears the memory that slots read into."""
     file.memory[:] = bytes(file.memory.size)
 
 
 def compare(file, known, slots=range(PIECES)):
-    """What these slots have read."""
+    """Checks the data that these slots have read."""
     for slot in slots:
         part = slice(slot * PIECE, (slot + 1) * PIECE)
         assert file.memory[part] == known[part], slot
@@ -122,7 +112,7 @@ def push_all(file, ring, slots=range(PIECES)):
 
 
 def ended(ring, slots=range(PIECES)):
-    """What became of slots sent by SQEs: each has ended once, and nothing else has."""
+    """The results of slots sent by SQEs: each must have ended once, and no other."""
     got = ring.wait(len(slots), SECONDS)
     assert sorted(slot for slot, _ in got) == list(slots)
     assert not ring.reap()
@@ -130,25 +120,26 @@ def ended(ring, slots=range(PIECES)):
 
 
 def works(file, known):
-    """All slots work, as they have been prepared."""
+    """Checks that all slots work as prepared."""
     blank(file)
     assert file.run(range(PIECES)) == (0, 0)
     compare(file, known)
 
 
 def busy(lun):
-    """Commands that the mid-layer counts."""
+    """The number of commands in flight, as the mid-layer counts them."""
     return int((lun.sysfs / "device_busy").read_text(encoding="ascii"))
 
 
 def in_flight(lun, commands):
-    """Waits until so many are, as the mid-layer counts."""
+    """Waits until @commands are in flight, as the mid-layer counts them."""
     wait_for(f"{commands} commands in flight", lambda: busy(lun) == commands)
 
 
 @pytest.mark.parametrize("depth", (DEPTH, 5))
 def test_depth(fc, data, depth):
-    """Never more than the LUN's depth, as libfc sets it and as somebody does; but all of it."""
+    """All of the LUN's depth is used, and never more: the depth that libfc sets, and a depth set by
+    sysfs."""
     lun = fc.lun()
     assert int((lun.sysfs / "queue_depth").read_text(encoding="ascii")) == DEPTH
     with smqsg.depth(lun, depth), readers(lun, data) as file, Ring() as ring, fc.slow(100):
@@ -174,7 +165,7 @@ def test_depth(fc, data, depth):
 # A link that comes and goes.
 
 class Plain:
-    """READs by write() and read() of sg, which waits for nothing."""
+    """READs by write() and read() of sg, with O_NONBLOCK: no call waits."""
 
     def __init__(self, path, count=4):
         self._path, self._count = path, count
@@ -190,12 +181,12 @@ class Plain:
         os.close(self._fd)
 
     def send(self):
-        """All of them."""
+        """Sends all READs."""
         for room in self._room:
             assert sgheader.write(self._fd, self._want, room) == 0
 
     def hosts(self):
-        """Their host bytes, once all have ended."""
+        """The host bytes of all READs, once they have ended."""
         found = []
 
         def all_back():
@@ -209,7 +200,8 @@ class Plain:
 
 
 def test_bounce_idle(fc, data):
-    """What is sent while the port is blocked waits for it, and who sent it may go meanwhile."""
+    """Commands that are sent while the port is blocked wait for it; their sender may close its file
+    meanwhile."""
     lun = fc.lun()
     with readers(lun, data) as file, Ring() as ring, Plain(lun.sg) as plain:
         works(file, data)
@@ -228,7 +220,7 @@ def test_bounce_idle(fc, data):
         compare(file, data)
         assert plain.hosts() == {DID_OK}
         works(file, data)
-        # The other's too, and nothing of it is left.
+        # The commands of the closed file have ended, too, and nothing of it is left.
         smqsg.idle(file.path)
         assert [file.status(slot).runs for slot in range(PIECES)] == [3] * PIECES
         assert file.info().depth == DEPTH
@@ -236,7 +228,8 @@ def test_bounce_idle(fc, data):
 
 @pytest.mark.smoke
 def test_bounce_under_reads(fc, data):
-    """What was in flight ends as sg's has; what waited for its turn runs when the link is back."""
+    """Commands in flight end as sg's do; commands that wait for their turn run when the link is
+    back."""
     lun, first = fc.lun(), DEPTH // 2
     with readers(lun, data) as file, Ring() as ring, Plain(lun.sg, 8) as plain:
         blank(file)
@@ -261,13 +254,14 @@ def test_bounce_under_reads(fc, data):
 
 
 def sg_io_errno(path_fd):
-    """Of SG_IO on an open node."""
+    """The errno of SG_IO on an open node."""
     return sgheader.sg_io(path_fd, V3(cdb.plain(cdb.TEST_UNIT_READY)), Arena(4 << 12)).error
 
 
 @pytest.mark.parametrize("when", ("idle", "reads"))
 def test_fast_io_fail(fc, data, when):
-    """I/O is no longer waited for: what is queued ends as sg's does; slots work once it is back."""
+    """After fast_io_fail, I/O does not wait for the port any more: queued commands end as sg's do.
+    Slots work again when the port is back."""
     lun = fc.lun()
     fc.patience(fast_io_fail=1)
     with readers(lun, data) as file, Ring() as ring, Plain(lun.sg) as plain, \
@@ -283,12 +277,12 @@ def test_fast_io_fail(fc, data, when):
                 plain.send()
                 fc.down()
         got = sorted(host_byte(res) for res in ended(ring).values())
-        # What was not in flight, no more than sg's was, has not been sent.
+        # Commands that were not in flight have not been sent; neither have sg's.
         lost = DEPTH if when == "reads" else 0
         assert got == [DID_NO_CONNECT] * (PIECES - lost) + [DID_TRANSPORT_DISRUPTED] * lost
         assert plain.hosts() == {DID_NO_CONNECT}
         assert [file.status(slot).runs for slot in range(PIECES)] == [1] * PIECES
-        # At once, from now on.
+        # From now on commands fail at once.
         wait_for("the LUN offline", lambda: (lun.sysfs / "state").read_text(
             encoding="ascii").strip() == "transport-offline", SECONDS)
         assert file.run(range(PIECES)) == (0, PIECES)
@@ -305,7 +299,8 @@ def test_fast_io_fail(fc, data, when):
 @pytest.mark.parametrize("when, fast_io_fail", (("idle", 1), ("reads", None)),
                          ids=("idle", "reads"))
 def test_dev_loss(fc, data, when, fast_io_fail):
-    """The LUN goes for good: all ends, the node is dead. With the link there comes a new one."""
+    """The LUN is removed for good: all commands end, and the node's open files get ENODEV. When the
+    link comes back there is a new LUN."""
     lun = fc.lun()
     fc.patience(dev_loss=2, fast_io_fail=fast_io_fail)
     with readers(lun, data) as file, readers(lun, data) as other, Ring() as ring, \
@@ -333,14 +328,15 @@ def test_dev_loss(fc, data, when, fast_io_fail):
             assert ends[0][:-8] == [got[slot] for slot in range(PIECES - 8)]
             assert got[1000] == sum(end != 0 for end in ends[0][-8:])
             assert told[0][1] == sum(end != 0 for end in ends[1])
-            # In flight; and queued, sent as it was going, waiting until it had gone.
+            # Commands were in flight; or were queued, sent as the LUN was going, or waiting until
+            # it had gone.
             disrupted = [end for end in ends[0] if end == DID_TRANSPORT_DISRUPTED << 8]
             assert len(disrupted) == DEPTH, ends
             may = {DID_NO_CONNECT << 8, DID_ERROR << 8, -errno.ENODEV}
             assert set(ends[0] + ends[1]) - may == set(disrupted), ends
         dead(file, fds)
         new = fc.up()
-        # And so it stays, beside the new one.
+        # The old file stays dead beside the new node.
         dead(file, fds)
         assert smqsg.node(new) != file.path
         with readers(new, data) as again:
@@ -350,10 +346,11 @@ def test_dev_loss(fc, data, when, fast_io_fail):
 
 
 def dead(file, fds):
-    """A file whose device has gone: whatever is asked of it ends, with that errno."""
+    """Checks a file whose device has gone: each operation on it ends, with ENODEV."""
     def gone():
-        # The LUN leaves sysfs before its queue is gone, and its disk's end freezes the queue for a
-        # moment, with the same errno, before commands are the mid-layer's once more.
+        # The LUN leaves sysfs before its queue is gone. Until then its disk's removal freezes the
+        # queue for a moment, which gives the same errno before the mid-layer takes commands once
+        # more.
         for _ in range(5):
             if file.run([0]) != (0, 1) or file.status(0).result != -errno.ENODEV:
                 return False
@@ -366,7 +363,7 @@ def dead(file, fds):
         push_all(file, ring)
         assert set(ended(ring).values()) == {-errno.ENODEV}
     assert file.info().slots == PIECES
-    # The calls that sg has, as sg answers them.
+    # The calls that sg has, too, end as sg's do.
     assert [sg_io_errno(fd) for fd in fds] == [errno.ENODEV] * 2
     want, room = V3(cdb.plain(cdb.TEST_UNIT_READY)), Arena(4 << 12)
     assert [sgheader.read(fd, want, room).error for fd in fds] == [errno.ENODEV] * 2

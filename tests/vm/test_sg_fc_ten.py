@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ten LUNs behind Fibre Channel, prepared commands on all of them by one io_uring: their shares,
-and what becomes of commands when the port bounces, stays away or goes, when LUNs are unmapped and
+"""Prepared commands on ten LUNs behind Fibre Channel, by one io_uring: the LUNs' shares, and the
+results of commands when the port bounces, stays away or is removed, when LUNs are unmapped and
 mapped again, and when the target has no room.
 
-Whatever happens, each command ends once, its end has a reason, and what a GOOD one has read is
-right. WRITEs are there wherever the link stays up: tcm_fc waits for ever for the data of one whose
-initiator has gone.
+In each case every command ends once, its result has a reason, and a GOOD READ has the right data.
+WRITEs are sent only in tests in which the link stays up: tcm_fc waits for ever for the data of a
+WRITE whose initiator has gone.
 """
-import os
 import random
 from contextlib import ExitStack
 
@@ -20,17 +19,18 @@ from kit.memory import Memory
 from kit.paths import PIECE, SECONDS, write_by_sg
 from kit.sgio import SgDev
 from kit.slots import BLOCK, SlotFile, read
-from kit.softfc import missing, soft_fc
+from kit.softfc import need, soft_fc
 from kit.uring import Ring
 
 LUNS, MIB = 10, 4
-# One more, whose backstore is as slow as a test likes.
+# One more LUN; the tests set how slow its backstore is.
 SLOW = LUNS
 FAIR = 0.95
-# A look at the shares has so many seconds, and commands.
+# Seconds, and commands, for one measurement of the shares.
 LOOK, ENOUGH = 1.5, 1500
-# It takes few commands at a time, and tcm_fc's worker waits when it has them: the other LUNs'
-# commands keep the target's 512 tags for an initiator (TCM_FC_DEFAULT_TAGS). Beyond those is BUSY.
+# The slow LUN takes few commands at a time, and tcm_fc's worker waits when it has them: meanwhile
+# commands of the other LUNs keep the 512 tags that the target has for an initiator
+# (TCM_FC_DEFAULT_TAGS). The target answers further commands with BUSY.
 SLOW_TAKES, SLOW_COMMANDS, SLOW_SECONDS, DEEP = 16, 96, 0.2, 64
 
 pytestmark = pytest.mark.limit(3 * SECONDS)
@@ -39,9 +39,7 @@ pytestmark = pytest.mark.limit(3 * SECONDS)
 @pytest.fixture(scope="module")
 def link():
     """The LUNs and the wire to them."""
-    lacking = missing()
-    if lacking:
-        pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
+    need()
     load("scsi_debug", dev_size_mb=8, delay=0, max_queue=SLOW_TAKES)
     disk = wait_for("scsi_debug", lambda: next(iter(find_hosts("scsi_debug")), None)).wait_luns(1)
     with iblock("slow", disk[0].sd) as store, smqsg.module(), soft_fc(MIB, LUNS, [store]) as found:
@@ -50,33 +48,23 @@ def link():
 
 
 def ten(link):
-    """The ten."""
+    """The ten LUNs."""
     return link.luns()[:LUNS]
 
 
 @pytest.fixture(scope="module")
 def known(link):
-    """What is on each disk from FIRST on."""
+    """The data on each disk from FIRST on."""
     data = [random.Random(number).randbytes(KNOWN_SIZE) for number in range(LUNS)]
     for lun, part in zip(ten(link), data, strict=True):
-        smqsg.attend(lun.sg)
+        smqsg.clear_attentions(lun.sg)
         with SgDev(lun.sg) as plain:
             write_by_sg(plain, FIRST, part)
     return data
 
 
-@pytest.fixture
-def fc(link, klog):
-    """A link that is up, and patient. The kernel has nothing to complain of."""
-    link.up()
-    link.patience()
-    yield link
-    link.up()
-    assert not klog.faults(), klog.tail(60)
-
-
-def fair(lanes, what, writing=False):
-    """All LUNs have the same share."""
+def check_fair(lanes, what, writing=False):
+    """Checks that all LUNs have the same share."""
     counts = lanes.go(LOOK, writing)
     while sum(counts) < ENOUGH:
         counts = [sum(pair) for pair in zip(counts, lanes.go(1, writing), strict=True)]
@@ -86,8 +74,8 @@ def fair(lanes, what, writing=False):
     assert min(counts) > 0 and index >= FAIR, counts
 
 
-def ended(lanes, what, *words):
-    """All have ended, for these reasons besides being GOOD."""
+def check_ended(lanes, what, *words):
+    """Checks that all commands have ended: GOOD, or for one of these reasons."""
     found = lanes.stop()
     print(f"{what}: " + ", ".join(f"{word} {count}" for word, count in sorted(found.items())))
     assert set(found) == {"GOOD", *words}, found
@@ -96,32 +84,33 @@ def ended(lanes, what, *words):
 
 
 def test_shares(fc, known):
-    """READs and WRITEs of all LUNs, each of which wants twice its depth."""
+    """READs and WRITEs on all LUNs, with more commands for each LUN than its queue depth."""
     with Lanes(ten(fc), known) as lanes:
-        fair(lanes, "reads and writes", writing=True)
-        ended(lanes, "all")
+        check_fair(lanes, "reads and writes", writing=True)
+        check_ended(lanes, "all")
 
 
 def test_bounce(fc, known):
-    """What was in flight is told; what waited, or came while the port was blocked, runs."""
+    """The results of commands in flight report the bounce; commands that waited, or came while the
+    port was blocked, run."""
     with Lanes(ten(fc), known) as lanes:
-        fair(lanes, "before")
+        check_fair(lanes, "before")
         with fc.silent():
             lanes.go(0.5)
             fc.down()
         lanes.go(0.5)
         fc.up()
-        fair(lanes, "after a bounce")
-        found = ended(lanes, "bounce", "DID_TRANSPORT_DISRUPTED")
-        # No more than may be in flight.
+        check_fair(lanes, "after a bounce")
+        found = check_ended(lanes, "bounce", "DID_TRANSPORT_DISRUPTED")
+        # No more than the number that may be in flight.
         assert 0 < found["DID_TRANSPORT_DISRUPTED"] <= LUNS * 32
 
 
 def test_fast_io_fail(fc, known):
-    """I/O is no longer waited for, until the port is back."""
+    """Once fast_io_fail has expired, I/O fails at once, until the port is back."""
     fc.patience(fast_io_fail=1)
     with Lanes(ten(fc), known) as lanes:
-        fair(lanes, "before")
+        check_fair(lanes, "before")
         with fc.silent():
             lanes.go(0.5)
             fc.down()
@@ -130,16 +119,16 @@ def test_fast_io_fail(fc, known):
         assert sum(lanes.go(0.5)) == 0
         fc.up()
         lanes.go(0.5)
-        fair(lanes, "after fast_io_fail")
-        ended(lanes, "fast_io_fail", "DID_TRANSPORT_DISRUPTED", "DID_NO_CONNECT")
+        check_fair(lanes, "after fast_io_fail")
+        check_ended(lanes, "fast_io_fail", "DID_TRANSPORT_DISRUPTED", "DID_NO_CONNECT")
 
 
 def test_unmapped(fc, known):
-    """Two LUNs the target shows no longer: theirs end with its sense data, and those of the others
-    do not notice. Mapped again they are what they were."""
+    """The target unmaps two LUNs: their commands end with its sense data, and those of the other
+    LUNs are not affected. Mapped again, the two LUNs are as before."""
     gone = (3, 7)
     with Lanes(ten(fc), known) as lanes:
-        fair(lanes, "before", writing=True)
+        check_fair(lanes, "before", writing=True)
         with ExitStack() as stack:
             for number in gone:
                 stack.enter_context(fc.unmapped(number))
@@ -147,22 +136,22 @@ def test_unmapped(fc, known):
             counts = lanes.go(1, writing=True)
             assert [number for number in range(LUNS) if not counts[number]] == list(gone), counts
         lanes.go(0.5, writing=True)
-        fair(lanes, "mapped again", writing=True)
+        check_fair(lanes, "mapped again", writing=True)
         # LOGICAL UNIT NOT SUPPORTED; REPORTED LUNS DATA HAS CHANGED.
         refused, changed = "CHECK 5/25/00", "CHECK 6/3f/0e"
-        ended(lanes, "unmapped and mapped", refused, changed)
+        check_ended(lanes, "unmapped and mapped", refused, changed)
         assert {lun for lun, word in lanes.ends if word == refused} == set(gone)
 
 
 def test_target_full(fc, known):
-    """More commands than the target has room for, as one LUN has many that take long: it answers
-    BUSY, and the mid-layer sends those again. None is told of it."""
+    """More commands than the target has room for, because one LUN has many slow ones: the target
+    answers BUSY, and the mid-layer repeats those commands. No result shows it."""
     def issued():
         return sum(int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
                    for lun in fc.luns())
 
     slow, count = fc.luns()[SLOW], SLOW_COMMANDS
-    smqsg.attend(slow.sg)
+    smqsg.clear_attentions(slow.sg)
     with ExitStack() as stack:
         for lun in fc.luns():
             stack.enter_context(smqsg.depth(lun, DEEP))
@@ -172,7 +161,7 @@ def test_target_full(fc, known):
         memory = Memory(PIECE)
         assert file.lend(0, memory) == 0
         file.prepare([read(FIRST, PIECE // BLOCK)] * count)
-        fair(lanes, "before", writing=True)
+        check_fair(lanes, "before", writing=True)
         lanes.stop()
         lanes.ends.clear()
         before = issued()
@@ -186,16 +175,16 @@ def test_target_full(fc, known):
         print(f"beyond the target's room: GOOD {found['GOOD'] + count}, sent again {again}")
         assert set(found) == {"GOOD"} and again > 0
         lanes.written()
-        fair(lanes, "after the target was full", writing=True)
-        ended(lanes, "all")
+        check_fair(lanes, "after the target was full", writing=True)
+        check_ended(lanes, "all")
 
 
 def test_dev_loss(fc, known):
-    """The LUNs go for good, and with them what their files were to do; new ones come."""
+    """The LUNs are removed for good, and all commands of their files end; new LUNs come."""
     fc.patience(dev_loss=2, fast_io_fail=1)
     old = ten(fc)
     with Lanes(old, known) as lanes:
-        fair(lanes, "before")
+        check_fair(lanes, "before")
         with fc.silent():
             lanes.go(0.5)
             fc.down()
@@ -207,5 +196,5 @@ def test_dev_loss(fc, known):
             "GOOD", "DID_TRANSPORT_DISRUPTED", "DID_NO_CONNECT", "errno 19"}, found
         fc.up()
         with Lanes(ten(fc), known) as again:
-            fair(again, "after dev_loss, new LUNs")
-            ended(again, "all")
+            check_fair(again, "after dev_loss, new LUNs")
+            check_ended(again, "all")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands: every field of every call at its edges and beyond, and which is told."""
+"""Prepared commands: each field of each call, at its limits and beyond; and which field an error
+names."""
 import errno
 import mmap
 import struct
@@ -52,13 +53,13 @@ def test_setup(path, klog):
         assert file.try_prepare([command(TUR)], 3) == (errno.EINVAL, 0)
         assert file.field == Field.FIRST
         assert file.try_prepare([command(TUR)], 2) == (0, 1)
-    # A user's mistake is nothing that the kernel's log has to keep.
+    # A caller's mistake must not be in the kernel's log.
     assert not klog.matching("smq_sg: ")
 
 
 @pytest.mark.skipif(not CONTROL.exists(), reason="a kernel without dynamic debug")
 def test_debug_messages(path, klog):
-    """They tell the limit, to those who ask for them."""
+    """Debug messages, when switched on, name the limit."""
     CONTROL.write_text("module smq_sg +p", encoding="ascii")
     try:
         with SlotFile(path) as file:
@@ -79,7 +80,7 @@ def test_setup_sizes(path, size):
 
 
 def limits(file):
-    """(fields of a slot, errno, the field at fault), where only that is wrong."""
+    """(fields of a slot, errno, the field at fault), where only that field is wrong."""
     info = file.info()
     most, step = info.max_transfer, info.alignment
     cases = [({"cdb_len": n}, errno.EINVAL, Field.CDB_LEN) for n in (1, 5, 33, 255)]
@@ -114,11 +115,11 @@ def limits(file):
 
 @pytest.mark.smoke
 def test_slot_fields(file, memory, klog):
-    """The one at fault is told, those before it are filled, those behind it untouched."""
+    """The call names the slot at fault; slots before it are filled, slots behind it untouched."""
     assert file.lend(2, memory, flags=READONLY) == 0
     for at, (wrong, error, field) in enumerate(limits(file)):
         file.prepare([read(100 + slot, offset=slot * BLOCK) for slot in range(4)])
-        # Its last byte is not 0: a shorter length leaves it behind the CDB.
+        # Byte 9 is not 0: with a cdb_len of 9 it lies behind the CDB, and the slot is refused.
         bad = read(300, opcode=cdb.READ_10)
         bad.cdb[9] = 0x40
         for name, value in wrong.items():
@@ -130,14 +131,15 @@ def test_slot_fields(file, memory, klog):
         assert file.run(range(4)) == (0, 0)
         assert memory[:4 * BLOCK] == (numbered(200 + at) + numbered(201) + numbered(102) +
                                       numbered(103)), wrong
-    # None of those refused holds the buffers.
+    # No refused slot holds a buffer.
     file.prepare([command(b"")] * 4)
     assert file.take_back(0) == 0 and file.take_back(2) == 0
     assert not klog.matching("smq_sg: ")
 
 
 def test_what_empties_a_slot(file):
-    """All of the descriptor is 0, or the slot stays as it is."""
+    """Only a descriptor of all zeroes empties a slot. One with cdb_len 0 and another field set is
+    refused, and the slot stays as it is."""
     file.prepare([command(TUR)])
     for name in ("cdb", "direction", "buffer", "length", "offset", "timeout_ms", "flags",
                  "reserved"):
@@ -154,7 +156,7 @@ def test_what_empties_a_slot(file):
 
 
 def test_slot_edges(file, klog):
-    """What is just inside the limits works."""
+    """Values just inside the limits work."""
     info = file.info()
     area = Memory(info.max_transfer + PAGE)
     assert file.lend(9, area) == 0
@@ -169,7 +171,7 @@ def test_slot_edges(file, klog):
     assert area[info.max_transfer:] == b"\xa5" * PAGE
     assert file.one(59).result == 0 and area[-BLOCK:] == numbered(7)
     assert file.one(60).result == 0
-    # The mid-layer's answer where the host takes no more than 16 bytes.
+    # The mid-layer's DID_ABORT: this host takes no CDB of more than 16 bytes.
     assert file.one(61).result == DID_ABORT << 8
     assert file.one(63).result == 0
     assert not klog.matching("smq_sg: ")
@@ -193,7 +195,7 @@ def test_prepare_fields(file):
     arg = Prepare(slots=8, count=1, done=77)
     assert (ioctl(file.fd, PREPARE, arg), arg.done) == (errno.EFAULT, 0)
     assert arg.field == Field.SLOTS
-    # The array ends in memory that is none: what was before it is filled.
+    # After the refused calls a valid one works.
     file.prepare([command(TUR)])
     assert file.one(0).result == 0
 
@@ -228,7 +230,7 @@ def test_buffer_fields(file, memory):
 
 
 def test_read_only_memory(file):
-    """Memory that cannot be written to can be lent for data-out alone."""
+    """Read-only memory can be lent only for data-out."""
     frozen = Memory(PAGE)
     frozen[:BLOCK] = b"\x5a" * BLOCK
     # PROT_READ
@@ -250,7 +252,8 @@ BATCHES = [((0, 0, 0), Field.COUNT), ((0, MAX_SLOTS + 1, 0), Field.COUNT),
 
 
 def test_batch_fields(file):
-    # Without a slot that was filled there is no owner; what the caller had in field is no answer.
+    # Before a slot is filled there is no owner; the value that the caller left in field is not
+    # returned.
     arg = RunBatch(count=1, flags=BATCH_RANGE, field=77)
     assert (ioctl(file.fd, RUN, arg), arg.field) == (errno.EPERM, Field.NONE)
     file.prepare([command(TUR)] * 64)
@@ -266,7 +269,7 @@ def test_batch_fields(file):
             arg = RunBatch(count=1, flags=BATCH_RANGE)
             arg.reserved[at] = 1
             assert (ioctl(file.fd, RUN, arg), arg.field) == (errno.EINVAL, Field.RESERVED)
-        # A list that is not there: all fail, nothing runs.
+        # The list is at a bad address: all elements fail, nothing runs.
         for flags in (0, BATCH_RUNS):
             arg = RunBatch(list=8, count=40, flags=flags)
             assert ioctl(file.fd, RUN, arg) == 0 and arg.failed == 40
@@ -276,13 +279,13 @@ def test_batch_fields(file):
     assert all(file.status(slot).runs == 0 for slot in range(64))
 
 
-# Of slot 3: buffer, flags, lba, of which one is not 0 and not used.
+# For slot 3: buffer, flags, lba; one of them is not 0 and not used.
 UNUSED = [(1, 0, 0), (0, 0, 1), (0, 0, 1 << 63), (1, RUN_LBA, 5), (0, RUN_BUFFER, 5), (0, 4, 0)]
 
 
 @pytest.mark.smoke
 def test_run_fields(file, memory):
-    """What is not used must be 0, in an SQE and in the list of a batch."""
+    """Unused fields must be 0, in an SQE and in the list of a batch."""
     assert file.lend(1, memory) == 0
     file.prepare([read(slot) for slot in range(4)])
     with Ring() as ring:
@@ -292,7 +295,7 @@ def test_run_fields(file, memory):
             ring.submit()
             assert ring.wait(1) == [(7, -errno.EINVAL)], raw
             assert file.status(3).result == -errno.EINVAL
-            # The others of a batch are run.
+            # The other elements of the batch run.
             assert file.run([struct.pack("<IHHQ", slot, 0, 0, 0) for slot in range(3)] + [raw]) == (
                 0, 1), raw
             assert [file.status(slot).result for slot in range(4)] == [0, 0, 0, -errno.EINVAL]
@@ -302,7 +305,7 @@ def test_run_fields(file, memory):
 
 @pytest.mark.smoke
 def test_long_sqe(file):
-    """Neither a run nor a batch uses the second half of a long SQE."""
+    """The second half of a long SQE must be 0, for a run and for a batch."""
     file.prepare([command(TUR)] * 4)
     run, batch = struct.pack("<IHHQ", 3, 0, 0, 0), file.batch(range(4))
     with Ring(8, SETUP_SQE128) as ring:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Held slots: the same results as of any other, whatever is kept; and how much is kept."""
+"""Held slots: they have the same results as other slots, whatever requests are kept; and how many
+requests are kept."""
 import ctypes
 import errno
 import os
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
-from kit.held import WAYS, go, holding, keep, kept, node_share, without_elevator
+from kit.held import (WAYS, go, held_requests, hold_first, holding, node_share,
+                      without_elevator)
 from kit.host import find_hosts, loaded, wait_for
 from kit.memory import PAGE, Memory, OnePage
 from kit.numbered import NUMBERED, numbered, numbered_disk
@@ -20,7 +22,8 @@ from kit.slowdisk import opened
 from kit.uring import Ring
 
 
-# Through the plug, and straight to a driver that has no doorbell for several commands.
+# Held requests go through the plug; with a driver that has no doorbell for several commands
+# (commit_rqs) they go straight to it.
 DRIVERS = {"queued": ("smq_ram", {}),
            "straight": ("scsi_debug", {"delay": 0, "max_queue": 128, "submit_queues": 4})}
 QUEUED = pytest.mark.parametrize("path", ["queued"], indirect=True)
@@ -38,12 +41,13 @@ def path(request):
 
 @pytest.fixture
 def file(path):
-    """An open file with 64 slots, all of which may keep their requests; none is kept behind it."""
+    """An open file with 64 slots, all of which may keep their requests. After its close no request
+    is kept."""
     with SlotFile(path, 64, held_share=100) as found:
         assert found.info().max_held == 64
         yield found
     smqsg.idle(path)
-    assert kept(path) == 0
+    assert held_requests(path) == 0
 
 
 # Data.
@@ -51,7 +55,8 @@ def file(path):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
 def test_data(file, way):
-    """Out and in with kept requests, also after other commands were prepared into the slots."""
+    """Kept requests write and read the right data, also after other commands were prepared into the
+    slots."""
     rand, area, count = random.Random(way), Memory(64 * BLOCK), 16
     out, into, check = slice(0, count * BLOCK), slice(32 * BLOCK, 48 * BLOCK), 48
     assert file.lend(0, area) == 0
@@ -61,15 +66,15 @@ def test_data(file, way):
             file.prepare([
                 *(write(base + at, flags=HELD, offset=at * BLOCK) for at in range(count)),
                 *(read(base + at, flags=HELD, offset=(32 + at) * BLOCK) for at in range(count)),
-                # As ever: what the others did is what it finds.
+                # A slot that is not held reads what the held ones wrote.
                 read(0, offset=check * BLOCK)])
-            assert kept(file.path) == 0
+            assert held_requests(file.path) == 0
             for _ in range(3):
                 area[out], area[into] = rand.randbytes(count * BLOCK), bytes(count * BLOCK)
                 go(file, ring, way, range(count))
                 go(file, ring, way, range(count, 2 * count))
                 assert area[into] == area[out]
-                assert kept(file.path) == 2 * count
+                assert held_requests(file.path) == 2 * count
                 at = rand.randrange(count)
                 assert file.one(2 * count, flags=RUN_LBA, lba=base + at).result == 0
                 assert area[check * BLOCK:][:BLOCK] == area[at * BLOCK:][:BLOCK]
@@ -78,7 +83,8 @@ def test_data(file, way):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
 def test_nothing_of_a_variation_stays(file, way):
-    """Another LBA, another buffer, both, and plain again: each with what was kept before."""
+    """Runs with another LBA, another buffer, both or neither use the same kept request; none
+    affects a later run."""
     area, other = Memory(16 * PAGE), Memory(16 * PAGE)
     assert file.lend(0, area) == 0 and file.lend(1, other) == 0
     place = slice(PAGE, PAGE + 2 * BLOCK)
@@ -90,12 +96,12 @@ def test_nothing_of_a_variation_stays(file, way):
             for memory in (area, other):
                 memory[:] = bytes(memory.size)
             go(file, ring, way, [run_of(0, **more)])
-            assert kept(file.path) == 1
+            assert held_requests(file.path) == 1
             want, rest = (other, area) if "buffer" in more else (area, other)
             assert want[place] == numbered(more.get("lba", 40), 2), more
             assert want[:place.start] + want[place.stop:] == bytes(want.size - 2 * BLOCK), more
             assert rest[:] == bytes(rest.size), more
-        # Out: only where and from where it was said this time.
+        # Each WRITE goes to this run's LBA, from this run's buffer.
         file.prepare([write(NUMBERED, flags=HELD), read(NUMBERED, 8, offset=8 * PAGE)])
         blocks = {at: bytes(BLOCK) for at in range(8)}
         for turn, (at, buffer) in enumerate(((0, 0), (3, 0), (0, 1), (5, 1), (0, 0), (0, 0))):
@@ -112,7 +118,7 @@ def test_nothing_of_a_variation_stays(file, way):
 
 @pytest.mark.parametrize("pieces", (1, 2, 3, 5))
 def test_more_than_two_pieces_are_not_kept(file, pieces):
-    """They run all the same."""
+    """A slot whose data has more than two pieces runs as well, but keeps no request."""
     area = OnePage(pieces * PAGE)
     blocks = PAGE // BLOCK
     assert file.lend(0, area) == 0
@@ -121,10 +127,10 @@ def test_more_than_two_pieces_are_not_kept(file, pieces):
         ctypes.memset(area.address, turn, PAGE)
         status = file.one(0)
         assert (status.result, status.runs) == (0, turn + 1)
-        # All pieces are the same page: the last is what is seen.
+        # All pieces are the same page, so it has the last piece's data.
         assert ctypes.string_at(area.address, PAGE) == numbered(
             7 + (pieces - 1) * blocks, blocks)
-        assert kept(file.path) == (1 if pieces <= 2 else 0)
+        assert held_requests(file.path) == (1 if pieces <= 2 else 0)
 
 
 def read32(lba: int, byte10: int) -> bytes:
@@ -139,7 +145,8 @@ def read32(lba: int, byte10: int) -> bytes:
 @QUEUED
 @pytest.mark.parametrize("dif", (1, 2))
 def test_protection_information_is_not_kept(path, dif):
-    """The CDBs that a device of that type takes: what they come to is what it is by sg."""
+    """The CDBs that a device of protection type @dif takes have the same results as through sg. A
+    command that asks for protection information keeps no request."""
     assert path     # and with it smq_sg
     wants = (0, 1 << 5, 5 << 5)
     raws = [(want, cdb.blocks(opcode, 3, 1, want)) for want in wants
@@ -163,13 +170,14 @@ def test_protection_information_is_not_kept(path, dif):
                     assert got.result & 0xff == other.status
                     assert got.triple == (other.triple or (0, 0, 0))
                     assert got.result or memory[:BLOCK] == other.data == data
-                    assert kept(file.path) == (not got.result and not want), (want, raw.hex())
+                    assert held_requests(file.path) == (not got.result and not want), \
+                        (want, raw.hex())
                 good += not got.result and bool(want)
         assert good
 
 
 def test_migration(file):
-    """A slot that runs on another CPU than before, there and back."""
+    """Slots read the right data while their task moves between CPUs."""
     area = Memory(64 * BLOCK)
     assert file.lend(0, area) == 0
     file.prepare([read(slot, flags=HELD, offset=slot * BLOCK) for slot in range(64)])
@@ -194,7 +202,8 @@ def test_migration(file):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
 def test_status(file, way):
-    """Good, check condition, good: nothing of the sense stays, and what failed keeps nothing."""
+    """A GOOD run after a CHECK CONDITION has no sense left, and a run that failed keeps no
+    request."""
     area = Memory(PAGE)
     assert file.lend(0, area) == 0
     file.prepare([read(5, flags=HELD)])
@@ -208,11 +217,11 @@ def test_status(file, way):
                 status = file.status(0)
                 assert (status.result, status.resid, status.runs) == (0, 0, runs)
                 assert status.triple == (0, 0, 0) and status.sense == b""
-                assert area[:BLOCK] == numbered(5) and kept(file.path) == 1
+                assert area[:BLOCK] == numbered(5) and held_requests(file.path) == 1
             status = file.one(0, flags=RUN_LBA, lba=0x7fffffff)
             runs += 1
             assert status.triple == (sgio.ILLEGAL_REQUEST, 0x21, 0) and status.sense
-            assert status.runs == runs and kept(file.path) == 0
+            assert status.runs == runs and held_requests(file.path) == 0
 
 
 # How much is kept.
@@ -220,7 +229,8 @@ def test_status(file, way):
 @QUEUED
 @pytest.mark.smoke
 def test_share(path, klog):
-    """0 to 100 percent of the depth; what is over is given back at once."""
+    """held_share is 0 to 100 percent of the depth. When it is lowered, requests above it are given
+    back at once."""
     knob = smqsg.CLASS / Path(path).name / "held_share"
     depth = smqsg.attr(path, "depth")
     assert smqsg.attr(path, "held_share") == 50
@@ -236,23 +246,24 @@ def test_share(path, klog):
         assert none.field == Field.HELD_SHARE
         assert none.info().max_held == 0
     with holding(path, depth) as file, node_share(path, 100):
-        keep(file, depth)
+        hold_first(file, depth)
         for percent in (25, 10, 0):
             knob.write_text(str(percent), encoding="ascii")
             most = depth * percent // 100
-            assert kept(path) <= most
+            assert held_requests(path) <= most
             assert file.info().max_held == most
             assert file.run(range(depth)) == (0, 0)
-            assert kept(path) == most
+            assert held_requests(path) == most
             assert file.memory[:] == numbered(0, depth)
         knob.write_text("100", encoding="ascii")
-        keep(file, depth)
-    assert kept(path) == 0
+        hold_first(file, depth)
+    assert held_requests(path) == 0
 
 
 @QUEUED
 def test_a_file_asks_for_its_share(path):
-    """And has no more, whatever the node would allow; none without asking."""
+    """A file keeps no more than the held_share it asked for, even if the node allows more. It keeps
+    nothing if it did not ask."""
     depth = smqsg.attr(path, "depth")
     with node_share(path, 100):
         for share in (0, 1, 30, 100):
@@ -260,48 +271,49 @@ def test_a_file_asks_for_its_share(path):
                 assert file.info().max_held == depth * share // 100
                 for _ in range(2):
                     assert file.run(range(depth)) == (0, 0)
-                    assert kept(path) == depth * share // 100
-    # Nor has a slot that did not ask.
+                    assert held_requests(path) == depth * share // 100
+    # A slot without the flag HELD keeps nothing either.
     with opened(path, 8, 0, held_share=100) as file:
-        assert file.run(range(8)) == (0, 0) and kept(path) == 0
+        assert file.run(range(8)) == (0, 0) and held_requests(path) == 0
 
 
 @QUEUED
 def test_files_share(path):
-    """What a node allows is for all of its files; what a second one gets the first gives back."""
+    """All files of a node share what it allows: the first file gives back what a second one
+    gets."""
     depth = smqsg.attr(path, "depth")
     with node_share(path, 50), holding(path, depth) as first:
         assert first.info().max_held == depth // 2
-        assert first.run(range(depth)) == (0, 0) and kept(path) == depth // 2
+        assert first.run(range(depth)) == (0, 0) and held_requests(path) == depth // 2
         with holding(path, depth) as second:
             assert [one.info().max_held for one in (first, second)] == [depth // 4] * 2
-            wait_for("the first to give back", lambda: kept(path) <= depth // 4, 2)
+            wait_for("the first to give back", lambda: held_requests(path) <= depth // 4, 2)
             for _ in range(3):
                 assert first.run(range(depth)) == second.run(range(depth)) == (0, 0)
-                assert kept(path) == depth // 2
+                assert held_requests(path) == depth // 2
             with SlotFile(path, 8):
-                # Who keeps none takes none.
+                # A file that keeps nothing takes no share from the others.
                 assert first.info().max_held == depth // 4
-        assert kept(path) == depth // 4 and first.info().max_held == depth // 2
-        assert first.run(range(depth)) == (0, 0) and kept(path) == depth // 2
+        assert held_requests(path) == depth // 4 and first.info().max_held == depth // 2
+        assert first.run(range(depth)) == (0, 0) and held_requests(path) == depth // 2
 
 
 @QUEUED
 def test_it_is_given_back_when_idle(path):
-    """A slot that has not run for a second keeps nothing; one that does keeps on."""
+    """A slot that has not run for a second gives its request back; a slot that runs keeps it."""
     with holding(path, 16) as file:
-        keep(file, 16)
+        hold_first(file, 16)
 
         def only_two():
             assert file.run(range(2)) == (0, 0)
-            return kept(path) == 2
+            return held_requests(path) == 2
         wait_for("14 to be given back", only_two, 5)
-        wait_for("all to be given back", lambda: kept(path) == 0, 5)
-        keep(file, 16)
+        wait_for("all to be given back", lambda: held_requests(path) == 0, 5)
+        hold_first(file, 16)
 
 
 def test_flags_of_slots(file):
-    """What there is, and nothing else; the slot at fault stays as it was."""
+    """Unknown flags are refused, and the slot stays as it was."""
     area = Memory(PAGE)
     assert file.lend(0, area) == 0
     file.prepare([read(3, flags=HELD)])
@@ -309,7 +321,7 @@ def test_flags_of_slots(file):
         assert file.try_prepare([read(9, flags=flags)]) == (errno.EINVAL, 0)
         assert file.field == Field.FLAGS
     assert file.one(0).result == 0 and area[:BLOCK] == numbered(3)
-    # Without data, and of an opcode that has no LBA.
+    # A command without data, whose opcode has no LBA, keeps its request too.
     file.prepare([command(cdb.plain(cdb.TEST_UNIT_READY), flags=HELD)], 1)
     for _ in range(3):
-        assert file.one(1).result == 0 and kept(file.path) == 2
+        assert file.one(1).result == 0 and held_requests(file.path) == 2

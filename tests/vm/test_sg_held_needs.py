@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Who needs what held slots keep has it soon: idle ones delay nobody by more than 50 ms, and busy
-ones lose no command."""
+"""Held slots soon give back requests that others need: idle slots delay no operation by more than
+50 ms, and busy slots lose no command."""
 import mmap
 import os
 import time
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from kit import smqsg
-from kit.held import holding, keep, kept, node_share, put_into, quiescer, without_elevator
+from kit.held import (held_requests, hold_first, holding, node_share, quiescer, set_state,
+                      without_elevator)
 from kit.host import (Lun, ModuleError, loaded, run, under_way, unload,
                       wait_for)
 from kit.ramdir import ram_host
@@ -23,56 +24,56 @@ from kit.waits import waits, waits_on
 
 SLOTS = 8
 TURNS = 3
-MOST = 0.05         # s, that idle held slots may delay anybody
-# What a machine that others use as well, under TCG, may take for what takes a moment elsewhere.
+MOST = 0.05         # s: idle held slots may delay nobody by more
+# s, the limit of an operation that usually takes a moment: a shared machine under TCG is slow.
 HANGS = 10
 CPU = 3
 ENODEV = "19"
-COMMANDS = 50000    # more than are served before their device has gone
+COMMANDS = 400000   # more than the device serves before it is deleted
 SD = Path("/sys/bus/scsi/drivers/sd")
 
 
-def put(path: Path, value) -> None:
+def write_attr(path: Path, value) -> None:
     """Writes an attribute."""
     path.write_text(str(value), encoding="ascii")
 
 
 @dataclass(frozen=True)
 class Need:
-    """An operation that waits for all requests of a queue, or of a CPU's part of it, and back. Each
-    turn is another."""
+    """An operation that waits for all requests of a queue, or of a CPU's part of it; and how to
+    undo it. The number of the turn makes its value another one in each turn."""
     do: Callable[[Lun, int], None]
     undo: Callable[[Lun], None] = lambda lun: None
 
 
 def rescan(lun: Lun) -> None:
-    """Has a host find a LUN again."""
+    """Makes a host scan for a LUN that was deleted."""
     host, channel, target, number = lun.address.split(":")
-    put(Path(f"/sys/class/scsi_host/host{host}/scan"), f"{channel} {target} {number}")
+    write_attr(Path(f"/sys/class/scsi_host/host{host}/scan"), f"{channel} {target} {number}")
 
 
 NEEDS = {
-    "nr_requests": Need(lambda lun, turn: put(lun.queue / "nr_requests", 20 + turn % 32)),
-    "elevator": Need(lambda lun, turn: put(lun.queue / "scheduler", "mq-deadline"),
-                     lambda lun: put(lun.queue / "scheduler", "none")),
-    "unbind": Need(lambda lun, turn: put(SD / "unbind", lun.address),
-                   lambda lun: put(SD / "bind", lun.address)),
-    "cpu": Need(lambda lun, turn: put(Path(f"/sys/devices/system/cpu/cpu{CPU}/online"), 0),
-                lambda lun: put(Path(f"/sys/devices/system/cpu/cpu{CPU}/online"), 1)),
-    "suspend": Need(lambda lun, turn: put_into("quiesce", lun.address),
-                    lambda lun: put_into("quiesce", "")),
-    "delete": Need(lambda lun, turn: put(lun.sysfs / "delete", 1), rescan),
+    "nr_requests": Need(lambda lun, turn: write_attr(lun.queue / "nr_requests", 20 + turn % 32)),
+    "elevator": Need(lambda lun, turn: write_attr(lun.queue / "scheduler", "mq-deadline"),
+                     lambda lun: write_attr(lun.queue / "scheduler", "none")),
+    "unbind": Need(lambda lun, turn: write_attr(SD / "unbind", lun.address),
+                   lambda lun: write_attr(SD / "bind", lun.address)),
+    "cpu": Need(lambda lun, turn: write_attr(Path(f"/sys/devices/system/cpu/cpu{CPU}/online"), 0),
+                lambda lun: write_attr(Path(f"/sys/devices/system/cpu/cpu{CPU}/online"), 1)),
+    "suspend": Need(lambda lun, turn: set_state("quiesce", lun.address),
+                    lambda lun: set_state("quiesce", "")),
+    "delete": Need(lambda lun, turn: write_attr(lun.sysfs / "delete", 1), rescan),
 }
 
 
-# Of them each freezes, empties or quiesces a queue in a way of its own.
+# The operations for which kernels freeze, empty or quiesce a queue in different ways.
 KERNELS_DIFFER = ("elevator", "cpu", "suspend")
 
 
 @contextmanager
 def host_of(driver: str, luns: int = 1, depth: int = 64, queues: int = 4):
-    """Of smq_ram, where held requests go through the plug, or of scsi_debug, which has no doorbell
-    for several commands: there they go straight."""
+    """A host of smq_ram, where held requests go through the plug, or of scsi_debug, which has no
+    doorbell for several commands: held requests go straight to it."""
     if driver == "smq_ram":
         with ram_host(luns=luns, depth=depth, hw_queues=queues) as (_, host):
             yield host
@@ -87,7 +88,7 @@ DRIVERS = pytest.mark.parametrize("driver", ("smq_ram", "scsi_debug"))
 
 @pytest.fixture(name="driver")
 def fixture_driver():
-    """Unless a test says otherwise."""
+    """The driver of a test that does not choose one."""
     return "smq_ram"
 
 
@@ -104,7 +105,7 @@ def fixture_host(sg_module, driver):
 
 @contextmanager
 def on(cpus: set[int]):
-    """This process, and what it starts, on these CPUs."""
+    """Restricts this process, and the processes that it starts, to these CPUs for a while."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -114,32 +115,33 @@ def on(cpus: set[int]):
 
 
 def ready(host) -> Lun:
-    """Its LUN, with its disk and our node."""
+    """Waits for a host's only LUN, its disk and its node of smq_sg; returns the LUN."""
     lun, = host.wait_luns(1)
     smqsg.node(lun)
     return lun
 
 
 def seconds_of(what: Callable[[], None]) -> float:
-    """How long it takes."""
+    """Runs a function; returns how long it took."""
     began = time.monotonic()
     what()
     return time.monotonic() - began
 
 
 def beside_idle(host, need: Need, kind: int, turn: int) -> float:
-    """How long an operation takes beside idle slots of a kind, which ran on one CPU."""
+    """How long an operation takes while a file has idle slots of the given kind, which ran on one
+    CPU."""
     lun = ready(host)
     path = smqsg.node(lun)
     with opened(path, SLOTS, kind, held_share=100) as file:
         with on({CPU}):
             for _ in range(2):
                 assert file.run(range(SLOTS)) == (0, 0)
-        assert kept(path) == (SLOTS if kind else 0)
+        assert held_requests(path) == (SLOTS if kind else 0)
         with on({0}):
             took = seconds_of(lambda: need.do(lun, turn))
-        # It had to wait for them, or it is not what it is taken for.
-        assert not os.path.exists(path) or kept(path) == 0
+        # The operation has waited for the kept requests: none is left.
+        assert not os.path.exists(path) or held_requests(path) == 0
         need.undo(lun)
         lun = ready(host)
         if os.path.exists(path) and path == smqsg.node(lun):
@@ -152,8 +154,9 @@ def beside_idle(host, need: Need, kind: int, turn: int) -> float:
 @pytest.mark.skipif(SANITIZING, reason="a time that is compared with another")
 @pytest.mark.parametrize("name", NEEDS)
 def test_idle_slots_delay_nobody(host, name):
-    """By more than 50 ms: in turns with slots that keep nothing, the fastest of each, as other
-    load delays any of them but what waits for the slots waits each time."""
+    """Idle held slots delay an operation by 50 ms at most. Turns with held slots alternate with
+    turns whose slots keep nothing, and the fastest of each kind are compared: other load delays
+    some turns, a wait for held slots would delay every one."""
     took: dict[int, list[float]] = {0: [], HELD: []}
     for turn in range(2 * TURNS):
         kind = HELD if turn % 2 else 0
@@ -169,7 +172,8 @@ def test_idle_slots_delay_nobody(host, name):
     pytest.param(name, marks=[pytest.mark.smoke] if name in KERNELS_DIFFER else [])
     for name in NEEDS if name != "delete"])
 def test_busy_slots_lose_nothing(host, name):
-    """They run all the time, one by one and in batches, while somebody needs the queue."""
+    """Held slots run all the time, one by one and in batches, while operations need the queue: each
+    command ends once."""
     need, lun = NEEDS[name], ready(host)
     path = smqsg.node(lun)
     more = {"held": True, "ms": 1500 * PATIENCE}
@@ -190,17 +194,18 @@ def test_busy_slots_lose_nothing(host, name):
         assert one["results"] == {"status": 0, "0": one["sent"]}
         assert one["served"] == one["sent"] * each > 100
     smqsg.idle(path)
-    # And they keep their requests as before.
+    # Afterwards slots keep their requests as before.
     without_elevator(lun)
     with holding(path, SLOTS) as file:
-        keep(file, SLOTS)
+        hold_first(file, SLOTS)
 
 
 @DRIVERS
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_a_device_that_goes(host):
-    """Under busy slots: all that was sent ends, once, and the device can come back."""
+    """A device is deleted under busy slots: each command ends once, and the device can come
+    back."""
     for _ in range(2):
         lun = ready(host)
         path = smqsg.node(lun)
@@ -209,7 +214,8 @@ def test_a_device_that_goes(host):
                 waits_on(path, path="batch", depth=2, batch=SLOTS, **more) as batch:
             wait_for("both", lambda path=path: smqsg.attr(path, "share") == 64 // 2)
             under_way(lun, 500)
-            assert seconds_of(lambda lun=lun: put(lun.sysfs / "delete", 1)) < HANGS * PATIENCE
+            assert seconds_of(
+                lambda lun=lun: write_attr(lun.sysfs / "delete", 1)) < HANGS * PATIENCE
             said = [lone.result(), batch.result()]
         for one in said:
             assert sum(one["results"].values()) == one["sent"] == COMMANDS
@@ -217,41 +223,43 @@ def test_a_device_that_goes(host):
         wait_for("no node", lambda path=path: not os.path.exists(path))
         rescan(lun)
     with holding(smqsg.node(ready(host)), SLOTS) as file:
-        keep(file, SLOTS)
+        hold_first(file, SLOTS)
 
 
 @pytest.mark.smoke
 def test_the_module_of_the_host(sg_module):
-    """It cannot go while the file is open, and at once when it is closed: nothing is kept then.
-    (How long it takes to go scatters by more than what held slots could add.)"""
+    """The host's module cannot be unloaded while a file of the node is open. After the close no
+    request is kept, and it can be unloaded at once. (The test does not compare times: they scatter
+    by more than held slots could add.)"""
     for _ in range(2):
         with loaded("scsi_debug", delay=0, submit_queues=2) as (host,):
             lun, = host.luns()
             left_alone(lun)
             path = smqsg.node(lun)
             with holding(path, SLOTS) as file:
-                keep(file, SLOTS)
+                hold_first(file, SLOTS)
                 with pytest.raises(ModuleError, match="in use"):
                     unload("scsi_debug", 0)
-                # That may have taken the second after which they go back.
-                keep(file, SLOTS)
+                # The attempt may have lasted a second, after which idle slots give their requests
+                # back.
+                hold_first(file, SLOTS)
                 assert smqsg.tags(lun) == SLOTS
-            assert kept(path) == smqsg.tags(lun) == 0
+            assert held_requests(path) == smqsg.tags(lun) == 0
             unload("scsi_debug", 0)
 
 
-# Others of the same host.
+# Other LUNs of the same host.
 
 def read_block(fd: int, area: mmap.mmap) -> None:
-    """Direct: a command for each."""
+    """A direct read, for which the kernel sends one command."""
     assert os.preadv(fd, [area], 0) == len(area)
 
 
 @pytest.mark.smoke
 @pytest.mark.skipif(SANITIZING, reason="a time that is compared with another")
 def test_a_starving_lun(sg_module):
-    """All tags of a host are kept for one LUN: another's read has one within 50 ms. As above, the
-    fastest read of each kind."""
+    """Held slots of one LUN keep all tags of a host: a read of another LUN gets a tag within 50 ms.
+    As above, the fastest read of each kind counts."""
     with loaded("scsi_debug", luns=2, max_luns=2, max_queue=4, delay=0) as hosts:
         first, second = hosts[0].luns()
         without_elevator(first, second)
@@ -264,7 +272,7 @@ def test_a_starving_lun(sg_module):
                 with opened(path, 4, kind, held_share=100) as file:
                     for _ in range(2):
                         assert file.run(range(4)) == (0, 0)
-                    assert smqsg.tags(first) == kept(path) == (4 if kind else 0)
+                    assert smqsg.tags(first) == held_requests(path) == (4 if kind else 0)
                     took[kind].append(seconds_of(lambda: read_block(fd, area)))
                     assert file.run(range(4)) == (0, 0)
         os.close(fd)
@@ -277,7 +285,7 @@ def test_a_starving_lun(sg_module):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("depth", (4, 1))
 def test_a_lun_beside_busy_slots(sg_module, driver, depth):
-    """Each has its turn on a host with few tags, block I/O and held slots."""
+    """On a host with few tags both go on: block I/O of one LUN and busy held slots of another."""
     with host_of(driver, 2, depth, 1) as host:
         first, second = host.luns()
         without_elevator(first, second)

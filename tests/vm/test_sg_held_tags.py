@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Held slots on a slow device: in flight, failing, their tags, and one that is not to be used."""
+"""Held slots on a slow device: runs in flight, failures, tags, and a device that may not be
+used."""
 import errno
 import os
 import signal
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 from kit import cdb, sgio, smqsg
 from kit.child import ended, spawn
-from kit.held import holding, keep, kept, node_share, put_into, quiescer, without_elevator
+from kit.held import (held_requests, hold_first, holding, node_share, quiescer, set_state,
+                      without_elevator)
 from kit.host import wait_for
 from kit.memory import PAGE, Memory
 from kit.ramdir import ram_host
@@ -20,15 +22,16 @@ from kit.uring import Ring
 from kit.waits import Waits, waits, waits_on
 
 
-# Through the plug, and straight to a driver that has no doorbell for several commands.
+# Held requests go through the plug; with a driver that has no doorbell for several commands
+# (commit_rqs) they go straight to it.
 DISKS = {"queued": slow_disk, "straight": straight_disk}
-# Where smq_ram has to make faults.
+# For tests in which smq_ram injects faults.
 QUEUED = pytest.mark.parametrize("whole", ["queued"], indirect=True)
 
 
 @pytest.fixture(params=DISKS)
 def whole(sg_module, request):
-    """A slow disk, all of whose depth may be kept; no tag of it is in use at the end."""
+    """A slow disk whose whole depth may be kept. At the end none of its tags is in use."""
     with DISKS[request.param]() as device, node_share(device.path, 100):
         without_elevator(device.lun)
         yield device
@@ -38,34 +41,36 @@ def whole(sg_module, request):
 
 
 def test_in_flight(whole):
-    """A slot that runs is neither run again nor prepared, and ends as if nobody had tried."""
+    """A slot in flight can be neither run again nor prepared; the attempts do not affect its
+    run."""
     with holding(whole.path, 2) as file, Ring() as ring:
-        keep(file, 2)
+        hold_first(file, 2)
         whole.slow()
         file.push(ring, 0)
         file.push(ring, 0)
         ring.submit()
         assert file.try_prepare([read(9)]) == (errno.EBUSY, 0)
         assert sorted(ring.wait(2)) == [(0, -errno.EBUSY), (0, 0)]
-        assert file.status(0).runs == 3 and kept(whole.path) == 2
+        assert file.status(0).runs == 3 and held_requests(whole.path) == 2
         assert file.memory[:2 * BLOCK] == bytes(2 * BLOCK)
         file.prepare([command(b"")])
-        assert kept(whole.path) == 1
+        assert held_requests(whole.path) == 1
 
 
 @QUEUED
 def test_faults(whole):
-    """Whatever the device answers is told, keeps nothing, and leaves nothing for the next run."""
+    """A slot has the right result after each fault of the device (the mid-layer repeats BUSY and
+    TASK SET FULL), and no fault affects the next run."""
     with holding(whole.path, 4) as file:
         for fault, settings, result in (
                 ("sense", {"sense": 0x031100}, sgio.CHECK_CONDITION),
                 ("status", {"status": sgio.RESERVATION_CONFLICT}, sgio.RESERVATION_CONFLICT),
                 ("status", {"status": sgio.BUSY}, 0), ("task_set_full", {}, 0)):
-            keep(file, 4)
+            hold_first(file, 4)
             whole.dir.arm(fault, count=1, **settings)
             assert file.one(0).result & 0xff == result, fault
             assert whole.dir.get("fault/count") == "0"
-        keep(file, 4)
+        hold_first(file, 4)
         whole.dir.arm("short", count=1)
         file.prepare([read(0, 1, flags=HELD)])
         assert file.one(0).resid > 0
@@ -74,12 +79,13 @@ def test_faults(whole):
 
 @pytest.mark.parametrize("how", ("close", "prepare", "exit", "SIGKILL"))
 def test_tags_come_back(whole, how):
-    """All of the host's can be used when those who kept them have gone."""
+    """All tags of the host can be used again once the slots that kept them are closed or prepared
+    anew, or their process has ended."""
     ready, told = os.pipe()
 
     def work():
         with holding(whole.path, DEPTH) as file, Ring() as ring:
-            keep(file, DEPTH)
+            hold_first(file, DEPTH)
             if how == "SIGKILL":
                 whole.slow()
                 for slot in range(3):
@@ -99,7 +105,7 @@ def test_tags_come_back(whole, how):
         whole.idle()
     else:
         with holding(whole.path, DEPTH) as file:
-            keep(file, DEPTH)
+            hold_first(file, DEPTH)
             assert smqsg.tags(whole.lun) == DEPTH
             if how == "prepare":
                 file.prepare([command(b"")] * DEPTH)
@@ -117,9 +123,10 @@ def test_tags_come_back(whole, how):
 
 
 def test_fork(whole):
-    """A child runs what its parent keeps, into its parent's memory; both go on."""
+    """A child process runs slots whose requests its parent keeps, into its parent's memory;
+    afterwards the parent's runs work as before."""
     with holding(whole.path, DEPTH) as file, Ring() as ring:
-        keep(file, DEPTH)
+        hold_first(file, DEPTH)
         whole.slow()
         file.push(ring, 1)
         ring.submit()
@@ -131,7 +138,7 @@ def test_fork(whole):
         assert ended(spawn(work)) == 0
         assert ring.wait(1) == [(1, 0)]
         whole.slow(0)
-        keep(file, DEPTH)
+        hold_first(file, DEPTH)
 
 
 def active(lun) -> int:
@@ -142,7 +149,8 @@ def active(lun) -> int:
 
 @pytest.mark.limit(120)
 def test_ten_luns_share_their_tags(sg_module):
-    """Each counts what it keeps once: else the host has no tag left for them."""
+    """The block layer counts each kept request of a LUN once: otherwise the LUNs would find no tag
+    left on the host."""
     with ram_host(luns=10, depth=64, hw_queues=1) as (_, host):
         luns = host.luns()
         without_elevator(*luns)
@@ -155,10 +163,10 @@ def test_ten_luns_share_their_tags(sg_module):
         for _ in range(repeats(100)):
             for file in files:
                 assert file.run(range(4)) == (0, 0)
-        assert sum(map(kept, nodes)) == 40
+        assert sum(map(held_requests, nodes)) == 40
         for lun in luns:
             assert active(lun) == 4
-        # And who keeps nothing has his turn.
+        # Block I/O, which keeps nothing, gets tags too.
         said = waits(luns[3].sd, path="read", count=200)
         assert said["results"]["0"] == 200
         for file in files:
@@ -170,12 +178,12 @@ def test_ten_luns_share_their_tags(sg_module):
 
 
 def test_a_residual_is_that_of_its_run(whole):
-    """A run that does not get as far as the device has none of the run before."""
+    """A run that does not reach the device reports no residual, even if the run before had one."""
     with opened(whole.path, 1, held_share=100) as file:
         file.prepare([command(cdb.inquiry(252), IN, 252, flags=HELD)])
         for _ in range(2):
             assert file.one(0).result == 0 and file.status(0).resid > 0
-            assert kept(whole.path) == 1
+            assert held_requests(whole.path) == 1
         state = whole.lun.sysfs / "state"
         state.write_text("offline\n", encoding="ascii")
         try:
@@ -188,37 +196,38 @@ def test_a_residual_is_that_of_its_run(whole):
 @pytest.mark.smoke
 @pytest.mark.parametrize("state", ("quiesce", "block", "stop"))
 def test_a_device_that_is_not_to_be_used(whole, state):
-    """No command reaches it, and each ends when it may be used again."""
+    """No command reaches a quiesced, blocked or stopped device; each ends once that state is
+    over."""
     with quiescer(), holding(whole.path, DEPTH) as file, Ring() as ring:
         for _ in range(3):
-            keep(file, DEPTH)
+            hold_first(file, DEPTH)
             before = whole.lun.sysfs / "iorequest_cnt"
             count = before.read_text(encoding="ascii")
-            put_into(state, whole.lun.address)
+            set_state(state, whole.lun.address)
             try:
                 for slot in range(DEPTH):
                     file.push(ring, slot)
                     ring.submit()
-                # Time enough for whoever would send them after all.
+                # Long enough for code that wrongly sends them to do so.
                 with pytest.raises(AssertionError, match="0 of 1"):
                     ring.wait(1, 0.3)
                 assert before.read_text(encoding="ascii") == count
             finally:
-                put_into(state, "")
+                set_state(state, "")
             assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
         assert [file.status(slot).runs for slot in range(DEPTH)] == [9] * DEPTH
 
 
 def test_under_an_elevator_nothing_is_kept(whole):
-    """It runs, and keeps again when there is none."""
+    """Under an elevator slots run but keep nothing; without it they keep their requests again."""
     scheduler = whole.lun.queue / "scheduler"
     with holding(whole.path, DEPTH) as file:
         for _ in range(3):
-            keep(file, DEPTH)
+            hold_first(file, DEPTH)
             scheduler.write_text("mq-deadline", encoding="ascii")
             try:
                 for _ in range(3):
-                    assert file.run(range(DEPTH)) == (0, 0) and kept(whole.path) == 0
+                    assert file.run(range(DEPTH)) == (0, 0) and held_requests(whole.path) == 0
             finally:
                 scheduler.write_text("none", encoding="ascii")
 
@@ -228,12 +237,13 @@ def test_under_an_elevator_nothing_is_kept(whole):
 @QUEUED
 @pytest.mark.parametrize("fault", ("lost", "timeout"))
 def test_timeout(whole, fault):
-    """A held command that is not answered ends with its error, and its slot can be used."""
+    """A held command that the device does not answer ends with DID_TIME_OUT, and its slot can run
+    again."""
     with holding(whole.path, DEPTH) as file, Ring() as ring:
         file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000, flags=HELD)
                       for slot in range(DEPTH)])
         for turn in range(2):
-            keep(file, DEPTH)
+            hold_first(file, DEPTH)
             before = int(whole.host.stats()["timeouts"])
             whole.dir.arm(fault, count=1, delay_ms=4000)
             for slot in range(DEPTH):
@@ -244,19 +254,19 @@ def test_timeout(whole, fault):
             assert len(bad) == 1 and got[bad[0]] >> 8 & 0xff == sgio.DID_TIME_OUT, got
             assert file.status(bad[0]).runs == 3 * turn + 3
             assert whole.host.stats()["timeouts"] == before + 1
-            smqsg.attend(whole.lun.sg)
-        keep(file, DEPTH)
+            smqsg.clear_attentions(whole.lun.sg)
+        hold_first(file, DEPTH)
 
 
 @pytest.mark.parametrize("whole", ["straight"], indirect=True)
 def test_timeout_of_one_sent_straight(whole):
-    """The same on scsi_debug, which forgets every fourth command it is sent."""
+    """The same on scsi_debug, which ignores every fourth command."""
     forgets = 4
     with holding(whole.path, DEPTH) as file, Ring() as ring:
         file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000, flags=HELD)
                       for slot in range(DEPTH)])
         for turn in range(2):
-            keep(file, DEPTH)
+            hold_first(file, DEPTH)
             (smqsg.SCSI_DEBUG / "opts").write_text(str(forgets), encoding="ascii")
             (smqsg.SCSI_DEBUG / "every_nth").write_text("4", encoding="ascii")
             for slot in range(DEPTH):
@@ -268,15 +278,16 @@ def test_timeout_of_one_sent_straight(whole):
             bad = [slot for slot, res in got.items() if res]
             assert bad and {got[slot] >> 8 & 0xff for slot in bad} == {sgio.DID_TIME_OUT}, got
             assert {file.status(slot).runs for slot in bad} == {3 * turn + 3}
-            smqsg.attend(whole.lun.sg)
-        keep(file, DEPTH)
+            smqsg.clear_attentions(whole.lun.sg)
+        hold_first(file, DEPTH)
 
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("delay_ms", (700, 4000))
 def test_timeouts_beside_reuse(sg_module, delay_ms):
-    """Requests are used again on each CPU while the block layer looks for those whose time is
-    over: it finds those, and no other. It looks each second: some of 700 ms end before."""
+    """Held requests are used again on all CPUs while the block layer looks for expired ones: it
+    finds those and no others. It looks once a second, so some commands that take 700 ms end
+    before."""
     with ram_host(depth=32) as (host_dir, host):
         lun, = host.luns()
         without_elevator(lun)
@@ -295,7 +306,8 @@ def test_timeouts_beside_reuse(sg_module, delay_ms):
 
 @pytest.mark.limit(90)
 def test_task_set_full(sg_module):
-    """It lowers the depth, what is kept goes down with it, and each command ends once."""
+    """TASK SET FULL lowers the depth, and with it how many requests are kept; each command ends
+    once."""
     with ram_host(depth=16) as (host_dir, host):
         lun, = host.luns()
         without_elevator(lun)
@@ -303,10 +315,10 @@ def test_task_set_full(sg_module):
         path = smqsg.node(lun)
         (lun.sysfs / "queue_ramp_up_period").write_text("50", encoding="ascii")
         with node_share(path, 100), waits_on(path, depth=32, count=3000, held=True) as job:
-            wait_for("some to be kept", lambda: kept(path) > 0)
+            wait_for("some to be kept", lambda: held_requests(path) > 0)
             host_dir.arm("task_set_full", every=5, count=200)
             said = job.result()
         assert said["served"] == said["results"]["0"] == said["sent"] == 3000
         assert host_dir.get("fault/injected") == "200"
         with holding(path, 2) as file:
-            keep(file, 2)
+            hold_first(file, 2)

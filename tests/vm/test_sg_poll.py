@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Polled rings: prepared and ad hoc commands through poll queues, and all that ends one."""
+"""Polled rings: prepared and ad hoc commands through poll queues, and each way in which such a
+command ends."""
 import errno
 import os
 import random
@@ -29,15 +30,15 @@ READ_10 = 0x28
 
 
 def polls(disk) -> int:
-    """How many commands of a disk's host were found by a poll."""
+    """How many commands of a disk's host a poll has found."""
     return int(disk.host.stats()["polled"])
 
 
 @contextmanager
 def no_task_work():
-    """None of the block's commands is told of by task work."""
-    with calls("smq_sg", "smqsg_slot_told") as slots, \
-            calls("smq_sg", "smqsg_batch_told") as batches:
+    """Checks that no command sent in the block is reported by task work."""
+    with calls("smq_sg", "smqsg_slot_task_work") as slots, \
+            calls("smq_sg", "smqsg_batch_task_work") as batches:
         yield
         assert (slots(), batches()) in ((0, 0), (None, None))
 
@@ -46,7 +47,7 @@ def no_task_work():
 @pytest.mark.parametrize("sqe_flags", (0, uring.SQE_ASYNC), ids=("", "async"))
 @pytest.mark.parametrize("ring", RINGS)
 def test_rings(polled, ring, sqe_flags):
-    """Beyond the depth, too: each command is found by a poll, and none told of by task work."""
+    """Also beyond the depth each command is found by a poll, and none is reported by task work."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL | RINGS[ring]) as opened_ring:
         assert file.info().features & FEATURE_POLLED
         before = polls(polled)
@@ -67,7 +68,8 @@ def test_rings(polled, ring, sqe_flags):
 @pytest.mark.smoke
 @pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
 def test_data(polled, spin):
-    """Written and read by polling, singly and in batches of every kind; one buffer for another."""
+    """Data is written and read by polling, singly and in batches of every kind, also with another
+    buffer."""
     data = random.Random(3).randbytes(64 * BLOCK)
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         file.prepare([write(slot, offset=slot * BLOCK) for slot in range(64)])
@@ -97,7 +99,7 @@ def test_data(polled, spin):
 
 @pytest.mark.smoke
 def test_without_poll_queue(device):
-    """Refused at once, whatever it is; and the node tells that it has none."""
+    """Each kind of command is refused at once; the node reports that it has no poll queue."""
     flags = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
     with opened(device.path) as file, Ring(8, flags) as ring:
         file.push(ring, 0)
@@ -115,7 +117,7 @@ def test_without_poll_queue(device):
 
 
 def test_refused(polled):
-    """What is wrong with a run or a batch is told on a polled ring, too, and nothing hangs."""
+    """A bad run or batch gets its error on a polled ring, too, and the ring does not hang."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow()
         file.prepare([command(b"")], 5)
@@ -135,7 +137,7 @@ def test_refused(polled):
 
 
 def test_sense(polled):
-    """Errors of the device, with their sense and residual."""
+    """Errors of the device are reported, with sense data and residual."""
     with opened(polled.path) as file, Ring(8, SETUP_IOPOLL) as ring:
         file.prepare([read(1 << 30), read(0, 8), command(bytes((0xff,)) * 6)])
         polled.dir.arm("short", count=1)
@@ -152,7 +154,8 @@ def test_sense(polled):
 
 
 def test_more_wait_than_may(polled):
-    """EAGAIN of those beyond max_waiting, ETIMEDOUT of one that waits too long: by the ring."""
+    """Commands beyond max_waiting end with EAGAIN, a command that waits too long with ETIMEDOUT,
+    both through the ring."""
     most = smqsg.attr(polled.path, "max_waiting")
     with opened(polled.path, 2048) as file, Ring(2048, SETUP_IOPOLL) as ring:
         file.prepare([read(0, timeout_ms=300)], 100)
@@ -169,7 +172,7 @@ def test_more_wait_than_may(polled):
 
 
 def keep_busy(path: str, flags: int, stop: Memory, cpu: int) -> int:
-    """Runs slots by a ring, spinning, on one CPU, until told to stop; each must be GOOD."""
+    """Runs slots on one CPU by a ring that spins, until told to stop; each must end GOOD."""
     os.sched_setaffinity(0, {cpu})
     with opened(path) as file, Ring(64, flags) as ring:
         turns = 0
@@ -186,7 +189,8 @@ def keep_busy(path: str, flags: int, stop: Memory, cpu: int) -> int:
 
 @pytest.mark.smoke
 def test_rings_of_two_cpus(polled):
-    """Two polled rings and one that is not, on one LUN: each finds the others' ends."""
+    """Two polled rings and one that is not polled, on one LUN: each finds completions of the
+    others."""
     stop = Memory(PAGE, 1 | 0x20)
     cpus = sorted(os.sched_getaffinity(0))
     polled.slow(200_000)
@@ -200,7 +204,7 @@ def test_rings_of_two_cpus(polled):
 
 
 def test_two_rings_of_one_file(polled):
-    """Each is told of its own, whoever polls."""
+    """Each ring gets the completions of its own commands, whichever ring polls."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as one, \
             Ring(64, SETUP_IOPOLL) as other:
         for _ in range(50):
@@ -209,13 +213,13 @@ def test_two_rings_of_one_file(polled):
                 file.push(other, slot + 1)
             one.submit()
             other.submit()
-            # What ends of the second's is found by the first.
+            # The first ring finds completions of the second's commands.
             assert sorted(one.wait(32, spin=True)) == [(slot, 0) for slot in range(0, 64, 2)]
             assert sorted(other.wait(32)) == [(slot, 0) for slot in range(1, 64, 2)]
 
 
 def one_cpu_only() -> list[Path]:
-    """Takes all CPUs but one offline: those."""
+    """Takes all CPUs but one offline; returns those taken."""
     gone = []
     for path in sorted(Path("/sys/devices/system/cpu").glob("cpu[1-9]*/online")):
         if path.read_text(encoding="ascii").strip() == "1":
@@ -225,7 +229,7 @@ def one_cpu_only() -> list[Path]:
 
 
 def test_waiting_with_one_cpu(polled):
-    """The dispatcher has the CPU to give turns while the ring is polled."""
+    """While the ring is polled, the dispatcher still gets CPU time to let waiting commands run."""
     gone = one_cpu_only()
     try:
         with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
@@ -244,7 +248,8 @@ def test_waiting_with_one_cpu(polled):
 # Nobody polls.
 
 def test_others_do_not_wait_for_a_ring_that_is_not_polled(polled):
-    """It has all places, and its commands have long ended."""
+    """A ring that is not polled has all places, but its commands have long ended: others do not
+    wait for it."""
     with opened(polled.path) as file, opened(polled.path) as other, \
             Ring(64, SETUP_IOPOLL) as ring, Ring(64, SETUP_IOPOLL) as second:
         for slot in range(DEPTH):
@@ -254,7 +259,7 @@ def test_others_do_not_wait_for_a_ring_that_is_not_polled(polled):
         assert other.run(range(16)) == (0, 0)
         assert time.monotonic() - began < 2 * PATIENCE
         assert ring.wait(DEPTH) and file.run(range(DEPTH)) == (0, 0)
-        # And one that is polled waits for nobody else.
+        # A polled ring does not wait for another one either.
         for slot in range(DEPTH):
             file.push(ring, slot)
         ring.submit()
@@ -267,7 +272,8 @@ def test_others_do_not_wait_for_a_ring_that_is_not_polled(polled):
 @pytest.mark.smoke
 @pytest.mark.parametrize("polling", (False, True), ids=("idle", "polling"))
 def test_device_removed(polled, polling):
-    """In flight: they end; waiting: ENODEV; removal waits for no poller."""
+    """The device is removed: commands in flight end, waiting ones end with ENODEV, and the removal
+    waits for no poller."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow()
         for slot in range(12):
@@ -288,7 +294,7 @@ def test_device_removed(polled, polling):
             assert remove() == 0
             got = dict(ring.wait(13))
         gone = [slot for slot in range(12) if got[slot] == -errno.ENODEV]
-        # While the device is polled some may end before it goes.
+        # While the device is polled some commands may end before the removal.
         assert 0 < len(gone) <= 12 - DEPTH and 0 < got[100] <= 20, got
         assert polling or len(gone) == 12 - DEPTH and got[100] == 20, got
         assert all(got[slot] >= 0 for slot in range(12) if slot not in gone), got
@@ -301,7 +307,8 @@ def test_device_removed(polled, polling):
 @pytest.mark.parametrize("kind", ("lost", "timeout"))
 @pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
 def test_timeout(polled, kind, spin):
-    """Error handling ends what no poll finds; the ring, polled or not, has it."""
+    """Error handling ends a command that no poll finds; the ring, polled or not, gets the
+    completion."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         file.prepare([read(slot, timeout_ms=1000) for slot in range(12)])
         before = int(polled.host.stats()["timeouts"])
@@ -314,7 +321,7 @@ def test_timeout(polled, kind, spin):
         assert len(bad) == 1 and got[bad[0]] >> 8 & 0xff == sgio.DID_TIME_OUT, got
         assert polled.host.stats()["timeouts"] == before + 1
         polled.dir.arm("none")
-        smqsg.attend(polled.lun.sg)
+        smqsg.clear_attentions(polled.lun.sg)
         file.push_batch(ring, range(64))
         ring.submit()
         assert ring.wait(1) == [(0, 0)]
@@ -322,7 +329,7 @@ def test_timeout(polled, kind, spin):
 
 @pytest.mark.parametrize("what", ("block", "freeze"))
 def test_who_does_not_poll_is_in_nobodys_way(polled, what):
-    """Commands that have ended, and whose ring is not polled, keep neither places nor the queue."""
+    """Commands that have ended on a ring that is not polled keep neither places nor the queue."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow(SLOW // 8)
         for slot in range(DEPTH):
@@ -340,7 +347,7 @@ def test_who_does_not_poll_is_in_nobodys_way(polled, what):
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", ("ring", "file"))
 def test_close(polled, first):
-    """The ring, or the file, is closed with commands in flight and waiting: all of them run."""
+    """The ring or the file is closed with commands in flight and waiting: all of them run."""
     with opened(polled.path) as file:
         ring = Ring(64, SETUP_IOPOLL)
         polled.slow(SLOW // 4)
@@ -361,7 +368,7 @@ def test_close(polled, first):
 @pytest.mark.smoke
 @pytest.mark.parametrize("how", ("spin", "asleep", "batch"))
 def test_sigkill(polled, how):
-    """A process dies with commands in flight and waiting: what waits does not run."""
+    """A process is killed with commands in flight and waiting: the waiting ones are not sent."""
     ready, told = os.pipe()
 
     def work():
@@ -383,7 +390,7 @@ def test_sigkill(polled, how):
     assert ended(pid) == -signal.SIGKILL
     began = time.monotonic()
     polled.idle()
-    # Not one after the other.
+    # The commands did not run one after the other.
     assert time.monotonic() - began < 8 * SLOW / 1e9 * PATIENCE
     os.close(ready)
     os.close(told)
@@ -398,11 +405,11 @@ def test_sigkill(polled, how):
         not SCSI_DEBUG_POLLS, reason="its scsi_debug ends polled commands of others too early")),
 ))
 def test_scsi_debug(sg_module, seconds):
-    """Ends inside queuecommand, and those that its poll queue gives."""
+    """scsi_debug ends some commands inside queuecommand; its poll queue returns others."""
     with loaded("scsi_debug", delay=0, submit_queues=2, poll_queues=1, dev_size_mb=8,
                 names=("add_host", "max_luns")) as hosts:
         lun = hosts[0].luns()[0]
-        smqsg.attend(lun.sg)
+        smqsg.clear_attentions(lun.sg)
         with smqsg.slow(seconds), smqsg.depth(lun, 16), opened(smqsg.node(lun)) as file, \
                 Ring(64, SETUP_IOPOLL) as ring, no_task_work():
             data = random.Random(7).randbytes(64 * BLOCK)

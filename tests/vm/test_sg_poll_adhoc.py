@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ad hoc commands of polled rings: their data is in the memory of who submitted, who may be another
-than who polls, or have gone."""
+"""Ad hoc commands of polled rings: their data is in the memory of the submitting process, which may
+differ from the polling one, or may have ended."""
 import os
 import random
 import signal
@@ -28,7 +28,8 @@ REFERENCES = Path("/sys/module/smq_sg/refcnt")
 @pytest.mark.smoke
 @pytest.mark.parametrize("at", (0, 13), ids=("", "copied"))
 def test_adhoc(polled, at):
-    """Data into the caller's memory, be it by a copy; sense; and beyond the depth."""
+    """Data gets into the caller's memory, aligned or (at an odd address) through a copy, with more
+    commands than the queue depth; so does sense data."""
     data = random.Random(5).randbytes(40 * BLOCK)
     with opened(polled.path) as file, Ring(64, FLAGS) as ring:
         file.prepare([write(slot, offset=slot * BLOCK) for slot in range(40)])
@@ -49,7 +50,8 @@ def test_adhoc(polled, at):
 
 
 def test_adhoc_found_by_another_process(polled):
-    """A file of two processes with a ring each: data and sense go where they belong."""
+    """Two processes use one file, with a ring each: data and sense data get into the submitter's
+    memory."""
     stop = Memory(PAGE, 1 | 0x20)
     with opened(polled.path) as file:
         data = random.Random(6).randbytes(BLOCK)
@@ -59,7 +61,8 @@ def test_adhoc_found_by_another_process(polled):
         area = Memory(2 * PAGE)
 
         def work():
-            """The same addresses, where nothing must be written."""
+            """The child has its own copy of @area at the same address: the parent's data must not
+            get there."""
             with Ring(64, SETUP_IOPOLL) as ring:
                 while not stop[0]:
                     for slot in range(1, 33):
@@ -72,7 +75,7 @@ def test_adhoc_found_by_another_process(polled):
                 area[:] = bytes(2 * PAGE)
                 keep = push_adhoc(ring, file.fd, cdb.blocks(READ_10, 0, 1), 0, area, 13, BLOCK)
                 ring.submit()
-                # The other is likely to find it.
+                # The other process is likely to find the completion.
                 time.sleep(0.002)
                 assert ring.wait(1) == [(0, 0)]
                 assert area[13:13 + BLOCK] == data
@@ -81,17 +84,19 @@ def test_adhoc_found_by_another_process(polled):
             assert status(30) == 0
 
 
-# Whoever polls in the end is not who submitted, and nobody runs his task work.
+# In the tests below the ring is closed or its process ends. The task that then polls for the
+# commands is not the submitter, whose task work no longer runs.
 
 def push_some(ring, file, count):
-    """READs, of which DEPTH are in flight at a time; what has to be kept."""
+    """Pushes READs, of which DEPTH are in flight at a time. Returns their memory and the objects
+    that must stay alive."""
     area = Memory(count * BLOCK)
     return area, [push_adhoc(ring, file.fd, cdb.blocks(READ_10, n, 1), n, area, n * BLOCK, BLOCK)
                   for n in range(count)]
 
 
 def let_go(polled):
-    """Nothing is in flight, nor waits, nor keeps a file."""
+    """Waits until no command is in flight or waits, and none keeps a file open."""
     polled.idle()
     wait_for("the files to be let go", lambda: REFERENCES.read_text(encoding="ascii") == "0\n")
 
@@ -100,7 +105,7 @@ def let_go(polled):
 @pytest.mark.parametrize("count", (1, 3 * DEPTH), ids=("one", "waiting"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_ring_closed(polled, kind, count):
-    """With commands in flight and waiting, while the process lives on."""
+    """The ring is closed with commands in flight and waiting, while the process lives on."""
     with opened(polled.path) as file:
         ring = Ring(64, KINDS[kind])
         polled.slow(SLOW // 4)
@@ -119,7 +124,7 @@ def test_ring_closed(polled, kind, count):
 @pytest.mark.parametrize("how", ("SIGKILL", "exit", "exec"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_process_gone(polled, kind, how):
-    """With commands in flight and waiting: it ends, and what waits does not run."""
+    """The process ends with commands in flight and waiting; waiting ones are not sent."""
     ready, told = os.pipe()
 
     def work():

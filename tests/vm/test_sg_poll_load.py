@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Polled rings under load, with everything at once that can end a command or keep it waiting."""
+"""Polled rings under load, together with everything that can end a command or make it wait."""
 import errno
 import os
 import random
 import signal
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from kit import sgio, smqsg
@@ -20,20 +21,22 @@ from kit.slots import BLOCK, SlotFile, read, write
 from kit.uring import SETUP_DEFER_TASKRUN, SETUP_IOPOLL, SETUP_SINGLE_ISSUER, SETUP_SQPOLL, Ring
 
 SLOTS = 32
+REFERENCES = Path("/sys/module/smq_sg/refcnt")   # open files
 SECONDS = 8
-# Rings of the workers; the last is not polled.
+# The kinds of the workers' rings; the last is not polled.
 KINDS = (0, 0, SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN, SETUP_SQPOLL, None)
-# Memory of a process and its children.
+# mmap flags of memory that a process shares with its children.
 SHARED = 1 | 0x20
 
 
 def data_of(worker: int, turn: int, block: int) -> bytes:
-    """What a worker writes."""
+    """The data that a worker writes."""
     return b"%8d%8d%8d........" % (worker, turn, block) * (BLOCK // 32)
 
 
 class Worker:
-    """Writes its own blocks, and reads them back, through one ring, in any mixture."""
+    """Writes its own blocks and reads them back, through one ring, by runs and batches in random
+    order."""
 
     def __init__(self, number: int, file: SlotFile, ring: Ring, polled: bool):
         self.number, self.file, self.ring, self.polled = number, file, ring, polled
@@ -47,7 +50,7 @@ class Worker:
                       for at in range(SLOTS)], SLOTS)
 
     def run(self, first: int) -> list[bool]:
-        """Runs all slots from the first on, once; which of them ended with GOOD."""
+        """Runs all slots from @first on, once; returns which of them ended GOOD."""
         before = [self.file.status(first + at).runs for at in range(SLOTS)]
         at, sent = 0, 0
         while at < SLOTS:
@@ -67,7 +70,7 @@ class Worker:
         return [state.result == 0 for state in states]
 
     def turn(self, turn: int) -> None:
-        """Writes, reads, compares what both did well."""
+        """Writes, reads, and compares the blocks for which both ended GOOD."""
         for at in range(SLOTS):
             self.memory[at * BLOCK:(at + 1) * BLOCK] = data_of(self.number, turn, at)
         written = self.run(0)
@@ -78,7 +81,7 @@ class Worker:
 
 
 def work(number: int, path: str, stop: Memory, least: int) -> int:
-    """A worker's process: until it is told to stop, after @least turns."""
+    """A worker's process: it runs at least @least turns, until it is told to stop."""
     kind = KINDS[number % len(KINDS)]
     flags = 0 if kind is None else kind | SETUP_IOPOLL
     with SlotFile(path, 2 * SLOTS) as file, Ring(64, flags) as ring:
@@ -90,7 +93,8 @@ def work(number: int, path: str, stop: Memory, least: int) -> int:
 
 
 def trouble(rand: random.Random, host_dir, lun, path: str, seconds: float) -> int:
-    """Depths, faults, resets, processes that die: one after the other. Returns how many."""
+    """Causes trouble, one kind after the other: depths, faults, resets, processes that die. Returns
+    how often."""
     end, count, stop = time.monotonic() + seconds, 0, Memory(PAGE, SHARED)
     while time.monotonic() < end:
         what = count % 5
@@ -116,7 +120,7 @@ def trouble(rand: random.Random, host_dir, lun, path: str, seconds: float) -> in
 @pytest.mark.limit(180)
 @pytest.mark.parametrize("service_ns", (0, 100_000), ids=("ready", "served"))
 def test_everything_at_once(sg_module, service_ns):
-    """Each command is told of once, with its data; in the end nothing is left of any."""
+    """Each command is reported once, with its data; at the end nothing is left of any."""
     stop = Memory(PAGE, SHARED)
     with ram_host(depth=16, poll_queues=2, timeout=20) as (host_dir, host), ExitStack() as stack:
         lun = host.luns()[0]
@@ -137,18 +141,19 @@ def test_everything_at_once(sg_module, service_ns):
             job.kill()
         wait_for("an idle node", lambda: not smqsg.attr(path, "waiting") and
                  not smqsg.attr(path, "inflight"))
-        # A block command that was lost ends with its timeout.
+        # Block I/O that was lost ends by its timeout.
         stats = settle(host, 40)
         assert stats["polled"] > 500
-        smqsg.attend(lun.sg)
-        # And all is well.
+        smqsg.clear_attentions(lun.sg)
+        # Afterwards slots work.
         with SlotFile(path, 2 * SLOTS) as file, Ring(64, SETUP_IOPOLL) as ring:
             Worker(20, file, ring, True).turn(0)
 
 
 @pytest.mark.limit(120)
 def test_devices_come_and_go_under_polled_load(sg_module):
-    """Removed with commands in flight, be they polled for or not, over and over."""
+    """Devices are removed over and over with commands in flight, whether these are polled for or
+    not."""
     with ram_host(depth=16, poll_queues=2) as (host_dir, host):
         host_dir.set("model/service_ns", 300_000)
         for turn in range(6):
@@ -171,6 +176,8 @@ def test_devices_come_and_go_under_polled_load(sg_module):
                         assert all(res >= 0 for res in results), results
             with running(lambda: until_gone(True)) as (_, spinning), \
                     running(lambda: until_gone(False)) as (_, sleeping):
+                wait_for("both to open the node", lambda: int(
+                    REFERENCES.read_text(encoding="ascii")) >= 2)
                 time.sleep(0.3)
                 began = time.monotonic()
                 if turn % 2:

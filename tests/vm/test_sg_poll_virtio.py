@@ -2,7 +2,8 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
-"""Polled rings on QEMU's virtio-scsi: by smq_virtio, and by virtio_scsi where that can poll."""
+"""Polled rings on QEMU's virtio-scsi, with smq_virtio, and with virtio_scsi where it has poll
+queues."""
 import errno
 import os
 import random
@@ -27,7 +28,7 @@ def device():
 
 
 def interrupts() -> int:
-    """Those of all virtqueues for commands, so far."""
+    """The number of interrupts of all virtqueues for commands, so far."""
     return sum(int(word) for line in Path("/proc/interrupts").read_text(
         encoding="ascii").splitlines() if "-request" in line
         for word in line.split()[1:os.cpu_count() + 1])
@@ -57,17 +58,18 @@ def transfer(path: str, counted=nullcontext) -> None:
 
 @contextmanager
 def without_interrupts():
-    """Nor task work: for nobody else uses the disk."""
+    """Checks that the block causes neither interrupts nor task work. No other program uses the
+    disk."""
     before = interrupts()
-    with calls("smq_sg", "smqsg_slot_told") as slots, \
-            calls("smq_sg", "smqsg_batch_told") as batches:
+    with calls("smq_sg", "smqsg_slot_task_work") as slots, \
+            calls("smq_sg", "smqsg_batch_task_work") as batches:
         yield
         assert (slots(), batches(), interrupts() - before) == (0, 0, 0)
 
 
 @pytest.fixture
 def in_tree_driver():
-    """virtio_scsi has the device."""
+    """Binds the device to virtio_scsi."""
     load("virtio_scsi")
     virtio.host_of(device())
     yield
@@ -87,7 +89,8 @@ def test_smq_virtio(in_tree_driver):
 
 @pytest.mark.smoke
 def test_virtio_scsi():
-    """Poll queues are a parameter of 7.2's; without any a polled ring is refused."""
+    """Linux 7.2's virtio_scsi has a parameter for poll queues; without any a polled ring is
+    refused."""
     can_poll = "virtscsi_poll_queues" in run("modinfo", "-p", "virtio_scsi").stdout
     for queues in (0, 2) if can_poll else (0,):
         load("virtio_scsi", **({"virtscsi_poll_queues": queues} if queues else {}))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a caller may do: which way data goes, how much memory is pinned, which operations there
-are, whose the slots are."""
+"""A caller's rights: the direction of data, how much memory it may pin, which operations there are,
+and whose slots it may use."""
 import ctypes
 import errno
 import fcntl
@@ -28,7 +28,7 @@ READ, WRITE = cdb.blocks(cdb.READ_10, 7, 1), cdb.blocks(cdb.WRITE_10, 7, 1)
 OURS = b"\xcd" * BLOCK
 
 
-# Data against the opcode's direction.
+# Data in the direction opposite to the opcode's.
 
 @contextmanager
 def _ram(device):
@@ -44,7 +44,7 @@ def _lio(_):
 
 
 def _adhoc(fd, raw, data):
-    """What a whole command with data-out ends with."""
+    """The result of an ad hoc command with data-out."""
     area = Memory(PAGE)
     area[:len(data)] = data
     with Ring(flags=SETUP_SQE128 | SETUP_CQE32) as ring:
@@ -58,8 +58,8 @@ def _adhoc(fd, raw, data):
 @pytest.mark.smoke
 @pytest.mark.parametrize("disk_of", (_ram, _lio), ids=["ram", "lio"])
 def test_a_read_whose_data_goes_out_writes_nothing(device, disk_of):
-    """LIO carries such a READ out as a WRITE: a user who may only read cannot send it, and smq_lio
-    never passes it on to LIO."""
+    """LIO would execute such a READ as a WRITE. A user with only read access cannot send it, and
+    smq_lio never passes it on to LIO."""
     with disk_of(device) as lun:
         node = smqsg.node(lun)
         os.chmod(node, 0o666)
@@ -76,11 +76,11 @@ def test_a_read_whose_data_goes_out_writes_nothing(device, disk_of):
                     assert file.try_prepare([command(READ, OUT, BLOCK)]) == (errno.EPERM, 0)
                     assert file.try_prepare([command(WRITE, IN, BLOCK)]) == (errno.EPERM, 0)
                     assert _adhoc(file.fd, READ, OURS) == -errno.EPERM
-                    # As before: what its opcode says.
+                    # As before: a command with its opcode's direction is prepared.
                     assert file.try_prepare([read(7)]) == (0, 1)
             return 0
         assert as_nobody(work) == 0
-        # Who has the right may send it; the device does not take it.
+        # A privileged caller may send it; the device refuses it.
         for path in (node, lun.sd):
             with SgDev(path) as dev:
                 assert dev.cmd(READ, dout=OURS).host == DID_ERROR
@@ -94,7 +94,7 @@ def test_a_read_whose_data_goes_out_writes_nothing(device, disk_of):
 
 
 def _send_command(fd, raw, data=b"", length=0):
-    """SCSI_IOCTL_SEND_COMMAND: its errno, or the command's result."""
+    """Calls SCSI_IOCTL_SEND_COMMAND; returns its errno, or the command's result."""
     request = struct.pack("<II", len(data), length) + raw + data
     try:
         return fcntl.ioctl(fd, 1, bytearray(request.ljust(BLOCK + 128, b"\0")))
@@ -103,7 +103,7 @@ def _send_command(fd, raw, data=b"", length=0):
 
 
 def _send_packet(fd, raw, data):
-    """CDROM_SEND_PACKET with data-out."""
+    """Calls CDROM_SEND_PACKET with data-out."""
     memory = Memory(PAGE)
     memory[:len(data)] = data
     request = raw.ljust(16, b"\0")[:12].ljust(16, b"\0") + struct.pack(
@@ -116,8 +116,8 @@ def _send_packet(fd, raw, data):
 
 @pytest.mark.parametrize("access", (os.O_RDONLY, os.O_RDWR), ids=["read", "write"])
 def test_commands_of_other_ioctls_need_the_right(device, access):
-    """The mid-layer's own ioctls look at the opcode alone, in memory that may have changed since
-    anybody else has looked at it: a READ whose data goes out passes them."""
+    """The mid-layer's own ioctls check only the opcode, and read it from memory that may have
+    changed since an earlier check: they let a READ with data-out pass."""
     os.chmod(device.path, 0o666)
 
     def work():
@@ -146,11 +146,12 @@ def _limit(pages):
 
 @pytest.mark.parametrize("limit", (0, 8))
 def test_memlock(device, limit):
-    """Pinned memory counts from the loan to its end, and is limited for who has no right."""
+    """Pinned memory counts from the loan until it is given back; for an unprivileged caller it is
+    limited."""
     def work():
         file = SlotFile(device.path, 8)
         area = Memory(16 * PAGE)
-        # With the right: without a limit.
+        # For a privileged caller there is no limit.
         _limit(limit)
         assert file.lend(9, area) == 0 and _pinned() == 16
         assert file.take_back(9) == 0 and _pinned() == 0
@@ -158,7 +159,7 @@ def test_memlock(device, limit):
         assert file.lend(0, area, length=(limit + 1) * PAGE) == errno.ENOMEM and _pinned() == 0
         if not limit:
             return 0
-        # A page that is touched counts whole.
+        # A page counts as a whole, even if only a part of it is lent.
         assert file.lend(0, area, 1, limit * PAGE) == errno.ENOMEM
         assert file.lend(0, area, 1, 3 * PAGE) == 0 and _pinned() == 4
         assert file.lend(1, area, length=4 * PAGE) == 0 and _pinned() == 8
@@ -172,7 +173,7 @@ def test_memlock(device, limit):
 
 
 def test_memory_that_a_child_has_lent_still_counts(device):
-    """The buffers are the file's, and stay pinned when the process that lent them has gone."""
+    """Buffers belong to the file: they stay pinned when the process that lent them has ended."""
     os.chmod(device.path, 0o666)
 
     def work():
@@ -187,7 +188,7 @@ def test_memory_that_a_child_has_lent_still_counts(device):
             assert file.lend(9, Memory(3 * PAGE)) == errno.ENOMEM
             assert file.take_back(0) == 0
             assert file.lend(9, Memory(3 * PAGE)) == 0
-            # Another program, too.
+            # The same when another program has the file.
             code = "import os, sys; os.fstat(int(sys.argv[1])); os._exit(0)"
 
             def change():
@@ -210,7 +211,7 @@ class _Mapping:
 
     @property
     def address(self):
-        """Where it is."""
+        """The address of the mapping."""
         first = ctypes.c_char.from_buffer(self.area)
         try:
             return ctypes.addressof(first)
@@ -219,7 +220,8 @@ class _Mapping:
 
 
 def test_memory_of_a_file(device, tmp_path):
-    """The device would write pages that the file system has written back and takes for clean."""
+    """Memory of a file cannot be lent for data-in: the device would write to pages that the file
+    system has written back and considers clean."""
     run("mkfs.ext4", "-q", "-F", device.lun.sd)
     there = tmp_path / "there"
     there.mkdir()
@@ -230,7 +232,8 @@ def test_memory_of_a_file(device, tmp_path):
             name.write_bytes(bytes(PAGE))
         with SlotFile(device.path, 8) as file:
             assert file.lend(0, _Mapping(path, mmap.MAP_SHARED)) in (errno.EOPNOTSUPP, errno.EFAULT)
-            # What is copied at its first write, what has no disk, and what the device only reads.
+            # Allowed are memory that is copied at its first write, memory without a disk behind it,
+            # and memory that the device only reads.
             assert file.lend(0, _Mapping(path, mmap.MAP_PRIVATE)) == 0
             assert file.lend(1, _Mapping(shm, mmap.MAP_SHARED)) == 0
             assert file.lend(2, _Mapping(path, mmap.MAP_SHARED), flags=1) == 0
@@ -243,7 +246,7 @@ def test_memory_of_a_file(device, tmp_path):
 
 @pytest.mark.smoke
 def test_operations_that_there_are_not(device):
-    """An operation of a newer header is refused: its payload is no command of bsg."""
+    """An operation of a newer header is refused: its payload is not taken for a command of bsg."""
     area = Memory(PAGE)
     area[:BLOCK] = OURS
     unknown = URING_BATCH + 1
@@ -263,7 +266,8 @@ def test_operations_that_there_are_not(device):
 
 
 def test_a_prepare_that_fails_takes_no_slots(device):
-    """Else whoever shares the descriptor locks its opener out."""
+    """A failed prepare does not make the caller owner of the slots: otherwise a process that shares
+    the descriptor could lock the opener out."""
     def work():
         assert file.try_prepare([command(bytes([0xc1, *bytes(9)]))]) == (errno.EPERM, 0)
         assert file.try_prepare([command(b"\0" * 6, IN, 0)])[0] == errno.EINVAL

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands by every kind of ring, on every kind of queue, over several devices."""
+"""Prepared commands by each kind of ring, on each kind of queue, on several devices."""
 import errno
 import mmap
 import random
@@ -41,8 +41,8 @@ def test_rings(device, ring, sqe_flags):
 
 @pytest.mark.smoke
 def test_mixed(device):
-    """Entries of either size on one ring: prepared commands take small ones, and whole ones large
-    ones, whose completions are large, too."""
+    """Entries of both sizes on one ring: prepared commands take small ones; ad hoc commands take
+    large ones, whose completions are large, too."""
     try:
         ring = Ring(8, uring.SETUP_SQE_MIXED | uring.SETUP_CQE_MIXED)
     except OSError as error:
@@ -52,7 +52,7 @@ def test_mixed(device):
     beyond = cdb.blocks(cdb.READ_10, 0x7fffffff, 1)
     with ring, opened(device.path) as file:
         for turn in range(24):
-            # Each turn begins somewhere else in the queue.
+            # Each turn begins at another entry of the ring.
             alone = list(range(turn % 3))
             file.memory[:] = b"\xa5" * file.memory.size
             area[:BLOCK] = b"\xa5" * BLOCK
@@ -67,11 +67,11 @@ def test_mixed(device):
                 *((slot, 0) for slot in alone), (100, 0), (101, 0)]
             del keep
             assert file.memory[8 * BLOCK:16 * BLOCK] == bytes(8 * BLOCK)
-            # A status, and only of what was no slot.
+            # Only the command that was no slot has a status in its completion.
             assert ring.more.keys() == {101}
             assert ring.more.pop(101) & 0xff == (0 if good else sgio.CHECK_CONDITION)
             assert area[:BLOCK] == (bytes(BLOCK) if good else b"\xa5" * BLOCK)
-        # A large entry with nothing behind the run.
+        # A large entry with zeroes behind the run.
         ring.push(file.fd, URING_RUN, run_of(5).ljust(80, b"\0"), 5)
         ring.submit()
         assert ring.wait(1) == [(5, 0)] and not ring.more
@@ -80,7 +80,8 @@ def test_mixed(device):
 @pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
     (2, 0, "mq-deadline"), (2, 2, "none"), (1, 1, "mq-deadline")))
 def test_queues(sg_module, hw_queues, poll_queues, scheduler):
-    """Hosts with poll queues, schedulers that see passthrough or not; the scheduler changes."""
+    """Hosts with poll queues; schedulers that see passthrough, and others; the scheduler
+    changes."""
     with loaded("smq_ram", hw_queues=hw_queues, poll_queues=poll_queues) as hosts:
         lun = hosts[0].luns()[0]
         for name in (scheduler, "none", "mq-deadline"):
@@ -101,7 +102,8 @@ def test_queues(sg_module, hw_queues, poll_queues, scheduler):
                                    uring.SETUP_SQE128 | uring.SETUP_CQE32),
                          ids=("plain", "sqpoll", "sqe128"))
 def test_sqe_rewritten(device, flags):
-    """Another process writes into SQEs while they are submitted: any answer, but no harm."""
+    """Another process writes to SQEs while they are submitted: any result is allowed, but no
+    damage."""
     stop = mmap.mmap(-1, PAGE)
     with opened(device.path) as file, Ring(32, flags) as ring:
         other = Memory(PAGE)

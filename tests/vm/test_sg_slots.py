@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands: data through shared buffers, batches, status, very many slots."""
+"""Prepared commands: data in shared buffers, batches, status, a million slots."""
 import errno
 import mmap
+import os
 import random
 import signal
 import struct
 from pathlib import Path
 
 import pytest
-from kit import cdb, sgio
+from kit import cdb, sgio, smqsg
 from kit.cgroup import memory_cgroup
 from kit.child import ended, spawn
 from kit.memory import PAGE, Memory, OnePage, huge_memory, mprotect
 from kit.numbered import NUMBERED, numbered
+from kit.probe import calls
 from kit.slots import (BLOCK, IN, MAX_SLOTS, RESULT_SENSE, RESULT_SHORT, RUN_BUFFER, RUN_LBA,
                        Field, SlotFile, command, read, run_of, write)
 from kit.uring import Ring
@@ -26,15 +28,15 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 @pytest.mark.smoke
 @pytest.mark.parametrize("kind", ("pages", "huge"))
 def test_data(path, kind):
-    """Random lengths at random offsets, what is around them untouched."""
+    """Transfers of random lengths at random offsets; the memory around them is untouched."""
     rand = random.Random(kind)
     area = huge_memory(2 * MIB) if kind == "huge" else Memory(2 * MIB)
     with SlotFile(path, 32) as file:
         step, most = file.info().alignment, file.info().max_transfer
-        # Not from the beginning of a page, where the device can take that.
+        # Not at the start of a page, if the device can take that.
         at = 3 * step % PAGE
         assert file.lend(1, area, at, area.size - PAGE) == 0
-        # Out of the first half, into the second, a page between them.
+        # Data goes out of the first half and into the second; a page lies between them.
         half = (area.size - PAGE) // 2 - PAGE
         for turn in range(25):
             count = rand.choice((1, 2, 7, 8, 9, 64, rand.randint(1, 255), most // BLOCK))
@@ -57,8 +59,31 @@ def test_data(path, kind):
     area.close()
 
 
+def test_queue_stats(path):
+    """On 6.1, and there alone, the block layer takes the time of passthrough commands unless the
+    node's attribute says no. What it had not taken is not turned on."""
+    knob = smqsg.CLASS / Path(path).name / "queue_stats"
+    assert knob.exists() == os.uname().release.startswith("6.1.")
+    if not knob.exists():
+        return
+    counts = []
+    with calls("", "blk_stat_add") as so_far, SlotFile(path, 1) as file:
+        if so_far() is None:
+            return
+        assert file.lend(0, Memory(PAGE)) == 0 and file.try_prepare([read(0)]) == (0, 1)
+        for value in (None, "0", "1"):
+            if value:
+                knob.write_text(value, encoding="ascii")
+            assert knob.read_text(encoding="ascii") == f"{value or 1}\n"
+            before = so_far()
+            assert all(file.one(0).result == 0 for _ in range(64))
+            counts.append(so_far() - before)
+    # Other queues have commands of their own.
+    assert counts[1] < 64 <= min(counts[0], counts[2]), counts
+
+
 def test_segments(file):
-    """As many pieces of memory as the device takes, and one more."""
+    """Data in as many pieces of memory as the device takes, and in one more."""
     info = file.info()
     pieces = min(info.max_segments, info.max_transfer // PAGE)
     area = OnePage((pieces + 1) * PAGE)
@@ -66,7 +91,7 @@ def test_segments(file):
     blocks = pieces * PAGE // BLOCK
     file.prepare([read(0, blocks)])
     assert file.one(0).result == 0
-    # A part of a page at both ends.
+    # The data begins and ends inside a page.
     assert pieces == info.max_segments, "the device's max_transfer is too small for this test"
     assert file.try_prepare([read(0, blocks, offset=BLOCK)], 1) == (errno.EMSGSIZE, 0)
     assert file.field == Field.LENGTH
@@ -75,7 +100,7 @@ def test_segments(file):
 
 @pytest.mark.smoke
 def test_lba(file, memory):
-    """READ, WRITE, VERIFY of 6 to 16 bytes with another LBA than prepared."""
+    """READ, WRITE and VERIFY with CDBs of 6 to 16 bytes run with another LBA than prepared."""
     memory[:BLOCK] = numbered(9)
     for opcode in cdb.READS:
         file.prepare([read(3, opcode=opcode, offset=PAGE)])
@@ -109,7 +134,7 @@ def test_lba(file, memory):
 
 
 def test_other_buffer(file, memory):
-    """SMQ_SG_RUN_BUFFER: the same offset and length in another one."""
+    """SMQ_SG_RUN_BUFFER: a run uses the same offset and length in another buffer."""
     other, small = Memory(4 * PAGE), Memory(PAGE)
     assert file.lend(1, other) == 0 and file.lend(2, small) == 0
     file.prepare([read(40, 2, offset=PAGE), command(TUR), read(7)])
@@ -137,7 +162,7 @@ def test_other_buffer(file, memory):
             ring.submit()
             assert ring.wait(1) == [(slot, -error)], (slot, more)
     assert small[:BLOCK] == numbered(99)
-    # Nobody holds it any longer.
+    # No run holds the buffers any longer.
     assert file.take_back(1) == 0 and file.take_back(2) == 0
 
 
@@ -146,7 +171,7 @@ def test_other_buffer(file, memory):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch", "ioctl"))
 def test_refused(file, memory, way):
-    """A slot that cannot be run says why in its status, whichever way it was to run."""
+    """A slot that cannot be run has the reason in its status, in whichever way it was run."""
     for at, (slot, more, error) in enumerate((
             (read(5), {"flags": 8}, errno.EINVAL),
             (read(5), {"flags": RUN_LBA, "lba": 1 << 40}, errno.ERANGE),
@@ -186,7 +211,7 @@ def test_sense(path, size):
             whole = sgio.decode_sense(status.sense.ljust(18, b"\0")) if size > 14 else None
             assert len(status.sense) == min(size, 18)
             assert not whole or whole.triple == (sgio.ILLEGAL_REQUEST, 0x21, 0)
-        # Its neighbour's begins where this one's ends.
+        # The next slot's status begins where this one's ends.
         assert file.one(1) == file.status(1) and file.status(1).runs == 1
         assert file.status(1).triple == (0, 0, 0) and file.status(1).sense == b""
         file.prepare([read(0)])
@@ -214,7 +239,7 @@ def test_map_is_read_only(file):
         """The mapping of the array."""
         address, size = int(line.split("-")[0], 16), PAGE
     assert mprotect(Mapped, 3) == -1
-    # A mapping keeps the array when the file is closed.
+    # The mapping keeps the status array after the file is closed.
     file.prepare([command(TUR)])
     assert file.one(0).runs == 1
     kept = mmap.mmap(file.fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -229,7 +254,8 @@ def test_map_is_read_only(file):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("count", (1, 2, 16, 17, 32, 33, 64, 1000))
 def test_batches(path, count):
-    """By range, list and runs, with io_uring and without: each runs once, data where it belongs."""
+    """Batches by range, list and runs, with io_uring and without: each slot runs once, with its
+    data in the right place."""
     with SlotFile(path, 1000, 0) as file, Ring() as ring:
         area = Memory(1000 * BLOCK)
         assert file.lend(0, area) == 0
@@ -256,7 +282,7 @@ def test_batches(path, count):
 
 
 def test_bad_elements(file, memory):
-    """Each bad element fails by itself, and is counted; the others run."""
+    """Each bad element fails by itself and is counted; the other elements run."""
     file.prepare([read(slot, offset=slot * BLOCK) for slot in range(64)])
     file.prepare([command(b"")], 7)
     file.prepare([read(0x7fffffff)], 9)
@@ -294,7 +320,7 @@ def test_bad_elements(file, memory):
 
 @pytest.mark.limit(180)
 def test_a_million_slots(path):
-    """On one file, with shared buffers, in a bounded part of memory."""
+    """A million slots of one file, with shared buffers, need a limited amount of memory."""
     some = 8192
     before = available()
     with SlotFile(path, MAX_SLOTS, 0) as file:
@@ -308,7 +334,7 @@ def test_a_million_slots(path):
         print(f"{MAX_SLOTS} slots: {info.slot_bytes} bytes each as told, "
               f"{used / MAX_SLOTS:.1f} by /proc/meminfo")
         assert info.slots == MAX_SLOTS and info.slot_bytes == 80
-        # 80, a bit, the 2 MiB of the test's own, page tables.
+        # 80 bytes and a bit per slot, the test's own 2 MiB, page tables.
         assert used / MAX_SLOTS < 80 * 1.2
         rand = random.Random(0)
         slots = [0, MAX_SLOTS - 1] + rand.sample(range(1, MAX_SLOTS - 1), 1000)
@@ -324,7 +350,7 @@ def test_a_million_slots(path):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("size", (0, 96))
 def test_slots_are_charged(path, size):
-    """All that slots need counts in their user's memory cgroup, and its limit holds."""
+    """All memory of slots counts in their user's memory cgroup, whose limit holds."""
     need = MAX_SLOTS * (64 + 16 + size)
 
     with memory_cgroup("smq-slots") as group:
@@ -336,7 +362,7 @@ def test_slots_are_charged(path, size):
                     return 1
                 used = group.used() - before
                 print(f"{need} bytes of slots and status: {used} charged")
-                # The page tables of the mapping, and what CPUs take ahead.
+                # Page tables of the mapping, and memory that CPUs charge in advance.
                 if not need <= used + MIB <= need * 1.05 + 2 * MIB:
                     return 2
             return 0 if group.used() - before < need / 20 + MIB else 3
@@ -353,7 +379,7 @@ def test_slots_are_charged(path, size):
 
 
 def available():
-    """Bytes of memory that are free or can be had."""
+    """Bytes of memory that are free or can be reclaimed."""
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""All tags of the host are in use by other LUNs: what waits for one keeps its deadline, and ends
-with its task, its device or a cancellation, as anything else that waits."""
+"""All tags of the host are in use by other LUNs: a command that waits for one keeps its deadline,
+and its wait ends with its task, its device or a cancellation, as other waits do."""
 import errno
 import os
 import signal
@@ -19,19 +19,20 @@ from kit.slowdisk import DEPTH
 from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-SERVICE = 2.0       # seconds
+# Seconds. A slow machine needs two of them until the command waits.
+SERVICE = 4.0
 WAYS = ("run", "batch", "adhoc")
 
 
 @contextmanager
 def no_tag():
-    """The last LUN of a host whose tags the others have for SERVICE, its node, and what says
-    whether they have them still."""
-    # A host that may get a policy that holds commands has twice as many tags as a LUN may use.
+    """The last LUN of a host whose tags the other LUNs have for SERVICE seconds; its node; and a
+    function that returns whether they still have them."""
+    # A host on which a policy may hold commands has twice as many tags as a LUN may use.
     with smqsg.module(), ram_host(depth=DEPTH, hw_queues=1, luns=3) as (host_dir, host), \
             Ring() as ring:
         for lun in host.luns():
-            # With an elevator a request has its tag when it is dispatched.
+            # With an elevator a request would get its tag only when it is dispatched.
             (lun.queue / "scheduler").write_text("none", encoding="ascii")
         *others, last = (smqsg.node(lun) for lun in host.luns())
         files = [SlotFile(path, DEPTH) for path in others]
@@ -53,7 +54,7 @@ def no_tag():
 
 
 def send(file, ring, way):
-    """One command, or a batch of two; what has to be kept."""
+    """Sends one command, or a batch of two. Returns objects that must stay alive."""
     if way == "adhoc":
         kept = push_adhoc(ring, file.fd, TUR)
     elif way == "run":
@@ -62,7 +63,7 @@ def send(file, ring, way):
         kept = file.push_batch(ring, range(2), 0)
     ring.submit()
     wait_for("the command to wait", lambda: smqsg.attr(file.path, "waiting") == 1)
-    # The dispatcher sleeps now.
+    # Now the dispatcher sleeps.
     time.sleep(0.05)
     assert smqsg.attr(file.path, "waiting") == 1 and not smqsg.attr(file.path, "inflight")
     return kept
@@ -70,7 +71,7 @@ def send(file, ring, way):
 
 @contextmanager
 def sender(path, timeout_ms=0):
-    """A file with two slots, and a ring that takes everything."""
+    """A file with two slots, and a ring for all kinds of entries."""
     with SlotFile(path, 2) as file, Ring(8, SETUP_SQE128 | SETUP_CQE32) as ring:
         file.prepare([command(TUR, timeout_ms=timeout_ms)] * 2)
         yield file, ring
@@ -100,7 +101,7 @@ def test_cancel(way):
 def test_removal(way):
     with no_tag() as (lun, path, still), sender(path) as (file, ring):
         kept = send(file, ring, way)
-        # The block layer's part of the removal waits for who sleeps for a tag.
+        # The block layer's part of the removal waits for tasks that sleep for a tag.
         removal = threading.Thread(
             target=lambda: (lun.sysfs / "delete").write_text("1", encoding="ascii"))
         removal.start()
@@ -127,7 +128,7 @@ def test_kill(way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_tag_comes(way):
-    """It is sent then, be there one tag or all of them."""
+    """The command is sent when a tag is free, whether one or all are."""
     with no_tag() as (_, path, _), sender(path) as (file, ring):
         kept = send(file, ring, way)
         assert ring.wait(1) == [(0, 0)]

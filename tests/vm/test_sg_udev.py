@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Names of the nodes by udev's rules: udevd itself does not run in the VM, udevadm does."""
+"""The nodes' names by udev's rules. The VM runs udevadm, not udevd."""
 import re
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ RULES = Path(__file__).resolve().parents[2] / "drivers/sg/60-smqsg.rules"
 
 @pytest.fixture
 def _rules():
-    """Where udev finds them."""
+    """Puts the rules where udev finds them."""
     folder = Path("/run/udev/rules.d")
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(RULES, folder)
@@ -21,7 +21,7 @@ def _rules():
 
 
 def links(node: Path) -> set[str]:
-    """What udev would call a node, beside its name."""
+    """The links that udev would make for a node."""
     said = run("udevadm", "test", "--action=add", str(node)).stdout
     found = re.search(r"^DEVLINKS=(.*)$", said, re.M)
     return set(found[1].split()) if found else set()
@@ -29,7 +29,8 @@ def links(node: Path) -> set[str]:
 
 @pytest.mark.smoke
 def test_nodes_are_named(_rules):
-    """By H:C:T:L, and by what the device says of itself; both LUNs, each its own."""
+    """Nodes are named by H:C:T:L and by the device's identity; each of two LUNs has its own
+    names."""
     load("smq_sg")
     try:
         with loaded("smq_ram", luns=2, size_mb=16) as hosts:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""/dev/smqsgN: who asks (users, 32-bit programs), and who is gone before the answer comes."""
+"""/dev/smqsgN: callers (users, 32-bit programs), and callers that are gone before the result is
+there."""
 import errno
 import fcntl
 import os
@@ -29,13 +30,13 @@ def lun():
     """A disk of scsi_debug, with smq_sg."""
     with smqsg.module(), loaded("scsi_debug", io_errors=True, dev_size_mb=16, delay=0) as hosts:
         found = hosts[0].luns()[0]
-        smqsg.attend(found.sg)
+        smqsg.clear_attentions(found.sg)
         yield found
 
 
 @pytest.fixture
 def path(lun):
-    """Its node."""
+    """The disk's node of smq_sg."""
     return smqsg.node(lun)
 
 
@@ -62,7 +63,7 @@ FILTERED = {"PERSISTENT RESERVE IN": bytes([0x5e, *bytes(6), 0, 24, 0]),
 
 @pytest.mark.smoke
 def test_root_only(path):
-    """A new node is root's."""
+    """A new node belongs to root, and only root may open it."""
     status = os.stat(path)
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, 0, 0o600)
 
@@ -70,7 +71,7 @@ def test_root_only(path):
 @pytest.mark.smoke
 @pytest.mark.parametrize("flags", (os.O_RDONLY, os.O_RDWR), ids=("rdonly", "rdwr"))
 def test_filter(path, arena, flags):
-    """Without CAP_SYS_RAWIO the filter decides, whichever way the command comes."""
+    """Without CAP_SYS_RAWIO the filter applies, in whichever way the command is sent."""
     write = cdb.blocks(cdb.WRITE_10, 0, 1)
     os.chmod(path, 0o666)
 
@@ -103,7 +104,7 @@ def test_filter(path, arena, flags):
 
 
 def test_no_filter(path, arena):
-    """Root may send anything, also where the file is open for reading only."""
+    """Root may send any command, even if the file is open only for reading."""
     with smqsg.opened(path, flags=os.O_RDONLY) as (fd,):
         for command in FILTERED.values():
             assert not sgheader.sg_io(fd, V3(command), arena).error
@@ -113,7 +114,8 @@ def test_no_filter(path, arena):
 
 @pytest.mark.smoke
 def test_other_credentials(path, arena):
-    """A descriptor of root's, given to another: no read() nor write(), and the filter is his."""
+    """A user who is given root's descriptor cannot use read() or write(), and the filter applies to
+    that user."""
     with smqsg.opened(path) as (fd,):
         assert not sgheader.write(fd, V3(TUR), arena)
         smqsg.idle(path)
@@ -136,7 +138,7 @@ UAPI = Path(__file__).parents[2] / "include/uapi"
 
 
 def programs(folder, name):
-    """A source file of this folder, built for 32 and for 64 bits."""
+    """Builds a source file of this folder for 32 and for 64 bits."""
     source = Path(__file__).with_name(name)
     built = []
     for bits in (32, 64):
@@ -146,7 +148,7 @@ def programs(folder, name):
     try:
         run(built[0], ok=False)
     except OSError as error:
-        # Not one under User Mode Linux.
+        # User Mode Linux does not run 32-bit programs.
         assert error.errno == errno.ENOEXEC
         pytest.skip("this kernel runs no 32-bit programs")
     return built
@@ -155,7 +157,7 @@ def programs(folder, name):
 @pytest.mark.smoke
 @pytest.mark.limit(200)
 def test_32_bits(lun, path, tmp_path):
-    """A 32-bit program gets what a 64-bit one gets, and this what it gets from sg."""
+    """A 32-bit program gets the same results as a 64-bit one, and that one the same as from sg."""
     built = programs(tmp_path, "sg32.c")
     said = [run(program, path, "v4").stdout for program in built]
     assert said[0] == said[1]
@@ -165,10 +167,11 @@ def test_32_bits(lun, path, tmp_path):
 @pytest.mark.smoke
 @pytest.mark.limit(200)
 def test_32_bits_prepared(path, tmp_path):
-    """The same of prepared commands: layout, calls, mapped status, data."""
+    """The same with prepared commands: layout, calls, mapped status, data."""
     said = [run(program, path).stdout for program in programs(tmp_path, "slots32.c")]
     assert said[0] == said[1]
-    # That they agree is not all: the commands were sent, and refused where that is due.
+    # It is not enough that both agree: commands must have been sent, or refused where they should
+    # be.
     for line in ("slot 0: 0 resid 0 runs 2 0 0 0 sense", "slot 3: 0 resid 0 runs 2 0 0 0 sense",
                  "mapped 1", "done 4 field 0", "buffer taken: -1 errno 17",
                  "buffer nowhere: -1 errno 14"):
@@ -180,7 +183,7 @@ def test_32_bits_prepared(path, tmp_path):
 @pytest.mark.smoke
 @pytest.mark.limit(200)
 def test_32_bits_iovecs(path, tmp_path):
-    """Of an ad hoc command: they are read as the program has them, or refused."""
+    """Iovecs of an ad hoc command are read in the program's own layout, or refused."""
     said = [run(program, path).stdout.splitlines() for program in programs(tmp_path, "adhoc32.c")]
     assert said[0][0] == said[1][0] and said[1][0].startswith("entered: 0 '")
     assert said[1][1] == said[1][0].replace("entered", "by a thread")
@@ -190,7 +193,7 @@ def test_32_bits_iovecs(path, tmp_path):
 # Signals.
 
 def test_signal_in_flight(path, arena, slow):
-    """A signal does not end SG_IO, nor send the command again: it has gone out once."""
+    """A signal does not end SG_IO, and does not make it send the command again: it is sent once."""
     device = Path("/sys/class/smq_sg", os.path.basename(path), "device/iorequest_cnt")
     caught = []
     before = signal.signal(signal.SIGUSR1, lambda *_: caught.append(time.monotonic()))
@@ -211,7 +214,8 @@ def test_signal_in_flight(path, arena, slow):
 @pytest.mark.parametrize("want", (READ, V3(READ.cdb, 511, at=1), V4(READ.cdb, 512)),
                          ids=("mapped", "copied", "v4"))
 def test_killed(path, want, slow):
-    """Who is killed in SG_IO is gone at once; its command ends by itself, its data nowhere."""
+    """A process that is killed in SG_IO ends at once; its command ends by itself, and its data goes
+    nowhere."""
     def work():
         fd = os.open(path, os.O_RDWR)
         sgheader.sg_io(fd, want, Arena(64 << 10))
@@ -227,7 +231,7 @@ def test_killed(path, want, slow):
 
 @pytest.mark.limit(120)
 def test_killed_waiting(lun, path, arena, slow):
-    """Who is killed while it waits for a place is gone at once, and takes none."""
+    """A process that is killed while it waits for a place ends at once, and takes no place."""
     with smqsg.depth(lun, 1), smqsg.opened(path) as (fd,):
         assert not sgheader.write(fd, READ, arena)
 
@@ -242,9 +246,12 @@ def test_killed_waiting(lun, path, arena, slow):
         smqsg.idle(path)
 
 
-def test_keep_orphan(path, arena, slow):
-    """SG_SET_KEEP_ORPHAN: the result of who was killed is for who else has the file."""
+def test_keep_orphan(path, slow):
+    """SG_SET_KEEP_ORPHAN: other processes with the file can read the result of a killed one; the
+    data does not get into their memory."""
     want = V3(READ.cdb, 512, pack_id=31)
+    arena = Arena(64 << 10, private=True)
+    arena.put(arena.address, b"\xa5" * arena.size)
     with smqsg.opened(path) as (fd,):
         fcntl.ioctl(fd, SET_KEEP_ORPHAN, struct.pack("i", 1))
 
@@ -259,10 +266,11 @@ def test_keep_orphan(path, arena, slow):
         poll.register(fd, select.POLLIN)
         assert poll.poll(5000)
         assert sgheader.read(fd, want, arena).fields["pack_id"] == 31
+    assert arena.get(arena.address, arena.size) == b"\xa5" * arena.size
 
 
 def test_killed_reader(path):
-    """Who waits in read() for nothing can be interrupted."""
+    """A process that waits in read() without commands in flight can be interrupted."""
     def work():
         os.read(os.open(path, os.O_RDWR), 88)
     with running(work) as (pid, status):
@@ -275,7 +283,7 @@ def test_killed_reader(path):
 
 @pytest.fixture
 def second():
-    """Another host of scsi_debug, which may go away."""
+    """Another host of scsi_debug, which the test may remove."""
     hosts = {entry.name for entry in smqsg.SCSI_DEBUG.glob("adapter*")}
     (smqsg.SCSI_DEBUG / "add_host").write_text("1", encoding="ascii")
     new = wait_for("a new host", lambda: {
@@ -287,7 +295,7 @@ def second():
                  if os.path.exists(f"/dev/{entry.name}")]
         return found[0] if found else None
     entry = wait_for("its node", there)
-    smqsg.attend(f"/dev/{entry.name}")
+    smqsg.clear_attentions(f"/dev/{entry.name}")
     yield entry.parent.parent, f"/dev/{entry.name}"
     (smqsg.SCSI_DEBUG / "add_host").write_text("-1", encoding="ascii")
 
@@ -295,7 +303,7 @@ def second():
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_removed(second, arena):
-    """Removal wakes who waits for results that will not come; an open file only says ENODEV."""
+    """The removal wakes processes that wait for results; afterwards an open file returns ENODEV."""
     device, path = second
     with smqsg.opened(path) as (fd,):
         poll = select.poll()
@@ -321,7 +329,7 @@ def test_removed(second, arena):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_removed_in_flight(second, slow, arena):
-    """Removal with commands in flight: each ends, and its result can be read."""
+    """The device is removed with commands in flight: each ends, and its result can be read."""
     device, path = second
     with smqsg.opened(path) as (fd,):
         for pack_id in range(8):
@@ -334,7 +342,8 @@ def test_removed_in_flight(second, slow, arena):
 
 @pytest.mark.limit(120)
 def test_removed_while_a_write_waits(lun):
-    """Who reads knows that none will come once the last of them has not been sent."""
+    """A reader learns that no result will come any more when the last waiting write() fails without
+    being sent."""
     assert lun
     with slow_disk() as disk, smqsg.opened(disk.path, disk.path) as (fd, other):
         path = disk.path
@@ -346,7 +355,7 @@ def test_removed_while_a_write_waits(lun):
             written = threads.submit(sgheader.write, fd, READ, Arena(8192))
             got = threads.submit(sgheader.read, fd, READ, Arena(8192))
             wait_for("one who waits", lambda: smqsg.attr(path, "waiting") == 1, 3)
-            # And one who reads.
+            # A reader waits as well.
             time.sleep(0.3)
             (disk.lun.sysfs / "delete").write_text("1", encoding="ascii")
             assert written.result(20) == errno.ENODEV
@@ -355,7 +364,7 @@ def test_removed_while_a_write_waits(lun):
 
 @contextmanager
 def offline(lun):
-    """A device that has been set offline, for a while."""
+    """Sets a device offline, for a while."""
     state = lun.sysfs / "state"
     state.write_text("offline\n", encoding="ascii")
     try:
@@ -366,7 +375,8 @@ def offline(lun):
 
 @pytest.mark.smoke
 def test_offline(lun, path, arena):
-    """An offline device: ENXIO as from sg, with a header of interface 4 as from bsg."""
+    """On an offline device there is ENXIO, as from sg; with a header of interface 4 the result is
+    as from bsg."""
     with smqsg.opened(lun.sg, lun.bsg, path) as fds, offline(lun):
         sg, ours = (sgheader.sg_io(fd, V3(TUR), arena) for fd in (fds[0], fds[2]))
         assert ours == sg and ours.error == errno.ENXIO
@@ -386,7 +396,7 @@ def test_offline(lun, path, arena):
 
 @pytest.mark.limit(180)
 def test_timeout(lun, path, arena):
-    """A command that times out comes back through error handling, told as sg tells it."""
+    """A command that times out ends by error handling, with the result that sg reports."""
     (smqsg.SCSI_DEBUG / "opts").write_text("0x4", encoding="ascii")
     answers = []
     try:
@@ -400,6 +410,6 @@ def test_timeout(lun, path, arena):
         (smqsg.SCSI_DEBUG / "opts").write_text("0", encoding="ascii")
     assert answers[0].fields["host_status"] == sgio.DID_TIME_OUT
     assert dict(answers[1].fields) == dict(answers[0].fields)
-    smqsg.attend(path)
+    smqsg.clear_attentions(path)
     with sgio.SgDev(path) as dev:
         assert dev.cmd(TUR).good

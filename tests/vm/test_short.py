@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Short transfers: exactly what was moved, exactly the residual, at any length."""
+"""Short transfers of any length: the right bytes are moved, and the residual is exact."""
 import random
 
 import pytest
@@ -11,19 +11,20 @@ from kit.sgio import FILL, SgDev
 from kit.trace import traced
 
 MIB = 1 << 20
-# Each with one kind of command, the first of them with all.
+# Lengths, each tested with one kind of command, the first with all kinds.
 BLOCKS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 31, 33, 63, 64, 100, 127, 128, 129, 200, 255, 256)
 COMMANDS = tuple(zip(cdb.READS, cdb.WRITES, strict=True))
 CASES = [(COMMANDS[at % 4], blocks) for at, blocks in enumerate(BLOCKS)]
 CASES += [(command, blocks) for command in COMMANDS for blocks in (1, 2, 3)]
-# fio has the first 8 MiB, a half for each job, the prebuilt commands what is behind.
+# fio uses the first 8 MiB, half of them for each job; prebuilt commands use the blocks behind.
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": "4k", "iodepth": 4, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
             "runtime": 60, "numjobs": 2, "offset_increment": "4m", "thinktime": 2000}
 
 
 def check_short(host_dir, dev, commands, lba, old, new, size):
-    """A short WRITE of new over old, a short READ of both, and what is there in the end."""
+    """A short WRITE of @new over @old, a short READ of both, and a check of the blocks at the
+    end."""
     read, write = commands
     count = len(new) // size
     moved = count // 2 * size

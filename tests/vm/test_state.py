@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What no table of single commands shows: the list of commands itself, allocation
+"""Behaviour that a table of single commands does not show: the list of commands itself, allocation
 lengths, residuals, unit attentions, and a stopped unit."""
 import pytest
 from kit import cdb, sgio
@@ -20,7 +20,7 @@ def host():
 
 @pytest.fixture
 def dev(host):
-    """LUN 0, started and with nothing to tell."""
+    """LUN 0, started, without a pending unit attention."""
     with SgDev(host.luns()[0].sd) as node:
         yield node
         node.cmd(cdb.start_stop(1))
@@ -51,7 +51,7 @@ def opcodes(dev) -> list[tuple[int, int | None, int]]:
 
 @pytest.mark.smoke
 def test_every_opcode(dev):
-    """All 256: what is listed is known, what is not listed is not."""
+    """All 256 opcodes: a listed one is supported, any other is not."""
     listed = {entry[0] for entry in opcodes(dev)}
     assert {cdb.INQUIRY, cdb.READ_10, cdb.WRITE_16, cdb.UNMAP, cdb.VERIFY_12} <= listed
     for opcode in range(256):
@@ -65,7 +65,8 @@ def test_every_opcode(dev):
 
 
 def test_listed_commands_are_described(dev):
-    """Each one by itself: the same length, usage data that begins with its opcode."""
+    """Each listed command, when asked for by itself, has the same length, and usage data that
+    begins with its opcode."""
     for opcode, action, length in opcodes(dev):
         for option in ((1, 3) if action is None else (2, 3)):
             for rctd in (False, True):
@@ -83,7 +84,7 @@ def test_listed_commands_are_described(dev):
 
 
 def test_all_commands_with_timeouts(dev):
-    """Reporting option 0 with RCTD: 20 bytes a command."""
+    """Reporting option 0 with RCTD: 20 bytes for each command."""
     got = dev.cmd(cdb.report_opcodes(rctd=True), din=2048)
     assert got.good
     short = opcodes(dev)
@@ -95,7 +96,7 @@ def test_all_commands_with_timeouts(dev):
 
 
 def test_naca_is_refused_everywhere(dev):
-    """SAM-6, 5.2: by each command, in its own CONTROL byte."""
+    """SAM-6, 5.2: each command refuses NACA in its own CONTROL byte."""
     for opcode, action, length in opcodes(dev):
         got = dev.cmd(cdb.plain(opcode, action or 0, control=0x04), din=512)
         assert outcome(got) == invalid_field(length - 1, 2), f"{opcode:#04x}: {got}"
@@ -120,7 +121,8 @@ PARAMETER_DATA = [
 
 @pytest.mark.parametrize("_name,make,width", PARAMETER_DATA, ids=[row[0] for row in PARAMETER_DATA])
 def test_allocation_length(dev, _name, make, width):
-    """SPC-5, 4.2.5.6: data is cut to it, 0 is no error, and no byte more is written."""
+    """SPC-5, 4.2.5.6: data is cut to the allocation length, 0 is no error, and no further byte is
+    written."""
     size = 1024
     most = (1 << 8 * width) - 1
     whole = dev.cmd(make(min(size, most)), din=size)
@@ -162,14 +164,14 @@ def test_mode_sense_layout(dev):
             pages.append(six[at] & 0x3f)
             at += 2 + six[at + 1]
         assert at == len(six) and pages == sorted(set(pages)) and 0x08 in pages
-    # Nothing can be changed: the mask of changeable values is 0 but for the page's head.
+    # No mode parameter can be changed: the mask of changeable values is 0 behind the page's header.
     now = dev.cmd(cdb.mode_sense(True, 0x0a, alloc=255, byte1=8), din=255).data
     default = dev.cmd(cdb.mode_sense(True, 0x8a, alloc=255, byte1=8), din=255).data
     mask = dev.cmd(cdb.mode_sense(True, 0x4a, alloc=255, byte1=8), din=255).data
     assert default == now and mask[:6] == now[:6] and not any(mask[6:]) and len(mask) == len(now)
 
 
-# Commands that move nothing of the buffer they come with.
+# Commands that move no byte of their buffer.
 NOTHING_MOVED = [
     ("tur", TUR), ("start", cdb.start_stop(1)), ("sync", cdb.plain(cdb.SYNC_CACHE_10)),
     ("verify-medium", cdb.blocks(cdb.VERIFY_10, 0, 1)),
@@ -180,7 +182,7 @@ NOTHING_MOVED = [
 
 @pytest.mark.parametrize("_name,command", NOTHING_MOVED, ids=[row[0] for row in NOTHING_MOVED])
 def test_nothing_moved_is_all_residual(dev, _name, command):
-    """The residual is what was not transferred, also of a command that is refused."""
+    """The residual is the number of bytes not transferred, also for a command that is refused."""
     got = dev.cmd(command, din=512)
     assert got.raw == bytes([sgio.FILL]) * 512
     assert got.resid == 512, str(got)
@@ -194,7 +196,7 @@ def test_unmap_list_residual(dev):
 
 
 def test_unit_attention_after_lun_reset(dev, second):
-    """Told once, to the next command that is not exempt, of this LUN only."""
+    """A unit attention is reported once, to the next command of this LUN that is not exempt."""
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
     assert dev.cmd(cdb.inquiry(96), din=96).good
     assert dev.cmd(cdb.report_luns(), din=512).good
@@ -208,7 +210,7 @@ def test_unit_attention_after_lun_reset(dev, second):
     cdb.mode_sense(True, 0x3e), cdb.read_capacity_10(), cdb.report_opcodes(7)],
     ids=["read", "bad-range", "unknown-opcode", "bad-page", "readcap", "bad-option"])
 def test_unit_attention_goes_first(dev, command):
-    """SPC-5, 5.14: also before what is wrong with the command."""
+    """SPC-5, 5.14: a unit attention comes even before errors in the command."""
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
     assert outcome(dev.cmd(command, din=512)) == DEVICE_RESET
     assert outcome(dev.cmd(command, din=512)) != DEVICE_RESET
@@ -218,7 +220,7 @@ def test_unit_attention_goes_first(dev, command):
                                         (sgio.SG_SCSI_RESET_HOST, POWER_ON)],
                          ids=["target", "host"])
 def test_wider_resets_reach_all_luns(host, dev, second, level, want):
-    """A target or host reset is told to each LUN, and counted."""
+    """A target or host reset is reported by each LUN, and counted."""
     before = host.stats()
     dev.reset(level)
     for lun in (dev, second):
@@ -229,7 +231,8 @@ def test_wider_resets_reach_all_luns(host, dev, second, level, want):
 
 
 def test_request_sense_takes_unit_attention(dev):
-    """SPC-5, 6.39: given as data, in either format, and cleared by that."""
+    """SPC-5, 6.39: REQUEST SENSE returns a unit attention as data, in both formats, and clears
+    it."""
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
     got = dev.cmd(cdb.request_sense(18), din=18)
     assert got.good and got.data == DEVICE_RESET.sense
@@ -248,11 +251,11 @@ MEDIUM = [cdb.TEST_UNIT_READY, cdb.READ_6, cdb.READ_10, cdb.READ_12, cdb.READ_16
 
 @pytest.mark.smoke
 def test_stopped_unit(dev, second):
-    """SBC-4, 5.25: NOT READY for the medium, everything else as before."""
+    """SBC-4, 5.25: commands that need the medium get NOT READY, all others work as before."""
     assert dev.cmd(cdb.start_stop(0)).good
     for opcode in MEDIUM:
         assert outcome(dev.cmd(cdb.plain(opcode))) == NOT_STARTED, f"{opcode:#04x}"
-    # Before the range is looked at.
+    # The check comes before that of the LBA range.
     assert outcome(dev.cmd(cdb.blocks(cdb.READ_16, 1 << 60, 1), din=512)) == NOT_STARTED
     assert dev.cmd(cdb.inquiry(96), din=96).good
     assert dev.cmd(cdb.report_luns(), din=512).good
@@ -267,7 +270,7 @@ def test_stopped_unit(dev, second):
 
 
 def test_reset_starts_a_stopped_unit(dev):
-    """A hard reset brings back the state of power on."""
+    """A hard reset restores the state of power on."""
     assert dev.cmd(cdb.start_stop(0)).good
     assert outcome(dev.cmd(TUR)) == NOT_STARTED
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
@@ -276,7 +279,7 @@ def test_reset_starts_a_stopped_unit(dev):
 
 
 def test_unmap_is_all_or_nothing(dev):
-    """A bad descriptor behind a good one: no block is touched."""
+    """UNMAP with a bad descriptor behind a good one changes no block."""
     data = bytes(range(256)) * 2
     assert dev.cmd(cdb.blocks(cdb.WRITE_10, 8, 1), dout=data).good
     listed = cdb.unmap_list((8, 1), (1 << 40, 1))
@@ -285,7 +288,7 @@ def test_unmap_is_all_or_nothing(dev):
 
 
 def test_refused_write_writes_nothing(dev):
-    """Nor does a WRITE that runs over the end write what would fit."""
+    """A WRITE that runs over the end writes nothing, not even the blocks that fit."""
     last, data = (16 << 11) - 1, b"\x5a" * 512
     assert dev.cmd(cdb.blocks(cdb.WRITE_16, last, 1), dout=data).good
     for opcode in (cdb.WRITE_10, cdb.WRITE_12, cdb.WRITE_16):
@@ -296,5 +299,5 @@ def test_refused_write_writes_nothing(dev):
 
 
 def test_good_has_no_sense(dev):
-    """The plainest of all: nothing but GOOD."""
+    """A GOOD command has no sense data."""
     assert outcome(dev.cmd(TUR)) == good()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counters and tracepoints: they add up, and show each command ending once."""
+"""Counters and tracepoints: they add up, and show that each command ends once."""
 import pytest
 from kit import cdb
 from kit.host import SgDev, fio, loaded, settle, total_ios
@@ -11,7 +11,7 @@ MIX = {"rw": "randrw", "bsrange": "512-64k", "blockalign": 512, "size": "4m",
 
 
 def check_sums(host) -> dict[str, int]:
-    """An idle host's counters against the table of its hardware queues."""
+    """Compares an idle host's counters with the table of its hardware queues."""
     stats = settle(host)
     assert stats["queued"] == stats["done"] and stats["inflight"] == 0
     rows = host.hwqs()
@@ -24,7 +24,7 @@ def check_sums(host) -> dict[str, int]:
 
 @pytest.mark.smoke
 def test_one_command_is_one(ram, disk):
-    """queued and done go up by one, errors for a CHECK CONDITION only."""
+    """Each command adds one to queued and done; errors counts only a CHECK CONDITION."""
     with SgDev(disk.sg) as dev:
         before = check_sums(ram)
         assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
@@ -43,7 +43,7 @@ def test_one_command_is_one(ram, disk):
     (cdb.blocks(cdb.WRITE_SAME_16, 0, 8), {"dout": bytes(512)})],
     ids=["verify", "unmap", "write-same"])
 def test_slow_commands_are_deferred(ram, disk, command, buffer):
-    """What may sleep goes through the worker, and is counted once all the same."""
+    """A command that may sleep goes through the worker, and is still counted once."""
     with SgDev(disk.sg) as dev:
         before = check_sums(ram)
         assert dev.cmd(command, **buffer).good
@@ -53,7 +53,8 @@ def test_slow_commands_are_deferred(ram, disk, command, buffer):
 
 
 def test_counters_under_load(ram, disk):
-    """As many commands as fio made, no error, nothing in flight, on both queues."""
+    """As many commands are counted as fio sent, without errors or commands in flight, on both
+    queues."""
     before = check_sums(ram)
     report = fio(disk.sd, numjobs=4, cpus_allowed="0-1", cpus_allowed_policy="split",
                  **MIX)
@@ -66,7 +67,7 @@ def test_counters_under_load(ram, disk):
 
 
 def test_counts_are_exact_without_merging(ram, disk):
-    """nomerges=2, one block each: fio's count and ours are one."""
+    """With nomerges=2 and one block for each I/O, fio's count equals ours."""
     (disk.queue / "nomerges").write_text("2", encoding="ascii")
     before = check_sums(ram)
     report = fio(disk.sd, rw="randread", bs=512, size="1m", ioengine="io_uring", iodepth=16)
@@ -77,7 +78,7 @@ def test_counts_are_exact_without_merging(ram, disk):
 
 
 def test_luns_share_the_counters():
-    """They are the host's: both LUNs count, and every host for itself."""
+    """Counters belong to the host: commands of both LUNs count, and each host counts its own."""
     with loaded("smq_ram", hosts=2, luns=2, size_mb=16) as hosts:
         before = [check_sums(host) for host in hosts]
         for lun in hosts[0].luns():
@@ -93,10 +94,11 @@ def test_luns_share_the_counters():
     ({"hw_queues": 1}, {}), ({}, {}), ({"poll_queues": 1}, {"hipri": True, "rw": "randread"})],
     ids=["one-queue", "queues", "polled"])
 def test_every_command_ends_once(params, job):
-    """smq_queue and smq_done in pairs for each (host, hwq, tag), as many as counted."""
+    """For each (host, hwq, tag) smq_queue and smq_done come in pairs, and as many as were
+    counted."""
     with loaded("smq_ram", size_mb=16, **params) as hosts:
         lun = hosts[0].luns()[0]
-        # Holes are filled by the worker or at once: both ways are to be seen.
+        # The worker fills holes, or they are filled at once: both occur here.
         before = check_sums(hosts[0])
         with traced() as trace:
             fio(lun.sd, numjobs=2, **(MIX | {"size": "1m"} | job))
@@ -121,7 +123,8 @@ SYNCHRONIZE_CACHE_10 = "0x35"
 
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
 def test_flushes_are_commands_like_others(ram, disk, scheduler):
-    """blk-mq queues them in a request that is no tag's own: seen, counted, ended once."""
+    """blk-mq sends flushes in a request of its own: they are traced, counted and end once like
+    other commands."""
     cache = next((disk.sysfs / "scsi_disk").glob("*")) / "cache_type"
     cache.write_text("temporary write back", encoding="ascii")
     (disk.queue / "scheduler").write_text(scheduler, encoding="ascii")
@@ -138,7 +141,7 @@ def test_flushes_are_commands_like_others(ram, disk, scheduler):
 
 
 def test_check_can_fail():
-    """A lost, a doubled and a premature end are told apart from a good run."""
+    """The check detects a lost, a doubled and a premature end."""
     def trace(*names, tag=1):
         return Trace("".join(f"  fio-1 [000] 7: {name}: host=0 hwq=0 tag={tag} on=0 id=0\n"
                              for name in names))

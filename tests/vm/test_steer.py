@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""The policy "steer": commands leave a busy hardware queue where that helps, and are found there.
+"""The policy "steer": commands leave a busy hardware queue where that helps, and are still found
+after they have moved.
 
-One smq_ram host, each hardware queue of which serves one command after the other.
+The host is of smq_ram; each of its hardware queues serves one command after the other.
 """
 import os
 import time
@@ -12,16 +13,17 @@ from pathlib import Path
 import pytest
 from kit import cdb, debugfs
 from kit.fiojob import fio, load_on, total_ios
-from kit.hold import get, put, with_params
+from kit.hold import get_param, set_param, with_params
 from kit.host import loaded, settle, under_way, wait_for
 from kit.ramdir import RamDir, ram_host
 from kit.sanitizing import PATIENCE, repeats
 from kit.sgio import SG_SCSI_RESET_DEVICE, SgDev
 from kit.trace import traced
 
-# One for each CPU; under the sanitizers there are two.
+# One hardware queue for each CPU; under the sanitizers there are two CPUs.
 QUEUES = min(4, os.cpu_count())
-# What a hardware queue takes for a command: more than four CPUs of a slow machine take for four.
+# ns, how long a hardware queue takes for a command: longer than four CPUs of a slow machine take
+# for four.
 SLOW_NS = 2000000 * PATIENCE
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "time_based": True, "runtime": 60}
 PINNED = READS | {"iodepth": 64, "cpus_allowed": "0"}
@@ -45,7 +47,7 @@ def serve_apart(host_dir):
 
 @pytest.fixture
 def device(shared):
-    """The same, its hardware queues served apart, by "direct"."""
+    """The same; its hardware queues serve commands apart, and the policy is "direct"."""
     host_dir, host = shared
     serve_apart(host_dir)
     choose(host, "direct", 16)
@@ -55,7 +57,7 @@ def device(shared):
 
 
 def choose(host, policy, threshold=None):
-    """Sets a host's policy, after its threshold."""
+    """Sets the threshold, then a host's policy."""
     if threshold is not None:
         (host.sysfs / "smq_steer/threshold").write_text(str(threshold), encoding="ascii")
     (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
@@ -67,14 +69,14 @@ def counted(host, name):
 
 
 def is_on(host):
-    """Whether the commands of a hardware queue are steered for good."""
+    """Whether steering is on for some hardware queue: its trial was won."""
     return any(row["on"] for row in debugfs.policy_rows(host))
 
 
 def steering(host, threshold=4):
     """Chooses "steer" under load, and waits until it steers for good."""
     def chosen():
-        # Each choice begins with a look.
+        # Each choice of the policy begins with a look.
         choose(host, "direct")
         choose(host, "steer", threshold)
         with suppress(AssertionError):
@@ -85,32 +87,32 @@ def steering(host, threshold=4):
 
 
 def foreign(host):
-    """Commands on another hardware queue than their own."""
+    """The number of commands on another hardware queue than their own."""
     return sum(row["foreign"] for row in host.hwqs())
 
 
 def rate(host, seconds):
-    """Commands a second, of a load that runs."""
+    """Commands per second of a load that is running."""
     start, before = time.monotonic(), host.stats()["done"]
     time.sleep(seconds)
     return (host.stats()["done"] - before) / (time.monotonic() - start)
 
 
 def moved(trace, event="smq_done"):
-    """Events of commands on another hardware queue than the block layer's."""
+    """The trace events of commands on another hardware queue than the block layer's."""
     return [fields for name, fields in trace.events
             if name == event and fields["on"] != fields["hwq"]]
 
 
 def cpus_of(lun, hwq):
-    """The CPUs that a hardware queue is for."""
+    """The CPUs that a hardware queue serves."""
     text = (lun.queue.parent / f"mq/{hwq}/cpu_list").read_text(encoding="ascii")
     return [int(cpu) for cpu in text.split(",")]
 
 
 @contextmanager
 def offline(cpu):
-    """Without that CPU inside the block."""
+    """Takes a CPU offline for the block."""
     path = Path(f"/sys/devices/system/cpu/cpu{cpu}/online")
     path.write_text("0", encoding="ascii")
     try:
@@ -132,7 +134,7 @@ def test_choice_and_threshold(device, klog):
     with load_on(host.luns()[0].sd, **PINNED):
         under_way(host.luns()[0])
     assert counted(host, "steered") == 0
-    # It holds nothing, so no more is advertised.
+    # The policy holds no command, so it has no more advertised.
     assert host.attr("can_queue") == "256" and settle(host)["held"] == 0
 
 
@@ -147,7 +149,8 @@ def test_refused_where_tags_are_those_of_a_hardware_queue(klog):
 
 @pytest.mark.smoke
 def test_one_pinned_task_gets_the_queues_of_all_cpus(device):
-    """At least 2.5 times what its own queue gives it, completed by all CPUs."""
+    """One task, pinned to a CPU, gets at least 2.5 times what its own hardware queue gives it; all
+    CPUs complete its commands."""
     _, host = device
     lun = host.luns()[0]
     with load_on(lun.sd, **PINNED):
@@ -155,9 +158,11 @@ def test_one_pinned_task_gets_the_queues_of_all_cpus(device):
         direct = rate(host, 1)
         steering(host, 16)
         steered = rate(host, 1)
+        wait_for("the commands of the task on each queue", lambda: {
+            row["cpu"] for row in debugfs.policy_rows(host)[:QUEUES]} == set(range(QUEUES)))
         rows = debugfs.policy_rows(host)
         print(f"direct {direct:.0f}/s, steered {steered:.0f}/s, {counted(host, 'steered')} left")
-    # What the model says.
+    # As many as the model allows.
     assert direct < 1.1e9 / SLOW_NS
     assert steered >= 2.5 * direct
     assert {row["cpu"] for row in rows[:QUEUES]} == set(range(QUEUES))
@@ -165,7 +170,7 @@ def test_one_pinned_task_gets_the_queues_of_all_cpus(device):
 
 
 def test_balanced_load_is_left_alone(device):
-    """Four tasks on four queues: below 1 % leave."""
+    """With four tasks on four queues fewer than 1 % of the commands move."""
     _, host = device
     lun = host.luns()[0]
     with load_on(lun.sd, **READS | {"numjobs": QUEUES, "cpus_allowed": f"0-{QUEUES - 1}",
@@ -174,7 +179,7 @@ def test_balanced_load_is_left_alone(device):
             row["inflight"] > 16 for row in host.hwqs()[:QUEUES]))
         before = host.stats()["done"]
         choose(host, "steer")
-        # Effective all the time it would be if it had use.
+        # If the policy had use it would be effective during all of this time.
         time.sleep(2)
         done, left = host.stats()["done"] - before, counted(host, "steered")
     print(f"{left} of {done} commands left")
@@ -182,7 +187,8 @@ def test_balanced_load_is_left_alone(device):
 
 
 def test_backs_off_where_all_queues_are_served_alike(device):
-    """A device that serves all commands at once: a trial, and the host runs as direct."""
+    """On a device that serves all commands at once the policy makes a trial, and then the host runs
+    as direct."""
     host_dir, host = device
     host_dir.set("model/hwq_ns", 0)
     host_dir.set("model/service_ns", 20000000)
@@ -197,7 +203,7 @@ def test_backs_off_where_all_queues_are_served_alike(device):
         done, left = host.stats()["done"] - before, counted(host, "steered")
     print(f"{left} of {done} commands left")
     assert 0 < left < done / 100
-    # And where they are not served alike any more, it comes back by itself.
+    # When the device no longer serves all queues alike the policy becomes effective by itself.
     host_dir.set("model/service_ns", 0)
     host_dir.set("model/hwq_ns", SLOW_NS)
     with load_on(lun.sd, **PINNED):
@@ -207,7 +213,7 @@ def test_backs_off_where_all_queues_are_served_alike(device):
 @pytest.mark.smoke
 @pytest.mark.limit(90)
 def test_cpus_go_offline_and_come_back_under_verified_load(device):
-    """No foreign command is left on a hardware queue whose CPU has gone, nor gets there."""
+    """No foreign command stays on, or gets to, a hardware queue whose CPU has gone offline."""
     host_dir, host = device
     lun = host.luns()[0]
     queue_of = {cpu: hwq for hwq in range(QUEUES) for cpu in cpus_of(lun, hwq)}
@@ -236,8 +242,8 @@ def test_cpus_go_offline_and_come_back_under_verified_load(device):
 
 @pytest.mark.smoke
 def test_a_cpu_waits_for_what_its_queue_was_given(device):
-    """Foreign commands that take longer than it takes a CPU to go: the block layer, which knows
-    of none in that hardware queue, would not wait."""
+    """A CPU goes offline while its hardware queue has slow foreign commands: the layer waits for
+    them, since the block layer does not know of them."""
     host_dir, host = device
     lun = host.luns()[0]
     hwq = next(hwq for hwq in range(QUEUES) if 1 in cpus_of(lun, hwq))
@@ -252,7 +258,8 @@ def test_a_cpu_waits_for_what_its_queue_was_given(device):
 
 
 def test_its_own_cpu_goes_offline(device):
-    """The block layer waits for the commands of that CPU wherever they are."""
+    """The block layer waits for the commands of a CPU that goes offline, on whichever hardware
+    queue they are."""
     host_dir, host = device
     before = settle(host)["timeouts"]
     with traced() as trace:
@@ -291,7 +298,7 @@ def test_lost_commands_are_aborted_where_they_are(device):
 
 @pytest.mark.smoke
 def test_resets_find_steered_commands(device):
-    """What is lost waits for them; all else ends while a reset begins."""
+    """Lost commands wait for the reset; all others end while it begins."""
     host_dir, host = device
     lun = host.luns()[0]
     before = settle(host)
@@ -334,7 +341,8 @@ def test_switching_and_freezing_under_verified_load(device):
 
 
 def test_what_never_leaves(device):
-    """Flushes, what waits for one, passthrough and polled commands, beside steered ones."""
+    """Flushes, requests that wait for a flush, passthrough and polled commands never move, beside
+    commands that do."""
     host_dir, host = device
     lun = host.luns()[0]
     cache = next((lun.sysfs / "scsi_disk").glob("*")) / "cache_type"
@@ -365,7 +373,7 @@ def test_what_never_leaves(device):
 @pytest.mark.smoke
 @pytest.mark.usefixtures("shared")
 def test_tags_are_unique_where_commands_go():
-    """With host_tagset no two commands of the host have the same at a time."""
+    """With host_tagset no two commands of the host have the same tag at the same time."""
     host_dir = RamDir("tags")
     for name, value in {"hw_queues": QUEUES, "depth": 64, "host_tagset": 1,
                         "model/hwq_ns": SLOW_NS}.items():
@@ -395,31 +403,31 @@ def test_tags_are_unique_where_commands_go():
 @pytest.mark.smoke
 @with_params(hw_queues=2, depth=16, delay_us=20000)
 def test_a_full_queue_is_fallen_back_from(hold):
-    """The other hardware queue refuses every command: none of them goes to the mid-layer."""
+    """The other hardware queue refuses every command: none goes back to the mid-layer."""
     lun = hold.luns()[0]
     before = [row["done"] for row in hold.hwqs()]
     fio(lun.sd, **PINNED | {"iodepth": 4, "runtime": 1})
     done = [row["done"] - old for row, old in zip(hold.hwqs(), before, strict=True)]
     own = done.index(max(done))
     assert done[1 - own] == 0
-    put("refuse_hwq", 1 - own)
-    put("refuse", 1000)
+    set_param("refuse_hwq", 1 - own)
+    set_param("refuse", 1000)
     with traced() as trace:
         with load_on(lun.sd, **PINNED | {"iodepth": 16}):
             under_way(lun, 50)
             choose(hold, "steer", 2)
             wait_for("a trial", lambda: counted(hold, "fell_back") >= 8)
         stats = settle(hold)
-    put("refuse", 0)
+    set_param("refuse", 0)
     trace.check_once()
     assert not moved(trace) and counted(hold, "steered") >= 8
     assert hold.hwqs()[1 - own]["busy_host"] >= 8
-    assert stats["busy"] == stats["timeouts"] == 0 and get("inflight") == 0
+    assert stats["busy"] == stats["timeouts"] == 0 and get_param("inflight") == 0
     choose(hold, "direct", 16)
 
 
 def test_removed_under_load(shared):
-    """A LUN, then the host: the last test that uses it."""
+    """A LUN is removed, then the host. This must be the last test that uses the host."""
     host_dir, host = shared
     serve_apart(host_dir)
     host_dir.add_lun(1, size_mb=64)

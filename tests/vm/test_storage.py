@@ -9,9 +9,9 @@
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
 """One storage test for all: smq_virtio on QEMU's scsi-hd and, by scsi-block, on tgt; LIO by
-smq_lio, tcm_loop, iSCSI and FC; and by two of these beneath smq_conv.
+smq_lio, tcm_loop, iSCSI and FC; and two of these claimed by smq_conv.
 
-Whatever is asked of one is asked of all; where the target itself cannot do it, Storage says so.
+All devices have the same tests; where the target itself lacks a feature its Storage says so.
 """
 import errno
 import os
@@ -32,12 +32,13 @@ from kit.paths import by_batch, by_ioctl, by_ring, compare_paths, read_by_block,
 from kit.sgio import (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_NO_ESCALATE,
                       SG_SCSI_RESET_TARGET, SgDev)
 from kit.slots import BLOCK, SlotFile, read
-from kit.softfc import missing, soft_fc
+from kit.softfc import need, soft_fc
 from kit.virtio import device_at, module, take
 
 MIB = 32
 BLOCKS = MIB << 11
-# What has to be there again once the LUN is back: behind what is looked at for partitions.
+# The data that must still be there when the LUN is back. It lies behind the blocks that are read in
+# the search for partitions.
 KEPT, KEPT_BLOCKS = 4096, 512
 QUERIES = ("sg_inq", "sg_vpd", "sg_vpd --page=sv", "sg_vpd --page=sn", "sg_vpd --page=di",
            "sg_vpd --page=bl", "sg_readcap", "sg_readcap --16", "sg_luns", "sg_turs --number=3",
@@ -56,20 +57,20 @@ pytestmark = pytest.mark.limit(120)
 
 @dataclass(frozen=True)
 class Storage:
-    """A LUN of MIB: how to find it once it is there, to take it away and to bring it back."""
+    """A LUN of MIB: how to find it, take it away and bring it back."""
     lun: Callable[[], Lun]
     pull: Callable[[], None]
     back: Callable[[], object]
     vendor: str = "LIO-ORG"
     serial: str = "store"
     queries: tuple[str, ...] = QUERIES + OF_LIO
-    # Levels of reset that its driver has and the target answers.
+    # The reset levels that its driver has and its target answers.
     resets: tuple[int, ...] = RESETS
-    # WRITEs may be in flight when it is reset or taken away, and READs get their own data then.
+    # WRITEs may be in flight at a reset or removal, and READs get the right data then.
     writes: bool = True
-    # Its host is one of our drivers.
+    # Its host's driver is one of this project.
     ours: bool = False
-    # A reset says EIO if what was in flight has ended before it could do anything.
+    # A reset may fail with EIO, if all commands in flight ended before it could act.
     may_do_nothing: bool = False
 
 
@@ -105,14 +106,14 @@ def virtio():
 
 
 def virtio_tgt():
-    """What scsi-block hands on to tgt."""
+    """tgt's disk, behind QEMU's scsi-block."""
     return virtio_disk("00:11.0", "scsi-block,bus=far.0,drive=b,id=block",
                        vendor="IET", serial="beaf", queries=(*QUERIES, KEYS))
 
 
 @contextmanager
 def smq_lio() -> Iterator[Storage]:
-    """LIO's RAM disk, by our own fabric."""
+    """LIO's RAM disk, through smq_lio."""
     with ramdisk("store", MIB) as store, lio_fabric(io_errors=True):
         tpg = Wwn(fabric=SMQ).tpg()
         tpg.link(0, store)
@@ -122,8 +123,8 @@ def smq_lio() -> Iterator[Storage]:
 
 @contextmanager
 def tcm_loop() -> Iterator[Storage]:
-    """The same by the kernel's, whose target reset flushes works that were never made: Linux 6.1
-    warns of that."""
+    """LIO's RAM disk, through tcm_loop. Its target reset flushes works that were never made, and
+    Linux 6.1 warns of that."""
     with ramdisk("store", MIB) as store, loop_fabric(io_errors=True):
         tpg = Wwn(fabric=LOOPBACK).tpg()
         tpg.link(0, store)
@@ -136,19 +137,18 @@ def iscsi_tcp() -> Iterator[Storage]:
     """LIO's iSCSI target and open-iscsi."""
     with ramdisk("store", MIB) as store, iscsi.target(store), iscsi.initiator():
         iscsi.login()
-        # LIO lets an initiator reset a target only if its ACL says so, and iSCSI has no more.
+        # LIO lets an initiator reset a target only if its ACL allows it; iSCSI has no wider reset.
         yield Storage(lambda: disk_of("iscsi_tcp"), iscsi.logout, iscsi.login,
                       resets=(SG_SCSI_RESET_DEVICE,))
 
 
 @contextmanager
 def fc() -> Iterator[Storage]:
-    """LIO behind Fibre Channel. tcm_fc waits for ever for the data of a WRITE that is given up,
-    and what it still sends for a READ that a reset has ended may get into the next one's memory:
-    both are libfc's and LIO's, beneath all that is tested here (docs/fibre-channel.md)."""
-    lacking = missing()
-    if lacking:
-        pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
+    """LIO behind Fibre Channel. tcm_fc waits for ever for the data of a WRITE that was given up,
+    and data that it still sends for a READ that a reset has ended may get into the memory of the
+    next one. These are faults of libfc and LIO, below all that is tested here
+    (docs/fibre-channel.md)."""
+    need()
     with soft_fc(MIB) as link:
         def pull():
             link.patience(dev_loss=2, fast_io_fail=1)
@@ -165,7 +165,7 @@ def fc() -> Iterator[Storage]:
 
 @contextmanager
 def claimed(make) -> Iterator[Storage]:
-    """The same disk, claimed by smq_conv, which has all resets."""
+    """The same disk, claimed by smq_conv, which offers all resets."""
     with conv.module(io_errors=True), make() as found:
         def back():
             found.back()
@@ -177,12 +177,12 @@ def claimed(make) -> Iterator[Storage]:
 
 
 def conv_tcm_loop():
-    """What is in memory below."""
+    """A claimed disk in memory."""
     return claimed(tcm_loop)
 
 
 def conv_iscsi_tcp():
-    """What has a transport below."""
+    """A claimed disk behind a transport."""
     return claimed(iscsi_tcp)
 
 
@@ -190,23 +190,23 @@ def conv_iscsi_tcp():
                                         conv_tcm_loop, conv_iscsi_tcp),
                 ids=lambda make: make.__name__)
 def storage(request):
-    """One after the other. The kernel has nothing to complain of in the end."""
+    """Yields the devices one after the other. At the end the kernel log must show no fault."""
     with KernelLog() as log:
         with smqsg.module(), request.param() as found:
-            smqsg.attend(found.lun().sg)
+            smqsg.clear_attentions(found.lun().sg)
             yield found
         assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
 
 
 def ready(storage: Storage) -> Lun:
-    """Its LUN, with nothing left to tell of what happened to it."""
+    """The LUN, with its unit attentions cleared."""
     lun = storage.lun()
-    smqsg.attend(lun.sg)
+    smqsg.clear_attentions(lun.sg)
     return lun
 
 
 def test_queries(storage):
-    """Whatever a node is asked, sg's and smq_sg's say the same, and it is true."""
+    """To each query sg's and smq_sg's nodes give the same answer, and a true one."""
     lun = ready(storage)
     said = {}
     for query in storage.queries:
@@ -222,7 +222,7 @@ def test_queries(storage):
 
 @pytest.mark.smoke
 def test_prebuilt_cdbs(storage):
-    """More commands than the LUN takes at once, or 128."""
+    """Sends more prebuilt commands than the LUN takes at once, or 128."""
     lun = ready(storage)
     depth = int((lun.sysfs / "queue_depth").read_text(encoding="ascii"))
     compare_paths(lun, KEPT, 8, min(depth + 8, 128), (by_ring, by_batch, by_ioctl),
@@ -241,7 +241,7 @@ def test_file_system(storage, tmp_path):
 
 
 def test_resets_under_load(storage):
-    """Nothing is lost: the data are those that were written."""
+    """Under resets no data is lost: reads return what was written."""
     lun = ready(storage)
     job = VERIFIED | {"bsrange": "4k-4k", "size": "8m", "loops": 2}
     if not storage.writes:
@@ -262,7 +262,8 @@ def test_resets_under_load(storage):
 
 
 def test_hot_remove_under_load(storage):
-    """I/O ends with errors, slots with ENODEV; with the LUN its data come back."""
+    """When the LUN is removed I/O ends with errors, and slots with ENODEV; when it comes back its
+    data is there."""
     lun, known = ready(storage), os.urandom(KEPT_BLOCKS * BLOCK)
     with SgDev(lun.sg) as sg:
         write_by_sg(sg, KEPT, known)

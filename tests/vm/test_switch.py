@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 from kit.fiojob import load_on, total_ios
-from kit.hold import get, put, with_params
+from kit.hold import get_param, set_param, with_params
 from kit.host import load, unload
 from kit.ramdir import ram_dirs, start_host
 from kit.sanitizing import SANITIZING, repeats
@@ -28,14 +28,15 @@ FAULTS = (("task_set_full", {"every": 61, "count": -1}), ("status", {"every": 61
 
 @pytest.fixture(name="legacy")
 def legacy_fixture():
-    """smq_legacy, for hosts with one hardware queue."""
+    """Loads smq_legacy, for hosts with one hardware queue."""
     load("smq_legacy")
     yield
     unload("smq_legacy")
 
 
 def faults_of(host_dir):
-    """What arms another fault of a host now and then, and changes the room in its queues."""
+    """A function that sometimes arms another fault of a host, and changes the room in its
+    queues."""
     def change(rng):
         if rng.random() < 0.15:
             kind, settings = rng.choice(FAULTS)
@@ -55,7 +56,7 @@ def test_random_changes_under_verified_load():
                  for queues in (1, 2)]
         for host_dir, host in hosts:
             never_offline(host)
-            # A device that is full now and then, doorbells that are worth a thought.
+            # A device that is sometimes full, with expensive doorbells.
             host_dir.set("model/service_ns", 300000)
             host_dir.set("model/doorbell_ns", 20000)
         jobs = verified_loads(loads, [host for _, host in hosts])
@@ -75,24 +76,24 @@ def test_random_changes_under_verified_load():
 @with_params(depth=8, luns=2, delay_us=500)
 @pytest.mark.limit(240)
 def test_no_depth_is_exceeded(hold):
-    """smq_hold counts exactly what it has."""
+    """smq_hold counts exactly the commands that it has."""
     rng = random.Random(seed())
-    put("max_inflight", 0)
+    set_param("max_inflight", 0)
     luns = hold.luns()
     switcher = Switcher(hold, rng)
 
     def change(rng):
         if rng.random() < 0.2:
-            put("refuse", rng.randrange(20))
-        put("ring", rng.choice((3, 8, 2**32 - 1)))
+            set_param("refuse", rng.randrange(20))
+        set_param("ring", rng.choice((3, 8, 2**32 - 1)))
 
     with load_on(":".join(lun.sd for lun in luns), ioengine="libaio", rw="randread", bs=4096,
                  iodepth=48, numjobs=2, time_based=True, runtime=600) as job:
         switch_all([switcher], CHANGES // 2, [change])
-        put("ring", 2**32 - 1)
-        put("refuse", 0)
+        set_param("ring", 2**32 - 1)
+        set_param("refuse", 0)
         assert job.running
     stats = check_counters(hold)
     assert total_ios(job.result()) > 100 and stats["timeouts"] == 0
-    assert 8 < get("max_inflight") <= 8 * len(luns)
+    assert 8 < get_param("max_inflight") <= 8 * len(luns)
     assert set(switcher.chosen) == set(POLICIES) or SANITIZING

@@ -15,7 +15,7 @@
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=1,drive=n1'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=2,drive=n2'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=3,drive=n3'
-"""What test_switch.py does, on smq_virtio with small rings and on smq_pvscsi."""
+"""The test of test_switch.py, on smq_virtio with small rings and on smq_pvscsi."""
 import random
 from contextlib import ExitStack
 
@@ -32,7 +32,7 @@ CHANGES = 100
 @pytest.fixture(name="devices", params=[pvscsi.COMMIT, pvscsi.QUEUES],
                 ids=["one_queue", "queues"])
 def devices_fixture(request):
-    """Both hosts; smq_legacy is there."""
+    """Both hosts, while smq_legacy is loaded."""
     load("virtio_scsi")
     load("smq_legacy")
     device = virtio.device_at("0000:00:11.0", "vm/switch_devices")
@@ -47,7 +47,7 @@ def devices_fixture(request):
 @pytest.mark.smoke
 @pytest.mark.limit(240)
 def test_random_changes_under_verified_load(devices):
-    """Rings of 64 descriptors take 21 commands at most, and both disks want more."""
+    """Rings of 64 descriptors hold 21 commands at most; each of the two disks could use more."""
     rng = random.Random(seed())
     with ExitStack() as loads:
         jobs = verified_loads(loads, [host for host, _ in devices], bs=None, bsrange="4k-64k")

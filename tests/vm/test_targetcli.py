@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kit import cdb
 from kit.host import SgDev, is_loaded, run
-from kit.lio import SMQ, TARGET, calm
+from kit.lio import SMQ, TARGET, clear_attentions
 from kit.targetcli import PROGRAM, configured, shell, targetcli, wait_disks
 
 WWN = "naa.5001405000000001"
@@ -27,11 +27,11 @@ def test_targets_are_created_saved_cleared_and_restored():
                      f"/smq/{WWN} create 7",
                      f"/smq/{WWN}/tpg7/luns create /backstores/ramdisk/gone lun=3",
                      f"saveconfig {SAVED}")
-        # As the other fabrics it is listed before its module is there.
+        # Like other fabrics, smq is listed before its module is loaded.
         assert "o- smq " in said, said
         data = os.urandom(64 * 512)
         with SgDev(wait_disks("0:1:0", "0:7:3")["0:1:0"].sg) as dev:
-            calm(dev)
+            clear_attentions(dev)
             assert dev.cmd(cdb.blocks(cdb.WRITE_10, 4096, 64), dout=data).good
         saved = json.loads(SAVED.read_text(encoding="utf-8"))
         assert [(one["fabric"], one["wwn"], {tpg["tag"] for tpg in one["tpgs"]})
@@ -47,10 +47,10 @@ def test_targets_are_created_saved_cleared_and_restored():
                      "ramdisk/gone"):
             assert word in said, said
         with SgDev(wait_disks("0:1:0", "0:7:3")["0:1:0"].sg) as dev:
-            calm(dev)   # its ALUA group was restored after the LUN
+            clear_attentions(dev)   # its ALUA group was restored after the LUN
             assert dev.cmd(cdb.blocks(cdb.READ_10, 4096, 64), din=len(data)).data == data
 
-        # Errors are targetcli's, and its exit status comes back.
+        # targetcli-smq passes on targetcli's error messages and exit status.
         refused = run(PROGRAM, "/smq", "create", "iqn.2026-01.org.t:x", ok=False, limit=120)
         assert refused.returncode and "WWN not valid as: naa" in refused.stdout + refused.stderr
         shell(f"/smq delete {WWN}", "/backstores/fileio delete held",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The disk as its users see it: sg3_utils, discard, a file system, the largest commands."""
+"""The disk as user programs see it: sg3_utils, discard, a file system, the largest commands."""
 import os
 import re
 
@@ -16,7 +16,7 @@ def lun():
         yield hosts[0].luns()[0]
 
 
-# sg3_utils: a program, its words, and what has to be in its output.
+# sg3_utils: a program, its arguments, and strings that its output must have.
 QUERIES = [
     ("sg_inq", [], r"Vendor identification: SMQ[\s\S]*Product identification: RAM DISK"),
     ("sg_inq", ["--vpd"], r"(?i)supported VPD pages"),
@@ -55,15 +55,15 @@ QUERIES = [
 @pytest.mark.parametrize("program,words,want", QUERIES,
                          ids=[" ".join([row[0], *row[1]]) for row in QUERIES])
 def test_sg3_utils(lun, program, words, want):
-    """They end with status 0 and print what this disk is."""
+    """The programs end with status 0 and print this disk's properties."""
     done = run(program, *words, lun.sg)
-    # sg_requests decodes to standard error.
+    # sg_requests prints to standard error.
     said = done.stdout + done.stderr
     assert re.search(want, said), f"{want!r} is not in\n{said}"
 
 
 def test_sg3_utils_report_errors(lun):
-    """Their exit status tells which CHECK CONDITION it was (sg3_utils(8))."""
+    """Their exit status shows which CHECK CONDITION it was (sg3_utils(8))."""
     assert run("sg_verify", "--lba=131072", "--count=1", lun.sg, ok=False).returncode == 22
     assert run("sg_vpd", "--force", "--page=0xc5", lun.sg, ok=False).returncode == 5
     run("sg_start", "--stop", lun.sg)
@@ -77,7 +77,7 @@ def test_sg3_utils_report_errors(lun):
 
 
 def test_disk_is_what_sd_made_of_it(lun):
-    """The limits and flags the block layer took over."""
+    """The limits and flags that the block layer took over from the disk."""
     def value(name):
         return int((lun.queue / name).read_text().split()[0])
     assert value("rotational") == 0 and value("add_random") == 0
@@ -89,7 +89,7 @@ def test_disk_is_what_sd_made_of_it(lun):
 
 
 def test_largest_commands(lun):
-    """8 MiB go in one command, 512 bytes more are refused by the kernel, with EINVAL."""
+    """One command can move 8 MiB; the kernel refuses 512 bytes more with EINVAL."""
     most = 8 << 20
     data = os.urandom(1 << 20) * 8
     with SgDev(lun.sd) as dev:
@@ -101,7 +101,7 @@ def test_largest_commands(lun):
 
 
 def test_largest_block_io(lun):
-    """The same from the block layer, once max_sectors_kb lets it."""
+    """The same for block I/O, once max_sectors_kb allows it."""
     limit = lun.queue / "max_sectors_kb"
     before = limit.read_text(encoding="ascii")
     limit.write_text("8192", encoding="ascii")
@@ -112,7 +112,7 @@ def test_largest_block_io(lun):
 
 
 def test_discard(lun):
-    """blkdiscard: what was written reads as zeroes, what is beside it stays."""
+    """After blkdiscard written blocks read as zeroes, and their neighbours are unchanged."""
     with open(lun.sd, "r+b", buffering=0) as disk:
         disk.write(b"\xee" * (1 << 20))
         os.fsync(disk.fileno())

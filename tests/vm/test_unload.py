@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_ram going away, whole or in parts, with commands in flight."""
+"""smq_ram, or parts of it, is removed with commands in flight."""
 import time
 
 import pytest

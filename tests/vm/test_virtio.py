@@ -51,13 +51,13 @@ def device(queues):
 
 
 def take(queues):
-    """Has a device taken; its host."""
+    """Makes smq_virtio take a device; returns the host."""
     return virtio_kit.take(device(queues))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def in_tree_driver():
-    """virtio_scsi has the devices when a test begins."""
+    """When a test begins the devices are bound to virtio_scsi."""
     load("virtio_scsi")
     for queues in SLOTS:
         host_of(device(queues))
@@ -66,13 +66,13 @@ def in_tree_driver():
 
 
 def module(io_errors=False, **params):
-    """smq_virtio, the devices with virtio_scsi in the end."""
+    """Loads smq_virtio; at the end the devices are back with virtio_scsi."""
     return virtio_kit.module(lambda: list(map(device, SLOTS)), io_errors=io_errors, **params)
 
 
 @contextmanager
 def taken(queues=4, io_errors=False, **params):
-    """The host of a device that was taken, with the module."""
+    """Loads smq_virtio, which takes a device; yields the host."""
     with module(io_errors, **params):
         host = take(queues)
         (host.luns()[0].queue / "nomerges").write_text("2", encoding="ascii")
@@ -80,7 +80,7 @@ def taken(queues=4, io_errors=False, **params):
 
 
 def all_done(host):
-    """Every command was counted once."""
+    """Checks that every command was counted once."""
     settle(host)
     wait_for("queued and done to agree", lambda: (
         lambda stats: stats["queued"] == stats["done"])(host.stats()))
@@ -88,13 +88,13 @@ def all_done(host):
 
 @pytest.fixture(name="monitor")
 def monitor_fixture():
-    """QEMU's."""
+    """QEMU's monitor."""
     with Monitor() as monitor:
         yield monitor
 
 
 def digest(disk, mib):
-    """Of a disk's first MiB, past the cache."""
+    """The digest of a disk's first MiB, read past the page cache."""
     fd = os.open(disk.sd, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -104,7 +104,7 @@ def digest(disk, mib):
 
 
 def fill(disk, pattern, mib):
-    """Writes a pattern, all its way to the disk."""
+    """Writes a pattern through to the disk; returns the digest of the data."""
     data = pattern * ((mib << 20) // len(pattern))
     fd = os.open(disk.sd, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -116,7 +116,7 @@ def fill(disk, pattern, mib):
 
 
 def usable(disk):
-    """What is written is what is read then, and was not there before."""
+    """Writes new data to the disk, and reads it back."""
     ours = fill(disk, os.urandom(4096), 2)
     assert digest(disk, 2) == ours
 
@@ -213,12 +213,12 @@ def test_what_a_ring_holds_is_the_limit():
     with taken(1) as host:
         disk = host.luns()[0]
         assert int(host.attr("sg_tablesize")) == RING - 2
-        # One of the largest fills the ring: the rest waits for it, and none is lost.
+        # A command of the largest size fills the ring: the others wait for it, and none is lost.
         mib = fill(disk, b"\x3c", 4)
         for _ in range(4):
             data = scattered(disk.sd, RING - 2, [part % 4 for part in range(8)])
             assert data == bytes([0x3c]) * len(data)
-        # What had no room was kept, which stops no other disk.
+        # Commands without room were held, which does not stop other disks.
         assert host.hwqs()[0]["busy_hwq"] > 0 == host.stats()["busy"]
         assert digest(disk, 4) == mib
         with SgDev(disk.sg) as sg:
@@ -233,7 +233,7 @@ def test_what_a_ring_holds_is_the_limit():
 
 @contextmanager
 def plugged(monitor, host, node, lun=0):
-    """One more disk, while the block runs."""
+    """Plugs in one more disk, while the block runs."""
     add = f"device_add scsi-hd,bus=hba4.0,scsi-id=5,lun={lun},id=more,drive={node}"
     try:
         monitor.run(add, again="Permission conflict|Duplicate")
@@ -302,7 +302,8 @@ def test_reset_of_a_lun_that_has_gone():
 
 
 def test_commands_that_the_device_keeps_are_aborted(monitor):
-    """It lets go of them when it likes: 2.5 s after they began."""
+    """The device gives the commands back only when they end by themselves, 2.5 s after their
+    start."""
     with taken(io_errors=True) as host:
         disk = host.luns()[0]
         with plugged(monitor, host, "slow") as slow, SgDev(slow.sg) as sg, \
@@ -327,13 +328,13 @@ def test_buckets_before_its_one_queue():
 
 
 def test_a_disk_found_while_a_policy_holds_has_the_depth_that_the_device_says():
-    with taken(1) as host:
+    with taken(1, io_errors=True) as host:    # of a partition scan
         assert depths(host) == (16, 16, 16)
         write(host.sysfs / "smq/policy", "batch")
         disk = host.luns()[0]
         delete(disk)
         disk = find_again(host, disk)
-        # More is advertised where the doorbell was found to be expensive.
+        # The policy has more commands advertised only if it found the doorbell to be expensive.
         assert depths(host)[1:] == (16, 16) and depths(host)[0] >= 16
         fio(disk.sd, **VERIFIED | {"size": "1m", "iodepth": 64})
         write(host.sysfs / "smq/policy", "direct")
@@ -348,7 +349,7 @@ def test_poll_queues():
         assert (host.stats()["hw_queues"], host.stats()["poll_queues"]) == (2, 2)
         fio(disk.sd, **VERIFIED, numjobs=4, hipri=True)
         assert host.stats()["polled"] > 200
-        # Error handling's own commands find their end without a poller.
+        # Commands of the error handler complete without a poller.
         with SgDev(disk.sg) as sg:
             sg.reset(SG_SCSI_RESET_HOST)
         fio(disk.sd, **VERIFIED, hipri=True)
@@ -390,7 +391,7 @@ def test_the_function_is_removed_under_load_and_found_again():
 
 
 def test_a_device_that_somebody_resets_recovers():
-    """Its queues are gone with its reset: what it had times out, and is repeated."""
+    """A reset of the device removes its queues: its commands time out, and are repeated."""
     with taken(io_errors=True) as host:
         disk = host.luns()[0]
         write(disk.sysfs / "timeout", 2)

@@ -26,19 +26,20 @@ import pytest
 from kit import probe, virtio
 from kit.fiojob import fio, load_on
 from kit.host import load, settle, unload, wait_for
+from kit.lanes import jain
 from kit.scattered import scattered
 
 LUNS = 4
 REASONS = ("busy_hwq", "busy_host", "busy_device", "busy_target")
 READS = {"ioengine": "io_uring", "rw": "randread", "bs": 512, "iodepth": 128, "time_based": True,
          "runtime": 3, "cpus_allowed": "0"}
-# Pieces of a command that takes nearly all of the ring.
+# The number of pieces of a command that takes nearly the whole ring.
 PIECES = 250
 
 
 @pytest.fixture(name="host", scope="module")
 def host_fixture():
-    """The host, its disks without an elevator."""
+    """The host; its disks have no elevator."""
     load("virtio_scsi")
     device = virtio.device_at("0000:00:12.0", "vm/virtio_full")
     virtio.host_of(device, LUNS)
@@ -53,17 +54,12 @@ def host_fixture():
 
 
 def reads(report):
-    """Of a job."""
+    """The READs of a job."""
     return report["jobs"][0]["read"]["total_ios"]
 
 
-def jain(shares):
-    """1 where all have the same, 1/n where one has it all."""
-    return sum(shares) ** 2 / (len(shares) * sum(share * share for share in shares))
-
-
 def refusals(host):
-    """By reason."""
+    """The LLD's refusals, by reason."""
     return {reason: sum(row.get(reason, 0) for row in host.hwqs()) for reason in REASONS}
 
 
@@ -92,7 +88,8 @@ def test_four_luns_share_a_full_ring(host):
 
 
 def test_a_command_that_takes_the_ring_has_its_turn(host):
-    """Beside three LUNs that fill it with small ones, whose hardware queue it shares."""
+    """A command that takes the whole ring gets its turn, beside three LUNs that fill the ring of
+    the same hardware queue with small commands."""
     os.sched_setaffinity(0, {0})
     slowest = count = 0
     before = sum(refusals(host).values())
@@ -113,7 +110,8 @@ def test_a_command_that_takes_the_ring_has_its_turn(host):
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
 def test_another_queue_does_not_wait_for_the_ring(host):
-    """One command at a time on a LUN and a CPU of its own, alone and beside the others."""
+    """One LUN, with a CPU and a hardware queue of its own, sends one command at a time: alone, and
+    beside the others."""
     one = READS | {"iodepth": 1, "cpus_allowed": "1", "runtime": 2}
     alone = reads(fio(host.luns()[3].sd, **one))
     before = sum(refusals(host).values())

@@ -13,8 +13,8 @@
 """smq_virtio in front of a target that is not QEMU's: tgt, by iSCSI, behind QEMU's scsi-block,
 scsi-generic and scsi-hd.
 
-scsi-block and scsi-generic are two initiators of the same LUN; what they are asked is asked of
-tgt. scsi-hd answers by itself, and has its data at tgt.
+scsi-block and scsi-generic are two initiators of the same LUN, and pass commands on to tgt.
+scsi-hd answers commands by itself; only its data is in tgt.
 """
 import errno
 import os
@@ -26,7 +26,7 @@ from kit import cdb, sgio, smqsg, slots
 from kit import virtio as virtio_kit
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import load, run, settle, under_way, unload, wait_for
-from kit.lio import calm
+from kit.lio import clear_attentions
 from kit.memory import Memory
 from kit.monitor import Monitor
 from kit.sgio import SgDev
@@ -50,7 +50,7 @@ def prin(action):
     return bytes([PERSISTENT_RESERVE_IN, action, 0, 0, 0, 0, 0, 1, 0, 0])
 
 
-# Commands that change nothing: their CDB, and bytes to read, or to write.
+# Commands that change nothing: their CDB, and the bytes to read or to write.
 QUESTIONS = {
     "inquiry": (cdb.inquiry(36), 36),
     "inquiry, more than there is": (cdb.inquiry(255), 255),
@@ -77,13 +77,13 @@ QUESTIONS = {
 
 
 def device():
-    """The SCSI device, the same in all tests."""
+    """The SCSI device, the same one in all tests."""
     return device_at("0000:00:10.0", "vm/virtio_tgt")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def in_tree_driver():
-    """virtio_scsi has the device when a test begins."""
+    """When a test begins the device is bound to virtio_scsi."""
     load("virtio_scsi")
     host_of(device(), len(PATHS))
     yield
@@ -91,18 +91,18 @@ def in_tree_driver():
 
 
 def disks_of(host):
-    """The disks, with nothing left to tell of what was before."""
+    """The disks, with earlier unit attentions cleared."""
     disks = host.wait_luns(len(PATHS))
     assert [disk.address.split(":")[2] for disk in disks] == ["0", "1", "2"]
     for disk in disks:
         with SgDev(disk.sg) as dev:
-            calm(dev)
+            clear_attentions(dev)
     return disks
 
 
 @contextmanager
 def taken(io_errors=False):
-    """The host with smq_virtio, and its three disks."""
+    """Loads smq_virtio; yields the host and its three disks."""
     with virtio_kit.module(lambda: [device()], len(PATHS), io_errors):
         host = virtio_kit.take(device(), len(PATHS))
         yield host, disks_of(host)
@@ -117,13 +117,13 @@ def two_paths(disks):
 
 @pytest.fixture(name="monitor")
 def monitor_fixture():
-    """QEMU's."""
+    """QEMU's monitor."""
     with Monitor() as monitor:
         yield monitor
 
 
 def direct_write(path):
-    """A block, past the cache; its errno."""
+    """Writes a block past the page cache; returns the errno."""
     fd = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
     area = Memory(4096)
     try:
@@ -141,7 +141,7 @@ def test_the_target_is_seen_through():
         with two_paths(disks) as (one, two), SgDev(disks[HD].sg) as own:
             for dev in (one, two):
                 assert dev.cmd(cdb.inquiry(36), din=36).data[8:32] == b"IET     VIRTUAL-DISK    "
-                # Of its first target's first LUN.
+                # Of the first target's first LUN.
                 assert dev.cmd(cdb.inquiry(252, 0x80, 1), din=252).data[4:].strip(b" \0") == (
                     b"beaf11")
                 assert b"IET     00010001" in dev.cmd(cdb.inquiry(252, 0x83, 1), din=252).data
@@ -162,7 +162,7 @@ def test_answers_are_those_that_virtio_scsi_has():
             with SgDev(disk.sg) as dev:
                 for name, (raw, din, *dout) in QUESTIONS.items():
                     got = dev.cmd(raw, din=din, dout=b"".join(dout))
-                    # The driver's byte of the mid-layer is nobody's answer.
+                    # The mid-layer sets the driver byte: it is not the target's answer.
                     found[path, name] = replace(got, driver=0)
         return found
 
@@ -194,7 +194,8 @@ def test_verified_io():
 
 @pytest.mark.smoke
 def test_prepared_commands_move_their_data_on_both_ways():
-    """Written by one initiator, read and compared by the other, each prepared in smq_sg."""
+    """Data is written by one initiator, and read and compared by the other, by commands prepared in
+    smq_sg."""
     count, each = 64, 8
     size = count * each * slots.BLOCK
 
@@ -216,7 +217,7 @@ def test_prepared_commands_move_their_data_on_both_ways():
                 with slots.SlotFile(back, count) as file:
                     assert prepared(file, got, slots.read, read) == (0, 0)
                     assert got[:] == data
-        # What tgt says of a prepared command that is wrong.
+        # tgt's answer to a bad prepared command.
         for node in nodes:
             with slots.SlotFile(node, 2) as file:
                 memory = Memory(4096)
@@ -231,7 +232,7 @@ def test_prepared_commands_move_their_data_on_both_ways():
 
 @pytest.fixture(name="reservations")
 def reservations_fixture():
-    """tgt has none, whatever a test does."""
+    """Clears tgt's reservations after a test."""
     yield
     disk = disks_of(host_of(device(), len(PATHS)))[BLOCK]
     run("sg_persist", "--out", "--register-ignore", "--param-sark=0xdd", disk.sg)
@@ -256,7 +257,7 @@ def test_persistent_reservations_between_two_initiators():
             assert out(a, "register", param_sark="0xa1") == 0
             assert out(b, "register", param_sark="0xb2") == 0
             assert "0xa1" in keys(b) and "0xb2" in keys(a)
-            # Write exclusive: the other initiator may read, whatever way it goes.
+            # Write exclusive: the other initiator may read, through either kind of node.
             assert out(a, "reserve", param_rk="0xa1", prout_type=1) == 0
             got = two.cmd(WRITE, dout=bytes(512))
             assert got.status == conflict and got.host == sgio.DID_OK and not got.sense, got
@@ -273,10 +274,11 @@ def test_persistent_reservations_between_two_initiators():
             assert out(b, "release", param_rk="0xb2", prout_type=1) == 0
             assert two.cmd(WRITE, dout=bytes(512)).status == conflict
             assert out(a, "release", param_rk="0xa1", prout_type=1) == 0
-            calm(one)
-            calm(two)
+            clear_attentions(one)
+            clear_attentions(two)
             assert two.cmd(WRITE, dout=bytes(512)).good
-            # Exclusive access, preempted by the other, who is not even to read until then.
+            # Exclusive access, preempted by the other initiator, which may not even read until
+            # then.
             assert out(a, "reserve", param_rk="0xa1", prout_type=3) == 0
             assert two.cmd(READ, din=512).status == conflict
             assert out(b, "preempt", param_rk="0xb2", param_sark="0xa1", prout_type=3) == 0
@@ -285,7 +287,8 @@ def test_persistent_reservations_between_two_initiators():
             assert two.cmd(WRITE, dout=bytes(512)).good
             assert "0xa1" not in keys(b)
 
-    # It is tgt's, not the driver's: it outlives the change of drivers, and so do the keys.
+    # The reservation is in tgt, not in the driver: it outlives the change of drivers, and so do the
+    # keys.
     disks = disks_of(host_of(device(), len(PATHS)))
     with two_paths(disks) as (one, two):
         assert one.cmd(READ, din=512).status == conflict and two.cmd(READ, din=512).good
@@ -293,7 +296,7 @@ def test_persistent_reservations_between_two_initiators():
         with two_paths(disks) as (one, two):
             assert one.cmd(READ, din=512).status == conflict
             assert out(disks[GENERIC], "clear", param_rk="0xb2") == 0
-            calm(one)
+            clear_attentions(one)
             assert one.cmd(WRITE, dout=bytes(512)).good and two.cmd(WRITE, dout=bytes(512)).good
             assert "NO registered reservation keys" in keys(disks[BLOCK])
 
@@ -311,7 +314,7 @@ def test_unit_attentions_and_sense_data_come_through():
         return dev.cmd(bytes([MODE_SELECT_6, PF, 0, 0, len(page), 0]), dout=bytes(page))
 
     with taken(io_errors=True) as (host, disks), two_paths(disks) as (one, two):
-        # Mode pages are the LUN's: the other initiator is told, once.
+        # Mode pages belong to the LUN: the other initiator gets one unit attention.
         for first, second in ((one, two), (two, one)):
             assert protect(first, True).good
             try:
@@ -326,14 +329,14 @@ def test_unit_attentions_and_sense_data_come_through():
             finally:
                 again = protect(first, False)
             assert again.good
-            calm(second)
+            clear_attentions(second)
             assert second.cmd(WRITE, dout=bytes(512)).good
-        # tgt compares, where QEMU lets it.
+        # tgt does the comparison, where QEMU passes the command on.
         block = os.urandom(512)
         verify = cdb.blocks(cdb.VERIFY_10, 0, 1, byte1=2)
         assert one.cmd(WRITE, dout=block).good and two.cmd(verify, dout=block).good
         assert two.cmd(verify, dout=bytes(512)).triple == (sgio.MISCOMPARE, 0x1d, 0)
-        # A reset is told, to all whom it reaches.
+        # A reset is reported to all initiators that it affects.
         for level, reached in ((sgio.SG_SCSI_RESET_DEVICE, (one,)),
                                (sgio.SG_SCSI_RESET_TARGET, (one,)),
                                (sgio.SG_SCSI_RESET_HOST, (one, two))):
@@ -377,7 +380,7 @@ def test_hot_removal_under_load_and_return(monitor):
                 monitor.run("device_del plugged")
                 assert any(job["error"] for job in pulled.result()["jobs"])
             host.wait_luns(count - 1)
-            # What tgt knows of the initiator is still there.
+            # tgt still has its state of the initiator.
             new = plugged()
             assert "0xc3" in run("sg_persist", "--in", "--read-keys", new.sg).stdout
             fio(new.sd, **VERIFIED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that wait for their worker, and what error handling does to them there."""
+"""Commands that wait for the worker, and how error handling ends them there."""
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +14,15 @@ from kit.sgio import DID_TIME_OUT, SgDev
 from kit.trace import traced
 
 WRITES = 20
-# How long their worker has others before them: well past their timers of 1 s, which
-# the block layer looks at once a second, and the aborts, one by one.
+# Earlier commands keep the worker busy for so long. By then the timers of later ones (1 s, checked
+# once a second) have expired, and all aborts, one after the other, have ended.
 BUSY_SECONDS = 4
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 64, "time_based": True,
          "runtime": 60}
 
 
 def on_cpu(cpu, node, *args, **more):
-    """Issues a command from one CPU, whose worker it goes to."""
+    """Sends a command from a CPU, whose worker executes it."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {cpu})
     try:
@@ -34,7 +34,7 @@ def on_cpu(cpu, node, *args, **more):
 
 @contextmanager
 def busy_worker(pool, host, lun):
-    """CPU 1's worker compares a whole LUN with one block, again and again."""
+    """Keeps CPU 1's worker busy: it compares a whole LUN with one block, again and again."""
     verify = on_cpu, 1, lun.sg, cdb.blocks(cdb.VERIFY_16, 0, 256 << 11, byte1=6)
     start = time.monotonic()
     assert pool.submit(*verify, dout=bytes(512)).result().good
@@ -50,9 +50,9 @@ def test_writes_stuck_behind_others_lose_no_place(fails):
     with ram_host(hw_queues=1) as (host_dir, host), ThreadPoolExecutor(64) as pool:
         host_dir.add_lun(1, size_mb=256)
         disk, big = host.wait_luns(2)
-        # The new LUN's attention.
+        # Takes the new LUN's unit attention.
         on_cpu(0, disk.sg, cdb.plain(cdb.TEST_UNIT_READY))
-        # Counts the places taken, and refuses none yet.
+        # The host counts the places taken; it refuses no command yet.
         host_dir.set("model/hwq_depth", 64)
         with traced() as trace:
             with busy_worker(pool, host, big):

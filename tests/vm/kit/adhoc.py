@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ad hoc commands: whole ones in SQEs, as struct smq_sg_uring_cmd."""
+"""Ad hoc commands: an SQE with a whole command, struct smq_sg_uring_cmd."""
 import ctypes
 import struct
 
@@ -10,8 +10,8 @@ from .uring import Ring
 def push_adhoc(ring: Ring, fd: int, raw: bytes, user_data: int = 0, memory: Memory | None = None,
                at: int = 0, length: int = 0, sense: Memory | None = None, out: bool = False,
                cmd_op: int = 0, iovecs: int = 0) -> ctypes.Array:
-    """Puts a command into a ring with SQE128 and CQE32; what has to be kept. The data comes in,
-    or goes @out; with @iovecs they are in the memory, so many."""
+    """Puts a command into a ring with SQE128 and CQE32. Data comes in, or goes @out; with @iovecs
+    the memory holds that many iovecs. Returns objects that must live until the command ends."""
     keep = ctypes.create_string_buffer(raw, len(raw))
     data, none = (memory.address + at if memory else 0, length, iovecs), (0, 0, 0)
     ring.push(fd, cmd_op, struct.pack(

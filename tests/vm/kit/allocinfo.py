@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel has allocated and not freed, by the line of code that did it."""
+"""Memory that the kernel has allocated and not freed, by line of code."""
 import re
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ LINE = re.compile(r"\s*(\d+)\s+(\d+)\s+(\S+) (?:\[(\w+)\] )?func:(\S+)")
 
 
 def live(wanted: Callable[[str], bool]) -> dict[str, int]:
-    """How many allocations of each place in the code live, "FILE:LINE FUNCTION".
+    """How many allocations of each place in the code are not freed; "FILE:LINE FUNCTION".
 
     @wanted chooses by the file's path in its tree, or its module's name.
     """
@@ -27,10 +27,10 @@ def live(wanted: Callable[[str], bool]) -> dict[str, int]:
 
 def grown(before: dict[str, int], wanted: Callable[[str], bool],
           seconds: float = 15) -> list[str]:
-    """The places of which more live than @before; those whose end is under way get @seconds."""
+    """The places with more allocations than @before; allows @seconds for frees under way."""
     end = time.monotonic() + seconds
     while True:
-        # Inodes and dentries of what is gone.
+        # Frees inodes and dentries of removed objects.
         DROP_CACHES.write_text("2", encoding="ascii")
         now = live(wanted)
         more = [f"{place}: {before.get(place, 0)} -> {count}"

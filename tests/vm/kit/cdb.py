@@ -13,9 +13,10 @@ READS = (READ_6, READ_10, READ_12, READ_16)
 WRITES = (WRITE_6, WRITE_10, WRITE_12, WRITE_16)
 VERIFIES = (VERIFY_10, VERIFY_12, VERIFY_16)
 
-# By the group code, the first three bits (SPC-5, 4.2.5.1); 0: none of its own.
+# Length by group code, the first three bits (SPC-5, 4.2.5.1); 0: the group does not give a length.
 _LENGTHS = (6, 10, 10, 0, 16, 12, 0, 0)
-# Where WRITE SAME and the like have their length in blocks.
+# Where the LBA of a READ, WRITE, WRITE SAME and the like begins, and its size, by length of the
+# CDB.
 _LBA = {6: (1, 3), 10: (2, 4), 12: (2, 4), 16: (2, 8)}
 _COUNT = {6: (4, 1), 10: (7, 2), 12: (6, 4), 16: (10, 4)}
 
@@ -30,7 +31,7 @@ def _put(cdb: bytearray, at: int, size: int, value: int) -> None:
 
 
 def plain(opcode: int, byte1: int = 0, control: int = 0) -> bytes:
-    """A CDB of zeroes but for these."""
+    """A CDB with these bytes set and all others 0."""
     cdb = bytearray(length(opcode))
     cdb[0], cdb[1] = opcode, byte1
     cdb[-1] |= control

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A memory cgroup for processes that a test forks: what they use, and what they may use."""
+"""A memory cgroup for processes that a test forks: their use of memory, and its limit."""
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,27 +13,27 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 class MemoryCgroup:
-    """One that is there."""
+    """An existing cgroup."""
 
     def __init__(self, path: Path):
         self.path = path
 
     def enter(self) -> None:
-        """What this process uses from here on counts in it."""
+        """Moves this process into the cgroup: memory that it allocates later counts there."""
         (self.path / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
 
     def used(self) -> int:
-        """Bytes, but for some that each CPU has taken ahead."""
+        """Bytes in use, including a small reserve that each CPU has charged in advance."""
         return int((self.path / "memory.current").read_text(encoding="ascii"))
 
     def limit(self, size: int) -> None:
-        """More than that is not to be had: the kernel kills who asks for it."""
+        """Sets the limit; the kernel kills a process that exceeds it."""
         (self.path / "memory.max").write_text(str(size), encoding="ascii")
 
 
 @contextmanager
 def memory_cgroup(name: str) -> Iterator[MemoryCgroup]:
-    """Makes one, and removes it when its processes have ended."""
+    """Creates a cgroup, and removes it when its processes have ended."""
     if not (ROOT / "cgroup.controllers").exists():
         run("mount", "-t", "cgroup2", "none", ROOT)
     if "memory" not in (ROOT / "cgroup.controllers").read_text(encoding="ascii").split():

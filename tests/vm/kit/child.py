@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Processes that a test forks, each waited for, with an end."""
+"""Processes that a test forks; each is waited for, with a time limit."""
 import os
 import signal
 import sys
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from .host import wait_for
 
 NOBODY = 65534
-# The exit status of one that ended with an exception.
+# The exit status of a process that ended with an exception.
 FAILED = 99
 
 
 def spawn(work: Callable) -> int:
-    """Runs @work in a process; its pid. The exit status is what it returns."""
+    """Runs @work in a new process; returns its pid. The exit status is what @work returns."""
     pid = os.fork()
     if not pid:
         status = FAILED
@@ -37,7 +37,7 @@ def ended(pid: int, seconds: float = 20) -> int:
 
 @contextmanager
 def running(work: Callable) -> Iterator[tuple[int, Callable]]:
-    """A process for the length of the block: its pid, and what waits for its exit status."""
+    """Runs a process during the block; yields its pid and a function that waits for its status."""
     pid = spawn(work)
     done = []
     try:
@@ -49,14 +49,14 @@ def running(work: Callable) -> Iterator[tuple[int, Callable]]:
 
 
 def become_nobody() -> None:
-    """This process has no right from here on."""
+    """Drops all privileges of this process."""
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
 
 
 def as_nobody(work: Callable) -> int:
-    """What @work() returns to a user without any right; a number up to 98."""
+    """Runs @work() as a user without privileges; returns its result, a number up to 98."""
     def run_it():
         become_nobody()
         return work()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_conv: claims of LUNs, and the LUNs that it has for them."""
+"""smq_conv: claims of LUNs, and the upper LUNs that it makes for them."""
 import errno
 import time
 from collections.abc import Iterator
@@ -10,22 +10,24 @@ from .host import Host, KernelLog, Lun, find_hosts, load, settle, unload, wait_f
 from .sanitizing import PATIENCE
 
 DRIVER = Path("/sys/bus/scsi/drivers/smq_conv")
-# For how long a device that has just been found may be open by what looks at it.
+# Seconds for which programs that examine a new device may keep it open.
 SOON = 20
 
 
 def write(path: Path | str, text: str | int) -> None:
-    """Writes an attribute."""
-    Path(path).write_text(str(text), encoding="ascii")
+    """Writes an attribute, by one system call: buffered output that fails is written once more
+    when its file is closed, and the second attempt may succeed."""
+    with open(path, "wb", buffering=0) as file:
+        file.write(str(text).encode("ascii"))
 
 
 def ask(what: str, address: str) -> None:
-    """claim or release, once."""
+    """Writes an address to the attribute @what, claim or release, once."""
     write(DRIVER / what, address)
 
 
 def ask_soon(what: str, address: str) -> None:
-    """The same, once nothing has the disk open any more."""
+    """The same; tries again while the disk is open."""
     end = time.monotonic() + SOON
     while True:
         try:
@@ -47,8 +49,13 @@ def host_of(lun: Lun) -> Host:
     return Host(int(lun.address.partition(":")[0]))
 
 
+def dispatched(lun: Lun) -> int:
+    """How often commands of a LUN were sent to its host's driver."""
+    return int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 0)
+
+
 def again(lun: Lun) -> Lun:
-    """A LUN as it is now, once it has a disk."""
+    """Waits until a LUN has a disk again; returns it with its present nodes."""
     def found():
         return next((one for one in host_of(lun).luns() if one.address == lun.address and
                      one.sd and one.sg and one.ready), None)
@@ -56,13 +63,15 @@ def again(lun: Lun) -> Lun:
 
 
 def claim(lower: Lun) -> Lun:
-    """Claims a LUN; the upper one, once the kernel has looked for partitions on its disk: those
-    reads would count, and meet what a test has in store for its own."""
+    """Claims a LUN and returns the upper LUN. Waits until the kernel has searched its disk for
+    partitions: those reads would be counted, and would get faults that a test arms for its own."""
     where = lower.address.partition(":")[2]
+    # Upper LUNs of other lower hosts may have the same numbers.
+    others = {lun.address for lun in uppers()}
 
     def found():
         return next((lun for lun in uppers() if lun.address.partition(":")[2] == where and
-                     lun.sd and lun.sg and lun.ready), None)
+                     lun.address not in others and lun.sd and lun.sg and lun.ready), None)
     with KernelLog() as log:
         ask_soon("claim", lower.address)
         upper = wait_for(f"the upper disk of {lower.address}", found)
@@ -71,14 +80,14 @@ def claim(lower: Lun) -> Lun:
 
 
 def release(lower: Lun) -> Lun:
-    """Gives a LUN back; the LUN with the nodes it has then."""
+    """Releases a LUN; returns it with the nodes that it has then."""
     ask_soon("release", lower.address)
     return again(lower)
 
 
 @contextmanager
 def module(io_errors: bool = False) -> Iterator[KernelLog]:
-    """smq_conv; nothing bad may be in the kernel log when it has gone."""
+    """Loads smq_conv and unloads it afterwards. Fails if the kernel log then has a fault."""
     with KernelLog() as log:
         load("smq_conv")
         try:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the layer shows of a host in debugfs. All tests read it here, so that its format is known
-in one place."""
+"""A host's statistics in debugfs. All tests read them through this file, so that only it depends on
+the format."""
 from pathlib import Path
 
 DEBUGFS = Path("/sys/kernel/debug/smq")
 
 
 def _lines(host, about: str) -> list[dict[str, str | int]]:
-    """The lines of the host's stats that begin with that key: their words, numbers as int."""
+    """The lines of the host's stats whose first key is @about: a dict of words for each, numbers as
+    int."""
     version, *lines = (DEBUGFS / f"host{host.number}" / "stats").read_text(
         encoding="ascii").splitlines()
     assert version == "version=1"
@@ -18,7 +19,7 @@ def _lines(host, about: str) -> list[dict[str, str | int]]:
 
 
 def state(host) -> dict[str, str | int]:
-    """The host as a whole."""
+    """The words about the host as a whole."""
     return _lines(host, "host")[0]
 
 
@@ -33,18 +34,18 @@ def luns(host) -> list[dict[str, str | int]]:
 
 
 def doorbell(host, hwq: int = 0) -> tuple[int, bool]:
-    """What a doorbell of a hardware queue costs, in ns, and whether that is expensive."""
+    """The cost of a hardware queue's doorbell, in ns, and whether the policy finds it expensive."""
     row = policy(host, hwq)
     return row["doorbell_ns"], bool(row["expensive"])
 
 
 def policy(host, hwq: int = 0) -> dict[str, str | int]:
-    """What the host's policy tells of a hardware queue."""
+    """The words that the host's policy shows about a hardware queue."""
     return next(row for row in _lines(host, "policy") if row["hwq"] == hwq)
 
 
 def policy_rows(host) -> list[dict[str, str | int]]:
-    """What the chosen policy shows of each hardware queue."""
+    """The same for each hardware queue."""
     return _lines(host, "policy")
 
 

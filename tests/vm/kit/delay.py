@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel's busy delays take on this machine."""
+"""Measures how long the kernel's busy delays take on this machine."""
 import sys
 from pathlib import Path
 
@@ -13,9 +13,9 @@ SHORT_US, COUNT = 20, 5000
 
 
 def udelay_ns(micros: int) -> float:
-    """Of udelay(micros), undisturbed: many short ones, for a long one is disturbed each time on a
-    busy machine. Where a kernel counts turns of a loop, which it timed while it booted, it can be
-    half of what is asked for."""
+    """The time of an undisturbed udelay(micros). Measures many short delays, because on a busy
+    machine each long one is disturbed. A kernel that counts turns of a loop, which it timed while
+    it booted, may take only half of the requested time."""
     load("smq_load")
     try:
         job, = inkernel.run("delay", count=COUNT, warmup=100, delay_ns=SHORT_US * 1000)

@@ -13,7 +13,7 @@ def delete(lun: Lun) -> None:
 
 
 def find_again(host: Host, lun: Lun) -> Lun:
-    """Has the mid-layer find a LUN that was deleted; the LUN, with its nodes."""
+    """Scans for a LUN that was deleted; returns it with its nodes."""
     count = len(host.luns()) + 1
     (host.sysfs / "scan").write_text(lun.address.split(":", 1)[1].replace(":", " "),
                                      encoding="ascii")
@@ -21,8 +21,9 @@ def find_again(host: Host, lun: Lun) -> Lun:
 
 
 def reset_a_deleted_lun(host: Host) -> None:
-    """The ioctl returns 0 at each level, for a LUN that has gone has no command, and the host
-    works on. SgDev opens with O_NONBLOCK, for which the mid-layer does not look at the device."""
+    """The ioctl returns 0 at each level, because a deleted LUN has no command, and the host goes on
+    working. SgDev opens with O_NONBLOCK, with which the mid-layer does not check the device's
+    state."""
     read = cdb.blocks(cdb.READ_10, 0, 8)
     for level in (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST):
         lun = host.luns()[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A file system on a disk, made, filled, mounted again and checked."""
+"""Makes a file system on a disk, fills it, mounts it again and checks it."""
 import os
 from pathlib import Path
 
@@ -9,9 +9,9 @@ FILES = 8
 
 
 def files_survive(lun: Lun, there: Path, options: str = "rw", at_end: tuple[str, ...] = ()) -> None:
-    """ext4: files are the same after a remount, and fsck finds nothing.
+    """Checks that files on ext4 are the same after a remount, and that fsck finds no error.
 
-    @there is the mount point, @at_end a program that is run on it before the end."""
+    @there is the mount point; @at_end is a program that runs on it before the last unmount."""
     run("mkfs.ext4", "-q", "-F", lun.sd)
     data = os.urandom(3 << 20)
     run("mount", "-t", "ext4", "-o", options, lun.sd, there)

@@ -14,17 +14,18 @@ from .host import wait_for
 
 FAIL_NTH = Path("/proc/thread-self/fail-nth")
 DEBUGFS = Path("/sys/kernel/debug")
-# No call makes as many.
+# More allocations than any system call makes.
 MOST = 5000
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# Of x86-64.
+# The number on x86-64.
 SYS_FINIT_MODULE = 313
 SYS_DELETE_MODULE = 176
 
 
 def prepare() -> None:
-    """Lets allocations that may sleep fail, too, of slabs and of pages, and without a word."""
+    """Sets fault injection up: allocations of slabs and of pages fail, also those that may sleep,
+    without a message."""
     assert FAIL_NTH.exists(), "no fault injection: run as tools/uml --flavour sanitize"
     for kind in ("failslab", "fail_page_alloc"):
         (DEBUGFS / kind / "ignore-gfp-wait").write_text("N", encoding="ascii")
@@ -34,7 +35,7 @@ def prepare() -> None:
 
 @contextmanager
 def single_pages() -> Iterator[None]:
-    """This thread gets memory by single pages, and no larger pieces of it."""
+    """During the block this thread gets memory in single pages only."""
     folder, mark = DEBUGFS / "fail_page_alloc", Path("/proc/thread-self/make-it-fail")
     usual = {"task-filter": "N", "min-order": "0", "times": "1", "probability": "0"}
     wanted = {"task-filter": "Y", "min-order": "1", "times": "-1", "probability": "100"}
@@ -51,7 +52,7 @@ def single_pages() -> Iterator[None]:
 
 @dataclass
 class Attempt:
-    """What became of one system call: its errno, 0 for none; whether the failure came to it."""
+    """The result of one system call: its errno, or 0; and whether an allocation failed in it."""
     number: int
     errno: int
     injected: bool
@@ -62,7 +63,7 @@ class Attempt:
 
 
 def attempt(call: Callable[[], None], number: int) -> Attempt:
-    """Runs call() with its allocation @number failing. It must be one system call."""
+    """Runs call(), which must make one system call, and makes the allocation @number in it fail."""
     found = 0
     control = os.open(FAIL_NTH, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -71,7 +72,7 @@ def attempt(call: Callable[[], None], number: int) -> Attempt:
             call()
         except OSError as error:
             found = error.errno
-        # What is left to count: none when the failure came.
+        # The rest of the count; 0 if the allocation has failed.
         left = int(os.pread(control, 16, 0))
         os.pwrite(control, b"0", 0)
     finally:
@@ -82,7 +83,8 @@ def attempt(call: Callable[[], None], number: int) -> Attempt:
 def every(call: Callable[[], None], after: Callable[[Attempt], None],
           clean: tuple[int, ...] = (errno.ENOMEM,), first: int = MOST,
           each: int = 1) -> list[Attempt]:
-    """Fails one allocation of call() after the other until there is none left to fail.
+    """Calls call() again and again, each time with the next of its allocations failing, until no
+    allocation is left.
 
     Of those behind the @first only one of @each on average, picked at random.
     after(attempt) undoes or repeats what was done, and checks. An attempt ends in one
@@ -107,13 +109,14 @@ def every(call: Callable[[], None], after: Callable[[Attempt], None],
 
 
 def refused(attempts: list[Attempt], number: int | None = None) -> list[Attempt]:
-    """Those that ended in an error, or in errno @number."""
+    """The attempts that ended in an error, or in errno @number."""
     return [one for one in attempts if one.errno and number in (None, one.errno)]
 
 
 @contextmanager
 def inserter(path: Path, params: str) -> Iterator[Callable[[], None]]:
-    """finit_module() of a file that is open already; modprobe would make other calls before."""
+    """Yields a function that calls finit_module() for an open file, because modprobe would make
+    other calls before."""
     words = params.encode()
 
     def insert() -> None:
@@ -129,7 +132,8 @@ def inserter(path: Path, params: str) -> Iterator[Callable[[], None]]:
 
 
 def remove(name: str) -> None:
-    """delete_module(); modprobe would take the modules with it that it alone has needed."""
+    """Unloads a module by delete_module(), because modprobe would also unload modules that only
+    this one uses."""
     def gone() -> bool:
         if _libc.syscall(SYS_DELETE_MODULE, name.encode(), os.O_NONBLOCK) == 0:
             return True
@@ -143,10 +147,9 @@ def remove(name: str) -> None:
 
 @contextmanager
 def writer(path: Path, text: str) -> Iterator[Callable[[], None]]:
-    """One write() to a file that is open already.
+    """Yields a function that makes one write() to an open file.
 
-    It is closed at the end: as long as an attribute of configfs is open the module
-    that made it stays in use.
+    The file is closed at the end, because an open attribute of configfs keeps its module in use.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:

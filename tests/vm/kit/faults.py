@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Faults of any host of the layer's, in its sysfs group smq_fault/."""
+"""Faults of any host on the layer, set in its sysfs group smq_fault/."""
 from . import debugfs
 from .host import Host
 
@@ -8,7 +8,7 @@ DEFAULTS = {"every": 1, "first_lba": 0, "last_lba": 2**64 - 1, "count": -1, "sta
 
 
 class Faults:
-    """Those of one host."""
+    """The fault settings of one host."""
 
     def __init__(self, host: Host):
         self._host = host
@@ -19,12 +19,12 @@ class Faults:
         (self._path / name).write_text(str(value), encoding="ascii")
 
     def get(self, name: str) -> str:
-        """Reads one."""
+        """Reads a setting."""
         return (self._path / name).read_text(encoding="ascii").strip()
 
     def arm(self, kind: str, **settings) -> None:
-        """Arms a fault; the kind last, so that the settings hold for the first of them. What is
-        not said is as at first."""
+        """Arms a fault. Writes the kind last, so that the other settings apply to the first fault.
+        Settings that are not given get their defaults."""
         self.set("kind", "none")
         for name, value in (DEFAULTS | settings).items():
             self.set(name, value)
@@ -32,5 +32,5 @@ class Faults:
 
     @property
     def on(self) -> bool:
-        """Whether commands pay for looking for faults, because of this host."""
+        """Whether this host keeps the static branch of faults on."""
         return bool(debugfs.state(self._host)["faults"])

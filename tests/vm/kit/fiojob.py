@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""fio, bounded in time, its result checked: to its end, or beside the test."""
+"""Runs fio with a time limit and checks its result: either the test waits for fio, or fio runs
+beside it."""
 import json
 import os
 import signal
@@ -8,18 +9,17 @@ from contextlib import contextmanager
 
 from .sanitizing import PATIENCE
 
-# tools/check names one of the same source that starts sooner.
+# tools/check sets SMQ_FIO to a build of the same source that starts faster.
 FIO = os.environ.get("SMQ_FIO", "fio")
-# What fio exits with when a signal ended it before its time.
+# fio's exit status when a signal ended it early.
 INTERRUPTED = 128
 
 
 def fio_argv(filename: str, program: str = FIO, **options) -> list[str]:
-    """The command line of one fio job, or numjobs of it.
+    """The command line of fio with one job, or numjobs copies of it.
 
-    An option's underscore is fio's own; True gives a flag without value.
-    """
-    # A node that has gone is not to come back as a file that fio creates.
+    Underscores in option names are kept; True gives a flag without a value. """
+    # Without this fio would create a file in place of a node that was removed.
     settings = {"name": "job", "filename": filename, "direct": 1, "group_reporting": True,
                 "allow_file_create": 0, "output_format": "json"} | options
     argv = [program]
@@ -56,10 +56,10 @@ def fio(filename: str, limit: float = 120, ok: bool = True, **options) -> dict:
 
 
 class Load:
-    """A fio running beside the test."""
+    """fio that runs beside the test."""
 
     def __init__(self, filename: str, ok: bool, limit: float, options: dict):
-        # Threads: a signal to the one process ends all of its jobs.
+        # With threads a signal to the one process ends all jobs.
         self._argv = fio_argv(filename, **{"thread": True} | options)
         self._ok, self._limit, self._report = ok, limit * PATIENCE, None
         # pylint: disable=consider-using-with
@@ -68,21 +68,21 @@ class Load:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether fio is still running."""
         return self._job.poll() is None
 
     def signal(self, number: int) -> None:
-        """Sends it a signal."""
+        """Sends fio a signal."""
         self._job.send_signal(number)
 
     def kill(self) -> None:
-        """Ends it the hard way; it has no result then."""
+        """Kills fio, which then has no result."""
         self._job.kill()
         self._job.communicate(timeout=self._limit)
         self._report = {"jobs": []}
 
     def result(self, stop: bool = False) -> dict:
-        """Its JSON, once it has ended, by itself or because of @stop."""
+        """Waits until fio has ended, and returns its JSON. @stop: interrupts fio first."""
         if self._report is None:
             if stop and self.running:
                 self._job.send_signal(signal.SIGINT)
@@ -93,7 +93,7 @@ class Load:
 
 @contextmanager
 def load_on(filename: str, ok: bool = True, limit: float = 60, to_end: bool = False, **options):
-    """Runs fio beside the block: stopped at its end, or with @to_end waited for."""
+    """Runs fio during the block; at the end stops it or, with @to_end, waits for it."""
     load = Load(filename, ok, limit, options)
     try:
         yield load
@@ -104,6 +104,6 @@ def load_on(filename: str, ok: bool = True, limit: float = 60, to_end: bool = Fa
 
 
 def total_ios(report: dict) -> int:
-    """Reads, writes and trims that fio counted, those of a verify phase included."""
+    """How many reads, writes and trims fio has counted, including those of a verify phase."""
     return sum(job[kind]["total_ios"] for job in report["jobs"]
                for kind in ("read", "write", "trim"))

@@ -9,24 +9,24 @@ from .slots import HELD, URING_RUN, SlotFile, run_of
 from .slowdisk import opened
 from .uring import Ring
 
-# How slots may be run.
+# Ways to run slots.
 WAYS = ("alone", "batch", "ioctl")
 
 
-def kept(path: str) -> int:
+def held_requests(path: str) -> int:
     """Requests that a node's files keep for slots that do not run at this moment."""
     return smqsg.attr(path, "held")
 
 
 def without_elevator(*luns: Lun) -> None:
-    """None for their disks: under one nothing is kept."""
+    """Sets the elevator "none" for their disks: with an elevator no request is held."""
     for lun in luns:
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
 
 
 @contextmanager
 def node_share(path: str, percent: int) -> Iterator[None]:
-    """A node's held_share, for a while; what has gone has none."""
+    """Sets a node's held_share for a while; a node that was removed is left alone."""
     knob = smqsg.CLASS / path.rpartition("/")[2] / "held_share"
     before = knob.read_text(encoding="ascii")
     knob.write_text(str(percent), encoding="ascii")
@@ -39,20 +39,20 @@ def node_share(path: str, percent: int) -> Iterator[None]:
 
 @contextmanager
 def holding(path: str, slots: int) -> Iterator[SlotFile]:
-    """A file whose slots keep their requests, as many as the node lets it; see keep()."""
+    """A file whose slots keep their requests, as many as the node lets it; see hold_first()."""
     with opened(path, slots, HELD, held_share=100) as file:
         yield file
 
 
-def keep(file: SlotFile, slots: int) -> None:
-    """Has the first of its slots run twice, so that the second time was with a kept request."""
+def hold_first(file: SlotFile, slots: int) -> None:
+    """Runs the first of its slots twice, so that the second run uses a held request."""
     for _ in range(2):
         assert file.run(range(slots)) == (0, 0)
-        assert kept(file.path) == slots
+        assert held_requests(file.path) == slots
 
 
 def go(file: SlotFile, ring: Ring, way: str, runs: Sequence[bytes | int]) -> None:
-    """Runs slots, given by number or by run_of(), all of which end GOOD."""
+    """Runs slots, given by number or by run_of(), and checks that all end with GOOD."""
     elements = [run_of(run) if isinstance(run, int) else run for run in runs]
     if way == "ioctl":
         assert file.run(elements) == (0, 0)
@@ -69,7 +69,8 @@ def go(file: SlotFile, ring: Ring, way: str, runs: Sequence[bytes | int]) -> Non
 
 @contextmanager
 def quiescer() -> Iterator[None]:
-    """The test module smq_quiesce, which ends every state it has begun when it goes."""
+    """Loads the test module smq_quiesce during the block; it ends all states when it is
+    unloaded."""
     load("smq_quiesce")
     try:
         yield
@@ -77,7 +78,7 @@ def quiescer() -> Iterator[None]:
         unload("smq_quiesce")
 
 
-def put_into(state: str, address: str) -> None:
-    """Puts a device into a state of that module's, or without an address takes it out."""
+def set_state(state: str, address: str) -> None:
+    """Puts a device into a state of that module; without an address ends the state."""
     with open(f"/sys/module/smq_quiesce/parameters/{state}", "w", encoding="ascii") as knob:
         knob.write(address + "\n")

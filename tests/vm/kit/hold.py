@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_hold, the LLD that keeps, loses and refuses commands: its parameters."""
+"""Parameters of smq_hold, the test LLD that delays, loses and refuses commands."""
 from pathlib import Path
 
 import pytest
 
 PARAMS = Path("/sys/module/smq_hold/parameters")
-# The block timer of its disks, in seconds: the least there is.
+# The block timer of its disks: 1 s, the shortest possible.
 TIMEOUT = 1
 
 
-def put(name, value):
+def set_param(name, value):
     """Sets a parameter of smq_hold."""
     (PARAMS / name).write_text(str(value), encoding="ascii")
 
 
-def get(name):
+def get_param(name):
     """A parameter of smq_hold."""
     return int((PARAMS / name).read_text(encoding="ascii"))
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Modules, their SCSI hosts and LUNs, and what the hosts count.
+"""Modules, their SCSI hosts and LUNs, and the hosts' counters.
 
-Scanning and the probing of disks are asynchronous: whatever looks for a node
-waits for it, with an end.
-"""
+Scanning and the probing of disks are asynchronous: functions that need a node wait for it, for a
+limited time. """
 import os
 import subprocess
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from . import debugfs
 from .fiojob import fio, total_ios
+from .kernel import SCSI_DEBUG_LEAVES_WORK
 from .klog import KernelLog
 from .sanitizing import PATIENCE
 from .sgio import Disk, SgDev
@@ -27,11 +27,11 @@ SCSI_DEVICES = Path("/sys/bus/scsi/devices")
 
 
 class ModuleError(Exception):
-    """modprobe failed; the text is what it said."""
+    """modprobe failed; the text is its output."""
 
 
 def run(*argv: str, ok: bool = True, limit: float = 60, **more) -> subprocess.CompletedProcess:
-    """Runs a program, bounded in time; fails, with what it said, when it does."""
+    """Runs a program with a time limit. If it fails, raises an error with its output."""
     done = subprocess.run([str(word) for word in argv], capture_output=True, text=True,
                           timeout=limit, check=False, stdin=subprocess.DEVNULL, **more)
     assert not ok or done.returncode == 0, (
@@ -40,7 +40,8 @@ def run(*argv: str, ok: bool = True, limit: float = 60, **more) -> subprocess.Co
 
 
 def wait_for(what: str, check: Callable, seconds: float = 20):
-    """Returns the first true value of @check(); fails after @seconds, on a quick kernel."""
+    """Waits until @check() returns a true value, and returns that. Fails after @seconds, or after
+    longer on a slow kernel."""
     seconds *= PATIENCE
     end = time.monotonic() + seconds
     while True:
@@ -58,7 +59,7 @@ def is_loaded(module: str) -> bool:
 
 @dataclass(frozen=True)
 class Lun:
-    """A LUN with its nodes, "" where it has none."""
+    """A LUN with its nodes; "" for a node that it does not have."""
     address: str
     sd: str
     sg: str
@@ -76,9 +77,9 @@ class Lun:
 
     @property
     def ready(self) -> bool:
-        """Whether its disk has all of its attributes, and they can be written: they come after
-        the node, and 7.2 refuses a scheduler (ENOENT) until the queue is registered. What is
-        registered next is the bdi."""
+        """Whether its disk has all of its attributes, and they can be written. Attributes appear
+        after the node, and 7.2 refuses to set a scheduler (ENOENT) until the queue is registered.
+        The bdi is registered right after the queue, so this checks for it."""
         return (self.queue.parent / "bdi").exists()
 
     @property
@@ -88,7 +89,7 @@ class Lun:
 
 
 def _node(device: Path, kind: str, where: str) -> str:
-    """A device's node of one kind; "" also of a device that is going."""
+    """A device's node of one kind; "" if there is none, or the device is being removed."""
     with suppress(FileNotFoundError):
         for name in sorted(os.listdir(device / kind)):
             if os.path.exists(f"{where}/{name}"):
@@ -107,11 +108,11 @@ class Host:
         return SCSI_HOSTS / f"host{self.number}"
 
     def attr(self, name: str) -> str:
-        """An attribute, as smq/inflight or can_queue."""
+        """The text of an attribute such as smq/inflight or can_queue."""
         return (self.sysfs / name).read_text(encoding="ascii").strip()
 
     def policy(self) -> str:
-        """The policy that is chosen, in brackets among those there are."""
+        """The chosen policy: the name in brackets in the list of policies."""
         return next(name[1:-1] for name in self.attr("smq/policy").split() if name[0] == "[")
 
     def stats(self) -> dict[str, int]:
@@ -128,7 +129,7 @@ class Host:
         return debugfs.hwqs(self)
 
     def luns(self) -> list[Lun]:
-        """Its LUNs by number, with the nodes they have by now."""
+        """Its LUNs in the order of their numbers, with the nodes that they have now."""
         found = []
         for device in SCSI_DEVICES.glob(f"{self.number}:*:*:*"):
             found.append(Lun(device.name, _node(device, "block", "/dev"),
@@ -146,7 +147,7 @@ class Host:
 
 
 def find_hosts(proc_name: str) -> list[Host]:
-    """Hosts of one kind of driver, in the order they were added."""
+    """The hosts of one driver, in the order in which they were added."""
     hosts = []
     for entry in SCSI_HOSTS.glob("host*"):
         try:
@@ -160,7 +161,7 @@ def find_hosts(proc_name: str) -> list[Host]:
 
 def load(module: str, **params) -> None:
     """modprobe; a bool parameter becomes 0 or 1. ModuleError if it is refused."""
-    # modprobe would say 0 and leave the loaded one with the parameters it has.
+    # modprobe would return 0 and not change the parameters of the loaded module.
     assert not is_loaded(module), f"{module} is loaded already"
     words = [f"{key}={int(value) if isinstance(value, bool) else value}"
              for key, value in params.items()]
@@ -170,7 +171,8 @@ def load(module: str, **params) -> None:
 
 
 def unload(module: str, seconds: float = 15) -> None:
-    """modprobe -r; a disk's probe may hold the module for a moment after loading."""
+    """Unloads a module by modprobe -r. Tries for some seconds, because the probe of a disk may use
+    it shortly after loading."""
     end = time.monotonic() + seconds * PATIENCE
     while True:
         done = run("modprobe", "-r", module, ok=False, limit=120)
@@ -183,7 +185,7 @@ def unload(module: str, seconds: float = 15) -> None:
 
 
 def under_way(lun: Lun, commands: int = 300, seconds: float = 40) -> None:
-    """Waits until a LUN has completed that many more."""
+    """Waits until a LUN has completed this many commands more."""
     def done():
         return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
     start = done()
@@ -191,9 +193,17 @@ def under_way(lun: Lun, commands: int = 300, seconds: float = 40) -> None:
 
 
 def settle(host: Host, seconds: float = 10) -> dict[str, int]:
-    """Waits until a host has nothing in flight; its counters then."""
+    """Waits until a host has nothing in flight; returns its counters."""
     wait_for(f"host{host.number}: idle", lambda: host.attr("smq/inflight") == "0", seconds)
     return host.stats()
+
+
+def _remove_scsi_debug_hosts() -> None:
+    """Removes the hosts while the module stays, and waits for the work that this leaves."""
+    add_host = Path("/sys/bus/pseudo/drivers/scsi_debug/add_host")
+    if add_host.exists():
+        add_host.write_text(f"-{add_host.read_text(encoding='ascii')}", encoding="ascii")
+        time.sleep(0.2)
 
 
 @contextmanager
@@ -202,10 +212,9 @@ def loaded(module: str, hosts: int = 1, luns: int = 1, disks: bool = True,
            **params) -> Iterator[list[Host]]:
     """Loads a module, yields its hosts once all LUNs have their nodes, and unloads it.
 
-    @hosts and @luns are given to the module, under @names if it calls them
-    otherwise, where they are not 1. Fails when the module does not go, or when
-    the kernel log shows a bug or, unless @io_errors, failed block I/O.
-    """
+    If @hosts or @luns is not 1, it is passed to the module as a parameter; @names gives the
+    parameters' names if they are others. Fails if the module cannot be unloaded, or if the kernel
+    log shows a bug or, unless @io_errors, failed block I/O. """
     names = names or ("hosts", "luns")
     sizes = {name: n for name, n in zip(names, (hosts, luns), strict=True) if n != 1}
     with KernelLog() as log:
@@ -218,6 +227,8 @@ def loaded(module: str, hosts: int = 1, luns: int = 1, disks: bool = True,
                 host.wait_luns(luns, disks)
             yield found
         finally:
+            if module == "scsi_debug" and SCSI_DEBUG_LEAVES_WORK:
+                _remove_scsi_debug_hosts()
             unload(module)
         assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
         bad = [] if io_errors else log.io_errors()

@@ -6,15 +6,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .host import load, run, unload, wait_for
-from .lio import TARGET, put
+from .lio import TARGET, write_attr
 
 MODULE, TARGET_MODULE = "iscsi_tcp", "iscsi_target_mod"
 IQN, PORTAL, SECOND = "iqn.2026-01.org.example:test", "127.0.0.1:3260", "127.0.0.1:3261"
 FABRIC = TARGET / "iscsi"
-# Nobody is asked for a password, and whoever logs in may write.
+# No authentication; any initiator may log in and write.
 OPEN = {"authentication": 0, "generate_node_acls": 1, "cache_dynamic_acls": 1,
         "demo_mode_write_protect": 0}
-# Where iscsiadm looks for the daemon, with an @ in front: no file has that name.
+# iscsiadm's socket to the daemon, in the abstract namespace.
 SOCKET = "@ISCSIADM_ABSTRACT_NAMESPACE"
 # iscsiadm's exit status when it finds no session.
 NO_SESSION = 21
@@ -25,21 +25,22 @@ def _listening() -> bool:
     return SOCKET in Path("/proc/net/unix").read_text(encoding="ascii", errors="replace")
 
 
-def login(portal: str = PORTAL) -> None:
-    """Logs in to target()."""
+def login(portal: str = PORTAL, iqn: str = IQN) -> None:
+    """Logs in to target(), or to another one."""
     for action in ("-o new", "-l"):
-        run("iscsiadm", "-m", "node", "-T", IQN, "-p", portal, *action.split())
+        run("iscsiadm", "-m", "node", "-T", iqn, "-p", portal, *action.split())
 
 
 def logout() -> None:
-    """Ends all sessions; their disks have gone then."""
+    """Ends all sessions; when this returns, their disks are removed."""
     done = run("iscsiadm", "-m", "node", "-u", ok=False)
     assert done.returncode in (0, NO_SESSION), done.stdout + done.stderr
     wait_for("the sessions to end", lambda: not any(SESSIONS.glob("session*")))
 
 
 def _end(daemon: subprocess.Popen) -> None:
-    """Ends iscsid, which overlooks a signal that comes just before it goes to sleep."""
+    """Ends iscsid. Repeats the signal, because iscsid misses one that comes just before it
+    sleeps."""
     def ended():
         daemon.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -53,11 +54,12 @@ def _end(daemon: subprocess.Popen) -> None:
 
 @contextmanager
 def initiator() -> Iterator[None]:
-    """iscsid, which systemd would start; at the end it has no session, and has gone."""
+    """Runs iscsid during the block, as systemd would. At the end there is no session, and iscsid
+    has ended."""
     load(MODULE)
     try:
         Path("/run/lock").mkdir(exist_ok=True)
-        # A session of its own, for when it ends it signals all of its process group.
+        # In a process group of its own, because it signals its whole group when it ends.
         with subprocess.Popen(["iscsid", "--foreground"], stdin=subprocess.DEVNULL,
                               start_new_session=True) as daemon:
             try:
@@ -71,14 +73,14 @@ def initiator() -> Iterator[None]:
 
 
 def group(number: int) -> Path:
-    """The target port group behind the portal of that number, from 1 on."""
+    """The target port group of a portal; portals are numbered from 1."""
     return FABRIC / IQN / f"tpgt_{number}"
 
 
 @contextmanager
 def target(store: Path, portals: tuple[str, ...] = (PORTAL,)) -> Iterator[None]:
-    """A target with a backstore of LIO's at LUN 0 of each portal, which is a group of its own; at
-    the end it has gone, and nobody is logged in any more."""
+    """A target that has a backstore of LIO as LUN 0 of each portal; each portal has a target port
+    group of its own. At the end all sessions are closed and the target is removed."""
     load(TARGET_MODULE)
     made = []
     try:
@@ -91,14 +93,14 @@ def target(store: Path, portals: tuple[str, ...] = (PORTAL,)) -> Iterator[None]:
                 directory.mkdir()
                 made.append(directory)
             for name, value in OPEN.items():
-                put(port / "attrib" / name, value)
+                write_attr(port / "attrib" / name, value)
             (port / "lun/lun_0/store").symlink_to(store)
-            put(port / "enable", 1)
+            write_attr(port / "enable", 1)
         yield
     finally:
         for directory in reversed(made):
             if directory.parent.name == IQN:
-                put(directory / "enable", 0)
+                write_attr(directory / "enable", 0)
             if (directory / "store").is_symlink():
                 (directory / "store").unlink()
         for directory in reversed(made):

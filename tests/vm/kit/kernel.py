@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel that the tests run on, and what it cannot do."""
+"""The kernel on which the tests run, and its limitations."""
 import os
 import re
 
 VERSION = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
-# Since 6.15 a tag of scsi_debug keeps from its last polled command that it is one, and when it was
-# due. Whoever polls while the tag's next command is being carried out ends that too early: its data
-# comes afterwards, or goes to the command after it.
+# Since 6.15 a tag of scsi_debug keeps the polled mark and the due time of its last polled command.
+# A poll during the execution of the tag's next command completes that command too early: its data
+# arrives afterwards, or goes to the command after it.
 SCSI_DEBUG_POLLS = VERSION < (6, 15)
+# Linux 7.2's scsi_debug cleans up after a target by asynchronous work, and its module's exit frees
+# the debugfs directory that this work removes an entry from: an oops on a slow machine.
+SCSI_DEBUG_LEAVES_WORK = VERSION >= (6, 13)

@@ -5,15 +5,15 @@ import os
 import re
 import time
 
-# What no test may provoke; tools/vm looks for the same once more at the end.
+# Messages that no test may cause; tools/vm checks for them again at the end.
 FAULT = re.compile(
     r"BUG:|kernel BUG at|WARNING: |Oops|general protection fault|KASAN|UBSAN|KCSAN|"
     r"refcount_t:|blocked for more than|detected stall|self-detected stall|soft lockup|"
     r"hard LOCKUP|possible (?:recursive|circular) locking|inconsistent lock state|"
     r"unable to handle|list_(?:add|del) corruption|scheduling while atomic|"
     r"sleeping function called")
-# The kernel's own: how a report begins, what else it says, and within how many lines.
-# tools/testvm/report.py says why.
+# Known reports of defects of the kernel itself: the first line, another line that follows, and
+# within how many lines it does. tools/testvm/report.py explains them.
 KNOWN = (
     (re.compile(r"WARNING: suspicious RCU usage"),
      re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage"), 5),
@@ -28,7 +28,8 @@ IO_ERROR = re.compile(r"I/O error, dev|critical (?:target|medium|space|nexus) er
 
 
 def is_known(lines: list[str], at: int) -> bool:
-    """Whether the report that begins there is one of the kernel's own that are known."""
+    """Whether the report that begins at this line is a known one about a defect of the kernel
+    itself."""
     for head, word, count in KNOWN:
         if head.search(lines[at]):
             for line in lines[at:at + count]:
@@ -40,7 +41,7 @@ def is_known(lines: list[str], at: int) -> bool:
 
 
 class KernelLog:
-    """Lines logged since it was made, or since mark()."""
+    """The lines logged since the object was made, or since mark()."""
 
     def __init__(self):
         self._fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -48,7 +49,7 @@ class KernelLog:
         os.lseek(self._fd, 0, os.SEEK_END)
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the log."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -67,7 +68,7 @@ class KernelLog:
             except BlockingIOError:
                 return self._lines
             except OSError as error:
-                # Overwritten before it was read: the next read goes on behind the gap.
+                # A record was overwritten before it was read: the next read continues after it.
                 if error.errno == errno.EPIPE:
                     continue
                 raise
@@ -95,13 +96,13 @@ class KernelLog:
             time.sleep(0.05)
 
     def faults(self) -> list[str]:
-        """Lines that tell of a kernel bug."""
+        """Lines that report a kernel bug."""
         lines = self.lines()
         return [line for at, line in enumerate(lines)
                 if FAULT.search(line) and not is_known(lines, at)]
 
     def io_errors(self) -> list[str]:
-        """Lines that tell of failed block I/O."""
+        """Lines that report failed block I/O."""
         return [line for line in self.lines() if IO_ERROR.search(line)]
 
     def tail(self, count: int = 30) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands on several LUNs by one io_uring, in batches that are fired again and again.
+"""Prepared commands on several LUNs through one io_uring, in batches that are submitted again and
+again.
 
 A lane is a batch of slots of one LUN. Each LUN has lanes that read blocks with known data and one
 that writes blocks of its own. What is fired ends once, each slot of it has run once, what it has
@@ -24,21 +25,21 @@ SIZE = BLOCKS * BLOCK
 LANE_SIZE = LANE * SIZE
 KNOWN_SIZE = READING * LANE_SIZE
 SLOTS = (READING + 1) * LANE
-# Where the known data are; behind them is what is written.
+# The first block of the known data; behind the known data are the blocks that are written.
 FIRST = 64
 HOSTS = {DID_NO_CONNECT: "DID_NO_CONNECT", DID_TIME_OUT: "DID_TIME_OUT", DID_ERROR: "DID_ERROR",
          DID_RESET: "DID_RESET", DID_TRANSPORT_DISRUPTED: "DID_TRANSPORT_DISRUPTED"}
-# What has failed is not fired again at once: while a port is away it would fail all the time.
+# Seconds before a failed batch is fired again: while a port is down each one fails.
 PAUSE = 0.1
 
 
 def jain(counts: list[int]) -> float:
-    """Jain's index: 1 when all have the same, 1/n when one has all."""
+    """Jain's fairness index: 1 if all counts are the same, 1/n if only one of n is not 0."""
     return sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts))
 
 
 def outcome(status: Status) -> str:
-    """A slot's result in a word or two."""
+    """The name of a slot's result."""
     if status.result <= 0:
         return f"errno {-status.result}" if status.result else "GOOD"
     host, scsi = status.result >> 8 & 0xff, status.result & 0xff
@@ -48,16 +49,19 @@ def outcome(status: Status) -> str:
 
 
 class _OfLun:
-    """A LUN's file, its memory and what it reads."""
+    """A LUN's file, its memory, and the data that its reads must return."""
 
-    def __init__(self, lun: Lun, known: bytes):
+    def __init__(self, lun: Lun, known: bytes, timeout_ms: int):
         self.lun, self.known = lun, known
         self.file = SlotFile(smqsg.node(lun), SLOTS)
         self.memory = Memory(SLOTS * SIZE)
         assert self.file.lend(0, self.memory) == 0
-        self.file.prepare([(read if slot < READING * LANE else write)(
-            FIRST + slot * BLOCKS, BLOCKS, offset=slot * SIZE) for slot in range(SLOTS)])
-        # How often each lane was fired, each slot has run, and a lane's part of the file.
+        self.file.prepare([
+            (read if slot < READING * LANE else write)(
+                FIRST + slot * BLOCKS, BLOCKS, offset=slot * SIZE, timeout_ms=timeout_ms)
+            for slot in range(SLOTS)])
+        # How often each lane was fired and each slot has run; each lane's slots and its part of
+        # memory.
         self.fired = [0] * (READING + 1)
         self.runs = [0] * SLOTS
         self.slots = [range(at * LANE, (at + 1) * LANE) for at in range(READING + 1)]
@@ -65,16 +69,17 @@ class _OfLun:
 
 
 class Lanes:
-    """All lanes of all LUNs. ends counts what slots came to, by the LUN's place and word."""
+    """All lanes of all LUNs. The attribute ends counts results of slots by LUN and name. The
+    timeout of a slot is 60 s unless another is given."""
 
-    def __init__(self, luns: list[Lun], known: list[bytes]):
+    def __init__(self, luns: list[Lun], known: list[bytes], timeout_ms: int = 0):
         self._stack = ExitStack()
         self._ring = self._stack.enter_context(Ring(64))
-        self._luns = [_OfLun(*pair) for pair in zip(luns, known, strict=True)]
+        self._luns = [_OfLun(*pair, timeout_ms) for pair in zip(luns, known, strict=True)]
         for one in self._luns:
             self._stack.callback(one.file.close)
         self.ends: Counter = Counter()
-        # Lanes that have been fired and not ended; those that wait until then.
+        # Lanes in flight; lanes that wait for their next turn.
         self._out: set[tuple[int, int]] = set()
         self._later: list[tuple[float, int, int]] = []
 
@@ -97,14 +102,14 @@ class Lanes:
         one.file.push_batch(self._ring, one.slots[lane], lun * (READING + 1) + lane)
 
     def _ended(self, lun: int, lane: int, result: int) -> bool:
-        """A lane's end. Whether all of it was GOOD."""
+        """Handles the end of a lane's batch. Returns whether all of its slots ended with GOOD."""
         one = self._luns[lun]
         assert (lun, lane) in self._out, f"lane {lane} of LUN {lun} has ended twice"
         self._out.remove((lun, lane))
         found = [one.file.status(slot) for slot in one.slots[lane]]
         assert result == sum(status.result != 0 for status in found), (result, found)
         for slot, status in zip(one.slots[lane], found, strict=True):
-            # What was not sent does not count as a run.
+            # A command that was not sent does not count as a run.
             assert status.runs == one.runs[slot] + (status.result >= 0), (lun, slot, status)
             one.runs[slot] = status.runs
         self.ends.update((lun, outcome(status)) for status in found)
@@ -119,8 +124,8 @@ class Lanes:
         return not result
 
     def go(self, seconds: float, writing: bool = False) -> list[int]:
-        """Fires lanes over and over for a while; GOOD commands of each LUN meanwhile. They go on
-        until stop()."""
+        """Fires all lanes again and again for @seconds. Returns the number of GOOD commands of each
+        LUN in that time. Lanes in flight go on until stop()."""
         before, end = Counter(self.ends), time.monotonic() + seconds
         for lun in range(len(self._luns)):
             for lane in range(READING + writing):
@@ -147,12 +152,12 @@ class Lanes:
         time.sleep(0.001)
 
     def reap(self) -> None:
-        """Takes what has ended, and fires nothing."""
+        """Reaps completions without firing lanes again."""
         for user_data, result in self._ring.reap():
             self._ended(*divmod(user_data, READING + 1), result)
 
     def stop(self) -> Counter:
-        """Fires no more, waits for what is out; what all came to, by word."""
+        """Waits for lanes in flight, and fires none; returns how often each result occurred."""
         self._later.clear()
         end = time.monotonic() + SECONDS
         while self._out:
@@ -166,7 +171,8 @@ class Lanes:
         return words
 
     def written(self) -> None:
-        """What was written last is on the disks. Nothing is out, and all of it was GOOD."""
+        """Checks that each disk has the data written last. Call it when nothing is in flight and
+        all writes have ended with GOOD."""
         for one in self._luns:
             if one.fired[READING]:
                 with SgDev(one.lun.sg) as plain:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""LIO by its configfs: backstores, and the ports of smq_lio that show them as local disks."""
+"""LIO's configfs: backstores, and ports of smq_lio that make them local disks."""
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -17,18 +17,18 @@ WWN = "naa.5001405000000001"
 NEXUS = "naa.5001405000000a01"
 
 
-def put(path: Path, text) -> None:
+def write_attr(path: Path, text) -> None:
     """Writes an attribute; OSError if it is refused."""
     path.write_text(str(text), encoding="ascii")
 
 
-def get(path: Path) -> str:
-    """Reads one."""
+def read_attr(path: Path) -> str:
+    """Reads an attribute."""
     return path.read_text(encoding="ascii").strip()
 
 
-def calm(dev: SgDev) -> None:
-    """Takes the unit attentions that a change has left."""
+def clear_attentions(dev: SgDev) -> None:
+    """Clears the unit attentions that a change has left."""
     for _ in range(4):
         sense = dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).decoded
         if not sense or sense.key != sgio.UNIT_ATTENTION:
@@ -46,12 +46,12 @@ def _backstore(kind: str, name: str, control: str, attrib: dict) -> Iterator[Pat
     path = next(hba for hba in (core / f"{kind}_{n}" for n in count()) if not hba.exists()) / name
     path.mkdir(parents=True)
     try:
-        put(path / "control", control)
-        put(path / "enable", 1)
-        # For its VPD pages, as a real one has.
-        put(path / "wwn/vpd_unit_serial", name)
+        write_attr(path / "control", control)
+        write_attr(path / "enable", 1)
+        # A serial number for the VPD pages, as a real device has.
+        write_attr(path / "wwn/vpd_unit_serial", name)
         for key, value in attrib.items():
-            put(path / "attrib" / key, value)
+            write_attr(path / "attrib" / key, value)
         yield path
     finally:
         for group in (path / "alua").iterdir():
@@ -67,7 +67,7 @@ def ramdisk(name: str, mib: int = 32, **attrib):
 
 
 def fileio(name: str, path: Path, mib: int = 32, **attrib):
-    """A file, which is made."""
+    """A backstore in a file, which this creates."""
     with path.open("wb") as file:
         file.truncate(mib << 20)
     return _backstore("fileio", name, f"fd_dev_name={path},fd_dev_size={mib << 20}",
@@ -75,7 +75,7 @@ def fileio(name: str, path: Path, mib: int = 32, **attrib):
 
 
 def iblock(name: str, device: str, **attrib):
-    """A block device."""
+    """A backstore on a block device."""
     return _backstore("iblock", name, f"udev_path={device}", attrib)
 
 
@@ -86,32 +86,32 @@ class Tpg:
         self.path = path
         path.mkdir()
         if nexus:
-            put(path / "nexus", nexus)
+            write_attr(path / "nexus", nexus)
 
     @property
     def host(self) -> Host:
         """The SCSI host."""
-        return Host(int(get(self.path / "address").partition(":")[0]))
+        return Host(int(read_attr(self.path / "address").partition(":")[0]))
 
     def add(self, number: int, backstore: Path) -> None:
-        """Makes a LUN."""
+        """Adds a LUN with a backstore."""
         lun = self.path / f"lun/lun_{number}"
         lun.mkdir()
         (lun / "backstore").symlink_to(backstore)
 
     def link(self, number: int, backstore: Path) -> str:
-        """Makes a LUN of a local disk; its address."""
+        """Adds a LUN to a local host; returns its address."""
         self.add(number, backstore)
-        return f"{get(self.path / 'address')}:{number}"
+        return f"{read_attr(self.path / 'address')}:{number}"
 
     def unlink(self, number: int) -> None:
-        """Takes one away, whatever is in flight."""
+        """Removes a LUN, even while commands are in flight."""
         lun = self.path / f"lun/lun_{number}"
         (lun / "backstore").unlink()
         lun.rmdir()
 
     def disk(self, number: int, backstore: Path) -> Lun:
-        """Makes a LUN and waits for its disk, until its partitions have been looked for."""
+        """Adds a LUN, waits for its disk, and until the kernel has searched it for partitions."""
         def ready():
             return next((lun for lun in self.host.luns()
                          if lun.address == address and lun.sd and lun.sg and lun.ready), None)
@@ -120,11 +120,11 @@ class Tpg:
             lun = wait_for(f"the disk {address}", ready, 30)
             log.wait(rf"sd {address}: \[\w+\] Attached SCSI", 30 * PATIENCE)
         # One command per I/O, so that both can be counted.
-        put(lun.queue / "nomerges", 2)
+        write_attr(lun.queue / "nomerges", 2)
         return lun
 
     def remove(self) -> None:
-        """All of it."""
+        """Removes the group with all its LUNs."""
         for lun in (self.path / "lun").iterdir():
             self.unlink(int(lun.name[4:]))
         self.path.rmdir()
@@ -142,7 +142,7 @@ class Wwn:
         return Tpg(self.path / f"tpgt_{number}", nexus)
 
     def remove(self) -> None:
-        """All of it, whatever is in flight."""
+        """Removes the host with all its groups, even while commands are in flight."""
         for path in sorted(self.path.glob("tpgt_*")):
             for lun in (path / "lun").iterdir():
                 for link in lun.iterdir():
@@ -177,18 +177,17 @@ def _fabric(module: str, path: Path, driver: str, io_errors: bool, params: dict)
 
 
 def lio_fabric(io_errors: bool = False, **params):
-    """smq_lio without any WWN; at the end none is left, and the module goes.
+    """Loads smq_lio during the block, without a WWN; at the end removes all WWNs and unloads it.
 
-    Fails when the kernel log shows a bug or, unless @io_errors, failed block I/O.
-    """
+    Fails if the kernel log shows a bug or, unless @io_errors, failed block I/O. """
     return _fabric("smq_lio", SMQ, "smq_lio", io_errors, params)
 
 
 def loop_fabric(io_errors: bool = False, **params):
-    """tcm_loop in the same way: its directories and disks are made by the same classes."""
+    """The same for tcm_loop: the same classes make its directories and disks."""
     return _fabric("tcm_loop", LOOPBACK, "tcm_loopback", io_errors, params)
 
 
 def vhost_fabric():
-    """vhost_scsi, whose targets are for QEMU: no disk of this kernel's."""
+    """The same for vhost_scsi, whose targets are for QEMU and make no disk in this kernel."""
     return _fabric("vhost_scsi", VHOST, "vhost_scsi", True, {})

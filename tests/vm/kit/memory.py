@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory of this process that buffers are made of, by its address."""
+"""Memory of this process at known addresses, for buffers."""
 import ctypes
 import mmap
 import os
@@ -15,7 +15,7 @@ _LIBC.mmap.restype = ctypes.c_void_p
 
 
 class Memory:
-    """Anonymous and private if nothing else is said."""
+    """Mapped memory, by default anonymous and private."""
 
     def __init__(self, size: int, flags: int = _PRIVATE):
         self.area = mmap.mmap(-1, size, flags=flags)
@@ -35,7 +35,7 @@ class Memory:
 
 
 def mprotect(area, protection: int) -> int:
-    """mprotect(2) of all of it."""
+    """Calls mprotect(2) for the whole area."""
     return _LIBC.mprotect(ctypes.c_void_p(area.address), ctypes.c_size_t(area.size), protection)
 
 
@@ -53,7 +53,8 @@ def huge_memory(size: int) -> Memory:
 
 
 class OnePage:
-    """Memory whose pages, small or huge, are all the same one: each is a piece of its own."""
+    """Memory that maps one page, small or huge, many times: each mapping is a separate piece of
+    memory."""
 
     def __init__(self, size: int, page: int = PAGE):
         if page != PAGE:

@@ -11,7 +11,7 @@ PROMPT = b"(qemu) "
 
 
 class Monitor:
-    """Commands of QEMU's human monitor, bounded in time."""
+    """Commands of QEMU's human monitor, with a time limit."""
 
     def __init__(self, name: str = "monitor"):
         names = {path.read_text(encoding="ascii").strip(): path.parent.name
@@ -38,8 +38,8 @@ class Monitor:
         return said.decode(errors="replace")
 
     def run(self, command: str, seconds: float = 20, again: str = "") -> None:
-        """Runs a command that says nothing; fails with what it said otherwise. What matches
-        @again has not ended yet and is tried until it does."""
+        """Runs a command, and fails if it has output. But while the output matches @again, repeats
+        the command."""
         end = time.monotonic() + seconds
         while True:
             said = self._ask(command, seconds)
@@ -50,8 +50,8 @@ class Monitor:
             time.sleep(0.1)
 
     def _ask(self, command: str, seconds: float) -> str:
-        # A prompt may be that of an earlier command, or the first one. Behind the answer to a
-        # number that nobody has asked for before there is no other.
+        # A prompt may belong to an earlier command, or be the first one. So a command with a number
+        # that was not used before follows: the prompt after its answer is the right one.
         number = secrets.randbelow(1 << 31)
         os.write(self._fd, f"print /d {number}\n".encode())
         self._until(b"\r\n%d\r\n%s" % (number, PROMPT), seconds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A disk whose first blocks hold their LBA, and its node."""
+"""A disk whose first blocks contain their own LBA, and its node."""
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +12,13 @@ NUMBERED = 4096     # blocks; tests write behind them
 
 
 def numbered(lba: int, count: int = 1) -> bytes:
-    """What those blocks hold."""
+    """The data of these blocks."""
     return b"".join(struct.pack("<Q", lba + at) * (BLOCK // 8) for at in range(count))
 
 
 @contextmanager
 def numbered_disk(driver: str = "smq_ram", **params) -> Iterator[str]:
-    """The node of a driver's disk; refused commands are no fault of the test's."""
+    """Yields the node of a driver's disk. I/O errors in the kernel log do not fail the test."""
     with smqsg.module(), loaded(driver, io_errors=True, **params) as hosts:
         lun = hosts[0].luns()[0]
         with sgio.SgDev(lun.sg) as dev:

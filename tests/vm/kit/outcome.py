@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a command is expected to come back with, in a form that compares and prints."""
+"""The expected result of a command, in a form that compares and prints."""
 from dataclasses import dataclass
 
 from . import sgio
@@ -21,7 +21,7 @@ class Outcome:
 
 
 def outcome(result: sgio.Result, data: bool = False) -> Outcome:
-    """Of a result; with @data its data-in as well.
+    """The outcome of a result; with @data its data-in as well.
 
     A command that was refused has moved nothing, and there the two drivers that
     are compared need not tell the same: test_state.py looks at that.
@@ -55,7 +55,7 @@ def invalid_parameter(byte: int) -> Outcome:
 
 
 def host_error(status: int = sgio.DID_ERROR) -> Outcome:
-    """The command did not get through."""
+    """The command did not reach the device."""
     return Outcome(host=status)
 
 

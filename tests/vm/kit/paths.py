@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The same blocks by all the paths there are: slots of smq_sg, SG_IO, and the disk."""
+"""Reads and writes of the same blocks by all paths: slots of smq_sg, SG_IO, and the disk."""
 import mmap
 import os
 import random
@@ -13,7 +13,7 @@ from .uring import Ring
 
 # The most that one command of SG_IO moves.
 PIECE = 64 * BLOCK
-# What a slow machine may take for all that a test sends at once.
+# Seconds that a slow machine may need for all commands that a test sends at once.
 SECONDS = 60
 
 
@@ -48,7 +48,7 @@ def read_by_block(lun: Lun, lba: int, count: int) -> bytes:
 
 
 def by_ring(file: SlotFile, ring: Ring, slots: range) -> None:
-    """Each by an SQE of its own."""
+    """Runs each slot by an SQE of its own."""
     for slot in slots:
         file.push(ring, slot)
     ring.submit()
@@ -56,19 +56,20 @@ def by_ring(file: SlotFile, ring: Ring, slots: range) -> None:
 
 
 def by_batch(file: SlotFile, ring: Ring, slots: range) -> None:
-    """All by one SQE."""
+    """Runs all slots by one SQE."""
     file.push_batch(ring, slots, 7)
     ring.submit()
     assert ring.wait(1, SECONDS) == [(7, 0)]
 
 
 def by_ioctl(file: SlotFile, _ring: Ring, slots: range) -> None:
-    """All by one ioctl, as a list."""
+    """Runs all slots by one ioctl, as a list."""
     assert file.run(list(slots)) == (0, 0)
 
 
 def compare_paths(lun: Lun, start: int, blocks: int, count: int, ways, rand: random.Random) -> None:
-    """What slots write is what everybody reads, and the other way round; what is beside it stays.
+    """Checks that data written by slots is read by each path, that slots read what each path has
+    written, and that other blocks do not change.
 
     @count commands of @blocks blocks each, from LBA @start on, sent in each of @ways."""
     size = blocks * BLOCK

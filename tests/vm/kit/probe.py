@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How often a function of a module is called, as a kprobe counts; where the kernel has them."""
+"""Counts the calls of a module's function by a kprobe, in kernels that have kprobes."""
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,8 @@ EVENTS = TRACING / "kprobe_events"
 
 
 def _event(line: str) -> None:
-    # Not open(): to append it seeks the end, which there is none of; to write it truncates.
+    # Not by open(): with "a" it seeks to the end, which fails here; with "w" it removes other
+    # events.
     fd = os.open(EVENTS, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(fd, f"{line}\n".encode("ascii"))
@@ -28,12 +29,14 @@ def _hits(name: str) -> int:
 
 @contextmanager
 def calls(module: str, function: str) -> Iterator[Callable[[], int | None]]:
-    """Counts during the block: what tells the number so far, or None without kprobes (UML)."""
+    """Counts calls during the block. Yields a function that returns the number so far, or None in a
+    kernel without kprobes (UML). @module: "" for the kernel itself."""
     if not EVENTS.exists():
         yield lambda: None
         return
     name = f"called_{function}"
-    _event(f"p:smq_test/{name} {module}:{function}")
+    place = f"{module}:{function}" if module else function
+    _event(f"p:smq_test/{name} {place}")
     enable = TRACING / f"events/smq_test/{name}/enable"
     try:
         enable.write_text("1", encoding="ascii")

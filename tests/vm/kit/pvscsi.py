@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""QEMU's pvscsi device, and smq_pvscsi, which has it at one of its stages."""
+"""QEMU's pvscsi device, and smq_pvscsi, which drives it at one of its stages."""
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def function():
 
 
 def bind(stage):
-    """Gives the device to the driver at a stage; its host, once its disk is there."""
+    """Binds the device to the driver at a stage. Returns the host once its disk is there."""
     write(PARAMS / "stage", stage)
     write(function() / "driver_override", "smq_pvscsi")
     write("/sys/bus/pci/drivers_probe", function().name)
@@ -39,7 +39,7 @@ def bind(stage):
 
 
 def unbind():
-    """Takes it away; a driver that is loaded later does not find it given to it."""
+    """Unbinds the device and clears driver_override, so that a later driver does not get it."""
     write(function() / "driver_override", "\n")
     if (DRIVER / function().name).exists():
         write(DRIVER / "unbind", function().name)
@@ -47,7 +47,7 @@ def unbind():
 
 @contextmanager
 def bound(stage, io_errors=False):
-    """The host at a stage; nothing bad may be in the kernel log in the end."""
+    """Yields the host at a stage. At the end the kernel log must have no fault."""
     with KernelLog() as log:
         load("smq_pvscsi")
         try:

@@ -22,30 +22,30 @@ class RamDir:
         (self.path / name).write_text(str(value), encoding="ascii")
 
     def get(self, name: str) -> str:
-        """Reads one."""
+        """Reads an attribute."""
         return (self.path / name).read_text(encoding="ascii").strip()
 
     def arm(self, kind: str, **settings) -> None:
-        """Arms a fault; the kind last, so that the settings hold for the first of them."""
+        """Arms a fault. Writes the kind last, so that the settings apply to the first fault."""
         self.set("fault/kind", "none")
         for name, value in settings.items():
             self.set(f"fault/{name}", value)
         self.set("fault/kind", kind)
 
     def add_lun(self, number: int, **config) -> None:
-        """Makes a LUN and gives it power."""
+        """Creates a LUN and sets its power to 1."""
         (self.path / f"luns/{number}").mkdir()
         for name, value in config.items():
             self.set(f"luns/{number}/{name}", value)
         self.set(f"luns/{number}/power", 1)
 
     def remove_lun(self, number: int) -> None:
-        """Takes it away, whatever is in flight."""
+        """Removes a LUN, also with commands in flight."""
         (self.path / f"luns/{number}").rmdir()
 
     def power_on(self, luns: int) -> Host:
-        """Starts the host and waits for its LUNs, until the kernel has looked for partitions on
-        their disks: those reads would count, and meet the faults that a test arms."""
+        """Starts the host, waits for its LUNs, and until the kernel has searched their disks for
+        partitions: those reads would be counted, and would get faults that a test arms."""
         before = find_hosts("smq_ram")
         with KernelLog() as log:
             self.set("power", 1)
@@ -56,7 +56,7 @@ class RamDir:
         return host
 
     def remove(self) -> None:
-        """All of it."""
+        """Removes the directory with all that is in it."""
         for lun in (self.path / "luns").iterdir():
             lun.rmdir()
         self.path.rmdir()
@@ -64,7 +64,8 @@ class RamDir:
 
 @contextmanager
 def ram_dirs():
-    """smq_ram without hosts; at the end no directory is left and the module goes."""
+    """Loads smq_ram during the block, without hosts. At the end removes all directories and unloads
+    it."""
     with KernelLog() as log:
         load("smq_ram", hosts=0)
         if not (CONFIGFS / "smq").exists():
@@ -81,14 +82,14 @@ def ram_dirs():
 
 
 def start_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir, Host]:
-    """A running host, inside ram_dirs(): its directory and the host."""
+    """Starts a host; call it inside ram_dirs(). Returns its directory and the host."""
     host_dir = RamDir(name)
     for key, value in config.items():
         host_dir.set(key, value)
     for number in range(luns):
         host_dir.add_lun(number, size_mb=64)
-    # QEMU has hung where the kernel's code was patched while another CPU executed it: the static
-    # branch of faults goes on while nothing is submitted.
+    # QEMU has hung when code was patched that another CPU was executing. So the static branch of
+    # faults is turned on here, while nothing is submitted.
     host_dir.arm("status", count=0)
     host = host_dir.power_on(luns)
     host_dir.arm("none", count=-1)
@@ -102,13 +103,13 @@ def start_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir
 
 @contextmanager
 def ram_hosts(count: int, luns: int = 1, timeout: int = 0, **config):
-    """Running hosts: their directories and the hosts. @timeout: of their disks, in seconds."""
+    """Yields running hosts with their directories. @timeout: their disks' timeout in seconds."""
     with ram_dirs():
         yield [start_host(f"test{number}", luns, timeout, config) for number in range(count)]
 
 
 @contextmanager
 def ram_host(luns: int = 1, timeout: int = 0, **config):
-    """One of them."""
+    """The same for one host."""
     with ram_hosts(1, luns, timeout, **config) as hosts:
         yield hosts[0]

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel with all checkers, which takes its time."""
+"""Time limits and repeats for the kernel with all checkers, which is slow."""
 import os
 
 SANITIZING = os.uname().release.endswith("-smq-sanitize")
-# How many times as long as elsewhere what is waited for, or a test, may take.
+# The factor for time limits of waits and tests.
 PATIENCE = 4 if SANITIZING else 1
 
 
 def repeats(count: int) -> int:
-    """How often a test is to do again what it does @count times elsewhere: there a checker
-    finds at the first time what others find by luck."""
+    """How often a test repeats an action that it repeats @count times on other kernels. Under the
+    checkers once is enough: they report a defect the first time, where other kernels show it only
+    by chance."""
     return max(count // 4, 2) if SANITIZING else count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads into memory of which no two pages are neighbours."""
+"""Reads into memory in which no two pages are neighbours."""
 import ctypes
 import os
 import struct
@@ -9,8 +9,8 @@ from .uring import Ring
 
 
 def scattered(path: str, pieces: int, parts: list[int]) -> bytes:
-    """The data of reads of these MiB, submitted by one call, into pages of which no two are
-    neighbours: each is a piece of its own."""
+    """Reads these MiB by one call, into pages of which no two are neighbours, so that each page is
+    a separate piece of memory. Returns the data."""
     area = Memory(2 * pieces * PAGE * len(parts))
     area[:] = bytes([0xff]) * area.size
     starts = range(area.address, area.address + area.size, 2 * PAGE)

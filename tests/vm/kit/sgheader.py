@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Headers of sg's interfaces 3 and 4, field by field, right and wrong, and all they bring back.
+"""Headers of sg's interfaces 3 and 4 with any value in each field, and all that they return.
 
-kit.sgio is for commands; here the header itself is what is tested.
-"""
+kit.sgio is for commands; this file is for tests of the header itself. """
 import ctypes
 import errno
 import fcntl
@@ -45,12 +44,14 @@ class SgIoV4(ctypes.Structure):
 
 
 class Arena:
-    """Memory whose addresses are known, with one page behind it that is none."""
+    """Memory at known addresses, followed by a page that is not mapped."""
 
-    def __init__(self, size: int):
+    def __init__(self, size: int, private: bool = False):
+        """@private: a forked child has its own copy of the memory at the same addresses."""
         self.size = -(-size // _PAGE) * _PAGE
         # pylint: disable=consider-using-with
-        self._map = mmap.mmap(-1, self.size + _PAGE)
+        self._map = mmap.mmap(-1, self.size + _PAGE,
+                              mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS if private else mmap.MAP_SHARED)
         self._view = ctypes.c_char.from_buffer(self._map)
         self.address = ctypes.addressof(self._view)
         self.end = self.address + self.size
@@ -58,7 +59,7 @@ class Arena:
             raise OSError(ctypes.get_errno(), "mprotect")
 
     def put(self, address: int, data: bytes) -> int:
-        """Writes @data at @address, and returns that."""
+        """Writes @data at @address, and returns @address."""
         ctypes.memmove(address, data, len(data))
         return address
 
@@ -69,11 +70,10 @@ class Arena:
 
 @dataclass(frozen=True)
 class Answer:
-    """All that came back: errno, or the header's fields by name, sense, and data.
+    """All results: errno, or the header's fields by name, sense, and data.
 
-    @data is what the device may have written: nothing of it with an error, where the
-    paths may differ in what they leave in the buffer.
-    """
+    @data is the part of the buffer that the device may have written. It is empty after an error,
+    because the paths may leave different data in the buffer then. """
     error: int = 0
     fields: dict = field(default_factory=dict)
     sense: bytes = b""
@@ -93,11 +93,10 @@ def fields_of(struct: ctypes.Structure, but: tuple[str, ...] = ()) -> dict:
 
 @dataclass
 class V3:
-    """A header of interface 3, in words: addresses are chosen when it is sent.
+    """A header of interface 3, without addresses: these are chosen when it is sent.
 
-    @pieces are the lengths of an iovec. @at is where in a page the data begins. A name in
-    @bad is an address of which nothing is memory.
-    """
+    @pieces are the lengths of an iovec. @at is where in a page the data begins. A field named in
+    @bad gets an address that is not mapped. """
     cdb: bytes
     din: int = 0
     dout: bytes = b""
@@ -143,7 +142,7 @@ class V3:
             driver_status=0xeee, resid=-1, duration=77, info=0xff, **spots)
 
     def answer(self, arena: Arena, hdr: SgIoHdr) -> Answer:
-        """What a header says that has come back."""
+        """The results in a header after the call."""
         moved = 0
         if not hdr.status and not hdr.host_status and self.din:
             total = sum(self.pieces[:hdr.iovec_count]) if hdr.iovec_count else hdr.dxfer_len
@@ -157,7 +156,7 @@ class V3:
 
 @dataclass
 class V4:
-    """A header of interface 4, in words, as struct V3."""
+    """A header of interface 4, in the same form as V3."""
     cdb: bytes
     din: int = 0
     dout: bytes = b""
@@ -207,7 +206,7 @@ class V4:
         return hdr
 
     def answer(self, arena: Arena, hdr: SgIoV4) -> Answer:
-        """What a header says that has come back."""
+        """The results in a header after the call."""
         moved = 0
         if not hdr.device_status and not hdr.transport_status:
             moved = max(hdr.din_xfer_len - max(hdr.din_resid, 0), 0)
@@ -227,7 +226,7 @@ def sg_io(fd: int, want: V3 | V4, arena: Arena) -> Answer:
 
 
 def write(fd: int, want: V3, arena: Arena, short: int = 0) -> int:
-    """write() of a header, @short bytes less than all of it. Its errno, or 0."""
+    """Calls write() with a header that is cut by @short bytes. Returns its errno, or 0."""
     raw = bytes(want.build(arena))
     try:
         count = os.write(fd, raw[:len(raw) - short])
@@ -238,7 +237,7 @@ def write(fd: int, want: V3, arena: Arena, short: int = 0) -> int:
 
 
 def read(fd: int, want: V3, arena: Arena, pack_id: int = -1, size: int = 0) -> Answer:
-    """read() of a header into which @pack_id is put before."""
+    """Calls read() with a header in which @pack_id is set."""
     hdr = SgIoHdr(interface_id=ord("S"), dxfer_direction=DXFER_NONE, pack_id=pack_id)
     size = size or ctypes.sizeof(hdr)
     try:

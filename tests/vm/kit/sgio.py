@@ -24,7 +24,7 @@ DID_TRANSPORT_DISRUPTED = 0x0e
 ABORTED_COMMAND, MISCOMPARE = 0x0b, 0x0e
 
 SENSE_BYTES = 96
-# A byte nobody writes on purpose: shows how much of a buffer the device filled.
+# Buffers are filled with this byte first, to see which part the device has written.
 FILL = 0xa5
 
 
@@ -67,7 +67,7 @@ class Sense:
 
     @property
     def triple(self) -> tuple[int, int, int]:
-        """Key, ASC and ASCQ, which is what most callers compare."""
+        """Key, ASC and ASCQ."""
         return self.key, self.asc, self.ascq
 
 
@@ -91,12 +91,11 @@ def decode_sense(sense: bytes) -> Sense | None:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a command.
+    """The result of a command.
 
-    @data is the data-in buffer without the residual, @raw all of it, preset with
-    FILL: through /dev/sdX, which maps the caller's memory, it shows what the device
-    wrote; /dev/sgN copies its own zeroed buffer over it.
-    """
+    @data is the data-in buffer without the residual. @raw is the whole buffer, which was filled
+    with FILL before: /dev/sdX maps the caller's memory, so there @raw shows what the device wrote;
+    /dev/sgN copies its own zeroed buffer over it. """
     status: int
     host: int
     driver: int
@@ -112,7 +111,7 @@ class Result:
 
     @property
     def good(self) -> bool:
-        """GOOD status and nothing else to tell."""
+        """Whether the status is GOOD, and there is no error of another kind."""
         return self.status == GOOD and self.host == DID_OK and not self.sense
 
     @property
@@ -127,7 +126,7 @@ class Result:
 
 
 class SgDev:
-    """An open node. Sends commands and reports what came back, whatever it is."""
+    """An open node. Sends commands and returns each result, whether good or bad."""
 
     def __init__(self, path: str, access: int = os.O_RDWR):
         self.path = path
@@ -149,16 +148,15 @@ class SgDev:
             flags: int = 0, at: int = 0) -> Result:
         """Issues @cdb with @din bytes of data-in buffer, or the data-out buffer @dout.
 
-        The buffer begins @at bytes into a page: multiples of 512 are mapped as
-        they are by /dev/sdX, so they set where scatterlist entries end.
+        The buffer begins @at bytes into a page. /dev/sdX maps buffers at multiples of 512 directly,
+        so @at determines where scatterlist entries end.
 
-        A CHECK CONDITION or any other status is a Result; only a command that the
-        kernel does not even queue raises OSError.
-        """
+        CHECK CONDITION and any other status is returned as a Result; only a command that the kernel
+        does not queue raises OSError. """
         if din and dout:
             raise ValueError("a command has one data buffer: din or dout")
         size = din or len(dout)
-        # A page of its own is mapped, not copied, by /dev/sdX.
+        # /dev/sdX maps memory that has whole pages to itself, rather than copying.
         with mmap.mmap(-1, max(at + size, 1)) as area:
             area[at:at + size] = dout or bytes([FILL]) * din
             buffer = (ctypes.c_ubyte * size).from_buffer(area, at)
@@ -184,5 +182,5 @@ class SgDev:
         fcntl.ioctl(self.fd, SG_SCSI_RESET, ctypes.c_int(level | SG_SCSI_RESET_NO_ESCALATE))
 
 
-# The same for a block node: SG_IO is the same ioctl there.
+# The same class for a block node, where SG_IO is the same ioctl.
 Disk = SgDev

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands on /dev/smqsgN: the ABI of <scsi/smq_sg.h>, calls by their errno."""
+"""Prepared commands on /dev/smqsgN: the ABI of <scsi/smq_sg.h>. Calls return their errno."""
 import ctypes
 import enum
 import mmap
@@ -99,14 +99,14 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def ioctl(fd: int, code: int, arg: ctypes.Structure) -> int:
-    """The errno, 0 for none."""
+    """Calls ioctl(); returns its errno, or 0."""
     if _LIBC.ioctl(fd, ctypes.c_ulong(code), ctypes.byref(arg)) >= 0:
         return 0
     return ctypes.get_errno()
 
 
 def command(raw: bytes, direction: int = NONE, length: int = 0, **fields) -> Slot:
-    """A slot with that CDB; any field can be given, cdb_len, too."""
+    """A slot with this CDB; any field can be overridden, also cdb_len."""
     fields.setdefault("cdb_len", len(raw))
     slot = Slot(direction=direction, length=length, **fields)
     slot.cdb[:len(raw)] = raw
@@ -124,7 +124,8 @@ def write(lba: int, count: int = 1, opcode: int = cdb.WRITE_10, **fields) -> Slo
 
 
 def run_of(slot: int, buffer: int = 0, flags: int = 0, lba: int = 0) -> bytes:
-    """struct smq_sg_run. What is without its flag is not sent: it would be refused."""
+    """struct smq_sg_run. A buffer or LBA whose flag is not set is left 0, because it would be
+    refused."""
     return struct.pack("<IHHQ", slot, buffer if flags & RUN_BUFFER else 0, flags,
                        lba if flags & RUN_LBA else 0)
 
@@ -147,8 +148,8 @@ class Status:
 
 
 class SlotFile:
-    """An open node. Calls that may be refused return their errno; the field at fault that the last
-    one told is in field."""
+    """An open node. Calls that may be refused return their errno; the attribute field is the field
+    at fault of the last one."""
 
     def __init__(self, path: str, slots: int = 0, sense_size: int = MAX_SENSE,
                  flags: int = os.O_RDWR, held_share: int = 0):
@@ -160,7 +161,7 @@ class SlotFile:
             assert self.setup(slots=slots, sense_size=sense_size, held_share=held_share) == 0
 
     def close(self) -> None:
-        """Closes it, whatever is in flight."""
+        """Closes the file, even while commands are in flight."""
         if self.status_map:
             self.status_map.close()
             self.status_map = None
@@ -176,7 +177,7 @@ class SlotFile:
 
     def _call(self, code: int, arg: ctypes.Structure) -> int:
         error = ioctl(self.fd, code, arg)
-        # A number that has no name here is told as it is.
+        # A number without a name here is stored as it is.
         self.field = Field(arg.field) if arg.field in set(Field) else arg.field
         return error
 
@@ -198,28 +199,29 @@ class SlotFile:
 
     def lend(self, index: int, memory: Memory | None = None, at: int = 0, length: int = 0,
              flags: int = 0) -> int:
-        """SMQ_SG_BUFFER: the memory from @at on, @length bytes or all of it."""
+        """SMQ_SG_BUFFER: lends the memory from @at on, @length bytes or the rest."""
         return self._call(BUFFER, Buffer(
             address=memory.address + at, length=length or memory.size - at, index=index,
             flags=flags))
 
     def take_back(self, index: int) -> int:
-        """SMQ_SG_BUFFER without length."""
+        """SMQ_SG_BUFFER with length 0: takes the buffer back."""
         return self._call(BUFFER, Buffer(index=index))
 
     def try_prepare(self, slots: Sequence[Slot], first: int = 0) -> tuple[int, int]:
-        """SMQ_SG_PREPARE: its errno, and how many were filled."""
+        """SMQ_SG_PREPARE: returns its errno, and how many slots were filled."""
         array = (Slot * len(slots))(*slots)
         arg = Prepare(slots=ctypes.addressof(array), first=first, count=len(slots), done=77)
         error = self._call(PREPARE, arg)
         return error, arg.done
 
     def prepare(self, slots: Sequence[Slot], first: int = 0) -> None:
-        """The same, and it must work."""
+        """SMQ_SG_PREPARE, which must succeed."""
         assert self.try_prepare(slots, first) == (0, len(slots))
 
     def batch(self, what: range | Sequence[int] | Sequence[bytes]) -> bytes:
-        """struct smq_sg_batch of a range, of slot numbers, or of run_of(); its list is kept."""
+        """struct smq_sg_batch of a range, of slot numbers, or of run_of(). The object keeps the
+        list in memory."""
         if isinstance(what, range):
             return struct.pack("<QII", what.start, len(what), BATCH_RANGE)
         runs = isinstance(what[0], bytes)
@@ -230,35 +232,35 @@ class SlotFile:
                            BATCH_RUNS if runs else 0)
 
     def run(self, what) -> tuple[int, int]:
-        """SMQ_SG_RUN: its errno, and how many failed."""
+        """SMQ_SG_RUN: returns its errno, and how many commands failed."""
         arg = RunBatch.from_buffer_copy(self.batch(what) + bytes(16))
         error = self._call(RUN, arg)
         self._lists.clear()
         return error, arg.failed
 
     def cancel(self, slot: int | None = None) -> tuple[int, int]:
-        """SMQ_SG_CANCEL, of one slot's run or of all that waits: its errno, and how many stopped
-        waiting."""
+        """SMQ_SG_CANCEL for one slot's run, or for all waiting commands. Returns its errno, and how
+        many stopped waiting."""
         arg = Cancel() if slot is None else Cancel(slot=slot, flags=CANCEL_SLOT)
         return self._call(CANCEL, arg), arg.cancelled
 
     def one(self, slot: int, **more) -> Status:
-        """Runs one by ioctl, and its status."""
+        """Runs one slot by ioctl; returns its status."""
         error, failed = self.run([run_of(slot, **more)])
         status = self.status(slot)
         assert error == 0 and failed == int(status.result != 0), f"{error} {failed} {status}"
         return status
 
     def push(self, ring: Ring, slot: int, sqe_flags: int = 0, **more) -> None:
-        """A slot into a ring, with its number as user_data."""
+        """Pushes the run of a slot into a ring, with its number as user_data."""
         ring.push(self.fd, URING_RUN, run_of(slot, **more), slot, sqe_flags)
 
     def push_batch(self, ring: Ring, what, user_data: int = 0, sqe_flags: int = 0) -> None:
-        """A batch into a ring."""
+        """Pushes a batch into a ring."""
         ring.push(self.fd, URING_BATCH, self.batch(what), user_data, sqe_flags)
 
     def status(self, slot: int) -> Status:
-        """From the mapped array."""
+        """A slot's status, from the mapped array."""
         result, resid, runs, key, asc, ascq, length = struct.unpack_from(
             "<iIIBBBB", self.status_map, slot * self.stride)
         at = slot * self.stride + 16

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A disk that takes few commands, as slow as a test likes, and files of its node."""
+"""A disk with a small queue depth, which a test can make slow, and files of its node."""
 import os
 import time
 from collections.abc import Iterator
@@ -22,38 +22,38 @@ class Disk:
         self.lun, self.path = lun, smqsg.node(lun)
 
     def idle(self) -> None:
-        """Waits until there is nothing in flight nor waiting."""
+        """Waits until no command is in flight or waiting."""
         def still():
-            # More than one look: what was waiting is in flight the next moment.
+            # Check more than once: a command that was waiting is in flight a moment later.
             return not any(smqsg.attr(self.path, name) for _ in range(3)
                            for name in ("waiting", "inflight"))
         wait_for(f"{self.path}: nothing in flight nor waiting", still)
 
 
 class SlowDisk(Disk):
-    """Of smq_ram."""
+    """A slow disk of smq_ram."""
 
     def __init__(self, host_dir, host):
         super().__init__(host.luns()[0])
         self.dir, self.host = host_dir, host
 
     def slow(self, nanoseconds: int = SLOW) -> None:
-        """How long commands take."""
+        """Sets how long commands take."""
         self.dir.set("model/service_ns", nanoseconds)
 
 
 class StraightDisk(Disk):
-    """Of scsi_debug, which has no doorbell for several commands (commit_rqs): held requests go
-    straight to it."""
+    """A slow disk of scsi_debug. It has no doorbell for several commands (commit_rqs), so held
+    requests go straight to it."""
 
     def slow(self, nanoseconds: int = SLOW) -> None:
-        """How long commands that move data take."""
+        """Sets how long commands that move data take."""
         smqsg.set_delay(nanoseconds)
 
 
 @contextmanager
 def slow_disk(**config) -> Iterator[SlowDisk]:
-    """One, while smq_sg is loaded. It is idle, or has gone, at the end."""
+    """Such a disk, while smq_sg is loaded. At the end it must be idle or removed."""
     with ram_host(depth=DEPTH, **{"hw_queues": 1} | config) as (host_dir, host):
         found = SlowDisk(host_dir, host)
         yield found
@@ -64,7 +64,7 @@ def slow_disk(**config) -> Iterator[SlowDisk]:
 
 @contextmanager
 def straight_disk(**params) -> Iterator[StraightDisk]:
-    """One without an elevator, that nobody uses but the test; the rest is the same."""
+    """The same for a disk of scsi_debug without an elevator; nothing but the test uses it."""
     with loaded("scsi_debug", **{"delay": 0, "max_queue": DEPTH} | params) as (host,):
         lun, = host.wait_luns(1)
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
@@ -76,7 +76,7 @@ def straight_disk(**params) -> Iterator[StraightDisk]:
 
 
 def left_alone(lun: Lun) -> None:
-    """Waits until sd has looked at a disk, and nobody else does."""
+    """Waits until sd has probed a disk and no program sends it commands."""
     def quiet():
         before = (lun.sysfs / "iodone_cnt").read_text(encoding="ascii")
         time.sleep(0.2)
@@ -86,8 +86,7 @@ def left_alone(lun: Lun) -> None:
 
 @contextmanager
 def opened(path: str, slots: int = 64, kind: int = 0, **more) -> Iterator[SlotFile]:
-    """A file with slots that read, each into its block of buffer 0, which is its memory. @kind:
-    their flags."""
+    """A file with slots that read, each into its own block of buffer 0. @kind: the slots' flags."""
     with SlotFile(path, slots, **more) as file:
         file.memory = Memory(slots * BLOCK)
         assert file.lend(0, file.memory) == 0

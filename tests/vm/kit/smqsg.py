@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The module smq_sg and its nodes, and the device beside which they are tested."""
+"""The module smq_sg and its nodes, and scsi_debug as a device for tests."""
 import errno
 import os
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ def node(lun: Lun, seconds: float = 10) -> str:
 
 
 def attr(path: str, name: str) -> int:
-    """An attribute of a node, as "inflight"."""
+    """The number in a node's attribute, such as "inflight"."""
     return int((CLASS / os.path.basename(path) / name).read_text(encoding="ascii"))
 
 
 @contextmanager
 def module() -> Iterator[None]:
-    """smq_sg, loaded for a while. It goes only if nothing of it is left."""
+    """Loads smq_sg during the block. Unloading it fails if any of its nodes is still in use."""
     load("smq_sg")
     try:
         yield
@@ -43,7 +43,7 @@ def idle(path: str) -> None:
 
 
 def tags(lun: Lun) -> int:
-    """Tags in use on all hardware queues: requests that the block layer has of anybody."""
+    """How many tags of all hardware queues are in use, by any user."""
     busy = 0
     for path in Path("/sys/kernel/debug/block", Path(lun.sd).name).glob("hctx*/tags"):
         text = path.read_text(encoding="ascii").split("bitmap_tags:")[1]
@@ -53,7 +53,7 @@ def tags(lun: Lun) -> int:
 
 @contextmanager
 def opened(*paths: str, flags: int = os.O_RDWR) -> Iterator[list[int]]:
-    """Descriptors of nodes."""
+    """Yields open descriptors of nodes."""
     with ExitStack() as stack:
         fds = []
         for path in paths:
@@ -62,8 +62,8 @@ def opened(*paths: str, flags: int = os.O_RDWR) -> Iterator[list[int]]:
         yield fds
 
 
-def attend(path: str) -> None:
-    """Takes the unit attentions that a device has to tell."""
+def clear_attentions(path: str) -> None:
+    """Clears a device's pending unit attentions."""
     with sgio.SgDev(path) as dev:
         for _ in range(8):
             dev.cmd(cdb.plain(cdb.TEST_UNIT_READY))
@@ -71,7 +71,7 @@ def attend(path: str) -> None:
 
 @contextmanager
 def depth(lun: Lun, commands: int) -> Iterator[None]:
-    """A LUN's queue_depth, for a while."""
+    """Sets a LUN's queue_depth during the block."""
     knob = lun.sysfs / "queue_depth"
     before = knob.read_text(encoding="ascii")
     knob.write_text(str(commands), encoding="ascii")
@@ -86,7 +86,7 @@ SCSI_DEBUG = Path("/sys/bus/pseudo/drivers/scsi_debug")
 
 @contextmanager
 def slow(seconds: float) -> Iterator[None]:
-    """scsi_debug takes so long for a command that moves data, below a second."""
+    """During the block scsi_debug takes this long for a command that moves data; below a second."""
     set_delay(int(seconds * 1e9))
     try:
         yield
@@ -95,13 +95,13 @@ def slow(seconds: float) -> Iterator[None]:
 
 
 def set_delay(nanoseconds: int) -> None:
-    """The same, for good; what has been sent ends first."""
+    """Sets the delay of scsi_debug. Waits until it has no commands, which it requires."""
     def done():
         try:
             (SCSI_DEBUG / "ndelay").write_text(str(nanoseconds), encoding="ascii")
             return True
         except OSError as error:
-            # Not while it has commands.
+            # It refuses the change while it has commands.
             assert error.errno == errno.EBUSY, error
             return False
     wait_for(f"scsi_debug idle for ndelay={nanoseconds}", done)

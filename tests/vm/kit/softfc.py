@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """Fibre Channel without hardware: LUNs of LIO behind fcoe, both ends in this VM.
 
-A veth pair is the wire. Each end is an FC port that fcoe makes (VN2VN: no switch); the one is
-LIO's target (tcm_fc) with RAM disks, the other the initiator whose LUNs are tested. Transport
-class, remote port, fast_io_fail and dev_loss are those of any FC HBA.
+A veth pair is the wire. Each end is an FC port that fcoe makes (VN2VN: no switch). One is LIO's
+target (tcm_fc) with RAM disks, the other is the initiator whose LUNs are tested. Transport class,
+remote port, fast_io_fail and dev_loss are those of any FC HBA.
 
-The link is taken down at the initiator's controller alone, and with nothing but READs in
-flight: tcm_fc waits for ever for the data of a WRITE whose initiator has gone, and so does, with
-rtnl held, who takes down the interface itself.
-"""
+The link is taken down only at the initiator's controller, and only while no WRITE is in flight:
+tcm_fc waits for ever for the data of a WRITE whose initiator has gone. A program that takes down
+the interface itself would then wait as well, and hold rtnl. """
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+import pytest
 
 from .host import Host, KernelLog, Lun, is_loaded, load, run, unload, wait_for
 
@@ -21,7 +22,8 @@ REMOTE_PORTS, FCOE = Path("/sys/class/fc_remote_ports"), Path("/sys/bus/fcoe")
 CONFIGFS = Path("/sys/kernel/config")
 TARGET = CONFIGFS / "target"
 MODULES = ("veth", "sch_netem", "fcoe", "tcm_fc")
-# Backends that LIO loads by itself with the first backstore, and what all of it stands on.
+# Modules that remain loaded: backends that LIO loads with the first backstore, and the modules that
+# these need.
 LEFT = ("target_core_user", "target_core_pscsi", "target_core_file", "target_core_iblock",
         "target_core_mod")
 INITIATOR, TARGET_PORT = "smqfc0", "smqfc1"
@@ -29,16 +31,23 @@ MACS = {INITIATOR: "02:00:00:00:00:10", TARGET_PORT: "02:00:00:00:00:20"}
 GROUP = TARGET / f"fc/20:00:{MACS[TARGET_PORT]}/tpgt_1"
 # Room for a frame of 2112 bytes of payload, fcoe's and FC's headers.
 MTU = 2500
-# Logging in takes about two seconds, and many times that on a machine with other work.
+# A login takes about two seconds, and much longer on a busy machine.
 SECONDS = 60
-# What an FC port is given when nothing is said; see Link.patience().
+# The default dev_loss_tmo of an FC port; see Link.patience().
 DEV_LOSS = 60
 
 
 def missing() -> str:
-    """The modules that this kernel lacks, "" for none."""
+    """The names of the modules that this kernel lacks, or ""."""
     return " ".join(name for name in MODULES if not is_loaded(name) and run(
         "modprobe", "--dry-run", "--quiet", name, ok=False).returncode)
+
+
+def need() -> None:
+    """Skips the test if this kernel has no soft FC."""
+    lacking = missing()
+    if lacking:
+        pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
 
 
 def _wwpn(end: str) -> str:
@@ -46,12 +55,12 @@ def _wwpn(end: str) -> str:
     return f"20:00:{MACS[end]}"
 
 
-def _put(path: Path, text) -> None:
+def write_attr(path: Path, text) -> None:
     path.write_text(str(text), encoding="ascii")
 
 
 def _get(path: Path) -> str:
-    """An attribute; "" of an object that is not there or is going."""
+    """The text of an attribute; "" if the object does not exist or is being removed."""
     with suppress(OSError):
         return path.read_text(encoding="ascii").strip()
     return ""
@@ -63,23 +72,23 @@ def _controller(end: str) -> Path | None:
 
 
 class Link:
-    """The wire, seen from the initiator, and the LUNs at its other end."""
+    """The wire as the initiator sees it, and the LUNs at its other end."""
 
     def __init__(self, host: Host, mib: int, count: int):
         self.host, self.blocks, self._count = host, mib * 2048, count
 
     def luns(self) -> list[Lun]:
-        """The LUNs, once they have all their nodes."""
+        """Waits until the LUNs have all their nodes, and returns them."""
         return self.host.wait_luns(self._count, seconds=SECONDS)
 
     def lun(self) -> Lun:
-        """The first one, or the only one."""
+        """The first LUN."""
         return self.luns()[0]
 
     @contextmanager
     def unmapped(self, number: int) -> Iterator[None]:
-        """The target shows a LUN to its initiator no longer, for a while. Commands that it has are
-        waited for."""
+        """Unmaps a LUN from the initiator during the block. The target waits for the LUN's commands
+        first."""
         link = _mapped(number) / _name(number)
         to = link.resolve()
         link.unlink()
@@ -99,33 +108,35 @@ class Link:
         return None
 
     def port_state(self) -> str:
-        """That of the remote port, "Online" or "Blocked" for instance; "" where there is none."""
+        """The state of the remote port, such as "Online" or "Blocked"; "" if there is no remote
+        port."""
         port = self._port()
         return _get(port / "port_state") if port else ""
 
     def patience(self, dev_loss: int = DEV_LOSS, fast_io_fail: int | None = None) -> None:
-        """How many seconds a port that has gone is waited for: with its LUNs, with their I/O.
+        """Sets for how many seconds LUNs (dev_loss) and their I/O (fast_io_fail) wait for a lost
+        port.
 
-        Without fast_io_fail I/O waits as long as LUNs do. The link is up."""
+        Without fast_io_fail I/O waits as long as the LUNs. The link must be up."""
         port = self._port()
         assert port, "no remote port"
-        # Each is refused where it does not fit the other.
-        _put(port / "fast_io_fail_tmo", "off")
-        _put(port / "dev_loss_tmo", dev_loss)
+        # The kernel refuses a value that does not fit the other one.
+        write_attr(port / "fast_io_fail_tmo", "off")
+        write_attr(port / "dev_loss_tmo", dev_loss)
         if fast_io_fail is not None:
-            _put(port / "fast_io_fail_tmo", fast_io_fail)
+            write_attr(port / "fast_io_fail_tmo", fast_io_fail)
 
     def _enable(self, on: bool) -> None:
-        _put(_controller(INITIATOR) / "enabled", int(on))
+        write_attr(_controller(INITIATOR) / "enabled", int(on))
 
     def down(self) -> None:
-        """Takes the link down; the remote port has been seen to go."""
+        """Takes the link down, and waits until the remote port has gone."""
         self._enable(False)
         wait_for("the remote port to go", lambda: self.port_state() != "Online", SECONDS)
 
     @contextmanager
     def _emulated(self, *words: str) -> Iterator[None]:
-        """A property of the wire, for what the target sends."""
+        """Gives the wire a property (tc netem) for frames that the target sends."""
         run("tc", "qdisc", "add", "dev", TARGET_PORT, "root", "netem", *words)
         try:
             yield
@@ -133,17 +144,18 @@ class Link:
             run("tc", "qdisc", "delete", "dev", TARGET_PORT, "root")
 
     def silent(self):
-        """Nothing that the target sends arrives meanwhile, nor later: what is sent to it is in
+        """Frames that the target sends during the block are lost: commands sent to it stay in
         flight until the link goes down."""
         return self._emulated("loss", "100%")
 
     def slow(self, ms: int):
-        """What the target sends is under way for so long. All has to be there at the end."""
+        """Frames that the target sends are delayed by this time. At the end none may be under
+        way."""
         return self._emulated("delay", f"{ms}ms", "limit", "100000")
 
     def up(self) -> Lun:
-        """Brings it up, if it is not, and waits until the LUNs are there and take commands. The
-        first one."""
+        """Brings the link up if it is down, and waits until the LUNs are there and accept commands.
+        Returns the first LUN."""
         self._enable(True)
 
         def back():
@@ -156,7 +168,7 @@ class Link:
 
 @contextmanager
 def _modules() -> Iterator[None]:
-    """What is needed, and none of it afterwards."""
+    """Loads the necessary modules, and unloads them afterwards."""
     there = [name for name in LEFT if is_loaded(name)]
     with ExitStack() as stack:
         stack.callback(lambda: [unload(name) for name in LEFT
@@ -169,7 +181,7 @@ def _modules() -> Iterator[None]:
 
 
 def _wire(stack: ExitStack) -> None:
-    """The pair of interfaces."""
+    """Creates the pair of interfaces."""
     run("ip", "link", "add", INITIATOR, "address", MACS[INITIATOR], "mtu", MTU, "type", "veth",
         "peer", "name", TARGET_PORT, "address", MACS[TARGET_PORT], "mtu", MTU)
     stack.callback(run, "ip", "link", "delete", INITIATOR)
@@ -178,7 +190,7 @@ def _wire(stack: ExitStack) -> None:
 
 
 def _directory(stack: ExitStack, path: Path) -> Path:
-    """A directory of configfs; those above it, too."""
+    """Creates a directory of configfs, and those above it."""
     if not path.exists():
         _directory(stack, path.parent)
         path.mkdir()
@@ -192,7 +204,7 @@ def _linked(stack: ExitStack, path: Path, to: Path) -> None:
 
 
 def _name(number: int) -> str:
-    """The backstore of a LUN, which is its serial number, too."""
+    """The name of a LUN's backstore, which is also its serial number."""
     return f"smqfc{number or ''}"
 
 
@@ -202,17 +214,17 @@ def _mapped(number: int) -> Path:
 
 
 def _target(stack: ExitStack, mib: int, count: int, stores: Sequence[Path]) -> None:
-    """LIO's side: RAM disks, a port of tcm_fc's, and who may log in to it."""
+    """Creates LIO's side: RAM disks, a port of tcm_fc, and an ACL for the initiator."""
     if not TARGET.exists():
         run("mount", "-t", "configfs", "configfs", str(CONFIGFS))
     _directory(stack, GROUP)
     disks = []
     for number in range(count):
         disk = _directory(stack, TARGET / "core/rd_mcp_0" / _name(number))
-        _put(disk / "control", f"rd_pages={mib * 256}")
-        _put(disk / "enable", 1)
-        # The name for its VPD pages, as a real one has.
-        _put(disk / "wwn/vpd_unit_serial", _name(number))
+        write_attr(disk / "control", f"rd_pages={mib * 256}")
+        write_attr(disk / "enable", 1)
+        # A serial number for the VPD pages, as a real disk has.
+        write_attr(disk / "wwn/vpd_unit_serial", _name(number))
         disks.append(disk)
     for number, disk in enumerate((*disks, *stores)):
         lun = _directory(stack, GROUP / f"lun/lun_{number}")
@@ -221,14 +233,14 @@ def _target(stack: ExitStack, mib: int, count: int, stores: Sequence[Path]) -> N
 
 
 def _destroy(end: str) -> None:
-    """Ends an FC port; a work item does it."""
-    _put(FCOE / "ctlr_destroy", end)
+    """Destroys an FC port, by a work item of the kernel."""
+    write_attr(FCOE / "ctlr_destroy", end)
     wait_for(f"the end of {end}'s port", lambda: not _controller(end) and not _number(end),
              SECONDS)
 
 
 def _number(end: str) -> str:
-    """The name of the SCSI host of an FC port, "" where there is none."""
+    """The name of an FC port's SCSI host, "" if it has none."""
     for host in FC_HOSTS.glob("host*"):
         if _get(host / "symbolic_name").split()[-1:] == [end]:
             return host.name
@@ -236,22 +248,21 @@ def _number(end: str) -> str:
 
 
 def _port(stack: ExitStack, end: str) -> Host:
-    """An FC port on an interface, its link down."""
-    _put(FCOE / "ctlr_create", end)
+    """Creates an FC port on an interface, with its link down."""
+    write_attr(FCOE / "ctlr_create", end)
     stack.callback(_destroy, end)
     control = wait_for(f"{end}'s controller", lambda: _controller(end))
-    # Linux 7.2 no longer takes it in small letters.
-    _put(control / "mode", "VN2VN")
+    # Linux 7.2 does not accept lower case.
+    write_attr(control / "mode", "VN2VN")
     return Host(int(wait_for(f"{end}'s host", lambda: _number(end))[4:]))
 
 
 @contextmanager
 def soft_fc(mib: int = 32, luns: int = 1, stores: Sequence[Path] = ()) -> Iterator[Link]:
-    """All of it, with LUNs of so many MiB, and behind them those of backstores that are there; at
-    the end nothing of it is left.
+    """Sets both ends up during the block: LUNs of @mib MiB, then a LUN for each backstore in
+    @stores.
 
-    Nothing may be in flight at the end, nor any node open. Fails when the kernel log shows a bug.
-    """
+    At the end nothing may be in flight and no node open. Fails if the kernel log shows a bug. """
     assert os.geteuid() == 0 and not missing(), f"modules missing: {missing()}"
     with KernelLog() as log:
         with _modules(), ExitStack() as stack:
@@ -259,9 +270,9 @@ def soft_fc(mib: int = 32, luns: int = 1, stores: Sequence[Path] = ()) -> Iterat
             _target(stack, mib, luns, stores)
             _port(stack, TARGET_PORT)
             link = Link(_port(stack, INITIATOR), mib, luns + len(stores))
-            # Not before the target is there: who logs in then finds none.
+            # Only now, because an initiator that logs in before the target exists finds no LUNs.
             for end in (TARGET_PORT, INITIATOR):
-                _put(_controller(end) / "enabled", 1)
+                write_attr(_controller(end) / "enabled", 1)
             link.up()
             yield link
         assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)

@@ -12,19 +12,20 @@ from .fiojob import Load, load_on
 from .host import Host, settle, wait_for
 
 POLICIES = ("direct", "batch", "bucket", "prio", "steer")
-# Of a host with one hardware queue, once smq_legacy is loaded.
+# The policies of a host with one hardware queue, once smq_legacy is loaded.
 LEGACY = POLICIES + ("legacy-model",)
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 64, "size": "1m",
             "verify": "crc32c", "verify_fatal": 1, "loops": 100000, "fsync": 64}
-# So that each has something to do: else the host runs as "direct".
+# Settings with which each policy has something to do: otherwise the host runs as "direct".
 KNOBS = {"smq_bucket/share": 0, "smq_steer/threshold": 2, "smq_batch/requests": 4,
          "smq_prio/bytes_per_sec": 0}
-# Milliseconds between two changes, at most: some come before the last one has any effect.
+# The most milliseconds between two changes. Some changes come before the last one has had any
+# effect.
 PAUSE_MS = 40
 
 
 def seed() -> int:
-    """A seed, printed: SMQ_SEED repeats one."""
+    """Returns a random seed and prints it. With SMQ_SEED in the environment returns that."""
     number = int(os.environ.get("SMQ_SEED") or random.randrange(2**32))
     print(f"SMQ_SEED={number}")
     return number
@@ -32,7 +33,7 @@ def seed() -> int:
 
 @dataclass
 class Switcher:
-    """Changes the policy of one host, by random numbers of its own, and counts what it did."""
+    """Changes the policy of one host at random, and counts the changes."""
     host: Host
     rng: random.Random
     policies: tuple[str, ...] = POLICIES
@@ -41,13 +42,14 @@ class Switcher:
     longest: float = 0
 
     def run(self, count: int, between=lambda rng: None) -> None:
-        """So many changes, each to another policy; @between: called before each."""
+        """Makes @count changes, each to another policy; calls @between before each."""
         for name, value in KNOBS.items():
             self._set(name, value)
         for _ in range(count):
             between(self.rng)
             if self.rng.random() < 0.2:
-                # A rate that is no limit, or none: "prio" has use with the one only.
+                # A rate that limits nothing, or no rate: "prio" has something to do only with a
+                # rate.
                 self._set("smq_prio/bytes_per_sec", self.rng.choice((0, 2**32 - 1)))
             policy = self.rng.choice([one for one in self.policies if one != self.host.policy()])
             start = time.monotonic()
@@ -67,8 +69,8 @@ class Switcher:
 
 
 def verified_loads(loads: ExitStack, hosts: list[Host], **options) -> list[Load]:
-    """Begins load on all disks of hosts that goes on until it is stopped, and compares what it
-    reads with what it wrote. Each disk's has a CPU of its own, by turns."""
+    """Starts a load on each disk of some hosts, which runs until it is stopped and verifies the
+    data that it reads. The loads are bound to CPUs in turn."""
     return [loads.enter_context(load_on(lun.sd, **VERIFIED | options, cpus_allowed=cpu))
             for host in hosts
             for cpu, lun in ((number % os.cpu_count(), lun)
@@ -76,7 +78,7 @@ def verified_loads(loads: ExitStack, hosts: list[Host], **options) -> list[Load]
 
 
 def switch_all(switchers: list[Switcher], count: int, betweens=None) -> None:
-    """So many changes of each host, of all at the same time."""
+    """Makes @count changes of each host, on all hosts at the same time."""
     betweens = betweens or [lambda rng: None] * len(switchers)
     with ThreadPoolExecutor(len(switchers)) as pool:
         runs = [pool.submit(switcher.run, count, between)
@@ -87,14 +89,16 @@ def switch_all(switchers: list[Switcher], count: int, betweens=None) -> None:
 
 
 def never_offline(host: Host) -> None:
-    """Has sd keep disks whose commands time out again and again, as a test has them do."""
+    """Keeps sd from taking disks offline when their commands time out again and again, as they do
+    in these tests."""
     for lun in host.luns():
         for limit in lun.sysfs.glob("scsi_disk/*/max_medium_access_timeouts"):
             limit.write_text("100000", encoding="ascii")
 
 
 def check_counters(host: Host) -> dict[str, int]:
-    """Of a host whose load has ended: nothing is held nor lost, and all is counted once."""
+    """Checks a host whose load has ended: no command is held or lost, and each is counted once.
+    Returns the counters."""
     stats = settle(host, 30)
     wait_for("queued and done to agree",
              lambda: host.stats()["queued"] == host.stats()["done"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""targetcli, by tools/targetcli-smq, and the disks that its configurations show."""
+"""targetcli, run by tools/targetcli-smq, and the disks of its configurations."""
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,19 +11,20 @@ from .lio import TARGET
 TOP = Path(__file__).resolve().parents[3]
 PROGRAM = TOP / "tools/targetcli-smq"
 BUS = Path("/run/dbus/system_bus_socket")
-# Fabrics by their directories, each with the module that makes it.
+# Directories of fabrics, each with the module that creates it.
 FABRICS = {"smq": "smq_lio", "loopback": "tcm_loop", "iscsi": "iscsi_target_mod", "fc": "tcm_fc",
            "qla2xxx": "tcm_qla2xxx", "vhost": "vhost_scsi"}
 
 
 def targetcli(words: str, ok: bool = True) -> str:
-    """One command, and what it says."""
+    """Runs one command and returns its output."""
     done = run(PROGRAM, *words.split(), ok=ok, limit=120)
     return done.stdout + done.stderr
 
 
 def shell(*commands: str) -> str:
-    """Commands in one shell of targetcli, whose start takes seconds, and what they say."""
+    """Runs commands in one shell of targetcli, because each start takes seconds. Returns their
+    output."""
     done = subprocess.run([PROGRAM], input="\n".join(commands), text=True, check=True, timeout=120,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.stdout
@@ -31,7 +32,7 @@ def shell(*commands: str) -> str:
 
 @contextmanager
 def configured() -> Iterator[None]:
-    """What targetcli wants of a system; at the end nothing of LIO's configuration is left."""
+    """Sets up the files that targetcli needs; at the end LIO has no configuration."""
     BUS.parent.mkdir(exist_ok=True)
     with KernelLog() as log:
         with subprocess.Popen(["dbus-daemon", "--system", "--nofork", "--nopidfile"]) as bus:
@@ -51,7 +52,7 @@ def configured() -> Iterator[None]:
 
 
 def wait_disks(*places: str, driver: str = "smq_lio") -> dict[str, Lun]:
-    """The disks at these channels, targets and LUNs, once they are there, and no others."""
+    """Waits until there are disks at exactly these channels, targets and LUNs, and returns them."""
     def ready():
         luns = [lun for host in find_hosts(driver) for lun in host.luns()]
         found = {lun.address.partition(":")[2]: lun for lun in luns

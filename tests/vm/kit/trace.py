@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The layer's tracepoints, and what they prove: each command ends exactly once."""
+"""The layer's tracepoints, which show that each command ends exactly once."""
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -10,15 +10,16 @@ from pathlib import Path
 from .sanitizing import SANITIZING
 
 TRACING = Path("/sys/kernel/tracing")
-# Long traces are read by expressions alone: Python takes as long for their lines as the load took.
+# Traces are long: they are parsed by regular expressions as a whole, because a Python loop over the
+# lines would take as long as the load.
 NAME = re.compile(r" (smq_\w+): ")
 EVENT = re.compile(r" (smq_\w+): (.*)")
 COMMAND = re.compile(r" (smq_\w+): (host=\d+ hwq=\d+ tag=\d+) ")
 ENDS = ("smq_done", "smq_taken", "smq_busy")
 
 
-# What is left of a buffer, which takes a second to get. Under the sanitizers all memory takes its
-# time, and few want it.
+# The size of the trace buffer after a test. A new buffer takes a second to allocate, so it is kept;
+# under the sanitizers memory is slow and few tests trace, so it is shrunk.
 BUFFER_KB = 4 if SANITIZING else 16384
 
 
@@ -27,7 +28,7 @@ def _set(path: str, value: str) -> None:
 
 
 def _resize(size: Callable[[int], int]) -> None:
-    """Gives the buffer another size, if that is one: it takes the kernel as long as a test."""
+    """Resizes the buffer, if the size differs: a change takes the kernel as long as a test."""
     # "7 (expanded: 1408)" before its first use.
     before = int((TRACING / "buffer_size_kb").read_text(encoding="ascii").split()[0])
     if size(before) != before:
@@ -36,8 +37,8 @@ def _resize(size: Callable[[int], int]) -> None:
 
 @contextmanager
 def recording(*events: str, buffer_kb: int = 1024, clock: str = "local"):
-    """Yields a list, which has the lines of these events when the block ends. Leaves tracing
-    as the kernel begins with it, but for the size of the buffer."""
+    """Yields a list, which has the lines of these events when the block ends. Afterwards tracing is
+    in its initial state, except for the size of the buffer."""
     lines: list[str] = []
     _set("tracing_on", "0")
     _resize(lambda kb: max(kb, buffer_kb))
@@ -63,7 +64,7 @@ def recording(*events: str, buffer_kb: int = 1024, clock: str = "local"):
 
 
 class Trace:
-    """The events of smq:* recorded while it was on, in the order they happened."""
+    """Recorded smq:* events, in the order in which they happened."""
 
     def __init__(self, text: str = ""):
         self.text = text
@@ -79,7 +80,7 @@ class Trace:
         return Counter(NAME.findall(self.text))
 
     def check_once(self) -> int:
-        """Asserts that every command queued ended once, before its tag came again.
+        """Asserts that each queued command ended once, before its tag was used again.
 
         Returns how many commands there were.
         """
@@ -109,13 +110,14 @@ def queued_work(function: str):
 
 @contextmanager
 def traced(buffer_kb: int = 16384):
-    """Records smq:* events; the Trace is filled when the block ends, hosts being idle."""
+    """Records smq:* events during the block. The Trace is filled when the block ends; hosts must be
+    idle then."""
     trace = Trace()
     if SANITIZING:
-        # With all checkers a MiB takes 0.1 s to get and as long to give back, and fewer I/Os are
-        # done in the time of a test.
+        # With all checkers a MiB takes 0.1 s to allocate and as long to free, and a test does fewer
+        # I/Os.
         buffer_kb = max(buffer_kb // 8, 4096)
-    # A count, not a time: two CPUs' clocks may tie.
+    # A counter as the clock, because times of two CPUs may be equal.
     with recording("smq", buffer_kb=buffer_kb, clock="counter") as lines:
         yield trace
     trace.text = "\n".join(lines)

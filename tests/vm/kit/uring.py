@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An io_uring of its own making, for SQEs of any kind and rings with any flags."""
+"""io_uring without liburing: SQEs of any kind, and rings with any flags."""
 import ctypes
 import errno
 import mmap
@@ -10,7 +10,7 @@ import time
 SETUP_SQPOLL, SETUP_SQE128, SETUP_CQE32 = 1 << 1, 1 << 10, 1 << 11
 SETUP_SINGLE_ISSUER, SETUP_DEFER_TASKRUN = 1 << 12, 1 << 13
 SETUP_IOPOLL = 1 << 0
-# From Linux 6.18 and 6.19 on: entries of either size on one ring.
+# From Linux 6.18 and 6.19 on: entries of both sizes on one ring.
 SETUP_CQE_MIXED, SETUP_SQE_MIXED = 1 << 18, 1 << 19
 SQE_FIXED_FILE, SQE_ASYNC, SQE_CQE_SKIP_SUCCESS = 1 << 0, 1 << 4, 1 << 6
 OP_NOP, OP_READV, OP_URING_CMD, OP_URING_CMD128 = 0, 1, 46, 64
@@ -53,8 +53,9 @@ def _call(number: int, *args) -> int:
 
 
 class Ring:
-    """A ring. Completions are (user_data, res); nothing waits without an end. Those of 32 bytes on
-    a ring with completions of either size have more, which is kept in more, by user_data."""
+    """A ring. Completions are pairs (user_data, res); all waits have a time limit. On a ring with
+    completions of both sizes, the attribute more has the second halves of those of 32 bytes, by
+    user_data."""
 
     def __init__(self, entries: int = 64, flags: int = 0):
         params = _Params(flags=flags, sq_thread_idle=50)
@@ -71,14 +72,15 @@ class Ring:
         self.entries = params.sq_entries
         self.more: dict[int, int] = {}
         self._queued = 0
-        # The kernel reads and writes these meanwhile: each as a whole, which struct does not.
+        # The kernel reads and writes these at the same time. They must be accessed as whole words,
+        # which struct does not do.
         self._sq_head, self._sq_tail, self._cq_head, self._cq_tail = (
             ctypes.c_uint32.from_buffer(area, at) for area, at in (
                 (self._sq, params.sq.head), (self._sq, params.sq.tail),
                 (self._cq, params.cq.head), (self._cq, params.cq.tail)))
 
     def close(self) -> None:
-        """Closes it, whatever is in flight."""
+        """Closes the ring, even if commands are in flight."""
         if self.fd >= 0:
             del self._sq_head, self._sq_tail, self._cq_head, self._cq_tail
             for area in (self._sq, self._cq, self.sqes):
@@ -93,14 +95,14 @@ class Ring:
         self.close()
 
     def register_file(self, fd: int) -> None:
-        """Makes it file 0 of the ring, for SQE_FIXED_FILE."""
+        """Registers a file as file 0 of the ring, for SQE_FIXED_FILE."""
         _call(_REGISTER, ctypes.c_int(self.fd), ctypes.c_uint(_REGISTER_FILES),
               (ctypes.c_int * 1)(fd), ctypes.c_uint(1))
 
     def push(self, fd: int, cmd_op: int, payload: bytes, user_data: int = 0,
              flags: int = 0) -> None:
-        """Puts a uring_cmd into the submission queue. On a ring with entries of either size it is
-        a large one, which takes two places in a row, if its payload is."""
+        """Puts a uring_cmd into the submission queue. On a ring with entries of both sizes, a large
+        payload gets a large entry, which takes two consecutive places."""
         opcode, places = OP_URING_CMD, 1
         if self._flags & SETUP_SQE_MIXED and len(payload) > 16:
             opcode, places = OP_URING_CMD128, 2
@@ -126,15 +128,15 @@ class Ring:
         self._queued += places
 
     def submit(self) -> int:
-        """Submits what was pushed; how many that were."""
+        """Submits all pushed SQEs; returns how many."""
         count, self._queued = self._queued, 0
         flags = _SQ_WAKEUP if self._flags & SETUP_SQPOLL else 0
         return _call(_ENTER, ctypes.c_int(self.fd), ctypes.c_uint(count), ctypes.c_uint(0),
                      ctypes.c_uint(flags), None, ctypes.c_size_t(0))
 
     def reap(self, least: int = 0) -> list[tuple[int, int]]:
-        """The completions there are, after the kernel was asked to post what has ended. A polled
-        ring is polled until @least are there, or somebody else wants the CPU."""
+        """Makes the kernel post pending completions, and returns them. A polled ring is polled
+        until @least are there, or another task needs the CPU."""
         try:
             _call(_ENTER, ctypes.c_int(self.fd), ctypes.c_uint(0), ctypes.c_uint(least),
                   ctypes.c_uint(_GETEVENTS), None, ctypes.c_size_t(0))
@@ -146,7 +148,7 @@ class Ring:
             user_data, res, flags = struct.unpack_from("<QiI", self._cq, at)
             head = (head + 1) & 0xffffffff
             if self._flags & SETUP_CQE_MIXED:
-                # What fills a gap at the end of the queue.
+                # An entry that only fills the end of the queue.
                 if flags & CQE_SKIP:
                     continue
                 if flags & CQE_32:
@@ -157,8 +159,8 @@ class Ring:
         return found
 
     def wait(self, count: int, seconds: float = 20, spin: bool = False) -> list[tuple[int, int]]:
-        """@count completions; fails if they are not there in time, or there are more. With @spin
-        a polled ring is polled all the time."""
+        """Waits for @count completions and returns them; fails if they do not come in time, or if
+        there are more. With @spin a polled ring is polled all the time."""
         end, found = time.monotonic() + seconds, []
         while len(found) < count:
             found += self.reap(count - len(found) if spin else 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Virtio-scsi devices, and smq_virtio, which takes them from virtio_scsi and gives them back."""
+"""Virtio-scsi devices, and smq_virtio, to which they are moved from virtio_scsi and back."""
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def virtio(kind: int) -> list[Path]:
 
 
 def device_at(slot: str, step: str) -> Path:
-    """The SCSI device in a PCI slot, which the VM of that step of tools/check has."""
+    """The SCSI device in a PCI slot; the VM for @step of tools/check has it."""
     for path in virtio(SCSI):
         if slot in str(path.resolve()):
             return path
@@ -39,7 +39,7 @@ def bound_to(path: Path) -> str:
 
 
 def host_of(path: Path, luns: int = 1) -> Host:
-    """The SCSI host of a device, once it has its disks."""
+    """Waits until a device's SCSI host has its disks, and returns the host."""
     found = wait_for("its host", lambda: next(path.resolve().glob("host*"), None))
     host = Host(int(found.name[4:]))
     host.wait_luns(luns)
@@ -47,7 +47,7 @@ def host_of(path: Path, luns: int = 1) -> Host:
 
 
 def quietly(attr: str, path: Path) -> None:
-    """Writes a device's name to take or release, past those who look at a disk that is new."""
+    """Writes a device's name to take or release; tries again while a program probes a new disk."""
     def done():
         try:
             write(DRIVER / attr, path.name)
@@ -59,7 +59,7 @@ def quietly(attr: str, path: Path) -> None:
 
 
 def take(path: Path, luns: int = 1) -> Host:
-    """Has a device taken; its host."""
+    """Gives a device to smq_virtio; returns its host."""
     quietly("take", path)
     assert bound_to(path) == "smq_virtio"
     host = host_of(path, luns)
@@ -70,7 +70,8 @@ def take(path: Path, luns: int = 1) -> Host:
 @contextmanager
 def module(devices: Callable[[], list[Path]], luns: int = 1, io_errors: bool = False,
            **params) -> Iterator[None]:
-    """smq_virtio; in the end virtio_scsi has everything again, and no bug is in the log."""
+    """Loads smq_virtio during the block. At the end virtio_scsi has all devices again; fails if the
+    kernel log has a bug."""
     with KernelLog() as log:
         load("smq_virtio", **params)
         try:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/loop/waits, which sends prepared commands and tells how long each took."""
+"""The program tools/bench/loop/waits, which sends prepared commands and measures how long each
+takes."""
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ PROGRAM = Path(__file__).parents[3] / "build/tools/bench/waits"
 
 
 def node(lun) -> Path:
-    """A LUN's node of smq_sg in sysfs, once it can be opened."""
+    """Waits until a LUN's node of smq_sg can be opened; returns its directory in sysfs."""
     link = lun.sysfs / "smq_generic"
     wait_for(f"the node of {lun.address}", lambda: link.exists() and
              os.path.exists(f"/dev/{link.resolve().name}"))
@@ -26,7 +27,7 @@ def number(where: Path, name: str) -> int:
 
 
 class Waits:
-    """The program running beside the test."""
+    """The program, running beside the test."""
 
     def __init__(self, device: str, **options):
         argv = [str(PROGRAM), *(f"--{name}" if value is True else f"--{name}={value}"
@@ -37,12 +38,12 @@ class Waits:
         self._report = None
 
     def kill(self) -> None:
-        """SIGKILL, and the process is gone."""
+        """Kills the process, and waits until it has ended."""
         self.job.kill()
         self.job.communicate(timeout=30)
 
     def result(self, limit: float = 60) -> dict:
-        """What it printed, once it has ended by itself."""
+        """Waits until the program has ended; returns what it printed."""
         if self._report is None:
             out, err = self.job.communicate(timeout=limit)
             assert self.job.returncode == 0, f"{self.job.args}: {self.job.returncode}\n{out}{err}"
@@ -53,7 +54,7 @@ class Waits:
 
 @contextmanager
 def waits_on(device: str, **options):
-    """Runs it beside the block, and no longer."""
+    """Runs the program beside the block, and kills it when the block ends."""
     job = Waits(device, **options)
     try:
         yield job
@@ -64,6 +65,6 @@ def waits_on(device: str, **options):
 
 
 def waits(device: str, **options) -> dict:
-    """Runs it to its end."""
+    """Runs the program to its end; returns what it printed."""
     with waits_on(device, **options) as job:
         return job.result()

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What our modules have had allocated, by themselves and by the kernel for them, is freed.
+"""Memory that our modules allocate, or that the kernel allocates for them, is freed.
 
-The kernel counts by the line of code that allocates. After a first round, which fills
-what is kept for good, each line that works for SCSI hosts has as many after a round as
-before it.
-"""
+The kernel counts allocations by line of code. After a first round, which allocates what is kept for
+ever, each line that works for SCSI hosts has as many allocations after a round as before it. """
 import os
 
 import pytest
@@ -16,22 +14,23 @@ from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST
 
 pytestmark = pytest.mark.limit(180)
 LEAK = r"module smq\S* func:\S+ has \d+ allocated at module unload"
-# What hosts, LUNs and their queues, devices, attributes and workers are made of; a page
-# cache, processes and slabs live by rules of their own.
+# Code that allocates hosts, LUNs and their queues, devices, attributes and workers. Not the page
+# cache, processes and slabs, whose memory is freed at other times.
 PLACES = ("drivers/scsi/", "drivers/base/", "block/", "lib/kobject", "lib/sbitmap", "lib/idr",
           "lib/xarray", "lib/percpu", "fs/sysfs/", "fs/kernfs/", "fs/configfs/", "fs/debugfs/",
           "kernel/module/", "kernel/trace/", "kernel/locking/", "mm/percpu")
-# Kept with a queue's elevator or a bio pool, for the next user.
+# Memory that stays in a queue's elevator or a bio pool, for the next user.
 POOLS = ("block/bio.c",)
 
 
 def wanted(place):
-    """Whether what lives there is to be as much as before; also a module's own name."""
+    """Whether allocations of a place, or of a module, must be as many as before."""
     return place.startswith(("smq", "sd_mod", "sg", *PLACES)) and not place.startswith(POOLS)
 
 
 def use(host_dir, host):
-    """Some of all: I/O, passthrough, LUNs, policies, timeouts with their handling, resets."""
+    """Uses a host in many ways: I/O, passthrough, LUNs, policies, timeouts with their handling,
+    resets."""
     disk = host.luns()[0]
     run("dd", "if=/dev/urandom", f"of={disk.sd}", "bs=64k", "count=8", "oflag=direct")
     policy = host.sysfs / "smq/policy"
@@ -40,7 +39,8 @@ def use(host_dir, host):
         run("dd", f"if={disk.sd}", "of=/dev/null", "bs=64k", "count=8", "iflag=direct")
     host_dir.add_lun(2, size_mb=16)
     with SgDev(disk.sg) as sg:
-        # The new LUN's attention; and a fault that the search for its partitions does not meet.
+        # Clears the new LUN's unit attention. The fault is armed when the search for partitions is
+        # over.
         sg.cmd(plain(TEST_UNIT_READY))
         host_dir.arm("lost", count=1, first_lba=1000)
         sg.cmd(blocks(READ_10, 1000, 8), din=4096, timeout_ms=1000)
@@ -51,7 +51,7 @@ def use(host_dir, host):
 
 
 def ram_round():
-    """A host made by configfs, used and gone, with the modules."""
+    """Makes a host by configfs, uses and removes it, with loading and unloading the modules."""
     with ram_host(luns=2, hw_queues=1, depth=8) as (host_dir, host):
         use(host_dir, host)
         assert host.stats()["aborts"] == 1
@@ -61,7 +61,7 @@ def ram_round():
 
 
 def module_round(name):
-    """The same for hosts made by a module's start."""
+    """The same for hosts that a module makes when it is loaded."""
     with loaded(name, depth=8) as (host,):
         disk = host.luns()[0]
         run("dd", "if=/dev/zero", f"of={disk.sd}", "bs=4k", "count=8", "oflag=direct")
@@ -70,7 +70,7 @@ def module_round(name):
 
 
 def check_rounds(one_round, klog):
-    """Nothing is left by the second."""
+    """Checks that a second round leaves no allocation behind."""
     one_round()
     before = allocinfo.live(wanted)
     assert sum(before.values()) > 200
@@ -90,7 +90,8 @@ def test_hosts_of_parameters(klog):
 
 
 def test_what_is_kept_shows():
-    """A host that has gone and whose device is still held by somebody is no host freed."""
+    """The test notices a leak: while a process holds a removed host's device, the host is not
+    freed."""
     with ram_host(luns=1, hw_queues=1, depth=8) as (host_dir, host):
         before = allocinfo.live(wanted)
         held = os.open(host.luns()[0].bsg, os.O_RDWR | os.O_CLOEXEC)

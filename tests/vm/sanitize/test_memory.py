@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Each allocation of a module's start, of a host's, a LUN's, a claim's and of a change of policy
-fails once.
+"""Each allocation fails once: in the start of a module, of a host and of a LUN, in a claim, and in
+a change of policy.
 
-Whatever fails ends in a clean errno, leaves no report and no leak behind, and the next
-attempt works. Leaks show when the module goes: the kernel counts what its code has
-allocated and not freed.
-"""
+Each failure gives a correct errno, without a report or a leak, and the next attempt works. Leaks
+show when the module is unloaded: the kernel counts what its code has allocated and not freed. """
 import ctypes
 import errno
 import fcntl
@@ -22,21 +20,22 @@ from kit.sgio import DXFER_FROM_DEV, SG_IO, SgIoHdr
 
 pytestmark = pytest.mark.limit(240)
 LEAK = r"module smq\S* func:\S+ has \d+ allocated at module unload"
-# A host's two devices: the mid-layer does not look whether they got their names, and what
-# has none cannot be added, which is EINVAL. An object is refused by its slab, or as a slab
-# that is empty gets no page.
+# The mid-layer does not check whether a host's two devices got their names; a device without a name
+# cannot be added, which gives EINVAL. An allocation fails in its slab, or when an empty slab gets
+# no page.
 HOST_ERRORS = (errno.ENOMEM, errno.EINVAL)
 HOST_NAMES = 2 * 2
-# The loader says of a symbol for which it had no memory that it is not known.
+# If the loader has no memory for a symbol, it reports the symbol as unknown.
 LOADER_ERRORS = (errno.ENOENT,)
-# The mid-layer says of a LUN that it had no memory for that there is none.
+# If the mid-layer has no memory for a LUN, it reports that there is none.
 LUN_ERRORS = (errno.ENOMEM, errno.ENODEV)
 UPPER = ("sd_mod", "sg")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_disks():
-    """Neither disks nor sg nodes: to probe them is most of the time, and not the subject."""
+    """Without disks and sg nodes, because probing them would take most of the time and is not
+    tested here."""
     for module in UPPER:
         unload(module)
     yield
@@ -46,7 +45,8 @@ def _no_disks():
 
 @pytest.fixture(autouse=True)
 def _clean(klog):
-    """Failures on; no report, nor memory of our modules left, when they have gone."""
+    """Turns failures on. At the end there must be no report, and no memory of our unloaded
+    modules."""
     failnth.prepare()
     yield
     for module in ("smq_conv", "smq_ram", "smq_legacy", "smq"):
@@ -58,18 +58,19 @@ def _clean(klog):
 
 
 def check_nameless(attempts):
-    """Only a host's own devices may be refused for the want of a name."""
+    """Checks that only a host's own devices fail because of a missing name."""
     nameless = failnth.refused(attempts, errno.EINVAL)
     assert len(nameless) <= HOST_NAMES, "\n".join(map(str, nameless))
 
 
 def module_file(name):
-    """The .ko that modprobe would load."""
+    """The path of the .ko file that modprobe would load."""
     return Path(run("modinfo", "-n", name).stdout.strip())
 
 
 def test_module_start():
-    """Not that of smq: the kernel's own code for tracepoints warns when it has no memory."""
+    """The start of each module except smq: the kernel's code for tracepoints warns if it has no
+    memory."""
     name = "smq_ram"
     load("smq")
 
@@ -81,7 +82,8 @@ def test_module_start():
 
     params = "hosts=1 size_mb=16 depth=4 hw_queues=1"
     with failnth.inserter(module_file(name), params) as start:
-        # Few of them: the kernel's loader makes the first, and most starts succeed.
+        # Only some of the allocations fail: the first ones are made by the kernel's loader, and
+        # most starts succeed.
         attempts = failnth.every(start, check, HOST_ERRORS + LOADER_ERRORS, first=20, each=40)
     assert failnth.refused(attempts, errno.ENOMEM)
     check_nameless(attempts)
@@ -90,7 +92,7 @@ def test_module_start():
 
 @contextmanager
 def small_host(luns, hw_queues=2):
-    """A running host of few commands: all are allocated, and looked at, when it is added."""
+    """A running host with few commands, because all commands are allocated when it is added."""
     with ram_dirs():
         host_dir = RamDir("a")
         host_dir.set("depth", 4)
@@ -101,7 +103,7 @@ def small_host(luns, hw_queues=2):
 
 
 def power_on(host_dir, luns):
-    """Without nodes of its LUNs to wait for."""
+    """Starts a host without waiting for nodes of its LUNs."""
     host_dir.set("power", 1)
     [host] = find_hosts("smq_ram")
     wait_for("the LUNs", lambda: len(host.luns()) == luns)
@@ -120,7 +122,8 @@ def test_host_power_on():
             assert not find_hosts("smq_ram"), one
 
         with failnth.writer(host_dir.path / "power", "1") as start:
-            # Those of the host come first, those of its scan are test_lun_power_on()'s.
+            # The first allocations are the host's; those of its scan are tested by
+            # test_lun_power_on().
             attempts = failnth.every(start, check, HOST_ERRORS, first=60, each=25)
         assert len(failnth.refused(attempts, errno.ENOMEM)) > 10
         check_nameless(attempts)
@@ -147,7 +150,7 @@ def test_lun_power_on():
 
 
 def test_claim():
-    """By smq_conv: the upper host, the claim and its LUN, or nothing of it."""
+    """A claim by smq_conv makes the upper host, the claim and its LUN, or nothing."""
     with small_host(luns=1, hw_queues=1) as (_, host):
         load("smq_conv")
         address = host.luns()[0].address
@@ -168,7 +171,7 @@ def test_claim():
 
 
 def policies(host, klog):
-    """All that the host knows, in the words in which it refuses another one."""
+    """The names of all policies, from the message that refuses an unknown one."""
     with pytest.raises(OSError):
         (host.sysfs / "smq/policy").write_text("none-such", encoding="ascii")
     line = klog.wait("policy 'none-such' is not known")
@@ -177,7 +180,7 @@ def policies(host, klog):
 
 def test_policy_change(klog):
     load("smq_legacy")
-    # One hardware queue: legacy-model wants no more.
+    # One hardware queue, because legacy-model accepts only one.
     with small_host(luns=2, hw_queues=1) as (_, host):
         path = host.sysfs / "smq/policy"
         before = host.policy()
@@ -189,7 +192,7 @@ def test_policy_change(klog):
 
             with failnth.writer(path, name) as change:
                 attempts = failnth.every(change, check)
-            # One for the text that is written, whatever it says.
+            # One of the failed allocations is that of the written text, with any policy.
             refused += len(failnth.refused(attempts)) - 1
             path.write_text(name, encoding="ascii")
             assert host.policy() == name
@@ -198,7 +201,7 @@ def test_policy_change(klog):
 
 
 def read_nowhere(node, size):
-    """The errno of an SG_IO whose data is dropped: it needs pages of the kernel's."""
+    """The errno of an SG_IO whose data is dropped: it needs pages that the kernel allocates."""
     raw = ctypes.create_string_buffer(cdb.plain(cdb.INQUIRY), 6)
     header = SgIoHdr(interface_id=ord("S"), dxfer_direction=DXFER_FROM_DEV, cmd_len=6,
                      dxfer_len=size, cmdp=ctypes.addressof(raw), timeout=20_000)
@@ -213,8 +216,8 @@ def read_nowhere(node, size):
 
 
 def test_no_memory_for_large_pieces():
-    """Data that fits in large pieces, and is in too many single pages for the device: that is a
-    want of memory, and no wrong request."""
+    """Data fits the device in large pieces of memory but not in single pages: if there are no large
+    pieces, the errno is ENOMEM, not that of a wrong request."""
     with smqsg.module():
         load("smq_hold")
         try:

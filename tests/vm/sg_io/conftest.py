@@ -16,7 +16,7 @@ def disk():
 
 @pytest.fixture(scope="module")
 def fast_path():
-    """The module smq_sg: each disk has its node /dev/smqsgN."""
+    """Loads smq_sg, so that each disk has a node /dev/smqsgN."""
     subprocess.run(["modprobe", "smq_sg"], check=True, timeout=vmdisk.TIMEOUT)
     yield
     unload("smq_sg")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io record beside a test; replay and verify with their results."""
+"""Runs sg_io record beside a test, and sg_io replay and verify with their results."""
 
 import collections
 import contextlib
@@ -11,19 +11,19 @@ from vmdisk import SG_IO, sg_io
 
 
 class Recording:
-    """sg_io record beside the test; its result once the block has ended."""
+    """sg_io record, running beside the test; it has results once the block has ended."""
 
     def __init__(self, dev, path, *args):
         self.path = path
         self.process = subprocess.Popen(
             [SG_IO, "record", "--json", "--output", path, *map(str, args), dev],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        # Said once the events are on.
+        # This message comes once the events are on.
         self.messages = self.process.stderr.readline()
         assert self.messages.startswith("recording "), self.messages + self.process.stderr.read()
 
     def end(self, number=signal.SIGINT):
-        """Ends it by a signal, None: waits for its own end."""
+        """Ends the recording by a signal; None: waits until it ends by itself."""
         if number:
             self.process.send_signal(number)
         out, err = self.process.communicate(timeout=60)
@@ -51,7 +51,7 @@ def replay(*args, stdin="", expect=0):
 
 
 def by_cpu(lines):
-    """The CDBs of each CPU in their order."""
+    """The CDBs of each CPU, in their order."""
     lanes = collections.defaultdict(list)
     for line in lines:
         lanes[line[-1]].append(line[0])

@@ -78,7 +78,7 @@ class Memory:
 
 
 class Device:
-    """A struct smq_device; methods are the functions, results as they come."""
+    """A struct smq_device; the methods call the functions and return their results."""
 
     def __init__(self, lib, node):
         self.lib, self.handle, self.field = lib, ctypes.c_void_p(), None
@@ -107,7 +107,8 @@ class Device:
         return self.lib.smq_take_back(self.handle, index)
 
     def prepare(self, first, *slots):
-        """The error and how many were filled; the name of the field at fault is kept."""
+        """Calls smq_prepare(). Returns its error and how many slots were filled; stores the name of
+        the field at fault."""
         array, done, field = (Slot * len(slots))(*slots), c_uint32(99), c_uint32(99)
         error = self.lib.smq_prepare(self.handle, first, array, len(slots), ctypes.byref(done),
                                      ctypes.byref(field))
@@ -121,7 +122,7 @@ class Device:
         return self.lib.smq_cancel_all(self.handle)
 
     def execute(self, batch):
-        """The error and how many did not end GOOD."""
+        """Calls smq_execute(). Returns its error and how many commands did not end with GOOD."""
         failed = c_uint32(99)
         return self.lib.smq_execute(self.handle, batch, ctypes.byref(failed)), failed.value
 
@@ -172,7 +173,7 @@ class Ring:
         return self.lib.smq_submit(self.handle)
 
     def reap(self, least=1, most=64, seconds=20.0):
-        """(tag, result) of each event, or the errno."""
+        """Reaps events. Returns (tag, result) of each, or the errno."""
         events = (Event * most)()
         n = self.lib.smq_reap(self.handle, events, most, least,
                               ctypes.c_int64(int(seconds * 1e9)))
@@ -199,7 +200,7 @@ def slot_range(first, count):
 
 @contextlib.contextmanager
 def opened(kind, *args, **kwargs):
-    """A Device or Ring that must open, closed at the end."""
+    """Yields an open Device or Ring, which is closed at the end; fails if it does not open."""
     thing = kind(*args, **kwargs)
     assert thing.error == 0
     try:

@@ -77,7 +77,7 @@ def test_setup_once_and_within_limits(dev):
 
 
 def test_setup_held(lib, smq_disk, filled):
-    """Whatever the kernel can keep, the slots work, and come back with the device."""
+    """Slots that may keep requests work on every kernel; they are freed with the device."""
     share = int(smq_disk.smq_attribute("held_share"))
     with opened(Device, lib, smq_disk.smq) as device:
         assert device.info().max_held == 0
@@ -145,7 +145,7 @@ def test_execute_list_range_and_runs(dev, filled):
     for lba in range(16):
         want = block(lba) if lba in (9, 3, 12) else bytes(512)
         assert memory[512 * lba:512 * lba + 512] == want
-    # Elsewhere on the disk, and into another buffer.
+    # At another place of the disk, and into another buffer.
     assert dev.execute(run_list(Run(0, 0, AT_LBA, 40), Run(1, 1, WITH_BUFFER, 0),
                                 Run(2, 1, AT_LBA | WITH_BUFFER, 63))) == (0, 0)
     assert memory[:512] == block(40)
@@ -211,7 +211,7 @@ def test_ring_runs_and_batches(dev, ring, filled):
         assert ring.batch(dev, slot_range(4, 4), tag=9) == 0
         assert ring.submit() == 4
         got = dict(ring.reap(least=4))
-        # The last of the range is empty.
+        # The last slot of the range is empty.
         assert got == {2 ** 64 - 1: 0, 7: 0, 8: 0, 9: 1}
         assert memory[512:4 * 512] == block(33) + block(34) + block(35)
         memory[:4 * 512] = bytes(4 * 512)
@@ -238,15 +238,16 @@ def test_ring_errors_of_runs(dev, ring):
 
 @contextlib.contextmanager
 def slow_and_shallow(disk):
-    """One command at a time, which takes almost a second if it moves data."""
+    """Sets a disk to one command at a time, which takes almost a second if it moves data."""
     with smqsg.depth(disk, 1), smqsg.slow(0.9):
         yield
-    # Without ndelay it has a delay in jiffies.
+    # Without ndelay, scsi_debug has a delay in jiffies.
     vmdisk.set_param("delay", 0)
 
 
 def test_cancel(dev, ring, smq_disk):
-    """What waits is not sent and says so; what was sent ends by itself."""
+    """A cancelled command that waits is not sent and ends with ECANCELED; one that was sent ends by
+    itself."""
     memory = Memory()
     assert dev.setup(8) == 0 and dev.lend(0, memory) == 0
     assert dev.prepare(0, *[Slot(READ_1, IN, 512)] * 7) == (0, 7)
@@ -262,7 +263,7 @@ def test_cancel(dev, ring, smq_disk):
         for slot, error in ((0, errno.EALREADY), (2, errno.ENOENT), (7, errno.ENOENT),
                             (8, errno.EINVAL)):
             assert dev.cancel(slot) == -error, slot
-        # A batch is one, and counts what it has not sent.
+        # A batch counts as one, and its result includes the commands that were not sent.
         assert dev.cancel_all() == 3
         got = dict(ring.reap(least=4))
     assert got == {0: 0, 1: -errno.ECANCELED, 3: -errno.ECANCELED, 4: 3}
@@ -277,7 +278,8 @@ def test_ring_that_is_full(lib, dev):
     assert dev.prepare(0, Slot(TUR)) == (0, 1)
     with opened(Ring, lib, entries=4) as ring:
         assert [ring.run(dev, 0) for _ in range(5)] == [0] * 4 + [-errno.EAGAIN]
-        # One ran, and what found it in flight says so: either way four are answered.
+        # One command ran; a run that found it in flight got an error: in any case there are four
+        # events.
         got = ring.reap(least=4)
         assert len(got) == 4 and {result for _, result in got} <= {0, -errno.EBUSY}
         assert ring.run(dev, 0) == 0
@@ -293,7 +295,8 @@ def test_reap_does_not_wait_longer_than_told(ring, dev):
 
 
 def test_a_signal_ends_a_wait_without_end(ring, dev):
-    """Also one that came in the call that sent what was queued."""
+    """A signal ends a wait without a time limit, also if it comes in the call that submits queued
+    entries."""
     assert dev.setup(1) == 0
     assert dev.prepare(0, Slot(TUR)) == (0, 1)
     came = []
@@ -326,7 +329,8 @@ def test_one_ring_over_devices(lib, three, ring):
 
 
 def test_a_device_that_was_closed_is_not_taken_for_the_next(lib, three, ring):
-    """The second gets the first one's descriptor number, perhaps its memory too."""
+    """A second device gets the descriptor number of the first one, and perhaps its memory; its
+    commands still go to the right device."""
     first = Device(lib, three[0].smq)
     assert first.setup(1) == 0
     assert first.prepare(0, Slot(TUR)) == (0, 1)
@@ -342,7 +346,8 @@ def test_a_device_that_was_closed_is_not_taken_for_the_next(lib, three, ring):
 
 
 def test_what_is_queued_goes_to_a_device_that_is_removed(lib, three, ring):
-    """And not to the next one that gets its place."""
+    """Queued commands go to their own device, although it is removed from the ring, and not to the
+    next device at its place."""
     with opened(Device, lib, three[0].smq) as first, opened(Device, lib, three[1].smq) as second:
         for device in (first, second):
             assert device.setup(1) == 0
@@ -361,7 +366,7 @@ def test_whole_commands_need_their_ring(lib, dev, ring):
         -errno.EOPNOTSUPP
     for flags, entries in ((4, 4), (0, 0), (0, 32769)):
         assert Ring(lib, entries, flags).error == -errno.EINVAL
-    # One ring takes both.
+    # One ring accepts both.
     with opened(Ring, lib, flags=COMMANDS) as both:
         assert dev.setup(1) == 0
         assert dev.prepare(0, Slot(TUR)) == (0, 1)

@@ -19,7 +19,8 @@ def lib():
 
 
 def test_polled_ring(lib, fast_path):
-    """Who polls waits no longer than he said; without room, or a time, until all are there."""
+    """A poll ends after its time limit; without a limit, or without room, when all completions are
+    there."""
     with vmdisk.disks(submit_queues=2, poll_queues=1) as found, \
             opened(Device, lib, found[0].smq) as dev, opened(Ring, lib, flags=POLL) as ring:
         vmdisk.set_param("ndelay", SLOW_NS)

@@ -13,7 +13,7 @@ LIBRARIES = vmdisk.ROOT / "build/tools/libsmq"
 
 
 def example(*args):
-    """latency.py, by Debian's own Python."""
+    """Runs latency.py by Debian's own Python."""
     return subprocess.run(["/usr/bin/python3", "-B", EXAMPLE, *map(str, args)],
                           env={**os.environ, "LD_LIBRARY_PATH": str(LIBRARIES)},
                           capture_output=True, text=True, check=False, timeout=vmdisk.TIMEOUT)
@@ -32,7 +32,7 @@ def test_example_in_python(smq_disk):
 
 
 def test_example_tells_what_is_not_good(smq_disk):
-    """More than one outcome, counted by its text."""
+    """The example prints each outcome that is not good, with a count."""
     vmdisk.set_param("every_nth", 4)
     vmdisk.set_param("opts", vmdisk.RECOVERED)
     try:

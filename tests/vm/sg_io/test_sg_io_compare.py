@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io compare: every path to a device in turns, with what does not run told."""
+"""sg_io compare: runs every path to a device in turn, and reports paths that do not run."""
 
 import json
 import os
@@ -57,13 +57,13 @@ def test_compare_of_what_block_cannot(smq_disk):
     assert rows[0]["why"] == ("standard input:2: TEST UNIT READY (opcode 00h): only READ and WRITE "
                               "go by block; --via sg takes all")
     assert (rows[0]["commands"], rows[0]["ns_per_command"], rows[0]["ratio"]) == (0, None, None)
-    # The first that ran is what the others are compared with.
+    # The others are compared with the first path that ran.
     assert rows[1]["ratio"] == 1 and rows[2]["ratio"] is not None
     assert [r["commands"] for r in rows] == [0, 4, 4]
 
 
 def test_compare_of_a_file_that_is_standard_input(smq_disk, tmp_path):
-    """Each turn reads it from its beginning."""
+    """Each turn reads the file from its beginning."""
     path = tmp_path / "reads"
     path.write_text(READ * 3, encoding="ascii")
     with path.open(encoding="ascii") as file:
@@ -130,7 +130,7 @@ def test_compare_ends_with_a_signal(smq_disk, reads, number):
         user.send_signal(number)
         out, _ = user.communicate(timeout=30)
         assert user.returncode == 128 + number
-    # What was begun has ended in its own way, with what it had by then.
+    # The turn that had begun has ended as usual, with the results that it had by then.
     assert [r["path"] for r in json.loads(out)] == ["smq", "sg"]
     done = smq_disk.done()
     time.sleep(0.5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's completion among real nodes."""
+"""sg_io's completion with real nodes."""
 
 import os
 import subprocess
@@ -16,14 +16,15 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def complete(line):
-    """What the completion offers."""
+    """The words that the completion offers."""
     done = subprocess.run(["bash", "--norc", "-c", PRESS, "-", COMPLETION, vmdisk.SG_IO, line],
                           capture_output=True, text=True, check=True, timeout=vmdisk.TIMEOUT)
     return done.stdout.split()
 
 
 def test_completion_of_devices(smq_disk):
-    """Each node of a disk and its address; bash wants only what is behind the last colon."""
+    """Completes each node of a disk and its address; bash expects only the part after the last
+    colon."""
     disk = smq_disk
     nodes = {disk.sd, disk.sg, disk.bsg, disk.smq, disk.hctl}
     assert nodes <= set(complete("sg_io run --depth 2 "))
@@ -32,10 +33,10 @@ def test_completion_of_devices(smq_disk):
         f"/dev/{name}" for name in os.listdir("/sys/class/smq_sg")}
     assert complete(f"sg_io info {disk.bsg[:-1]}") == [disk.bsg.rpartition(":")[2]]
     assert disk.smq in complete(f"sg_io run {disk.sg} /dev/smq")
-    # compare has one: a file follows.
+    # compare has its device: a file follows.
     assert "/etc/hostname" in complete(f"sg_io compare {disk.sg} /etc/hostn")
     assert disk.smq not in complete(f"sg_io compare {disk.sg} ")
-    # Neither is what a recording is written to.
+    # The output of a recording is a file, too, not a device.
     for output in ("-o ", "--output ", "--output="):
         assert [word.rpartition("=")[2] for word in complete(
             f"sg_io record {output}/etc/hostn")] == ["/etc/hostname"]

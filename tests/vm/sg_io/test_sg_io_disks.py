@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Disks other than the plain one: several, polled, large sectors, bad media, going away."""
+"""Other disks than a plain one: several disks, polled ones, large sectors, bad media, removal."""
 
 import json
 import pathlib
@@ -21,7 +21,8 @@ def test_polled(reads):
 
 @pytest.mark.parametrize("via,batch", [("smq", 1), ("smq", 4), ("bsg-uring", 4)])
 def test_prepared_and_ad_hoc_polled(fast_path, reads, via, batch):
-    """Beyond the queue depth, too, and to a device that completes only when it is polled."""
+    """Polled commands work beyond the queue depth, and on a device that completes only when it is
+    polled."""
     with vmdisk.disks(submit_queues=2, poll_queues=1) as found:
         set_param("ndelay", 200000)
         got = run_json("--via", via, "--poll", "--depth", 150, "--batch", batch, "--count", 1000,
@@ -89,7 +90,7 @@ def test_write_protected():
 
 
 def test_without_a_disk_driver(tmp_path):
-    """No sd on top: no block node, and nothing to claim before a write."""
+    """Without sd there is no block node, and no disk to take before a write."""
     with vmdisk.disks() as found:
         disk = found[0]
         driver = pathlib.Path("/sys/bus/scsi/drivers/sd")

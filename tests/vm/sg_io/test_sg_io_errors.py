@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What does not end well is counted, decoded and told apart."""
+"""Commands that do not end well are counted separately by kind, and decoded."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_unknown_opcode(disk):
 @pytest.fixture
 def inject():
     def start(opts, every_nth):
-        # Some of them only come up when the answer takes time.
+        # Some kinds occur only if the answer takes time.
         set_param("ndelay", 1000)
         set_param("every_nth", 0)
         set_param("opts", opts)
@@ -89,7 +89,7 @@ def test_timeout_of_the_command(disk, inject, via, depth):
     got = json.loads(done.stdout)
     assert got["commands"] == 8
     assert sum(got["status"].values()) == 8
-    # One of them has been out for its whole second at least: it did time out.
+    # At least one command took its whole second, so it timed out.
     assert got["lat_ns"]["p999"] >= 1_000_000_000
     timed_out = [error for error in got["errors"] if "DID_TIME_OUT" in error["text"]]
     if via == "bsg" and not timed_out:

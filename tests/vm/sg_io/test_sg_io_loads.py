@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io record, replay and verify on disks of their own: large, busy, bad, going away."""
+"""sg_io record, replay and verify on special disks: large, busy, bad, removed."""
 
 import contextlib
 import os
@@ -53,7 +53,8 @@ def record_fio_on_ext4(sd, tmp_path):
 @pytest.mark.limit(150)
 @pytest.mark.parametrize("where", [scsi_debug, smq_ram], ids=lambda f: f.__name__)
 def test_fio_on_ext4_again(fast_path, tmp_path, where):
-    """The same commands, counted by opcode where the device gets them, in each CPU's order."""
+    """replay sends the recorded commands again: the device gets as many of each opcode, in each
+    CPU's order."""
     with where() as (sd, smq):
         load = record_fio_on_ext4(sd, tmp_path)
         for number, args in enumerate((["--depth", 8, sd], ["--speed", "max", "--depth", 8, sd],
@@ -70,7 +71,8 @@ def test_fio_on_ext4_again(fast_path, tmp_path, where):
 
 
 def test_a_command_without_room_is_there_once(tmp_path):
-    """Each tenth time scsi_debug says that the host is busy."""
+    """scsi_debug reports a busy host for each tenth command: the recording has each command
+    once."""
     with vmdisk.disks(opts=0x8000, every_nth=10) as found:
         with recording(found[0].sg, tmp_path / "r") as got:
             before = found[0].done()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every path moves every command once, with the right data, as deep as asked."""
+"""Every path sends every command once, with the right data and the requested depth."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_writes_arrive(disk, tmp_path, via, depth, pattern):
         assert data == b"".join((first + i).to_bytes(8, "big") * 64 for i in range(512))
     elif pattern == "count":
         assert data == bytes(range(256)) * 1024
-    # The device compares what it holds with what another command size makes of it.
+    # The device compares its data with the same data sent by commands of another size.
     check = tmp_path / "v"
     check.write_text("".join(
         f"2f02{first + 32 * i:08x}00002000 out 16384 pattern={pattern}\n" for i in range(16)))
@@ -103,7 +103,7 @@ def test_all_read_and_write_forms_by_block(disk, tmp_path):
 
 
 class Busy(threading.Thread):
-    """The most commands the device was seen to have."""
+    """A thread that finds the most commands that the device has at a time."""
 
     def __init__(self, disk):
         super().__init__(daemon=True)

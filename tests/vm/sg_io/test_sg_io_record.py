@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io record: what others send to a disk, whole, and nobody else's tracing disturbed."""
+"""sg_io record: records all commands that other programs send to a disk, and does not disturb other
+users of tracing."""
 
 import os
 import pathlib
@@ -21,7 +22,7 @@ READ = "28000000000000000800 in 4096\n"
 
 @pytest.fixture(name="disk", scope="module")
 def disk_(three):
-    """The first of them: two sets of scsi_debug at a time there are not."""
+    """The first disk of the fixture, because scsi_debug cannot be loaded twice."""
     return three[0]
 
 
@@ -39,7 +40,7 @@ def test_each_command_with_its_cpu_and_time(disk, tmp_path):
     want = [line.replace("pattern=ff", "pattern=lba").split() for line in commands]
     assert [[*line[:3], line[-1]] for line in got.lines] == [[*w[:3], w[-1]] for w in want]
     at = [int(line[-2].removeprefix("at=")) for line in got.lines]
-    # Paced by sg_io run: 5 ms each, of the last after 52 of them.
+    # sg_io run sends one every 5 ms; the last is sent after 52 of them.
     assert at[0] == 0 and at == sorted(at) and at[-1] > 200_000
     assert got.summary["opcodes"] == {"READ(10)": 50, "TEST UNIT READY": 1,
                                       "SYNCHRONIZE CACHE(10)": 1, "WRITE(10)": 1}
@@ -79,7 +80,7 @@ def test_text_goes_beside_the_commands(disk):
 
 
 def test_count(disk, tmp_path):
-    """It ends with the last of them, and does not wait for another."""
+    """With --count the recording ends with the last command, and does not wait for another one."""
     got = Recording(disk.sd, tmp_path / "r", "--count", 3)
     run_json("--count", 3, disk.sg, "-", stdin=READ)
     got.end(None)
@@ -100,18 +101,20 @@ def test_a_signal_ends_it_with_a_whole_file(disk, reads, tmp_path, number):
                           stdout=subprocess.DEVNULL) as load:
         before = disk.done()
         vmdisk.wait_for(lambda: disk.done() > before + 500)
-        got.end(number)
+        got.process.send_signal(number)
+        # On a slow machine the load would leave the recording no CPU to write what it has.
         load.send_signal(signal.SIGINT)
         load.wait(30)
+    got.end(None)
     assert got.status == 0
     assert got.text.endswith("\n") and len(got.lines) == got.summary["commands"] > 400
     assert not {name for name in instances() if name.startswith("sg_io.")}
-    # Taken back as it is, in full.
+    # sg_io run accepts the file unchanged and completely.
     assert run_json(disk.sg, got.path)["commands"] == got.summary["commands"]
 
 
 def test_a_signal_ends_the_writing_too(disk, tmp_path):
-    """Of more than a pipe holds, to a reader that does not read."""
+    """A signal ends the writing of more data than a pipe holds, to a reader that does not read."""
     path = generate(tmp_path / "g", "--op", "read10", "--count", 5000)
     before = instances()
     with subprocess.Popen([SG_IO, "record", disk.sd], stdout=subprocess.PIPE,
@@ -119,7 +122,7 @@ def test_a_signal_ends_the_writing_too(disk, tmp_path):
         assert user.stderr.readline().startswith("recording ")
         run_json(disk.sg, path)
         user.send_signal(signal.SIGINT)
-        # It has ended, and writes.
+        # The recording has ended, and sg_io is writing.
         vmdisk.wait_for(lambda: instances() == before)
         with pytest.raises(subprocess.TimeoutExpired):
             user.wait(2)
@@ -166,7 +169,7 @@ def test_losses_that_cannot_be_read_are_not_none(disk, tmp_path):
 
 def test_lost_events_are_counted_and_told(disk, tmp_path):
     got = Recording(disk.sd, tmp_path / "r", "--buffer", 4)
-    # It does not read while it is stopped: what does not fit is lost.
+    # A stopped sg_io does not read the buffers: events that do not fit are lost.
     got.process.send_signal(signal.SIGSTOP)
     path = generate(tmp_path / "g", "--op", "read10", "--count", 5000)
     run_json(disk.sg, path)
@@ -174,7 +177,7 @@ def test_lost_events_are_counted_and_told(disk, tmp_path):
     got.end()
     lost = got.summary["lost"]
     assert got.status == 1
-    # A start and an end for each; a buffer of a few pages holds some.
+    # Each command has a start and an end event; a buffer of a few pages holds some of them.
     assert 0 < len(got.lines) < 5000 and lost <= 10000
     assert lost >= 10000 - 2 * len(got.lines) - 64
     assert f"{lost} events were lost, commands are missing: --buffer 4 was too small" in \
@@ -183,7 +186,7 @@ def test_lost_events_are_counted_and_told(disk, tmp_path):
 
 
 def test_other_users_of_tracing_see_no_difference(disk, tmp_path):
-    """One's own events, buffer and clock stay, and what was recorded stays readable."""
+    """Another user's events, buffer and clock stay unchanged, and recorded events stay readable."""
     names = ("tracing_on", "trace_clock", "buffer_size_kb", "current_tracer",
              "events/scsi/enable", "events/scsi/scsi_dispatch_cmd_start/filter")
     enable = TRACING / "events/scsi/scsi_dispatch_cmd_start/enable"
@@ -224,7 +227,7 @@ def test_one_that_was_killed_is_cleared_away(disk, tmp_path):
 
 
 def test_who_may_not(disk, tmp_path):
-    """Not root: one message, and no file system is mounted or left half set up."""
+    """Without root's rights there is one message, and no file system is mounted."""
     done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", SG_IO, "record",
                            disk.sd], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout) == (3, "")
@@ -240,7 +243,7 @@ def test_nowhere_to_write(disk, tmp_path):
 
 
 def test_polled_and_merged_block_io(disk, tmp_path):
-    """What the block layer makes of a file's I/O, not what the program asked for."""
+    """The recording has the requests of the block layer, not the I/Os of the program."""
     (disk.queue / "nomerges").write_text("0")
     try:
         with recording(disk.sd, tmp_path / "r") as got:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io replay: a recorded load again, its order, its times, what is refused."""
+"""sg_io replay: sends a recorded load again; its order, its times, and refused files."""
 
 import contextlib
 import json
@@ -20,12 +20,12 @@ WRITE = "2a000000000000000800 out 4096 pattern=lba"
 
 @pytest.fixture(name="disk", scope="module")
 def disk_(three):
-    """The first of them: two sets of scsi_debug at a time there are not."""
+    """The first disk of the fixture, because scsi_debug cannot be loaded twice."""
     return three[0]
 
 
 def test_times(disk):
-    """No command before its time: the last is due after 0.4 s, at speed 2 after 0.2."""
+    """No command is sent before its time: the last is due after 0.4 s, at speed 2 after 0.2 s."""
     lines = "".join(f"{READ} at={1000 + 20_000 * i} cpu={i % 2}\n" for i in range(21))
     for speed, least in ((1, 0.4), (2, 0.2), (0.5, 0.8)):
         got = replay("--speed", speed, disk.sg, "-", stdin=lines)
@@ -46,7 +46,7 @@ def test_gaps_are_kept(disk, tmp_path):
         replay(disk.sg, "-", stdin=lines)
     assert [int(line[0][4:12], 16) for line in got.lines] == [0, 8, 16, 24, 32]
     seen = [int(line[-2].removeprefix("at=")) for line in got.lines]
-    # Late on a busy machine, early never: the first itself may be late.
+    # On a busy machine commands may be late, but never early; the first one may be late as well.
     late = seen[-1] - at[-1]
     assert late > -100_000 and seen[2] > 0
 
@@ -68,7 +68,7 @@ def test_order_by_each_path(smq_disk, tmp_path, via, options):
         result = replay("--via", via, *options, smq_disk.smq, "-", stdin=lines)
     assert (result["path"], result["status"]) == (via, {"GOOD": 300})
     if result["overtaken"]:
-        # Told where it happens, and nowhere but on a device without room.
+        # Reported if it happens, which is only on a device without room.
         assert options == ["--speed", "max"]
         return
     want = by_cpu(line.split() for line in lines.splitlines())
@@ -80,7 +80,7 @@ def test_order_by_each_path(smq_disk, tmp_path, via, options):
 
 @pytest.mark.parametrize("via", ["sg", "smq"])
 def test_more_at_a_time_than_there_is_room_for(smq_disk, via):
-    """50 ms each: with two in flight the others come late, which is told."""
+    """Commands take 50 ms: with two in flight the others are late, which is reported."""
     set_param("ndelay", 50_000_000)
     try:
         got = replay("--via", via, "--depth", 2, smq_disk.smq, "-",
@@ -94,7 +94,8 @@ def test_more_at_a_time_than_there_is_room_for(smq_disk, via):
 
 @pytest.mark.parametrize("via", ["smq", "bsg-uring"])
 def test_more_than_the_path_lets_wait(smq_disk, via):
-    """It refuses what is beyond, while others end: that goes again, and all have had their turn."""
+    """The path refuses commands beyond its limit; they are sent again when others have ended, and
+    each command runs once."""
     lines = "".join(f"2800{i:08x}00000100 in 512 at=0 cpu={i % 2}\n" for i in range(6000))
     refused = smq_disk.sysfs / "smq_sg" / smq_disk.smq.rpartition("/")[2] / "refused"
     before = int(refused.read_text())
@@ -139,7 +140,8 @@ def test_bad_files_are_refused(disk, text, why):
 
 
 def test_times_of_different_cpus_may_cross(disk):
-    """As when one file is put behind another; and at full speed no time counts."""
+    """Times of different CPUs may overlap, as when one file is appended to another; with --speed
+    max times do not matter."""
     lines = f"{READ} at=9 cpu=0\n{READ} at=0 cpu=1\n{READ} at=5 cpu=1\n"
     assert replay(disk.sg, "-", stdin=lines)["status"] == {"GOOD": 3}
     back = f"{READ} at=5 cpu=0\n{READ} at=4 cpu=0\n"
@@ -180,7 +182,8 @@ def test_signal_ends_it_with_the_result_so_far(smq_disk, via):
 
 
 def test_more_lanes_than_cpus_are_told(disk):
-    """What goes from any CPU has none for itself where each has its own commands."""
+    """Commands without cpu= have no CPU of their own if each CPU has commands: a message says
+    so."""
     pinned = "".join(f"{READ} at=0 cpu={cpu}\n" for cpu in sorted(os.sched_getaffinity(0)))
     for text, speed, lines in ((pinned, 1, 0), (f"{pinned}{READ} at=0\n", 1, 1),
                                (f"{pinned}{READ} at=0\n", "max", 0)):
@@ -198,7 +201,7 @@ def test_awake_or_asleep_the_times_are_kept(disk, us):
 
 @contextlib.contextmanager
 def long_replay(disk):
-    """One that takes minutes, by two CPUs; begun, with the processes of its CPUs."""
+    """Starts a replay that takes minutes, on two CPUs; yields it with the processes of its CPUs."""
     lines = "".join(f"{READ} at={10_000 * i} cpu={i % 2}\n" for i in range(10_000))
     before = disk.done()
     with subprocess.Popen([SG_IO, "replay", disk.sg, "-"], stdin=subprocess.PIPE,
@@ -216,7 +219,8 @@ def long_replay(disk):
 
 
 def test_a_killed_process_ends_it(disk):
-    """With what there is of results, and the other CPU's process."""
+    """If a process is killed, the replay and the other CPU's process end, with the results so
+    far."""
     with long_replay(disk) as (user, pids):
         os.kill(pids[0], signal.SIGKILL)
         out, err = user.communicate(timeout=30)
@@ -234,7 +238,7 @@ def test_no_process_outlives_the_replay(disk):
 
 
 def test_without_an_sg_node(disk):
-    """sd's SG_IO sends one at a time: nothing for a --depth."""
+    """sd's SG_IO sends one command at a time, so --depth is refused."""
     run("modprobe", "-r", "sg")
     try:
         done = sg_io("replay", disk.sd, "-", stdin=f"{READ} at=0\n")

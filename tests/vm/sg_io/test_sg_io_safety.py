@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What sg_io refuses, how it paces and stops, what it shows on the way."""
+"""sg_io refuses to write to disks in use; it paces, stops, and shows progress."""
 
 import contextlib
 import json
@@ -83,7 +83,7 @@ def test_a_disk_in_use_is_not_written(disk, tmp_path, use):
                 assert (done.returncode, done.stdout) == (3, "")
                 assert why in done.stderr
                 assert "refused without --force" in done.stderr
-            # Filesystems have I/O of their own: it is the data that tells.
+            # Compare the data, because file systems send I/O of their own.
             assert disk.read(spare, 8) != b"\xff" * 4096
             assert run_json("--via", via, disk.sd, "-", stdin=READ)["status"] == {"GOOD": 1}
             forced = sg_io("run", "--force", "--via", via, disk.sd, "-",
@@ -155,7 +155,7 @@ def test_file_descriptors_that_run_out(disk, reads):
 def test_rate(disk, reads, options):
     got = run_json("--rate", 200, "--count", 101, *options, disk.sg, reads)
     assert got["commands"] == 101
-    # The last one is due after half a second: never earlier, however slow the machine.
+    # The last command is due after half a second, and is never sent earlier.
     assert got["seconds"] >= 0.5
 
 
@@ -183,7 +183,7 @@ def test_signal_ends_with_the_partial_result(disk, reads, via, depth, number):
 
 
 def test_second_signal_does_not_wait(disk):
-    """A command that takes ten seconds: the first signal waits for it, the second does not."""
+    """Commands that take a second each: the first signal waits for them, the second does not."""
     set_param("ndelay", 999_000_000)
     try:
         with subprocess.Popen([SG_IO, "run", "--json", "--depth", "4", disk.sg, "-"],
@@ -220,7 +220,7 @@ def test_progress_on_a_terminal(disk, reads):
     assert json.loads(out)["commands"] == 1500
     assert "/1500 commands" in shown
     assert "0 not good" in shown
-    # The line is gone when the result comes.
+    # The progress line is removed before the result is printed.
     assert shown.endswith("\r\033[K")
 
 

@@ -23,8 +23,8 @@ BEYOND = "2800000fffff00000800 in 4096\n"
 KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
 
 
-# How commands are counted out to jobs and batches is the same for all paths; what differs is what
-# one of these has in flight.
+# The distribution of commands to jobs and batches is the same for all paths; these options differ
+# in what is in flight.
 EACH = [[], ["--depth", 8, "--jobs", 2], ["--depth", 16, "--batch", 5]]
 MORE = [["--depth", 4], ["--depth", 60], ["--depth", 16, "--batch", 8],
         ["--depth", 4, "--batch", 64], ["--depth", 30, "--batch", 16, "--jobs", 2]]
@@ -59,7 +59,7 @@ def test_any_node_names_the_device(smq_disk, reads, tmp_path):
 WRITE_OPTIONS = [[], ["--depth", 8], ["--depth", 16, "--batch", 8]]
 
 
-# Each way with each pattern, and with each depth.
+# Each path with each pattern, and with each depth.
 @pytest.mark.parametrize("pattern,via,options", [
     (pattern, via, WRITE_OPTIONS[(at + place) % 3])
     for at, via in enumerate(VIAS) for place, pattern in enumerate(["lba", "random:9", "count"])
@@ -74,7 +74,7 @@ def test_writes_arrive(smq_disk, tmp_path, via, options, pattern):
         assert data == b"".join((first + i).to_bytes(8, "big") * 64 for i in range(512))
     elif pattern == "count":
         assert data == bytes(range(256)) * 1024
-    # The device compares what it holds with what another command size makes of it.
+    # The device compares its data with the same data sent by commands of another size.
     check = tmp_path / "v"
     check.write_text("".join(
         f"2f02{first + 32 * i:08x}00002000 out 16384 pattern={pattern}\n" for i in range(16)))
@@ -92,7 +92,7 @@ def test_a_wrong_byte_is_a_miscompare(smq_disk, via):
 
 @pytest.mark.parametrize("via", VIAS)
 def test_data_from_a_file(smq_disk, tmp_path, via):
-    # More than one region of images: each is a buffer of its own.
+    # Images in more than one region of memory: each region is a buffer of its own.
     image = random.randbytes(6 << 20)
     (tmp_path / "image").write_bytes(image)
     path = tmp_path / "w"
@@ -107,14 +107,14 @@ def test_data_from_a_file(smq_disk, tmp_path, via):
                          ids=["single", "batch"])
 @pytest.mark.parametrize("lines", [1, 3, 7])
 def test_a_short_file_is_as_deep_as_a_long_one(smq_disk, options, lines):
-    """A slot cannot be in flight twice: each command has to have several."""
+    """A slot cannot be in flight twice, so each command of a short file needs several slots."""
     got = run_json("--via", "smq", *options, "--count", 1003, smq_disk.smq, "-",
                    stdin=READ * lines)
     assert got["status"] == {"GOOD": 1003}
 
 
 def test_a_slow_command_that_is_met_again(smq_disk):
-    """Durations differ: some are passed by so many that their slot comes up while in flight."""
+    """Commands take different times: a slow one is still in flight when its slot is due again."""
     random_delay = "/sys/bus/pseudo/drivers/scsi_debug/random"
     set_param("ndelay", 3_000_000)
     with open(random_delay, "w", encoding="ascii") as f:
@@ -131,11 +131,10 @@ def test_a_slow_command_that_is_met_again(smq_disk):
 
 
 class Busy(threading.Thread):
-    """The most commands the device had at two looks in a row.
+    """The most commands that the device had in two consecutive samples.
 
-    The kernel adds the number up word by word: one look alone can see a command's end and the
-    next one's begin as two.
-    """
+    The kernel sums the number word by word: a single sample may count both a command that ends and
+    the next one that begins. """
 
     def __init__(self, disk):
         super().__init__(daemon=True)
@@ -172,7 +171,7 @@ def test_depth_is_reached_and_kept(smq_disk, reads, via, depth, batch, jobs):
     ("smq", ["--depth", 3000]), ("smq", ["--depth", 4000, "--jobs", 2]),
     ("bsg-uring", ["--depth", 3000, "--batch", 100])])
 def test_deeper_than_what_may_wait(smq_disk, reads, via, options):
-    """What the node refuses for the moment is sent later, and no command twice."""
+    """Commands that the node refuses with EAGAIN are sent later, and no command is sent twice."""
     folder = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq))
     refused, before = int((folder / "refused").read_text()), smq_disk.done()
     # Long enough that few end while the first ones are being sent.
@@ -186,9 +185,9 @@ def test_deeper_than_what_may_wait(smq_disk, reads, via, options):
     assert int((folder / "refused").read_text()) > refused
 
 
-# Lengths that are no multiple of what the device's DMA takes.
+# Lengths that are not a multiple of the alignment of the device's DMA.
 ODD = ["12000000ff00 in 255\n", "120000000100 in 1\n"]
-# Bad in one way each, between good ones.
+# Commands with one error each, between good ones.
 BAD = [BEYOND, "c00000000000 none 0\n", "120100006000 in 96\n", "1a003f00fc00 in 252\n",
        "28000000000000000000 none 0\n", "9e100000000000000000000000200000 in 32\n",
        "120000006000 in 96\n", "120000002400 in 36\n", "a00000000000000010000000 in 4096\n",
@@ -228,7 +227,7 @@ def test_a_length_that_cannot_be_prepared(smq_disk, line):
 
 
 def test_a_refusal_names_the_field(smq_disk):
-    """The kernel's filter refuses a vendor's opcode to who has no right to send anything."""
+    """The kernel's filter refuses a vendor's opcode to a user without privileges."""
     os.chmod(smq_disk.smq, 0o666)
     done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", SG_IO, "run", "--via",
                            "smq", smq_disk.smq, "-"], input=READ + "c00000000000 none 0\n",
@@ -278,7 +277,8 @@ def test_several_devices(three, reads, via, options):
 
 
 def test_several_devices_have_a_batch_each(three):
-    """A batch of 16 for all together would be entries of 5 and 6 commands."""
+    """Each device has batches of its own: with one batch of 16 for all, entries would have 5 and 6
+    commands."""
     tracing = pathlib.Path("/sys/kernel/tracing")
     # Kernels name it io_uring_submit_sqe or io_uring_submit_req.
     event, = tracing.glob("events/io_uring/io_uring_submit_[rs]*q*/enable")
@@ -374,12 +374,14 @@ def test_info_has_the_limits(smq_disk):
 # Held requests
 
 def none_is_held(disk):
-    """A ring lets go of its file after its process has gone, which a loaded machine may see."""
+    """Waits until no request is held: a ring may drop its file a little after its process has
+    ended."""
     vmdisk.wait_for(lambda: disk.smq_attribute("held") == "0")
 
 
 def test_held(smq_disk, reads):
-    """As many as half of the depth, and what it keeps is told; another path keeps none."""
+    """smq-held keeps requests for half of the depth, and reports the number; other paths keep
+    none."""
     share = int(smq_disk.smq_attribute("held_share"))
     most = share and int(smq_disk.attribute("queue_depth")) * min(share, 50) // 100
     for options in ([], ["--batch", 8]):
@@ -394,7 +396,8 @@ def test_held(smq_disk, reads):
 
 
 def test_requests_are_held_meanwhile(smq_disk):
-    """With fewer commands than may be held each is, and one that ran the last second stays."""
+    """If there are fewer commands than may be held, each is held; a request stays held if its slot
+    ran within the last second."""
     if smq_disk.smq_attribute("held_share") == "0":
         pytest.skip("this kernel holds none")
     with subprocess.Popen([SG_IO, "run", "--via", "smq-held", "--depth", "4", "--time", "30",
@@ -410,7 +413,7 @@ def test_requests_are_held_meanwhile(smq_disk):
 
 
 def test_it_says_where_none_are_held(smq_disk, reads):
-    """Once, however many jobs ask."""
+    """The message that no requests are held comes once, with any number of jobs."""
     knob = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq), "held_share")
     before = knob.read_text(encoding="ascii")
     knob.write_text("0", encoding="ascii")
@@ -430,7 +433,7 @@ def test_it_says_where_none_are_held(smq_disk, reads):
 
 
 def test_device_that_goes(fast_path, three, reads):
-    """The last of them: its run ends, the others' nodes stay."""
+    """The last disk is removed: its run ends, and the other disks' nodes stay."""
     disk = three[2]
     before, node = disk.done(), disk.smq
     with subprocess.Popen([SG_IO, "run", "--json", "--via", "smq", "--depth", "16", "--batch", "4",
@@ -449,7 +452,7 @@ def test_device_that_goes(fast_path, three, reads):
 
 
 def test_without_the_module(three, reads):
-    """The last test: it takes the module away."""
+    """Without smq_sg the path is refused. This is the last test, because it unloads the module."""
     disk = three[0]
     unload("smq_sg")
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io verify: what a file's commands wrote, block by block."""
+"""sg_io verify: compares the data that a file's commands wrote, block by block."""
 
 import os
 import random
@@ -17,7 +17,7 @@ VIAS = ["sg", "bsg", "bsg-uring", "smq", "block"]
 
 @pytest.fixture(name="disk", scope="module")
 def disk_(three):
-    """The first of them: two sets of scsi_debug at a time there are not."""
+    """The first disk of the fixture, because scsi_debug cannot be loaded twice."""
     return three[0]
 
 
@@ -26,7 +26,7 @@ def write(lba, blocks, pattern):
 
 
 def test_reads_are_within_the_memory(disk):
-    """A READ for each block that stands alone: the list of them has a bound, too."""
+    """Single blocks need a READ each: the memory for the list of READs is limited as well."""
     lines = "".join(write(2 * i, 1, "ff") for i in range(9000))
     done = sg_io("verify", "--memory", 1, disk.sg, "-", stdin=lines)
     assert (done.returncode, done.stdout) == (2, "")
@@ -37,7 +37,7 @@ def test_reads_are_within_the_memory(disk):
 @pytest.mark.smoke
 @pytest.mark.parametrize("via", VIAS)
 def test_what_differs_is_told(smq_disk, tmp_path, via):
-    """Three wrong blocks in 6 MiB: found with the line that wrote them, by each path."""
+    """Three wrong blocks in 6 MiB are found by each path, with the lines that wrote them."""
     first = random.randrange(512)
     path = generate(tmp_path / "w", "--op", "write10", "--blocks", 16, "--count", 768,
                     "--pattern", "random:3", "--range", f"{first}:{first + 16 * 768 - 1}")
@@ -45,7 +45,7 @@ def test_what_differs_is_told(smq_disk, tmp_path, via):
     got = verify("--via", via, smq_disk.smq, path)
     assert (got["path"], got["blocks"], got["differ"], got["unread"]) == (via, 12288, 0, 0)
     assert got["differences"] == []
-    # The last block of one line, the first of the next, and one alone.
+    # Wrong are the last block of one line, the first of the next, and a single one.
     run_json(smq_disk.sg, "-", stdin=write(first + 31, 2, "zero") + write(first + 5000, 1, "ff"))
     got = verify("--via", via, "--depth", 3, smq_disk.smq, path, expect=1)
     assert (got["differ"], got["unread"]) == (3, 0)
@@ -56,7 +56,7 @@ def test_what_differs_is_told(smq_disk, tmp_path, via):
 
 
 def test_a_signal_ends_a_long_list_that_nobody_reads(disk):
-    """One line for each of 2000 blocks is more than a pipe holds."""
+    """A signal ends the output, although 2000 lines are more than the pipe holds."""
     run_json(disk.sg, "-", stdin=write(0, 4000, "zero"))
     lines = "".join(write(2 * i, 1, "ff") for i in range(2000))
     with subprocess.Popen([SG_IO, "verify", "--depth", "16", disk.sg, "-"], text=True,
@@ -71,7 +71,7 @@ def test_a_signal_ends_a_long_list_that_nobody_reads(disk):
 
 @pytest.mark.parametrize("via", VIAS)
 def test_answers_in_any_order(smq_disk, tmp_path, via):
-    """Each READ has memory of its own, though they overtake each other."""
+    """READs may end in any order, because each has memory of its own."""
     random_delay = "/sys/bus/pseudo/drivers/scsi_debug/random"
     path = generate(tmp_path / "w", "--op", "write10", "--blocks", 512, "--count", 32,
                     "--pattern", "lba")
@@ -106,7 +106,7 @@ def test_text_and_the_place_of_the_byte(disk):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_later_lines_win(disk, seed):
-    """Overlapping writes of all kinds, run one by one: the disk is the judge."""
+    """Overlapping writes of all kinds are run one by one; verify must agree with the disk."""
     rng = random.Random(seed)
     lines = ""
     for number in range(300):
@@ -122,20 +122,20 @@ def test_later_lines_win(disk, seed):
     run_json(disk.sg, "-", stdin=lines)
     got = verify(disk.sg, "-", stdin=lines)
     assert got["blocks"] > 400
-    # One line less leaves other blocks, unless it was written over or wrote the same.
+    # Without one line the data differs, unless that line was overwritten or wrote the same data.
     short = "".join(lines.splitlines(True)[:150])
     assert verify(disk.sg, "-", stdin=short, expect=1)["differ"] > 0
 
 
 @pytest.mark.parametrize("via", ["sg", "block"])
 def test_a_mounted_disk_is_only_read(disk, tmp_path, via):
-    """Nothing is claimed or written: verify takes no --force."""
+    """No disk is taken or written: verify takes no --force."""
     run("modprobe", "ext4")
     run("mkfs.ext4", "-q", "-F", disk.sd)
     run("mount", "-t", "ext4", "-o", "ro", disk.sd, tmp_path)
     try:
         writes = (disk.queue.parent / "stat").read_text().split()[4]
-        # Its superblock is in there.
+        # These blocks have its superblock.
         got = verify("--via", via, disk.sd, "-", stdin=write(0, 8, "zero"), expect=1)
         assert (got["blocks"], got["unread"]) == (8, 0) and got["differ"] > 0
         assert (disk.queue.parent / "stat").read_text().split()[4] == writes

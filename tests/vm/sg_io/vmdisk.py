@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""scsi_debug disks of the guest, and sg_io runs against them."""
+"""scsi_debug disks in the guest, and runs of sg_io on them."""
 
 import contextlib
 import fcntl
@@ -43,7 +43,7 @@ class Disk:
 
     @property
     def smq(self):
-        """Its node of smq_sg, once that is loaded."""
+        """The disk's node of smq_sg, if that is loaded."""
         folder = self.sysfs / "smq_sg"
         node = wait_for(lambda: folder.exists() and os.listdir(folder))[0]
         return wait_for(lambda: os.path.exists(f"/dev/{node}") and f"/dev/{node}")
@@ -52,7 +52,7 @@ class Disk:
         return (self.sysfs / name).read_text().strip()
 
     def smq_attribute(self, name):
-        """Of that node in sysfs."""
+        """An attribute of that node in sysfs."""
         return pathlib.Path("/sys/class/smq_sg", os.path.basename(self.smq),
                             name).read_text(encoding="ascii").strip()
 
@@ -96,16 +96,16 @@ def disks(hosts=1, **params):
         found = [Disk(d) for d in wait_for(ready)]
         for disk in found:
             settle(disk)
-            # What is counted are commands: neighbours stay apart.
+            # Commands are counted, so adjacent requests must not be merged.
             (disk.queue / "nomerges").write_text("2")
         yield found
     finally:
-        # sd may still be looking at a disk, which holds the module for a moment.
+        # sd may still be probing a disk, which keeps the module in use for a moment.
         unload("scsi_debug")
 
 
 def settle(disk):
-    """Until sd has finished looking at the disk: counters stand still."""
+    """Waits until sd has probed the disk: until the counters do not change any more."""
     def quiet():
         before = disk.done()
         time.sleep(0.2)

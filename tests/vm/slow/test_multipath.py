@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""dm-multipath over two iSCSI paths to one LUN of LIO's, ALUA telling which is the better one: a
-path is pulled and comes back while verified writes run, and nothing is lost.
+"""dm-multipath over two iSCSI paths to one LUN of LIO, one of them preferred by ALUA: a path is
+removed and comes back while verified writes run, and nothing is lost. The same with both paths
+claimed by smq_conv: the upper hosts have no sessions, so the time limits for lost paths are set on
+the lower ones.
 
-Printed is how long writes stood still. Soft FC is not asked: its target does not survive WRITEs
-whose initiator goes.
-"""
+The test prints how long writes stopped. Not with soft FC, because its target hangs if the initiator
+of a WRITE disappears. """
 import shutil
 import subprocess
 import time
@@ -12,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from kit import iscsi
+from kit import conv, iscsi
 from kit.fiojob import load_on, total_ios
-from kit.host import SCSI_DEVICES, KernelLog, is_loaded, load, run, unload, wait_for
-from kit.lio import put, ramdisk
+from kit.host import SCSI_DEVICES, Host, KernelLog, is_loaded, load, run, unload, wait_for
+from kit.lio import ramdisk, write_attr
 
 DAEMON, UDEVD = "/sbin/multipathd", "/lib/systemd/systemd-udevd"
 CONF = Path("/etc/multipath.conf")
@@ -34,7 +35,7 @@ defaults {
 }
 """
 MODULES = ("scsi_dh_alua", "dm-multipath", "dm-service-time")
-# Left behind by them.
+# Modules that stay loaded.
 UNDER = ("dm-mod",)
 MIB = 32
 OPTIMIZED, NOT_OPTIMIZED = 0, 1
@@ -47,7 +48,7 @@ pytestmark = pytest.mark.limit(300)
 
 @contextmanager
 def program(*argv):
-    """A daemon in the foreground, which systemd would start."""
+    """Runs a daemon in the foreground during the block."""
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as process:
         try:
             yield
@@ -58,8 +59,8 @@ def program(*argv):
 
 @contextmanager
 def udevd():
-    """udev, from which multipathd knows disks. Nothing of it stays: libdevmapper would wait for
-    it."""
+    """Runs udev, from which multipathd gets its knowledge of disks. At the end its files are
+    removed, because libdevmapper would wait for udev otherwise."""
     UDEV.mkdir(exist_ok=True)
     try:
         with program(UDEVD):
@@ -70,14 +71,14 @@ def udevd():
 
 
 def disks_known():
-    """udev has looked at the disks."""
+    """Waits until udev has processed the disks."""
     run("udevadm", "trigger", "--action=add", "--subsystem-match=block")
     run("udevadm", "settle", "--timeout=30")
 
 
 @contextmanager
 def modules():
-    """What multipath stands on, until after the paths have gone; none of it in the end."""
+    """Loads multipath's modules; unloads them after the paths have gone."""
     with ExitStack() as stack:
         for name in (*UNDER, *MODULES):
             if not is_loaded(name.replace("-", "_")):
@@ -88,7 +89,7 @@ def modules():
 
 @contextmanager
 def multipathd():
-    """The daemon with its configuration."""
+    """Runs multipathd with its configuration."""
     CONF.write_text(SETTINGS, encoding="ascii")
     try:
         with program(DAEMON, "-d", "-s", "-v2"):
@@ -98,18 +99,18 @@ def multipathd():
 
 
 def groups(store):
-    """Two ALUA groups: the first portal's is optimized, the second's is not."""
+    """Makes two ALUA groups: the first portal's is optimized, the second's is not."""
     for number, (name, state) in enumerate(
             (("good", OPTIMIZED), ("other", NOT_OPTIMIZED)), 1):
         group = store / "alua" / name
         group.mkdir()
-        put(group / "tg_pt_gp_id", 10 + number)
-        put(group / "alua_access_state", state)
-        put(iscsi.group(number) / "lun/lun_0/alua_tg_pt_gp", name)
+        write_attr(group / "tg_pt_gp_id", 10 + number)
+        write_attr(group / "alua_access_state", state)
+        write_attr(iscsi.group(number) / "lun/lun_0/alua_tg_pt_gp", name)
 
 
 def paths():
-    """The two paths' scsi_devices by their portal."""
+    """The scsi_devices of the two paths, by portal."""
     found = {}
     for connection in Path("/sys/class/iscsi_connection").glob("connection*"):
         session = connection.resolve().parents[2]
@@ -121,19 +122,19 @@ def paths():
 
 
 def done(device):
-    """Commands that a path has completed."""
+    """How many commands a path has completed."""
     return int((device / "iodone_cnt").read_text(encoding="ascii"), 16)
 
 
 def moves(device, what):
-    """Waits until a path completes commands; how long that took."""
+    """Waits until a path completes commands; returns how long that took."""
     start, before = time.monotonic(), done(device)
     wait_for(what, lambda: done(device) > before + 20, SECONDS)
     return time.monotonic() - start
 
 
 def device_mapper():
-    """multipath's device, once it has both paths."""
+    """Waits until multipath's device has both paths, and returns it."""
     for disk in Path("/sys/block").glob("dm-*"):
         if len(list((disk / "slaves").iterdir())) == 2:
             return Path("/dev", disk.name)
@@ -141,23 +142,56 @@ def device_mapper():
 
 
 def gone():
-    """Ends multipath's devices; udev may look at one at the moment. Whether there are none."""
+    """Removes multipath's devices; returns whether none is left. It may fail for a moment, while
+    udev reads one."""
     run("multipath", "-F", ok=False)
     return not list(Path("/sys/block").glob("dm-*"))
 
 
-@pytest.fixture(name="disk")
-def _disk():
+def lun_of(device):
+    """A path with its nodes."""
+    host = Host(int(device.name.partition(":")[0]))
+    return wait_for(f"the disk of {device.name}", lambda: next(
+        (lun for lun in host.luns() if lun.address == device.name and lun.sd and lun.sg and
+         lun.ready), None))
+
+
+@contextmanager
+def bare(both):
+    """The paths, bare."""
+    yield both
+
+
+@contextmanager
+def converted(both):
+    """Claims the paths; yields the upper devices. multipathd finds no session of these, so it
+    cannot set a time limit."""
+    with conv.module(io_errors=True):
+        for knob in iscsi.SESSIONS.glob("session*/recovery_tmo"):
+            write_attr(knob, 1)
+        lowers = [lun_of(device) for device in both]
+        uppers = [conv.claim(lun) for lun in lowers]
+        yield [lun.sysfs for lun in uppers]
+        for upper, lower in zip(uppers, lowers, strict=True):
+            conv.all_done(upper)
+            conv.release(lower)
+
+
+@pytest.fixture(name="disk", params=(bare, converted), ids=lambda paths_of: paths_of.__name__)
+def _disk(request):
     """The multipath device and its two paths."""
     if not shutil.which(DAEMON):
         pytest.skip("no multipathd: tools/deps line targets")
     with KernelLog() as log:
         with modules(), ramdisk("store", MIB) as store, \
-                iscsi.target(store, (iscsi.PORTAL, iscsi.SECOND)), iscsi.initiator(), udevd():
+                iscsi.target(store, (iscsi.PORTAL, iscsi.SECOND)), iscsi.initiator(), \
+                ExitStack() as stack:
+            # Programs may have the disks open for a moment, and then they cannot be claimed.
             groups(store)
             for portal in (iscsi.PORTAL, iscsi.SECOND):
                 iscsi.login(portal)
-            both = wait_for("both paths", paths)
+            both = stack.enter_context(request.param(wait_for("both paths", paths)))
+            stack.enter_context(udevd())
             disks_known()
             with multipathd():
                 try:
@@ -167,21 +201,25 @@ def _disk():
         assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
 
 
+def states(both):
+    """The ALUA states of the paths."""
+    return [(path / "access_state").read_text(encoding="ascii").strip() for path in both]
+
+
 def test_a_path_is_pulled_and_returned(disk):
-    """The writes that were on it go on on the other, and come back with it."""
+    """Writes continue on the other path, and return to the first one when that is back."""
     device, (good, other) = disk
     print(run("multipath", "-ll").stdout)
-    states = [(path / "access_state").read_text(encoding="ascii").strip() for path in (good, other)]
-    assert states == ["active/optimized", "active/non-optimized"]
+    assert states((good, other)) == ["active/optimized", "active/non-optimized"]
     with load_on(str(device), to_end=True, limit=240, **JOB) as writes:
         moves(good, "writes on the better path")
         before = done(other)
-        put(iscsi.group(1) / "enable", 0)
+        write_attr(iscsi.group(1) / "enable", 0)
         pulled = moves(other, "writes on the other path")
         print(f"pulled: writes go on after {pulled:.1f} s")
         assert writes.running and done(other) > before
         moves(other, "more of them")
-        put(iscsi.group(1) / "enable", 1)
+        write_attr(iscsi.group(1) / "enable", 1)
         returned = moves(good, "writes on the better path again")
         print(f"returned: writes are back after {returned:.1f} s")
         assert writes.running

@@ -15,11 +15,12 @@ from kit.targetcli import TOP, configured, wait_disks
 README = TOP / "target-configs/README.md"
 STORE_FILE = Path("/var/tmp/smq-target.img")
 LUNS = ("0:1:0", "0:1:1", "0:1:2")
-# The same, without a target port group as the target.
+# Addresses of LUNs of a remote target, which has no target port groups as SCSI targets.
 REMOTE_LUNS = ("0:0:0", "0:0:1", "0:0:2")
 SOFT_FC = TOP / "target-configs/soft-fc"
 
-# What a BIOS loads from block 0 and runs: it writes itself to block 1 and ends the VM.
+# A boot sector, which a BIOS loads from block 0 and runs: it writes itself to block 1 and ends the
+# VM.
 BOOT = bytes.fromhex("31c0 8ed8 8ec0"       # xor ax,ax; mov ds,ax; mov es,ax
                      "bb007c b80103"        # mov bx,0x7c00; mov ax,0x301: write one block
                      "b90200 b600 cd13"     # mov cx,2: its second; mov dh,0; int 0x13
@@ -34,7 +35,8 @@ pytestmark = pytest.mark.limit(240)
 
 
 def commands(name: str) -> tuple[str, str]:
-    """What a row of the README's table says: what loads it, and what shows that it works."""
+    """The two commands in a row of the README's table: one loads the configuration, the other shows
+    that it works."""
     row = re.search(rf"^\| `{re.escape(name)}` \|.*$", README.read_text(encoding="utf-8"), re.M)
     assert row, f"no row of {name} in {README.name}"
     loads, shows = row[0].strip("| ").split(" | ")[-2:]
@@ -42,14 +44,15 @@ def commands(name: str) -> tuple[str, str]:
 
 
 def said_by(command: str) -> str:
-    """Runs a command of the README where it is to be run: all of it has to work."""
+    """Runs a command of the README in the right folder; each part of it must succeed. Returns its
+    output."""
     done = run("sh", "-ec", command, cwd=TOP, limit=120)
     return done.stdout + done.stderr
 
 
 @contextmanager
 def ready():
-    """A system for them, which has no backstore in the end."""
+    """Prepares the system for the configurations; at the end LIO must have no backstore."""
     try:
         with configured():
             yield
@@ -60,7 +63,7 @@ def ready():
 
 
 def verified(disks) -> None:
-    """Data that were written to all of them are there."""
+    """Checks that data written to all disks can be read back."""
     fio(":".join(lun.sd for lun in disks.values()), ioengine="io_uring", rw="randwrite",
         bsrange="512-64k", iodepth=16, size="3m", verify="crc32c", verify_fatal=1)
 
@@ -112,7 +115,8 @@ def test_soft_fc():
 
 
 def test_syntax_for_a_qlogic_hba():
-    """All of it is taken but the target, whose port is not there. The rest is that of tcm_fc."""
+    """targetcli accepts all of it but the target, because there is no such port. The rest is the
+    same as for tcm_fc."""
     loads, shows = commands("tcm_qla2xxx.json")
     ours, other = (json.loads((TOP / f"target-configs/{name}.json").read_text(encoding="ascii"))
                    for name in ("tcm_qla2xxx", "tcm_fc"))
@@ -128,7 +132,7 @@ def test_syntax_for_a_qlogic_hba():
         done = run("sh", "-ec", loads, cwd=TOP, ok=False, limit=120)
         said = done.stdout + done.stderr
         assert "1 recoverable errors" in said and "Could not create Target" in said, said
-        # targetcli lists a fabric whose targets are such ports only where there is one.
+        # targetcli lists such a fabric only on a machine that has a port.
         assert "No such path /qla2xxx" in run("sh", "-ec", shows, cwd=TOP, ok=False).stderr
 
 

@@ -2,8 +2,7 @@
 # vm: --mem 2048
 """smq_virtio on vhost-scsi: this kernel's LIO is the target of a VM inside this VM.
 
-What is tested there is in vhost_guest, the first process of that one.
-"""
+The tests are in vhost_guest, the first process of the inner VM. """
 import os
 import re
 import shutil
@@ -32,40 +31,42 @@ MODULES = ("virtio_pci", "sd_mod", "sg", "crct10dif_generic", "virtio_scsi", "sm
 PLAIN, PROTECTED = "naa.5001405000000041", "naa.5001405000000042"
 NEXUS = "naa.5001405000000a41"
 MIB = 32
-# Where the guest's data are: 16 MiB from the beginning.
+# The place of the guest's data: 16 MiB from the beginning.
 FIRST, BLOCKS, BLOCK = 32768, 256, 512
-# An emulated CPU emulates another one.
+# A long limit, because an emulated CPU emulates another one.
 SECONDS = 2400
 
 pytestmark = pytest.mark.limit(SECONDS + 300)
 
 
 class Target:
-    """What the guest can have done to its disks, whose LUNs are both 0."""
+    """The changes of its disks that the guest can request; both have LUN 0."""
 
     def __init__(self, tpg, store: Path, guarded: Path):
         self._tpg, self._store, self._guarded = tpg, store, guarded
 
     def unlink(self) -> None:
-        """Takes the plain one away."""
+        """Removes the plain disk."""
         self._tpg.unlink(0)
 
     def link(self) -> None:
-        """Brings it back."""
+        """Adds the plain disk again."""
         self._tpg.add(0, self._store)
 
     def spoil(self, at: int) -> None:
-        """Turns a bit of the protected one's data over, and leaves their protection."""
+        """Inverts a bit of the protected disk's data without changing its protection
+        information."""
         with self._guarded.open("r+b", buffering=0) as file:
             byte = os.pread(file.fileno(), 1, at)[0] ^ 1
             os.pwrite(file.fileno(), bytes([byte]), at)
 
 
 class Errands(socketserver.StreamRequestHandler):
-    """A line for each: a method of Target's and its numbers. It is answered when it is done."""
+    """Requests of the guest, one per line: a method of Target and its arguments. Each is answered
+    when it is done."""
 
     def handle(self):
-        """Until the guest ends."""
+        """Handles requests until the guest ends."""
         for line in self.rfile:
             errand, *numbers = line.decode("ascii").split()
             answer = "done"
@@ -78,7 +79,7 @@ class Errands(socketserver.StreamRequestHandler):
 
 @contextmanager
 def errands(target: Target, path: Path):
-    """Listens to the guest at a socket."""
+    """Serves the guest's requests at a socket."""
     with socketserver.UnixStreamServer(str(path), Errands) as server:
         server.target = target
         thread = threading.Thread(target=server.serve_forever)
@@ -92,7 +93,7 @@ def errands(target: Target, path: Path):
 
 @contextmanager
 def targets(folder: Path):
-    """Two: a RAM disk, and a file with T10-PI."""
+    """Makes two targets: a RAM disk, and a file with T10-PI."""
     image = folder / "guarded"
     with ramdisk("store", MIB) as store, \
             fileio("guarded", image, MIB, pi_prot_type=1, pi_prot_format=1) as guarded, \
@@ -104,7 +105,7 @@ def targets(folder: Path):
 
 
 def install(program, tree: Path) -> None:
-    """A program, with its libraries where they are here."""
+    """Installs a program, with its libraries at the same paths."""
     path = Path(shutil.which(program))
     shutil.copy(path, tree / "bin" / path.name)
     for library in re.findall(r"(/\S+) \(0x", run("ldd", path).stdout):
@@ -114,7 +115,8 @@ def install(program, tree: Path) -> None:
 
 
 def root_of_guest(kernel: kernels.Kernel, folder: Path) -> Path:
-    """All that the guest has, in memory: files of a share would take it minutes."""
+    """Makes the guest's root file system, which is in memory, because reading files of a share
+    would take minutes."""
     tree = folder / "tree"
     for name in ("bin", "dev", "modules", "proc", "sys", "tmp"):
         (tree / name).mkdir(parents=True)
@@ -131,7 +133,7 @@ def root_of_guest(kernel: kernels.Kernel, folder: Path) -> Path:
         (tree / "modules" / names[-1]).write_bytes(data)
     (tree / "modules/order").write_text("".join(f"{name}\n" for name in names), encoding="ascii")
     (tree / "theirs").write_bytes(os.urandom(BLOCKS * BLOCK))
-    # As sg_io's pattern lba has it.
+    # The same data as sg_io's pattern lba.
     (tree / "numbers").write_bytes(b"".join((FIRST + at).to_bytes(8, "big") * (BLOCK // 8)
                                             for at in range(BLOCKS)))
     writes = run(TOP / "tools/sg_io", "gen", "--op", "write10", "--blocks", 8, "--count",
@@ -143,10 +145,11 @@ def root_of_guest(kernel: kernels.Kernel, folder: Path) -> Path:
 
 
 def command(kernel: kernels.Kernel, folder: Path) -> list[str]:
-    """QEMU, whose output is the guest's console."""
+    """QEMU's command line; its output is the guest's console."""
     words = [machine.QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              "-machine", "q35", "-m", "384M", "-accel", "tcg", "-cpu", "qemu64,+rdrand",
-             # Its clock waits for its CPU, which had little time left beside its ticks else.
+             # With icount the guest's clock depends on its CPU, which would otherwise have little
+             # time beside its timer ticks.
              "-icount", "shift=4",
              "-kernel", str(kernels.bootable(kernel)),
              "-initrd", str(root_of_guest(kernel, folder)),
@@ -159,7 +162,8 @@ def command(kernel: kernels.Kernel, folder: Path) -> list[str]:
 
 
 def passed_on(words: list[str]) -> str:
-    """Runs the guest to its end, and what it said; what it says of its steps is shown at once."""
+    """Runs the guest until it ends; returns its output. Lines about its steps are printed at
+    once."""
     said, began = [], time.monotonic()
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                           stderr=subprocess.STDOUT, errors="replace") as guest:
@@ -178,10 +182,10 @@ def passed_on(words: list[str]) -> str:
 
 
 def test_storage_of_a_guest(tmp_path, capfd):
-    """It finds nothing amiss, and neither kernel has anything to complain of."""
+    """All tests of the guest pass, and neither kernel reports a fault."""
     series = re.match(r"\d+\.\d+", os.uname().release)[0]
     found = kernels.find(series)
-    # Laid over them are ours.
+    # Our modules are laid over the kernel's.
     kernel = kernels.Kernel(found.release, found.image, Path("/lib/modules", found.release))
     assert kernel.release == os.uname().release
     with KernelLog() as log:

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The storage test of a device: the same steps on the bare LUN and on the one claimed by smq_conv.
+
+Block I/O (kit.stamped) and prepared commands (kit.lanes) run at the same time. For each step the
+test prints what the device did; it must be what the device's row (kit.devices) says.
+"""
+import errno
+import os
+import random
+import time
+from collections import Counter
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from . import conv, smqsg
+from .devices import LEVELS, Attached, Device
+from .host import KernelLog, Lun, wait_for
+from .lanes import FIRST, KNOWN_SIZE, Lanes
+from .lio import clear_attentions
+from .paths import SECONDS, write_by_sg
+from .sgio import (RESERVATION_CONFLICT, SG_SCSI_RESET_NO_ESCALATE, UNIT_ATTENTION, Result,
+                   SgDev)
+from .softfc import missing
+from .stamped import Stamped
+
+TUR, READ = bytes(6), bytes.fromhex("28000000000000000100")
+RESERVE, RELEASE = bytes.fromhex("160000000000"), bytes.fromhex("170000000000")
+# Name, CDB, size of the data-in buffer.
+COMMANDS = (
+    ("INQUIRY, buffer longer than its data", "120000006000", 512),
+    ("unknown VPD page", "1201ee00fc00", 252),
+    ("unknown opcode", "2c000000000000000000", 0),
+    ("LBA out of range", "2800fffffff000000100", 512),
+    ("READ of one block, buffer of eight", "28000000000000000100", 4096),
+    ("READ of nothing", "28000000000000000000", 0),
+    ("READ CAPACITY", "25000000000000000000", 8),
+    ("MODE SENSE", "1a003f00ff00", 255),
+    ("REPORT LUNS", "a00000000000000000400000", 64),
+)
+# The block layer looks at timers only at whole seconds: then each command older than this is
+# aborted.
+SHORT_MS = 1
+RETRIES = "100"
+# A command that the device forgets in a reset by ioctl ends only when this timer runs out.
+LOST_MS = 3000
+# Error handling begins this long after the device has lost a prepared command.
+PREPARED_MS = 5000
+RUSH = 0.3
+
+
+def _get(path: Path) -> str:
+    return path.read_text(encoding="ascii").strip()
+
+
+def timeouts(lun: Lun) -> int:
+    """How many of a device's commands have timed out."""
+    return int(_get(lun.sysfs / "iotmo_cnt"), 16)
+
+
+@contextmanager
+def timeout(lun: Lun, milliseconds: int):
+    """Sets the timeout of the disk's commands during the block."""
+    knob = lun.queue / "io_timeout"
+    before = _get(knob)
+    knob.write_text(str(milliseconds), encoding="ascii")
+    try:
+        yield
+    finally:
+        knob.write_text(before, encoding="ascii")
+
+
+def _words(ends: Counter) -> str:
+    return ", ".join(f"{word} {count}" for word, count in sorted(ends.items()))
+
+
+class Storage:
+    """A device under test: its data, and the steps that were done on it."""
+
+    def __init__(self, device: Device, attached: Attached, known: bytes):
+        self.device, self.attached, self._known = device, attached, known
+        self._cells = Stamped()
+        # The steps done with a variant: bare or converted.
+        self._did: list[str] = []
+        lun = self.ready(attached.lun())
+        with SgDev(lun.sg) as plain:
+            write_by_sg(plain, FIRST, known)
+        self._cells.fill(lun)
+
+    @staticmethod
+    def ready(lun: Lun) -> Lun:
+        """Clears a LUN's unit attentions."""
+        smqsg.clear_attentions(lun.sg)
+        return lun
+
+    def _all_done(self, column: str, between: str = "; ") -> None:
+        """Asserts that exactly the steps in the device's row were done."""
+        did = between.join(self._did)
+        self._did.clear()
+        print(f"{self.device.name}: {column}: {did}")
+        assert did == self.device.cells()[column]
+
+    def verified(self, lun: Lun) -> None:
+        """Checks all data written so far, and the known data by prepared commands."""
+        self._cells.check(self.ready(lun))
+        with Lanes([lun], [self._known]) as lanes:
+            lanes.go(RUSH, writing=True)
+            # stop() waits for all lanes in flight, however slow the machine is.
+            assert set(lanes.stop()) == {"GOOD"}
+            lanes.written()
+        smqsg.idle(smqsg.node(lun))
+
+    def _busy(self, lun: Lun):
+        """Runs block I/O during the with block. It writes and compares only if the device's row
+        allows WRITEs in faults."""
+        writes = self.device.writes
+        return self._cells.running(lun, writes=writes, compare=writes)
+
+    def _reset(self, sg: SgDev, name: str) -> bool:
+        """Resets at level @name; returns whether it succeeded. A level that is in the row is tried
+        again while other error handling runs."""
+        end = time.monotonic() + 10
+        while True:
+            try:
+                sg.reset(LEVELS[name] | SG_SCSI_RESET_NO_ESCALATE)
+                return True
+            except OSError as error:
+                assert error.errno == errno.EIO
+                if name not in self.device.resets or time.monotonic() > end:
+                    print(f"{self.device.name}: no {name} reset")
+                    return False
+                time.sleep(0.2)
+
+    def _aborts(self, variant: str, lun: Lun, lower: Lun, lanes: Lanes) -> None:
+        """Makes timers run out, if the row has aborts. I/O must continue."""
+        before, writes = timeouts(lower), self.device.writes
+        if self.device.aborts:
+            with self.attached.slow(), timeout(lun, SHORT_MS):
+                wait_for("timeouts", lambda: lanes.go(RUSH, writing=writes) and
+                         timeouts(lower) > before, 20)
+            self._did.append("aborts")
+            print(f"{self.device.name}, {variant}: {timeouts(lower) - before} timeouts")
+        if not writes:
+            lanes.stop()
+        self._cells.wait(50)
+
+    def faults(self, variant: str, lun: Lun, lower: Lun) -> None:
+        """Aborts, and each reset of the lower device, with block I/O and prepared commands in
+        flight: no block I/O fails, and each prepared command ends once."""
+        writes = self.device.writes
+        with Lanes([lun], [self._known], PREPARED_MS) as lanes, SgDev(lower.sg) as sg, \
+                timeout(lun, LOST_MS):
+            with self._busy(lun):
+                self._cells.wait(50)
+                self._aborts(variant, lun, lower, lanes)
+                done = []
+                for name in self.device.levels(variant):
+                    if writes:
+                        lanes.go(0.1, writing=True)
+                    if self._reset(sg, name):
+                        done.append(name)
+                    self._cells.wait(20)
+                self._did.append(f"resets: {', '.join(done) or 'none'}")
+            assert not self._cells.errors, self._cells.errors
+            print(f"{self.device.name}, {variant}: {self._cells.total} block I/Os; "
+                  f"{_words(lanes.stop())}")
+        self.verified(lun)
+
+    def pulled(self, variant: str, lun: Lun) -> None:
+        """Removes the device while block I/O and prepared commands are in flight: each command
+        ends."""
+        writes = self.device.writes
+        with Lanes([lun], [self._known]) as lanes:
+            with self._busy(lun):
+                self._cells.wait(50)
+                lanes.go(RUSH, writing=writes)
+                self.attached.pull()
+                wait_for("the LUN to go", lambda: not lun.sysfs.exists(), SECONDS)
+                lanes.go(RUSH, writing=writes)
+            ends = lanes.stop()
+            assert len(self._cells.errors) and ends[f"errno {errno.ENODEV}"], ends
+            print(f"{self.device.name}, {variant}: {self._cells.total} block I/Os, "
+                  f"{len(self._cells.errors)} errors; {_words(ends)}")
+        self._did.append(self.device.pulled)
+        self.attached.back()
+
+    def bare(self) -> None:
+        """Runs all steps on the bare device."""
+        self._did.clear()
+        lun = self.ready(self.attached.lun())
+        self.verified(lun)
+        self.faults("bare", lun, lun)
+        self.pulled("bare", lun)
+        self.verified(self.attached.lun())
+        self._all_done("bare")
+
+    def _ends(self, dev: SgDev, below: SgDev, rival: SgDev | None) -> dict[str, Result]:
+        """The results of commands that must have the same result on the bare and on the claimed
+        LUN."""
+        found = {name: dev.cmd(bytes.fromhex(raw), din=size) for name, raw, size in COMMANDS}
+        found["parameter list"] = dev.cmd(bytes.fromhex("151000000c00"), dout=bytes([0xff] * 12))
+        if "device" in self.device.resets:
+            below.reset(LEVELS["device"] | SG_SCSI_RESET_NO_ESCALATE)
+            for number in range(3):
+                found[f"after a reset, {number}"] = dev.cmd(TUR)
+        if rival:
+            clear_attentions(rival)
+            taken = rival.cmd(RESERVE)
+            assert taken.good, taken
+            for number in range(2):
+                found[f"reserved by another, {number}"] = dev.cmd(TUR)
+            found["READ, reserved"] = dev.cmd(READ, din=512)
+            assert rival.cmd(RELEASE).good
+        found["at the end"] = dev.cmd(READ, din=512)
+        return found
+
+    def exact(self) -> None:
+        """The same commands to the bare and the claimed LUN: their results are the same in each
+        field."""
+        self._did.clear()
+        rival = self.attached.rival and self.ready(self.attached.rival())
+        with conv.module(io_errors=True), (
+                SgDev(rival.sg) if rival else nullcontext()) as other:
+            lower = self.ready(self.attached.lun())
+            with SgDev(lower.sg) as dev:
+                bare = self._ends(dev, dev, other)
+            upper = self.ready(conv.claim(lower))
+            with SgDev(upper.sg) as dev, SgDev(lower.sg) as below:
+                found = self._ends(dev, below, other)
+            for name, result in bare.items():
+                assert found[name] == result, f"{name}: bare {result}, converted {found[name]}"
+            conv.all_done(upper)
+            conv.release(lower)
+        for name, result in bare.items():
+            print(f"{self.device.name}, exact: {name}: {result}")
+        keys = {result.triple[0] for name, result in bare.items()
+                if "after" in name and result.triple}
+        for word, seen in (("opcode", bare["unknown opcode"].triple),
+                           ("LBA", bare["LBA out of range"].triple),
+                           ("residual", any(result.status == 0 and result.resid
+                                            for result in bare.values())),
+                           ("unit attention", UNIT_ATTENTION in keys),
+                           ("reservation conflict", any(
+                               result.status == RESERVATION_CONFLICT
+                               for result in bare.values()))):
+            self._did += [word] if seen else []
+        self._all_done("same ends", ", ")
+
+    def converted(self) -> None:
+        """Runs all steps on the claimed device, and releases it."""
+        self._did.clear()
+        with conv.module(io_errors=True):
+            lower = self.attached.lun()
+            upper = conv.claim(lower)
+            self.verified(upper)
+            self.faults("converted", upper, lower)
+            self.pulled("converted", upper)
+            lower = self.attached.lun()
+            upper = conv.claim(lower)
+            self.verified(upper)
+            conv.all_done(upper)
+            lower = conv.release(lower)
+            self.verified(lower)
+            self._did.append("given back")
+        self._all_done("converted")
+
+
+@contextmanager
+def _storage(device: Device, known: bytes):
+    """Yields a device while smq_sg is loaded. At the end the kernel log must have no fault."""
+    with KernelLog() as log:
+        with smqsg.module(), device.make() as attached:
+            yield Storage(device, attached, known)
+        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+
+
+def device_fixture(devices: dict[str, Device]):
+    """Makes the fixture of a test file: it yields these devices one after the other."""
+    @pytest.fixture(scope="module", name="storage", params=devices.values(),
+                    ids=lambda device: device.name.replace(", ", "-").replace(" ", "-"))
+    def made(request):
+        lacking = missing() if request.param.name == "soft FC" else ""
+        if lacking:
+            pytest.skip(f"Linux {os.uname().release} has no soft FC: no module {lacking}")
+        with _storage(request.param, random.Random(request.param.name).randbytes(KNOWN_SIZE)
+                      ) as found:
+            yield found
+    return made

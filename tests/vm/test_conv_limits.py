@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_conv: limits of the lower queue that change while its device is claimed.
+
+smq_quiesce changes them, as mpi3mr and usb-storage do. What reaches the lower LLD is read from the
+mid-layer's trace.
+"""
+import mmap
+import os
+import re
+from pathlib import Path
+
+import pytest
+from kit import conv
+from kit.conv import claim, release
+from kit.fiojob import fio, load_on
+from kit.host import load, loaded, under_way, unload, wait_for
+from kit.sgio import DID_ERROR, SgDev
+from kit.trace import recording
+
+KNOB = Path("/sys/module/smq_quiesce/parameters/limits")
+STARTS = "scsi/scsi_dispatch_cmd_start"
+START = re.compile(r"scsi_dispatch_cmd_start: host_no=(\d+) .* data_sgl=(\d+) .*txlen=(\d+)")
+PAGE, SECTOR = 4096, 512
+MAX_SEGMENT = 65536
+READ_256 = bytes.fromhex("28000000000000010000")
+
+
+@pytest.fixture(name="lower")
+def lower_fixture():
+    """A LUN of scsi_debug, with smq_conv and smq_quiesce loaded."""
+    with loaded("scsi_debug", delay=0, dev_size_mb=32) as (host,), conv.module(io_errors=True):
+        load("smq_quiesce")
+        try:
+            yield host.luns()[0]
+        finally:
+            unload("smq_quiesce")
+
+
+def limit(lower, sectors=0, segments=0, boundary=0):
+    """Sets limits of the lower queue; those that are not given are large."""
+    KNOB.write_text(f"{lower.address} {sectors or 2048} {segments or 128} {MAX_SEGMENT} "
+                    f"{boundary}", encoding="ascii")
+
+
+def attr(lun, name):
+    """A limit of a disk's queue, as a number."""
+    return int((lun.queue / name).read_text(encoding="ascii"))
+
+
+def largest(lines, lower):
+    """The most sectors, and the most entries of a scatterlist, of the commands that reached the
+    lower host."""
+    number = int(lower.address.partition(":")[0])
+    found = [(int(hit[3]), int(hit[2])) for hit in map(START.search, lines)
+             if hit and int(hit[1]) == number]
+    assert found
+    return tuple(map(max, zip(*found, strict=True)))
+
+
+def transfer(upper, size=PAGE, count=64):
+    """Writes pieces of memory, each at the beginning of a page and no neighbours, by one system
+    call, and reads them; returns whether the data is the same."""
+    fd = os.open(upper.sd, os.O_RDWR | os.O_DIRECT)
+    areas, back = ([mmap.mmap(-1, 2 * PAGE) for _ in range(count)] for _ in range(2))
+    try:
+        for area in areas:
+            area[:size] = os.urandom(size)
+        views = [memoryview(area)[:size] for area in areas]
+        into = [memoryview(area)[:size] for area in back]
+        assert os.pwritev(fd, views, 0) == os.preadv(fd, into, 0) == count * size
+        same = all(bytes(one) == bytes(two) for one, two in zip(views, into, strict=True))
+        for view in (*views, *into):
+            view.release()
+        return same
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("what", ["sectors", "segments", "boundary"])
+def test_block_io_that_is_too_large(lower, what):
+    """Block I/O that was built with the old limits is split before it is sent, and its data is
+    right. The upper queue takes over the new limits, and larger ones later."""
+    changes = {"sectors": {"sectors": 64}, "segments": {"segments": 5},
+               "boundary": {"boundary": PAGE - 1}}
+    upper = claim(lower)
+    whole = attr(upper, "max_hw_sectors_kb")
+    with recording(STARTS) as lines:
+        limit(lower, **changes[what])
+        # With this boundary a command may have a second segment only if the first ends at a page's
+        # end.
+        assert transfer(upper, SECTOR if what == "boundary" else PAGE)
+    sectors, segments = largest(lines, lower)
+    print(f"{what}: {sectors} sectors, {segments} entries at most")
+    assert what != "sectors" or sectors == 64
+    assert what != "segments" or segments == 5
+    assert what != "boundary" or segments == 1
+    name, value = {"sectors": ("max_hw_sectors_kb", 32), "segments": ("max_segments", 5),
+                   "boundary": ("virt_boundary_mask", PAGE - 1)}[what]
+    wait_for("the limit to follow", lambda: attr(upper, name) == value)
+    assert transfer(upper)
+    conv.all_done(upper)
+    limit(lower, whole * 2)
+    fio(upper.sd, rw="read", bs=4096, number_ios=1, size="1m")
+    wait_for("the limit to follow", lambda: attr(upper, "max_hw_sectors_kb") == whole)
+    lower = release(lower)
+    assert attr(lower, "max_hw_sectors_kb") == whole
+
+
+def test_passthrough_that_is_too_large(lower):
+    """It ends with DID_ERROR and does not reach the lower device; the log says why."""
+    upper = claim(lower)
+    with SgDev(upper.sg) as sg:
+        assert sg.cmd(READ_256, din=256 * SECTOR).good
+        limit(lower, sectors=64)
+        before = conv.dispatched(lower)
+        assert sg.cmd(READ_256, din=256 * SECTOR).host == DID_ERROR
+        assert conv.dispatched(lower) == before
+        wait_for("the limit to follow", lambda: attr(upper, "max_hw_sectors_kb") == 32)
+    release(lower)
+
+
+@pytest.mark.limit(120)
+def test_changes_under_verified_load(lower):
+    """Limits shrink and grow under verified writes of all sizes: no I/O fails, and no command is
+    beyond the limits after a change."""
+    load_options = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-512k", "iodepth": 8,
+                    "size": "8m", "verify": "crc32c", "verify_fatal": 1, "loops": 1000}
+    upper = claim(lower)
+    with load_on(upper.sd, **load_options) as job:
+        for sectors, segments in ((256, 128), (64, 16), (8, 2), (32, 128), (1024, 7), (16, 3)):
+            limit(lower, sectors, segments)
+            with recording(STARTS, buffer_kb=16384) as lines:
+                under_way(upper, 300)
+            found = largest(lines, lower)
+            print(f"limits {sectors}, {segments}: {found}")
+            assert found[0] <= sectors and found[1] <= segments
+        assert job.running
+    conv.all_done(upper)
+    release(lower)

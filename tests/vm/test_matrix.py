@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0
+# vm: --qemu '-device pvscsi,id=pv'
+# vm: --qemu '-blockdev driver=file,filename={disk:pv:16},node-name=pv'
+# vm: --qemu '-device scsi-hd,bus=pv.0,drive=pv,id=pvdisk'
+# vm: --qemu '-device megasas,id=mg'
+# vm: --qemu '-blockdev driver=file,filename={disk:mg:16},node-name=mg'
+# vm: --qemu '-device scsi-hd,bus=mg.0,drive=mg,id=mgdisk'
+# vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
+# vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
+# vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
+"""The storage test of kit.matrix on the devices of kit.devices that each run has."""
+import pytest
+from kit.devices import DEFAULT
+from kit.matrix import device_fixture
+
+pytestmark = pytest.mark.limit(120)
+storage = device_fixture(DEFAULT)
+
+
+def test_bare(storage):
+    storage.bare()
+
+
+def test_exact(storage):
+    storage.exact()
+
+
+def test_converted(storage):
+    storage.converted()

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Slots whose requests have no bio: which slots these are, and that nothing else differs."""
+import random
+from contextlib import contextmanager
+
+import pytest
+from kit import sgio, smqsg
+from kit.held import WAYS, go
+from kit.host import loaded
+from kit.memory import PAGE, Memory, OnePage
+from kit.numbered import numbered
+from kit.probe import calls
+from kit.ramdir import ram_host
+from kit.slots import BLOCK, HELD, RUN_BUFFER, RUN_LBA, SlotFile, read, write
+from kit.uring import Ring
+
+FLAGS = pytest.mark.parametrize("flags", (0, HELD), ids=("prepared", "held"))
+TAGS = 16
+
+
+class Mapped:
+    """Counts the scatterlists that the mid-layer makes, which takes a bio."""
+
+    def __init__(self, calls_so_far):
+        self._calls, self._seen = calls_so_far, calls_so_far()
+
+    def since(self) -> int | None:
+        """Returns the number since the last call, or None if the kernel has no kprobes."""
+        before, self._seen = self._seen, self._calls()
+        return None if before is None else self._seen - before
+
+
+@contextmanager
+def mapped():
+    """Counts during the block, on an otherwise idle machine."""
+    with calls("scsi_mod", "scsi_alloc_sgtables") as so_far:
+        yield Mapped(so_far)
+
+
+@contextmanager
+def scsi_debug(**params):
+    """The node of a disk of scsi_debug with few tags, each of its blocks numbered, and the LUN."""
+    params = {"max_queue": TAGS, "submit_queues": 1, "delay": 1, "io_errors": True} | params
+    with smqsg.module(), loaded("scsi_debug", dev_size_mb=8, **params) as (host,):
+        lun, = host.wait_luns(1)
+        (lun.queue / "scheduler").write_text("none", encoding="ascii")
+        with open(lun.sd, "r+b", buffering=0) as disk:
+            assert disk.write(numbered(0, 256)) == 256 * BLOCK
+        yield smqsg.node(lun), lun
+
+
+@pytest.mark.smoke
+@FLAGS
+def test_the_first_command_of_a_tag_has_a_bio(flags):
+    """At a tag's first command the request has no abort_work yet, so the mid-layer prepares it with
+    a bio. The next command has none."""
+    area = Memory(TAGS * BLOCK)
+    with scsi_debug() as (path, _), SlotFile(path, TAGS, held_share=100) as file, mapped() as made:
+        assert file.lend(0, area) == 0
+        file.prepare([read(at, flags=flags, offset=at * BLOCK) for at in range(TAGS)])
+        made.since()
+        for turn in range(4):
+            area[:] = bytes(area.size)
+            assert file.run(range(TAGS)) == (0, 0)
+            assert area[:] == numbered(0, TAGS)
+            count = made.since()
+            # All tags are used in each turn; before the first turn few had been.
+            assert count is None or (0 < count <= TAGS if not turn else not count), (turn, count)
+
+
+@pytest.mark.smoke
+@FLAGS
+def test_pieces(flags):
+    """Data in one, two or three pieces of memory: only with three it is mapped with a bio."""
+    # All pages of the area are the same page.
+    area = OnePage(4 * PAGE)
+    half = PAGE // 2
+    with scsi_debug() as (path, _), SlotFile(path, TAGS, held_share=100) as file, mapped() as made:
+        page = Memory(TAGS * BLOCK)
+        assert file.lend(0, page) == 0 == file.lend(1, area) == file.lend(2, area, PAGE)
+        file.prepare([read(at, offset=at * BLOCK) for at in range(TAGS)])
+        assert file.run(range(TAGS)) == (0, 0)
+        whole, part = PAGE // BLOCK, half // BLOCK
+        for count, offset, pieces in ((1, 0, 1), (whole, 0, 1), (part, half, 1), (whole, half, 2),
+                                      (part + 1, half, 2), (2 * whole, half, 3)):
+            file.prepare([read(5, count, flags=flags, buffer=1, offset=offset),
+                          read(99, whole, buffer=1)])
+            for more in ({}, {"flags": RUN_LBA, "lba": 40}, {"flags": RUN_BUFFER, "buffer": 2}, {},
+                         {"flags": RUN_BUFFER | RUN_LBA, "buffer": 2, "lba": 50}, {}):
+                assert file.one(1).result == 0
+                made.since()
+                status = file.one(0, **more)
+                assert (status.result, status.resid) == (0, 0), (count, offset, more)
+                assert made.since() in (None, int(pieces > 2))
+                expected = bytearray(numbered(99, whole))
+                for at, block in enumerate(range(count)):
+                    where = (offset + at * BLOCK) % PAGE
+                    expected[where:where + BLOCK] = numbered(more.get("lba", 5) + block)
+                file.prepare([write(120, whole, buffer=1)], 2)
+                assert file.one(2).result == 0
+                file.prepare([read(120, whole)], 3)
+                assert file.one(3).result == 0 and page[:PAGE] == expected, (count, offset, more)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", WAYS)
+def test_elevators(way):
+    """Under an elevator commands have a bio, and the same data. The elevator is set while slots are
+    prepared."""
+    rand, count = random.Random(way), TAGS // 2
+    area = Memory(2 * count * BLOCK)
+    with scsi_debug(delay=0) as (path, lun), SlotFile(path, TAGS) as file, mapped() as made, \
+            Ring() as ring:
+        queue = lun.queue / "scheduler"
+        assert file.lend(0, area) == 0
+        file.prepare([*(write(at, offset=at * BLOCK) for at in range(count)),
+                      *(read(at, offset=(count + at) * BLOCK) for at in range(count))])
+        names = queue.read_text(encoding="ascii").replace("[", "").replace("]", "").split()
+        assert {"none", "mq-deadline"} <= set(names)
+        for name in (*names, "none"):
+            queue.write_text(name, encoding="ascii")
+            for _ in range(8):
+                area[:] = rand.randbytes(count * BLOCK) + bytes(count * BLOCK)
+                made.since()
+                go(file, ring, way, range(count))
+                go(file, ring, way, range(count, 2 * count))
+                assert area[:count * BLOCK] == area[count * BLOCK:]
+                mid_layer = made.since()
+                assert mid_layer is None or name == "none" or mid_layer == 2 * count, name
+        assert not mid_layer
+
+
+@FLAGS
+@pytest.mark.parametrize("dif, dix", ((1, 1), (2, 1), (1, 0)))
+def test_hosts_with_protection_information(dif, dix, flags):
+    """On such hosts the mid-layer prepares commands with a list of protection data."""
+    area = Memory(TAGS * BLOCK)
+    with scsi_debug(dif=dif, dix=dix) as (path, _), mapped() as made, \
+            SlotFile(path, TAGS, held_share=100) as file:
+        assert file.lend(0, area) == 0
+        opcode = 0x28 if dif == 1 else 0x88
+        file.prepare([read(at, flags=flags, offset=at * BLOCK, opcode=opcode)
+                      for at in range(TAGS)])
+        for turn in range(3):
+            area[:] = bytes(area.size)
+            made.since()
+            assert file.run(range(TAGS)) == (0, 0)
+            assert area[:] == numbered(0, TAGS)
+            # A held request keeps the list that the mid-layer made for it.
+            assert made.since() in (None, TAGS) or turn and flags
+
+
+# Faults of a device, or of the way to it, for one command; and the steps of error handling that
+# fail.
+FAULTS = (("status", {"status": 8, "count": 2}, ()), ("task_set_full", {"count": 2}, ()),
+          ("sense", {}, ()), ("short", {}, ()), ("wrong_status", {}, ()), ("dropped", {}, ()),
+          ("lost", {}, ()), ("timeout", {}, ()), ("lost", {}, ("fail_abort",)),
+          ("lost", {}, ("fail_abort", "fail_lun_reset")),
+          ("lost", {}, ("fail_abort", "fail_lun_reset", "fail_target_reset")))
+
+
+def as_result(result, triple, resid):
+    """A command's result, in one form for both nodes."""
+    return result & 0xffff, triple or (0, 0, 0), resid
+
+
+@pytest.mark.limit(120)
+def test_faults():
+    """After error handling and repeats a command has the same result as through sg, whose requests
+    have a bio. The slot's next run is not affected."""
+    count = PAGE // BLOCK       # in two pieces
+    area = OnePage(2 * PAGE)
+    half = PAGE // 2
+    with smqsg.module(), ram_host(depth=TAGS, hw_queues=1) as (host_dir, host), Ring() as ring:
+        lun = host.luns()[0]
+        (lun.queue / "scheduler").write_text("none", encoding="ascii")
+        with sgio.SgDev(lun.sg) as plain, mapped() as made, \
+                SlotFile(smqsg.node(lun), TAGS, held_share=100) as file:
+            assert file.lend(0, area, half) == 0
+            raw = read(0, count, timeout_ms=500), read(0, count, timeout_ms=500, flags=HELD)
+            file.prepare([write(at, count) for at in range(TAGS)])
+            # By now the mid-layer has prepared each tag.
+            for _ in range(3 * TAGS):
+                assert file.run(range(TAGS)) == (0, 0)
+            cdb = bytes(raw[0].cdb[:raw[0].cdb_len])
+            file.prepare(raw)
+            for kind, settings, fails in FAULTS:
+                results = []
+                for way in ("sg", 0, 1):
+                    for knob in fails:
+                        host_dir.set(f"fault/{knob}", -1)
+                    if way == 1:
+                        assert file.one(1).result == 0
+                    made.since()
+                    host_dir.arm(kind, **{"count": 1} | settings)
+                    if way == "sg":
+                        got = plain.cmd(cdb, count * BLOCK, timeout_ms=500)
+                        results.append(as_result(got.status | got.host << 8, got.triple, got.resid))
+                    else:
+                        file.push(ring, way)
+                        ring.submit()
+                        ring.wait(1)
+                        got = file.status(way)
+                        results.append(as_result(got.result, got.triple, got.resid))
+                        assert not made.since(), (kind, way)
+                    assert int(host_dir.get("fault/injected")) >= 1
+                    for knob in fails:
+                        host_dir.set(f"fault/{knob}", 0)
+                    host_dir.arm("none", count=-1)
+                    # The next command gets the unit attention of a reset.
+                    while way == "sg" and not plain.cmd(cdb, count * BLOCK).good:
+                        pass
+                    while way != "sg" and file.one(way).result:
+                        pass
+                assert len(set(results)) == 1, (kind, fails, results)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0
+# vm: --cpus 4
+"""New requests that go straight to a driver without a doorbell for several commands: the block
+layer knows of them whatever tag they have, and the queue depth holds. And places that a CPU keeps
+for its next commands are found by those that need them."""
+import os
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from kit import cdb, sgio, smqsg
+from kit.child import ended, spawn
+from kit.held import without_elevator
+from kit.host import loaded, wait_for
+from kit.memory import Memory
+from kit.numbered import numbered
+from kit.slots import BLOCK, SlotFile, command, read
+from kit.slowdisk import left_alone, opened
+from kit.uring import Ring
+
+TAGS = 32
+LONG = 0.4      # seconds
+TUR = cdb.plain(cdb.TEST_UNIT_READY)
+FORGETS = 4     # scsi_debug's opts: every_nth command is ignored
+
+pytestmark = [pytest.mark.usefixtures("sg_module")]
+
+
+@contextmanager
+def disks(luns: int = 1, **params):
+    """LUNs of scsi_debug whose disks nobody else uses."""
+    with loaded("scsi_debug", names=("add_host", "max_luns"), luns=luns, max_queue=TAGS, delay=0,
+                submit_queues=1, dev_size_mb=8, **params) as (host,):
+        found = host.wait_luns(luns)
+        without_elevator(*found)
+        for lun in found:
+            left_alone(lun)
+        yield found
+
+
+def active(lun) -> int | None:
+    """Requests that the block layer counts as a queue's; None without its debugfs."""
+    paths = list(Path("/sys/kernel/debug/block", Path(lun.sd).name).glob("hctx*/active"))
+    return sum(int(path.read_text(encoding="ascii")) for path in paths) if paths else None
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", ("alone", "batch"))
+def test_a_timeout_of_any_tag(way):
+    """The block layer's scan for timeouts finds commands in tags that it has never dispatched."""
+    with disks() as (lun,), opened(smqsg.node(lun), TAGS) as file, Ring() as ring:
+        file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000) for slot in range(TAGS)])
+        (smqsg.SCSI_DEBUG / "opts").write_text(str(FORGETS), encoding="ascii")
+        (smqsg.SCSI_DEBUG / "every_nth").write_text("-1", encoding="ascii")
+        try:
+            if way == "batch":
+                file.push_batch(ring, range(TAGS), 1000)
+            else:
+                for slot in range(TAGS):
+                    file.push(ring, slot)
+            ring.submit()
+            wait_for("all to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
+            # Error handling sends commands of its own, which must not be ignored.
+            (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
+            ring.wait(1 if way == "batch" else TAGS, 40)
+        finally:
+            (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
+            (smqsg.SCSI_DEBUG / "opts").write_text("0", encoding="ascii")
+        assert {file.status(slot).result >> 8 & 0xff
+                for slot in range(TAGS)} == {sgio.DID_TIME_OUT}
+        smqsg.clear_attentions(lun.sg)
+        assert file.run(range(TAGS)) == (0, 0)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", ("alone", "batch"))
+def test_a_shared_tag_set_counts_them(way):
+    """What a LUN has in flight counts against its share of the host's tags, and no longer."""
+    count = TAGS // 4
+    with disks(2) as luns, smqsg.slow(LONG), ExitStack() as stack, Ring() as ring:
+        files = [stack.enter_context(opened(smqsg.node(lun), count)) for lun in luns]
+        for turn in range(3):
+            for file in files:
+                if way == "batch":
+                    file.push_batch(ring, range(count))
+                else:
+                    for slot in range(count):
+                        file.push(ring, slot)
+            ring.submit()
+            assert [active(lun) for lun in luns] in ([count] * 2, [None] * 2), turn
+            assert {res for _, res in ring.wait(2 if way == "batch" else 2 * count)} == {0}
+            wait_for("nothing counted", lambda: [active(lun) or 0 for lun in luns] == [0, 0])
+        for file in files:
+            assert file.memory[:] == bytes(count * BLOCK)
+
+
+def test_the_depth_holds():
+    """More commands than the depth: never are more than that in flight, and all end."""
+    with disks() as (lun,), smqsg.depth(lun, 4), smqsg.slow(0.02), \
+            opened(smqsg.node(lun), TAGS) as file, Ring() as ring:
+        for slot in range(TAGS):
+            file.push(ring, slot)
+        ring.submit()
+        seen = {smqsg.attr(file.path, "inflight") for _ in range(100)}
+        assert {res for _, res in ring.wait(TAGS)} == {0}
+        assert max(seen) <= 4 and not smqsg.attr(file.path, "inflight")
+
+
+# Places that CPUs keep.
+
+def keep_on(path: str, cpu: int, commands: int) -> None:
+    """Commands that end on a CPU: it keeps their places."""
+    os.sched_setaffinity(0, {cpu})
+    with SlotFile(path, commands) as file:
+        file.prepare([command(TUR)] * commands)
+        for _ in range(3):
+            assert file.run(range(commands)) == (0, 0)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", ("alone", "batch", "sg_io"))
+def test_kept_places_are_found(way):
+    """Places that other CPUs keep are no commands in flight, and a submitter that needs all places
+    gets them without waiting."""
+    with disks() as (lun,):
+        path = smqsg.node(lun)
+        for cpu in sorted(os.sched_getaffinity(0)):
+            assert ended(spawn(lambda at=cpu: keep_on(path, at, TAGS))) == 0
+            assert not smqsg.attr(path, "inflight")
+        with smqsg.slow(LONG), opened(path, TAGS) as file, Ring() as ring:
+            if way == "batch":
+                file.push_batch(ring, range(TAGS))
+            else:
+                for slot in range(TAGS - (way == "sg_io")):
+                    file.push(ring, slot)
+            ring.submit()
+            assert not smqsg.attr(path, "waiting")
+            assert smqsg.attr(path, "inflight") == TAGS - (way == "sg_io")
+            if way == "sg_io":
+                with sgio.SgDev(path) as dev:
+                    assert dev.cmd(TUR).good
+            assert {res for _, res in ring.wait(1 if way == "batch" else
+                                                TAGS - (way == "sg_io"))} == {0}
+        assert not smqsg.attr(path, "inflight")
+
+
+def test_kept_places_go_when_the_depth_falls():
+    """A depth that falls below what CPUs keep holds at once."""
+    with disks() as (lun,):
+        path = smqsg.node(lun)
+        for cpu in sorted(os.sched_getaffinity(0)):
+            assert ended(spawn(lambda at=cpu: keep_on(path, at, TAGS))) == 0
+        for depth in (3, 1, 2):
+            with smqsg.depth(lun, depth), smqsg.slow(0.05), opened(path, TAGS) as file, \
+                    Ring() as ring:
+                for slot in range(8):
+                    file.push(ring, slot)
+                ring.submit()
+                assert smqsg.attr(path, "inflight") == depth
+                assert smqsg.attr(path, "waiting") == 8 - depth
+                assert {res for _, res in ring.wait(8)} == {0}
+
+
+def test_memory_is_what_was_read():
+    """Many runs with new requests, one by one and in batches, read the right blocks."""
+    with disks() as (lun,):
+        with open(lun.sd, "r+b", buffering=0) as disk:
+            assert disk.write(numbered(0, TAGS)) == TAGS * BLOCK
+        with SlotFile(smqsg.node(lun), TAGS) as file, Ring() as ring:
+            area = Memory(TAGS * BLOCK)
+            assert file.lend(0, area) == 0
+            file.prepare([read(at, offset=at * BLOCK) for at in range(TAGS)])
+            for turn in range(20):
+                area[:] = bytes(area.size)
+                if turn % 2:
+                    file.push_batch(ring, range(TAGS))
+                    ring.submit()
+                    assert ring.wait(1) == [(0, 0)]
+                else:
+                    for slot in range(TAGS):
+                        file.push(ring, slot)
+                    ring.submit()
+                    assert len(ring.wait(TAGS)) == TAGS
+                assert area[:] == numbered(0, TAGS)
