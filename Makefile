@@ -139,7 +139,7 @@ help:
 	@echo 'make check           builds, linters and tests, here and in VMs'
 	@echo 'make check-sanitize  those that make sense under KASAN, lockdep and the like'
 	@echo 'make demo            builds, boots and shows everything'
-	@echo 'make lint            kernel, shell and Python linters'
+	@echo 'make lint            kernel, shell and Python linters, spelling'
 	@echo 'make bench           the measurements, into bench-report/, on an idle machine;'
 	@echo '                     LEGACY_KERNEL=bzImage LEGACY_MODULES=dir adds the legacy path'
 	@echo 'make bench-quick     instructions, allocations, cache lines, judged by bounds'
