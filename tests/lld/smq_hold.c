@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_hold: an LLD for the tests. It keeps every READ and WRITE for a settable
- * time, or for ever, counts exactly what it holds, and fails aborts and resets on
- * demand. No data: READ gives zeroes, WRITE is forgotten.
+ * smq_hold: an LLD for the tests. It completes each READ and WRITE after a settable time, or never,
+ * counts the commands that it has, and fails aborts and resets on demand. It stores no data: READ
+ * returns zeroes, WRITE is ignored.
  *
- * Everything is set through /sys/module/smq_hold/parameters/.
+ * All settings are in /sys/module/smq_hold/parameters/.
  */
 #define pr_fmt(fmt) "smq_hold: " fmt
 
@@ -83,7 +83,7 @@ static unsigned int sense;
 module_param(sense, uint, 0644);
 MODULE_PARM_DESC(sense, "their sense data: descriptor format << 24 | key << 16 | ASC << 8 | ASCQ");
 
-/* Commits that had commands to start. */
+/* Calls of commit that started commands. */
 static atomic_t commits = ATOMIC_INIT(0);
 
 static bool fail_abort;
@@ -110,10 +110,10 @@ static unsigned int reset_ms;
 module_param(reset_ms, uint, 0644);
 MODULE_PARM_DESC(reset_ms, "how long a LUN reset takes");
 
-/* Whether a LUN reset runs, and the commands that were given meanwhile. */
+/* Whether a LUN reset runs; how many commands the LLD was given while one ran. */
 static atomic_t resetting = ATOMIC_INIT(0);
 static atomic_t in_reset = ATOMIC_INIT(0);
-/* LUN resets of a LUN that has gone, and LUNs that went while one was reset. */
+/* Resets of a LUN after its lun_exit; calls of lun_exit during a LUN reset. */
 static atomic_t lun_gone = ATOMIC_INIT(0);
 /* How many of the next commands end with CHECK CONDITION and no sense data. */
 static atomic_t no_sense = ATOMIC_INIT(0);
@@ -123,7 +123,7 @@ static atomic_t answer = ATOMIC_INIT(0);
 static atomic_t lose = ATOMIC_INIT(0);
 /* How many of the next commands are refused, as an LLD out of resources does. */
 static atomic_t refuse = ATOMIC_INIT(0);
-/* Commands held now, and the most there ever were. */
+/* How many commands the LLD has now, and the most it has had so far. */
 static atomic_t inflight = ATOMIC_INIT(0);
 static atomic_t max_inflight = ATOMIC_INIT(0);
 
@@ -169,8 +169,8 @@ struct hold_hwq {
 
 #define HOLD_SECTORS	(SZ_64M / 512)
 
-/* The device has a command no more. */
-static void hold_gone(struct smq_hwq *hwq)
+/* Counts a command that leaves the device. */
+static void hold_count_end(struct smq_hwq *hwq)
 {
 	struct hold_hwq *hq = smq_hwq_priv(hwq);
 
@@ -180,7 +180,7 @@ static void hold_gone(struct smq_hwq *hwq)
 
 static void hold_put(struct smq_cmd *cmd)
 {
-	hold_gone(cmd->hwq);
+	hold_count_end(cmd->hwq);
 	smq_cmd_done(cmd);
 }
 
@@ -208,7 +208,7 @@ static int hold_init_hwq(struct smq_hwq *hwq)
 	return 0;
 }
 
-/* Counts down and tells whether there was something left. */
+/* Decrements a count; true if it was not 0. */
 static bool hold_take(atomic_t *count)
 {
 	return atomic_dec_if_positive(count) >= 0;
@@ -222,7 +222,7 @@ static void hold_start(struct smq_cmd *cmd)
 		hrtimer_start(&hold->timer, ns_to_ktime(delay_us * 1000ULL), HRTIMER_MODE_REL);
 }
 
-/* Room in the ring of a hardware queue, if it has one. */
+/* Takes room in the ring of a hardware queue, if it has a ring. */
 static bool hold_reserve(struct hold_hwq *hq, bool has_ring)
 {
 	if (atomic_inc_return(&hq->nr) <= READ_ONCE(ring) || !has_ring)
@@ -283,7 +283,7 @@ static void hold_commit(struct smq_hwq *hwq)
 	if (!in_commit || list_empty_careful(&hq->batch))
 		return;
 	atomic_inc(&commits);
-	/* One udelay() of more than 250 ms is none. */
+	/* udelay() does not work for more than 250 ms. */
 	mdelay(doorbell_us / 1000);
 	udelay(doorbell_us % 1000);
 	spin_lock(&hq->lock);
@@ -314,6 +314,7 @@ static enum smq_status hold_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	switch (scmd->cmnd[0]) {
 	case READ_10:
 	case WRITE_10:
+	case SYNCHRONIZE_CACHE:
 		return hold_rw(hwq, cmd);
 	case INQUIRY:
 		if (scmd->cmnd[1] & 1)
@@ -329,7 +330,7 @@ static enum smq_status hold_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return SMQ_DONE;
 }
 
-/* Lets go of a command: its timer does not run, nor will it. */
+/* Takes a command back: its timer does not run and will not run. */
 static void hold_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct hold_cmd *hold = smq_cmd_priv(cmd);
@@ -339,7 +340,7 @@ static void hold_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	list_del_init(&cmd->node);
 	spin_unlock(&hq->lock);
 	if (hrtimer_cancel(&hold->timer) || hold->lost)
-		hold_gone(hwq);
+		hold_count_end(hwq);
 	hold->lost = false;
 }
 
@@ -350,7 +351,7 @@ static int hold_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	if (fail_abort)
 		return -EIO;
 	if (race_abort && hold->lost) {
-		/* The completion comes from its own CPU's timer, at any moment. */
+		/* The timer may complete the command on another CPU at any moment. */
 		hold->lost = false;
 		hrtimer_start(&hold->timer, ns_to_ktime(50000), HRTIMER_MODE_REL);
 		while (hrtimer_active(&hold->timer) && atomic_read(&cmd->state) == SMQ_OWNED)
@@ -479,7 +480,7 @@ static const struct kernel_param_ops hold_remove_ops = {
 module_param_cb(remove, &hold_remove_ops, NULL, 0200);
 MODULE_PARM_DESC(remove, "write anything: the host goes, whatever is in flight");
 
-/* The LUNs have no room, or have room again, which the layer is told of. */
+/* Closes the LUNs to commands, or opens them again and calls smq_lun_room(). */
 static int hold_set_closed(const char *val, const struct kernel_param *kp)
 {
 	struct scsi_device *sdev;
