@@ -75,11 +75,11 @@ static int smq_lld_abort(struct smq_host *host, struct smq_cmd *cmd)
 {
 	int state = atomic_read(&cmd->state);
 
-	if (state != SMQ_OWNED && state != SMQ_FAULTED)
+	if (state != SMQ_OWNED && state != SMQ_WITHHELD)
 		return 0;
 	if (smq_fault_count_down(&smq_host_fault(host)->fail_abort))
 		return -EIO;
-	if (state == SMQ_FAULTED)
+	if (state == SMQ_WITHHELD)
 		return 0;
 	return host->lld->abort ? host->lld->abort(cmd->hwq, cmd) : -EOPNOTSUPP;
 }

@@ -4,7 +4,7 @@
  * to it before the LLD gets it and after the LLD has completed it. A static branch skips all
  * of this while no host has faults.
  *
- * A dropped, lost or late command is in the state SMQ_FAULTED: this file has it, and the LLD does
+ * A dropped, lost or late command is in the state SMQ_WITHHELD: this file has it, and the LLD does
  * not. Error handling gets it by smq_fault_take_back(). A late command also ends when its delay is
  * over.
  */
@@ -57,9 +57,9 @@ static struct smq_host_faults *smq_cmd_faults(const struct smq_cmd *cmd)
 }
 
 /* Whether the layer injects this kind of fault, and not the LLD. */
-static bool smq_fault_is_ours(unsigned int kind)
+static bool smq_fault_by_layer(unsigned int kind)
 {
-	return kind != SMQ_FAULT_NONE && kind < SMQ_FAULT_OWN;
+	return kind != SMQ_FAULT_NONE && kind < SMQ_FAULT_LLD;
 }
 
 /*
@@ -69,7 +69,7 @@ static bool smq_fault_is_ours(unsigned int kind)
 static void smq_faults_update(struct smq_host_faults *faults)
 {
 	lockdep_assert_held(&faults->lock);
-	if (faults->on || !smq_fault_is_ours(READ_ONCE(faults->set->kind)))
+	if (faults->on || !smq_fault_by_layer(READ_ONCE(faults->settings->kind)))
 		return;
 	static_branch_inc(&smq_faults);
 	WRITE_ONCE(faults->on, true);
@@ -106,14 +106,14 @@ EXPORT_SYMBOL_GPL(smq_fault_changed);
  */
 void smq_fault_use(struct smq_host *host, struct smq_fault *fault)
 {
-	host->core->faults.set = fault;
+	host->core->faults.settings = fault;
 }
 EXPORT_SYMBOL_GPL(smq_fault_use);
 
 /* The settings of a host. Context: any. */
 struct smq_fault *smq_host_fault(struct smq_host *host)
 {
-	return host->core->faults.set;
+	return host->core->faults.settings;
 }
 EXPORT_SYMBOL_GPL(smq_host_fault);
 
@@ -274,7 +274,7 @@ static void smq_faults_late(struct work_struct *work)
 	spin_lock_irq(&faults->hits_lock);
 	list_for_each_entry_safe(hit, more, &faults->hits, node) {
 		if (hit->kind != SMQ_FAULT_TIMEOUT ||
-		    atomic_read(&hit->cmd->state) != SMQ_FAULTED)
+		    atomic_read(&hit->cmd->state) != SMQ_WITHHELD)
 			continue;
 		if (time_before(now, hit->due)) {
 			next = min(next, hit->due - now);
@@ -301,8 +301,8 @@ static void smq_fault_withhold(struct smq_host_faults *faults, struct smq_fault_
 {
 	lockdep_assert_held(&faults->hits_lock);
 	if (hit->kind == SMQ_FAULT_TIMEOUT)
-		hit->due = jiffies + msecs_to_jiffies(READ_ONCE(faults->set->delay_ms));
-	atomic_set(&hit->cmd->state, SMQ_FAULTED);
+		hit->due = jiffies + msecs_to_jiffies(READ_ONCE(faults->settings->delay_ms));
+	atomic_set(&hit->cmd->state, SMQ_WITHHELD);
 }
 
 /*
@@ -328,7 +328,7 @@ static bool smq_fault_halve(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 }
 
 /* Ends a command without executing it, for the kinds of fault that do so. */
-static bool smq_fault_ends(const struct smq_fault *fault, struct scsi_cmnd *scmd,
+static bool smq_fault_end_now(const struct smq_fault *fault, struct scsi_cmnd *scmd,
 			   enum smq_fault_kind kind)
 {
 	u32 sense = READ_ONCE(fault->sense);
@@ -362,11 +362,11 @@ static bool smq_fault_before(struct smq_host_faults *faults, struct smq_cmd *cmd
 	bool execute = true;
 
 	*st = SMQ_DONE;
-	if (smq_fault_ends(faults->set, scmd, kind))
+	if (smq_fault_end_now(faults->settings, scmd, kind))
 		return true;
 	hit = kzalloc(sizeof(*hit), GFP_NOWAIT | __GFP_NOWARN);
 	if (!hit) {
-		smq_fault_uncount(faults->set);
+		smq_fault_uncount(faults->settings);
 		return false;
 	}
 	hit->cmd = cmd;
@@ -393,15 +393,15 @@ enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct smq_host_faults *faults = &hwq->host->core->faults;
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
-	enum smq_fault_kind kind = READ_ONCE(faults->set->kind);
+	enum smq_fault_kind kind = READ_ONCE(faults->settings->kind);
 	enum smq_status st;
 
-	if (READ_ONCE(faults->on) && smq_fault_is_ours(kind) &&
+	if (READ_ONCE(faults->on) && smq_fault_by_layer(kind) &&
 	    !(kind == SMQ_FAULT_SHORT && scsi_prot_sg_count(scmd)) &&
-	    smq_fault_hits(faults->set, scmd) && smq_fault_before(faults, cmd, kind, &st))
+	    smq_fault_hits(faults->settings, scmd) && smq_fault_before(faults, cmd, kind, &st))
 		return st;
 
-	st = faults->enter(hwq, cmd);
+	st = faults->queue_cmd(hwq, cmd);
 	/* With SMQ_QUEUED the command may have ended: do not touch it. */
 	if (st == SMQ_QUEUED || !cmd->fault)
 		return st;
@@ -409,7 +409,7 @@ enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 		return smq_fault_after(cmd) ? SMQ_QUEUED : SMQ_DONE;
 	/* Refused: the command is queued again later, perhaps without a fault. */
 	smq_fault_forget(cmd);
-	smq_fault_uncount(faults->set);
+	smq_fault_uncount(faults->settings);
 	return st;
 }
 EXPORT_SYMBOL_GPL(smq_fault_queue);
@@ -448,7 +448,7 @@ bool smq_fault_after(struct smq_cmd *cmd)
 		break;
 	case SMQ_FAULT_WRONG_STATUS:
 		if (!scmd->result)
-			scmd->result = READ_ONCE(faults->set->status);
+			scmd->result = READ_ONCE(faults->settings->status);
 		break;
 	default:
 		break;
@@ -467,11 +467,11 @@ bool smq_fault_take_back(struct smq_cmd *cmd)
 	unsigned long flags;
 	bool mine;
 
-	if (atomic_read_acquire(&cmd->state) != SMQ_FAULTED)
+	if (atomic_read_acquire(&cmd->state) != SMQ_WITHHELD)
 		return false;
 	faults = smq_cmd_faults(cmd);
 	spin_lock_irqsave(&faults->hits_lock, flags);
-	mine = atomic_read(&cmd->state) == SMQ_FAULTED;
+	mine = atomic_read(&cmd->state) == SMQ_WITHHELD;
 	if (mine)
 		atomic_set(&cmd->state, SMQ_FREE);
 	spin_unlock_irqrestore(&faults->hits_lock, flags);
@@ -479,16 +479,16 @@ bool smq_fault_take_back(struct smq_cmd *cmd)
 }
 
 void smq_faults_init_host(struct smq_host *host,
-			  enum smq_status (*enter)(struct smq_hwq *hwq, struct smq_cmd *cmd),
+			  enum smq_status (*queue_cmd)(struct smq_hwq *hwq, struct smq_cmd *cmd),
 			  void (*end)(struct smq_cmd *cmd))
 {
 	struct smq_host_faults *faults = &host->core->faults;
 
 	faults->host = host;
-	faults->enter = enter;
+	faults->queue_cmd = queue_cmd;
 	faults->end = end;
-	smq_fault_init(&faults->own);
-	faults->set = &faults->own;
+	smq_fault_init(&faults->builtin);
+	faults->settings = &faults->builtin;
 	mutex_init(&faults->lock);
 	spin_lock_init(&faults->hits_lock);
 	INIT_LIST_HEAD(&faults->hits);

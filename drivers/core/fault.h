@@ -12,10 +12,10 @@
 /**
  * struct smq_host_faults - fault injection of a host
  * @host: the host
- * @enter: gives a command to the LLD
+ * @queue_cmd: gives a command to the LLD
  * @end: completes a command that was answered late
- * @own: the settings, unless the LLD has called smq_fault_use()
- * @set: the settings that are used
+ * @builtin: the settings, unless the LLD has called smq_fault_use()
+ * @settings: the settings in use: @builtin or the LLD's
  * @lock: protects @running and @on
  * @running: from smq_host_add() to smq_host_remove()
  * @on: the host keeps the static branch on: from before its first fault until it is
@@ -28,10 +28,10 @@
  */
 struct smq_host_faults {
 	struct smq_host *host;
-	enum smq_status (*enter)(struct smq_hwq *hwq, struct smq_cmd *cmd);
+	enum smq_status (*queue_cmd)(struct smq_hwq *hwq, struct smq_cmd *cmd);
 	void (*end)(struct smq_cmd *cmd);
-	struct smq_fault own;
-	struct smq_fault *set;
+	struct smq_fault builtin;
+	struct smq_fault *settings;
 	struct mutex lock;	/* see above */
 	bool running;
 	bool on;
@@ -42,7 +42,7 @@ struct smq_host_faults {
 
 /* fault.c */
 void smq_faults_init_host(struct smq_host *host,
-			  enum smq_status (*enter)(struct smq_hwq *hwq, struct smq_cmd *cmd),
+			  enum smq_status (*queue_cmd)(struct smq_hwq *hwq, struct smq_cmd *cmd),
 			  void (*end)(struct smq_cmd *cmd));
 void smq_faults_start_host(struct smq_host *host);
 void smq_faults_stop_host(struct smq_host *host);

@@ -13,7 +13,7 @@
 #include "core.h"
 #include "smq.h"
 
-static const char * const smq_fault_names[SMQ_FAULT_OWN] = {
+static const char * const smq_fault_names[SMQ_FAULT_LLD] = {
 	[SMQ_FAULT_NONE]	= "none",
 	[SMQ_FAULT_STATUS]	= "status",
 	[SMQ_FAULT_SENSE]	= "sense",
@@ -52,7 +52,7 @@ static const struct {
 
 static const char *smq_fault_name(const struct smq_fault_kinds *own, unsigned int kind)
 {
-	return kind < SMQ_FAULT_OWN ? smq_fault_names[kind] : own->names[kind - SMQ_FAULT_OWN];
+	return kind < SMQ_FAULT_LLD ? smq_fault_names[kind] : own->names[kind - SMQ_FAULT_LLD];
 }
 
 /**
@@ -121,7 +121,7 @@ static int smq_fault_store_count(atomic_t *count, const char *name, const char *
 static int smq_fault_store_kind(struct smq_fault *fault, const struct smq_fault_kinds *own,
 				const char *page)
 {
-	unsigned int kind, nr = SMQ_FAULT_OWN + (own ? own->nr : 0);
+	unsigned int kind, nr = SMQ_FAULT_LLD + (own ? own->nr : 0);
 	char names[160];
 	int len = 0;
 
@@ -172,14 +172,14 @@ static ssize_t smq_fault_attr_show(struct device *dev, struct device_attribute *
 {
 	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
 
-	return smq_fault_show(host->core->faults.set, host->lld->faults, attr->attr.name, buf);
+	return smq_fault_show(host->core->faults.settings, host->lld->faults, attr->attr.name, buf);
 }
 
 static ssize_t smq_fault_attr_store(struct device *dev, struct device_attribute *attr,
 				    const char *buf, size_t count)
 {
 	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
-	int err = smq_fault_store(host->core->faults.set, host->lld->faults, attr->attr.name,
+	int err = smq_fault_store(host->core->faults.settings, host->lld->faults, attr->attr.name,
 				  buf);
 
 	if (err)

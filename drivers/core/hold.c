@@ -268,7 +268,7 @@ bool smq_hold_timed_out(struct smq_cmd *cmd)
 		ours = true;
 		break;
 	case SMQ_OWNED:
-	case SMQ_FAULTED:
+	case SMQ_WITHHELD:
 		seen = READ_ONCE(cmd->seen);
 		if (!seen)
 			break;

@@ -146,7 +146,7 @@ struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_poli
 }
 
 /* The instance for held commands that no policy has seen: none of its operations is called. */
-static const struct smq_policy_ops smq_own_ops = {
+static const struct smq_policy_ops smq_unseen_ops = {
 	.name	= "direct",
 	.owner	= THIS_MODULE,
 };
@@ -155,26 +155,26 @@ static const struct smq_policy_ops smq_own_ops = {
  * The host has its tags, and perhaps commands. Without memory for the instance, a command that
  * finds its hardware queue full is returned to the mid-layer. Context: may sleep.
  */
-void smq_policy_add_own(struct smq_host *host)
+void smq_policy_add_unseen(struct smq_host *host)
 {
-	struct smq_policy *own;
+	struct smq_policy *unseen;
 
 	__module_get(THIS_MODULE);
 	mutex_lock(&host->core->choice.lock);
-	own = smq_policy_make(host, &smq_own_ops);
-	if (!IS_ERR(own)) {
-		/* Release: pairs with smq_seen_begin_own(). */
-		smp_store_release(&host->core->own, own);
+	unseen = smq_policy_make(host, &smq_unseen_ops);
+	if (!IS_ERR(unseen)) {
+		/* Release: pairs with smq_seen_begin_unseen(). */
+		smp_store_release(&host->core->unseen, unseen);
 	}
 	mutex_unlock(&host->core->choice.lock);
 }
 
 /* Called a grace period after the last command of the host. Context: may sleep. */
-void smq_policy_remove_own(struct smq_host *host)
+void smq_policy_remove_unseen(struct smq_host *host)
 {
-	if (host->core->own)
-		smq_policy_free_areas(host->core->own);
-	host->core->own = NULL;
+	if (host->core->unseen)
+		smq_policy_free_areas(host->core->unseen);
+	host->core->unseen = NULL;
 }
 
 /* The host no longer has the policy: its last command frees it. Context: any. */

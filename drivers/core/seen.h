@@ -46,14 +46,14 @@ static inline bool smq_seen_begin(struct smq_policy *policy, struct smq_cmd *cmd
  * The same for a command that the layer holds without a policy. False while the host is still
  * being added.
  */
-static inline bool smq_seen_begin_own(struct smq_cmd *cmd)
+static inline bool smq_seen_begin_unseen(struct smq_cmd *cmd)
 {
-	/* Acquire: pairs with smq_policy_add_own(). */
-	struct smq_policy *own = smp_load_acquire(&cmd->hwq->host->core->own);
+	/* Acquire: pairs with smq_policy_add_unseen(). */
+	struct smq_policy *unseen = smp_load_acquire(&cmd->hwq->host->core->unseen);
 
-	if (own)
-		smq_seen_set(own, NULL, cmd);
-	return own;
+	if (unseen)
+		smq_seen_set(unseen, NULL, cmd);
+	return unseen;
 }
 
 /* The command has ended, or is returned to the mid-layer. Context: as smq_seen_begin(). */

@@ -29,7 +29,7 @@ static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 		sum->busy += READ_ONCE(s->busy);
 		sum->deferred += READ_ONCE(s->deferred);
 		sum->polled += READ_ONCE(s->polled);
-		sum->kept += READ_ONCE(s->kept);
+		sum->held_full += READ_ONCE(s->held_full);
 		sum->commits += READ_ONCE(s->commits);
 		sum->dispatches += READ_ONCE(s->dispatches);
 		sum->dispatched += READ_ONCE(s->dispatched);
@@ -75,7 +75,7 @@ SMQ_SUM_ATTR(errors, sum.errors);
 SMQ_SUM_ATTR(busy, sum.busy);
 SMQ_SUM_ATTR(deferred, sum.deferred);
 SMQ_SUM_ATTR(polled, sum.polled);
-SMQ_SUM_ATTR(kept, sum.kept);
+SMQ_SUM_ATTR(held_full, sum.held_full);
 SMQ_SUM_ATTR(inflight, sum.queued - sum.done);
 
 #define SMQ_EH_ATTR(_name)							\
@@ -130,7 +130,7 @@ static struct attribute *smq_host_attrs[] = {
 	&dev_attr_deferred.attr,
 	&dev_attr_polled.attr,
 	&dev_attr_held.attr,
-	&dev_attr_kept.attr,
+	&dev_attr_held_full.attr,
 	&dev_attr_timeouts.attr,
 	&dev_attr_aborts.attr,
 	&dev_attr_lun_resets.attr,
@@ -179,8 +179,8 @@ static void smq_show_hwq(struct seq_file *m, struct smq_hwq *hwq)
 	seq_printf(m, " busy_hwq=%llu busy_host=%llu busy_device=%llu busy_target=%llu",
 		   sum.busy_hwq, sum.busy_host, sum.busy_device, sum.busy_target);
 	seq_printf(m, " deferred=%llu polled=%llu", sum.deferred, sum.polled);
-	seq_printf(m, " kept=%llu commits=%llu dispatches=%llu dispatched=%llu refused=%u foreign=%d\n",
-		   sum.kept, sum.commits, sum.dispatches, sum.dispatched,
+	seq_printf(m, " held_full=%llu commits=%llu dispatches=%llu dispatched=%llu refused=%u foreign=%d\n",
+		   sum.held_full, sum.commits, sum.dispatches, sum.dispatched,
 		   READ_ONCE(hwq->core->refused.nr), atomic_read(&hwq->core->move.foreign));
 }
 

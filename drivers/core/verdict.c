@@ -132,7 +132,7 @@ static bool smq_policy_begin_refused(struct smq_cmd *cmd, enum smq_status st)
 	if (!smq_policy_may_hold(cmd) || !(holds || st == SMQ_HWQ_BUSY))
 		return false;
 	return cmd->seen || (holds && smq_seen_begin(smq_host_chosen(host), cmd)) ||
-	       (st == SMQ_HWQ_BUSY && smq_seen_begin_own(cmd));
+	       (st == SMQ_HWQ_BUSY && smq_seen_begin_unseen(cmd));
 }
 
 /*

@@ -22,7 +22,7 @@ static void smq_wait_count_full(struct smq_hwq *hwq)
 {
 	struct smq_host *host = hwq->host;
 
-	this_cpu_inc(hwq->stats->kept);
+	this_cpu_inc(hwq->stats->held_full);
 	if (!smq_host_holds(host))
 		return;
 	/* Of two racing writes either one is good enough. */
@@ -93,7 +93,7 @@ bool smq_wait_behind(struct smq_cmd *cmd)
 /* The same for a command that no policy has seen or will see. */
 bool smq_wait_behind_own(struct smq_cmd *cmd)
 {
-	if (!smq_hwq_is_full(cmd->hwq) || !smq_seen_begin_own(cmd))
+	if (!smq_hwq_is_full(cmd->hwq) || !smq_seen_begin_unseen(cmd))
 		return false;
 	if (smq_wait_behind(cmd))
 		return true;

@@ -50,7 +50,7 @@ void ram_update_attn(struct ram_host *ram)
 	modelled = READ_ONCE(model->service_ns) || READ_ONCE(model->hwq_ns) ||
 		   READ_ONCE(model->hwq_depth) || READ_ONCE(model->doorbell_ns) ||
 		   READ_ONCE(model->bytes_per_sec);
-	faulty = READ_ONCE(smq_host_fault(ram->smq)->kind) >= SMQ_FAULT_OWN;
+	faulty = READ_ONCE(smq_host_fault(ram->smq)->kind) >= SMQ_FAULT_LLD;
 	xa_for_each(&ram->luns, i, lun) {
 		assign_bit(RAM_MODEL, &lun->attn, modelled);
 		assign_bit(RAM_FAULT, &lun->attn, faulty);

@@ -8,8 +8,8 @@
 #include "ram.h"
 
 const char * const ram_fault_names[RAM_NR_FAULTS] = {
-	[RAM_FAULT_WRONG_BYTE - SMQ_FAULT_OWN]	= "wrong_byte",
-	[RAM_FAULT_NO_MEMORY - SMQ_FAULT_OWN]	= "no_memory",
+	[RAM_FAULT_WRONG_BYTE - SMQ_FAULT_LLD]	= "wrong_byte",
+	[RAM_FAULT_NO_MEMORY - SMQ_FAULT_LLD]	= "no_memory",
 };
 
 /* The fault of a command, 0 if none; called once for each command. Context: any. */

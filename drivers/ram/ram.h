@@ -300,7 +300,7 @@ void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun);
 
 /* medium_fault.c: faults of the medium, beside those that the layer injects */
 enum ram_fault_kind {
-	RAM_FAULT_WRONG_BYTE = SMQ_FAULT_OWN,
+	RAM_FAULT_WRONG_BYTE = SMQ_FAULT_LLD,
 	RAM_FAULT_NO_MEMORY,
 };
 

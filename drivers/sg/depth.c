@@ -472,7 +472,7 @@ static bool smqsg_sleep_for_request(struct smqsg_dev *sg, struct scsi_device *sd
 	struct request *rq;
 
 	smqsg_held_give_back_all(sg);
-	rq = scsi_alloc_request(sdev->request_queue, sg->wait.lack, 0);
+	rq = scsi_alloc_request(sdev->request_queue, sg->wait.wanted_opf, 0);
 	sg->wait.spare = IS_ERR(rq) ? NULL : rq;
 	return sg->wait.spare;
 }

@@ -92,9 +92,9 @@ struct smqsg_fd_depth {
  * @nr_sharers: the number of files in @sharers; under smqsg_dev.lock
  * @refused: commands answered EAGAIN, ever. Atomic: written without a lock
  * @spare: the request that @dispatch has slept for, or NULL. The next grant() that cannot allocate
- *	a request takes it. Only @dispatch, and each grant() that it calls, use @spare, @lack and
+ *	a request takes it. Only @dispatch, and each grant() that it calls, use @spare, @wanted_opf and
  *	@sleep
- * @lack: the operation of the request that a grant() last failed to allocate
+ * @wanted_opf: the operation of the request that a grant() last failed to allocate
  * @sleep: a waiter waits again because there was no request: @dispatch is to sleep for one
  * @dispatch: the dispatcher: reserves places for waiters
  * @expire: ends the waiting of commands whose deadline has passed, or whose task or device is gone.
@@ -110,7 +110,7 @@ struct smqsg_dev_wait {
 	unsigned int nr_sharers;
 	atomic_t refused;
 	struct request *spare;
-	blk_opf_t lack;
+	blk_opf_t wanted_opf;
 	bool sleep;
 	struct delayed_work dispatch;
 	struct delayed_work expire;

@@ -44,12 +44,13 @@ SMQ_URING_TASK_FN(smqsg_slot_task_work, smqsg_slot_post_cqe)
 /* Hands a slot that was run alone and has ended to the code that posts its CQE. */
 static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct smqsg_fd *fd)
 {
-	int meet = atomic_read(&io->meet);
+	int cqe_by = atomic_read(&io->cqe_by);
 
-	if (unlikely(meet == SMQSG_MEET_POLLED))
+	if (unlikely(cqe_by == SMQSG_CQE_POLLER))
 		smqsg_poll_ended(&fd->polled.ended, io->ioucmd);
 	/* The submitter of a straight issue, if it is still in its call, posts the CQE. */
-	else if (!meet || atomic_xchg(&io->meet, SMQSG_MEET_END) != SMQSG_MEET_OPEN)
+	else if (cqe_by == SMQSG_CQE_TASK_WORK ||
+		 atomic_xchg(&io->cqe_by, SMQSG_CQE_ENDED) != SMQSG_CQE_UNDECIDED)
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_task_work);
 }
 
@@ -103,7 +104,7 @@ static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, 
 	struct smqsg_fd *fd = io->fd;
 	struct smqsg_held *held = io->held;
 	bool stored = !READ_ONCE(fd->held.over_limit) &&
-		    !smqsg_held_wanted(rq->q, held->hctx, held->asleep);
+		    !smqsg_held_wanted(rq->q, held->hctx, held->tag_sleepers);
 
 	if (stored)
 		smqsg_held_store(held, rq);

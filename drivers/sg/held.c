@@ -151,21 +151,21 @@ void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
  * smqsg_held_wanted() - whether others wait for what an idle request has
  * @q: its queue
  * @hctx: its hctx
- * @asleep: counts tasks that sleep for the hctx's tags
+ * @tag_sleepers: counts tasks that sleep for the hctx's tags
  *
  * If the hctx only waits to be run when a request is given back, it is run here.
  *
  * Return: true if so. Any context.
  */
 bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
-		       const atomic_t *asleep)
+		       const atomic_t *tag_sleepers)
 {
 	if (test_and_clear_bit(BLK_MQ_S_SCHED_RESTART, &hctx->state)) {
 		/* The bit was set before the hctx looked for requests in vain: it looks again. */
 		smp_mb__after_atomic();
 		blk_mq_run_hw_queue(hctx, true);
 	}
-	return smqsg_held_maybe_wanted(q, hctx, asleep);
+	return smqsg_held_maybe_wanted(q, hctx, tag_sleepers);
 }
 
 /*
@@ -176,13 +176,14 @@ bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 static bool smqsg_held_must_return(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq)
 {
 	struct blk_mq_hw_ctx *hctx = READ_ONCE(held->hctx);
-	const atomic_t *asleep = READ_ONCE(held->asleep);
+	const atomic_t *tag_sleepers = READ_ONCE(held->tag_sleepers);
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
 	/* Another context is giving it back. */
 	if (!hctx)
 		return false;
-	if (smqsg_held_maybe_wanted(fd->q, hctx, asleep) && smqsg_held_wanted(fd->q, hctx, asleep))
+	if (smqsg_held_maybe_wanted(fd->q, hctx, tag_sleepers) &&
+	    smqsg_held_wanted(fd->q, hctx, tag_sleepers))
 		return true;
 	return time_after(jiffies, READ_ONCE(scmd->jiffies_at_alloc) + SMQSG_HELD_IDLE);
 }

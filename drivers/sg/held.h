@@ -36,7 +36,7 @@ struct smqsg_slot;
  *	would still go to this CPU's hctx
  * @hctx: the request's hctx; set to NULL before the request is given back. An hctx may be freed
  *	while the queue is frozen, so it is read only with a reference to the queue
- * @asleep: counts tasks that sleep for a tag of @hctx
+ * @tag_sleepers: counts tasks that sleep for a tag of @hctx
  * @data: @bio, or NULL if the slot's request has no bio
  * @length: bytes of data
  * @keep_flags: rq_flags for the next run: @tag_flags, and RQF_DONTPREP if the next run can use what
@@ -45,7 +45,7 @@ struct smqsg_slot;
  *	cannot be frozen. Set at the end of the first run
  * @inlined: what the mid-layer prepares for this slot lies in the command itself. Set at the end of
  *	the first run
- * @clean: the request has the CDB and data of the slot, not those of a run with others
+ * @as_slot: the request has the CDB and data of the slot, not those of a run with others
  * @next: in the list of free entries, under smqsg_fd_held.lock
  * @token: the token in the device's budget that the last straight issue got, or below 0
  * @bio: the slot's data. Of the fields that a run reads, the block layer changes only the size
@@ -60,13 +60,13 @@ struct smqsg_held {
 	u32 slot;
 	u32 cpu;
 	struct blk_mq_hw_ctx *hctx;
-	atomic_t *asleep;
+	atomic_t *tag_sleepers;
 	struct bio *data;
 	u32 length;
 	req_flags_t keep_flags;
 	req_flags_t tag_flags;
 	bool inlined;
-	bool clean;
+	bool as_slot;
 	u32 next;
 	int token;
 	struct bio bio;
@@ -129,7 +129,7 @@ void smqsg_held_release(struct smqsg_fd *fd, struct smqsg_held *held);
 void smqsg_held_free_request(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq);
 void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number);
 bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
-		       const atomic_t *asleep);
+		       const atomic_t *tag_sleepers);
 void smqsg_held_give_back_all(struct smqsg_dev *sg);
 void smqsg_held_give_back(struct smqsg_dev *sg);
 int smqsg_held_set_share(struct smqsg_dev *sg, unsigned int percent);
@@ -143,17 +143,17 @@ int smqsg_held_start(void);
 void smqsg_held_stop(void);
 
 /*
- * Whether others may want an idle request of this hctx; smqsg_held_wanted() then finds out. @asleep
- * counts tasks that sleep for the hctx's tags. Any context.
+ * Whether others may want an idle request of this hctx; smqsg_held_wanted() then finds out.
+ * @tag_sleepers counts tasks that sleep for the hctx's tags. Any context.
  */
 static __always_inline bool smqsg_held_maybe_wanted(struct request_queue *q,
 						    struct blk_mq_hw_ctx *hctx,
-						    const atomic_t *asleep)
+						    const atomic_t *tag_sleepers)
 {
 	/* The hctx's CPUs go offline, or commands wait until a freed request restarts the hctx. */
 	const unsigned long states = BIT(BLK_MQ_S_INACTIVE) | BIT(BLK_MQ_S_SCHED_RESTART);
 
-	return percpu_ref_is_dying(&q->q_usage_counter) || atomic_read(asleep) ||
+	return percpu_ref_is_dying(&q->q_usage_counter) || atomic_read(tag_sleepers) ||
 	       (READ_ONCE(hctx->state) & states);
 }
 
@@ -201,7 +201,7 @@ static __always_inline bool smqsg_held_may_store(const struct smqsg_fd_held *fil
 						 struct request *rq)
 {
 	return likely(!READ_ONCE(file->over_limit) &&
-		      !smqsg_held_maybe_wanted(rq->q, held->hctx, held->asleep));
+		      !smqsg_held_maybe_wanted(rq->q, held->hctx, held->tag_sleepers));
 }
 
 /**

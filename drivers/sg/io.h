@@ -30,7 +30,7 @@ struct smqsg_batch;
  * @adhoc: additional data of an ad hoc command that waits or has waited, else NULL
  * @token: the token in the device's budget that its last straight issue with a new request got, or
  *	below 0
- * @meet: SMQSG_MEET_*: which code posts the CQE of a slot run alone: a poller; task work; or for a
+ * @cqe_by: SMQSG_CQE_*: which code posts the CQE of a slot run alone: a poller; task work; or for a
  *	straight issue the submitter or the command's end, whichever is later. Atomic: by exchange.
  *	Set with each such run
  * @response: the user address for the sense of an ad hoc command
@@ -70,7 +70,7 @@ struct smqsg_io {
 	u64 result2;
 	u32 sense_len;
 	int token;
-	atomic_t meet;
+	atomic_t cqe_by;
 	struct bio *user_bio;
 	struct smqsg_waiter waiter;
 	struct bio bio;
@@ -80,13 +80,13 @@ struct smqsg_io {
 	};
 };
 
-/* smqsg_io.meet */
+/* smqsg_io.cqe_by */
 enum {
-	SMQSG_MEET_NOT,		/* task work */
-	SMQSG_MEET_POLLED,	/* a poller */
-	SMQSG_MEET_OPEN,	/* neither the submitter nor the end has come yet */
-	SMQSG_MEET_SUBMITTER,	/* the submitter came first */
-	SMQSG_MEET_END,		/* the command's end came first */
+	SMQSG_CQE_TASK_WORK,		/* task work */
+	SMQSG_CQE_POLLER,	/* a poller */
+	SMQSG_CQE_UNDECIDED,	/* neither the submitter nor the end has come yet */
+	SMQSG_CQE_SUBMITTED,	/* the submitter came first */
+	SMQSG_CQE_ENDED,		/* the command's end came first */
 };
 
 /**

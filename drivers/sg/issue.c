@@ -6,13 +6,13 @@
 #include "issue.h"
 
 /**
- * smqsg_slot_varied() - puts a run's own LBA or buffer into a request
+ * smqsg_slot_apply_run() - puts a run's own LBA or buffer into a request
  * @io: the run
  * @rq: the request, filled from the slot
  *
  * Process context.
  */
-void smqsg_slot_varied(struct smqsg_io *io, struct request *rq)
+void smqsg_slot_apply_run(struct smqsg_io *io, struct request *rq)
 {
 	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
@@ -44,9 +44,9 @@ static SMQ_END_IO(smqsg_held_first_end, rq, error)
 	 */
 	held->inlined = scmd->sdb.table.orig_nents <= SMQSG_HELD_SEGMENTS &&
 			!scmd->extra_len && !scsi_prot_sg_count(scmd);
-	held->clean &= held->inlined;
+	held->as_slot &= held->inlined;
 	held->tag_flags = rq->rq_flags & SMQ_RQF_OF_TAG;
-	held->keep_flags = held->tag_flags | (held->inlined && held->clean ? RQF_DONTPREP : 0);
+	held->keep_flags = held->tag_flags | (held->inlined && held->as_slot ? RQF_DONTPREP : 0);
 	rq->end_io = smqsg_slot_end;
 	return SMQ_CALL_END_IO(rq, error);
 }
@@ -74,8 +74,8 @@ void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct reques
 		smqsg_slot_arm(&held->bio, rq, slot);
 	}
 	if (io->flags)
-		smqsg_slot_varied(io, rq);
-	held->clean = !io->flags;
+		smqsg_slot_apply_run(io, rq);
+	held->as_slot = !io->flags;
 	/* A run with a buffer of its own leaves its scatterlist: the next run is prepared anew. */
 	if ((held->inlined || slot->bioless) && !(io->flags & SMQ_SG_RUN_BUFFER))
 		held->keep_flags |= RQF_DONTPREP;
@@ -113,7 +113,7 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 		return 0;
 	}
 	held->cpu = raw_smp_processor_id();
-	held->asleep = &rq->mq_hctx->tags->bitmap_tags.ws_active;
+	held->tag_sleepers = &rq->mq_hctx->tags->bitmap_tags.ws_active;
 	held->length = slot->data.length;
 	held->token = -1;
 	WRITE_ONCE(held->hctx, rq->mq_hctx);
@@ -123,7 +123,7 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 	 * If the mid-layer has not prepared a command with this tag before, this run has a bio,
 	 * though the slot needs none. The next run has none: the request must be filled again.
 	 */
-	held->clean = !io->flags && (!slot->bioless || (rq->rq_flags & RQF_DONTPREP));
+	held->as_slot = !io->flags && (!slot->bioless || (rq->rq_flags & RQF_DONTPREP));
 	io->held = held;
 	rq->end_io = smqsg_held_first_end;
 	blk_execute_rq_nowait(rq, false);
@@ -170,18 +170,18 @@ int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smq
 {
 	int ret;
 
-	atomic_set(&io->meet, SMQSG_MEET_OPEN);
+	atomic_set(&io->cqe_by, SMQSG_CQE_UNDECIDED);
 	ret = smqsg_slot_issue_as(io, fd, slot, number, varied, flags, 0, NULL);
 	if (unlikely(ret)) {
-		atomic_set(&io->meet, SMQSG_MEET_NOT);
+		atomic_set(&io->cqe_by, SMQSG_CQE_TASK_WORK);
 		return ret;
 	}
 	/* If the command had not ended yet, its end posts the CQE, and @io may be gone by now. */
-	return atomic_xchg(&io->meet, SMQSG_MEET_SUBMITTER) != SMQSG_MEET_OPEN;
+	return atomic_xchg(&io->cqe_by, SMQSG_CQE_SUBMITTED) != SMQSG_CQE_UNDECIDED;
 }
 
 /**
- * smqsg_request_spare() - returns the request for which the dispatcher slept to a grant()
+ * smqsg_request_take_spare() - returns the request for which the dispatcher slept to a grant()
  * @fd: the file
  * @opf: the request's operation
  * @error: why grant() could not allocate a request
@@ -189,14 +189,14 @@ int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smq
  * Return: the request; or @error. If that is -EAGAIN, and smqsg_wait_first() follows, the
  * dispatcher sleeps for a request when grant() has returned. Process context.
  */
-struct request *smqsg_request_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error)
+struct request *smqsg_request_take_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error)
 {
 	struct smqsg_dev_wait *wait = &fd->sg->wait;
 	struct request *rq = wait->spare;
 
 	if (PTR_ERR(error) != -EAGAIN)
 		return error;
-	wait->lack = opf;
+	wait->wanted_opf = opf;
 	if (!rq)
 		return error;
 	wait->spare = NULL;

@@ -19,8 +19,8 @@ int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_re
 			     blk_opf_t polled);
 int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
 			    u32 number, u32 varied, blk_mq_req_flags_t flags);
-struct request *smqsg_request_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error);
-void smqsg_slot_varied(struct smqsg_io *io, struct request *rq);
+struct request *smqsg_request_take_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error);
+void smqsg_slot_apply_run(struct smqsg_io *io, struct request *rq);
 void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct request *rq);
 
 static __always_inline void smqsg_slot_arm(struct bio *bio, struct request *rq,
@@ -43,7 +43,7 @@ static __always_inline struct request *smqsg_request(struct smqsg_fd *fd, blk_op
 	struct request *rq = scsi_alloc_request(fd->q, opf, flags | BLK_MQ_REQ_NOWAIT);
 
 	if (IS_ERR(rq) && !(flags & BLK_MQ_REQ_NOWAIT))
-		rq = smqsg_request_spare(fd, opf, rq);
+		rq = smqsg_request_take_spare(fd, opf, rq);
 	return rq;
 }
 
@@ -67,7 +67,7 @@ static __always_inline void smqsg_slot_fill_request(struct smqsg_io *io, struct 
 			smqsg_slot_arm(bio, rq, slot);
 	}
 	if (unlikely(varied))
-		smqsg_slot_varied(io, rq);
+		smqsg_slot_apply_run(io, rq);
 	rq->timeout = slot->timeout;
 	rq->end_io_data = io;
 }
@@ -147,7 +147,7 @@ static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd
 		smqsg_held_arm(held, rq);
 	rq->end_io_data = io;
 	io->held = held;
-	if (unlikely(varied || !held->clean))
+	if (unlikely(varied || !held->as_slot))
 		smqsg_held_vary(io, held, rq);
 	if (slot->direct && smqsg_direct_issue(rq, &held->token))
 		return 0;

@@ -26,7 +26,7 @@ DECLARE_STATIC_KEY_FALSE(smq_faults);
  * @SMQ_FAULT_LOST: executed, never answered
  * @SMQ_FAULT_SHORT: half of the blocks are moved, the rest is a residual
  * @SMQ_FAULT_WRONG_STATUS: executed, answered with a status in place of GOOD
- * @SMQ_FAULT_OWN: the first of the LLD's own kinds, which struct smq_fault_kinds names
+ * @SMQ_FAULT_LLD: the first of the LLD's own kinds, which struct smq_fault_kinds names
  */
 enum smq_fault_kind {
 	SMQ_FAULT_NONE,
@@ -38,13 +38,13 @@ enum smq_fault_kind {
 	SMQ_FAULT_LOST,
 	SMQ_FAULT_SHORT,
 	SMQ_FAULT_WRONG_STATUS,
-	SMQ_FAULT_OWN,
+	SMQ_FAULT_LLD,
 };
 
 /**
  * struct smq_fault_kinds - faults that only one LLD can inject
  * @nr: number of kinds
- * @names: their names; the first one is that of SMQ_FAULT_OWN
+ * @names: their names; the first one is that of SMQ_FAULT_LLD
  * @changed: settings of a host have changed. Context: may sleep, under a lock of the
  *	host's; not called for a host that is being removed
  */

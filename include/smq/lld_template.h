@@ -48,7 +48,7 @@ bool smq_policy_full(struct smq_cmd *cmd);
  * @busy: handed back to the mid-layer
  * @deferred: sent through the worker
  * @polled: found by poll
- * @kept: held because the device, or the hardware queue, was full
+ * @held_full: held because the device, or the hardware queue, was full
  * @commits: doorbells
  * @dispatches: batches of held commands given to the LLD
  * @dispatched: commands in them
@@ -64,7 +64,7 @@ struct smq_stats {
 	u64 busy;
 	u64 deferred;
 	u64 polled;
-	u64 kept;
+	u64 held_full;
 	u64 commits;
 	u64 dispatches;
 	u64 dispatched;

@@ -62,7 +62,7 @@ enum smq_cmd_state {
 	SMQ_ENDED,	/* completed during that: the submitter completes it */
 	SMQ_HELD,	/* in a list of a dispatch policy; left under the lock of that list */
 	SMQ_RETURNING,	/* on its way from there to the mid-layer, which alone ends it */
-	SMQ_FAULTED,	/* withheld by fault injection; left under smq_host_faults.hits_lock */
+	SMQ_WITHHELD,	/* withheld by fault injection; left under smq_host_faults.hits_lock */
 };
 
 /**

@@ -19,7 +19,7 @@ from devices import devices, pinned  # noqa: E402
 from disturber import disturbing  # noqa: E402
 from kit.host import ModuleError, wait_for  # noqa: E402
 from kit.klog import KernelLog  # noqa: E402
-from kit.sanitizing import PATIENCE  # noqa: E402
+from kit.sanitizing import TIME_FACTOR  # noqa: E402
 
 PROGRAM = TOP / "build/tools/fuzz/fuzz"
 IDLE_SECONDS = 30
@@ -60,7 +60,7 @@ def end_load(load: subprocess.Popen) -> None:
     """Ends the load with all its processes, which would keep the modules in use."""
     load.terminate()
     with suppress(subprocess.TimeoutExpired):
-        load.wait(END_SECONDS * PATIENCE)
+        load.wait(END_SECONDS * TIME_FACTOR)
     load.kill()
 
 
@@ -76,8 +76,8 @@ def reasons(error: BaseException | None) -> str:
 def run_load(seed: int, seconds: int, workers: int, log: KernelLog) -> None:
     """Runs the program until it ends, or until the kernel log has a fault."""
     command = [PROGRAM, f"--seed={seed}", f"--seconds={seconds}", f"--workers={workers}",
-               f"--patience={PATIENCE}", *(["--no-fork"] if user_mode_linux() else [])]
-    end = time.monotonic() + seconds + ROUND_SECONDS * PATIENCE
+               f"--patience={TIME_FACTOR}", *(["--no-fork"] if user_mode_linux() else [])]
+    end = time.monotonic() + seconds + ROUND_SECONDS * TIME_FACTOR
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as load:
         try:
             while load.poll() is None:
@@ -98,7 +98,7 @@ def one_round(options: argparse.Namespace, number: int, seconds: int, log: Kerne
     print(f"round {number}: {seconds} s", flush=True)
     before = pinned()
     with devices() as found:
-        with disturbing(found, seed, PATIENCE) as done:
+        with disturbing(found, seed, TIME_FACTOR) as done:
             run_load(seed, seconds, options.workers, log)
         print("disturbed:", ", ".join(f"{name} {done[name]}" for name in sorted(done)), flush=True)
         found.wait_until_idle(IDLE_SECONDS)

@@ -42,7 +42,7 @@ FUNCTIONS = {
                        "smq_depth_good"],
     CORE + "move.c": ["smq_hwq_is_open", "smq_move_home_of", "smq_move_end", "smq_move",
                       "smq_move_home", "smq_move_cpu_offline"],
-    CORE + "seen.h": ["smq_seen_set", "smq_seen_begin", "smq_seen_begin_own", "smq_seen_end",
+    CORE + "seen.h": ["smq_seen_set", "smq_seen_begin", "smq_seen_begin_unseen", "smq_seen_end",
                       "smq_seen_queue", "smq_seen_done", "smq_host_chosen", "smq_host_holds"],
     CORE + "wait.h": ["smq_wait_enter", "smq_wait_follow", "smq_wait_room"],
     CORE + "wait.c": ["smq_wait_hold_for_lun", "smq_wait_hold_for_hwq", "smq_wait_behind",

@@ -20,10 +20,10 @@ from kit.memory import PAGE, Memory
 from kit.numbered import numbered_disk
 from kit.slots import SlotFile
 from kit.slowdisk import slow_disk
-from kit.sanitizing import PATIENCE
+from kit.sanitizing import TIME_FACTOR
 
 LIMIT = 60
-TIMES = max(PATIENCE, 2)
+TIMES = max(TIME_FACTOR, 2)
 # If a test does not react to the alarm, the run ends after this many more seconds, with a stack
 # trace.
 GRACE = 20

@@ -159,11 +159,11 @@ def test_fast_path(lower, sg_module):
     """smq_sg's node of the claimed device refuses opens and commands; the node of the upper device
     works."""
     with opened(smqsg.node(lower), slots=8) as file, SgDev(smqsg.node(lower)) as sg:
-        assert [file.one(slot).result for slot in range(8)] == [0] * 8
+        assert [file.run_one(slot).result for slot in range(8)] == [0] * 8
         upper = claim(lower)
         before = conv.dispatched(lower), conv.dispatched(upper)
         # A file opened before the claim stays open, but its commands fail.
-        assert [file.one(slot).result for slot in range(8)] == [-errno.ENODEV] * 8
+        assert [file.run_one(slot).result for slot in range(8)] == [-errno.ENODEV] * 8
         with pytest.raises(OSError) as error:
             sg.cmd(READ_10, din=4096)
         assert error.value.errno == errno.ENODEV
@@ -172,7 +172,7 @@ def test_fast_path(lower, sg_module):
         assert error.value.errno == errno.EBUSY
         assert (conv.dispatched(lower), conv.dispatched(upper)) == before
         lower = release(lower)
-        assert [file.one(slot).result for slot in range(8)] == [0] * 8
+        assert [file.run_one(slot).result for slot in range(8)] == [0] * 8
         assert sg.cmd(READ_10, din=4096).good
     # The same when smq_sg is loaded after the claim.
     upper = claim(lower)
@@ -182,7 +182,7 @@ def test_fast_path(lower, sg_module):
         os.open(smqsg.node(lower), os.O_RDWR)
     assert error.value.errno == errno.EBUSY
     with opened(smqsg.node(upper), slots=8) as file:
-        assert [file.one(slot).result for slot in range(8)] == [0] * 8
+        assert [file.run_one(slot).result for slot in range(8)] == [0] * 8
     lower = release(lower)
     with SgDev(smqsg.node(lower)) as sg:
         assert sg.cmd(READ_10, din=4096).good

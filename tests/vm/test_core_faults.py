@@ -16,7 +16,7 @@ from kit.deleted import delete, find_again
 from kit.hold import get_param, set_param, with_params
 from kit.host import settle, wait_for
 from kit.ramdir import ram_host, ram_hosts
-from kit.sanitizing import PATIENCE
+from kit.sanitizing import TIME_FACTOR
 from kit.sgio import TASK_SET_FULL, SgDev
 
 READ = cdb.blocks(cdb.READ_10, 0, 8)
@@ -137,7 +137,7 @@ def test_removal_does_not_wait_for_the_timers_of_what_is_held():
         for pid in pids:
             ended(pid)
         print(took)
-        assert max(took.values()) < SOON * PATIENCE, took
+        assert max(took.values()) < SOON * TIME_FACTOR, took
 
 
 @pytest.mark.smoke
@@ -180,7 +180,7 @@ def test_a_freeze_ends_when_the_device_takes_what_is_held():
             held(host)
             change = pool.submit((lun.queue / name).write_text, value, "ascii")
             host_dir.set("fault/kind", "none")
-            change.result(SOON * PATIENCE)
+            change.result(SOON * TIME_FACTOR)
             assert ended(pid) == 0
 
 

@@ -11,7 +11,7 @@ from kit import smqsg
 from kit.fiojob import fio_argv, load_on
 from kit.host import fio, run, wait_for
 from kit.ramdir import ram_host
-from kit.sanitizing import PATIENCE
+from kit.sanitizing import TIME_FACTOR
 from kit.trace import TRACING, recording, traced
 
 ENGINE = Path(__file__).resolve().parents[2] / "build/tools/fio/fio-smq.so"
@@ -65,7 +65,7 @@ def smq(filename, **options):
 def refused(filename, **options):
     """What fio prints on standard error for a job that cannot run."""
     argv = fio_argv(filename, ioengine=f"external:{ENGINE}", **options)
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60 * PATIENCE,
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60 * TIME_FACTOR,
                           check=False, stdin=subprocess.DEVNULL)
     assert done.returncode, done
     return done.stderr

@@ -22,7 +22,7 @@ def test_bare(storage):
 
 
 def test_exact(storage):
-    storage.exact()
+    storage.compare_bare()
 
 
 def test_converted(storage):

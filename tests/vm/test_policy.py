@@ -185,7 +185,7 @@ def test_more_is_advertised_than_the_device_gets(hold):
     assert depth < get_param("max_inflight") <= depth * len(luns) or len(luns) == 1
     assert get_param("max_inflight") <= depth * len(luns)
     # When the device is full commands are held: BUSY is not returned.
-    assert stats["kept"] > 0 == stats["busy"] == stats["timeouts"]
+    assert stats["held_full"] > 0 == stats["busy"] == stats["timeouts"]
 
 
 def test_the_change_to_batch_does_not_overrun_the_device(hold):
@@ -213,7 +213,7 @@ def test_a_command_that_the_lld_refuses_is_kept(hold):
                 wait_for("40 refusals", lambda: get_param("refuse") == 0)
         stats = settle(hold)
     assert trace.check_once() >= total_ios(load.result())
-    assert stats["busy"] == 0 and stats["kept"] >= 200
+    assert stats["busy"] == 0 and stats["held_full"] >= 200
     assert stats["timeouts"] == 0
 
 
@@ -236,7 +236,7 @@ def test_task_set_full_moves_the_inner_depth():
         advertised, inner, most = depths(host)
         assert advertised == 256 and most == 128 and inner < 128
         # The mid-layer never saw the refusals.
-        assert stats["errors"] == before and stats["kept"] >= repeats(20)
+        assert stats["errors"] == before and stats["held_full"] >= repeats(20)
         with load_on(lun.sd, **JOB | {"iodepth": 4}):
             wait_for("a growing depth", lambda: depths(host)[1] > inner + 3)
         choose(host, "direct")

@@ -8,7 +8,7 @@ from kit import sgio, smqsg
 from kit.held import WAYS, go
 from kit.host import loaded
 from kit.memory import PAGE, Memory, OnePage
-from kit.numbered import numbered
+from kit.numbered import numbered_blocks
 from kit.probe import calls
 from kit.ramdir import ram_host
 from kit.slots import BLOCK, HELD, RUN_BUFFER, RUN_LBA, SlotFile, read, write
@@ -45,7 +45,7 @@ def scsi_debug(**params):
         lun, = host.wait_luns(1)
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
         with open(lun.sd, "r+b", buffering=0) as disk:
-            assert disk.write(numbered(0, 256)) == 256 * BLOCK
+            assert disk.write(numbered_blocks(0, 256)) == 256 * BLOCK
         yield smqsg.node(lun), lun
 
 
@@ -62,7 +62,7 @@ def test_the_first_command_of_a_tag_has_a_bio(flags):
         for turn in range(4):
             area[:] = bytes(area.size)
             assert file.run(range(TAGS)) == (0, 0)
-            assert area[:] == numbered(0, TAGS)
+            assert area[:] == numbered_blocks(0, TAGS)
             count = made.since()
             # All tags are used in each turn; before the first turn few had been.
             assert count is None or (0 < count <= TAGS if not turn else not count), (turn, count)
@@ -87,19 +87,20 @@ def test_pieces(flags):
                           read(99, whole, buffer=1)])
             for more in ({}, {"flags": RUN_LBA, "lba": 40}, {"flags": RUN_BUFFER, "buffer": 2}, {},
                          {"flags": RUN_BUFFER | RUN_LBA, "buffer": 2, "lba": 50}, {}):
-                assert file.one(1).result == 0
+                assert file.run_one(1).result == 0
                 made.since()
-                status = file.one(0, **more)
+                status = file.run_one(0, **more)
                 assert (status.result, status.resid) == (0, 0), (count, offset, more)
                 assert made.since() in (None, int(pieces > 2))
-                expected = bytearray(numbered(99, whole))
+                expected = bytearray(numbered_blocks(99, whole))
                 for at, block in enumerate(range(count)):
                     where = (offset + at * BLOCK) % PAGE
-                    expected[where:where + BLOCK] = numbered(more.get("lba", 5) + block)
+                    expected[where:where + BLOCK] = numbered_blocks(more.get("lba", 5) + block)
                 file.prepare([write(120, whole, buffer=1)], 2)
-                assert file.one(2).result == 0
+                assert file.run_one(2).result == 0
                 file.prepare([read(120, whole)], 3)
-                assert file.one(3).result == 0 and page[:PAGE] == expected, (count, offset, more)
+                assert file.run_one(3).result == 0
+                assert page[:PAGE] == expected, (count, offset, more)
 
 
 @pytest.mark.smoke
@@ -145,7 +146,7 @@ def test_hosts_with_protection_information(dif, dix, flags):
             area[:] = bytes(area.size)
             made.since()
             assert file.run(range(TAGS)) == (0, 0)
-            assert area[:] == numbered(0, TAGS)
+            assert area[:] == numbered_blocks(0, TAGS)
             # A held request keeps the list that the mid-layer made for it.
             assert made.since() in (None, TAGS) or turn and flags
 
@@ -190,7 +191,7 @@ def test_faults():
                     for knob in fails:
                         host_dir.set(f"fault/{knob}", -1)
                     if way == 1:
-                        assert file.one(1).result == 0
+                        assert file.run_one(1).result == 0
                     made.since()
                     host_dir.arm(kind, **{"count": 1} | settings)
                     if way == "sg":
@@ -210,6 +211,6 @@ def test_faults():
                     # The next command gets the unit attention of a reset.
                     while way == "sg" and not plain.cmd(cdb, count * BLOCK).good:
                         pass
-                    while way != "sg" and file.one(way).result:
+                    while way != "sg" and file.run_one(way).result:
                         pass
                 assert len(set(results)) == 1, (kind, fails, results)

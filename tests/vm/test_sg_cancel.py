@@ -42,7 +42,7 @@ def test_slot(device):
         assert file.cancel(0) == (errno.EALREADY, 0)
         assert sorted(ring.wait(11)) == [(slot, 0) for slot in range(12) if slot != 9]
         device.slow(0)
-        assert file.one(9).result == 0
+        assert file.run_one(9).result == 0
 
 
 @pytest.mark.smoke

@@ -326,7 +326,7 @@ def test_longest_slot(nodes):
         assert file.try_prepare([longer]) == (errno.EMSGSIZE, 0)
         assert file.field == Field.LENGTH
         file.prepare([command(cdb.blocks(cdb.READ_10, 0, 8), IN, most)])
-        status = file.one(0)
+        status = file.run_one(0)
         assert (status.result, status.resid) == (0, most - len(data))
         assert ctypes.string_at(area.address, len(data)) == data
 

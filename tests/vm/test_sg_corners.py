@@ -50,7 +50,7 @@ def test_busy(device):
         assert file.status(3).result == 0 and file.status(3).runs == 1
         file.prepare([read(9)], 3)
         device.slow(0)
-        assert file.one(3).runs == 2
+        assert file.run_one(3).runs == 2
 
 
 def test_other_buffer_taken_back_in_flight(device):
@@ -84,9 +84,9 @@ def test_unmapped(device):
                           ctypes.c_long(0))
         assert fresh == where
         ctypes.memset(where, 0x11, PAGE)
-        assert file.one(0).result == 0 and file.one(2).result == 0
+        assert file.run_one(0).result == 0 and file.run_one(2).result == 0
         assert file.memory[:BLOCK] == b"\x77" * BLOCK
-        assert file.one(1).result == 0
+        assert file.run_one(1).result == 0
         assert ctypes.string_at(where, PAGE) == b"\x11" * PAGE
 
 
@@ -324,7 +324,7 @@ def test_unprivileged(device):
     assert ended(spawn(work)) == 0
     with SlotFile(device.path, 8) as file:
         file.prepare([command(vendor)])
-        assert file.one(0).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)
+        assert file.run_one(0).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)
 
 
 def test_passed_to_another_user(device):
@@ -523,18 +523,18 @@ def test_residual_and_faults(sg_module):
             file.prepare([read(0, 8), write(0, 8)])
             host_dir.arm("short", count=2)
             for slot in (0, 1):
-                status = file.one(slot)
+                status = file.run_one(slot)
                 assert (status.result, status.resid) == (0, 2048)
             host_dir.arm("sense", count=2, sense=0x031100)
             for slot in (0, 1):
-                status = file.one(slot)
+                status = file.run_one(slot)
                 assert status.triple == (3, 0x11, 0)
                 assert status.result & 0x100ff == RESULT_SENSE | sgio.CHECK_CONDITION
             host_dir.arm("status", count=1, status=sgio.RESERVATION_CONFLICT)
-            status = file.one(0)
+            status = file.run_one(0)
             assert status.result & 0xff == sgio.RESERVATION_CONFLICT
             assert status.triple == (0, 0, 0) and status.sense == b""
             host_dir.arm("task_set_full", count=3)
-            assert file.one(0).result == 0
+            assert file.run_one(0).result == 0
             assert host_dir.get("fault/count") == "0"
-            assert file.one(0).resid == 0 and file.status(0).runs == 5
+            assert file.run_one(0).resid == 0 and file.status(0).runs == 5

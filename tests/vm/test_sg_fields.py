@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kit import cdb, smqsg
 from kit.memory import PAGE, Memory, mprotect
-from kit.numbered import NUMBERED, numbered
+from kit.numbered import NUMBERED_BLOCKS, numbered_blocks
 from kit.slots import (BATCH_RANGE, BATCH_RUNS, BLOCK, BUFFER, HELD, MAX_BUFFER, MAX_BUFFERS,
                        MAX_SLOTS, NONE, PREPARE, READONLY, RUN, RUN_BUFFER, RUN_LBA, URING_BATCH,
                        URING_RUN, Buffer, Field, Prepare, RunBatch, Slot, SlotFile, command,
@@ -76,7 +76,7 @@ def test_setup_sizes(path, size):
             assert file.stride == 16 + size
             assert len(file.status_map) == -(-slots * file.stride // PAGE) * PAGE
             file.prepare([command(TUR)], slots - 1)
-            assert file.one(slots - 1).result == 0
+            assert file.run_one(slots - 1).result == 0
 
 
 def limits(file):
@@ -129,8 +129,8 @@ def test_slot_fields(file, memory, klog):
         assert file.field == field, wrong
         memory[:4 * BLOCK] = bytes(4 * BLOCK)
         assert file.run(range(4)) == (0, 0)
-        assert memory[:4 * BLOCK] == (numbered(200 + at) + numbered(201) + numbered(102) +
-                                      numbered(103)), wrong
+        assert memory[:4 * BLOCK] == (numbered_blocks(200 + at) + numbered_blocks(201) +
+                                      numbered_blocks(102, 2)), wrong
     # No refused slot holds a buffer.
     file.prepare([command(b"")] * 4)
     assert file.take_back(0) == 0 and file.take_back(2) == 0
@@ -150,9 +150,9 @@ def test_what_empties_a_slot(file):
             setattr(empty, name, 1)
         assert file.try_prepare([empty]) == (errno.EINVAL, 0), name
         assert file.field == Field.CDB_LEN
-    assert file.one(0).result == 0
+    assert file.run_one(0).result == 0
     file.prepare([Slot()])
-    assert file.one(0).result == -errno.ENODATA
+    assert file.run_one(0).result == -errno.ENODATA
 
 
 def test_slot_edges(file, klog):
@@ -165,15 +165,15 @@ def test_slot_edges(file, klog):
                   command(bytes(6)), command(cdb.blocks(cdb.READ_16, 1, 0).ljust(32, b"\0")),
                   command(TUR, timeout_ms=1), command(TUR, timeout_ms=0xffffffff)], 58)
     area[:] = b"\xa5" * area.size
-    assert file.one(58).result == 0 and file.status(58).resid == 0
-    known = min(blocks, NUMBERED)
-    assert area[:known * BLOCK] == numbered(0, known)
+    assert file.run_one(58).result == 0 and file.status(58).resid == 0
+    known = min(blocks, NUMBERED_BLOCKS)
+    assert area[:known * BLOCK] == numbered_blocks(0, known)
     assert area[info.max_transfer:] == b"\xa5" * PAGE
-    assert file.one(59).result == 0 and area[-BLOCK:] == numbered(7)
-    assert file.one(60).result == 0
+    assert file.run_one(59).result == 0 and area[-BLOCK:] == numbered_blocks(7)
+    assert file.run_one(60).result == 0
     # The mid-layer's DID_ABORT: this host takes no CDB of more than 16 bytes.
-    assert file.one(61).result == DID_ABORT << 8
-    assert file.one(63).result == 0
+    assert file.run_one(61).result == DID_ABORT << 8
+    assert file.run_one(63).result == 0
     assert not klog.matching("smq_sg: ")
 
 
@@ -197,7 +197,7 @@ def test_prepare_fields(file):
     assert arg.field == Field.SLOTS
     # After the refused calls a valid one works.
     file.prepare([command(TUR)])
-    assert file.one(0).result == 0
+    assert file.run_one(0).result == 0
 
 
 BUFFERS = [({"index": MAX_BUFFERS, "length": PAGE}, errno.EINVAL, Field.INDEX),
@@ -239,10 +239,12 @@ def test_read_only_memory(file):
     assert file.lend(0, frozen, flags=READONLY) == 0
     into = Memory(PAGE)
     assert file.lend(1, into) == 0
-    assert file.try_prepare([write(NUMBERED + 1), read(NUMBERED + 1)]) == (errno.EINVAL, 1)
-    file.prepare([read(NUMBERED + 1, buffer=1)], 1)
-    assert file.one(0).result == 0 and file.one(1).result == 0 and into[:BLOCK] == b"\x5a" * BLOCK
-    assert file.one(1, flags=RUN_BUFFER, buffer=0).result == -errno.EINVAL
+    behind = NUMBERED_BLOCKS + 1
+    assert file.try_prepare([write(behind), read(behind)]) == (errno.EINVAL, 1)
+    file.prepare([read(behind, buffer=1)], 1)
+    assert file.run_one(0).result == 0 and file.run_one(1).result == 0
+    assert into[:BLOCK] == b"\x5a" * BLOCK
+    assert file.run_one(1, flags=RUN_BUFFER, buffer=0).result == -errno.EINVAL
 
 
 BATCHES = [((0, 0, 0), Field.COUNT), ((0, MAX_SLOTS + 1, 0), Field.COUNT),
@@ -300,7 +302,7 @@ def test_run_fields(file, memory):
                 0, 1), raw
             assert [file.status(slot).result for slot in range(4)] == [0, 0, 0, -errno.EINVAL]
     assert file.status(3).runs == 0 and file.status(0).runs == len(UNUSED)
-    assert file.one(3).result == 0
+    assert file.run_one(3).result == 0
 
 
 @pytest.mark.smoke

@@ -14,7 +14,7 @@ from kit.held import (WAYS, go, held_requests, hold_first, holding, node_share,
                       without_elevator)
 from kit.host import find_hosts, loaded, wait_for
 from kit.memory import PAGE, Memory, OnePage
-from kit.numbered import NUMBERED, numbered, numbered_disk
+from kit.numbered import NUMBERED_BLOCKS, numbered_blocks, numbered_disk
 from kit.sanitizing import repeats
 from kit.slots import (BLOCK, HELD, IN, RUN_BUFFER, RUN_LBA, Field, SlotFile, command, read,
                        run_of, write)
@@ -62,7 +62,7 @@ def test_data(file, way):
     assert file.lend(0, area) == 0
     with Ring() as ring:
         for shift in (0, 100, 0, 200):
-            base = NUMBERED + shift
+            base = NUMBERED_BLOCKS + shift
             file.prepare([
                 *(write(base + at, flags=HELD, offset=at * BLOCK) for at in range(count)),
                 *(read(base + at, flags=HELD, offset=(32 + at) * BLOCK) for at in range(count)),
@@ -76,7 +76,7 @@ def test_data(file, way):
                 assert area[into] == area[out]
                 assert held_requests(file.path) == 2 * count
                 at = rand.randrange(count)
-                assert file.one(2 * count, flags=RUN_LBA, lba=base + at).result == 0
+                assert file.run_one(2 * count, flags=RUN_LBA, lba=base + at).result == 0
                 assert area[check * BLOCK:][:BLOCK] == area[at * BLOCK:][:BLOCK]
 
 
@@ -98,19 +98,20 @@ def test_nothing_of_a_variation_stays(file, way):
             go(file, ring, way, [run_of(0, **more)])
             assert held_requests(file.path) == 1
             want, rest = (other, area) if "buffer" in more else (area, other)
-            assert want[place] == numbered(more.get("lba", 40), 2), more
+            assert want[place] == numbered_blocks(more.get("lba", 40), 2), more
             assert want[:place.start] + want[place.stop:] == bytes(want.size - 2 * BLOCK), more
             assert rest[:] == bytes(rest.size), more
         # Each WRITE goes to this run's LBA, from this run's buffer.
-        file.prepare([write(NUMBERED, flags=HELD), read(NUMBERED, 8, offset=8 * PAGE)])
+        file.prepare([write(NUMBERED_BLOCKS, flags=HELD),
+                      read(NUMBERED_BLOCKS, 8, offset=8 * PAGE)])
         blocks = {at: bytes(BLOCK) for at in range(8)}
         for turn, (at, buffer) in enumerate(((0, 0), (3, 0), (0, 1), (5, 1), (0, 0), (0, 0))):
             (area, other)[buffer][:BLOCK] = blocks[at] = bytes([turn + 1]) * BLOCK
             (other, area)[buffer][:BLOCK] = b"\xee" * BLOCK
             more = {"flags": (RUN_LBA if at else 0) | (RUN_BUFFER if buffer else 0),
-                    "lba": NUMBERED + at if at else 0, "buffer": buffer}
+                    "lba": NUMBERED_BLOCKS + at if at else 0, "buffer": buffer}
             go(file, ring, way, [run_of(0, **more)])
-            assert file.one(1).result == 0
+            assert file.run_one(1).result == 0
             for lba, want in blocks.items():
                 got = area[8 * PAGE + lba * BLOCK:][:BLOCK]
                 assert got == want or want == bytes(BLOCK) and lba != at, (turn, lba)
@@ -125,10 +126,10 @@ def test_more_than_two_pieces_are_not_kept(file, pieces):
     file.prepare([read(7, pieces * blocks, flags=HELD)])
     for turn in range(3):
         ctypes.memset(area.address, turn, PAGE)
-        status = file.one(0)
+        status = file.run_one(0)
         assert (status.result, status.runs) == (0, turn + 1)
         # All pieces are the same page, so it has the last piece's data.
-        assert ctypes.string_at(area.address, PAGE) == numbered(
+        assert ctypes.string_at(area.address, PAGE) == numbered_blocks(
             7 + (pieces - 1) * blocks, blocks)
         assert held_requests(file.path) == (1 if pieces <= 2 else 0)
 
@@ -166,7 +167,7 @@ def test_protection_information_is_not_kept(path, dif):
                 file.prepare([command(raw, IN, BLOCK, flags=HELD)])
                 for _ in range(2):
                     memory[:] = bytes(PAGE)
-                    got, other = file.one(0), plain.cmd(raw, BLOCK)
+                    got, other = file.run_one(0), plain.cmd(raw, BLOCK)
                     assert got.result & 0xff == other.status
                     assert got.triple == (other.triple or (0, 0, 0))
                     assert got.result or memory[:BLOCK] == other.data == data
@@ -191,7 +192,7 @@ def test_migration(file):
                 some = rand.sample(range(64), 24)
                 area[:] = bytes(area.size)
                 go(file, ring, rand.choice(WAYS), some)
-                assert area[:] == b"".join(numbered(slot) if slot in some else bytes(BLOCK)
+                assert area[:] == b"".join(numbered_blocks(slot) if slot in some else bytes(BLOCK)
                                            for slot in range(64))
     finally:
         os.sched_setaffinity(0, cpus)
@@ -217,8 +218,8 @@ def test_status(file, way):
                 status = file.status(0)
                 assert (status.result, status.resid, status.runs) == (0, 0, runs)
                 assert status.triple == (0, 0, 0) and status.sense == b""
-                assert area[:BLOCK] == numbered(5) and held_requests(file.path) == 1
-            status = file.one(0, flags=RUN_LBA, lba=0x7fffffff)
+                assert area[:BLOCK] == numbered_blocks(5) and held_requests(file.path) == 1
+            status = file.run_one(0, flags=RUN_LBA, lba=0x7fffffff)
             runs += 1
             assert status.triple == (sgio.ILLEGAL_REQUEST, 0x21, 0) and status.sense
             assert status.runs == runs and held_requests(file.path) == 0
@@ -254,7 +255,7 @@ def test_share(path, klog):
             assert file.info().max_held == most
             assert file.run(range(depth)) == (0, 0)
             assert held_requests(path) == most
-            assert file.memory[:] == numbered(0, depth)
+            assert file.memory[:] == numbered_blocks(0, depth)
         knob.write_text("100", encoding="ascii")
         hold_first(file, depth)
     assert held_requests(path) == 0
@@ -320,8 +321,8 @@ def test_flags_of_slots(file):
     for flags in (2, HELD | 2, 4, 1 << 31):
         assert file.try_prepare([read(9, flags=flags)]) == (errno.EINVAL, 0)
         assert file.field == Field.FLAGS
-    assert file.one(0).result == 0 and area[:BLOCK] == numbered(3)
+    assert file.run_one(0).result == 0 and area[:BLOCK] == numbered_blocks(3)
     # A command without data, whose opcode has no LBA, keeps its request too.
     file.prepare([command(cdb.plain(cdb.TEST_UNIT_READY), flags=HELD)], 1)
     for _ in range(3):
-        assert file.one(1).result == 0 and held_requests(file.path) == 2
+        assert file.run_one(1).result == 0 and held_requests(file.path) == 2

@@ -17,7 +17,7 @@ from kit.held import (held_requests, hold_first, holding, node_share, quiescer, 
 from kit.host import (Lun, ModuleError, loaded, run, under_way, unload,
                       wait_for)
 from kit.ramdir import ram_host
-from kit.sanitizing import PATIENCE, SANITIZING
+from kit.sanitizing import TIME_FACTOR, SANITIZING
 from kit.slots import HELD
 from kit.slowdisk import left_alone, opened
 from kit.waits import waits, waits_on
@@ -176,14 +176,14 @@ def test_busy_slots_lose_nothing(host, name):
     command ends once."""
     need, lun = NEEDS[name], ready(host)
     path = smqsg.node(lun)
-    more = {"held": True, "ms": 1500 * PATIENCE}
+    more = {"held": True, "ms": 1500 * TIME_FACTOR}
     with on({CPU} if name == "cpu" else os.sched_getaffinity(0)), \
             waits_on(path, depth=SLOTS, **more) as lone, \
             waits_on(path, path="batch", depth=2, batch=SLOTS, **more) as batch, on({0}):
         turn = 0
         while lone.job.poll() is None and batch.job.poll() is None:
-            assert seconds_of(lambda: need.do(lun, turn)) < HANGS * PATIENCE
-            assert seconds_of(lambda: need.undo(lun)) < HANGS * PATIENCE
+            assert seconds_of(lambda: need.do(lun, turn)) < HANGS * TIME_FACTOR
+            assert seconds_of(lambda: need.undo(lun)) < HANGS * TIME_FACTOR
             lun = ready(host)
             turn += 1
             time.sleep(0.05)
@@ -215,7 +215,7 @@ def test_a_device_that_goes(host):
             wait_for("both", lambda path=path: smqsg.attr(path, "share") == 64 // 2)
             under_way(lun, 500)
             assert seconds_of(
-                lambda lun=lun: write_attr(lun.sysfs / "delete", 1)) < HANGS * PATIENCE
+                lambda lun=lun: write_attr(lun.sysfs / "delete", 1)) < HANGS * TIME_FACTOR
             said = [lone.result(), batch.result()]
         for one in said:
             assert sum(one["results"].values()) == one["sent"] == COMMANDS
@@ -291,12 +291,12 @@ def test_a_lun_beside_busy_slots(sg_module, driver, depth):
         without_elevator(first, second)
         path = smqsg.node(first)
         with node_share(path, 100), \
-                waits_on(path, depth=16, ms=3500 * PATIENCE, held=True) as job:
+                waits_on(path, depth=16, ms=3500 * TIME_FACTOR, held=True) as job:
             under_way(first, 50)
-            said = waits(second.sd, path="read", ms=1000 * PATIENCE)
+            said = waits(second.sd, path="read", ms=1000 * TIME_FACTOR)
             mine = job.result()
         print({name: said[name] for name in ("served", "sent", "median_us", "worst_us")},
               mine["served"])
         assert said["results"] == {"status": 0, "0": said["sent"]} and said["sent"] >= 10
-        assert said["worst_us"] < 5000000 * PATIENCE
+        assert said["worst_us"] < 5000000 * TIME_FACTOR
         assert mine["results"] == {"status": 0, "0": mine["sent"]} and mine["sent"] > 100

@@ -68,13 +68,13 @@ def test_faults(whole):
                 ("status", {"status": sgio.BUSY}, 0), ("task_set_full", {}, 0)):
             hold_first(file, 4)
             whole.dir.arm(fault, count=1, **settings)
-            assert file.one(0).result & 0xff == result, fault
+            assert file.run_one(0).result & 0xff == result, fault
             assert whole.dir.get("fault/count") == "0"
         hold_first(file, 4)
         whole.dir.arm("short", count=1)
         file.prepare([read(0, 1, flags=HELD)])
-        assert file.one(0).resid > 0
-        assert (file.one(0).result, file.status(0).resid) == (0, 0)
+        assert file.run_one(0).resid > 0
+        assert (file.run_one(0).result, file.status(0).resid) == (0, 0)
 
 
 @pytest.mark.parametrize("how", ("close", "prepare", "exit", "SIGKILL"))
@@ -182,12 +182,12 @@ def test_a_residual_is_that_of_its_run(whole):
     with opened(whole.path, 1, held_share=100) as file:
         file.prepare([command(cdb.inquiry(252), IN, 252, flags=HELD)])
         for _ in range(2):
-            assert file.one(0).result == 0 and file.status(0).resid > 0
+            assert file.run_one(0).result == 0 and file.status(0).resid > 0
             assert held_requests(whole.path) == 1
         state = whole.lun.sysfs / "state"
         state.write_text("offline\n", encoding="ascii")
         try:
-            gone = file.one(0)
+            gone = file.run_one(0)
         finally:
             state.write_text("running\n", encoding="ascii")
         assert gone.result == sgio.DID_NO_CONNECT << 8 and gone.resid == 0

@@ -18,7 +18,7 @@ from kit.host import loaded, run, wait_for
 from kit.kernel import SCSI_DEBUG_POLLS
 from kit.memory import PAGE, Memory
 from kit.probe import calls
-from kit.sanitizing import PATIENCE
+from kit.sanitizing import TIME_FACTOR
 from kit.slots import BLOCK, FEATURE_POLLED, RESULT_SENSE, RESULT_SHORT, command, read, write
 from kit.slowdisk import DEPTH, SLOW, opened
 from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
@@ -159,15 +159,15 @@ def test_more_wait_than_may(polled):
     most = smqsg.attr(polled.path, "max_waiting")
     with opened(polled.path, 2048) as file, Ring(2048, SETUP_IOPOLL) as ring:
         file.prepare([read(0, timeout_ms=300)], 100)
-        polled.slow(SLOW * 10 * PATIENCE)
+        polled.slow(SLOW * 10 * TIME_FACTOR)
         for slot in range(most + DEPTH + 50):
             file.push(ring, slot)
         ring.submit()
-        got = ring.wait(51, 10 * PATIENCE)
+        got = ring.wait(51, 10 * TIME_FACTOR)
         assert sorted(got) == [(100, -errno.ETIMEDOUT)] + [
             (slot, -errno.EAGAIN) for slot in range(most + DEPTH, most + DEPTH + 50)]
         polled.slow(0)
-        assert sorted(ring.wait(most + DEPTH - 1, 30 * PATIENCE)) == [
+        assert sorted(ring.wait(most + DEPTH - 1, 30 * TIME_FACTOR)) == [
             (slot, 0) for slot in range(most + DEPTH) if slot != 100]
 
 
@@ -257,7 +257,7 @@ def test_others_do_not_wait_for_a_ring_that_is_not_polled(polled):
         ring.submit()
         began = time.monotonic()
         assert other.run(range(16)) == (0, 0)
-        assert time.monotonic() - began < 2 * PATIENCE
+        assert time.monotonic() - began < 2 * TIME_FACTOR
         assert ring.wait(DEPTH) and file.run(range(DEPTH)) == (0, 0)
         # A polled ring does not wait for another one either.
         for slot in range(DEPTH):
@@ -285,7 +285,7 @@ def test_device_removed(polled, polling):
         def remove():
             began = time.monotonic()
             (polled.lun.sysfs / "delete").write_text("1", encoding="ascii")
-            return int(time.monotonic() - began > 8 * SLOW / 1e9 * PATIENCE)
+            return int(time.monotonic() - began > 8 * SLOW / 1e9 * TIME_FACTOR)
         if polling:
             with running(remove) as (_, status):
                 got = dict(ring.wait(13, spin=True))
@@ -340,7 +340,7 @@ def test_who_does_not_poll_is_in_nobodys_way(polled, what):
             run("dd", f"if={polled.lun.sd}", "of=/dev/null", "bs=4096", "count=1", "iflag=direct")
         else:
             (polled.lun.queue / "nr_requests").write_text("4", encoding="ascii")
-        assert time.monotonic() - began < 5 * PATIENCE
+        assert time.monotonic() - began < 5 * TIME_FACTOR
         assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
 
 
@@ -391,7 +391,7 @@ def test_sigkill(polled, how):
     began = time.monotonic()
     polled.idle()
     # The commands did not run one after the other.
-    assert time.monotonic() - began < 8 * SLOW / 1e9 * PATIENCE
+    assert time.monotonic() - began < 8 * SLOW / 1e9 * TIME_FACTOR
     os.close(ready)
     os.close(told)
 

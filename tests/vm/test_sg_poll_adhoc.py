@@ -95,7 +95,7 @@ def push_some(ring, file, count):
                   for n in range(count)]
 
 
-def let_go(polled):
+def all_done_and_closed(polled):
     """Waits until no command is in flight or waits, and none keeps a file open."""
     polled.idle()
     wait_for("the files to be let go", lambda: REFERENCES.read_text(encoding="ascii") == "0\n")
@@ -117,7 +117,7 @@ def test_ring_closed(polled, kind, count):
         polled.slow(0)
         assert file.run(range(8)) == (0, 0)
         del keep
-    let_go(polled)
+    all_done_and_closed(polled)
 
 
 @pytest.mark.smoke
@@ -148,4 +148,4 @@ def test_process_gone(polled, kind, how):
     assert ended(pid) == (-signal.SIGKILL if how == "SIGKILL" else 0)
     os.close(ready)
     os.close(told)
-    let_go(polled)
+    all_done_and_closed(polled)

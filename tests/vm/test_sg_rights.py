@@ -90,7 +90,7 @@ def test_a_read_whose_data_goes_out_writes_nothing(device, disk_of):
         with SlotFile(node, 2) as file:
             assert file.lend(0, Memory(PAGE)) == 0
             file.prepare([command(READ, OUT, BLOCK)])
-            assert file.one(0).result >> 8 & 0xff == DID_ERROR
+            assert file.run_one(0).result >> 8 & 0xff == DID_ERROR
 
 
 def _send_command(fd, raw, data=b"", length=0):

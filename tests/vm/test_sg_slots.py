@@ -13,7 +13,7 @@ from kit import cdb, sgio, smqsg
 from kit.cgroup import memory_cgroup
 from kit.child import ended, spawn
 from kit.memory import PAGE, Memory, OnePage, huge_memory, mprotect
-from kit.numbered import NUMBERED, numbered
+from kit.numbered import NUMBERED_BLOCKS, numbered_blocks
 from kit.probe import calls
 from kit.slots import (BLOCK, IN, MAX_SLOTS, RESULT_SENSE, RESULT_SHORT, RUN_BUFFER, RUN_LBA,
                        Field, SlotFile, command, read, run_of, write)
@@ -41,7 +41,7 @@ def test_data(path, kind):
         for turn in range(25):
             count = rand.choice((1, 2, 7, 8, 9, 64, rand.randint(1, 255), most // BLOCK))
             count = min(count, half // BLOCK)
-            lba = NUMBERED + rand.randrange(10000)
+            lba = NUMBERED_BLOCKS + rand.randrange(10000)
             out = rand.randrange(0, (half - count * BLOCK) // step + 1) * step
             into = half + PAGE + out
             data = rand.randbytes(count * BLOCK)
@@ -52,7 +52,7 @@ def test_data(path, kind):
                 write(lba, count, cdb.WRITE_16, buffer=1, offset=out),
                 read(lba, count, cdb.READ_16, buffer=1, offset=into)])
             assert (error, done) == (0, 2), (turn, count, out, into)
-            assert file.one(0).result == 0 and file.one(1).result == 0
+            assert file.run_one(0).result == 0 and file.run_one(1).result == 0
             assert area[at + into:at + into + len(data)] == data, (turn, count, out, into)
             assert area[around[0]:at + into] == b"\xa5" * (at + into - around[0])
             assert area[at + into + len(data):around[1]] == b"\xa5" * 64
@@ -76,7 +76,7 @@ def test_queue_stats(path):
                 knob.write_text(value, encoding="ascii")
             assert knob.read_text(encoding="ascii") == f"{value or 1}\n"
             before = so_far()
-            assert all(file.one(0).result == 0 for _ in range(64))
+            assert all(file.run_one(0).result == 0 for _ in range(64))
             counts.append(so_far() - before)
     # Other queues have commands of their own.
     assert counts[1] < 64 <= min(counts[0], counts[2]), counts
@@ -90,47 +90,47 @@ def test_segments(file):
     assert file.lend(0, area) == 0
     blocks = pieces * PAGE // BLOCK
     file.prepare([read(0, blocks)])
-    assert file.one(0).result == 0
+    assert file.run_one(0).result == 0
     # The data begins and ends inside a page.
     assert pieces == info.max_segments, "the device's max_transfer is too small for this test"
     assert file.try_prepare([read(0, blocks, offset=BLOCK)], 1) == (errno.EMSGSIZE, 0)
     assert file.field == Field.LENGTH
-    assert file.one(0).result == 0 and file.one(1).result == -errno.ENODATA
+    assert file.run_one(0).result == 0 and file.run_one(1).result == -errno.ENODATA
 
 
 @pytest.mark.smoke
 def test_lba(file, memory):
     """READ, WRITE and VERIFY with CDBs of 6 to 16 bytes run with another LBA than prepared."""
-    memory[:BLOCK] = numbered(9)
+    memory[:BLOCK] = numbered_blocks(9)
     for opcode in cdb.READS:
         file.prepare([read(3, opcode=opcode, offset=PAGE)])
-        for lba in (0, 1, 0x123, NUMBERED - 1):
-            assert file.one(0, flags=RUN_LBA, lba=lba).result == 0
-            assert memory[PAGE:PAGE + BLOCK] == numbered(lba), (opcode, lba)
-        assert file.one(0).result == 0 and memory[PAGE:PAGE + BLOCK] == numbered(3)
+        for lba in (0, 1, 0x123, NUMBERED_BLOCKS - 1):
+            assert file.run_one(0, flags=RUN_LBA, lba=lba).result == 0
+            assert memory[PAGE:PAGE + BLOCK] == numbered_blocks(lba), (opcode, lba)
+        assert file.run_one(0).result == 0 and memory[PAGE:PAGE + BLOCK] == numbered_blocks(3)
     for at, opcode in enumerate(cdb.WRITES):
-        lba = NUMBERED + 20 + at
-        file.prepare([write(NUMBERED + 10, opcode=opcode), read(0, offset=PAGE)])
-        assert file.one(0, flags=RUN_LBA, lba=lba).result == 0
-        assert file.one(1, flags=RUN_LBA, lba=lba).result == 0
-        assert memory[PAGE:PAGE + BLOCK] == numbered(9), opcode
+        lba = NUMBERED_BLOCKS + 20 + at
+        file.prepare([write(NUMBERED_BLOCKS + 10, opcode=opcode), read(0, offset=PAGE)])
+        assert file.run_one(0, flags=RUN_LBA, lba=lba).result == 0
+        assert file.run_one(1, flags=RUN_LBA, lba=lba).result == 0
+        assert memory[PAGE:PAGE + BLOCK] == numbered_blocks(9), opcode
     for opcode in cdb.VERIFIES:
         file.prepare([command(cdb.blocks(opcode, 1 << 30, 1))])
-        assert file.one(0).triple == (sgio.ILLEGAL_REQUEST, 0x21, 0)
-        assert file.one(0, flags=RUN_LBA, lba=77).result == 0
+        assert file.run_one(0).triple == (sgio.ILLEGAL_REQUEST, 0x21, 0)
+        assert file.run_one(0, flags=RUN_LBA, lba=77).result == 0
     for opcodes, bits in (((cdb.READ_6, cdb.WRITE_6), 21),
                           ((cdb.READ_10, cdb.WRITE_10, cdb.READ_12, cdb.WRITE_12), 32)):
         for opcode in opcodes:
             file.prepare([(read if opcode in cdb.READS else write)(0, opcode=opcode)])
             for lba, error in (((1 << bits) - 1, 0), (1 << bits, errno.ERANGE),
                                ((1 << 64) - 1, errno.ERANGE)):
-                status = file.one(0, flags=RUN_LBA, lba=lba)
+                status = file.run_one(0, flags=RUN_LBA, lba=lba)
                 assert status.result == -error or not error and status.asc == 0x21, (opcode, lba)
     file.prepare([command(cdb.blocks(cdb.VERIFY_16, 0, 1)), command(TUR),
                   command(cdb.inquiry(96), IN, 96), command(b"")])
-    assert file.one(0, flags=RUN_LBA, lba=(1 << 64) - 1).asc == 0x21
+    assert file.run_one(0, flags=RUN_LBA, lba=(1 << 64) - 1).asc == 0x21
     for slot, error in ((1, errno.EOPNOTSUPP), (2, errno.EOPNOTSUPP), (3, errno.ENODATA)):
-        assert file.one(slot, flags=RUN_LBA, lba=1).result == -error
+        assert file.run_one(slot, flags=RUN_LBA, lba=1).result == -error
 
 
 def test_other_buffer(file, memory):
@@ -141,14 +141,14 @@ def test_other_buffer(file, memory):
     memory[:] = bytes(memory.size)
     for _ in range(3):
         other[:] = bytes(other.size)
-        assert file.one(0, flags=RUN_BUFFER, buffer=1).result == 0
-        assert other[PAGE:PAGE + 2 * BLOCK] == numbered(40, 2)
+        assert file.run_one(0, flags=RUN_BUFFER, buffer=1).result == 0
+        assert other[PAGE:PAGE + 2 * BLOCK] == numbered_blocks(40, 2)
     assert memory[:] == bytes(memory.size)
-    assert file.one(0, flags=RUN_BUFFER | RUN_LBA, buffer=1, lba=50).result == 0
-    assert other[PAGE:PAGE + 2 * BLOCK] == numbered(50, 2)
+    assert file.run_one(0, flags=RUN_BUFFER | RUN_LBA, buffer=1, lba=50).result == 0
+    assert other[PAGE:PAGE + 2 * BLOCK] == numbered_blocks(50, 2)
     for slot, buffer, error in ((0, 2, errno.ERANGE), (0, 3, errno.ENOENT), (1, 1, errno.EINVAL)):
-        assert file.one(slot, flags=RUN_BUFFER, buffer=buffer).result == -error
-    assert file.one(2, flags=4).result == -errno.EINVAL
+        assert file.run_one(slot, flags=RUN_BUFFER, buffer=buffer).result == -error
+    assert file.run_one(2, flags=4).result == -errno.EINVAL
     with Ring() as ring:
         file.push(ring, 0, flags=RUN_BUFFER, buffer=1)
         file.push(ring, 2, flags=RUN_BUFFER | RUN_LBA, buffer=2, lba=99)
@@ -161,7 +161,7 @@ def test_other_buffer(file, memory):
             file.push(ring, slot, **more)
             ring.submit()
             assert ring.wait(1) == [(slot, -error)], (slot, more)
-    assert small[:BLOCK] == numbered(99)
+    assert small[:BLOCK] == numbered_blocks(99)
     # No run holds the buffers any longer.
     assert file.take_back(1) == 0 and file.take_back(2) == 0
 
@@ -180,7 +180,7 @@ def test_refused(file, memory, way):
             (command(TUR), {"flags": RUN_BUFFER}, errno.EINVAL),
             (command(b""), {}, errno.ENODATA))):
         file.prepare([read(0x7fffffff)])
-        assert file.one(0).triple == (sgio.ILLEGAL_REQUEST, 0x21, 0)
+        assert file.run_one(0).triple == (sgio.ILLEGAL_REQUEST, 0x21, 0)
         file.prepare([slot])
         if way == "ioctl":
             assert file.run([run_of(0, **more)]) == (0, 1)
@@ -204,7 +204,7 @@ def test_sense(path, size):
         assert file.lend(0, area) == 0
         file.prepare([read(0x7fffffff), read(0)])
         for runs in (1, 2, 3):
-            status = file.one(0)
+            status = file.run_one(0)
             assert status.result == RESULT_SENSE | sgio.CHECK_CONDITION | (
                 RESULT_SHORT if status.resid else 0)
             assert status.triple == (sgio.ILLEGAL_REQUEST, 0x21, 0) and status.runs == runs
@@ -212,10 +212,10 @@ def test_sense(path, size):
             assert len(status.sense) == min(size, 18)
             assert not whole or whole.triple == (sgio.ILLEGAL_REQUEST, 0x21, 0)
         # The next slot's status begins where this one's ends.
-        assert file.one(1) == file.status(1) and file.status(1).runs == 1
+        assert file.run_one(1) == file.status(1) and file.status(1).runs == 1
         assert file.status(1).triple == (0, 0, 0) and file.status(1).sense == b""
         file.prepare([read(0)])
-        assert file.one(0).triple == (0, 0, 0) and file.status(0).sense == b""
+        assert file.run_one(0).triple == (0, 0, 0) and file.status(0).sense == b""
         assert file.status(0).runs == 4
 
 
@@ -241,7 +241,7 @@ def test_map_is_read_only(file):
     assert mprotect(Mapped, 3) == -1
     # The mapping keeps the status array after the file is closed.
     file.prepare([command(TUR)])
-    assert file.one(0).runs == 1
+    assert file.run_one(0).runs == 1
     kept = mmap.mmap(file.fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
     file.close()
     assert struct.unpack_from("<iII", kept) == (0, 0, 1)
@@ -277,7 +277,7 @@ def test_batches(path, count):
                     assert file.run(what) == (0, 0)
                 assert [file.status(slot).runs for slot in slots] == [n + 1 for n in before]
                 assert area[:] == b"".join(
-                    numbered(slot + shift) if slot in set(slots) else bytes(BLOCK)
+                    numbered_blocks(slot + shift) if slot in set(slots) else bytes(BLOCK)
                     for slot in range(1000)), (kind, uring)
 
 
@@ -326,7 +326,7 @@ def test_a_million_slots(path):
     with SlotFile(path, MAX_SLOTS, 0) as file:
         area = Memory(some * BLOCK // 2)
         assert file.lend(0, area) == 0
-        part = [read(at % NUMBERED, offset=at % (some // 2) * BLOCK) for at in range(some)]
+        part = [read(at % NUMBERED_BLOCKS, offset=at % (some // 2) * BLOCK) for at in range(some)]
         for first in range(0, MAX_SLOTS, some):
             file.prepare(part, first)
         used = before - available()
@@ -343,7 +343,7 @@ def test_a_million_slots(path):
         last = range(MAX_SLOTS - some, MAX_SLOTS)
         area[:] = bytes(area.size)
         assert file.run(last) == (0, 0)
-        assert area[:] == numbered(0, some // 2)
+        assert area[:] == numbered_blocks(0, some // 2)
         assert file.try_prepare(part[:2], MAX_SLOTS - 1)[0] == errno.EINVAL
 
 

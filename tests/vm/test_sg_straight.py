@@ -13,7 +13,7 @@ from kit.child import ended, spawn
 from kit.held import without_elevator
 from kit.host import loaded, wait_for
 from kit.memory import Memory
-from kit.numbered import numbered
+from kit.numbered import numbered_blocks
 from kit.slots import BLOCK, SlotFile, command, read
 from kit.slowdisk import left_alone, opened
 from kit.uring import Ring
@@ -165,7 +165,7 @@ def test_memory_is_what_was_read():
     """Many runs with new requests, one by one and in batches, read the right blocks."""
     with disks() as (lun,):
         with open(lun.sd, "r+b", buffering=0) as disk:
-            assert disk.write(numbered(0, TAGS)) == TAGS * BLOCK
+            assert disk.write(numbered_blocks(0, TAGS)) == TAGS * BLOCK
         with SlotFile(smqsg.node(lun), TAGS) as file, Ring() as ring:
             area = Memory(TAGS * BLOCK)
             assert file.lend(0, area) == 0
@@ -181,4 +181,4 @@ def test_memory_is_what_was_read():
                         file.push(ring, slot)
                     ring.submit()
                     assert len(ring.wait(TAGS)) == TAGS
-                assert area[:] == numbered(0, TAGS)
+                assert area[:] == numbered_blocks(0, TAGS)

@@ -16,7 +16,7 @@ from kit.fiojob import fio, load_on, total_ios
 from kit.hold import get_param, set_param, with_params
 from kit.host import loaded, settle, under_way, wait_for
 from kit.ramdir import RamDir, ram_host
-from kit.sanitizing import PATIENCE, repeats
+from kit.sanitizing import TIME_FACTOR, repeats
 from kit.sgio import SG_SCSI_RESET_DEVICE, SgDev
 from kit.trace import traced
 
@@ -24,7 +24,7 @@ from kit.trace import traced
 QUEUES = min(4, os.cpu_count())
 # ns, how long a hardware queue takes for a command: longer than four CPUs of a slow machine take
 # for four.
-SLOW_NS = 2000000 * PATIENCE
+SLOW_NS = 2000000 * TIME_FACTOR
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "time_based": True, "runtime": 60}
 PINNED = READS | {"iodepth": 64, "cpus_allowed": "0"}
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 64, "cpus_allowed": "0",

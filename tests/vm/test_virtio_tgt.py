@@ -267,7 +267,7 @@ def test_persistent_reservations_between_two_initiators():
                 memory = Memory(512)
                 assert file.lend(0, memory) == 0
                 file.prepare([slots.write(0)])
-                assert file.one(0).result == conflict
+                assert file.run_one(0).result == conflict
             # scsi-hd's LUN is another one.
             assert direct_write(other.sd) == 0
             assert out(b, "reserve", param_rk="0xb2", prout_type=1) == conflict

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .host import Host, KernelLog, Lun, find_hosts, load, settle, unload, wait_for
-from .sanitizing import PATIENCE
+from .sanitizing import TIME_FACTOR
 
 DRIVER = Path("/sys/bus/scsi/drivers/smq_conv")
 # Seconds for which programs that examine a new device may keep it open.
@@ -75,7 +75,7 @@ def claim(lower: Lun) -> Lun:
     with KernelLog() as log:
         ask_soon("claim", lower.address)
         upper = wait_for(f"the upper disk of {lower.address}", found)
-        log.wait(rf"sd {upper.address}: \[\w+\] Attached SCSI", 30 * PATIENCE)
+        log.wait(rf"sd {upper.address}: \[\w+\] Attached SCSI", 30 * TIME_FACTOR)
     return upper
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from contextlib import contextmanager
 
-from .sanitizing import PATIENCE
+from .sanitizing import TIME_FACTOR
 
 # tools/check sets SMQ_FIO to a build of the same source that starts faster.
 FIO = os.environ.get("SMQ_FIO", "fio")
@@ -50,7 +50,7 @@ def fio(filename: str, limit: float = 120, ok: bool = True, **options) -> dict:
     """Runs fio and returns its JSON; fails when it takes longer than @limit seconds or,
     with @ok, reports an error."""
     argv = fio_argv(filename, **options)
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit * PATIENCE,
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit * TIME_FACTOR,
                           check=False, stdin=subprocess.DEVNULL)
     return fio_report(argv, done.returncode, done.stdout, done.stderr, ok)
 
@@ -61,7 +61,7 @@ class Load:
     def __init__(self, filename: str, ok: bool, limit: float, options: dict):
         # With threads a signal to the one process ends all jobs.
         self._argv = fio_argv(filename, **{"thread": True} | options)
-        self._ok, self._limit, self._report = ok, limit * PATIENCE, None
+        self._ok, self._limit, self._report = ok, limit * TIME_FACTOR, None
         # pylint: disable=consider-using-with
         self._job = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, text=True,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -15,7 +15,7 @@ from . import debugfs
 from .fiojob import fio, total_ios
 from .kernel import SCSI_DEBUG_LEAVES_WORK
 from .klog import KernelLog
-from .sanitizing import PATIENCE
+from .sanitizing import TIME_FACTOR
 from .sgio import Disk, SgDev
 
 __all__ = ["Disk", "Host", "KernelLog", "Lun", "ModuleError", "SgDev", "fio", "is_loaded",
@@ -42,7 +42,7 @@ def run(*argv: str, ok: bool = True, limit: float = 60, **more) -> subprocess.Co
 def wait_for(what: str, check: Callable, seconds: float = 20):
     """Waits until @check() returns a true value, and returns that. Fails after @seconds, or after
     longer on a slow kernel."""
-    seconds *= PATIENCE
+    seconds *= TIME_FACTOR
     end = time.monotonic() + seconds
     while True:
         value = check()
@@ -173,7 +173,7 @@ def load(module: str, **params) -> None:
 def unload(module: str, seconds: float = 15) -> None:
     """Unloads a module by modprobe -r. Tries for some seconds, because the probe of a disk may use
     it shortly after loading."""
-    end = time.monotonic() + seconds * PATIENCE
+    end = time.monotonic() + seconds * TIME_FACTOR
     while True:
         done = run("modprobe", "-r", module, ok=False, limit=120)
         if done.returncode == 0:

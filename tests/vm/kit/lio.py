@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import cdb, sgio
 from .host import Host, KernelLog, Lun, find_hosts, load, run, unload, wait_for
-from .sanitizing import PATIENCE
+from .sanitizing import TIME_FACTOR
 from .sgio import SgDev
 
 CONFIGFS = Path("/sys/kernel/config")
@@ -118,7 +118,7 @@ class Tpg:
         with KernelLog() as log:
             address = self.link(number, backstore)
             lun = wait_for(f"the disk {address}", ready, 30)
-            log.wait(rf"sd {address}: \[\w+\] Attached SCSI", 30 * PATIENCE)
+            log.wait(rf"sd {address}: \[\w+\] Attached SCSI", 30 * TIME_FACTOR)
         # One command per I/O, so that both can be counted.
         write_attr(lun.queue / "nomerges", 2)
         return lun

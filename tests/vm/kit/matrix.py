@@ -47,7 +47,7 @@ RETRIES = "100"
 LOST_MS = 3000
 # Error handling begins this long after the device has lost a prepared command.
 PREPARED_MS = 5000
-RUSH = 0.3
+LANES_SECONDS = 0.3
 
 
 def _get(path: Path) -> str:
@@ -71,7 +71,7 @@ def timeout(lun: Lun, milliseconds: int):
         knob.write_text(before, encoding="ascii")
 
 
-def _words(ends: Counter) -> str:
+def _counts(ends: Counter) -> str:
     return ", ".join(f"{word} {count}" for word, count in sorted(ends.items()))
 
 
@@ -80,13 +80,13 @@ class Storage:
 
     def __init__(self, device: Device, attached: Attached, known: bytes):
         self.device, self.attached, self._known = device, attached, known
-        self._cells = Stamped()
+        self._stamped = Stamped()
         # The steps done with a variant: bare or converted.
         self._did: list[str] = []
         lun = self.ready(attached.lun())
         with SgDev(lun.sg) as plain:
             write_by_sg(plain, FIRST, known)
-        self._cells.fill(lun)
+        self._stamped.fill(lun)
 
     @staticmethod
     def ready(lun: Lun) -> Lun:
@@ -103,9 +103,9 @@ class Storage:
 
     def verified(self, lun: Lun) -> None:
         """Checks all data written so far, and the known data by prepared commands."""
-        self._cells.check(self.ready(lun))
+        self._stamped.check(self.ready(lun))
         with Lanes([lun], [self._known]) as lanes:
-            lanes.go(RUSH, writing=True)
+            lanes.go(LANES_SECONDS, writing=True)
             # stop() waits for all lanes in flight, however slow the machine is.
             assert set(lanes.stop()) == {"GOOD"}
             lanes.written()
@@ -115,7 +115,7 @@ class Storage:
         """Runs block I/O during the with block. It writes and compares only if the device's row
         allows WRITEs in faults."""
         writes = self.device.writes
-        return self._cells.running(lun, writes=writes, compare=writes)
+        return self._stamped.running(lun, writes=writes, compare=writes)
 
     def _reset(self, sg: SgDev, name: str) -> bool:
         """Resets at level @name; returns whether it succeeded. A level that is in the row is tried
@@ -137,13 +137,13 @@ class Storage:
         before, writes = timeouts(lower), self.device.writes
         if self.device.aborts:
             with self.attached.slow(), timeout(lun, SHORT_MS):
-                wait_for("timeouts", lambda: lanes.go(RUSH, writing=writes) and
+                wait_for("timeouts", lambda: lanes.go(LANES_SECONDS, writing=writes) and
                          timeouts(lower) > before, 20)
             self._did.append("aborts")
             print(f"{self.device.name}, {variant}: {timeouts(lower) - before} timeouts")
         if not writes:
             lanes.stop()
-        self._cells.wait(50)
+        self._stamped.wait(50)
 
     def faults(self, variant: str, lun: Lun, lower: Lun) -> None:
         """Aborts, and each reset of the lower device, with block I/O and prepared commands in
@@ -152,7 +152,7 @@ class Storage:
         with Lanes([lun], [self._known], PREPARED_MS) as lanes, SgDev(lower.sg) as sg, \
                 timeout(lun, LOST_MS):
             with self._busy(lun):
-                self._cells.wait(50)
+                self._stamped.wait(50)
                 self._aborts(variant, lun, lower, lanes)
                 done = []
                 for name in self.device.levels(variant):
@@ -160,11 +160,11 @@ class Storage:
                         lanes.go(0.1, writing=True)
                     if self._reset(sg, name):
                         done.append(name)
-                    self._cells.wait(20)
+                    self._stamped.wait(20)
                 self._did.append(f"resets: {', '.join(done) or 'none'}")
-            assert not self._cells.errors, self._cells.errors
-            print(f"{self.device.name}, {variant}: {self._cells.total} block I/Os; "
-                  f"{_words(lanes.stop())}")
+            assert not self._stamped.errors, self._stamped.errors
+            print(f"{self.device.name}, {variant}: {self._stamped.total} block I/Os; "
+                  f"{_counts(lanes.stop())}")
         self.verified(lun)
 
     def pulled(self, variant: str, lun: Lun) -> None:
@@ -173,15 +173,15 @@ class Storage:
         writes = self.device.writes
         with Lanes([lun], [self._known]) as lanes:
             with self._busy(lun):
-                self._cells.wait(50)
-                lanes.go(RUSH, writing=writes)
+                self._stamped.wait(50)
+                lanes.go(LANES_SECONDS, writing=writes)
                 self.attached.pull()
                 wait_for("the LUN to go", lambda: not lun.sysfs.exists(), SECONDS)
-                lanes.go(RUSH, writing=writes)
+                lanes.go(LANES_SECONDS, writing=writes)
             ends = lanes.stop()
-            assert len(self._cells.errors) and ends[f"errno {errno.ENODEV}"], ends
-            print(f"{self.device.name}, {variant}: {self._cells.total} block I/Os, "
-                  f"{len(self._cells.errors)} errors; {_words(ends)}")
+            assert len(self._stamped.errors) and ends[f"errno {errno.ENODEV}"], ends
+            print(f"{self.device.name}, {variant}: {self._stamped.total} block I/Os, "
+                  f"{len(self._stamped.errors)} errors; {_counts(ends)}")
         self._did.append(self.device.pulled)
         self.attached.back()
 
@@ -215,7 +215,7 @@ class Storage:
         found["at the end"] = dev.cmd(READ, din=512)
         return found
 
-    def exact(self) -> None:
+    def compare_bare(self) -> None:
         """The same commands to the bare and the claimed LUN: their results are the same in each
         field."""
         self._did.clear()

@@ -8,10 +8,10 @@ from . import cdb, sgio, smqsg
 from .host import loaded
 from .slots import BLOCK
 
-NUMBERED = 4096     # blocks; tests write behind them
+NUMBERED_BLOCKS = 4096     # blocks; tests write behind them
 
 
-def numbered(lba: int, count: int = 1) -> bytes:
+def numbered_blocks(lba: int, count: int = 1) -> bytes:
     """The data of these blocks."""
     return b"".join(struct.pack("<Q", lba + at) * (BLOCK // 8) for at in range(count))
 
@@ -22,7 +22,7 @@ def numbered_disk(driver: str = "smq_ram", **params) -> Iterator[str]:
     with smqsg.module(), loaded(driver, io_errors=True, **params) as hosts:
         lun = hosts[0].luns()[0]
         with sgio.SgDev(lun.sg) as dev:
-            for lba in range(0, NUMBERED, 1024):
+            for lba in range(0, NUMBERED_BLOCKS, 1024):
                 assert dev.cmd(cdb.blocks(cdb.WRITE_10, lba, 1024),
-                               dout=numbered(lba, 1024)).good
+                               dout=numbered_blocks(lba, 1024)).good
         yield smqsg.node(lun)

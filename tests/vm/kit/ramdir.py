@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .host import Host, KernelLog, find_hosts, load, run, unload, wait_for
-from .sanitizing import PATIENCE
+from .sanitizing import TIME_FACTOR
 
 CONFIGFS = Path("/sys/kernel/config")
 HOSTS = CONFIGFS / "smq/ram"
@@ -52,7 +52,7 @@ class RamDir:
             host = wait_for("the host", lambda: [
                 host for host in find_hosts("smq_ram") if host not in before])[0]
             for lun in host.wait_luns(luns):
-                log.wait(rf"sd {lun.address}: \[\w+\] Attached SCSI", 30 * PATIENCE)
+                log.wait(rf"sd {lun.address}: \[\w+\] Attached SCSI", 30 * TIME_FACTOR)
         return host
 
     def remove(self) -> None:

@@ -4,7 +4,7 @@ import os
 
 SANITIZING = os.uname().release.endswith("-smq-sanitize")
 # The factor for time limits of waits and tests.
-PATIENCE = 4 if SANITIZING else 1
+TIME_FACTOR = 4 if SANITIZING else 1
 
 
 def repeats(count: int) -> int:

@@ -244,7 +244,7 @@ class SlotFile:
         arg = Cancel() if slot is None else Cancel(slot=slot, flags=CANCEL_SLOT)
         return self._call(CANCEL, arg), arg.cancelled
 
-    def one(self, slot: int, **more) -> Status:
+    def run_one(self, slot: int, **more) -> Status:
         """Runs one slot by ioctl; returns its status."""
         error, failed = self.run([run_of(slot, **more)])
         status = self.status(slot)

@@ -85,7 +85,7 @@ static void *close_soon(void *arg)
 	struct closer *closer = arg;
 
 	usleep(closer->usec);
-	tally(OP_RACE, result_of(close(closer->fd)));
+	tally(OP_CLOSE_RACE, result_of(close(closer->fd)));
 	return NULL;
 }
 

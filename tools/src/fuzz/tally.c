@@ -80,7 +80,7 @@ static const struct {
 	[OP_ENTER] = { "submit", { ERRNO_LIST(EBUSY, EAGAIN, EINTR, ENOMEM, EBADR,
 					      EOWNERDEAD) } },
 	[OP_PASS] = { "pass fd", { ERRNO_LIST(EBADF, EMFILE, ETOOMANYREFS, EINTR) } },
-	[OP_RACE] = { "close race", { ERRNO_LIST(EBADF) } },
+	[OP_CLOSE_RACE] = { "close race", { ERRNO_LIST(EBADF) } },
 	[OP_FORK] = { "fork", { ERRNO_LIST(EAGAIN, ENOMEM) } },
 	[OP_EXEC] = { "exec", { ERRNO_LIST(EAGAIN, ENOMEM) } },
 	[OP_OWN_WRITE] = { "own write", { of_a_run, of_sg } },
