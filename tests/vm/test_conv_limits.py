@@ -107,7 +107,7 @@ def test_block_io_that_is_too_large(lower, what):
     assert attr(lower, "max_hw_sectors_kb") == whole
 
 
-def test_passthrough_that_is_too_large(lower):
+def test_passthrough_that_is_too_large(lower, klog):
     """It ends with DID_ERROR and does not reach the lower device; the log says why."""
     upper = claim(lower)
     with SgDev(upper.sg) as sg:
@@ -116,6 +116,7 @@ def test_passthrough_that_is_too_large(lower):
         before = conv.dispatched(lower)
         assert sg.cmd(READ_256, din=256 * SECTOR).host == DID_ERROR
         assert conv.dispatched(lower) == before
+        klog.wait("is beyond the lower device.s limits")
         wait_for("the limit to follow", lambda: attr(upper, "max_hw_sectors_kb") == 32)
     release(lower)
 
