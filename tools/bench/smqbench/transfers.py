@@ -12,6 +12,7 @@ from .symbols import Symbols
 
 # The most slips per I/O: a slip is when a vCPU ran ahead because the host did not run the other.
 MAX_SLIPS = 0.5
+SMALL = 0.005  # transfers per I/O: functions with less are left out
 
 
 @dataclass
@@ -27,6 +28,12 @@ class Sharing:
     slips: float = 0.0
     top: Counter = field(default_factory=Counter)       # (function, kind) -> transfers
     own_top: Counter = field(default_factory=Counter)   # the same on our account
+
+
+def by_function(found: Counter) -> dict[str, float]:
+    """Transfers by function, as text for a figure, the largest first."""
+    return {f"{kind} {name}": round(value, 4) for (name, kind), value in found.most_common()
+            if value >= SMALL}
 
 
 def _add(sharing: Sharing, run: Run, path: Path, symbols: Symbols) -> None:
