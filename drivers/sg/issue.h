@@ -223,7 +223,8 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 		return ret;
 	if (alone && unlikely(!smqsg_reserve(fd, 1)))
 		return -EAGAIN;
-	if (alone && !polled && unlikely(slot->direct))
+	/* Under an elevator straight issue would be refused: then the plug is cheaper. */
+	if (alone && !polled && unlikely(slot->direct) && likely(!fd->q->elevator))
 		ret = smqsg_slot_issue_direct(io, fd, slot, number, varied, flags);
 	else if (alone && unlikely(!current->plug))
 		ret = smqsg_slot_issue_plugged(io, fd, flags, polled);
