@@ -8,7 +8,7 @@
 #include "smq.h"
 #include "wait.h"
 
-/* Sets up the layer's part; no command uses it yet. */
+/* Sets up the layer's part and the policy's; no command uses them yet. */
 static int smq_lun_init(struct smq_host *host, struct scsi_device *sdev, struct smq_lun *lun)
 {
 	struct smq_choice *choice = &host->core->choice;
@@ -79,8 +79,8 @@ void smq_lun_room(struct scsi_device *sdev)
 	if (smq_depth_has_waiting(depth))
 		smq_hold_kick(&depth->wait);
 	/*
-	 * The mid-layer sends a blocked LUN nothing while it has commands: unblock it, as a
-	 * completion does.
+	 * While a blocked LUN has commands in flight, the mid-layer sends it no more. So clear the
+	 * block, as a completion does.
 	 */
 	if (atomic_read(&sdev->device_blocked))
 		atomic_set(&sdev->device_blocked, 0);

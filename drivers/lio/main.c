@@ -18,7 +18,7 @@ MODULE_PARM_DESC(hw_queues, "hardware queues per host, 0: one per CPU (default 0
 
 static unsigned int depth = 128;
 module_param(depth, uint, 0444);
-MODULE_PARM_DESC(depth, "commands per hardware queue and LUN, 1..4096 (default 128)");
+MODULE_PARM_DESC(depth, "commands per hardware queue, and also per LUN, 1..4096 (default 128)");
 
 static int __init lio_init(void)
 {

@@ -35,11 +35,11 @@ MODULE_PARM_DESC(hw_queues, "hardware queues, 0: one per CPU (default 0)");
 module_param_named(poll_queues, config.poll_queues, uint, 0444);
 MODULE_PARM_DESC(poll_queues, "further hardware queues for polled I/O (default 0)");
 module_param_named(depth, config.depth, uint, 0444);
-MODULE_PARM_DESC(depth, "commands per hardware queue and LUN, 1..4096 (default 128)");
+MODULE_PARM_DESC(depth, "commands per hardware queue, and also per LUN, 1..4096 (default 128)");
 
 static LIST_HEAD(ram_hosts);
 
-/* The model of hosts from parameters: always all zero, so none. */
+/* Hosts made by module parameters model no hardware: all of its limits are 0. */
 static struct ram_model no_model;
 
 static void ram_remove_hosts(void)

@@ -125,7 +125,7 @@ struct ram_model {
  * struct ram_config - configuration of a host, from module parameters or configfs
  * @hw_queues: 0: one per CPU
  * @poll_queues: poll queues beside them
- * @depth: commands per hardware queue and LUN
+ * @depth: commands per hardware queue, and also per LUN
  * @host_tagset: tags are unique in the host; @depth is then that of the host
  */
 struct ram_config {
