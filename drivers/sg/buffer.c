@@ -79,7 +79,10 @@ struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 inde
 {
 	struct smqsg_buffer *buffer;
 
-	/* The table's reference is dropped under the same lock. */
+	/*
+	 * An entry is erased under this lock before the table's reference is dropped: what is
+	 * found here still has one.
+	 */
 	xa_lock(&buffers->table);
 	buffer = xa_load(&buffers->table, index);
 	if (buffer)
@@ -273,10 +276,12 @@ static int smqsg_buffer_check(struct smq_sg_buffer *arg)
 	if (arg->index >= SMQ_SG_MAX_BUFFERS)
 		return smqsg_refuse(field, INDEX, -EINVAL, "buffer index %u: at most %u",
 				    arg->index, SMQ_SG_MAX_BUFFERS - 1);
-	if (arg->length > SMQ_SG_MAX_BUFFER || (!arg->length && (arg->address || arg->flags)))
-		return smqsg_refuse(field, LENGTH, -EINVAL,
-				    "buffer length %llu: at most %u; 0 only to take it back",
+	if (arg->length > SMQ_SG_MAX_BUFFER)
+		return smqsg_refuse(field, LENGTH, -EINVAL, "buffer length %llu: at most %u",
 				    arg->length, SMQ_SG_MAX_BUFFER);
+	if (!arg->length && (arg->address || arg->flags))
+		return smqsg_refuse(field, LENGTH, -EINVAL,
+				    "buffer length 0 takes it back: address and flags must be 0");
 	if (arg->address + arg->length < arg->address || arg->address + arg->length > ULONG_MAX)
 		return smqsg_refuse(field, ADDRESS, -EFAULT,
 				    "buffer address %#llx, length %llu: beyond all addresses",
@@ -351,8 +356,8 @@ static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 
  * @skip: bytes of *@bvec before it
  * @length: of the data, in bytes; not 0
  *
- * Counts as the block layer splits. The result is never too low: the block layer may still join
- * neighbours.
+ * Splits the data by the block layer's rules. The result may be too high, because the block layer
+ * also merges neighbours, and is never too low.
  *
  * Return: 1 and above; -EMSGSIZE: more than the device takes; -EINVAL: a gap that
  * it does not take. Any context.
@@ -386,8 +391,8 @@ int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip
  * smqsg_max_transfer() - the most bytes that one slot's command may transfer
  * @q: the device's queue
  *
- * Return: the lowest of three limits: the device's longest transfer, the most bytes in as many
- * pieces of memory as it takes, and the size of a buffer; whole sectors. Any context.
+ * Return: the lowest of three limits: the device's longest transfer, the most bytes that its
+ * maximum number of segments can hold, and the size of a buffer; whole sectors. Any context.
  */
 u32 smqsg_max_transfer(struct request_queue *q)
 {

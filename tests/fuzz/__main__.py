@@ -76,7 +76,7 @@ def reasons(error: BaseException | None) -> str:
 def run_load(seed: int, seconds: int, workers: int, log: KernelLog) -> None:
     """Runs the program until it ends, or until the kernel log has a fault."""
     command = [PROGRAM, f"--seed={seed}", f"--seconds={seconds}", f"--workers={workers}",
-               f"--patience={TIME_FACTOR}", *(["--no-fork"] if user_mode_linux() else [])]
+               f"--time-factor={TIME_FACTOR}", *(["--no-fork"] if user_mode_linux() else [])]
     end = time.monotonic() + seconds + ROUND_SECONDS * TIME_FACTOR
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as load:
         try:

@@ -118,7 +118,7 @@ class Disturber:
 
 
 @contextmanager
-def disturbing(devices: Devices, seed: int, patience: int):
+def disturbing(devices: Devices, seed: int, time_factor: int):
     """Runs a disturber during the block; yields a count of its changes by kind."""
     load("smq_quiesce")
     disturber = Disturber(devices, seed)
@@ -126,5 +126,5 @@ def disturbing(devices: Devices, seed: int, patience: int):
     try:
         yield disturber.done
     finally:
-        disturber.stop(120 * patience)
+        disturber.stop(120 * time_factor)
         unload("smq_quiesce")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Lists of held commands in every interleaving: add, take, take back by abort and reset, give back;
-and mistakes that are found in them."""
+"""Lists of held commands in every interleaving: add, take, take back by abort and reset, return.
+Planted mistakes, each of which this exploration must find."""
 
 import core_world
 import pytest
@@ -93,7 +93,7 @@ PLANTED = {
 """, """
     WRITE_ONCE(host->frozen, true);
 """, "policy=hold depth=2 s1 s1 reset=other", "world.quiet"),
-    "a reset that has nothing go on": (EH, """
+    "a reset that does not start dispatch again": (EH, """
     smq_hold_kick_all(reset->host);
 """, "", "policy=hold depth=2 s1 s1 reset=other", STRANDED),
     "a command that goes back may be taken": (LOOK, """
@@ -101,7 +101,7 @@ PLANTED = {
 """, """
         smq_hold_take_back(cmd, SMQ_OWNED)) {
 """, "policy=hold s1 look reset", ""),
-    "what error handling has goes back": (LOOK, """
+    "a command that error handling owns is returned": (LOOK, """
     if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
         smq_hold_take_back(cmd, SMQ_RETURNING)) {
 """, """
@@ -112,18 +112,18 @@ PLANTED = {
 """, """
     held = true;
 """, "policy=hold full=1 s1 abort=0", ""),
-    "a return beside the end is missed": (CMD, """
+    "an end beside the return of queue_cmd is missed": (CMD, """
         if (state != SMQ_SUBMITTING && state != SMQ_OWNED)
 """, """
         if (state != SMQ_SUBMITTING)
 """, "enter=1 s1", "world.ended"),
-    "an end before the return is forgotten": (OBJECTS, """
+    "an end before queue_cmd has returned is forgotten": (OBJECTS, """
     smp_acquire__after_ctrl_dep();
     return SMQ_DONE;
 """, """
     return SMQ_QUEUED;
 """, "enter=1 s1", ""),
-    "the end is looked at and then taken": (CMD, """
+    "ownership is tested and then taken, not atomically": (CMD, """
     return atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_FREE) == SMQ_OWNED;
 """, """
     if (atomic_read(&cmd->state) != SMQ_OWNED)

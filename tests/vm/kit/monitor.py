@@ -16,7 +16,7 @@ class Monitor:
     def __init__(self, name: str = "monitor"):
         names = {path.read_text(encoding="ascii").strip(): path.parent.name
                  for path in Path("/sys/class/virtio-ports").glob("*/name")}
-        assert name in names, f"no virtio port '{name}': the test file's '# vm:' lines give it"
+        assert name in names, f"no virtio port '{name}': add one in the test file's '# vm:' lines"
         self._fd = os.open(f"/dev/{names[name]}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def __enter__(self):
@@ -50,8 +50,8 @@ class Monitor:
             time.sleep(0.1)
 
     def _ask(self, command: str, seconds: float) -> str:
-        # A prompt may belong to an earlier command, or be the first one. So a command with a number
-        # that was not used before follows: the prompt after its answer is the right one.
+        # Prompts of earlier commands, or the initial one, may still be unread. So first a new number
+        # is printed, and all is read up to the prompt after it: what follows belongs to @command.
         number = secrets.randbelow(1 << 31)
         os.write(self._fd, f"print /d {number}\n".encode())
         self._until(b"\r\n%d\r\n%s" % (number, PROMPT), seconds)

@@ -128,7 +128,7 @@ static void show_stack(pid_t pid)
 
 static void end_late_lives(const struct options *options)
 {
-	double limit = LIFE_LIMIT * options->patience;
+	double limit = LIFE_LIMIT * options->time_factor;
 	unsigned int i;
 
 	for (i = 0; i < options->workers; i++) {
@@ -187,7 +187,7 @@ static void show_progress(double begun, double *next)
 /* Waits for all lives, and for children of lives that have ended; kills lives that are late. */
 static void end_all(const struct options *options, double begun, double *next)
 {
-	double limit = seconds_now() + (LIFE_LIMIT + REAP_LIMIT) * options->patience;
+	double limit = seconds_now() + (LIFE_LIMIT + REAP_LIMIT) * options->time_factor;
 
 	go_on_stopped(options, true);
 	if (stop_requested)
@@ -245,7 +245,7 @@ static int lend_all_that_nobody_may(int fd)
 void crew_look_at_locked(const struct options *options)
 {
 	/* The kernel frees closed files and rings a little later. */
-	double end = seconds_now() + 10 * options->patience;
+	double end = seconds_now() + 10 * options->time_factor;
 	struct smq_sg_setup setup = { .slots = 1 };
 	struct rnd r = rnd_of(options->seed, CHOICES_OF_CREW);
 	int fd = open_node(&r, O_RDWR), ret;

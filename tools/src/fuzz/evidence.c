@@ -78,7 +78,7 @@ void own_evidence(struct life *life, const struct transfer *transfer, uint32_t l
 		  const unsigned char *found, const unsigned char *expected)
 {
 	unsigned char first[BLOCK], later[BLOCK];
-	double end = seconds_now() + LATE_SECONDS * life->options->patience;
+	double end = seconds_now() + LATE_SECONDS * life->options->time_factor;
 
 	memcpy(first, found, BLOCK);
 	tell_way(transfer);

@@ -90,8 +90,8 @@ static void *close_soon(void *arg)
 }
 
 /*
- * Opens another file, which a thread closes at a random time. Meanwhile the process sets the file
- * up, lends memory to it, prepares slots and runs them; any of these calls may come too late.
+ * Opens another file, sets it up, lends memory to it and prepares slots; then runs them while a
+ * thread closes the file at a random time. Each run may come too late.
  */
 void step_race(struct life *life, struct rnd *r)
 {

@@ -18,9 +18,15 @@
 #define BUFFERS		6
 #define BUFFER_SIZE	65536
 #define AREA_SIZE	((size_t)BUFFERS * BUFFER_SIZE)
-/* Behind the area, longer than a buffer may be: no ring is mapped where data may go. */
+/*
+ * An unused mapping behind the area, longer than any buffer: the data of a command that goes beyond
+ * the area does not reach a ring.
+ */
 #define GUARD_SIZE	(2UL << 30)
-/* LBAs below belong to everybody. Random commands move up to MOST_BLOCKS there. */
+/*
+ * All lives use the first SHARED_BLOCKS of a disk. A random command transfers at most MOST_BLOCKS of
+ * them.
+ */
 #define SHARED_BLOCKS	8192
 #define MOST_BLOCKS	64
 /* Blocks that one life alone writes, and the slots for them: one for writes, one for reads. */
@@ -29,7 +35,7 @@
 /* The size of every disk: the parameters of its driver in tests/fuzz/devices.py set it. */
 #define DISK_BLOCKS	131072
 /* The most SQEs that a ring takes before it is closed. */
-#define RING_MOST	8192
+#define RING_MAX_SQES	8192
 #define RING_ENTRIES	128
 
 #define ADDRESS(p)	((uint64_t)(uintptr_t)(p))
@@ -38,7 +44,7 @@ struct options {
 	uint64_t seed;
 	unsigned int seconds;
 	unsigned int workers;
-	unsigned int patience;	/* factor for time limits */
+	unsigned int time_factor;	/* factor for time limits */
 	bool no_fork;
 };
 
@@ -52,9 +58,9 @@ struct ring {
 	unsigned int used;
 	unsigned int pending;
 	/* By user_data: the op + 1 while it is pending, then RING_ENDED. */
-	unsigned char state[RING_MOST];
+	unsigned char state[RING_MAX_SQES];
 	int watched;			/* the user_data whose CQE sets what follows, or -1 */
-	int result;
+	int outcome;			/* the command's: an errno, or the SCSI result */
 	/* The members of the CQE; rest only if the ring is big. */
 	int res;
 	unsigned int cqe_flags;

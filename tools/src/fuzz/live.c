@@ -48,7 +48,7 @@ static void one_step(struct life *life, unsigned int number)
 static void do_steps(struct life *life, unsigned int count)
 {
 	life->steps_left = count;
-	life->end = seconds_now() + LIFE_SECONDS * life->options->patience;
+	life->end = seconds_now() + LIFE_SECONDS * life->options->time_factor;
 	while (life->steps_left && !life->over && seconds_now() < life->end) {
 		life->steps_left--;
 		one_step(life, life->next_step++);

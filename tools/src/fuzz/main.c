@@ -13,7 +13,7 @@ static const struct argp_option known[] = {
 	{ "seed", 's', "N", 0, "seed of all random choices (default: 1)", 0 },
 	{ "seconds", 't', "N", 0, "for how long new processes are started (default: 60)", 0 },
 	{ "workers", 'w', "N", 0, "processes at a time (default: 6)", 0 },
-	{ "patience", 'p', "N", 0, "factor for all time limits (default: 1)", 0 },
+	{ "time-factor", 'p', "N", 0, "factor for all time limits (default: 1)", 0 },
 	{ "no-fork", OPTION_NO_FORK, NULL, 0, "no process with a ring forks", 0 },
 	{ 0 },
 };
@@ -46,7 +46,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		options->workers = positive(arg, state);
 		return 0;
 	case 'p':
-		options->patience = positive(arg, state);
+		options->time_factor = positive(arg, state);
 		return 0;
 	case OPTION_NO_FORK:
 		options->no_fork = true;
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 		"SIGTERM ends all of them at once.\n"
 		"Exit status: 0 nothing was wrong, 1 faults, 2 it could not run."
 	};
-	struct options options = { .seed = 1, .seconds = 60, .workers = 6, .patience = 1 };
+	struct options options = { .seed = 1, .seconds = 60, .workers = 6, .time_factor = 1 };
 
 	argp_err_exit_status = 2;
 	argp_parse(&argp, argc, argv, 0, NULL, &options);

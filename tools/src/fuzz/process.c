@@ -43,7 +43,7 @@ void handle_signals(void)
 	sigaction(SIGUSR1, &action, NULL);
 }
 
-/* Root has opened the files; from here on NOBODY uses them. */
+/* The files were opened as root; from here on the process runs as the user nobody. */
 void become_nobody(void)
 {
 	struct rlimit locks = { NOBODY_LOCKS, NOBODY_LOCKS };

@@ -87,7 +87,7 @@ int ring_push(struct life *life, struct ring *ring, int fd, const struct ring_co
 {
 	struct io_uring_sqe *sqe;
 
-	if (!ring->open || ring->used == RING_MOST)
+	if (!ring->open || ring->used == RING_MAX_SQES)
 		return -1;
 	sqe = io_uring_get_sqe(&ring->uring);
 	if (!sqe)
@@ -122,7 +122,7 @@ void ring_submit(struct ring *ring)
 
 static void take(struct ring *ring, const struct io_uring_cqe *cqe)
 {
-	unsigned char *state = &ring->state[cqe->user_data % RING_MOST];
+	unsigned char *state = &ring->state[cqe->user_data % RING_MAX_SQES];
 
 	if (cqe->user_data >= ring->used || *state == RING_ENDED) {
 		fault("ring %#x: CQE of user_data %llu of %u, result %d: one too many",
@@ -132,14 +132,14 @@ static void take(struct ring *ring, const struct io_uring_cqe *cqe)
 	tally(*state - 1, cqe->res);
 	if (ring->watched == (int)cqe->user_data) {
 		ring->watched = -1;
-		ring->result = cqe->res;
+		ring->outcome = cqe->res;
 		ring->res = cqe->res;
 		ring->cqe_flags = cqe->flags;
 		if (ring->big)
 			memcpy(ring->rest, cqe->big_cqe, sizeof(ring->rest));
 		/* For an ad hoc command this has the status, the driver's and the host's byte. */
-		if (!ring->result && ring->big)
-			ring->result = cqe->big_cqe[0] & 0xffffff;
+		if (!ring->outcome && ring->big)
+			ring->outcome = cqe->big_cqe[0] & 0xffffff;
 	}
 	*state = RING_ENDED;
 	ring->pending--;
@@ -161,7 +161,7 @@ void ring_reap(struct ring *ring)
 
 int ring_wait(struct life *life, struct ring *ring, int index)
 {
-	double end = seconds_now() + DRAIN_SECONDS * life->options->patience;
+	double end = seconds_now() + DRAIN_SECONDS * life->options->time_factor;
 
 	ring->watched = index;
 	while (ring->state[index] != RING_ENDED) {
@@ -175,12 +175,12 @@ int ring_wait(struct life *life, struct ring *ring, int index)
 		if (ring->state[index] != RING_ENDED)
 			usleep(NAP_USEC);
 	}
-	return ring->result;
+	return ring->outcome;
 }
 
 void ring_drain(struct life *life, struct ring *ring)
 {
-	double end = seconds_now() + DRAIN_SECONDS * life->options->patience;
+	double end = seconds_now() + DRAIN_SECONDS * life->options->time_factor;
 
 	while (ring->open && ring->pending) {
 		ring_submit(ring);

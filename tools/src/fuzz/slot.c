@@ -8,7 +8,7 @@
 #include "tally.h"
 
 #define MOST_PREPARED	8
-#define SENSE_6		0x03
+#define REQUEST_SENSE		0x03
 #define INQUIRY		0x12
 #define VENDOR		0xc1
 
@@ -122,7 +122,7 @@ static void slot_random(struct smq_sg_slot *slot, struct rnd *r)
 	else
 		slot->cdb_len = kind == 2 ? 6 : 10;	/* TEST UNIT READY, or an opcode below */
 	if (kind == 3)
-		slot->cdb[0] = once_in(r, 2) ? VENDOR : SENSE_6;
+		slot->cdb[0] = once_in(r, 2) ? VENDOR : REQUEST_SENSE;
 	slot->flags = once_in(r, 2) ? SMQ_SG_SLOT_HELD : 0;
 	slot->timeout_ms = once_in(r, 4) ? 5000 + rnd(r, 5000) : 0;
 	if (once_in(r, 10))

@@ -28,7 +28,7 @@ static struct ring *some_ring(struct life *life, struct rnd *r)
 	struct ring *ring = &life->rings[rnd(r, RINGS)];
 
 	ring_submit(ring);
-	if (!ring->open || ring->used == RING_MOST || !io_uring_sq_space_left(&ring->uring))
+	if (!ring->open || ring->used == RING_MAX_SQES || !io_uring_sq_space_left(&ring->uring))
 		return NULL;
 	return ring;
 }
@@ -131,7 +131,7 @@ static int by_write(struct life *life, int fd, const struct transfer *transfer)
 {
 	struct sg_io_hdr hdr = v3_header(transfer);
 	struct pollfd wanted = { .fd = fd, .events = POLLIN };
-	double end = seconds_now() + READ_SECONDS * life->options->patience;
+	double end = seconds_now() + READ_SECONDS * life->options->time_factor;
 
 	if (write(fd, &hdr, sizeof(hdr)) < 0)
 		return -errno;

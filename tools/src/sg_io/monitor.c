@@ -110,7 +110,7 @@ static bool give_up(struct watch *w, int signals)
 	return stuck || signals > 1;
 }
 
-int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *stuck)
+int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *gave_up)
 {
 	struct watch w = {
 		.run = run, .workers = workers, .nr = nr,
@@ -124,7 +124,7 @@ int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *stuc
 	eventfd_t wakes;
 
 	fds[1].fd = signals_open();
-	*stuck = false;
+	*gave_up = false;
 	while (count_finished(&w) < nr) {
 		poll(fds, 2, TICK_MS);
 		if (fds[0].revents)
@@ -138,7 +138,7 @@ int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *stuc
 		if (w.terminal && clock_ns() - w.last_ns >= TICK_MS * 1000000ULL)
 			show_progress(&w, clock_ns());
 		if (give_up(&w, signals)) {
-			*stuck = true;
+			*gave_up = true;
 			atomic_store(&run->stop, true);
 			break;
 		}

@@ -80,14 +80,14 @@ int run_prepare(struct run *run, const struct run_options *opt,
  * @run: started
  * @workers: all of them
  * @nr: how many
- * @stuck: set if commands took so long that waiting for them was given up
+ * @gave_up: set if commands were still in flight and waiting for them was given up
  *
  * Shows progress on a terminal. A signal (signals are blocked) stops the run; a second one also
  * stops waiting for commands in flight.
  *
  * Return: the signal that ended the run, or 0.
  */
-int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *stuck);
+int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *gave_up);
 
 void report_text(const struct result *r);
 /*
