@@ -19,7 +19,7 @@ TOP32 = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Case:
-    """A command, and what is special about it."""
+    """A command, and what is special about it. @data: the data that it returns is compared, too."""
     name: str
     cdb: bytes
     din: int = 0
@@ -31,7 +31,8 @@ class Case:
 
 
 def _rw_ranges() -> list[tuple[str, int, int]]:
-    """LBA and length at the edges; what is wider than a CDB's field is cut."""
+    """Names, LBAs and lengths at the edges of the disk. cdb.blocks() cuts a value that is wider
+    than its field."""
     end = BLOCKS
     return [("first", 0, 1), ("last", end - 1, 1), ("two-last", end - 2, 2),
             ("over-the-end", end - 1, 2), ("behind", end, 1), ("far-behind", end + 1, 1)]
@@ -84,7 +85,7 @@ def _read_write() -> list[Case]:
                  why="SBC-4, 4.21.2: without protection information RDPROTECT and WRPROTECT "
                      "are 0; scsi_debug looks only when formatted with it")
         if cdb.length(op) == 16:
-            # The sum of both wraps to a small one.
+            # LBA plus length, or the offset in bytes, wraps to a small number.
             case("highest-lba", TOP64, 1, want=LBA_OUT_OF_RANGE, alone=True)
             case("wraps-64-bits", TOP64, 2, size=BLOCK, want=LBA_OUT_OF_RANGE, alone=True)
             case("wraps-to-0", TOP64 - 7, 8, size=BLOCK, want=LBA_OUT_OF_RANGE, alone=True)
@@ -100,7 +101,7 @@ def _read_write() -> list[Case]:
 
 def _verify() -> list[Case]:
     zero, other = bytes(BLOCK), b"\x01" + bytes(BLOCK - 1)
-    last = _pattern(2 * BLOCK)[BLOCK:]      # of what the WRITEs before left there
+    last = _pattern(2 * BLOCK)[BLOCK:]      # the disk's last block after the WRITEs above
     cases = []
     for op in cdb.VERIFIES:
         name, alone = f"verify{cdb.length(op)}", op == cdb.VERIFY_12

@@ -2,8 +2,8 @@
 """Tests that run inside the VM: tools/vm -- python3 -m pytest tests/vm/test_io.py
 
 Markers: smoke for the subset that runs on every kernel, limit(SECONDS) for a
-test that may take longer than LIMIT. On a machine that others use as well each
-has twice the time.
+test that may take longer than LIMIT. Every test gets at least twice its limit,
+because other programs may use the machine, too.
 """
 import faulthandler
 import os
@@ -88,7 +88,7 @@ def pytest_runtest_teardown(item):
 
 @pytest.fixture(scope="session", autouse=True)
 def upper_drivers():
-    """Disks and sg nodes: nothing loads their drivers by itself in the VM."""
+    """Loads the drivers of disks and sg nodes: in the VM nothing else loads them."""
     for module in ("sd_mod", "sg"):
         if not is_loaded(module):
             run("modprobe", module)
@@ -103,7 +103,7 @@ def klog():
 
 @pytest.fixture
 def ram():
-    """One smq_ram host with one LUN of 256 MiB, as modprobe without parameters."""
+    """One smq_ram host with one LUN of 256 MiB, which modprobe makes without parameters."""
     with loaded("smq_ram") as hosts:
         yield hosts[0]
 
@@ -128,7 +128,7 @@ def hold(request):
         assert hold_lld.get_param("inflight") == 0
 
 
-# Fixtures for smq_sg: files on a disk whose data is known, and on one that a test can make slow.
+# Fixtures for smq_sg: open files on a disk with known data, and disks that a test can make slow.
 
 @pytest.fixture(scope="module")
 def path():
@@ -174,7 +174,7 @@ def polled(sg_module):
         yield found
 
 
-# Fixture for Fibre Channel, on the link of a test file.
+# Fixture for Fibre Channel. Each test file that uses it defines the fixture link.
 
 @pytest.fixture
 def fc(link, klog):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Late data frames of READs that a LUN reset has ended, and the commands into whose memory they
-get. The test uses the kernel's software FC, and no module of this project.
-io_uring READs blocks of the disk, each of which holds its own LBA, while the LUN is reset over and
-over. A child process records the frames. The program prints the READs that got another block's
-data, and the frames that carried it. --late delays data frames, and no others, by MS milliseconds,
-as on a large fabric:
+"""Finds data frames that arrive after a LUN reset has ended their READ.
+
+Such a frame may be written to the memory of a later command. The program uses the kernel's software
+FC, and no module of this project. io_uring READs blocks of the disk, each of which holds its own
+LBA, while the LUN is reset over and over. A child process records the frames. The program prints
+the READs that got another block's data, and the frames that carried it. --late delays data frames,
+and no others, by MS milliseconds, as on a large fabric:
 
     tools/vm -- python3 -B tests/vm/late_frames.py [--seconds N] [--late MS]
 """
@@ -36,7 +37,8 @@ KINDS = {DATA: "DATA", COMMAND: "CMND", STATUS: "RSP"}
 # Offsets in an Ethernet frame: the FC header, its payload, and the task management flags and CDB of
 # an FCP_CMND.
 HEADER, PAYLOAD, FLAGS, CDB = 28, 52, 62, 64
-ENOUGH = 96
+# Bytes of each frame that are recorded.
+SNAPLEN = 96
 SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
 # Printed times count from here, on the clock of the frames' time stamps.
 START = int(time.time())
@@ -92,7 +94,7 @@ def record(pipe, stop):
         found = []
         while True:
             try:
-                raw, extra, *_ = wire.recvmsg(ENOUGH, 64)
+                raw, extra, *_ = wire.recvmsg(SNAPLEN, 64)
             except TimeoutError:
                 if os.path.exists(stop):
                     break
@@ -134,11 +136,11 @@ def late(milliseconds):
         yield
         return
     # u32 counts offsets from the network header, which fcoe sets to the Ethernet header.
-    band = "dev " + TARGET_PORT
-    for line in (f"qdisc add {band} root handle 1: prio bands 3 priomap {' '.join('0' * 16)}",
-                 f"qdisc add {band} parent 1:3 handle 30: netem delay {milliseconds}ms "
+    device = "dev " + TARGET_PORT
+    for line in (f"qdisc add {device} root handle 1: prio bands 3 priomap {' '.join('0' * 16)}",
+                 f"qdisc add {device} parent 1:3 handle 30: netem delay {milliseconds}ms "
                  "limit 100000",
-                 f"filter add {band} parent 1: protocol 0x{FCOE:x} prio 1 u32 match u8 "
+                 f"filter add {device} parent 1: protocol 0x{FCOE:x} prio 1 u32 match u8 "
                  f"0x{DATA:02x} 0xff at {HEADER} flowid 1:3"):
         run("tc", *line.split())
     try:
@@ -159,7 +161,7 @@ class Reads:
         self._want = [0] * DEPTH
         self.done, self.errors, self.wrong = 0, 0, []
 
-    def _fire(self, ring, at):
+    def _push(self, ring, at):
         self._want[at] = FIRST + 8 * random.randrange(BLOCKS)
         self._memory[at * SIZE:(at + 1) * SIZE] = bytes(SIZE)
         ring.push_readv(self._fd, ctypes.addressof(self._iovecs) + 16 * at, 1,
@@ -167,14 +169,14 @@ class Reads:
 
     def run(self, seconds):
         """Reads for @seconds, or until three READs got wrong data."""
-        end, out = time.monotonic() + seconds, DEPTH
+        end, in_flight = time.monotonic() + seconds, DEPTH
         with Ring(64) as ring:
             for at in range(DEPTH):
-                self._fire(ring, at)
-            while out:
+                self._push(ring, at)
+            while in_flight:
                 ring.submit()
                 for at, result in ring.reap():
-                    self.done, out = self.done + 1, out - 1
+                    self.done, in_flight = self.done + 1, in_flight - 1
                     self.errors += result != SIZE
                     got = {struct.unpack_from("<Q", self._memory[at * SIZE + piece:
                                                                  at * SIZE + piece + 8])[0]
@@ -182,14 +184,14 @@ class Reads:
                     if result == SIZE and got != {self._want[at]}:
                         self.wrong.append((time.time() - START, self._want[at], sorted(got)))
                     if time.monotonic() < end and len(self.wrong) < 3:
-                        self._fire(ring, at)
-                        out += 1
+                        self._push(ring, at)
+                        in_flight += 1
                 time.sleep(0.0005)
         os.close(self._fd)
 
 
 def resets(node, stop, counts):
-    """Resets the LUN until @stop is set."""
+    """Resets the LUN until @stop is set; @counts gets the numbers of successes and failures."""
     with SgDev(node) as sg:
         while not stop.wait(0.05):
             try:

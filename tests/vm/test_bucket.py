@@ -29,7 +29,7 @@ VERIFY = TWO | {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth"
 # A dispatcher is busy for a while: its doorbell costs CPU time.
 SLOW = {"in_commit": 1, "doorbell_us": 200, "delay_us": 1000, "hw_queues": 1, "depth": 64}
 DOORBELL_NS = 100000
-# For a dispatcher that a test can look at: the test sets how long its doorbell takes.
+# For tests that watch a busy dispatcher: they set how long its doorbell takes.
 STUCK = {"in_commit": 1, "doorbell_us": 0, "delay_us": 1000, "hw_queues": 1, "depth": 16}
 EVENT = re.compile(r"\[(\d+)\] .* (smq_queue|smq_done): host=\d+ hwq=0 tag=(\d+) ")
 
@@ -113,7 +113,7 @@ def test_choice_and_settings(queue, klog):
         with pytest.raises(OSError):
             choose(ram, **{name: value})
         klog.wait(rf"smq_bucket/{name}={value} is outside {limits}")
-    # The policy has no more commands advertised than the device takes.
+    # The policy does not advertise more commands than the device takes.
     assert ram.attr("can_queue") == "128" and debugfs.depths(ram) == (128, 128, 128)
     choose(ram, "direct")
 
@@ -203,7 +203,7 @@ def test_one_submitter_runs_as_direct(shared):
         under_way(shared.luns()[0])
         wait_for("direct", lambda: effective(shared) == "direct")
     with load_on(disk, **JOB):
-        wait_for("a look, and what it finds", lambda: stays_effective(shared), 15)
+        wait_for("the policy to stay effective", lambda: stays_effective(shared), 15)
     with load_on(disk, **ONE):
         under_way(shared.luns()[0])
         wait_for("direct", lambda: effective(shared) == "direct", 15)
@@ -213,8 +213,8 @@ def test_one_submitter_runs_as_direct(shared):
 @with_params(**STUCK)
 @pytest.mark.usefixtures("on_cpu_1")
 def test_flushes_pass(shared):
-    """A dispatcher on CPU 0 rings a long doorbell. A flush of CPU 1 does not wait for it in a
-    bucket."""
+    """A dispatcher on CPU 0 rings a long doorbell. A flush from CPU 1 does not wait in a bucket
+    until that dispatcher takes it."""
     lun = shared.luns()[0]
     for cache in lun.sysfs.glob("scsi_disk/*/cache_type"):
         cache.write_text("temporary write back", encoding="ascii")
@@ -226,7 +226,7 @@ def test_flushes_pass(shared):
             first = pool.submit(read, lun, 0)
             wait_for("the dispatcher", lambda: get_param("inflight") == 1)
             rings = time.monotonic()
-            # CPU 1 rings after the flush.
+            # CPU 1 rings the doorbell for the flush: this takes no time.
             set_param("doorbell_us", 0)
             second = pool.submit(flush, disk, 1)
             wait_for("both commands", lambda: get_param("inflight") == 2)
@@ -260,8 +260,9 @@ def test_resets_find_what_is_in_a_bucket(shared, level, counter):
             first = pool.submit(read, lun, 0)
             wait_for("the dispatcher", lambda: get_param("inflight") == 1)
             second = pool.submit(read, lun, 1)
-            # On a busy machine CPU 1 may come only after the doorbell, or the reset after a second,
-            # when a held command goes back to the mid-layer and is queued again.
+            # On a busy machine CPU 1 may submit its command only after the doorbell. Or the reset
+            # may begin more than a second later: by then the layer has returned the held command to
+            # the mid-layer, which queues it again.
             wait_for("both commands",
                      lambda: counted(shared)["held"] == 1 or get_param("inflight") == 2)
             waits = counted(shared)["held"]

@@ -24,8 +24,8 @@ def pair():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_cdb(pair, case):
-    """The outcome equals scsi_debug's, or what the standard demands where scsi_debug differs from
-    it."""
+    """The outcome equals scsi_debug's, or what the standard demands where scsi_debug does not
+    follow it."""
     dev, oracle = pair
     data = case.data and not case.want
     got = outcome(dev.cmd(case.cdb, case.din, case.dout), data)

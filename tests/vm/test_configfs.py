@@ -22,7 +22,7 @@ JOB = {"ioengine": "io_uring", "rw": "randrw", "bs": 4096, "iodepth": 16, "numjo
 
 
 def refused(number, call, *args):
-    """Asserts that @call fails with an errno."""
+    """Asserts that @call fails with the errno @number."""
     with pytest.raises(OSError) as caught:
         call(*args)
     assert caught.value.errno == number

@@ -218,8 +218,8 @@ def beside(lower):
 
 
 def test_commands_from_elsewhere(lower):
-    """Commands sent to a claimed device by sg and bsg are counted; those of its upper LUN are
-    not."""
+    """Commands sent to a claimed device by sg and bsg are counted; commands of its upper
+    LUN are not."""
     assert (conv.DRIVER / "claims").read_text(encoding="ascii") == ""
     upper = claim(lower)
     fio(upper.sd, **VERIFIED)
@@ -391,9 +391,9 @@ def test_claim_and_release_beside_load(lower):
 
 
 def test_policies_above_a_small_queue_depth(lower):
-    """The lower queue_depth is much smaller than the host's. For it the mid-layer would make the
-    upper LUN's map of commands anew, too small for what a holding policy advertises. Under KASAN
-    this test fails then."""
+    """The lower queue_depth is much smaller than the host's depth. If the mid-layer allocated the
+    upper LUN's map of commands for that queue_depth, the map would be too small for the commands
+    that a holding policy advertises. KASAN would report this."""
     write(lower.sysfs / "queue_depth", 16)
     upper = claim(lower)
     above = conv.host_of(upper)

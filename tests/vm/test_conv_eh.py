@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_conv: the lower host does the error handling; upper commands wait for it, and for tags and a
-running queue of the lower host."""
+"""smq_conv: the lower host does the error handling. Upper commands wait until it is over, and while
+the lower host has no free tag or its queue is stopped."""
 import errno
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -219,7 +219,7 @@ def test_tags_shared_with_a_bare_lun():
             others = conv.dispatched(bare) - before
             busy = conv.host_of(upper).stats()["busy"] - busy
             print(others, busy)
-            # About 370 now. It would be 1000 if a command were only tried again every 3 ms.
+            # About 370. It would be 1000 if the layer only tried a command again every 3 ms.
             assert busy < 5 * 150
             # A release does not wait for ever for its turn at the tag.
             conv.release(lower)
