@@ -14,14 +14,14 @@ WRITE = bytes.fromhex("2a000000000000000800")
 TUR = bytes(6)
 
 STATUS = [0x02, 0x04, 0x08, 0x18, 0x28, 0x30, 0x40]
-# DID_NO_CONNECT to DID_TRANSPORT_MARGINAL, without DID_IMM_RETRY and DID_REQUEUE: the mid-layer
-# sends a command that ends with one of these again.
+# DID_NO_CONNECT to DID_TRANSPORT_MARGINAL, except DID_IMM_RETRY and DID_REQUEUE: after these two
+# the mid-layer sends the command again.
 HOST_BYTES = [*range(0x01, 0x0c), *range(0x0e, 0x10), 0x10, 0x11, 0x12, 0x13, 0x14]
 SENSE = [0x052400, 0x1052400, 0x031100, 0x1031100, 0x042900, 0x062900, 0x1062a09, 0x0b4700,
          0x010b01, 0x1010b01, 0x02040c, 0x072700, 0x0d0000, 0x0e1d00, 0x1000000, 0x3f0000 & 0xf0000]
 # Host bytes that drivers set in commands that error handling ends: DID_BAD_TARGET, DID_ABORT,
 # DID_ERROR, DID_RESET.
-LEFT = [0x04, 0x05, 0x07, 0x08]
+EH_HOST_BYTES = [0x04, 0x05, 0x07, 0x08]
 RESIDUALS = [1, 512, 4095, 4096]
 
 ENDS = [*({"result": status} for status in STATUS),
@@ -115,8 +115,8 @@ def test_timeouts():
         conv.release(lower)
 
 
-def left_behind(lun):
-    """The results, for each host byte in LEFT, of a lost passthrough command and of lost block I/O.
+def ended_in_reset(lun):
+    """For each of EH_HOST_BYTES, the results of a lost passthrough command and of lost block I/O.
     The driver sets the host byte while it resets the LUN. The mid-layer repeats block I/O, which
     then is GOOD."""
     results = []
@@ -124,7 +124,7 @@ def left_behind(lun):
     before = knob.read_text(encoding="ascii")
     knob.write_text("500", encoding="ascii")
     set_param("fail_abort", 1)
-    for byte in LEFT:
+    for byte in EH_HOST_BYTES:
         for block in (False, True):
             set_param("result", byte << 16)
             set_param("answer", 1)
@@ -146,14 +146,14 @@ def left_behind(lun):
 
 @pytest.mark.limit(120)
 def test_ended_by_the_error_handler_with_a_result_of_the_driver():
-    """As sym53c8xx does: it ends commands with DID_ABORT in a bus reset."""
+    """The driver ends commands in its reset, as sym53c8xx does with DID_ABORT in a bus reset."""
     with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
             conv.module(io_errors=True):
         lower, = host.luns()
-        bare = left_behind(lower)
+        bare = ended_in_reset(lower)
         upper = conv.claim(lower)
-        same(bare, left_behind(upper))
-        assert [end[2] for end in bare if end[1] == "block"] == [4096] * len(LEFT)
+        same(bare, ended_in_reset(upper))
+        assert [end[2] for end in bare if end[1] == "block"] == [4096] * len(EH_HOST_BYTES)
         conv.all_done(upper)
         conv.release(lower)
 

@@ -18,7 +18,7 @@ TUR, READ = bytes(6), bytes.fromhex("28000000000000000800")
 MODE_SENSE_CACHING = bytes.fromhex("1a0808003000")
 MODPROBE = Path("/proc/sys/kernel/modprobe")
 CHANGED = "MODE_PARAMETERS_CHANGED"
-# ALUA's states by LIO's numbers, in the order of the test, and with the names of the mid-layer.
+# ALUA states, LIO's number and the mid-layer's name for each, in the order that the test sets them.
 STATES = {1: "active/non-optimized", 2: "standby", 3: "unavailable", 0: "active/optimized"}
 
 
@@ -107,7 +107,7 @@ def test_no_handler(lower):
 
 def through_states(group, lun, handled):
     """The results of commands to a LUN after each change of its port group's ALUA state. @handled:
-    the LUN has an ALUA handler, which must know the state then."""
+    the LUN has an ALUA handler, which must learn each new state."""
     results = []
     with SgDev(lun.sg) as dev:
         clear_attentions(dev)
@@ -140,8 +140,8 @@ def without_handlers():
 @pytest.mark.smoke
 @pytest.mark.parametrize("handled", [True, False], ids=["alua", "no_handler"])
 def test_access_state_changes(request, handled):
-    """The ALUA state of a LUN of LIO changes: commands end as they do on the bare LUN, with an ALUA
-    handler, which hides the unit attentions, and without one."""
+    """The ALUA state of a LUN of LIO changes: commands end as they do on the bare LUN. The
+    LUN has an ALUA handler, which hides the unit attentions, or none."""
     if handled:
         request.getfixturevalue("alua")
     with ramdisk("store", 8) as store, loop_fabric(io_errors=True), \

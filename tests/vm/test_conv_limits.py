@@ -58,8 +58,8 @@ def largest(lines, lower):
 
 
 def transfer(upper, size=PAGE, count=64):
-    """Writes pieces of memory, each at the beginning of a page and no neighbours, by one system
-    call, and reads them; returns whether the data is the same."""
+    """Writes pieces of memory by one system call, and reads them back; returns whether the data is
+    the same. Each piece begins at a page, and no two of these pages are neighbours."""
     fd = os.open(upper.sd, os.O_RDWR | os.O_DIRECT)
     areas, back = ([mmap.mmap(-1, 2 * PAGE) for _ in range(count)] for _ in range(2))
     try:
@@ -87,8 +87,8 @@ def test_block_io_that_is_too_large(lower, what):
     whole = attr(upper, "max_hw_sectors_kb")
     with recording(STARTS) as lines:
         limit(lower, **changes[what])
-        # With this boundary a command may have a second segment only if the first ends at a page's
-        # end.
+        # With this boundary a command may have a second segment only if the first one ends at the
+        # end of a page.
         assert transfer(upper, SECTOR if what == "boundary" else PAGE)
     sectors, segments = largest(lines, lower)
     print(f"{what}: {sectors} sectors, {segments} entries at most")
@@ -108,7 +108,8 @@ def test_block_io_that_is_too_large(lower, what):
 
 
 def test_passthrough_that_is_too_large(lower, klog):
-    """It ends with DID_ERROR and does not reach the lower device; the log says why."""
+    """A passthrough command beyond the limits ends with DID_ERROR and does not reach the lower
+    device; the log says why."""
     upper = claim(lower)
     with SgDev(upper.sg) as sg:
         assert sg.cmd(READ_256, din=256 * SECTOR).good

@@ -2,11 +2,12 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
-"""smq_conv above scsi_debug, tcm_loop and virtio_scsi: all that a claim may meet, in one test.
+"""smq_conv above scsi_debug, tcm_loop and virtio_scsi: all that may happen to a claimed disk, in
+one test.
 
 The disk is claimed and released in a loop. Meanwhile threads write and read it and compare the
 data, the policy changes, and resets of the upper and the lower device end commands. At last the
-lower disk is taken away. User Mode Linux has no PCI device, and so no virtio_scsi.
+lower disk is removed. User Mode Linux has no PCI device, and so no virtio_scsi.
 """
 import errno
 import os
@@ -30,9 +31,9 @@ UPPER_LEVELS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
 CLAIMS = 2
 # How long scsi_debug's commands take while resets look for some in flight, and otherwise.
 SLOW_JIFFIES, FAST_JIFFIES = 25, 1
-# Only scsi_debug's commands take so long that resets of the upper device surely find some in
-# flight, and make their timers run out. virtio_scsi lets none run out.
-SURE = "scsi_debug"
+# Only scsi_debug's commands take so long that a reset of the upper device always finds some in
+# flight. The reset makes their timers run out; virtio_scsi lets no timer run out.
+ALWAYS_IN_FLIGHT = "scsi_debug"
 
 
 @contextmanager
@@ -82,6 +83,7 @@ def test_claimed_in_a_loop(name):
         pytest.skip("this kernel has no PCI device")
     with LOWERS[name]() as attached, conv.module(io_errors=True):
         cells, lower = Stamped(), attached.lun()
+        # From here on the delay of scsi_debug is FAST_JIFFIES.
         with slow(name):
             pass
         cells.fill(lower)
@@ -97,10 +99,10 @@ def test_claimed_in_a_loop(name):
             stats = conv.all_done(upper)
             print(f"{name}, {os.uname().release}: {cells.total} I/Os, {below} timeouts below, "
                   f"{done} resets, {stats}")
-            assert below or name != SURE
+            assert below or name != ALWAYS_IN_FLIGHT
             lower = conv.release(lower)
             cells.check(lower)
-        assert done[1] and (done[0] or name != SURE)
+        assert done[1] and (done[0] or name != ALWAYS_IN_FLIGHT)
         upper = conv.claim(lower)
         with cells.running(upper):
             cells.wait(20)

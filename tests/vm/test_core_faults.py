@@ -20,7 +20,7 @@ from kit.sanitizing import TIME_FACTOR
 from kit.sgio import TASK_SET_FULL, SgDev
 
 READ = cdb.blocks(cdb.READ_10, 0, 8)
-# s: longer than a command takes that is not held, shorter than any block timer here.
+# Seconds: longer than a command takes that is not held, shorter than the timers of held ones.
 SOON = 6
 
 
@@ -75,9 +75,8 @@ def held(host, count=1):
 
 
 def test_a_device_that_is_full_for_ever_ends_a_command_as_without_policy():
-    """The time in which a device refuses a command counts against the command's timeout: when it is
-    over, the caller gets TASK SET FULL. With batch, a caller that was killed ends as soon as with
-    direct."""
+    """While the device refuses a command the command's timeout goes on. When the timeout is over,
+    the caller gets TASK SET FULL. With batch, a killed caller ends as soon as with direct."""
     with full_devices("direct", "batch") as hosts:
         start = time.monotonic()
         # On both nodes: a killed program that waits at the disk's node ends only when its command
@@ -122,8 +121,8 @@ def test_removal_does_not_wait_for_the_timers_of_what_is_held():
     """A LUN is deleted with "direct", where nothing is held, and with "batch"; and a host is
     removed with "batch"."""
     with ThreadPoolExecutor(3) as pool, full_devices("direct", "batch", "batch") as hosts:
-        # If the test fails, the commands' timers end it: the directory of a host that is being
-        # removed is locked.
+        # If a removal waits, the commands' timers end it. The test could not: the directory of a
+        # host that is being removed is locked.
         pids = [spawn(lambda node=host.luns()[0].sg: read(node, 10)) for _, host in hosts]
         for host_dir, _ in hosts:
             refused(host_dir)
@@ -206,14 +205,14 @@ def test_a_lun_found_while_a_policy_holds_keeps_its_own_depth(hold):
 
 
 def test_a_lun_added_while_more_is_advertised_has_more_too():
-    """The LUNs that were there have more advertised; a new LUN gets the same."""
+    """While a policy advertises more commands for a host's LUNs, it does so for a new LUN, too."""
     with ram_host(depth=32) as (host_dir, host):
         choose(host, "batch")
         host_dir.arm("task_set_full", count=1)
         assert not read(host.luns()[0].sg, 20)
         wait_for("a raised queue_depth", lambda: depths(host)[0] == 64)
         host_dir.add_lun(1, size_mb=64)
-        # More is advertised for five seconds at least.
+        # The policy advertises more for at least five seconds.
         wait_for("the new LUN", lambda: len(host.luns()) == 2)
         wait_for("its queue_depth", lambda: depths(host, 1) == (64, 32, 32), 2)
         host.wait_luns(2)
@@ -249,8 +248,8 @@ def test_a_lun_that_has_room_again_is_sent_what_waits(hold, policy):
 
 @with_params(depth=32)
 def test_what_an_lld_says_of_a_lun_as_it_is_found(hold):
-    """When a LUN is found the LLD sets its limits and its depth, the depth also while a policy has
-    more advertised than the device takes. The LLD can also refuse the LUN."""
+    """When a LUN is found the LLD sets its limits and its depth. It can set the depth also while a
+    policy advertises more than the device takes. The LLD can also refuse the LUN."""
     lun = hold.luns()[0]
     segments = (lun.queue / "max_segments").read_text("ascii").strip()
     set_param("lun_depth", 4)
@@ -264,8 +263,8 @@ def test_what_an_lld_says_of_a_lun_as_it_is_found(hold):
     raised(hold, 4)
     delete(lun)
     lun = find_again(hold, lun)
-    # More is advertised for five seconds at least. On a slow machine that may be over: it is raised
-    # again.
+    # The policy advertises more for at least five seconds. On a slow machine these may be over, so
+    # the test makes it do so again.
     raised(hold, 4)
     assert depths(hold) == (36, 4, 4)
     set_param("delay_us", 500000)
@@ -285,9 +284,9 @@ def test_what_an_lld_says_of_a_lun_as_it_is_found(hold):
 
 @with_params(depth=1500, cmd_per_lun=32)
 def test_the_map_of_commands_has_room_for_what_is_advertised(hold):
-    """Where the LLD changes a LUN's depth the mid-layer would allocate the map of the LUN's
-    commands anew, with a size from can_queue. The core gives the LUN its own map before, which has
-    room for as many commands more as a policy may hold (256)."""
+    """When the LLD changes a LUN's depth the mid-layer would allocate the map of the LUN's commands
+    anew, with a size from can_queue. Before that the layer allocates a map with room for the 256
+    additional commands that a policy may hold."""
     set_param("lun_depth", 1400)
     choose(hold, "batch")
     lun = hold.luns()[0]

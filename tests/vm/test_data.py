@@ -83,7 +83,7 @@ class Model:
         command = cdb.blocks(opcode, lba, count, byte1=(8 if unmap else 0) | int(ndob))
         got = self.send(command, dout=b"" if ndob else data)
         assert got.good, f"{got}\n{self.history()}"
-        # With UNMAP, blocks whose data differs from what unmapped blocks read are written.
+        # With UNMAP, smq_ram writes the blocks if @data is not what unmapped blocks return.
         self.medium[self.piece(lba, count)] = data * count
 
     def unmap(self) -> None:
@@ -128,7 +128,7 @@ class Model:
                             f"{got.data[at]:#04x}, written {want[at]:#04x}\n{self.history()}")
 
 
-# A failing test's name has the seed, with which the same commands can be sent again.
+# The seed depends on the parameters alone: a second run sends the same commands.
 @pytest.mark.parametrize("node,size", [("sd", 512), ("sd", 1024), ("sd", 2048), ("sd", 4096),
                                        ("sg", 512)])
 def test_random_commands(node, size):

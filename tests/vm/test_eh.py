@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Error handling and depth, on an LLD that keeps, loses and refuses commands.
 
-Every case runs under load, and every command has to end exactly once.
+Most cases run under load, and every command has to end exactly once.
 """
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -124,7 +124,7 @@ ESCALATION = [
 @pytest.mark.parametrize("fails, expected", ESCALATION, ids=["lun", "target", "host"])
 def test_failed_steps_escalate(hold, fails, expected):
     with traced() as trace:
-        # The host drains before its recovery starts; afterwards it goes on.
+        # The recovery starts when the host has drained; afterwards the load goes on.
         with load_on(hold.luns()[0].sd, **JOB) as load:
             for name in fails:
                 set_param(name, 1)
@@ -165,8 +165,8 @@ def test_reset_by_ioctl_with_commands_in_flight(hold, level, counter):
 
 
 def test_commands_of_the_error_handler_wait_for_a_reset_by_ioctl(hold):
-    """A command fails without sense data during a reset, so the error handler requests the sense
-    data: the mid-layer blocks everything but that command."""
+    """A command fails without sense data during a reset, so the error handler sends REQUEST
+    SENSE. The mid-layer blocks all commands but this one, so the layer must keep it waiting."""
     lun = hold.luns()[0]
     set_param("reset_ms", 2000)
     set_param("delay_us", 800000)
@@ -192,8 +192,8 @@ def test_commands_of_the_error_handler_wait_for_a_reset_by_ioctl(hold):
 
 
 def test_a_host_reset_that_fails_leaves_no_command_behind(hold):
-    """After a host reset that failed, too, the LLD no longer touches its commands, and the layer
-    ends them; the mid-layer would end timed-out commands without asking the LLD."""
+    """After a failed host reset, too, the LLD no longer touches its commands, and the layer ends
+    them. The mid-layer would end timed-out commands without asking the LLD."""
     lun = hold.luns()[0]
     set_param("fail_host_reset", 1)
     set_param("delay_us", 400000)
@@ -210,7 +210,8 @@ def test_a_host_reset_that_fails_leaves_no_command_behind(hold):
 
 
 def test_two_programs_reset_at_once(ram, disk):
-    """The mid-layer has one bit for all reset ioctls: the first one to end unblocks the host."""
+    """The mid-layer has one bit for all reset ioctls: the first reset that ends clears it, and so
+    unblocks the host."""
     def reset_often(_):
         with SgDev(disk.sg) as sg:
             done = 0
@@ -218,7 +219,7 @@ def test_two_programs_reset_at_once(ram, disk):
                 try:
                     sg.reset(SG_SCSI_RESET_DEVICE)
                     done += 1
-                except BlockingIOError:         # another one's is in progress
+                except BlockingIOError:         # another reset is in progress
                     time.sleep(0.002)
 
     verified = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
@@ -289,7 +290,7 @@ def test_reset_of_a_host_that_has_gone(level):
 
 def test_reset_of_a_lun_that_has_gone(hold):
     reset_a_deleted_lun(hold)
-    assert get_param("lun_gone") == 0, "the LLD was to reset a LUN after its lun_exit"
+    assert get_param("lun_gone") == 0, "the layer reset a LUN after its lun_exit"
 
 
 @pytest.mark.smoke

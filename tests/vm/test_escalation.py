@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Every step of error handling on smq_ram, with its data verified.
 
-Several hosts recover at once, each under a load of its own: a step takes as long
-as a command's timeout, whatever the number of hosts.
+Several hosts recover at once, each under a load of its own. A step takes as long as a
+command's timeout, so this takes no longer than the recovery of one host.
 """
 import errno
 import signal
@@ -31,7 +31,7 @@ FAILS = {"aborts": (), "lun_resets": ("fail_abort",),
 
 @contextmanager
 def verified_load(hosts, **more):
-    """Runs verified writes on the first LUN of each host, from both CPUs."""
+    """Runs verified writes on the first LUN of each host."""
     with ExitStack() as stack:
         loads = [stack.enter_context(load_on(host.luns()[0].sd, **VERIFIED | more))
                  for _, host in hosts]

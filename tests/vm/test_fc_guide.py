@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""docs/fibre-channel.md: those of its commands that need no HBA, on ten LUNs of software Fibre
-Channel. tools/fc-check there and on iSCSI: the commands that it proposes cure its findings."""
+"""Runs the commands of docs/fibre-channel.md that need no HBA, on ten LUNs of software Fibre
+Channel. Runs tools/fc-check there and on iSCSI, and the commands that it proposes: they must make
+its findings disappear."""
 import json
 import re
 from pathlib import Path
@@ -41,13 +42,13 @@ def commands():
 
 
 def checked(*args):
-    """Runs fc-check; returns the names of its findings."""
+    """Runs fc-check; returns its findings by name."""
     done = run(CHECK, "--json", *args, ok=False)
     assert done.stderr == "" and done.returncode in (0, 1), done.stderr
     return {one["check"]: one for one in json.loads(done.stdout)["findings"]}
 
 
-def cure(found):
+def fix(found):
     """Runs the commands that the findings propose."""
     for one in found.values():
         for line in one["commands"]:
@@ -72,7 +73,7 @@ def test_commands(link):
 
 
 def test_fc_check_on_fc(link):
-    """fc-check proposes commands that cure its findings; what cannot be changed stays a note."""
+    """After the commands that fc-check proposes, only what no command can change is still found."""
     for lun in link.luns():
         (lun.queue / "scheduler").write_text("mq-deadline", encoding="ascii")
         (lun.queue / "add_random").write_text("1", encoding="ascii")
@@ -86,7 +87,7 @@ def test_fc_check_on_fc(link):
                               "dev-loss", "fast-io-fail", "hardware-queues", "smq-sg"}, found
         assert len(found["elevator"]["where"]) == LUNS
         assert found["queue-depth"]["found"] == "queue_depth is 7, libfc's 32"
-        cure(found)
+        fix(found)
         try:
             assert set(checked("--host", name)) == {"hardware-queues"}
         finally:
@@ -109,7 +110,7 @@ def test_fc_check_on_iscsi():
         found = checked("--host", host.sysfs.name)
         assert found["recovery"]["where"] == [session.name]
         assert found["hardware-queues"]["level"] == "note"
-        cure(found)
+        fix(found)
         try:
             assert set(checked("--host", host.sysfs.name)) == {"hardware-queues"}
         finally:
