@@ -20,7 +20,7 @@ from kit.sanitizing import TIME_FACTOR
 from kit.sgio import TASK_SET_FULL, SgDev
 
 READ = cdb.blocks(cdb.READ_10, 0, 8)
-# Seconds: longer than a command takes that is not held, shorter than the timers of held ones.
+# Seconds: longer than a command takes that is not held, shorter than timers of 10 s and more.
 SOON = 6
 
 

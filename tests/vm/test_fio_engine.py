@@ -41,7 +41,7 @@ def luns(ram):
 
 @contextmanager
 def third(ram, **config):
-    """Adds a LUN during the block."""
+    """Adds a third LUN, and removes it at the end of the block."""
     host_dir, host = ram
     host_dir.add_lun(2, size_mb=32, **config)
     try:
@@ -142,7 +142,7 @@ def test_two_disks(luns):
 def test_sync_and_trim(node, mode):
     """fsync and trim are sent as commands, too."""
     with traced() as trace:
-        # fio counts no syncs of groups.
+        # With group_reporting fio does not count syncs.
         written = smq(node, rw="randwrite", bs="4k", size=MIB, fsync=16, iodepth=8,
                       iodepth_batch=4, smq_mode=mode, group_reporting=False)
         trimmed = smq(node, rw="randtrim", bs="64k", size=4 * MIB, iodepth=8, iodepth_batch=4,
@@ -281,8 +281,8 @@ def replay(node, log, *actions):
 
 
 def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
-    """fio learns only while the job runs to which files a log writes: such a job is refused on a
-    disk in use."""
+    """Only while a job with a log runs does fio learn which files the log writes to. The job is
+    refused then, if the disk is in use."""
     log = replay(node, tmp_path / "log", "write 0 4096")
     run("mkfs.ext4", "-q", "-F", luns[0].sd)
     mounted = tmp_path / "mounted"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A hardware queue that has no room: its commands wait in the layer, in the order they came,
-whatever the policy; other hardware queues and the host's LUNs go on.
+"""A hardware queue that has no room: its commands wait in the layer, and other hardware queues and
+the host's LUNs go on. Commands wait in the order they came, except with "prio".
 
-smq_hold has as much room as "ring" says.
+smq_hold's parameter "ring" is the number of commands for which a hardware queue has room.
 """
 import os
 import time
@@ -84,8 +84,8 @@ def test_other_queues_and_luns_go_on(hold):
     print(f"commands a second: {alone:.0f} alone, {beside:.0f} beside a hardware queue that takes "
           f"nothing, {busy:.0f} beside one that takes two")
     stats = settle(hold)
-    # Waiting commands are tried every 3 ms. When a full queue stopped the other one too, this one
-    # had a fifteenth of its rate.
+    # The layer tries waiting commands every 3 ms. While a defect let a full queue stop the other
+    # one as well, the other one's rate was a fifteenth.
     assert min(beside, busy) > alone / 6 and 0 < refused < 3000
     # No command went back to the mid-layer: that would have stopped the host.
     assert stats["busy"] == stats["held"] == 0 < stats["held_full"]
@@ -107,8 +107,8 @@ def test_commands_go_in_the_order_they_came(hold, policy):
     trace.check_once()
     came, went = ([fields["tag"] for name, fields in trace.events if name == event]
                   for event in ("smq_queue", "smq_done"))
-    # A tag is used again only after its command has ended: its n-th start and its n-th end are of
-    # one command.
+    # A tag is used again only after its command has ended: its n-th start and its n-th end belong
+    # to the same command.
     place, times = {}, {}
     for at, tag in enumerate(came):
         times[tag] = times.get(tag, 0) + 1
@@ -190,14 +190,14 @@ def test_an_abort_makes_room(hold):
 
 @with_params(luns=2, io_errors=True)
 def test_a_lun_goes_while_its_commands_wait(hold):
-    """Commands of the other LUN wait six times the timeout: longer than the mid-layer would repeat
-    commands that come back to it. None of them fails."""
+    """Commands of the other LUN wait for 8 s, and none of them fails. If they went back to the
+    mid-layer it would repeat them only for six times their timeout of 1 s."""
     gone, stays = hold.luns()
     with load_on(stays.sd, **TWO) as stay, load_on(gone.sd, ok=False, **TWO) as load:
         under_way(gone, 20)
         set_param("ring", 0)
         wait_for("commands that wait", lambda: held(hold) > 4 and not get_param("inflight"))
-        # If no command ends the block layer may not see that there are free tags.
+        # If no command ends, the block layer may not see that there are free tags.
         set_param("ring", 1)
         (gone.sysfs / "delete").write_text("1", encoding="ascii")
         assert len(hold.luns()) == 1

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs the code blocks of the README and of the guides for which this VM has the devices. Only
-names of devices and counts are replaced. So wrong names, renamed options and missing steps are
-found.
+"""Runs the code blocks of the README and of the guides for which this VM has the devices, and finds
+wrong names, renamed options and missing steps. Only names of devices and counts are replaced.
 
-Other tests run the rest: test_fc_guide.py docs/fibre-channel.md, slow/test_target_configs.py LIO's,
-tests/host/test_install_dev.py those of an LLD."""
+Other tests run the rest: test_fc_guide.py runs docs/fibre-channel.md, slow/test_target_configs.py
+target-configs/README.md, and tests/host/test_install_dev.py docs/converting-an-lld.md."""
 import re
 from pathlib import Path
 

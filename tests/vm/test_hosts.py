@@ -24,7 +24,7 @@ def test_report_luns(luns):
 
 
 def test_power_on_without_disk_driver():
-    """The first unit attention is that of power on; without sd no other program has taken it."""
+    """The first unit attention reports power on. Without sd nothing has cleared it before."""
     run("modprobe", "-r", "sd_mod")
     assert not is_loaded("sd_mod")
     try:

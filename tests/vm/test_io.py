@@ -69,8 +69,8 @@ def _set_reserve(kilobytes: int) -> None:
 
 
 def _shake_reserve(stop: threading.Event) -> None:
-    """Sets the reserve, again and again, above the free memory: until the page cache has given back
-    as much, an allocation that must not wait fails."""
+    """Sets the reserve, again and again, above the free memory. An allocation that must not wait
+    then fails until the page cache has given back enough memory."""
     while not stop.is_set():
         _set_reserve(min(_meminfo("MemFree") + (64 << 10), _meminfo("MemAvailable") * 3 // 4))
         stop.wait(0.1)

@@ -58,7 +58,7 @@ def test_busy_module_stays(disk):
 
 
 def test_wait_ends():
-    """wait_for() ends by its time limit."""
+    """wait_for() ends at its time limit."""
     start = time.monotonic()
     with pytest.raises(AssertionError, match="never: not within"):
         wait_for("never", lambda: False, seconds=0.3)
@@ -72,7 +72,7 @@ def test_faults_are_known(line):
     assert klog.FAULT.search(line)
 
 
-# (what it says, whether it is a fault): of three kinds the kernel's own are none.
+# (lines of a report, whether it is a fault). Three kinds are no faults if the kernel caused them.
 REPORTS = [
     (["WARNING: suspicious RCU usage", "lib/maple_tree.c:715 suspicious rcu_dereference_check() "
       "usage!"], False),

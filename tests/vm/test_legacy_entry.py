@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """queuecommand_lck under host_lock, on an LLD written as drivers were before multiqueue.
 
-Cases that may deadlock are also run on one CPU, where blk-mq completes without the softirq.
+On one CPU (tools/vm --cpus 1) blk-mq completes without the softirq: some deadlocks happen only
+there.
 """
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -128,10 +129,10 @@ def units_tested(sg_node):
 
 @pytest.mark.smoke
 def test_entries_that_drop_host_lock():
-    """Other entries run meanwhile and complete their commands: each command ends once, and only
-    when the driver says so. The driver waits for such an entry: without a second program there
-    would be none, because the dispatcher whose entry drops the lock has all requests of block I/O
-    in its list. """
+    """While an entry has dropped host_lock, other entries run and complete their commands. Each
+    command ends once, and only when the driver ends it. The first entry waits for another one, for
+    which a second program sends commands: all requests of block I/O may be in the list of the
+    dispatcher that called the first entry."""
     with old_host(where=ENTRY) as host:
         disk = host.luns()[0]
         (disk.queue / "scheduler").write_text("none", encoding="ascii")
@@ -151,8 +152,8 @@ def test_entries_that_drop_host_lock():
                         set_param("drop", 0)
                         overlaps, busy = get_param("overlaps") - before, host.stats()["busy"] - busy
                         print(f"{name}: {overlaps} overlaps, {busy} refused")
-                        assert get_param("stolen") == 0, f"{name}: the driver still had what ended"
-                        assert name != "refused" or busy >= overlaps, "refused ones were completed"
+                        assert get_param("stolen") == 0, f"{name}: not ended by the driver"
+                        assert name != "refused" or busy >= overlaps, "a refused one completed"
             settle(host)
         assert trace.check_once() >= total_ios(load_.result())
 

@@ -28,7 +28,7 @@ WHERE = Path("/run")
 
 @contextmanager
 def rd_disk(io_errors=False, **attrib):
-    """A target with a RAM disk of LIO's at LUN 0."""
+    """A target with one of LIO's RAM disks at LUN 0. Yields its TPG and the disk."""
     with ramdisk("rd", **attrib) as store, lio_fabric(io_errors):
         wwn = Wwn()
         tpg = wwn.tpg()
@@ -38,8 +38,8 @@ def rd_disk(io_errors=False, **attrib):
 
 @contextmanager
 def iblock_disk(io_errors=False, lower=None, **attrib):
-    """A target with a block device at LUN 0, which is a disk of smq_ram, whose directory
-    comes as well."""
+    """A target with a block device at LUN 0, a disk of smq_ram. Yields the configfs directory of
+    smq_ram's host, the target's TPG, and the disk."""
     with ram_host(**lower or {}) as (ram_dir, ram), \
             iblock("ib", ram.luns()[0].sd, **attrib) as store, lio_fabric(io_errors):
         wwn = Wwn()
@@ -49,7 +49,7 @@ def iblock_disk(io_errors=False, lower=None, **attrib):
 
 
 def refused(errors, action):
-    """@action fails with one of these errors."""
+    """Asserts that @action fails with one of these errnos."""
     with pytest.raises(OSError) as caught:
         action()
     assert caught.value.errno in errors, caught.value
@@ -177,7 +177,7 @@ def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
         got = dev.cmd(cdb.inquiry(255), din=255)
         assert got.good and len(got.data) == got.data[4] + 5, got
         assert got.data[8:16] == b"LIO-ORG "
-        # Data of other commands is mapped as one piece, over pages.
+        # LIO maps the data of other commands as one piece, even if it spans pages.
         whole = dev.cmd(cdb.report_luns(alloc=65536), din=65536, at=512)
         assert whole.good and int.from_bytes(whole.data[:4], "big") == 8, whole
 
@@ -239,8 +239,8 @@ def test_compare_and_write():
 
 def test_persistent_reservations_between_two_nexuses():
     second = "naa.5001405000000a02"
-    # LIO notes there what is to last over a loss of power, and what is not.
     with ramdisk("rd") as store, lio_fabric(io_errors=True):
+        # LIO writes a file there, even if no registration has to survive a loss of power.
         Path(read_attr(TARGET / "dbroot"), "pr").mkdir(parents=True, exist_ok=True)
         wwn = Wwn()
         first = wwn.tpg(1).disk(0, store)
@@ -298,7 +298,7 @@ def test_protection_information():
 
 @pytest.mark.smoke
 def test_a_slow_command_is_aborted_when_its_backstore_lets_go():
-    """LIO cannot stop a backstore: the abort answers when that has."""
+    """LIO cannot stop a backstore: the abort returns when the backstore has ended the command."""
     with iblock_disk() as (ram_dir, tpg, disk):
         (disk.sysfs / "timeout").write_text("1", encoding="ascii")
         ram_dir.arm("timeout", count=1, delay_ms=3000)
@@ -347,6 +347,6 @@ def test_wwn_removed_under_load():
             wwn.remove()
             assert any(job["error"] for job in load_.result()["jobs"])
         wait_for("the host to go", lambda: not find_hosts("smq_lio"))
-        # Nobody uses the directory now, but it holds the module.
+        # The directory is no longer in use, but it has a reference to the module.
         said = run("rmmod", "smq_lio", ok=False)
         assert said.returncode and "in use" in said.stderr

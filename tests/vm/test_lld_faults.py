@@ -69,8 +69,8 @@ def fixture_disk(request):
         (disk.sysfs / "timeout").write_text("1", encoding="ascii")
         faults = Faults(host)
         assert not faults.on
-        # Faults are switched on before: QEMU has hung when the kernel's code was patched while
-        # another CPU executed it.
+        # Faults are switched on before any load: QEMU has hung when the kernel's code was patched
+        # while another CPU executed it.
         faults.arm("status", count=0)
         assert faults.on
         yield host, disk
@@ -78,7 +78,7 @@ def fixture_disk(request):
 
 @pytest.fixture(name="lld")
 def fixture_lld(disk):
-    """Such a host, its disk, and its faults, which are switched off at the end."""
+    """The host, its disk, and its faults, which are switched off at the end."""
     host, disk = disk
     faults = Faults(host)
     before = settle(host)
@@ -121,7 +121,7 @@ def test_what_a_program_is_told(lld):
         faults.arm("short", count=1)
         one = dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512)
         assert (one.status, one.resid) == (0, 512)
-        # The data was written although the status said otherwise.
+        # A fault for LBA 100 does not hit this READ. The short WRITE wrote its first half only.
         faults.arm("wrong_status", count=-1, status=BUSY, first_lba=100, last_lba=100)
         assert dev.cmd(READ, din=4096).data == b"\x5a" * 2048 + bytes(2048)
         faults.set("kind", "none")

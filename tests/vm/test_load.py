@@ -72,8 +72,8 @@ def test_every_command_reaches_the_device(luns, cpus):
 
 
 def check_shape(luns, cpus, shape):
-    """smq_load's count agrees with the device's: the device also saw the warm-up, and no more than
-    the last commands of a run, which are in no chunk."""
+    """smq_load's count agrees with the device's. The device saw more commands only by the warm-up
+    and by the last commands of a run, which are in no chunk."""
     before = [done_by(lun) for lun in luns]
     jobs = inkernel.run(devices=[lun.sd for lun in luns], cpus=cpus, count=COUNT, warmup=WARMUP,
                         **shape)
@@ -82,7 +82,7 @@ def check_shape(luns, cpus, shape):
     slack = len(jobs) * (WARMUP + 2 * shape["qd"] + shape["batch"] + CHUNK) + 20
     assert counted <= sum(seen) <= counted + slack
     assert [job.cpu for job in jobs] == list(cpus)
-    # The job that is first done ends the run, and both jobs began together.
+    # Both jobs began together, and the job that finished first ended the run.
     assert max(job.commands for job in jobs) >= COUNT
     for job in jobs:
         assert sum(commands for commands, _ in job.chunks) == job.commands

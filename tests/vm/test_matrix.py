@@ -8,7 +8,7 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
-"""The storage test of kit.matrix on the devices of kit.devices that each run has."""
+"""The storage tests of kit.matrix on the devices that kit.devices lists for the default run."""
 import pytest
 from kit.devices import DEFAULT
 from kit.matrix import device_fixture

@@ -110,8 +110,8 @@ def test_more_is_advertised_only_while_something_is_held(hold):
 @with_params(**EXPENSIVE | {"delay_us": 20000})
 def test_expensive_doorbells_are_shared(hold):
     """Commands submitted one by one at QD32 need at most one doorbell for eight commands. On a busy
-    machine a batch may end with fewer, by its time or because the device has no commands left: the
-    best of some attempts counts. The hardware queue's counters agree."""
+    machine a batch may end with fewer, because its time is over or the device has no commands left:
+    one good attempt of six is enough. The hardware queue's counters agree."""
     choose(hold, "batch", usecs=10000)
     disk = hold.luns()[0].sd
     with load_on(disk, **ONE):
@@ -278,7 +278,7 @@ def test_waiting_for_a_slow_device_is_no_timeout(hold):
 @with_params(depth=2)
 def test_lost_commands_are_aborted_while_others_are_held(hold):
     choose(hold, "batch")
-    # sd sets a disk offline that times out twice in a row, and a repeated command may.
+    # sd sets a disk offline after two timeouts in a row, and a repeated command may time out again.
     for limit in hold.luns()[0].sysfs.glob("scsi_disk/*/max_medium_access_timeouts"):
         limit.write_text("1000", encoding="ascii")
     with traced() as trace:

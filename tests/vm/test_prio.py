@@ -202,8 +202,8 @@ def test_bytes_per_second(host):
     in_use(host)
     report = fio(lun.sd, **VERIFY | {"bs": "64k", "size": "8m"})
     job = report["jobs"][0]
-    # fio's rate includes its own time: for the comparison beside the reads, and on a busy machine
-    # for all.
+    # fio's rate includes the time that fio itself takes: to verify what it has read and, on a busy
+    # machine, for everything.
     assert 6 * MB < job["write"]["bw_bytes"] < 8.4 * MB
     assert 5 * MB < job["read"]["bw_bytes"] < 8.4 * MB
     # A new rate applies to waiting commands, too.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ad hoc commands of smq_sg that wait for a tag: their submitter may be stopped or gone when they
-get it."""
+"""Ad hoc commands of smq_sg that wait for a tag: the process that submitted them may be stopped or
+gone when they get it."""
 import errno
 import os
 import resource
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.usefixtures("sg_module")
 
 @dataclass
 class Waiting:
-    """A process whose command waits for a tag that other commands have, its LUN, and those
-    commands."""
+    """A process whose command waits for a tag, its LUN, and the files whose commands have the
+    tags."""
     pid: int
     lun: Lun
     others: list[SlotFile]
@@ -49,7 +49,8 @@ class Waiting:
 
 
 def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """The process's work: it sends one command, and reports the result, or that of @then(ring)."""
+    """The process's work: it submits one command, writes a byte to @told, and returns the result of
+    @then(ring)."""
     def work():
         with SlotFile(path) as file, Ring(4, SETUP_SQE128 | SETUP_CQE32) as ring:
             raw = push_adhoc(ring, file.fd, TUR)
@@ -107,7 +108,7 @@ def closed(ring: Ring) -> int:
 
 @contextmanager
 def waiting_command(then: Callable[[Ring], int] = answer, send=one_command) -> Iterator[Waiting]:
-    """Yields such a process, while the dispatcher sleeps for its command's tag."""
+    """Yields a process whose command waits, while smq_sg's dispatcher sleeps for a tag for it."""
     with ExitStack() as stack:
         host_dir, host = stack.enter_context(ram_host(depth=1, hw_queues=1, luns=3))
         luns = host.luns()
@@ -121,7 +122,7 @@ def waiting_command(then: Callable[[Ring], int] = answer, send=one_command) -> I
         for number, file in enumerate(files):
             file.push(ring, number)
         ring.submit()
-        wait_for("those who have the tags", lambda: int(host.attr("smq/inflight")) == 2)
+        wait_for("the commands that take the tags", lambda: int(host.attr("smq/inflight")) == 2)
         ready, told = os.pipe()
         pid = spawn(send(path, told, then))
         try:
@@ -156,16 +157,16 @@ def test_sent_when_there_is_a_tag():
 
 
 def test_iovecs_are_read_when_it_is_submitted():
-    """Iovecs are read at the submission: the program may change them then, before the command is
-    sent."""
+    """smq_sg reads iovecs at the submission: the program may change them afterwards, even before
+    the command is sent."""
     with waiting_command(send=one_vectored) as process:
         assert ended(process.pid) == 0
 
 
 @pytest.mark.smoke
 def test_sent_for_one_who_does_not_run():
-    """A command is sent while its process is stopped, so others soon have its place and tag. The
-    process finds the result when it goes on."""
+    """A command is sent while its process is stopped, and soon others can have its place and tag.
+    The process finds the result when it goes on."""
     with waiting_command() as process:
         process.stop()
         wait_ended(process)
@@ -239,8 +240,8 @@ def test_data_of_those_that_wait_is_locked_memory():
 
 
 def test_data_is_locked_memory_until_it_is_unpinned():
-    """Data counts as locked memory also after the wait: the command is sent with the pages pinned
-    then."""
+    """Data still counts as locked memory after the wait, because its pages are pinned until the
+    command ends."""
     with ram_host(depth=1, hw_queues=1) as (host_dir, host):
         path = smqsg.node(host.wait_luns(1)[0])
         host_dir.set("model/service_ns", HELD)
@@ -264,7 +265,7 @@ def test_data_is_locked_memory_until_it_is_unpinned():
 
 @pytest.mark.smoke
 def test_device_removed():
-    """The device can be removed although the submitter does not run."""
+    """The device can be removed although the process that submitted the command is stopped."""
     with waiting_command() as process:
         process.stop()
 
