@@ -84,5 +84,5 @@ static void __exit conv_exit(void)
 }
 module_exit(conv_exit);
 
-MODULE_DESCRIPTION("LUNs of any SCSI host behind a multiqueue host of smq");
+MODULE_DESCRIPTION("Presents LUNs of any SCSI host on a multiqueue host of smq");
 MODULE_LICENSE("GPL");

@@ -59,8 +59,8 @@ void smq_use_end(struct smq_host *host);
 /* instance.c */
 struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_policy_ops *ops);
 void smq_policy_retire(struct smq_policy *policy);
-void smq_policy_add_unseen(struct smq_host *host);
-void smq_policy_remove_unseen(struct smq_host *host);
+void smq_no_policy_add(struct smq_host *host);
+void smq_no_policy_remove(struct smq_host *host);
 int smq_policy_add_lun(struct smq_policy *policy, struct smq_lun_core *lun);
 void smq_policy_remove_lun(struct smq_lun_core *lun);
 

@@ -22,7 +22,7 @@
  * @wq: runs deferred commands; WQ_MEM_RECLAIM: one may be needed to free memory
  * @dispatch: gives held commands to the LLD, instantiated with its queuecommand
  * @choice: the host's choice of a policy
- * @unseen: memory for commands that the layer holds without a policy, because their hardware
+ * @no_policy: memory for commands that the layer holds without a policy, because their hardware
  *	queue is full. NULL until the host is added, and if it could not be allocated
  * @hold: all held commands
  * @move: CPU hotplug, for policies that move commands
@@ -39,7 +39,7 @@ struct smq_host_core {
 	struct workqueue_struct *wq;
 	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
 	struct smq_choice choice;
-	struct smq_policy *unseen;
+	struct smq_policy *no_policy;
 	struct smq_host_holds hold;
 	struct smq_host_move move;
 	bool raised;

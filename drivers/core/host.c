@@ -256,7 +256,7 @@ int smq_host_add(struct smq_host *host, struct device *parent)
 		smq_policy_stop_host(host);
 		return err;
 	}
-	smq_policy_add_unseen(host);
+	smq_no_policy_add(host);
 	smq_registry_show_host(host);
 	smq_stats_add_host(host);
 	smq_faults_start_host(host);

@@ -146,7 +146,7 @@ struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_poli
 }
 
 /* The instance for held commands that no policy has seen: none of its operations is called. */
-static const struct smq_policy_ops smq_unseen_ops = {
+static const struct smq_policy_ops smq_no_policy_ops = {
 	.name	= "direct",
 	.owner	= THIS_MODULE,
 };
@@ -155,26 +155,26 @@ static const struct smq_policy_ops smq_unseen_ops = {
  * The host has its tags, and perhaps commands. Without memory for the instance, a command that
  * finds its hardware queue full is returned to the mid-layer. Context: may sleep.
  */
-void smq_policy_add_unseen(struct smq_host *host)
+void smq_no_policy_add(struct smq_host *host)
 {
-	struct smq_policy *unseen;
+	struct smq_policy *no_policy;
 
 	__module_get(THIS_MODULE);
 	mutex_lock(&host->core->choice.lock);
-	unseen = smq_policy_make(host, &smq_unseen_ops);
-	if (!IS_ERR(unseen)) {
-		/* Release: pairs with smq_seen_begin_unseen(). */
-		smp_store_release(&host->core->unseen, unseen);
+	no_policy = smq_policy_make(host, &smq_no_policy_ops);
+	if (!IS_ERR(no_policy)) {
+		/* Release: pairs with smq_seen_begin_no_policy(). */
+		smp_store_release(&host->core->no_policy, no_policy);
 	}
 	mutex_unlock(&host->core->choice.lock);
 }
 
 /* Called a grace period after the last command of the host. Context: may sleep. */
-void smq_policy_remove_unseen(struct smq_host *host)
+void smq_no_policy_remove(struct smq_host *host)
 {
-	if (host->core->unseen)
-		smq_policy_free_areas(host->core->unseen);
-	host->core->unseen = NULL;
+	if (host->core->no_policy)
+		smq_policy_free_areas(host->core->no_policy);
+	host->core->no_policy = NULL;
 }
 
 /* The host no longer has the policy: its last command frees it. Context: any. */

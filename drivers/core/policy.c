@@ -245,6 +245,6 @@ void smq_policy_stop_host(struct smq_host *host)
 	if (policy)
 		smq_policy_retire(policy);
 	wait_var_event(&choice->live, !atomic_read(&choice->live));
-	smq_policy_remove_unseen(host);
+	smq_no_policy_remove(host);
 	smq_move_end_host(host);
 }

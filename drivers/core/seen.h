@@ -27,8 +27,8 @@ static inline void smq_seen_set(struct smq_policy *policy, struct smq_policy_lun
 }
 
 /*
- * Sets up the policy's part of a command. False if the policy has no part of the LUN: there
- * was no memory for it, or the LUN was found while the policy was being changed.
+ * Sets up the policy's part of a command. False if the LUN has no data of this policy: there was
+ * no memory for it, or the LUN was found while the policy was being changed.
  *
  * Context: inside an RCU read-side section; the caller owns the command.
  */
@@ -44,16 +44,16 @@ static inline bool smq_seen_begin(struct smq_policy *policy, struct smq_cmd *cmd
 
 /*
  * The same for a command that the layer holds without a policy. False while the host is still
- * being added.
+ * being added, and if there was no memory.
  */
-static inline bool smq_seen_begin_unseen(struct smq_cmd *cmd)
+static inline bool smq_seen_begin_no_policy(struct smq_cmd *cmd)
 {
-	/* Acquire: pairs with smq_policy_add_unseen(). */
-	struct smq_policy *unseen = smp_load_acquire(&cmd->hwq->host->core->unseen);
+	/* Acquire: pairs with smq_no_policy_add(). */
+	struct smq_policy *no_policy = smp_load_acquire(&cmd->hwq->host->core->no_policy);
 
-	if (unseen)
-		smq_seen_set(unseen, NULL, cmd);
-	return unseen;
+	if (no_policy)
+		smq_seen_set(no_policy, NULL, cmd);
+	return no_policy;
 }
 
 /* The command has ended, or is returned to the mid-layer. Context: as smq_seen_begin(). */
@@ -79,7 +79,7 @@ static inline struct smq_hwq *smq_seen_queue(struct smq_cmd *cmd, bool last)
 	return policy->ops->queue(policy, cmd->hwq, cmd, last);
 }
 
-/* Calls the policy's done for a command that its queue was called for. Not on the hot path. */
+/* Calls ops->done() for a command for which ops->queue() was called. Not on the hot path. */
 static inline void smq_seen_done(struct smq_cmd *cmd)
 {
 	struct smq_policy *policy = cmd->seen->policy;
@@ -102,15 +102,15 @@ static inline void smq_count_refusal(struct smq_hwq *hwq, enum smq_status st)
 }
 
 /* The policy that a host has chosen. Context: inside an RCU read-side section. */
-static inline struct smq_policy *smq_host_chosen(struct smq_host *host)
+static inline struct smq_policy *smq_host_chosen_policy(struct smq_host *host)
 {
 	return rcu_dereference(host->core->choice.policy);
 }
 
-/* Whether commands that the device refuses are held, rather than returned to the mid-layer. */
+/* Whether commands that the LLD refuses are held, rather than returned to the mid-layer. */
 static inline bool smq_host_holds(struct smq_host *host)
 {
-	const struct smq_policy *policy = smq_host_chosen(host);
+	const struct smq_policy *policy = smq_host_chosen_policy(host);
 
 	return policy && policy->ops->holds;
 }

@@ -131,8 +131,8 @@ static bool smq_policy_begin_refused(struct smq_cmd *cmd, enum smq_status st)
 
 	if (!smq_policy_may_hold(cmd) || !(holds || st == SMQ_HWQ_BUSY))
 		return false;
-	return cmd->seen || (holds && smq_seen_begin(smq_host_chosen(host), cmd)) ||
-	       (st == SMQ_HWQ_BUSY && smq_seen_begin_unseen(cmd));
+	return cmd->seen || (holds && smq_seen_begin(smq_host_chosen_policy(host), cmd)) ||
+	       (st == SMQ_HWQ_BUSY && smq_seen_begin_no_policy(cmd));
 }
 
 /*
@@ -161,7 +161,7 @@ bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st)
 bool smq_policy_full(struct smq_cmd *cmd)
 {
 	if (!smq_host_holds(cmd->hwq->host) || !smq_policy_may_hold(cmd) ||
-	    (!cmd->seen && !smq_seen_begin(smq_host_chosen(cmd->hwq->host), cmd)))
+	    (!cmd->seen && !smq_seen_begin(smq_host_chosen_policy(cmd->hwq->host), cmd)))
 		return false;
 	/*
 	 * Commands that are not counted here are counted by the mid-layer: use its count, less this

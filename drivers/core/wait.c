@@ -93,7 +93,7 @@ bool smq_wait_behind(struct smq_cmd *cmd)
 /* The same for a command that no policy has seen or will see. */
 bool smq_wait_behind_own(struct smq_cmd *cmd)
 {
-	if (!smq_hwq_is_full(cmd->hwq) || !smq_seen_begin_unseen(cmd))
+	if (!smq_hwq_is_full(cmd->hwq) || !smq_seen_begin_no_policy(cmd))
 		return false;
 	if (smq_wait_behind(cmd))
 		return true;

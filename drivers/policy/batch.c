@@ -29,7 +29,7 @@ struct batch_knobs {
  * struct batch_hwq - a hardware queue
  * @hold: commands that wait for a doorbell, in the order they came
  * @choice: state of the choice; under @hold.lock, except where data_race() says otherwise
- * @opened: when the first of @hold came, ktime in ns; under @hold.lock
+ * @opened: when @hold's timer was last started, ktime in ns; under @hold.lock
  * @knobs: the host's settings
  * @hwq: the hardware queue
  * @inflight: commands that were held and that the LLD has now; atomic because completion takes no
@@ -135,7 +135,7 @@ static void batch_dispatch(struct smq_hold *hold)
 	u64 left = 0;
 
 	spin_lock_irqsave(&hold->lock, flags);
-	/* If the host has another policy by now, its commands are dispatched at once. */
+	/* Without an effective policy the commands are dispatched at once. */
 	if (hold->nr && atomic_read(&b->inflight) && rcu_access_pointer(hold->host->policy))
 		left = batch_left(b);
 	if (left)
@@ -164,7 +164,7 @@ static void batch_hold(struct batch_hwq *b, struct smq_cmd *cmd, bool last, bool
 		if (b->choice.expensive)
 			sample = smq_batch_sample_due(&b->choice);
 	} else if (b->hold.nr == 1 || !hrtimer_is_queued(&b->hold.timer)) {
-		/* The clock is read only once for each batch. */
+		/* The clock is not read for each command. */
 		b->opened = ktime_get_ns();
 		smq_hold_wait(&b->hold, READ_ONCE(b->knobs->usecs) * (u64)NSEC_PER_USEC);
 	}
@@ -198,8 +198,8 @@ struct smq_hwq *smq_batch_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 		/* Not on a poll queue: the poller would have to wait longer for its command. */
 		if (last && hwq->host->lld->commit && hwq->type != HCTX_TYPE_POLL)
 			/*
-			 * Two CPUs may count a batch once, or both take a sample: neither does
-			 * harm.
+			 * Two CPUs may count their two batches as one, or both take a sample:
+			 * neither does harm.
 			 */
 			sample = data_race(smq_batch_sample_due(&b->choice));
 		if (!sample)

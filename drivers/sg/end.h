@@ -16,14 +16,14 @@ SMQ_END_IO(smqsg_slot_end, rq, error);
 
 void smqsg_slot_end_unsent(struct smqsg_io *io, int error);
 
-/* The run in the private area of a slot's SQE. */
+/* Where the SQE that runs a slot has the pointer to its struct smqsg_io. */
 static inline struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
 {
 	return (struct smqsg_io **)ioucmd->pdu;
 }
 
 /**
- * smqsg_slot_post_cqe() - posts the CQE of a slot run alone
+ * smqsg_slot_post_cqe() - posts the CQE of a slot that was run alone, not in a batch
  * @ioucmd: its SQE
  * @issue_flags: io_uring's
  *

@@ -46,7 +46,7 @@ static bool has_full(void)
 	return set.busy || set.alone || set.ring < CMDS;
 }
 
-static bool explore_is_constant(const void *at)
+static bool explore_needs_no_step(const void *at)
 {
 	const struct smq_depth *depth = &world.lun.depth;
 	int i;

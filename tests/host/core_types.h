@@ -196,7 +196,7 @@ static struct {
 	struct scsi_device other;	/* another LUN of the host */
 	struct smq_lun_core lun;
 	struct smq_policy policy;
-	struct smq_policy own_policy;	/* smq_host_core.unseen */
+	struct smq_policy own_policy;	/* smq_host_core.no_policy */
 	struct smq_policy_lun policy_lun;
 	struct policy_hwq policy_hwq[HWQS];
 	struct smq_policy_hwq *policy_hwqs[HWQS];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * More of what functions of the kernel call, for those that cut.py takes out of their files
- * to be explored as they are: each access by READ_ONCE() or WRITE_ONCE() is a step, a spinlock
- * is waited for, and a grace period is over when the sections are that had begun before it.
+ * More stand-ins for what functions of the kernel call. cut.py takes such functions out of their
+ * files; they are explored as they are. Each access by READ_ONCE() or WRITE_ONCE() is a step, a
+ * spinlock is waited for, and a grace period ends when all read-side sections that began before it
+ * have ended.
  *
- * What other threads cannot tell from an order that is tried anyway is no step of its own:
- * taking a lock and beginning a section are one with what follows, giving them back with
- * what came before, and so is an access to what no thread writes (explore_is_constant()).
+ * An operation is no step of its own if other threads cannot observe the difference. Taking a lock
+ * and entering a section are one step with the code that follows, unlocking and leaving with the
+ * code before. An access to memory that needs no step (explore_needs_no_step()) is none either.
  *
  * Interrupts are threads of their own: disabling them means nothing.
  */
@@ -34,12 +35,12 @@ typedef unsigned long long u64;
 #define container_of(ptr, type, member) \
 	((type *)((char *)(ptr) - offsetof(type, member)))
 
-/* What the includer has: whether no other thread changes this, or looks at it. */
-static bool explore_is_constant(const void *at);
+/* Defined by the includer: whether no other thread changes this memory, or none reads it. */
+static bool explore_needs_no_step(const void *at);
 
 static inline void explore_access(const void *at, const char *what)
 {
-	if (!explore_is_constant(at))
+	if (!explore_needs_no_step(at))
 		explore_step(what);
 }
 

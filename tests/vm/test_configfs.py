@@ -132,7 +132,7 @@ def test_hosts_come_and_go_under_verified_load():
                     list(pool.map(RamDir.remove, dirs.values()))
                     dirs = {name: RamDir(name) for name in dirs}
             assert not find_hosts("smq_ram")
-    assert trace.check_once() > repeats(6) * 200
+    assert trace.check_once() > repeats(4) * 200
 
 
 @pytest.mark.parametrize("name, value, said", [

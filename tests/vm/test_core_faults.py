@@ -123,7 +123,8 @@ def test_removal_does_not_wait_for_the_timers_of_what_is_held():
     with ThreadPoolExecutor(3) as pool, full_devices("direct", "batch", "batch") as hosts:
         # If a removal waits, the commands' timers end it. The test could not: the directory of a
         # host that is being removed is locked.
-        pids = [spawn(lambda node=host.luns()[0].sg: read(node, 10)) for _, host in hosts]
+        pids = [spawn(lambda node=host.luns()[0].sg: read(node, 10 * TIME_FACTOR))
+                for _, host in hosts]
         for host_dir, _ in hosts:
             refused(host_dir)
         for _, host in hosts[1:]:
@@ -132,7 +133,7 @@ def test_removal_does_not_wait_for_the_timers_of_what_is_held():
         took = {"direct": pool.submit(seconds_of, lambda: luns[0].write_text("1", "ascii")),
                 "batch": pool.submit(seconds_of, lambda: luns[1].write_text("1", "ascii")),
                 "host": pool.submit(seconds_of, lambda: hosts[2][0].set("power", 0))}
-        took = {name: one.result(40) for name, one in took.items()}
+        took = {name: one.result(40 * TIME_FACTOR) for name, one in took.items()}
         for pid in pids:
             ended(pid)
         print(took)

@@ -2,7 +2,7 @@
 """Hosts and LUNs of different numbers, sizes and kinds."""
 import pytest
 from kit import cdb, sgio
-from kit.host import SgDev, is_loaded, load, loaded, run
+from kit.host import SgDev, find_hosts, is_loaded, load, loaded, run
 from kit.outcome import POWER_ON, invalid_field, outcome
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
@@ -80,7 +80,7 @@ def test_no_host():
     """With hosts=0, for users who make hosts later, the module is loaded without a host."""
     load("smq_ram", hosts=0)
     try:
-        assert is_loaded("smq_ram")
+        assert is_loaded("smq_ram") and not find_hosts("smq_ram")
     finally:
         run("modprobe", "-r", "smq_ram")
 

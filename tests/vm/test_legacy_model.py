@@ -95,7 +95,8 @@ def test_host_removed_under_load():
     with ram_host(hw_queues=1) as (host_dir, host):
         host_dir.set("model/service_ns", 100000)
         choose(host, "legacy-model", "2013")
-        # On a removed disk a read may fail, or find the end of the disk: then fio goes on.
+        # A read of a removed disk may fail or find the end of the disk. In the second case fio does
+        # not stop by itself.
         with load_on(host.luns()[0].sd, ok=False, **READS) as load:
             under_way(host.luns()[0])
             host_dir.set("power", 0)

@@ -9,13 +9,14 @@ import threading
 import time
 from pathlib import Path
 
-# tools/vm stops its QEMU and collects what it said within this.
+# What tools/vm needs to stop QEMU and collect its output.
 GRACE_SECONDS = 45
 # A program that prints nothing for so long hangs: each test has a limit below that, also under
 # the sanitizers, and so has a download.
 SILENT_SECONDS = 1800
 POLL_SECONDS = 0.1
-# What run() returns where the program did not end by itself. No exit status is above 255.
+# What run() returns where the program did not end by itself: 124 as timeout(1) does, the others are
+# no exit statuses.
 TIMED_OUT, SILENT, LATE = 124, 1001, 1002
 WHY = {
     TIMED_OUT: "its time was over",
@@ -101,7 +102,7 @@ class Runner:
         return True
 
     def _end(self, process: subprocess.Popen) -> None:
-        # A group of its own: what the program started ends with it.
+        # The program has a process group of its own, which what it started belongs to.
         for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, math.inf)):
             try:
                 os.killpg(process.pid, number)

@@ -45,7 +45,7 @@ def holding(path: str, slots: int) -> Iterator[SlotFile]:
 
 
 def hold_first(file: SlotFile, slots: int) -> None:
-    """Runs the first of its slots twice, so that the second run uses a held request."""
+    """Runs slots 0 to @slots - 1 twice, so that the second run uses held requests."""
     for _ in range(2):
         assert file.run(range(slots)) == (0, 0)
         assert held_requests(file.path) == slots
@@ -79,6 +79,6 @@ def quiescer() -> Iterator[None]:
 
 
 def set_state(state: str, address: str) -> None:
-    """Puts a device into a state of that module; without an address ends the state."""
+    """Puts a device into a state of that module; an empty address ends the state."""
     with open(f"/sys/module/smq_quiesce/parameters/{state}", "w", encoding="ascii") as knob:
         knob.write(address + "\n")

@@ -11,9 +11,9 @@ OWN_MODULES = frozenset({"smq", "smq_ram", "smq_lio", "smq_sg", "smq_virtio"})
 # The modules of ring and bus count as the LLD for both drivers of virtio-scsi.
 VIRTIO_MODULES = frozenset({"smq", "smq_virtio", "virtio_scsi", "virtio", "virtio_ring",
                             "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev"})
-# Modules of the drivers with which smq_virtio and smq_lio are compared.
-BESIDE_MODULES = VIRTIO_MODULES | {"tcm_loop"}
-LLD_MODULES = frozenset({"smq_ram", "smq_lio", "null_blk", "scsi_debug"}) | BESIDE_MODULES
+# smq_virtio, the ring and bus modules, and the drivers that it and smq_lio are compared with.
+COMPARED_MODULES = VIRTIO_MODULES | {"tcm_loop"}
+LLD_MODULES = frozenset({"smq_ram", "smq_lio", "null_blk", "scsi_debug"}) | COMPARED_MODULES
 TARGET_MODULES = frozenset({"target_core_mod", "target_core_file", "target_core_iblock"})
 
 MEMORY, LOCKS, TIME = "memory", "locks, rcu", "time, stat, random"
@@ -29,7 +29,7 @@ ORDER = [BLOCK, FAST, SCSI, LLD, TARGET, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY
 
 # The first group with a pattern that matches the whole name decides.
 _PATTERNS = {
-    # With functions that belong to the kernel proper, but that only the SCSI mid-layer calls.
+    # Includes functions outside the SCSI modules that on these paths the mid-layer calls.
     SCSI: r"""
         scsi_.*  __blk_rq_map_sg  sbitmap_(get|put)  sg_(alloc|free|init)_.*  sg_pool_.*  sg_next
         """,

@@ -115,7 +115,9 @@ static void issue_due(struct worker *w, __u64 now)
 }
 
 /*
- * Waits in a loop until @due, which is near. Meanwhile issues a command that was refused.
+ * Waits in a loop until @due, which is near, and fetches results meanwhile. Returns early if a
+ * command was refused, or the run is to stop.
+ *
  * Return: the time, because reading a clock may be a system call.
  */
 static __u64 stay_awake(struct worker *w, __u64 due)
@@ -275,7 +277,7 @@ static void free_commands(struct lane *lanes, unsigned int nr)
 		free(lanes[i].cmds);
 }
 
-/* Moves the lanes to memory that their processes share with us, but not their lists of commands. */
+/* Moves the lanes, but not their lists of commands, to memory shared with their processes. */
 static struct lane *share(struct lane *lanes, unsigned int nr)
 {
 	struct lane *shared = shared_alloc(nr * sizeof(*lanes));
