@@ -149,9 +149,9 @@ def test_nothing_to_read(node, arena):
     os.set_blocking(node, True)
     assert polled(node) == select.POLLOUT
 
-    def ring(_number, _frame):
+    def interrupt(_number, _frame):
         raise InterruptedError
-    before = signal.signal(signal.SIGUSR1, ring)
+    before = signal.signal(signal.SIGUSR1, interrupt)
     me = threading.main_thread().ident
     threading.Timer(0.3, signal.pthread_kill, (me, signal.SIGUSR1)).start()
     with pytest.raises(InterruptedError):
@@ -160,7 +160,7 @@ def test_nothing_to_read(node, arena):
 
 
 def test_short_read(node, arena):
-    """A read() with a short buffer fails, and the result stays to be read."""
+    """A read() with a short buffer fails, and a later read() still gets the result."""
     want = V3(INQUIRY, 96, pack_id=9)
     assert not sgheader.write(node, want, arena)
     assert readable(node)
@@ -273,7 +273,7 @@ def test_depth(lun, node, arena, slow):
 
 
 def test_depth_of_others(lun, node, arena, slow):
-    """While another file has all places a write() waits for one, even with O_NONBLOCK."""
+    """While another file has all places, a write() waits for one, even with O_NONBLOCK."""
     with smqsg.depth(lun, 1), smqsg.opened(smqsg.node(lun)) as (other,):
         assert not sgheader.write(other, read_cmd(), arena)
         os.set_blocking(node, False)

@@ -19,7 +19,7 @@ TAGS = 16
 
 
 class Mapped:
-    """Counts the scatterlists that the mid-layer makes, which takes a bio."""
+    """Counts the scatterlists that the mid-layer makes: one for each request with a bio."""
 
     def __init__(self, calls_so_far):
         self._calls, self._seen = calls_so_far, calls_so_far()
@@ -39,7 +39,8 @@ def mapped():
 
 @contextmanager
 def scsi_debug(**params):
-    """The node of a disk of scsi_debug with few tags, each of its blocks numbered, and the LUN."""
+    """Yields the node and the LUN of a disk of scsi_debug that has few tags, and whose first 256
+    blocks are numbered."""
     params = {"max_queue": TAGS, "submit_queues": 1, "delay": 1, "io_errors": True} | params
     with smqsg.module(), loaded("scsi_debug", dev_size_mb=8, **params) as (host,):
         lun, = host.wait_luns(1)
@@ -80,7 +81,7 @@ def test_the_first_command_of_a_tag_has_a_bio(flags):
 @pytest.mark.smoke
 @FLAGS
 def test_pieces(flags):
-    """Data in one, two or three pieces of memory: only with three it is mapped with a bio."""
+    """Data in one, two or three pieces of memory: only three pieces are mapped with a bio."""
     # All pages of the area are the same page.
     area = OnePage(4 * PAGE)
     half = PAGE // 2
@@ -178,7 +179,7 @@ def as_result(result, triple, resid):
 def test_faults():
     """After error handling and repeats a command has the same result as through sg, whose requests
     have a bio. The slot's next run is not affected."""
-    count = PAGE // BLOCK       # in two pieces
+    count = PAGE // BLOCK       # The data is in two pieces of memory.
     area = OnePage(2 * PAGE)
     half = PAGE // 2
     with smqsg.module(), ram_host(depth=TAGS, hw_queues=1) as (host_dir, host), Ring() as ring:

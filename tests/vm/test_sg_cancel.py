@@ -111,7 +111,7 @@ def test_batch_in_part(device):
 
 
 def test_long_batch_between_turns(device):
-    """A batch is cancelled also while the dispatcher sends the part of it that has room."""
+    """A batch can be cancelled even while the dispatcher sends the part of it that has room."""
     with opened(device.path) as file, Ring() as ring:
         device.slow(1_000_000)
         for turn in range(20):

@@ -77,8 +77,8 @@ TOOLS = {
 }
 
 
-# The programs for other kernels: where these answer differently, the tests of headers and commands
-# see that, too.
+# Only these programs run on other kernels, too: the tests of headers and commands, which also run
+# there, would find what the remaining programs could find.
 TOOLS_ANYWHERE = ("inq", "raw-read", "raw-invalid", "smartctl")
 
 
@@ -130,8 +130,8 @@ DATA_IN = cdb.READS + (cdb.INQUIRY, cdb.MODE_SENSE_6, cdb.MODE_SENSE_10, cdb.REA
 def same(want, ours, theirs) -> bool:
     """Whether two answers to one header are equal.
 
-    Where the device moves nothing, and does not say so, sg shows what its own buffer
-    happened to hold; here the buffer has to be as it was.
+    If the device transfers no data but reports no residual, sg returns whatever its own buffer
+    held. smq_sg must leave the caller's buffer unchanged then.
     """
     if ours == theirs:
         return True
@@ -275,19 +275,18 @@ def test_v4(bsg_pair, arena, name):
 
 
 def test_v4_long_cdb(pair, arena):
-    """A CDB length whose low 16 bits are 6: bsg of Linux 6.1 takes it for 6."""
+    """A CDB length whose low 16 bits are 6 gets EINVAL; bsg of Linux 6.1 takes it for 6."""
     want = V4(INQUIRY, 96, request_len=65536 + 6)
     assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
 
 
 def test_v4_lost(pair, arena):
-    """Data that cannot be given to the caller gives EFAULT, also where it is copied rather than
-    mapped."""
+    """A bad address for data-in gives EFAULT, even if the data is copied rather than mapped."""
     assert sgheader.sg_io(pair[1], V4(INQUIRY, 95, bad=("data",)), arena).error == errno.EFAULT
 
 
 def test_v4_iovec(pair, arena):
-    """An iovec in both directions, which bsg ignores."""
+    """Iovecs work in both directions; bsg ignores them."""
     out = V4(WRITE, dout=DATA, pieces=(1024, 0, 3072))
     assert not sgheader.sg_io(pair[1], out, arena).error
     back = V4(cdb.blocks(cdb.READ_10, 16, 8), 4096, pieces=(1, 4095))
@@ -447,7 +446,7 @@ def test_random_v4(bsg_pair, arena):
     rng = random.Random(SEED)
     for number in range(600):
         v3 = random_v3(rng)
-        # bsg does not know memory without an address, and ignores iovecs.
+        # Without the iovecs of the V3, which bsg would ignore.
         spots = {"sbp": "response", "cmdp": "request", "dxferp": "data"}
         want = V4(v3.cdb, v3.din, v3.dout, request_len=v3.cmd_len, max_response_len=v3.mx_sb_len,
                   at=v3.at, timeout=v3.timeout, flags=v3.flags,
@@ -455,7 +454,7 @@ def test_random_v4(bsg_pair, arena):
                   bad=tuple(spots[name] for name in v3.bad),
                   protocol=rng.choice((0,) * 30 + (1,)), subprotocol=rng.choice((0,) * 30 + (2,)))
         if "data" in want.null + want.bad:
-            # When a copy of the data fails bsg does not report it: test_v4_lost().
+            # bsg does not report that it could not copy the data: see test_v4_lost().
             want.din &= ~3
         theirs, ours = (sgheader.sg_io(fd, want, arena) for fd in bsg_pair)
         assert same(want, ours, theirs), (
@@ -527,7 +526,7 @@ def test_setting(pair, name):
 
 
 def test_send_command(pair):
-    """SCSI_IOCTL_SEND_COMMAND, which is older than sg."""
+    """SCSI_IOCTL_SEND_COMMAND, which is older than sg, has the same result as from sg's node."""
     request = (0).to_bytes(4, "little") + (96).to_bytes(4, "little") + INQUIRY
     theirs, ours = (ask(fd, 1, request.ljust(512, b"\0")) for fd in pair)
     assert ours == theirs and not ours[0]
@@ -546,8 +545,8 @@ def test_blktrace(pair):
     for name, request in BLKTRACE.items():
         assert ask(pair[1], request, want) == unknown, name
         theirs = ask(pair[0], request, want)[0]
-        # While sg's trace exists, and after it.
         assert theirs == 0, f"{name}: {errno.errorcode.get(theirs)}"
+        # The same while sg's trace exists, and after its end.
         assert ask(pair[1], request, want) == unknown, name
 
 

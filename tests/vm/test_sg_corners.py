@@ -54,8 +54,8 @@ def test_busy(device):
 
 
 def test_other_buffer_taken_back_in_flight(device):
-    """A buffer that a run uses in place of its slot's own leaves the table at once; its pages stay
-    pinned until the run ends."""
+    """A buffer that a run uses in place of its slot's own can be taken back during the run: its
+    pages stay pinned until the run ends."""
     with opened(device.path) as file, Ring() as ring:
         other = Memory(PAGE)
         other[:] = b"\xa5" * PAGE
@@ -70,7 +70,8 @@ def test_other_buffer_taken_back_in_flight(device):
 
 
 def test_unmapped(device):
-    """Commands in flight use the old pages; memory that is mapped there since is not touched."""
+    """After munmap() slots still use the pages that were lent. Memory that is then mapped at the
+    same address is not touched."""
     with opened(device.path) as file:
         area = Memory(PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         area[:BLOCK] = b"\x77" * BLOCK
@@ -134,7 +135,7 @@ def test_signal(device):
     before = signal.signal(signal.SIGUSR1, lambda *_: None)
     signal.siginterrupt(signal.SIGUSR1, True)
     try:
-        # Runs that are all in flight; some of which wait, by range and by list; and many.
+        # All runs are in flight; some of them wait, by range and by list; most of them wait.
         for what in (range(DEPTH), range(12), list(range(3, 20)), range(64)):
             with opened(device.path) as file:
                 device.slow()
@@ -156,7 +157,8 @@ def test_signal(device):
 
 
 def stop(pid):
-    """Sends SIGSTOP and, before it has an effect, SIGCONT, both with the default action."""
+    """Sends SIGSTOP, and SIGCONT before the process has stopped; both have their default
+    action."""
     os.kill(pid, signal.SIGSTOP)
     time.sleep(SLOW / 8e9)
     os.kill(pid, signal.SIGCONT)
@@ -265,8 +267,8 @@ def sgio_write(device, lba, data):
 
 @pytest.mark.parametrize("kept", (True, False))
 def test_exec(device, kept):
-    """After exec the file is open in the new program, which sees the slots' status; or it is
-    closed."""
+    """A file that is kept open through exec shows the slots' status to the new program; otherwise
+    exec closes it."""
     code = ("import mmap, struct, sys; m = mmap.mmap(int(sys.argv[1]), 4096, mmap.MAP_SHARED, "
             "mmap.PROT_READ); sys.exit(struct.unpack_from('<iII', m)[2])")
 
@@ -291,7 +293,7 @@ def test_exec(device, kept):
     device.idle()
 
 
-# Who.
+# Permissions, and other open files.
 
 @pytest.mark.smoke
 def test_unprivileged(device):
@@ -374,12 +376,13 @@ def test_exclusive(device):
 
 
 def open_beside(other, flags):
-    """A process that opens another file's node, and a pipe that shows whether it has."""
+    """Starts a process that opens the node of @other. Returns its pid, and a function that returns
+    whether the process has opened the node within some seconds."""
     told, tell = os.pipe()
 
     def work():
         os.close(told)
-        # Closes its own descriptor of that file, which would keep the file open.
+        # This process has its own descriptor of that file, which would keep the file open.
         other.close()
         with SlotFile(other.path, flags=flags):
             os.write(tell, b"x")
@@ -393,7 +396,7 @@ def open_beside(other, flags):
 @pytest.mark.parametrize("first, second", ((0, os.O_EXCL), (os.O_EXCL, 0),
                                            (os.O_EXCL, os.O_EXCL)))
 def test_open_waits(device, first, second):
-    """An open waits until the file that excludes it, or that it excludes, is closed."""
+    """If one of two opens has O_EXCL, the second one waits until the first file is closed."""
     with SlotFile(device.path, flags=os.O_RDWR | first) as other:
         pid, has_opened = open_beside(other, os.O_RDWR | second)
         assert not has_opened(0.3)

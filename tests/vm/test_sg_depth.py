@@ -61,15 +61,16 @@ def in_use(host, lun) -> tuple[int, int, int]:
 
 
 def most_in_use(host, lun, times=30) -> list[int]:
-    """The highest of each count in some samples: the mid-layer's over all, the others' without the
-    two highest."""
+    """The highest value of each count in some samples. Of the LLD's and the block layer's counts
+    the two highest values are left out."""
     seen = []
     for _ in range(times):
         seen.append(in_use(host, lun))
         time.sleep(0.005)
     columns = [sorted(column) for column in zip(*seen, strict=True)]
-    # The LLD counts starts after ends, and tags are in two bitmaps that are read one after the
-    # other: now and then a sum is higher than the true number ever was.
+    # The counters of ended commands are read before those of started ones, and tags are in two
+    # bitmaps that are read one after the other: now and then a sum is higher than the true number
+    # ever was.
     return [columns[0][-3], columns[1][-1], columns[2][-3]]
 
 
@@ -88,14 +89,14 @@ def test_never_more_than_the_depth_of_the_moment():
             most = most_in_use(host, lun)
             # A request is freed a moment after its place was given to another command.
             assert max(most[:2]) <= depth and most[2] <= depth + 4, (depth, most)
-            # The depth is also used: by some commands, or by all but those that just end and begin.
+            # At least half of the depth is in use; other commands are just ending or beginning.
             assert most[1] >= max(depth // 2, 1), (depth, most)
             print(f"depth {depth}: at most {most} after {followed * 1000:.0f} ms")
 
 
 def test_a_raised_depth_is_used_at_once():
-    """A raised depth is used at once. No command ends meanwhile, so all can be counted: exactly as
-    many are in flight as the depth allows."""
+    """A raised depth is used at once: exactly as many commands are in flight as it allows. They can
+    be counted because none ends meanwhile."""
     with ram_lun(6000 * MS, hw_queues=4) as (host_dir, host, lun, where):
         set_depth(lun, 1)
         with waits_on(dev(where), path="batch", depth=4, batch=50, count=4) as batch, \
@@ -135,19 +136,20 @@ def test_a_tag_is_had_that_others_sleep_for(tmp_path):
                      time_based=True, runtime=170) as job, \
                 calls("smq_sg", "smqsg_adhoc_grant") as turns:
             under_way(others[0], 50)
-            # In turns: other load of the machine delays both.
+            # The two paths take turns, so that other load of the machine delays both.
             for via in (*took,) * rounds:
                 took[via] += seconds(via, dev(where), reads, count)
             asked = turns()
             assert job.running
     print(took, f"{asked} turns of {rounds * count} ad hoc commands")
-    # There are more turns where the task came late for its tag or place.
+    # A command needs a second turn if its task came too late for the tag or the place.
     assert asked is None or asked <= 2 * rounds * count
     assert took["bsg-uring"] <= 2 * took["smq"]
 
 
 def test_a_place_is_for_one_who_waits(tmp_path):
-    """A free place is given to one waiting command; not all of many ad hoc commands try for it."""
+    """A free place is given to one waiting command; other waiting ad hoc commands do not try to get
+    it."""
     reads, count = tmp_path / "reads", 400
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
     with ram_lun(MS, hw_queues=1) as (_, _, lun, where):
@@ -158,7 +160,7 @@ def test_a_place_is_for_one_who_waits(tmp_path):
             asked = turns()
     print(f"{asked} turns of {count} commands")
     assert done["status"] == {"GOOD": count}
-    # There are more turns where the task came late for its tag or place.
+    # A command needs a second turn if its task came too late for the tag or the place.
     assert asked is None or asked <= 2 * count
 
 
@@ -192,8 +194,8 @@ def within(said, first, last) -> int:
 
 
 def shares(said, settle_bins=5) -> list[float]:
-    """Each program's share while all of them ran, beginning some bins after the last one has
-    started."""
+    """Each program's share of the commands that ended while all of them ran. The first bins after
+    the last program's start are left out."""
     first = max(one["first_bin"] for one in said) + settle_bins
     last = min(one["first_bin"] + len(one["bins"]) for one in said) - 1
     assert last - first >= 8, "they did not run together"
@@ -239,7 +241,8 @@ def test_one_at_a_time_beside_a_huge_batch(path):
 
 
 def test_queue_of_a_file_is_bounded():
-    """One command is in flight and max_waiting wait; each one beyond is refused, and no other."""
+    """One command of a file is in flight and max_waiting commands wait. All further commands of the
+    file are refused, and no others."""
     with ram_lun(5000 * MS, depth=4) as (host_dir, _, lun, where):
         set_depth(lun, 1)
         most = number(where, "max_waiting")
@@ -304,7 +307,7 @@ def test_waiting_ends_with_its_process():
         waiting(where, 128 + 8 + 1)
         for job in jobs:
             job.kill()
-        wait_for("nobody to wait", lambda: number(where, "waiting") == 0, 2)
+        wait_for("no waiting command", lambda: number(where, "waiting") == 0, 2)
         assert holder.job.poll() is None, "they ended because there was a place"
         assert holder.result()["results"]["0"] == 1
 
@@ -322,8 +325,8 @@ def ended(lun) -> int:
 
 
 def beside(lun, device, depth, **options) -> dict:
-    """Runs the program at a depth; returns its report, and how many commands the other load ended
-    meanwhile."""
+    """Runs the program at a depth. Returns its report, with the number of commands of the other
+    load that ended meanwhile."""
     set_depth(lun, depth)
     # Both loads run under the new depth.
     under_way(lun, 20)

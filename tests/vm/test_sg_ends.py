@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""When a process ends its waiting commands are not sent, however it got the file. Also: many open
-files that do nothing cost nothing."""
+"""When a process ends, its waiting commands are not sent, in whatever way it has the file open.
+Many open files that do nothing cost nothing."""
 import mmap
 import os
 import resource
@@ -27,7 +27,8 @@ COMMANDS = 32
 SERVICE = 1.0       # seconds
 # Timeout of waiting commands: far longer than a test.
 TIMEOUT_MS = 600_000
-# s, how late a process may be reaped after its last command in flight has ended.
+# The longest time, in seconds, from the end of a process's last command in flight until the process
+# is reaped.
 LATE = 1.0
 DATA = b"\x77" * BLOCK
 # The number of commands that wait, each in a file of its own.
@@ -103,7 +104,8 @@ def test_what_waits_is_not_sent(request, reached, how):
     assert time.monotonic() - struct.unpack_from("<d", died)[0] < SERVICE + LATE * TIME_FACTOR
     rounds = 1 + (time.monotonic() - began) // SERVICE
     wait_for("nothing waiting", lambda: not smqsg.attr(device.path, "waiting"), LATE)
-    # At worst each of these rounds had begun when the process ended.
+    # Each SERVICE seconds DEPTH commands are sent. At worst all these rounds had begun when the
+    # process ended.
     most = round(DEPTH * rounds)
     start = time.monotonic()
     device.idle()
@@ -124,7 +126,7 @@ def rate(file, ring):
 
 
 @pytest.mark.limit(180)
-@pytest.mark.skipif(SANITIZING, reason="as much memory as this many files take there")
+@pytest.mark.skipif(SANITIZING, reason="sanitizers need too much memory for so many files")
 def test_idle_opens_cost_nothing(device):
     """The dispatcher looks only at files that wait or have commands in flight."""
     opens = 10_000
@@ -160,7 +162,7 @@ def rate_of(files):
 
 
 @pytest.mark.limit(180)
-@pytest.mark.skipif(SANITIZING, reason="as much memory as this many files take there")
+@pytest.mark.skipif(SANITIZING, reason="sanitizers need too much memory for so many files")
 def test_files_that_wait_cost_nothing(device):
     """The cost of dispatching a command does not grow with the number of waiting files."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (WAITERS + 1000, WAITERS + 1000))

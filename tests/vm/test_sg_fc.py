@@ -328,12 +328,12 @@ def test_dev_loss(fc, data, when, fast_io_fail):
             assert ends[0][:-8] == [got[slot] for slot in range(PIECES - 8)]
             assert got[1000] == sum(end != 0 for end in ends[0][-8:])
             assert told[0][1] == sum(end != 0 for end in ends[1])
-            # Commands were in flight; or were queued, sent as the LUN was going, or waiting until
-            # it had gone.
+            # The disrupted commands were in flight. The others were queued, were sent as the LUN
+            # was going, or waited until it had gone.
             disrupted = [end for end in ends[0] if end == DID_TRANSPORT_DISRUPTED << 8]
             assert len(disrupted) == DEPTH, ends
-            may = {DID_NO_CONNECT << 8, DID_ERROR << 8, -errno.ENODEV}
-            assert set(ends[0] + ends[1]) - may == set(disrupted), ends
+            others = {DID_NO_CONNECT << 8, DID_ERROR << 8, -errno.ENODEV}
+            assert set(ends[0] + ends[1]) - others == set(disrupted), ends
         dead(file, fds)
         new = fc.up()
         # The old file stays dead beside the new node.
@@ -348,9 +348,9 @@ def test_dev_loss(fc, data, when, fast_io_fail):
 def dead(file, fds):
     """Checks a file whose device has gone: each operation on it ends, with ENODEV."""
     def gone():
-        # The LUN leaves sysfs before its queue is gone. Until then its disk's removal freezes the
-        # queue for a moment, which gives the same errno before the mid-layer takes commands once
-        # more.
+        # The LUN leaves sysfs before its queue is gone. In between, the removal of the disk freezes
+        # the queue for a moment: a command gets ENODEV then, too, but later ones may be accepted
+        # again. So one ENODEV is not enough.
         for _ in range(5):
             if file.run([0]) != (0, 1) or file.status(0).result != -errno.ENODEV:
                 return False
@@ -363,7 +363,7 @@ def dead(file, fds):
         push_all(file, ring)
         assert set(ended(ring).values()) == {-errno.ENODEV}
     assert file.info().slots == PIECES
-    # The calls that sg has, too, end as sg's do.
+    # Calls that sg also has end as they do with sg.
     assert [sg_io_errno(fd) for fd in fds] == [errno.ENODEV] * 2
     want, room = V3(cdb.plain(cdb.TEST_UNIT_READY)), Arena(4 << 12)
     assert [sgheader.read(fd, want, room).error for fd in fds] == [errno.ENODEV] * 2

@@ -26,11 +26,11 @@ LUNS, MIB = 10, 4
 # One more LUN; the tests set how slow its backstore is.
 SLOW = LUNS
 FAIR = 0.95
-# Seconds, and commands, for one measurement of the shares.
+# A measurement of the shares takes at least so many seconds and so many commands.
 LOOK, ENOUGH = 1.5, 1500
-# The slow LUN takes few commands at a time, and tcm_fc's worker waits when it has them: meanwhile
-# commands of the other LUNs keep the 512 tags that the target has for an initiator
-# (TCM_FC_DEFAULT_TAGS). The target answers further commands with BUSY.
+# The slow LUN takes few commands at a time. When it is full, tcm_fc's worker waits, and commands of
+# the other LUNs keep the 512 tags that the target has for an initiator (TCM_FC_DEFAULT_TAGS). The
+# target answers further commands with BUSY.
 SLOW_TAKES, SLOW_COMMANDS, SLOW_SECONDS, DEEP = 16, 96, 0.2, 64
 
 pytestmark = pytest.mark.limit(3 * SECONDS)
@@ -145,7 +145,7 @@ def test_unmapped(fc, known):
 
 def test_target_full(fc, known):
     """More commands than the target has room for, because one LUN has many slow ones: the target
-    answers BUSY, and the mid-layer repeats those commands. No result shows it."""
+    answers BUSY, and the mid-layer repeats those commands. No command's result shows that."""
     def issued():
         return sum(int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
                    for lun in fc.luns())

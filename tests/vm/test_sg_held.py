@@ -22,8 +22,8 @@ from kit.slowdisk import opened
 from kit.uring import Ring
 
 
-# Held requests go through the plug; with a driver that has no doorbell for several commands
-# (commit_rqs) they go straight to it.
+# Held requests go through the plug, or straight to the driver if it has no doorbell for several
+# commands (commit_rqs).
 DRIVERS = {"queued": ("smq_ram", {}),
            "straight": ("scsi_debug", {"delay": 0, "max_queue": 128, "submit_queues": 4})}
 QUEUED = pytest.mark.parametrize("path", ["queued"], indirect=True)
@@ -148,7 +148,7 @@ def read32(lba: int, byte10: int) -> bytes:
 def test_protection_information_is_not_kept(path, dif):
     """The CDBs that a device of protection type @dif takes have the same results as through sg. A
     command that asks for protection information keeps no request."""
-    assert path     # and with it smq_sg
+    assert path     # The fixture has loaded smq_sg.
     wants = (0, 1 << 5, 5 << 5)
     raws = [(want, cdb.blocks(opcode, 3, 1, want)) for want in wants
             for opcode in (cdb.READ_10, cdb.READ_12, cdb.READ_16)] if dif == 1 else [
