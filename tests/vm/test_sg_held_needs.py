@@ -24,8 +24,9 @@ from kit.waits import waits, waits_on
 
 SLOTS = 8
 TURNS = 3
-MOST = 0.05         # s: idle held slots may delay nobody by more
-# s, the limit of an operation that usually takes a moment: a shared machine under TCG is slow.
+MOST = 0.05         # seconds: the longest delay that idle held slots may cause
+# Seconds, the limit of an operation that usually takes a moment: a shared machine under TCG is
+# slow.
 HANGS = 10
 CPU = 3
 ENODEV = "19"
@@ -41,7 +42,7 @@ def write_attr(path: Path, value) -> None:
 @dataclass(frozen=True)
 class Need:
     """An operation that waits for all requests of a queue, or of a CPU's part of it; and how to
-    undo it. The number of the turn makes its value another one in each turn."""
+    undo it. @do gets the number of the turn, so that it can write another value in each turn."""
     do: Callable[[Lun, int], None]
     undo: Callable[[Lun], None] = lambda lun: None
 
@@ -151,7 +152,7 @@ def beside_idle(host, need: Need, kind: int, turn: int) -> float:
 
 @pytest.mark.smoke
 @pytest.mark.limit(240)
-@pytest.mark.skipif(SANITIZING, reason="a time that is compared with another")
+@pytest.mark.skipif(SANITIZING, reason="compares times, which sanitizers distort")
 @pytest.mark.parametrize("name", NEEDS)
 def test_idle_slots_delay_nobody(host, name):
     """Idle held slots delay an operation by 50 ms at most. Turns with held slots alternate with
@@ -254,15 +255,15 @@ def test_the_module_of_the_host(sg_module):
 # Other LUNs of the same host.
 
 def read_block(fd: int, area: mmap.mmap) -> None:
-    """A direct read, for which the kernel sends one command."""
+    """Reads past the page cache, for which the kernel sends one command."""
     assert os.preadv(fd, [area], 0) == len(area)
 
 
 @pytest.mark.smoke
-@pytest.mark.skipif(SANITIZING, reason="a time that is compared with another")
+@pytest.mark.skipif(SANITIZING, reason="compares times, which sanitizers distort")
 def test_a_starving_lun(sg_module):
     """Held slots of one LUN keep all tags of a host: a read of another LUN gets a tag within 50 ms.
-    As above, the fastest read of each kind counts."""
+    As in test_idle_slots_delay_nobody(), the fastest read of each kind counts."""
     with loaded("scsi_debug", luns=2, max_luns=2, max_queue=4, delay=0) as hosts:
         first, second = hosts[0].luns()
         without_elevator(first, second)
@@ -288,7 +289,8 @@ def test_a_starving_lun(sg_module):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("depth", (4, 1))
 def test_a_lun_beside_busy_slots(sg_module, driver, depth):
-    """On a host with few tags both go on: block I/O of one LUN and busy held slots of another."""
+    """On a host with few tags neither block I/O of one LUN nor busy held slots of another
+    starve."""
     with host_of(driver, 2, depth, 1) as host:
         first, second = host.luns()
         without_elevator(first, second)

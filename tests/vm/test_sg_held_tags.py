@@ -22,8 +22,8 @@ from kit.uring import Ring
 from kit.waits import Waits, waits, waits_on
 
 
-# Held requests go through the plug; with a driver that has no doorbell for several commands
-# (commit_rqs) they go straight to it.
+# Held requests go through the plug, or straight to the driver if it has no doorbell for several
+# commands (commit_rqs).
 DISKS = {"queued": slow_disk, "straight": straight_disk}
 # For tests in which smq_ram injects faults.
 QUEUED = pytest.mark.parametrize("whole", ["queued"], indirect=True)
@@ -201,8 +201,8 @@ def test_a_device_that_is_not_to_be_used(whole, state):
     with quiescer(), holding(whole.path, DEPTH) as file, Ring() as ring:
         for _ in range(3):
             hold_first(file, DEPTH)
-            before = whole.lun.sysfs / "iorequest_cnt"
-            count = before.read_text(encoding="ascii")
+            issued = whole.lun.sysfs / "iorequest_cnt"
+            before = issued.read_text(encoding="ascii")
             set_state(state, whole.lun.address)
             try:
                 for slot in range(DEPTH):
@@ -211,7 +211,7 @@ def test_a_device_that_is_not_to_be_used(whole, state):
                 # Long enough for code that wrongly sends them to do so.
                 with pytest.raises(AssertionError, match="0 of 1"):
                     ring.wait(1, 0.3)
-                assert before.read_text(encoding="ascii") == count
+                assert issued.read_text(encoding="ascii") == before
             finally:
                 set_state(state, "")
             assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
@@ -260,7 +260,7 @@ def test_timeout(whole, fault):
 
 @pytest.mark.parametrize("whole", ["straight"], indirect=True)
 def test_timeout_of_one_sent_straight(whole):
-    """The same on scsi_debug, which ignores every fourth command."""
+    """The same as test_timeout(), on scsi_debug, which ignores every fourth command."""
     forgets = 4
     with holding(whole.path, DEPTH) as file, Ring() as ring:
         file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000, flags=HELD)
@@ -286,8 +286,8 @@ def test_timeout_of_one_sent_straight(whole):
 @pytest.mark.parametrize("delay_ms", (700, 4000))
 def test_timeouts_beside_reuse(sg_module, delay_ms):
     """Held requests are used again on all CPUs while the block layer looks for expired ones: it
-    finds those and no others. It looks once a second, so some commands that take 700 ms end
-    before."""
+    finds those and no others. It looks once a second, so some commands that take 700 ms end before
+    it looks."""
     with ram_host(depth=32) as (host_dir, host):
         lun, = host.luns()
         without_elevator(lun)

@@ -26,11 +26,10 @@ from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
 RINGS = {"plain": 0, "sqpoll": uring.SETUP_SQPOLL, "sqe128": SETUP_SQE128,
          "defer": uring.SETUP_SINGLE_ISSUER | uring.SETUP_DEFER_TASKRUN}
 pytestmark = pytest.mark.usefixtures("sg_module")
-READ_10 = 0x28
 
 
 def polls(disk) -> int:
-    """How many commands of a disk's host a poll has found."""
+    """The number of commands of a disk's host that were found by a poll."""
     return int(disk.host.stats()["polled"])
 
 
@@ -47,7 +46,7 @@ def no_task_work():
 @pytest.mark.parametrize("sqe_flags", (0, uring.SQE_ASYNC), ids=("", "async"))
 @pytest.mark.parametrize("ring", RINGS)
 def test_rings(polled, ring, sqe_flags):
-    """Also beyond the depth each command is found by a poll, and none is reported by task work."""
+    """Each command, even beyond the depth, is found by a poll. Task work reports none."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL | RINGS[ring]) as opened_ring:
         assert file.info().features & FEATURE_POLLED
         before = polls(polled)
@@ -154,8 +153,8 @@ def test_sense(polled):
 
 
 def test_more_wait_than_may(polled):
-    """Commands beyond max_waiting end with EAGAIN, a command that waits too long with ETIMEDOUT,
-    both through the ring."""
+    """Commands beyond max_waiting end with EAGAIN, and a command that waits too long ends with
+    ETIMEDOUT. The ring reports both."""
     most = smqsg.attr(polled.path, "max_waiting")
     with opened(polled.path, 2048) as file, Ring(2048, SETUP_IOPOLL) as ring:
         file.prepare([read(0, timeout_ms=300)], 100)
@@ -245,11 +244,11 @@ def test_waiting_with_one_cpu(polled):
             path.write_text("1", encoding="ascii")
 
 
-# Nobody polls.
+# Rings that are not polled.
 
 def test_others_do_not_wait_for_a_ring_that_is_not_polled(polled):
-    """A ring that is not polled has all places, but its commands have long ended: others do not
-    wait for it."""
+    """The commands of a ring that is not polled have all places, but they have long ended: commands
+    of other files and rings do not wait for them."""
     with opened(polled.path) as file, opened(polled.path) as other, \
             Ring(64, SETUP_IOPOLL) as ring, Ring(64, SETUP_IOPOLL) as second:
         for slot in range(DEPTH):
@@ -402,7 +401,7 @@ def test_sigkill(polled, how):
 @pytest.mark.parametrize("seconds", (
     pytest.param(0, id="inline"),
     pytest.param(0.0005, id="polled", marks=pytest.mark.skipif(
-        not SCSI_DEBUG_POLLS, reason="its scsi_debug ends polled commands of others too early")),
+        not SCSI_DEBUG_POLLS, reason="this scsi_debug ends polled commands of others too early")),
 ))
 def test_scsi_debug(sg_module, seconds):
     """scsi_debug ends some commands inside queuecommand; its poll queue returns others."""

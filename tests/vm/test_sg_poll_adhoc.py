@@ -124,7 +124,8 @@ def test_ring_closed(polled, kind, count):
 @pytest.mark.parametrize("how", ("SIGKILL", "exit", "exec"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_process_gone(polled, kind, how):
-    """The process ends with commands in flight and waiting; waiting ones are not sent."""
+    """The process ends with commands in flight and waiting: soon there are none, and no file is
+    open."""
     ready, told = os.pipe()
 
     def work():

@@ -76,7 +76,7 @@ def test_a_read_whose_data_goes_out_writes_nothing(device, disk_of):
                     assert file.try_prepare([command(READ, OUT, BLOCK)]) == (errno.EPERM, 0)
                     assert file.try_prepare([command(WRITE, IN, BLOCK)]) == (errno.EPERM, 0)
                     assert _adhoc(file.fd, READ, OURS) == -errno.EPERM
-                    # As before: a command with its opcode's direction is prepared.
+                    # A command with its opcode's direction can still be prepared.
                     assert file.try_prepare([read(7)]) == (0, 1)
             return 0
         assert as_nobody(work) == 0
@@ -116,8 +116,9 @@ def _send_packet(fd, raw, data):
 
 @pytest.mark.parametrize("access", (os.O_RDONLY, os.O_RDWR), ids=["read", "write"])
 def test_commands_of_other_ioctls_need_the_right(device, access):
-    """The mid-layer's own ioctls check only the opcode, and read it from memory that may have
-    changed since an earlier check: they let a READ with data-out pass."""
+    """A user without privileges gets EPERM from the mid-layer's own ioctls. These check only the
+    opcode, and read it from memory that may have changed since an earlier check, so they would let
+    a READ with data-out pass."""
     os.chmod(device.path, 0o666)
 
     def work():
@@ -146,7 +147,7 @@ def _limit(pages):
 
 @pytest.mark.parametrize("limit", (0, 8))
 def test_memlock(device, limit):
-    """Pinned memory counts from the loan until it is given back; for an unprivileged caller it is
+    """Lent memory counts as pinned until it is taken back. For an unprivileged caller it is
     limited."""
     def work():
         file = SlotFile(device.path, 8)

@@ -67,7 +67,7 @@ def test_mixed(device):
                 *((slot, 0) for slot in alone), (100, 0), (101, 0)]
             del keep
             assert file.memory[8 * BLOCK:16 * BLOCK] == bytes(8 * BLOCK)
-            # Only the command that was no slot has a status in its completion.
+            # Only the ad hoc command has a status in its completion.
             assert ring.more.keys() == {101}
             assert ring.more.pop(101) & 0xff == (0 if good else sgio.CHECK_CONDITION)
             assert area[:BLOCK] == (bytes(BLOCK) if good else b"\xa5" * BLOCK)
@@ -80,8 +80,8 @@ def test_mixed(device):
 @pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
     (2, 0, "mq-deadline"), (2, 2, "none"), (1, 1, "mq-deadline")))
 def test_queues(sg_module, hw_queues, poll_queues, scheduler):
-    """Hosts with poll queues; schedulers that see passthrough, and others; the scheduler
-    changes."""
+    """Slots run on hosts with and without poll queues, under each scheduler, and while the
+    scheduler changes."""
     with loaded("smq_ram", hw_queues=hw_queues, poll_queues=poll_queues) as hosts:
         lun = hosts[0].luns()[0]
         for name in (scheduler, "none", "mq-deadline"):

@@ -60,8 +60,8 @@ def test_data(path, kind):
 
 
 def test_queue_stats(path):
-    """On 6.1, and there alone, the block layer takes the time of passthrough commands unless the
-    node's attribute says no. What it had not taken is not turned on."""
+    """On Linux 6.1 alone the node has the attribute queue_stats: with 0, the block layer does not
+    take the times of passthrough commands."""
     knob = smqsg.CLASS / Path(path).name / "queue_stats"
     assert knob.exists() == os.uname().release.startswith("6.1.")
     if not knob.exists():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
 """New requests that go straight to a driver without a doorbell for several commands: the block
-layer knows of them whatever tag they have, and the queue depth holds. And places that a CPU keeps
-for its next commands are found by those that need them."""
+layer knows of them whatever tag they have, and the queue depth holds. Places that a CPU keeps for
+its next commands are found by commands of other CPUs."""
 import os
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.usefixtures("sg_module")]
 
 @contextmanager
 def disks(luns: int = 1, **params):
-    """LUNs of scsi_debug whose disks nobody else uses."""
+    """LUNs of scsi_debug whose disks no other program uses."""
     with loaded("scsi_debug", names=("add_host", "max_luns"), luns=luns, max_queue=TAGS, delay=0,
                 submit_queues=1, dev_size_mb=8, **params) as (host,):
         found = host.wait_luns(luns)
@@ -39,7 +39,8 @@ def disks(luns: int = 1, **params):
 
 
 def active(lun) -> int | None:
-    """Requests that the block layer counts as a queue's; None without its debugfs."""
+    """The number of requests that the block layer counts for a LUN's queue; None without its
+    debugfs."""
     paths = list(Path("/sys/kernel/debug/block", Path(lun.sd).name).glob("hctx*/active"))
     return sum(int(path.read_text(encoding="ascii")) for path in paths) if paths else None
 
@@ -75,7 +76,8 @@ def test_a_timeout_of_any_tag(way):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch"))
 def test_a_shared_tag_set_counts_them(way):
-    """What a LUN has in flight counts against its share of the host's tags, and no longer."""
+    """A LUN's commands count against its share of the host's tags while they are in flight, and no
+    longer."""
     count = TAGS // 4
     with disks(2) as luns, smqsg.slow(LONG), ExitStack() as stack, Ring() as ring:
         files = [stack.enter_context(opened(smqsg.node(lun), count)) for lun in luns]
@@ -95,7 +97,8 @@ def test_a_shared_tag_set_counts_them(way):
 
 
 def test_the_depth_holds():
-    """More commands than the depth: never are more than that in flight, and all end."""
+    """Of more commands than the depth, no more than the depth are in flight at a time, and all
+    end."""
     with disks() as (lun,), smqsg.depth(lun, 4), smqsg.slow(0.02), \
             opened(smqsg.node(lun), TAGS) as file, Ring() as ring:
         for slot in range(TAGS):
@@ -109,7 +112,7 @@ def test_the_depth_holds():
 # Places that CPUs keep.
 
 def keep_on(path: str, cpu: int, commands: int) -> None:
-    """Commands that end on a CPU: it keeps their places."""
+    """Runs commands on a CPU, which keeps their places when they end."""
     os.sched_setaffinity(0, {cpu})
     with SlotFile(path, commands) as file:
         file.prepare([command(TUR)] * commands)
@@ -120,8 +123,8 @@ def keep_on(path: str, cpu: int, commands: int) -> None:
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch", "sg_io"))
 def test_kept_places_are_found(way):
-    """Places that other CPUs keep are no commands in flight, and a submitter that needs all places
-    gets them without waiting."""
+    """Places that other CPUs keep do not count as commands in flight, and a submitter that needs
+    all places gets them without waiting."""
     with disks() as (lun,):
         path = smqsg.node(lun)
         for cpu in sorted(os.sched_getaffinity(0)):
@@ -145,7 +148,7 @@ def test_kept_places_are_found(way):
 
 
 def test_kept_places_go_when_the_depth_falls():
-    """A depth that falls below what CPUs keep holds at once."""
+    """A depth that falls below the number of places that CPUs keep holds at once."""
     with disks() as (lun,):
         path = smqsg.node(lun)
         for cpu in sorted(os.sched_getaffinity(0)):

@@ -19,15 +19,15 @@ from kit.slowdisk import DEPTH
 from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-# Seconds. A slow machine needs two of them until the command waits.
+# Seconds. On a slow machine two of them pass before the command waits.
 SERVICE = 4.0
 WAYS = ("run", "batch", "adhoc")
 
 
 @contextmanager
 def no_tag():
-    """The last LUN of a host whose tags the other LUNs have for SERVICE seconds; its node; and a
-    function that returns whether they still have them."""
+    """The other LUNs of a host have all its tags for SERVICE seconds. Yields the host's last LUN,
+    its node, and a function that returns whether the other LUNs still have all tags."""
     # A host on which a policy may hold commands has twice as many tags as a LUN may use.
     with smqsg.module(), ram_host(depth=DEPTH, hw_queues=1, luns=3) as (host_dir, host), \
             Ring() as ring:
@@ -128,7 +128,7 @@ def test_kill(way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_tag_comes(way):
-    """The command is sent when a tag is free, whether one or all are."""
+    """The waiting command is sent once tags are free again."""
     with no_tag() as (_, path, _), sender(path) as (file, ring):
         kept = send(file, ring, way)
         assert ring.wait(1) == [(0, 0)]

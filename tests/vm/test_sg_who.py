@@ -87,8 +87,8 @@ def test_filter(path, arena, flags):
                 return 3
             if sgheader.sg_io(fd, V4(command), arena).error != errno.EPERM:
                 return 4
-        may = 0 if flags == os.O_RDWR else errno.EPERM
-        if sgheader.sg_io(fd, V3(write, dout=bytes(512)), arena).error != may:
+        expected = 0 if flags == os.O_RDWR else errno.EPERM
+        if sgheader.sg_io(fd, V3(write, dout=bytes(512)), arena).error != expected:
             return 5
         if flags == os.O_RDWR:
             if sgheader.write(fd, V3(FILTERED["vendor specific"]), arena) != errno.EPERM:
@@ -157,7 +157,8 @@ def programs(folder, name):
 @pytest.mark.smoke
 @pytest.mark.limit(200)
 def test_32_bits(lun, path, tmp_path):
-    """A 32-bit program gets the same results as a 64-bit one, and that one the same as from sg."""
+    """A 32-bit program gets the same results as a 64-bit one. The 64-bit program gets the same from
+    sg."""
     built = programs(tmp_path, "sg32.c")
     said = [run(program, path, "v4").stdout for program in built]
     assert said[0] == said[1]
@@ -170,8 +171,8 @@ def test_32_bits_prepared(path, tmp_path):
     """The same with prepared commands: layout, calls, mapped status, data."""
     said = [run(program, path).stdout for program in programs(tmp_path, "slots32.c")]
     assert said[0] == said[1]
-    # It is not enough that both agree: commands must have been sent, or refused where they should
-    # be.
+    # It is not enough that both agree: the right commands must have been sent, and the others
+    # refused.
     for line in ("slot 0: 0 resid 0 runs 2 0 0 0 sense", "slot 3: 0 resid 0 runs 2 0 0 0 sense",
                  "mapped 1", "done 4 field 0", "buffer taken: -1 errno 17",
                  "buffer nowhere: -1 errno 14"):
@@ -239,7 +240,7 @@ def test_killed_waiting(lun, path, arena, slow):
             mine = os.open(path, os.O_RDWR)
             sgheader.sg_io(mine, READ, Arena(64 << 10))
         with running(work) as (pid, status):
-            wait_for("one who waits", lambda: smqsg.attr(path, "waiting") == 1, 0.8)
+            wait_for("a waiting command", lambda: smqsg.attr(path, "waiting") == 1, 0.8)
             os.kill(pid, signal.SIGKILL)
             assert status() == -signal.SIGKILL
             assert smqsg.attr(path, "waiting") == 0
@@ -342,8 +343,8 @@ def test_removed_in_flight(second, slow, arena):
 
 @pytest.mark.limit(120)
 def test_removed_while_a_write_waits(lun):
-    """A reader learns that no result will come any more when the last waiting write() fails without
-    being sent."""
+    """The device is removed while a write() waits to be sent: the write() fails, and a waiting
+    read() ends as well, because no result will come any more."""
     assert lun
     with slow_disk() as disk, smqsg.opened(disk.path, disk.path) as (fd, other):
         path = disk.path
@@ -354,7 +355,7 @@ def test_removed_while_a_write_waits(lun):
         with ThreadPoolExecutor(2) as threads:
             written = threads.submit(sgheader.write, fd, READ, Arena(8192))
             got = threads.submit(sgheader.read, fd, READ, Arena(8192))
-            wait_for("one who waits", lambda: smqsg.attr(path, "waiting") == 1, 3)
+            wait_for("a waiting command", lambda: smqsg.attr(path, "waiting") == 1, 3)
             # A reader waits as well.
             time.sleep(0.3)
             (disk.lun.sysfs / "delete").write_text("1", encoding="ascii")
@@ -375,8 +376,8 @@ def offline(lun):
 
 @pytest.mark.smoke
 def test_offline(lun, path, arena):
-    """On an offline device there is ENXIO, as from sg; with a header of interface 4 the result is
-    as from bsg."""
+    """Commands to an offline device have the same results as from sg (ENXIO if the call may block),
+    and with a header of interface 4 the same as from bsg."""
     with smqsg.opened(lun.sg, lun.bsg, path) as fds, offline(lun):
         sg, ours = (sgheader.sg_io(fd, V3(TUR), arena) for fd in (fds[0], fds[2]))
         assert ours == sg and ours.error == errno.ENXIO

@@ -11,12 +11,12 @@ from kit.sgio import FILL, SgDev
 from kit.trace import traced
 
 MIB = 1 << 20
-# Lengths, each tested with one kind of command, the first with all kinds.
+# Lengths in blocks, each tested with one kind of command; 1, 2 and 3 are tested with all kinds.
 BLOCKS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 31, 33, 63, 64, 100, 127, 128, 129, 200, 255, 256)
 COMMANDS = tuple(zip(cdb.READS, cdb.WRITES, strict=True))
 CASES = [(COMMANDS[at % 4], blocks) for at, blocks in enumerate(BLOCKS)]
 CASES += [(command, blocks) for command in COMMANDS for blocks in (1, 2, 3)]
-# fio uses the first 8 MiB, half of them for each job; prebuilt commands use the blocks behind.
+# fio uses the first 8 MiB, half of them for each job; the test's own commands use blocks behind.
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": "4k", "iodepth": 4, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
             "runtime": 60, "numjobs": 2, "offset_increment": "4m", "thinktime": 2000}

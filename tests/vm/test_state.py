@@ -255,7 +255,7 @@ def test_stopped_unit(dev, second):
     assert dev.cmd(cdb.start_stop(0)).good
     for opcode in MEDIUM:
         assert outcome(dev.cmd(cdb.plain(opcode))) == NOT_STARTED, f"{opcode:#04x}"
-    # The check comes before that of the LBA range.
+    # This check comes before the check of the LBA range.
     assert outcome(dev.cmd(cdb.blocks(cdb.READ_16, 1 << 60, 1), din=512)) == NOT_STARTED
     assert dev.cmd(cdb.inquiry(96), din=96).good
     assert dev.cmd(cdb.report_luns(), din=512).good

@@ -98,7 +98,7 @@ def test_every_command_ends_once(params, job):
     counted."""
     with loaded("smq_ram", size_mb=16, **params) as hosts:
         lun = hosts[0].luns()[0]
-        # The worker fills holes, or they are filled at once: both occur here.
+        # WRITEs fill holes of smq_ram's store, by the worker or at once: both occur here.
         before = check_sums(hosts[0])
         with traced() as trace:
             fio(lun.sd, numjobs=2, **(MIX | {"size": "1m"} | job))
