@@ -3,7 +3,7 @@
 """The policy "steer": commands leave a busy hardware queue where that helps, and are still found
 after they have moved.
 
-The host is of smq_ram; each of its hardware queues serves one command after the other.
+The host is one of smq_ram; each of its hardware queues serves one command after the other.
 """
 import os
 import time
@@ -22,8 +22,8 @@ from kit.trace import traced
 
 # One hardware queue for each CPU; under the sanitizers there are two CPUs.
 QUEUES = min(4, os.cpu_count())
-# ns, how long a hardware queue takes for a command: longer than four CPUs of a slow machine take
-# for four.
+# The time that a hardware queue takes for a command, in ns: more than the four CPUs of a slow
+# machine need for four commands.
 SLOW_NS = 2000000 * TIME_FACTOR
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "time_based": True, "runtime": 60}
 PINNED = READS | {"iodepth": 64, "cpus_allowed": "0"}
@@ -34,20 +34,21 @@ MODEL = {"hwq_ns": SLOW_NS, "service_ns": 0, "irq_affinity": 1}
 
 @pytest.fixture(scope="module")
 def shared():
-    """The directory and the host."""
+    """The directory of a host, and the host."""
     with ram_host(hw_queues=QUEUES, poll_queues=1, depth=256) as both:
         yield both
 
 
 def serve_apart(host_dir):
-    """Sets the model that most tests use."""
+    """Sets the model that most tests use: hardware queues that serve commands independently of each
+    other."""
     for name, value in MODEL.items():
         host_dir.set(f"model/{name}", value)
 
 
 @pytest.fixture
 def device(shared):
-    """The same; its hardware queues serve commands apart, and the policy is "direct"."""
+    """The same, with the model of serve_apart() and the policy "direct"."""
     host_dir, host = shared
     serve_apart(host_dir)
     choose(host, "direct", 16)
@@ -129,12 +130,12 @@ def test_choice_and_threshold(device, klog):
         with pytest.raises(OSError):
             choose(host, "steer", value)
         klog.wait(f"smq_steer/threshold={value} is outside 1..4096")
-    # Off.
+    # No queue is long enough for this threshold: no command moves.
     choose(host, "steer", 4096)
     with load_on(host.luns()[0].sd, **PINNED):
         under_way(host.luns()[0])
     assert counted(host, "steered") == 0
-    # The policy holds no command, so it has no more advertised.
+    # The policy holds no command, so the host advertises no more than the device takes.
     assert host.attr("can_queue") == "256" and settle(host)["held"] == 0
 
 
@@ -166,8 +167,8 @@ def test_one_pinned_task_gets_the_queues_of_all_cpus(device):
         wait_for("the commands of the task on each queue", lambda: {
             row["cpu"] for row in debugfs.policy_rows(host)[:QUEUES]} == set(range(QUEUES)))
         rows = debugfs.policy_rows(host)
-        print(f"direct {direct:.0f}/s, steered {steered:.0f}/s, {counted(host, 'steered')} left")
-    # As many as the model allows.
+        print(f"direct {direct:.0f}/s, steered {steered:.0f}/s, {counted(host, 'steered')} moved")
+    # No more than the model allows.
     assert direct < 1.1e9 / SLOW_NS
     assert steered >= 2.5 * direct
     assert {row["cpu"] for row in rows[:QUEUES]} == set(range(QUEUES))
@@ -184,16 +185,16 @@ def test_balanced_load_is_left_alone(device):
             row["inflight"] > 16 for row in host.hwqs()[:QUEUES]))
         before = host.stats()["done"]
         choose(host, "steer")
-        # If the policy had use it would be effective during all of this time.
+        # If the policy had something to do, it would be effective during all of this time.
         time.sleep(2)
-        done, left = host.stats()["done"] - before, counted(host, "steered")
-    print(f"{left} of {done} commands left")
-    assert done > 500 and left < done / 100
+        done, steered = host.stats()["done"] - before, counted(host, "steered")
+    print(f"{steered} of {done} commands moved")
+    assert done > 500 and steered < done / 100
 
 
 def test_backs_off_where_all_queues_are_served_alike(device):
-    """On a device that serves all commands at once the policy makes a trial, and then the host runs
-    as direct."""
+    """On a device that serves all commands at the same time the policy makes a trial, and then the
+    host runs as direct."""
     host_dir, host = device
     host_dir.set("model/hwq_ns", 0)
     host_dir.set("model/service_ns", 20000000)
@@ -205,10 +206,10 @@ def test_backs_off_where_all_queues_are_served_alike(device):
         wait_for("a trial", lambda: counted(host, "steered"))
         wait_for("the end of the look", lambda: debugfs.state(host)["effective"] == "direct")
         wait_for("commands", lambda: host.stats()["done"] > before + 1000)
-        done, left = host.stats()["done"] - before, counted(host, "steered")
-    print(f"{left} of {done} commands left")
-    assert 0 < left < done / 100
-    # When the device no longer serves all queues alike the policy becomes effective by itself.
+        done, steered = host.stats()["done"] - before, counted(host, "steered")
+    print(f"{steered} of {done} commands moved")
+    assert 0 < steered < done / 100
+    # When the device no longer serves all queues alike, the policy becomes effective by itself.
     host_dir.set("model/service_ns", 0)
     host_dir.set("model/hwq_ns", SLOW_NS)
     with load_on(lun.sd, **PINNED):
@@ -303,7 +304,7 @@ def test_lost_commands_are_aborted_where_they_are(device):
 
 @pytest.mark.smoke
 def test_resets_find_steered_commands(device):
-    """Lost commands wait for the reset; all others end while it begins."""
+    """A reset ends lost commands on any hardware queue; all others end while it begins."""
     host_dir, host = device
     lun = host.luns()[0]
     before = settle(host)
@@ -366,13 +367,13 @@ def test_what_never_leaves(device):
             settle(host)
     finally:
         cache.write_text("temporary write through", encoding="ascii")
-    left = moved(trace)
-    assert len(left) > 100 and {fields["op"] for fields in left} == {"0x28"}
-    stayed = [fields for name, fields in trace.events if name == "smq_done"]
-    assert sum(fields["op"] == "0x35" for fields in stayed) >= 8
-    assert sum(fields["op"] == "0x2a" for fields in stayed) >= 8
-    assert sum(fields["bytes"] == "512" for fields in stayed) >= 10
-    assert sum(int(fields["on"]) == QUEUES for fields in stayed) > 50
+    away = moved(trace)
+    assert len(away) > 100 and {fields["op"] for fields in away} == {"0x28"}
+    ended = [fields for name, fields in trace.events if name == "smq_done"]
+    assert sum(fields["op"] == "0x35" for fields in ended) >= 8
+    assert sum(fields["op"] == "0x2a" for fields in ended) >= 8
+    assert sum(fields["bytes"] == "512" for fields in ended) >= 10
+    assert sum(int(fields["on"]) == QUEUES for fields in ended) > 50
 
 
 @pytest.mark.smoke

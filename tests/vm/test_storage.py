@@ -11,7 +11,7 @@
 """One storage test for all: smq_virtio on QEMU's scsi-hd and, by scsi-block, on tgt; LIO by
 smq_lio, tcm_loop, iSCSI and FC; and two of these claimed by smq_conv.
 
-All devices have the same tests; where the target itself lacks a feature its Storage says so.
+The same tests run on all devices; if a target lacks a feature, its Storage says so.
 """
 import errno
 import os
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.limit(120)
 
 @dataclass(frozen=True)
 class Storage:
-    """A LUN of MIB: how to find it, take it away and bring it back."""
+    """A LUN of MIB MiB: how to find it, take it away and bring it back."""
     lun: Callable[[], Lun]
     pull: Callable[[], None]
     back: Callable[[], object]
@@ -68,7 +68,7 @@ class Storage:
     resets: tuple[int, ...] = RESETS
     # WRITEs may be in flight at a reset or removal, and READs get the right data then.
     writes: bool = True
-    # Its host's driver is one of this project.
+    # The driver of its host is part of this project.
     ours: bool = False
     # A reset may fail with EIO, if all commands in flight ended before it could act.
     may_do_nothing: bool = False
@@ -123,8 +123,8 @@ def smq_lio() -> Iterator[Storage]:
 
 @contextmanager
 def tcm_loop() -> Iterator[Storage]:
-    """LIO's RAM disk, through tcm_loop. Its target reset flushes works that were never made, and
-    Linux 6.1 warns of that."""
+    """LIO's RAM disk, through tcm_loop. Its target reset is not tested: it flushes work items that
+    were never initialized, and Linux 6.1 warns of that."""
     with ramdisk("store", MIB) as store, loop_fabric(io_errors=True):
         tpg = Wwn(fabric=LOOPBACK).tpg()
         tpg.link(0, store)
@@ -144,9 +144,9 @@ def iscsi_tcp() -> Iterator[Storage]:
 
 @contextmanager
 def fc() -> Iterator[Storage]:
-    """LIO behind Fibre Channel. tcm_fc waits for ever for the data of a WRITE that was given up,
-    and data that it still sends for a READ that a reset has ended may get into the memory of the
-    next one. These are faults of libfc and LIO, below all that is tested here
+    """LIO behind Fibre Channel. tcm_fc waits for ever for the data of a WRITE that was given up. If
+    a reset ends a READ, data that tcm_fc still sends for it may get into the memory of the next
+    READ. These are faults of libfc and LIO, not of the code that is tested here
     (docs/fibre-channel.md)."""
     need()
     with soft_fc(MIB) as link:
@@ -206,7 +206,7 @@ def ready(storage: Storage) -> Lun:
 
 
 def test_queries(storage):
-    """To each query sg's and smq_sg's nodes give the same answer, and a true one."""
+    """The nodes of sg and smq_sg give the same answer to each query, and the answers are true."""
     lun = ready(storage)
     said = {}
     for query in storage.queries:
@@ -222,7 +222,7 @@ def test_queries(storage):
 
 @pytest.mark.smoke
 def test_prebuilt_cdbs(storage):
-    """Sends more prebuilt commands than the LUN takes at once, or 128."""
+    """Sends eight prepared commands more than the LUN's queue depth, but 128 at most."""
     lun = ready(storage)
     depth = int((lun.sysfs / "queue_depth").read_text(encoding="ascii"))
     compare_paths(lun, KEPT, 8, min(depth + 8, 128), (by_ring, by_batch, by_ioctl),
@@ -236,7 +236,7 @@ def test_verified(storage):
 
 def test_file_system(storage, tmp_path):
     if not storage.ours:
-        pytest.skip("a file system meets no driver of ours there")
+        pytest.skip("no driver of this project is below the file system")
     files_survive(ready(storage), tmp_path)
 
 
@@ -262,8 +262,8 @@ def test_resets_under_load(storage):
 
 
 def test_hot_remove_under_load(storage):
-    """When the LUN is removed I/O ends with errors, and slots with ENODEV; when it comes back its
-    data is there."""
+    """When the LUN is removed, I/O ends with errors, and slots end with ENODEV. When the LUN comes
+    back, its data is there."""
     lun, known = ready(storage), os.urandom(KEPT_BLOCKS * BLOCK)
     with SgDev(lun.sg) as sg:
         write_by_sg(sg, KEPT, known)

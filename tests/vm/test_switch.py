@@ -2,7 +2,7 @@
 """Random changes among all policies under verified load, with faults: nothing is lost, no depth is
 exceeded, each command is counted once. test_switch_devices.py has the same on QEMU's devices.
 
-A failure is repeated, as far as that depends on the numbers, with SMQ_SEED=NUMBER.
+SMQ_SEED=NUMBER makes the same random choices as the run that printed this number.
 """
 import os
 import random
@@ -35,8 +35,8 @@ def legacy_fixture():
 
 
 def faults_of(host_dir):
-    """A function that sometimes arms another fault of a host, and changes the room in its
-    queues."""
+    """Returns a function that sometimes arms another fault of a host and changes the room in its
+    hardware queues."""
     def change(rng):
         if rng.random() < 0.15:
             kind, settings = rng.choice(FAULTS)
@@ -49,7 +49,8 @@ def faults_of(host_dir):
 @pytest.mark.limit(240)
 @pytest.mark.usefixtures("legacy")
 def test_random_changes_under_verified_load():
-    """Two hosts of smq_ram at a time. One has one hardware queue, and so legacy-model as well."""
+    """Two hosts of smq_ram at a time. One has a single hardware queue, so legacy-model is among its
+    policies."""
     rng = random.Random(seed())
     with ram_dirs(), ExitStack() as loads:
         hosts = [start_host(f"test{queues}", 2, 2, {"hw_queues": queues, "depth": 32})

@@ -16,7 +16,7 @@ def lun():
         yield hosts[0].luns()[0]
 
 
-# sg3_utils: a program, its arguments, and strings that its output must have.
+# sg3_utils: a program, its arguments, and a regular expression that its output must match.
 QUERIES = [
     ("sg_inq", [], r"Vendor identification: SMQ[\s\S]*Product identification: RAM DISK"),
     ("sg_inq", ["--vpd"], r"(?i)supported VPD pages"),
@@ -63,7 +63,7 @@ def test_sg3_utils(lun, program, words, want):
 
 
 def test_sg3_utils_report_errors(lun):
-    """Their exit status shows which CHECK CONDITION it was (sg3_utils(8))."""
+    """The exit status of sg3_utils shows which CHECK CONDITION it was (sg3_utils(8))."""
     assert run("sg_verify", "--lba=131072", "--count=1", lun.sg, ok=False).returncode == 22
     assert run("sg_vpd", "--force", "--page=0xc5", lun.sg, ok=False).returncode == 5
     run("sg_start", "--stop", lun.sg)
@@ -101,7 +101,7 @@ def test_largest_commands(lun):
 
 
 def test_largest_block_io(lun):
-    """The same for block I/O, once max_sectors_kb allows it."""
+    """Block I/O can have commands of 8 MiB, too, once max_sectors_kb allows it."""
     limit = lun.queue / "max_sectors_kb"
     before = limit.read_text(encoding="ascii")
     limit.write_text("8192", encoding="ascii")

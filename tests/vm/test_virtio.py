@@ -57,7 +57,7 @@ def take(queues):
 
 @pytest.fixture(scope="module", autouse=True)
 def in_tree_driver():
-    """When a test begins the devices are bound to virtio_scsi."""
+    """When a test begins, the devices are bound to virtio_scsi."""
     load("virtio_scsi")
     for queues in SLOTS:
         host_of(device(queues))
@@ -94,7 +94,7 @@ def monitor_fixture():
 
 
 def digest(disk, mib):
-    """The digest of a disk's first MiB, read past the page cache."""
+    """The digest of a disk's first @mib MiB, read from the disk, not from the page cache."""
     fd = os.open(disk.sd, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -214,13 +214,13 @@ def test_what_a_ring_holds_is_the_limit():
         disk = host.luns()[0]
         assert int(host.attr("sg_tablesize")) == RING - 2
         # A command of the largest size fills the ring: the others wait for it, and none is lost.
-        mib = fill(disk, b"\x3c", 4)
+        filled = fill(disk, b"\x3c", 4)
         for _ in range(4):
             data = scattered(disk.sd, RING - 2, [part % 4 for part in range(8)])
             assert data == bytes([0x3c]) * len(data)
         # Commands without room were held, which does not stop other disks.
         assert host.hwqs()[0]["busy_hwq"] > 0 == host.stats()["busy"]
-        assert digest(disk, 4) == mib
+        assert digest(disk, 4) == filled
         with SgDev(disk.sg) as sg:
             blocks = (RING - 2) * 8
             read = sg.cmd(b"\x28" + bytes(6) + blocks.to_bytes(2, "big") + b"\0",
@@ -328,13 +328,13 @@ def test_buckets_before_its_one_queue():
 
 
 def test_a_disk_found_while_a_policy_holds_has_the_depth_that_the_device_says():
-    with taken(1, io_errors=True) as host:    # of a partition scan
+    with taken(1, io_errors=True) as host:    # errors of a partition scan
         assert depths(host) == (16, 16, 16)
         write(host.sysfs / "smq/policy", "batch")
         disk = host.luns()[0]
         delete(disk)
         disk = find_again(host, disk)
-        # The policy has more commands advertised only if it found the doorbell to be expensive.
+        # The host advertises more commands only if the policy found the doorbell to be expensive.
         assert depths(host)[1:] == (16, 16) and depths(host)[0] >= 16
         fio(disk.sd, **VERIFIED | {"size": "1m", "iodepth": 64})
         write(host.sysfs / "smq/policy", "direct")

@@ -15,8 +15,8 @@
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=1,drive=n1'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=2,drive=n2'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=3,drive=n3'
-"""QD128 on each of four LUNs of smq_virtio, whose ring holds 85 commands: who waits for the ring,
-and who does not. The VM is that of test_switch_devices.py.
+"""QD128 on each of four LUNs of smq_virtio, whose ring holds 85 commands: which commands wait for
+the ring, and which do not. The VM is the same as in test_switch_devices.py.
 """
 import os
 import time
@@ -64,8 +64,8 @@ def refusals(host):
 
 
 def together(host, jobs):
-    """Runs jobs, one a LUN, on one hardware queue; prints and returns commands by LUN, refusals by
-    reason, and what the mid-layer got back."""
+    """Runs jobs, one for each LUN, on one hardware queue. Prints and returns the commands of each
+    LUN, refusals by reason, and the number of commands that the mid-layer got back."""
     before, busy = refusals(host), settle(host)["busy"]
     with probe.calls("virtio_pci", "vp_notify") as rung:
         with ExitStack() as loads:
@@ -88,8 +88,8 @@ def test_four_luns_share_a_full_ring(host):
 
 
 def test_a_command_that_takes_the_ring_has_its_turn(host):
-    """A command that takes the whole ring gets its turn, beside three LUNs that fill the ring of
-    the same hardware queue with small commands."""
+    """A command that takes nearly the whole ring gets its turn, beside three LUNs that fill the
+    ring of the same hardware queue with small commands."""
     os.sched_setaffinity(0, {0})
     slowest = count = 0
     before = sum(refusals(host).values())

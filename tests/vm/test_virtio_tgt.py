@@ -83,7 +83,7 @@ def device():
 
 @pytest.fixture(scope="module", autouse=True)
 def in_tree_driver():
-    """When a test begins the device is bound to virtio_scsi."""
+    """When a test begins, the device is bound to virtio_scsi."""
     load("virtio_scsi")
     host_of(device(), len(PATHS))
     yield
@@ -141,7 +141,7 @@ def test_the_target_is_seen_through():
         with two_paths(disks) as (one, two), SgDev(disks[HD].sg) as own:
             for dev in (one, two):
                 assert dev.cmd(cdb.inquiry(36), din=36).data[8:32] == b"IET     VIRTUAL-DISK    "
-                # Of the first target's first LUN.
+                # The serial number of the first target's first LUN.
                 assert dev.cmd(cdb.inquiry(252, 0x80, 1), din=252).data[4:].strip(b" \0") == (
                     b"beaf11")
                 assert b"IET     00010001" in dev.cmd(cdb.inquiry(252, 0x83, 1), din=252).data
@@ -183,7 +183,7 @@ def test_answers_are_those_that_virtio_scsi_has():
 @pytest.mark.limit(120)
 def test_verified_io():
     with taken() as (host, disks):
-        # A scan asks targets that are not there.
+        # The scan for LUNs also asks targets that are not there, which counts as errors.
         before = settle(host)["errors"]
         for disk in disks:
             for jobs in (1, 4):
@@ -277,8 +277,8 @@ def test_persistent_reservations_between_two_initiators():
             clear_attentions(one)
             clear_attentions(two)
             assert two.cmd(WRITE, dout=bytes(512)).good
-            # Exclusive access, preempted by the other initiator, which may not even read until
-            # then.
+            # Exclusive access: the other initiator may not even read, until it preempts the
+            # reservation.
             assert out(a, "reserve", param_rk="0xa1", prout_type=3) == 0
             assert two.cmd(READ, din=512).status == conflict
             assert out(b, "preempt", param_rk="0xb2", param_sark="0xa1", prout_type=3) == 0

@@ -14,15 +14,15 @@ from kit.sgio import DID_TIME_OUT, SgDev
 from kit.trace import traced
 
 WRITES = 20
-# Earlier commands keep the worker busy for so long. By then the timers of later ones (1 s, checked
-# once a second) have expired, and all aborts, one after the other, have ended.
+# Earlier commands keep the worker busy for so long. In this time the timers of later commands (1 s,
+# checked once a second) expire, and all aborts end, one after the other.
 BUSY_SECONDS = 4
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 64, "time_based": True,
          "runtime": 60}
 
 
 def on_cpu(cpu, node, *args, **more):
-    """Sends a command from a CPU, whose worker executes it."""
+    """Sends a command from a CPU; the worker of that CPU executes it."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {cpu})
     try:
@@ -52,7 +52,7 @@ def test_writes_stuck_behind_others_lose_no_place(fails):
         disk, big = host.wait_luns(2)
         # Takes the new LUN's unit attention.
         on_cpu(0, disk.sg, cdb.plain(cdb.TEST_UNIT_READY))
-        # The host counts the places taken; it refuses no command yet.
+        # From now on the host counts the places that commands take; with 64 it refuses none yet.
         host_dir.set("model/hwq_depth", 64)
         with traced() as trace:
             with busy_worker(pool, host, big):
