@@ -23,7 +23,7 @@ class Recording:
         assert self.messages.startswith("recording "), self.messages + self.process.stderr.read()
 
     def end(self, number=signal.SIGINT):
-        """Ends the recording by a signal; None: waits until it ends by itself."""
+        """Ends the recording by a signal, or waits until it ends by itself if @number is None."""
         if number:
             self.process.send_signal(number)
         out, err = self.process.communicate(timeout=60)

@@ -278,8 +278,7 @@ def test_ring_that_is_full(lib, dev):
     assert dev.prepare(0, Slot(TUR)) == (0, 1)
     with opened(Ring, lib, entries=4) as ring:
         assert [ring.run(dev, 0) for _ in range(5)] == [0] * 4 + [-errno.EAGAIN]
-        # One command ran; a run that found it in flight got an error: in any case there are four
-        # events.
+        # A run that finds the slot in flight gets an error, but each of the four has an event.
         got = ring.reap(least=4)
         assert len(got) == 4 and {result for _, result in got} <= {0, -errno.EBUSY}
         assert ring.run(dev, 0) == 0
@@ -295,7 +294,7 @@ def test_reap_does_not_wait_longer_than_told(ring, dev):
 
 
 def test_a_signal_ends_a_wait_without_end(ring, dev):
-    """A signal ends a wait without a time limit, also if it comes in the call that submits queued
+    """A signal ends a wait without a time limit, even if the same call has submitted queued
     entries."""
     assert dev.setup(1) == 0
     assert dev.prepare(0, Slot(TUR)) == (0, 1)

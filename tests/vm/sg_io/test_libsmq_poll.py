@@ -19,8 +19,7 @@ def lib():
 
 
 def test_polled_ring(lib, fast_path):
-    """A poll ends after its time limit; without a limit, or without room, when all completions are
-    there."""
+    """smq_reap() polls until enough events are there, or until its time limit if it has one."""
     with vmdisk.disks(submit_queues=2, poll_queues=1) as found, \
             opened(Device, lib, found[0].smq) as dev, opened(Ring, lib, flags=POLL) as ring:
         vmdisk.set_param("ndelay", SLOW_NS)

@@ -19,7 +19,7 @@ KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
 
 
 def by_bsg_uring(disk, rows):
-    """The row of the bsg node, which only some kernels can fill."""
+    """The row of io_uring on the bsg node, which only some kernels support."""
     row, = [r for r in rows if (r["path"], r["node"]) == ("bsg-uring", disk.bsg)]
     return row
 

@@ -33,7 +33,7 @@ def test_completion_of_devices(smq_disk):
         f"/dev/{name}" for name in os.listdir("/sys/class/smq_sg")}
     assert complete(f"sg_io info {disk.bsg[:-1]}") == [disk.bsg.rpartition(":")[2]]
     assert disk.smq in complete(f"sg_io run {disk.sg} /dev/smq")
-    # compare has its device: a file follows.
+    # After compare and its device a file follows.
     assert "/etc/hostname" in complete(f"sg_io compare {disk.sg} /etc/hostn")
     assert disk.smq not in complete(f"sg_io compare {disk.sg} ")
     # The output of a recording is a file, too, not a device.

@@ -90,7 +90,7 @@ def test_write_protected():
 
 
 def test_without_a_disk_driver(tmp_path):
-    """Without sd there is no block node, and no disk to take before a write."""
+    """Without sd there is no block node. A write does not have to claim the disk then."""
     with vmdisk.disks() as found:
         disk = found[0]
         driver = pathlib.Path("/sys/bus/scsi/drivers/sd")

@@ -71,7 +71,7 @@ def test_fio_on_ext4_again(fast_path, tmp_path, where):
 
 
 def test_a_command_without_room_is_there_once(tmp_path):
-    """scsi_debug reports a busy host for each tenth command: the recording has each command
+    """scsi_debug reports a busy host for every tenth command. The recording has each command only
     once."""
     with vmdisk.disks(opts=0x8000, every_nth=10) as found:
         with recording(found[0].sg, tmp_path / "r") as got:

@@ -40,7 +40,7 @@ def test_each_command_with_its_cpu_and_time(disk, tmp_path):
     want = [line.replace("pattern=ff", "pattern=lba").split() for line in commands]
     assert [[*line[:3], line[-1]] for line in got.lines] == [[*w[:3], w[-1]] for w in want]
     at = [int(line[-2].removeprefix("at=")) for line in got.lines]
-    # sg_io run sends one every 5 ms; the last is sent after 52 of them.
+    # sg_io run sends a command every 5 ms: the last of the 53 is due after 260 ms.
     assert at[0] == 0 and at == sorted(at) and at[-1] > 200_000
     assert got.summary["opcodes"] == {"READ(10)": 50, "TEST UNIT READY": 1,
                                       "SYNCHRONIZE CACHE(10)": 1, "WRITE(10)": 1}
@@ -114,7 +114,8 @@ def test_a_signal_ends_it_with_a_whole_file(disk, reads, tmp_path, number):
 
 
 def test_a_signal_ends_the_writing_too(disk, tmp_path):
-    """A signal ends the writing of more data than a pipe holds, to a reader that does not read."""
+    """The output does not fit in a pipe that is not read: a second signal ends sg_io while it
+    writes."""
     path = generate(tmp_path / "g", "--op", "read10", "--count", 5000)
     before = instances()
     with subprocess.Popen([SG_IO, "record", disk.sd], stdout=subprocess.PIPE,

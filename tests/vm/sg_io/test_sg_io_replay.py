@@ -68,7 +68,7 @@ def test_order_by_each_path(smq_disk, tmp_path, via, options):
         result = replay("--via", via, *options, smq_disk.smq, "-", stdin=lines)
     assert (result["path"], result["status"]) == (via, {"GOOD": 300})
     if result["overtaken"]:
-        # Reported if it happens, which is only on a device without room.
+        # Overtaking is reported, and happens only if the device has no room.
         assert options == ["--speed", "max"]
         return
     want = by_cpu(line.split() for line in lines.splitlines())

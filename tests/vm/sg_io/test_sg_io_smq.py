@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io by prepared slots and by whole commands of smq_sg, several devices."""
+"""sg_io through smq_sg: prepared slots, ad hoc commands, and several devices."""
 
 import json
 import os
@@ -23,8 +23,8 @@ BEYOND = "2800000fffff00000800 in 4096\n"
 KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
 
 
-# The distribution of commands to jobs and batches is the same for all paths; these options differ
-# in what is in flight.
+# These options differ in what is in flight. All paths distribute commands to jobs and batches in
+# the same way, so MORE is tested with one path only.
 EACH = [[], ["--depth", 8, "--jobs", 2], ["--depth", 16, "--batch", 5]]
 MORE = [["--depth", 4], ["--depth", 60], ["--depth", 16, "--batch", 8],
         ["--depth", 4, "--batch", 64], ["--depth", 30, "--batch", 16, "--jobs", 2]]
@@ -277,8 +277,8 @@ def test_several_devices(three, reads, via, options):
 
 
 def test_several_devices_have_a_batch_each(three):
-    """Each device has batches of its own: with one batch of 16 for all, entries would have 5 and 6
-    commands."""
+    """Each device has batches of its own. If the devices shared a batch of 16, each entry in the
+    ring would have only 5 or 6 commands."""
     tracing = pathlib.Path("/sys/kernel/tracing")
     # Kernels name it io_uring_submit_sqe or io_uring_submit_req.
     event, = tracing.glob("events/io_uring/io_uring_submit_[rs]*q*/enable")

@@ -45,7 +45,7 @@ def test_what_differs_is_told(smq_disk, tmp_path, via):
     got = verify("--via", via, smq_disk.smq, path)
     assert (got["path"], got["blocks"], got["differ"], got["unread"]) == (via, 12288, 0, 0)
     assert got["differences"] == []
-    # Wrong are the last block of one line, the first of the next, and a single one.
+    # The wrong blocks are the last one of a line, the first one of the next line, and a single one.
     run_json(smq_disk.sg, "-", stdin=write(first + 31, 2, "zero") + write(first + 5000, 1, "ff"))
     got = verify("--via", via, "--depth", 3, smq_disk.smq, path, expect=1)
     assert (got["differ"], got["unread"]) == (3, 0)
@@ -122,20 +122,20 @@ def test_later_lines_win(disk, seed):
     run_json(disk.sg, "-", stdin=lines)
     got = verify(disk.sg, "-", stdin=lines)
     assert got["blocks"] > 400
-    # Without one line the data differs, unless that line was overwritten or wrote the same data.
+    # The first half of the lines is not what the disk has: the second half has overwritten blocks.
     short = "".join(lines.splitlines(True)[:150])
     assert verify(disk.sg, "-", stdin=short, expect=1)["differ"] > 0
 
 
 @pytest.mark.parametrize("via", ["sg", "block"])
 def test_a_mounted_disk_is_only_read(disk, tmp_path, via):
-    """No disk is taken or written: verify takes no --force."""
+    """verify neither claims nor writes the disk, so it needs no --force."""
     run("modprobe", "ext4")
     run("mkfs.ext4", "-q", "-F", disk.sd)
     run("mount", "-t", "ext4", "-o", "ro", disk.sd, tmp_path)
     try:
         writes = (disk.queue.parent / "stat").read_text().split()[4]
-        # These blocks have its superblock.
+        # These blocks hold the file system's superblock.
         got = verify("--via", via, disk.sd, "-", stdin=write(0, 8, "zero"), expect=1)
         assert (got["blocks"], got["unread"]) == (8, 0) and got["differ"] > 0
         assert (disk.queue.parent / "stat").read_text().split()[4] == writes

@@ -52,7 +52,7 @@ class Disk:
         return (self.sysfs / name).read_text().strip()
 
     def smq_attribute(self, name):
-        """An attribute of that node in sysfs."""
+        """An attribute of the disk's node of smq_sg, in sysfs."""
         return pathlib.Path("/sys/class/smq_sg", os.path.basename(self.smq),
                             name).read_text(encoding="ascii").strip()
 
@@ -60,7 +60,7 @@ class Disk:
         return int(self.attribute("iodone_cnt"), 16)
 
     def make_partition(self):
-        """An MBR with one partition from 1 MiB on; returns its node."""
+        """Writes an MBR with one partition from 1 MiB on; returns the partition's node."""
         entry = bytes(8) + (2048).to_bytes(4, "little") + (BLOCKS - 4096).to_bytes(4, "little")
         with open(self.sd, "r+b", buffering=0) as f:
             os.pwrite(f.fileno(), bytes(446) + entry[:4] + b"\x83" + entry[5:] + bytes(48) +

@@ -4,8 +4,8 @@ removed and comes back while verified writes run, and nothing is lost. The same 
 claimed by smq_conv: the upper hosts have no sessions, so the time limits for lost paths are set on
 the lower ones.
 
-The test prints how long writes stopped. Not with soft FC, because its target hangs if the initiator
-of a WRITE disappears. """
+The test prints how long writes stopped. It does not use soft FC, whose target hangs if the
+initiator of a WRITE disappears. """
 import shutil
 import subprocess
 import time
@@ -35,7 +35,7 @@ defaults {
 }
 """
 MODULES = ("scsi_dh_alua", "dm-multipath", "dm-service-time")
-# Modules that stay loaded.
+# The module that the others need: loaded first, unloaded last.
 UNDER = ("dm-mod",)
 MIB = 32
 OPTIMIZED, NOT_OPTIMIZED = 0, 1
@@ -127,14 +127,14 @@ def done(device):
 
 
 def moves(device, what):
-    """Waits until a path completes commands; returns how long that took."""
+    """Waits until a path has completed some commands; returns how long that took."""
     start, before = time.monotonic(), done(device)
     wait_for(what, lambda: done(device) > before + 20, SECONDS)
     return time.monotonic() - start
 
 
 def device_mapper():
-    """Waits until multipath's device has both paths, and returns it."""
+    """Multipath's device if it has both paths, otherwise None."""
     for disk in Path("/sys/block").glob("dm-*"):
         if len(list((disk / "slaves").iterdir())) == 2:
             return Path("/dev", disk.name)
@@ -158,7 +158,7 @@ def lun_of(device):
 
 @contextmanager
 def bare(both):
-    """The paths, bare."""
+    """The paths as they are."""
     yield both
 
 
@@ -186,11 +186,11 @@ def _disk(request):
         with modules(), ramdisk("store", MIB) as store, \
                 iscsi.target(store, (iscsi.PORTAL, iscsi.SECOND)), iscsi.initiator(), \
                 ExitStack() as stack:
-            # Programs may have the disks open for a moment, and then they cannot be claimed.
             groups(store)
             for portal in (iscsi.PORTAL, iscsi.SECOND):
                 iscsi.login(portal)
             both = stack.enter_context(request.param(wait_for("both paths", paths)))
+            # Only now: a program that udev starts may have a disk open, and then no claim succeeds.
             stack.enter_context(udevd())
             disks_known()
             with multipathd():
@@ -207,7 +207,7 @@ def states(both):
 
 
 def test_a_path_is_pulled_and_returned(disk):
-    """Writes continue on the other path, and return to the first one when that is back."""
+    """Writes continue on the other path, and return to the first one when it is back."""
     device, (good, other) = disk
     print(run("multipath", "-ll").stdout)
     assert states((good, other)) == ["active/optimized", "active/non-optimized"]

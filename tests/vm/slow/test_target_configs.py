@@ -15,7 +15,7 @@ from kit.targetcli import TOP, configured, wait_disks
 README = TOP / "target-configs/README.md"
 STORE_FILE = Path("/var/tmp/smq-target.img")
 LUNS = ("0:1:0", "0:1:1", "0:1:2")
-# Addresses of LUNs of a remote target, which has no target port groups as SCSI targets.
+# Addresses of LUNs of a remote target, whose target port groups do not appear as SCSI targets.
 REMOTE_LUNS = ("0:0:0", "0:0:1", "0:0:2")
 SOFT_FC = TOP / "target-configs/soft-fc"
 
@@ -28,7 +28,7 @@ BOOT = bytes.fromhex("31c0 8ed8 8ec0"       # xor ax,ax; mov ds,ax; mov es,ax
                      "e6f4 f4 ebfd")        # out 0xf4,al; hlt; jmp -3
 BOOT = BOOT.ljust(510, b"\0") + b"\x55\xaa"
 DEBUG_EXIT = "isa-debug-exit,iobase=0xf4,iosize=1"
-# QEMU's exit status then: twice the number, and 1.
+# QEMU's exit status after a write to this device: twice the number written, plus 1.
 WRITTEN = 2 * 0x10 + 1
 
 pytestmark = pytest.mark.limit(240)
@@ -44,8 +44,8 @@ def commands(name: str) -> tuple[str, str]:
 
 
 def said_by(command: str) -> str:
-    """Runs a command of the README in the right folder; each part of it must succeed. Returns its
-    output."""
+    """Runs a command of the README in the folder that it expects; each part of it must succeed.
+    Returns its output."""
     done = run("sh", "-ec", command, cwd=TOP, limit=120)
     return done.stdout + done.stderr
 
@@ -115,8 +115,8 @@ def test_soft_fc():
 
 
 def test_syntax_for_a_qlogic_hba():
-    """targetcli accepts all of it but the target, because there is no such port. The rest is the
-    same as for tcm_fc."""
+    """targetcli accepts the configuration, except the target, because no port has this name. Apart
+    from names, the configuration is the same as for tcm_fc."""
     loads, shows = commands("tcm_qla2xxx.json")
     ours, other = (json.loads((TOP / f"target-configs/{name}.json").read_text(encoding="ascii"))
                    for name in ("tcm_qla2xxx", "tcm_fc"))

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.limit(SECONDS + 300)
 
 
 class Target:
-    """The changes of its disks that the guest can request; both have LUN 0."""
+    """The changes that the guest can request of its two disks. Each is LUN 0 of its own target."""
 
     def __init__(self, tpg, store: Path, guarded: Path):
         self._tpg, self._store, self._guarded = tpg, store, guarded
@@ -185,7 +185,7 @@ def test_storage_of_a_guest(tmp_path, capfd):
     """All tests of the guest pass, and neither kernel reports a fault."""
     series = re.match(r"\d+\.\d+", os.uname().release)[0]
     found = kernels.find(series)
-    # Our modules are laid over the kernel's.
+    # /lib/modules has this project's modules besides the kernel's own.
     kernel = kernels.Kernel(found.release, found.image, Path("/lib/modules", found.release))
     assert kernel.release == os.uname().release
     with KernelLog() as log:
