@@ -80,7 +80,7 @@ def test_mixed(device):
 @pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
     (2, 0, "mq-deadline"), (2, 2, "none"), (1, 1, "mq-deadline")))
 def test_queues(sg_module, hw_queues, poll_queues, scheduler):
-    """Slots run on hosts with and without poll queues, under each scheduler, and while the
+    """Slots run on hosts with and without poll queues, with and without a scheduler, and while the
     scheduler changes."""
     with loaded("smq_ram", hw_queues=hw_queues, poll_queues=poll_queues) as hosts:
         lun = hosts[0].luns()[0]
