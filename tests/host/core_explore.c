@@ -384,7 +384,7 @@ static void policy_begin(void)
 	world.own_policy.cmds = world.own_seen;
 	world.own_policy.cmd_stride = SEEN_SIZE;
 	world.own_policy.tags = CMDS;
-	world.core.own = &world.own_policy;
+	world.core.no_policy = &world.own_policy;
 	if (!strcmp(set.policy, "none")) {
 		ops.holds = false;
 		return;

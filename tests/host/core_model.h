@@ -65,7 +65,7 @@ static bool explore_needs_no_step(const void *at)
 		if (IS_IN(at, world.command[i].cmd.seen))
 			return !takes_back();
 	}
-	if (IS_IN(at, world.core.own) || IS_IN(at, world.sdev) || IS_IN(at, world.knobs) ||
+	if (IS_IN(at, world.core.no_policy) || IS_IN(at, world.sdev) || IS_IN(at, world.knobs) ||
 	    IS_IN(at, depth->max))
 		return true;
 	if (IS_IN(at, depth->depth) || IS_IN(at, depth->refusing_since))

@@ -142,7 +142,7 @@ struct smq_host_core {
 	int wq;
 	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
 	struct smq_choice choice;
-	struct smq_policy *own;
+	struct smq_policy *no_policy;
 	struct smq_host_holds hold;
 	struct smq_host_eh eh;
 };

@@ -50,8 +50,9 @@ class Monitor:
             time.sleep(0.1)
 
     def _ask(self, command: str, seconds: float) -> str:
-        # Prompts of earlier commands, or the initial one, may still be unread. So first a new number
-        # is printed, and all is read up to the prompt after it: what follows belongs to @command.
+        # Prompts of earlier commands, or the initial one, may still be unread. So first a new
+        # number is printed, and all is read up to the prompt after it: what follows belongs to
+        # @command.
         number = secrets.randbelow(1 << 31)
         os.write(self._fd, f"print /d {number}\n".encode())
         self._until(b"\r\n%d\r\n%s" % (number, PROMPT), seconds)
