@@ -21,7 +21,7 @@ ROW = struct.Struct("bbbbiQIi")
 INQUIRY = cdb.inquiry(96)
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 # The largest number of a file's commands whose results have not been read.
-MOST = 1024
+MAX_UNREAD = 1024
 
 
 @pytest.fixture(scope="module")
@@ -221,15 +221,15 @@ def test_table(node, arena, slow):
 @pytest.mark.limit(120)
 def test_most(node, arena):
     """write() fails with EDOM once 1024 results wait to be read; poll() shows that before."""
-    for pack_id in range(MOST):
+    for pack_id in range(MAX_UNREAD):
         assert not sgheader.write(node, V3(TUR, pack_id=pack_id), arena)
     assert polled(node, 5) == select.POLLIN
     assert sgheader.write(node, V3(TUR), arena) == errno.EDOM
     assert sgheader.sg_io(node, V3(TUR), arena).error == errno.EDOM
     assert sgheader.read(node, V3(TUR), arena).fields["pack_id"] == 0
     assert polled(node, 5) == select.POLLIN | select.POLLOUT
-    assert not sgheader.write(node, V3(TUR, pack_id=MOST), arena)
-    for pack_id in range(1, MOST + 1):
+    assert not sgheader.write(node, V3(TUR, pack_id=MAX_UNREAD), arena)
+    for pack_id in range(1, MAX_UNREAD + 1):
         assert sgheader.read(node, V3(TUR), arena).fields["pack_id"] == pack_id
 
 

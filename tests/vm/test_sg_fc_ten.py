@@ -24,10 +24,10 @@ from kit.uring import Ring
 
 LUNS, MIB = 10, 4
 # One more LUN; the tests set how slow its backstore is.
-SLOW = LUNS
+SLOW_LUN = LUNS
 FAIR = 0.95
 # A measurement of the shares takes at least so many seconds and so many commands.
-LOOK, ENOUGH = 1.5, 1500
+MEASURE_SECONDS, MEASURE_COMMANDS = 1.5, 1500
 # The slow LUN takes few commands at a time. When it is full, tcm_fc's worker waits, and commands of
 # the other LUNs keep the 512 tags that the target has for an initiator (TCM_FC_DEFAULT_TAGS). The
 # target answers further commands with BUSY.
@@ -65,8 +65,8 @@ def known(link):
 
 def check_fair(lanes, what, writing=False):
     """Checks that all LUNs have the same share."""
-    counts = lanes.go(LOOK, writing)
-    while sum(counts) < ENOUGH:
+    counts = lanes.go(MEASURE_SECONDS, writing)
+    while sum(counts) < MEASURE_COMMANDS:
         counts = [sum(pair) for pair in zip(counts, lanes.go(1, writing), strict=True)]
     index = jain(counts)
     print(f"{what}: {sum(counts)} commands, {min(counts)} to {max(counts)} a LUN, "
@@ -150,7 +150,7 @@ def test_target_full(fc, known):
         return sum(int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
                    for lun in fc.luns())
 
-    slow, count = fc.luns()[SLOW], SLOW_COMMANDS
+    slow, count = fc.luns()[SLOW_LUN], SLOW_COMMANDS
     smqsg.clear_attentions(slow.sg)
     with ExitStack() as stack:
         for lun in fc.luns():

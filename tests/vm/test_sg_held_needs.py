@@ -24,10 +24,10 @@ from kit.waits import waits, waits_on
 
 SLOTS = 8
 TURNS = 3
-MOST = 0.05         # seconds: the longest delay that idle held slots may cause
+MAX_DELAY = 0.05    # seconds: the longest delay that idle held slots may cause
 # Seconds, the limit of an operation that usually takes a moment: a shared machine under TCG is
 # slow.
-HANGS = 10
+HANG_SECONDS = 10
 CPU = 3
 ENODEV = "19"
 COMMANDS = 400000   # more than the device serves before it is deleted
@@ -167,7 +167,7 @@ def test_idle_slots_delay_nobody(host, name):
         if turn + 1 >= 2 * TURNS and held <= usual + MOST:
             break
     print(f"{name}: {usual * 1000:.1f} ms, beside held slots {held * 1000:.1f} ms")
-    assert held <= usual + MOST, took
+    assert held <= usual + MAX_DELAY, took
 
 
 @DRIVERS
@@ -186,8 +186,8 @@ def test_busy_slots_lose_nothing(host, name):
             waits_on(path, path="batch", depth=2, batch=SLOTS, **more) as batch, on({0}):
         turn = 0
         while lone.job.poll() is None and batch.job.poll() is None:
-            assert seconds_of(lambda: need.do(lun, turn)) < HANGS * TIME_FACTOR
-            assert seconds_of(lambda: need.undo(lun)) < HANGS * TIME_FACTOR
+            assert seconds_of(lambda: need.do(lun, turn)) < HANG_SECONDS * TIME_FACTOR
+            assert seconds_of(lambda: need.undo(lun)) < HANG_SECONDS * TIME_FACTOR
             lun = ready(host)
             turn += 1
             time.sleep(0.05)
@@ -219,7 +219,7 @@ def test_a_device_that_goes(host):
             wait_for("both", lambda path=path: smqsg.attr(path, "share") == 64 // 2)
             under_way(lun, 500)
             assert seconds_of(
-                lambda lun=lun: write_attr(lun.sysfs / "delete", 1)) < HANGS * TIME_FACTOR
+                lambda lun=lun: write_attr(lun.sysfs / "delete", 1)) < HANG_SECONDS * TIME_FACTOR
             said = [lone.result(), batch.result()]
         for one in said:
             assert sum(one["results"].values()) == one["sent"] == COMMANDS
@@ -282,7 +282,7 @@ def test_a_starving_lun(sg_module):
         os.close(fd)
     usual, held = (min(took[kind]) for kind in (0, HELD))
     print(f"read: {usual * 1000:.1f} ms, beside held slots {held * 1000:.1f} ms")
-    assert held <= usual + MOST, took
+    assert held <= usual + MAX_DELAY, took
 
 
 @DRIVERS
