@@ -329,7 +329,7 @@ static bool smq_fault_halve(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 
 /* Ends a command without executing it, for the kinds of fault that do so. */
 static bool smq_fault_end_now(const struct smq_fault *fault, struct scsi_cmnd *scmd,
-			   enum smq_fault_kind kind)
+			      enum smq_fault_kind kind)
 {
 	u32 sense = READ_ONCE(fault->sense);
 

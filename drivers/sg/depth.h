@@ -92,8 +92,8 @@ struct smqsg_fd_depth {
  * @nr_sharers: the number of files in @sharers; under smqsg_dev.lock
  * @refused: commands answered EAGAIN, ever. Atomic: written without a lock
  * @spare: the request that @dispatch has slept for, or NULL. The next grant() that cannot allocate
- *	a request takes it. Only @dispatch, and each grant() that it calls, use @spare, @wanted_opf and
- *	@sleep
+ *	a request takes it. Only @dispatch, and each grant() that it calls, use @spare,
+ *	@wanted_opf and @sleep
  * @wanted_opf: the operation of the request that a grant() last failed to allocate
  * @sleep: a waiter waits again because there was no request: @dispatch is to sleep for one
  * @dispatch: the dispatcher: reserves places for waiters

@@ -157,7 +157,8 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	}
 	io->batch = NULL;
 	io->ioucmd = ioucmd;
-	atomic_set(&io->cqe_by, issue_flags & IO_URING_F_IOPOLL ? SMQSG_CQE_POLLER : SMQSG_CQE_TASK_WORK);
+	atomic_set(&io->cqe_by, issue_flags & IO_URING_F_IOPOLL ? SMQSG_CQE_POLLER :
+		   SMQSG_CQE_TASK_WORK);
 	*smqsg_slot_pdu(ioucmd) = io;
 	if (unlikely(smqsg_slot_runs_varied(ioucmd, sqe, issue_flags)))
 		return smqsg_slot_run_varied(io, fd, sqe, issue_flags);

@@ -24,8 +24,8 @@
  */
 #define GUARD_SIZE	(2UL << 30)
 /*
- * All lives use the first SHARED_BLOCKS of a disk. A random command transfers at most MOST_BLOCKS of
- * them.
+ * All lives use the first SHARED_BLOCKS of a disk. A random command transfers at most MOST_BLOCKS
+ * of them.
  */
 #define SHARED_BLOCKS	8192
 #define MOST_BLOCKS	64
