@@ -157,8 +157,8 @@ def test_hosts_with_protection_information(dif, dix, flags):
             made.since()
             assert file.run(range(TAGS)) == (0, 0)
             assert area[:] == numbered_blocks(0, TAGS)
-            # A held request keeps the list that the mid-layer made for it.
-            assert made.since() in (None, TAGS) or turn and flags
+            # Half of the slots may hold a request, which keeps the list that the mid-layer made.
+            assert made.since() in (None, TAGS // 2 if turn and flags else TAGS)
 
 
 # Faults of a device, or of the way to it, for one command; and the steps of error handling that

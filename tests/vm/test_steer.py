@@ -369,6 +369,8 @@ def test_what_never_leaves(device):
         cache.write_text("temporary write through", encoding="ascii")
     away = moved(trace)
     assert len(away) > 100 and {fields["op"] for fields in away} == {"0x28"}
+    # Passthrough has a READ of one block, and polled commands have the last hardware queue.
+    assert all(fields["bytes"] != "512" and int(fields["hwq"]) < QUEUES for fields in away)
     ended = [fields for name, fields in trace.events if name == "smq_done"]
     assert sum(fields["op"] == "0x35" for fields in ended) >= 8
     assert sum(fields["op"] == "0x2a" for fields in ended) >= 8
