@@ -223,8 +223,7 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 		return ret;
 	if (alone && unlikely(!smqsg_reserve(fd, 1)))
 		return -EAGAIN;
-	/* Under an elevator straight issue would be refused: then the plug is cheaper. */
-	if (alone && !polled && unlikely(slot->direct) && likely(!fd->q->elevator))
+	if (alone && !polled && unlikely(slot->direct))
 		ret = smqsg_slot_issue_direct(io, fd, slot, number, varied, flags);
 	else if (alone && unlikely(!current->plug))
 		ret = smqsg_slot_issue_plugged(io, fd, flags, polled);
