@@ -225,9 +225,9 @@ def test_sigkill(device, how):
     assert os.read(ready, 1) == b"x"
     wait_for("commands in flight", lambda: smqsg.attr(device.path, "inflight") == DEPTH)
     wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting") > 0)
+    start = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     assert ended(pid) == -signal.SIGKILL
-    start = time.monotonic()
     device.idle()
     # The commands did not run one after the other.
     assert time.monotonic() - start < 8 * SLOW / 1e9

@@ -7,6 +7,7 @@ import pytest
 from kit import cdb
 from kit.extfs import files_survive
 from kit.host import SgDev, fio, loaded, run
+from kit.trace import traced
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,11 @@ def test_largest_block_io(lun):
     before = limit.read_text(encoding="ascii")
     limit.write_text("8192", encoding="ascii")
     try:
-        fio(lun.sd, rw="write", bs="8m", size="32m", ioengine="psync", verify="crc32c", mem="mmap")
+        with traced() as trace:
+            fio(lun.sd, rw="write", bs="8m", size="32m", ioengine="psync", verify="crc32c",
+                mem="mmap")
+        assert str(8 << 20) in {fields["bytes"] for name, fields in trace.events
+                                if name == "smq_done"}
     finally:
         limit.write_text(before, encoding="ascii")
 
