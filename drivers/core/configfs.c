@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /sys/kernel/config/smq: where LLDs hang the groups their hosts are set up in. */
+/* /sys/kernel/config/smq: LLDs add the groups here in which their hosts are set up. */
 #include <linux/configfs.h>
 #include <linux/export.h>
 #include <linux/module.h>
@@ -33,7 +33,7 @@ int smq_configfs_register(struct config_group *group)
 EXPORT_SYMBOL_GPL(smq_configfs_register);
 
 /**
- * smq_configfs_unregister() - removes it
+ * smq_configfs_unregister() - removes an LLD's group
  * @group: registered; it has no items, because each item references the LLD's module
  *
  * Context: may sleep.

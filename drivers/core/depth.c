@@ -57,7 +57,7 @@ static int smq_depth_new_map(struct smq_host *host, struct scsi_device *sdev,
 	if (err)
 		return err;
 	sbitmap_resize(&wide, sdev->queue_depth);
-	/* As the mid-layer does: what still runs the queue may look at the map. */
+	/* As the mid-layer does: code that still runs the queue may look at the map. */
 	flags = smq_queue_freeze(sdev->request_queue);
 	sdev->budget_map = wide;
 	smq_queue_unfreeze(sdev->request_queue, flags);
@@ -134,7 +134,7 @@ void smq_depth_full(struct smq_depth *depth, unsigned int inflight)
 	spin_unlock_irqrestore(&depth->lock, flags);
 }
 
-/* Grows by one per queue_ramp_up_period, up to the most, as the mid-layer's depth does. */
+/* Grows by one per queue_ramp_up_period, up to @max, as the mid-layer's depth does. */
 static void smq_depth_grow(struct smq_depth *depth, struct scsi_device *sdev)
 {
 	unsigned long period, flags;
@@ -257,7 +257,7 @@ static bool smq_depth_is_beyond(struct request *rq, void *data)
 }
 
 /*
- * Advertises the inner depth of the moment again, and waits until no commands are in flight
+ * Advertises the current inner depth again, and waits until no commands are in flight
  * beyond it. Returns false if that timed out.
  */
 bool smq_depth_lower(struct smq_host *host)
@@ -338,7 +338,7 @@ int smq_change_queue_depth(struct scsi_device *sdev, int depth)
 		if (host->core->raised)
 			depth = smq_depth_raised(host, sdev, inner, depth);
 	}
-	/* The mid-layer sets it only after this call: until then a completion would ramp up. */
+	/* The mid-layer sets it only after this call: a completion could ramp up past it before. */
 	sdev->max_queue_depth = depth;
 	ret = scsi_change_queue_depth(sdev, depth);
 	mutex_unlock(&choice->lock);

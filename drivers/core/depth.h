@@ -17,8 +17,8 @@
  *	jiffies | 1; 0 while it accepts them. Written without a lock: a race shifts the
  *	time by one command
  * @lock: protects changes of the first four: completions on all CPUs change them
- * @map: the map of commands that this file has made, compared only: the LUN may have one of
- *	the mid-layer's
+ * @map: the budget map that the layer made for the LUN. It is only compared with the LUN's
+ *	map, which may be one that the mid-layer made
  * @inflight: commands that have room, counted while a holding policy is effective;
  *	atomic because all CPUs queue and complete
  * @wait: commands that wait for room. A policy may have lists of its own for them; then

@@ -59,8 +59,8 @@ static void smq_cmd_taken(struct smq_cmd *cmd)
 
 /*
  * An abort failed: gives the command back to the worker. The reset that follows flushes the
- * worker before it calls the LLD. A reset that is under way and has flushed already ends the
- * command.
+ * worker before it calls the LLD. The lock waits for a reset that is under way: it may have
+ * flushed the worker already, and then it may end the command.
  */
 static void smq_cmd_defer_again(struct smq_host *host, struct smq_cmd *cmd)
 {

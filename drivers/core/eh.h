@@ -11,8 +11,8 @@
  * struct smq_host_eh - error handling of a host
  * @lock: taken by resets, which sleep, and by removal of the host and of its LUNs; one
  *	reset at a time
- * @removing: no more resets by ioctl, nor changes of policy; written under @lock. Code
- *	that reads it without @lock reads it again under the policy lock
+ * @removing: no more resets by ioctl, nor changes of policy; written under @lock. Read under
+ *	@lock or the policy lock: removal takes the policy lock once after it has set this
  * @timeouts: commands whose block timer ran out. These counters are atomic because
  *	any CPU counts; rare, so a shared line does no harm
  * @aborts: aborts that the mid-layer asked for

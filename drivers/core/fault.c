@@ -307,7 +307,8 @@ static void smq_fault_withhold(struct smq_host_faults *faults, struct smq_fault_
 
 /*
  * Halves a command: half the blocks in the CDB, and a buffer of that length, because devices
- * treat a buffer that is longer than the CDB says in different ways. False: half is nothing.
+ * treat a buffer that is longer than the CDB says in different ways. Returns false if half of the
+ * command would transfer nothing.
  */
 static bool smq_fault_halve(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 {

@@ -76,7 +76,7 @@ unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list, unsign
 	unsigned int nr = 0;
 
 	lockdep_assert_held(&hold->lock);
-	/* A reset sets it, then waits a grace period: it waits for this section, or is seen. */
+	/* Either this read sees what a reset has set, or the reset waits for this section. */
 	if (READ_ONCE(hold->host->frozen))
 		return 0;
 	list_for_each_entry_safe(cmd, next, &hold->cmds, node) {
@@ -120,7 +120,7 @@ void smq_hold_kick(struct smq_hold *hold)
 EXPORT_SYMBOL_GPL(smq_hold_kick);
 
 /**
- * smq_policy_commit() - rings the doorbell for commands that the LLD has, uncommitted
+ * smq_policy_commit() - rings the doorbell for commands that the LLD has not committed yet
  * @hwq: a hardware queue
  *
  * Context: as queue_cmd, inside an RCU read-side section.
@@ -274,7 +274,7 @@ bool smq_hold_timed_out(struct smq_cmd *cmd)
 			break;
 		since = READ_ONCE(seen->held_since);
 		issued = READ_ONCE(seen->issued_at);
-		/* A command that was held for a short time only has used up its timeout. */
+		/* A command that was held only briefly gets no more time: its timeout is over. */
 		ours = since && issued - since + 1 > timeout / 8 &&
 		       time_before(jiffies, issued + timeout);
 		break;

@@ -14,7 +14,7 @@
  */
 #define SMQ_HOLD_BOUND	HZ
 
-/* When to try a device again that was full with nothing in flight. */
+/* How long to wait before trying a device again that was full although nothing was in flight. */
 #define SMQ_HOLD_RETRY_NS	(3 * NSEC_PER_MSEC)
 
 /* How often held commands are checked: some may have to go back to the mid-layer. */

@@ -265,7 +265,7 @@ int smq_host_add(struct smq_host *host, struct device *parent)
 EXPORT_SYMBOL_GPL(smq_host_add);
 
 /**
- * smq_host_remove() - takes a host from the mid-layer
+ * smq_host_remove() - removes a host from the mid-layer
  * @host: an added host
  *
  * Waits until every command has ended: the LLD must go on completing its commands, or fail

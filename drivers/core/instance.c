@@ -32,7 +32,7 @@ static int smq_policy_alloc_hwqs(struct smq_policy *policy)
 	if (!policy->hwqs)
 		return -ENOMEM;
 	for (i = 0; i < host->nr_hwqs; i++) {
-		/* kmalloc aligns a power of two to itself: lines of its own. */
+		/* kmalloc() aligns a power of two to itself, so the area shares no cache line. */
 		area = kzalloc(roundup_pow_of_two(max_t(size_t, SMP_CACHE_BYTES,
 							sizeof(*area) + ops->hwq_size)),
 			       GFP_KERNEL);
@@ -73,8 +73,8 @@ static void smq_policy_free_areas(struct smq_policy *policy)
 }
 
 /*
- * Runs a grace period after the last command has ended: error handling may have read the
- * policy's part of that command.
+ * Called once a grace period has passed since the last command ended: error handling may have
+ * read the policy's part of that command.
  */
 static void smq_policy_free(struct work_struct *work)
 {
@@ -177,7 +177,7 @@ void smq_no_policy_remove(struct smq_host *host)
 	host->core->no_policy = NULL;
 }
 
-/* The host no longer has the policy: its last command frees it. Context: any. */
+/* The host no longer has the policy: the policy's last command frees it. Context: any. */
 void smq_policy_retire(struct smq_policy *policy)
 {
 	percpu_ref_kill(&policy->refs);

@@ -10,7 +10,7 @@
 #include "trace.h"
 #include "wait.h"
 
-/* The state of one look at held commands: the host is in recovery; a command is still held. */
+/* One look at held commands: whether the host is in recovery, whether a command is still held. */
 struct smq_wait_look {
 	bool recovers;
 	bool held;

@@ -15,7 +15,7 @@ struct smq_host;
 struct smq_hwq;
 
 /**
- * struct smq_host_move - CPU hotplug as policies need it that move commands
+ * struct smq_host_move - CPU hotplug, for policies that move commands
  * @cpus: the host's instance in the layer's CPU hotplug state, from the first such policy on; until
  *	then @hwq_of is NULL. Changes under the host's policy lock
  * @hwq_of: the default hardware queue of each CPU: a copy, because the tag set's map is freed while

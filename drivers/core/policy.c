@@ -79,7 +79,7 @@ static void smq_policy_drop_luns(struct smq_host *host)
 	spin_unlock_irq(host->shost->host_lock);
 }
 
-/* Gives each LUN of the host its part; a LUN that is found later gets it then. */
+/* Gives each LUN of the host its part. A LUN that is found later gets its part at that time. */
 static int smq_policy_add_luns(struct smq_policy *policy)
 {
 	struct scsi_device *sdev;
@@ -220,7 +220,7 @@ void smq_policy_init_host(struct smq_host *host)
 	smq_use_init_host(host);
 }
 
-/* The host is marked as removing: afterwards its policy no longer changes. */
+/* The host is marked as removing: after this call its policy no longer changes. */
 void smq_policy_wait_for_change(struct smq_host *host)
 {
 	/* Wait for a change that is under way; the next one sees the mark. */
@@ -237,7 +237,7 @@ void smq_policy_stop_host(struct smq_host *host)
 	cancel_delayed_work_sync(&choice->use);
 	mutex_lock(&choice->lock);
 	policy = smq_choice_policy(choice);
-	/* No command comes, so smq_hwq.detour need not follow. */
+	/* No command comes, so SMQ_DETOUR_POLICY may stay set in smq_hwq.detour. */
 	RCU_INIT_POINTER(host->policy, NULL);
 	RCU_INIT_POINTER(choice->policy, NULL);
 	mutex_unlock(&choice->lock);

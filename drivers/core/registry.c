@@ -51,7 +51,8 @@ struct smq_registered_host {
 	bool shown;
 };
 
-static DEFINE_MUTEX(smq_registry_lock);	/* protects the two lists; before a host's policy lock */
+/* Protects the two lists. Taken before a host's policy lock. */
+static DEFINE_MUTEX(smq_registry_lock);
 static LIST_HEAD(smq_registered_list);
 static LIST_HEAD(smq_registered_hosts);
 
@@ -132,8 +133,8 @@ static struct smq_registered *smq_registered_find(const char *name)
  * smq_policy_register() - makes a dispatch policy known
  * @ops: the policy; must stay until smq_policy_unregister()
  *
- * Context: may sleep. Return: 0; -EINVAL, after a message, for a name or an operation
- * that is missing; -EEXIST for a name that is taken; -ENOMEM.
+ * Context: may sleep. Return: 0; -EINVAL, after a message, if the name or an operation is
+ * missing or operations do not go together; -EEXIST for a name that is taken; -ENOMEM.
  */
 int smq_policy_register(const struct smq_policy_ops *ops)
 {
@@ -217,12 +218,12 @@ void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops)
 EXPORT_SYMBOL_GPL(smq_policy_knobs);
 
 /**
- * smq_knob_store_uint() - store of an attribute that is a number
- * @dev: as the attribute has it
- * @attr: likewise
- * @group: name of its group
- * @buf: likewise
- * @count: likewise
+ * smq_knob_store_uint() - the store function of an attribute that is a number
+ * @dev: the device that the attribute's store was called with
+ * @attr: the attribute
+ * @group: the name of the attribute's group
+ * @buf: the text that store was called with
+ * @count: its length
  * @knob: written with WRITE_ONCE()
  * @least: the smallest value that is accepted
  * @most: the largest

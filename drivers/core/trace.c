@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracepoints, and the calls behind them: an LLD's queuecommand holds only
+ * The tracepoints, and the calls behind them: an LLD's queuecommand contains only
  * the static branch, so the event's code stays out of its hot path.
  */
 #include <linux/export.h>

@@ -53,7 +53,7 @@ DEFINE_EVENT(smq_cmd_class, smq_queue,
 	TP_ARGS(cmd)
 );
 
-/* A command is completed; each smq_queue is followed by one of this and the next two. */
+/* A command is completed. Exactly one of smq_done, smq_busy and smq_taken follows a smq_queue. */
 DEFINE_EVENT(smq_cmd_class, smq_done,
 	TP_PROTO(struct smq_cmd *cmd),
 	TP_ARGS(cmd)

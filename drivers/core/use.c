@@ -45,8 +45,8 @@ static void smq_use_commit_all(struct smq_host *host)
 }
 
 /*
- * Makes @policy effective; NULL: "direct". After the call all commands that passed the one
- * before are with the LLD, held, or have ended. Context: policy lock; may sleep.
+ * Makes @policy effective; NULL: "direct". After the call all commands that passed the previous
+ * policy are with the LLD, held, or have ended. Context: policy lock; may sleep.
  */
 void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 {
@@ -150,10 +150,10 @@ static void smq_use_work(struct work_struct *work)
  * smq_policy_found_use() - the policy has something to do
  * @host: a host that has chosen it
  *
- * Calls the policy's has_use soon, to make the policy effective. Cheap if the layer knows
- * already.
+ * Calls the policy's has_use soon, to make the policy effective. Cheap if the layer already knows
+ * that the policy has something to do.
  *
- * Context: any; the host has a command, which keeps the host.
+ * Context: any; a command or a running sysfs attribute keeps the host.
  */
 void smq_policy_found_use(struct smq_host *host)
 {
@@ -166,7 +166,7 @@ void smq_policy_found_use(struct smq_host *host)
 }
 EXPORT_SYMBOL_GPL(smq_policy_found_use);
 
-/* A policy is chosen that holds commands, or has has_use. Context: policy lock. */
+/* The host has chosen a policy that holds commands or has has_use. Context: policy lock. */
 void smq_use_begin(struct smq_host *host)
 {
 	struct smq_choice *choice = &host->core->choice;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The calls of the effective policy on a command's way between the mid-layer and the LLD. The two
+ * The calls of the effective policy on a command's way between the mid-layer and the LLD. Those
  * that are made for every command are direct calls for the policies of this module.
  */
 #include <linux/export.h>
@@ -78,7 +78,7 @@ bool smq_policy_fall_back(struct smq_hwq *hwq, struct smq_cmd *cmd, enum smq_sta
 }
 EXPORT_SYMBOL_GPL(smq_policy_fall_back);
 
-/* A command went to the LLD that was not the last of its batch, and is not committed yet. */
+/* A command that was not the last of its batch went to the LLD, and is not committed yet. */
 void smq_policy_uncommitted(struct smq_hwq *hwq)
 {
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
@@ -123,7 +123,10 @@ static bool smq_policy_may_hold(struct smq_cmd *cmd)
 	       smq_cmd_to_scmd(cmd)->submitter == SUBMITTED_BY_BLOCK_LAYER;
 }
 
-/* A command that was refused is to be held: its part of a policy's memory, or of the layer's. */
+/*
+ * Whether a refused command is to be held. If so, gives it a part of a policy's memory or of the
+ * layer's.
+ */
 static bool smq_policy_begin_refused(struct smq_cmd *cmd, enum smq_status st)
 {
 	struct smq_host *host = cmd->hwq->host;

@@ -17,7 +17,7 @@
 /* How many commands of a full hardware queue are given to the LLD in one go. */
 #define SMQ_WAIT_RUN	16
 
-/* The device, or the hardware queue, is full: counted once for each command held for it. */
+/* Counts a command each time it is held because the device or the hardware queue is full. */
 static void smq_wait_count_full(struct smq_hwq *hwq)
 {
 	struct smq_host *host = hwq->host;
@@ -60,15 +60,16 @@ static void smq_wait_hold_for_hwq(struct smq_cmd *cmd)
 	began = !test_and_set_bit(SMQ_DETOUR_FULL, &hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
 	/*
-	 * Fully ordered, as is smq_cmd_own() for a command that completes, before which the LLD has
-	 * made room. So either the next try finds the room, or the completion sees the bit.
+	 * Fully ordered. So is smq_cmd_own() in a completion, and the LLD makes room before it
+	 * completes the command. So either the next try finds the room, or the completion sees the
+	 * bit.
 	 */
 	if (began)
 		smq_hold_kick(hold);
 }
 
 /*
- * Holds a command if its hardware queue is full: true, and the command waits behind others.
+ * Holds a command behind others if its hardware queue is full. Returns whether it is held.
  * Context: as queue_cmd, inside an RCU read-side section.
  */
 bool smq_wait_behind(struct smq_cmd *cmd)
@@ -253,7 +254,7 @@ void smq_wait_dispatch_lun(struct smq_hold *hold)
 	struct smq_policy_lun *lun = rcu_dereference(core->policy);
 	LIST_HEAD(list);
 
-	/* A reset sets it, then waits a grace period: it waits for this section, or is seen. */
+	/* Either this read sees what a reset has set, or the reset waits for this section. */
 	if (READ_ONCE(hold->host->frozen))
 		return;
 	if (smq_wait_grant(depth, &list)) {

@@ -3,9 +3,9 @@
  * The choices of the policy "batch". This code does not depend on the kernel: tests/host runs it in
  * user space. Callers serialise (the lock of struct smq_hold) and pass counts and times.
  *
- * Holding pays where the doorbell is expensive. So its cost is measured: now and then one command
- * is given to the LLD alone, and its commit is timed. Noise can only make a sample larger, so the
- * smallest of the last few samples counts.
+ * Holding pays where the doorbell is expensive. So the doorbell's cost is measured: now and then
+ * one command is given to the LLD alone, and its commit is timed. Noise can only make a sample
+ * larger, so the smallest of the last few samples counts.
  */
 #ifndef SMQ_BATCH_CHOICE_H
 #define SMQ_BATCH_CHOICE_H

@@ -300,7 +300,7 @@ static int bucket_init_hwq(struct smq_policy *policy, struct smq_hwq *hwq)
 	INIT_LIST_HEAD(&q->taken);
 	if (hwq->type == HCTX_TYPE_POLL)
 		return 0;
-	/* kmalloc aligns a power of two to itself: each bucket has lines of its own. */
+	/* kmalloc() aligns a power of two to itself: each bucket has cache lines of its own. */
 	q->buckets = kzalloc(roundup_pow_of_two(nr * sizeof(*q->buckets)), GFP_KERNEL);
 	if (!q->buckets)
 		return -ENOMEM;

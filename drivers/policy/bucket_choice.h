@@ -4,7 +4,7 @@
  * tests/host runs it through every interleaving of a few CPUs.
  *
  * A hardware queue has one word: a bit for the dispatch right, and a bit for each bucket
- * that may have commands for the dispatcher. A CPU that finds neither takes the right, and
+ * that may have commands for the dispatcher. A CPU that finds no bit set takes the right, and
  * its command goes to the LLD at once, as without a policy. Otherwise it puts the command in
  * its bucket, then sets its bit and asks for the right in one atomic operation. If it gets
  * the right, it dispatches what all buckets have. If not, the dispatcher finds the bit: it
@@ -19,8 +19,8 @@
  * A dispatcher stops after a number of commands that are not its own. It then gives the
  * right back, and starts a worker for each bucket whose bit is set.
  *
- * The includer has the atomic operations of the kernel, or others of the same names and
- * ordering, struct smq_cmd, and defines the functions that are declared below.
+ * The file that includes this one provides struct smq_cmd, and the kernel's atomic operations or
+ * others with the same names and ordering. It defines the functions that are declared below.
  */
 #ifndef SMQ_BUCKET_CHOICE_H
 #define SMQ_BUCKET_CHOICE_H
@@ -36,9 +36,9 @@
 #include <strings.h>
 #endif
 
-/* Most buckets of a hardware queue; if there are more CPUs than these, CPUs share buckets. */
+/* The most buckets that a hardware queue has. If there are more CPUs, CPUs share buckets. */
 #define SMQ_BUCKET_MAX		29
-/* A dispatcher that has no bucket: a worker, or one that has looked at its own. */
+/* For a dispatcher that has no bucket of its own: a worker, or a CPU that has emptied its own. */
 #define SMQ_BUCKET_NONE		SMQ_BUCKET_MAX
 /* A bit of smq_bucket.word: a CPU has the dispatch right. */
 #define SMQ_BUCKET_HELD		0x40000000
@@ -168,8 +168,8 @@ static inline unsigned int smq_bucket_round(struct smq_bucket *b, unsigned int m
 }
 
 /*
- * Dispatches, by the CPU that has the right, until no bucket has commands or @budget
- * commands were dispatched that are not in the caller's bucket, @own, when it begins.
+ * Dispatches until no bucket has commands, or until @budget commands were dispatched. Commands
+ * that are in the caller's bucket, @own, at the start do not count. The caller has the right.
  */
 static inline void smq_bucket_run(struct smq_bucket *b, unsigned int own, unsigned int budget)
 {

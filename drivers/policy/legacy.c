@@ -53,7 +53,7 @@ struct smq_legacy_knobs {
  * @serial: era 2013: number of the last command, under host_lock
  * @tags: tags in use, shared by all LUNs; a bit is set by atomic test-and-set
  * @nr_tags: number of tags
- * @requests: slab cache of requests and commands
+ * @requests: memory pool of requests and commands
  *
  * Lifetime: the policy's area per host.
  */
@@ -163,7 +163,7 @@ static noinline void legacy_free(struct smq_legacy *legacy, struct smq_legacy_rq
 	mempool_free(rq, &legacy->requests);
 }
 
-/* Allocates request, command and sense buffer. NULL without memory: then there is no model. */
+/* Allocates request, command and sense buffer. Returns NULL if there is no memory. */
 static noinline struct smq_legacy_rq *legacy_alloc(struct smq_legacy *legacy)
 {
 	struct smq_legacy_rq *rq = mempool_alloc(&legacy->requests, GFP_ATOMIC);
@@ -292,7 +292,7 @@ static noinline void legacy_qcmd_wrapper(struct smq_host *host, struct smq_legac
 	spin_unlock_irqrestore(host->shost->host_lock, flags);
 }
 
-/* The policy's queue: the old path's steps before the LLD; without memory, no steps. */
+/* The policy's queue: the old path's steps before the LLD. Without memory it makes no steps. */
 static struct smq_hwq *legacy_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 				    struct smq_cmd *cmd, bool last)
 {
@@ -426,7 +426,7 @@ static void legacy_init_lun(struct smq_policy_lun *lun)
 	INIT_LIST_HEAD(&q->cmds);
 }
 
-/* Refuses a host with several queues, which the old path did not have, and the legacy entry. */
+/* Refuses a host with several queues, which the old path did not have, and queuecommand_lck. */
 static int legacy_init(struct smq_policy *policy)
 {
 	struct smq_legacy *legacy = smq_policy_priv(policy);

@@ -27,7 +27,7 @@ struct steer_knobs {
  * @queued: commands that have been given to it, foreign ones included; wraps. Atomic
  *	because any CPU steers commands to it
  * @done: how many of these have ended; wraps. Atomic because any CPU completes them
- * @cpu: the CPU that completed the last one
+ * @cpu: the CPU that completed its last command
  * @knobs: the host's settings
  * @lock: protects @choice to @steered_at. Taken for a command that comes while the hardware
  *	queue is busy, and when a steered command has ended or was refused
@@ -261,7 +261,7 @@ static void steer_look(struct smq_policy *policy)
 	}
 }
 
-/* The first CPU that is mapped to a hardware queue: in steer_hwq.cpu until a command completes. */
+/* The first CPU of a hardware queue, the value of steer_hwq.cpu until a command completes. */
 static unsigned int steer_first_cpu(const struct smq_hwq *hwq)
 {
 	const struct blk_mq_queue_map *map = &hwq->host->shost->tag_set.map[hwq->type];

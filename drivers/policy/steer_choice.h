@@ -118,10 +118,9 @@ static inline void smq_steer_leaves(struct smq_steer *s)
 }
 
 /*
- * Judges a steered command that has ended. @ahead: how many its own queue had in flight when it
- * left;
- * @ended: how many commands of that queue have ended since. Returns whether steering
- * has been given up with this one.
+ * Judges a steered command that has ended. @ahead: how many commands its own queue had in flight
+ * when it left. @ended: how many commands of that queue have ended since. Returns whether this
+ * judgement ends steering.
  */
 static inline bool smq_steer_judge(struct smq_steer *s, unsigned int ahead, unsigned int ended)
 {
