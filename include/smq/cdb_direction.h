@@ -8,8 +8,9 @@
 #include <scsi/scsi_proto.h>
 
 /*
- * Opcodes that are not here go both ways, as ATA PASS-THROUGH, or have another meaning for another
- * type of device, as UNMAP and MMC's READ SUB-CHANNEL, or are a vendor's, or have no data.
+ * An opcode is left out if its data may go either way (ATA PASS-THROUGH), if it has another meaning
+ * for another type of device (UNMAP is MMC's READ SUB-CHANNEL), if it is a vendor's, or if it has
+ * no data.
  */
 static const u8 smq_cdb_directions[256] = {
 	[REQUEST_SENSE]		= DMA_FROM_DEVICE,
@@ -62,15 +63,15 @@ static const u8 smq_cdb_directions[256] = {
 };
 
 /**
- * smq_cdb_misdirected() - whether an opcode has no data of a direction
+ * smq_cdb_misdirected() - whether an opcode never has data in a direction
  * @opcode: the CDB's first byte
  * @dir: DMA_TO_DEVICE or DMA_FROM_DEVICE, of a command with data
  *
- * Context: any. Return: false also for an opcode that may have data of either.
+ * Context: any. Return: false also for an opcode that is not in the table.
  */
 static inline bool smq_cdb_misdirected(u8 opcode, enum dma_data_direction dir)
 {
-	/* The two are bits of their own. */
+	/* The two directions are separate bits. */
 	return smq_cdb_directions[opcode] & ~dir;
 }
 

@@ -16,14 +16,14 @@
 #include <scsi/scsi_host.h>
 #include <scsi/scsi_ioctl.h>
 
-/* 6.12 moved it. */
+/* 6.12 moved unaligned.h. */
 #ifdef SMQ_HAVE_LINUX_UNALIGNED
 #include <linux/unaligned.h>
 #else
 #include <asm/unaligned.h>
 #endif
 
-/* 6.15 made one call of hrtimer_init() and setting the function. */
+/* 6.15 has one call in place of hrtimer_init() and an assignment of the function. */
 #ifndef SMQ_HAVE_HRTIMER_SETUP
 #define hrtimer_setup(timer, fn, clock, mode)		\
 do {							\
@@ -67,8 +67,9 @@ do {							\
 #endif
 
 /*
- * 6.10 gave the operation that sets a LUN's limits a copy of them to change, 6.14 another
- * name. Before, an LLD changes those of the queue, which no command uses yet.
+ * From 6.10 on the operation that sets a LUN's limits gets a copy of them to change; 6.14
+ * renamed the operation. Before 6.10 an LLD changes the limits of the queue itself, which no
+ * command uses yet.
  */
 #if defined(SMQ_HAVE_SDEV_INIT) || defined(SMQ_HAVE_DEVICE_CONFIGURE)
 #define SMQ_SDEV_CONFIGURE(name)	\
@@ -87,8 +88,8 @@ do {							\
 #endif
 
 /*
- * 7.1 tells a request's end of the batch it is completed in. The second calls, from one such
- * function, another.
+ * 7.1 passes the batch in which a request completes to the request's end_io function.
+ * SMQ_CALL_END_IO() calls a request's end_io from another end_io function.
  */
 #ifdef SMQ_HAVE_END_IO_BATCH
 #define SMQ_END_IO(name, rq, status)						\
@@ -101,7 +102,7 @@ do {							\
 #define SMQ_CALL_END_IO(rq, status)	((rq)->end_io(rq, status))
 #endif
 
-/* 6.4 took the interface from the callbacks of a class interface. */
+/* 6.4 removed the interface from the arguments of a class interface's callbacks. */
 #ifdef SMQ_HAVE_INTERFACE_DEV
 #define SMQ_INTERFACE_FN(name, dev)	name(struct device *dev)
 #else
@@ -109,13 +110,13 @@ do {							\
 	name(struct device *dev, struct class_interface *__interface)
 #endif
 
-/* 6.3 made changes of a mapping's flags calls. */
+/* 6.3 has functions that change a mapping's flags. */
 #ifndef SMQ_HAVE_VM_FLAGS_CLEAR
 #define vm_flags_clear(vma, flags)	((vma)->vm_flags &= ~(flags))
 #define vm_flags_set(vma, flags)	((vma)->vm_flags |= (flags))
 #endif
 
-/* 6.5 asks the filter of CDBs, and ioctls, with a bool. */
+/* 6.5 passes a bool in place of a file mode to the filter of CDBs and to scsi_ioctl(). */
 #ifdef SMQ_HAVE_CMD_ALLOWED_BOOL
 #define smq_cmd_allowed(cdb, write)	scsi_cmd_allowed(cdb, write)
 #define smq_scsi_ioctl(sdev, write, cmd, arg)	scsi_ioctl(sdev, write, cmd, arg)
@@ -126,14 +127,14 @@ do {							\
 	scsi_ioctl(sdev, (write) ? FMODE_READ | FMODE_WRITE : FMODE_READ, cmd, arg)
 #endif
 
-/* 6.16 took the queue, which the request has, from the mapping of kernel memory. */
+/* 6.16 removed the queue from the arguments of blk_rq_map_kern(): the request has it. */
 #ifdef SMQ_HAVE_MAP_KERN_RQ
 #define smq_rq_map_kern(rq, data, len, gfp)	blk_rq_map_kern(rq, data, len, gfp)
 #else
 #define smq_rq_map_kern(rq, data, len, gfp)	blk_rq_map_kern((rq)->q, rq, data, len, gfp)
 #endif
 
-/* Takes from a request the I/O priority of its tag's last use, where blk-mq leaves it there. */
+/* Clears the I/O priority of the tag's last use, on kernels where blk-mq leaves it in a request. */
 static inline void smq_rq_no_priority(struct request *rq)
 {
 #ifdef SMQ_HAVE_RQ_IOPRIO
@@ -141,7 +142,7 @@ static inline void smq_rq_no_priority(struct request *rq)
 #endif
 }
 
-/* The I/O priority of another request, where it is not the bio that has it. */
+/* Copies the I/O priority of another request, on kernels where the request has it, not the bio. */
 static inline void smq_rq_copy_priority(struct request *rq, const struct request *from)
 {
 #ifdef SMQ_HAVE_RQ_IOPRIO
@@ -152,7 +153,7 @@ static inline void smq_rq_copy_priority(struct request *rq, const struct request
 /**
  * smq_rq_set_bio() - gives a passthrough request its one bio
  * @rq: a request without data
- * @bio: its data; what blk_rq_append_bio() would check and count has been
+ * @bio: its data; the caller has checked and counted what blk_rq_append_bio() would
  * @segments: pieces of memory at most, by the queue's limits
  */
 static inline void smq_rq_set_bio(struct request *rq, struct bio *bio,
@@ -164,7 +165,7 @@ static inline void smq_rq_set_bio(struct request *rq, struct bio *bio,
 	rq->biotail = bio;
 	smq_rq_no_priority(rq);
 #ifdef SMQ_HAVE_PHYS_GAP
-	/* Nobody looked: gaps anywhere. */
+	/* The gaps were not looked for: there may be one anywhere. */
 	rq->phys_gap_bit = 1;
 #endif
 }
@@ -186,7 +187,7 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 #endif
 }
 
-/* What a request's flags say of its tag, not of its use. 6.9 has no such flag any more. */
+/* The flag of a request that describes its tag, not its use. 6.9 removed it. */
 #ifdef RQF_MQ_INFLIGHT
 #define SMQ_RQF_OF_TAG	RQF_MQ_INFLIGHT
 #else
@@ -195,10 +196,11 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 
 /**
  * smq_rq_has_tag() - does for a new request's tag what the block layer does at its first dispatch
- * @rq: a request without an elevator, of which the queue's users have been told nothing yet
+ * @rq: a request without an elevator, which is not counted yet
  *
- * Where several queues share the tags it is counted as the queue's; a walk over all tags finds it.
- * 6.9 and later do the first when the tag is allocated, the second when the request is started.
+ * If several queues share the tags, the request is counted for its queue. After the call a walk
+ * over all tags finds the request. 6.9 and later count it when the tag is allocated, and make it
+ * visible to walks when it is started.
  */
 static __always_inline void smq_rq_has_tag(struct request *rq)
 {
@@ -215,10 +217,10 @@ static __always_inline void smq_rq_has_tag(struct request *rq)
 }
 
 /*
- * Whether a request may be used again without being given back in between: the block layer must be
- * one whose requests are known to have no other state than is reset then. The kernels of
- * which probe.mk says so were read and tested (tests/vm/test_sg_held.py). Without chained
- * scatterlists no list lies in the command itself.
+ * Whether a request may be used again without being given back in between. That needs a block layer
+ * whose requests have no state except what is reset then. The kernels for which probe.mk says so
+ * were read and tested (tests/vm/test_sg_held.py). Without chained scatterlists no list lies in the
+ * command itself.
  */
 #if !defined(SMQ_CAN_HOLD) || defined(CONFIG_ARCH_NO_SG_CHAIN)
 #undef SMQ_CAN_HOLD

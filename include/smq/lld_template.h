@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * smq: what SMQ_LLD_TEMPLATE() instantiates for an LLD: queuecommand and what lies
- * between it and the LLD's own operations. Comes with <smq/lld.h>; of all this an LLD
- * uses the macro alone.
+ * between it and the LLD's own operations. <smq/lld.h> includes this file. An LLD itself
+ * uses only the macro.
  */
 #ifndef SMQ_LLD_TEMPLATE_H
 #define SMQ_LLD_TEMPLATE_H
@@ -77,8 +77,8 @@ struct smq_stats {
 extern const struct attribute_group *smq_host_groups[];
 
 /*
- * Completes a command that only the submitter knows of: error handling does not compete
- * for it, for an abort waits until queue_cmd has returned.
+ * Completes a command that only the submitter knows of. Error handling does not compete
+ * for it, because an abort waits until queue_cmd has returned.
  */
 static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -140,7 +140,7 @@ smq_lld_enter(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cm
 	return lld->queue_cmd(hwq, cmd);
 }
 
-/* The same by way of drivers/core/fault.c while a fault is armed, for whichever host. */
+/* The same, but while any host has faults the command goes through drivers/core/fault.c. */
 static __always_inline enum smq_status
 smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -206,7 +206,7 @@ smq_queue_detour(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd 
 	return ret;
 }
 
-/* The part of smq_queue_one() for a command that a policy has go at once, unseen. */
+/* The part of smq_queue_one() for a command that a policy lets pass without seeing it. */
 static __always_inline smq_qc_t
 smq_queue_passing(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last,
 		  struct smq_policy *policy)
@@ -231,7 +231,7 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 	struct smq_host *host = smq_shost_to_host(shost);
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 	struct smq_hwq *hwq = host->hwq[scsi_cmd_to_rq(scmd)->mq_hctx->queue_num];
-	/* Once queued the command may be gone: look now. */
+	/* Read now: once the LLD has the command, it may have ended. */
 	bool last = lld->commit && (scmd->flags & SCMD_LAST);
 	enum smq_status st;
 
@@ -245,7 +245,7 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 	if (tracepoint_enabled(smq_queue))
 		smq_trace_queue(cmd);
 
-	/* A moment's value: commands on the way are waited for where that matters. */
+	/* data_race: code that depends on a change waits for submitters that saw the old value. */
 	if (by_block_layer && unlikely(data_race(hwq->detour))) {
 		struct smq_policy *policy = smq_policy_passes(hwq);
 
@@ -260,7 +260,10 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 	} else if (unlikely(st != SMQ_QUEUED)) {
 		smq_qc_t ret = smq_cmd_refused(cmd, st);
 
-		/* Handed back, it brings commit_rqs; held, it may have been the last of a batch. */
+		/*
+		 * If the command is handed back, the block layer calls commit_rqs. If it is held,
+		 * it may have been the last of a batch.
+		 */
 		if (ret)
 			return ret;
 	}
@@ -304,9 +307,9 @@ smq_dispatch_list(const struct smq_lld *lld, struct smq_hwq *hwq, struct list_he
  * @tmpl: name of the template
  * @ops: its static const struct smq_lld, complete at this point
  *
- * blk-mq calls queuecommand inside an RCU read-side section. The error handler
- * calls it outside, for the few commands it sends itself: those are led through
- * one, which spares every other command the two calls. For these commands the mid-layer
+ * blk-mq calls queuecommand inside an RCU read-side section. The error handler calls it
+ * outside one, for the few commands that it sends itself. Only for those the template enters
+ * a section, so other commands do not pay for that. For these commands the mid-layer
  * does not check whether the host is blocked: while a reset by ioctl runs they are
  * refused, and the error handler tries them again.
  */

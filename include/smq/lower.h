@@ -13,8 +13,8 @@
 #include <smq/compat.h>
 
 /*
- * 7.0 has a SCSI driver's own operations in place of those of its device_driver.
- * SMQ_SCSI_DRIVER_FNS() stands behind the two functions, SMQ_SCSI_DRIVER_OPS in the scsi_driver.
+ * 7.0 has a SCSI driver's own operations in place of those of its device_driver. Put
+ * SMQ_SCSI_DRIVER_FNS() after the two functions, and SMQ_SCSI_DRIVER_OPS() into the scsi_driver.
  */
 #ifdef SMQ_HAVE_SCSI_DRIVER_PROBE
 #define SMQ_SCSI_DRIVER_FNS(add, del)
@@ -39,8 +39,8 @@ static int del##_dev(struct device *dev)	\
 #endif
 
 /*
- * 6.9 opens a disk as a file. Read-only, exclusive, and without a look at the medium: nothing
- * but the holder is to come of it.
+ * 6.9 opens a disk as a file. The only purpose of the open is to become the disk's holder, so it is
+ * read-only and exclusive, and does not check the medium.
  */
 #ifdef SMQ_HAVE_BDEV_FILE
 #define smq_disk_handle		file
@@ -89,7 +89,7 @@ static inline unsigned int smq_queue_pad_mask(const struct request_queue *q)
 #endif
 }
 
-/* Waits until a queue has no request, and keeps others out until smq_queue_unfreeze(). */
+/* Waits until a queue has no request, and keeps new ones out until smq_queue_unfreeze(). */
 static inline unsigned int smq_queue_freeze(struct request_queue *q)
 {
 #ifdef SMQ_HAVE_FREEZE_FLAGS
@@ -112,7 +112,7 @@ static inline void smq_queue_unfreeze(struct request_queue *q, unsigned int flag
 
 /*
  * Sets limits of a queue that is in use: @sectors of 512 bytes, @segments of @size bytes each, the
- * virtual boundary. 6.9 has the limits changed as a whole, on a frozen queue. Context: may sleep.
+ * virtual boundary. From 6.9 on all limits change at once, on a frozen queue. Context: may sleep.
  */
 static inline int smq_queue_set_limits(struct request_queue *q, unsigned int sectors,
 				       unsigned short segments, unsigned int size,
@@ -140,7 +140,7 @@ static inline int smq_queue_set_limits(struct request_queue *q, unsigned int sec
 #endif
 }
 
-/* Whether a plug issues first what was added first: before 6.13 it begins with the last. */
+/* Whether a plug issues requests in the order they were added. Before 6.13 the last goes first. */
 #ifdef SMQ_HAVE_RQ_LIST
 #define SMQ_PLUG_IN_ORDER	true
 #else

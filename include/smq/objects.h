@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * smq: hosts, hardware queues, LUNs and commands, as LLDs and policies see them. <smq/lld.h>
- * includes it. Behind each of them is a private area of the LLD.
+ * includes this file. Behind each object is a private area of the LLD.
  */
 #ifndef SMQ_OBJECTS_H
 #define SMQ_OBJECTS_H
@@ -60,7 +60,7 @@ enum smq_cmd_state {
 	SMQ_OWNED,	/* with the LLD, or in the layer's worker for it */
 	SMQ_SUBMITTING,	/* with the LLD, whose queue_cmd has not returned: see smq_cmd_enter() */
 	SMQ_ENDED,	/* completed during that: the submitter completes it */
-	SMQ_HELD,	/* in a list of a dispatch policy; left under the lock of that list */
+	SMQ_HELD,	/* in a list of the layer or a policy; left under the lock of that list */
 	SMQ_RETURNING,	/* on its way from there to the mid-layer, which alone ends it */
 	SMQ_WITHHELD,	/* withheld by fault injection; left under smq_host_faults.hits_lock */
 };
@@ -126,7 +126,7 @@ struct smq_hwq {
 /**
  * struct smq_lun - the layer's part of a LUN, in scsi_device.hostdata
  * @core: the layer's own part
- * @priv: the LLD's private area, on lines of its own
+ * @priv: the LLD's private area, on cache lines of its own
  *
  * Lifetime: that of the scsi_device between sdev_init and sdev_destroy, which
  * comes after its last command.
@@ -260,8 +260,8 @@ static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd)
 }
 
 /*
- * Whether the LLD has a command and has not reported its end. After false, error handling waits
- * for a grace period before the tag is used again.
+ * Whether the LLD has a command and has not reported its end. If this returns false, error
+ * handling waits for a grace period before the tag is used again.
  */
 static inline bool smq_cmd_is_with_lld(const struct smq_cmd *cmd)
 {

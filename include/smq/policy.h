@@ -32,8 +32,9 @@ struct smq_policy_lun;
  * @owner: THIS_MODULE; referenced while a host has the policy
  * @holds: it may hold commands. The layer then advertises more than the device takes
  *	(can_queue, queue_depth), and calls @queue only for a command that has room in
- *	its LUN's inner depth. TASK SET FULL and refusals by the LLD are held and tried
- *	again; they are the mid-layer's for other policies
+ *	its LUN's inner depth. A command that ends with TASK SET FULL, or that the LLD
+ *	refuses, is held and tried again. With other policies it goes back to the
+ *	mid-layer, unless it was refused with SMQ_HWQ_BUSY
  * @moves: @queue may name another hardware queue. Such a policy is refused to a host whose
  *	LLD does not take that: see smq_lld.any_hwq
  * @knobs_size: bytes of its settings per host, zeroed before @init_knobs; they exist
@@ -41,7 +42,7 @@ struct smq_policy_lun;
  * @host_size: bytes of its private area per host that has it, zeroed; 0 if none
  * @hwq_size: the same per hardware queue, on cache lines of its own
  * @lun_size: the same per LUN
- * @cmd_size: the same per command; holds what the last command with that tag left
+ * @cmd_size: the same per command, but not zeroed: the last command with that tag has used it
  * @knobs: attributes of its settings, a named group beside hostN/smq; optional
  * @hold_ms: how long a command may be held before the mid-layer gets it back, in ms,
  *	whatever its timeout; 0: for a second, or a quarter of its timeout where that is
@@ -69,13 +70,13 @@ struct smq_policy_lun;
  *	smq_policy_room(). With @drain: none may be kept back. Context: as @queue; may be
  *	called by several CPUs at once. Required with @wait.
  *
- * @passes: a command is on its way to @hwq, its own. Returns @policy: it goes to the LLD at
- *	once, as without a policy, which does not see the command: neither @queue nor
- *	@done is called for it, but @passed. NULL: the policy sees it, and @queue is called.
+ * @passes: a command is on its way to @hwq, its own. Returns @policy if the command goes to the
+ *	LLD at once, as without a policy. The policy does not see such a command: @passed is
+ *	called for it, but neither @queue nor @done. Returns NULL if @queue is to be called.
  *	Context: as @queue. Optional, not with @holds.
- * @passed: the LLD has a command of @passes, and a doorbell was rung if it was the last of its
- *	batch; or the LLD has refused it, which then goes as without a policy. Context: as
- *	@passes. Required with it.
+ * @passed: the LLD has a command that passed, and a doorbell was rung if it was the last of its
+ *	batch; or the LLD has refused the command, which the layer then treats as without a
+ *	policy. Context: as @passes. Required with it.
  * @queue: a command is on its way to the LLD. Returns where it goes: @hwq, another
  *	hardware queue, which gets a commit of its own, if smq_cmd_may_move() and
  *	smq_hwq_is_open() say that it may go there, or NULL if the policy holds the
@@ -84,15 +85,15 @@ struct smq_policy_lun;
  *	queue_cmd: process context, interrupts on, inside an RCU read-side section: may
  *	not sleep; holds no lock.
  * @done: a command that @queue was called for has left: it was completed, refused by
- *	the LLD, or taken by error handling, by the LLD's or from a struct smq_hold.
+ *	the LLD, or taken by error handling from the LLD or from a struct smq_hold.
  *	Called once for each call of @queue. Context: any, inside an RCU read-side
  *	section; may not sleep. Optional.
  * @refused: the hardware queue that @queue has named, cmd->hwq, has no room: the command
  *	goes to @hwq, its own, instead. Context: as @queue. Optional.
  * @last: the block layer's batch is over, and its last command did not reach @queue.
  *	Context: as @queue. Optional.
- * @has_use: whether the policy has anything to do. While it says no the host runs as
- *	"direct", and is asked again every few seconds after a look of
+ * @has_use: whether the policy has anything to do. While it returns false the host runs as
+ *	"direct"; the layer calls it again every few seconds after a look of
  *	SMQ_POLICY_LOOK, in which commands pass the policy. Context: may sleep, under
  *	the host's policy lock. Optional: without it the policy is always effective.
  * @look: such a look begins. Context: as @has_use. Optional.
@@ -136,7 +137,7 @@ struct smq_policy_ops {
 
 /* Commands pass a policy for this long when the layer looks whether it has use, in jiffies. */
 #define SMQ_POLICY_LOOK		msecs_to_jiffies(200)
-/* Between two looks, and without use until the host runs as "direct" again, in jiffies. */
+/* Time between two looks, and time without use before the host runs as "direct", in jiffies. */
 #define SMQ_POLICY_IDLE		(5 * HZ)
 
 /**
@@ -166,7 +167,7 @@ struct smq_policy_lun {
 
 #define SMQ_SEEN_COUNTED	BIT(0)	/* in the inner depth of its LUN */
 #define SMQ_SEEN_QUEUED		BIT(1)	/* the policy's queue was called for it, done was not */
-#define SMQ_SEEN_MOVED		BIT(2)	/* in smq_hwq_move.foreign of the hardware queue it is on */
+#define SMQ_SEEN_MOVED		BIT(2)	/* counted in smq_hwq_move.foreign of its hardware queue */
 
 /**
  * struct smq_policy_cmd - a policy's part of a command that it has seen
@@ -208,7 +209,8 @@ struct smq_policy_cmd {
  * @priv: the policy's own area per host
  *
  * Lifetime: from the choice until another was chosen, or the host is removed, and the
- * last command that it saw has ended. A lost command delays that, not the choice.
+ * last command that it saw has ended. A lost command delays that end, but not the choice of
+ * another policy.
  */
 struct smq_policy {
 	const struct smq_policy_ops *ops;

@@ -30,7 +30,7 @@ static inline void smq_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
 	}
 }
 
-/* Another length, 1 to what the CDB has now. */
+/* Sets another length, in blocks: from 1 to the length that the CDB has now. */
 static inline void smq_encode_rw_blocks(u8 *cdb, u32 blocks)
 {
 	switch (cdb[0] >> 5) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * LIO's fabric interface: one spelling for what differs between Linux 6.1 and 7.2. Comes
- * beside compat.h, for those alone that are fabrics.
+ * LIO's fabric interface: one spelling for what differs between Linux 6.1 and 7.2. An addition
+ * to compat.h that only fabrics need.
  */
 #ifndef SMQ_TARGET_H
 #define SMQ_TARGET_H
@@ -12,9 +12,9 @@
 
 /*
  * smq_target_queue() gives a command to LIO's queue of the device and the CPU, whose worker
- * executes it. Context: any. 6.7 has target_submit() do so where the fabric or the backstore's
- * submit_type says so; before, it executes on the spot, may sleep, and the queue has an entry of
- * its own.
+ * executes it. Context: any. From 6.7 on target_submit() does so if the fabric or the backstore's
+ * submit_type asks for it. Before, target_submit() executes the command on the spot and may sleep;
+ * another function gives it to the queue.
  */
 #ifdef SMQ_HAVE_TARGET_SUBMIT_TYPE
 #define SMQ_TARGET_DEFAULT_SUBMIT	.default_submit_type = TARGET_QUEUE_SUBMIT,
@@ -43,8 +43,8 @@ static inline void smq_target_queue(struct se_cmd *se)
 #endif
 
 /*
- * 7.0 completes good commands where the backstore does, interrupts included, for fabrics that
- * can bear it. Before, a work item does, always.
+ * For fabrics that support it, 7.0 completes good commands in the context in which the backstore
+ * completes them, interrupts included. Before, a work item always completes them.
  */
 #ifdef SMQ_HAVE_TARGET_COMPL_TYPE
 #define SMQ_TARGET_DEFAULT_COMPL	\

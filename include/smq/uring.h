@@ -17,7 +17,7 @@
 #define SMQ_URING_CMD_FLAGS	IORING_URING_CMD_FIXED
 #endif
 
-/* 6.6 gave the SQE instead of its last part. */
+/* 6.6 has a pointer to the SQE in place of one to the SQE's last part. */
 static inline const void *smq_uring_payload(const struct io_uring_cmd *ioucmd)
 {
 #ifdef SMQ_HAVE_URING_SQE
@@ -27,7 +27,7 @@ static inline const void *smq_uring_payload(const struct io_uring_cmd *ioucmd)
 #endif
 }
 
-/* 6.19 split the end with 16 and with 32 bytes of CQE. */
+/* 6.19 has one function to end a command with a CQE of 16 bytes, and one for 32 bytes. */
 static inline void smq_uring_done(struct io_uring_cmd *ioucmd, int result,
 				  unsigned int issue_flags)
 {
@@ -48,13 +48,13 @@ static inline void smq_uring_done32(struct io_uring_cmd *ioucmd, int result, u64
 #endif
 }
 
-/* The ring that an SQE came by, to be told from others. */
+/* The ring by which an SQE came, to be compared with others. */
 static inline const void *smq_uring_ring(struct io_uring_cmd *ioucmd)
 {
 	return cmd_to_io_kiocb(ioucmd)->ctx;
 }
 
-/* Whether an SQE came by a ring of a 32-bit program, be it taken from there in whatever context. */
+/* Whether an SQE came by a ring of a 32-bit program. Right in any context that takes the SQE. */
 static inline bool smq_uring_compat(struct io_uring_cmd *ioucmd)
 {
 	const struct io_ring_ctx *ctx = cmd_to_io_kiocb(ioucmd)->ctx;
@@ -72,7 +72,7 @@ static inline bool smq_uring_polled(struct io_uring_cmd *ioucmd)
 	return cmd_to_io_kiocb(ioucmd)->ctx->flags & IORING_SETUP_IOPOLL;
 }
 
-/* The task that submitted an SQE: 6.11 has a helper, which 6.13 needs. */
+/* The task that submitted an SQE. 6.11 has a helper; 6.13 requires it. */
 static inline struct task_struct *smq_uring_task(struct io_uring_cmd *ioucmd)
 {
 #ifdef SMQ_HAVE_URING_GET_TASK

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The virtio bus: one spelling for what differs between Linux 6.1 and 7.2. Comes beside
- * compat.h, for drivers of virtio devices alone.
+ * The virtio bus: one spelling for what differs between Linux 6.1 and 7.2. An addition to
+ * compat.h that only drivers of virtio devices need.
  */
 #ifndef SMQ_VIRTIO_BUS_H
 #define SMQ_VIRTIO_BUS_H
@@ -11,7 +11,7 @@
 #include <linux/virtio.h>
 #include <linux/virtio_config.h>
 
-/* 6.11 put what is said of each virtqueue into a structure. */
+/* 6.11 put the parameters of each virtqueue into a structure. */
 #ifdef SMQ_HAVE_VIRTQUEUE_INFO
 #define smq_virtio_find_vqs	virtio_find_vqs
 #else
@@ -42,7 +42,7 @@ static inline int smq_virtio_find_vqs(struct virtio_device *vdev, unsigned int n
 }
 #endif
 
-/* 6.14 maps queues of every bus by one function; it came to 6.12 without virtio's part. */
+/* 6.14 has one function that maps queues of every bus; 6.12 got it without virtio's part. */
 #ifdef SMQ_HAVE_BLK_MQ_VIRTIO
 #include <linux/blk-mq-virtio.h>
 #define smq_virtio_map_queues(map, vdev, first)	blk_mq_virtio_map_queues(map, vdev, first)

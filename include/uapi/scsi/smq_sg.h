@@ -31,12 +31,12 @@
  * With io_uring SMQ_SG_RUN is an SQE: opcode IORING_OP_URING_CMD, fd, cmd_op
  * SMQ_SG_URING_RUN, and struct smq_sg_run at cmd. Its CQE has smq_sg_status.result.
  *
- * Beside that the node takes what /dev/sgN takes: SG_IO with headers of interface 3 and 4,
- * write(), read() and poll() with those of interface 3, and any uring_cmd whose cmd_op is not of
- * type SMQ_SG_IOC is the struct bsg_uring_cmd of Linux 7.1, on kernels which do not have it too.
+ * Beside that the node takes what /dev/sgN takes: SG_IO with headers of interface 3 and 4, and
+ * write(), read() and poll() with those of interface 3. A uring_cmd whose cmd_op is not of type
+ * SMQ_SG_IOC has the struct bsg_uring_cmd of Linux 7.1, also on kernels that do not define it.
  *
  * Rings with IORING_SETUP_IOPOLL send their commands to the poll queues of the device's
- * host; where it has none each ends with EOPNOTSUPP.
+ * host. If the host has none, each command ends with EOPNOTSUPP.
  *
  * All structures have the same layout for 32-bit and 64-bit programs. Addresses are 64 bits wide.
  * What is not used must be 0, or the call fails with EINVAL: reserved fields, unknown flags, a
@@ -46,7 +46,7 @@
  * io_uring's; its flags for uring_cmd (IORING_URING_CMD_FIXED) are for ad hoc commands alone. An
  * unknown cmd_op of type SMQ_SG_IOC ends with EOPNOTSUPP.
  *
- * Commands in flight together have no order, that of a batch's list either.
+ * Commands that are in flight together have no order, not even those of one batch.
  *
  * A run has its slot's timeout, and no priority. A later module can take both from the bytes behind
  * struct smq_sg_run in an SQE of 128 bytes, and from a batch's list under a new SMQ_SG_BATCH_*
@@ -121,9 +121,9 @@ enum smq_sg_field {
  * @alignment: out: address and length of a slot's data are multiples of this,
  *	a power of two, in bytes
  * @slot_bytes: out: the kernel's memory for one slot of this file, with its
- *	status, without what it keeps held; with the smallest status before SMQ_SG_SETUP
+ *	status, but without a request that it keeps; before SMQ_SG_SETUP with the smallest status
  * @max_waiting: out: how many of a file's commands may wait for a place in the device's
- *	queue depth at a time, a batch being one; those beyond end with EAGAIN
+ *	queue depth at a time; a batch counts as one. Further commands end with EAGAIN
  * @max_held: out: how many requests this file's held slots may keep at this moment, see
  *	smq_sg_setup.held_share; 0: none
  * @reserved: out: 0
@@ -185,15 +185,15 @@ struct smq_sg_setup {
  * @reserved: in: 0
  *
  * For SMQ_SG_BUFFER. With SMQ_SG_BUFFER_READONLY give memory that is writable, or that will
- * not change: of a mapping that is copied on its next write, Linux 6.1 may pin what was
- * there before. The pages are pinned until the buffer is taken back or the
- * file closed. So long they count as memory that the caller's user has locked, as
+ * not change: if a mapping is to be copied on its next write, Linux 6.1 may pin the pages
+ * that it had before. The pages are pinned until the buffer is taken back or the file is
+ * closed. Until then they count as memory that the caller's user has locked, as
  * io_uring's registered buffers do, up to the caller's RLIMIT_MEMLOCK; a caller with
  * CAP_IPC_LOCK has no limit. Memory that is unmapped meanwhile stays pinned: commands
  * go on using the old pages.
  *
- * EPERM: the slots belong to somebody else, see SMQ_SG_PREPARE. EEXIST: @index is taken.
- * ENOENT: @index to be taken back is none. EBUSY: slots still use it. ENOMEM: beyond
+ * EPERM: the slots belong to other credentials, see SMQ_SG_PREPARE. EEXIST: @index is taken.
+ * ENOENT: there is no buffer @index to take back. EBUSY: slots still use it. ENOMEM: beyond
  * RLIMIT_MEMLOCK. EFAULT: not all of it is memory, or it is not writable and
  * SMQ_SG_BUFFER_READONLY is missing. EOPNOTSUPP: without SMQ_SG_BUFFER_READONLY, memory of a
  * mapped file that is not on tmpfs or hugetlbfs; newer kernels than 6.1 say EFAULT.
@@ -261,9 +261,8 @@ struct smq_sg_slot {
  * @first: in: the first slot to fill
  * @count: in: how many
  * @flags: in: 0
- * @done: out: slots filled; where the call failed, the one at fault is
- *	@first + @done, and it and all behind it are as they were. With EFAULT it is one of the
- *	32 from there on
+ * @done: out: slots filled. If the call failed, slot @first + @done is at fault; with EFAULT
+ *	one of the 32 slots from there on is. Slots from there on are unchanged
  * @field: out: the field at fault, enum smq_sg_field: of the slot, or of this structure
  * @reserved0: in: 0
  * @reserved: in: 0
@@ -271,11 +270,11 @@ struct smq_sg_slot {
  * For SMQ_SG_PREPARE. Without CAP_SYS_RAWIO the CDB must pass the kernel's filter for SG_IO,
  * data to the device needs a file that is open for writing, whatever the opcode, and data must
  * go the way that the opcode has (SPC-5, SBC-4). The same holds for ad hoc commands and SG_IO.
- * All slots of a file belong to the credentials of the first call that filled one: nobody else
- * may fill or run them.
+ * All slots of a file belong to the credentials of the first call that filled one. A caller with
+ * other credentials may not fill or run them.
  *
  * EBUSY: the slot is in flight. EPERM: the CDB or its data needs CAP_SYS_RAWIO or a file open
- * for writing, or the slots are somebody else's. ERANGE: the data is not inside the buffer.
+ * for writing, or the slots belong to others. ERANGE: the data is not inside the buffer.
  * ENOENT: no such buffer. EINVAL: another field is wrong. EMSGSIZE: more than max_transfer
  * bytes or max_segments pieces. The module's debug messages tell the limit (dynamic debug).
  */
@@ -292,10 +291,10 @@ struct smq_sg_prepare {
 
 /**
  * struct smq_sg_status - how a slot's command ended
- * @result: 0 for status GOOD, be it with a @resid; above 0: SCSI status in bits 0 to
- *	7 (SAM-6 5.3), the mid-layer's host byte in bits 8 to 15, SMQ_SG_RESULT_* above;
- *	below 0 an errno: the command was not sent; or EIO, if its driver told of an error
- *	by neither of these
+ * @result: 0 for status GOOD, even with a @resid. Above 0: SCSI status in bits 0 to
+ *	7 (SAM-6 5.3), the mid-layer's host byte in bits 8 to 15, SMQ_SG_RESULT_* above.
+ *	Below 0 an errno: the command was not sent; or EIO: its driver reported an error
+ *	by neither SCSI status nor host byte
  * @resid: bytes that were not transferred, of those asked for
  * @runs: how often the slot's command has ended, modulo 2^32
  * @sense_key: SPC-5 table 48; 0 without sense
@@ -304,8 +303,8 @@ struct smq_sg_prepare {
  * @sense_len: bytes of @sense that are valid
  * @sense: sense data as the device gave it
  *
- * Written before the completion is posted that tells of it. The mapped array holds
- * one for each slot, smq_sg_setup.status_stride apart.
+ * Written before the command's completion is posted. The mapped array holds one for
+ * each slot, smq_sg_setup.status_stride apart.
  */
 struct smq_sg_status {
 	__s32 result;
@@ -335,12 +334,12 @@ struct smq_sg_status {
  * @lba: with SMQ_SG_RUN_LBA: the logical block address to write into the CDB; else 0
  *
  * The 16 bytes at sqe->cmd of an SMQ_SG_URING_RUN, and an element of the list of a
- * batch with SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result, of a command that was
- * not sent, too. With EBUSY and EPERM, and for a slot number out of range, the slot's status is
+ * batch with SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result, also of a command that was
+ * not sent. With EBUSY and EPERM, and for a slot number out of range, the slot's status is
  * not written.
  *
- * io_uring ends a chain of linked SQEs (IOSQE_IO_LINK) at a CQE below 0 alone: behind a command
- * that ended with CHECK CONDITION, or a batch with failed commands, the chain goes on. Where it
+ * io_uring ends a chain of linked SQEs (IOSQE_IO_LINK) only at a CQE below 0: after a command
+ * that ended with CHECK CONDITION, or a batch with failed commands, the chain goes on. If it
  * must not, submit the next SQE when the CQE of this one has been read.
  *
  * EAGAIN: max_waiting of the file's commands wait already. EBUSY: the slot is in
@@ -352,7 +351,7 @@ struct smq_sg_status {
  * not aligned or has a gap for this device.
  * EMSGSIZE: more pieces of memory than max_segments. ENODATA: the slot is empty. ENODEV: the
  * device is gone. ENOENT: there is no such buffer. ENOMEM. EOPNOTSUPP: the CDB has no LBA to
- * be replaced, or a polled ring and no poll queue. EPERM: the slot is somebody else's.
+ * be replaced, or a polled ring has no poll queue. EPERM: the slot belongs to others.
  * ERANGE: @lba does not fit the CDB, or the data not into @buffer. ETIMEDOUT: it waited for
  * its turn as long as it may take; in a batch, 60 s since the last turn.
  */
@@ -400,9 +399,9 @@ struct smq_sg_batch {
  * @reserved: in: 0
  *
  * For SMQ_SG_RUN, which waits until all have ended. EINTR: a signal came that kills the caller or
- * that it handles; what was in flight ends by itself and its status tells, what waited did not
- * run and its result is -ECANCELED. SIGSTOP, a debugger and the freezer stop the caller when
- * its commands have ended.
+ * that it handles. Commands in flight end by themselves and have their status written; commands
+ * that waited did not run, and their result is -ECANCELED. SIGSTOP, a debugger and the freezer
+ * stop the caller when its commands have ended.
  */
 struct smq_sg_run_batch {
 	struct smq_sg_batch batch;
@@ -415,20 +414,20 @@ struct smq_sg_run_batch {
  * struct smq_sg_cancel - ends the waiting of commands
  * @slot: in: with SMQ_SG_CANCEL_SLOT: the slot; else 0
  * @flags: in: SMQ_SG_CANCEL_SLOT: the run of one slot. 0: all that the file has waiting
- * @cancelled: out: how many waited, a batch being one; one whose time is just over may end with
- *	ETIMEDOUT
+ * @cancelled: out: how many waited; a batch counts as one. A command whose time is just over
+ *	may end with ETIMEDOUT
  * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
  *
- * For SMQ_SG_CANCEL. What waits for a place in the device's queue depth does not wait any longer,
- * is not sent and ends with ECANCELED, be it a run, what a batch has not sent yet, an ad hoc
- * command or an SG_IO. What was sent ends by itself, at the latest by its timeout and error
+ * For SMQ_SG_CANCEL. What waits for a place in the device's queue depth is not sent and ends with
+ * ECANCELED: a run, the commands that a batch has not sent yet, an ad hoc command or an SG_IO.
+ * A command that was sent ends by itself, at the latest by its timeout and error
  * handling. SMQ_SG_CANCEL_SLOT finds runs that were submitted one by one: a batch waits as a
  * whole.
  *
  * EALREADY: the slot is in flight or just being sent, and will not wait again. ENOENT: the slot is
- * not in flight, and does not wait by itself: it may be in a batch that waits. EPERM: the slots are
- * somebody else's. EINVAL: a field is wrong.
+ * not in flight, and does not wait by itself: it may be in a batch that waits. EPERM: the slots
+ * belong to others. EINVAL: a field is wrong.
  */
 struct smq_sg_cancel {
 	__u32 slot;
@@ -445,11 +444,11 @@ struct smq_sg_cancel {
  * struct smq_sg_uring_cmd - a whole command in an SQE
  *
  * Bit for bit the struct bsg_uring_cmd of <linux/bsg.h> in Linux 7.1, for programs
- * built with older headers; the rules and the 64 bits of the second half of the CQE are
- * told there. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else
- * EOPNOTSUPP; which iovecs of a 32-bit program get, too, from a thread of io_uring
+ * built with older headers; <linux/bsg.h> describes the rules and the 64 bits of the second half
+ * of the CQE. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else EOPNOTSUPP.
+ * Iovecs of a 32-bit program get EOPNOTSUPP too if a thread of io_uring submits the SQE
  * (IORING_SETUP_SQPOLL, IOSQE_ASYNC). With IORING_URING_CMD_FIXED the data address lies in a
- * registered buffer. Iovecs are read while the SQE is submitted, be the command sent then or not.
+ * registered buffer. Iovecs are read when the SQE is submitted, even if the command has to wait.
  *
  * Data of a command that waits for a place, other than in a registered buffer, counts as locked
  * memory of the user from then until the command has ended. Over RLIMIT_MEMLOCK, without
@@ -470,7 +469,7 @@ struct smq_sg_cancel {
  * @din_xfer_len: its bytes
  * @din_iovec_count: above 0: @din_xferp is an array of so many struct iovec
  * @timeout_ms: milliseconds, 0 for 60 s
- * @reserved: not looked at
+ * @reserved: ignored
  */
 struct smq_sg_uring_cmd {
 	__u64 request;
