@@ -198,8 +198,8 @@ static int pv_alloc_irq(struct pv_dev *pv)
 }
 
 /*
- * Memory, registers and interrupt of an enabled PCI function; the device is reset
- * and silent until pv_device_start().
+ * Sets up memory, registers and interrupt of an enabled PCI function. The device is
+ * reset, and silent until pv_device_start().
  */
 int pv_device_init(struct pv_dev *pv)
 {

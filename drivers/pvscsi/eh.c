@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Error handling: sends the device its abort and reset commands, then waits until it has
- * returned the SCSI commands. It returns them on the completion ring, like all others.
+ * Error handling: sends the device its abort and reset commands, then waits until the device
+ * has returned the SCSI commands. It returns them on the completion ring, like all others.
  */
 #include <linux/delay.h>
 
@@ -9,7 +9,7 @@
 
 #define PV_WAIT_MS	2000
 
-/* The scope of error handling: one command, all of a LUN, all of a target, or all. */
+/* The commands that error handling is to end: one, all of a LUN, all of a target, or all. */
 struct pv_scope {
 	struct scsi_cmnd *scmd;
 	struct scsi_device *sdev;
@@ -86,7 +86,7 @@ static int pv_end(struct pv_dev *pv, const struct pv_scope *scope, enum pv_comma
 			err = pv_wait_returned(pv, scope);
 		if (err)
 			dev_warn(&pv->pdev->dev, "command %u of error handling: %s\n", cmd,
-				 err == -EIO ? "refused" : "the device kept what it was to end");
+				 err == -EIO ? "refused" : "the device still has commands");
 	}
 	mutex_unlock(&pv->cmd_lock);
 	return err;

@@ -12,7 +12,7 @@
 
 static unsigned int stage = PV_QUEUES;
 module_param(stage, uint, 0644);
-MODULE_PARM_DESC(stage, "how far the driver is converted, 0: not at all, to 5 (docs/converting-an-lld.md); for devices bound from then on");
+MODULE_PARM_DESC(stage, "stage of the conversion, 0 (the old driver) to 5 (docs/converting-an-lld.md); a change applies to devices bound later");
 
 static bool take_all;
 module_param(take_all, bool, 0444);

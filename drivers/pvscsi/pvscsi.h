@@ -23,7 +23,7 @@ enum pv_stage {
 	PV_OLD,		/* the old driver: its own template, DEF_SCSI_QCMD() */
 	PV_LCK,		/* the layer's legacy entry */
 	PV_HWQ,		/* queue_cmd, without host_lock */
-	PV_PREALLOC,	/* only its data is mapped per command, nothing allocated */
+	PV_PREALLOC,	/* nothing is allocated per command, only its data is mapped */
 	PV_COMMIT,	/* one doorbell per batch */
 	PV_QUEUES,	/* a hardware queue per CPU on the one ring */
 	PV_STAGES,

@@ -64,7 +64,7 @@ static const struct smq_lld pv_lck_lld = {
 
 SMQ_LLD_TEMPLATE(pv_lck_template, pv_lck_lld);
 
-/* Stage 2: queue_cmd, called by all CPUs at once: the ring's own lock is enough. */
+/* Stage 2: queue_cmd. All CPUs call it at once; the ring's own lock is enough. */
 
 static enum smq_status pv_hwq_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the device needs for a command beside its data: up to PV_HWQ allocated and mapped for
- * every command, from PV_PREALLOC on once per tag.
+ * What the device needs for a command beside its data. Up to PV_HWQ it is allocated and mapped
+ * for every command, from PV_PREALLOC on once per tag.
  */
 #include <linux/dma-mapping.h>
 #include <linux/slab.h>
@@ -48,7 +48,7 @@ void pv_old_slot_free(struct pv_dev *pv, struct pv_slot *slot)
 	kfree(slot);
 }
 
-/* From PV_PREALLOC on: a scatterlist and a sense buffer per tag, mapped for good. */
+/* From PV_PREALLOC on each tag has a scatterlist and a sense buffer, which stay mapped. */
 
 #define PV_SLOT_BYTES	(PV_SG * sizeof(struct pv_sge))
 #define PV_SENSE_BYTES	128

@@ -93,9 +93,9 @@ static struct vs_cmd *vs_take(struct vs_queue *queue, unsigned int *found)
  * section covers the time from the ring to smq_cmd_done(): error handling that finds a
  * command off the ring waits for the end of that section.
  *
- * If the device has no more commands after a pass, the interrupt is enabled before those of the
- * pass are completed, and the ring is not read again. Otherwise it stays disabled: the device is
- * likely to finish more commands meanwhile, which the next pass completes.
+ * If the device has no more commands after a pass, the interrupt is enabled before the commands of
+ * that pass are completed, and the ring is not read again. Otherwise the interrupt stays disabled:
+ * the device is likely to finish more commands meanwhile, which the next pass completes.
  *
  * Context: any. Return: how many commands were completed.
  */
@@ -151,8 +151,8 @@ void vs_reap_all(struct vs_dev *vs)
 }
 
 /*
- * Takes the commands off the ring that the device lost by its reset. With a @result they
- * complete here; without one the layer's reset ends them.
+ * Takes off the ring the commands that the device has lost by its reset. If @result is not 0,
+ * they complete here with it; otherwise the layer's reset ends them.
  */
 void vs_drop_all(struct vs_queue *queue, struct virtqueue *vq, int result)
 {

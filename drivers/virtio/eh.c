@@ -20,8 +20,8 @@ static bool vs_in_ring(struct vs_cmd *vc)
 }
 
 /*
- * Returns true if the command is off the ring; its completion has then ended too, because that
- * runs in an RCU read-side section which begins before the command is taken off.
+ * Returns true if the command is off the ring. Its completion has ended by then: it runs in an RCU
+ * read-side section that begins before the command is taken off the ring.
  */
 static bool vs_returned(struct vs_cmd *vc)
 {

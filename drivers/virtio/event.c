@@ -65,7 +65,7 @@ static bool vs_lun_gone(struct scsi_device *sdev)
 		sense.asc == 0x25);
 }
 
-/* Events were lost for want of buffers: compare the known LUNs with the device's. */
+/* Events were lost because no buffer was free: compares the known LUNs with the device's. */
 static void vs_rescan(struct vs_dev *vs)
 {
 	struct scsi_device *sdev;

@@ -15,7 +15,7 @@
 
 static unsigned int poll_queues;
 module_param(poll_queues, uint, 0644);
-MODULE_PARM_DESC(poll_queues, "queues of each device that are for polling; a change is for devices taken later");
+MODULE_PARM_DESC(poll_queues, "number of each device's queues that are for polling; a change applies to devices taken later");
 
 static bool take_all;
 module_param(take_all, bool, 0444);

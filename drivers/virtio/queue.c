@@ -234,7 +234,7 @@ static void vs_offer_pi(struct vs_dev *vs, struct Scsi_Host *shost)
 	scsi_host_set_guard(shost, SHOST_DIX_GUARD_CRC);
 }
 
-/* The host, with the limits of the device and of its rings. ERR_PTR as smq_host_alloc(). */
+/* Allocates the host, with the limits of device and rings. Returns what smq_host_alloc() does. */
 struct smq_host *vs_host_alloc(struct vs_dev *vs)
 {
 	struct virtio_device *vdev = vs->vdev;

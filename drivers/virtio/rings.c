@@ -67,7 +67,7 @@ static int vs_sizes(struct virtio_device *vdev)
 	virtio_cread(vdev, struct virtio_scsi_config, sense_size, &sense);
 	if (cdb == VIRTIO_SCSI_CDB_SIZE && sense == VIRTIO_SCSI_SENSE_SIZE)
 		return 0;
-	dev_err(&vdev->dev, "cdb_size=%u sense_size=%u, and it does not take %u and %u\n", cdb,
+	dev_err(&vdev->dev, "cdb_size=%u sense_size=%u, the device refuses %u and %u\n", cdb,
 		sense, VIRTIO_SCSI_CDB_SIZE, VIRTIO_SCSI_SENSE_SIZE);
 	return -EINVAL;
 }

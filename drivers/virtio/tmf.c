@@ -130,7 +130,7 @@ void vs_ctrl_done(struct virtqueue *vq)
 	spin_unlock_irqrestore(&vs->ctrl_lock, flags);
 }
 
-/* The device was reset: the functions under way end, as failed. */
+/* The device was reset: ends the functions that are under way, as failed. */
 void vs_ctrl_stop(struct vs_dev *vs)
 {
 	struct vs_tmf *tmf;

@@ -61,9 +61,9 @@ struct vs_queue {
  * @req: what the device reads; everything but LUN, CDB and PI lengths is set once
  * @req_sg: describes @req
  * @resp_sg: describes the response
- * @queue: the queue it was last put on; commands of error handling itself may go to another
- *	than their hardware queue
- * @next: the next of the commands that were taken off the ring together
+ * @queue: the queue it was last put on; the error handler's own commands may be put on
+ *	another one than their hardware queue
+ * @next: the next one in the list of commands that were taken off the ring together
  * @in_ring: the device has the command
  * @room: for what the device writes, on cache lines of its own: see vs_resp()
  */
