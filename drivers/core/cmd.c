@@ -59,9 +59,10 @@ static __always_inline bool smq_cmd_count_end(struct smq_cmd *cmd)
 }
 
 /*
- * The LLD says that a command is finished: takes it, if the LLD still owns it, and counts it. True:
- * the caller completes it. False: it is held again because the device was full, its submitter will
- * complete it, fault injection withholds it, or the LLD no longer owned it.
+ * The LLD says that a command is finished. Takes the command, if the LLD still owns it, and counts
+ * it; sets *@mine to whether the LLD owned it. Returns true if the caller has to complete the
+ * command. Otherwise it is held again because the device was full, its submitter will complete it,
+ * fault injection withholds it, or the LLD no longer owned it.
  */
 static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 {
@@ -117,7 +118,7 @@ void smq_cmd_end(struct smq_cmd *cmd)
 }
 
 /*
- * Whether scsi_done() could deadlock on host_lock, because this CPU may hold it. For a host
+ * Whether scsi_done() could deadlock because this CPU may hold host_lock. For a host
  * with one queue scsi_done() only raises the softirq, unless that queue serves a single CPU:
  * then blk-mq completes the command at once, and the mid-layer takes host_lock if the host
  * is in recovery. Also true if another CPU holds the lock, which only costs a detour.

@@ -17,7 +17,7 @@
  * @builtin: the settings, unless the LLD has called smq_fault_use()
  * @settings: the settings in use: @builtin or the LLD's
  * @lock: protects @running and @on
- * @running: from smq_host_add() to smq_host_remove()
+ * @running: set from smq_host_add() to smq_host_remove()
  * @on: the host keeps the static branch on: from before its first fault until it is
  *	removed. Written under @lock, read without it
  * @hits_lock: protects @hits; taken in interrupts too

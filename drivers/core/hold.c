@@ -222,8 +222,8 @@ unsigned int smq_hold_sum(struct smq_host *host)
 }
 
 /*
- * Takes a held command off its list: true if it was held, and the caller now has to end it.
- * The command may move from list to list meanwhile.
+ * Takes a held command off its list. Returns true if the command was held: the caller now has to
+ * end it. The command may move from list to list meanwhile.
  *
  * Context: any, inside an RCU read-side section.
  */

@@ -45,7 +45,7 @@ static int smq_check_config(const struct smq_lld *lld, const struct smq_host_con
 		return -EINVAL;
 	}
 	if (cfg->hw_queues < 1 || cfg->max_id < 1 || cfg->max_lun < 1) {
-		pr_err("%s: hw_queues, max_id and max_lun are at least 1\n", lld->name);
+		pr_err("%s: hw_queues, max_id and max_lun must be at least 1\n", lld->name);
 		return -EINVAL;
 	}
 	if (cfg->poll_queues && !lld->poll) {

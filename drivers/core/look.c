@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The look at held commands, every 20 ms. It returns some to the mid-layer, which decides
- * what happens to them, and issues those that a policy holds although their queue is being
- * drained.
+ * what happens to them. It starts the dispatch of those that a policy holds although their
+ * request queue is being drained.
  */
 #include <linux/blk-mq.h>
 #include <linux/rcupdate.h>

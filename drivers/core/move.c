@@ -2,9 +2,9 @@
 /*
  * Commands that a policy gives to another hardware queue than the block layer's. Three
  * things are special about them. The LLD must accept them there. Not every command may be
- * moved. And when the last CPU of a hardware queue goes offline, and its interrupt with it,
- * blk-mq waits only for commands of that queue's own hctx: a CPU hotplug state of the layer
- * waits for the foreign ones.
+ * moved. When the last CPU of a hardware queue goes offline, the queue's interrupt stops too.
+ * blk-mq then waits only for commands of the queue's own hctx, so a CPU hotplug state of the
+ * layer waits for the foreign ones.
  */
 #define pr_fmt(fmt) "smq: " fmt
 

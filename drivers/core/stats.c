@@ -14,8 +14,8 @@
 static struct dentry *smq_debugfs;
 
 /*
- * Sums over CPUs that go on counting: each counter is exact when the host is quiet. Reads
- * done before queued, so that their difference is never negative.
+ * Sums counters of CPUs that go on counting: each sum is exact when the host is quiet. Reads
+ * done before queued, so that the difference of the two is never negative.
  */
 static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 {

@@ -67,7 +67,7 @@ enum smq_cmd_state {
 
 /**
  * struct smq_cmd - the layer's part of a command, in front of the LLD's own
- * @hwq: the hardware queue it was last queued on; stable while it is owned
+ * @hwq: the hardware queue that it is on, or was on last; only the owner changes it
  * @state: enum smq_cmd_state; atomic because completion and error handling
  *	compete for it
  * @fault: fault injection has changed or recorded the command; only the owner uses it
