@@ -46,8 +46,8 @@ struct smqsg_adhoc {
  * @command: what was in its SQE
  * @data: a request to which its data is mapped, because the block layer maps memory only to a
  *	request. It has no tag and is never sent: the request that is sent takes the data over
- * @owner: credentials of the user whose locked memory the data counts as, referenced, or NULL. It
- *	counts because a program may have many more commands waiting than there are tags
+ * @owner: credentials of the user whose locked memory the data counts as, referenced, or NULL. The
+ *	data is counted because a program may have many more commands waiting than there are tags
  * @pages: how many pages are counted
  *
  * Lives from the time when there was no place or no tag until the data is unpinned. The dispatcher
@@ -469,7 +469,7 @@ static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
  * @ioucmd: the SQE
  * @issue_flags: io_uring's
  *
- * Return: -EIOCBQUEUED, or an errno but -EAGAIN, as smqsg_slot_run(). Process context.
+ * Return: -EIOCBQUEUED, or an errno other than -EAGAIN, as smqsg_slot_run(). Process context.
  */
 int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {

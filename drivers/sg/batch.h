@@ -25,8 +25,8 @@
  * @fd: the file
  * @ioucmd: the SQE, or NULL for an ioctl
  * @waiter: while it waits for places
- * @remaining: commands that have not ended, and one as above. Atomic: commands end
- *	on any CPU
+ * @remaining: commands that have not ended, and one for the context that goes through the list.
+ *	Atomic: commands end on any CPU
  * @failed: commands that did not end with GOOD. Atomic: likewise
  * @ended: commands of a long batch to be put back, struct smqsg_io.ended. Lockless: commands end
  *	on any CPU
@@ -37,7 +37,7 @@
  * @at: elements of the list that have been dealt with
  * @copied: @at when @copy was made
  * @copy: the rest of the caller's list at that time, or NULL
- * @cancelled: the ioctl's caller was interrupted: no more commands
+ * @cancelled: the ioctl's caller was interrupted: no more commands are sent
  * @state: SMQSG_BATCH_*: whether the ioctl's caller cleans up or, if it was interrupted before the
  *	end, @work. Atomic: by exchange
  * @done: the end, for the ioctl

@@ -89,7 +89,10 @@ static bool smqsg_batch_wait(struct smqsg_batch *batch)
  * @fd: the file
  * @user: struct smq_sg_run_batch
  *
- * Return: as described at that struct. Sleeps until the commands have ended; signals end that.
+ * Sleeps until the commands have ended, or until the caller gets a signal that ends it or that it
+ * handles.
+ *
+ * Return: as described at that struct.
  */
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
 {

@@ -101,7 +101,7 @@ u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
 	while (batch->at < batch->count) {
 		count = min_t(u32, batch->count - batch->at, SMQSG_CHUNK);
 		if (smqsg_batch_fetch(batch, runs, count))
-			/* The caller's list is not readable: only their number is known. */
+			/* The caller's list is not readable: only its length is known. */
 			count = batch->count - batch->at;
 		else
 			for (i = 0; i < count; i++)
@@ -136,8 +136,9 @@ static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_
 }
 
 /*
- * A command of a long batch; NULL without memory. @again: commands of this batch that have ended
- * while it is sent, which come first: with straight issue that may be all.
+ * Returns a struct smqsg_io for the next command of a long batch; NULL without memory. Those of
+ * commands that have already ended, @again, are used first: with straight issue each command may
+ * have ended before the next is sent.
  */
 static __always_inline struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch,
 						       struct llist_node **again)
@@ -227,7 +228,10 @@ static void smqsg_batch_arm(u32 left)
 	plug->nr_ios = clamp_t(u32, left, plug->nr_ios, SMQSG_PLUG);
 }
 
-/* The same for the next requests of a batch with @got places: others need the tags beyond. */
+/*
+ * Does the same for the next requests of a batch with @got places. It asks for no more requests
+ * than places, because others may need the tags.
+ */
 static void smqsg_batch_arm_again(const struct smqsg_batch *batch, u32 got)
 {
 	if (batch->at && !(batch->at % SMQSG_PLUG))

@@ -20,8 +20,8 @@ void smqsg_bioless_prepare_one(struct smqsg_fd *fd, struct request *rq, struct p
 void smqsg_bioless_prepare_mapped(struct smqsg_fd *fd, struct request *rq);
 
 /*
- * Whether a slot has no data, or data that is one piece both of its buffer and of memory, or two of
- * both.
+ * Whether the scatterlist in the command is enough for a slot: the slot has no data, or its data
+ * needs one or two scatterlist entries and lies in as many elements of its buffer.
  */
 static inline bool smqsg_bioless_fits(const struct smqsg_slot *slot)
 {

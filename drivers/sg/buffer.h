@@ -41,7 +41,8 @@ static_assert(offsetof(struct smqsg_extent, length) == offsetof(struct bio_vec, 
  * @users: slots that use it; under smqsg_fd.setup
  * @owner: credentials of the user whose locked memory it counts as, referenced; NULL if its lender
  *	had CAP_IPC_LOCK
- * @mm: the process that lent it, which shows it as pinned; referenced, not its users
+ * @mm: the mm of the process that lent it, whose pinned_vm includes @pages. The reference keeps the
+ *	struct, not the process's memory (mmgrab())
  * @pages: how many are pinned
  * @length: bytes
  * @readonly: the device may only read it

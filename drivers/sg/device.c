@@ -93,9 +93,9 @@ static DEVICE_ATTR_RW(held_share);
 
 #ifdef SMQ_HAVE_PASSTHROUGH_STATS
 /*
- * Whether the block layer takes the time of each request, for its statistics and for what reads
- * them: its throttling of writes (wbt), kyber and blk-iolatency. 6.1 does so for passthrough
- * requests as well, which none of them needs.
+ * Whether the block layer takes the time of each request, for its statistics and for the code that
+ * reads them: its throttling of writes (wbt), kyber and blk-iolatency. Linux 6.1 does so for
+ * passthrough requests as well, though none of these needs their times.
  */
 static unsigned int queue_stats_value(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
@@ -142,7 +142,7 @@ static ssize_t queue_stats_store(struct device *dev, struct device_attribute *at
 static DEVICE_ATTR_RW(queue_stats);
 #endif
 
-/* The node goes, its device may stay: the queue is left as it was found. */
+/* Undoes what the attribute changed when the node goes, because the device may stay. */
 static void smqsg_restore_stats(struct smqsg_dev *sg)
 {
 #ifdef SMQ_HAVE_PASSTHROUGH_STATS

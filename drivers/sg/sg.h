@@ -2,10 +2,10 @@
 /*
  * smq_sg: nodes and their open files, whose structs embed the data of each subject.
  *
- * A node (struct smqsg_dev) per scsi_device, a struct smqsg_fd per open file. A command is in
- * flight from the reservation of its place (reserve.h) to its release; reservations keep the
- * device's depth. A command without a place waits in its file's queue until the dispatcher reserves
- * a place for it and calls smqsg_waiter.grant, or its waiting ends.
+ * Each scsi_device has a node (struct smqsg_dev), each open file a struct smqsg_fd. A command is in
+ * flight from the reservation of its place (reserve.h) to the place's release; reservations never
+ * exceed the device's depth. A command without a place waits in its file's queue until the
+ * dispatcher reserves a place for it and calls smqsg_waiter.grant, or until its waiting ends.
  */
 #ifndef SMQSG_H
 #define SMQSG_H
@@ -106,7 +106,7 @@ struct smqsg_batch_pool;
  *
  * Lives from open() to release(), which comes when neither a descriptor nor a command of io_uring
  * refers to the file; a command that outlives its caller holds a reference to the file as well. So
- * nothing is in flight or waits at its end.
+ * when release() is called, no command of the file is in flight or waits.
  */
 struct smqsg_fd {
 	struct smqsg_dev *sg;
@@ -131,7 +131,7 @@ struct smqsg_fd {
 };
 
 #if defined(CONFIG_SMP) && L1_CACHE_BYTES >= 64
-/* A run reads two cache lines, and one of held requests; a reservation and an end write one. */
+/* A run reads two cache lines, a third for held requests; a reservation and an end write one. */
 static_assert(offsetofend(struct smqsg_fd, pool) <= 2 * L1_CACHE_BYTES);
 static_assert(offsetofend(struct smqsg_fd_held, over_limit) <= L1_CACHE_BYTES);
 static_assert(offsetof(struct smqsg_fd, depth) / L1_CACHE_BYTES ==
