@@ -22,9 +22,9 @@
 #include "sg.h"
 
 /*
- * Whether the caller has other credentials than the opener: it is refused then. The header has
- * addresses that write() and read() use: a process could open the file and make a more privileged
- * program write or read it.
+ * Whether the caller has other credentials than the opener. If so, it is refused: the header has
+ * addresses that write() and read() use, and a process could open the file and make a more
+ * privileged program write or read it.
  */
 static bool smqsg_v3_other(struct smqsg_fd *fd)
 {
@@ -67,8 +67,8 @@ static void smqsg_v3_undo(struct smqsg_cmd *cmd)
 
 /*
  * Reserves a place for a command. A caller that must not block gets -EAGAIN, and poll() reports
- * when to try again. But poll() reports the end of a command of this file: while none runs, the
- * caller waits after all, as it does with sg for a tag.
+ * when to try again. But poll() can report only the end of a command of this file: while none runs,
+ * the caller waits after all, as it does with sg for a tag.
  */
 static int smqsg_v3_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
@@ -114,7 +114,7 @@ static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
 
 out_leave:
 	smqsg_cmd_leave(cmd);
-	/* A reader may be waiting for this command only: wake it, because the device has gone. */
+	/* A reader may be waiting for this command alone: wake it, in case the device has gone. */
 	wake_up_interruptible_poll(&cmd->fd->v3.wait, EPOLLIN | EPOLLRDNORM);
 	return ret;
 }
@@ -232,7 +232,7 @@ static void smqsg_v3_untake(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
  * @count: bytes
  *
  * Return: @count; -EPERM: not the credentials that opened the file; -EAGAIN: with O_NONBLOCK:
- * no result yet; -ENODEV: the device has gone, and none will come; -EINVAL: less than a
+ * no result yet; -ENODEV: the device has gone, and no result will come; -EINVAL: less than a
  * header; -EFAULT: header, sense or data could not be written, and the result is lost.
  */
 ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)

@@ -212,8 +212,8 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
  * @cmd: the command
  * @xfer: its data and how it is to be sent
  *
- * Return: 0, and it will end; else an errno, it has not been sent, and the place is given
- * back. The caller's context; sleeps for a tag.
+ * Return: 0 if the command was sent: smqsg_cmd_ended() will be called for it. Else an errno, and
+ * the place is given back. The caller's context; sleeps for a tag.
  */
 int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 {

@@ -23,7 +23,7 @@ struct smqsg_v3;
 
 /* Bytes of data up to which copying costs less than pinning. */
 #define SMQSG_SMALL		min_t(u32, PAGE_SIZE, SZ_4K)
-/* Bytes of data above which sg refuses a command, whatever the device takes. */
+/* A command with so many bytes of data, or more, is refused by sg, whatever the device takes. */
 #define SMQSG_TOO_LONG		SZ_256M
 
 /**

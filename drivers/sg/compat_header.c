@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Headers of interface 3 (struct sg_io_hdr) and 4 (struct sg_io_v4): what they ask for,
- * and their results. Interface 3 as sg does it, interface 4 as bsg does it.
+ * and their results. Interface 3 is handled as sg handles it, interface 4 as bsg does.
  *
  * Differences on purpose: the filter of CDBs applies to every caller without CAP_SYS_RAWIO, also on
  * files open for writing; SG_FLAG_MMAP_IO is refused, because mmap() of the node maps the array of
@@ -39,7 +39,7 @@ static int smqsg_cdb(struct smqsg_cmd *cmd, const void __user *from, unsigned in
 
 static unsigned long smqsg_timeout(u32 ms)
 {
-	/* All ones is "no timeout"; a request's timeout is an int, which holds this at most. */
+	/* All ones is "no timeout". The result is bounded, because a request's timeout is an int. */
 	return min_t(unsigned long, msecs_to_jiffies(ms), INT_MAX);
 }
 
@@ -106,7 +106,7 @@ static int smqsg_v3_sense(struct smqsg_cmd *cmd)
 }
 
 /**
- * smqsg_v3_fetch() - tells the results of a command of interface 3
+ * smqsg_v3_fetch() - reports the results of a command of interface 3
  * @cmd: ended; the caller alone uses it
  * @to: where the header goes
  *
@@ -177,7 +177,7 @@ int smqsg_v4_parse(struct smqsg_cmd *cmd, const struct sg_io_v4 *hdr, struct smq
 }
 
 /**
- * smqsg_v4_fetch() - tells the results of a command of interface 4
+ * smqsg_v4_fetch() - reports the results of a command of interface 4
  * @cmd: ended; the caller alone uses it
  * @hdr: the header as it was parsed
  * @to: where it goes

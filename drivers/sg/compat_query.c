@@ -270,10 +270,11 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
  * @cmd: the request
  * @argument: its argument
  *
- * 32-bit programs: with @argument converted, as by compat_ptr_ioctl(). Everything but SG_IO equals
- * sg, without blktrace: with sg, a process that may open the node could trace the commands of all
- * processes, and allocate as much memory for the traces as it asks for. README.md says what to use
- * instead.
+ * 32-bit programs: with @argument converted, as by compat_ptr_ioctl(). Everything but SG_IO behaves
+ * as with sg, with two exceptions. SCSI_IOCTL_SEND_COMMAND and CDROM_SEND_PACKET need
+ * CAP_SYS_RAWIO. The requests of blktrace are unknown: with sg, a process that may open the node
+ * could trace the commands of all processes, and allocate as much memory for the traces as it asks
+ * for. README.md says what to use instead.
  *
  * Return: as the request says. SG_GET_TIMEOUT: the value.
  */

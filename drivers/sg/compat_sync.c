@@ -31,8 +31,8 @@ int smqsg_recovered(struct smqsg_fd *fd)
 }
 
 /*
- * Sends a command and waits. Returns 0: it has ended, and is in no list; 1: it is no longer ours,
- * because we are killed; else an errno, and it has not been sent.
+ * Sends a command and waits. Returns 0: it has ended, and is in no list; 1: the calling task was
+ * killed, and must not use the command any more; else an errno, and it has not been sent.
  */
 static int smqsg_cmd_run(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 {
@@ -112,12 +112,12 @@ out_free:
  * Waits for a place within the device's depth at most as long as the command's timeout, then
  * for the command. Only a fatal signal ends the waiting earlier.
  *
- * Return: 0, the header tells how the command ended; or an errno, and it was not sent: those of
- * smqsg_v3_parse() and smqsg_v4_parse(); -EDOM: too many commands in this file; -ETIMEDOUT:
- * it waited for its place as long as it may take; -ECANCELED: SMQ_SG_CANCEL ended its waiting;
- * -EAGAIN: too many wait; -ENXIO: the device
- * is offline (interface 3; with 4 the header tells); -ENODEV: it has gone; -ENOMEM. -EFAULT
- * may also mean that the results could not be written.
+ * Return: 0, and the header tells how the command ended; or an errno, and it was not sent: those of
+ * smqsg_v3_parse() and smqsg_v4_parse(); -EDOM: too many commands in this file; -ETIMEDOUT: it
+ * waited for its place longer than its timeout; -ECANCELED: SMQ_SG_CANCEL ended its waiting;
+ * -EAGAIN: too many wait; -ENXIO: the device is offline (interface 3; with 4 the header tells);
+ * -ENODEV: it has gone; -ENOMEM. After two errors the command may have been sent: -EINTR, when the
+ * caller was killed, and -EFAULT, when the results could not be written.
  */
 long smqsg_sg_io(struct smqsg_fd *fd, void __user *arg)
 {
