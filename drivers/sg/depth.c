@@ -152,10 +152,10 @@ unsigned int smqsg_reserve_slow(struct smqsg_fd *fd, unsigned int want)
 }
 
 /**
- * smqsg_contended() - leaves a place to block I/O, which waits for one when a command ends
+ * smqsg_contended() - leaves a place to block I/O, which waits for one
  * @fd: the file
  *
- * Any context.
+ * Called when a command ends and sdev->restarts is not 0. Any context.
  */
 void smqsg_contended(struct smqsg_fd *fd)
 {
@@ -163,8 +163,8 @@ void smqsg_contended(struct smqsg_fd *fd)
 	int restarts = atomic_read(&fd->sdev->restarts);
 
 	/*
-	 * For a target that serves one LUN at a time the mid-layer does not lower it again: only a
-	 * change counts.
+	 * For a target that serves one LUN at a time the mid-layer does not lower sdev->restarts
+	 * again: only a change counts.
 	 */
 	if (scsi_target(fd->sdev)->single_lun && READ_ONCE(sg->depth.restarts) == restarts)
 		return;
@@ -173,10 +173,10 @@ void smqsg_contended(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_kick() - starts the dispatcher, because commands wait when another ends
+ * smqsg_kick() - starts the dispatcher at once
  * @sg: the node
  *
- * Any context.
+ * Called when places become free while commands wait. Any context.
  */
 void smqsg_kick(struct smqsg_dev *sg)
 {
@@ -205,8 +205,8 @@ static bool smqsg_still_shares(struct smqsg_fd *fd)
  * @sg: the node, with smqsg_dev.lock held
  * @sdev: its device
  *
- * Looks at some of the files that share, the others at the next calls: each dispatched command
- * costs the same, however many files share.
+ * Each call looks at only some of the files that share, and later calls at the others: so each
+ * dispatched command costs the same, however many files share.
  *
  * Return: the depth divided by the number of sharers. These are the files that wait or have
  * commands in flight, and, if there are more than SMQSG_SHARERS, files that became idle and have

@@ -161,7 +161,7 @@ bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 		       const atomic_t *tag_sleepers)
 {
 	if (test_and_clear_bit(BLK_MQ_S_SCHED_RESTART, &hctx->state)) {
-		/* The bit was set before the hctx looked for requests in vain: it looks again. */
+		/* The block layer sets the bit, then looks for a tag in vain: let it look again. */
 		smp_mb__after_atomic();
 		blk_mq_run_hw_queue(hctx, true);
 	}
@@ -170,8 +170,8 @@ bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 
 /*
  * Whether an idle request has to go back: others want it, or its slot has not run for long. Another
- * context may be taking the request meanwhile. Its memory stays as long as the host, hctxs and tags
- * stay while the queue cannot be frozen, and a wrong answer does no harm.
+ * context may be taking the request meanwhile. This is safe: the request's memory lives as long as
+ * the host, hctxs and tags stay while the queue cannot be frozen, and a wrong answer does no harm.
  */
 static bool smqsg_held_must_return(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq)
 {

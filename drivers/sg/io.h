@@ -44,7 +44,7 @@ struct smqsg_batch;
  * @sense: sense data of an ad hoc command
  *
  * Taken from the file's pool by the submitter, put back by the task that posts the CQE: the
- * submitter or a poller. Its user keeps the file open meanwhile.
+ * submitter or a poller. The file stays open meanwhile.
  */
 struct smqsg_io {
 	union {
@@ -144,8 +144,8 @@ static inline void smqsg_io_put(struct smqsg_io *io)
 }
 
 /*
- * Makes the bio expect one more end than comes, so that bio_endio() does nothing more: no code
- * waits for this bio.
+ * Makes the bio expect one more end than will come. So bio_endio() only counts the end and calls no
+ * function: no code waits for this bio.
  */
 static __always_inline void smqsg_bio_skip_endio(struct bio *bio)
 {

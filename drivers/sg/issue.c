@@ -181,7 +181,7 @@ int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smq
 }
 
 /**
- * smqsg_request_take_spare() - returns the request for which the dispatcher slept to a grant()
+ * smqsg_request_take_spare() - gives grant() the request for which the dispatcher slept
  * @fd: the file
  * @opf: the request's operation
  * @error: why grant() could not allocate a request

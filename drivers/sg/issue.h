@@ -203,7 +203,7 @@ static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd
  * @alone: true: the submitter runs one slot, and reserves its place here. False, for a batch: the
  *	caller has reserved a place and started a plug. A constant
  *
- * All commands of submitters are sent by this function, which is compiled into each caller.
+ * Sends each run of a slot that has not waited. Compiled into each caller.
  *
  * Return: 0: sent, and the command may have ended already. 1, if @alone: sent and ended, and the
  * caller posts the CQE. -EAGAIN: no place or no tag, and the slot is still taken. Another errno as

@@ -29,10 +29,10 @@ void smqsg_keep_set(struct smqsg_dev *sg, struct scsi_device *sdev)
 }
 
 /**
- * smqsg_unkeep() - takes the places that CPUs keep away from them
+ * smqsg_unkeep() - frees the places that CPUs keep
  * @sg: the node
  *
- * They are free then. Return: whether there were any. Any context.
+ * Return: whether there were any. Any context.
  */
 bool smqsg_unkeep(struct smqsg_dev *sg)
 {
@@ -55,7 +55,7 @@ bool smqsg_unkeep(struct smqsg_dev *sg)
  * smqsg_inflight() - how many commands of a device are in flight
  * @sg: the node
  *
- * Return: their number. While commands are sent and end it is right but for those.
+ * Return: their number; not exact for commands that are being sent or that end meanwhile.
  */
 unsigned int smqsg_inflight(struct smqsg_dev *sg)
 {
@@ -80,7 +80,7 @@ int smqsg_kept_init(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_kept_exit() - frees them, with the node
+ * smqsg_kept_exit() - frees the memory of kept places, with the node
  * @sg: the node
  */
 void smqsg_kept_exit(struct smqsg_dev *sg)

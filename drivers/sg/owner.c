@@ -24,7 +24,7 @@ bool smqsg_may_run_slow(const struct cred *owner)
 
 /**
  * smqsg_own() - makes the caller the owner, if the slots have none
- * @file: where the owner is noted, with smqsg_fd.setup held; the caller may be it already
+ * @file: where the owner is noted, with smqsg_fd.setup held; the caller may be the owner already
  *
  * Process context.
  */

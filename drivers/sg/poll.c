@@ -13,7 +13,10 @@
 
 /* How often the watch polls. */
 #define SMQSG_WATCH		max(HZ / 10, 1)
-/* How often it polls once the device is gone: the removal of the device waits for the commands. */
+/*
+ * How often it polls once the device is gone: the mid-layer's removal of the device waits for the
+ * commands.
+ */
 #define SMQSG_WATCH_DEAD	max(HZ / 100, 1)
 
 /**
@@ -66,7 +69,7 @@ static bool smqsg_poll_for_others(struct smqsg_dev *sg)
 	spin_lock(&sg->lock);
 	fd = list_first_entry_or_null(&sg->files, struct smqsg_fd, sibling);
 	if (fd && fd->polled.state) {
-		/* The file has a reference as long as it is in the list. */
+		/* The file references its device as long as the file is in the list. */
 		sdev = fd->sdev;
 		lld = sdev->host->hostt->module;
 		__module_get(lld);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Refusals of callers' requests. A caller's mistake is no kernel error: the caller's structure
- * tells the field at fault, and a debug message tells the limit.
+ * Refusals of callers' requests. A caller's mistake is no kernel error, so nothing is logged by
+ * default: the caller's structure gets the field at fault, and a debug message names the limit.
  */
 #ifndef SMQSG_REFUSE_H
 #define SMQSG_REFUSE_H

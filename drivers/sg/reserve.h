@@ -13,8 +13,9 @@
  * @fd: the file
  * @want: how many, at least 1
  *
- * Return: how many places there were, 0 to @want. 0 while any command waits: it comes first; see
- * smqsg_wait(). Process context. Each place is given back by smqsg_release().
+ * Return: how many places were reserved, 0 to @want. 0 while any command waits, because a command
+ * that waits comes first; see smqsg_wait(). Process context. Each place is given back by
+ * smqsg_release().
  */
 static __always_inline unsigned int smqsg_reserve(struct smqsg_fd *fd, unsigned int want)
 {
@@ -66,7 +67,7 @@ static __always_inline void smqsg_unreserve(struct smqsg_fd *fd, unsigned int co
 
 /**
  * smqsg_release() - gives back places whose commands have ended
- * @fd: the file, which the caller keeps open: a command does, until after this
+ * @fd: the file, which the caller keeps open
  * @count: how many
  *
  * Called from the end of a command, before the mid-layer looks for others that want the place. Any

@@ -70,7 +70,7 @@ static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned i
 	return -EIOCBQUEUED;
 }
 
-/* Ends a run that has ended before its submitter came back. Returns as smqsg_slot_run(). */
+/* Completes the SQE of a run that ended while it was being sent. Returns as smqsg_slot_run(). */
 static __always_inline int smqsg_slot_complete_inline(struct smqsg_io *io, unsigned int issue_flags)
 {
 	struct io_uring_cmd *ioucmd = io->ioucmd;
@@ -215,11 +215,11 @@ static noinline notrace int smqsg_uring_cmd_polled(struct io_uring_cmd *ioucmd,
  * @ioucmd: the SQE
  * @issue_flags: io_uring's
  *
- * A jump to one of two functions: so polled rings and others do not save registers for each other's
- * code.
+ * Only jumps to one of two functions, so that neither kind of ring saves registers for the other
+ * kind's code.
  *
- * Return: -EIOCBQUEUED or an errno. Process context; without IO_URING_F_NONBLOCK a
- * worker of io_uring.
+ * Return: -EIOCBQUEUED; 0 if the run of a slot has ended with GOOD already; or an errno. Process
+ * context; without IO_URING_F_NONBLOCK a worker of io_uring.
  */
 int smqsg_uring_cmd(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {

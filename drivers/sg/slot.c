@@ -130,7 +130,7 @@ static int smqsg_setup_check(struct smq_sg_setup *arg)
 	return 0;
 }
 
-/* Allocates what a file's slots need, and tells the caller of it. */
+/* Allocates what a file's slots need, and tells the caller the layout of the status array. */
 static int smqsg_setup(struct smqsg_fd *fd, struct smq_sg_setup *arg,
 		       struct smq_sg_setup __user *user)
 {
@@ -315,7 +315,7 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 
 /*
  * Whether requests of this file go straight to the driver. A driver with commit_rqs rings
- * one doorbell for all commands of a plug: it wants them by the plug.
+ * one doorbell for all commands of a plug, so its commands stay in the plug.
  */
 static bool smqsg_straight(const struct smqsg_fd *fd)
 {

@@ -54,8 +54,9 @@ static_assert(sizeof(struct smqsg_slot) == 64);
  * @array: @nr of them
  * @busy: a bit per slot: in flight, or being filled. Atomic: the submitter takes it (acquire), the
  *	command's end gives it back (release). In cache lines of its own
- * @status: the mapped array, @status_stride bytes apart. Like @array and @busy charged to the
- *	memory cgroup of the task that sets up: nothing else bounds the memory of all files
+ * @status: the mapped array, whose elements are @status_stride bytes apart. Like @array and @busy
+ *	it is charged to the memory cgroup of the task that calls SMQ_SG_SETUP: nothing else bounds
+ *	the memory of all files
  * @status_stride: sizeof(struct smq_sg_status) and @sense_size
  * @sense_size: bytes of sense in an element
  * @list: where in a command its scatterlist lies, see smqsg_bioless_list(); 0: commands need a
