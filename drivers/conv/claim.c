@@ -53,7 +53,7 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 	dev_t dev = 0;
 	bool open;
 
-	/* While sd is bound to the device, and the lock keeps it so, its disk exists. */
+	/* The lock keeps sd bound to the device, if it is; while it is bound, the disk exists. */
 	device_lock(&sdev->sdev_gendev);
 	disk = sdev->sdev_gendev.driver ? sdev->request_queue->disk : NULL;
 	if (disk)
@@ -103,7 +103,7 @@ static int conv_check(struct scsi_device *lower)
 		sdev_printk(KERN_ERR, lower, "claim: it is not running\n");
 		return -ENODEV;
 	}
-	/* Its queuecommand may sleep; or it needs more than the scatterlist of the command. */
+	/* The host's queuecommand may sleep, or the device's data needs padding or draining. */
 	if (lower->host->tag_set.flags & BLK_MQ_F_BLOCKING || smq_queue_pad_mask(q) ||
 	    lower->dma_drain_len) {
 		sdev_printk(KERN_ERR, lower, "claim: %s asks for %s\n",
@@ -132,7 +132,7 @@ static void conv_give_back(struct scsi_device *lower)
 	mutex_unlock(&conv_lock);
 }
 
-/* Makes a claim if a rule asks for it: as claim_store(), but the device has no other driver yet. */
+/* Makes a claim if a rule asks for it. Unlike in claim_store(), the device has no driver yet. */
 static struct conv_lun *conv_claim_by_rule(struct scsi_device *lower)
 {
 	struct conv_host *ch;
@@ -209,7 +209,7 @@ static int conv_claim_disk(struct scsi_device *lower)
 	else
 		err = conv_lun_add_upper(ch, lower);
 	if (err) {
-		sdev_printk(KERN_ERR, lower, "claim: %d; it goes back\n", err);
+		sdev_printk(KERN_ERR, lower, "claim failed: %d; given back to its driver\n", err);
 		conv_give_back(lower);
 	}
 	conv_host_put(ch);
@@ -241,7 +241,7 @@ static struct scsi_device *conv_upper_of(struct scsi_device *lower)
 {
 	struct scsi_device *upper = NULL;
 
-	/* While our driver is bound to the device, and the lock keeps it so, the claim exists. */
+	/* The lock keeps our driver bound, if it is; while it is bound, the claim exists. */
 	device_lock(&lower->sdev_gendev);
 	if (lower->sdev_gendev.driver == &conv_driver.gendrv)
 		upper = conv_lun_upper(dev_get_drvdata(&lower->sdev_gendev));
@@ -296,7 +296,7 @@ static ssize_t conv_store(struct device_driver *drv, const char *buf, size_t cou
 	int err;
 
 	if (!dev || !scsi_is_sdev_device(dev)) {
-		pr_err("%s: '%.*s' is no SCSI device, as 2:0:0:0\n", what,
+		pr_err("%s: '%.*s' is no SCSI device like 2:0:0:0\n", what,
 		       (int)min_t(size_t, strcspn(buf, "\n"), 32), buf);
 		put_device(dev);
 		return -ENODEV;

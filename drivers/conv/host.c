@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Upper hosts: one for each lower host of which LUNs are claimed. */
+/* Upper hosts: one for each lower host that has claimed LUNs. */
 #include <linux/cpumask.h>
 #include <linux/minmax.h>
 #include <linux/slab.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Limits of the lower queue that change while the device is claimed, as mpi3mr and usb-storage
- * change them. A work item gives the upper queue the new limits. Until no request can be left that
- * was built by the former ones, each command is checked: of block I/O that is too large only as
- * much goes down as fits, and the upper mid-layer sends the rest; other commands end with
- * DID_ERROR. So no request reaches the lower LLD that is beyond the limits of the moment.
+ * change them. A work item gives the upper queue the new limits. Each command is checked as long as
+ * there may be requests that were built by the former limits. If block I/O is too large, only the
+ * part that fits is sent down, and the upper mid-layer sends the rest. Other commands that are too
+ * large end with DID_ERROR. So no request that exceeds the current limits reaches the lower LLD.
  */
 #include <linux/blk-mq.h>
 #include <linux/minmax.h>
@@ -71,7 +71,7 @@ static bool conv_limits_hold(const struct queue_limits *lim, const struct conv_l
 	       (lim->virt_boundary_mask & now->virt_boundary_mask) == now->virt_boundary_mask;
 }
 
-/* Gives the upper queue the lower limits; the second time, a while later, ends the checks. */
+/* Gives the upper queue the lower limits. When it runs again, a while later, it ends the checks. */
 static void conv_limits_work(struct work_struct *work)
 {
 	struct conv_lun *cl = container_of(to_delayed_work(work), struct conv_lun, limits_work);
@@ -99,7 +99,7 @@ static void conv_limits_work(struct work_struct *work)
 		cl->told = now;
 		queue_delayed_work(system_unbound_wq, &cl->limits_work, CONV_SETTLE);
 	} else if (conv_limits_hold(&q->limits, &now)) {
-		/* Requests that the queue holds by now end first: they may be too large. */
+		/* The freeze waits for requests that are in the queue: they may be too large. */
 		flags = smq_queue_freeze(q);
 		conv_limits_publish(cl, &now);
 		smq_queue_unfreeze(q, flags);
@@ -213,7 +213,7 @@ void conv_limits_cut(struct scsi_cmnd *lower, struct scsi_cmnd *scmd, unsigned i
 }
 
 /**
- * conv_limits_mend() - at the end of a lower command that was shortened
+ * conv_limits_mend() - restores the scatterlist after a shortened lower command has ended
  * @lower: the lower command
  * @scmd: the upper command; what was left out becomes part of its residual
  */
@@ -229,7 +229,7 @@ void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd)
 	scsi_set_resid(scmd, scmd->sdb.length - lower->sdb.length + lower->resid_len);
 }
 
-/* The upper device's first commands come before conv_limits_take(). */
+/* Sets the limits for the upper device's first commands, which come before conv_limits_take(). */
 void conv_limits_init(struct conv_lun *cl)
 {
 	conv_limits_read(&cl->told, &cl->lower->request_queue->limits);

@@ -38,7 +38,7 @@ static void conv_lun_add(struct work_struct *work)
 	int err = conv_lun_add_upper(cl->host, cl->lower);
 
 	if (err)
-		sdev_printk(KERN_ERR, cl->lower, "claimed by a rule, but not found above: %d\n",
+		sdev_printk(KERN_ERR, cl->lower, "claimed by a rule, but no upper device: %d\n",
 			    err);
 }
 
@@ -180,7 +180,10 @@ void conv_lun_exit(struct smq_host *host, struct scsi_device *upper)
 
 	mutex_lock(&conv_lock);
 	WRITE_ONCE(cl->uppers, cl->uppers - 1);
-	/* Under the lock, because conv_lun_end() may free the claim once @uppers is 0. */
+	/*
+	 * Once @uppers is 0, conv_lun_end() goes on. It takes the lock before it frees the claim,
+	 * so this wake_up() is under the lock.
+	 */
 	wake_up(&cl->idle);
 	mutex_unlock(&conv_lock);
 }

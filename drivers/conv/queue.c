@@ -24,7 +24,7 @@ static noinline bool conv_failed(struct scsi_cmnd *scmd, const struct conv_cmd *
 	const struct conv_lun *cl = ((const struct conv_upper *)smq_lun_priv(scmd->device))->cl;
 	const struct scsi_cmnd *lower = blk_mq_rq_to_pdu(rq);
 
-	/* The lower mid-layer has not dispatched it, and so has not counted it, either. */
+	/* The lower mid-layer counts dispatched commands only, and did not dispatch this one. */
 	if (!test_bit(SCMD_STATE_COMPLETE, &lower->state))
 		this_cpu_dec(*cl->sent);
 	/* Without the bits that the lower mid-layer sets for itself: the upper one sets its own. */

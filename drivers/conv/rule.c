@@ -2,7 +2,7 @@
 /*
  * Rules: they name devices, by the text of their wwid attribute in sysfs, that smq_conv claims as
  * soon as they appear. The driver core calls our probe before sd's, because sd's is asynchronous.
- * So there never is a lower disk for such a device.
+ * So such a device never has a lower disk.
  */
 #define pr_fmt(fmt) "smq_conv: " fmt
 
@@ -26,7 +26,7 @@ static LIST_HEAD(conv_rules);
 
 static char *rules;
 module_param(rules, charp, 0444);
-MODULE_PARM_DESC(rules, "wwid,...: devices to claim when they appear; later ones by the driver's attribute");
+MODULE_PARM_DESC(rules, "wwid,...: devices to claim when they appear; attribute rules adds more");
 
 static struct conv_rule *conv_rule_find(const char *wwid)
 {
@@ -46,7 +46,7 @@ static int conv_rule_add(const char *wwid)
 	int err = 0;
 
 	if (!*wwid || strlen(wwid) >= CONV_WWID) {
-		pr_err("rules: '%.32s' is no wwid, as naa.5000c500155a1234\n", wwid);
+		pr_err("rules: '%.32s' is no wwid like naa.5000c500155a1234\n", wwid);
 		return -EINVAL;
 	}
 	rule = kzalloc(sizeof(*rule), GFP_KERNEL);
