@@ -69,7 +69,7 @@ static void lio_attach(struct lio_tpg *tpg, u64 number)
 		       tpg->number, number, err);
 }
 
-/* LIO ignores the return value. */
+/* Adds a device for a LUN that was linked, if there is a nexus. LIO ignores the return value. */
 int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);
@@ -95,7 +95,7 @@ int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 	return err;
 }
 
-/* Removes the device, with commands in flight too; a reset still finds the LUN meanwhile. */
+/* Removes the device, even with commands in flight; a reset still finds the LUN meanwhile. */
 void lio_pre_unlink(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);

@@ -8,7 +8,7 @@
 #include <smq/lld.h>
 #include <smq/target.h>
 
-/* A target port group is a SCSI target of its WWN's host, by its number. */
+/* Target port group N of a WWN is target N of the WWN's host. */
 #define LIO_MAX_TPGS	32
 /* What flat space addressing reaches (SAM-6, 4.7.7.3). */
 #define LIO_MAX_LUNS	16384

@@ -90,7 +90,7 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 	else
 		lc->se.prot_pto = scsi_get_prot_op(scmd) != SCSI_PROT_NORMAL;
 
-	/* The result of a command that LIO drops without a response, as a LUN reset does. */
+	/* The result if LIO drops the command without a response, as it does in a LUN reset. */
 	scmd->result = DID_RESET << 16;
 	if (here)
 		smq_cmd_enter(cmd);
@@ -123,7 +123,7 @@ static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct
 	if (lio_may_run_here(smq_lun_priv(scmd->device), scmd))
 		return lio_submit(cmd, true);
 
-	/* LIO copies as many bytes of the CDB as its additional length says. */
+	/* LIO would copy as many bytes as the CDB's additional length says, even beyond its end. */
 	if (scmd->cmnd[0] == VARIABLE_LENGTH_CMD && scsi_command_size(scmd->cmnd) > scmd->cmd_len) {
 		scsi_build_sense(scmd, 0, ILLEGAL_REQUEST, 0x24, 0);
 		scsi_set_resid(scmd, scsi_bufflen(scmd));

@@ -6,8 +6,8 @@
  * HOST/luns/N/		size_mb sector_size null power
  * HOST/model/, HOST/fault/	knobs.c
  *
- * A LUN is there while its power and its host's are 1. What a host or LUN is made
- * from changes only while its own power is 0.
+ * A LUN is there while its power and its host's are 1. The settings that a host or LUN
+ * is created with can be changed only while its own power is 0.
  */
 #define pr_fmt(fmt) "smq_ram: " fmt
 

@@ -98,11 +98,12 @@ struct ram_lun {
 
 /**
  * struct ram_model - the modelled hardware behind a host; 0: no limit, no cost
- * @service_ns: time from doorbell to completion of a command
+ * @service_ns: time from doorbell to completion of a command, if neither @hwq_ns nor
+ *	@bytes_per_sec adds to it
  * @hwq_ns: time that a hardware queue takes for a command before it begins the next one;
  *	@service_ns follows it
  * @hwq_depth: commands that a hardware queue takes; beyond it queue_cmd returns SMQ_HWQ_BUSY
- * @doorbell_ns: CPU time of one doorbell, as an uncached write costs it
+ * @doorbell_ns: CPU time of one doorbell, in place of the uncached write to a real device
  * @bytes_per_sec: rate of the one link that all commands of the host share
  * @irq_affinity: 1: the interrupt of a hardware queue comes on the first online CPU of the
  *	queue; 0: on the CPU that rang the doorbell

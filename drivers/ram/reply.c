@@ -33,7 +33,10 @@ void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte)
 	scmd->sense_buffer[7] = 10;
 }
 
-/* Checks the direction of the buffer; with a wrong one no target would get the command. */
+/*
+ * Checks the direction of the buffer. If it is wrong, the command ends with DID_ERROR, as if the
+ * transport had not sent it to a target.
+ */
 bool ram_dir_ok(struct scsi_cmnd *scmd, enum dma_data_direction dir)
 {
 	if (!scsi_bufflen(scmd) || scmd->sc_data_direction == dir)
