@@ -271,7 +271,7 @@ int smqsg_cmd_wait(struct smqsg_cmd *cmd)
 	spin_lock_irq(&v3->lock);
 	if (cmd->state == SMQSG_RUNNING) {
 		cmd->orphan = true;
-		/* Only another process may read the result: no data is copied to its memory. */
+		/* Only another process may read the result: @small is not copied to its memory. */
 		cmd->data.back = NULL;
 		cmd->file = get_file(cmd->fd->file);
 		ret = -EINTR;

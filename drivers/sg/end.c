@@ -21,7 +21,7 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 	if (!scmd->result)
 		return blk_status_to_errno(error);
 	result = (scmd->result & 0xff) | host_byte(scmd->result) << 8;
-	/* The LLD has set only bits that have no place in the status; still it is not GOOD. */
+	/* The LLD has set only bits that have no place in the status: the command has failed. */
 	if (!result)
 		return -EIO;
 	if (scmd->resid_len)
@@ -136,7 +136,7 @@ SMQ_END_IO(smqsg_slot_end, rq, error)
 		smqsg_slot_finish(io, fd, batch, slot, 0);
 		return RQ_END_IO_FREE;
 	}
-	/* Cleared here, because the mid-layer may refuse the next run before it sets this. */
+	/* Cleared here, because the mid-layer may refuse the next run before it clears this. */
 	if (unlikely(resid))
 		scmd->resid_len = 0;
 	if (!smqsg_held_may_store(&fd->held, held, rq))
