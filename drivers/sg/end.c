@@ -21,7 +21,7 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 	if (!scmd->result)
 		return blk_status_to_errno(error);
 	result = (scmd->result & 0xff) | host_byte(scmd->result) << 8;
-	/* The LLD has set only bits that have no place in the status: the command has failed. */
+	/* The LLD has set only bits that have no place in the status: still a failure. */
 	if (!result)
 		return -EIO;
 	if (scmd->resid_len)

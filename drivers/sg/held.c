@@ -171,7 +171,7 @@ bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 /*
  * Whether an idle request has to go back: others want it, or its slot has not run for long. Another
  * context may be taking the request meanwhile. This is safe: the request's memory lives as long as
- * the host, hctxs and tags stay while the queue cannot be frozen, and a wrong answer does no harm.
+ * the host does; hctxs and tags stay while the queue cannot be frozen; a wrong answer does no harm.
  */
 static bool smqsg_held_must_return(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq)
 {
