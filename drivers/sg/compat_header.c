@@ -39,7 +39,7 @@ static int smqsg_cdb(struct smqsg_cmd *cmd, const void __user *from, unsigned in
 
 static unsigned long smqsg_timeout(u32 ms)
 {
-	/* All ones is "no timeout". The result is bounded, because a request's timeout is an int. */
+	/* All ones is "no timeout". The result is bounded: a request's timeout is an int. */
 	return min_t(unsigned long, msecs_to_jiffies(ms), INT_MAX);
 }
 
