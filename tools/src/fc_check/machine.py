@@ -15,8 +15,8 @@ DISK = "0"
 
 @dataclass
 class Lun:
-    """A scsi_device. disk is its name as sd, "" without one; port the remote port (FC) or session
-    (iSCSI) that it is behind."""
+    """A scsi_device. disk: the name of its block device, for example sda, or "" if it has none;
+    port: the remote port (FC) or session (iSCSI) that it is behind, or ""."""
 
     sysfs: Sysfs
     address: str
@@ -67,8 +67,8 @@ class Host:
 
     @property
     def driver(self) -> str:
-        """The LLD's proc_name, which is the name of its module. qla2xxx has none: its name is that
-        of the driver of the host's device."""
+        """The LLD's proc_name, which is the name of its module. qla2xxx has no proc_name: for it
+        the result is the name of the driver of the host's device."""
         name = self.text("proc_name")
         if name not in ("", "(null)", "<NULL>"):
             return name

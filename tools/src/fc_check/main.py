@@ -48,7 +48,7 @@ def parse(arguments: list[str]) -> Namespace:
 
 
 def nothing(sysfs: Sysfs) -> list[Finding]:
-    """Findings for a machine without a host of the three transports, and for a missing smq_sg."""
+    """A finding if the machine has no host of the three transports."""
     if not any(sysfs.names("class", group) for group in ("fc_host", "iscsi_host", "sas_host")):
         return [Finding("no-host", ERROR, ["/sys/class"], "no FC, iSCSI or SAS host",
                         "No driver has taken an HBA (FC: PCI class 0c04, SAS: 0107) and no iSCSI "
@@ -58,7 +58,7 @@ def nothing(sysfs: Sysfs) -> list[Finding]:
 
 
 def checked(found: list[Host], sysfs: Sysfs) -> list[Finding]:
-    """Runs all checks on these hosts."""
+    """Runs all checks on these hosts, and looks for smq_sg's nodes."""
     result = []
     for host in found:
         for check in (*MODULES[host.transport].CHECKS, *queues.CHECKS, *luns.CHECKS):

@@ -112,7 +112,7 @@ static int init_io_u(struct thread_data *td, struct io_u *io_u)
 
 	if (!c)
 		return 1;
-	/* index is in the place of engine_data. */
+	/* io_u->index and io_u->engine_data share their memory. */
 	c->index = io_u->index;
 	c->io_u = io_u;
 	io_u->engine_data = c;

@@ -110,13 +110,13 @@ struct node {
  * @options: the user's options
  * @depth: number of io_us
  * @room: most commands in one entry
- * @memory: begin of the io_us' buffers, NULL if they have none
+ * @memory: start of the io_us' buffers, NULL if they have none
  * @memory_size: length of that memory, in bytes
  * @chunk: bytes of that memory that are pinned as one buffer
  * @nodes: open files
  * @unused: entries that can be used next
- * @refused: entries whose commands found too many waiting, or no room in the ring; they are sent
- *	again when others have ended
+ * @refused: entries with commands that were refused because too many wait, and entries for which the
+ *	ring had no room; they are sent again when others have ended
  * @in_flight: entries queued and not reaped
  * @queued: io_us whose time of submission fio wants to know, and their number
  * @done: io_us that have ended and that fio has not taken: a ring of @depth, from @first_done on

@@ -89,7 +89,7 @@ static void run_done(struct engine *e, const struct node *n, struct command *c, 
 {
 	const struct smq_sg_status *status = smq_status(n->target.dev, slot);
 
-	/* An errno of the entry may not be in the slot. */
+	/* If the whole entry failed, its errno may be missing in the slot's status. */
 	if (result < 0)
 		c->outcome = (struct smq_outcome){ .error = -result };
 	else if (!status->result)
@@ -111,8 +111,8 @@ static bool was_refused(const struct entry *entry, unsigned int i, const struct 
 }
 
 /*
- * Whether commands were refused, and others that are in flight or in the rest of the batch will
- * make room.
+ * True if commands were refused, and if others will make room: entries in flight, or the rest of
+ * this batch.
  */
 static bool may_go_again(const struct engine *e, const struct entry *entry,
 			 const struct smq_event *event)
@@ -124,7 +124,7 @@ static bool may_go_again(const struct engine *e, const struct entry *entry,
 	return refused && (e->in_flight || refused < entry->nr);
 }
 
-/* Ends the entry's commands; with @again except refused ones. Return: whether any were refused. */
+/* Ends the entry's commands. With @again, keeps the refused ones. Return: whether any are kept. */
 static bool finish_entry(struct engine *e, struct entry *entry, const struct smq_event *event,
 			 bool again)
 {

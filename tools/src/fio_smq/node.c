@@ -85,7 +85,7 @@ int node_slot(const struct engine *e, struct node *n, const struct command *c)
 	return slot;
 }
 
-/* Prepares the slots of one kind for the size of block that the job has, or its largest. */
+/* Prepares the slots of one kind for the job's block size, or for the largest of several. */
 static int prepare_kind(const struct engine *e, struct node *n, enum kind k, uint32_t length,
 			size_t stride)
 {

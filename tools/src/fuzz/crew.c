@@ -74,7 +74,10 @@ static void begin_life(const struct options *options, unsigned int index)
 	tally(OP_LIFE, 0);
 }
 
-/* A fault if a life ended as none may. SIGUSR1 ends a life that has become another program. */
+/*
+ * Reports a fault if a process ended in a way that the load does not cause. SIGUSR1 is no fault: it
+ * ends a life that has executed another program.
+ */
 static void look_at_end(pid_t pid, int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGUSR1)
@@ -83,7 +86,7 @@ static void look_at_end(pid_t pid, int status)
 		fault("process %d ended with status %d", pid, WEXITSTATUS(status));
 }
 
-/* Reaps a process. False: no process is left. */
+/* Reaps all processes that have ended. Returns false if no process is left. */
 static bool reap(const struct options *options)
 {
 	unsigned int i;

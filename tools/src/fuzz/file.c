@@ -69,7 +69,7 @@ void step_setup(struct life *life, struct rnd *r)
 	tally_field(OP_SETUP, ret, arg.field);
 }
 
-/* Whatever runs meanwhile, the first slot's status must be one that the interface defines. */
+/* Commands may run meanwhile; the first slot's status must be one that the interface defines. */
 static void look_at(const unsigned char *map, size_t size)
 {
 	const struct smq_sg_status *status = (const struct smq_sg_status *)map;

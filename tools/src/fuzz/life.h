@@ -91,7 +91,7 @@ struct life {
 	bool nonblock;
 	bool over;		/* a step was the last one */
 	bool abandon;		/* it ends without waiting for its commands */
-	bool child;		/* another life forked it; it must not use that one's rings */
+	bool child;		/* another life forked it; it must not use its parent's rings */
 	unsigned char *area;	/* parts of it may be unmapped: only the kernel looks at it */
 	struct ring rings[RINGS];
 	struct own own;

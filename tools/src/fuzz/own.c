@@ -180,8 +180,9 @@ static struct transfer transfer_random(struct own *own, bool out, unsigned int i
 }
 
 /*
- * Return: that of send_by_some_way(). Closes the file if the transfer failed, except with
- * -EOPNOTSUPP: then nothing was sent, as by a polled ring to a host without poll queues.
+ * Closes the file if the transfer failed, except with -EOPNOTSUPP, which means that nothing was
+ * sent: a host without poll queues takes no commands from a polled ring. Return: 0 good, above 0
+ * the device reported a status, below 0 an errno.
  */
 static int own_transfer(struct life *life, const struct transfer *transfer, struct rnd *r)
 {

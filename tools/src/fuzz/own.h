@@ -6,7 +6,7 @@
 #include "life.h"
 #include "random.h"
 
-/* Chooses the blocks. The worker's next lives get other blocks, until some hundred lives later. */
+/* Chooses the blocks. Only after some hundred lives does a worker use the same blocks again. */
 void own_choose(struct own *own, unsigned int worker, unsigned long life, unsigned int workers);
 
 /* Opens a file and sets it up; own.fd is -1 if that fails. */

@@ -15,7 +15,7 @@
 #define SENSE		64
 #define TIMEOUT_MS	5000
 
-/* What a header points at; a command of write() has its own until read() has its result. */
+/* What a header points at. step_write() keeps it in static memory, for read() may use it later. */
 struct sg_words {
 	unsigned char cdb[16];
 	unsigned char sense[SENSE];

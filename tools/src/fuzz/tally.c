@@ -30,7 +30,7 @@ static const unsigned char of_a_run[] = {
 	EPERM, ERANGE, ETIMEDOUT, EIO, EBADF, EFAULT, 0
 };
 
-/* Of a batch as such: it was wrong, or all the device had to say. */
+/* The errnos of a batch as a whole. The results of its commands are in the slots' status. */
 static const unsigned char of_a_batch[] = {
 	EAGAIN, ECANCELED, EINVAL, EFAULT, ENODEV, ENOMEM, EOPNOTSUPP, EPERM, ETIMEDOUT, EBADF,
 	ENODATA, 0

@@ -190,7 +190,7 @@ int send_by_some_way(struct life *life, int fd, const struct transfer *transfer,
 	result = ring ? by_some_ring(life, ring, fd, transfer, r) :
 			by_some_call(life, fd, transfer, r);
 	last_sending.ended = seconds_now();
-	/* Rings count what they end. */
+	/* A ring has counted the transfer when it took the CQE. */
 	if (!ring)
 		tally(transfer->op, result);
 	return result;
