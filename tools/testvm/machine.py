@@ -50,8 +50,8 @@ class Options:
 class Machine:
     """A VM with one job. run() returns the exit status for the caller."""
 
-    # The architecture of its kernels, and the devices of its streams in the guest; "" and none:
-    # found by name.
+    # The architecture of its kernels, "" for QEMU's, and the devices of its streams in the guest:
+    # none if the guest finds them by name.
     ARCH = ""
     DEVICES: dict[str, str] = {}
 

@@ -33,14 +33,14 @@ _FAULTS = re.compile("|".join((
     r"DEBUG_LOCKS_WARN_ON",
 )))
 # Reports of known defects of the kernel itself, which cannot be fixed here: the first line, another
-# line that follows, and within how many lines it does. tests/vm/kit/klog.py has the same list.
+# line, and the number of lines among which that one must be. tests/vm/kit/klog.py has the same list.
 _KNOWN = (
     # User Mode Linux of 7.2 walks a process's maple tree without its lock when it flushes the TLB;
     # lockdep reports that when an aio ring is freed.
     (re.compile(r"WARNING: suspicious RCU usage"),
      re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage"), 5),
-    # Without memory for the map of a LUN's budget sbitmap_init_node() frees alloc_hint and
-    # leaves the pointer, and with the half-made LUN sbitmap_free() frees it once more.
+    # If there is no memory for the map of a LUN's budget, sbitmap_init_node() frees alloc_hint but
+    # leaves the pointer. When the half-made LUN is released, sbitmap_free() frees it once more.
     (re.compile(r"WARNING: mm/percpu\.c:\d+ at scsi_device_dev_release\+"),
      re.compile(r"\bscsi_alloc_sdev\+"), 80),
     # An iSCSI session removes its target in a workqueue for memory reclaim. The removal may wait

@@ -39,7 +39,7 @@ class UserMode(Machine):
         return False
 
     def _messages(self, ports: dict[str, Port]) -> int:
-        """The console's log: there goes what the program prints before it has a console."""
+        """The console's log, which also takes what the program prints before it has a console."""
         return ports["serial"].guest.fileno()
 
     def _environment(self) -> dict[str, str]:

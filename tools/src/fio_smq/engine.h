@@ -115,8 +115,8 @@ struct node {
  * @chunk: bytes of that memory that are pinned as one buffer
  * @nodes: open files
  * @unused: entries that can be used next
- * @refused: entries with commands that were refused because too many wait, and entries for which the
- *	ring had no room; they are sent again when others have ended
+ * @refused: entries with commands that were refused because too many wait, and entries for which
+ *	the ring had no room; they are sent again when others have ended
  * @in_flight: entries queued and not reaped
  * @queued: io_us whose time of submission fio wants to know, and their number
  * @done: io_us that have ended and that fio has not taken: a ring of @depth, from @first_done on

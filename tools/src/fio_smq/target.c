@@ -144,7 +144,7 @@ bool target_takes(struct thread_data *td, const char *name, const struct target 
 {
 	const struct thread_options *o = &td->o;
 
-	/* fio's buffers are as large as the largest block, trims included. Each is lent as a whole. */
+	/* fio's buffers are as large as the largest block, even of a trim; each is lent whole. */
 	if ((td_read(td) || td_write(td)) && td_max_bs(td) > SMQ_SG_MAX_BUFFER) {
 		log_err("fio: smq: %s: bs=%llu is over the limit of a buffer, %u bytes\n", name,
 			td_max_bs(td), SMQ_SG_MAX_BUFFER);
