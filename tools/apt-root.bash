@@ -7,8 +7,8 @@
 
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# Prints the URI of a suite: that of the suite which this system uses or, for a security suite, that
-# of its security updates.
+# Prints the URI of the archive that has suite $1: the one from which this system gets its own suite
+# or, if $1 is a security suite, its security updates.
 archive_of() {
 	local suite=$1 codename own uri release
 	# shellcheck source=/dev/null

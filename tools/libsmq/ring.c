@@ -47,8 +47,8 @@ int smq_ring_new(unsigned int entries, unsigned int flags, struct smq_ring **rin
 	if (!r)
 		return -ENOMEM;
 	/*
-	 * Completions are posted when the thread enters the kernel, which it does anyway; a flag in
-	 * the ring shows that there are some.
+	 * The kernel does not interrupt the thread to post completions. It posts them when the
+	 * thread next enters the kernel; a flag in the ring shows that some wait for that.
 	 */
 	ret = io_uring_queue_init(entries, &r->uring, setup | IORING_SETUP_COOP_TASKRUN |
 				  IORING_SETUP_TASKRUN_FLAG);

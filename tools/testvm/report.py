@@ -33,7 +33,8 @@ _FAULTS = re.compile("|".join((
     r"DEBUG_LOCKS_WARN_ON",
 )))
 # Reports of known defects of the kernel itself, which cannot be fixed here: the first line, another
-# line, and the number of lines among which that one must be. tests/vm/kit/klog.py has the same list.
+# line, and the number of lines among which that one must be. tests/vm/kit/klog.py has the same
+# list.
 _KNOWN = (
     # User Mode Linux of 7.2 walks a process's maple tree without its lock when it flushes the TLB;
     # lockdep reports that when an aio ring is freed.

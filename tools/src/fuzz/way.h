@@ -25,8 +25,8 @@ extern struct sending {
 
 /*
  * Sends @transfer by file @fd: in a way that supports run.flags if these are not 0, otherwise in
- * any way. Counts the transfer. Return: 0 good, above 0 the device reported a status, below 0 an errno.
- * If the result is not 0, the command may still be in flight.
+ * any way. Counts the transfer. Return: 0 good, above 0 the device reported a status, below 0 an
+ * errno. If the result is not 0, the command may still be in flight.
  */
 int send_by_some_way(struct life *life, int fd, const struct transfer *transfer, struct rnd *r);
 
