@@ -189,7 +189,7 @@ __u64 cdb_blocks(const struct cdb_op *op, const __u8 *cdb)
 {
 	__u64 n = get_field(cdb, op->len_at, op->len_len);
 
-	/* In the 6-byte commands a length of 0 means 256 blocks, so they cannot move no data. */
+	/* In the 6-byte commands a length of 0 means 256 blocks, so they always move data. */
 	if (!n && op->size == SIZE_BLOCKS && op->len == 6)
 		n = 256;
 	return n;

@@ -65,7 +65,7 @@ static struct slot *take_refused(struct worker *w)
 	return slot;
 }
 
-/* Whether a command was issued that is behind @slot's in the file. */
+/* Whether a command that comes later in the file than @slot's has been issued. */
 static bool is_overtaken(const struct lane *l, const struct slot *slot)
 {
 	return l->next && l->cmds[l->next - 1] > slot->sequence;

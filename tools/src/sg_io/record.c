@@ -320,7 +320,7 @@ static int execute(const struct record_options *o, const struct device *dev, FIL
 	return status;
 }
 
-/* As it is, with what may be in it; @made: there was none. */
+/* Opens the file without truncating it. @made: whether this created the file. */
 static FILE *open_output(const char *path, bool *made)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -8,7 +8,7 @@
 
 #define FIRST_ROOM	4096
 #define UNMAP		0x42
-/* A chain is as long as commands are in flight; ends that were lost make it longer. */
+/* A chain has as many commands as are in flight, and those whose end was lost. */
 #define LONGEST_CHAIN	256
 
 bool recording_take(const struct trace_event *event, void *recording)
@@ -196,7 +196,7 @@ static void write_line(const struct recorded *c, __u64 first_ns, struct writing 
 	if (!why && dir == DIR_OUT)
 		fprintf(w->out, " pattern=%s", pattern_of(c, op, w));
 	fprintf(w->out, " at=%llu", (c->ns - first_ns) / 1000);
-	/* The format has no larger number of a CPU; the command is recorded without one. */
+	/* A command file cannot name a larger CPU number; the command is recorded without one. */
 	if (c->cpu < CPU_SETSIZE)
 		fprintf(w->out, " cpu=%u", c->cpu);
 	if (why)

@@ -147,7 +147,7 @@ static int open_cpus(struct trace *t, unsigned int buffer_kb)
 	bytes = t->nr_cpus ? tracefs_cpu_read_size(t->cpus[0]) : -1;
 	if (bytes > 0) {
 		t->page = malloc(bytes);
-		/* 16 more, as pages that are read while they are written are not full. */
+		/* 16 more, because pages that are read while events are added are not full. */
 		t->most_pages = ((__u64)buffer_kb << 10) / bytes + 16;
 	}
 	t->kbuf = kbuffer_alloc(sizeof(long) == 8 ? KBUFFER_LSIZE_8 : KBUFFER_LSIZE_4,

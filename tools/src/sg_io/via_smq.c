@@ -317,7 +317,7 @@ static void finish(struct worker *w, struct slot *slot, int result)
 	worker_done(w, slot);
 }
 
-/* Return: 0, or the errno for which there is no slot for it. */
+/* Return: 0, or an errno that says why the command gets no slot. */
 static int take_slot(struct worker *w, struct slot *slot)
 {
 	struct smq_path *p = w->priv;
