@@ -42,7 +42,6 @@ COMMANDS = (
 # The block layer looks at timers only at whole seconds: then each command older than this is
 # aborted.
 SHORT_MS = 1
-RETRIES = "100"
 # A command that the device forgets in a reset by ioctl ends only when this timer runs out.
 LOST_MS = 3000
 # Error handling begins this long after the device has lost a prepared command.
