@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench_contended COUNT shared|own: two jobs that only take the lock of a file's position: of one
- * shared open file, or of an open file each. For test_bench_plugins.py.
+ * bench_contended COUNT shared|own: two jobs that only take the lock of a file's position. They
+ * share an open file, or each has its own. For test_bench_plugins.py.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -45,13 +45,13 @@ static struct {
 	signed char nr_taken;
 	signed char place[ALL];
 	signed char issued[CPUS];	/* place in a CPU's pattern after its last issued command */
-	signed char foreign[EXPLORE_THREADS];	/* given by a thread since it last began */
+	signed char foreign[EXPLORE_THREADS];	/* other CPUs' commands, in its present call */
 	signed char dispatcher;		/* thread that dispatches, or NOBODY */
 	bool kicked[CPUS];
 	bool unrung[CPUS];		/* the LLD has commands whose doorbell was not rung */
 	bool ended[CPUS];		/* all of its pattern was submitted */
 	bool uncommitted;		/* smq_policy_hwq.uncommitted */
-	signed char owing;		/* CPUs that have taken it, and not noted it yet */
+	signed char owing;		/* CPUs that took that mark, in smq_bucket_submit() */
 } world;
 
 static unsigned int budget;

@@ -98,7 +98,7 @@ static enum smq_status dispatch_list(struct smq_hwq *hwq, struct list_head *cmds
 	return smq_dispatch_list(hwq->host->lld, hwq, cmds, commit);
 }
 
-/* If a policy that counts commands was chosen before this runs, it issues only counted commands. */
+/* If a policy that counts was chosen before this is called, it issues only counted commands. */
 static void refused_dispatch(struct smq_hold *hold)
 {
 	world.counting = world.core.choice.policy && ops.holds ? explore_self() + 1 : 0;

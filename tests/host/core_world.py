@@ -71,14 +71,15 @@ FUNCTIONS = {
 
 
 def gcc(*args):
-    """Compiles. With -Os the explorer finds the fewest states twice."""
+    """Compiles with -Os, with which the explorer counts the fewest states twice."""
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused", "-Werror",
                     "-Wno-sign-compare", "-Os", *args], check=True, timeout=60)
 
 
 @functools.cache
 def explorer():
-    """Builds the object that all versions link; for this process: test files run side by side."""
+    """Builds the object that all versions link. Each process has its own, because test files run at
+    the same time."""
     OUT.mkdir(parents=True, exist_ok=True)
     made = OUT / f"core_explorer_{os.getpid()}.o"
     atexit.register(made.unlink, missing_ok=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Makes a /sys and a /proc with HBAs, as the sources of Linux 6.1 do.
+"""Makes a /sys and a /proc with HBAs, with the files that Linux 6.1 would make.
 
-The mid-layer's attributes are those of drivers/scsi/scsi_sysfs.c, ports those of
-scsi_transport_fc.c; a driver's own, its parameters and their defaults are those of qla2xxx
+The mid-layer's attributes are those of drivers/scsi/scsi_sysfs.c, those of ports are from
+scsi_transport_fc.c; a driver's attributes, parameters and their defaults are those of qla2xxx
 (qla_os.c, qla_attr.c), lpfc (lpfc_attr.c, lpfc_init.c) and mpt3sas. Devices lie below
 devices/, classes and buses have relative links to them.
 """

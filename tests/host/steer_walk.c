@@ -32,8 +32,8 @@ static void walk_ranks(void)
 				EXPECT(rank <= SMQ_STEER_BEST);
 				EXPECT(!rank == (!q.open || inflight > threshold / 4));
 				/*
-				 * An idle queue is never busy as well: no command is sent back and
-				 * forth.
+				 * A queue that may get a command is not busy with it: the command
+				 * is not sent on.
 				 */
 				EXPECT(!rank || !smq_steer_is_busy(inflight + 1, threshold));
 				if (!rank)
@@ -107,7 +107,7 @@ static void walk_windows(void)
 	}
 }
 
-/* Checks that a look begins a new trial, of no more commands than those that passed have earned. */
+/* Checks that a look leads to a new trial, the sooner the more commands passed before the look. */
 static void walk_looks(void)
 {
 	struct smq_steer s;

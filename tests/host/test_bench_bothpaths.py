@@ -75,7 +75,8 @@ def test_recorded_figures_are_those_of_the_demo():
 
 
 def test_trace_three_times():
-    """As reported, of 4.19, and ours, with the share of the driver; the program has none."""
+    """The columns: as reported, of 4.19, and ours with the driver's share. The program's
+    instructions do not count."""
     taken = FigureSet([insn("smq_ram", 8000, user=1000.0, scsi=1400.0, lld=350.0, bs=4096, qd=1)])
     reported, legacy, ours = trace.columns(taken)
     assert [reported.cell(part) for part in trace.PARTS] == [
@@ -112,7 +113,7 @@ def test_claims_stand_under_their_completion(taken):
 
 
 def test_config_has_what_the_guest_needs():
-    """The fragment sets each option once, and those without which the tool refuses a kernel."""
+    """The fragment sets no option twice, and has those without which the tool refuses a kernel."""
     options = re.findall(r"^(?:# )?(CONFIG_\w+)[= ]", CONFIG.read_text(encoding="ascii"),
                          re.MULTILINE)
     assert len(options) == len(set(options))

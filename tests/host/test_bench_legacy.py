@@ -101,7 +101,7 @@ def test_measures_a_kernel_of_today(kernel, tmp_path):
         assert 50 < insn.value - figure.value < 1000
         assert sum(insn.parts["group"].values()) == pytest.approx(insn.value, abs=1)
         assert insn.parts["group"]["LLD"] > 50
-        # The AIO context's lock, those of sg; and none of the mid-layer.
+        # The lock of the AIO context, or those of sg, but no queue_lock.
         locks = found.one(row=figure.row, metric="locks", **same)
         assert (1 <= locks.value < 1.3) if figure.path == "libaio" and figure.qd > 1 else \
             0.9 < locks.value < 20
@@ -181,9 +181,9 @@ def test_two_cpus_and_ten_luns(old, tmp_path):
     assert done.returncode == 0, done.stderr
     lines = table_of(done.stdout)
     assert [line[1:3] for line in lines] == [["1", "1"], ["1", "2"], ["10", "1"], ["10", "2"]] * 2
-    # The rounds: 30000, 32000 and 34000 by 40000.
+    # The rounds: 30000, 32000 and 34000, each divided by 40000.
     assert {line[-1] for line in lines} == {"0.80 +-0.05"}
-    # Two of five of four: contended on one LUN, by two CPUs.
+    # On one LUN with two CPUs, two of five acquisitions are contended: 1.6 of four.
     assert [line[-3] for line in lines] == ["0.00", "1.60", "0.00", "0.00"] * 2
     found = figures.read(tmp_path / "figures")
     ratio, = found.find(metric="against_mq", jobs=2, luns=10, row="kernel_legacy")
@@ -214,7 +214,8 @@ def test_times_alternate():
 
 
 def test_locks_by_lock_stat(old, tmp_path):
-    """A kernel with /proc/lock_stat is asked for its locks: lockdep would be counted else."""
+    """If the kernel has /proc/lock_stat, locks are read there: the plugin would count those of
+    lockdep, too."""
     done = old("lock_stat", "--json", str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
     assert "Locks: by /proc/lock_stat" in done.stdout and "those of lockdep" in done.stdout

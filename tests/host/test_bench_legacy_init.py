@@ -99,7 +99,7 @@ done
     assert [line.split()[1:6] for line in queues if "_timer" not in line] == [
         ["kernel_legacy", "sd10", "use_blk_mq=N", "elevator=noop", "queue_depth=128"],
         ["kernel_mq", "sd20", "use_blk_mq=Y", "elevator=none", "queue_depth=128"]]
-    # scsi_debug's delay is one for all hosts: written when it changes.
+    # scsi_debug has one delay for all hosts: it is written only when it changes.
     assert [line for line in said if "delay" in line and line.startswith("put")] == [
         "put delay 0", "put ndelay 20000"]
     assert said[-1].startswith("uses")

@@ -356,8 +356,8 @@ def test_too_few_rounds_are_none(tmp_path, native, repeats, busy, left):
 
 
 def test_what_is_not_compared_keeps_its_rounds(tmp_path, native):
-    """A short disturbance affects only the group that was being measured: that loses rounds, or all
-    of them."""
+    """A short disturbance affects only the group that was being measured, which loses some or all
+    of its rounds."""
     other = TWO.replace("512", "4096")
     lines = guest({"smq_ram": 1000.0}, [READ, TWO], 8, end=False)
     lines += [one | {"group": 2} for one in guest({"smq_ram": 1000.0}, [other], 8, [1.0, 3.0, 1.0])
@@ -418,8 +418,8 @@ def machine_with_company(seed, share, rounds):
 
 
 def test_true_to_life_sequences(tmp_path, native):
-    """In realistic runs most rounds remain, and fewer of them were disturbed than of all rounds; on
-    a machine that is always busy none remains."""
+    """In realistic runs most rounds remain, and the share of disturbed rounds is smaller among them
+    than among all; on a machine that is always busy none remains."""
     kept = lost = refused = partly = 0
     for seed in range(60):
         lines, hit = machine_with_company(seed, 0.3, 8)

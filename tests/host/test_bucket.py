@@ -14,7 +14,7 @@ CHOICE = HERE.parents[1] / "drivers/policy/bucket_choice.h"
 
 
 def gcc(*args):
-    """Compiles. -Os: the fewest states are found twice."""
+    """Compiles with -Os, with which the explorer counts the fewest states twice."""
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
                     "-Os", *args], check=True, timeout=60)
 
@@ -58,7 +58,7 @@ def explore(program, words):
     "1 1 3 1 nl ne l",
     "1 1 0 0 ll ll l",          # an abort
     "9 0 4 0 nnl nnl l",
-    "1 1 1 0 nl ne l",          # of the last one of a batch that had begun without it
+    "1 1 1 0 nl ne l",          # an abort of a batch's last command
     "9 0 1 1 nl nl nl"])
 def test_every_interleaving(words):
     """In every interleaving no command is left behind or issued twice, a CPU's commands keep their

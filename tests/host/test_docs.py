@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """README and guides: their size, links, commands, names and figures are those of the tree.
 
-They find what becomes outdated: a file that was moved, an option that was renamed, a module
+The tests find what becomes outdated: a file that was moved, an option that was renamed, a module
 parameter or attribute that was removed, a figure that was updated in one place only. """
 
 import functools

@@ -45,7 +45,7 @@ def test_cdb(line, want):
     (f"slot {1 << 17} 512 0 0 0 0", "GOOD 512 GOOD, 512 bytes short"),
     (f"slot {0x02 | 1 << 16} 0 5 21 0 18",
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
-    # of a sense_size of 0
+    # with a sense_size of 0
     (f"slot {0x02 | 1 << 16} 0 5 21 0 0",
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
     (f"slot {0x28} 0 0 0 0 0", "BAD 0 TASK SET FULL"),

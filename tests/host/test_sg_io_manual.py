@@ -78,8 +78,8 @@ def test_manual_has_no_mistakes(tool):
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-# Does what bash does when the key is pressed: splits the words also at COMP_WORDBREAKS; but the
-# completion reads the line.
+# Does what bash does when the completion key is pressed, but does not set COMP_WORDS, which bash
+# splits at COMP_WORDBREAKS, too: the completion reads the line.
 PRESS = """
 source "$1"
 COMP_LINE=$3 COMP_POINT=${#3} COMP_WORDBREAKS=$4

@@ -69,7 +69,7 @@ def test_sorting_piece_by_piece():
 
 
 def test_a_refused_command_counts_once():
-    """A command that the driver refused twice is one line; CPU 1's of the same tag is another."""
+    """A command that the driver refused twice is one line; CPU 1's with the same tag is another."""
     lines, summary = record([
         event("start", 1000, 7, cdb=read10(1)), event("start", 2000, 7, 1, cdb=read10(2)),
         event("refused", 2500, 7, cdb=read10(1)), event("start", 3000, 7, cdb=read10(1)),

@@ -98,7 +98,7 @@ def test_two_busy_tasks_share_the_idle_queues():
 
 
 def test_full_queues_are_fallen_back_from():
-    """The queues are full with less than an idle queue may have: steering still helps."""
+    """The queues are full while they still count as idle: steering helps nevertheless."""
     direct = simulate(steer=0, hwq_ns=100000, qd=64)
     steered = simulate(hwq_ns=100000, qd=64, hwq_depth=2)
     assert steered["fell_back"] > 1000 and direct["ns"] > 2.5 * steered["ns"]

@@ -2,7 +2,7 @@
 """dkms in a clean Debian 12: add, build, install, a kernel that is installed later, remove.
 
 As root, with mmdebstrap and Debian's archive in reach; 2 GB below /tmp, 20 minutes on two busy
-processors. tests/host/test_dkms.py shows in seconds what the list of modules is.
+processors. tests/host/test_dkms.py checks the list of modules alone, in seconds.
 """
 import os
 import re
@@ -28,7 +28,7 @@ for suite in bookworm bookworm-backports; do
 done
 """
 
-# A kernel's headers lose options, and the exports of those folders.
+# Removes options from the headers of a kernel, and the exports of folders: RELEASE OPTIONS FOLDERS.
 WITHOUT = r"""
 cd /lib/modules/"$1"/build
 for option in $2; do
