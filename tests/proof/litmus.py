@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A litmus test: which lines of our code it stands for, and what it is without a barrier.
+"""A litmus test: the lines of our code that it stands for, and the test without one barrier.
 
-Its comment says what must not be, and has lines of two kinds:
+Its comment names the forbidden outcome, and has lines of two kinds:
 
     code: FILE: FUNCTION: TEXT     a line of the function
-    weak: [Pn: ]OLD => [NEW]       the same in the test, without its ordering: must go wrong
+    weak: [Pn: ]OLD => [NEW]       OLD in the test, without ordering: the outcome must occur
 
 "( *x)" in these stands for "(*x)", which herd7 would take for a comment in the comment.
 """

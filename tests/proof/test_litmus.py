@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The barriers that our code rests on, in the kernel's memory model: each litmus test's forbidden
-outcome does not come about, and does without one of the barriers. tests/host/test_litmus_code.py
-looks whether the code is what the tests say."""
+outcome cannot occur, and can occur without any one of the barriers. tests/host/test_litmus_code.py
+checks that the code has the lines that the tests name."""
 
 import subprocess
 
@@ -14,7 +14,7 @@ TESTS = {one.name: one for one in litmus.everything()}
 
 @pytest.fixture(scope="session", autouse=True)
 def herd():
-    """herd7 and the model, downloaded where they are not there."""
+    """Downloads herd7 and the model if they are missing."""
     subprocess.run([HERD, "prepare"], check=True, timeout=1200)
 
 
