@@ -11,7 +11,7 @@ LINE = re.compile(r"\s*(\d+)\s+(\d+)\s+(\S+) (?:\[(\w+)\] )?func:(\S+)")
 
 
 def live(wanted: Callable[[str], bool]) -> dict[str, int]:
-    """How many allocations of each place in the code are not freed; "FILE:LINE FUNCTION".
+    """For each place in the code, "FILE:LINE FUNCTION": how many of its allocations are not freed.
 
     @wanted chooses by the file's path in its tree, or its module's name.
     """

@@ -27,7 +27,7 @@ def ask(what: str, address: str) -> None:
 
 
 def ask_soon(what: str, address: str) -> None:
-    """The same; tries again while the disk is open."""
+    """As ask(), but tries again while the disk is open."""
     end = time.monotonic() + SOON
     while True:
         try:

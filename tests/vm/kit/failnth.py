@@ -86,7 +86,7 @@ def every(call: Callable[[], None], after: Callable[[Attempt], None],
     """Calls call() again and again, each time with the next of its allocations failing, until no
     allocation is left.
 
-    Of those behind the @first only one of @each on average, picked at random.
+    After the first @first allocations only one of @each fails, on average; chance picks it.
     after(attempt) undoes or repeats what was done, and checks. An attempt ends in one
     of the errnos @clean or in success; the last is undisturbed and has to succeed.
     """

@@ -3,8 +3,8 @@
 again.
 
 A lane is a batch of slots of one LUN. Each LUN has lanes that read blocks with known data and one
-that writes blocks of its own. What is fired ends once, each slot of it has run once, what it has
-read is what is there, and why a slot did not end GOOD is counted by its LUN.
+that writes blocks of its own. The tests check that each lane that was fired ends once, that each of
+its slots has run once, and that reads return the known data. Results of slots are counted by LUN.
 """
 import time
 from collections import Counter

@@ -23,8 +23,8 @@ class Outcome:
 def outcome(result: sgio.Result, data: bool = False) -> Outcome:
     """The outcome of a result; with @data its data-in as well.
 
-    A command that was refused has moved nothing, and there the two drivers that
-    are compared need not tell the same: test_state.py looks at that.
+    The residual of a command that failed is left out, because the two drivers that are compared
+    may differ in it: no data was moved. test_state.py checks it.
     """
     if result.status != sgio.GOOD or result.host != sgio.DID_OK:
         return Outcome(result.status, result.host, result.sense[:18])

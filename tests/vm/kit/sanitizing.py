@@ -9,6 +9,6 @@ TIME_FACTOR = 4 if SANITIZING else 1
 
 def repeats(count: int) -> int:
     """How often a test repeats an action that it repeats @count times on other kernels. Under the
-    checkers once is enough: they report a defect the first time, where other kernels show it only
-    by chance."""
+    checkers a quarter is enough: they report a defect the first time that it occurs, while other
+    kernels show it only by chance."""
     return max(count // 4, 2) if SANITIZING else count

@@ -53,7 +53,7 @@ class StraightDisk(Disk):
 
 @contextmanager
 def slow_disk(**config) -> Iterator[SlowDisk]:
-    """Such a disk, while smq_sg is loaded. At the end it must be idle or removed."""
+    """Yields a SlowDisk while smq_sg is loaded. At the end the disk must be idle or removed."""
     with ram_host(depth=DEPTH, **{"hw_queues": 1} | config) as (host_dir, host):
         found = SlowDisk(host_dir, host)
         yield found
@@ -64,7 +64,7 @@ def slow_disk(**config) -> Iterator[SlowDisk]:
 
 @contextmanager
 def straight_disk(**params) -> Iterator[StraightDisk]:
-    """The same for a disk of scsi_debug without an elevator; nothing but the test uses it."""
+    """Yields a disk of scsi_debug without an elevator, which nothing but the test uses."""
     with loaded("scsi_debug", **{"delay": 0, "max_queue": DEPTH} | params) as (host,):
         lun, = host.wait_luns(1)
         (lun.queue / "scheduler").write_text("none", encoding="ascii")

@@ -86,7 +86,7 @@ SCSI_DEBUG = Path("/sys/bus/pseudo/drivers/scsi_debug")
 
 @contextmanager
 def slow(seconds: float) -> Iterator[None]:
-    """During the block scsi_debug takes this long for a command that moves data; below a second."""
+    """During the block scsi_debug takes this time, below a second, for commands that move data."""
     set_delay(int(seconds * 1e9))
     try:
         yield
