@@ -3,7 +3,7 @@
  * smq_old: an LLD for the tests, written as drivers were before multiqueue, on the layer's
  * legacy entry: queuecommand_lck under host_lock, one list of commands that this lock
  * protects, error handlers that take the lock themselves and complete the commands that they
- * find. It is a RAM disk of 16 MiB; a timer is its interrupt.
+ * find. It is a RAM disk of 16 MiB; a timer stands in for its interrupt.
  *
  * It counts calls in a wrong context. Its entry can drop host_lock, as some drivers did while
  * they waited for their controller.
@@ -23,7 +23,7 @@
 
 /* Where commands are completed. */
 enum old_where {
-	OLD_ENTRY,	/* in queuecommand_lck, each its own */
+	OLD_ENTRY,	/* each in its own queuecommand_lck */
 	OLD_IRQ,	/* in the interrupt, without host_lock */
 	OLD_IRQ_LOCKED,	/* in the interrupt, under host_lock */
 	OLD_NEXT,	/* in the queuecommand_lck of a later command, or as OLD_IRQ_LOCKED */
@@ -70,9 +70,9 @@ static unsigned int lose;
 module_param(lose, uint, 0644);
 
 /*
- * Under host_lock. The entry of each drop-th READ or WRITE drops the lock. The others count how
- * often another entry ran from beginning to end meanwhile, and commands that ended while the driver
- * had them (the latter without the lock for OLD_IRQ).
+ * Under host_lock. The entry of each drop-th READ or WRITE drops the lock. overlaps counts how
+ * often another entry ran from beginning to end meanwhile; stolen counts commands that ended while
+ * the driver had them (without the lock for OLD_IRQ).
  */
 static unsigned int drop;
 module_param(drop, uint, 0644);

@@ -31,7 +31,7 @@ enum load_op {
 struct load_dev {
 	struct file *file;		/* keeps all of it, from load_spec_parse() on */
 	struct block_device *bdev;
-	unsigned int nr_blocks;		/* of spec->bs bytes, as many as 32 bits count */
+	unsigned int nr_blocks;		/* of spec->bs bytes, at most what 32 bits hold */
 };
 
 /* The run as its spec describes it. Valid from load_spec_parse() to load_spec_release(). */
@@ -41,7 +41,7 @@ struct load_spec {
 	unsigned int batch;		/* submitted at a time, under a plug if above 1 */
 	unsigned int requests;		/* that this plug takes from the tags at a time */
 	unsigned int bs;
-	unsigned int count;		/* of each job; the first to have them ends the run */
+	unsigned int count;		/* of each job; the first job that is done ends the run */
 	unsigned int warmup;
 	unsigned int delay_ns;
 	unsigned int seconds;		/* no longer than this */
@@ -113,7 +113,7 @@ struct load_run {
 	unsigned int nr_made;		/* of @jobs, while they are made */
 	atomic_t nr_ready;		/* jobs that wait for the others to begin */
 	atomic_t nr_running;		/* jobs that have not come to their end */
-	struct completion ended;	/* the last of them has */
+	struct completion ended;	/* the last job has come to its end */
 	bool stop;
 	bool timed_out;
 };
