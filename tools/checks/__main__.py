@@ -2,13 +2,13 @@
 """Runs all tests: builds for every kernel, linters, tests on this machine and in VMs, planted
 defects. Missing packages and kernels are installed and downloaded first.
 
-Steps of tests in a VM of the same kind share one: "vm/cdb+7" is vm/cdb and the seven after it
-that are listed and are not alone in theirs.
+Steps whose tests need the same kind of VM share one: "vm/cdb+7" is vm/cdb and the next seven
+listed steps that can share its VM.
 
 Tests in VMs that failed are run once more at the end, alone. What passes then counts as
 passed and is listed as unstable. A fault that the kernel reported is never repeated.
 
-A step that prints nothing for half an hour is stopped, and what it was doing is said.
+A step that prints nothing for half an hour is stopped, with a message on what it was doing.
 
 The last line is "N passed, M failed, K skipped". Logs are kept in build/check/.
 """
@@ -33,7 +33,7 @@ from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, tota
 TOP = Path(__file__).resolve().parents[2]
 PACKAGES = ["build", "run", "bench", "lint", "kernels", "uml", "targets", "fio",
             "examples"]
-# Two VMs of two CPUs each are what the smallest machine of a CI carries.
+# The smallest machine of a CI can run two VMs of two CPUs each.
 MOST_JOBS = 2
 POLL_SECONDS = 0.5
 FIO_SECONDS = 600       # with its download
@@ -51,7 +51,7 @@ examples:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         prog="tools/check", description=__doc__, epilog=EPILOG, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -138,7 +138,7 @@ class Check:
         return done.returncode == 0
 
     def fio(self) -> None:
-        """Builds a fio for the tests in guests, as the installed one is slow to start there."""
+        """Builds a fio for the tests in guests: the installed one is slow to start there."""
         if not any(step.kernel and not step.builds for step in self.steps):
             return
         try:
@@ -192,7 +192,7 @@ class Check:
             self.progress.tick(self.doing)
 
     def run(self) -> None:
-        """Everything, in order."""
+        """Runs everything, in order."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self.options.jobs + 1) as pool:
             try:
@@ -202,10 +202,10 @@ class Check:
                 self.tell_busy("builds")
                 if any(step.kernel for step in self.steps):
                     pytests.compile_for_guests(self.runner, TOP, self.folder)
-                # The last are guests of User Mode Linux, whose CPUs keep each other waiting for
-                # a lock while one has to wait for its turn. Two guests bear each other, as each
-                # has less than one CPU's work in the mean; a third is for CPUs that are idle
-                # all the same (--fill).
+                # The first are guests of User Mode Linux. While one CPU of such a guest waits for
+                # its turn, its other CPUs may wait for a lock that it holds. Two guests can run
+                # at a time, because each needs less than one CPU on average; a third one runs
+                # only if CPUs are idle nevertheless (--fill).
                 self.run_steps(pool)
                 self.tell_busy("tests")
                 if not self.options.no_retry:
@@ -224,7 +224,7 @@ class Check:
                 room = 1
             for _ in range(min(room, len(waiting))):
                 running.add(pool.submit(self.run_step, waiting.popleft()))
-                # What it needs is to be seen before there is more.
+                # Measure again with this step before another one is added.
                 lull.begin()
             done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
             for future in done:
@@ -238,8 +238,8 @@ class Check:
             self.built.add(step.kernel)
 
     def tell_busy(self, what: str) -> None:
-        """How much of the CPUs was used since this was last said: where some was left, steps
-        waited for each other or for their time."""
+        """Prints how busy the CPUs were since the last call. If they were not fully busy, steps
+        waited for each other or for time to pass."""
         before, self.used = self.used, idle.cpu_seconds()
         self.progress.say(f"{what} done: the CPUs were "
                           f"{100 * self.used.busy_since(before):.0f} % busy")
@@ -284,7 +284,7 @@ class Check:
 
 
 def stop(number, _frame) -> None:
-    """Leaves through the code that stops running programs."""
+    """Exits through the code that stops running programs."""
     raise SystemExit(128 + number)
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The second try: on a busy machine a test that depends on time fails though nothing is wrong.
+"""The second try: on a busy machine a test that depends on time may fail although nothing is wrong.
 
-What failed in a VM is run once more at the end, with nothing beside it. A fault that the
-kernel reported is no accident, and what failed elsewhere has no time to depend on.
+Tests that failed in a VM run once more at the end, one step at a time. A fault that the kernel
+reported is not tried again, because it is no accident; nor are tests that failed outside of a VM,
+because they do not depend on time.
 """
 
 from dataclasses import replace

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STAT = Path("/proc/stat")
-# A lull: less than this share was in use for so many seconds.
+# In a lull, less than the share BUSY was in use for this many seconds.
 SECONDS = 20
 BUSY = 0.8
 

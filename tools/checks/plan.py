@@ -17,8 +17,9 @@ AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow", "proof")
 BETWEEN = "6.12"
 BETWEEN_HAS = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", "sg_slots",
                "stats", "unload")
-# The smoke tests that do not run on 7.2: devices of QEMU, whose drivers are ours and the same, or
-# which smq_sg reaches through the mid-layer, which other files test; a model for measuring; load.
+# The smoke tests that do not run on 7.2: those of QEMU's devices, because our drivers for them are
+# the same on each kernel, or because smq_sg reaches them through the mid-layer, which other files
+# test; of a model that is only for measurements; of load.
 NEWEST = "7.2"
 NEWEST_NOT = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas", "sg_io/sg_io_compare",
               "sg_io/sg_io_loads", "sg_poll_load", "storage", "switch_devices", "virtio_full",
@@ -26,7 +27,8 @@ NEWEST_NOT = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas", "sg
 # An area that runs only when it is named, or when its turn comes: a VM inside a VM takes minutes to
 # start, and vm/storage sets up the targets of target-configs/ without targetcli.
 ON_REQUEST = "slow"
-# An area that runs when it is named, or when its turn comes: it downloads herd7, not in Debian 12.
+# An area that runs when it is named, or when its turn comes: it downloads
+# herd7, which is not in Debian 12.
 PROOF = "proof"
 # The kernel of area sanitize, and patterns of the files of tests/vm that run on it in addition to
 # tests/vm/sanitize. "worker" does not: it makes commands wait for a worker that computes, and in
@@ -35,7 +37,7 @@ SANITIZE = "uml-sanitize"
 SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "steer", "switch", "full_ring",
              "configfs", "faults", "io", "hosts", "short", "cdb", "state", "data",
              "conv*")
-# The steps that run only by name are split into so many parts, for --turn N: each run of the gate
+# The steps that run only by name are split into this many parts, for --turn N: each run of the gate
 # has the next part. Every second part is for the sanitizers, whose kernel takes eight minutes to
 # build.
 TURNS = 16
@@ -67,7 +69,7 @@ NOT_SANITIZED = (
     "tests/vm/test_steer.py::test_balanced_load_is_left_alone",
     # How many commands come while one is served depends on the CPU's speed.
     "tests/vm/test_policy.py::test_expensive_doorbells_are_shared",
-    # The same test for the host goes through all steps.
+    # The same test for a host reset goes through all steps.
     "tests/vm/test_eh.py::test_failed_steps_escalate[lun]",
     "tests/vm/test_eh.py::test_failed_steps_escalate[target]",
     # The test needs commands that take longer than the submission of a thousand others.
@@ -93,7 +95,7 @@ LINTERS = ("checkpatch", "sparse", "shell", "python", "spelling")
 # A step without output is stopped after process.SILENT_SECONDS; this bounds one with output.
 STEP_SECONDS = 2 * 3600
 
-# So many files of tests share a guest, which, with Python in it, takes 15 s to start.
+# This many test files share a guest, because a guest takes 15 s to start with Python in it.
 TOGETHER = {"vm": 10, "sanitize": 4}
 
 # Seconds that a step takes, roughly, by name or by area: the longest begin first, so that short
@@ -233,7 +235,7 @@ def _sanitize_steps(top: Path) -> list[Step]:
 
 
 def turn(all_steps: list[Step], number: int) -> list[Step]:
-    """The steps of one turn, of those that run only by name: TURNS turns in a row run them all.
+    """The steps of one turn, a part of those that run only by name; TURNS turns run all of them.
     Steps of the sanitizers are in the odd turns, all others in the even ones."""
     parts: list[list[Step]] = [[] for _ in range(TURNS)]
     for step in sorted((step for step in all_steps if step.named and not step.builds),
@@ -244,9 +246,9 @@ def turn(all_steps: list[Step], number: int) -> list[Step]:
 
 
 def _makes_room(step: Step) -> bool:
-    """Whether a step is left out of a turn of the sanitizers, whose kernel has to be built: VMs of
-    other kernels, as the sanitizers' is made of 7.2; planted defects; smoke tests that 7.2 does
-    without; tests of tools/vm and of the benchmarks."""
+    """Whether a step is left out of a turn of the sanitizers, which takes long because their kernel
+    has to be built. Left out are VMs of other kernels than FULL (the sanitizers' kernel is a 7.2),
+    tests in NEWEST_NOT, planted defects, and tests of tools/vm and of the benchmarks."""
     if step.area == "vm":
         return step.kernel != FULL or step.name in NEWEST_NOT
     return step.area == "plant" or step.area == "host" and (
@@ -306,8 +308,8 @@ def together(top: Path, wanted: list[Step]) -> list[Step]:
         result.append([step])
         if guest:
             begun[guest] = result[-1]
-    # Guests of User Mode Linux run side by side only with each other: a CPU of theirs that does
-    # not run may hold a lock for which the others wait. Then the longest steps come first.
+    # Guests of User Mode Linux come first, so that they run beside each other only: a CPU of theirs
+    # that does not run may hold a lock for which the others wait. The longest steps are next.
     result.sort(key=lambda group: (group[0].area != "sanitize",
                                    -sum(step.expected for step in group)))
     return [replace(first, name=f"{first.name}+{len(more)}" if more else first.name,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Planted defects: tests/plant/NAME.patch, and what has to turn red because of it.
+"""Planted defects: tests/plant/NAME.patch, and the tests that have to fail because of it.
 
 A patch begins with a header of "Word: value" lines:
 
@@ -85,7 +85,7 @@ def copy_sources(top: Path, to: Path) -> None:
 
 
 def copy_modules(top: Path, to: Path) -> None:
-    """Copies the built modules: so most of them need not be built again."""
+    """Copies the built modules, so that most of them need not be built again."""
     for order in top.glob(f"build/{KERNEL}.*/modules.order"):
         shutil.copytree(order.parent, to / order.parent.relative_to(top), symlinks=True)
 

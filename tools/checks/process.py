@@ -11,12 +11,12 @@ from pathlib import Path
 
 # What tools/vm needs to stop QEMU and collect its output.
 GRACE_SECONDS = 45
-# A program that prints nothing for so long hangs: each test has a limit below that, also under
-# the sanitizers, and so has a download.
+# A program that prints nothing for this long hangs: each test, also under the sanitizers, and each
+# download has a shorter limit.
 SILENT_SECONDS = 1800
 POLL_SECONDS = 0.1
-# What run() returns where the program did not end by itself: 124 as timeout(1) does, the others are
-# no exit statuses.
+# What run() returns if the program did not end by itself: 124, as timeout(1) does, or a number that
+# is no exit status.
 TIMED_OUT, SILENT, LATE = 124, 1001, 1002
 WHY = {
     TIMED_OUT: "its time was over",
@@ -49,7 +49,7 @@ class Runner:
 
     def run(self, command: list[str], log: Path, timeout: float, cwd: Path,
             silence: float = SILENT_SECONDS, **environment: str) -> int:
-        """Runs a program with its output in log; its exit status, or a key of WHY."""
+        """Runs a program with its output in log. Returns its exit status, or a key of WHY."""
         if self.stopped.is_set() or self.seconds_left() <= 0:
             raise Stopped("stopped" if self.stopped.is_set() else
                           "the time of the whole run is over")
@@ -102,7 +102,7 @@ class Runner:
         return True
 
     def _end(self, process: subprocess.Popen) -> None:
-        # The program has a process group of its own, which what it started belongs to.
+        # The program has a process group of its own, with all that it has started.
         for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, math.inf)):
             try:
                 os.killpg(process.pid, number)

@@ -23,7 +23,7 @@ VM_STATUS = {
     125: "the VM ended before its command did, or did not start",
 }
 COMPILE_SECONDS = 120
-# A test on the host that takes longer has the stacks of its Python written to the log.
+# If a test on the host takes longer, Python writes its stacks to the log.
 STACK_SECONDS = 600
 # Stands for a run that went wrong, rather than one of its tests.
 WHOLE = "the run as a whole"
@@ -102,7 +102,7 @@ def _faulted(console: Path) -> bool:
 
 
 def _keep_last_words(folder: Path) -> None:
-    """Adds to the log what the kernel of a VM that was stopped said at last."""
+    """Adds to the log the last messages of the kernel of a VM that was stopped."""
     said = process.tail(folder / "console")
     if said:
         with (folder / "log").open("a", encoding="utf-8") as log:
@@ -110,7 +110,7 @@ def _keep_last_words(folder: Path) -> None:
 
 
 def command(targets: list[str], mark: str = "") -> list[str]:
-    """pytest with our plugin; what it caches would be lost in a VM."""
+    """The words that run pytest with our plugin, without a cache, which would be lost in a VM."""
     words = ["python3", "-B", "-m", "pytest", "-p", "smq_record", "-p", "no:cacheprovider",
              "--color=no", "-v", "--tb=short"]
     return words + (["-m", mark] if mark else []) + targets
@@ -124,8 +124,8 @@ def environment(record: Path) -> dict[str, str]:
 
 
 def compile_for_guests(runner: process.Runner, top: Path, folder: Path) -> None:
-    """Writes the files that Python and pytest make of the guests' tests beside these: each guest
-    would make them again, and lose them. They only save time, so errors are ignored."""
+    """Compiles the guests' tests as Python and pytest do, and leaves the results beside the tests:
+    otherwise each guest would compile them again. This only saves time, so errors are ignored."""
     python = shutil.which("python3", path=search_path())
     if python:
         runner.run([python, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q",
@@ -145,8 +145,8 @@ def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
 
 def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets: list[str],
           timeout: float, mark: str = "") -> list[Case]:
-    """Runs tests in one VM of the sources in top, one that they say they need, or of tools/uml
-    for a kernel uml-FLAVOUR, which has no devices to give."""
+    """Runs tests of the sources in top in one VM, with the options that the test files ask for; for
+    a kernel uml-FLAVOUR in a guest of tools/uml, which has no devices."""
     record = folder / "record"
     uml = kernel.startswith("uml-")
     tool = [str(top / "tools/uml"), "--flavour", kernel.removeprefix("uml-")] if uml else [

@@ -16,12 +16,12 @@ LOG_BYTES = 1 << 20
 _PLACE = re.compile(r"^\S+\.py:\d+: ")
 _TELLING = re.compile(r"\bBUG\b|\bWARNING\b|\bOops\b|\bassert\b|\w*(?:Error|error|warning)\b|"
                       r"\bpanic\b|\bfatal\b|\bFAILED\b|TookTooLong|reported a fault")
-# What a run says that did not go to its end, the most telling first: tools/vm, and
-# Python's own watch over a test that hangs. pytest has named the test in that line.
+# Beginnings of lines that say why a run ended early, the most useful first. They are from tools/vm,
+# or from Python, which watches for a test that hangs; pytest may have named the test before them.
 _ENDS = [re.compile(rf"^(?:\S+::.* )?({mark}.*)") for mark in (
     "vm: the kernel reported a fault", r"Timeout \(\d+:", "Fatal Python error", "vm: ",
     r"stopped after \d+ s: ")]
-# Of a kernel's report: what says nothing without its build.
+# Lines of a kernel's report that say nothing without that kernel's build.
 _NOISE = re.compile(r"\] *(?:(?:R(?!IP)\w\w|CR2|CS|FS|DR\d|Code|Modules linked in|"
                     r"Hardware name): |\? )")
 
@@ -88,9 +88,9 @@ def _why(case: Case, most: int) -> list[str]:
 
 
 def _of_cases(result: Result, most: int) -> list[str]:
-    """A line for each test that failed, and below it no more than most in all on why.
+    """A line for each test that failed, and the reasons, in @most lines altogether.
 
-    One reason for tests in a row that have the same: those that were lost together.
+    Tests in a row with the same reason share it: those that were lost together.
     """
     lines, left = [], most
     for _, group in groupby(result.failed, lambda case: case.reasons.strip()):

@@ -31,9 +31,9 @@ class Case:
 
 @dataclass
 class Result:
-    """The tests of one step, and the seconds it took, also of CPUs; when one failed, tail is
-    what to show of its log at once, and ends what that says of a run which did not go to its
-    end."""
+    """The tests of one step, the seconds that it took, and those of CPU time. If a test failed,
+    tail is the part of the log to show at once, and ends are the lines of the log that say why the
+    run ended early."""
 
     step: str
     cases: list[Case] = field(default_factory=list)
@@ -70,7 +70,7 @@ def last_line(counts: Counter) -> str:
 
 
 def exit_status(counts: Counter) -> int:
-    """Not 0 when a test failed, nor when none passed: then nothing was shown."""
+    """0 if tests passed and none failed. A run in which none passed has shown nothing."""
     return 0 if counts[PASSED] and not counts[FAILED] else 1
 
 
@@ -96,7 +96,7 @@ def write_junit(results: list[Result], path: Path) -> None:
             if case.outcome != PASSED:
                 _reason(node, "failure" if case.outcome == FAILED else "skipped", case.reasons)
             elif case.first is not None:
-                # What Surefire calls it, and its readers know.
+                # Maven Surefire's name for it, which other programs know.
                 _reason(node, "flakyFailure", case.first)
     ElementTree.indent(root)
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)

@@ -6,9 +6,9 @@
     # vm: --qemu '-blockdev driver=iscsi,node-name=b,{tgt:b:64},initiator-name=iqn.2026-01.x:y'
 
 Options of tools/vm, split as a shell does. {disk:NAME:MIB} is the path of an empty disk
-image that is gone after the run, {tmp} a short path of a folder of the run's own,
-{tgt:NAME:MIB} what QEMU's driver iscsi is to know to find such an image at a tgt that ends
-with the run.
+image that is removed after the run, {tmp} a short path of a folder of the run's own,
+{tgt:NAME:MIB} the options by which QEMU's driver iscsi finds such an image at a tgt that
+ends with the run.
 """
 
 import argparse
@@ -121,7 +121,8 @@ def prepared(words: list[str]) -> Iterator[list[str]]:
 
 
 def of(paths: list[Path]) -> list[str]:
-    """What files that share a VM need: all of them say the same of it; HeaderError."""
+    """The options that all of these files ask for, because they share a VM; HeaderError if they
+    differ."""
     found = {path: options(path) for path in paths if path.is_file()}
     needs = next(iter(found.values()), [])
     for path, words in found.items():

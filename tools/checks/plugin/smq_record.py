@@ -15,7 +15,7 @@ def _write(**record) -> None:
     descriptor = os.open(os.environ["SMQ_RECORD"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(descriptor, line.encode())
-        # Out of the guest before the next test may stop it.
+        # The line must leave the guest now: the next test may stop the guest.
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -29,12 +29,12 @@ def pytest_collectreport(report) -> None:
 
 
 def pytest_collection_finish(session) -> None:
-    """What there is to come."""
+    """Records the tests that will run."""
     _write(collected=[item.nodeid for item in session.items])
 
 
 def pytest_runtest_logstart(nodeid) -> None:
-    """A test begins."""
+    """Records that a test begins."""
     _write(start=nodeid)
 
 
@@ -45,7 +45,7 @@ def _reason(report) -> str:
 
 
 def pytest_runtest_logreport(report) -> None:
-    """One of its three phases is over; a failure in any is the test's."""
+    """One of a test's three phases is over; if any of them fails, the test has failed."""
     state = _phases.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0, "message": ""})
     state["seconds"] += report.duration
     if report.outcome != "passed" and state["outcome"] != "failed":
@@ -56,5 +56,5 @@ def pytest_runtest_logreport(report) -> None:
 
 
 def pytest_sessionfinish(exitstatus) -> None:
-    """The whole run went to its end."""
+    """Records that the whole run came to its end."""
     _write(end=int(exitstatus))
