@@ -138,8 +138,8 @@ def queued(device: Host) -> int:
 
 
 def crowd(notes: Notes, repeats: int, quick: bool) -> None:
-    """The same with four times as many async writers as commands are advertised: most of them wait
-    above the policies."""
+    """As rate(), but with four times as many async writers as commands are advertised: most of them
+    wait above the policies."""
     with host("crowd", 64, hw_queues=1, depth=64) as device:
         device.model(bytes_per_sec=TEN)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)

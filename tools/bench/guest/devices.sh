@@ -154,7 +154,7 @@ scsi_debug_up() {
 	queue_stats 1
 }
 
-# queue_stats 0|1: whether the block layer takes the times of all nodes' requests, where it asks
+# queue_stats 0|1: whether the block layer takes the times of requests, for nodes with this setting
 queue_stats() {
 	local knob
 	for knob in /sys/class/smq_sg/*/queue_stats; do

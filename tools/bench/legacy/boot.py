@@ -17,16 +17,16 @@ from .plan import EXACT, TIME
 
 QEMU = "qemu-system-x86_64"
 MEMORY = "512M"
-# Old kernels know the mitigations by their own names; the counts must not hold them.
+# Old kernels have other names for the mitigations, which the counts must not include.
 ARGUMENTS = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1", "oops=panic", "nokaslr",
              "norandmaps", "no_timer_check", "mitigations=off", "nopti", "nospectre_v2",
              "spec_store_bypass_disable=off",
              # The third port has the interrupt of the first, which is the console.
              "8250.share_irqs=1"]
-# The emulated TSC is the host's own: what watches it may find it late, and then each look at the
-# clock is an exit. The last one: see tools/testvm/machine.py, of QEMU before 8.1.
+# The emulated TSC is the host's. The kernel's watchdog may find it late and replace it by a clock
+# that costs an exit for each read. For the last one see tools/testvm/machine.py, "QEMU before 8.1".
 NOT_EXACT = ["tsc=reliable", "clocksource=tsc", "trace_options=norecord-cmd"]
-# Kernels up to 4.20 call the slow ways of semaphores by other names.
+# Kernels up to 4.20 have other names for the slow paths of semaphores.
 LOCK_ARGUMENTS = [*LOCKING, "slow=rwsem_down_*_failed*"]
 SYMBOLS = "kallsyms.1"
 SYMBOLS_END = "# end"
@@ -58,7 +58,7 @@ def _tail(console: Path) -> str:
 
 
 class Boot:
-    """A run of QEMU; folder gets what guest and plugin say."""
+    """A run of QEMU; guest and plugin write into folder."""
 
     def __init__(self, image: Path, initrd: Path, arguments: list[str], folder: Path, *,
                  kind: str, cpus: int):
@@ -88,7 +88,7 @@ class Boot:
                 f"symbols={folder / 'kallsyms'}", *ROLES, *LOCK_ARGUMENTS])]
 
     def run(self, what: str, expected: int, timeout: float) -> guestlog.GuestLog:
-        """Boots and measures; the guest's last word ends it."""
+        """Boots and measures, until the guest has written its last line."""
         with open(self._folder / "qemu", "w+", encoding="utf-8") as said:
             with subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=said,
                                   stderr=said) as process:
@@ -132,6 +132,6 @@ class Boot:
             time.sleep(POLL)
 
     def _last_word(self) -> str:
-        """What ends a boot, once the guest has written the whole line."""
+        """The line that ends a boot, once the guest has written it to its end; "" before that."""
         found = re.search(r"^(end|refused|error .*)\r?\n", _text(self.log), re.MULTILINE)
         return found.group(1).strip() if found else ""

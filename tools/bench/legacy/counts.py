@@ -15,7 +15,7 @@ from smqbench.symbols import USER
 from .plan import EXACT, Plan
 
 CLOCK_TOLERANCE = 0.01      # between the plugin's count and the guest's clock
-# The kernel needs at least so many to take a command from a program through SCSI and back.
+# The kernel needs at least this many instructions to take a command through SCSI and back.
 LEAST_KERNEL = 1000
 # Either path takes at least one for each I/O: the lock of the AIO context, or those of sg.
 LEAST_LOCKS = 0.2

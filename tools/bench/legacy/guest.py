@@ -44,7 +44,7 @@ def release_of(image: Path) -> str:
 
 
 def why_no_legacy(release: str) -> str:
-    """Says early what cannot have a legacy path, "" if it may have one."""
+    """Why a kernel has no legacy path, by its release alone; "" if it may have one."""
     numbers = release.replace("-", ".").split(".")
     if all(number.isdigit() for number in numbers[:2]) and \
             tuple(map(int, numbers[:2])) > LAST_LEGACY:
@@ -69,7 +69,7 @@ def check_depths(log: GuestLog) -> None:
 
 
 def module_name(path: Path) -> str:
-    """As insmod knows it, "" for another file."""
+    """The name of a module as insmod knows it, "" for another file."""
     for suffix in SUFFIXES:
         if path.name.endswith(suffix):
             return path.name.removesuffix(suffix).replace("-", "_")
@@ -93,8 +93,8 @@ class Modules:
             raise BenchError(f"LEGACY_MODULES: {folder} holds no module")
 
     def loading_order(self, names: tuple[str, ...]) -> list[Path]:
-        """Unpacked files of those that are there, each after what it depends on; what is not
-        there must be built in, which the guest looks after."""
+        """Unpacked files of those modules that are there, each after those that it depends on. The
+        others must be built in, which the guest checks."""
         ordered: dict[str, Path] = {}
         for name in names:
             self._add(name, ordered, ())
@@ -136,16 +136,16 @@ class Job:
     queues: int             # hardware queues of a host on blk-mq
 
     def parameters(self) -> dict[str, str]:
-        """Of modules, by module."""
+        """The parameters of modules, by module."""
         return {"scsi_debug": f"{DISK_PARAMETERS} submit_queues={self.queues}"}
 
     def kernel_arguments(self) -> list[str]:
-        """The same for those that are built in."""
+        """The same as kernel arguments, for modules that are built in."""
         return [f"{module}.{word}" for module, words in self.parameters().items()
                 for word in words.split()]
 
     def settings(self) -> str:
-        """For the guest's shell."""
+        """The settings, as assignments for the guest's shell."""
         luns = sorted({one.luns for one in self.plan.workloads})
         values = {"switch": "none" if self.any_kernel else "both", "kind": self.plan.kind,
                   "lun_counts": " ".join(map(str, luns)), "queues": str(self.queues),

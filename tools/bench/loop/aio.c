@@ -155,7 +155,7 @@ static int job(unsigned int n)
 	if (open_disks(n))
 		return 1;
 	err = set_up();
-	/* Eight instructions are nothing beside what times scatter. */
+	/* Not needed for times, which vary by more than these eight instructions. */
 	if (!opt.now)
 		disk_next_second();
 	jobs_meet();

@@ -17,7 +17,7 @@ from .groups import BLOCK, LLD, SCSI, group
 from .guestlog import GuestLog, Run
 from .symbols import Symbols
 
-# What takes a lock, and where it goes if the lock is not free: arguments of the plugin.
+# Arguments of the plugin: functions that take a lock, and those that run if the lock is not free.
 LOCKING = [
     "lock=_raw_spin_lock*", "lock=_raw_spin_trylock*", "lock=_raw_read_lock*",
     "lock=_raw_read_trylock*", "lock=_raw_write_lock*", "lock=_raw_write_trylock*",

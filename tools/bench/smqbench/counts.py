@@ -58,7 +58,7 @@ def _check_clock(run: Run) -> None:
     """Compares the count with the guest's icount clock, which is an independent count."""
     counted = run.figures["insns"]
     waited = run.ns - counted
-    if run.row in ROWS and ROWS[run.row].waits:     # the clock goes on while it does
+    if run.row in ROWS and ROWS[run.row].waits:     # the clock goes on while it waits
         waited = min(waited, 0)
     if abs(waited) > CLOCK_TOLERANCE * counted:
         raise BenchError(f"{run.row} {run.workload}: {counted} instructions by the plugin, "
@@ -66,7 +66,7 @@ def _check_clock(run: Run) -> None:
 
 
 def cells(log: GuestLog, folder: Path, icount: bool = True) -> Cells:
-    """The pairs of runs of a guest/count boot."""
+    """Subtracts the pairs of runs of a boot under the count plugin."""
     symbols: dict[int, Symbols] = {}
     result: Cells = {}
     for small, large in zip(log.runs[::2], log.runs[1::2]):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_sg beside its peers: what each way costs, what the best peer's does, and how far ours is from
-what it would cost if smq_sg itself took no instruction."""
+"""smq_sg beside its peers: what each of its paths costs, what the peer's path costs, and how much
+of ours is the cost of smq_sg itself."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ HEAD = ["smq_sg", "peer", "peer's", "ours", "below", "floor", "above it"]
 
 
 def peer(taken: FigureSet, figure: Figure) -> Figure | None:
-    """What a program would use in place of a way of ours, on the same device."""
+    """The path that a program would use in place of ours, on the same device."""
     for path in PEERS[figure.path]:
         found = taken.find(row=figure.row, path=path, op=figure.op, bs=figure.bs, luns=figure.luns,
                            metric="insn")
@@ -33,12 +33,12 @@ def peer(taken: FigureSet, figure: Figure) -> Figure | None:
 
 
 def floor(figure: Figure) -> float:
-    """What a way of ours costs in the kernel and the program, but for smq_sg."""
+    """What one of our paths costs in the kernel and the program, without smq_sg."""
     return figure.value - figure.parts["group"].get(OURS, 0)
 
 
 def rows(taken: FigureSet) -> Iterator[list[str]]:
-    """Of all ways that have a peer."""
+    """The rows of the table: our paths that have a peer."""
     every = taken.find(metric="insn")
     names = short_names(every)
     for figure in every:
@@ -51,6 +51,6 @@ def rows(taken: FigureSet) -> Iterator[list[str]]:
 
 
 def text(taken: FigureSet) -> list[str]:
-    """For a terminal; nothing where no peer was measured."""
+    """The table for a terminal; empty if no peer was measured."""
     found = list(rows(taken))
     return ["", *table(HEAD, found)] if found else []

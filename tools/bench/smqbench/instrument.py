@@ -23,8 +23,8 @@ from .rows import ROWS
 from .timing import spread
 
 MAX_REPEAT = 50
-# Two vCPUs in step need two CPUs to themselves: what others may have of the machine's, looked
-# at for some seconds. (A load average remembers the instrument that ran before.)
+# Two vCPUs in step need two CPUs to themselves. Of these, other processes may use this much,
+# measured for LOOK seconds. (A load average would include the instrument that ran before.)
 MAX_BUSY = 0.4
 LOOK = 3.0
 EPILOG = "exit status: 0 all was measured; 2 the measurement failed"

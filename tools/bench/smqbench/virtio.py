@@ -2,8 +2,9 @@
 """virtio_scsi and smq_virtio in turns on one device: what a command costs on the account of the
 LLD, rings and bus, and how often the device is rung and interrupts.
 
-Not under icount, for a thread of QEMU's is the device: how many commands it finishes at a time, and
-so the interrupts, vary with the host. Instructions are the plugin's count.
+Not under icount, because the device is a thread of QEMU: the number of commands that it finishes
+at a time, and therefore the number of interrupts, varies with the host. The plugin counts
+instructions.
 """
 
 import statistics
