@@ -54,11 +54,13 @@ static int pv_wait_returned(struct pv_dev *pv, const struct pv_scope *scope)
 }
 
 /*
- * Surprise removal: in-flight commands will never complete, and the device no longer accesses them.
+ * Surprise removal, or pv_shutdown() has stopped the device: in-flight commands will never
+ * complete, and the device no longer accesses them.
  */
-static bool pv_is_unplugged(struct pv_dev *pv)
+static bool pv_is_gone(struct pv_dev *pv)
 {
-	if (pci_device_is_present(pv->pdev))
+	lockdep_assert_held(&pv->cmd_lock);
+	if (!pv->shut_down && pci_device_is_present(pv->pdev))
 		return false;
 	spin_lock_irq(&pv->req_lock);
 	WRITE_ONCE(pv->gone, true);
@@ -77,7 +79,7 @@ static int pv_end(struct pv_dev *pv, const struct pv_scope *scope, enum pv_comma
 	int err = 0;
 
 	mutex_lock(&pv->cmd_lock);
-	if (!pv_is_unplugged(pv)) {
+	if (!pv_is_gone(pv)) {
 		/* The device cannot end a command that it has not read from the ring yet. */
 		pv_doorbell(pv);
 		if (pv_command(pv, cmd, data, len) == PV_STATUS_FAILED)
@@ -159,7 +161,7 @@ int pv_reset_host(struct pv_dev *pv)
 	const struct pv_scope scope = {};
 
 	mutex_lock(&pv->cmd_lock);
-	if (pv_is_unplugged(pv)) {
+	if (pv_is_gone(pv)) {
 		mutex_unlock(&pv->cmd_lock);
 		return 0;
 	}

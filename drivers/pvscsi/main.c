@@ -138,6 +138,8 @@ static void pv_shutdown(struct pci_dev *pdev)
 	struct pv_dev *pv = pci_get_drvdata(pdev);
 
 	mutex_lock(&pv->cmd_lock);
+	/* Error handling, which can come later, must not start the device again. */
+	pv->shut_down = true;
 	pv_stop(pv);
 	pv_device_quiet(pv);
 	mutex_unlock(&pv->cmd_lock);

@@ -65,8 +65,9 @@ struct pv_slot {
  *	for commands; protects the removal of a slot from @slot
  * @use_msg: the device has @msg and interrupts for it
  * @leaving: the device does not get @msg again
+ * @shut_down: pv_shutdown() has stopped the device, for ever
  * @cmd_lock: serialises commands to the registers, which take several writes, and resets;
- *	protects @use_msg, which the interrupt reads without it, and @leaving
+ *	protects @use_msg, which the interrupt reads without it, @leaving and @shut_down
  * @stopped: no command may be put on the ring
  * @gone: the device no longer answers; commands fail at once
  * @slot: commands the device has, by tag
@@ -91,6 +92,7 @@ struct pv_dev {
 	dma_addr_t state_dma, req_dma, cmp_dma, msg_dma;
 	bool use_msg;
 	bool leaving;
+	bool shut_down;
 	bool gone;
 
 	spinlock_t req_lock ____cacheline_aligned;	/* see above */

@@ -9,12 +9,16 @@
  *	block	the queue is quiesced, and not frozen
  *	stop	its hardware queues are stopped
  *
+ * shutdown takes H:C:T:L: the shutdown operation of the device that the SCSI host belongs to, as when
+ * the machine is switched off.
+ *
  * limits takes H:C:T:L SECTORS SEGMENTS SIZE BOUNDARY: the limits of a device's queue, which some
  * drivers change while it is in use.
  */
 #define pr_fmt(fmt) "smq_quiesce: " fmt
 
 #include <linux/blk-mq.h>
+#include <linux/device.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/string.h>
@@ -127,6 +131,30 @@ module_param_cb(block, &state_ops, &block, 0644);
 MODULE_PARM_DESC(block, "H:C:T:L of a device whose queue is to be quiesced, or nothing");
 module_param_cb(stop, &state_ops, &stop, 0644);
 MODULE_PARM_DESC(stop, "H:C:T:L of a device whose hardware queues are to be stopped, or nothing");
+
+static int shutdown_set(const char *val, const struct kernel_param *kp)
+{
+	struct scsi_device *sdev = find(val);
+	int ret = -EOPNOTSUPP;
+	struct device *dev;
+
+	if (!sdev)
+		return -ENODEV;
+	dev = sdev->host->dma_dev;
+	if (dev && dev->bus && dev->bus->shutdown) {
+		device_lock(dev);
+		dev->bus->shutdown(dev);
+		device_unlock(dev);
+		ret = 0;
+	}
+	scsi_device_put(sdev);
+	return ret;
+}
+
+static const struct kernel_param_ops shutdown_ops = { .set = shutdown_set };
+
+module_param_cb(shutdown, &shutdown_ops, NULL, 0200);
+MODULE_PARM_DESC(shutdown, "H:C:T:L: shuts down the device that the SCSI host belongs to");
 
 static int limits_set(const char *val, const struct kernel_param *kp)
 {

@@ -18,12 +18,13 @@ import pytest
 from kit import debugfs
 from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
+from kit.held import quiescer, set_state
 from kit.host import (ModuleError, find_hosts, load, run, settle, under_way, unload,
                       wait_for)
 from kit.monitor import Monitor
 from kit.pvscsi import (COMMIT, DRIVER, HWQ, LCK, NAMES, OLD, PARAMS, QUEUES, STAGES, bind, bound,
                         function, unbind, write)
-from kit.sgio import DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
+from kit.sgio import DID_NO_CONNECT, DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
 
 SG_SCSI_RESET_BUS = 2
 ADD = "device_add scsi-hd,bus=hba.0,scsi-id=5,id=more,drive="
@@ -183,6 +184,21 @@ def test_a_disk_is_pulled_under_load(monitor, stage):
                     monitor.run(ADD + "spare", again="Permission conflict|Duplicate")
                     wait_for("the disk to come back", lambda: len(host.luns()) == 2)
         all_done(host, stage)
+
+
+@removed
+def test_a_device_that_was_shut_down_stays_stopped(stage):
+    """Error handling after the shutdown does not start the device again: it would write to the
+    memory of the next kernel. Commands fail rather than wait."""
+    with bound(stage, io_errors=True) as host:
+        disk = host.luns()[0]
+        with quiescer(), SgDev(disk.sg) as sg:
+            assert sg.cmd(READ_10, din=4096).good
+            set_state("shutdown", disk.address)
+            sg.reset(SG_SCSI_RESET_DEVICE)
+            assert sg.cmd(READ_10, din=4096).host == DID_NO_CONNECT
+            sg.reset(SG_SCSI_RESET_HOST)
+            assert sg.cmd(READ_10, din=4096).host == DID_NO_CONNECT
 
 
 @pytest.mark.smoke
