@@ -18,14 +18,39 @@
 #include "sg.h"
 
 /* A workqueue of our own, so that the module can wait for its work items when it is unloaded. */
-static struct workqueue_struct *smqsg_drop_wq;
+static struct workqueue_struct *smqsg_orphan_wq;
 
-static void smqsg_cmd_dropped(struct work_struct *work)
+static void smqsg_v3_wake_readers(struct smqsg_v3 *v3)
+{
+	wake_up_interruptible_poll(&v3->wait, EPOLLIN | EPOLLRDNORM | EPOLLOUT | EPOLLWRNORM);
+	kill_fasync(&v3->async, SIGIO, POLL_IN);
+}
+
+/*
+ * Lets read() fetch the result of a command whose caller was killed, without the data: only
+ * another process can read it, and the data is not for that one's memory.
+ */
+static void smqsg_cmd_offer(struct smqsg_cmd *cmd)
+{
+	struct smqsg_v3 *v3 = &cmd->fd->v3;
+
+	smqsg_data_unmap(&cmd->data, NULL);
+	spin_lock_irq(&v3->lock);
+	cmd->sync = false;
+	cmd->file = NULL;
+	spin_unlock_irq(&v3->lock);
+	smqsg_v3_wake_readers(v3);
+}
+
+static void smqsg_cmd_work(struct work_struct *work)
 {
 	struct smqsg_cmd *cmd = container_of(work, struct smqsg_cmd, work);
 	struct file *file = cmd->file;
 
-	smqsg_cmd_free(cmd);
+	if (cmd->kept)
+		smqsg_cmd_offer(cmd);
+	else
+		smqsg_cmd_free(cmd);
 	if (file)
 		fput(file);
 }
@@ -45,7 +70,7 @@ struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 		return NULL;
 	INIT_LIST_HEAD(&cmd->entry);
 	init_completion(&cmd->done);
-	INIT_WORK(&cmd->work, smqsg_cmd_dropped);
+	INIT_WORK(&cmd->work, smqsg_cmd_work);
 	cmd->fd = fd;
 	cmd->sync = sync;
 	cmd->start = jiffies;
@@ -76,7 +101,7 @@ int smqsg_cmd_free(struct smqsg_cmd *cmd)
  */
 void smqsg_cmd_drop(struct smqsg_cmd *cmd)
 {
-	queue_work(smqsg_drop_wq, &cmd->work);
+	queue_work(smqsg_orphan_wq, &cmd->work);
 }
 
 /**
@@ -153,10 +178,9 @@ static void smqsg_cmd_save_result(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd,
 	cmd->duration = jiffies_to_msecs(jiffies - cmd->start);
 }
 
-/* Marks a command as ended. Returns true if its result will not be fetched. */
+/* Marks a command as ended. Returns true if its caller was killed: a work item unmaps its data. */
 static bool smqsg_cmd_set_ended(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 {
-	bool drop = false;
 
 	lockdep_assert_held(&v3->lock);
 	cmd->state = SMQSG_ENDED;
@@ -167,12 +191,11 @@ static bool smqsg_cmd_set_ended(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 		/* Under the lock, which the woken task takes: see smqsg_cmd_leave(). */
 		complete(&cmd->done);
 	} else if (!cmd->v4 && READ_ONCE(v3->keep_orphan)) {
-		cmd->sync = false;
+		cmd->kept = true;
 	} else {
 		smqsg_cmd_del(v3, cmd);
-		drop = true;
 	}
-	return drop;
+	return cmd->sync && cmd->orphan;
 }
 
 static SMQ_END_IO(smqsg_cmd_ended, rq, status)
@@ -182,7 +205,7 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 	struct smqsg_v3 *v3 = &fd->v3;
 	struct file *file;
 	unsigned long flags;
-	bool drop;
+	bool orphan;
 
 	smqsg_cmd_save_result(cmd, blk_mq_rq_to_pdu(rq), status);
 	smqsg_release(fd, 1);
@@ -191,17 +214,15 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 	spin_lock_irqsave(&v3->lock, flags);
 	/* If @file is NULL, the caller of SG_IO keeps the file open until it is woken. */
 	file = cmd->file;
-	drop = smqsg_cmd_set_ended(v3, cmd);
-	if (!drop)
+	orphan = smqsg_cmd_set_ended(v3, cmd);
+	if (!orphan)
 		cmd->file = NULL;
 	spin_unlock_irqrestore(&v3->lock, flags);
 
-	if (drop) {
-		smqsg_cmd_drop(cmd);
+	if (orphan) {
+		queue_work(smqsg_orphan_wq, &cmd->work);
 	} else if (file) {
-		wake_up_interruptible_poll(&v3->wait, EPOLLIN | EPOLLRDNORM |
-					   EPOLLOUT | EPOLLWRNORM);
-		kill_fasync(&v3->async, SIGIO, POLL_IN);
+		smqsg_v3_wake_readers(v3);
 		fput(file);
 	}
 	return RQ_END_IO_NONE;
@@ -271,8 +292,6 @@ int smqsg_cmd_wait(struct smqsg_cmd *cmd)
 	spin_lock_irq(&v3->lock);
 	if (cmd->state == SMQSG_RUNNING) {
 		cmd->orphan = true;
-		/* Only another process may read the result: @small is not copied to its memory. */
-		cmd->data.back = NULL;
 		cmd->file = get_file(cmd->fd->file);
 		ret = -EINTR;
 	}
@@ -335,8 +354,8 @@ void smqsg_v3_device_removed(struct smqsg_fd *fd)
  */
 int smqsg_v3_start(void)
 {
-	smqsg_drop_wq = alloc_workqueue("smq_sg_drop", WQ_UNBOUND, 0);
-	return smqsg_drop_wq ? 0 : -ENOMEM;
+	smqsg_orphan_wq = alloc_workqueue("smq_sg_drop", WQ_UNBOUND, 0);
+	return smqsg_orphan_wq ? 0 : -ENOMEM;
 }
 
 /**
@@ -346,5 +365,5 @@ int smqsg_v3_start(void)
  */
 void smqsg_v3_stop(void)
 {
-	destroy_workqueue(smqsg_drop_wq);
+	destroy_workqueue(smqsg_orphan_wq);
 }

@@ -82,10 +82,11 @@ enum smqsg_cmd_state {
  * @fd: the file. It is open until the command has ended: by the caller's use of the
  *	descriptor, else by @file
  * @file: the command's reference to the file: from write(), or from the time its caller was killed,
- *	to the command's end
+ *	to the command's end, or that of @work
  * @state: see enum smqsg_cmd_state
  * @sync: the command is one of SG_IO: read() does not get the result
  * @orphan: its caller was killed
+ * @kept: of those, read() gets the result: SG_SET_KEEP_ORPHAN
  * @v4: of interface 4
  * @hdr: the header as it was given, and its results
  * @cdb: the command descriptor block
@@ -98,7 +99,7 @@ enum smqsg_cmd_state {
  * @start: jiffies when the command was submitted
  * @duration: milliseconds from there to its end
  * @done: SG_IO waits here
- * @work: frees it if its caller cannot
+ * @work: unmaps its data if its caller was killed; then frees it, or lets read() have its result
  *
  * Freed by the caller that fetches the result; by @work if none will.
  */
@@ -109,6 +110,7 @@ struct smqsg_cmd {
 	enum smqsg_cmd_state state;
 	bool sync;
 	bool orphan;
+	bool kept;
 	bool v4;
 	struct sg_io_hdr hdr;
 	u8 cdb[sizeof_field(struct scsi_cmnd, cmnd)];

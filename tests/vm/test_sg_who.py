@@ -247,10 +247,11 @@ def test_killed_waiting(lun, path, arena, slow):
         smqsg.idle(path)
 
 
-def test_keep_orphan(path, slow):
+@pytest.mark.parametrize("length, at", ((512, 0), (511, 1), (8192, 0), (8191, 1)))
+def test_keep_orphan(path, slow, length, at):
     """SG_SET_KEEP_ORPHAN: other processes with the file can read the result of a killed one; the
-    data does not get into their memory."""
-    want = V3(READ.cdb, 512, pack_id=31)
+    data does not get into their memory, whether it goes through copied pages or not."""
+    want = V3(READ.cdb, length, pack_id=31, at=at)
     arena = Arena(64 << 10, private=True)
     arena.put(arena.address, b"\xa5" * arena.size)
     with smqsg.opened(path) as (fd,):
