@@ -12,6 +12,10 @@
 #include "smq.h"
 #include "wait.h"
 
+/* The shortest and the longest CDB of the mid-layer, in bytes. */
+#define SMQ_MIN_CDB	6U
+#define SMQ_MAX_CDB	((unsigned int)sizeof_field(struct scsi_cmnd, cmnd))
+
 static int smq_check_entry(const struct smq_lld *lld, const struct smq_host_config *cfg)
 {
 	if (!lld->queue_cmd == !lld->queuecommand_lck) {
@@ -36,6 +40,16 @@ static int smq_check_entry(const struct smq_lld *lld, const struct smq_host_conf
 
 static int smq_check_config(const struct smq_lld *lld, const struct smq_host_config *cfg)
 {
+	if (lld->max_cmd_len < SMQ_MIN_CDB || lld->max_cmd_len > SMQ_MAX_CDB) {
+		pr_err("%s: max_cmd_len=%u is outside %u..%u\n", lld->name, lld->max_cmd_len,
+		       SMQ_MIN_CDB, SMQ_MAX_CDB);
+		return -EINVAL;
+	}
+	if (lld->sg_tablesize < 1 || lld->sg_tablesize > SG_MAX_SEGMENTS) {
+		pr_err("%s: sg_tablesize=%u is outside 1..%u\n", lld->name, lld->sg_tablesize,
+		       (unsigned int)SG_MAX_SEGMENTS);
+		return -EINVAL;
+	}
 	if (cfg->depth < 1 || cfg->depth > SMQ_MAX_DEPTH) {
 		pr_err("%s: depth=%u is outside 1..%u\n", lld->name, cfg->depth, SMQ_MAX_DEPTH);
 		return -EINVAL;

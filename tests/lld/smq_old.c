@@ -53,6 +53,14 @@ static unsigned int entry = 1;
 module_param(entry, uint, 0444);
 MODULE_PARM_DESC(entry, "which entries the LLD has, 0: none, 1: queuecommand_lck, 2: both");
 
+static ushort max_cmd_len = 16;
+module_param(max_cmd_len, ushort, 0444);
+MODULE_PARM_DESC(max_cmd_len, "bytes of the longest CDB: the layer takes 6 to 32");
+
+static ushort sg_tablesize = 128;
+module_param(sg_tablesize, ushort, 0444);
+MODULE_PARM_DESC(sg_tablesize, "most scatterlist entries: the layer takes 1 to SG_MAX_SEGMENTS");
+
 static bool eh_done;
 module_param(eh_done, bool, 0644);
 MODULE_PARM_DESC(eh_done, "the abort completes its command itself");
@@ -428,25 +436,23 @@ static enum smq_status old_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	.name		= "smq_old",					\
 	.cmd_size	= sizeof(struct old_cmd),			\
 	.host_size	= sizeof(struct old_host),			\
-	.max_cmd_len	= 16,						\
-	.sg_tablesize	= 128,						\
 	.max_sectors	= 1024,						\
 	.init_cmd	= old_init_cmd,					\
 	.abort		= old_abort,					\
 	.lun_reset	= old_lun_reset,				\
 	.host_reset	= old_host_reset
 
-static const struct smq_lld old_lld = {
+static struct smq_lld old_lld = {
 	OLD_LLD,
 	.queuecommand_lck = old_queuecommand_lck,
 };
 
 /* Two configurations that the layer has to refuse. */
-static const struct smq_lld old_neither = {
+static struct smq_lld old_neither = {
 	OLD_LLD,
 };
 
-static const struct smq_lld old_both = {
+static struct smq_lld old_both = {
 	OLD_LLD,
 	.queuecommand_lck = old_queuecommand_lck,
 	.queue_cmd	= old_queue_cmd,
@@ -459,17 +465,20 @@ static struct smq_host *old_host;
 
 static int __init old_add(void)
 {
-	const struct smq_lld *lld = entry == 0 ? &old_neither : entry == 1 ? &old_lld : &old_both;
+	struct smq_lld *lld = entry == 0 ? &old_neither : entry == 1 ? &old_lld : &old_both;
 	const struct smq_host_config cfg = {
 		.hw_queues = hw_queues,
 		.depth = 32,
 		.max_id = 1,
 		.max_lun = 1,
 	};
-	struct smq_host *host = smq_host_alloc(lld, &old_template, &cfg);
+	struct smq_host *host;
 	struct old_host *old;
 	int err = -ENOMEM;
 
+	lld->max_cmd_len = max_cmd_len;
+	lld->sg_tablesize = sg_tablesize;
+	host = smq_host_alloc(lld, &old_template, &cfg);
 	if (IS_ERR(host))
 		return PTR_ERR(host);
 	old = smq_host_priv(host);

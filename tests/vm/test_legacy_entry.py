@@ -208,7 +208,11 @@ def test_passthrough_that_times_out(host):
     ({"entry": 0}, "one of queue_cmd and queuecommand_lck is needed, neither is given"),
     ({"entry": 2}, "one of queue_cmd and queuecommand_lck is needed, both is given"),
     ({"hw_queues": 2}, "hw_queues=2 poll_queues=0, but queuecommand_lck takes 1 and 0"),
-], ids=["neither", "both", "queues"])
+    ({"max_cmd_len": 5}, "max_cmd_len=5 is outside 6..32"),
+    ({"max_cmd_len": 33}, "max_cmd_len=33 is outside 6..32"),
+    ({"sg_tablesize": 0}, "sg_tablesize=0 is outside 1..2048"),
+    ({"sg_tablesize": 2049}, "sg_tablesize=2049 is outside 1..2048"),
+], ids=["neither", "both", "queues", "short_cdb", "long_cdb", "no_segment", "too_many_segments"])
 def test_setups_that_are_refused(klog, params, says):
     with pytest.raises(ModuleError):
         load("smq_old", **params)
