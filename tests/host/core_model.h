@@ -37,6 +37,12 @@ static bool takes_back(void)
 	return has_thread(aborter) || has_thread(resetter) || has_thread(looker);
 }
 
+/* Whether there is a thread that changes a policy. */
+static bool changes_policy(void)
+{
+	return has_thread(switcher) || has_thread(chooser);
+}
+
 #define IS_IN(at, object)	((const char *)(at) >= (const char *)&(object) &&	\
 				 (const char *)(at) < (const char *)&(object) + sizeof(object))
 
@@ -74,12 +80,12 @@ static bool explore_needs_no_step(const void *at)
 		return !has_thread(resetter);
 	if (IS_IN(at, world.host.policy) || IS_IN(at, world.lun.policy) ||
 	    IS_IN(at, world.core.choice.policy))
-		return !has_thread(switcher);
+		return !changes_policy();
 	for (i = 0; i < HWQS; i++) {
 		if (IS_IN(at, world.hwq_core[i].refused.nr))
 			return !has_full();
 		if (IS_IN(at, world.hwq[i].detour))
-			return !has_full() && !has_thread(switcher);
+			return !has_full() && !changes_policy();
 		if (IS_IN(at, world.hwq_core[i].move.open))
 			return !has_thread(offliner);
 	}

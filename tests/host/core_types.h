@@ -239,6 +239,7 @@ static void aborter(int nr);
 static void looker(int unused);
 static void resetter(int other);
 static void switcher(int unused);
+static void chooser(int unused);
 static void offliner(int cpu);
 
 static int nr_cmds;
