@@ -7,16 +7,23 @@ import threading
 
 import pytest
 import vmdisk
+from kit.host import loaded, settle
 from vmdisk import run_json, set_param, sg_io
 
 READ = "28000000000000000800 in 4096\n"
 
 
 def test_polled(reads):
-    with vmdisk.disks(submit_queues=2, poll_queues=1) as found:
+    """smq_ram counts the commands of each hardware queue, and those that a poll has found."""
+    with loaded("smq_ram", hw_queues=2, poll_queues=1) as hosts:
+        lun = hosts[0].luns()[0]
+        (lun.queue / "nomerges").write_text("2", encoding="ascii")
+        settle(hosts[0])
         got = run_json("--via", "block", "--poll", "--depth", 8, "--batch", 4, "--count", 1000,
-                       found[0].sd, reads)
+                       lun.sd, reads)
         assert got["status"] == {"GOOD": 1000}
+        assert settle(hosts[0])["polled"] > 0
+        assert [row["done"] for row in hosts[0].hwqs() if row["type"] == "poll"] == [1000]
 
 
 @pytest.mark.parametrize("via,batch", [("smq", 1), ("smq", 4), ("bsg-uring", 4)])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """sg_io through smq_sg: prepared slots, ad hoc commands, and several devices."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -103,13 +104,49 @@ def test_data_from_a_file(smq_disk, tmp_path, via):
     assert smq_disk.read(0x800, 96 * 128) == image
 
 
+class Busy(threading.Thread):
+    """The most commands that the device had in two consecutive samples.
+
+    The kernel sums the number word by word: a single sample may count both a command that ends and
+    the next one that begins. """
+
+    def __init__(self, disk):
+        super().__init__(daemon=True)
+        self.disk, self.most, self.stop = disk, 0, False
+
+    def run(self):
+        before = 0
+        while not self.stop:
+            now = int(self.disk.attribute("device_busy"))
+            self.most = max(self.most, min(before, now))
+            before = now
+            time.sleep(0.002)
+
+
+@contextlib.contextmanager
+def most_in_flight(disk, most):
+    """Checks that during the block the device has at most so many commands, and once as many. They
+    take 30 ms each."""
+    set_param("ndelay", 30_000_000)
+    watch = Busy(disk)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.stop = True
+        watch.join()
+        set_param("delay", 0)
+    assert watch.most == most
+
+
 @pytest.mark.parametrize("options", [["--depth", 40], ["--depth", 40, "--batch", 16]],
                          ids=["single", "batch"])
 @pytest.mark.parametrize("lines", [1, 3, 7])
 def test_a_short_file_is_as_deep_as_a_long_one(smq_disk, options, lines):
     """A slot cannot be in flight twice, so each command of a short file needs several slots."""
-    got = run_json("--via", "smq", *options, "--count", 1003, smq_disk.smq, "-",
-                   stdin=READ * lines)
+    with most_in_flight(smq_disk, 40):
+        got = run_json("--via", "smq", *options, "--count", 1003, smq_disk.smq, "-",
+                       stdin=READ * lines)
     assert got["status"] == {"GOOD": 1003}
 
 
@@ -130,41 +167,14 @@ def test_a_slow_command_that_is_met_again(smq_disk):
         set_param("delay", 0)
 
 
-class Busy(threading.Thread):
-    """The most commands that the device had in two consecutive samples.
-
-    The kernel sums the number word by word: a single sample may count both a command that ends and
-    the next one that begins. """
-
-    def __init__(self, disk):
-        super().__init__(daemon=True)
-        self.disk, self.most, self.stop = disk, 0, False
-
-    def run(self):
-        before = 0
-        while not self.stop:
-            now = int(self.disk.attribute("device_busy"))
-            self.most = max(self.most, min(before, now))
-            before = now
-            time.sleep(0.002)
-
-
 @pytest.mark.parametrize("via,depth,batch,jobs", [
     ("smq", 1, 1, 1), ("smq", 40, 1, 1), ("smq", 40, 20, 1), ("smq", 12, 4, 3),
     ("smq-held", 1, 1, 1), ("smq-held", 40, 20, 1), ("bsg-uring", 40, 20, 1),
     ("bsg-uring", 12, 4, 3)])
 def test_depth_is_reached_and_kept(smq_disk, reads, via, depth, batch, jobs):
-    set_param("ndelay", 30_000_000)
-    watch = Busy(smq_disk)
-    watch.start()
-    try:
+    with most_in_flight(smq_disk, depth * jobs):
         run_json("--via", via, "--depth", depth, "--jobs", jobs, "--batch", batch,
                  "--count", 12 * depth * jobs, smq_disk.smq, reads)
-    finally:
-        watch.stop = True
-        watch.join()
-        set_param("delay", 0)
-    assert watch.most == depth * jobs
 
 
 @pytest.mark.parametrize("via,options", [
