@@ -1,0 +1,49 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""bench_steps.py DIR SECONDS: runs tools/bench/run with small programs in place of its instruments:
+one1 to one3 need one CPU, pair1 and pair2 two. Each begins with DIR/NAME.began and takes so many
+seconds; then DIR/NAME has the times at which it began and ended. For test_bench_steps.py."""
+# Debian's own Python, which has matplotlib, as for tools/bench/run.
+
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
+PROGRAM = """#!/usr/bin/python3
+import sys, time
+from pathlib import Path
+sys.path.insert(0, "{bench}")
+from smqbench.figures import FigureSet
+began = time.monotonic()
+Path("{folder}/{name}.began").touch()
+time.sleep({seconds})
+Path("{folder}/{name}").write_text(f"{{began}} {{time.monotonic()}}")
+FigureSet().write(Path(sys.argv[sys.argv.index("--json") + 1]))
+"""
+
+
+def main() -> int:
+    """Runs them."""
+    folder, seconds = sys.argv[1:]
+    loader = SourceFileLoader("bench_run", str(BENCH / "run"))
+    spec = spec_from_loader("bench_run", loader)
+    assert spec
+    bench = module_from_spec(spec)
+    sys.modules["bench_run"] = bench
+    loader.exec_module(bench)
+
+    def step(name, **words):
+        program = Path(folder, f"{name}.py")
+        program.write_text(PROGRAM.format(bench=BENCH, folder=folder, name=name, seconds=seconds))
+        program.chmod(0o755)
+        return bench.Step(name, 1, program=str(program), **words)
+    bench.STEPS = [step("pair1", two_cpus=True), step("one1"), step("one2"), step("one3"),
+                   step("pair2", two_cpus=True)]
+    sys.argv = ["run", "--out", f"{folder}/report"]
+    return bench.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
