@@ -2,6 +2,7 @@
 """tools/bench/native: the figures it reads from a guest's output; and it runs on emulated CPUs,
 where times mean nothing."""
 
+import errno
 import json
 import random
 import shutil
@@ -21,7 +22,7 @@ sys.path.insert(0, str(ROOT / "tools" / "bench"))
 from smqbench import claims, figures, instrument, paths, report as reports  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
 from smqbench.plan import Workload, parse  # noqa: E402
-from wallclock import programs, report, results  # noqa: E402
+from wallclock import devices, programs, report, results  # noqa: E402
 
 LIMIT = 900
 READ = "in_kernel:read:512:32:1:1:1"
@@ -504,3 +505,17 @@ def test_in_the_vm(tmp_path):
     assert "Linux 7.1 and later have it" in done.stderr
     assert "times mean nothing" not in done.stderr
     assert "load average" in done.stdout
+
+
+@pytest.mark.parametrize("number, refused", [(errno.EBUSY, False), (errno.ENOENT, False),
+                                             (errno.EINVAL, True)])
+def test_elevator_while_a_disk_is_being_added(monkeypatch, tmp_path, number, refused):
+    """The kernel's errors of that moment are tried again, others end the measurement."""
+    def write_text(*_, **__):
+        raise OSError(number, "as in the kernel")
+    monkeypatch.setattr(Path, "write_text", write_text)
+    if refused:
+        with pytest.raises(BenchError, match="scheduler: none: as in the kernel"):
+            devices._without_elevator(tmp_path)
+    else:
+        assert not devices._without_elevator(tmp_path)

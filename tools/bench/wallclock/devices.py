@@ -182,11 +182,11 @@ RAM_ROWS: dict[str, dict] = {
 
 def _without_elevator(queue: Path) -> bool:
     """Sets no elevator. Returns False if that must be tried again: Linux 7.x returns EBUSY while a
-    disk of the host is being added."""
+    disk of the host is being added, and ENOENT until this disk's queue is registered."""
     try:
         (queue / "scheduler").write_text("none", encoding="ascii")
     except OSError as error:
-        if error.errno == errno.EBUSY:
+        if error.errno in (errno.EBUSY, errno.ENOENT):
             return False
         raise BenchError(f"{queue}/scheduler: none: {error.strerror}") from None
     return True
