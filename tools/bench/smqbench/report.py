@@ -89,11 +89,9 @@ def heading(taken: FigureSet) -> list[str]:
     lines += ["", "Instructions and locks on one CPU are exact: counted under QEMU's icount, so "
               "nothing else on the machine changes them. Two-CPU figures come from two vCPUs that "
               "are kept in step by instructions. Neither is a time: cache misses cost nothing "
-              "there. Times are in the section *Native speed*, as far as they were taken.", ""]
-    found = matrix.rows_of(taken.figures)
-    lines += ["| device | |", "| --- | --- |",
-              *(f"| {ROWS[row].label} | {ROWS[row].note} |" for row in found), ""]
-    if any(ROWS[row].model for row in found):
+              "there. Times are in the section *Native speed*, as far as they were taken. What each row "
+              "measures stands in the section *What the rows are*.", ""]
+    if any(ROWS[row].model for row in matrix.rows_of(taken.figures)):
         lines += ["Rows marked **(model)** do not run the legacy path, which no kernel of today "
                   "has: a dispatch policy goes through its sequence of locks, allocations and "
                   "bookkeeping in front of the modern path's end.", ""]
@@ -300,6 +298,13 @@ def worse_lines(taken: FigureSet) -> list[str]:
             "Taken by `make bench`", ""]
 
 
+def device_lines(taken: FigureSet) -> list[str]:
+    """What each row's device is."""
+    return ["## What the rows are", "", "| device | |", "| --- | --- |",
+            *(f"| {ROWS[row].label} | {ROWS[row].note} |"
+              for row in matrix.rows_of(taken.figures)), ""]
+
+
 def parameter_lines(taken: FigureSet) -> list[str]:
     """The settings of each device."""
     said: dict[str, dict[str, None]] = {}
@@ -324,4 +329,4 @@ def markdown(taken: FigureSet, plots: Sequence[Plot] = ()) -> str:
         *path_lines(taken, plots),
         *policies.markdown(taken, lambda name: _plot(plots, name)),
         *other_lines(taken, "legacy-kernel", "The legacy path, on a kernel that was given"),
-        *parameter_lines(taken)]).rstrip() + "\n"
+        *device_lines(taken), *parameter_lines(taken)]).rstrip() + "\n"
