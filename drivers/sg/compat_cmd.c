@@ -181,7 +181,6 @@ static void smqsg_cmd_save_result(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd,
 /* Marks a command as ended. Returns true if its caller was killed: a work item unmaps its data. */
 static bool smqsg_cmd_set_ended(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 {
-
 	lockdep_assert_held(&v3->lock);
 	cmd->state = SMQSG_ENDED;
 	if (!cmd->sync) {

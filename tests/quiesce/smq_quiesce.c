@@ -9,8 +9,8 @@
  *	block	the queue is quiesced, and not frozen
  *	stop	its hardware queues are stopped
  *
- * shutdown takes H:C:T:L: the shutdown operation of the device that the SCSI host belongs to, as when
- * the machine is switched off.
+ * shutdown takes H:C:T:L, and calls the shutdown operation of the device that the SCSI host belongs
+ * to, as when the machine is switched off.
  *
  * limits takes H:C:T:L SECTORS SEGMENTS SIZE BOUNDARY: the limits of a device's queue, which some
  * drivers change while it is in use.

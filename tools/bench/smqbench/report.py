@@ -89,8 +89,8 @@ def heading(taken: FigureSet) -> list[str]:
     lines += ["", "Instructions and locks on one CPU are exact: counted under QEMU's icount, so "
               "nothing else on the machine changes them. Two-CPU figures come from two vCPUs that "
               "are kept in step by instructions. Neither is a time: cache misses cost nothing "
-              "there. Times are in the section *Native speed*, as far as they were taken. What each row "
-              "measures stands in the section *What the rows are*.", ""]
+              "there. Times are in the section *Native speed*, as far as they were taken. What "
+              "each row measures stands in the section *What the rows are*.", ""]
     if any(ROWS[row].model for row in matrix.rows_of(taken.figures)):
         lines += ["Rows marked **(model)** do not run the legacy path, which no kernel of today "
                   "has: a dispatch policy goes through its sequence of locks, allocations and "
