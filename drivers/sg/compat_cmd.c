@@ -36,6 +36,7 @@ static void smqsg_cmd_offer(struct smqsg_cmd *cmd)
 
 	smqsg_data_unmap(&cmd->data, NULL);
 	spin_lock_irq(&v3->lock);
+	cmd->kept = false;
 	cmd->sync = false;
 	cmd->file = NULL;
 	spin_unlock_irq(&v3->lock);

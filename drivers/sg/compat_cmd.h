@@ -86,7 +86,7 @@ enum smqsg_cmd_state {
  * @state: see enum smqsg_cmd_state
  * @sync: the command is one of SG_IO: read() does not get the result
  * @orphan: its caller was killed
- * @kept: of those, read() gets the result: SG_SET_KEEP_ORPHAN
+ * @kept: of those, @work is to let read() have the result: SG_SET_KEEP_ORPHAN
  * @v4: of interface 4
  * @hdr: the header as it was given, and its results
  * @cdb: the command descriptor block

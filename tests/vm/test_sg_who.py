@@ -247,6 +247,22 @@ def test_killed_waiting(lun, path, arena, slow):
         smqsg.idle(path)
 
 
+def leave_orphan(path, fd, want, arena):
+    """Has a process killed in SG_IO on the file; returns once read() can fetch the result."""
+    fcntl.ioctl(fd, SET_KEEP_ORPHAN, struct.pack("i", 1))
+
+    def work():
+        sgheader.sg_io(fd, want, arena)
+    with running(work) as (pid, status):
+        wait_for("a command in flight", lambda: smqsg.attr(path, "inflight") == 1)
+        os.kill(pid, signal.SIGKILL)
+        status()
+    assert fcntl.ioctl(fd, GET_NUM_WAITING, bytes(4)) == bytes(4)
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    assert poll.poll(5000)
+
+
 @pytest.mark.parametrize("length, at", ((512, 0), (511, 1), (8192, 0), (8191, 1)))
 def test_keep_orphan(path, slow, length, at):
     """SG_SET_KEEP_ORPHAN: other processes with the file can read the result of a killed one; the
@@ -255,20 +271,17 @@ def test_keep_orphan(path, slow, length, at):
     arena = Arena(64 << 10, private=True)
     arena.put(arena.address, b"\xa5" * arena.size)
     with smqsg.opened(path) as (fd,):
-        fcntl.ioctl(fd, SET_KEEP_ORPHAN, struct.pack("i", 1))
-
-        def work():
-            sgheader.sg_io(fd, want, arena)
-        with running(work) as (pid, status):
-            wait_for("a command in flight", lambda: smqsg.attr(path, "inflight") == 1)
-            os.kill(pid, signal.SIGKILL)
-            status()
-        assert fcntl.ioctl(fd, GET_NUM_WAITING, bytes(4)) == bytes(4)
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        assert poll.poll(5000)
+        leave_orphan(path, fd, want, arena)
         assert sgheader.read(fd, want, arena).fields["pack_id"] == 31
     assert arena.get(arena.address, arena.size) == b"\xa5" * arena.size
+
+
+@pytest.mark.parametrize("length, at", ((512, 0), (8191, 1)))
+def test_an_orphan_that_nothing_reads(path, slow, length, at):
+    """The last close frees the result: the kernel log and, under the sanitizers, KASAN tell."""
+    with smqsg.opened(path) as (fd,):
+        leave_orphan(path, fd, V3(READ.cdb, length, at=at), Arena(64 << 10))
+    smqsg.idle(path)
 
 
 def test_killed_reader(path):
