@@ -519,3 +519,19 @@ def test_elevator_while_a_disk_is_being_added(monkeypatch, tmp_path, number, ref
             devices._without_elevator(tmp_path)
     else:
         assert not devices._without_elevator(tmp_path)
+
+
+def test_a_disk_that_cannot_be_opened_yet(monkeypatch, tmp_path):
+    """A disk that is being added is opened when it can be; other errors end the measurement."""
+    real, errors = open, [errno.ENXIO, errno.ENOENT]
+
+    def opened(name, mode):
+        if errors:
+            raise OSError(errors.pop(0), "as in the kernel")
+        return real(name, mode)
+    monkeypatch.setattr("builtins.open", opened)
+    devices._fill(str(tmp_path / "disk"))
+    monkeypatch.undo()
+    assert not errors
+    with pytest.raises(BenchError, match=f"{tmp_path}: Is a directory"):
+        devices._fill(str(tmp_path))

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from smqbench.errors import BenchError
 
@@ -138,9 +139,20 @@ def _set_policy(host: Path, policy: str, knobs: dict[str, str]) -> None:
             raise Skipped(f"{name}={value}: {error.strerror}") from None
 
 
+def _opened(disk: str) -> BinaryIO | None:
+    """Opens a disk to be written. Returns None if that must be tried again: the node of a disk that
+    is being added appears before the disk can be opened."""
+    try:
+        return open(disk, "wb")
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ENOENT):
+            return None
+        raise BenchError(f"{disk}: {error.strerror}") from None
+
+
 def _fill(disk: str) -> None:
     """Writes a disk, because reads of a hole would not move data."""
-    with open(disk, "wb") as file:
+    with _wait(f"{disk}: open", lambda: _opened(disk)) as file:
         file.seek(0, os.SEEK_END)
         size = file.tell()
         file.seek(0)
