@@ -20,7 +20,7 @@
 
 #define BLOCK		512
 #define MAX_BYTES	65536
-#define MAX_DEPTH	256
+#define MAX_DEPTH	1024
 #define NR_BYTES	(512 * 1024)	/* how much of the disk is used */
 #define TIMEOUT_MS	20000
 #define SENSE_BYTES	32
