@@ -9,7 +9,7 @@ import os
 import random
 import time
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -60,14 +60,14 @@ def timeouts(lun: Lun) -> int:
 
 @contextmanager
 def timeout(lun: Lun, milliseconds: int):
-    """Sets the timeout of the disk's commands during the block."""
-    knob = lun.queue / "io_timeout"
-    before = _get(knob)
-    knob.write_text(str(milliseconds), encoding="ascii")
-    try:
+    """Sets the timeout of the disk's commands during the block, and lets sd retry them without
+    limit: with a short timeout one command can time out more than sd's five times."""
+    retries, = (lun.sysfs / "scsi_disk").glob("*/max_retries")
+    with ExitStack() as stack:
+        for knob, value in ((lun.queue / "io_timeout", milliseconds), (retries, -1)):
+            stack.callback(knob.write_text, _get(knob), encoding="ascii")
+            knob.write_text(str(value), encoding="ascii")
         yield
-    finally:
-        knob.write_text(before, encoding="ascii")
 
 
 def _counts(ends: Counter) -> str:
