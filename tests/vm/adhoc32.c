@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Sends INQUIRY as an ad hoc command to a node of smq_sg, with iovecs for its data, and prints
- * result and data: once by a ring that the program enters, once by a ring with a kernel thread.
+ * result and data: once through a ring whose SQEs io_uring_enter() submits, once through a ring
+ * whose SQEs a kernel thread submits (IORING_SETUP_SQPOLL).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -106,7 +107,7 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	/* The first iovec ends with the revision, bytes 32 to 35; the second takes the rest. */
+	/* The first iovec ends with byte 35, the last of the revision; the second takes the rest. */
 	iovecs[0] = (struct iovec){ data[0], FIRST };
 	iovecs[1] = (struct iovec){ data[1], LENGTH - FIRST };
 	return one("entered", node, 0) || one("by a thread", node, IORING_SETUP_SQPOLL);

@@ -229,7 +229,7 @@ def _no_data() -> list[Case]:
     cases += [Case("start", cdb.start_stop(1)), Case("start-immed", cdb.start_stop(1, 1)),
               Case("start-no-flush", cdb.start_stop(5)),
               Case("load", cdb.start_stop(3), want=invalid_field(4, 1),
-                   why="SBC-4, 5.25: LOEJ asks for what a fixed medium cannot do; "
+                   why="SBC-4, 5.25: LOEJ asks to load the medium, but this medium is fixed; "
                        "scsi_debug ignores it")]
     cases += [Case(f"power-condition-{n}", cdb.start_stop(n << 4 | 1)) for n in range(1, 16)]
     return cases

@@ -43,7 +43,7 @@ class TookTooLong(BaseException):
 
 
 def _ring(_signal, _frame) -> None:
-    raise TookTooLong("the time of this test is over")
+    raise TookTooLong("the test has reached its time limit")
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def klog():
 
 @pytest.fixture
 def ram():
-    """One smq_ram host with one LUN of 256 MiB, which modprobe makes without parameters."""
+    """One smq_ram host with one LUN of 256 MiB: what the module creates without parameters."""
     with loaded("smq_ram") as hosts:
         yield hosts[0]
 

@@ -131,7 +131,7 @@ def recorded():
 
 @contextmanager
 def late(milliseconds):
-    """Delays data frames of the target for a while."""
+    """Delays data frames of the target during the block."""
     if not milliseconds:
         yield
         return
@@ -151,7 +151,7 @@ def late(milliseconds):
 
 
 class Reads:
-    """READs of random blocks by io_uring, and those that got wrong data."""
+    """Reads random blocks by io_uring, and keeps a list of the READs that got wrong data."""
 
     def __init__(self, disk):
         self._fd = os.open(disk, os.O_RDONLY | os.O_DIRECT)
@@ -215,8 +215,8 @@ def strays(frames):
 
 
 def history(frames, command, stray):
-    """All frames with the stray's OX_ID, and all resets: from the command for which the stray was
-    sent to the status of the command that got it."""
+    """All frames with the stray's OX_ID, and all resets. The list begins with the command for which
+    the stray was sent, and ends with the status of the command that got it."""
     at = frames.index(stray)
     first = max((number for number, one in enumerate(frames[:at]) if one.kind == COMMAND and
                  one.ox_id == stray.ox_id and one.lba == stray.lba),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a program gets from an sg node, printed without addresses: built for 32 and
- * for 64 bits it prints the same.
+ * Prints what a program gets from an sg node. The output has no addresses, so a 32-bit
+ * and a 64-bit build print the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,10 @@ static void clear(void)
 	memset(sense, 0xa5, sizeof(sense));
 }
 
-/* Where a command fails sg shows what its own buffer happens to hold. */
+/*
+ * Prints data and sense data. After a failed command sg copies whatever its own buffer holds to the
+ * caller, so data is printed only if the command was good.
+ */
 static void print_memory(int good)
 {
 	int i;

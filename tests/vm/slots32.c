@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Prepared commands on a node of smq_sg without io_uring, printed without addresses: built for
- * 32 and for 64 bits it prints the same.
+ * Runs prepared commands on a node of smq_sg without io_uring, and prints the results. The output
+ * has no addresses, so a 32-bit and a 64-bit build print the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static unsigned char data[8192] __attribute__((aligned(4096)));
 static const unsigned char *status;
 static unsigned int stride;
 
-/* The last field of each structure and what lies behind gaps, if there were any. */
+/* Prints the offsets of each structure's last fields: padding in one build only would move them. */
 static void print_layout(void)
 {
 	static const struct {
@@ -50,7 +50,7 @@ static void print_layout(void)
 	       (unsigned long)SMQ_SG_URING_BATCH);
 }
 
-/* An ioctl, and what it answers. */
+/* Issues an ioctl and prints its result. */
 static int call(const char *name, int fd, unsigned long request, void *arg)
 {
 	int ret = ioctl(fd, request, arg);
@@ -119,7 +119,7 @@ static void print_slots(void)
 	}
 }
 
-/* SMQ_SG_RUN: its answer, every slot's status, and what came into the buffer. */
+/* Issues SMQ_SG_RUN; prints its result, a checksum of the buffer, and every slot's status. */
 static void run(int fd, const char *name, uint64_t list, unsigned int count, unsigned int flags)
 {
 	struct smq_sg_run_batch arg = {
@@ -170,13 +170,13 @@ int main(int argc, char **argv)
 		return 1;
 	lend(fd, "buffer", 0, (uintptr_t)data, sizeof(data));
 	lend(fd, "buffer taken", 0, (uintptr_t)data, sizeof(data));
-	/* Where a 32-bit program has nothing, nor a 64-bit one. */
+	/* Neither a 32-bit nor a 64-bit program has memory at these addresses. */
 	lend(fd, "buffer nowhere", 1, UINT64_MAX - 8191, 4096);
 	lend(fd, "buffer beyond", 1, UINT64_MAX - 4095, 8192);
 	prepare(fd, "prepare", (uintptr_t)slots, 0, 4);
 	prepare(fd, "prepare too many", (uintptr_t)slots, 6, 4);
 	prepare(fd, "prepare nothing", 8, 4, 1);
-	/* The commands of a batch have no order: what writes goes by itself. */
+	/* The commands of a batch may run in any order, so the WRITE gets a batch of its own. */
 	run(fd, "write", 0, 1, SMQ_SG_BATCH_RANGE);
 	run(fd, "range", 1, 4, SMQ_SG_BATCH_RANGE);
 	run(fd, "list", (uintptr_t)list, 4, 0);

@@ -13,7 +13,7 @@ ORACLE = {"dev_size_mb": 16, "sector_size": BLOCK, "delay": 0, "lbpu": 1, "lbpws
 
 @pytest.fixture(scope="module")
 def pair():
-    """The disks of smq_ram and of scsi_debug, of one size, sg nodes open."""
+    """The open disks of smq_ram and of scsi_debug, which have the same size."""
     # Commands that end with DID_ERROR, for a buffer of the wrong direction, are logged.
     with loaded("smq_ram", io_errors=True, size_mb=16, sector_size=BLOCK) as ours, \
             loaded("scsi_debug", io_errors=True, names=("add_host", "max_luns"),

@@ -290,8 +290,8 @@ def test_rule(lower, klog):
 def test_rules_of_the_module(klog):
     """smq_conv is loaded with rules before the device exists. A rule that is given twice counts
     once."""
-    # scsi_debug's names contain its host number, which is not known yet. A kernel with checkers
-    # frees the numbers of earlier hosts late.
+    # scsi_debug's wwids contain its host number, which is not known yet, so there is a rule for
+    # each number that it may get. A kernel with checkers frees the numbers of earlier hosts late.
     names = [f"naa.{0x3333333000000000 + 2000 * (host + 1):x}" for host in range(40)]
     conv.load("smq_conv", rules=",".join([*names, "naa.1", names[0]]))
     try:

@@ -52,8 +52,8 @@ def lost(upper):
 @pytest.mark.smoke
 @pytest.mark.parametrize("level", LEVELS, ids=["lun", "target", "host"])
 def test_reset_ends_what_is_in_flight(held, level):
-    """A reset of the upper LUN ends a command by the lower host's abort. With nothing in flight it
-    fails with EIO."""
+    """A reset of the upper LUN has the lower host abort the command in flight. With nothing in
+    flight the reset fails with EIO."""
     _, host, upper = held
     with SgDev(upper.sg) as sg:
         job = lost(upper)
@@ -204,8 +204,8 @@ def test_short_of_tags():
 
 @pytest.mark.limit(120)
 def test_tags_shared_with_a_bare_lun():
-    """The host has one tag. Commands for the unclaimed LUN sleep until they get it in turn; so do
-    commands from the upper LUN, after one or two attempts each."""
+    """The host has one tag. Commands for the unclaimed LUN sleep until it is their turn to get the
+    tag; commands from the upper LUN try once or twice, and then sleep for it in the same way."""
     with loaded("scsi_debug", names=("add_host", "max_luns"), luns=2, max_queue=1, dev_size_mb=32,
                 ndelay=1000000) as (host,), conv.module():
         lower, bare = host.luns()

@@ -6,7 +6,7 @@
 one test.
 
 The disk is claimed and released in a loop. Meanwhile threads write and read it and compare the
-data, the policy changes, and resets of the upper and the lower device end commands. At last the
+data, the policy changes, and resets of the upper and the lower device end commands. Finally the
 lower disk is removed. User Mode Linux has no PCI device, and so no virtio_scsi.
 """
 import errno
@@ -29,10 +29,11 @@ from kit.stamped import Stamped
 pytestmark = [pytest.mark.limit(180), pytest.mark.smoke]
 UPPER_LEVELS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
 CLAIMS = 2
-# How long scsi_debug's commands take while resets look for some in flight, and otherwise.
+# How long a command of scsi_debug takes: while resets need commands in flight, and otherwise.
 SLOW_JIFFIES, FAST_JIFFIES = 25, 1
 # Only scsi_debug's commands take so long that a reset of the upper device always finds some in
-# flight. The reset makes their timers run out; virtio_scsi lets no timer run out.
+# flight. The reset makes their timers expire, and the lower host aborts them. virtio_scsi restarts
+# every timer that expires, so there such a reset may end nothing.
 ALWAYS_IN_FLIGHT = "scsi_debug"
 
 
@@ -47,8 +48,8 @@ def slow(name):
 
 
 def reset(sg, level):
-    """Resets; EIO is allowed, because no command may be in flight at this moment, or recovery may
-    be going on. Returns whether it succeeded."""
+    """Resets a device, and returns whether that succeeded. EIO is allowed: perhaps no command is in
+    flight at this moment, or a recovery is going on."""
     try:
         sg.reset(level)
         return True

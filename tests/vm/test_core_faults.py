@@ -20,7 +20,8 @@ from kit.sanitizing import TIME_FACTOR
 from kit.sgio import TASK_SET_FULL, SgDev
 
 READ = cdb.blocks(cdb.READ_10, 0, 8)
-# Seconds: longer than a command takes that is not held, shorter than timers of 10 s and more.
+# Seconds: longer than a command that is not held takes, and shorter than the timers, which are 10 s
+# and more.
 SOON = 6
 
 
@@ -121,8 +122,8 @@ def test_removal_does_not_wait_for_the_timers_of_what_is_held():
     """A LUN is deleted with "direct", where nothing is held, and with "batch"; and a host is
     removed with "batch"."""
     with ThreadPoolExecutor(3) as pool, full_devices("direct", "batch", "batch") as hosts:
-        # If a removal waits, the commands' timers end it. The test could not: the directory of a
-        # host that is being removed is locked.
+        # If a removal waits, the commands' timers end the wait. The test could not end it, because
+        # the directory of a host that is being removed is locked.
         pids = [spawn(lambda node=host.luns()[0].sg: read(node, 10 * TIME_FACTOR))
                 for _, host in hosts]
         for host_dir, _ in hosts:
@@ -243,7 +244,7 @@ def test_a_lun_that_has_room_again_is_sent_what_waits(hold, policy):
         time.sleep(0.1)
         set_param("closed", 0)
         assert [one.result(20) for one in waiting] == [0, 0]
-        assert not slow.done(), "they were sent as it ended"
+        assert not slow.done(), "the waiting commands were sent only when the slow one ended"
         assert slow.result() == 0
 
 
@@ -264,8 +265,8 @@ def test_what_an_lld_says_of_a_lun_as_it_is_found(hold):
     raised(hold, 4)
     delete(lun)
     lun = find_again(hold, lun)
-    # The policy advertises more for at least five seconds. On a slow machine these may be over, so
-    # the test makes it do so again.
+    # The policy advertises more for at least five seconds. On a slow machine these may be over by
+    # now, so this makes it advertise more again.
     raised(hold, 4)
     assert depths(hold) == (36, 4, 4)
     set_param("delay_us", 500000)

@@ -72,7 +72,7 @@ def test_other_queues_and_luns_go_on(hold):
         alone = rate()
         set_param("ring", 0)
         with load_on(full.sd, **ONE):
-            wait_for("what is held", lambda: hold.hwqs()[1 - other]["refused"] == 16)
+            wait_for("held commands", lambda: hold.hwqs()[1 - other]["refused"] == 16)
             before = hold.hwqs()[1 - other]["busy_hwq"]
             beside = rate()
             refused = hold.hwqs()[1 - other]["busy_hwq"] - before
@@ -84,8 +84,8 @@ def test_other_queues_and_luns_go_on(hold):
     print(f"commands a second: {alone:.0f} alone, {beside:.0f} beside a hardware queue that takes "
           f"nothing, {busy:.0f} beside one that takes two")
     stats = settle(hold)
-    # The layer tries waiting commands every 3 ms. While a defect let a full queue stop the other
-    # one as well, the other one's rate was a fifteenth.
+    # The layer tries waiting commands every 3 ms. A defect that let a full queue stop the other one
+    # as well reduced the other one's rate to a fifteenth.
     assert min(beside, busy) > alone / 6 and 0 < refused < 3000
     # No command went back to the mid-layer: that would have stopped the host.
     assert stats["busy"] == stats["held"] == 0 < stats["held_full"]

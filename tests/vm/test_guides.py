@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs the code blocks of the README and of the guides for which this VM has the devices, and finds
+"""Runs the code blocks of the README and of the guides for which this VM has the devices, to find
 wrong names, renamed options and missing steps. Only names of devices and counts are replaced.
 
 Other tests run the rest: test_fc_guide.py runs docs/fibre-channel.md, slow/test_target_configs.py
