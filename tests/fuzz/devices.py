@@ -12,7 +12,7 @@ from kit.ramdir import RamDir, ram_host
 
 LUNS = 3
 DEPTH = 8
-# DISK_BLOCKS in tools/src/fuzz/own.h are as many: kit.ramdir makes LUNs of that size.
+# Equals DISK_BLOCKS in tools/src/fuzz/task.h: kit.ramdir makes LUNs of that size.
 SIZE_MB = 64
 SCSI_DEBUG = {"dev_size_mb": SIZE_MB, "max_queue": 16, "submit_queues": 2,
               "poll_queues": int(SCSI_DEBUG_POLLS), "delay": 0, "ndelay": 20000}

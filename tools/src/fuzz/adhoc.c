@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Ad hoc commands: an SQE of 128 bytes carries a whole command, as with bsg. */
+/* Ad hoc commands: a 128-byte SQE holds a complete command, as with bsg. */
 #include <string.h>
 #include <sys/uio.h>
 
@@ -12,15 +12,15 @@
 #define SENSE		96
 #define PIECES		4
 
-/* The kernel reads CDBs and iovecs when it issues a command, perhaps after the step. */
+/* Static, because the kernel may read CDBs and iovecs after the step has returned. */
 static unsigned char cdbs[CDBS][SMQ_SG_MAX_CDB];
 static unsigned char sense[CDBS][SENSE];
 static struct iovec pieces[CDBS][PIECES];
 
-static void adhoc_data(struct life *life, struct smq_sg_uring_cmd *io, unsigned int bytes,
+static void adhoc_data(struct task *task, struct smq_sg_uring_cmd *io, unsigned int bytes,
 		       bool out, unsigned int at, struct rnd *r)
 {
-	unsigned char *data = life->area + rnd(r, AREA_SIZE - bytes);
+	unsigned char *data = task->area + rnd(r, AREA_SIZE - bytes);
 	unsigned int count = 0, i;
 	uint64_t address = ADDRESS(data);
 
@@ -45,7 +45,7 @@ static void adhoc_data(struct life *life, struct smq_sg_uring_cmd *io, unsigned 
 	}
 }
 
-static struct smq_sg_uring_cmd adhoc_random(struct life *life, struct rnd *r)
+static struct smq_sg_uring_cmd adhoc_random(struct task *task, struct rnd *r)
 {
 	unsigned int at = rnd(r, CDBS), blocks = 1 << rnd(r, 5);
 	unsigned int lba = rnd(r, SHARED_BLOCKS - 4 * MOST_BLOCKS);
@@ -62,7 +62,7 @@ static struct smq_sg_uring_cmd adhoc_random(struct life *life, struct rnd *r)
 		cdbs[at][4] = lba >> 8;
 		cdbs[at][5] = lba;
 		cdbs[at][8] = blocks;
-		adhoc_data(life, &io, blocks * BLOCK, out, at, r);
+		adhoc_data(task, &io, blocks * BLOCK, out, at, r);
 	}
 	switch (rnd(r, 60)) {
 	case 0:
@@ -78,26 +78,26 @@ static struct smq_sg_uring_cmd adhoc_random(struct life *life, struct rnd *r)
 		io.response = rnd(r, 4096);
 		break;
 	case 4:
-		adhoc_data(life, &io, BLOCK, !out, at, r);
+		adhoc_data(task, &io, BLOCK, !out, at, r);
 		break;
 	}
 	return io;
 }
 
-void step_adhoc(struct life *life, struct rnd *r)
+void step_adhoc(struct task *task, struct rnd *r)
 {
-	struct ring *ring = &life->rings[rnd(r, RINGS)];
+	struct ring *ring = &task->rings[rnd(r, RINGS)];
 	unsigned int count = 1 + rnd(r, MOST_AT_ONCE);
 
 	while (count--) {
-		struct smq_sg_uring_cmd io = adhoc_random(life, r);
+		struct smq_sg_uring_cmd io = adhoc_random(task, r);
 		struct ring_command command = { OP_ADHOC, 0, &io, sizeof(io) };
 
 		command.fixed = once_in(r, ring->fixed_buffer ? 2 : 50);
-		/* An SQE of 64 bytes holds only its first 16 bytes: the kernel has to refuse it. */
+		/* A 64-byte SQE has room for 16 bytes of the command: the kernel must refuse it. */
 		if (!ring->big)
 			command.size = 16;
-		ring_push(life, ring, life->fd, &command, r);
+		ring_push(task, ring, task->fd, &command, r);
 	}
 	ring_submit(ring);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Finds out why a read did not return what was written: the run did not happen, the device moved no
- * data or has other data, the completion came before the data, or the data went to memory that no
- * longer belongs to the process.
+ * After a read that returned wrong data: reports details that tell the possible causes apart. The
+ * command was not run; the device transferred no data; the device has other data; the completion
+ * came before the data; the data went to memory that no longer belongs to the process.
  */
 #include <linux/bsg.h>
 #include <scsi/sg.h>
@@ -16,36 +16,39 @@
 #include "way.h"
 
 #define LATE_SECONDS	0.1
-#define READ_10		1	/* of media_command()'s kinds */
+#define READ_10		1	/* a kind of media_command() */
 #define TIMEOUT_MS	60000
 
 static void tell_way(const struct transfer *transfer)
 {
 	const struct ring *ring = last_sending.ring;
 
-	fault_more("%u bytes, CDB %#x, slot flags %#x buffer %u, run flags %#x LBA %llu buffer %u",
-		   transfer->slot.length, transfer->slot.cdb[0], transfer->slot.flags,
-		   transfer->slot.buffer, transfer->run.flags,
-		   (unsigned long long)transfer->run.lba, transfer->run.buffer);
+	report_more("%u bytes, CDB %#x, slot flags %#x buffer %u, run flags %#x LBA %llu buffer %u",
+		    transfer->slot.length, transfer->slot.cdb[0], transfer->slot.flags,
+		    transfer->slot.buffer, transfer->run.flags,
+		    (unsigned long long)transfer->run.lba, transfer->run.buffer);
 	if (ring)
-		fault_more("ring %#x: CQE with result %d, flags %#x, %#llx %#llx, after %.6f s",
-			   ring->flags, ring->res, ring->cqe_flags,
-			   (unsigned long long)ring->rest[0], (unsigned long long)ring->rest[1],
-			   last_sending.ended - last_sending.began);
+		report_more("ring %#x: CQE with result %d, flags %#x, %#llx %#llx, after %.6f s",
+			    ring->flags, ring->res, ring->cqe_flags,
+			    (unsigned long long)ring->rest[0], (unsigned long long)ring->rest[1],
+			    last_sending.ended - last_sending.began);
 	else
-		fault_more("ended after %.6f s", last_sending.ended - last_sending.began);
+		report_more("ended after %.6f s", last_sending.ended - last_sending.began);
 }
 
-/* Only a run changes the status. A run that left it unchanged has not ended. */
+/*
+ * Only runs change the status: each run that ends increments status.runs. If the command was sent
+ * as a run and the two counts are equal, the run has not ended.
+ */
 static void tell_status(const struct own *own, unsigned int slot, const char *when)
 {
 	const struct smq_sg_status *status = own_status(own, slot);
 
-	fault_more("status %s: result %#x, resid %u, runs %u after %u; forks since lending: %u",
-		   when, status->result, status->resid, status->runs, own->runs[slot], own->forks);
+	report_more("status %s: result %#x, resid %u, runs %u after %u; forks since lending: %u",
+		    when, status->result, status->resid, status->runs, own->runs[slot], own->forks);
 }
 
-/* Says whether a block holds @expected, or still @found. */
+/* Describes the contents of a block: @expected, still @found, or neither. */
 static const char *verdict(const unsigned char *data, const unsigned char *found,
 			   const unsigned char *expected)
 {
@@ -54,7 +57,7 @@ static const char *verdict(const unsigned char *data, const unsigned char *found
 	return memcmp(data, found, BLOCK) ? "something else" : "what was found first";
 }
 
-/* Reads the block again, through other memory and in another way. */
+/* Reads the block again, by SG_IO into other memory: is the data on the device right? */
 static void tell_device(const struct own *own, uint32_t lba, const unsigned char *found,
 			const unsigned char *expected)
 {
@@ -69,24 +72,25 @@ static void tell_device(const struct own *own, uint32_t lba, const unsigned char
 	media_command(&slot, READ_10, lba, 1);
 	hdr.request_len = slot.cdb_len;
 	ret = result_of(ioctl(own->fd, SG_IO, &hdr));
-	fault_more("SG_IO of LBA %u: %d, status %#x %#x %#x, resid %d: %s", lba, ret,
-		   hdr.device_status, hdr.transport_status, hdr.driver_status, hdr.din_resid,
-		   verdict(data, found, expected));
+	report_more("SG_IO of LBA %u: %d, status %#x %#x %#x, resid %d: %s", lba, ret,
+		    hdr.device_status, hdr.transport_status, hdr.driver_status, hdr.din_resid,
+		    verdict(data, found, expected));
 }
 
-void own_evidence(struct life *life, const struct transfer *transfer, uint32_t lba,
+void own_evidence(struct task *task, const struct transfer *transfer, uint32_t lba,
 		  const unsigned char *found, const unsigned char *expected)
 {
 	unsigned char first[BLOCK], later[BLOCK];
-	double end = seconds_now() + LATE_SECONDS * life->options->time_factor;
+	double end = seconds_now() + LATE_SECONDS * task->options->time_factor;
 
 	memcpy(first, found, BLOCK);
 	tell_way(transfer);
-	tell_status(&life->own, transfer->run.slot, "at once");
-	tell_device(&life->own, lba, first, expected);
+	tell_status(&task->own, transfer->run.slot, "at once");
+	tell_device(&task->own, lba, first, expected);
 	while (seconds_now() < end)
 		usleep(1000);
 	memcpy(later, found, BLOCK);
-	fault_more("%.1f s later the buffer has %s", LATE_SECONDS, verdict(later, first, expected));
-	tell_status(&life->own, transfer->run.slot, "then");
+	report_more("%.1f s later the buffer has %s", LATE_SECONDS,
+		    verdict(later, first, expected));
+	tell_status(&task->own, transfer->run.slot, "then");
 }

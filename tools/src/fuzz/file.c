@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Steps that concern a whole file: its node, the number of its slots, its buffers. */
+/* Steps that concern a whole file: open(), INFO, SETUP, mmap(), and its buffers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -21,7 +21,7 @@ int open_node(struct rnd *r, int flags)
 	glob_t nodes;
 	int fd = -1;
 
-	/* Nodes come and go with their LUNs. */
+	/* Searched each time, because nodes appear and disappear with their LUNs. */
 	if (!glob("/dev/smqsg[0-9]*", 0, NULL, &nodes)) {
 		fd = open(nodes.gl_pathv[choice % nodes.gl_pathc], flags);
 		tally(OP_OPEN, result_of(fd));
@@ -30,18 +30,18 @@ int open_node(struct rnd *r, int flags)
 	return fd;
 }
 
-void step_info(struct life *life, struct rnd *r)
+void step_info(struct task *task, struct rnd *r)
 {
 	struct smq_sg_info info = { 0 };
 	int ret;
 
-	ret = result_of(ioctl(life->fd, SMQ_SG_INFO, once_in(r, 20) ? NULL : &info));
+	ret = result_of(ioctl(task->fd, SMQ_SG_INFO, once_in(r, 20) ? NULL : &info));
 	tally(OP_INFO, ret);
 	if (!ret && info.alignment & (info.alignment - 1))
-		fault("INFO: alignment %u", info.alignment);
+		report("INFO: alignment %u", info.alignment);
 }
 
-void step_setup(struct life *life, struct rnd *r)
+void step_setup(struct task *task, struct rnd *r)
 {
 	struct smq_sg_setup arg = { .slots = SLOTS };
 	int ret;
@@ -65,43 +65,46 @@ void step_setup(struct life *life, struct rnd *r)
 		arg.reserved[2] = 1;
 		break;
 	}
-	ret = result_of(ioctl(life->fd, SMQ_SG_SETUP, &arg));
+	ret = result_of(ioctl(task->fd, SMQ_SG_SETUP, &arg));
 	tally_field(OP_SETUP, ret, arg.field);
 }
 
-/* Commands may run meanwhile; the first slot's status must be one that the interface defines. */
-static void look_at(const unsigned char *map, size_t size)
+/*
+ * Checks that the first slot has a result that the interface defines. Commands in flight may change
+ * it at any time.
+ */
+static void check_status(const unsigned char *map, size_t size)
 {
 	const struct smq_sg_status *status = (const struct smq_sg_status *)map;
 
 	if (size >= sizeof(*status) && (status->result < -MOST_ERRNO || status->result >> 18 > 0))
-		fault("status with result %#x", status->result);
+		report("status with result %#x", status->result);
 }
 
-void step_map(struct life *life, struct rnd *r)
+void step_map(struct task *task, struct rnd *r)
 {
 	int protection = once_in(r, 10) ? PROT_READ | PROT_WRITE : PROT_READ;
 	off_t offset = once_in(r, 10) ? 4096 * rnd(r, 1000) : 0;
 	size_t size = 4096 * (1 + rnd(r, 3));
 	unsigned char *map;
 
-	map = mmap(NULL, size, protection, MAP_SHARED, life->fd, offset);
+	map = mmap(NULL, size, protection, MAP_SHARED, task->fd, offset);
 	tally(OP_MMAP, result_of(map == MAP_FAILED ? -1 : 0));
 	if (map == MAP_FAILED)
 		return;
 	if (!offset)
-		look_at(map, size);
-	/* A mapping that is left lasts until the process ends, even after the file was closed. */
+		check_status(map, size);
+	/* If not unmapped, the mapping stays until the process ends, even if the file is closed. */
 	if (once_in(r, 2))
 		munmap(map, size);
 }
 
-void step_lend(struct life *life, struct rnd *r)
+void step_lend(struct task *task, struct rnd *r)
 {
 	struct smq_sg_buffer arg = { .index = rnd(r, BUFFERS), .length = BUFFER_SIZE };
 	int ret;
 
-	arg.address = ADDRESS(life->area + (size_t)arg.index * BUFFER_SIZE);
+	arg.address = ADDRESS(task->area + (size_t)arg.index * BUFFER_SIZE);
 	if (once_in(r, 4)) {
 		arg.address += 256 * rnd(r, 16);
 		arg.length = BUFFER_SIZE / 2;
@@ -125,42 +128,45 @@ void step_lend(struct life *life, struct rnd *r)
 		arg.reserved = 1;
 		break;
 	}
-	ret = result_of(ioctl(life->fd, SMQ_SG_BUFFER, &arg));
-	/* A length of 0 takes a buffer back. */
+	ret = result_of(ioctl(task->fd, SMQ_SG_BUFFER, &arg));
+	/* A call with a length of 0 takes the buffer back. */
 	tally_field(arg.length ? OP_LEND : OP_TAKE_BACK, ret, arg.field);
 }
 
-void step_take_back(struct life *life, struct rnd *r)
+void step_take_back(struct task *task, struct rnd *r)
 {
 	struct smq_sg_buffer arg = { .index = rnd(r, BUFFERS) };
 	int ret;
 
 	if (once_in(r, 30))
-		arg.address = ADDRESS(life->area);
-	ret = result_of(ioctl(life->fd, SMQ_SG_BUFFER, &arg));
+		arg.address = ADDRESS(task->area);
+	ret = result_of(ioctl(task->fd, SMQ_SG_BUFFER, &arg));
 	tally_field(OP_TAKE_BACK, ret, arg.field);
 }
 
 /* Unmaps memory, or maps it again, while buffers pin it and commands use it. */
-void step_unmap(struct life *life, struct rnd *r)
+void step_unmap(struct task *task, struct rnd *r)
 {
-	unsigned char *at = life->area + (size_t)rnd(r, BUFFERS) * BUFFER_SIZE;
+	unsigned char *at = task->area + (size_t)rnd(r, BUFFERS) * BUFFER_SIZE;
 	bool gone = once_in(r, 2);
 
-	/* Leaves no hole: a ring could be mapped there later, and the device would write to it. */
+	/*
+	 * Replaces the mapping instead of removing it: a ring could be mapped into the hole later,
+	 * and the device would overwrite the ring.
+	 */
 	mmap(at, gone ? 4096 * (1 + rnd(r, 16)) : BUFFER_SIZE,
 	     gone ? PROT_NONE : PROT_READ | PROT_WRITE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
 /* Opens the node exclusively: fails while another file is open, and makes other opens fail. */
-void step_excl(struct life *life, struct rnd *r)
+void step_excl(struct task *task, struct rnd *r)
 {
 	unsigned int choice = rnd(r, 1 << 16);
 	glob_t nodes;
 	int fd;
 
-	(void)life;
+	(void)task;
 	if (!glob("/dev/smqsg[0-9]*", 0, NULL, &nodes)) {
 		fd = open(nodes.gl_pathv[choice % nodes.gl_pathc], O_RDWR | O_EXCL | O_NONBLOCK);
 		tally(OP_EXCL, result_of(fd));

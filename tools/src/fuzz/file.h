@@ -4,7 +4,7 @@
 
 #include "random.h"
 
-/* A random node's descriptor, or -1. */
+/* Opens a random node. Return: the descriptor, or -1. */
 int open_node(struct rnd *r, int flags);
 
 #endif /* FUZZ_FILE_H */

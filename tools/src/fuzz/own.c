@@ -17,29 +17,35 @@
 #include "way.h"
 
 /*
- * In own.written. UNKNOWN: the contents are not known until the next write. LOST: a write may still
- * be in flight, so they will never be known.
+ * Values in own.written. OWN_UNKNOWN: the block's contents are not known until the next write.
+ * OWN_LOST: a write may still be in flight, so they will never be known.
  */
 #define OWN_UNKNOWN	0
 #define OWN_LOST	(~0U)
 
-/* The most blocks of a command; the memory has a chunk for each buffer: WRITTEN, READ, OTHER. */
+/*
+ * MOST: the most blocks of one command. own.memory consists of three chunks, one for each buffer:
+ * WRITTEN and READ hold a command's data. A slot names OTHER if its run names the right buffer.
+ */
 #define MOST		8
 #define CHUNK		(MOST * BLOCK)
 #define CHUNKS		3
 #define POISON		0xa5
-/* The own file's least descriptor: SQEs that name a closed file by a low number never reach it. */
+/*
+ * The descriptor of own.fd is at least this. SQEs may still name the low descriptor of a file that
+ * has been closed: they must not reach this file.
+ */
 #define FIRST_FD	512
 
 enum { WRITTEN, READ, OTHER };
 enum { SLOT_WRITE, SLOT_READ };
 
-void own_choose(struct own *own, unsigned int worker, unsigned long life, unsigned int workers)
+void own_choose(struct own *own, unsigned int worker, unsigned long task, unsigned int workers)
 {
 	unsigned long ranges = (DISK_BLOCKS - SHARED_BLOCKS) / OWN_BLOCKS / workers;
 
 	own->fd = -1;
-	own->lba = SHARED_BLOCKS + (life % ranges * workers + worker) * OWN_BLOCKS;
+	own->lba = SHARED_BLOCKS + (task % ranges * workers + worker) * OWN_BLOCKS;
 }
 
 static int lend_chunks(struct own *own)
@@ -57,8 +63,9 @@ static int lend_chunks(struct own *own)
 }
 
 /*
- * Closes the file while commands of it may be in flight. These may still write to its memory, so it
- * is unmapped. The next file may be another disk's, so the contents of the blocks become unknown.
+ * Closes the file. Its commands may still be in flight and write to its memory, so the memory is
+ * unmapped and not used again. The next file may belong to another disk, so the contents of the
+ * blocks become unknown.
  */
 static void own_close(struct own *own)
 {
@@ -91,13 +98,13 @@ static int map_status(struct own *own, const struct smq_sg_setup *setup)
 	return 0;
 }
 
-void own_open(struct life *life, struct rnd *r)
+void own_open(struct task *task, struct rnd *r)
 {
 	struct smq_sg_setup setup = { .slots = OWN_SLOTS, .sense_size = 32, .held_share = 50 };
-	struct own *own = &life->own;
+	struct own *own = &task->own;
 	int fd;
 
-	own->seed = life->seed;
+	own->seed = task->seed;
 	fd = open_node(r, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return;
@@ -114,7 +121,7 @@ void own_open(struct life *life, struct rnd *r)
 		own_close(own);
 }
 
-/* Fills a block with its LBA, its writer's seed, the number of the write, and noise. */
+/* Fills a block with its LBA, the seed of the task, the number of the write, and noise. */
 static void fill(const struct own *own, unsigned char *block, uint32_t lba, uint32_t sequence)
 {
 	struct rnd noise = { own->seed ^ ((uint64_t)lba << 32 | sequence) };
@@ -126,10 +133,10 @@ static void fill(const struct own *own, unsigned char *block, uint32_t lba, uint
 	memcpy(block, words, BLOCK);
 }
 
-static void compare(struct life *life, const struct transfer *transfer, const unsigned char *found,
+static void compare(struct task *task, const struct transfer *transfer, const unsigned char *found,
 		    unsigned int index)
 {
-	const struct own *own = &life->own;
+	const struct own *own = &task->own;
 	unsigned char expected[BLOCK];
 	char link[32], node[64] = "";
 	uint64_t words[3];
@@ -143,15 +150,16 @@ static void compare(struct life *life, const struct transfer *transfer, const un
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", own->fd);
 	if (readlink(link, node, sizeof(node) - 1) < 0)
 		node[0] = 0;
-	fault("%s by %s: LBA %u, write %u: read LBA %#llx, seed %#llx, write %#llx", node,
-	      last_sending.way, own->lba + index, own->written[index], (unsigned long long)words[0],
-	      (unsigned long long)words[1], (unsigned long long)words[2]);
-	own_evidence(life, transfer, own->lba + index, found, expected);
+	report("%s by %s: LBA %u, write %u: read LBA %#llx, seed %#llx, write %#llx", node,
+	       last_sending.way, own->lba + index, own->written[index],
+	       (unsigned long long)words[0], (unsigned long long)words[1],
+	       (unsigned long long)words[2]);
+	own_evidence(task, transfer, own->lba + index, found, expected);
 }
 
 /*
- * A command for @count own blocks from @index on. Its LBA is either in the slot or in the run, and
- * so is its buffer.
+ * A READ or WRITE of @count own blocks from @index on. The run may override the LBA or the buffer
+ * of the slot; then the slot names a wrong one.
  */
 static struct transfer transfer_random(struct own *own, bool out, unsigned int index,
 				       unsigned int count, struct rnd *r)
@@ -180,29 +188,29 @@ static struct transfer transfer_random(struct own *own, bool out, unsigned int i
 }
 
 /*
- * Closes the file if the transfer failed, except with -EOPNOTSUPP, which means that nothing was
- * sent: a host without poll queues takes no commands from a polled ring. Return: 0 good, above 0
- * the device reported a status, below 0 an errno.
+ * Prepares and sends a command. If it fails, closes the file, except after -EOPNOTSUPP: then
+ * nothing was sent, because a host without poll queues takes no commands from a polled ring.
+ * Return: 0 success, above 0 the device reported a status, below 0 an errno.
  */
-static int own_transfer(struct life *life, const struct transfer *transfer, struct rnd *r)
+static int own_transfer(struct task *task, const struct transfer *transfer, struct rnd *r)
 {
 	unsigned int slot = transfer->run.slot;
 	struct smq_sg_prepare arg = { .slots = ADDRESS(&transfer->slot), .count = 1,
 				      .first = slot };
-	int ret = result_of(ioctl(life->own.fd, SMQ_SG_PREPARE, &arg));
+	int ret = result_of(ioctl(task->own.fd, SMQ_SG_PREPARE, &arg));
 
 	tally(OP_PREPARE, ret);
-	life->own.runs[slot] = own_status(&life->own, slot)->runs;
+	task->own.runs[slot] = own_status(&task->own, slot)->runs;
 	if (!ret)
-		ret = send_by_some_way(life, life->own.fd, transfer, r);
+		ret = send_by_some_way(task, task->own.fd, transfer, r);
 	if (ret && ret != -EOPNOTSUPP)
-		own_close(&life->own);
+		own_close(&task->own);
 	return ret;
 }
 
-static void own_write(struct life *life, unsigned int index, unsigned int count, struct rnd *r)
+static void own_write(struct task *task, unsigned int index, unsigned int count, struct rnd *r)
 {
-	struct own *own = &life->own;
+	struct own *own = &task->own;
 	struct transfer transfer;
 	unsigned int i;
 	int ret;
@@ -215,43 +223,43 @@ static void own_write(struct life *life, unsigned int index, unsigned int count,
 		     own->sequence);
 	}
 	transfer = transfer_random(own, true, index, count, r);
-	ret = own_transfer(life, &transfer, r);
+	ret = own_transfer(task, &transfer, r);
 	if (ret == -EOPNOTSUPP)
 		return;
 	for (i = 0; i < count; i++)
 		own->written[index + i] = ret ? OWN_LOST : own->sequence;
 }
 
-static void own_read(struct life *life, unsigned int index, unsigned int count, struct rnd *r)
+static void own_read(struct task *task, unsigned int index, unsigned int count, struct rnd *r)
 {
-	struct own *own = &life->own;
+	struct own *own = &task->own;
 	const unsigned char *other = own->memory + OTHER * CHUNK;
 	struct transfer transfer = transfer_random(own, false, index, count, r);
 	unsigned int i;
 
 	memset(own->memory + READ * CHUNK, POISON, 2 * CHUNK);
-	if (own_transfer(life, &transfer, r))
+	if (own_transfer(task, &transfer, r))
 		return;
 	for (i = 0; i < count; i++)
-		compare(life, &transfer, own->memory + READ * CHUNK + i * BLOCK, index + i);
+		compare(task, &transfer, own->memory + READ * CHUNK + i * BLOCK, index + i);
 	for (i = 0; i < CHUNK; i++)
 		if (other[i] != POISON)
 			break;
 	if (i < CHUNK)
-		fault("a read with another buffer wrote to byte %u of the slot's own", i);
+		report("a read wrote to byte %u of a buffer that the run did not name", i);
 }
 
-void step_own(struct life *life, struct rnd *r)
+void step_own(struct task *task, struct rnd *r)
 {
 	unsigned int count = 1 + rnd(r, MOST), index = rnd(r, OWN_BLOCKS - MOST);
 	struct rnd of_write = { rnd64(r) }, of_read = { rnd64(r) };
 
-	if (life->child)
+	if (task->child)
 		return;
-	if (life->own.fd < 0)
-		own_open(life, r);
-	if (life->own.fd >= 0 && once_in(r, 2))
-		own_write(life, index, count, &of_write);
-	if (life->own.fd >= 0)
-		own_read(life, index, count, &of_read);
+	if (task->own.fd < 0)
+		own_open(task, r);
+	if (task->own.fd >= 0 && once_in(r, 2))
+		own_write(task, index, count, &of_write);
+	if (task->own.fd >= 0)
+		own_read(task, index, count, &of_read);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Blocks that only one life (a process, see life.h) writes: it must read there what it wrote. */
+/* A task's own blocks: no other task writes them, so the task must read back what it wrote. */
 #ifndef FUZZ_OWN_H
 #define FUZZ_OWN_H
 
-#include "life.h"
+#include "task.h"
 #include "random.h"
 
-/* Chooses the blocks. Only after some hundred lives does a worker use the same blocks again. */
-void own_choose(struct own *own, unsigned int worker, unsigned long life, unsigned int workers);
+/* Chooses the blocks. A worker uses the same blocks again only after several hundred tasks. */
+void own_choose(struct own *own, unsigned int worker, unsigned long task, unsigned int workers);
 
-/* Opens a file and sets it up; own.fd is -1 if that fails. */
-void own_open(struct life *life, struct rnd *r);
+/* Opens a file and sets it up. If that fails, own.fd is -1. */
+void own_open(struct task *task, struct rnd *r);
 
 #endif /* FUZZ_OWN_H */

@@ -23,7 +23,7 @@ static void set_timer(unsigned int first, unsigned int then)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* The timer repeats, because its first signal may come before the sleep that it is to end. */
+/* The timer repeats, because the first signal may come before the system call sleeps. */
 void interrupt_soon(unsigned int usec)
 {
 	set_timer(usec, TIMER_USEC);

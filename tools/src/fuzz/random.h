@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Choices that a seed repeats. */
+/* Random choices: the same seed always gives the same ones. */
 #ifndef FUZZ_RANDOM_H
 #define FUZZ_RANDOM_H
 
@@ -21,8 +21,8 @@ static inline uint64_t rnd64(struct rnd *r)
 }
 
 /*
- * The choices of one step. They do not depend on the steps before it: an answer of the kernel that
- * makes a step draw fewer numbers does not change what the next step does.
+ * The random choices of one step. They do not depend on the steps before it: if a result from the
+ * kernel makes a step draw fewer numbers, the next step still makes the same choices.
  */
 static inline struct rnd rnd_of(uint64_t seed, uint64_t step)
 {

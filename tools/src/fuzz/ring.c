@@ -9,11 +9,14 @@
 #include "tally.h"
 
 #define RING_ENDED	255
-/* The seconds that commands in flight may take: error handling, and then 60 s of waiting. */
+/* The seconds that commands in flight may take: error handling, then 60 s of waiting for room. */
 #define DRAIN_SECONDS	150
 #define NAP_USEC	500
 
-/* Kinds of rings. An SQPOLL thread occupies a CPU while it spins, here for a millisecond. */
+/*
+ * Flags of the kinds of rings. An SQPOLL thread occupies a CPU until it has been idle for
+ * sq_thread_idle: a millisecond, see ring_open().
+ */
 static const unsigned int kinds[] = {
 	0, 0, 0,
 	IORING_SETUP_IOPOLL,
@@ -24,13 +27,13 @@ static const unsigned int kinds[] = {
 	IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
 };
 
-static void ring_register(struct life *life, struct ring *ring, struct rnd *r)
+static void ring_register(struct task *task, struct ring *ring, struct rnd *r)
 {
-	struct iovec whole = { life->area, AREA_SIZE };
+	struct iovec whole = { task->area, AREA_SIZE };
 	int ret;
 
 	if (once_in(r, 3)) {
-		ret = io_uring_register_files(&ring->uring, &life->fd, 1);
+		ret = io_uring_register_files(&ring->uring, &task->fd, 1);
 		tally(OP_REGISTER, ret < 0 ? ret : 0);
 		ring->fixed_file = !ret;
 	}
@@ -41,7 +44,7 @@ static void ring_register(struct life *life, struct ring *ring, struct rnd *r)
 	}
 }
 
-void ring_open(struct life *life, struct ring *ring, struct rnd *r)
+void ring_open(struct task *task, struct ring *ring, struct rnd *r)
 {
 	struct io_uring_params params = { .sq_thread_idle = 1 };
 	int ret;
@@ -60,7 +63,7 @@ void ring_open(struct life *life, struct ring *ring, struct rnd *r)
 	ring->open = true;
 	if (!once_in(r, 4))
 		io_uring_ring_dontfork(&ring->uring);
-	ring_register(life, ring, r);
+	ring_register(task, ring, r);
 }
 
 void ring_close(struct ring *ring)
@@ -71,8 +74,8 @@ void ring_close(struct ring *ring)
 }
 
 /*
- * IOSQE_IO_DRAIN is not used: a polled ring of Linux 6.1 was seen not to issue the SQEs that it had
- * deferred, though nothing was in flight any more.
+ * Does not use IOSQE_IO_DRAIN: on Linux 6.1 a polled ring sometimes never issues the SQEs that it
+ * has deferred, even when nothing is in flight any more.
  */
 static void push_flags(struct io_uring_sqe *sqe, struct rnd *r)
 {
@@ -82,7 +85,7 @@ static void push_flags(struct io_uring_sqe *sqe, struct rnd *r)
 		sqe->flags |= IOSQE_IO_LINK;
 }
 
-int ring_push(struct life *life, struct ring *ring, int fd, const struct ring_command *command,
+int ring_push(struct task *task, struct ring *ring, int fd, const struct ring_command *command,
 	      struct rnd *r)
 {
 	struct io_uring_sqe *sqe;
@@ -95,7 +98,7 @@ int ring_push(struct life *life, struct ring *ring, int fd, const struct ring_co
 	memset(sqe, 0, ring->big ? 2 * sizeof(*sqe) : sizeof(*sqe));
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->fd = fd;
-	if (ring->fixed_file && fd == life->fd) {
+	if (ring->fixed_file && fd == task->fd) {
 		sqe->fd = 0;
 		sqe->flags = IOSQE_FIXED_FILE;
 	}
@@ -125,8 +128,8 @@ static void take(struct ring *ring, const struct io_uring_cqe *cqe)
 	unsigned char *state = &ring->state[cqe->user_data % RING_MAX_SQES];
 
 	if (cqe->user_data >= ring->used || *state == RING_ENDED) {
-		fault("ring %#x: CQE of user_data %llu of %u, result %d: one too many",
-		      ring->flags, (unsigned long long)cqe->user_data, ring->used, cqe->res);
+		report("ring %#x: CQE of user_data %llu of %u, result %d: one too many",
+		       ring->flags, (unsigned long long)cqe->user_data, ring->used, cqe->res);
 		return;
 	}
 	tally(*state - 1, cqe->res);
@@ -137,7 +140,7 @@ static void take(struct ring *ring, const struct io_uring_cqe *cqe)
 		ring->cqe_flags = cqe->flags;
 		if (ring->big)
 			memcpy(ring->rest, cqe->big_cqe, sizeof(ring->rest));
-		/* For an ad hoc command this has the status, the driver's and the host's byte. */
+		/* big_cqe of an ad hoc command: the SCSI status, driver and host bytes. */
 		if (!ring->outcome && ring->big)
 			ring->outcome = cqe->big_cqe[0] & 0xffffff;
 	}
@@ -145,7 +148,7 @@ static void take(struct ring *ring, const struct io_uring_cqe *cqe)
 	ring->pending--;
 }
 
-/* Enters the kernel: deferred task work, polling and overflowed CQEs all need a call. */
+/* Calls the kernel first: deferred task work, polling and overflowed CQEs need that. */
 void ring_reap(struct ring *ring)
 {
 	struct io_uring_cqe *cqe;
@@ -159,17 +162,17 @@ void ring_reap(struct ring *ring)
 	}
 }
 
-int ring_wait(struct life *life, struct ring *ring, int index)
+int ring_wait(struct task *task, struct ring *ring, int index)
 {
-	double end = seconds_now() + DRAIN_SECONDS * life->options->time_factor;
+	double end = seconds_now() + DRAIN_SECONDS * task->options->time_factor;
 
 	ring->watched = index;
 	while (ring->state[index] != RING_ENDED) {
 		ring_submit(ring);
 		ring_reap(ring);
 		if (seconds_now() > end) {
-			fault("ring %#x: no CQE of user_data %d after %u s", ring->flags, index,
-			      DRAIN_SECONDS);
+			report("ring %#x: no CQE of user_data %d after %u s", ring->flags, index,
+			       DRAIN_SECONDS);
 			return -ETIMEDOUT;
 		}
 		if (ring->state[index] != RING_ENDED)
@@ -178,16 +181,16 @@ int ring_wait(struct life *life, struct ring *ring, int index)
 	return ring->outcome;
 }
 
-void ring_drain(struct life *life, struct ring *ring)
+void ring_drain(struct task *task, struct ring *ring)
 {
-	double end = seconds_now() + DRAIN_SECONDS * life->options->time_factor;
+	double end = seconds_now() + DRAIN_SECONDS * task->options->time_factor;
 
 	while (ring->open && ring->pending) {
 		ring_submit(ring);
 		ring_reap(ring);
 		if (ring->pending && seconds_now() > end) {
-			fault("ring %#x: %u of %u SQEs have no CQE after %u s", ring->flags,
-			      ring->pending, ring->used, DRAIN_SECONDS);
+			report("ring %#x: %u of %u SQEs have no CQE after %u s", ring->flags,
+			       ring->pending, ring->used, DRAIN_SECONDS);
 			return;
 		}
 		if (ring->pending)
@@ -195,18 +198,18 @@ void ring_drain(struct life *life, struct ring *ring)
 	}
 }
 
-void step_reap(struct life *life, struct rnd *r)
+void step_reap(struct task *task, struct rnd *r)
 {
-	ring_reap(&life->rings[rnd(r, RINGS)]);
+	ring_reap(&task->rings[rnd(r, RINGS)]);
 }
 
-/* Closes a ring, with commands in flight or after them, and creates another one. */
-void step_ring(struct life *life, struct rnd *r)
+/* Closes a ring, with commands in flight or after draining it, and creates another one. */
+void step_ring(struct task *task, struct rnd *r)
 {
-	struct ring *ring = &life->rings[rnd(r, RINGS)];
+	struct ring *ring = &task->rings[rnd(r, RINGS)];
 
 	if (once_in(r, 2))
-		ring_drain(life, ring);
+		ring_drain(task, ring);
 	ring_close(ring);
-	ring_open(life, ring, r);
+	ring_open(task, ring, r);
 }

@@ -13,7 +13,9 @@
 #define MOST_BATCH	512
 #define LONG_BATCH	4096
 
-/* The kernel copies a list when a batch is submitted, or later, in a worker of io_uring. */
+/*
+ * Static, because the kernel may copy a list after the step has returned, in a worker of io_uring.
+ */
 static uint32_t list[LONG_BATCH];
 static struct smq_sg_run runs[LONG_BATCH];
 
@@ -43,8 +45,11 @@ static struct smq_sg_run run_random(struct rnd *r)
 	return run;
 }
 
-/* In a long SQE the bytes behind @arg are 0, except once in 100 times. */
-static void push(struct life *life, struct ring *ring, enum op op, unsigned int cmd_op,
+/*
+ * An SQE of 128 bytes has room behind @arg. Those bytes must be 0; once in 100 times one of them is
+ * not.
+ */
+static void push(struct task *task, struct ring *ring, enum op op, unsigned int cmd_op,
 		 const void *arg, struct rnd *r)
 {
 	unsigned char cmd[80] = { 0 };
@@ -55,12 +60,12 @@ static void push(struct life *life, struct ring *ring, enum op op, unsigned int 
 		cmd[16 + rnd(r, 64)] = 1;
 		command.size = sizeof(cmd);
 	}
-	ring_push(life, ring, life->fd, &command, r);
+	ring_push(task, ring, task->fd, &command, r);
 }
 
-void step_run(struct life *life, struct rnd *r)
+void step_run(struct task *task, struct rnd *r)
 {
-	struct ring *ring = &life->rings[rnd(r, RINGS)];
+	struct ring *ring = &task->rings[rnd(r, RINGS)];
 	unsigned int count = 1 + rnd(r, MOST_RUNS);
 	unsigned int op = SMQ_SG_URING_RUN;
 
@@ -69,7 +74,7 @@ void step_run(struct life *life, struct rnd *r)
 	while (count--) {
 		struct smq_sg_run run = run_random(r);
 
-		push(life, ring, OP_RUN, op, &run, r);
+		push(task, ring, OP_RUN, op, &run, r);
 	}
 	ring_submit(ring);
 }
@@ -119,17 +124,17 @@ static void batch_spoil(struct smq_sg_batch *batch, struct rnd *r)
 	}
 }
 
-void step_batch(struct life *life, struct rnd *r)
+void step_batch(struct task *task, struct rnd *r)
 {
-	struct ring *ring = &life->rings[rnd(r, RINGS)];
+	struct ring *ring = &task->rings[rnd(r, RINGS)];
 	struct smq_sg_batch batch = batch_random(r);
 
 	batch_spoil(&batch, r);
-	push(life, ring, OP_BATCH, SMQ_SG_URING_BATCH, &batch, r);
+	push(task, ring, OP_BATCH, SMQ_SG_URING_BATCH, &batch, r);
 	ring_submit(ring);
 }
 
-void step_run_ioctl(struct life *life, struct rnd *r)
+void step_run_ioctl(struct task *task, struct rnd *r)
 {
 	struct smq_sg_run_batch arg = { .batch = batch_random(r) };
 	bool interrupt = once_in(r, 3);
@@ -140,15 +145,15 @@ void step_run_ioctl(struct life *life, struct rnd *r)
 		arg.reserved[1] = 1;
 	if (interrupt)
 		interrupt_soon(1 + rnd(r, 20000));
-	ret = result_of(ioctl(life->fd, SMQ_SG_RUN, &arg));
+	ret = result_of(ioctl(task->fd, SMQ_SG_RUN, &arg));
 	if (interrupt)
 		interrupt_no_more();
 	tally_field(OP_RUN_IOCTL, ret, arg.field);
 	if (!ret && arg.failed > arg.batch.count)
-		fault("RUN of %u commands: %u failed", arg.batch.count, arg.failed);
+		report("RUN of %u commands: %u failed", arg.batch.count, arg.failed);
 }
 
-void step_cancel(struct life *life, struct rnd *r)
+void step_cancel(struct task *task, struct rnd *r)
 {
 	struct smq_sg_cancel arg = { 0 };
 	int ret;
@@ -168,6 +173,6 @@ void step_cancel(struct life *life, struct rnd *r)
 		arg.reserved[rnd(r, 2)] = 1;
 		break;
 	}
-	ret = result_of(ioctl(life->fd, SMQ_SG_CANCEL, &arg));
+	ret = result_of(ioctl(task->fd, SMQ_SG_CANCEL, &arg));
 	tally_field(OP_CANCEL, ret, arg.field);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the node takes as /dev/sgN does: SG_IO of interface 3 and 4, write(), read(), poll(). */
+/* The calls that /dev/sgN has too: SG_IO of interface 3 and 4, write(), read(), poll(). */
 #include <linux/bsg.h>
 #include <poll.h>
 #include <scsi/sg.h>
@@ -15,7 +15,7 @@
 #define SENSE		64
 #define TIMEOUT_MS	5000
 
-/* What a header points at. step_write() keeps it in static memory, for read() may use it later. */
+/* What a header points to. For step_write() it is static: a later read() may write to it. */
 struct sg_words {
 	unsigned char cdb[16];
 	unsigned char sense[SENSE];
@@ -37,12 +37,12 @@ static unsigned int cdb_random(unsigned char *cdb, bool *out, struct rnd *r)
 	return blocks * BLOCK;
 }
 
-static struct sg_io_hdr v3_random(struct life *life, struct sg_words *words, struct rnd *r)
+static struct sg_io_hdr v3_random(struct task *task, struct sg_words *words, struct rnd *r)
 {
 	struct sg_io_hdr hdr = { .interface_id = 'S', .cmd_len = 10, .cmdp = words->cdb,
 				 .sbp = words->sense, .mx_sb_len = SENSE, .timeout = TIMEOUT_MS,
 				 .dxfer_direction = SG_DXFER_NONE };
-	unsigned char *data = life->area + 512 * rnd(r, 512);
+	unsigned char *data = task->area + 512 * rnd(r, 512);
 	bool out;
 
 	hdr.dxfer_len = cdb_random(words->cdb, &out, r);
@@ -77,16 +77,16 @@ static struct sg_io_hdr v3_random(struct life *life, struct sg_words *words, str
 	return hdr;
 }
 
-void step_sg_io3(struct life *life, struct rnd *r)
+void step_sg_io3(struct task *task, struct rnd *r)
 {
 	struct sg_words words;
-	struct sg_io_hdr hdr = v3_random(life, &words, r);
+	struct sg_io_hdr hdr = v3_random(task, &words, r);
 	bool interrupt = once_in(r, 5);
 	int ret;
 
 	if (interrupt)
 		interrupt_soon(1 + rnd(r, 5000));
-	ret = result_of(ioctl(life->fd, SG_IO, &hdr));
+	ret = result_of(ioctl(task->fd, SG_IO, &hdr));
 	if (interrupt)
 		interrupt_no_more();
 	if (!ret && hdr.info & SG_INFO_CHECK)
@@ -94,7 +94,7 @@ void step_sg_io3(struct life *life, struct rnd *r)
 	tally(OP_SG_IO3, ret);
 }
 
-void step_sg_io4(struct life *life, struct rnd *r)
+void step_sg_io4(struct task *task, struct rnd *r)
 {
 	unsigned char cdb[16], sense[SENSE];
 	struct sg_io_v4 hdr = { .guard = 'Q', .request_len = 10, .request = ADDRESS(cdb),
@@ -102,7 +102,7 @@ void step_sg_io4(struct life *life, struct rnd *r)
 				.timeout = TIMEOUT_MS };
 	bool out;
 	unsigned int bytes = cdb_random(cdb, &out, r);
-	uint64_t data = ADDRESS(life->area + 512 * rnd(r, 512));
+	uint64_t data = ADDRESS(task->area + 512 * rnd(r, 512));
 	int ret;
 
 	if (once_in(r, 40))
@@ -125,42 +125,42 @@ void step_sg_io4(struct life *life, struct rnd *r)
 		hdr.dout_iovec_count = 1;
 		break;
 	}
-	ret = result_of(ioctl(life->fd, SG_IO, &hdr));
+	ret = result_of(ioctl(task->fd, SG_IO, &hdr));
 	if (!ret && (hdr.device_status || hdr.transport_status || hdr.driver_status))
 		ret = 1;
 	tally(OP_SG_IO4, ret);
 }
 
-void step_write(struct life *life, struct rnd *r)
+void step_write(struct task *task, struct rnd *r)
 {
 	static struct sg_words words[16];
-	struct sg_io_hdr hdr = v3_random(life, &words[rnd(r, 16)], r);
+	struct sg_io_hdr hdr = v3_random(task, &words[rnd(r, 16)], r);
 	size_t size = once_in(r, 40) ? rnd(r, sizeof(hdr)) : sizeof(hdr);
 
 	interrupt_soon(1 + rnd(r, 50000));
-	tally(OP_WRITE, result_of(write(life->fd, &hdr, size)));
+	tally(OP_WRITE, result_of(write(task->fd, &hdr, size)));
 	interrupt_no_more();
 }
 
-/* read() of a blocking file may wait for a result that never comes: a timer interrupts it. */
-void step_read(struct life *life, struct rnd *r)
+/* A timer interrupts read(): on a blocking file it may wait for a result that never comes. */
+void step_read(struct task *task, struct rnd *r)
 {
 	struct sg_io_hdr hdr = { .interface_id = 'S', .pack_id = once_in(r, 2) ? -1 : 1 };
 	size_t size = once_in(r, 40) ? rnd(r, sizeof(hdr)) : sizeof(hdr);
 
 	interrupt_soon(1 + rnd(r, 20000));
-	tally(OP_READ, result_of(read(life->fd, &hdr, size)));
+	tally(OP_READ, result_of(read(task->fd, &hdr, size)));
 	interrupt_no_more();
 }
 
-void step_poll(struct life *life, struct rnd *r)
+void step_poll(struct task *task, struct rnd *r)
 {
-	struct pollfd wanted = { .fd = life->fd, .events = POLLIN | POLLOUT };
+	struct pollfd wanted = { .fd = task->fd, .events = POLLIN | POLLOUT };
 
 	tally(OP_POLL, result_of(poll(&wanted, 1, rnd(r, 20))));
 }
 
-void step_query(struct life *life, struct rnd *r)
+void step_query(struct task *task, struct rnd *r)
 {
 	static const unsigned int codes[] = {
 		SG_SET_FORCE_PACK_ID, SG_SET_COMMAND_Q, SG_SET_KEEP_ORPHAN, SG_SET_RESERVED_SIZE,
@@ -171,7 +171,7 @@ void step_query(struct life *life, struct rnd *r)
 	int ret;
 
 	*(int *)table = once_in(r, 20) ? -1 : (int)rnd(r, 2);
-	ret = ioctl(life->fd, codes[rnd(r, sizeof(codes) / sizeof(codes[0]))], table);
-	/* SG_GET_TIMEOUT returns the timeout. */
+	ret = ioctl(task->fd, codes[rnd(r, sizeof(codes) / sizeof(codes[0]))], table);
+	/* A positive value is a success: SG_GET_TIMEOUT returns the timeout. */
 	tally(OP_QUERY, result_of(ret));
 }

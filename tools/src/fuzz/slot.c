@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Commands for slots, most of them valid, and SMQ_SG_PREPARE. */
+/* Random commands for slots, most of them valid, and SMQ_SG_PREPARE. */
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -12,7 +12,7 @@
 #define INQUIRY		0x12
 #define VENDOR		0xc1
 
-/* Commands, with the index of the last byte of the LBA and of the last byte of the length. */
+/* lba_end, length_end: index of the last byte of the LBA and of the transfer length in the CDB. */
 static const struct {
 	unsigned char opcode, cdb_len, lba_end, length_end;
 	unsigned char direction;
@@ -72,7 +72,10 @@ static void slot_inquiry(struct smq_sg_slot *slot, struct rnd *r)
 	slot->offset = BLOCK * rnd(r, BUFFER_SIZE / BLOCK);
 }
 
-/* Makes a field wrong, or only unusual. Does not change the LBA in the CDB. */
+/*
+ * Sets one field to a random value, which may be invalid. Does not change the LBA in the CDB: the
+ * command must not write to a task's own blocks.
+ */
 static void slot_spoil(struct smq_sg_slot *slot, struct rnd *r)
 {
 	switch (rnd(r, 10)) {
@@ -120,7 +123,7 @@ static void slot_random(struct smq_sg_slot *slot, struct rnd *r)
 	else if (kind > 3)
 		slot_media(slot, r);
 	else
-		slot->cdb_len = kind == 2 ? 6 : 10;	/* TEST UNIT READY, or an opcode below */
+		slot->cdb_len = kind == 2 ? 6 : 10;	/* 2: TEST UNIT READY; 3: see below */
 	if (kind == 3)
 		slot->cdb[0] = once_in(r, 2) ? VENDOR : REQUEST_SENSE;
 	slot->flags = once_in(r, 2) ? SMQ_SG_SLOT_HELD : 0;
@@ -129,7 +132,7 @@ static void slot_random(struct smq_sg_slot *slot, struct rnd *r)
 		slot_spoil(slot, r);
 }
 
-void step_prepare(struct life *life, struct rnd *r)
+void step_prepare(struct task *task, struct rnd *r)
 {
 	struct smq_sg_slot slots[MOST_PREPARED];
 	struct smq_sg_prepare arg = { .slots = ADDRESS(slots) };
@@ -150,8 +153,8 @@ void step_prepare(struct life *life, struct rnd *r)
 		arg.flags = rnd64(r);
 	if (once_in(r, 30))
 		arg.reserved = rnd64(r);
-	ret = result_of(ioctl(life->fd, SMQ_SG_PREPARE, &arg));
+	ret = result_of(ioctl(task->fd, SMQ_SG_PREPARE, &arg));
 	tally_field(OP_PREPARE, ret, arg.field);
 	if (!ret && arg.done != arg.count)
-		fault("PREPARE says 0 with %u of %u done", arg.done, arg.count);
+		report("PREPARE says 0 with %u of %u done", arg.done, arg.count);
 }

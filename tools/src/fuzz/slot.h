@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* CDBs that read and write. */
+/* READ and WRITE commands for slots. */
 #ifndef FUZZ_SLOT_H
 #define FUZZ_SLOT_H
 
@@ -7,14 +7,17 @@
 
 #include "random.h"
 
-/* CDBs of 6, 10, 12 and 16 bytes. */
+/* READ and WRITE exist with CDBs of 6, 10, 12 and 16 bytes. */
 #define MEDIA_KINDS	4
 
-/* An LBA for a command of up to MOST_BLOCKS: a shared one, or one beyond the end of every disk. */
+/*
+ * A random LBA at which a command of up to MOST_BLOCKS stays within the shared blocks. Sometimes
+ * one beyond the end of every disk.
+ */
 uint64_t shared_lba(struct rnd *r);
 
 /*
- * Makes an empty slot a READ if @kind is below MEDIA_KINDS, else a WRITE (the last kind: VERIFY).
+ * Fills in a slot that is all 0. Kinds: MEDIA_KINDS of READ, then as many of WRITE, then VERIFY.
  * The caller sets buffer and offset.
  */
 void media_command(struct smq_sg_slot *slot, unsigned int kind, uint32_t lba, unsigned int blocks);

@@ -11,10 +11,14 @@
 
 #include "tally.h"
 
-/* All errnos are below this; the kernel's internal ones, from 512 on, must not reach a program. */
+/*
+ * Above the largest errno of user space. The kernel's internal errnos, from 512 on, must not reach
+ * a program.
+ */
 #define ERRNOS		134
+/* Index in shared->ends: 0 success, an errno, or one of these. */
 #define STATUS		ERRNOS		/* the device reported a status */
-#define ODD		(ERRNOS + 1)	/* no errno at all */
+#define ODD		(ERRNOS + 1)	/* a number that is not an errno */
 #define ENDS		(ERRNOS + 2)
 #define MOST_LISTS	2
 #define LINE		160
@@ -22,15 +26,18 @@
 #define ERRNO_LIST(...)	((const unsigned char[]){ __VA_ARGS__, 0 })
 
 /*
- * The errnos of a run: those of struct smq_sg_run in <scsi/smq_sg.h>; EBADF: the descriptor is
- * closed; EFAULT: io_uring has no registered buffer of the number that the SQE names.
+ * The errnos that a run may end with: those of struct smq_sg_run in <scsi/smq_sg.h>. In addition
+ * EBADF: the descriptor is closed; EFAULT: the ring has no registered buffer of the number in the
+ * SQE.
  */
 static const unsigned char of_a_run[] = {
 	EAGAIN, EBUSY, ECANCELED, EINVAL, EMSGSIZE, ENODATA, ENODEV, ENOENT, ENOMEM, EOPNOTSUPP,
 	EPERM, ERANGE, ETIMEDOUT, EIO, EBADF, EFAULT, 0
 };
 
-/* The errnos of a batch as a whole. The results of its commands are in the slots' status. */
+/*
+ * The errnos of a batch as a whole. The results of its commands are in the status of their slots.
+ */
 static const unsigned char of_a_batch[] = {
 	EAGAIN, ECANCELED, EINVAL, EFAULT, ENODEV, ENOMEM, EOPNOTSUPP, EPERM, ETIMEDOUT, EBADF,
 	ENODATA, 0
@@ -45,12 +52,12 @@ static const unsigned char of_open[] = {
 	ENXIO, ENODEV, ENOENT, EBUSY, EACCES, EPERM, ENOMEM, EINTR, 0
 };
 
-/* Names, and the errnos that the interface documents. */
+/* The name of each operation, and the errnos that the interface documents for it. */
 static const struct {
 	const char *name;
 	const unsigned char *allowed[MOST_LISTS];
 } ops[OPS] = {
-	[OP_LIFE] = { "life" },
+	[OP_TASK] = { "task" },
 	[OP_OPEN] = { "open", { of_open } },
 	[OP_EXCL] = { "open O_EXCL", { of_open } },
 	[OP_INFO] = { "INFO", { ERRNO_LIST(ENODEV, EFAULT) } },
@@ -62,7 +69,7 @@ static const struct {
 	[OP_TAKE_BACK] = { "BUFFER back", { ERRNO_LIST(EPERM, ENOENT, EBUSY, EINVAL, ENODEV) } },
 	[OP_PREPARE] = { "PREPARE", { ERRNO_LIST(EBUSY, EPERM, ERANGE, ENOENT, EINVAL, EMSGSIZE,
 						 EFAULT, ENODEV, ENOMEM, EINTR) } },
-	/* ENOTTY: a module without SMQ_SG_FEATURE_CANCEL. */
+	/* ENOTTY: the module does not have SMQ_SG_FEATURE_CANCEL. */
 	[OP_CANCEL] = { "CANCEL", { ERRNO_LIST(EALREADY, ENOENT, EPERM, EINVAL, ENODEV, ENOTTY) } },
 	[OP_RUN] = { "SQE run", { of_a_run } },
 	[OP_BATCH] = { "SQE batch", { of_a_batch } },
@@ -89,13 +96,13 @@ static const struct {
 };
 
 static struct shared {
-	atomic_ulong faults;
+	atomic_ulong failures;
 	atomic_ulong ends[OPS][ENDS];
 } *shared;
 
 static struct {
 	unsigned int worker;
-	unsigned long life;
+	unsigned long task;
 	uint64_t seed;
 	bool known;
 } self;
@@ -108,12 +115,12 @@ void tally_begin(void)
 		err(2, "memory for counts");
 }
 
-void fault_name(unsigned int worker, unsigned long life, uint64_t seed)
+void report_as(unsigned int worker, unsigned long task, uint64_t seed)
 {
-	self = (typeof(self)){ worker, life, seed, true };
+	self = (typeof(self)){ worker, task, seed, true };
 }
 
-void fault(const char *format, ...)
+void report(const char *format, ...)
 {
 	char line[LINE];
 	va_list args;
@@ -121,15 +128,15 @@ void fault(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	atomic_fetch_add(&shared->faults, 1);
+	atomic_fetch_add(&shared->failures, 1);
 	if (self.known)
-		fprintf(stderr, "fuzz: FAULT: worker %u life %lu seed %#llx: %s\n", self.worker,
-			self.life, (unsigned long long)self.seed, line);
+		fprintf(stderr, "fuzz: FAILURE: worker %u task %lu seed %#llx: %s\n", self.worker,
+			self.task, (unsigned long long)self.seed, line);
 	else
-		fprintf(stderr, "fuzz: FAULT: %s\n", line);
+		fprintf(stderr, "fuzz: FAILURE: %s\n", line);
 }
 
-void fault_more(const char *format, ...)
+void report_more(const char *format, ...)
 {
 	char line[LINE];
 	va_list args;
@@ -137,19 +144,19 @@ void fault_more(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	fprintf(stderr, "fuzz:   worker %u life %lu: %s\n", self.worker, self.life, line);
+	fprintf(stderr, "fuzz:   worker %u task %lu: %s\n", self.worker, self.task, line);
 }
 
-unsigned long faults(void)
+unsigned long failures(void)
 {
-	return atomic_load(&shared->faults);
+	return atomic_load(&shared->failures);
 }
 
 void tally_field(enum op op, int result, uint32_t field)
 {
 	tally(op, result);
 	if (field > SMQ_SG_FIELD_SLOT || (field && result >= 0))
-		fault("a call that ended with %d names field %u", result, field);
+		report("a call that ended with %d names field %u", result, field);
 }
 
 int result_of(long ret)
@@ -174,7 +181,7 @@ void tally(enum op op, int result)
 	int end = result > 0 ? STATUS : -result;
 
 	if (result < 0 && !is_allowed(op, -result)) {
-		fault("%s ended with %d (%s)", ops[op].name, result, strerror(-result));
+		report("%s ended with %d (%s)", ops[op].name, result, strerror(-result));
 		end = -result < ERRNOS ? -result : ODD;
 	}
 	atomic_fetch_add_explicit(&shared->ends[op][end], 1, memory_order_relaxed);

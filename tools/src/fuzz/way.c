@@ -19,13 +19,13 @@ static unsigned char sense[SENSE];
 
 struct sending last_sending = { .way = "none" };
 
-/* Notes the way in which a command is sent: a fault reports it. */
+/* Calls a function by_*() and stores its name, which the report of a failure prints. */
 #define BY(name)	(last_sending.way = #name, by_ ## name)
 
-/* A ring with a place for another SQE, or NULL. */
-static struct ring *some_ring(struct life *life, struct rnd *r)
+/* Return: a ring that has room for another SQE, or NULL. */
+static struct ring *some_ring(struct task *task, struct rnd *r)
 {
-	struct ring *ring = &life->rings[rnd(r, RINGS)];
+	struct ring *ring = &task->rings[rnd(r, RINGS)];
 
 	ring_submit(ring);
 	if (!ring->open || ring->used == RING_MAX_SQES || !io_uring_sq_space_left(&ring->uring))
@@ -33,16 +33,16 @@ static struct ring *some_ring(struct life *life, struct rnd *r)
 	return ring;
 }
 
-static int by_run(struct life *life, struct ring *ring, int fd, const struct transfer *transfer,
+static int by_run(struct task *task, struct ring *ring, int fd, const struct transfer *transfer,
 		  struct rnd *r)
 {
 	struct ring_command command = { transfer->op, SMQ_SG_URING_RUN, &transfer->run,
 					sizeof(transfer->run) };
 
-	return ring_wait(life, ring, ring_push(life, ring, fd, &command, r));
+	return ring_wait(task, ring, ring_push(task, ring, fd, &command, r));
 }
 
-static int by_batch(struct life *life, struct ring *ring, int fd, const struct transfer *transfer,
+static int by_batch(struct task *task, struct ring *ring, int fd, const struct transfer *transfer,
 		    struct rnd *r)
 {
 	struct smq_sg_batch batch = { ADDRESS(&transfer->run), 1, SMQ_SG_BATCH_RUNS };
@@ -50,7 +50,7 @@ static int by_batch(struct life *life, struct ring *ring, int fd, const struct t
 
 	if (!transfer->run.flags && once_in(r, 2))
 		batch = (struct smq_sg_batch){ transfer->run.slot, 1, SMQ_SG_BATCH_RANGE };
-	return ring_wait(life, ring, ring_push(life, ring, fd, &command, r));
+	return ring_wait(task, ring, ring_push(task, ring, fd, &command, r));
 }
 
 static int by_ioctl(int fd, const struct transfer *transfer, struct rnd *r)
@@ -66,7 +66,7 @@ static int by_ioctl(int fd, const struct transfer *transfer, struct rnd *r)
 	return ret ? ret : (int)arg.failed;
 }
 
-static int by_adhoc(struct life *life, struct ring *ring, int fd, const struct transfer *transfer,
+static int by_adhoc(struct task *task, struct ring *ring, int fd, const struct transfer *transfer,
 		    struct rnd *r)
 {
 	const struct smq_sg_slot *slot = &transfer->slot;
@@ -83,7 +83,7 @@ static int by_adhoc(struct life *life, struct ring *ring, int fd, const struct t
 		io.din_xferp = ADDRESS(transfer->data);
 		io.din_xfer_len = slot->length;
 	}
-	return ring_wait(life, ring, ring_push(life, ring, fd, &command, r));
+	return ring_wait(task, ring, ring_push(task, ring, fd, &command, r));
 }
 
 static struct sg_io_hdr v3_header(const struct transfer *transfer)
@@ -126,12 +126,12 @@ static int by_sg_io4(int fd, const struct transfer *transfer)
 	return hdr.device_status || hdr.transport_status || hdr.driver_status;
 }
 
-/* The file has no other command of write(), so the result to be read is this one's. */
-static int by_write(struct life *life, int fd, const struct transfer *transfer)
+/* No other command was sent by write() to this file, so read() returns the result of this one. */
+static int by_write(struct task *task, int fd, const struct transfer *transfer)
 {
 	struct sg_io_hdr hdr = v3_header(transfer);
 	struct pollfd wanted = { .fd = fd, .events = POLLIN };
-	double end = seconds_now() + READ_SECONDS * life->options->time_factor;
+	double end = seconds_now() + READ_SECONDS * task->options->time_factor;
 
 	if (write(fd, &hdr, sizeof(hdr)) < 0)
 		return -errno;
@@ -142,13 +142,13 @@ static int by_write(struct life *life, int fd, const struct transfer *transfer)
 		if (errno != EAGAIN && errno != EINTR)
 			return -errno;
 		if (seconds_now() > end) {
-			fault("no result of write() after %u s", READ_SECONDS);
+			report("no result of write() after %u s", READ_SECONDS);
 			return -ETIMEDOUT;
 		}
 	}
 }
 
-static int by_some_ring(struct life *life, struct ring *ring, int fd,
+static int by_some_ring(struct task *task, struct ring *ring, int fd,
 			const struct transfer *transfer, struct rnd *r)
 {
 	unsigned int kinds = transfer->run.flags || !ring->big ? 3 : 5;
@@ -156,15 +156,15 @@ static int by_some_ring(struct life *life, struct ring *ring, int fd,
 	switch (rnd(r, kinds)) {
 	case 0:
 	case 1:
-		return BY(run)(life, ring, fd, transfer, r);
+		return BY(run)(task, ring, fd, transfer, r);
 	case 2:
-		return BY(batch)(life, ring, fd, transfer, r);
+		return BY(batch)(task, ring, fd, transfer, r);
 	default:
-		return BY(adhoc)(life, ring, fd, transfer, r);
+		return BY(adhoc)(task, ring, fd, transfer, r);
 	}
 }
 
-static int by_some_call(struct life *life, int fd, const struct transfer *transfer, struct rnd *r)
+static int by_some_call(struct task *task, int fd, const struct transfer *transfer, struct rnd *r)
 {
 	switch (rnd(r, transfer->run.flags ? 1 : 4)) {
 	case 0:
@@ -172,25 +172,25 @@ static int by_some_call(struct life *life, int fd, const struct transfer *transf
 	case 1:
 		return BY(sg_io3)(fd, transfer, r);
 	case 2:
-		/* Only those credentials that opened a file may write() to it. */
-		return geteuid() ? BY(sg_io4)(fd, transfer) : BY(write)(life, fd, transfer);
+		/* write() is refused if the credentials are not those that opened the file. */
+		return geteuid() ? BY(sg_io4)(fd, transfer) : BY(write)(task, fd, transfer);
 	default:
 		return BY(sg_io4)(fd, transfer);
 	}
 }
 
-int send_by_some_way(struct life *life, int fd, const struct transfer *transfer, struct rnd *r)
+int send_by_some_way(struct task *task, int fd, const struct transfer *transfer, struct rnd *r)
 {
-	struct ring *ring = some_ring(life, r);
+	struct ring *ring = some_ring(task, r);
 	int result;
 
 	if (ring && once_in(r, 3))
 		ring = NULL;
 	last_sending = (struct sending){ .ring = ring, .began = seconds_now() };
-	result = ring ? by_some_ring(life, ring, fd, transfer, r) :
-			by_some_call(life, fd, transfer, r);
+	result = ring ? by_some_ring(task, ring, fd, transfer, r) :
+			by_some_call(task, fd, transfer, r);
 	last_sending.ended = seconds_now();
-	/* A ring has counted the transfer when it took the CQE. */
+	/* If a ring sent it, the transfer was counted when its CQE was reaped. */
 	if (!ring)
 		tally(transfer->op, result);
 	return result;

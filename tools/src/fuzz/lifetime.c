@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Steps that close, pass on and duplicate files and processes while commands are in flight. */
+/*
+ * Steps that close, pass or duplicate a file, fork, or end the process, while commands are in
+ * flight.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,10 +19,10 @@
 #include "tally.h"
 
 #define CHILD_STEPS	40
-/* Steps of a child have numbers of their own. */
+/* A child's steps have numbers from CHILD_FIRST on, so that no step repeats one of its parent's. */
 #define CHILD_FIRST	1000000
 
-/* Passes the file through a socket; returns the new descriptor, or -errno. */
+/* Passes the file through a socket and closes @fd. Return: the new descriptor, or -errno. */
 static int through_socket(int fd)
 {
 	union {
@@ -41,7 +44,7 @@ static int through_socket(int fd)
 	head->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
 	if (sendmsg(pair[0], &message, MSG_NOSIGNAL) == 1) {
-		/* Until it is received, only the message references the file. */
+		/* Now only the message holds a reference to the file. */
 		close(fd);
 		if (recvmsg(pair[1], &message, 0) == 1)
 			memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(got));
@@ -51,10 +54,13 @@ static int through_socket(int fd)
 	return got;
 }
 
-/* Gives the file another descriptor, by dup() or a socket; closes the old one, maybe twice. */
-void step_pass(struct life *life, struct rnd *r)
+/*
+ * Gives the file a new descriptor, by dup() or through a socket, and closes the old one. Sometimes
+ * closes the old one twice.
+ */
+void step_pass(struct task *task, struct rnd *r)
 {
-	int old = life->fd, fd;
+	int old = task->fd, fd;
 
 	if (once_in(r, 2)) {
 		fd = through_socket(old);
@@ -66,13 +72,15 @@ void step_pass(struct life *life, struct rnd *r)
 			close(old);
 	}
 	tally(OP_PASS, fd < 0 ? fd : 0);
-	/* recvmsg() may return the number that was just closed: closing it again would be wrong. */
+	/*
+	 * recvmsg() may reuse the number of the old descriptor: then it must not be closed again.
+	 */
 	if (fd != old && once_in(r, 4))
 		close(old);
 	if (fd < 0)
-		life->over = true;
+		task->over = true;
 	else
-		life->fd = fd;
+		task->fd = fd;
 }
 
 struct closer {
@@ -91,19 +99,21 @@ static void *close_soon(void *arg)
 
 /*
  * Opens another file, sets it up, lends memory to it and prepares slots; then runs them while a
- * thread closes the file at a random time. Each run may come too late.
+ * thread closes the file at a random time. So a run may find the descriptor closed.
  */
-void step_race(struct life *life, struct rnd *r)
+void step_race(struct task *task, struct rnd *r)
 {
 	struct closer closer = { open_node(r, O_RDWR | O_NONBLOCK | O_CLOEXEC), rnd(r, 3000) };
-	struct life other = *life;
+	struct task other = *task;
 	pthread_t thread;
 	unsigned int i;
 
 	if (closer.fd < 0)
 		return;
 	other.fd = closer.fd;
-	/* The copy uses no rings: the life's rings have only the life's own file registered. */
+	/*
+	 * The steps below must not use the task's rings: they have the task's own file registered.
+	 */
 	for (i = 0; i < RINGS; i++)
 		other.rings[i].open = false;
 	step_setup(&other, r);
@@ -118,8 +128,8 @@ void step_race(struct life *life, struct rnd *r)
 		struct smq_sg_run run = { .slot = rnd(r, SLOTS) };
 		struct ring_command command = { OP_RUN, SMQ_SG_URING_RUN, &run, sizeof(run) };
 
-		ring_push(life, &life->rings[0], closer.fd, &command, r);
-		ring_submit(&life->rings[0]);
+		ring_push(task, &task->rings[0], closer.fd, &command, r);
+		ring_submit(&task->rings[0]);
 		ioctl(closer.fd, SMQ_SG_RUN, &(struct smq_sg_run_batch){
 			.batch = { 0, SLOTS, SMQ_SG_BATCH_RANGE } });
 	}
@@ -127,33 +137,33 @@ void step_race(struct life *life, struct rnd *r)
 }
 
 /* Forks a child with the same file. It must neither use its parent's rings nor wait for them. */
-void step_fork(struct life *life, struct rnd *r)
+void step_fork(struct task *task, struct rnd *r)
 {
 	unsigned int next = CHILD_FIRST + rnd(r, CHILD_FIRST), i;
 	pid_t pid;
 
-	if (life->child || life->options->no_fork)
+	if (task->child || task->options->no_fork)
 		return;
 	pid = fork();
 	tally(OP_FORK, result_of(pid));
-	life->own.forks++;
+	task->own.forks++;
 	if (pid)
 		return;
 	for (i = 0; i < RINGS; i++)
-		life->rings[i].open = false;
-	life->child = true;
-	life->next_step = next;
-	life->steps_left = CHILD_STEPS;
+		task->rings[i].open = false;
+	task->child = true;
+	task->next_step = next;
+	task->steps_left = CHILD_STEPS;
 }
 
-static void go_on_as_another_program(void)
+static void exec_another_program(void)
 {
 	execl("/bin/true", "true", NULL);
 	tally(OP_EXEC, -errno);
 }
 
-/* Ends the process in some way; most often only binds it to a CPU. */
-void step_fate(struct life *life, struct rnd *r)
+/* Most often only binds the process to a CPU; otherwise ends it, in one of five ways. */
+void step_exit(struct task *task, struct rnd *r)
 {
 	cpu_set_t cpus;
 
@@ -162,20 +172,20 @@ void step_fate(struct life *life, struct rnd *r)
 		kill(getpid(), SIGKILL);
 		break;
 	case 1:
-		life->abandon = true;
-		life->over = true;
+		task->abandon = true;
+		task->over = true;
 		break;
 	case 2:
-		close(life->fd);
-		life->fd = -1;
-		life->over = true;
+		close(task->fd);
+		task->fd = -1;
+		task->over = true;
 		break;
 	case 3:
 		tally(OP_EXEC, 0);
-		go_on_as_another_program();
+		exec_another_program();
 		break;
 	case 4:
-		life->over = true;
+		task->over = true;
 		break;
 	default:
 		CPU_ZERO(&cpus);

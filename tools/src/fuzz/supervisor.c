@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "crew.h"
+#include "supervisor.h"
 #include "file.h"
-#include "live.h"
+#include "task_run.h"
 #include "process.h"
 #include "random.h"
 #include "tally.h"
@@ -22,19 +22,20 @@
 #define NAP_USEC		10000
 #define PROGRESS_SECONDS	10
 #define MOST_WORKERS		64
-/* The seconds that a life's steps and waits may take. A life that takes longer hangs. */
-#define LIFE_LIMIT		240
-/* Seconds in which killed processes, and children of killed lives, must end. */
+/* Seconds after which a task that still runs counts as hung. */
+#define TASK_LIMIT		240
+/* Seconds in which killed processes, and children of killed tasks, must end. */
 #define REAP_LIMIT		120
 #define SIGNAL_EVERY		0.05
 #define STOP_SECONDS		0.2
-/* Stands for a worker's number in the choices that do not belong to a life. */
-#define CHOICES_OF_CREW		(~0ULL)
+/* Used in place of a worker's number for the supervisor's own random choices. */
+#define CHOICES_OF_SUPERVISOR		(~0ULL)
 
 static struct worker {
 	pid_t pid;		/* 0: none at this moment */
-	unsigned long lives;
-	double born, stopped;	/* 0: it is not stopped */
+	unsigned long tasks;
+	double started;
+	double stopped;		/* 0: it is not stopped */
 } workers[MOST_WORKERS];
 
 static unsigned int running;
@@ -46,11 +47,11 @@ static void on_sigterm(int number)
 	stop_requested = true;
 }
 
-static void begin_life(const struct options *options, unsigned int index)
+static void start_task(const struct options *options, unsigned int index)
 {
 	struct worker *worker = &workers[index];
 	struct rnd r = rnd_of(options->seed, index);
-	uint64_t seed = rnd_of(rnd64(&r), worker->lives).state;
+	uint64_t seed = rnd_of(rnd64(&r), worker->tasks).state;
 	pid_t pid;
 
 	fflush(stdout);
@@ -58,32 +59,32 @@ static void begin_life(const struct options *options, unsigned int index)
 	if (pid < 0)
 		err(2, "fork");
 	if (!pid) {
-		/* The life's children will be in its process group. */
+		/* The task's children will be in its process group. */
 		setpgid(0, 0);
 		signal(SIGTERM, SIG_DFL);
 		/* The kernel sends SIGHUP to a stopped process group whose first process ends. */
 		signal(SIGHUP, SIG_IGN);
-		live(options, index, worker->lives, seed);
+		task_run(options, index, worker->tasks, seed);
 	}
 	setpgid(pid, pid);
 	worker->pid = pid;
-	worker->born = seconds_now();
+	worker->started = seconds_now();
 	worker->stopped = 0;
-	worker->lives++;
+	worker->tasks++;
 	running++;
-	tally(OP_LIFE, 0);
+	tally(OP_TASK, 0);
 }
 
 /*
- * Reports a fault if a process ended in a way that the load does not cause. SIGUSR1 is no fault: it
- * ends a life that has executed another program.
+ * Reports a failure if a process ended in a way that the load does not cause. SIGUSR1 is no
+ * failure: it kills a task that has executed another program.
  */
-static void look_at_end(pid_t pid, int status)
+static void check_exit(pid_t pid, int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGUSR1)
-		fault("process %d died of signal %d", pid, WTERMSIG(status));
+		report("process %d died of signal %d", pid, WTERMSIG(status));
 	else if (WIFEXITED(status) && WEXITSTATUS(status))
-		fault("process %d ended with status %d", pid, WEXITSTATUS(status));
+		report("process %d ended with status %d", pid, WEXITSTATUS(status));
 }
 
 /* Reaps all processes that have ended. Returns false if no process is left. */
@@ -94,11 +95,14 @@ static bool reap(const struct options *options)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		look_at_end(pid, status);
+		check_exit(pid, status);
 		for (i = 0; i < options->workers; i++) {
 			if (workers[i].pid != pid)
 				continue;
-			/* The life's children, if any, become ours, and end by themselves. */
+			/*
+			 * The task's children are reparented to this process, and end by
+			 * themselves.
+			 */
 			kill(-pid, SIGCONT);
 			workers[i].pid = 0;
 			running--;
@@ -129,24 +133,24 @@ static void show_stack(pid_t pid)
 		fclose(file);
 }
 
-static void end_late_lives(const struct options *options)
+static void kill_late_tasks(const struct options *options)
 {
-	double limit = LIFE_LIMIT * options->time_factor;
+	double limit = TASK_LIMIT * options->time_factor;
 	unsigned int i;
 
 	for (i = 0; i < options->workers; i++) {
 		struct worker *worker = &workers[i];
 
-		if (!worker->pid || seconds_now() < worker->born + limit)
+		if (!worker->pid || seconds_now() < worker->started + limit)
 			continue;
-		fault("worker %u life %lu hangs, process %d", i, worker->lives - 1, worker->pid);
+		report("worker %u task %lu hangs, process %d", i, worker->tasks - 1, worker->pid);
 		show_stack(worker->pid);
 		kill(-worker->pid, SIGKILL);
-		worker->born = seconds_now();
+		worker->started = seconds_now();
 	}
 }
 
-static void go_on_stopped(const struct options *options, bool all)
+static void continue_stopped(const struct options *options, bool all)
 {
 	unsigned int i;
 
@@ -187,29 +191,29 @@ static void show_progress(double begun, double *next)
 	*next += PROGRESS_SECONDS;
 }
 
-/* Waits for all lives, and for children of lives that have ended; kills lives that are late. */
+/* Waits for all tasks, and for the children of ended tasks; kills tasks that hang. */
 static void end_all(const struct options *options, double begun, double *next)
 {
-	double limit = seconds_now() + (LIFE_LIMIT + REAP_LIMIT) * options->time_factor;
+	double limit = seconds_now() + (TASK_LIMIT + REAP_LIMIT) * options->time_factor;
 
-	go_on_stopped(options, true);
+	continue_stopped(options, true);
 	if (stop_requested)
 		kill_all(options);
 	while (reap(options)) {
 		show_progress(begun, next);
-		end_late_lives(options);
+		kill_late_tasks(options);
 		if (seconds_now() > limit) {
-			fault("processes are left at the end, %u of them lives", running);
+			report("processes are left at the end, %u of them tasks", running);
 			return;
 		}
 		usleep(NAP_USEC);
 	}
 }
 
-void crew_run(const struct options *options)
+void supervise(const struct options *options)
 {
 	double begun = seconds_now(), next = begun + PROGRESS_SECONDS, signal_at = begun;
-	struct rnd r = rnd_of(options->seed, CHOICES_OF_CREW);
+	struct rnd r = rnd_of(options->seed, CHOICES_OF_SUPERVISOR);
 	unsigned int i;
 
 	if (options->workers > MOST_WORKERS)
@@ -217,14 +221,14 @@ void crew_run(const struct options *options)
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		err(2, "PR_SET_CHILD_SUBREAPER");
 	signal(SIGTERM, on_sigterm);
-	while (seconds_now() < begun + options->seconds && !faults() && !stop_requested) {
+	while (seconds_now() < begun + options->seconds && !failures() && !stop_requested) {
 		for (i = 0; i < options->workers; i++)
 			if (!workers[i].pid)
-				begin_life(options, i);
+				start_task(options, i);
 		usleep(NAP_USEC);
 		reap(options);
-		go_on_stopped(options, false);
-		end_late_lives(options);
+		continue_stopped(options, false);
+		kill_late_tasks(options);
 		if (seconds_now() > signal_at) {
 			send_signal(options, &r);
 			signal_at = seconds_now() + SIGNAL_EVERY;
@@ -234,8 +238,8 @@ void crew_run(const struct options *options)
 	end_all(options, begun, &next);
 }
 
-/* Lends all memory that the user NOBODY may lock. Return: 0 or -errno. */
-static int lend_all_that_nobody_may(int fd)
+/* Lends as much memory as the user NOBODY may lock. Return: 0 or -errno. */
+static int lend_whole_limit(int fd)
 {
 	struct smq_sg_buffer arg = { .length = NOBODY_LOCKS };
 	void *memory = mmap(NULL, NOBODY_LOCKS, PROT_READ | PROT_WRITE,
@@ -245,26 +249,26 @@ static int lend_all_that_nobody_may(int fd)
 	return memory == MAP_FAILED ? -ENOMEM : result_of(ioctl(fd, SMQ_SG_BUFFER, &arg));
 }
 
-void crew_look_at_locked(const struct options *options)
+void check_locked_memory(const struct options *options)
 {
-	/* The kernel frees closed files and rings a little later. */
+	/* The kernel frees closed files and rings asynchronously: allow some time. */
 	double end = seconds_now() + 10 * options->time_factor;
 	struct smq_sg_setup setup = { .slots = 1 };
-	struct rnd r = rnd_of(options->seed, CHOICES_OF_CREW);
+	struct rnd r = rnd_of(options->seed, CHOICES_OF_SUPERVISOR);
 	int fd = open_node(&r, O_RDWR), ret;
 
 	if (fd < 0) {
-		fault("no node can be opened at the end");
+		report("no node can be opened at the end");
 		return;
 	}
 	become_nobody();
 	if (ioctl(fd, SMQ_SG_SETUP, &setup))
-		fault("SETUP at the end: errno %d", errno);
+		report("SETUP at the end: errno %d", errno);
 	do {
-		ret = lend_all_that_nobody_may(fd);
+		ret = lend_whole_limit(fd);
 		if (!ret)
 			return;
 		usleep(NAP_USEC);
 	} while (ret == -ENOMEM && seconds_now() < end);
-	fault("locked memory was not given back: lending %u bytes says %d", NOBODY_LOCKS, ret);
+	report("memory is still locked: lending %u bytes failed with %d", NOBODY_LOCKS, ret);
 }
