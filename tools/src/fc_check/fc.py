@@ -7,13 +7,15 @@ from .machine import FC, Host
 from .sysfs import number
 
 HOSTS, PORTS = "class/fc_host", "class/fc_remote_ports"
-# The value of a counter that the driver does not have.
+# The value of a counter that the driver does not support.
 UNKNOWN = 0xffffffffffffffff
 COUNTERS = {
-    "invalid_crc_count": "frames arrive damaged: the cable, an SFP or its dirt",
-    "invalid_tx_word_count": "signals arrive damaged: the cable, an SFP or its dirt",
+    "invalid_crc_count": "damaged frames arrived: check the cable and the SFPs, and clean them",
+    "invalid_tx_word_count": "damaged signals arrived: check the cable and the SFPs, and clean "
+                             "them",
     "fcp_frame_alloc_failures": "the driver found no memory for frames",
 }
+# With multipath fast_io_fail_tmo should be at most this. dev_loss_tmo should be at least this.
 SECONDS = 30
 
 
@@ -32,8 +34,8 @@ def local(host: Host) -> Iterator[Finding]:
     state = host.sysfs.text(HOSTS, host.name, "port_state")
     if state not in ("Online", ""):
         yield Finding("link", ERROR, [host.name], f"port_state is {state}",
-                      "No link, no LUNs. Linkdown: cable, SFP, the switch's port. Offline: the "
-                      "driver or an administrator took it down.",
+                      "Without a link there are no LUNs. Linkdown: check the cable, the SFPs and "
+                      "the switch's port. Offline: the driver or an administrator took it down.",
                       [f"echo 1 > /sys/{HOSTS}/{host.name}/issue_lip"])
         return
     speed = number(host.sysfs.text(HOSTS, host.name, "speed"))
@@ -46,13 +48,13 @@ def local(host: Host) -> Iterator[Finding]:
 
 
 def counters(host: Host) -> Iterator[Finding]:
-    """Checks the errors that the port has counted."""
+    """Checks the port's error counters."""
     for name, what in COUNTERS.items():
         count = host.sysfs.number(HOSTS, host.name, "statistics", name)
         if count and count != UNKNOWN:
             yield Finding("errors", WARNING, [host.name], f"{name} is {count}",
-                          f"Since the driver was loaded {what}. Clear it, and look again under "
-                          "load.",
+                          f"Since the driver was loaded, {what}. Reset the counters, and look "
+                          "again under load.",
                           [f"echo 1 > /sys/{HOSTS}/{host.name}/statistics/reset_statistics"])
 
 
@@ -82,8 +84,8 @@ def remote(host: Host) -> Iterator[Finding]:
         state = host.sysfs.text(PORTS, port, "port_state")
         if state != "Online":
             yield Finding("remote-port", ERROR, [port], f"port_state is {state}",
-                          "The target's port has left the fabric. Its LUNs go dev_loss_tmo "
-                          "seconds after it went; they come back with it.")
+                          "The target's port has left the fabric. Its LUNs are removed "
+                          "dev_loss_tmo seconds later. They return when the port returns.")
             continue
         luns = [lun for lun in host.luns if lun.port == port]
         fast = host.sysfs.text(PORTS, port, "fast_io_fail_tmo")
@@ -92,19 +94,20 @@ def remote(host: Host) -> Iterator[Finding]:
         if any(lun.multipath for lun in luns):
             if fast == "off" or (number(fast) or 0) > SECONDS:
                 yield Finding("fast-io-fail", WARNING, [port], f"fast_io_fail_tmo is {fast}",
-                              "multipath takes another path only when this one's commands fail: "
-                              f"after {loss if fast == 'off' else fast} s.",
+                              "multipath changes to another path only when commands on this one "
+                              f"fail: after {loss if fast == 'off' else fast} s.",
                               [f"echo 5 > {where}/fast_io_fail_tmo"])
         elif fast not in ("off", ""):
             yield Finding("fast-io-fail", WARNING, [port],
                           f"fast_io_fail_tmo is {fast}, and there is no multipath",
-                          f"After a port was away for {fast} s its commands fail, and there is no "
-                          "other path to send them on.",
+                          f"If the port is away for {fast} s, commands to it fail, and there is "
+                          "no other path.",
                           [f"echo off > {where}/fast_io_fail_tmo"])
         if luns and loss is not None and loss < SECONDS:
             yield Finding("dev-loss", WARNING, [port], f"dev_loss_tmo is {loss} s",
-                          "Then LUNs and their nodes are removed; those that come back are new, "
-                          "and programs have to open them again. A switch that boots takes longer.",
+                          "After that time LUNs and their nodes are removed. When the port "
+                          "returns, new ones are created, and programs have to open those. A "
+                          "switch takes longer to boot.",
                           [f"echo 60 > {where}/dev_loss_tmo"])
 
 

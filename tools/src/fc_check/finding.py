@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-# Levels: something does not work; it works slowly or at a risk; it cannot be changed, or may be
-# intended.
+# ERROR: something does not work. WARNING: it works, but slowly or at a risk. NOTE: it cannot be
+# changed, or may be intended.
 ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 
 
 @dataclass
 class Finding:
-    """The result of a check. check: its name; where: the objects in sysfs that it found; commands:
-    lines for a root shell, one for each object or one for all. Without a command the setting cannot
-    be changed."""
+    """The result of a check. check: the name of the check; where: the objects in sysfs that it is
+    about; commands: lines for a root shell, one for each object or one for all. If there are none,
+    the setting cannot be changed."""
 
     check: str
     level: str
@@ -23,7 +23,7 @@ class Finding:
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
-    """Joins findings that differ only in their objects; the worst come first."""
+    """Joins findings that differ only in their objects. Sorts them: errors come first."""
     result: dict[tuple, Finding] = {}
     for one in findings:
         same = result.setdefault((one.check, one.level, one.found, one.why), one)

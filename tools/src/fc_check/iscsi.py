@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""iSCSI: sessions, and how long commands wait for one that is down."""
+"""iSCSI: sessions, and how long commands wait for a session that is down."""
 from collections.abc import Iterator
 
 from .finding import ERROR, WARNING, Finding
 from .machine import ISCSI, Host
 
 SESSIONS = "class/iscsi_session"
-# Seconds to wait for a lost path, with and without another path.
-FAST, PATIENT = 30, 60
+# recovery_tmo, in seconds, should be at most the first with multipath, and at least the second
+# without.
+MULTIPATH_SECONDS, SINGLE_PATH_SECONDS = 30, 60
 
 
 def _sessions(host: Host) -> list[str]:
@@ -22,23 +23,23 @@ def sessions(host: Host) -> Iterator[Finding]:
         target = host.sysfs.text(SESSIONS, name, "targetname")
         if state not in ("LOGGED_IN", ""):
             yield Finding("session", ERROR, [name], f"state is {state}",
-                          "Its LUNs take no commands until it is logged in again. FAILED: "
-                          "recovery_tmo is not over, I/O waits; FREE: I/O fails.",
+                          "Its LUNs take no commands until it is logged in again. FAILED: I/O "
+                          "waits until recovery_tmo has passed. FREE: I/O fails.",
                           [f"iscsiadm -m node -T {target} -R"])
         limit = host.sysfs.number(SESSIONS, name, "recovery_tmo")
         if limit is None:
             continue
         multipath = any(lun.multipath for lun in host.luns if lun.port == name)
         path = f"/sys/{SESSIONS}/{name}/recovery_tmo"
-        if multipath and (limit < 0 or limit > FAST):
+        if multipath and (limit < 0 or limit > MULTIPATH_SECONDS):
             yield Finding("recovery", WARNING, [name], f"recovery_tmo is {limit} s",
-                          "multipath takes another path only when this one's commands fail; below "
-                          "0 that is never.", [f"echo 5 > {path}"])
-        elif not multipath and 0 <= limit < PATIENT:
+                          "multipath changes to another path only when commands on this one fail. "
+                          "With a negative value they never do.", [f"echo 5 > {path}"])
+        elif not multipath and 0 <= limit < SINGLE_PATH_SECONDS:
             yield Finding("recovery", WARNING, [name],
                           f"recovery_tmo is {limit} s, and there is no multipath",
-                          "After that time commands fail, and there is no other path to send them "
-                          "on.", [f"echo 120 > {path}"])
+                          "After that time commands fail, and there is no other path.",
+                          [f"echo 120 > {path}"])
 
 
 def describe(host: Host) -> str:

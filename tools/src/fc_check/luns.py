@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from .finding import ERROR, NOTE, WARNING, Finding
 from .machine import DISK, Host, Lun
 
+# A timeout should be at least the first; with multipath, at most the second.
 SHORT_SECONDS, LONG_SECONDS = 10, 60
+# A smaller queue_depth is reported.
 FEW = 8
 # The depth that libfc gives each LUN (FC_FCP_DFLT_QUEUE_DEPTH) and open-iscsi's default.
 LIBFC_DEPTH = 32
 
 
 def _depth_set(host: Host) -> tuple[int | None, str]:
-    """The depth that the driver gives each LUN, and where that is set."""
+    """The depth that the driver gives each LUN, and the name of the setting."""
     if host.driver == "qla2xxx":
         return host.sysfs.number("module/qla2xxx/parameters/ql2xmaxqdepth"), "ql2xmaxqdepth"
     if host.driver == "lpfc":
@@ -30,17 +32,18 @@ def state(host: Host) -> Iterator[Finding]:
         if now in ("running", ""):
             continue
         commands = [f"echo running > {lun.path('state')}"] if now in ("offline", "quiesce") else []
-        why = {"offline": "Error handling gave up on it after a command that never ended, or "
-               "somebody set it. The cause first, then back to running.",
-               "blocked": "Its port or session has gone and is waited for: see there.",
-               "transport-offline": "Its port or session has gone, I/O is no longer waited for: "
-               "see there. It comes back with the port."}
+        why = {"offline": "Error handling could not recover it, or an administrator set this "
+               "state. Find the cause, then set it to running.",
+               "blocked": "Its port or session is down, and I/O waits for it: see the finding on "
+               "that.",
+               "transport-offline": "Its port or session is down, and I/O no longer waits for it: "
+               "see the finding on that. The LUN returns when the port returns."}
         yield Finding("lun-state", ERROR, [lun.address], f"state is {now}",
                       why.get(now, "It takes no commands, or only some."), commands)
 
 
 def depth(host: Host) -> Iterator[Finding]:
-    """Finds depths that were ramped down, are tiny, or differ from those of other LUNs."""
+    """Finds depths that were ramped down, that are small, or that differ between LUNs."""
     want, setting = _depth_set(host)
     for lun in host.luns:
         now = lun.number("queue_depth")
@@ -48,16 +51,16 @@ def depth(host: Host) -> Iterator[Finding]:
             continue
         period = lun.number("queue_ramp_up_period")
         if want and now < want:
-            up = f"It comes back by one each {period / 1000:g} s. " if period else ""
+            up = f"It grows by one each {period / 1000:g} s. " if period else ""
             yield Finding("queue-depth", WARNING, [lun.address],
                           f"queue_depth is {now}, {setting} {want}",
-                          "The target answered TASK SET FULL and the depth was ramped down, or "
-                          f"somebody set it. {up}If the target's limit is below {want}, keep what "
-                          "it takes instead of running into it.",
+                          "The mid-layer lowered the depth after TASK SET FULL, or an "
+                          f"administrator set it. {up}If the target takes fewer than {want} "
+                          "commands, set the depth to that number.",
                           [f"echo {want} > {lun.path('queue_depth')}"])
         elif now < FEW and lun.text("type") == DISK:
             yield Finding("queue-depth", WARNING, [lun.address], f"queue_depth is {now}",
-                          "What is beyond waits in the kernel: prepared commands, too, keep it.",
+                          "Commands beyond this depth wait in the kernel, prepared ones too.",
                           [f"echo 32 > {lun.path('queue_depth')}"])
     for port in {lun.port for lun in host.luns}:
         depths = {lun.number("queue_depth") for lun in host.luns
@@ -65,7 +68,7 @@ def depth(host: Host) -> Iterator[Finding]:
         if port and len(depths) > 1:
             yield Finding("uneven-depth", NOTE, [port],
                           f"its LUNs' queue_depth is from {min(depths)} to {max(depths)}",
-                          "On a full target a LUN's share is what its depth is.")
+                          "When the target is full, a LUN with a larger depth gets a larger share.")
 
 
 def timeout(host: Host) -> Iterator[Finding]:
@@ -77,11 +80,11 @@ def timeout(host: Host) -> Iterator[Finding]:
         if seconds < SHORT_SECONDS:
             yield Finding("timeout", WARNING, [lun.address], f"timeout is {seconds} s",
                           "An array that fails over or is full may take longer; then each command "
-                          "is aborted and sent again. (Prepared commands have their own.)",
+                          "is aborted and sent again. (Prepared commands have their own timeout.)",
                           [f"echo 30 > {lun.path('timeout')}"])
         elif seconds > LONG_SECONDS and lun.multipath:
             yield Finding("timeout", WARNING, [lun.address], f"timeout is {seconds} s",
-                          "A path that swallows commands is left only after that time.",
+                          "If a path loses commands, multipath leaves it only after that time.",
                           [f"echo 30 > {lun.path('timeout')}"])
 
 
@@ -101,8 +104,8 @@ def elevator(host: Host) -> Iterator[Finding]:
                           [f"echo none > /sys/block/{lun.disk}/queue/scheduler"])
         if lun.queue("add_random") == "1":
             yield Finding("add-random", NOTE, [lun.disk], "add_random is 1",
-                          "Each command's end feeds the random pool: about 500 instructions. The "
-                          "LUN did not say that it is non-rotating (VPD page B1).",
+                          "Each completion adds to the random pool: about 500 instructions. The "
+                          "LUN does not report that it is non-rotating (VPD page B1).",
                           [f"echo 0 > /sys/block/{lun.disk}/queue/add_random"])
 
 
@@ -130,8 +133,8 @@ def paths(hosts: list[Host]) -> Iterator[Finding]:
         if len(found) > 1 and not any(lun.multipath for lun in found):
             yield Finding("paths", WARNING, [lun.address for lun in found],
                           f"{len(found)} paths to one LUN ({name}), and no multipath",
-                          "They look like several disks. Prebuilt commands may go to each; no file "
-                          "system may, but on multipath's device.",
+                          "They look like several disks. Prebuilt commands may use each of them. A "
+                          "file system needs multipath's device.",
                           ["apt-get install multipath-tools && multipath -ll"])
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from .sysfs import Sysfs
 
 FC, ISCSI, SAS = "FC", "iSCSI", "SAS"
-# The class that a transport has for its hosts.
+# The sysfs class of each transport's hosts.
 CLASSES = {FC: "fc_host", ISCSI: "iscsi_host", SAS: "sas_host"}
 DEVICES = "bus/scsi/devices"
 DISK = "0"
@@ -28,7 +28,7 @@ class Lun:
         return self.sysfs.text(DEVICES, self.address, name)
 
     def number(self, name: str) -> int | None:
-        """The same as a number."""
+        """An attribute of the device, as a number."""
         return self.sysfs.number(DEVICES, self.address, name)
 
     def queue(self, name: str) -> str:
@@ -36,7 +36,7 @@ class Lun:
         return self.sysfs.text("block", self.disk, "queue", name) if self.disk else ""
 
     def path(self, name: str) -> str:
-        """The path of an attribute of the device on the machine itself."""
+        """The path of an attribute of the device, for commands: always in /sys."""
         return f"/sys/{DEVICES}/{self.address}/{name}"
 
     @property
@@ -58,11 +58,11 @@ class Host:
     luns: list[Lun] = field(default_factory=list)
 
     def text(self, name: str) -> str:
-        """An attribute of the host, of the mid-layer or of the driver."""
+        """An attribute of the host: one of the mid-layer's or of the driver's."""
         return self.sysfs.text("class/scsi_host", self.name, name)
 
     def number(self, name: str) -> int | None:
-        """The same as a number."""
+        """An attribute of the host, as a number."""
         return self.sysfs.number("class/scsi_host", self.name, name)
 
     @property

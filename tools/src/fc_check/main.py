@@ -10,15 +10,15 @@ from .machine import Host, hosts
 from .sysfs import Sysfs
 
 DESCRIPTION = """\
-Says in words what on this machine is set wrong for SCSI commands that are prepared before and
-fired when it counts: hardware queues and their interrupts, queue depth, timeouts, ports and
-sessions, elevators; for FC, iSCSI and SAS. Each finding has what is set, why that matters, and
-the command that changes it, which is not run."""
+Reports settings of this machine that are wrong for SCSI commands that are prepared in advance:
+hardware queues and their interrupts, queue depth, timeouts, ports and sessions, elevators; for
+FC, iSCSI and SAS. Each finding says what is set, why that matters, and which command changes it.
+fc-check does not run these commands."""
 EPILOG = """\
 levels: error: something does not work; warning: something is slow or at risk; note: something
 that cannot be changed here, or may be intended
 
-exit status: 0 no errors or warnings; 1 some; 2 the check could not run
+exit status: 0 no errors or warnings; 1 errors or warnings; 2 fc-check could not run
 
 examples:
   fc-check
@@ -41,9 +41,9 @@ def parse(arguments: list[str]) -> Namespace:
     options = parser.parse_args(arguments)
     for directory in (options.sysfs, options.proc):
         if directory and not directory.is_dir():
-            parser.error(f"{directory}: no directory")
+            parser.error(f"{directory}: not a directory")
     if options.proc and not options.sysfs:
-        parser.error("--proc: belongs to --sysfs")
+        parser.error("--proc: needs --sysfs")
     return options
 
 
@@ -51,8 +51,8 @@ def nothing(sysfs: Sysfs) -> list[Finding]:
     """A finding if the machine has no host of the three transports."""
     if not any(sysfs.names("class", group) for group in ("fc_host", "iscsi_host", "sas_host")):
         return [Finding("no-host", ERROR, ["/sys/class"], "no FC, iSCSI or SAS host",
-                        "No driver has taken an HBA (FC: PCI class 0c04, SAS: 0107) and no iSCSI "
-                        "session has begun.",
+                        "No driver is bound to an HBA (FC: PCI class 0c04, SAS: 0107), and there "
+                        "is no iSCSI session.",
                         ["lspci -nnk -d ::0c04", "modprobe -a qla2xxx lpfc"])]
     return []
 

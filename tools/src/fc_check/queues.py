@@ -6,10 +6,10 @@ from .finding import NOTE, WARNING, Finding
 from .machine import Host
 from .sysfs import numbers
 
-# Drivers that have only one queue with any settings.
+# Drivers that have one queue, whatever their settings.
 ONE_QUEUE = ("fcoe", "bnx2fc", "fnic", "iscsi_tcp", "ib_iser", "libfc")
 CONF = "/etc/modprobe.d/smq-fc.conf"
-RELOAD = "the module reads it when it is loaded; update-initramfs -u if it is loaded from there"
+RELOAD = "the module reads it when it is loaded; if the initramfs loads it: update-initramfs -u"
 
 
 def _option(driver: str, setting: str) -> list[str]:
@@ -24,13 +24,13 @@ def _qla2xxx(host: Host) -> tuple[str, list[str]]:
         return (f"ql2xenablemsix is {host.parameter('ql2xenablemsix')}: no MSI-X",
                 _option("qla2xxx", "ql2xenablemsix=1"))
     if host.parameter("ql2xnvmeenable") == "0":
-        # Boards 25xx and 81xx need both parameters.
+        # Boards 25xx and 81xx need this parameter as well as ql2xmqsupport.
         return "ql2xnvmeenable is 0", _option("qla2xxx", "ql2xnvmeenable=1")
     return "", []
 
 
 def _lpfc(host: Host) -> tuple[str, list[str]]:
-    """The same for lpfc."""
+    """As _qla2xxx(), for lpfc."""
     if host.text("lpfc_use_msi") in ("0", "1"):
         return f"lpfc_use_msi is {host.text('lpfc_use_msi')}: no MSI-X", _option(
             "lpfc", "lpfc_use_msi=2")
@@ -42,7 +42,7 @@ def _lpfc(host: Host) -> tuple[str, list[str]]:
 
 
 def _mpt3sas(host: Host) -> tuple[str, list[str]]:
-    """The same for mpt3sas."""
+    """As _qla2xxx(), for mpt3sas."""
     if host.parameter("host_tagset_enable") == "0":
         return "host_tagset_enable is 0", _option("mpt3sas", "host_tagset_enable=1")
     if host.parameter("smp_affinity_enable") == "0":
@@ -66,26 +66,26 @@ def hardware_queues(host: Host) -> Iterator[Finding]:
                       "ends by way of a softirq.", commands)
     elif host.driver == "lpfc":
         yield Finding("hardware-queues", NOTE, [host.name], found,
-                      "lpfc shows the mid-layer two queues for each NUMA node at most, whatever "
-                      "lpfc_hdw_queue and lpfc_fcp_mq_threshold say; behind them it has more.")
+                      "lpfc gives the mid-layer at most two queues for each NUMA node, whatever "
+                      "lpfc_hdw_queue and lpfc_fcp_mq_threshold say. Internally it has more.")
     elif host.driver in ONE_QUEUE:
         yield Finding("hardware-queues", NOTE, [host.name], found,
                       f"{host.driver} has no more; each command ends by way of a softirq.")
     elif queues == 1:
         yield Finding("hardware-queues", NOTE, [host.name], found,
-                      "No setting explains it: board, firmware or platform gives the driver no "
-                      "more interrupt vectors (dmesg says which it got).")
+                      "No setting explains it: the board, firmware or platform gives the driver "
+                      "no more interrupt vectors (dmesg shows how many it got).")
 
 
 def host_depth(host: Host) -> Iterator[Finding]:
-    """Finds hosts that take fewer commands than all their LUNs' depths together."""
+    """Finds hosts that take fewer commands than the sum of their LUNs' depths."""
     want = sum(lun.number("queue_depth") or 0 for lun in host.luns)
     can, queues = host.number("can_queue"), host.number("nr_hw_queues") or 1
     if can and want > can * queues:
         yield Finding("host-depth", NOTE, [host.name],
                       f"queue_depth of its LUNs is {want} in all, can_queue is {can}",
-                      "With all LUNs busy some wait for others' commands: lower queue_depth "
-                      "where all are to have their share.")
+                      "When all LUNs are busy, some wait for the commands of others. Lower "
+                      "queue_depth if each LUN is to have its share.")
     limit = host.number("lpfc_tgt_queue_depth")
     ports = {lun.port for lun in host.luns}
     for port in ports if limit else ():
@@ -93,12 +93,12 @@ def host_depth(host: Host) -> Iterator[Finding]:
         if want > limit:
             yield Finding("target-depth", WARNING, [port],
                           f"lpfc_tgt_queue_depth is {limit}, its LUNs' queue_depth {want} in all",
-                          "lpfc refuses what is beyond, and the mid-layer sends it again later.",
+                          "lpfc refuses commands beyond this limit; the mid-layer repeats them.",
                           [f"echo 65535 > /sys/class/scsi_host/{host.name}/lpfc_tgt_queue_depth"])
 
 
 def interrupts(host: Host) -> Iterator[Finding]:
-    """Finds hosts all of whose interrupts go to one CPU."""
+    """Finds hosts whose interrupts all go to one CPU."""
     for directory in host.real.parents:
         if (directory / "msi_irqs").is_dir():
             break
@@ -117,18 +117,19 @@ def interrupts(host: Host) -> Iterator[Finding]:
     if len(targets) > 1 and len(online) > 1 and len(everywhere) == 1:
         yield Finding("irq-affinity", WARNING, [host.name],
                       f"all {len(targets)} interrupts go to CPU {everywhere.pop()}",
-                      "That CPU ends the commands of all others. Interrupts that the kernel "
-                      "manages refuse a change (Input/output error); irqbalance may undo it.",
+                      "That CPU completes the commands of all CPUs. For managed interrupts the "
+                      "kernel refuses a change (Input/output error). irqbalance may undo it.",
                       [f"echo {online[at % len(online)]} > /proc/irq/{irq}/smp_affinity_list"
                        for at, irq in enumerate(targets)])
 
 
 def mode(host: Host) -> Iterator[Finding]:
-    """Finds hosts in target mode, which look for no LUNs."""
+    """Finds hosts in target mode, which do not scan for LUNs."""
     if host.text("active_mode") == "Target":
         yield Finding("target-mode", WARNING if not host.luns else NOTE, [host.name],
                       "the host is a target and no initiator",
-                      "It serves LUNs (tcm_qla2xxx) and finds none. qlini_mode=dual is both.",
+                      "It serves LUNs (tcm_qla2xxx) and does not scan for any. qlini_mode=dual "
+                      "enables both modes.",
                       _option("qla2xxx", "qlini_mode=enabled"))
 
 

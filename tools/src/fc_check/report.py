@@ -7,12 +7,12 @@ from .finding import LEVELS, NOTE, Finding
 from .machine import Host
 
 WIDTH = 100
-# The most objects in a line, and the most commands of a finding.
+# The most objects and the most commands that are printed for a finding.
 MOST = 12
 
 
-def _count(what: int, name: str) -> str:
-    return f"{what} {name}" + "s" * (what != 1)
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}" + "s" * (number != 1)
 
 
 def heading(host: Host, words: str) -> str:
@@ -37,7 +37,7 @@ def finding(one: Finding) -> str:
              _wrapped(one.why, "      ")]
     lines += [f"      # {line}" for line in one.commands[:MOST]]
     if len(one.commands) > MOST:
-        lines.append(f"      ... {len(one.commands) - MOST} more like it; --json has them all")
+        lines.append(f"      ... {len(one.commands) - MOST} more like these; --json has them all")
     return "\n".join(lines)
 
 

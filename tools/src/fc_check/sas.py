@@ -8,12 +8,12 @@ from .machine import SAS, Host
 PHYS = "class/sas_phy"
 COUNTERS = ("invalid_dword_count", "running_disparity_error_count", "loss_of_dword_sync_count",
             "phy_reset_problem_count")
-# More errors than plugging in a cable causes.
+# Plugging in a cable causes some errors: only more than this are reported.
 FEW = 100
 
 
 def _phys(host: Host) -> list[str]:
-    """The host's own phys; the names of expanders' phys have one number more."""
+    """The host's own phys. The name of an expander's phy has one number more."""
     return [name for name in host.sysfs.names(PHYS)
             if name.startswith(f"phy-{host.name[4:]}:") and name.count(":") == 1]
 
@@ -24,14 +24,15 @@ def _gbit(text: str) -> float:
 
 
 def phys(host: Host) -> Iterator[Finding]:
-    """Finds phys that run below their rate, and errors."""
+    """Finds phys that run below their best rate, and phys that have counted errors."""
     for phy in _phys(host):
         rate = _gbit(host.sysfs.text(PHYS, phy, "negotiated_linkrate"))
         best = _gbit(host.sysfs.text(PHYS, phy, "maximum_linkrate"))
         limit = _gbit(host.sysfs.text(PHYS, phy, "maximum_linkrate_hw"))
         if 0 < best < limit:
             yield Finding("phy-rate", WARNING, [phy],
-                          f"maximum_linkrate is {best:g} Gbit of {limit:g}", "Somebody set it.",
+                          f"maximum_linkrate is {best:g} Gbit of {limit:g}",
+                          "An administrator limited it.",
                           [f"echo '{limit:.1f} Gbit' > /sys/{PHYS}/{phy}/maximum_linkrate"])
         elif 0 < rate < best:
             yield Finding("phy-rate", NOTE, [phy], f"the link has {rate:g} Gbit of {best:g}",

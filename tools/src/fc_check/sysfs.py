@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sysfs and procfs of this machine, or copies of another's.
+"""Reads sysfs and procfs of this machine, or copies of another machine's.
 
-An attribute that does not exist or cannot be read is an empty string: drivers have different
-attributes, and devices may be removed at any time. """
+If an attribute does not exist or cannot be read, its value is an empty string: drivers have
+different attributes, and devices may be removed at any time. """
 import os
 import re
 from contextlib import suppress
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def numbers(text: str) -> list[int]:
-    """A list of CPUs or NUMA nodes as the kernel prints it, "0-3,8"."""
+    """The numbers in a list of CPUs or NUMA nodes as the kernel prints it, for example "0-3,8"."""
     found = []
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
@@ -26,7 +26,7 @@ def number(text: str) -> int | None:
 
 
 class Sysfs:
-    """A /sys, and the /proc that belongs to it; None if there is no copy of /proc."""
+    """A /sys, and the /proc that belongs to it. proc: None if there is no copy of /proc."""
 
     def __init__(self, root: Path, proc: Path | None):
         self.root, self._proc = root, proc
@@ -39,7 +39,7 @@ class Sysfs:
         return ""
 
     def number(self, *parts: str) -> int | None:
-        """An attribute's number."""
+        """An attribute as a number."""
         return number(self.text(*parts))
 
     def proc(self, *parts: str) -> str:
@@ -58,11 +58,11 @@ class Sysfs:
         return []
 
     def real(self, *parts: str) -> Path:
-        """The real path of an object, below the device to which it is connected."""
+        """The real path of an object, below that of its parent device."""
         return self.root.joinpath(*parts).resolve()
 
     def parameter(self, module: str, name: str) -> str:
-        """A module's parameter, if sysfs has it."""
+        """The value of a module's parameter."""
         return self.text("module", module, "parameters", name)
 
     def cpus(self) -> list[int]:
