@@ -16,8 +16,8 @@ int cdb_transfer(const struct target *t, bool write, uint64_t offset, uint64_t l
 {
 	uint64_t lba = offset / t->block, blocks = length / t->block;
 	/*
-	 * Use the 10-byte commands if they can address the whole disk, because some disks support
-	 * only these.
+	 * Use the 10-byte commands if they can address the whole disk: some disks support no
+	 * others.
 	 */
 	bool wide = t->blocks > 1ULL << 32 || blocks > UINT16_MAX;
 
@@ -28,7 +28,7 @@ int cdb_transfer(const struct target *t, bool write, uint64_t offset, uint64_t l
 	return smq_cdb_blocks(cdb, write ? WRITE_10 : READ_10, lba, blocks);
 }
 
-/* LBA 0 and 0 blocks: the whole disk. */
+/* An LBA and a number of blocks of 0 mean the whole disk. */
 int cdb_sync(uint8_t *cdb)
 {
 	memset(cdb, 0, 10);

@@ -7,7 +7,7 @@
 
 #include <optgroup.h>
 
-#define MAX_RING	32768U	/* entries io_uring takes */
+#define MAX_RING	32768U	/* the most entries of an io_uring */
 #define MAX_TIMEOUT	3600000	/* ms */
 
 static struct fio_option options[] = {
@@ -22,19 +22,19 @@ static struct fio_option options[] = {
 			{ .ival = "prepared", .oval = MODE_PREPARED,
 			  .help = "Slots prepared before the job begins" },
 			{ .ival = "held", .oval = MODE_HELD,
-			  .help = "The same, and they keep their requests between runs" },
+			  .help = "As prepared; a slot keeps its request between runs" },
 			{ .ival = "adhoc", .oval = MODE_ADHOC,
-			  .help = "Each command whole" },
+			  .help = "Complete commands, nothing is prepared" },
 		},
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
 	{
 		.name = "smq_batch",
-		.lname = "Batches in one entry of the ring",
+		.lname = "One ring entry for a batch",
 		.type = FIO_OPT_BOOL,
 		.off1 = offsetof(struct engine_options, batch),
-		.help = "Submit what iodepth_batch collects as one entry, which completes as one",
+		.help = "Submit iodepth_batch I/Os as one entry of the ring, with one completion",
 		.def = "1",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
@@ -80,7 +80,7 @@ static int init(struct thread_data *td)
 			SMQ_SG_MAX_SLOTS / KINDS);
 		return 1;
 	}
-	/* For a larger block in a later part fio allocates new buffers, unknown to the slots. */
+	/* If a later chunk has a larger block, fio allocates new buffers, which are not lent. */
 	if (td->o.read_iolog_chunked && o->mode != MODE_ADHOC) {
 		log_err("fio: smq: read_iolog_chunked needs smq_mode=adhoc: it moves the buffers\n");
 		return 1;
@@ -97,7 +97,7 @@ static int init(struct thread_data *td)
 	e->events = calloc(e->depth, sizeof(*e->events));
 	if (!e->queued || !e->done || !e->events)
 		return 1;
-	/* Data of UNMAP is too short to be prepared. */
+	/* UNMAP is always sent ad hoc: its data is too short for a prepared command. */
 	if (o->mode == MODE_ADHOC || td_trim(td))
 		flags = SMQ_RING_COMMANDS;
 	ret = smq_ring_new(min(e->depth, MAX_RING), flags, &e->ring);
@@ -151,7 +151,7 @@ static enum fio_q_status queue(struct thread_data *td, struct io_u *io_u)
 			ret = entry_add_run(e, n, io_u->engine_data);
 	}
 	if (ret) {
-		/* fio would explain EINVAL by O_DIRECT. */
+		/* For EINVAL fio prints a misleading hint about O_DIRECT. */
 		io_u->error = ret == -EINVAL ? ENOTSUP : -ret;
 		return FIO_Q_COMPLETED;
 	}
@@ -172,7 +172,7 @@ static int submit(struct thread_data *td)
 	io_u_mark_submit(td, e->nr_queued);
 	if (fio_fill_issue_time(td)) {
 		fio_gettime(&now, NULL);
-		/* Only of use to logs of I/O. */
+		/* Only the replay of an I/O log uses it. */
 		if (td->o.read_iolog_file)
 			td->last_issue = now;
 		for (i = 0; i < e->nr_queued; i++) {
@@ -185,8 +185,8 @@ static int submit(struct thread_data *td)
 }
 
 /*
- * fio commits before each wait, even with only one new I/O. While there are completions that fio
- * has not taken, the wait returns at once, and the batch may go on growing.
+ * fio calls this before each wait, even for a single new I/O. While there are completions that fio
+ * has not taken, the wait returns at once, so nothing is submitted until the batch is full.
  */
 static int commit(struct thread_data *td)
 {
@@ -207,13 +207,13 @@ static int getevents(struct thread_data *td, unsigned int least, unsigned int mo
 
 	while (e->nr_done < most) {
 		missing = e->nr_done < least ? least - e->nr_done : 0;
-		/* Reaping also submits: tell fio about it. */
+		/* smq_reap() also submits. submit() goes first, because it tells fio the time. */
 		if (e->nr_queued && !missing)
 			break;
 		ret = submit(td);
 		if (ret)
 			return ret;
-		/* With batches the number of I/Os of an entry is not known here. */
+		/* An entry may have several I/Os: wait for one entry, then count again. */
 		ret = entry_reap(e, e->room > 1 ? !!missing : missing, wait);
 		if (ret < 0)
 			return ret;
@@ -245,7 +245,7 @@ static char *errdetails(struct io_u *io_u)
 	return strdup(smq_outcome_text(&c->outcome, text, sizeof(text)));
 }
 
-/* fio looks for this name. */
+/* fio looks up this symbol. */
 struct ioengine_ops ioengine = {
 	.name = "smq",
 	.version = FIO_IOOPS_VERSION,

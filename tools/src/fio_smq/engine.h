@@ -22,7 +22,7 @@ enum mode {
 	MODE_ADHOC,
 };
 
-/* The options. fio takes an offset of 0 for none. */
+/* The options. @unused: fio takes an option's offset of 0 to mean that it has none. */
 struct engine_options {
 	void *unused;
 	unsigned int mode;
@@ -30,7 +30,7 @@ struct engine_options {
 	unsigned int timeout_ms;
 };
 
-/* The slots of an io_u in each node. */
+/* In each node an io_u has one slot of each kind. */
 enum kind {
 	KIND_READ,
 	KIND_WRITE,
@@ -42,8 +42,8 @@ enum kind {
  * struct command - the engine's part of an io_u; from io_u_init to io_u_free
  * @io_u: the io_u
  * @index: index of the io_u in its job
- * @outcome: how it ended, if it did not end well
- * @sent: ad hoc: the command, which points to the fields below
+ * @outcome: how the command ended
+ * @sent: the command, if it is sent ad hoc; it points to the fields below
  */
 struct command {
 	struct io_u *io_u;
@@ -56,12 +56,12 @@ struct command {
 };
 
 /**
- * struct entry - an entry of the ring: a whole command, or slots to be run
+ * struct entry - an entry of the ring: one ad hoc command, or slots to be run
  * @next: in the list of unused or refused entries
  * @node: the node it is for
- * @adhoc: it is a whole command
+ * @adhoc: it is an ad hoc command
  * @nr: number of its commands
- * @commands: its commands, engine.room at most
+ * @commands: its commands, at most engine.room
  * @runs: memory that the kernel reads until the entry ends
  */
 struct entry {
@@ -91,7 +91,7 @@ struct target {
  * struct node - an open file; from open_file to close_file
  * @next: in the engine's list
  * @target: its disk
- * @contents: by slot: the data it was prepared for
+ * @contents: indexed by slot: the data for which the slot was prepared
  * @filling: the entry to which runs are being added, or NULL
  */
 struct node {
@@ -109,18 +109,19 @@ struct node {
  * @ring: for all of its nodes
  * @options: the user's options
  * @depth: number of io_us
- * @room: most commands in one entry
+ * @room: the most commands in one entry
  * @memory: start of the io_us' buffers, NULL if they have none
  * @memory_size: length of that memory, in bytes
  * @chunk: bytes of that memory that are pinned as one buffer
  * @nodes: open files
  * @unused: entries that can be used next
- * @refused: entries with commands that were refused because too many wait, and entries for which
- *	the ring had no room; they are sent again when others have ended
- * @in_flight: entries queued and not reaped
- * @queued: io_us whose time of submission fio wants to know, and their number
- * @done: io_us that have ended and that fio has not taken: a ring of @depth, from @first_done on
- * @events: io_us that fio is taking
+ * @refused: entries with commands that the kernel refused because too many wait, and entries for
+ *	which the ring had no room; they are sent again when others have ended
+ * @in_flight: number of entries that are queued and not reaped
+ * @queued: @nr_queued io_us for which fio has not been told the time of submission
+ * @done: @nr_done io_us that have ended and that fio has not taken: a ring buffer of @depth entries
+ *	that begins at @first_done
+ * @events: io_us that getevents() has handed to fio
  */
 struct engine {
 	struct smq_ring *ring;
@@ -144,34 +145,37 @@ struct engine {
 };
 
 /*
- * Opens and looks at a node. Return: 0, or a negative errno after one message.
+ * Opens a node and reads its limits. Return: 0, or a negative errno after one message.
  */
 int target_open(const char *name, struct target *t);
 void target_close(struct target *t);
 
 /*
- * Checks that the job's blocks are within the limits, and that a disk it writes to is not in use.
- * Called at setup, where the I/O of a job that reads it from a log is not known. Return: false
- * after one message.
+ * Check that the job's blocks are within the limits; that a disk to which it writes is not in use.
+ * Return: false after one message. Not only setup, but also each open calls these: if a job reads
+ * its I/O from a log, setup does not know the I/O yet.
  */
 bool target_takes(struct thread_data *td, const char *name, const struct target *t);
 bool target_may_write(const struct thread_data *td, const char *name);
 
-/* fio's setup: sizes, and whether the job fits its files. Return: 0, or 1 after one message. */
+/*
+ * fio's setup: finds the sizes of the files, and checks that the job can run on them. Return: 0, or
+ * 1 after one message.
+ */
 int target_setup(struct thread_data *td);
 
-/* Return: 0, or 1 after one message; the job's error is set. */
+/* Return: 0, or 1 after one message, with the job's error set. */
 int node_open(struct thread_data *td, struct fio_file *f);
 int node_close(struct thread_data *td, struct fio_file *f);
 
 /* Makes sure that a slot is prepared for the io_u. Return: its number, or a negative errno. */
 int node_slot(const struct engine *e, struct node *n, const struct command *c);
 
-/* Give an io_u to the ring, by a prepared slot or ad hoc. Return: 0 or a negative errno. */
+/* Give an io_u to the ring: run its slot; send it ad hoc. Return: 0 or a negative errno. */
 int entry_add_run(struct engine *e, struct node *n, struct command *c);
 int entry_add_command(struct engine *e, struct node *n, struct command *c);
 
-/* Close all entries that are being filled, and submit. Return: 0 or a negative errno. */
+/* Queue all entries that are being filled, and submit. Return: 0 or a negative errno. */
 int entry_submit(struct engine *e);
 
 /* Reap at least @least entries. Return: their number, or a negative errno. */
@@ -179,7 +183,7 @@ int entry_reap(struct engine *e, unsigned int least, int64_t wait_ns);
 
 void entry_free_all(struct engine *e);
 
-/* CDBs. Return: bytes, or a negative errno. */
+/* Build a CDB. Return: its length in bytes, or a negative errno. */
 int cdb_transfer(const struct target *t, bool write, uint64_t offset, uint64_t length,
 		 uint8_t *cdb);
 int cdb_sync(uint8_t *cdb);

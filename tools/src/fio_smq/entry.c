@@ -72,14 +72,14 @@ static int error_of(const struct smq_outcome *o)
 	return o->host == DID_NO_CONNECT ? ENODEV : o->host == DID_TIME_OUT ? ETIMEDOUT : EIO;
 }
 
-/* Adds an io_u to those that fio can take. */
+/* Sets the result of an io_u, and adds it to those that fio can take. */
 static void command_done(struct engine *e, struct command *c)
 {
 	unsigned long long resid = c->outcome.resid;
 	struct io_u *io_u = c->io_u;
 
 	io_u->error = error_of(&c->outcome);
-	/* fio reports a residual larger than the request as an error of its own. */
+	/* fio treats a residual larger than the request as an error. */
 	io_u->resid = min(resid, io_u->xfer_buflen);
 	e->done[(e->first_done + e->nr_done++) % e->depth] = io_u;
 }
@@ -100,8 +100,8 @@ static void run_done(struct engine *e, const struct node *n, struct command *c, 
 }
 
 /*
- * Whether a command was refused because too many wait. For a batch this is in each command's
- * status.
+ * Whether the kernel refused a command because too many wait. If the entry is a batch, each command
+ * has its result in the status of its slot.
  */
 static bool was_refused(const struct entry *entry, unsigned int i, const struct smq_event *event)
 {
@@ -111,10 +111,10 @@ static bool was_refused(const struct entry *entry, unsigned int i, const struct 
 }
 
 /*
- * True if commands were refused, and if others will make room: entries in flight, or the rest of
- * this batch.
+ * Whether to send the refused commands of an entry again: only if others make room for them, which
+ * are in flight or were in the same batch.
  */
-static bool may_go_again(const struct engine *e, const struct entry *entry,
+static bool should_retry(const struct engine *e, const struct entry *entry,
 			 const struct smq_event *event)
 {
 	unsigned int i, refused = 0;
@@ -124,7 +124,10 @@ static bool may_go_again(const struct engine *e, const struct entry *entry,
 	return refused && (e->in_flight || refused < entry->nr);
 }
 
-/* Ends the entry's commands. With @again, keeps the refused ones. Return: whether any are kept. */
+/*
+ * Completes the commands of an entry. With @again, keeps the refused ones in the entry. Return:
+ * whether any were kept.
+ */
 static bool finish_entry(struct engine *e, struct entry *entry, const struct smq_event *event,
 			 bool again)
 {
@@ -161,7 +164,9 @@ static void send_entry(struct engine *e, struct entry *entry)
 	if (!ret) {
 		e->in_flight++;
 	} else if (ret == -EAGAIN) {
-		/* It is still full. Its io_us must not end yet: to fio they are not submitted. */
+		/*
+		 * The ring is still full. These io_us must not end before fio has submitted them.
+		 */
 		entry->next = e->refused;
 		e->refused = entry;
 	} else {
@@ -253,8 +258,8 @@ int entry_add_command(struct engine *e, struct node *n, struct command *c)
 	return 0;
 }
 
-/* An error after which the next call may succeed. */
-static bool passes(int error)
+/* Whether the same call may succeed later. */
+static bool is_temporary(int error)
 {
 	return error == -EAGAIN || error == -EBUSY || error == -EINTR;
 }
@@ -267,8 +272,8 @@ int entry_submit(struct engine *e)
 	for (n = e->nodes; n; n = n->next)
 		send_filling(e, n);
 	ret = smq_submit(e->ring);
-	/* An SQE that is refused now is submitted with the next reap. */
-	return ret < 0 && !passes(ret) ? ret : 0;
+	/* After a temporary error the next reap submits the SQEs. */
+	return ret < 0 && !is_temporary(ret) ? ret : 0;
 }
 
 int entry_reap(struct engine *e, unsigned int least, int64_t wait_ns)
@@ -278,18 +283,18 @@ int entry_reap(struct engine *e, unsigned int least, int64_t wait_ns)
 
 	n = smq_reap(e->ring, e->got, MAX_EVENTS, min(least, MAX_EVENTS), wait_ns);
 	if (n < 0)
-		return passes(n) ? 0 : n;
+		return is_temporary(n) ? 0 : n;
 	for (i = 0; i < n; i++) {
 		const struct smq_event *event = &e->got[i];
 		struct entry *entry = (struct entry *)(uintptr_t)event->tag;
 
 		e->in_flight--;
-		if (finish_entry(e, entry, event, may_go_again(e, entry, event))) {
+		if (finish_entry(e, entry, event, should_retry(e, entry, event))) {
 			entry->next = e->refused;
 			e->refused = entry;
 		}
 	}
-	/* There is room again. */
+	/* Commands have ended, so there may be room again. */
 	if (e->refused && (e->nr_done != done || !e->in_flight))
 		send_refused(e);
 	return n;

@@ -10,8 +10,8 @@ static unsigned int slot_of(const struct engine *e, enum kind k, unsigned int in
 }
 
 /*
- * Describes a slot for @length bytes at @at of the engine's memory, with LBA 0: each run sets its
- * own LBA.
+ * Describes a slot for @length bytes at offset @at in the engine's memory. Its LBA is 0, because
+ * each run sets an LBA.
  */
 static int describe(const struct engine *e, const struct target *t, enum kind k, uint64_t at,
 		    uint32_t length, struct smq_sg_slot *s)
@@ -42,14 +42,15 @@ static void explain(const struct target *t, const struct smq_sg_slot *s, uint32_
 	const char *which = smq_field_name(field);
 
 	if (error == -EINVAL && s->offset % t->info.alignment)
-		log_err("fio: smq: data at a multiple of %u bytes is needed: see iomem_align\n",
+		log_err("fio: smq: buffers must be aligned to %u bytes: see iomem_align\n",
 			t->info.alignment);
 	else if (error == -EINVAL && s->length % t->info.alignment)
-		log_err("fio: smq: %u bytes are no multiple of %u, as prepared ones are\n",
+		log_err("fio: smq: %u bytes: prepared commands need a multiple of %u bytes\n",
 			s->length, t->info.alignment);
 	else if (error == -EMSGSIZE)
-		log_err("fio: smq: %u bytes are more than the %u pieces of memory of a command: try "
-			"mem=mmaphuge or a smaller bs\n", s->length, t->info.max_segments);
+		log_err("fio: smq: %u bytes are in more than %u pieces of memory, the limit of a "
+			"command: try mem=mmaphuge or a smaller bs\n", s->length,
+			t->info.max_segments);
 	else
 		log_err("fio: smq: preparing: %s%s%s\n", which ? which : "", which ? ": " : "",
 			smq_strerror(SMQ_CALL_PREPARE, error));
@@ -85,7 +86,7 @@ int node_slot(const struct engine *e, struct node *n, const struct command *c)
 	return slot;
 }
 
-/* Prepares the slots of one kind for the job's block size, or for the largest of several. */
+/* Prepares all slots of one kind for @length: the job's block size, or the largest of several. */
 static int prepare_kind(const struct engine *e, struct node *n, enum kind k, uint32_t length,
 			size_t stride)
 {
@@ -119,7 +120,7 @@ static int lend_memory(const struct engine *e, struct node *n, const char *name)
 		ret = smq_lend(n->target.dev, at / e->chunk, e->memory + at, length, 0);
 	}
 	if (ret)
-		log_err("fio: smq: %s: lending it %zu bytes of buffers: %s\n", name,
+		log_err("fio: smq: %s: lending %zu bytes of buffers: %s\n", name,
 			e->memory_size, smq_strerror(SMQ_CALL_LEND, ret));
 	return ret;
 }
@@ -151,7 +152,7 @@ static int prepare_node(struct thread_data *td, struct node *n, const char *name
 	return ret;
 }
 
-/* The buffers of all io_us are one piece of memory, which fio has made by now. */
+/* fio has allocated the buffers of all io_us by now, as one piece of memory. */
 static void find_memory(struct thread_data *td)
 {
 	struct engine *e = td->io_ops_data;
@@ -193,12 +194,12 @@ int node_open(struct thread_data *td, struct fio_file *f)
 		ret = prepare_node(td, n, f->file_name);
 		if (ret) {
 			free_node(n);
-			/* fio would explain EINVAL by O_DIRECT. */
+			/* For EINVAL fio prints a misleading hint about O_DIRECT. */
 			td_verror(td, ret == -EINVAL ? ENOTSUP : -ret, "smq open");
 			return 1;
 		}
 	}
-	/* A registered file saves some instructions; without one it works as well. */
+	/* An error does no harm: a registered file only saves some instructions. */
 	smq_ring_add(e->ring, n->target.dev);
 	n->next = e->nodes;
 	e->nodes = n;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fio's setup: before a job begins, opens its files to find their sizes, and checks whether the job
+ * fio's setup: before a job begins, opens its files to find their sizes, and checks that the job
  * can run on them.
  */
 #include "engine.h"
@@ -12,7 +12,7 @@
 #include "device.h"
 #include "inuse.h"
 
-#define ATTENTIONS	8	/* unit attentions that a device may report before it answers */
+#define ATTENTIONS	8	/* the most unit attentions that are ignored */
 
 /* A disk that this process keeps open exclusively, until the end of all jobs. */
 struct taken_disk {
@@ -55,7 +55,7 @@ static int ask_capacity(int fd, struct target *t)
 	return ret;
 }
 
-static int look(const char *name, struct target *t)
+static int read_limits(const char *name, struct target *t)
 {
 	char why[128];
 	int ret, left = ATTENTIONS;
@@ -89,7 +89,7 @@ int target_open(const char *name, struct target *t)
 		log_err("fio: smq: %s: %s\n", name, smq_strerror(SMQ_CALL_OPEN, ret));
 		return ret;
 	}
-	ret = look(name, t);
+	ret = read_limits(name, t);
 	if (ret)
 		target_close(t);
 	return ret;
@@ -111,7 +111,7 @@ static bool fits(const char *name, const struct target *t, const char *option,
 	return false;
 }
 
-/* Checks every size of block that one direction may have. */
+/* Checks all block sizes that the job may use in one direction. */
 static bool direction_fits(const struct thread_options *o, enum fio_ddir ddir, const char *name,
 			   const struct target *t)
 {
@@ -144,7 +144,7 @@ bool target_takes(struct thread_data *td, const char *name, const struct target 
 {
 	const struct thread_options *o = &td->o;
 
-	/* fio's buffers are as large as the largest block, even of a trim; each is lent whole. */
+	/* Each buffer of fio is as large as the largest block, even of a trim; it is lent whole. */
 	if ((td_read(td) || td_write(td)) && td_max_bs(td) > SMQ_SG_MAX_BUFFER) {
 		log_err("fio: smq: %s: bs=%llu is over the limit of a buffer, %u bytes\n", name,
 			td_max_bs(td), SMQ_SG_MAX_BUFFER);
@@ -154,7 +154,7 @@ bool target_takes(struct thread_data *td, const char *name, const struct target 
 	       (!td_write(td) || one_command(o, DDIR_WRITE, name, t));
 }
 
-/* Checks where the job begins; fio itself rounds a start that is a share of the size. */
+/* Checks where the job begins. fio itself rounds an offset that is given in percent. */
 static bool start_fits(const struct thread_data *td, const char *name, const struct target *t)
 {
 	const struct thread_options *o = &td->o;
@@ -178,14 +178,14 @@ static bool wants_disk(const struct thread_data *td)
 	return !td->o.allow_mounted_write && (td_write(td) || td_trim(td));
 }
 
-/* @fd: as in inuse_try(). Return: false after one message when the disk is in use. */
+/* @fd: as in inuse_try(). Return: true, or false after one message if the disk is in use. */
 static bool take_disk(const char *name, const struct device *dev, int *fd)
 {
 	char why[INUSE_REASON] = "";
 
 	if (inuse_try(dev, why, fd))
 		return true;
-	log_err("fio: smq: %s: %s; allow_mounted_write=1 has it written to\n", name, why);
+	log_err("fio: smq: %s: %s; allow_mounted_write=1 allows writes\n", name, why);
 	return false;
 }
 
@@ -199,7 +199,7 @@ bool target_may_write(const struct thread_data *td, const char *name)
 /* Refuses a disk that is in use, and keeps it open exclusively while the job runs. */
 static bool keep_disk(struct thread_data *td, const char *name)
 {
-	/* If each job came here by itself, the first one would exclude the others. */
+	/* Otherwise each job runs setup itself: the first one would exclude all others. */
 	bool keep = td->o.create_serialize;
 	struct device dev;
 	struct taken_disk *c;
