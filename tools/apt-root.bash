@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Part of tools/kernels and tools/fio-headers: packages of Debian's archive through an apt
-# configuration of their own, so that the system's package sources stay untouched.
-# A script that sources this file defines a function die.
+# Functions for tools/kernels, tools/fio-headers and tools/herd: download packages from Debian's
+# archive with a private apt configuration, so that the system's package sources stay untouched.
+# A script that sources this file must define a function die.
 
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-# Prints the URI of the archive that has suite $1: the one from which this system gets its own suite
+# Prints the URI of the archive for suite $1: the archive from which this system gets its own suite
 # or, if $1 is a security suite, its security updates.
 archive_of() {
 	local suite=$1 codename own uri release
@@ -23,13 +23,14 @@ archive_of() {
 		fi
 	done < <(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' \
 		'Created-By: Packages' 'Component: main')
-	# If a mirror has no security archive of its own, its URI is used for all suites.
+	# If this system has no source of security updates, print nothing: apt_root then leaves out
+	# the suite.
 	[[ $suite == *-security ]] ||
 		die "apt has no source for '$codename' main: add Debian's archive to /etc/apt/sources.list.d"
 }
 
-# Makes a private apt root for a set of suites and makes apt use it. With apt_type=deb-src for their
-# source packages.
+# apt_root FOLDER SUITE...: creates a private apt configuration for these suites in FOLDER, and
+# makes apt use it. With apt_type=deb-src it is for source packages.
 apt_root() {
 	local root=$1 suite uri
 	mkdir -p -- "$root"/{lists,archives}/partial
@@ -65,7 +66,7 @@ EOF
 	export APT_CONFIG=$root/apt.conf
 }
 
-# Runs apt-get, with its progress display on a terminal, else quietly.
+# Runs apt-get. On a terminal it shows its progress, otherwise it is quiet.
 fetch() {
 	local -a quiet=(-qq)
 	[[ ! -t 2 ]] || quiet=(-q=0)
