@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The test VM behind tools/vm: a stock kernel over the host's own root file system."""
+"""The guests of tools/vm and tools/uml: a kernel on top of the host's root file system."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Files derived from a kernel, made once and kept between runs."""
+"""A cache of files that are derived from a kernel: made once, used by later runs."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# Seconds to keep an entry, because a VM that is still running reads its entry over 9p.
+# Seconds to keep an unused entry. A VM that is still running may read its entry over 9p.
 KEEP_SECONDS = 24 * 3600
 
 
@@ -22,7 +22,7 @@ def root() -> Path:
 
 
 def stamp(*paths: Path) -> str:
-    """A name for the present state of files, without reading them."""
+    """A text that changes when one of the files changes. Does not read the files."""
     parts = []
     for path in paths:
         status = path.stat()
@@ -31,10 +31,10 @@ def stamp(*paths: Path) -> str:
 
 
 def entry(kind: str, label: str, key: str, make) -> Path:
-    """Returns the folder for @key; if it does not exist, make(folder) fills it.
+    """Returns the folder for @key. If it does not exist, make(folder) fills a new one.
 
-    Two VMs may start at once: each fills a temporary folder and renames it; the second one then
-    uses the folder of the first. """
+    Two VMs may start at once: each fills a temporary folder and renames it. The one whose rename
+    fails uses the folder of the other. """
     folder = root() / "vm" / kind
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]

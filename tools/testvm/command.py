@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The common part of the command lines of tools/vm and tools/uml."""
+"""What the command lines of tools/vm and tools/uml have in common."""
 
 import signal
 import sys
@@ -9,7 +9,7 @@ from .errors import VMError
 
 
 def positive(text: str) -> int:
-    """A whole number above zero."""
+    """The value of an option that must be a whole number above zero."""
     value = int(text)
     if value < 1:
         raise ValueError(text)
@@ -17,7 +17,7 @@ def positive(text: str) -> int:
 
 
 def split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Splits our options from CMD, which follows --."""
+    """Returns the options and CMD, which follows --."""
     if "--" not in arguments:
         return arguments, []
     at = arguments.index("--")
@@ -25,7 +25,7 @@ def split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def shares(names: list[str]) -> list[Path]:
-    """Checks the folders to share."""
+    """The paths of the folders to share; VMError if one does not exist."""
     paths = []
     for name in names:
         path = Path(name).resolve()
@@ -45,7 +45,7 @@ def say(text: str) -> None:
 
 
 def catch_signals() -> None:
-    """Turns signals into an exit through the code that stops the guest."""
+    """Makes signals raise SystemExit, so that the guest is stopped before this process exits."""
     def stop(number, _frame):
         raise SystemExit(128 + number)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Exit statuses of tools/vm that are not the command's own."""
+"""The exit statuses that tools/vm itself sets, and its exception."""
 
 KERNEL_REPORT = 99
 TIMEOUT = 124
@@ -7,4 +7,4 @@ VM_FAILED = 125
 
 
 class VMError(Exception):
-    """The VM cannot be set up; the text says what is wrong and how to fix it."""
+    """The VM cannot be set up. The message says what is wrong and how to fix it."""

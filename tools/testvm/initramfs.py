@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The first root file system: busybox and the modules that reach the host's root."""
+"""The initramfs: busybox, and the modules that are needed to mount the host's root."""
 
 import shutil
 import subprocess
@@ -10,8 +10,8 @@ from .errors import VMError
 
 GUEST = kernels.TOP / "tools/guest"
 SCRIPTS = ("init", "session", "bashrc")
-# Ports come first, because they take some time to appear. There is no udev that would load the
-# upper drivers of SCSI devices, or configfs before it is mounted.
+# Modules to load, in this order. The ports are first, because they take some time to appear.
+# configfs, sd_mod and sg are here because no udev would load them.
 NEEDED = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "configfs",
           "sd_mod", "sg")
 
@@ -28,7 +28,7 @@ def busybox() -> Path:
 
 
 def build(kernel: kernels.Kernel) -> Path:
-    """Returns the initramfs for a kernel; makes it if it does not exist."""
+    """Returns the path of the initramfs for a kernel. Makes it if it does not exist."""
     box = busybox()
     scripts = [GUEST / name for name in SCRIPTS]
     sources = [box, *scripts, Path(__file__)]
@@ -44,7 +44,7 @@ def build(kernel: kernels.Kernel) -> Path:
             shutil.copy(script, tree / script.name)
         (tree / "init").chmod(0o755)
         names = []
-        # User Mode Linux has no such hardware; the other modules are built in.
+        # User Mode Linux needs none: it has no such hardware, and the other modules are built in.
         for path in modules.dependencies(kernel, [] if kernel.arch else list(NEEDED)):
             name = path.name[:path.name.index(".ko")] + ".ko"
             data = path.read_bytes()
@@ -61,7 +61,7 @@ def build(kernel: kernels.Kernel) -> Path:
 
 
 def archive(tree: Path, target: Path) -> None:
-    """Packs a folder in the format that the kernel unpacks (cpio)."""
+    """Packs a folder as the kernel expects it, in cpio's newc format."""
     paths = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
     try:
         with target.open("wb") as file:

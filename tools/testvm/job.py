@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The input of a run in the guest: the command with its environment, and settings."""
+"""What the guest is to do: the command with its environment, and settings for its scripts."""
 
 import os
 import shlex
@@ -9,14 +9,14 @@ from pathlib import Path
 from . import cache
 
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-# Variables that are passed on. The whole environment would include credentials and paths of
-# sockets.
+# Variables that the command gets from this environment. The others are left out, because there may
+# be credentials and paths of sockets among them.
 _PASSED = ("LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "PYTHONPATH")
 _PASSED_PREFIXES = ("LC_", "SMQ_")
 
 
 def search_path() -> str:
-    """PATH in the guest: the system's tools come first."""
+    """PATH in the guest: the system's folders come first."""
     path = list(_SYSTEM_PATH)
     path += [part for part in os.environ.get("PATH", "").split(":") if part and part not in path]
     return ":".join(path)
@@ -24,7 +24,7 @@ def search_path() -> str:
 
 @dataclass
 class Job:
-    """A command, empty for an interactive shell, and where it runs."""
+    """A command, and the folder in which it runs. An empty command stands for a shell."""
 
     command: list[str]
     directory: Path
@@ -32,7 +32,7 @@ class Job:
     tty: bool = False
     size: os.terminal_size | None = None
     shares: list[Path] = field(default_factory=list)
-    # Devices of streams by name, for a guest that cannot find them by name.
+    # The device of each stream, for a guest that cannot find them by the streams' names.
     devices: dict[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
@@ -42,12 +42,13 @@ class Job:
         for name, value in os.environ.items():
             if name in _PASSED or name.startswith(_PASSED_PREFIXES):
                 result[name] = value
-        # Set, because the guest's HOME differs from the host's.
+        # The default depends on HOME, which differs in the guest.
         result["SMQ_CACHE"] = str(cache.root())
         return result
 
     def write(self, folder: Path, own_modules: Path | None, our_modules: Path | None) -> None:
-        """Writes the shell scripts that guest/init and guest/session read."""
+        """Writes two shell scripts for the guest: settings, which guest/init and guest/session
+        read, and command, which guest/session runs."""
         settings = {
             "nonce": self.nonce,
             "tty": "1" if self.tty else "",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel to boot: its image, release and modules, and its uncompressed form."""
+"""The kernel to boot: its image, release and modules, and its unpacked ELF file."""
 
 import lzma
 import re
@@ -15,7 +15,7 @@ from .errors import VMError
 
 TOP = Path(__file__).resolve().parents[2]
 
-# The ELF note that lets QEMU enter the kernel without its own boot code.
+# ELF notes of a PVH entry point, for 32 and 64 bits: with it QEMU starts an ELF kernel directly.
 PVH_NOTES = (b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0", b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0")
 
 
@@ -23,7 +23,8 @@ PVH_NOTES = (b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0", b"\x04\0\0\0\x08\0\0\0\x12\
 class Kernel:
     """One bootable kernel.
 
-    modules is None when everything is built in; arch is empty for this machine's own.
+    modules: its folder below lib/modules, or None if it has none. arch: its ARCH if that differs
+    from this machine's, otherwise "".
     """
 
     release: str
@@ -33,12 +34,12 @@ class Kernel:
 
     @property
     def build(self) -> Path:
-        """Where this project's modules for this kernel are."""
+        """The folder in which this project's modules are built for this kernel."""
         return TOP / "build" / self.release
 
 
 def find(name: str) -> Kernel:
-    """Finds a kernel by its series, as tools/kernels knows them, or by its image."""
+    """Finds a kernel by its series (see tools/kernels), or by the path of its image."""
     if "/" in name or Path(name).is_file():
         return _from_image(Path(name))
     done = subprocess.run([TOP / "tools/kernels", "path", name], capture_output=True,
@@ -64,7 +65,7 @@ def _from_image(image: Path) -> Kernel:
 def release_of(image: Path) -> str:
     """The release of an image's kernel, as uname -r prints it."""
     with image.open("rb") as file:
-        # The header has a 16-bit offset of the name.
+        # Enough for a bzImage: its header has a 16-bit offset of the release's name.
         head = file.read(0x10400)
         if head[:4] == b"\x7fELF":
             file.seek(0)
@@ -80,9 +81,8 @@ def release_of(image: Path) -> str:
 
 
 def bootable(kernel: Kernel) -> Path:
-    """The file to boot: the ELF kernel, so that the guest does not have to decompress it.
-
-    Without a PVH entry this is the image itself, which boots more slowly. """
+    """The file to boot: the unpacked ELF kernel, so that the guest need not decompress it. For a
+    kernel without a PVH entry point, the image itself, which boots more slowly."""
     def make(folder: Path) -> None:
         data = kernel.image.read_bytes()
         if data[:4] != b"\x7fELF":
@@ -96,19 +96,19 @@ def bootable(kernel: Kernel) -> Path:
 
 
 def _payload(data: bytes, image: Path) -> bytes:
-    """Unpacks a bzImage; its header says where the packed kernel lies."""
+    """Unpacks a bzImage. Its header says where the compressed kernel is."""
     if data[0x202:0x206] != b"HdrS":
         raise VMError(f"--kernel: {image} is neither a bzImage nor a vmlinux")
     setup_sectors = data[0x1F1] or 4
     offset, length = struct.unpack_from("<II", data, 0x248)
     start = (setup_sectors + 1) * 512 + offset
-    # The size of the unpacked kernel follows, which the unpackers don't expect.
+    # The last 4 bytes are the size of the unpacked kernel, which the unpackers do not expect.
     packed = data[start:start + length - 4]
     return unpack(packed, str(image))
 
 
 def unpack(packed: bytes, name: str) -> bytes:
-    """Unpacks xz, gzip or zstd, as kernels and modules are packed."""
+    """Unpacks xz, gzip or zstd, the formats of kernels and modules."""
     if packed.startswith(b"\xfd7zXZ\0"):
         return lzma.decompress(packed)
     if packed.startswith(b"\x1f\x8b\x08"):

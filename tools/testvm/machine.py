@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One run of a guest, from boot to end, and QEMU's command line."""
+"""Runs a guest from its boot to its end, and builds QEMU's command line."""
 
 import os
 import queue
@@ -20,12 +20,12 @@ from .report import ConsoleLog
 from .streams import Output, Port
 
 QEMU = "qemu-system-x86_64"
-# After a guest has reported its exit status, output and messages may still be on the way.
+# When the guest reports the exit status, the last output and kernel messages may not have arrived.
 DRAIN_SECONDS = 15
-# QEMU writes its plugins' results while it ends.
+# The time that QEMU has to exit if it has plugins: they write their results then.
 STOP_SECONDS = 30
-# If the command has not begun by then, the boot hangs or this machine is very busy: the guest is
-# booted once more, without this limit.
+# If the command has not begun after this time, the boot hangs or this machine is very busy. The
+# guest is booted once more, without this limit.
 BOOT_SECONDS = 120
 
 
@@ -50,8 +50,8 @@ class Options:
 class Machine:
     """A VM with one job. run() returns the exit status for the caller."""
 
-    # The architecture of its kernels, "" for QEMU's, and the devices of its streams in the guest:
-    # none if the guest finds them by name.
+    # The ARCH of the kernels that it can run, see kernel.Kernel; and the devices of the streams in
+    # the guest: none if the guest finds them by name.
     ARCH = ""
     DEVICES: dict[str, str] = {}
 
@@ -60,7 +60,7 @@ class Machine:
         self.say = say
         self.kernel = kernels.find(options.kernel)
         if self.kernel.arch != self.ARCH:
-            raise VMError(f"--kernel {options.kernel}: that is a kernel for tools/uml")
+            raise VMError(f"--kernel {options.kernel}: this is a kernel for tools/uml")
         self._nonce = secrets.token_hex(16)
         self._process: subprocess.Popen | None = None
         self._monitor: Port | None = None
@@ -72,7 +72,8 @@ class Machine:
         self.log = ConsoleLog(f"vm: end {self._nonce}")
 
     def run(self, job_for, terminal=None) -> int:
-        """Boots, runs job_for(nonce) and stops. With @terminal the run is interactive."""
+        """Boots, runs the job that job_for(nonce) returns, and stops. With @terminal the run is
+        interactive."""
         job = job_for(self._nonce)
         job.devices = self.DEVICES
         self._check()
@@ -97,17 +98,17 @@ class Machine:
                     self.options.log.write_text(earlier + self.log.text())
 
     def _may_boot_again(self, terminal) -> bool:
-        """Whether the guest may be booted again if it dies or hangs before CMD has begun. QEMU
-        before 8.1 with several CPUs may keep an old translation of code that the kernel was just
-        patching: this rarely makes a stock kernel die or hang."""
+        """Whether the guest may be booted again if it crashes or hangs before CMD begins. QEMU
+        before 8.1 with several CPUs may keep an old translation of code while the kernel patches
+        it: rarely, this makes a stock kernel crash or hang."""
         options = self.options
         return not (terminal or options.icount or options.kvm or options.plugins or
                     options.gdb is not None)
 
     def _boot(self, initrd: Path, job: Path, deadline: float | None, terminal,
               again: bool = False) -> int | None:
-        """One boot. Returns CMD's status, or None if CMD had not begun and the guest is to be
-        booted again."""
+        """Boots the guest and waits for its end. Returns the exit status. With @again, returns None
+        if the guest crashed or hung before CMD began."""
         names = ["tty"] if terminal else ["stdout", "stderr"]
         ports = {port: Port(port) for port in ["serial", "monitor", "control", *names]}
         command = self._command(initrd, job, ports)
@@ -123,14 +124,14 @@ class Machine:
             self._stop()
 
     def _first_event(self, deadline: float | None) -> tuple[str, str] | None:
-        """The first event of a boot; None if the kernel died, or hangs, before CMD has begun."""
+        """The first event of a boot; None if the kernel crashed or hung before CMD began."""
         left = BOOT_SECONDS
         if deadline is not None:
             left = min(left, max(deadline - time.monotonic(), 0))
         try:
             event = self._events.get(timeout=left)
         except queue.Empty:
-            # The time of --timeout is over, which is reported as usual.
+            # If the limit was that of --timeout, it is reported as usual.
             return None if left == BOOT_SECONDS else ("late", "")
         return None if event[0] == "gone" and self.log.text() else event
 
@@ -141,7 +142,7 @@ class Machine:
 
     def _connect(self, ports: dict[str, Port], terminal) -> list[Output]:
         outputs = []
-        # Kept in variables: late output of this boot must not get into the log of the next one.
+        # Local variables, so that late output of this boot does not get into the next boot's log.
         log, events = self.log, self._events
 
         def console(data: bytes) -> None:
@@ -168,7 +169,7 @@ class Machine:
         return outputs
 
     def _start(self, command: list[str], ports: dict[str, Port]) -> None:
-        # The guest must end with this process, even if that is killed.
+        # The guest must end when this process ends, even if this process is killed.
         command = ["setpriv", "--pdeathsig", "KILL", "--", *command]
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._messages(ports), process_group=0,
@@ -178,11 +179,11 @@ class Machine:
             port.guest.close()
 
     def _messages(self, _ports: dict[str, Port]) -> int:
-        """The descriptor to which the guest's process prints its own messages."""
+        """The descriptor for the messages of QEMU itself, or of the User Mode Linux program."""
         return 2
 
     def _environment(self) -> dict[str, str] | None:
-        """The environment of the guest's process; None: that of this process."""
+        """The environment of the guest's process. None: the environment of this process."""
         return None
 
     def _next_event(self, deadline: float | None) -> tuple[str, str]:
@@ -233,7 +234,7 @@ class Machine:
         return status
 
     def _vanished(self, outputs: list[Output]) -> int:
-        """Handles a guest that ended before the command did, by a panic or otherwise."""
+        """Reports a guest that ended before its command did, by a panic or otherwise."""
         self._stop(outputs)
         if self._faulted():
             return KERNEL_REPORT
@@ -255,7 +256,7 @@ class Machine:
         return bool(report)
 
     def _stop(self, outputs: list[Output] | None = None) -> None:
-        """Ends the guest if it still runs, and passes its remaining output on."""
+        """Ends the guest if it still runs, and writes its remaining output."""
         if self._process is None:
             return
         self._end(self._process)
@@ -306,8 +307,8 @@ class Machine:
         return command + options.qemu
 
     def _kernel_arguments(self) -> str:
-        # On a loaded host the guest's timers may not run for seconds: hence no_timer_check and the
-        # longer stall limit.
+        # On a busy host the guest's timers may not run for seconds: hence no_timer_check and the
+        # longer limits for RCU stalls and lockups.
         words = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "oops=panic",
                  "nokaslr", "mitigations=off", "no_timer_check", "random.trust_cpu=1",
                  "rcupdate.rcu_cpu_stall_timeout=60", "sysctl.kernel.watchdog_thresh=30",
@@ -315,17 +316,19 @@ class Machine:
         if self.options.icount:
             words.append("norandmaps")
         else:
-            # The emulated TSC is the host's. The kernel's watchdog may find it late and replace it
-            # by a clock that costs an exit for each read.
+            # The emulated TSC is the host's. Without these options the kernel's clocksource
+            # watchdog may reject it, and use a clock that costs an exit for each read.
             words += ["tsc=reliable", "clocksource=tsc"]
-            # With several CPUs QEMU before 8.1 may keep an old translation of code that the kernel
-            # was just patching, and execute int3 there for ever. Recording command names with trace
-            # events patches the scheduler, in which the other CPUs often are.
+            # With several CPUs QEMU before 8.1 may keep an old translation of code while the kernel
+            # patches it, and execute int3 there for ever. Trace events that record command names
+            # patch the scheduler, which the other CPUs often execute.
             words.append("trace_options=norecord-cmd")
         return " ".join([*words, self.options.append]).strip()
 
 
 class _Lines:
+    """Splits data into lines, and calls take_line for each."""
+
     def __init__(self, take_line):
         self._rest = b""
         self._take_line = take_line
@@ -346,7 +349,7 @@ def _share(tag: str, path: Path, readonly: bool) -> list[str]:
 
 
 def job_factory(command: list[str], directory: Path, options: Options, terminal):
-    """Makes the job once the run's nonce is known."""
+    """Returns a function that makes the job from the run's nonce."""
     def make(nonce: str) -> Job:
         return Job(command, directory, nonce, tty=terminal is not None,
                    size=terminal.size() if terminal else None, shares=options.shares)
@@ -355,7 +358,7 @@ def job_factory(command: list[str], directory: Path, options: Options, terminal)
 
 
 def split(text: str, name: str) -> list[str]:
-    """Splits an option's arguments as a shell would."""
+    """Splits the arguments of the option @name as a shell would."""
     try:
         return shlex.split(text)
     except ValueError as error:

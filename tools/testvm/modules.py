@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The guest's /lib/modules: the kernel's own modules and ours."""
+"""The guest's /lib/modules: the kernel's own modules and this project's."""
 
 import contextlib
 import fcntl
@@ -17,11 +17,11 @@ BUILD_SECONDS = 300
 
 
 def built(kernel: Kernel) -> list[Path]:
-    """This project's modules of the last build for kernel.
+    """The modules of this project that the last build for @kernel made.
 
-    Read from modules.order, because the folder may have old modules whose source no longer exists.
-    Depending on the kernel, its entries end in .ko or .o, and are absolute or relative; in a copied
-    build folder absolute ones point to the original. """
+    They are read from modules.order, because the folder may contain old modules whose source no
+    longer exists. Depending on the kernel, its entries end in .ko or .o, and are absolute or
+    relative. In a copy of a build folder, absolute ones point to the original folder. """
     order = kernel.build / "modules.order"
     if not order.is_file():
         return []
@@ -34,9 +34,10 @@ def built(kernel: Kernel) -> list[Path]:
 
 
 def tree(kernel: Kernel) -> Path | None:
-    """A folder with our modules and a new index for modprobe, to be laid over the kernel's modules.
+    """A folder with this project's modules and a new index for modprobe. The guest mounts it as an
+    overlay over the kernel's modules. None if there are no modules of this project.
 
-    The modules are copied, so that a build does not disturb a VM that runs.
+    The modules are copied, so that a build does not change the modules of a running VM.
     """
     with _settled(kernel.build):
         return _tree(kernel)
@@ -56,7 +57,7 @@ def _settled(build: Path):
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise VMError(f"a build in {build} goes on for more than "
+                    raise VMError(f"a build in {build} has run for more than "
                                   f"{BUILD_SECONDS} s") from None
                 time.sleep(0.2)
         yield
@@ -67,7 +68,7 @@ def _tree(kernel: Kernel) -> Path | None:
     if not ours:
         return None
     if kernel.modules is None:
-        raise VMError(f"no /lib/modules/{kernel.release}: modprobe would find nothing")
+        raise VMError(f"there is no /lib/modules/{kernel.release}: modprobe needs it")
     original = kernel.modules
 
     def make(folder: Path) -> None:
@@ -87,7 +88,7 @@ def _tree(kernel: Kernel) -> Path | None:
             target = base / "smq" / path.relative_to(kernel.build)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-        # Ours come first, before an installed version of the same module.
+        # This project's modules take precedence over an installed version of the same module.
         search = folder / "depmod.conf"
         search.write_text("search smq updates built-in\n")
         run_kmod(["depmod", "-C", str(search), "-b", str(folder), kernel.release])
@@ -102,13 +103,13 @@ def _tree(kernel: Kernel) -> Path | None:
 
 
 def dependencies(kernel: Kernel, names: list[str]) -> list[Path]:
-    """Files of the named modules and of the modules that they need, in loading order.
+    """The files of the named modules and of their dependencies, in the order in which to load them.
 
     Modules that are built into the kernel have no file. """
     if kernel.modules is None:
         return []
     if kernel.modules.parent.name != "modules" or kernel.modules.parent.parent.name != "lib":
-        raise VMError(f"{kernel.modules}: modules must lie in lib/modules/{kernel.release}")
+        raise VMError(f"{kernel.modules}: modules must be in lib/modules/{kernel.release}")
     base = kernel.modules.parents[2]
     ordered: list[Path] = []
     for name in names:
@@ -122,7 +123,7 @@ def dependencies(kernel: Kernel, names: list[str]) -> list[Path]:
 
 
 def run_kmod(command: list[str]) -> str:
-    """Runs one of kmod's tools, whose folder may be missing in a user's PATH."""
+    """Runs one of kmod's tools. Their folder may be missing in a user's PATH."""
     environment = dict(os.environ, PATH=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False,

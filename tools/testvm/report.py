@@ -6,7 +6,7 @@ import threading
 
 _FAULTS = re.compile("|".join((
     r"\bBUG: ",
-    # Messages of the slab allocator, with the name of the cache.
+    # Messages of the slab allocator: BUG, then the name of the cache.
     r"(?:\] |^)BUG \S+ \(",
     r"kernel BUG at ",
     r"(?:\] |^)WARNING: ",
@@ -27,25 +27,26 @@ _FAULTS = re.compile("|".join((
     r"refcount_t: ",
     r"list_(?:add|del) corruption",
     r"kmemleak: \d+ new suspected",
-    # Only for our modules: scsi_debug of 7.2 does not free all of its memory.
+    # Only for modules of this project: scsi_debug of 7.2 does not free all of its memory.
     r"module smq\w* func:\S+ has \d+ allocated at module unload",
     r"INFO: trying to register non-static key",
     r"DEBUG_LOCKS_WARN_ON",
 )))
-# Reports of known defects of the kernel itself, which cannot be fixed here: the first line, another
-# line, and the number of lines among which that one must be. tests/vm/kit/klog.py has the same
-# list.
+# Reports of known defects of the kernel itself, which this project cannot fix. For each: a pattern
+# of the first line; a pattern of another line; the number of lines, from the first on, among which
+# the other one must be. tests/vm/kit/klog.py has the same list.
 _KNOWN = (
     # User Mode Linux of 7.2 walks a process's maple tree without its lock when it flushes the TLB;
     # lockdep reports that when an aio ring is freed.
     (re.compile(r"WARNING: suspicious RCU usage"),
      re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage"), 5),
     # If there is no memory for the map of a LUN's budget, sbitmap_init_node() frees alloc_hint but
-    # leaves the pointer. When the half-made LUN is released, sbitmap_free() frees it once more.
+    # does not clear the pointer. When the incomplete LUN is released, sbitmap_free() frees it
+    # again.
     (re.compile(r"WARNING: mm/percpu\.c:\d+ at scsi_device_dev_release\+"),
      re.compile(r"\bscsi_alloc_sdev\+"), 80),
-    # An iSCSI session removes its target in a workqueue for memory reclaim. The removal may wait
-    # for the target's runtime power management, whose workqueue is not one for memory reclaim.
+    # An iSCSI session removes its target in a workqueue with WQ_MEM_RECLAIM. The removal may wait
+    # for the target's runtime power management, whose workqueue does not have that flag.
     (re.compile(r"WARNING: .*kernel/workqueue\.c:\d+.* check_flush_dependency"),
      re.compile(r"Workqueue: iscsi_ctrl_\S+ __iscsi_unbind_session"), 20),
 )
@@ -55,7 +56,7 @@ _AFTER = 80
 
 
 def _is_known(lines: list[str], at: int) -> bool:
-    """Whether the report that begins at this line is one of the known ones."""
+    """Whether the report that begins at line @at is of a known defect."""
     for head, word, count in _KNOWN:
         if head.search(lines[at]):
             for line in lines[at:at + count]:
@@ -67,7 +68,7 @@ def _is_known(lines: list[str], at: int) -> bool:
 
 
 class ConsoleLog:
-    """Collects the serial console; safe to read while it grows."""
+    """Collects the output of the serial console. May be read while output arrives."""
 
     def __init__(self, end_mark: str):
         self._lock = threading.Lock()
@@ -100,7 +101,7 @@ class ConsoleLog:
         return "".join(self.text().splitlines(keepends=True)[-count:])
 
     def faults(self) -> str:
-        """The first report of a fault with the lines around it, "" if there is none."""
+        """The first report of a fault, with some lines before it; "" if there is none."""
         lines = self.text().splitlines()
         first = next((i for i, line in enumerate(lines)
                       if _FAULTS.search(line) and not _is_known(lines, i)), None)

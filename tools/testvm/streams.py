@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The ports between guest and host; each has a thread."""
+"""The ports between guest and host. A thread reads each of them."""
 
 import os
 import socket
@@ -10,14 +10,14 @@ FINISH_SECONDS = 5
 
 
 class Port:
-    """One end of a socket pair whose other end the guest's process inherits."""
+    """A socket pair. The guest's process inherits one end, .guest; this process keeps the other."""
 
     def __init__(self, name: str):
         self.name = name
         self.socket, self.guest = socket.socketpair()
 
     def chardev(self) -> list[str]:
-        """QEMU's options for its backend."""
+        """QEMU's options for the character device of the port."""
         return ["-chardev", f"socket,id={self.name},fd={self.guest.fileno()}"]
 
     def read(self) -> bytes:
@@ -28,14 +28,14 @@ class Port:
             return b""
 
     def send(self, data: bytes) -> None:
-        """Sends data to the guest. An error because the guest has ended is ignored."""
+        """Sends data to the guest. Ignores errors: the guest may have ended."""
         try:
             self.socket.sendall(data)
         except (ConnectionError, OSError):
             pass
 
     def follow(self, take) -> threading.Thread:
-        """Starts a thread that calls take(data) for all data, at the end with b""."""
+        """Starts a thread that calls take(data) for all data, and finally take(b"")."""
         def run():
             while True:
                 data = self.read()
@@ -49,7 +49,7 @@ class Port:
 
 
 class Output:
-    """Passes a stream of the guest to a descriptor up to its end mark."""
+    """Writes a stream of the guest to a descriptor, up to the end mark."""
 
     def __init__(self, descriptor: int, end_mark: bytes, on_broken):
         self._descriptor = descriptor
@@ -60,11 +60,11 @@ class Output:
         self.ended = threading.Event()
 
     def follow(self, port: Port) -> None:
-        """Reads from a port in its thread."""
+        """Starts to read from a port, in the port's thread."""
         self._thread = port.follow(self.take)
 
     def take(self, data: bytes) -> None:
-        """Writes data, except for bytes at its end that may be the beginning of the mark."""
+        """Writes data. Holds back bytes at its end that may be the beginning of the mark."""
         if self.ended.is_set() or not data:
             return
         data = self._held + data
@@ -79,13 +79,14 @@ class Output:
     def finish(self) -> None:
         """Writes the bytes that were held back, because no mark will come.
 
-        If the reader of our output has ended, they are lost. """
+        If the reader of this process's output has exited, they are lost. """
         self._thread.join(FINISH_SECONDS)
         if not self._thread.is_alive() and not self.ended.is_set():
             self._write(self._held)
             self._held = b""
 
     def _overlap(self, data: bytes) -> int:
+        """The number of bytes at the end of data that may be the beginning of the mark."""
         for size in range(min(len(self._mark) - 1, len(data)), 0, -1):
             if data.endswith(self._mark[:size]):
                 return size

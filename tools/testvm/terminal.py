@@ -14,7 +14,7 @@ QUIT = b"\x1d"
 
 
 class Terminal:
-    """Raw mode, window size and the key that ends the VM."""
+    """Handles raw mode, the window size, and the key that ends the VM."""
 
     def __init__(self) -> None:
         self._saved = None
@@ -28,12 +28,12 @@ class Terminal:
         return os.get_terminal_size(sys.stdin.fileno())
 
     def connect(self, port: Port, control: Port, on_quit) -> None:
-        """Begins to show the guest's output."""
+        """Starts to show the guest's output."""
         self._port, self._control, self._quit = port, control, on_quit
         port.follow(lambda data: os.write(sys.stdout.fileno(), data) if data else None)
 
     def begin(self) -> None:
-        """Begins to pass keys and window sizes to the guest."""
+        """Starts to pass keys and window sizes to the guest."""
         descriptor = sys.stdin.fileno()
         self._saved = termios.tcgetattr(descriptor)
         tty.setraw(descriptor)
