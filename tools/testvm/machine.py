@@ -60,7 +60,7 @@ class Machine:
         self.say = say
         self.kernel = kernels.find(options.kernel)
         if self.kernel.arch != self.ARCH:
-            raise VMError(f"--kernel {options.kernel}: this is a kernel for tools/uml")
+            raise VMError(f"--kernel {options.kernel}: that is a kernel for tools/uml")
         self._nonce = secrets.token_hex(16)
         self._process: subprocess.Popen | None = None
         self._monitor: Port | None = None
