@@ -171,7 +171,8 @@ def test_runs_end(tmp_path):
 
 
 @pytest.mark.parametrize("limit, status", [("timeout", process.TIMED_OUT),
-                                           ("silence", process.SILENT), ("left", process.LATE)])
+                                           ("silence", process.SILENT),
+                                           ("left", process.RUN_TIMED_OUT)])
 def test_what_hangs_ends_and_why_is_said(tmp_path, limit, status):
     # Its child processes must end with it: they would keep the log open.
     found, said = ends(tmp_path, "sh", "-c", "sleep 60 & wait", **{limit: 0.3})
@@ -329,7 +330,7 @@ def test_each_turn_is_listed_with_what_runs_always():
         part = {str(step) for step in plan.turn(plan.steps(TOP, plan.KERNELS, False), number)}
         found = listed("--turn", str(number))
         left_out = re.compile("plant/|host/(vm$|bench_)|vm/.* on (6.12|7.2)$|"
-                              f"vm/({'|'.join(plan.NEWEST_NOT)}) on" if number % 2 else "none")
+                              f"vm/({'|'.join(plan.NOT_ON_NEWEST)}) on" if number % 2 else "none")
         instead = {name for name in always if left_out.match(name)}
         assert bool(instead) == number % 2 and len(found) == len(set(found))
         assert set(found) == always - instead | part

@@ -140,12 +140,12 @@ def test_kernels_have_the_smoke_tests_they_are_said_to():
         return any(path in step.targets or f"--ignore={path}" not in step.targets
                    and step.name == "smoke" for step in steps)
 
-    assert all(has(plan.BETWEEN, name) for name in plan.BETWEEN_HAS)
-    assert not any(has(plan.NEWEST, name) for name in plan.NEWEST_NOT)
-    assert has(plan.NEWEST, "policy") and not has(plan.BETWEEN, "policy")
-    assert has(plan.NEWEST, "virtio") and not has(plan.BETWEEN, "virtio")
+    assert all(has(plan.MIDDLE_KERNEL, name) for name in plan.MIDDLE_FILES)
+    assert not any(has(plan.NEWEST_KERNEL, name) for name in plan.NOT_ON_NEWEST)
+    assert has(plan.NEWEST_KERNEL, "policy") and not has(plan.MIDDLE_KERNEL, "policy")
+    assert has(plan.NEWEST_KERNEL, "virtio") and not has(plan.MIDDLE_KERNEL, "virtio")
     # A step without any chosen test fails, so each file with a VM of its own must have smoke tests.
-    for step in (step for kernel in (plan.BETWEEN, plan.NEWEST)
+    for step in (step for kernel in (plan.MIDDLE_KERNEL, plan.NEWEST_KERNEL)
                  for step in plan.smoke_steps(TOP, kernel) if step.name != "smoke"):
         assert "mark.smoke" in (TOP / step.targets[0]).read_text(encoding="utf-8"), str(step)
 

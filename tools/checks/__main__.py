@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs all tests: builds for every kernel, linters, tests on this machine and in VMs, planted
-defects. Missing packages and kernels are installed and downloaded first.
+defects. First installs missing packages and downloads missing kernels.
 
-Steps whose tests need the same kind of VM share one: "vm/cdb+7" is vm/cdb and the next seven
+Steps whose tests need the same kind of VM share a VM: "vm/cdb+7" is vm/cdb and the next seven
 listed steps that can share its VM.
 
-Tests in VMs that failed are run once more at the end, alone. What passes then counts as
-passed and is listed as unstable. A fault that the kernel reported is never repeated.
+Tests that failed in VMs run once more at the end, alone. If a test passes then, it counts as
+passed and is listed as unstable. If the kernel reported a fault, the run is not repeated.
 
-A step that prints nothing for half an hour is stopped, with a message on what it was doing.
+A step that prints nothing for half an hour is stopped. A message says what it was doing.
 
 The last line is "N passed, M failed, K skipped". Logs are kept in build/check/.
 """
@@ -33,10 +33,10 @@ from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, tota
 TOP = Path(__file__).resolve().parents[2]
 PACKAGES = ["build", "run", "bench", "lint", "kernels", "uml", "targets", "fio",
             "examples"]
-# The smallest machine of a CI can run two VMs of two CPUs each.
+# The default of --jobs. Even a small CI machine can run two VMs of two CPUs each.
 MOST_JOBS = 2
 POLL_SECONDS = 0.5
-FIO_SECONDS = 600       # with its download
+FIO_SECONDS = 600       # to download and build fio
 
 EPILOG = """\
 exit status: 0 tests passed and none failed; 1 otherwise; 2 wrong arguments
@@ -58,28 +58,29 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--only", action="append", default=[], metavar="AREA[/PATTERN]",
         help=f"only these steps; areas: {' '.join(plan.AREAS)}; sanitize, slow "
-             "and proof run only when they are named. May be repeated")
+             "and proof run only if they are named. May be repeated")
     add("--turn", type=int, metavar="N",
-        help="also part N of the steps that otherwise run only when they are named; "
+        help="also part N of the steps that otherwise run only if they are named; "
              f"{plan.TURNS} successive values of N run all of them")
     add("--kernel", action="append", default=[], metavar="|".join(plan.KERNELS),
         help="only these kernels (default: all)")
     add("--full", action="store_true",
         help=f"all tests on every kernel, not only on {plan.FULL}")
     add("--jobs", type=int, metavar="N",
-        help="steps that run at a time, after the build of the modules (default: "
-             f"{min(MOST_JOBS, os.cpu_count() or 1)}, and one more while more than a fifth of the "
-             f"CPUs has been idle for {idle.SECONDS} s: tests wait a lot)")
+        help="number of steps that run at a time, after the modules are built (default: "
+             f"{min(MOST_JOBS, os.cpu_count() or 1)}; and one more if more than a fifth of the CPU "
+             f"time of the last {idle.SECONDS} s was idle, because tests wait a lot)")
     add("--minutes", type=int, metavar="N",
         help="stop after this time; the remaining steps count as failed (default: no limit)")
     add("--no-retry", action="store_true",
-        help="do not repeat failed tests in VMs. They are not repeated either if more than "
-             f"{again.MOST_FAILED} failed or less than {again.LEAST_SECONDS // 60} minutes remain")
-    add("--list", action="store_true", help="print the steps and end")
+        help="do not repeat tests that failed in VMs. Without this option they are not repeated "
+             f"either if more than {again.MOST_FAILED} failed or less than "
+             f"{again.LEAST_SECONDS // 60} minutes remain")
+    add("--list", action="store_true", help="print the steps and exit")
     add("--times", action="store_true",
-        help="print where the time of the last run went, and end: sums per area and kernel, "
+        help="print how the last run spent its time, and exit: sums per area and kernel, "
              "steps, files, and the tests that took longest")
-    add("--plain", action="store_true", help="no status line that changes, even on a terminal")
+    add("--plain", action="store_true", help="no live status line, even on a terminal")
     options = parser.parse_args()
     for kernel in options.kernel:
         if kernel not in plan.KERNELS:
@@ -104,7 +105,7 @@ def parse() -> argparse.Namespace:
 
 
 class Check:
-    """One run."""
+    """One run of tools/check."""
 
     def __init__(self, options: argparse.Namespace):
         self.options = options
@@ -122,7 +123,7 @@ class Check:
         self.built: set[str] = set()
 
     def packages(self) -> bool:
-        """Installs what is missing."""
+        """Installs missing packages. Returns false if that fails."""
         tool = str(TOP / "tools/deps")
         missing = subprocess.run([tool, "missing", *PACKAGES], capture_output=True, text=True,
                                  check=False, stdin=subprocess.DEVNULL)
@@ -138,7 +139,7 @@ class Check:
         return done.returncode == 0
 
     def fio(self) -> None:
-        """Builds a fio for the tests in guests: the installed one is slow to start there."""
+        """Builds a fio for the tests in guests, because the installed one starts slowly there."""
         if not any(step.kernel and not step.builds for step in self.steps):
             return
         try:
@@ -150,7 +151,7 @@ class Check:
             self.progress.say("no fio was built: tests use the installed one")
 
     def run_step(self, step: plan.Step) -> Result:
-        """Runs one step and says how it ended."""
+        """Runs one step and prints its result."""
         name = str(step)
         folder = self.folder / step.slug
         self.progress.begin(name)
@@ -165,7 +166,7 @@ class Check:
         except process.Stopped as error:
             result = Result(name, [Case(name, FAILED, message=str(error))])
         except Exception as error:  # pylint: disable=broad-except
-            # A defect of tools/check itself must not look like a test that passed.
+            # An error in tools/check itself must count as a failure.
             result = Result(name, [Case(name, FAILED, message=f"tools/check: {error!r}")])
         result.seconds = time.monotonic() - began
         result.cpu = self.runner.used() - used
@@ -175,7 +176,7 @@ class Check:
         return result
 
     def doing(self, name: str) -> str:
-        """What a step of pytest is doing."""
+        """What a step is doing, if it runs pytest: the current test; otherwise ""."""
         for step in self.steps + self.second:
             if str(step) == name:
                 record = pytests.read(self.folder / step.slug / "record")
@@ -184,7 +185,7 @@ class Check:
         return ""
 
     def watch(self, futures: set[Future]) -> None:
-        """Shows progress until all are done."""
+        """Shows progress until all futures are done."""
         while futures:
             done, futures = wait(futures, POLL_SECONDS, FIRST_COMPLETED)
             for future in done:
@@ -196,16 +197,16 @@ class Check:
         self.folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self.options.jobs + 1) as pool:
             try:
-                # Builds run one after the other: each uses all processors.
+                # Builds run one after the other, because each uses all CPUs.
                 for step in self.builds:
                     self.run_alone(pool, step)
                 self.tell_busy("builds")
                 if any(step.kernel for step in self.steps):
                     pytests.compile_for_guests(self.runner, TOP, self.folder)
-                # The first are guests of User Mode Linux. While one CPU of such a guest waits for
-                # its turn, its other CPUs may wait for a lock that it holds. Two guests can run
-                # at a time, because each needs less than one CPU on average; a third one runs
-                # only if CPUs are idle nevertheless (--fill).
+                # The first steps are guests of User Mode Linux. While this machine does not run
+                # one CPU of such a guest, the guest's other CPUs may wait for a lock that it holds.
+                # Two guests can run at a time, because each needs less than one CPU on average. A
+                # third one runs only if CPUs are idle even so, see run_steps().
                 self.run_steps(pool)
                 self.tell_busy("tests")
                 if not self.options.no_retry:
@@ -216,7 +217,8 @@ class Check:
                 raise
 
     def run_steps(self, pool: ThreadPoolExecutor) -> None:
-        """Runs all steps but the builds, in order, as many at a time as the user wants."""
+        """Runs all steps except the builds, in order: --jobs of them at a time. Without --jobs, one
+        more than the default if CPUs are idle."""
         waiting, running, lull = deque(self.steps), set(), idle.Lull()
         while waiting or running:
             room = self.options.jobs - len(running)
@@ -224,7 +226,7 @@ class Check:
                 room = 1
             for _ in range(min(room, len(waiting))):
                 running.add(pool.submit(self.run_step, waiting.popleft()))
-                # Measure again with this step before another one is added.
+                # Measure the load with this step before adding another one.
                 lull.begin()
             done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
             for future in done:
@@ -232,20 +234,20 @@ class Check:
             self.progress.tick(self.doing)
 
     def run_alone(self, pool: ThreadPoolExecutor, step: plan.Step) -> None:
-        """Runs a step alone. After a build that passed, its kernel can be used."""
+        """Runs a step alone. If it is a build and passes, steps that need its kernel can run."""
         self.watch({pool.submit(self.run_step, step)})
         if step.builds and not self.results[-1].failed:
             self.built.add(step.kernel)
 
     def tell_busy(self, what: str) -> None:
         """Prints how busy the CPUs were since the last call. If they were not fully busy, steps
-        waited for each other or for time to pass."""
+        waited for each other, or slept."""
         before, self.used = self.used, idle.cpu_seconds()
         self.progress.say(f"{what} done: the CPUs were "
                           f"{100 * self.used.busy_since(before):.0f} % busy")
 
     def run_second(self, first: Result, step: plan.Step) -> None:
-        """Runs one second try."""
+        """Runs the second try of one step."""
         again.merge(first, self.run_step(step))
 
     def run_again(self, pool: ThreadPoolExecutor) -> None:
@@ -268,7 +270,8 @@ class Check:
             self.watch({pool.submit(self.run_second, first, step)})
 
     def report(self) -> Counter:
-        """Prints what is unstable, what failed and why, what was skipped, and the sum."""
+        """Prints what is unstable, what failed and why, and what was skipped. Returns the number of
+        tests by outcome."""
         self.progress.close()
         for line in reasons.unstable(self.results):
             print(line)
@@ -284,12 +287,12 @@ class Check:
 
 
 def stop(number, _frame) -> None:
-    """Exits through the code that stops running programs."""
+    """A signal handler: raises SystemExit, so that running programs are stopped."""
     raise SystemExit(128 + number)
 
 
 def main() -> int:
-    """Runs the steps asked for."""
+    """Runs the chosen steps."""
     options = parse()
     if options.list:
         for step in options.steps:

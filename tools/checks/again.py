@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The second try: on a busy machine a test that depends on time may fail although nothing is wrong.
+"""The second try. On a busy machine a test that depends on time may fail although nothing is wrong.
 
-Tests that failed in a VM run once more at the end, one step at a time. A fault that the kernel
-reported is not tried again, because it is no accident; nor are tests that failed outside of a VM,
-because they do not depend on time.
+Tests that failed in a VM run once more at the end, one step at a time. There is no second try if
+the kernel reported a fault, because that has another cause, and none for tests that failed outside
+of a VM, because they do not depend on time.
 """
 
 from dataclasses import replace
@@ -12,21 +12,22 @@ from .plan import Step
 from .pytests import WHOLE
 from .result import FAILED, PASSED, SKIPPED, Case, Result
 
-# If more tests failed, it is no accident.
+# If more tests failed, the cause is not a busy machine: there is no second try.
 MOST_FAILED = 40
-# With less time left than this, a second try would not end in time.
+# If less time is left, a second try would not end in time.
 LEAST_SECONDS = 8 * 60
 
 
 def _repeatable(result: Result) -> list[Case]:
-    """The failed tests that can be repeated: a file that could not be collected cannot."""
+    """The failed tests that can be repeated. A file that could not be collected is not a test."""
     return [case for case in result.failed
             if not case.final and (case.name == WHOLE or "::" in case.name)]
 
 
 def tries(steps: list[Step], results: list[Result]) -> list[tuple[Result, Step]]:
     """The results that need a second try, each with a step for it. The step has the tests that
-    failed or were lost with their run, or all tests of a run that failed without naming any."""
+    failed or were lost with their run. If a run failed but none of its tests did, it has all tests
+    of the run."""
     found = []
     by_name = {str(step): step for step in steps
                if step.area in ("vm", "sanitize") and step.kernel and step.targets}
@@ -39,28 +40,29 @@ def tries(steps: list[Step], results: list[Result]) -> list[tuple[Result, Step]]
 
 
 def failures(results: list[Result]) -> int:
-    """The number of failed tests that need a second try. Tests lost with a run count as one."""
+    """The number of failed tests that need a second try. All tests that were lost with a run count
+    as one at most."""
     return sum(max(1, sum(not case.lost for case in _repeatable(result))) for result in results)
 
 
 def _judge(case: Case, second: Result) -> Case:
-    """The outcome of a test that failed at its first try."""
+    """The final outcome of a test that failed at its first try."""
     found = next((one for one in second.cases if one.name == case.name), None)
     if not found and case.name == WHOLE:
-        # A test has this outcome only if its run went wrong.
+        # The second try has a case WHOLE only if its run went wrong, too.
         found = Case(WHOLE, FAILED if second.failed else PASSED, message="its tests failed")
     elif not found:
         found = Case(case.name, FAILED, message="not run")
     elif found.outcome == SKIPPED:
-        # The second try has shown nothing.
+        # A skipped second try proves nothing.
         found = replace(found, outcome=FAILED, message=f"skipped: {found.message}")
     return replace(found, seconds=case.seconds + found.seconds, first=case.message)
 
 
 def merge(first: Result, second: Result) -> None:
-    """Adds the results of the second try to the first."""
+    """Merges the result of the second try into that of the first."""
     repeated = {case.name for case in _repeatable(first)}
-    # If the run was repeated as a whole, its tests have the outcome of the second try.
+    # If all tests of the run were repeated, each has its outcome of the second try.
     news = [case for case in second.cases if case.name not in repeated]
     known = {case.name for case in news}
     first.cases = [_judge(case, second) if case.name in repeated else case

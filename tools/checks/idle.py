@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much of the CPUs' time is in use, by any process of the machine."""
+"""Measures the share of CPU time that is in use, by any process of the machine."""
 
 import os
 import time
@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STAT = Path("/proc/stat")
-# In a lull, less than the share BUSY was in use for this many seconds.
+# The CPUs count as idle if in a window of SECONDS less than the share BUSY of their time was in
+# use.
 SECONDS = 20
 BUSY = 0.8
 
 
 @dataclass(frozen=True)
 class CpuTime:
-    """Seconds of CPU time, of all CPUs, since the machine was started."""
+    """Seconds of CPU time, summed over all CPUs, since the machine was started."""
 
     busy: float
     all: float
 
     def busy_since(self, before: "CpuTime") -> float:
-        """The share in use since @before; 1 if no time has passed."""
+        """The share of CPU time that was in use since @before; 1 if no time has passed."""
         if self.all <= before.all:
             return 1.0
         return (self.busy - before.busy) / (self.all - before.all)
@@ -35,7 +36,7 @@ def cpu_seconds() -> CpuTime:
 
 
 class Lull:
-    """Measures in windows of time whether the CPUs are idle."""
+    """Finds periods in which the CPUs are idle, by windows of SECONDS."""
 
     def __init__(self) -> None:
         self._began, self._before = 0.0, CpuTime(0, 0)
@@ -46,7 +47,8 @@ class Lull:
         self._began, self._before = time.monotonic(), cpu_seconds()
 
     def lasts(self) -> bool:
-        """Whether a window has ended and was a lull. After a busy window the next one begins."""
+        """Whether the current window is over and the CPUs were idle in it. If it is over, a new one
+        begins."""
         if time.monotonic() - self._began < SECONDS:
             return False
         found = cpu_seconds().busy_since(self._before) < BUSY

@@ -9,42 +9,45 @@ from . import plants, process, pytests, reasons, vmheader
 from .result import FAILED, PASSED, Case, Result
 
 KERNELS = ("6.1", "6.12", "7.2")
+# The kernel on which all tests run. The others have only smoke tests, except with --full.
 FULL = "6.1"
 AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow", "proof")
-# The smoke tests that run on 6.12. They show that it boots, loads the modules built for it, moves
-# data, and has the fast path with held slots, which are allowed for each kernel separately. Other
-# differences between kernels show on 6.1 and 7.2, the oldest and the newest.
-BETWEEN = "6.12"
-BETWEEN_HAS = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", "sg_slots",
-               "stats", "unload")
-# The smoke tests that do not run on 7.2: those of QEMU's devices, because our drivers for them are
-# the same on each kernel, or because smq_sg reaches them through the mid-layer, which other files
-# test; of a model that is only for measurements; of load.
-NEWEST = "7.2"
-NEWEST_NOT = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas", "sg_io/sg_io_compare",
-              "sg_io/sg_io_loads", "sg_poll_load", "storage", "switch_devices", "virtio_full",
-              "virtio_tgt")
-# An area that runs only when it is named, or when its turn comes: a VM inside a VM takes minutes to
-# start, and vm/storage sets up the targets of target-configs/ without targetcli.
-ON_REQUEST = "slow"
-# An area that runs when it is named, or when its turn comes: it downloads
-# herd7, which is not in Debian 12.
+# The files of tests/vm whose smoke tests run on 6.12. They show that it boots, loads the modules
+# built for it, and moves data, and that the fast path works with held slots, which are allowed for
+# each kernel separately. Other differences between kernels show on 6.1 and 7.2, the oldest and the
+# newest.
+MIDDLE_KERNEL = "6.12"
+MIDDLE_FILES = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", "sg_slots",
+                "stats", "unload")
+# The files of tests/vm whose smoke tests do not run on 7.2. Most are about QEMU's devices: this
+# project's drivers for them are the same on each kernel, and smq_sg reaches the others through the
+# mid-layer, which other files test. The rest are about load, and about a model that is used only
+# for measurements.
+NEWEST_KERNEL = "7.2"
+NOT_ON_NEWEST = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas",
+                 "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load", "storage",
+                 "switch_devices", "virtio_full", "virtio_tgt")
+# An area that runs only if it is named or part of a turn (--turn). It takes long, for example
+# because a VM inside a VM takes minutes to start. For the targets of target-configs/ vm/storage is
+# enough otherwise: it sets them up without targetcli.
+SLOW = "slow"
+# Another such area. It downloads herd7, which is not in Debian 12.
 PROOF = "proof"
 # The kernel of area sanitize, and patterns of the files of tests/vm that run on it in addition to
-# tests/vm/sanitize. "worker" does not: it makes commands wait for a worker that computes, and in
-# Linux 6.6 and later nothing waits for such a worker.
+# tests/vm/sanitize. "worker" is not among them: it makes commands wait for a worker that is busy
+# computing, and from Linux 6.6 on nothing waits for such a worker.
 SANITIZE = "uml-sanitize"
 SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "steer", "switch", "full_ring",
              "configfs", "faults", "io", "hosts", "short", "cdb", "state", "data",
              "conv*")
-# The steps that run only by name are split into this many parts, for --turn N: each run of the gate
-# has the next part. Every second part is for the sanitizers, whose kernel takes eight minutes to
-# build.
+# The steps that run only if they are named are split into this many parts. --turn N runs one of
+# them: CI runs the next part each time. Every second part has the tests under the sanitizers, whose
+# kernel takes eight minutes to build.
 TURNS = 16
 # Files and tests that do not run on the kernel of area sanitize.
 NOT_SANITIZED = (
-    # Hundreds of comparisons with sg, most of them of scsi_debug's behaviour; Fibre Channel and
-    # udev, which this kernel's guest does not have.
+    # The first makes hundreds of comparisons with sg, most of them of scsi_debug's behaviour. The
+    # others need Fibre Channel and udev, which this kernel's guest does not have.
     "tests/vm/test_sg_compat.py",
     "tests/vm/test_sg_fc.py",
     "tests/vm/test_sg_fc_ten.py",
@@ -56,7 +59,7 @@ NOT_SANITIZED = (
     "tests/vm/test_cdb.py::test_cdb[mode-sense10-unknown-00]",
     "tests/vm/test_cdb.py::test_cdb[sai16-16]",
     "tests/vm/test_hosts.py::test_power_on_without_disk_driver",
-    # 64 disks are more than this kernel can probe in the time of a test.
+    # This kernel is too slow to probe 64 disks within the time limit of a test.
     "tests/vm/test_hosts.py::test_many_luns",
     # The test measures times and numbers of commands.
     "tests/vm/test_faults.py::test_service_time_and_queue_depth",
@@ -67,17 +70,17 @@ NOT_SANITIZED = (
     "tests/vm/test_steer.py::test_its_own_cpu_goes_offline",
     "tests/vm/test_steer.py::test_one_pinned_task_gets_the_queues_of_all_cpus",
     "tests/vm/test_steer.py::test_balanced_load_is_left_alone",
-    # How many commands come while one is served depends on the CPU's speed.
+    # The number of commands that arrive while one is served depends on the CPU's speed.
     "tests/vm/test_policy.py::test_expensive_doorbells_are_shared",
-    # The same test for a host reset goes through all steps.
+    # The variant of this test for a host reset goes through the same steps.
     "tests/vm/test_eh.py::test_failed_steps_escalate[lun]",
     "tests/vm/test_eh.py::test_failed_steps_escalate[target]",
     # The test needs commands that take longer than the submission of a thousand others.
     "tests/vm/test_sg_poll.py::test_more_wait_than_may",
-    # Sectors of two sizes are enough here.
+    # Two of the sector sizes are enough here.
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[1024]",
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[2048]",
-    # The test reads tags while they change: on a slow kernel it mixes those of two moments.
+    # The test reads tags while they change: on a slow kernel it sees a mix of two states.
     "tests/vm/test_sg_depth.py::test_never_more_than_the_depth_of_the_moment",
     # The tests need four CPUs, one of which goes offline, and a limit of 50 ms.
     "tests/vm/test_sg_held_needs.py",
@@ -92,14 +95,15 @@ NOT_SANITIZED = (
 )
 LINTERS = ("checkpatch", "sparse", "shell", "python", "spelling")
 
-# A step without output is stopped after process.SILENT_SECONDS; this bounds one with output.
+# The time limit of a step that prints something. One that prints nothing is stopped after
+# process.SILENT_SECONDS.
 STEP_SECONDS = 2 * 3600
 
-# This many test files share a guest, because a guest takes 15 s to start with Python in it.
+# By area: the most test files that share a guest. It takes 15 s to start a guest with Python.
 TOGETHER = {"vm": 10, "sanitize": 4}
 
-# Seconds that a step takes, roughly, by name or by area: the longest begin first, so that short
-# ones fill the gaps at the end. tools/check --times says what the last run took.
+# Roughly the seconds that a step takes, by its name or by its area. The longest steps begin first,
+# so that short ones fill the gaps at the end. tools/check --times prints what the last run took.
 EXPECTED = {
     "build": 50, "lint": 20, "host": 10, "vm": 30, "plant": 55, "slow": 300, "sanitize": 50,
     "proof": 40,
@@ -124,8 +128,8 @@ EXPECTED = {
 
 @dataclass(frozen=True)
 class Step:
-    """Something that is run and counted separately. needs: the kernel to be built before.
-    named: it runs only when it is named. again: it is a second try."""
+    """A part of a run, with its own result. needs: the kernel for which modules must be built
+    before it. named: it runs only if it is named. again: it is a second try."""
 
     area: str
     name: str
@@ -138,28 +142,28 @@ class Step:
 
     @property
     def builds(self) -> bool:
-        """Whether it makes a kernel's modules, which others need."""
+        """Whether it builds the modules for a kernel, which other steps need."""
         return self.area == "build" or str(self) == "sanitize/build"
 
     def __str__(self) -> str:
-        on = f" on {self.kernel}" if self.kernel and self.area in ("vm", ON_REQUEST) else ""
+        on = f" on {self.kernel}" if self.kernel and self.area in ("vm", SLOW) else ""
         return f"{self.area}/{self.name}{on}{' again' if self.again else ''}"
 
     @property
     def expected(self) -> float:
-        """Seconds it takes, roughly: see EXPECTED."""
+        """Roughly the seconds that it takes, see EXPECTED."""
         return EXPECTED.get(f"{self.area}/{self.name}", EXPECTED[self.area])
 
     @property
     def slug(self) -> str:
-        """A name for a folder; that of a second try is in that of the first."""
+        """The path of the step's folder. A second try has a folder inside that of the first."""
         return str(self).replace(" on ", "-").replace("/", "-").replace(" again", "/again")
 
 
 def _test_files(top: Path, folder: str) -> list[Path]:
-    """All test files except those for the sanitizing kernel only, and the slow ones."""
+    """All test files except the slow ones and those that run only under the sanitizers."""
     return [path.relative_to(top) for path in sorted((top / folder).rglob("test_*.py"))
-            if path.parent.name not in ("sanitize", ON_REQUEST)]
+            if path.parent.name not in ("sanitize", SLOW)]
 
 
 def _name(path: Path, folder: str) -> str:
@@ -174,12 +178,13 @@ def builds() -> list[Step]:
 
 def _is_left_out(kernel: str, name: str) -> bool:
     """Whether the smoke tests of a file do not run on a kernel."""
-    return (kernel == BETWEEN and name not in BETWEEN_HAS or
-            kernel == NEWEST and name in NEWEST_NOT)
+    return (kernel == MIDDLE_KERNEL and name not in MIDDLE_FILES or
+            kernel == NEWEST_KERNEL and name in NOT_ON_NEWEST)
 
 
 def smoke_steps(top: Path, kernel: str) -> list[Step]:
-    """Smoke tests: one VM for all files except those that need their own."""
+    """The steps of the smoke tests: one for all files that need no VM of their own, and one for
+    each of the others."""
     files = _test_files(top, "tests/vm")
     left_out = [path for path in files if _is_left_out(kernel, _name(path, "tests/vm"))]
     alone = [path for path in files if path not in left_out and
@@ -191,7 +196,7 @@ def smoke_steps(top: Path, kernel: str) -> list[Step]:
 
 
 def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
-    """All steps, in order; @everything: all tests on every kernel."""
+    """All steps, in order. With @everything: all tests on every kernel."""
     result = [step for step in builds() if step.kernel in kernels]
     result += [Step("lint", name) for name in LINTERS]
     result += [Step("host", _name(path, "tests/host"), targets=(str(path),), needs=FULL)
@@ -210,18 +215,20 @@ def steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
 
 
 def _slow_steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[Step]:
-    """The slow tests: those of tests/host run here, each file of tests/vm in a VM."""
-    host = [Step(ON_REQUEST, path.stem.removeprefix("test_"), targets=(str(path.relative_to(top)),),
+    """The slow tests: the files of tests/host run on this machine, each file of tests/vm in a
+    VM."""
+    host = [Step(SLOW, path.stem.removeprefix("test_"), targets=(str(path.relative_to(top)),),
                  named=True)
-            for path in sorted((top / "tests/host" / ON_REQUEST).glob("test_*.py"))]
-    return host + [Step(ON_REQUEST, path.stem.removeprefix("test_"), kernel,
+            for path in sorted((top / "tests/host" / SLOW).glob("test_*.py"))]
+    return host + [Step(SLOW, path.stem.removeprefix("test_"), kernel,
                         (str(path.relative_to(top)),), needs=kernel, named=True)
                    for kernel in kernels if kernel == FULL or everything
-                   for path in sorted((top / "tests/vm" / ON_REQUEST).glob("test_*.py"))]
+                   for path in sorted((top / "tests/vm" / SLOW).glob("test_*.py"))]
 
 
 def _sanitize_steps(top: Path) -> list[Step]:
-    """The kernel with all checkers, a test that they report defects, and tests under them."""
+    """Area sanitize: the build of the kernel with the sanitizers, a test that they report defects,
+    and tests under them."""
     result = [*(step for step in builds() if step.kernel == SANITIZE),
               Step("sanitize", "defects", targets=("tests/sanitize/test_defects.py",),
                    needs=SANITIZE, named=True)]
@@ -235,8 +242,9 @@ def _sanitize_steps(top: Path) -> list[Step]:
 
 
 def turn(all_steps: list[Step], number: int) -> list[Step]:
-    """The steps of one turn, a part of those that run only by name; TURNS turns run all of them.
-    Steps of the sanitizers are in the odd turns, all others in the even ones."""
+    """The steps of one turn: a part of those that run only if they are named. TURNS successive
+    turns run all of them. Steps of area sanitize are in the odd turns, all others in the even
+    ones."""
     parts: list[list[Step]] = [[] for _ in range(TURNS)]
     for step in sorted((step for step in all_steps if step.named and not step.builds),
                        key=lambda step: -step.expected):
@@ -245,27 +253,27 @@ def turn(all_steps: list[Step], number: int) -> list[Step]:
     return [step for step in all_steps if step in parts[number % TURNS]]
 
 
-def _makes_room(step: Step) -> bool:
-    """Whether a step is left out of a turn of the sanitizers, which takes long because their kernel
-    has to be built. Left out are VMs of other kernels than FULL (the sanitizers' kernel is a 7.2),
-    tests in NEWEST_NOT, planted defects, and tests of tools/vm and of the benchmarks."""
+def _yields_to_sanitizers(step: Step) -> bool:
+    """Whether a step is left out of a turn with the sanitizers, which takes long because their
+    kernel has to be built. Left out are VMs of other kernels than FULL (the sanitizers' kernel is a
+    7.2), tests in NOT_ON_NEWEST, planted defects, and tests of tools/vm and of the benchmarks."""
     if step.area == "vm":
-        return step.kernel != FULL or step.name in NEWEST_NOT
+        return step.kernel != FULL or step.name in NOT_ON_NEWEST
     return step.area == "plant" or step.area == "host" and (
         step.name == "vm" or step.name.startswith("bench_"))
 
 
 def beside(always: list[Step], part: list[Step]) -> list[Step]:
-    """The steps of every run, without those that are left out of a turn of the sanitizers. The
-    next turn has them again."""
+    """The steps that run together with the turn @part: of @always, all that are not left out. Only
+    turns with the sanitizers leave out steps; the next turn has these again."""
     if not any(step.area == "sanitize" for step in part):
         return always
-    return [step for step in always if not _makes_room(step)]
+    return [step for step in always if not _yields_to_sanitizers(step)]
 
 
 def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
     """The steps that match one of the patterns, AREA or AREA/NAME. Without patterns: all steps
-    except those that run only by name."""
+    except those that run only if they are named."""
     if not patterns:
         return [step for step in all_steps if not step.named]
     found = []
@@ -284,19 +292,19 @@ def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
 
 
 def _guest(top: Path, step: Step) -> tuple | None:
-    """A key: steps with the same one may share a guest. None: the step shares no guest."""
+    """A key: steps with the same key may share a guest. None: the step does not share its guest."""
     if not (step.area in TOGETHER and step.kernel and len(step.targets) == 1):
         return None
     try:
-        # User Mode Linux has no devices to ask for.
+        # The headers ask for QEMU's devices, which User Mode Linux does not have.
         words = [] if step.area == "sanitize" else vmheader.of([top / step.targets[0]])
     except vmheader.HeaderError:
-        return None     # the run reports the error
+        return None     # the error is reported when the step runs
     return step.area, step.kernel, step.mark, tuple(words)
 
 
 def together(top: Path, wanted: list[Step]) -> list[Step]:
-    """The steps in the order to begin them; those that share a guest are joined into one."""
+    """The steps in the order in which they begin. Steps that share a guest become one step."""
     result: list[list[Step]] = []
     begun: dict[tuple, list[Step]] = {}
     for step in wanted:
@@ -308,8 +316,9 @@ def together(top: Path, wanted: list[Step]) -> list[Step]:
         result.append([step])
         if guest:
             begun[guest] = result[-1]
-    # Guests of User Mode Linux come first, so that they run beside each other only: a CPU of theirs
-    # that does not run may hold a lock for which the others wait. The longest steps are next.
+    # Guests of User Mode Linux come first, so that only they run at that time: if this machine does
+    # not run one CPU of such a guest, that CPU may hold a lock for which its others wait. After
+    # them the longest steps come first.
     result.sort(key=lambda group: (group[0].area != "sanitize",
                                    -sum(step.expected for step in group)))
     return [replace(first, name=f"{first.name}+{len(more)}" if more else first.name,
@@ -325,7 +334,7 @@ def _exits(status: int, step: Step, log: Path) -> list[Case]:
 
 
 def run(step: Step, runner: process.Runner, top: Path, folder: Path) -> Result:
-    """Runs one step, in an empty folder that no other step uses."""
+    """Runs one step. @folder: an empty folder that no other step uses."""
     log = folder / "log"
     result = Result(str(step), log=log)
     targets = list(step.targets)

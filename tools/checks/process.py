@@ -17,11 +17,11 @@ SILENT_SECONDS = 1800
 POLL_SECONDS = 0.1
 # What run() returns if the program did not end by itself: 124, as timeout(1) does, or a number that
 # is no exit status.
-TIMED_OUT, SILENT, LATE = 124, 1001, 1002
+TIMED_OUT, SILENT, RUN_TIMED_OUT = 124, 1001, 1002
 WHY = {
     TIMED_OUT: "its time was over",
     SILENT: "it was stopped: it printed nothing for too long",
-    LATE: "the time of the whole run (--minutes) was over",
+    RUN_TIMED_OUT: "the time of the whole run (--minutes) was over",
 }
 
 
@@ -84,7 +84,7 @@ class Runner:
             if found != size:
                 size, heard = found, now
             if now >= self._deadline:
-                return LATE
+                return RUN_TIMED_OUT
             if now >= end:
                 return TIMED_OUT
             if now >= heard + silence:
