@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Planted defects: tests/plant/NAME.patch, and the tests that have to fail because of it.
+"""Planted defects: tests/plant/NAME.patch, and the tests that must fail because of it.
 
 A patch begins with a header of "Word: value" lines:
 
-  Red: TEST      a test in the VM that has to fail; a name without [...] means all of its
-                 parameters. More lines for more tests
-  Green: TEST    one that has to pass nevertheless
-  Run: COMMAND   instead of tests: a command to run, and with
-  Status: N      its exit status
-  Shows: REGEX   what a failed test's message or the command's output has to say; each such
-                 line has to be found
+  Area: WORD     the area of the project that the defect is in
+  Red: TEST      a test in a VM that must fail; a name without [...] means all of its
+                 parameters. May be repeated
+  Green: TEST    a test that must pass in spite of the defect. May be repeated
+  Run: COMMAND   a command to run instead of tests
+  Status: N      the exit status that COMMAND must have (default: 1)
+  Shows: REGEX   must be found in the messages of the Red tests, or in the output of COMMAND.
+                 May be repeated: all must be found
 
-The patch is applied to a copy of the checkout, which is built and tested instead of it.
+The patch is applied to a copy of the checkout. That copy is built and tested.
 """
 
 import os
@@ -26,14 +27,14 @@ from .result import FAILED, PASSED, Case
 
 KERNEL = "6.1"
 SECONDS = 3600      # limit for a run that does not hang; see process.SILENT_SECONDS
-# These are not copied: build results, and the repository.
+# Not copied: build results, the repository, and caches.
 LEFT_OUT = {"build", "bench-report", ".git", "__pycache__", ".pytest_cache"}
 MODULE_FOLDERS = ("drivers/", "include/", "tests/lld/", "Kbuild")
 WORDS = ("Area", "Red", "Green", "Run", "Status", "Shows")
 
 
 class PlantError(Exception):
-    """The defect did not show, or could not be planted."""
+    """The tests did not find the defect, or it could not be planted."""
 
 
 @dataclass
@@ -85,7 +86,7 @@ def copy_sources(top: Path, to: Path) -> None:
 
 
 def copy_modules(top: Path, to: Path) -> None:
-    """Copies the built modules, so that most of them need not be built again."""
+    """Copies the built modules, so that only few must be built again."""
     for order in top.glob(f"build/{KERNEL}.*/modules.order"):
         shutil.copytree(order.parent, to / order.parent.relative_to(top), symlinks=True)
 
@@ -107,7 +108,7 @@ def _matches(wanted: str, name: str) -> bool:
 
 
 def judge(plant: Plant, cases: list[Case]) -> None:
-    """Raises PlantError unless exactly the expected tests failed, with the expected message."""
+    """Raises PlantError unless exactly the expected tests failed, with the expected messages."""
     def named(wanted: str) -> list[Case]:
         found = [case for case in cases if _matches(wanted, case.name)]
         if not found:
@@ -139,7 +140,7 @@ def _run_command(runner: process.Runner, plant: Plant, copy: Path, log: Path) ->
     output = log.with_name("output")
     status = runner.run(shlex.split(plant.run), output, SECONDS, copy)
     said = output.read_text(encoding="utf-8", errors="replace")
-    # The first line is the command itself.
+    # Leave out the first line, which is the command itself.
     said = said.partition("\n")[2]
     if status != plant.status:
         raise PlantError(f"'{plant.run}' ended with status {status}, not {plant.status}:\n"
@@ -153,7 +154,8 @@ def check(runner: process.Runner, path: Path, top: Path, folder: Path) -> None:
     copy, log = folder / "src", folder / "log"
     copy_sources(top, copy)
     copy_modules(top, copy)
-    # git must not find a repository in a folder above. Unlike patch, git apply allows no fuzz.
+    # git apply, because unlike patch it allows no fuzz. It must not find a repository in a folder
+    # above.
     environment = {"GIT_CEILING_DIRECTORIES": os.fspath(folder)}
     if runner.run(["git", "apply", "-v", str(path)], log, 60, copy, **environment):
         raise PlantError(f"does not apply:\n{process.tail(log)}")

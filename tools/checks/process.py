@@ -9,14 +9,14 @@ import threading
 import time
 from pathlib import Path
 
-# What tools/vm needs to stop QEMU and collect its output.
+# Seconds from SIGTERM to SIGKILL: tools/vm needs them to stop QEMU and collect its output.
 GRACE_SECONDS = 45
-# A program that prints nothing for this long hangs: each test, also under the sanitizers, and each
-# download has a shorter limit.
+# A program that prints nothing for this long hangs: the limits of tests, even under the sanitizers,
+# and of downloads are shorter.
 SILENT_SECONDS = 1800
 POLL_SECONDS = 0.1
-# What run() returns if the program did not end by itself: 124, as timeout(1) does, or a number that
-# is no exit status.
+# What run() returns if it had to stop the program: 124, as timeout(1) does, or a number that cannot
+# be an exit status.
 TIMED_OUT, SILENT, RUN_TIMED_OUT = 124, 1001, 1002
 WHY = {
     TIMED_OUT: "its time was over",
@@ -26,11 +26,11 @@ WHY = {
 
 
 class Stopped(Exception):
-    """The whole run is being stopped."""
+    """No program can be started any more: the whole run is being stopped, or its time is over."""
 
 
 class Runner:
-    """Starts programs, and can stop all that are running."""
+    """Runs programs, and can stop all running ones."""
 
     def __init__(self, deadline: float = math.inf):
         self._deadline = deadline
@@ -44,7 +44,7 @@ class Runner:
         return self._deadline - time.monotonic()
 
     def used(self) -> float:
-        """CPU seconds of all programs that this thread has run, with all that they started."""
+        """CPU seconds of all programs that this thread has run, including their children."""
         return getattr(self._used, "seconds", 0.0)
 
     def run(self, command: list[str], log: Path, timeout: float, cwd: Path,
@@ -77,7 +77,8 @@ class Runner:
 
     def _watch(self, process: subprocess.Popen, log: Path, end: float,
                silence: float) -> int | None:
-        """Waits for a program's end; returns None, or why the program must be stopped."""
+        """Waits for a program's end. Returns None if it ended, or a key of WHY if it must be
+        stopped."""
         size, heard = -1, time.monotonic()
         while not self._reaped(process):
             now, found = time.monotonic(), log.stat().st_size
@@ -93,7 +94,7 @@ class Runner:
         return None
 
     def _reaped(self, process: subprocess.Popen) -> bool:
-        """Whether a program has ended, and counts what it used."""
+        """Whether a program has ended. If so, adds its CPU time to used()."""
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if not pid:
             return False
@@ -102,7 +103,7 @@ class Runner:
         return True
 
     def _end(self, process: subprocess.Popen) -> None:
-        # The program has a process group of its own, with all that it has started.
+        # Signal the process group, which also has the program's children.
         for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, math.inf)):
             try:
                 os.killpg(process.pid, number)
@@ -115,7 +116,7 @@ class Runner:
                 time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
-        """Ends all programs; no other can be started."""
+        """Ends all programs, and prevents the start of others."""
         self.stopped.set()
         with self._lock:
             running = list(self._running)
@@ -127,7 +128,7 @@ class Runner:
 
 
 def tail(log: Path, lines: int = 25) -> str:
-    """The end of a log, in text that a terminal can show."""
+    """The last lines of a log, without characters that a terminal cannot show."""
     try:
         text = log.read_bytes()[-65536:].decode(errors="replace")
     except FileNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the user sees while tools/check runs."""
+"""Prints the progress of tools/check while it runs."""
 
 import sys
 import threading
@@ -14,12 +14,13 @@ WIDTH = 160
 
 
 def _clip(line: str) -> str:
-    """Cuts the end off a long line; the log has all of it."""
+    """Cuts off the end of a long line. The log has the whole line."""
     return line if len(line) <= WIDTH else line[:WIDTH - 3] + "..."
 
 
 class Progress:
-    """Prints a line for each step that is over; on a terminal, one more for the running steps."""
+    """Prints a line for each step that has ended. On a terminal also shows the running steps in a
+    live line."""
 
     def __init__(self, steps: int, live: bool):
         self._began = time.monotonic()
@@ -31,17 +32,17 @@ class Progress:
         self._spoke = self._began
 
     def more(self, steps: int) -> None:
-        """Adds steps to the number of known ones."""
+        """Adds to the number of steps."""
         with self._lock:
             self._steps += steps
 
     def begin(self, name: str) -> None:
-        """A step begins."""
+        """Records that a step begins."""
         with self._lock:
             self._running[name] = time.monotonic()
 
     def end(self, result: Result) -> None:
-        """A step is over."""
+        """Records that a step has ended, and prints its result."""
         with self._lock:
             self._running.pop(result.step, None)
             self._over += 1
@@ -62,7 +63,7 @@ class Progress:
                     print(f"    {_clip(line)}")
                 continue
             print(f"    {case.name}")
-            # pytest's reasons, which begin with E, are the most useful lines.
+            # The lines in which pytest explains the failure begin with E: prefer them.
             told = [line for line in lines if line.startswith("E ")] or lines
             for line in told[:6]:
                 print(f"        {_clip(line)}")
@@ -86,7 +87,8 @@ class Progress:
         self._spoke = time.monotonic()
 
     def tick(self, doing) -> None:
-        """Called again and again; doing(name) returns what a step is doing."""
+        """To be called at short intervals: updates the live line or, without a terminal, prints a
+        line every HEARTBEAT_SECONDS. doing(name) returns what a step is doing."""
         with self._lock:
             now = time.monotonic()
             if not self._live and now - self._spoke < HEARTBEAT_SECONDS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs of pytest, on the host and in a VM, and what they say about each test."""
+"""Runs pytest, on this machine and in VMs, and reads the result of each test."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from . import process, vmheader
 from .result import FAILED, PASSED, Case
 
 PLUGIN = Path(__file__).resolve().parent / "plugin"
-# Exit statuses of tools/vm beside those of the command.
+# What the exit statuses mean that tools/vm itself sets.
 VM_STATUS = {
     KERNEL_REPORT: "the kernel reported a fault",
     124: "the VM was stopped: its time was over",
@@ -25,13 +25,13 @@ VM_STATUS = {
 COMPILE_SECONDS = 120
 # If a test on the host takes longer, Python writes its stacks to the log.
 STACK_SECONDS = 600
-# Stands for a run that went wrong, rather than one of its tests.
+# The name of a case that stands for the whole run. It fails if the run itself went wrong.
 WHOLE = "the run as a whole"
 
 
 @dataclass
 class Record:
-    """What the plugin has written so far."""
+    """What the plugin smq_record has written so far."""
 
     collected: list[str] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Record:
 
 
 def read(path: Path) -> Record:
-    """Reads the plugin's file; a line that was cut off is left out."""
+    """Reads the plugin's file. Leaves out an incomplete last line."""
     record = Record()
     try:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1]
@@ -62,9 +62,10 @@ def read(path: Path) -> Record:
 
 
 def judge(record: Record, status: int, where: str) -> list[Case]:
-    """The tests of a run and, where the run itself went wrong, one failed test for that.
+    """The results of a run's tests. If the run itself went wrong, also a failed case WHOLE.
 
-    Tests that were lost with the run failed. A fault that the kernel reported is final.
+    Tests that could not run because the run ended early count as failed. If the kernel reported a
+    fault, failures are final: there is no second try.
     """
     cases = list(record.cases)
     why = VM_STATUS.get(status) if where == "vm" else None
@@ -77,7 +78,7 @@ def judge(record: Record, status: int, where: str) -> list[Case]:
             elif name not in done:
                 cases.append(Case(name, FAILED, message=f"not run: {why}", lost=True))
     failed = any(case.outcome == FAILED for case in cases)
-    # pytest says 1 for failed tests and 2 for files it could not collect.
+    # pytest exits with 1 if tests failed, and with 2 if it could not collect files.
     explained = status == 0 or (status in (1, 2) and failed)
     if not explained and not (record.end is None and failed):
         cases.append(Case(WHOLE, FAILED, message=why))
@@ -92,7 +93,7 @@ def judge(record: Record, status: int, where: str) -> list[Case]:
 
 
 def _faulted(console: Path) -> bool:
-    """Whether the kernel reported a fault. A VM that was stopped does not show it by its status."""
+    """Whether the kernel reported a fault. If the VM was stopped, its status does not show that."""
     log = ConsoleLog("vm: end ")
     try:
         log.feed(console.read_bytes())
@@ -102,7 +103,7 @@ def _faulted(console: Path) -> bool:
 
 
 def _keep_last_words(folder: Path) -> None:
-    """Adds to the log the last messages of the kernel of a VM that was stopped."""
+    """Adds the last kernel messages of a VM that was stopped to the log."""
     said = process.tail(folder / "console")
     if said:
         with (folder / "log").open("a", encoding="utf-8") as log:
@@ -110,22 +111,23 @@ def _keep_last_words(folder: Path) -> None:
 
 
 def command(targets: list[str], mark: str = "") -> list[str]:
-    """The words that run pytest with our plugin, without a cache, which would be lost in a VM."""
+    """The command that runs pytest with the plugin smq_record. It uses no cache, because a VM would
+    lose it."""
     words = ["python3", "-B", "-m", "pytest", "-p", "smq_record", "-p", "no:cacheprovider",
              "--color=no", "-v", "--tb=short"]
     return words + (["-m", mark] if mark else []) + targets
 
 
 def environment(record: Path) -> dict[str, str]:
-    """What the plugin needs; tools/vm passes both on."""
+    """The environment variables for pytest and the plugin. tools/vm passes the first two on."""
     path = [str(PLUGIN)] + [part for part in [os.environ.get("PYTHONPATH", "")] if part]
     return {"SMQ_RECORD": str(record), "PYTHONPATH": ":".join(path),
             "PYTHONUNBUFFERED": "1"}
 
 
 def compile_for_guests(runner: process.Runner, top: Path, folder: Path) -> None:
-    """Compiles the guests' tests as Python and pytest do, and leaves the results beside the tests:
-    otherwise each guest would compile them again. This only saves time, so errors are ignored."""
+    """Compiles the guests' tests as pytest does, and leaves the results beside the tests: otherwise
+    each guest would compile them again. This only saves time, so errors are ignored."""
     python = shutil.which("python3", path=search_path())
     if python:
         runner.run([python, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q",
@@ -145,20 +147,20 @@ def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
 
 def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets: list[str],
           timeout: float, mark: str = "") -> list[Case]:
-    """Runs tests of the sources in top in one VM, with the options that the test files ask for; for
-    a kernel uml-FLAVOUR in a guest of tools/uml, which has no devices."""
+    """Runs tests in one VM, with the options in the headers of the test files. For a kernel
+    uml-FLAVOUR, runs them in a guest of tools/uml. @top: the checkout whose tests run."""
     record = folder / "record"
     uml = kernel.startswith("uml-")
     tool = [str(top / "tools/uml"), "--flavour", kernel.removeprefix("uml-")] if uml else [
         str(top / "tools/vm"), "--kernel", kernel]
     try:
-        # User Mode Linux has no devices to give.
+        # The headers ask for QEMU's devices, which User Mode Linux does not have.
         needs = [] if uml else vmheader.of(
             list({top / target.partition("::")[0] for target in targets}))
         with vmheader.prepared(needs) as options:
             words = [*tool, "--timeout", f"{timeout:g}", "--log", str(folder / "console"),
                      "--share", str(folder), *options, "--", *command(targets, mark)]
-            # tools/vm has a time limit of its own; this is in case it hangs itself.
+            # tools/vm has its own time limit. This longer one is for a tools/vm that hangs.
             status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
     except vmheader.HeaderError as error:
         return [Case(WHOLE, FAILED, message=str(error))]
@@ -170,5 +172,5 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
 
 
 def all_passed(cases: list[Case]) -> bool:
-    """Whether there were tests and all passed."""
+    """Whether there is at least one test, and all passed."""
     return bool(cases) and all(case.outcome == PASSED for case in cases)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Says in few lines why tests failed, for a reader who sees only the end of the output."""
+"""Explains in a few lines why tests failed, for a reader who sees only the end of the output."""
 
 import re
 from itertools import groupby
@@ -16,12 +16,13 @@ LOG_BYTES = 1 << 20
 _PLACE = re.compile(r"^\S+\.py:\d+: ")
 _TELLING = re.compile(r"\bBUG\b|\bWARNING\b|\bOops\b|\bassert\b|\w*(?:Error|error|warning)\b|"
                       r"\bpanic\b|\bfatal\b|\bFAILED\b|TookTooLong|reported a fault")
-# Beginnings of lines that say why a run ended early, the most useful first. They are from tools/vm,
-# or from Python, which watches for a test that hangs; pytest may have named the test before them.
+# Beginnings of lines that say why a run ended early, the most useful first. They come from
+# tools/vm, tools/check, or Python's faulthandler, which watches for tests that hang. On the same
+# line pytest may have printed the name of the test before them.
 _ENDS = [re.compile(rf"^(?:\S+::.* )?({mark}.*)") for mark in (
     "vm: the kernel reported a fault", r"Timeout \(\d+:", "Fatal Python error", "vm: ",
     r"stopped after \d+ s: ")]
-# Lines of a kernel's report that say nothing without that kernel's build.
+# Lines of a kernel's report that are useless without the binaries of that kernel.
 _NOISE = re.compile(r"\] *(?:(?:R(?!IP)\w\w|CR2|CS|FS|DR\d|Code|Modules linked in|"
                     r"Hardware name): |\? )")
 
@@ -32,11 +33,12 @@ def _clip(line: str) -> str:
 
 
 def telling(message: str, most: int = CASE_LINES) -> list[str]:
-    """The most useful lines of a failed test's message, in their order."""
+    """The most useful lines of a failed test's message, in their original order."""
     lines = [line for line in map(_clip, message.splitlines()) if line.strip()]
     if len(lines) <= most:
         return lines
-    # The line of the test, pytest's reason, and the place of the failure.
+    # Indexes of lines. Preferred are the first line, which names the test, the first line of
+    # pytest's explanation, and the last place in a source file.
     own = [at for at, line in enumerate(lines) if line.startswith("E ")]
     places = [at for at, line in enumerate(lines) if _PLACE.match(line)]
     words = [at for at in own or range(len(lines)) if _TELLING.search(lines[at])]
@@ -45,7 +47,7 @@ def telling(message: str, most: int = CASE_LINES) -> list[str]:
 
 
 def _line(message: str) -> str:
-    """The most useful line."""
+    """The most useful line of a failed test's message."""
     lines = [line.strip() for line in map(_clip, message.splitlines()) if line.strip()]
     own = [line[1:].strip() for line in lines if line.startswith("E ")]
     words = [line for line in lines if _TELLING.search(line)]
@@ -53,13 +55,14 @@ def _line(message: str) -> str:
 
 
 def unstable(results: list[Result]) -> list[str]:
-    """Every test that passed only at the second try."""
+    """A line for each test that passed only at the second try."""
     return [f"unstable: {result.step}: {case.name} (first: {_line(case.first)})"
             for result in results for case in result.unstable]
 
 
 def of_run(log: Path, most: int = RUN_LINES) -> list[str]:
-    """Why a run ended early, by its log, such as a kernel's report; empty if it does not say."""
+    """The lines of a log that say why the run ended early, for example a kernel's report. Empty if
+    there are none."""
     try:
         with log.open("rb") as file:
             file.seek(max(log.stat().st_size - LOG_BYTES, 0))
@@ -88,9 +91,9 @@ def _why(case: Case, most: int) -> list[str]:
 
 
 def _of_cases(result: Result, most: int) -> list[str]:
-    """A line for each test that failed, and the reasons, in @most lines altogether.
+    """A line for each test that failed, and at most @most lines of reasons altogether.
 
-    Tests in a row with the same reason share it: those that were lost together.
+    Successive tests with the same reason, such as those that were lost together, share its lines.
     """
     lines, left = [], most
     for _, group in groupby(result.failed, lambda case: case.reasons.strip()):
@@ -107,7 +110,8 @@ def _failed(result: Result, case: Case) -> str:
 
 
 def summary(results: list[Result]) -> list[str]:
-    """Every test that failed, and why. The steps share ALL_LINES lines for the reasons."""
+    """A line for each test that failed, and the reasons. The reasons of all steps have at most
+    ALL_LINES lines."""
     failed = [result for result in results if result.failed]
     text, left = [], ALL_LINES
     for number, result in enumerate(failed):

@@ -11,8 +11,8 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 @dataclass
 class Case:
-    """One test and its outcome. lost: its run died before it; final: the kernel reported a
-    fault, which a second try does not undo; first: why it failed, where there was one."""
+    """One test and its outcome. lost: its run ended before it began. final: the kernel reported a
+    fault, so there is no second try. first: if there was a second try, why the first one failed."""
 
     name: str
     outcome: str
@@ -24,15 +24,15 @@ class Case:
 
     @property
     def reasons(self) -> str:
-        """Why it failed, at each try."""
+        """Why it failed, or why each try failed."""
         return self.message if self.first is None else (
             f"first: {self.first}\nagain: {self.message}")
 
 
 @dataclass
 class Result:
-    """The tests of one step, the seconds that it took, and those of CPU time. If a test failed,
-    tail is the part of the log to show at once, and ends are the lines of the log that say why the
+    """The tests of one step. seconds, cpu: the time and the CPU time that it took. tail, if a test
+    failed: the end of the log, to be printed at once. ends: the lines of the log that say why the
     run ended early."""
 
     step: str
@@ -44,7 +44,7 @@ class Result:
     ends: list[str] = field(default_factory=list)
 
     def count(self) -> Counter:
-        """How many there are of each outcome."""
+        """The number of tests by outcome."""
         return Counter(case.outcome for case in self.cases)
 
     @property
@@ -60,17 +60,17 @@ class Result:
 
 
 def total(results: list[Result]) -> Counter:
-    """The sum over all steps."""
+    """The number of tests of all steps by outcome."""
     return sum((result.count() for result in results), Counter())
 
 
 def last_line(counts: Counter) -> str:
-    """The last line, which programs look for."""
+    """The last line of the output, which other programs parse."""
     return f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped"
 
 
 def exit_status(counts: Counter) -> int:
-    """0 if tests passed and none failed. A run in which none passed has shown nothing."""
+    """0 if tests passed and none failed. A run in which no test passed is a failure."""
     return 0 if counts[PASSED] and not counts[FAILED] else 1
 
 
@@ -80,7 +80,7 @@ def _reason(node: ElementTree.Element, kind: str, message: str) -> None:
 
 
 def write_junit(results: list[Result], path: Path) -> None:
-    """Writes all tests as JUnit's XML, one suite for each step."""
+    """Writes all results as JUnit XML, with one suite for each step."""
     root = ElementTree.Element("testsuites")
     for result in results:
         counts = result.count()
@@ -96,7 +96,7 @@ def write_junit(results: list[Result], path: Path) -> None:
             if case.outcome != PASSED:
                 _reason(node, "failure" if case.outcome == FAILED else "skipped", case.reasons)
             elif case.first is not None:
-                # Maven Surefire's name for it, which other programs know.
+                # Maven Surefire uses this element, so other programs know it.
                 _reason(node, "flakyFailure", case.first)
     ElementTree.indent(root)
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)

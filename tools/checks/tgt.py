@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs tgt, an iSCSI target in user space, while one VM runs. Each has its own port on the loopback
+"""Runs tgt, an iSCSI target in user space, for one VM. Each tgt has its own port on the loopback
 interface, and its control socket in its own folder."""
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 TARGET = "iqn.2026-01.test.smq:disks"
 ADDRESS = "127.0.0.1"
-# Not every user's search path has the folders of daemons.
+# The folders of daemons may be missing in a user's search path.
 SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 START_SECONDS = 20
 ASK_SECONDS = 20
@@ -47,8 +47,8 @@ class Tgt:
         self._luns: dict[Path, int] = {}
 
     def start(self) -> None:
-        """Starts the target; TgtError. The caller calls stop() in any case."""
-        # Another process may take the port before tgtd does.
+        """Starts the target. Raises TgtError. The caller must call stop() in any case."""
+        # Try again, because another process may take the port before tgtd does.
         for _ in range(ATTEMPTS):
             self._port = _free_port()
             if self._come_up():
@@ -66,7 +66,7 @@ class Tgt:
             self._process = None
 
     def lun(self, image: Path) -> str:
-        """Options for QEMU's driver iscsi that name a disk. It is the same LUN each time."""
+        """The options by which QEMU's driver iscsi finds a disk. Each image has one LUN."""
         if image not in self._luns:
             number = len(self._luns) + 1
             self._ask("new", "logicalunit", "--lun", str(number), "-b", str(image))
@@ -75,7 +75,7 @@ class Tgt:
                 f"lun={self._luns[image]}")
 
     def _come_up(self) -> bool:
-        # tgtd ends with this process, however that ends.
+        # setpriv, so that tgtd ends when this process ends, even if this process is killed.
         command = ["setpriv", "--pdeathsig", "KILL", "--", self._daemon, "-f",
                    "--iscsi", f"portal={ADDRESS}:{self._port}"]
         with self._log.open("wb") as log:
@@ -84,8 +84,8 @@ class Tgt:
                                              stdout=log, stderr=log, start_new_session=True)
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end and self._process.poll() is None:
-            # tgtd answers when it has made its portals. If it cannot make the wanted one, it
-            # makes them on all interfaces instead, and goes on.
+            # tgtd answers after it has created its portals. If it cannot create the wanted one, it
+            # creates portals on all interfaces instead, and continues.
             done = self._run("show", "portal")
             if done.returncode == 0:
                 if f" {ADDRESS}:{self._port}," in done.stdout:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How the last run spent its time."""
+"""Prints how the last run spent its time."""
 
 import sys
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ TESTS = 50
 
 @dataclass
 class Row:
-    """Something and its time. cpu: None where it is not known by itself."""
+    """A row of a table. cpu: None if the CPU time is known only for the whole step."""
 
     name: str
     seconds: float
@@ -23,7 +23,7 @@ class Row:
 
 
 def _kernel(step: str) -> str:
-    """The kernel that a step runs on, "host" for none."""
+    """The kernel on which a step runs, or "host"."""
     name, _, kernel = step.partition(" on ")
     area = name.partition("/")[0]
     if area == "sanitize" and name not in ("sanitize/build", "sanitize/defects"):
@@ -32,7 +32,7 @@ def _kernel(step: str) -> str:
 
 
 def _sums(rows: Iterable[Row]) -> list[Row]:
-    """One row for those of the same name, the longest first."""
+    """Adds up rows of the same name. The longest come first."""
     found: dict[str, Row] = {}
     for row in rows:
         known = found.setdefault(row.name, Row(row.name, 0, None if row.cpu is None else 0, 0))
@@ -52,7 +52,7 @@ def _table(title: str, rows: list[Row]) -> list[str]:
 
 
 def tables(junit: Path) -> list[str]:
-    """The tables as lines; OSError or ElementTree.ParseError where there is no such file."""
+    """The tables as lines. Raises OSError or ElementTree.ParseError if there is no such file."""
     steps, files, tests = [], [], []
     for suite in ElementTree.parse(junit).getroot():
         name = suite.get("name")
@@ -76,10 +76,10 @@ def tables(junit: Path) -> list[str]:
 
 
 def show(junit: Path) -> int:
-    """Prints the tables; the exit status."""
+    """Prints the tables. Returns the exit status."""
     try:
         print("\n".join(tables(junit)))
     except (OSError, ElementTree.ParseError) as error:
-        print(f"tools/check: no run has left its times: {error}", file=sys.stderr)
+        print(f"tools/check: there are no times of an earlier run: {error}", file=sys.stderr)
         return 1
     return 0

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads the lines in a test file's head that say which VM it needs:
+"""Reads the lines at the beginning of a test file that say which VM it needs:
 
     # vm: --cpus 4
     # vm: --qemu '-device pvscsi,id=hba -drive file={disk:a:64},if=none,id=a,format=raw'
     # vm: --qemu '-blockdev driver=iscsi,node-name=b,{tgt:b:64},initiator-name=iqn.2026-01.x:y'
 
-Options of tools/vm, split as a shell does. {disk:NAME:MIB} is the path of an empty disk
-image that is removed after the run, {tmp} a short path of a folder of the run's own,
-{tgt:NAME:MIB} the options by which QEMU's driver iscsi finds such an image at a tgt that
-ends with the run.
+They are options of tools/vm, split as a shell does. {disk:NAME:MIB} stands for the path of an
+empty disk image that is removed after the run. {tmp} is the short path of a temporary folder of
+the run. {tgt:NAME:MIB} stands for the options by which QEMU's driver iscsi finds such an image,
+which a tgt serves during the run.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    # Only tools/check sets the other options of tools/vm.
+    # The other options of tools/vm are set by tools/check.
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--cpus", type=int)
     parser.add_argument("--mem", type=int)
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def options(path: Path) -> list[str]:
-    """The options in the head of a file, empty if it has no such line; HeaderError."""
+    """The options in the header of a file, empty if it has none. Raises HeaderError."""
     words: list[str] = []
     with path.open(encoding="utf-8") as file:
         for number, line in zip(range(1, HEAD_LINES + 1), file, strict=False):
@@ -55,7 +55,7 @@ def options(path: Path) -> list[str]:
                 continue
             try:
                 found = shlex.split(line.removeprefix(PREFIX))
-                # A value that begins with a dash is tied to its option.
+                # Join these options to their values by "=", because a value may begin with a dash.
                 for index, word in enumerate(found):
                     if index and found[index - 1] in ("--qemu", "--append"):
                         found[index - 1:index + 1] = [f"{found[index - 1]}={word}", ""]
@@ -85,8 +85,8 @@ def _parse(place: str) -> tuple[str, str, int]:
 
 @contextlib.contextmanager
 def prepared(words: list[str]) -> Iterator[list[str]]:
-    """The options with their files and their target in place, which are gone at the end;
-    HeaderError."""
+    """The options with all {...} replaced. The files and the target exist until the context ends.
+    Raises HeaderError."""
     if not words:
         yield []
         return
@@ -121,12 +121,11 @@ def prepared(words: list[str]) -> Iterator[list[str]]:
 
 
 def of(paths: list[Path]) -> list[str]:
-    """The options that all of these files ask for, because they share a VM; HeaderError if they
-    differ."""
+    """The options of files that share a VM. Raises HeaderError if they are not all the same."""
     found = {path: options(path) for path in paths if path.is_file()}
     needs = next(iter(found.values()), [])
     for path, words in found.items():
         if words != needs:
-            raise HeaderError(f"{path}: has another header ({PREFIX}) than what it is to share "
-                              "a VM with")
+            raise HeaderError(f"{path}: has another header ({PREFIX}) than a file with which it "
+                              "shares a VM")
     return needs

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A pytest plugin: every outcome goes to the file SMQ_RECORD at once, one JSON object a line.
+"""A pytest plugin: writes each outcome to the file SMQ_RECORD at once, as a line of JSON.
 
-JUnit's XML is written at the end of a run, which a kernel that crashes does not reach.
+pytest's own JUnit XML is no help: it is written at the end, and lost if the kernel crashes.
 """
 
 import json
@@ -15,14 +15,14 @@ def _write(**record) -> None:
     descriptor = os.open(os.environ["SMQ_RECORD"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(descriptor, line.encode())
-        # The line must leave the guest now: the next test may stop the guest.
+        # The line must reach the host now, because the next test may crash the guest.
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
 def pytest_collectreport(report) -> None:
-    """A file that cannot be collected is a failed test."""
+    """Records a file that cannot be collected as a failed test."""
     if report.failed:
         _write(done=report.nodeid or "collection", outcome="failed", seconds=0,
                message=str(report.longrepr)[-4000:])
@@ -45,7 +45,7 @@ def _reason(report) -> str:
 
 
 def pytest_runtest_logreport(report) -> None:
-    """One of a test's three phases is over; if any of them fails, the test has failed."""
+    """Records one of a test's three phases. If any of them fails, the test has failed."""
     state = _phases.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0, "message": ""})
     state["seconds"] += report.duration
     if report.outcome != "passed" and state["outcome"] != "failed":
@@ -56,5 +56,5 @@ def pytest_runtest_logreport(report) -> None:
 
 
 def pytest_sessionfinish(exitstatus) -> None:
-    """Records that the whole run came to its end."""
+    """Records that the run has ended regularly."""
     _write(end=int(exitstatus))
