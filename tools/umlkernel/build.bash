@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Part of tools/kernels: builds User Mode Linux from Debian's source of 7.2, in
-# the flavours that FLAVOUR.config describes beside this file. Each is built in a folder of the
-# cache whose name depends on all of its sources.
+# Part of tools/kernels: builds User Mode Linux from Debian's source of 7.2. Each FLAVOUR.config in
+# this folder describes one flavour. It is built in a folder of the cache whose name depends on all
+# of its sources.
 #
-# shellcheck disable=SC2154 # cache, suites and top are tools/kernels'
+# shellcheck disable=SC2154 # tools/kernels sets cache, suites and top
 
 uml_source=linux-source-7.2
 uml_suites=${suites[7.2]}
@@ -17,7 +17,7 @@ uml_say() {
 	[[ -t 2 ]] && printf '\r\033[K%s' "$*" >&2 || printf '%s\n' "$*" >&2
 }
 
-# A checksum of all that a flavour is built from, except the kernel's source.
+# Prints a checksum of everything from which a flavour is built, except the kernel's source.
 uml_recipe() {
 	cat -- "$uml_parts"/{base,"$1"}.config "$uml_parts"/*.patch | cksum | cut -d ' ' -f 1
 }
@@ -37,14 +37,14 @@ uml_fetch() {
 	done
 	[[ -n $version ]] || die "no suite has $uml_source (looked in ${uml_suites//|/, })"
 	mkdir -p -- "$folder"
-	# apt writes a colon of a version as %3a.
+	# In the names of downloaded packages apt replaces the colon of a version by %3a.
 	file=$folder/${uml_source}_${version//:/%3a}_all.deb
 	if [[ ! -r $file ]]; then
 		say "$uml_source: downloading $version"
 		rm -rf -- "$folder/new"
 		mkdir -- "$folder/new"
 		(cd -- "$folder/new" && fetch download "$uml_source=$version") ||
-			die "downloading $uml_source failed, see above; run it again to go on"
+			die "downloading $uml_source failed, see above; run it again to continue"
 		rm -f -- "$folder"/*.deb
 		mv -- "$folder"/new/*.deb "$file"
 		rmdir -- "$folder/new"
@@ -66,8 +66,8 @@ uml_unpack() {
 	mv -- "$dir/new" "$dir/source"
 }
 
-# Configures build folder $2 for flavour $1. Checks that the result has every line of the fragments,
-# because Kconfig drops impossible options silently.
+# Configures the build for flavour $1 in folder $2. Checks that the result has every option of the
+# .config files, because Kconfig silently drops options whose dependencies are missing.
 uml_configure() {
 	local flavour=$1 dir=$2 line
 	sed -E '/^# (CONFIG_[A-Z0-9_]+ is not set)$/!{/^#/d}' \
@@ -76,11 +76,11 @@ uml_configure() {
 		>>"$dir/log" 2>&1 || { tail -n 20 "$dir/log" >&2; die "uml-$flavour cannot be configured"; }
 	while read -r line; do
 		[[ -z $line ]] || grep -qxF -- "$line" "$dir/build/.config" ||
-			die "$flavour.config: this kernel does not take $line"
+			die "$flavour.config: this kernel does not accept $line"
 	done <"$dir/wanted"
 }
 
-# Runs make for build folder $2 at a low priority and shows the progress.
+# Runs make for flavour $1 in folder $2, at a low priority, and shows the progress.
 uml_make() {
 	local flavour=$1 dir=$2 pid status=0 count started=$SECONDS spoke=$SECONDS pause=30
 	shift 2
@@ -90,7 +90,7 @@ uml_make() {
 		exec nice make -C "$dir/build" ARCH=um -j "${JOBS:-$(nproc)}" "$@"
 	) >>"$dir/log" 2>&1 </dev/null &
 	pid=$!
-	# shellcheck disable=SC2064 # expanded now
+	# shellcheck disable=SC2064 # expand $pid now, because it is local
 	trap "kill $pid 2>/dev/null" EXIT
 	while kill -0 "$pid" 2>/dev/null; do
 		sleep 1
@@ -105,8 +105,8 @@ uml_make() {
 	((status == 0)) || { tail -n 30 "$dir/log" >&2; die "uml-$flavour does not build, see $dir/log"; }
 }
 
-# Removes all that a build of modules does not need: of the source only headers and makefiles stay,
-# of the build no objects.
+# Removes everything that a build of modules does not need. Keeps headers and makefiles of the
+# source, and no objects of the build.
 uml_prune() {
 	local dir=$1 name
 	for name in "$dir"/source/*; do
@@ -127,7 +127,7 @@ uml_prune() {
 		-o -name vmlinux \) ! -name module-common.o -delete
 }
 
-# Checks for the tools that this needs in addition to those of a module build.
+# Checks that the programs for the build are installed.
 uml_need() {
 	local tool
 	for tool in make gcc flex bison bc patch depmod; do
@@ -152,7 +152,7 @@ uml_prepare() {
 		return
 	fi
 
-	# A build that was interrupted continues.
+	# Continue a build that was interrupted.
 	if [[ ! -d $dir/source || -e $dir/pruned ]]; then
 		say "$name: unpacking $uml_source"
 		uml_unpack "$deb" "$dir"
