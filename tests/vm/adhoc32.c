@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	/* The first iovec ends with byte 35, the last of the revision; the second takes the rest. */
+	/* The first iovec ends with byte 35, the end of the revision; the second takes the rest. */
 	iovecs[0] = (struct iovec){ data[0], FIRST };
 	iovecs[1] = (struct iovec){ data[1], LENGTH - FIRST };
 	return one("entered", node, 0) || one("by a thread", node, IORING_SETUP_SQPOLL);
