@@ -15,6 +15,7 @@
 
 #include "reserve.h"
 #include "compat_cmd.h"
+#include "direct.h"
 #include "sg.h"
 
 /* A workqueue of our own, so that the module can wait for its work items when it is unloaded. */
@@ -241,7 +242,7 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 	struct scsi_device *sdev = cmd->fd->sdev;
 	struct scsi_cmnd *scmd;
 	struct request *rq;
-	int ret;
+	int ret, token = -1;
 
 	rq = scsi_alloc_request(sdev->request_queue,
 				xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, 0);
@@ -262,7 +263,9 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 	rq->timeout = xfer->timeout;
 	rq->end_io = smqsg_cmd_ended;
 	rq->end_io_data = cmd;
-	blk_execute_rq_nowait(rq, !xfer->at_tail);
+	/* A command at the queue's head needs no queue, and one system call sends no other command. */
+	if (!SMQ_CAN_HOLD || xfer->at_tail || !smqsg_direct_issue_fresh(rq, &token))
+		blk_execute_rq_nowait(rq, !xfer->at_tail);
 	return 0;
 
 out_free:

@@ -6,9 +6,22 @@
 #include <linux/sbitmap.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
+#include <scsi/scsi_host.h>
 #include <smq/compat.h>
 
 #include "direct.h"
+
+/**
+ * smqsg_direct_suits() - whether straight issue suits commands that come in batches
+ * @sdev: their device
+ *
+ * Return: false if the driver has commit_rqs: it rings one doorbell for all commands of a plug, so
+ * its commands stay in the plug. Any context.
+ */
+bool smqsg_direct_suits(const struct scsi_device *sdev)
+{
+	return SMQ_CAN_HOLD && !sdev->host->hostt->commit_rqs;
+}
 
 /*
  * Takes a token of the device's budget, which enforces its queue depth: @token if it is free. When

@@ -313,15 +313,6 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 	return 0;
 }
 
-/*
- * Whether requests of this file go straight to the driver. A driver with commit_rqs rings
- * one doorbell for all commands of a plug, so its commands stay in the plug.
- */
-static bool smqsg_straight(const struct smqsg_fd *fd)
-{
-	return SMQ_CAN_HOLD && !fd->sdev->host->hostt->commit_rqs;
-}
-
 /* Converts a descriptor to a slot. */
 static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc,
 			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
@@ -351,7 +342,7 @@ static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 		SMQSG_TIMEOUT;
 	slot->hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held.entries &&
 		     slot->segments <= SMQSG_HELD_SEGMENTS && !smqsg_cdb_protected(slot->cdb);
-	slot->direct = smqsg_straight(fd);
+	slot->direct = fd->straight;
 	slot->bioless = fd->slots.list && smqsg_bioless_fits(slot);
 	return 0;
 }

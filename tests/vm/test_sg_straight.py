@@ -4,11 +4,13 @@
 layer knows of them whatever tag they have, and the queue depth holds. Places that a CPU keeps for
 its next commands are found by commands of other CPUs."""
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
+from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
 from kit.held import without_elevator
 from kit.host import loaded, wait_for
@@ -16,7 +18,7 @@ from kit.memory import Memory
 from kit.numbered import numbered_blocks
 from kit.slots import BLOCK, SlotFile, command, read
 from kit.slowdisk import left_alone, opened
-from kit.uring import Ring
+from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 TAGS = 32
 LONG = 0.4      # seconds
@@ -45,15 +47,25 @@ def active(lun) -> int | None:
     return sum(int(path.read_text(encoding="ascii")) for path in paths) if paths else None
 
 
+@contextmanager
+def ignored():
+    """During the block scsi_debug never completes a command."""
+    (smqsg.SCSI_DEBUG / "opts").write_text(str(FORGETS), encoding="ascii")
+    (smqsg.SCSI_DEBUG / "every_nth").write_text("-1", encoding="ascii")
+    try:
+        yield
+    finally:
+        (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
+        (smqsg.SCSI_DEBUG / "opts").write_text("0", encoding="ascii")
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch"))
 def test_a_timeout_of_any_tag(way):
     """The block layer's scan for timeouts finds commands in tags that it has never dispatched."""
     with disks() as (lun,), opened(smqsg.node(lun), TAGS) as file, Ring() as ring:
         file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000) for slot in range(TAGS)])
-        (smqsg.SCSI_DEBUG / "opts").write_text(str(FORGETS), encoding="ascii")
-        (smqsg.SCSI_DEBUG / "every_nth").write_text("-1", encoding="ascii")
-        try:
+        with ignored():
             if way == "batch":
                 file.push_batch(ring, range(TAGS), 1000)
             else:
@@ -61,16 +73,47 @@ def test_a_timeout_of_any_tag(way):
                     file.push(ring, slot)
             ring.submit()
             wait_for("all to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
-            # Error handling sends commands of its own, which must not be ignored.
-            (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
-            ring.wait(1 if way == "batch" else TAGS, 40)
-        finally:
-            (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
-            (smqsg.SCSI_DEBUG / "opts").write_text("0", encoding="ascii")
+        # Error handling sends commands of its own, which are not ignored any more.
+        ring.wait(1 if way == "batch" else TAGS, 40)
         assert {file.status(slot).result >> 8 & 0xff
                 for slot in range(TAGS)} == {sgio.DID_TIME_OUT}
         smqsg.clear_attentions(lun.sg)
         assert file.run(range(TAGS)) == (0, 0)
+
+
+@pytest.mark.smoke
+def test_an_ad_hoc_command_times_out():
+    """The block layer's scan for timeouts finds ad hoc commands in tags that it has never
+    dispatched."""
+    with disks() as (lun,), opened(smqsg.node(lun)) as file, \
+            Ring(TAGS, SETUP_SQE128 | SETUP_CQE32) as ring:
+        with ignored():
+            keep = [push_adhoc(ring, file.fd, TUR, number, timeout_ms=1000)
+                    for number in range(TAGS)]
+            ring.submit()
+            wait_for("all to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
+        # Error handling sends commands of its own, which are not ignored any more.
+        ring.wait(TAGS, 40)
+        assert {ring.more[number] >> 16 & 0xff for number in range(TAGS)} == {sgio.DID_TIME_OUT}
+        del keep
+
+
+@pytest.mark.smoke
+def test_sg_io_times_out():
+    """The same for a command of SG_IO."""
+    with disks() as (lun,), sgio.SgDev(smqsg.node(lun)) as dev, ThreadPoolExecutor(1) as pool:
+        with ignored():
+            job = pool.submit(dev.cmd, TUR, timeout_ms=1000)
+            wait_for("it to be sent", lambda: smqsg.attr(smqsg.node(lun), "inflight") == 1)
+        assert job.result().host == sgio.DID_TIME_OUT
+
+
+def test_sg_io_forgets_the_last_command():
+    """A command of SG_IO shows nothing of the command whose memory it uses again."""
+    with disks() as (lun,), sgio.SgDev(smqsg.node(lun)) as dev:
+        assert dev.cmd(cdb.blocks(cdb.READ_10, 2 ** 31, 1), din=BLOCK).sense
+        good = dev.cmd(TUR)
+        assert good.good and not good.resid
 
 
 @pytest.mark.smoke

@@ -9,7 +9,7 @@ from .uring import Ring
 
 def push_adhoc(ring: Ring, fd: int, raw: bytes, user_data: int = 0, memory: Memory | None = None,
                at: int = 0, length: int = 0, sense: Memory | None = None, out: bool = False,
-               cmd_op: int = 0, iovecs: int = 0) -> ctypes.Array:
+               cmd_op: int = 0, iovecs: int = 0, timeout_ms: int = 0) -> ctypes.Array:
     """Puts a command into a ring with SQE128 and CQE32. Data comes in, or goes @out; with @iovecs
     the memory holds that many iovecs. Returns objects that must live until the command ends."""
     keep = ctypes.create_string_buffer(raw, len(raw))
@@ -17,5 +17,5 @@ def push_adhoc(ring: Ring, fd: int, raw: bytes, user_data: int = 0, memory: Memo
     ring.push(fd, cmd_op, struct.pack(
         "<QIIIIQQIIQIIII", ctypes.addressof(keep), len(raw), 0, 0, sense.size if sense else 0,
         sense.address if sense else 0, *(data if out else none), *(none if out else data),
-        0, 0), user_data)
+        timeout_ms, 0), user_data)
     return keep

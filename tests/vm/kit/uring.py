@@ -53,9 +53,8 @@ def _call(number: int, *args) -> int:
 
 
 class Ring:
-    """A ring. Completions are pairs (user_data, res); all waits have a time limit. On a ring with
-    completions of both sizes, the attribute more has the second halves of those of 32 bytes, by
-    user_data."""
+    """A ring. Completions are pairs (user_data, res); all waits have a time limit. The attribute
+    more has the second halves of completions of 32 bytes, by user_data."""
 
     def __init__(self, entries: int = 64, flags: int = 0):
         params = _Params(flags=flags, sq_thread_idle=50)
@@ -147,6 +146,8 @@ class Ring:
             at = self._cqes + head % self._cq_entries * self._cqe_size
             user_data, res, flags = struct.unpack_from("<QiI", self._cq, at)
             head = (head + 1) & 0xffffffff
+            if self._flags & SETUP_CQE32:
+                self.more[user_data], = struct.unpack_from("<Q", self._cq, at + 16)
             if self._flags & SETUP_CQE_MIXED:
                 # An entry that only fills the end of the queue.
                 if flags & CQE_SKIP:
