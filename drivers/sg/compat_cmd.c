@@ -66,8 +66,12 @@ static void smqsg_cmd_work(struct work_struct *work)
  */
 struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 {
-	struct smqsg_cmd *cmd = kzalloc(sizeof(*cmd), GFP_KERNEL_ACCOUNT);
+	struct smqsg_cmd *cmd = xchg(&fd->v3.spare, NULL);
 
+	if (cmd)
+		memset(cmd, 0, sizeof(*cmd));
+	else
+		cmd = kzalloc(sizeof(*cmd), GFP_KERNEL_ACCOUNT);
 	if (!cmd)
 		return NULL;
 	INIT_LIST_HEAD(&cmd->entry);
@@ -80,7 +84,8 @@ struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 }
 
 /**
- * smqsg_cmd_free() - frees a command that is in no list and has ended, or never began
+ * smqsg_cmd_free() - frees a command that is in no list and has ended, or never began, or keeps
+ *	its memory for the file's next command
  * @cmd: the command
  *
  * Return: 0, or an errno if its data did not reach the caller's memory. In the caller's context,
@@ -88,8 +93,12 @@ struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
  */
 int smqsg_cmd_free(struct smqsg_cmd *cmd)
 {
-	int ret = smqsg_data_unmap(&cmd->data, current->mm ? &cmd->fd->v3 : NULL);
+	/* In a kernel thread the file may have gone. */
+	struct smqsg_v3 *v3 = current->mm ? &cmd->fd->v3 : NULL;
+	int ret = smqsg_data_unmap(&cmd->data, v3);
 
+	if (v3)
+		cmd = xchg(&v3->spare, cmd);
 	kfree(cmd);
 	return ret;
 }
@@ -329,6 +338,7 @@ void smqsg_v3_release(struct smqsg_fd *fd)
 	struct smqsg_cmd *cmd, *next;
 
 	free_page((unsigned long)v3->small);
+	kfree(v3->spare);
 	/* The last end may still hold the lock. */
 	spin_lock_irq(&v3->lock);
 	WARN_ON_ONCE(v3->running);

@@ -12,6 +12,7 @@
 #include <linux/wait.h>
 
 struct fasync_struct;
+struct smqsg_cmd;
 struct smqsg_fd;
 
 /* Most commands of interface 3 per file, with those whose result has not been read. */
@@ -35,6 +36,7 @@ struct smqsg_fd;
  * @keep_orphan: the result of an SG_IO that was killed is for read()
  * @small: a page for the data of a small command, or NULL. Taken and put back by exchange (full
  *	barrier): one command at a time has it
+ * @spare: memory for the next command, or NULL. Taken and put back likewise
  *
  * Lives in the file, from smqsg_v3_open() to smqsg_v3_release(). The settings are single words,
  * written without a lock.
@@ -53,6 +55,7 @@ struct smqsg_v3 {
 	int cmd_q;
 	int keep_orphan;
 	void *small;
+	struct smqsg_cmd *spare;
 };
 
 /* compat_cmd.c */
