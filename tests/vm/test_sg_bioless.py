@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Slots whose requests have no bio: which slots these are, and that nothing else differs."""
+import mmap
+import os
 import random
 from contextlib import contextmanager
 
@@ -170,6 +172,15 @@ FAULTS = (("status", {"status": 8, "count": 2}, ()), ("task_set_full", {"count":
           ("lost", {}, ("fail_abort", "fail_lun_reset", "fail_target_reset")))
 
 
+def retries_of_sd(lun):
+    """Has sd read with each tag: its commands leave their number of retries there."""
+    with mmap.mmap(-1, PAGE) as area:
+        disk = os.open(lun.sd, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+        for _ in range(4 * TAGS):
+            assert os.preadv(disk, [area], 0) == PAGE
+        os.close(disk)
+
+
 def as_result(result, triple, resid):
     """A command's result, in one form for both nodes."""
     return result & 0xffff, triple or (0, 0, 0), resid
@@ -195,6 +206,7 @@ def test_faults():
                 assert file.run(range(TAGS)) == (0, 0)
             cdb = bytes(raw[0].cdb[:raw[0].cdb_len])
             file.prepare(raw)
+            retries_of_sd(lun)
             for kind, settings, fails in FAULTS:
                 results = []
                 for way in ("sg", 0, 1):

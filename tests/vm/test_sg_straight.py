@@ -4,6 +4,7 @@
 layer knows of them whatever tag they have, and the queue depth holds. Places that a CPU keeps for
 its next commands are found by commands of other CPUs."""
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,11 +13,11 @@ import pytest
 from kit import cdb, sgio, smqsg
 from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
-from kit.held import without_elevator
+from kit.held import quiescer, set_state, without_elevator
 from kit.host import loaded, wait_for
 from kit.memory import Memory
 from kit.numbered import numbered_blocks
-from kit.slots import BLOCK, SlotFile, command, read
+from kit.slots import BLOCK, IN, SlotFile, command, read
 from kit.slowdisk import left_alone, opened
 from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
@@ -108,12 +109,70 @@ def test_sg_io_times_out():
         assert job.result().host == sgio.DID_TIME_OUT
 
 
-def test_sg_io_forgets_the_last_command():
-    """A command of SG_IO shows nothing of the command whose memory it uses again."""
-    with disks() as (lun,), sgio.SgDev(smqsg.node(lun)) as dev:
-        assert dev.cmd(cdb.blocks(cdb.READ_10, 2 ** 31, 1), din=BLOCK).sense
-        good = dev.cmd(TUR)
-        assert good.good and not good.resid
+@pytest.mark.smoke
+@pytest.mark.parametrize("state", ("quiesce", "block", "stop"))
+def test_a_device_that_is_not_to_be_used(state):
+    """No new request reaches a quiesced, blocked or stopped device; each command ends
+    once that state is over."""
+    with disks() as (lun,), quiescer(), opened(smqsg.node(lun), 4) as file, \
+            Ring(flags=SETUP_SQE128 | SETUP_CQE32) as wide, Ring() as ring, \
+            sgio.SgDev(file.path) as dev, ThreadPoolExecutor(1) as pool:
+        file.prepare([command(TUR)] * 4)
+        issued = lun.sysfs / "iorequest_cnt"
+        for _ in range(3):
+            before = issued.read_text(encoding="ascii")
+            set_state(state, lun.address)
+            try:
+                file.push(ring, 0)
+                ring.submit()
+                file.push_batch(ring, range(1, 4))
+                ring.submit()
+                alive = [push_adhoc(wide, file.fd, TUR)]
+                wide.submit()
+                job = pool.submit(dev.cmd, TUR)
+                # Long enough for code that wrongly sends them to do so.
+                time.sleep(0.3)
+                assert not ring.reap() and not wide.reap() and not job.done()
+                assert issued.read_text(encoding="ascii") == before
+            finally:
+                set_state(state, "")
+            assert job.result(20).good
+            assert {res for _, res in ring.wait(2) + wide.wait(1)} == {0}
+            alive.clear()
+
+
+def test_nothing_of_the_last_command_stays():
+    """A new request shows no residual and no sense of the command that had its tag, or its memory,
+    before."""
+    inquiry = cdb.inquiry(252)
+    with disks() as (lun,), SlotFile(smqsg.node(lun), 2 * TAGS) as file, Ring() as ring, \
+            Ring(TAGS, SETUP_SQE128 | SETUP_CQE32) as wide, sgio.SgDev(file.path) as dev:
+        assert file.lend(0, Memory(4096)) == 0
+        file.prepare([command(inquiry, IN, 252)] * TAGS + [command(TUR)] * TAGS)
+        for _ in range(3):      # The mid-layer prepares the first command of each tag.
+            assert file.run(range(2 * TAGS)) == (0, 0)
+        for way in ("alone", "batch", "adhoc", "sg_io"):
+            assert file.run(range(TAGS)) == (0, 0)
+            assert all(file.status(slot).resid for slot in range(TAGS))
+            if way == "sg_io":
+                assert dev.cmd(cdb.blocks(cdb.READ_10, 2 ** 31, 1), din=BLOCK).sense
+                for _ in range(2 * TAGS):
+                    good = dev.cmd(TUR)
+                    assert good.good and not good.resid
+            elif way == "adhoc":
+                alive = [push_adhoc(wide, file.fd, TUR, number) for number in range(TAGS)]
+                wide.submit()
+                assert {res for _, res in wide.wait(TAGS)} == {0} == set(wide.more.values())
+                alive.clear()
+            else:
+                if way == "batch":
+                    file.push_batch(ring, range(TAGS, 2 * TAGS))
+                else:
+                    for slot in range(TAGS, 2 * TAGS):
+                        file.push(ring, slot)
+                ring.submit()
+                ring.wait(1 if way == "batch" else TAGS)
+                assert {file.status(slot).resid for slot in range(TAGS, 2 * TAGS)} == {0}, way
 
 
 @pytest.mark.smoke
