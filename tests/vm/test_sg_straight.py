@@ -17,6 +17,7 @@ from kit.held import quiescer, set_state, without_elevator
 from kit.host import loaded, wait_for
 from kit.memory import Memory
 from kit.numbered import numbered_blocks
+from kit.probe import calls
 from kit.slots import BLOCK, IN, SlotFile, command, read
 from kit.slowdisk import left_alone, opened
 from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
@@ -107,6 +108,45 @@ def test_sg_io_times_out():
             job = pool.submit(dev.cmd, TUR, timeout_ms=1000)
             wait_for("it to be sent", lambda: smqsg.attr(smqsg.node(lun), "inflight") == 1)
         assert job.result().host == sgio.DID_TIME_OUT
+
+
+def run_one(way: str, path: str) -> None:
+    """Runs TEST UNIT READY in one of four ways."""
+    if way == "sg_io":
+        with sgio.SgDev(path) as dev:
+            assert dev.cmd(TUR).good
+        return
+    with SlotFile(path, 1) as file, Ring(flags=SETUP_SQE128 | SETUP_CQE32 if way == "adhoc" else 0) \
+            as ring:
+        file.prepare([command(TUR)])
+        if way == "batch":
+            file.push_batch(ring, range(1))
+        elif way == "adhoc":
+            alive = [push_adhoc(ring, file.fd, TUR)]
+        else:
+            file.push(ring, 0)
+        ring.submit()
+        assert ring.wait(1)[0][1] == 0
+        if way == "adhoc":
+            alive.clear()
+
+
+@pytest.mark.parametrize("way", ("alone", "batch", "adhoc", "sg_io"))
+def test_what_goes_straight(way):
+    """Without an elevator no request is dispatched by the block layer; with one each is, because it
+    gets its tag then."""
+    with disks() as (lun,), calls("", "blk_mq_dispatch_rq_list") as so_far:
+        if so_far() is None:
+            pytest.skip("this kernel has no kprobes")
+        path = smqsg.node(lun)
+        for elevator in ("none", "mq-deadline", "none"):
+            (lun.queue / "scheduler").write_text(elevator, encoding="ascii")
+            counts = []
+            for _ in range(3):
+                before = so_far()
+                run_one(way, path)
+                counts.append(so_far() - before)
+            assert (min(counts) > 0) == (elevator != "none"), (elevator, counts)
 
 
 @pytest.mark.smoke
