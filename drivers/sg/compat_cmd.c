@@ -272,7 +272,7 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 	rq->timeout = xfer->timeout;
 	rq->end_io = smqsg_cmd_ended;
 	rq->end_io_data = cmd;
-	/* A command at the queue's head needs no queue, and one system call sends no other command. */
+	/* At the head of the queue no command is before it, and no other shares its doorbell. */
 	if (!SMQ_CAN_HOLD || xfer->at_tail || !smqsg_direct_issue_fresh(rq, &token))
 		blk_execute_rq_nowait(rq, !xfer->at_tail);
 	return 0;

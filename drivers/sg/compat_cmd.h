@@ -101,8 +101,8 @@ enum smqsg_cmd_state {
  * @done: SG_IO waits here
  * @work: unmaps its data if its caller was killed; then frees it, or lets read() have its result
  *
- * Freed by the caller that fetches the result, which may keep the memory in smqsg_v3.spare; by @work
- * if none will.
+ * Freed by the caller that fetches the result, which may keep the memory in smqsg_v3.spare; by
+ * @work if none will.
  */
 struct smqsg_cmd {
 	struct list_head entry;

@@ -116,8 +116,8 @@ def run_one(way: str, path: str) -> None:
         with sgio.SgDev(path) as dev:
             assert dev.cmd(TUR).good
         return
-    with SlotFile(path, 1) as file, Ring(flags=SETUP_SQE128 | SETUP_CQE32 if way == "adhoc" else 0) \
-            as ring:
+    flags = SETUP_SQE128 | SETUP_CQE32 if way == "adhoc" else 0
+    with SlotFile(path, 1) as file, Ring(flags=flags) as ring:
         file.prepare([command(TUR)])
         if way == "batch":
             file.push_batch(ring, range(1))
