@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from kit import sgio, smqsg
-from kit.held import WAYS, go
+from kit.held import WAYS, run_slots
 from kit.host import loaded
 from kit.memory import PAGE, Memory, OnePage
 from kit.numbered import numbered_blocks
@@ -137,8 +137,8 @@ def test_elevators(way):
             for _ in range(8):
                 area[:] = rand.randbytes(count * BLOCK) + bytes(count * BLOCK)
                 made.since()
-                go(file, ring, way, range(count))
-                go(file, ring, way, range(count, 2 * count))
+                run_slots(file, ring, way, range(count))
+                run_slots(file, ring, way, range(count, 2 * count))
                 assert area[:count * BLOCK] == area[count * BLOCK:]
                 mid_layer = made.since()
                 assert mid_layer is None or name == "none" or mid_layer == 2 * count, name

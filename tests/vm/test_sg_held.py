@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
-from kit.held import (WAYS, go, held_requests, hold_first, holding, node_share,
+from kit.held import (WAYS, held_requests, hold_first, holding, node_share, run_slots,
                       without_elevator)
 from kit.host import find_hosts, loaded, wait_for
 from kit.memory import PAGE, Memory, OnePage
@@ -71,8 +71,8 @@ def test_data(file, way):
             assert held_requests(file.path) == 0
             for _ in range(3):
                 area[out], area[into] = rand.randbytes(count * BLOCK), bytes(count * BLOCK)
-                go(file, ring, way, range(count))
-                go(file, ring, way, range(count, 2 * count))
+                run_slots(file, ring, way, range(count))
+                run_slots(file, ring, way, range(count, 2 * count))
                 assert area[into] == area[out]
                 assert held_requests(file.path) == 2 * count
                 at = rand.randrange(count)
@@ -95,7 +95,7 @@ def test_nothing_of_a_variation_stays(file, way):
         for more in [*order, *random.Random(way).choices(order, k=40)]:
             for memory in (area, other):
                 memory[:] = bytes(memory.size)
-            go(file, ring, way, [run_of(0, **more)])
+            run_slots(file, ring, way, [run_of(0, **more)])
             assert held_requests(file.path) == 1
             want, rest = (other, area) if "buffer" in more else (area, other)
             assert want[place] == numbered_blocks(more.get("lba", 40), 2), more
@@ -110,7 +110,7 @@ def test_nothing_of_a_variation_stays(file, way):
             (other, area)[buffer][:BLOCK] = b"\xee" * BLOCK
             more = {"flags": (RUN_LBA if at else 0) | (RUN_BUFFER if buffer else 0),
                     "lba": NUMBERED_BLOCKS + at if at else 0, "buffer": buffer}
-            go(file, ring, way, [run_of(0, **more)])
+            run_slots(file, ring, way, [run_of(0, **more)])
             assert file.run_one(1).result == 0
             for lba, want in blocks.items():
                 got = area[8 * PAGE + lba * BLOCK:][:BLOCK]
@@ -191,7 +191,7 @@ def test_migration(file):
                 os.sched_setaffinity(0, {rand.choice(sorted(cpus))})
                 some = rand.sample(range(64), 24)
                 area[:] = bytes(area.size)
-                go(file, ring, rand.choice(WAYS), some)
+                run_slots(file, ring, rand.choice(WAYS), some)
                 assert area[:] == b"".join(numbered_blocks(slot) if slot in some else bytes(BLOCK)
                                            for slot in range(64))
     finally:
@@ -213,7 +213,7 @@ def test_status(file, way):
         for _ in range(3):
             for _ in range(2):
                 area[:BLOCK] = bytes(BLOCK)
-                go(file, ring, way, [0])
+                run_slots(file, ring, way, [0])
                 runs += 1
                 status = file.status(0)
                 assert (status.result, status.resid, status.runs) == (0, 0, runs)

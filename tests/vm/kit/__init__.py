@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests in the VM share: SG_IO, hosts and LUNs, fio, the kernel log."""
+"""Code that the tests in the VM share: SG_IO, hosts and LUNs, fio, the kernel log, and more."""

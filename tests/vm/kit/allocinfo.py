@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory that the kernel has allocated and not freed, by line of code."""
+"""How many allocations the kernel has not freed, for each line of code that makes some."""
 import re
 import time
 from collections.abc import Callable
@@ -11,9 +11,10 @@ LINE = re.compile(r"\s*(\d+)\s+(\d+)\s+(\S+) (?:\[(\w+)\] )?func:(\S+)")
 
 
 def live(wanted: Callable[[str], bool]) -> dict[str, int]:
-    """For each place in the code, "FILE:LINE FUNCTION": how many of its allocations are not freed.
+    """Counts allocations that are not freed, by place in the code: "FILE:LINE FUNCTION".
 
-    @wanted chooses by the file's path in its tree, or its module's name.
+    @wanted gets a module's name, or for built-in code a source file's path; it returns whether to
+    count its places.
     """
     assert ALLOCINFO.exists(), "no allocation profiling: run as tools/uml --flavour sanitize"
     found: dict[str, int] = {}
@@ -27,7 +28,8 @@ def live(wanted: Callable[[str], bool]) -> dict[str, int]:
 
 def grown(before: dict[str, int], wanted: Callable[[str], bool],
           seconds: float = 15) -> list[str]:
-    """The places with more allocations than @before; allows @seconds for frees under way."""
+    """The places that have more allocations than @before, still after @seconds: allocations that
+    are about to be freed do not count."""
     end = time.monotonic() + seconds
     while True:
         # Frees inodes and dentries of removed objects.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""CDBs from their fields. Values are cut to the field's width, not checked."""
+"""Builds CDBs from their fields. Values are not checked, but cut to the field's width."""
 
 TEST_UNIT_READY, REQUEST_SENSE, READ_6, WRITE_6, INQUIRY = 0x00, 0x03, 0x08, 0x0a, 0x12
 MODE_SENSE_6, START_STOP, READ_CAPACITY_10 = 0x1a, 0x1b, 0x25
@@ -22,7 +22,7 @@ _COUNT = {6: (4, 1), 10: (7, 2), 12: (6, 4), 16: (10, 4)}
 
 
 def length(opcode: int) -> int:
-    """Bytes in a CDB; 16 where the opcode does not tell."""
+    """Bytes in a CDB; 16 if the opcode's group does not give a length."""
     return _LENGTHS[opcode >> 5] or 16
 
 
@@ -55,7 +55,7 @@ def inquiry(alloc: int, page: int = 0, byte1: int = 0, control: int = 0) -> byte
 
 
 def mode_sense(six: bool, page: int, sub: int = 0, alloc: int = 252, byte1: int = 0) -> bytes:
-    """MODE SENSE of 6 or 10 bytes; @page holds PC, too."""
+    """MODE SENSE(6) or MODE SENSE(10); @page is the whole byte 2: PC and PAGE CODE."""
     if six:
         return bytes([MODE_SENSE_6, byte1, page, sub, alloc & 0xff, 0])
     return bytes([MODE_SENSE_10, byte1, page, sub, 0, 0, 0, alloc >> 8 & 0xff, alloc & 0xff, 0])

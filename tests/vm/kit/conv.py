@@ -64,7 +64,8 @@ def again(lun: Lun) -> Lun:
 
 def claim(lower: Lun) -> Lun:
     """Claims a LUN and returns the upper LUN. Waits until the kernel has searched its disk for
-    partitions: those reads would be counted, and would get faults that a test arms for its own."""
+    partitions. Otherwise the reads of that search would be counted, and would get faults that a
+    test arms for its own commands."""
     where = lower.address.partition(":")[2]
     # Upper LUNs of other lower hosts may have the same numbers.
     others = {lun.address for lun in uppers()}
@@ -101,7 +102,8 @@ def module(io_errors: bool = False) -> Iterator[KernelLog]:
 
 
 def all_done(lun: Lun) -> dict[str, int]:
-    """The upper host's counters: it has counted each command once."""
+    """Waits until an upper LUN's host is idle and has counted as many commands done as queued.
+    Returns the host's counters."""
     host = host_of(lun)
     settle(host)
     wait_for("queued and done to agree", lambda: (

@@ -32,6 +32,6 @@ def reset_a_deleted_lun(host: Host) -> None:
             disk.reset(level)
         with SgDev(find_again(host, lun).sg) as sg:
             got = sg.cmd(read, din=4096)
-            if got.triple and got.triple[0] == UNIT_ATTENTION:      # of the reset
+            if got.triple and got.triple[0] == UNIT_ATTENTION:      # from the reset
                 got = sg.cmd(read, din=4096)
             assert got.good, got

@@ -42,7 +42,7 @@ class Attached:
 
 
 def _disk_of(driver: str, hosts: Callable[[], list[Host]]) -> Lun:
-    """The one disk of some hosts."""
+    """Waits until these hosts have exactly one disk, and returns its LUN."""
     def found():
         luns = [lun for host in hosts() for lun in host.luns() if lun.sd and lun.sg and lun.ready]
         return luns[0] if len(luns) == 1 else None
@@ -50,7 +50,7 @@ def _disk_of(driver: str, hosts: Callable[[], list[Host]]) -> Lun:
 
 
 def disk_of(driver: str) -> Lun:
-    """The one disk of the hosts of a driver."""
+    """The same for all hosts of a driver."""
     return _disk_of(driver, lambda: find_hosts(driver))
 
 
@@ -160,7 +160,7 @@ def _fc() -> Iterator[Attached]:
             yield Attached(link.lun, pull, back, rival)
 
 
-def _said(*commands: str) -> None:
+def _monitor(*commands: str) -> None:
     """Gives commands to QEMU's monitor."""
     with Monitor() as monitor:
         for command in commands:
@@ -170,11 +170,11 @@ def _said(*commands: str) -> None:
 @contextmanager
 def _throttled(disk: str) -> Iterator[None]:
     """During the block QEMU's disk does FEW I/Os a second."""
-    _said(f"block_set_io_throttle {disk} 0 0 0 {FEW} 0 0")
+    _monitor(f"block_set_io_throttle {disk} 0 0 0 {FEW} 0 0")
     try:
         yield
     finally:
-        _said(f"block_set_io_throttle {disk} 0 0 0 0 0 0")
+        _monitor(f"block_set_io_throttle {disk} 0 0 0 0 0 0")
 
 
 def _hba(driver: str, disk: str, *more: str, stays: bool = False, pull: tuple[str, ...] = (),
@@ -194,7 +194,7 @@ def _hba(driver: str, disk: str, *more: str, stays: bool = False, pull: tuple[st
             find()
             slow = partial(_throttled, disk)
             if pull:
-                yield Attached(find, lambda: _said(*pull), lambda: _said(*back), slow=slow)
+                yield Attached(find, lambda: _monitor(*pull), lambda: _monitor(*back), slow=slow)
             else:
                 yield _deleted(find, slow=slow)
         finally:
@@ -216,7 +216,7 @@ SPARED = {"bare": "host", "converted": "bus"}
 
 @dataclass(frozen=True)
 class Device:
-    """A row of the table. why gives the reason for each fault that it lacks."""
+    """A row of the table. why gives the reason for each fault that the row lacks."""
     name: str
     driver: str
     make: Callable
@@ -232,14 +232,15 @@ class Device:
     rival: bool = False
     # The device reports residuals.
     residual: bool = True
-    # Its disk reports a unit attention after a device reset.
+    # The disk reports a unit attention after a device reset.
     attention: bool = True
     # WRITEs may be in flight during faults, and READs get the right data even then.
     writes: bool = True
+    # The default run leaves out one long reset (SPARED) if the device has both.
     spares: bool = False
 
     def levels(self, variant: str) -> list[str]:
-        """The levels of reset that are tried on a variant."""
+        """The levels of reset that are tried on a variant: bare or converted."""
         spares = self.spares and set(LONG) <= set(self.resets)
         return [name for name in LEVELS if name not in self.avoids and not (
             spares and name == SPARED[variant])]

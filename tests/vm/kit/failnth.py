@@ -86,9 +86,9 @@ def every(call: Callable[[], None], after: Callable[[Attempt], None],
     """Calls call() again and again, each time with the next of its allocations failing, until no
     allocation is left.
 
-    After the first @first allocations only one of @each fails, on average; chance picks it.
-    after(attempt) undoes or repeats what was done, and checks. An attempt ends in one
-    of the errnos @clean or in success; the last is undisturbed and has to succeed.
+    Each of the first @first allocations fails once. Of the later ones a random choice fails, on
+    average one of @each. after(attempt) undoes or repeats what was done, and checks. An attempt
+    ends in one of the errnos @clean or in success; the last is undisturbed and has to succeed.
     """
     seed = secrets.randbits(32)
     print(f"allocations beyond {first} by seed {seed}")
@@ -115,8 +115,8 @@ def refused(attempts: list[Attempt], number: int | None = None) -> list[Attempt]
 
 @contextmanager
 def inserter(path: Path, params: str) -> Iterator[Callable[[], None]]:
-    """Yields a function that calls finit_module() for an open file, because modprobe would make
-    other calls before."""
+    """Yields a function that calls finit_module() for an open file. It does not use modprobe, which
+    would make other system calls first."""
     words = params.encode()
 
     def insert() -> None:
@@ -132,13 +132,13 @@ def inserter(path: Path, params: str) -> Iterator[Callable[[], None]]:
 
 
 def remove(name: str) -> None:
-    """Unloads a module by delete_module(), because modprobe would also unload modules that only
-    this one uses."""
+    """Unloads a module by delete_module(). It does not use modprobe, which would also unload
+    modules that only this one uses."""
     def gone() -> bool:
         if _libc.syscall(SYS_DELETE_MODULE, name.encode(), os.O_NONBLOCK) == 0:
             return True
         number = ctypes.get_errno()
-        # Still in use for a moment.
+        # The module is still in use for a moment.
         assert number == errno.EAGAIN, f"{name}: {os.strerror(number)}"
         return False
 

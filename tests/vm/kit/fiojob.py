@@ -34,7 +34,8 @@ def fio_argv(filename: str, program: str = FIO, **options) -> list[str]:
 
 def fio_report(argv: list[str], status: int, out: str, err: str, ok: bool,
                stopped: bool = False) -> dict:
-    """fio's JSON; with @ok an AssertionError if it reported an error."""
+    """Returns fio's JSON. With @ok raises an AssertionError if fio reported an error. @stopped: a
+    signal was sent to end fio early."""
     start = out.find("{")
     assert start >= 0, f"{' '.join(argv)}: no JSON\n{out}{err}"
     report, _ = json.JSONDecoder().raw_decode(out[start:])

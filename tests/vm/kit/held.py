@@ -9,24 +9,24 @@ from .slots import HELD, URING_RUN, SlotFile, run_of
 from .slowdisk import opened
 from .uring import Ring
 
-# Ways to run slots.
+# Ways to run slots: each by an SQE of its own, all by one SQE, all by one ioctl.
 WAYS = ("alone", "batch", "ioctl")
 
 
 def held_requests(path: str) -> int:
-    """Requests that a node's files keep for slots that do not run at this moment."""
+    """The number of requests that a node's files keep for slots that are not running now."""
     return smqsg.attr(path, "held")
 
 
 def without_elevator(*luns: Lun) -> None:
-    """Sets the elevator "none" for their disks: with an elevator no request is held."""
+    """Sets the elevator "none" for these LUNs' disks: with an elevator no request is held."""
     for lun in luns:
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
 
 
 @contextmanager
 def node_share(path: str, percent: int) -> Iterator[None]:
-    """Sets a node's held_share for a while; a node that was removed is left alone."""
+    """Sets a node's held_share during the block. Restores it unless the node has been removed."""
     knob = smqsg.CLASS / path.rpartition("/")[2] / "held_share"
     before = knob.read_text(encoding="ascii")
     knob.write_text(str(percent), encoding="ascii")
@@ -39,7 +39,8 @@ def node_share(path: str, percent: int) -> Iterator[None]:
 
 @contextmanager
 def holding(path: str, slots: int) -> Iterator[SlotFile]:
-    """A file whose slots keep their requests, as many as the node lets it; see hold_first()."""
+    """Yields a file of held slots, which may keep as many requests as the node allows. hold_first()
+    makes them keep some."""
     with opened(path, slots, HELD, held_share=100) as file:
         yield file
 
@@ -51,8 +52,9 @@ def hold_first(file: SlotFile, slots: int) -> None:
         assert held_requests(file.path) == slots
 
 
-def go(file: SlotFile, ring: Ring, way: str, runs: Sequence[bytes | int]) -> None:
-    """Runs slots, given by number or by run_of(), and checks that all end with GOOD."""
+def run_slots(file: SlotFile, ring: Ring, way: str, runs: Sequence[bytes | int]) -> None:
+    """Runs slots in one of WAYS, and checks that all end with GOOD. @runs are slot numbers or
+    results of run_of()."""
     elements = [run_of(run) if isinstance(run, int) else run for run in runs]
     if way == "ioctl":
         assert file.run(elements) == (0, 0)
@@ -69,8 +71,8 @@ def go(file: SlotFile, ring: Ring, way: str, runs: Sequence[bytes | int]) -> Non
 
 @contextmanager
 def quiescer() -> Iterator[None]:
-    """Loads the test module smq_quiesce during the block; it ends all states when it is
-    unloaded."""
+    """Loads the test module smq_quiesce during the block. When it is unloaded it ends all states
+    that set_state() has begun."""
     load("smq_quiesce")
     try:
         yield
@@ -79,6 +81,6 @@ def quiescer() -> Iterator[None]:
 
 
 def set_state(state: str, address: str) -> None:
-    """Puts a device into a state of that module; an empty address ends the state."""
+    """Makes smq_quiesce put a device into a state; an empty address ends the state."""
     with open(f"/sys/module/smq_quiesce/parameters/{state}", "w", encoding="ascii") as knob:
         knob.write(address + "\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 PARAMS = Path("/sys/module/smq_hold/parameters")
-# The block timer of its disks: 1 s, the shortest possible.
+# The timeout of its disks' commands in seconds: the shortest possible.
 TIMEOUT = 1
 
 

@@ -84,7 +84,7 @@ class Lun:
 
     @property
     def queue(self) -> Path:
-        """The request queue's attributes of its disk."""
+        """The directory of its disk's request queue attributes."""
         return Path("/sys/block", os.path.basename(self.sd), "queue")
 
 
@@ -160,7 +160,8 @@ def find_hosts(proc_name: str) -> list[Host]:
 
 
 def load(module: str, **params) -> None:
-    """modprobe; a bool parameter becomes 0 or 1. ModuleError if it is refused."""
+    """Loads a module by modprobe; a bool parameter becomes 0 or 1. Raises ModuleError if modprobe
+    fails."""
     # modprobe would return 0 and not change the parameters of the loaded module.
     assert not is_loaded(module), f"{module} is loaded already"
     words = [f"{key}={int(value) if isinstance(value, bool) else value}"
@@ -185,7 +186,7 @@ def unload(module: str, seconds: float = 15) -> None:
 
 
 def under_way(lun: Lun, commands: int = 300, seconds: float = 40) -> None:
-    """Waits until a LUN has completed this many commands more."""
+    """Waits until a LUN has completed more than @commands further commands."""
     def done():
         return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
     start = done()
@@ -199,7 +200,8 @@ def settle(host: Host, seconds: float = 10) -> dict[str, int]:
 
 
 def _remove_scsi_debug_hosts() -> None:
-    """Removes the hosts while the module stays, and waits for the work that this leaves."""
+    """Removes scsi_debug's hosts before its module is unloaded, and waits until the asynchronous
+    work that this starts has ended."""
     add_host = Path("/sys/bus/pseudo/drivers/scsi_debug/add_host")
     if add_host.exists():
         add_host.write_text(f"-{add_host.read_text(encoding='ascii')}", encoding="ascii")

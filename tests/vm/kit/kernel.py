@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel on which the tests run, and its limitations."""
+"""The version of the kernel on which the tests run, and defects of its scsi_debug."""
 import os
 import re
 

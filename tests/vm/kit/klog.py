@@ -12,8 +12,8 @@ FAULT = re.compile(
     r"hard LOCKUP|possible (?:recursive|circular) locking|inconsistent lock state|"
     r"unable to handle|list_(?:add|del) corruption|scheduling while atomic|"
     r"sleeping function called")
-# Known reports of defects of the kernel itself: the first line, another line that follows, and
-# within how many lines it does. tools/testvm/report.py explains them.
+# Known reports about defects of the kernel itself: patterns of the report's first line and of a
+# later line, and within how many lines the later one comes. tools/testvm/report.py explains them.
 KNOWN = (
     (re.compile(r"WARNING: suspicious RCU usage"),
      re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage"), 5),

@@ -29,7 +29,7 @@ SLOTS = (READING + 1) * LANE
 FIRST = 64
 HOSTS = {DID_NO_CONNECT: "DID_NO_CONNECT", DID_TIME_OUT: "DID_TIME_OUT", DID_ERROR: "DID_ERROR",
          DID_RESET: "DID_RESET", DID_TRANSPORT_DISRUPTED: "DID_TRANSPORT_DISRUPTED"}
-# Seconds before a failed batch is fired again: while a port is down each one fails.
+# Seconds before a failed batch is fired again: while a port is down every batch fails.
 PAUSE = 0.1
 
 
@@ -60,17 +60,17 @@ class _OfLun:
             (read if slot < READING * LANE else write)(
                 FIRST + slot * BLOCKS, BLOCKS, offset=slot * SIZE, timeout_ms=timeout_ms)
             for slot in range(SLOTS)])
-        # How often each lane was fired and each slot has run; each lane's slots and its part of
-        # memory.
+        # How often each lane was fired, and how often each slot has run.
         self.fired = [0] * (READING + 1)
         self.runs = [0] * SLOTS
+        # Each lane's slots, and its part of the memory.
         self.slots = [range(at * LANE, (at + 1) * LANE) for at in range(READING + 1)]
         self.area = [slice(at * LANE_SIZE, (at + 1) * LANE_SIZE) for at in range(READING + 1)]
 
 
 class Lanes:
-    """All lanes of all LUNs. The attribute ends counts results of slots by LUN and name. The
-    timeout of a slot is 60 s unless another is given."""
+    """All lanes of all LUNs. The attribute ends counts the results of slots by LUN and by name of
+    the result. With @timeout_ms 0 a slot has the default timeout, 60 s."""
 
     def __init__(self, luns: list[Lun], known: list[bytes], timeout_ms: int = 0):
         self._stack = ExitStack()
@@ -79,7 +79,7 @@ class Lanes:
         for one in self._luns:
             self._stack.callback(one.file.close)
         self.ends: Counter = Counter()
-        # Lanes in flight; lanes that wait for their next turn.
+        # Lanes in flight; and lanes that are fired again later: when, LUN, lane.
         self._out: set[tuple[int, int]] = set()
         self._later: list[tuple[float, int, int]] = []
 
@@ -157,7 +157,8 @@ class Lanes:
             self._ended(*divmod(user_data, READING + 1), result)
 
     def stop(self) -> Counter:
-        """Waits for lanes in flight, and fires none; returns how often each result occurred."""
+        """Waits for lanes in flight, without firing any. Returns how often each result has occurred
+        so far, on all LUNs."""
         self._later.clear()
         end = time.monotonic() + SECONDS
         while self._out:

@@ -28,7 +28,7 @@ def read_attr(path: Path) -> str:
 
 
 def clear_attentions(dev: SgDev) -> None:
-    """Clears the unit attentions that a change has left."""
+    """Clears all unit attentions of a LUN."""
     for _ in range(4):
         sense = dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).decoded
         if not sense or sense.key != sgio.UNIT_ATTENTION:
@@ -80,7 +80,7 @@ def iblock(name: str, device: str, **attrib):
 
 
 class Tpg:
-    """A target port group, which is a target of its WWN's host."""
+    """A target port group. In the SCSI host of its WWN it is a target."""
 
     def __init__(self, path: Path, nexus: str | None):
         self.path = path
@@ -131,7 +131,7 @@ class Tpg:
 
 
 class Wwn:
-    """A WWN, which is a SCSI host."""
+    """A WWN. For the fabrics that make local disks it is a SCSI host."""
 
     def __init__(self, name: str = WWN, fabric: Path = SMQ):
         self.path = fabric / name

@@ -39,8 +39,8 @@ COMMANDS = (
     ("MODE SENSE", "1a003f00ff00", 255),
     ("REPORT LUNS", "a00000000000000000400000", 64),
 )
-# The block layer looks at timers only at whole seconds: then each command older than this is
-# aborted.
+# The block layer checks timers only once a second. Each command that is older than this is aborted
+# then.
 SHORT_MS = 1
 # A command that the device forgets in a reset by ioctl ends only when this timer runs out.
 LOST_MS = 3000
@@ -61,7 +61,8 @@ def timeouts(lun: Lun) -> int:
 @contextmanager
 def timeout(lun: Lun, milliseconds: int):
     """Sets the timeout of the disk's commands during the block, and lets sd retry them without
-    limit: with a short timeout one command can time out more than sd's five times."""
+    limit: with a short timeout a command can time out more often than the five times for which sd
+    retries it."""
     retries, = (lun.sysfs / "scsi_disk").glob("*/max_retries")
     with ExitStack() as stack:
         for knob, value in ((lun.queue / "io_timeout", milliseconds), (retries, -1)):
@@ -75,7 +76,7 @@ def _counts(ends: Counter) -> str:
 
 
 class Storage:
-    """A device under test: its data, and the steps that were done on it."""
+    """A device under test, its expected data, and the steps that were done on it."""
 
     def __init__(self, device: Device, attached: Attached, known: bytes):
         self.device, self.attached, self._known = device, attached, known
@@ -101,7 +102,7 @@ class Storage:
         assert did == self.device.cells()[column]
 
     def verified(self, lun: Lun) -> None:
-        """Checks all data written so far, and the known data by prepared commands."""
+        """Checks all data that block I/O has written, and by prepared commands the known data."""
         self._stamped.check(self.ready(lun))
         with Lanes([lun], [self._known]) as lanes:
             lanes.go(LANES_SECONDS, writing=True)
@@ -117,8 +118,8 @@ class Storage:
         return self._stamped.running(lun, writes=writes, compare=writes)
 
     def _reset(self, sg: SgDev, name: str) -> bool:
-        """Resets at level @name; returns whether it succeeded. A level that is in the row is tried
-        again while other error handling runs."""
+        """Resets at level @name; returns whether it succeeded. A level that the row has is tried
+        again for ten seconds, because a reset also fails while other error handling runs."""
         end = time.monotonic() + 10
         while True:
             try:

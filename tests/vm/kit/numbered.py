@@ -8,7 +8,7 @@ from . import cdb, sgio, smqsg
 from .host import loaded
 from .slots import BLOCK
 
-NUMBERED_BLOCKS = 4096     # blocks; tests write behind them
+NUMBERED_BLOCKS = 4096     # their number; tests write behind them
 
 
 def numbered_blocks(lba: int, count: int = 1) -> bytes:

@@ -7,7 +7,7 @@ from . import sgio
 
 @dataclass(frozen=True)
 class Outcome:
-    """Status, host status, the 18 bytes of fixed sense data, and the residual."""
+    """Status, host status, the 18 bytes of fixed sense data, the residual, and perhaps data-in."""
     status: int = sgio.GOOD
     host: int = sgio.DID_OK
     sense: bytes = b""
@@ -24,7 +24,7 @@ def outcome(result: sgio.Result, data: bool = False) -> Outcome:
     """The outcome of a result; with @data its data-in as well.
 
     The residual of a command that failed is left out, because the two drivers that are compared
-    may differ in it: no data was moved. test_state.py checks it.
+    may report different ones although neither moved data. test_state.py checks it.
     """
     if result.status != sgio.GOOD or result.host != sgio.DID_OK:
         return Outcome(result.status, result.host, result.sense[:18])

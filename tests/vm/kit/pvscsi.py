@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""QEMU's pvscsi device, and smq_pvscsi, which drives it at one of its stages."""
+"""QEMU's pvscsi device, and smq_pvscsi, its driver at each stage of the conversion to the layer
+(docs/converting-an-lld.md)."""
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def function():
 
 
 def bind(stage):
-    """Binds the device to the driver at a stage. Returns the host once its disk is there."""
+    """Binds the device to the driver at a stage. Returns the host once the disk has its nodes."""
     write(PARAMS / "stage", stage)
     write(function() / "driver_override", "smq_pvscsi")
     write("/sys/bus/pci/drivers_probe", function().name)

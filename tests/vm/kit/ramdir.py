@@ -44,8 +44,9 @@ class RamDir:
         (self.path / f"luns/{number}").rmdir()
 
     def power_on(self, luns: int) -> Host:
-        """Starts the host, waits for its LUNs, and until the kernel has searched their disks for
-        partitions: those reads would be counted, and would get faults that a test arms."""
+        """Starts the host, and waits for its LUNs and until the kernel has searched their disks for
+        partitions. Otherwise the reads of that search would be counted, and would get faults that a
+        test arms for its own commands."""
         before = find_hosts("smq_ram")
         with KernelLog() as log:
             self.set("power", 1)

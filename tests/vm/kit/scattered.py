@@ -9,8 +9,8 @@ from .uring import Ring
 
 
 def scattered(path: str, pieces: int, parts: list[int]) -> bytes:
-    """Reads these MiB by one call, into pages of which no two are neighbours, so that each page is
-    a separate piece of memory. Returns the data."""
+    """Reads @pieces pages from each of these MiB of the disk, all by one call. No two of the pages
+    read into are neighbours, so each is a separate piece of memory. Returns the data."""
     area = Memory(2 * pieces * PAGE * len(parts))
     area[:] = bytes([0xff]) * area.size
     starts = range(area.address, area.address + area.size, 2 * PAGE)

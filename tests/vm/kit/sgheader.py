@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Headers of sg's interfaces 3 and 4 with any value in each field, and all that they return.
+"""Headers of sg's interfaces 3 and 4 with any value in each field, and all results of a call.
 
 kit.sgio is for commands; this file is for tests of the header itself. """
 import ctypes
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from .sgio import DXFER_FROM_DEV, DXFER_NONE, DXFER_TO_DEV, SG_IO, SgIoHdr
 
-BAD = 0x10          # an address where nothing is
+BAD = 0x10          # an address that is not mapped
 FILL = 0xa5
 FLAG_DIRECT_IO, FLAG_MMAP_IO, FLAG_Q_AT_TAIL, FLAG_Q_AT_HEAD = 1, 4, 0x10, 0x20
 INFO_CHECK, INFO_DIRECT = 1, 2
@@ -96,7 +96,7 @@ class V3:
     """A header of interface 3, without addresses: these are chosen when it is sent.
 
     @pieces are the lengths of an iovec. @at is where in a page the data begins. A field named in
-    @bad gets an address that is not mapped. """
+    @null gets the address 0, a field named in @bad an address that is not mapped. """
     cdb: bytes
     din: int = 0
     dout: bytes = b""

@@ -106,7 +106,7 @@ class Result:
 
     @property
     def decoded(self) -> Sense | None:
-        """The sense data, None without any."""
+        """The decoded sense data, or None if there is none."""
         return decode_sense(self.sense)
 
     @property
@@ -116,7 +116,7 @@ class Result:
 
     @property
     def triple(self) -> tuple[int, int, int] | None:
-        """Key, ASC and ASCQ, None without sense."""
+        """Key, ASC and ASCQ, or None if there is no sense data."""
         sense = self.decoded
         return sense.triple if sense else None
 

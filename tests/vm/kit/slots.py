@@ -106,7 +106,7 @@ def ioctl(fd: int, code: int, arg: ctypes.Structure) -> int:
 
 
 def command(raw: bytes, direction: int = NONE, length: int = 0, **fields) -> Slot:
-    """A slot with this CDB; any field can be overridden, also cdb_len."""
+    """A slot with this CDB. @fields sets any other field, and may override cdb_len."""
     fields.setdefault("cdb_len", len(raw))
     slot = Slot(direction=direction, length=length, **fields)
     slot.cdb[:len(raw)] = raw
@@ -148,8 +148,8 @@ class Status:
 
 
 class SlotFile:
-    """An open node. Calls that may be refused return their errno; the attribute field is the field
-    at fault of the last one."""
+    """An open node. Calls that may be refused return their errno. The attribute field names the
+    wrong field that the last such call reported; Field.NONE if it reported none."""
 
     def __init__(self, path: str, slots: int = 0, sense_size: int = MAX_SENSE,
                  flags: int = os.O_RDWR, held_share: int = 0):

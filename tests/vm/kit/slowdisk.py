@@ -43,8 +43,8 @@ class SlowDisk(Disk):
 
 
 class StraightDisk(Disk):
-    """A slow disk of scsi_debug. It has no doorbell for several commands (commit_rqs), so held
-    requests go straight to it."""
+    """A slow disk of scsi_debug. That driver has no doorbell for several commands (commit_rqs), so
+    held requests go straight to it."""
 
     def slow(self, nanoseconds: int = SLOW) -> None:
         """Sets how long commands that move data take."""

@@ -233,14 +233,14 @@ def _target(stack: ExitStack, mib: int, count: int, stores: Sequence[Path]) -> N
 
 
 def _destroy(end: str) -> None:
-    """Destroys an FC port, by a work item of the kernel."""
+    """Destroys an FC port, and waits: the kernel does it in a work item."""
     write_attr(FCOE / "ctlr_destroy", end)
-    wait_for(f"the end of {end}'s port", lambda: not _controller(end) and not _number(end),
+    wait_for(f"the end of {end}'s port", lambda: not _controller(end) and not _host_name(end),
              SECONDS)
 
 
-def _number(end: str) -> str:
-    """The name of an FC port's SCSI host, "" if it has none."""
+def _host_name(end: str) -> str:
+    """The name of an FC port's SCSI host; "" if the port has none."""
     for host in FC_HOSTS.glob("host*"):
         if _get(host / "symbolic_name").split()[-1:] == [end]:
             return host.name
@@ -254,13 +254,13 @@ def _port(stack: ExitStack, end: str) -> Host:
     control = wait_for(f"{end}'s controller", lambda: _controller(end))
     # Linux 7.2 does not accept lower case.
     write_attr(control / "mode", "VN2VN")
-    return Host(int(wait_for(f"{end}'s host", lambda: _number(end))[4:]))
+    return Host(int(wait_for(f"{end}'s host", lambda: _host_name(end))[4:]))
 
 
 @contextmanager
 def soft_fc(mib: int = 32, luns: int = 1, stores: Sequence[Path] = ()) -> Iterator[Link]:
-    """Sets both ends up during the block: LUNs of @mib MiB, then a LUN for each backstore in
-    @stores.
+    """Sets up both ends of the link during the block, with @luns LUNs of @mib MiB and a further LUN
+    for each backstore in @stores.
 
     At the end nothing may be in flight and no node open. Fails if the kernel log shows a bug. """
     assert os.geteuid() == 0 and not missing(), f"modules missing: {missing()}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Block I/O whose data is always known, up to the last write, whatever happens to the disk.
+"""Block I/O whose expected data is known after each write, whatever happens to the disk.
 
 Each thread has cells of its own on the disk and writes and reads them by O_DIRECT. Each write has
 a pattern of its own in each sector, so a read reveals a lost write, old data and another cell's
@@ -24,7 +24,7 @@ SECTOR = 512
 CELL = 16384
 SECTORS = CELL // SECTOR
 THREADS, CELLS = 8, 12
-# The first block; prepared commands use those before it (kit.lanes).
+# Where the cells begin, in bytes. Prepared commands use blocks before it (kit.lanes).
 BASE = 1 << 20
 
 
@@ -39,7 +39,7 @@ class Stamped:
     def __init__(self):
         # For each cell the candidates: the data that it may have, the latest write last.
         self._may = [[_pattern(cell, 0)] for cell in range(THREADS * CELLS)]
-        # Threads share it: next() is atomic.
+        # All threads use this counter: next() is atomic.
         self._generations = count(1)
         self._stop = threading.Event()
         # Results of the last run: I/Os that succeeded, errors, and failed checks.
@@ -60,8 +60,8 @@ class Stamped:
                 assert os.pwritev(fd, [area], BASE + cell * CELL) == CELL
 
     def check(self, lun: Lun) -> None:
-        """Asserts that each cell has one of its candidates; the data found is the only one from
-        then on."""
+        """Asserts that each sector has the data of one of its cell's candidates. From then on the
+        data found is the cell's only candidate."""
         with _opened(lun) as (fd, area):
             for cell, may in enumerate(self._may):
                 assert os.preadv(fd, [area], BASE + cell * CELL) == CELL

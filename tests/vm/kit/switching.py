@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random changes of a host's dispatch policy under load, and what has to be true after them."""
+"""Random changes of a host's dispatch policy under load, and the checks to make after them."""
 import os
 import random
 import time
@@ -25,7 +25,7 @@ PAUSE_MS = 40
 
 
 def seed() -> int:
-    """Returns a random seed and prints it. With SMQ_SEED in the environment returns that."""
+    """Returns a seed and prints it: SMQ_SEED of the environment, otherwise a random number."""
     number = int(os.environ.get("SMQ_SEED") or random.randrange(2**32))
     print(f"SMQ_SEED={number}")
     return number

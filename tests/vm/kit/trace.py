@@ -18,8 +18,8 @@ COMMAND = re.compile(r" (smq_\w+): (host=\d+ hwq=\d+ tag=\d+) ")
 ENDS = ("smq_done", "smq_taken", "smq_busy")
 
 
-# The size of the trace buffer after a test. A new buffer takes a second to allocate, so it is kept;
-# under the sanitizers memory is slow and few tests trace, so it is shrunk.
+# The largest trace buffer that is kept after a test. A new buffer takes a second to allocate. Under
+# the sanitizers memory is slow and few tests trace, so there hardly anything is kept.
 BUFFER_KB = 4 if SANITIZING else 16384
 
 

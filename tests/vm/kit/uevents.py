@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's events for udev."""
+"""The events that the kernel sends to udev."""
 import socket
 from contextlib import suppress
 
@@ -33,13 +33,13 @@ class Uevents:
                 self.seen.append((action, path, variables))
 
     def disks_of(self, lun: Lun) -> list[str]:
-        """Disks of a LUN that were added so far."""
+        """The disks of a LUN that have been added so far, as paths in sysfs."""
         self._read()
         return [path for action, path, _ in self.seen
                 if action == "add" and f"/{lun.address}/block" in path]
 
     def attentions_of(self, lun: Lun) -> list[str]:
-        """The unit attentions that the mid-layer has reported for a LUN."""
+        """The unit attentions that the mid-layer has reported for a LUN so far."""
         self._read()
         return [variables["SDEV_UA"] for action, path, variables in self.seen
                 if action == "change" and path.endswith(f"/{lun.address}") and

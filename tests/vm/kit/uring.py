@@ -71,8 +71,8 @@ class Ring:
         self.entries = params.sq_entries
         self.more: dict[int, int] = {}
         self._queued = 0
-        # The kernel reads and writes these at the same time. They must be accessed as whole words,
-        # which struct does not do.
+        # The kernel reads and writes these words at the same time, so they must be accessed as
+        # wholes. The module struct does not do that.
         self._sq_head, self._sq_tail, self._cq_head, self._cq_tail = (
             ctypes.c_uint32.from_buffer(area, at) for area, at in (
                 (self._sq, params.sq.head), (self._sq, params.sq.tail),

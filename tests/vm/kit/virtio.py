@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Virtio-scsi devices, and smq_virtio, to which they are moved from virtio_scsi and back."""
+"""Virtio-scsi devices, and how they move from virtio_scsi to smq_virtio and back."""
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,7 +47,8 @@ def host_of(path: Path, luns: int = 1) -> Host:
 
 
 def quietly(attr: str, path: Path) -> None:
-    """Writes a device's name to take or release; tries again while a program probes a new disk."""
+    """Writes a device's name to the attribute take or release of smq_virtio. Tries again while that
+    is refused with EBUSY, because a program probes a new disk."""
     def done():
         try:
             write(DRIVER / attr, path.name)

@@ -27,7 +27,7 @@ def number(where: Path, name: str) -> int:
 
 
 class Waits:
-    """The program, running beside the test."""
+    """The program waits, running beside the test."""
 
     def __init__(self, device: str, **options):
         argv = [str(PROGRAM), *(f"--{name}" if value is True else f"--{name}={value}"
