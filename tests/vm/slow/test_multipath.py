@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """dm-multipath over two iSCSI paths to one LUN of LIO, one of them preferred by ALUA: a path is
-removed and comes back while verified writes run, and nothing is lost. The same with both paths
-claimed by smq_conv: the upper hosts have no sessions, so the time limits for lost paths are set on
-the lower ones.
+removed and comes back while verified writes run, and no data is lost. The same is tested with both
+paths claimed by smq_conv: the upper hosts have no sessions, so the time limits for lost paths are
+set on the lower hosts.
 
 The test prints how long writes stopped. It does not use soft FC, whose target hangs if the
 initiator of a WRITE disappears. """
@@ -35,7 +35,7 @@ defaults {
 }
 """
 MODULES = ("scsi_dh_alua", "dm-multipath", "dm-service-time")
-# The module that the others need: loaded first, unloaded last.
+# The module that these need: it is loaded first and unloaded last.
 UNDER = ("dm-mod",)
 MIB = 32
 OPTIMIZED, NOT_OPTIMIZED = 0, 1
@@ -126,8 +126,8 @@ def done(device):
     return int((device / "iodone_cnt").read_text(encoding="ascii"), 16)
 
 
-def moves(device, what):
-    """Waits until a path has completed some commands; returns how long that took."""
+def time_until_used(device, what):
+    """Waits until a path has completed some commands. Returns how long that took, in seconds."""
     start, before = time.monotonic(), done(device)
     wait_for(what, lambda: done(device) > before + 20, SECONDS)
     return time.monotonic() - start
@@ -149,7 +149,7 @@ def gone():
 
 
 def lun_of(device):
-    """A path with its nodes."""
+    """Waits until a path has its nodes; returns it as a Lun."""
     host = Host(int(device.name.partition(":")[0]))
     return wait_for(f"the disk of {device.name}", lambda: next(
         (lun for lun in host.luns() if lun.address == device.name and lun.sd and lun.sg and
@@ -164,8 +164,8 @@ def bare(both):
 
 @contextmanager
 def converted(both):
-    """Claims the paths; yields the upper devices. multipathd finds no session of these, so it
-    cannot set a time limit."""
+    """Claims the paths; yields the upper devices. These have no session whose time limit multipathd
+    could set, so this sets the limit of the lower ones."""
     with conv.module(io_errors=True):
         for knob in iscsi.SESSIONS.glob("session*/recovery_tmo"):
             write_attr(knob, 1)
@@ -207,20 +207,21 @@ def states(both):
 
 
 def test_a_path_is_pulled_and_returned(disk):
-    """Writes continue on the other path, and return to the first one when it is back."""
+    """When the better path is removed, writes continue on the other path; when it is back, they
+    return to it."""
     device, (good, other) = disk
     print(run("multipath", "-ll").stdout)
     assert states((good, other)) == ["active/optimized", "active/non-optimized"]
     with load_on(str(device), to_end=True, limit=240, **JOB) as writes:
-        moves(good, "writes on the better path")
+        time_until_used(good, "writes on the better path")
         before = done(other)
         write_attr(iscsi.group(1) / "enable", 0)
-        pulled = moves(other, "writes on the other path")
+        pulled = time_until_used(other, "writes on the other path")
         print(f"pulled: writes go on after {pulled:.1f} s")
         assert writes.running and done(other) > before
-        moves(other, "more of them")
+        time_until_used(other, "more writes on the other path")
         write_attr(iscsi.group(1) / "enable", 1)
-        returned = moves(good, "writes on the better path again")
+        returned = time_until_used(good, "writes on the better path again")
         print(f"returned: writes are back after {returned:.1f} s")
         assert writes.running
         report = writes.result()

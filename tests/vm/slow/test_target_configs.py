@@ -19,7 +19,7 @@ LUNS = ("0:1:0", "0:1:1", "0:1:2")
 REMOTE_LUNS = ("0:0:0", "0:0:1", "0:0:2")
 SOFT_FC = TOP / "target-configs/soft-fc"
 
-# A boot sector, which a BIOS loads from block 0 and runs: it writes itself to block 1 and ends the
+# A boot sector, which a BIOS loads from block 0 and runs. It writes itself to block 1, and ends the
 # VM.
 BOOT = bytes.fromhex("31c0 8ed8 8ec0"       # xor ax,ax; mov ds,ax; mov es,ax
                      "bb007c b80103"        # mov bx,0x7c00; mov ax,0x301: write one block

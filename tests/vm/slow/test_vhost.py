@@ -62,11 +62,11 @@ class Target:
 
 
 class Errands(socketserver.StreamRequestHandler):
-    """Requests of the guest, one per line: a method of Target and its arguments. Each is answered
-    when it is done."""
+    """Handles requests of the guest, one per line: a method of Target and its arguments. Answers
+    each request when it is done."""
 
     def handle(self):
-        """Handles requests until the guest ends."""
+        """Handles requests until the guest ends the connection."""
         for line in self.rfile:
             errand, *numbers = line.decode("ascii").split()
             answer = "done"
@@ -148,8 +148,8 @@ def command(kernel: kernels.Kernel, folder: Path) -> list[str]:
     """QEMU's command line; its output is the guest's console."""
     words = [machine.QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              "-machine", "q35", "-m", "384M", "-accel", "tcg", "-cpu", "qemu64,+rdrand",
-             # With icount the guest's clock depends on its CPU, which would otherwise have little
-             # time beside its timer ticks.
+             # With icount the guest's clock counts the instructions that its CPU executes.
+             # Otherwise timer ticks would leave the CPU little time.
              "-icount", "shift=4",
              "-kernel", str(kernels.bootable(kernel)),
              "-initrd", str(root_of_guest(kernel, folder)),
