@@ -155,7 +155,7 @@ def memory(file):
 
 @pytest.fixture(scope="module")
 def sg_module():
-    """smq_sg, loaded."""
+    """Loads smq_sg for the tests of a file."""
     with smqsg.module():
         yield
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policy "bucket": one CPU at a time dispatches for all, and no command that other CPUs leave
-in their buckets is lost. test_pvscsi.py and test_virtio.py run the policy on their devices."""
+"""The policy "bucket": one CPU at a time dispatches the commands of all CPUs, and no command that
+the other CPUs leave in their buckets is lost. test_pvscsi.py and test_virtio.py run the policy on
+their devices."""
 import os
 import re
 import time
@@ -26,7 +27,7 @@ ONE = JOB | {"numjobs": 1, "cpus_allowed": "0"}
 VERIFY = TWO | {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
                 "size": f"{repeats(4)}m", "offset_increment": "16m", "verify": "crc32c",
                 "verify_fatal": 1}
-# A dispatcher is busy for a while: its doorbell costs CPU time.
+# A dispatcher stays busy for a while, because its doorbell costs CPU time.
 SLOW = {"in_commit": 1, "doorbell_us": 200, "delay_us": 1000, "hw_queues": 1, "depth": 64}
 DOORBELL_NS = 100000
 # For tests that watch a busy dispatcher: they set how long its doorbell takes.
@@ -213,7 +214,7 @@ def test_one_submitter_runs_as_direct(shared):
 @with_params(**STUCK)
 @pytest.mark.usefixtures("on_cpu_1")
 def test_flushes_pass(shared):
-    """A dispatcher on CPU 0 rings a long doorbell. A flush from CPU 1 does not wait in a bucket
+    """A dispatcher on CPU 0 rings a slow doorbell. A flush from CPU 1 does not wait in a bucket
     until that dispatcher takes it."""
     lun = shared.luns()[0]
     for cache in lun.sysfs.glob("scsi_disk/*/cache_type"):
@@ -247,8 +248,8 @@ def test_flushes_pass(shared):
     ids=["lun", "host"])
 @pytest.mark.smoke
 def test_resets_find_what_is_in_a_bucket(shared, level, counter):
-    """A dispatcher on CPU 0 rings a long doorbell; a command of CPU 1 waits in its bucket. A reset
-    ends both."""
+    """While a dispatcher on CPU 0 rings a slow doorbell, a command waits in CPU 1's bucket. A reset
+    ends both commands."""
     lun = shared.luns()[0]
     choose(shared)
     with traced() as trace, ThreadPoolExecutor(2) as pool, SgDev(lun.sg) as sg:
@@ -261,8 +262,8 @@ def test_resets_find_what_is_in_a_bucket(shared, level, counter):
             wait_for("the dispatcher", lambda: get_param("inflight") == 1)
             second = pool.submit(read, lun, 1)
             # On a busy machine CPU 1 may submit its command only after the doorbell. Or the reset
-            # may begin more than a second later: by then the layer has returned the held command to
-            # the mid-layer, which queues it again.
+            # may begin more than a second after that: by then the layer has returned the held
+            # command to the mid-layer, which queues it again.
             wait_for("both commands",
                      lambda: counted(shared)["held"] == 1 or get_param("inflight") == 2)
             waits = counted(shared)["held"]
@@ -300,8 +301,8 @@ def test_lost_commands_are_aborted(shared):
 
 @with_params(**SLOW)
 def test_what_the_lld_refuses_comes_again(shared):
-    """The LLD refuses commands. One dispatched from a bucket is held; one that has passed the
-    policy goes back to the mid-layer, as with direct."""
+    """The LLD refuses commands. A command dispatched from a bucket is held; a command that has
+    passed the policy goes back to the mid-layer, as with direct."""
     choose(shared)
     with traced() as trace:
         with load_on(shared.luns()[0].sd, **JOB) as load:

@@ -107,7 +107,8 @@ def test_power_off_under_load():
 
 @pytest.mark.limit(180)
 def test_hosts_come_and_go_under_verified_load():
-    """Two hosts are switched off and on again, or removed and made anew, four times."""
+    """Two hosts are created and switched off under load, then switched on and removed under load,
+    over and over."""
     job = VERIFY | {"size": "2m", "time_based": True, "runtime": 60, "verify_backlog": 16}
     with ram_dirs(), traced(buffer_kb=65536) as trace:
         dirs = {name: RamDir(name) for name in ("a", "b")}

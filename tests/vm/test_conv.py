@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_conv: claim and release, and what user space sees of a claimed device."""
+"""smq_conv: claim and release of devices, and what user space sees of a claimed device."""
 import errno
 import json
 import os
@@ -313,7 +313,7 @@ def test_rules_of_the_module(klog):
 
 
 def test_suspends_first(lower):
-    """The upper host is the consumer of a device link to the lower device: so the kernel suspends
+    """The upper host is the consumer of a device link to the lower device, so the kernel suspends
     and shuts down the upper devices first. (A suspend of all devices would end this VM, whose root
     is a virtio device without suspend.)"""
     for _ in range(2):
@@ -327,7 +327,7 @@ def test_suspends_first(lower):
 
 
 def gone(address):
-    """True when no upper LUN and no upper host exists any more, and the LUN is not bound to
+    """Whether no upper LUN and no upper host exists any more, and no LUN at @address is bound to
     smq_conv."""
     return not uppers() and not conv.find_hosts("smq_conv") and \
         not (conv.DRIVER / address).exists()
@@ -336,7 +336,7 @@ def gone(address):
 @pytest.mark.smoke
 @pytest.mark.parametrize("how", ["delete", "unbind", "host"])
 def test_lower_goes_under_load(lower, how):
-    """Every command ends, and the upper LUN is removed."""
+    """The lower device goes: each command ends, and the upper LUN is removed."""
     if how == "host":
         write("/sys/bus/pseudo/drivers/scsi_debug/ndelay", 500000)
     upper = claim(lower)
@@ -363,7 +363,7 @@ def test_lower_goes_under_load(lower, how):
 
 
 def test_upper_goes_under_load(lower):
-    """When the upper LUN is deleted its commands end, and the lower one stays claimed."""
+    """When the upper LUN is deleted its commands end, and the lower LUN stays claimed."""
     upper = claim(lower)
     with load_on(upper.sd, ok=False, **LOAD) as job:
         under_way(upper, 100)

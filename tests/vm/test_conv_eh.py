@@ -19,7 +19,7 @@ READ = bytes.fromhex("28000000000000000800")
 LEVELS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
             "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
-# So long that a command's timer does not run out before the test ends the command.
+# Milliseconds: so long that a command's timer does not expire before the test ends the command.
 FOREVER = 60000
 
 
@@ -82,8 +82,8 @@ def test_reset_of_the_lower_device(held):
 
 @pytest.mark.limit(120)
 def test_recovery_below_takes_long(held):
-    """All steps of the lower recovery but the last fail. Upper timers start again meanwhile, and
-    the upper host resets nothing."""
+    """All steps of the lower host's recovery fail, except the last. Meanwhile upper timers start
+    again, and the upper host resets nothing."""
     lower, host, upper = held
     for name in ("fail_abort", "fail_lun_reset", "fail_target_reset"):
         set_param(name, 1)
@@ -106,7 +106,8 @@ def test_recovery_below_takes_long(held):
 
 @pytest.mark.parametrize("how", ["block", "quiesce", "stop"])
 def test_lower_waits(held, how):
-    """Upper commands wait while the lower queue is stopped, even when their timers run out."""
+    """Upper commands wait while the lower queue is stopped, even when their timers expire. In a
+    quiesced queue they may also fail."""
     lower, _, upper = held
     load("smq_quiesce")
     knob = f"/sys/module/smq_quiesce/parameters/{how}"
@@ -117,7 +118,7 @@ def test_lower_waits(held, how):
             time.sleep(2.5)
             done = job.done()
             write(knob, "\n")
-            # A command that has not reached a driver may fail once its time is over.
+            # A command that has not reached a driver may fail once its timeout is over.
             assert job.result(20).good or how == "quiesce"
             assert not done or how == "quiesce"
             assert sg.cmd(READ, din=4096).good

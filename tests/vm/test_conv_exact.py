@@ -51,7 +51,7 @@ def ends(dev):
 
 
 def same(bare, converted):
-    """Asserts that both lists of results agree; shows the first difference."""
+    """Asserts that both lists of results are equal; shows the first difference."""
     assert len(bare) == len(converted)
     for old, new in zip(bare, converted, strict=True):
         assert old == new, f"bare {old}, converted {new}"
@@ -146,7 +146,8 @@ def ended_in_reset(lun):
 
 @pytest.mark.limit(120)
 def test_ended_by_the_error_handler_with_a_result_of_the_driver():
-    """The driver ends commands in its reset, as sym53c8xx does with DID_ABORT in a bus reset."""
+    """The driver ends commands during its reset, with a host byte of its own: sym53c8xx does so
+    with DID_ABORT in a bus reset."""
     with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
             conv.module(io_errors=True):
         lower, = host.luns()
@@ -159,7 +160,7 @@ def test_ended_by_the_error_handler_with_a_result_of_the_driver():
 
 
 def ram_ends(dev, host_dir):
-    """The results of commands with smq_ram's faults, and of commands of many kinds."""
+    """The results of commands that get smq_ram's faults, and of commands of many kinds."""
     results = []
     for kind, settings in (("status", {"status": 0x18}), ("status", {"status": 0x40}),
                            ("sense", {"sense": 0x031100}), ("sense", {"sense": 0x0b4b01}),

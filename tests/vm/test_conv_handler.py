@@ -56,7 +56,7 @@ def change_mode(dev):
 
 
 def attention(lower, lun):
-    """Causes a unit attention of a LUN and sends it a READ. Returns the unit attentions that the
+    """Causes a unit attention of @lun and sends it a READ. Returns the unit attentions that the
     mid-layer reported for it, and how often the READ was sent to @lower and to @lun."""
     with Uevents() as events, SgDev(lun.sg) as dev:
         change_mode(dev)
@@ -128,7 +128,7 @@ def through_states(group, lun, handled):
 
 @contextmanager
 def without_handlers():
-    """While this context is open the kernel loads no module of a device handler by itself."""
+    """During the block the kernel loads no device handler's module by itself."""
     was = MODPROBE.read_text(encoding="ascii")
     write(MODPROBE, "/bin/true")
     try:
@@ -140,8 +140,8 @@ def without_handlers():
 @pytest.mark.smoke
 @pytest.mark.parametrize("handled", [True, False], ids=["alua", "no_handler"])
 def test_access_state_changes(request, handled):
-    """The ALUA state of a LUN of LIO changes: commands end as they do on the bare LUN. The
-    LUN has an ALUA handler, which hides the unit attentions, or none."""
+    """The ALUA state of a LUN of LIO changes. Commands to the upper LUN end as commands to the bare
+    LUN do, with an ALUA handler, which hides the unit attentions, and without one."""
     if handled:
         request.getfixturevalue("alua")
     with ramdisk("store", 8) as store, loop_fabric(io_errors=True), \

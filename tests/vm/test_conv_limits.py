@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """smq_conv: limits of the lower queue that change while its device is claimed.
 
-smq_quiesce changes them, as mpi3mr and usb-storage do. What reaches the lower LLD is read from the
-mid-layer's trace.
+smq_quiesce changes them, as mpi3mr and usb-storage do. The mid-layer's trace shows which commands
+reach the lower LLD.
 """
 import mmap
 import os
@@ -37,7 +37,7 @@ def lower_fixture():
 
 
 def limit(lower, sectors=0, segments=0, boundary=0):
-    """Sets limits of the lower queue; those that are not given are large."""
+    """Sets the limits of the lower queue; limits that are not given become large."""
     KNOB.write_text(f"{lower.address} {sectors or 2048} {segments or 128} {MAX_SEGMENT} "
                     f"{boundary}", encoding="ascii")
 

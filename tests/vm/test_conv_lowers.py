@@ -39,7 +39,7 @@ ALWAYS_IN_FLIGHT = "scsi_debug"
 
 @contextmanager
 def slow(name):
-    """While this context is open commands of scsi_debug take long."""
+    """During the block commands of scsi_debug take long."""
     if name == "scsi_debug":
         write(SCSI_DEBUG / "delay", SLOW_JIFFIES)
     yield
@@ -84,7 +84,7 @@ def test_claimed_in_a_loop(name):
         pytest.skip("this kernel has no PCI device")
     with LOWERS[name]() as attached, conv.module(io_errors=True):
         cells, lower = Stamped(), attached.lun()
-        # From here on the delay of scsi_debug is FAST_JIFFIES.
+        # The end of this block sets scsi_debug's delay to FAST_JIFFIES.
         with slow(name):
             pass
         cells.fill(lower)

@@ -31,7 +31,8 @@ def choose(host, policy):
 
 
 def read(node, seconds):
-    """Sends a READ with a timeout of its own. Returns its status, or FAILED if it has none."""
+    """Sends a READ with a timeout in seconds. Returns its status, or FAILED if it has a host
+    byte."""
     with SgDev(node) as sg:
         got = sg.cmd(READ, din=4096, timeout_ms=1000 * seconds)
     return FAILED if got.host else got.status
@@ -66,7 +67,7 @@ def seconds_of(action):
 
 
 def refused(host_dir):
-    """Waits until a full device has refused a command more than once."""
+    """Waits until the full device of a host has refused a command more than once."""
     wait_for("a refused command", lambda: int(host_dir.get("fault/injected")) > 1)
 
 

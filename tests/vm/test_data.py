@@ -24,7 +24,7 @@ class Model:
         self.log: list[str] = []
 
     def send(self, command: bytes, **buffer):
-        """Sends a command, remembered for the message of a failure."""
+        """Sends a command, and remembers it for the message of a failure."""
         self.log.append(command.hex(" "))
         return self.dev.cmd(command, at=self.random.choice((0, 512, 1024, 3584)), **buffer)
 
@@ -132,7 +132,7 @@ class Model:
 @pytest.mark.parametrize("node,size", [("sd", 512), ("sd", 1024), ("sd", 2048), ("sd", 4096),
                                        ("sg", 512)])
 def test_random_commands(node, size):
-    """Every kind of command that changes data, then all data compared."""
+    """Sends random commands that change, read and compare data, then compares the whole disk."""
     with loaded("smq_ram", size_mb=MIB, sector_size=size) as hosts, \
             SgDev(getattr(hosts[0].luns()[0], node)) as dev:
         model = Model(dev, size, seed=size + len(node))
@@ -155,7 +155,7 @@ def test_untouched_is_zero():
 
 @pytest.mark.smoke
 def test_pages_come_and_go():
-    """Holes are filled, unmapped and filled again, in parts of pages and as whole pages."""
+    """Holes are filled, unmapped and filled again, as parts of pages and as whole pages."""
     with loaded("smq_ram", size_mb=MIB) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         model = Model(dev, 512, 1)
         for turn in range(3):

@@ -18,7 +18,7 @@ from kit.trace import traced
 READ_10 = bytes.fromhex("28000000000000000800")
 JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 2,
        "time_based": True, "runtime": 60}
-# Writes: a read at the end of a removed disk is no error, so fio would go on.
+# Writes, because a read at the end of a removed disk is no error: fio would go on.
 WRITES = JOB | {"rw": "randwrite"}
 
 
@@ -192,8 +192,9 @@ def test_commands_of_the_error_handler_wait_for_a_reset_by_ioctl(hold):
 
 
 def test_a_host_reset_that_fails_leaves_no_command_behind(hold):
-    """After a failed host reset, too, the LLD no longer touches its commands, and the layer ends
-    them. The mid-layer would end timed-out commands without asking the LLD."""
+    """After a failed host reset the LLD no longer touches its commands either, so the layer ends
+    them. After this last step the mid-layer would end timed-out commands without asking the
+    LLD."""
     lun = hold.luns()[0]
     set_param("fail_host_reset", 1)
     set_param("delay_us", 400000)
@@ -210,8 +211,8 @@ def test_a_host_reset_that_fails_leaves_no_command_behind(hold):
 
 
 def test_two_programs_reset_at_once(ram, disk):
-    """The mid-layer has one bit for all reset ioctls: the first reset that ends clears it, and so
-    unblocks the host."""
+    """Three threads reset one LUN, each through an open file of its own. The mid-layer has one bit
+    for all reset ioctls: the first reset that ends clears it, and so unblocks the host."""
     def reset_often(_):
         with SgDev(disk.sg) as sg:
             done = 0

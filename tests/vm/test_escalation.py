@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Every step of error handling on smq_ram, with its data verified.
 
-Several hosts recover at once, each under a load of its own. A step takes as long as a
-command's timeout, so this takes no longer than the recovery of one host.
+Several hosts recover at once, each under a load of its own. Each step takes as long as a command's
+timeout, so all hosts together need no longer than one host would.
 """
 import errno
 import signal
@@ -23,7 +23,7 @@ VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 8,
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
             "runtime": 90}
 STEPS = ("aborts", "lun_resets", "target_resets", "host_resets")
-# The steps that are made to fail, by the step that ends the command.
+# For each step the earlier steps that must fail, so that it ends the command.
 FAILS = {"aborts": (), "lun_resets": ("fail_abort",),
          "target_resets": ("fail_abort", "fail_lun_reset"),
          "host_resets": ("fail_abort", "fail_lun_reset", "fail_target_reset")}

@@ -16,7 +16,7 @@ TOP = Path(__file__).resolve().parents[2]
 PAGE = TOP / "docs/fibre-channel.md"
 CHECK = TOP / "tools/fc-check"
 LUNS, MIB = 10, 4
-# The page's first lines to copy have no prompt; later ones have root's prompt.
+# The page's first code block has no prompts; in later ones commands follow root's prompt.
 PROMPT = "    # "
 
 pytestmark = pytest.mark.limit(240)
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.limit(240)
 
 @pytest.fixture(scope="module")
 def link():
-    """Ten LUNs, while no module of this project is loaded."""
+    """The link to ten LUNs, while no module of this project is loaded."""
     need()
     with soft_fc(MIB, LUNS) as found:
         for lun in found.luns():
@@ -73,7 +73,8 @@ def test_commands(link):
 
 
 def test_fc_check_on_fc(link):
-    """After the commands that fc-check proposes, only what no command can change is still found."""
+    """The commands that fc-check proposes make all its findings disappear, except the one that no
+    command can change."""
     for lun in link.luns():
         (lun.queue / "scheduler").write_text("mq-deadline", encoding="ascii")
         (lun.queue / "add_random").write_text("1", encoding="ascii")

@@ -63,7 +63,7 @@ def smq(filename, **options):
 
 
 def refused(filename, **options):
-    """What fio prints on standard error for a job that cannot run."""
+    """Runs a job that fio must refuse. Returns what fio prints on standard error."""
     argv = fio_argv(filename, ioengine=f"external:{ENGINE}", **options)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60 * TIME_FACTOR,
                           check=False, stdin=subprocess.DEVNULL)
@@ -96,15 +96,15 @@ def test_verify(node, way, jobs):
 
 
 def test_threads(node):
-    """The same with threads, which share a process."""
+    """The same with jobs that are threads of one process."""
     report = smq(node, rw="randwrite", bs="4k", verify="crc32c", thread=True, numjobs=4,
                  size=2 * MIB, offset_increment=2 * MIB, iodepth=16, iodepth_batch=4)
     assert sums(report, "write", "read") == [2048] * 2
 
 
 def test_what_is_written_is_on_the_disk(node, luns):
-    """Data written through the engine is verified through the disk's block device, and the other
-    way round, by the installed fio."""
+    """The installed fio verifies through the disk's block device what it has written through the
+    engine, and the other way round."""
     job = {"program": "fio", "rw": "randwrite", "bs": "4k", "size": 4 * MIB, "verify": "crc32c",
            "randseed": 3}
     smq(node, iodepth=8, iodepth_batch=8, do_verify=0, **job)
@@ -127,7 +127,7 @@ def test_sizes(node, sizes, mode):
 
 
 def test_two_disks(luns):
-    """A job's blocks go to both disks in turn: each batch is for one of them."""
+    """A job's blocks go to two disks in turn; the engine makes batches for each disk."""
     nodes = ":".join(smqsg.node(lun) for lun in luns)
     with traced() as trace:
         smq(nodes, rw="randwrite", bs="4k", size=8 * MIB, verify="crc32c", iodepth=32,
@@ -202,7 +202,7 @@ def test_unit_attention_before_the_job(node, luns):
 
 
 def test_large_blocks_of_the_disk(ram):
-    """A disk with logical blocks of 4 KiB."""
+    """The engine works on a disk with logical blocks of 4 KiB, and refuses smaller blocks."""
     with third(ram, sector_size=4096) as lun:
         path = smqsg.node(lun)
         smq(path, rw="randwrite", bs="4k", size=4 * MIB, verify="crc32c", iodepth=16,
@@ -330,7 +330,8 @@ def test_a_disk_that_is_written_cannot_be_mounted(node, luns):
 
 
 def test_jobs_that_set_up_themselves(node):
-    """With create_serialize=0 jobs set up at the same time; none excludes another."""
+    """With create_serialize=0 jobs set up at the same time, and none keeps another from the
+    disk."""
     smq(node, rw="randwrite", bs="4k", size=2 * MIB, offset_increment="2m", numjobs=2,
         create_serialize=0, verify="crc32c")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A hardware queue that has no room: its commands wait in the layer, and other hardware queues and
-the host's LUNs go on. Commands wait in the order they came, except with "prio".
+"""A hardware queue has no room: its commands wait in the layer, while other hardware queues, and
+LUNs on them, go on. Commands leave in the order in which they came, except with "prio".
 
 smq_hold's parameter "ring" is the number of commands for which a hardware queue has room.
 """
@@ -198,7 +198,7 @@ def test_a_lun_goes_while_its_commands_wait(hold):
         under_way(gone, 20)
         set_param("ring", 0)
         wait_for("commands that wait", lambda: held(hold) > 4 and not get_param("inflight"))
-        # If no command ends, the block layer may not see that there are free tags.
+        # While no command ends, the block layer may not notice free tags.
         set_param("ring", 1)
         (gone.sysfs / "delete").write_text("1", encoding="ascii")
         assert len(hold.luns()) == 1
@@ -234,15 +234,17 @@ def test_polled_commands_wait_for_room():
 
 
 def test_the_doorbell_is_rung_for_what_came_before_a_full_ring():
-    """Batches of 16 with room for 4: a batch takes four times the device's time for one command."""
+    """With batches of 16 and room for 4, each doorbell is for four commands at most, and a batch
+    takes four times as long as one command."""
     with loaded("smq_hold", in_commit=1, hw_queues=1, delay_us=500) as (host,):
         lun = host.luns()[0]
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
-        # The doorbell is rung soon, not only when the commands are tried again after 3 ms.
         set_param("ring", 4)
         report = fio(lun.sd, **ONE | {"iodepth_batch_submit": 16, "iodepth_batch_complete_min": 16,
                                       "runtime": 1})
         settle(host)
+        # The doorbell was rung at once for each four commands, not only when waiting commands were
+        # tried again after 3 ms.
         print(f"commits {get_param('commits')}, {total_ios(report)} commands")
         assert get_param("commits") >= total_ios(report) / 4
 
@@ -270,8 +272,8 @@ def test_a_policy_counts_what_waited_without_one(hold):
 
 @with_params(depth=4)
 def test_nothing_of_a_policy_is_left_that_kept_lists_of_its_own(hold):
-    """"prio" is replaced while its lists have commands that a slow device did not take. Afterwards
-    commands wait only where there is no room."""
+    """"prio" is replaced while its lists have commands that a slow device has not taken. Afterwards
+    commands wait only if there is no room."""
     lun = hold.luns()[0]
     (lun.sysfs / "timeout").write_text("60", encoding="ascii")
     choose(hold, "prio")

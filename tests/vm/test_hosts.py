@@ -24,7 +24,7 @@ def test_report_luns(luns):
 
 
 def test_power_on_without_disk_driver():
-    """The first unit attention reports power on. Without sd nothing has cleared it before."""
+    """The first unit attention reports power on. sd would clear it, so sd_mod is not loaded."""
     run("modprobe", "-r", "sd_mod")
     assert not is_loaded("sd_mod")
     try:
@@ -65,7 +65,7 @@ def test_many_hosts():
 
 
 def test_many_luns():
-    """64 LUNs: found, listed, and the last one works."""
+    """64 LUNs are found and listed, and the last one works."""
     with loaded("smq_ram", luns=64, size_mb=16) as hosts:
         luns = hosts[0].luns()
         assert [lun.number for lun in luns] == list(range(64))

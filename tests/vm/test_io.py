@@ -75,7 +75,7 @@ def _shake_reserve(stop: threading.Event) -> None:
         _set_reserve(min(_meminfo("MemFree") + (64 << 10), _meminfo("MemAvailable") * 3 // 4))
         stop.wait(0.1)
         _set_reserve(16 << 10)
-        for _ in range(20):             # the reader fills memory anew
+        for _ in range(20):             # until the reader has filled memory again
             if _meminfo("MemFree") < 128 << 10 or stop.wait(0.05):
                 break
 

@@ -72,7 +72,8 @@ def test_faults_are_known(line):
     assert klog.FAULT.search(line)
 
 
-# (lines of a report, whether it is a fault). Three kinds are no faults if the kernel caused them.
+# (lines of a report, whether it is a fault). Three kinds of reports are no faults if the kernel
+# itself caused them.
 REPORTS = [
     (["WARNING: suspicious RCU usage", "lib/maple_tree.c:715 suspicious rcu_dereference_check() "
       "usage!"], False),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """queuecommand_lck under host_lock, on an LLD written as drivers were before multiqueue.
 
-On one CPU (tools/vm --cpus 1) blk-mq completes without the softirq: some deadlocks happen only
-there.
+With one CPU (tools/vm --cpus 1) blk-mq completes commands without the softirq, and some deadlocks
+can happen only then.
 """
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -130,9 +130,9 @@ def units_tested(sg_node):
 @pytest.mark.smoke
 def test_entries_that_drop_host_lock():
     """While an entry has dropped host_lock, other entries run and complete their commands. Each
-    command ends once, and only when the driver ends it. The first entry waits for another one, for
-    which a second program sends commands: all requests of block I/O may be in the list of the
-    dispatcher that called the first entry."""
+    command ends once, and only when the driver ends it. The entry that has dropped the lock waits
+    until another one runs. All block I/O requests may be in the list of the dispatcher that called
+    the first entry, so a thread sends further commands."""
     with old_host(where=ENTRY) as host:
         disk = host.luns()[0]
         (disk.queue / "scheduler").write_text("none", encoding="ascii")
@@ -152,8 +152,8 @@ def test_entries_that_drop_host_lock():
                         set_param("drop", 0)
                         overlaps, busy = get_param("overlaps") - before, host.stats()["busy"] - busy
                         print(f"{name}: {overlaps} overlaps, {busy} refused")
-                        assert get_param("stolen") == 0, f"{name}: not ended by the driver"
-                        assert name != "refused" or busy >= overlaps, "a refused one completed"
+                        assert get_param("stolen") == 0, f"{name}: ended, but not by the driver"
+                        assert name != "refused" or busy >= overlaps, "completed, not refused"
             settle(host)
         assert trace.check_once() >= total_ios(load_.result())
 

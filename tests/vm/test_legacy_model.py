@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policy legacy-model: commands pass the locks of the old path, with the right data."""
+"""The policy legacy-model: commands go through the locks of the old path, and move the right
+data."""
 import time
 
 import pytest

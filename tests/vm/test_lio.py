@@ -93,7 +93,7 @@ def test_names_limits_and_order(klog):
             refused({errno.EINVAL}, lambda text=name: write_attr(tpg.path / "nexus", text + "\n"))
             klog.wait(f"nexus={name} is neither")
 
-        # LUNs are linked first, then the nexus is made.
+        # The LUN is linked first, and then the nexus is made.
         address = tpg.link(7, store)
         assert not tpg.host.luns()
         write_attr(tpg.path / "nexus", NEXUS + "\n")
@@ -158,7 +158,7 @@ def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
                 got = dev.cmd(cdb.blocks(read, 4096, 8), din=4096)
                 assert got.good and not got.resid and got.data == data, got
         # A kernel that checks for sleeping in atomic context would report LIO's might_sleep(), so
-        # there workers execute all commands.
+        # on such a kernel workers execute all commands.
         assert bool(queued) == SANITIZING
         with queued_work("target_queued_submit_work") as queued:
             assert dev.cmd(cdb.inquiry(36), din=36).good
@@ -240,7 +240,7 @@ def test_compare_and_write():
 def test_persistent_reservations_between_two_nexuses():
     second = "naa.5001405000000a02"
     with ramdisk("rd") as store, lio_fabric(io_errors=True):
-        # LIO writes a file there, even if no registration has to survive a loss of power.
+        # LIO writes a file there, even if no registration is to survive a loss of power.
         Path(read_attr(TARGET / "dbroot"), "pr").mkdir(parents=True, exist_ok=True)
         wwn = Wwn()
         first = wwn.tpg(1).disk(0, store)

@@ -2,8 +2,8 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
-"""The layer's faults on commands of LLDs that know nothing of them: smq_virtio,
-smq_lio, and one with queuecommand_lck."""
+"""The layer's faults on demand, with LLDs that have no code for faults: smq_virtio, smq_lio, and
+smq_old, which has queuecommand_lck."""
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, 
 FAULTS = 4
 READ = cdb.blocks(cdb.READ_10, 0, 8)
 WRITE = cdb.blocks(cdb.WRITE_10, 0, 8)
-# Faults whose commands end by error handling.
+# Faults whose commands only error handling ends.
 LOST = ("dropped", "lost")
 
 
@@ -84,7 +84,7 @@ def fixture_lld(disk):
     before = settle(host)
     yield host, disk, faults
     faults.arm("none")
-    # The device is usable.
+    # The device still works.
     fio(disk.sd, **VERIFY | {"size": "1m"})
     stats = settle(host)
     assert stats["queued"] - before["queued"] == stats["done"] - before["done"]
@@ -157,7 +157,7 @@ def test_resets_take_what_has_no_answer(lld):
                 wait_for("the commands", lambda: host.attr("smq/inflight") == "4")
                 dev.reset(level)
                 assert {one.result().host for one in sent} == {DID_RESET}
-                # Takes the unit attention of a reset.
+                # Clears the unit attention of the reset.
                 dev.cmd(cdb.plain(cdb.TEST_UNIT_READY))
     stats = settle(host)
     assert stats["reset_cmds"] - before["reset_cmds"] == 4 * len(levels) * 3

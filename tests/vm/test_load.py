@@ -72,8 +72,8 @@ def test_every_command_reaches_the_device(luns, cpus):
 
 
 def check_shape(luns, cpus, shape):
-    """smq_load's count agrees with the device's. The device saw more commands only by the warm-up
-    and by the last commands of a run, which are in no chunk."""
+    """smq_load's count agrees with the device's. The device may have had more commands only by the
+    warm-up and by the last commands of a run, which belong to no chunk."""
     before = [done_by(lun) for lun in luns]
     jobs = inkernel.run(devices=[lun.sd for lun in luns], cpus=cpus, count=COUNT, warmup=WARMUP,
                         **shape)
@@ -94,7 +94,7 @@ def check_shape(luns, cpus, shape):
 
 
 def test_a_job_has_its_own_devices(luns):
-    """Two CPUs, three LUNs: the first CPU has two of them."""
+    """With two CPUs and three LUNs the first CPU's job uses two LUNs."""
     before = [done_by(lun) for lun in luns]
     inkernel.run("read", [lun.sd for lun in luns], cpus=(0, 1), count=CHUNK, warmup=3000)
     first, second, third = (done_by(lun) - was for lun, was in zip(luns, before))
@@ -113,7 +113,8 @@ def test_read10_is_what_it_says(luns):
 
 @pytest.mark.smoke
 def test_one_hardware_queue(klog):
-    """Commands are completed by softirq, which must get to run beside a job that spins."""
+    """With one hardware queue the softirq completes commands; it must get to run beside a job that
+    spins."""
     with loaded("smq_ram", hw_queues=1) as hosts:
         disk = hosts[0].luns()[0].sd
         for spin in (0, 1):
@@ -185,7 +186,7 @@ def test_signal_ends_a_run(luns):
 
 
 def test_delay_and_spin():
-    """A delay takes at least its time; a spin takes the same time on both CPUs."""
+    """A delay takes at least 95 % of its time; a spin takes 0.1 to 100 us on each CPU."""
     jobs = inkernel.run("delay", count=500, delay_ns=20000)
     assert all(time_ >= 19000 for time_ in jobs[0].per_command())
     for job in inkernel.run("spin", cpus=(0, 1), count=20000):

@@ -10,7 +10,7 @@ from kit.host import ModuleError, SgDev, find_hosts, fio, is_loaded, load, loade
 
 CPUS = os.cpu_count()
 
-# Parameter, value, and the limit that the message has to name beside them.
+# Parameter, value, and the limit; the message has to name all three.
 BAD = [
     ("hosts", 65, "0..64"), ("hosts", 0xffffffff, "0..64"),
     ("luns", 0, "1..256"), ("luns", 257, "1..256"),
@@ -50,7 +50,8 @@ def test_no_number(klog, words):
 
 @pytest.mark.parametrize("depth", [1, 4096])
 def test_depth(depth):
-    """depth is the host's and the LUN's depth, and I/O deeper than it completes."""
+    """depth is the host's and the LUN's depth. With depth=1, I/O that is deeper completes as
+    well."""
     with loaded("smq_ram", depth=depth, size_mb=16) as hosts:
         lun = hosts[0].luns()[0]
         assert int(hosts[0].attr("can_queue")) == depth
@@ -84,7 +85,7 @@ def test_most_hosts():
     ({}, CPUS, 0), ({"hw_queues": 1}, 1, 0), ({"hw_queues": 1, "poll_queues": 1}, 1, 1),
     ({"poll_queues": CPUS}, CPUS, CPUS)], ids=["default", "one", "one-and-one", "all"])
 def test_queues(given, hw, poll):
-    """As many hardware queues as asked for, each CPU mapped to one of them."""
+    """The host has as many hardware queues as the parameters say, and each CPU is mapped to one."""
     with loaded("smq_ram", size_mb=16, **given) as hosts:
         assert int(hosts[0].attr("smq/hw_queues")) == hw
         assert int(hosts[0].attr("smq/poll_queues")) == poll
@@ -111,7 +112,7 @@ def test_more_queues_than_cpus(klog, name):
 
 
 def test_parameters_are_read_only(ram):
-    """Parameters are read-only: hosts were made with them."""
+    """Parameters are read-only, because the hosts were created with them."""
     for entry in Path("/sys/module/smq_ram/parameters").iterdir():
         assert entry.stat().st_mode & 0o222 == 0, entry
     assert Path("/sys/module/smq_ram/parameters/depth").read_text().strip() == \

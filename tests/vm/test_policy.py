@@ -88,8 +88,8 @@ def test_more_is_advertised_for_an_expensive_doorbell():
 
 
 def test_more_is_advertised_only_while_something_is_held(hold):
-    """Twice: more is advertised while the device is full and commands are held, and for a while
-    after that."""
+    """More is advertised while the device is full and commands are held, and for a while after
+    that. This happens a second time, too."""
     choose(hold, "batch")
     for _ in range(2):
         assert depths(hold) == (16, 16, 16)
@@ -143,7 +143,7 @@ def test_one_command_at_a_time_is_not_held(hold):
     before = hold.stats()["done"]
     report = fio(hold.luns()[0].sd, **ONE | {"iodepth": 1, "runtime": 1})
     assert get_param("commits") >= settle(hold)["done"] - before > 50
-    # No command waited until the batch's time was over: that is ten times the latency seen here.
+    # No command waited until the batch's time, 10 ms, was over: usually one takes a tenth of that.
     assert report["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"] < 9000000
 
 
@@ -156,7 +156,7 @@ def test_time_and_bytes_end_a_batch(hold):
     fio(lun.sd, **ONE | {"runtime": 1})
     set_param("delay_us", 400000)
     with load_on(lun.sd, **ONE | {"iodepth": 20}):
-        # None of the slow commands has ended: the batches did not wait for commands already issued.
+        # No slow command has ended yet, so no batch waited for the end of commands issued before.
         wait_for("all of them with the device", lambda: get_param("inflight") == 20)
     choose(hold, "batch", bytes=4096, usecs=10000)
     set_param("commits", 0)
@@ -307,7 +307,7 @@ def test_recovery_does_not_wait_for_the_timers_of_what_is_held(hold):
         lost = [pool.submit(read, lun, 3) for _ in range(4)]
         wait_for("lost commands", lambda: get_param("lose") == 0)
         held = [pool.submit(read, lun, 45) for _ in range(4)]
-        wait_for("held ones behind them", lambda: hold.attr("smq/held") == "4")
+        wait_for("held commands behind them", lambda: hold.attr("smq/held") == "4")
         wait_for("the timeouts", lambda: hold.stats()["timeouts"] == 4)
         start = time.monotonic()
         wait_for("the recovery", lambda: hold.stats()["lun_resets"], 25)
@@ -371,7 +371,7 @@ def test_switching_drains_what_is_held(hold):
         start = time.monotonic()
         choose(hold, "direct")
         assert time.monotonic() - start < 10
-        wait_for("it to go", lambda: hold.attr("smq/held") == "0")
+        wait_for("the held command to go", lambda: hold.attr("smq/held") == "0")
 
 
 @pytest.mark.smoke

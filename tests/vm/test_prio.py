@@ -66,7 +66,7 @@ def most_kib(lun, kib):
 
 @pytest.fixture(name="host")
 def host_fixture(both):
-    """The host; at the end its settings are as before, and no command may have had an error."""
+    """The host. At the end its settings are as before; no command may have timed out or be held."""
     host_dir, host = both
     # A request of this size takes a tenth of a second at 10 MB/s. Newer kernels write more at once.
     most_kib(host.luns()[0], 1024)
@@ -228,8 +228,8 @@ def test_a_file_is_saved_while_many_writes_wait(host):
 
 
 def test_a_large_write_is_not_robbed(host):
-    """When four small writes come, a large write has waited 0.9 s of the second that it needs at
-    this rate. The small ones do not use up its bytes: all five take about 1.1 s."""
+    """A large write needs a second at this rate. After 0.9 s four small writes come, which must not
+    use up the bytes that it has waited for: all five take about 1.1 s."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=MB)
     in_use(host)
@@ -268,7 +268,7 @@ def test_what_waits_goes_at_once_when_somebody_waits_for_all(host, end):
 
 
 def test_waiting_for_a_rate_is_no_timeout(host):
-    """Each command waits longer than its timeout, for the rate."""
+    """Commands wait for the rate longer than their timeout, and none times out."""
     lun = host.luns()[0]
     timeout = (lun.sysfs / "timeout").read_text(encoding="ascii")
     (lun.sysfs / "timeout").write_text("1", encoding="ascii")

@@ -62,7 +62,8 @@ def test_verified_io_and_passthrough(stage):
         fio(disk.sd, rw="read", bs="512k", size="8m", ioengine="psync")
         with SgDev(disk.sg) as sg:
             assert sg.cmd(bytes.fromhex("120000006000"), din=96).data[8:12] == b"QEMU"
-            # QEMU does not count the bytes of a short transfer: it reports no error, and need not.
+            # QEMU's device does not count the bytes of a short transfer: it reports no error, and
+            # the residual is the whole buffer.
             short = sg.cmd(bytes.fromhex("120000002400"), din=200)
             assert (short.status, short.host, short.resid) == (0, 0, 200)
             past = sg.cmd(bytes.fromhex("2800ffffff0000000800"), din=4096)

@@ -35,12 +35,12 @@ from kit.targetcli import TOP
 
 README = TOP / "target-configs/README.md"
 SECTION = "## Disks of a QEMU guest"
-# The modules that a driver's host needs, where that is not the driver alone.
+# The modules to load for a driver that needs more than its own.
 MODULES = {"uas": ("xhci_pci", "uas")}
 
 
 def rows():
-    """Drivers, each with the options of its HBAs, as the README has them."""
+    """The README's table: drivers, each with the options of its HBAs."""
     text = README.read_text(encoding="utf-8").partition(SECTION)[2]
     found = {}
     for driver, options in re.findall(r"^\| [^|]+ \| (\w+) \| `([^`]+)` \|$", text, re.M):
@@ -52,7 +52,8 @@ ROWS = rows()
 
 
 def test_the_options_are_those_of_this_vm():
-    """This file's VM has the options of the README: a test with others would prove nothing."""
+    """This file's VM has the options of the README: a test with other options would prove
+    nothing."""
     text = Path(__file__).read_text(encoding="utf-8")
     words = " ".join(re.findall("^# vm: --qemu '(.*)'$", text, re.M))
     ours = re.sub(r"{disk:(\w+):8}", r"\1.img", words)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ad hoc commands of smq_sg that wait for a tag: the process that submitted them may be stopped or
-gone when they get it."""
+"""Ad hoc commands of smq_sg that wait for a tag: the process that submitted a command may be
+stopped or gone when the command gets the tag."""
 import errno
 import os
 import resource
@@ -49,8 +49,8 @@ class Waiting:
 
 
 def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """The process's work: it submits one command, writes a byte to @told, and returns the result of
-    @then(ring)."""
+    """Makes the process's work: it submits one command, writes a byte to the descriptor @told, and
+    returns the result of @then(ring)."""
     def work():
         with SlotFile(path) as file, Ring(4, SETUP_SQE128 | SETUP_CQE32) as ring:
             raw = push_adhoc(ring, file.fd, TUR)
@@ -63,8 +63,8 @@ def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[
 
 
 def one_vectored(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """The same with an INQUIRY; the process changes its iovec to other memory as soon as the
-    command is submitted."""
+    """The same with an INQUIRY. As soon as the command is submitted, the process changes its iovec
+    to other memory."""
     def work():
         area, length = Memory(PAGE), 36
         first, second = PAGE // 4, PAGE // 2
@@ -213,8 +213,8 @@ def test_ring_closed():
 
 
 def test_data_of_those_that_wait_is_locked_memory():
-    """A command above the limit ends with EAGAIN at once. The limit counts the data of all waiting
-    commands."""
+    """The data of all waiting commands counts as locked memory. A command that would exceed the
+    limit ends with EAGAIN at once."""
     with ram_host(depth=1, hw_queues=1) as (host_dir, host):
         path = smqsg.node(host.wait_luns(1)[0])
         host_dir.set("model/service_ns", HELD // 4)

@@ -115,7 +115,7 @@ HEADERS = {
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", HEADERS)
 def test_write_read(pair, arena, name):
-    """write() and read() return what sg's return."""
+    """write() and read() return the same as on sg's node."""
     want = HEADERS[name]
     answers = []
     for fd in pair:
@@ -326,7 +326,7 @@ def test_two_readers(node, arena, slow):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_close_in_flight(lun, arena, slow):
-    """close() with commands in flight and unread results does not wait, and leaks nothing."""
+    """close() with commands in flight and unread results does not wait; the commands end later."""
     path = smqsg.node(lun)
     for _ in range(3):
         with smqsg.opened(path) as (fd,):
@@ -341,7 +341,8 @@ def test_close_in_flight(lun, arena, slow):
 
 
 def test_closed_memory(lun, arena, slow):
-    """After close() a command's data is not copied to memory that has another use by then."""
+    """After close() a command's data is not copied to its buffer, which may have another use by
+    then."""
     odd = V3(cdb.blocks(cdb.READ_10, 0, 1), 511, at=1)
     with smqsg.opened(smqsg.node(lun)) as (fd,):
         assert not sgheader.write(fd, odd, arena)
