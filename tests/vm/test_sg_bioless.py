@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Slots whose requests have no bio: which slots these are, and that nothing else differs."""
+"""Slots whose requests have no bio: which slots these are, and that their commands have the same
+results as other commands."""
 import mmap
 import os
 import random
@@ -36,7 +37,7 @@ class Mapped:
 
 @contextmanager
 def mapped():
-    """Counts during the block, on an otherwise idle machine."""
+    """Yields a Mapped that counts during the block. Only the test may send commands meanwhile."""
     with calls("scsi_mod", "scsi_alloc_sgtables") as so_far:
         yield Mapped(so_far)
 
@@ -55,8 +56,8 @@ def scsi_debug(**params):
 
 
 def run_with_all_tags(file):
-    """Runs the file's first slots, one for each tag, on a device that is slow meanwhile: the first
-    command has not ended when the last one gets its tag."""
+    """Runs the file's first slots, one for each tag. Meanwhile the device is slow, so that the
+    first command has not ended when the last one gets its tag."""
     delay = smqsg.SCSI_DEBUG / "delay"
     delay.write_text("100", encoding="ascii")
     assert file.run(range(TAGS)) == (0, 0)
@@ -78,7 +79,7 @@ def test_the_first_command_of_a_tag_has_a_bio(flags):
             run_with_all_tags(file)
             assert area[:] == numbered_blocks(0, TAGS)
             count = made.since()
-            # Before the first turn few tags had been used.
+            # Before the first turn only few tags had been used.
             assert count is None or (0 < count <= TAGS if not turn else not count), (turn, count)
 
 
@@ -120,8 +121,8 @@ def test_pieces(flags):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
 def test_elevators(way):
-    """Under an elevator commands have a bio, and the same data. The elevator is set while slots are
-    prepared."""
+    """Under an elevator commands have a bio, and move the same data. The elevator changes after the
+    slots were prepared."""
     rand, count = random.Random(way), TAGS // 2
     area = Memory(2 * count * BLOCK)
     with scsi_debug(delay=0) as (path, lun), SlotFile(path, TAGS) as file, mapped() as made, \
@@ -172,8 +173,8 @@ def test_hosts_with_protection_information(dif, dix, flags):
         assert min(later) == (TAGS // 2 if flags else TAGS)
 
 
-# Faults of a device, or of the way to it, for one command; and the steps of error handling that
-# fail.
+# Faults of the device, or on the way to it, which hit one command; and for each fault the steps of
+# error handling that fail.
 FAULTS = (("status", {"status": 8, "count": 2}, ()), ("task_set_full", {"count": 2}, ()),
           ("sense", {}, ()), ("short", {}, ()), ("wrong_status", {}, ()), ("dropped", {}, ()),
           ("lost", {}, ()), ("timeout", {}, ()), ("lost", {}, ("fail_abort",)),

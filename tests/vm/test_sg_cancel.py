@@ -16,7 +16,7 @@ from kit.slowdisk import DEPTH, SLOW, opened
 from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-SOON = SLOW / 1e9 / 2
+SOON = SLOW / 1e9 / 2     # seconds: half of a slow command's time
 
 
 def waiting(device, count):
@@ -47,8 +47,8 @@ def test_slot(device):
 
 @pytest.mark.smoke
 def test_all(device):
-    """Cancels all waiting runs of one file, by whatever call they came; those of another file go on
-    waiting."""
+    """Cancels all waiting runs of one file, whichever call submitted them. Another file's runs go
+    on waiting."""
     with opened(device.path) as file, opened(device.path) as other, Ring() as ring, \
             Ring() as others:
         device.slow()
@@ -83,7 +83,7 @@ def test_all(device):
 
 
 def sg_io(file):
-    """The errno of an SG_IO through the same open file."""
+    """Calls SG_IO through the same open file; returns its errno, or 0."""
     with SgDev(file.path) as dev:
         # Use @file's open file in place of the one that SgDev has just opened.
         os.dup2(file.fd, dev.fd)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""/dev/smqsgN beside /dev/sgN and bsg of the same device: programs, and all kinds of headers."""
+"""/dev/smqsgN compared with /dev/sgN and bsg of the same device: programs, and all kinds of
+headers."""
 import ctypes
 import dataclasses
 import errno
@@ -23,7 +24,7 @@ DISKS = {
     "scsi_debug": {"dev_size_mb": 16, "delay": 0, "names": ("add_host", "max_luns")},
 }
 SEED = int(os.environ.get("SMQ_SEED", "20261121"))
-# Size of a data buffer for any command here.
+# The size of a data buffer that any command here can use.
 ARENA = 2 << 20
 
 
@@ -286,7 +287,7 @@ def test_v4_lost(pair, arena):
 
 
 def test_v4_iovec(pair, arena):
-    """Iovecs work in both directions; bsg ignores them."""
+    """Iovecs work in both directions. (bsg ignores them, so there is nothing to compare with.)"""
     out = V4(WRITE, dout=DATA, pieces=(1024, 0, 3072))
     assert not sgheader.sg_io(pair[1], out, arena).error
     back = V4(cdb.blocks(cdb.READ_10, 16, 8), 4096, pieces=(1, 4095))
@@ -352,13 +353,13 @@ def test_untouched(pair, arena):
 
 
 def test_mmap_io(pair, arena):
-    """SG_FLAG_MMAP_IO is refused: what can be mapped here is the status array."""
+    """SG_FLAG_MMAP_IO is refused: a mapping of this node is the status array, not a data buffer."""
     want = V3(INQUIRY, 96, flags=sgheader.FLAG_MMAP_IO)
     assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
 
 
 def test_direct_io(pair, arena):
-    """SG_FLAG_DIRECT_IO is reported as done where it was done."""
+    """With SG_FLAG_DIRECT_IO the result says whether the data was moved without a copy."""
     want = V3(READ, 4096, flags=sgheader.FLAG_DIRECT_IO)
     assert sgheader.sg_io(pair[1], want, arena).fields["info"] == sgheader.INFO_DIRECT
     want.at = 1
@@ -551,7 +552,7 @@ def test_blktrace(pair):
 
 
 def test_reset(nodes, pair, arena):
-    """SG_SCSI_RESET resets; the next command, from whichever node, gets the unit attention."""
+    """SG_SCSI_RESET resets the LUN: one of the next commands gets the unit attention."""
     lun, path = nodes
     with sgio.SgDev(path) as dev:
         dev.reset(sgio.SG_SCSI_RESET_DEVICE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands are in flight while something happens to their slots, file, process or
-device."""
+"""What becomes of prepared commands in flight when something happens to their slots, file, process
+or device."""
 import ctypes
 import errno
 import mmap
@@ -229,7 +229,7 @@ def test_sigkill(device, how):
     os.kill(pid, signal.SIGKILL)
     assert ended(pid) == -signal.SIGKILL
     device.idle()
-    # The commands did not run one after the other.
+    # If the waiting commands were sent as well, all commands would take at least ten times SLOW.
     assert time.monotonic() - start < 8 * SLOW / 1e9
     os.close(ready)
     os.close(told)
@@ -331,7 +331,7 @@ def test_unprivileged(device):
 
 
 def test_passed_to_another_user(device):
-    """A file is passed to another user by SCM_RIGHTS: slots still belong to their owner."""
+    """A file is passed to another user by SCM_RIGHTS: its slots still belong to their owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX)
 
     def work():

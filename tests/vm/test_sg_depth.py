@@ -18,7 +18,7 @@ from kit.waits import Waits, node, number, waits, waits_on
 EAGAIN, ENODEV, ETIMEDOUT = "11", "19", "110"
 MS = 1000000
 SG_IO = Path(__file__).resolve().parents[2] / "tools/sg_io"
-# Many commands at once, from several files, by SQEs and by batches.
+# Two programs that send many commands at once: by SQEs, and by batches.
 MANY = ({"path": "run", "depth": 128}, {"path": "batch", "depth": 8, "batch": 16})
 
 
@@ -95,13 +95,13 @@ def test_never_more_than_the_depth_of_the_moment():
 
 
 def test_a_raised_depth_is_used_at_once():
-    """A raised depth is used at once: exactly as many commands are in flight as it allows. They can
-    be counted because none ends meanwhile."""
+    """A raised depth is used at once: exactly as many commands are in flight as it allows. No
+    command ends meanwhile, so they can be counted."""
     with ram_lun(6000 * MS, hw_queues=4) as (host_dir, host, lun, where):
         set_depth(lun, 1)
         with waits_on(dev(where), path="batch", depth=4, batch=50, count=4) as batch, \
                 waits_on(dev(where), depth=100, count=100) as lone:
-            wait_for("both to wait", lambda: number(where, "waiting") >= 100)
+            wait_for("both programs' commands to wait", lambda: number(where, "waiting") >= 100)
             for depth in (1, 2, 7, 30):
                 set_depth(lun, depth)
                 wait_for(f"{depth} to be sent", lambda d=depth: in_use(host, lun)[2] == d, 1)
@@ -123,9 +123,9 @@ def seconds(via, device, reads, count) -> float:
 
 @pytest.mark.limit(180)
 def test_a_tag_is_had_that_others_sleep_for(tmp_path):
-    """The host has two tags, which the block I/O of three other LUNs wants all the time. Ad hoc
-    commands get one as soon as prepared commands do, and smq_sg does not try for one again and
-    again."""
+    """The host has two tags, for which the block I/O of three other LUNs competes all the time. Ad
+    hoc commands get a tag as soon as prepared commands do, and smq_sg does not try to get one over
+    and over."""
     reads, rounds, count = tmp_path / "reads", 3, 80
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
     took = {"smq": 0.0, "bsg-uring": 0.0}
@@ -198,7 +198,7 @@ def shares(said, settle_bins=5) -> list[float]:
     the last program's start are left out."""
     first = max(one["first_bin"] for one in said) + settle_bins
     last = min(one["first_bin"] + len(one["bins"]) for one in said) - 1
-    assert last - first >= 8, "they did not run together"
+    assert last - first >= 8, "the programs did not run at the same time for long enough"
     done = [within(one, first, last) for one in said]
     return [one / sum(done) for one in done]
 
@@ -210,7 +210,7 @@ def test_files_have_equal_shares(files):
     loads = (*MANY, {"path": "batch", "depth": 1, "batch": 24})[:files]
     with ram_lun(10 * MS, depth=12) as (_, _, _, where):
         jobs = [Waits(dev(where), ms=4000, **load_) for load_ in loads]
-        wait_for("all of them", lambda: number(where, "share") == 12 // files)
+        wait_for("all files to share", lambda: number(where, "share") == 12 // files)
         said = [job.result() for job in jobs]
     parts = shares(said)
     print("shares", [round(part, 3) for part in parts])
@@ -241,8 +241,8 @@ def test_one_at_a_time_beside_a_huge_batch(path):
 
 
 def test_queue_of_a_file_is_bounded():
-    """One command of a file is in flight and max_waiting commands wait. All further commands of the
-    file are refused, and no others."""
+    """One command of a file is in flight and max_waiting commands wait. All further commands of
+    this file are refused, but none of another file."""
     with ram_lun(5000 * MS, depth=4) as (host_dir, _, lun, where):
         set_depth(lun, 1)
         most = number(where, "max_waiting")
@@ -252,7 +252,7 @@ def test_queue_of_a_file_is_bounded():
             assert number(where, "waiting") == most and number(where, "inflight") == 1
             # Another file has a queue of its own.
             other = Waits(dev(where), depth=10, count=10)
-            wait_for("another's", lambda: number(where, "waiting") == most + 10)
+            wait_for("the other file's commands", lambda: number(where, "waiting") == most + 10)
             host_dir.set("model/service_ns", MS // 2)
             said, others = job.result(), other.result()
         assert said["results"] == {"status": 0, "0": most + 1, EAGAIN: many - 1 - most}
@@ -263,11 +263,11 @@ def test_queue_of_a_file_is_bounded():
 
 @contextmanager
 def stuck(service_ms, count=1):
-    """A LUN of depth 1 whose only place is taken for a while."""
+    """A LUN of depth 1, whose only place @count slow commands take, one after the other."""
     with ram_lun(service_ms * MS, depth=4) as (host_dir, host, lun, where):
         set_depth(lun, 1)
         with waits_on(dev(where), count=count) as holder:
-            wait_for("its command", lambda: number(where, "inflight") == 1)
+            wait_for("the command in the place", lambda: number(where, "inflight") == 1)
             yield host_dir, host, where, holder
 
 
@@ -308,7 +308,7 @@ def test_waiting_ends_with_its_process():
         for job in jobs:
             job.kill()
         wait_for("no waiting command", lambda: number(where, "waiting") == 0, 2)
-        assert holder.job.poll() is None, "they ended because there was a place"
+        assert holder.job.poll() is None, "the commands stopped waiting because they got a place"
         assert holder.result()["results"]["0"] == 1
 
 
@@ -320,7 +320,7 @@ FEWEST = 10
 
 
 def ended(lun) -> int:
-    """The number of commands that the LUN has ended."""
+    """The number of a LUN's commands that have ended."""
     return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""When a process ends, its waiting commands are not sent, in whatever way it has the file open.
-Many open files that do nothing cost nothing."""
+"""When a process ends, its waiting commands are not sent, whatever keeps the file open. Open files
+that do nothing cost nothing, however many there are."""
 import mmap
 import os
 import resource
@@ -31,7 +31,7 @@ TIMEOUT_MS = 600_000
 # is reaped.
 LATE = 1.0
 DATA = b"\x77" * BLOCK
-# The number of commands that wait, each in a file of its own.
+# The number of commands that wait, in four files or each in a file of its own.
 WAITERS = 4000
 SETUPS = {"sqpoll": SETUP_SQPOLL, "defer": SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN,
           "iopoll": SETUP_IOPOLL}
@@ -49,8 +49,8 @@ WAYS = [
 
 
 def submit_writes(path, reached):
-    """Submits writes of blocks, of which DEPTH are in flight at a time. Returns objects that must
-    stay alive."""
+    """Submits writes of blocks, of which DEPTH are in flight at a time. @reached says by what kind
+    of ring, or of SQE, the commands are submitted. Returns objects that must stay alive."""
     file, ring = SlotFile(path, COMMANDS), Ring(64, SETUPS.get(reached, 0))
     memory = Memory(BLOCK)
     memory[:] = DATA
@@ -74,7 +74,7 @@ def submit_writes(path, reached):
 
 
 def written(path):
-    """How many blocks are on the disk once no command is in flight."""
+    """How many of the blocks have been written. Call it when no command is in flight."""
     with SgDev(path) as dev:
         data = dev.cmd(cdb.blocks(cdb.READ_10, 0, COMMANDS), din=COMMANDS * BLOCK).data
     return sum(data[at:at + BLOCK] == DATA for at in range(0, len(data), BLOCK))
@@ -83,7 +83,8 @@ def written(path):
 @pytest.mark.limit(90)
 @pytest.mark.parametrize("reached, how", WAYS)
 def test_what_waits_is_not_sent(request, reached, how):
-    """A process dies or executes another program, with commands in flight and waiting."""
+    """A process exits, is killed or executes another program while its commands are in flight and
+    waiting."""
     device = request.getfixturevalue("polled" if reached == "iopoll" else "device")
     device.slow(round(SERVICE * 1e9))
     died = mmap.mmap(-1, mmap.PAGESIZE)

@@ -23,7 +23,7 @@ from kit.uring import Ring
 
 # libfc sets each LUN's queue_depth to this.
 DEPTH = 32
-# The number of commands: twice the depth. Each has 16 frames.
+# The number of commands: twice the depth. The data of each takes 16 frames.
 PIECES = 2 * DEPTH
 # Where the data begins: behind the blocks that are read in the search for partitions, which must
 # find none.
@@ -42,7 +42,7 @@ def host_byte(result):
 
 @pytest.fixture(scope="module")
 def link():
-    """The FC LUN and the wire to it."""
+    """The link to the FC LUN."""
     need()
     with smqsg.module(), soft_fc() as found:
         smqsg.clear_attentions(found.lun().sg)
@@ -65,8 +65,8 @@ def data(link):
     pytest.param(5, (by_ring, by_batch), marks=pytest.mark.smoke),
     (33, (by_ioctl,)), (64, (by_ring,))), ids=("1", "5", "33", "64"))
 def test_data(fc, blocks, ways):
-    """Data of one frame; of several, the last of which is not full; and of more commands than the
-    depth."""
+    """Transfers of one frame, and of several frames of which the last is not full, by more commands
+    than the depth."""
     count, rand = DEPTH + 8, random.Random(blocks)
     behind = FIRST + PIECES * PIECE // BLOCK
     start = rand.randrange(behind + 1, fc.blocks - count * blocks - 1)
@@ -112,7 +112,7 @@ def push_all(file, ring, slots=range(PIECES)):
 
 
 def ended(ring, slots=range(PIECES)):
-    """The results of slots sent by SQEs: each must have ended once, and no other."""
+    """The results of slots sent by SQEs. Each of these must end once, and no other slot may end."""
     got = ring.wait(len(slots), SECONDS)
     assert sorted(slot for slot, _ in got) == list(slots)
     assert not ring.reap()
@@ -120,7 +120,7 @@ def ended(ring, slots=range(PIECES)):
 
 
 def works(file, known):
-    """Checks that all slots work as prepared."""
+    """Checks that all slots can be run and read the right data."""
     blank(file)
     assert file.run(range(PIECES)) == (0, 0)
     compare(file, known)
@@ -200,7 +200,7 @@ class Plain:
 
 
 def test_bounce_idle(fc, data):
-    """Commands that are sent while the port is blocked wait for it; their sender may close its file
+    """Commands that are sent while the port is blocked wait for it. Their file may be closed
     meanwhile."""
     lun = fc.lun()
     with readers(lun, data) as file, Ring() as ring, Plain(lun.sg) as plain:
@@ -277,7 +277,7 @@ def test_fast_io_fail(fc, data, when):
                 plain.send()
                 fc.down()
         got = sorted(host_byte(res) for res in ended(ring).values())
-        # Commands that were not in flight have not been sent; neither have sg's.
+        # Commands that were not in flight have not been sent, nor have sg's commands.
         lost = DEPTH if when == "reads" else 0
         assert got == [DID_NO_CONNECT] * (PIECES - lost) + [DID_TRANSPORT_DISRUPTED] * lost
         assert plain.hosts() == {DID_NO_CONNECT}

@@ -26,7 +26,7 @@ LUNS, MIB = 10, 4
 # One more LUN; the tests set how slow its backstore is.
 SLOW_LUN = LUNS
 FAIR = 0.95
-# A measurement of the shares takes at least so many seconds and so many commands.
+# The shares are measured for at least this many seconds and commands.
 MEASURE_SECONDS, MEASURE_COMMANDS = 1.5, 1500
 # The slow LUN takes few commands at a time. When it is full, tcm_fc's worker waits, and commands of
 # the other LUNs keep the 512 tags that the target has for an initiator (TCM_FC_DEFAULT_TAGS). The
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.limit(3 * SECONDS)
 
 @pytest.fixture(scope="module")
 def link():
-    """The LUNs and the wire to them."""
+    """The link to the LUNs."""
     need()
     load("scsi_debug", dev_size_mb=8, delay=0, max_queue=SLOW_TAKES)
     disk = wait_for("scsi_debug", lambda: next(iter(find_hosts("scsi_debug")), None)).wait_luns(1)
@@ -124,8 +124,8 @@ def test_fast_io_fail(fc, known):
 
 
 def test_unmapped(fc, known):
-    """The target unmaps two LUNs: their commands end with its sense data, and those of the other
-    LUNs are not affected. Mapped again, the two LUNs are as before."""
+    """The target unmaps two LUNs: their commands end with its sense data, and the commands of the
+    other LUNs are not affected. When the two LUNs are mapped again they work as before."""
     gone = (3, 7)
     with Lanes(ten(fc), known) as lanes:
         check_fair(lanes, "before", writing=True)

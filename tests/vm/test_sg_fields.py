@@ -80,7 +80,7 @@ def test_setup_sizes(path, size):
 
 
 def limits(file):
-    """(fields of a slot, errno, the field at fault), where only that field is wrong."""
+    """Rows of a slot's fields, the errno, and the field at fault. Only that field is wrong."""
     info = file.info()
     most, step = info.max_transfer, info.alignment
     cases = [({"cdb_len": n}, errno.EINVAL, Field.CDB_LEN) for n in (1, 5, 33, 255)]
@@ -254,8 +254,8 @@ BATCHES = [((0, 0, 0), Field.COUNT), ((0, MAX_SLOTS + 1, 0), Field.COUNT),
 
 
 def test_batch_fields(file):
-    # Before a slot is filled there is no owner; the value that the caller left in field is not
-    # returned.
+    # Before a slot is filled there is no owner. The call clears the value that the caller has put
+    # into field.
     arg = RunBatch(count=1, flags=BATCH_RANGE, field=77)
     assert (ioctl(file.fd, RUN, arg), arg.field) == (errno.EPERM, Field.NONE)
     file.prepare([command(TUR)] * 64)
@@ -281,7 +281,7 @@ def test_batch_fields(file):
     assert all(file.status(slot).runs == 0 for slot in range(64))
 
 
-# For slot 3: buffer, flags, lba; one of them is not 0 and not used.
+# Buffer, flags and LBA of a run. The flags are unknown, or do not use a field that is not 0.
 UNUSED = [(1, 0, 0), (0, 0, 1), (0, 0, 1 << 63), (1, RUN_LBA, 5), (0, RUN_BUFFER, 5), (0, 4, 0)]
 
 

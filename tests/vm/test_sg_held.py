@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Held slots: they have the same results as other slots, whatever requests are kept; and how many
+"""Held slots: whichever requests are kept, they have the same results as other slots; and how many
 requests are kept."""
 import ctypes
 import errno
@@ -264,7 +264,7 @@ def test_share(path, klog):
 @QUEUED
 def test_a_file_asks_for_its_share(path):
     """A file keeps no more than the held_share it asked for, even if the node allows more. It keeps
-    nothing if it did not ask."""
+    nothing if it did not ask for a share."""
     depth = smqsg.attr(path, "depth")
     with node_share(path, 100):
         for share in (0, 1, 30, 100):
@@ -280,8 +280,8 @@ def test_a_file_asks_for_its_share(path):
 
 @QUEUED
 def test_files_share(path):
-    """All files of a node share what it allows: the first file gives back what a second one
-    gets."""
+    """All files of a node share the requests that it may keep: the first file gives back the
+    requests that a second one may keep."""
     depth = smqsg.attr(path, "depth")
     with node_share(path, 50), holding(path, depth) as first:
         assert first.info().max_held == depth // 2

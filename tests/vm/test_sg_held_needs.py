@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Held slots soon give back requests that others need: idle slots delay no operation by more than
-50 ms, and busy slots lose no command."""
+"""Held slots soon give back requests that other operations need: idle slots delay no operation by
+more than 50 ms, and busy slots lose no command."""
 import mmap
 import os
 import time
@@ -67,7 +67,7 @@ NEEDS = {
 }
 
 
-# The operations for which kernels freeze, empty or quiesce a queue in different ways.
+# Kernels differ in how they freeze, empty or quiesce a queue for these operations.
 KERNELS_DIFFER = ("elevator", "cpu", "suspend")
 
 
@@ -89,7 +89,7 @@ DRIVERS = pytest.mark.parametrize("driver", ("smq_ram", "scsi_debug"))
 
 @pytest.fixture(name="driver")
 def fixture_driver():
-    """The driver of a test that does not choose one."""
+    """The default driver, for tests without a parameter of this name."""
     return "smq_ram"
 
 
@@ -97,7 +97,7 @@ def fixture_driver():
 def fixture_host(sg_module, driver):
     """A host with a LUN and a hardware queue for each CPU."""
     run("modprobe", "mq-deadline")
-    # Each CPU is the last of its hctx.
+    # With four CPUs and four hardware queues each CPU is the only one of its hctx.
     assert os.cpu_count() == 4
     with host_of(driver) as host, quiescer():
         without_elevator(*host.wait_luns(1))
@@ -106,7 +106,7 @@ def fixture_host(sg_module, driver):
 
 @contextmanager
 def on(cpus: set[int]):
-    """Restricts this process, and the processes that it starts, to these CPUs for a while."""
+    """During the block this process, and the processes that it starts, run on these CPUs only."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -233,8 +233,8 @@ def test_a_device_that_goes(host):
 @pytest.mark.smoke
 def test_the_module_of_the_host(sg_module):
     """The host's module cannot be unloaded while a file of the node is open. After the close no
-    request is kept, and it can be unloaded at once. (The test does not compare times: they scatter
-    by more than held slots could add.)"""
+    request is kept, and the module can be unloaded at once. (The test does not compare times, which
+    differ by more than held slots could add.)"""
     for _ in range(2):
         with loaded("scsi_debug", delay=0, submit_queues=2) as (host,):
             lun, = host.luns()
@@ -255,7 +255,7 @@ def test_the_module_of_the_host(sg_module):
 # Other LUNs of the same host.
 
 def read_block(fd: int, area: mmap.mmap) -> None:
-    """Reads past the page cache, for which the kernel sends one command."""
+    """Reads a block past the page cache; the kernel sends one command for that."""
     assert os.preadv(fd, [area], 0) == len(area)
 
 

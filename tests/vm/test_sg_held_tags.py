@@ -31,7 +31,7 @@ QUEUED = pytest.mark.parametrize("whole", ["queued"], indirect=True)
 
 @pytest.fixture(params=DISKS)
 def whole(sg_module, request):
-    """A slow disk whose whole depth may be kept. At the end none of its tags is in use."""
+    """A slow disk that may keep a request for each tag. At the end none of its tags is in use."""
     with DISKS[request.param]() as device, node_share(device.path, 100):
         without_elevator(device.lun)
         yield device

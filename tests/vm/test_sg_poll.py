@@ -218,7 +218,7 @@ def test_two_rings_of_one_file(polled):
 
 
 def one_cpu_only() -> list[Path]:
-    """Takes all CPUs but one offline; returns those taken."""
+    """Takes all CPUs except one offline. Returns the paths of their attribute online."""
     gone = []
     for path in sorted(Path("/sys/devices/system/cpu").glob("cpu[1-9]*/online")):
         if path.read_text(encoding="ascii").strip() == "1":
@@ -247,8 +247,8 @@ def test_waiting_with_one_cpu(polled):
 # Rings that are not polled.
 
 def test_others_do_not_wait_for_a_ring_that_is_not_polled(polled):
-    """The commands of a ring that is not polled have all places, but they have long ended: commands
-    of other files and rings do not wait for them."""
+    """The commands of a ring that is not polled have all places. Once they have ended, commands of
+    other files and rings do not wait for them."""
     with opened(polled.path) as file, opened(polled.path) as other, \
             Ring(64, SETUP_IOPOLL) as ring, Ring(64, SETUP_IOPOLL) as second:
         for slot in range(DEPTH):
@@ -389,7 +389,7 @@ def test_sigkill(polled, how):
     os.kill(pid, signal.SIGKILL)
     assert ended(pid) == -signal.SIGKILL
     polled.idle()
-    # The commands did not run one after the other.
+    # If the waiting commands were sent as well, all commands would take at least ten times SLOW.
     assert time.monotonic() - began < 8 * SLOW / 1e9 * TIME_FACTOR
     os.close(ready)
     os.close(told)
@@ -404,7 +404,8 @@ def test_sigkill(polled, how):
         not SCSI_DEBUG_POLLS, reason="this scsi_debug ends polled commands of others too early")),
 ))
 def test_scsi_debug(sg_module, seconds):
-    """scsi_debug ends some commands inside queuecommand; its poll queue returns others."""
+    """Without a delay scsi_debug ends commands inside queuecommand; with one, its poll queue
+    returns them."""
     with loaded("scsi_debug", delay=0, submit_queues=2, poll_queues=1, dev_size_mb=8,
                 names=("add_host", "max_luns")) as hosts:
         lun = hosts[0].luns()[0]

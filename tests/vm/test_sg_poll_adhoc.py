@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ad hoc commands of polled rings: their data is in the memory of the submitting process, which may
-differ from the polling one, or may have ended."""
+"""Ad hoc commands of polled rings: their data is in the memory of the submitting process. Another
+process may poll for them, or the submitting process may have ended."""
 import os
 import random
 import signal
@@ -50,8 +50,8 @@ def test_adhoc(polled, at):
 
 
 def test_adhoc_found_by_another_process(polled):
-    """Two processes use one file, with a ring each: data and sense data get into the submitter's
-    memory."""
+    """Two processes use one file, with a ring each. Data gets into the memory of the process that
+    submitted the command."""
     stop = Memory(PAGE, 1 | 0x20)
     with opened(polled.path) as file:
         data = random.Random(6).randbytes(BLOCK)
@@ -98,7 +98,7 @@ def push_some(ring, file, count):
 def all_done_and_closed(polled):
     """Waits until no command is in flight or waits, and none keeps a file open."""
     polled.idle()
-    wait_for("the files to be let go", lambda: REFERENCES.read_text(encoding="ascii") == "0\n")
+    wait_for("the files to be closed", lambda: REFERENCES.read_text(encoding="ascii") == "0\n")
 
 
 @pytest.mark.smoke
@@ -124,7 +124,7 @@ def test_ring_closed(polled, kind, count):
 @pytest.mark.parametrize("how", ("SIGKILL", "exit", "exec"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_process_gone(polled, kind, how):
-    """The process ends with commands in flight and waiting: soon there are none, and no file is
+    """The process ends with commands in flight and waiting. Soon no command is left, and no file is
     open."""
     ready, told = os.pipe()
 

@@ -93,8 +93,8 @@ def work(number: int, path: str, stop: Memory, least: int) -> int:
 
 
 def trouble(rand: random.Random, host_dir, lun, path: str, seconds: float) -> int:
-    """Causes trouble, one kind after the other: depths, faults, resets, processes that die. Returns
-    how often."""
+    """Causes trouble for @seconds: changes the depth, arms faults, resets the LUN, and kills a
+    worker each time. Returns how often."""
     end, count, stop = time.monotonic() + seconds, 0, Memory(PAGE, SHARED)
     while time.monotonic() < end:
         what = count % 5
@@ -120,7 +120,7 @@ def trouble(rand: random.Random, host_dir, lun, path: str, seconds: float) -> in
 @pytest.mark.limit(180)
 @pytest.mark.parametrize("service_ns", (0, 100_000), ids=("ready", "served"))
 def test_everything_at_once(sg_module, service_ns):
-    """Each command is reported once, with its data; at the end nothing is left of any."""
+    """Each command is reported once, with its data. At the end no command waits or is in flight."""
     stop = Memory(PAGE, SHARED)
     with ram_host(depth=16, poll_queues=2, timeout=20) as (host_dir, host), ExitStack() as stack:
         lun = host.luns()[0]
@@ -152,8 +152,8 @@ def test_everything_at_once(sg_module, service_ns):
 
 @pytest.mark.limit(120)
 def test_devices_come_and_go_under_polled_load(sg_module):
-    """Devices are removed over and over with commands in flight, whether these are polled for or
-    not."""
+    """Devices are removed over and over, while one process polls for its commands all the time and
+    another only now and then."""
     with ram_host(depth=16, poll_queues=2) as (host_dir, host):
         host_dir.set("model/service_ns", 300_000)
         for turn in range(6):

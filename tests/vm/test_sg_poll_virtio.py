@@ -89,8 +89,8 @@ def test_smq_virtio(in_tree_driver):
 
 @pytest.mark.smoke
 def test_virtio_scsi():
-    """Linux 7.2's virtio_scsi has a parameter for poll queues; without any a polled ring is
-    refused."""
+    """Linux 7.2's virtio_scsi has a parameter for poll queues. Without poll queues, commands of a
+    polled ring are refused."""
     can_poll = "virtscsi_poll_queues" in run("modinfo", "-p", "virtio_scsi").stdout
     for queues in (0, 2) if can_poll else (0,):
         load("virtio_scsi", **({"virtscsi_poll_queues": queues} if queues else {}))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A caller's rights: the direction of data, how much memory it may pin, which operations there are,
-and whose slots it may use."""
+"""A caller's rights: the direction of data, how much memory it may pin, which operations exist, and
+whose slots it may use."""
 import ctypes
 import errno
 import fcntl
@@ -147,8 +147,8 @@ def _limit(pages):
 
 @pytest.mark.parametrize("limit", (0, 8))
 def test_memlock(device, limit):
-    """Lent memory counts as pinned until it is taken back. For an unprivileged caller it is
-    limited."""
+    """Lent memory counts as pinned until it is taken back. RLIMIT_MEMLOCK limits it for an
+    unprivileged caller."""
     def work():
         file = SlotFile(device.path, 8)
         area = Memory(16 * PAGE)
@@ -189,7 +189,7 @@ def test_memory_that_a_child_has_lent_still_counts(device):
             assert file.lend(9, Memory(3 * PAGE)) == errno.ENOMEM
             assert file.take_back(0) == 0
             assert file.lend(9, Memory(3 * PAGE)) == 0
-            # The same when another program has the file.
+            # The same is true after another program has had the file.
             code = "import os, sys; os.fstat(int(sys.argv[1])); os._exit(0)"
 
             def change():
@@ -247,7 +247,8 @@ def test_memory_of_a_file(device, tmp_path):
 
 @pytest.mark.smoke
 def test_operations_that_there_are_not(device):
-    """An operation of a newer header is refused: its payload is not taken for a command of bsg."""
+    """An operation that does not exist yet is refused. Its payload is not executed as an ad hoc
+    command."""
     area = Memory(PAGE)
     area[:BLOCK] = OURS
     unknown = URING_BATCH + 1

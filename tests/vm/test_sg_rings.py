@@ -102,8 +102,8 @@ def test_queues(sg_module, hw_queues, poll_queues, scheduler):
                                    uring.SETUP_SQE128 | uring.SETUP_CQE32),
                          ids=("plain", "sqpoll", "sqe128"))
 def test_sqe_rewritten(device, flags):
-    """Another process writes to SQEs while they are submitted: any result is allowed, but no
-    damage."""
+    """Another process writes to SQEs while they are submitted. Any result is allowed, but each SQE
+    ends once, and the node still works afterwards."""
     stop = mmap.mmap(-1, PAGE)
     with opened(device.path) as file, Ring(32, flags) as ring:
         other = Memory(PAGE)

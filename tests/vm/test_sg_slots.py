@@ -83,7 +83,7 @@ def test_queue_stats(path):
 
 
 def test_segments(file):
-    """Data in as many pieces of memory as the device takes, and in one more."""
+    """Data in as many pieces of memory as the device takes is moved; one more piece is refused."""
     info = file.info()
     pieces = min(info.max_segments, info.max_transfer // PAGE)
     area = OnePage((pieces + 1) * PAGE)
@@ -320,7 +320,7 @@ def test_bad_elements(file, memory):
 
 @pytest.mark.limit(180)
 def test_a_million_slots(path):
-    """A million slots of one file, with shared buffers, need a limited amount of memory."""
+    """A million slots of one file, with a shared buffer, take little more than 80 bytes each."""
     some = 8192
     before = available()
     with SlotFile(path, MAX_SLOTS, 0) as file:
@@ -331,10 +331,10 @@ def test_a_million_slots(path):
             file.prepare(part, first)
         used = before - available()
         info = file.info()
-        print(f"{MAX_SLOTS} slots: {info.slot_bytes} bytes each as told, "
+        print(f"{MAX_SLOTS} slots: {info.slot_bytes} bytes each as reported, "
               f"{used / MAX_SLOTS:.1f} by /proc/meminfo")
         assert info.slots == MAX_SLOTS and info.slot_bytes == 80
-        # 80 bytes and a bit per slot, the test's own 2 MiB, page tables.
+        # The rest allows for the test's own 2 MiB, and for page tables.
         assert used / MAX_SLOTS < 80 * 1.2
         rand = random.Random(0)
         slots = [0, MAX_SLOTS - 1] + rand.sample(range(1, MAX_SLOTS - 1), 1000)
@@ -350,7 +350,7 @@ def test_a_million_slots(path):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("size", (0, 96))
 def test_slots_are_charged(path, size):
-    """All memory of slots counts in their user's memory cgroup, whose limit holds."""
+    """All memory of slots is charged to the memory cgroup of the process, and its limit holds."""
     need = MAX_SLOTS * (64 + 16 + size)
 
     with memory_cgroup("smq-slots") as group:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
 """New requests that go straight to a driver without a doorbell for several commands: the block
-layer knows of them whatever tag they have, and the queue depth holds. Places that a CPU keeps for
-its next commands are found by commands of other CPUs."""
+layer knows of them, whatever tag they have, and the queue depth is not exceeded. Commands of other
+CPUs can take the places that a CPU keeps for its next commands."""
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -218,8 +218,8 @@ def test_nothing_of_the_last_command_stays():
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch"))
 def test_a_shared_tag_set_counts_them(way):
-    """A LUN's commands count against its share of the host's tags while they are in flight, and no
-    longer."""
+    """A LUN's commands count against its share of the host's tags while they are in flight, and not
+    after that."""
     count = TAGS // 4
     with disks(2) as luns, smqsg.slow(LONG), ExitStack() as stack, Ring() as ring:
         files = [stack.enter_context(opened(smqsg.node(lun), count)) for lun in luns]
@@ -290,7 +290,7 @@ def test_kept_places_are_found(way):
 
 
 def test_kept_places_go_when_the_depth_falls():
-    """A depth that falls below the number of places that CPUs keep holds at once."""
+    """CPUs keep more places than a new depth allows. The new depth is not exceeded from then on."""
     with disks() as (lun,):
         path = smqsg.node(lun)
         for cpu in sorted(os.sched_getaffinity(0)):

@@ -19,7 +19,7 @@ from kit.slowdisk import DEPTH
 from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-# Seconds. On a slow machine two of them pass before the command waits.
+# Seconds for which a command keeps its tag. On a slow machine two pass before the command waits.
 SERVICE = 4.0
 WAYS = ("run", "batch", "adhoc")
 
@@ -63,7 +63,7 @@ def send(file, ring, way):
         kept = file.push_batch(ring, range(2), 0)
     ring.submit()
     wait_for("the command to wait", lambda: smqsg.attr(file.path, "waiting") == 1)
-    # Now the dispatcher sleeps.
+    # Gives the dispatcher time to go to sleep.
     time.sleep(0.05)
     assert smqsg.attr(file.path, "waiting") == 1 and not smqsg.attr(file.path, "inflight")
     return kept

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The nodes' names by udev's rules. The VM runs udevadm, not udevd."""
+"""The names that udev's rules give to nodes. The VM runs udevadm, not udevd."""
 import re
 import shutil
 from pathlib import Path

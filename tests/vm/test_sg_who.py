@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""/dev/smqsgN: callers (users, 32-bit programs), and callers that are gone before the result is
-there."""
+"""/dev/smqsgN: what different callers may do (users, 32-bit programs), and callers that have gone
+when the result comes."""
 import errno
 import fcntl
 import os
@@ -71,7 +71,7 @@ def test_root_only(path):
 @pytest.mark.smoke
 @pytest.mark.parametrize("flags", (os.O_RDONLY, os.O_RDWR), ids=("rdonly", "rdwr"))
 def test_filter(path, arena, flags):
-    """Without CAP_SYS_RAWIO the filter applies, in whichever way the command is sent."""
+    """Without CAP_SYS_RAWIO the kernel's command filter applies, however the command is sent."""
     write = cdb.blocks(cdb.WRITE_10, 0, 1)
     os.chmod(path, 0o666)
 
@@ -171,7 +171,7 @@ def test_32_bits_prepared(path, tmp_path):
     """The same with prepared commands: layout, calls, mapped status, data."""
     said = [run(program, path).stdout for program in programs(tmp_path, "slots32.c")]
     assert said[0] == said[1]
-    # It is not enough that both agree: the right commands must have been sent, and the others
+    # It is not enough that both agree: the right commands must have been sent, and the wrong ones
     # refused.
     for line in ("slot 0: 0 resid 0 runs 2 0 0 0 sense", "slot 3: 0 resid 0 runs 2 0 0 0 sense",
                  "mapped 1", "done 4 field 0", "buffer taken: -1 errno 17",
@@ -215,8 +215,8 @@ def test_signal_in_flight(path, arena, slow):
 @pytest.mark.parametrize("want", (READ, V3(READ.cdb, 511, at=1), V4(READ.cdb, 512)),
                          ids=("mapped", "copied", "v4"))
 def test_killed(path, want, slow):
-    """A process that is killed in SG_IO ends at once; its command ends by itself, and its data goes
-    nowhere."""
+    """A process that is killed in SG_IO ends at once, while its command is still in flight. The
+    command ends later."""
     def work():
         fd = os.open(path, os.O_RDWR)
         sgheader.sg_io(fd, want, Arena(64 << 10))
@@ -278,14 +278,15 @@ def test_keep_orphan(path, slow, length, at):
 
 @pytest.mark.parametrize("length, at", ((512, 0), (8191, 1)))
 def test_an_orphan_that_nothing_reads(path, slow, length, at):
-    """The last close frees the result: the kernel log and, under the sanitizers, KASAN tell."""
+    """The last close frees a result that no process has read. A wrong free would show in the kernel
+    log, under the sanitizers as a report of KASAN."""
     with smqsg.opened(path) as (fd,):
         leave_orphan(path, fd, V3(READ.cdb, length, at=at), Arena(64 << 10))
     smqsg.idle(path)
 
 
 def test_killed_reader(path):
-    """A process that waits in read() without commands in flight can be interrupted."""
+    """A signal ends a process that waits in read() without commands in flight."""
     def work():
         os.read(os.open(path, os.O_RDWR), 88)
     with running(work) as (pid, status):
@@ -365,7 +366,7 @@ def test_removed_while_a_write_waits(lun):
         (disk.lun.sysfs / "queue_depth").write_text("1", encoding="ascii")
         disk.slow(4 * 10**9)
         assert not sgheader.write(other, READ, Arena(8192))
-        # Threads: another process has other credentials.
+        # These are threads, because another process would have other credentials.
         with ThreadPoolExecutor(2) as threads:
             written = threads.submit(sgheader.write, fd, READ, Arena(8192))
             got = threads.submit(sgheader.read, fd, READ, Arena(8192))
@@ -379,7 +380,7 @@ def test_removed_while_a_write_waits(lun):
 
 @contextmanager
 def offline(lun):
-    """Sets a device offline, for a while."""
+    """Sets a device offline during the block."""
     state = lun.sysfs / "state"
     state.write_text("offline\n", encoding="ascii")
     try:

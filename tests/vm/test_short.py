@@ -16,15 +16,15 @@ BLOCKS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 31, 33, 63, 64, 100, 127, 128, 129, 20
 COMMANDS = tuple(zip(cdb.READS, cdb.WRITES, strict=True))
 CASES = [(COMMANDS[at % 4], blocks) for at, blocks in enumerate(BLOCKS)]
 CASES += [(command, blocks) for command in COMMANDS for blocks in (1, 2, 3)]
-# fio uses the first 8 MiB, half of them for each job; the test's own commands use blocks behind.
+# fio uses the first 8 MiB, half of them for each job. The test's own commands use later blocks.
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": "4k", "iodepth": 4, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
             "runtime": 60, "numjobs": 2, "offset_increment": "4m", "thinktime": 2000}
 
 
 def check_short(host_dir, dev, commands, lba, old, new, size):
-    """A short WRITE of @new over @old, a short READ of both, and a check of the blocks at the
-    end."""
+    """Writes @new over @old by a short WRITE, reads the blocks by a short READ, and then checks all
+    of them."""
     read, write = commands
     count = len(new) // size
     moved = count // 2 * size

@@ -78,7 +78,7 @@ def test_listed_commands_are_described(dev):
                 usage = got.data[4:4 + length]
                 assert usage[0] == opcode, what
                 assert action is None or usage[1] & 0x1f == action, what
-                assert usage[-1] & 0x04, f"NACA is looked at: {what}"
+                assert usage[-1] & 0x04, f"the usage data does not have NACA: {what}"
                 rest = got.data[4 + length:]
                 assert rest == (bytes([0, 10, *bytes(10)]) if rctd else b""), what
 
@@ -263,14 +263,14 @@ def test_stopped_unit(dev, second):
     assert dev.cmd(cdb.report_opcodes(), din=2048).good
     assert dev.cmd(cdb.request_sense(18), din=18).data == NOT_STARTED.sense
     assert dev.cmd(cdb.request_sense(8, True), din=8).data == bytes([0x72, 2, 4, 2, 0, 0, 0, 0])
-    assert outcome(dev.cmd(TUR)) == NOT_STARTED, "REQUEST SENSE does not clear it"
+    assert outcome(dev.cmd(TUR)) == NOT_STARTED, "REQUEST SENSE cleared NOT READY"
     assert second.cmd(TUR).good
     assert dev.cmd(cdb.start_stop(1)).good
     assert dev.cmd(TUR).good and dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512).good
 
 
 def test_reset_starts_a_stopped_unit(dev):
-    """A hard reset restores the state of power on."""
+    """A reset starts a stopped unit, because it restores the state after power on."""
     assert dev.cmd(cdb.start_stop(0)).good
     assert outcome(dev.cmd(TUR)) == NOT_STARTED
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)

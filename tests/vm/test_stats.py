@@ -53,8 +53,8 @@ def test_slow_commands_are_deferred(ram, disk, command, buffer):
 
 
 def test_counters_under_load(ram, disk):
-    """As many commands are counted as fio sent, without errors or commands in flight, on both
-    queues."""
+    """About as many commands are counted as fio has done I/Os, on both queues. At the end none is
+    in flight, and none had an error."""
     before = check_sums(ram)
     report = fio(disk.sd, numjobs=4, cpus_allowed="0-1", cpus_allowed_policy="split",
                  **MIX)
@@ -67,7 +67,7 @@ def test_counters_under_load(ram, disk):
 
 
 def test_counts_are_exact_without_merging(ram, disk):
-    """With nomerges=2 and one block for each I/O, fio's count equals ours."""
+    """With nomerges=2 and one block for each I/O, the host counts as many commands as fio."""
     (disk.queue / "nomerges").write_text("2", encoding="ascii")
     before = check_sums(ram)
     report = fio(disk.sd, rw="randread", bs=512, size="1m", ioengine="io_uring", iodepth=16)
@@ -141,7 +141,7 @@ def test_flushes_are_commands_like_others(ram, disk, scheduler):
 
 
 def test_check_can_fail():
-    """The check detects a lost, a doubled and a premature end."""
+    """check_once() detects an end that is missing, comes twice, or comes before its beginning."""
     def trace(*names, tag=1):
         return Trace("".join(f"  fio-1 [000] 7: {name}: host=0 hwq=0 tag={tag} on=0 id=0\n"
                              for name in names))

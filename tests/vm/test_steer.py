@@ -48,7 +48,7 @@ def serve_apart(host_dir):
 
 @pytest.fixture
 def device(shared):
-    """The same, with the model of serve_apart() and the policy "direct"."""
+    """The same host, with the model of serve_apart() and the policy "direct"."""
     host_dir, host = shared
     serve_apart(host_dir)
     choose(host, "direct", 16)
@@ -65,7 +65,7 @@ def choose(host, policy, threshold=None):
 
 
 def counted(host, name):
-    """The sum of a counter of the policy."""
+    """The sum of one of the policy's counters over all hardware queues."""
     return sum(row[name] for row in debugfs.policy_rows(host))
 
 
@@ -113,7 +113,7 @@ def cpus_of(lun, hwq):
 
 @contextmanager
 def offline(cpu):
-    """Takes a CPU offline for the block."""
+    """Takes a CPU offline during the block."""
     path = Path(f"/sys/devices/system/cpu/cpu{cpu}/online")
     path.write_text("0", encoding="ascii")
     try:
@@ -298,7 +298,7 @@ def test_lost_commands_are_aborted_where_they_are(device):
     (lun.sysfs / "timeout").write_text("30", encoding="ascii")
     trace.check_once()
     assert stats["aborts"] > before
-    assert moved(trace, "smq_taken"), "none of them had been steered"
+    assert moved(trace, "smq_taken"), "no lost command had been moved"
     assert foreign(host) == 0
 
 
@@ -347,8 +347,8 @@ def test_switching_and_freezing_under_verified_load(device):
 
 
 def test_what_never_leaves(device):
-    """Flushes, requests that wait for a flush, passthrough and polled commands never move, beside
-    commands that do."""
+    """Flushes, requests that wait for a flush, passthrough and polled commands never move, while
+    other commands do."""
     host_dir, host = device
     lun = host.luns()[0]
     cache = next((lun.sysfs / "scsi_disk").glob("*")) / "cache_type"

@@ -8,8 +8,8 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
-"""One storage test for all: smq_virtio on QEMU's scsi-hd and, by scsi-block, on tgt; LIO by
-smq_lio, tcm_loop, iSCSI and FC; and two of these claimed by smq_conv.
+"""One storage test for all of these: smq_virtio on QEMU's scsi-hd and, by scsi-block, on tgt; LIO
+by smq_lio, tcm_loop, iSCSI and FC; and two of these claimed by smq_conv.
 
 The same tests run on all devices; if a target lacks a feature, its Storage says so.
 """
@@ -241,7 +241,7 @@ def test_file_system(storage, tmp_path):
 
 
 def test_resets_under_load(storage):
-    """Under resets no data is lost: reads return what was written."""
+    """No data is lost by resets: reads return what was written."""
     lun = ready(storage)
     job = VERIFIED | {"bsrange": "4k-4k", "size": "8m", "loops": 2}
     if not storage.writes:

@@ -32,7 +32,7 @@ CHANGES = 100
 @pytest.fixture(name="devices", params=[pvscsi.COMMIT, pvscsi.QUEUES],
                 ids=["one_queue", "queues"])
 def devices_fixture(request):
-    """Both hosts, while smq_legacy is loaded."""
+    """The hosts of smq_virtio and of smq_pvscsi, each with the policies that it can have."""
     load("virtio_scsi")
     load("smq_legacy")
     device = virtio.device_at("0000:00:11.0", "vm/switch_devices")

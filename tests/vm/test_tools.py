@@ -78,7 +78,7 @@ def test_sg3_utils_report_errors(lun):
 
 
 def test_disk_is_what_sd_made_of_it(lun):
-    """The limits and flags that the block layer took over from the disk."""
+    """The block layer's limits and flags are those that the disk reports."""
     def value(name):
         return int((lun.queue / name).read_text().split()[0])
     assert value("rotational") == 0 and value("add_random") == 0

@@ -66,7 +66,7 @@ def in_tree_driver():
 
 
 def module(io_errors=False, **params):
-    """Loads smq_virtio; at the end the devices are back with virtio_scsi."""
+    """Loads smq_virtio during the block; at the end virtio_scsi has all devices again."""
     return virtio_kit.module(lambda: list(map(device, SLOTS)), io_errors=io_errors, **params)
 
 
@@ -213,7 +213,8 @@ def test_what_a_ring_holds_is_the_limit():
     with taken(1) as host:
         disk = host.luns()[0]
         assert int(host.attr("sg_tablesize")) == RING - 2
-        # A command of the largest size fills the ring: the others wait for it, and none is lost.
+        # A command of the largest size fills the ring. Other commands wait for it, and none is
+        # lost.
         filled = fill(disk, b"\x3c", 4)
         for _ in range(4):
             data = scattered(disk.sd, RING - 2, [part % 4 for part in range(8)])

@@ -110,8 +110,8 @@ def test_a_command_that_takes_the_ring_has_its_turn(host):
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
 def test_another_queue_does_not_wait_for_the_ring(host):
-    """One LUN, with a CPU and a hardware queue of its own, sends one command at a time: alone, and
-    beside the others."""
+    """One LUN has a CPU and a hardware queue of its own, and one command at a time: first alone,
+    then while the other LUNs keep the other hardware queue full."""
     one = READS | {"iodepth": 1, "cpus_allowed": "1", "runtime": 2}
     alone = reads(fio(host.luns()[3].sd, **one))
     before = sum(refusals(host).values())

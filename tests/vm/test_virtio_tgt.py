@@ -110,7 +110,7 @@ def taken(io_errors=False):
 
 @contextmanager
 def two_paths(disks):
-    """sg nodes of the two initiators of one LUN."""
+    """Opens the sg nodes of the two initiators of one LUN."""
     with SgDev(disks[BLOCK].sg) as one, SgDev(disks[GENERIC].sg) as two:
         yield one, two
 
@@ -268,7 +268,7 @@ def test_persistent_reservations_between_two_initiators():
                 assert file.lend(0, memory) == 0
                 file.prepare([slots.write(0)])
                 assert file.run_one(0).result == conflict
-            # scsi-hd's LUN is another one.
+            # scsi-hd's LUN is not the reserved one.
             assert direct_write(other.sd) == 0
             assert out(b, "reserve", param_rk="0xb2", prout_type=1) == conflict
             assert out(b, "release", param_rk="0xb2", prout_type=1) == 0
@@ -331,7 +331,7 @@ def test_unit_attentions_and_sense_data_come_through():
             assert again.good
             clear_attentions(second)
             assert second.cmd(WRITE, dout=bytes(512)).good
-        # tgt does the comparison, where QEMU passes the command on.
+        # QEMU passes VERIFY on, so tgt compares the data.
         block = os.urandom(512)
         verify = cdb.blocks(cdb.VERIFY_10, 0, 1, byte1=2)
         assert one.cmd(WRITE, dout=block).good and two.cmd(verify, dout=block).good

@@ -50,7 +50,7 @@ def test_writes_stuck_behind_others_lose_no_place(fails):
     with ram_host(hw_queues=1) as (host_dir, host), ThreadPoolExecutor(64) as pool:
         host_dir.add_lun(1, size_mb=256)
         disk, big = host.wait_luns(2)
-        # Takes the new LUN's unit attention.
+        # Clears the unit attention that reports the new LUN.
         on_cpu(0, disk.sg, cdb.plain(cdb.TEST_UNIT_READY))
         # From now on the host counts the places that commands take; with 64 it refuses none yet.
         host_dir.set("model/hwq_depth", 64)
