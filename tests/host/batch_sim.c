@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Simulates the choices of the policy "batch": one CPU, a closed loop of commands, a device with a
- * service time and a doorbell that costs CPU time. The decisions are made by the kernel's own
- * header. Run by test_batch.py.
+ * service time and a doorbell that costs CPU time. The policy's own header makes the decisions.
+ * Run by test_batch.py.
  *
  * batch_sim direct|batch QD CPU_NS DOORBELL_NS SERVICE_NS BURST JITTER SEED WAIT_NS
  * prints the results; checks that every command ends.

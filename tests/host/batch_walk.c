@@ -129,7 +129,10 @@ static void walk_peak(void)
 	EXPECT(batches > 3);
 }
 
-/* Large batches of the block layer pass; commands of others are held if that pays. */
+/*
+ * With an expensive doorbell large batches of the block layer pass, and small ones do not; with a
+ * cheap doorbell all pass.
+ */
 static void walk_natural(void)
 {
 	struct smq_batch batch = { .expensive = 1 };
@@ -140,7 +143,7 @@ static void walk_natural(void)
 			for (i = 1; i <= size; i++) {
 				bool passes = smq_batch_passes(&batch, 16, i == size);
 
-				/* Their size is known from the second batch on. */
+				/* The size of batches is known from the second one on. */
 				EXPECT(!repeat || passes == (size >= 8));
 			}
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench_contended COUNT shared|own: two jobs that only take the lock of a file's position. They
- * share an open file, or each has its own. For test_bench_plugins.py.
+ * bench_contended COUNT shared|own: runs two jobs, which only take the lock of a file's position.
+ * They share an open file, or each has its own. For test_bench_plugins.py.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 		return 2;
 	runs.counts[0] = strtoul(argv[1], NULL, 10);
 	shared = !strcmp(argv[2], "shared");
-	/* Inherited by both jobs, so that the kernel has to lock. */
+	/* Both jobs inherit both files, so the kernel has to lock even if a job has its own. */
 	files[0] = open("/proc/self/status", O_RDONLY);
 	files[1] = open("/proc/self/status", O_RDONLY);
 	if (files[0] < 0 || files[1] < 0)

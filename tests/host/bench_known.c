@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs a known number of instructions between the bench's markers: two for
- * each of the "I/Os" of its arguments. For test_bench_plugins.py.
+ * Runs a known number of instructions between the bench's markers: two for each "I/O", whose
+ * numbers are the arguments. For test_bench_plugins.py.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,10 +6,10 @@
  *
  * bucket_explore BUDGET WORKERS ABORT MOVE PATTERN...
  *
- * A pattern for each CPU: l: a command, the last of its batch; n: one that others follow;
- * e: the end of a batch without a last command. WORKERS: how many run at once. ABORT: this
- * command is aborted at any time, -1: none. MOVE: after each command the task goes to the
- * next CPU.
+ * A pattern for each CPU: l: a command, the last of its batch; n: a command that others of its
+ * batch follow; e: the end of a batch without a last command. WORKERS: how many workers run at
+ * once. ABORT: this command is aborted at any time, -1: none. MOVE: after each command the task
+ * goes to the next CPU.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -475,7 +475,7 @@ static void begin(void)
 	world.at_once = set.at_once;
 }
 
-/* What must be true when all threads have ended or wait for ever. */
+/* Checks what must be true when all threads have ended or wait for ever. */
 static void end(void)
 {
 	int i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Models of what the explored code calls: the mid-layer, the LLD, the workqueue and timers; then
- * the modules' functions, as cut.py has taken them out of their files.
+ * Models of what the explored code calls: the mid-layer, the LLD, the workqueue and timers. After
+ * them the modules' functions, which cut.py has taken out of their files.
  */
 #ifndef CORE_MODEL_H
 #define CORE_MODEL_H
@@ -161,7 +161,7 @@ static bool complete_first(struct scsi_cmnd *scmd)
 	return first;
 }
 
-/* Notes that a command has gone to the LLD, or has ended: no other has to wait for it now. */
+/* Notes that a command has gone to the LLD, or has ended: no other command waits for it now. */
 static void went(int cmd)
 {
 	int i;

@@ -184,7 +184,7 @@ struct policy_hwq {
 /* The state that the threads share. */
 static struct {
 	struct Scsi_Host shost;
-	spinlock_t host_lock;		/* that of shost */
+	spinlock_t host_lock;		/* the lock of shost */
 	struct smq_host host;
 	struct smq_host_core core;
 	struct smq_hwq hwq[HWQS];
@@ -209,7 +209,7 @@ static struct {
 	struct explore_rcu rcu;
 	/* The mid-layer. */
 	bool begun[CMDS];		/* its timer runs */
-	signed char ended[CMDS];	/* how often the mid-layer was told */
+	signed char ended[CMDS];	/* how often the mid-layer saw its end */
 	bool aborted[CMDS];		/* its abort has returned */
 	int queue_depth;		/* what is advertised */
 	int budget;			/* commands that count against it */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The explorer of explore.h; it searches depth first. Threads are contexts that are switched by
+ * Implements explore.h by a depth-first search. Threads are contexts that are switched by
  * _setjmp() and _longjmp(). Where several threads can take the next step, memory, stacks and
  * registers are copied, and restored for each of the other orders.
  */
@@ -52,7 +52,7 @@ static struct worker workers[EXPLORE_THREADS];
  * @thread: the thread that took the step
  * @others: threads that may take a step instead
  * @step: that step
- * @shared: copy of the shared memory; this and the next two if @others was not empty
+ * @shared: copy of the shared memory; it and the next two are valid if @others was not empty
  * @workers: copy of the threads' state
  * @stacks: copy of their stacks, as far as they are in use
  */
@@ -346,7 +346,7 @@ static void look_at_end(void)
 		it->end();
 }
 
-/* Goes on until nothing new is found. */
+/* Takes steps until no thread can take one, or a known state is reached. */
 static void go_on(void)
 {
 	unsigned int can;

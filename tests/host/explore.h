@@ -5,9 +5,9 @@
  * drivers/policy, whose headers are included after this one: this file defines the kernel's atomic
  * operations by their names.
  *
- * A thread runs from one step to the next without the others. All orders of steps are tried; if two
- * orders lead to the same state, it is continued once. The state is the memory that the threads
- * share, and the stack and registers of each. States are compared by a hash of 64 bits.
+ * From one step of a thread to its next no other thread runs. All orders of steps are tried; if two
+ * orders lead to the same state, only one of them is continued. The state is the memory that the
+ * threads share, and the stack and registers of each. States are compared by a hash of 64 bits.
  *
  * All threads see the steps in the same order (sequential consistency): a missing barrier is not
  * found here.
@@ -37,13 +37,13 @@ struct explore_thread {
  * struct explore - an exploration
  * @shared: all memory that the threads share. Its padding must be zero. It stays in place, and may
  *	point into itself and into the threads' stacks
- * @size: bytes of it
+ * @size: its size in bytes
  * @begin: initialises the shared memory, which is zeroed; optional
  * @forget: clears, in a copy, fields that later steps do not depend on: states that differ only in
  *	them count as one; optional
  * @end: checks the shared memory when all threads have ended or wait for ever; optional
  * @threads: the threads
- * @nr: how many
+ * @nr: how many threads there are
  * @states: how many states were found, when explore() has returned
  * @steps: likewise, how many steps were taken
  */
@@ -64,12 +64,12 @@ void explore(struct explore *what);
 
 /* In a thread: the next step begins. @what: its name in the list of steps of a failure. */
 void explore_step(const char *what);
-/* In a thread: a step that can be taken while @ready() says so. */
+/* In a thread: the next step begins. It can be taken only while @ready() returns true. */
 void explore_wait(bool (*ready)(long arg), long arg, const char *what);
 /* In a thread: the next step is part of this one, unless explore_part() comes before it. */
 void explore_join(void);
 void explore_part(void);
-/* Which thread runs. */
+/* The number of the thread that runs. */
 int explore_self(void);
 /* A promise was broken: prints the steps that led there, and exits. */
 void explore_fail(const char *what) __attribute__((noreturn));

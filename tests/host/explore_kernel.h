@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * More stand-ins for what functions of the kernel call. cut.py takes such functions out of their
- * files; they are explored as they are. Each access by READ_ONCE() or WRITE_ONCE() is a step, a
- * spinlock is waited for, and a grace period ends when all read-side sections that began before it
- * have ended.
+ * More stand-ins for what the explored functions call in the kernel. cut.py takes these functions
+ * out of their files; they are explored unchanged. Each access by READ_ONCE() or WRITE_ONCE() is a
+ * step, a spinlock is waited for, and a grace period ends when all read-side sections that began
+ * before it have ended.
  *
  * An operation is no step of its own if other threads cannot observe the difference. Taking a lock
- * and entering a section are one step with the code that follows, unlocking and leaving with the
- * code before. An access to memory that needs no step (explore_needs_no_step()) is none either.
+ * and entering a section are one step with the code that follows; unlocking and leaving are one
+ * step with the code before. An access to memory that needs no step (explore_needs_no_step()) is
+ * none either.
  *
  * Interrupts are threads of their own: disabling them means nothing.
  */
@@ -160,7 +161,7 @@ typedef struct {
 } spinlock_t;
 
 struct mutex {
-	spinlock_t lock;	/* the same */
+	spinlock_t lock;	/* a mutex works in the same way */
 };
 
 static inline bool explore_is_free(long lock)
@@ -192,8 +193,8 @@ static inline void spin_unlock(spinlock_t *lock)
 #define lockdep_assert_held(lock)		EXPLORE_EXPECT(lockdep_is_held(lock))
 
 /**
- * struct explore_rcu - read-side sections; in the memory that threads share
- * @nested: how many a thread is in, one inside the other
+ * struct explore_rcu - read-side sections; lies in the memory that threads share
+ * @nested: how many sections each thread is in, one inside the other
  * @waits: the threads, a bit each, that a thread's grace period waits for
  */
 struct explore_rcu {

@@ -47,7 +47,7 @@ static void do_cdb(const char *line)
 	putchar('\n');
 }
 
-/* Three slots of 64 bytes, as a kernel might lay them out; the second is asked for. */
+/* An array of three slots of 64 bytes, as a kernel might lay it out. Shows the second slot. */
 static void do_slot(const char *line)
 {
 	static unsigned char array[3 * 64] __attribute__((aligned(8)));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Simulates the choices of the policy "prio": commands come, a LUN takes some of them at once, each
- * takes a service time. The decisions are made by the kernel's own header. Run by test_prio.py.
+ * Simulates the choices of the policy "prio": commands come, a LUN takes DEPTH of them at a time,
+ * and each takes SERVICE_NS. The policy's own header makes the decisions. Run by test_prio.py.
  *
  * prio_sim DEPTH SERVICE_NS RATIO MAX_MS RATE LATE_NS END_NS COMMANDS...
  * COMMANDS is CLASS,BYTES,FROM_NS,NR for NR commands that come at once, and
- * CLASS,BYTES,FROM_NS,NR,again for as many of which each comes again when it has ended,
+ * CLASS,BYTES,FROM_NS,NR,again for NR commands, each of which comes again when it has ended,
  * until END_NS. Timers are late by LATE_NS. Prints the results.
  */
 #include <stdio.h>
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	for (i = 8; i < argc; i++)
 		add(argv[i]);
 	smq_prio_init(&choice);
-	/* A clock that has run for a while. */
+	/* The clock does not begin with 0, which step() returns for "never". */
 	for (now = 1; now; now = step())
 		;
 	printf("{");

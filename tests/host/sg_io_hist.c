@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Reads numbers, adds them in turn to two histograms, merges, prints percentiles. */
+/* Reads numbers, adds them to two histograms in turn, merges these and prints percentiles. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Runs a lane of sg_io replay on a path with little room: COMMANDS DEPTH ROOM. Results come in the
- * worst order: first those of commands that found no room, then the end of another command, as if
- * all had room again.
+ * worst order: first the refusals of all commands that found no room, then the end of another
+ * command, after which all commands seem to have room again.
  */
 #include <err.h>
 #include <stdio.h>

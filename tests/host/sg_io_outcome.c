@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reads "HEX-CDB DIR BYTES ERRNO STATUS HOST DRIVER RESID HEX-SENSE" lines,
- * every other one into a second tally, merges them and prints what is listed.
+ * Reads lines "HEX-CDB DIR BYTES ERRNO STATUS HOST DRIVER RESID HEX-SENSE", counts them in two
+ * tallies in turn, merges the tallies and prints the entries.
  */
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /*
  * Simulates the choices of the policy "steer": each task keeps a number of commands in flight on
  * its own hardware queue; the device serves each queue separately (hwq_ns, one command after the
- * other), all of them over one link (link_ns), or all commands at once (service_ns). The decisions
- * are made by the kernel's own header. Run by test_steer.py.
+ * other), all of them over one link (link_ns), or all commands at once (service_ns). The policy's
+ * own header makes the decisions. Run by test_steer.py.
  *
  * steer_sim KEY=VALUE... prints the results, and checks that each command ends.
  */
@@ -78,7 +78,7 @@ static void judge(struct queue *own, unsigned int ahead, unsigned int ended)
 	bool gave_up = smq_steer_judge(&own->choice, ahead, ended);
 
 	if (gave_up != (was_on && !own->choice.on))
-		fail("what the choice says of itself is wrong");
+		fail("smq_steer_judge() returned the wrong answer");
 	own->backed_off += gave_up;
 	won += 2 * ended < ahead;
 	if (gave_up)
@@ -176,7 +176,7 @@ static void complete(unsigned int i)
 	}
 }
 
-/* The next thing that happens; false: nothing is left to happen. */
+/* Completes or submits the next command. Returns 0 if there is none. */
 static int step(void)
 {
 	unsigned int i, task = 0, first = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests the bench's shadow call stack with all ways in which a kernel enters and leaves our
+ * Tests the bench's shadow call stack with all ways in which the kernel enters and leaves our
  * modules. Built and run by test_bench_scope.py.
  */
 #include <stdio.h>
