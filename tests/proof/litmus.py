@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A litmus test: the lines of our code that it stands for, and the test without one barrier.
+"""Litmus tests: the lines of our code that a test stands for, and the test without one barrier.
 
 Its comment names the forbidden outcome, and has lines of two kinds:
 
@@ -18,7 +18,7 @@ TOP = HERE.parents[1]
 
 
 class LitmusError(Exception):
-    """A test, or the code that it stands for, is not as it should be."""
+    """A test cannot be parsed, or does not match the code that it stands for."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ def parse(path):
         elif kind == "weak":
             one.weak.append(rest)
     if not text.startswith(f"C {path.stem}\n"):
-        raise LitmusError(f"{path.name}: its name in it is another one")
+        raise LitmusError(f"{path.name}: its first line has another name")
     if not one.code or not one.weak:
         raise LitmusError(f"{path.name}: names no code, or no barrier")
     return one

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The barriers that our code rests on, in the kernel's memory model: each litmus test's forbidden
-outcome cannot occur, and can occur without any one of the barriers. tests/host/test_litmus_code.py
-checks that the code has the lines that the tests name."""
+"""The barriers that our code depends on, in the kernel's memory model: the forbidden outcome of
+each litmus test cannot occur, and it can occur if any one of the barriers is missing.
+tests/host/test_litmus_code.py checks that the code has the lines that the tests name."""
 
 import subprocess
 
