@@ -63,7 +63,7 @@ struct conv_limits {
  * @depth: the lower queue_depth, to which the upper one was last set
  * @limits: the lower limits that no upper request exceeds. While the lower queue has others,
  *	queue_cmd checks each command
- * @before: commands that the lower device got before the claim
+ * @cmds_before_claim: commands that the lower device got before the claim
  * @host: the upper host, referenced
  * @handler: the device handler that the lower device had; NULL if none
  * @link: device link; with it the upper host suspends before the lower device
@@ -90,7 +90,7 @@ struct conv_lun {
 	struct conv_limits limits;
 	unsigned short depth;
 
-	unsigned int before;
+	unsigned int cmds_before_claim;
 	struct conv_host *host;
 	struct scsi_device_handler *handler;
 	struct device_link *link;

@@ -25,7 +25,7 @@ static int conv_probe(struct scsi_device *lower)
 	percpu_ref_switch_to_percpu(&lower->request_queue->q_usage_counter);
 	dev_set_drvdata(&lower->sdev_gendev, cl);
 	/* The former driver has ended: sd sends its last command, SYNCHRONIZE CACHE, in remove. */
-	cl->before = atomic_read(&lower->iorequest_cnt);
+	cl->cmds_before_claim = atomic_read(&lower->iorequest_cnt);
 	conv_handler_replace(cl);
 	return 0;
 }

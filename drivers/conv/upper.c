@@ -31,7 +31,7 @@ struct scsi_device *conv_lun_upper(struct conv_lun *cl)
  */
 unsigned int conv_lun_others(const struct conv_lun *cl)
 {
-	int others = atomic_read(&cl->lower->iorequest_cnt) - cl->before;
+	int others = atomic_read(&cl->lower->iorequest_cnt) - cl->cmds_before_claim;
 	int cpu;
 
 	/* Not exact under load: a command that is counted as sent may not be dispatched yet. */

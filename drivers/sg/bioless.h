@@ -25,7 +25,7 @@ void smqsg_bioless_prepare_mapped(struct smqsg_fd *fd, struct request *rq);
  */
 static inline bool smqsg_bioless_fits(const struct smqsg_slot *slot)
 {
-	return slot->segments <= 1 || (slot->segments == SMQSG_INLINE_SEGMENTS && slot->many);
+	return slot->segments <= 1 || (slot->segments == SMQSG_INLINE_SEGMENTS && slot->in_pieces);
 }
 
 static __always_inline void smqsg_bioless_set(struct scatterlist *sg, struct page *page, u32 offset,

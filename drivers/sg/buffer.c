@@ -411,13 +411,13 @@ u32 smqsg_max_transfer(struct request_queue *q)
  * @offset: of the data, in bytes
  * @length: of the data, in bytes; not 0
  * @data: gets where the data is
- * @many: gets whether the data lies in more than one element of @buffer->bvec
+ * @in_pieces: gets whether the data lies in more than one element of @buffer->bvec
  *
  * Return: as smqsg_segments(); -ERANGE: not all of it is in the buffer; -EINVAL also if its
  * beginning is not aligned as the device needs it. Any context.
  */
 int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u32 offset,
-			u32 length, struct smqsg_extent *data, bool *many)
+			u32 length, struct smqsg_extent *data, bool *in_pieces)
 {
 	unsigned int low = 0, high = buffer->nr;
 	struct bio_vec *bvec;
@@ -443,8 +443,8 @@ int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u3
 	segments = smqsg_segments(q, bvec, skip, length);
 	if (segments < 0)
 		return segments;
-	*many = length > bvec->bv_len - skip;
-	if (*many)
+	*in_pieces = length > bvec->bv_len - skip;
+	if (*in_pieces)
 		*data = (struct smqsg_extent) { .bvec = bvec, .length = length, .skip = skip };
 	else
 		bvec_set_page(&data->one,

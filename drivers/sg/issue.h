@@ -26,7 +26,7 @@ void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct reques
 static __always_inline void smqsg_slot_arm(struct bio *bio, struct request *rq,
 					   struct smqsg_slot *slot)
 {
-	if (likely(!slot->many))
+	if (likely(!slot->in_pieces))
 		smqsg_io_arm(bio, rq, &slot->data.one, 0, slot->data.length, slot->segments);
 	else
 		smqsg_io_arm(bio, rq, slot->data.bvec, slot->data.skip, slot->data.length,

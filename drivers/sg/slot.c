@@ -280,7 +280,7 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
 {
 	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, desc->buffer);
-	bool many;
+	bool in_pieces;
 	int ret;
 
 	if (!buffer)
@@ -294,7 +294,7 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 		return smqsg_refuse(field, OFFSET, -ERANGE,
 				    "slot %u offset %llu: buffer %u has %u bytes", number,
 				    desc->offset, desc->buffer, buffer->length);
-	ret = smqsg_buffer_extent(fd->q, buffer, desc->offset, desc->length, &slot->data, &many);
+	ret = smqsg_buffer_extent(fd->q, buffer, desc->offset, desc->length, &slot->data, &in_pieces);
 	if (ret == -EINVAL)
 		return smqsg_refuse(field, OFFSET, ret,
 				    "slot %u length %u at offset %llu of buffer %u: not aligned, or a gap",
@@ -306,7 +306,7 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 				    ret == -ERANGE ? "beyond its end" :
 				    "more pieces of memory than max_segments");
 	slot->segments = ret;
-	slot->many = many;
+	slot->in_pieces = in_pieces;
 	slot->offset = desc->offset;
 	slot->buffer = desc->buffer;
 	*used = buffer;

@@ -23,7 +23,7 @@ struct vm_area_struct;
  * @segments: pieces of memory at most
  * @cdb_len: bytes of @cdb; 0: empty
  * @direction: enum smq_sg_direction
- * @many: @data is not one piece
+ * @in_pieces: @data is not one piece
  * @hold: the slot keeps its request between two runs, while it may
  * @direct: its requests are given to the driver past the plug, if possible
  * @bioless: its requests need no bio
@@ -40,7 +40,7 @@ struct smqsg_slot {
 	u16 segments;
 	u8 cdb_len;
 	u8 direction : 2;
-	u8 many : 1;
+	u8 in_pieces : 1;
 	u8 hold : 1;
 	u8 direct : 1;
 	u8 bioless : 1;

@@ -18,7 +18,7 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 {
 	struct smqsg_fd *fd = io->fd;
 	struct smqsg_slot *slot = &fd->slots.array[io->slot];
-	bool many;
+	bool in_pieces;
 	int ret;
 
 	if (run->flags & ~(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER) ||
@@ -43,13 +43,13 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 	ret = -EINVAL;
 	if (!io->buffer->readonly || slot->direction == SMQ_SG_OUT)
 		ret = smqsg_buffer_extent(fd->q, io->buffer, slot->offset, slot->data.length,
-					  &io->other.data, &many);
+					  &io->other.data, &in_pieces);
 	if (ret < 0) {
 		smqsg_buffer_put(io->buffer);
 		return ret;
 	}
 	io->other.segments = ret;
-	io->other.many = many;
+	io->other.in_pieces = in_pieces;
 	io->flags = run->flags;
 	return 0;
 }

@@ -222,7 +222,7 @@ static struct lane *find_lane(struct lane **lanes, unsigned int *nr, int cpu)
 	return &bigger[(*nr)++];
 }
 
-static int share_out(const struct cmdfile *file, struct lane **lanes, unsigned int *nr)
+static int split_into_lanes(const struct cmdfile *file, struct lane **lanes, unsigned int *nr)
 {
 	struct lane *l;
 	unsigned int k;
@@ -299,7 +299,7 @@ struct lane *lanes_new(const struct cmdfile *file, double speed, unsigned int *n
 	size_t i;
 
 	*nr = 0;
-	if (share_out(file, &lanes, nr))
+	if (split_into_lanes(file, &lanes, nr))
 		goto fail;
 	for (i = 0; i < file->nr; i++)
 		if (file->cmds[i].at_us < first_us)
