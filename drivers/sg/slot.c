@@ -294,7 +294,8 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 		return smqsg_refuse(field, OFFSET, -ERANGE,
 				    "slot %u offset %llu: buffer %u has %u bytes", number,
 				    desc->offset, desc->buffer, buffer->length);
-	ret = smqsg_buffer_extent(fd->q, buffer, desc->offset, desc->length, &slot->data, &in_pieces);
+	ret = smqsg_buffer_extent(fd->q, buffer, desc->offset, desc->length, &slot->data,
+				  &in_pieces);
 	if (ret == -EINVAL)
 		return smqsg_refuse(field, OFFSET, ret,
 				    "slot %u length %u at offset %llu of buffer %u: not aligned, or a gap",

@@ -30,6 +30,9 @@ WITHOUT = {
     ("drivers/core/fault.c", "smq_fault_uncount"): "a count, with nothing behind it",
     ("drivers/core/stats.c", "smq_sum_hwq"): "figures for people; pairs with nothing",
     ("drivers/ram/device.c", "ram_book_link"): "a time, with nothing behind it",
+    ("drivers/sg/compat_cmd.c", "smqsg_cmd_alloc"): "one command at a time has the memory, as with "
+                                                    "held-take.litmus",
+    ("drivers/sg/compat_cmd.c", "smqsg_cmd_free"): "as smqsg_cmd_alloc()",
     ("drivers/sg/compat_data.c", "smqsg_data_small"): "one command at a time has the page, as with "
                                                       "held-take.litmus",
     ("drivers/sg/compat_data.c", "smqsg_small_put"): "as smqsg_data_small()",
