@@ -73,7 +73,7 @@ RECORDED = {
 }
 
 
-def _of(figure: Figure) -> tuple[Workload, int, int]:
+def _case_of(figure: Figure) -> tuple[Workload, int, int]:
     return ((figure.path, figure.op, figure.bs, figure.qd, figure.batch), figure.luns,
             figure.jobs)
 
@@ -94,8 +94,8 @@ def _kernel(figure: Figure | None) -> float | None:
     return None if figure is None else figure.value - figure.parts["group"].get(PROGRAM, 0)
 
 
-def _places(figures: Sequence[Figure]) -> Iterator[tuple[Workload, int, int]]:
-    yield from dict.fromkeys(map(_of, figures))
+def _cases(figures: Sequence[Figure]) -> Iterator[tuple[Workload, int, int]]:
+    yield from dict.fromkeys(map(_case_of, figures))
 
 
 def given(taken: FigureSet, mode: str) -> list[Pair]:
@@ -103,11 +103,11 @@ def given(taken: FigureSet, mode: str) -> list[Pair]:
     rows = [row + mode for row in ("kernel_legacy", "kernel_mq")]
     figures = [one for one in taken.find(instrument="legacy-kernel") if one.row in rows]
     result = []
-    for place in sorted(_places(figures), key=lambda one: (one[1], one[2])):
+    for case in sorted(_cases(figures), key=lambda one: (one[1], one[2])):
         sides = []
         for row in rows:
             by_metric = {one.metric: one for one in figures
-                         if one.row == row and _of(one) == place}
+                         if one.row == row and _case_of(one) == case}
             locks = by_metric.get("locks")
             # /proc/lock_stat has it as &(&q->__queue_lock)->rlock.
             names = [one for one in (locks.parts["lock"] if locks else {})
@@ -117,7 +117,7 @@ def given(taken: FigureSet, mode: str) -> list[Pair]:
                                contended=_value(by_metric.get("waits"))), by_metric))
         (legacy, of_legacy), (mq, _) = sides
         times = of_legacy.get("against_mq")
-        result.append(Pair(*place, legacy, mq, tuple(times.values) if times else ()))
+        result.append(Pair(*case, legacy, mq, tuple(times.values) if times else ()))
     return result
 
 
@@ -127,22 +127,22 @@ def modelled(taken: FigureSet, mode: str, era: str) -> list[Pair]:
     figures = [one for one in taken.figures if one.row in rows
                and one.instrument in ("insn", "locks")]
     result = []
-    for place in sorted(_places(figures), key=lambda one: (one[1], one[2])):
+    for case in sorted(_cases(figures), key=lambda one: (one[1], one[2])):
         sides = []
         for row in rows:
-            def one(instrument: str, metric: str, of: str = row, at: tuple = place
+            def one(instrument: str, metric: str, of: str = row, at: tuple = case
                     ) -> Figure | None:
-                return next((figure for figure in figures if _of(figure) == at and
+                return next((figure for figure in figures if _case_of(figure) == at and
                              (figure.instrument, figure.row, figure.metric)
                              == (instrument, of, metric)), None)
-            insn = _kernel(one("insn", "insn")) if place[2] == 1 else \
+            insn = _kernel(one("insn", "insn")) if case[2] == 1 else \
                 _value(one("locks", "insn_kernel"))
             locks = one("locks", "locks")
             sides.append(Side(insn, _value(locks), _lock(locks, QUEUE_LOCK),
                               _lock(locks, HOST_LOCK),
-                              _value(one("locks", "waits")) if place[2] > 1 else None))
+                              _value(one("locks", "waits")) if case[2] > 1 else None))
         if any(value is not None for value in (sides[0].insn, sides[0].locks)):
-            result.append(Pair(*place, *sides))
+            result.append(Pair(*case, *sides))
     return result
 
 

@@ -93,7 +93,7 @@ class Results:
         cell = self.cells.get((row, workload.key))
         return cell.low() if cell else []
 
-    def delay_is_off(self) -> str:
+    def delay_warning(self) -> str:
         """A message if the doorbell's cost is not the wanted one, else ""."""
         if self.delay_wanted and \
                 abs(self.delay / self.delay_wanted - 1) > DELAY_TOLERANCE:
@@ -160,7 +160,7 @@ def figures(results: Results, command: str, cpus: int, marks: dict[int, str]) ->
     for (row, key), cell in results.cells.items():
         workload = plans.parse(key)
         times = timing.summary(cell.repeats)
-        off = results.delay_is_off() if "doorbell" in row else ""
+        off = results.delay_warning() if "doorbell" in row else ""
         same = {
             "instrument": "native", "row": row, "kernel": results.kernel, "command": command,
             "cpus": cpus,
