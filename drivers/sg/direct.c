@@ -57,12 +57,16 @@ static __always_inline bool smqsg_direct_send(struct request *rq, int *last_toke
 	blk_status_t status = BLK_STS_RESOURCE;
 	int token;
 
-	/* Such a driver may sleep, and its queue is quiesced by SRCU rather than by RCU. */
-	if (hctx->flags & BLK_MQ_F_BLOCKING)
+	/*
+	 * A driver with BLK_MQ_F_BLOCKING may sleep, and its queue is quiesced by SRCU rather than
+	 * by RCU. Under an elevator the request gets its tag when it is dispatched; a change of the
+	 * elevator waits for all requests, so this one still goes by the present elevator.
+	 */
+	if ((hctx->flags & BLK_MQ_F_BLOCKING) || q->elevator)
 		return false;
 	/* A context that quiesces or stops the queue waits for RCU readers that began before. */
 	rcu_read_lock();
-	if (blk_queue_quiesced(q) || test_bit(BLK_MQ_S_STOPPED, &hctx->state) || q->elevator ||
+	if (blk_queue_quiesced(q) || test_bit(BLK_MQ_S_STOPPED, &hctx->state) ||
 	    !list_empty_careful(&hctx->dispatch))
 		goto out;
 	token = smqsg_direct_budget(q, *last_token);
