@@ -65,9 +65,9 @@ static struct scsi_cmnd *lio_se_to_scmd(struct se_cmd *se)
 }
 
 /*
- * A READ that LIO itself refuses returns no data, whatever is in the buffer; only sense data
- * that a backstore passed on may come with data. With an overflow, the device had more data
- * than the buffer holds: the buffer is full, and the residual is 0.
+ * A READ that LIO itself refuses returns no data, whatever is in the buffer. One that fails with
+ * the backstore's own sense data (SCF_TRANSPORT_TASK_SENSE) may return data. With an overflow the
+ * buffer is full, so the residual is 0.
  */
 static int lio_queue_status(struct se_cmd *se)
 {

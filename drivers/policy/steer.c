@@ -32,13 +32,13 @@ struct steer_knobs {
  * @lock: protects @choice to @steered_at. Taken for a command that comes while the hardware
  *	queue is busy, and when a steered command has ended or was refused
  * @choice: state of the choice
- * @next: the hardware queue that is looked at next
+ * @next: the hardware queue that was looked at last; the next look begins after it
  * @steered: commands that have left for another hardware queue
  * @backed_off: how often steering was given up because it did not help
  * @fell_back: steered commands that found the other hardware queue full
  * @steered_at: when the last command was steered away, in jiffies; also read without the lock
- * @looked_at: commands of the hardware queue when the choice last saw them; under the host's
- *	policy lock
+ * @looked_at: how many commands the hardware queue had got by the last steer_passed(); under the
+ *	host's policy lock
  */
 struct steer_hwq {
 	atomic_t queued;
@@ -78,7 +78,10 @@ static unsigned int steer_inflight(const struct steer_hwq *s)
 	return atomic_read(&s->queued) - done;
 }
 
-/* The best of a few hardware queues, beginning after the one that was taken last, or NULL. */
+/*
+ * Returns the best of at most STEER_LOOK hardware queues, beginning after the one that was looked
+ * at last; NULL if none will do.
+ */
 static struct smq_hwq *steer_find(struct smq_policy *policy, const struct smq_hwq *hwq,
 				  struct steer_hwq *own, unsigned int threshold)
 {
@@ -101,7 +104,7 @@ static struct smq_hwq *steer_find(struct smq_policy *policy, const struct smq_hw
 		q.inflight = steer_inflight(its);
 		q.open = smq_hwq_is_open(host->hwq[own->next]);
 		q.elsewhere = cpu != here;
-		/* A module does not learn which CPUs share a cache: CPUs of one die may. */
+		/* No module can ask which CPUs share a cache. CPUs of one die may share one. */
 		q.near = cpumask_test_cpu(cpu, topology_die_cpumask(here));
 		rank = smq_steer_rank(&q, threshold);
 		if (rank > best) {

@@ -11,15 +11,15 @@
 
 #include "io.h"
 
-/* Commands of a short batch, which brings its own struct smqsg_io for them. */
+/* A batch of at most this many commands is short: it has a struct smqsg_io for each of them. */
 #define SMQSG_BATCH_SHORT	32
 
 /**
  * struct smqsg_batch - a batch that has not ended
  *
  * One context at a time goes through the list: the submitter, then the dispatcher each time it
- * grants more places. It holds one of @remaining until the list is at its end. The batch ends when
- * the last of @remaining is dropped.
+ * grants more places. That context holds one of @remaining until it reaches the end of the list.
+ * The batch ends when the last of @remaining is dropped.
  *
  * @next: in the pool
  * @fd: the file
@@ -38,8 +38,8 @@
  * @copied: @at when @copy was made
  * @copy: the rest of the caller's list at that time, or NULL
  * @cancelled: the ioctl's caller was interrupted: no more commands are sent
- * @state: SMQSG_BATCH_*: whether the ioctl's caller cleans up or, if it was interrupted before the
- *	end, @work. Atomic: by exchange
+ * @state: SMQSG_BATCH_*: whether the ioctl's caller cleans up, or @work, because the caller was
+ *	interrupted before the end. Atomic: an exchange decides which came first
  * @done: the end, for the ioctl
  * @work: cleans up in place of the ioctl's caller; holds a reference to the file
  * @ios: the commands of a short batch, by place in its list

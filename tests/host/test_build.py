@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/build-modules: one build folder per kernel that follows its sources."""
+"""tools/build-modules: each kernel has one build folder, which follows the project's sources."""
 
 import shutil
 import subprocess
@@ -95,7 +95,7 @@ def test_strict_fails_on_a_warning_each_time(tree):
     done = build(tree, kdir)
     assert done.returncode == 0
     assert "never_used" in done.stdout
-    # The compiler is silent about an object that is up to date.
+    # The second run does not compile the file again, and still has to fail.
     for _ in range(2):
         done = build(tree, "--strict", kdir)
         assert done.returncode == 1

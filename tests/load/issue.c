@@ -49,7 +49,7 @@ static void load_read(struct load_job *job, struct load_slot *slot)
 	bio->bi_iter.bi_sector = block * (spec->bs >> SECTOR_SHIFT);
 	bio->bi_private = slot;
 	bio->bi_end_io = load_bio_done;
-	/* A new bio has room for one page, which is what bs is at most. */
+	/* The bio was allocated with room for one page, and bs is at most a page. */
 	__bio_add_page(bio, slot->page, spec->bs, 0);
 	submit_bio(bio);
 }

@@ -39,7 +39,7 @@ ALWAYS_IN_FLIGHT = "scsi_debug"
 
 @contextmanager
 def slow(name):
-    """During the block commands of scsi_debug take long."""
+    """Commands of scsi_debug take long inside the with statement."""
     if name == "scsi_debug":
         write(SCSI_DEBUG / "delay", SLOW_JIFFIES)
     yield

@@ -330,7 +330,7 @@ def test_more_commands_than_slots(smq_disk, tmp_path):
     path.write_text(TUR * (1 << 20))
     done = sg_io("run", "--via", "smq", smq_disk.smq, path)
     assert done.returncode == 2
-    assert "1048576 commands; --via smq has a slot for each" in done.stderr
+    assert "1048576 commands; --via smq needs a slot for each" in done.stderr
 
 
 def test_poll_is_refused_with_held_slots(smq_disk, reads):

@@ -17,7 +17,11 @@
 
 #define MAX_WORKERS	4096
 
-/* Depth is slots in one thread, or threads with one slot on one target. */
+/*
+ * Returns the number of workers. An asynchronous engine has a worker for each job, with --depth
+ * slots for each target. A synchronous one has --depth workers for each job and target, with one
+ * slot.
+ */
 static unsigned int count_workers(const struct run *run, const struct run_options *opt)
 {
 	if (run->lanes)
@@ -36,10 +40,11 @@ static int check_size(const struct run *run, const struct run_options *opt)
 		      count_workers(run, opt), MAX_WORKERS);
 		return -1;
 	}
-	/* With a check of the data there are slots for --depth only. */
+	/* A run that checks the data has --depth slots, and none for each command. */
 	if ((run->engine == &engine_smq || run->engine == &engine_smq_held) && !run->check &&
 	    run->file->nr + opt->depth > SMQ_SG_MAX_SLOTS) {
-		warnx("%s: %zu commands; --via %s has a slot for each + --depth, %u at most",
+		warnx("%s: %zu commands; --via %s needs a slot for each and --depth more, "
+		      "the limit is %u",
 		      run->file->name, run->file->nr, run->engine->name, SMQ_SG_MAX_SLOTS);
 		return -1;
 	}

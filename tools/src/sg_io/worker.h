@@ -23,7 +23,7 @@ struct target {
 	__u64 capacity;			/* bytes of the disk, 0: not known */
 	__u64 max_transfer;		/* bytes of one command, 0: not known */
 	__u64 limit;			/* commands to issue */
-	bool warned_unheld;		/* a message said that its slots may keep no requests */
+	bool warned_unheld;		/* already, that its slots may keep no requests */
 	char apart[64];			/* all workers write to what follows */
 	atomic_ullong next;		/* sequence number to hand out */
 };
@@ -47,12 +47,12 @@ struct run {
 	cpu_set_t cpus;			/* CPUs on which sg_io was started */
 	struct lane *lanes;		/* of a replay, a worker for each; NULL: no replay */
 	unsigned int nr_lanes;
-	__u64 lead_ns;			/* of a replay: from the start to its first moment */
+	__u64 lead_ns;			/* of a replay: from start_ns to time 0 of FILE */
 	/* Checks the data of a command that ended well; called by several workers at a time. */
 	void (*check)(struct run *run, const struct slot *slot);
 	void *check_arg;
 
-	pthread_barrier_t ready;	/* of threads */
+	pthread_barrier_t ready;	/* threads wait here for the start */
 	__u64 start_ns;
 	__u64 stop_at_ns;		/* 0: never */
 	int wake_fd;			/* eventfd: a worker has finished */
@@ -87,10 +87,10 @@ struct worker {
 	unsigned int nr_free;
 	unsigned int in_flight;
 	unsigned int queued;		/* commands queued since the last submit */
-	__u32 max_held;			/* requests that its slots may keep: least of all targets */
+	__u32 max_held;			/* least number of requests that slots may keep */
 	bool full;			/* the path takes no command until one ends */
 	int cpu;			/* the CPU to which the worker is pinned, or CPU_ANY */
-	bool refused;			/* a free slot may hold a command that found no room */
+	bool refused;			/* a slot in @free has a command to queue again */
 	void (*work)(struct worker *w);	/* of a replay; NULL: takes commands in turn */
 	struct lane *lane;		/* of a replay */
 	void *buffers;
