@@ -302,8 +302,9 @@ MORE = _rows(
                 back=("device_add usb-uas,id=uas,bus=xhci.0", _disk("uas", "uas"),
                       "qom-set /machine/peripheral/uas attached true")),
            ("device",), "unplugged",
-           "unit attention: the emulation has none after a reset of the device",
-           attention=False),
+           "aborts: QEMU 7.2 ends in some aborts of the bare disk (assertion in "
+           "usb_packet_check_state()); unit attention: the emulation has none after a reset of the "
+           "device", aborts=False, attention=False),
     Device("AHCI", "ahci", _hba("ahci", "atadisk"), (), "sysfs delete",
            "aborts: libata ends block I/O of the bare disk with EIO; residuals: it tells none",
            aborts=False, residual=False,
