@@ -16,8 +16,8 @@
  * @sg: the node
  * @sdev: its device
  *
- * All CPUs together keep at most half of the depth. So a submitter takes places from other CPUs only
- * if the other half is in use. Any context.
+ * All CPUs together keep at most half of the depth. So a submitter takes places from other CPUs
+ * only if the other half is in use. Any context.
  */
 void smqsg_keep_set(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
