@@ -62,7 +62,7 @@ def test_pairs_subtract(tmp_path):
     assert locks.by_group() == {"SCSI mid-layer, sd": 1}
 
 
-def test_told_apart_by_address(tmp_path):
+def test_locks_are_distinguished_by_address(tmp_path):
     """Locks differ by address, even if one function takes both; per LUN and per host."""
     locks = one(tmp_path, [
         f"lock {LOCK} {QUEUE_RQ} {LUN0} 50 0 0", f"lock {LOCK} {QUEUE_RQ} {LUN1} 50 0 0",
@@ -87,12 +87,15 @@ def test_legacy_locks_have_names(tmp_path):
     assert locks.contended_share() == pytest.approx(100 * 163 / 706)
 
 
-def test_interrupts_stand_apart(tmp_path):
+def test_locks_of_interrupts_are_not_counted(tmp_path):
     """A lock that an interrupt takes does not count for the command."""
     locks = one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 130 10 30",
                            f"lock {LOCK} {DONE} {SHOST} 50 50 50"])
     assert locks.total() == 1
     assert locks.contended_share() == 10
+    # More contended acquisitions than there were outside interrupts.
+    locks = one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 130 110 30"])
+    assert locks.contended_share() == 100
 
 
 def test_all_jobs_count(tmp_path):
