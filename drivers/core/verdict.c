@@ -37,7 +37,7 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 	struct smq_hwq *to;
 
 	if (unlikely(!policy || !smq_seen_begin(policy, cmd)))
-		return smq_wait_behind_own(cmd) ? NULL : hwq;
+		return smq_wait_behind_no_policy(cmd) ? NULL : hwq;
 	if (policy->ops->holds ? !smq_wait_enter(cmd) : !smq_wait_follow(cmd)) {
 		if (last && policy->ops->last)
 			policy->ops->last(policy, hwq);

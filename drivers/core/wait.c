@@ -44,7 +44,7 @@ static void smq_wait_hold_for_lun(struct smq_hold *hold, struct smq_cmd *cmd, bo
 	spin_unlock_irqrestore(&hold->lock, flags);
 }
 
-/* Holds a command that the LLD refused because its hardware queue is full, before all others. */
+/* Puts a command that the LLD refused because its hardware queue is full first in its list. */
 static void smq_wait_hold_for_hwq(struct smq_cmd *cmd)
 {
 	struct smq_hwq *hwq = cmd->hwq;
@@ -92,7 +92,7 @@ bool smq_wait_behind(struct smq_cmd *cmd)
 }
 
 /* The same for a command that no policy has seen or will see. */
-bool smq_wait_behind_own(struct smq_cmd *cmd)
+bool smq_wait_behind_no_policy(struct smq_cmd *cmd)
 {
 	if (!smq_hwq_is_full(cmd->hwq) || !smq_seen_begin_no_policy(cmd))
 		return false;
@@ -141,7 +141,7 @@ bool smq_wait_enter_slow(struct smq_cmd *cmd)
 	return false;
 }
 
-/* Issues commands that have room, in order; those of one hardware queue in a row as a batch. */
+/* Issues commands that have room, in order. Neighbours for one hardware queue form a batch. */
 static void smq_wait_issue_all(struct list_head *list)
 {
 	struct smq_hwq *run_hwq = NULL, *to;
@@ -214,7 +214,10 @@ static struct smq_cmd *smq_wait_next(struct smq_depth *depth, struct smq_policy_
 
 	if (cmd)
 		return cmd;
-	/* Fully ordered: every command whose CPU has set it is in a list before the next call. */
+	/*
+	 * Fully ordered: a command whose CPU set @listed before this is in a list by now, and the
+	 * second call of next() finds it.
+	 */
 	if (!atomic_xchg(&depth->listed, 0))
 		return NULL;
 	cmd = lun->policy->ops->next(lun, drain);
@@ -262,8 +265,9 @@ void smq_wait_dispatch_lun(struct smq_hold *hold)
 			smq_wait_grant_listed(depth, lun, &list);
 		else
 			/*
-			 * An earlier policy left it set. A policy with lists does not add commands
-			 * to them before a grace period has passed since the LUN got the policy.
+			 * @listed may still be set by an earlier policy. Clearing it loses no
+			 * command: a policy with lists adds the first one a grace period after the
+			 * LUN got the policy.
 			 */
 			atomic_set(&depth->listed, 0);
 	}
@@ -319,7 +323,7 @@ bool smq_policy_lun_is_full(const struct smq_policy_lun *lun)
 }
 EXPORT_SYMBOL_GPL(smq_policy_lun_is_full);
 
-/* Holds a command that the LLD refused, or that came behind a refused one, before all others. */
+/* Puts a command that the LLD refused, or that came behind a refused one, first in its list. */
 static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool first)
 {
 	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
@@ -428,7 +432,7 @@ void smq_wait_dispatch_hwq(struct smq_hold *hold)
 	if (!nr)
 		clear_bit(SMQ_DETOUR_FULL, &core->hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
-	/* Leaves commands that came meanwhile to the next run, so that this one ends. */
+	/* Commands that came meanwhile are left for the next run, so that this run ends. */
 	if (nr && took && room)
 		smq_hold_kick(hold);
 }
@@ -469,9 +473,10 @@ bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit)
 EXPORT_SYMBOL_GPL(smq_policy_issue);
 
 /*
- * Holds a command that the device answered with TASK SET FULL, before all later ones. The
- * caller owns it, and it is no longer counted. False if error handling has the command: it
- * has ended. Does not dispatch waiting commands: the device would refuse them too.
+ * Puts a command that the device answered with TASK SET FULL first in its LUN's list. The caller
+ * owns the command, which is no longer counted. Returns false, and holds nothing, if error
+ * handling has the command: the caller then ends it. Does not dispatch waiting commands: the
+ * device would refuse them too.
  *
  * Context: any, inside an RCU read-side section.
  */

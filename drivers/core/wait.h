@@ -16,7 +16,7 @@ void smq_wait_dispatch_lun(struct smq_hold *hold);
 void smq_wait_dispatch_hwq(struct smq_hold *hold);
 bool smq_wait_enter_slow(struct smq_cmd *cmd);
 bool smq_wait_behind(struct smq_cmd *cmd);
-bool smq_wait_behind_own(struct smq_cmd *cmd);
+bool smq_wait_behind_no_policy(struct smq_cmd *cmd);
 void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_status st);
 bool smq_wait_full(struct smq_cmd *cmd);
 void smq_wait_leave(struct smq_cmd *cmd);

@@ -99,7 +99,7 @@ static int pv_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	return 0;
 
 free_host:
-	/* The interrupt handler may run from here on; it finds no commands. */
+	/* The interrupt handler can still run, until pv_device_exit(); it finds no commands. */
 	pv_device_quiet(pv);
 	pv_msg_end(pv);
 	pv_free_host(pv);

@@ -32,8 +32,8 @@ static void walk_ranks(void)
 				EXPECT(rank <= SMQ_STEER_BEST);
 				EXPECT(!rank == (!q.open || inflight > threshold / 4));
 				/*
-				 * A queue that may get a command is not busy with it: the command
-				 * is not sent on.
+				 * A queue that may get a command is still not busy with this one
+				 * more, so the command is not moved a second time.
 				 */
 				EXPECT(!rank || !smq_steer_is_busy(inflight + 1, threshold));
 				if (!rank)
@@ -43,7 +43,7 @@ static void walk_ranks(void)
 			}
 }
 
-/* If steering never helps, less than 1 % of the commands are steered, however many there are. */
+/* If steering never helps, less than 1 % of the commands are steered after the first trial. */
 static void walk_losses(void)
 {
 	unsigned int i, late, pending = 0, left = 0;
@@ -65,14 +65,14 @@ static void walk_losses(void)
 				pending--;
 			}
 			EXPECT(!s.on);
-			/* The first trial costs nothing. */
+			/* The first trial needs no commands before it. */
 			EXPECT(left <= SMQ_STEER_WINDOW + i / SMQ_STEER_PRICE);
 		}
 		EXPECT(left > SMQ_STEER_WINDOW);
 	}
 }
 
-/* Checks for windows of each outcome when steering begins, continues and ends. */
+/* Checks when steering begins, continues and ends, for windows with each number of wins. */
 static void walk_windows(void)
 {
 	unsigned int wins, i, began = 0;

@@ -179,7 +179,7 @@ static const struct kernel_param_ops give_back_ops = {
 };
 
 module_param_cb(give_back, &give_back_ops, NULL, 0200);
-MODULE_PARM_DESC(give_back, "written: frees what leaked");
+MODULE_PARM_DESC(give_back, "write any value to free the leaked memory");
 
 static const struct {
 	const char *name;

@@ -11,8 +11,9 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 @dataclass
 class Case:
-    """One test and its outcome. lost: its run ended before it began. final: the kernel reported a
-    fault, so there is no second try. first: if there was a second try, why the first one failed."""
+    """One test and its outcome. lost: the run ended before this test began. final: the kernel
+    reported a fault, so there is no second try. first: if there was a second try, why the first
+    one failed."""
 
     name: str
     outcome: str

@@ -105,13 +105,13 @@ def ratio(path: Path, title: str, taken: FigureSet) -> None:
     """Draws what sync and async writes get with each ratio of the policy prio."""
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(figsize=(7, 3.4))
-    below = axes.twinx()
+    right = axes.twinx()
     words = sorted(int(one.row.rpartition("_")[2]) for one in taken.find(
         metric="lat_p50") if one.row.startswith("prio_ratio_") and one.row[-1].isdigit())
     for colour, path_name, metric, on, label in (
             (COLOURS[0], "direct", "iops", axes, "sync writes, IO/s"),
             (COLOURS[1], "page_cache", "iops", axes, "async writes, IO/s"),
-            (COLOURS[2], "direct", "lat_p50", below, "a sync write, ms, median")):
+            (COLOURS[2], "direct", "lat_p50", right, "a sync write, ms, median")):
         values = [taken.find(row=f"prio_ratio_{word}", path=path_name, metric=metric)[0].value
                   for word in words]
         on.plot(words, values, "o-", color=colour, label=label)
@@ -119,9 +119,9 @@ def ratio(path: Path, title: str, taken: FigureSet) -> None:
     axes.set_xticks(words, [f"{word}:1" for word in words])
     axes.set_xlabel("smq_prio/ratio")
     axes.set_ylim(bottom=0)
-    below.set_ylim(bottom=0)
+    right.set_ylim(bottom=0)
     axes.set_ylabel("IO/s")
-    below.set_ylabel("ms")
+    right.set_ylabel("ms")
     axes.set_title(title, loc="left")
     figure.legend(loc="upper left", bbox_to_anchor=(1.01, 0.9), frameon=False, fontsize=8)
     _finish(pyplot, figure, path)
@@ -181,6 +181,6 @@ def draw(taken: FigureSet, folder: Path) -> list[Plot]:
     found = taken.find(instrument="insn", metric="insn", path="io_uring", qd=1, bs=512, luns=1)
     found = [one for one in found if not ROWS[one.row].waits]
     if found:
-        split(folder / "split.svg", f"Where they go, {found[0].workload}", found)
-        plots.append(Plot("split.svg", f"Where they go, {found[0].workload}"))
+        split(folder / "split.svg", f"Where the instructions go, {found[0].workload}", found)
+        plots.append(Plot("split.svg", f"Where the instructions go, {found[0].workload}"))
     return plots + _policies(taken, folder)

@@ -311,7 +311,7 @@ bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 	if (!cdb_block_size(op, cdb, bytes)) {
 		if (rule == SIZE_2BLOCKS)
 			n *= 2;
-		snprintf(why, size, "BYTES %u is no multiple of the %llu blocks %s moves",
+		snprintf(why, size, "BYTES %u is not divisible by the %llu blocks %s moves",
 			 bytes, n, op->name);
 		return false;
 	}

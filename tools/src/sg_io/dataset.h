@@ -45,8 +45,8 @@ struct data_region *dataset_regions(const struct dataset *ds, unsigned int *nr);
  * @why: reason for failure
  * @size: of @why
  *
- * Return: the image, 512-byte aligned (page aligned from a page on), shared
- * with every command that asked for the same; NULL on failure.
+ * Return: the image, aligned to 512 bytes, or to a page if it has a page or more.
+ * Commands that ask for the same data share one image. NULL on failure.
  */
 const void *dataset_get(struct dataset *ds, const struct data_spec *spec,
 			char *why, size_t size);
