@@ -47,7 +47,7 @@ FUNCTIONS = {
                       "smq_host_holds"],
     CORE + "wait.h": ["smq_wait_enter", "smq_wait_follow", "smq_wait_room"],
     CORE + "wait.c": ["smq_wait_hold_for_lun", "smq_wait_hold_for_hwq", "smq_wait_behind",
-                      "smq_wait_behind_own", "smq_wait_for_room", "smq_wait_enter_slow",
+                      "smq_wait_behind_no_policy", "smq_wait_for_room", "smq_wait_enter_slow",
                       "smq_wait_issue_all", "smq_wait_grant", "smq_wait_must_drain",
                       "smq_wait_next", "smq_wait_grant_listed", "smq_wait_dispatch_lun",
                       "smq_wait_inherit", "smq_policy_room", "smq_wait_refused_one",

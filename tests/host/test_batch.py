@@ -24,7 +24,7 @@ def program(name):
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_promises(seed):
+def test_promises_hold_for_all_samples(seed):
     """The promises hold in every state, and for every sequence of samples."""
     done = subprocess.run([program("batch_walk"), str(seed)], capture_output=True, text=True,
                           timeout=60, check=False)

@@ -154,7 +154,7 @@ def test_nothing_measured():
     assert not any(answer.here for answer in found.values())
 
 
-def test_why_it_is_missing():
+def test_missing_values_have_a_reason():
     """The answer repeats the instrument's reason, not only that a figure is missing."""
     taken = FigureSet(skipped={"insn legacy_419": "the policy is refused",
                                "legacy-kernel": "no kernel was given"}, failed={"lines": "no QEMU"})
@@ -168,7 +168,7 @@ def test_why_it_is_missing():
         found["2013: host_lock per command, QD32"].why
 
 
-def test_as_reported():
+def test_figures_of_the_papers_reproduce_every_claim():
     """Figures like those of the papers reproduce every claim."""
     for answer in verdicts(everything()).values():
         assert answer.verdict == claims.REPRODUCED, answer
@@ -256,7 +256,7 @@ def test_every_table_has_its_command():
             assert any("Taken by `" in line for line in lines[at:at + 8]), lines[at]
 
 
-def test_worse():
+def test_worse_rows_are_beyond_the_spread():
     """A row is worse only beyond the spread and 1 %, and in the direction of its metric."""
     taken = FigureSet([insn("smq_ram_null", 6400), insn("scsi_debug", 6300)])
     assert [row[0] for row in peers.worse(taken)] == ["smq_ram null"]
@@ -267,7 +267,7 @@ def test_worse():
     assert not peers.worse(FigureSet(faster))
 
 
-def test_virtio_stands_apart():
+def test_virtio_has_its_own_table():
     """virtio-scsi's figures, which depend on the host, have a section of their own, with bounds."""
     taken = everything()
     for one in both_of_virtio():
@@ -289,7 +289,7 @@ def test_virtio_stands_apart():
         ["smq_virtio", "virtio_scsi", "io_uring read 512 QD128 batch 16", "doorbells/IO"]]
 
 
-def test_short_names():
+def test_names_are_short():
     """The columns' heads name only what differs between them."""
     found = [insn("smq_ram", 1.0 + n, luns=luns, bs=bs) for n, (luns, bs) in
              enumerate(((1, 512), (10, 512), (1, 4096)))]
@@ -336,7 +336,7 @@ def test_bad_arguments_of_instruments(instrument, arguments, message):
     assert message in done.stderr
 
 
-def test_a_failed_instrument_leaves_the_rest(tmp_path):
+def test_a_failed_instrument_does_not_stop_the_others(tmp_path):
     """The report has the instrument's reason, and the exit status is 1."""
     done = run("--only", "insn", "--rows", "nvme", "--out", str(tmp_path))
     assert done.returncode == 1

@@ -72,14 +72,14 @@ def test_interval_of_a_median(repeats, left_out):
     assert timing.interval([1.0] * 5) is None and timing.interval([]) is None
 
 
-def test_a_time_needs_both():
+def test_a_time_needs_p10_and_median():
     """A time without p10 and median is refused."""
     assert time().median == 440
     with pytest.raises(BenchError, match="p10 is None"):
         time(p10=None)
 
 
-def test_there_and_back(tmp_path):
+def test_read_returns_what_write_wrote(tmp_path):
     """read() returns the set that write() wrote."""
     taken = FigureSet([figure(parts={"group": {"LLD": 71.5}}, values=[1, 2, 3]), time(),
                        figure(row="legacy_419", model=True)],
@@ -134,7 +134,7 @@ def test_merge_and_find():
         both.merge(FigureSet([replace(one, value=1.0)]))
 
 
-def test_words():
+def test_names_in_a_report():
     """The names of workloads, sizes and rows, as a report has them."""
     assert figure().workload == "io_uring read 512 QD32 batch 16"
     assert figure(op="tur", bs=0, path="sg_io", qd=1, batch=1, luns=4, jobs=2).workload == \
@@ -157,7 +157,7 @@ def test_every_field_is_written():
     assert asdict(figure()).keys() == figure().__dataclass_fields__.keys()
 
 
-def test_turns():
+def test_every_second_turn_is_reversed():
     """Every second turn takes the devices in reverse order."""
     assert list(timing.turns("ab", 3)) == [(1, "a"), (1, "b"), (2, "b"), (2, "a"), (3, "a"),
                                            (3, "b")]

@@ -156,7 +156,7 @@ def table_of(text):
             for line in text.splitlines() if line.startswith(("libaio", "SG_IO"))]
 
 
-def test_both_paths_side_by_side(old, tmp_path):
+def test_table_has_both_paths_side_by_side(old, tmp_path):
     """Figures are differences of two runs, with fixed costs gone, for kernel and program."""
     done = old("", "--json", str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
@@ -258,7 +258,7 @@ def test_lock_stat_is_read():
     assert done.stdout == "325266 130547 &(&q->__queue_lock)->rlock\n77 0 &mm->mmap_sem-R\n"
 
 
-def test_without_figures_there_is_what_was_recorded():
+def test_without_figures_the_recorded_ones_are_shown():
     """The report's tables hold the figures of 4.19.304 under their own name."""
     for mode, ratio in (("", "1.21"), ("_timer", "1.22")):
         (label, pairs), = bothpaths.sources(FigureSet(), mode)
@@ -278,7 +278,7 @@ def test_without_figures_there_is_what_was_recorded():
     ("up", "0.00 locks per I/O by symbols, at least 0.2 are taken: is the kernel built with "
            "CONFIG_SMP=y?"),
 ])
-def test_what_goes_wrong_is_said(old, tmp_path, wrong, message):
+def test_setup_errors_are_reported(old, tmp_path, wrong, message):
     """The tool prints the reason and no figure, and exits with status 2."""
     arguments = ["--timeout", "3"] if wrong == "hangs" else []
     done = old(wrong, "--json", str(tmp_path / "figures"), *arguments)
@@ -290,7 +290,7 @@ def test_what_goes_wrong_is_said(old, tmp_path, wrong, message):
 
 
 @pytest.mark.parametrize("release", ["5.0.0", "5.0-rc1", "6.12.95+deb12-amd64", "10.1"])
-def test_too_new_is_refused_at_once(tmp_path, release):
+def test_too_new_kernel_is_refused_at_once(tmp_path, release):
     done = run(str(old_image(tmp_path / "bzImage", release)))
     assert done.returncode == 1
     assert done.stderr == (

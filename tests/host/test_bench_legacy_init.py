@@ -79,7 +79,7 @@ def fixture_run(tmp_path):
     return run_words
 
 
-def test_hosts_on_either_path_in_one_boot(run):
+def test_hosts_on_both_paths_in_one_boot(run):
     """For each number of LUNs one host on each path; rows find the disks of theirs."""
     said = run("""add_hosts
 for one in "kernel_legacy 1" "kernel_mq 1" "kernel_legacy_timer 3" "kernel_mq_timer 3"; do
@@ -124,7 +124,7 @@ def test_times_settle_a_queue_once(run):
     ({"REFUSED": "{}/bus/pseudo/drivers/scsi_debug/add_host 1"},
      "error {}/bus/pseudo/drivers/scsi_debug/add_host: 1 refused"),
 ])
-def test_what_a_kernel_does_not_do_is_named(run, environment, message):
+def test_missing_kernel_features_are_named(run, environment, message):
     """The guest names the field, what was wanted, and what there is."""
     words = {name: value.format(run.tree) for name, value in environment.items()}
     said = run("add_hosts\necho done\n", **words)

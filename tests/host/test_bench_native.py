@@ -70,7 +70,7 @@ def read(tmp_path, lines, repeats=3):
     return results.read(path, repeats)
 
 
-def test_times_by_floor_and_by_what_was_usual(tmp_path):
+def test_times_have_p10_and_median(tmp_path):
     """One chunk in eleven is 50 times as long: neither p10 nor the median is moved by it."""
     found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ]))
     figure, = results.figures(found, "tools/bench/native", 2, {1: ""})
@@ -79,7 +79,7 @@ def test_times_by_floor_and_by_what_was_usual(tmp_path):
     assert (figure.qd, figure.batch, figure.jobs, figure.kernel) == (32, 1, 1, "7.2")
 
 
-def test_rows_that_wait_have_iops_of_a_cpu(tmp_path):
+def test_rows_with_idle_cpus_have_iops_per_cpu(tmp_path):
     found = read(tmp_path, guest({"smq_ram_20us": 1000.0}, [READ]))
     metrics = {figure.metric: figure.value for figure in
                results.figures(found, "tools/bench/native", 2, {1: ""})}
@@ -112,7 +112,7 @@ def test_bars_of_the_policy(tmp_path, gain, kept, qd1, words):
     assert not report.missed(found, ["smq_ram_100us"]), "a row without its pair is judged"
 
 
-def test_how_sure_a_bar_is(tmp_path):
+def test_bars_have_an_interval(tmp_path):
     """A bar has an interval, from the scatter of the repeats, if there are six or more."""
     rows = {"smq_ram": 1000.0, "smq_ram_batch": 1000.0}
     few = report.bars(read(tmp_path, guest(rows, [READ])))
@@ -187,7 +187,7 @@ def test_ratios_are_formed_within_a_repeat(tmp_path):
 
 
 @pytest.mark.parametrize("row, calls", [("smq_ram_20us", 200.0), ("scsi_debug", 0)])
-def test_calls_are_left_in(tmp_path, row, calls):
+def test_time_of_calls_is_not_subtracted(tmp_path, row, calls):
     """The calls' time is not subtracted if the device takes time, or if it was not measured."""
     found = read(tmp_path, user(row, calls=calls))
     metrics = {figure.metric for figure in results.figures(found, "tools/bench/native", 2, {})}
@@ -218,7 +218,7 @@ def test_a_program(tmp_path, monkeypatch, script, chunks, message):
         assert run() == chunks
 
 
-def test_company_goes():
+def test_company_is_killed_after_an_exception():
     """The processes of company() are killed even if the block raises an exception."""
     with pytest.raises(ValueError):
         with programs.company([0]) as busy:
@@ -239,7 +239,7 @@ def fixture_native():
     return module
 
 
-def test_what_is_in_turns(native):
+def test_groups_measured_in_turns(native):
     """All paths to a device are measured in turns; the bars' rows alone if these are chosen."""
     def groups(*arguments, cpus=2):
         return native.groups(native.INSTRUMENT.parse(list(arguments)), cpus)
@@ -289,7 +289,7 @@ def test_claims_ask_for_what_is_measured(native):
         assert claim.answer(taken).verdict == claims.NOT, claim.answer(taken).why
 
 
-def test_command_that_takes_it_again(native):
+def test_printed_command_repeats_the_measurement(native):
     def command(*arguments, key="in_kernel:tur:0:1:1:1:1"):
         return native.command_of(native.INSTRUMENT.parse(["--repeat", "3", *arguments]),
                                  "smq_ram", native.load_of(("smq_ram", key)))
@@ -344,7 +344,7 @@ def test_disturbed_rounds_are_dropped(tmp_path, native, looks, dropped):
 @pytest.mark.parametrize("repeats, busy, left", [
     (8, 4, True), (8, 5, False), (9, 4, True), (9, 5, False), (5, 2, True), (5, 3, False),
     (3, 1, False), (2, 1, False), (1, 1, False), (4, 1, True), (4, 2, False)])
-def test_too_few_rounds_are_none(tmp_path, native, repeats, busy, left):
+def test_too_few_rounds_give_no_result(tmp_path, native, repeats, busy, left):
     """At least half of the rounds must remain, and three if that many were requested."""
     looks = [1.3] * busy + [1.0] * (repeats + 1 - busy)
     found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ, TWO], repeats, looks), repeats)
@@ -356,7 +356,7 @@ def test_too_few_rounds_are_none(tmp_path, native, repeats, busy, left):
         assert "1.15 is the limit" in why and "--force" in why
 
 
-def test_what_is_not_compared_keeps_its_rounds(tmp_path, native):
+def test_a_disturbance_drops_rounds_of_its_own_group_only(tmp_path, native):
     """A short disturbance affects only the group that was being measured, which loses some or all
     of its rounds."""
     other = TWO.replace("512", "4096")
@@ -418,7 +418,7 @@ def machine_with_company(seed, share, rounds):
     return [*lines, spun(), line("end")], hit
 
 
-def test_true_to_life_sequences(tmp_path, native):
+def test_realistic_sequences(tmp_path, native):
     """In realistic runs most rounds remain, and the share of disturbed rounds is smaller among them
     than among all; on a machine that is always busy none remains."""
     kept = lost = refused = partly = 0
@@ -457,7 +457,7 @@ def test_true_to_life_sequences(tmp_path, native):
      "no command was measured"),
     (lambda lines: lines + [line("run", row="smq_ram")], "cannot be read"),
 ])
-def test_spoilt_results(tmp_path, spoil, message):
+def test_damaged_results_are_refused(tmp_path, spoil, message):
     with pytest.raises(BenchError, match=message):
         read(tmp_path, spoil(guest({"smq_ram": 1000.0}, [TWO])))
 

@@ -59,7 +59,7 @@ def guest(tmp_path, *lines, end=True):
     return modelled.read(path, "tools/bench/policies --only prio")
 
 
-def test_what_a_guest_writes_becomes_figures(tmp_path):
+def test_guest_output_becomes_figures(tmp_path):
     line = {"kind": "figure", "row": "prio_full_prio", "metric": "lat_p99",
             "values": [3.0, 1.0, 2.0], "parameters": {"verified": True, "advertised": 132},
             **FSYNC}
@@ -76,7 +76,7 @@ def test_what_a_guest_writes_becomes_figures(tmp_path):
     ({"kind": "seen"}, False, "did not come to the end"),
     ({"kind": "unheard"}, True, "unheard"),
 ])
-def test_what_is_no_figure(tmp_path, line, end, words):
+def test_wrong_figures_are_refused(tmp_path, line, end, words):
     with pytest.raises(BenchError, match=words):
         guest(tmp_path, line, end=end)
 
@@ -105,7 +105,7 @@ def test_native_speed_is_held_against_the_spread_of_direct(bucket, word):
     assert judged(found, "two CPUs, native speed: slower").word == word
 
 
-def test_bars_are_of_rows_and_metrics_that_there_are():
+def test_bars_ask_for_rows_and_metrics_that_exist():
     """Each bar asks for rows and metrics that exist; otherwise it could never be judged."""
     asked = []
 
@@ -152,12 +152,12 @@ def test_rows_of_a_policy():
         assert all(f"{name}_{word}" in ROWS for word in group.words)
 
 
-def test_waits_of_interrupts_are_their_own():
+def test_waits_in_interrupts_are_counted_separately():
     locks = Locks(contended=Counter({("lock", "a", 1, False): 3, ("lock", "a", 1, True): 5}))
     assert locks.waits() == 3
 
 
-def test_what_a_policy_counts_is_per_command(tmp_path):
+def test_counters_of_policies_are_per_command(tmp_path):
     """The commands are those of the whole program, both jobs: warm-up and runs."""
     run = {"count": 90, "ns": 1, "jobs": 2, "warmup": 10, "devices": ["/dev/sda"]}
     (tmp_path / "log").write_text(
@@ -168,7 +168,7 @@ def test_what_a_policy_counts_is_per_command(tmp_path):
         ("shared_bucket", PAIR.key): [{"all": 1.0, "foreign": 0.25}]}
 
 
-def test_a_policy_that_is_not_in_effect_is_said(tmp_path):
+def test_a_policy_that_is_not_effective_is_reported(tmp_path):
     """The log has the effective policy: in a row of batch, direct is an error."""
     run = {"count": 90, "ns": 1, "jobs": 1, "warmup": 10, "devices": ["/dev/sda"]}
     for seen, wrong in (("batch", 0), ("direct", 1)):
@@ -181,7 +181,7 @@ def test_a_policy_that_is_not_in_effect_is_said(tmp_path):
         assert len(instrument.without_policy(log, "insn")) == wrong
 
 
-def test_many_jobs_do_what_two_would():
+def test_many_jobs_are_reduced_to_two():
     few, many = (Workload("io_uring", "read", 512, 4, 4, 1, jobs) for jobs in (2, 32))
     plan = Plan([("shared_direct", [few, many])], (1600,), 320, 4)
     words = [line.split() for line in plan.lines(1) if line.startswith("run")]
@@ -189,7 +189,7 @@ def test_many_jobs_do_what_two_would():
             for line in words] == [("1600", "320"), ("100", "20")]
 
 
-def test_dirty_refuses_what_it_cannot_do():
+def test_dirty_refuses_unsupported_commands():
     """The program of async and sync writers."""
     make(BENCH)
     program = ROOT / "build/tools/bench/dirty"
@@ -200,7 +200,7 @@ def test_dirty_refuses_what_it_cannot_do():
         assert done.returncode == 2 and said in done.stderr
 
 
-def test_dirty_finds_what_is_not_there(tmp_path):
+def test_dirty_notices_missing_writes(tmp_path):
     """The program verifies its data: on two files it finds data that is missing."""
     make(BENCH)
     program = ROOT / "build/tools/bench/dirty"

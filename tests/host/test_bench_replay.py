@@ -29,7 +29,7 @@ def error(p99):
     return {"issue_error_ns": {"p50": 900, "p99": p99, "p999": 2 * p99, "max": 4 * p99}}
 
 
-def test_the_load_is_a_command_file(bench, tmp_path):
+def test_printed_load_is_a_command_file(bench, tmp_path):
     bench.write_load(tmp_path / "load", options())
     lines = (tmp_path / "load").read_text(encoding="ascii").splitlines()
     at = [int(line.split("at=")[1].split()[0]) for line in lines]

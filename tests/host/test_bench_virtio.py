@@ -60,16 +60,16 @@ def test_a_good_driver_passes():
     ({"interrupts": 0.07}, {f"QD{qd}, interrupts per I/O" for qd in (1, 32)}),
     ({"polled": 0.01}, {"polled, interrupts per I/O"}),
 ])
-def test_a_worse_one_is_named(worse, what):
+def test_each_worse_figure_is_named(worse, what):
     assert failed(figures(**worse)) == what
 
 
-def test_what_was_not_measured_does_not_pass():
+def test_unmeasured_bars_do_not_pass():
     assert len(failed(FigureSet())) == 9
 
 
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs qemu-system-x86_64")
-def test_one_turn(tmp_path):
+def test_one_turn_of_the_ci(tmp_path):
     """At depth 1 each command needs a doorbell and an interrupt; polled, no interrupt."""
     make(BENCH)
     plan = Plan([(row, workloads[:1]) for row, workloads in virtio.cells()], (200, 600), 100, 4)

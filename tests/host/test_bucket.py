@@ -194,7 +194,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_mistakes_are_found(name):
+def test_checks_find_planted_mistakes(name):
     """With one line changed the explorer reports the broken promise, and the steps to it."""
     old, new, words, says = PLANTED[name]
     source = CHOICE.read_text(encoding="ascii").expandtabs(4)

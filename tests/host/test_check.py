@@ -72,7 +72,7 @@ class Stopped:
 @pytest.mark.parametrize("console, why", [
     ("[ 1.0] BUG: KASAN: slab-use-after-free in x\n", "the kernel reported a fault"),
     ("[ 1.0] sd 0:0:0:0: [sda] Attached\n", "its time was over")])
-def test_a_fault_of_a_vm_that_was_stopped_is_one(tmp_path, console, why):
+def test_a_fault_of_a_stopped_vm_counts(tmp_path, console, why):
     cases = pytests.in_vm(Stopped(console), tmp_path, tmp_path, "6.1", ["t.py"], 60)
     found = failures(cases)
     assert set(found) == {"t.py::a", "t.py::b"} and all(why in said for said in found.values())
@@ -173,13 +173,13 @@ def test_runs_end(tmp_path):
 @pytest.mark.parametrize("limit, status", [("timeout", process.TIMED_OUT),
                                            ("silence", process.SILENT),
                                            ("left", process.RUN_TIMED_OUT)])
-def test_what_hangs_ends_and_why_is_said(tmp_path, limit, status):
+def test_a_hanging_vm_is_ended_with_a_reason(tmp_path, limit, status):
     # Its child processes must end with it: they would keep the log open.
     found, said = ends(tmp_path, "sh", "-c", "sleep 60 & wait", **{limit: 0.3})
     assert found == status and said == f"stopped after 0 s: {process.WHY[status]}"
 
 
-def test_what_goes_on_talking_does_not_hang(tmp_path):
+def test_a_vm_that_prints_does_not_hang(tmp_path):
     script = "for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 0.2; done"
     assert ends(tmp_path, "sh", "-c", script, silence=0.8) == (0, "8")
 
@@ -223,7 +223,7 @@ RED = Case("t.py::one[a]", "failed", message="a wrong byte")
 GREEN = Case("t.py::two", "passed")
 
 
-def test_plant_that_shows():
+def test_noticed_plant_passes():
     plants.judge(plant(), [RED, GREEN])
 
 
@@ -236,7 +236,7 @@ def test_plant_that_shows():
     ([RED], "there is no test t.py::two"),
     ([Case("t.py::one_more", "failed", message="a wrong byte"), GREEN], "there is no test"),
 ])
-def test_plant_that_does_not_show(cases, why):
+def test_unnoticed_plant_fails(cases, why):
     with pytest.raises(plants.PlantError, match=why):
         plants.judge(plant(), cases)
 
@@ -268,7 +268,7 @@ def test_patch_is_applied_to_a_copy(tmp_path):
     (CHANGE, "Area: x\nRun: cat file\n", "needs"),
     (CHANGE, "Area: x\nShows: new\n", "needs"),
 ])
-def test_patch_that_fails(tmp_path, diff, header, why):
+def test_failing_patch_is_reported(tmp_path, diff, header, why):
     with pytest.raises(plants.PlantError, match=why):
         planted(tmp_path, diff, header)
 
@@ -281,7 +281,7 @@ def test_every_patch_of_the_project_is_in_order():
             assert (TOP / test.partition("::")[0]).is_file(), f"{one.name}: {test}"
 
 
-def test_steps_are_chosen_by_area_and_pattern():
+def test_steps_are_selected_by_area_and_pattern():
     steps = plan.steps(TOP, plan.KERNELS, False)
     slow = plan.chosen(steps, ["slow"])
     assert [str(step) for step in slow] == [
@@ -393,7 +393,7 @@ def test_the_longest_begin_first():
     assert set(plan.AREAS) <= set(plan.EXPECTED)
 
 
-def test_times_are_told_of_the_last_run(tmp_path, capsys):
+def test_times_of_the_last_run_are_shown(tmp_path, capsys):
     junit = tmp_path / "junit.xml"
     assert times.show(junit) == 1 and "no times of an earlier run" in capsys.readouterr().err
     io, eh = "tests/vm/test_io.py", "tests/vm/test_eh.py"
@@ -415,7 +415,7 @@ def test_times_are_told_of_the_last_run(tmp_path, capsys):
                   f"1 {io}::a on 6.1"]
 
 
-def test_a_bad_header_is_one_failed_step(tmp_path):
+def test_bad_header_fails_one_step(tmp_path):
     """A bad header fails its own step only."""
     (tmp_path / "x.py").write_text("# vm: word\n", encoding="ascii")
     (tmp_path / "y.py").write_text("", encoding="ascii")
@@ -460,7 +460,7 @@ def test_builds_come_first_then_all_in_order(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("pattern, build", [("sanitize/eh", "sanitize/build"),
                                             ("vm/io", "build/6.1"), ("lint/sparse", None)])
-def test_what_a_step_needs_is_built(tmp_path, monkeypatch, pattern, build):
+def test_a_step_builds_what_it_needs(tmp_path, monkeypatch, pattern, build):
     began, one = scheduled(tmp_path, monkeypatch, lambda step: None, 1, pattern)
     assert len(began) == (2 if build else 1) and (not build or began[0] == build)
     assert not any(found.failed for found in one.results)
@@ -475,7 +475,7 @@ def test_what_a_step_needs_is_built(tmp_path, monkeypatch, pattern, build):
 @pytest.mark.parametrize("patterns", [["vm/storage", "vm/pvscsi"],
                                       ["sanitize/defects", "sanitize/eh"],
                                       ["plant/vm-module-warns", "sanitize/eh"]])
-def test_two_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):
+def test_two_steps_run_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):
     """Two steps run at a time, also the last VM and the first guest of User Mode Linux; builds run
     alone."""
     together, alone = threading.Barrier(2), threading.Lock()
@@ -491,7 +491,7 @@ def test_two_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):
     assert len(began) >= 3 and not any(found.failed for found in one.results)
 
 
-def test_how_much_of_the_cpus_was_used(tmp_path, monkeypatch):
+def test_share_of_the_cpus_that_was_used(tmp_path, monkeypatch):
     before = idle.cpu_seconds()
     assert before.busy_since(before) == 1
     end = time.monotonic() + 0.5

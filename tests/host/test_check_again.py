@@ -71,7 +71,7 @@ X = "tests/vm/test_x.py"
 SLOW = "x.py:3: in a\nE   AssertionError: took 9 s"
 
 
-def test_what_passes_at_the_second_try_is_unstable(tmp_path, capsys):
+def test_a_test_that_passes_at_the_second_try_is_unstable(tmp_path, capsys):
     vms = VMs(({"a": SLOW, "b": "passed", "c": "skipped"}, 1), ({"a": "passed"}, 0))
     counts, said = checked(tmp_path, capsys, vms)
     assert counts == Counter(passed=2, skipped=1)
@@ -87,7 +87,7 @@ def test_what_passes_at_the_second_try_is_unstable(tmp_path, capsys):
 @pytest.mark.parametrize("second, status, why", [
     ("E   still slow", 1, "still slow"), ("skipped", 0, "skipped:"),
     ("died", 1, "during this test")])
-def test_what_fails_twice_has_failed(tmp_path, capsys, second, status, why):
+def test_a_test_that_fails_twice_has_failed(tmp_path, capsys, second, status, why):
     vms = VMs(({"a": SLOW, "b": "passed"}, 1), ({"a": second}, status))
     counts, said = checked(tmp_path, capsys, vms)
     assert counts == Counter(passed=1, failed=1) and "unstable" not in said
@@ -108,7 +108,7 @@ def test_a_fault_of_the_kernel_is_not_repeated(tmp_path, capsys, outcomes, statu
     assert "second try" not in said and "the kernel reported a fault" in said
 
 
-def test_a_fault_at_the_second_try_is_one(tmp_path, capsys):
+def test_a_fault_at_the_second_try_counts(tmp_path, capsys):
     counts, said = checked(tmp_path, capsys, VMs(({"a": SLOW}, 1), ({"a": "passed"}, 99)))
     assert counts == Counter(passed=1, failed=1)
     assert f"FAILED vm/x on 6.1: {pytests.WHOLE}\n    the kernel reported a fault" in said
@@ -145,7 +145,7 @@ def test_a_run_that_failed_by_itself_is_repeated(tmp_path, capsys, outcomes):
 
 @pytest.mark.parametrize("steps, failed, repeated", [(1, 40, True), (1, 41, False),
                                                      (4, 10, True), (4, 11, False)])
-def test_too_many_are_no_accident(tmp_path, capsys, steps, failed, repeated):
+def test_many_failures_are_not_repeated(tmp_path, capsys, steps, failed, repeated):
     names = [f"t{n}" for n in range(failed)]
     runs = [({name: SLOW for name in names}, 1)] * steps
     vms = VMs(*runs, *[({name: "passed" for name in names}, 0)] * steps)

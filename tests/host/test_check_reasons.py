@@ -37,7 +37,7 @@ E     fio: io_u error on file /dev/sda: Input/output error
 E   assert (False)""" + "\nE    +  where False = more" * 20
 
 
-def test_a_failed_assertion_is_told_with_its_place():
+def test_failed_assertion_reports_its_place():
     told = why([Result("vm/x on 6.1", [failed("t.py::x", ASSERTION)])])
     assert len(told) == reasons.CASE_LINES
     for part in ("test_x.py:12: in test_x", "fiojob.py:40", "status 1, errors [5]",
@@ -45,19 +45,19 @@ def test_a_failed_assertion_is_told_with_its_place():
         assert any(part in line for line in told), part
 
 
-def test_of_a_log_in_an_assertion_the_telling_line_is_found():
+def test_a_log_in_an_assertion_is_reduced_to_the_line_that_matters():
     log = "".join(f"\nE   [  1.{n:06}] sd 0:0:0:0: [sda] Attached" for n in range(60))
     log += "\nE   [  2.0] WARNING: CPU: 1 PID: 9 at drivers/x.c:5 x+0x1/0x2" + log
     told = reasons.telling(f"t.py:1: in x\nE   AssertionError: the kernel log tells:{log}")
     assert len(told) == reasons.CASE_LINES and any("WARNING: CPU: 1" in line for line in told)
 
 
-def test_a_build_is_told_by_its_error():
+def test_failed_build_reports_its_error():
     log = "status 2\n" + "  CC [M]  file.o\n" * 20 + "x.c:1: error: no\n" + "  LD x\n" * 20
     assert "    x.c:1: error: no" in why([Result("build/6.1", [failed("build/6.1", log)])])
 
 
-def test_what_was_lost_together_has_one_reason():
+def test_tests_lost_together_share_one_reason():
     cases = [failed(f"t.py::{n}", "not run: the kernel reported a fault") for n in range(200)]
     text = reasons.summary([Result("vm/x", cases)])
     assert len(text) == 201 and text[-1] == "    not run: the kernel reported a fault"
@@ -98,7 +98,7 @@ Thread 0x1 (most recent call first):
 """
 
 
-def test_a_kernels_report_is_found_in_the_log(tmp_path):
+def test_kernel_reports_are_found_in_the_log(tmp_path):
     log = tmp_path / "log"
     log.write_text(FAULT, encoding="ascii")
     told = reasons.of_run(log)
@@ -131,7 +131,7 @@ class Broken:
         return 99
 
 
-def test_the_end_of_the_output_says_it_all(tmp_path, capsys):
+def test_the_end_of_the_output_names_all_failures(tmp_path, capsys):
     step = plan.Step("vm", "x", "6.1", ("t.py",))
     one = SimpleNamespace(results=[plan.run(step, Broken(), tmp_path, tmp_path)],
                           folder=tmp_path, progress=SimpleNamespace(close=lambda: None))
@@ -144,7 +144,7 @@ def test_the_end_of_the_output_says_it_all(tmp_path, capsys):
         assert part in said, said
 
 
-def test_a_test_of_pytest_that_fails_is_told(tmp_path):
+def test_failed_tests_of_pytest_are_reported(tmp_path):
     path = tmp_path / "test_planted.py"
     path.write_text("def test_bad():\n    found = 3\n    assert found == 4, 'of the four'\n",
                     encoding="ascii")

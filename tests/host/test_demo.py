@@ -37,7 +37,7 @@ def show(folder):
                           check=False)
 
 
-def test_ours_stand_beside_what_they_replace(folder):
+def test_our_paths_stand_beside_what_they_replace(folder):
     done = show(folder)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

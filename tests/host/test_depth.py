@@ -147,5 +147,5 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_mistakes_are_found(name):
+def test_checks_find_planted_mistakes(name):
     core_world.finds(name, *PLANTED[name])

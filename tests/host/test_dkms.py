@@ -118,7 +118,7 @@ def test_without_a_configuration_all_are_listed(tmp_path):
         assert listed(read_conf(tmp_path, kernelver)) == built(tmp_path, NEEDS)
 
 
-def test_what_was_built_is_what_is_listed_afterwards(tmp_path):
+def test_listed_modules_are_those_that_were_built(tmp_path):
     """The list stays that of the build: headers may have been removed, or have changed, when
     modules are installed or removed."""
     modules = tmp_path / "dkms/smq/0.1.0" / RELEASE / "x86_64/module"
@@ -138,6 +138,6 @@ def test_what_was_built_is_what_is_listed_afterwards(tmp_path):
     ("5.10.0-28-amd64", False), ("6.0.0-1-amd64", False), ("6.1.0-56-amd64", True),
     ("6.12.95+deb12-amd64", True), ("7.2.12+deb13-amd64", True), ("10.0", True),
 ])
-def test_kernels_it_is_for(tmp_path, kernelver, builds):
+def test_dkms_builds_for_supported_kernels_only(tmp_path, kernelver, builds):
     conf = read_conf(tmp_path, kernelver, configuration(tmp_path, NEEDS))
     assert listed(conf) == (built(tmp_path, NEEDS) if builds else NONE)

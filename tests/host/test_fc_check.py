@@ -48,7 +48,7 @@ def only(found, name, level, *where):
     return found[name]
 
 
-def test_qla2xxx_as_it_should_be(tree):
+def test_good_qla2xxx_has_no_findings(tree):
     """Ten LUNs, a queue for each CPU, the driver's defaults."""
     qla2xxx(tree)
     assert check(tree) == {}
@@ -77,7 +77,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_one_thing_wrong(tree, name):
+def test_each_wrong_setting_gives_one_finding(tree, name):
     path, value, level, where = WRONG[name]
     qla2xxx(tree)
     tree.put(path, value)
@@ -110,7 +110,7 @@ def test_one_queue_of_qla2xxx(tree, name, value):
     assert said.count("(elevator)") == 1 and max(map(len, said.splitlines())) <= 170
 
 
-def test_one_queue_for_no_reason(tree):
+def test_one_queue_without_a_reason_is_a_finding(tree):
     qla2xxx(tree, luns=0, queues=1)
     found = check(tree)
     assert found["hardware-queues"]["level"] == "note" and not found["hardware-queues"]["commands"]
@@ -163,7 +163,7 @@ def test_two_paths_without_multipath(tree):
     assert check(tree) == {}
 
 
-def test_lpfc_as_it_should_be(tree):
+def test_good_lpfc_has_no_findings(tree):
     """On one node lpfc has two queues, and no setting changes that."""
     lpfc(tree)
     one = only(check(tree), "hardware-queues", "note", "host8")
@@ -221,7 +221,7 @@ def test_sas(tree):
     assert check(tree)["errors"]["where"] == ["phy-9:0"]
 
 
-def test_several_hosts_and_one_of_them(tree):
+def test_choose_one_of_several_hosts(tree):
     """The worst finding comes first; --host limits the checks to a host."""
     qla2xxx(tree)
     lpfc(tree)
@@ -244,7 +244,7 @@ def test_without_smq_sg(tree):
     only(check(tree), "smq-sg", "note", "/dev")
 
 
-def test_a_tree_that_is_going(tree):
+def test_missing_attributes_are_no_error(tree):
     """fc-check does not fail if attributes are missing."""
     qla2xxx(tree)
     for path in (tree.sys / HOST7).rglob("*"):

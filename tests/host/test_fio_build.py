@@ -48,7 +48,7 @@ def test_a_source_that_is_not_configured(tmp_path):
                            "config-host.h: it is no configured source of fio\n")
 
 
-def test_a_source_of_ones_own(there):
+def test_source_named_by_the_user(there):
     done = headers("path", FIO_SOURCE=there)
     assert (done.returncode, done.stdout) == (0, f"{there}\n")
 
@@ -68,7 +68,7 @@ def test_a_fio_that_starts_soon(there):
     assert {"libaio", "io_uring", "psync", "sg"} <= set(engines)
 
 
-def test_a_fio_of_ones_own(tmp_path):
+def test_fio_named_by_the_user(tmp_path):
     for name in ("fio.h", "config-host.h"):
         (tmp_path / name).touch()
     done = headers("program", FIO_SOURCE=str(tmp_path))
@@ -106,7 +106,7 @@ def test_engine_loads_and_has_its_options():
         assert wrong.split("=", maxsplit=1)[0] in run_fio(engine, f"--{wrong}")
 
 
-def test_only_fios_symbol_shows():
+def test_engine_exports_one_symbol():
     """The engine exports only fio's symbol, because other names could conflict with fio's."""
     engine = ROOT / "build/tools/fio/fio-smq.so"
     done = subprocess.run(["nm", "-D", "--defined-only", engine], capture_output=True, text=True,
@@ -131,6 +131,6 @@ def test_an_engine_for_another_fio(tmp_path):
             f", the engine was built for {version}\n")
 
 
-def test_it_is_installed(tmp_path):
+def test_engine_is_installed(tmp_path):
     make(SOURCE, "install", "PREFIX=/opt/smq", f"DESTDIR={tmp_path}", timeout=TIMEOUT)
     assert (tmp_path / "opt/smq/lib/fio/fio-smq.so").is_file()

@@ -72,7 +72,7 @@ def write_lld(folder, dev):
                                      "\n", encoding="ascii")
 
 
-def test_lld_elsewhere_builds_and_loads(tmp_path, kernel):
+def test_lld_outside_the_tree_builds_and_loads(tmp_path, kernel):
     dev = tmp_path / "usr/lib/smq"
     make_smq("install-dev", kernel, DESTDIR=tmp_path, PREFIX="/usr")
     make_smq("modules_install", kernel, INSTALL_MOD_PATH=tmp_path / "root")
@@ -89,7 +89,7 @@ def test_lld_elsewhere_builds_and_loads(tmp_path, kernel):
     assert {path.name for path in lld.iterdir()} == {"Makefile", SOURCE.name}
 
 
-def test_what_is_installed(tmp_path, kernel):
+def test_installed_files(tmp_path, kernel):
     dev = tmp_path / "usr/local/lib/smq"
     for _ in range(2):
         make_smq("install-dev", kernel, DESTDIR=tmp_path)
@@ -103,7 +103,7 @@ def test_what_is_installed(tmp_path, kernel):
         assert "\tsmq_host_alloc\t" in installed.read_text(encoding="ascii")
 
 
-def test_missing_pieces_are_named(tmp_path, kernel):
+def test_missing_parts_are_named(tmp_path, kernel):
     dev = tmp_path / "usr/local/lib/smq"
     make_smq("install-dev", kernel, DESTDIR=tmp_path)
     lld = tmp_path / "lld"

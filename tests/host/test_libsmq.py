@@ -87,7 +87,7 @@ def test_errors_in_words():
         os.strerror(errno.ENOENT), "unknown error"]
 
 
-def test_errors_of_runs_have_words_of_their_own():
+def test_errors_of_runs_have_their_own_texts():
     """Each errno that <scsi/smq_sg.h> lists for struct smq_sg_run has a text of its own; ENOMEM has
     the usual one."""
     text = (ROOT / "include/uapi/scsi/smq_sg.h").read_text(encoding="ascii")

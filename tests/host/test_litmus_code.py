@@ -68,13 +68,13 @@ def barriers():
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_the_code_is_there(name):
+def test_litmus_tests_quote_existing_code(name):
     for code in TESTS[name].code:
         assert code.text in litmus.body(code.path, code.function), code
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_what_is_weakened_is_there(name):
+def test_each_weakening_changes_the_litmus_test(name):
     one = TESTS[name]
     for weak in one.weak:
         assert one.weakened(weak) != one.text
@@ -89,6 +89,6 @@ def test_each_barrier_has_a_test_or_a_reason():
     assert not missing, "\n".join(missing)
 
 
-def test_reasons_are_for_code_that_is_there():
+def test_reasons_name_existing_code():
     there = {(path, function) for path, function, _ in barriers()}
     assert set(WITHOUT) <= there

@@ -19,7 +19,7 @@ def test_the_table_is_in_the_docs():
     assert devices.table() in text, devices.table()
 
 
-def test_each_device_once():
+def test_each_device_is_listed_once():
     assert not set(devices.DEFAULT) & set(devices.MORE)
     assert {"scsi_debug", "soft FC", "iSCSI, LIO"} <= set(devices.DEFAULT)
 
@@ -46,7 +46,7 @@ def spoil(path, cell, data):
         file.write(data)
 
 
-def test_what_was_written_is_what_is_read(disk):
+def test_reading_returns_what_was_written(disk):
     cells, lun, _ = disk
     for _ in range(2):
         with cells.running(lun):
@@ -71,7 +71,7 @@ def test_a_wrong_sector_is_found(disk, how):
         cells.check(lun)
 
 
-def test_threads_tell_what_they_read(disk):
+def test_threads_report_what_they_read(disk):
     cells, lun, path = disk
     for cell in range(stamped.CELLS):
         spoil(path, cell, bytes(stamped.CELL))

@@ -60,7 +60,7 @@ def test_reads_have_half_beside_both_writes():
 
 
 @pytest.mark.parametrize("ratio", [1, 4, 16])
-def test_a_late_comer_pays_nothing_and_has_saved_nothing(ratio):
+def test_a_late_class_gets_its_share_from_then_on(ratio):
     """A class that begins later gets its share from then on, no more and no less."""
     got = simulate("async,4096,0,64,again", f"sync,4096,{2 * SECOND},64,again", ratio=ratio,
                    end=4 * SECOND, max_ms=60000)

@@ -43,9 +43,9 @@ def test_all_fields(tmp_path):
     assert (c["line"], c["timeout"], c["at"], c["cpu"]) == ("5", "30000", "17", "-1")
 
 
-def test_without_a_time_it_is_that_of_the_line_before_on_its_cpu(tmp_path):
-    """The first line of a CPU takes the time of the line before it, even if that is another
-    CPU's."""
+def test_line_without_at_takes_the_time_of_the_previous_line_of_its_cpu(tmp_path):
+    """The first line of a CPU takes the time of the previous line of the file, whatever CPU that
+    line names."""
     lines = [("at=5 cpu=0", 5), ("at=90 cpu=1023", 90), ("cpu=0", 5), ("cpu=1023", 90),
              ("", 90), ("at=40", 40), ("cpu=1023", 90), ("", 40), ("cpu=7", 40)]
     path = write(tmp_path, "".join(f"{READ10} in 512 {words}\n" for words, _ in lines))
@@ -62,7 +62,7 @@ def test_lengths(tmp_path, cdb):
     assert commands(write(tmp_path, f"{cdb} in {size}\n"))[0]["cdb"] == cdb
 
 
-def test_lba_pattern_tells_each_block(tmp_path):
+def test_lba_pattern_writes_its_lba_into_each_block(tmp_path):
     data = data_of(tmp_path, f"{WRITE10} out 1024 pattern=lba")
     assert data == (16).to_bytes(8, "big") * 64 + (17).to_bytes(8, "big") * 64
 
@@ -91,7 +91,7 @@ def test_data_file_is_found_beside_the_commands(tmp_path):
     assert data_of(tmp_path, f"{WRITE10} out 1024 data=img@1@2") == b"abcd" * 256
 
 
-def test_images_are_shared(tmp_path):
+def test_equal_images_are_shared(tmp_path):
     lines = [f"2a00000000{i:02x}00000200 out 1024 pattern=count" for i in range(50)]
     done = dump(write(tmp_path, "\n".join(lines)))
     assert done.stdout.split()[4] == "1024"
@@ -112,14 +112,14 @@ def test_standard_input():
     ("1b0000000000 none 0", "1"), ("000000000000 none 0", "0"), ("c00000000000 out 4", "1"),
     ("93010000000000000000000000080000 none 0", "1"), ("2f000000000000000800 none 0", "0"),
 ])
-def test_what_changes_the_medium(tmp_path, line, changes):
+def test_commands_that_change_the_medium(tmp_path, line, changes):
     assert commands(write(tmp_path, line))[0]["changes"] == changes
 
 
 @pytest.mark.parametrize("line", [
     "28000000000000000300 in 512", f"{READ10} none 0", f"{READ10} out 512", "120000002400 in 12",
 ])
-def test_unchecked_takes_contradictions(tmp_path, line):
+def test_unchecked_accepts_contradictions(tmp_path, line):
     assert dump(write(tmp_path, line)).returncode == 2
     assert len(commands(write(tmp_path, line), "unchecked")) == 1
 
@@ -166,9 +166,9 @@ BAD = [
     ("2f000000000000000100 out 512", "VERIFY(10) with this CDB moves data 'none'"),
     ("2f020000000000000100 none 0", "VERIFY(10) with this CDB moves data 'out'"),
     ("93010000000000000000000000080000 out 512", "WRITE SAME(16) with this CDB moves data 'none'"),
-    ("28000000000000000300 in 512", "BYTES 512 is no multiple of the 3 blocks READ(10) moves"),
-    ("080000000000 in 255", "BYTES 255 is no multiple of the 256 blocks READ(6) moves"),
-    ("89" + "00" * 12 + "0100" + "00 out 511", "no multiple of the 2 blocks COMPARE AND WRITE"),
+    ("28000000000000000300 in 512", "BYTES 512 is not divisible by the 3 blocks READ(10) moves"),
+    ("080000000000 in 255", "BYTES 255 is not divisible by the 256 blocks READ(6) moves"),
+    ("89" + "00" * 12 + "0100" + "00 out 511", "not divisible by the 2 blocks COMPARE AND WRITE"),
     ("120000006000 in 36", "BYTES is 36 but the INQUIRY CDB says 96"),
     ("25000000000000000000 in 9", "BYTES is 9 but the READ CAPACITY(10) CDB says 8"),
     ("9e100000000000000000000000200000 in 12", "BYTES is 12 but the READ CAPACITY(16) CDB says 32"),

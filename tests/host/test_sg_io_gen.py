@@ -100,7 +100,7 @@ def test_sequence_starts_again_at_the_end_of_the_range():
         100, 104, 100, 104, 100]
 
 
-def test_sequence_wraps_at_what_the_cdb_can_say():
+def test_sequence_wraps_at_the_largest_lba_of_the_cdb():
     top = (1 << 21) - 1
     assert lbas("--op", "read6", "--range", f"{top - 1}:{top}", "--count", "3") == [
         top - 1, top, top - 1]
@@ -128,7 +128,7 @@ def test_random_over_all_64_bits():
     assert len(set(got)) == 1000
 
 
-def test_random_without_range_stays_where_a_sequence_would():
+def test_random_lbas_stay_in_the_range_of_a_sequence():
     assert max(lbas("--op", "read10", "--blocks", "8", "--count", "100", "--random", "1")) <= 792
 
 

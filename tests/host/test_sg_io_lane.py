@@ -7,7 +7,7 @@ from sg_io_build import part, run
 
 @pytest.mark.parametrize("commands,depth,room", [(1, 1, 1), (500, 32, 40), (500, 32, 31),
                                                  (500, 32, 5), (500, 32, 1), (500, 600, 60)])
-def test_what_had_no_room_goes_again(commands, depth, room):
+def test_refused_commands_are_sent_again(commands, depth, room):
     """Each command ends once, and is overtaken once at most."""
     program = part("sg_io_lane", "lane.c", "worker.c", "shared.c", "outcome.c", "cdb.c",
                    libsmq=("outcome.c", "device.c", "strerror.c"))

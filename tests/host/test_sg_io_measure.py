@@ -74,7 +74,7 @@ def test_good_ones():
     assert outcomes(*rows) == (3, 0, [])
 
 
-def test_fixed_and_descriptor_sense_are_one():
+def test_fixed_and_descriptor_sense_count_as_one_result():
     good, bad, entries = outcomes(f"{READ} 0 2 0 8 0 {FIXED}", f"{READ} 0 2 0 0 0 {DESCRIPTOR}")
     assert (good, bad) == (0, 2)
     assert entries == [(
@@ -110,7 +110,7 @@ def test_a_short_inquiry_is_good():
     assert outcomes("120000006000 in 96 0 0 0 0 60 -") == (1, 0, [])
 
 
-def test_kinds_are_listed_in_the_order_they_came_up():
+def test_results_are_listed_in_order_of_appearance():
     rows = [f"{READ} 0 0 0 0 0 -", f"{READ} 5 0 0 0 0 -", f"{READ} 0 8 0 0 0 -",
             f"{READ} 0 8 0 0 0 -", f"{READ} 5 0 0 0 0 -", f"{READ} 0 2 0 0 0 {FIXED}",
             f"{READ} 5 0 0 0 0 -"]

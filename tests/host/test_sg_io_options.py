@@ -123,7 +123,7 @@ def test_no_device(dev, why, sanitized):
 
 
 @pytest.mark.parametrize("file", ["-", "/dev/stdin"])
-def test_compare_tells_a_bad_file_once(file):
+def test_compare_reports_a_bad_file_once(file):
     done = run(binary(True), "compare", "/dev/null", file, stdin=b"00zz none 0\n")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("sg_io: ") and done.stderr.count("\n") == 1
@@ -145,6 +145,6 @@ def test_replay_wants_times(tmp_path):
                            "--speed max does without\n")
 
 
-def test_record_tells_before_it_begins_that_it_cannot_write(tmp_path):
+def test_record_checks_its_output_file_first(tmp_path):
     done = run(binary(True), "record", "--output", tmp_path / "absent/f", "/dev/null")
     assert (done.returncode, done.stdout) == (3, "")

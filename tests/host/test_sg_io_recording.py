@@ -79,14 +79,14 @@ def test_a_refused_command_counts_once():
     assert (summary["ends"], summary["most"]) == (2, 2)
 
 
-def test_ends_of_what_began_before_are_no_commands():
+def test_ends_of_earlier_commands_are_not_recorded():
     lines, summary = record([event("done", 1000, 5, cdb=read10(1)),
                              event("refused", 1000, 5, cdb=read10(1)),
                              event("start", 2000, 5, cdb=read10(1))])
     assert len(lines) == 1 and summary["ends"] == 0
 
 
-def test_lost_ends_do_not_pile_up():
+def test_lost_ends_do_not_slow_down_later_events():
     """A tag starts again and again without an end: no event takes longer than the ones before."""
     lines, _ = record([event("start", n, 3, cdb=read10(n)) for n in range(20000)] +
                       [event("done", 20000 + n, 3, cdb=read10(n)) for n in range(20000)], 20000)
@@ -108,7 +108,7 @@ LEFT_OUT = [
 
 
 @pytest.mark.parametrize("cdb,data,protected,why", LEFT_OUT, ids=lambda v: str(v)[:20])
-def test_what_no_line_can_say_is_a_comment(cdb, data, protected, why):
+def test_commands_that_cannot_be_written_become_comments(cdb, data, protected, why):
     lines, summary = record([event("start", 1000, 1, 0, data, protected, cdb=cdb),
                              event("start", 3000, 2, 0, 0)])
     assert lines == [f"# {cdb} ? at=0 cpu=0 # left out: {why}", f"{TUR} none 0 at=2 cpu=0"]
@@ -128,12 +128,12 @@ def test_a_command_without_data_needs_no_known_opcode():
         "c00000000000 none 0 at=0 cpu=0"]
 
 
-def test_the_limit():
+def test_recording_stops_at_its_limit():
     lines, summary = record([event("start", n, n, cdb=read10(n)) for n in range(10)], 4)
     assert len(lines) == 4 and summary["full"] == 1
 
 
-def test_the_limit_is_reached_without_one_more():
+def test_the_last_recorded_command_reaches_the_limit():
     """The limit counts the last command only once it has ended: it may still be refused."""
     events = [event(kind, 10 * n + (kind == "done"), n, cdb=read10(n))
               for n in range(4) for kind in ("start", "done")]
@@ -144,7 +144,7 @@ def test_the_limit_is_reached_without_one_more():
     assert record([*events[:-1], refused], 4)[1]["full"] == 0
 
 
-def test_the_lines_are_a_command_file(tmp_path):
+def test_printed_lines_are_a_command_file(tmp_path):
     """replay accepts every kind of line that record writes."""
     cdbs = [read10(1), "080000010100", "a80000000001000000020000", "2e000000000100000100",
             "93000000000000000626000004000000", "93010000000000000626000004000000",

@@ -48,7 +48,7 @@ def same10(lba, count, pattern, bits=0):
     return f"41{bits:02x}{lba:08x}00{count:04x}00 out {BLOCK} pattern={pattern}"
 
 
-def test_the_last_one_counts(tmp_path):
+def test_the_last_write_to_a_block_counts(tmp_path):
     got = expected(tmp_path, [write10(0, 8, "lba"), write10(2, 2, "ff"), write10(3, 3, "byte:7"),
                               "28000000000000000800 in 128"])
     assert [got[i][0] for i in range(8)] == [1, 1, 2, 3, 3, 3, 1, 1]
@@ -66,13 +66,13 @@ def test_write_same(tmp_path):
     assert {data for _, data in expected(tmp_path, [ndob]).values()} == {bytes(BLOCK)}
 
 
-def test_compare_and_write_leaves_the_second_half(tmp_path):
+def test_compare_and_write_stores_the_second_half(tmp_path):
     (tmp_path / "both").write_bytes(b"old" * 16 + b"new" * 16)
     got = expected(tmp_path, ["89000000000000000005000000030000 out 96 data=both@0"])
     assert b"".join(got[i][1] for i in (5, 6, 7)) == b"new" * 16
 
 
-def test_what_is_not_known_afterwards(tmp_path):
+def test_blocks_with_unknown_data_are_not_compared(tmp_path):
     descriptors = b"".join(lba.to_bytes(8, "big") + n.to_bytes(4, "big") + bytes(4)
                            for lba, n in ((1, 2), (6, 1)))
     data = (6 + len(descriptors)).to_bytes(2, "big") + len(descriptors).to_bytes(2, "big")
@@ -86,7 +86,7 @@ def test_what_is_not_known_afterwards(tmp_path):
     assert [i for i in got if got[i][1] is not None] == [5]
 
 
-def test_what_changes_no_block(tmp_path):
+def test_commands_that_write_no_block(tmp_path):
     (head,) = dump(tmp_path, ["2f020000000000000100 out 16 pattern=ff", "1b0000000000 none 0",
                               "5500000000000000 1000 out 16".replace(" 10", "10"),
                               "c00000000000 out 4",
@@ -95,7 +95,7 @@ def test_what_changes_no_block(tmp_path):
     assert head == "0 2"
 
 
-def test_the_last_block_there_can_be(tmp_path):
+def test_the_largest_lba(tmp_path):
     top = (1 << 64) - 4
     line = f"8a00{top:016x}000000030000 out 48 pattern=ff"
     rows = dump(tmp_path, [line, "040000000000 none 0", line]).stdout.splitlines()[1:]
@@ -109,7 +109,7 @@ def test_blocks_of_another_size_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_like_a_disk_in_memory(tmp_path, seed):
+def test_expected_data_matches_a_disk_in_memory(tmp_path, seed):
     rng = random.Random(seed)
     lines, disk = [], {}
     for number in range(1, rng.choice([2, 10, 100, 400])):

@@ -57,7 +57,7 @@ def test_one_task_gets_the_queues_of_all(threshold, hwq_ns):
     ids=["at once", "at once, 30 %", "at once, 90 %", "link", "link and noise"])
 @pytest.mark.parametrize("qd", [20, 32, 128, 1000])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_backs_off_where_it_does_not_help(device, qd, seed):
+def test_batch_stops_where_it_does_not_help(device, qd, seed):
     """Less than 1 % of the commands are steered, at next to no cost."""
     direct = simulate(steer=0, qd=qd, seed=seed, **device)
     steered = simulate(qd=qd, seed=seed, **device)
@@ -97,14 +97,14 @@ def test_two_busy_tasks_share_the_idle_queues():
     assert direct["ns"] > 1.7 * steered["ns"]
 
 
-def test_full_queues_are_fallen_back_from():
+def test_steer_stops_using_full_queues():
     """The queues are full while they still count as idle: steering helps nevertheless."""
     direct = simulate(steer=0, hwq_ns=100000, qd=64)
     steered = simulate(hwq_ns=100000, qd=64, hwq_depth=2)
     assert steered["fell_back"] > 1000 and direct["ns"] > 2.5 * steered["ns"]
 
 
-def test_closed_queues_are_left_alone():
+def test_closed_queues_are_never_chosen():
     """One of four queues is closed: the program fails if steer chooses it."""
     direct = simulate(steer=0, hwq_ns=100000, qd=64)
     steered = simulate(closed=2, hwq_ns=100000, qd=64)

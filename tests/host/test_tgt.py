@@ -41,7 +41,7 @@ needs_tgt = pytest.mark.skipif(not shutil.which("tgtd", path=tgt.SEARCH),
 
 
 @needs_tgt
-def test_it_is_there_while_it_is_wanted():
+def test_tgtd_runs_during_the_block():
     with vmheader.prepared(WORDS) as words:
         found = re.findall(PLACED, " ".join(words))
         assert [lun for _, lun in found] == ["1", "2", "1"]
@@ -57,7 +57,7 @@ def test_it_is_there_while_it_is_wanted():
 
 
 @needs_tgt
-def test_it_goes_when_the_test_fails():
+def test_tgtd_ends_when_the_test_fails():
     with pytest.raises(KeyError):
         with vmheader.prepared(WORDS) as words:
             port = re.search(PLACED, words[0])[1]
@@ -66,7 +66,7 @@ def test_it_goes_when_the_test_fails():
 
 
 @needs_tgt
-def test_it_ends_with_whoever_started_it():
+def test_tgtd_ends_with_the_process_that_started_it():
     program = ("import sys, time; from checks import vmheader\n"
                f"with vmheader.prepared({WORDS!r}) as words:\n"
                "    print(words, flush=True); time.sleep(60)\n")
@@ -84,7 +84,7 @@ def test_it_ends_with_whoever_started_it():
 
 
 @needs_tgt
-def test_a_port_that_somebody_took_is_not_the_end(monkeypatch):
+def test_a_port_in_use_is_replaced_by_another(monkeypatch):
     with socket.socket() as somebody:
         somebody.bind(("127.0.0.1", 0))
         somebody.listen()
@@ -96,7 +96,7 @@ def test_a_port_that_somebody_took_is_not_the_end(monkeypatch):
 
 
 @needs_tgt
-def test_why_it_does_not_start(monkeypatch):
+def test_reasons_why_uml_does_not_start(monkeypatch):
     with socket.socket() as somebody:
         somebody.bind(("127.0.0.1", 0))
         somebody.listen()
@@ -106,7 +106,7 @@ def test_why_it_does_not_start(monkeypatch):
                 pass
 
 
-def test_without_the_package_the_run_says_so(monkeypatch, tmp_path):
+def test_missing_package_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(tgt, "SEARCH", str(tmp_path))
     test = tmp_path / "test_x.py"
     test.write_text("# vm: --qemu 'x={tgt:a:8}'\n", encoding="ascii")

@@ -60,7 +60,7 @@ def compile_(compiler, *flags, source, out="/dev/null"):
 @BITS
 @pytest.mark.parametrize("compiler,standard", [
     ("gcc", "gnu89"), ("gcc", "c89"), ("gcc", "c11"), ("g++", "c++98"), ("g++", "c++17")])
-def test_it_compiles_alone(compiler, standard, bits):
+def test_uapi_header_compiles_alone(compiler, standard, bits):
     compile_(compiler, f"-std={standard}", *STRICT, bits,
              source="#include <scsi/smq_sg.h>\n#include <scsi/smq_sg.h>\n")
 
@@ -69,7 +69,7 @@ def members(row):
     return {name: int(at) for name, at in (word.split() for word in row.split(","))}
 
 
-def test_the_table_has_all_there_is():
+def test_the_table_has_every_entry():
     """The table has all structures and codes of the header."""
     found = {}
     for name, body in re.findall(r"^struct (\w+) \{\n(.*?)^\};", text(), flags=re.S | re.M):

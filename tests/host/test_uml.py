@@ -36,7 +36,7 @@ def run(*arguments, command, **options):
                           capture_output=True, check=False, **options)
 
 
-def test_streams_are_exact_and_apart(tmp_path):
+def test_stdout_and_stderr_arrive_exactly_and_separately(tmp_path):
     data = os.urandom(4 * 1024 * 1024)
     (tmp_path / "data").write_bytes(data)
     done = run(command=["sh", "-c", f"cat {tmp_path}/data; printf 'e\\r\\n\\004' >&2; exit 3"])
@@ -44,7 +44,7 @@ def test_streams_are_exact_and_apart(tmp_path):
     assert (done.stderr, done.returncode) == (b"e\r\n\x04", 3)
 
 
-def test_surroundings(tmp_path):
+def test_command_finds_its_environment(tmp_path):
     """One boot looks at all that the command finds around it."""
     work = tmp_path / "folder with 'quotes'"
     work.mkdir()
@@ -159,14 +159,14 @@ def test_wrong_arguments(arguments, status, text):
     assert "Traceback" not in done.stderr
 
 
-def test_kernel_that_is_not_there_is_named(tmp_path):
+def test_missing_kernel_is_named(tmp_path):
     done = subprocess.run([UML, "--", "true"], capture_output=True, text=True, check=False,
                           env=dict(os.environ, SMQ_CACHE=str(tmp_path)), timeout=LIMIT)
     assert done.returncode == 125
     assert "tools/kernels prepare uml-perf" in done.stderr
 
 
-def test_qemu_does_not_take_such_a_kernel(tmp_path):
+def test_tools_vm_refuses_a_kernel_of_tools_uml(tmp_path):
     settings = tmp_path / "kernels/uml-perf/settings"
     settings.parent.mkdir(parents=True)
     settings.write_text("KERNEL=uml-perf\nRELEASE=7.2.0\nIMAGE=/x\nMODULES=/x\nKDIR=/x\n"
@@ -179,7 +179,7 @@ def test_qemu_does_not_take_such_a_kernel(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["base", *uml.FLAVOURS])
-def test_fragments_say_each_thing_once(name):
+def test_config_fragments_set_each_option_once(name):
     text = (TOP / f"tools/umlkernel/{name}.config").read_text()
     names = re.findall(r"^(?:# )?(CONFIG_\w+)(?:=| is not set)", text, re.MULTILINE)
     assert len(names) == len(set(names)) > 0
@@ -194,13 +194,13 @@ def test_fragments_say_each_thing_once(name):
     "INFO: trying to register non-static key.",
     "ODEBUG: free active (active state 0) object: 0 object type: timer_list hint: x+0x0/0x1",
 ])
-def test_reports_of_the_checkers_are_seen(line):
+def test_reports_of_the_checkers_are_faults(line):
     log = report.ConsoleLog("end mark")
     log.feed(f"[    1.100000] {line}\r\n".encode())
     assert line in log.faults()
 
 
-def test_a_report_of_the_kernels_own_is_known():
+def test_known_rcu_warning_of_the_kernel_is_ignored():
     log = report.ConsoleLog("end mark")
     said = ("[ 1.1] WARNING: suspicious RCU usage\n[ 1.1] 7.2.12-smq-sanitize #1 Tainted: G\n"
             "[ 1.1] -----\n[ 1.1] {} suspicious rcu_dereference_check() usage!\n")
@@ -223,7 +223,7 @@ FLUSH = ("[ 1.1] ------------[ cut here ]------------\n"
          "[ 1.1] ---[ end trace 0000000000000000 ]---\n")
 
 
-def test_a_flush_of_iscsis_is_known():
+def test_known_flush_warning_of_iscsi_is_ignored():
     log = report.ConsoleLog("end mark")
     log.feed(FLUSH.format("iscsi_ctrl_0:2 __iscsi_unbind_session [scsi_transport_iscsi]").encode())
     assert log.faults() == ""
@@ -231,7 +231,7 @@ def test_a_flush_of_iscsis_is_known():
     assert "smq_cmd_work" in log.faults()
 
 
-def test_a_double_free_of_the_kernels_own_is_known():
+def test_known_double_free_of_the_kernel_is_ignored():
     log = report.ConsoleLog("end mark")
     log.feed(PERCPU.format("scsi_device_dev_release", "scsi_alloc_sdev").encode())
     assert log.faults() == ""
@@ -241,7 +241,7 @@ def test_a_double_free_of_the_kernels_own_is_known():
     ("scsi_device_dev_release", "scsi_remove_device"),
     ("scsi_device_dev_release", "smq_scsi_alloc_sdev"),
     ("smq_host_release", "scsi_alloc_sdev")])
-def test_other_double_frees_are_seen(place, caller):
+def test_other_double_frees_are_faults(place, caller):
     log = report.ConsoleLog("end mark")
     log.feed(PERCPU.format(place, caller).encode())
     # A known report after it does not make this one known.
@@ -249,7 +249,7 @@ def test_other_double_frees_are_seen(place, caller):
     assert f"at {place}+" in log.faults()
 
 
-def test_what_others_leave_is_no_fault():
+def test_leak_of_another_module_is_no_fault():
     log = report.ConsoleLog("end mark")
     log.feed(b"[ 1.1] drivers/scsi/scsi_debug.c:1261 module scsi_debug func:sdebug_target_alloc "
              b"has 32 allocated at module unload\r\n")

@@ -44,7 +44,7 @@ def running(pattern):
     return [pid for pid in found if int(pid) != os.getpid()]
 
 
-def test_streams_are_exact_and_apart(tmp_path):
+def test_stdout_and_stderr_arrive_exactly_and_separately(tmp_path):
     data = os.urandom(10 * 1024 * 1024)
     (tmp_path / "data").write_bytes(data)
     words = ["a b", "new\nline", "q'uo\"te", "$x", "`id`", "*", "", "\\", "tab\t", "ü", "-n"]
@@ -67,7 +67,7 @@ def test_status(command, status):
     BOOTS.append(time.monotonic() - began)
 
 
-def test_surroundings(tmp_path):
+def test_command_finds_its_environment(tmp_path):
     """One boot looks at all that the command finds around it."""
     work = tmp_path / "folder with 'quotes'"
     work.mkdir()
@@ -104,7 +104,7 @@ def test_surroundings(tmp_path):
     assert sorted(tmp_path.iterdir()) == before, "a temporary folder is left behind"
 
 
-def test_what_the_command_leaves_running_ends_with_it():
+def test_background_processes_end_with_the_command():
     script = "(sleep 1000; echo late) & setsid sleep 1000 & echo first; exit 6"
     started = time.monotonic()
     done = vm(command=["sh", "-c", script], text=True)
@@ -157,7 +157,7 @@ def test_a_kernel_that_hangs_in_its_boot_is_booted_again(testvm, first_boot, cap
     assert capfd.readouterr().out.strip() == "once"
 
 
-def test_a_kernel_that_never_boots_is_told_of(tmp_path):
+def test_kernel_that_never_boots_is_reported(tmp_path):
     log = tmp_path / "log"
     done = vm("--append", "rdinit=/none", "--log", str(log), command=["true"], text=True)
     assert done.returncode == 99
@@ -192,7 +192,7 @@ def test_hung_task_fails():
     assert re.search(r"INFO: task dd:\d+ blocked for more than", done.stderr)
 
 
-def test_process_that_cannot_be_killed_is_named():
+def test_unkillable_process_is_named():
     script = LOSE_COMMANDS + "dd if=/dev/sda of=/dev/null count=1 iflag=direct & sleep 2; exit 8"
     done = vm(command=["sh", "-c", script], text=True)
     assert done.returncode == 8

@@ -60,14 +60,14 @@ def test_disks_are_made_and_removed(write):
     ("# vm: --qemu 'x={disk:a:0}'", "a disk has 1 to 65536 MiB"),
     ("# vm: --qemu 'x={home}'", "{home}: known are"),
 ])
-def test_what_cannot_be_followed_names_file_and_line(write, line, says):
+def test_wrong_headers_are_reported_with_file_and_line(write, line, says):
     path = write(line)
     with pytest.raises(vmheader.HeaderError) as error:
         vmheader.options(path)
     assert says in str(error.value) and f"{path}:2: " in str(error.value)
 
 
-def test_a_disk_has_one_size(write):
+def test_each_disk_has_one_size(write):
     path = write("# vm: --qemu 'x={disk:a:64},y={disk:a:32}'")
     with pytest.raises(vmheader.HeaderError, match="a has another size"):
         with vmheader.prepared(vmheader.options(path)):
@@ -98,7 +98,7 @@ class Recorder:
         return 0
 
 
-def test_the_vm_gets_what_the_file_asks_for(write, tmp_path):
+def test_the_vm_has_the_options_of_the_file(write, tmp_path):
     write(f"# vm: {PVSCSI}")
     runner = Recorder()
     pytests.in_vm(runner, tmp_path, tmp_path, "6.1", ["tests/vm/test_x.py::test_a"], 5)
@@ -116,13 +116,13 @@ def test_user_mode_linux_has_no_devices_to_give(write, tmp_path):
     assert not [word for word in runner.words if word.startswith("--qemu")]
 
 
-def test_a_bad_header_is_a_failed_run(write, tmp_path):
+def test_bad_header_fails_the_run(write, tmp_path):
     write("# vm: word")
     cases = pytests.in_vm(Recorder(), tmp_path, tmp_path, "6.1", ["tests/vm/test_x.py"], 5)
     assert [case.outcome for case in cases] == ["failed"] and "word" in cases[0].message
 
 
-def test_smoke_tests_of_such_a_file_have_a_vm_of_their_own(write, tmp_path):
+def test_smoke_tests_of_a_file_with_a_header_run_in_their_own_vm(write, tmp_path):
     write(f"# vm: {PVSCSI}")
     write("", name="test_y.py")
     steps = plan.smoke_steps(tmp_path, "7.2")
@@ -132,7 +132,7 @@ def test_smoke_tests_of_such_a_file_have_a_vm_of_their_own(write, tmp_path):
     assert all(step.mark == "smoke" for step in steps)
 
 
-def test_kernels_have_the_smoke_tests_they_are_said_to():
+def test_kernels_run_the_documented_smoke_tests():
     def has(kernel, name):
         path = f"tests/vm/{Path(name).with_name(f'test_{Path(name).name}.py')}"
         assert (TOP / path).exists()

@@ -31,7 +31,7 @@ def observed(text, tmp_path):
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_what_is_forbidden_never_happens(name, tmp_path):
+def test_forbidden_states_never_occur(name, tmp_path):
     assert observed(TESTS[name].text, tmp_path) == "Never"
 
 

@@ -300,7 +300,7 @@ def test_lost_commands_are_aborted(shared):
 
 
 @with_params(**SLOW)
-def test_what_the_lld_refuses_comes_again(shared):
+def test_refused_commands_are_retried(shared):
     """The LLD refuses commands. A command dispatched from a bucket is held; a command that has
     passed the policy goes back to the mid-layer, as with direct."""
     choose(shared)

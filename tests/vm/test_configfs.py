@@ -185,7 +185,7 @@ def test_lun_that_the_mid_layer_does_not_take_has_no_power():
         host.wait_luns(2)
 
 
-def test_what_runs_cannot_be_changed_or_unloaded():
+def test_running_load_cannot_be_changed_or_unloaded():
     with ram_host(luns=1) as (host_dir, _):
         refused(errno.EBUSY, host_dir.set, "depth", 4)
         refused(errno.EBUSY, host_dir.set, "luns/0/size_mb", 4)

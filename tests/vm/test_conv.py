@@ -188,7 +188,7 @@ def test_fast_path(lower, sg_module):
         assert sg.cmd(READ_10, din=4096).good
 
 
-def test_sg_io_knows(lower):
+def test_sg_io_reports_claimed_devices(lower):
     """sg_io says that smq_conv has claimed the lower device, and sends it no WRITE."""
     upper = claim(lower)
     host = f"host{conv.host_of(upper).number}"
@@ -217,7 +217,7 @@ def beside(lower):
     return count
 
 
-def test_commands_from_elsewhere(lower):
+def test_commands_by_sg_and_bsg_are_counted(lower):
     """Commands sent to a claimed device by sg and bsg are counted; commands of its upper
     LUN are not."""
     assert (conv.DRIVER / "claims").read_text(encoding="ascii") == ""
@@ -239,7 +239,7 @@ def test_commands_from_elsewhere(lower):
     assert (conv.DRIVER / "claims").read_text(encoding="ascii") == f"{line}0\n"
 
 
-def test_commands_that_are_not_dispatched(lower):
+def test_failed_upper_commands_are_not_counted(lower):
     """Commands of the upper LUN that fail because the lower device is offline do not change the
     number of commands that came by sg."""
     upper = claim(lower)
@@ -287,7 +287,7 @@ def test_rule(lower, klog):
     assert rules.read_text(encoding="ascii") == ""
 
 
-def test_rules_of_the_module(klog):
+def test_rules_are_parameters_of_the_module(klog):
     """smq_conv is loaded with rules before the device exists. A rule that is given twice counts
     once."""
     # scsi_debug's wwids contain its host number, which is not known yet, so there is a rule for
@@ -312,7 +312,7 @@ def test_rules_of_the_module(klog):
         conv.unload("smq_conv")
 
 
-def test_suspends_first(lower):
+def test_upper_devices_are_suspended_first(lower):
     """The upper host is the consumer of a device link to the lower device, so the kernel suspends
     and shuts down the upper devices first. (A suspend of all devices would end this VM, whose root
     is a virtio device without suspend.)"""

@@ -244,7 +244,7 @@ def test_lower_batches():
         conv.release(lower)
 
 
-def test_faults_above():
+def test_faults_injected_above_any_host():
     """With smq_conv the layer's fault injection works on any host's LUN, here scsi_debug's."""
     with loaded("scsi_debug", delay=0, dev_size_mb=32) as (host,), conv.module(io_errors=True):
         lower, = host.luns()

@@ -60,7 +60,7 @@ def same(bare, converted):
 @pytest.mark.smoke
 @pytest.mark.limit(240)
 @pytest.mark.parametrize("node", ["sg", "sd"])
-def test_every_end(node):
+def test_every_end_of_a_command_is_passed_on(node):
     """Each status, host byte, sense and residual, through the sg node and the disk's."""
     with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
             conv.module(io_errors=True):

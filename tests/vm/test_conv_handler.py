@@ -68,7 +68,7 @@ def attention(lower, lun):
 
 
 @pytest.mark.smoke
-def test_attentions_reach_the_top(lower):
+def test_unit_attentions_reach_the_upper_disk(lower):
     """The lower device's handler passes unit attentions on to the upper device, which has an ALUA
     handler of its own."""
     assert handler(lower) == "alua"

@@ -76,7 +76,7 @@ def held(host, count=1):
     wait_for(f"{count} held commands", lambda: host.attr("smq/held") == str(count))
 
 
-def test_a_device_that_is_full_for_ever_ends_a_command_as_without_policy():
+def test_a_device_that_stays_full_ends_a_command_as_without_policy():
     """While the device refuses a command the command's timeout goes on. When the timeout is over,
     the caller gets TASK SET FULL. With batch, a killed caller ends as soon as with direct."""
     with full_devices("direct", "batch") as hosts:
@@ -104,7 +104,7 @@ def test_a_device_that_is_full_for_ever_ends_a_command_as_without_policy():
 
 
 @with_params(depth=1)
-def test_time_behind_another_command_is_not_the_commands_own(hold):
+def test_time_in_a_list_does_not_count_as_timeout(hold):
     """A command that was held for longer than its timeout, and never given to the device, does not
     fail."""
     choose(hold, "batch")
@@ -207,7 +207,7 @@ def test_a_lun_found_while_a_policy_holds_keeps_its_own_depth(hold):
     assert depths(hold) == (4, 4, 4)
 
 
-def test_a_lun_added_while_more_is_advertised_has_more_too():
+def test_a_lun_added_while_more_is_advertised_advertises_more():
     """While a policy advertises more commands for a host's LUNs, it does so for a new LUN, too."""
     with ram_host(depth=32) as (host_dir, host):
         choose(host, "batch")
@@ -225,7 +225,7 @@ def test_a_lun_added_while_more_is_advertised_has_more_too():
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("policy", ["direct", "batch"])
-def test_a_lun_that_has_room_again_is_sent_what_waits(hold, policy):
+def test_waiting_commands_are_sent_when_their_lun_has_room(hold, policy):
     """When a LUN has room again its waiting commands are sent at once, although no other command of
     the LUN ends."""
     choose(hold, policy)
@@ -250,7 +250,7 @@ def test_a_lun_that_has_room_again_is_sent_what_waits(hold, policy):
 
 
 @with_params(depth=32)
-def test_what_an_lld_says_of_a_lun_as_it_is_found(hold):
+def test_lld_sets_limits_of_a_new_lun(hold):
     """When a LUN is found the LLD sets its limits and its depth. It can set the depth also while a
     policy advertises more than the device takes. The LLD can also refuse the LUN."""
     lun = hold.luns()[0]

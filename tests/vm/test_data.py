@@ -144,7 +144,7 @@ def test_random_commands(node, size):
         model.compare_all()
 
 
-def test_untouched_is_zero():
+def test_unwritten_blocks_are_zero():
     """A new disk reads as zeroes, and VERIFY with zeroes succeeds."""
     with loaded("smq_ram", size_mb=MIB) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         model = Model(dev, 512, 0)
@@ -154,7 +154,7 @@ def test_untouched_is_zero():
 
 
 @pytest.mark.smoke
-def test_pages_come_and_go():
+def test_pages_are_filled_and_freed_again():
     """Holes are filled, unmapped and filled again, as parts of pages and as whole pages."""
     with loaded("smq_ram", size_mb=MIB) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         model = Model(dev, 512, 1)

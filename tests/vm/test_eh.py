@@ -299,7 +299,7 @@ def test_reset_of_a_lun_of_smq_ram_that_has_gone(ram):
     reset_a_deleted_lun(ram)
 
 
-def test_a_lun_does_not_go_while_it_is_reset(hold):
+def test_a_lun_is_not_removed_during_its_reset(hold):
     lun = hold.luns()[0]
     set_param("reset_ms", 1000)
     with SgDev(lun.sd) as disk, ThreadPoolExecutor(1) as pool:

@@ -105,7 +105,7 @@ LEVELS = {"lun_reset": SG_SCSI_RESET_DEVICE, "target_reset": SG_SCSI_RESET_TARGE
           "host_reset": SG_SCSI_RESET_HOST}
 
 
-def test_as_many_resets_fail_as_were_asked_for():
+def test_the_set_number_of_resets_fails():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
         for name in ("lun_reset", "target_reset"):
             knob = f"fault/fail_{name}"

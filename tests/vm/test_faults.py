@@ -80,7 +80,7 @@ def test_verified_io_survives(kind):
             FAULTS if kind in ("lost", "no_memory") else 0)
 
 
-def test_wrong_byte_is_seen_by_who_verifies():
+def test_verify_finds_a_wrong_byte():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
         host_dir.arm("wrong_byte", count=1)
         assert dev.cmd(READ, din=4096).data == b"\xff" + bytes(4095)
@@ -99,7 +99,7 @@ def test_short_transfer_has_an_exact_residual():
         assert dev.cmd(READ, din=4096).data == b"\x5a" * 2048 + bytes(2048)
 
 
-def test_status_and_sense_are_as_told():
+def test_status_and_sense_are_those_injected():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
         host_dir.arm("status", count=-1, status=BUSY)
         with SgDev(host.luns()[0].sg) as other:

@@ -102,7 +102,7 @@ def test_threads(node):
     assert sums(report, "write", "read") == [2048] * 2
 
 
-def test_what_is_written_is_on_the_disk(node, luns):
+def test_written_data_is_on_the_disk(node, luns):
     """The installed fio verifies through the disk's block device what it has written through the
     engine, and the other way round."""
     job = {"program": "fio", "rw": "randwrite", "bs": "4k", "size": 4 * MIB, "verify": "crc32c",
@@ -180,7 +180,7 @@ def test_a_batch_is_one_entry(node, way, entries):
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("mode,batch", [("prepared", 1), ("prepared", 2), ("adhoc", 1)])
-def test_deeper_than_what_may_wait(ram, node, mode, batch):
+def test_commands_refused_with_eagain_are_sent_later(ram, node, mode, batch):
     """fio submits more entries than the kernel keeps waiting: refused ones are submitted again, and
     none is lost."""
     before = smqsg.attr(node, "refused")
@@ -235,7 +235,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("options,why", REFUSED, ids=lambda v: str(v)[:30])
-def test_what_does_not_fit_is_refused(node, options, why):
+def test_data_that_does_not_fit_is_refused(node, options, why):
     """Options that do not fit are refused with one line, before the job begins."""
     said = refused(node, **{"rw": "read", "size": 16 * MIB} | options)
     # fio may print warnings of its own before.
@@ -337,7 +337,7 @@ def test_jobs_that_set_up_themselves(node):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_error_of_the_device_is_told(ram, node, way):
+def test_device_errors_are_reported(ram, node, way):
     """After an error of the device fio's message has the status and the sense data, and the job
     ends."""
     ram[0].arm("sense", sense=0x031100, first_lba=4096, last_lba=4103, count=1, every=1)
@@ -351,7 +351,7 @@ def test_an_error_of_the_device_is_told(ram, node, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_device_goes(ram, way):
+def test_the_device_is_removed(ram, way):
     """When a LUN is deleted under load the job soon ends with an error."""
     with third(ram) as lun, load_on(
             smqsg.node(lun), ok=False, to_end=True, ioengine=f"external:{ENGINE}",

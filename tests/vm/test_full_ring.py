@@ -127,7 +127,7 @@ def test_commands_go_in_the_order_they_came(hold, policy):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("policy", POLICIES)
 @with_params(luns=2)
-def test_what_waits_is_found(hold, policy):
+def test_waiting_commands_are_found(hold, policy):
     """Waiting commands are found by resets, by a change of the elevator and of the policy, and when
     a CPU goes offline. The hardware queues have no room when each of these begins, and room for
     three commands a moment later."""
@@ -249,7 +249,7 @@ def test_the_doorbell_is_rung_for_what_came_before_a_full_ring():
         assert get_param("commits") >= total_ios(report) / 4
 
 
-def test_a_policy_counts_what_waited_without_one(hold):
+def test_a_new_policy_counts_commands_that_already_wait(hold):
     """A policy that is chosen while commands wait for room in the hardware queue has not seen them,
     but counts them: they do not exceed the depth that it keeps."""
     lun = hold.luns()[0]
@@ -271,7 +271,7 @@ def test_a_policy_counts_what_waited_without_one(hold):
 
 
 @with_params(depth=4)
-def test_nothing_of_a_policy_is_left_that_kept_lists_of_its_own(hold):
+def test_nothing_is_left_of_a_policy_with_lists(hold):
     """"prio" is replaced while its lists have commands that a slow device has not taken. Afterwards
     commands wait only if there is no room."""
     lun = hold.luns()[0]

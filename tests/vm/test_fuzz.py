@@ -13,7 +13,7 @@ LIMIT = 150
 
 
 @pytest.mark.limit(LIMIT)
-def test_a_round_finds_nothing():
+def test_one_round_of_the_fuzzer_finds_nothing():
     """One round with one seed succeeds, prints the seed first, and counts each kind of command."""
     done = subprocess.run([sys.executable, "-B", str(TOP / "tests/fuzz"), "--seed=1",
                            f"--seconds={SECONDS}"], stdin=subprocess.DEVNULL,

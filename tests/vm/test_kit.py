@@ -19,7 +19,7 @@ def test_good_command(disk):
         assert len(got.data) == 96 and got.data[8:16] == b"SMQ     "
 
 
-def test_untouched_buffer_shows(disk):
+def test_unwritten_bytes_stay_fill(disk):
     """Through the disk's node, bytes that the device did not write stay FILL."""
     with Disk(disk.sd) as dev:
         got = dev.cmd(bytes([0x12, 0, 0, 0, 5, 0]), din=64)
@@ -93,7 +93,7 @@ REPORTS = [
 
 
 @pytest.mark.parametrize("lines, is_fault", REPORTS)
-def test_the_kernels_own_are_no_faults(monkeypatch, lines, is_fault):
+def test_known_kernel_reports_are_no_faults(monkeypatch, lines, is_fault):
     """Three kinds of the kernel's own reports are no faults; all other reports are."""
     # The lines are not written to the log itself, which tools/vm reads, too.
     monkeypatch.setattr(klog.KernelLog, "lines", lambda _log: lines)
@@ -112,7 +112,7 @@ def test_log_is_checked(monkeypatch):
     assert not is_loaded("smq_ram")
 
 
-def test_fio_counts(ram, disk):
+def test_fio_reports_the_right_counts(ram, disk):
     """The wrapper returns fio's own count, and fails when fio fails."""
     before = settle(ram)
     report = fio(disk.sd, rw="randread", bs="4k", size="1m", ioengine="psync")

@@ -183,7 +183,7 @@ def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
 
 
 @pytest.mark.smoke
-def test_what_is_wrong_with_a_command_is_said():
+def test_wrong_commands_get_a_reason():
     with rd_disk() as (_, disk), SgDev(disk.sg) as dev:
         assert dev.cmd(bytes([0xc0, *bytes(9)])).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)
         for opcode in (*cdb.READS[1:], *cdb.WRITES[1:]):
@@ -297,7 +297,7 @@ def test_protection_information():
 
 
 @pytest.mark.smoke
-def test_a_slow_command_is_aborted_when_its_backstore_lets_go():
+def test_a_slow_command_is_aborted_when_its_backstore_ends_it():
     """LIO cannot stop a backstore: the abort returns when the backstore has ended the command."""
     with iblock_disk() as (ram_dir, tpg, disk):
         (disk.sysfs / "timeout").write_text("1", encoding="ascii")

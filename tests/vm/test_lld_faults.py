@@ -107,7 +107,7 @@ def test_verified_io_survives(lld, kind):
     assert took == {"timeouts": ended, "aborts": ended, "lun_resets": 0}
 
 
-def test_what_a_program_is_told(lld):
+def test_programs_see_injected_faults(lld):
     _, disk, faults = lld
     with SgDev(disk.sg) as dev:
         assert dev.cmd(WRITE, dout=bytes(4096)).good
@@ -186,7 +186,7 @@ def test_steps_of_error_handling_that_fail(lld):
     assert last == "host_resets" or stats["host_resets"] == before["host_resets"]
 
 
-def test_only_the_host_that_is_armed(lld):
+def test_only_the_armed_host_has_faults(lld):
     _, disk, faults = lld
     with loaded("smq_ram") as (other,):
         mine, others = faults, Faults(other)

@@ -169,7 +169,7 @@ def test_failed_commands_are_no_figure():
         inkernel.run("read10", [good.sd, bad.sd], qd=4)
 
 
-def test_time_has_an_end(luns):
+def test_a_load_without_end_is_stopped(luns):
     with pytest.raises(BenchError, match="no end within 1 seconds"):
         inkernel.run("read", [luns[0].sd], count=10000000, seconds=1)
 

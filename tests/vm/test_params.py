@@ -74,7 +74,7 @@ def test_size_of_one():
 
 
 @pytest.mark.limit(120)
-def test_most_hosts():
+def test_the_largest_number_of_hosts():
     """64 hosts are made and removed."""
     with loaded("smq_ram", hosts=64, size_mb=1, depth=2) as hosts:
         numbers = [host.luns()[0].sd for host in hosts]

@@ -204,7 +204,7 @@ def test_the_change_to_batch_does_not_overrun_the_device(hold):
         assert get_param("max_inflight") == 16
 
 
-def test_a_command_that_the_lld_refuses_is_kept(hold):
+def test_a_refused_command_is_issued_again(hold):
     choose(hold, "batch")
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB) as load:

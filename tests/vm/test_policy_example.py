@@ -30,7 +30,7 @@ def choose(host, policy):
 
 
 @pytest.mark.smoke
-def test_its_name_loads_it_and_its_commands_are_moved(ram, klog):
+def test_the_name_of_a_policy_loads_its_module(ram, klog):
     """A job is pinned to a CPU: without the policy one hardware queue gets all its commands."""
     assert not is_loaded("smq_example")
     before = [row["done"] for row in ram.hwqs()]
@@ -58,7 +58,7 @@ def test_its_name_loads_it_and_its_commands_are_moved(ram, klog):
 
 
 @with_params(in_commit=1, hw_queues=2, delay_us=1000)
-def test_what_it_moves_is_committed(hold):
+def test_the_doorbell_rings_for_moved_commands(hold):
     """smq_hold starts no command before the doorbell of the command's own hardware queue."""
     choose(hold, "example")
     before = settle(hold)["errors"]
@@ -71,7 +71,7 @@ def test_what_it_moves_is_committed(hold):
 
 
 @pytest.mark.smoke
-def test_a_lost_command_delays_its_end_not_the_choice(hold):
+def test_a_lost_command_delays_the_end_of_a_policy_not_the_choice(hold):
     lun = hold.luns()[0]
     choose(hold, "example")
     set_param("lose", 1)

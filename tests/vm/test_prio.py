@@ -246,7 +246,7 @@ def test_a_large_write_is_not_robbed(host):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("end", ("elevator", "direct", "batch"))
-def test_what_waits_goes_at_once_when_somebody_waits_for_all(host, end):
+def test_waiting_commands_are_dispatched_at_once_for_a_drain(host, end):
     """At this rate the waiting commands would take 8 s."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=MB)
@@ -284,7 +284,7 @@ def test_waiting_for_a_rate_is_no_timeout(host):
     (lun.sysfs / "timeout").write_text(timeout, encoding="ascii")
 
 
-def test_a_reset_finds_what_waits(host):
+def test_a_reset_ends_waiting_commands(host):
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=MB)
     in_use(host)

@@ -150,7 +150,7 @@ def plugged(monitor, host, node):
 
 
 @removed
-def test_a_command_that_the_device_keeps_is_aborted(monitor, stage):
+def test_a_command_that_the_device_never_ends_is_aborted(monitor, stage):
     """The device gives the command back only when it ends by itself, 2.5 s after its start."""
     with bound(stage, io_errors=True) as host:
         disk = host.luns()[0]
@@ -203,7 +203,7 @@ def test_a_device_that_was_shut_down_stays_stopped(stage):
 
 
 @pytest.mark.smoke
-def test_nothing_is_taken_that_was_not_given():
+def test_smq_virtio_takes_only_the_devices_it_was_given():
     write(function() / "driver_override", "\n")
     load("smq_pvscsi")
     write("/sys/bus/pci/drivers_probe", function().name)
@@ -211,7 +211,7 @@ def test_nothing_is_taken_that_was_not_given():
     unload("smq_pvscsi")
 
 
-def test_take_all_takes_what_has_no_driver():
+def test_take_all_takes_devices_without_a_driver():
     write(function() / "driver_override", "\n")
     load("smq_pvscsi", take_all=1)
     assert (function() / "driver").resolve() == DRIVER.resolve()
@@ -220,7 +220,7 @@ def test_take_all_takes_what_has_no_driver():
     assert not find_hosts("smq_pvscsi")
 
 
-def test_a_stage_that_there_is_not(klog):
+def test_a_stage_that_does_not_exist_is_refused(klog):
     with pytest.raises(ModuleError):
         load("smq_pvscsi", stage=6)
     assert any("stage=6 is outside 0..5" in line for line in klog.lines())

@@ -51,7 +51,7 @@ def rows():
 ROWS = rows()
 
 
-def test_the_options_are_those_of_this_vm():
+def test_this_vm_has_the_options_of_the_readme():
     """This file's VM has the options of the README: a test with other options would prove
     nothing."""
     text = Path(__file__).read_text(encoding="utf-8")

@@ -151,7 +151,7 @@ def wait_ended(process):
 
 
 @pytest.mark.smoke
-def test_sent_when_there_is_a_tag():
+def test_a_command_is_sent_once_a_tag_is_free():
     with waiting_command() as process:
         assert ended(process.pid) == 0
 
@@ -164,7 +164,7 @@ def test_iovecs_are_read_when_it_is_submitted():
 
 
 @pytest.mark.smoke
-def test_sent_for_one_who_does_not_run():
+def test_a_command_is_sent_while_its_process_is_stopped():
     """A command is sent while its process is stopped, and soon others can have its place and tag.
     The process finds the result when it goes on."""
     with waiting_command() as process:
@@ -186,7 +186,7 @@ def test_killed_while_it_is_waited_for():
         assert ended(process.pid) == -signal.SIGKILL
 
 
-def test_batch_killed_as_its_turn_comes():
+def test_batch_whose_process_is_killed_is_not_sent():
     """A batch whose process is killed as its turn comes is not sent."""
     def sent(lun):
         return int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)

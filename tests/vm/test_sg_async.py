@@ -189,7 +189,7 @@ def test_pack_ids(node, arena):
     assert number(node, GET_PACK_ID) == -1
 
 
-def test_forced_read_waits(node, arena, slow):
+def test_read_for_a_pack_id_waits(node, arena, slow):
     """A read() for one pack_id waits for that result."""
     put(node, SET_FORCE_PACK_ID, 1)
     assert not sgheader.write(node, V3(TUR, pack_id=1), arena)
@@ -219,7 +219,7 @@ def test_table(node, arena, slow):
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-def test_most(node, arena):
+def test_the_largest_number_of_unread_results(node, arena):
     """write() fails with EDOM once 1024 results wait to be read; poll() shows that before."""
     for pack_id in range(MAX_UNREAD):
         assert not sgheader.write(node, V3(TUR, pack_id=pack_id), arena)

@@ -110,7 +110,7 @@ def test_batch_in_part(device):
             [0] * DEPTH + [-errno.ECANCELED] * (12 - DEPTH))
 
 
-def test_long_batch_between_turns(device):
+def test_a_batch_is_cancelled_while_it_is_being_sent(device):
     """A batch can be cancelled even while the dispatcher sends the part of it that has room."""
     with opened(device.path) as file, Ring() as ring:
         device.slow(1_000_000)

@@ -122,7 +122,7 @@ def seconds(via, device, reads, count) -> float:
 
 
 @pytest.mark.limit(180)
-def test_a_tag_is_had_that_others_sleep_for(tmp_path):
+def test_ad_hoc_commands_get_a_tag_that_others_wait_for(tmp_path):
     """The host has two tags, for which the block I/O of three other LUNs competes all the time. Ad
     hoc commands get a tag as soon as prepared commands do, and smq_sg does not try to get one over
     and over."""
@@ -147,7 +147,7 @@ def test_a_tag_is_had_that_others_sleep_for(tmp_path):
     assert took["bsg-uring"] <= 2 * took["smq"]
 
 
-def test_a_place_is_for_one_who_waits(tmp_path):
+def test_a_free_place_goes_to_one_waiting_command(tmp_path):
     """A free place is given to one waiting command; other waiting ad hoc commands do not try to get
     it."""
     reads, count = tmp_path / "reads", 400
@@ -217,7 +217,7 @@ def test_files_have_equal_shares(files):
     assert all(0.75 / files < part < 1.25 / files for part in parts), parts
 
 
-def test_a_late_comer_has_his_share_soon():
+def test_a_new_file_soon_gets_its_share():
     with ram_lun(10 * MS, depth=8) as (_, _, lun, where):
         with waits_on(dev(where), ms=6000, **MANY[0]) as first:
             under_way(lun, 300)

@@ -82,7 +82,7 @@ def written(path):
 
 @pytest.mark.limit(90)
 @pytest.mark.parametrize("reached, how", WAYS)
-def test_what_waits_is_not_sent(request, reached, how):
+def test_waiting_commands_of_an_ended_process_are_not_sent(request, reached, how):
     """A process exits, is killed or executes another program while its commands are in flight and
     waiting."""
     device = request.getfixturevalue("polled" if reached == "iopoll" else "device")

@@ -74,7 +74,7 @@ def test_data(fc, blocks, ways):
 
 
 def test_sg_inq(fc):
-    """SG_IO: a program prints for the node what it prints for sg's."""
+    """sg_inq, by SG_IO, prints the same for smq_sg's node as for sg's node."""
     lun = fc.lun()
     said = [run("sg_inq", path).stdout.replace(path, "NODE")
             for path in (lun.sg, smqsg.node(lun))]
@@ -363,7 +363,7 @@ def dead(file, fds):
         push_all(file, ring)
         assert set(ended(ring).values()) == {-errno.ENODEV}
     assert file.info().slots == PIECES
-    # Calls that sg also has end as they do with sg.
+    # SG_IO, read() and write() fail as on sg's node.
     assert [sg_io_errno(fd) for fd in fds] == [errno.ENODEV] * 2
     want, room = V3(cdb.plain(cdb.TEST_UNIT_READY)), Arena(4 << 12)
     assert [sgheader.read(fd, want, room).error for fd in fds] == [errno.ENODEV] * 2

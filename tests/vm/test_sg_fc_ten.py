@@ -83,7 +83,7 @@ def check_ended(lanes, what, *words):
     return found
 
 
-def test_shares(fc, known):
+def test_files_get_their_shares(fc, known):
     """READs and WRITEs on all LUNs, with more commands for each LUN than its queue depth."""
     with Lanes(ten(fc), known) as lanes:
         check_fair(lanes, "reads and writes", writing=True)

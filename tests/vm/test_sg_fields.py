@@ -137,7 +137,7 @@ def test_slot_fields(file, memory, klog):
     assert not klog.matching("smq_sg: ")
 
 
-def test_what_empties_a_slot(file):
+def test_only_a_zero_descriptor_empties_a_slot(file):
     """Only a descriptor of all zeroes empties a slot. One with cdb_len 0 and another field set is
     refused, and the slot stays as it is."""
     file.prepare([command(TUR)])

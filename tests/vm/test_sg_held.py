@@ -82,7 +82,7 @@ def test_data(file, way):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
-def test_nothing_of_a_variation_stays(file, way):
+def test_a_variation_does_not_affect_later_runs(file, way):
     """Runs with another LBA, another buffer, both or neither use the same kept request; none
     affects a later run."""
     area, other = Memory(16 * PAGE), Memory(16 * PAGE)
@@ -300,7 +300,7 @@ def test_files_share(path):
 
 
 @QUEUED
-def test_it_is_given_back_when_idle(path):
+def test_idle_held_memory_is_freed(path):
     """A slot that has not run for a second gives its request back; a slot that runs keeps it."""
     with holding(path, 16) as file:
         hold_first(file, 16)

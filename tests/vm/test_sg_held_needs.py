@@ -207,7 +207,7 @@ def test_busy_slots_lose_nothing(host, name):
 @DRIVERS
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-def test_a_device_that_goes(host):
+def test_removal_of_the_device(host):
     """A device is deleted under busy slots: each command ends once, and the device can come
     back."""
     for _ in range(2):

@@ -177,7 +177,7 @@ def test_ten_luns_share_their_tags(sg_module):
         assert all(job.result()["results"]["0"] == 2000 for job in jobs)
 
 
-def test_a_residual_is_that_of_its_run(whole):
+def test_a_run_reports_no_earlier_residual(whole):
     """A run that does not reach the device reports no residual, even if the run before had one."""
     with opened(whole.path, 1, held_share=100) as file:
         file.prepare([command(cdb.inquiry(252), IN, 252, flags=HELD)])
@@ -218,7 +218,7 @@ def test_a_device_that_is_not_to_be_used(whole, state):
         assert [file.status(slot).runs for slot in range(DEPTH)] == [9] * DEPTH
 
 
-def test_under_an_elevator_nothing_is_kept(whole):
+def test_under_an_elevator_no_places_are_kept(whole):
     """Under an elevator slots run but keep nothing; without it they keep their requests again."""
     scheduler = whole.lun.queue / "scheduler"
     with holding(whole.path, DEPTH) as file:
@@ -284,7 +284,7 @@ def test_timeout_of_one_sent_straight(whole):
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("delay_ms", (700, 4000))
-def test_timeouts_beside_reuse(sg_module, delay_ms):
+def test_timeouts_while_held_requests_are_reused(sg_module, delay_ms):
     """Held requests are used again on all CPUs while the block layer looks for expired ones: it
     finds those and no others. It looks once a second, so some commands that take 700 ms end before
     it looks."""

@@ -152,7 +152,7 @@ def test_sense(polled):
         assert file.status(0).triple == (5, 0x21, 0) and file.status(2).triple == (5, 0x20, 0)
 
 
-def test_more_wait_than_may(polled):
+def test_commands_beyond_max_waiting_end_with_eagain(polled):
     """Commands beyond max_waiting end with EAGAIN, and a command that waits too long ends with
     ETIMEDOUT. The ring reports both."""
     most = smqsg.attr(polled.path, "max_waiting")
@@ -246,7 +246,7 @@ def test_waiting_with_one_cpu(polled):
 
 # Rings that are not polled.
 
-def test_others_do_not_wait_for_a_ring_that_is_not_polled(polled):
+def test_an_unpolled_ring_does_not_delay_others(polled):
     """The commands of a ring that is not polled have all places. Once they have ended, commands of
     other files and rings do not wait for them."""
     with opened(polled.path) as file, opened(polled.path) as other, \
@@ -327,7 +327,7 @@ def test_timeout(polled, kind, spin):
 
 
 @pytest.mark.parametrize("what", ("block", "freeze"))
-def test_who_does_not_poll_is_in_nobodys_way(polled, what):
+def test_an_unpolled_ring_keeps_no_places(polled, what):
     """Commands that have ended on a ring that is not polled keep neither places nor the queue."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow(SLOW // 8)

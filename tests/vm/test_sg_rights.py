@@ -246,7 +246,7 @@ def test_memory_of_a_file(device, tmp_path):
 # Operations, and owners.
 
 @pytest.mark.smoke
-def test_operations_that_there_are_not(device):
+def test_unknown_operations_are_refused(device):
     """An operation that does not exist yet is refused. Its payload is not executed as an ad hoc
     command."""
     area = Memory(PAGE)

@@ -181,7 +181,7 @@ def test_a_device_that_is_not_to_be_used(state):
             alive.clear()
 
 
-def test_nothing_of_the_last_command_stays():
+def test_a_new_request_shows_no_earlier_result():
     """A new request shows no residual and no sense of the command that had its tag, or its memory,
     before."""
     inquiry = cdb.inquiry(252)
@@ -217,7 +217,7 @@ def test_nothing_of_the_last_command_stays():
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch"))
-def test_a_shared_tag_set_counts_them(way):
+def test_a_shared_tag_set_counts_commands_in_flight(way):
     """A LUN's commands count against its share of the host's tags while they are in flight, and not
     after that."""
     count = TAGS // 4
@@ -264,7 +264,7 @@ def keep_on(path: str, cpu: int, commands: int) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch", "sg_io"))
-def test_kept_places_are_found(way):
+def test_places_kept_by_other_cpus_are_used(way):
     """Places that other CPUs keep do not count as commands in flight, and a submitter that needs
     all places gets them without waiting."""
     with disks() as (lun,):
@@ -289,7 +289,7 @@ def test_kept_places_are_found(way):
         assert not smqsg.attr(path, "inflight")
 
 
-def test_kept_places_go_when_the_depth_falls():
+def test_kept_places_are_released_when_the_depth_falls():
     """CPUs keep more places than a new depth allows. The new depth is not exceeded from then on."""
     with disks() as (lun,):
         path = smqsg.node(lun)

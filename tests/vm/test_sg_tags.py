@@ -127,7 +127,7 @@ def test_kill(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_tag_comes(way):
+def test_a_command_waits_for_a_tag(way):
     """The waiting command is sent once tags are free again."""
     with no_tag() as (_, path, _), sender(path) as (file, ring):
         kept = send(file, ring, way)

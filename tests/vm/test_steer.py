@@ -192,7 +192,7 @@ def test_balanced_load_is_left_alone(device):
     assert done > 500 and steered < done / 100
 
 
-def test_backs_off_where_all_queues_are_served_alike(device):
+def test_steer_stops_if_all_queues_are_equally_fast(device):
     """On a device that serves all commands at the same time the policy makes a trial, and then the
     host runs as direct."""
     host_dir, host = device
@@ -247,7 +247,7 @@ def test_cpus_go_offline_and_come_back_under_verified_load(device):
 
 
 @pytest.mark.smoke
-def test_a_cpu_waits_for_what_its_queue_was_given(device):
+def test_a_cpu_goes_offline_after_foreign_commands_end(device):
     """A CPU goes offline while its hardware queue has slow foreign commands: the layer waits for
     them, since the block layer does not know of them."""
     host_dir, host = device
@@ -346,7 +346,7 @@ def test_switching_and_freezing_under_verified_load(device):
     assert moved(trace) and stats["timeouts"] == before and stats["held"] == 0
 
 
-def test_what_never_leaves(device):
+def test_commands_that_never_move(device):
     """Flushes, requests that wait for a flush, passthrough and polled commands never move, while
     other commands do."""
     host_dir, host = device

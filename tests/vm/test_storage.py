@@ -66,7 +66,7 @@ class Storage:
     queries: tuple[str, ...] = QUERIES + OF_LIO
     # The reset levels that its driver has and its target answers.
     resets: tuple[int, ...] = RESETS
-    # WRITEs may be in flight at a reset or removal, and READs get the right data then.
+    # WRITEs may be in flight at a reset or removal. False if later READs would get wrong data.
     writes: bool = True
     # The driver of its host is part of this project.
     ours: bool = False
@@ -108,7 +108,7 @@ def virtio():
 def virtio_tgt():
     """tgt's disk, behind QEMU's scsi-block."""
     return virtio_disk("00:11.0", "scsi-block,bus=far.0,drive=b,id=block",
-                       vendor="IET", serial="beaf", queries=(*QUERIES, KEYS))
+                       vendor="IET", serial="beaf", queries=(*QUERIES, KEYS), ours=True)
 
 
 @contextmanager
@@ -222,7 +222,7 @@ def test_queries(storage):
 
 @pytest.mark.smoke
 def test_prebuilt_cdbs(storage):
-    """Sends eight prepared commands more than the LUN's queue depth, but 128 at most."""
+    """Sends eight more prepared commands than the LUN's queue depth allows, but at most 128."""
     lun = ready(storage)
     depth = int((lun.sysfs / "queue_depth").read_text(encoding="ascii"))
     compare_paths(lun, KEPT, 8, min(depth + 8, 128), (by_ring, by_batch, by_ioctl),

@@ -77,7 +77,7 @@ def test_sg3_utils_report_errors(lun):
     run("sg_turs", lun.sg)
 
 
-def test_disk_is_what_sd_made_of_it(lun):
+def test_block_limits_are_those_of_the_disk(lun):
     """The block layer's limits and flags are those that the disk reports."""
     def value(name):
         return int((lun.queue / name).read_text().split()[0])

@@ -122,7 +122,7 @@ def usable(disk):
 
 
 @pytest.mark.smoke
-def test_a_device_is_taken_and_given_back_with_its_data():
+def test_smq_virtio_takes_a_device_and_returns_it_with_its_data():
     path = device(4)
     theirs = fill(host_of(path).luns()[0], b"\x5a", 4)
     with module():
@@ -138,7 +138,7 @@ def test_a_device_is_taken_and_given_back_with_its_data():
 
 
 @pytest.mark.smoke
-def test_what_is_refused_and_why(klog):
+def test_refused_claims_have_a_reason(klog):
     def refused(attr, name, number, reason):
         with pytest.raises(OSError) as error:
             write(DRIVER / attr, name)
@@ -209,7 +209,7 @@ def test_each_queue_has_its_cpus_and_its_interrupt():
         assert names.count(f"{device(4).name}-request") == min(4, CPUS)
 
 
-def test_what_a_ring_holds_is_the_limit():
+def test_the_ring_size_limits_commands():
     with taken(1) as host:
         disk = host.luns()[0]
         assert int(host.attr("sg_tablesize")) == RING - 2
@@ -302,7 +302,7 @@ def test_reset_of_a_lun_that_has_gone():
         all_done(host)
 
 
-def test_commands_that_the_device_keeps_are_aborted(monitor):
+def test_commands_that_the_device_never_ends_are_aborted(monitor):
     """The device gives the commands back only when they end by themselves, 2.5 s after their
     start."""
     with taken(io_errors=True) as host:
@@ -391,7 +391,7 @@ def test_the_function_is_removed_under_load_and_found_again():
         usable(take(4).luns()[0])
 
 
-def test_a_device_that_somebody_resets_recovers():
+def test_a_device_recovers_from_a_reset_by_the_transport():
     """A reset of the device removes its queues: its commands time out, and are repeated."""
     with taken(io_errors=True) as host:
         disk = host.luns()[0]
@@ -404,7 +404,7 @@ def test_a_device_that_somebody_resets_recovers():
         all_done(host)
 
 
-def test_take_all_takes_what_has_no_driver():
+def test_take_all_takes_devices_without_a_driver():
     unload("virtio_scsi")
     try:
         with KernelLog() as log:

@@ -87,7 +87,7 @@ def test_four_luns_share_a_full_ring(host):
     assert jain(counts) > 0.9
 
 
-def test_a_command_that_takes_the_ring_has_its_turn(host):
+def test_a_command_that_fills_the_ring_gets_its_turn(host):
     """A command that takes nearly the whole ring gets its turn, beside three LUNs that fill the
     ring of the same hardware queue with small commands."""
     os.sched_setaffinity(0, {0})

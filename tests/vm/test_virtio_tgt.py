@@ -136,7 +136,7 @@ def direct_write(path):
         os.close(fd)
 
 
-def test_the_target_is_seen_through():
+def test_the_target_answers_through_smq_virtio():
     with taken() as (_, disks):
         with two_paths(disks) as (one, two), SgDev(disks[HD].sg) as own:
             for dev in (one, two):
@@ -155,7 +155,7 @@ def test_the_target_is_seen_through():
 
 
 @pytest.mark.smoke
-def test_answers_are_those_that_virtio_scsi_has():
+def test_smq_virtio_and_virtio_scsi_get_the_same_answers():
     def answers(host):
         found = {}
         for path, disk in enumerate(disks_of(host)):

@@ -46,7 +46,7 @@ def busy_worker(pool, host, lun):
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["abort", "reset"])
-def test_writes_stuck_behind_others_lose_no_place(fails):
+def test_writes_that_wait_for_memory_lose_no_place(fails):
     with ram_host(hw_queues=1) as (host_dir, host), ThreadPoolExecutor(64) as pool:
         host_dir.add_lun(1, size_mb=256)
         disk, big = host.wait_luns(2)

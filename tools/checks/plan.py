@@ -66,7 +66,7 @@ NOT_SANITIZED = (
     # User Mode Linux takes no CPU offline, and has two CPUs; some of these tests need four.
     "tests/vm/test_faults.py::test_cpu_goes_offline_and_comes_back_under_verified_load",
     "tests/vm/test_steer.py::test_cpus_go_offline_and_come_back_under_verified_load",
-    "tests/vm/test_steer.py::test_a_cpu_waits_for_what_its_queue_was_given",
+    "tests/vm/test_steer.py::test_a_cpu_goes_offline_after_foreign_commands_end",
     "tests/vm/test_steer.py::test_its_own_cpu_goes_offline",
     "tests/vm/test_steer.py::test_one_pinned_task_gets_the_queues_of_all_cpus",
     "tests/vm/test_steer.py::test_balanced_load_is_left_alone",
@@ -76,7 +76,7 @@ NOT_SANITIZED = (
     "tests/vm/test_eh.py::test_failed_steps_escalate[lun]",
     "tests/vm/test_eh.py::test_failed_steps_escalate[target]",
     # The test needs commands that take longer than the submission of a thousand others.
-    "tests/vm/test_sg_poll.py::test_more_wait_than_may",
+    "tests/vm/test_sg_poll.py::test_commands_beyond_max_waiting_end_with_eagain",
     # Two of the sector sizes are enough here.
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[1024]",
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[2048]",
@@ -88,7 +88,7 @@ NOT_SANITIZED = (
     "tests/vm/test_prio.py::test_sync_writes_go_first",
     # They measure waits and shares with four CPUs: on a slow kernel these mean nothing.
     "tests/vm/test_sg_depth.py::test_files_have_equal_shares",
-    "tests/vm/test_sg_depth.py::test_a_late_comer_has_his_share_soon",
+    "tests/vm/test_sg_depth.py::test_a_new_file_soon_gets_its_share",
     "tests/vm/test_sg_depth.py::test_one_at_a_time_beside_a_huge_batch",
     "tests/vm/test_sg_depth.py::test_passthrough_and_block_io_of_smq_ram",
     "tests/vm/test_sg_depth.py::test_passthrough_and_block_io_of_scsi_debug",

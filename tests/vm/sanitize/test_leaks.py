@@ -89,7 +89,7 @@ def test_hosts_of_parameters(klog):
     check_rounds(lambda: module_round("smq_ram"), klog)
 
 
-def test_what_is_kept_shows():
+def test_a_kept_host_is_reported():
     """The test notices a leak: while a process holds a removed host's device, the host is not
     freed."""
     with ram_host(luns=1, hw_queues=1, depth=8) as (host_dir, host):

@@ -63,7 +63,7 @@ def test_info(dev, smq_disk):
     assert (dev.info().slots, dev.lib.smq_slots(dev.handle)) == (7, 7)
 
 
-def test_open_what_is_none(lib, smq_disk):
+def test_open_of_other_files_fails(lib, smq_disk):
     assert Device(lib, smq_disk.sg).error == -errno.ENOTTY
     assert Device(lib, "/dev/smqsg999").error == -errno.ENOENT
     assert lib.smq_strerror(0, -errno.ENOTTY) == b"not a /dev/smqsgN"
@@ -285,7 +285,7 @@ def test_ring_that_is_full(lib, dev):
         assert ring.reap() == [(0, 0)]
 
 
-def test_reap_does_not_wait_longer_than_told(ring, dev):
+def test_reap_waits_no_longer_than_its_timeout(ring, dev):
     assert dev.setup(1) == 0
     assert ring.reap(least=0) == []
     assert ring.reap(least=1, seconds=0.2) == []
@@ -327,7 +327,7 @@ def test_one_ring_over_devices(lib, three, ring):
             device.close()
 
 
-def test_a_device_that_was_closed_is_not_taken_for_the_next(lib, three, ring):
+def test_a_closed_device_is_not_mistaken_for_the_next(lib, three, ring):
     """A second device gets the descriptor number of the first one, and perhaps its memory; its
     commands still go to the right device."""
     first = Device(lib, three[0].smq)
@@ -344,7 +344,7 @@ def test_a_device_that_was_closed_is_not_taken_for_the_next(lib, three, ring):
         assert [disk.done() - b for disk, b in zip(three, before)] == [0, 1, 0]
 
 
-def test_what_is_queued_goes_to_a_device_that_is_removed(lib, three, ring):
+def test_queued_commands_reach_a_device_being_removed(lib, three, ring):
     """Queued commands go to their own device, although it is removed from the ring, and not to the
     next device at its place."""
     with opened(Device, lib, three[0].smq) as first, opened(Device, lib, three[1].smq) as second:

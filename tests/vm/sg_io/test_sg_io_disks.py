@@ -54,7 +54,7 @@ def test_polled_without_poll_queues(fast_path, reads):
 
 @pytest.mark.parametrize("via,options", [("sg", []), ("bsg", []), ("block", []),
                                          ("sg", ["--depth", 20]), ("block", ["--depth", 5])])
-def test_several_devices_each_get_the_file(reads, via, options):
+def test_several_devices_run_the_same_file(reads, via, options):
     with vmdisk.disks(hosts=3) as found:
         before = [d.done() for d in found]
         got = run_json(*options, "--count", 150, *(d.node[via] for d in found), reads)

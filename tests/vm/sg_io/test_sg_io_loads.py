@@ -70,7 +70,7 @@ def test_fio_on_ext4_again(fast_path, tmp_path, where):
             assert done.returncode == 0, done.stdout
 
 
-def test_a_command_without_room_is_there_once(tmp_path):
+def test_a_refused_command_is_recorded_once(tmp_path):
     """scsi_debug reports a busy host for every tenth command. The recording has each command only
     once."""
     with vmdisk.disks(opts=0x8000, every_nth=10) as found:

@@ -56,7 +56,7 @@ def test_only_this_device(three, tmp_path):
     assert len(got.lines) == 7
 
 
-def test_what_cannot_be_said_is_left_out_and_told(disk, tmp_path):
+def test_unsupported_commands_are_left_out_and_reported(disk, tmp_path):
     lines = "c00000000000 in 64\n55000000000000001000 out 16\n" + READ
     with recording(disk.sg, tmp_path / "r") as got:
         run_json(disk.sg, "-", stdin=lines, expect=1)
@@ -95,7 +95,7 @@ def test_time(disk, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_with_a_whole_file(disk, reads, tmp_path, number):
+def test_a_signal_ends_a_recording_with_a_complete_file(disk, reads, tmp_path, number):
     got = Recording(disk.sd, tmp_path / "r")
     with subprocess.Popen([SG_IO, "run", "--time", "60", "--depth", "8", disk.sg, reads],
                           stdout=subprocess.DEVNULL) as load:
@@ -113,7 +113,7 @@ def test_a_signal_ends_it_with_a_whole_file(disk, reads, tmp_path, number):
     assert run_json(disk.sg, got.path)["commands"] == got.summary["commands"]
 
 
-def test_a_signal_ends_the_writing_too(disk, tmp_path):
+def test_a_signal_ends_the_writing_of_a_recording(disk, tmp_path):
     """The output does not fit in a pipe that is not read: a second signal ends sg_io while it
     writes."""
     path = generate(tmp_path / "g", "--op", "read10", "--count", 5000)
@@ -131,7 +131,7 @@ def test_a_signal_ends_the_writing_too(disk, tmp_path):
         assert user.wait(30) == -signal.SIGINT
 
 
-def test_an_older_recording_stays_until_there_is_a_new_one(disk, tmp_path):
+def test_an_older_recording_stays_until_the_new_one_is_complete(disk, tmp_path):
     path = tmp_path / "r"
     path.write_text("old\n" * 1000, encoding="ascii")
     with recording(disk.sd, path) as got:
@@ -157,7 +157,7 @@ def test_without_tracing_no_file_is_touched(disk):
         assert old.read_text(encoding="ascii") == "old\n"
 
 
-def test_losses_that_cannot_be_read_are_not_none(disk, tmp_path):
+def test_unreadable_counts_of_losses_are_an_error(disk, tmp_path):
     got = Recording(disk.sd, tmp_path / "r")
     stats = TRACING / f"instances/sg_io.{got.process.pid}/per_cpu/cpu0/stats"
     run("mount", "--bind", "/dev/null", stats)
@@ -168,7 +168,7 @@ def test_losses_that_cannot_be_read_are_not_none(disk, tmp_path):
     assert "\n# 0 or more events lost: commands may be missing\n" in got.text
 
 
-def test_lost_events_are_counted_and_told(disk, tmp_path):
+def test_lost_events_are_counted_and_reported(disk, tmp_path):
     got = Recording(disk.sd, tmp_path / "r", "--buffer", 4)
     # A stopped sg_io does not read the buffers: events that do not fit are lost.
     got.process.send_signal(signal.SIGSTOP)
@@ -217,7 +217,7 @@ def test_two_at_a_time(three, tmp_path):
     assert [len(got.lines) for got in (a, b, c)] == [11, 11, 11]
 
 
-def test_one_that_was_killed_is_cleared_away(disk, tmp_path):
+def test_tracing_of_a_killed_recording_is_removed(disk, tmp_path):
     got = Recording(disk.sd, tmp_path / "r")
     mine = f"sg_io.{got.process.pid}"
     got.process.kill()
@@ -227,7 +227,7 @@ def test_one_that_was_killed_is_cleared_away(disk, tmp_path):
     assert not {name for name in instances() if name.startswith("sg_io.")}
 
 
-def test_who_may_not(disk, tmp_path):
+def test_record_needs_root(disk, tmp_path):
     """Without root's rights there is one message, and no file system is mounted."""
     done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", SG_IO, "record",
                            disk.sd], capture_output=True, text=True, timeout=30, check=False)
@@ -235,7 +235,7 @@ def test_who_may_not(disk, tmp_path):
     assert done.stderr.startswith("sg_io: tracing: ") and done.stderr.count("\n") == 1
 
 
-def test_nowhere_to_write(disk, tmp_path):
+def test_full_output_is_an_error(disk, tmp_path):
     with open("/dev/full", "w", encoding="ascii") as full:
         done = subprocess.run([SG_IO, "record", "--time", "0.2", disk.sd], stdout=full,
                               stderr=subprocess.PIPE, text=True, timeout=30, check=False)

@@ -51,7 +51,7 @@ def test_gaps_are_kept(disk, tmp_path):
     assert late > -100_000 and seen[2] > 0
 
 
-def test_a_line_without_a_time_follows_the_one_before(disk, tmp_path):
+def test_a_line_without_a_time_follows_the_previous_line(disk, tmp_path):
     lines = f"{READ} at=0\n000000000000 none 0\n{READ} at=100000\n35000000000000000000 none 0\n"
     with recording(disk.sg, tmp_path / "r") as got:
         assert replay(disk.sg, "-", stdin=lines)["seconds"] >= 0.1
@@ -61,7 +61,7 @@ def test_a_line_without_a_time_follows_the_one_before(disk, tmp_path):
 @pytest.mark.parametrize("via", ["sg", "bsg-uring", "smq", "smq-held", "block"])
 @pytest.mark.parametrize("options", [["--depth", 4], ["--speed", "max"]],
                          ids=lambda o: " ".join(map(str, o)))
-def test_order_by_each_path(smq_disk, tmp_path, via, options):
+def test_each_path_keeps_the_order(smq_disk, tmp_path, via, options):
     lines = "".join(f"2800{8 * i:08x}00000800 in 4096 at={100 * (i // 5)} cpu={i // 7 % 2}\n"
                     for i in range(300))
     with recording(smq_disk.sd, tmp_path / "r") as got:
@@ -79,7 +79,7 @@ def test_order_by_each_path(smq_disk, tmp_path, via, options):
 
 
 @pytest.mark.parametrize("via", ["sg", "smq"])
-def test_more_at_a_time_than_there_is_room_for(smq_disk, via):
+def test_commands_beyond_the_depth_are_late(smq_disk, via):
     """Commands take 50 ms: with two in flight the others are late, which is reported."""
     set_param("ndelay", 50_000_000)
     try:
@@ -93,7 +93,7 @@ def test_more_at_a_time_than_there_is_room_for(smq_disk, via):
 
 
 @pytest.mark.parametrize("via", ["smq", "bsg-uring"])
-def test_more_than_the_path_lets_wait(smq_disk, via):
+def test_commands_beyond_the_limit_of_the_path_are_sent_again(smq_disk, via):
     """The path refuses commands beyond its limit; they are sent again when others have ended, and
     each command runs once."""
     lines = "".join(f"2800{i:08x}00000100 in 512 at=0 cpu={i % 2}\n" for i in range(6000))
@@ -181,7 +181,7 @@ def test_signal_ends_it_with_the_result_so_far(smq_disk, via):
     assert got["opcodes"] == {"READ(10)": got["commands"]}
 
 
-def test_more_lanes_than_cpus_are_told(disk):
+def test_a_lack_of_cpus_is_reported(disk):
     """Commands without cpu= have no CPU of their own if each CPU has commands: a message says
     so."""
     pinned = "".join(f"{READ} at=0 cpu={cpu}\n" for cpu in sorted(os.sched_getaffinity(0)))
@@ -193,7 +193,7 @@ def test_more_lanes_than_cpus_are_told(disk):
 
 
 @pytest.mark.parametrize("us", [0, 1_000_000])
-def test_awake_or_asleep_the_times_are_kept(disk, us):
+def test_times_are_kept_with_and_without_awake(disk, us):
     lines = "".join(f"{READ} at={20_000 * i} cpu={i % 2}\n" for i in range(11))
     got = replay("--awake", us, disk.sg, "-", stdin=lines)
     assert got["status"] == {"GOOD": 11} and got["seconds"] >= 0.2

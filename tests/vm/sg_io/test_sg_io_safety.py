@@ -93,7 +93,7 @@ def test_a_disk_in_use_is_not_written(disk, tmp_path, use):
             assert forced.returncode == (1 if via == "block" and use is swap else 0)
 
 
-def test_a_run_that_writes_keeps_mounts_out(disk):
+def test_a_writing_run_prevents_a_mount(disk):
     with subprocess.Popen([SG_IO, "run", "--rate", "20", "--time", "30", disk.sg, "-"],
                           stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as user:
         user.stdin.write(WRITE.encode())
@@ -126,7 +126,7 @@ def test_partition_is_refused(disk, reads):
     ("280000007fff00000200 in 1024", f"LBA 32767, 2 blocks: past the {vmdisk.BLOCKS} blocks"),
     ("88" + "00" + "ff" * 8 + "00000001" + "0000 in 512", "past the"),
 ])
-def test_block_refuses(disk, line, why):
+def test_via_block_refuses_other_commands(disk, line, why):
     before = disk.done()
     done = sg_io("run", "--via", "block", disk.sd, "-", stdin=f"{READ}{line}\n")
     assert done.returncode == 2
@@ -224,12 +224,12 @@ def test_progress_on_a_terminal(disk, reads):
     assert shown.endswith("\r\033[K")
 
 
-def test_no_progress_elsewhere(disk, reads):
+def test_no_progress_without_a_terminal(disk, reads):
     done = sg_io("run", "--rate", 1000, "--count", 1000, disk.sg, reads)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_unchecked_shows_the_residual(disk):
+def test_unchecked_reports_the_residual(disk):
     line = "28000000000000000800 in 8192\n"
     assert run_json("--unchecked", disk.sg, "-", stdin=line, expect=1)["status"] == {
         "GOOD": 0, "UNDERRUN": 1}

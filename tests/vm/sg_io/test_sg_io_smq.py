@@ -150,7 +150,7 @@ def test_a_short_file_is_as_deep_as_a_long_one(smq_disk, options, lines):
     assert got["status"] == {"GOOD": 1003}
 
 
-def test_a_slow_command_that_is_met_again(smq_disk):
+def test_a_slot_is_due_while_its_command_is_in_flight(smq_disk):
     """Commands take different times: a slow one is still in flight when its slot is due again."""
     random_delay = "/sys/bus/pseudo/drivers/scsi_debug/random"
     set_param("ndelay", 3_000_000)
@@ -180,7 +180,7 @@ def test_depth_is_reached_and_kept(smq_disk, reads, via, depth, batch, jobs):
 @pytest.mark.parametrize("via,options", [
     ("smq", ["--depth", 3000]), ("smq", ["--depth", 4000, "--jobs", 2]),
     ("bsg-uring", ["--depth", 3000, "--batch", 100])])
-def test_deeper_than_what_may_wait(smq_disk, reads, via, options):
+def test_commands_refused_with_eagain_are_sent_later(smq_disk, reads, via, options):
     """Commands that the node refuses with EAGAIN are sent later, and no command is sent twice."""
     folder = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq))
     refused, before = int((folder / "refused").read_text()), smq_disk.done()
@@ -422,7 +422,7 @@ def test_requests_are_held_meanwhile(smq_disk):
     none_is_held(smq_disk)
 
 
-def test_it_says_where_none_are_held(smq_disk, reads):
+def test_missing_held_requests_are_reported_once(smq_disk, reads):
     """The message that no requests are held comes once, with any number of jobs."""
     knob = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq), "held_share")
     before = knob.read_text(encoding="ascii")

@@ -36,7 +36,7 @@ def test_reads_are_within_the_memory(disk):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("via", VIAS)
-def test_what_differs_is_told(smq_disk, tmp_path, via):
+def test_differences_are_reported(smq_disk, tmp_path, via):
     """Three wrong blocks in 6 MiB are found by each path, with the lines that wrote them."""
     first = random.randrange(512)
     path = generate(tmp_path / "w", "--op", "write10", "--blocks", 16, "--count", 768,
@@ -88,7 +88,7 @@ def test_answers_in_any_order(smq_disk, tmp_path, via):
     assert (got["blocks"], got["differ"], got["unread"]) == (16384, 0, 0)
 
 
-def test_text_and_the_place_of_the_byte(disk):
+def test_verify_names_the_first_wrong_byte(disk):
     line = write(64, 4, "byte:0x5a")
     run_json(disk.sg, "-", stdin=line)
     assert sg_io("verify", disk.sg, "-", stdin=line).stdout == (
@@ -143,7 +143,7 @@ def test_a_mounted_disk_is_only_read(disk, tmp_path, via):
         run("umount", tmp_path)
 
 
-def test_what_there_is_nothing_to_compare_in(disk):
+def test_verify_without_writes_is_an_error(disk):
     done = sg_io("verify", disk.sg, "-", stdin="28000000000000000800 in 4096\n")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "sg_io: standard input: writes no block that could be compared\n"
