@@ -5,16 +5,16 @@
 #	obj-m := my_lld.o
 #	include /usr/local/lib/smq/lld.mk
 #
-# `make`, `make modules_install` and `make clean` then do the usual, for the running kernel or the
-# one of KDIR. `make install-dev` in smq's tree installs this file, the headers, and for each
-# kernel that smq was built for the symbols that it exports.
+# `make`, `make modules_install` and `make clean` then work as usual, for the running kernel or for
+# that of KDIR. `make install-dev` in smq's tree installs this file, the headers, and the list of
+# smq's exported symbols for each kernel that smq was built for.
 smq-dir := $(abspath $(dir $(lastword $(MAKEFILE_LIST))))
 smq-release-of = $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 	'$(1)/include/generated/utsrelease.h' 2>/dev/null)
 
 ifneq ($(KERNELRELEASE),)
 
-# The kernel's build reads this Makefile: to compile, and once more to link.
+# The kernel's build reads this Makefile twice: to compile, and to link.
 include $(smq-dir)/include/smq/probe.mk
 subdir-ccflags-y += -I$(smq-dir)/include
 KBUILD_EXTRA_SYMBOLS += $(smq-dir)/$(call smq-release-of,$(objtree))/Module.symvers
@@ -23,7 +23,8 @@ else
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 smq-release := $(call smq-release-of,$(KDIR))
-# Type information needs the kernel's vmlinux and signing its key; no header package has them.
+# Type information (BTF) needs the kernel's vmlinux, and signing needs the kernel's key. Header
+# packages have neither.
 smq-make = $(MAKE) --no-print-directory -C '$(KDIR)' M='$(CURDIR)' \
 	CONFIG_DEBUG_INFO_BTF_MODULES= CONFIG_MODULE_SIG_ALL=
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Claim and release: takes a device from its upper driver and gives it back. Refused while the disk
- * is open or mounted. An open character device (sg, bsg) does not matter: it goes on working.
+ * is open or mounted. An open character device (sg, bsg) does not prevent either, and keeps
+ * working.
  */
 #define pr_fmt(fmt) "smq_conv: " fmt
 
@@ -12,11 +13,11 @@
 #include "conv.h"
 
 static DEFINE_MUTEX(conv_claim_lock);	/* one claim or release at a time; they sleep */
-/* The following variables are under conv_lock. */
+/* conv_lock protects the following variables. */
 static bool conv_closed;		/* the module is being unloaded */
-/* The claim that is offered to the driver's probe, which takes it if it is for its device. */
+/* The claim that is offered to the driver's probe. The probe of the claim's device takes it. */
 static struct conv_lun *conv_offer;
-/* The device that is being given back: no rule may claim it again. */
+/* A device that is being given back: rules do not claim it. */
 static struct scsi_device *conv_no_rule_for;
 
 static void conv_offer_set(struct conv_lun *cl)
@@ -27,7 +28,7 @@ static void conv_offer_set(struct conv_lun *cl)
 }
 
 /*
- * Ends the offer. Returns true if the driver's probe has not taken the claim; if it has, the claim
+ * Ends the offer. Returns true if the driver's probe has not taken the claim. Otherwise the claim
  * no longer belongs to the caller.
  */
 static bool conv_offer_withdraw(void)
@@ -42,9 +43,9 @@ static bool conv_offer_withdraw(void)
 }
 
 /*
- * Opens a device's disk exclusively, so that nobody mounts it or makes it part of another device.
- * Return: what conv_disk_close() takes; NULL if the device has no disk; an ERR_PTR after a
- * message, -EBUSY if it is open. Context: may sleep.
+ * Opens a device's disk exclusively, so that it is not mounted or made part of another device
+ * meanwhile. Return: a handle for conv_disk_close(); NULL if the device has no disk; an ERR_PTR
+ * after a message: -EBUSY if the disk is open. Context: may sleep.
  */
 static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const char *what)
 {
@@ -53,7 +54,7 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 	dev_t dev = 0;
 	bool open;
 
-	/* The lock keeps sd bound to the device, if it is; while it is bound, the disk exists. */
+	/* If sd is bound to the device, the lock keeps it bound, and so the disk exists. */
 	device_lock(&sdev->sdev_gendev);
 	disk = sdev->sdev_gendev.driver ? sdev->request_queue->disk : NULL;
 	if (disk)
@@ -64,12 +65,12 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 
 	handle = smq_disk_open(dev, &conv_driver);
 	if (IS_ERR(handle)) {
-		sdev_printk(KERN_ERR, sdev, "%s: its disk cannot be had: %ld\n", what,
-			    PTR_ERR(handle));
+		sdev_printk(KERN_ERR, sdev, "%s: its disk cannot be opened exclusively: %ld\n",
+			    what, PTR_ERR(handle));
 		return handle;
 	}
 	disk = smq_disk_of(handle);
-	/* There is another opener than this one, or @dev is another device's disk by now. */
+	/* Another opener has the disk, too, or @dev is another device's disk by now. */
 	open = disk_openers(disk) > 1 || disk->queue != sdev->request_queue;
 	if (open) {
 		sdev_printk(KERN_ERR, sdev, "%s: %s is open\n", what, disk->disk_name);
@@ -95,7 +96,7 @@ static int conv_check(struct scsi_device *lower)
 		return -EINVAL;
 	}
 	if (lower->type != TYPE_DISK) {
-		sdev_printk(KERN_ERR, lower, "claim: it is no disk, but of type %d\n",
+		sdev_printk(KERN_ERR, lower, "claim: it is not a disk, but of type %d\n",
 			    lower->type);
 		return -EINVAL;
 	}
@@ -103,19 +104,19 @@ static int conv_check(struct scsi_device *lower)
 		sdev_printk(KERN_ERR, lower, "claim: it is not running\n");
 		return -ENODEV;
 	}
-	/* The host's queuecommand may sleep, or the device's data needs padding or draining. */
+	/* Not supported: a queuecommand that may sleep, and padding or draining of data. */
 	if (lower->host->tag_set.flags & BLK_MQ_F_BLOCKING || smq_queue_pad_mask(q) ||
 	    lower->dma_drain_len) {
-		sdev_printk(KERN_ERR, lower, "claim: %s asks for %s\n",
+		sdev_printk(KERN_ERR, lower, "claim: not supported: %s needs %s\n",
 			    lower->host->hostt->name,
 			    lower->dma_drain_len || smq_queue_pad_mask(q) ?
-			    "padding of data" : "a context that may sleep");
+			    "padding of data" : "a queuecommand that may sleep");
 		return -EOPNOTSUPP;
 	}
 	return 0;
 }
 
-/* Takes a device from our driver and attaches the driver that wants it, which is sd. */
+/* Detaches our driver from a device and lets the driver core attach another one: sd. */
 static void conv_give_back(struct scsi_device *lower)
 {
 	struct device *dev = &lower->sdev_gendev;
@@ -123,16 +124,18 @@ static void conv_give_back(struct scsi_device *lower)
 	mutex_lock(&conv_lock);
 	conv_no_rule_for = lower;
 	mutex_unlock(&conv_lock);
-	/* The driver's remove ends the claim, if there still is one. */
+	/* If there still is a claim, the driver's remove ends it. */
 	device_release_driver(dev);
 	if (device_attach(dev) <= 0)
-		sdev_printk(KERN_NOTICE, lower, "no driver until sd_mod is loaded\n");
+		sdev_printk(KERN_NOTICE, lower, "has no driver until sd_mod is loaded\n");
 	mutex_lock(&conv_lock);
 	conv_no_rule_for = NULL;
 	mutex_unlock(&conv_lock);
 }
 
-/* Makes a claim if a rule asks for it. Unlike in claim_store(), the device has no driver yet. */
+/*
+ * Makes a claim if a rule names the device. Unlike in claim_store(), the device has no driver yet.
+ */
 static struct conv_lun *conv_claim_by_rule(struct scsi_device *lower)
 {
 	struct conv_host *ch;
@@ -150,12 +153,12 @@ static struct conv_lun *conv_claim_by_rule(struct scsi_device *lower)
 	mutex_lock(&conv_lock);
 	list_add_tail(&cl->node, &cl->host->luns);
 	mutex_unlock(&conv_lock);
-	/* By a work item, because the lower host may be in a scan. */
+	/* A work item adds the upper device, because the lower host may be in a scan. */
 	schedule_work(&cl->add);
 	return cl;
 }
 
-/* Gives the driver's probe the claim on a device, or NULL if there is none. */
+/* Returns the claim that the driver's probe takes for a device, or NULL if there is none. */
 struct conv_lun *conv_claim_take(struct scsi_device *lower)
 {
 	struct conv_lun *cl = NULL;
@@ -184,7 +187,10 @@ static int conv_attach(struct conv_lun *cl)
 	device_release_driver(dev);
 	conv_offer_set(cl);
 	err = device_driver_attach(&conv_driver.gendrv, dev);
-	/* Taken: by this call, or by a write to the driver's bind in between. */
+	/*
+	 * The probe has taken it: called by device_driver_attach(), or by a write to the driver's
+	 * bind.
+	 */
 	if (!conv_offer_withdraw())
 		return 0;
 	return err ?: -ENODEV;
@@ -241,7 +247,7 @@ static struct scsi_device *conv_upper_of(struct scsi_device *lower)
 {
 	struct scsi_device *upper = NULL;
 
-	/* The lock keeps our driver bound, if it is; while it is bound, the claim exists. */
+	/* If our driver is bound, the lock keeps it bound, and so the claim exists. */
 	device_lock(&lower->sdev_gendev);
 	if (lower->sdev_gendev.driver == &conv_driver.gendrv)
 		upper = conv_lun_upper(dev_get_drvdata(&lower->sdev_gendev));
@@ -261,7 +267,7 @@ static int conv_release(struct scsi_device *lower)
 	upper = conv_upper_of(lower);
 	if (upper)
 		disk = conv_disk_hold(upper, "release");
-	/* A disk that is offline cannot be opened, which does not prevent its release. */
+	/* An offline disk cannot be opened; that does not prevent its release. */
 	if (IS_ERR(disk) && PTR_ERR(disk) != -EBUSY)
 		disk = NULL;
 	if (!IS_ERR(disk)) {
@@ -273,7 +279,10 @@ static int conv_release(struct scsi_device *lower)
 	return PTR_ERR_OR_ZERO(disk);
 }
 
-/* Gives all devices back; no rule claims another from now on. No upper disk is open. */
+/*
+ * Gives all devices back. From now on rules claim no device. The caller knows that no upper disk is
+ * open.
+ */
 void conv_release_all(void)
 {
 	struct scsi_device *lower;

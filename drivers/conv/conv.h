@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Declarations for all files of smq_conv, which claims LUNs of any SCSI host from their upper
- * driver and makes them LUNs of a multiqueue host of its own. The lower device is the device that
- * was claimed; the upper device is the one for it on smq_conv's host.
+ * Declarations for all files of smq_conv, which takes (claims) LUNs of any SCSI host from their
+ * upper driver and presents them on a multiqueue host of its own. The lower device is the device
+ * that was claimed; the upper device stands for it on smq_conv's host.
  */
 #ifndef SMQ_CONV_H
 #define SMQ_CONV_H
@@ -15,9 +15,9 @@
 #include <smq/lld.h>
 #include <smq/lower.h>
 
-/* Most commands of a hardware queue; fewer if the lower host takes fewer. */
+/* The most commands of a hardware queue; fewer if the lower host takes fewer. */
 #define CONV_MAX_DEPTH	1024
-/* Most lower requests that are allocated together: the limit of the block layer's plug. */
+/* The most lower requests that are allocated together: the limit of the block layer's plug. */
 #define CONV_MAX_BATCH	32U
 
 /**
@@ -25,9 +25,9 @@
  * @node: in the list of all upper hosts
  * @smq: the layer's part
  * @lower: the lower host, referenced
- * @luns: claims on LUNs of the lower host that a scan finds
- * @users: references: one for each claim, and one for each function that works on a claim. The
- *	host is removed with the last
+ * @luns: claims on LUNs of the lower host; a scan of the upper host finds these LUNs
+ * @users: references: one for each claim, and one for each function that works on a claim. The host
+ *	is removed when the last one is dropped
  *
  * @node, @luns and @users are protected by conv_lock.
  * Lifetime: that of the smq_host, from conv_host_get() to the last conv_host_put().
@@ -57,33 +57,34 @@ struct conv_limits {
 /**
  * struct conv_lun - a claim
  * @node: in conv_host.luns until the claim ends; under conv_lock
- * @lower: the lower device, referenced: its driver's module stays
- * @spare: the lower request that @room has waited for, until a command takes it; else NULL
+ * @lower: the lower device; the reference also keeps the module of its LLD
+ * @spare: a lower request that @room has allocated for the next command; NULL if there is none
  * @sent: number of lower requests so far; per CPU
- * @depth: the lower queue_depth, to which the upper one was last set
- * @limits: the lower limits that no upper request exceeds. While the lower queue has others,
- *	queue_cmd checks each command
+ * @depth: the lower queue_depth when the upper one was last set to it
+ * @limits: lower limits that no upper request exceeds. While the lower queue's limits differ from
+ *	these, queue_cmd checks each command
  * @cmds_before_claim: commands that the lower device got before the claim
  * @host: the upper host, referenced
  * @handler: the device handler that the lower device had; NULL if none
- * @link: device link; with it the upper host suspends before the lower device
+ * @link: device link: it makes the upper host suspend before the lower device
  * @add: for a claim that a rule made: adds the LUN to the upper host
  * @follow: changes the upper queue_depth
- * @told: the limits that the upper queue was last set to; for @limits_work, and lun_configure
+ * @told: the limits that the upper queue was last set to; only @limits_work and lun_configure use
+ *	them
  * @limits_work: changes the limits of the upper queue; see limits.c
- * @short_of: a command has found no lower tag since @room last began its work
- * @room: waits for a tag of the lower queue; see room.c
- * @uppers: number of upper devices that use the claim, under conv_lock; the claim outlives them.
- *	It is 2 while a deleted upper device is not gone yet and a scan has found the LUN anew
+ * @short_of: a command has found no lower tag since @room last ran
+ * @room: allocates @spare, and waits for a tag of the lower queue for that; see room.c
+ * @uppers: number of upper devices that use the claim, under conv_lock; the claim outlives them. It
+ *	is 2 while a deleted upper device still exists and a scan has added the LUN again
  * @idle: woken when @uppers is 0
  *
  * Lifetime: a write to the claim attribute, or the driver's probe for a device with a rule,
- * allocates it. The probe makes it the driver data of the lower device, and the driver's remove
- * frees it.
+ * allocates the claim. The probe makes it the driver data of the lower device, and the driver's
+ * remove frees it.
  */
 struct conv_lun {
 	struct list_head node;
-	/* What each command reads. */
+	/* Read for each command. */
 	struct scsi_device *lower;
 	struct request *spare;
 	unsigned int __percpu *sent;
@@ -111,9 +112,9 @@ struct conv_upper {
 
 /**
  * struct conv_cmd - private area of a command
- * @rq: the lower request, or NULL. The end of the lower request sets it to NULL, as the last write
- *	to the command. Error handling reads the pointer, but does not follow it: it finds requests
- *	by a walk over the lower host's tags, which keeps them
+ * @rq: the lower request, or NULL. When the lower request ends, conv_end_io() sets this to NULL, as
+ *	its last write to the command. Error handling reads the pointer but does not dereference it:
+ *	it finds requests by a walk over the lower host's tags, which keeps them
  * @reset: a reset of the upper device, target or host aborted the lower request. Written during the
  *	reset, when no new command comes, and by queue_cmd
  * @cut: if the lower request has less data than the command: by how many bytes its last
@@ -129,10 +130,10 @@ struct conv_cmd {
 
 /**
  * struct conv_hwq - private area of a hardware queue
- * @ready: commands whose lower requests are issued by the next commit. Lockless: several CPUs
- *	may submit to one hardware queue, and commit it
- * @batch: how many commands the last commit issued, up to CONV_MAX_BATCH: the guess for the next
- *	one. Written without a lock: a wrong guess only costs instructions
+ * @ready: commands whose lower requests the next commit issues. Lockless, because several CPUs may
+ *	submit to one hardware queue and commit it
+ * @batch: how many commands the last commit issued, up to CONV_MAX_BATCH: an estimate for the next
+ *	commit. Written without a lock: a wrong estimate only costs instructions
  */
 struct conv_hwq {
 	struct llist_head ready;
@@ -140,8 +141,8 @@ struct conv_hwq {
 };
 
 /*
- * Protects the lists of hosts and claims, and the fields that are described as being under it. No
- * other lock is taken inside it; holders may sleep.
+ * Protects the lists of hosts and claims, and the fields that are described as "under conv_lock".
+ * No other lock is taken inside it; holders may sleep.
  */
 extern struct mutex conv_lock;
 
@@ -192,7 +193,7 @@ bool conv_limits_check(struct conv_lun *cl, struct scsi_cmnd *scmd, unsigned int
 void conv_limits_cut(struct scsi_cmnd *lower, struct scsi_cmnd *scmd, unsigned int excess);
 void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd);
 
-/* Whether a queue has other limits than these. queue_cmd calls it for each command. */
+/* Whether a queue's limits differ from @limits. queue_cmd calls it for each command. */
 static __always_inline bool conv_limits_changed(const struct conv_limits *limits,
 						const struct queue_limits *now)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Error handling, which the lower host does: an abort or a reset of the upper device makes the
+ * Error handling. The lower host does the work: an abort or a reset of the upper device makes the
  * timers of the lower requests expire at once, and waits until the lower host's error handler has
  * ended those requests.
  */
@@ -12,7 +12,10 @@
 
 /* How long an abort or a reset waits; a host reset waits until all commands have ended. */
 #define CONV_WAIT	(60 * HZ)
-/* How often timers are made to expire again: the lower LLD may have restarted them. */
+/*
+ * Interval after which timers are made to expire again, because the lower LLD may have restarted
+ * them.
+ */
 #define CONV_AGAIN	HZ
 
 /* Whether a command has a lower request. */
@@ -24,7 +27,7 @@ static bool conv_is_below(struct smq_cmd *cmd)
 	return smp_load_acquire(&cc->rq);
 }
 
-/* While there is a lower request, which has its own timer, the upper timer starts again. */
+/* Restarts the upper timer while there is a lower request, because that has a timer of its own. */
 bool conv_timed_out(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	return conv_is_below(cmd);
@@ -33,7 +36,7 @@ bool conv_timed_out(struct smq_hwq *hwq, struct smq_cmd *cmd)
 /**
  * struct conv_scope - commands that an abort or a reset ends
  * @host: the upper host
- * @cmd: the command, for an abort; NULL for a reset, for which the next two apply
+ * @cmd: the command, for an abort; NULL for a reset, to which the next two apply
  * @sdev: only commands of this upper device, if not NULL
  * @starget: only commands of this target, if not NULL
  * @found: how many commands in scope have a lower request
@@ -116,15 +119,15 @@ static bool conv_count_below(struct request *rq, void *data)
 	return true;
 }
 
-/* Whether the upper host's error handler runs: if a reset fails it goes on to the next step. */
+/* Whether the upper host's error handler runs. It goes on to the next step if a reset fails. */
 static bool conv_in_recovery(const struct Scsi_Host *shost)
 {
 	return shost->shost_state == SHOST_RECOVERY || shost->shost_state == SHOST_CANCEL_RECOVERY;
 }
 
 /*
- * Ends the commands of a scope. If none is in flight nothing happens to the device: then a reset by
- * ioctl fails, with -ENOENT from here.
+ * Ends the commands in a scope. If none is in flight, nothing happens to the device. Returns 0;
+ * -ETIMEDOUT; or -ENOENT for a reset by ioctl that found no command.
  */
 static int conv_reset(struct conv_scope *scope)
 {

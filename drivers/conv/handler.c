@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The device handler (scsi_dh) of a claimed device. A handler such as ALUA's makes the mid-layer
- * repeat commands that end with certain unit attentions. On the lower device this would hide them
- * from the upper one. So while a device is claimed, a handler that decides nothing takes the place
- * of its own; the upper device, which has the same INQUIRY data, gets a handler of its own.
+ * retry commands that end with certain unit attentions. On the lower device this would hide the
+ * unit attentions from the upper device. So while a device is claimed, smq_conv replaces its
+ * handler by one that leaves all decisions to the mid-layer. The upper device has the same INQUIRY
+ * data, so it gets a handler of its own.
  *
- * The mid-layer has no call that detaches a handler, so sdev->handler, which the mid-layer reads
- * for each command, is exchanged. The data and the module reference of the former handler stay with
- * the device meanwhile.
+ * The mid-layer exports no function that detaches a handler. So smq_conv exchanges sdev->handler
+ * itself, which the mid-layer reads for each command. The device keeps the data and the module
+ * reference of the former handler meanwhile.
  */
 #include <scsi/scsi_dh.h>
 
@@ -21,13 +22,13 @@ static enum scsi_disposition conv_check_sense(struct scsi_device *lower,
 
 static int conv_activate(struct scsi_device *lower, activate_complete fn, void *data)
 {
-	sdev_printk(KERN_INFO, lower, "activate: refused while smq_conv has claimed it\n");
+	sdev_printk(KERN_INFO, lower, "activate: refused while smq_conv has claimed the device\n");
 	if (fn)
 		fn(data, SCSI_DH_NOSYS);
 	return -EOPNOTSUPP;
 }
 
-/* Not registered, so that no other code can attach it by its name, or detach it. */
+/* Not registered, so that no other code can attach or detach it by its name. */
 static struct scsi_device_handler conv_handler = {
 	.name		= "smq_conv",
 	.module		= THIS_MODULE,
@@ -37,11 +38,11 @@ static struct scsi_device_handler conv_handler = {
 
 /*
  * Exchanges a device's handler. The mid-layer reads the pointer twice, to test for a function and
- * to call it. Between the two it must not change: while the queue is frozen, no command is in
- * flight for which check_sense or prep_fn would be called; rescan is called with the device's lock
- * held, as this function is. The dh_state attribute reads the pointer without a lock, by plain
- * loads, hence WRITE_ONCE(). It may see either handler, but uses only name and activate, which
- * every handler in the kernel has.
+ * to call it, and the pointer must not change in between. For check_sense and prep_fn the frozen
+ * queue ensures that: no command is in flight. For rescan the device's lock does, which the caller
+ * holds. The dh_state attribute reads the pointer without a lock, by plain loads, hence
+ * WRITE_ONCE(). It may see either handler, but uses only name and activate, which every handler in
+ * the kernel has.
  */
 static struct scsi_device_handler *conv_handler_swap(struct scsi_device *lower,
 						     struct scsi_device_handler *handler)
@@ -59,7 +60,7 @@ static struct scsi_device_handler *conv_handler_swap(struct scsi_device *lower,
 }
 
 /**
- * conv_handler_replace() - puts smq_conv's handler in the place of a device's own
+ * conv_handler_replace() - replaces a device's own handler by smq_conv's
  * @cl: the claim
  *
  * Context: the driver's probe; waits for the commands of the device.
@@ -73,7 +74,7 @@ void conv_handler_replace(struct conv_lun *cl)
  * conv_handler_restore() - gives a device its handler back
  * @cl: the claim; no upper device may use it any more
  *
- * On return the last lower request is gone.
+ * On return the lower queue has been empty: the last lower request has ended.
  *
  * Context: the driver's remove; waits for the commands of the device.
  */

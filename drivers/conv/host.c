@@ -7,27 +7,27 @@
 
 #include "conv.h"
 
-/* Commands beyond the depth that a policy may hold, for each hardware queue. */
+/* Limits of smq_host_config.extra: commands beyond the depth, for each hardware queue. */
 #define CONV_MIN_EXTRA	32U
 #define CONV_MAX_EXTRA	256U
 
 DEFINE_MUTEX(conv_lock);	/* see conv.h */
 /*
- * Serialises the creation of upper hosts, so that no lower host gets two. Taken inside a lower
- * device's lock, and around conv_lock.
+ * Serialises the creation of upper hosts, so that no lower host gets two. Nests inside a lower
+ * device's lock, and outside conv_lock.
  */
 static DEFINE_MUTEX(conv_make_lock);
 static LIST_HEAD(conv_hosts);	/* all upper hosts; under conv_lock */
 
 /*
- * Lock class of the upper hosts' scan_mutex. The removal of a lower device holds the lower host's
- * scan_mutex and takes the upper one's, to remove the upper device.
+ * Lock class of the upper hosts' scan_mutex. When a lower device is removed, its host's scan_mutex
+ * is held, and the removal of the upper device takes the upper host's: they nest.
  */
 static struct lock_class_key conv_scan_key;
 
 /*
- * Copies the lower host's limits to an upper host. conv_lun_configure() copies those of a lower
- * device.
+ * Copies the lower host's limits to an upper host. conv_lun_configure() copies the limits of a
+ * lower device.
  */
 static void conv_host_copy(struct Scsi_Host *shost, const struct Scsi_Host *lower)
 {
@@ -50,7 +50,7 @@ static struct conv_host *conv_host_create(struct Scsi_Host *lower)
 		.hw_queues = num_possible_cpus(),
 		.depth = depth,
 		.extra = clamp(depth, CONV_MIN_EXTRA, CONV_MAX_EXTRA),
-		/* conv_lun_add_upper() makes room for each LUN. */
+		/* conv_lun_add_upper() raises both for the LUNs. */
 		.max_id = 1,
 		.max_lun = max(lower->max_lun, 1ULL),
 	};
@@ -68,9 +68,9 @@ static struct conv_host *conv_host_create(struct Scsi_Host *lower)
 	conv_host_copy(host->shost, lower);
 	lockdep_set_class(&host->shost->scan_mutex, &conv_scan_key);
 	/*
-	 * The parent is not the lower host, because that may be removed first. DMA memory is mapped
-	 * for the lower host's DMA device: if a host has a parent already, smq_host_add() uses the
-	 * device that it is given for DMA only.
+	 * The lower host is not the parent, because it may be removed before the upper host. DMA
+	 * memory must be mapped for the lower host's DMA device: if a host has a parent already,
+	 * smq_host_add() uses its second argument for DMA only.
 	 */
 	host->shost->shost_gendev.parent = conv_root;
 	get_device(lower->dma_dev);
@@ -150,8 +150,8 @@ void conv_host_put(struct conv_host *ch)
 }
 
 /*
- * Returns a lower device that is claimed, on whichever host, with a reference for put_device().
- * Returns NULL if no device is claimed.
+ * Returns any claimed device, of any host, with a reference for put_device(). Returns NULL if no
+ * device is claimed.
  */
 struct scsi_device *conv_host_any_lower(void)
 {
@@ -173,7 +173,7 @@ struct scsi_device *conv_host_any_lower(void)
 
 /*
  * Writes a line for each claim: the addresses of the lower and of the upper device, and the number
- * of commands that the lower device got from elsewhere. Returns the length of the text.
+ * of commands that the lower device got from other sources. Returns the length of the text.
  */
 ssize_t conv_host_list(char *buf)
 {

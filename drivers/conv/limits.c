@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Limits of the lower queue that change while the device is claimed, as mpi3mr and usb-storage
- * change them. A work item gives the upper queue the new limits. Each command is checked as long as
- * there may be requests that were built by the former limits. If block I/O is too large, only the
- * part that fits is sent down, and the upper mid-layer sends the rest. Other commands that are too
- * large end with DID_ERROR. So no request that exceeds the current limits reaches the lower LLD.
+ * change them. A work item sets the upper queue to the new limits. Each command is checked as long
+ * as there may be requests that were built with the former limits. If block I/O is too large, the
+ * lower request has only the part that fits, and the upper mid-layer sends the rest. Other commands
+ * that are too large end with DID_ERROR. So no request that exceeds the current limits reaches the
+ * lower LLD.
  */
 #include <linux/blk-mq.h>
 #include <linux/minmax.h>
@@ -16,8 +17,8 @@
 #include "conv.h"
 
 /*
- * How long after a change commands are still checked. A submitter that was preempted between
- * building a request by the former limits and sending it has sent it by then.
+ * How long commands are still checked after a change. By then a submitter that was preempted has
+ * sent the request that it had built with the former limits.
  */
 #define CONV_SETTLE	HZ
 
@@ -30,7 +31,7 @@ static void conv_limits_read(struct conv_limits *to, const struct queue_limits *
 	to->max_segments = READ_ONCE(from->max_segments);
 }
 
-/* Sets the limits by which conv_limits_changed() decides. */
+/* Sets the limits with which conv_limits_changed() compares. */
 static void conv_limits_publish(struct conv_lun *cl, const struct conv_limits *limits)
 {
 	WRITE_ONCE(cl->limits.virt_boundary_mask, limits->virt_boundary_mask);
@@ -55,14 +56,14 @@ void conv_limits_take(struct conv_lun *cl, struct queue_limits *lim)
 	lim->max_segments = now.max_segments;
 	lim->max_segment_size = now.max_segment_size;
 	lim->virt_boundary_mask = now.virt_boundary_mask;
-	/* No driver changes these two later. */
+	/* No driver changes these two while a device is in use. */
 	lim->seg_boundary_mask = from->seg_boundary_mask;
 	lim->dma_alignment = from->dma_alignment;
 	cl->told = now;
 	conv_limits_publish(cl, &now);
 }
 
-/* Whether a queue has these limits, or lower ones. */
+/* Whether a queue's limits are at least as strict as @now. */
 static bool conv_limits_hold(const struct queue_limits *lim, const struct conv_limits *now)
 {
 	return lim->max_hw_sectors <= now->max_hw_sectors &&
@@ -71,7 +72,9 @@ static bool conv_limits_hold(const struct queue_limits *lim, const struct conv_l
 	       (lim->virt_boundary_mask & now->virt_boundary_mask) == now->virt_boundary_mask;
 }
 
-/* Gives the upper queue the lower limits. When it runs again, a while later, it ends the checks. */
+/*
+ * Sets the upper queue to the lower limits. Runs again after CONV_SETTLE, and then ends the checks.
+ */
 static void conv_limits_work(struct work_struct *work)
 {
 	struct conv_lun *cl = container_of(to_delayed_work(work), struct conv_lun, limits_work);
@@ -90,7 +93,7 @@ static void conv_limits_work(struct work_struct *work)
 		err = smq_queue_set_limits(q, now.max_hw_sectors, now.max_segments,
 					   now.max_segment_size, now.virt_boundary_mask);
 		if (err)
-			sdev_printk(KERN_ERR, upper, "the lower device's limits are refused: %d\n",
+			sdev_printk(KERN_ERR, upper, "cannot set the lower device's limits: %d\n",
 				    err);
 		else
 			sdev_printk(KERN_INFO, upper,
@@ -99,7 +102,7 @@ static void conv_limits_work(struct work_struct *work)
 		cl->told = now;
 		queue_delayed_work(system_unbound_wq, &cl->limits_work, CONV_SETTLE);
 	} else if (conv_limits_hold(&q->limits, &now)) {
-		/* The freeze waits for requests that are in the queue: they may be too large. */
+		/* The freeze waits for the requests in the queue, because they may be too large. */
 		flags = smq_queue_freeze(q);
 		conv_limits_publish(cl, &now);
 		smq_queue_unfreeze(q, flags);
@@ -118,7 +121,10 @@ static unsigned int conv_limits_fit(const struct conv_limits *now, const struct 
 	for_each_sg(scmd->sdb.table.sgl, sg, scmd->sdb.table.nents, i) {
 		if (i == now->max_segments || bytes == max)
 			break;
-		/* A gap: only the first entry may begin, and the last one end, off the boundary. */
+		/*
+		 * A gap: only the first entry may begin off the boundary, and only the last one may
+		 * end there.
+		 */
 		if (i && (sg->offset | end) & now->virt_boundary_mask)
 			break;
 		length = min3(sg->length, now->max_segment_size, max - bytes);
@@ -130,7 +136,7 @@ static unsigned int conv_limits_fit(const struct conv_limits *now, const struct 
 	return bytes;
 }
 
-/* Sets the number of blocks in the CDB of a command that sd has made. */
+/* Sets the number of blocks in a CDB that sd has built. Returns false for other opcodes. */
 static bool conv_limits_set_blocks(u8 *cdb, unsigned int blocks)
 {
 	switch (cdb[0]) {
@@ -152,10 +158,10 @@ static bool conv_limits_set_blocks(u8 *cdb, unsigned int blocks)
 }
 
 /**
- * conv_limits_check() - decides how much of a command goes down, after a change of the limits
+ * conv_limits_check() - decides how much of a command is sent, after a change of the limits
  * @cl: the claim
  * @scmd: the upper command
- * @excess: set to how many bytes at the end of its data do not fit
+ * @excess: set to how many bytes at the end of its data do not fit; unchanged if all fit
  *
  * Context: as queue_cmd. Return: false if the command is too large and cannot be sent in part.
  */
@@ -184,13 +190,13 @@ bool conv_limits_check(struct conv_lun *cl, struct scsi_cmnd *scmd, unsigned int
 }
 
 /**
- * conv_limits_cut() - shortens the lower command by what does not fit
+ * conv_limits_cut() - removes the data that does not fit from the lower command
  * @lower: the lower command, prepared with all of the data
  * @scmd: the upper command
  * @excess: how many bytes to leave out
  *
- * The scatterlist is the upper command's, which may need it once more: conv_limits_mend() undoes
- * the change of its entry.
+ * The upper command owns the scatterlist and may need it again, so conv_limits_mend() later
+ * restores the entry that is changed here.
  */
 void conv_limits_cut(struct scsi_cmnd *lower, struct scsi_cmnd *scmd, unsigned int excess)
 {
@@ -215,7 +221,7 @@ void conv_limits_cut(struct scsi_cmnd *lower, struct scsi_cmnd *scmd, unsigned i
 /**
  * conv_limits_mend() - restores the scatterlist after a shortened lower command has ended
  * @lower: the lower command
- * @scmd: the upper command; what was left out becomes part of its residual
+ * @scmd: the upper command; its residual includes the bytes that were left out
  */
 void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd)
 {
@@ -229,7 +235,7 @@ void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd)
 	scsi_set_resid(scmd, scmd->sdb.length - lower->sdb.length + lower->resid_len);
 }
 
-/* Sets the limits for the upper device's first commands, which come before conv_limits_take(). */
+/* Sets up the limits. The upper device's first commands come before conv_limits_take(). */
 void conv_limits_init(struct conv_lun *cl)
 {
 	conv_limits_read(&cl->told, &cl->lower->request_queue->limits);
@@ -237,7 +243,7 @@ void conv_limits_init(struct conv_lun *cl)
 	INIT_DELAYED_WORK(&cl->limits_work, conv_limits_work);
 }
 
-/* Called when the claim has no more commands. */
+/* Called after the claim's last command. */
 void conv_limits_exit(struct conv_lun *cl)
 {
 	cancel_delayed_work_sync(&cl->limits_work);

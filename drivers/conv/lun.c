@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Claims, and upper devices: their limits and quirks, queue depth, and the end of a claim. */
+/* Claims from beginning to end; limits, quirks and queue depth of upper devices. */
 #include <linux/minmax.h>
 #include <linux/slab.h>
 
 #include "conv.h"
 
-/* Sets the upper queue_depth to the lower one, which has changed. */
+/* Sets the upper queue_depth to the lower one, after the lower one has changed. */
 static void conv_lun_follow(struct work_struct *work)
 {
 	struct conv_lun *cl = container_of(work, struct conv_lun, follow);
@@ -24,8 +24,8 @@ int conv_lun_add_upper(struct conv_host *ch, const struct scsi_device *lower)
 	struct Scsi_Host *shost = ch->smq->shost;
 
 	/*
-	 * A scan goes through all targets below max_id. The lower host's own limits may be too low
-	 * for the LUNs that it has.
+	 * max_id is kept low, because a scan goes through all targets below it. The lower host's
+	 * own limits are no help: they may be too low for the LUNs that the host has.
 	 */
 	shost->max_id = max(shost->max_id, lower->id + 1);
 	shost->max_lun = max(shost->max_lun, lower->lun + 1);
@@ -38,12 +38,12 @@ static void conv_lun_add(struct work_struct *work)
 	int err = conv_lun_add_upper(cl->host, cl->lower);
 
 	if (err)
-		sdev_printk(KERN_ERR, cl->lower, "claimed by a rule, but no upper device: %d\n",
-			    err);
+		sdev_printk(KERN_ERR, cl->lower,
+			    "claimed by a rule, but adding the upper device failed: %d\n", err);
 }
 
 /**
- * conv_lun_create() - allocates a claim, which the driver's probe has yet to take
+ * conv_lun_create() - allocates a claim, for the driver's probe to take
  * @ch: the upper host; the claim takes a reference of its own
  * @lower: the lower device
  *
@@ -63,7 +63,10 @@ struct conv_lun *conv_lun_create(struct conv_host *ch, struct scsi_device *lower
 	err = scsi_device_get(lower);
 	if (err)
 		goto free_sent;
-	/* No runtime suspend of the lower device: commands of the upper one would not resume it. */
+	/*
+	 * Prevent runtime suspend of the lower device: commands of the upper one would not resume
+	 * it.
+	 */
 	err = scsi_autopm_get_device(lower);
 	if (err)
 		goto put;
@@ -117,8 +120,8 @@ void conv_lun_destroy(struct conv_lun *cl)
  * conv_lun_end() - ends a claim that the driver's probe has taken
  * @cl: the claim; freed
  *
- * Removes the upper device. Its commands end before that: the lower device, or the lower host's
- * error handling, ends them.
+ * Removes the upper device. Its commands end first: the lower device, or the lower host's error
+ * handling, ends them.
  *
  * Context: the driver's remove.
  */
@@ -131,18 +134,18 @@ void conv_lun_end(struct conv_lun *cl)
 	list_del(&cl->node);
 	mutex_unlock(&conv_lock);
 	cancel_work_sync(&cl->add);
-	/* This also finds a device that is just being scanned; its removal waits for the scan. */
+	/* Also finds an upper device that a scan is just adding; its removal waits for the scan. */
 	upper = conv_lun_upper(cl);
 	if (upper) {
 		scsi_remove_device(upper);
 		put_device(&upper->sdev_gendev);
 	}
-	/* For upper devices that others are removing. */
+	/* Wait for upper devices that other tasks are removing. */
 	wait_event(cl->idle, !READ_ONCE(cl->uppers));
 	cancel_work_sync(&cl->follow);
 	conv_limits_exit(cl);
 	conv_room_exit(cl);
-	/* On return from these, no lower request is left, and no conv_end_io() runs. */
+	/* After these two calls no lower request is left, and no conv_end_io() runs. */
 	conv_handler_restore(cl);
 	synchronize_rcu();
 	conv_lun_destroy(cl);
@@ -181,14 +184,14 @@ void conv_lun_exit(struct smq_host *host, struct scsi_device *upper)
 	mutex_lock(&conv_lock);
 	WRITE_ONCE(cl->uppers, cl->uppers - 1);
 	/*
-	 * Once @uppers is 0, conv_lun_end() goes on. It takes the lock before it frees the claim,
-	 * so this wake_up() is under the lock.
+	 * Once @uppers is 0, conv_lun_end() continues, and frees the claim later. It takes the lock
+	 * before that, so the claim still exists while this function holds the lock.
 	 */
 	wake_up(&cl->idle);
 	mutex_unlock(&conv_lock);
 }
 
-/* Copies what the lower LLD and the kernel's lists of quirks have set for the lower device. */
+/* Copies the quirks that the lower LLD and the kernel's lists have set for the lower device. */
 static void conv_copy_quirks(struct scsi_device *upper, const struct scsi_device *lower)
 {
 	upper->manage_system_start_stop = lower->manage_system_start_stop;
@@ -229,14 +232,15 @@ int conv_lun_configure(struct smq_host *host, struct scsi_device *upper,
 	const struct conv_upper *cu = smq_lun_priv(upper);
 	struct scsi_device *lower = cu->cl->lower;
 
-	/* A command that passes these limits, with its scatterlist, fits the lower device. */
+	/* A command within these limits fits the lower device, with its scatterlist. */
 	conv_limits_take(cu->cl, lim);
 	conv_copy_quirks(upper, lower);
 	if (lower->request_queue->rq_timeout)
 		blk_queue_rq_timeout(upper->request_queue, lower->request_queue->rq_timeout);
 	/*
-	 * queue_cmd answers SMQ_DEVICE_BUSY if the lower host has no free tag. The device is not
-	 * full then: the mid-layer may retry before the commands in flight have ended.
+	 * queue_cmd returns SMQ_DEVICE_BUSY if the lower host has no free tag. This does not mean
+	 * that the device is full: the mid-layer may retry before the commands in flight have
+	 * ended.
 	 */
 	upper->max_device_blocked = 0;
 	smq_change_queue_depth(upper, cu->cl->depth);

@@ -24,7 +24,10 @@ static int conv_probe(struct scsi_device *lower)
 	 */
 	percpu_ref_switch_to_percpu(&lower->request_queue->q_usage_counter);
 	dev_set_drvdata(&lower->sdev_gendev, cl);
-	/* The former driver has ended: sd sends its last command, SYNCHRONIZE CACHE, in remove. */
+	/*
+	 * The former driver sends no more commands: sd has sent its last one, SYNCHRONIZE CACHE, in
+	 * remove.
+	 */
 	cl->cmds_before_claim = atomic_read(&lower->iorequest_cnt);
 	conv_handler_replace(cl);
 	return 0;
@@ -44,7 +47,7 @@ SMQ_SCSI_DRIVER_FNS(conv_probe, conv_remove)
 struct scsi_driver conv_driver = {
 	.gendrv.name	= "smq_conv",
 	.gendrv.groups	= conv_driver_groups,
-	/* Our probe must run before sd's, which is asynchronous: see rule.c. */
+	/* Our probe must run before sd's asynchronous one: see rule.c. */
 	.gendrv.probe_type = PROBE_FORCE_SYNCHRONOUS,
 	.gendrv.owner	= THIS_MODULE,
 	SMQ_SCSI_DRIVER_OPS(conv_probe, conv_remove),
@@ -79,7 +82,10 @@ static void __exit conv_exit(void)
 	driver_unregister(&conv_driver.gendrv);
 	conv_rules_exit();
 	root_device_unregister(conv_root);
-	/* A preempted reader of dh_state may still read our handler's name, which goes with us. */
+	/*
+	 * A preempted reader of dh_state may still read our handler's name, which is in this
+	 * module.
+	 */
 	synchronize_rcu_tasks();
 }
 module_exit(conv_exit);

@@ -11,12 +11,12 @@
 
 #include "conv.h"
 
-/* Flags that the lower request takes over. All else that matters to the device is in the CDB. */
+/* Flags that are copied to the lower request. All else that matters to the device is in the CDB. */
 #define CONV_FLAGS	(REQ_FAILFAST_MASK | REQ_SYNC | REQ_META | REQ_PRIO)
 
 /*
- * Sets the result of a command whose lower request did not end with GOOD. Return: whether the lower
- * request timed out, so that the command has to time out as well.
+ * Sets the result of a command whose lower request did not end with GOOD. Return: true if the lower
+ * request timed out, and so the command has to time out as well.
  */
 static noinline bool conv_failed(struct scsi_cmnd *scmd, const struct conv_cmd *cc,
 				 struct request *rq, blk_status_t error)
@@ -24,31 +24,34 @@ static noinline bool conv_failed(struct scsi_cmnd *scmd, const struct conv_cmd *
 	const struct conv_lun *cl = ((const struct conv_upper *)smq_lun_priv(scmd->device))->cl;
 	const struct scsi_cmnd *lower = blk_mq_rq_to_pdu(rq);
 
-	/* The lower mid-layer counts dispatched commands only, and did not dispatch this one. */
+	/* The lower mid-layer did not dispatch this command, so it is not in iorequest_cnt. */
 	if (!test_bit(SCMD_STATE_COMPLETE, &lower->state))
 		this_cpu_dec(*cl->sent);
-	/* Without the bits that the lower mid-layer sets for itself: the upper one sets its own. */
+	/*
+	 * Leave out the bits that the lower mid-layer sets for itself: the upper one sets its own.
+	 */
 	scmd->result = lower->result & 0xff00ff;
 	/* The request did not reach the lower mid-layer. */
 	if (!lower->result && error)
 		scmd->result = DID_ERROR << 16;
 	memcpy(scmd->sense_buffer, lower->sense_buffer, SCSI_SENSE_BUFFERSIZE);
 	/*
-	 * A command that the lower error handler ended has the result that the lower driver set
-	 * meanwhile, or DID_TIME_OUT. Without smq_conv block I/O is retried with either result.
+	 * If the lower error handler ended the command, the result is the one that the lower driver
+	 * set meanwhile, or DID_TIME_OUT. Without smq_conv the mid-layer would retry block I/O with
+	 * either result.
 	 */
 	if (scmd->result != DID_TIME_OUT << 16 &&
 	    (!(rq->rq_flags & RQF_TIMED_OUT) || scmd->result & 0xff ||
 	     (blk_rq_is_passthrough(scsi_cmd_to_rq(scmd)) && !READ_ONCE(cc->reset))))
 		return false;
-	/* With this result the mid-layer retries block I/O; passthrough gets it as an error. */
+	/* With DID_RESET the mid-layer retries block I/O; passthrough gets it as an error. */
 	if (READ_ONCE(cc->reset))
 		scmd->result = DID_RESET << 16;
 	/* The upper error handler has timers of its own for commands that it sends. */
 	return !READ_ONCE(cc->reset) && scmd->submitter == SUBMITTED_BY_BLOCK_LAYER;
 }
 
-/* The end of a lower request: any context. */
+/* Ends a command whose lower request has ended. Context: any. */
 SMQ_END_IO(conv_end_io, rq, error)
 {
 	struct smq_cmd *cmd = rq->end_io_data;
@@ -59,8 +62,8 @@ SMQ_END_IO(conv_end_io, rq, error)
 	bool timed_out = false;
 
 	/*
-	 * One RCU section up to smq_cmd_done(): error handling that finds no lower request waits
-	 * for the end of this section.
+	 * One RCU read-side section up to smq_cmd_done(): if error handling finds no lower request,
+	 * it waits for the end of this section.
 	 */
 	rcu_read_lock();
 	scmd->result = 0;
@@ -71,15 +74,15 @@ SMQ_END_IO(conv_end_io, rq, error)
 		conv_limits_mend(lower, scmd);
 	if (unlikely(cu->cl->depth != READ_ONCE(cu->cl->lower->queue_depth)))
 		schedule_work(&cu->cl->follow);
-	/* Release: error handling that reads NULL also sees the result. */
+	/* Release: if error handling reads NULL here, it also sees the result. */
 	smp_store_release(&cc->rq, NULL);
-	/* Before the command ends, so that the next command finds a lower tag. */
+	/* Free the request before the command ends, so that the next command finds a lower tag. */
 	blk_mq_free_request(rq);
 	/*
-	 * If the lower request timed out, the upper one times out as well: the upper mid-layer then
-	 * ends or retries the command, and does not stop the host for its error handler, as it
-	 * would because of the result. (If the upper timer expires at this very moment, it starts
-	 * once more.)
+	 * If the lower request timed out, make the upper one time out as well: the upper mid-layer
+	 * then ends or retries the command. If it got only the result, it would stop the whole
+	 * upper host for its error handler. (If the upper timer expires by itself at this moment,
+	 * it starts once more.)
 	 */
 	if (unlikely(timed_out))
 		blk_abort_request(scsi_cmd_to_rq(scmd));
@@ -90,13 +93,13 @@ SMQ_END_IO(conv_end_io, rq, error)
 }
 
 /*
- * Fills the lower request with the command and its scatterlist. A function that the mid-layer does
- * not export is copied from the upper command, which the same mid-layer has prepared.
+ * Fills the lower request with the command and its scatterlist. It copies a function that the
+ * mid-layer does not export from the upper command, which the same mid-layer has prepared.
  */
 static __always_inline void conv_prepare(struct scsi_cmnd *lower, struct scsi_cmnd *scmd,
 					 struct scsi_device *sdev)
 {
-	/* The first command of this tag. Between two commands the work is idle. */
+	/* This is the first command of this tag. (Between two commands the work item is idle.) */
 	if (unlikely(lower->abort_work.work.func != scmd->abort_work.work.func))
 		INIT_DELAYED_WORK(&lower->abort_work, scmd->abort_work.work.func);
 	/* The lower mid-layer neither frees the scatterlist nor retries: the upper one does. */
@@ -111,10 +114,10 @@ static __always_inline void conv_prepare(struct scsi_cmnd *lower, struct scsi_cm
 }
 
 /*
- * Called for each command. For the first one of a batch it makes the block layer allocate as many
+ * Called for each command. At the first one of a batch it makes the block layer allocate as many
  * lower requests at once as the batch probably needs, and keep them in the submitter's plug, which
- * is being flushed. Requests that are not used are freed when the flush ends. If LUNs share their
- * tags the block layer allocates requests one by one all the same.
+ * is being flushed. The block layer frees unused requests when the flush ends. If LUNs share their
+ * tags, the block layer allocates requests one by one even so.
  */
 static __always_inline void conv_expect_batch(struct conv_hwq *ch, const struct scsi_cmnd *scmd)
 {
@@ -177,8 +180,8 @@ static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struc
  * conv_issue() - issues the lower requests that a hardware queue has collected
  * @hwq: the hardware queue
  *
- * Issues them as one batch, under a plug of its own: the submitter's plug is being flushed, and
- * requests that are added to it meanwhile are sent one by one.
+ * Issues them as one batch, under a plug of its own: the submitter's plug is being flushed, and the
+ * block layer sends requests that are added to it meanwhile one by one.
  *
  * Context: as queue_cmd.
  */
@@ -192,7 +195,7 @@ void conv_issue(struct smq_hwq *hwq)
 
 	if (!first)
 		return;
-	/* The last request that was added comes first in the list. */
+	/* In the list the request that was added last comes first. */
 	if (SMQ_PLUG_IN_ORDER)
 		first = llist_reverse_order(first);
 	current->plug = NULL;

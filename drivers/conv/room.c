@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What happens when the lower host has no free tag: other LUNs have all of them, or the LUN already
+ * What happens when the lower host has no free tag: other LUNs have all tags, or the LUN already
  * has its share of the shared tags. Submitters to devices that are not claimed sleep until a tag is
- * free, and get tags in turn. A command of an upper device may not sleep: it goes back to the upper
- * mid-layer, which tries again later, and nearly always finds that a sleeper got the tag. So a work
- * item, one for each claim, sleeps for one tag at a time and keeps it for the next command.
+ * free, and get tags in turn. A submitter to an upper device may not sleep: its command goes back
+ * to the upper mid-layer, which tries again later. By then nearly always a sleeper has got the tag.
+ * So each claim has a work item that sleeps for one tag at a time and keeps it for the next
+ * command.
  */
 #include <linux/blk-mq.h>
 #include <scsi/scsi_cmnd.h>
 
 #include "conv.h"
 
-/* How long a spare request is kept if no command takes it; one that waits takes it at once. */
+/*
+ * How long a spare request is kept if no command takes it. A command that waits takes it at once.
+ */
 #define CONV_KEEP	(HZ / 20)
 
 static void conv_room_work(struct work_struct *work)
@@ -21,7 +24,7 @@ static void conv_room_work(struct work_struct *work)
 	bool wanted = xchg(&cl->short_of, false);
 	struct scsi_device *upper;
 
-	/* No command wants the spare request: those that waited have ended in another way. */
+	/* No command needs the spare request: those that waited have ended in another way. */
 	if (rq && !wanted)
 		blk_mq_free_request(rq);
 	if (!wanted)
@@ -31,7 +34,7 @@ static void conv_room_work(struct work_struct *work)
 	/* The lower device is being removed. */
 	if (IS_ERR(rq))
 		return;
-	/* Release: a command that takes @rq sees all of it. No other code stores a request here. */
+	/* Release: a CPU that takes @rq sees its contents. No other code stores a request here. */
 	smp_store_release(&cl->spare, rq);
 	queue_delayed_work(system_unbound_wq, &cl->room, CONV_KEEP);
 	upper = conv_lun_upper(cl);
@@ -42,27 +45,27 @@ static void conv_room_work(struct work_struct *work)
 }
 
 /**
- * conv_room_take_spare() - takes the request that the work item has waited for
+ * conv_room_take_spare() - takes the request that the work item has allocated
  * @cl: the claim
- * @opf: what the request is for
+ * @opf: operation and flags of the request
  *
- * Context: any. Return: a request as from scsi_alloc_request(), or NULL: another command took it.
+ * Context: any. Return: a request as from scsi_alloc_request(), or NULL if another command took it.
  */
 struct request *conv_room_take_spare(struct conv_lun *cl, blk_opf_t opf)
 {
 	struct request *rq = xchg(&cl->spare, NULL);
 
-	/* @opf may differ from the operation it was allocated for: both use the same hctxs. */
+	/* The request was allocated for REQ_OP_DRV_IN; all values of @opf use the same hctxs. */
 	if (rq)
 		rq->cmd_flags = opf;
 	return rq;
 }
 
 /**
- * conv_room_wait() - makes the work item wait for a tag, because a command has found none
+ * conv_room_wait() - starts the work item, because a command has found no lower tag
  * @cl: the claim
  *
- * The caller answers SMQ_DEVICE_BUSY. Context: any.
+ * The caller's queue_cmd then returns SMQ_DEVICE_BUSY. Context: any.
  */
 void conv_room_wait(struct conv_lun *cl)
 {
@@ -77,7 +80,7 @@ void conv_room_init(struct conv_lun *cl)
 	INIT_DELAYED_WORK(&cl->room, conv_room_work);
 }
 
-/* Called when the claim has no more commands. May sleep until the lower device has a tag. */
+/* Called after the claim's last command. May sleep until the lower device has a free tag. */
 void conv_room_exit(struct conv_lun *cl)
 {
 	cancel_delayed_work_sync(&cl->room);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rules: they name devices, by the text of their wwid attribute in sysfs, that smq_conv claims as
- * soon as they appear. The driver core calls our probe before sd's, because sd's is asynchronous.
- * So such a device never has a lower disk.
+ * A rule names a device by the text of the device's wwid attribute in sysfs. smq_conv claims the
+ * device as soon as it appears. The driver core calls our probe before sd's, because sd's is
+ * asynchronous. So the lower device never gets a disk.
  */
 #define pr_fmt(fmt) "smq_conv: " fmt
 
@@ -13,10 +13,13 @@
 
 #include "conv.h"
 
-/* Names of designators (SPC-6, 7.7.6) as the mid-layer writes them: at most 255 bytes. */
+/*
+ * Size of a designator's name (SPC-6, 7.7.6) as the mid-layer writes it, at most 255 bytes, with
+ * NUL.
+ */
 #define CONV_WWID	256
 
-/* A rule; in conv_rules, under conv_lock. */
+/* A rule, in the list conv_rules; protected by conv_lock. */
 struct conv_rule {
 	struct list_head node;
 	char wwid[CONV_WWID];
@@ -110,7 +113,7 @@ static ssize_t rules_show(struct device_driver *drv, char *buf)
 	return len;
 }
 
-/* WWID adds a rule, -WWID removes it. Neither changes which devices are claimed now. */
+/* "WWID" adds a rule, "-WWID" removes it. Neither claims or releases a device that is there. */
 static ssize_t rules_store(struct device_driver *drv, const char *buf, size_t count)
 {
 	char *text = kstrndup(buf, count, GFP_KERNEL), *wwid;
@@ -125,7 +128,7 @@ static ssize_t rules_store(struct device_driver *drv, const char *buf, size_t co
 }
 DRIVER_ATTR_RW(rules);
 
-/* Adds the rules of the module's parameter. A rule that is there twice counts once. */
+/* Adds the rules of the module's parameter. A rule that is named twice is added once. */
 int conv_rules_init(void)
 {
 	char *text, *next, *wwid;

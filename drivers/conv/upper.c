@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a claim knows of its two devices: the upper one, and what else uses the lower one. */
+/* Finds the upper device of a claim, and counts the other commands of the lower one. */
 #include <linux/minmax.h>
 #include <linux/percpu.h>
 
@@ -25,9 +25,9 @@ struct scsi_device *conv_lun_upper(struct conv_lun *cl)
 }
 
 /*
- * Returns how many commands the lower device has got since the claim that the upper device did not
- * send: those of sg and bsg, and of the mid-layer itself. If the lower mid-layer repeats a command
- * of the upper device, each repetition counts.
+ * Returns how many commands the lower device has got since the claim from other sources than the
+ * upper device: from sg, bsg and the mid-layer itself. If the lower mid-layer retries a command of
+ * the upper device, each retry counts, too.
  */
 unsigned int conv_lun_others(const struct conv_lun *cl)
 {

@@ -18,19 +18,20 @@ struct smq_lun_core;
  *	the policy has nothing to do. Read inside an RCU read-side section
  * @knobs: settings of all policies, struct smq_knobs.node
  * @use: makes the chosen policy effective while it has something to do
- * @in_use: @use knows that the policy has something to do; written under @lock, read
+ * @in_use: the layer knows that the policy has something to do; written under @lock, read
  *	without it
- * @looking: commands pass the policy until @look_end, to find out whether it has something
- *	to do
- * @look_end: in jiffies
+ * @looking: a look is under way: commands go through the policy until @look_end, to find out
+ *	whether it has something to do
+ * @look_end: when the look ends, in jiffies
  * @looked_at: how many commands had been queued when the last look ended
  * @last_full: when a command was last held because its device was full, in jiffies
- * @live: policies that have not been freed; atomic because each is freed on its own
+ * @live: number of policies that have not been freed; atomic because each is freed by a work
+ *	item of its own, without @lock
  *
  * Lifetime: that of the host.
  */
 struct smq_choice {
-	struct mutex lock;	/* see above */
+	struct mutex lock;	/* see @lock above */
 	struct smq_policy __rcu *policy;
 	struct list_head knobs;
 	struct delayed_work use;
@@ -73,7 +74,7 @@ const struct smq_policy_ops *smq_registry_get(const char *name);
 int smq_registry_list(char *buf, size_t size, const char *chosen, const char *between);
 void *smq_registry_knobs(struct smq_host *host, const struct smq_policy_ops *ops);
 
-/* The chosen policy, NULL for "direct". */
+/* The chosen policy, NULL for "direct". Context: policy lock. */
 static inline struct smq_policy *smq_choice_policy(struct smq_choice *choice)
 {
 	return rcu_dereference_protected(choice->policy, lockdep_is_held(&choice->lock));

@@ -9,8 +9,8 @@
 #include "wait.h"
 
 /*
- * Runs once per tag, when the mid-layer sets up its tag set. Because the operation exists, the
- * mid-layer does not clear the private area for every command.
+ * Runs once per tag, when the mid-layer sets up its tag set. Because the template has this
+ * operation, the mid-layer does not clear the private area for every command.
  */
 int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd)
 {
@@ -27,21 +27,21 @@ int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd)
 EXPORT_SYMBOL_GPL(smq_init_cmd_priv);
 
 /*
- * Takes the right to end a command. Fully ordered: the new owner sees what the last owner
- * wrote. Only one caller gets true.
+ * Makes the caller the owner of a command. If several CPUs try, only one gets true. Fully ordered:
+ * the new owner sees what the last owner wrote.
  */
 bool smq_cmd_own(struct smq_cmd *cmd)
 {
 	return atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_FREE) == SMQ_OWNED;
 }
 
-/* Makes the submitter end a command that it is still submitting. Fully ordered. */
+/* Leaves the end of a command to its submitter, if that is still submitting it. Fully ordered. */
 static bool smq_cmd_leave_ended(struct smq_cmd *cmd)
 {
 	return atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_ENDED) == SMQ_SUBMITTING;
 }
 
-/* Counts a command that ends. False: the device was full, and the command is held again. */
+/* Counts a command that ends. Returns false if it is held again because the device was full. */
 static __always_inline bool smq_cmd_count_end(struct smq_cmd *cmd)
 {
 	smq_wait_room(cmd->hwq);
@@ -59,10 +59,11 @@ static __always_inline bool smq_cmd_count_end(struct smq_cmd *cmd)
 }
 
 /*
- * The LLD says that a command is finished. Takes the command, if the LLD still owns it, and counts
- * it; sets *@mine to whether the LLD owned it. Returns true if the caller has to complete the
- * command. Otherwise it is held again because the device was full, its submitter will complete it,
- * fault injection withholds it, or the LLD no longer owned it.
+ * Called when the LLD reports that a command is finished. Becomes the owner of the command, if the
+ * LLD still owned it, and counts it. Sets *@mine to whether the LLD owned it. Returns true if the
+ * caller has to complete the command. Returns false if the command is held again because the device
+ * was full, if its submitter will complete it, if fault injection withholds it, or if the LLD no
+ * longer owned it.
  */
 static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 {
@@ -86,13 +87,14 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 
 /**
  * smq_cmd_done() - completes a command for which the LLD returned SMQ_QUEUED
- * @cmd: its result and, where less was transferred, its residual are set
+ * @cmd: the LLD has set its result and, if less than the whole buffer was transferred, its
+ *	residual
  *
  * Context: any, interrupts included; takes no lock. Does nothing to a command that error
- * handling has taken meanwhile. So a late completion does no harm as long as the LLD's
- * abort and resets keep their promise: the tag is not used again before they return.
+ * handling has taken meanwhile. So a late completion is harmless if it comes before the LLD's
+ * abort or reset returns: the tag is not used again before that.
  *
- * Return: whether the command was still the LLD's.
+ * Return: whether the LLD still owned the command.
  */
 bool smq_cmd_done(struct smq_cmd *cmd)
 {
@@ -121,9 +123,10 @@ void smq_cmd_end(struct smq_cmd *cmd)
  * Whether scsi_done() could deadlock because this CPU may hold host_lock. For a host
  * with one queue scsi_done() only raises the softirq, unless that queue serves a single CPU:
  * then blk-mq completes the command at once, and the mid-layer takes host_lock if the host
- * is in recovery. Also true if another CPU holds the lock, which only costs a detour.
+ * is in recovery. Also returns true if another CPU holds the lock: then the worker completes a
+ * command that this CPU could have completed.
  */
-static bool smq_host_lock_in_the_way(struct smq_host *host, struct scsi_cmnd *scmd)
+static bool smq_done_may_deadlock(struct smq_host *host, struct scsi_cmnd *scmd)
 {
 	unsigned long flags;
 
@@ -140,9 +143,9 @@ static bool smq_host_lock_in_the_way(struct smq_host *host, struct scsi_cmnd *sc
  * smq_scsi_done() - replaces scsi_done() in an LLD with queuecommand_lck
  * @scmd: a command that the LLD was given; its result and residual are set
  *
- * Context: any, with host_lock held or without: in queuecommand_lck for this command
+ * Context: any, with or without host_lock held: in queuecommand_lck for this command
  * or another, on another CPU while queuecommand_lck has dropped host_lock, in interrupts,
- * in abort and reset handlers. As smq_cmd_done(), it does nothing to a command that error
+ * in abort and reset handlers. Like smq_cmd_done(), it does nothing to a command that error
  * handling has taken.
  */
 void smq_scsi_done(struct scsi_cmnd *scmd)
@@ -153,14 +156,14 @@ void smq_scsi_done(struct scsi_cmnd *scmd)
 
 	if (smq_cmd_leave_ended(cmd))
 		return;
-	if (!smq_host_lock_in_the_way(host, scmd)) {
+	if (!smq_done_may_deadlock(host, scmd)) {
 		smq_cmd_done(cmd);
 		return;
 	}
 	/*
-	 * Own it now, because the LLD has released it; the worker calls scsi_done(). Error
-	 * handling waits for the worker before the tag is used again: this section delays its
-	 * grace period, after which it cancels the work.
+	 * Become the owner now, because the LLD has released the command; the worker calls
+	 * scsi_done(). Error handling waits for the worker before the tag is used again: its
+	 * grace period ends after this section, and then it cancels or flushes the work.
 	 */
 	rcu_read_lock();
 	if (smq_cmd_finish(cmd, &mine))
@@ -170,8 +173,8 @@ void smq_scsi_done(struct scsi_cmnd *scmd)
 EXPORT_SYMBOL_GPL(smq_scsi_done);
 
 /*
- * The LLD refused a command: it is held, or returned to the mid-layer, which relies on the
- * command being unchanged.
+ * Called when the LLD refused a command: holds it, or returns it to the mid-layer, which relies on
+ * the command being unchanged.
  */
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st)
 {
@@ -200,10 +203,10 @@ EXPORT_SYMBOL_GPL(smq_cmd_refused);
  * smq_cmd_defer() - queues a command for the LLD's work(), in process context
  * @cmd: a command that queue_cmd owns; the worker owns it after the call
  *
- * For commands that have to sleep, which queue_cmd may not. The worker runs on the
- * submitting CPU, unless that goes offline. Allocates nothing.
+ * For commands that have to sleep, because queue_cmd may not sleep. The worker runs on the
+ * submitting CPU, unless that CPU goes offline. Allocates nothing.
  *
- * Context: any that queue_cmd has. Return: SMQ_QUEUED, for queue_cmd to return.
+ * Context: queue_cmd. Return: SMQ_QUEUED, for queue_cmd to return.
  */
 enum smq_status smq_cmd_defer(struct smq_cmd *cmd)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /sys/kernel/config/smq: LLDs add the groups here in which their hosts are set up. */
+/* /sys/kernel/config/smq: LLDs add groups here, in which users set up the LLDs' hosts. */
 #include <linux/configfs.h>
 #include <linux/export.h>
 #include <linux/module.h>

@@ -19,20 +19,21 @@
 /**
  * struct smq_host_core - the layer's own part of a host
  * @host: the host
- * @wq: runs deferred commands; WQ_MEM_RECLAIM: one may be needed to free memory
- * @dispatch: gives held commands to the LLD, instantiated with its queuecommand
+ * @wq: runs deferred commands; WQ_MEM_RECLAIM because reclaim may wait for such a command
+ * @dispatch: gives held commands to the LLD; instantiated together with the LLD's queuecommand
  * @choice: the host's choice of a policy
  * @no_policy: memory for commands that the layer holds without a policy, because their hardware
- *	queue is full. NULL until the host is added, and if it could not be allocated
+ *	queue is full. NULL until the host is added, and if the allocation failed
  * @hold: all held commands
  * @move: CPU hotplug, for policies that move commands
  * @raised: the host advertises more commands than the device takes; under @choice.lock
  * @eh: error handling
  * @faults: fault injection
- * @debugfs: its directory below debugfs smq/
+ * @debugfs: the host's directory in debugfs smq/
  *
- * Lifetime: behind the LLD's private area in struct Scsi_Host. A reset by ioctl on a file
- * that was opened before may look at @eh after smq_host_free(); all else ends there.
+ * Lifetime: that of struct Scsi_Host, in which it lies behind the LLD's private area. All fields
+ * but @eh end with smq_host_free(). A reset by ioctl may read @eh later, on a file that was opened
+ * before.
  */
 struct smq_host_core {
 	struct smq_host *host;
@@ -52,10 +53,10 @@ struct smq_host_core {
  * struct smq_hwq_core - the layer's own part of a hardware queue
  * @hwq: the hardware queue
  * @refused: commands that the LLD refused because the queue was full, and those that came
- *	later; they keep their room in the inner depth. SMQ_DETOUR_FULL is set while the
+ *	later; they keep any room in the inner depth. SMQ_DETOUR_FULL is set while the
  *	list has commands, or while some of them are on their way to the LLD
- * @move: commands of other hardware queues; on cache lines of its own, because all CPUs
- *	write it
+ * @move: commands of other hardware queues that are moved here; on cache lines of its own,
+ *	because all CPUs write it
  *
  * Lifetime: that of the hardware queue.
  */
@@ -68,8 +69,8 @@ struct smq_hwq_core {
 /**
  * struct smq_lun_core - the layer's own part of a LUN
  * @sdev: the LUN
- * @probed: lun_init has returned 0, lun_exit is due; under the host's eh lock, so that
- *	no reset works on a LUN that is being removed
+ * @probed: lun_init has returned 0, and lun_exit must be called; under the host's eh lock, so
+ *	that no reset works on a LUN that is being removed
  * @policy: the chosen policy's part of it; written under the host's policy lock, read
  *	inside an RCU read-side section
  * @depth: its inner depth

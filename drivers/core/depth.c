@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The inner depth of LUNs. The mid-layer never queues a command past queue_depth. So for a
- * policy that holds commands the layer advertises more than the device takes: the
- * mid-layer's queue_depth then counts held commands too, and the layer enforces the device's
- * own depth.
+ * policy that holds commands the layer advertises more than the device takes. The mid-layer's
+ * queue_depth then limits held commands too, and the layer enforces the device's own depth.
  */
 #include <linux/blk-mq.h>
 #include <linux/delay.h>
@@ -13,11 +12,11 @@
 
 #include "core.h"
 
-/* How often lowering checks whether it is done, and for how long it waits. */
+/* How often smq_depth_lower() checks whether it is done, and how long it waits, in ms. */
 #define SMQ_DEPTH_POLL_MS	10
 #define SMQ_DEPTH_DRAIN_MS	2000
 
-/* A new LUN: the mid-layer has set its queue_depth, to what the LLD says a LUN takes. */
+/* Sets up a new LUN's depth. The mid-layer has set queue_depth to smq_host_config.depth. */
 void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev)
 {
 	spin_lock_init(&depth->lock);
@@ -38,13 +37,13 @@ static int smq_depth_raised(const struct smq_host *host, const struct scsi_devic
 	unsigned int most = smq_depth_most(host);
 
 	lockdep_assert_held(&host->core->choice.lock);
-	/* A map of the mid-layer's own has room for can_queue, which may have been host->depth. */
+	/* The mid-layer sizes its own maps for can_queue, which may have been host->depth then. */
 	if (sdev->budget_map.map != depth->map)
 		most = min_t(unsigned int, host->depth, SMQ_MAX_DEPTH);
 	return min(max + host->extra, most);
 }
 
-/* Replaces a LUN's map of commands by one for the most that may be advertised. */
+/* Replaces a LUN's budget map by one that has room for the most that may be advertised. */
 static int smq_depth_new_map(struct smq_host *host, struct scsi_device *sdev,
 			     struct smq_depth *depth, unsigned int shift)
 {
@@ -57,7 +56,7 @@ static int smq_depth_new_map(struct smq_host *host, struct scsi_device *sdev,
 	if (err)
 		return err;
 	sbitmap_resize(&wide, sdev->queue_depth);
-	/* As the mid-layer does: code that still runs the queue may look at the map. */
+	/* Freeze, as the mid-layer does: code that still runs the queue may use the old map. */
 	flags = smq_queue_freeze(sdev->request_queue);
 	sdev->budget_map = wide;
 	smq_queue_unfreeze(sdev->request_queue, flags);
@@ -67,9 +66,9 @@ static int smq_depth_new_map(struct smq_host *host, struct scsi_device *sdev,
 }
 
 /*
- * Sizes a new LUN's map of commands for the most that may be advertised. The mid-layer has
- * sized it by can_queue, which is the device's depth unless a holding policy is effective. If the
- * host advertises more now, so does the LUN.
+ * Sizes a new LUN's budget map for the most that may be advertised. The mid-layer has sized it for
+ * can_queue, which is host->depth unless a holding policy is effective. If the host advertises more
+ * now, so does the LUN.
  *
  * Context: policy lock; may sleep.
  */
@@ -89,9 +88,10 @@ int smq_depth_widen(struct smq_host *host, struct scsi_device *sdev, struct smq_
 }
 
 /*
- * The LLD may have changed a new LUN's queue_depth. If that asks for words of another size in the
- * map, the mid-layer is about to replace the map by one that has no room for more than can_queue.
- * This function gives the LUN a map with such words first, so the mid-layer keeps it.
+ * Keeps a new LUN's budget map large enough after the LLD may have changed its queue_depth. If the
+ * new depth needs another word size in the map, the mid-layer is about to replace the map by one
+ * that has no room for more than can_queue. This function first gives the LUN a map with that word
+ * size, so that the mid-layer keeps the map.
  *
  * Context: lun_configure has been called; may sleep.
  */
@@ -108,7 +108,7 @@ int smq_depth_configured(struct smq_host *host, struct scsi_device *sdev, struct
 	return err;
 }
 
-/* The device refused a command; perhaps not the first one. Context: any. */
+/* Records that the device refused a command, if this is the first refusal. Context: any. */
 void smq_depth_refused(struct smq_depth *depth)
 {
 	if (!READ_ONCE(depth->refusing_since))
@@ -116,9 +116,9 @@ void smq_depth_refused(struct smq_depth *depth)
 }
 
 /*
- * TASK SET FULL: the device takes as many commands as are in flight now. Lowers the depth to
- * that, by half at most, because others may have completed together with this one.
- * Context: any.
+ * Called for TASK SET FULL: the device takes as many commands as are in flight now. Lowers the
+ * depth to that, but by half at most, because other commands may have completed together with this
+ * one. @inflight: commands that the device still has. Context: any.
  */
 void smq_depth_full(struct smq_depth *depth, unsigned int inflight)
 {
@@ -149,7 +149,7 @@ static void smq_depth_grow(struct smq_depth *depth, struct scsi_device *sdev)
 	spin_unlock_irqrestore(&depth->lock, flags);
 }
 
-/* The device completed a command with GOOD. Context: any. */
+/* Called when the device completed a command with GOOD. Context: any. */
 void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev)
 {
 	if (unlikely(READ_ONCE(depth->refusing_since)))
@@ -159,9 +159,9 @@ void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev)
 }
 
 /*
- * A command leaves a list. The mid-layer stops retrying a command some time after
- * jiffies_at_alloc. The time for which the policy held the command must not count, so that
- * field moves forward by it; time in which the device refused commands counts.
+ * Called when a command leaves a list. The mid-layer stops retrying a command some time after
+ * jiffies_at_alloc. The time for which the policy held the command must not count, so this function
+ * moves that field forward by it. Time in which the device refused commands does count.
  * Context: any; the caller owns the command.
  */
 void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd)
@@ -176,8 +176,9 @@ void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd)
 }
 
 /*
- * A holding policy is chosen: the depth that was advertised becomes the inner one.
- * Context: policy lock; may sleep. The next three functions have the same context.
+ * Called when a holding policy is chosen: the advertised depth becomes the inner depth.
+ * Context: policy lock; may sleep. smq_depth_raise(), smq_depth_lower() and smq_depth_is_reduced()
+ * have the same context.
  */
 void smq_depth_begin(struct smq_host *host)
 {
@@ -206,7 +207,7 @@ static bool smq_depth_is_uncounted(struct request *rq, void *data)
 
 	rcu_read_lock();
 	seen = READ_ONCE(cmd->seen);
-	/* Only a look without a lock: if the command ends meanwhile, the caller looks again. */
+	/* Read without a lock: if the command ends meanwhile, the caller checks again later. */
 	if (smq_cmd_is_with_lld(cmd) && !(seen && data_race(seen->flags) & SMQ_SEEN_COUNTED))
 		*found = true;
 	rcu_read_unlock();
@@ -241,16 +242,16 @@ bool smq_depth_raise(struct smq_host *host)
 }
 
 /*
- * When queue_depth is lowered, the mid-layer no longer counts the commands beyond it, and
- * would queue as many again. While there are such commands the layer must go on enforcing
- * the inner depth.
+ * Finds a command whose budget token is beyond queue_depth. When queue_depth is lowered, the
+ * mid-layer no longer counts such commands, and would queue as many again. While there are any,
+ * the layer must keep enforcing the inner depth.
  */
 static bool smq_depth_is_beyond(struct request *rq, void *data)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	bool *found = data;
 
-	/* Only a look without a lock: if the command ends meanwhile, the caller looks again. */
+	/* Read without a lock: if the command ends meanwhile, the caller checks again. */
 	if (scmd->budget_token >= (int)READ_ONCE(scmd->device->queue_depth))
 		*found = true;
 	return !*found;
@@ -258,7 +259,7 @@ static bool smq_depth_is_beyond(struct request *rq, void *data)
 
 /*
  * Advertises the current inner depth again, and waits until no commands are in flight
- * beyond it. Returns false if that timed out.
+ * beyond it. Returns false if that took longer than SMQ_DEPTH_DRAIN_MS.
  */
 bool smq_depth_lower(struct smq_host *host)
 {
@@ -275,7 +276,7 @@ bool smq_depth_lower(struct smq_host *host)
 			continue;
 		depth = &smq_sdev_to_core(sdev)->depth;
 		scsi_change_queue_depth(sdev, READ_ONCE(depth->depth));
-		/* A write to queue_depth may have left the advertised depth there. */
+		/* A write to queue_depth may have set it to the larger, advertised depth. */
 		sdev->max_queue_depth = READ_ONCE(depth->max);
 	}
 	host->shost->can_queue = host->depth;
@@ -288,7 +289,7 @@ bool smq_depth_lower(struct smq_host *host)
 	return !beyond;
 }
 
-/* Whether the inner depth of a LUN is below its most. */
+/* Whether the inner depth of any LUN is below its maximum. */
 bool smq_depth_is_reduced(struct smq_host *host)
 {
 	struct scsi_device *sdev;
@@ -338,7 +339,10 @@ int smq_change_queue_depth(struct scsi_device *sdev, int depth)
 		if (host->core->raised)
 			depth = smq_depth_raised(host, sdev, inner, depth);
 	}
-	/* The mid-layer sets it only after this call: a completion could ramp up past it before. */
+	/*
+	 * The mid-layer sets max_queue_depth only after this call; until then a completion could
+	 * ramp queue_depth up past the new depth.
+	 */
 	sdev->max_queue_depth = depth;
 	ret = scsi_change_queue_depth(sdev, depth);
 	mutex_unlock(&choice->lock);

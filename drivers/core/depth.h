@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The inner depth: what a LUN's device takes at once while more is advertised. */
+/* The inner depth: how many commands a LUN's device takes while the host advertises more. */
 #ifndef SMQ_CORE_DEPTH_H
 #define SMQ_CORE_DEPTH_H
 
@@ -9,20 +9,20 @@
 
 /**
  * struct smq_depth - the inner depth of a LUN
- * @depth: commands its device takes at once
+ * @depth: how many commands the device takes at once
  * @max: what @depth may grow to
  * @last_full: when the device last said TASK SET FULL, in jiffies
  * @last_ramp: when @depth last grew, in jiffies
- * @refusing_since: when the device first refused a command after it last accepted one, in
- *	jiffies | 1; 0 while it accepts them. Written without a lock: a race shifts the
- *	time by one command
- * @lock: protects changes of the first four: completions on all CPUs change them
+ * @refusing_since: when the device began to refuse commands, in jiffies | 1; 0 once it has
+ *	completed a command with GOOD. Written without a lock: a race shifts the time by
+ *	one command
+ * @lock: protects changes of the first four fields: completions on all CPUs change them
  * @map: the budget map that the layer made for the LUN. It is only compared with the LUN's
  *	map, which may be one that the mid-layer made
  * @inflight: commands that have room, counted while a holding policy is effective;
  *	atomic because all CPUs queue and complete
  * @wait: commands that wait for room. A policy may have lists of its own for them; then
- *	@wait has only those that the LLD or the device refused, which go first
+ *	@wait has only commands that the LLD or the device refused, which go first
  * @listed: the policy may have commands in such lists. Atomic: the CPU that adds a command
  *	sets it; a dispatcher clears it before it asks the policy for the next command
  *
@@ -34,7 +34,7 @@ struct smq_depth {
 	unsigned long last_full;
 	unsigned long last_ramp;
 	unsigned long refusing_since;
-	spinlock_t lock;	/* protects the first four */
+	spinlock_t lock;	/* protects the first four fields */
 	const struct sbitmap_word *map;
 	atomic_t inflight;
 	struct smq_hold wait;
@@ -47,7 +47,10 @@ static inline bool smq_depth_has_waiting(const struct smq_depth *depth)
 	return READ_ONCE(depth->wait.nr) || atomic_read(&depth->listed);
 }
 
-/* Takes room for one more command in the inner depth. Context: any. */
+/*
+ * Takes room for one more command in the inner depth. Returns false if there is none.
+ * Context: any.
+ */
 static inline bool smq_depth_get(struct smq_depth *depth)
 {
 	int limit = READ_ONCE(depth->depth);
@@ -61,8 +64,8 @@ static inline bool smq_depth_get(struct smq_depth *depth)
 }
 
 /*
- * Gives room back, and starts the dispatch of waiting commands. Fully ordered: either this
- * CPU sees the waiting command, or the waiting command's CPU sees the room. Context: any.
+ * Gives room back, and starts the dispatch of waiting commands. Fully ordered: either this CPU
+ * sees that a command waits, or the CPU that adds that command sees the room. Context: any.
  */
 static inline void smq_depth_put(struct smq_depth *depth)
 {

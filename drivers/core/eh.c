@@ -2,9 +2,8 @@
 /*
  * Error handling: timeout, abort and resets.
  *
- * The LLD's operations only promise that the LLD no longer touches a command. Ending the
- * command is this file's work, for all LLDs: the code that takes the command, by smq_cmd_own(),
- * ends it.
+ * The LLD's operations only promise that the LLD no longer touches a command. This file then
+ * ends the command, for all LLDs, if smq_cmd_own() makes it the owner.
  */
 #include <linux/blk-mq.h>
 #include <linux/export.h>
@@ -16,16 +15,16 @@
 #include "wait.h"
 
 /*
- * The block timer expired. A polled command may be finished, and only wait for a poller that
- * has gone away: poll once more. With NOT_HANDLED the mid-layer checks by itself whether the
- * command has completed.
+ * Called when the block timer of a command expired. A polled command may be finished, but not
+ * found yet because its poller has gone away: poll once more. After SCSI_EH_NOT_HANDLED the
+ * mid-layer itself checks whether the command has completed.
  */
 smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 {
 	struct smq_host *host = smq_sdev_to_host(scmd->device);
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 
-	/* Held, or held for long: the device has not had the whole timeout yet. */
+	/* It is held, or was held for long: the device has not had the whole timeout yet. */
 	if (smq_hold_timed_out(cmd))
 		return SCSI_EH_RESET_TIMER;
 	/* Not for a command that fault injection withholds: the LLD does not have it. */
@@ -58,9 +57,9 @@ static void smq_cmd_taken(struct smq_cmd *cmd)
 }
 
 /*
- * An abort failed: gives the command back to the worker. The reset that follows flushes the
- * worker before it calls the LLD. The lock waits for a reset that is under way: it may have
- * flushed the worker already, and then it may end the command.
+ * Called when an abort failed: gives the command back to the worker. The reset that follows
+ * flushes the worker before it calls the LLD. A reset that is already under way may have flushed
+ * the worker before this, and may end the command: the lock waits for that reset.
  */
 static void smq_cmd_defer_again(struct smq_host *host, struct smq_cmd *cmd)
 {
@@ -114,13 +113,13 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 		smq_cmd_taken(cmd);
 	} else {
 		/*
-		 * The command was completed. The mid-layer uses it again once this
-		 * function returns: wait until smq_cmd_done() is through with it, and
+		 * The command was completed. The mid-layer may use it again once this
+		 * function returns: wait until smq_cmd_done() no longer uses it, and
 		 * cancel the work that smq_scsi_done() may have queued.
 		 */
 		synchronize_rcu();
 		cancel_work_sync(&cmd->work);
-		/* Or fault injection withholds a command that the LLD completed. */
+		/* Or the LLD completed the command, and fault injection withholds it. */
 		if (smq_fault_take_back(cmd))
 			smq_cmd_taken(cmd);
 	}
@@ -138,7 +137,7 @@ int smq_eh_abort(struct scsi_cmnd *scmd)
 }
 EXPORT_SYMBOL_GPL(smq_eh_abort);
 
-/* Which commands a reset ends: those of a LUN, of a target, or all. */
+/* Which commands a reset ends: those of a LUN (@sdev), of a target (@starget), or all. */
 struct smq_reset {
 	struct smq_host *host;
 	bool held_only;		/* the LLD's reset failed: only held commands end */
@@ -165,9 +164,9 @@ static bool smq_reset_one(struct request *rq, void *data)
 		atomic_inc(&reset->host->core->eh.reset_cmds);
 		/*
 		 * With DID_RESET the mid-layer repeats block I/O, and passthrough gets
-		 * the error. Error handling itself ends a command that has timed out,
-		 * whatever the result here. It repeats a command of its own that got
-		 * BUSY.
+		 * the error. The error handler ends a command that has timed out by
+		 * itself, whatever the result is here. It repeats a command of its own
+		 * that gets BUSY.
 		 */
 		if (scmd->submitter == SUBMITTED_BY_SCSI_ERROR_HANDLER)
 			scmd->result = SAM_STAT_BUSY;
@@ -180,8 +179,9 @@ static bool smq_reset_one(struct request *rq, void *data)
 }
 
 /*
- * host_lock protects the word, in which the mid-layer has a bit of its own. The mid-layer runs
- * the queues when the recovery or the ioctl ends.
+ * Sets whether the mid-layer refuses new commands for the host. host_lock protects the word,
+ * because the mid-layer changes another bit in it. The mid-layer itself runs the queues when the
+ * recovery or the ioctl ends.
  */
 static void smq_block_host(struct smq_host *host, bool on)
 {
@@ -191,15 +191,15 @@ static void smq_block_host(struct smq_host *host, bool on)
 }
 
 /*
- * From here to smq_reset_end() no new command reaches the LLD. The mid-layer's own bit serves one
- * reset at a time: of two ioctls, the one that ends first would unblock the host. The mid-layer
- * checks host_self_blocked inside the RCU read-side section in which it calls queuecommand, so
- * after the grace period no submitter is on its way to the LLD. The error handler does not check it
- * for commands of its own: "frozen" stops those. (The error handler can run beside an ioctl's
- * reset, if a command fails meanwhile.)
+ * From here to smq_reset_end() no new command reaches the LLD. The mid-layer's own bit,
+ * tmf_in_progress, serves one reset at a time: of two ioctls, the one that ends first would unblock
+ * the host. The mid-layer checks host_self_blocked inside the RCU read-side section in which it
+ * calls queuecommand, so after the grace period no submitter is on its way to the LLD. The error
+ * handler does not check host_self_blocked for commands of its own: "frozen" stops those. (The
+ * error handler can run during an ioctl's reset, if a command fails meanwhile.)
  *
- * False if the host is being removed and the reset comes from an ioctl: an ioctl holds no
- * request, so removal would not wait for it. Removal may still need the error handler.
+ * Returns false if the host is being removed and the reset comes from an ioctl: an ioctl holds no
+ * request, so removal would not wait for it. Removal may still need resets by the error handler.
  */
 static bool smq_reset_begin(struct smq_host *host, struct scsi_cmnd *scmd)
 {
@@ -241,7 +241,7 @@ int smq_eh_lun_reset(struct scsi_cmnd *scmd)
 	atomic_inc(&host->core->eh.lun_resets);
 	if (!smq_reset_begin(host, scmd))
 		return FAILED;
-	/* An ioctl may come for a LUN that was removed: it has no commands. */
+	/* An ioctl may reset a LUN that was removed: such a LUN has no commands. */
 	lun = smq_sdev_to_lun(scmd->device);
 	if (!lun || !lun->core->probed)
 		err = 0;
@@ -284,8 +284,9 @@ int smq_eh_host_reset(struct scsi_cmnd *scmd)
 	if (host->lld->host_reset)
 		err = host->lld->host_reset(host);
 	/*
-	 * End all commands even if it failed: there is no further step, and the mid-layer now
-	 * ends those that timed out. The LLD could complete a command a second time otherwise.
+	 * End all commands even if the reset failed: there is no further step, and the mid-layer
+	 * now ends those that timed out. Otherwise the LLD could complete such a command a second
+	 * time.
 	 */
 	return smq_reset_end(&reset, scmd, "host_reset", err);
 }

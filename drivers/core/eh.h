@@ -11,14 +11,15 @@
  * struct smq_host_eh - error handling of a host
  * @lock: taken by resets, which sleep, and by removal of the host and of its LUNs; one
  *	reset at a time
- * @removing: no more resets by ioctl, nor changes of policy; written under @lock. Read under
- *	@lock or the policy lock: removal takes the policy lock once after it has set this
- * @timeouts: commands whose block timer ran out. These counters are atomic because
- *	any CPU counts; rare, so a shared line does no harm
+ * @removing: the host is being removed: no more resets by ioctl or changes of policy. Written
+ *	under @lock. Read under @lock or the policy lock: removal takes the policy lock once
+ *	after it has set this
+ * @timeouts: commands whose block timer expired. This and the following counters are atomic
+ *	because any CPU counts. They change rarely, so a shared cache line does no harm
  * @aborts: aborts that the mid-layer asked for
- * @lun_resets: likewise
- * @target_resets: likewise
- * @host_resets: likewise
+ * @lun_resets: LUN resets, by the error handler or an ioctl
+ * @target_resets: target resets, likewise
+ * @host_resets: host resets, likewise
  * @reset_cmds: commands completed with DID_RESET by a reset
  */
 struct smq_host_eh {

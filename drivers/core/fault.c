@@ -5,8 +5,8 @@
  * of this while no host has faults.
  *
  * A dropped, lost or late command is in the state SMQ_WITHHELD: this file has it, and the LLD does
- * not. Error handling gets it by smq_fault_take_back(). A late command also ends when its delay is
- * over.
+ * not. Error handling takes it back by smq_fault_take_back(). A late command also ends when its
+ * delay is over.
  */
 #include <linux/export.h>
 #include <linux/jiffies.h>
@@ -34,7 +34,7 @@ EXPORT_SYMBOL_GPL(smq_faults);
  * @nents: original number of scatterlist entries
  * @last: the scatterlist entry in which the first half ends
  * @last_length: original length of that entry
- * @last_is_end: that entry was the end of the list
+ * @last_is_end: that entry was the last one of the list
  *
  * Lifetime: until the command ends, is returned to the mid-layer, or error handling takes it back.
  */
@@ -56,7 +56,7 @@ static struct smq_host_faults *smq_cmd_faults(const struct smq_cmd *cmd)
 	return &cmd->hwq->host->core->faults;
 }
 
-/* Whether the layer injects this kind of fault, and not the LLD. */
+/* Whether the layer, not the LLD, injects this kind of fault. */
 static bool smq_fault_by_layer(unsigned int kind)
 {
 	return kind != SMQ_FAULT_NONE && kind < SMQ_FAULT_LLD;
@@ -76,7 +76,7 @@ static void smq_faults_update(struct smq_host_faults *faults)
 }
 
 /**
- * smq_fault_changed() - settings of a host have changed
+ * smq_fault_changed() - makes changed settings of a host take effect
  * @host: the host
  *
  * For an LLD that called smq_fault_use(), after it has changed those settings.
@@ -133,7 +133,7 @@ void smq_fault_init(struct smq_fault *fault)
 }
 EXPORT_SYMBOL_GPL(smq_fault_init);
 
-/* Decrements a count. False if it is 0; a negative count is unlimited, and not changed. */
+/* Decrements a count. Returns false if it is 0. A negative count means no limit: not changed. */
 bool smq_fault_count_down(atomic_t *count)
 {
 	int old = atomic_read(count);
@@ -161,7 +161,7 @@ static bool smq_fault_matches(const struct smq_fault *fault, const u8 *cdb)
 /**
  * smq_fault_hits() - decides whether a command gets a fault, and counts it
  * @fault: the settings
- * @scmd: the command; called only once for each, because each call counts
+ * @scmd: the command; each call counts it, so call this once for each command
  *
  * For the layer, and for an LLD's own kinds.
  *
@@ -181,7 +181,7 @@ bool smq_fault_hits(struct smq_fault *fault, const struct scsi_cmnd *scmd)
 }
 EXPORT_SYMBOL_GPL(smq_fault_hits);
 
-/* Takes back the count of a fault that was not injected. */
+/* Corrects the counts for a fault that was counted, but not injected. */
 static void smq_fault_uncount(struct smq_fault *fault)
 {
 	int old = atomic_read(&fault->count);
@@ -240,7 +240,7 @@ static void smq_fault_mend(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 }
 
 /*
- * Ends the fault of a command: restores what was changed, and frees its hit.
+ * Ends the fault of a command: restores CDB and buffer if they were shortened, and frees the hit.
  * Context: any; the caller owns the command.
  */
 void smq_fault_forget(struct smq_cmd *cmd)
@@ -259,7 +259,7 @@ void smq_fault_forget(struct smq_cmd *cmd)
 	kfree(hit);
 }
 
-/* Completes the late commands that are due, and queues itself again for the others. */
+/* Completes the late commands that are due, and queues its work again for the others. */
 static void smq_faults_late(struct work_struct *work)
 {
 	struct smq_host_faults *faults = container_of(to_delayed_work(work),
@@ -296,7 +296,7 @@ static void smq_faults_late(struct work_struct *work)
 		queue_delayed_work(faults->host->core->wq, &faults->late, next);
 }
 
-/* Withholds a command until error handling takes it back or its time is over. */
+/* Withholds a command until error handling takes it back or, if it is late, its delay is over. */
 static void smq_fault_withhold(struct smq_host_faults *faults, struct smq_fault_hit *hit)
 {
 	lockdep_assert_held(&faults->hits_lock);
@@ -306,9 +306,9 @@ static void smq_fault_withhold(struct smq_host_faults *faults, struct smq_fault_
 }
 
 /*
- * Halves a command: half the blocks in the CDB, and a buffer of that length, because devices
- * treat a buffer that is longer than the CDB says in different ways. Returns false if half of the
- * command would transfer nothing.
+ * Halves a command: half the blocks in the CDB, and a buffer of that length. The buffer is
+ * shortened too because devices differ in how they treat a buffer that is longer than the CDB's
+ * length. Returns false if half of the command would transfer nothing.
  */
 static bool smq_fault_halve(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 {
@@ -352,8 +352,8 @@ static bool smq_fault_end_now(const struct smq_fault *fault, struct scsi_cmnd *s
 }
 
 /*
- * Gives a command its fault before the LLD gets it. True: the LLD does not get it, and the
- * caller returns *@st. Context: as queue_cmd.
+ * Gives a command its fault before the LLD gets the command. Returns true if the LLD must not get
+ * the command: then the caller returns *@st. Context: as queue_cmd.
  */
 static bool smq_fault_before(struct smq_host_faults *faults, struct smq_cmd *cmd,
 			     enum smq_fault_kind kind, enum smq_status *st)
@@ -403,7 +403,7 @@ enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 		return st;
 
 	st = faults->queue_cmd(hwq, cmd);
-	/* With SMQ_QUEUED the command may have ended: do not touch it. */
+	/* After SMQ_QUEUED the command may have ended: do not touch it. */
 	if (st == SMQ_QUEUED || !cmd->fault)
 		return st;
 	if (st == SMQ_DONE)
@@ -416,8 +416,8 @@ enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 EXPORT_SYMBOL_GPL(smq_fault_queue);
 
 /*
- * The LLD has completed a command that has a fault. True: it is withheld.
- * Context: any, inside an RCU read-side section; the caller owns the command.
+ * Called when the LLD has completed a command that has a fault. Returns true if the command is
+ * withheld. Context: any, inside an RCU read-side section; the caller owns the command.
  */
 bool smq_fault_after(struct smq_cmd *cmd)
 {
@@ -459,8 +459,8 @@ bool smq_fault_after(struct smq_cmd *cmd)
 }
 
 /*
- * Takes a withheld command back for error handling, which then calls smq_fault_forget(). Context:
- * any.
+ * Takes a withheld command back for error handling, which then calls smq_fault_forget(). Returns
+ * true if the caller now owns the command. Context: any.
  */
 bool smq_fault_take_back(struct smq_cmd *cmd)
 {
@@ -496,7 +496,7 @@ void smq_faults_init_host(struct smq_host *host,
 	INIT_DELAYED_WORK(&faults->late, smq_faults_late);
 }
 
-/* The host was added; its settings may already ask for faults. Context: may sleep. */
+/* Called when the host was added: its settings may already ask for faults. Context: may sleep. */
 void smq_faults_start_host(struct smq_host *host)
 {
 	mutex_lock(&host->core->faults.lock);
@@ -505,7 +505,7 @@ void smq_faults_start_host(struct smq_host *host)
 	smq_fault_changed(host);
 }
 
-/* The host has no commands. Context: may sleep. */
+/* Called when the host has no commands left. Context: may sleep. */
 void smq_faults_stop_host(struct smq_host *host)
 {
 	struct smq_host_faults *faults = &host->core->faults;

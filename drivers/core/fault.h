@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Fault injection: its state of a host, and its calls on the path of a command. */
+/* Fault injection: its state for a host, and its functions on the path of a command. */
 #ifndef SMQ_CORE_FAULT_H
 #define SMQ_CORE_FAULT_H
 
@@ -13,7 +13,7 @@
  * struct smq_host_faults - fault injection of a host
  * @host: the host
  * @queue_cmd: gives a command to the LLD
- * @end: completes a command that was answered late
+ * @end: completes a command whose delay is over
  * @builtin: the settings, unless the LLD has called smq_fault_use()
  * @settings: the settings in use: @builtin or the LLD's
  * @lock: protects @running and @on
@@ -21,8 +21,8 @@
  * @on: the host keeps the static branch on: from before its first fault until it is
  *	removed. Written under @lock, read without it
  * @hits_lock: protects @hits; taken in interrupts too
- * @hits: commands whose fault needs more than an immediate end
- * @late: completes commands that are answered late
+ * @hits: commands with a fault that did not end them at once, struct smq_fault_hit
+ * @late: completes late commands when their delay is over
  *
  * Lifetime: that of the host.
  */

@@ -25,7 +25,7 @@ static const char * const smq_fault_names[SMQ_FAULT_LLD] = {
 	[SMQ_FAULT_WRONG_STATUS] = "wrong_status",
 };
 
-/* A setting that is a number, read with READ_ONCE. */
+/* Settings that are numbers; the code reads them with READ_ONCE(). */
 static const struct {
 	const char *name;
 	size_t at;
@@ -39,7 +39,7 @@ static const struct {
 	{ "delay_ms", offsetof(struct smq_fault, delay_ms), 3600 * MSEC_PER_SEC },
 };
 
-/* A setting that is a count: each fault decrements it until it is 0; -1 means no limit. */
+/* Settings that are counts: each fault decrements its count until it is 0; -1 means no limit. */
 static const struct {
 	const char *name;
 	size_t at;
@@ -56,10 +56,10 @@ static const char *smq_fault_name(const struct smq_fault_kinds *own, unsigned in
 }
 
 /**
- * smq_fault_show() - a setting as text
+ * smq_fault_show() - prints one of a host's settings as text
  * @fault: the settings
  * @own: the LLD's own kinds, or NULL
- * @name: of the setting: a number or count in struct smq_fault, "kind" or "injected"
+ * @name: the setting's name: a number or count in struct smq_fault, "kind" or "injected"
  * @page: where the text goes
  *
  * Context: any. Return: the length, or -ENOENT.
@@ -145,7 +145,7 @@ static int smq_fault_store_kind(struct smq_fault *fault, const struct smq_fault_
  * @name: as for smq_fault_show()
  * @page: the text
  *
- * The setting takes effect with smq_fault_changed().
+ * The caller then calls smq_fault_changed().
  *
  * Context: any. Return: 0, or a negative errno after a message.
  */

@@ -95,7 +95,7 @@ EXPORT_SYMBOL_GPL(smq_hold_take);
 /**
  * smq_hold_wait() - dispatches a list later
  * @hold: the list
- * @ns: when at the latest, in ns from now; a timer that already runs is left as it is
+ * @ns: the longest delay, in ns; a timer that already runs is not changed
  *
  * Context: any, with the list's lock held and interrupts off.
  */
@@ -174,8 +174,8 @@ void smq_hold_init(struct smq_hold *hold, struct smq_host *host,
 EXPORT_SYMBOL_GPL(smq_hold_init);
 
 /**
- * smq_hold_exit() - ends what smq_hold_init() began
- * @hold: the list, empty, with nothing left that could add to it
+ * smq_hold_exit() - undoes smq_hold_init()
+ * @hold: the list: empty, and no code adds to it any more
  *
  * Context: may sleep.
  */
@@ -222,8 +222,8 @@ unsigned int smq_hold_sum(struct smq_host *host)
 }
 
 /*
- * Takes a held command off its list. Returns true if the command was held: the caller now has to
- * end it. The command may move from list to list meanwhile.
+ * Takes a held command off its list. Returns true if the command was held: the caller now owns it
+ * and has to end it. Before that the command may move from list to list.
  *
  * Context: any, inside an RCU read-side section.
  */
@@ -237,7 +237,7 @@ bool smq_hold_take_back(struct smq_cmd *cmd, enum smq_cmd_state state)
 	while (!held && seen && atomic_read_acquire(&cmd->state) == SMQ_HELD) {
 		hold = READ_ONCE(seen->held_in);
 		if (!hold) {
-			/* Another CPU is taking it, under the lock. */
+			/* Another CPU is taking the command, under the list's lock. */
 			cpu_relax();
 			continue;
 		}
@@ -251,8 +251,8 @@ bool smq_hold_take_back(struct smq_cmd *cmd, enum smq_cmd_state state)
 }
 
 /*
- * The block timer of a command expired. True if the command needs more time: it is still
- * held, or was held for so long that the device has not had the whole timeout yet.
+ * Called when the block timer of a command expired. Returns true if the command needs more time:
+ * it is still held, or was held for so long that the device has not had the whole timeout yet.
  */
 bool smq_hold_timed_out(struct smq_cmd *cmd)
 {
@@ -294,7 +294,7 @@ int smq_holds_init_host(struct smq_host *host)
 	return all->wq ? 0 : -ENOMEM;
 }
 
-/* No command of the host is left. */
+/* Stops the look. The host has no command left. Context: may sleep. */
 void smq_holds_stop_host(struct smq_host *host)
 {
 	cancel_delayed_work_sync(&host->core->hold.look);

@@ -14,10 +14,10 @@
  */
 #define SMQ_HOLD_BOUND	HZ
 
-/* How long to wait before trying a device again that was full although nothing was in flight. */
+/* How long to wait before trying a full device or hardware queue again, without a completion. */
 #define SMQ_HOLD_RETRY_NS	(3 * NSEC_PER_MSEC)
 
-/* How often held commands are checked: some may have to go back to the mid-layer. */
+/* Time between two looks at held commands, in jiffies. */
 #define SMQ_HOLD_LOOK	msecs_to_jiffies(20)
 
 /**
@@ -31,7 +31,7 @@
  * Lifetime: that of the host.
  */
 struct smq_host_holds {
-	spinlock_t lock;	/* protects lists */
+	spinlock_t lock;	/* protects @lists */
 	struct list_head lists;
 	struct workqueue_struct *wq;
 	struct delayed_work look;
@@ -47,7 +47,7 @@ bool smq_hold_take_back(struct smq_cmd *cmd, enum smq_cmd_state state);
 bool smq_hold_timed_out(struct smq_cmd *cmd);
 
 /*
- * Whether error handling has a command: then nothing gives it to the LLD, nor holds it again.
+ * Whether error handling has a command. Such a command is neither dispatched nor held again.
  * The mid-layer sets the bit before an abort or its error handler, and clears it when it
  * queues the command again.
  */

@@ -19,19 +19,19 @@
 static int smq_check_entry(const struct smq_lld *lld, const struct smq_host_config *cfg)
 {
 	if (!lld->queue_cmd == !lld->queuecommand_lck) {
-		pr_err("%s: one of queue_cmd and queuecommand_lck is needed, %s is given\n",
+		pr_err("%s: needs either queue_cmd or queuecommand_lck, but has %s\n",
 		       lld->name, lld->queue_cmd ? "both" : "neither");
 		return -EINVAL;
 	}
 	if (!lld->queuecommand_lck)
 		return 0;
 	if (cfg->hw_queues != 1 || cfg->poll_queues) {
-		pr_err("%s: hw_queues=%u poll_queues=%u, but queuecommand_lck takes 1 and 0\n",
+		pr_err("%s: hw_queues=%u poll_queues=%u, but queuecommand_lck needs 1 and 0\n",
 		       lld->name, cfg->hw_queues, cfg->poll_queues);
 		return -EINVAL;
 	}
 	if (lld->work) {
-		pr_err("%s: an LLD with queuecommand_lck has no work operation, which needs queue_cmd\n",
+		pr_err("%s: the work operation needs queue_cmd, but the LLD has queuecommand_lck\n",
 		       lld->name);
 		return -EINVAL;
 	}
@@ -73,7 +73,7 @@ static int smq_check_config(const struct smq_lld *lld, const struct smq_host_con
 static unsigned int smq_cut_queues(const struct smq_lld *lld, const char *what, unsigned int n)
 {
 	if (n > nr_cpu_ids) {
-		pr_notice("%s: %s=%u cut to the %u CPUs there are\n", lld->name, what, n,
+		pr_notice("%s: %s=%u cut to %u, the number of CPUs\n", lld->name, what, n,
 			  nr_cpu_ids);
 		return nr_cpu_ids;
 	}
@@ -151,13 +151,16 @@ static int smq_alloc_hwqs(struct smq_host *host)
 	return 0;
 }
 
-/* Bytes of a host in front of the layer's own part. */
+/* Offset of the layer's own part in a host's memory, in bytes. */
 static size_t smq_core_offset(const struct smq_lld *lld)
 {
 	return ALIGN(sizeof(struct smq_host) + lld->host_size, __alignof__(struct smq_host_core));
 }
 
-/* Also after an error in smq_alloc_core(). The memory itself is part of the mid-layer's host. */
+/*
+ * Also called after an error in smq_alloc_core(): frees the parts that were allocated. The memory
+ * of host->core itself is part of the mid-layer's host.
+ */
 static void smq_free_core(struct smq_host *host)
 {
 	smq_registry_remove_host(host);
@@ -254,8 +257,8 @@ EXPORT_SYMBOL_GPL(smq_host_alloc);
  * The LLD may get commands from here on. It then calls scsi_scan_host() or
  * scsi_add_device() to find its targets.
  *
- * Context: may sleep. Return: 0 or a negative errno; then only smq_host_free()
- * remains to be called.
+ * Context: may sleep. Return: 0 or a negative errno. After an error the LLD calls only
+ * smq_host_free().
  */
 int smq_host_add(struct smq_host *host, struct device *parent)
 {
@@ -266,7 +269,7 @@ int smq_host_add(struct smq_host *host, struct device *parent)
 	err = scsi_add_host(host->shost, parent);
 	host->shost->can_queue = host->depth;
 	if (err) {
-		/* A policy may have been chosen before the mid-layer gave up. */
+		/* A policy may have been chosen before scsi_add_host() failed. */
 		smq_policy_stop_host(host);
 		return err;
 	}
@@ -282,9 +285,9 @@ EXPORT_SYMBOL_GPL(smq_host_add);
  * smq_host_remove() - removes a host from the mid-layer
  * @host: an added host
  *
- * Waits until every command has ended: the LLD must go on completing its commands, or fail
- * them. After the call no operation of the LLD runs or will be called for this host, except
- * exit_hwq.
+ * Waits until every command has ended: the LLD must keep completing its commands, with or
+ * without an error. After the call no operation of the LLD runs or will be called for this host,
+ * except exit_hwq.
  *
  * Context: may sleep.
  */
@@ -319,7 +322,7 @@ void smq_host_free(struct smq_host *host)
 }
 EXPORT_SYMBOL_GPL(smq_host_free);
 
-/* Default queues over all CPUs, no read queues, then the poll queues. */
+/* Maps the default queues to all CPUs, then the poll queues. There are no read queues. */
 void smq_map_queues(struct Scsi_Host *shost)
 {
 	struct smq_host *host = smq_shost_to_host(shost);
@@ -347,7 +350,7 @@ static const struct smq_policy_ops * const smq_policies[] = {
 	&smq_batch_ops, &smq_bucket_ops, &smq_prio_ops, &smq_steer_ops,
 };
 
-/* Unregisters the first @nr of them. */
+/* Unregisters the first @nr policies of this module. */
 static void smq_policies_exit(unsigned int nr)
 {
 	while (nr--)

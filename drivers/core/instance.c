@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The instance of a policy for a host: from the choice until its last command has ended. */
+/* The instance of a policy for a host: from the host's choice until its last command has ended. */
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -56,7 +56,7 @@ static void smq_policy_free_lun(struct smq_policy *policy, struct smq_policy_lun
 	kfree(lun);
 }
 
-/* Also after an error in smq_policy_make(): frees the areas that were allocated. */
+/* Also called after an error in smq_policy_make(): frees the areas that were allocated. */
 static void smq_policy_free_areas(struct smq_policy *policy)
 {
 	struct smq_policy_lun *lun, *next;
@@ -133,8 +133,9 @@ put_module:
 }
 
 /*
- * Context: the host's policy lock; may sleep. @ops comes with a reference to its module,
- * which is dropped with the policy, or here on an error: an ERR_PTR.
+ * Allocates a host's instance of a policy. The caller holds a reference to the module of @ops. It
+ * is dropped when the instance is freed, or here after an error. Return: the instance or an
+ * ERR_PTR. Context: the host's policy lock; may sleep.
  */
 struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_policy_ops *ops)
 {
@@ -152,8 +153,9 @@ static const struct smq_policy_ops smq_no_policy_ops = {
 };
 
 /*
- * The host has its tags, and perhaps commands. Without memory for the instance, a command that
- * finds its hardware queue full is returned to the mid-layer. Context: may sleep.
+ * Called when the host has its tags, and perhaps already has commands. If there is no memory for
+ * the instance, a command that finds its hardware queue full is returned to the mid-layer.
+ * Context: may sleep.
  */
 void smq_no_policy_add(struct smq_host *host)
 {
@@ -169,7 +171,7 @@ void smq_no_policy_add(struct smq_host *host)
 	mutex_unlock(&host->core->choice.lock);
 }
 
-/* Called a grace period after the last command of the host. Context: may sleep. */
+/* Called when a grace period has passed since the host's last command. Context: may sleep. */
 void smq_no_policy_remove(struct smq_host *host)
 {
 	if (host->core->no_policy)
@@ -177,13 +179,13 @@ void smq_no_policy_remove(struct smq_host *host)
 	host->core->no_policy = NULL;
 }
 
-/* The host no longer has the policy: the policy's last command frees it. Context: any. */
+/* Called when the host no longer has the policy: its last command will free it. Context: any. */
 void smq_policy_retire(struct smq_policy *policy)
 {
 	percpu_ref_kill(&policy->refs);
 }
 
-/* Context: the host's policy lock; may sleep. */
+/* Gives a LUN its part of the policy. Context: the host's policy lock; may sleep. */
 int smq_policy_add_lun(struct smq_policy *policy, struct smq_lun_core *lun)
 {
 	struct smq_policy_lun *area;
@@ -201,7 +203,7 @@ int smq_policy_add_lun(struct smq_policy *policy, struct smq_lun_core *lun)
 	return 0;
 }
 
-/* A LUN without commands is removed. Context: the host's policy lock. */
+/* Frees the policy's part of a LUN that has no commands. Context: the host's policy lock. */
 void smq_policy_remove_lun(struct smq_lun_core *lun)
 {
 	struct smq_policy_lun *area = rcu_dereference_protected(lun->policy, true);

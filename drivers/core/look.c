@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The look at held commands, every 20 ms. It returns some to the mid-layer, which decides
- * what happens to them. It starts the dispatch of those that a policy holds although their
- * request queue is being drained.
+ * The look at held commands, every 20 ms. It returns some of them to the mid-layer, which decides
+ * what happens to them. If a policy still holds commands while their request queue is being
+ * drained, it starts their dispatch.
  */
 #include <linux/blk-mq.h>
 #include <linux/rcupdate.h>
@@ -10,7 +10,7 @@
 #include "trace.h"
 #include "wait.h"
 
-/* One look at held commands: whether the host is in recovery, whether a command is still held. */
+/* One look at held commands: the host is in recovery; a command is still held. */
 struct smq_wait_look {
 	bool recovers;
 	bool held;
@@ -35,8 +35,8 @@ static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *lo
 		return true;
 	/*
 	 * The hold bound does not apply to a command that waits for its hardware queue: the
-	 * mid-layer has no bound for a busy host either, and would end a command that it has
-	 * to repeat for too long.
+	 * mid-layer has no such bound for a busy host either, and would end a command that it
+	 * has repeated for too long.
 	 */
 	held_in = seen ? READ_ONCE(seen->held_in) : NULL;
 	if (!held_in || held_in == &cmd->hwq->core->refused)
@@ -50,12 +50,16 @@ static bool smq_wait_was_refused(struct smq_cmd *cmd)
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 
 	return READ_ONCE(smq_cmd_lun(cmd)->depth.refusing_since) &&
-	       scmd->allowed >= 0 &&	/* -1: without end */
+	       scmd->allowed >= 0 &&	/* -1: no limit */
 	       !time_before(jiffies, scmd->jiffies_at_alloc +
 			    (scmd->allowed + 1) * scsi_cmd_to_rq(scmd)->timeout);
 }
 
-/* Returns a command to the mid-layer, which does not count a full device as an error. */
+/*
+ * Returns a command to the mid-layer, which repeats it without counting a retry. If the device has
+ * refused commands for so long that the mid-layer ends this one, its result is TASK SET FULL, as it
+ * would be without a policy.
+ */
 static void smq_wait_give_back(struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
@@ -89,7 +93,7 @@ static bool smq_wait_look_at(struct request *rq, void *data)
 	if (atomic_read_acquire(&cmd->state) != SMQ_HELD)
 		return true;
 	rcu_read_lock();
-	/* Error handling ends the commands that it has. */
+	/* If error handling has the command, it will end it. */
 	if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
 	    smq_hold_take_back(cmd, SMQ_RETURNING)) {
 		smq_wait_give_back(cmd);
@@ -102,8 +106,9 @@ static bool smq_wait_look_at(struct request *rq, void *data)
 }
 
 /*
- * Looks at all held commands of a host. Removal of a LUN waits for that LUN's commands, and
- * the error handler for those of the whole host; neither notifies the layer when it begins.
+ * Looks at all held commands of a host. This is periodic because nothing notifies the layer when
+ * the removal of a LUN begins to wait for the LUN's commands, or the error handler for those of
+ * the whole host.
  */
 void smq_wait_look(struct work_struct *work)
 {
@@ -112,7 +117,7 @@ void smq_wait_look(struct work_struct *work)
 	struct Scsi_Host *shost = core->host->shost;
 	struct smq_wait_look look = {};
 
-	/* A reset by ioctl sets the same state, and ends held commands itself. */
+	/* A reset by ioctl looks like recovery, but ends held commands itself. */
 	look.recovers = scsi_host_in_recovery(shost) && !shost->tmf_in_progress;
 	blk_mq_tagset_busy_iter(&shost->tag_set, smq_wait_look_at, &look);
 	if (look.held)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* LUNs: set-up and removal of the layer's, the LLD's and the policy's state of a LUN. */
+/* LUNs: set-up and removal of what the layer, the LLD and the policy keep for a LUN. */
 #include <linux/blk-mq.h>
 #include <linux/export.h>
 #include <linux/slab.h>
@@ -8,7 +8,7 @@
 #include "smq.h"
 #include "wait.h"
 
-/* Sets up the layer's part and the policy's; no command uses them yet. */
+/* Sets up the layer's and the policy's part of a LUN; no command uses them yet. */
 static int smq_lun_init(struct smq_host *host, struct scsi_device *sdev, struct smq_lun *lun)
 {
 	struct smq_choice *choice = &host->core->choice;
@@ -66,8 +66,8 @@ EXPORT_SYMBOL_GPL(smq_sdev_configure);
  * smq_lun_room() - the LLD accepts commands of a LUN again
  * @sdev: a LUN for which the LLD has returned SMQ_DEVICE_BUSY
  *
- * Waiting commands are queued again soon. Without the call the mid-layer queues them after 3 ms or,
- * if the LUN has commands in flight, when one of those ends. The call has no effect on a command
+ * Waiting commands are issued again soon. Without the call they are issued after 3 ms or, if the
+ * LUN has commands in flight, when one of those ends. The call has no effect on a command
  * whose refusal has not reached the mid-layer yet.
  *
  * Context: any; @sdev is referenced, or has commands.
@@ -79,8 +79,8 @@ void smq_lun_room(struct scsi_device *sdev)
 	if (smq_depth_has_waiting(depth))
 		smq_hold_kick(&depth->wait);
 	/*
-	 * While a blocked LUN has commands in flight, the mid-layer sends it no more. So clear the
-	 * block, as a completion does.
+	 * While a blocked LUN has commands in flight, the mid-layer queues no more to it. So clear
+	 * the block, as a completion does.
 	 */
 	if (atomic_read(&sdev->device_blocked))
 		atomic_set(&sdev->device_blocked, 0);
@@ -97,7 +97,7 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 
 	if (!lun)
 		return;
-	/* Wait for a reset by ioctl that is under way; the next one sees that the LUN is gone. */
+	/* Wait for a reset by ioctl that is under way; the next one sees that probed is false. */
 	mutex_lock(&host->core->eh.lock);
 	probed = lun->core->probed;
 	lun->core->probed = false;
@@ -109,10 +109,10 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 	/* Code that walks the host's LUNs under this lock skips a LUN without hostdata. */
 	mutex_lock(&host->core->choice.lock);
 	sdev->hostdata = NULL;
-	/* Before the policy's part is freed: the list's dispatch uses it. */
+	/* Before the policy's part is freed, because the list's dispatch uses that part. */
 	smq_hold_exit(&lun->core->depth.wait);
 	smq_policy_remove_lun(lun->core);
-	/* The dispatch of a policy's own list may still be reading the LUN. */
+	/* The dispatch of a policy's own list may still read the LUN. */
 	if (atomic_read(&host->core->choice.live))
 		synchronize_rcu();
 	mutex_unlock(&host->core->choice.lock);

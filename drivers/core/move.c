@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Commands that a policy gives to another hardware queue than the block layer's. Three
- * things are special about them. The LLD must accept them there. Not every command may be
- * moved. When the last CPU of a hardware queue goes offline, the queue's interrupt stops too.
- * blk-mq then waits only for commands of the queue's own hctx, so a CPU hotplug state of the
- * layer waits for the foreign ones.
+ * rules apply to them. The LLD must accept them there. Not every command may be moved. When
+ * the last CPU of a hardware queue goes offline, the queue's interrupt stops too; blk-mq first
+ * waits only for commands of the queue's own hctx, so a CPU hotplug state of the layer waits for
+ * the foreign ones.
  */
 #define pr_fmt(fmt) "smq: " fmt
 
@@ -18,7 +18,7 @@
 #include "core.h"
 #include "seen.h"
 
-/* How often a CPU that goes offline checks for foreign commands. */
+/* How often the CPU hotplug state checks for foreign commands, in ms. */
 #define SMQ_MOVE_POLL_MS	5
 
 /* The dynamic CPU hotplug state; set when the module is loaded. */
@@ -49,13 +49,13 @@ EXPORT_SYMBOL_GPL(smq_cmd_may_move);
  * smq_hwq_is_open() - whether commands of other hardware queues may go to this one
  * @hwq: a hardware queue
  *
- * Context: in a policy's queue, in the RCU read-side section in which the command is moved.
- * Return: false for a poll queue, for a queue that commands wait for, and while no CPU of
- * the queue is online.
+ * Context: the policy's queue operation, in the RCU read-side section in which the command is
+ * moved. Return: false for a poll queue, while commands wait for room in the queue, and while no
+ * CPU of the queue is online.
  */
 bool smq_hwq_is_open(const struct smq_hwq *hwq)
 {
-	/* The CPU that closes it waits a grace period, then for the foreign commands. */
+	/* The CPU that closes the queue waits for a grace period, then for the foreign commands. */
 	return READ_ONCE(hwq->core->move.open) && !smq_hwq_is_full(hwq);
 }
 EXPORT_SYMBOL_GPL(smq_hwq_is_open);
@@ -65,7 +65,7 @@ static struct smq_hwq *smq_move_home_of(struct smq_cmd *cmd)
 	return cmd->hwq->host->hwq[scsi_cmd_to_rq(smq_cmd_to_scmd(cmd))->mq_hctx->queue_num];
 }
 
-/* The command is no longer a foreign one. Context: any; the caller owns it. */
+/* Stops counting a command as foreign. Context: any; the caller owns the command. */
 void smq_move_end(struct smq_cmd *cmd)
 {
 	cmd->seen->flags &= ~SMQ_SEEN_MOVED;
@@ -129,8 +129,8 @@ static bool smq_move_has_other_cpu(struct smq_host *host, unsigned int cpu)
 }
 
 /*
- * Context: as smq_move_cpu_online(). The block layer's own hotplug state, and then the
- * interrupts of the CPU, go offline after this state: the queue's commands can still complete.
+ * Context: as smq_move_cpu_online(). The block layer's own hotplug state and the interrupts of the
+ * CPU go offline only after this state, so the queue's commands can still complete.
  */
 static int smq_move_cpu_offline(unsigned int cpu, struct hlist_node *node)
 {
@@ -140,7 +140,7 @@ static int smq_move_cpu_offline(unsigned int cpu, struct hlist_node *node)
 	if (smq_move_has_other_cpu(host, cpu))
 		return 0;
 	WRITE_ONCE(move->open, false);
-	/* After the grace period all commands that were being moved there are counted. */
+	/* After the grace period every command that was being moved to the queue is counted. */
 	synchronize_rcu();
 	/* Acquire: pairs with smq_move_end(). Waits without a limit, as the block layer does. */
 	while (atomic_read_acquire(&move->foreign))
@@ -149,9 +149,9 @@ static int smq_move_cpu_offline(unsigned int cpu, struct hlist_node *node)
 }
 
 /*
- * The host chooses a policy that moves commands. Return: 0; -EOPNOTSUPP, after a message, if
- * the LLD accepts a command on its own hardware queue only; another negative errno.
- * Context: policy lock; may sleep.
+ * Called when the host chooses a policy that moves commands. Return: 0; -EOPNOTSUPP, after a
+ * message, if the LLD accepts a command only on the command's own hardware queue; another negative
+ * errno. Context: policy lock; may sleep.
  */
 int smq_move_begin_host(struct smq_host *host)
 {
@@ -180,7 +180,7 @@ int smq_move_begin_host(struct smq_host *host)
 	return err;
 }
 
-/* No policy of the host is left. Context: may sleep. */
+/* Undoes smq_move_begin_host(). The host has no policy left. Context: may sleep. */
 void smq_move_end_host(struct smq_host *host)
 {
 	struct smq_host_move *move = &host->core->move;
@@ -194,7 +194,7 @@ void smq_move_end_host(struct smq_host *host)
 
 int __init smq_moves_init(void)
 {
-	/* A dynamic state goes offline before CPUHP_AP_BLK_MQ_ONLINE. */
+	/* A CPU that goes offline leaves a dynamic state before CPUHP_AP_BLK_MQ_ONLINE. */
 	smq_move_state = cpuhp_setup_state_multi(CPUHP_AP_ONLINE_DYN, "scsi/smq:online",
 						 smq_move_cpu_online, smq_move_cpu_offline);
 	return min(smq_move_state, 0);

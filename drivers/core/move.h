@@ -16,8 +16,8 @@ struct smq_hwq;
 
 /**
  * struct smq_host_move - CPU hotplug, for policies that move commands
- * @cpus: the host's instance in the layer's CPU hotplug state, from the first such policy on; until
- *	then @hwq_of is NULL. Changes under the host's policy lock
+ * @cpus: the host's instance in the layer's CPU hotplug state. It is added when the host first
+ *	chooses such a policy; until then @hwq_of is NULL. Changes under the host's policy lock
  * @hwq_of: the default hardware queue of each CPU: a copy, because the tag set's map is freed while
  *	the host is being removed
  *
@@ -30,8 +30,8 @@ struct smq_host_move {
 
 /**
  * struct smq_hwq_move - a hardware queue as the target of moved commands
- * @foreign: commands of other hardware queues that it has; atomic because any CPU moves
- *	and completes them
+ * @foreign: number of commands that it has from other hardware queues; atomic because any CPU
+ *	moves and completes them
  * @open: one of its CPUs is online. Written by CPU hotplug, read inside the RCU
  *	read-side section in which a command is moved
  */

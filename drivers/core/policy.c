@@ -12,7 +12,7 @@
 
 #include "core.h"
 
-/* How often a change checks whether the old policy still holds commands, and for how long. */
+/* How often a change checks whether the old policy still holds commands, and how long; in ms. */
 #define SMQ_POLICY_POLL_MS	10
 #define SMQ_POLICY_DRAIN_MS	2000
 
@@ -31,8 +31,8 @@ static bool smq_policy_is_held(struct request *rq, void *data)
 	rcu_read_lock();
 	seen = READ_ONCE(cmd->seen);
 	/*
-	 * Read without a lock: the caller checks again, and then finds a command that was held
-	 * meanwhile.
+	 * Read without a lock: the caller checks again, and then finds a command that has been held
+	 * since.
 	 */
 	if (seen && data_race(seen->policy) == held->policy &&
 	    atomic_read(&cmd->state) == SMQ_HELD)
@@ -66,7 +66,7 @@ static void smq_policy_drain(struct smq_policy *old)
 	}
 }
 
-/* Clears the policy's part in all LUNs, also in those that are being removed. */
+/* Clears the pointer to the policy's part in all LUNs, also in those that are being removed. */
 static void smq_policy_drop_luns(struct smq_host *host)
 {
 	struct scsi_device *sdev;
@@ -79,7 +79,7 @@ static void smq_policy_drop_luns(struct smq_host *host)
 	spin_unlock_irq(host->shost->host_lock);
 }
 
-/* Gives each LUN of the host its part. A LUN that is found later gets its part at that time. */
+/* Gives each LUN of the host its part of the policy. A later LUN gets it when it is found. */
 static int smq_policy_add_luns(struct smq_policy *policy)
 {
 	struct scsi_device *sdev;
@@ -92,7 +92,10 @@ static int smq_policy_add_luns(struct smq_policy *policy)
 	return err;
 }
 
-/* @ops: NULL for "direct"; else the call takes over the caller's reference to its module. */
+/*
+ * Changes the policy of a host. @ops: NULL for "direct"; otherwise the call takes over the caller's
+ * reference to its module. Context: policy lock; may sleep.
+ */
 static int smq_policy_change(struct smq_host *host, const struct smq_policy_ops *ops)
 {
 	struct smq_choice *choice = &host->core->choice;
@@ -118,7 +121,7 @@ static int smq_policy_change(struct smq_host *host, const struct smq_policy_ops 
 	if (new && new->ops->holds)
 		smq_depth_begin(host);
 	rcu_assign_pointer(choice->policy, new);
-	/* After this only the new policy, if any, holds commands that are refused. */
+	/* After the grace period only the new policy, if any, holds commands that are refused. */
 	synchronize_rcu();
 	if (new && !new->ops->has_use)
 		smq_use_swap(host, new);
@@ -146,7 +149,7 @@ ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char 
 	return len + sysfs_emit_at(buf, len, "\n");
 }
 
-/* The policy of that name, with a reference to its module, which is loaded if necessary. */
+/* Finds a policy, and references its module. Loads a module for that name if necessary. */
 static const struct smq_policy_ops *smq_policy_find(const char *name)
 {
 	const struct smq_policy_ops *ops = smq_registry_get(name);
@@ -220,15 +223,15 @@ void smq_policy_init_host(struct smq_host *host)
 	smq_use_init_host(host);
 }
 
-/* The host is marked as removing: after this call its policy no longer changes. */
+/* The caller has set eh.removing: after this call the host's policy no longer changes. */
 void smq_policy_wait_for_change(struct smq_host *host)
 {
-	/* Wait for a change that is under way; the next one sees the mark. */
+	/* Wait for a change that is under way; the next one sees eh.removing. */
 	mutex_lock(&host->core->choice.lock);
 	mutex_unlock(&host->core->choice.lock);
 }
 
-/* The host has no commands and gets no more. Context: may sleep. */
+/* Frees the policy of a host that has no commands and gets no more. Context: may sleep. */
 void smq_policy_stop_host(struct smq_host *host)
 {
 	struct smq_choice *choice = &host->core->choice;
@@ -237,7 +240,7 @@ void smq_policy_stop_host(struct smq_host *host)
 	cancel_delayed_work_sync(&choice->use);
 	mutex_lock(&choice->lock);
 	policy = smq_choice_policy(choice);
-	/* No command comes, so SMQ_DETOUR_POLICY may stay set in smq_hwq.detour. */
+	/* No command will come, so SMQ_DETOUR_POLICY may stay set in smq_hwq.detour. */
 	RCU_INIT_POINTER(host->policy, NULL);
 	RCU_INIT_POINTER(choice->policy, NULL);
 	mutex_unlock(&choice->lock);

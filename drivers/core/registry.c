@@ -27,10 +27,10 @@ struct smq_registered {
  * struct smq_knobs - a host's settings for a policy
  * @node: in smq_choice.knobs
  * @ops: the policy
- * @shown: its group is in sysfs
+ * @shown: the policy's attribute group is in sysfs
  * @data: the settings
  *
- * Lifetime: from the policy's registration, or the host's, to the end of either.
+ * Lifetime: while both the policy and the host are registered.
  */
 struct smq_knobs {
 	struct list_head node;
@@ -43,7 +43,7 @@ struct smq_knobs {
  * struct smq_registered_host - a host as the registry knows it
  * @node: in smq_registered_hosts
  * @host: the host
- * @shown: it is in sysfs
+ * @shown: the host is in sysfs
  */
 struct smq_registered_host {
 	struct list_head node;
@@ -83,7 +83,10 @@ static int smq_knobs_add(struct smq_host *host, const struct smq_policy_ops *ops
 	return 0;
 }
 
-/* Drops the policy lock before it calls sysfs, which waits for readers that may take it. */
+/*
+ * Shows or hides a policy's settings. Drops the policy lock before it calls sysfs, because sysfs
+ * waits for readers that may take that lock.
+ */
 static void smq_knobs_show(struct smq_registered_host *known, const struct smq_policy_ops *ops,
 			   bool show)
 {
@@ -99,7 +102,7 @@ static void smq_knobs_show(struct smq_registered_host *known, const struct smq_p
 	if (!show)
 		sysfs_remove_group(kobj, ops->knobs);
 	else if (sysfs_create_group(kobj, ops->knobs))
-		return;		/* the driver core has said why */
+		return;		/* sysfs has logged the reason */
 	knobs->shown = show;
 }
 
@@ -131,10 +134,10 @@ static struct smq_registered *smq_registered_find(const char *name)
 
 /**
  * smq_policy_register() - makes a dispatch policy known
- * @ops: the policy; must stay until smq_policy_unregister()
+ * @ops: the policy; must stay valid until smq_policy_unregister()
  *
  * Context: may sleep. Return: 0; -EINVAL, after a message, if the name or an operation is
- * missing or operations do not go together; -EEXIST for a name that is taken; -ENOMEM.
+ * missing or if operations exclude each other; -EEXIST if the name is taken; -ENOMEM.
  */
 int smq_policy_register(const struct smq_policy_ops *ops)
 {
@@ -143,12 +146,13 @@ int smq_policy_register(const struct smq_policy_ops *ops)
 	int err = 0;
 
 	if (!ops->name || !*ops->name || strlen(ops->name) > 31 || !ops->queue) {
-		pr_err("policy '%.31s': a name of 1 to 31 characters and queue are needed\n",
+		pr_err("policy '%.31s': needs a name of 1 to 31 characters and a queue operation\n",
 		       ops->name ?: "");
 		return -EINVAL;
 	}
 	if (!ops->passes != !ops->passed || (ops->passes && ops->holds)) {
-		pr_err("policy '%s': passes needs passed, and does not go with holds\n", ops->name);
+		pr_err("policy '%s': passes and passed need each other, and exclude holds\n",
+		       ops->name);
 		return -EINVAL;
 	}
 	registered = kzalloc(sizeof(*registered), GFP_KERNEL);
@@ -179,7 +183,7 @@ EXPORT_SYMBOL_GPL(smq_policy_register);
 
 /**
  * smq_policy_unregister() - undoes smq_policy_register()
- * @ops: the policy; no host has it, because a host that has it references its module
+ * @ops: the policy; no host has chosen it, because a host references its policy's module
  *
  * Context: may sleep.
  */
@@ -199,7 +203,7 @@ void smq_policy_unregister(const struct smq_policy_ops *ops)
 EXPORT_SYMBOL_GPL(smq_policy_unregister);
 
 /**
- * smq_policy_knobs() - a policy's settings, from an attribute of its group
+ * smq_policy_knobs() - finds a policy's settings, for an attribute of its group
  * @dev: the device that the attribute was called with
  * @ops: the policy
  *
@@ -236,8 +240,7 @@ ssize_t smq_knob_store_uint(struct device *dev, struct device_attribute *attr, c
 			    unsigned int least, unsigned int most)
 {
 	/*
-	 * All attributes share this limit, so it allows more messages than one attribute would
-	 * need.
+	 * All attributes share this limit, so it allows more messages than one attribute needs.
 	 */
 	static DEFINE_RATELIMIT_STATE(said, HZ, 20);
 	unsigned int value;
@@ -263,7 +266,7 @@ void *smq_registry_knobs(struct smq_host *host, const struct smq_policy_ops *ops
 	return knobs ? knobs->data : NULL;
 }
 
-/* The policy of that name with a reference to its module, or NULL. Context: may sleep. */
+/* Finds a registered policy, and references its module; or NULL. Context: may sleep. */
 const struct smq_policy_ops *smq_registry_get(const char *name)
 {
 	struct smq_registered *registered;
@@ -278,8 +281,8 @@ const struct smq_policy_ops *smq_registry_get(const char *name)
 }
 
 /*
- * The names of all policies, the one called @chosen in brackets. Context: may sleep.
- * Return: their length.
+ * Writes the names of all policies to @buf, the one called @chosen in brackets. Context: may sleep.
+ * Return: the length of the text.
  */
 int smq_registry_list(char *buf, size_t size, const char *chosen, const char *between)
 {
@@ -311,7 +314,7 @@ static struct smq_registered_host *smq_registry_find(struct smq_host *host)
 	return NULL;
 }
 
-/* A new host gets settings for all policies. Context: may sleep. Return: 0 or -ENOMEM. */
+/* Gives a new host settings for all policies. Context: may sleep. Return: 0 or -ENOMEM. */
 int smq_registry_add_host(struct smq_host *host)
 {
 	struct smq_registered *registered;
@@ -346,19 +349,19 @@ static void smq_registry_show(struct smq_host *host, bool show)
 	mutex_unlock(&smq_registry_lock);
 }
 
-/* The host is in sysfs. Context: may sleep. */
+/* Called when the host is in sysfs: shows its settings there. Context: may sleep. */
 void smq_registry_show_host(struct smq_host *host)
 {
 	smq_registry_show(host, true);
 }
 
-/* The host is about to leave sysfs. Context: may sleep. */
+/* Called before the host leaves sysfs: hides its settings. Context: may sleep. */
 void smq_registry_hide_host(struct smq_host *host)
 {
 	smq_registry_show(host, false);
 }
 
-/* The host is being freed. Context: may sleep. */
+/* Frees the settings of a host that is being freed. Context: may sleep. */
 void smq_registry_remove_host(struct smq_host *host)
 {
 	struct smq_registered *registered;

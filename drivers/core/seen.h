@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A command that a policy has seen: from smq_seen_begin() to smq_seen_end() it has a
+ * Commands that a policy has seen. From smq_seen_begin() to smq_seen_end() such a command has a
  * struct smq_policy_cmd, and a reference to the policy.
  */
 #ifndef SMQ_CORE_SEEN_H
@@ -27,8 +27,8 @@ static inline void smq_seen_set(struct smq_policy *policy, struct smq_policy_lun
 }
 
 /*
- * Sets up the policy's part of a command. False if the LUN has no data of this policy: there was
- * no memory for it, or the LUN was found while the policy was being changed.
+ * Sets up the policy's part of a command. Returns false if the LUN has no part of this policy:
+ * there was no memory for it, or the LUN was found while the policy was being changed.
  *
  * Context: inside an RCU read-side section; the caller owns the command.
  */
@@ -43,8 +43,8 @@ static inline bool smq_seen_begin(struct smq_policy *policy, struct smq_cmd *cmd
 }
 
 /*
- * The same for a command that the layer holds without a policy. False while the host is still
- * being added, and if there was no memory.
+ * The same for a command that the layer holds without a policy. Returns false while the host is
+ * still being added, and if there was no memory.
  */
 static inline bool smq_seen_begin_no_policy(struct smq_cmd *cmd)
 {
@@ -56,7 +56,7 @@ static inline bool smq_seen_begin_no_policy(struct smq_cmd *cmd)
 	return no_policy;
 }
 
-/* The command has ended, or is returned to the mid-layer. Context: as smq_seen_begin(). */
+/* Called when a command ends or is returned to the mid-layer. Context: as smq_seen_begin(). */
 static inline void smq_seen_end(struct smq_cmd *cmd)
 {
 	struct smq_policy *policy = cmd->seen->policy;
@@ -67,7 +67,7 @@ static inline void smq_seen_end(struct smq_cmd *cmd)
 	percpu_ref_put(&policy->refs);
 }
 
-/* Asks the policy where a command goes; NULL if it is held. Not on the hot path. */
+/* Asks the policy where a command goes. Returns NULL if it is held. Not on the hot path. */
 static inline struct smq_hwq *smq_seen_queue(struct smq_cmd *cmd, bool last)
 {
 	struct smq_policy *policy = cmd->seen->policy;

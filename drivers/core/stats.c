@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Statistics of a host, read-only: sums in /sys/class/scsi_host/hostN/smq/, and all counters
- * in debugfs smq/hostN/stats, in lines of "key=value" words; the first word says what the
- * line is about.
+ * in debugfs smq/hostN/stats, in lines of "key=value" words. The first word of a line names the
+ * object that the line describes.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
@@ -14,8 +14,8 @@
 static struct dentry *smq_debugfs;
 
 /*
- * Sums counters of CPUs that go on counting: each sum is exact when the host is quiet. Reads
- * done before queued, so that the difference of the two is never negative.
+ * Sums the counters of all CPUs. The CPUs may count meanwhile, so a sum is exact only when the host
+ * is quiet. Reads done before queued, so that queued - done is never negative.
  */
 static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 {

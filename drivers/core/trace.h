@@ -45,8 +45,9 @@ DECLARE_EVENT_CLASS(smq_cmd_class,
 );
 
 /*
- * A command goes to the LLD; result and resid are left from the tag's last use. hwq is the block
- * layer's hardware queue, to which the tag belongs; a policy may give the command to another.
+ * A command is on its way to the LLD. "result" and "resid" are left over from the tag's last use.
+ * "hwq" is the block layer's hardware queue, to which the tag belongs. "on" is the hardware queue
+ * that the command is on: a policy may give the command to another one after smq_queue.
  */
 DEFINE_EVENT(smq_cmd_class, smq_queue,
 	TP_PROTO(struct smq_cmd *cmd),
@@ -59,13 +60,13 @@ DEFINE_EVENT(smq_cmd_class, smq_done,
 	TP_ARGS(cmd)
 );
 
-/* The LLD did not take it: the mid-layer queues it again. */
+/* The LLD refused a command, and the layer returned it: the mid-layer queues it again. */
 DEFINE_EVENT(smq_cmd_class, smq_busy,
 	TP_PROTO(struct smq_cmd *cmd),
 	TP_ARGS(cmd)
 );
 
-/* Error handling took it back: it ends here, without smq_done. */
+/* Error handling took a command back: the command ends here, without smq_done. */
 DEFINE_EVENT(smq_cmd_class, smq_taken,
 	TP_PROTO(struct smq_cmd *cmd),
 	TP_ARGS(cmd)

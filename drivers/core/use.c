@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Makes the chosen policy effective only while it has something to do; otherwise the host runs
- * as "direct", and commands do not pay for the policy. In "direct" no code samples doorbells
- * or counts commands. Two things make the policy effective again: a full device, which
- * "direct" notices in its cold branches, and a look every few seconds, in which commands pass
- * the policy for 200 ms.
+ * as "direct", and the policy costs nothing. In "direct" the policy sees no command, so it cannot
+ * find out that it has something to do again. Two things make it effective again: a full device,
+ * which "direct" notices in its cold branches, and a look every few seconds, in which commands go
+ * through the policy for 200 ms.
  */
 #include <linux/export.h>
 #include <linux/percpu.h>
 
 #include "core.h"
 
-/* When to try again to raise or lower the depth that is advertised. */
+/* The time before the next try to raise or lower the advertised depth, in jiffies. */
 #define SMQ_USE_RETRY	msecs_to_jiffies(10)
 
 static u64 smq_use_queued(const struct smq_host *host)
@@ -37,7 +37,7 @@ static void smq_use_commit_all(struct smq_host *host)
 
 	for (i = 0; i < host->nr_hwqs; i++) {
 		rcu_read_lock();
-		/* A reset ends all commands. */
+		/* Not during a reset: it ends the commands in its scope. */
 		if (!READ_ONCE(host->frozen))
 			smq_policy_commit(host->hwq[i]);
 		rcu_read_unlock();
@@ -45,8 +45,8 @@ static void smq_use_commit_all(struct smq_host *host)
 }
 
 /*
- * Makes @policy effective; NULL: "direct". After the call all commands that passed the previous
- * policy are with the LLD, held, or have ended. Context: policy lock; may sleep.
+ * Makes @policy effective; NULL: "direct". After the call all commands that went through the
+ * previous policy are with the LLD, held, or have ended. Context: policy lock; may sleep.
  */
 void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 {
@@ -54,7 +54,7 @@ void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 
 	lockdep_assert_held(&host->core->choice.lock);
 	rcu_assign_pointer(host->policy, policy);
-	/* A submitter that sees only one of the two runs as "direct"; wait for it. */
+	/* A submitter that sees only one of the two changes runs as "direct"; wait for it. */
 	for (i = 0; i < host->nr_hwqs; i++)
 		assign_bit(SMQ_DETOUR_POLICY, &host->hwq[i]->detour, policy);
 	synchronize_rcu();
@@ -73,7 +73,10 @@ static bool smq_use_needed(struct smq_host *host, struct smq_policy *policy)
 	return policy->ops->has_use(policy);
 }
 
-/* The policy has something to do. Returns the time until the next check, in jiffies. */
+/*
+ * Makes the policy effective, and raises the advertised depth for a policy that holds commands.
+ * Returns the time until the next check, in jiffies.
+ */
 static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_policy *policy)
 {
 	struct smq_choice *choice = &host->core->choice;
@@ -83,7 +86,7 @@ static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_polic
 	if (!rcu_access_pointer(host->policy))
 		smq_use_swap(host, policy);
 	if (policy->ops->holds && !host->core->raised && !smq_depth_raise(host)) {
-		/* SMQ_POLICY_IDLE counts from when the depth is raised. */
+		/* SMQ_POLICY_IDLE begins when the depth is raised. */
 		WRITE_ONCE(choice->last_full, jiffies);
 		return SMQ_USE_RETRY;
 	}
@@ -91,8 +94,8 @@ static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_polic
 }
 
 /*
- * The policy has nothing to do, as far as is known: begins a look, or ends it and runs as
- * "direct". Returns the time until the next check, in jiffies.
+ * Called while the policy has nothing to do, as far as the layer knows: begins a look, or ends it
+ * and makes the host run as "direct". Returns the time until the next check, in jiffies.
  */
 static unsigned long smq_use_when_idle(struct smq_host *host, struct smq_policy *policy)
 {
@@ -114,7 +117,7 @@ static unsigned long smq_use_when_idle(struct smq_host *host, struct smq_policy 
 	choice->looking = false;
 	choice->looked_at = queued;
 	if (host->core->raised && !smq_depth_lower(host)) {
-		/* Commands beyond the depth are in flight: go on counting. */
+		/* More commands than the depth are in flight: keep counting them. */
 		return SMQ_USE_RETRY;
 	}
 	smq_use_swap(host, NULL);
@@ -147,26 +150,26 @@ static void smq_use_work(struct work_struct *work)
 }
 
 /**
- * smq_policy_found_use() - the policy has something to do
- * @host: a host that has chosen it
+ * smq_policy_found_use() - tells the layer that the policy has something to do
+ * @host: a host that has chosen the policy
  *
- * Calls the policy's has_use soon, to make the policy effective. Cheap if the layer already knows
- * that the policy has something to do.
+ * The layer soon checks whether to make the policy effective, and calls has_use for that. Cheap if
+ * the layer already knows that the policy has something to do.
  *
- * Context: any; a command or a running sysfs attribute keeps the host.
+ * Context: any; a command or a running sysfs attribute keeps the host from being freed.
  */
 void smq_policy_found_use(struct smq_host *host)
 {
 	struct smq_host_core *core = host->core;
 
-	/* Pairs with smq_use_when_idle(): the caller's store comes before this read of in_use. */
+	/* Pairs with smq_use_when_idle(): orders the caller's store before this read of in_use. */
 	smp_mb();
 	if (!READ_ONCE(core->choice.in_use))
 		mod_delayed_work(core->hold.wq, &core->choice.use, 0);
 }
 EXPORT_SYMBOL_GPL(smq_policy_found_use);
 
-/* The host has chosen a policy that holds commands or has has_use. Context: policy lock. */
+/* Starts the checks of a chosen policy that holds commands or has has_use. Context: policy lock. */
 void smq_use_begin(struct smq_host *host)
 {
 	struct smq_choice *choice = &host->core->choice;

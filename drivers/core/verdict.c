@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The calls of the effective policy on a command's way between the mid-layer and the LLD. Those
- * that are made for every command are direct calls for the policies of this module.
+ * Calls the operations of the effective policy for a command on its way between the mid-layer and
+ * the LLD. For the policies of this module, operations that are called for every command are direct
+ * calls.
  */
 #include <linux/export.h>
 #include <linux/indirect_call_wrapper.h>
@@ -13,8 +14,9 @@
 #include "wait.h"
 
 /*
- * Returns the policy if it lets the command go to the LLD at once, else NULL. With a policy, the
- * caller then calls smq_policy_passed() inside the same RCU read-side section.
+ * Returns the policy if it lets the command go to the LLD at once, else NULL. If it returns a
+ * policy, the caller gives the command to the LLD and then calls smq_policy_passed(), inside the
+ * same RCU read-side section.
  */
 struct smq_policy *smq_policy_passes(struct smq_hwq *hwq)
 {
@@ -52,7 +54,7 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 }
 EXPORT_SYMBOL_GPL(smq_policy_queue);
 
-/* The LLD has a command that passed, or has refused it. Context: as queue_cmd. */
+/* Called when the LLD has taken or refused a command that passed. Context: as queue_cmd. */
 void smq_policy_passed(struct smq_policy *policy, struct smq_hwq *hwq)
 {
 	INDIRECT_CALL_1(policy->ops->passed, smq_bucket_has_passed, policy, hwq);
@@ -60,8 +62,8 @@ void smq_policy_passed(struct smq_policy *policy, struct smq_hwq *hwq)
 EXPORT_SYMBOL_GPL(smq_policy_passed);
 
 /*
- * The LLD did not take a command that was moved. True: there was no room in that hardware
- * queue, and the command is to be given to @hwq, its own. Context: as queue_cmd, inside
+ * Called when the LLD refused a command that was moved. Returns true if the other hardware queue
+ * had no room: then the caller issues the command to @hwq, its own. Context: as queue_cmd, inside
  * an RCU read-side section.
  */
 bool smq_policy_fall_back(struct smq_hwq *hwq, struct smq_cmd *cmd, enum smq_status st)
@@ -78,7 +80,7 @@ bool smq_policy_fall_back(struct smq_hwq *hwq, struct smq_cmd *cmd, enum smq_sta
 }
 EXPORT_SYMBOL_GPL(smq_policy_fall_back);
 
-/* A command that was not the last of its batch went to the LLD, and is not committed yet. */
+/* Marks @hwq as uncommitted: the LLD got a command that was not the last of its batch. */
 void smq_policy_uncommitted(struct smq_hwq *hwq)
 {
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
@@ -89,13 +91,13 @@ void smq_policy_uncommitted(struct smq_hwq *hwq)
 }
 EXPORT_SYMBOL_GPL(smq_policy_uncommitted);
 
-/* The last of a batch is held: whether commands before it are to be committed. */
+/* The last command of a batch is held: returns whether commands before it must be committed. */
 bool smq_policy_take_uncommitted(struct smq_hwq *hwq)
 {
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
 	atomic_t *uncommitted;
 
-	/* All hardware queues are committed once a policy is not effective any more. */
+	/* The policy was dropped, and the mark with it: commit in any case. */
 	if (!policy)
 		return true;
 	uncommitted = &policy->hwqs[hwq->index]->uncommitted;
@@ -103,7 +105,7 @@ bool smq_policy_take_uncommitted(struct smq_hwq *hwq)
 }
 EXPORT_SYMBOL_GPL(smq_policy_take_uncommitted);
 
-/* The block layer's batch ended early: no last command is coming. */
+/* Called when the block layer's batch ended early: no last command will follow. */
 void smq_policy_last(struct smq_hwq *hwq)
 {
 	struct smq_policy *policy;
@@ -116,7 +118,7 @@ void smq_policy_last(struct smq_hwq *hwq)
 }
 EXPORT_SYMBOL_GPL(smq_policy_last);
 
-/* The mid-layer's own commands may be held; those of its error handler may not. */
+/* Whether a command may be held: the block layer sent it, and error handling does not have it. */
 static bool smq_policy_may_hold(struct smq_cmd *cmd)
 {
 	return !smq_cmd_in_eh(cmd) &&
@@ -124,8 +126,8 @@ static bool smq_policy_may_hold(struct smq_cmd *cmd)
 }
 
 /*
- * Whether a refused command is to be held. If so, gives it a part of a policy's memory or of the
- * layer's.
+ * Whether a refused command is to be held. If so, the command gets a struct smq_policy_cmd, of the
+ * policy or of smq_host_core.no_policy.
  */
 static bool smq_policy_begin_refused(struct smq_cmd *cmd, enum smq_status st)
 {
@@ -139,8 +141,8 @@ static bool smq_policy_begin_refused(struct smq_cmd *cmd, enum smq_status st)
 }
 
 /*
- * The LLD did not take a command. True: it is held. False: it goes back to the mid-layer.
- * Context: as queue_cmd, inside an RCU read-side section.
+ * Called when the LLD refused a command. Returns true if the command is held, false if the caller
+ * must return it to the mid-layer. Context: as queue_cmd, inside an RCU read-side section.
  */
 bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st)
 {
@@ -158,8 +160,8 @@ bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st)
 }
 
 /*
- * TASK SET FULL for a command that is not counted; the caller owns it. True: it is held.
- * Context: any, inside an RCU read-side section.
+ * Called for TASK SET FULL if the command is not counted in the inner depth; the caller owns the
+ * command. Returns true if it is held. Context: any, inside an RCU read-side section.
  */
 bool smq_policy_full(struct smq_cmd *cmd)
 {
@@ -167,8 +169,8 @@ bool smq_policy_full(struct smq_cmd *cmd)
 	    (!cmd->seen && !smq_seen_begin(smq_host_chosen_policy(cmd->hwq->host), cmd)))
 		return false;
 	/*
-	 * Commands that are not counted here are counted by the mid-layer: use its count, less this
-	 * command.
+	 * The mid-layer counts the commands that the layer does not count: use its count, less
+	 * this command.
 	 */
 	smq_depth_full(&smq_cmd_lun(cmd)->depth,
 		       scsi_device_busy(smq_cmd_to_scmd(cmd)->device) - 1);
@@ -179,7 +181,7 @@ bool smq_policy_full(struct smq_cmd *cmd)
 }
 EXPORT_SYMBOL_GPL(smq_policy_full);
 
-/* The part of smq_policy_done() for a command that has room in the inner depth. */
+/* The part of smq_policy_done() for a command that is counted in the inner depth. */
 static bool smq_policy_done_counted(struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
@@ -202,8 +204,8 @@ static bool smq_policy_done_counted(struct smq_cmd *cmd)
 }
 
 /*
- * A command that a policy has seen has ended; the caller owns it. True: it is held again.
- * Context: any, inside an RCU read-side section.
+ * Called when the LLD has completed a command that a policy has seen; the caller owns the command.
+ * Returns true if it is held again. Context: any, inside an RCU read-side section.
  */
 bool smq_policy_done(struct smq_cmd *cmd)
 {
@@ -224,7 +226,7 @@ bool smq_policy_done(struct smq_cmd *cmd)
 EXPORT_SYMBOL_GPL(smq_policy_done);
 
 /*
- * Error handling has taken a command from the LLD or from a list, and owns it.
+ * Called when error handling has taken a command from the LLD or from a list, and owns it.
  * Context: any, inside an RCU read-side section.
  */
 void smq_policy_taken(struct smq_cmd *cmd)

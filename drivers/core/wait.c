@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands that wait for room. Commands wait for the inner depth in a list of their LUN; each
- * command that completes makes room, and starts the dispatch of the next. A policy may keep
- * them in lists of its own and choose which is next; refused commands go before those. A
- * command that the LLD refused because its hardware queue is full waits in a list of that
- * queue, with any policy, and later commands for the queue wait behind it: small commands of
- * one LUN do not overtake a large one of another.
+ * Commands that wait for room. A command waits for room in the inner depth in a list of its LUN;
+ * each command that completes makes room, and starts the dispatch of the next one. A policy may
+ * keep waiting commands in lists of its own and choose the next one; refused commands still go
+ * first. A command that the LLD refused because its hardware queue is full waits in a list of that
+ * queue, with any policy or none. Later commands for the queue wait behind it, so that small
+ * commands of one LUN do not overtake a large command of another LUN.
  */
 #include <linux/export.h>
 #include <linux/rcupdate.h>
@@ -25,7 +25,7 @@ static void smq_wait_count_full(struct smq_hwq *hwq)
 	this_cpu_inc(hwq->stats->held_full);
 	if (!smq_host_holds(host))
 		return;
-	/* Of two racing writes either one is good enough. */
+	/* If two CPUs write at once, either value is good enough. */
 	WRITE_ONCE(host->core->choice.last_full, jiffies);
 	smq_policy_found_use(host);
 }
@@ -60,9 +60,9 @@ static void smq_wait_hold_for_hwq(struct smq_cmd *cmd)
 	began = !test_and_set_bit(SMQ_DETOUR_FULL, &hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
 	/*
-	 * Fully ordered. So is smq_cmd_own() in a completion, and the LLD makes room before it
-	 * completes the command. So either the next try finds the room, or the completion sees the
-	 * bit.
+	 * Setting the bit is fully ordered. So is smq_cmd_own() in a completion, and the LLD makes
+	 * room before it completes a command. So either the next try finds the room, or the
+	 * completion sees the bit.
 	 */
 	if (began)
 		smq_hold_kick(hold);
@@ -167,7 +167,7 @@ static void smq_wait_issue_all(struct list_head *list)
 		smq_policy_issue(run_hwq, &run, true);
 }
 
-/* Grants room to refused commands, and takes them. False: there was not enough room for all. */
+/* Grants room to commands in the LUN's list, and takes them. Returns false if room ran out. */
 static bool smq_wait_grant(struct smq_depth *depth, struct list_head *list)
 {
 	struct smq_hold *hold = &depth->wait;
@@ -193,8 +193,8 @@ static bool smq_wait_grant(struct smq_depth *depth, struct list_head *list)
 
 /*
  * Whether a policy must let all commands of a LUN go: the host drops the policy, the LUN is
- * being removed, or the block layer waits for all of the queue's commands, as a freeze, a
- * change of elevator and suspend do.
+ * being removed, or the block layer waits for all commands of the request queue (a freeze, a
+ * change of elevator, suspend).
  */
 bool smq_wait_must_drain(const struct smq_policy_lun *lun)
 {
@@ -330,7 +330,7 @@ static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool f
 	struct smq_policy_cmd *seen = cmd->seen;
 
 	smq_seen_done(cmd);
-	/* While commands are counted, an uncounted one waits for its LUN's room first. */
+	/* While the inner depth is kept, an uncounted command must first get room in its LUN. */
 	if ((st == SMQ_HWQ_BUSY || st == SMQ_HOST_BUSY) &&
 	    (seen->flags & SMQ_SEEN_COUNTED || !smq_host_holds(cmd->hwq->host))) {
 		smq_wait_hold_for_hwq(cmd);
@@ -344,13 +344,14 @@ static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool f
 	if (first)
 		smq_depth_refused(depth);
 	smq_move_home(cmd);
-	/* With the timer, because the LUN may have nothing in flight. */
+	/* Start the timer, because the LUN may have nothing in flight. */
 	smq_wait_hold_for_lun(&depth->wait, cmd, true, true);
 }
 
 /*
- * The LLD did not take the first command of a list: that one and the rest are held.
- * Context: as queue_cmd, inside an RCU read-side section.
+ * Called when the LLD refused the first command of a list: holds that one and the rest. Begins
+ * with the last one, because each is added at the front. Context: as queue_cmd, inside an RCU
+ * read-side section.
  */
 void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_status st)
 {
@@ -365,15 +366,15 @@ void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_stat
 }
 
 /*
- * Gives commands to the LLD, and holds those that it refuses. True if the LLD took all of
- * them; sets *@some if it took any.
+ * Gives commands to the LLD, and holds those that it refuses. Returns true if the LLD took all
+ * of them; sets *@some if it took any.
  */
 static bool smq_wait_issue(struct smq_hwq *hwq, struct list_head *list, bool commit, bool *some)
 {
 	const struct list_head *first = list->next;
 	enum smq_status st = hwq->host->core->dispatch(hwq, list, commit);
 
-	/* Compares the pointers only: the command may have been freed. */
+	/* Compares only the pointers: the command may have ended. */
 	*some |= list->next != first;
 	if (likely(list_empty(list)))
 		return true;
@@ -383,8 +384,8 @@ static bool smq_wait_issue(struct smq_hwq *hwq, struct list_head *list, bool com
 }
 
 /*
- * Commands have left the list of their hardware queue. If the inner depth is kept, those that
- * were not counted have to wait for room in their LUN.
+ * Called for commands that have left the list of their hardware queue. While the inner depth is
+ * kept, commands that are not counted in it are held until their LUN has room.
  */
 static void smq_wait_hold_uncounted(struct smq_host *host, struct list_head *list)
 {
@@ -402,7 +403,7 @@ static void smq_wait_hold_uncounted(struct smq_host *host, struct list_head *lis
 
 /*
  * smq_hold.dispatch of a hardware queue: gives refused commands to the LLD again, in order,
- * until it refuses one. Nothing else takes commands from the list. The queue stays marked as
+ * until it refuses one. No other code issues commands from the list. The queue stays marked as
  * full meanwhile, so that new commands go to the end of the list.
  */
 void smq_wait_dispatch_hwq(struct smq_hold *hold)
@@ -432,7 +433,7 @@ void smq_wait_dispatch_hwq(struct smq_hold *hold)
 	if (!nr)
 		clear_bit(SMQ_DETOUR_FULL, &core->hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
-	/* Commands that came meanwhile are left for the next run, so that this run ends. */
+	/* Leaves commands that came meanwhile to the next run, so that this run ends. */
 	if (nr && took && room)
 		smq_hold_kick(hold);
 }
@@ -458,7 +459,7 @@ bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit)
 		return smq_wait_issue(hwq, list, commit, &some);
 	list_for_each_entry_safe(cmd, next, list, node) {
 		list_del_init(&cmd->node);
-		/* For the policy it is as if the LLD had refused it. */
+		/* The policy sees this as a refusal by the LLD. */
 		smq_seen_done(cmd);
 		if (!smq_wait_behind(cmd)) {
 			/* The queue is no longer full: issue this command and the rest. */
@@ -505,7 +506,7 @@ bool smq_wait_full(struct smq_cmd *cmd)
 	return held;
 }
 
-/* A command that a policy has seen ends, or is returned. Context: as smq_wait_full(). */
+/* Called when a command that a policy has seen ends or is returned. Context: as smq_wait_full(). */
 void smq_wait_leave(struct smq_cmd *cmd)
 {
 	bool counted = cmd->seen->flags & SMQ_SEEN_COUNTED;

@@ -23,8 +23,8 @@ void smq_wait_leave(struct smq_cmd *cmd);
 bool smq_wait_must_drain(const struct smq_policy_lun *lun);
 
 /*
- * Takes room in the inner depth for a command. False: there is no room, or other commands
- * wait for it; then the command waits too.
+ * Takes room in the inner depth for a command. Returns false if the command is held: there is no
+ * room, other commands wait for it, the hardware queue is full, or the policy's rate demands it.
  *
  * Context: as queue_cmd, inside an RCU read-side section.
  */
@@ -40,15 +40,15 @@ static inline bool smq_wait_enter(struct smq_cmd *cmd)
 }
 
 /*
- * The same for a policy that does not keep the inner depth. False: the hardware queue is full,
- * and the command waits behind others.
+ * The same for a policy that does not keep the inner depth. Returns false if the hardware queue is
+ * full: then the command is held behind others.
  */
 static inline bool smq_wait_follow(struct smq_cmd *cmd)
 {
 	return likely(!smq_hwq_is_full(cmd->hwq)) || !smq_wait_behind(cmd);
 }
 
-/* A command has left the LLD: its hardware queue may have room. Context: any. */
+/* Called when a command has left the LLD: its hardware queue may have room. Context: any. */
 static inline void smq_wait_room(struct smq_hwq *hwq)
 {
 	if (unlikely(smq_hwq_is_full(hwq)))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "batch": one doorbell for several commands, where doorbells are
- * expensive. batch_choice.h makes the decisions. Where doorbells are cheap, commands pass, and the
- * layer runs the host as "direct".
+ * The policy "batch": one doorbell for several commands, where doorbells are expensive.
+ * batch_choice.h makes the decisions. While doorbells are cheap, commands pass, and the layer runs
+ * the host as "direct".
  */
 #include <linux/ktime.h>
 #include <linux/seq_file.h>
@@ -14,8 +14,8 @@
 /**
  * struct batch_knobs - the limits at which a batch is given to the LLD
  * @requests: commands held for a hardware queue
- * @bytes: that they move
- * @usecs: since the first of them was held
+ * @bytes: data of these commands, in bytes
+ * @usecs: time since the first of them was held, in microseconds
  *
  * Read with READ_ONCE: settings take effect on the commands that follow.
  */
@@ -27,7 +27,7 @@ struct batch_knobs {
 
 /**
  * struct batch_hwq - a hardware queue
- * @hold: commands that wait for a doorbell, in the order they came
+ * @hold: commands that wait for a doorbell, in the order in which they came
  * @choice: state of the choice; under @hold.lock, except where data_race() says otherwise
  * @opened: when @hold's timer was last started, ktime in ns; under @hold.lock
  * @knobs: the host's settings
@@ -46,13 +46,13 @@ struct batch_hwq {
 
 /**
  * struct batch_cmd - a command
- * @inflight: it counts in batch_hwq.inflight; only the command's owner uses this
+ * @inflight: batch_hwq.inflight includes the command; only the command's owner uses this
  */
 struct batch_cmd {
 	bool inflight;
 };
 
-/* Takes commands for the LLD, and counts them. */
+/* Takes held commands for the LLD, and counts them as in flight. */
 static unsigned int batch_take(struct batch_hwq *b, struct list_head *list, unsigned int most)
 {
 	struct smq_cmd *cmd;
@@ -67,7 +67,7 @@ static unsigned int batch_take(struct batch_hwq *b, struct list_head *list, unsi
 	return nr;
 }
 
-/* Gives the LLD one command, and times its doorbell alone. */
+/* Gives the LLD one held command, and measures how long the doorbell for it takes. */
 static void batch_sample(struct batch_hwq *b)
 {
 	const struct smq_lld *lld = b->hwq->host->lld;
@@ -82,7 +82,8 @@ static void batch_sample(struct batch_hwq *b)
 	if (list_empty(&list))
 		return;
 	/*
-	 * Commit the commands that passed before: their doorbell must not count as this one's cost.
+	 * Ring the doorbell for commands that passed before: it must not be part of the measured
+	 * time.
 	 */
 	smq_policy_commit(b->hwq);
 	if (!smq_policy_issue(b->hwq, &list, false))
@@ -100,7 +101,7 @@ static void batch_sample(struct batch_hwq *b)
 		smq_policy_found_use(b->hwq->host);
 }
 
-/* Gives the LLD all that is held, after the lock was dropped. */
+/* Gives the LLD all held commands; if @sample, one alone first. The list's lock is not held. */
 static void batch_go(struct batch_hwq *b, bool sample)
 {
 	unsigned long flags;
@@ -115,7 +116,7 @@ static void batch_go(struct batch_hwq *b, bool sample)
 		smq_policy_issue(b->hwq, &list, true);
 }
 
-/* Nanoseconds until the open batch has waited long enough, 0 if it has. */
+/* Returns how many ns the open batch still has to wait; 0 if its time is over. */
 static u64 batch_left(const struct batch_hwq *b)
 {
 	u64 end = b->opened + READ_ONCE(b->knobs->usecs) * (u64)NSEC_PER_USEC;
@@ -125,8 +126,8 @@ static u64 batch_left(const struct batch_hwq *b)
 }
 
 /*
- * smq_hold.dispatch: the timer has run out, perhaps the one set for an earlier batch, or
- * the last command in flight has ended.
+ * smq_hold.dispatch. Called when the last command in flight has ended, or the timer has expired:
+ * perhaps a timer that was started for an earlier batch, so this batch may have to wait longer.
  */
 static void batch_dispatch(struct smq_hold *hold)
 {
@@ -135,7 +136,7 @@ static void batch_dispatch(struct smq_hold *hold)
 	u64 left = 0;
 
 	spin_lock_irqsave(&hold->lock, flags);
-	/* Without an effective policy the commands are dispatched at once. */
+	/* If the host no longer has an effective policy, the commands are dispatched at once. */
 	if (hold->nr && atomic_read(&b->inflight) && rcu_access_pointer(hold->host->policy))
 		left = batch_left(b);
 	if (left)
@@ -164,7 +165,7 @@ static void batch_hold(struct batch_hwq *b, struct smq_cmd *cmd, bool last, bool
 		if (b->choice.expensive)
 			sample = smq_batch_sample_due(&b->choice);
 	} else if (b->hold.nr == 1 || !hrtimer_is_queued(&b->hold.timer)) {
-		/* The clock is not read for each command. */
+		/* Here the clock is read once for a batch, not for each command. */
 		b->opened = ktime_get_ns();
 		smq_hold_wait(&b->hold, READ_ONCE(b->knobs->usecs) * (u64)NSEC_PER_USEC);
 	}
@@ -176,8 +177,8 @@ static void batch_hold(struct batch_hwq *b, struct smq_cmd *cmd, bool last, bool
 	}
 	/*
 	 * Pairs with smq_batch_done(): the last command in flight may be ending now. With the full
-	 * barrier either its end sees this held command, or this CPU sees that nothing is in
-	 * flight.
+	 * barrier either smq_batch_done() sees this held command, or this CPU sees that nothing is
+	 * in flight.
 	 */
 	smp_mb();
 	if (last && !atomic_read(&b->inflight))
@@ -195,11 +196,13 @@ struct smq_hwq *smq_batch_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 	bc->inflight = false;
 	/* data_race: a race costs one needless hold or one missed hold. */
 	if (data_race(smq_batch_passes(&b->choice, requests, last)) && !READ_ONCE(b->hold.nr)) {
-		/* Not on a poll queue: the poller would have to wait longer for its command. */
+		/*
+		 * No sample on a poll queue: the poller would have to wait longer for its command.
+		 */
 		if (last && hwq->host->lld->commit && hwq->type != HCTX_TYPE_POLL)
 			/*
-			 * Two CPUs may count their two batches as one, or both take a sample:
-			 * neither does harm.
+			 * data_race: two CPUs may count two batches as one, or both take a sample.
+			 * Neither does harm.
 			 */
 			sample = data_race(smq_batch_sample_due(&b->choice));
 		if (!sample)
@@ -298,7 +301,7 @@ static void batch_init_knobs(void *data)
 	knobs->usecs = 50;
 }
 
-/* A setting of a host; refused outside @_min to @_max. */
+/* A setting of a host, from @_min to @_max; other values are refused. */
 #define BATCH_ATTR(_name, _min, _max)							\
 static ssize_t _name##_show(struct device *dev, struct device_attribute *attr,		\
 			    char *buf)							\

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The choices of the policy "batch". This code does not depend on the kernel: tests/host runs it in
- * user space. Callers serialise (the lock of struct smq_hold) and pass counts and times.
+ * user space. Callers serialise the calls by the lock of struct smq_hold, and pass counts and
+ * times.
  *
- * Holding pays where the doorbell is expensive. So the doorbell's cost is measured: now and then
- * one command is given to the LLD alone, and its commit is timed. Noise can only make a sample
- * larger, so the smallest of the last few samples counts.
+ * Holding commands pays if the doorbell is expensive. So the policy measures the doorbell's cost:
+ * now and then it gives one command to the LLD alone, and times its commit. Noise can only make a
+ * sample larger, so the smallest of the last few samples counts.
  */
 #ifndef SMQ_BATCH_CHOICE_H
 #define SMQ_BATCH_CHOICE_H
@@ -20,23 +21,23 @@
 #define SMQ_BATCH_EXPENSIVE_NS	1000
 #define SMQ_BATCH_CHEAP_NS	700
 #define SMQ_BATCH_SAMPLES	4
-/* Batches between two samples; the first few samples are taken sooner. */
+/* Batches from one sample to the next; the first few samples are taken sooner. */
 #define SMQ_BATCH_EVERY		256
 #define SMQ_BATCH_EVERY_FIRST	8
-/* At most one of this many of a device's usual commands is held. */
+/* At most 1/SHARE of the commands that a device usually has is held. */
 #define SMQ_BATCH_SHARE		3
-/* The largest sample, in ns: a longer time was caused by an interruption. */
+/* The largest sample, in ns: if the time was longer, the CPU was interrupted. */
 #define SMQ_BATCH_SAMPLE_MAX	1000000000U
 
 /**
- * struct smq_batch - what the choice remembers of a hardware queue
- * @cost: the last samples of a doorbell's cost, in ns
+ * struct smq_batch - state of the choice for a hardware queue
+ * @cost: the last samples: time that a doorbell took, in ns
  * @nr_samples: how many of these are valid, up to SMQ_BATCH_SAMPLES
- * @next: the sample to be replaced next
- * @batches: since the last sample
- * @peak: the most commands at a time, held and in flight; decreases a little with each batch
- * @run: commands of the block layer's batch that is being queued
- * @natural: commands of the block layer's last batch
+ * @next: index of the sample that the next one replaces
+ * @batches: number of batches since the last sample
+ * @peak: the largest number of commands, held and in flight; decreases a little with each batch
+ * @run: number of commands so far in the block layer's present batch
+ * @natural: number of commands in the block layer's last complete batch
  * @look: how many samples are to be taken soon
  * @expensive: holding pays
  */
@@ -53,11 +54,11 @@ struct smq_batch {
 };
 
 /**
- * struct smq_batch_now - the state when a command has been added, that command included
+ * struct smq_batch_now - the state after a command was held, that command included
  * @held: commands held
- * @bytes: that they move
+ * @bytes: data of the held commands, in bytes
  * @inflight: commands with the device
- * @last: no more commands follow at once
+ * @last: the command was the last of the block layer's batch
  */
 struct smq_batch_now {
 	unsigned int held;
@@ -68,8 +69,8 @@ struct smq_batch_now {
 
 /* What to do with the commands held. */
 enum smq_batch_choice {
-	SMQ_BATCH_WAIT,		/* for more, or for the time to be over */
-	SMQ_BATCH_GO,		/* to the LLD, all of them */
+	SMQ_BATCH_WAIT,		/* for more commands, or until their time is over */
+	SMQ_BATCH_GO,		/* give all of them to the LLD */
 };
 
 /* The cheapest doorbell of the last samples, in ns; 0 if there are none. */
@@ -84,7 +85,7 @@ static inline unsigned int smq_batch_cost(const struct smq_batch *b)
 	return least;
 }
 
-/* A batch begins, held or not: returns whether its doorbell is to be timed. */
+/* Counts a batch, held or not. Returns whether its doorbell is to be timed. */
 static inline bool smq_batch_sample_due(struct smq_batch *b)
 {
 	bool soon = b->look || b->nr_samples < SMQ_BATCH_SAMPLES;
@@ -97,7 +98,8 @@ static inline bool smq_batch_sample_due(struct smq_batch *b)
 }
 
 /*
- * Nothing was sampled for a while: requests samples of the next batch, and of some soon after it.
+ * A look begins: no samples were taken for a while. Makes the next batch a sample, and a few
+ * batches soon after it.
  */
 static inline void smq_batch_look(struct smq_batch *b)
 {
@@ -124,9 +126,9 @@ static inline void smq_batch_sample(struct smq_batch *b, unsigned long long ns)
 }
 
 /*
- * Whether a new command may pass: always while doorbells are cheap. If they are expensive, large
- * batches of the block layer pass, because they share a doorbell already: holding them costs more
- * than it could gain.
+ * Whether a new command may pass: always while doorbells are cheap. If doorbells are expensive,
+ * commands pass while the block layer's batches are large: such a batch shares one doorbell
+ * already, and to hold its commands would cost more than it gains.
  */
 static inline bool smq_batch_passes(struct smq_batch *b, unsigned int max_held, bool last)
 {
@@ -143,12 +145,12 @@ static inline bool smq_batch_passes(struct smq_batch *b, unsigned int max_held, 
 }
 
 /*
- * What is to be done after a command was held. An idle device gets all commands as soon as no more
- * follow at once. For a busy device up to a third of its usual commands is held, rounded down: with
- * fewer than six, nothing is held. A device that takes equally long for each command completes them
- * in the groups in which it got them. A remainder that does not fill a group waits until the next
- * group has completed, and delays all later groups. Rounding down keeps that remainder at two
- * commands at most; rounding up would make it up to a third of all commands.
+ * What to do after a command was held. An idle device gets all held commands with the last one of
+ * the block layer's batch. For a busy device up to a third of its usual commands is held, rounded
+ * down: if it has fewer than six, none is held. A device that takes equally long for each command
+ * completes them in the groups in which it got them. A remainder that does not fill a group waits
+ * until the next group has completed, and delays all later groups. Rounding down keeps that
+ * remainder at two commands at most; rounding up would make it up to a third of all commands.
  */
 static inline enum smq_batch_choice
 smq_batch_choose(struct smq_batch *b, unsigned int max_held, unsigned int max_bytes,

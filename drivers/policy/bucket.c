@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "bucket": many CPUs, one hardware queue. The CPU that gets the dispatch
- * right of the queue gives the LLD its own commands and those that other CPUs have left
- * in their buckets meanwhile; those CPUs do not wait for the LLD's lock or its doorbell.
+ * The policy "bucket": many CPUs, one hardware queue. The CPU that gets the dispatch right of the
+ * queue is the dispatcher: it gives the LLD its own commands, and those that other CPUs have put
+ * into their buckets meanwhile. The other CPUs do not wait for the LLD's lock or its doorbell.
  * bucket_choice.h has the protocol.
  */
 #include <linux/preempt.h>
@@ -15,7 +15,8 @@
 
 /**
  * struct bucket_knobs - a host's settings
- * @budget: commands of other CPUs that a dispatcher gives the LLD before a worker goes on
+ * @budget: commands of other CPUs that a dispatcher gives the LLD before it leaves the rest to
+ *	workers
  * @share: the policy is effective if at least one command in @share is dispatched by another
  *	CPU than the one that queued it; 0: always
  *
@@ -29,11 +30,11 @@ struct bucket_knobs {
 struct bucket_hwq;
 
 /**
- * struct bucket - commands that a CPU has left for the dispatcher
- * @hold: the commands, in the order they came. Its lock is held by the CPU that adds
- *	one, by the dispatcher while it takes them, and by error handling
+ * struct bucket - commands of one or more CPUs that wait for the dispatcher
+ * @hold: the commands, in the order in which they came. Its lock is taken by a CPU to add a
+ *	command, by the dispatcher to take them, and by error handling
  * @queue: the hardware queue that the bucket belongs to
- * @contended: how often a CPU that added a command found the lock taken; under that lock
+ * @contended: how often a CPU found the lock taken when it added a command; under that lock
  *
  * A bucket has cache lines of its own: see bucket_init_hwq().
  */
@@ -48,10 +49,10 @@ struct bucket {
  * @choice: which CPU dispatches
  * @nr: number of buckets; 0 for a poll queue, whose commands all go to the LLD at once
  * @buckets: array of @nr buckets; CPU n has bucket n % @nr
- * @handovers: how often a dispatcher left the rest to workers; changed without a lock by the
- *	CPU that has given the right back: it is only shown to users
- * @taken: commands that the dispatcher has taken from buckets and not given to the LLD yet;
- *	only the CPU that has the right uses it
+ * @handovers: how often a dispatcher left the rest to workers. Changed without a lock, after the
+ *	dispatcher has given the right back: only shown to users
+ * @taken: commands that the dispatcher has taken from buckets and has not given to the LLD yet;
+ *	only the dispatcher uses the list
  * @hwq: the hardware queue
  * @knobs: the host's settings
  */
@@ -66,11 +67,11 @@ struct bucket_hwq {
 };
 
 /**
- * struct bucket_host - whether the policy pays
- * @all: sum of smq_bucket.all of all hardware queues when @pays was last found out
- * @foreign: sum of smq_bucket.foreign, likewise
- * @since: when that was, in jiffies
- * @pays: whether the policy paid then
+ * struct bucket_host - state of the check whether the policy pays
+ * @all: sum of smq_bucket.all of all hardware queues at the last check
+ * @foreign: sum of smq_bucket.foreign at the last check
+ * @since: time of the last check, in jiffies
+ * @pays: its result: whether the policy paid
  *
  * Under the host's policy lock.
  */
@@ -124,7 +125,7 @@ static void smq_bucket_issue(struct smq_bucket *choice, bool commit)
 
 	if (!list_empty(&q->taken))
 		smq_policy_issue(q->hwq, &q->taken, true);
-	/* While the host is frozen there is no doorbell: the reset ends the LLD's commands. */
+	/* No doorbell while the host is frozen: the reset ends the LLD's commands. */
 	else if (commit && !READ_ONCE(q->hwq->host->frozen))
 		smq_policy_commit(q->hwq);
 }
@@ -142,8 +143,8 @@ static void smq_bucket_kick(struct smq_bucket *choice, unsigned int buckets)
 }
 
 /*
- * The dispatcher is not preempted: a task of higher priority on its CPU might wait for a
- * command that waits for the dispatcher. With PREEMPT_RT the LLD's locks sleep.
+ * The dispatcher must not be preempted: a task of higher priority on its CPU might wait for a
+ * command that waits for the dispatcher. Not with PREEMPT_RT: there the LLD's locks may sleep.
  */
 static void bucket_begin(void)
 {
@@ -157,7 +158,10 @@ static void bucket_end(void)
 		preempt_enable();
 }
 
-/* smq_hold.dispatch: a dispatcher has used its budget, or the layer wants all commands to go. */
+/*
+ * smq_hold.dispatch: a dispatcher has used up its budget, or the layer dispatches all held
+ * commands.
+ */
 static void bucket_dispatch(struct smq_hold *hold)
 {
 	struct bucket *bucket = container_of(hold, struct bucket, hold);
@@ -171,8 +175,8 @@ static void bucket_dispatch(struct smq_hold *hold)
 /*
  * Whether a command may wait for a dispatcher, and so be overtaken by commands of other CPUs. Not
  * on a poll queue: a poller waits for its own command. Not flushes and reserved commands, which
- * must not wait. Not commands for zoned disks and for other devices than disks, for which their
- * order matters, nor for a device without tagged commands, which takes one at a time.
+ * must not wait. Not commands for zoned disks and for devices other than disks, for which the order
+ * matters. Not commands for a device without tagged commands, which takes one at a time.
  */
 static bool bucket_may_wait(const struct bucket_hwq *q, struct smq_cmd *cmd)
 {
@@ -185,7 +189,7 @@ static bool bucket_may_wait(const struct bucket_hwq *q, struct smq_cmd *cmd)
 	       !blk_queue_is_zoned(rq->q);
 }
 
-/* A batch of the block layer is over: dispatches the commands that it has left in buckets. */
+/* A batch of the block layer is over: dispatches its commands that are in buckets. */
 static void bucket_last(struct smq_policy *policy, struct smq_hwq *hwq)
 {
 	struct bucket_hwq *q = smq_policy_hwq_priv(policy, hwq);
@@ -195,7 +199,7 @@ static void bucket_last(struct smq_policy *policy, struct smq_hwq *hwq)
 	bucket_end();
 }
 
-/* raw: with PREEMPT_RT the task may move to another CPU meanwhile; any bucket is right. */
+/* Raw: with PREEMPT_RT the task may move to another CPU after the call, but any bucket will do. */
 static unsigned int bucket_own(const struct bucket_hwq *q)
 {
 	unsigned int cpu = raw_smp_processor_id();
@@ -204,8 +208,8 @@ static unsigned int bucket_own(const struct bucket_hwq *q)
 }
 
 /*
- * Called for every command, even those that may not wait: a command that goes at once is not
- * overtaken.
+ * Called for every command, even for those for which bucket_may_wait() is false: a command that
+ * passes is not overtaken.
  */
 struct smq_policy *smq_bucket_passes(struct smq_policy *policy, struct smq_hwq *hwq)
 {
@@ -237,7 +241,10 @@ struct smq_hwq *smq_bucket_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 		return hwq;
 	}
 	bucket_begin();
-	/* The dispatcher commits earlier commands: this CPU need not wait for the LLD. */
+	/*
+	 * The dispatcher also commits the batch's earlier commands, so this CPU need not wait for
+	 * the LLD.
+	 */
 	smq_bucket_submit(&q->choice, bucket_own(q), cmd, last,
 			  last && smq_policy_take_uncommitted(hwq), READ_ONCE(q->knobs->budget));
 	bucket_end();
@@ -269,7 +276,7 @@ static bool bucket_has_use(struct smq_policy *policy)
 	host->pays = smq_bucket_pays(all - host->all, foreign - host->foreign,
 				     READ_ONCE(knobs->share), host->pays);
 	if (all - host->all < SMQ_BUCKET_ENOUGH) {
-		/* Few commands in a long time: a policy could not gain anything with them. */
+		/* So few commands in this time that no policy could gain anything. */
 		if (time_before(jiffies, host->since + SMQ_POLICY_LOOK))
 			return host->pays;
 		host->pays = !READ_ONCE(knobs->share);
@@ -345,7 +352,7 @@ static void bucket_init_knobs(void *data)
 	knobs->share = 16;
 }
 
-/* A setting of a host; refused outside @_min to @_max. */
+/* A setting of a host, from @_min to @_max; other values are refused. */
 #define BUCKET_ATTR(_name, _min, _max)							\
 static ssize_t _name##_show(struct device *dev, struct device_attribute *attr,		\
 			    char *buf)							\

@@ -3,21 +3,20 @@
  * The policy "bucket": which CPU dispatches. This code does not depend on the kernel:
  * tests/host runs it through every interleaving of a few CPUs.
  *
- * A hardware queue has one word: a bit for the dispatch right, and a bit for each bucket
- * that may have commands for the dispatcher. A CPU that finds no bit set takes the right, and
- * its command goes to the LLD at once, as without a policy. Otherwise it puts the command in
- * its bucket, then sets its bit and asks for the right in one atomic operation. If it gets
- * the right, it dispatches what all buckets have. If not, the dispatcher finds the bit: it
- * gives the right back by a compare-and-exchange that fails while any bit is set, and looks
- * again. So no command is left behind, whenever its bit was set.
+ * A hardware queue has one word: a bit for the dispatch right, and a bit for each bucket that may
+ * have commands for the dispatcher. A CPU that finds no bit set takes the right, and its command
+ * goes to the LLD at once, as without a policy. Otherwise the CPU puts the command into its bucket.
+ * Then it sets the bucket's bit and asks for the right in one atomic operation. If the CPU gets the
+ * right, it dispatches the commands of all buckets. If not, the present dispatcher finds the bit:
+ * it gives the right back by a compare-and-exchange that fails while any bit is set, and then it
+ * dispatches once more. So no command is left behind, whenever its bit was set.
  *
- * A third kind of bit asks for the doorbell. The last command of a batch of the block layer
- * may be in a bucket while others of that batch have gone to the LLD. The dispatcher rings
- * the doorbell for these even if it finds the bucket empty because the last command was
- * aborted.
+ * One more bit asks for the doorbell. The last command of a batch of the block layer may be in a
+ * bucket while the LLD has others of that batch, without a doorbell. The bit makes the dispatcher
+ * ring the doorbell for these, even if the bucket is empty because the last command was aborted.
  *
- * A dispatcher stops after a number of commands that are not its own. It then gives the
- * right back, and starts a worker for each bucket whose bit is set.
+ * A dispatcher stops after a number of commands of other CPUs, its budget. It then gives the right
+ * back, and starts a worker for each bucket whose bit is set.
  *
  * The file that includes this one provides struct smq_cmd, and the kernel's atomic operations or
  * others with the same names and ordering. It defines the functions that are declared below.
@@ -38,22 +37,25 @@
 
 /* The most buckets that a hardware queue has. If there are more CPUs, CPUs share buckets. */
 #define SMQ_BUCKET_MAX		29
-/* For a dispatcher that has no bucket of its own: a worker, or a CPU that has emptied its own. */
+/* In place of the dispatcher's own bucket, for a worker or a CPU that has emptied its bucket. */
 #define SMQ_BUCKET_NONE		SMQ_BUCKET_MAX
 /* A bit of smq_bucket.word: a CPU has the dispatch right. */
 #define SMQ_BUCKET_HELD		0x40000000
-/* Another: the LLD has commands without a doorbell. The SMQ_BUCKET_MAX bits below are buckets'. */
+/*
+ * Another: the LLD has commands without a doorbell. Each of the SMQ_BUCKET_MAX lower bits is for a
+ * bucket.
+ */
 #define SMQ_BUCKET_COMMIT	0x20000000
 
-/* Whether the policy pays is judged by this many commands or more. */
+/* The fewest commands by which smq_bucket_pays() decides. */
 #define SMQ_BUCKET_ENOUGH	64
 
 /**
  * struct smq_bucket - which CPU dispatches for a hardware queue
  * @word: SMQ_BUCKET_HELD, SMQ_BUCKET_COMMIT and a bit for each bucket; atomic because every
  *	CPU that queues a command reads it and may write it
- * @next: the bucket that the dispatcher looks at first, so that each has its turn;
- *	changed by the CPU that has the right, as are the next two
+ * @next: the bucket that the dispatcher looks at first, so that each has its turn; only the
+ *	dispatcher changes this field and the next two
  * @all: commands dispatched; wraps
  * @foreign: of these, dispatched by another CPU than the one that queued them
  */
@@ -71,26 +73,27 @@ struct smq_cmd;
  * without a lock, on the CPU whose bucket it is.
  */
 static bool smq_bucket_is_empty(struct smq_bucket *b, unsigned int bucket);
-/* Adds a command to a bucket, behind those that are in it. */
+/* Adds a command at the end of a bucket. */
 static void smq_bucket_add(struct smq_bucket *b, unsigned int bucket, struct smq_cmd *cmd);
 /* Takes up to @most commands from a bucket, in order. Returns how many. */
 static unsigned int smq_bucket_take(struct smq_bucket *b, unsigned int bucket, unsigned int most);
 /*
- * Gives the LLD the commands that were taken, in that order, and rings the doorbell; with @commit
- * rings it even if no command was taken. Called with the right, as smq_bucket_take() is.
+ * Gives the LLD the commands that were taken, in that order, and rings the doorbell. With @commit
+ * it rings the doorbell even if no command was taken. Only the dispatcher calls this function and
+ * smq_bucket_take().
  */
 static void smq_bucket_issue(struct smq_bucket *b, bool commit);
 /* Makes a worker call smq_bucket_work() for each bucket of a mask. */
 static void smq_bucket_kick(struct smq_bucket *b, unsigned int buckets);
 
 /*
- * A command comes, on a CPU that has the bucket @own. Returns true if the caller has got the right:
- * it gives the command to the LLD at once, and then calls smq_bucket_passed(). Returns false also
- * if there are commands in @own, which go first.
+ * Tries to let a new command pass, on a CPU with the bucket @own. Returns true if the caller has
+ * got the right: it gives the command to the LLD at once, and then calls smq_bucket_passed(). Also
+ * returns false if there are commands in @own, because these go first.
  */
 static inline bool smq_bucket_pass(struct smq_bucket *b, unsigned int own)
 {
-	/* Fully ordered: what the last dispatcher did is seen. */
+	/* Fully ordered: this CPU sees what the last dispatcher did. */
 	if (atomic_read(&b->word) || !smq_bucket_is_empty(b, own) ||
 	    atomic_cmpxchg(&b->word, 0, SMQ_BUCKET_HELD) != 0)
 		return false;
@@ -99,9 +102,9 @@ static inline bool smq_bucket_pass(struct smq_bucket *b, unsigned int own)
 }
 
 /*
- * A bucket has got a command, and the block layer's batch is over. Returns true if the caller is
- * the dispatcher now. If not, the present dispatcher will look at the bucket. @commit: 0, or
- * SMQ_BUCKET_COMMIT if the dispatcher has to ring the doorbell in any case.
+ * Called when a bucket has got a command and the block layer's batch is over. Returns true if the
+ * caller is the dispatcher now. If not, the present dispatcher will look at the bucket. @commit: 0,
+ * or SMQ_BUCKET_COMMIT if the dispatcher has to ring the doorbell in any case.
  */
 static inline bool smq_bucket_enter(struct smq_bucket *b, unsigned int bucket, int commit)
 {
@@ -110,7 +113,7 @@ static inline bool smq_bucket_enter(struct smq_bucket *b, unsigned int bucket, i
 	/*
 	 * The command is in the bucket before the word is read. Pairs with the exchange in
 	 * smq_bucket_run(): if all bits are still set here, that exchange comes later, and the
-	 * dispatcher sees the command. So only the first CPU has to write the word.
+	 * dispatcher sees the command. So this CPU need not write the word again.
 	 */
 	smp_mb();
 	if ((atomic_read(&b->word) & all) == all)
@@ -120,9 +123,9 @@ static inline bool smq_bucket_enter(struct smq_bucket *b, unsigned int bucket, i
 }
 
 /*
- * A bucket has got a command, and more commands of the block layer's batch follow. If there is a
- * dispatcher, it takes the command as well; if not, the CPU on which the batch ends becomes the
- * dispatcher.
+ * Called when a bucket has got a command and more commands of the block layer's batch follow. If
+ * there is a dispatcher, it dispatches this command, too. If not, the CPU on which the batch ends
+ * becomes the dispatcher.
  */
 static inline void smq_bucket_mark(struct smq_bucket *b, unsigned int bucket)
 {
@@ -160,7 +163,7 @@ static inline unsigned int smq_bucket_round(struct smq_bucket *b, unsigned int m
 		b->all += taken;
 		b->foreign += taken;
 		*left -= taken;
-		/* If not as many as asked for were taken, the bucket is empty. */
+		/* If the bucket had fewer commands than @left, it is empty now. */
 		if (*left)
 			mask &= ~(1U << bucket);
 	}
@@ -178,8 +181,8 @@ static inline void smq_bucket_run(struct smq_bucket *b, unsigned int own, unsign
 
 	do {
 		/*
-		 * Fully ordered: commands whose bits were set before this are seen in their
-		 * buckets, bits that are set after it are found below.
+		 * Fully ordered: if a bit was set before the exchange, this CPU sees the command in
+		 * its bucket; if it is set later, the compare-and-exchange below finds it.
 		 */
 		rest = atomic_xchg(&b->word, SMQ_BUCKET_HELD) & ~SMQ_BUCKET_HELD;
 		commit = rest & SMQ_BUCKET_COMMIT;
@@ -193,12 +196,14 @@ static inline void smq_bucket_run(struct smq_bucket *b, unsigned int own, unsign
 
 	if (rest)
 		atomic_or(rest, &b->word);
-	/* Fully ordered, as above. Bits that others have set meanwhile are among these. */
+	/* Fully ordered, as above. The result includes bits that other CPUs have set meanwhile. */
 	rest = atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word);
 	smq_bucket_kick(b, rest & ~(SMQ_BUCKET_HELD | SMQ_BUCKET_COMMIT));
 }
 
-/* The LLD has the command that smq_bucket_pass() was called for, or has refused it. */
+/*
+ * Gives the right back: the LLD has the command that smq_bucket_pass() let pass, or has refused it.
+ */
 static inline void smq_bucket_passed(struct smq_bucket *b, unsigned int budget)
 {
 	/* Fully ordered: the next dispatcher sees what this one did. */
@@ -207,9 +212,9 @@ static inline void smq_bucket_passed(struct smq_bucket *b, unsigned int budget)
 }
 
 /*
- * Takes a command that does not go to the LLD at once, on a CPU that has the bucket @own. @last: no
- * more commands of the block layer's batch follow. @uncommitted, with @last: others of the batch
- * may have gone to the LLD without a doorbell. @budget: see smq_bucket_run().
+ * Puts a command into the bucket of this CPU, @own, and has it dispatched. @last: no more commands
+ * of the block layer's batch follow. @uncommitted, with @last: the LLD may have others of the batch
+ * without a doorbell. @budget: see smq_bucket_run().
  */
 static inline void smq_bucket_submit(struct smq_bucket *b, unsigned int own, struct smq_cmd *cmd,
 				     bool last, bool uncommitted, unsigned int budget)
@@ -221,18 +226,18 @@ static inline void smq_bucket_submit(struct smq_bucket *b, unsigned int own, str
 		smq_bucket_run(b, own, budget);
 }
 
-/* The block layer's batch is over, and its last command is in no bucket. */
+/* Called when the block layer's batch is over and its last command is in no bucket. */
 static inline void smq_bucket_end(struct smq_bucket *b, unsigned int budget)
 {
 	int word = atomic_read(&b->word);
 
-	/* If there is a dispatcher, it finds the bits of this batch, which this task has set. */
+	/* If there is a dispatcher, it finds the bits that this task has set for its batch. */
 	if (word && !(word & SMQ_BUCKET_HELD) &&
 	    !(atomic_fetch_or(SMQ_BUCKET_HELD, &b->word) & SMQ_BUCKET_HELD))
 		smq_bucket_run(b, SMQ_BUCKET_NONE, budget);
 }
 
-/* For a worker: dispatches the commands of a bucket, and those of the others. */
+/* Called by a worker: dispatches the commands of a bucket, and those of all others. */
 static inline void smq_bucket_work(struct smq_bucket *b, unsigned int bucket, unsigned int budget)
 {
 	if (smq_bucket_enter(b, bucket, 0))
@@ -240,9 +245,9 @@ static inline void smq_bucket_work(struct smq_bucket *b, unsigned int bucket, un
 }
 
 /*
- * Whether the policy pays, judged by the commands that were dispatched since the last call. If
- * these are too few, returns @before, the result of the last call. @share: the policy pays if at
- * least one command in @share was dispatched by another CPU; 0: always.
+ * Whether the policy pays, to judge by the commands since the last call: @all were dispatched,
+ * @foreign of these by another CPU. If @all is too small, returns @before, the result of the last
+ * call. @share: the policy pays if at least one command in @share is foreign; 0: it always pays.
  */
 static inline bool smq_bucket_pays(unsigned int all, unsigned int foreign, unsigned int share,
 				   bool before)

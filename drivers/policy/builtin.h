@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The policies that are part of smq.ko: operations that the layer calls directly. */
+/*
+ * The policies that are part of smq.ko, and those of their operations that the layer calls
+ * directly.
+ */
 #ifndef SMQ_POLICY_BUILTIN_H
 #define SMQ_POLICY_BUILTIN_H
 

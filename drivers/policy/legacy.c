@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The policy "legacy-model": before a command is issued, and when it ends, the policy takes the
- * locks and makes the allocations of the old scsi_request_fn(), in their order. It is a model
- * for measuring, in addition to today's path. It leaves out work that today's path does too,
- * such as clearing the command and setting up its scatterlist, so that the model adds the
- * difference between the two paths that was measured on Linux 4.19. Era 2013 was read in the
- * source of 3.10, not measured.
+ * locks and makes the allocations of the old scsi_request_fn(), in their order. It is a model for
+ * measurements, and runs in addition to today's path. It leaves out work that today's path does
+ * too, such as clearing the command and setting up its scatterlist. So the model adds the
+ * difference between the two paths, which was measured on Linux 4.19. The steps of era 2013 come
+ * from the source of 3.10 and were not measured.
  *
- * Each function is one step of the old path that takes a lock, so that a profile of locks by
- * caller shows the steps.
+ * Each step of the old path that takes a lock is a function of its own, so that a profile of locks
+ * by caller shows the steps.
  */
 #define pr_fmt(fmt) "smq: " fmt
 
@@ -32,7 +32,7 @@ enum smq_legacy_era {
 /**
  * struct smq_legacy_knobs - settings; they apply to the next command
  * @era: enum smq_legacy_era
- * @wrapper: era 2013: the LLD's queuecommand is wrapped by DEF_SCSI_QCMD
+ * @wrapper: era 2013: the LLD uses DEF_SCSI_QCMD(), which takes host_lock around its queuecommand
  */
 struct smq_legacy_knobs {
 	u8 era;
@@ -44,12 +44,12 @@ struct smq_legacy_knobs {
 
 /**
  * struct smq_legacy - the model's part of a host
- * @free_list_lock: era 2013: protects the host's list of spare commands
- * @spares: that list; always empty, only checked
+ * @free_list_lock: era 2013: protects @spares, as the host's lock for spare commands did
+ * @spares: list of spare commands; always empty, only checked
  * @starved: LUNs that wait for the host; under host_lock
  * @host_busy: commands with the host: under host_lock in era 2013; atomic because
  *	no lock protects it in era 4.19
- * @target_busy: likewise for its one target
+ * @target_busy: likewise for the host's only target
  * @serial: era 2013: number of the last command, under host_lock
  * @tags: tags in use, shared by all LUNs; a bit is set by atomic test-and-set
  * @nr_tags: number of tags
@@ -71,14 +71,14 @@ struct smq_legacy {
 
 /**
  * struct smq_legacy_queue - the model's part of a LUN, its request queue
- * @queue_lock: protects all but @device_busy, as the one lock of a queue did
+ * @queue_lock: protects all fields up to @last_merge, as the only lock of the old queue did
  * @hash: requests by the sector they end at, for merging
  * @fifo: the elevator's list
  * @dispatch: requests that the elevator has dispatched
  * @timeouts: started requests
- * @count: requests allocated, by direction
- * @in_flight: requests started
- * @plugged: requests since the last flush of the plug
+ * @count: number of allocated requests, by direction
+ * @in_flight: number of started requests
+ * @plugged: number of requests since the last flush of the plug
  * @last_merge: the request that the elevator checks first for a merge
  * @list_lock: era 2013: protects @cmds
  * @cmds: era 2013: all commands of the LUN
@@ -108,10 +108,10 @@ struct smq_legacy_queue {
  * @queue: in the plug, the elevator's list or the dispatch list
  * @timeout: in smq_legacy_queue.timeouts
  * @cmd: in smq_legacy_queue.cmds
- * @end: the sector behind the request
+ * @end: the first sector after the request
  * @deadline: in jiffies
  * @tag: in smq_legacy.tags, -1 for none
- * @write: its direction
+ * @write: the data goes to the device
  * @sense: sense buffer
  * @old: the request is of era 2013
  * @request: the rest of struct request, cleared on allocation
@@ -138,7 +138,10 @@ static struct hlist_head *smq_legacy_bucket(struct smq_legacy_queue *q, sector_t
 	return &q->hash[hash_64(sector, SMQ_LEGACY_HASH_BITS)];
 }
 
-/* A bio enters: checks whether it could be merged; if not, counts a request for it. */
+/*
+ * The old path's step for a new bio: looks for a request to merge it with, and counts a new
+ * request.
+ */
 static noinline void legacy_insert_bio(struct smq_legacy_queue *q, sector_t sector, bool write)
 {
 	struct smq_legacy_rq *rq, *found = NULL;
@@ -183,7 +186,7 @@ static noinline struct smq_legacy_rq *legacy_alloc(struct smq_legacy *legacy)
 	return rq;
 }
 
-/* Era 2013: a command is taken from, or given back to, the device's and host's lists. */
+/* Era 2013: adds a command to the device's list. legacy_put_command() removes it. */
 static noinline void legacy_get_command(struct smq_legacy_queue *q, struct smq_legacy_rq *rq)
 {
 	unsigned long flags;
@@ -208,7 +211,7 @@ static noinline void legacy_put_command(struct smq_legacy *legacy, struct smq_le
 	spin_unlock_irqrestore(&legacy->free_list_lock, flags);
 }
 
-/* Flushes the plug, once for a batch; the request function runs from here. */
+/* Flushes the plug, once for a batch. In the old path the request function ran from here. */
 static noinline void legacy_flush_plug(struct smq_legacy_queue *q)
 {
 	spin_lock_irq(&q->queue_lock);
@@ -235,7 +238,7 @@ static int legacy_get_tag(struct smq_legacy *legacy)
 	return tag;
 }
 
-/* Adds the request to the elevator, dispatches, prepares, tags and starts it. Under queue_lock. */
+/* Adds a request to the elevator, then dispatches, tags and starts it. Context: queue_lock. */
 static void legacy_start_request(struct smq_legacy *legacy, struct smq_legacy_queue *q,
 				 struct smq_legacy_rq *rq, struct scsi_cmnd *scmd)
 {
@@ -261,7 +264,7 @@ static void legacy_start_request(struct smq_legacy *legacy, struct smq_legacy_qu
 	q->in_flight++;
 }
 
-/* The request function's work for one command, under the lock up to the dispatch. */
+/* The request function's work for one command, up to the dispatch, under queue_lock. */
 static noinline void legacy_request_fn(struct smq_legacy *legacy, struct smq_legacy_queue *q,
 				       struct smq_legacy_rq *rq, struct scsi_cmnd *scmd)
 {
@@ -270,7 +273,7 @@ static noinline void legacy_request_fn(struct smq_legacy *legacy, struct smq_leg
 	spin_unlock_irq(&q->queue_lock);
 }
 
-/* Checks for room on target and host. */
+/* Era 2013: takes room on the target and the host. */
 static noinline void legacy_host_ready_2013(struct smq_host *host, struct smq_legacy *legacy)
 {
 	unsigned long flags;
@@ -292,7 +295,9 @@ static noinline void legacy_qcmd_wrapper(struct smq_host *host, struct smq_legac
 	spin_unlock_irqrestore(host->shost->host_lock, flags);
 }
 
-/* The policy's queue: the old path's steps before the LLD. Without memory it makes no steps. */
+/*
+ * The policy's queue: the old path's steps before the LLD. Skips all steps if there is no memory.
+ */
 static struct smq_hwq *legacy_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 				    struct smq_cmd *cmd, bool last)
 {
@@ -334,7 +339,10 @@ static struct smq_hwq *legacy_queue(struct smq_policy *policy, struct smq_hwq *h
 	return hwq;
 }
 
-/* Era 2013: host and target under host_lock, the device under queue_lock inside it. */
+/*
+ * Era 2013: gives room back: of host and target under host_lock, of the device under queue_lock
+ * inside it.
+ */
 static noinline void legacy_unbusy_2013(struct smq_host *host, struct smq_legacy *legacy,
 					struct smq_legacy_queue *q)
 {
@@ -365,7 +373,7 @@ static noinline void legacy_end_request(struct smq_legacy *legacy, struct smq_le
 	spin_unlock_irqrestore(&q->queue_lock, flags);
 }
 
-/* Checks for starved LUNs. Era 2013 always takes host_lock for that. */
+/* Era 2013: checks for starved LUNs, for which it always takes host_lock. */
 static noinline void legacy_starved_2013(struct smq_host *host, struct smq_legacy *legacy)
 {
 	unsigned long flags;
@@ -387,7 +395,7 @@ static noinline void legacy_run_queue(struct smq_legacy_queue *q)
 	spin_unlock_irqrestore(&q->queue_lock, flags);
 }
 
-/* The policy's done: the command has ended, or was refused. Context: any. */
+/* The policy's done: the command has ended or was refused. Context: any. */
 static void legacy_done(struct smq_policy *policy, struct smq_cmd *cmd)
 {
 	struct smq_legacy_rq *rq = *(struct smq_legacy_rq **)smq_policy_cmd_priv(cmd);
@@ -426,7 +434,9 @@ static void legacy_init_lun(struct smq_policy_lun *lun)
 	INIT_LIST_HEAD(&q->cmds);
 }
 
-/* Refuses a host with several queues, which the old path did not have, and queuecommand_lck. */
+/*
+ * Refuses an LLD with queuecommand_lck, and a host with several queues: the old path had only one.
+ */
 static int legacy_init(struct smq_policy *policy)
 {
 	struct smq_legacy *legacy = smq_policy_priv(policy);
@@ -434,7 +444,10 @@ static int legacy_init(struct smq_policy *policy)
 	int err;
 
 	if (host->lld->queuecommand_lck) {
-		/* It may complete commands under host_lock, which the model takes. */
+		/*
+		 * Such an LLD may complete commands under host_lock, which the model would take
+		 * again.
+		 */
 		pr_err("%s: legacy-model is not for an LLD with queuecommand_lck\n",
 		       dev_name(&host->shost->shost_gendev));
 		return -EINVAL;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "prio": commands that a task waits for go before commands that no task waits
- * for, when a LUN's device has as many commands as it takes, or has moved as many bytes per
- * second as it may. prio_choice.h chooses. While no device is full and no rate is set, the
- * layer runs the host as "direct".
+ * The policy "prio": if a LUN's device has as many commands as it takes, or has transferred as many
+ * bytes per second as it may, commands that a task waits for go before commands that no task waits
+ * for. prio_choice.h chooses. While no device is full and no rate is set, the layer runs the host
+ * as "direct".
  */
 #include <linux/blk-mq.h>
 #include <linux/ioprio.h>
@@ -15,14 +15,14 @@
 
 /* The hold bound: 10 minutes, because 1,200 writes of 1 MiB take two minutes at 10 MB/s. */
 #define PRIO_HOLD_MS	(10 * 60 * 1000)
-/* Commands that wait because of the rate see a changed setting after this time at most. */
+/* Commands that wait because of the rate notice a change of the rate after this time at most. */
 #define PRIO_LOOK_NS	(100 * NSEC_PER_MSEC)
 
 /**
  * struct prio_knobs - settings of a host
  * @ratio: sync writes for one async write, while both wait
  * @bytes_per_sec: most bytes per second of each LUN, reads and writes together; 0: no limit
- * @async_max_ms: how long the first command of a class may be passed over
+ * @async_max_ms: how long the first command of a class may wait while commands of other classes go
  *
  * Read with READ_ONCE: settings take effect on the commands that follow.
  */
@@ -34,8 +34,8 @@ struct prio_knobs {
 
 /**
  * struct prio_host - a host
- * @full_at: when a LUN was last seen to be full, in jiffies. Written without a lock: if two
- *	CPUs write at once, either time is right
+ * @full_at: when a LUN was last seen to be full, in jiffies. Written without a lock: if two CPUs
+ *	write at once, either time will do
  */
 struct prio_host {
 	unsigned long full_at;
@@ -43,7 +43,7 @@ struct prio_host {
 
 /**
  * struct prio_hwq - a hardware queue
- * @waited: commands that waited, by class. Atomic: CPUs that share the queue count
+ * @waited: number of commands that had to wait, by class. Atomic because CPUs share the queue
  */
 struct prio_hwq {
 	atomic_t waited[SMQ_PRIO_CLASSES];
@@ -52,7 +52,7 @@ struct prio_hwq {
 /**
  * struct prio_list - commands of a class that wait for room, in the order they came
  * @hold: the commands
- * @lun: the LUN that they are for
+ * @lun: their LUN
  */
 struct prio_list {
 	struct smq_hold hold;
@@ -61,8 +61,8 @@ struct prio_list {
 
 /**
  * struct prio_lun - a LUN
- * @lock: protects @choice. Taken before the lock of a list, to add a command and to take the
- *	next one; error handling takes commands from lists without it
+ * @lock: protects @choice. Taken before the lock of a list, to add a command and to take the next
+ *	one. Error handling takes commands from lists without this lock
  * @choice: state of the choice
  * @lists: the waiting commands, by class
  */
@@ -127,9 +127,9 @@ static void prio_wait(struct smq_policy_lun *lun, struct smq_cmd *cmd)
 }
 
 /*
- * Takes the first command of a list, if it may go. Returns false if the list has no command
- * that may go. Returns true with NULL in *@cmd if the first command has to wait because of the
- * rate: the list's timer is set.
+ * Takes the first command of a list, if it may go. Returns false if the list has no command that
+ * may go. Returns true with NULL in *@cmd if the first command has to wait because of the rate;
+ * then the list's timer is set.
  */
 static bool prio_take(struct prio_lun *pl, struct smq_hold *hold,
 		      const struct smq_prio_limits *limits, struct smq_cmd **cmd)
@@ -178,7 +178,10 @@ static struct smq_cmd *prio_next(struct smq_policy_lun *lun, bool drain)
 		spin_lock(&hold->lock);
 		done = prio_take(pl, hold, &limits, &cmd);
 		spin_unlock(&hold->lock);
-		/* Error handling has taken the commands, or the host is frozen. */
+		/*
+		 * The list has no command that may go: error handling has taken them, or the host
+		 * is frozen.
+		 */
 		if (!done)
 			smq_prio_end(&pl->choice, class);
 	}
@@ -186,7 +189,7 @@ static struct smq_cmd *prio_next(struct smq_policy_lun *lun, bool drain)
 	return cmd;
 }
 
-/* smq_hold.dispatch: the rate lets more bytes go, or the layer wants all commands to go. */
+/* smq_hold.dispatch: the rate allows more bytes, or the layer dispatches all held commands. */
 static void prio_dispatch(struct smq_hold *hold)
 {
 	struct prio_list *list = container_of(hold, struct prio_list, hold);
@@ -197,7 +200,7 @@ static void prio_dispatch(struct smq_hold *hold)
 	if (!READ_ONCE(hold->nr))
 		return;
 	spin_lock_irqsave(&pl->lock, flags);
-	/* A command that could not go because of a reset may go now. */
+	/* The class may have been marked as empty because of a reset; its commands may go now. */
 	smq_prio_begin(&pl->choice, list - pl->lists, ktime_get_ns());
 	spin_unlock_irqrestore(&pl->lock, flags);
 	smq_policy_room(list->lun);
@@ -274,7 +277,7 @@ static void prio_init_knobs(void *data)
 	knobs->async_max_ms = 500;
 }
 
-/* A setting of a host; refused outside @_min to @_max. */
+/* A setting of a host, from @_min to @_max; other values are refused. */
 #define PRIO_ATTR(_name, _min, _max)							\
 static ssize_t _name##_show(struct device *dev, struct device_attribute *attr,		\
 			    char *buf)							\
@@ -292,7 +295,7 @@ static ssize_t _name##_store(struct device *dev, struct device_attribute *attr,	
 											\
 	ret = smq_knob_store_uint(dev, attr, "smq_prio", buf, count, &knobs->_name,	\
 				  _min, _max);						\
-	/* With a rate set the policy has something to do. */				\
+	/* If a rate is set, the policy has something to do. */				\
 	smq_policy_found_use(smq_shost_to_host(class_to_shost(dev)));			\
 	return ret;									\
 }											\

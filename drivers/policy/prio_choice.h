@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The choices of the policy "prio". This code does not depend on the kernel: tests/host runs
- * it in user space. Callers serialise (the lock of struct prio_lun) and pass times and sizes.
+ * The choices of the policy "prio". This code does not depend on the kernel: tests/host runs it in
+ * user space. Callers serialise the calls by the lock of struct prio_lun, and pass times and sizes.
  *
- * Commands that wait for room wait in classes, each in the order they came. Reads, sync
- * writes and async writes share the device by stride scheduling: for each command that goes,
- * its class pays the reciprocal of its weight, and the class that has paid least is next.
- * Real-time commands go before these, idle ones after. The chosen class stays chosen until
- * its command has gone, so that small commands do not spend the bytes that are saved up for a
- * large one. A class whose first command was passed over for too long is next.
+ * Commands wait for room in classes, and keep their order within a class. Reads, sync writes and
+ * async writes share the device by stride scheduling: for each command that is issued its class
+ * pays the reciprocal of the class's weight, and the class that has paid least is next. Real-time
+ * commands go before these, idle ones after. The chosen class stays chosen until its command is
+ * issued, so that small commands do not use the bytes that are saved up for a large one. If the
+ * first command of a class has waited too long while commands of other classes went before it, this
+ * class is next.
  */
 #ifndef SMQ_PRIO_CHOICE_H
 #define SMQ_PRIO_CHOICE_H
@@ -31,28 +32,29 @@ enum smq_prio_class {
 	SMQ_PRIO_NONE = SMQ_PRIO_CLASSES,
 };
 
-/* What a class of weight 1 pays for a command. Weights are up to 2 * SMQ_PRIO_MOST_RATIO. */
+/* What a class of weight 1 pays for a command. The largest weight is SMQ_PRIO_MOST_RATIO + 1. */
 #define SMQ_PRIO_STRIDE		65536
 #define SMQ_PRIO_MOST_RATIO	64
-/* Classes that share: reads, sync writes and async writes. */
+/* The number of classes that share the device: reads, sync writes and async writes. */
 #define SMQ_PRIO_SHARES		3
 /*
- * Beyond the bytes of the next command, the bytes of this many ms may be saved up. If a timer is
- * late by less than that, no bytes are lost.
+ * In addition to the bytes of the next command, the bytes of this many ms may be saved up. So no
+ * bytes are lost if a timer is late by less than that.
  */
 #define SMQ_PRIO_BURST_MS	10
 #define SMQ_PRIO_SECOND		1000000000ULL	/* in ns */
-/* Bytes are saved up for this long at most between two looks, in ns. */
+/* The longest time for which one call of smq_prio_delay() saves up bytes, in ns. */
 #define SMQ_PRIO_LONGEST	(4 * SMQ_PRIO_SECOND)
 
 /**
  * struct smq_prio - state of the choice for a LUN
  * @paid: what each class has paid; a class is next if no other class has paid less
- * @clock: the most that a class had paid before one of its commands went
- * @waiting: classes that have commands, as far as the choice was told; a bit for each class
- * @chosen: the class whose first command goes next, whatever commands come; or SMQ_PRIO_NONE
- * @head_since: since when each class has had its first command, in ns
- * @credit: bytes that may be moved, as of @credit_at
+ * @clock: the most that a class had paid when one of its commands was issued, without that command
+ * @waiting: classes that have commands, a bit for each class; error handling may have taken the
+ *	commands since
+ * @chosen: the class whose first command goes next, even if others come meanwhile; or SMQ_PRIO_NONE
+ * @head_since: the time since which each class has waited with its present first command, in ns
+ * @credit: bytes that may be transferred, as of @credit_at
  * @credit_at: when @credit was computed, in ns
  */
 struct smq_prio {
@@ -68,8 +70,8 @@ struct smq_prio {
 /**
  * struct smq_prio_limits - a host's settings
  * @ratio: sync writes for one async write, while both wait
- * @max_ns: how long the first command of a class may be passed over
- * @rate: bytes per second of a LUN, below 2^32; 0 for any number
+ * @max_ns: how long the first command of a class may wait while commands of other classes go, in ns
+ * @rate: bytes per second of a LUN, below 2^32; 0: no limit
  */
 struct smq_prio_limits {
 	unsigned int ratio;
@@ -97,7 +99,7 @@ static inline unsigned long long smq_prio_cost(enum smq_prio_class class, unsign
 	}
 }
 
-/* A class has a command again: the share that it did not use while it had none is lost. */
+/* Notes that a class has a command. It loses the share that it did not use while it had none. */
 static inline void smq_prio_begin(struct smq_prio *p, enum smq_prio_class class,
 				  unsigned long long now)
 {
@@ -109,7 +111,7 @@ static inline void smq_prio_begin(struct smq_prio *p, enum smq_prio_class class,
 		p->paid[class] = p->clock;
 }
 
-/* A class has no command that may go. */
+/* Notes that a class has no command that may go. */
 static inline void smq_prio_end(struct smq_prio *p, enum smq_prio_class class)
 {
 	p->waiting &= ~(1U << class);
@@ -117,7 +119,7 @@ static inline void smq_prio_end(struct smq_prio *p, enum smq_prio_class class)
 		p->chosen = SMQ_PRIO_NONE;
 }
 
-/* The class that was passed over for longest, if that was too long. */
+/* Returns the class that has waited longest, if it has waited too long; else SMQ_PRIO_NONE. */
 static inline enum smq_prio_class smq_prio_overdue(const struct smq_prio *p,
 						   const struct smq_prio_limits *limits,
 						   unsigned long long now)
@@ -151,7 +153,10 @@ static inline enum smq_prio_class smq_prio_cheapest(const struct smq_prio *p)
 	return least;
 }
 
-/* The class whose first command is next, SMQ_PRIO_NONE if nothing waits. It stays chosen. */
+/*
+ * Returns the class whose first command is next; SMQ_PRIO_NONE if no command waits. The class stays
+ * chosen until its command is issued.
+ */
 static inline enum smq_prio_class smq_prio_choose(struct smq_prio *p,
 						  const struct smq_prio_limits *limits,
 						  unsigned long long now)
@@ -169,8 +174,8 @@ static inline enum smq_prio_class smq_prio_choose(struct smq_prio *p,
 }
 
 /*
- * Returns 0 if the chosen command, of @bytes bytes, may go now; else in how many ns it may. Bytes
- * are saved up until there are enough for the command, however many it has.
+ * Returns 0 if the chosen command, of @bytes bytes, may go now; else in how many ns it may go.
+ * Saves up bytes until there are enough for the command, however large it is.
  */
 static inline unsigned long long smq_prio_delay(struct smq_prio *p,
 						const struct smq_prio_limits *limits,
@@ -185,7 +190,7 @@ static inline unsigned long long smq_prio_delay(struct smq_prio *p,
 	if (ns > SMQ_PRIO_LONGEST)
 		ns = SMQ_PRIO_LONGEST;
 	gained = div64_u64(limits->rate * ns, SMQ_PRIO_SECOND);
-	/* Time that is too short for another byte counts the next time. */
+	/* A rest of time that is too short for one more byte counts in the next call. */
 	p->credit_at = now - (ns - div64_u64(gained * SMQ_PRIO_SECOND, limits->rate));
 	if (p->credit < most)
 		p->credit = p->credit + gained < most ? p->credit + gained : most;
@@ -194,7 +199,7 @@ static inline unsigned long long smq_prio_delay(struct smq_prio *p,
 	return div64_u64((bytes - p->credit) * SMQ_PRIO_SECOND, limits->rate) + 1;
 }
 
-/* The chosen command is issued; @more: its class has another command that may go. */
+/* Notes that the chosen command is issued. @more: its class has another command that may go. */
 static inline void smq_prio_issued(struct smq_prio *p, const struct smq_prio_limits *limits,
 				   unsigned int bytes, bool more, unsigned long long now)
 {

@@ -9,7 +9,7 @@
 #include "builtin.h"
 #include "steer_choice.h"
 
-/* How many hardware queues are looked at for a command that may leave its own. */
+/* The most hardware queues that the policy looks at for one command that may leave its own. */
 #define STEER_LOOK	16U
 
 /**
@@ -24,21 +24,22 @@ struct steer_knobs {
 
 /**
  * struct steer_hwq - a hardware queue
- * @queued: commands that have been given to it, foreign ones included; wraps. Atomic
- *	because any CPU steers commands to it
+ * @queued: commands that went to it, foreign ones included; wraps. Atomic because any CPU steers
+ *	commands to it
  * @done: how many of these have ended; wraps. Atomic because any CPU completes them
  * @cpu: the CPU that completed its last command
  * @knobs: the host's settings
- * @lock: protects @choice to @steered_at. Taken for a command that comes while the hardware
- *	queue is busy, and when a steered command has ended or was refused
+ * @lock: protects @choice to @steered_at. Taken for a command that comes while the hardware queue
+ *	is busy, and when a steered command has ended or has been refused
  * @choice: state of the choice
- * @next: the hardware queue that was looked at last; the next look begins after it
+ * @next: index of the hardware queue that the last search ended with; the next search begins after
+ *	it
  * @steered: commands that have left for another hardware queue
- * @backed_off: how often steering was given up because it did not help
- * @fell_back: steered commands that found the other hardware queue full
+ * @backed_off: how often the policy stopped steering because it did not help
+ * @fell_back: steered commands for which the other hardware queue was full
  * @steered_at: when the last command was steered away, in jiffies; also read without the lock
- * @looked_at: how many commands the hardware queue had got by the last steer_passed(); under the
- *	host's policy lock
+ * @looked_at: how many commands the hardware queue had got at the last call of steer_passed();
+ *	under the host's policy lock
  */
 struct steer_hwq {
 	atomic_t queued;
@@ -59,7 +60,7 @@ struct steer_hwq {
  * struct steer_cmd - a command; only the code that owns the command uses this
  * @at: the hardware queue that counts it
  * @own: its own hardware queue, if it was steered; else NULL
- * @ahead: commands that @own had in flight when it left
+ * @ahead: commands that @own had in flight when the command left
  * @mark: @own->done at that time
  */
 struct steer_cmd {
@@ -69,18 +70,21 @@ struct steer_cmd {
 	unsigned int mark;
 };
 
-/* Returns the commands in flight, as of one moment. */
+/* Returns the number of commands in flight. */
 static unsigned int steer_inflight(const struct steer_hwq *s)
 {
-	/* In this order: commands that end in between make the result too high, never negative. */
+	/*
+	 * Reads @done before @queued: commands that end in between make the result too high, never
+	 * negative.
+	 */
 	unsigned int done = atomic_read_acquire(&s->done);
 
 	return atomic_read(&s->queued) - done;
 }
 
 /*
- * Returns the best of at most STEER_LOOK hardware queues, beginning after the one that was looked
- * at last; NULL if none will do.
+ * Returns the best of at most STEER_LOOK hardware queues, beginning after the one that the last
+ * search ended with; NULL if none will do.
  */
 static struct smq_hwq *steer_find(struct smq_policy *policy, const struct smq_hwq *hwq,
 				  struct steer_hwq *own, unsigned int threshold)
@@ -104,7 +108,9 @@ static struct smq_hwq *steer_find(struct smq_policy *policy, const struct smq_hw
 		q.inflight = steer_inflight(its);
 		q.open = smq_hwq_is_open(host->hwq[own->next]);
 		q.elsewhere = cpu != here;
-		/* No module can ask which CPUs share a cache. CPUs of one die may share one. */
+		/*
+		 * A module cannot find out which CPUs share a cache; CPUs of one die probably do.
+		 */
 		q.near = cpumask_test_cpu(cpu, topology_die_cpumask(here));
 		rank = smq_steer_rank(&q, threshold);
 		if (rank > best) {
@@ -161,7 +167,7 @@ struct smq_hwq *smq_steer_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 	return hwq;
 }
 
-/* Judges a steered command that has ended, or that found the other hardware queue full. */
+/* Judges a steered command that has ended, or for which the other hardware queue was full. */
 static void steer_judge(struct smq_policy *policy, struct steer_hwq *own, unsigned int ahead,
 			unsigned int ended, bool full)
 {
@@ -195,7 +201,7 @@ void smq_steer_done(struct smq_policy *policy, struct smq_cmd *cmd)
 			    (unsigned int)atomic_read(&sc->own->done) - sc->mark, false);
 }
 
-/* The other hardware queue is full: the command goes to its own after all. */
+/* The other hardware queue is full: the command goes to its own queue. */
 static void steer_refused(struct smq_policy *policy, struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct steer_cmd *sc = smq_policy_cmd_priv(cmd);
@@ -264,7 +270,9 @@ static void steer_look(struct smq_policy *policy)
 	}
 }
 
-/* The first CPU of a hardware queue, the value of steer_hwq.cpu until a command completes. */
+/*
+ * Returns the first CPU of a hardware queue: the value of steer_hwq.cpu until a command completes.
+ */
 static unsigned int steer_first_cpu(const struct smq_hwq *hwq)
 {
 	const struct blk_mq_queue_map *map = &hwq->host->shost->tag_set.map[hwq->type];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The choices of the policy "steer". This code does not depend on the kernel: tests/host runs
- * it in user space. Callers serialise (a lock per hardware queue) and pass the counts.
+ * The choices of the policy "steer". This code does not depend on the kernel: tests/host runs it in
+ * user space. Callers serialise the calls by a lock per hardware queue, and pass the counts.
  *
- * Leaving a busy hardware queue helps only if the device serves hardware queues separately.
- * Whether it does is judged without a clock: a command that was steered while N others were
- * in flight on its own queue would have ended there after these N. If it ends before half of
- * them have ended, it has won. If a device serves all queues alike, nearly all of them end
- * first. So a few commands are steered as a trial; steering goes on while commands win.
+ * Leaving a busy hardware queue helps only if the device serves hardware queues separately. The
+ * policy finds that out without a clock. A command that was steered while N others were in flight
+ * on its own queue would have ended there after these N. If it ends before half of the N have
+ * ended, it has won. If a device serves all queues alike, nearly all of the N end first. So the
+ * policy steers a few commands as a trial, and continues while commands win.
  */
 #ifndef SMQ_STEER_CHOICE_H
 #define SMQ_STEER_CHOICE_H
@@ -18,16 +18,16 @@
 #include <stdbool.h>
 #endif
 
-/* Number of steered commands in a trial, and how many of these have to win. */
+/* Number of steered commands in a trial, and how many of these must win to begin steering. */
 #define SMQ_STEER_WINDOW	8
 #define SMQ_STEER_BEGIN		6
 /*
- * The same numbers after a trial was won. The window is long, because the CPU of another
- * hardware queue may be held up, and then all commands that went there are late together.
+ * The same numbers while steering is on. The window is long, because the CPU of another hardware
+ * queue may be delayed, and then all commands that were steered there are late at the same time.
  */
 #define SMQ_STEER_LONG_WINDOW	64
 #define SMQ_STEER_GO_ON		32
-/* Commands of the hardware queue for each one in a trial: so trials steer less than 1 %. */
+/* One command in a trial for this many of the hardware queue: so trials steer less than 1 %. */
 #define SMQ_STEER_PRICE		128
 /* A trial begins after this many commands; no more than this are counted. */
 #define SMQ_STEER_TRIAL		(SMQ_STEER_WINDOW * SMQ_STEER_PRICE)
@@ -37,7 +37,7 @@
  * @credit: commands that came since the last trial began, up to SMQ_STEER_TRIAL
  * @trying: commands that the trial may still steer
  * @judged: steered commands of the window that have ended
- * @won: how many of these were helped by steering
+ * @won: how many of these have won: they ended sooner than on their own queue
  * @on: commands are steered
  */
 struct smq_steer {
@@ -71,16 +71,16 @@ static inline void smq_steer_init(struct smq_steer *s)
 	*s = (struct smq_steer) { .credit = SMQ_STEER_TRIAL };
 }
 
-/* Whether a hardware queue has so many commands that the next one may leave. */
+/* Whether a hardware queue has so many commands in flight that the next one may leave it. */
 static inline bool smq_steer_is_busy(unsigned int inflight, unsigned int threshold)
 {
 	return inflight > threshold;
 }
 
 /*
- * The rank of a hardware queue as a target. A hardware queue is idle if it has a quarter of the
- * threshold in flight at most: between two queues near the threshold commands would be moved
- * both ways for nothing.
+ * Returns the rank of a hardware queue as a target. A hardware queue is idle if it has at most a
+ * quarter of the threshold in flight. With a higher limit, commands would be moved in both
+ * directions between two queues near the threshold, without any gain.
  */
 static inline unsigned int smq_steer_rank(const struct smq_steer_queue *q, unsigned int threshold)
 {
@@ -91,7 +91,7 @@ static inline unsigned int smq_steer_rank(const struct smq_steer_queue *q, unsig
 	return q->near ? SMQ_STEER_BEST : 2;
 }
 
-/* Whether a command of a busy hardware queue should leave it if another one is idle. */
+/* Whether a command of a busy hardware queue should go to another one, if one is idle. */
 static inline bool smq_steer_wants(struct smq_steer *s)
 {
 	if (s->on || s->trying)
@@ -119,8 +119,8 @@ static inline void smq_steer_leaves(struct smq_steer *s)
 
 /*
  * Judges a steered command that has ended. @ahead: how many commands its own queue had in flight
- * when it left. @ended: how many commands of that queue have ended since. Returns whether this
- * judgement ends steering.
+ * when the command left. @ended: how many commands of that queue have ended since. Returns true if
+ * this result ends steering.
  */
 static inline bool smq_steer_judge(struct smq_steer *s, unsigned int ahead, unsigned int ended)
 {
@@ -141,8 +141,8 @@ static inline bool smq_steer_judge(struct smq_steer *s, unsigned int ahead, unsi
 }
 
 /*
- * The host ran as "direct" for @commands commands. Whether steering helps is found out anew,
- * because the load may have changed.
+ * A look begins, after @commands commands for which the host ran as "direct". Steering needs a new
+ * trial, because the load may have changed.
  */
 static inline void smq_steer_look(struct smq_steer *s, unsigned long long commands)
 {

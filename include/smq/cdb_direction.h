@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which way the data of a CDB goes, by its opcode (SPC-5, SBC-4, SSC-5, SMC-3). */
+/* The direction of a CDB's data, by its opcode (SPC-5, SBC-4, SSC-5, SMC-3). */
 #ifndef SMQ_CDB_DIRECTION_H
 #define SMQ_CDB_DIRECTION_H
 
@@ -8,9 +8,9 @@
 #include <scsi/scsi_proto.h>
 
 /*
- * An opcode is left out if its data may go either way (ATA PASS-THROUGH), if it has another meaning
- * for another type of device (UNMAP is MMC's READ SUB-CHANNEL), if it is a vendor's, or if it has
- * no data.
+ * An opcode is left out if its data may have either direction (ATA PASS-THROUGH), if it has another
+ * meaning for another type of device (UNMAP is MMC's READ SUB-CHANNEL), if it is a vendor's, or if
+ * it has no data.
  */
 static const u8 smq_cdb_directions[256] = {
 	[REQUEST_SENSE]		= DMA_FROM_DEVICE,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One spelling for interfaces that differ between Linux 6.1 and 7.2.
+ * Hides the differences of kernel interfaces between Linux 6.1 and 7.2.
  *
- * The code is written for the newest kernel; what an older one lacks is
- * supplied here. SMQ_HAVE_* come from probe.mk, which looks in the headers that
- * the build uses, so that a distribution's backport is seen for what it is.
+ * The code is written for the newest kernel; this file supplies what an older one lacks. SMQ_HAVE_*
+ * come from probe.mk, which looks in the headers that the build uses, so that a distribution's
+ * backports are recognised.
  */
 #ifndef SMQ_COMPAT_H
 #define SMQ_COMPAT_H
@@ -23,7 +23,7 @@
 #include <asm/unaligned.h>
 #endif
 
-/* 6.15 has one call in place of hrtimer_init() and an assignment of the function. */
+/* 6.15 has one call in place of hrtimer_init() and the assignment of the timer's function. */
 #ifndef SMQ_HAVE_HRTIMER_SETUP
 #define hrtimer_setup(timer, fn, clock, mode)		\
 do {							\
@@ -34,7 +34,7 @@ do {							\
 } while (0)
 #endif
 
-/* 6.17 wants every workqueue to say that it is per CPU, which all were before. */
+/* 6.17 wants WQ_PERCPU for a per-CPU workqueue; before, that was the default. */
 #ifndef SMQ_HAVE_WQ_PERCPU
 #define WQ_PERCPU	0
 #endif
@@ -47,9 +47,9 @@ do {							\
 #endif
 
 /*
- * 6.2 gave eh_timed_out its own return type. Before, BLK_EH_DONE meant "go on
- * with error handling", which the mid-layer itself skips for a command that has
- * completed meanwhile: the two older values cover the three newer ones.
+ * 6.2 gave eh_timed_out its own return type. Before 6.2, BLK_EH_DONE meant "go on with error
+ * handling", and the mid-layer itself skips that for a command that has completed meanwhile. So the
+ * two older values cover the three newer ones.
  */
 #ifdef SMQ_HAVE_TIMEOUT_ACTION
 #define smq_timeout_t enum scsi_timeout_action
@@ -110,7 +110,7 @@ do {							\
 	name(struct device *dev, struct class_interface *__interface)
 #endif
 
-/* 6.3 has functions that change a mapping's flags. */
+/* Since 6.3 functions change the flags of a mapping. */
 #ifndef SMQ_HAVE_VM_FLAGS_CLEAR
 #define vm_flags_clear(vma, flags)	((vma)->vm_flags &= ~(flags))
 #define vm_flags_set(vma, flags)	((vma)->vm_flags |= (flags))
@@ -153,8 +153,8 @@ static inline void smq_rq_copy_priority(struct request *rq, const struct request
 /**
  * smq_rq_set_bio() - gives a passthrough request its one bio
  * @rq: a request without data
- * @bio: its data; the caller has checked and counted what blk_rq_append_bio() would
- * @segments: pieces of memory at most, by the queue's limits
+ * @bio: its data; the caller has done the checks and the count of blk_rq_append_bio()
+ * @segments: upper bound of its pieces of memory, by the queue's limits
  */
 static inline void smq_rq_set_bio(struct request *rq, struct bio *bio,
 				  unsigned short segments)
@@ -165,7 +165,7 @@ static inline void smq_rq_set_bio(struct request *rq, struct bio *bio,
 	rq->biotail = bio;
 	smq_rq_no_priority(rq);
 #ifdef SMQ_HAVE_PHYS_GAP
-	/* The gaps were not looked for: there may be one anywhere. */
+	/* The caller did not look for gaps: assume that there may be one at any address. */
 	rq->phys_gap_bit = 1;
 #endif
 }
@@ -187,7 +187,10 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 #endif
 }
 
-/* The flag of a request that describes its tag, not its use. 6.9 removed it. */
+/*
+ * The request flag that belongs to the tag and not to the present use of the request. 6.9 removed
+ * it.
+ */
 #ifdef RQF_MQ_INFLIGHT
 #define SMQ_RQF_OF_TAG	RQF_MQ_INFLIGHT
 #else
@@ -199,8 +202,8 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
  * @rq: a request without an elevator, which is not counted yet
  *
  * If several queues share the tags, the request is counted for its queue. After the call a walk
- * over all tags finds the request. 6.9 and later count it when the tag is allocated, and make it
- * visible to walks when it is started.
+ * over all tags finds the request. Since 6.9 the block layer counts a request when it allocates the
+ * tag, and makes it visible to walks when it starts the request.
  */
 static __always_inline void smq_rq_has_tag(struct request *rq)
 {
@@ -217,10 +220,10 @@ static __always_inline void smq_rq_has_tag(struct request *rq)
 }
 
 /*
- * Whether a request may be used again without being given back in between. That needs a block layer
- * whose requests have no state except what is reset then. The kernels for which probe.mk says so
- * were read and tested (tests/vm/test_sg_held.py). Without chained scatterlists no list lies in the
- * command itself.
+ * Whether a request may be used several times without being freed in between. smq_sg then resets
+ * the request itself, so it must know all state that the block layer keeps in a request. probe.mk
+ * defines this for kernels whose source was read and which were tested (tests/vm/test_sg_held.py).
+ * Not without chained scatterlists: there the command itself has no scatterlist entries.
  */
 #if !defined(SMQ_CAN_HOLD) || defined(CONFIG_ARCH_NO_SG_CHAIN)
 #undef SMQ_CAN_HOLD
@@ -228,9 +231,10 @@ static __always_inline void smq_rq_has_tag(struct request *rq)
 #endif
 
 /*
- * Whether smq_prepare_cmd() sets all that the mid-layer's preparation sets, so that a list of the
- * command's own elements needs no bio: likewise read and tested (tests/vm/test_sg_bioless.py).
- * Not with high memory, whose pages the block layer may replace in a bio for some drivers.
+ * Whether smq_prepare_cmd() sets all that the mid-layer's preparation sets: then a scatterlist of
+ * the command's own entries needs no bio. The kernels were read and tested likewise
+ * (tests/vm/test_sg_bioless.py). Not with high memory: for some drivers the block layer replaces
+ * its pages in the bio.
  */
 #if !defined(SMQ_CAN_PREPARE) || defined(CONFIG_ARCH_NO_SG_CHAIN) || defined(CONFIG_HIGHMEM)
 #undef SMQ_CAN_PREPARE

@@ -22,10 +22,10 @@ DECLARE_STATIC_KEY_FALSE(smq_faults);
  * @SMQ_FAULT_SENSE: ends with CHECK CONDITION and given sense data, without being executed
  * @SMQ_FAULT_TASK_SET_FULL: ends with TASK SET FULL, without being executed
  * @SMQ_FAULT_DROPPED: never reaches the LLD, and never ends
- * @SMQ_FAULT_TIMEOUT: executed, answered only delay_ms after the LLD's answer
- * @SMQ_FAULT_LOST: executed, never answered
- * @SMQ_FAULT_SHORT: half of the blocks are moved, the rest is a residual
- * @SMQ_FAULT_WRONG_STATUS: executed, answered with a status in place of GOOD
+ * @SMQ_FAULT_TIMEOUT: executed, completed only delay_ms after the LLD has completed it
+ * @SMQ_FAULT_LOST: executed, never completed
+ * @SMQ_FAULT_SHORT: half of the blocks are transferred, the rest is the residual
+ * @SMQ_FAULT_WRONG_STATUS: executed, completed with a status in place of GOOD
  * @SMQ_FAULT_LLD: the first of the LLD's own kinds, which struct smq_fault_kinds names
  */
 enum smq_fault_kind {
@@ -45,8 +45,8 @@ enum smq_fault_kind {
  * struct smq_fault_kinds - faults that only one LLD can inject
  * @nr: number of kinds
  * @names: their names; the first one is that of SMQ_FAULT_LLD
- * @changed: settings of a host have changed. Context: may sleep, under a lock of the
- *	host's; not called for a host that is being removed
+ * @changed: called when settings of a host have changed. Context: may sleep, under a lock of the
+ *	host; not called for a host that is being removed
  */
 struct smq_fault_kinds {
 	unsigned int nr;
@@ -63,7 +63,7 @@ struct smq_fault_kinds {
  * @status: for SMQ_FAULT_STATUS and SMQ_FAULT_WRONG_STATUS, a SAM status code
  * @sense: for SMQ_FAULT_SENSE, key << 16 | ASC << 8 | ASCQ
  * @delay_ms: for SMQ_FAULT_TIMEOUT
- * @count: how many more faults; negative: without end. Atomic, as are the next two, because
+ * @count: how many more faults to inject; negative: no limit. Atomic, as are the next two, because
  *	commands on all CPUs are counted
  * @seen: commands that matched
  * @injected: number of faults so far
@@ -104,7 +104,7 @@ struct smq_fault *smq_host_fault(struct smq_host *host);
 void smq_fault_changed(struct smq_host *host);
 bool smq_fault_hits(struct smq_fault *fault, const struct scsi_cmnd *scmd);
 
-/* Gives a command to its LLD, or to its fault; the cold part of queuecommand. */
+/* Gives a command to the LLD, or injects its fault; the cold part of queuecommand. */
 enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd);
 
 #endif /* SMQ_FAULT_H */

@@ -2,14 +2,13 @@
 /*
  * smq: what a low-level driver (LLD) includes.
  *
- * An LLD fills one static const struct smq_lld, passes it to SMQ_LLD_TEMPLATE()
- * and registers hosts with smq_host_alloc() and smq_host_add(). The macro, in
- * <smq/lld_template.h> which this header includes, instantiates the layer's
- * queuecommand for that LLD, so that the compiler sees the structure as a
- * constant: queue_cmd and commit are direct calls, and operations that the LLD does
- * not have cost nothing. (Define both as static functions in the file that has the
- * macro: with the kernel's compiler flags the compiler cannot assume that a function
- * in another file exists.) drivers/core/README.md describes the life of a command.
+ * An LLD fills one static const struct smq_lld, passes it to SMQ_LLD_TEMPLATE() and registers hosts
+ * with smq_host_alloc() and smq_host_add(). The macro, in <smq/lld_template.h> which this header
+ * includes, instantiates the layer's queuecommand for that LLD, so that the compiler sees the
+ * structure as a constant: queue_cmd and commit are direct calls, and operations that the LLD does
+ * not have cost nothing. (Define both as static functions in the file that has the macro. The
+ * kernel is compiled with -fno-delete-null-pointer-checks, so the compiler keeps a test for NULL if
+ * the function is in another file.) drivers/core/README.md describes the life of a command.
  */
 #ifndef SMQ_LLD_H
 #define SMQ_LLD_H
@@ -40,52 +39,51 @@
  *	may sleep. Must allocate nothing, because there is no exit_cmd. Optional.
  * @init_hwq: sets up a hardware queue; may sleep; 0 or a negative errno, which
  *	fails smq_host_alloc(). Optional.
- * @exit_hwq: undoes it, when no command is left; may sleep. Optional.
- * @queue_cmd: takes one command. Called by several CPUs at once, also for one
- *	hardware queue, in process context with interrupts on, always inside an
- *	RCU read-side section: may not sleep. The mid-layer holds no lock.
- *	Returns SMQ_HWQ_BUSY when the hardware queue has no room. The LLD must make
- *	room before it calls smq_cmd_done(), because that starts the next try.
+ * @exit_hwq: undoes @init_hwq, when no command is left; may sleep. Optional.
+ * @queue_cmd: takes one command. Called by several CPUs at once, also for one hardware queue, in
+ *	process context with interrupts on, always inside an RCU read-side section: may not sleep.
+ *	The mid-layer holds no lock. Returns SMQ_HWQ_BUSY when the hardware queue has no room. The
+ *	LLD must make room before it calls smq_cmd_done(), because that call makes the layer try
+ *	held commands again.
  * @queuecommand_lck: instead of @queue_cmd, the entry of an old driver, as for the kernel's
- *	DEF_SCSI_QCMD(): called under host_lock with interrupts off; returns 0 or
- *	SCSI_MLQUEUE_*. It may drop host_lock and take it again. Its host has one
- *	hardware queue. The driver calls smq_scsi_done() where it called scsi_done().
- *	It finds its host with smq_sdev_to_host(scmd->device), its private area of the
- *	command with smq_cmd_priv(smq_scmd_to_cmd(scmd)).
- * @commit: rings the doorbell: called after the last queue_cmd of a batch, in the same
- *	context, and sometimes without a new command. Optional: without it queue_cmd
- *	rings the doorbell itself.
+ *	DEF_SCSI_QCMD(): called under host_lock with interrupts off; returns 0 or SCSI_MLQUEUE_*. It
+ *	may drop host_lock and take it again. Its host has one hardware queue. The driver calls
+ *	smq_scsi_done() where it called scsi_done(). The driver gets its host by
+ *	smq_sdev_to_host(scmd->device), and its private area of the command by
+ *	smq_cmd_priv(smq_scmd_to_cmd(scmd)).
+ * @commit: rings the doorbell: called after the last queue_cmd of a batch, in the same context;
+ *	sometimes called without a new command. Optional: without it queue_cmd rings the doorbell
+ *	itself.
  * @poll: completes the commands that are ready on a queue of HCTX_TYPE_POLL and returns
  *	their number; called by several CPUs at once, may not sleep. Required with poll
  *	queues. The layer also calls it when a polled command times out, but never for
  *	commands of the error handler (scmd->submitter): queue_cmd must not put these
  *	on a queue that only @poll completes.
- * @work: runs a command given to smq_cmd_defer(), in process context, may sleep
- *	(allocations GFP_NOIO | __GFP_RETRY_MAYFAIL: reclaim may wait for this very
- *	command, and error handling waits for its worker). Returns SMQ_DONE, or
- *	SMQ_QUEUED if the command completes later.
- * @timed_out: the block timer of a command that the LLD has expired. Returns true to start
- *	the timer again, because a host below the LLD times the command too. Any context;
- *	may not sleep. Optional: without it no command gets more time.
- * @abort: takes one command back, or releases what the LLD keeps for a command that was
- *	still waiting for its worker. Called in the mid-layer's error handling
- *	workqueue or thread, may sleep; commands may be queued and resets may run
- *	meanwhile. 0 means that the LLD no longer has the command and will not touch it
- *	again; a negative errno escalates to a reset. Optional: without it resets end
- *	the commands.
- * @lun_reset: LOGICAL UNIT RESET (SAM-6, 7.5): 0 means that the LLD will not touch any
- *	command again that was queued for @sdev before the call. May sleep; the
- *	host gets no new command while it runs. Called for LUNs between @lun_init and
- *	@lun_exit only. A negative errno escalates.
+ * @work: runs a command given to smq_cmd_defer(), in process context, may sleep (allocations
+ *	GFP_NOIO | __GFP_RETRY_MAYFAIL: memory reclaim may wait for this very command, and error
+ *	handling waits for the work item). Returns SMQ_DONE, or SMQ_QUEUED if the command completes
+ *	later.
+ * @timed_out: the block timer of a command expired while the LLD has the command. Returns true to
+ *	start the timer again, because a host below the LLD times the command too. Any context; may
+ *	not sleep. Optional: without it error handling begins.
+ * @abort: takes one command back, or releases what the LLD keeps for a command that the layer's
+ *	worker had not started yet. Called in the mid-layer's error handling workqueue or thread,
+ *	may sleep; commands may be queued and resets may run meanwhile. 0 means that the LLD no
+ *	longer has the command and will not touch it again; a negative errno escalates to a reset.
+ *	Optional: without it resets end the commands.
+ * @lun_reset: LOGICAL UNIT RESET (SAM-6, 7.5): 0 means that the LLD will no longer touch any
+ *	command that was queued for @sdev before the call. May sleep; the host gets no new command
+ *	while it runs. Called for LUNs between @lun_init and @lun_exit only. A negative errno
+ *	escalates.
  * @target_reset: the same for all LUNs of a target
- * @host_reset: the same for the whole host, as the last resort; waits itself if a bus has
- *	to settle. A negative errno means that the host no longer works: all commands end
- *	even so, and the mid-layer takes the LUNs offline
+ * @host_reset: the same for the whole host, as the last resort. If a bus has to settle, the LLD
+ *	waits here. A negative errno means that the host no longer works: the layer ends all
+ *	commands even so, and the mid-layer takes the LUNs offline
  *
- * @lun_init: a LUN is probed: 0, or -ENXIO if there is none at that address.
+ * @lun_init: called when a LUN is probed. Returns 0, or -ENXIO if there is no LUN at that address.
  *	May sleep. Optional.
- * @lun_exit: undoes a lun_init that returned 0: the LUN is removed and has no commands.
- *	May sleep. Optional.
+ * @lun_exit: undoes a @lun_init that returned 0. Called when the LUN is removed, after its last
+ *	command. May sleep. Optional.
  * @lun_configure: called when the LUN's INQUIRY data is known: sets limits of its request
  *	queue in @lim, timeouts in @sdev, its depth by smq_change_queue_depth(). May
  *	sleep. 0, or a negative errno that drops the LUN. Optional.
@@ -128,14 +126,14 @@ struct smq_lld {
 
 /**
  * struct smq_host_config - configuration of one host of an LLD
- * @hw_queues: default hardware queues, at least 1; cut to the number of CPUs, with a
- *	message
- * @poll_queues: further queues of HCTX_TYPE_POLL, 0 if none; cut likewise
+ * @hw_queues: hardware queues of HCTX_TYPE_DEFAULT, at least 1. If there are fewer CPUs, the layer
+ *	uses the number of CPUs, with a message
+ * @poll_queues: further queues of HCTX_TYPE_POLL, 0 if none; limited likewise
  * @depth: commands that the host takes at once on each hardware queue, and a LUN's
  *	first queue_depth: 1 to SMQ_MAX_DEPTH
  * @extra: further commands that a dispatch policy may hold for each hardware queue, 0 to
- *	SMQ_MAX_DEPTH; tags are allocated for both. If it is not 0 and there are several
- *	LUNs, queue_cmd may get more than @depth commands with the policy "direct", and
+ *	SMQ_MAX_DEPTH. Tags are allocated for @depth and @extra commands. If it is not 0 and there
+ *	are several LUNs, queue_cmd may get more than @depth commands with the policy "direct", and
  *	then returns SMQ_HWQ_BUSY
  * @max_id: targets per channel, at least 1
  * @max_lun: LUN addresses per target, at least 1

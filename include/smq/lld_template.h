@@ -29,7 +29,7 @@ int smq_eh_target_reset(struct scsi_cmnd *scmd);
 int smq_eh_host_reset(struct scsi_cmnd *scmd);
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
 
-/* What a policy says of commands (drivers/core/verdict.c). */
+/* The calls of the effective policy for a command (drivers/core/verdict.c). */
 struct smq_policy *smq_policy_passes(struct smq_hwq *hwq);
 struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last);
 void smq_policy_passed(struct smq_policy *policy, struct smq_hwq *hwq);
@@ -47,7 +47,7 @@ bool smq_policy_full(struct smq_cmd *cmd);
  * @errors: of these, with a result other than GOOD
  * @busy: handed back to the mid-layer
  * @deferred: sent through the worker
- * @polled: found by poll
+ * @polled: completed by poll
  * @held_full: held because the device, or the hardware queue, was full
  * @commits: doorbells
  * @dispatches: batches of held commands given to the LLD
@@ -94,16 +94,16 @@ static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_
 		smq_trace_done(cmd);
 	atomic_set(&cmd->state, SMQ_FREE);
 	/*
-	 * Process context on the submitting CPU: completing here rather than
-	 * through the softirq is what makes a single queue cheap.
+	 * This is process context on the submitting CPU. Completing the command here saves the
+	 * softirq that scsi_done() raises on a host with one hardware queue.
 	 */
 	scsi_done_direct(scmd);
 }
 
 /*
- * The entry of an old driver, under host_lock as DEF_SCSI_QCMD() has it. A command that
- * ends before the entry returns is completed here, with the lock dropped: the mid-layer's
- * done may take it.
+ * Calls an old driver's queuecommand_lck under host_lock, as DEF_SCSI_QCMD() does. If the command
+ * ends before the entry returns, the submitter completes it after the lock is dropped, because the
+ * mid-layer's completion may take the lock.
  */
 static __always_inline enum smq_status
 smq_lld_queue_lck(const struct smq_lld *lld, struct smq_host *host, struct smq_cmd *cmd)
@@ -131,7 +131,7 @@ smq_lld_queue_lck(const struct smq_lld *lld, struct smq_host *host, struct smq_c
 	}
 }
 
-/* Gives a command to the LLD by the entry it has; the unused branch is compiled out. */
+/* Gives a command to the LLD by the entry that the LLD has; the other branch is compiled out. */
 static __always_inline enum smq_status
 smq_lld_enter(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -140,7 +140,7 @@ smq_lld_enter(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cm
 	return lld->queue_cmd(hwq, cmd);
 }
 
-/* The same, but while any host has faults the command goes through drivers/core/fault.c. */
+/* As smq_lld_enter(). While any host has faults, the command goes through drivers/core/fault.c. */
 static __always_inline enum smq_status
 smq_lld_queue(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -155,18 +155,20 @@ static __always_inline void smq_lld_commit(const struct smq_lld *lld, struct smq
 	lld->commit(hwq);
 }
 
-/* A command that a policy may have seen. */
+/* Completes a command that a policy may have seen, unless the layer holds it again. */
 static __always_inline void smq_cmd_end_inline(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	if (likely(!cmd->seen) || !smq_policy_done(cmd))
 		smq_cmd_done_inline(hwq, cmd);
 }
 
-/* Rings the doorbell for a command that went to @to, NULL if it is held. */
+/*
+ * Rings the doorbells that are due after a command. @to: where the command went; NULL: it is held.
+ */
 static __always_inline void smq_detour_commit(const struct smq_lld *lld, struct smq_hwq *hwq,
 					      struct smq_hwq *to, bool last)
 {
-	/* Another queue's batch may not have a last command. */
+	/* The batch of another queue may have no last command: commit at once. */
 	if (unlikely(to && to != hwq))
 		smq_lld_commit(lld, to);
 	if (!last) {
@@ -178,8 +180,8 @@ static __always_inline void smq_detour_commit(const struct smq_lld *lld, struct 
 }
 
 /*
- * The part of smq_queue_one() for a host that has an effective policy, and for a hardware queue
- * that commands wait for.
+ * The part of smq_queue_one() for a host that has an effective policy, and for a hardware queue in
+ * which commands wait for room.
  */
 static __always_inline smq_qc_t
 smq_queue_detour(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
@@ -231,14 +233,14 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 	struct smq_host *host = smq_shost_to_host(shost);
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 	struct smq_hwq *hwq = host->hwq[scsi_cmd_to_rq(scmd)->mq_hctx->queue_num];
-	/* Read now: once the LLD has the command, it may have ended. */
+	/* Read the flag now: once the LLD has the command, the command may end at any time. */
 	bool last = lld->commit && (scmd->flags & SCMD_LAST);
 	enum smq_status st;
 
 	cmd->hwq = hwq;
 	/*
-	 * A plain store: the LLD orders it before whatever lets another CPU
-	 * complete the command (its lock, or the doorbell's barrier).
+	 * A plain store is enough: the LLD's lock, or the barrier of its doorbell, orders it before
+	 * another CPU can complete the command.
 	 */
 	atomic_set(&cmd->state, SMQ_OWNED);
 	this_cpu_inc(hwq->stats->queued);
@@ -262,7 +264,7 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 
 		/*
 		 * If the command is handed back, the block layer calls commit_rqs. If it is held,
-		 * it may have been the last of a batch.
+		 * it may have been the last of a batch: the doorbell is rung below.
 		 */
 		if (ret)
 			return ret;
@@ -307,11 +309,11 @@ smq_dispatch_list(const struct smq_lld *lld, struct smq_hwq *hwq, struct list_he
  * @tmpl: name of the template
  * @ops: its static const struct smq_lld, complete at this point
  *
- * blk-mq calls queuecommand inside an RCU read-side section. The error handler calls it
- * outside one, for the few commands that it sends itself. Only for those the template enters
- * a section, so other commands do not pay for that. For these commands the mid-layer
- * does not check whether the host is blocked: while a reset by ioctl runs they are
- * refused, and the error handler tries them again.
+ * blk-mq calls queuecommand inside an RCU read-side section. The error handler calls it outside
+ * one, for the few commands that it sends itself. The template enters a section only for these
+ * commands, so that other commands do not pay for it. The mid-layer does not check whether the host
+ * is blocked before it sends them. So the template refuses them while a reset by ioctl runs, and
+ * the error handler tries them again.
  */
 #define SMQ_LLD_TEMPLATE(tmpl, ops)						\
 static noinline smq_qc_t tmpl##_queue_eh(struct Scsi_Host *shost,		\

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One spelling, between Linux 6.1 and 7.2, for what a driver of SCSI devices needs: the
- * scsi_driver itself, the disk that a device had, requests of its queue. See <smq/compat.h>.
+ * Hides differences between Linux 6.1 and 7.2 from drivers of SCSI devices: in the scsi_driver
+ * itself, and in the calls for a device's disk and its request queue. See <smq/compat.h>.
  */
 #ifndef SMQ_LOWER_H
 #define SMQ_LOWER_H
@@ -13,7 +13,7 @@
 #include <smq/compat.h>
 
 /*
- * 7.0 has a SCSI driver's own operations in place of those of its device_driver. Put
+ * Since 7.0 probe and remove are members of the scsi_driver; before, of its device_driver. Put
  * SMQ_SCSI_DRIVER_FNS() after the two functions, and SMQ_SCSI_DRIVER_OPS() into the scsi_driver.
  */
 #ifdef SMQ_HAVE_SCSI_DRIVER_PROBE
@@ -39,8 +39,8 @@ static int del##_dev(struct device *dev)	\
 #endif
 
 /*
- * 6.9 opens a disk as a file. The only purpose of the open is to become the disk's holder, so it is
- * read-only and exclusive, and does not check the medium.
+ * Since 6.9 a disk is opened as a file. The only purpose of the open is to become the disk's
+ * holder, so it is read-only and exclusive, and does not check the medium.
  */
 #ifdef SMQ_HAVE_BDEV_FILE
 #define smq_disk_handle		file
@@ -140,7 +140,10 @@ static inline int smq_queue_set_limits(struct request_queue *q, unsigned int sec
 #endif
 }
 
-/* Whether a plug issues requests in the order they were added. Before 6.13 the last goes first. */
+/*
+ * Whether a plug issues requests in the order they were added. Before 6.13 it issues them in
+ * reverse order.
+ */
 #ifdef SMQ_HAVE_RQ_LIST
 #define SMQ_PLUG_IN_ORDER	true
 #else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * smq: hosts, hardware queues, LUNs and commands, as LLDs and policies see them. <smq/lld.h>
- * includes this file. Behind each object is a private area of the LLD.
+ * includes this file. Each object ends with a private area of the LLD.
  */
 #ifndef SMQ_OBJECTS_H
 #define SMQ_OBJECTS_H
@@ -59,10 +59,10 @@ enum smq_cmd_state {
 	SMQ_FREE,	/* with the mid-layer */
 	SMQ_OWNED,	/* with the LLD, or in the layer's worker for it */
 	SMQ_SUBMITTING,	/* with the LLD, whose queue_cmd has not returned: see smq_cmd_enter() */
-	SMQ_ENDED,	/* completed during that: the submitter completes it */
-	SMQ_HELD,	/* in a list of the layer or a policy; left under the lock of that list */
-	SMQ_RETURNING,	/* on its way from there to the mid-layer, which alone ends it */
-	SMQ_WITHHELD,	/* withheld by fault injection; left under smq_host_faults.hits_lock */
+	SMQ_ENDED,	/* ended by the LLD meanwhile: the submitter completes it */
+	SMQ_HELD,	/* in a list of the layer or a policy; changes under that list's lock */
+	SMQ_RETURNING,	/* on its way from a list to the mid-layer, which alone ends it */
+	SMQ_WITHHELD,	/* by fault injection; changes under smq_host_faults.hits_lock */
 };
 
 /**
@@ -77,11 +77,10 @@ enum smq_cmd_state {
  * @work: for smq_cmd_defer()
  * @priv: the LLD's private area
  *
- * Lifetime: behind struct scsi_cmnd, in the tag set from smq_host_add() to the end
- * of smq_host_remove(), whichever LUN uses the tag meanwhile. blk-mq has one more per
- * hardware queue of a LUN, which lives as long as the LUN's request queue: a flush
- * (SYNCHRONIZE CACHE for a LUN with a write-back cache) is queued in it, under the
- * tag of a request that asked for it.
+ * Lifetime: behind struct scsi_cmnd, in the tag set from smq_host_add() to the end of
+ * smq_host_remove(), whichever LUN uses the tag meanwhile. blk-mq has one more command per hardware
+ * queue of a LUN, which lives as long as the LUN's request queue: a flush (SYNCHRONIZE CACHE for a
+ * LUN with a write-back cache) is queued in it, under the tag of a request that asked for it.
  */
 struct smq_cmd {
 	struct smq_hwq *hwq;
@@ -101,9 +100,9 @@ struct smq_cmd {
  * struct smq_hwq - a hardware queue
  * @host: its host
  * @stats: per CPU
- * @detour: why commands may not go to the LLD at once, SMQ_DETOUR_*; 0 if they go: one test
- *	for each command. Atomic: one bit changes under the host's policy lock, the other
- *	under the lock of smq_hwq_core.refused
+ * @detour: the reasons why commands may not go to the LLD at once, SMQ_DETOUR_*; 0: they may. One
+ *	word, so that a command needs one test only. Atomic: one bit changes under the host's policy
+ *	lock, the other under the lock of smq_hwq_core.refused
  * @core: the layer's own part
  * @index: as in the mid-layer's hctx->queue_num
  * @type: HCTX_TYPE_DEFAULT or HCTX_TYPE_POLL
@@ -128,8 +127,8 @@ struct smq_hwq {
  * @core: the layer's own part
  * @priv: the LLD's private area, on cache lines of its own
  *
- * Lifetime: that of the scsi_device between sdev_init and sdev_destroy, which
- * comes after its last command.
+ * Lifetime: from the scsi_device's sdev_init to its sdev_destroy, which comes after its last
+ * command.
  */
 struct smq_lun {
 	struct smq_lun_core *core;
@@ -139,9 +138,8 @@ struct smq_lun {
 /**
  * struct smq_host - a host, in the mid-layer's hostdata
  * @hwq: its hardware queues, default ones first, poll queues after them
- * @policy: its effective dispatch policy, NULL for "direct", and while the chosen one
- *	has nothing to do; read inside the RCU read-side section in which commands are
- *	queued
+ * @policy: its effective dispatch policy, NULL for "direct" and while the chosen policy has nothing
+ *	to do; read inside the RCU read-side section in which commands are queued
  * @frozen: a reset is under way: neither held commands nor the error handler's own go to the
  *	LLD; set before the grace period that waits for queuecommand
  * @shost: the mid-layer's host that it is part of
@@ -183,7 +181,10 @@ static inline void *smq_hwq_priv(struct smq_hwq *hwq)
 /* Whether commands wait for room in a hardware queue. */
 static inline bool smq_hwq_is_full(const struct smq_hwq *hwq)
 {
-	/* data_race: a moment's value; where it matters the lock of the list is held. */
+	/*
+	 * data_race: the value may be out of date at once. A caller that must not miss a change
+	 * holds the lock of the list.
+	 */
 	return data_race(hwq->detour) & BIT(SMQ_DETOUR_FULL);
 }
 
@@ -227,16 +228,16 @@ static inline struct scsi_cmnd *smq_cmd_to_scmd(struct smq_cmd *cmd)
  * smq_cmd_enter() - leaves the completion of a command to its submitter
  * @cmd: the command that queue_cmd was called for
  *
- * For a queue_cmd that calls code which may complete the command before it returns, without
- * reporting that. From here to smq_cmd_leave() smq_cmd_done() only records that the command
- * has ended; the submitter completes it, without a softirq and with no frame of the LLD on
- * the stack.
+ * For a queue_cmd that calls code which may complete the command before it returns, and which does
+ * not report whether it has done so. From here to smq_cmd_leave() smq_cmd_done() only records that
+ * the command has ended; the submitter completes it, without a softirq and with no frame of the LLD
+ * on the stack.
  *
  * Context: queue_cmd.
  */
 static inline void smq_cmd_enter(struct smq_cmd *cmd)
 {
-	/* Ordered before its completion as the store of SMQ_OWNED is. */
+	/* As for the store of SMQ_OWNED in smq_queue_one(): a plain store is enough. */
 	atomic_set(&cmd->state, SMQ_SUBMITTING);
 }
 
@@ -252,8 +253,8 @@ static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd)
 	if (atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_OWNED) == SMQ_SUBMITTING)
 		return SMQ_QUEUED;
 	/*
-	 * Pairs with smq_cmd_leave_ended(): the result is seen with SMQ_ENDED. An exchange
-	 * that fails, as this one has, orders nothing by itself.
+	 * Pairs with smq_cmd_leave_ended(): a CPU that has read SMQ_ENDED also sees the result. A
+	 * cmpxchg that fails, as this one has, orders nothing by itself.
 	 */
 	smp_acquire__after_ctrl_dep();
 	return SMQ_DONE;

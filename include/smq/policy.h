@@ -2,10 +2,10 @@
 /*
  * smq: what a dispatch policy includes.
  *
- * A policy decides between the mid-layer's queuecommand and the LLD's queue_cmd. It
- * fills one static const struct smq_policy_ops and registers it; root chooses it for a
- * host by writing its name to /sys/class/scsi_host/hostN/smq/policy. The host then has
- * a struct smq_policy. drivers/policy/README.md tells what a new policy has to write.
+ * A policy decides between the mid-layer's queuecommand and the LLD's queue_cmd. It fills one
+ * static const struct smq_policy_ops and registers it; root chooses it for a host by writing its
+ * name to /sys/class/scsi_host/hostN/smq/policy. The host then has a struct smq_policy.
+ * drivers/policy/README.md describes how to write one.
  */
 #ifndef SMQ_POLICY_H
 #define SMQ_POLICY_H
@@ -27,76 +27,75 @@ struct smq_policy_lun;
 
 /**
  * struct smq_policy_ops - a dispatch policy as the layer sees it
- * @name: in sysfs, 1 to 31 characters. A module of that policy has
- *	MODULE_ALIAS("smq-policy-" NAME): it is loaded when its name is written
- * @owner: THIS_MODULE; referenced while a host has the policy
+ * @name: in sysfs, 1 to 31 characters. The policy's module has MODULE_ALIAS("smq-policy-" NAME):
+ *	the layer loads it when this name is written
+ * @owner: THIS_MODULE; referenced while a host has chosen the policy
  * @holds: it may hold commands. The layer then advertises more than the device takes
  *	(can_queue, queue_depth), and calls @queue only for a command that has room in
  *	its LUN's inner depth. A command that ends with TASK SET FULL, or that the LLD
  *	refuses, is held and tried again. With other policies it goes back to the
  *	mid-layer, unless it was refused with SMQ_HWQ_BUSY
- * @moves: @queue may name another hardware queue. Such a policy is refused to a host whose
- *	LLD does not take that: see smq_lld.any_hwq
- * @knobs_size: bytes of its settings per host, zeroed before @init_knobs; they exist
- *	from its registration on, whether a host has the policy or not; 0 if none
- * @host_size: bytes of its private area per host that has it, zeroed; 0 if none
+ * @moves: @queue may name another hardware queue. A host refuses such a policy if its LLD does not
+ *	support that: see smq_lld.any_hwq
+ * @knobs_size: bytes of its settings per host, zeroed before @init_knobs; each host has them from
+ *	the policy's registration on, whether it chooses the policy or not; 0 if none
+ * @host_size: bytes of its private area per host that chooses it, zeroed; 0 if none
  * @hwq_size: the same per hardware queue, on cache lines of its own
  * @lun_size: the same per LUN
  * @cmd_size: the same per command, but not zeroed: the last command with that tag has used it
  * @knobs: attributes of its settings, a named group beside hostN/smq; optional
- * @hold_ms: how long a command may be held before the mid-layer gets it back, in ms,
- *	whatever its timeout; 0: for a second, or a quarter of its timeout where that is
+ * @hold_ms: the hold bound, whatever the command's timeout, in ms: a command that was held longer
+ *	is returned to the mid-layer; 0: a second, or a quarter of the command's timeout if that is
  *	less
  *
  * @init_knobs: sets the defaults. May sleep. Optional.
- * @init: a host chooses the policy: 0, or a negative errno, after a message, which
- *	refuses it; then @exit is not called. May sleep, under the host's policy lock.
- *	Optional.
- * @exit: undoes it, when the last command that the policy saw has ended and no
- *	operation runs. May sleep. Optional.
+ * @init: called when a host chooses the policy. Returns 0; or a negative errno, after a message, if
+ *	the policy is not for this host: @exit is not called then. May sleep, under the host's
+ *	policy lock. Optional.
+ * @exit: undoes @init, when the last command that the policy saw has ended and no operation runs.
+ *	May sleep. Optional.
  * @init_hwq: sets up the area of a hardware queue, after @init; may sleep. Optional.
- * @exit_hwq: undoes it, before @exit; may sleep. Optional.
+ * @exit_hwq: undoes @init_hwq, before @exit; may sleep. Optional.
  * @init_lun: sets up the area of a LUN; may sleep. Optional.
- * @exit_lun: undoes it, when the LUN has no commands left; may sleep. Optional.
+ * @exit_lun: undoes @init_lun, when the LUN has no commands left; may sleep. Optional.
  *
  * @rated: whether commands may have to wait although their LUN has room. Context: as
  *	@queue. Optional.
- * @wait: a command finds no room in its LUN's inner depth, or is @rated, or others wait
- *	for room: the policy adds it to a list of the LUN. Context: as @queue. Optional,
- *	and needs @holds: without it commands get room in the order they came.
- * @next: there is room in a LUN for one more command. Returns the one that gets it, which
- *	it has taken off its list; NULL if none waits, or none may go yet: then the
- *	policy has set a timer of one of its lists, whose dispatch calls
- *	smq_policy_room(). With @drain: none may be kept back. Context: as @queue; may be
- *	called by several CPUs at once. Required with @wait.
+ * @wait: adds a command to one of the policy's lists for the LUN. The command must wait: the inner
+ *	depth has no room, other commands wait for room, or @rated returned true. Context: as
+ *	@queue. Optional; needs @holds. Without @wait commands get room in the order they came.
+ * @next: called when a LUN has room for one more command. Takes a command off one of the policy's
+ *	lists and returns it: that command gets the room. Returns NULL if no command waits, or if
+ *	none may go yet. In the second case the policy has set the timer of one of its lists, whose
+ *	dispatch calls smq_policy_room(). With @drain every waiting command may go. Context: as
+ *	@queue; may be called by several CPUs at once. Required with @wait.
  *
- * @passes: a command is on its way to @hwq, its own. Returns @policy if the command goes to the
- *	LLD at once, as without a policy. The policy does not see such a command: @passed is
- *	called for it, but neither @queue nor @done. Returns NULL if @queue is to be called.
- *	Context: as @queue. Optional, not with @holds.
- * @passed: the LLD has a command that passed, and a doorbell was rung if it was the last of its
- *	batch; or the LLD has refused the command, which the layer then treats as without a
- *	policy. Context: as @passes. Required with it.
- * @queue: a command is on its way to the LLD. Returns where it goes: @hwq, another
- *	hardware queue, which gets a commit of its own, if smq_cmd_may_move() and
- *	smq_hwq_is_open() say that it may go there, or NULL if the policy holds the
- *	command; then it has added it to a struct smq_hold, and may not touch it again.
+ * @passes: a command is on its way to @hwq, its own. Returns @policy if the command goes to the LLD
+ *	at once, as without a policy. The policy does not see such a command: @passed is called for
+ *	it, but neither @queue nor @done. Returns NULL if @queue is to be called. Context: as
+ *	@queue. Optional; not with @holds.
+ * @passed: called after @passes has let a command go. Either the LLD has the command, and a
+ *	doorbell was rung if it was the last of its batch; or the LLD refused the command, and the
+ *	layer treats it as without a policy. Context: as @passes. Required with @passes.
+ * @queue: a command is on its way to the LLD. Returns the hardware queue that it goes to: @hwq; or
+ *	another one, if smq_cmd_may_move() and smq_hwq_is_open() allow that, and the layer rings its
+ *	doorbell at once; or NULL if the policy has added the command to a struct smq_hold: the
+ *	policy then may not touch it again.
  *	@last: no more commands of this batch follow at once. Context: as the LLD's
  *	queue_cmd: process context, interrupts on, inside an RCU read-side section: may
  *	not sleep; holds no lock.
- * @done: a command that @queue was called for has left: it was completed, refused by
- *	the LLD, or taken by error handling from the LLD or from a struct smq_hold.
- *	Called once for each call of @queue. Context: any, inside an RCU read-side
- *	section; may not sleep. Optional.
+ * @done: a command that @queue was called for has left the policy: it was completed, refused by the
+ *	LLD, or taken by error handling from the LLD or from a struct smq_hold. Called once for each
+ *	call of @queue. Context: any, inside an RCU read-side section; may not sleep. Optional.
  * @refused: the hardware queue that @queue has named, cmd->hwq, has no room: the command
  *	goes to @hwq, its own, instead. Context: as @queue. Optional.
- * @last: the block layer's batch is over, and its last command did not reach @queue.
- *	Context: as @queue. Optional.
+ * @last: the block layer's batch is over, and its last command did not reach @queue. Context: as
+ *	@queue. Optional.
  * @has_use: whether the policy has anything to do. While it returns false the host runs as
- *	"direct"; the layer calls it again every few seconds after a look of
- *	SMQ_POLICY_LOOK, in which commands pass the policy. Context: may sleep, under
- *	the host's policy lock. Optional: without it the policy is always effective.
- * @look: such a look begins. Context: as @has_use. Optional.
+ *	"direct"; the layer calls it again every few seconds after a look of SMQ_POLICY_LOOK, in
+ *	which commands go through the policy. Context: may sleep, under the host's policy lock.
+ *	Optional: without it the policy is always effective.
+ * @look: called when such a look begins. Context: as @has_use. Optional.
  * @show: prints "key=value" words about a hardware queue into the host's stats file,
  *	each with a space before it. Context: may sleep. Optional.
  */
@@ -135,15 +134,17 @@ struct smq_policy_ops {
 	void (*show)(struct seq_file *m, struct smq_policy *policy, struct smq_hwq *hwq);
 };
 
-/* Commands pass a policy for this long when the layer looks whether it has use, in jiffies. */
+/* Length of a look, in which commands go through a policy that had nothing to do, in jiffies. */
 #define SMQ_POLICY_LOOK		msecs_to_jiffies(200)
-/* Time between two looks, and time without use before the host runs as "direct", in jiffies. */
+/*
+ * Time between two looks, and time with nothing to do before the host runs as "direct", in jiffies.
+ */
 #define SMQ_POLICY_IDLE		(5 * HZ)
 
 /**
  * struct smq_policy_hwq - a policy's part of a hardware queue
- * @uncommitted: commands went to the LLD that have not been committed; atomic because
- *	CPUs that share the queue take turns at it
+ * @uncommitted: 1 if the LLD has commands for which no doorbell was rung; atomic because several
+ *	CPUs set and clear it
  * @priv: the policy's own
  */
 struct smq_policy_hwq {
@@ -153,7 +154,7 @@ struct smq_policy_hwq {
 
 /**
  * struct smq_policy_lun - a policy's part of a LUN
- * @policy: whose it is
+ * @policy: the policy
  * @lun: the LUN; valid while it has commands
  * @node: in smq_policy.luns
  * @priv: the policy's own
@@ -165,13 +166,13 @@ struct smq_policy_lun {
 	unsigned char priv[] __aligned(8);
 };
 
-#define SMQ_SEEN_COUNTED	BIT(0)	/* in the inner depth of its LUN */
-#define SMQ_SEEN_QUEUED		BIT(1)	/* the policy's queue was called for it, done was not */
+#define SMQ_SEEN_COUNTED	BIT(0)	/* counted in the inner depth of its LUN */
+#define SMQ_SEEN_QUEUED		BIT(1)	/* the policy's queue was called for it, done not yet */
 #define SMQ_SEEN_MOVED		BIT(2)	/* counted in smq_hwq_move.foreign of its hardware queue */
 
 /**
  * struct smq_policy_cmd - a policy's part of a command that it has seen
- * @policy: whose it is; referenced until the command ends
+ * @policy: the policy; referenced until the command ends
  * @lun: the policy's part of its LUN
  * @held_in: the list that it is in, NULL if it is in none; changes under the lock of
  *	that list
@@ -179,7 +180,7 @@ struct smq_policy_lun {
  *	0 if it was not
  * @held_at: when it was held the last time, in jiffies
  * @issued_at: when it went from a list to the LLD, in jiffies
- * @flags: SMQ_SEEN_*; the owner's
+ * @flags: SMQ_SEEN_*; only the command's owner uses them
  * @priv: the policy's own
  */
 struct smq_policy_cmd {
@@ -195,22 +196,22 @@ struct smq_policy_cmd {
 
 /**
  * struct smq_policy - the policy that a host has chosen
- * @ops: what it is
+ * @ops: its operations
  * @host: the host
  * @knobs: the host's settings for it; read them with READ_ONCE()
- * @refs: a reference for each command that it has seen and that has not ended; the
- *	first one is dropped when the host chooses another policy
+ * @refs: one reference for each command that it has seen and that has not ended, and one that the
+ *	host drops when it chooses another policy
  * @hwqs: its parts of the hardware queues, by their index
  * @cmds: its parts of commands, by hardware queue and tag
- * @cmd_stride: bytes of each
- * @tags: of each hardware queue
+ * @cmd_stride: bytes of each part in @cmds
+ * @tags: number of tags of each hardware queue
  * @luns: its parts of the LUNs, under the host's policy lock
- * @free: ends it in process context, after a grace period
+ * @free: frees it in process context, after a grace period
  * @priv: the policy's own area per host
  *
- * Lifetime: from the choice until another was chosen, or the host is removed, and the
- * last command that it saw has ended. A lost command delays that end, but not the choice of
- * another policy.
+ * Lifetime: begins when the host chooses it. Ends when the host has chosen another one or is
+ * removed, and the last command that the policy saw has ended. A lost command delays that end, but
+ * not the choice of another policy.
  */
 struct smq_policy {
 	const struct smq_policy_ops *ops;
@@ -233,13 +234,13 @@ struct smq_policy {
  *	in interrupts too. Held for list work only, never while the LLD or the
  *	mid-layer is called
  * @cmds: held commands, by smq_cmd.node; all are SMQ_HELD
- * @nr: of them; also read without the lock, to see whether there are any
- * @bytes: that they move
+ * @nr: number of @cmds; also read without the lock, to see whether there are any
+ * @bytes: data of @cmds, in bytes
  * @timer: runs @work later
  * @work: calls @dispatch in process context
- * @dispatch: gives the LLD what may go; called inside an RCU read-side section with
- *	interrupts on. Gives nothing while smq_host.frozen is set
- * @node: in the host's list of these
+ * @dispatch: gives the LLD the commands that may go; called inside an RCU read-side section with
+ *	interrupts on. Gives it none while smq_host.frozen is set
+ * @node: in the host's list of all struct smq_hold
  *
  * Lifetime: smq_hold_init() to smq_hold_exit(), which comes when it is empty.
  */
@@ -258,7 +259,7 @@ struct smq_hold {
 int smq_policy_register(const struct smq_policy_ops *ops);
 void smq_policy_unregister(const struct smq_policy_ops *ops);
 
-/* Registers a policy as its module is loaded, and undoes that as it goes. */
+/* Registers a policy when its module is loaded, and unregisters it when the module is unloaded. */
 #define smq_module_policy(ops)	module_driver(ops, smq_policy_register, smq_policy_unregister)
 
 void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops);
@@ -292,13 +293,13 @@ static inline void *smq_policy_hwq_priv(struct smq_policy *policy, const struct 
 	return policy->hwqs[hwq->index]->priv;
 }
 
-/* Of a command that the policy has seen. */
+/* The private area of a command that the policy has seen. */
 static inline void *smq_policy_cmd_priv(const struct smq_cmd *cmd)
 {
 	return cmd->seen->priv;
 }
 
-/* Of the LUN of a command that the policy has seen. */
+/* The private area of the LUN of a command that the policy has seen. */
 static inline void *smq_policy_lun_priv(const struct smq_cmd *cmd)
 {
 	return cmd->seen->lun->priv;

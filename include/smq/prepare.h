@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Preparing a SCSI command in place of the mid-layer: a passthrough request whose data lies in a
+ * Prepares a SCSI command in place of the mid-layer: then a passthrough request whose data is in a
  * scatterlist already needs no bio.
  */
 #ifndef SMQ_PREPARE_H
@@ -12,22 +12,22 @@
 #include <scsi/scsi_cmnd.h>
 
 /**
- * smq_prepare_cmd() - does what scsi_prepare_cmd() does
+ * smq_prepare_cmd() - prepares a command as scsi_prepare_cmd() does
  * @scmd: the command of a passthrough request that scsi_alloc_request() returned and that has
  *	no bio. Its abort_work is set up, which needs a function that is not exported
  * @sdev: the device
  * @direction: of the data; DMA_NONE without data
  * @sgl: the data, or NULL
  * @nents: elements of @sgl
- * @orig_nents: elements that the mid-layer finds allocated when it frees the list. It frees none
- *	of a list of up to SCSI_INLINE_SG_CNT (2) elements
+ * @orig_nents: number of elements that the mid-layer takes as allocated when it frees the list. Up
+ *	to SCSI_INLINE_SG_CNT (2) it frees nothing
  * @length: bytes of data
  *
- * The caller sets CDB and cmd_len. RQF_DONTPREP, set here, makes the mid-layer leave its own
- * preparation out, and keep the command as it is when it dispatches the command again. Without a
- * bio the block layer ends the request as a whole, so the mid-layer never prepares the rest of a
- * command that has data (scsi_mq_requeue_cmd()). Not for hosts with protection information, whose
- * prot_sdb the caller would have to set up. Any context.
+ * The caller sets CDB and cmd_len. This function sets RQF_DONTPREP: the mid-layer then skips its
+ * own preparation, also when it dispatches the command again. Without a bio the block layer ends
+ * the request as a whole, so the mid-layer never prepares the rest of a command that has data
+ * (scsi_mq_requeue_cmd()). Not for hosts with protection information, whose prot_sdb the caller
+ * would have to set up. Any context.
  */
 static __always_inline void smq_prepare_cmd(struct scsi_cmnd *scmd, struct scsi_device *sdev,
 					    enum dma_data_direction direction,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-# Which kernel interfaces the headers at hand have. compat.h, and those of one subsystem
-# (uring.h, virtio.h, target.h), turn the answers into one spelling.
+# Looks in the kernel's headers for the interfaces that they have. compat.h, and the headers for
+# one subsystem (uring.h, virtio.h, target.h), use the result to hide the differences.
 #
-# $(call smq-probe,MACRO,header below include/,words that it has)
+# $(call smq-probe,MACRO,header below include/,words to look for in it)
 smq-probe = $(if $(shell grep -sFw '$(3)' $(srctree)/include/$(2)),-D$(1))
 
 subdir-ccflags-y += \

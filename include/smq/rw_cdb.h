@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the CDB of a READ, WRITE or command of that shape says (SBC-4, 5). */
+/*
+ * Decodes and changes the CDB of a READ, a WRITE or another command with the same layout (SBC-4,
+ * 5).
+ */
 #ifndef SMQ_RW_CDB_H
 #define SMQ_RW_CDB_H
 
@@ -7,7 +10,7 @@
 #include <scsi/scsi_proto.h>
 #include <smq/compat.h>
 
-/* LBA and length of a CDB of 6, 10, 12 or 16 bytes. */
+/* Gets LBA and length, in blocks, from a CDB of 6, 10, 12 or 16 bytes. */
 static inline void smq_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
 {
 	switch (cdb[0] >> 5) {
@@ -30,12 +33,12 @@ static inline void smq_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
 	}
 }
 
-/* Sets another length, in blocks: from 1 to the length that the CDB has now. */
+/* Changes the length, in blocks. @blocks: 1 to the length that the CDB has now. */
 static inline void smq_encode_rw_blocks(u8 *cdb, u32 blocks)
 {
 	switch (cdb[0] >> 5) {
 	case 0:
-		cdb[4] = blocks;	/* 0 is 256 */
+		cdb[4] = blocks;	/* 0 means 256 */
 		break;
 	case 4:
 		put_unaligned_be32(blocks, cdb + 10);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * LIO's fabric interface: one spelling for what differs between Linux 6.1 and 7.2. An addition
- * to compat.h that only fabrics need.
+ * Hides the differences of LIO's fabric interface between Linux 6.1 and 7.2. An addition to
+ * compat.h that only fabrics need.
  */
 #ifndef SMQ_TARGET_H
 #define SMQ_TARGET_H
@@ -13,8 +13,8 @@
 /*
  * smq_target_queue() gives a command to LIO's queue of the device and the CPU, whose worker
  * executes it. Context: any. From 6.7 on target_submit() does so if the fabric or the backstore's
- * submit_type asks for it. Before, target_submit() executes the command on the spot and may sleep;
- * another function gives it to the queue.
+ * submit_type asks for it. Before 6.7 target_submit() executes the command at once and may sleep,
+ * and target_queue_submission() gives it to the queue.
  */
 #ifdef SMQ_HAVE_TARGET_SUBMIT_TYPE
 #define SMQ_TARGET_DEFAULT_SUBMIT	.default_submit_type = TARGET_QUEUE_SUBMIT,
@@ -43,8 +43,8 @@ static inline void smq_target_queue(struct se_cmd *se)
 #endif
 
 /*
- * For fabrics that support it, 7.0 completes good commands in the context in which the backstore
- * completes them, interrupts included. Before, a work item always completes them.
+ * For fabrics that support it, 7.0 completes commands that end with GOOD in the context in which
+ * the backstore completes them, interrupts included. Before 7.0 a work item always completes them.
  */
 #ifdef SMQ_HAVE_TARGET_COMPL_TYPE
 #define SMQ_TARGET_DEFAULT_COMPL	\

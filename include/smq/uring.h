@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* One spelling for io_uring's interface to drivers between Linux 6.1 and 7.2. */
+/* Hides the differences of io_uring's interface to drivers between Linux 6.1 and 7.2. */
 #ifndef SMQ_URING_H
 #define SMQ_URING_H
 
@@ -10,14 +10,14 @@
 #include <linux/io_uring_types.h>
 #endif
 
-/* The flags that a program can give; above them are io_uring's own. */
+/* The flags that a program can set; the higher bits are io_uring's own. */
 #ifdef IORING_URING_CMD_MASK
 #define SMQ_URING_CMD_FLAGS	IORING_URING_CMD_MASK
 #else
 #define SMQ_URING_CMD_FLAGS	IORING_URING_CMD_FIXED
 #endif
 
-/* 6.6 has a pointer to the SQE in place of one to the SQE's last part. */
+/* Since 6.6 struct io_uring_cmd points to the SQE; before, to the command data at the SQE's end. */
 static inline const void *smq_uring_payload(const struct io_uring_cmd *ioucmd)
 {
 #ifdef SMQ_HAVE_URING_SQE
@@ -27,7 +27,7 @@ static inline const void *smq_uring_payload(const struct io_uring_cmd *ioucmd)
 #endif
 }
 
-/* 6.19 has one function to end a command with a CQE of 16 bytes, and one for 32 bytes. */
+/* 6.19 has two functions that end a command: one for a CQE of 16 bytes, one for 32 bytes. */
 static inline void smq_uring_done(struct io_uring_cmd *ioucmd, int result,
 				  unsigned int issue_flags)
 {
@@ -48,13 +48,16 @@ static inline void smq_uring_done32(struct io_uring_cmd *ioucmd, int result, u64
 #endif
 }
 
-/* The ring by which an SQE came, to be compared with others. */
+/* Identifies the ring on which an SQE was submitted. Only to be compared with other rings. */
 static inline const void *smq_uring_ring(struct io_uring_cmd *ioucmd)
 {
 	return cmd_to_io_kiocb(ioucmd)->ctx;
 }
 
-/* Whether an SQE came by a ring of a 32-bit program. Right in any context that takes the SQE. */
+/*
+ * Whether an SQE was submitted on a ring of a 32-bit program. It asks the ring, not the current
+ * task: so it is right if a thread of io_uring issues the SQE, too.
+ */
 static inline bool smq_uring_compat(struct io_uring_cmd *ioucmd)
 {
 	const struct io_ring_ctx *ctx = cmd_to_io_kiocb(ioucmd)->ctx;
@@ -66,7 +69,10 @@ static inline bool smq_uring_compat(struct io_uring_cmd *ioucmd)
 #endif
 }
 
-/* Whether an SQE came by a polled ring, of a file that can be polled. */
+/*
+ * Whether an SQE was submitted on a ring with IORING_SETUP_IOPOLL. For files with uring_cmd_iopoll
+ * only.
+ */
 static inline bool smq_uring_polled(struct io_uring_cmd *ioucmd)
 {
 	return cmd_to_io_kiocb(ioucmd)->ctx->flags & IORING_SETUP_IOPOLL;
@@ -83,7 +89,7 @@ static inline struct task_struct *smq_uring_task(struct io_uring_cmd *ioucmd)
 }
 
 /*
- * @fn(ioucmd, issue_flags), declared above the macro, runs in the task that submitted;
+ * @fn(ioucmd, issue_flags), declared above the macro, runs in the task that submitted the SQE;
  * @name is the callback for io_uring_cmd_complete_in_task() that calls it.
  */
 #ifdef SMQ_HAVE_URING_TW_REQ

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The virtio bus: one spelling for what differs between Linux 6.1 and 7.2. An addition to
- * compat.h that only drivers of virtio devices need.
+ * Hides the differences of the virtio bus between Linux 6.1 and 7.2. An addition to compat.h that
+ * only drivers of virtio devices need.
  */
 #ifndef SMQ_VIRTIO_BUS_H
 #define SMQ_VIRTIO_BUS_H
@@ -42,7 +42,11 @@ static inline int smq_virtio_find_vqs(struct virtio_device *vdev, unsigned int n
 }
 #endif
 
-/* 6.14 has one function that maps queues of every bus; 6.12 got it without virtio's part. */
+/*
+ * 6.14 has one function that maps the queues of devices on any bus, and no blk-mq-virtio.h. 6.12
+ * has got that function as a backport, but there it does not support the virtio bus: so the build
+ * looks for the header.
+ */
 #ifdef SMQ_HAVE_BLK_MQ_VIRTIO
 #include <linux/blk-mq-virtio.h>
 #define smq_virtio_map_queues(map, vdev, first)	blk_mq_virtio_map_queues(map, vdev, first)
@@ -50,7 +54,7 @@ static inline int smq_virtio_find_vqs(struct virtio_device *vdev, unsigned int n
 #define smq_virtio_map_queues(map, vdev, first)	blk_mq_map_hw_queues(map, &(vdev)->dev, first)
 #endif
 
-/* Resets a device and sets it up anew, as for hibernation: its driver's freeze and restore. */
+/* Resets a device and sets it up again, by its driver's freeze and restore, as for hibernation. */
 #ifdef CONFIG_PM_SLEEP
 static inline int smq_virtio_restart(struct virtio_device *vdev)
 {

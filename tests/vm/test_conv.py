@@ -126,7 +126,7 @@ def test_refused(lower, klog):
         assert held.returncode and "in use" in held.stderr
     held = run("rmmod", "scsi_debug", ok=False)
     assert held.returncode and "in use" in held.stderr
-    for text in ("is open", "cannot be had: -16", "is claimed already", "is not claimed",
+    for text in ("is open", "opened exclusively: -16", "is claimed already", "is not claimed",
                  "is a LUN of smq_conv itself", "is no SCSI device"):
         assert klog.matching(text), text
 

@@ -205,9 +205,9 @@ def test_passthrough_that_times_out(host):
 
 
 @pytest.mark.parametrize("params, says", [
-    ({"entry": 0}, "one of queue_cmd and queuecommand_lck is needed, neither is given"),
-    ({"entry": 2}, "one of queue_cmd and queuecommand_lck is needed, both is given"),
-    ({"hw_queues": 2}, "hw_queues=2 poll_queues=0, but queuecommand_lck takes 1 and 0"),
+    ({"entry": 0}, "needs either queue_cmd or queuecommand_lck, but has neither"),
+    ({"entry": 2}, "needs either queue_cmd or queuecommand_lck, but has both"),
+    ({"hw_queues": 2}, "hw_queues=2 poll_queues=0, but queuecommand_lck needs 1 and 0"),
     ({"max_cmd_len": 5}, "max_cmd_len=5 is outside 6..32"),
     ({"max_cmd_len": 33}, "max_cmd_len=33 is outside 6..32"),
     ({"sg_tablesize": 0}, "sg_tablesize=0 is outside 1..2048"),

@@ -2,11 +2,10 @@
 /*
  * The sg passthrough fast path: /dev/smqsgN.
  *
- * A program opens the node of a SCSI device, says how many slots it wants
- * (SMQ_SG_SETUP), lends buffers (SMQ_SG_BUFFER), fills slots with commands
- * (SMQ_SG_PREPARE), and then runs them as often as it likes: one per io_uring
- * SQE (SMQ_SG_URING_RUN), many per SQE (SMQ_SG_URING_BATCH), or many per ioctl
- * (SMQ_SG_RUN). Results are found in an array mapped from the node.
+ * A program opens the node of a SCSI device, says how many slots it wants (SMQ_SG_SETUP), lends
+ * buffers (SMQ_SG_BUFFER), fills slots with commands (SMQ_SG_PREPARE), and then runs them as often
+ * as it likes: one per io_uring SQE (SMQ_SG_URING_RUN), many per SQE (SMQ_SG_URING_BATCH), or many
+ * per ioctl (SMQ_SG_RUN). It reads the results in an array that it maps from the node.
  *
  * One READ of 8 blocks at LBA 0, without io_uring:
  *
@@ -28,29 +27,31 @@
  *	if (run.failed)
  *		printf("result %#x, sense key %u\n", status->result, status->sense_key);
  *
- * With io_uring SMQ_SG_RUN is an SQE: opcode IORING_OP_URING_CMD, fd, cmd_op
- * SMQ_SG_URING_RUN, and struct smq_sg_run at cmd. Its CQE has smq_sg_status.result.
+ * With io_uring an SQE takes the place of SMQ_SG_RUN: opcode IORING_OP_URING_CMD, fd, cmd_op
+ * SMQ_SG_URING_RUN, and struct smq_sg_run at cmd. The res of its CQE is smq_sg_status.result.
  *
- * Beside that the node takes what /dev/sgN takes: SG_IO with headers of interface 3 and 4, and
- * write(), read() and poll() with those of interface 3. A uring_cmd whose cmd_op is not of type
- * SMQ_SG_IOC has the struct bsg_uring_cmd of Linux 7.1, also on kernels that do not define it.
+ * The node also accepts what /dev/sgN accepts: SG_IO with headers of interface 3 and 4, and
+ * write(), read() and poll() with those of interface 3. An SQE whose cmd_op is not of type
+ * SMQ_SG_IOC is an ad hoc command: it has the struct bsg_uring_cmd of Linux 7.1, also on kernels
+ * that do not define it, see struct smq_sg_uring_cmd.
  *
  * Rings with IORING_SETUP_IOPOLL send their commands to the poll queues of the device's
  * host. If the host has none, each command ends with EOPNOTSUPP.
  *
  * All structures have the same layout for 32-bit and 64-bit programs. Addresses are 64 bits wide.
- * What is not used must be 0, or the call fails with EINVAL: reserved fields, unknown flags, a
- * field whose flag is not set, the CDB behind its length, all of a slot that is emptied, and in an
- * SQE of 128 bytes what stands behind struct smq_sg_run or struct smq_sg_batch. A later module can
- * thus use these bytes; smq_sg_info.features tells what a module can do. The SQE's other fields are
- * io_uring's; its flags for uring_cmd (IORING_URING_CMD_FIXED) are for ad hoc commands alone. An
- * unknown cmd_op of type SMQ_SG_IOC ends with EOPNOTSUPP.
+ * All that is not used must be 0, or the call fails with EINVAL: reserved fields, unknown flags, a
+ * field whose flag is not set, the bytes of a CDB beyond its length, all fields of a slot that is
+ * emptied, and in an SQE of 128 bytes those after struct smq_sg_run or struct smq_sg_batch. A later
+ * module can thus use these bytes; smq_sg_info.features says what a module can do. The other fields
+ * of the SQE are io_uring's; its flags for uring_cmd (IORING_URING_CMD_FIXED) are for ad hoc
+ * commands only. An unknown cmd_op of type SMQ_SG_IOC ends with EOPNOTSUPP.
  *
- * Commands that are in flight together have no order, not even those of one batch.
+ * Commands that are in flight at the same time may be executed in any order, even those of one
+ * batch.
  *
- * A run has its slot's timeout, and no priority. A later module can take both from the bytes behind
- * struct smq_sg_run in an SQE of 128 bytes, and from a batch's list under a new SMQ_SG_BATCH_*
- * flag; programs of today go on as they are.
+ * A run has its slot's timeout, and no I/O priority. A later module can take both from the bytes
+ * after struct smq_sg_run in an SQE of 128 bytes, and from a batch's list with a new SMQ_SG_BATCH_*
+ * flag; today's programs will work unchanged.
  */
 #ifndef _UAPI_SCSI_SMQ_SG_H
 #define _UAPI_SCSI_SMQ_SG_H
@@ -72,8 +73,8 @@
 #define SMQ_SG_MAX_BATCH	SMQ_SG_MAX_SLOTS
 
 /*
- * smq_sg_info.features: what this module can do with this device. Bits are added; one that is there
- * keeps its meaning.
+ * smq_sg_info.features: what this module can do with this device. Later modules may add bits; a bit
+ * never changes its meaning.
  */
 /* SMQ_SG_SLOT_HELD: slots may keep their requests. Not on every kernel. */
 #define SMQ_SG_FEATURE_HELD	0x1ULL
@@ -115,13 +116,13 @@ enum smq_sg_field {
  * @features: out: SMQ_SG_FEATURE_*
  * @slots: out: slots of this file, 0 before SMQ_SG_SETUP
  * @depth: out: the device's queue depth at this moment, in commands
- * @max_transfer: out: bytes of a slot's command at most: what the device takes, and what a
- *	buffer can hold
- * @max_segments: out: pieces of memory of one command at most
- * @alignment: out: address and length of a slot's data are multiples of this,
- *	a power of two, in bytes
- * @slot_bytes: out: the kernel's memory for one slot of this file, with its
- *	status, but without a request that it keeps; before SMQ_SG_SETUP with the smallest status
+ * @max_transfer: out: the most bytes that a slot's command may transfer: as many as the device
+ *	takes and a buffer can hold
+ * @max_segments: out: the most pieces of memory that the data of one command may have
+ * @alignment: out: address and length of a slot's data must be multiples of this, a power of two,
+ *	in bytes
+ * @slot_bytes: out: bytes of the kernel's memory for one slot of this file, with its status, but
+ *	without a request that it keeps; before SMQ_SG_SETUP with the smallest status
  * @max_waiting: out: how many of a file's commands may wait for a place in the device's
  *	queue depth at a time; a batch counts as one. Further commands end with EAGAIN
  * @max_held: out: how many requests this file's held slots may keep at this moment, see
@@ -153,14 +154,13 @@ struct smq_sg_info {
  * @status_size: out: bytes of the status array, a multiple of the page size
  * @status_offset: out: where to mmap() it; PROT_READ and MAP_SHARED. Before SMQ_SG_SETUP mmap()
  *	fails with ENXIO
- * @held_share: in: how much of the device's queue depth slots with SMQ_SG_SLOT_HELD may
- *	keep, 0 (none) to 100 percent. What all files keep is bounded by the node's attribute
- *	held_share as well
+ * @held_share: in: how much of the device's queue depth slots with SMQ_SG_SLOT_HELD may keep, 0
+ *	(none) to 100 percent. The node's attribute held_share is a limit for all files together
  * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
  *
- * For SMQ_SG_SETUP, once per file. EINVAL: a field is out of its range. EBUSY:
- * done already. ENOMEM.
+ * For SMQ_SG_SETUP, once per file. EINVAL: a field is out of its range. EBUSY: the file is set up
+ * already. ENOMEM.
  */
 struct smq_sg_setup {
 	__u32 slots;
@@ -184,19 +184,18 @@ struct smq_sg_setup {
  * @reserved0: in: 0
  * @reserved: in: 0
  *
- * For SMQ_SG_BUFFER. With SMQ_SG_BUFFER_READONLY give memory that is writable, or that will
- * not change: if a mapping is to be copied on its next write, Linux 6.1 may pin the pages
- * that it had before. The pages are pinned until the buffer is taken back or the file is
- * closed. Until then they count as memory that the caller's user has locked, as
- * io_uring's registered buffers do, up to the caller's RLIMIT_MEMLOCK; a caller with
- * CAP_IPC_LOCK has no limit. Memory that is unmapped meanwhile stays pinned: commands
- * go on using the old pages.
+ * For SMQ_SG_BUFFER. With SMQ_SG_BUFFER_READONLY use memory that is writable, or that will not
+ * change: if the next write to a mapping makes a copy (copy-on-write), Linux 6.1 may pin the pages
+ * from before the copy. The pages are pinned until the buffer is taken back or the file is closed.
+ * Until then they count as memory that the caller's user has locked, as io_uring's registered
+ * buffers do, up to the caller's RLIMIT_MEMLOCK; a caller with CAP_IPC_LOCK has no limit. Memory
+ * that is unmapped meanwhile stays pinned: commands go on using the old pages.
  *
  * EPERM: the slots belong to other credentials, see SMQ_SG_PREPARE. EEXIST: @index is taken.
  * ENOENT: there is no buffer @index to take back. EBUSY: slots still use it. ENOMEM: beyond
- * RLIMIT_MEMLOCK. EFAULT: not all of it is memory, or it is not writable and
- * SMQ_SG_BUFFER_READONLY is missing. EOPNOTSUPP: without SMQ_SG_BUFFER_READONLY, memory of a
- * mapped file that is not on tmpfs or hugetlbfs; newer kernels than 6.1 say EFAULT.
+ * RLIMIT_MEMLOCK. EFAULT: not all of it is memory, or it is not writable and SMQ_SG_BUFFER_READONLY
+ * is missing. EOPNOTSUPP: without SMQ_SG_BUFFER_READONLY, memory of a mapped file that is not on
+ * tmpfs or hugetlbfs; kernels newer than 6.1 return EFAULT.
  */
 struct smq_sg_buffer {
 	__u64 address;
@@ -208,7 +207,7 @@ struct smq_sg_buffer {
 	__u64 reserved;
 };
 
-/* The device will only read it: data-out. */
+/* The device only reads the buffer: for data-out. */
 #define SMQ_SG_BUFFER_READONLY	1U
 
 enum smq_sg_direction {
@@ -219,14 +218,14 @@ enum smq_sg_direction {
 
 /**
  * struct smq_sg_slot - a command to be prepared
- * @cdb: in: the command descriptor block; 0 behind @cdb_len
+ * @cdb: in: the command descriptor block; bytes beyond @cdb_len are 0
  * @cdb_len: in: its bytes, 6 to SMQ_SG_MAX_CDB; 0, with all other fields 0, empties the slot
  * @direction: in: enum smq_sg_direction
  * @buffer: in: index of the buffer; 0 with SMQ_SG_NONE
  * @length: in: bytes to transfer; 0 with SMQ_SG_NONE. A multiple of
  *	smq_sg_info.alignment: prepared data is never copied, unlike that of ad hoc
  *	commands
- * @offset: in: where they begin in the buffer, in bytes; their address is a multiple
+ * @offset: in: where the data begins in the buffer, in bytes; the data's address must be a multiple
  *	of smq_sg_info.alignment, too; 0 with SMQ_SG_NONE
  * @timeout_ms: in: milliseconds until error handling begins, 0 for 60 s
  * @flags: in: SMQ_SG_SLOT_* or 0
@@ -245,13 +244,13 @@ struct smq_sg_slot {
 };
 
 /*
- * A hint: the slot runs often. It keeps its request and tag from one run to the next, while
- * smq_sg_setup.held_share has room; if others need them it gives them back within 50 ms. Where it
- * cannot keep them it is run like any other: without a share, above two pieces of memory, with a
- * CDB that asks for protection information (RDPROTECT and the like, SBC-4), under an elevator, on a
- * polled ring, on a kernel without SMQ_SG_FEATURE_HELD. Where the driver cannot ring one doorbell
- * for several commands, a held request is given to it at once instead of with the submitter's other
- * requests.
+ * A hint: the slot runs often. The slot keeps its request and tag from one run to the next, while
+ * smq_sg_setup.held_share has room; if other commands need them, the slot gives them back within 50
+ * ms. It cannot keep them, and runs like any other slot, in these cases: without a share, with more
+ * than two pieces of memory, with a CDB that asks for protection information (RDPROTECT and the
+ * like, SBC-4), under an elevator, on a polled ring, on a kernel without SMQ_SG_FEATURE_HELD. If
+ * the driver cannot ring one doorbell for several commands, a held request goes to the driver at
+ * once, and not together with the submitter's other requests.
  */
 #define SMQ_SG_SLOT_HELD	1U
 
@@ -261,22 +260,22 @@ struct smq_sg_slot {
  * @first: in: the first slot to fill
  * @count: in: how many
  * @flags: in: 0
- * @done: out: slots filled. If the call failed, slot @first + @done is at fault; with EFAULT
- *	one of the 32 slots from there on is. Slots from there on are unchanged
+ * @done: out: slots filled. If the call failed, slot @first + @done is at fault; with EFAULT one of
+ *	the 32 slots from there on. All slots from there on are unchanged
  * @field: out: the field at fault, enum smq_sg_field: of the slot, or of this structure
  * @reserved0: in: 0
  * @reserved: in: 0
  *
- * For SMQ_SG_PREPARE. Without CAP_SYS_RAWIO the CDB must pass the kernel's filter for SG_IO,
- * data to the device needs a file that is open for writing, whatever the opcode, and data must
- * go the way that the opcode has (SPC-5, SBC-4). The same holds for ad hoc commands and SG_IO.
- * All slots of a file belong to the credentials of the first call that filled one. A caller with
- * other credentials may not fill or run them.
+ * For SMQ_SG_PREPARE. Without CAP_SYS_RAWIO the CDB must pass the kernel's filter for SG_IO, data
+ * to the device needs a file that is open for writing, whatever the opcode, and the data must have
+ * the direction of the opcode (SPC-5, SBC-4). The same holds for ad hoc commands and SG_IO. All
+ * slots of a file belong to the credentials of the first call that filled one. A caller with other
+ * credentials may not fill or run them.
  *
- * EBUSY: the slot is in flight. EPERM: the CDB or its data needs CAP_SYS_RAWIO or a file open
- * for writing, or the slots belong to others. ERANGE: the data is not inside the buffer.
- * ENOENT: no such buffer. EINVAL: another field is wrong. EMSGSIZE: more than max_transfer
- * bytes or max_segments pieces. The module's debug messages tell the limit (dynamic debug).
+ * EBUSY: the slot is in flight. EPERM: the CDB or its data needs CAP_SYS_RAWIO or a file open for
+ * writing, or the slots belong to other credentials. ERANGE: the data is not inside the buffer.
+ * ENOENT: no such buffer. EINVAL: another field is wrong. EMSGSIZE: more than max_transfer bytes or
+ * max_segments pieces. The module's debug messages (dynamic debug) name the limit.
  */
 struct smq_sg_prepare {
 	__u64 slots;
@@ -303,8 +302,8 @@ struct smq_sg_prepare {
  * @sense_len: bytes of @sense that are valid
  * @sense: sense data as the device gave it
  *
- * Written before the command's completion is posted. The mapped array holds one for
- * each slot, smq_sg_setup.status_stride apart.
+ * Written before the command's completion is posted. The mapped array has one for each slot;
+ * smq_sg_setup.status_stride is the distance between two.
  */
 struct smq_sg_status {
 	__s32 result;
@@ -322,38 +321,37 @@ struct smq_sg_status {
 #define SMQ_SG_RESULT_HOST(result)	(((result) >> 8) & 0xff)
 /* The device gave sense data. */
 #define SMQ_SG_RESULT_SENSE		0x10000
-/* Beside another status than GOOD: fewer bytes were transferred than asked for. */
+/* With a status other than GOOD: fewer bytes were transferred than asked for. */
 #define SMQ_SG_RESULT_SHORT		0x20000
 
 /**
  * struct smq_sg_run - runs one slot
- * @slot: which
+ * @slot: the slot
  * @buffer: with SMQ_SG_RUN_BUFFER: the buffer to use instead of the slot's, at the
  *	same offset and length; else 0
  * @flags: SMQ_SG_RUN_* or 0
  * @lba: with SMQ_SG_RUN_LBA: the logical block address to write into the CDB; else 0
  *
- * The 16 bytes at sqe->cmd of an SMQ_SG_URING_RUN, and an element of the list of a
- * batch with SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result, also of a command that was
- * not sent. With EBUSY and EPERM, and for a slot number out of range, the slot's status is
- * not written.
+ * The 16 bytes at sqe->cmd of an SMQ_SG_URING_RUN, and an element of the list of a batch with
+ * SMQ_SG_BATCH_RUNS. CQE: res is smq_sg_status.result, even if the command was not sent. With EBUSY
+ * and EPERM, and for a slot number out of range, no status is written.
  *
- * io_uring ends a chain of linked SQEs (IOSQE_IO_LINK) only at a CQE below 0: after a command
- * that ended with CHECK CONDITION, or a batch with failed commands, the chain goes on. If it
- * must not, submit the next SQE when the CQE of this one has been read.
+ * io_uring ends a chain of linked SQEs (IOSQE_IO_LINK) only at a CQE below 0: after a command that
+ * ended with CHECK CONDITION, or a batch with failed commands, the chain goes on. If it must stop
+ * there, submit the next SQE after reading the CQE of this one.
  *
- * EAGAIN: max_waiting of the file's commands wait already. EBUSY: the slot is in
- * flight. ECANCELED: it waited when the task that submitted it exited, was killed or called
- * exec(), when a signal ended SMQ_SG_RUN, or when SMQ_SG_CANCEL found it; IORING_OP_ASYNC_CANCEL
- * and IORING_OP_LINK_TIMEOUT do not find it.
- * EINVAL: an unknown flag or slot, an unused byte that is not 0, or IORING_URING_CMD_FIXED; with
+ * EAGAIN: as many of the file's commands as max_waiting wait already. EBUSY: the slot is in flight.
+ * ECANCELED: the command waited when the task that submitted it exited, was killed or called
+ * exec(), when a signal ended SMQ_SG_RUN, or when SMQ_SG_CANCEL cancelled it.
+ * IORING_OP_ASYNC_CANCEL and IORING_OP_LINK_TIMEOUT do not cancel a waiting command. EINVAL: an
+ * unknown flag or slot, an unused byte that is not 0, or IORING_URING_CMD_FIXED; with
  * SMQ_SG_RUN_BUFFER: a slot without data, data-in for a buffer that is read-only, memory that is
- * not aligned or has a gap for this device.
- * EMSGSIZE: more pieces of memory than max_segments. ENODATA: the slot is empty. ENODEV: the
- * device is gone. ENOENT: there is no such buffer. ENOMEM. EOPNOTSUPP: the CDB has no LBA to
- * be replaced, or a polled ring has no poll queue. EPERM: the slot belongs to others.
- * ERANGE: @lba does not fit the CDB, or the data not into @buffer. ETIMEDOUT: it waited for
- * its turn as long as it may take; in a batch, 60 s since the last turn.
+ * not aligned or has a gap for this device. EMSGSIZE: more pieces of memory than max_segments.
+ * ENODATA: the slot is empty. ENODEV: the device is gone. ENOENT: there is no such buffer. ENOMEM.
+ * EOPNOTSUPP: the CDB has no LBA that could be replaced, or the ring is polled and the host has no
+ * poll queue. EPERM: the slot belongs to other credentials. ERANGE: @lba does not fit the CDB, or
+ * the data does not fit @buffer. ETIMEDOUT: the command waited for a place in the device's queue
+ * depth for as long as its timeout; in a batch, for 60 s since the batch last got a place.
  */
 struct smq_sg_run {
 	__u32 slot;
@@ -374,11 +372,11 @@ struct smq_sg_run {
  * @flags: SMQ_SG_BATCH_* or 0
  *
  * The 16 bytes at sqe->cmd of an SMQ_SG_URING_BATCH. CQE: res is the number of commands that did
- * not end with status GOOD, 0 for none; below 0 the batch itself was wrong, and nothing was run:
+ * not end with status GOOD, 0 for none; below 0 the batch itself was wrong, and no slot was run:
  * EINVAL also for an unused byte that is not 0. Each slot's own result is in its status, as with
- * struct smq_sg_run. One that fails does not keep those behind it in the list from being run. When
- * SMQ_SG_CANCEL or the end of the task ends a batch's waiting, what it has not sent fails with
- * ECANCELED and is counted.
+ * struct smq_sg_run. A slot that fails does not stop the slots after it in the list. If
+ * SMQ_SG_CANCEL or the end of the task cancels a batch that waits, the commands that it has not
+ * sent fail with ECANCELED and are counted.
  */
 struct smq_sg_batch {
 	__u64 list;
@@ -398,10 +396,10 @@ struct smq_sg_batch {
  * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
  *
- * For SMQ_SG_RUN, which waits until all have ended. EINTR: a signal came that kills the caller or
- * that it handles. Commands in flight end by themselves and have their status written; commands
- * that waited did not run, and their result is -ECANCELED. SIGSTOP, a debugger and the freezer
- * stop the caller when its commands have ended.
+ * For SMQ_SG_RUN, which waits until all commands have ended. EINTR: the caller got a signal that
+ * kills it or that it handles. Commands in flight end by themselves, and their status is written;
+ * commands that waited did not run, and their result is -ECANCELED. SIGSTOP, a debugger and the
+ * freezer stop the caller only after its commands have ended.
  */
 struct smq_sg_run_batch {
 	struct smq_sg_batch batch;
@@ -411,23 +409,23 @@ struct smq_sg_run_batch {
 };
 
 /**
- * struct smq_sg_cancel - ends the waiting of commands
+ * struct smq_sg_cancel - cancels commands that wait
  * @slot: in: with SMQ_SG_CANCEL_SLOT: the slot; else 0
- * @flags: in: SMQ_SG_CANCEL_SLOT: the run of one slot. 0: all that the file has waiting
- * @cancelled: out: how many waited; a batch counts as one. A command whose time is just over
- *	may end with ETIMEDOUT
+ * @flags: in: SMQ_SG_CANCEL_SLOT: the run of one slot. 0: all waiting commands of the file
+ * @cancelled: out: how many commands waited; a batch counts as one. One whose time is just over may
+ *	end with ETIMEDOUT
  * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
  *
- * For SMQ_SG_CANCEL. What waits for a place in the device's queue depth is not sent and ends with
- * ECANCELED: a run, the commands that a batch has not sent yet, an ad hoc command or an SG_IO.
- * A command that was sent ends by itself, at the latest by its timeout and error
- * handling. SMQ_SG_CANCEL_SLOT finds runs that were submitted one by one: a batch waits as a
+ * For SMQ_SG_CANCEL. Commands that wait for a place in the device's queue depth are not sent and
+ * end with ECANCELED: a run, the commands that a batch has not sent yet, an ad hoc command or an
+ * SG_IO. A command that was sent ends by itself, at the latest by its timeout and error handling.
+ * SMQ_SG_CANCEL_SLOT cancels only a run that was submitted by itself, because a batch waits as a
  * whole.
  *
- * EALREADY: the slot is in flight or just being sent, and will not wait again. ENOENT: the slot is
- * not in flight, and does not wait by itself: it may be in a batch that waits. EPERM: the slots
- * belong to others. EINVAL: a field is wrong.
+ * EALREADY: the slot is in flight or is just being sent, and will not wait again. ENOENT: the slot
+ * is not in flight, and does not wait by itself; it may be in a batch that waits. EPERM: the slots
+ * belong to other credentials. EINVAL: a field is wrong.
  */
 struct smq_sg_cancel {
 	__u32 slot;
@@ -443,31 +441,32 @@ struct smq_sg_cancel {
 /**
  * struct smq_sg_uring_cmd - a whole command in an SQE
  *
- * Bit for bit the struct bsg_uring_cmd of <linux/bsg.h> in Linux 7.1, for programs
- * built with older headers; <linux/bsg.h> describes the rules and the 64 bits of the second half
- * of the CQE. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else EOPNOTSUPP.
- * Iovecs of a 32-bit program get EOPNOTSUPP too if a thread of io_uring submits the SQE
+ * Has the same layout as struct bsg_uring_cmd of <linux/bsg.h> in Linux 7.1, for programs built
+ * with older headers. <linux/bsg.h> describes the rules and the 64 bits in the second half of the
+ * CQE. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else EOPNOTSUPP. A command
+ * with iovecs of a 32-bit program also ends with EOPNOTSUPP if a thread of io_uring submits the SQE
  * (IORING_SETUP_SQPOLL, IOSQE_ASYNC). With IORING_URING_CMD_FIXED the data address lies in a
  * registered buffer. Iovecs are read when the SQE is submitted, even if the command has to wait.
  *
- * Data of a command that waits for a place, other than in a registered buffer, counts as locked
- * memory of the user from then until the command has ended. Over RLIMIT_MEMLOCK, without
- * CAP_IPC_LOCK, the command does not wait and ends with EAGAIN, as over max_waiting. If its data-in
- * has to be copied, as from memory that the device cannot reach, a command that ends without having
- * been sent (ETIMEDOUT, ECANCELED, ENODEV) may leave zeros there.
+ * The data of a command that waits for a place in the queue depth counts as locked memory of the
+ * user, from then until the command has ended, unless it is in a registered buffer. If that exceeds
+ * RLIMIT_MEMLOCK, without CAP_IPC_LOCK, the command does not wait and ends with EAGAIN, as when
+ * max_waiting commands wait. If its data-in has to be copied, as from memory that the device cannot
+ * reach, a command that ends without having been sent (ETIMEDOUT, ECANCELED, ENODEV) may leave
+ * zeros there.
  *
  * @request: address of the CDB
- * @request_len: its bytes, 1 to SMQ_SG_MAX_CDB
+ * @request_len: length of the CDB, 1 to SMQ_SG_MAX_CDB bytes
  * @protocol: 0 (BSG_PROTOCOL_SCSI)
  * @subprotocol: 0 (BSG_SUB_PROTOCOL_SCSI_CMD)
  * @max_response_len: bytes at @response for sense data
  * @response: address for sense data, or 0
  * @dout_xferp: address of data-out
- * @dout_xfer_len: its bytes
- * @dout_iovec_count: above 0: @dout_xferp is an array of so many struct iovec
+ * @dout_xfer_len: bytes of data-out
+ * @dout_iovec_count: above 0: @dout_xferp is the address of an array of this many struct iovec
  * @din_xferp: address for data-in
- * @din_xfer_len: its bytes
- * @din_iovec_count: above 0: @din_xferp is an array of so many struct iovec
+ * @din_xfer_len: bytes of data-in
+ * @din_iovec_count: above 0: @din_xferp is the address of an array of this many struct iovec
  * @timeout_ms: milliseconds, 0 for 60 s
  * @reserved: ignored
  */
