@@ -224,6 +224,8 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 	if (!reset->held_only)
 		flush_workqueue(reset->host->core->wq);
 	WRITE_ONCE(reset->host->frozen, false);
+	/* A policy may have become effective meanwhile. */
+	smq_use_commit_all(reset->host);
 	smq_block_host(reset->host, false);
 	smq_hold_kick_all(reset->host);
 	mutex_unlock(&reset->host->core->eh.lock);

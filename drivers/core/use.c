@@ -28,16 +28,16 @@ static u64 smq_use_queued(const struct smq_host *host)
 }
 
 /*
- * Rings all doorbells: the policy changed within a batch, so the LLD may have commands whose
- * batch ended under the other policy. Context: may sleep.
+ * Rings all doorbells, because the LLD may have commands whose batch ended under another policy,
+ * which did not ring. During a reset it rings none: smq_reset_end() calls this again. Context: may
+ * sleep.
  */
-static void smq_use_commit_all(struct smq_host *host)
+void smq_use_commit_all(struct smq_host *host)
 {
 	unsigned int i;
 
 	for (i = 0; i < host->nr_hwqs; i++) {
 		rcu_read_lock();
-		/* Not during a reset: it ends the commands in its scope. */
 		if (!READ_ONCE(host->frozen))
 			smq_policy_commit(host->hwq[i]);
 		rcu_read_unlock();

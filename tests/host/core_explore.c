@@ -11,13 +11,14 @@
  * Threads: sN: a CPU that queues N commands, one after the other, on hardware queue 0; sN@H: on
  * hardware queue H. abort=C: the mid-layer aborts command C at any time. reset: a host reset at any
  * time; reset=other: a reset of another LUN. look: a look at held commands, all of which have been
- * held too long. switch: the host changes from its policy to "direct". choose: with policy=later,
- * the host chooses its policy. offline: the last CPU of hardware queue 1 goes offline. show=H:
+ * held too long. switch: the host changes from its policy to "direct". choose: with later=1, the
+ * host chooses its policy. offline: the last CPU of hardware queue 1 goes offline. show=H:
  * reads how many commands hardware queue H has.
  * Options: ring=N: a hardware queue has room for N commands. timer=0: no timer expires. waited=1:
  * the LLD ends a command in queue_cmd only if it had no room for the command before. alone=N: the
  * LLD answers N times that it has no room, even if it has no command. enter=1: the LLD leaves
- * commands that end early to their submitter, as smq_lio does.
+ * commands that end early to their submitter, as smq_lio does. batch=1: the commands of a CPU are
+ * one batch, and the device gets those for which the doorbell has rung.
  * Each command has a thread that completes it once the LLD has it; one thread runs work items.
  */
 #include "core_model.h"
@@ -58,6 +59,13 @@ static struct smq_hwq *pass_queue(struct smq_policy *policy, struct smq_hwq *hwq
 				  struct smq_cmd *cmd, bool last)
 {
 	return hwq;
+}
+
+/* A policy that moves each command to hardware queue 1. */
+static struct smq_hwq *away_queue(struct smq_policy *policy, struct smq_hwq *hwq,
+				  struct smq_cmd *cmd, bool last)
+{
+	return &world.hwq[1];
 }
 
 /*
@@ -112,15 +120,18 @@ static bool may_queue(long unused)
 }
 
 /* The part of smq_queue_one() without a policy. */
-static smq_qc_t queue_direct(struct smq_hwq *hwq, struct smq_cmd *cmd)
+static smq_qc_t queue_direct(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
 	enum smq_status st = lld_queue(hwq, cmd);
+	smq_qc_t ret = 0;
 
 	if (st == SMQ_DONE)
 		smq_cmd_done_inline(hwq, cmd);
 	else if (st != SMQ_QUEUED)
-		return smq_cmd_refused(cmd, st);
-	return 0;
+		ret = smq_cmd_refused(cmd, st);
+	if (!ret && last)
+		lld_commit(hwq);
+	return ret;
 }
 
 /* Notes which commands wait for room in @hwq: the LLD must get them before @cmd. */
@@ -138,16 +149,21 @@ static void note_before(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	}
 }
 
-/* The mid-layer hands a command over: scsi_queue_rq(), and smq_queue_one(). */
-static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd)
+/*
+ * The mid-layer hands a command over: scsi_queue_rq(), and smq_queue_one(). The caller is inside an
+ * RCU read-side section, unless @alone: the command is a batch by itself.
+ */
+static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, bool alone)
 {
 	smq_qc_t ret;
 
 	for (;;) {
 		ret = 1;
-		explore_wait(may_queue, 0, "budget");
+		if (alone)
+			explore_wait(may_queue, 0, "budget");
 		world.budget++;
-		rcu_read_lock();
+		if (alone)
+			rcu_read_lock();
 		explore_step("host is blocked?");
 		if (!world.shost.host_self_blocked) {
 			/* From here on its timer runs. */
@@ -157,11 +173,12 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd)
 			note_before(hwq, cmd);
 			/* data_race() is a step of its own here. */
 			if (data_race(hwq->detour))
-				ret = smq_queue_detour(world.host.lld, hwq, cmd, true);
+				ret = smq_queue_detour(world.host.lld, hwq, cmd, last);
 			else
-				ret = queue_direct(hwq, cmd);
+				ret = queue_direct(hwq, cmd, last);
 		}
-		rcu_read_unlock();
+		if (alone)
+			rcu_read_unlock();
 		/* A refused command that was aborted is left to error handling. */
 		if (ret && world.command[number(cmd)].scmd.state)
 			return;
@@ -169,21 +186,32 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd)
 			return;
 		world.begun[number(cmd)] = false;
 		world.budget--;
+		if (!alone)
+			break;
 	}
 }
 
 /* @arg: the first command, the number of commands, and the hardware queue. */
 static void submitter(int arg)
 {
-	int i, first = arg & 15, nr = arg >> 4 & 15;
+	struct smq_hwq *hwq = &world.hwq[arg >> 8];
+	int i, first = arg & 15, end = first + (arg >> 4 & 15);
 
-	for (i = first; i < first + nr; i++)
-		queue_one(&world.hwq[arg >> 8], &world.command[i].cmd);
+	if (set.batch) {
+		rcu_read_lock();
+		for (i = first; i < end; i++)
+			queue_one(hwq, &world.command[i].cmd, i == end - 1, false);
+		rcu_read_unlock();
+	}
+	for (i = first; i < end; i++) {
+		if (!world.begun[i])
+			queue_one(hwq, &world.command[i].cmd, true, true);
+	}
 }
 
-static bool is_with_lld(long cmd)
+static bool is_with_device(long cmd)
 {
-	return world.with_lld[cmd];
+	return world.with_lld[cmd] && !(world.uncommitted >> cmd & 1);
 }
 
 /* The device answers a command, each time it gets the command. */
@@ -192,7 +220,7 @@ static void completer(int cmd)
 	struct scsi_cmnd *scmd = &world.command[cmd].scmd;
 
 	for (;;) {
-		explore_wait(is_with_lld, cmd, "completion");
+		explore_wait(is_with_device, cmd, "completion");
 		scmd->result = 0;
 		if (world.fulls) {
 			world.fulls--;
@@ -323,6 +351,8 @@ static void chooser(int unused)
 		world.hwq[i].detour |= BIT(SMQ_DETOUR_POLICY);
 	}
 	synchronize_rcu();
+	if (set.batch)
+		smq_use_commit_all(&world.host);
 }
 
 static void offliner(int cpu)
@@ -373,6 +403,9 @@ static void policy_begin(void)
 	} else if (!strcmp(set.policy, "hold")) {
 		ops.queue = hold_queue;
 		hold_begin(&world.own, hold_dispatch);
+	} else if (!strcmp(set.policy, "away")) {
+		ops.holds = false;
+		ops.queue = away_queue;
 	} else if (!strcmp(set.policy, "steer")) {
 		ops.holds = false;
 		ops.queue = smq_steer_queue;
@@ -397,7 +430,7 @@ static void policy_begin(void)
 	policy->tags = CMDS;
 	world.policy_lun.policy = policy;
 	world.policy_lun.lun = &world.lun;
-	if (strcmp(set.policy, "later")) {
+	if (!set.later) {
 		world.lun.policy = &world.policy_lun;
 		world.core.choice.policy = policy;
 		world.host.policy = policy;
@@ -421,12 +454,12 @@ static void policy_begin(void)
 
 static void begin(void)
 {
-	static const struct smq_lld lld;
+	static const struct smq_lld silent, with_doorbell = { .commit = lld_commit };
 	int i;
 
 	world.shost.host_lock = &world.host_lock;
 	world.host.shost = &world.shost;
-	world.host.lld = &lld;
+	world.host.lld = set.batch ? &with_doorbell : &silent;
 	world.host.core = &world.core;
 	world.host.hwq = world.hwqs;
 	world.host.nr_hwqs = set.hwqs;
@@ -519,6 +552,7 @@ static const struct { const char *name; int *value; } options[] = {
 	{ "threshold", &set.threshold }, { "on", &set.on }, { "trying", &set.trying },
 	{ "at_once", &set.at_once }, { "enter", &set.enter }, { "ring", &set.ring },
 	{ "timer", &set.timer }, { "waited", &set.waited }, { "alone", &set.alone },
+	{ "batch", &set.batch }, { "later", &set.later },
 };
 
 static bool parse_option(const char *word)

@@ -135,8 +135,8 @@ static void look_at_mark(void)
 #define smq_policy_found_use(host)	((void)(host))
 #define smq_wait_count_full(hwq)		((void)(hwq))
 #define smq_wait_was_refused(cmd)	false
-#define smq_lld_commit(lld, hwq)	((void)0)
-#define smq_policy_commit(hwq)		((void)0)
+#define smq_lld_commit(lld, hwq)	lld_commit(hwq)
+#define smq_policy_commit(hwq)		lld_commit(hwq)
 #define delayed_work_pending(work)	((work)->pending)
 #define queue_delayed_work(wq, work, delay)	((void)((work)->pending = true))
 #define msleep(ms)			explore_step("msleep")
@@ -227,15 +227,33 @@ static enum smq_status lld_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	if (set.enter)
 		smq_cmd_enter(cmd);
 	world.with_lld[nr] = true;
+	if (set.batch)
+		world.uncommitted |= 1 << nr;
 	world.nr_lld++;
 	world.nr_ring[hwq->index]++;
 	return set.enter ? smq_cmd_leave(cmd) : SMQ_QUEUED;
+}
+
+/* The doorbell is rung: the device learns of all commands in the ring of @hwq. */
+static void lld_commit(struct smq_hwq *hwq)
+{
+	int i;
+
+	if (!set.batch)
+		return;
+	explore_step("commit");
+	EXPLORE_EXPECT(explore_rcu()->nested[explore_self()]);
+	for (i = 0; i < nr_cmds; i++) {
+		if (world.command[i].cmd.hwq == hwq)
+			world.uncommitted &= ~(1 << i);
+	}
 }
 
 static void lld_forget(int cmd)
 {
 	if (!world.with_lld[cmd])
 		return;
+	world.uncommitted &= ~(1 << cmd);
 	world.with_lld[cmd] = false;
 	world.nr_lld--;
 	world.nr_ring[world.command[cmd].cmd.hwq->index]--;

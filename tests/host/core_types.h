@@ -159,7 +159,7 @@ struct smq_lun_core {
 	struct smq_depth depth;
 };
 
-/* The LLD has no doorbell. */
+/* The LLD has a doorbell if set.batch. */
 struct smq_lld {
 	void (*commit)(struct smq_hwq *hwq);
 };
@@ -220,6 +220,7 @@ static struct {
 	bool with_lld[CMDS];
 	signed char nr_lld;
 	signed char nr_ring[HWQS];	/* commands with the LLD, by hardware queue */
+	unsigned char uncommitted;	/* commands for which the doorbell has not rung, a bit each */
 	unsigned char refused;		/* commands for which the ring had no room, a bit each */
 	unsigned char before[CMDS];	/* commands to be issued before this one, a bit each */
 	signed char refusals;		/* how often it will refuse while it has a command */
@@ -231,7 +232,7 @@ static struct {
 
 static struct {
 	int depth, busy, device_busy, full, at_once, enter, grow, hwqs, threshold, on, trying;
-	int ring, timer, waited, alone;
+	int ring, timer, waited, alone, batch, later;
 	const char *policy;
 } set = { .depth = 1, .hwqs = 1, .ring = CMDS, .timer = 1, .policy = "pass" };
 

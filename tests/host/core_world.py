@@ -61,6 +61,7 @@ FUNCTIONS = {
                          "smq_policy_done_counted", "smq_policy_done", "smq_policy_taken"],
     CORE + "cmd.c": ["smq_cmd_own", "smq_cmd_leave_ended", "smq_cmd_count_end",
                      "smq_cmd_finish", "smq_cmd_done", "smq_cmd_refused"],
+    CORE + "use.c": ["smq_use_commit_all"],
     CORE + "eh.c": ["smq_cmd_taken", "smq_abort_cmd", "smq_reset_one", "smq_block_host",
                     "smq_reset_begin", "smq_reset_end"],
     TEMPLATE: ["smq_cmd_done_inline", "smq_cmd_end_inline", "smq_detour_commit",

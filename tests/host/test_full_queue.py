@@ -27,7 +27,7 @@ FULL = "policy=none ring=1 timer=0 "
     ("policy=steer hwqs=2 threshold=0 on=1 ring=1 timer=0 s2@0 s1@0", 1000),
     ("policy=hold depth=2 ring=1 timer=0 s1 s1", 1000),
     ("policy=hold depth=2 ring=1 s1 s1 switch", 1000),
-    ("policy=later depth=2 ring=1 s1 s1 choose", 1000),     # what waits is not counted yet
+    ("later=1 depth=2 ring=1 s1 s1 choose", 1000),     # what waits is not counted yet
     ("depth=2 ring=1 timer=0 s2 s1", 1000)])
 def test_every_interleaving(words, least):
     """In every interleaving no command is left behind or issued twice, and commands go in the order
@@ -49,7 +49,7 @@ PLANTED = {
         smq_wait_hold_uncounted(hold->host, &list);
 """, """
         ;
-""", "policy=later depth=2 ring=1 s1 s1 choose", "world.counting"),
+""", "later=1 depth=2 ring=1 s1 s1 choose", "world.counting"),
     "a completion that does not look": (CMD, """
     smq_wait_room(cmd->hwq);
 """, "", FULL + "s1 s1", STRANDED),

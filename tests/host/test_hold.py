@@ -6,7 +6,7 @@ import core_world
 import pytest
 
 HOLD, WAIT, LOOK = "drivers/core/hold.c", "drivers/core/wait.c", "drivers/core/look.c"
-EH, CMD = "drivers/core/eh.c", "drivers/core/cmd.c"
+EH, CMD, USE = "drivers/core/eh.c", "drivers/core/cmd.c", "drivers/core/use.c"
 OBJECTS = "include/smq/objects.h"
 
 
@@ -33,10 +33,15 @@ OBJECTS = "include/smq/objects.h"
     ("enter=1 depth=2 s1 s1", 500),                 # ended before queue_cmd has returned
     ("enter=1 s1 abort=0", 200),
     ("enter=1 full=1 depth=2 s1 s1", 5000),
-    ("enter=1 policy=hold s1 abort=0 reset", 2000)])
+    ("enter=1 policy=hold s1 abort=0 reset", 2000),
+    # A batch, of which the policy sees the last command only.
+    ("policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose", 1000),
+    ("policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", 10000),
+    ("policy=hold later=1 batch=1 depth=2 s2 choose abort=1", 10000)])
 def test_every_interleaving(words, least):
     """In every interleaving no command is left behind or issued twice; a command that error
-    handling has is not issued; and no command goes to the LLD during a reset."""
+    handling has is not issued; no command goes to the LLD during a reset; and the doorbell rings
+    for each command."""
     assert core_world.holds(words) > least
 
 
@@ -96,6 +101,14 @@ PLANTED = {
     "a reset that does not start dispatch again": (EH, """
     smq_hold_kick_all(reset->host);
 """, "", "policy=hold depth=2 s1 s1 reset=other", STRANDED),
+    "a reset that does not ring the doorbells": (EH, """
+    smq_use_commit_all(reset->host);
+""", "", "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", "world.ended"),
+    "no doorbell for a batch within which the policy changes": (USE, """
+            smq_policy_commit(host->hwq[i]);
+""", """
+            (void)i;
+""", "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose", "world.ended"),
     "a command that goes back may be taken": (LOOK, """
         smq_hold_take_back(cmd, SMQ_RETURNING)) {
 """, """
