@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * /sys/kernel/config/target/smq/WWN/tpgt_N/{nexus,address,lun/lun_N}: a directory WWN is a SCSI
- * host, tpgt_N its target N. A LUN is a disk once it is linked and the target has a nexus; the
- * order does not matter.
+ * host, tpgt_N its target N. A LUN becomes a disk when it is linked and the target has a nexus, in
+ * either order.
  */
 #define pr_fmt(fmt) "smq_lio: " fmt
 
@@ -35,7 +35,7 @@ static bool lio_name_ok(const char *name)
 	return true;
 }
 
-/* Waits for scans and removals of devices that are under way. */
+/* Waits until scans and removals of devices that are under way have ended. */
 static void lio_scans_end(struct Scsi_Host *shost)
 {
 	mutex_lock(&shost->scan_mutex);
@@ -43,9 +43,9 @@ static void lio_scans_end(struct Scsi_Host *shost)
 }
 
 /*
- * Takes lio_host.lock for changes that allocate memory, LIO's own allocations included. Reclaim
- * must not wait for a disk of this host meanwhile, because the disk's error handling waits for
- * the lock. Return: the flags for lio_unlock_noio().
+ * Takes lio_host.lock for a change during which memory is allocated, by this driver or by LIO. No
+ * allocation under the lock may wait for a disk of this host, because the disk's error handling
+ * may be waiting for the lock. Return: the flags for lio_unlock_noio().
  */
 static unsigned int lio_lock_noio(struct lio_host *lio)
 {
@@ -59,7 +59,7 @@ static void lio_unlock_noio(struct lio_host *lio, unsigned int flags)
 	mutex_unlock(&lio->lock);
 }
 
-/* Context: without lio_host.lock, which probing takes. */
+/* Context: lio_host.lock must not be held, because probing the device takes it. */
 static void lio_attach(struct lio_tpg *tpg, u64 number)
 {
 	int err = scsi_add_device(tpg->lio->smq->shost, 0, tpg->number, number);
@@ -69,7 +69,7 @@ static void lio_attach(struct lio_tpg *tpg, u64 number)
 		       tpg->number, number, err);
 }
 
-/* Adds a device for a LUN that was linked, if there is a nexus. LIO ignores the return value. */
+/* Adds a device for a newly linked LUN if there is a nexus. LIO ignores the return value. */
 int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);
@@ -95,7 +95,7 @@ int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 	return err;
 }
 
-/* Removes the device, even with commands in flight; a reset still finds the LUN meanwhile. */
+/* Removes the device, even with commands in flight. Resets find the LUN until that is done. */
 void lio_pre_unlink(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);
@@ -115,7 +115,7 @@ void lio_pre_unlink(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 		scsi_remove_device(sdev);
 		scsi_device_put(sdev);
 	}
-	/* Wait for a removal by sysfs that may be under way. */
+	/* Wait for a removal through sysfs that may be under way. */
 	lio_scans_end(shost);
 
 	mutex_lock(&tpg->lio->lock);
@@ -133,7 +133,7 @@ static int lio_make_nexus(struct lio_tpg *tpg, const char *name)
 
 	flags = lio_lock_noio(tpg->lio);
 	if (tpg->sess) {
-		pr_err("%s/tpgt_%u: nexus is %s already, which writing NULL ends\n", tpg->lio->name,
+		pr_err("%s/tpgt_%u: nexus is already %s; write NULL to end it\n", tpg->lio->name,
 		       tpg->number, tpg->sess->se_node_acl->initiatorname);
 		err = -EEXIST;
 	} else {
@@ -164,7 +164,7 @@ static int lio_drop_nexus(struct lio_tpg *tpg)
 		pr_err("%s/tpgt_%u: nexus is in use by its LUNs\n", tpg->lio->name, tpg->number);
 		err = -EBUSY;
 	} else {
-		/* LIO drops its count of a command after release_cmd: wait for the last one. */
+		/* LIO counts a command until after release_cmd: wait until the count is 0. */
 		target_stop_session(tpg->sess);
 		target_wait_for_sess_cmds(tpg->sess);
 		target_remove_session(tpg->sess);
@@ -242,7 +242,7 @@ struct se_portal_group *lio_make_tpg(struct se_wwn *wwn, const char *name)
 
 	flags = lio_lock_noio(lio);
 	if (lio->tpg[number]) {
-		pr_err("%s: %s is there already by another spelling\n", lio->name, name);
+		pr_err("%s: %s exists already under another spelling\n", lio->name, name);
 		err = -EEXIST;
 	} else {
 		err = core_tpg_register(wwn, &tpg->se, SCSI_PROTOCOL_SAS);
@@ -257,7 +257,7 @@ struct se_portal_group *lio_make_tpg(struct se_wwn *wwn, const char *name)
 	return &tpg->se;
 }
 
-/* All its LUNs are removed, because they are directories in it. */
+/* Context: all its LUNs have been removed, because they are directories inside this one. */
 void lio_drop_tpg(struct se_portal_group *se_tpg)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);

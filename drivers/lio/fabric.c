@@ -27,7 +27,7 @@ static u32 lio_tpg_get_inst_index(struct se_portal_group *se_tpg)
 	return lio_se_to_tpg(se_tpg)->number;
 }
 
-/* Demo mode: the nexus needs no ACL of its own, and may write. */
+/* Demo mode: the initiator needs no ACL of its own, and may write. */
 static int lio_tpg_yes(struct se_portal_group *se_tpg)
 {
 	return 1;
@@ -65,9 +65,10 @@ static struct scsi_cmnd *lio_se_to_scmd(struct se_cmd *se)
 }
 
 /*
- * A READ that LIO itself refuses returns no data, whatever is in the buffer. One that fails with
- * the backstore's own sense data (SCF_TRANSPORT_TASK_SENSE) may return data. With an overflow the
- * buffer is full, so the residual is 0.
+ * Stores LIO's response in the command. A READ that LIO itself refuses has returned no data: its
+ * residual is the whole buffer. A READ that fails with the backstore's own sense data
+ * (SCF_TRANSPORT_TASK_SENSE) may have returned data. With an overflow the buffer is full, so the
+ * residual is 0.
  */
 static int lio_queue_status(struct se_cmd *se)
 {
@@ -89,7 +90,7 @@ static void lio_queue_tm_rsp(struct se_cmd *se)
 	lio_tmf_answered(se, se->se_tmr_req->response);
 }
 
-/* LIO will not respond. A command then has the result that lio_submit() set. */
+/* LIO will not respond to this command, so it keeps the result that lio_submit() set. */
 static void lio_aborted_task(struct se_cmd *se)
 {
 	if (se->se_cmd_flags & SCF_SCSI_TMR_CDB)

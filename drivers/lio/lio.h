@@ -10,9 +10,9 @@
 
 /* Target port group N of a WWN is target N of the WWN's host. */
 #define LIO_MAX_TPGS	32
-/* What flat space addressing reaches (SAM-6, 4.7.7.3). */
+/* The number of LUNs that flat space addressing reaches (SAM-6, 4.7.7.3). */
 #define LIO_MAX_LUNS	16384
-/* Names of ports, without the NUL: "naa." and 16 hexadecimal digits, as SAS has them. */
+/* Length of a port's name, without the NUL: "naa." and 16 hexadecimal digits, as in SAS. */
 #define LIO_NAME_LEN	20
 
 struct lio_host;
@@ -25,10 +25,10 @@ struct lio_host;
  * @se: LIO's part
  * @lio: its host
  * @number: tpgt, and the target's number in the host
- * @sess: the nexus, NULL until there is one; ends only while @luns is empty
+ * @sess: the nexus, NULL while there is none; ends only while @luns is empty
  * @luns: LIO's LUNs that are linked, by number; marked LIO_GOING before they are removed
  *
- * Lifetime: that of its directory. @sess and @luns are protected by lio_host.lock.
+ * Lifetime: as long as its directory. lio_host.lock protects @sess and @luns.
  */
 struct lio_tpg {
 	struct se_portal_group se;
@@ -42,15 +42,14 @@ struct lio_tpg {
  * struct lio_host - a WWN, which is a SCSI host
  * @wwn: LIO's part
  * @smq: the layer's part
- * @name: its name
- * @lock: protects @tpg, and lio_tpg.sess and lio_tpg.luns. Taken by changes of the
- *	configuration, by scans, and by resets, which hold it while LIO executes them, so that
- *	neither LUN nor nexus is removed meanwhile. All of these sleep. Taken inside the
- *	mid-layer's scan_mutex, never around it. Allocations under it must not cause I/O,
- *	because resets take it
+ * @name: the WWN
+ * @lock: protects @tpg, and lio_tpg.sess and lio_tpg.luns. Changes of the configuration, scans
+ *	and resets take it; all of them sleep. A reset holds it while LIO executes the reset, so
+ *	that no LUN or nexus is removed meanwhile. Lock order: the mid-layer's scan_mutex first,
+ *	then this lock. Allocations under this lock must not cause I/O, because resets take it
  * @tpg: target port groups by number
  *
- * Lifetime: that of the directory, and of smq_host, whose private area it is.
+ * Lifetime: as long as the directory and the smq_host, whose private area this is.
  */
 struct lio_host {
 	struct se_wwn wwn;
@@ -66,8 +65,8 @@ struct lio_host {
  * @attrib: the backstore's attributes
  * @copies: the backstore only copies memory, so it executes READ and WRITE without sleeping
  *
- * Written in lun_init. Both pointers are valid while the LUN has commands: the LUN's link
- * references backstore and nexus, and is removed after the scsi_device.
+ * lun_init sets all fields. Both pointers are valid while the LUN has commands: the link of the
+ * LUN keeps backstore and nexus, and is removed after the scsi_device.
  */
 struct lio_lun {
 	struct se_session *sess;
@@ -96,7 +95,7 @@ static inline struct lio_tpg *lio_se_to_tpg(struct se_portal_group *se_tpg)
 /* fabric.c */
 extern const struct target_core_fabric_ops lio_ops;
 
-/* configfs.c: parent and limits of all hosts, which main.c completes before the first one */
+/* configfs.c; lio_root and lio_config are for all hosts: main.c sets them before the first one */
 extern struct device *lio_root;
 extern struct smq_host_config lio_config;
 extern struct configfs_attribute *lio_tpg_attrs[];

@@ -9,7 +9,7 @@
 
 #include "lio.h"
 
-/* Commands that a dispatch policy may hold for each hardware queue, at most. */
+/* The most commands that a dispatch policy may hold for each hardware queue. */
 #define LIO_MAX_EXTRA	256U
 
 static unsigned int hw_queues;
@@ -44,7 +44,7 @@ module_init(lio_init);
 
 static void __exit lio_exit(void)
 {
-	/* Directories reference the module, so no host is left. */
+	/* The directory of each host references the module, so no host is left. */
 	target_unregister_template(&lio_ops);
 	root_device_unregister(lio_root);
 }

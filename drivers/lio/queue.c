@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The LLD: gives commands to LIO. queue_cmd may not sleep, LIO may. queue_cmd executes a RAM
- * disk's READs and WRITEs, which only copy; the workers of LIO's own queues execute all other
- * commands.
+ * The LLD: gives commands to LIO. LIO may sleep when it executes a command, but queue_cmd may
+ * not. So queue_cmd executes only READs and WRITEs of a RAM disk, which just copy memory; workers
+ * of LIO's own workqueues execute all other commands.
  */
 #include <linux/preempt.h>
 #include <linux/sizes.h>
@@ -15,17 +15,18 @@
 
 /*
  * Whether queue_cmd may execute a RAM disk's READ or WRITE in LIO, in atomic context. LIO's code
- * for it does not sleep, except to map pages with HIGHMEM, but calls might_sleep(). A kernel
- * that checks for sleeping in atomic context would report that. With voluntary preemption
- * might_sleep() reschedules unless preemption is disabled, and disabling works only in kernels that
- * count preemption. In others, a worker of LIO that completes a command of a batch could take the
- * CPU after each command, before the next is submitted. On real-time kernels spin locks sleep.
+ * for it sleeps only to map pages with HIGHMEM, but it calls might_sleep(). With
+ * DEBUG_ATOMIC_SLEEP the kernel would report that call. With voluntary preemption might_sleep()
+ * reschedules unless preemption is disabled, and preempt_disable() has an effect only with
+ * PREEMPT_COUNT. Without it, a worker of LIO that completes a command of a batch could take the
+ * CPU after each command, before the next one is submitted. On real-time kernels spin locks sleep.
  */
 #define LIO_HERE	(!IS_ENABLED(CONFIG_HIGHMEM) && !IS_ENABLED(CONFIG_PREEMPT_RT) && \
 			 !IS_ENABLED(CONFIG_DEBUG_ATOMIC_SLEEP) && \
 			 (IS_ENABLED(CONFIG_PREEMPT_COUNT) || \
 			  !IS_ENABLED(CONFIG_PREEMPT_VOLUNTARY)))
 
+/* Whether queue_cmd may execute this command itself. */
 static bool lio_may_run_here(const struct lio_lun *ll, struct scsi_cmnd *scmd)
 {
 	if (!LIO_HERE || !ll->copies)
@@ -51,10 +52,10 @@ static bool lio_may_run_here(const struct lio_lun *ll, struct scsi_cmnd *scmd)
 /*
  * Does what target_submit() does for a READ or WRITE, without its might_sleep().
  *
- * It leaves out the delay of ALUA's Active/NonOptimized state, core_alua_check_nonop_delay(),
- * which sleeps. Nothing is lost: target_alua_state_check() sets the delay in the command only
- * later, when LIO begins to execute it. So nonop_delay_msecs delays no command of any fabric,
- * queued or not, on 6.1, 6.12 and 7.2.
+ * It leaves out core_alua_check_nonop_delay(), the delay of ALUA's Active/NonOptimized state,
+ * because that sleeps. The delay has no effect anyway: target_alua_state_check() sets it in the
+ * command only later, when LIO begins to execute the command. So nonop_delay_msecs delays no
+ * command of any fabric, queued or not, on 6.1, 6.12 and 7.2.
  */
 static __always_inline void lio_execute(struct se_cmd *se)
 {
@@ -72,9 +73,10 @@ static __always_inline void lio_execute(struct se_cmd *se)
 }
 
 /*
- * Gives a command to LIO, which executes it @here or from its queue. The task attribute is
- * always SIMPLE: the mid-layer knows no other.
- * Return: SMQ_DONE if LIO completed the command @here; after SMQ_QUEUED it may have ended too.
+ * Gives a command to LIO, which executes it @here, before this function returns, or else from its
+ * workqueue. The task attribute is always SIMPLE: the mid-layer uses no other.
+ * Return: SMQ_DONE if LIO completed the command @here; SMQ_QUEUED if LIO completes it later, or if
+ * a worker has completed it meanwhile.
  */
 static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here)
 {
@@ -99,7 +101,7 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 		scmd->result = DID_NO_CONNECT << 16;
 		return SMQ_DONE;
 	}
-	/* On an error LIO has already responded. */
+	/* If target_submit_prep() fails, LIO has already responded. */
 	if (!target_submit_prep(&lc->se, scmd->cmnd, scsi_sglist(scmd), scsi_sg_count(scmd), NULL,
 				0, scsi_prot_sglist(scmd), scsi_prot_sg_count(scmd),
 				GFP_ATOMIC)) {
@@ -123,7 +125,7 @@ static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct
 	if (lio_may_run_here(smq_lun_priv(scmd->device), scmd))
 		return lio_submit(cmd, true);
 
-	/* LIO would copy as many bytes as the CDB's additional length says, even beyond its end. */
+	/* LIO would copy as many bytes as the CDB's length field says, even beyond its end. */
 	if (scmd->cmnd[0] == VARIABLE_LENGTH_CMD && scsi_command_size(scmd->cmnd) > scmd->cmd_len) {
 		scsi_build_sense(scmd, 0, ILLEGAL_REQUEST, 0x24, 0);
 		scsi_set_resid(scmd, scsi_bufflen(scmd));
@@ -185,8 +187,8 @@ struct smq_host *lio_host_alloc(const struct smq_host_config *cfg)
 	shost = host->shost;
 	/*
 	 * For commands other than READ and WRITE, LIO maps the data into one virtual range, page
-	 * by page. So no entry may be longer than a page, only the first may begin inside a
-	 * page, and only the last may end inside one.
+	 * by page. So no scatterlist entry may be longer than a page, only the first may begin
+	 * inside a page, and only the last may end inside one.
 	 */
 	shost->dma_boundary = PAGE_SIZE - 1;
 	shost->virt_boundary_mask = PAGE_SIZE - 1;

@@ -2,9 +2,10 @@
 /*
  * Task management: abort and resets, which return when LIO has released the commands.
  *
- * LIO cannot stop a backstore: it waits for commands that have started there. Abort, LUN and
- * target reset stop waiting after LIO_TMF_WAIT. The host reset goes on waiting, because the
- * commands' memory is used again after it; backstores have time limits of their own.
+ * LIO cannot stop a backstore: it waits for the commands that the backstore has started. Abort, LUN
+ * reset and target reset stop waiting after LIO_TMF_WAIT. The host reset waits until the last
+ * command is released, because the memory of the commands is used again after it. Backstores have
+ * time limits of their own.
  */
 #define pr_fmt(fmt) "smq_lio: " fmt
 
@@ -21,11 +22,13 @@
 /**
  * struct lio_tmf - a task management function
  * @se: LIO's part
- * @refs: one of the waiter, one of LIO until release_cmd; atomic: either may be dropped last
- * @answered: complete once @response is set
- * @response: LIO's answer, a TMR_*
+ * @refs: the waiter has one reference, and LIO has one until release_cmd; atomic, because
+ *	either may be dropped last
+ * @answered: completed once @response is set
+ * @response: LIO's answer, a TMR_* value
  *
- * Lifetime: until both references are dropped; LIO may drop its own after the wait timed out.
+ * Lifetime: until both references are dropped; LIO may drop its reference after the wait has timed
+ * out.
  */
 struct lio_tmf {
 	struct se_cmd se;
@@ -60,8 +63,8 @@ static unsigned long lio_time_left(unsigned long deadline)
 }
 
 /*
- * Sends a task management function, and waits for the answer until @deadline.
- * Return: LIO's answer, a TMR_*, or a negative errno.
+ * Sends a task management function to LIO, and waits for the answer until @deadline.
+ * Return: LIO's answer, a TMR_* value, or a negative errno.
  */
 static int lio_tmf(struct se_session *sess, u64 lun, u8 function, u64 tag,
 		   unsigned long deadline)
@@ -95,7 +98,7 @@ int lio_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 
 	if (smq_cmd_is_with_lld(cmd)) {
 		ret = lio_tmf(ll->sess, sdev->lun, TMR_ABORT_TASK, lc->se.tag, deadline);
-		/* A command that LIO does not know has ended, or is about to end. */
+		/* A command that LIO does not find has ended, or is about to end. */
 		if (ret != TMR_FUNCTION_COMPLETE && ret != TMR_TASK_DOES_NOT_EXIST)
 			return ret < 0 ? ret : -EIO;
 	}
@@ -109,7 +112,7 @@ int lio_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return 0;
 }
 
-/* Commands that a reset waits for: of a LUN, of a target, or all. */
+/* The commands that a reset waits for: all of a LUN, all of a target, or all of the host. */
 struct lio_scope {
 	struct smq_host *host;
 	const struct scsi_device *sdev;
@@ -130,7 +133,10 @@ static bool lio_count_sent(struct request *rq, void *data)
 	return true;
 }
 
-/* Waits until LIO has released all commands; a host reset goes on waiting past @deadline. */
+/*
+ * Waits until LIO has released all commands in the scope. After @deadline a host reset goes on
+ * waiting; the others return -ETIMEDOUT.
+ */
 static int lio_wait_released(struct lio_scope *scope, unsigned long deadline)
 {
 	struct Scsi_Host *shost = scope->host->shost;
@@ -143,7 +149,7 @@ static int lio_wait_released(struct lio_scope *scope, unsigned long deadline)
 		if (time_after(jiffies, deadline)) {
 			if (scope->sdev || scope->starget)
 				return -ETIMEDOUT;
-			pr_warn("host%u: reset waits for backstores, which have %u commands\n",
+			pr_warn("host%u: reset waits for %u commands of backstores\n",
 				shost->host_no, scope->sent);
 			deadline = jiffies + LIO_TMF_WAIT;
 		}
@@ -154,7 +160,7 @@ static int lio_wait_released(struct lio_scope *scope, unsigned long deadline)
 	return 0;
 }
 
-/* LOGICAL UNIT RESET for each LUN in the scope: LIO has no reset of a target or a host. */
+/* Sends LOGICAL UNIT RESET to each LUN in the scope: LIO has no target reset or host reset. */
 static int lio_reset(struct lio_scope *scope)
 {
 	struct lio_host *lio = smq_host_priv(scope->host);
@@ -182,7 +188,7 @@ static int lio_reset(struct lio_scope *scope)
 		}
 	}
 	mutex_unlock(&lio->lock);
-	/* A LUN that is no longer linked has no commands: nothing to wait for. */
+	/* For a LUN that is no longer linked this does not wait: it has no commands. */
 	return lio_wait_released(scope, deadline) ?: err;
 }
 

@@ -14,7 +14,10 @@ void pv_doorbell(struct pv_dev *pv)
 	writel(0, pv->regs + PV_REG_KICK_RW);
 }
 
-/* Runs a device command, and returns its status. Under cmd_lock, except in probe and removal. */
+/*
+ * Runs a device command, and returns its status. Context: the caller holds cmd_lock, except in
+ * probe and removal.
+ */
 u32 pv_command(struct pv_dev *pv, enum pv_command cmd, const void *data, size_t len)
 {
 	writel(cmd, pv->regs + PV_REG_COMMAND);
@@ -28,7 +31,7 @@ static void pv_setup_msg_ring(struct pv_dev *pv)
 
 	if (pv->leaving)
 		return;
-	/* Without data: a device that has no message ring fails the command. */
+	/* First without data, as a test: a device without a message ring fails the command. */
 	if (pv_command(pv, PV_CMD_SETUP_MSG_RING, NULL, 0) == PV_STATUS_FAILED)
 		return;
 	setup.ppn[0] = cpu_to_le64(pv->msg_dma >> PV_PAGE_SHIFT);
@@ -98,7 +101,7 @@ static bool pv_msg_take(struct pv_dev *pv, struct pv_msg *msg)
 	u32 mask = 4096 / sizeof(*pv->msg) - 1;
 	bool found;
 
-	/* A reset starts the ring from its beginning. */
+	/* Under the lock, because a reset empties the ring and sets its indices to 0. */
 	mutex_lock(&pv->cmd_lock);
 	found = pv_msg_waiting(pv);
 	if (found) {
@@ -134,7 +137,7 @@ void pv_msg_end(struct pv_dev *pv)
 	pv->leaving = true;
 	WRITE_ONCE(pv->use_msg, false);
 	mutex_unlock(&pv->cmd_lock);
-	/* The interrupt may have queued the work before. */
+	/* The interrupt may have queued the work before that. */
 	synchronize_irq(pci_irq_vector(pv->pdev, 0));
 	cancel_work_sync(&pv->msg_work);
 }
@@ -199,7 +202,7 @@ static int pv_alloc_irq(struct pv_dev *pv)
 
 /*
  * Sets up memory, registers and interrupt of an enabled PCI function. The device is
- * reset, and silent until pv_device_start().
+ * reset, and neither interrupts nor accesses memory until pv_device_start().
  */
 int pv_device_init(struct pv_dev *pv)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The pvscsi device as a driver sees it: registers, commands, rings. Everything in
- * memory is little-endian, rings are powers of two, indices run freely.
+ * The pvscsi device as a driver sees it: registers, commands, rings. Everything in memory is
+ * little-endian. The length of a ring is a power of two; its indices are not
+ * reduced to that length.
  */
 #ifndef SMQ_PVSCSI_DEVICE_H
 #define SMQ_PVSCSI_DEVICE_H
@@ -18,7 +19,7 @@
 #define PV_REG_COMMAND_DATA	0x0004	/* the command's words, one after the other */
 #define PV_REG_COMMAND_STATUS	0x0008
 #define PV_REG_INTR_STATUS	0x100c	/* written back to acknowledge; INTx only */
-#define PV_REG_INTR_MASK	0x2010	/* 1: wanted */
+#define PV_REG_INTR_MASK	0x2010	/* 1: enabled */
 #define PV_REG_KICK_NON_RW	0x3014	/* doorbell: the device may read the ring later */
 #define PV_REG_KICK_RW		0x4018	/* doorbell: the device reads the ring now */
 #define PV_REG_BYTES		0x8000
@@ -82,7 +83,7 @@ struct pv_rings_state {
 #define PV_REQ_TO_DEVICE	BIT(4)
 
 struct pv_req {
-	__le64 context;		/* comes back in the completion; not 0, 32 bits */
+	__le64 context;		/* the completion returns it; not 0, 32 bits */
 	__le64 data;		/* address of the data, or of the scatterlist */
 	__le64 data_len;
 	__le64 sense;

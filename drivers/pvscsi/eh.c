@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Error handling: sends the device its abort and reset commands, then waits until the device
- * has returned the SCSI commands. It returns them on the completion ring, like all others.
+ * has returned the SCSI commands. It returns them on the completion ring, like all other commands.
  */
 #include <linux/delay.h>
 
@@ -72,7 +72,10 @@ static bool pv_is_gone(struct pv_dev *pv)
 	return true;
 }
 
-/* Sends an abort or reset and waits for the commands in its scope. 0 or a negative errno. */
+/*
+ * Sends an abort or reset, and waits until the device has returned the commands in its scope.
+ * Return: 0 or a negative errno.
+ */
 static int pv_end(struct pv_dev *pv, const struct pv_scope *scope, enum pv_command cmd,
 		  const void *data, size_t len)
 {
@@ -138,9 +141,10 @@ int pv_reset_bus(struct pv_dev *pv)
 }
 
 /*
- * After the call no command gets on the ring, and no CPU is between ring and doorbell: the
- * device must get no doorbell while it has no rings. At stage 0 queuecommand holds host_lock,
- * at later stages it runs inside an RCU read-side section.
+ * After the call no command is put on the ring, and no CPU will ring the doorbell for a command
+ * that it has put there: the device must get no doorbell while it has no rings. This waits for
+ * queuecommand: at stage 0 it holds host_lock, at later stages it runs inside an RCU read-side
+ * section.
  */
 void pv_stop(struct pv_dev *pv)
 {
@@ -153,8 +157,8 @@ void pv_stop(struct pv_dev *pv)
 }
 
 /*
- * The last resort: resets the device, and ends all commands that it has not returned, because
- * it no longer has them after the reset.
+ * The last step: resets the device, and ends all commands that it has not returned, because it
+ * no longer has them after the reset.
  */
 int pv_reset_host(struct pv_dev *pv)
 {
@@ -171,7 +175,7 @@ int pv_reset_host(struct pv_dev *pv)
 	pv_command(pv, PV_CMD_RESET_BUS, NULL, 0);
 	pv_wait_returned(pv, &scope);
 
-	/* The device may take long to cancel its commands: do not hold the lock meanwhile. */
+	/* The device may take long to cancel its commands: do not hold cmp_lock meanwhile. */
 	pv_device_quiet(pv);
 	spin_lock_irq(&pv->cmp_lock);
 	pv_ring_complete_locked(pv);

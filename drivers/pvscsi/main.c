@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_pvscsi: PCI. The kernel has a driver for this device, vmw_pvscsi. This driver takes only
- * devices that are given to it by driver_override or new_id, or all of them with take_all=1.
+ * smq_pvscsi: the PCI driver. The kernel has a driver for this device, vmw_pvscsi. So this driver
+ * takes only devices that driver_override or new_id give to it. With take_all=1 it takes all.
  */
 #define pr_fmt(fmt) "smq_pvscsi: " fmt
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stage 0, the driver as it was: DEF_SCSI_QCMD() calls queuecommand under host_lock; each
- * command allocates a slot and rings the doorbell; there is one queue. Stage 1 uses
- * pv_old_queue() unchanged.
+ * Stage 0, the driver before its conversion. DEF_SCSI_QCMD() calls queuecommand under host_lock.
+ * For each command queuecommand allocates a slot and rings the doorbell. There is one queue. Stage
+ * 1 uses pv_old_queue() unchanged.
  */
 #include "pvscsi.h"
 

@@ -38,10 +38,10 @@ enum pv_stage {
 #define PV_SENSE	SCSI_SENSE_BUFFERSIZE
 
 /*
- * What the device needs for one command beside its data. Up to PV_HWQ it is allocated for each
- * command; from PV_PREALLOC on there is one per tag, for the life of the host.
- * It is in pv_dev.slot[] from before the device may see the command until its completion was
- * read.
+ * The memory that the device needs for one command, in addition to its data. Up to PV_HWQ a slot
+ * is allocated for each command; from PV_PREALLOC on there is one per tag, for the life of the
+ * host. A slot is in pv_dev.slot[] from before the device can see the command until the driver
+ * has read its completion.
  */
 struct pv_slot {
 	struct scsi_cmnd *scmd;		/* NULL: the device does not have it */
@@ -59,21 +59,21 @@ struct pv_slot {
  * @regs: its registers
  * @stage: how commands are queued
  * @state: indices of all rings; pages shared with the device, as are @req, @cmp and @msg
- * @req_lock: serialises the producers of @req; protects @req_prod, @stopped and the entry of
- *	a slot into @slot
+ * @req_lock: serialises the producers of @req; protects @req_prod, @stopped and the addition
+ *	of a slot to @slot
  * @cmp_lock: serialises the consumers of @cmp: the interrupt, and error handling that waits
  *	for commands; protects the removal of a slot from @slot
- * @use_msg: the device has @msg and interrupts for it
- * @leaving: the device does not get @msg again
- * @shut_down: pv_shutdown() has stopped the device, for ever
- * @cmd_lock: serialises commands to the registers, which take several writes, and resets;
- *	protects @use_msg, which the interrupt reads without it, @leaving and @shut_down
+ * @use_msg: the device uses @msg and interrupts for messages
+ * @leaving: the driver no longer gives @msg to the device
+ * @shut_down: pv_shutdown() has stopped the device for good
+ * @cmd_lock: serialises resets, and device commands, which take several register writes each;
+ *	protects @use_msg, @leaving and @shut_down. The interrupt reads @use_msg without it
  * @stopped: no command may be put on the ring
  * @gone: the device no longer answers; commands fail at once
  * @slot: commands the device has, by tag
- * @slots: the slots that @slot points to from PV_PREALLOC on; their memory for the
- *	device is @slot_mem
- * @sg_pool: scatterlists of the stages before PV_PREALLOC
+ * @slots: the slots that @slot points to from PV_PREALLOC on; the device accesses their
+ *	part of @slot_mem
+ * @sg_pool: memory for scatterlists, in the stages before PV_PREALLOC
  * @msg_work: adds and removes disks
  *
  * Lifetime: probe to remove.
@@ -147,7 +147,7 @@ int pv_reset_bus(struct pv_dev *pv);
 int pv_reset_host(struct pv_dev *pv);
 void pv_stop(struct pv_dev *pv);
 
-/* old.c: PV_OLD, and what PV_LCK keeps of it */
+/* old.c: PV_OLD, and its function that PV_LCK uses, too */
 struct Scsi_Host *pv_old_alloc(struct pv_dev *pv);
 smq_qc_t pv_old_queue(struct pv_dev *pv, struct scsi_cmnd *scmd);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stages 1 to 5: the same driver on the layer. All share the error handling; they differ in
- * how a command gets to the ring.
+ * Stages 1 to 5: the same driver on the layer. All stages share the error handling; they differ
+ * in how a command gets to the ring.
  */
 #include "pvscsi.h"
 
@@ -64,7 +64,7 @@ static const struct smq_lld pv_lck_lld = {
 
 SMQ_LLD_TEMPLATE(pv_lck_template, pv_lck_lld);
 
-/* Stage 2: queue_cmd. All CPUs call it at once; the ring's own lock is enough. */
+/* Stage 2: queue_cmd. All CPUs may call it at the same time; the ring's own lock is enough. */
 
 static enum smq_status pv_hwq_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {

@@ -84,14 +84,14 @@ int pv_ring_put(struct pv_dev *pv, struct pv_slot *slot, struct scsi_cmnd *scmd)
 }
 
 /*
- * Less data was moved than the buffer holds: this is an error only if it is less than
- * scmd->underflow.
+ * The result of a command that moved less data than the buffer holds: an error only if it moved
+ * less than scmd->underflow.
  */
 static int pv_short_result(struct scsi_cmnd *scmd, const struct pv_cmp *cmp)
 {
 	u64 moved = min_t(u64, le64_to_cpu(cmp->data_len), scsi_bufflen(scmd));
 
-	/* QEMU does not report how much was moved. */
+	/* QEMU does not report how much data was moved: 0 here. */
 	scsi_set_resid(scmd, scsi_bufflen(scmd) - moved);
 	if (moved < scmd->underflow)
 		return DID_ERROR << 16;
@@ -107,7 +107,7 @@ static int pv_result(struct scsi_cmnd *scmd, const struct pv_cmp *cmp)
 	case PV_HS_OK:
 	case PV_HS_LINKED_OK:
 	case PV_HS_LINKED_FLAG_OK:
-		/* A device that does not count bytes reports 0 too. */
+		/* 0 may also mean that the device does not count bytes. */
 		if (moved && moved < scsi_bufflen(scmd))
 			scsi_set_resid(scmd, scsi_bufflen(scmd) - moved);
 		return status;
@@ -168,7 +168,7 @@ static void pv_complete(struct pv_dev *pv, const struct pv_cmp *cmp)
 	struct scsi_cmnd *scmd;
 
 	if (unlikely(tag >= PV_DEPTH || !pv->slot[tag])) {
-		dev_warn_ratelimited(&pv->pdev->dev, "completion of command %llu, which is not there\n",
+		dev_warn_ratelimited(&pv->pdev->dev, "completion for tag %llu, which is not in flight\n",
 				     tag);
 		return;
 	}
@@ -195,7 +195,7 @@ void pv_ring_complete_locked(struct pv_dev *pv)
 	}
 }
 
-/* Completes what the device has finished. Any context. */
+/* Completes the commands that the device has finished. Context: any. */
 void pv_ring_complete(struct pv_dev *pv)
 {
 	unsigned long flags;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the device needs for a command beside its data. Up to PV_HWQ it is allocated and mapped
- * for every command, from PV_PREALLOC on once per tag.
+ * Slots: the memory that the device needs for a command in addition to its data. Up to PV_HWQ it
+ * is allocated and mapped for every command, from PV_PREALLOC on once per tag.
  */
 #include <linux/dma-mapping.h>
 #include <linux/slab.h>

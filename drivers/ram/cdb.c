@@ -37,8 +37,8 @@ static const struct ram_op *ram_check(struct ram_lun *lun, struct scsi_cmnd *scm
 }
 
 /*
- * Executes any command. A command that cannot be finished without sleeping is executed again
- * from its start by the worker, and then writes its first blocks a second time.
+ * Executes any command. If a command cannot be finished without sleeping, the worker executes it
+ * again from its start; a WRITE then writes its first blocks a second time.
  */
 enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep)
 {

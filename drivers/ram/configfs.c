@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/kernel/config/smq/ram/: hosts made, changed and removed at run time.
+ * /sys/kernel/config/smq/ram/: creates, changes and removes hosts at run time.
  *
  * HOST/		hw_queues poll_queues depth host_tagset power
  * HOST/luns/N/		size_mb sector_size null power
  * HOST/model/, HOST/fault/	knobs.c
  *
- * A LUN is there while its power and its host's are 1. The settings that a host or LUN
- * is created with can be changed only while its own power is 0.
+ * A LUN exists while its own power and its host's power are both 1. The settings that a host or
+ * LUN is created with can be changed only while its own power is 0.
  */
 #define pr_fmt(fmt) "smq_ram: " fmt
 
@@ -19,7 +19,7 @@
 #include "ram.h"
 #include "ram_configfs.h"
 
-/* A LUN's directory. Lifetime: that of its item, which is in the list of @dir. */
+/* A LUN's directory, in the list of @dir. The last reference to @item frees it. */
 struct ram_lun_dir {
 	struct config_item item;
 	struct list_head list;
@@ -39,7 +39,7 @@ static struct ram_dir *to_dir(struct config_item *item)
 	return container_of(to_config_group(item), struct ram_dir, group);
 }
 
-/* An attribute from which a host or LUN is created; _parse reads into a copy. */
+/* A setting that a host or LUN is created with. A value that is refused changes only a copy. */
 #define RAM_CONFIG_ATTR(_pfx, _name, _to, _mutex, _power, _fmt, _parse, _check)	\
 static ssize_t _pfx##_name##_show(struct config_item *item, char *page)		\
 {										\
@@ -83,7 +83,7 @@ static ssize_t ram_lun_power_show(struct config_item *item, char *page)
 	return sysfs_emit(page, "%d\n", to_lun_dir(item)->power);
 }
 
-/* A LUN that the mid-layer refuses stays without power. */
+/* If the mid-layer refuses the LUN, its power stays 0. */
 static int ram_set_lun_power(struct ram_lun_dir *lun, bool power)
 {
 	struct ram_host *ram = lun->dir->ram;
@@ -206,7 +206,7 @@ static ssize_t ram_host_power_show(struct config_item *item, char *page)
 	return sysfs_emit(page, "%d\n", !!to_dir(item)->ram);
 }
 
-/* Creates the host with all its LUNs; if one fails, there is no host. */
+/* Creates the host with all its LUNs; if one of them fails, the host is not created either. */
 static int ram_power_on(struct ram_dir *dir)
 {
 	struct ram_host *ram = ram_host_create(&dir->config, &dir->model, &dir->fault);

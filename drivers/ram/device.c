@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The model of the hardware behind a hardware queue: a ring, a doorbell, a service time, an
- * interrupt. Commands that get here have already been executed, data included; the model
- * decides when they complete, and at what cost.
+ * interrupt. The commands on the ring have already been executed and their data moved; the model
+ * decides when they complete, and how much CPU time that costs.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -21,7 +21,7 @@ static struct ram_model *ram_hwq_model(struct smq_hwq *hwq)
 	return ram->model;
 }
 
-/* Books @bytes on the link, from @now on at the earliest. Returns the time of their end. */
+/* Reserves the link for @bytes, from @now at the earliest. Returns when the transfer will end. */
 static u64 ram_book_link(struct ram_model *model, u64 now, u32 bytes, u64 rate)
 {
 	u64 cost = mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, rate);
@@ -33,7 +33,7 @@ static u64 ram_book_link(struct ram_model *model, u64 now, u32 bytes, u64 rate)
 	return new;
 }
 
-/* Takes a place in the ring for a command. False: the ring is full. Context: any. */
+/* Reserves a place in the ring for a command; returns false if it is full. Context: any. */
 bool ram_reserve(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -65,7 +65,7 @@ void ram_release(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	spin_unlock_irqrestore(&rq->lock, flags);
 }
 
-/* Adds a command to the list, which is in the order of completion; most go to its end. */
+/* Adds a command to the list, which is sorted by @due. Searches from the end: most belong there. */
 static void ram_insert(struct ram_hwq *rq, struct smq_cmd *cmd, u64 due)
 {
 	struct ram_cmd *rc = smq_cmd_priv(cmd);
@@ -98,8 +98,8 @@ static void ram_arm(struct smq_hwq *hwq, struct ram_hwq *rq)
 }
 
 /*
- * Completes the commands that are due. One RCU read-side section covers the time from taking a
- * command off the list to its completion: ram_forget() waits for it.
+ * Completes the commands that are due. One RCU read-side section begins before a command leaves
+ * the list and ends after its completion: ram_forget() waits for that end.
  */
 static int ram_complete_due(struct smq_hwq *hwq)
 {
@@ -157,7 +157,7 @@ static void ram_remote_interrupt(void *data)
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
 
 	ram_complete_due(hwq);
-	/* Release: ram_hwq_exit() may free the queue once it sees this. */
+	/* Release: after ram_hwq_exit() has read this value the queue may be freed. */
 	atomic_dec_return_release(&rq->remotes);
 }
 
@@ -262,8 +262,8 @@ int ram_poll(struct smq_hwq *hwq)
 }
 
 /*
- * Takes a command back, from whatever list it is in. If it is being completed on another CPU,
- * waits for that by a grace period. Context: may sleep.
+ * Takes a command back, off the list that it is in. If another CPU is completing it, waits a
+ * grace period for that CPU. Context: may sleep.
  */
 void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -278,7 +278,7 @@ void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	if (mine)
 		list_del_init(&cmd->node);
 	rc->listed = false;
-	/* Also for a command that the worker had; completion has done it already. */
+	/* Also if not listed: a deferred command keeps its place, a completed one has none. */
 	ram_unreserve(rq, rc);
 	spin_unlock_irqrestore(&rq->lock, flags);
 	if (!mine)
@@ -301,7 +301,7 @@ static void ram_forget_list(struct ram_hwq *rq, struct list_head *list,
 	}
 }
 
-/* Takes back all commands of a LUN, NULL: of all LUNs. The caller waits a grace period. */
+/* Takes back all commands of @lun; NULL: of all LUNs. The caller then waits a grace period. */
 void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -310,7 +310,7 @@ void ram_forget_lun(struct smq_hwq *hwq, const struct ram_lun *lun)
 	spin_lock_irqsave(&rq->lock, flags);
 	ram_forget_list(rq, &rq->ring, lun);
 	ram_forget_list(rq, &rq->busy, lun);
-	/* The booked time is given back only once the queue is empty. */
+	/* The time reserved for these commands stays reserved unless the queue is empty now. */
 	if (list_empty(&rq->ring) && list_empty(&rq->busy))
 		rq->free = 0;
 	spin_unlock_irqrestore(&rq->lock, flags);

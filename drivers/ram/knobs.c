@@ -10,7 +10,7 @@
 
 #include "ram_configfs.h"
 
-/* The most that a doorbell may cost, because the CPU is busy for that time. */
+/* Limits the cost of a doorbell, because the CPU waits for that time in a busy loop. */
 #define RAM_MAX_DOORBELL_NS	NSEC_PER_MSEC
 
 static struct ram_dir *model_dir(struct config_item *item)
@@ -23,7 +23,7 @@ static struct ram_dir *fault_dir(struct config_item *item)
 	return container_of(to_config_group(item), struct ram_dir, fault_group);
 }
 
-/* A number of the model, which the hot path reads with READ_ONCE(). */
+/* A setting of the model: a number, which the hot path reads with READ_ONCE(). */
 #define RAM_KNOB(_name, _max)							\
 static ssize_t ram_model_##_name##_show(struct config_item *item, char *page)	\
 {										\

@@ -21,11 +21,11 @@ static struct ram_lun_config lun_config = {
 	.sector_size = 512,
 };
 module_param_named(size_mb, lun_config.size_mb, ulong, 0444);
-MODULE_PARM_DESC(size_mb, "size of a LUN in MiB, 1..16777216; memory is used as it is written (default 256)");
+MODULE_PARM_DESC(size_mb, "size of a LUN in MiB, 1..16777216; memory is allocated when a block is first written (default 256)");
 module_param_named(sector_size, lun_config.sector_size, uint, 0444);
 MODULE_PARM_DESC(sector_size, "bytes per logical block: 512, 1024, 2048 or 4096 (default 512)");
 module_param_named(null, lun_config.null, bool, 0444);
-MODULE_PARM_DESC(null, "move no data: READ leaves the buffer as it was (default 0)");
+MODULE_PARM_DESC(null, "move no data: READ leaves the buffer unchanged (default 0)");
 
 static struct ram_config config = {
 	.depth = 128,
@@ -33,13 +33,13 @@ static struct ram_config config = {
 module_param_named(hw_queues, config.hw_queues, uint, 0444);
 MODULE_PARM_DESC(hw_queues, "hardware queues, 0: one per CPU (default 0)");
 module_param_named(poll_queues, config.poll_queues, uint, 0444);
-MODULE_PARM_DESC(poll_queues, "further hardware queues for polled I/O (default 0)");
+MODULE_PARM_DESC(poll_queues, "additional hardware queues for polled I/O (default 0)");
 module_param_named(depth, config.depth, uint, 0444);
 MODULE_PARM_DESC(depth, "commands per hardware queue, and also per LUN, 1..4096 (default 128)");
 
 static LIST_HEAD(ram_hosts);
 
-/* Hosts made by module parameters model no hardware: all of its limits are 0. */
+/* Hosts that module parameters create have no hardware model: all its limits are 0. */
 static struct ram_model no_model;
 
 static void ram_remove_hosts(void)
@@ -66,7 +66,7 @@ static int __init ram_make_host(void)
 	return err;
 }
 
-/* A disk may be opened as soon as it is found: nothing may fail after the scan. */
+/* Scans last: a disk may be opened as soon as a scan finds it, so nothing may fail after that. */
 static int __init ram_make_hosts(void)
 {
 	struct ram_host *ram;

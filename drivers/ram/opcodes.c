@@ -139,13 +139,13 @@ void ram_report_opcodes(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	case 0:
 		ram_data_in(scmd, data, ram_put_all_opcodes(data, timeouts), alloc);
 		return;
-	case 1:				/* the opcode alone must be enough */
+	case 1:				/* by opcode: it must have no service actions */
 		if (known && has_action) {
 			ram_invalid_cdb(scmd, 2, 2);
 			return;
 		}
 		break;
-	case 2:				/* the service action must mean something */
+	case 2:				/* by service action: the opcode must have some */
 		if (known && !has_action) {
 			ram_invalid_cdb(scmd, 4, -1);
 			return;
@@ -160,13 +160,13 @@ void ram_report_opcodes(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	if ((cdb[2] & 7) == 1 && known)
 		found = ram_find_op(cdb[3], 0);
 
-	/* SUPPORT: 1 not supported, 3 as the standard says */
+	/* SUPPORT: 1: not supported, 3: supported as the standard specifies */
 	data[1] = (timeouts && found ? 0x80 : 0) | (found ? 3 : 1);
 	len = 4;
 	if (found) {
 		put_unaligned_be16(found->len, data + 2);
 		memcpy(data + 4, found->usage, found->len);
-		/* A service action reports its own value in place of the field. */
+		/* The field of a service action holds its value, not a mask. */
 		if (found->has_action)
 			data[5] = (data[5] & 0xe0) | found->action;
 		len += found->len;

@@ -21,8 +21,9 @@ static int ram_init_hwq(struct smq_hwq *hwq)
 }
 
 /*
- * Completes an executed command: through the hardware model, if there is one, or through the
- * list that a poll queue's poller reads. The error handler does not poll for its own commands.
+ * Decides how an executed command completes: on a poll queue by the poller, elsewhere by the
+ * hardware model if it is on, otherwise at once. The error handler does not poll, so its own
+ * commands on a poll queue complete at once, too.
  */
 static enum smq_status ram_finish(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -50,8 +51,8 @@ static noinline enum smq_status ram_queue_slow(struct smq_hwq *hwq, struct smq_c
 /*
  * Executes a plain command: READ or WRITE of 10 or 16 bytes, whose buffer has exactly the length
  * of its blocks, for a LUN without pending conditions, with its data in one scatterlist entry
- * and one page of the store; where the store has a hole, a READ zeroes its buffer. One branch for
- * each of these, no call but memcpy and memset.
+ * and one page of the store; where the store has a hole, a READ zeroes its buffer. Each of these
+ * conditions costs one branch; except on poll queues the only calls are memcpy and memset.
  */
 static __always_inline enum smq_status ram_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -122,14 +123,14 @@ static void ram_commit(struct smq_hwq *hwq)
 		ram_doorbell(hwq);
 }
 
-/* Deferred commands: those that sleep, and WRITEs that found no memory at once. */
+/* Executes deferred commands: those that sleep, and WRITEs that have to wait for memory. */
 static enum smq_status ram_work(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	enum smq_status st = ram_execute(cmd, true);
 
 	if (st == SMQ_DONE)
 		st = ram_finish(hwq, cmd);
-	/* No commit follows that would ring the doorbell. */
+	/* The layer does not call commit after this, so ring the doorbell here. */
 	if (st == SMQ_QUEUED)
 		ram_commit(hwq);
 	return st;
@@ -160,7 +161,7 @@ static void ram_lun_exit(struct smq_host *host, struct scsi_device *sdev)
 	ram_lun_put(ram_sdev_lun(sdev));
 }
 
-/* All resets: the hardware drops its commands, the LUNs get their initial state. */
+/* Resets @only, NULL: all LUNs. Takes back commands, starts stopped LUNs and raises @ua. */
 static int ram_reset(struct smq_host *host, struct ram_lun *only, enum ram_attn ua)
 {
 	struct ram_host *ram = smq_host_priv(host);

@@ -15,7 +15,7 @@
 #include <linux/types.h>
 #include <smq/lld.h>
 
-/* Storage is kept in pages, found through leaves of page pointers. */
+/* Storage is kept in pages. A leaf is one page of pointers to such pages. */
 #define RAM_LEAF_SHIFT	(PAGE_SHIFT - const_ilog2(sizeof(void *)))
 #define RAM_LEAF_PAGES	BIT(RAM_LEAF_SHIFT)
 
@@ -28,9 +28,9 @@ struct ram_leaf {
  * @dir: leaves, NULL where nothing was ever written
  * @nr_leaves: number of leaves in @dir
  *
- * Readers take no lock: they read both levels inside an RCU read-side section. cmpxchg sets a
- * pointer: if two writers fill one hole, one of them wins, and both use the winner's page. A
- * page that is removed is freed a grace period later; leaves stay until the store is freed.
+ * Readers take no lock: they read both levels inside an RCU read-side section. Writers set a
+ * pointer by cmpxchg: if two of them fill the same hole, both use the page whose cmpxchg succeeded.
+ * A page that is removed is freed a grace period later; leaves stay until the store is freed.
  */
 struct ram_store {
 	struct ram_leaf **dir;
@@ -38,9 +38,9 @@ struct ram_store {
 };
 
 /*
- * For the worker. GFP_NOIO, because reclaim may need this very disk. __GFP_RETRY_MAYFAIL,
- * because an order-0 allocation would never fail otherwise, and error handling waits for the
- * worker.
+ * Allocation flags for the worker. GFP_NOIO, because reclaim may need this very disk.
+ * __GFP_RETRY_MAYFAIL, because an order-0 allocation would never fail otherwise, and error
+ * handling waits for the worker.
  */
 #define RAM_GFP_WAIT	(GFP_NOIO | __GFP_RETRY_MAYFAIL)
 
@@ -52,7 +52,7 @@ void ram_store_clear(struct ram_store *store, u64 pos, u64 len);
 /* The page's memory, or NULL for a hole. Context: RCU read-side section. */
 static __always_inline void *ram_store_find(const struct ram_store *store, u64 pgno)
 {
-	/* Ordered by the address dependency against the cmpxchg that set it. */
+	/* The address dependency orders reads of the leaf after the cmpxchg that set it. */
 	struct ram_leaf *leaf = READ_ONCE(store->dir[pgno >> RAM_LEAF_SHIFT]);
 
 	return leaf ? READ_ONCE(leaf->page[pgno & (RAM_LEAF_PAGES - 1)]) : NULL;
@@ -72,12 +72,12 @@ enum ram_attn {
 /**
  * struct ram_lun - a logical unit
  * @attn: enum ram_attn bits, changed with atomic bit operations because any CPU
- *	may raise or report a condition; 0 in the usual case, so a command pays
- *	for one test
+ *	may raise or report a condition; usually 0, so that a command needs only
+ *	one test
  * @nr_blocks: capacity in blocks
  * @shift: log2 of the block size
- * @null: moves no data
- * @number: its LUN
+ * @null: commands move no data
+ * @number: its LUN number
  * @ram: its host
  * @store: its data
  * @ref: the host's table has one reference, each scsi_device of the LUN another
@@ -97,7 +97,7 @@ struct ram_lun {
 };
 
 /**
- * struct ram_model - the modelled hardware behind a host; 0: no limit, no cost
+ * struct ram_model - the modelled hardware behind a host; 0 in a field: no limit or no cost
  * @service_ns: time from doorbell to completion of a command, if neither @hwq_ns nor
  *	@bytes_per_sec adds to it
  * @hwq_ns: time that a hardware queue takes for a command before it begins the next one;
@@ -105,12 +105,13 @@ struct ram_lun {
  * @hwq_depth: commands that a hardware queue takes; beyond it queue_cmd returns SMQ_HWQ_BUSY
  * @doorbell_ns: CPU time of one doorbell, in place of the uncached write to a real device
  * @bytes_per_sec: rate of the one link that all commands of the host share
- * @irq_affinity: 1: the interrupt of a hardware queue comes on the first online CPU of the
- *	queue; 0: on the CPU that rang the doorbell
+ * @irq_affinity: which CPU gets the interrupt of a hardware queue. 1: the first online CPU of
+ *	the queue; 0: the CPU that rang the doorbell
  * @link_free: when the link is free again, ktime in ns; atomic because all hardware queues
- *	book their transfers there
+ *	reserve time on the link
  *
- * Read with READ_ONCE(): may change at any time, and then applies to the next command.
+ * Read the fields with READ_ONCE(): they may change at any time. A new value applies to the next
+ * command.
  */
 struct ram_model {
 	u64 service_ns;
@@ -125,9 +126,9 @@ struct ram_model {
 /**
  * struct ram_config - configuration of a host, from module parameters or configfs
  * @hw_queues: 0: one per CPU
- * @poll_queues: poll queues beside them
+ * @poll_queues: poll queues, in addition to @hw_queues
  * @depth: commands per hardware queue, and also per LUN
- * @host_tagset: tags are unique in the host; @depth is then that of the host
+ * @host_tagset: tags are unique in the host; @depth then limits the host as a whole
  */
 struct ram_config {
 	unsigned int hw_queues;
@@ -136,7 +137,7 @@ struct ram_config {
 	bool host_tagset;
 };
 
-/* The same for a LUN. */
+/* Configuration of a LUN, from module parameters or configfs. */
 struct ram_lun_config {
 	unsigned long size_mb;
 	unsigned int sector_size;
@@ -151,12 +152,12 @@ struct ram_lun_config {
 
 /**
  * struct ram_host - the private area of a host
- * @list: in the module's list of hosts made by parameters
- * @smq: the layer's host that it is part of
+ * @list: entry in main.c's list of the hosts that module parameters create
+ * @smq: the layer's host, whose private area this is
  * @index: identifies the host in this module; part of every serial number
  * @added: the mid-layer knows the host
- * @luns: its logical units by number; changed under the caller's lock, read under
- *	the xarray's own
+ * @luns: its logical units by number; callers serialise changes, readers take the
+ *	xarray's own lock
  * @model: the modelled hardware; the caller of ram_host_create() owns it
  */
 struct ram_host {
@@ -172,17 +173,18 @@ struct ram_host {
  * struct ram_hwq - the private area of a hardware queue
  * @lock: protects all fields but the last two; taken, with interrupts off, by queueing, polling
  *	and the timer's interrupt
- * @ring: commands whose doorbell was not rung yet
+ * @ring: commands for which the doorbell has not been rung yet
  * @busy: commands that the device has, in the order in which they are due
  * @nr: commands in both lists and those being executed; hwq_depth limits it
- * @free: when the device is done with the last command of the ring, ktime in ns
- * @doorbells: rung so far
+ * @free: when the hardware queue can begin its next command, ktime in ns: see @hwq_ns of
+ *	struct ram_model
+ * @doorbells: how often the doorbell was rung
  * @timer: the device's interrupt; not used on poll queues
  * @irq_cpu: the CPU that completes commands that are due; -1: the timer's CPU. Read without
  *	@lock
- * @remote: calls another CPU than the timer's, to complete commands that are due
- * @remotes: calls that were sent and have not returned; atomic because the timer sends them
- *	and another CPU runs them
+ * @remote: call to another CPU than the timer's, which completes the commands that are due
+ * @remotes: such calls that were sent and have not returned; atomic because the timer sends
+ *	them and another CPU runs them
  */
 struct ram_hwq {
 	spinlock_t lock;	/* protects all below except remote and remotes */
@@ -202,7 +204,7 @@ struct ram_hwq {
  * @due: when to complete it, ktime in ns
  * @fault: its fault of the medium, decided once; 0 if none
  * @reserved: counted in ram_hwq.nr
- * @listed: in ram_hwq.ring or ram_hwq.busy; the holder of the lock may take it from there
+ * @listed: in ram_hwq.ring or ram_hwq.busy; the holder of ram_hwq.lock may take it off
  */
 struct ram_cmd {
 	u64 due;
@@ -211,7 +213,7 @@ struct ram_cmd {
 	bool listed;
 };
 
-/* The CPU wrote to a data buffer that user space may have mapped. */
+/* Call after the CPU has written to a data buffer that user space may have mapped. */
 static inline void ram_flush_dcache(void *buf, unsigned int len)
 {
 	unsigned long at = (unsigned long)buf & PAGE_MASK;
@@ -238,7 +240,7 @@ static inline struct ram_lun *ram_scmd_lun(const struct scsi_cmnd *scmd)
  * @opcode: byte 0 of the CDB
  * @action: service action, if @has_action
  * @has_action: byte 1, bits 0 to 4, is the service action, which identifies the command
- * @medium: needs a started unit
+ * @medium: accesses the medium: refused while the unit is stopped
  * @ua_exempt: is executed although a unit attention is pending (SPC-5, 5.14)
  * @sleeps: runs in the worker
  * @usage: CDB usage data as REPORT SUPPORTED OPERATION CODES returns it (SPC-5, 6.38): the

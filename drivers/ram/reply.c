@@ -58,7 +58,7 @@ void ram_data_in(struct scsi_cmnd *scmd, const void *data, unsigned int len, uns
 	scmd->result = SAM_STAT_GOOD;
 }
 
-/* Takes the first pending unit attention; each is reported once. */
+/* Clears and returns the first pending unit attention; returns false if none is pending. */
 bool ram_report_ua(struct ram_lun *lun, u8 *asc, u8 *ascq)
 {
 	static const u8 code[RAM_NR_UA][2] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* READ and WRITE of any length and number of pieces, with holes and errors. */
+/* READ and WRITE of any length, with any number of scatterlist entries, holes and errors. */
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
@@ -10,12 +10,12 @@
 #include "ram.h"
 
 #ifdef CONFIG_HIGHMEM
-#error "smq_ram reaches data buffers through the direct mapping"
+#error "smq_ram needs all data buffers in the kernel's direct mapping"
 #endif
 
 /*
- * Moves data between the scatterlist and the store, from byte @pos of the medium on. False if
- * there was no memory to fill a hole: the caller may run the command again from its start.
+ * Moves data between the scatterlist and the store, from byte @pos of the medium on. Returns false
+ * if there was no memory to fill a hole: the caller may run the command again from its start.
  * Context: RCU read-side section unless @may_sleep.
  */
 static bool ram_copy(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsigned int len,
@@ -80,7 +80,8 @@ bool ram_check_range(const struct ram_lun *lun, struct scsi_cmnd *scmd, u64 lba,
 
 /*
  * Checks and executes any READ or WRITE. If the buffer is shorter than the blocks, moves as much
- * as fits; if it is longer, leaves a residual.
+ * as fits; if it is longer, sets a residual. Returns false if there was no memory and the worker
+ * must execute the command again; with @may_sleep it always returns true.
  */
 bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool may_sleep)
 {

@@ -72,7 +72,7 @@ static bool ram_same_part(struct ram_lun *lun, u64 pos, const void *buf, unsigne
 	return same;
 }
 
-/* Compares @len bytes of the medium with the data-out buffer, which is as long. */
+/* Compares @len bytes of the medium with the data-out buffer, which is at least as long. */
 static bool ram_same(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsigned int len)
 {
 	struct sg_mapping_iter piece;
@@ -124,7 +124,7 @@ void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
 		if (!ram_dir_ok(scmd, DMA_TO_DEVICE))
 			return;
 		len = bytchk == 1 ? (u64)blocks << lun->shift : size;
-		if (scsi_bufflen(scmd) < len) {	/* data missing: an error of the transport */
+		if (scsi_bufflen(scmd) < len) {	/* data is missing: a transport error */
 			scmd->result = DID_ERROR << 16;
 			return;
 		}
@@ -223,7 +223,7 @@ void ram_write_same(struct ram_lun *lun, struct scsi_cmnd *scmd)
 		return;
 	pos = lba << lun->shift;
 	len = (u64)blocks << lun->shift;
-	/* Write zeroes as a hole, which reads as zeroes (LBPRZ). */
+	/* Zeroes need no pages: a hole reads as zeroes (LBPRZ). */
 	if (ndob || (unmap && ram_block_is_zero(scmd, size)))
 		ram_store_clear(&lun->store, pos, len);
 	else if (!ram_fill(lun, scmd, pos, len))

@@ -89,11 +89,11 @@ void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	if (!ram_dir_ok(scmd, DMA_FROM_DEVICE))
 		return;
 
-	/* Clear it before the list is read: a later change sets it again. */
+	/* Clear it before reading the list: a change that comes later sets it again. */
 	ram_luns_reported(lun->ram);
 	/* Copied entry by entry, because the list may be long. */
 	xa_for_each(luns, i, each) {
-		/* 1: well known logical units only, of which there are none */
+		/* 1: only well known logical units; there are none */
 		if (cdb[2] == 1)
 			break;
 		nr++;

@@ -20,7 +20,7 @@ int ram_store_init(struct ram_store *store, u64 bytes)
 	return store->dir ? 0 : -ENOMEM;
 }
 
-/* Context: no command of the LUN is left. */
+/* Frees all pages. Context: may sleep; no command of the LUN is left. */
 void ram_store_exit(struct ram_store *store)
 {
 	unsigned long i;
@@ -42,8 +42,9 @@ void ram_store_exit(struct ram_store *store)
 }
 
 /*
- * Sets an empty pointer to a zeroed page. The cmpxchg orders the zeroes before the pointer for
- * readers that follow the pointer.
+ * Sets an empty pointer to a zeroed page. Returns the page that @slot points to afterwards, or NULL
+ * if there was no memory. For readers that follow the pointer the cmpxchg orders the zeroes before
+ * the pointer.
  */
 static void *ram_store_fill(void **slot, gfp_t gfp)
 {
@@ -61,8 +62,8 @@ static void *ram_store_fill(void **slot, gfp_t gfp)
 
 /*
  * The memory of a page, allocated if it is a hole; NULL if the allocation failed.
- * Context: RCU read-side section. With a gfp that may sleep, outside of one: then the caller may
- * only compare the result with NULL.
+ * Context: RCU read-side section. With a gfp that may sleep, outside such a section; the page may
+ * then be freed at any time, so the caller may only compare the result with NULL.
  */
 void *ram_store_get(struct ram_store *store, u64 pgno, gfp_t gfp)
 {

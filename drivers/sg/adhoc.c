@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ad hoc commands: the SQE has a whole command, as /dev/bsg takes it from Linux 7.1 on.
+ * Ad hoc commands: the SQE contains the whole command, in the format of /dev/bsg since Linux 7.1.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -22,12 +22,12 @@ static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
 /**
  * struct smqsg_adhoc - an ad hoc command, as read from its SQE
  * @cdb: the CDB
- * @cdb_len: its bytes
- * @iovecs: elements of the array of struct iovec at @address; 0: the data itself
+ * @cdb_len: bytes of @cdb
+ * @iovecs: elements of the array of struct iovec at @address; 0: the data itself is there
  * @address: address of the data
  * @length: bytes of data
  * @timeout: jiffies
- * @out: to the device
+ * @out: the data goes to the device
  * @fixed: @address lies in a registered buffer
  */
 struct smqsg_adhoc {
@@ -66,7 +66,7 @@ static blk_opf_t smqsg_adhoc_op(const struct smqsg_adhoc *adhoc)
 	return adhoc->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
 }
 
-/* Reads the SQE, every field once: another thread may be writing it. */
+/* Reads the SQE, each field only once, because another thread may be writing it. */
 static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
 {
 	const struct smq_sg_uring_cmd *sqe = smq_uring_payload(io->ioucmd);
@@ -144,7 +144,8 @@ static __always_inline int smqsg_adhoc_map_user(struct smqsg_io *io, struct requ
 	int ret;
 
 	/*
-	 * The kernel's import takes the size of an iovec from the kind of the current system call.
+	 * The kernel's import goes by the current system call: if that is one of a 32-bit program,
+	 * it expects that program's smaller iovecs.
 	 */
 	if (adhoc->iovecs && smq_uring_compat(io->ioucmd) != in_compat_syscall()) {
 		pr_debug("ad hoc: iovecs of a 32-bit program, from a thread of io_uring\n");
@@ -158,7 +159,7 @@ static __always_inline int smqsg_adhoc_map_user(struct smqsg_io *io, struct requ
 	return ret;
 }
 
-/* Maps a command's data to a request. In the context of its submitter. */
+/* Maps a command's data to a request. Called in the submitter's context. */
 static __always_inline int smqsg_adhoc_map(struct smqsg_io *io, struct request *rq,
 					   const struct smqsg_adhoc *adhoc, gfp_t gfp,
 					   unsigned int issue_flags)
@@ -169,20 +170,20 @@ static __always_inline int smqsg_adhoc_map(struct smqsg_io *io, struct request *
 		return 0;
 	ret = adhoc->fixed ? smqsg_adhoc_map_fixed(io, rq, adhoc, gfp, issue_flags) :
 		smqsg_adhoc_map_user(io, rq, adhoc, gfp);
-	/* The caller would take -EAGAIN for the lack of a tag. */
+	/* To the caller, -EAGAIN means that there is no tag. */
 	return ret == -EAGAIN ? -EIO : ret;
 }
 
 /*
- * Whether this task has the memory of a user: task work may also run in a kernel thread, or in a
- * task that exits.
+ * Whether the current task has a user's address space: task work may also run in a kernel thread,
+ * or in a task that exits.
  */
 static bool smqsg_adhoc_has_caller(void)
 {
 	return current->mm && !(current->flags & (PF_EXITING | PF_KTHREAD));
 }
 
-/* Copies sense to the caller; returns how many bytes that were, or -EFAULT. */
+/* Copies sense to the submitter's memory. Returns how many bytes were copied, or -EFAULT. */
 static int smqsg_adhoc_sense(struct smqsg_io *io)
 {
 	u32 length = min(io->response_len, io->sense_len);
@@ -193,7 +194,7 @@ static int smqsg_adhoc_sense(struct smqsg_io *io)
 	       copy_to_user(u64_to_user_ptr(io->response), io->sense, length) ? -EFAULT : length;
 }
 
-/* Frees what a waiting command needed, when its data is no longer pinned. Process context. */
+/* Frees what a waiting command needed, after its data was unpinned. Process context. */
 static void smqsg_adhoc_waited(struct smqsg_adhoc_waiting *waiting)
 {
 	smqsg_unlock_pages(waiting->pages, waiting->owner);
@@ -203,7 +204,7 @@ static void smqsg_adhoc_waited(struct smqsg_adhoc_waiting *waiting)
 static void smqsg_adhoc_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 SMQ_URING_TASK_FN(smqsg_adhoc_task_work, smqsg_adhoc_post_cqe)
 
-/* Posts the CQE, in the task that submitted. */
+/* Unmaps the data and posts the CQE, in the submitter or as smqsg_adhoc_polled() says. */
 static void smqsg_adhoc_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
 	struct smqsg_io *io = *(struct smqsg_io **)ioucmd->pdu;
@@ -247,7 +248,7 @@ void smqsg_adhoc_polled(struct io_uring_cmd *ioucmd)
 		smqsg_adhoc_post_cqe(ioucmd, 0);
 }
 
-/* The result of a command that did not end with GOOD. */
+/* Stores result and sense of a command that did not end with GOOD. */
 static noinline void smqsg_adhoc_failed(struct smqsg_io *io, struct scsi_cmnd *scmd,
 					blk_status_t error)
 {
@@ -269,7 +270,7 @@ static void smqsg_adhoc_ended(struct smqsg_io *io, bool polled)
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_task_work);
 }
 
-/* The end of an ad hoc command: any context. */
+/* rq->end_io of an ad hoc command. Any context. */
 static SMQ_END_IO(smqsg_adhoc_end, rq, error)
 {
 	struct smqsg_io *io = rq->end_io_data;
@@ -315,7 +316,7 @@ static __always_inline void smqsg_adhoc_fill_request(struct smqsg_io *io, struct
 	rq->end_io_data = io;
 }
 
-/* Sends a command for which its submitter has reserved a place; -EAGAIN: there is no tag. */
+/* Sends a command for which a place is reserved. Returns -EAGAIN if there is no tag. */
 static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
 			     unsigned int issue_flags)
 {
@@ -336,7 +337,7 @@ static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adho
 	return 0;
 }
 
-/* Sends a command that waited, in grant(). Returns as smqsg_adhoc_issue(). */
+/* Sends a command that has waited; called in grant(). Returns as smqsg_adhoc_issue(). */
 static int smqsg_adhoc_issue_waiting(struct smqsg_io *io)
 {
 	struct smqsg_adhoc_waiting *waiting = io->adhoc;
@@ -373,8 +374,8 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 }
 
 /*
- * The most pages that a command's data pins. A registered buffer counts 0, because io_uring counts
- * its pages. Each piece of memory may begin and end within a page.
+ * Returns the most pages that a command's data can pin: each piece of memory may begin and end
+ * within a page. A registered buffer counts 0, because io_uring counts its pages.
  */
 static unsigned long smqsg_adhoc_pages(const struct smqsg_adhoc *adhoc)
 {
@@ -411,7 +412,7 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adh
 	struct smqsg_adhoc_waiting *waiting;
 	int ret;
 
-	/* Checked before the program's memory is pinned. */
+	/* Check this before the program's memory is pinned in vain. */
 	if (smqsg_wait_full(io->fd))
 		return smqsg_wait_refused(io->fd);
 	waiting = kmalloc(sizeof(*waiting), GFP_KERNEL_ACCOUNT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ad hoc commands: the SQE has a whole command.
+ * Ad hoc commands: the SQE contains the whole command instead of naming a slot.
  */
 #ifndef SMQSG_ADHOC_H
 #define SMQSG_ADHOC_H

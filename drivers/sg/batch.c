@@ -83,7 +83,7 @@ void smqsg_batch_pool_exit(struct smqsg_fd *fd)
  * smqsg_batch_get() - takes a batch out of the CPU's pool, or allocates one
  * @fd: the file
  *
- * Return: the batch, or NULL without memory. Process context.
+ * Return: the batch, or NULL if there is no memory. Process context.
  */
 struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
 {
@@ -129,8 +129,8 @@ void smqsg_batch_put(struct smqsg_batch *batch)
  * smqsg_batch_recycle() - gives back what the ended commands of a batch have used
  * @batch: the batch
  *
- * For a short batch, which has ended, these are the runs' own buffers; for a long one also the
- * commands, which came from the pool. Process context.
+ * Drops the references to the runs' own buffers, and puts the ended commands of a long batch back
+ * into the pool. A short batch must have ended as a whole. Process context.
  */
 void smqsg_batch_recycle(struct smqsg_batch *batch)
 {
@@ -146,8 +146,8 @@ void smqsg_batch_recycle(struct smqsg_batch *batch)
 }
 
 /**
- * smqsg_batch_put_back() - gives back commands of a long batch
- * @node: the first, by smqsg_io.ended, or NULL
+ * smqsg_batch_put_back() - puts commands of a long batch back into the pool
+ * @node: the first command, by smqsg_io.ended, or NULL
  *
  * Process context.
  */
@@ -169,7 +169,7 @@ SMQ_URING_TASK_FN(smqsg_batch_task_work, smqsg_batch_post_cqe)
  * @ioucmd: its SQE
  * @issue_flags: io_uring's
  *
- * In the task that submitted, or by a poller of its file.
+ * Runs in the task that submitted the SQE, or in a poller of its file.
  */
 void smqsg_batch_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
@@ -202,7 +202,7 @@ void smqsg_batch_ended(struct smqsg_batch *batch)
 /**
  * smqsg_batch_drop_remaining() - lowers smqsg_batch.remaining, and ends the batch if that becomes 0
  * @batch: the batch; may be gone on return
- * @count: how many
+ * @count: by how much
  *
  * Any context.
  */

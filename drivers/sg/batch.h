@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Batches: many slots run as one.
+ * Batches: one request of a program runs many slots.
  */
 #ifndef SMQSG_BATCH_H
 #define SMQSG_BATCH_H
@@ -17,34 +17,34 @@
 /**
  * struct smqsg_batch - a batch that has not ended
  *
- * One context at a time goes through the list: the submitter, then the dispatcher each time it
- * grants more places. That context holds one of @remaining until it reaches the end of the list.
- * The batch ends when the last of @remaining is dropped.
+ * One context at a time walks the list: the submitter, then the dispatcher each time it grants
+ * more places. The walk counts as one in @remaining until it reaches the end of the list. The batch
+ * ends when @remaining becomes 0.
  *
- * @next: in the pool
+ * @next: the next batch in the CPU's pool
  * @fd: the file
  * @ioucmd: the SQE, or NULL for an ioctl
- * @waiter: while it waits for places
- * @remaining: commands that have not ended, and one for the context that goes through the list.
- *	Atomic: commands end on any CPU
- * @failed: commands that did not end with GOOD. Atomic: likewise
- * @ended: commands of a long batch to be put back, struct smqsg_io.ended. Lockless: commands end
- *	on any CPU
+ * @waiter: used while the batch waits for places
+ * @remaining: number of commands that have not ended, plus one for the walk of the list. Atomic:
+ *	commands end on any CPU
+ * @failed: number of commands that did not end with GOOD. Atomic for the same reason
+ * @ended: ended commands of a long batch, by struct smqsg_io.ended, until they are put back into
+ *	the pool. Lockless: commands end on any CPU
  * @list: as in struct smq_sg_batch
  * @count: likewise
  * @flags: likewise
  * @polled: REQ_POLLED of a polled ring, else 0
- * @at: elements of the list that have been dealt with
- * @copied: @at when @copy was made
- * @copy: the rest of the caller's list at that time, or NULL
+ * @at: number of list elements that were sent or refused
+ * @copied: value of @at when @copy was made
+ * @copy: a copy of the rest of the caller's list at that time, or NULL
  * @cancelled: the ioctl's caller was interrupted: no more commands are sent
- * @state: SMQSG_BATCH_*: whether the ioctl's caller cleans up, or @work, because the caller was
- *	interrupted before the end. Atomic: an exchange decides which came first
- * @done: the end, for the ioctl
+ * @state: SMQSG_BATCH_*: whether the ioctl's caller or @work cleans up. @work does so if the caller
+ *	was interrupted before the batch ended. Atomic: an exchange decides which came first
+ * @done: completed when the batch ends; the ioctl's caller waits for it
  * @work: cleans up in place of the ioctl's caller; holds a reference to the file
- * @ios: the commands of a short batch, by place in its list
+ * @ios: the commands of a short batch, by position in its list
  *
- * Taken from the file's pool by the submitter, put back after its end.
+ * The submitter takes a batch from the file's pool. It is put back after it has ended.
  */
 struct smqsg_batch {
 	struct smqsg_batch *next;
@@ -77,8 +77,8 @@ enum {
 
 /**
  * struct smqsg_batch_pool - a CPU's unused batches of a file
- * @first: list by smqsg_batch.next
- * @count: its length
+ * @first: the batches, by smqsg_batch.next
+ * @count: how many there are
  *
  * Used with preemption off, and never from interrupts.
  */
@@ -108,7 +108,7 @@ int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);
 
-/* Fills a batch with what its caller asks for. */
+/* Fills a batch from its caller's request. */
 static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
 {
 	atomic_set(&batch->remaining, arg->count + 1);

@@ -14,7 +14,7 @@
 #include "io.h"
 #include "refuse.h"
 
-/* How often pending signals are checked again after one that does not count. */
+/* How often pending signals are checked again after a signal that does not end the waiting. */
 #define SMQSG_SIGNAL		max(HZ / 20, 1)
 
 /* Cleans up a batch whose caller was interrupted. */
@@ -29,9 +29,9 @@ static void smqsg_batch_orphan(struct work_struct *work)
 }
 
 /*
- * Whether the caller has got a signal that ends it or that it handles. Signals that only stop or
- * continue it do not count, nor do a debugger, the freezer, or task work of its own io_uring: the
- * caller deals with those when it returns to user space.
+ * Whether the caller has a pending signal that kills it or that it handles. Signals that only stop
+ * or continue it do not count, nor do a debugger, the freezer, or task work of its own io_uring:
+ * the caller deals with those when it returns to user space.
  */
 static bool smqsg_signalled(void)
 {
@@ -65,14 +65,14 @@ static bool smqsg_batch_sleep(struct smqsg_batch *batch)
 	return ret > 0;
 }
 
-/* Waits for the batch's end. Returns true if the caller cleans up. */
+/* Waits for the batch's end. Returns true if the caller is to clean up, false if @work does. */
 static bool smqsg_batch_wait(struct smqsg_batch *batch)
 {
 	struct file *file = batch->fd->file;
 
 	if (smqsg_batch_sleep(batch))
 		return true;
-	/* No more commands; @work cleans up after those in flight. */
+	/* No more commands are sent; @work cleans up when those in flight have ended. */
 	WRITE_ONCE(batch->cancelled, true);
 	if (smqsg_unwait(&batch->waiter))
 		smqsg_batch_drop_remaining(batch, smqsg_batch_refuse_rest(batch, -ECANCELED) + 1);
@@ -89,7 +89,7 @@ static bool smqsg_batch_wait(struct smqsg_batch *batch)
  * @fd: the file
  * @user: struct smq_sg_run_batch
  *
- * Sleeps until the commands have ended, or until the caller gets a signal that ends it or that it
+ * Sleeps until the commands have ended, or until the caller gets a signal that kills it or that it
  * handles.
  *
  * Return: as described at that struct.

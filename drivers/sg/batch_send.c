@@ -16,11 +16,11 @@
 #include "refuse.h"
 #include "take.h"
 
-/* Elements of the list that are read at a time. */
+/* How many elements of the list are read at a time. */
 #define SMQSG_CHUNK		16
-/* Requests that a plug takes from the tags at a time. */
+/* How many requests a plug allocates at a time. */
 #define SMQSG_PLUG		32
-/* After this many refused elements the CPU is yielded to other tasks. */
+/* After this many refused elements the task calls cond_resched(). */
 #define SMQSG_COURTESY		256
 
 static size_t smqsg_element(u32 flags)
@@ -87,11 +87,11 @@ static int smqsg_batch_fetch(struct smqsg_batch *batch, struct smq_sg_run *runs,
 }
 
 /**
- * smqsg_batch_refuse_rest() - ends what is left of the list with an error
+ * smqsg_batch_refuse_rest() - ends the remaining elements of the list with an error
  * @batch: the batch
  * @error: an errno, below 0
  *
- * Return: how many elements. Process context.
+ * Return: how many elements that were. Process context.
  */
 u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
 {
@@ -101,7 +101,7 @@ u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
 	while (batch->at < batch->count) {
 		count = min_t(u32, batch->count - batch->at, SMQSG_CHUNK);
 		if (smqsg_batch_fetch(batch, runs, count))
-			/* The caller's list is not readable: only its length is known. */
+			/* The list cannot be read, so the slots' status cannot be set. */
 			count = batch->count - batch->at;
 		else
 			for (i = 0; i < count; i++)
@@ -136,9 +136,9 @@ static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_
 }
 
 /*
- * Returns a struct smqsg_io for the next command of a long batch; NULL without memory. Those of
- * commands that have already ended, @again, are used first: with straight issue each command may
- * have ended before the next is sent.
+ * Returns a struct smqsg_io for the next command of a long batch; NULL if there is no memory. It
+ * first reuses those of commands that have already ended, the list @again: with straight issue each
+ * command may have ended before the next one is sent.
  */
 static __always_inline struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch,
 						       struct llist_node **again)
@@ -160,9 +160,9 @@ static __always_inline struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch
 }
 
 /*
- * Sends the next @count elements of the list, while @got places last. @runs: the elements; NULL for
- * a range. @plain: a range that is not polled; @is_short: the batch is short. Both are constants:
- * the compiler leaves out tests for such batches. Adds to @ended how many elements ended without
+ * Sends the next @count elements of the list, or as many as @got places allow. @runs: the elements;
+ * NULL for a range. @plain: a range that is not polled; @is_short: the batch is short. Both are
+ * constants, so that the compiler can omit tests. Adds to @ended how many elements ended without
  * being sent. Returns how many places are left.
  */
 static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
@@ -177,7 +177,7 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 	struct llist_node *again = NULL;
 	struct smqsg_fd *fd = batch->fd;
 	u32 i, end = min(count, got), refused = 0;
-	/* All numbers of a range are those of slots: smqsg_batch_check() has checked that. */
+	/* smqsg_batch_check() has checked that a range has only numbers of existing slots. */
 	struct smqsg_slot *slot = runs ? NULL : smqsg_slot_find(fd, &number);
 	int ret;
 
@@ -218,8 +218,9 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 }
 
 /*
- * Makes the plug, this one or the submitter's around it, allocate its next requests in one go. A
- * plug does that once for each call of this function, for SMQSG_PLUG requests at most.
+ * Makes the current plug allocate its next requests in one go. This is the batch's own plug, or the
+ * submitter's if the submitter had started one. A plug does so once for each call of this function,
+ * for SMQSG_PLUG requests at most.
  */
 static void smqsg_batch_arm(u32 left)
 {
@@ -229,8 +230,8 @@ static void smqsg_batch_arm(u32 left)
 }
 
 /*
- * Does the same for the next requests of a batch with @got places. It asks for no more requests
- * than places, because others may need the tags.
+ * Calls smqsg_batch_arm() again after every SMQSG_PLUG elements. It asks for no more requests than
+ * the batch has places, @got, because others may need the tags.
  */
 static void smqsg_batch_arm_again(const struct smqsg_batch *batch, u32 got)
 {
@@ -251,7 +252,7 @@ static noinline u32 smqsg_batch_send_long(struct smqsg_batch *batch, u32 count, 
 	return smqsg_batch_send_some(batch, NULL, count, got, ended, flags, true, false);
 }
 
-/* Any list. */
+/* Sends elements of any list, of any batch. */
 static noinline u32 smqsg_batch_send_any(struct smqsg_batch *batch, const struct smq_sg_run *runs,
 					 u32 count, u32 got, u32 *ended, blk_mq_req_flags_t flags)
 {
@@ -304,8 +305,9 @@ static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
 }
 
 /*
- * Sends those elements of a list in the caller's memory for which there are places. Places are
- * reserved after the elements are read, because the caller's page faults may make reading slow.
+ * Sends those elements of a list in the caller's memory for which there are places. The places are
+ * reserved after the elements are read: page faults may make the reading slow, and the places would
+ * be unused meanwhile.
  */
 static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
 {
@@ -388,9 +390,9 @@ static int smqsg_batch_copy_list(struct smqsg_batch *batch)
 }
 
 /*
- * After sending: waits for more places or, at the end of the list, drops the reference of the list
- * in @remaining. @ended: elements that ended without being sent. @moved: false if nothing was sent
- * because there was no request. The batch may be gone on return.
+ * Called after sending: waits for more places or, at the end of the list, drops the walk's part of
+ * @remaining. @ended: number of elements that ended without being sent. @moved: false if no element
+ * was dealt with because there was no request. The batch may be gone on return.
  */
 static void smqsg_batch_wait_or_end(struct smqsg_batch *batch, u32 ended, bool moved)
 {
@@ -478,7 +480,7 @@ void smqsg_batch_begin(struct smqsg_batch *batch)
 int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {
 	const struct smq_sg_batch *sqe = smq_uring_payload(ioucmd);
-	/* Once: another thread may be writing it. */
+	/* Each field is read only once: another thread may be writing it. */
 	const struct smq_sg_batch arg = {
 		.list = READ_ONCE(sqe->list),
 		.count = READ_ONCE(sqe->count),

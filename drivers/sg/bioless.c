@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands without a bio: which devices support them, and the code for the less frequent kinds.
+ * Commands without a bio: which devices support them, and the code for the less frequent cases.
  */
 #include <scsi/scsi_host.h>
 #include <smq/lower.h>
@@ -37,8 +37,8 @@ static void smqsg_bioless_set_part(struct scatterlist *sg, const struct bio_vec 
 
 /**
  * smqsg_bioless_set_two() - makes the scatterlist of data in two pieces
- * @sgl: two elements
- * @data: the data: the end of one piece of its buffer, and the beginning of the next
+ * @sgl: a scatterlist of two elements
+ * @data: the data: the end of one element of its buffer, and the beginning of the next
  *
  * Any context.
  */
@@ -81,8 +81,9 @@ void smqsg_bioless_prepare_one(struct smqsg_fd *fd, struct request *rq, struct p
  * @fd: the file
  * @rq: the request, with its bio or without data
  *
- * Does so if the data is one piece of memory, else leaves it to the mid-layer. The bio stays,
- * because it has the pages. The caller sets the CDB and its length. Any context.
+ * Prepares a command without data, or whose data is one piece of memory; any other is left to the
+ * mid-layer. The bio stays, because it has the references to the pages. The caller sets the CDB and
+ * its length. Any context.
  */
 void smqsg_bioless_prepare_mapped(struct smqsg_fd *fd, struct request *rq)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Commands without a bio: the request is prepared here, with the slot's data as its scatterlist,
- * so that neither the block layer maps it nor the mid-layer prepares the command.
+ * Commands without a bio: this module makes the scatterlist of the slot's data and prepares the
+ * request. So the block layer need not map the data, nor the mid-layer prepare the command.
  */
 #ifndef SMQSG_BIOLESS_H
 #define SMQSG_BIOLESS_H
@@ -31,7 +31,7 @@ static inline bool smqsg_bioless_fits(const struct smqsg_slot *slot)
 static __always_inline void smqsg_bioless_set(struct scatterlist *sg, struct page *page, u32 offset,
 					      u32 length, bool last)
 {
-	/* Cleared, because an LLD's DMA mapping would see flags of the element's last use. */
+	/* Clear the element, or an LLD's DMA mapping would see flags of its last use. */
 	*sg = (struct scatterlist) { };
 	sg_set_page(sg, page, length, offset);
 	if (last)
@@ -39,9 +39,9 @@ static __always_inline void smqsg_bioless_set(struct scatterlist *sg, struct pag
 }
 
 /*
- * Whether a new request can be prepared here, given that its device supports it. Not if the
- * mid-layer has never prepared a command with this tag: then abort_work is not set up. Not with an
- * elevator: the request may be inserted there, and bfq reads the bio.
+ * Whether this module can prepare a new request of a device that supports it. It cannot if the
+ * mid-layer has never prepared a command with this tag, because then abort_work is not set up. It
+ * cannot if there is an elevator: the request may be inserted there, and bfq reads the bio.
  */
 static __always_inline bool smqsg_bioless_tag(struct request *rq)
 {
@@ -50,7 +50,7 @@ static __always_inline bool smqsg_bioless_tag(struct request *rq)
 	return likely(scmd->abort_work.work.func && rq->internal_tag < 0);
 }
 
-/* The same, including whether the device supports it. */
+/* Like smqsg_bioless_tag(), but also checks whether the device supports it. */
 static inline bool smqsg_bioless_may(const struct smqsg_fd *fd, struct request *rq)
 {
 	return fd->slots.list && smqsg_bioless_tag(rq);
@@ -60,11 +60,13 @@ static inline bool smqsg_bioless_may(const struct smqsg_fd *fd, struct request *
  * smqsg_bioless_prepare() - prepares a slot's command
  * @fd: the file
  * @rq: the request, without a bio, for which smqsg_bioless_tag() returns true
- * @direction: the slot's
- * @data: the slot; with SMQ_SG_RUN_BUFFER smqsg_io.other. smqsg_bioless_fits() returns true for it
+ * @direction: the slot's direction
+ * @data: the slot, or smqsg_io.other of a run with SMQ_SG_RUN_BUFFER; smqsg_bioless_fits() returns
+ *	true for it
  *
- * The list is the one in the command, where the mid-layer would have made it: it stays when the
- * command is dispatched again. The caller sets the CDB and its length. Any context.
+ * The scatterlist is made inside the command, where the mid-layer would have made it: so it is
+ * still there when the mid-layer dispatches the command again. The caller sets the CDB and its
+ * length. Any context.
  */
 static __always_inline void smqsg_bioless_prepare(struct smqsg_fd *fd, struct request *rq,
 						  u8 direction, const struct smqsg_slot *data)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Buffers: memory of the caller, pinned until it is taken back.
+ * Buffers: memory that a program lends, pinned until the program takes it back.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -17,7 +17,7 @@
 #include "refuse.h"
 #include "sg.h"
 
-/* Pages pinned at a time: between two steps a fatal signal ends the pinning of a large buffer. */
+/* How many pages are pinned in one step. Between two steps a fatal signal ends the pinning. */
 #define SMQSG_PIN_CHUNK		512
 
 static void smqsg_buffer_unpin(struct smqsg_buffer *buffer)
@@ -71,7 +71,7 @@ void smqsg_buffer_put(struct smqsg_buffer *buffer)
 /**
  * smqsg_buffer_get() - looks a buffer up, and takes a reference
  * @buffers: buffers of the file
- * @index: the buffer's
+ * @index: the buffer's index
  *
  * Return: the buffer, or NULL. Any context.
  */
@@ -80,8 +80,8 @@ struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 inde
 	struct smqsg_buffer *buffer;
 
 	/*
-	 * An entry is erased under this lock before the table's reference is dropped: what is
-	 * found here still has one.
+	 * An entry is erased under this lock before the table's reference is dropped: so a buffer
+	 * that is found here still has that reference.
 	 */
 	xa_lock(&buffers->table);
 	buffer = xa_load(&buffers->table, index);
@@ -109,7 +109,7 @@ static void smqsg_buffer_add(struct smqsg_buffer *buffer, struct page *page, u32
 
 /*
  * Pins pages for writing, or for reading if a read-only buffer cannot be pinned for writing. Before
- * Linux 6.2 only a pin for writing makes sure that pages are not replaced at the next write.
+ * Linux 6.2 only a pin for writing makes sure that the next write does not replace the pages.
  */
 static int smqsg_buffer_pin_some(struct smqsg_buffer *buffer, unsigned long address, int count,
 				 struct page **pages)
@@ -122,8 +122,8 @@ static int smqsg_buffer_pin_some(struct smqsg_buffer *buffer, unsigned long addr
 }
 
 /*
- * Whether a page belongs to a file, other than shmem or hugetlbfs. After such a page was written
- * back it counts as clean, although the device may write to it later: that data would be lost.
+ * Whether a page belongs to a file, other than shmem or hugetlbfs. Once such a page is written
+ * back, it counts as clean, although the device may write to it later: that data would be lost.
  */
 static bool smqsg_page_is_of_file(struct page *page)
 {
@@ -136,7 +136,7 @@ static bool smqsg_page_is_of_file(struct page *page)
 	return mapping && !shmem_mapping(mapping);
 }
 
-/* Adds pinned pages, or unpins them. Returns how many bytes were added, or -EOPNOTSUPP. */
+/* Adds pinned pages. Returns how many bytes were added; -EOPNOTSUPP: none, and all are unpinned. */
 static int smqsg_buffer_add_pages(struct smqsg_buffer *buffer, struct page **pages, int nr,
 				  u32 offset, u32 done)
 {
@@ -236,7 +236,7 @@ static int smqsg_buffer_lend(struct smqsg_fd *fd, struct smq_sg_buffer *arg)
 	int ret;
 
 	if (xa_load(&fd->buffers.table, arg->index))
-		return smqsg_refuse(&arg->field, INDEX, -EEXIST, "buffer index %u: is taken",
+		return smqsg_refuse(&arg->field, INDEX, -EEXIST, "buffer index %u: in use",
 				    arg->index);
 	buffer = smqsg_buffer_new(arg);
 	if (IS_ERR(buffer))
@@ -252,7 +252,7 @@ static int smqsg_buffer_take_back(struct smqsg_fd *fd, struct smq_sg_buffer *arg
 	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, arg->index);
 
 	if (!buffer)
-		return smqsg_refuse(&arg->field, INDEX, -ENOENT, "buffer index %u: there is none",
+		return smqsg_refuse(&arg->field, INDEX, -ENOENT, "buffer index %u: no such buffer",
 				    arg->index);
 	if (buffer->users)
 		return smqsg_refuse(&arg->field, INDEX, -EBUSY,
@@ -284,7 +284,7 @@ static int smqsg_buffer_check(struct smq_sg_buffer *arg)
 				    "buffer length 0 takes it back: address and flags must be 0");
 	if (arg->address + arg->length < arg->address || arg->address + arg->length > ULONG_MAX)
 		return smqsg_refuse(field, ADDRESS, -EFAULT,
-				    "buffer address %#llx, length %llu: beyond all addresses",
+				    "buffer address %#llx, length %llu: beyond the address space",
 				    arg->address, arg->length);
 	return 0;
 }
@@ -309,8 +309,8 @@ long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 		if (mutex_lock_killable(&fd->setup))
 			return -EINTR;
 		/*
-		 * Once the slots have an owner, nobody else may change buffers: a run of the owner
-		 * may name any buffer, and would then use memory that another user lent.
+		 * Once the slots have an owner, only the owner may change buffers: a run of the
+		 * owner may name any buffer, and must not use memory that another user lent.
 		 */
 		if (fd->owner.cred && !smqsg_may_run(&fd->owner))
 			ret = -EPERM;
@@ -340,7 +340,7 @@ void smqsg_buffers_free(struct smqsg_fd_buffers *buffers)
 	xa_destroy(&buffers->table);
 }
 
-/* The most bytes of *@bvec, from @skip on, that can be one piece of memory for the device. */
+/* Returns the most bytes of *@bvec, from @skip on, that the device takes as one piece of memory. */
 static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 skip)
 {
 	unsigned long mask = queue_segment_boundary(q);
@@ -350,17 +350,17 @@ static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 
 }
 
 /**
- * smqsg_segments() - how many pieces of memory a command's data is at most
+ * smqsg_segments() - the most pieces of memory that a command's data can be
  * @q: the device's queue, whose limits apply
  * @bvec: where the data begins
- * @skip: bytes of *@bvec before it
- * @length: of the data, in bytes; not 0
+ * @skip: bytes of *@bvec before the data
+ * @length: length of the data in bytes; not 0
  *
  * Splits the data by the block layer's rules. The result may be too high, because the block layer
  * also merges neighbours, and is never too low.
  *
- * Return: 1 and above; -EMSGSIZE: more than the device takes; -EINVAL: a gap that
- * it does not take. Any context.
+ * Return: their number, at least 1; -EMSGSIZE: more than the device takes; -EINVAL: a gap between
+ * pieces that the device does not take. Any context.
  */
 int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip, u32 length)
 {
@@ -397,7 +397,7 @@ int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip
 u32 smqsg_max_transfer(struct request_queue *q)
 {
 	u64 most = (u64)queue_max_hw_sectors(q) << SECTOR_SHIFT;
-	/* As smqsg_segments() counts. */
+	/* The longest piece, as smqsg_segments() counts. */
 	u64 piece = min_t(u64, queue_max_segment_size(q) - 1ULL, queue_segment_boundary(q)) + 1;
 
 	most = min3(most, queue_max_segments(q) * piece, (u64)SMQ_SG_MAX_BUFFER);
@@ -408,13 +408,13 @@ u32 smqsg_max_transfer(struct request_queue *q)
  * smqsg_buffer_extent() - finds data in a buffer
  * @q: the device's queue
  * @buffer: the buffer
- * @offset: of the data, in bytes
- * @length: of the data, in bytes; not 0
+ * @offset: offset of the data in the buffer, in bytes
+ * @length: length of the data in bytes; not 0
  * @data: gets where the data is
  * @in_pieces: gets whether the data lies in more than one element of @buffer->bvec
  *
- * Return: as smqsg_segments(); -ERANGE: not all of it is in the buffer; -EINVAL also if its
- * beginning is not aligned as the device needs it. Any context.
+ * Return: as smqsg_segments(); -ERANGE: not all of the data is in the buffer; -EINVAL also if the
+ * data does not begin at an address that the device can use. Any context.
  */
 int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u32 offset,
 			u32 length, struct smqsg_extent *data, bool *in_pieces)
@@ -426,7 +426,7 @@ int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u3
 
 	if (offset > buffer->length || length > buffer->length - offset)
 		return -ERANGE;
-	/* The last element that begins at or before the offset. */
+	/* Find the last element that begins at or before the offset. */
 	while (high - low > 1) {
 		unsigned int middle = low + (high - low) / 2;
 

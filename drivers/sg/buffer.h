@@ -17,10 +17,11 @@ struct smqsg_fd;
 
 /**
  * struct smqsg_extent - where a command's data is in a buffer
- * @one: the data, if it is one piece of a buffer: one element, beginning in the data's first page
- * @bvec: otherwise: the element of the buffer's array in which it begins
+ * @one: if the data lies in one element of the buffer's array: the data, with the page in which it
+ *	begins
+ * @bvec: otherwise: the element of the buffer's array in which the data begins
  * @length: bytes of data; 0: no data
- * @skip: bytes of *@bvec before it
+ * @skip: bytes of *@bvec before the data
  */
 struct smqsg_extent {
 	union {
@@ -37,18 +38,19 @@ static_assert(offsetof(struct smqsg_extent, length) == offsetof(struct bio_vec, 
 
 /**
  * struct smqsg_buffer - pinned memory of a process
- * @refs: the file's table, and each run that uses it in place of its slot's buffer
- * @users: slots that use it; under smqsg_fd.setup
- * @owner: credentials of the user whose locked memory it counts as, referenced; NULL if its lender
- *	had CAP_IPC_LOCK
+ * @refs: references by the file's table, and by each run that uses this buffer in place of its
+ *	slot's
+ * @users: number of slots that use the buffer; under smqsg_fd.setup
+ * @owner: credentials of the user whose locked memory includes the buffer, referenced; NULL if the
+ *	process that lent it had CAP_IPC_LOCK
  * @mm: the mm of the process that lent it, whose pinned_vm includes @pages. The reference keeps the
  *	struct, not the process's memory (mmgrab())
- * @pages: how many are pinned
- * @length: bytes
+ * @pages: number of pinned pages
+ * @length: size in bytes
  * @readonly: the device may only read it
- * @nr: elements of @bvec and @start
+ * @nr: number of elements of @bvec and @start
  * @start: bytes of the buffer before each element
- * @bvec: the memory: neighbouring pages are one element
+ * @bvec: the memory; pages that are contiguous in physical memory share an element
  *
  * Lives until the last of @refs is dropped.
  */

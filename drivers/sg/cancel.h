@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * SMQ_SG_CANCEL: commands that need not wait any longer.
+ * SMQ_SG_CANCEL: ends the waiting of commands.
  */
 #ifndef SMQSG_CANCEL_H
 #define SMQSG_CANCEL_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The parts of a CDB (SBC-4) that this module reads: where its logical blocks are, and whether they
- * come with protection information.
+ * The parts of a CDB (SBC-4) that this module reads: the LBA, and whether blocks are transferred
+ * with protection information.
  */
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_proto.h>
@@ -64,7 +64,7 @@ int smqsg_lba_fits(const struct scsi_device *sdev, const u8 *cdb, u64 lba)
 }
 
 /**
- * smqsg_lba_set() - writes an LBA that fits into a CDB
+ * smqsg_lba_set() - writes an LBA into a CDB; smqsg_lba_fits() has returned 0 for it
  * @cdb: the CDB
  * @lba: the logical block address
  */
@@ -83,7 +83,7 @@ void smqsg_lba_set(u8 *cdb, u64 lba)
 	}
 }
 
-/* The byte with RDPROTECT, WRPROTECT, VRPROTECT or ORPROTECT in its upper bits; 0: none has it. */
+/* Returns the byte with RDPROTECT, WRPROTECT, VRPROTECT or ORPROTECT; 0: the CDB has none. */
 static unsigned int smqsg_protect_byte(const u8 *cdb)
 {
 	switch (cdb[0]) {

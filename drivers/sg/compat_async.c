@@ -22,9 +22,9 @@
 #include "sg.h"
 
 /*
- * Whether the caller has other credentials than the opener. If so, it is refused: the header has
- * addresses that write() and read() use, and a process could open the file and make a more
- * privileged program write or read it.
+ * Whether the caller has other credentials than the opener. Such a caller is refused: the header
+ * contains addresses that write() and read() access. Otherwise a process could open the file and
+ * trick a more privileged program into writing to it or reading it.
  */
 static bool smqsg_v3_other(struct smqsg_fd *fd)
 {
@@ -40,7 +40,7 @@ static size_t smqsg_v3_size(void)
 	return in_compat_syscall() ? sizeof(struct compat_sg_io_hdr) : sizeof(struct sg_io_hdr);
 }
 
-/* Counts a command of write() as running; smqsg_cmd_ended() takes it back. */
+/* Counts a command of write() as running, until smqsg_cmd_ended() or smqsg_v3_undo(). */
 static void smqsg_v3_begin(struct smqsg_cmd *cmd)
 {
 	struct smqsg_v3 *v3 = &cmd->fd->v3;
@@ -60,15 +60,15 @@ static void smqsg_v3_undo(struct smqsg_cmd *cmd)
 	v3->full = false;
 	spin_unlock_irq(&v3->lock);
 	wake_up_interruptible_poll(&v3->wait, EPOLLOUT | EPOLLWRNORM);
-	/* The caller's descriptor keeps the file. */
+	/* The caller's descriptor keeps the file open. */
 	fput(cmd->file);
 	cmd->file = NULL;
 }
 
 /*
  * Reserves a place for a command. A caller that must not block gets -EAGAIN, and poll() reports
- * when to try again. But poll() can report only the end of a command of this file: while none runs,
- * the caller waits after all, as it does with sg for a tag.
+ * when to try again. But poll() can report only the end of a command of this file. So while none
+ * runs, even such a caller waits, as it waits for a tag with sg.
  */
 static int smqsg_v3_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
@@ -125,10 +125,10 @@ out_leave:
  * @buf: a struct sg_io_hdr
  * @count: bytes
  *
- * Return: @count; or an errno, and the command was not sent: those of smqsg_sg_io() and
- * -EPERM: not the credentials that opened the file; -EIO: less than any header; -EINVAL:
- * less than this one; -EAGAIN: with O_NONBLOCK: no place within the device's depth; poll() reports
- * when there may be one.
+ * Return: @count; or an errno, and the command was not sent. Errors are those of smqsg_sg_io(), and
+ * -EPERM: the credentials are not those that opened the file; -EIO: @count is too low for any
+ * header; -EINVAL: @count is too low for a header of interface 3; -EAGAIN: with O_NONBLOCK, there
+ * is no place within the device's depth, and poll() reports when there may be one.
  */
 ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count)
 {
@@ -147,7 +147,7 @@ ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count
 	}
 	if (count < sizeof(*old))
 		return -EIO;
-	/* Where interface 3 has its direction, below 0, the older ones have a length. */
+	/* Here interface 3 has its direction, which is below 0; older interfaces have a length. */
 	if (get_user(direction, &old->reply_len))
 		return -EFAULT;
 	if (direction >= 0)
@@ -166,7 +166,7 @@ ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count
 	return count;
 }
 
-/* The pack_id that read() is to look for: where it is depends on the header's interface. */
+/* Gets the pack_id that read() is to look for; its offset depends on the header's interface. */
 static int smqsg_v3_pack_id(const char __user *buf, size_t count, int *pack_id)
 {
 	const struct sg_header __user *old = (const void __user *)buf;
@@ -186,7 +186,7 @@ static int smqsg_v3_pack_id(const char __user *buf, size_t count, int *pack_id)
 	return get_user(*pack_id, (const int __user *)buf);
 }
 
-/* Takes the oldest result that is there. Sets @busy if there is none, but one will come. */
+/* Takes the oldest result. Returns NULL if there is none yet; @busy: one will come. */
 static struct smqsg_cmd *smqsg_v3_take(struct smqsg_v3 *v3, int pack_id, bool *busy)
 {
 	struct smqsg_cmd *cmd, *found = NULL;
@@ -207,7 +207,7 @@ static struct smqsg_cmd *smqsg_v3_take(struct smqsg_v3 *v3, int pack_id, bool *b
 	return found;
 }
 
-/* Whether read() need not wait: there is a result, or none will come. */
+/* Whether read() need not wait: there is a result, or the device is gone and none will come. */
 static bool smqsg_v3_ready(struct smqsg_fd *fd, int pack_id, struct smqsg_cmd **cmd)
 {
 	bool busy;
@@ -231,9 +231,10 @@ static void smqsg_v3_untake(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
  * @buf: where the struct sg_io_hdr goes; with SG_SET_FORCE_PACK_ID its pack_id selects the result
  * @count: bytes
  *
- * Return: @count; -EPERM: not the credentials that opened the file; -EAGAIN: with O_NONBLOCK:
- * no result yet; -ENODEV: the device has gone, and no result will come; -EINVAL: less than a
- * header; -EFAULT: header, sense or data could not be written, and the result is lost.
+ * Return: @count; -EPERM: the credentials are not those that opened the file; -EAGAIN: with
+ * O_NONBLOCK, there is no result yet; -ENODEV: the device is gone, and no result will come;
+ * -EINVAL: @count is less than a header; -EFAULT: header, sense or data could not be written, and
+ * the result is lost.
  */
 ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)
 {
@@ -267,10 +268,10 @@ ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)
 /**
  * smqsg_v3_poll() - poll()
  * @fd: the file
- * @wait: as poll() has it
+ * @wait: poll()'s table
  *
- * Return: EPOLLIN: read() has a result; EPOLLOUT: write() takes a command; EPOLLHUP: the
- * device has gone.
+ * Return: EPOLLIN: there is a result for read(); EPOLLOUT: write() takes a command; EPOLLHUP: the
+ * device is gone.
  */
 __poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait)
 {
@@ -295,10 +296,10 @@ __poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait)
 }
 
 /**
- * smqsg_v3_fasync() - O_ASYNC: SIGIO when a result comes
+ * smqsg_v3_fasync() - O_ASYNC: sends SIGIO when there is a result
  * @fd: the file
  * @descriptor: its descriptor
- * @on: whether it is wanted
+ * @on: whether SIGIO is wanted
  *
  * Return: as fasync_helper().
  */

@@ -28,8 +28,8 @@ static void smqsg_v3_wake_readers(struct smqsg_v3 *v3)
 }
 
 /*
- * Lets read() fetch the result of a command whose caller was killed, without the data: only
- * another process can read it, and the data is not for that one's memory.
+ * Lets read() fetch the result of a command whose caller was killed, without the data: only another
+ * process can fetch it, and the data must not be written to that process's memory.
  */
 static void smqsg_cmd_offer(struct smqsg_cmd *cmd)
 {
@@ -58,11 +58,11 @@ static void smqsg_cmd_work(struct work_struct *work)
 }
 
 /**
- * smqsg_cmd_alloc() - memory for a command
+ * smqsg_cmd_alloc() - allocates a command
  * @fd: the file
  * @sync: for SG_IO
  *
- * Return: the command, zeroed but for these, or NULL.
+ * Return: the command, all other fields of which are 0; NULL if there is no memory.
  */
 struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 {
@@ -84,16 +84,17 @@ struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 }
 
 /**
- * smqsg_cmd_free() - frees a command that is in no list and has ended, or never began, or keeps
- *	its memory for the file's next command
- * @cmd: the command
+ * smqsg_cmd_free() - frees a command, or keeps its memory for the file's next command
+ * @cmd: the command, in no list; it has ended, or was never sent
  *
- * Return: 0, or an errno if its data did not reach the caller's memory. In the caller's context,
- * because of the copy, or in a kernel thread.
+ * Called in the caller's context, because data may be copied to the caller's memory; or in a kernel
+ * thread, and then no data is copied.
+ *
+ * Return: 0, or an errno if the data could not be copied to the caller's memory.
  */
 int smqsg_cmd_free(struct smqsg_cmd *cmd)
 {
-	/* In a kernel thread the file may have gone. */
+	/* In a kernel thread the file may have been freed. */
 	struct smqsg_v3 *v3 = current->mm ? &cmd->fd->v3 : NULL;
 	int ret = smqsg_data_unmap(&cmd->data, v3);
 
@@ -105,10 +106,10 @@ int smqsg_cmd_free(struct smqsg_cmd *cmd)
 
 /**
  * smqsg_cmd_drop() - frees a command whose result will not be fetched
- * @cmd: ended, in no list
+ * @cmd: the command, ended and in no list
  *
- * A work item does that, because the data must not be copied to the memory that the current task
- * has. Any context.
+ * A work item frees it, because the data must not be copied to the current task's memory. Any
+ * context.
  */
 void smqsg_cmd_drop(struct smqsg_cmd *cmd)
 {
@@ -117,9 +118,9 @@ void smqsg_cmd_drop(struct smqsg_cmd *cmd)
 
 /**
  * smqsg_cmd_enter() - enters a command of interface 3 in its file's list
- * @cmd: parsed, and not started
+ * @cmd: the command, parsed and not started
  *
- * Return: 0, or -EDOM if the file has too many.
+ * Return: 0, or -EDOM if the file has too many commands.
  */
 int smqsg_cmd_enter(struct smqsg_cmd *cmd)
 {
@@ -148,9 +149,9 @@ static void smqsg_cmd_del(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 
 /**
  * smqsg_cmd_leave() - takes a command out of its file's list
- * @cmd: not running
+ * @cmd: the command, not running
  *
- * When it returns, the command's end no longer uses the command or the file.
+ * When this function returns, the command's end no longer uses the command or the file.
  */
 void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 {
@@ -164,9 +165,9 @@ void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 /**
  * smqsg_cmd_wait_limit() - how long a command may wait for its turn
  * @fd: the file
- * @xfer: as parsed
+ * @xfer: the header's request
  *
- * Return: jiffies: the command's own timeout.
+ * Return: the command's own timeout, in jiffies.
  */
 unsigned long smqsg_cmd_wait_limit(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
@@ -178,7 +179,7 @@ static void smqsg_cmd_save_result(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd,
 				  blk_status_t status)
 {
 	cmd->result = scmd->result;
-	/* Without a result from the mid-layer: the command did not reach it. */
+	/* There is no result if the command did not reach the mid-layer. */
 	if (status != BLK_STS_OK && !cmd->result)
 		cmd->result = scsi_device_online(cmd->fd->sdev) ? DID_ERROR << 16 :
 								  DID_NO_CONNECT << 16;
@@ -222,7 +223,7 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 	blk_mq_free_request(rq);
 
 	spin_lock_irqsave(&v3->lock, flags);
-	/* If @file is NULL, the caller of SG_IO keeps the file open until it is woken. */
+	/* If @file is NULL, the caller of SG_IO keeps the file open until it is woken below. */
 	file = cmd->file;
 	orphan = smqsg_cmd_set_ended(v3, cmd);
 	if (!orphan)
@@ -272,7 +273,7 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 	rq->timeout = xfer->timeout;
 	rq->end_io = smqsg_cmd_ended;
 	rq->end_io_data = cmd;
-	/* At the head of the queue no command is before it, and no other shares its doorbell. */
+	/* At the queue's head it would pass all others and share no doorbell: issue it here. */
 	if (!SMQ_CAN_HOLD || xfer->at_tail || !smqsg_direct_issue_fresh(rq, &token))
 		blk_execute_rq_nowait(rq, !xfer->at_tail);
 	return 0;
@@ -286,9 +287,9 @@ out_release:
 
 /**
  * smqsg_cmd_wait() - waits for a command of SG_IO
- * @cmd: started
+ * @cmd: the command, started
  *
- * Return: 0 when it has ended; -EINTR if the caller is killed: it must not use @cmd then.
+ * Return: 0 when the command has ended; -EINTR: the caller is killed, and must not use @cmd again.
  */
 int smqsg_cmd_wait(struct smqsg_cmd *cmd)
 {
@@ -296,8 +297,8 @@ int smqsg_cmd_wait(struct smqsg_cmd *cmd)
 	int ret = 0;
 
 	/*
-	 * Killable only: a command that has been sent cannot be called back, and the
-	 * system call restarted after a signal would send it twice.
+	 * Only a fatal signal ends the wait: a command that has been sent cannot be cancelled, and
+	 * a system call that is restarted after a signal would send it twice.
 	 */
 	if (!wait_for_completion_killable(&cmd->done))
 		return 0;
@@ -353,7 +354,8 @@ void smqsg_v3_release(struct smqsg_fd *fd)
  * smqsg_v3_device_removed() - wakes readers of a file whose device is being removed
  * @fd: one of its files
  *
- * Their results will not come. Called with smqsg_dev.sdev NULL. Any context.
+ * A reader whose file has no command running would otherwise wait for ever. smqsg_dev.sdev is
+ * already NULL. Any context.
  */
 void smqsg_v3_device_removed(struct smqsg_fd *fd)
 {

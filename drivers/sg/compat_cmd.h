@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Commands as /dev/sgN and bsg take them: what compat_*.c share.
+ * Commands in the formats of /dev/sgN and bsg: declarations that compat_*.c share.
  */
 #ifndef SMQSG_COMPAT_CMD_H
 #define SMQSG_COMPAT_CMD_H
@@ -23,19 +23,20 @@ struct smqsg_v3;
 
 /* Bytes of data up to which copying costs less than pinning. */
 #define SMQSG_SMALL		min_t(u32, PAGE_SIZE, SZ_4K)
-/* A command with so many bytes of data, or more, is refused by sg, whatever the device takes. */
+/* sg refuses a command with this many bytes of data or more, whatever the device takes. */
 #define SMQSG_TOO_LONG		SZ_256M
 
 /**
- * struct smqsg_xfer - what a header asks for, in one form
+ * struct smqsg_xfer - the request of a header, in one form for all interfaces
  * @addr: the data, or an array of struct iovec
  * @len: bytes, 0 for a command without data
  * @iovec_count: elements of the array; 0: @addr is the data
- * @timeout: jiffies; 0: the queue's own
- * @out: to the device
+ * @timeout: in jiffies; 0: the queue's default
+ * @out: the data goes to the device
  * @nowhere: the caller gives no memory: data from the device is dropped, zeroes are sent to it
  * @at_tail: the command goes behind requests that wait in the queue already
- * @copy: little data may be copied: the caller waits for the end, and does not ask for direct I/O
+ * @copy: little data may be copied rather than mapped: the caller waits for the command's end, and
+ *	does not ask for direct I/O
  */
 struct smqsg_xfer {
 	void __user *addr;
@@ -53,10 +54,10 @@ struct smqsg_xfer {
  * @bio: the request's bio as it was before the command ran
  * @pages: pages through which the data is copied, or NULL
  * @nr_pages: elements of @pages
- * @order: order of each of @pages
+ * @order: allocation order of each of @pages
  * @direct: the device's transfer is to or from the caller's pages
- * @small: a page with a copy of little data, in which case the above is not used; or NULL
- * @back: where in the caller's memory @small is copied to at the end, or NULL
+ * @small: a page with a copy of little data, or NULL. If it is set, the fields above are not used
+ * @back: the caller's memory to which @small is copied when the command has ended, or NULL
  * @small_len: bytes of data in @small
  */
 struct smqsg_data {
@@ -79,30 +80,31 @@ enum smqsg_cmd_state {
 /**
  * struct smqsg_cmd - a command of SG_IO or write()
  * @entry: in smqsg_v3.cmds; empty for interface 4
- * @fd: the file. It is open until the command has ended: by the caller's use of the
- *	descriptor, else by @file
- * @file: the command's reference to the file: from write(), or from the time its caller was killed,
- *	to the command's end, or that of @work
+ * @fd: the file. Until the command has ended, the caller's use of the descriptor or @file keeps the
+ *	file open
+ * @file: the command's reference to the file. A write() takes it at once, SG_IO when its caller is
+ *	killed. The command's end drops it, or @work if that is queued
  * @state: see enum smqsg_cmd_state
  * @sync: the command is one of SG_IO: read() does not get the result
- * @orphan: its caller was killed
- * @kept: of those, @work is to let read() have the result: SG_SET_KEEP_ORPHAN
- * @v4: of interface 4
- * @hdr: the header as it was given, and its results
+ * @orphan: the caller of SG_IO was killed
+ * @kept: @work makes an orphan's result available to read(), because of SG_SET_KEEP_ORPHAN
+ * @v4: the command is of interface 4
+ * @hdr: the caller's header, later with the results
  * @cdb: the command descriptor block
- * @cdb_len: its bytes
- * @data: its data
+ * @cdb_len: bytes of @cdb
+ * @data: the command's data
  * @result: scsi_cmnd.result
  * @resid: bytes that were not transferred
  * @sense_len: valid bytes of @sense; the others are 0
  * @sense: as the device gave it
  * @start: jiffies when the command was submitted
- * @duration: milliseconds from there to its end
- * @done: SG_IO waits here
- * @work: unmaps its data if its caller was killed; then frees it, or lets read() have its result
+ * @duration: milliseconds from @start to the command's end
+ * @done: completed at the command's end; the caller of SG_IO waits for it
+ * @work: for a command whose caller is gone: unmaps the data, then frees the command or makes its
+ *	result available to read()
  *
- * Freed by the caller that fetches the result, which may keep the memory in smqsg_v3.spare; by
- * @work if none will.
+ * The caller that fetches the result frees the command, or keeps its memory in smqsg_v3.spare. If
+ * no caller will fetch the result, @work frees the command.
  */
 struct smqsg_cmd {
 	struct list_head entry;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The data of commands as sg takes them. The device transfers to and from the caller's pages if it
- * can use them as they are and there is much data; else to and from pages of this module.
+ * The data of SG_IO and write(). If there is much data, and the device can use the caller's pages
+ * directly, it transfers to and from these; otherwise to and from pages of this module.
  *
- * Those pages are filled from the caller's memory first, whatever the direction of the transfer: so
- * bytes that the device does not write stay as they were.
+ * This module's pages are first filled from the caller's memory, whatever the direction of the
+ * transfer: so bytes that the device does not write keep the caller's values.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -29,7 +29,7 @@ static void smqsg_pages_free(struct smqsg_data *data)
 	data->pages = NULL;
 }
 
-/* Fills data->pages for @len bytes in pieces of one order. */
+/* Allocates data->pages for @len bytes, all of one order. */
 static int smqsg_pages_try(struct smqsg_data *data, size_t len, unsigned int order,
 			   unsigned int most)
 {
@@ -67,7 +67,7 @@ static int smqsg_pages_alloc(struct smqsg_data *data, size_t len, unsigned int m
 	return ret;
 }
 
-/* Copies the caller's data into the pages; @iter stays as it is. */
+/* Copies the caller's data into the pages. Does not advance @iter. */
 static int smqsg_pages_fill(struct smqsg_data *data, const struct iov_iter *iter)
 {
 	struct iov_iter from = *iter;
@@ -121,11 +121,11 @@ static int smqsg_data_map_iter(struct smqsg_data *data, struct request *rq,
 
 	ret = blk_rq_map_user_iov(q, rq, NULL, iter, GFP_KERNEL);
 	data->direct = !ret;
-	/* The memory has more pieces than the device takes; a copy in larger pieces may fit. */
+	/* -EINVAL: more pieces of memory than the device takes. A copy needs fewer and may fit. */
 	return ret == -EINVAL ? smqsg_data_copy(data, rq, iter, false) : ret;
 }
 
-/* Keeps a page for the file's next small command. @v3: NULL if the file may have gone. */
+/* Keeps a page for the file's next small command. @v3: NULL if the file may have been freed. */
 static void smqsg_small_put(void *small, struct smqsg_v3 *v3)
 {
 	if (v3)
@@ -157,7 +157,7 @@ static int smqsg_data_small(struct smqsg_data *data, struct smqsg_fd *fd, struct
 	return 0;
 }
 
-/* Whether data can go through such a page: it is one piece, and the device takes that. */
+/* Whether data can be copied through one page: it is one piece, and the device takes that much. */
 static bool smqsg_data_is_small(struct smqsg_fd *fd, struct request *rq,
 				const struct smqsg_xfer *xfer)
 {
@@ -173,8 +173,8 @@ static bool smqsg_data_is_small(struct smqsg_fd *fd, struct request *rq,
  * @rq: the request, without data
  * @xfer: where the data is
  *
- * Return: 0; -EINVAL: more than the device takes at once, or a wrong iovec; -EFAULT;
- * -ENOMEM. The caller's context.
+ * Return: 0; -EINVAL: more data than the device takes in one command, or a wrong iovec; -EFAULT;
+ * -ENOMEM. Called in the caller's context.
  */
 int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq,
 		   const struct smqsg_xfer *xfer)
@@ -214,10 +214,11 @@ int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request 
 /**
  * smqsg_data_unmap() - undoes smqsg_data_map(), and copies data to the caller if necessary
  * @data: the data of a command that has ended, or that has none
- * @v3: of its file; NULL in a kernel thread, where nothing is copied, and the file may have gone
+ * @v3: interface 3 of its file; NULL in a kernel thread, where no data is copied to the caller, and
+ *	where the file may have been freed
  *
- * Return: 0, or -EFAULT where the caller's memory has gone. Process context: the
- * caller's, or a kernel thread's.
+ * Return: 0, or -EFAULT if the caller's memory could not be written. Process context: the caller's,
+ * or a kernel thread's.
  */
 int smqsg_data_unmap(struct smqsg_data *data, struct smqsg_v3 *v3)
 {

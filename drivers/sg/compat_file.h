@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Interface 3 of an open file: what compat_*.c keep for it, and what file operations call.
+ * Interface 3 of an open file: the data that compat_*.c keep for it, and the functions that the
+ * file operations call.
  */
 #ifndef SMQSG_COMPAT_FILE_H
 #define SMQSG_COMPAT_FILE_H
@@ -15,25 +16,25 @@ struct fasync_struct;
 struct smqsg_cmd;
 struct smqsg_fd;
 
-/* Most commands of interface 3 per file, with those whose result has not been read. */
+/* Most commands of interface 3 per file, including those whose result has not been read. */
 #define SMQSG_MOST_V3		1024
 
 /**
- * struct smqsg_v3 - what interface 3 keeps per file
- * @lock: protects @cmds, @nr, @running, @full, and all fields of the commands in @cmds that their
- *	end writes. Taken with interrupts off: a command ends in any context
+ * struct smqsg_v3 - data of interface 3 for each file
+ * @lock: protects @cmds, @nr, @running, @full, and those fields of the commands in @cmds that a
+ *	command's end changes. Taken with interrupts off: a command ends in any context
  * @cmds: commands of interface 3, oldest first, struct smqsg_cmd.entry
- * @nr: their number
- * @running: commands of write() that have not ended
+ * @nr: number of commands in @cmds
+ * @running: number of commands of write() that have not ended
  * @full: a write() with O_NONBLOCK found no place while other commands were running: poll() reports
  *	"not writable" until one of them ends
  * @wait: read() and poll() wait here
  * @async: files that want SIGIO
  * @timeout: SG_SET_TIMEOUT, in USER_HZ; only reported
  * @reserved: SG_SET_RESERVED_SIZE, in bytes; only reported
- * @force_pack_id: read() takes the result with the pack_id it is given
+ * @force_pack_id: SG_SET_FORCE_PACK_ID: read() takes only a result with the pack_id in its header
  * @cmd_q: SG_SET_COMMAND_Q; any header of interface 3 sets it
- * @keep_orphan: the result of an SG_IO that was killed is for read()
+ * @keep_orphan: SG_SET_KEEP_ORPHAN: read() can fetch the result of an SG_IO whose caller was killed
  * @small: a page for the data of a small command, or NULL. Taken and put back by exchange (full
  *	barrier): one command at a time has it
  * @spare: memory for the next command, or NULL. Taken and put back likewise

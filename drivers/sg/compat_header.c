@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Headers of interface 3 (struct sg_io_hdr) and 4 (struct sg_io_v4): what they ask for,
- * and their results. Interface 3 is handled as sg handles it, interface 4 as bsg does.
+ * Headers of interface 3 (struct sg_io_hdr) and 4 (struct sg_io_v4): parses requests, and reports
+ * results. Interface 3 is handled as sg handles it, interface 4 as bsg does.
  *
- * Differences on purpose: the filter of CDBs applies to every caller without CAP_SYS_RAWIO, also on
+ * Deliberate differences: the filter of CDBs applies to every caller without CAP_SYS_RAWIO, also on
  * files open for writing; SG_FLAG_MMAP_IO is refused, because mmap() of the node maps the array of
  * slots' status; interface 4 takes iovecs, and timeouts below 7 s.
  */
@@ -18,8 +18,8 @@
 #include "sg.h"
 
 /*
- * Most bytes of a CDB in interface 3. A longer CDB gets -EMSGSIZE, one that is only too long for
- * this module -EINVAL.
+ * Most bytes of a CDB in interface 3. A longer CDB gets -EMSGSIZE. A CDB within this limit that is
+ * too long for this module gets -EINVAL.
  */
 #define SMQSG_V3_MOST_CDB	252
 
@@ -39,14 +39,14 @@ static int smqsg_cdb(struct smqsg_cmd *cmd, const void __user *from, unsigned in
 
 static unsigned long smqsg_timeout(u32 ms)
 {
-	/* All ones is "no timeout". The result is bounded: a request's timeout is an int. */
+	/* All ones means "no timeout". At most INT_MAX, because a request's timeout is an int. */
 	return min_t(unsigned long, msecs_to_jiffies(ms), INT_MAX);
 }
 
 /**
  * smqsg_v3_parse() - checks a header of interface 3
- * @cmd: with the header in @cmd->hdr; gets its CDB
- * @xfer: zeroed; filled
+ * @cmd: the command, with the header in @cmd->hdr; gets the CDB
+ * @xfer: zeroed except for @copy; gets the request
  *
  * Return: 0; -ENOSYS: another interface; -EMSGSIZE: no CDB, or a CDB below 6 or above 252 bytes;
  * -EINVAL: a CDB of 33 to 252 bytes, 256 MiB of data or more, or SG_FLAG_MMAP_IO; -EPERM: the
@@ -85,7 +85,7 @@ int smqsg_v3_parse(struct smqsg_cmd *cmd, struct smqsg_xfer *xfer)
 	return 0;
 }
 
-/* Copies the sense data to its user; the rules for when and how much are sg's. */
+/* Copies the sense data to the caller. When, and how much, is decided by sg's rules. */
 static int smqsg_v3_sense(struct smqsg_cmd *cmd)
 {
 	struct sg_io_hdr *hdr = &cmd->hdr;
@@ -107,8 +107,8 @@ static int smqsg_v3_sense(struct smqsg_cmd *cmd)
 
 /**
  * smqsg_v3_fetch() - reports the results of a command of interface 3
- * @cmd: ended; the caller alone uses it
- * @to: where the header goes
+ * @cmd: the command, ended; no other context uses it
+ * @to: where the header is written
  *
  * Return: 0 or -EFAULT.
  */
@@ -137,9 +137,9 @@ int smqsg_v3_fetch(struct smqsg_cmd *cmd, void __user *to)
 
 /**
  * smqsg_v4_parse() - checks a header of interface 4
- * @cmd: gets its CDB
+ * @cmd: the command; gets the CDB
  * @hdr: the header
- * @xfer: zeroed; filled
+ * @xfer: zeroed except for @copy; gets the request
  *
  * Return: 0; -EINVAL: another interface or protocol, more than 32 bytes of CDB, or 256 MiB
  * of data or more; -EOPNOTSUPP: data in both directions; -EPERM: the filter refuses it;
@@ -178,9 +178,9 @@ int smqsg_v4_parse(struct smqsg_cmd *cmd, const struct sg_io_v4 *hdr, struct smq
 
 /**
  * smqsg_v4_fetch() - reports the results of a command of interface 4
- * @cmd: ended; the caller alone uses it
+ * @cmd: the command, ended; no other context uses it
  * @hdr: the header as it was parsed
- * @to: where it goes
+ * @to: where the header is written
  *
  * Return: 0 or -EFAULT.
  */

@@ -2,8 +2,9 @@
 /*
  * The ioctls of /dev/sgN.
  *
- * There is no reserved buffer: data is transferred directly to and from the user's memory. A size
- * that is set for the buffer is only reported, for programs that take it for the largest transfer.
+ * There is no reserved buffer: data is transferred directly to and from the user's memory. The size
+ * set by SG_SET_RESERVED_SIZE is only reported back, because programs use it as the largest
+ * transfer.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -20,12 +21,12 @@
 #include "compat_cmd.h"
 #include "sg.h"
 
-/* The version of sg whose interface this is: programs ask for at least 30000. */
+/* The version of sg that is reported: programs require at least 30000. */
 #define SMQSG_SG_VERSION	30536
-/* What SG_NEXT_CMD_LEN takes; it is for headers of interface 2. */
+/* Largest value of SG_NEXT_CMD_LEN, which has an effect only on headers of interface 2. */
 #define SMQSG_MOST_NEXT_LEN	252
 
-/* Bytes of one transfer through the block layer, within an int. */
+/* Returns the most bytes of one transfer through the block layer, bounded to an int. */
 static int smqsg_max_bytes(struct smqsg_fd *fd)
 {
 	unsigned int sectors = queue_max_sectors(fd->sdev->request_queue);
@@ -52,7 +53,7 @@ static int smqsg_set_reserved(struct smqsg_fd *fd, int value)
 	return 0;
 }
 
-/* The settings, all an int. */
+/* Handles the ioctls that set something, all of which take an int. */
 static int smqsg_set_int(struct smqsg_fd *fd, unsigned int cmd, int __user *arg)
 {
 	struct smqsg_v3 *v3 = &fd->v3;
@@ -77,12 +78,12 @@ static int smqsg_set_int(struct smqsg_fd *fd, unsigned int cmd, int __user *arg)
 		return 0;
 	case SG_NEXT_CMD_LEN:
 		return value > SMQSG_MOST_NEXT_LEN ? -ENOMEM : 0;
-	default:	/* SG_SET_DEBUG: there is nothing to be turned on */
+	default:	/* SG_SET_DEBUG: there is nothing to turn on */
 		return 0;
 	}
 }
 
-/* pack_id of the oldest result that can be read, -1 for none, and how many there are. */
+/* Returns how many results can be read. @pack_id: gets the oldest one's, or -1 if there is none. */
 static int smqsg_readable(struct smqsg_v3 *v3, int *pack_id)
 {
 	struct smqsg_cmd *cmd;
@@ -200,7 +201,7 @@ static int smqsg_put_table(const struct sg_req_info *table, void __user *arg)
 	return copy_to_user(arg, rows, sizeof(rows)) ? -EFAULT : 0;
 }
 
-/* The first SG_MAX_QUEUE commands; the table has no room for more. */
+/* Copies the oldest SG_MAX_QUEUE commands to the caller; the table has no room for more. */
 static int smqsg_get_table(struct smqsg_fd *fd, void __user *arg)
 {
 	struct smqsg_v3 *v3 = &fd->v3;
@@ -224,9 +225,9 @@ static int smqsg_get_table(struct smqsg_fd *fd, void __user *arg)
 }
 
 /*
- * Commands that the mid-layer makes for its own ioctls. The mid-layer checks only their opcode, not
- * the direction of the data. It reads them from the caller's memory itself: a check here would be
- * useless, because another thread may change that memory in between.
+ * SCSI_IOCTL_SEND_COMMAND: the mid-layer reads the command from the caller's memory, checks only
+ * its opcode and not the direction of the data, and sends it. A check of the direction here would
+ * be useless, because another thread may change that memory before the mid-layer reads it.
  */
 static int smqsg_midlayer_command(struct smqsg_fd *fd, unsigned int cmd, void __user *arg)
 {
@@ -237,7 +238,7 @@ static int smqsg_midlayer_command(struct smqsg_fd *fd, unsigned int cmd, void __
 	return smq_scsi_ioctl(fd->sdev, fd->file->f_mode & FMODE_WRITE, cmd, arg);
 }
 
-/* What the mid-layer answers, itself or through the LLD. */
+/* Handles the ioctls that the mid-layer or the LLD answers. */
 static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *arg)
 {
 	struct file *file = fd->file;
@@ -265,18 +266,18 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
 }
 
 /**
- * smqsg_sg_ioctl() - what ioctl() takes on /dev/sgN
+ * smqsg_sg_ioctl() - the ioctls of /dev/sgN
  * @fd: the file
  * @cmd: the request
  * @argument: its argument
  *
- * 32-bit programs: with @argument converted, as by compat_ptr_ioctl(). Everything but SG_IO behaves
- * as with sg, with two exceptions. SCSI_IOCTL_SEND_COMMAND and CDROM_SEND_PACKET need
- * CAP_SYS_RAWIO. The requests of blktrace are unknown: with sg, a process that may open the node
- * could trace the commands of all processes, and allocate as much memory for the traces as it asks
- * for. README.md says what to use instead.
+ * For a 32-bit program the caller has converted @argument, as compat_ptr_ioctl() does. All ioctls
+ * but SG_IO behave as with sg, with two exceptions. SCSI_IOCTL_SEND_COMMAND and CDROM_SEND_PACKET
+ * need CAP_SYS_RAWIO. The requests of blktrace are unknown: with sg, a process that may open the
+ * node could trace the commands of all processes, and allocate as much memory for the traces as it
+ * asks for. README.md says what to use instead.
  *
- * Return: as the request says. SG_GET_TIMEOUT: the value.
+ * Return: as sg for this request; SG_GET_TIMEOUT returns the value itself.
  */
 long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long argument)
 {

@@ -18,7 +18,7 @@
  * smqsg_recovered() - waits for the end of error handling
  * @fd: a file of the device
  *
- * Return: 0; -ENXIO: it left the device offline; -EINTR: the caller is killed. Process
+ * Return: 0; -ENXIO: error handling left the device offline; -EINTR: the caller is killed. Process
  * context.
  */
 int smqsg_recovered(struct smqsg_fd *fd)
@@ -31,8 +31,9 @@ int smqsg_recovered(struct smqsg_fd *fd)
 }
 
 /*
- * Sends a command and waits. Returns 0: it has ended, and is in no list; 1: the calling task was
- * killed, and must not use the command any more; else an errno, and it has not been sent.
+ * Sends a command and waits for its end. Returns 0: the command has ended, and is in no list; 1:
+ * the calling task was killed, and must not use the command any more; else an errno: the command
+ * was not sent, and is in no list.
  */
 static int smqsg_cmd_run(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 {
@@ -109,15 +110,16 @@ out_free:
  * @fd: the file
  * @arg: address of a struct sg_io_hdr or sg_io_v4
  *
- * Waits for a place within the device's depth at most as long as the command's timeout, then
- * for the command. Only a fatal signal ends the waiting earlier.
+ * Waits for a place within the device's depth, at most for the command's timeout, and then for the
+ * command's end. Of all signals only a fatal one ends the wait.
  *
- * Return: 0, and the header tells how the command ended; or an errno, and it was not sent: those of
- * smqsg_v3_parse() and smqsg_v4_parse(); -EDOM: too many commands in this file; -ETIMEDOUT: it
- * waited for its place longer than its timeout; -ECANCELED: SMQ_SG_CANCEL ended its waiting;
- * -EAGAIN: too many wait; -ENXIO: the device is offline (interface 3; with 4 the header tells);
- * -ENODEV: it has gone; -ENOMEM. After two errors the command may have been sent: -EINTR, when the
- * caller was killed, and -EFAULT, when the results could not be written.
+ * Return: 0, and the header says how the command ended; or an errno, and the command was not sent:
+ * those of smqsg_v3_parse() and smqsg_v4_parse(); -EDOM: too many commands in this file;
+ * -ETIMEDOUT: the command waited for its place longer than its timeout; -ECANCELED: SMQ_SG_CANCEL
+ * ended its waiting; -EAGAIN: too many commands wait already; -ENXIO: the device is offline
+ * (interface 3; with interface 4 the header says so); -ENODEV: the device is gone; -ENOMEM. There
+ * are two errors with which the command may have been sent: -EINTR, when the caller was killed, and
+ * -EFAULT, when the results could not be written.
  */
 long smqsg_sg_io(struct smqsg_fd *fd, void __user *arg)
 {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queue depth: how many commands may be in flight, which commands wait, and which is next.
+ * Queue depth: how many commands may be in flight, which commands wait, and which one is next.
  *
  * Places are counted against the device's queue_depth, which is read anew each time. A submitter
- * reserves a place itself while no command waits. Else the command goes through its file's queue,
+ * reserves a place itself while no command waits. Otherwise the command goes into its file's queue,
  * and the dispatcher grants places to one file after the other, so that files get equal shares.
  *
- * A place that a command gives back is kept by its CPU for the CPU's next command, up to
- * smqsg_dev_depth.keep places, unless commands wait. A submitter that finds too few places, and the
- * dispatcher, first take those that all CPUs keep.
+ * When a command ends, its CPU keeps the place for the CPU's next command, up to
+ * smqsg_dev_depth.keep places, unless commands wait. If there are too few places, a submitter and
+ * the dispatcher first take those that all CPUs keep.
  *
  * Block I/O of the same device is queued by the block layer. If block I/O waits for a place, the
- * mid-layer raises sdev->restarts. (This module never takes more than the depth, so it is not a
- * command of its own that waits.) The device's last place is then left free for a while; with a
- * depth of 1 block I/O and this module take turns.
+ * mid-layer raises sdev->restarts. (It never does so for a command of this module, which never
+ * takes more than the depth.) This module then leaves the device's last place free for a while;
+ * with a depth of 1, block I/O and this module take turns.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -26,11 +26,11 @@
 #include "sg.h"
 #include "work.h"
 
-/* How long a place is left to block I/O after block I/O was last seen without one. */
+/* How long a place is left free for block I/O after block I/O was last seen to wait for one. */
 #define SMQSG_YIELD		max(HZ / 100, 2)
 /* How often the dispatcher runs while commands wait, because limits change without notice. */
 #define SMQSG_LOOK		max(HZ / 100, 1)
-/* How many files smqsg_share() looks at: a bound for the time that it takes. */
+/* How many files one call of smqsg_share() checks: this bounds the time that it takes. */
 #define SMQSG_SHARERS		16
 
 /* How many commands of this module the device may have in flight now. */
@@ -46,7 +46,7 @@ static unsigned int smqsg_limit(struct smqsg_dev *sg, struct scsi_device *sdev)
 	}
 	if (depth > 1)
 		return depth - 1;
-	/* When the device has got another command, block I/O has had its place. */
+	/* Once the device has been sent another command, block I/O has had its turn. */
 	return atomic_read(&sdev->iorequest_cnt) != READ_ONCE(sg->depth.yield_seen);
 }
 
@@ -87,7 +87,7 @@ static unsigned int smqsg_reserve_some(struct smqsg_fd *fd, unsigned int want)
 	return got;
 }
 
-/* Makes a file one of those that share the depth. */
+/* Adds a file to those that share the depth. */
 static void smqsg_add_sharer(struct smqsg_fd *fd)
 {
 	lockdep_assert_held(&fd->sg->lock);
@@ -106,7 +106,7 @@ static void smqsg_del_sharer(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_enter() - makes a file one of those that share the depth
+ * smqsg_enter() - adds a file to those that share the depth
  * @fd: the file, which has a command in flight
  *
  * Process context.
@@ -130,9 +130,9 @@ void smqsg_leave(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_reserve_slow() - the part of smqsg_reserve() for commands that may have to wait
+ * smqsg_reserve_slow() - smqsg_reserve() when commands may have to wait
  * @fd: the file
- * @want: how many, at least 1
+ * @want: how many places, at least 1
  *
  * Return: as smqsg_reserve(). Process context.
  */
@@ -144,7 +144,7 @@ unsigned int smqsg_reserve_slow(struct smqsg_fd *fd, unsigned int want)
 	/* If the device is claimed by smq_conv, smqsg_wait() then refuses the command. */
 	if (!READ_ONCE(fd->sg->depth.claimed) && !atomic_read(&fd->sg->depth.waiting))
 		got = smqsg_reserve_some(fd, want);
-	/* Pairs with smqsg_still_shares(): one of the two sees the other. */
+	/* Pairs with smqsg_still_shares(): at least one of the two sees what the other wrote. */
 	smp_mb__after_atomic();
 	if (got && !READ_ONCE(fd->depth.shares))
 		smqsg_enter(fd);
@@ -152,7 +152,7 @@ unsigned int smqsg_reserve_slow(struct smqsg_fd *fd, unsigned int want)
 }
 
 /**
- * smqsg_contended() - leaves a place to block I/O, which waits for one
+ * smqsg_contended() - leaves a place free for block I/O that waits for one
  * @fd: the file
  *
  * Called when a command ends and sdev->restarts is not 0. Any context.
@@ -164,7 +164,7 @@ void smqsg_contended(struct smqsg_fd *fd)
 
 	/*
 	 * For a target that serves one LUN at a time the mid-layer does not lower sdev->restarts
-	 * again: only a change counts.
+	 * again. So there only a change shows that block I/O waits.
 	 */
 	if (scsi_target(fd->sdev)->single_lun && READ_ONCE(sg->depth.restarts) == restarts)
 		return;
@@ -183,14 +183,14 @@ void smqsg_kick(struct smqsg_dev *sg)
 	mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
 }
 
-/* Whether a file still has commands waiting or in flight; if not, removes it from the sharers. */
+/* Returns whether a file still has commands waiting or in flight; else removes it as a sharer. */
 static bool smqsg_still_shares(struct smqsg_fd *fd)
 {
 	lockdep_assert_held(&fd->sg->lock);
 	if (fd->wait.queued || atomic_read(&fd->depth.inflight))
 		return true;
 	WRITE_ONCE(fd->depth.shares, false);
-	/* Pairs with smqsg_reserve(): one of the two sees the other. */
+	/* Pairs with smqsg_reserve(): at least one of the two sees what the other wrote. */
 	smp_mb();
 	if (atomic_read(&fd->depth.inflight)) {
 		WRITE_ONCE(fd->depth.shares, true);
@@ -201,16 +201,16 @@ static bool smqsg_still_shares(struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_share() - how many places each file has while several want them
+ * smqsg_share() - how many places each file gets while several files want them
  * @sg: the node, with smqsg_dev.lock held
  * @sdev: its device
  *
- * Each call looks at only some of the files that share, and later calls at the others: so each
+ * Each call checks only some of the files that share, and later calls check the others: so each
  * dispatched command costs the same, however many files share.
  *
- * Return: the depth divided by the number of sharers. These are the files that wait or have
- * commands in flight, and, if there are more than SMQSG_SHARERS, files that became idle and have
- * not been looked at since.
+ * Return: the depth divided by the number of sharers, at least 1. Sharers are the files with
+ * commands waiting or in flight. If there are more than SMQSG_SHARERS, files that became idle also
+ * count until a call checks them.
  */
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
@@ -226,7 +226,7 @@ unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 	return max(READ_ONCE(sdev->queue_depth) / max(sg->wait.nr_sharers, 1U), 1U);
 }
 
-/* Queues a waiter; with @first before its file's other waiters, and its file before the others. */
+/* Queues a waiter. @first: before its file's other waiters, and its file before the other files. */
 static void smqsg_enqueue(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool first)
 {
 	struct smqsg_dev *sg = fd->sg;
@@ -300,8 +300,8 @@ int smqsg_wait_error(const struct smqsg_dev *sg, const struct smqsg_waiter *wait
  * smqsg_wait_full() - whether a file has as many waiting commands as it may
  * @fd: the file
  *
- * A check without a lock, which saves the work that a waiting command needs. smqsg_wait() checks
- * again, with the lock.
+ * Read without a lock. A caller that gets true can skip the preparations for waiting; otherwise
+ * smqsg_wait() checks again, with the lock.
  */
 bool smqsg_wait_full(const struct smqsg_fd *fd)
 {
@@ -320,7 +320,7 @@ int smqsg_wait_refused(struct smqsg_fd *fd)
 	return -EAGAIN;
 }
 
-/* smqsg_wait(); with @first the waiter keeps its turn. */
+/* Implements smqsg_wait() and, with @first, smqsg_wait_first(). */
 static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool first)
 {
 	struct smqsg_dev *sg = fd->sg;
@@ -344,8 +344,8 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 		if (!first)
 			smqsg_unkeep(sg);
 		/*
-		 * Under the lock: once it is dropped the waiter's end may close the file. With
-		 * @first the caller is the dispatcher, which goes on anyway.
+		 * Done under the lock: once the lock is dropped, the waiter's end may close the
+		 * file. With @first the caller is the dispatcher, which goes on anyway.
 		 */
 		if (first)
 			sg->wait.sleep = true;
@@ -364,10 +364,10 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
  * @fd: the file whose queue it waits in
  * @waiter: all fields but @entry are set
  *
- * Return: 0, and waiter->grant() will be called, once, perhaps before this returns.
- * -EAGAIN: the file's queue is full. -ENODEV: the device is gone, or smq_conv has it. -ECANCELED:
- * smqsg_unwait() or smqsg_cancel() was called since it last waited, or its task ends. -ETIMEDOUT:
- * its deadline is past. Process context.
+ * Return: 0: waiter->grant() will be called once, perhaps before this function returns. Else it
+ * will not be called. -EAGAIN: the file's queue is full. -ENODEV: the device is gone, or smq_conv
+ * has claimed it. -ECANCELED: smqsg_unwait() or smqsg_cancel() was called since the waiter last
+ * waited, or its task ends. -ETIMEDOUT: its deadline has passed. Process context.
  */
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 {
@@ -375,9 +375,9 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 }
 
 /**
- * smqsg_wait_first() - waits again, with the same turn, because there was no request
+ * smqsg_wait_first() - waits again and keeps the turn, because there was no request
  * @fd: the file whose queue it waits in
- * @waiter: one whose grant() is being called with places, which it has given back
+ * @waiter: the waiter, whose grant() is being called with places and has given them back
  *
  * The dispatcher then sleeps for a request. Meanwhile the waiter's deadline or a cancellation still
  * ends its waiting.
@@ -391,10 +391,12 @@ int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 
 /**
  * smqsg_unwait() - stops waiting
- * @waiter: one that was given to smqsg_wait()
+ * @waiter: a waiter that was given to smqsg_wait()
  *
- * Return: true if it waited, and grant() will not be called; false if grant() was or is being
- * called; the waiter cannot wait again. Process context.
+ * The waiter cannot wait again.
+ *
+ * Return: true if it waited: grant() will not be called. False if grant() was called or is being
+ * called. Process context.
  */
 bool smqsg_unwait(struct smqsg_waiter *waiter)
 {
@@ -411,8 +413,8 @@ bool smqsg_unwait(struct smqsg_waiter *waiter)
 }
 
 /*
- * The file that gets the next place: the first that waits and has less than its share, else the
- * first that waits.
+ * Returns the file that gets the next place: the first waiting file with less than its share, else
+ * the first waiting file.
  */
 static struct smqsg_fd *smqsg_next(struct smqsg_dev *sg, unsigned int share)
 {
@@ -461,11 +463,11 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 }
 
 /*
- * Sleeps until there is a request for a command whose turn it is. The command waits in its queue
- * meanwhile, where its deadline, its task's end, a cancellation and the device's removal find it.
- * Idle requests of this node are given back first, because the slots that keep them may wait behind
- * this command. The look gives back those of other nodes, once it sees that a task sleeps for a
- * tag. Returns false if there is no request: the device is being removed.
+ * Sleeps until there is a request for the command whose turn it is. The command waits in its queue
+ * meanwhile, so its deadline, its task's end, a cancellation or the device's removal still ends its
+ * waiting. Idle requests of this node are given back first, because the slots that keep them may
+ * wait behind this command. The looks of other nodes give back theirs once they see that a task
+ * sleeps for a tag. Returns false if there is no request: the device is being removed.
  */
 static bool smqsg_sleep_for_request(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
@@ -478,8 +480,8 @@ static bool smqsg_sleep_for_request(struct smqsg_dev *sg, struct scsi_device *sd
 }
 
 /*
- * The node's device, referenced. The file that waits holds a reference, too, but may be closed
- * while the dispatcher sleeps. NULL if the device is going.
+ * Returns the node's device, referenced; NULL if it is being removed. The file that waits has a
+ * reference, too, but may be closed while the dispatcher sleeps.
  */
 static struct scsi_device *smqsg_dispatch_device(struct smqsg_dev *sg)
 {
@@ -493,7 +495,7 @@ static struct scsi_device *smqsg_dispatch_device(struct smqsg_dev *sg)
 	return sdev;
 }
 
-/* Grants turns until there is no place, or no waiter. Returns false if the device is going. */
+/* Grants places until there is no place or no waiter. Returns false if the device is removed. */
 static bool smqsg_dispatch_all(struct smqsg_dev *sg, struct scsi_device **sdev)
 {
 	while (smqsg_dispatch_one(sg)) {
@@ -517,7 +519,7 @@ static void smqsg_dispatch(struct work_struct *work)
 	if (sg->wait.spare)
 		blk_mq_free_request(sg->wait.spare);
 	sg->wait.spare = NULL;
-	/* Run again later, not at once: nothing changes until the device is gone. */
+	/* Run again later, not at once: nothing changes until the device is removed. */
 	if (!all)
 		mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, SMQSG_LOOK);
 	else if (atomic_read(&sg->depth.waiting))
@@ -541,11 +543,11 @@ void smqsg_depth_init(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_depth_exit() - ends the node's dispatcher, with the node
+ * smqsg_depth_exit() - stops the node's dispatcher, when the node is freed
  * @sg: the node; no file is open
  *
- * May sleep, as long as the dispatcher still sleeps for a tag. The removal of the request queue
- * waits for that as well.
+ * May sleep as long as the dispatcher sleeps for a tag. The removal of the request queue waits for
+ * that as well.
  */
 void smqsg_depth_exit(struct smqsg_dev *sg)
 {

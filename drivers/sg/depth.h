@@ -30,7 +30,7 @@ struct task_struct;
  * struct smqsg_dev_depth - places of a device
  * @inflight: commands of all files in flight, and places in @kept. Atomic: any CPU reserves and
  *	releases
- * @waiting: entries in all files' queues. Atomic: the end of a command reads it without
+ * @waiting: number of entries in all files' queues. Atomic: the end of a command reads it without
  *	smqsg_dev.lock
  * @slow_path: @waiting, @yield and @claimed as one word. While it is not 0, smqsg_reserve() calls
  *	smqsg_reserve_slow()
@@ -41,8 +41,8 @@ struct task_struct;
  * @yield_until: the jiffies at which @yield expires
  * @yield_seen: the value of sdev->iorequest_cnt when @yield was last set
  * @restarts: the last value of sdev->restarts that was not 0. Written without a lock, as @yield
- * @keep: how many places a CPU may keep. Written without a lock: at worst it is that of an older
- *	depth
+ * @keep: how many places a CPU may keep. Written without a lock: at worst it is the value for an
+ *	earlier queue depth
  * @kept: of each CPU: places of ended commands, kept for the CPU's next commands so that these do
  *	not write @inflight, whose cache line all CPUs share. Atomic: any CPU may take all of them
  *	away. While @slow_path is not 0 none are added
@@ -90,7 +90,7 @@ struct smqsg_fd_depth {
  *	looked at them, by struct smqsg_fd_wait.sharer. The file that smqsg_share() looks at next
  *	comes first. Under smqsg_dev.lock
  * @nr_sharers: the number of files in @sharers; under smqsg_dev.lock
- * @refused: commands answered EAGAIN, ever. Atomic: written without a lock
+ * @refused: how many commands have been refused with EAGAIN. Atomic: written without a lock
  * @spare: the request that @dispatch has slept for, or NULL. The next grant() that cannot allocate
  *	a request takes it. Only @dispatch, and each grant() that it calls, use @spare,
  *	@wanted_opf and @sleep
@@ -119,7 +119,7 @@ struct smqsg_dev_wait {
 /**
  * struct smqsg_fd_wait - a file's queue of waiting commands
  * @queue: the waiting commands, by struct smqsg_waiter.entry
- * @queued: their number. smqsg_wait_full() reads it without the lock
+ * @queued: how many there are. smqsg_wait_full() reads it without the lock
  * @cancels: how often all commands of the queue were cancelled, modulo 2^32
  * @turn: the slot whose run was granted last, unless that run has been cancelled since; or
  *	SMQSG_NO_SLOT
@@ -147,12 +147,12 @@ struct smqsg_fd_wait {
  * @task: the task that submitted it. The command stops waiting when the task ends. io_uring keeps
  *	the task until the SQE is completed. NULL if the submitter sleeps until @grant is called:
  *	such a task notices its signals itself
- * @waited: it has waited before, so that a full queue does not refuse it
+ * @waited: it has waited before. Such a waiter is not refused if the queue is full
  * @stopped: smqsg_unwait() or smqsg_cancel() was called: it must not wait again; under
  *	smqsg_dev.lock
- * @cancels: what smqsg_fd_wait.cancels was when it began to wait; under smqsg_dev.lock
+ * @cancels: value of smqsg_fd_wait.cancels when it began to wait; under smqsg_dev.lock
  * @slot: the slot whose run it is, or SMQSG_NO_SLOT
- * @want: how many places it would like, at least 1
+ * @want: how many places it needs, at least 1; fewer may be granted
  * @grant: called with @got places reserved on its behalf, 1 to @want, or with an errno in @got:
  *	-ENODEV, -ETIMEDOUT, -ECANCELED. The waiter no longer waits when @grant is called; @grant
  *	may make it wait again. May sleep; process context: a work item, or a caller of

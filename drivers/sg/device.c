@@ -19,11 +19,11 @@
 static dev_t smqsg_devt;
 static DEFINE_IDA(smqsg_ida);
 
-/* Protects the list of nodes, in which remove looks for a node by its scsi_device. */
+/* Protects the list of nodes, in which smqsg_remove() finds a node by its scsi_device. */
 static DEFINE_MUTEX(smqsg_nodes_lock);
 static LIST_HEAD(smqsg_nodes);
 
-/* The bus of SCSI devices, which has no other name for modules; set by the first smqsg_add(). */
+/* The bus of SCSI devices, whose symbol modules cannot use. Set by the first smqsg_add(). */
 static typeof_member(struct device, bus) smqsg_bus;
 
 static struct smqsg_dev *to_smqsg(struct device *dev)
@@ -31,7 +31,7 @@ static struct smqsg_dev *to_smqsg(struct device *dev)
 	return container_of(dev, struct smqsg_dev, dev);
 }
 
-/* Shows the number that value() returns for the scsi_device, which is not removed meanwhile. */
+/* Shows what value() returns. The lock keeps the scsi_device from being removed meanwhile. */
 static ssize_t smqsg_show(struct device *dev, char *buf,
 			  unsigned int (*value)(struct smqsg_dev *sg, struct scsi_device *sdev))
 {
@@ -69,7 +69,7 @@ SMQSG_ATTR(refused, atomic_read(&sg->wait.refused));
 SMQSG_ATTR(max_transfer, smqsg_max_transfer(sdev->request_queue));
 SMQSG_ATTR(max_segments, queue_max_segments(sdev->request_queue));
 
-/* Percent of the depth that held slots of all files may keep. */
+/* held_share: percent of the depth that the held slots of all files may keep. */
 static ssize_t held_share_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct smqsg_dev *sg = to_smqsg(dev);
@@ -93,9 +93,9 @@ static DEVICE_ATTR_RW(held_share);
 
 #ifdef SMQ_HAVE_PASSTHROUGH_STATS
 /*
- * Whether the block layer takes the time of each request, for its statistics and for the code that
- * reads them: its throttling of writes (wbt), kyber and blk-iolatency. Linux 6.1 does so for
- * passthrough requests as well, though none of these needs their times.
+ * Whether the block layer measures the time of each request. Its statistics need that, and the code
+ * that reads them: the throttling of writes (wbt), kyber and blk-iolatency. Linux 6.1 measures
+ * passthrough requests as well, although none of these needs their times.
  */
 static unsigned int queue_stats_value(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
@@ -107,7 +107,7 @@ static ssize_t queue_stats_show(struct device *dev, struct device_attribute *att
 	return smqsg_show(dev, buf, queue_stats_value);
 }
 
-/* Turns on only what was turned off here: the block layer has not asked for more. */
+/* Turns statistics on only if they were turned off here: else the block layer did not want them. */
 static void smqsg_set_stats(struct smqsg_dev *sg, bool on)
 {
 	struct request_queue *q = sg->sdev->request_queue;
@@ -142,7 +142,7 @@ static ssize_t queue_stats_store(struct device *dev, struct device_attribute *at
 static DEVICE_ATTR_RW(queue_stats);
 #endif
 
-/* Undoes what the attribute changed when the node goes, because the device may stay. */
+/* Undoes what the attribute changed: the node is removed, but the device may stay. */
 static void smqsg_restore_stats(struct smqsg_dev *sg)
 {
 #ifdef SMQ_HAVE_PASSTHROUGH_STATS
@@ -181,16 +181,15 @@ static void smqsg_dev_release(struct device *dev)
 	kfree(sg);
 }
 
-/* devtmpfs gives nodes without a mode 0600: root only, until udev says otherwise. */
+/* The class sets no mode, so devtmpfs uses 0600: root only, unless a udev rule changes that. */
 static struct class smqsg_class = {
 	.name		= "smq_sg",
 	.dev_groups	= smqsg_groups,
 };
 
 /*
- * Checks whether smq_conv has claimed the device of a node: if so, programs have to send commands
- * to smq_conv's upper device. Only pointers are compared, because the driver may be about to be
- * unloaded.
+ * Checks whether smq_conv has claimed the device of a node: then programs have to send commands to
+ * smq_conv's upper device. Compares pointers only, because the driver may be about to be unloaded.
  */
 static void smqsg_look_for_claim(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
@@ -205,7 +204,7 @@ static void smqsg_look_for_claim(struct smqsg_dev *sg, struct scsi_device *sdev)
 		smqsg_expire_soon(sg);
 }
 
-/* A device has got its driver, or has lost it. */
+/* Called after a device was bound to a driver, or unbound from it. */
 static int smqsg_driver_changed(struct notifier_block *block, unsigned long event, void *data)
 {
 	struct device *dev = data;
@@ -227,7 +226,7 @@ static struct notifier_block smqsg_drivers = {
 	.notifier_call = smqsg_driver_changed,
 };
 
-/* The class calls smqsg_add() for one device at a time. */
+/* Needs no lock: the class calls smqsg_add() for one device at a time. */
 static int smqsg_watch_drivers(struct scsi_device *sdev)
 {
 	int ret;
@@ -281,9 +280,9 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	ret = cdev_device_add(&sg->cdev, &sg->dev);
 	if (ret)
 		goto out_put;
-	/* A link as sg's "generic"; a failure to make it is not an error. */
+	/* A link like sg's "generic". The node works without it. */
 	if (sysfs_create_link(&sdev->sdev_gendev.kobj, &sg->dev.kobj, "smq_generic"))
-		sdev_printk(KERN_WARNING, sdev, "smq_sg: no link smq_generic\n");
+		sdev_printk(KERN_WARNING, sdev, "smq_sg: cannot create the link smq_generic\n");
 
 	mutex_lock(&smqsg_nodes_lock);
 	list_add(&sg->node, &smqsg_nodes);
@@ -313,7 +312,7 @@ static struct smqsg_dev *smqsg_take_node(struct scsi_device *sdev)
 	return found;
 }
 
-/* The device is gone: no more opens, no more results for readers. */
+/* Marks the device as removed: opens fail, and waiting opens and readers are woken. */
 static void smqsg_mark_dead(struct smqsg_dev *sg)
 {
 	struct smqsg_fd *fd;
@@ -327,7 +326,7 @@ static void smqsg_mark_dead(struct smqsg_dev *sg)
 	wake_up_all(&sg->closed);
 }
 
-/* Ends all waiting, and gives held requests back. Does not wait for commands in flight. */
+/* Ends all waiting and gives held requests back. Does not wait for commands in flight. */
 static void SMQ_INTERFACE_FN(smqsg_remove, class_dev)
 {
 	struct scsi_device *sdev = to_scsi_device(class_dev->parent);

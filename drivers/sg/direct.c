@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Straight issue: a request goes to the driver from where it is submitted.
+ * Straight issue: the submitter gives a request to queue_rq() itself, past the plug.
  */
 #include <linux/blk-mq.h>
 #include <linux/sbitmap.h>
@@ -15,8 +15,9 @@
  * smqsg_direct_suits() - whether straight issue suits commands that come in batches
  * @sdev: their device
  *
- * Return: false if the driver has commit_rqs: it rings one doorbell for all commands of a plug, so
- * its commands stay in the plug. Any context.
+ * Return: false if the LLD has commit_rqs: it rings one doorbell for all commands of a plug, so its
+ * commands go through the plug. False also if this kernel's code was not checked for straight
+ * issue. Any context.
  */
 bool smqsg_direct_suits(const struct scsi_device *sdev)
 {
@@ -24,9 +25,9 @@ bool smqsg_direct_suits(const struct scsi_device *sdev)
 }
 
 /*
- * Takes a token of the device's budget, which enforces its queue depth: @token if it is free. When
- * a bit of a sbitmap is given back, it is set in a second word, which the next search reads; the
- * context that clears it there gets the token.
+ * Takes a token of the device's budget, which enforces the queue depth: @token if that is free.
+ * When a bit of an sbitmap is given back, the sbitmap sets it in a second word, "cleared", which
+ * its next search reads. The context that clears the bit there gets the token.
  */
 static __always_inline int smqsg_direct_budget(struct request_queue *q, unsigned int token)
 {
@@ -34,8 +35,8 @@ static __always_inline int smqsg_direct_budget(struct request_queue *q, unsigned
 	struct sbitmap *map = &sdev->budget_map;
 
 	/*
-	 * The token is below 0 if the slot had none, or not below the depth if that was lowered
-	 * since. Only get_budget() unblocks a blocked device.
+	 * The token is out of range if there was none yet (-1), or if the depth was lowered since.
+	 * A blocked device needs get_budget(), because only that unblocks it.
 	 */
 	if (likely(token < READ_ONCE(map->depth) && !atomic_read(&sdev->device_blocked) &&
 		   test_and_clear_bit(token & (BIT(map->shift) - 1),
@@ -45,8 +46,8 @@ static __always_inline int smqsg_direct_budget(struct request_queue *q, unsigned
 }
 
 /*
- * Does what a plug's flush does, for one command, which has a doorbell of its own. @fresh: the
- * request has never been dispatched. A constant.
+ * Does what a plug's flush does, but for one command, which gets a doorbell of its own. @fresh: the
+ * request has never been dispatched; a constant.
  */
 static __always_inline bool smqsg_direct_send(struct request *rq, int *last_token, bool fresh)
 {
@@ -58,9 +59,9 @@ static __always_inline bool smqsg_direct_send(struct request *rq, int *last_toke
 	int token;
 
 	/*
-	 * A driver with BLK_MQ_F_BLOCKING may sleep, and its queue is quiesced by SRCU rather than
-	 * by RCU. Under an elevator the request gets its tag when it is dispatched; a change of the
-	 * elevator waits for all requests, so this one still goes by the present elevator.
+	 * An LLD with BLK_MQ_F_BLOCKING may sleep, and its queue is quiesced by SRCU rather than by
+	 * RCU. Under an elevator a request gets its tag when it is dispatched. A change of the
+	 * elevator waits for all requests, so the elevator cannot change before this one ends.
 	 */
 	if ((hctx->flags & BLK_MQ_F_BLOCKING) || q->elevator)
 		return false;
@@ -77,7 +78,7 @@ static __always_inline bool smqsg_direct_send(struct request *rq, int *last_toke
 		smq_rq_has_tag(rq);
 	scmd->budget_token = token;
 	status = q->mq_ops->queue_rq(hctx, &bd);
-	/* queue_rq() gave the budget back, if it did not take the request. */
+	/* If queue_rq() did not take the request, it has given the budget back. */
 	switch (status) {
 	case BLK_STS_OK:
 		break;
@@ -97,12 +98,13 @@ out:
 }
 
 /**
- * smqsg_direct_issue() - gives a held request to the driver at once
- * @rq: the request, armed
- * @last_token: the token in the device's budget that the last straight issue got, or below 0; gets
- *	that of this one
+ * smqsg_direct_issue() - gives a held request to queue_rq() at once
+ * @rq: the request, ready to be sent
+ * @last_token: in: the token in the device's budget that the last straight issue got, or below 0;
+ *	out: the token that this one got
  *
- * Return: false: not now, send it as usual. Process context.
+ * Return: true if the request was issued, or ended with an error; false: the caller sends it
+ * through the block layer. Process context.
  */
 bool smqsg_direct_issue(struct request *rq, int *last_token)
 {
@@ -110,11 +112,11 @@ bool smqsg_direct_issue(struct request *rq, int *last_token)
 }
 
 /**
- * smqsg_direct_issue_fresh() - gives a new request to the driver at once
- * @rq: the request, armed
+ * smqsg_direct_issue_fresh() - gives a new request to queue_rq() at once
+ * @rq: the request, ready to be sent
  * @last_token: as for smqsg_direct_issue()
  *
- * Return: false: not now, send it as usual. Process context.
+ * Return: as smqsg_direct_issue(). Process context.
  */
 bool smqsg_direct_issue_fresh(struct request *rq, int *last_token)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of a slot's command: from its request to its status, and to the submitter.
+ * The end of a slot's command: sets the slot's status, and tells the submitter.
  */
 #include <scsi/scsi_common.h>
 #include <scsi/scsi_eh.h>
@@ -10,18 +10,18 @@
 #include "end.h"
 #include "held.h"
 
-/* The result and sense of a command that did not end with GOOD. */
+/* Returns the result of a command that did not end with GOOD, and stores its sense. */
 static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status *status,
 				      struct scsi_cmnd *scmd, blk_status_t error)
 {
 	struct scsi_sense_hdr sense;
 	int result;
 
-	/* No result: the command did not reach the mid-layer. */
+	/* There is no result if the command did not reach the mid-layer. */
 	if (!scmd->result)
 		return blk_status_to_errno(error);
 	result = (scmd->result & 0xff) | host_byte(scmd->result) << 8;
-	/* The LLD has set only bits that have no place in the status: still a failure. */
+	/* The LLD has set only bits that the status has no room for: still a failure. */
 	if (!result)
 		return -EIO;
 	if (scmd->resid_len)
@@ -48,7 +48,7 @@ static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct s
 
 	if (unlikely(cqe_by == SMQSG_CQE_POLLER))
 		smqsg_poll_ended(&fd->polled.ended, io->ioucmd);
-	/* The submitter of a straight issue, if it is still in its call, posts the CQE. */
+	/* If the submitter of a straight issue is still in its call, it posts the CQE. */
 	else if (cqe_by == SMQSG_CQE_TASK_WORK ||
 		 atomic_xchg(&io->cqe_by, SMQSG_CQE_ENDED) != SMQSG_CQE_UNDECIDED)
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_task_work);
@@ -56,8 +56,8 @@ static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct s
 
 /*
  * The rest of a command's end: lets the slot be run again, then tells the submitter. The caller
- * reads the arguments before it writes the status, because for the compiler both may be the same
- * memory.
+ * reads the arguments before it writes the status: otherwise the compiler would read them again,
+ * because it cannot know that they are different memory.
  */
 static __always_inline void smqsg_slot_finish(struct smqsg_io *io, struct smqsg_fd *fd,
 					      struct smqsg_batch *batch, u32 slot, int result)
@@ -81,8 +81,8 @@ static __always_inline void smqsg_slot_result(struct smq_sg_status *status, int 
 }
 
 /*
- * The end of a command that did not end with GOOD. A held slot keeps no request that error handling
- * may have changed.
+ * The end of a command that did not end with GOOD. A held slot does not keep the request, because
+ * error handling may have changed it.
  */
 static noinline enum rq_end_io_ret smqsg_slot_ended_badly(struct smqsg_io *io, struct request *rq,
 							  blk_status_t error)
@@ -98,7 +98,7 @@ static noinline enum rq_end_io_ret smqsg_slot_ended_badly(struct smqsg_io *io, s
 	return RQ_END_IO_FREE;
 }
 
-/* The end with GOOD of a held slot whose request others may want. */
+/* A held slot's command has ended with GOOD, but others may want its request. */
 static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, struct request *rq)
 {
 	struct smqsg_fd *fd = io->fd;
@@ -114,7 +114,7 @@ static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, 
 	return stored ? RQ_END_IO_NONE : RQ_END_IO_FREE;
 }
 
-/* The end of a slot's command: any context. */
+/* rq->end_io of a slot's request. Any context. */
 SMQ_END_IO(smqsg_slot_end, rq, error)
 {
 	struct smqsg_io *io = rq->end_io_data;
@@ -127,7 +127,7 @@ SMQ_END_IO(smqsg_slot_end, rq, error)
 	struct smq_sg_status *status = smqsg_status(fd, slot);
 	int failed = scmd->result | (__force int)error;
 
-	/* Key, code, qualifier and length of the sense: one word. */
+	/* Clear key, code, qualifier and length of the sense: they are one word. */
 	*(u32 *)&status->sense_key = 0;
 	if (unlikely(failed))
 		return smqsg_slot_ended_badly(io, rq, error);
@@ -136,7 +136,7 @@ SMQ_END_IO(smqsg_slot_end, rq, error)
 		smqsg_slot_finish(io, fd, batch, slot, 0);
 		return RQ_END_IO_FREE;
 	}
-	/* Cleared here, because the mid-layer may refuse the next run before it clears this. */
+	/* Clear it here: the mid-layer may end the next run before it would clear it. */
 	if (unlikely(resid))
 		scmd->resid_len = 0;
 	if (!smqsg_held_may_store(&fd->held, held, rq))
@@ -149,7 +149,7 @@ SMQ_END_IO(smqsg_slot_end, rq, error)
 
 /**
  * smqsg_slot_end_unsent() - ends a slot's run that waited and was not sent
- * @io: the run; its place is given back
+ * @io: the run, whose place has been given back
  * @error: an errno, below 0
  *
  * Process context.

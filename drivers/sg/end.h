@@ -16,7 +16,7 @@ SMQ_END_IO(smqsg_slot_end, rq, error);
 
 void smqsg_slot_end_unsent(struct smqsg_io *io, int error);
 
-/* Where the SQE that runs a slot has the pointer to its struct smqsg_io. */
+/* Where the SQE that runs a slot stores the pointer to its struct smqsg_io. */
 static inline struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
 {
 	return (struct smqsg_io **)ioucmd->pdu;
@@ -27,7 +27,7 @@ static inline struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
  * @ioucmd: its SQE
  * @issue_flags: io_uring's
  *
- * In the task that submitted, or by a poller of its file.
+ * Runs in the task that submitted the SQE, or in a poller of its file.
  */
 static inline void smqsg_slot_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {

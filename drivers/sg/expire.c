@@ -9,7 +9,7 @@
 #include "sg.h"
 #include "work.h"
 
-/* How many waiters one scan of a file's queue takes at most; each scan begins at its head. */
+/* How many waiters one scan of a file's queue takes at most. Each scan begins at the head. */
 #define SMQSG_EXPIRED		64
 
 /**
@@ -52,7 +52,7 @@ static void smqsg_grant_expired(const struct smqsg_expired *expired, unsigned in
 	cond_resched();
 }
 
-/* Calls grant() of all of a file's waiters whose waiting is over. */
+/* Ends the waiting of all waiters of a file whose waiting is over. */
 static void smqsg_end_waiting_of(struct smqsg_fd *fd)
 {
 	struct smqsg_expired expired[SMQSG_EXPIRED];
@@ -67,8 +67,8 @@ static void smqsg_end_waiting_of(struct smqsg_fd *fd)
 }
 
 /*
- * Does the same for all files, one file after the other: a submitter that wants the lock waits for
- * the scan of one file at most. Sorting the waiters by deadline would save nothing, because the
+ * Does the same for all files. The lock is held for one file at a time, so that a submitter waits
+ * at most for the scan of one file. Sorting the waiters by deadline would save nothing, because the
  * task of each waiter must be checked.
  */
 static void smqsg_end_waiting(struct smqsg_dev *sg)
@@ -83,8 +83,8 @@ static void smqsg_end_waiting(struct smqsg_dev *sg)
 		fd = list_first_entry(&sg->wait.scans, struct smqsg_fd, wait.scan);
 		nr = smqsg_take_expired(fd, expired);
 		/*
-		 * After enough scans for a full queue: the next run of this work finds later
-		 * waiters.
+		 * Go on to the next file after as many scans as a full queue needs: the next run of
+		 * this work finds waiters that came later.
 		 */
 		if (nr < SMQSG_EXPIRED || again++ == SMQSG_MOST_WAITING / SMQSG_EXPIRED) {
 			if (fd->wait.queued)
@@ -120,7 +120,7 @@ static unsigned int smqsg_cancel_slot(struct smqsg_fd *fd, u32 slot)
 			return 1;
 		}
 	}
-	/* The run's turn may have come: if it then finds no request, it must not wait again. */
+	/* The run's turn may just have come. If there is no request, it must not wait again. */
 	if (fd->wait.turn == slot)
 		fd->wait.turn = SMQSG_NO_SLOT;
 	return 0;
@@ -129,11 +129,12 @@ static unsigned int smqsg_cancel_slot(struct smqsg_fd *fd, u32 slot)
 /**
  * smqsg_cancel() - ends the waiting of a file's commands
  * @fd: the file, which the caller keeps open
- * @slot: the slot whose run is to stop waiting; SMQSG_NO_SLOT for all waiting commands of the file.
- *	A command that is being sent at this moment does not wait again
+ * @slot: the slot whose run is to stop waiting; SMQSG_NO_SLOT for all waiting commands of the file
  *
- * Return: how many waited. Each one's grant() is called with -ECANCELED, perhaps by another
- * context. Process context, without locks: calls grant().
+ * A command that is being sent at this moment does not wait again.
+ *
+ * Return: how many commands waited. The grant() of each is called with -ECANCELED, perhaps by
+ * another context. Process context, without locks, because grant() may sleep.
  */
 unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot)
 {
@@ -154,8 +155,8 @@ unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot)
 }
 
 /**
- * smqsg_expire_soon() - starts the scan for waiting that is over, because a device or task is gone
- * @sg: the node
+ * smqsg_expire_soon() - starts the scan for waiters that must stop waiting, without delay
+ * @sg: the node; its device was removed or claimed, or a task with waiting commands may be ending
  *
  * Any context. Does not wait.
  */
@@ -174,7 +175,7 @@ void smqsg_expire_init(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_expire_exit() - ends the expiry, with the node
+ * smqsg_expire_exit() - stops the expiry, when the node is freed
  * @sg: the node; no file is open
  *
  * May sleep.

@@ -42,7 +42,7 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 	return ret;
 }
 
-/* smqsg_attach(), but waits while another open file excludes this one. */
+/* Calls smqsg_attach(), and waits while another open file excludes this one. */
 static int smqsg_attach_wait(struct smqsg_dev *sg, struct smqsg_fd *fd, unsigned int flags)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
@@ -61,7 +61,7 @@ static int smqsg_attach_wait(struct smqsg_dev *sg, struct smqsg_fd *fd, unsigned
 	remove_wait_queue(&sg->closed, &wait);
 	if (ret == -EBUSY)
 		return -ERESTARTSYS;
-	/* The errno that sg has for a device that goes while the open waits. */
+	/* The errno that sg returns if the device is removed while the open waits. */
 	return ret == -ENXIO ? -ENODEV : ret;
 }
 
@@ -148,7 +148,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_pool_exit(fd);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);
-	/* The removal of the device calls smqsg_v3_device_removed() for attached files. */
+	/* After the detach: for attached files a removal calls smqsg_v3_device_removed(). */
 	smqsg_v3_release(fd);
 	put_device(&sg->dev);
 	kfree(fd);
@@ -156,7 +156,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 }
 
 /*
- * Called when a descriptor is closed. If its process is ending, the process's waiting commands end
+ * Called when a descriptor is closed. If the process is ending, the waiting of its commands ends
  * now rather than at the next periodic scan.
  */
 static int smqsg_flush(struct file *file, fl_owner_t id)

@@ -4,7 +4,7 @@
  *
  * An idle request delays a freeze of the queue (a change of nr_requests or of the elevator,
  * suspend, removal), a CPU that goes offline, and tasks that sleep for a tag. None of these can
- * call us, so we look for them.
+ * notify this module, so the look checks for them.
  */
 #include <linux/slab.h>
 
@@ -12,15 +12,15 @@
 #include "io.h"
 #include "sg.h"
 
-/* What held slots of all files may keep of a device's depth at first: percent. */
+/* How much of a device's depth held slots of all files may keep by default, in percent. */
 #define SMQSG_HELD_SHARE	50
-/* How often idle requests are looked at: others wait for one at most twice as long. */
+/* How often the look runs: others wait for an idle request at most twice as long. */
 #define SMQSG_HELD_LOOK		max(HZ / 50, 1)
 /* How long a request is kept for a slot that does not run. */
 #define SMQSG_HELD_IDLE		HZ
 /*
- * How often the look reads all entries to find such requests: each read takes cache lines away from
- * the CPU that runs the slot.
+ * How often the look reads all entries to find such requests. Not more often, because each read
+ * takes cache lines away from the CPU that runs the slot.
  */
 #define SMQSG_HELD_SCAN		max(HZ / 2, 1)
 
@@ -32,7 +32,7 @@ static void smqsg_held_look_later(struct smqsg_dev *sg)
 	queue_delayed_work(smqsg_held_wq, &sg->held.look, SMQSG_HELD_LOOK);
 }
 
-/* Writes only what changes: each run reads this cache line. */
+/* Sets a file's limit. Writes only what changes, because each run reads this cache line. */
 static void smqsg_held_limit(struct smqsg_fd *fd, unsigned int limit)
 {
 	bool over = READ_ONCE(fd->held.used) > limit;
@@ -65,7 +65,7 @@ static void smqsg_held_set_limits(struct smqsg_dev *sg)
  * @slot: the slot, taken
  * @number: its number
  *
- * Return: the entry; NULL: none is left, or none allowed. Process context.
+ * Return: the entry; NULL: no entry is free, or the file's limit is reached. Process context.
  */
 struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
 {
@@ -99,7 +99,7 @@ struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slo
 /**
  * smqsg_held_release() - frees an entry
  * @fd: the file
- * @held: the entry; the caller has taken its request out, and gives it back later
+ * @held: the entry; the caller has taken its request out, if there was one, and frees it later
  *
  * Any context.
  */
@@ -131,7 +131,7 @@ void smqsg_held_free_request(struct smqsg_fd *fd, struct smqsg_held *held, struc
 }
 
 /**
- * smqsg_held_drop() - gives back what a slot keeps
+ * smqsg_held_drop() - gives back the request that a slot keeps
  * @fd: the file
  * @slot: the slot, taken
  * @number: its number
@@ -148,14 +148,14 @@ void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
 }
 
 /**
- * smqsg_held_wanted() - whether others wait for what an idle request has
+ * smqsg_held_wanted() - whether others wait for the tag or the queue of an idle request
  * @q: its queue
  * @hctx: its hctx
  * @tag_sleepers: counts tasks that sleep for the hctx's tags
  *
- * If the hctx only waits to be run when a request is given back, it is run here.
+ * If the hctx only has to be run again when a request is freed, this function runs it.
  *
- * Return: true if so. Any context.
+ * Return: true if others wait. Any context.
  */
 bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 		       const atomic_t *tag_sleepers)
@@ -169,9 +169,10 @@ bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 }
 
 /*
- * Whether an idle request has to go back: others want it, or its slot has not run for long. Another
- * context may be taking the request meanwhile. This is safe: the request's memory lives as long as
- * the host does; hctxs and tags stay while the queue cannot be frozen; a wrong answer does no harm.
+ * Whether an idle request must be given back: others want it, or its slot has not run for long.
+ * Another context may be taking the request meanwhile. This is safe: the request's memory lives as
+ * long as the host does; hctxs and tags stay while the queue cannot be frozen; a wrong answer does
+ * no harm.
  */
 static bool smqsg_held_must_return(struct smqsg_fd *fd, struct smqsg_held *held, struct request *rq)
 {
@@ -195,7 +196,7 @@ static void smqsg_held_collect(struct smqsg_fd *fd, bool all)
 
 	for (i = 1; i <= fd->held.nr && READ_ONCE(fd->held.used); i++) {
 		struct smqsg_held *held = &fd->held.entries[i];
-		/* Pairs with smqsg_held_store(): the entry is as it was written before. */
+		/* Pairs with smqsg_held_store(): the entry's other fields are seen as well. */
 		struct request *rq = smp_load_acquire(&held->rq);
 
 		if (!rq || (!all && !smqsg_held_must_return(fd, held, rq)))
@@ -228,7 +229,7 @@ static bool smqsg_held_scan_due(struct smqsg_fd *fd)
 	return true;
 }
 
-/* Gives back what is wanted of all files. Returns whether any entry is still in use. */
+/* Gives back idle requests of all files where needed. Returns whether any entry is in use. */
 static bool smqsg_held_look_all(struct smqsg_dev *sg)
 {
 	bool all, every, any = false;
@@ -262,8 +263,8 @@ static void smqsg_held_look(struct work_struct *work)
 }
 
 /**
- * smqsg_held_give_back() - gives back idle requests, now that less may be kept
- * @sg: the node
+ * smqsg_held_give_back() - gives back idle requests that exceed the limits
+ * @sg: the node; once its device is removed, no request may be kept
  *
  * Process context. Does not wait.
  */
@@ -289,11 +290,11 @@ void smqsg_held_give_back_all(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_held_set_share() - how much all files of a node may keep
+ * smqsg_held_set_share() - sets how much all files of a node together may keep
  * @sg: the node
  * @percent: of the queue depth, 0 to 100
  *
- * Return: 0; -EOPNOTSUPP: holding is not known to work on this kernel. Process context.
+ * Return: 0; -EOPNOTSUPP: this kernel's code was not checked for held requests. Process context.
  */
 int smqsg_held_set_share(struct smqsg_dev *sg, unsigned int percent)
 {
@@ -307,7 +308,7 @@ int smqsg_held_set_share(struct smqsg_dev *sg, unsigned int percent)
 }
 
 /**
- * smqsg_held_idle() - how many requests are kept for slots that do not run
+ * smqsg_held_idle() - how many requests are kept for slots that are not running
  * @sg: the node, with its lock held
  *
  * Return: their number, at this moment.
@@ -336,8 +337,8 @@ void smqsg_held_open(struct smqsg_fd *fd)
 /**
  * smqsg_held_setup() - sets up a file's entries
  * @fd: the file, with its setup lock held
- * @slots: how many it will have
- * @share: percent of the device's queue depth that they may keep
+ * @slots: how many slots the file will have
+ * @share: percent of the device's queue depth that the slots may keep
  *
  * Return: 0 or -ENOMEM. May sleep.
  */
@@ -418,7 +419,7 @@ void smqsg_held_init(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_held_exit() - ends the look, with the node
+ * smqsg_held_exit() - stops the look, when the node is freed
  * @sg: the node; no file is open
  *
  * May sleep.

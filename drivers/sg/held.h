@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Held requests: what a slot keeps from one run to the next.
+ * Held requests: a slot keeps its request from one run to the next.
  *
  * A held request keeps its tag, its reference to the queue, and the scatterlist that the mid-layer
  * prepared. While it is idle, others cannot use its tag, and the queue cannot be frozen. So the end
@@ -36,16 +36,17 @@ struct smqsg_slot;
  *	would still go to this CPU's hctx
  * @hctx: the request's hctx; set to NULL before the request is given back. An hctx may be freed
  *	while the queue is frozen, so it is read only with a reference to the queue
- * @tag_sleepers: counts tasks that sleep for a tag of @hctx
+ * @tag_sleepers: counter of the tasks that sleep for a tag of @hctx
  * @data: @bio, or NULL if the slot's request has no bio
  * @length: bytes of data
  * @keep_flags: rq_flags for the next run: @tag_flags, and RQF_DONTPREP if the next run can use what
  *	was prepared for the last one
  * @tag_flags: the flags in rq_flags that belong to the tag. They stay the same as long as the queue
  *	cannot be frozen. Set at the end of the first run
- * @inlined: what the mid-layer prepares for this slot lies in the command itself. Set at the end of
- *	the first run
- * @as_slot: the request has the CDB and data of the slot, not those of a run with others
+ * @inlined: all that the mid-layer prepares for this slot lies in the command itself. Set at the
+ *	end of the first run
+ * @as_slot: the request has the CDB and data of its slot, not those of a run with another LBA or
+ *	buffer
  * @next: in the list of free entries, under smqsg_fd_held.lock
  * @token: the token in the device's budget that the last straight issue got, or below 0
  * @bio: the slot's data. Of the fields that a run reads, the block layer changes only the size
@@ -103,7 +104,7 @@ struct smqsg_dev_held {
  *	interrupts off, because runs end in any context
  * @free: the first free entry, by smqsg_held.next; 0 for none
  * @used: how many entries are not free
- * @scan: when the look next reads all entries, jiffies; under smqsg_dev.lock
+ * @scan: when the look next reads all entries, in jiffies; under smqsg_dev.lock
  * @sibling: in smqsg_dev_held.files while there are entries
  *
  * Lives in the file. Entries are allocated by smqsg_held_setup() and freed by smqsg_held_close().
@@ -143,7 +144,7 @@ int smqsg_held_start(void);
 void smqsg_held_stop(void);
 
 /*
- * Whether others may want an idle request of this hctx; smqsg_held_wanted() then finds out.
+ * Whether others may want an idle request of this hctx. If so, smqsg_held_wanted() decides.
  * @tag_sleepers counts tasks that sleep for the hctx's tags. Any context.
  */
 static __always_inline bool smqsg_held_maybe_wanted(struct request_queue *q,
@@ -160,7 +161,7 @@ static __always_inline bool smqsg_held_maybe_wanted(struct request_queue *q,
 /**
  * smqsg_held_take() - takes a slot's request for a run
  * @fd: the file
- * @held: the entry that the slot had last
+ * @held: the last entry that the slot had
  * @number: the slot's number
  *
  * Return: the request, or NULL if there is none. Any context.
@@ -173,7 +174,7 @@ static __always_inline struct request *smqsg_held_take(struct smqsg_fd *fd,
 	if (unlikely(!rq))
 		return NULL;
 	/*
-	 * Another slot may have got the entry since. And the block layer's scan for timeouts may
+	 * Another slot may have got the entry since. Also, the block layer's scan for timeouts may
 	 * still have a reference from the last run: it has seen the request in flight, and would
 	 * apply the old run's deadline to the new run, or write its flags. The exchange orders the
 	 * read of rq->ref behind the state that the end of the last run wrote.
@@ -194,7 +195,7 @@ static __always_inline struct request *smqsg_held_take(struct smqsg_fd *fd,
  * @held: the slot's entry
  * @rq: the request
  *
- * Return: true if it does; false if smqsg_held_wanted() has to find out. Any context.
+ * Return: true if it does; false: smqsg_held_ended_wanted() decides. Any context.
  */
 static __always_inline bool smqsg_held_may_store(const struct smqsg_fd_held *file,
 						 const struct smqsg_held *held,
@@ -207,7 +208,7 @@ static __always_inline bool smqsg_held_may_store(const struct smqsg_fd_held *fil
 /**
  * smqsg_held_store() - keeps a request for its slot's next run
  * @held: the slot's entry
- * @rq: the request, which the caller gives away
+ * @rq: the request; the caller no longer uses it
  *
  * Any context.
  */

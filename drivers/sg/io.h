@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Commands in flight: what each needs beside its request.
+ * Commands in flight: the data that each needs beside its request.
  */
 #ifndef SMQSG_IO_H
 #define SMQSG_IO_H
@@ -16,12 +16,12 @@ struct smqsg_batch;
 
 /**
  * struct smqsg_io - a command in flight or waiting
- * @next: in the pool
+ * @next: the next in the CPU's pool
  * @ended: in smqsg_batch.ended of a long batch
  * @fd: the file; set once
  * @ioucmd: the SQE, of a slot run alone or an ad hoc command
  * @batch: its batch, or NULL; set once in the commands of a short batch
- * @held: the entry of its slot, if it runs with a held request, else NULL. Set with each request
+ * @held: the entry of its slot if it runs with a held request, else NULL. Set for each request
  * @slot: number of the slot
  * @result: as smq_sg_status.result
  * @flags: SMQ_SG_RUN_*
@@ -31,20 +31,20 @@ struct smqsg_batch;
  * @token: the token in the device's budget that its last straight issue with a new request got, or
  *	below 0
  * @cqe_by: SMQSG_CQE_*: which code posts the CQE of a slot run alone: a poller; task work; or for a
- *	straight issue the submitter or the command's end, whichever is later. Atomic: by exchange.
- *	Set with each such run
+ *	straight issue the submitter or the command's end, whichever is later. Atomic: an exchange
+ *	decides which is later. Set for each such run
  * @response: the user address for the sense of an ad hoc command
  * @response_len: most bytes of sense that may be written there
  * @result2: the second half of an ad hoc command's CQE, without the length of its sense
  * @sense_len: bytes of @sense
  * @user_bio: the bio into which the block layer mapped user memory, to be unmapped; or NULL
- * @waiter: used while it waits for a turn
- * @bio: its data
+ * @waiter: used while the command waits for its turn
+ * @bio: for the command's data
  * @other: where the data of a run with SMQ_SG_RUN_BUFFER is
  * @sense: sense data of an ad hoc command
  *
- * Taken from the file's pool by the submitter, put back by the task that posts the CQE: the
- * submitter or a poller. The file stays open meanwhile.
+ * The submitter takes it from the file's pool. The task that posts the CQE, the submitter or a
+ * poller, puts it back. The file stays open meanwhile.
  */
 struct smqsg_io {
 	union {
@@ -84,15 +84,15 @@ struct smqsg_io {
 enum {
 	SMQSG_CQE_TASK_WORK,		/* task work */
 	SMQSG_CQE_POLLER,	/* a poller */
-	SMQSG_CQE_UNDECIDED,	/* neither the submitter nor the end has come yet */
-	SMQSG_CQE_SUBMITTED,	/* the submitter came first */
-	SMQSG_CQE_ENDED,		/* the command's end came first */
+	SMQSG_CQE_UNDECIDED,	/* being submitted, and not ended yet */
+	SMQSG_CQE_SUBMITTED,	/* submitted before it ended: its end posts the CQE */
+	SMQSG_CQE_ENDED,		/* ended while being submitted: the submitter posts it */
 };
 
 /**
  * struct smqsg_pool - a CPU's unused struct smqsg_io of a file
- * @first: list by smqsg_io.next
- * @count: its length
+ * @first: the first in the list, by smqsg_io.next
+ * @count: how many there are
  *
  * Used with preemption off, and never from interrupts.
  */
@@ -113,7 +113,7 @@ void smqsg_pool_exit(struct smqsg_fd *fd);
 struct smqsg_io *smqsg_io_new(struct smqsg_fd *fd);
 void smqsg_io_free(struct smqsg_io *io);
 
-/* Takes a command out of the CPU's pool, or allocates one; NULL without memory. Process context. */
+/* Takes a command from the CPU's pool, or allocates one; NULL: no memory. Process context. */
 static inline struct smqsg_io *smqsg_io_get(struct smqsg_fd *fd)
 {
 	struct smqsg_pool *pool = get_cpu_ptr(fd->pool);

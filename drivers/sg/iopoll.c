@@ -4,9 +4,9 @@
  *
  * io_uring calls smqsg_uring_iopoll() with the ring's lock, for one command after the other until
  * a CQE is posted. A command's end, in any context, only adds the command to a list of its file;
- * the next poll for any of the file's commands empties the list and posts all CQEs. So the end may
- * be found by this ring's poll, another ring's, queuecommand, error handling, or the end of the
- * command's waiting.
+ * the next poll for any of the file's commands empties the list and posts all CQEs. So it does not
+ * matter where a command ends: in this ring's poll, in another ring's, in queuecommand, in error
+ * handling, or when its waiting is ended.
  *
  * An ad hoc command, whose data may have to be copied to its submitter's memory, is left to the
  * poll of its own ring. Task work cannot be used instead: while a ring is being closed, io_uring
@@ -50,7 +50,8 @@ static __always_inline void smqsg_poll_post_cqes(struct smqsg_fd *fd, const void
 }
 
 /*
- * The same for ad hoc commands of @ring. Returns whether a CQE was posted or will be posted soon.
+ * Does the same for ad hoc commands of @ring. Returns whether a CQE was posted or will be posted
+ * soon.
  */
 static noinline bool smqsg_poll_adhoc(struct smqsg_fd *fd, const void *ring)
 {
@@ -72,8 +73,8 @@ static noinline bool smqsg_poll_adhoc(struct smqsg_fd *fd, const void *ring)
 }
 
 /*
- * No slot or batch has ended: checks ad hoc commands, and polls all queues if commands wait.
- * Returns whether a CQE was posted.
+ * Called when no slot or batch has ended: checks ad hoc commands, and polls all queues if commands
+ * wait. Returns whether a CQE was posted, or will be posted soon.
  */
 static noinline bool smqsg_poll_more(struct smqsg_fd *fd, const void *ring,
 				     struct io_comp_batch *iob)
@@ -95,8 +96,8 @@ static noinline bool smqsg_poll_more(struct smqsg_fd *fd, const void *ring,
  * @poll_flags: BLK_POLL_*; ignored: this function polls once, and io_uring calls it again
  *
  * A command that waits for a place, or a batch with waiting commands, cannot be polled for yet. It
- * gets places when other commands end, whose tasks may not poll: so all queues are polled while any
- * command waits.
+ * gets places when other commands end, but the tasks of those may not poll. So all queues are
+ * polled while any command waits.
  *
  * Return: 1 if CQEs of some of the file's commands have been posted, else 0. Process context, with
  * the ring's lock.

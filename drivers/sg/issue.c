@@ -25,7 +25,7 @@ void smqsg_slot_apply_run(struct smqsg_io *io, struct request *rq)
 		smqsg_bioless_prepare(io->fd, rq, slot->direction, &io->other);
 		return;
 	}
-	/* The mid-layer makes another scatterlist. */
+	/* Makes the mid-layer prepare a scatterlist for this buffer. */
 	rq->rq_flags &= ~RQF_DONTPREP;
 	smqsg_slot_arm(&io->bio, rq, &io->other);
 }
@@ -38,9 +38,9 @@ static SMQ_END_IO(smqsg_held_first_end, rq, error)
 	struct smqsg_held *held = io->held;
 
 	/*
-	 * Later runs are prepared anew in three cases: the scatterlist is chained, which the
-	 * mid-layer frees when the command ends; padding was added, which fits one length only; or
-	 * there is a scatterlist of protection data, which is separate.
+	 * Later runs are prepared anew in three cases: the scatterlist is chained, and the
+	 * mid-layer frees it when the command ends; padding was added, which fits one length only;
+	 * or there is a separate scatterlist of protection data.
 	 */
 	held->inlined = scmd->sdb.table.orig_nents <= SMQSG_HELD_SEGMENTS &&
 			!scmd->extra_len && !scsi_prot_sg_count(scmd);
@@ -76,7 +76,7 @@ void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct reques
 	if (io->flags)
 		smqsg_slot_apply_run(io, rq);
 	held->as_slot = !io->flags;
-	/* A run with a buffer of its own leaves its scatterlist: the next run is prepared anew. */
+	/* A run's own buffer leaves another scatterlist behind: the next run is prepared anew. */
 	if ((held->inlined || slot->bioless) && !(io->flags & SMQ_SG_RUN_BUFFER))
 		held->keep_flags |= RQF_DONTPREP;
 }
@@ -96,7 +96,7 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 	struct smqsg_held *held = NULL;
 	struct request *rq;
 
-	/* With an elevator a request has a second tag, and is inserted anew each time. */
+	/* With an elevator a request has a second tag, and must be inserted again for each run. */
 	if (!fd->q->elevator)
 		held = smqsg_held_attach(fd, slot, io->slot);
 	if (!held)
@@ -106,7 +106,7 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 		smqsg_held_release(fd, held);
 		return PTR_ERR(rq);
 	}
-	/* An elevator was set meanwhile. It cannot change while there is a request. */
+	/* An elevator was set meanwhile. It cannot change while this request exists. */
 	if (rq->internal_tag >= 0) {
 		smqsg_held_release(fd, held);
 		smqsg_slot_execute(io, rq, slot, io->flags, false);
@@ -120,8 +120,9 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 	smqsg_slot_fill_request(io, rq, slot, &held->bio, io->flags);
 	held->data = rq->bio ? &held->bio : NULL;
 	/*
-	 * If the mid-layer has not prepared a command with this tag before, this run has a bio,
-	 * though the slot needs none. The next run has none: the request must be filled again.
+	 * If the mid-layer has not prepared a command with this tag before, this run has a bio
+	 * although the slot needs none. The next run has no bio, so the request must be filled
+	 * again.
 	 */
 	held->as_slot = !io->flags && (!slot->bioless || (rq->rq_flags & RQF_DONTPREP));
 	io->held = held;
@@ -137,7 +138,7 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
  * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  * @polled: REQ_POLLED for a poll queue, else 0
  *
- * With a plug of its own the command does not go through the hctx's list.
+ * Without a plug the block layer would first put the command into a list of the hctx.
  *
  * Return: as smqsg_slot_issue(). Process context.
  */
@@ -162,8 +163,8 @@ int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_re
  * @varied: the run's SMQ_SG_RUN_*
  * @flags: BLK_MQ_REQ_NOWAIT
  *
- * Return: as smqsg_slot_issue(), or 1: the command ended before this function did, and the caller
- * posts its CQE, without task work. Process context.
+ * Return: as smqsg_slot_issue(), or 1: the command ended before this function returned, and the
+ * caller posts its CQE, without task work. Process context.
  */
 int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
 			    u32 number, u32 varied, blk_mq_req_flags_t flags)
@@ -176,7 +177,7 @@ int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smq
 		atomic_set(&io->cqe_by, SMQSG_CQE_TASK_WORK);
 		return ret;
 	}
-	/* If the command had not ended yet, its end posts the CQE, and @io may be gone by now. */
+	/* If the command had not ended yet, its end posts the CQE, and @io may be gone already. */
 	return atomic_xchg(&io->cqe_by, SMQSG_CQE_SUBMITTED) != SMQSG_CQE_UNDECIDED;
 }
 
@@ -186,8 +187,8 @@ int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smq
  * @opf: the request's operation
  * @error: why grant() could not allocate a request
  *
- * Return: the request; or @error. If that is -EAGAIN, and smqsg_wait_first() follows, the
- * dispatcher sleeps for a request when grant() has returned. Process context.
+ * Return: the request; or @error. If @error is -EAGAIN and grant() then calls smqsg_wait_first(),
+ * the dispatcher sleeps for a request when grant() has returned. Process context.
  */
 struct request *smqsg_request_take_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Makes a request from a slot: the code that each run executes.
+ * Makes a request from a slot: the code that every run executes.
  */
 #ifndef SMQSG_ISSUE_H
 #define SMQSG_ISSUE_H
@@ -82,8 +82,8 @@ static __always_inline struct request *smqsg_slot_request(struct smqsg_fd *fd,
 }
 
 /*
- * Sends a slot's command with a new request, which is given back at its end. @direct: not by the
- * plug, if possible.
+ * Sends a slot's command with a new request, which is freed when the command ends. @direct: past
+ * the plug, if possible.
  */
 static __always_inline void smqsg_slot_execute(struct smqsg_io *io, struct request *rq,
 					       struct smqsg_slot *slot, u32 varied, bool direct)
@@ -126,7 +126,8 @@ static __always_inline void smqsg_held_arm(struct smqsg_held *held, struct reque
 /*
  * Issues a slot with SMQ_SG_SLOT_HELD. A run that ended with GOOD has changed some of the fields
  * that the allocation and the mid-layer's preparation had set: these are set again. The CDB stays
- * as the LLD has left it, as when the mid-layer repeats a command. Returns as smqsg_slot_issue().
+ * as the LLD left it, as it does when the mid-layer retries a command. Returns as
+ * smqsg_slot_issue().
  */
 static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd *fd,
 					    struct smqsg_slot *slot, u32 number, u32 varied,
@@ -177,9 +178,8 @@ static __always_inline int smqsg_slot_issue_as(struct smqsg_io *io, struct smqsg
  * @polled: REQ_POLLED for a poll queue, else 0
  * @ioucmd: with REQ_POLLED: the SQE, or that of its batch
  *
- * Return: 0, and the command may have ended already; else there was no request:
- * -EAGAIN: no tag, or the queue is frozen; -ENODEV; -EOPNOTSUPP: no poll queue. Process
- * context.
+ * Return: 0: sent, and the command may have ended already. Else no request could be allocated:
+ * -EAGAIN: no tag, or the queue is frozen; -ENODEV; -EOPNOTSUPP: no poll queue. Process context.
  */
 static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
 					    blk_mq_req_flags_t flags, blk_opf_t polled,
@@ -203,7 +203,7 @@ static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd
  * @alone: true: the submitter runs one slot, and reserves its place here. False, for a batch: the
  *	caller has reserved a place and started a plug. A constant
  *
- * Sends each run of a slot that has not waited. Compiled into each caller.
+ * Used for every run that has not waited. Compiled into each caller.
  *
  * Return: 0: sent, and the command may have ended already. 1, if @alone: sent and ended, and the
  * caller posts the CQE. -EAGAIN: no place or no tag, and the slot is still taken. Another errno as

@@ -8,7 +8,7 @@
 #include "kept.h"
 #include "sg.h"
 
-/* Most places that a CPU keeps. */
+/* The most places that a CPU keeps. */
 #define SMQSG_KEEP		32U
 
 /**
@@ -32,7 +32,7 @@ void smqsg_keep_set(struct smqsg_dev *sg, struct scsi_device *sdev)
  * smqsg_unkeep() - frees the places that CPUs keep
  * @sg: the node
  *
- * Return: whether there were any. Any context.
+ * Return: true if any place was freed. Any context.
  */
 bool smqsg_unkeep(struct smqsg_dev *sg)
 {
@@ -80,7 +80,7 @@ int smqsg_kept_init(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_kept_exit() - frees the memory of kept places, with the node
+ * smqsg_kept_exit() - frees the memory of kept places, when the node is freed
  * @sg: the node
  */
 void smqsg_kept_exit(struct smqsg_dev *sg)

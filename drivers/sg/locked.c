@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that stays pinned, counted as its user's locked memory.
+ * Counts memory that stays pinned as locked memory of its user.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -19,7 +19,7 @@
  *
  * Counts for the user rather than for the process, as io_uring does, because the memory stays
  * pinned when the process has exited, or has become another program. (A reference to the user alone
- * would be enough, but 6.1.176 of Debian 12 has no free_uid() for modules.)
+ * would be enough, but 6.1.176 of Debian 12 does not export free_uid() to modules.)
  *
  * Return: 0, and smqsg_unlock_pages() follows; -ENOMEM: over RLIMIT_MEMLOCK. Process context, in
  * the task whose memory is locked or on its behalf.
@@ -45,7 +45,7 @@ int smqsg_lock_pages(unsigned long pages, const struct cred **owner)
 
 /**
  * smqsg_unlock_pages() - undoes smqsg_lock_pages()
- * @pages: as there
+ * @pages: as given to smqsg_lock_pages()
  * @owner: as smqsg_lock_pages() has set it; the reference is dropped
  *
  * Process context.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_sg: prebuilt SCSI commands on any scsi_device, inside its queue depth.
+ * smq_sg: prepared SCSI commands for any scsi_device, within its queue depth.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -6,7 +6,7 @@
 
 /*
  * Whether @cred may do what @owner may: it belongs to the same user, and has CAP_SYS_RAWIO if the
- * owner has it, because the filter of CDBs may have asked for that.
+ * owner has it, because the filter of CDBs may have allowed a slot's CDB only for that reason.
  */
 static bool smqsg_same_cred(const struct cred *cred, const struct cred *owner)
 {
@@ -24,7 +24,7 @@ bool smqsg_may_run_slow(const struct cred *owner)
 
 /**
  * smqsg_own() - makes the caller the owner, if the slots have none
- * @file: where the owner is noted, with smqsg_fd.setup held; the caller may be the owner already
+ * @file: gets the owner; smqsg_fd.setup is held. The caller may be the owner already
  *
  * Process context.
  */

@@ -28,13 +28,14 @@ void smqsg_owner_put(struct smqsg_fd_owner *file);
 /**
  * smqsg_cmd_allowed() - whether a file may send a command
  * @cdb: its CDB, of 6 bytes at least
- * @length: of its data, in bytes
+ * @length: length of its data in bytes
  * @out: the data goes to the device
  * @writable: the file is open for writing
  *
- * The kernel's filter checks only the opcode, but some targets go by the direction of the data. So
- * without CAP_SYS_RAWIO data-out needs a file that is open for writing, and the direction of the
- * data must be one that the opcode has. Process context.
+ * The kernel's filter checks only the opcode. But some targets act on the direction of the data:
+ * they execute a READ with data-out as a WRITE. So without CAP_SYS_RAWIO, data-out needs a file
+ * that is open for writing, and the data must go in a direction that the opcode has. Process
+ * context.
  */
 static __always_inline bool smqsg_cmd_allowed(u8 *cdb, u32 length, bool out, bool writable)
 {

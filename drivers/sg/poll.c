@@ -101,8 +101,8 @@ void smqsg_poll_watch(struct smqsg_fd_polled *file)
 
 /*
  * Ends the watch for all files; the next polled command of a file starts it again. Returns whether
- * any file was watched: a submitter may have seen that just before and not have started the watch,
- * so the caller runs the watch once more.
+ * any file was watched. If so, the caller runs the watch once more: just before, a submitter may
+ * have seen that its file was watched, and so may not have started the watch.
  */
 static bool smqsg_poll_unwatch(struct smqsg_dev *sg)
 {
@@ -126,8 +126,8 @@ static void smqsg_poll_look(struct work_struct *work)
 	bool again;
 
 	/*
-	 * Commands that have ended, but that no task polls for, keep places that block I/O may want
-	 * as well, and delay a freeze of the queue and the removal of the device.
+	 * Ended commands for which no task polls keep places that block I/O may want as well. They
+	 * also delay a freeze of the queue and the removal of the device.
 	 */
 	if (smqsg_inflight(sg))
 		again = smqsg_poll_for_others(sg);
@@ -140,7 +140,7 @@ static void smqsg_poll_look(struct work_struct *work)
 
 /**
  * smqsg_poll_open() - sets polling up for a file
- * @fd: the file, which has its device
+ * @fd: the file, with @fd->sdev and @fd->q set
  *
  * Any context.
  */
@@ -162,7 +162,7 @@ void smqsg_poll_init(struct smqsg_dev *sg)
 
 /**
  * smqsg_poll_dead() - makes the watch poll at once, because the device is gone
- * @sg: its node
+ * @sg: the device's node
  *
  * Any context. Does not wait.
  */
@@ -172,7 +172,7 @@ void smqsg_poll_dead(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_poll_exit() - ends the watch, with the node
+ * smqsg_poll_exit() - stops the watch, when the node is freed
  * @sg: the node; no file is open
  *
  * May sleep.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Commands of rings with IORING_SETUP_IOPOLL: where they are polled for, and the lists through
- * which their ends reach a poller.
+ * Commands of rings with IORING_SETUP_IOPOLL: the poll queues on which they are, and the lists in
+ * which a poller finds those that have ended.
  */
 #ifndef SMQSG_POLL_H
 #define SMQSG_POLL_H
@@ -28,11 +28,11 @@ enum smqsg_pollable {
 
 /**
  * struct smqsg_fd_polled - polled commands of a file
- * @ended: slots and batches that have ended and whose CQEs are not posted, struct
+ * @ended: slots and batches that have ended and whose CQEs are not posted, by struct
  *	smqsg_polled.ended. Lockless: commands end in any context, a poller takes the whole list
- * @ended_adhoc: the same of ad hoc commands. A poller puts commands of other rings back
- * @state: enum smqsg_pollable. Written without a lock: a stale value costs or saves one run of the
- *	watch
+ * @ended_adhoc: the same for ad hoc commands. A poller puts commands of other rings back
+ * @state: enum smqsg_pollable. Written without a lock: because of a stale value the watch runs once
+ *	more, or once less
  *
  * Lives in the file. A command in one of the lists keeps its file open.
  */
@@ -56,7 +56,7 @@ struct smqsg_dev_polled {
 
 /**
  * struct smqsg_polled - private area of the SQE of a polled command or batch
- * @what: its struct smqsg_io or struct smqsg_batch, as in the private area of any SQE
+ * @what: its struct smqsg_io or struct smqsg_batch: the private area of every SQE begins with it
  * @ended: in smqsg_fd_polled.ended or ended_adhoc
  * @hctx: the poll queue that its requests are on; NULL before the first, SMQSG_POLL_ALL if
  *	there are several. Written by the submitter, read by pollers, without a lock: a poller

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reserves a place for a task that sleeps until it gets it.
+ * Reserves a place for a task, which sleeps until it gets one.
  */
 #include <linux/completion.h>
 #include <linux/jiffies.h>
@@ -14,7 +14,7 @@
  * @done: smqsg_wake() was called
  * @got: the number of places, or the errno, that smqsg_wake() was called with
  *
- * On the task's stack, until @waiter waits no more.
+ * Lives on the task's stack until @waiter no longer waits.
  */
 struct smqsg_sleeper {
 	struct smqsg_waiter waiter;
@@ -35,8 +35,8 @@ static void smqsg_wake(struct smqsg_waiter *waiter, int got)
  * @fd: the file
  * @timeout: jiffies to wait at most
  *
- * Return: 0; -EAGAIN, -ENODEV as smqsg_wait(); -ETIMEDOUT; -ECANCELED: by smqsg_cancel(); -EINTR
- * when killed.
+ * Return: 0: a place is reserved; -EAGAIN, -ENODEV: as smqsg_wait(); -ETIMEDOUT; -ECANCELED:
+ * smqsg_cancel() ended the waiting; -EINTR: the task is killed.
  */
 int smqsg_reserve_wait(struct smqsg_fd *fd, unsigned long timeout)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reserves places in the device's queue depth: the part that every command runs.
+ * Reserves places in the device's queue depth: the fast path, which every command takes.
  */
 #ifndef SMQSG_RESERVE_H
 #define SMQSG_RESERVE_H
@@ -13,9 +13,9 @@
  * @fd: the file
  * @want: how many, at least 1
  *
- * Return: how many places were reserved, 0 to @want. 0 while any command waits, because a command
- * that waits comes first; see smqsg_wait(). Process context. Each place is given back by
- * smqsg_release().
+ * Return: how many places were reserved, 0 to @want. 0 while any command waits, because waiting
+ * commands come first; see smqsg_wait(). The caller gives each place back by smqsg_unreserve() or
+ * smqsg_release(). Process context.
  */
 static __always_inline unsigned int smqsg_reserve(struct smqsg_fd *fd, unsigned int want)
 {
@@ -29,7 +29,7 @@ static __always_inline unsigned int smqsg_reserve(struct smqsg_fd *fd, unsigned 
 	/* The depth may be lower than it was when the places were first reserved. */
 	if (likely(here >= (int)want && atomic_read(&sg->depth.inflight) <= (int)depth &&
 		   atomic_try_cmpxchg(kept, &here, here - want))) {
-		/* These places are counted already. */
+		/* @inflight includes the places in @kept already. */
 	/*
 	 * @inflight may be too high for a moment. At worst another command gets no place because of
 	 * that: it waits, and smqsg_wait() checks once more.
@@ -70,8 +70,8 @@ static __always_inline void smqsg_unreserve(struct smqsg_fd *fd, unsigned int co
  * @fd: the file, which the caller keeps open
  * @count: how many
  *
- * Called from the end of a command, before the mid-layer looks for others that want the place. Any
- * context.
+ * Called when a command ends, before the mid-layer looks for other commands that want its place.
+ * Any context.
  */
 static __always_inline void smqsg_release(struct smqsg_fd *fd, unsigned int count)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SQEs: the run of a single slot; batches and ad hoc commands are passed to the code in other
- * files.
+ * Handles SQEs: runs a single slot; passes batches and ad hoc commands to batch_send.c and adhoc.c.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -78,7 +77,7 @@ static __always_inline int smqsg_slot_complete_inline(struct smqsg_io *io, unsig
 
 	smqsg_slot_put_buffer(io);
 	smqsg_io_put(io);
-	/* io_uring takes this as the result of its handler. */
+	/* io_uring posts a CQE with the returned value. */
 	if (likely(!result))
 		return 0;
 	smq_uring_done(ioucmd, result, issue_flags);
@@ -102,7 +101,7 @@ static __always_inline int smqsg_slot_run_as(struct smqsg_io *io, struct smqsg_f
 			 smqsg_slot_unsent(io, ret, issue_flags);
 }
 
-/* A run with flags, an LBA or a buffer, or with bytes set that must be 0. */
+/* Runs a slot with flags, an LBA or a buffer. Refuses an SQE with bytes set that must be 0. */
 static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *fd,
 					  const struct smq_sg_run *sqe, unsigned int issue_flags)
 {
@@ -122,8 +121,8 @@ static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *
 }
 
 /*
- * Whether an SQE is one for smqsg_slot_run_varied(), which reads each field again: another thread
- * may be writing it.
+ * Whether smqsg_slot_run_varied() has to handle an SQE. That function reads each field again,
+ * because another thread may be writing the SQE.
  */
 static __always_inline bool smqsg_slot_runs_varied(const struct io_uring_cmd *ioucmd,
 						   const struct smq_sg_run *sqe,
@@ -176,7 +175,7 @@ static __always_inline int smqsg_uring_cmd_of(struct smqsg_fd *fd, struct io_uri
 		return smqsg_slot_run(fd, ioucmd, issue_flags);
 	if (ioucmd->cmd_op == SMQ_SG_URING_BATCH)
 		return smqsg_batch_run(fd, ioucmd, issue_flags);
-	/* An operation of a newer header, which must not be taken for a command of bsg. */
+	/* Perhaps an operation of a newer header: it must not be taken for a command of bsg. */
 	if (unlikely(_IOC_TYPE(ioucmd->cmd_op) == SMQ_SG_IOC))
 		return -EOPNOTSUPP;
 	return smqsg_adhoc_run(fd, ioucmd, issue_flags);
@@ -211,7 +210,7 @@ static noinline notrace int smqsg_uring_cmd_polled(struct io_uring_cmd *ioucmd,
 }
 
 /**
- * smqsg_uring_cmd() - takes an SQE
+ * smqsg_uring_cmd() - handles an SQE
  * @ioucmd: the SQE
  * @issue_flags: io_uring's
  *
@@ -219,7 +218,7 @@ static noinline notrace int smqsg_uring_cmd_polled(struct io_uring_cmd *ioucmd,
  * kind's code.
  *
  * Return: -EIOCBQUEUED; 0 if the run of a slot has ended with GOOD already; or an errno. Process
- * context; without IO_URING_F_NONBLOCK a worker of io_uring.
+ * context: the submitter or, without IO_URING_F_NONBLOCK, a worker of io_uring.
  */
 int smqsg_uring_cmd(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 {

@@ -43,15 +43,15 @@ struct smqsg_fd;
 
 /**
  * struct smqsg_dev - the node of a SCSI device
- * @dev: its device in class smq_sg; holds the node's memory, which open files refer to
+ * @dev: its device in class smq_sg. References to it, one by each open file, keep the node's memory
  * @cdev: its character device
- * @sdev: the SCSI device; NULL once it has gone, under @lock. Referenced by each open file, not by
- *	the node: the reference would keep the LLD's module
+ * @sdev: the SCSI device; NULL once its removal has begun, under @lock. Each open file has a
+ *	reference to it. The node has none, because that would keep the LLD's module loaded
  * @index: N of smqsgN
  * @node: in the list of nodes
  * @exclusive: a file is open with O_EXCL; under @lock
  * @stats_off: the queue's statistics were turned off by the node's attribute; under @lock
- * @closed: opens that wait for files to be closed; woken when one is, and when @sdev has gone
+ * @closed: opens that wait for files to be closed; woken when a file is closed or @sdev is removed
  * @depth: places in flight
  * @lock: protects @files, @sdev, and the fields of embedded structs that are described as under it,
  *	such as the queues of all files. Taken in process context only: open, close, waiters, work
@@ -91,12 +91,12 @@ struct smqsg_batch_pool;
  * @sg: the node, referenced
  * @sdev: the SCSI device, referenced
  * @q: the device's request queue
- * @file: itself; no reference
+ * @file: its struct file, not referenced
  * @slots: its prepared commands
  * @owner: owner of the slots
  * @pool: unused struct smqsg_io of each CPU
  * @batches: unused batches of each CPU
- * @straight: its commands from io_uring go to the driver past the plug, if possible: see
+ * @straight: commands from io_uring are given to queue_rq() past the plug, if possible: see
  *	smqsg_direct_suits(). Set when the file is opened
  * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
@@ -108,9 +108,9 @@ struct smqsg_batch_pool;
  * @v3: its commands of interface 3
  * @sibling: in smqsg_dev.files
  *
- * Lives from open() to release(), which comes when neither a descriptor nor a command of io_uring
- * refers to the file; a command that outlives its caller holds a reference to the file as well. So
- * when release() is called, no command of the file is in flight or waits.
+ * Lives from open() to release(). Descriptors and commands of io_uring hold references to the file,
+ * and so does a command that outlives its caller. So when release() is called, no command of the
+ * file is in flight or waits.
  */
 struct smqsg_fd {
 	struct smqsg_dev *sg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Setting slots up, and filling them.
+ * Sets slots up, and fills them.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -20,7 +20,7 @@
 
 /* Where the status array, and nothing else, is mapped. */
 #define SMQSG_STATUS_OFFSET	0
-/* Slots copied from the caller at a time. */
+/* How many descriptors are copied from the caller at a time. */
 #define SMQSG_COPY		32
 
 static unsigned int smqsg_alignment(struct request_queue *q)
@@ -62,9 +62,9 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 }
 
 /*
- * Memory for the status array, zeroed. All that a file's slots need is charged to the caller's
- * memory cgroup, whose limit bounds it. vmalloc_user() would charge nothing, but it is needed on
- * CPUs whose data caches alias user and kernel addresses.
+ * Allocates the status array, zeroed. All memory that a file's slots need is charged to the
+ * caller's memory cgroup, whose limit bounds it. vmalloc_user() would charge nothing, but it is
+ * needed on CPUs whose data caches alias user and kernel addresses.
  */
 static void *smqsg_status_alloc(size_t size)
 {
@@ -82,7 +82,7 @@ static size_t smqsg_status_size(u32 slots, unsigned int stride)
 static int smqsg_slots_alloc(struct smqsg_fd *fd, u32 count)
 {
 	fd->slots.array = kvcalloc(count, sizeof(*fd->slots.array), GFP_KERNEL_ACCOUNT);
-	/* In cache lines of its own: each command writes it, on its file's CPUs. */
+	/* In cache lines of its own: each command writes it, on any CPU that uses the file. */
 	fd->slots.busy = kvzalloc(ALIGN(BITS_TO_LONGS(count) * sizeof(long), SMP_CACHE_BYTES),
 				  GFP_KERNEL_ACCOUNT);
 	fd->slots.status = smqsg_status_alloc(smqsg_status_size(count, fd->slots.status_stride));
@@ -124,7 +124,8 @@ static int smqsg_setup_check(struct smq_sg_setup *arg)
 		return smqsg_refuse(field, HELD_SHARE, -EINVAL,
 				    "setup held_share %u: 0 to 100 percent", arg->held_share);
 	if (arg->flags)
-		return smqsg_refuse(field, FLAGS, -EINVAL, "setup flags %#x: 0", arg->flags);
+		return smqsg_refuse(field, FLAGS, -EINVAL, "setup flags %#x: must be 0",
+				    arg->flags);
 	if (memchr_inv(arg->reserved, 0, sizeof(arg->reserved)))
 		return smqsg_refuse(field, RESERVED, -EINVAL, "setup: reserved must be 0");
 	return 0;
@@ -194,10 +195,10 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 /**
  * smqsg_mmap_status() - maps the status array
  * @fd: the file
- * @vma: where to; read-only
+ * @vma: where to map it; must be shared and read-only
  *
- * Return: 0; -ENXIO before SMQ_SG_SETUP; -EACCES: not read-only, or private;
- * -EINVAL: another offset or more than there is. May sleep.
+ * Return: 0; -ENXIO: before SMQ_SG_SETUP; -EACCES: writable or private; -EINVAL: the range is not
+ * within the status array. May sleep.
  */
 int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 {
@@ -224,7 +225,7 @@ int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 	return ret;
 }
 
-/* Checks a descriptor without its data. */
+/* Checks a descriptor, except for its data. */
 static int smqsg_slot_check(u32 number, const struct smq_sg_slot *desc, u32 *field)
 {
 	u8 length = desc->cdb_len;
@@ -249,7 +250,7 @@ static int smqsg_slot_check(u32 number, const struct smq_sg_slot *desc, u32 *fie
 	return 0;
 }
 
-/* Checks what a descriptor says of its data, without the buffer. */
+/* Checks a descriptor's data, except for the buffer. */
 static int smqsg_slot_check_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc,
 				 u32 *field)
 {
@@ -275,7 +276,7 @@ static int smqsg_slot_check_data(struct smqsg_fd *fd, u32 number, const struct s
 	return 0;
 }
 
-/* Finds the data of a slot. */
+/* Finds the data of a slot. @used: gets its buffer. */
 static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc,
 			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
 {
@@ -284,11 +285,11 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 	int ret;
 
 	if (!buffer)
-		return smqsg_refuse(field, BUFFER, -ENOENT, "slot %u buffer %u: there is none",
+		return smqsg_refuse(field, BUFFER, -ENOENT, "slot %u buffer %u: no such buffer",
 				    number, desc->buffer);
 	if (buffer->readonly && desc->direction == SMQ_SG_IN)
 		return smqsg_refuse(field, BUFFER, -EINVAL,
-				    "slot %u buffer %u: is read-only, direction is in", number,
+				    "slot %u buffer %u: read-only, but direction is in", number,
 				    desc->buffer);
 	if (desc->offset > buffer->length)
 		return smqsg_refuse(field, OFFSET, -ERANGE,
@@ -434,7 +435,8 @@ static int smqsg_prepare_check(struct smqsg_fd *fd, struct smq_sg_prepare *arg)
 	arg->done = 0;
 	*field = SMQ_SG_FIELD_NONE;
 	if (arg->flags)
-		return smqsg_refuse(field, FLAGS, -EINVAL, "prepare flags %#x: 0", arg->flags);
+		return smqsg_refuse(field, FLAGS, -EINVAL, "prepare flags %#x: must be 0",
+				    arg->flags);
 	if (arg->reserved0 || arg->reserved)
 		return smqsg_refuse(field, RESERVED, -EINVAL, "prepare: reserved must be 0");
 	if (!arg->count || arg->count > slots)

@@ -20,16 +20,16 @@ struct vm_area_struct;
  * @timeout: jiffies
  * @offset: offset of the data in the buffer, for runs with another buffer
  * @buffer: index of the buffer
- * @segments: pieces of memory at most
- * @cdb_len: bytes of @cdb; 0: empty
+ * @segments: the most pieces of memory that the data can be
+ * @cdb_len: bytes of @cdb; 0: the slot is empty
  * @direction: enum smq_sg_direction
- * @in_pieces: @data is not one piece
- * @hold: the slot keeps its request between two runs, while it may
- * @direct: its requests are given to the driver past the plug, if possible
+ * @in_pieces: @data lies in more than one element of the buffer's array
+ * @hold: the slot keeps its request between two runs, unless others need it
+ * @direct: its requests are given to queue_rq() past the plug, if possible
  * @bioless: its requests need no bio
- * @held: its last entry in smqsg_fd_held.entries; 0 for none
+ * @held: index of its last entry in smqsg_fd_held.entries; 0 for none
  *
- * Read and written with its bit in smqsg_fd_slots.busy taken.
+ * Read and written only by the context that has taken its bit in smqsg_fd_slots.busy.
  */
 struct smqsg_slot {
 	u8 cdb[SMQ_SG_MAX_CDB];
@@ -51,13 +51,13 @@ static_assert(sizeof(struct smqsg_slot) == 64);
 
 /**
  * struct smqsg_fd_slots - slots of a file
- * @array: @nr of them
- * @busy: a bit per slot: in flight, or being filled. Atomic: the submitter takes it (acquire), the
- *	command's end gives it back (release). In cache lines of its own
+ * @array: @nr slots
+ * @busy: a bit per slot, set while the slot is in flight or being filled. Atomic: the submitter
+ *	takes it (acquire), the command's end gives it back (release). In cache lines of its own
  * @status: the mapped array, whose elements are @status_stride bytes apart. Like @array and @busy
  *	it is charged to the memory cgroup of the task that calls SMQ_SG_SETUP: nothing else bounds
  *	the memory of all files
- * @status_stride: sizeof(struct smq_sg_status) and @sense_size
+ * @status_stride: sizeof(struct smq_sg_status) plus @sense_size
  * @sense_size: bytes of sense in an element
  * @list: where in a command its scatterlist lies, see smqsg_bioless_list(); 0: commands need a
  *	bio. Set when the file is opened
@@ -82,7 +82,7 @@ long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *arg);
 int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma);
 void smqsg_slots_free(struct smqsg_fd *fd);
 
-/* How many slots a file has; if there are any, their arrays are seen as well. */
+/* Returns how many slots a file has. If it has any, the caller sees their arrays as well. */
 static inline u32 smqsg_slots(const struct smqsg_fd_slots *file)
 {
 	/* Pairs with smqsg_ioctl_setup(). */

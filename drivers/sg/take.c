@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taking slots for runs, and giving back those that are not sent.
+ * Takes slots for runs, and gives back those that are not sent.
  */
 #include <linux/nospec.h>
 
@@ -9,7 +9,7 @@
 
 /**
  * smqsg_slot_vary() - checks and stores the LBA or buffer that a run uses in place of its slot's
- * @io: the run; its slot is taken
+ * @io: the run, whose slot is taken
  * @run: the caller's request, in memory that only the kernel writes
  *
  * Return: 0, or an errno as described at struct smq_sg_run. Process context.
@@ -71,7 +71,7 @@ void smqsg_slot_set_error(struct smqsg_fd *fd, u32 number, int error)
 
 /**
  * smqsg_slot_drop() - gives back a slot that was not issued
- * @io: one that smqsg_slot_take() filled
+ * @io: a run that smqsg_slot_take() filled
  * @error: an errno, below 0, for its status; 0 if it will be sent later
  *
  * Process context.
@@ -90,14 +90,14 @@ void smqsg_slot_drop(struct smqsg_io *io, int error)
  * @number: the slot
  * @error: an errno, below 0
  *
- * A slot that does not exist has no status, and the status of one in flight is still to come: both
- * are left alone. Process context.
+ * Does nothing if the slot does not exist, and so has no status, or if it is in flight: then its
+ * command's end sets the status. Process context.
  */
 void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
 {
 	u32 slots = smqsg_slots(&fd->slots);
 
-	/* With EBUSY it was in flight, even if it has ended since. */
+	/* With EBUSY the slot was in flight. The command sets the status, or has already set it. */
 	if (number >= slots || error == -EBUSY)
 		return;
 	number = array_index_nospec(number, slots);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Taking slots for runs: a slot's bit in smqsg_fd_slots.busy, and the run's own LBA or buffer.
+ * Takes slots for runs: sets a slot's bit in smqsg_fd_slots.busy, and stores the run's own LBA or
+ * buffer.
  */
 #ifndef SMQSG_TAKE_H
 #define SMQSG_TAKE_H
@@ -19,7 +20,7 @@ static inline struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number
 	return fd->slots.status + (size_t)number * fd->slots.status_stride;
 }
 
-/* Whether a run has no LBA or buffer of its own; the fields for them are then 0 as well. */
+/* Whether a run has no LBA or buffer of its own, and the fields for them are 0. */
 static __always_inline bool smqsg_run_plain(const struct smq_sg_run *run)
 {
 	return !(run->flags | run->buffer | run->lba);
@@ -37,9 +38,9 @@ static inline void smqsg_slot_put_buffer(struct smqsg_io *io)
 /**
  * smqsg_slot_find() - finds a slot by its number
  * @fd: the file
- * @number: the number, which any program can give; bounded under speculation, too
+ * @number: the number, which comes from a program; on return also bounded under speculation
  *
- * Return: the slot, or NULL if there is none of that number. Any context.
+ * Return: the slot, or NULL if there is no slot with that number. Any context.
  */
 static __always_inline struct smqsg_slot *smqsg_slot_find(struct smqsg_fd *fd, u32 *number)
 {
@@ -59,8 +60,8 @@ static __always_inline struct smqsg_slot *smqsg_slot_find(struct smqsg_fd *fd, u
  * @number: its number
  * @run: the run's own LBA or buffer, in memory that only the kernel writes; NULL if it has none
  *
- * Return: 0, and smqsg_slot_issue() or smqsg_slot_drop() follows; else an errno as described
- * at struct smq_sg_run. Process context.
+ * Return: 0: the caller then calls smqsg_slot_issue() or smqsg_slot_drop(); else an errno as
+ * described at struct smq_sg_run. Process context.
  */
 static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd *fd,
 					   struct smqsg_slot *slot, u32 number,

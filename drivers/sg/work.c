@@ -18,8 +18,8 @@ int smqsg_work_start(void)
 {
 	/*
 	 * Unbound: work items of one device sleep for tags and must not delay those of another.
-	 * Freezable: once a hibernation image exists, nothing may be sent that the resumed system
-	 * would send again.
+	 * Freezable: once a hibernation image exists, no command may be sent, because the resumed
+	 * system would send it again.
 	 */
 	smqsg_send_wq = alloc_workqueue("smq_sg_send", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE,
 					0);

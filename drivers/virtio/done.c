@@ -7,7 +7,7 @@ static struct scsi_cmnd *vs_scmd(struct vs_cmd *vc)
 	return smq_cmd_to_scmd(container_of((void *)vc, struct smq_cmd, priv));
 }
 
-/* Sets result, residual and sense of a command that did not simply succeed. */
+/* Sets result, residual and sense data of a command whose response is not all zeros. */
 static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi_cmnd *scmd)
 {
 	static const u8 host_bytes[] = {
@@ -39,7 +39,7 @@ static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi
 		dev_warn_ratelimited(&vs->vdev->dev, "unknown response %#x to a command\n",
 				     response);
 	if (sense_len > sizeof(resp->sense)) {
-		dev_warn_ratelimited(&vs->vdev->dev, "%u bytes of sense data, %zu is the most\n",
+		dev_warn_ratelimited(&vs->vdev->dev, "%u bytes of sense data, at most %zu are valid\n",
 				     sense_len, sizeof(resp->sense));
 		sense_len = sizeof(resp->sense);
 	}
@@ -87,11 +87,12 @@ static struct vs_cmd *vs_take(struct vs_queue *queue, unsigned int *found)
 /**
  * vs_reap() - completes what the device has finished
  * @queue: the queue whose ring is read
- * @irq: called by its interrupt, which stays disabled until the ring is empty
+ * @irq: called by the queue's interrupt, which this function keeps disabled until it has taken
+ *	all finished commands off the ring
  *
- * Completes commands without the lock, so that other CPUs can submit. One RCU read-side
- * section covers the time from the ring to smq_cmd_done(): error handling that finds a
- * command off the ring waits for the end of that section.
+ * Completes commands without the lock, so that other CPUs can submit meanwhile. One RCU read-side
+ * section begins before a command is taken off the ring and ends after smq_cmd_done(): if error
+ * handling finds a command off the ring, it waits for the end of that section.
  *
  * If the device has no more commands after a pass, the interrupt is enabled before the commands of
  * that pass are completed, and the ring is not read again. Otherwise the interrupt stays disabled:
@@ -136,7 +137,7 @@ void vs_queue_done(struct virtqueue *vq)
 {
 	struct vs_dev *vs = vq->vdev->priv;
 
-	/* A device that interrupts before DRIVER_OK finds no host yet; see vs_probe(). */
+	/* If the device interrupts before DRIVER_OK, there may be no host yet: see vs_probe(). */
 	if (likely(smp_load_acquire(&vs->host)))
 		vs_reap(vs_queue(vs, vq->index - VS_FIRST), true);
 }
@@ -151,8 +152,8 @@ void vs_reap_all(struct vs_dev *vs)
 }
 
 /*
- * Takes off the ring the commands that the device has lost by its reset. If @result is not 0,
- * they complete here with it; otherwise the layer's reset ends them.
+ * After a reset of the device: takes the commands that it had off the ring. If @result is not 0,
+ * they complete here with that result; otherwise the layer's reset ends them.
  */
 void vs_drop_all(struct vs_queue *queue, struct virtqueue *vq, int result)
 {

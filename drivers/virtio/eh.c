@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Error handling: task management functions; as the last step, a reset of the device. A command
- * counts as ended once it is off the ring, whatever the device answered.
+ * Error handling: task management functions; the last step is a reset of the device. A command
+ * counts as ended once it is off the ring, whatever the device answered to the function.
  */
 #include "virtio.h"
 
@@ -20,8 +20,8 @@ static bool vs_in_ring(struct vs_cmd *vc)
 }
 
 /*
- * Returns true if the command is off the ring. Its completion has ended by then: it runs in an RCU
- * read-side section that begins before the command is taken off the ring.
+ * Returns true if the command is off the ring. Its completion has then ended as well, because it
+ * runs in an RCU read-side section that begins before the command is taken off the ring.
  */
 static bool vs_returned(struct vs_cmd *vc)
 {
@@ -31,7 +31,7 @@ static bool vs_returned(struct vs_cmd *vc)
 	return true;
 }
 
-/* The commands that a reset has to return: of a LUN, of a target, or all. */
+/* The commands that a reset must get back: all of a LUN, all of a target, or all of the host. */
 struct vs_scope {
 	struct scsi_device *sdev;
 	struct scsi_target *starget;
@@ -75,7 +75,7 @@ static int vs_reset(struct smq_host *host, u32 function, const u8 *lun, struct v
 
 	vs_reap_all(vs);
 	blk_mq_tagset_busy_iter(&host->shost->tag_set, vs_find_unreturned, scope);
-	/* As in vs_returned(). */
+	/* Wait for completions, as vs_returned() does. */
 	synchronize_rcu();
 	if (!err && scope->found)
 		err = -EIO;
@@ -99,8 +99,8 @@ int vs_target_reset(struct smq_host *host, struct scsi_target *starget)
 }
 
 /*
- * The last resort: resets the device and sets it up again, by the code of suspend and resume,
- * because the features have to be negotiated again too.
+ * The last step: resets the device and sets it up again. This uses the code of suspend and
+ * resume, because the features have to be negotiated again, too.
  */
 int vs_host_reset(struct smq_host *host)
 {
@@ -112,7 +112,7 @@ int vs_host_reset(struct smq_host *host)
 		vs_reap_all(vs);
 		err = smq_virtio_restart(vs->vdev);
 		if (err) {
-			dev_err(&vs->vdev->dev, "does not work any more after its reset: %d\n",
+			dev_err(&vs->vdev->dev, "the device no longer works after its reset: %d\n",
 				err);
 			WRITE_ONCE(vs->gone, true);
 			/* Take down the rings that became ready before the error. */

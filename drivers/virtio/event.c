@@ -6,7 +6,7 @@
 
 #define VS_PROBE_SECONDS	10
 
-/* The mid-layer's number of a LUN; devices use two forms of address below 256. */
+/* The mid-layer's number of an event's LUN. Below 256, devices use two address formats. */
 static unsigned int vs_event_lun(const struct virtio_scsi_event *event)
 {
 	unsigned int lun = event->lun[2] << 8 | event->lun[3];
@@ -65,7 +65,10 @@ static bool vs_lun_gone(struct scsi_device *sdev)
 		sense.asc == 0x25);
 }
 
-/* Events were lost because no buffer was free: compares the known LUNs with the device's. */
+/*
+ * After events were lost because no buffer was free: removes the LUNs that the device no longer
+ * has, rescans the others and scans for new ones.
+ */
 static void vs_rescan(struct vs_dev *vs)
 {
 	struct scsi_device *sdev;
@@ -164,7 +167,7 @@ void vs_event_init(struct vs_dev *vs)
 	INIT_WORK(&vs->event_work, vs_event_work);
 }
 
-/* The event queue exists again: gives the device its buffers. */
+/* After the event queue was set up: gives the device the buffers for events. */
 void vs_event_start(struct vs_dev *vs)
 {
 	unsigned int i;
@@ -177,7 +180,7 @@ void vs_event_start(struct vs_dev *vs)
 	spin_unlock_irq(&vs->event_lock);
 }
 
-/* The device was reset: takes the buffers back. */
+/* After a reset of the device: takes the buffers back. */
 void vs_event_stop(struct vs_dev *vs)
 {
 	spin_lock_irq(&vs->event_lock);

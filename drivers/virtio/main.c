@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * smq_virtio: the virtio bus. The kernel has a driver for these devices, virtio_scsi, and the
- * virtio bus has no driver_override. So this driver matches no device; take.c binds it to single
- * devices. With take_all=1 it matches all of them.
+ * virtio bus has no driver_override. So by default this driver matches no device, and take.c binds
+ * it to one device at a time. With take_all=1 it matches every virtio-scsi device.
  */
 #define pr_fmt(fmt) "smq_virtio: " fmt
 
@@ -15,17 +15,17 @@
 
 static unsigned int poll_queues;
 module_param(poll_queues, uint, 0644);
-MODULE_PARM_DESC(poll_queues, "number of each device's queues that are for polling; a change applies to devices taken later");
+MODULE_PARM_DESC(poll_queues, "how many queues of each device are for polling; a change applies to devices taken later");
 
 static bool take_all;
 module_param(take_all, bool, 0444);
 MODULE_PARM_DESC(take_all, "take every virtio-scsi device that has no driver");
 
-/* Called before the features are final. */
+/* The bus calls this before the features are final, so this can still clear one. */
 static int vs_validate(struct virtio_device *vdev)
 {
 	if (!vdev->config->get) {
-		dev_err(&vdev->dev, "its configuration cannot be read\n");
+		dev_err(&vdev->dev, "the device's configuration cannot be read\n");
 		return -EINVAL;
 	}
 	__virtio_clear_bit(vdev, VIRTIO_RING_F_INDIRECT_DESC);
@@ -160,7 +160,7 @@ static struct virtio_driver vs_driver = {
 #endif
 };
 
-/* Sets whether this driver matches devices; only with take_all=1. */
+/* With take_all=1: sets whether this driver matches devices. Without, it never matches any. */
 void vs_match(bool on)
 {
 	WRITE_ONCE(vs_driver.id_table, on && take_all ? vs_ids : vs_none);

@@ -73,7 +73,7 @@ static __always_inline int vs_add(struct vs_queue *queue, struct vs_cmd *vc,
 	return err;
 }
 
-/* Rings the doorbell, without the lock, because a write to the device takes long. */
+/* Rings the doorbell, but not under the lock, because the write to the device is slow. */
 static void vs_ring(struct vs_queue *queue)
 {
 	struct virtqueue *vq;
@@ -137,7 +137,8 @@ static int vs_poll(struct smq_hwq *hwq)
 
 /*
  * The device has up to 256 targets of 16384 LUNs, addressed in the flat space format. The
- * mid-layer's numbers come from REPORT LUNS: from 256 on they include the format's bits.
+ * mid-layer takes its LUN numbers from REPORT LUNS: from 256 on they include the bits of the
+ * address format.
  */
 static int vs_lun_init(struct smq_host *host, struct scsi_device *sdev)
 {
@@ -150,7 +151,7 @@ static int vs_lun_init(struct smq_host *host, struct scsi_device *sdev)
 	lun->address[2] = 0x40 | sdev->lun >> 8;
 	lun->address[3] = sdev->lun & 0xff;
 	/*
-	 * A disk that the host passes through has its limits in VPD pages. The flag makes the
+	 * A disk that the hypervisor passes through has its limits in VPD pages. The flag makes the
 	 * mid-layer read them even if the disk claims an old version of SPC.
 	 */
 	sdev->sdev_bflags = BLIST_TRY_VPD_PAGES;
@@ -254,7 +255,7 @@ struct smq_host *vs_host_alloc(struct vs_dev *vs)
 	virtio_cread(vdev, struct virtio_scsi_config, max_target, &max_target);
 	virtio_cread(vdev, struct virtio_scsi_config, max_lun, &max_lun);
 	cfg.max_id = min_t(u16, max_target, 0xff) + 1;
-	/* From 256 on numbers include the format's bits: see vs_lun_init(). */
+	/* Numbers from 256 on include the bits of the address format: see vs_lun_init(). */
 	cfg.max_lun = max_lun < 256 ? max_lun + 1 : min(max_lun, 0x3fffU) + 1 + 0x4000;
 
 	host = smq_host_alloc(vs->pi ? &vs_pi_lld : &vs_plain_lld,

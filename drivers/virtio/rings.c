@@ -7,7 +7,7 @@
 
 #include "virtio.h"
 
-/* Computes the number of queues, before they are set up. 0, or -EINVAL after a message. */
+/* Computes the number of queues before they are set up. Return: 0, or -EINVAL after a message. */
 int vs_config(struct vs_dev *vs, unsigned int poll)
 {
 	struct virtio_device *vdev = vs->vdev;
@@ -29,9 +29,9 @@ int vs_config(struct vs_dev *vs, unsigned int poll)
 }
 
 /*
- * A command takes VS_ENDS descriptors and one for each piece of data. The limits are such that
- * one command of the largest size fits on the ring, and depth commands of one piece. Larger
- * commands find the ring full earlier, and are tried again.
+ * A command takes VS_ENDS descriptors and one for each piece of its data. By these limits the ring
+ * has room for one command of the largest size, or for @depth commands with one piece each. With
+ * larger commands the ring is full earlier: then the layer holds commands until it has room.
  */
 static int vs_limits(struct vs_dev *vs, unsigned int ring)
 {
@@ -44,8 +44,8 @@ static int vs_limits(struct vs_dev *vs, unsigned int ring)
 		return -EINVAL;
 	}
 	if (vs->ring && ring < vs->ring) {
-		dev_err(&vs->vdev->dev, "a queue has %u descriptors now and had %u\n", ring,
-			vs->ring);
+		dev_err(&vs->vdev->dev, "a queue has %u descriptors now, %u before the reset\n",
+			ring, vs->ring);
 		return -EINVAL;
 	}
 	virtio_cread(vs->vdev, struct virtio_scsi_config, seg_max, &seg_max);
@@ -82,7 +82,9 @@ void vs_rings_delete(struct vs_dev *vs)
 
 /**
  * vs_rings_find() - sets up the virtqueues of a device that has none
- * @vs: its device; the driver does not use them yet
+ * @vs: the device
+ *
+ * The driver does not use the virtqueues before vs_rings_start().
  *
  * Context: may sleep. Return: 0 or a negative errno.
  */
@@ -146,8 +148,9 @@ void vs_rings_start(struct vs_dev *vs)
 
 /**
  * vs_rings_stop() - resets the device and deletes its queues
- * @vs: its device; queue_cmd and commit find no queue from here on
- * @result: result of the commands that the device had; 0: the layer will end them
+ * @vs: the device; queue_cmd and commit find no queue from here on
+ * @result: the commands that the device had complete with this result; 0: they do not
+ *	complete here, the layer will end them
  *
  * After the reset the device has no commands.
  *
@@ -168,7 +171,7 @@ void vs_rings_stop(struct vs_dev *vs, int result)
 	}
 	/* Wait for CPUs that have read the pointer and ring the doorbell or complete commands. */
 	synchronize_rcu();
-	/* After surprise removal registers read as ones, and a reset would wait for zeros. */
+	/* After surprise removal registers read as ones: a reset would wait for zeros for ever. */
 	if (vs->vdev->config->get_status(vs->vdev) != 0xff)
 		virtio_reset_device(vs->vdev);
 	vs_event_stop(vs);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * /sys/bus/virtio/drivers/smq_virtio/{take,release}: moves a device, by a name such as virtio3,
- * from virtio_scsi to this driver and back. Refused while one of its disks is open or mounted.
- * Whether a character device (sg, tape) is open cannot be found out here: a program that has
- * one open sees the device removed.
+ * from virtio_scsi to this driver and back. Both are refused while one of the device's disks is
+ * open or mounted. This code cannot find out whether a character device (sg, tape) is open: a
+ * program that has one open sees the device removed.
  */
 #define pr_fmt(fmt) "smq_virtio: " fmt
 
@@ -23,7 +23,7 @@ static bool vs_host_open(struct Scsi_Host *shost, char *name, size_t len)
 	shost_for_each_device(sdev, shost) {
 		struct gendisk *disk;
 
-		/* While sd is bound, the disk stays. */
+		/* While the lock is held sd stays bound, and while sd is bound the disk exists. */
 		device_lock(&sdev->sdev_gendev);
 		disk = sdev->sdev_gendev.driver ? sdev->request_queue->disk : NULL;
 		open = disk && disk_openers(disk);
@@ -53,7 +53,7 @@ static int vs_check_closed(struct device *dev, const char *what)
 	return -EBUSY;
 }
 
-/* A virtio-scsi device by name, with a reference; an ERR_PTR after a message. */
+/* Finds a virtio-scsi device by name, and gets a reference; an ERR_PTR after a message. */
 static struct device *vs_find(const struct device_driver *drv, const char *name, const char *what)
 {
 	struct device *dev = bus_find_device_by_name(drv->bus, NULL, name);
@@ -91,12 +91,12 @@ static int vs_take(struct device_driver *drv, struct device *dev)
 	if (err) {
 		int back;
 
-		/* Put the device into the state of one that had no driver yet. */
+		/* Put the device into the state of a device that never had a driver. */
 		virtio_reset_device(vdev);
 		virtio_add_status(vdev, VIRTIO_CONFIG_S_ACKNOWLEDGE);
 		back = device_attach(dev);
-		pr_err("take: %s: %d; it is %s\n", dev_name(dev), err,
-		       back > 0 ? "back where it was" : "without a driver now");
+		pr_err("take: %s: error %d; the device has %s\n", dev_name(dev), err,
+		       back > 0 ? "a driver again" : "no driver now");
 	}
 	return err;
 }

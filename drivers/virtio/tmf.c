@@ -13,7 +13,7 @@ static struct vs_tmf *vs_tmf_get(struct vs_dev *vs)
 	return NULL;
 }
 
-/* Sends a function. NULL if there is no queue or no room, or the device was reset. */
+/* Sends a function. Returns NULL if the control queue is missing (in a reset) or has no room. */
 static struct vs_tmf *vs_tmf_send(struct vs_dev *vs, const struct virtio_scsi_ctrl_tmf_req *req)
 {
 	struct scatterlist out, in, *sgs[] = { &out, &in };
@@ -21,7 +21,7 @@ static struct vs_tmf *vs_tmf_send(struct vs_dev *vs, const struct virtio_scsi_ct
 	struct vs_tmf *tmf;
 	bool ring = false;
 
-	/* The section keeps the queue until the doorbell is rung: see vs_ctrl_stop(). */
+	/* This section keeps the queue alive until the doorbell is rung: see vs_ctrl_stop(). */
 	rcu_read_lock();
 	spin_lock_irq(&vs->ctrl_lock);
 	vq = vs->ctrl;
@@ -80,7 +80,7 @@ int vs_tmf(struct vs_dev *vs, u32 function, const u8 *lun, __virtio64 tag)
 	int err = -ETIMEDOUT;
 
 	memcpy(req.lun, lun, sizeof(req.lun));
-	/* A device that something else has reset does not read its queues. */
+	/* If DRIVER_OK is not set, other code has reset the device: it reads no queue then. */
 	if (READ_ONCE(vs->gone) ||
 	    !(vdev->config->get_status(vdev) & VIRTIO_CONFIG_S_DRIVER_OK))
 		return -ENODEV;
@@ -130,7 +130,7 @@ void vs_ctrl_done(struct virtqueue *vq)
 	spin_unlock_irqrestore(&vs->ctrl_lock, flags);
 }
 
-/* The device was reset: ends the functions that are under way, as failed. */
+/* After a reset of the device: ends the functions that were under way, as failed. */
 void vs_ctrl_stop(struct vs_dev *vs)
 {
 	struct vs_tmf *tmf;
@@ -140,6 +140,6 @@ void vs_ctrl_stop(struct vs_dev *vs)
 	while ((tmf = virtqueue_detach_unused_buf(vs->vqs[VS_CTRL])))
 		vs_tmf_end(tmf);
 	spin_unlock_irq(&vs->ctrl_lock);
-	/* vs_tmf_send() may still be at its doorbell. */
+	/* Wait for vs_tmf_send(), which may be about to ring the doorbell. */
 	synchronize_rcu();
 }

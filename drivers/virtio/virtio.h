@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * smq_virtio: virtio-scsi devices (virtio 1.2, section 5.6), as QEMU and vhost have them.
+ * smq_virtio: virtio-scsi devices (virtio 1.2, section 5.6), such as those of QEMU and vhost.
  *
  * Indirect descriptors are not negotiated: virtqueue_add would allocate a table for each
  * command. So a command takes one descriptor of the ring for its request, one for its response
@@ -39,11 +39,11 @@
  * struct vs_queue - private area of a hardware queue, on cache lines of its own
  * @lock: protects @vq, the other fields and vs_cmd.in_ring. Taken by the CPUs that submit to
  *	this queue (two may share it), its interrupt or pollers, and error handling
- * @added: the ring has commands for which the doorbell was not rung yet
+ * @added: the ring has commands for which the doorbell has not been rung yet
  * @size: descriptors of @vq; all of them are free while the device has no command
- * @vq: its virtqueue; NULL while the device has none, and for good once the device is gone
+ * @vq: its virtqueue; NULL while the device has no virtqueues, and always once it is gone
  *
- * Lifetime: that of the smq_hwq. @vq changes when the device is reset.
+ * Lifetime: as long as the smq_hwq. @vq changes when the device is reset.
  */
 struct vs_queue {
 	spinlock_t lock;	/* see above */
@@ -61,10 +61,10 @@ struct vs_queue {
  * @req: what the device reads; everything but LUN, CDB and PI lengths is set once
  * @req_sg: describes @req
  * @resp_sg: describes the response
- * @queue: the queue it was last put on; the error handler's own commands may be put on
- *	another one than their hardware queue
+ * @queue: the queue that it was last put on; NULL: it was never put on one. The error
+ *	handler's own commands may be put on another queue than their hardware queue's
  * @next: the next one in the list of commands that were taken off the ring together
- * @in_ring: the device has the command
+ * @in_ring: the device has the command: it has not been taken off the ring yet
  * @room: for what the device writes, on cache lines of its own: see vs_resp()
  */
 struct vs_cmd {
@@ -81,8 +81,9 @@ struct vs_cmd {
 };
 
 /*
- * The response. Without coherent DMA it must share no cache line with what the CPU writes
- * meanwhile, and the layer aligns a private area to 8 bytes only.
+ * The response. Without coherent DMA it must share no cache line with data that the CPU writes
+ * while the device has the command. The layer aligns a private area to only 8 bytes, so this
+ * function aligns the response.
  */
 static inline struct virtio_scsi_cmd_resp *vs_resp(struct vs_cmd *vc)
 {
@@ -100,11 +101,11 @@ enum vs_tmf_state {
 	VS_TMF_FREE,
 	VS_TMF_SENT,		/* vs_tmf() waits for it */
 	VS_TMF_ANSWERED,
-	VS_TMF_ABANDONED,	/* vs_tmf() has timed out, the device still has it */
+	VS_TMF_ABANDONED,	/* vs_tmf() has timed out; the device still has the function */
 };
 
 /*
- * A task management function, allocated in advance, because error handling may find no memory.
+ * A task management function, allocated in advance, because error handling may get no memory.
  * The response is aligned for the same reason as in vs_resp().
  */
 struct vs_tmf {
@@ -117,12 +118,12 @@ struct vs_tmf {
 /**
  * struct vs_dev - one device
  * @vdev: the device, whose priv this is
- * @host: its host; NULL during interrupts that the device sends before probe has made it
- * @depth: commands at once in each ring
+ * @host: its host; NULL until probe has allocated it. The device may send interrupts before
+ * @depth: how many commands each ring has at a time
  * @max_sg: scatterlist entries of a command's data
  * @ring: descriptors of the smallest ring
  * @nr_queues: virtqueues for commands, those for polling last
- * @nr_poll: of these, for polling
+ * @nr_poll: how many of these are for polling
  * @pi: T10-PI was negotiated
  * @vqs: all virtqueues in the device's order; valid while @up
  * @up: the virtqueues exist
@@ -130,12 +131,12 @@ struct vs_tmf {
  * @state_lock: serialises host reset and removal, which take down the rings and sleep
  * @ctrl_lock: protects @ctrl and @tmf; taken by error handling and by the interrupt
  * @ctrl: the control queue, NULL while there is none
- * @tmf: the functions that may be under way on it
+ * @tmf: the task management functions that may be under way on it
  * @event_lock: protects @event, @events_end and the buffers in that queue
  * @event: the event queue, NULL while there is none
  * @events_end: no more events are handled
  * @event_work: handles events, in the order in which they came
- * @events: the buffers; all are in the queue whenever @event_lock is free
+ * @events: the buffers; while there is a queue, it has all of them whenever @event_lock is not held
  *
  * Lifetime: probe to remove.
  */

@@ -82,16 +82,16 @@ def test_trace_three_times():
     assert [reported.cell(part) for part in trace.PARTS] == [
         "22.1 (52.2 %)", "10.6 (25.1 %)", "3.2 (7.6 %)", "6.4 (15.1 %)"]
     assert legacy.cell(trace.SUBMISSION) == "7835 (81.2 %)"
-    assert legacy.cell(trace.DRIVER) == "not told apart"
+    assert legacy.cell(trace.DRIVER) == "included above"
     assert ours.total() == 7000
     assert ours.cell(trace.DRIVER) == "350 (5.0 %)"
     text = "\n".join(trace.lines(taken, report.table))
-    assert "7.6 % of the path of 2013; 5.0 % in 6.1.0 scsi-mq, smq_ram. Of 4.19 it was not told " \
-        "apart: mid-layer and driver together are 19 %" in text
+    assert "7.6 % of the path of 2013; 5.0 % in 6.1.0 scsi-mq, smq_ram. For 4.19 it was not " \
+        "measured separately: mid-layer and driver together are 19 %" in text
 
 
 def test_a_given_kernel_has_its_trace():
-    """With symbols the legacy path's driver is told apart."""
+    """With symbols the legacy path's driver is counted separately."""
     split = dict.fromkeys(groups.ORDER, 0.0) | {groups.LLD: 200.0, groups.BLOCK: 7800.0}
     taken = FigureSet([figure("legacy-kernel", "kernel_legacy", "insn", 8000.0, path="libaio",
                               bs=4096, qd=1, parts={"group": split})])

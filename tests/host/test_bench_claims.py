@@ -281,7 +281,7 @@ def test_virtio_has_its_own_table():
                   "### What must hold", "| QD32, LLD against virtio_scsi, turn by turn | <= 0.6 | "
                   "0.5854 | PASS |", "Taken by `tools/bench/insn --virtio --repeat 5`"):
         assert words in after, words
-    assert "read virtqueue_add_split [virtio_ring]" in text.split("### By whom, virtio-scsi")[1]
+    assert "read virtqueue_add_split [virtio_ring]" in text.split("### By function, virtio-scsi")[1]
     more = FigureSet([figure("insn", row, "doorbells", value, qd=128) for row, value in
                       (("smq_virtio", 0.11), ("virtio_scsi", 0.045))])
     more.figures = [replace(one, spread=0.0) for one in more.figures]
@@ -310,8 +310,8 @@ def run(*arguments, **environment):
 @pytest.mark.parametrize("arguments, message", [
     (["--only", "stopwatch"], "there is no instrument 'stopwatch', only insn"),
     (["--repeat", "0"], "--repeat 0: from 1 to 50"),
-    (["--rows", "smq_ram"], "--rows: goes with one instrument"),
-    (["--rows", "smq_virtio", "--only", "virtio"], "--rows: virtio takes all of its rows"),
+    (["--rows", "smq_ram"], "--rows: needs --only with one instrument"),
+    (["--rows", "smq_virtio", "--only", "virtio"], "--rows: virtio always measures all of"),
     (["--again", "--out", "/nonexistent"], "/nonexistent/results.json"),
 ])
 def test_bad_arguments(arguments, message):
@@ -412,7 +412,7 @@ def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", words)
     assert bench.measure(bench.parse()).figures and asked[4:] == ["insn", "locks", "lines"]
     monkeypatch.setattr(sys, "argv", ["run", "--out", str(tmp_path / "new"), "--resume"])
-    with pytest.raises(BenchError, match="no run to go on with"):
+    with pytest.raises(BenchError, match="no run to continue"):
         bench.measure(bench.parse())
 
 

@@ -41,8 +41,8 @@ def time(**changes):
     ({"unit": "ns/IO"}, "unit is 'ns/IO', must be insn/IO for insn"),
     ({"bs": -1}, "bs is -1, must be at least 0"),
     ({"bs": "512"}, "bs is '512', must be of type int"),
-    ({"bs": 0}, "bs is 0, must be 0 for tur and call alone"),
-    ({"op": "tur"}, "bs is 512, must be 0 for tur and call alone"),
+    ({"bs": 0}, "bs is 0, must be 0 for tur and call, and only for these"),
+    ({"op": "tur"}, "bs is 512, must be 0 for tur and call, and only for these"),
     ({"qd": 0, "batch": 1}, "qd is 0, must be at least 1"),
     ({"batch": 33}, r"batch is 33, must be at most qd \(32\)"),
     ({"value": float("nan")}, "value is nan, must be a finite number"),
@@ -51,7 +51,7 @@ def time(**changes):
     ({"spread": -0.1}, "spread is -0.1"),
     ({"repeats": 0}, "repeats is 0"),
     ({"values": [1.0]}, "values is .*must be 3 finite numbers"),
-    ({"p10": 1.0}, "p10 is 1.0, must be given for time alone"),
+    ({"p10": 1.0}, "p10 is 1.0, must be given only for time"),
     ({"model": True}, "model is True, must be False for row smq_ram"),
     ({"row": "legacy_2013"}, "model is False, must be True for row legacy_2013"),
     ({"command": "perf stat"}, "command is 'perf stat'"),
@@ -98,7 +98,7 @@ def test_read_returns_what_write_wrote(tmp_path):
     (lambda content: content["figures"][0].pop("qd"), "figure 0: .*'qd'"),
     (lambda content: content["figures"][0].update(qd=0), "figure 0: .*qd is 0"),
     (lambda content: content["figures"].append(content["figures"][0]), "there are two of insn"),
-    (lambda content: content["figures"].append(7), "figure 1: is no object"),
+    (lambda content: content["figures"].append(7), "figure 1: is not an object"),
 ])
 def test_damaged_file(tmp_path, damage, message):
     """A file that is damaged is refused."""

@@ -272,7 +272,7 @@ def test_without_figures_the_recorded_ones_are_shown():
     ("hangs", "no end after 3 s (--timeout)"),
     ("babble", "unknown line: what is this"),
     ("clock", "instructions by the plugin"),
-    ("idle", "fewer than 1000: these were no SCSI commands"),
+    ("idle", "fewer than 1000: these were not SCSI commands"),
     ("depth", "kernel_legacy: sd0's queue_depth is 64, must be 128 on both paths"),
     ("serial", "the kernel needs CONFIG_SERIAL_8250_RUNTIME_UARTS=4"),
     ("up", "0.00 locks per I/O by symbols, at least 0.2 are taken: is the kernel built with "
@@ -301,7 +301,7 @@ def test_too_new_kernel_is_refused_at_once(tmp_path, release):
 @pytest.mark.parametrize("arguments, status, message", [
     ([], 2, "BZIMAGE is missing, and LEGACY_KERNEL is not set"),
     (["/no/such"], 2, "LEGACY_KERNEL: no file /no/such"),
-    (["/etc/passwd"], 2, "LEGACY_KERNEL: /etc/passwd is no bzImage"),
+    (["/etc/passwd"], 2, "LEGACY_KERNEL: /etc/passwd is not a bzImage"),
     (["--modules", "/no/such", "IMAGE"], 2, "LEGACY_MODULES: no folder /no/such"),
     (["--modules", "EMPTY", "IMAGE"], 2, "holds no module"),
     (["--repeat", "0", "IMAGE"], 2, "'0' is not a number from 1 to 50"),
@@ -310,7 +310,7 @@ def test_too_new_kernel_is_refused_at_once(tmp_path, release):
     (["--workloads", "fio", "IMAGE"], 2, "--workloads: there is no workload 'fio'"),
     (["--any-kernel", "--rows", "kernel_legacy", "IMAGE"], 2, "--rows: --any-kernel measures"),
     (["--json", "/no/such/file", "IMAGE"], 2, "--json /no/such/file: no such folder"),
-    (["--keep", "/etc", "IMAGE"], 2, "--keep /etc: is no empty folder"),
+    (["--keep", "/etc", "IMAGE"], 2, "--keep /etc: is not an empty folder"),
     (["--timeout", "x", "IMAGE"], 2, "'x' is not a number"),
     (["--cpus", "3", "IMAGE"], 2, "--cpus: '3' is not a number from 1 to 2"),
     (["--luns", "11", "IMAGE"], 2, "--luns: '11' is not a number from 1 to 10"),

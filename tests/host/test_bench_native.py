@@ -266,8 +266,8 @@ def test_groups_measured_in_turns(native):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["--rows", "null_blk", "--load", "user-space"], "nothing of that is measured with --load"),
-    (["--rows", "null_blk", "--bars"], "nothing of that is measured with --bars"),
+    (["--rows", "null_blk", "--load", "user-space"], "none of these is measured with --load"),
+    (["--rows", "null_blk", "--bars"], "none of these is measured with --bars"),
 ])
 def test_nothing_to_measure(tmp_path, native, arguments, message):
     with pytest.raises(BenchError, match=message):
@@ -448,7 +448,7 @@ def test_realistic_sequences(tmp_path, native):
 
 
 @pytest.mark.parametrize("spoil, message", [
-    (lambda lines: lines[:-1], "did not come to the end"),
+    (lambda lines: lines[:-1], "did not finish"),
     (lambda lines: lines[:-3] + lines[-2:], "2 repeats, 3 wanted"),
     (lambda lines: lines[:-2] + lines[-1:], "3 looks at the machine, 4 wanted"),
     (lambda lines: [line("error", why="smq_load: no")], "the guest: smq_load: no"),

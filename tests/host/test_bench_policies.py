@@ -71,9 +71,9 @@ def test_guest_output_becomes_figures(tmp_path):
 
 @pytest.mark.parametrize("line, end, words", [
     ({"kind": "figure", "row": "prio_full_prio", "metric": "iops", "values": [1.0],
-      "parameters": {"verified": False}, **FSYNC}, True, "is not what was read"),
+      "parameters": {"verified": False}, **FSYNC}, True, "is not the data that was written"),
     ({"kind": "error", "why": "no room"}, True, "the guest: no room"),
-    ({"kind": "seen"}, False, "did not come to the end"),
+    ({"kind": "seen"}, False, "did not finish"),
     ({"kind": "unheard"}, True, "unheard"),
 ])
 def test_wrong_figures_are_refused(tmp_path, line, end, words):
@@ -193,7 +193,7 @@ def test_dirty_refuses_unsupported_commands():
     """The program of async and sync writers."""
     make(BENCH)
     program = ROOT / "build/tools/bench/dirty"
-    for words, said in (([], "DEVICE"), (["/dev/null"], "two, for async and for sync"),
+    for words, said in (([], "DEVICE"), (["/dev/null"], "give two devices"),
                         (["--bs", "5000", "a", "b"], "no multiple of 4096"),
                         (["--writers", "8193", "a", "b"], "from 0 to 8192")):
         done = subprocess.run([program, *words], capture_output=True, text=True, check=False)

@@ -78,10 +78,10 @@ def test_per_io(folder):
 
 
 @pytest.mark.parametrize("name, old, new, message", [
-    ("log", "end\n", "", "did not come to the end"),
+    ("log", "end\n", "", "did not finish"),
     ("log", "run plain", "what plain", "unknown line"),
     ("log", '"ns": 31000', '"ns": 36000', "by the guest's clock"),
-    ("out", "run=2", "run=3", "stands where"),
+    ("out", "run=2", "run=3", "expected"),
     ("out", "run=2 symbols=1 wall_ms=1 insns=31000 own=6000 irq=0\n", "", "the plugin 1"),
     ("hist.1", "block ", "lump ", "unknown record"),
 ])

@@ -45,7 +45,7 @@ def test_a_fault_fails_a_run_whose_tests_passed():
     assert failures(cases) == {"the run as a whole": "the kernel reported a fault"}
 
 
-@pytest.mark.parametrize("status, why", [(99, "fault"), (124, "time was over"), (125, "ended")])
+@pytest.mark.parametrize("status, why", [(99, "fault"), (124, "limit expired"), (125, "ended")])
 def test_tests_lost_with_the_vm_failed(status, why):
     cases = pytests.judge(record(cases=[ONE], running="t.py::two"), status, "vm")
     found = failures(cases)
@@ -71,7 +71,7 @@ class Stopped:
 
 @pytest.mark.parametrize("console, why", [
     ("[ 1.0] BUG: KASAN: slab-use-after-free in x\n", "the kernel reported a fault"),
-    ("[ 1.0] sd 0:0:0:0: [sda] Attached\n", "its time was over")])
+    ("[ 1.0] sd 0:0:0:0: [sda] Attached\n", "its time limit expired")])
 def test_a_fault_of_a_stopped_vm_counts(tmp_path, console, why):
     cases = pytests.in_vm(Stopped(console), tmp_path, tmp_path, "6.1", ["t.py"], 60)
     found = failures(cases)
@@ -230,7 +230,7 @@ def test_noticed_plant_passes():
 @pytest.mark.parametrize("cases, why", [
     ([Case("t.py::one[a]", "passed"), GREEN], "in spite of the defect"),
     ([RED, Case("t.py::one[b]", "skipped"), GREEN], "in spite of the defect"),
-    ([Case("t.py::one", "failed", message="no such file"), GREEN], "nothing says"),
+    ([Case("t.py::one", "failed", message="no such file"), GREEN], "no text matches"),
     ([RED, Case("t.py::two", "failed")], "too"),
     ([RED, GREEN, Case("the run as a whole", "failed", message="fault")], "too"),
     ([RED], "there is no test t.py::two"),
@@ -264,7 +264,7 @@ def test_patch_is_applied_to_a_copy(tmp_path):
 @pytest.mark.parametrize("diff, header, why", [
     ("@@ -1 +1 @@\n-older\n+new\n", "Area: x\nRun: cat file\nShows: new\n", "does not apply"),
     (CHANGE, "Area: x\nRun: cat file\nStatus: 3\nShows: new\n", "ended with status 0, not 3"),
-    (CHANGE, "Area: x\nRun: cat file\nStatus: 0\nShows: old\n", "nothing says"),
+    (CHANGE, "Area: x\nRun: cat file\nStatus: 0\nShows: old\n", "no text matches"),
     (CHANGE, "Area: x\nRun: cat file\n", "needs"),
     (CHANGE, "Area: x\nShows: new\n", "needs"),
 ])

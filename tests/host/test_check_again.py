@@ -114,7 +114,7 @@ def test_a_fault_at_the_second_try_counts(tmp_path, capsys):
     assert f"FAILED vm/x on 6.1: {pytests.WHOLE}\n    the kernel reported a fault" in said
 
 
-@pytest.mark.parametrize("status, why", [(124, "its time was over"), (125, "the VM ended")])
+@pytest.mark.parametrize("status, why", [(124, "its time limit expired"), (125, "the VM ended")])
 def test_tests_that_were_lost_are_repeated(tmp_path, capsys, status, why):
     lost = {f"l{n}": None for n in range(again.MOST_FAILED + 1)}
     vms = VMs(({"a": "passed", "b": SLOW, "c": "died"} | lost, status),

@@ -64,7 +64,7 @@ def test_cdb(line, want):
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
     ("command 0 00010000 -", "BAD 0 GOOD, DID_NO_CONNECT"),
     (f"command {-errno.EINVAL} ffffffffffffffff -",
-     "BAD 0 EINVAL: there is no such slot, a flag is unknown, what is not used is not 0, or the "
+     "BAD 0 EINVAL: there is no such slot, a flag is unknown, an unused field is not 0, or the "
      "buffer does not suit the slot"),
 ])
 def test_outcome(line, want):
@@ -83,7 +83,7 @@ def test_errors_in_words():
                f"error {names.index('OPEN')} {-errno.ENOENT}",
                f"error {names.index('OPEN')} 99999") == [
         "the data is not inside the buffer",
-        "the LBA does not fit the CDB, or the data not the buffer",
+        "the LBA does not fit into the CDB, or the data into the buffer",
         os.strerror(errno.ENOENT), "unknown error"]
 
 

@@ -60,7 +60,7 @@ BAD = [
     (["run", "--memory", "0", "d", "f"], "--memory: '0' is no number"),
     (["run", "--frob", "d", "f"], "unrecognized option"),
     (["run"] + ["d"] * 65 + ["f"], "more than 64 devices"),
-    (["record"], "which device?"),
+    (["record"], "DEV is missing"),
     (["record", "a", "b"], "'b': one device at a time"),
     (["record", "--json", "d"], "--json is for the summary: the commands need --output FILE"),
     (["record", "--time", "0", "d"], "--time: '0' is no number from 1e-06 to"),
@@ -85,7 +85,7 @@ BAD = [
     (["verify", "--via", "nvme", "d", "f"], "--via: 'nvme' is not sg, bsg, bsg-uring, smq"),
     (["verify", "--depth", "x", "d", "f"], "--depth: 'x' is no number from 1 to 4096"),
     (["verify", "--force", "d", "f"], "unrecognized option"),
-    (["info"], "which device?"),
+    (["info"], "DEV is missing"),
     (["info", "a", "b"], "'b': one device at a time"),
 ]
 
@@ -141,8 +141,8 @@ def test_replay_wants_times(tmp_path):
     path.write_text("000000000000 none 0\n" * 2, encoding="ascii")
     done = run(binary(True), "replay", "/dev/null", path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (f"sg_io: {path}: no command has at=, there is no time to replay; "
-                           "--speed max does without\n")
+    assert done.stderr == (f"sg_io: {path}: no command has at=, so there are no times to "
+                           "replay; use --speed max\n")
 
 
 def test_record_checks_its_output_file_first(tmp_path):

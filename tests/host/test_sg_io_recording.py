@@ -94,16 +94,17 @@ def test_lost_ends_do_not_slow_down_later_events():
 
 
 LEFT_OUT = [
-    ("c00000000000", 1, 0, "how much data, and where to, is not known of this opcode"),
+    ("c00000000000", 1, 0, "the opcode is not known, so neither are direction and size of "
+     "its data"),
     ("55000000000000001000", 1, 0, "the parameters it sent are not known"),
     ("3b050000000000100000", 1, 0, "the parameters it sent are not known"),
     ("28200000000000000100", 1, 1, "with protection information"),
     ("28000000000000000100", 0, 0, "its data is not what its CDB says"),
     ("28000000000000000000", 1, 0, "its data is not what its CDB says"),
     ("a80000000000ffffffff0000", 1, 0, "more data than a command of a file may have"),
-    ("12000000600000000000", 1, 0, "its CDB has not the length of its opcode"),
-    ("00000000000000000000000000000000", 0, 0, "its CDB has not the length of its opcode"),
-    ("610000000000", 0, 0, "its CDB has not the length of its opcode"),
+    ("12000000600000000000", 1, 0, "its CDB does not have the length of its opcode"),
+    ("00000000000000000000000000000000", 0, 0, "its CDB does not have the length of its opcode"),
+    ("610000000000", 0, 0, "its CDB does not have the length of its opcode"),
 ]
 
 

@@ -69,7 +69,7 @@ def test_wrong_headers_are_reported_with_file_and_line(write, line, says):
 
 def test_each_disk_has_one_size(write):
     path = write("# vm: --qemu 'x={disk:a:64},y={disk:a:32}'")
-    with pytest.raises(vmheader.HeaderError, match="a has another size"):
+    with pytest.raises(vmheader.HeaderError, match="a has a different size"):
         with vmheader.prepared(vmheader.options(path)):
             pass
 

@@ -101,7 +101,7 @@ def test_names_limits_and_order(klog):
         assert address == f"{tpg.host.number}:0:31:7"
         assert read_attr(tpg.path / "nexus") == NEXUS
         refused({errno.EEXIST}, lambda: write_attr(tpg.path / "nexus", NEXUS))
-        klog.wait(f"nexus is {NEXUS} already")
+        klog.wait(f"nexus is already {NEXUS}")
         refused({errno.EBUSY}, lambda: write_attr(tpg.path / "nexus", "NULL"))
         klog.wait("nexus is in use by its LUNs")
 

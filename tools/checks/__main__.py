@@ -204,9 +204,9 @@ class Check:
                 if any(step.kernel for step in self.steps):
                     pytests.compile_for_guests(self.runner, TOP, self.folder)
                 # The first steps are guests of User Mode Linux. While this machine does not run
-                # one CPU of such a guest, the guest's other CPUs may wait for a lock that it holds.
-                # Two guests can run at a time, because each needs less than one CPU on average. A
-                # third one runs only if CPUs are idle even so, see run_steps().
+                # one CPU of such a guest, the guest's other CPUs may wait for a lock that this CPU
+                # holds. Two guests can run at a time, because each needs less than one CPU on
+                # average. A third one runs only if CPUs are still idle, see run_steps().
                 self.run_steps(pool)
                 self.tell_busy("tests")
                 if not self.options.no_retry:
@@ -240,8 +240,8 @@ class Check:
             self.built.add(step.kernel)
 
     def tell_busy(self, what: str) -> None:
-        """Prints how busy the CPUs were since the last call. If they were not fully busy, steps
-        waited for each other, or slept."""
+        """Prints how busy the CPUs have been since the last call. If they were not fully busy,
+        steps waited for each other, or slept."""
         before, self.used = self.used, idle.cpu_seconds()
         self.progress.say(f"{what} done: the CPUs were "
                           f"{100 * self.used.busy_since(before):.0f} % busy")

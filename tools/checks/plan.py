@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The steps of tools/check, and which of them are to run."""
+"""The steps of tools/check, and the choice of those that run."""
 
 import fnmatch
 from dataclasses import dataclass, replace
@@ -28,21 +28,22 @@ NOT_ON_NEWEST = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas",
                  "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load", "storage",
                  "switch_devices", "virtio_full", "virtio_tgt")
 # An area that runs only if it is named or part of a turn (--turn). It takes long, for example
-# because a VM inside a VM takes minutes to start. For the targets of target-configs/ vm/storage is
-# enough otherwise: it sets them up without targetcli.
+# because a VM inside a VM takes minutes to start. Other runs test the targets of target-configs/
+# only by vm/storage, which sets them up without targetcli.
 SLOW = "slow"
-# Another such area. It downloads herd7, which is not in Debian 12.
+# Another area that runs only if it is named or part of a turn. It downloads herd7, which is not in
+# Debian 12.
 PROOF = "proof"
 # The kernel of area sanitize, and patterns of the files of tests/vm that run on it in addition to
 # tests/vm/sanitize. "worker" is not among them: it makes commands wait for a worker that is busy
-# computing, and from Linux 6.6 on nothing waits for such a worker.
+# computing, and from Linux 6.6 on commands do not wait for such a worker.
 SANITIZE = "uml-sanitize"
 SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "steer", "switch", "full_ring",
              "configfs", "faults", "io", "hosts", "short", "cdb", "state", "data",
              "conv*")
-# The steps that run only if they are named are split into this many parts. --turn N runs one of
-# them: CI runs the next part each time. Every second part has the tests under the sanitizers, whose
-# kernel takes eight minutes to build.
+# The steps that run only if they are named are split into this many parts. --turn N runs one part;
+# CI runs the next part each time. Every second part has tests under the sanitizers, whose kernel
+# takes eight minutes to build.
 TURNS = 16
 # Files and tests that do not run on the kernel of area sanitize.
 NOT_SANITIZED = (
@@ -63,7 +64,8 @@ NOT_SANITIZED = (
     "tests/vm/test_hosts.py::test_many_luns",
     # The test measures times and numbers of commands.
     "tests/vm/test_faults.py::test_service_time_and_queue_depth",
-    # User Mode Linux takes no CPU offline, and has two CPUs; some of these tests need four.
+    # User Mode Linux cannot take a CPU offline. Its guest has two CPUs; some of these tests need
+    # four.
     "tests/vm/test_faults.py::test_cpu_goes_offline_and_comes_back_under_verified_load",
     "tests/vm/test_steer.py::test_cpus_go_offline_and_come_back_under_verified_load",
     "tests/vm/test_steer.py::test_a_cpu_goes_offline_after_foreign_commands_end",
@@ -129,7 +131,7 @@ EXPECTED = {
 @dataclass(frozen=True)
 class Step:
     """A part of a run, with its own result. needs: the kernel for which modules must be built
-    before it. named: it runs only if it is named. again: it is a second try."""
+    before the step begins. named: the step runs only if it is named. again: it is a second try."""
 
     area: str
     name: str
@@ -264,8 +266,8 @@ def _yields_to_sanitizers(step: Step) -> bool:
 
 
 def beside(always: list[Step], part: list[Step]) -> list[Step]:
-    """The steps that run together with the turn @part: of @always, all that are not left out. Only
-    turns with the sanitizers leave out steps; the next turn has these again."""
+    """The steps of @always that run together with the turn @part. A turn with the sanitizers leaves
+    out some of them; the next turn runs these again."""
     if not any(step.area == "sanitize" for step in part):
         return always
     return [step for step in always if not _yields_to_sanitizers(step)]
@@ -316,9 +318,9 @@ def together(top: Path, wanted: list[Step]) -> list[Step]:
         result.append([step])
         if guest:
             begun[guest] = result[-1]
-    # Guests of User Mode Linux come first, so that only they run at that time: if this machine does
-    # not run one CPU of such a guest, that CPU may hold a lock for which its others wait. After
-    # them the longest steps come first.
+    # Guests of User Mode Linux come first, so that no other steps run beside them: a CPU of such a
+    # guest that this machine does not run may hold a lock for which the guest's other CPUs wait.
+    # Among the other steps the longest come first.
     result.sort(key=lambda group: (group[0].area != "sanitize",
                                    -sum(step.expected for step in group)))
     return [replace(first, name=f"{first.name}+{len(more)}" if more else first.name,

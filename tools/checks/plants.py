@@ -12,7 +12,7 @@ A patch begins with a header of "Word: value" lines:
   Shows: REGEX   must be found in the messages of the Red tests, or in the output of COMMAND.
                  May be repeated: all must be found
 
-The patch is applied to a copy of the checkout. That copy is built and tested.
+The patch is applied to a copy of the checkout, which is then built and tested.
 """
 
 import os
@@ -133,7 +133,7 @@ def judge(plant: Plant, cases: list[Case]) -> None:
 def _check_shown(plant: Plant, said: str) -> None:
     for pattern in plant.shows:
         if not re.search(pattern, said):
-            raise PlantError(f"nothing says '{pattern}':\n{said[-2000:]}")
+            raise PlantError(f"no text matches '{pattern}':\n{said[-2000:]}")
 
 
 def _run_command(runner: process.Runner, plant: Plant, copy: Path, log: Path) -> None:
@@ -154,8 +154,8 @@ def check(runner: process.Runner, path: Path, top: Path, folder: Path) -> None:
     copy, log = folder / "src", folder / "log"
     copy_sources(top, copy)
     copy_modules(top, copy)
-    # git apply, because unlike patch it allows no fuzz. It must not find a repository in a folder
-    # above.
+    # Unlike patch, git apply allows no fuzz. It must not find a repository in a folder above the
+    # copy.
     environment = {"GIT_CEILING_DIRECTORIES": os.fspath(folder)}
     if runner.run(["git", "apply", "-v", str(path)], log, 60, copy, **environment):
         raise PlantError(f"does not apply:\n{process.tail(log)}")

@@ -11,22 +11,22 @@ from pathlib import Path
 
 # Seconds from SIGTERM to SIGKILL: tools/vm needs them to stop QEMU and collect its output.
 GRACE_SECONDS = 45
-# A program that prints nothing for this long hangs: the limits of tests, even under the sanitizers,
-# and of downloads are shorter.
+# A program that prints nothing for this long hangs: tests, even under the sanitizers, and downloads
+# have shorter limits.
 SILENT_SECONDS = 1800
 POLL_SECONDS = 0.1
 # What run() returns if it had to stop the program: 124, as timeout(1) does, or a number that cannot
 # be an exit status.
 TIMED_OUT, SILENT, RUN_TIMED_OUT = 124, 1001, 1002
 WHY = {
-    TIMED_OUT: "its time was over",
+    TIMED_OUT: "its time limit expired",
     SILENT: "it was stopped: it printed nothing for too long",
-    RUN_TIMED_OUT: "the time of the whole run (--minutes) was over",
+    RUN_TIMED_OUT: "the time limit of the whole run (--minutes) expired",
 }
 
 
 class Stopped(Exception):
-    """No program can be started any more: the whole run is being stopped, or its time is over."""
+    """No program can be started any more: the run is being stopped, or its time limit expired."""
 
 
 class Runner:
@@ -52,7 +52,7 @@ class Runner:
         """Runs a program with its output in log. Returns its exit status, or a key of WHY."""
         if self.stopped.is_set() or self.seconds_left() <= 0:
             raise Stopped("stopped" if self.stopped.is_set() else
-                          "the time of the whole run is over")
+                          "the time limit of the whole run expired")
         with log.open("ab") as output:
             output.write(f"$ {' '.join(map(str, command))}\n".encode())
             output.flush()

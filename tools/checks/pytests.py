@@ -16,10 +16,10 @@ from . import process, vmheader
 from .result import FAILED, PASSED, Case
 
 PLUGIN = Path(__file__).resolve().parent / "plugin"
-# What the exit statuses mean that tools/vm itself sets.
+# The meaning of the exit statuses that tools/vm itself sets.
 VM_STATUS = {
     KERNEL_REPORT: "the kernel reported a fault",
-    124: "the VM was stopped: its time was over",
+    124: "the VM was stopped: its time limit expired",
     125: "the VM ended before its command did, or did not start",
 }
 COMPILE_SECONDS = 120
@@ -31,7 +31,7 @@ WHOLE = "the run as a whole"
 
 @dataclass
 class Record:
-    """What the plugin smq_record has written so far."""
+    """The records that the plugin smq_record has written so far."""
 
     collected: list[str] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
@@ -83,9 +83,9 @@ def judge(record: Record, status: int, where: str) -> list[Case]:
     if not explained and not (record.end is None and failed):
         cases.append(Case(WHOLE, FAILED, message=why))
     elif not cases:
-        cases.append(Case(WHOLE, FAILED, message="there was no test in it"))
+        cases.append(Case(WHOLE, FAILED, message="the run had no tests"))
     elif status == 0 and failed:
-        cases.append(Case(WHOLE, FAILED, message="it ended well in spite of that"))
+        cases.append(Case(WHOLE, FAILED, message="status 0 although tests failed"))
     if where == "vm" and status == KERNEL_REPORT:
         for case in cases:
             case.final = case.outcome == FAILED
@@ -93,7 +93,7 @@ def judge(record: Record, status: int, where: str) -> list[Case]:
 
 
 def _faulted(console: Path) -> bool:
-    """Whether the kernel reported a fault. If the VM was stopped, its status does not show that."""
+    """Whether the kernel reported a fault. The status of a VM that was stopped does not show it."""
     log = ConsoleLog("vm: end ")
     try:
         log.feed(console.read_bytes())
@@ -111,8 +111,8 @@ def _keep_last_words(folder: Path) -> None:
 
 
 def command(targets: list[str], mark: str = "") -> list[str]:
-    """The command that runs pytest with the plugin smq_record. It uses no cache, because a VM would
-    lose it."""
+    """The command that runs pytest with the plugin smq_record. pytest uses no cache, because the
+    cache would be lost with the VM."""
     words = ["python3", "-B", "-m", "pytest", "-p", "smq_record", "-p", "no:cacheprovider",
              "--color=no", "-v", "--tb=short"]
     return words + (["-m", mark] if mark else []) + targets
@@ -127,7 +127,7 @@ def environment(record: Path) -> dict[str, str]:
 
 def compile_for_guests(runner: process.Runner, top: Path, folder: Path) -> None:
     """Compiles the guests' tests as pytest does, and leaves the results beside the tests: otherwise
-    each guest would compile them again. This only saves time, so errors are ignored."""
+    each guest would compile the tests again. This only saves time, so errors are ignored."""
     python = shutil.which("python3", path=search_path())
     if python:
         runner.run([python, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q",

@@ -16,13 +16,13 @@ LOG_BYTES = 1 << 20
 _PLACE = re.compile(r"^\S+\.py:\d+: ")
 _TELLING = re.compile(r"\bBUG\b|\bWARNING\b|\bOops\b|\bassert\b|\w*(?:Error|error|warning)\b|"
                       r"\bpanic\b|\bfatal\b|\bFAILED\b|TookTooLong|reported a fault")
-# Beginnings of lines that say why a run ended early, the most useful first. They come from
-# tools/vm, tools/check, or Python's faulthandler, which watches for tests that hang. On the same
-# line pytest may have printed the name of the test before them.
+# Beginnings of messages that say why a run ended early, the most useful first. They come from
+# tools/vm, tools/check, or Python's faulthandler, which watches for tests that hang. pytest may
+# have printed the name of a test before them on the same line.
 _ENDS = [re.compile(rf"^(?:\S+::.* )?({mark}.*)") for mark in (
     "vm: the kernel reported a fault", r"Timeout \(\d+:", "Fatal Python error", "vm: ",
     r"stopped after \d+ s: ")]
-# Lines of a kernel's report that are useless without the binaries of that kernel.
+# Lines of a kernel's report that a reader cannot use without the binaries of that kernel.
 _NOISE = re.compile(r"\] *(?:(?:R(?!IP)\w\w|CR2|CS|FS|DR\d|Code|Modules linked in|"
                     r"Hardware name): |\? )")
 
@@ -80,7 +80,7 @@ def of_run(log: Path, most: int = RUN_LINES) -> list[str]:
 
 
 def _why(case: Case, most: int) -> list[str]:
-    """Why a test failed. If there were two tries, each gets a share of the lines."""
+    """Why a test failed. If there were two tries, each gets half of the lines."""
     if case.first is None:
         return telling(case.message, most)
     lines = []
@@ -93,7 +93,8 @@ def _why(case: Case, most: int) -> list[str]:
 def _of_cases(result: Result, most: int) -> list[str]:
     """A line for each test that failed, and at most @most lines of reasons altogether.
 
-    Successive tests with the same reason, such as those that were lost together, share its lines.
+    If successive tests have the same reason, for example because they were lost together, the
+    reason is given once.
     """
     lines, left = [], most
     for _, group in groupby(result.failed, lambda case: case.reasons.strip()):

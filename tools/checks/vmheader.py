@@ -6,9 +6,9 @@
     # vm: --qemu '-blockdev driver=iscsi,node-name=b,{tgt:b:64},initiator-name=iqn.2026-01.x:y'
 
 They are options of tools/vm, split as a shell does. {disk:NAME:MIB} stands for the path of an
-empty disk image that is removed after the run. {tmp} is the short path of a temporary folder of
-the run. {tgt:NAME:MIB} stands for the options by which QEMU's driver iscsi finds such an image,
-which a tgt serves during the run.
+empty disk image, which is removed after the run. {tmp} is the short path of a temporary folder of
+the run. {tgt:NAME:MIB} stands for the options by which QEMU's driver iscsi finds such an image;
+a tgt serves the image during the run.
 """
 
 import argparse
@@ -28,7 +28,7 @@ _PLACE = re.compile(r"\{([^{}\s]*)\}")
 
 
 class HeaderError(ValueError):
-    """A header with a mistake."""
+    """A header that is wrong; the message says how."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -110,7 +110,8 @@ def prepared(words: list[str]) -> Iterator[list[str]]:
                 with path.open("wb") as file:
                     file.truncate(mib << 20)
             elif path.stat().st_size != mib << 20:
-                raise HeaderError(f"{PREFIX} {{{found[1]}}}: {name} has another size elsewhere")
+                raise HeaderError(f"{PREFIX} {{{found[1]}}}: {name} has a different size "
+                                  "in another place")
             return target().lun(path) if kind == "tgt" else str(path)
 
         try:

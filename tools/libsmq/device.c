@@ -20,8 +20,8 @@ static int call(const struct smq_device *dev, unsigned long request, void *arg)
 	return ioctl(dev->fd, request, arg) < 0 ? -errno : 0;
 }
 
-/* Atomic, because any thread may open a device. Begins above all file numbers. */
-static atomic_uint_fast64_t last_id = 1ULL << 32;
+/* The next device's id: above all file numbers; atomic, because any thread may open a device. */
+static atomic_uint_fast64_t next_id = 1ULL << 32;
 
 int smq_open(const char *node, struct smq_device **dev)
 {
@@ -46,7 +46,7 @@ int smq_open(const char *node, struct smq_device **dev)
 		free(d);
 		return ret;
 	}
-	d->id = atomic_fetch_add(&last_id, 1);
+	d->id = atomic_fetch_add(&next_id, 1);
 	*dev = d;
 	return 0;
 }
@@ -110,7 +110,7 @@ int smq_lend(struct smq_device *dev, uint32_t index, const void *memory, size_t 
 		.address = (uintptr_t)memory, .length = length, .index = index, .flags = flags,
 	};
 
-	/* The kernel would take the buffer back for a length of 0. */
+	/* A length of 0 would make the kernel take the buffer back. */
 	if (!length)
 		return -EINVAL;
 	return call(dev, SMQ_SG_BUFFER, &buffer);

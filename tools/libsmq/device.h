@@ -6,12 +6,12 @@
 
 /**
  * struct smq_device - an open node
- * @id: of its own, above any file number
+ * @id: unique in this process, above any file number
  * @fd: its file
- * @slots: their number; 0 before smq_setup()
+ * @slots: how many slots it has; 0 before smq_setup()
  * @status_stride: bytes from one slot's status to the next
  * @status: the mapped array, NULL before smq_setup()
- * @status_size: its bytes
+ * @status_size: size of the mapped array, in bytes
  */
 struct smq_device {
 	uint64_t id;

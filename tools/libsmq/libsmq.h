@@ -5,8 +5,8 @@
  * A device (struct smq_device) is an open node with slots of its own. The program lends memory to
  * it once (smq_lend) and puts commands into its slots once (smq_prepare). Then it runs them as
  * often as it wants: through a ring (struct smq_ring), which serves any number of devices, or by
- * smq_execute(), which waits until they have ended. A command that is needed only now and then is
- * sent without a slot, by smq_queue_command().
+ * smq_execute(), which waits until all commands of the call have ended. smq_queue_command() sends a
+ * command without a slot, which suits commands that are needed only now and then.
  *
  *	smq_open -> smq_setup -> smq_lend -> smq_prepare
  *	smq_ring_new -> { smq_queue_... -> smq_reap -> smq_slot_outcome }
@@ -26,14 +26,14 @@
  * several threads at once, but while smq_open(), smq_close(), smq_setup() or smq_setup_held() runs,
  * no other thread may use the device. smq_ring_add() and smq_ring_remove() may be called only by
  * the thread that uses the ring. Functions on outcomes and names keep no state. After fork() only
- * one of the two processes may use a device or ring. Memory lent before fork() is the parent's: the
- * child has a copy that commands do not use, unless the memory is shared.
+ * one of the two processes may use a device or ring. Commands go on using the parent's pages of
+ * memory that was lent before fork(). The child has its own copy, unless the memory is shared.
  *
  * Lifetimes: lent memory, the lists of batches and all that a struct smq_sg_uring_cmd points to
  * must stay valid until the completion has been reaped. A structure passed by its address is not
  * needed any more when the call has returned. Free the rings before the devices. smq_ring_free()
- * does not wait for commands in flight, which end by themselves: reap them first if their memory is
- * to be reused.
+ * does not wait for commands in flight; they end later. Reap them first if the program is to reuse
+ * their memory.
  */
 #ifndef LIBSMQ_H
 #define LIBSMQ_H
@@ -55,10 +55,10 @@ struct smq_ring;
 /**
  * struct smq_event - a completion
  * @tag: the tag that was given when the run, batch or command was queued
- * @result: of a run: struct smq_sg_status.result. Of a batch: how many commands did not end GOOD,
- *	or a negative errno if none of them was run. Of a command: 0, or the negative errno if it
- *	was not sent
- * @more: of a command: status, host byte, sense length and residual, packed
+ * @result: for a run: struct smq_sg_status.result. For a batch: how many commands did not end
+ *	GOOD, or a negative errno if none of them was run. For a command without a slot: 0, or the
+ *	negative errno if it was not sent
+ * @more: for a command without a slot: status, host byte, sense length and residual, packed
  */
 struct smq_event {
 	uint64_t tag;
@@ -69,14 +69,15 @@ struct smq_event {
 
 /**
  * struct smq_outcome - how a command ended, unpacked
- * @error: 0; or an errno, and all other fields are 0: the command was not sent, or (EIO) its driver
- *	reported an error without a status or a host byte
+ * @error: 0, or an errno. With an errno all other fields are 0: the command was not sent, or (EIO)
+ *	its driver reported an error without a status or a host byte
  * @status: SCSI status (SAM)
  * @host: the mid-layer's host byte, DID_
  * @key: sense key; @asc, @ascq: additional sense code and qualifier; 0 without sense
  * @sense_len: bytes of sense data stored, 0 if there is none
  * @resid: how many of the bytes asked for were not transferred
- * @sense: the sense data, in the kernel's mapped array: valid until the slot runs again
+ * @sense: the sense data. Of a slot it is in the kernel's mapped array, and valid until the slot
+ *	runs again. Of a command without a slot it is in the command's response buffer
  */
 struct smq_outcome {
 	int error;
@@ -103,7 +104,7 @@ enum smq_call {
 	SMQ_CALL_CANCEL,
 };
 
-/* The version of the library in use; LIBSMQ_VERSION is that of this header. */
+/* The version of the library in use; LIBSMQ_VERSION is the version of this header. */
 const char *smq_library_version(void);
 
 /* Devices */
@@ -113,10 +114,10 @@ const char *smq_library_version(void);
  * @node: /dev/smqsgN
  * @dev: the device, for smq_close(); stored only on success
  *
- * If another program has the node open with O_EXCL, waits until that program closes it, or until a
- * signal comes.
+ * If another program has the node open with O_EXCL, smq_open() waits until that program closes it,
+ * or until a signal comes.
  *
- * Return: 0; -ENOTTY: @node is no node of smq_sg; -ENODEV, -EACCES, -ENOENT or another error of
+ * Return: 0; -ENOTTY: @node is not a node of smq_sg; -ENODEV, -EACCES, -ENOENT or another error of
  * open(2); -ENOMEM.
  */
 int smq_open(const char *node, struct smq_device **dev);
@@ -130,7 +131,7 @@ int smq_fd(const struct smq_device *dev);
 /**
  * smq_info() - read the device's limits and its present queue depth
  * @dev: the device
- * @info: where they are stored
+ * @info: receives them
  *
  * Return: 0; -ENODEV: the device is gone.
  */
@@ -151,13 +152,13 @@ int smq_setup(struct smq_device *dev, uint32_t slots, uint32_t sense_size);
 /**
  * smq_setup_held() - allocate slots that may keep their requests between runs, once
  * @dev: the device
- * @slots: as of smq_setup()
- * @sense_size: as of smq_setup()
- * @share: percent of the device's queue depth that slots prepared with SMQ_SG_SLOT_HELD may keep, 0
- *	to 100. smq_sg_info.max_held says how many requests that is. It is 0 if none can be kept:
- *	then these slots work too, at the cost of ordinary ones
+ * @slots: as in smq_setup()
+ * @sense_size: as in smq_setup()
+ * @share: how many requests slots prepared with SMQ_SG_SLOT_HELD may keep, in percent of the
+ *	device's queue depth, 0 to 100. smq_sg_info.max_held says how many requests that is. It is
+ *	0 if none can be kept: then these slots work like ordinary ones, and cost as much
  *
- * Return: as smq_setup().
+ * Return: as in smq_setup().
  */
 int smq_setup_held(struct smq_device *dev, uint32_t slots, uint32_t sense_size, uint32_t share);
 
@@ -175,9 +176,9 @@ uint32_t smq_slots(const struct smq_device *dev);
  *	otherwise 0
  *
  * Return: 0; -EEXIST: @index is in use; -ENOMEM: more than RLIMIT_MEMLOCK allows, without
- * CAP_IPC_LOCK; -EFAULT: a part of the range is not memory, or not writable; -EOPNOTSUPP: it maps a
- * file that is neither on tmpfs nor on hugetlbfs, and @flags is not SMQ_SG_BUFFER_READONLY;
- * -EINVAL: out of range.
+ * CAP_IPC_LOCK; -EFAULT: a part of the range is not mapped, or not writable; -EOPNOTSUPP: the
+ * memory maps a file that is neither on tmpfs nor on hugetlbfs, and @flags is not
+ * SMQ_SG_BUFFER_READONLY; -EINVAL: out of range.
  */
 int smq_lend(struct smq_device *dev, uint32_t index, const void *memory, size_t length,
 	     uint32_t flags);
@@ -211,8 +212,8 @@ int smq_prepare(struct smq_device *dev, uint32_t first, const struct smq_sg_slot
 		uint32_t count, uint32_t *done, uint32_t *field);
 
 /**
- * smq_cdb_blocks() - a CDB of READ, WRITE or VERIFY
- * @cdb: room for at least 16 bytes. The bytes behind the CDB are not changed; in a slot they must
+ * smq_cdb_blocks() - write the CDB of a READ, WRITE or VERIFY
+ * @cdb: an array of at least 16 bytes. The bytes after the CDB are not changed; in a slot they must
  *	be 0
  * @opcode: READ 08h 28h A8h 88h, WRITE 0Ah 2Ah AAh 8Ah, VERIFY 2Fh AFh 8Fh
  * @lba: the first logical block
@@ -263,9 +264,9 @@ static inline struct smq_sg_run smq_run_at(uint32_t slot, uint64_t lba)
  * @batch: from smq_list(), smq_range() or smq_runs()
  * @failed: how many commands did not end GOOD; smq_slot_outcome() says how each ended. May be NULL
  *
- * Return: 0: all commands have ended, GOOD or not; -EINTR: a signal came: commands that had not
- * been sent never are, those that had been sent end by themselves and use their slots until then,
- * and @failed may be 0; another errno: the batch was wrong and nothing was run.
+ * Return: 0: all commands have ended, GOOD or not. -EINTR: a signal came. Commands that had not
+ * been sent are never sent; commands that had been sent use their slots until they end; @failed may
+ * be 0. Another errno: the batch was wrong and nothing was run.
  */
 int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *failed);
 
@@ -274,41 +275,43 @@ int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *fai
  * @dev: the device
  * @slot: its slot, as given to smq_queue_run() or smq_queue_run_with()
  *
- * A command that waits for a place in the device's queue depth is not sent any more. It ends with
- * ECANCELED, and its completion is reaped like any other. A command that was sent ends by itself.
+ * A command that still waits for room in the device's queue depth is never sent. It ends with
+ * ECANCELED, and its completion is reaped like any other. A command that was sent is not aborted:
+ * it ends as usual.
  *
  * Return: 0; -EALREADY: the command was sent; -ENOENT: the slot is not in flight, or its command
- * belongs to a batch that waits, which only smq_cancel_all() cancels; -EPERM: other credentials own
+ * belongs to a waiting batch, which only smq_cancel_all() cancels; -EPERM: other credentials own
  * the slots; -EINVAL: no such slot; -ENOTTY: the module has no SMQ_SG_FEATURE_CANCEL.
  */
 int smq_cancel(struct smq_device *dev, uint32_t slot);
 
 /**
  * smq_cancel_all() - cancel all commands of a device that have not been sent
- * @dev: the device. Commands of others who have the node open are not cancelled
+ * @dev: the device. Commands sent through another open file of the node are not cancelled
  *
- * Like smq_cancel(), for all runs, for all commands that batches have not sent yet, and for
- * commands of smq_queue_command().
+ * Does what smq_cancel() does, for all runs, for all commands that batches have not sent yet, and
+ * for commands of smq_queue_command().
  *
- * Return: how many waited, a batch counting as one; -EPERM and -ENOTTY: as in smq_cancel().
+ * Return: how many were cancelled, a batch counting as one; -EPERM and -ENOTTY: as in smq_cancel().
  */
 int smq_cancel_all(struct smq_device *dev);
 
 /* Rings */
 
-/* smq_queue_command() may be used with the ring, whose entries are twice as large. */
+/* The ring also takes smq_queue_command(); for that its entries are twice as large. */
 #define SMQ_RING_COMMANDS	1U
 /*
  * The ring polls for completions (IORING_SETUP_IOPOLL), in poll queues of the devices' hosts: only
  * smq_reap() finds them, and they cause no interrupts. If a device's host has no poll queue, or the
- * device is not smq_sg's, everything sent to it ends with EOPNOTSUPP.
+ * file is not a node of smq_sg, everything sent to it ends with EOPNOTSUPP.
  */
 #define SMQ_RING_POLL		2U
 
 /**
  * smq_ring_new() - make a ring
  * @entries: how many entries can be queued between two submissions, 1 to 32768. The ring has room
- *	for twice as many completions; the kernel keeps further ones, which costs more
+ *	for twice as many completions. The kernel keeps further ones outside the ring, which costs
+ *	more
  * @flags: SMQ_RING_*, or 0
  * @ring: the ring, for smq_ring_free(); stored only on success
  *
@@ -331,11 +334,14 @@ void smq_ring_free(struct smq_ring *ring);
  * Return: 0; -EEXIST: it is registered already; -ENOSPC: the ring has SMQ_RING_DEVICES devices.
  */
 int smq_ring_add(struct smq_ring *ring, struct smq_device *dev);
-/* Sends queued entries first. Return: 0; -ENOENT: not registered; or an error of smq_submit(). */
+/*
+ * Removes a device from a ring; sends queued entries first. Return: 0; -ENOENT: not registered; or
+ * an error of smq_submit().
+ */
 int smq_ring_remove(struct smq_ring *ring, struct smq_device *dev);
 #define SMQ_RING_DEVICES	64
 
-/* The same for smq_queue_command_fd(). Remove @fd before it is closed. */
+/* The same for a file that smq_queue_command_fd() uses. Remove @fd before you close it. */
 int smq_ring_add_fd(struct smq_ring *ring, int fd);
 int smq_ring_remove_fd(struct smq_ring *ring, int fd);
 
@@ -346,16 +352,16 @@ int smq_ring_remove_fd(struct smq_ring *ring, int fd);
  * @slot: its slot
  * @tag: returned in the event
  *
- * Nothing is sent before smq_submit() or smq_reap(). Each of the other smq_queue_ functions queues
- * one entry, too.
+ * Like each of the smq_queue_ functions, it queues one entry. The entry is sent by the next
+ * smq_submit() or smq_reap().
  *
  * Return: 0; -EAGAIN: the ring is full, and smq_submit() makes room.
  */
 int smq_queue_run(struct smq_ring *ring, struct smq_device *dev, uint32_t slot, uint64_t tag);
 
 /*
- * The same with another LBA or buffer than the slot's; smq_run_at() returns a @run with another
- * LBA.
+ * Queue a run of one slot with another LBA or buffer than the slot's. smq_run_at() returns a @run
+ * with another LBA.
  */
 int smq_queue_run_with(struct smq_ring *ring, struct smq_device *dev,
 		       const struct smq_sg_run *run, uint64_t tag);
@@ -368,8 +374,8 @@ int smq_queue_batch(struct smq_ring *ring, struct smq_device *dev, struct smq_sg
  * smq_queue_command() - queue a command without a slot
  * @ring: a ring made with SMQ_RING_COMMANDS
  * @dev: the device
- * @command: the command. After the call it is not needed any more; what it points to must stay
- *	valid until the completion
+ * @command: the command. After the call the structure is not needed any more; what it points to
+ *	must stay valid until the completion
  * @tag: returned in the event, which smq_command_outcome() unpacks
  *
  * Return: 0; -EAGAIN: the ring is full; -EOPNOTSUPP: @ring was made without SMQ_RING_COMMANDS.
@@ -378,8 +384,8 @@ int smq_queue_command(struct smq_ring *ring, struct smq_device *dev,
 		      const struct smq_sg_uring_cmd *command, uint64_t tag);
 
 /*
- * The same for another node that takes such commands: /dev/bsg/H:C:T:L from Linux 7.1 on. Also
- * returns -EBADF: @fd is negative.
+ * The same for another node that takes such commands: /dev/bsg/H:C:T:L from Linux 7.1 on. Returns
+ * -EBADF if @fd is negative.
  */
 int smq_queue_command_fd(struct smq_ring *ring, int fd, const struct smq_sg_uring_cmd *command,
 			 uint64_t tag);
@@ -392,14 +398,13 @@ int smq_submit(struct smq_ring *ring);
  * @ring: the ring
  * @events: an array of at least @most elements
  * @most: at least 1
- * @least: how many completions to wait for, 0 to @most; with 0 the call does not wait. If this is
+ * @least: how many completions to wait for, 0 to @most; with 0 the call does not wait. If @least is
  *	more than twice the ring's entries, several calls may be needed
  * @wait_ns: the longest wait, in nanoseconds; negative: no limit
  *
- * Return: how many events were fetched; fewer than @least if the time was over, a signal came, or
- * the ring had no room for more. A negative errno if nothing could be sent and there was no
- * completion. A signal does not end the wait of a ring that polls (SMQ_RING_POLL): give it a limit
- * in @wait_ns.
+ * Return: how many events were fetched; fewer than @least if @wait_ns passed, a signal came, or the
+ * ring had no room for more. A negative errno if nothing could be sent and there was no completion.
+ * A signal does not end the wait of a ring that polls (SMQ_RING_POLL): set a limit by @wait_ns.
  */
 int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 	     unsigned int least, int64_t wait_ns);
@@ -411,21 +416,18 @@ const struct smq_sg_status *smq_status(const struct smq_device *dev, uint32_t sl
 
 /*
  * How a slot's last run ended; outcome->error is EINVAL if there is no such slot. A run that found
- * its slot in flight (EBUSY) is not recorded in the slot. So if a batch names a slot twice, its
- * result counts one of the runs as failed, but the outcome is that of the other run.
+ * its slot in flight (EBUSY) is not recorded in the slot. So if a batch names a slot twice, the
+ * result of the batch counts one of the runs as failed, but the slot has the outcome of the other.
  */
 void smq_slot_outcome(const struct smq_device *dev, uint32_t slot, struct smq_outcome *outcome);
 
-/*
- * How a command of smq_queue_command() ended, from its event. @command is the command that was
- * sent.
- */
+/* How a command without a slot ended, from its event. @command is the command that was queued. */
 void smq_command_outcome(const struct smq_event *event, const struct smq_sg_uring_cmd *command,
 			 struct smq_outcome *outcome);
 
 /*
- * Whether a command ended with status GOOD or CONDITION MET, and without any error of the host. It
- * may have moved less data than asked for: see @resid.
+ * Returns true if a command ended with status GOOD or CONDITION MET, and with DID_OK as host byte.
+ * It may have moved less data than asked for: see @resid.
  */
 bool smq_good(const struct smq_outcome *outcome);
 
@@ -446,7 +448,7 @@ const char *smq_host_name(unsigned int host, char *text, size_t size);
 const char *smq_sense_text(unsigned int key, unsigned int asc, unsigned int ascq, char *text,
 			   size_t size);
 
-/* What @error, of either sign, means if @call returned it. The text is constant. */
+/* What @error means if @call returned it; its sign does not matter. The text is constant. */
 const char *smq_strerror(enum smq_call call, int error);
 
 /*

@@ -40,7 +40,7 @@ void smq_command_outcome(const struct smq_event *event, const struct smq_sg_urin
 		outcome->error = -event->result;
 		return;
 	}
-	/* Status, driver byte, host byte, sense length, residual, from the lowest bit on. */
+	/* From bit 0: status, driver byte, host byte, sense length, 8 bits each; residual. */
 	outcome->status = event->more & 0xff;
 	outcome->host = event->more >> 16 & 0xff;
 	outcome->resid = event->more >> 32;
@@ -70,7 +70,7 @@ const char *smq_status_name(unsigned int status, char *text, size_t size)
 	if (!size)
 		return text;
 	sg_get_scsi_status_str(status, size, text);
-	/* The library writes "Check Condition", the standards use capitals. */
+	/* sgutils writes "Check Condition"; the standards use capitals. */
 	for (c = text; *c; c++)
 		if (*c >= 'a' && *c <= 'z')
 			*c -= 'a' - 'A';
@@ -122,7 +122,7 @@ const char *smq_outcome_text(const struct smq_outcome *outcome, char *text, size
 	smq_status_name(outcome->status & STATUS_MASK, status, sizeof(status));
 	if (outcome->host)
 		smq_host_name(outcome->host, host, sizeof(host));
-	/* With a sense_size of 0 only the codes are known. */
+	/* With a sense_size of 0 only key, asc and ascq are known. */
 	if (outcome->sense_len || outcome->key || outcome->asc || outcome->ascq)
 		smq_sense_text(outcome->key, outcome->asc, outcome->ascq, sense, sizeof(sense));
 	if (outcome->resid)

@@ -17,11 +17,11 @@
  * @commands: made with SMQ_RING_COMMANDS
  * @poll: made with SMQ_RING_POLL
  * @has_table: io_uring has a table of files
- * @known: keys by their place in that table: smq_device.id, or the number of a plain file; FREE for
- *	a free place. Ids are not reused: a device that was closed too early is not mistaken for a
- *	later one
- * @nr: places that are in use, or have been
- * @last: the place that was looked up last
+ * @known: which file is in each place of that table: smq_device.id, or the number of a plain file;
+ *	FREE for a free place. Ids are not reused, so that a device that was closed before it was
+ *	removed from the ring is not mistaken for a later one
+ * @nr: the highest place that has been used, plus one
+ * @last: the place that the last successful look-up found
  */
 struct smq_ring {
 	struct io_uring uring;
@@ -47,8 +47,9 @@ int smq_ring_new(unsigned int entries, unsigned int flags, struct smq_ring **rin
 	if (!r)
 		return -ENOMEM;
 	/*
-	 * The kernel does not interrupt the thread to post completions. It posts them when the
-	 * thread next enters the kernel; a flag in the ring shows that some wait for that.
+	 * With COOP_TASKRUN the kernel does not interrupt the thread to post completions. It posts
+	 * them when the thread next enters the kernel. With TASKRUN_FLAG a flag in the ring shows
+	 * that there are completions to post.
 	 */
 	ret = io_uring_queue_init(entries, &r->uring, setup | IORING_SETUP_COOP_TASKRUN |
 				  IORING_SETUP_TASKRUN_FLAG);
@@ -71,7 +72,7 @@ void smq_ring_free(struct smq_ring *ring)
 	free(ring);
 }
 
-/* The place of a file in the table, -1 if it is not there. */
+/* The place of a file in the table; -1 if the file is not registered. */
 static int place_of(struct smq_ring *ring, uint64_t key)
 {
 	unsigned int i;
@@ -123,7 +124,7 @@ static int drop(struct smq_ring *ring, uint64_t key)
 
 	if (place < 0)
 		return -ENOENT;
-	/* Queued entries name the place: submit them before another file can get it. */
+	/* Queued entries refer to the place: submit them before another file can get it. */
 	while (io_uring_sq_ready(&ring->uring)) {
 		ret = io_uring_submit(&ring->uring);
 		if (ret < 0)
@@ -154,8 +155,8 @@ int smq_ring_remove_fd(struct smq_ring *ring, int fd)
 }
 
 /*
- * Gets an entry for a uring_cmd and sets all of it but its payload; bytes that a run does not use
- * must be 0.
+ * Gets an entry for a uring_cmd, and sets everything but file and payload. Clears the entry first,
+ * because payload bytes that a run does not use must be 0. NULL if the ring is full.
  */
 static struct io_uring_sqe *get_entry(struct smq_ring *ring, unsigned int cmd_op, uint64_t tag)
 {
@@ -214,11 +215,11 @@ static int queue_command(struct smq_ring *ring, uint64_t key, int fd,
 {
 	struct io_uring_sqe *sqe;
 
-	/* A large entry has 80 bytes where a small one has 16. */
+	/* The payload of a large entry has 80 bytes, that of a small one 16. */
 	_Static_assert(sizeof(*command) == 80, "the payload of a large entry");
 	if (!ring->commands)
 		return -EOPNOTSUPP;
-	/* The kernel's bsg ignores cmd_op; smq_sg has no operation 0 of its own. */
+	/* bsg ignores cmd_op. smq_sg takes 0 as a command without a slot. */
 	sqe = get_entry(ring, 0, tag);
 	if (!sqe)
 		return -EAGAIN;
@@ -263,7 +264,7 @@ static unsigned int fetch(struct smq_ring *ring, struct smq_event *events, unsig
 }
 
 /* Submits queued entries and posts completions, without waiting. */
-static int pass(struct smq_ring *ring)
+static int submit_now(struct smq_ring *ring)
 {
 	if (!io_uring_sq_ready(&ring->uring) && io_uring_cq_ready(&ring->uring))
 		return 0;
@@ -279,9 +280,9 @@ static int64_t now_ns(void)
 }
 
 /*
- * Submits queued entries and polls until there are @least completions or the time is over. Each
- * call makes the kernel poll once, because it has no time limit of its own. While there are
- * completions the kernel does not poll at all, so they are fetched at once.
+ * Submits queued entries and polls until there are @least completions or @wait_ns have passed. Each
+ * system call makes the kernel poll only once: a polling wait in the kernel has no time limit. The
+ * kernel does not poll while the ring has completions, so each round fetches them.
  */
 static int poll_for(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 		    unsigned int least, int64_t wait_ns, unsigned int *n)
@@ -297,9 +298,9 @@ static int poll_for(struct smq_ring *ring, struct smq_event *events, unsigned in
 }
 
 /*
- * Submits queued entries and waits until a signal comes. If the kernel has submitted something in
- * the call, it does not report the signal; and liburing's wait with a time limit, called without
- * one, would wait again.
+ * Submits queued entries and waits for @least completions, or until a signal comes. If the kernel
+ * submits entries in a call, it does not report a signal that ends the wait. liburing's wait with a
+ * time limit, called without a limit, would then wait again; io_uring_submit_and_wait() returns.
  */
 static int wait_for(struct smq_ring *ring, unsigned int least)
 {
@@ -323,9 +324,9 @@ int smq_reap(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 
 	if (!most || least > most)
 		return -EINVAL;
-	/* Even a wait of 0 ns would cost a timer. */
+	/* Do not call the kernel's wait: even a wait of 0 ns would start a timer. */
 	if (!least || !wait_ns)
-		ret = pass(ring);
+		ret = submit_now(ring);
 	else if (!io_uring_sq_ready(&ring->uring) && io_uring_cq_ready(&ring->uring) >= least)
 		ret = 0;
 	else if (ring->poll)

@@ -22,7 +22,7 @@ def root() -> Path:
 
 
 def stamp(*paths: Path) -> str:
-    """A text that changes when one of the files changes. Does not read the files."""
+    """A text that changes when the size or the modification time of one of the files changes."""
     parts = []
     for path in paths:
         status = path.stat()

@@ -122,4 +122,4 @@ def unpack(packed: bytes, name: str) -> bytes:
         if done.stdout:
             return done.stdout
         raise VMError(f"{name}: zstd: {done.stderr.decode(errors='replace').strip()}")
-    raise VMError(f"{name} is packed in a way unknown here, expected xz, gzip or zstd")
+    raise VMError(f"{name} is packed in an unknown format, expected xz, gzip or zstd")

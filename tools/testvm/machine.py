@@ -20,12 +20,13 @@ from .report import ConsoleLog
 from .streams import Output, Port
 
 QEMU = "qemu-system-x86_64"
-# When the guest reports the exit status, the last output and kernel messages may not have arrived.
+# When the guest reports the exit status, the last output and kernel messages may not have arrived:
+# wait for them this long.
 DRAIN_SECONDS = 15
-# The time that QEMU has to exit if it has plugins: they write their results then.
+# How long QEMU may take to exit if it has plugins, which write their results at that time.
 STOP_SECONDS = 30
-# If the command has not begun after this time, the boot hangs or this machine is very busy. The
-# guest is booted once more, without this limit.
+# If the command has not begun after this time, the boot hangs or this machine is very busy: boot
+# the guest once more, without this limit.
 BOOT_SECONDS = 120
 
 
@@ -50,8 +51,8 @@ class Options:
 class Machine:
     """A VM with one job. run() returns the exit status for the caller."""
 
-    # The ARCH of the kernels that it can run, see kernel.Kernel; and the devices of the streams in
-    # the guest: none if the guest finds them by name.
+    # The ARCH of the kernels that it can run, see kernel.Kernel. The guest's device of each stream;
+    # none if the guest finds the devices by name.
     ARCH = ""
     DEVICES: dict[str, str] = {}
 
@@ -100,7 +101,7 @@ class Machine:
     def _may_boot_again(self, terminal) -> bool:
         """Whether the guest may be booted again if it crashes or hangs before CMD begins. QEMU
         before 8.1 with several CPUs may keep an old translation of code while the kernel patches
-        it: rarely, this makes a stock kernel crash or hang."""
+        it. Rarely, this makes an unmodified kernel crash or hang."""
         options = self.options
         return not (terminal or options.icount or options.kvm or options.plugins or
                     options.gdb is not None)
@@ -131,7 +132,7 @@ class Machine:
         try:
             event = self._events.get(timeout=left)
         except queue.Empty:
-            # If the limit was that of --timeout, it is reported as usual.
+            # If --timeout has expired, the guest is not booted again, and the caller reports that.
             return None if left == BOOT_SECONDS else ("late", "")
         return None if event[0] == "gone" and self.log.text() else event
 
@@ -142,7 +143,7 @@ class Machine:
 
     def _connect(self, ports: dict[str, Port], terminal) -> list[Output]:
         outputs = []
-        # Local variables, so that late output of this boot does not get into the next boot's log.
+        # Local variables keep late output of this boot out of the next boot's log.
         log, events = self.log, self._events
 
         def console(data: bytes) -> None:
@@ -229,7 +230,7 @@ class Machine:
             return KERNEL_REPORT
         if not whole:
             self.say(f"vm: the guest's output did not end within {DRAIN_SECONDS} s of its "
-                     "command and may be cut")
+                     "command and may be incomplete")
             return VM_FAILED
         return status
 
@@ -307,8 +308,8 @@ class Machine:
         return command + options.qemu
 
     def _kernel_arguments(self) -> str:
-        # On a busy host the guest's timers may not run for seconds: hence no_timer_check and the
-        # longer limits for RCU stalls and lockups.
+        # On a busy host the guest's timers may be seconds late: hence no_timer_check and the longer
+        # limits for RCU stalls and lockups.
         words = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "oops=panic",
                  "nokaslr", "mitigations=off", "no_timer_check", "random.trust_cpu=1",
                  "rcupdate.rcu_cpu_stall_timeout=60", "sysctl.kernel.watchdog_thresh=30",
@@ -320,8 +321,8 @@ class Machine:
             # watchdog may reject it, and use a clock that costs an exit for each read.
             words += ["tsc=reliable", "clocksource=tsc"]
             # With several CPUs QEMU before 8.1 may keep an old translation of code while the kernel
-            # patches it, and execute int3 there for ever. Trace events that record command names
-            # patch the scheduler, which the other CPUs often execute.
+            # patches it, and then execute int3 there endlessly. Trace events that record command
+            # names patch the scheduler, which the other CPUs often execute.
             words.append("trace_options=norecord-cmd")
         return " ".join([*words, self.options.append]).strip()
 

@@ -20,8 +20,9 @@ def built(kernel: Kernel) -> list[Path]:
     """The modules of this project that the last build for @kernel made.
 
     They are read from modules.order, because the folder may contain old modules whose source no
-    longer exists. Depending on the kernel, its entries end in .ko or .o, and are absolute or
-    relative. In a copy of a build folder, absolute ones point to the original folder. """
+    longer exists. Depending on the kernel, the entries of modules.order end in .ko or .o, and are
+    absolute or relative. In a copy of a build folder, absolute ones point to the original folder.
+    """
     order = kernel.build / "modules.order"
     if not order.is_file():
         return []
@@ -123,7 +124,7 @@ def dependencies(kernel: Kernel, names: list[str]) -> list[Path]:
 
 
 def run_kmod(command: list[str]) -> str:
-    """Runs one of kmod's tools. Their folder may be missing in a user's PATH."""
+    """Runs one of kmod's tools. Also searches their folders, which a user's PATH may not have."""
     environment = dict(os.environ, PATH=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False,

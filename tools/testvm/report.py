@@ -27,14 +27,14 @@ _FAULTS = re.compile("|".join((
     r"refcount_t: ",
     r"list_(?:add|del) corruption",
     r"kmemleak: \d+ new suspected",
-    # Only for modules of this project: scsi_debug of 7.2 does not free all of its memory.
+    # Only this project's modules count: scsi_debug of 7.2 does not free all of its memory.
     r"module smq\w* func:\S+ has \d+ allocated at module unload",
     r"INFO: trying to register non-static key",
     r"DEBUG_LOCKS_WARN_ON",
 )))
-# Reports of known defects of the kernel itself, which this project cannot fix. For each: a pattern
-# of the first line; a pattern of another line; the number of lines, from the first on, among which
-# the other one must be. tests/vm/kit/klog.py has the same list.
+# Reports of known defects of the kernel itself, which this project cannot fix. For each report: a
+# pattern of its first line; a second pattern, which one of its lines must match; how many lines,
+# from the first on, are searched for the second pattern. tests/vm/kit/klog.py has the same list.
 _KNOWN = (
     # User Mode Linux of 7.2 walks a process's maple tree without its lock when it flushes the TLB;
     # lockdep reports that when an aio ring is freed.

@@ -35,12 +35,12 @@ class UserMode(Machine):
                 raise VMError(f"{tool} is not installed: tools/deps install run")
 
     def _may_boot_again(self, terminal) -> bool:
-        """False: User Mode Linux does not have QEMU's defect."""
+        """Returns false: only QEMU has the defect that makes a second boot useful."""
         return False
 
     def _messages(self, ports: dict[str, Port]) -> int:
-        """The port of the console, so that the log also has what the program prints before its
-        console exists."""
+        """Returns the port of the console. So the log also has what User Mode Linux prints before
+        its console exists."""
         return ports["serial"].guest.fileno()
 
     def _environment(self) -> dict[str, str]:
@@ -51,11 +51,11 @@ class UserMode(Machine):
             free = shutil.disk_usage(SHARED_MEMORY).free
             if free >= self.options.mem * 2**20:
                 place = str(SHARED_MEMORY)
-        # HOME, because the program creates a socket below it, for its control program.
+        # User Mode Linux creates the socket for its control program below HOME.
         return {"PATH": os.environ.get("PATH", ""), "TMPDIR": place, "HOME": str(self._job)}
 
     def _end(self, process: subprocess.Popen) -> None:
-        """Kills the guest. What the command wrote to shares is on the host already."""
+        """Kills the guest. Files that the command wrote to shares are on the host already."""
         try:
             # Kill the process group, because each address space of the guest is a process.
             os.killpg(process.pid, signal.SIGKILL)
@@ -69,11 +69,11 @@ class UserMode(Machine):
         command = ["prlimit", "--core=0", "--", str(self.kernel.image),
                    f"mem={options.mem}M", f"ncpus={options.cpus}", "seccomp=on",
                    f"initrd={initrd}", f"smq_job={job}"]
-        # No console or serial line of the guest must use the terminal of this process.
+        # The guest's consoles and serial lines must not use the terminal of this process.
         command += ["con=null", f"con0=null,fd:{ports['serial'].guest.fileno()}", "ssl=null"]
         for index, name in enumerate(("control", "stdout", "stderr")):
             command.append(f"ssl{index}=fd:{ports[name].guest.fileno()}")
-        # On a busy host a CPU of the guest may not run for a long time: hence the stall limit.
+        # On a busy host a CPU of the guest may not run for a long time: hence the RCU stall limit.
         command += ["console=tty0", "quiet", "loglevel=5", "panic=-1", "oops=panic",
                     "printk.time=1", "rcupdate.rcu_cpu_stall_timeout=60"]
         return command + options.append.split()

@@ -57,6 +57,6 @@ def bound(stage, io_errors=False):
             unbind()
             unload("smq_pvscsi")
         assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
-        assert not log.matching("which is not there")
+        assert not log.matching("which is not in flight")
         bad = [] if io_errors else log.io_errors()
         assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])

@@ -54,8 +54,8 @@ def test_compare(smq_disk, reads, node):
 def test_compare_of_what_block_cannot(smq_disk):
     rows = compare("--via", "block,smq,sg", "--rounds", 2, smq_disk.sd, "-", stdin=READ + TUR)
     assert [r["path"] for r in rows] == ["block", "smq", "sg"]
-    assert rows[0]["why"] == ("standard input:2: TEST UNIT READY (opcode 00h): only READ and WRITE "
-                              "go by block; --via sg takes all")
+    assert rows[0]["why"] == ("standard input:2: TEST UNIT READY (opcode 00h): block takes only "
+                              "READ and WRITE; --via sg takes all")
     assert (rows[0]["commands"], rows[0]["ns_per_command"], rows[0]["ratio"]) == (0, None, None)
     # The others are compared with the first path that ran.
     assert rows[1]["ratio"] == 1 and rows[2]["ratio"] is not None

@@ -114,12 +114,12 @@ def test_partition_is_refused(disk, reads):
 
 
 @pytest.mark.parametrize("line,why", [
-    ("000000000000 none 0", "TEST UNIT READY (opcode 00h): only READ and WRITE go by block"),
-    ("35000000000000000000 none 0", "only READ and WRITE go by block"),
-    ("2f000000000000000800 none 0", "only READ and WRITE go by block"),
-    ("c00000000000 in 4", "command (opcode C0h): only READ and WRITE go by block"),
+    ("000000000000 none 0", "TEST UNIT READY (opcode 00h): block takes only READ and WRITE"),
+    ("35000000000000000000 none 0", "block takes only READ and WRITE"),
+    ("2f000000000000000800 none 0", "block takes only READ and WRITE"),
+    ("c00000000000 in 4", "command (opcode C0h): block takes only READ and WRITE"),
     ("28000000000000000000 none 0", "READ(10) of 0 blocks"),
-    ("28080000000000000800 in 4096", "READ(10) with FUA has no block read"),
+    ("28080000000000000800 in 4096", "READ(10) with FUA: block I/O has no such read"),
     ("28200000000000000800 in 4096", "READ(10) asks for protection information"),
     ("28000000000000000800 in 8192", "BYTES is 8192, but 8 blocks of"),
     ("28000000800000000100 in 512", f"LBA 32768, 1 blocks: past the {vmdisk.BLOCKS} blocks"),

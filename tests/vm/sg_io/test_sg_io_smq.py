@@ -232,7 +232,7 @@ def test_a_length_that_cannot_be_prepared(smq_disk, line):
     done = sg_io("run", "--via", "smq", smq_disk.smq, "-", stdin=READ + line)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (f"sg_io: standard input:2: BYTES {line.split()[2]} is no multiple of 4, "
-                           f"as prepared commands of {smq_disk.smq} are\n")
+                           f"which prepared commands of {smq_disk.smq} need\n")
     assert smq_disk.done() == before
 
 
@@ -307,7 +307,7 @@ def test_several_devices_have_a_batch_each(three):
 def test_node_kinds_do_not_mix(three, reads):
     done = sg_io("run", three[0].smq, three[1].sg, reads)
     assert done.returncode == 2
-    assert "would go another path than" in done.stderr
+    assert "would use another path than" in done.stderr
     done = sg_io("run", three[0].smq, three[0].sd, reads)
     assert done.returncode == 2
     assert "are the same device" in done.stderr
@@ -427,7 +427,7 @@ def test_missing_held_requests_are_reported_once(smq_disk, reads):
     knob = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq), "held_share")
     before = knob.read_text(encoding="ascii")
     knob.write_text("0", encoding="ascii")
-    why = "no held requests here (held_share 0, or this kernel)"
+    why = "no requests can be held: held_share 0, or this kernel"
     try:
         done = sg_io("run", "--via", "smq-held", "--depth", 4, "--jobs", 3, "--count", 600,
                      smq_disk.smq, reads)
@@ -436,7 +436,7 @@ def test_missing_held_requests_are_reported_once(smq_disk, reads):
     finally:
         knob.write_text(before, encoding="ascii")
     assert (done.returncode, done.stderr) == (
-        0, f"sg_io: {smq_disk.smq}: {why}: slots are prepared\n")
+        0, f"sg_io: {smq_disk.smq}: {why}; slots run as with smq\n")
     assert "600 commands" in done.stdout
     assert table.returncode == 0 and why in table.stdout
     assert (got["max_held"], got["status"]) == (0, {"GOOD": 100})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs in the guest: measures a part of tools/bench/policies. Each figure is written as a line of
+"""Runs in the guest: measures a part of tools/bench/policies. Writes each figure as a line of
 JSON.
 
 guest.py PART RESULTS REPEATS QUICK

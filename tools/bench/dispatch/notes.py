@@ -13,8 +13,8 @@ PROGRAMS = Path(__file__).resolve().parents[3] / "build/tools/bench"
 
 
 def program(name: str, *words: object, ok: bool = True) -> dict[str, Any]:
-    """Runs a program of tools/bench/loop; returns its last line of JSON. With ok=False a program
-    may fail: then returns {}."""
+    """Runs a program of tools/bench/loop; returns its last line of JSON. With ok=False ignores
+    whether the program fails, and returns {}."""
     argv = [str(PROGRAMS / name), *map(str, words)]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs in the guest: compares prio with direct, by sync writes beside many async writes."""
+"""Runs in the guest: compares prio with direct, by sync writes during many async writes."""
 
 import time
 from collections.abc import Callable
@@ -16,18 +16,18 @@ MB = 10 ** 6
 DEPTH = 4
 SERVICE_NS = 1000000
 TEN, HUNDRED = 10 * MB, 100 * MB
-# The policies run in turns, so that other work of the machine affects all of them.
+# The policies are measured in turn, so that other work of the machine affects all of them.
 WORDS = ("direct", "again", "prio")
 RATIOS = (1, 2, 4, 8, 16)
 # Sizes of writes. LARGE needs merges: if each page has a bio of its own, they are merged into one
 # command.
 BLOCK, LARGE = 4096, 65536
-# Without a rate prio takes effect once it has seen a full device, which takes 5.2 s at most.
+# Without a rate prio becomes effective once it has seen a full device, within 5.2 s.
 LOOK_MS = 5500
-# One write that needs about a second at 1 MB/s; and the ms that it has waited when the sync writes
-# come.
+# The size of a write that needs about a second at 1 MB/s, and how long it has waited when the sync
+# writes come, in ms.
 TRAP_BYTES, TRAP_MS = 999424, 900
-DIRTY = 90  # % of memory: writes that the kernel throttles do not reach a policy
+DIRTY = 90  # % of memory: above it the kernel throttles writers, so their writes reach no policy
 PERCENTILES = {"lat_p50": 50, "lat_p99": 99, "lat_p999": 99.9}
 
 
@@ -74,7 +74,7 @@ class Case:
 
 
 def full(notes: Notes, repeats: int, quick: bool) -> None:
-    """A device with a depth of four, whose commands take 1 ms: sync writes beside async ones, and
+    """A device with a depth of four, whose commands take 1 ms: sync writes during async writes, and
     the effect of the ratio."""
     with host("full", 64, hw_queues=1) as device:
         device.model(service_ns=SERVICE_NS)
@@ -109,7 +109,7 @@ def rate(notes: Notes, repeats: int, quick: bool) -> None:
     with host("rate", 224, hw_queues=1, depth=2048) as device:
         device.model(bytes_per_sec=TEN)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
-        # The whole depth of the host, its extra commands included; writes beyond that wait in
+        # With the extra commands this is the whole depth of the host. Writes beyond it wait in
         # blk-mq.
         write(device.device / "queue_depth", 1536)
         case = Case(notes, device, device.partitions(200, 8), "prio_rate")
@@ -130,7 +130,7 @@ def most_queued(device: Host) -> int:
 
 
 def queued(device: Host) -> int:
-    """The number of commands that have a tag, waiting or with the device."""
+    """The number of commands that have a tag, held or with the device."""
     debugfs = Path("/sys/kernel/debug/block", device.queue.parent.name)
     return sum(int(line.partition("=")[2]) for path in debugfs.glob("hctx*/tags")
                for line in path.read_text(encoding="ascii").splitlines()
@@ -138,8 +138,8 @@ def queued(device: Host) -> int:
 
 
 def crowd(notes: Notes, repeats: int, quick: bool) -> None:
-    """As rate(), but with four times as many async writers as commands are advertised: most of them
-    wait above the policies."""
+    """As rate(), but with four times as many async writers as the host advertises commands: most of
+    them wait for a tag, before a policy sees their commands."""
     with host("crowd", 64, hw_queues=1, depth=64) as device:
         device.model(bytes_per_sec=TEN)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
@@ -155,7 +155,7 @@ def crowd(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def trap(notes: Notes, repeats: int, _quick: bool) -> None:
-    """At 1 MB/s: a large async write has waited for most of its second when sync writes come."""
+    """At 1 MB/s: a large async write has waited for most of a second when sync writes come."""
     with host("trap", 32, hw_queues=1) as device:
         device.set_queue(nomerges=0, max_sectors_kb=1024)
         case = Case(notes, device, device.partitions(16, 8), "prio_trap")
@@ -195,12 +195,12 @@ def megabytes_a_second(device: Host, seconds: float) -> float:
 
 
 def measure(notes: Notes, repeats: int, quick: bool) -> None:
-    """Measures all of these."""
+    """Measures all cases."""
     for name in ("dirty_ratio", "dirty_background_ratio"):
         with open(f"/proc/sys/vm/{name}", "w", encoding="ascii") as file:
             file.write(str(DIRTY))
-    # Run once so that the program is read from the host before: under icount the guest's clock
-    # leaps while the guest waits for that.
+    # Run the program once, so that the guest has read it from the host: under icount the guest's
+    # clock leaps while the guest waits for the host.
     program("dirty", "--writers", 0, "--after", 0, "--syncs", 1, "/dev/zero", "/dev/zero", ok=False)
     for case in (full, trap, load, crowd, rate):
         case(notes, repeats, quick)

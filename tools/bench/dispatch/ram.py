@@ -50,7 +50,7 @@ def write(path: Path, value) -> None:
 
 
 def read(path: Path) -> str:
-    """An attribute."""
+    """The content of an attribute."""
     return path.read_text(encoding="ascii").strip()
 
 
@@ -106,7 +106,7 @@ class Host:
         wait_for("the end of all commands", lambda: read(self.sysfs / "smq/inflight") == "0")
 
     def partitions(self, *mib: int) -> list[str]:
-        """Makes partitions of these sizes, each an inode of its own for fsync()."""
+        """Makes partitions of these sizes. Each has its own inode, so fsync() waits only for it."""
         nodes, start = [], 1 << 20
         with open(self.disk, "rb") as disk:
             for number, size in enumerate(mib, 1):

@@ -15,16 +15,16 @@ from .prio import under
 from .ram import Host, host, write
 
 QUEUES = 4
-# The time of a hardware queue for a command: longer than four CPUs of a slow machine need for four
-# commands.
+# How long a hardware queue takes for a command, in ns: longer than four CPUs of a slow machine need
+# to issue four commands.
 SLOW_NS = 2000000
 WORDS = ("direct", "again", "steer")
 THRESHOLD = 16
 MIB = 1 << 20
 LATENCIES = {"lat_p50": "p50", "lat_p99": "p99", "lat_p999": "p999"}
 
-# The report's experiment: thresholds in % of a hardware queue's tags; "off" is more than a queue
-# can have in flight.
+# The report's experiment: thresholds in % of a hardware queue's tags. The threshold "off" is more
+# than a queue can have in flight.
 TAGS = 64
 SHARES = (2, 10, 25, 50, 75, 98)
 OFF = 4096
@@ -37,7 +37,7 @@ BEGIN_READS = 0.15
 
 
 class Counted:
-    """The policy's counters, summed over all hardware queues, as differences from now on."""
+    """Counts by the policy's counters, summed over all hardware queues, from now on."""
 
     def __init__(self, device: Host):
         self._device = device
@@ -62,8 +62,8 @@ def steered(found: dict[str, int]) -> float:
 
 def run(notes: Notes, device: Host, name: str, word: str, jobs: int, count: int) -> None:
     """Random reads of one task on CPU 0, or of one on each CPU. The policy is chosen during the
-    warm-up, under load, because it looks for something to do at once then; otherwise it looks only
-    every five seconds."""
+    warm-up: a policy that is chosen under load finds out at once whether it has something to do,
+    otherwise it may take five seconds."""
     workload = {"path": "io_uring", "op": "read", "bs": 4096, "qd": 64, "batch": 16, "luns": 1,
                 "jobs": jobs}
     device.choose("direct")
@@ -102,9 +102,9 @@ def loops(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def read_all(device: Host, pinned: bool) -> tuple[float, int, int]:
-    """Reads the disk through the page cache, with some computation between. Returns the seconds it
-    took, the migrations of the task, and how many CPUs completed commands. Fails if the data is
-    wrong."""
+    """Reads the disk through the page cache in a child process, with some computation between two
+    reads. Returns the seconds that it took, the checksum of the data, and how often the child
+    migrated. BenchError if the child fails."""
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
     child = os.pipe()
     pid = os.fork()
@@ -180,6 +180,6 @@ def reads(notes: Notes, device: Host, kind: str, word: str, pinned: bool, right:
 
 
 def measure(notes: Notes, repeats: int, quick: bool) -> None:
-    """Measures all of these."""
+    """Measures all cases."""
     loops(notes, repeats, quick)
     experiment(notes, repeats, quick)

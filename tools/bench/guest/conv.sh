@@ -38,7 +38,7 @@ row_conv_scsi_debug_1q() {
 	conv_up scsi_debug_1q
 }
 
-# The policy bucket on an upper host above one queue.
+# The policy bucket on the upper host, above a lower host with one queue.
 row_conv_scsi_debug_1q_bucket() {
 	local host
 	conv_up scsi_debug_1q
@@ -48,8 +48,8 @@ row_conv_scsi_debug_1q_bucket() {
 	note "param $ROW policy bucket"
 }
 
-# hba_up MODULE: the disks of one of QEMU's HBAs. The module stays, and its disks are idle in other
-# rows.
+# hba_up MODULE: brings up the disks of one of QEMU's HBAs. The module stays loaded, and its disks
+# are idle in other rows.
 hba_up() {
 	scsi_drivers
 	once "$ROW" "$1"

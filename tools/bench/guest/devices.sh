@@ -9,7 +9,7 @@
 
 SIZE_MB=64
 VIRTIO_DISKS=1	# that the VM's virtio-scsi device has
-SD=yes		# or empty: no driver has the disks, which are named by their addresses
+SD=yes		# or empty: sd does not have the disks, which are named by their SCSI addresses
 DISK_WAIT=15	# seconds, SCSI scans asynchronously
 LOG=/dev/null
 RESULTS=/nonexistent
@@ -45,8 +45,8 @@ unload() {
 	[[ ! -e /sys/module/$1 ]] || rmmod "$1" || die "rmmod $1 failed"
 }
 
-# scsi_disks PROC_NAME: the disks of that driver's hosts, in the order of LUNs; devices without sd
-# by their addresses
+# scsi_disks PROC_NAME: the disks of that driver's hosts, in the order of LUNs; without sd their
+# SCSI addresses
 scsi_disks() {
 	local host device disk
 	for host in /sys/class/scsi_host/host*; do
@@ -122,7 +122,7 @@ scsi_drivers() {
 	modprobe -a sd_mod sg smq_sg || die "modprobe sd_mod sg smq_sg failed"
 }
 
-# scsi_debug_set NAME VALUE: changes a parameter at run time; tries again while the driver is busy
+# scsi_debug_set NAME VALUE: changes a parameter at run time
 scsi_debug_set() {
 	echo "$2" > "/sys/bus/pseudo/drivers/scsi_debug/$1" ||
 		die "scsi_debug: $1=$2 refused"
@@ -154,7 +154,8 @@ scsi_debug_up() {
 	queue_stats 1
 }
 
-# queue_stats 0|1: whether the block layer takes the times of requests, for nodes with this setting
+# queue_stats 0|1: sets whether the block layer takes the times of requests, if nodes have this
+# attribute
 queue_stats() {
 	local knob
 	for knob in /sys/class/smq_sg/*/queue_stats; do
@@ -202,7 +203,8 @@ row_scsi_debug_no_stats() {
 		SKIPPED="the kernel takes no times of passthrough commands"
 		return 1
 	fi
-	# Another elevator turns the block layer's throttling, and with it the times, on again.
+	# A change of the elevator turns the block layer's throttling on, and with it the times: set
+	# the elevator first.
 	set_elevator "${DISKS[0]}" none
 	queue_stats 0
 	note "param $ROW then queue_stats=0"
@@ -215,13 +217,13 @@ row_scsi_debug_timer() {
 	note "param $ROW then ndelay=20000"
 }
 
-# A poll queue in addition to the others: the driver has at most as many queues as the kernel may
-# have CPUs.
+# Adds a poll queue to the other queues. The driver has at most as many queues as there are possible
+# CPUs.
 scsi_debug_poll_up() {
 	scsi_debug_up "$ROW" submit_queues="$(( $(nproc) + 1 ))" poll_queues=1
 	scsi_debug_set fake_rw 1
 	if [[ $(< "/sys/block/${DISKS[0]}/queue/io_poll") != 1 ]]; then
-		SKIPPED="scsi_debug has no poll queue: the kernel has no room for one more CPU"
+		SKIPPED="scsi_debug has no poll queue: there are too few possible CPUs"
 		return 1
 	fi
 }
@@ -336,8 +338,8 @@ row_smq_ram_20us_poll() {
 	fill_disks
 }
 
-# virtio_up DRIVER [PARAMETER=VALUE]...: gives the VM's virtio-scsi device to DRIVER. Disks beyond
-# LUNS stay idle, but are found before anything is measured.
+# virtio_up DRIVER [PARAMETER=VALUE]...: gives the VM's virtio-scsi device to DRIVER. Waits for all
+# disks before the measurement; those beyond LUNS stay idle.
 virtio_up() {
 	scsi_drivers
 	if ! grep -qsx 0x0008 /sys/bus/virtio/devices/*/device; then
@@ -388,9 +390,10 @@ row_legacy_419_timer() {
 	policy legacy-model smq_legacy/era=4.19
 }
 
-# A CPU looks for a free tag, and for room in the queue depth, at the place where it found one last.
-# The first place is random, which changes the count by 8 instructions each for the life of a
-# device. If the maps are made small first, a CPU can begin only at their beginning.
+# A CPU begins its search for a free tag, and for room in the queue depth, at the place where it
+# found one last. The first place is random, and each of the two changes the count by 8 instructions
+# for the life of a device. So make the maps small for the first I/O: then the only place is at
+# their start.
 begin_maps() {
 	local disk=$1 file value
 	local -A was=()
@@ -430,7 +433,7 @@ settle_queues() {
 	local disk queue name settings
 	for disk in "${DISKS[@]}"; do
 		if [[ -z $SD ]]; then
-			# No other program must have set an elevator.
+			# There is no attribute to set the elevator: no program has set another one.
 			begin_maps "$disk"
 			note "queue $ROW $disk queue_depth=$(< "$(device_of "$disk")/queue_depth")"
 			continue
@@ -456,8 +459,8 @@ settle_queues() {
 	done
 }
 
-# Writes the symbols for the plugins and the report; again for each row, because a reloaded module
-# has other addresses.
+# Writes the symbols for the plugins and the report, again whenever other modules are loaded: a
+# reloaded module has new addresses.
 dump_symbols() {
 	local now
 	now=$(cut -d' ' -f1,6 /proc/modules | sort)
@@ -494,7 +497,7 @@ set_up() {
 	note "row $1 $2"
 }
 
-# measure KEY PROGRAM...: runs one workload; its lines of JSON go into the log
+# measure KEY PROGRAM...: runs one workload, and writes its lines of JSON to the log
 measure() {
 	local key=$1 lines line
 	shift

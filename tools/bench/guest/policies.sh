@@ -36,8 +36,8 @@ smq_host() {
 	done
 }
 
-# policy NAME [KNOB=VALUE]...: chooses a policy; if there is none of that name, fails and sets
-# SKIPPED
+# policy NAME [KNOB=VALUE]...: chooses a policy and sets its knobs; if smq refuses one of these,
+# fails and sets SKIPPED
 policy() {
 	local name=$1 host setting
 	shift
@@ -56,9 +56,9 @@ policy() {
 	note "param $ROW policy $name $*"
 }
 
-# A policy without use stops being effective, and looks again every five seconds. When it is chosen
-# it looks at once; there must be commands during that look. What batch learns from them stays for a
-# while.
+# A policy that has nothing to do stops being effective, and looks again every five seconds. When it
+# is chosen it looks at once, but needs commands during that look: so choose batch again, and issue
+# some. What batch learns from them stays for a while.
 look_again() {
 	local host tries
 	[[ $POLICY == batch ]] || return 0
@@ -73,9 +73,9 @@ look_again() {
 }
 
 # Under icount an instruction takes a nanosecond, so the CPU is ten times slower than a real one.
-# The device must be slow as well, or there would never be 32 commands in flight.
+# The device must be slow as well, otherwise there would never be 32 commands in flight.
 SERVICE_NS=500000
-# For the same reason batch may hold a command for this long.
+# The time for which batch may hold a command is long for the same reason.
 BATCH_USECS=500
 
 row_smq_ram_timer() {
@@ -120,9 +120,8 @@ row_batch_bell_batch() {
 	row_smq_ram_doorbell_batch
 }
 
-# One hardware queue for all CPUs, with the lock of an LLD. Commands end as soon as the doorbell is
-# rung, so that the device takes the least time. Data is not moved, because with a real device that
-# is done by DMA.
+# One hardware queue for all CPUs, with an LLD's lock. Commands end as soon as the doorbell is rung,
+# so that the device takes the least time. The CPU moves no data, because real devices use DMA.
 shared_up() {
 	HW_QUEUES=1 NO_DATA=1 ram_model_up doorbell_ns=1
 }
@@ -145,13 +144,13 @@ row_shared_deadline() {
 	ELEVATOR=mq-deadline
 }
 
-# The policy with its default settings: it has no use with one submitter.
+# The policy with its default settings: with one submitter it has nothing to do.
 row_shared_bucket_default() {
 	shared_up
 	policy bucket
 }
 
-# Commands end on the CPU that queued them, not on the one that dispatched them.
+# With rq_affinity=2 commands end on the CPU that queued them, not on the one that dispatched them.
 row_shared_home_direct() {
 	shared_up
 	RQ_AFFINITY=2

@@ -7,7 +7,7 @@
 TARGET=/sys/kernel/config/target
 TARGET_FILE=/run/bench-target.img
 
-# Removes all directories of the previous row, of either fabric.
+# Removes the previous row's directories in configfs, of both fabrics.
 target_gone() {
 	local path
 	for path in "$TARGET"/{loopback,smq}/naa.*/tpgt_1/lun/lun_*/backstore; do
@@ -44,8 +44,8 @@ backstore() {
 	note "param $ROW backstore $1 $control is_nonrot=1"
 }
 
-# target_up tcm_loop|smq_lio rd_mcp|fileio|iblock: makes LUNS LUNs of one target. Each has a RAM
-# disk of its own; of the other backstores there is only one
+# target_up tcm_loop|smq_lio rd_mcp|fileio|iblock: makes a target with LUNS LUNs. Each LUN has its
+# own RAM disk; with the other backstores there can be only one LUN
 target_up() {
 	local module=$1 kind=$2 fabric port driver n
 	[[ $kind == rd_mcp ]] || (( LUNS == 1 )) || die "$ROW: one LUN, not $LUNS"

@@ -21,10 +21,11 @@ MEMORY = "512M"
 ARGUMENTS = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1", "oops=panic", "nokaslr",
              "norandmaps", "no_timer_check", "mitigations=off", "nopti", "nospectre_v2",
              "spec_store_bypass_disable=off",
-             # The third port has the interrupt of the first, which is the console.
+             # The third port shares the interrupt of the first, which is the console.
              "8250.share_irqs=1"]
-# The emulated TSC is the host's. The kernel's watchdog may find it late and replace it by a clock
-# that costs an exit for each read. For the last one see tools/testvm/machine.py, "QEMU before 8.1".
+# The emulated TSC is the host's. The kernel's clocksource watchdog may reject it, and use a clock
+# that costs an exit for each read. The comment on "QEMU before 8.1" in tools/testvm/machine.py
+# explains the last option.
 NOT_EXACT = ["tsc=reliable", "clocksource=tsc", "trace_options=norecord-cmd"]
 # Kernels up to 4.20 have other names for the slow paths of semaphores.
 LOCK_ARGUMENTS = [*LOCKING, "slow=rwsem_down_*_failed*"]
@@ -36,7 +37,7 @@ PROGRESS_SECONDS = 20
 
 
 class NoLegacyPath(Exception):
-    """The kernel came up and has no switch between two paths."""
+    """The kernel has booted, but has no parameter that selects the path."""
 
 
 def _progress(what: str, done: int, expected: int, began: float, end: str) -> None:
@@ -132,6 +133,6 @@ class Boot:
             time.sleep(POLL)
 
     def _last_word(self) -> str:
-        """The line that ends a boot, once the guest has written it to its end; "" before that."""
+        """The line that ends a boot, once the guest has written all of it; "" before that."""
         found = re.search(r"^(end|refused|error .*)\r?\n", _text(self.log), re.MULTILINE)
         return found.group(1).strip() if found else ""

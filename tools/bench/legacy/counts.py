@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What one boot counted, per I/O: instructions and locks of the whole kernel, interrupts among
-them, so that both paths are counted in the same scope wherever their commands complete."""
+"""What one boot counted, per I/O: instructions and locks of the whole kernel. Interrupts are
+included: so the scope is the same for both paths, wherever their commands complete."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ from .plan import EXACT, Plan
 CLOCK_TOLERANCE = 0.01      # between the plugin's count and the guest's clock
 # The kernel needs at least this many instructions to take a command through SCSI and back.
 LEAST_KERNEL = 1000
-# Either path takes at least one for each I/O: the lock of the AIO context, or those of sg.
+# Each I/O takes at least one lock on either path: that of the AIO context, or those of sg.
 LEAST_LOCKS = 0.2
 
 
 @dataclass
 class Count:
-    """One workload on one row; a value or an entry for each repeat."""
+    """One workload on one row. Lists have a value for each repeat."""
 
     total: list[float] = field(default_factory=list)
     kernel: list[float] = field(default_factory=list)
@@ -40,7 +40,8 @@ Counts = dict[tuple[str, str], Count]       # by row and workload
 
 
 def _check_clock(run: Run) -> None:
-    """Under icount the guest's clock counts instructions, and goes on where the CPU is idle."""
+    """Compares the count with the guest's clock: under icount that counts instructions, and also
+    runs while the CPU is idle."""
     counted = run.figures["insns"]
     waited = run.ns - counted
     if waited < -CLOCK_TOLERANCE * counted or \
@@ -70,7 +71,7 @@ def _check(what: str, count: Count, means: str) -> None:
     kernel, total = count.kernel[-1], count.total[-1]
     if kernel < LEAST_KERNEL or total <= kernel:
         raise BenchError(f"{what}: {kernel:.0f} instructions in the kernel of {total:.0f} per I/O: "
-                         f"fewer than {LEAST_KERNEL}: these were no SCSI commands")
+                         f"fewer than {LEAST_KERNEL}: these were not SCSI commands")
     if count.locks and count.locks[-1] < LEAST_LOCKS:
         raise BenchError(f"{what}: {count.locks[-1]:.2f} locks per I/O by {means}, at least "
                          f"{LEAST_LOCKS} are taken: is the kernel built with CONFIG_SMP=y?")

@@ -23,19 +23,19 @@ SUFFIXES = (".ko", ".ko.xz", ".ko.gz", ".ko.zst")
 # The legacy path's last kernel was 4.20.
 LAST_LEGACY = (4, 20)
 
-# Hosts come later, each for one path.
+# The guest adds hosts later, each for one path.
 DISK_PARAMETERS = "add_host=0 delay=0 fake_rw=1 dev_size_mb=64"
 QUEUE_DEPTH = 128       # of each LUN, on either path
 
 
 def release_of(image: Path) -> str:
-    """The kernel's own name, as the image says."""
+    """The kernel's release, as its image says."""
     if not image.is_file():
         raise BenchError(f"LEGACY_KERNEL: no file {image}")
     try:
         release = kernels.release_of(image)
     except VMError:
-        raise BenchError(f"LEGACY_KERNEL: {image} is no bzImage") from None
+        raise BenchError(f"LEGACY_KERNEL: {image} is not a bzImage") from None
     with image.open("rb") as file:
         is_elf = file.read(4) == b"\x7fELF"
     if is_elf:
@@ -44,7 +44,7 @@ def release_of(image: Path) -> str:
 
 
 def why_no_legacy(release: str) -> str:
-    """Why a kernel has no legacy path, by its release alone; "" if it may have one."""
+    """Why a kernel of this release has no legacy path; "" if it may have one."""
     numbers = release.replace("-", ".").split(".")
     if all(number.isdigit() for number in numbers[:2]) and \
             tuple(map(int, numbers[:2])) > LAST_LEGACY:
@@ -53,7 +53,7 @@ def why_no_legacy(release: str) -> str:
 
 
 def refusal(release: str, why: str) -> str:
-    """The one message for every kernel without a legacy path, however that was found."""
+    """The message for a kernel without a legacy path."""
     return (f"LEGACY_KERNEL: {release} has no legacy path ({why}); give a kernel up to "
             f"{LAST_LEGACY[0]}.{LAST_LEGACY[1]} that has scsi_mod.use_blk_mq")
 
@@ -69,7 +69,7 @@ def check_depths(log: GuestLog) -> None:
 
 
 def module_name(path: Path) -> str:
-    """The name of a module as insmod knows it, "" for another file."""
+    """The name of a module as insmod knows it; "" if the file is not a module."""
     for suffix in SUFFIXES:
         if path.name.endswith(suffix):
             return path.name.removesuffix(suffix).replace("-", "_")
@@ -77,7 +77,7 @@ def module_name(path: Path) -> str:
 
 
 class Modules:
-    """What LEGACY_MODULES holds, at any depth: an installed tree or just files."""
+    """The modules below LEGACY_MODULES, which is an installed tree or any folder with modules."""
 
     def __init__(self, folder: Path | None, scratch: Path):
         self._found: dict[str, Path] = {}
@@ -93,8 +93,8 @@ class Modules:
             raise BenchError(f"LEGACY_MODULES: {folder} holds no module")
 
     def loading_order(self, names: tuple[str, ...]) -> list[Path]:
-        """Unpacked files of those modules that are there, each after those that it depends on. The
-        others must be built in, which the guest checks."""
+        """The unpacked files of the named modules that exist, each after the modules that it
+        depends on. The others must be built in; the guest checks that."""
         ordered: dict[str, Path] = {}
         for name in names:
             self._add(name, ordered, ())
@@ -132,7 +132,7 @@ class Job:
     """What one boot measures."""
 
     plan: Plan
-    any_kernel: bool        # it has one path, and no switch
+    any_kernel: bool        # it has one path, and no parameter that selects it
     queues: int             # hardware queues of a host on blk-mq
 
     def parameters(self) -> dict[str, str]:

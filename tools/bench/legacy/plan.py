@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each boot measures, as lines for the guest. Every workload runs on both paths one after the
-other, with the same program, queue depth and counts."""
+"""What each boot measures, as lines for the guest. Every workload runs on one path after the other,
+with the same program, queue depth and counts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ WORKLOADS = {
     "sg-read": Workload("sg_io", "read", 512, 1, 1),
     "sd-read": Workload("sd_sg_io", "read", 512, 1, 1),     # SG_IO on the node of sd
 }
-# Without --workloads, the tool measures these with several LUNs or CPUs.
+# Without --workloads, only these are measured if there are several LUNs or CPUs.
 MAIN = ["aio-4k-qd32", "aio-4k-qd1", "sd-read"]
 LEGACY, MQ = "kernel_legacy", "kernel_mq"
 TIMER = "_timer"
@@ -29,8 +29,8 @@ EXACT, PACED, TIME = "exact", "paced", "time"
 
 @dataclass(frozen=True)
 class Counts:
-    """How many I/Os each job issues: as warm-up, and in each measured run. Of two runs the
-    difference counts."""
+    """How many I/Os each job issues: as warm-up, and in each measured run. If there are two runs,
+    their difference is used."""
 
     warmup: int
     measured: tuple[int, ...]
@@ -43,7 +43,7 @@ TIME_QD1 = Counts(100, (2000,))
 
 
 def program(workload: Workload, kind: str) -> str:
-    """Returns the program, the nodes it is for, and its arguments, as words of the plan."""
+    """Returns the program, the kind of its nodes, and its arguments, as words of the plan."""
     if workload.path == "libaio":
         words = ["aio", "disk", "--bs", str(workload.bs), "--depth", str(workload.qd),
                  "--batch", str(workload.batch), *([] if kind == EXACT else ["--now"])]
@@ -68,7 +68,7 @@ class Plan:
 
     def _steps(self) -> Iterator[tuple[int, str, int, list[Workload]]]:
         """Yields (repeat, row, LUNs, workloads). The paths take turns, and every second repeat
-        begins with the other path. For times they take turns with each workload."""
+        begins with the other path. If times are measured, they take turns for each workload."""
         for mode, luns in product(("", TIMER), sorted({one.luns for one in self.workloads})):
             rows = [row for row in self.rows if row.endswith(TIMER) == bool(mode)]
             found = [one for one in self.workloads if one.luns == luns]

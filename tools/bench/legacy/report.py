@@ -57,7 +57,7 @@ def time_figures(iops: dict[tuple[str, str], list[float]], log: GuestLog, same: 
 MEANS = {
     "symbols": "by the plugin, at the lock functions that the kernel's symbols name",
     "lock_stat": "by /proc/lock_stat, over each program from its start to its end; instructions "
-                 "of this kernel hold those of lockdep, and stand for no other",
+                 "of this kernel include those of lockdep, and say nothing about other kernels",
     "none": "not counted: the kernel has no /proc/lock_stat, and no _raw_spin_lock in "
             "/proc/kallsyms",
     "": "not counted",
@@ -90,5 +90,5 @@ def table(taken: FigureSet, means: str) -> list[str]:
 
 
 def half(found: Sequence[Figure]) -> float:
-    """Returns half of the greatest spread."""
+    """Returns half of the largest spread."""
     return max(one.spread / 2 for one in found)

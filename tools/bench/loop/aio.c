@@ -155,7 +155,7 @@ static int job(unsigned int n)
 	if (open_disks(n))
 		return 1;
 	err = set_up();
-	/* Not needed for times, which vary by more than these eight instructions. */
+	/* Not needed for times: they vary by more than the eight instructions that it avoids. */
 	if (!opt.now)
 		disk_next_second();
 	jobs_meet();
@@ -180,7 +180,7 @@ static const char help[] =
 "  --warmup N       I/Os before the first run (1000)\n"
 "  --now            for measurements of time: do not wait for the next second of the\n"
 "                   clock; that wait only makes instruction counts exact\n"
-"  --timeout S      give up after so many seconds (300)\n"
+"  --timeout S      give up after S seconds (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {

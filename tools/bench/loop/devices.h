@@ -17,8 +17,8 @@ struct devices devices_parse(int argc, char **argv);
 const char *devices_one(int argc, char **argv);
 
 /*
- * Opens the devices of job @n of @jobs, at least one: if there are more jobs than devices, jobs
- * share a device. Returns the number of @fds, or -1 after a message.
+ * Opens the devices of job @n of @jobs, at least one: if there are more jobs than devices, several
+ * jobs share a device. Returns the number of @fds; on failure prints a message and returns -1.
  */
 int devices_open(const struct devices *devices, unsigned int n, unsigned int jobs,
 		 int flags, int fds[MAX_DEVICES]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Async writes beside sync writes: some threads make the page cache write blocks, as writeback
- * does; others write a block and fsync() it. Async and sync writers use different nodes, two
- * partitions of a disk, so that fsync() waits only for pages of sync writers. At the end all
+ * Does async and sync writes at the same time: some threads make the page cache write blocks, as
+ * writeback does; others write a block and fsync() it. Async and sync writers use different nodes,
+ * two partitions of a disk, so that fsync() waits only for pages of sync writers. At the end all
  * written data is read back and compared.
  */
 #define _GNU_SOURCE
@@ -26,7 +26,7 @@
 #define MAX_SYNCS	100000
 #define SYNC_BS		4096
 #define GRACE		2	/* s */
-/* Blocks of a writer, used in turn; blocks of the same burst are not adjacent. */
+/* The number of blocks of a writer. Each burst uses every second one, so that none are adjacent. */
 #define PLACES		(2 * opt.burst)
 
 static struct {
@@ -52,7 +52,7 @@ static struct writer writers[MAX_WRITERS];
 static struct syncer syncers[MAX_SYNCERS];
 static int async_fd, sync_fd;
 static struct timespec began;
-/* Any thread sets these, all read them; only by __atomic_ functions. */
+/* Any thread may set and read these, by __atomic_ functions. */
 static bool stop, failed;
 
 static double since_ms(const struct timespec *then)
@@ -98,8 +98,8 @@ static off_t place_of(const struct writer *w, unsigned int place)
 }
 
 /*
- * Starts a burst of async writes, then waits for it: so a writer never has more than a burst in
- * flight.
+ * Starts a burst of async writes, then waits for it, so that a writer never has more than one burst
+ * in flight.
  */
 static bool write_burst(struct writer *w, unsigned int round, void *block)
 {
@@ -112,8 +112,8 @@ static bool write_burst(struct writer *w, unsigned int round, void *block)
 			return false;
 		w->wrote[place] = round;
 		/*
-		 * SYNC_FILE_RANGE_WAIT_BEFORE is left out: with all three flags the kernel would do
-		 * sync writes.
+		 * With all three flags of sync_file_range() the kernel would do sync writes, so this
+		 * leaves out SYNC_FILE_RANGE_WAIT_BEFORE.
 		 */
 		if (sync_file_range(async_fd, place_of(w, place), opt.bs, SYNC_FILE_RANGE_WRITE))
 			return false;
@@ -178,7 +178,7 @@ static bool is_there(const char *node, off_t at, unsigned int bs, unsigned long 
 	if (fd >= 0)
 		close(fd);
 	if (!good)
-		fprintf(stderr, "%s: at %ld is not what was written\n", node, (long)at);
+		fprintf(stderr, "%s: the data at %ld is not what was written\n", node, (long)at);
 	return good;
 }
 
@@ -229,7 +229,7 @@ static void report(double ms, unsigned long ops, double window_ms, bool good)
 }
 
 /*
- * Before the measurement, uses up the bytes that a policy with a limited rate has saved up while
+ * Before the measurement, uses up the bytes that a policy with a rate limit allows at once after
  * the disk was idle.
  */
 static bool write_first(void)
@@ -248,9 +248,10 @@ static bool write_first(void)
 }
 
 /*
- * Waits for the end of the syncers, until GRACE seconds after their time at most. One CPU's async
- * writers can take each place at the device as it gets free: then a sync write that the block
- * layer queued ends only after them. Returns how many have ended.
+ * Waits for the end of the syncers, but at most until GRACE seconds after their time (--seconds).
+ * The async writers of one CPU can take every place at the device as soon as it is free: then a
+ * sync write that the block layer has queued ends only after them. Returns how many syncers have
+ * ended.
  */
 static unsigned int join_syncers(const pthread_t *threads)
 {
@@ -312,18 +313,19 @@ static bool run(void)
 
 static const char help[] =
 "usage: dirty [options] ASYNC SYNC\n"
-"Threads write blocks to ASYNC by the page cache; others write 4096 bytes to SYNC and fsync() it.\n"
+"Threads write blocks to ASYNC through the page cache; others write 4096 bytes to SYNC and\n"
+"fsync() them.\n"
 "  --writers N      threads that do async writes (64)\n"
 "  --bs BYTES       size of an async write (4096)\n"
 "  --burst N        async writes that each writer has in flight (1)\n"
 "  --rounds N       bursts of each writer (0: until the sync writes have ended)\n"
-"  --first BYTES    a direct write to ASYNC before everything else (0)\n"
+"  --first BYTES    first of all, write so many bytes to ASYNC by O_DIRECT (0)\n"
 "  --syncers N      threads that do sync writes (1)\n"
 "  --direct         O_DIRECT instead of fsync(), which also waits for other syncers' blocks\n"
-"  --after MS       sync writes begin so much later than async ones (1000)\n"
+"  --after MS       sync writes begin MS milliseconds after async ones (1000)\n"
 "  --every US       pause between two writes of a syncer (0)\n"
-"  --syncs N        writes of each syncer, at most (100)\n"
-"  --seconds S      how long sync writes go on, at most (0: no limit)\n"
+"  --syncs N        the most writes of each syncer (100)\n"
+"  --seconds S      the longest time of sync writes (0: no limit)\n"
 "Reads back all written data. Prints a line of JSON.\n";
 
 static const struct option_spec options[] = {
@@ -371,7 +373,7 @@ int main(int argc, char **argv)
 	option_parse(argc, argv, options, help);
 	opt.devices = devices_parse(argc, argv);
 	if (opt.devices.nr != 2) {
-		fprintf(stderr, "DEVICE: two, for async and for sync writes\n");
+		fprintf(stderr, "ASYNC SYNC: give two devices\n");
 		return 2;
 	}
 	return set_up() && run() ? 0 : 1;

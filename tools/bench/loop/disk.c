@@ -42,10 +42,10 @@ unsigned long disk_random(void)
 }
 
 /*
- * Each read compares the node's time of access with its other times, and takes a longer path if two
- * of them are in the same second: this costs 8 instructions per I/O, in some runs only. So the
- * first read, which sets the time of access, must be in a later second than the last write (or
- * touch) of the node.
+ * Each read compares the node's access time with its other times, and takes a longer path if two of
+ * them are in the same second. This costs 8 instructions per I/O, and only in some runs. So the
+ * first read, which sets the access time, must be in a later second than the last write (or touch)
+ * of the node.
  */
 void disk_next_second(void)
 {

@@ -6,14 +6,14 @@
 #include <stdbool.h>
 
 /*
- * Opens @device for direct I/O of @bs bytes, for reading only unless @write, and stores how many
- * such blocks it has. Returns the descriptor or, after a message, -1.
+ * Opens @device for direct I/O of @bs bytes, for reading only unless @write, and stores in @blocks
+ * how many such blocks it has. Returns the descriptor; on failure prints a message and returns -1.
  */
 int disk_open(const char *device, bool write, unsigned int bs,
 	      unsigned long *blocks);
 
 /*
- * Seeds the random numbers of job @n: each job has other numbers, and the same ones in every run.
+ * Seeds the random numbers of job @n: they differ between jobs, and are the same in every run.
  */
 void disk_seed(unsigned int n);
 unsigned long disk_random(void);

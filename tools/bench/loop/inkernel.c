@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Passthrough requests from inside the kernel, by the module smq_load, which sets the markers. */
+/* Passthrough requests from inside the kernel, by the module smq_load, which runs the markers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #define MAX_BYTES	4096
 #define MAX_DEPTH	1024
 #define MAX_CACHED	32	/* requests that a plug takes at a time */
-#define MAX_SECONDS	3600	/* that the module lets a run take */
+#define MAX_SECONDS	3600	/* the longest run that the module accepts */
 #define LINE		512
 
 static struct {
@@ -67,8 +67,8 @@ static int run(unsigned long count)
 }
 
 /*
- * The module's result is JSON: {"error": "...", "jobs": [, then a line for each job. Here there is
- * one job.
+ * Reads the module's result, which is JSON: {"error": "...", "jobs": [, then a line for each job.
+ * Here there is one job.
  */
 static int result(unsigned long *count, unsigned long *ns)
 {
@@ -108,12 +108,12 @@ static const char help[] =
 "  --bs BYTES       size of a READ(10) (512)\n"
 "  --depth N        commands in flight (32)\n"
 "  --batch N        commands submitted under one plug (16)\n"
-"  --cached         the plug allocates the requests of a batch at once, as io_uring's plug\n"
-"                   does; otherwise one by one, as the plug of a module does\n"
+"  --cached         the plug allocates the requests of a batch together, as io_uring's plug\n"
+"                   does; otherwise one by one, as a module's plug does\n"
 "  --count N[,N]    commands of each measured run, at least 250; a run has a few more, to fill\n"
 "                   its last batches (2000,6000)\n"
 "  --warmup N       commands before each run (1000)\n"
-"  --timeout S      give up after so many seconds, at most 3600 (300)\n"
+"  --timeout S      give up after S seconds, at most 3600 (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {

@@ -13,8 +13,8 @@
 #include "jobs.h"
 
 /*
- * Times are in ticks of the TSC: under User Mode Linux a call for the kernel's time takes as long
- * as ten I/Os.
+ * Times are in ticks of the TSC, because under User Mode Linux it takes as long as ten I/Os to ask
+ * the kernel for the time.
  */
 struct chunk {
 	unsigned int ios;
@@ -26,7 +26,7 @@ static struct meeting {
 	unsigned long arrived;
 	char apart[64];		/* two cache lines */
 	bool failed;
-	/* Each job writes its own during a run; the first job reads all of them afterwards. */
+	/* Each job writes its own element during a run; the first job reads all of them after it. */
 	struct job_chunks {
 		struct chunk chunks[MAX_CHUNKS];
 		unsigned int nr;
@@ -51,7 +51,7 @@ void jobs_meet(void)
 	while (__atomic_load_n(&meeting->arrived, __ATOMIC_SEQ_CST) < all) {
 		if (__atomic_load_n(&meeting->failed, __ATOMIC_RELAXED))
 			exit(1);
-		/* Jobs that share a CPU could wait for each other for a whole time slice. */
+		/* Without this, jobs that share a CPU could wait a whole time slice for each other. */
 		if (nr_jobs > (unsigned int)nr_cpus)
 			sched_yield();
 		else

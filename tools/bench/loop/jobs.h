@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Jobs that are measured together: one process each, pinned to a CPU of its own (if there are more
- * jobs than CPUs, jobs share CPUs), started and stopped together. Set-up and warm-up stay outside
- * the markers.
+ * Jobs that are measured together. Each is a process, pinned to a CPU of its own (if there are more
+ * jobs than CPUs, jobs share CPUs). All start and stop a run together. Set-up and warm-up are
+ * outside the markers.
  */
 #ifndef SMQ_BENCH_JOBS_H
 #define SMQ_BENCH_JOBS_H
@@ -16,7 +16,7 @@
 
 /* What every job runs: the warm-up, and then each of the counts between markers. */
 struct jobs_runs {
-	unsigned int seconds;	/* no job runs longer */
+	unsigned int seconds;	/* the longest time of a job, all runs together */
 	unsigned int warmup;
 	unsigned int chunk;	/* I/Os that are timed together, 0: no chunks */
 	unsigned long counts[MAX_COUNTS];
@@ -24,33 +24,33 @@ struct jobs_runs {
 };
 
 /*
- * Runs @job(n) in @jobs processes. None of them outlives @seconds. Returns
+ * Runs @job(n) in @jobs processes. A process that has not ended after @seconds is killed. Returns
  * the exit status for main().
  */
 int jobs_run(unsigned int jobs, unsigned int seconds,
 	     int (*job)(unsigned int n));
 
-/* Every job calls this before its warm-up; returns in all at the same time. */
+/* Every job calls this before its warm-up. Waits until all jobs have called it. */
 void jobs_meet(void);
 
 /*
- * How many of @inflight I/Os must end before one more batch fits into the depth. If no more batch
- * will come (@last): how many a caller should wait for, which is a batch.
+ * Returns how many of @inflight I/Os must end before one more batch fits into the depth. @last: no
+ * more batch will come; returns a batch, or all I/Os in flight if these are fewer.
  */
 unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
 			   unsigned int batch, bool last);
 
 /*
- * Every job calls this when it is set up. It runs @run(count) for the warm-up, and then for each
- * count between markers, which all jobs pass at the same time. The first job reports by @report how
- * long that took. Returns 0 or what @run returned, a negative errno.
+ * Every job calls this when it is set up. Calls @run(count) for the warm-up, and then for each
+ * count between two markers, which all jobs pass at the same time. In the first job, calls @report
+ * with the time that each count took. Returns 0, or the negative errno that @run returned.
  */
 int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
 		 void (*report)(unsigned long count, unsigned long ns));
 
 /*
- * If I/Os are timed in chunks, every job calls this after each batch of a run; @done I/Os of the
- * run have ended. A chunk ends with the first batch that fills it.
+ * If I/Os are timed in chunks, every job calls this after each batch of a run. @done: how many I/Os
+ * of the run have ended. A chunk ends with the first batch that fills it.
  */
 void jobs_batch_done(unsigned long done);
 

@@ -134,8 +134,8 @@ void option_check_chunks(const struct jobs_runs *runs)
 	for (i = 0; runs->chunk && i < runs->nr_counts; i++) {
 		if (runs->counts[i] / runs->chunk <= MAX_CHUNKS)
 			continue;
-		fprintf(stderr, "--chunk: %u of --count %lu are more than %d\n", runs->chunk,
-			runs->counts[i], MAX_CHUNKS);
+		fprintf(stderr, "--chunk: %u: --count %lu has more than %d such chunks\n",
+			runs->chunk, runs->counts[i], MAX_CHUNKS);
 		exit(2);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Parses the command lines of the loop programs. A mistake in one ends the program with status 2.
+ * Parses the command lines of the loop programs. A wrong option ends the program with status 2.
  */
 #ifndef SMQ_BENCH_OPTION_H
 #define SMQ_BENCH_OPTION_H
@@ -44,8 +44,8 @@ struct option_spec {
 #define OPTION_MAX_COUNT	1000000000UL
 
 /*
- * Options that set fields of a struct jobs_runs. All measured loops have the first three; see
- * option_check_chunks().
+ * Options that set fields of a struct jobs_runs. All measured loops have the first three. A program
+ * with OPTION_CHUNK() calls option_check_chunks().
  */
 #define OPTION_COUNTS(runs) \
 	{ .kind = OPTION_IS_COUNTS, .name = "count", .value = &(runs) }

@@ -53,9 +53,9 @@ static unsigned char sense[MAX_DEPTH][SENSE_BYTES];
 static int fds[MAX_DEVICES];
 static int nr_fds;
 
-/* Slots of each device: so many that an idle one can always be found. */
+/* The number of slots of each device: enough that an idle one can always be found. */
 static unsigned int nr_slots;
-/* The number of requests that held slots may keep, the least of all devices. */
+/* How many requests held slots may keep: the smallest number of all devices. */
 static unsigned int max_held;
 
 static void fill_cdb(unsigned char *cdb, unsigned int n)
@@ -87,7 +87,7 @@ struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 
-	/* All other fields of the SQE are 0 in this ring from the start. */
+	/* This ring never sets the other fields of an SQE, which are 0 from the start. */
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->flags = IOSQE_FIXED_FILE;
 	sqe->fd = disk;
@@ -96,9 +96,9 @@ struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 }
 
 /*
- * Idle slots, or first slots of idle batches, as device << 16 | slot; the one that is idle for
- * longest comes first. A queue is needed because commands that wait for a place may end after later
- * ones.
+ * Idle slots, or first slots of idle batches, as device << 16 | slot; the one that has been idle
+ * longest comes first. A queue is needed, because a command that waits for a place may end after
+ * later commands.
  */
 static struct {
 	unsigned int *all;
@@ -238,7 +238,7 @@ int reap(enum path path)
 
 	io_uring_for_each_cqe(&ring, head, cqe) {
 		if (cqe->res) {
-			fprintf(stderr, "%s: a completion says %d\n", paths[path], cqe->res);
+			fprintf(stderr, "%s: a CQE has result %d\n", paths[path], cqe->res);
 			return cqe->res < 0 ? cqe->res : -EIO;
 		}
 		if (path == ADHOC && cqe->big_cqe[0]) {
@@ -288,7 +288,7 @@ int run_ring(enum path path, bool chunks, unsigned long count)
 		}
 		n = jobs_wait_for(inflight, opt.depth, opt.batch, queued == count);
 		/*
-		 * A batch has one completion; do not wait for it while another batch fits into the
+		 * A batch has one completion: do not wait for it while another batch fits into the
 		 * depth.
 		 */
 		err = io_uring_submit_and_wait(&ring, path == BATCH ? !!n : n);
@@ -367,8 +367,8 @@ static int register_buffers(void)
 	unsigned int i;
 
 	/*
-	 * One buffer for each command: of a single large buffer Linux 6.1 would count all pages for
-	 * each command.
+	 * One buffer for each command: with a single large buffer Linux 6.1 would count all of its
+	 * pages for each command.
 	 */
 	for (i = 0; i < opt.depth; i++)
 		iov[i] = (struct iovec) { buffer + (size_t)i * opt.bs, opt.bs };
@@ -449,12 +449,12 @@ static const char help[] =
 "  --registered     adhoc: registered buffers, one for each command in flight\n"
 "  --held           run, batch: slots keep their requests, up to half of the queue depth\n"
 "  --poll           an IOPOLL ring; not with v4\n"
-"  --jobs N         the DEVICEs are distributed over so many jobs, and a job without a\n"
-"                   DEVICE of its own shares one (1)\n"
+"  --jobs N         distributes the DEVICEs over N jobs; a job without a DEVICE of its own\n"
+"                   shares one (1)\n"
 "  --count N[,N]    commands of each measured run (2000,6000)\n"
 "  --warmup N       commands before the first run (1000)\n"
 "  --chunk N        commands that are timed together; a run has at most 1024 chunks\n"
-"  --timeout S      give up after so many seconds (300)\n"
+"  --timeout S      give up after S seconds (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {

@@ -121,7 +121,7 @@ static const char help[] =
 "                   them, and a job without a DEVICE of its own shares one (1)\n"
 "  --count N[,N]    commands of each measured run (2000,6000)\n"
 "  --warmup N       commands before the first run (300)\n"
-"  --timeout S      give up after so many seconds (300)\n"
+"  --timeout S      give up after S seconds (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {

@@ -77,7 +77,7 @@ void queue_io(enum kept kept, unsigned long n)
 	}
 }
 
-/* Does no I/O: for each batch it makes a call that does nothing. */
+/* Does no I/O: makes a system call that does nothing for each batch. */
 static int run_calls(unsigned long count)
 {
 	unsigned long done = 0;
@@ -272,8 +272,8 @@ static int job(unsigned int n)
 		return 1;
 	err = set_up();
 	/*
-	 * Not needed with chunks or latencies: taking times costs more than these eight
-	 * instructions, and varies by more.
+	 * Not needed with chunks or latencies: taking times costs more than the eight instructions
+	 * that the wait avoids, and varies by more.
 	 */
 	if (!opt.runs.chunk && !opt.latencies)
 		disk_next_second();
@@ -291,8 +291,8 @@ static const char help[] =
 "usage: uring [options] DEVICE...\n"
 "Random I/O on block devices through io_uring, by jobs pinned to CPU 0, 1, ... (more\n"
 "jobs share CPUs), with markers for a counting plugin around each run.\n"
-"  --jobs N         the DEVICEs are distributed over so many jobs, and a job without a\n"
-"                   DEVICE of its own shares one (default: a job for each DEVICE)\n"
+"  --jobs N         distributes the DEVICEs over N jobs; a job without a DEVICE of its own\n"
+"                   shares one (default: a job for each DEVICE)\n"
 "  --write          writes, which destroy the data of DEVICE, instead of reads\n"
 "  --bs BYTES       size of an I/O (512)\n"
 "  --depth N        I/Os in flight (32)\n"
@@ -304,8 +304,8 @@ static const char help[] =
 "  --poll           IOPOLL ring\n"
 "  --latencies      report p50, p99 and p99.9 of the first job's latencies\n"
 "  --idle           no I/O: a call that does nothing for each batch\n"
-"  --data           fill DEVICE first, and check at the end what was read\n"
-"  --timeout S      give up after so many seconds (300)\n"
+"  --data           fill DEVICE first, and check at the end the data that was read\n"
+"  --timeout S      give up after S seconds (300)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {

@@ -29,7 +29,7 @@
 #define MAX_SAMPLES	2000000
 #define MAX_BINS	600
 #define BIN_MS		100
-/* How long commands in flight may still take after the last one was sent. */
+/* How long commands in flight may take to end after the last one was sent. */
 #define DRAIN_MS	60000
 #define MAX_ERRNO	133
 #define HELD_SHARE	100		/* percent of the depth that --held asks for */
@@ -115,7 +115,7 @@ static void queue(unsigned int n)
 }
 
 /* Reaps the completions, and sends as many new commands. */
-static int go_on(void)
+static int reap_and_queue(void)
 {
 	struct __kernel_timespec while_ms = { .tv_nsec = BIN_MS * NS_PER_MS };
 	struct io_uring_cqe *cqe;
@@ -145,16 +145,16 @@ static int through_ring(void)
 	while (!err && (more() || sent != ended)) {
 		if (now() > begun + (opt.ms + DRAIN_MS) * NS_PER_MS)
 			break;
-		err = go_on();
+		err = reap_and_queue();
 	}
 	return err;
 }
 
-static void rung(int number)
+static void alarm_rang(int number)
 {
 }
 
-/* Calls one ioctl after the other until an alarm interrupts the last one. */
+/* Calls ioctls one after the other, until an alarm interrupts the last one. */
 static int through_ioctls(void)
 {
 	struct smq_sg_run_batch arg = {
@@ -164,11 +164,11 @@ static int through_ioctls(void)
 		.it_value = { opt.ms / 1000, opt.ms % 1000 * 1000 },
 		.it_interval = { .tv_usec = BIN_MS * 1000 },
 	};
-	struct sigaction action = { .sa_handler = rung };
+	struct sigaction action = { .sa_handler = alarm_rang };
 
 	/*
-	 * Without SA_RESTART, so that the alarm ends an ioctl; and repeated, in case one comes
-	 * between two ioctls.
+	 * There is no SA_RESTART, so that the alarm ends an ioctl. The alarm repeats, because the
+	 * first one may come between two ioctls.
 	 */
 	sigaction(SIGALRM, &action, NULL);
 	if (!opt.count)
@@ -233,7 +233,7 @@ static int prepare(void)
 	return status == MAP_FAILED ? -errno : 0;
 }
 
-/* How many commands the device has answered; each slot counts its own. */
+/* How many commands the device has answered, by the counters of all slots. */
 static unsigned long served(void)
 {
 	unsigned long sum = 0;
@@ -286,8 +286,8 @@ static const char help[] =
 "                   batch for each SMQ_SG_RUN, one at a time; read: pread() (run)\n"
 "  --depth N        SQEs in flight (1)\n"
 "  --batch N        commands of a batch (1)\n"
-"  --ms N           send no more after so many milliseconds; an ioctl is interrupted (1000)\n"
-"  --count N        send so many commands instead, without a limit of time\n"
+"  --ms N           send nothing more after N milliseconds; an ioctl is interrupted (1000)\n"
+"  --count N        send N SQEs, ioctls or reads, instead of sending for --ms\n"
 "  --expire MS      timeout of a command (60000)\n"
 "  --held           slots keep their requests between runs\n"
 "At the end waits 60 s for commands in flight. Prints a line of JSON: results by errno,\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Blocks of guest code as QEMU translates them. A block that is translated again (QEMU drops its
- * code cache now and then) keeps its identity and its counters.
+ * Blocks of guest code as QEMU translates them. QEMU drops its code cache now and then; a block
+ * that it translates again keeps its struct block and its counters.
  */
 #ifndef SMQ_BENCH_BLOCK_H
 #define SMQ_BENCH_BLOCK_H
@@ -22,7 +22,7 @@ enum block_end {
 	END_IRET,
 };
 
-/* A caller of a watched function: a block, with its calls inside and outside our scope. */
+/* A caller of a watched function: a block, and how many of its calls are charged to our modules. */
 struct caller {
 	struct caller *next;
 	const struct block *from;
@@ -49,10 +49,10 @@ void block_for_each(void (*fn)(struct block *block, void *data), void *data);
 /* Resets the counters of a block and of its callers. */
 void block_clear(struct block *block, void *unused);
 
-/* Writes "block ADDRESS INSNS RUNS OWN-RUNS IRQ-RUNS"; false: it did not run. */
+/* Writes "block ADDRESS INSNS RUNS OWN-RUNS IRQ-RUNS". Returns false if the block did not run. */
 bool block_print(const struct block *block, FILE *file);
 
-/* Looks all roles up again after the symbols changed. */
+/* Looks up the roles of all blocks again, after the symbols changed. */
 void block_new_roles(void);
 
 #endif /* SMQ_BENCH_BLOCK_H */

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * QEMU TCG plugin: cache lines that move between two vCPUs between two
- * markers. A read of a line the other has written, or a write to a line the
- * other holds, is one transfer. Caches are assumed to be infinite, so only sharing is counted.
+ * QEMU TCG plugin: from one marker to the next, counts cache lines that move between two vCPUs. One
+ * transfer is a read of a line that the other vCPU has written, or a write to a line that the other
+ * vCPU holds. Caches are assumed to be infinite, so only sharing is counted.
  *
- * A transfer is on our account if our modules, or functions that they call, do the access, or did
- * the write that took the line away. Interrupts are counted separately: timers tick in real time,
- * while the guest runs slowly.
+ * A transfer is charged to our modules if they, or functions that they call, do the access, or did
+ * the earlier write that took the line from this vCPU. Interrupts are counted separately: timers
+ * tick in real time, while the guest runs slowly.
  *
  * Arguments: out=FILE hist=PREFIX window=INSNS seed=NUMBER and those of
  * symbols.c. A run adds one line of key=value to out; PREFIX.N holds
- * "line NUMBER ADDRESS PC KIND COUNT", KIND a set of the letters r (read),
- * w (write), o (our access), l (our write lost it), i (interrupt).
+ * "line NUMBER ADDRESS PC KIND COUNT", KIND a set of the letters r (read), w (write), o (our
+ * modules' access), l (our modules' write had taken the line away), i (interrupt).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
 #define LINE_SHIFT	6
 #define NR_LINES	(1ULL << 26)	/* 4 GiB of guest memory */
 
-/* The state of a line: who holds it, and how it got there. */
+/* The state of a line: the vCPUs that hold it, whether one wrote it, and whether our code did. */
 #define HELD_BY(vcpu)	(1 << (vcpu))
 #define HELD_MASK	3
 #define DIRTY		4

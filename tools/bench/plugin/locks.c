@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * QEMU TCG plugin: locks taken between two markers, each with the place it was
- * taken from and its own address, and whether it was free.
+ * QEMU TCG plugin: counts the locks that are taken between two markers, by the function that takes
+ * the lock and by the lock's address, and how many of them were not free.
  *
  * A lock function's first access with a lock prefix is to the lock itself. So different locks that
  * are taken at the same place are distinguished, and a lock that is taken at several places is
  * recognised. Inline locks (bit spin locks) are not seen.
  *
- * Two vCPUs are kept in step by counting their instructions: how often one finds a lock taken
- * depends on how long the other holds it, not on the host's scheduler.
+ * Two vCPUs are kept in step by counting their instructions. So how often one of them finds a lock
+ * taken depends on how long the other holds it, not on the host's scheduler.
  *
  * Arguments: out=FILE hist=PREFIX and those of symbols.c and pace.c. A run adds
  * one line of key=value to out; PREFIX.N holds "block ..." as the count plugin
@@ -42,12 +42,12 @@ static struct vcpu {
 	struct tally tally;
 	uint64_t overflow;
 	/*
-	 * Set while a vCPU is in a lock function, before the access to the lock: the function's
-	 * entry, and its caller.
+	 * The entry of a lock function, and its caller. Set while the vCPU runs that function,
+	 * until it accesses the lock.
 	 */
 	const struct block *entry, *caller;
 	bool in_irq;
-	struct taking *last;	/* may yet turn out to be contended */
+	struct taking *last;	/* the latest one, which may still prove contended */
 	struct taking *table;
 } __attribute__((aligned(128))) vcpus[PACED_VCPUS];
 

@@ -8,7 +8,7 @@
 #include "run.h"
 
 #define SCALE		100	/* clock units per instruction at rate 1 */
-#define SPINS		300	/* before the host CPU is given away */
+#define SPINS		300	/* turns of the loop before the first sched_yield() */
 #define PATIENCE_NS	(3 * 1000 * 1000)
 
 static struct pace {

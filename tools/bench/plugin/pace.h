@@ -2,7 +2,7 @@
 /*
  * Keeps two vCPUs in step, however the host schedules their threads: neither runs more than a
  * window of instructions ahead of the other. So they share cache lines as two real CPUs would.
- * Their relative speed varies at random, so that no phase between them lasts.
+ * Their relative speed varies at random, so that they do not stay at a fixed distance.
  */
 #ifndef SMQ_BENCH_PACE_H
 #define SMQ_BENCH_PACE_H

@@ -8,12 +8,12 @@
 
 #include "qemu-plugin-v1.h"
 
-/* A plugin's functions at the markers; called while all vCPUs go on running. */
+/* A plugin's functions that are called at the markers. Meanwhile the other vCPUs keep running. */
 struct run_ops {
 	void (*start)(void);
-	/* Adds its figures to the line of the run in the file out=. */
+	/* Adds the plugin's figures to the run's line in the file out=. */
 	void (*stop)(FILE *out);
-	/* Writes the run's details into a file of its own, hist=PREFIX.N. */
+	/* Writes the run's details to the file PREFIX.N, where hist=PREFIX and N is the run. */
 	void (*details)(FILE *file);
 };
 

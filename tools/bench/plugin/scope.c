@@ -10,7 +10,7 @@ static enum account current(const struct scope *scope)
 
 static void push(struct scope *scope, uint64_t ret, enum account account)
 {
-	/* Deeper than any kernel stack: the shadow stack is wrong, so begin anew. */
+	/* No kernel stack is that deep: the shadow stack is wrong, so begin a new one. */
 	if (scope->depth == SCOPE_DEPTH)
 		scope->depth = 0;
 	scope->frame[scope->depth].ret = ret;
@@ -19,7 +19,7 @@ static void push(struct scope *scope, uint64_t ret, enum account account)
 	scope->depth++;
 }
 
-/* A frame of the interrupt handler itself has account IRQ and no .last. */
+/* Frames of functions that the interrupt handler calls have account IRQ, too, but no .last. */
 static bool is_irq_entry(const struct frame *frame)
 {
 	return frame->account == ACCOUNT_IRQ && frame->last;
@@ -33,7 +33,7 @@ static void pop_ret(struct scope *scope, uint64_t va)
 		if (scope->frame[--i].ret == va)
 			break;
 	}
-	/* There is no such frame: the function was called before the run began. */
+	/* If no frame has this address, the function was called before the run began. */
 	scope->depth = i;
 }
 
@@ -97,7 +97,7 @@ enum account scope_step(struct scope *scope, const struct block *block)
 		pop_ret(scope, block->va);
 	scope->last = block;
 
-	/* A jump between functions (a tail call) changes the frame it is in. */
+	/* A tail call adds no frame: it may change the account of the current one. */
 	if ((block->role & ROLE_OWN) && current(scope) != ACCOUNT_OWN)
 		set(scope, ACCOUNT_OWN);
 	else if ((block->role & ROLE_LEAVE) && current(scope) == ACCOUNT_OWN)

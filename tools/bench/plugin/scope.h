@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The account on which a vCPU runs, by a shadow call stack: functions that our modules call are
- * charged to our modules; the mid-layer's work once it has the command back is not; interrupts are
- * counted separately.
+ * Decides by a shadow call stack to which account the code that a vCPU runs is charged. Functions
+ * that our modules call are charged to our modules. The mid-layer's work on a command that our
+ * modules have given back to it is not. Interrupts are counted separately.
  *
- * The guest must run without retpolines (mitigations=off): these return to addresses that no call
+ * The guest must run without retpolines (mitigations=off): they return to addresses that no call
  * has pushed.
  */
 #ifndef SMQ_BENCH_SCOPE_H
@@ -13,9 +13,9 @@
 #include "block.h"
 
 enum account {
-	ACCOUNT_OTHER,	/* the kernel at large, and user space */
+	ACCOUNT_OTHER,	/* the rest of the kernel, and user space */
 	ACCOUNT_OWN,	/* our modules and their callees */
-	ACCOUNT_AWAY,	/* called from ours, but on the mid-layer's account */
+	ACCOUNT_AWAY,	/* called by our modules, but charged to the mid-layer */
 	ACCOUNT_IRQ,
 };
 
@@ -33,7 +33,7 @@ struct scope {
 
 void scope_reset(struct scope *scope);
 
-/* The vCPU is about to run @block. */
+/* Called when a vCPU is about to run @block. Returns the account to which it is charged. */
 enum account scope_step(struct scope *scope, const struct block *block);
 
 /* Counts of a vCPU by account; each block counts its runs by account as well. */

@@ -40,7 +40,7 @@ static unsigned int nr_patterns;
 static char *prefix;
 static unsigned int generation;
 
-/* Needed because a vCPU may translate, and ask for roles, while another starts a run. */
+/* Needed because a vCPU may translate code, and ask for roles, while another one starts a run. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct symbol *entries;
 static size_t nr_entries;
@@ -92,7 +92,7 @@ static void *grow(void *array, size_t used, size_t *room, size_t size)
 	return array;
 }
 
-/* name[TAB][module] to roles; a module's own entries can be watched too */
+/* Returns the roles of a function. Functions of our modules can have roles, too. */
 static unsigned int match(const char *name, const char *module, bool *is_own)
 {
 	unsigned int i, role = 0;

@@ -12,7 +12,7 @@
 /* The roles that a block of guest code may have. */
 enum role {
 	ROLE_OWN	= 1 << 0, /* text of a module named with own= */
-	ROLE_LEAVE	= 1 << 1, /* entry: hands the command back, not ours */
+	ROLE_LEAVE	= 1 << 1, /* entry: our modules hand a command to it */
 	ROLE_IRQ	= 1 << 2, /* entry of an interrupt or exception */
 	ROLE_RESET	= 1 << 3, /* entry of a context switch */
 	ROLE_WATCH	= 1 << 4, /* entry of a function whose callers count */
@@ -21,7 +21,7 @@ enum role {
 	ROLE_SLOW	= 1 << 7, /* entry: the lock was not free */
 };
 
-/* Takes an argument of one of the roles, as lock=GLOB, or symbols=PREFIX. */
+/* Takes an argument that gives functions a role, for example lock=GLOB, or symbols=PREFIX. */
 bool symbols_option(const char *arg);
 
 /*

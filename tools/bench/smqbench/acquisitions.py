@@ -2,9 +2,9 @@
 """Locks taken per I/O, from the locks plugin: by lock, by the function that takes it, and how
 many were not free.
 
-A lock has no name in the running kernel, but an address: functions that take a lock at the same
-address take the same lock. A lock that is found at as many addresses as there are LUNs is the
-lock of a LUN.
+A lock has no name in the running kernel, but it has an address: functions that take a lock at the
+same address take the same lock. If there are as many locks of one kind as LUNs, each belongs to a
+LUN.
 """
 
 import re
@@ -44,7 +44,7 @@ KNOWN = [
     ("legacy free_list_lock (model)", re.compile(r"legacy_put_command")),
     ("io_uring's locks", re.compile(r"(__)?io_.*|tctx_.*")),
 ]
-RARE = 0.02  # a function with a smaller part of a lock's acquisitions does not name it
+RARE = 0.02  # a lock is not named after a function with a smaller part of its acquisitions
 SMALL = 0.002  # per I/O: places with less are left out
 # Acquisitions per I/O. With fewer the plugin has missed locks: io_uring alone takes five for each
 # batch of 16.
@@ -79,8 +79,8 @@ class Locks:
                        for counter in (self.taken, self.contended, self.insns)), self.slips / by)
 
     def with_interrupts(self) -> "Locks":
-        """Returns a copy that counts what interrupts took like the rest: a command that completes
-        in an interrupt takes its locks there."""
+        """Returns a copy that counts locks taken in interrupts like the others: a command that
+        completes in an interrupt takes its locks there."""
         result = Locks(insns=self.insns, slips=self.slips)
         for mine, all_of_it in ((self.taken, result.taken), (self.contended, result.contended)):
             for (entry, caller, address, _), value in mine.items():
@@ -144,8 +144,7 @@ class Locks:
         return {name: round(value, 4) for name, value in result.most_common() if value >= SMALL}
 
     def instances(self) -> dict[str, int]:
-        """How many locks of each name there are, counting only those that are taken all the
-        time."""
+        """How many locks of each name there are, without those that are hardly ever taken."""
         names, found = self.names(), Counter()
         for (_, _, address, irq), value in self.taken.items():
             if not irq:
@@ -157,7 +156,7 @@ def _name(callers: Counter) -> str:
     for name, pattern in KNOWN:
         if any(pattern.fullmatch(caller) for caller in callers):
             return name
-    # A function that rarely takes a lock does not name it.
+    # A lock is not named after a function that rarely takes it.
     least = RARE * sum(callers.values())
     found = sorted((caller for caller in callers if callers[caller] >= least),
                    key=lambda caller: (-round(callers[caller], 2), caller))
@@ -206,8 +205,8 @@ def path_share(locks: Locks) -> float:
 
 
 def cells(log: GuestLog, folder: Path) -> dict[tuple[str, str], list[Locks]]:
-    """Locks of each repeat, by row and workload. With runs of N and 3N, their difference; a single
-    run counts as it is."""
+    """Locks of each repeat, by row and workload. If there are runs of N and 3N I/Os, takes their
+    difference."""
     symbols: dict[int, Symbols] = {}
     read_runs: dict[tuple[str, str, int], list[tuple[Run, Locks]]] = {}
     for run in log.runs:
@@ -231,7 +230,8 @@ def cells(log: GuestLog, folder: Path) -> dict[tuple[str, str], list[Locks]]:
 
 
 def check(found: dict[tuple[str, str], list[Locks]]) -> None:
-    """Fails if next to no locks were counted: io_uring and sg take locks in every kernel."""
+    """Raises BenchError if hardly any locks were counted: io_uring and sg take locks in every
+    kernel."""
     for (row, workload), repeats in found.items():
         if min(locks.total() for locks in repeats) < LEAST_PER_IO:
             raise BenchError(f"{row} {workload}: the count saw next to no lock taken")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sets the legacy path beside scsi-mq in one table for each way of completion. Its lines come from
-a kernel that the user gave, from 4.19.304 as others measured it, and from the model on a kernel of
-today."""
+"""Compares the legacy path with scsi-mq, in one table for each way of completion. The lines come
+from a kernel that the user gave, from 4.19.304 as others measured it, and from the model on the
+test VM's kernel."""
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +16,8 @@ INLINE, INTERRUPT = "", "_timer"
 MODES = {INLINE: "completion inside queuecommand (delay=0)",
          INTERRUPT: "completion by a hard interrupt (ndelay=20000)"}
 SCOPE = ("Counted on both sides: instructions of the whole kernel without the program's, and locks "
-         "taken by out-of-line lock functions, of interrupts too but for the model. Both sides "
-         "have the same program, queue depth and LUNs, and one hardware queue.")
+         "that out-of-line lock functions take, also in interrupts except for the model. Both "
+         "sides have the same program, queue depth and LUNs, and one hardware queue.")
 HEADS = ["command", "LUNs", "CPUs", "legacy insn/IO", "mq", "ratio", "legacy locks/IO", "mq",
          "queue_lock + host_lock", "legacy contended/IO", "mq", "legacy IO/s ÷ mq"]
 ELSEWHERE = "Linux 4.19.304, measured elsewhere with the same method"
@@ -58,7 +58,7 @@ def _recorded(insn: tuple[float, float] | None, queue_lock: float | None, *, pat
                 Side(mq, contended=None if contended is None else 0.0))
 
 
-# Their I/O per second scatter by a factor of two, so they are left out.
+# The recorded I/O per second vary by a factor of two, so they are left out.
 RECORDED = {
     INLINE: [
         _recorded((7256, 5994), 4.06), _recorded((7262, 6003), None, bs=512),
@@ -122,7 +122,7 @@ def given(taken: FigureSet, mode: str) -> list[Pair]:
 
 
 def modelled(taken: FigureSet, mode: str, era: str) -> list[Pair]:
-    """Returns the lines of the model, beside smq_ram with one queue, on the test VM's kernel."""
+    """Returns the lines that compare the model with smq_ram with one queue, on the VM's kernel."""
     rows = [f"legacy_{era}{mode}", f"smq_ram_1q{mode}"]
     figures = [one for one in taken.figures if one.row in rows
                and one.instrument in ("insn", "locks")]
@@ -162,7 +162,7 @@ def _ratio(one: float | None, other: float | None) -> str:
 
 
 def times(values: Sequence[float]) -> str:
-    """Returns the median of the rounds, and half the distance of the least and the greatest."""
+    """Returns the median of the rounds, and half of their spread."""
     if not values:
         return ""
     return f"{statistics.median(values):.2f} +-{(max(values) - min(values)) / 2:.2f}"
@@ -191,7 +191,7 @@ def sources(taken: FigureSet, mode: str) -> list[tuple[str, list[Pair]]]:
 
 
 def conclusion(pairs: Sequence[Pair], label: str) -> str:
-    """Returns a sentence with the least and the greatest ratio of the lines with one CPU. On two
+    """Returns a sentence with the smallest and the largest ratio of the lines with one CPU. On two
     CPUs the count includes idle loops, which vary from run to run."""
     ratios = [(one.legacy.insn / one.mq.insn, one) for one in pairs
               if one.cpus == 1 and one.legacy.insn is not None and one.mq.insn]
@@ -223,6 +223,6 @@ def table_lines(taken: FigureSet, table: Callable[[Sequence[Sequence[str]]], lis
                   "not with 4.19. The locks of interrupts are not counted for the model. On two "
                   "CPUs the instructions include idle loops and vary by 10 % and more from run to "
                   "run, so no ratio is given.",
-                  "", "Taken by `make bench LEGACY_KERNEL=bzImage`; the lines of 4.19.304 stand "
-                  "here as they were recorded.", ""]
+                  "", "Taken by `make bench LEGACY_KERNEL=bzImage`; the lines of 4.19.304 are not "
+                  "measured, but copied from their record.", ""]
     return lines

@@ -7,14 +7,14 @@ from .counts import Cells
 from .errors import BenchError
 from .transfers import Sharing
 
-# Instruction counts are of one kernel: later ones have another scsi_debug, and on the plain CPU
-# model another memcpy, which takes thrice as many instructions.
+# The bounds on instructions are for one kernel: later kernels have another scsi_debug, and on the
+# plain CPU model another memcpy, which takes three times as many instructions.
 BOUND_KERNEL = "6.1"
-BELOW_SCSI_DEBUG = 60       # instructions; the smallest possible LLD is 131 below
+BELOW_SCSI_DEBUG = 60       # instructions per I/O; the smallest possible LLD is 131 below
 DATA_512 = 140
 DATA_4K = 590
 ALLOCATIONS = 0             # per I/O, by our modules
-TRANSFERS = 0.05            # of cache lines per I/O, by our modules, below
+TRANSFERS = 0.05            # of cache lines per I/O by our modules: must be below this
 
 # A single call among tens of thousands of I/Os does not belong to the steady state.
 STRAY = 0.001
@@ -67,7 +67,7 @@ def _is_ours(row: str) -> bool:
 
 
 def check_counts(cells: Cells) -> None:
-    """Fails if the count missed our functions or sg's allocations: then it proves nothing."""
+    """Raises BenchError if the count missed our functions or sg's allocations."""
     for (row, workload), cell in cells.items():
         if _is_ours(row) and not (cell.own > 0 and cell.own_with_callees >= cell.own):
             raise BenchError(f"{row} {workload}: the count saw none of our functions run")
@@ -77,7 +77,7 @@ def check_counts(cells: Cells) -> None:
 
 
 def check_transfers(sharings: dict[tuple[str, str], Sharing]) -> None:
-    """The same for cache lines."""
+    """Raises BenchError if the count missed our accesses to memory."""
     for (row, workload), sharing in sharings.items():
         if (_is_ours(row) or workload.startswith("smq")) and sharing.own_accesses < 1:
             raise BenchError(f"{row} {workload}: none of our accesses to memory was seen")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compares reports on the legacy path, of 2013 and of Linux 4.19, and on batching with the figures
-taken here. Every number in an answer comes from a figure. A claim on the legacy path belongs to a
-way of completion: it is answered by figures of the same."""
+taken here. Every number in an answer comes from a figure. A claim on the legacy path is about one
+way of completion, and is answered by figures of that way."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -110,10 +110,10 @@ def _two_locks(taken: FigureSet) -> tuple[str, str, str]:
     found = _figure(taken, "locks", "legacy_2013", "contended", **pair)
     here = (f"{model.value:.0f} % of the instructions of two CPUs in locks and waiting for them "
             f"(scsi-mq on smq_ram: {mq.value:.1f} %)")
-    why = (f"by two CPUs alone: host_lock, which all LUNs share, was found taken "
+    why = (f"with only two CPUs host_lock, which all LUNs share, was found taken "
            f"{_lock(found, HOST_LOCK):.0f} % of the times, queue_lock "
-           f"{_lock(found, QUEUE_LOCK):.0f} %. What waits grows with the CPUs; instructions do "
-           "not show the misses of the cache lines either, in which the locks are")
+           f"{_lock(found, QUEUE_LOCK):.0f} %. More CPUs wait more; and instruction counts do not "
+           "show the cache misses of the locks")
     return here, _word(_is_near(model.value, 40, 0.25), model.value > max(10, 5 * mq.value)), why
 
 
@@ -124,10 +124,10 @@ def _one_lun(taken: FigureSet) -> tuple[str, str, str]:
     here = (f"{share:.2f} of null_blk's rate by instructions, two CPUs on one LUN "
             f"(scsi-mq on smq_ram: {ours:.2f})")
     found = _figure(taken, "locks", "legacy_2013", "contended", jobs=2)
-    why = (f"{model.value:.0f} instructions per I/O with what waits for locks against "
+    why = (f"{model.value:.0f} instructions per I/O, waits for locks included, against "
            f"{raw.value:.0f}. With two CPUs queue_lock was found taken "
-           f"{_lock(found, QUEUE_LOCK):.0f} % of the times; the limit of 2013 was met with more "
-           "CPUs on the LUN, and by the misses of the lock's cache line, which cost nothing here")
+           f"{_lock(found, QUEUE_LOCK):.0f} % of the times; in 2013 more CPUs used the LUN, and "
+           "misses of the lock's cache line took time, which they do not here")
     return here, _word(_is_near(share, 0.25, 0.4), share < 0.8 * ours), why
 
 
@@ -139,7 +139,7 @@ def _contended(luns: int, reported: float) -> Callable:
         why = "each LUN has a queue_lock of its own"
         if reported:
             why = ("two CPUs in step by instructions, no cache misses while the lock is held; "
-                   "then threads also lost the CPU while they held it")
+                   "then threads were also preempted while they held it")
         return f"{value:.1f} % of queue_lock's acquisitions", _word(good, value > 5), why
     return ask
 
@@ -149,21 +149,21 @@ def _bounces(taken: FigureSet) -> tuple[str, str, str]:
                  for row in ("legacy_419", "smq_ram_1q"))
     more = model.value - mq.value
     here = f"{more:.1f} cache lines per I/O more than scsi-mq's {mq.value:.1f} on the same device"
-    why = ("then: bounces of queue_lock alone; here: of all lines, beyond those that scsi-mq "
-           "moves too")
+    why = ("then only bounces of queue_lock's line were counted; here all lines that move, less "
+           "those that scsi-mq moves")
     return here, _word(_is_near(more, 2.6, 0.5), more > 0.5), why
 
 
 # Locks per command
 
 def _acquisitions(row: str, name: str, *reported: float, but: str = "", **workload) -> Callable:
-    """The claim is reproduced if one of the reported numbers is; but: why the model differs."""
+    """The claim is reproduced if one of the reported numbers is. @but: why the model differs."""
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "locks", row, "locks", **workload)
         value = _lock(found, name)
         good = any(abs(value - one) <= max(0.1, NEAR * one) for one in reported)
         return (f"{value:.2f}", _word(good),
-                "counted at the calls of the lock functions, told apart by address" +
+                "counted at the calls of the lock functions, by the lock's address" +
                 ("" if good or not but else f"; {but}"))
     return ask
 
@@ -173,7 +173,7 @@ def _no_mq_lock(taken: FigureSet) -> tuple[str, str, str]:
     shares = {row: sum(figure.parts["group"].get(name, 0) for name in (SCSI, LLD))
               for row, figure in found.items()}
     here = ", ".join(f"{row} {value:.2f}" for row, value in shares.items()) + " per I/O"
-    why = "what is left is the tag map's, taken once it has to be swept"
+    why = "the rest is the lock of the tag map, taken when the map has to be swept"
     return here, _word(max(shares.values()) < 0.1), why
 
 
@@ -187,10 +187,10 @@ def _ratio(reported: float, difference: float, suffix: str = "", **workload) -> 
         here = f"{one / other:.2f} ({one - other:+.0f} on {other:.0f} kernel instructions)"
         good = _is_near(one - other, difference)
         why = (f"then {difference:+d} on {difference / (reported - 1):.0f}; the modern path under "
-               "the model is another one, so the difference is what is held against the claim")
+               "the model is not that of 4.19, so the differences are compared, not the ratios")
         if workload.get("qd") == 1 and not suffix:
-            why += (". At delay=0 it charged legacy a wake-up of ksoftirqd, 2500 to 3300, that a "
-                    "device with an interrupt does not pay, and that the model does not have")
+            why += (". At delay=0 the legacy path also paid 2500 to 3300 for a wake-up of "
+                    "ksoftirqd, which a device with an interrupt and the model do not need")
         return here, _word(good, one > 1.02 * other), why
     return ask
 
@@ -224,7 +224,7 @@ def _given_locks(reported: float, metric: str = "locks", suffix: str = "", **wor
 # The trace of 2013: 42.3 us in all
 
 def _trace(reported: float, row: str, *groups: str, most: bool = False) -> Callable:
-    """Asks whether a part is near the reported one; with MOST, at most the reported one."""
+    """Asks whether a part is near the reported one; with @most, whether it is not larger."""
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "insn", row, "insn", qd=1)
         value = _group(found, *groups)
@@ -251,7 +251,7 @@ def _batch_loss(taken: FigureSet) -> tuple[str, str, str]:
     return (f"{loss:.1f} % fewer I/O per CPU at QD32, one by one, where a doorbell is free",
             _word(loss >= 15, loss > 3),
             f"{batch - direct:+.0f} instructions per I/O: the policy measures what a doorbell "
-            "costs, and keeps nothing back where it is cheap")
+            "costs, and holds nothing where it is cheap")
 
 
 def _native_batch(row: str, gains: bool) -> Callable:
@@ -283,14 +283,15 @@ def _policy(taken: FigureSet, row: str, metric: str) -> tuple[float, float]:
 
 
 SG = {"path": "sg_io", "qd": 1}
-SD = {**SG, "path": "sd_sg_io"}    # what 4.19 was measured by
+SD = {**SG, "path": "sd_sg_io"}    # as 4.19 was measured
 AIO = {"path": "libaio", "bs": 4096}
 AIO_1 = {**AIO, "qd": 1}
 GIVEN = "a given kernel"
 CLAIMS = [
     Claim("2013: 10 LUNs at 1M IOPS spend much of the CPU in host_lock and queue_lock", "~40 %",
           _two_locks),
-    Claim("2013: one LUN tops out far below a raw block driver", "250K of 1M: 0.25", _one_lun),
+    Claim("2013: one LUN reaches far fewer IOPS than a raw block driver",
+          "250K of 1M: 0.25", _one_lun),
     Claim("2013: host_lock per command, QD32", "3, and 1 for a driver with DEF_SCSI_QCMD",
           _acquisitions("legacy_2013", HOST_LOCK, 3, 4)),
     Claim("2013: queue_lock per command, QD32", "about 5 and 2 per batch",
@@ -338,7 +339,7 @@ CLAIMS = [
           _trace(52, "smq_ram", BLOCK, MEMORY, COPY), TRACE),
     Claim("the trace of 2013: the mid-layer (scsi_request_fn less the driver) is a quarter",
           "25 %", _trace(25, "smq_ram", SCSI, LOCKS, TIME), TRACE),
-    Claim("the trace of 2013: the driver is the least part of the path", "7.6 %",
+    Claim("the trace of 2013: the driver is the smallest part of the path", "7.6 %",
           _trace(7.6, "smq_ram", LLD, most=True), TRACE),
     Claim("2020 (i10): batching gains where doorbells dominate", "+60 % IOPS per core",
           _batch_gain, BATCHING),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Instructions per I/O: runs of N and of 3N subtracted, so that fixed costs cancel."""
+"""Instructions per I/O: the difference of runs of 3N and N I/Os, in which fixed costs cancel."""
 
 import statistics
 from dataclasses import dataclass, field

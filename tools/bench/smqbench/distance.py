@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_sg beside its peers: what each of its paths costs, what the peer's path costs, and how much
-of ours is the cost of smq_sg itself."""
+"""Compares smq_sg with its peers: the cost of each of its paths, the cost of the peer's path, and
+how much of our cost smq_sg itself causes."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,8 @@ from .figures import PATHS, Figure, FigureSet
 from .matrix import number, short_names
 from .tables import table
 
-# Ours, and the peers that a program could use in its place. The first that was measured counts.
+# Our paths, and for each the peers that a program could use instead. The first peer that was
+# measured is compared.
 PEERS = {
     "smq_sg_io": ("sg_io",),
     "smq_adhoc": ("bsg_uring", "bsg"),
@@ -33,7 +34,7 @@ def peer(taken: FigureSet, figure: Figure) -> Figure | None:
 
 
 def floor(figure: Figure) -> float:
-    """What one of our paths costs in the kernel and the program, without smq_sg."""
+    """The cost of one of our paths in the kernel and the program, without smq_sg."""
     return figure.value - figure.parts["group"].get(OURS, 0)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Writes every figure, and how it was measured, in a form for programs."""
+"""Makes a document for programs: every figure, and how it was measured."""
 
 from argparse import Namespace
 from collections import Counter

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Figures: each is one number, with all that is needed to measure it again.
 
-Every instrument writes a file of them (FigureSet.write), tools/bench/run merges the files. The
-report and its claims use these figures and nothing else.
+Every instrument writes a file of figures (FigureSet.write), and tools/bench/run merges the files.
+The report and its answers to claims use these figures and nothing else.
 """
 
 import csv
@@ -45,30 +45,30 @@ METRICS = {
     "insn": ("insn/IO", "instructions, kernel and program together"),
     "insn_kernel": ("insn/IO", "instructions in the kernel"),
     "insn_lld": ("insn/IO", "instructions of the LLD and what it calls"),
-    "allocations": ("allocations/IO", "memory that the LLD has allocated"),
+    "allocations": ("allocations/IO", "allocations by the LLD"),
     "interrupts": ("interrupts/IO", "interrupts of the device"),
     "doorbells": ("doorbells/IO", "doorbells rung"),
     "locks": ("locks/IO", "acquisitions of locks"),
-    "failed_tries": ("tries/IO", "tries for the dispatch right that failed, at most: commands that "
+    "failed_tries": ("tries/IO", "failed tries for the dispatch right, at most: commands that "
                      "another CPU dispatched"),
     "lat_p50": ("ms", "latency, median"),
     "lat_p99": ("ms", "latency, 99 of 100 below"),
     "lat_p999": ("ms", "latency, 999 of 1000 below"),
     "mb_s": ("MB/s", "bytes moved"),
-    "seconds": ("s", "time for all of it"),
+    "seconds": ("s", "time of the whole load"),
     "queued": ("writes", "waiting in the block layer or with the device"),
     "steered": ("%", "commands that left their hardware queue"),
     "migrations": ("", "migrations of the task"),
-    "waits": ("waits/IO", "waits for a lock, tries of one that failed among them"),
+    "waits": ("waits/IO", "waits for a lock"),
     "contended": ("%", "acquisitions that found the lock taken"),
     "transfers": ("lines/IO", "cache lines that moved between CPUs"),
     "own_transfers": ("lines/IO", "cache lines moved by our modules"),
     "time": ("ns/IO", "time"),
     "iops": ("IO/s", "I/O per second"),
     "iops_cpu": ("IO/s/CPU", "I/O per second of CPU time"),
-    "against_block": ("x", "time against registered block reads, p10 by p10 of each repeat"),
-    "against_mq": ("x", "I/O per second on the legacy path by those on scsi-mq, of each round"),
-    "against_block_bare": ("x", "the same, both without what the empty calls take"),
+    "against_block": ("x", "time divided by that of registered block reads, p10 of each repeat"),
+    "against_mq": ("x", "I/O per second on the legacy path divided by those on scsi-mq, by round"),
+    "against_block_bare": ("x", "the same, the time of empty calls subtracted from both"),
     "lock_share": ("%", "instructions in locks and waiting for them"),
     "wait_share": ("%", "instructions spent waiting for locks"),
 }
@@ -95,7 +95,7 @@ class Figure:   # pylint: disable=too-many-instance-attributes
     metric: str
     unit: str
     value: float                # median of the repeats
-    spread: float               # between the least and the most of them
+    spread: float               # between the smallest and the largest of them
     repeats: int
     kernel: str                 # uname -r
     command: str                # from the top of the tree
@@ -176,14 +176,14 @@ def _check(figure: Figure) -> None:
         _require(getattr(figure, name) >= least, name, getattr(figure, name), f"at least {least}")
     _require(figure.batch <= figure.qd, "batch", figure.batch, f"at most qd ({figure.qd})")
     _require((figure.bs == 0) == (figure.op in NO_DATA), "bs", figure.bs,
-             "0 for " + " and ".join(NO_DATA) + " alone")
+             "0 for " + " and ".join(NO_DATA) + ", and only for these")
     _require(_finite(figure.value), "value", figure.value, "a finite number")
     _require(_finite(figure.spread) and figure.spread >= 0, "spread", figure.spread,
              "a finite number from 0")
     for name in ("p10", "median"):
         value = getattr(figure, name)
         _require((value is not None) == (figure.metric in TIMES), name, value,
-                 "given for " + ", ".join(TIMES) + " alone")
+                 "given only for " + ", ".join(TIMES))
         _require(value is None or _finite(value), name, value, "a finite number")
     _require(figure.model == ROWS[figure.row].model, "model", figure.model,
              f"{ROWS[figure.row].model} for row {figure.row}")
@@ -256,7 +256,7 @@ class FigureSet:
 def _from_json(number: int, content: Any) -> Figure:
     names = {one.name for one in fields(Figure)}
     if not isinstance(content, Mapping):
-        raise BenchError(f"figure {number}: is no object")
+        raise BenchError(f"figure {number}: is not an object")
     unknown = content.keys() - names
     if unknown:
         raise BenchError(f"figure {number}: unknown field {sorted(unknown)[0]}")
@@ -269,7 +269,7 @@ def _from_json(number: int, content: Any) -> Figure:
 
 
 def read(path: Path) -> FigureSet:
-    """Reads a file that write() has made, and checks every field."""
+    """Reads a file that FigureSet.write() wrote, and checks every field."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

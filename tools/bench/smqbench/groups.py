@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which part of the kernel a function belongs to."""
+"""The part of the kernel to which a function belongs."""
 
 import re
 from collections import Counter
@@ -8,7 +8,7 @@ from .symbols import USER, Function
 
 SCSI_MODULES = {"scsi_mod", "scsi_common", "sd_mod", "sg", "bsg"}
 OWN_MODULES = frozenset({"smq", "smq_ram", "smq_lio", "smq_sg", "smq_virtio"})
-# The modules of ring and bus count as the LLD for both drivers of virtio-scsi.
+# For both drivers of virtio-scsi the modules of ring and bus count as part of the LLD.
 VIRTIO_MODULES = frozenset({"smq", "smq_virtio", "virtio_scsi", "virtio", "virtio_ring",
                             "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev"})
 # smq_virtio, the ring and bus modules, and the drivers that it and smq_lio are compared with.
@@ -20,16 +20,16 @@ MEMORY, LOCKS, TIME = "memory", "locks, rcu", "time, stat, random"
 BLOCK, SCSI, LLD = "io_uring, block, vfs", "SCSI mid-layer, sd", "LLD"
 TARGET = "LIO"
 FAST = "smq_sg"
-# This module issues commands in the kernel, as a program does in user space.
+# This module issues commands in the kernel, as a program does from user space.
 LOAD_MODULE = "smq_load"
 SCHED, COPY, ENTRY = "scheduler, workqueue", "copy, clear", "entry, interrupt, idle"
 PROGRAM, OTHER = "program", "other"
 
 ORDER = [BLOCK, FAST, SCSI, LLD, TARGET, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY, PROGRAM, OTHER]
 
-# The first group with a pattern that matches the whole name decides.
+# A function belongs to the first group with a pattern that matches its whole name.
 _PATTERNS = {
-    # Includes functions outside the SCSI modules that on these paths the mid-layer calls.
+    # Includes functions outside the SCSI modules that only the mid-layer calls on these paths.
     SCSI: r"""
         scsi_.*  __blk_rq_map_sg  sbitmap_(get|put)  sg_(alloc|free|init)_.*  sg_pool_.*  sg_next
         """,
@@ -102,7 +102,7 @@ _CORE = [(name, re.compile("|".join(patterns.split()))) for name, patterns in _P
 
 
 def group(function: Function) -> str:
-    """The group for which a function counts."""
+    """The group of a function."""
     if function == USER or function.module == LOAD_MODULE:
         return PROGRAM
     if function.module == FAST:

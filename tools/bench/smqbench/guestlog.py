@@ -49,8 +49,8 @@ class GuestLog:
     # The same for the counters of the row's policy, by their names.
     counted: dict[tuple[str, str], list[dict[str, float]]] = field(default_factory=dict)
     means: str = ""         # how a guest of tools/bench/legacy-kernel counts locks
-    # By row, workload and repeat: what /proc/lock_stat has of each class of locks for a
-    # program, its warm-up included: (acquisitions, contended ones) per I/O.
+    # By row, workload and repeat: for each class of locks in /proc/lock_stat, (acquisitions,
+    # contended ones) per I/O of a program, its warm-up included.
     lock_stat: dict[tuple[str, str, int], dict[str, tuple[float, float]]] = field(
         default_factory=dict)
 
@@ -90,7 +90,7 @@ def _add_counted(log: GuestLog, workload: str, text: str) -> None:
 
 
 def _add_effective(log: GuestLog, workload: str, policy: str) -> None:
-    """Notes the policy that was effective when the last program ended."""
+    """Records the policy that was effective when the last program ended."""
     row, _ = _of_program(log, workload)[0]
     for run in log.runs:
         if (run.row, run.workload, run.repeat) == (row, workload, log.runs[-1].repeat):
@@ -98,7 +98,7 @@ def _add_effective(log: GuestLog, workload: str, policy: str) -> None:
 
 
 def _add_lock_stat(log: GuestLog, workload: str, text: str) -> None:
-    """Notes one class of locks of the program that ran last."""
+    """Records one class of locks of the program that ran last."""
     (row, _), ios = _of_program(log, workload)
     taken, contended, name = text.split(" ", 2)
     log.lock_stat.setdefault((row, workload, log.runs[-1].repeat), {})[name] = (
@@ -157,13 +157,13 @@ def read(folder: Path, plugin: bool = True) -> GuestLog:
             else:
                 raise ValueError(f"unknown line: {line}")
     except (OSError, ValueError, KeyError) as error:
-        raise BenchError(f"what the guest wrote cannot be read: {error}") from error
+        raise BenchError(f"the guest's output cannot be read: {error}") from error
     if not ended:
-        raise BenchError("the guest did not come to the end of its measurements")
+        raise BenchError("the guest did not finish its measurements")
     if plugin and len(figures) != len(log.runs):
         raise BenchError(f"the guest measured {len(log.runs)} times, the plugin {len(figures)}")
     for run, figure in zip(log.runs, figures):
         if figure["run"] != run.number:
-            raise BenchError(f"the plugin's run {figure['run']} stands where {run.number} should")
+            raise BenchError(f"found the plugin's run {figure['run']}, expected {run.number}")
         run.figures = figure
     return log

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Shared by the instruments that boot the test VM: command line, boot, fields of a figure."""
+"""Code that the instruments of the test VM share: command line, boot, fields of a figure."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ from .rows import ROWS
 from .timing import spread
 
 MAX_REPEAT = 50
-# Two vCPUs in step need two CPUs to themselves. Of these, other processes may use this much,
+# Two vCPUs in step need two CPUs to themselves. Other processes may use at most MAX_BUSY of these,
 # measured for LOOK seconds. (A load average would include the instrument that ran before.)
 MAX_BUSY = 0.4
 LOOK = 3.0
@@ -130,7 +130,7 @@ def _busy_ticks() -> tuple[int, int]:
 
 
 def busy_cpus(seconds: float = LOOK) -> float:
-    """The number of CPUs that other processes keep busy at this moment."""
+    """The number of CPUs that other processes use now, measured for @seconds."""
     busy, every = _busy_ticks()
     time.sleep(seconds)
     busy_then, every_then = _busy_ticks()
@@ -142,9 +142,9 @@ def refuse_busy(force: bool) -> str:
     figures, empty if the machine is idle."""
     cpus, busy = os.cpu_count() or 1, busy_cpus()
     if cpus < 2:
-        trouble = "this machine has one CPU, two vCPUs want two"
+        trouble = "this machine has one CPU, two vCPUs need two"
     elif busy > cpus - 2 + MAX_BUSY:
-        trouble = f"this machine is busy: others use {busy:.1f} of its {cpus} CPUs"
+        trouble = f"this machine is busy: other processes use {busy:.1f} of its {cpus} CPUs"
     else:
         return ""
     if not force:
@@ -169,14 +169,14 @@ def setting(log: GuestLog, run: Run, plan: Plan) -> dict[str, Any]:
             "counts": list(plan.counts), "warmup": plan.warmup, "size_mb": plan.size_mb}
 
 
-# Rows in which the policy batch has to be effective from the first command to the last.
+# Rows in which the policy batch must stay effective.
 HOLDING = {"smq_ram_doorbell_batch": "batch", "batch_bell_batch": "batch"}
 
 
 def without_policy(log: GuestLog, name: str) -> dict[str, str]:
     """Rows whose policy was not effective when a program ended: direct was measured instead."""
-    return {f"{name} {run.row}": f"{run.workload}: {run.setting.get('effective')} was in effect, "
-            f"{HOLDING[run.row]} should be" for run in log.runs
+    return {f"{name} {run.row}": f"{run.workload}: {run.setting.get('effective')} was effective, "
+            f"not {HOLDING[run.row]}" for run in log.runs
             if run.row in HOLDING and run.setting.get("effective") != HOLDING[run.row]}
 
 
@@ -199,5 +199,5 @@ def skipped(log: GuestLog, name: str) -> dict[str, str]:
 
 
 def figure(**content: Any) -> Figure:
-    """Makes a figure; its field model has the value of its row."""
+    """Makes a figure; takes its field model from its row."""
     return Figure(model=ROWS[content["row"]].model, **content)

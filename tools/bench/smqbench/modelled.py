@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compares the policies batch, prio and steer with direct, on devices with modelled times, which
-stay right in a VM on a busy machine."""
+are right even in a VM on a busy machine."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def _command(part: str, options: Namespace) -> str:
 
 
 def batch(options: Namespace, folder: Path) -> FigureSet:
-    """Measures batch under icount, where time is exact: it is counted in instructions."""
+    """Measures batch under icount: there the clock counts instructions, so that times are exact."""
     workloads = [one for one in BATCH
                  if not options.quick or one.qd in (8, 32, 64) and one.batch == 1]
     plan = Plan([(row, workloads) for row in BATCH_ROWS], BATCH_COUNTS, BATCH_WARMUP, SIZE_MB,
@@ -61,7 +61,7 @@ def _lines(path: Path) -> list[dict]:
     try:
         return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
     except (OSError, ValueError) as error:
-        raise BenchError(f"what the guest wrote cannot be read: {error}") from error
+        raise BenchError(f"the guest's output cannot be read: {error}") from error
 
 
 def read(path: Path, command: str) -> FigureSet:
@@ -77,7 +77,7 @@ def read(path: Path, command: str) -> FigureSet:
             values, metric, row = line.pop("values"), line.pop("metric"), line.pop("row")
             parameters = line.pop("parameters")
             if parameters.get("verified") is False:
-                raise BenchError(f"{row}: what was written is not what was read")
+                raise BenchError(f"{row}: the data that was read is not the data that was written")
             taken.add(common.figure(
                 instrument="policies", row=row, kernel=machine["release"], cpus=machine["cpus"],
                 command=command, note=common.note(row),
@@ -86,15 +86,15 @@ def read(path: Path, command: str) -> FigureSet:
         elif kind == "end":
             ended = True
         elif kind != "seen":
-            raise BenchError(f"what the guest wrote cannot be read: {kind}")
+            raise BenchError(f"the guest's output cannot be read: unknown kind {kind}")
     if not ended:
-        raise BenchError("the guest did not come to the end of its measurements")
+        raise BenchError("the guest did not finish its measurements")
     return taken
 
 
 def _machine(part: str, options: Namespace) -> list[str]:
-    """The VM's options for a part: under icount, so that other work of the machine has no effect,
-    unless the part needs several CPUs."""
+    """The command that starts the VM for a part: under icount, so that other work of the machine
+    has no effect, unless the part needs several CPUs."""
     cpus = CPUS.get(part)
     return [str(vm.VM), "--kernel", options.kernel,
             *(["--cpus", str(cpus)] if cpus else ["--icount"])]
@@ -125,7 +125,7 @@ def guest(part: str, options: Namespace, folder: Path) -> FigureSet:
 
 
 def prio(options: Namespace, folder: Path) -> FigureSet:
-    """Measures prio: sync writes beside async ones."""
+    """Measures prio: sync writes during async writes."""
     return guest("prio", options, folder)
 
 

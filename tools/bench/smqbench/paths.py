@@ -12,11 +12,12 @@ from .rows import ROWS
 PLOT = "native_paths.svg"
 CALL = "an empty call for each batch"
 WORDS = [
-    "READ 512, QD32; two processes have a LUN each, and a CPU. Every path calls the kernel once "
-    "for 16 commands. Under User Mode Linux a call costs microseconds, many times what it does "
-    f"elsewhere, and the same for all: the row *{CALL}* is what that makes for a command, and "
-    "*without calls* is the ratio once both were spared it. On hardware, where a call costs least, "
-    "ratios lie near the latter. A device that is waited for may be what limits all alike."]
+    "READ 512, QD32; if there are two processes, each has its own LUN and CPU. Every path makes "
+    "one system call for 16 commands. Under User Mode Linux such a call costs microseconds, many "
+    f"times what it costs on hardware, and the same on all paths. The row *{CALL}* shows this cost "
+    "per command; *without calls* is the ratio after the cost is subtracted from both times. On "
+    "hardware a call costs little, so that ratios are near *without calls*. If commands wait for "
+    "the device, the device may limit all paths alike."]
 
 
 def is_one(figure: Figure) -> bool:
@@ -45,8 +46,8 @@ def by_quantity(taken: FigureSet) -> Iterator[tuple[str, list[list[str]]]]:
     for title, said in (
             ("p10 of all chunks, ns per command of a process", _p10),
             ("Median, ns per command of a process", matrix.text_of),
-            ("By registered block reads", partial(_ratio, taken, "against_block")),
-            ("By registered block reads, without calls",
+            ("Divided by registered block reads", partial(_ratio, taken, "against_block")),
+            ("Divided by registered block reads, without calls",
              partial(_ratio, taken, "against_block_bare"))):
         rows = []
         for this in dict.fromkeys(map(name, every)):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from . import matrix
 from .figures import METRICS, Figure, FigureSet
 
-# A row of ours counts as worse if it differs by more than this part of the peer's figure, and,
-# for some units, by more than LEAST: a smaller difference is chance.
+# A row of ours counts as worse if it is worse by more than this part of the peer's figure and, for
+# some units, by more than LEAST: a smaller difference may be chance.
 WORSE = 0.01
 LEAST = {"%": 1.0, "locks/IO": 0.05, "lines/IO": 0.05, "doorbells/IO": 0.01,
          "interrupts/IO": 0.01}
@@ -19,10 +19,10 @@ PEERS = [
     ("smq_ram_1q", "smq_ram", "one hardware queue completes through softirq"),
     ("smq_ram_timer_batch", "smq_ram_timer", "the policy batch where a doorbell is free"),
     ("smq_ram_doorbell_batch", "smq_ram_doorbell", "the policy batch where a doorbell costs 5 us"),
-    ("smq_ram_batch", "smq_ram", "the policy batch where no device is waited for"),
+    ("smq_ram_batch", "smq_ram", "the policy batch where the device takes no time"),
     *((f"smq_lio_{store}", f"tcm_loop_{store}", "LIO's own fabric over the same backstore")
       for store in ("rd", "file", "block")),
-    ("smq_virtio", "virtio_scsi", "one device, in turns; without indirect descriptors its ring is "
+    ("smq_virtio", "virtio_scsi", "one device, in turn; without indirect descriptors its ring is "
                                   "smaller"),
     *((f"smq_ram_{us}us_batch", f"smq_ram_{us}us", f"the policy batch, a device of {us} us")
       for us in (20, 100)),
@@ -35,7 +35,7 @@ MORE_IS_BETTER = {"iops", "iops_cpu", "mb_s"}
 
 
 def worse(taken: FigureSet) -> list[list[str]]:
-    """Rows for a table: the figures of ours that are worse than their peer's."""
+    """Rows for a table: our figures that are worse than their peer's."""
     rows = []
     for ours, peer, _ in PEERS:
         for mine in taken.find(row=ours):

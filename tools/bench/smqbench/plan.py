@@ -127,8 +127,7 @@ class Plan:
 
     @staticmethod
     def _share(workload: Workload, count: int) -> int:
-        """The I/Os of a job. If there are more than two jobs, all together issue as many as two
-        would."""
+        """The I/Os of a job. More than two jobs issue together as many as two jobs would."""
         return count if workload.jobs <= FEW_JOBS else max(count * FEW_JOBS // workload.jobs, 1)
 
     def runs(self, repeats: int) -> int:

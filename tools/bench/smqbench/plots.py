@@ -128,7 +128,7 @@ def ratio(path: Path, title: str, taken: FigureSet) -> None:
 
 
 def _policies(taken: FigureSet, folder: Path) -> list[Plot]:
-    """Draws the figures of each policy beside those of direct."""
+    """Draws the figures of each policy and of direct."""
     def rows(metric: str, *starts: str, **wanted) -> list[Figure]:
         return [one for one in taken.find(instrument="policies", metric=metric, **wanted)
                 if one.row.startswith(starts)]
@@ -146,7 +146,7 @@ def _policies(taken: FigureSet, folder: Path) -> list[Plot]:
             bars(folder / name, title, figures)
             plots.append(Plot(name, title))
     if rows("lat_p50", "prio_ratio_1"):
-        title = "prio: what the ratio buys and costs"
+        title = "prio: the effect of the ratio"
         ratio(folder / "policy-ratio.svg", title, taken)
         plots.append(Plot("policy-ratio.svg", title))
     return plots
@@ -181,6 +181,7 @@ def draw(taken: FigureSet, folder: Path) -> list[Plot]:
     found = taken.find(instrument="insn", metric="insn", path="io_uring", qd=1, bs=512, luns=1)
     found = [one for one in found if not ROWS[one.row].waits]
     if found:
-        split(folder / "split.svg", f"Where the instructions go, {found[0].workload}", found)
-        plots.append(Plot("split.svg", f"Where the instructions go, {found[0].workload}"))
+        title = f"Instructions by group of functions, {found[0].workload}"
+        split(folder / "split.svg", title, found)
+        plots.append(Plot("split.svg", title))
     return plots + _policies(taken, folder)

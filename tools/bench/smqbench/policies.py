@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tables of tools/bench/policies, each with a conclusion computed from its figures, and the targets
-of the policies."""
+"""Tables of tools/bench/policies, each with a conclusion computed from its figures, and the bars of
+the policies."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ TITLES = {"batch": "batch: one doorbell for several commands",
           "prio": "prio: sync before async",
           "steer": "steer: leave a busy hardware queue"}
 COUNTS = ("waits", "failed_tries", "transfers", "own_transfers", "insn", "locks", "doorbells")
-LOSS = 1.1  # in the report, reads took longer by this factor at the lowest threshold
+LOSS = 1.1  # the factor by which reads took longer at the lowest threshold, in the report
 LATENCIES = ("lat_p50", "lat_p99", "lat_p999")
 
 
@@ -87,8 +87,8 @@ def _batch(taken: FigureSet) -> Iterator[Table]:
                       batch=batch)
 
     def wins(_: FigureSet) -> str:
-        return (f"With a doorbell of 5 us batch rings {_times(gain(32, 'bell', 'doorbells'))} as "
-                "many at QD32. Where the CPU is the limit, QD64, it ends "
+        return (f"At QD32 batch rings a doorbell of 5 us {_times(gain(32, 'bell', 'doorbells'))} "
+                "as often as direct. Where the CPU is the limit, at QD64, it ends "
                 f"{_times(gain(64, 'bell'))} as many commands a second.")
 
     def loses(_: FigureSet) -> str:
@@ -96,17 +96,17 @@ def _batch(taken: FigureSet) -> Iterator[Table]:
                      if gain(qd, "bell") is not None),
                     default=None)
         free = gain(32, "free")
-        return ("Where the device is the limit, QD5 to QD32, at worst: "
+        return ("Where the device is the limit, QD5 to QD32, batch has at worst "
                 f"{_times(worst[0])} direct's rate, at QD{worst[1]}. "
-                if worst else "") + f"Where a doorbell is free, QD32: {_times(free)}."
+                if worst else "") + f"Where a doorbell is free, at QD32: {_times(free)}."
     names = ("batch_bell", "batch_free")
     yield from _table(taken, "batch", "Doorbells", names, ("doorbells",), wins)
     yield from _table(taken, "batch", "Commands a second", names, ("iops",), loses)
     yield from _table(taken, "batch", "Latency at QD32, one by one", names, LATENCIES,
-                      lambda _: "Held commands wait for a doorbell, all wait less for the CPU.",
+                      lambda _: "Held commands wait for a doorbell; all wait less for the CPU.",
                       qd=32, batch=1)
     yield from _table(taken, "batch", "Instructions of the CPU", names, ("insn",),
-                      lambda _: "A doorbell that is not rung is CPU time for something else.")
+                      lambda _: "A doorbell that is not rung leaves CPU time for other work.")
 
 
 def _bucket(taken: FigureSet) -> Iterator[Table]:
@@ -115,16 +115,16 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
 
     def waits(_: FigureSet) -> str:
         return (f"One by one, bucket has {part('waits', batch=1, jobs=2, qd=32)} as many waits as "
-                f"the plain lock, in batches of 16 {part('waits', batch=16, jobs=2, qd=32)}. A try "
-                "for the dispatch right that fails costs a look at one word and waits for nothing.")
+                f"direct, in batches of 16 {part('waits', batch=16, jobs=2, qd=32)}. A failed try "
+                "for the dispatch right reads one word and does not wait.")
 
     def lines(_: FigureSet) -> str:
-        return (f"bucket moves {part('transfers', batch=1, jobs=2)} the lines one by one, and "
-                f"{part('transfers', batch=16, jobs=2)} in batches of 16: what another CPU "
-                "dispatches goes there, request, command and all, and comes back. With rq_affinity "
-                "2 it does not end there, too: " + _times(_ratio(
+        return (f"bucket moves {part('transfers', batch=1, jobs=2)} direct's lines one by one, and "
+                f"{part('transfers', batch=16, jobs=2)} in batches of 16: if another CPU "
+                "dispatches a command, the lines of command and request move to that CPU and back. "
+                "With rq_affinity 2 commands end on the CPU that queued them: " + _times(_ratio(
                     taken, "transfers", ("shared_home_bucket", "shared_home_direct"), batch=1)) +
-                " direct's.")
+                " direct's lines.")
 
     def alone(_: FigureSet) -> str:
         rows = ("shared_bucket", "shared_direct")
@@ -132,27 +132,28 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
         default = _value(taken, "shared_bucket_default", "insn", jobs=1, qd=32, batch=1, cpus=1)
         if one is None or other is None or default is None:
             return ""
-        return (f"QD32 one by one: {default - other:+.0f} instructions as the policy is, which "
-                f"finds no use and runs as direct; {one - other:+.0f} with share=0, always on.")
+        return (f"QD32 one by one: {default - other:+.0f} instructions with the default share: the "
+                "policy has nothing to do, and the host runs as direct; "
+                f"{one - other:+.0f} with share=0: the policy is always effective.")
 
     def native(_: FigureSet) -> str:
         gain = {name: _p10(taken, f"{name}_direct", f"{name}_bucket", batch=1, jobs=2)
                 for name in ("shared", "shared_bell")}
         return (f"Two CPUs, one by one: {_times(gain['shared'])} direct's rate with a free "
-                f"doorbell, {_times(gain['shared_bell'])} where it costs 1 us.")
+                f"doorbell, {_times(gain['shared_bell'])} where a doorbell costs 1 us.")
     yield from _table(taken, "bucket", "Two CPUs in step: waits", ("shared",),
                       ("waits", "failed_tries"), waits, jobs=2, cpus=2, path="io_uring")
     yield from _table(taken, "bucket", "Two CPUs in step: cache lines", ("shared", "shared_home"),
                       ("transfers", "own_transfers"), lines, jobs=2, cpus=2)
     yield from _table(taken, "bucket", "Two CPUs in step: instructions and doorbells", ("shared",),
-                      ("insn", "doorbells"), lambda _: "Those of both CPUs, waiting included.",
+                      ("insn", "doorbells"), lambda _: "Of both CPUs, waiting included.",
                       jobs=2, cpus=2, path="io_uring")
     yield from _table(taken, "bucket", "One submitter: instructions", ("shared",), ("insn",),
                       alone, cpus=1)
     shapes = [one for one in _of(taken, ("shared", "shared_nomerges"), cpus=2, path="io_uring")
               if one.qd in (128, 4)]
-    for metric, says in (("waits", "The reported shapes as counts on two vCPUs, not as rates of "
-                                   "the report's machine: waits come with CPUs, not with jobs."),
+    for metric, says in (("waits", "These are counts on two vCPUs, not rates of the report's "
+                                   "machine: waits depend on the number of CPUs, not of jobs."),
                          ("insn", "Instructions of both CPUs per command, waiting included.")):
         found = FigureSet([one for one in shapes if one.metric == metric])
         yield from _table(found, "bucket", f"The shapes of the report: {METRICS[metric][1]}",
@@ -176,16 +177,16 @@ def _prio(taken: FigureSet) -> Iterator[Table]:
              + _times(_ratio(taken, "iops", ("prio_full_prio", "prio_full_direct")))
              + " direct's."),
             ("prio_rate", "10 MB/s, 1300 async writes wait, one file is saved",
-             ("lat_p50", "lat_p999"), lambda _: "A saved file does not wait for all that is "
-             f"written: {faster('prio_rate', 'lat_p50')} sooner."),
+             ("lat_p50", "lat_p999"), lambda _: "With prio a saved file does not wait for all "
+             f"async writes; with direct it takes {faster('prio_rate', 'lat_p50')} as long."),
             ("prio_crowd", "The bad case: more async writers than tags", LATENCIES,
-             lambda _: f"A sync write that waits for a tag is above any policy: "
-             f"{faster('prio_crowd', 'lat_p99')} as long with direct at p99."),
+             lambda _: "No policy sees a sync write that waits for a tag: with direct p99 is "
+             f"{faster('prio_crowd', 'lat_p99')} as long."),
             ("prio_trap", "1 MB/s, a large write that has waited for most of its second",
-             ("seconds",), lambda _: "The command that is next keeps its bytes: small ones do not "
-             "rob it."),
+             ("seconds",), lambda _: "The bytes for the next command are kept for it: smaller "
+             "commands cannot use them."),
             ("prio_load", "100 MB/s under mixed writes", ("mb_s", *LATENCIES),
-             lambda _: "The rate is used, as by the device itself in direct's row.")):
+             lambda _: "prio uses the rate as well as the device, which limits it with direct.")):
         yield from _table(taken, "prio", title, (name,), metrics, says)
 
     def ratio(_: FigureSet) -> str:
@@ -193,9 +194,9 @@ def _prio(taken: FigureSet) -> Iterator[Table]:
         slow, fast = (_value(taken, f"prio_ratio_{n}", "lat_p50") for n in (1, 16))
         if None in (low, high, slow, fast):
             return ""
-        return (f"From 1:1 to 16:1 a sync write takes {fast / slow:.2f} of the time, and async "
-                f"writes have {high / low:.2f} of their rate.")
-    yield from _table(taken, "prio", "What the ratio buys and costs", ("prio_ratio",),
+        return (f"With 16:1 a sync write takes {fast / slow:.2f} times as long as with 1:1, and "
+                f"async writes have {high / low:.2f} times the rate.")
+    yield from _table(taken, "prio", "The effect of the ratio", ("prio_ratio",),
                       ("iops", *LATENCIES), ratio)
 
 
@@ -235,12 +236,12 @@ def all_tables(taken: FigureSet) -> list[Table]:
 
 
 def judged(taken: FigureSet, parts: Sequence[str] = tuple(TITLES)) -> list[Judged]:
-    """The policies' targets, for the parts that have figures."""
+    """The policies' bars, judged, for these parts."""
     return [bar.judge(taken) for bar in BARS if bar.part in parts]
 
 
 def bar_cells(found: Sequence[Judged]) -> list[list[str]]:
-    """The head and the rows of the table of targets."""
+    """The head and the rows of the table of bars."""
     return [["", "must be", "is", ""],
             *([f"{one.bar.part}: {one.bar.what}", one.bar.limit, one.text, one.word]
               for one in found)]
@@ -271,8 +272,8 @@ def markdown(taken: FigureSet, plot: Callable[[str], list[str]]) -> list[str]:
     parts = _parts(taken)
     if not parts:
         return []
-    lines = ["## Dispatch policies", "", "Each beside `direct`, and `direct` beside itself, in the "
-             "same run. What each has to hold to:", "",
+    lines = ["## Dispatch policies", "", "Each policy is compared with `direct`, and `direct` with "
+             "itself, in the same run. The limits that each policy has to keep:", "",
              *_markdown(bar_cells(judged(taken, parts))), ""]
     found = all_tables(taken)
     for part in parts:

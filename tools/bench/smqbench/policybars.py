@@ -65,8 +65,8 @@ def _is(row: str, metric: str, **wanted) -> Callable[[FigureSet], float | None]:
 
 
 def waits(taken: FigureSet, batch: int, tries: bool) -> float | None:
-    """bucket's waits for locks, including the locks of buckets and with @tries also failed
-    attempts, divided by direct's waits."""
+    """bucket's waits for locks, including the locks of buckets and with @tries also failed tries
+    for the dispatch right, divided by direct's waits."""
     same = {"jobs": 2, "qd": 32, "batch": batch, "cpus": 2}
     one, other = (_value(taken, row, "waits", **same) for row in ("shared_bucket", "shared_direct"))
     failed = _value(taken, "shared_bucket", "failed_tries", **same) if tries else 0.0
@@ -83,8 +83,8 @@ def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
 
 
 def beyond_spread(taken: FigureSet) -> float | None:
-    """How much slower bucket is than direct, as a multiple of the difference between two rows with
-    direct."""
+    """How much slower bucket is than direct, as a multiple of the spread of direct: the difference
+    between two rows with direct, and half the spread of the first one's repeats."""
     same = {"instrument": "policies", "metric": "time", "jobs": 2, "batch": 1}
     found = [taken.find(row=f"shared_{word}", **same) for word in ("direct", "again", "bucket")]
     if not all(found):
@@ -104,25 +104,25 @@ def _more(row: str, other: str, **wanted) -> Callable[[FigureSet], float | None]
 
 _ALONE = {"qd": 32, "batch": 1, "jobs": 1, "cpus": 1}
 BARS = [
-    Bar("batch", "doorbell 5 us, QD32 one by one: doorbells by direct's", "< 0.25",
+    Bar("batch", "doorbell 5 us, QD32 one by one: doorbells / direct's", "< 0.25",
         _by("batch_bell_batch", "batch_bell_direct", "doorbells", qd=32, batch=1),
         lambda x: x < 0.25),
-    Bar("batch", "doorbell 5 us, QD64 one by one: commands a second by direct's", ">= 1.2",
+    Bar("batch", "doorbell 5 us, QD64 one by one: commands a second / direct's", ">= 1.2",
         _by("batch_bell_batch", "batch_bell_direct", "iops", qd=64, batch=1), lambda x: x >= 1.2),
-    Bar("batch", "doorbell free, QD32 one by one: commands a second by direct's", ">= 0.97",
+    Bar("batch", "doorbell free, QD32 one by one: commands a second / direct's", ">= 0.97",
         _by("batch_free_batch", "batch_free_direct", "iops", qd=32, batch=1),
         lambda x: x >= 0.97),
-    Bar("batch", "doorbell 5 us, slow device, QD8: commands a second by direct's", ">= 0.8",
+    Bar("batch", "doorbell 5 us, slow device, QD8: commands a second / direct's", ">= 0.8",
         _by("batch_bell_batch", "batch_bell_direct", "iops", qd=8, batch=1), lambda x: x >= 0.8),
-    Bar("batch", "doorbell 5 us, slow device, QD32: commands a second by direct's", ">= 0.8",
+    Bar("batch", "doorbell 5 us, slow device, QD32: commands a second / direct's", ">= 0.8",
         _by("batch_bell_batch", "batch_bell_direct", "iops", qd=32, batch=1), lambda x: x >= 0.8),
-    Bar("bucket", "two CPUs one by one: waits for locks by direct's", "<= 0.5",
+    Bar("bucket", "two CPUs one by one: waits for locks / direct's", "<= 0.5",
         lambda taken: waits(taken, 1, False), lambda x: x <= 0.5),
     Bar("bucket", "the same with failed tries for the dispatch right", "<= 0.5",
         lambda taken: waits(taken, 1, True), lambda x: x <= 0.5),
-    Bar("bucket", "two CPUs in batches of 16: waits for locks by direct's", "<= 0.5",
+    Bar("bucket", "two CPUs in batches of 16: waits for locks / direct's", "<= 0.5",
         lambda taken: waits(taken, 16, False), lambda x: x <= 0.5),
-    Bar("bucket", "two CPUs one by one: lines moved by direct's", "<= 0.5",
+    Bar("bucket", "two CPUs one by one: lines moved / direct's", "<= 0.5",
         _by("shared_bucket", "shared_direct", "transfers", batch=1, jobs=2), lambda x: x <= 0.5),
     Bar("bucket", "the same with rq_affinity 2", "<= 0.5",
         _by("shared_home_bucket", "shared_home_direct", "transfers", batch=1, jobs=2),
@@ -133,11 +133,11 @@ BARS = [
         _more("shared_bucket", "shared_direct", **_ALONE), lambda x: x <= 60),
     Bar("bucket", "two CPUs, native speed: slower than direct, in spreads", "<= 1",
         beyond_spread, lambda x: x <= 1),
-    Bar("bucket", "two CPUs, native speed, doorbell 1 us: rate by direct's", ">= 1.3",
+    Bar("bucket", "two CPUs, native speed, doorbell 1 us: rate / direct's", ">= 1.3",
         _native("shared_bell", 1), lambda x: x >= 1.3),
-    Bar("prio", "full device: p99 of write and fsync, direct's by prio's", ">= 10",
+    Bar("prio", "full device: p99 of write and fsync, direct's / prio's", ">= 10",
         _by("prio_full_direct", "prio_full_prio", "lat_p99"), lambda x: x >= 10),
-    Bar("prio", "full device: commands a second by direct's", "0.97..1.03",
+    Bar("prio", "full device: commands a second / direct's", "0.97..1.03",
         _by("prio_full_prio", "prio_full_direct", "iops"), lambda x: 0.97 <= x <= 1.03),
     Bar("prio", "10 MB/s, 1300 writes wait: write and fsync, ms", "< 500",
         _is("prio_rate_prio", "lat_p999"), lambda x: x < 500),
@@ -145,7 +145,7 @@ BARS = [
         _is("prio_trap_prio", "seconds"), lambda x: x < 1.1),
     Bar("prio", "100 MB/s under mixed writes: MB/s used", ">= 98",
         _is("prio_load_prio", "mb_s"), lambda x: x >= 98),
-    Bar("steer", "one pinned task, 4 queues: commands a second by direct's", ">= 2.5",
+    Bar("steer", "one pinned task, 4 queues: commands a second / direct's", ">= 2.5",
         _by("steer_apart_steer", "steer_apart_direct", "iops"), lambda x: x >= 2.5),
     Bar("steer", "balanced load: % steered", "< 1",
         _is("steer_balanced_steer", "steered"), lambda x: x < 1),

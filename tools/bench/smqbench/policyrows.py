@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 class PolicyRows:
     """The rows of one device; each is called NAME_WORD."""
 
-    policy: str  # direct: only the rows of .more
+    policy: str  # "direct" if only the rows of .more are compared with direct
     label: str
     note: str
     more: dict[str, str] = field(default_factory=dict)      # word: label
@@ -42,7 +42,7 @@ POLICY_ROWS = {
         "time", data=False),
     "prio_full": PolicyRows(
         "prio", "full device", "smq_ram queue_depth=4 model/service_ns=1000000; 64 async writers "
-        "with two writes each under way, one syncer"),
+        "with two writes each in flight, one syncer"),
     "prio_trap": PolicyRows(
         "prio", "1 MB/s, a large write", "smq_ram at 1 MB/s, by model/bytes_per_sec for direct and "
         "smq_prio/bytes_per_sec for prio; one async write of 999424 bytes and, 900 ms later, four "

@@ -11,10 +11,10 @@ from .symbols import Function, Symbols
 
 @dataclass
 class Profile:
-    """Counters by function; of a run, or per I/O once divided."""
+    """Counters by function: of a run, or per I/O after divided()."""
 
     insns: Counter = field(default_factory=Counter)      # Function -> instructions
-    own: Counter = field(default_factory=Counter)        # ... on our modules' account
+    own: Counter = field(default_factory=Counter)        # ... charged to our modules
     irq: Counter = field(default_factory=Counter)        # ... in interrupts
     calls: Counter = field(default_factory=Counter)      # Function -> entries
     callers: Counter = field(default_factory=Counter)    # (watched, caller, ours) -> calls

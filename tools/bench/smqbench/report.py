@@ -86,15 +86,15 @@ def heading(taken: FigureSet) -> list[str]:
              f"{len(taken.figures)} figures, all of them in `results.json` with their commands, "
              "parameters and spread.", ""]
     lines += [f"- kernel {kernel}: {', '.join(names)}" for kernel, names in by_kernel.items()]
-    lines += ["", "Instructions and locks on one CPU are exact: counted under QEMU's icount, so "
-              "nothing else on the machine changes them. Two-CPU figures come from two vCPUs that "
-              "are kept in step by instructions. Neither is a time: cache misses cost nothing "
-              "there. Times are in the section *Native speed*, as far as they were taken. What "
-              "each row measures stands in the section *What the rows are*.", ""]
+    lines += ["", "Instructions and locks on one CPU are exact: they are counted under QEMU's "
+              "icount, so nothing else on the machine changes them. Two-CPU figures come from two "
+              "vCPUs that are kept in step by instructions. Neither are times: cache misses cost "
+              "nothing there. The section *Native speed* has the times that were measured. The "
+              "section *What the rows are* says what each row measures.", ""]
     if any(ROWS[row].model for row in matrix.rows_of(taken.figures)):
-        lines += ["Rows marked **(model)** do not run the legacy path, which no kernel of today "
-                  "has: a dispatch policy goes through its sequence of locks, allocations and "
-                  "bookkeeping in front of the modern path's end.", ""]
+        lines += ["Rows marked **(model)** do not run the legacy path, which no current kernel "
+                  "has. Instead a dispatch policy executes its sequence of locks, allocations and "
+                  "bookkeeping, and then issues the command on the modern path.", ""]
     for title, said in (("Failed", taken.failed), ("Skipped", taken.skipped)):
         if said:
             lines += [f"**{title}**", "", *(f"- {what}: {why}" for what, why in said.items()), ""]
@@ -102,15 +102,15 @@ def heading(taken: FigureSet) -> list[str]:
 
 
 def claim_lines(taken: FigureSet) -> list[str]:
-    """Each claim and its verdict, by what it is about; with the legacy path beside scsi-mq for each
-    way of completion, and the trace of 2013."""
+    """Each claim and its verdict, by subject. Then the legacy path beside scsi-mq for each way of
+    completion, and the trace of 2013."""
     answers = claims.answers(taken)
     counts = {word: sum(answer.verdict == word for answer in answers)
               for word in (claims.REPRODUCED, claims.IN_PART, claims.NOT, claims.UNKNOWN)}
     lines = ["## What was claimed", "",
              ", ".join(f"{count} {word}" for word, count in counts.items() if count) + ". The "
-             "answers are computed from the figures; those of the legacy path are answers of the "
-             "model where they say so.", ""]
+             "answers are computed from the figures. Answers on the legacy path come from the "
+             "model, unless they name a given kernel.", ""]
     for about, title in claims.ABOUT.items():
         lines += [f"### {title}", "",
                   *table([["claim", "then", "here", "", "why"]] +
@@ -156,10 +156,10 @@ def virtio_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     if not every:
         return []
     lines = ["## QEMU's virtio-scsi", "",
-             "`virtio_scsi` and `smq_virtio` in turns on one device, in one boot. A thread of "
-             "QEMU's is the device: how many commands it ends at a time, and so doorbells, "
-             "interrupts and what is paid for each, varies with the host. Rings and bus are on "
-             "the account of either driver.", "", *_plot(plots, "virtio.svg")]
+             "`virtio_scsi` and `smq_virtio` in turn on one device, in one boot. The device is a "
+             "thread of QEMU: how many commands it ends at a time depends on the host, and so do "
+             "doorbells, interrupts and their cost. Rings and bus are charged to either "
+             "driver.", "", *_plot(plots, "virtio.svg")]
     for metric in ("insn_lld", "doorbells", "interrupts", "allocations", "insn"):
         what = METRICS[metric][1]
         lines += _section(what[0].upper() + what[1:],
@@ -182,7 +182,7 @@ def _split(figures: Sequence[Figure], qd: int, of: str = "") -> list[str]:
         if any(one.parts["group"].get(name, 0) >= 0.5 for one in found):
             rows.append([name, *(str(round(one.parts["group"].get(name, 0))) for one in found)])
     rows.append(["sum", *(f"{one.value:.0f}" for one in found)])
-    return [f"### Where they go, {found[0].workload}{of}", "", *table(rows), "",
+    return [f"### By group of functions, {found[0].workload}{of}", "", *table(rows), "",
             " ".join(_largest(one, "group") for one in found[:3]), "",
             *command_lines(found)]
 
@@ -191,7 +191,7 @@ def _largest(figure: Figure, part: str) -> str:
     """Says which part of a figure is the largest."""
     name, value = max(figure.parts[part].items(), key=lambda item: item[1])
     share = f", {100 * value / figure.value:.0f} % of all" if part == "group" else ""
-    return f"{figure.label}: most are of `{name}`, {matrix.number(value)}{share}."
+    return f"{figure.label}: most are in `{name}`, {matrix.number(value)}{share}."
 
 
 def _places(figures: Sequence[Figure], part: str, what: str) -> list[str]:
@@ -213,13 +213,13 @@ def locks_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
         return []
     alone = [one for one in every if one.metric == "locks" and one.cpus == 1]
     lines = ["## Locks", "", *_plot(plots, "locks.svg"), *_section("Taken per I/O, one CPU", alone)]
-    lines += ["### By whom", "", *_places([one for one in alone if one.bs == 512], "site",
-                                          "function: lock")]
+    lines += ["### By function", "", *_places([one for one in alone if one.bs == 512], "site",
+                                              "function: lock")]
     for title, metric in (("Taken per I/O, two CPUs", "locks"),
                           ("Found taken, two CPUs", "contended"),
                           ("In locks and waiting for them, two CPUs", "lock_share"),
-                          ("Waiting alone, two CPUs", "wait_share"),
-                          ("Instructions with what is waited, two CPUs", "insn")):
+                          ("Only waiting, two CPUs", "wait_share"),
+                          ("Instructions, waiting included, two CPUs", "insn")):
         lines += _section(title, [one for one in every if one.metric == metric and one.cpus == 2])
     found = [one for one in every if one.metric == "contended" and one.value >= 1]
     rows = [["device", "workload", "lock", "found taken"]]
@@ -242,14 +242,15 @@ def lines_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     lines = ["## Cache lines that move between two CPUs", "", *_plot(plots, "lines.svg"),
              *_section("All", every), *_section(
                  "By our modules", taken.find(instrument="lines", metric="own_transfers"),
-                 "And by the drivers that they stand beside, virtio_scsi and tcm_loop; with what "
-                 "any of them call: the kernel's rings, LIO.")]
+                 "And by the drivers that they are compared with, virtio_scsi and tcm_loop. "
+                 "Includes functions that any of these call: the kernel's rings, LIO.")]
     peers = [one for one in taken.find(instrument="lines", metric="own_transfers")
              if one.row.startswith((*VIRTIO_ROWS, *LIO_ROWS))]
     if peers:
-        lines += ["### By whom, virtio-scsi and LIO", "", *_places(peers, "function", "access")]
-    return lines + ["### By whom", "", *_places([one for one in every if one.luns == 1],
-                                                "function", "access")]
+        lines += ["### By function, virtio-scsi and LIO", "",
+                  *_places(peers, "function", "access")]
+    return lines + ["### By function", "",
+                    *_places([one for one in every if one.luns == 1], "function", "access")]
 
 
 def other_lines(taken: FigureSet, instrument: str, title: str) -> list[str]:
@@ -280,7 +281,8 @@ def path_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
              *(f"**{mark}**" for mark in marks), *([""] if marks else [])]
     for title, rows in paths.by_quantity(taken):
         lines += [f"### {title}", "", *table(rows), "",
-                  "Chunks of 256 commands; ratios p10 by p10 of each repeat; ± half the spread "
+                  "Chunks of 256 commands; ratios are p10 divided by p10 of one repeat; ± half "
+                  "the spread "
                   f"of {_repeats(figures)}.", *command_lines(figures)]
     return lines
 

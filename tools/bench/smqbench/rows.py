@@ -19,13 +19,13 @@ class Row:
 
 
 ROWS = {
-    "null_blk": Row("null_blk", note="not SCSI: the bound"),
+    "null_blk": Row("null_blk", note="not SCSI: the lower bound"),
     "scsi_debug": Row("scsi_debug", note="completes inside queuecommand, moves no data"),
     "scsi_debug_data": Row("scsi_debug data", data=True, note="completes inside queuecommand"),
     "scsi_debug_deadline": Row("scsi_debug, mq-deadline", note="completes inside queuecommand, "
                                "moves no data"),
-    "scsi_debug_no_sd": Row("scsi_debug without sd", note="no_uld=1: no driver but sg has the LUN, "
-                            "as a tape's or a changer's; the block layer keeps no times"),
+    "scsi_debug_no_sd": Row("scsi_debug without sd", note="no_uld=1: sd does not have the LUN, as "
+                            "with a tape or a changer; the block layer takes no times"),
     "scsi_debug_no_stats": Row("scsi_debug, queue_stats=0", note="the node's attribute: the block "
                                "layer takes no times"),
     "scsi_debug_timer": Row("scsi_debug 20 us", waits=True, note="ndelay=20000: completes from a "
@@ -87,7 +87,7 @@ ROWS = {
     "virtio_scsi": Row("virtio_scsi", waits=True, note="QEMU's virtio-scsi over null-co"),
     "smq_virtio": Row("smq_virtio", waits=True, note="the same device"),
     "smq_virtio_poll": Row("smq_virtio, polled", waits=True,
-                           note="the same device, poll_queues=1; it counts the waiting, too"),
+                           note="the same device, poll_queues=1; waiting is counted, too"),
     "tcm_loop_rd": Row("tcm_loop, RAM disk", data=True,
                        note="LIO's rd_mcp with is_nonrot=1 by LIO's own fabric for local disks"),
     "smq_lio_rd": Row("smq_lio, RAM disk", data=True, note="the same backstore by smq_lio"),

@@ -49,7 +49,7 @@ def _figures(log: GuestLog, plan: Plan, row: str, key: str, cpus: int, mark: str
 
 def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Workload],
            count: int, mark: str, repeat: int) -> FigureSet:
-    """Measures waits for locks, failed attempts and instructions, on two CPUs."""
+    """Counts waits for locks, failed tries for the dispatch right and instructions, on two CPUs."""
     plan = Plan([(row, workloads) for row in rows], (count,), WARMUP, SIZE_MB)
     log = common.boot(plan, Namespace(**{**vars(options), "repeat": repeat}), folder,
                       plugin="locks", name="bucket, locks", vm_options=TWO,
@@ -72,7 +72,7 @@ def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Wo
 
 
 def _lines(options: Namespace, folder: Path, mark: str) -> FigureSet:
-    """Measures cache lines that move."""
+    """Counts the cache lines that move between the CPUs."""
     plan = Plan([(row, PAIR) for row in PAIR_ROWS + HOME_ROWS], (PAIR_COUNT,), WARMUP, SIZE_MB)
     log = common.boot(plan, options, folder, plugin="lines", name="bucket, lines", vm_options=TWO,
                       plugin_arguments=vm.HANDED_OVER, timeout=TIMEOUT)
@@ -100,8 +100,8 @@ def _alone(options: Namespace, folder: Path) -> FigureSet:
 
 
 def _native(options: Namespace, folder: Path) -> FigureSet:
-    """Measures times by tools/bench/native, which needs an idle machine and marks the figures of a
-    busy one."""
+    """Measures times by tools/bench/native, which needs an idle machine, or marks the figures of a
+    busy one (--force)."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "native.json"
     words = ["tools/bench/native", "--rows", ",".join(NATIVE_ROWS), "--load", "in-kernel",
@@ -110,7 +110,7 @@ def _native(options: Namespace, folder: Path) -> FigureSet:
     done = subprocess.run(words, cwd=vm.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        why = (done.stderr.strip().splitlines() or ["no output"])[-1]
         return FigureSet(skipped={"policies bucket, native speed": why})
     print(done.stderr.strip()[-300:], file=sys.stderr)
     taken = figures.read(path)
@@ -119,7 +119,7 @@ def _native(options: Namespace, folder: Path) -> FigureSet:
 
 
 def measure(options: Namespace, folder: Path) -> FigureSet:
-    """Measures in three boots and, unless it is left out, at native speed."""
+    """Measures in up to four boots and, unless --no-native is given, at native speed."""
     mark, why = "", ""
     try:
         mark = common.refuse_busy(options.force)

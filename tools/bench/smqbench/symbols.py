@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KERNEL_HALF = 1 << 63
-# The compiler's clones of a function are that function.
+# The compiler's clones of a function count as that function.
 CLONE = re.compile(r"\.(?:isra|part|constprop|cold|llvm)\b.*$")
 
 

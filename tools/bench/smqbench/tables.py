@@ -90,7 +90,7 @@ def split(cells: Cells, workload: str) -> list[str]:
 
 
 def own_functions(cells: Cells, row: str, workload: str) -> list[str]:
-    """Every function of the row's LLD; for our modules also their part of all instructions."""
+    """Every function of the row's LLD. For our LLDs also its share of all instructions."""
     cell = cells[row, workload]
     lines = []
     for function, value in profile.functions_of(cell.per_io.insns, groups.LLD_MODULES):
@@ -107,7 +107,7 @@ def own_functions(cells: Cells, row: str, workload: str) -> list[str]:
 
 
 def allocations(cells: Cells, row: str, workload: str) -> list[str]:
-    """The callers of allocators, ours first. The others show that the count works."""
+    """The callers of allocators, our modules first. The others show that the count works."""
     found = cells[row, workload].allocations()
     ours = sum(value for _, _, mine, value in found if mine)
     lines = [f"  {LABELS[row]}, {WORKLOADS[workload]}: "

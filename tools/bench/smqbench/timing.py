@@ -42,7 +42,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def spread(values: Sequence[float]) -> float:
-    """The difference of the greatest and the least value."""
+    """The difference between the largest and the smallest value."""
     return max(values) - min(values)
 
 

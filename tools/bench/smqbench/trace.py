@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Splits the path of one command into parts, three times: as the trace of 2013 had it, as others
-measured 4.19's legacy path, and as ours is measured. The first has times, the others have
+"""Splits the path of one command into parts, three times: as the trace of 2013 shows it, as others
+measured 4.19's legacy path, and as our path is measured. The first has times, the others have
 instructions, so that only shares can be compared."""
 
 from collections.abc import Callable, Sequence
@@ -14,8 +14,8 @@ SUBMISSION, MIDDLE, DRIVER, REST = ("submission, direct I/O set-up",
 PARTS = {SUBMISSION: (BLOCK, FAST, MEMORY, COPY), MIDDLE: (SCSI, LOCKS, TIME), DRIVER: (LLD,),
          REST: (SCHED, ENTRY, TARGET, OTHER)}
 
-# One read by io_submit on qla2xxx in us: aio_run_iocb 22.1; scsi_request_fn 13.8, of it sd_prep_fn
-# 5.2 and scsi_dispatch_cmd 3.7, of that the driver's queuecommand 3.2; 42.3 in all.
+# One read by io_submit on qla2xxx in us: aio_run_iocb 22.1; scsi_request_fn 13.8, which includes
+# sd_prep_fn 5.2 and scsi_dispatch_cmd 3.7, which includes the driver's queuecommand 3.2; all: 42.3.
 REPORTED = {SUBMISSION: 22.1, MIDDLE: 13.8 - 3.2, DRIVER: 3.2, REST: 42.3 - 22.1 - 13.8}
 # Kernel instructions of a 4k read, QD1, on 4.19.304: of scsi_debug, and of null_blk by the same
 # legacy path, which has neither mid-layer nor SCSI driver, but some instructions of its own.
@@ -24,12 +24,12 @@ ALL_419, WITHOUT_SCSI_419 = 9651, 7835
 
 @dataclass(frozen=True)
 class Column:
-    """The path in one place. A part that was not told apart from others is missing."""
+    """The path in one place. A part that was not measured separately is missing."""
 
     title: str
     unit: str
     parts: dict[str, float]
-    both: float | None = None       # mid-layer and driver, where these were not told apart
+    both: float | None = None   # mid-layer and driver together, if not measured separately
 
     def total(self) -> float:
         """Returns the sum of all parts."""
@@ -43,7 +43,7 @@ class Column:
         if self.both is None:
             return ""
         together = f"{self.both:.0f} ({100 * self.both / self.total():.1f} %)"
-        return {MIDDLE: f"{together} with the driver", DRIVER: "not told apart"}.get(part, "")
+        return {MIDDLE: f"{together} with the driver", DRIVER: "included above"}.get(part, "")
 
 
 def _by_group(title: str, figure: Figure) -> Column:
@@ -53,8 +53,8 @@ def _by_group(title: str, figure: Figure) -> Column:
 
 
 def columns(taken: FigureSet) -> list[Column]:
-    """Returns the reported column, that of 4.19, and those of a given kernel and of ours as far
-    as they were measured."""
+    """Returns the reported column, the column of 4.19, and columns for a given kernel and for our
+    path if these were measured."""
     result = [Column("2013: qla2xxx, as reported, us", "us", REPORTED),
               Column("4.19.304 legacy, scsi_debug, measured elsewhere, insn", "insn",
                      {SUBMISSION: WITHOUT_SCSI_419}, ALL_419 - WITHOUT_SCSI_419)]
@@ -79,11 +79,11 @@ def lines(taken: FigureSet, table: Callable[[Sequence[Sequence[str]]], list[str]
     shares = "; ".join(f"{100 * one.parts[DRIVER] / one.total():.1f} % in "
                        f"{one.title.removesuffix(', insn')}" for one in ours)
     return ["### The trace of 2013, three times", "",
-            "Kernel only. 2013 traced time on hardware, with its cache misses; the others count "
-            "instructions of a 4k read. At delay=0 4.19 pays 2500 to 3300 of its instructions "
-            "for a wake-up of ksoftirqd, in the first part. The mid-layer has locks and clocks "
-            "with it.", "", *table(rows), "",
+            "Kernel only. The trace of 2013 has times on hardware, which include cache misses; the "
+            "others count instructions of a 4k read. At delay=0, 2500 to 3300 of 4.19's "
+            "instructions are a wake-up of ksoftirqd, in the first part. The mid-layer's part "
+            "includes locks and clocks.", "", *table(rows), "",
             "The driver has 7.6 % of the path of 2013" + (f"; {shares}" if shares else "") +
-            ". Of 4.19 it was not told apart: mid-layer and driver together are "
-            f"{100 * (ALL_419 - WITHOUT_SCSI_419) / ALL_419:.0f} % (what scsi_debug takes beyond "
-            "null_blk). Where it is known, the driver is the least part.", ""]
+            ". For 4.19 it was not measured separately: mid-layer and driver together are "
+            f"{100 * (ALL_419 - WITHOUT_SCSI_419) / ALL_419:.0f} % (scsi_debug's instructions "
+            "less null_blk's). Where it is known, the driver is the smallest part.", ""]

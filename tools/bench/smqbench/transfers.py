@@ -23,11 +23,11 @@ class Sharing:
     total: float = 0.0          # outside interrupts
     totals: list[float] = field(default_factory=list)   # one a repeat
     own: list[float] = field(default_factory=list)      # one a repeat
-    own_accesses: float = 0.0   # to memory, whether anything moved or not
+    own_accesses: float = 0.0   # to memory, whether a line moved or not
     interrupts: float = 0.0
     slips: float = 0.0
     top: Counter = field(default_factory=Counter)       # (function, kind) -> transfers
-    own_top: Counter = field(default_factory=Counter)   # the same on our account
+    own_top: Counter = field(default_factory=Counter)   # the same, charged to our modules
 
 
 def by_function(found: Counter) -> dict[str, float]:
@@ -59,7 +59,7 @@ def _add(sharing: Sharing, run: Run, path: Path, symbols: Symbols) -> None:
 
 def sharings(log: GuestLog, folder: Path,
              strict: bool = True) -> dict[tuple[str, str], Sharing]:
-    """Means over the repeats, by row and workload. @strict: fails if the machine was too busy."""
+    """Means of the repeats, by row and workload. BenchError if @strict and the machine was busy."""
     symbols: dict[int, Symbols] = {}
     result: dict[tuple[str, str], Sharing] = {}
     for run in log.runs:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""virtio_scsi and smq_virtio in turns on one device: what a command costs on the account of the
-LLD, rings and bus, and how often the device is rung and interrupts.
+"""Compares virtio_scsi and smq_virtio, in turn on one device: the instructions that a command takes
+in LLD, rings and bus, and how many doorbells and interrupts.
 
-Not under icount, because the device is a thread of QEMU: the number of commands that it finishes
-at a time, and therefore the number of interrupts, varies with the host. The plugin counts
-instructions.
+Not under icount, because the device is a thread of QEMU: the number of commands that it ends at a
+time, and therefore the number of interrupts, varies with the host. The plugin counts instructions.
 """
 
 import statistics
@@ -29,8 +28,8 @@ POLLED_WORKLOAD = Workload("io_uring_poll", "read", 512, 32, 16)
 
 METRICS = ("insn_lld", "allocations", "doorbells", "interrupts")
 
-# The most instructions, as a part of virtio_scsi's. One by one, each command needs a doorbell and
-# an interrupt, which cost the same for both.
+# The most instructions, as a part of virtio_scsi's. At QD1 each command needs a doorbell and an
+# interrupt, which cost the same for both.
 SHARES = {ONE: 1.0, MANY: 0.6}
 # The tolerances for doorbells and interrupts, which depend on the host's scheduler: a share, and
 # for commands with few of them a number per command.
@@ -40,7 +39,7 @@ POLLED_INTERRUPTS = 0.01
 
 
 def device(disks: int = 1) -> str:
-    """QEMU's options: one virtio-scsi device, its disks being LUNs of its target 0."""
+    """QEMU's options for one virtio-scsi device, whose disks are LUNs of its target 0."""
     words = ["-device virtio-scsi-pci,id=virtio-scsi,num_queues=4"]
     for n in range(disks):
         words += [f"-blockdev driver=null-co,node-name=null{n},size=67108864",
@@ -136,7 +135,7 @@ def _of_workload(taken: FigureSet, workload: Workload) -> list[Verdict]:
 
 
 def verdicts(taken: FigureSet) -> list[Verdict]:
-    """The verdicts on smq_virtio's targets."""
+    """The verdicts on smq_virtio's bars."""
     result = [verdict for workload in SHARES for verdict in _of_workload(taken, workload)]
     polled = _one(taken, POLLED, "interrupts", POLLED_WORKLOAD)
     return [*result, Verdict("polled, interrupts per I/O", f"< {POLLED_INTERRUPTS}",
@@ -145,8 +144,7 @@ def verdicts(taken: FigureSet) -> list[Verdict]:
 
 
 def split(taken: FigureSet) -> list[tuple[str, list[float]]]:
-    """Instructions by group of functions on the LLD's account, for both drivers, with many commands
-    at a time."""
+    """Instructions that are charged to the LLD, by group of functions, for both drivers at QD32."""
     found = [_one(taken, row, "insn_lld", MANY) for row in (THEIRS, OURS)]
     if not all(found):
         return []

@@ -21,7 +21,7 @@ VM = ROOT / "tools" / "vm"
 
 POLL = 0.5
 PROGRESS_STEP = 20  # runs between two lines of progress without a terminal
-GRACE = 30          # seconds for tools/vm to stop by itself after its own time-out
+GRACE = 30          # seconds for tools/vm to stop the VM after its own time limit
 
 # Roles of guest functions, see plugin/symbols.h.
 ROLES = [
@@ -29,8 +29,8 @@ ROLES = [
     "irq=asm_sysvec_*", "irq=asm_exc_*", "irq=asm_common_interrupt",
     "reset=__switch_to_asm",
 ]
-# Functions to which smq_sg gives a command or its completion: the block layer's, which may dispatch
-# it at once, the mid-layer's, to which straight issue gives it, and io_uring's.
+# Functions to which smq_sg hands a command or its completion: those of the block layer, which may
+# dispatch the command at once; of the mid-layer, for straight issue; and of io_uring.
 HANDED_OVER = [
     "leave=scsi_alloc_request", "leave=scsi_queue_rq", "leave=blk_execute_rq_nowait",
     "leave=blk_finish_plug",
@@ -58,8 +58,8 @@ class Boot:
     plugin_arguments: Sequence[str]
     expected_runs: int
     timeout: int                # seconds
-    own: frozenset[str] = OWN_MODULES  # modules to whose account instructions are charged
-    name: str = ""              # in progress, that of the plugin without one
+    own: frozenset[str] = OWN_MODULES  # modules that count as ours
+    name: str = ""              # for messages of progress; "": the name of the plugin
 
 
 def _progress(name: str, done: int, expected: int, began: float, last: bool = False) -> None:

@@ -20,8 +20,8 @@ RAM = CONFIGFS / "smq/ram"
 SCSI_HOSTS = Path("/sys/class/scsi_host")
 WAIT = 60  # seconds for nodes to appear
 DEPTH = 128
-# In RAM_ROWS: stand for the setting that makes a doorbell take the wanted time, and for a fifth of
-# it.
+# Values of doorbell_ns in RAM_ROWS: they stand for the setting with which a doorbell takes the
+# wanted time, and for a fifth of that setting.
 DOORBELL, DOORBELL_FIFTH = -1, -5
 
 
@@ -38,7 +38,7 @@ class Device:
 
 
 def modprobe(module: str, **parameters: int) -> str:
-    """Loads a module; returns the line that did."""
+    """Loads a module; returns the command."""
     words = ["modprobe", module, *(f"{name}={value}" for name, value in parameters.items())]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -140,7 +140,7 @@ def _set_policy(host: Path, policy: str, knobs: dict[str, str]) -> None:
 
 
 def _opened(disk: str) -> BinaryIO | None:
-    """Opens a disk to be written. Returns None if that must be tried again: the node of a disk that
+    """Opens a disk for writing. Returns None if the caller must try again: the node of a disk that
     is being added appears before the disk can be opened."""
     try:
         return open(disk, "wb")
@@ -193,8 +193,9 @@ RAM_ROWS: dict[str, dict] = {
 
 
 def _without_elevator(queue: Path) -> bool:
-    """Sets no elevator. Returns False if that must be tried again: Linux 7.x returns EBUSY while a
-    disk of the host is being added, and ENOENT until this disk's queue is registered."""
+    """Sets the elevator to none. Returns False if the caller must try again: Linux 7.x returns
+    EBUSY while a disk of the host is being added, and ENOENT until this disk's queue is
+    registered."""
     try:
         (queue / "scheduler").write_text("none", encoding="ascii")
     except OSError as error:

@@ -58,9 +58,9 @@ class Guest:
         self.note("end")
 
     def _doorbell(self) -> int:
-        """Finds the setting with which a doorbell takes the wanted time. It may differ from that
-        time, because the kernel's delays count turns of a loop, which was timed during the boot, on
-        a busy machine inaccurately."""
+        """Finds the setting with which a doorbell takes the wanted time. The setting may differ
+        from that time: the kernel's delays count turns of a loop, and the kernel timed that loop
+        during its boot, inaccurately if the machine was busy."""
         wanted = setting = self.plan["doorbell_ns"]
         for _ in range(CALIBRATIONS):
             jobs = load.run("delay", count=DELAY_COUNT, warmup=100, delay_ns=setting)
@@ -72,8 +72,8 @@ class Guest:
         return setting
 
     def _look(self, group: int, cpus: int) -> None:
-        """Looks at the machine: measures the same piece of work on each CPU alone and on all at
-        once."""
+        """Looks at the machine: measures the same piece of work on each CPU alone, and on all CPUs
+        at once."""
         alone = [load.run("spin", cpus=(cpu,), count=SPIN_COUNT)[0].per_command()
                  for cpu in range(cpus)]
         jobs = load.run("spin", cpus=range(cpus), count=SPIN_COUNT)
@@ -81,8 +81,8 @@ class Guest:
                   together=[job.per_command() for job in jobs])
 
     def _group(self, number: int, cells: list[tuple[str, plans.Workload]]) -> None:
-        """Measures cells that are compared with each other, in turn. On several CPUs looks at the
-        machine before each round and after the last."""
+        """Measures cells that are compared with each other, in turn. If several CPUs are measured,
+        looks at the machine before each round and after the last one."""
         jobs = max((workload.jobs for _, workload in cells), default=0)
         user = any(workload.path != plans.IN_KERNEL for _, workload in cells)
         last = 0
@@ -98,7 +98,7 @@ class Guest:
                 self._look(number, jobs)
 
     def _count(self, row: str, workload: plans.Workload) -> int:
-        """The number of commands to measure: fewer if the device makes each one long."""
+        """The number of commands to measure: fewer if each waits for a slow device."""
         waits = workload.qd == 1 and row in self.plan["spin"]
         return self.plan["count_waiting" if waits else "count"]
 

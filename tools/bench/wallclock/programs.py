@@ -35,11 +35,11 @@ def _chunks_of(output: str) -> list[list[float]]:
     try:
         said = json.loads(output)
         if said.get("max_held") == 0:
-            raise BenchError("no requests are held there: these would be figures of prepared slots")
+            raise BenchError("no requests are held there: this would measure prepared slots")
         jobs = said["chunks"]
         return [[ns / commands for commands, ns in job] for job in jobs]
     except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
-        raise BenchError(f"what the program said cannot be read: {error}: {output}") from None
+        raise BenchError(f"the program's output cannot be read: {error}: {output}") from None
 
 
 def run(workload: Workload, disks: Sequence[str], *, count: int, warmup: int,
@@ -58,8 +58,9 @@ def run(workload: Workload, disks: Sequence[str], *, count: int, warmup: int,
 @contextmanager
 def company(cpus: Iterable[int]) -> Iterator[list[subprocess.Popen]]:
     """Keeps these CPUs busy during the block, without system calls. Under User Mode Linux a program
-    and its system call are two threads of the host. The host runs both on one CPU if no other CPU
-    is idle; so if CPUs were idle, a system call would take longer than on a busy machine."""
+    and its system call run in two threads of the host. The host runs both threads on one CPU only
+    if no other CPU is idle. So with idle CPUs a system call would take longer than with busy ones.
+    """
     busy: list[subprocess.Popen] = []
     try:
         for cpu in cpus:

@@ -45,14 +45,13 @@ class Results:
     looks: dict[int, list[float]] = field(default_factory=dict)  # at the machine, by group
     delay_wanted: int = 0       # ns of a doorbell
     delay: float = 0.0  # ns that it takes with the setting that was found
-    delays: list[tuple[int, float]] = field(default_factory=list)  # (setting, ns) on the way there
+    delays: list[tuple[int, float]] = field(default_factory=list)  # (setting, ns), all tries
     ended: bool = False
 
     def against_block(self, row: str, key: str) -> dict[str, list[float]]:
         """Ratios of a load from user space to block reads with registered buffers: p10 of each
-        repeat, divided by that of the reads measured right before or after. A second metric is the
-        same without the time of the system calls, unless these are made while the load waits for a
-        device."""
+        repeat, divided by p10 of the reads in the same round. The second metric leaves out the time
+        of the system calls; it does not exist if the load waits for a device meanwhile."""
         workload = plans.parse(key)
         if workload.path == plans.IN_KERNEL or workload.op == "call":
             return {}
@@ -124,8 +123,8 @@ def _take(results: Results, line: dict[str, Any]) -> None:
                                         Cell(group=line["group"]))
         cell.repeats.append(chunks)
         if len(cell.repeats) != line["repeat"]:
-            raise BenchError(f"{line['row']} {line['workload']}: repeat {line['repeat']} stands "
-                             f"where {len(cell.repeats)} should")
+            raise BenchError(f"{line['row']} {line['workload']}: found repeat {line['repeat']}, "
+                             f"expected {len(cell.repeats)}")
     elif kind == "error":
         raise BenchError(f"the guest: {line['why']}")
     elif kind == "end":
@@ -141,9 +140,9 @@ def read(path: Path, repeats: int) -> Results:
         for text in path.read_text(encoding="ascii").splitlines():
             _take(results, json.loads(text))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BenchError(f"what the guest wrote cannot be read: {error}") from None
+        raise BenchError(f"the guest's output cannot be read: {error}") from None
     if not results.ended:
-        raise BenchError("the guest did not come to the end of its measurements")
+        raise BenchError("the guest did not finish its measurements")
     for (row, workload), cell in results.cells.items():
         if len(cell.repeats) != repeats:
             raise BenchError(f"{row} {workload}: {len(cell.repeats)} repeats, {repeats} wanted")

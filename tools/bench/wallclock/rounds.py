@@ -11,17 +11,18 @@ from collections.abc import Sequence
 
 from smqbench import timing
 
-# The largest slowdown of a piece of work when both CPUs do it. It is larger if the machine is busy,
-# or if its two CPUs are threads of one core.
+# The largest slowdown that is accepted when both CPUs do the same work at once. It is larger if the
+# machine is busy, or if its two CPUs are threads of one core.
 MAX_SLOWDOWN = 1.15
-# The least number of rounds that must remain (all, if fewer were requested), and at least half of
-# them.
+# At least this many rounds must remain, or all if fewer were requested; and at least half of the
+# rounds.
 LEAST = 3
 
 
 def slowdown(alone: Sequence[Sequence[float]], together: Sequence[Sequence[float]]) -> float:
-    """The slowdown of one look, from times by CPU and chunk: the mean of all chunks, which includes
-    all interruptions, divided by the fastest time."""
+    """The slowdown of one look, from times by CPU and chunk. For each CPU: the mean of its chunks
+    when all CPUs work, which includes all interruptions, divided by p10 of its chunks when it works
+    alone. The slowest CPU counts."""
     ratios = [statistics.mean(both) / timing.percentile(one, 10)
               for one, both in zip(alone, together) if both]
     return max(ratios, default=0.0)

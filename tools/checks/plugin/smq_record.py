@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A pytest plugin: writes each outcome to the file SMQ_RECORD at once, as a line of JSON.
 
-pytest's own JUnit XML is no help: it is written at the end, and lost if the kernel crashes.
+pytest's own JUnit XML is no substitute: pytest writes it at the end, so it is lost if the kernel
+crashes.
 """
 
 import json
@@ -56,5 +57,5 @@ def pytest_runtest_logreport(report) -> None:
 
 
 def pytest_sessionfinish(exitstatus) -> None:
-    """Records that the run has ended regularly."""
+    """Records that the run has ended without a crash."""
     _write(end=int(exitstatus))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* inquiry /dev/smqsgN: one whole command, without any slot. */
+/* inquiry /dev/smqsgN: one command, sent without a slot. */
 #include <err.h>
 #include <libsmq.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 """Prepares READs of one block each, runs them one by one and as one batch, and prints how they
 ended and how long they took.
 
-libsmq from Python by cffi: Debian's package python3-cffi.
+Calls libsmq from Python through cffi (Debian: python3-cffi).
 """
 import argparse
 import mmap
@@ -15,7 +15,7 @@ from collections import Counter
 import cffi
 
 ffi = cffi.FFI()
-# Of <libsmq.h> and <scsi/smq_sg.h>, what is used here.
+# The declarations of <libsmq.h> and <scsi/smq_sg.h> that this program uses.
 ffi.cdef("""
 struct smq_sg_slot {
     uint8_t cdb[32]; uint8_t cdb_len; uint8_t direction; uint16_t buffer; uint32_t length;
@@ -72,7 +72,7 @@ def main(node: str, count: int) -> int:
     check(PREPARE, lib.smq_prepare(dev, 0, slots, count, ffi.NULL, ffi.NULL))
 
     def microseconds(queue, *what) -> float:
-        """From the call to its completion."""
+        """The time from queueing one entry to its completion."""
         begun = time.perf_counter_ns()
         check(QUEUE, queue(ring, dev, *what, 0))
         if check(RUN, lib.smq_reap(ring, event, 1, 1, 60 * 10**9)) == 0:

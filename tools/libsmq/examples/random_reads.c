@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 	if (ret)
 		errx(1, "io_uring: %s", smq_strerror(SMQ_CALL_RING, ret));
 
-	/* All is built: from here on a batch of commands costs one entry of the ring. */
+	/* All commands are prepared: from here on a batch costs one entry of the ring. */
 	while (sent < count) {
 		smq_queue_batch(ring, dev, smq_range(sent, BATCH), sent);
 		sent += BATCH;

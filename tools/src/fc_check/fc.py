@@ -67,14 +67,14 @@ def zoning(host: Host) -> Iterator[Finding]:
     targets = _targets(host)
     if not targets:
         yield Finding("zoning", ERROR, [host.name], "no remote port is an FCP target",
-                      f"The fabric shows {name} no target: put both into one zone and activate "
-                      "its configuration, then have the port log in again.",
+                      f"The fabric shows no target to {name}: put both into one zone, activate "
+                      "the zone configuration, then let the port log in again.",
                       [f"echo 1 > /sys/{HOSTS}/{host.name}/issue_lip"])
     for port in targets:
         if (host.sysfs.text(PORTS, port, "port_state") == "Online" and
                 not any(lun.port == port and lun.text("type") == "0" for lun in host.luns)):
             yield Finding("masking", WARNING, [port], "an FCP target without a disk",
-                          f"The array maps no LUN to {name}; once it does, scan.",
+                          f"The array maps no LUN to {name}. Map one, then scan.",
                           [f"echo '- - -' > /sys/class/scsi_host/{host.name}/scan"])
 
 

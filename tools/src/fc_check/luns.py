@@ -35,9 +35,9 @@ def state(host: Host) -> Iterator[Finding]:
         why = {"offline": "Error handling could not recover it, or an administrator set this "
                "state. Find the cause, then set it to running.",
                "blocked": "Its port or session is down, and I/O waits for it: see the finding on "
-               "that.",
+               "the port or session.",
                "transport-offline": "Its port or session is down, and I/O no longer waits for it: "
-               "see the finding on that. The LUN returns when the port returns."}
+               "see the finding on the port or session. The LUN returns when the port returns."}
         yield Finding("lun-state", ERROR, [lun.address], f"state is {now}",
                       why.get(now, "It takes no commands, or only some."), commands)
 
@@ -84,7 +84,8 @@ def timeout(host: Host) -> Iterator[Finding]:
                           [f"echo 30 > {lun.path('timeout')}"])
         elif seconds > LONG_SECONDS and lun.multipath:
             yield Finding("timeout", WARNING, [lun.address], f"timeout is {seconds} s",
-                          "If a path loses commands, multipath leaves it only after that time.",
+                          "If a path loses commands, multipath changes to another path only after "
+                          "that time.",
                           [f"echo 30 > {lun.path('timeout')}"])
 
 

@@ -127,7 +127,7 @@ def mode(host: Host) -> Iterator[Finding]:
     """Finds hosts in target mode, which do not scan for LUNs."""
     if host.text("active_mode") == "Target":
         yield Finding("target-mode", WARNING if not host.luns else NOTE, [host.name],
-                      "the host is a target and no initiator",
+                      "the host is a target, not an initiator",
                       "It serves LUNs (tcm_qla2xxx) and does not scan for any. qlini_mode=dual "
                       "enables both modes.",
                       _option("qla2xxx", "qlini_mode=enabled"))

@@ -42,7 +42,7 @@ def finding(one: Finding) -> str:
 
 
 def summary(found: list[Finding]) -> str:
-    """The last line."""
+    """The last line: how many errors, warnings and notes."""
     counts = [(level, sum(one.level == level for one in found)) for level in LEVELS]
     return ", ".join(_count(count, level) for level, count in counts)
 

@@ -41,7 +41,7 @@ def phys(host: Host) -> Iterator[Finding]:
             count = host.sysfs.number(PHYS, phy, name)
             if count and count > FEW:
                 yield Finding("errors", WARNING, [phy], f"{name} is {count}",
-                              "The cable, a connector or the device at its other end.")
+                              "The cause is the cable, a connector or the device at its other end.")
 
 
 def describe(host: Host) -> str:

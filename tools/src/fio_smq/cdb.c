@@ -28,7 +28,7 @@ int cdb_transfer(const struct target *t, bool write, uint64_t offset, uint64_t l
 	return smq_cdb_blocks(cdb, write ? WRITE_10 : READ_10, lba, blocks);
 }
 
-/* An LBA and a number of blocks of 0 mean the whole disk. */
+/* LBA 0 and 0 blocks mean the whole disk. */
 int cdb_sync(uint8_t *cdb)
 {
 	memset(cdb, 0, 10);
@@ -46,7 +46,7 @@ int cdb_unmap(const struct target *t, uint64_t offset, uint64_t length, uint8_t 
 	memset(cdb, 0, 10);
 	cdb[0] = UNMAP;
 	sg_put_unaligned_be16(24, cdb + 7);
-	/* One block descriptor behind the header. */
+	/* One block descriptor follows the header. */
 	memset(parameters, 0, 24);
 	sg_put_unaligned_be16(22, parameters);
 	sg_put_unaligned_be16(16, parameters + 2);

@@ -82,7 +82,7 @@ static int init(struct thread_data *td)
 	}
 	/* If a later chunk has a larger block, fio allocates new buffers, which are not lent. */
 	if (td->o.read_iolog_chunked && o->mode != MODE_ADHOC) {
-		log_err("fio: smq: read_iolog_chunked needs smq_mode=adhoc: it moves the buffers\n");
+		log_err("fio: smq: read_iolog_chunked needs smq_mode=adhoc: it may move buffers\n");
 		return 1;
 	}
 	e = calloc(1, sizeof(*e));
@@ -172,7 +172,7 @@ static int submit(struct thread_data *td)
 	io_u_mark_submit(td, e->nr_queued);
 	if (fio_fill_issue_time(td)) {
 		fio_gettime(&now, NULL);
-		/* Only the replay of an I/O log uses it. */
+		/* Only the replay of an I/O log uses last_issue. */
 		if (td->o.read_iolog_file)
 			td->last_issue = now;
 		for (i = 0; i < e->nr_queued; i++) {
@@ -207,7 +207,7 @@ static int getevents(struct thread_data *td, unsigned int least, unsigned int mo
 
 	while (e->nr_done < most) {
 		missing = e->nr_done < least ? least - e->nr_done : 0;
-		/* smq_reap() also submits. submit() goes first, because it tells fio the time. */
+		/* smq_reap() also submits, but only submit() tells fio the issue time. */
 		if (e->nr_queued && !missing)
 			break;
 		ret = submit(td);
@@ -236,7 +236,7 @@ static struct io_u *event(struct thread_data *td, int number)
 	return e->events[number];
 }
 
-/* fio frees it. */
+/* fio frees the text. */
 static char *errdetails(struct io_u *io_u)
 {
 	const struct command *c = io_u->engine_data;

@@ -22,7 +22,7 @@ enum mode {
 	MODE_ADHOC,
 };
 
-/* The options. @unused: fio takes an option's offset of 0 to mean that it has none. */
+/* The options. @unused: to fio an offset of 0 means that an option has no variable. */
 struct engine_options {
 	void *unused;
 	unsigned int mode;
@@ -98,7 +98,7 @@ struct node {
 	struct node *next;
 	struct target target;
 	struct content {
-		uint64_t at;		/* in the engine's memory */
+		uint64_t at;		/* offset in engine.memory */
 		uint32_t length;	/* 0: not prepared */
 	} *contents;
 	struct entry *filling;
@@ -151,9 +151,9 @@ int target_open(const char *name, struct target *t);
 void target_close(struct target *t);
 
 /*
- * Check that the job's blocks are within the limits; that a disk to which it writes is not in use.
- * Return: false after one message. Not only setup, but also each open calls these: if a job reads
- * its I/O from a log, setup does not know the I/O yet.
+ * target_takes() checks that the job's blocks are within the limits, target_may_write() that a disk
+ * to which it writes is not in use. Return: false after one message. Setup calls these, and each
+ * open again: if a job reads its I/O from a log, setup does not know the I/O yet.
  */
 bool target_takes(struct thread_data *td, const char *name, const struct target *t);
 bool target_may_write(const struct thread_data *td, const char *name);
@@ -171,7 +171,10 @@ int node_close(struct thread_data *td, struct fio_file *f);
 /* Makes sure that a slot is prepared for the io_u. Return: its number, or a negative errno. */
 int node_slot(const struct engine *e, struct node *n, const struct command *c);
 
-/* Give an io_u to the ring: run its slot; send it ad hoc. Return: 0 or a negative errno. */
+/*
+ * Give an io_u to the ring: the first runs its slot, the second sends it ad hoc. Return: 0 or a
+ * negative errno.
+ */
 int entry_add_run(struct engine *e, struct node *n, struct command *c);
 int entry_add_command(struct engine *e, struct node *n, struct command *c);
 

@@ -111,8 +111,8 @@ static bool was_refused(const struct entry *entry, unsigned int i, const struct 
 }
 
 /*
- * Whether to send the refused commands of an entry again: only if others make room for them, which
- * are in flight or were in the same batch.
+ * Whether to send the refused commands of an entry again: only if other commands make room for
+ * them, which are in flight or have ended in the same batch.
  */
 static bool should_retry(const struct engine *e, const struct entry *entry,
 			 const struct smq_event *event)
@@ -165,7 +165,8 @@ static void send_entry(struct engine *e, struct entry *entry)
 		e->in_flight++;
 	} else if (ret == -EAGAIN) {
 		/*
-		 * The ring is still full. These io_us must not end before fio has submitted them.
+		 * The ring is still full: keep the entry for later. Do not fail it: its io_us must
+		 * not end before fio has submitted them.
 		 */
 		entry->next = e->refused;
 		e->refused = entry;

@@ -124,7 +124,8 @@ static bool direction_fits(const struct thread_options *o, enum fio_ddir ddir, c
 		if (!fits(name, t, "bssplit", o->bssplit[ddir][i].bs))
 			return false;
 	if (o->bs_unaligned && o->min_bs[ddir] != o->max_bs[ddir]) {
-		log_err("fio: smq: %s: bs_unaligned: it takes whole logical blocks only\n", name);
+		log_err("fio: smq: %s: bs_unaligned: the disk takes only whole logical blocks\n",
+			name);
 		return false;
 	}
 	return true;
@@ -144,7 +145,7 @@ bool target_takes(struct thread_data *td, const char *name, const struct target 
 {
 	const struct thread_options *o = &td->o;
 
-	/* Each buffer of fio is as large as the largest block, even of a trim; it is lent whole. */
+	/* Each buffer of fio is as large as the largest block, even of a trim, and lent whole. */
 	if ((td_read(td) || td_write(td)) && td_max_bs(td) > SMQ_SG_MAX_BUFFER) {
 		log_err("fio: smq: %s: bs=%llu is over the limit of a buffer, %u bytes\n", name,
 			td_max_bs(td), SMQ_SG_MAX_BUFFER);
@@ -196,10 +197,10 @@ bool target_may_write(const struct thread_data *td, const char *name)
 	return !wants_disk(td) || (!device_find(name, &dev) && take_disk(name, &dev, NULL));
 }
 
-/* Refuses a disk that is in use, and keeps it open exclusively while the job runs. */
+/* Refuses a disk that is in use; keeps one that is not open exclusively, until all jobs end. */
 static bool keep_disk(struct thread_data *td, const char *name)
 {
-	/* Otherwise each job runs setup itself: the first one would exclude all others. */
+	/* Without create_serialize each job runs setup: the first would exclude all others. */
 	bool keep = td->o.create_serialize;
 	struct device dev;
 	struct taken_disk *c;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * After a read that returned wrong data: reports details that tell the possible causes apart. The
- * command was not run; the device transferred no data; the device has other data; the completion
- * came before the data; the data went to memory that no longer belongs to the process.
+ * After a read that returned wrong data: reports details that help to choose between the possible
+ * causes. These are: the command was not run; the device transferred no data; the device has other
+ * data; the completion came before the data; the data went to memory that no longer belongs to the
+ * process.
  */
 #include <linux/bsg.h>
 #include <scsi/sg.h>
@@ -19,7 +20,7 @@
 #define READ_10		1	/* a kind of media_command() */
 #define TIMEOUT_MS	60000
 
-static void tell_way(const struct transfer *transfer)
+static void report_way(const struct transfer *transfer)
 {
 	const struct ring *ring = last_sending.ring;
 
@@ -40,7 +41,7 @@ static void tell_way(const struct transfer *transfer)
  * Only runs change the status: each run that ends increments status.runs. If the command was sent
  * as a run and the two counts are equal, the run has not ended.
  */
-static void tell_status(const struct own *own, unsigned int slot, const char *when)
+static void report_status(const struct own *own, unsigned int slot, const char *when)
 {
 	const struct smq_sg_status *status = own_status(own, slot);
 
@@ -58,8 +59,8 @@ static const char *verdict(const unsigned char *data, const unsigned char *found
 }
 
 /* Reads the block again, by SG_IO into other memory: is the data on the device right? */
-static void tell_device(const struct own *own, uint32_t lba, const unsigned char *found,
-			const unsigned char *expected)
+static void report_device(const struct own *own, uint32_t lba, const unsigned char *found,
+			  const unsigned char *expected)
 {
 	struct smq_sg_slot slot = { 0 };
 	unsigned char data[BLOCK] = { 0 };
@@ -84,13 +85,13 @@ void own_evidence(struct task *task, const struct transfer *transfer, uint32_t l
 	double end = seconds_now() + LATE_SECONDS * task->options->time_factor;
 
 	memcpy(first, found, BLOCK);
-	tell_way(transfer);
-	tell_status(&task->own, transfer->run.slot, "at once");
-	tell_device(&task->own, lba, first, expected);
+	report_way(transfer);
+	report_status(&task->own, transfer->run.slot, "at once");
+	report_device(&task->own, lba, first, expected);
 	while (seconds_now() < end)
 		usleep(1000);
 	memcpy(later, found, BLOCK);
 	report_more("%.1f s later the buffer has %s", LATE_SECONDS,
 		    verdict(later, first, expected));
-	tell_status(&task->own, transfer->run.slot, "then");
+	report_status(&task->own, transfer->run.slot, "then");
 }

@@ -128,7 +128,7 @@ static void take(struct ring *ring, const struct io_uring_cqe *cqe)
 	unsigned char *state = &ring->state[cqe->user_data % RING_MAX_SQES];
 
 	if (cqe->user_data >= ring->used || *state == RING_ENDED) {
-		report("ring %#x: CQE of user_data %llu of %u, result %d: one too many",
+		report("ring %#x: CQE of user_data %llu (of %u SQEs), result %d: unexpected",
 		       ring->flags, (unsigned long long)cqe->user_data, ring->used, cqe->res);
 		return;
 	}

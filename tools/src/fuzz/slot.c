@@ -156,5 +156,5 @@ void step_prepare(struct task *task, struct rnd *r)
 	ret = result_of(ioctl(task->fd, SMQ_SG_PREPARE, &arg));
 	tally_field(OP_PREPARE, ret, arg.field);
 	if (!ret && arg.done != arg.count)
-		report("PREPARE says 0 with %u of %u done", arg.done, arg.count);
+		report("PREPARE returned 0 with %u of %u slots done", arg.done, arg.count);
 }

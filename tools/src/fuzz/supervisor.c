@@ -100,8 +100,8 @@ static bool reap(const struct options *options)
 			if (workers[i].pid != pid)
 				continue;
 			/*
-			 * The task's children are reparented to this process, and end by
-			 * themselves.
+			 * The task's children may be stopped: continue them. They are now
+			 * children of this process, and will end.
 			 */
 			kill(-pid, SIGCONT);
 			workers[i].pid = 0;

@@ -14,4 +14,4 @@ void supervise(const struct options *options);
 /* Reports a failure if memory of the user NOBODY is still locked after all tasks have ended. */
 void check_locked_memory(const struct options *options);
 
-#endif /* FUZZ_CREW_H */
+#endif /* FUZZ_SUPERVISOR_H */

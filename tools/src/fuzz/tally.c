@@ -27,8 +27,8 @@
 
 /*
  * The errnos that a run may end with: those of struct smq_sg_run in <scsi/smq_sg.h>. In addition
- * EBADF: the descriptor is closed; EFAULT: the ring has no registered buffer of the number in the
- * SQE.
+ * EBADF: the descriptor is closed; EFAULT: the SQE names a registered buffer that the ring does not
+ * have.
  */
 static const unsigned char of_a_run[] = {
 	EAGAIN, EBUSY, ECANCELED, EINVAL, EMSGSIZE, ENODATA, ENODEV, ENOENT, ENOMEM, EOPNOTSUPP,

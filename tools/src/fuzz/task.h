@@ -55,7 +55,7 @@ struct ring {
 	bool big;		/* SQE128 and CQE32 */
 	bool fixed_file;	/* the task's file is registered as 0 */
 	bool fixed_buffer;	/* the task's area is registered as 0 */
-	unsigned int used;	/* SQEs so far; also the user_data of the next one */
+	unsigned int used;	/* how many SQEs it got; also the user_data of the next one */
 	unsigned int pending;	/* SQEs without a CQE */
 	/* Indexed by user_data: the op + 1 while the SQE is pending, then RING_ENDED. */
 	unsigned char state[RING_MAX_SQES];
@@ -86,7 +86,7 @@ struct task {
 	uint64_t seed;
 	unsigned int next_step;	/* number of the next step */
 	unsigned int steps_left;
-	double end;		/* no step begins after this seconds_now() */
+	double end;		/* no step begins after this time, see seconds_now() */
 	int fd;
 	bool nonblock;
 	bool over;		/* no step follows the current one */
@@ -105,4 +105,4 @@ static inline double seconds_now(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
-#endif /* FUZZ_LIFE_H */
+#endif /* FUZZ_TASK_H */

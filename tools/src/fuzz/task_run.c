@@ -96,7 +96,7 @@ void task_run(const struct options *options, unsigned int worker, unsigned long 
 		for (i = 0; i < RINGS && !task.abandon; i++)
 			ring_drain(&task, &task.rings[i]);
 	} else {
-		/* No node could be opened. The disturber soon restores a removed LUN. */
+		/* No node could be opened. Wait: a removed LUN is soon restored. */
 		usleep(20000);
 	}
 	_exit(0);

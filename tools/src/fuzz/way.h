@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The interfaces by which a command can be sent. Each function waits until it has ended. */
+/* The interfaces by which a command can be sent. Each function waits for the end of the command. */
 #ifndef FUZZ_WAY_H
 #define FUZZ_WAY_H
 
@@ -11,7 +11,7 @@
 
 struct transfer {
 	enum op op;
-	struct smq_sg_slot slot;	/* its LBA is not used if the run has SMQ_SG_RUN_LBA */
+	struct smq_sg_slot slot;	/* with SMQ_SG_RUN_LBA, the LBA of the run is used */
 	struct smq_sg_run run;
 	void *data;
 };
@@ -24,9 +24,11 @@ extern struct sending {
 } last_sending;
 
 /*
- * Sends @transfer through file @fd, by a random interface: if run.flags is not 0, by one that runs
- * prepared slots, otherwise by any. Counts the transfer. Return: 0 success, above 0 the device
- * reported a status, below 0 an errno. If the result is not 0, the command may still be in flight.
+ * Sends @transfer through file @fd, by a random interface: if run.flags is not 0, by an interface
+ * that runs prepared slots, otherwise by any. Counts the transfer.
+ *
+ * Return: 0 success, above 0 the device reported a status, below 0 an errno. If the result is not
+ * 0, the command may still be in flight.
  */
 int send_by_some_way(struct task *task, int fd, const struct transfer *transfer, struct rnd *r);
 

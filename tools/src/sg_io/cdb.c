@@ -87,15 +87,15 @@ static const struct cdb_op ops[] = {
 	{ "verify12", "VERIFY(12)", 0xaf, 12, NO_SA, VERIFY, AT_12 },
 };
 
-/* A service action of opcode 7Fh, which is also an ATA PASS-THROUGH. */
+/* ATA PASS-THROUGH(32): a service action of opcode 7Fh. */
 #define ATA_PASS_THROUGH_32	0x1ff0
 
-/* Destructive commands whose direction of data depends on bits that are not in the table. */
+/* Destructive commands whose data direction depends on bits that the table does not describe. */
 static const __u8 always_changes[] = {
 	0x04,	/* FORMAT UNIT */
 	0x48,	/* SANITIZE */
 	0x85,	/* ATA PASS-THROUGH(16) */
-	0x94,	/* ZBC OUT: RESET WRITE POINTER and its like */
+	0x94,	/* ZBC OUT: RESET WRITE POINTER and others */
 	0xa1,	/* ATA PASS-THROUGH(12) */
 };
 
@@ -349,6 +349,6 @@ void cdb_build(const struct cdb_op *op, __u64 lba, __u64 length, __u8 *cdb)
 		cdb[1] = op->sa;
 	}
 	put_field(cdb, op->lba_at, op->lba_len, lba);
-	/* 256 blocks of a 6-byte CDB are written as 0: the top byte falls off. */
+	/* put_field() writes only the lowest byte: in a CDB of 6 bytes, 0 means 256 blocks. */
 	put_field(cdb, op->len_at, op->len_len, length);
 }

@@ -18,36 +18,36 @@ enum cdb_dir {
 
 /* Where the size of the data comes from. */
 enum cdb_size {
-	SIZE_ZERO,	/* no data at all */
-	SIZE_FIXED,	/* the command defines it */
+	SIZE_ZERO,	/* no data */
+	SIZE_FIXED,	/* always the same for this command */
 	SIZE_BYTES,	/* an allocation or parameter list length in the CDB */
 	SIZE_BLOCKS,	/* the transfer length in blocks */
 	SIZE_2BLOCKS,	/* COMPARE AND WRITE: data to compare, then data to write */
-	SIZE_BLOCK,	/* one block whatever the length field says */
+	SIZE_BLOCK,	/* one block, whatever the length field says */
 };
 
 enum cdb_flag {
-	CDB_READ	= 1 << 0,	/* plain READ: the block layer has it too */
-	CDB_WRITE	= 1 << 1,	/* plain WRITE */
-	CDB_BYTCHK	= 1 << 2,	/* VERIFY: data only when BYTCHK asks */
-	CDB_NDOB	= 1 << 3,	/* WRITE SAME: the NDOB bit drops the data */
-	CDB_CHANGES	= 1 << 4,	/* destructive although no data goes out */
+	CDB_READ	= 1 << 0,	/* plain READ, which block I/O can also do */
+	CDB_WRITE	= 1 << 1,	/* plain WRITE, which block I/O can also do */
+	CDB_BYTCHK	= 1 << 2,	/* VERIFY: data-out only if BYTCHK is set */
+	CDB_NDOB	= 1 << 3,	/* WRITE SAME: no data-out if the NDOB bit is set */
+	CDB_CHANGES	= 1 << 4,	/* may change the medium without data-out */
 };
 
 /**
  * struct cdb_op - one opcode of SPC or SBC
- * @gen: its name for "gen --op", NULL when gen does not make it
+ * @gen: its name for "gen --op", NULL if gen cannot generate it
  * @name: the name in the standards
  * @opcode: CDB byte 0
  * @len: bytes of the CDB
- * @sa: service action, when the opcode is shared (-1: not looked at)
- * @dir: data direction, DIR_NONE when @size is SIZE_ZERO
- * @size: rule for BYTES
- * @lba_at: offset of the LBA, 0 when there is none
+ * @sa: service action, if several commands share the opcode; -1: not checked
+ * @dir: data direction, DIR_NONE if @size is SIZE_ZERO
+ * @size: what determines BYTES
+ * @lba_at: offset of the LBA, 0 if there is none
  * @lba_len: bytes of the LBA field
  * @len_at: offset of the length field
  * @len_len: bytes of the length field
- * @bytes: data length for SIZE_FIXED; for gen the allocation length
+ * @bytes: the size of the data for SIZE_FIXED; the allocation length that gen writes
  * @flags: enum cdb_flag
  */
 struct cdb_op {
@@ -68,26 +68,26 @@ struct cdb_op {
 
 const char *cdb_dir_name(enum cdb_dir dir);
 
-/* The table entry of a CDB of @len bytes, NULL when the opcode is not known. */
+/* The table entry of a CDB of @len bytes, NULL if the opcode is not known. */
 const struct cdb_op *cdb_find(const __u8 *cdb, unsigned int len);
 const struct cdb_op *cdb_find_gen(const char *name);
-/* All names for gen, one call each until NULL. */
+/* The @i-th of the names for gen, NULL after the last one. */
 const char *cdb_gen_name(unsigned int i);
 
 /**
- * cdb_check_length() - whether a CDB of this opcode has this many bytes
+ * cdb_check_length() - check the length of a CDB
  * @cdb: at least one byte
- * @len: bytes given
- * @why: reason when it does not
+ * @len: its length in bytes
+ * @why: receives the reason if the length is wrong
  * @size: of @why
  *
- * Return: true when the length fits the opcode's group (SPC: byte 0, bits 7-5).
+ * Return: true if the length is that of the opcode's group (SPC: byte 0, bits 7-5).
  */
 bool cdb_check_length(const __u8 *cdb, unsigned int len, char *why, size_t size);
 
-/**
- * cdb_check_data() - whether direction and byte count agree with a known CDB Unknown opcodes always
- * pass; known ones are read as a disk's (SBC).
+/*
+ * Returns true if direction and byte count agree with the CDB, or if the opcode is not known; known
+ * opcodes are read as those of a disk (SBC). Otherwise writes the reason to @why, of @size bytes.
  */
 bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 		    __u32 bytes, char *why, size_t size);
@@ -102,23 +102,21 @@ __u64 cdb_max_blocks(const struct cdb_op *op);
  * @cdb: the command
  * @len: its bytes
  * @block_size: of the device
- * @dir: where the data goes
- * @bytes: how much of it
+ * @dir: receives the direction of the data
+ * @bytes: receives the size of the data
  *
  * Return: false if the opcode is not known.
  */
 bool cdb_transfer(const __u8 *cdb, unsigned int len, __u32 block_size, enum cdb_dir *dir,
 		  __u64 *bytes);
 
-/*
- * Whether the command has one block of data for all its blocks: WRITE SAME, VERIFY with BYTCHK 3.
- */
+/* Whether a single block of data is for all blocks: WRITE SAME, VERIFY with BYTCHK 3. */
 bool cdb_repeats_block(const struct cdb_op *op, const __u8 *cdb);
 
-/* Bytes per block that follow from BYTES; 0 if the command does not determine them. */
+/* The block size that follows from BYTES; 0 if the command does not determine it. */
 __u32 cdb_block_size(const struct cdb_op *op, const __u8 *cdb, __u32 bytes);
 
-/* Whether a command may change data on the medium. Unknown commands with data-out may. */
+/* Whether a command may change data on the medium. Any command with data-out may. */
 bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir);
 
 /* Writes the CDB of @op; the caller has checked the values against the limits. */

@@ -31,7 +31,7 @@ int child_signal(void)
 	return caught;
 }
 
-/* A stream of the child, which is read until its end. */
+/* An output stream of the child, which the parent reads until its end. */
 struct stream {
 	int fd;
 	FILE *to;
@@ -74,12 +74,12 @@ static void listen_to(struct stream *streams, pid_t pid)
 	}
 }
 
-static void become(char *const *argv, int in, const int *out, const int *messages,
-		   pid_t parent)
+static void exec_sg_io(char *const *argv, int in, const int *out, const int *messages,
+		       pid_t parent)
 {
 	/*
-	 * In a process group of its own: otherwise Ctrl-C would come twice, from the terminal and
-	 * from the parent.
+	 * A process group of its own: otherwise the child would get Ctrl-C twice, from the terminal
+	 * and from the parent.
 	 */
 	setpgid(0, 0);
 	signals_unblock();
@@ -124,7 +124,7 @@ int child_run(char *const *argv, int stdin_fd, struct child *child)
 	if (pid < 0)
 		goto failed;
 	if (!pid)
-		become(argv, in, out, messages, parent);
+		exec_sg_io(argv, in, out, messages, parent);
 	close(out[1]);
 	close(messages[1]);
 	streams[0].fd = out[0];

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct child {
-	int status;		/* its exit status, 128 plus the signal if one ended it */
+	int status;		/* its exit status; 128 plus the signal, if a signal ended it */
 	char *output;		/* for free() */
 	char *messages;		/* for free() */
 };
@@ -14,16 +14,16 @@ struct child {
 /* Catches SIGINT, SIGTERM and SIGHUP for child_run() from now on. */
 void child_catch_signals(void);
 
-/* The last signal that came since then, 0 for none. */
+/* The last signal caught since child_catch_signals(), 0 for none. */
 int child_signal(void);
 
 /**
  * child_run() - run this program
  * @argv: its arguments, NULL at the end
- * @stdin_fd: a file that it reads from the beginning, -1 for none
+ * @stdin_fd: its standard input, which it reads from the beginning; -1: /dev/null
  * @child: the result
  *
- * A caught signal is sent to the child, which then ends as it would without a parent.
+ * A caught signal is passed on to the child, which then ends as if it had been started alone.
  *
  * Return: 0, or -1 after one message.
  */

@@ -269,7 +269,10 @@ static int read_line(FILE *in, char *text, const char **why)
 	return len || c != EOF;
 }
 
-/* The time of the last line for each CPU (the first: of lines without cpu=), and of all lines. */
+/*
+ * The time of the last line for each CPU, and of the last line of all. Index 0 is for lines without
+ * cpu=.
+ */
 struct times {
 	__u64 us[CPU_SETSIZE + 1];
 	bool seen[CPU_SETSIZE + 1];

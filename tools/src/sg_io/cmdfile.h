@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A command file in memory: parsed, checked, its data-out built. */
+/* A command file in memory: parsed and checked, with its data-out. */
 #ifndef SG_IO_CMDFILE_H
 #define SG_IO_CMDFILE_H
 
@@ -14,11 +14,11 @@ struct command {
 	__u8 cdb[CDB_MAX];
 	__u8 cdb_len;
 	__u8 dir;		/* enum cdb_dir */
-	__s16 cpu;		/* to submit on, or CPU_ANY */
+	__s16 cpu;		/* the CPU that submits it, or CPU_ANY */
 	__u32 bytes;
 	__u32 timeout_ms;
 	__u32 line;		/* in the file, from 1 */
-	__u64 at_us;		/* when replay issues it; without at= set by set_time() */
+	__u64 at_us;		/* when replay issues it; set_time() sets it if at= is missing */
 	const void *data;	/* data-out, shared between commands */
 };
 
@@ -44,7 +44,7 @@ struct cmdfile_options {
 /**
  * cmdfile_load() - read a whole command file
  * @name: path, or "-" for standard input
- * @opt: how strict to be
+ * @opt: which checks to make, and limits
  * @file: the result
  *
  * Return: 0, or -1 after one message that names the line and the reason.

@@ -4,7 +4,7 @@
 #define SG_IO_COMMANDS_H
 
 #define EXIT_GOOD	0
-#define EXIT_NOT_GOOD	1	/* some command did not end well */
+#define EXIT_NOT_GOOD	1	/* some commands failed */
 #define EXIT_USAGE	2	/* bad option or command file */
 #define EXIT_DEVICE	3	/* the device cannot be used, or was lost */
 #define EXIT_SIGNAL	128	/* plus the signal that ended the run */
@@ -17,7 +17,10 @@ int cmd_replay(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 
-/* Flushes standard output, and returns an error if that fails, for example on a full disk. */
+/*
+ * Flushes standard output. Returns @status; if flushing fails, for example on a full disk, prints a
+ * message and returns EXIT_DEVICE in place of EXIT_GOOD.
+ */
 int finish_output(int status);
 
 #endif

@@ -30,7 +30,7 @@ struct comparison {
 	int input;		/* copy of a FILE that can be read only once, or -1 */
 };
 
-/* The options "--NAME VALUE" of the turns, in allocated memory. */
+/* The arguments of sg_io run for a turn; @text holds the numbers. */
 struct arguments {
 	char *argv[MAX_ARGS];
 	char text[MAX_ARGS][ARG_BYTES];
@@ -155,7 +155,7 @@ static void show_turn(const struct comparison *cmp, unsigned int round, const st
 			c->via, c->node);
 }
 
-/* Return: 0, or the exit status that ends it. */
+/* Runs all turns. Return: 0, or the exit status if the comparison ended early. */
 static int compete(struct comparison *cmp)
 {
 	struct contestant *c;
@@ -164,7 +164,7 @@ static int compete(struct comparison *cmp)
 
 	for (round = 0; round < cmp->opt.rounds && !status; round++) {
 		for (i = 0; i < cmp->nr && !status; i++) {
-			/* Every second round runs backwards: drift affects all paths alike. */
+			/* The order alternates, so that drift affects all paths alike. */
 			c = &cmp->c[round % 2 ? cmp->nr - 1 - i : i];
 			if (c->why[0])
 				continue;
@@ -189,7 +189,7 @@ static void find_median(struct contestant *c)
 			c->ns_least = c->ns[i];
 		if (!i || c->ns[i] > c->ns_most)
 			c->ns_most = c->ns[i];
-		/* The turn with the median time; the lower one of two. */
+		/* With an even number of turns, the lower one of the two in the middle. */
 		for (j = 0, below = 0; j < c->nr; j++)
 			below += c->ns[j] < c->ns[i] || (c->ns[j] == c->ns[i] && j < i);
 		if (below == (c->nr - 1) / 2) {
@@ -237,7 +237,7 @@ static int add_contestants(struct comparison *cmp)
 	return 0;
 }
 
-/* A pipe can be read once only, but every turn reads the file. */
+/* Copies FILE if it can be read only once, as a pipe: every turn reads it. */
 static int copy_input(struct comparison *cmp)
 {
 	const char *name = cmp->opt.file;
@@ -252,7 +252,7 @@ static int copy_input(struct comparison *cmp)
 		warn("%s", name);
 		return EXIT_USAGE;
 	}
-	/* For folders and the like the first turn prints an error. */
+	/* For a directory, check_file() prints the error. */
 	if (!standard && !S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode) && !S_ISSOCK(st.st_mode)) {
 		close(from);
 		return 0;
@@ -274,7 +274,7 @@ static int copy_input(struct comparison *cmp)
 	return EXIT_DEVICE;
 }
 
-/* Checks the file first, so that an error in it is reported once and not for each path. */
+/* Checks FILE before the first turn, so that an error in it is reported only once. */
 static int check_file(const struct comparison *cmp)
 {
 	const struct cmdfile_options opt = {
@@ -295,7 +295,7 @@ static int check_file(const struct comparison *cmp)
 	return 0;
 }
 
-/* Whether no path has run a turn: then the result is an error, not a table. */
+/* Whether no path has completed a turn. */
 static bool none_ran(const struct comparison *cmp)
 {
 	unsigned int i;
@@ -319,7 +319,7 @@ static int conclude(const struct comparison *cmp, int status)
 	if (none_ran(cmp))
 		return cmp->c[0].status;
 	for (i = 0; i < cmp->nr; i++) {
-		/* The path ran in an earlier round, but failed in this one. */
+		/* The path ran in some rounds, but could not run in a later one. */
 		if (cmp->c[i].nr && cmp->c[i].why[0])
 			return EXIT_DEVICE;
 		if (contestant_bad(&cmp->c[i]))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* sg_io compare: the results of each path, and their output. */
+/* sg_io compare: the result of each path, and its output. */
 #ifndef SG_IO_COMPARE_H
 #define SG_IO_COMPARE_H
 
@@ -16,11 +16,11 @@
  * @node: the node, empty if the device has none of this kind
  * @why: why it does not run, or no longer runs; empty while it runs
  * @status: the exit status of sg_io run in the last turn
- * @rounds: the results of its turns, as run --json gives them
- * @ns: their times per command, in the order of the turns
- * @nr: how many
+ * @rounds: the results of its turns, as run --json prints them
+ * @ns: the time per command of each turn, in the order of the turns
+ * @nr: how many turns
  * @ns_median: median of @ns; @ns_least, @ns_most: its extremes
- * @median: the turn that has @ns_median
+ * @median: index of the turn that has @ns_median
  */
 struct contestant {
 	const char *via;
@@ -39,7 +39,7 @@ struct contestant {
 void compare_text(const struct run_options *opt, const struct contestant *c, unsigned int nr);
 void compare_json(const struct run_options *opt, const struct contestant *c, unsigned int nr);
 
-/* Commands of all turns that did not end well. */
+/* The number of commands that failed, in all turns. */
 __u64 contestant_bad(const struct contestant *c);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The result of a comparison, for people and for programs. */
+/* Prints the result of a comparison, as text or as JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static double total(const struct contestant *c, const char *key)
 	return sum;
 }
 
-/* The message of a path, without the node at its beginning, which is in the table. */
+/* Why a path does not run, without the node at its beginning: the table shows the node. */
 static const char *reason(const struct contestant *c)
 {
 	size_t len = strlen(c->node);
@@ -73,8 +73,8 @@ void compare_text(const struct run_options *opt, const struct contestant *c, uns
 		}
 		if (c->nr && json_object_object_get_ex(c->rounds[c->nr - 1], "max_held", &held) &&
 		    !json_object_get_int64(held))
-			printf("%-10s %-18s no held requests here (held_share 0, or this kernel)\n",
-			       c->via, c->node);
+			printf("%-10s %-18s no requests can be held: held_share 0, or this "
+			       "kernel\n", c->via, c->node);
 		if (c->why[0])
 			printf("%-10s %-18s %s: %s\n", c->via, *c->node ? c->node : "-",
 			       c->nr ? "ended early" : "does not run", reason(c));
@@ -116,7 +116,7 @@ static struct json_object *sum_status(const struct contestant *c)
 	return sum;
 }
 
-/* The error of @list that reads like @error, NULL for none. */
+/* The error in @list that has the same text as @error, NULL if there is none. */
 static struct json_object *find_error(struct json_object *list, struct json_object *error)
 {
 	struct json_object *a, *b, *found;
@@ -158,7 +158,7 @@ static struct json_object *sum_errors(const struct contestant *c)
 	return sum;
 }
 
-/* The same object as of sg_io run, over all rounds; latencies are those of the median round. */
+/* The same object as sg_io run prints, for all rounds; latencies are of the median round. */
 static struct json_object *contestant_json(const struct run_options *opt,
 					   const struct contestant *c,
 					   const struct contestant *first)

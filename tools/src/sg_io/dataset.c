@@ -67,7 +67,7 @@ struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared)
 
 static void keep_node(void *node)
 {
-	/* tdestroy() wants to free the keys; the image list owns them. */
+	/* tdestroy() needs a function that frees keys, but the image list owns them. */
 	(void)node;
 }
 
@@ -212,7 +212,7 @@ static struct data_file *open_file(struct dataset *ds, const char *name,
 		return NULL;
 	}
 	f = &ds->files[ds->nr_files];
-	/* A FIFO must not hang the parser; it is refused below. */
+	/* O_NONBLOCK: the open of a FIFO must not block. A FIFO is refused below. */
 	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	free(path);
 	if (f->fd < 0 || fstat(f->fd, &st)) {

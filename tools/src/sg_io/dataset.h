@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The images of data-out of a command file. Equal images are in memory only once. */
+/*
+ * The images of a command file: an image is the data-out of a command. Commands with equal data
+ * share one image.
+ */
 #ifndef SG_IO_DATASET_H
 #define SG_IO_DATASET_H
 
@@ -17,8 +20,15 @@ struct data_spec {
 	__u32 block_size;
 };
 
-/* @dir_of: data files with relative names are looked for beside this file. */
-/* @shared: processes started later share the images, instead of copying them at the first I/O. */
+/**
+ * dataset_new() - create a set of images
+ * @dir_of: data files with relative names are looked for in the directory of this file
+ * @limit: limit of the memory for images, in bytes
+ * @shared: processes that are forked later share the images; otherwise the first I/O of a process
+ *	copies them
+ *
+ * Return: NULL without memory.
+ */
 struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared);
 void dataset_free(struct dataset *ds);
 __u64 dataset_bytes(const struct dataset *ds);
@@ -42,11 +52,11 @@ struct data_region *dataset_regions(const struct dataset *ds, unsigned int *nr);
  * dataset_get() - the image for one command
  * @ds: where it is kept
  * @spec: its data
- * @why: reason for failure
+ * @why: receives the reason for a failure
  * @size: of @why
  *
- * Return: the image, aligned to 512 bytes, or to a page if it has a page or more.
- * Commands that ask for the same data share one image. NULL on failure.
+ * Return: the image, aligned to 512 bytes, or to 4096 if it is at least that long. Commands with
+ * the same data get the same image. NULL on failure.
  */
 const void *dataset_get(struct dataset *ds, const struct data_spec *spec,
 			char *why, size_t size);

@@ -12,7 +12,7 @@
 
 #include "device.h"
 
-/* Folders below the scsi_device, whose names are also those of the subsystems. */
+/* Directories below the scsi_device. The subsystem of each kind of node has the same name. */
 static const char * const class_of[NODE_KINDS] = {
 	[NODE_SG] = "scsi_generic",
 	[NODE_BSG] = "bsg",
@@ -60,7 +60,7 @@ __s64 sysfs_number(const char *dir, const char *file)
 	return end == buf ? -1 : n;
 }
 
-/* Does the link @dir/@link end in @name? */
+/* Whether the last component of the link @dir/@link is @name. */
 static bool link_is(const char *dir, const char *link, const char *name)
 {
 	char path[PATH_MAX], target[PATH_MAX];
@@ -76,7 +76,7 @@ static bool link_is(const char *dir, const char *link, const char *name)
 	return !strcmp(slash ? slash + 1 : target, name);
 }
 
-/* The node of one class folder: the kernel's own name for it is in uevent. */
+/* Finds the node of one kind. The kernel's name for it is in uevent. */
 static void find_node(struct device *dev, enum node_kind kind)
 {
 	char dir[PATH_MAX], line[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A SCSI device behind any of its nodes, found through sysfs. */
+/* Finds a SCSI device by any of its nodes, through sysfs. */
 #ifndef SG_IO_DEVICE_H
 #define SG_IO_DEVICE_H
 
@@ -19,12 +19,12 @@ enum node_kind {
 
 struct device {
 	const char *given;		/* as the user named it */
-	enum node_kind kind;		/* of the node given; sg for an H:C:T:L */
+	enum node_kind kind;		/* kind of the node given; NODE_SG for an H:C:T:L */
 	char hctl[DEV_NAME];
-	char node[NODE_KINDS][DEV_NAME];	/* /dev/..., empty when there is none */
+	char node[NODE_KINDS][DEV_NAME];	/* /dev/..., empty if there is none */
 	char sysfs[128];		/* path of the scsi_device, which identifies it */
 	char queue[160];		/* of the request queue, empty without a disk */
-	char smq[128];			/* of the smqsg node, empty when there is none */
+	char smq[128];			/* of the smqsg node, empty if there is none */
 };
 
 const char *node_kind_name(enum node_kind kind);
@@ -38,9 +38,9 @@ const char *node_kind_name(enum node_kind kind);
  */
 int device_find(const char *name, struct device *dev);
 
-/* One line of a sysfs file; false when it cannot be read. */
+/* Reads one line of a sysfs file; returns false if it cannot be read. */
 bool sysfs_read(const char *dir, const char *file, char *buf, size_t size);
-/* A number from a sysfs file; -1 when it cannot be read. */
+/* A number from a sysfs file; -1 if it cannot be read. */
 __s64 sysfs_number(const char *dir, const char *file);
 
 #endif

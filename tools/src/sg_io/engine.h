@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The operations of a path to the device (sg, bsg, smq, block), which a worker calls. */
+/* An engine: the operations of a path to the device (sg, bsg, smq, block). Workers call them. */
 #ifndef SG_IO_ENGINE_H
 #define SG_IO_ENGINE_H
 
@@ -16,12 +16,12 @@
  * @node: the kind of node that the path opens
  * @sync: queue() returns when the command has ended; a depth of N takes N threads
  * @polls: the path can poll for completions
- * @batch_each: each target has its own batch of run.batch commands
+ * @batch_each: the path collects a batch of run.batch commands for each target separately
  * @check: tells whether this path can issue a command. Called for each command before the run;
  *	writes the reason to @why if it cannot
  * @open: opens the worker's files and allocates its memory; prints one message if it fails
- * @queue: takes a command. Never fails: an error becomes the command's outcome, reported by
- *	worker_done(), which may be called from here
+ * @queue: takes a command. Never fails: an error becomes the command's outcome. It may call
+ *	worker_done()
  * @submit: sends the queued commands (NULL: queue() has sent them)
  * @reap: sends the queued commands, then calls worker_done() for commands that have ended;
  *	waits until there are @min of them or @wait_ns have passed
@@ -54,13 +54,16 @@ extern const struct engine engine_block;
 
 #define MAX_RING	32768	/* the most entries that io_uring accepts */
 
-/* Entries of a worker's ring. With more slots, some commands wait until others were sent. */
+/*
+ * The number of entries of a worker's ring. If the worker has more slots, some commands wait until
+ * others have been submitted.
+ */
 static inline unsigned int engine_ring_entries(const struct worker *w)
 {
 	return w->nr_slots < MAX_RING ? w->nr_slots : MAX_RING;
 }
 
-/* @check of the passthrough paths: does the transfer fit the request queue? */
+/* @check of the passthrough paths: the transfer must not exceed the queue's max_hw_sectors_kb. */
 bool passthrough_check(const struct target *target, const struct command *cmd,
 		       char *why, size_t size);
 

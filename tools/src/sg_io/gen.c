@@ -14,7 +14,7 @@
 #include "pattern.h"
 #include "prng.h"
 
-#define COUNT_MAX	(16u << 20)	/* what a command file may hold */
+#define COUNT_MAX	(16u << 20)	/* the most commands of a command file */
 
 struct gen {
 	const struct cdb_op *op;
@@ -42,7 +42,7 @@ static const struct argp_option options[] = {
 	{ "blocks", OPT_BLOCKS, "N", 0, "Blocks per command (1)", 0 },
 	{ "count", OPT_COUNT, "N", 0, "Commands (1)", 0 },
 	{ "range", OPT_RANGE, "FIRST:LAST", 0,
-	  "Only these LBAs, both included (from 0 to as many as the commands need)",
+	  "Only these LBAs, both included (from 0 on, as many as the commands need)",
 	  0 },
 	{ "random", OPT_RANDOM, "SEED", 0,
 	  "Random LBAs, FIRST plus a multiple of --blocks; the same SEED makes the same file",
@@ -234,7 +234,7 @@ static void generate(const struct gen *g)
 	__u64 steps = 0, step = 0, state = g->seed, i;
 
 	if (g->op->lba_len) {
-		/* The number of places less one, which fits even for the whole 64-bit range. */
+		/* One less than the number of possible LBAs, which always fits into 64 bits. */
 		steps = (g->last - g->first - (g->blocks - 1)) / g->blocks;
 	}
 	for (i = 0; i < g->count && !ferror(stdout); i++) {

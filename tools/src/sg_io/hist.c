@@ -29,7 +29,7 @@ __u64 hist_percentile(const struct hist *h, unsigned int permille)
 
 	if (!h->count)
 		return 0;
-	/* Smallest rank that covers the share, in 128 bits: no overflow. */
+	/* The smallest rank that covers the share; 128 bits, because 64 might overflow. */
 	rank = ((__uint128_t)h->count * permille + 999) / 1000;
 	if (!rank)
 		rank = 1;

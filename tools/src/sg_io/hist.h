@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Latency histogram with logarithmic buckets: exact below 128, then 64 equal
- * buckets per power of two, so that a percentile is at most 1/64 too high.
- * Adding is a few instructions; nothing is ever dropped.
+ * Latency histogram with logarithmic buckets. Values below 128 are exact. Above, each power of two
+ * has 64 equal buckets, so that a percentile is at most 1/64 too high. All 64-bit values fit.
  */
 #ifndef SG_IO_HIST_H
 #define SG_IO_HIST_H
@@ -43,8 +42,8 @@ void hist_merge(struct hist *into, const struct hist *from);
  * @h: the histogram
  * @permille: 0 to 1000
  *
- * Return: the upper edge of the bucket that holds that value, never more than
- * the largest value added; 0 for an empty histogram.
+ * Return: the upper edge of that value's bucket, at most the largest value added; 0 for an empty
+ * histogram.
  */
 __u64 hist_percentile(const struct hist *h, unsigned int permille);
 

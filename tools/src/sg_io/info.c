@@ -18,7 +18,7 @@
 #include "device.h"
 #include "inuse.h"
 
-#define TRIES	3	/* a unit attention may come first, or two */
+#define TRIES	3	/* one or two unit attentions may come first */
 
 /* The device's answers; 0 or empty if there was none. */
 struct answers {
@@ -57,7 +57,7 @@ static void ask_capacity(int fd, struct answers *a)
 		a->physical_size = a->block_size << (buf[13] & 0xf);
 		return;
 	}
-	/* Before SBC-3 there was only the 10-byte command. */
+	/* Devices before SBC-3 may have only the 10-byte command. */
 	ret = SG_LIB_CAT_UNIT_ATTENTION;
 	for (i = 0; i < TRIES && ret == SG_LIB_CAT_UNIT_ATTENTION; i++)
 		ret = sg_ll_readcap_10(fd, false, 0, buf, 8, false, 0);
@@ -137,7 +137,7 @@ static void show_text(struct show *s, const char *key, const char *label, const 
 		printf("%-22s %s\n", label, *text ? text : "none");
 }
 
-/* Shows what uses the disk; without --force, writes to it are refused. */
+/* Shows what uses the disk. If anything does, sg_io run refuses writes without --force. */
 static void show_use(struct show *s, const struct device *dev)
 {
 	char why[INUSE_REASON] = "";
@@ -147,8 +147,8 @@ static void show_use(struct show *s, const struct device *dev)
 }
 
 /*
- * For a device that smq_conv has claimed: the number of commands that came through its own nodes
- * since then. The upper LUN does not know of them.
+ * For a device that smq_conv has claimed: shows how many commands came through its own nodes since
+ * the claim, that is not from the upper LUN.
  */
 static void show_beside(struct show *s, const struct device *dev)
 {
@@ -157,14 +157,14 @@ static void show_beside(struct show *s, const struct device *dev)
 	unsigned int count;
 	__s64 beside = -1;
 
-	_Static_assert(DEV_NAME > 31, "the width below");
+	_Static_assert(DEV_NAME > 31, "the width in fscanf()");
 	while (claims && fscanf(claims, "%31s %*s %u", lower, &count) == 2)
 		if (!strcmp(lower, dev->hctl))
 			beside = count;
 	if (claims)
 		fclose(claims);
 	if (s->json || beside >= 0)
-		show_number(s, "beside", "commands from elsewhere", beside, "");
+		show_number(s, "beside", "commands by own nodes", beside, "");
 }
 
 static void show_nodes(struct show *s, const struct device *dev)
@@ -219,7 +219,7 @@ static void show_limits(struct show *s, const struct device *dev)
 		    " of 512 bytes");
 }
 
-/* The fast path's limits and counters, as its node has them in sysfs. */
+/* The limits and counters of the smqsg node, from sysfs. */
 static void show_smq(struct show *s, const struct device *dev)
 {
 	static const struct {
@@ -290,7 +290,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!o->dev)
-			argp_error(state, "which device?");
+			argp_error(state, "DEV is missing");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;

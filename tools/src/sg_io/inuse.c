@@ -12,7 +12,7 @@
 
 #include "inuse.h"
 
-/* dm, md and the like show as holders of a disk or partition. */
+/* Whether a device above, such as dm or md, holds the disk or partition. */
 static bool has_holder(const char *sysfs, const char *name, char *why)
 {
 	char path[PATH_MAX];
@@ -32,7 +32,7 @@ static bool has_holder(const char *sysfs, const char *name, char *why)
 	return d;
 }
 
-/* By device number, and by source for filesystems with a number of their own. */
+/* Compares device numbers. A filesystem may have a number of its own: compares the source, too. */
 static bool is_mounted(dev_t number, const char *name, char *why)
 {
 	char line[4096], where[1024], source[1024];
@@ -88,7 +88,7 @@ static bool block_in_use(const char *sysfs, const char *name, char *why)
 	return is_mounted(makedev(ma, mi), name, why) || is_swap(makedev(ma, mi), name, why);
 }
 
-/* The disk and its partitions; the names are for the message. */
+/* Checks the disk and its partitions. */
 static bool disk_in_use(const char *node, char *why)
 {
 	const char *disk = strrchr(node, '/') + 1;
@@ -170,7 +170,7 @@ int inuse_take(const struct device *dev, bool force, int *fd)
 	if (inuse_try(dev, why, fd))
 		return 0;
 	if (force) {
-		warnx("%s: %s; writing to it as --force says", dev->given, why);
+		warnx("%s: %s; writing to it because of --force", dev->given, why);
 		return 0;
 	}
 	warnx("%s: %s; data-out and destructive commands are refused without --force",

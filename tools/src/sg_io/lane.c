@@ -9,12 +9,11 @@
 #include "shared.h"
 
 /*
- * A process that sleeps wakes up late, by an unknown time. So a command that is due within
- * awake_ns is waited for by reading the clock in a loop; in the last part of that time not even
- * completions are fetched.
+ * A process that sleeps wakes up late, by an unknown time. So if a command is due within awake_ns,
+ * its lane reads the clock in a loop. In the last SILENT_NS the lane does not reap either.
  */
 #define SILENT_NS	40000
-#define FAR_NS		(1ULL << 62)	/* a century: later commands are never due */
+#define FAR_NS		(1ULL << 62)	/* more than a century, in place of any later time */
 
 static __u64 due_ns(const struct run *run, const struct lane *l, size_t nth)
 {
@@ -46,7 +45,7 @@ static void note_late(struct lane *l, __u64 due, __u64 now)
 		hist_add(&l->late, now > due ? now - due : 0);
 }
 
-/* The free slot with the earliest command that was refused, NULL when there is none. */
+/* Takes the free slot with the earliest refused command; NULL if there is none. */
 static struct slot *take_refused(struct worker *w)
 {
 	unsigned int i, found = w->nr_free;
@@ -85,9 +84,9 @@ static void issue_refused(struct worker *w, struct slot *slot)
 }
 
 /*
- * Issues all commands that are due at @now and have a slot, each by a system call of its own, even
- * if a ring could take several at a time: the kernel plugs those, and Linux up to 6.9 reverses
- * their order.
+ * Issues all commands that are due at @now, as long as there are free slots. Submits each by a
+ * system call of its own, even to a ring: the kernel plugs commands that it gets together, and
+ * Linux up to 6.9 reverses the order of plugged commands.
  */
 static void issue_due(struct worker *w, __u64 now)
 {
@@ -115,10 +114,10 @@ static void issue_due(struct worker *w, __u64 now)
 }
 
 /*
- * Waits in a loop until @due, which is near, and fetches results meanwhile. Returns early if a
- * command was refused, or the run is to stop.
+ * Waits in a loop until @due, which is near, and reaps meanwhile. Returns early if a command was
+ * refused, or the run is to stop.
  *
- * Return: the time, because reading a clock may be a system call.
+ * Return: the current time, so that the caller need not read the clock, which may be a system call.
  */
 static __u64 stay_awake(struct worker *w, __u64 due)
 {
@@ -139,7 +138,7 @@ static void sleep_for(__u64 ns)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
 }
 
-/* Issues all commands that can go now. Return: for how long only results need to be fetched. */
+/* Issues all commands that can be issued now. Return: for how many ns the caller may wait. */
 static __u64 advance(struct worker *w)
 {
 	struct lane *l = w->lane;
@@ -189,7 +188,7 @@ void lane_work(struct worker *w)
 	/* By default a timer may be 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (l->cpu != CPU_ANY && !worker_move(w, l->cpu))
-		warn("cpu=%d: its commands go from any CPU", l->cpu);
+		warn("cpu=%d: its commands are issued on any CPU", l->cpu);
 	while (has_work(w)) {
 		if (atomic_load_explicit(&run->stop, memory_order_relaxed))
 			wait = SLICE_NS;
@@ -251,7 +250,7 @@ nomem:
 	return -1;
 }
 
-/* A CPU's commands go in the order of the file: their times have to agree. */
+/* A CPU's commands are issued in the order of the file, so their times must not decrease. */
 static int check_times(const struct cmdfile *file, const struct lane *l)
 {
 	const struct command *cmd, *last;
@@ -262,8 +261,8 @@ static int check_times(const struct cmdfile *file, const struct lane *l)
 		last = &file->cmds[l->cmds[i - 1]];
 		if (cmd->at_us >= last->at_us)
 			continue;
-		warnx("%s:%u: at=%llu is before at=%llu of line %u, which goes first on "
-		      "the same CPU", file->name, cmd->line, cmd->at_us, last->at_us, last->line);
+		warnx("%s:%u: at=%llu is before at=%llu of line %u, which is issued first on the "
+		      "same CPU", file->name, cmd->line, cmd->at_us, last->at_us, last->line);
 		return -1;
 	}
 	return 0;

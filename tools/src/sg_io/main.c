@@ -32,26 +32,27 @@ static void usage(FILE *out)
 	      "Issue prepared SCSI commands to a device.\n\n", out);
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].what);
-	fputs("\n'sg_io COMMAND --help' has the options of each.\n"
+	fputs("\n'sg_io COMMAND --help' lists the options of a command.\n"
 	      "\n"
 	      "A DEVice is /dev/sgN, /dev/bsg/H:C:T:L, /dev/sdX, /dev/smqsgN, a link to one,\n"
 	      "or H:C:T:L.\n"
 	      "\n"
 	      "Command file: one command a line, '#' starts a comment.\n"
 	      "  HEX-CDB in|out|none BYTES [data=FILE@OFFSET|pattern=NAME] [timeout=MS] [at=USEC] [cpu=N]\n"
-	      "  HEX-CDB  6 to 32 bytes in hex without spaces, as many as a CDB of its opcode has\n"
+	      "  HEX-CDB  6 to 32 bytes in hex without spaces; the opcode determines how many\n"
 	      "  BYTES    how much data the command moves, as the CDB says\n"
-	      "  data=    data-out from a file; relative names start at the command file's folder\n"
+	      "  data=    data-out from a file; a relative name: in the command file's directory\n"
 	      "  pattern= data-out: " PATTERN_FORMS "; zero if not given\n"
 	      "  timeout= in milliseconds, 30000 if not given (--via block uses the disk's own)\n"
 	      "  at=      when to replay the command, in microseconds; 'run' ignores it\n"
 	      "  cpu=     the CPU that submits the command\n"
-	      "Numbers are decimal, or hex with 0x. Opcodes have a disk's (SBC) meaning.\n"
+	      "Numbers are decimal, or hex with 0x. Opcodes are read as those of a disk (SBC).\n"
 	      "  28000000000000000800 in 4096              # READ(10), 8 blocks from LBA 0\n"
 	      "  2a000000001000000100 out 512 pattern=lba  # WRITE(10), 1 block at LBA 16\n"
 	      "\n"
-	      "Exit status: 0 all commands ended well; 1 some did not, or blocks differ; 2 bad option\n"
-	      "or command file; 3 the device cannot be used or is gone; 128+N ended by signal N.\n",
+	      "Exit status: 0 no command failed; 1 commands failed, or blocks differ; 2 bad\n"
+	      "option or command file; 3 the device cannot be used or is gone; 128+N ended by\n"
+	      "signal N.\n",
 	      out);
 }
 
@@ -82,7 +83,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (strcmp(argv[1], commands[i].name))
 			continue;
-		/* argp names the program in usage lines by argv[0]. */
+		/* argp prints argv[0] as the program's name in usage lines. */
 		snprintf(name, sizeof(name), "sg_io %s", commands[i].name);
 		argv[1] = name;
 		return commands[i].run(argc - 1, argv + 1);

@@ -14,7 +14,7 @@
 #define TICK_MS		200
 /* The time that error handling may take after a command's own timeout. */
 #define GRACE_NS	(60 * NS_PER_S)
-/* The block layer's commands are retried by sd. */
+/* How often sd tries a command of block I/O. */
 #define SD_TRIES	6
 
 struct watch {
@@ -95,7 +95,7 @@ static unsigned int count_finished(const struct watch *w)
 	return n;
 }
 
-/* Return: true when waiting is over although workers have not finished. */
+/* Returns true if the monitor is to stop waiting although workers have not finished. */
 static bool give_up(struct watch *w, int signals)
 {
 	unsigned int stuck = count_stuck(w, clock_ns());
@@ -103,7 +103,7 @@ static bool give_up(struct watch *w, int signals)
 	if (w->terminal && (stuck || signals > 1))
 		fputs("\r\033[K", stderr);
 	if (stuck)
-		warnx("%u commands were not answered within %llu s: giving up", stuck,
+		warnx("%u commands did not end within %llu s: giving up", stuck,
 		      w->patience_ns / NS_PER_S);
 	else if (signals > 1)
 		warnx("not waiting for the commands in flight");

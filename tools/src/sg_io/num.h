@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Strict numbers: the whole string, one base, inside its limits. */
+/* Strict parsing of numbers: the whole string, decimal or 0x, within limits. */
 #ifndef SG_IO_NUM_H
 #define SG_IO_NUM_H
 
@@ -12,7 +12,7 @@
  * @max: largest value allowed
  * @out: the value, written on success only
  *
- * Return: 0, -EINVAL when @s is no number, -ERANGE when it is out of limits.
+ * Return: 0; -EINVAL: @s is not a number; -ERANGE: it is not within the limits.
  */
 int num_parse(const char *s, __u64 min, __u64 max, __u64 *out);
 

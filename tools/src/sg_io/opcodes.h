@@ -12,7 +12,7 @@
 
 struct opcodes {
 	struct {
-		const struct cdb_op *op;	/* NULL: not a known one */
+		const struct cdb_op *op;	/* NULL: the opcode is not known */
 		__u8 opcode;
 		__u64 count;
 	} kinds[MAX_OPCODES];
@@ -21,7 +21,7 @@ struct opcodes {
 
 void opcodes_add(struct opcodes *o, const __u8 *cdb, unsigned int len);
 
-/* Prints "READ(10) 5, WRITE(10) 3", in the order in which they first came. */
+/* Prints "READ(10) 5, WRITE(10) 3", in the order in which the kinds first occurred. */
 void opcodes_print(const struct opcodes *o, FILE *out);
 struct json_object *opcodes_json(const struct opcodes *o);
 

@@ -6,13 +6,13 @@
 #include <argp.h>
 #include <linux/types.h>
 
-/* Reads a number within limits; anything else is a usage error that names @option. */
+/* Parses a number within limits; anything else is a usage error that names @option. */
 __u64 option_number(struct argp_state *state, const char *option, const char *arg,
 		    __u64 min, __u64 max);
-/* The least time and rate: smaller values would be 0 as a number of ns. */
+/* The smallest time and rate. A smaller time would round to 0 ns. */
 #define OPTION_REAL_MIN	0.000001
 
-/* A decimal fraction from OPTION_REAL_MIN to @max, for seconds and rates. */
+/* Parses a decimal fraction from OPTION_REAL_MIN to @max, for seconds and rates. */
 double option_real(struct argp_state *state, const char *option, const char *arg,
 		   double max);
 

@@ -10,7 +10,7 @@
 #include "outcome.h"
 
 #define STATUS_MASK	0x7e
-#define DRIVER_MASK	0x0f	/* above it old kernels kept suggestions */
+#define DRIVER_MASK	0x0f	/* old kernels have suggestions in the upper bits */
 #define DRIVER_SENSE	0x08	/* only says that there is sense data */
 
 static bool is_underrun(const struct command *cmd, const struct outcome *out)
@@ -24,7 +24,7 @@ static bool is_underrun(const struct command *cmd, const struct outcome *out)
 	return op && cdb_block_size(op, cmd->cdb, cmd->bytes);
 }
 
-/* Return: true when the command ended well. */
+/* Return: false if the command failed. */
 static bool classify(const struct command *cmd, const struct outcome *out,
 		     struct outcome_class *what)
 {
@@ -149,7 +149,7 @@ static const char *driver_name(unsigned int driver)
 	return driver < ARRAY_SIZE(names) ? names[driver] : NULL;
 }
 
-/* The name of a code, or its number with the common prefix. */
+/* Writes the name of a code, or @prefix and its number if it has no name. */
 static void put_code(const char *name, const char *prefix, unsigned int code,
 		     char *buf, size_t size)
 {

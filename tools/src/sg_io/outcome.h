@@ -21,7 +21,7 @@ struct outcome {
 
 struct command;
 
-/* Outcomes that agree in these fields are counted together. */
+/* A kind of outcome: outcomes that are equal in these fields are counted together. */
 struct outcome_class {
 	int error;
 	__u8 status;
@@ -31,14 +31,14 @@ struct outcome_class {
 	__u8 key;
 	__u8 asc;
 	__u8 ascq;
-	bool underrun;		/* GOOD, but blocks are missing */
+	bool underrun;		/* status GOOD, but fewer blocks were moved than the CDB says */
 };
 
 struct tally_entry {
 	struct outcome_class what;
 	__u64 count;
 	__u64 first;		/* sequence number of the first such command */
-	__u32 line;		/* and its line */
+	__u32 line;		/* line of that command in the file */
 };
 
 struct tally {
@@ -50,19 +50,19 @@ struct tally {
 	bool lent;		/* the entries belong to the caller and cannot grow */
 };
 
-/* Make @t store its entries in @entries, which has room for @room and must outlive @t. */
+/* Makes @t store its entries in @entries, which has room for @room entries and must outlive @t. */
 void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room);
-/* Return: false when memory ran out; the totals stay right even then. */
+/* Counts an outcome. Return: false if there was no memory for a new kind; good and bad count it. */
 bool tally_add(struct tally *t, const struct command *cmd,
 	       const struct outcome *out, __u64 sequence);
 bool tally_merge(struct tally *into, const struct tally *from);
-/* Entries in the order in which they first came up. */
+/* Sorts the entries by their first command. */
 void tally_sort(struct tally *t);
 void tally_free(struct tally *t);
 
-/* The short name that counts are kept under: "CHECK CONDITION", "EIO", ... */
+/* The short name of a kind of outcome: "CHECK CONDITION", "EIO", ... */
 void outcome_name(const struct outcome_class *what, char *buf, size_t size);
-/* The whole outcome, decoded. */
+/* Describes a kind of outcome in words. */
 void outcome_describe(const struct outcome_class *what, char *buf, size_t size);
 
 #endif

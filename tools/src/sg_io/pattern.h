@@ -8,10 +8,10 @@
 #include <stddef.h>
 
 enum pattern_kind {
-	PATTERN_BYTE,	/* one byte value all over (zero, ff, byte:N) */
+	PATTERN_BYTE,	/* every byte has the same value (zero, ff, byte:N) */
 	PATTERN_COUNT,	/* 00 01 02 ... ff 00 ... */
 	PATTERN_LBA,	/* each block holds its LBA, big endian, in every 8 bytes */
-	PATTERN_RANDOM,	/* pseudo-random, a function of seed and LBA alone */
+	PATTERN_RANDOM,	/* pseudo-random, determined by seed and LBA */
 };
 
 struct pattern {
@@ -19,25 +19,25 @@ struct pattern {
 	__u64 value;	/* the byte, or the seed */
 };
 
-/* The forms pattern_parse() takes, for messages and help. */
+/* The forms that pattern_parse() accepts, for messages and help. */
 #define PATTERN_FORMS "zero, ff, byte:N, count, lba, random[:SEED]"
 
-/* Return: false with the reason in @why when @text names no pattern. */
+/* Return: false if @text does not name a pattern; then @why has the reason. */
 bool pattern_parse(const char *text, struct pattern *p, char *why, size_t size);
 
-/* Whether the data depends on the place where it is written. */
+/* Whether the data depends on the LBA. */
 bool pattern_by_lba(const struct pattern *p);
 
 /**
- * pattern_fill() - write the data of one command
- * @p: what to write
- * @buf: where
- * @bytes: how much
- * @lba: first LBA of the command, 0 when it has none
- * @block_size: bytes per block, 0 when the command has none
+ * pattern_fill() - fill a buffer with the data of one command
+ * @p: the pattern
+ * @buf: the buffer
+ * @bytes: its size
+ * @lba: first LBA of the command, 0 if it has none
+ * @block_size: bytes per block, 0 if the command has none
  *
- * A block's data is the same whichever command carries it, so that a later
- * read can check it without knowing how it was written.
+ * With a pattern that depends on the LBA, the data of a block does not depend on the command that
+ * writes it.
  */
 void pattern_fill(const struct pattern *p, __u8 *buf, __u32 bytes, __u64 lba,
 		  __u32 block_size);

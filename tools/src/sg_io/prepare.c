@@ -16,7 +16,7 @@ static const struct engine *choose_engine(const struct run_options *opt,
 {
 	const char *via = opt->via ? opt->via : node_kind_name(dev->kind);
 
-	/* Replay issues any command at its time, which block and bsg cannot do. */
+	/* A replay needs a path that takes any command, and several at a time: not block or bsg. */
 	if (opt->replay && !opt->via && (dev->kind == NODE_BLOCK || dev->kind == NODE_BSG))
 		via = "sg";
 
@@ -30,7 +30,7 @@ static const struct engine *choose_engine(const struct run_options *opt,
 		return &engine_smq_held;
 	if (!strcmp(via, "bsg-uring"))
 		return dev->kind == NODE_SMQ ? &engine_smq_uring : &engine_bsg_uring;
-	/* SG_IO works on sd as well: used if there is no sg node, or if the user named the disk. */
+	/* For an sd node: SG_IO on it, with a depth of 1 or if there is no sg node. */
 	if (dev->kind == NODE_BLOCK && (opt->depth == 1 || !dev->node[NODE_SG][0]))
 		return &engine_sd_ioctl;
 	return opt->depth > 1 ? &engine_sg_queue : &engine_sg_ioctl;
@@ -52,7 +52,7 @@ static int find_devices(struct run *run, const struct run_options *opt, struct d
 		}
 		engine = choose_engine(opt, &devs[i]);
 		if (i && engine != run->engine) {
-			warnx("%s would go another path than %s: name nodes of one kind",
+			warnx("%s would use another path than %s: name nodes of one kind",
 			      opt->devs[i], opt->devs[0]);
 			return EXIT_USAGE;
 		}

@@ -18,9 +18,9 @@
 
 #define BUFFER_KB	4096
 #define BUFFER_KB_MAX	(1u << 20)
-#define LOOK_MS		10	/* how often the buffers are emptied */
+#define READ_MS		10	/* between two reads of the buffers */
 #define PROGRESS_NS	(NS_PER_S / 5)
-/* CPUs are read one after the other, so newer events wait until all CPUs were read. */
+/* CPUs are read one after the other, so newer events wait until each CPU was read once more. */
 #define LATE_NS		(NS_PER_S / 50)
 #define LOSS_BYTES	32
 
@@ -72,7 +72,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!o->dev)
-			argp_error(state, "which device?");
+			argp_error(state, "DEV is missing");
 		if (o->json && !o->output)
 			argp_error(state, "--json is for the summary: the commands need "
 				   "--output FILE");
@@ -81,8 +81,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* Return: whether the device is still there. */
-static bool look(struct trace *t, struct recording *r, const struct device *dev)
+/* Reads and sorts new events. Return: whether the device is still there. */
+static bool read_events(struct trace *t, struct recording *r, const struct device *dev)
 {
 	__u64 now = clock_ns();
 
@@ -92,7 +92,7 @@ static bool look(struct trace *t, struct recording *r, const struct device *dev)
 	return !access(dev->sysfs, F_OK);
 }
 
-/* Whether events were lost, or their number is not known. */
+/* How many events were lost. If not @known, there may be more. */
 struct loss {
 	bool known;
 	__u64 events;
@@ -106,7 +106,7 @@ static struct loss count_lost(const struct trace *t)
 	return lost;
 }
 
-/* Writes "N events lost" to @buf, of LOSS_BYTES. */
+/* Writes "N", or "N or more", to @buf, of LOSS_BYTES. */
 static const char *describe_loss(const struct loss *lost, char *buf)
 {
 	if (lost->known)
@@ -133,8 +133,8 @@ static bool record(struct trace *t, struct recording *r, const struct record_opt
 	__u64 start = clock_ns(), shown = start, now = start;
 	bool terminal = isatty(STDERR_FILENO), there = true;
 
-	while (there && !r->full && !r->no_memory && poll(&fd, 1, LOOK_MS) <= 0) {
-		there = look(t, r, dev);
+	while (there && !r->full && !r->no_memory && poll(&fd, 1, READ_MS) <= 0) {
+		there = read_events(t, r, dev);
 		now = clock_ns();
 		if (o->time && now - start >= o->time * NS_PER_S)
 			break;
@@ -145,7 +145,7 @@ static bool record(struct trace *t, struct recording *r, const struct record_opt
 	}
 	trace_stop(t);
 	if (!r->no_memory)
-		look(t, r, dev);
+		read_events(t, r, dev);
 	recording_sort(r, ~0ULL);
 	if (terminal)
 		fputs("\r\033[K", stderr);
@@ -160,7 +160,7 @@ static void write_head(FILE *out, const struct device *dev, const struct recordi
 
 	sysfs_read(dev->sysfs, "vendor", vendor, sizeof(vendor));
 	sysfs_read(dev->sysfs, "model", model, sizeof(model));
-	/* Both are filled up with spaces. */
+	/* Both are padded with spaces. */
 	vendor[strcspn(vendor, " ")] = '\0';
 	for (n = strlen(model); n && model[n - 1] == ' ';)
 		model[--n] = '\0';
@@ -171,8 +171,8 @@ static void write_head(FILE *out, const struct device *dev, const struct recordi
 			lost->events ? "are" : "may be");
 }
 
-static void tell_text(FILE *out, const struct record_options *o, const struct recording *r,
-		      const struct writing *w, const struct loss *lost)
+static void print_text(FILE *out, const struct record_options *o, const struct recording *r,
+		       const struct writing *w, const struct loss *lost)
 {
 	char text[LOSS_BYTES];
 
@@ -200,8 +200,8 @@ static void add_count(struct json_object *o, const char *key, __u64 n)
 	json_object_object_add(o, key, json_object_new_uint64(n));
 }
 
-static void tell_json(const struct record_options *o, const struct recording *r,
-		      const struct writing *w, const struct loss *lost)
+static void print_json(const struct record_options *o, const struct recording *r,
+		       const struct writing *w, const struct loss *lost)
 {
 	struct json_object *all = json_object_new_object();
 
@@ -249,9 +249,9 @@ static int conclude(const struct record_options *o, const struct device *dev,
 		return EXIT_DEVICE;
 	}
 	if (o->json)
-		tell_json(o, r, w, lost);
+		print_json(o, r, w, lost);
 	else
-		tell_text(o->output ? stdout : stderr, o, r, w, lost);
+		print_text(o->output ? stdout : stderr, o, r, w, lost);
 	if (w->nr_left_out)
 		status = EXIT_NOT_GOOD;
 	if (lost->events) {
@@ -260,8 +260,8 @@ static int conclude(const struct record_options *o, const struct device *dev,
 		status = EXIT_NOT_GOOD;
 	}
 	if (!lost->known) {
-		warnx("tracing: per_cpu/cpu*/stats cannot be read: whether more events were lost "
-		      "is not known");
+		warnx("tracing: per_cpu/cpu*/stats cannot be read, so more events may have been "
+		      "lost");
 		status = EXIT_NOT_GOOD;
 	}
 	if (r->full && !o->count) {
@@ -276,7 +276,7 @@ static int conclude(const struct record_options *o, const struct device *dev,
 	return finish_output(status);
 }
 
-/* @begun: there is, or should have been, a recording to write. */
+/* Records, and writes the file. Sets @begun if the recording began. */
 static int execute(const struct record_options *o, const struct device *dev, FILE *out,
 		   bool *begun)
 {
@@ -353,18 +353,18 @@ int cmd_record(int argc, char **argv)
 		"Write the commands that the kernel sends to DEV as a command file.\v"
 		"All commands are recorded: those of filesystems, of programs and of sg_io\n"
 		"itself. Each has at=, the time since the first one, and cpu=, the CPU on which\n"
-		"the low-level driver got it; 'sg_io replay' uses both. A command that the\n"
-		"driver had no room for is recorded only once. Ctrl-C, SIGTERM or the end of\n"
-		"--time ends the recording with a complete file; a further signal also stops\n"
-		"writing it. An existing --output file stays unchanged until the recording\n"
-		"ends.\n"
+		"the low-level driver got it; 'sg_io replay' uses both. If the driver refuses a\n"
+		"command, so that it is queued again, it is recorded only once. Ctrl-C, SIGTERM\n"
+		"or the end of --time ends the recording, and the file is complete. A further\n"
+		"signal also stops the writing of the file. An existing --output file stays\n"
+		"unchanged until the recording ends.\n"
 		"\n"
 		"Tracepoints show the CDB, but not the data. In the file WRITEs have the data\n"
-		"of --pattern; if it is not given, lba, and zeroes for WRITE SAME. An UNMAP\n"
-		"unmaps nothing. Other commands that send parameters, and opcodes whose length\n"
-		"is not known, are left out: in their place is a comment with the reason, and\n"
-		"the exit status is 1. The exit status is also 1 if events were lost; they are\n"
-		"counted, in the file, too.\n"
+		"of --pattern; if it is not given, lba, and zeroes for WRITE SAME. An UNMAP in\n"
+		"the file unmaps nothing. Other commands that send parameters, and opcodes whose\n"
+		"length is not known, are left out: in their place is a comment with the reason,\n"
+		"and the exit status is 1. The exit status is also 1 if events were lost; their\n"
+		"number is printed, and written to the file.\n"
 		"\n"
 		"The events go to a separate tracing instance: other users of tracing are not\n"
 		"affected.\n",

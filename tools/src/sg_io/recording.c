@@ -8,7 +8,7 @@
 
 #define FIRST_ROOM	4096
 #define UNMAP		0x42
-/* A chain has as many commands as are in flight, and those whose end was lost. */
+/* A chain has commands in flight, and commands whose end event was lost. */
 #define LONGEST_CHAIN	256
 
 bool recording_take(const struct trace_event *event, void *recording)
@@ -72,7 +72,10 @@ static bool add_start(struct recording *r, const struct trace_event *e)
 	return true;
 }
 
-/* The latest command in flight that an event may be of: queues use the same tags, so CDBs count. */
+/*
+ * Removes the latest command in flight that matches an event. Compares CDBs as well as tags,
+ * because several hardware queues use the same tags.
+ */
 static struct recorded *take_match(struct recording *r, const struct trace_event *e)
 {
 	__u32 *link = &r->in_flight[(__u32)e->tag % TAG_CHAINS];
@@ -125,7 +128,7 @@ void recording_sort(struct recording *r, __u64 before_ns)
 			break;
 	r->nr_events -= i;
 	memmove(r->events, r->events + i, r->nr_events * sizeof(*r->events));
-	/* When all commands have ended, no refusal of one can follow. */
+	/* Refused commands do not count. After all have ended, none can be refused any more. */
 	if (r->nr - r->refused == r->limit && !r->now)
 		r->full = true;
 }
@@ -139,9 +142,9 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 
 	if (!c->cdb_len)
 		return "a CDB of more than 32 bytes";
-	/* Programs may send CDBs that a command file may not have. */
+	/* Programs can send CDBs that a command file cannot have. */
 	if (!cdb_check_length(c->cdb, c->cdb_len, why, sizeof(why)))
-		return "its CDB has not the length of its opcode";
+		return "its CDB does not have the length of its opcode";
 	if (c->protected)
 		return "with protection information";
 	if (!c->has_data) {
@@ -151,7 +154,7 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 		if (!op)
 			return NULL;
 	} else if (!op) {
-		return "how much data, and where to, is not known of this opcode";
+		return "the opcode is not known, so neither are direction and size of its data";
 	}
 	if (c->has_data && op->lba_len && !w->block_size)
 		return "the device has no disk, so the size of its blocks is not known";
@@ -160,7 +163,10 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 		return "its data is not what its CDB says";
 	if (*bytes > DATA_MAX)
 		return "more data than a command of a file may have";
-	/* For UNMAP, zeroes mean no blocks. They cannot stand for a mode page or firmware. */
+	/*
+	 * A replay would send zeroes in place of parameters. An UNMAP then unmaps nothing. For
+	 * other commands zeroes would be wrong, for example as a mode page or as firmware.
+	 */
 	if (*dir == DIR_OUT && !op->lba_len && op->opcode != UNMAP)
 		return "the parameters it sent are not known";
 	if (!cdb_check_data(c->cdb, c->cdb_len, *dir, *bytes, why, sizeof(why)))

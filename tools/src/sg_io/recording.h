@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The commands of a device as they were sent, derived from trace events. */
+/* A recording: the commands that a device got, derived from trace events. */
 #ifndef SG_IO_RECORDING_H
 #define SG_IO_RECORDING_H
 
@@ -14,12 +14,12 @@
 struct recorded {
 	__u64 ns;
 	__s32 tag;
-	__u32 before;		/* the next in flight in this chain of tags: index + 1, or 0 */
+	__u32 before;		/* an earlier command in flight in this chain: index + 1, or 0 */
 	__u16 cpu;
 	__u8 cdb_len;
 	bool has_data;
 	bool protected;
-	bool refused;		/* the driver had no room: it was queued again */
+	bool refused;		/* the LLD refused it: the mid-layer queues it again */
 	__u8 cdb[CDB_MAX];
 };
 
@@ -28,46 +28,46 @@ struct recording {
 	struct recorded *cmds;
 	size_t nr;
 	size_t room;
-	size_t refused;			/* commands that the driver refused */
-	struct trace_event *events;	/* not in order yet */
+	size_t refused;			/* how many of @cmds the LLD refused */
+	struct trace_event *events;	/* not sorted yet */
 	size_t nr_events;
 	size_t events_room;
-	__u32 in_flight[TAG_CHAINS];	/* index + 1 of the latest, by tag */
-	unsigned int now;		/* in flight */
-	unsigned int most;
+	__u32 in_flight[TAG_CHAINS];	/* by tag: index + 1 of the latest command */
+	unsigned int now;		/* commands in flight */
+	unsigned int most;		/* the most of them at a time */
 	struct hist latency;
 	__u64 not_good;
-	bool full;			/* limit reached, and all have ended or another came */
+	bool full;			/* limit reached; all commands ended, or one more came */
 	bool no_memory;
 };
 
-/* The output of a command file's lines, and counts of those left out. */
+/* The output of a command file's lines; counts of commands written and left out. */
 struct writing {
 	FILE *out;
 	__u32 block_size;	/* of the device, 0: not known */
-	const char *pattern;	/* of data-out, NULL: lba, but zero of WRITE SAME */
+	const char *pattern;	/* of data-out; NULL: lba, but zero for WRITE SAME */
 	struct opcodes written;
 	__u64 nr_written;
 	struct opcodes left_out;
 	__u64 nr_left_out;
 };
 
-/* Callback of trace_read(): false ends the reading. */
+/* A callback for trace_read(): stores an event. Returns false without memory. */
 bool recording_take(const struct trace_event *event, void *recording);
 
 /**
- * recording_sort() - sorts events by time, and combines commands with their ends
+ * recording_sort() - sort events by time, and match the ends of commands with their starts
  * @r: the recording
- * @before_ns: newer events stay unsorted, because events of other CPUs may still come before them
+ * @before_ns: later events stay unsorted, because earlier events of other CPUs may still be read
  */
 void recording_sort(struct recording *r, __u64 before_ns);
 
 /**
- * recording_write() - the lines of a command file
+ * recording_write() - write the lines of a command file
  * @r: the recording, completely sorted
- * @w: where to; the counts are filled in
+ * @w: where they are written; receives the counts
  *
- * Commands whose data is not known from the tracepoints become comments.
+ * Commands that a line cannot describe become comments.
  */
 void recording_write(const struct recording *r, struct writing *w);
 

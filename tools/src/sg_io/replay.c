@@ -18,9 +18,9 @@
 /* Time for all processes to reach their CPUs before the first command is due. */
 #define LEAD_NS		(NS_PER_S / 50)
 /*
- * A lane has a CPU of its own, so it may spin between commands that follow closely; on a machine
- * where sleepers wake up milliseconds late, spinning keeps the times. If lanes share a CPU, one
- * that spins delays the other.
+ * Usually a lane has a CPU of its own, so it may spin while it waits for the next command: a
+ * process that sleeps may wake up milliseconds late. If lanes share a CPU, one that spins delays
+ * the others.
  */
 #define AWAKE_US	10000
 #define AWAKE_US_MAX	1000000
@@ -28,7 +28,7 @@
 
 struct replay_options {
 	struct run_options run;
-	double speed;		/* 0: as fast as they go */
+	double speed;		/* 0: commands do not wait for their times */
 	__u64 awake_us;
 };
 
@@ -143,10 +143,10 @@ static void report_more_text(const struct run *run, const struct replayed *all)
 		       hist_percentile(&all->late, 999) / 1e3, all->late.max / 1e3,
 		       run->lanes[0].speed, run->nr_lanes);
 	if (all->waited)
-		printf("%llu commands were due while --depth %u were in flight: they came late\n",
+		printf("%llu commands were due while --depth %u were in flight: issued late\n",
 		       all->waited, run->depth);
 	if (all->overtaken)
-		printf("%llu commands were overtaken: %s had no room for them in their turn\n",
+		printf("%llu commands were overtaken by later ones: %s had no room for them\n",
 		       all->overtaken, run->targets[0].dev->given);
 }
 
@@ -206,9 +206,9 @@ static void set_awake(struct run *run, const struct replay_options *opt)
 }
 
 /*
- * A CPU takes longer to leave a deep idle state than a command may be late. While this file is
- * open, CPUs do not enter such states, as with cyclictest. Without permission to open it, replay
- * runs anyway.
+ * Opens /dev/cpu_dma_latency. While it is open, CPUs do not enter deep idle states: leaving such a
+ * state takes longer than a command may be late. (cyclictest does the same.) Without permission to
+ * open it, replay runs anyway.
  */
 static int keep_cpus_awake(void)
 {
@@ -258,7 +258,7 @@ static int load(const struct replay_options *opt, struct cmdfile *file)
 		return -1;
 	if (file->timed || !opt->speed)
 		return 0;
-	warnx("%s: no command has at=, there is no time to replay; --speed max does without",
+	warnx("%s: no command has at=, so there are no times to replay; use --speed max",
 	      file->name);
 	cmdfile_free(file);
 	return -1;
@@ -268,7 +268,7 @@ int cmd_replay(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "speed", OPT_SPEED, "X", 0,
-		  "X times as fast as the file says (1); max or 0: without waiting", 1 },
+		  "X times as fast as the file says (1); max or 0: ignore the times", 1 },
 		{ "via", OPT_VIA, "PATH", 0,
 		  "sg, bsg-uring, smq, smq-held or block (smq on an smqsg node, otherwise sg)", 1 },
 		{ "depth", OPT_DEPTH, "N", 0, "Most commands in flight from each CPU (64)", 1 },
@@ -277,7 +277,7 @@ int cmd_replay(int argc, char **argv)
 		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use", 2 },
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
 		  "Accept a direction and BYTES that contradict the CDB", 2 },
-		{ "memory", OPT_MEMORY, "MIB", 0, "At most so much memory for data (1024)", 2 },
+		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
 		{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 2 },
 		{ 0 }
 	};
@@ -286,19 +286,19 @@ int cmd_replay(int argc, char **argv)
 		.doc =
 		"Issue the commands of FILE ('-': standard input) to DEV at their times.\v"
 		"at= is the time when a command is issued, in microseconds; the smallest in the\n"
-		"file is the start. A command without it is issued right after the one before\n"
-		"it on its CPU. cpu= is the CPU: the commands of each CPU are issued by a\n"
-		"process of their own; those without cpu= by one process that runs on any CPU.\n"
+		"file is the start. A command without at= is issued right after the one before\n"
+		"it on its CPU. cpu= is the CPU. For each CPU a separate process issues the\n"
+		"commands; for commands without cpu= a process that may run on any CPU does.\n"
 		"The commands of a CPU are issued in the order of the file, even if earlier\n"
-		"ones fail or have not ended; between CPUs only the times give an order.\n"
+		"ones fail or have not ended. Between CPUs only the times give an order.\n"
 		"\n"
-		"'issue error' is how late a command was given to the kernel: from its time\n"
-		"until the system call begins that submits it. A process that sleeps wakes up\n"
-		"late, so each process spins before a command that is due within --awake; and\n"
-		"with permission to open /dev/cpu_dma_latency no CPU sleeps deeply. A command\n"
-		"that is due while --depth are in flight waits for room. Such commands are\n"
-		"counted; so are those that others overtook because the path had no room for\n"
-		"them.\n"
+		"'issue error' is how late the kernel got a command: from the time given by at=\n"
+		"to the start of the system call that submits it. A process that sleeps wakes\n"
+		"up late, so each process spins while the next command is due within --awake.\n"
+		"With permission to open /dev/cpu_dma_latency, replay keeps all CPUs out of\n"
+		"deep idle states. A command that is due while --depth are in flight waits for\n"
+		"room. The report counts such commands. It also counts commands that later ones\n"
+		"overtook because the path had no room for them.\n"
 		"\n"
 		"'sg_io run --help' describes the paths and says when a run ends. 'sg_io\n"
 		"--help' describes the format of FILE and the exit statuses.\n",

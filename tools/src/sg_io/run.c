@@ -144,7 +144,7 @@ out:
 	return status;
 }
 
-static int tell(const struct run *run, const struct result *r)
+static int print_result(const struct run *run, const struct result *r)
 {
 	(void)run;
 	if (r->opt->json)
@@ -178,7 +178,7 @@ int cmd_run(int argc, char **argv)
 	memset(taken_fds, -1, sizeof(taken_fds));
 	status = run_prepare(&run, &opt, &file, devs, taken_fds);
 	if (!status)
-		status = run_execute(&run, &opt, tell);
+		status = run_execute(&run, &opt, print_result);
 	for (i = 0; i < opt.nr_devs; i++)
 		if (taken_fds[i] >= 0)
 			close(taken_fds[i]);

@@ -15,8 +15,8 @@
 
 struct run_options {
 	bool replay;
-	const char *via;	/* NULL: by the node */
-	const char *vias[MAX_VIAS];	/* all that were given; @via is the first of them */
+	const char *via;	/* the path; NULL: that of the kind of node given */
+	const char *vias[MAX_VIAS];	/* all paths given; @via is the first of them */
 	unsigned int nr_vias;
 	__u64 depth;
 	__u64 batch;
@@ -24,7 +24,7 @@ struct run_options {
 	__u64 jobs;
 	__u64 memory;		/* bytes */
 	double time;		/* seconds; 0: no end by time */
-	double rate;		/* commands a second; 0: as fast as they go */
+	double rate;		/* commands per second; 0: no limit */
 	bool poll;
 	bool force;
 	bool unchecked;
@@ -33,7 +33,7 @@ struct run_options {
 	unsigned int nr_devs;
 	const char *file;
 
-	/* of compare alone */
+	/* only for compare */
 	bool compare;
 	__u64 rounds;
 };
@@ -43,8 +43,8 @@ struct result {
 	const char *path;
 	const struct run_options *opt;
 	double seconds;
-	bool held;		/* the path keeps requests: */
-	__u32 max_held;		/* of one job, the least of all devices */
+	bool held;		/* the path is smq-held; then @max_held is valid */
+	__u32 max_held;		/* requests that one job may keep on a device; the least of all */
 	struct hist latency;
 	struct tally tally;
 	bool tally_short;
@@ -52,11 +52,11 @@ struct result {
 
 /**
  * run_execute() - issue the commands of a run that is prepared
- * @run: by run_prepare()
+ * @run: prepared by run_prepare()
  * @opt: its options
- * @report: prints the result; returns a status, which becomes that of the run if it is not 0
+ * @report: prints the result; returns 0, or a status that becomes the status of the run
  *
- * Return: the exit status, messages have been printed.
+ * Return: the exit status. Messages have been printed.
  */
 int run_execute(struct run *run, const struct run_options *opt,
 		int (*report)(const struct run *run, const struct result *r));
@@ -64,13 +64,14 @@ int run_execute(struct run *run, const struct run_options *opt,
 /* A path by its name, of @len characters; NULL if there is none. */
 const char *run_find_path(const char *name, size_t len);
 
-/* The options of the command line; these exit on a usage error. */
+/* Parse the options of the command line; exit on a usage error. */
 void run_parse_options(int argc, char **argv, struct run_options *opt);
 void compare_parse_options(int argc, char **argv, struct run_options *opt);
 
 /*
- * run_prepare() - devices, engine, checks, disks taken for writing; one message when it fails
- * Return: 0, or the exit status.
+ * Finds the devices, chooses the engine, checks the commands, and takes the disks that are written
+ * to; @taken_fds receives their files, see inuse_take().
+ * Return: 0, or the exit status after one message.
  */
 int run_prepare(struct run *run, const struct run_options *opt,
 		const struct cmdfile *file, struct device *devs, int *taken_fds);
@@ -80,20 +81,17 @@ int run_prepare(struct run *run, const struct run_options *opt,
  * @run: started
  * @workers: all of them
  * @nr: how many
- * @gave_up: set if commands were still in flight and waiting for them was given up
+ * @gave_up: receives true if commands were still in flight when the monitor stopped waiting
  *
- * Shows progress on a terminal. A signal (signals are blocked) stops the run; a second one also
- * stops waiting for commands in flight.
+ * Shows progress on a terminal. Signals are blocked; the monitor reads them. A signal stops the
+ * run; after a second one the monitor does not wait for commands in flight.
  *
  * Return: the signal that ended the run, or 0.
  */
 int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *gave_up);
 
 void report_text(const struct result *r);
-/*
- * The result as a JSON object, to which members can be added; report_json() prints only this
- * object.
- */
+/* The result as the JSON object that report_json() prints; the caller may add members. */
 struct json_object *report_object(const struct result *r);
 void report_print(struct json_object *o);
 /* p50, p99 and p999. */

@@ -13,7 +13,7 @@ enum {
 
 #define PATHS		"sg, bsg, bsg-uring, smq, smq-held or block"
 #define MAX_ROUNDS	1000
-#define MAX_OWN		3	/* options that only one of them has */
+#define MAX_OWN		3	/* the most options in run_options or compare_options */
 
 static const char * const paths[] = {
 	"sg", "bsg", "bsg-uring", "smq", "smq-held", "block",
@@ -29,13 +29,14 @@ static const struct argp_option common[] = {
 	  "Paths smq and block, and bsg-uring on an smqsg node: poll for completions in the "
 	  "host's poll queues", 1 },
 	{ "count", OPT_COUNT, "N", 0,
-	  "Commands for each DEV, FILE again and again (FILE once; no limit with --time)", 2 },
+	  "Commands for each DEV; FILE repeats if it has fewer (FILE once; no limit with --time)",
+	  2 },
 	{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 2 },
-	{ "rate", OPT_RATE, "N", 0, "At most N commands per second, for all DEVs together", 2 },
+	{ "rate", OPT_RATE, "N", 0, "The most commands per second, for all DEVs together", 2 },
 	{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use", 3 },
 	{ "unchecked", OPT_UNCHECKED, NULL, 0,
 	  "Accept a direction and BYTES that contradict the CDB, for tests of residuals", 3 },
-	{ "memory", OPT_MEMORY, "MIB", 0, "At most so much memory for data (1024)", 3 },
+	{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 3 },
 	{ 0 }
 };
 
@@ -49,7 +50,7 @@ static const struct argp_option run_options[] = {
 static const struct argp_option compare_options[] = {
 	{ "via", OPT_VIA, "PATH,...", 0, "Only these paths; ratios refer to the first (all paths)",
 	  1 },
-	{ "rounds", OPT_ROUNDS, "N", 0, "How often each path has its turn (5)", 2 },
+	{ "rounds", OPT_ROUNDS, "N", 0, "How many turns each path has (5)", 2 },
 	{ "json", OPT_JSON, NULL, 0, "A JSON list with one object for each path", 3 },
 	{ 0 }
 };
@@ -57,51 +58,54 @@ static const struct argp_option compare_options[] = {
 static const char run_doc[] =
 	"Issue the commands of FILE ('-': standard input) to each DEV.\v"
 	"Paths:\n"
-	"  sg         The v3 header. With --depth 1: SG_IO on the sg or sd node given;\n"
-	"             with more: write, poll and read on the sg node, which is opened\n"
-	"             once for each 16 commands, as many as sg takes from an open file.\n"
+	"  sg         The v3 header. With --depth 1: SG_IO on the sg or sd node given.\n"
+	"             With more: write, poll and read on the sg node. sg takes 16\n"
+	"             commands from an open file, so the node is opened once for each 16.\n"
 	"  bsg        SG_IO with the v4 header, by as many threads as --depth.\n"
 	"  bsg-uring  struct bsg_uring_cmd through io_uring, on the smqsg node if that\n"
 	"             is given, otherwise on the bsg node, which needs Linux 7.1.\n"
 	"  smq        Slots of the smqsg node, all prepared before the first is run. A\n"
 	"             --batch above 1 is one entry of the ring for each DEV.\n"
 	"  smq-held   Like smq, but slots keep request and tag from one run to the\n"
-	"             next: the first that run, up to half of the queue depth. They\n"
-	"             give them back when others need them. For files of few commands.\n"
+	"             next. Only the slots that run first do so, up to half of the\n"
+	"             queue depth. A slot gives its request back when another user of\n"
+	"             the device needs it. This path suits files of few commands.\n"
 	"  block      Only READ and WRITE, as direct block I/O through io_uring.\n"
 	"bsg-uring, smq, smq-held and block can submit several commands per system\n"
-	"call: --batch is for these paths. If the device is full, commands of all paths\n"
-	"but block that find no room are sent when another command has ended. If there\n"
-	"are several DEVs, each job has one ring for all of them, and they take turns.\n"
-	"The block layer may merge neighbouring commands of a batch, unless\n"
-	"queue/nomerges is set.\n"
+	"call: --batch is for these paths. On all paths but block, a command for which\n"
+	"the device has no room is sent when another command has ended. If there are\n"
+	"several DEVs, each job has one ring for all of them, and gives them commands\n"
+	"in turn.\n"
+	"On the path block, the block layer may merge neighbouring commands of a batch,\n"
+	"unless queue/nomerges is set.\n"
 	"\n"
 	"All commands and their data are built before the first is issued, and sg_io\n"
 	"retries no command: a unit attention counts like any other status. (The kernel\n"
 	"may send a bsg command again after error handling; its timeouts for bsg, and\n"
 	"for SG_IO on sd, are at least 7 s.) at= in FILE is ignored. If a command has\n"
-	"no answer a minute after its timeout, the run ends. Ctrl-C stops the run and\n"
-	"prints the result so far; a second one does not wait for commands in flight.\n"
+	"not ended a minute after its timeout, the run ends. Ctrl-C stops the run and\n"
+	"prints the result so far. A second Ctrl-C ends it without waiting for the\n"
+	"commands in flight.\n"
 	"\n"
 	"'sg_io --help' describes the format of FILE and the exit statuses.\n";
 
 static const char compare_doc[] =
 	"Issue the commands of FILE ('-': standard input) to DEV through each path.\v"
-	"Each path that works for DEV has a turn in every round, as a run of its own;\n"
-	"in every second round the order is reversed. 'sg_io run --help' describes the\n"
-	"paths and options. In a turn FILE is issued once, or as --count or --time\n"
-	"says. bsg-uring has two turns, one on the bsg node and one on the smqsg node.\n"
-	"A path that cannot run is listed with the reason.\n"
+	"In every round each path that works for DEV has one turn: an 'sg_io run' of\n"
+	"its own. Every second round uses the reverse order. 'sg_io run --help'\n"
+	"describes the paths and options. A turn issues FILE once, or as often as\n"
+	"--count or --time says. bsg-uring has two turns, one on the bsg node and one\n"
+	"on the smqsg node. A path that cannot run is listed with the reason.\n"
 	"\n"
 	"ns/command is the time of a turn divided by the number of its commands: the\n"
 	"median of all rounds, and the lowest and the highest. At a --depth above 1\n"
-	"this is not the latency of a command. ratio is the median divided by that of\n"
-	"the first path that ran; below 1 is faster. The time for preparing is not\n"
-	"included.\n"
+	"this is not the latency of a command. ratio is the median divided by the\n"
+	"median of the first path that ran; below 1 is faster. Preparing the commands\n"
+	"is not part of the time.\n"
 	"\n"
-	"'sg_io --help' describes the format of FILE and the exit statuses. 0 and 1\n"
-	"refer to the paths that ran; if none ran, the status is that of the first\n"
-	"path.\n";
+	"'sg_io --help' describes the format of FILE and the exit statuses. The exit\n"
+	"statuses 0 and 1 are about the paths that ran. If none ran, the exit status is\n"
+	"that of the first path.\n";
 
 const char *run_find_path(const char *name, size_t len)
 {
@@ -113,7 +117,7 @@ const char *run_find_path(const char *name, size_t len)
 	return NULL;
 }
 
-/* One path, or for compare a list of them. */
+/* Parses the value of --via: one path; for compare a list of paths. */
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
 {
 	const char *at, *path;
@@ -138,7 +142,7 @@ static void take_via(struct argp_state *state, const char *arg, struct run_optio
 
 static void take_arg(struct argp_state *state, const char *arg, struct run_options *o)
 {
-	/* The last argument is the file, so each argument replaces the one before. */
+	/* Only the last argument is the file: those before it turn out to be devices. */
 	if (o->file) {
 		if (o->compare && o->nr_devs)
 			argp_error(state, "'%s': one device at a time", arg);

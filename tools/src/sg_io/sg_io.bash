@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Completion of sg_io for bash. Which commands, options and paths there are the program itself is
-# asked, whose help has them all; what else an option may be given is in _sg_io_values().
+# Completion of sg_io for bash. The names of commands, options and paths come from the help texts
+# of the program itself. _sg_io_values() lists the other values of options.
 
-# The help of the program, or of a command: each option on a line of its own.
+# Prints the help of the program, or of a command, with each option on a line of its own.
 _sg_io_help() {
 	ARGP_HELP_FMT=rmargin=250 "$program" "$@" --help 2>/dev/null
 }
 
 _sg_io_commands() {
-	# The paragraph behind the first empty line.
+	# The commands are listed in the paragraph after the first empty line.
 	_sg_io_help | sed -nE '/^$/,/^$/s/^  ([a-z-]+) .*/\1/p; /^.sg_io COMMAND/q'
 }
 
-# Long options; behind those that want a value is '='.
+# Prints the long options of a command; an option that needs a value ends with '='.
 _sg_io_options() {
 	_sg_io_help "$1" | sed -nE 's/^  (-., |    )(--[a-z-]+=?).*/\2/p'
 }
 
-# _sg_io_values COMMAND OPTION: what it may be given, as far as it can be listed.
+# _sg_io_values COMMAND OPTION: prints the values of an option, if they can be listed.
 _sg_io_values() {
 	case $2 in
 	--via)
-		# A replay refuses the path that has one command at a time in flight; verify keeps nothing.
+		# replay refuses bsg, which has one command in flight; verify refuses smq-held.
 		_sg_io_help run | sed -nE '/^Paths:/,/^[^ P]/s/^  ([a-z-]+) .*/\1/p' |
 			case $1 in
 			replay) grep -vx bsg ;;
@@ -36,7 +36,7 @@ _sg_io_values() {
 	esac
 }
 
-# Nodes of SCSI devices and their addresses; partitions are none.
+# Prints the nodes and addresses of SCSI devices; partitions are left out.
 _sg_io_devices() {
 	local at
 	for at in /dev/sg[0-9]* /dev/smqsg[0-9]* /dev/bsg/*:*:*:* /dev/sd*[a-z] \
@@ -45,7 +45,7 @@ _sg_io_devices() {
 	done
 }
 
-# _sg_io_match WORD: what of the standard input begins with it.
+# _sg_io_match WORD: offers the words of the standard input that begin with WORD.
 _sg_io_match() {
 	mapfile -t COMPREPLY < <(compgen -W "$(cat)" -- "$1")
 }
@@ -55,29 +55,30 @@ _sg_io_files() {
 	compopt -o filenames 2>/dev/null
 }
 
-# _sg_io_value COMMAND OPTION WORD: COMPREPLY gets what WORD, a value, may become.
+# _sg_io_value COMMAND OPTION WORD: offers the values of an option that begin with WORD.
 _sg_io_value() {
 	local list=''
 	if [[ $2 == --output ]]; then
 		_sg_io_files "$3"
 		return
 	fi
-	# compare takes a list.
+	# compare takes a list of paths: only the last one is completed.
 	[[ $1 != compare || $2 != --via || $3 != *,* ]] || list=${3%,*},
 	_sg_io_match "${3#"$list"}" < <(_sg_io_values "$1" "$2")
 	COMPREPLY=("${COMPREPLY[@]/#/$list}")
-	# More follows.
+	# The value is not complete: no space after it.
 	[[ ${COMPREPLY[*]-} != *: ]] || compopt -o nospace 2>/dev/null
 }
 
-# _sg_io_argument COMMAND NUMBER WORD: the same for one without an option.
+# _sg_io_argument COMMAND NUMBER WORD: offers devices or files for the argument with this number,
+# from 0.
 _sg_io_argument() {
 	local usage
 	usage=$(_sg_io_help "$1" | head -n 1)
 	COMPREPLY=()
 	[[ $usage != *' DEV'* || $2 -gt 0 && ($usage != *'DEV...'* || $3 != /dev/*) ]] ||
 		_sg_io_match "$3" < <(_sg_io_devices)
-	# A link to a node will do as well.
+	# Offer files also for a device, because a link to a node is allowed.
 	((${#COMPREPLY[@]})) || [[ $usage != *' DEV'* && $usage != *' FILE'* ]] || _sg_io_files "$3"
 }
 
@@ -85,7 +86,7 @@ _sg_io() {
 	local program=${1/#~\//$HOME/} line=${COMP_LINE:0:COMP_POINT} current='' command='' \
 		expects='' options='' word arguments=0 breaks=''
 	local -a words
-	# Split at blanks alone: bash has split at '=' and ':', too.
+	# Split the line at blanks only: bash splits COMP_WORDS at '=' and ':', too.
 	read -ra words <<<"$line"
 	if [[ $line != *[[:blank:]] ]]; then
 		current=${words[-1]}
@@ -121,7 +122,7 @@ _sg_io() {
 		_sg_io_argument "$command" "$arguments" "$current"
 	fi
 
-	# Of a word with one of these bash replaces only what is behind the last of them.
+	# If a word contains these characters, bash replaces only the part after the last one.
 	[[ $COMP_WORDBREAKS != *:* ]] || breaks+=:
 	[[ $COMP_WORDBREAKS != *=* ]] || breaks+='='
 	if [[ -n $breaks && $current == *[$breaks]* ]]; then

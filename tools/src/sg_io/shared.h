@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Zeroed; NULL without any. */
+/* Allocates zeroed memory; returns NULL without memory. */
 void *shared_alloc(size_t bytes);
 void shared_free(void *mem, size_t bytes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The signals by which a run is ended: SIGINT, SIGTERM and SIGHUP. */
+/* The signals that end a run: SIGINT, SIGTERM and SIGHUP. */
 #ifndef SG_IO_SIGNALS_H
 #define SG_IO_SIGNALS_H
 
@@ -9,10 +9,10 @@ void signals_block(void);
 /* Unblocks them, so that they end this process again. */
 void signals_unblock(void);
 
-/* A signalfd for them, which does not block; -1 on failure. */
+/* A non-blocking signalfd for them; -1 on failure. */
 int signals_open(void);
 
-/* The last signal that has come since then, 0 for none. */
+/* Reads all signals that have come. Returns the last one, 0 for none. */
 int signals_take(int fd);
 
 #endif

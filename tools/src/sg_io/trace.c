@@ -42,11 +42,11 @@ struct trace {
 	unsigned int nr_cpus;
 	struct kbuffer *kbuf;
 	void *page;
-	unsigned int most_pages;	/* read at a time from a CPU: those of its buffer */
+	unsigned int most_pages;	/* to read from a CPU at a time: about its whole buffer */
 	__u32 order;
 };
 
-/* Remove instances of killed processes: they cost memory, and time for each command. */
+/* Removes the instance of a killed sg_io: it costs memory, and time for each command. */
 static int remove_stale(const char *name, void *context)
 {
 	const char *number = name + sizeof(INSTANCE) - 1;
@@ -111,7 +111,7 @@ static int enable(const struct trace *t, const struct device *dev)
 		warnx("%s: %s is not H:C:T:L", dev->given, dev->hctl);
 		return -1;
 	}
-	/* The events have the lower half of a LUN. */
+	/* The events have only the lower 32 bits of the LUN. */
 	snprintf(filter, sizeof(filter), "host_no == %u && channel == %u && id == %u && lun == %u",
 		 h, c, id, (__u32)lun);
 	for (i = 0; i < EVENTS; i++) {
@@ -119,7 +119,7 @@ static int enable(const struct trace *t, const struct device *dev)
 		if (set(t, path, filter))
 			return -1;
 	}
-	/* Enable ends before starts, so that each start has its end. */
+	/* The last event first: so each command whose start is recorded also has its end. */
 	for (i = EVENTS; i--;) {
 		if (!tracefs_event_enable(t->instance, SYSTEM, event_names[i]))
 			continue;
@@ -139,7 +139,7 @@ static int open_cpus(struct trace *t, unsigned int buffer_kb)
 	for (i = 0; t->cpus && i < nr; i++) {
 		cpu = tracefs_cpu_open(t->instance, i, true);
 		if (!cpu) {
-			warn("tracing: the buffer of CPU %ld", i);
+			warn("tracing: opening the buffer of CPU %ld", i);
 			return -1;
 		}
 		t->cpus[t->nr_cpus++] = cpu;
@@ -169,7 +169,7 @@ struct trace *trace_start(const struct device *dev, unsigned int buffer_kb)
 		return NULL;
 	}
 	if (!tracefs_tracing_dir()) {
-		warnx("tracing: no tracefs on this kernel, or not for this user");
+		warnx("tracing: no tracefs on this kernel, or no permission to use it");
 		goto fail;
 	}
 	tracefs_instances_walk(remove_stale, NULL);
@@ -177,11 +177,11 @@ struct trace *trace_start(const struct device *dev, unsigned int buffer_kb)
 	errno = 0;
 	t->instance = tracefs_instance_create(name);
 	if (!t->instance) {
-		warn("tracing: an instance of its own (%s/instances)", tracefs_tracing_dir());
+		warn("tracing: creating an instance (%s/instances)", tracefs_tracing_dir());
 		goto fail;
 	}
 	snprintf(kb, sizeof(kb), "%u", buffer_kb);
-	/* Full buffers drop new events, not old ones: the gap is then in one place. */
+	/* A full buffer drops new events, not old ones: so the lost ones follow each other. */
 	if (find_layouts(t) || set(t, "trace_clock", "mono") || set(t, "buffer_size_kb", kb) ||
 	    set(t, "options/overwrite", "0") || open_cpus(t, buffer_kb) || enable(t, dev))
 		goto fail;
@@ -256,7 +256,7 @@ bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, v
 		}
 		/* A CPU that was never online has no buffer. */
 		if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ENODEV) {
-			warn("tracing: the buffer of CPU %u", i);
+			warn("tracing: reading the buffer of CPU %u", i);
 			return false;
 		}
 	}
@@ -269,12 +269,12 @@ void trace_stop(struct trace *t)
 	tracefs_trace_off(t->instance);
 }
 
-/* Adds one of the numbers in a CPU's "stats"; false where it is not there. */
+/* Adds a number of a CPU's "stats" to @sum; returns false if it is missing. */
 static bool add_stat(const char *stats, const char *name, __u64 *sum)
 {
 	const char *at = strstr(stats, name);
 
-	/* At the start of a line: there is an "overrun" and a "commit overrun". */
+	/* Only at the start of a line: there is an "overrun" and a "commit overrun". */
 	while (at && at != stats && at[-1] != '\n')
 		at = strstr(at + 1, name);
 	if (!at)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The kernel's scsi tracepoints, of one device, in a tracing instance of their own. */
+/* Reads the kernel's scsi tracepoints for one device, in a separate tracing instance. */
 #ifndef SG_IO_TRACE_H
 #define SG_IO_TRACE_H
 
@@ -7,8 +7,8 @@
 #include "device.h"
 
 enum trace_kind {
-	TRACE_START,	/* given to the low-level driver */
-	TRACE_REFUSED,	/* the low-level driver had no room: it will start again */
+	TRACE_START,	/* the mid-layer gave the command to the LLD */
+	TRACE_REFUSED,	/* the LLD refused the command: a TRACE_START will follow */
 	TRACE_DONE,
 };
 
@@ -16,12 +16,12 @@ struct trace_event {
 	__u64 ns;		/* CLOCK_MONOTONIC */
 	__u32 order;		/* order of reading, for events of the same time */
 	__s32 tag;
-	__s32 result;		/* of the command that is done */
+	__s32 result;		/* of the command, for TRACE_DONE */
 	__u16 cpu;
 	__u8 kind;		/* enum trace_kind */
 	__u8 cdb_len;
 	bool has_data;
-	bool protected;		/* protection information beside the data */
+	bool protected;		/* it has protection information in addition to the data */
 	__u8 cdb[CDB_MAX];
 };
 
@@ -30,7 +30,7 @@ struct trace;
 /**
  * trace_start() - start the kernel's recording of a device's commands
  * @dev: the device
- * @buffer_kb: of the buffer that each CPU has
+ * @buffer_kb: size of each CPU's buffer, in KiB
  *
  * Other users of tracing are not affected, and do not affect this recording.
  *
@@ -39,9 +39,9 @@ struct trace;
 struct trace *trace_start(const struct device *dev, unsigned int buffer_kb);
 
 /**
- * trace_read() - reads new events, at most a buffer of each CPU
+ * trace_read() - read new events, at most one full buffer of each CPU
  * @t: the trace
- * @take: called for each event, those of a CPU in order; false ends the reading
+ * @take: called for each event, for those of one CPU in order; returns false to end the reading
  * @arg: for @take
  *
  * Return: false if @take ended it, or if it failed, after one message.
@@ -53,8 +53,8 @@ bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, v
 void trace_stop(struct trace *t);
 
 /*
- * The number of events for which there was no room in the buffers. Returns false if it cannot be
- * read.
+ * Counts the events that were lost because the buffers were full. Returns false if the kernel's
+ * counts cannot be read.
  */
 bool trace_lost(const struct trace *t, __u64 *events);
 

@@ -12,7 +12,7 @@
 #include "written.h"
 
 #define DEPTH		8
-#define READ_BYTES	(256u << 10)	/* one READ, if the device's limits let it */
+#define READ_BYTES	(256u << 10)	/* of one READ, if the device's limits allow it */
 #define READ10_BLOCKS	0xffffu
 #define READ_TIMEOUT_MS	TIMEOUT_MS_DEFAULT
 
@@ -21,7 +21,7 @@ struct difference {
 	__u64 lba;
 	__u64 blocks;
 	__u32 line;
-	__u32 offset;		/* of the first wrong byte, in the first of them */
+	__u32 offset;		/* of the first wrong byte in the first block */
 	__u8 expected;
 	__u8 found;
 };
@@ -29,9 +29,9 @@ struct difference {
 struct verify {
 	struct written written;
 	struct cmdfile reads;
-	size_t *first;			/* extent that a READ begins in */
-	__u64 memory;			/* most bytes for the READs */
-	bool over;			/* memory was not enough */
+	size_t *first;			/* for each READ: the extent in which it begins */
+	__u64 memory;			/* limit for the READs, in bytes */
+	bool over;			/* @memory was not enough */
 	pthread_mutex_t lock;		/* protects what follows; several jobs find differences */
 	struct difference *list;
 	size_t nr;
@@ -41,7 +41,7 @@ struct verify {
 	__u64 read;			/* blocks */
 };
 
-/* Return: room for more READs, which doubles; 0 after one message. */
+/* Doubles @room, the number of READs that fit. Return: the new number; 0 after one message. */
 static size_t more_reads(struct verify *v, size_t room)
 {
 	struct cmdfile *reads = &v->reads;
@@ -167,7 +167,7 @@ static void add_difference(struct verify *v, __u64 lba, __u32 line, const __u8 *
 	};
 }
 
-/* Checks the data of a READ that ended well. */
+/* Checks the data of a READ that did not fail. */
 static void check(struct run *run, const struct slot *slot)
 {
 	struct verify *v = run->check_arg;
@@ -181,7 +181,7 @@ static void check(struct run *run, const struct slot *slot)
 	pthread_mutex_lock(&v->lock);
 	v->read += end - lba;
 	for (; lba < end; lba++, found += w->block_size) {
-		/* Skips extents before this LBA, and unknown ones, which no READ has. */
+		/* Skip extents before this LBA; and those with unknown data, which are not read. */
 		while (lba >= e->lba + e->blocks || !e->known)
 			e++;
 		expected = written_block(w, e, lba);
@@ -198,7 +198,7 @@ static int by_lba(const void *a, const void *b)
 	return (x->lba > y->lba) - (x->lba < y->lba);
 }
 
-/* Sorts the differences, and joins those that only the border of two READs separates. */
+/* Sorts the differences, and joins adjacent ones that two READs found. */
 static void sort_differences(struct verify *v)
 {
 	size_t i, kept = 0;
@@ -271,7 +271,7 @@ static int report(const struct run *run, const struct result *r)
 	struct verify *v = run->check_arg;
 	bool differ;
 
-	/* READs of jobs for which waiting was given up may still end. */
+	/* If the monitor has stopped waiting, READs may still end and add differences. */
 	pthread_mutex_lock(&v->lock);
 	sort_differences(v);
 	if (r->opt->json)
@@ -403,7 +403,7 @@ int cmd_verify(int argc, char **argv)
 		  "sg, bsg, bsg-uring, smq or block (the path of the kind of node given)", 1 },
 		{ "depth", OPT_DEPTH, "N", 0, "READs that each job has in flight (8)", 1 },
 		{ "jobs", OPT_JOBS, "N", 0, "Threads that share the work (1)", 1 },
-		{ "memory", OPT_MEMORY, "MIB", 0, "At most so much memory for data (1024)", 2 },
+		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
 		{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 2 },
 		{ 0 }
 	};

@@ -21,7 +21,7 @@ struct block_ring {
 	unsigned int nr;
 };
 
-/* The byte with protection, DPO and FUA; the 6-byte commands have none. */
+/* The byte with protection, DPO and FUA. A CDB of 6 bytes has no such byte. */
 static __u8 option_bits(const struct command *cmd)
 {
 	if (cmd->cdb_len == 6)
@@ -37,23 +37,23 @@ static bool check_block(const struct target *target, const struct command *cmd,
 
 	if (!op || !(op->flags & (CDB_READ | CDB_WRITE))) {
 		snprintf(why, size,
-			 "%s (opcode %02Xh): only READ and WRITE go by block; --via sg takes all",
+			 "%s (opcode %02Xh): block takes only READ and WRITE; --via sg takes all",
 			 op ? op->name : "command", cmd->cdb[0]);
 		return false;
 	}
 	if (option_bits(cmd) >> 5) {
 		snprintf(why, size,
-			 "%s asks for protection information, which block I/O cannot say",
+			 "%s asks for protection information, which block I/O cannot do",
 			 op->name);
 		return false;
 	}
 	if ((option_bits(cmd) & CDB_FUA) && (op->flags & CDB_READ)) {
-		snprintf(why, size, "%s with FUA has no block read that means it", op->name);
+		snprintf(why, size, "%s with FUA: block I/O has no such read", op->name);
 		return false;
 	}
 	blocks = cdb_blocks(op, cmd->cdb);
 	if (!blocks) {
-		snprintf(why, size, "%s of 0 blocks has no block read or write that means it",
+		snprintf(why, size, "%s of 0 blocks: block I/O has no such read or write",
 			 op->name);
 		return false;
 	}
@@ -89,7 +89,7 @@ static int open_ring(struct worker *w, struct block_ring *r)
 	unsigned int flags = w->run->poll ? IORING_SETUP_IOPOLL : IORING_SETUP_COOP_TASKRUN;
 	int ret = io_uring_queue_init(engine_ring_entries(w), &r->ring, flags);
 
-	/* COOP_TASKRUN spares interrupts between CPUs; kernels before 5.19 lack it. */
+	/* COOP_TASKRUN avoids interrupts between CPUs; kernels before 5.19 do not have it. */
 	if (ret == -EINVAL && !w->run->poll)
 		ret = io_uring_queue_init(engine_ring_entries(w), &r->ring, 0);
 	if (ret)
@@ -164,7 +164,7 @@ static void submit_block(struct worker *w)
 	io_uring_submit(&r->ring);
 }
 
-/* A removed disk has size 0, so the kernel refuses its blocks as past the end. */
+/* A removed disk has size 0, so the kernel reports each of its blocks as past the end. */
 static bool disk_is_gone(const struct block_ring *r, const struct slot *slot)
 {
 	__u64 bytes;
@@ -182,7 +182,7 @@ static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
 	unsigned int head, done = 0;
 	struct slot *slot;
 
-	/* Even a wait of 0 ns would cost a timer. */
+	/* Even a wait of 0 ns would start a timer. */
 	if (wait_ns)
 		io_uring_submit_and_wait_timeout(&r->ring, &cqe, min, &ts, NULL);
 	else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* --via bsg-uring: whole commands in large entries of an io_uring, struct bsg_uring_cmd. */
+/* --via bsg-uring: complete commands, struct bsg_uring_cmd, in large entries of an io_uring. */
 #include <err.h>
 #include <errno.h>
 #include <libsmq.h>
@@ -31,8 +31,8 @@ static void close_uring(struct worker *w)
 }
 
 /*
- * Checks whether a file accepts commands from io_uring, by a command without a CDB. It is refused
- * in any case, but with another error if the file does not accept such commands.
+ * Checks whether a file accepts commands from io_uring: sends a command without a CDB. The kernel
+ * always refuses it, with EOPNOTSUPP if the file does not accept such commands.
  */
 static int probe(struct bsg_uring *u, int fd, const struct device *dev)
 {
@@ -80,7 +80,7 @@ static int open_uring(struct worker *w)
 		u->nr++;
 		if (node == NODE_BSG && probe(u, u->files[i], run->targets[i].dev))
 			return -1;
-		/* A registered file saves some instructions; without one it works as well. */
+		/* Errors do not matter: a registered file only saves some instructions. */
 		smq_ring_add_fd(u->ring, u->files[i]);
 	}
 	return 0;
@@ -141,7 +141,7 @@ static void finish(struct worker *w, const struct smq_event *event)
 		worker_failed(w, slot, got.error);
 		return;
 	}
-	/* The sense data is in place. */
+	/* The kernel has written the sense data to slot->out.sense. */
 	slot->out.error = 0;
 	slot->out.status = got.status;
 	slot->out.host = got.host;
@@ -174,7 +174,7 @@ const struct engine engine_bsg_uring = {
 	.close = close_uring,
 };
 
-/* The same structure for smq_sg's node, which accepts it on every kernel. */
+/* The same for the smqsg node, which accepts such commands on every kernel. */
 const struct engine engine_smq_uring = {
 	.name = "bsg-uring",
 	.node = NODE_SMQ,

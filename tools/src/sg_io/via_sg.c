@@ -13,7 +13,7 @@
 #include "engine.h"
 
 #ifndef SG_FLAG_Q_AT_TAIL
-#define SG_FLAG_Q_AT_TAIL	0x10	/* glibc's header is older than it */
+#define SG_FLAG_Q_AT_TAIL	0x10	/* missing in glibc's header */
 #endif
 
 static void fill_header(struct sg_io_hdr *h, struct slot *slot)
@@ -35,7 +35,7 @@ static void fill_header(struct sg_io_hdr *h, struct slot *slot)
 		.cmdp = (unsigned char *)cmd->cdb,
 		.sbp = slot->out.sense,
 		.timeout = cmd->timeout_ms,
-		/* The default is at head, which would reverse the order of the file. */
+		/* By default sg inserts at the head, which would reverse the file's order. */
 		.flags = SG_FLAG_Q_AT_TAIL,
 		.pack_id = slot->index,
 		.usr_ptr = slot,
@@ -189,7 +189,7 @@ static void queue_queue(struct worker *w, struct slot *slot)
 		worker_failed(w, slot, errno);
 }
 
-/* If read() of a file fails, its device is lost, and so are its commands. */
+/* After a failed read(): the device is gone. Ends the commands of the file with @error. */
 static void fail_file(struct worker *w, unsigned int file, int error)
 {
 	struct sg_queue *q = w->priv;

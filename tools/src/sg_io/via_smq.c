@@ -4,8 +4,8 @@
  *
  * Each command of the file has at least one slot; a short file has several slots for each, so
  * that --depth commands can be in flight. If the slot of a command is still in flight when the
- * command is due again, a spare slot is prepared for it. A spare slot is not held: the next
- * command in it would have to give the request back.
+ * command is due again, a spare slot is prepared for it. Spare slots do not keep their requests:
+ * preparing the slot for another command would give the request back.
  */
 #include <err.h>
 #include <errno.h>
@@ -21,27 +21,27 @@
 #define MAX_EVENTS	256	/* fetched at a time */
 #define HELD_SHARE	50	/* percent of the depth that smq-held asks for */
 
-/* A list of slots that is in flight or being filled. */
+/* A batch that is being filled, in flight or unused. */
 struct batch {
-	struct batch *next;		/* unused ones */
+	struct batch *next;		/* in the list of unused batches */
 	unsigned int nr;
-	struct slot **slots;		/* whose commands, run.batch of them */
-	__u32 list[];			/* read by the kernel until the batch ends */
+	struct slot **slots;		/* of the worker; room for run.batch */
+	__u32 list[];			/* slots of the device; the kernel reads it until the end */
 };
 
 struct smq_target {
 	struct smq_device *dev;
-	struct batch *open;		/* the one being filled, or NULL */
-	__u8 *busy;			/* by slot of the device */
+	struct batch *open;		/* the batch being filled, or NULL */
+	__u8 *busy;			/* by slot of the device: 1 while in flight */
 };
 
 struct smq_path {
 	struct smq_ring *ring;
 	struct smq_target *targets;
 	unsigned int nr;		/* targets that are open */
-	unsigned int copies;		/* of each command */
-	__u32 prepared;			/* slots; behind them depth spare ones */
-	__u32 *taken;			/* slot of the device, by slot of the worker */
+	unsigned int copies;		/* slots for each command of the file */
+	__u32 prepared;			/* slots prepared at start; run.depth spare ones follow */
+	__u32 *taken;			/* by slot of the worker: the slot of the device in use */
 	struct batch *unused;
 	struct data_region *regions;
 	unsigned int nr_regions;
@@ -59,7 +59,10 @@ static unsigned int place_of(const struct worker *w, const struct slot *slot)
 	return slot->index / w->run->nr_targets;
 }
 
-/* Buffers 0 to depth - 1 are the data-in areas of the worker's slots. */
+/*
+ * Buffers 0 to depth - 1 are the data-in areas of the worker's slots. The regions with data-out
+ * follow.
+ */
 static void locate_data(const struct worker *w, const struct command *cmd, unsigned int place,
 			struct smq_sg_slot *s)
 {
@@ -72,7 +75,7 @@ static void locate_data(const struct worker *w, const struct command *cmd, unsig
 		s->buffer = place;
 		return;
 	}
-	/* The last region that begins at or before the data. */
+	/* Find the last region that begins at or before the data. */
 	while (high - low > 1) {
 		mid = (low + high) / 2;
 		if ((const char *)r[mid].base <= (const char *)cmd->data)
@@ -105,7 +108,7 @@ static void explain(const struct run *run, const struct smq_target *t,
 
 	smq_info(t->dev, &info);
 	if (error == -EINVAL && info.alignment && cmd->bytes % info.alignment)
-		warnx("%s:%u: BYTES %u is no multiple of %u, as prepared commands of %s are",
+		warnx("%s:%u: BYTES %u is no multiple of %u, which prepared commands of %s need",
 		      name, cmd->line, cmd->bytes, info.alignment, target->dev->node[NODE_SMQ]);
 	else if (error == -EMSGSIZE)
 		warnx("%s:%u: BYTES %u is over the limits of %s, %u bytes in %u pieces", name,
@@ -171,7 +174,7 @@ static int lend_memory(const struct worker *w, const struct smq_target *t,
 	return ret;
 }
 
-/* Print it once for each device, from the first job or lane. */
+/* Stores how many requests slots may keep. If none, the first job or lane prints a message. */
 static void ask_held(struct worker *w, struct smq_device *dev, struct target *target)
 {
 	bool first = target == w->run->targets;
@@ -183,7 +186,7 @@ static void ask_held(struct worker *w, struct smq_device *dev, struct target *ta
 	if (info.max_held || target->warned_unheld || w->lane != w->run->lanes)
 		return;
 	target->warned_unheld = true;
-	warnx("%s: no held requests here (held_share 0, or this kernel): slots are prepared",
+	warnx("%s: no requests can be held: held_share 0, or this kernel; slots run as with smq",
 	      target->dev->given);
 }
 
@@ -210,7 +213,7 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 	}
 	if (held)
 		ask_held(w, t->dev, target);
-	/* A registered file saves some instructions; without one it works as well. */
+	/* Errors do not matter: a registered file only saves some instructions. */
 	smq_ring_add(p->ring, t->dev);
 	return lend_memory(w, t, target) || prepare_all(w, t, target) ? -1 : 0;
 }
@@ -226,14 +229,14 @@ static int open_smq(struct worker *w)
 	if (!p)
 		goto nomem;
 	w->priv = p;
-	/* Twice the depth of all jobs: then a slow slot is seldom due again while in flight. */
+	/* Twice the depth of all jobs: then a slot that is due again is seldom in flight. */
 	wanted = 2ULL * run->depth * run->nr_jobs;
 	p->copies = (wanted + run->file->nr - 1) / run->file->nr;
 	while (p->copies > 1 && p->copies * run->file->nr + run->depth > SMQ_SG_MAX_SLOTS)
 		p->copies--;
 	/*
-	 * If the data is checked, it must be in the memory of the worker's slot: only spare slots
-	 * use that.
+	 * If the data is to be checked, the device must read it into the buffer of the worker's
+	 * slot. Only spare slots use that buffer.
 	 */
 	p->prepared = run->check ? 0 : p->copies * run->file->nr;
 	p->taken = calloc(w->nr_slots, sizeof(*p->taken));
@@ -285,7 +288,7 @@ static void close_smq(struct worker *w)
 	free(p);
 }
 
-/* Ends a command, as worker_done() does: after it the slot is free for the next command. */
+/* Ends a command, as worker_done() does: the slot is then free for the next command. */
 static void finish(struct worker *w, struct slot *slot, int result)
 {
 	struct smq_path *p = w->priv;
@@ -317,7 +320,7 @@ static void finish(struct worker *w, struct slot *slot, int result)
 	worker_done(w, slot);
 }
 
-/* Return: 0, or an errno that says why the command gets no slot. */
+/* Chooses a slot of the device; prepares a spare one if need be. Return: 0 or a negative errno. */
 static int take_slot(struct worker *w, struct slot *slot)
 {
 	struct smq_path *p = w->priv;
@@ -455,7 +458,7 @@ static void reap_smq(struct worker *w, unsigned int min, __u64 wait_ns)
 	int i, n;
 
 	send_open(w);
-	/* A batch comes back as one event. */
+	/* A batch has one completion. */
 	if (batches)
 		min = 1;
 	if (min > MAX_EVENTS)

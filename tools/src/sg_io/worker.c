@@ -59,12 +59,12 @@ void worker_refused(struct worker *w, struct slot *slot)
 		worker_failed(w, slot, EAGAIN);
 		return;
 	}
-	/* The slot keeps its command; fill() issues it like one that was not due before. */
+	/* The slot keeps its command; fill() or the lane issues it again. */
 	slot->in_flight = false;
 	w->free[w->nr_free++] = slot;
 	w->in_flight--;
 	w->full = true;
-	/* A later completion in the same reap makes room again. */
+	/* Separate from @full, which a later completion in the same reap clears. */
 	w->refused = true;
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 }
@@ -95,7 +95,7 @@ bool worker_move(struct worker *w, int cpu)
 	cpu_set_t set;
 	int error;
 
-	/* Queued commands are to be issued on the CPU that the worker is leaving. */
+	/* Submit queued commands first: they are to be issued on the present CPU. */
 	submit(w);
 	CPU_ZERO(&set);
 	if (cpu != CPU_ANY)
@@ -131,8 +131,8 @@ static void issue(struct worker *w, struct slot *slot)
 }
 
 /*
- * Gives commands to the free slots. A slot for which there is none stays out of the free list.
- * Return: when the next command is due, NEVER when none waits for its time.
+ * Gives commands to the free slots. Removes a slot from the free list if no command is left for it.
+ * Return: when the next command is due; NEVER if no command waits for its time.
  */
 static __u64 fill(struct worker *w)
 {
@@ -142,7 +142,7 @@ static __u64 fill(struct worker *w)
 	__u64 now = clock_ns(), next = NEVER;
 	struct slot *slot;
 
-	/* queue() may finish a command at once, and free its slot meanwhile. */
+	/* queue() may end a command at once, and free its slot: so collect free slots anew. */
 	w->free = w->scratch;
 	w->scratch = slots;
 	w->nr_free = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A thread or process that keeps commands in flight, and what all of them share. */
+/* A worker: a thread or process that keeps commands in flight. A run: what all workers share. */
 #ifndef SG_IO_WORKER_H
 #define SG_IO_WORKER_H
 
@@ -14,7 +14,7 @@
 #include "outcome.h"
 
 #define NS_PER_S	1000000000ULL
-/* How often a waiting worker checks whether it is to stop. */
+/* The longest time for which a worker waits before it checks run.stop again. */
 #define SLICE_NS	(NS_PER_S / 10)
 
 struct target {
@@ -23,9 +23,9 @@ struct target {
 	__u64 capacity;			/* bytes of the disk, 0: not known */
 	__u64 max_transfer;		/* bytes of one command, 0: not known */
 	__u64 limit;			/* commands to issue */
-	bool warned_unheld;		/* already, that its slots may keep no requests */
-	char apart[64];			/* all workers write to what follows */
-	atomic_ullong next;		/* sequence number to hand out */
+	bool warned_unheld;		/* a message said that slots can keep no requests */
+	char apart[64];			/* @next in a cache line of its own: all workers write it */
+	atomic_ullong next;		/* sequence number of the next command */
 };
 
 struct worker;
@@ -44,15 +44,15 @@ struct run {
 	bool writes;			/* some command changes the medium */
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */
-	cpu_set_t cpus;			/* CPUs on which sg_io was started */
-	struct lane *lanes;		/* of a replay, a worker for each; NULL: no replay */
+	cpu_set_t cpus;			/* CPUs on which sg_io may run */
+	struct lane *lanes;		/* of a replay: each has a worker; NULL: no replay */
 	unsigned int nr_lanes;
 	__u64 lead_ns;			/* of a replay: from start_ns to time 0 of FILE */
-	/* Checks the data of a command that ended well; called by several workers at a time. */
+	/* Checks the data of a command that did not fail. Several workers may call it at once. */
 	void (*check)(struct run *run, const struct slot *slot);
 	void *check_arg;
 
-	pthread_barrier_t ready;	/* threads wait here for the start */
+	pthread_barrier_t ready;	/* at which threads wait for the start */
 	__u64 start_ns;
 	__u64 stop_at_ns;		/* 0: never */
 	int wake_fd;			/* eventfd: a worker has finished */
@@ -65,12 +65,12 @@ struct run {
 struct slot {
 	struct target *target;
 	unsigned int index;		/* in the worker */
-	const struct command *cmd;	/* NULL: nothing taken */
+	const struct command *cmd;	/* NULL: the slot has no command */
 	__u64 sequence;
 	__u64 due_ns;
 	__u64 submit_ns;
 	bool in_flight;
-	bool overtaken;			/* of a replay: it is counted as overtaken */
+	bool overtaken;			/* of a replay: its command was counted as overtaken */
 	void *in;			/* data-in buffer, page aligned */
 	struct outcome out;
 };
@@ -78,7 +78,7 @@ struct slot {
 struct worker {
 	struct run *run;
 	pthread_t thread;
-	pid_t pid;			/* its process, until waited for; 0: a thread */
+	pid_t pid;			/* its process; 0: a thread, or the process was reaped */
 	void *priv;			/* private data of the engine */
 	struct slot *slots;
 	unsigned int nr_slots;
@@ -87,18 +87,18 @@ struct worker {
 	unsigned int nr_free;
 	unsigned int in_flight;
 	unsigned int queued;		/* commands queued since the last submit */
-	__u32 max_held;			/* least number of requests that slots may keep */
-	bool full;			/* the path takes no command until one ends */
+	__u32 max_held;			/* requests that slots may keep; the least of all targets */
+	bool full;			/* the path has no room until a command ends */
 	int cpu;			/* the CPU to which the worker is pinned, or CPU_ANY */
 	bool refused;			/* a slot in @free has a command to queue again */
-	void (*work)(struct worker *w);	/* of a replay; NULL: takes commands in turn */
+	void (*work)(struct worker *w);	/* of a replay; NULL: work() of worker.c */
 	struct lane *lane;		/* of a replay */
 	void *buffers;
 	size_t buffer_bytes;
 
 	struct hist latency;
 	struct tally tally;
-	bool tally_short;		/* there was no memory for an entry */
+	bool tally_short;		/* the tally has no entry for some outcomes */
 	__u64 last_ns;			/* when its last command finished */
 
 	/* The monitor reads these. */
@@ -121,21 +121,23 @@ static inline __u64 clock_ns(void)
 size_t worker_slot_bytes(const struct cmdfile *file);
 
 /**
- * worker_init() - allocates slots and buffers; the caller opens the engine
+ * worker_init() - allocate slots and buffers; the caller opens the engine
  * @w: zeroed
  * @run: the run
  * @first: its first target
- * @nr: how many targets from there
+ * @nr: how many targets
+ *
+ * Return: 0 or -ENOMEM.
  */
 int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr);
 /* A worker's main function, from the start of the run to the worker's end. */
 void worker_work(struct worker *w);
 /*
- * Pins the worker to @cpu; CPU_ANY: to all of the run's CPUs. Returns false with errno if that
- * fails.
+ * Pins the worker to @cpu; with CPU_ANY it may run on all of the run's CPUs. If that fails, sets
+ * errno and returns false.
  */
 bool worker_move(struct worker *w, int cpu);
-/* Frees the memory of worker_init() and of the engine; the counts stay. */
+/* Frees the memory of worker_init() and of the engine, but not the tally. */
 void worker_exit(struct worker *w);
 
 /* For engines: the command of @slot has ended, with the outcome slot->out. */
@@ -144,8 +146,8 @@ void worker_done(struct worker *w, struct slot *slot);
 void worker_failed(struct worker *w, struct slot *slot, int error);
 
 /*
- * For engines: the path has no room for the command of @slot (EAGAIN). The command is queued again
- * when one of those in flight has ended; if there are none, it has failed.
+ * For engines: the path has no room for the command of @slot (EAGAIN). The worker queues it again
+ * when another command has ended. If no other one is in flight, the command fails.
  */
 void worker_refused(struct worker *w, struct slot *slot);
 

@@ -16,12 +16,12 @@
 #include "workers.h"
 
 /*
- * Kinds of bad outcomes that a lane counts separately; its process cannot enlarge the shared
+ * The most kinds of failures that a lane counts separately: its process cannot enlarge the shared
  * memory.
  */
 #define LANE_ENTRIES	1024
 
-/* The size of all workers, and of the entries of the lanes' tallies behind them. */
+/* The size of all workers, and of the entries of the lanes' tallies, which follow them. */
 static size_t bytes_of(const struct run *run, unsigned int nr)
 {
 	return nr * (sizeof(struct worker) +
@@ -71,7 +71,7 @@ static int start_threads(struct run *run, struct worker *workers, unsigned int n
 	for (i = 0; i < nr; i++) {
 		ret = pthread_create(&workers[i].thread, NULL, thread_main, &workers[i]);
 		if (ret) {
-			/* Threads at the barrier would wait for those that could not be started. */
+			/* exit(): the started threads would wait at the barrier forever. */
 			warnx("thread %u of %u: %s; lower --jobs or --depth", i + 1, nr,
 			      strerror(ret));
 			exit(EXIT_DEVICE);
@@ -97,11 +97,11 @@ static void touch(void *mem, size_t bytes)
 }
 
 /*
- * A lane's process. It opens files and allocates memory to be lent itself: after a fork a device
- * would still use the parent's pages.
+ * The main function of a lane's process. The process itself opens its files, and allocates the
+ * memory that it lends: if the parent had lent it, the device would use the parent's pages.
  */
-static _Noreturn void be_process(struct run *run, struct worker *w, unsigned int nth,
-				 int ready, int go, pid_t parent)
+static _Noreturn void process_main(struct run *run, struct worker *w, unsigned int nth,
+				   int ready, int go, pid_t parent)
 {
 	char byte = 0;
 
@@ -113,7 +113,7 @@ static _Noreturn void be_process(struct run *run, struct worker *w, unsigned int
 	if (write(ready, &byte, 1) != 1)
 		_exit(EXIT_DEVICE);
 	close(ready);
-	/* Without a byte the run does not begin. */
+	/* If the pipe is closed without a byte, the run does not begin. */
 	if (read(go, &byte, 1) == 1)
 		worker_work(w);
 	worker_exit(w);
@@ -142,15 +142,15 @@ static int start_process(struct run *run, struct worker *w, unsigned int nth, co
 	if (!pid) {
 		close(ready[0]);
 		close(go[1]);
-		be_process(run, w, nth, ready[1], go[0], parent);
+		process_main(run, w, nth, ready[1], go[0], parent);
 	}
 	close(ready[1]);
 	if (pid < 0) {
-		warn("cpu=%d: no process for it", w->lane->cpu);
+		warn("cpu=%d: fork", w->lane->cpu);
 		close(ready[0]);
 		return -1;
 	}
-	/* The child shares this memory, so only the parent writes this. */
+	/* Only the parent sets this, because the child shares the memory. */
 	w->pid = pid;
 	got = read(ready[0], &byte, 1);
 	close(ready[0]);
@@ -186,7 +186,7 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 	for (i = 0; i < nr && !ret; i++)
 		ret = write(go[1], &byte, 1) == 1 ? 0 : -1;
 	close(go[0]);
-	/* Processes that wait for a byte end now. */
+	/* If there was an error, processes that still wait for a byte end now. */
 	close(go[1]);
 	return ret;
 }
@@ -209,7 +209,7 @@ void workers_end(const struct run *run, struct worker *workers, unsigned int nr)
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
-		/* A process has freed its own files and memory. */
+		/* A process has closed its files and freed its memory itself. */
 		if (workers[i].run && !run->lanes)
 			worker_exit(&workers[i]);
 		tally_free(&workers[i].tally);

@@ -2,9 +2,9 @@
 /*
  * All workers of a run: threads, or processes for the lanes of a replay.
  *
- * Lanes share nothing that a system call would count or lock (the table of files, the memory map),
- * so that no lane waits for another when its command is due. Processes are even more necessary
- * under User Mode Linux, where only one thread of a process at a time runs in user space.
+ * Lanes are processes, because threads share objects that system calls lock (the table of files,
+ * the memory map): a lane could wait for another one when its command is due. Under User Mode Linux
+ * there is one more reason: only one thread of a process at a time runs in user space.
  */
 #ifndef SG_IO_WORKERS_H
 #define SG_IO_WORKERS_H
@@ -12,22 +12,24 @@
 #include "worker.h"
 
 /**
- * workers_start() - creates all workers of a run, and starts them together
- * @run: prepared; of a replay in shared memory, as its lanes are
+ * workers_start() - create all workers of a run, and start them together
+ * @run: prepared. Of a replay, it and its lanes are in shared memory
  * @nr: how many workers; of a replay one for each lane
  *
- * Return: the workers, for workers_end(); NULL after one message, and no command was issued.
+ * Return: the workers, for workers_end(). NULL after one message: no command was issued.
  */
 struct worker *workers_start(struct run *run, unsigned int nr);
 
 /*
- * Whether @w's process has ended before its work was done, for example because it was killed. The
- * first call that finds this prints a message and ends the run.
+ * Returns true if the process of @w has ended before its work was done, for example because it was
+ * killed. Then it also prints a message if a signal killed the process, and ends the run. Later
+ * calls return false: @w counts as finished.
  */
 bool worker_lost(struct worker *w);
 
-/* Waits until all have ended. Call it only when each has finished or is lost. */
+/* Waits until all workers have ended. Call it only when each has finished or is lost. */
 void workers_join(const struct run *run, struct worker *workers, unsigned int nr);
+/* Frees the workers. */
 void workers_end(const struct run *run, struct worker *workers, unsigned int nr);
 
 #endif

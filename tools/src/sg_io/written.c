@@ -72,13 +72,13 @@ static bool add_same(struct build *b, const struct cdb_op *op, size_t i)
 	const struct command *cmd = &b->w->file->cmds[i];
 	__u64 lba = cdb_lba(op, cmd->cdb), n = cdb_blocks(op, cmd->cdb);
 
-	/* To the end of the medium, wherever that is. */
+	/* 0 blocks mean: to the end of the medium; if that is not known, to the greatest LBA. */
 	if (!n)
 		n = b->last_lba >= lba ? b->last_lba - lba + 1 : 0;
 	return add(b, lba, n, i, !(bits_of(cmd) & WRITE_SAME_UNMAP));
 }
 
-/* FORMAT UNIT and the like change all blocks, to unknown contents. */
+/* For commands that change all blocks, to unknown contents. */
 static bool add_all(struct build *b, size_t i)
 {
 	return add(b, 0, ~0ULL, i, false);
@@ -104,16 +104,17 @@ static bool add_command(struct build *b, size_t i)
 		return true;
 	if (cmd->cdb[0] == UNMAP)
 		return add_unmap(b, i);
-	/* FORMAT UNIT, SANITIZE; a command of START STOP UNIT leaves the blocks alone. */
+	/* FORMAT UNIT, SANITIZE, FORMAT WITH PRESET. */
 	if (cmd->cdb[0] == 0x04 || cmd->cdb[0] == 0x48 || cmd->cdb[0] == 0x38)
 		return add_all(b, i);
+	/* START STOP UNIT changes no blocks. */
 	if (cmd->cdb[0] == 0x1b)
 		return true;
 	if (!op || cmd->cdb[0] == EXTENDED_COPY) {
 		b->w->unclear++;
 		return true;
 	}
-	/* Not medium data: parameters, and the data of VERIFY, which is only compared. */
+	/* Parameters do not go to the medium; the data of VERIFY is only compared. */
 	if (!op->lba_len || (op->flags & CDB_BYTCHK))
 		return true;
 	if (!check_size(b, op, cmd))
@@ -136,7 +137,7 @@ static __u64 end_of(const struct extent *e)
 	return e->blocks > ~0ULL - e->lba ? ~0ULL : e->lba + e->blocks;
 }
 
-/* Extents that may overlap: one of a later command covers earlier ones. */
+/* A heap of extents that may overlap. On top is that of the last command: it covers the others. */
 struct heap {
 	const struct extent **e;
 	size_t nr;
@@ -170,7 +171,7 @@ static void heap_pop(struct heap *h)
 	h->e[at] = last;
 }
 
-/* Adds the blocks from @from to @to, which no later command covers, behind the last extent. */
+/* Appends the blocks from @from up to @to, which no later command covers, to the extents. */
 static bool emit(struct build *b, const struct extent *top, __u64 from, __u64 to)
 {
 	struct extent *last = b->w->nr ? &b->w->extents[b->w->nr - 1] : NULL;

@@ -10,7 +10,7 @@ struct extent {
 	__u64 lba;
 	__u64 blocks;
 	__u32 cmd;		/* index into the file */
-	bool known;		/* their data is known, see written_block() */
+	bool known;		/* the data of the blocks is known, see written_block() */
 };
 
 struct written {
@@ -18,18 +18,18 @@ struct written {
 	__u32 block_size;
 	struct extent *extents;	/* in order of LBA, none overlaps another */
 	size_t nr;
-	__u64 blocks;		/* of those that are known */
-	__u64 unclear;		/* commands whose effect is not known at all */
+	__u64 blocks;		/* in the extents whose data is known */
+	__u64 unclear;		/* commands of which it is not known what they wrote */
 };
 
 /**
- * written_find() - the extents of a file: each block belongs to the last command that wrote it
+ * written_find() - find the last command that wrote each block
  * @file: the commands
  * @block_size: of the device
  * @last_lba: of the device, ~0 if that is not known
  * @w: the result, for written_free()
  *
- * Return: 0, or -1 after one message: a command that does not fit the device's blocks.
+ * Return: 0, or -1 after one message: no memory, or BYTES of a command contradicts @block_size.
  */
 int written_find(const struct cmdfile *file, __u32 block_size, __u64 last_lba,
 		 struct written *w);
