@@ -65,8 +65,11 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 
 	handle = smq_disk_open(dev, &conv_driver);
 	if (IS_ERR(handle)) {
-		sdev_printk(KERN_ERR, sdev, "%s: its disk cannot be opened exclusively: %ld\n",
-			    what, PTR_ERR(handle));
+		/* Nothing can open an offline disk, which conv_release() allows. */
+		if (PTR_ERR(handle) == -EBUSY || scsi_device_online(sdev))
+			sdev_printk(KERN_ERR, sdev,
+				    "%s: its disk cannot be opened exclusively: %ld\n", what,
+				    PTR_ERR(handle));
 		return handle;
 	}
 	disk = smq_disk_of(handle);
@@ -141,7 +144,9 @@ static struct conv_lun *conv_claim_by_rule(struct scsi_device *lower)
 	struct conv_host *ch;
 	struct conv_lun *cl;
 
-	if (!conv_rule_matches(lower) || conv_check(lower))
+	/* An upper device has the wwid of its lower device. */
+	if (lower->host->hostt->module == THIS_MODULE || !conv_rule_matches(lower) ||
+	    conv_check(lower))
 		return NULL;
 	ch = conv_host_get(lower->host);
 	if (IS_ERR(ch))

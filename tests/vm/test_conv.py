@@ -137,11 +137,12 @@ def test_no_disk():
         refused("claim", host.luns()[0].address, errno.EINVAL)
 
 
-def test_release_of_what_is_offline(lower):
-    """An upper device that is offline cannot be opened, but can be released."""
+def test_release_while_offline(lower, klog):
+    """An upper device that is offline cannot be opened, but can be released without an error."""
     upper = claim(lower)
     write(upper.sysfs / "state", "offline\n")
     fio(release(lower).sd, **VERIFIED)
+    assert not klog.matching("release: ")
 
 
 def test_module_goes(lower):
@@ -281,6 +282,8 @@ def test_rule(lower, klog):
             wait_for("the event of the upper disk", lambda lun=upper: events.disks_of(lun))
             assert events.seen and not events.disks_of(lower)
             fio(upper.sd, **VERIFIED)
+    # The upper device has the same wwid; the rule does not apply to it.
+    assert not klog.matching("claim: ")
     lower = release(lower)
     assert not uppers()
     write(rules, "-" + wwid)
