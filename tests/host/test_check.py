@@ -199,6 +199,19 @@ def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
     assert found.tail.endswith(why)
 
 
+def test_no_program_starts_while_all_are_being_stopped(tmp_path):
+    """stop() comes after run() has begun, and before it starts the program."""
+    class Late(process.Runner):
+        """Is stopped when run() looks at the time."""
+        def seconds_left(self):
+            self.stop()
+            return 60
+
+    with pytest.raises(process.Stopped):
+        Late().run(["touch", "started"], tmp_path / "log", 60, tmp_path)
+    assert not (tmp_path / "started").exists()
+
+
 def test_programs_are_charged_with_what_they_used(tmp_path):
     runner = process.Runner()
     burn = "import time\nwhile time.process_time() < 0.4: pass"

@@ -57,6 +57,9 @@ class Runner:
             output.write(f"$ {' '.join(map(str, command))}\n".encode())
             output.flush()
             with self._lock:
+                # stop() sets this first, and then ends the programs that it finds under the lock.
+                if self.stopped.is_set():
+                    raise Stopped("stopped")
                 process = subprocess.Popen(
                     [str(word) for word in command], cwd=cwd, stdin=subprocess.DEVNULL,
                     stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
