@@ -75,6 +75,9 @@ def test_guest_output_becomes_figures(tmp_path):
     ({"kind": "error", "why": "no room"}, True, "the guest: no room"),
     ({"kind": "seen"}, False, "did not finish"),
     ({"kind": "unheard"}, True, "unheard"),
+    ({"kind": "figure", "row": "prio_full_prio"}, True, "values"),
+    ({"kind": "figure", "row": "prio_full_prio", "metric": "iops", "values": [1.0],
+      "parameters": {}, **FSYNC, "unheard": 1}, True, "unheard"),
 ])
 def test_wrong_figures_are_refused(tmp_path, line, end, words):
     with pytest.raises(BenchError, match=words):

@@ -170,8 +170,10 @@ static int fill(const char *device, off_t size)
 	for (at = 0; at < size; at += FILL_CHUNK) {
 		size_t n = size - at < FILL_CHUNK ? size - at : FILL_CHUNK;
 
-		if (pwrite(out, chunk, n, at) != (ssize_t)n)
-			return errno ? -errno : -EIO;
+		ssize_t done = pwrite(out, chunk, n, at);
+
+		if (done != (ssize_t)n)
+			return done < 0 ? -errno : -EIO;
 	}
 	close(out);
 	munmap(chunk, FILL_CHUNK);

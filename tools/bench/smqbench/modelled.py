@@ -64,8 +64,7 @@ def _lines(path: Path) -> list[dict]:
         raise BenchError(f"the guest's output cannot be read: {error}") from error
 
 
-def read(path: Path, command: str) -> FigureSet:
-    """Reads a guest's figures."""
+def _read(path: Path, command: str) -> FigureSet:
     taken, machine, ended = FigureSet(), {}, False
     for line in _lines(path):
         kind = line.pop("kind")
@@ -90,6 +89,14 @@ def read(path: Path, command: str) -> FigureSet:
     if not ended:
         raise BenchError("the guest did not finish its measurements")
     return taken
+
+
+def read(path: Path, command: str) -> FigureSet:
+    """Reads a guest's figures."""
+    try:
+        return _read(path, command)
+    except (KeyError, TypeError) as error:
+        raise BenchError(f"the guest's output cannot be read: {error!r}") from error
 
 
 def _machine(part: str, options: Namespace) -> list[str]:
