@@ -234,4 +234,4 @@ def check(found: dict[tuple[str, str], list[Locks]]) -> None:
     kernel."""
     for (row, workload), repeats in found.items():
         if min(locks.total() for locks in repeats) < LEAST_PER_IO:
-            raise BenchError(f"{row} {workload}: the count saw next to no lock taken")
+            raise BenchError(f"{row} {workload}: hardly any locks were counted")
