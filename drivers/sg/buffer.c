@@ -109,7 +109,8 @@ static void smqsg_buffer_add(struct smqsg_buffer *buffer, struct page *page, u32
 
 /*
  * Pins pages for writing, or for reading if a read-only buffer cannot be pinned for writing. Before
- * Linux 6.2 only a pin for writing makes sure that the next write does not replace the pages.
+ * Linux 6.2 only a pin for writing makes sure that the program's next write does not replace the
+ * pages by copies.
  */
 static int smqsg_buffer_pin_some(struct smqsg_buffer *buffer, unsigned long address, int count,
 				 struct page **pages)

@@ -48,7 +48,8 @@ struct smqsg_slot;
  * @as_slot: the request has the CDB and data of its slot, not those of a run with another LBA or
  *	buffer
  * @next: in the list of free entries, under smqsg_fd_held.lock
- * @token: the token in the device's budget that the last straight issue got, or below 0
+ * @token: the token in the device's budget that the last straight issue (see direct.h) got,
+ *	or below 0
  * @bio: the slot's data. Of the fields that a run reads, the block layer changes only the size
  *
  * A slot has an entry while it runs, and while its request lies in the entry. Code that takes the
@@ -78,8 +79,8 @@ struct smqsg_held {
  * @files: files with entries, struct smqsg_fd_held.sibling; under smqsg_dev.lock
  * @share: percent of the depth that held slots of all files may keep; under smqsg_dev.lock
  * @look: gives back held requests that others need, or whose slots do not run; scheduled while a
- *	file has entries in use. On a workqueue of its own: the dispatcher sleeps for tags that this
- *	work gives back
+ *	file has entries in use. It does not share a workqueue with the dispatcher of depth.h, which
+ *	sleeps for tags that this work gives back
  *
  * Lives in the node, from smqsg_held_init() to smqsg_held_exit().
  */
@@ -176,12 +177,12 @@ static __always_inline struct request *smqsg_held_take(struct smqsg_fd *fd,
 	/*
 	 * Another slot may have got the entry since. Also, the block layer's scan for timeouts may
 	 * still have a reference from the last run: it has seen the request in flight, and would
-	 * apply the old run's deadline to the new run, or write its flags. The exchange orders the
-	 * read of rq->ref behind the state that the end of the last run wrote.
+	 * apply the old run's deadline to the new run, or write its flags. The exchange is a
+	 * full barrier: rq->ref is read after the write of rq->state at the end of the last run.
 	 */
 	if (likely(held->slot == number && held->cpu == raw_smp_processor_id() &&
 		   atomic_read(&rq->ref) == 1)) {
-		/* A request that is freed and allocated anew loses all other flags as well. */
+		/* Drop all other flags, as freeing the request and allocating it again would. */
 		rq->rq_flags = held->keep_flags;
 		return rq;
 	}

@@ -124,9 +124,9 @@ static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *
  * Whether smqsg_slot_run_varied() has to handle an SQE. That function reads each field again,
  * because another thread may be writing the SQE.
  */
-static __always_inline bool smqsg_slot_runs_varied(const struct io_uring_cmd *ioucmd,
-						   const struct smq_sg_run *sqe,
-						   unsigned int issue_flags)
+static __always_inline bool smqsg_sqe_is_varied(const struct io_uring_cmd *ioucmd,
+						const struct smq_sg_run *sqe,
+						unsigned int issue_flags)
 {
 	/* buffer and flags are one word. */
 	u32 varied = READ_ONCE(*(const u32 *)&sqe->buffer);
@@ -159,7 +159,7 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	atomic_set(&io->cqe_by, issue_flags & IO_URING_F_IOPOLL ? SMQSG_CQE_POLLER :
 		   SMQSG_CQE_TASK_WORK);
 	*smqsg_slot_pdu(ioucmd) = io;
-	if (unlikely(smqsg_slot_runs_varied(ioucmd, sqe, issue_flags)))
+	if (unlikely(smqsg_sqe_is_varied(ioucmd, sqe, issue_flags)))
 		return smqsg_slot_run_varied(io, fd, sqe, issue_flags);
 	return smqsg_slot_run_as(io, fd, READ_ONCE(sqe->slot), NULL, issue_flags);
 }

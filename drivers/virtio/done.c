@@ -152,8 +152,8 @@ void vs_reap_all(struct vs_dev *vs)
 }
 
 /*
- * After a reset of the device: takes the commands that it had off the ring. If @result is not 0,
- * they complete here with that result; otherwise the layer's reset ends them.
+ * After a reset of the device: removes from the ring the commands that the device had. If @result
+ * is not 0, they complete here with that result; otherwise the layer's reset ends them.
  */
 void vs_drop_all(struct vs_queue *queue, struct virtqueue *vq, int result)
 {

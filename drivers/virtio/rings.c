@@ -35,7 +35,7 @@ int vs_config(struct vs_dev *vs, unsigned int poll)
  */
 static int vs_limits(struct vs_dev *vs, unsigned int ring)
 {
-	unsigned int pieces = vs->pi ? 2 : 1;
+	unsigned int max_sg, pieces = vs->pi ? 2 : 1;
 	u32 seg_max;
 
 	if (ring < VS_ENDS + pieces) {
@@ -43,16 +43,21 @@ static int vs_limits(struct vs_dev *vs, unsigned int ring)
 			VS_ENDS + pieces);
 		return -EINVAL;
 	}
-	if (vs->ring && ring < vs->ring) {
-		dev_err(&vs->vdev->dev, "a queue has %u descriptors now, %u before the reset\n",
-			ring, vs->ring);
+	virtio_cread(vs->vdev, struct virtio_scsi_config, seg_max, &seg_max);
+	max_sg = min3(seg_max ?: 1U, (ring - VS_ENDS) / pieces, (unsigned int)SG_MAX_SEGMENTS);
+	if (!vs->ring) {
+		vs->ring = ring;
+		vs->depth = min_t(unsigned int, ring / (VS_ENDS + pieces), SMQ_MAX_DEPTH);
+		vs->max_sg = max_sg;
+		return 0;
+	}
+	/* The host keeps the limits that it was added with. */
+	if (ring < vs->ring || max_sg < vs->max_sg) {
+		dev_err(&vs->vdev->dev,
+			"after the reset a queue has %u descriptors and a command %u pieces, before it %u and %u\n",
+			ring, max_sg, vs->ring, vs->max_sg);
 		return -EINVAL;
 	}
-	virtio_cread(vs->vdev, struct virtio_scsi_config, seg_max, &seg_max);
-	vs->ring = ring;
-	vs->depth = min_t(unsigned int, ring / (VS_ENDS + pieces), SMQ_MAX_DEPTH);
-	vs->max_sg = min3(seg_max ?: 1U, (ring - VS_ENDS) / pieces,
-			  (unsigned int)SG_MAX_SEGMENTS);
 	return 0;
 }
 
@@ -149,8 +154,8 @@ void vs_rings_start(struct vs_dev *vs)
 /**
  * vs_rings_stop() - resets the device and deletes its queues
  * @vs: the device; queue_cmd and commit find no queue from here on
- * @result: the commands that the device had complete with this result; 0: they do not
- *	complete here, the layer will end them
+ * @result: this function completes the device's commands with this result; 0: it leaves them to
+ *	the layer, which ends them
  *
  * After the reset the device has no commands.
  *

@@ -452,7 +452,7 @@ def test_conclusions():
     found = [insn("smq_ram_null", 6000), insn("scsi_debug", 6400), insn("null_blk", 4000)]
     assert peers.conclusion(found) == (
         "io_uring read 512 QD32 batch 16: null_blk has the least, 4000; scsi_debug the most, 6400, "
-        "1.60 times. Beside its peer, insn/IO: smq_ram null 0.94 times scsi_debug.")
+        "1.60 times. Compared with their peers, insn/IO: smq_ram null 0.94 times scsi_debug.")
     assert peers.conclusion(found[:1]) == (
         "io_uring read 512 QD32 batch 16: smq_ram null: 6000.")
     faster = [figure("native", row, "iops", value) for row, value in

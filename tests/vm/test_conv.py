@@ -196,7 +196,7 @@ def test_sg_io_reports_claimed_devices(lower):
     told = json.loads(run(SG_IO, "info", "--json", lower.sg).stdout)["in_use"]
     assert told == f"{lower.address} is claimed by smq_conv, for a LUN of {host}"
     told = json.loads(run(SG_IO, "info", "--json", upper.sg).stdout)
-    assert told["in_use"] is None and told["beside"] is None
+    assert told["in_use"] is None and told["bypassed"] is None
     write = "2a000000000000000100 out 512\n"
     for node, status in ((lower.sg, 3), (upper.sg, 0)):
         done = subprocess.run([SG_IO, "run", node, "-"], input=write, text=True, check=False,
@@ -209,7 +209,7 @@ def test_sg_io_reports_claimed_devices(lower):
 def beside(lower):
     """The number of commands that reached a claimed device by other ways than its upper LUN. sg_io
     and the driver report the same number."""
-    told = json.loads(run(SG_IO, "info", "--json", lower.bsg).stdout)["beside"]
+    told = json.loads(run(SG_IO, "info", "--json", lower.bsg).stdout)["bypassed"]
     lines = (conv.DRIVER / "claims").read_text(encoding="ascii").splitlines()
     count, = (int(count) for address, _, count in map(str.split, lines)
               if address == lower.address)

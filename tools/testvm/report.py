@@ -112,7 +112,8 @@ class ConsoleLog:
             if _END.search(lines[i]):
                 last = min(i + 2, len(lines))
                 break
-        more = sum(1 for line in lines[last:] if _FAULTS.search(line))
+        more = sum(1 for i in range(last, len(lines))
+                   if _FAULTS.search(lines[i]) and not _is_known(lines, i))
         report = lines[max(first - _BEFORE, 0):last]
         if more:
             report.append(f"({more} more such lines follow; --log FILE keeps them all)")

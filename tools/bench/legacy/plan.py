@@ -68,7 +68,8 @@ class Plan:
 
     def _steps(self) -> Iterator[tuple[int, str, int, list[Workload]]]:
         """Yields (repeat, row, LUNs, workloads). The paths take turns, and every second repeat
-        begins with the other path. If times are measured, they take turns for each workload."""
+        begins with the other path. If times are measured, the paths take turns within each
+        workload."""
         for mode, luns in product(("", TIMER), sorted({one.luns for one in self.workloads})):
             rows = [row for row in self.rows if row.endswith(TIMER) == bool(mode)]
             found = [one for one in self.workloads if one.luns == luns]

@@ -7,7 +7,8 @@ from . import matrix
 from .figures import METRICS, Figure, FigureSet
 
 # A row of ours counts as worse if it is worse by more than this part of the peer's figure and, for
-# some units, by more than LEAST: a smaller difference may be chance.
+# some units, by more than LEAST, each with half of both spreads added: a smaller difference may be
+# chance.
 WORSE = 0.01
 LEAST = {"%": 1.0, "locks/IO": 0.05, "lines/IO": 0.05, "doorbells/IO": 0.01,
          "interrupts/IO": 0.01}
@@ -22,8 +23,8 @@ PEERS = [
     ("smq_ram_batch", "smq_ram", "the policy batch where the device takes no time"),
     *((f"smq_lio_{store}", f"tcm_loop_{store}", "LIO's own fabric over the same backstore")
       for store in ("rd", "file", "block")),
-    ("smq_virtio", "virtio_scsi", "one device, in turn; without indirect descriptors its ring is "
-                                  "smaller"),
+    ("smq_virtio", "virtio_scsi", "the same device with each driver; smq_virtio uses no indirect "
+                                  "descriptors, so its ring holds fewer commands"),
     *((f"smq_ram_{us}us_batch", f"smq_ram_{us}us", f"the policy batch, a device of {us} us")
       for us in (20, 100)),
     *((f"smq_ram_{us}us_doorbell_batch", f"smq_ram_{us}us_doorbell",
@@ -78,4 +79,5 @@ def conclusion(figures: Sequence[Figure]) -> str:
               for ours, peer, _ in PEERS
               if ours in by_row and peer in by_row and by_row[peer].value > 0]
     unit = METRICS[figures[0].metric][0]
-    return words + (f" Beside its peer, {unit}: {'; '.join(beside)}." if beside and unit else "")
+    return words + (f" Compared with their peers, {unit}: {'; '.join(beside)}."
+                    if beside and unit else "")

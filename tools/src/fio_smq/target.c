@@ -197,7 +197,10 @@ bool target_may_write(const struct thread_data *td, const char *name)
 	return !wants_disk(td) || (!device_find(name, &dev) && take_disk(name, &dev, NULL));
 }
 
-/* Refuses a disk that is in use; keeps one that is not open exclusively, until all jobs end. */
+/*
+ * Refuses a disk that is in use. Opens another one exclusively, and keeps it open until all jobs
+ * end.
+ */
 static bool keep_disk(struct thread_data *td, const char *name)
 {
 	/* Without create_serialize each job runs setup: the first would exclude all others. */

@@ -147,24 +147,24 @@ static void show_use(struct show *s, const struct device *dev)
 }
 
 /*
- * For a device that smq_conv has claimed: shows how many commands came through its own nodes since
- * the claim, that is not from the upper LUN.
+ * For a device that smq_conv has claimed: shows how many commands have bypassed smq_conv since the
+ * claim. They came through the device's own nodes.
  */
-static void show_beside(struct show *s, const struct device *dev)
+static void show_bypassed(struct show *s, const struct device *dev)
 {
 	FILE *claims = fopen("/sys/bus/scsi/drivers/smq_conv/claims", "re");
 	char lower[DEV_NAME];
 	unsigned int count;
-	__s64 beside = -1;
+	__s64 bypassed = -1;
 
 	_Static_assert(DEV_NAME > 31, "the width in fscanf()");
 	while (claims && fscanf(claims, "%31s %*s %u", lower, &count) == 2)
 		if (!strcmp(lower, dev->hctl))
-			beside = count;
+			bypassed = count;
 	if (claims)
 		fclose(claims);
-	if (s->json || beside >= 0)
-		show_number(s, "beside", "commands by own nodes", beside, "");
+	if (s->json || bypassed >= 0)
+		show_number(s, "bypassed", "commands past smq_conv", bypassed, "");
 }
 
 static void show_nodes(struct show *s, const struct device *dev)
@@ -323,7 +323,7 @@ int cmd_info(int argc, char **argv)
 	show_host(&s, &dev);
 	show_nodes(&s, &dev);
 	show_use(&s, &dev);
-	show_beside(&s, &dev);
+	show_bypassed(&s, &dev);
 	show_smq(&s, &dev);
 	if (s.json) {
 		puts(json_object_to_json_string_ext(s.json, JSON_C_TO_STRING_PRETTY |
