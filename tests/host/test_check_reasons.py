@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The last lines of tools/check give the reasons for failed tests, and are few."""
+"""tools/check ends with a bounded number of lines that give the reasons for failed tests."""
 import sys
 import time
 from collections import Counter
@@ -45,7 +45,7 @@ def test_failed_assertion_reports_its_place():
         assert any(part in line for line in told), part
 
 
-def test_a_log_in_an_assertion_is_reduced_to_the_line_that_matters():
+def test_kernel_log_in_an_assertion_is_reduced_to_its_warning():
     log = "".join(f"\nE   [  1.{n:06}] sd 0:0:0:0: [sda] Attached" for n in range(60))
     log += "\nE   [  2.0] WARNING: CPU: 1 PID: 9 at drivers/x.c:5 x+0x1/0x2" + log
     told = reasons.telling(f"t.py:1: in x\nE   AssertionError: the kernel log tells:{log}")
@@ -57,13 +57,13 @@ def test_failed_build_reports_its_error():
     assert "    x.c:1: error: no" in why([Result("build/6.1", [failed("build/6.1", log)])])
 
 
-def test_tests_lost_together_share_one_reason():
+def test_tests_that_did_not_run_share_one_reason():
     cases = [failed(f"t.py::{n}", "not run: the kernel reported a fault") for n in range(200)]
     text = reasons.summary([Result("vm/x", cases)])
     assert len(text) == 201 and text[-1] == "    not run: the kernel reported a fault"
 
 
-def test_all_is_bounded_and_shared():
+def test_total_output_is_bounded_and_each_step_gets_lines():
     many = "\n".join(f"E   {'x' * 5000} {n}" for n in range(90))
     ends = ["vm: the kernel reported a fault"] + ["[ 1.0] line"] * 50
     results = [Result(f"vm/{step}", [failed(f"t.py::{n}", f"{step} {n}\n{many}")
@@ -111,7 +111,7 @@ def test_kernel_reports_are_found_in_the_log(tmp_path):
 @pytest.mark.parametrize("text, first", [
     (HANG, "Timeout (0:01:20)!"), ("vm: stopped after 5 s\n", "vm: stopped after 5 s"),
     ("1 failed in 3 s\n", None), ("", None)])
-def test_other_untimely_ends(tmp_path, text, first):
+def test_timeouts_of_test_and_vm_are_found_in_the_log(tmp_path, text, first):
     log = tmp_path / "log"
     log.write_text(text, encoding="ascii")
     told = reasons.of_run(log)
@@ -121,10 +121,10 @@ def test_other_untimely_ends(tmp_path, text, first):
 
 
 class Broken:
-    """Replaces the runner of programs: a VM whose kernel reported a fault."""
+    """Stands in for the class that runs programs: the VM's kernel has reported a fault."""
 
     def run(self, _words, log, *_args, **_environment):
-        """Writes the files that tools/vm would have written after one test of two."""
+        """Writes the log and the record of a VM in which the first of two tests was running."""
         log.write_text(FAULT, encoding="ascii")
         (log.parent / "record").write_text(
             '{"collected": ["t.py::a", "t.py::b"]}\n{"start": "t.py::a"}\n', encoding="ascii")

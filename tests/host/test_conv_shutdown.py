@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A disk that smq_conv has claimed when the machine is switched off. Only the log that the VM
-leaves shows this, so the VM is watched from outside."""
+"""The machine is powered off while smq_conv has claimed a disk. The test reads the VM's log,
+because no program in the VM still runs then."""
 
 import re
 import subprocess
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-# Switches the VM off with the disk claimed. opts=1: scsi_debug logs each command.
+# Claims the disk and powers the VM off. opts=1: scsi_debug logs each command.
 SCRIPT = """
 set -e
 modprobe scsi_debug dev_size_mb=16
@@ -33,7 +33,7 @@ exec busybox poweroff -f
 
 
 def test_cache_is_flushed_at_power_off(tmp_path):
-    """sd flushes the upper disk's cache while the lower host still takes commands."""
+    """sd flushes the upper disk's cache before the lower host stops taking commands."""
     log = tmp_path / "log"
     done = subprocess.run([str(TOP / "tools/vm"), "--log", str(log), "--", "sh", "-c", SCRIPT],
                           capture_output=True, text=True, timeout=180, check=False)

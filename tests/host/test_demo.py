@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The demo's table: if a row has no figures, there is no table."""
+"""The demo's table. If figures of a row are missing, the program prints an error instead."""
 
 import subprocess
 import sys
@@ -16,8 +16,8 @@ import table  # noqa: E402
 
 @pytest.fixture(name="folder")
 def fixture_folder(tmp_path):
-    """A folder of results as the guest writes it: three rounds of 1000 I/Os, and the instructions
-    of two runs."""
+    """A folder with results as the guest writes them: the times of three rounds of 1000 I/Os, and
+    the instructions of two runs."""
     wall, insn = [], []
     for n, row in enumerate(table.ROWS, 1):
         for loop in table.LOOPS:
@@ -37,7 +37,7 @@ def show(folder):
                           check=False)
 
 
-def test_our_paths_stand_beside_what_they_replace(folder):
+def test_each_driver_is_listed_after_the_one_that_it_replaces(folder):
     done = show(folder)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -45,13 +45,13 @@ def test_our_paths_stand_beside_what_they_replace(folder):
     assert [line[:24].strip() for line in rows[-4:]] == [
         "tcm_loop, LIO RAM disk", "smq_lio, LIO RAM disk", "virtio_scsi", "smq_virtio"]
     assert max(map(len, lines)) <= 80
-    # 1000 I/Os in 10 ms; 2000 more take 2000 instructions more.
+    # 1000 I/Os take 10 ms; 2000 more I/Os take 2000 more instructions, which is 1 for each.
     assert rows[0].split() == ["null_blk", "(not", "SCSI)", "100000", "+-10", "%", "-", "1", "-"]
-    assert rows[-1].split()[-2:] == ["-", "-"], "what is waited for is counted"
+    assert rows[-1].split()[-2:] == ["-", "-"], "smq_virtio must have no instruction count"
 
 
 @pytest.mark.parametrize("row", list(table.ROWS))
-def test_a_row_without_figures(folder, row):
+def test_missing_figures_of_a_row_are_an_error(folder, row):
     kept = [line for line in (folder / "wall").read_text().splitlines()
             if not line.startswith(f"{row} io_uring ")]
     (folder / "wall").write_text("\n".join(kept))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The inner depth in every interleaving, and mistakes that are found in it."""
+"""The inner depth in every interleaving, and planted mistakes, each of which this exploration must
+find."""
 
 import core_world
 import pytest
@@ -14,36 +15,36 @@ VERDICT, SEEN = "drivers/core/verdict.c", "drivers/core/seen.h"
     ("depth=2 s1 s1 s1", 10000),
     ("depth=1 s2 s1", 10000),
     ("policy=listed depth=1 s1 s1 s1", 100000),
-    ("at_once=1 depth=1 s1 s1 s1", 50000),          # one ends as the LLD gets it
+    ("at_once=1 depth=1 s1 s1 s1", 50000),          # one ends inside queue_cmd
     ("full=1 depth=2 s1 s1", 1000),                 # TASK SET FULL
-    ("full=1 grow=1 depth=2 s1 s1", 1000),          # after which the depth grows again
+    ("full=1 grow=1 depth=2 s1 s1", 1000),          # then the depth grows again
     ("full=1 depth=2 policy=listed s1 s1", 1000),
     ("full=2 depth=2 s1 s1", 1000),
     ("device_busy=1 depth=2 s1 s1 s1", 10000),      # the LLD refuses
     ("busy=1 depth=2 s2 s1", 5000),
     ("busy=1 depth=2 policy=listed s1 s1", 500),
-    ("depth=1 s1 s1 reset", 10000),                 # dispatching stops and goes on
+    ("depth=1 s1 s1 reset", 10000),                 # dispatching stops and resumes
     ("policy=listed depth=1 s1 s1 reset", 50000),
-    ("depth=1 s1 s1 switch", 5000),                 # the policy goes
+    ("depth=1 s1 s1 switch", 5000),                 # the host drops the policy
     ("policy=listed depth=1 s1 s1 switch", 10000),
     ("full=1 depth=2 s1 s1 abort=0", 10000)])
 def test_every_interleaving(words, least):
-    """In every interleaving no command is left behind or issued twice, the depth is kept, and all
-    room is given back."""
+    """In every interleaving no command is left behind or issued twice, the LLD never has more
+    commands than the depth, and all room is released at the end."""
     assert core_world.holds(words) > least
 
 
 STRANDED, DEEP, LEFT = "holds[i]->nr", "nr_lld < set.depth", "inflight.counter"
-# Mistakes: file, text to replace, its replacement, the exploration that finds it, and the broken
-# promise.
+# Mistakes: file, text to replace, its replacement, arguments of the exploration that finds the
+# mistake, and text of the check that fails.
 PLANTED = {
     # The mistake of the first published version: a waiting command is added after the last check
     # for room.
-    "no look for room behind the add": (WAIT, """
+    "no check for room after the add": (WAIT, """
     if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
         smq_wait_dispatch_lun(&depth->wait);
 """, "", "depth=1 s1 s1", STRANDED),
-    "the look for room before the add": (WAIT, """
+    "the check for room comes before the add": (WAIT, """
     smq_wait_for_room(cmd, depth);
     /*
 """, """
@@ -53,17 +54,17 @@ PLANTED = {
     return false;
     /*
 """, "depth=1 s1 s1", STRANDED),
-    "room is looked at and then taken": (DEPTH, """
+    "room is checked and then taken, not atomically": (DEPTH, """
     } while (!atomic_try_cmpxchg(&depth->inflight, &old, old + 1));
 """, """
     } while (atomic_inc_return(&depth->inflight) == INT_MAX);
 """, "depth=1 s1 s1", DEEP),
-    "one more than the depth": (DEPTH, "old >= limit", "old > limit", "depth=1 s1 s1", DEEP),
-    "room is given back unseen": (DEPTH, """
+    "one command too many gets room": (DEPTH, "old >= limit", "old > limit", "depth=1 s1 s1", DEEP),
+    "released room does not start a dispatch": (DEPTH, """
     if (unlikely(smq_depth_has_waiting(depth)))
         smq_hold_kick(&depth->wait);
 """, "", "depth=1 s1 s1", STRANDED),
-    "the look for a waiter before the room": (DEPTH, """
+    "the check for a waiter comes before the room": (DEPTH, """
     atomic_dec_return(&depth->inflight);
     if (unlikely(smq_depth_has_waiting(depth)))
         smq_hold_kick(&depth->wait);
@@ -74,12 +75,12 @@ PLANTED = {
     if (waits)
         smq_hold_kick(&depth->wait);
 """, "depth=1 s1 s1", STRANDED),
-    "waiting commands go without room": (WAIT, """
+    "waiting commands are issued without room": (WAIT, """
         room = smq_depth_get(depth);
 """, """
         atomic_inc(&depth->inflight);
 """, "depth=1 s1 s1 s1", DEEP),
-    "the policy is asked once": (WAIT, """
+    "the policy is asked for a command only once": (WAIT, """
     if (!atomic_xchg(&depth->listed, 0))
         return NULL;
     cmd = lun->policy->ops->next(lun, drain);
@@ -90,14 +91,14 @@ PLANTED = {
     atomic_set(&depth->listed, 0);
     return NULL;
 """, "policy=listed depth=1 s1 s1 s1", STRANDED),
-    "the mark before the command": (WAIT, """
+    "the mark is set before the command is listed": (WAIT, """
     ops->wait(cmd->seen->lun, cmd);
     atomic_set(&depth->listed, 1);
 """, """
     atomic_set(&depth->listed, 1);
     ops->wait(cmd->seen->lun, cmd);
 """, "policy=listed depth=1 s1 s1", STRANDED),
-    "room for none is kept": (WAIT, """
+    "room is kept although the policy has no command": (WAIT, """
         atomic_dec_return(&depth->inflight);
     }
 }
@@ -105,7 +106,7 @@ PLANTED = {
     }
 }
 """, "policy=listed depth=1 s1 s1", LEFT),
-    "a full device is not tried again": (WAIT, """
+    "no timer tries a full device again": (WAIT, """
         smq_hold_add(hold, cmd, true);
         /* In case its LUN has nothing in flight. */
         smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
@@ -123,24 +124,24 @@ PLANTED = {
 """, """
         seen->flags &= ~SMQ_SEEN_COUNTED;
 """, "device_busy=1 depth=2 s1 s1", LEFT),
-    "what error handling takes keeps its room": (WAIT, """
+    "a command that error handling takes keeps its room": (WAIT, """
     if (counted)
         smq_depth_put(&smq_cmd_lun(cmd)->depth);
 """, """
     (void)counted;
 """, "full=1 depth=2 s1 s1 abort=0", STRANDED),
-    "waiting commands go during a reset": (WAIT, """
+    "waiting commands are dispatched during a reset": (WAIT, """
     if (READ_ONCE(hold->host->frozen))
         return;
 """, "", "depth=1 s1 s1 reset", ""),
-    "a policy that goes leaves its list behind": (WAIT, """
+    "a dropped policy leaves commands in its list": (WAIT, """
         smq_wait_inherit(&core->depth, lun);
     else
 """, """
         ;
     else
 """, "policy=listed depth=1 s1 s1 switch", STRANDED),
-    "a reference too few": (SEEN, """
+    "one reference to the policy too few": (SEEN, """
     percpu_ref_get(&policy->refs);
 """, "", "depth=1 s1 s1", "->count"),
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""dkms.conf: its list of modules is what the Kbuild files build for the same configuration.
+"""dkms.conf lists exactly the modules that the Kbuild files build for the same configuration.
 
-dkms fails for a kernel, and the kernel's package with it, when a listed module was not built.
+If a listed module was not built, dkms fails for that kernel, and so does the installation of the
+kernel's package.
 tests/host/slow/test_dkms_chroot.py runs dkms itself.
 """
 import re
@@ -16,8 +17,8 @@ RELEASE = "6.1.0-9-test"
 NONE = {("tools/dkms", "smq_none")}
 LISTS = ("BUILT_MODULE_NAME", "BUILT_MODULE_LOCATION", "DEST_MODULE_LOCATION")
 
-# Reads the file like dkms 3.0.10: in a subshell, with each element passed through echo and read
-# again.
+# Reads the file as dkms 3.0.10 does: in a subshell that evaluates each element once more and prints
+# it with echo.
 READ_CONF = r"""
 set -e
 shopt -s extglob
@@ -36,8 +37,8 @@ done
 
 
 def read_conf(tree, kernelver=RELEASE, config=None):
-    """The settings that dkms reads from dkms.conf for a kernel with @config, a file that may be
-    missing."""
+    """The settings that dkms reads from dkms.conf for a kernel whose configuration is the file
+    @config. Without @config the kernel has no configuration file."""
     kdir = tree / "headers"
     kdir.mkdir(exist_ok=True)
     values = {"conf": TOP / "dkms.conf", "dkms_tree": tree / "dkms", "module": "smq",
@@ -51,12 +52,12 @@ def read_conf(tree, kernelver=RELEASE, config=None):
     for line in done.stdout.splitlines():
         name, index, value = re.fullmatch(r"(\w+)\[(\d+)\]=(.*)", line).groups()
         read.setdefault(name, []).append(value)
-        assert len(read[name]) == int(index) + 1, "dkms wants no gaps"
+        assert len(read[name]) == int(index) + 1, "dkms allows no gaps in a list"
     return read
 
 
 def listed(conf):
-    """The modules of a list, with their folders."""
+    """The modules that dkms.conf lists, as (folder, name)."""
     names, folders, where = (conf[name] for name in LISTS)
     assert where == ["/updates"] * len(names)
     assert len(names) == len(folders) == len(set(names))
@@ -64,7 +65,7 @@ def listed(conf):
 
 
 def configuration(tree, has):
-    """Writes a kernel's .config with these options."""
+    """Writes a kernel's .config in which only the options in @has are set."""
     path = tree / "config"
     path.write_text("# Automatically generated file; DO NOT EDIT.\n" + "".join(
         f"CONFIG_{name}={'m' if name == 'SCSI' else 'y'}\nCONFIG_{name}_MORE=y\n"
@@ -74,7 +75,7 @@ def configuration(tree, has):
 
 
 def built(tree, has):
-    """The modules that make builds for a kernel with these options."""
+    """The modules, as (folder, name), that make builds for a kernel with the options in @has."""
     kbuilds = sorted(TOP.glob("drivers/*/Kbuild"))
     assert kbuilds
     (tree / "Makefile").write_text("src := x\n" + "".join(
@@ -91,7 +92,7 @@ def built(tree, has):
 
 @pytest.mark.parametrize("lacks", [(), *((name,) for name in NEEDS), ("PCI", "TARGET_CORE")],
                          ids="+".join)
-def test_list_is_what_is_built(tmp_path, lacks):
+def test_listed_modules_are_those_that_make_builds(tmp_path, lacks):
     has = [name for name in NEEDS if name not in lacks]
     conf = read_conf(tmp_path, config=configuration(tmp_path, has))
     want = built(tmp_path, has)
@@ -104,23 +105,23 @@ def test_list_is_what_is_built(tmp_path, lacks):
     assert bool(lacks) == (want < built(tmp_path, NEEDS))
 
 
-def test_every_need_is_named_by_a_kbuild():
-    """NEEDS has each option that a Kbuild file checks: the test above leaves out each of them, so
-    dkms.conf must know it."""
+def test_options_of_kbuild_files_are_all_tested():
+    """NEEDS has each option that a Kbuild file checks. The test above leaves out each option in
+    NEEDS, so it finds an option that dkms.conf does not check."""
     used = {name for path in TOP.glob("drivers/*/Kbuild")
             for name in re.findall(r"\$\(CONFIG_(\w+)\)", path.read_text(encoding="ascii"))}
     assert used == set(NEEDS)
 
 
-def test_without_a_configuration_all_are_listed(tmp_path):
+def test_without_a_configuration_all_modules_are_listed(tmp_path):
     """"dkms add" has no configuration if the running kernel has no headers."""
     for kernelver in (RELEASE, ""):
         assert listed(read_conf(tmp_path, kernelver)) == built(tmp_path, NEEDS)
 
 
-def test_listed_modules_are_those_that_were_built(tmp_path):
-    """The list stays that of the build: headers may have been removed, or have changed, when
-    modules are installed or removed."""
+def test_after_the_build_the_built_modules_are_listed(tmp_path):
+    """After the build dkms.conf lists the modules that dkms has built, whatever the configuration
+    says: the headers may change or be removed before dkms installs or removes the modules."""
     modules = tmp_path / "dkms/smq/0.1.0" / RELEASE / "x86_64/module"
     modules.mkdir(parents=True)
     (modules / "smq_none.ko").touch()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""README and guides: their size, links, commands, names and figures are those of the tree.
+"""README and guides: their size, and that their links, commands, names and figures match the tree.
 
-The tests find what becomes outdated: a file that was moved, an option that was renamed, a module
-parameter or attribute that was removed, a figure that was updated in one place only. """
+The tests find text that has become outdated: a file that was moved, an option that was renamed, a
+module parameter or attribute that was removed, a figure that was updated in only one place."""
 
 import functools
 import re
@@ -18,7 +18,7 @@ PAGES = [README, *GUIDES, *sorted(TOP.glob("[A-Z]*.md")), TOP / "target-configs/
          *sorted((TOP / "drivers").glob("*/README.md"))]
 PAGES = list(dict.fromkeys(PAGES))
 MOST_LINES, MOST_COLUMNS = 150, 120
-START = 30  # a guide has its commands to copy within this many lines
+START = 30  # a guide must have commands to copy in its first lines, as many as this
 
 LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)", re.S)
 CODE = re.compile(r"`([^`]+)`")
@@ -27,7 +27,7 @@ FILE = re.compile(r"(?<![\w/.{}$*-])"
                   r"(?:tests|drivers|include|docs|target-configs|tools)/[\w./*-]*\w")
 # A command with its words, up to an operator of the shell.
 COMMAND = re.compile(r"(?<![\w/.~-])(tools/[\w/.-]+)((?: +(?!-- |#)[^\s;|&)>`\\]+)*)")
-FOREIGN = {"tools/targetcli-smq"}  # its options are those of another program
+FOREIGN = {"tools/targetcli-smq"}  # passes its options to another program
 SUBCOMMANDS = {"tools/sg_io"}
 ATTRIBUTE = r"\b\w*(?:ATTR|KNOB)\w*\((?:\w+_, )?{}\b"
 
@@ -41,7 +41,7 @@ def text_of(page):
 
 
 def code_of(text):
-    """The lines of indented blocks, and the text in backquotes."""
+    """All lines of indented blocks, and all text in backquotes."""
     blocks = [line.strip().removeprefix("# ").removeprefix("$ ").removeprefix("hba# ")
               for line in text.splitlines() if line.startswith("    ")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(blocks))
@@ -62,7 +62,7 @@ def sources():
 
 @functools.cache
 def words_of_the_code():
-    """All words in files that are not pages."""
+    """All words in the sources, scripts and makefiles."""
     text = "\n".join(path.read_text(encoding="utf-8")
                      for folder in ("drivers", "include", "tests/lld", "tools")
                      for path in (TOP / folder).rglob("*")
@@ -106,7 +106,7 @@ def test_readme_is_short():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page):
+def test_targets_of_links_exist(page):
     for link in LINK.findall(text_of(page)):
         if "://" in link:
             continue
@@ -120,14 +120,14 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=name_of)
-def test_guides_begin_with_what_they_are_for(page):
+def test_guides_begin_with_their_purpose_and_commands(page):
     start = text_of(page).splitlines()[:START]
     said = [line for line in start if line and not line.startswith(("#", "<!--"))]
     assert re.match(r"(After|With) this page you ", said[0])
     assert sum(line.startswith("    ") for line in start) >= 3, "no three lines to copy"
 
 
-def test_readme_leads_to_every_guide():
+def test_readme_has_a_link_to_every_guide():
     links = {(README.parent / link).resolve() for link in LINK.findall(text_of(README))}
     assert [name_of(page) for page in GUIDES if page.resolve() not in links] == []
 
@@ -149,14 +149,14 @@ def test_commands_exist_with_their_options(page):
 
 # The list of changes may name things that no longer exist.
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "CHANGELOG"], ids=name_of)
-def test_files_that_are_named_exist(page):
+def test_named_files_exist(page):
     for line in code_of(text_of(page)):
         for name in FILE.findall(line):
             assert any(TOP.glob(name)), f"{name}: {line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_targets_of_make_exist(page):
+def test_make_targets_exist(page):
     makefile = text_of(TOP / "Makefile")
     for line in code_of(text_of(page)):
         for words in re.findall(r"(?:^|[ ;(])make((?: +[\w./=-]+)*)", line):
@@ -184,7 +184,7 @@ def test_module_parameters_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_names_of_the_code_exist(page):
-    """Functions and constants that a page names exist: they may have been renamed."""
+    """Functions and constants that a page names exist in the code."""
     names = set(re.findall(r"\b(?:smq|smqsg)_\w+(?=\()|\bSMQ_[A-Z0-9_]+[A-Z0-9]\b",
                            text_of(page)))
     assert sorted(names - words_of_the_code()) == []
@@ -192,18 +192,18 @@ def test_names_of_the_code_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_attributes_exist(page):
-    """The last parts of paths below our directories are attributes of ours."""
+    """In a path below one of our sysfs directories the last part is an attribute in our code."""
     ours = re.compile(r"/sys/(?:class/smq_sg/smqsg\w+|class/scsi_host/host[^/\s]+/smq\w*"
                       r"|bus/\w+/drivers/smq_\w+)/([\w{},]+)")
     for line in text_of(page).splitlines():
         for last in ours.findall(line):
             for name in braces(last):
-                # Other attributes of a driver belong to the driver core.
+                # bind and unbind belong to the driver core.
                 if name and name not in ("bind", "unbind"):
                     assert attribute_exists(name), f"{name}: {line.strip()}"
 
 
-def test_attributes_of_tables():
+def test_attributes_in_tables_exist():
     """Attributes that the guides list in the first column of a table exist."""
     for page, title in ((TOP / "docs/ram-disk.md", "`model/`"),
                         (TOP / "docs/sg_io.md", "attribute")):
@@ -214,7 +214,7 @@ def test_attributes_of_tables():
         assert [name for name in names if not attribute_exists(name)] == []
 
 
-def test_figures_of_the_readme_are_those_of_the_guides():
+def test_figures_of_the_readme_are_in_the_guides():
     table = text_of(README).partition("## What it gains")[2].partition("\n\n")[2]
     rows = [row for row in table.partition("\n\n")[0].splitlines()[2:]]
     assert len(rows) >= 8
@@ -225,7 +225,7 @@ def test_figures_of_the_readme_are_those_of_the_guides():
                 f"{figure} is not in the guide of: {row}"
 
 
-def test_picture_is_of_the_figures():
+def test_picture_shows_the_current_figures():
     done = subprocess.run([TOP / "tools/bench/picture", "--check"], capture_output=True,
                           text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

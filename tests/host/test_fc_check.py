@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/fc-check on copies of sysfs: right settings give no finding; each wrong setting gives a
-finding of its own, with a command that names an existing file."""
+"""tools/fc-check on copies of sysfs: right settings give no finding. Each wrong setting gives its
+own finding, whose commands write only to existing files."""
 
 import json
 import re
@@ -26,8 +26,8 @@ def tree(tmp_path):
 
 
 def check(tree, *args):
-    """Runs fc-check; returns the findings. Checks that the exit status fits them, and that files in
-    their commands exist."""
+    """Runs fc-check; returns the findings by name. Checks that the exit status fits the findings,
+    and that the files in their commands exist."""
     done = run("--json", "--sysfs", tree.sys, "--proc", tree.proc, *args)
     assert done.stderr == "", done.stderr
     found = json.loads(done.stdout)["findings"]
@@ -42,7 +42,7 @@ def check(tree, *args):
 
 
 def only(found, name, level, *where):
-    """Checks that there is exactly this finding."""
+    """Checks that the named finding is the only one; returns it."""
     assert list(found) == [name], found
     assert (found[name]["level"], found[name]["where"]) == (level, list(where))
     return found[name]
@@ -59,7 +59,7 @@ def test_good_qla2xxx_has_no_findings(tree):
                            "0 errors, 0 warnings, 0 notes\n")
 
 
-# Wrong settings: what is written where, the name of the finding, its level and its place.
+# Wrong settings: {name of the finding: (file, value, level, place)}.
 WRONG = {
     "link": ("class/fc_host/host7/port_state", "Linkdown", "error", "host7"),
     "speed": ("class/fc_host/host7/speed", "8 Gbit", "note", "host7"),
@@ -84,7 +84,7 @@ def test_each_wrong_setting_gives_one_finding(tree, name):
     only(check(tree), name, level, where)
 
 
-def test_a_depth_that_was_ramped_down(tree):
+def test_reduced_queue_depth_is_found(tree):
     qla2xxx(tree)
     tree.put(f"{DISK}/queue_depth", 12)
     found = check(tree)
@@ -96,8 +96,8 @@ def test_a_depth_that_was_ramped_down(tree):
 
 @pytest.mark.parametrize("name, value", (("ql2xmqsupport", 0), ("ql2xenablemsix", 2),
                                          ("ql2xnvmeenable", 0)))
-def test_one_queue_of_qla2xxx(tree, name, value):
-    """The finding names the wrong parameter; ten disks with an elevator are one finding."""
+def test_qla2xxx_with_one_queue_is_found(tree, name, value):
+    """The finding names the wrong parameter. The elevators of ten disks are one finding."""
     qla2xxx(tree, queues=1)
     tree.put(f"module/qla2xxx/parameters/{name}", value)
     found = check(tree)
@@ -110,28 +110,28 @@ def test_one_queue_of_qla2xxx(tree, name, value):
     assert said.count("(elevator)") == 1 and max(map(len, said.splitlines())) <= 170
 
 
-def test_one_queue_without_a_reason_is_a_finding(tree):
+def test_one_queue_of_unknown_cause_is_a_note(tree):
     qla2xxx(tree, luns=0, queues=1)
     found = check(tree)
     assert found["hardware-queues"]["level"] == "note" and not found["hardware-queues"]["commands"]
     assert found["masking"]["where"] == ["rport-7:0-2"]
 
 
-def test_no_target(tree):
-    """Without a target, the finding on zoning names the host's own port."""
+def test_missing_target_is_found(tree):
+    """The finding on zoning names the host's own port."""
     qla2xxx(tree, luns=0)
     tree.put(f"{PORT}/roles", "FCP Initiator")
     assert WWPN in only(check(tree), "zoning", "error", "host7")["why"]
 
 
-def test_target_mode(tree):
-    """A host that is a target, as with tcm_qla2xxx, is not reported to lack LUNs."""
+def test_host_in_target_mode_is_found(tree):
+    """For a host that is a target, as with tcm_qla2xxx, fc-check does not report missing LUNs."""
     qla2xxx(tree, luns=0)
     tree.put(f"{HOST7}/scsi_host/host7/active_mode", "Target")
     only(check(tree), "target-mode", "warning", "host7")
 
 
-def test_interrupts_on_one_cpu(tree):
+def test_interrupts_on_one_cpu_are_found(tree):
     qla2xxx(tree)
     for irq in range(60, 70):
         tree.put(f"../proc/irq/{irq}/effective_affinity_list", 3)
@@ -142,8 +142,8 @@ def test_interrupts_on_one_cpu(tree):
     assert json.loads(run("--json", "--sysfs", tree.sys).stdout)["findings"] == []
 
 
-def test_multipath_wants_fast_io_fail(tree):
-    """With multipath fast_io_fail_tmo has to be on; without, off is right."""
+def test_multipath_needs_fast_io_fail(tree):
+    """With multipath fast_io_fail_tmo must be on. Without multipath "off" is right."""
     qla2xxx(tree, luns=1)
     tree.multipath("sdb")
     one = only(check(tree), "fast-io-fail", "warning", "rport-7:0-2")
@@ -154,7 +154,7 @@ def test_multipath_wants_fast_io_fail(tree):
     only(check(tree), "timeout", "warning", "7:0:0:0")
 
 
-def test_two_paths_without_multipath(tree):
+def test_two_paths_without_multipath_are_found(tree):
     qla2xxx(tree, luns=2)
     tree.put("bus/scsi/devices/7:0:0:1/wwid", "naa.600a098000000000")
     only(check(tree), "paths", "warning", "7:0:0:0", "7:0:0:1")
@@ -163,15 +163,15 @@ def test_two_paths_without_multipath(tree):
     assert check(tree) == {}
 
 
-def test_good_lpfc_has_no_findings(tree):
-    """On one node lpfc has two queues, and no setting changes that."""
+def test_good_lpfc_has_only_a_note(tree):
+    """On a machine with one NUMA node lpfc has two hardware queues, and no setting changes that."""
     lpfc(tree)
     one = only(check(tree), "hardware-queues", "note", "host8")
     assert one["found"] == "2 hardware queues for 8 CPUs" and not one["commands"]
 
 
 @pytest.mark.parametrize("name", ("lpfc_hdw_queue", "lpfc_fcp_mq_threshold"))
-def test_one_queue_of_lpfc(tmp_path, name):
+def test_lpfc_with_one_queue_is_found(tmp_path, name):
     tree = Tree(tmp_path, nodes=2)
     lpfc(tree)
     tree.attributes("class/scsi_host/host8", {"nr_hw_queues": 1, name: 1})
@@ -179,7 +179,7 @@ def test_one_queue_of_lpfc(tmp_path, name):
     assert f"{name} is 1" in one["found"] and f"lpfc {name}=0" in one["commands"][0]
 
 
-def test_lpfc_depths(tree):
+def test_depths_are_compared_with_the_attributes_of_lpfc(tree):
     """lpfc's attributes give the right depth of a LUN, and the limit of a target."""
     lpfc(tree)
     tree.attributes("class/scsi_host/host8", {"lpfc_tgt_queue_depth": 100, "lpfc_use_msi": 2})
@@ -191,8 +191,8 @@ def test_lpfc_depths(tree):
         "lpfc_tgt_queue_depth is 100, its LUNs' queue_depth 255 in all")
 
 
-def test_iscsi(tree):
-    """iscsi_tcp has only one queue; with that the block layer chooses an elevator."""
+def test_faults_of_iscsi_are_found(tree):
+    """iscsi_tcp has only one hardware queue; therefore the block layer chooses an elevator."""
     iscsi(tree)
     found = check(tree)
     assert set(found) == {"hardware-queues", "elevator"}
@@ -208,8 +208,8 @@ def test_iscsi(tree):
     assert one["level"] == "error" and "iqn.2026-01.org.example:smq" in one["commands"][0]
 
 
-def test_sas(tree):
-    """Rates are checked for the host's phys, not for those of an expander."""
+def test_faults_of_sas_are_found(tree):
+    """fc-check checks the rates of the host's phys, not those of an expander's phys."""
     mpt3sas(tree)
     tree.put("class/sas_phy/phy-9:0:4/negotiated_linkrate", "3.0 Gbit")
     assert check(tree) == {}
@@ -221,8 +221,8 @@ def test_sas(tree):
     assert check(tree)["errors"]["where"] == ["phy-9:0"]
 
 
-def test_choose_one_of_several_hosts(tree):
-    """The worst finding comes first; --host limits the checks to a host."""
+def test_option_host_limits_the_checks(tree):
+    """Without --host all hosts are checked, and the worst finding comes first."""
     qla2xxx(tree)
     lpfc(tree)
     tree.put("class/fc_host/host7/port_state", "Offline")
@@ -233,19 +233,18 @@ def test_choose_one_of_several_hosts(tree):
     assert done.stderr == "fc-check: host3: no FC, iSCSI or SAS host; there are: host7 host8\n"
 
 
-def test_no_host(tree):
+def test_missing_host_is_found(tree):
     only(check(tree), "no-host", "error", "/sys/class")
 
 
-def test_without_smq_sg(tree):
+def test_missing_smq_sg_is_found(tree):
     qla2xxx(tree)
     (tree.sys / "class/smq_sg/smqsg0/depth").unlink()
     (tree.sys / "class/smq_sg/smqsg0").rmdir()
     only(check(tree), "smq-sg", "note", "/dev")
 
 
-def test_missing_attributes_are_no_error(tree):
-    """fc-check does not fail if attributes are missing."""
+def test_missing_attributes_cause_no_error(tree):
     qla2xxx(tree)
     for path in (tree.sys / HOST7).rglob("*"):
         if path.is_file() and path.name not in ("proc_name",):
@@ -254,14 +253,14 @@ def test_missing_attributes_are_no_error(tree):
     assert done.stderr == "" and done.stdout.startswith("host7: FC, qla2xxx")
 
 
-def test_usage(tmp_path):
+def test_wrong_arguments_give_status_2(tmp_path):
     assert "exit status" in run("--help").stdout
     for args in (("--sysfs", tmp_path / "none"), ("--proc", tmp_path), ("x",)):
         assert run(*args).returncode == 2, args
 
 
-def test_installed(tmp_path):
-    """fc-check runs from the place where `make install` puts it."""
+def test_installed_program_runs(tmp_path):
+    """fc-check runs from the folder in which `make install` puts it."""
     subprocess.run(["make", "-s", "-C", ROOT / "tools/src/fc_check", "install",
                     f"DESTDIR={tmp_path}", "PREFIX=/usr"], check=True, timeout=TIMEOUT)
     tree = Tree(tmp_path)

@@ -21,14 +21,15 @@ def headers(*args, **env):
 
 @pytest.fixture(scope="module", autouse=True)
 def there():
-    """What `make build-all` has fetched."""
+    """The folder of the headers that `make build-all` has downloaded."""
     done = headers("path")
     assert done.returncode == 0, done.stderr + "run tools/fio-headers prepare"
     return done.stdout.strip()
 
 
-def test_without_headers_the_rest_is_built(tmp_path):
-    """One message says what is missing and how to install it; all else is built."""
+def test_build_without_headers_skips_only_the_engine(tmp_path):
+    """tools/fio-headers says what is missing and how to install it. make prints one line, builds no
+    engine, and succeeds."""
     done = headers("path", SMQ_CACHE=str(tmp_path))
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.endswith(" are not there: tools/fio-headers prepare\n")
@@ -41,21 +42,21 @@ def test_without_headers_the_rest_is_built(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_source_that_is_not_configured(tmp_path):
+def test_unconfigured_source_is_refused(tmp_path):
     done = headers("prepare", FIO_SOURCE=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr == (f"tools/fio-headers: FIO_SOURCE: '{tmp_path}' has no fio.h and "
                            "config-host.h: it is no configured source of fio\n")
 
 
-def test_source_named_by_the_user(there):
+def test_user_can_name_the_source(there):
     done = headers("path", FIO_SOURCE=there)
     assert (done.returncode, done.stdout) == (0, f"{there}\n")
 
 
-def test_a_fio_that_starts_soon(there):
-    """The fio that tools/check has built has the installed version, and the features that tests in
-    guests need."""
+def test_fio_for_guests_has_the_installed_version(there):
+    """The fio that tools/check has built, which starts fast, has the installed version and the
+    engines that tests in guests need."""
     done = headers("program")
     assert done.returncode == 0, done.stderr
     program = done.stdout.strip()
@@ -68,7 +69,7 @@ def test_a_fio_that_starts_soon(there):
     assert {"libaio", "io_uring", "psync", "sg"} <= set(engines)
 
 
-def test_fio_named_by_the_user(tmp_path):
+def test_user_can_name_a_built_fio(tmp_path):
     for name in ("fio.h", "config-host.h"):
         (tmp_path / name).touch()
     done = headers("program", FIO_SOURCE=str(tmp_path))
@@ -78,14 +79,14 @@ def test_fio_named_by_the_user(tmp_path):
     assert (done.returncode, done.stdout) == (0, f"{tmp_path}/fio\n")
 
 
-def test_wrong_words():
+def test_wrong_arguments_print_the_usage():
     for args in ((), ("frob",)):
         done = headers(*args)
         assert done.returncode == 2 and done.stderr.startswith("Usage: tools/fio-headers")
 
 
 def run_fio(engine, *args):
-    """Runs fio with a job that cannot begin; returns its message."""
+    """Runs fio with a job that cannot begin; returns fio's error message."""
     done = subprocess.run([FIO, "--name=x", f"--ioengine=external:{engine}", "--rw=read",
                            "--size=1m", "--filename=/dev/null", *args], capture_output=True,
                           text=True, check=False, timeout=TIMEOUT)
@@ -114,12 +115,12 @@ def test_engine_exports_one_symbol():
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["ioengine"]
 
 
-def test_an_engine_for_another_fio(tmp_path):
+def test_engine_refuses_another_fio(tmp_path):
     """The engine refuses another version of fio, whose structures may differ."""
     other = tmp_path / "bin"
     other.mkdir()
     out = tmp_path / "out"
-    # Replaces the first version by the second.
+    # The second build must replace the engine of the first.
     for version in ("fio-9.99", "fio-9.98"):
         (other / "fio").write_text(f"#!/bin/sh\necho {version}\n", encoding="ascii")
         (other / "fio").chmod(0o755)

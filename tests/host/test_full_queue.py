@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that wait for room in their hardware queue, in every interleaving, with no policy and
-with some; and mistakes that are found in that. Without a timer, the room that a completion or an
-abort makes must be noticed."""
+"""Commands that wait for room in their hardware queue, in every interleaving, without a policy and
+with several; and planted mistakes, each of which this exploration must find. With timer=0 no timer
+tries again, so the layer must notice the room that a completion or an abort makes."""
 
 import core_world
 import pytest
@@ -17,7 +17,7 @@ FULL = "policy=none ring=1 timer=0 "
     (FULL + "s1 s1 s1", 10000),
     (FULL + "s2 s1", 5000),
     ("policy=none ring=2 timer=0 s1 s1 s1", 10000),
-    (FULL + "at_once=1 waited=1 s1 s1 s1", 10000),  # the LLD ends one that waited as it gets it
+    (FULL + "at_once=1 waited=1 s1 s1 s1", 10000),  # waiting commands end inside queue_cmd
     (FULL + "s1 s1 abort=0", 1000),
     (FULL + "s1 s1 reset", 1000),
     (FULL + "s1 s1 look", 1000),
@@ -27,38 +27,39 @@ FULL = "policy=none ring=1 timer=0 "
     ("policy=steer hwqs=2 threshold=0 on=1 ring=1 timer=0 s2@0 s1@0", 1000),
     ("policy=hold depth=2 ring=1 timer=0 s1 s1", 1000),
     ("policy=hold depth=2 ring=1 s1 s1 switch", 1000),
-    ("later=1 depth=2 ring=1 s1 s1 choose", 1000),     # what waits is not counted yet
+    ("later=1 depth=2 ring=1 s1 s1 choose", 1000),     # waiting commands are not yet counted
     ("depth=2 ring=1 timer=0 s2 s1", 1000)])
 def test_every_interleaving(words, least):
-    """In every interleaving no command is left behind or issued twice, and commands go in the order
-    in which they found the queue full."""
+    """In every interleaving no command is left behind or issued twice, and the LLD gets commands in
+    the order in which they found the queue full."""
     assert core_world.holds(words) > least
 
 
 STRANDED, ORDER = "holds[i]->nr", "before[nr]"
+# See test_depth.py.
 PLANTED = {
-    "not tried again unless a command ends": (WAIT, """
+    "no timer tries a full queue again": (WAIT, """
     /* Room may appear without a completion of this queue. */
     smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 """, "", "policy=none alone=2 s1", STRANDED),
-    "no try behind the mark": (WAIT, """
+    "no try after the queue is marked as full": (WAIT, """
     if (began)
         smq_hold_kick(hold);
 """, "", FULL + "s1 s1", STRANDED),
-    "what was not counted goes uncounted": (WAIT, """
+    "uncounted commands are issued uncounted": (WAIT, """
         smq_wait_hold_uncounted(hold->host, &list);
 """, """
         ;
 """, "later=1 depth=2 ring=1 s1 s1 choose", "world.counting"),
-    "a completion that does not look": (CMD, """
+    "a completion does not check for waiting commands": (CMD, """
     smq_wait_room(cmd->hwq);
 """, "", FULL + "s1 s1", STRANDED),
-    "an abort that does not look": (EH, """
+    "an abort does not check for waiting commands": (EH, """
         smq_wait_room(cmd->hwq);
 """, """
         ;
 """, FULL + "s1 s1 abort=0", STRANDED),
-    "the mark goes unseen": (WAIT, """
+    "the mark is cleared outside the lock": (WAIT, """
     nr = hold->nr;
     if (!nr)
         clear_bit(SMQ_DETOUR_FULL, &core->hwq->detour);
@@ -69,24 +70,24 @@ PLANTED = {
     if (!nr)
         clear_bit(SMQ_DETOUR_FULL, &core->hwq->detour);
 """, FULL + "s1 s1 s1", STRANDED),
-    "the mark is not looked at under the lock": (WAIT, """
+    "the mark is not checked under the lock": (WAIT, """
     full = smq_hwq_is_full(hwq);
     if (full) {
 """, """
     full = true;
     if (full) {
 """, FULL + "s1 s1 s1", STRANDED),
-    "what has come meanwhile is left": (WAIT, """
+    "commands that came during the dispatch are left behind": (WAIT, """
     if (nr && took && room)
         smq_hold_kick(hold);
 """, "", FULL + "at_once=1 waited=1 s1 s1 s1", STRANDED),
-    "not full while what waited is on its way": (WAIT, """
+    "the mark is cleared while waiting commands are issued": (WAIT, """
         took = true;
 """, """
         took = true;
         clear_bit(SMQ_DETOUR_FULL, &core->hwq->detour);
 """, FULL + "s1 s1 s1", ORDER),
-    "what comes goes in front": (WAIT, """
+    "a new command is added at the front": (WAIT, """
         smq_hold_add(hold, cmd, false);
         smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
     }
@@ -95,7 +96,7 @@ PLANTED = {
         smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
     }
 """, FULL + "s1 s1 s1", ORDER),
-    "what is refused again goes behind": (WAIT, """
+    "a command that is refused again is added at the end": (WAIT, """
     smq_hold_add(hold, cmd, true);
     /* Room may appear""", """
     smq_hold_add(hold, cmd, false);

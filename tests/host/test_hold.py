@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Lists of held commands in every interleaving: add, take, take back by abort and reset, return.
-Planted mistakes, each of which this exploration must find."""
+And planted mistakes, each of which this exploration must find."""
 
 import core_world
 import pytest
@@ -22,7 +22,7 @@ OBJECTS = "include/smq/objects.h"
     ("policy=hold s1 look abort=0", 1000),
     ("policy=hold s1 look reset", 5000),
     ("policy=hold depth=2 s1 s1 look", 10000),
-    ("policy=hold busy=1 depth=2 s1 s1 abort=1", 10000),    # from one list to another
+    ("policy=hold busy=1 depth=2 s1 s1 abort=1", 10000),    # the command is held in a second list
     ("policy=hold device_busy=1 depth=2 s1 s1 abort=1", 10000),
     ("policy=hold full=1 s1 abort=0", 500),
     ("policy=listed s1 s1 abort=1", 10000),
@@ -30,24 +30,25 @@ OBJECTS = "include/smq/objects.h"
     ("s1 s1 abort=1", 10000),
     ("s1 abort=0 reset look", 5000),
     ("policy=hold depth=2 s1 s1 switch", 5000),
-    ("enter=1 depth=2 s1 s1", 500),                 # ended before queue_cmd has returned
+    ("enter=1 depth=2 s1 s1", 500),                 # commands end before queue_cmd returns
     ("enter=1 s1 abort=0", 200),
     ("enter=1 full=1 depth=2 s1 s1", 5000),
     ("enter=1 policy=hold s1 abort=0 reset", 2000),
-    # A batch, of which the policy sees the last command only.
+    # A batch of two commands, of which the policy sees only the last.
     ("policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose", 1000),
     ("policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", 10000),
     ("policy=hold later=1 batch=1 depth=2 s2 choose abort=1", 10000)])
 def test_every_interleaving(words, least):
-    """In every interleaving no command is left behind or issued twice; a command that error
-    handling has is not issued; no command goes to the LLD during a reset; and the doorbell rings
-    for each command."""
+    """In every interleaving no command is left behind or issued twice; no command that error
+    handling has is issued; no command is issued during a reset; and the doorbell rings for each
+    command."""
     assert core_world.holds(words) > least
 
 
 STRANDED = "holds[i]->nr"
+# See test_depth.py.
 PLANTED = {
-    "taken back although it has moved": (HOLD, """
+    "taken back from a list that it has left": (HOLD, """
         held = seen->held_in == hold;
 """, """
         held = true;
@@ -60,56 +61,56 @@ PLANTED = {
     if (READ_ONCE(hold->host->frozen))
         return 0;
 """, "", "policy=hold depth=2 s1 s1 reset=other", "world.quiet"),
-    "held, and not said to be": (HOLD, """
+    "held, but not marked as held": (HOLD, """
     atomic_set_release(&cmd->state, SMQ_HELD);
 """, "", "policy=hold s1 abort=0", ""),
-    "dispatched outside a section": (HOLD, """
+    "dispatched outside an RCU read-side section": (HOLD, """
     rcu_read_lock();
     hold->dispatch(hold);
     rcu_read_unlock();
 """, """
     hold->dispatch(hold);
 """, "policy=hold s1", "nested"),
-    "an abort that does not wait for queue_cmd": (EH, """
+    "an abort does not wait for queue_cmd": (EH, """
     synchronize_rcu();
     rcu_read_lock();
     held = smq_hold_take_back""", """
     rcu_read_lock();
     held = smq_hold_take_back""", "policy=hold s1 abort=0", ""),
-    "an abort that does not wait for completion": (EH, """
+    "an abort does not wait for a completion": (EH, """
         synchronize_rcu();
         cancel_work_sync(&cmd->work);
 """, "", "policy=hold s1 abort=0", ""),
-    "an abort that leaves held commands": (EH, """
+    "an abort does not take back a held command": (EH, """
     held = smq_hold_take_back(cmd, SMQ_FREE);
 """, """
     held = false;
 """, "policy=hold s1 abort=0", ""),
-    "a reset that freezes too late": (EH, """
+    "a reset marks the host as frozen too late": (EH, """
     WRITE_ONCE(host->frozen, true);
     synchronize_rcu();
 """, """
     synchronize_rcu();
     WRITE_ONCE(host->frozen, true);
 """, "policy=hold depth=2 s1 s1 reset=other", "world.quiet"),
-    "a reset that does not wait for dispatch": (EH, """
+    "a reset does not wait for dispatch": (EH, """
     WRITE_ONCE(host->frozen, true);
     synchronize_rcu();
 """, """
     WRITE_ONCE(host->frozen, true);
 """, "policy=hold depth=2 s1 s1 reset=other", "world.quiet"),
-    "a reset that does not start dispatch again": (EH, """
+    "a reset does not start dispatch again": (EH, """
     smq_hold_kick_all(reset->host);
 """, "", "policy=hold depth=2 s1 s1 reset=other", STRANDED),
-    "a reset that does not ring the doorbells": (EH, """
+    "a reset does not ring the doorbells": (EH, """
     smq_use_commit_all(reset->host);
 """, "", "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", "world.ended"),
-    "no doorbell for a batch within which the policy changes": (USE, """
+    "no doorbell for a batch during which the policy changes": (USE, """
             smq_policy_commit(host->hwq[i]);
 """, """
             (void)i;
 """, "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose", "world.ended"),
-    "a command that goes back may be taken": (LOOK, """
+    "a command that the look returns is not marked": (LOOK, """
         smq_hold_take_back(cmd, SMQ_RETURNING)) {
 """, """
         smq_hold_take_back(cmd, SMQ_OWNED)) {
@@ -125,7 +126,7 @@ PLANTED = {
 """, """
     held = true;
 """, "policy=hold full=1 s1 abort=0", ""),
-    "an end beside the return of queue_cmd is missed": (CMD, """
+    "an end while queue_cmd returns is missed": (CMD, """
         if (state != SMQ_SUBMITTING && state != SMQ_OWNED)
 """, """
         if (state != SMQ_SUBMITTING)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make install-dev: an LLD in a folder of its own is built with the installed files, and loads.
+"""make install-dev: an LLD in its own folder can be built with the installed files, and loads.
 
-The modules that were built in the checkout are used: make -o takes the target "modules" as made.
+The tests use the modules that were built in the checkout: with "-o modules" make does not build
+them again.
 """
 import os
 import re
@@ -15,8 +16,8 @@ SOURCE = TOP / "tests/lld/smq_zero.c"
 GUIDE = TOP / "docs/converting-an-lld.md"
 LIMIT = 300
 
-# Runs in the VM, with the folder of the installed modules as $1, which lacks the kernel's modules
-# that these need.
+# Runs in the VM. $1 is the folder of the installed modules. It does not have the kernel's modules
+# that they need, so the script loads those first.
 LOAD = """
 set -e
 modprobe -a scsi_mod scsi_common configfs sd_mod
@@ -56,7 +57,7 @@ def _kernel():
 
 
 def make_smq(target, kernel, **variables):
-    """Makes a target of the checkout, without building its modules."""
+    """Runs make for a target of the checkout, without building modules."""
     words = [f"{name}={value}" for name, value in variables.items()]
     run("make", "-s", "-o", "modules", target, f"KDIR={kernel[1]}", "SMQ_TESTS=1", *words, cwd=TOP)
 
@@ -95,7 +96,7 @@ def test_installed_files(tmp_path, kernel):
         make_smq("install-dev", kernel, DESTDIR=tmp_path)
         assert {path.name for path in (dev / "include/smq").iterdir()} == {
             path.name for path in (TOP / "include/smq").iterdir()}
-        # A header that the tree no longer has.
+        # A header that the tree no longer has: the second install must remove it.
         (dev / "include/smq/gone.h").touch()
     (dev / "include/smq/gone.h").unlink()
     for path in (TOP / "build").glob("*/Module.symvers"):

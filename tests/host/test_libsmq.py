@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""libsmq: how it converts results, its exported symbols, and the files that it installs."""
+"""libsmq: its CDBs, its texts for results and errors, its exported symbols, and the files that it
+installs."""
 
 import errno
 import os
@@ -35,7 +36,7 @@ def ask(*lines):
     ("cdb 8f 1 2", "8f000000000000000001000000020000"),
     ("cdb 12 0 1", f"{-errno.EINVAL}"),
 ])
-def test_cdb(line, want):
+def test_cdb_is_built_or_refused(line, want):
     assert ask(line) == [want]
 
 
@@ -45,14 +46,14 @@ def test_cdb(line, want):
     (f"slot {1 << 17} 512 0 0 0 0", "GOOD 512 GOOD, 512 bytes short"),
     (f"slot {0x02 | 1 << 16} 0 5 21 0 18",
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
-    # with a sense_size of 0
+    # The slots were set up with a sense_size of 0.
     (f"slot {0x02 | 1 << 16} 0 5 21 0 0",
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
     (f"slot {0x28} 0 0 0 0 0", "BAD 0 TASK SET FULL"),
     (f"slot {0x04} 0 0 0 0 0", "GOOD 0 CONDITION MET"),
     (f"slot {0x03 << 8} 4096 0 0 0 0", "BAD 4096 GOOD, DID_TIME_OUT, 4096 bytes short"),
     (f"slot {0x63 << 8} 0 0 0 0 0", "BAD 0 GOOD, host 0x63"),
-    # the other fields have no meaning if the result is below 0
+    # If the result is negative, the other fields have no meaning.
     (f"slot {-errno.ENODEV} 7 5 21 0 18", "BAD 0 ENODEV: the device is gone"),
     (f"slot {-errno.EILSEQ} 0 0 0 0 0", f"BAD 0 EILSEQ: {os.strerror(errno.EILSEQ)}"),
     # result, status | driver << 8 | host << 16 | sense length << 24 | residual << 32
@@ -67,7 +68,7 @@ def test_cdb(line, want):
      "BAD 0 EINVAL: there is no such slot, a flag is unknown, an unused field is not 0, or the "
      "buffer does not suit the slot"),
 ])
-def test_outcome(line, want):
+def test_result_is_converted_to_words(line, want):
     assert ask(line) == [want]
 
 
@@ -76,7 +77,7 @@ def calls():
     return re.findall(r"\bSMQ_CALL_(\w+),", text)
 
 
-def test_errors_in_words():
+def test_errors_have_texts():
     names = calls()
     assert ask(f"error {names.index('PREPARE')} {-errno.ERANGE}",
                f"error {names.index('RUN')} {errno.ERANGE}",
@@ -88,8 +89,8 @@ def test_errors_in_words():
 
 
 def test_errors_of_runs_have_their_own_texts():
-    """Each errno that <scsi/smq_sg.h> lists for struct smq_sg_run has a text of its own; ENOMEM has
-    the usual one."""
+    """Each errno that <scsi/smq_sg.h> lists for struct smq_sg_run has a text of its own, except
+    ENOMEM, which has the text of strerror()."""
     text = (ROOT / "include/uapi/scsi/smq_sg.h").read_text(encoding="ascii")
     told = text.split(" * struct smq_sg_run - ")[1].split("*/")[0]
     names = set(re.findall(r"\b(E[A-Z]+):", told))
@@ -98,15 +99,14 @@ def test_errors_of_runs_have_their_own_texts():
     run_call = calls().index("RUN")
     said = ask(*(f"error {run_call} {number}" for number in numbers))
     assert not set(said) & {os.strerror(number) for number in numbers}
-    # Whole commands wait for their turn in the same way as slots.
+    # A whole command that waits for its turn ends with the same errors as a slot.
     for number in errno.EAGAIN, errno.ETIMEDOUT:
         assert ask(f"error {calls().index('COMMAND')} {number}", f"error {run_call} {number}") == [
             said[numbers.index(number)]] * 2
 
 
-def test_every_field_has_its_name():
-    """A field's name is that of its constant. SMQ_SG_FIELD_NONE, and numbers that only a newer
-    module has, have no name."""
+def test_each_field_has_the_name_of_its_constant():
+    """SMQ_SG_FIELD_NONE, and numbers that only a newer module has, have no name."""
     text = (ROOT / "include/uapi/scsi/smq_sg.h").read_text(encoding="ascii")
     fields = {int(number): name.lower() for name, number in re.findall(
         r"^\tSMQ_SG_FIELD_(\w+) = (\d+),$", text, flags=re.M)}
@@ -118,13 +118,13 @@ def test_every_field_has_its_name():
 
 @pytest.mark.parametrize("node,error", [
     ("/dev/null", errno.ENOTTY), ("/dev/absent", errno.ENOENT), ("/etc/hostname", errno.ENOTTY)])
-def test_open_something_else(node, error):
+def test_open_refuses_other_files(node, error):
     assert ask(f"open {node}") == [f"{-error}"]
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder in which the library was installed, for PREFIX /opt/smq."""
+    """Installs the library with PREFIX=/opt/smq; returns the folder of that prefix."""
     folder = tmp_path_factory.mktemp("install")
     subprocess.run(["make", "-s", "-C", LIBSMQ, "install", "PREFIX=/opt/smq",
                     f"DESTDIR={folder}"], check=True, timeout=TIMEOUT)
@@ -141,7 +141,7 @@ def pkg_config(installed, *args):
 
 @pytest.mark.parametrize("example", ["random_reads", "inquiry"])
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
-def test_examples_build_from_what_is_installed(installed, tmp_path, example, static):
+def test_examples_build_from_the_installed_files(installed, tmp_path, example, static):
     flags = pkg_config(installed, "--cflags", "--libs", *(["--static"] if static else []))
     if static:
         flags = [f"{installed}/lib/libsmq.a" if f == "-lsmq" else f for f in flags]
@@ -156,7 +156,8 @@ def test_examples_build_from_what_is_installed(installed, tmp_path, example, sta
     assert "/dev/null: not a /dev/smqsgN" in done.stderr
 
 
-# Prints C code, from cffi's view of the declarations, that compiles only if the headers agree.
+# Prints C code with the sizes and offsets that cffi computes from the declarations. The code
+# compiles only if the headers have the same ones.
 ASSERTIONS = """
 import re, sys, cffi
 ffi = cffi.FFI()
@@ -171,13 +172,13 @@ for name in re.findall(r"^struct (\\w+) {", sys.argv[1], flags=re.M):
 """
 
 
-def test_python_example_declares_what_the_headers_do(tmp_path):
+def test_python_example_has_the_declarations_of_the_headers(tmp_path):
     text = (LIBSMQ / "examples/latency.py").read_text(encoding="ascii")
     cdef = re.search(r'ffi\.cdef\("""\n(.*?)"""\)', text, flags=re.S)[1]
     functions = re.sub(r"^struct \w+ \{.*?\};", "", cdef, flags=re.S | re.M)
     values = re.search(r"^(OPEN, .*) = range\((\d)\)", text, flags=re.M)
     assert calls()[:int(values[2])] == values[1].split(", ")
-    # By Debian's own Python, which has cffi.
+    # Debian's own Python has cffi.
     done = subprocess.run(["/usr/bin/python3", "-c", ASSERTIONS, cdef], capture_output=True,
                           text=True, check=True, timeout=TIMEOUT)
     assert done.stdout.count("_Static_assert") > 20 and "smq_reap" in functions
@@ -188,13 +189,14 @@ def test_python_example_declares_what_the_headers_do(tmp_path):
 
 
 def declared():
+    """The exported functions that the header declares, and its inline functions."""
     text = (LIBSMQ / "libsmq.h").read_text(encoding="ascii")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     inline = set(re.findall(r"static inline .*?\b(smq_\w+)\(", text))
     return set(re.findall(r"^[^=\n\t]*?\b(smq_\w+)\(", text, flags=re.M)) - inline, inline
 
 
-def test_only_what_the_header_declares_is_exported(installed):
+def test_only_functions_of_the_header_are_exported(installed):
     names, inline = declared()
     done = subprocess.run(["nm", "-D", "--defined-only", installed / "lib/libsmq.so"],
                           capture_output=True, text=True, check=True, timeout=TIMEOUT)
@@ -206,7 +208,7 @@ def test_only_what_the_header_declares_is_exported(installed):
     assert {name for name in names | inline if f"{name}(" not in manual} == set()
 
 
-def test_version_is_one(installed):
+def test_all_files_have_the_same_version(installed):
     header = (LIBSMQ / "libsmq.h").read_text(encoding="ascii")
     version = re.search(r'LIBSMQ_VERSION\s+"(.*)"', header)[1]
     assert pkg_config(installed, "--modversion") == [version]
@@ -215,7 +217,7 @@ def test_version_is_one(installed):
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="no groff")
-def test_manual_renders_without_a_complaint():
+def test_manual_renders_without_warnings():
     done = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", LIBSMQ / "libsmq.3"],
                           capture_output=True, text=True, check=False, timeout=TIMEOUT)
     assert (done.returncode, done.stderr) == (0, "")

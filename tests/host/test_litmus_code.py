@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The code that the litmus tests of tests/proof name exists, and each barrier of the code has a
-litmus test, or a reason in this file why it needs none. "tools/check --only proof" runs herd7."""
+"""The lines of code that the litmus tests in tests/proof quote exist. Each barrier in the code has
+a litmus test, or a reason in this file why it needs none. "tools/check --only proof" runs the
+litmus tests with herd7."""
 
 import re
 import sys
@@ -19,32 +20,32 @@ BARRIER = re.compile(
     r"\bsmp_(?:mb|rmb|wmb|acquire)\w*\(|\b\w+_(?:acquire|release)\(|\bsynchronize_rcu\(|"
     r"\b(?:call_rcu|queue_rcu_work|rcu_assign_pointer)\(|"
     r"\b(?:xchg|cmpxchg|atomic\w*_xchg|atomic\w*_cmpxchg|atomic_fetch_\w+)\(")
-# Functions with these names are not barriers.
+# Names that BARRIER matches although they are not barriers.
 NAMES = re.compile(r"\bsmqsg_\w+\(|\b\w+_release\((?:struct|fd|file)|\blio_\w+\(|\bram_release\(|"
                    r"\bvs_release\(|\w+_regions\(|device_release_driver\(|\bsmq_cmd_own\(")
 # Places that need no litmus test, with the reason.
 WITHOUT = {
-    ("drivers/core/depth.h", "smq_depth_get"): "a count; what is behind it has its own barrier",
-    ("drivers/core/fault.c", "smq_fault_take_back"): "looks again under the lock",
-    ("drivers/core/fault.c", "smq_fault_count_down"): "a count, with nothing behind it",
-    ("drivers/core/fault.c", "smq_fault_uncount"): "a count, with nothing behind it",
-    ("drivers/core/stats.c", "smq_sum_hwq"): "figures for people; pairs with nothing",
-    ("drivers/ram/device.c", "ram_book_link"): "a time, with nothing behind it",
-    ("drivers/sg/compat_cmd.c", "smqsg_cmd_alloc"): "one command at a time has the memory, as with "
+    ("drivers/core/depth.h", "smq_depth_get"): "a count; related data has its own barrier",
+    ("drivers/core/fault.c", "smq_fault_take_back"): "the state is checked again under the lock",
+    ("drivers/core/fault.c", "smq_fault_count_down"): "a count; no other data depends on it",
+    ("drivers/core/fault.c", "smq_fault_uncount"): "a count; no other data depends on it",
+    ("drivers/core/stats.c", "smq_sum_hwq"): "statistics; no other data depends on them",
+    ("drivers/ram/device.c", "ram_book_link"): "a time; no other data depends on it",
+    ("drivers/sg/compat_cmd.c", "smqsg_cmd_alloc"): "one command at a time owns the memory, as in "
                                                     "held-take.litmus",
     ("drivers/sg/compat_cmd.c", "smqsg_cmd_free"): "as smqsg_cmd_alloc()",
-    ("drivers/sg/compat_data.c", "smqsg_data_small"): "one command at a time has the page, as with "
+    ("drivers/sg/compat_data.c", "smqsg_data_small"): "one command at a time owns the page, as in "
                                                       "held-take.litmus",
     ("drivers/sg/compat_data.c", "smqsg_small_put"): "as smqsg_data_small()",
-    ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; what is behind it has its own barrier",
+    ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; related data has its own barrier",
     ("drivers/sg/held.c", "smqsg_held_wanted"): "test_and_clear_bit() is fully ordered already; "
                                                 "pairs with the block layer's",
-    ("drivers/sg/locked.c", "smqsg_lock_pages"): "a count, with nothing behind it",
+    ("drivers/sg/locked.c", "smqsg_lock_pages"): "a count; no other data depends on it",
 }
 
 
 def functions(source):
-    """Each line of a file, with the function that it is in."""
+    """Each line of a file, with the name of its function."""
     name, found = "", []
     for line in source.split("\n"):
         begins = (re.match(r"(?:static )?SMQ_END_IO\((\w+)", line) or

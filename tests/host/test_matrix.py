@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""docs/testing.md has the table of tests/vm/kit/devices.py, which vm/matrix and slow/matrix_more
-compare with real behaviour. And the check of a disk's data that those two use."""
+"""docs/testing.md has the table of tests/vm/kit/devices.py. vm/matrix and slow/matrix_more compare
+this table with real behaviour. Also tested here: the check of a disk's data that those two use."""
 import sys
 import time
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_each_device_is_listed_once():
 
 @pytest.fixture(name="disk")
 def _disk(tmp_path):
-    """A file that replaces a disk, with its cells."""
+    """A file in place of a disk, filled with cells."""
     path = tmp_path / "disk"
     with path.open("wb") as file:
         file.truncate(stamped.BASE + stamped.THREADS * stamped.CELLS * stamped.CELL)
@@ -40,7 +40,7 @@ def _disk(tmp_path):
 
 
 def spoil(path, cell, data):
-    """Overwrites data without the cells' knowledge."""
+    """Overwrites a cell in the file. The object that checks the cells does not know of it."""
     with path.open("r+b") as file:
         file.seek(stamped.BASE + cell * stamped.CELL)
         file.write(data)
@@ -56,8 +56,8 @@ def test_reading_returns_what_was_written(disk):
 
 
 @pytest.mark.parametrize("how", ["lost", "another", "zeroes"])
-def test_a_wrong_sector_is_found(disk, how):
-    """A sector with older data, with another cell's data, or with zeroes is found."""
+def test_wrong_sector_is_found(disk, how):
+    """The check finds a sector with older data, with another cell's data, or with zeroes."""
     cells, lun, path = disk
     with path.open("rb") as file:
         file.seek(stamped.BASE + 5 * stamped.CELL)
@@ -71,7 +71,7 @@ def test_a_wrong_sector_is_found(disk, how):
         cells.check(lun)
 
 
-def test_threads_report_what_they_read(disk):
+def test_reading_threads_report_wrong_data(disk):
     cells, lun, path = disk
     for cell in range(stamped.CELLS):
         spoil(path, cell, bytes(stamped.CELL))

@@ -33,7 +33,7 @@ def data_of(tmp_path, line):
     return bytes.fromhex(commands(write(tmp_path, line))[0]["data"])
 
 
-def test_all_fields(tmp_path):
+def test_all_fields_are_parsed(tmp_path):
     path = write(tmp_path, f"# a comment\n\n\t{READ10}\tin 512 timeout=5 at=17 cpu=3 # end\r\n"
                            f"{WRITE10.upper()} out 0x400 pattern=ff\n000000000000 none 0")
     a, b, c = commands(path)
@@ -57,7 +57,7 @@ def test_line_without_at_takes_the_time_of_the_previous_line_of_its_cpu(tmp_path
     "88" + "00" * 12 + "01" + "0000", "c0" + "00" * 5, "e7" + "00" * 11, "ff" + "00" * 15,
     "7f" + "00" * 6 + "18" + "0009" + "00" * 18 + "00000001", "7f" + "00" * 6 + "08" + "00" * 8,
 ])
-def test_lengths(tmp_path, cdb):
+def test_cdbs_of_all_lengths_are_accepted(tmp_path, cdb):
     size = 96 if cdb.startswith("12") else 512
     assert commands(write(tmp_path, f"{cdb} in {size}\n"))[0]["cdb"] == cdb
 
@@ -67,7 +67,7 @@ def test_lba_pattern_writes_its_lba_into_each_block(tmp_path):
     assert data == (16).to_bytes(8, "big") * 64 + (17).to_bytes(8, "big") * 64
 
 
-def test_other_patterns(tmp_path):
+def test_zero_byte_and_count_patterns_fill_the_data(tmp_path):
     line = f"{WRITE10} out 1024 pattern="
     assert data_of(tmp_path, f"{WRITE10} out 1024") == bytes(1024)
     assert data_of(tmp_path, line + "zero") == bytes(1024)
@@ -75,7 +75,7 @@ def test_other_patterns(tmp_path):
     assert data_of(tmp_path, line + "count") == bytes(range(256)) * 4
 
 
-def test_random_pattern_belongs_to_block_and_seed(tmp_path):
+def test_random_pattern_depends_on_block_and_seed(tmp_path):
     both = data_of(tmp_path, f"{WRITE10} out 1024 pattern=random:7")
     second = data_of(tmp_path, "2a000000001100000100 out 512 pattern=random:7")
     assert both[512:] == second
@@ -91,7 +91,7 @@ def test_data_file_is_found_beside_the_commands(tmp_path):
     assert data_of(tmp_path, f"{WRITE10} out 1024 data=img@1@2") == b"abcd" * 256
 
 
-def test_equal_images_are_shared(tmp_path):
+def test_equal_images_share_memory(tmp_path):
     lines = [f"2a00000000{i:02x}00000200 out 1024 pattern=count" for i in range(50)]
     done = dump(write(tmp_path, "\n".join(lines)))
     assert done.stdout.split()[4] == "1024"
@@ -102,7 +102,7 @@ def test_images_are_aligned(tmp_path):
     assert {c["misaligned"] for c in commands(write(tmp_path, "\n".join(lines)))} == {"0"}
 
 
-def test_standard_input():
+def test_file_is_read_from_standard_input():
     done = run(part("sg_io_dump", *PARSER), "-", stdin=f"{READ10} in 512\n".encode())
     assert done.stdout.splitlines()[1].split()[1] == READ10
 
@@ -112,7 +112,7 @@ def test_standard_input():
     ("1b0000000000 none 0", "1"), ("000000000000 none 0", "0"), ("c00000000000 out 4", "1"),
     ("93010000000000000000000000080000 none 0", "1"), ("2f000000000000000800 none 0", "0"),
 ])
-def test_commands_that_change_the_medium(tmp_path, line, changes):
+def test_commands_that_may_change_the_medium_are_marked(tmp_path, line, changes):
     assert commands(write(tmp_path, line))[0]["changes"] == changes
 
 
@@ -217,7 +217,7 @@ BAD = [
 
 @pytest.mark.parametrize("case", BAD, ids=lambda c: c[0][:40])
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
-def test_bad_line(tmp_path, case, sanitized):
+def test_bad_line_is_refused_with_its_number(tmp_path, case, sanitized):
     (tmp_path / "ten").write_bytes(b"0123456789")
     os.mkfifo(tmp_path / "fifo")
     line = case[0] + (case[2] if len(case) > 2 else "")
@@ -231,13 +231,13 @@ def test_bad_line(tmp_path, case, sanitized):
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only\n# comments"])
-def test_no_command(tmp_path, text):
+def test_file_without_commands_is_refused(tmp_path, text):
     done = run(binary(), "run", "/dev/null", write(tmp_path, text))
     assert (done.returncode, done.stdout) == (2, "")
     assert "holds no command" in done.stderr
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_unreadable_files_are_reported(tmp_path):
     assert "No such file" in run(binary(), "run", "/dev/null", tmp_path / "none").stderr
     done = run(binary(), "run", "/dev/null", tmp_path)
     assert done.returncode == 2

@@ -58,7 +58,7 @@ def encode(name, lba, blocks):
 
 @pytest.mark.parametrize("name", RW)
 @pytest.mark.parametrize("blocks", [1, 8, 255, 256])
-def test_cdb(name, blocks):
+def test_cdbs_are_those_of_the_encoder(name, blocks):
     first = 0x1ab00
     got = lines("--op", name, "--blocks", str(blocks), "--range", f"{first}:{first + 4000}",
                 "--count", "3", "--block-size", "520")
@@ -74,17 +74,17 @@ def test_cdb_of_32_bytes():
         "7f" + "00" * 6 + "18" "0009" "0000" "1122334455667788" + "00" * 8 + "00000001 in 512"]
 
 
-def test_write_same_moves_one_block():
+def test_write_same_sends_one_block():
     assert lines("--op", "writesame10", "--blocks", "100") == [
         "41000000000000006400 out 512 pattern=lba"]
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_commands_without_lba(name):
+def test_commands_without_lba_are_repeated_unchanged(name):
     assert lines("--op", name, "--count", "2") == [FIXED[name]] * 2
 
 
-def test_all_ops_make_files_that_load(tmp_path):
+def test_run_accepts_the_output_of_each_op(tmp_path):
     names = gen("--op", "help").stdout.split()
     assert set(RW) | set(FIXED) <= set(names)
     for name in names:
@@ -100,7 +100,7 @@ def test_sequence_starts_again_at_the_end_of_the_range():
         100, 104, 100, 104, 100]
 
 
-def test_sequence_wraps_at_the_largest_lba_of_the_cdb():
+def test_range_may_end_at_the_largest_lba_of_the_cdb():
     top = (1 << 21) - 1
     assert lbas("--op", "read6", "--range", f"{top - 1}:{top}", "--count", "3") == [
         top - 1, top, top - 1]
@@ -108,7 +108,7 @@ def test_sequence_wraps_at_the_largest_lba_of_the_cdb():
     assert lbas("--op", "read16", "--range", f"{top}:{top}", "--count", "2") == [top, top]
 
 
-def test_random():
+def test_random_lbas_are_reproducible_and_uniform():
     args = ("--op", "read16", "--blocks", "8", "--range", "1000:9007", "--count", "5000",
             "--random")
     got = lbas(*args, "1")
@@ -116,7 +116,7 @@ def test_random():
     assert got != lbas(*args, "2")
     assert all((lba - 1000) % 8 == 0 and 1000 <= lba <= 9000 for lba in got)
     counts = [got.count(lba) for lba in range(1000, 9001, 8)]
-    # 1001 places, each chosen five times on average: few are never chosen, none too often
+    # Each of 1001 places is chosen five times on average: few of them never, none too often.
     assert sum(n == 0 for n in counts) < 25
     assert max(counts) < 20
 
@@ -132,7 +132,7 @@ def test_random_lbas_stay_in_the_range_of_a_sequence():
     assert max(lbas("--op", "read10", "--blocks", "8", "--count", "100", "--random", "1")) <= 792
 
 
-def test_json_says_the_same():
+def test_json_has_the_same_commands_as_the_text():
     args = ("--op", "write10", "--blocks", "2", "--count", "3", "--pattern", "random:4",
             "--timeout", "9")
     objects = json.loads(gen(*args, "--json").stdout)
@@ -184,7 +184,7 @@ BAD = [
 
 @pytest.mark.parametrize("args,why", BAD, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
-def test_bad_options(args, why, sanitized):
+def test_bad_options_are_refused(args, why, sanitized):
     done = run(binary(sanitized), "gen", *args)
     assert done.returncode == 2
     assert done.stdout == ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io replay on a path that has no room for all commands that are due."""
+"""sg_io replay on a path that does not take all commands at the time when they are due."""
 
 import pytest
 from sg_io_build import part, run
@@ -8,12 +8,12 @@ from sg_io_build import part, run
 @pytest.mark.parametrize("commands,depth,room", [(1, 1, 1), (500, 32, 40), (500, 32, 31),
                                                  (500, 32, 5), (500, 32, 1), (500, 600, 60)])
 def test_refused_commands_are_sent_again(commands, depth, room):
-    """Each command ends once, and is overtaken once at most."""
+    """Each command ends exactly once, and counts as overtaken at most once."""
     program = part("sg_io_lane", "lane.c", "worker.c", "shared.c", "outcome.c", "cdb.c",
                    libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, str(commands), str(depth), str(room))
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
     assert words[:5] == ["good", str(commands), "wrong", "0", "overtaken"]
-    # The first commands have not been overtaken.
+    # No later command overtakes the first commands.
     assert int(words[5]) < commands

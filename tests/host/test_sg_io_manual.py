@@ -31,7 +31,7 @@ def options(command):
 
 
 def section(name):
-    """A section of the manual, with options as they are typed."""
+    """The text of a section of the manual page, with plain hyphens in place of \\-."""
     text = MANUAL.read_text(encoding="ascii").replace("\\-", "-")
     found = re.search(rf"^\.SH {name}\n(.*?)(?=^\.SH |\Z)", text, flags=re.M | re.S)
     assert found, f"no section {name}"
@@ -64,22 +64,22 @@ def test_manual_has_all_paths():
 
 
 @pytest.mark.parametrize("command", ["run", "compare", "replay", "verify"])
-def test_completion_has_the_paths_of_the_command(command):
+def test_completion_offers_the_paths_of_the_command(command):
     assert complete(f"sg_io {command} --via=") == paths(command)
 
 
 @pytest.mark.parametrize("tool", [["mandoc", "-T", "lint", "-W", "warning"],
                                   ["groff", "-man", "-ww", "-z", "-Tutf8"]],
                          ids=lambda argv: argv[0])
-def test_manual_has_no_mistakes(tool):
+def test_manual_renders_without_warnings(tool):
     assert shutil.which(tool[0]), "tools/deps install lint"
     done = subprocess.run([*tool, MANUAL], capture_output=True, text=True, check=False,
                           timeout=TIMEOUT)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-# Does what bash does when the completion key is pressed, but does not set COMP_WORDS, which bash
-# splits at COMP_WORDBREAKS, too: the completion reads the line.
+# Does what bash does when the user presses the completion key, except that it does not set
+# COMP_WORDS: the completion uses only COMP_LINE.
 PRESS = """
 source "$1"
 COMP_LINE=$3 COMP_POINT=${#3} COMP_WORDBREAKS=$4
@@ -98,13 +98,13 @@ def complete(line, breaks=" \t\n\"'><=;|&(:", cwd=None):
     return done.stdout.splitlines()
 
 
-def test_completion_has_all_commands():
+def test_completion_offers_all_commands():
     assert complete("sg_io ") == [*commands(), "--help"]
     assert complete("sg_io r") == [name for name in commands() if name.startswith("r")]
     assert complete("sg_io frob --") == []
 
 
-def test_completion_has_all_options():
+def test_completion_offers_all_options():
     for command in commands():
         found = complete(f"sg_io {command} --")
         assert {word.rstrip("=") for word in found} == options(command), command
@@ -123,25 +123,25 @@ def test_completion_has_all_options():
     ("sg_io gen --count ", []),
     ("sg_io gen ", []),
 ])
-def test_completion_of_values(line, want):
+def test_completion_offers_values_of_options(line, want):
     assert complete(line) == want
 
 
-def test_completion_without_the_usual_breaks():
+def test_completion_works_with_other_word_breaks():
     """Without '=' in COMP_WORDBREAKS the completion offers whole words."""
     assert complete("sg_io run --via=bsg-", " \t\n") == ["--via=bsg-uring"]
 
 
-def test_completion_of_files(tmp_path):
+def test_completion_offers_files(tmp_path):
     (tmp_path / "reads.cdb").touch()
     (tmp_path / "writes.cdb").touch()
     assert complete("sg_io run --depth 4 /dev/sg0 r", cwd=tmp_path) == ["reads.cdb"]
     assert complete("sg_io run --json /dev/sg0 x", cwd=tmp_path) == []
-    # A link to a node may be in any folder.
+    # Any file may be a link to a device node.
     assert complete("sg_io info w", cwd=tmp_path) == ["writes.cdb"]
 
 
-def test_both_are_installed(tmp_path):
+def test_manual_and_completion_are_installed(tmp_path):
     make(SRC, "install", "PREFIX=/opt/smq", f"DESTDIR={tmp_path}", timeout=TIMEOUT)
     there = tmp_path / "opt/smq"
     assert (there / "share/man/man8/sg_io.8").read_bytes() == MANUAL.read_bytes()

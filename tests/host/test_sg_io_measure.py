@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's figures: latency percentiles, and outcomes counted separately and decoded."""
+"""sg_io's results: latency percentiles, and outcomes, which are counted by kind and decoded."""
 
 import random
 
@@ -17,7 +17,7 @@ def percentiles(values):
 
 
 def exact(values, permille):
-    """The smallest value that is not exceeded by @permille of all values."""
+    """The smallest value that at least @permille of all values do not exceed."""
     return sorted(values)[max(-(-len(values) * permille // 1000), 1) - 1]
 
 
@@ -34,7 +34,7 @@ def samples():
 
 
 @pytest.mark.parametrize("values", list(samples()))
-def test_percentiles(values):
+def test_percentiles_are_exact_to_one_part_in_64(values):
     count, highest, got = percentiles(values)
     assert (count, highest) == (len(values), max(values))
     for permille, value in zip(PERMILLES, got):
@@ -45,7 +45,7 @@ def test_percentiles(values):
     assert got[-1] == max(values)
 
 
-def test_no_values():
+def test_percentiles_of_no_values_are_zero():
     assert percentiles([]) == (0, 0, [0] * len(PERMILLES))
 
 
@@ -69,7 +69,7 @@ def only(row):
     return entries[0][2:]
 
 
-def test_good_ones():
+def test_good_outcomes_are_counted():
     rows = [f"{READ} 0 0 0 0 0 -", f"{READ} 0 4 0 0 0 -", f"{READ} 0 0 0 8 0 -"]
     assert outcomes(*rows) == (3, 0, [])
 
@@ -102,11 +102,11 @@ def test_fixed_and_descriptor_sense_count_as_one_result():
     ("0 2 0 0 0 72031100", "CHECK CONDITION",
      "CHECK CONDITION: Medium Error (3h): Unrecovered read error (11h/00h)"),
 ])
-def test_one(row, name, text):
+def test_each_bad_outcome_has_name_and_text(row, name, text):
     assert only(f"{READ} {row}") == (name, text)
 
 
-def test_a_short_inquiry_is_good():
+def test_short_inquiry_is_good():
     assert outcomes("120000006000 in 96 0 0 0 0 60 -") == (1, 0, [])
 
 
@@ -120,7 +120,7 @@ def test_results_are_listed_in_order_of_appearance():
         ("3", "2", "EIO"), ("2", "3", "BUSY"), ("1", "6", "CHECK CONDITION")]
 
 
-def test_many_kinds():
+def test_200_kinds_are_counted_separately():
     rows = [f"{READ} 0 2 0 0 0 7203{n:02x}00" for n in range(200)]
     good, bad, entries = outcomes(*rows, *rows)
     assert (good, bad, len(entries)) == (0, 400, 200)

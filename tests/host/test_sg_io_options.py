@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's command line: help, usage errors, names that are not a SCSI device."""
+"""sg_io's command line: help, usage errors, and arguments that name no SCSI device."""
 
 import pytest
 from sg_io_build import binary, run
@@ -10,7 +10,7 @@ TUR = b"000000000000 none 0\n"
 @pytest.mark.parametrize("args", [["--help"], ["help"], ["gen", "--help"], ["info", "--help"],
                                   ["run", "--help"], ["compare", "--help"], ["record", "--help"],
                                   ["replay", "--help"], ["verify", "--help"]])
-def test_help(args):
+def test_help_is_printed(args):
     done = run(binary(), *args)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: sg_io")
@@ -113,7 +113,7 @@ NO_DEVICE = [
 
 @pytest.mark.parametrize("dev,why", NO_DEVICE)
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
-def test_no_device(dev, why, sanitized):
+def test_argument_that_names_no_scsi_device_is_refused(dev, why, sanitized):
     for args in (["run", dev, "-"], ["info", dev], ["compare", dev, "-"], ["record", dev],
                  ["replay", "--speed", "max", dev, "-"], ["verify", dev, "-"]):
         done = run(binary(sanitized), *args, stdin=TUR)
@@ -130,13 +130,13 @@ def test_compare_reports_a_bad_file_once(file):
     assert ":1: CDB: 'z' is no hex digit" in done.stderr
 
 
-def test_compare_without_a_file():
+def test_compare_reports_a_missing_file():
     done = run(binary(True), "compare", "/dev/null", "/absent")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "sg_io: /absent: No such file or directory\n"
 
 
-def test_replay_wants_times(tmp_path):
+def test_replay_refuses_a_file_without_times(tmp_path):
     path = tmp_path / "f"
     path.write_text("000000000000 none 0\n" * 2, encoding="ascii")
     done = run(binary(True), "replay", "/dev/null", path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io record: from trace events to the lines of a command file."""
+"""sg_io record: how trace events become the lines of a command file."""
 
 import random
 
@@ -19,7 +19,7 @@ def event(kind, ns, tag=0, cpu=0, data=1, protected=0, result=0, cdb=TUR):
 
 
 def record(events, *args):
-    """Returns the lines of the file, and the summary as a dictionary."""
+    """Records the events; returns the lines of the file, and the summary as a dictionary."""
     text = "\n".join(events) + "\n"
     done = run(part("sg_io_recording", *PARTS), *map(str, args), stdin=text.encode())
     assert done.returncode == 0, done.stderr
@@ -28,7 +28,7 @@ def record(events, *args):
     return lines, dict(zip(words[::2], map(int, words[1::2])))
 
 
-def test_lines():
+def test_each_command_becomes_one_line():
     lines, summary = record([
         event("start", 5_000_000, cdb=read10(16, 8)), event("done", 5_010_000, cdb=read10(16, 8)),
         event("start", 5_020_999, 1, 3, cdb="2a000000001000000800"),
@@ -44,13 +44,15 @@ def test_lines():
 
 
 def test_write_same_writes_zeroes():
-    """The line has pattern=zero, as the block layer writes: WRITE SAME with UNMAP needs zeroes."""
+    """The line has pattern=zero, because the block layer writes zeroes too. WRITE SAME with UNMAP
+    requires them."""
     same = "93080000000000000626000004000000"
     assert record([event("start", 1, cdb=same)])[0] == [f"{same} out 512 pattern=zero at=0 cpu=0"]
 
 
-def test_order_is_that_of_time():
-    """Events, read CPU by CPU, are sorted by time; events of the same time keep their order."""
+def test_lines_are_in_the_order_of_time():
+    """record reads events CPU by CPU and sorts them by time. Events of the same time keep their
+    order."""
     shuffled = list(range(100, 200))
     random.Random(1).shuffle(shuffled)
     lines, _ = record([event("start", 1000 * n, n, cdb=read10(n)) for n in shuffled] +
@@ -58,8 +60,9 @@ def test_order_is_that_of_time():
     assert [int(line[4:12], 16) for line in lines] == list(range(100, 209))
 
 
-def test_sorting_piece_by_piece():
-    """Events later than the time of a sort wait for others that may still come before them."""
+def test_events_can_be_sorted_in_several_steps():
+    """A sort records the events before a given time. Later ones stay, because earlier events may
+    still be read."""
     lines, summary = record([
         event("start", 3000, 1, cdb=read10(3)), event("done", 4000, 1, cdb=read10(3)),
         event("start", 1000, 2, cdb=read10(1)), "sort 2000",
@@ -69,7 +72,8 @@ def test_sorting_piece_by_piece():
 
 
 def test_a_refused_command_counts_once():
-    """A command that the driver refused twice is one line; CPU 1's with the same tag is another."""
+    """A command that the driver refused twice is one line. CPU 1's command, which has the same tag,
+    is another line."""
     lines, summary = record([
         event("start", 1000, 7, cdb=read10(1)), event("start", 2000, 7, 1, cdb=read10(2)),
         event("refused", 2500, 7, cdb=read10(1)), event("start", 3000, 7, cdb=read10(1)),
@@ -79,15 +83,16 @@ def test_a_refused_command_counts_once():
     assert (summary["ends"], summary["most"]) == (2, 2)
 
 
-def test_ends_of_earlier_commands_are_not_recorded():
+def test_ends_of_commands_sent_before_the_recording_are_ignored():
     lines, summary = record([event("done", 1000, 5, cdb=read10(1)),
                              event("refused", 1000, 5, cdb=read10(1)),
                              event("start", 2000, 5, cdb=read10(1))])
     assert len(lines) == 1 and summary["ends"] == 0
 
 
-def test_lost_ends_do_not_slow_down_later_events():
-    """A tag starts again and again without an end: no event takes longer than the ones before."""
+def test_missing_ends_do_not_slow_down_later_events():
+    """20000 commands with one tag start, and their ends come later. The time of an event does not
+    grow with the number of commands in flight."""
     lines, _ = record([event("start", n, 3, cdb=read10(n)) for n in range(20000)] +
                       [event("done", 20000 + n, 3, cdb=read10(n)) for n in range(20000)], 20000)
     assert len(lines) == 20000
@@ -116,7 +121,7 @@ def test_commands_that_cannot_be_written_become_comments(cdb, data, protected, w
     assert (summary["written"], summary["left_out"]) == (1, 1)
 
 
-def test_without_a_disk_the_size_of_a_block_is_not_known():
+def test_command_with_blocks_is_left_out_without_a_disk():
     inquiry = "120000002400"
     lines, _ = record([event("start", 1000, cdb=read10(0)), event("start", 2000, cdb=inquiry)],
                       1000, 0)
@@ -124,7 +129,7 @@ def test_without_a_disk_the_size_of_a_block_is_not_known():
                      "of its blocks is not known", f"{inquiry} in 36 at=1 cpu=0"]
 
 
-def test_a_command_without_data_needs_no_known_opcode():
+def test_unknown_opcode_without_data_is_written():
     assert record([event("start", 1, data=0, cdb="c00000000000")])[0] == [
         "c00000000000 none 0 at=0 cpu=0"]
 
@@ -134,8 +139,9 @@ def test_recording_stops_at_its_limit():
     assert len(lines) == 4 and summary["full"] == 1
 
 
-def test_the_last_recorded_command_reaches_the_limit():
-    """The limit counts the last command only once it has ended: it may still be refused."""
+def test_recording_is_full_when_its_last_command_has_ended():
+    """A recording at its limit is full only when all its commands have ended. Until then the driver
+    may refuse one, which makes room for another."""
     events = [event(kind, 10 * n + (kind == "done"), n, cdb=read10(n))
               for n in range(4) for kind in ("start", "done")]
     assert record(events, 4)[1]["full"] == 1
@@ -145,7 +151,7 @@ def test_the_last_recorded_command_reaches_the_limit():
     assert record([*events[:-1], refused], 4)[1]["full"] == 0
 
 
-def test_printed_lines_are_a_command_file(tmp_path):
+def test_replay_accepts_the_recorded_lines(tmp_path):
     """replay accepts every kind of line that record writes."""
     cdbs = [read10(1), "080000010100", "a80000000001000000020000", "2e000000000100000100",
             "93000000000000000626000004000000", "93010000000000000626000004000000",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io verify expects in each block the data of the last command of a file that writes it."""
+"""sg_io verify expects in each block the data of the last command in the file that writes this
+block."""
 
 import random
 
@@ -57,10 +58,10 @@ def test_the_last_write_to_a_block_counts(tmp_path):
     assert sorted(got) == list(range(8))
 
 
-def test_write_same(tmp_path):
+def test_write_same_repeats_its_block(tmp_path):
     got = expected(tmp_path, [same10(4, 3, "lba"), same10(60, 0, "ff")])
     assert all(got[i][1] == lba_data(4) for i in (4, 5, 6))
-    # 0 blocks means up to the end of the disk.
+    # A number of 0 blocks means all blocks up to the end of the disk.
     assert sorted(got) == [4, 5, 6, 60, 61, 62, 63]
     ndob = "93010000000000000000000000080000 none 0"
     assert {data for _, data in expected(tmp_path, [ndob]).values()} == {bytes(BLOCK)}
@@ -86,16 +87,17 @@ def test_blocks_with_unknown_data_are_not_compared(tmp_path):
     assert [i for i in got if got[i][1] is not None] == [5]
 
 
-def test_commands_that_write_no_block(tmp_path):
+def test_commands_without_a_known_block_write_nothing(tmp_path):
     (head,) = dump(tmp_path, ["2f020000000000000100 out 16 pattern=ff", "1b0000000000 none 0",
                               "5500000000000000 1000 out 16".replace(" 10", "10"),
                               "c00000000000 out 4",
                               "83000000000000000000000000100000 out 16"]).stdout.splitlines()
-    # A vendor's command may have written anything; what EXTENDED COPY wrote is in its parameters.
+    # sg_io does not know what two of them write: a vendor's command may write anything, and the
+    # blocks of EXTENDED COPY are in its parameters.
     assert head == "0 2"
 
 
-def test_the_largest_lba(tmp_path):
+def test_largest_lba_can_be_written(tmp_path):
     top = (1 << 64) - 4
     line = f"8a00{top:016x}000000030000 out 48 pattern=ff"
     rows = dump(tmp_path, [line, "040000000000 none 0", line]).stdout.splitlines()[1:]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The choices of the policy "steer": its rules, and their results on a simulated device."""
+"""The choices of the policy "steer": its rules in every state, and throughput on a simulated
+device."""
 
 import functools
 import itertools
@@ -32,8 +33,8 @@ def simulate(**settings):
     return json.loads(done.stdout)
 
 
-def test_rules():
-    """The rules hold in every state."""
+def test_rules_hold_in_every_state():
+    """steer_walk checks the rules in each state."""
     done = subprocess.run([program("steer_walk")], capture_output=True, text=True, timeout=60,
                           check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -41,12 +42,14 @@ def test_rules():
 
 @pytest.mark.parametrize("threshold", [1, 4, 16, 24])
 @pytest.mark.parametrize("hwq_ns", [10000, 100000, 2000000])
-def test_one_task_gets_the_queues_of_all(threshold, hwq_ns):
-    """Four queues serve one command at a time each: steer is at least 2.5 times as fast."""
+def test_one_task_gets_all_hardware_queues(threshold, hwq_ns):
+    """Each of four hardware queues serves one command at a time. steer is at least 2.5 times as
+    fast as direct."""
     direct = simulate(steer=0, hwq_ns=hwq_ns, qd=64)
     steered = simulate(threshold=threshold, hwq_ns=hwq_ns, qd=64)
     assert direct["ns"] > 2.5 * steered["ns"]
-    # With a threshold of 1 a queue has no next command, and is idle for a moment.
+    # Less than the ideal: with a threshold of 1 a queue has no second command, so it is idle for a
+    # moment after each.
     assert steered["backed_off"] == 0 and steered["steered"] > 50000 / 2
 
 
@@ -57,8 +60,9 @@ def test_one_task_gets_the_queues_of_all(threshold, hwq_ns):
     ids=["at once", "at once, 30 %", "at once, 90 %", "link", "link and noise"])
 @pytest.mark.parametrize("qd", [20, 32, 128, 1000])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_batch_stops_where_it_does_not_help(device, qd, seed):
-    """Less than 1 % of the commands are steered, at next to no cost."""
+def test_steering_stops_where_it_does_not_help(device, qd, seed):
+    """The hardware queues do not limit the device. Less than 1 % of the commands are steered, and
+    the run takes at most 2 % longer."""
     direct = simulate(steer=0, qd=qd, seed=seed, **device)
     steered = simulate(qd=qd, seed=seed, **device)
     assert 0 < steered["steered"] < 50000 / 100
@@ -71,17 +75,17 @@ def test_batch_stops_where_it_does_not_help(device, qd, seed):
     {"hwq_ns": 20000}, {"hwq_ns": 5000, "service_ns": 200000, "jitter": 100000},
     {"service_ns": 200000, "jitter": 199000}, {"link_ns": 3000}],
     ids=["hwq", "hwq and noise", "noise", "link"])
-def test_balanced_load_stays_where_it_is(qd, threshold, device):
-    """Four tasks on four queues: less than 1 % of the commands are steered."""
+def test_balanced_load_is_not_steered(qd, threshold, device):
+    """Four tasks use four hardware queues. Less than 1 % of the commands are steered."""
     direct = simulate(steer=0, tasks=4, qd=qd, **device)
     steered = simulate(tasks=4, qd=qd, threshold=threshold, **device)
     assert steered["steered"] < 50000 / 100
     assert steered["ns"] < 1.02 * direct["ns"]
 
 
-def test_follows_the_device():
-    """The device serves its queues separately, and later all of them by one link: steer stops
-    within a few hundred commands. The other way round it begins."""
+def test_steering_begins_and_stops_when_the_device_changes():
+    """The device first serves each hardware queue separately, later all of them over one link:
+    steer stops within 400 commands. If the device changes in the other direction, steer begins."""
     stops = simulate(hwq_ns=50000, hwq_ns_later=0, link_ns_later=50000, qd=64)
     assert stops["backed_off"] >= 1
     assert 25000 <= stops["stopped_at"] < 25000 + 400
@@ -90,22 +94,23 @@ def test_follows_the_device():
 
 
 def test_two_busy_tasks_share_the_idle_queues():
-    """Two of four queues have a task each: steer is nearly twice as fast. The tasks interfere a
-    little."""
+    """Two of four hardware queues have a task each. steer is nearly twice as fast as direct:
+    the tasks interfere a little."""
     direct = simulate(steer=0, tasks=2, hwq_ns=100000, qd=64)
     steered = simulate(tasks=2, hwq_ns=100000, qd=64)
     assert direct["ns"] > 1.7 * steered["ns"]
 
 
 def test_steer_stops_using_full_queues():
-    """The queues are full while they still count as idle: steering helps nevertheless."""
+    """Hardware queues with room for two commands are full while steer still counts them as idle.
+    steer is nevertheless 2.5 times as fast as direct."""
     direct = simulate(steer=0, hwq_ns=100000, qd=64)
     steered = simulate(hwq_ns=100000, qd=64, hwq_depth=2)
     assert steered["fell_back"] > 1000 and direct["ns"] > 2.5 * steered["ns"]
 
 
 def test_closed_queues_are_never_chosen():
-    """One of four queues is closed: the program fails if steer chooses it."""
+    """One of four hardware queues is closed. The simulation fails if steer chooses it."""
     direct = simulate(steer=0, hwq_ns=100000, qd=64)
     steered = simulate(closed=2, hwq_ns=100000, qd=64)
     assert steered["most"] == 0 and direct["ns"] > 1.8 * steered["ns"]

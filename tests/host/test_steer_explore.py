@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that the policy "steer" moves, in every interleaving, and mistakes that are found."""
+"""Commands that the policy "steer" moves, in every interleaving, and planted mistakes, each of
+which this exploration must find."""
 
 import core_world
 import pytest
@@ -9,8 +10,8 @@ VERDICT = "drivers/core/verdict.c"
 ON = "policy=steer hwqs=2 threshold=0 on=1 "
 
 
-# See core_explore.c. A hardware queue with one command is busy. trying: commands that the trial may
-# still steer.
+# See core_explore.c. threshold=0: a hardware queue with one command is busy. on=1: steer moves
+# commands. trying=N: steer may move N commands as a trial.
 @pytest.mark.parametrize("words, least", [
     (ON + "s2@0 s1@1", 5000),
     (ON + "s1@0 s1@0 s1@1", 10000),
@@ -34,35 +35,36 @@ def test_every_interleaving(words, least):
 
 
 COUNTS, FOREIGN = "queued.counter == steer->done", "foreign.counter"
+# See test_depth.py.
 PLANTED = {
     "a foreign command is not counted": (MOVE, """
         atomic_inc(&to->core->move.foreign);
 """, "", ON + "s2@0 offline", ""),
-    "one that has ended stays counted": (MOVE, """
+    "a foreign command that has ended stays counted": (MOVE, """
     atomic_dec_return_release(&cmd->hwq->core->move.foreign);
 """, "", ON + "busy=1 s2@0", FOREIGN),
-    "the CPU goes without a grace period": (MOVE, """
+    "the CPU goes offline without a grace period": (MOVE, """
     synchronize_rcu();
 """, "", ON + "s2@0 offline", ""),
-    "the CPU goes before foreign commands": (MOVE, """
+    "the CPU goes offline before foreign commands end": (MOVE, """
     while (atomic_read_acquire(&move->foreign))
         msleep(SMQ_MOVE_POLL_MS);
 """, "", ON + "s2@0 offline", "->index != 1"),
-    "closed hardware queues are not told apart": (STEER, """
+    "a closed hardware queue counts as open": (STEER, """
         q.open = smq_hwq_is_open(host->hwq[own->next]);
 """, """
         q.open = true;
 """, ON + "s2@0 offline", "index"),
-    "what falls back stays foreign": (VERDICT, """
+    "a refused command that goes home stays foreign": (VERDICT, """
         policy->ops->refused(policy, hwq, cmd);
     smq_move(cmd, hwq);
 """, """
         policy->ops->refused(policy, hwq, cmd);
 """, ON + "busy=1 s2@0", "cmd->hwq == hwq"),
-    "what falls back stays counted": (STEER, """
+    "a refused command that goes home stays counted": (STEER, """
     atomic_dec(&sc->at->queued);
 """, "", ON + "busy=1 s2@0", COUNTS),
-    "what is given is counted too late": (STEER, """
+    "the two counts are read in the wrong order": (STEER, """
     unsigned int done = atomic_read_acquire(&s->done);
 
     return atomic_read(&s->queued) - done;
@@ -71,23 +73,23 @@ PLANTED = {
 
     return queued - atomic_read_acquire(&s->done);
 """, ON + "s2@0 show=0", "nr_cmds"),
-    "an end counted for the wrong queue": (STEER, """
+    "an end is counted for the wrong queue": (STEER, """
     struct steer_hwq *at = sc->at;
 """, """
     struct steer_hwq *at = sc->own ? sc->own : sc->at;
 """, ON + "s2@0", COUNTS),
-    "not judged": (STEER, """
+    "a moved command is not judged": (STEER, """
     if (unlikely(sc->own))
         steer_judge""", """
     if (0)
         steer_judge""", ON + "s2@0", "choice.judged"),
-    "judged twice": (STEER, """
+    "a moved command is judged twice": (STEER, """
     sc->at = sc->own;
     sc->own = NULL;
 """, """
     sc->at = sc->own;
 """, ON + "busy=1 s2@0", "choice.judged"),
-    "two choices at a time": (STEER, """
+    "two CPUs choose at the same time": (STEER, """
     if (smq_steer_wants(&own->choice))
         to = steer_find(policy, hwq, own, threshold);
 """, """

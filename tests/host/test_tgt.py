@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The iSCSI target for a VM's test: it starts, it ends, and reports errors."""
+"""The iSCSI target (tgtd) for tests in a VM: when it starts and ends, and messages for errors."""
 import os
 import re
 import shutil
@@ -29,10 +29,10 @@ def listens(port):
 
 
 def ends(port):
-    """Waits until no process accepts connections on a port."""
+    """Waits until no process accepts connections on a port; fails after 10 s."""
     end = time.monotonic() + 10
     while listens(port):
-        assert time.monotonic() < end, f"tgtd is still there, on port {port}"
+        assert time.monotonic() < end, f"tgtd still runs, on port {port}"
         time.sleep(0.05)
 
 
@@ -41,14 +41,14 @@ needs_tgt = pytest.mark.skipif(not shutil.which("tgtd", path=tgt.SEARCH),
 
 
 @needs_tgt
-def test_tgtd_runs_during_the_block():
+def test_tgtd_runs_until_the_context_ends():
     with vmheader.prepared(WORDS) as words:
         found = re.findall(PLACED, " ".join(words))
         assert [lun for _, lun in found] == ["1", "2", "1"]
         (port,) = {port for port, _ in found}
         folder = Path(words[1].rpartition(" ")[2])
         assert listens(port) and (folder / "a.img").stat().st_size == 8 << 20
-        # Two targets at a time use different ports.
+        # A second target at the same time uses another port.
         with vmheader.prepared(WORDS) as others:
             (other,) = {port for port, _ in re.findall(PLACED, " ".join(others))}
             assert other != port and listens(other)
@@ -61,7 +61,7 @@ def test_tgtd_ends_when_the_test_fails():
     with pytest.raises(KeyError):
         with vmheader.prepared(WORDS) as words:
             port = re.search(PLACED, words[0])[1]
-            raise KeyError("a test's")
+            raise KeyError("the test fails")
     assert not listens(port)
 
 
@@ -77,30 +77,30 @@ def test_tgtd_ends_with_the_process_that_started_it():
         assert listens(port)
         owner.send_signal(signal.SIGKILL)
     ends(port)
-    # The process that would remove these files was killed.
+    # The test removes these files, because the process that would have removed them was killed.
     for path in Path(folder).iterdir():
         path.unlink()
     Path(folder).rmdir()
 
 
 @needs_tgt
-def test_a_port_in_use_is_replaced_by_another(monkeypatch):
-    with socket.socket() as somebody:
-        somebody.bind(("127.0.0.1", 0))
-        somebody.listen()
-        mine, free = somebody.getsockname()[1], tgt._free_port()
-        ports = [mine, free]
+def test_tgtd_uses_another_port_if_the_first_is_in_use(monkeypatch):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        used, free = other.getsockname()[1], tgt._free_port()
+        ports = [used, free]
         monkeypatch.setattr(tgt, "_free_port", lambda: ports.pop(0))
         with vmheader.prepared(WORDS) as words:
             assert re.search(PLACED, words[0])[1] == str(free) and not ports
 
 
 @needs_tgt
-def test_reasons_why_uml_does_not_start(monkeypatch):
-    with socket.socket() as somebody:
-        somebody.bind(("127.0.0.1", 0))
-        somebody.listen()
-        monkeypatch.setattr(tgt, "_free_port", lambda: somebody.getsockname()[1])
+def test_tgtd_that_does_not_start_is_reported(monkeypatch):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setattr(tgt, "_free_port", lambda: other.getsockname()[1])
         with pytest.raises(vmheader.HeaderError, match="tgtd does not start: .*in use"):
             with vmheader.prepared(WORDS):
                 pass

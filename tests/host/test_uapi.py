@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The header of /dev/smqsgN: it compiles without other headers, its layout does not change, and its
-example compiles."""
+"""The header for programs that use /dev/smqsgN: it compiles without other headers, its layout does
+not change, and its example compiles."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ HEADER = ROOT / "include/uapi/scsi/smq_sg.h"
 STRICT = ["-Wall", "-Wextra", "-Werror"]
 BITS = pytest.mark.parametrize("bits", ("-m64", "-m32"))
 
-# name: (size, "member offset, ..."), the same for 32 and for 64 bits.
+# name: (size, "member offset, ..."), in bytes. They are the same for 32-bit and 64-bit programs.
 LAYOUT = {
     "smq_sg_info": (128, "features 0, slots 8, depth 12, max_transfer 16, max_segments 20,"
                          "alignment 24, slot_bytes 28, max_waiting 32, max_held 36, reserved 40"),
@@ -47,7 +47,8 @@ def text():
 
 
 def compile_(compiler, *flags, source, out="/dev/null"):
-    """Compiles without a libc for 32 bits: the kernel's headers are those of the machine."""
+    """Compiles a source. Needs no 32-bit libc, because the include path has the kernel's headers of
+    the machine's own architecture."""
     arch = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True, check=True,
                           timeout=TIMEOUT).stdout.strip()
     done = subprocess.run(
@@ -69,8 +70,8 @@ def members(row):
     return {name: int(at) for name, at in (word.split() for word in row.split(","))}
 
 
-def test_the_table_has_every_entry():
-    """The table has all structures and codes of the header."""
+def test_layout_table_is_complete():
+    """LAYOUT and CODES have all structures and ioctl codes of the header."""
     found = {}
     for name, body in re.findall(r"^struct (\w+) \{\n(.*?)^\};", text(), flags=re.S | re.M):
         body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
@@ -82,7 +83,7 @@ def test_the_table_has_every_entry():
 
 @BITS
 @pytest.mark.parametrize("compiler", ("gcc", "g++"))
-def test_layout(compiler, bits):
+def test_layout_does_not_change(compiler, bits):
     """Sizes, offsets and codes do not change, because old programs use them."""
     word = "_Static_assert" if compiler == "gcc" else "static_assert"
     lines = ["#include <scsi/smq_sg.h>"]
@@ -95,7 +96,7 @@ def test_layout(compiler, bits):
              source="\n".join(lines) + "\n")
 
 
-def test_the_example_is_true(tmp_path):
+def test_example_in_the_header_compiles(tmp_path):
     """The example in the first comment compiles unchanged inside a function."""
     comment = text().split("*/")[1]
     lines = [line[3:] for line in comment.splitlines() if line.startswith(" *\t")]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/uml: the environment of a command under User Mode Linux, and refused options."""
+"""tools/uml: the environment and the end of a command under User Mode Linux, refused options, and
+which lines of the console are faults."""
 
 import os
 import re
@@ -20,14 +21,14 @@ from testvm import report, uml  # noqa: E402
 
 
 def prepared():
-    """The flavours that can be run here without building them."""
+    """The flavours whose kernels are already built."""
     return [name for name in uml.FLAVOURS if subprocess.run(
         [TOP / "tools/kernels", "path", f"uml-{name}"], capture_output=True,
         check=False).returncode == 0]
 
 
 def run(*arguments, command, **options):
-    """Runs tools/uml until it ends, with any flavour that is built."""
+    """Runs tools/uml until it ends, with the first flavour that is built."""
     flavours = prepared()
     if not flavours:
         pytest.skip("no flavour is prepared: tools/kernels prepare uml-perf")
@@ -45,7 +46,7 @@ def test_stdout_and_stderr_arrive_exactly_and_separately(tmp_path):
 
 
 def test_command_finds_its_environment(tmp_path):
-    """One boot looks at all that the command finds around it."""
+    """One boot checks the whole environment of the command."""
     work = tmp_path / "folder with 'quotes'"
     work.mkdir()
     (work / "file").write_text("from the host\n")
@@ -80,14 +81,14 @@ def test_command_finds_its_environment(tmp_path):
     assert (share / "out").read_text() == "brought\n"
 
 
-def test_report_fails_a_command_that_succeeds():
+def test_kernel_report_fails_a_successful_command():
     line = "WARNING: drivers/scsi/scsi_lib.c:123 at scsi_nothing+0x1/0x2"
     done = run(command=["sh", "-c", f"echo '<4>{line}' >/dev/kmsg; echo went on"], text=True)
     assert (done.returncode, done.stdout) == (99, "went on\n")
     assert line in done.stderr
 
 
-def test_panic_fails_with_its_report(tmp_path):
+def test_panic_fails_and_its_report_is_printed(tmp_path):
     log = tmp_path / "log"
     done = run("--mem", "192", "--log", str(log), text=True, command=[
         "sh", "-c", "echo before; echo 2 >/proc/sys/vm/panic_on_oom; exec tail /dev/zero"])
@@ -96,14 +97,14 @@ def test_panic_fails_with_its_report(tmp_path):
     assert "Out of memory" in log.read_text()
 
 
-def test_guest_that_ends_before_its_command():
+def test_guest_that_ends_before_its_command_is_reported():
     done = run(command=["sh", "-c", "echo before; /run/vm/busybox poweroff -f"], text=True)
     assert (done.returncode, done.stdout) == (125, "before\n")
     assert "the guest ended before its command did" in done.stderr
 
 
 def processes_of(group_word):
-    """Processes with a word in their arguments."""
+    """Other processes that have the word in their arguments."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -114,7 +115,7 @@ def processes_of(group_word):
     return [pid for pid in found if pid != os.getpid()]
 
 
-def test_timeout_leaves_nothing_behind():
+def test_timeout_leaves_no_process_behind():
     word = f"mark.{os.getpid()}.timeout"
     started = time.monotonic()
     done = run("--timeout", "20", "--append", word,
@@ -138,7 +139,7 @@ def test_signal_stops_the_guest(number):
         process.wait(60)
     deadline = time.monotonic() + 20
     while processes_of(word):
-        assert time.monotonic() < deadline, "the guest goes on"
+        assert time.monotonic() < deadline, "the guest still runs"
         time.sleep(0.1)
 
 
@@ -151,7 +152,7 @@ def test_signal_stops_the_guest(number):
     ([], 2, "CMD is missing"),
     (["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
 ])
-def test_wrong_arguments(arguments, status, text):
+def test_wrong_arguments_are_refused(arguments, status, text):
     done = subprocess.run([UML, *arguments], capture_output=True, text=True, check=False,
                           stdin=subprocess.DEVNULL, timeout=LIMIT)
     assert done.returncode == status
@@ -159,7 +160,7 @@ def test_wrong_arguments(arguments, status, text):
     assert "Traceback" not in done.stderr
 
 
-def test_missing_kernel_is_named(tmp_path):
+def test_missing_kernel_is_reported(tmp_path):
     done = subprocess.run([UML, "--", "true"], capture_output=True, text=True, check=False,
                           env=dict(os.environ, SMQ_CACHE=str(tmp_path)), timeout=LIMIT)
     assert done.returncode == 125
@@ -244,7 +245,7 @@ def test_known_double_free_of_the_kernel_is_ignored():
 def test_other_double_frees_are_faults(place, caller):
     log = report.ConsoleLog("end mark")
     log.feed(PERCPU.format(place, caller).encode())
-    # A known report after it does not make this one known.
+    # A known report that follows does not hide the first one.
     log.feed(PERCPU.format("scsi_device_dev_release", "scsi_alloc_sdev").encode())
     assert f"at {place}+" in log.faults()
 

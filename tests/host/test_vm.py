@@ -19,9 +19,9 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 VM = str(TOP / "tools/vm")
-# A VM boots in seconds; the host may be busy with others.
+# Seconds. A VM needs a few to boot, and more if the host runs other VMs.
 LIMIT = 180
-# Seconds for boots: first the least that is assumed; the times of boots on this host are appended.
+# Boot times in seconds: an assumed minimum, then the times that tests have measured on this host.
 BOOTS = [4.0]
 
 
@@ -61,14 +61,14 @@ def test_stdout_and_stderr_arrive_exactly_and_separately(tmp_path):
     (["no-such-command"], 127),
     (["/etc/passwd"], 126),
 ])
-def test_status(command, status):
+def test_exit_status_is_that_of_a_shell(command, status):
     began = time.monotonic()
     assert vm(command=command).returncode == status
     BOOTS.append(time.monotonic() - began)
 
 
 def test_command_finds_its_environment(tmp_path):
-    """One boot looks at all that the command finds around it."""
+    """One boot checks the whole environment of the command."""
     work = tmp_path / "folder with 'quotes'"
     work.mkdir()
     (work / "file").write_text("from the host\n")
@@ -86,7 +86,7 @@ def test_command_finds_its_environment(tmp_path):
         [ -e /dev/vport0p1 ] && echo own-dev
         echo brought >"{share}/out"
         nproc; echo "$SMQ_SEEN:$SECRET"
-        # Or else a guest of several CPUs hangs now and then: see tools/testvm/machine.py.
+        # Must be 0, or a guest with several CPUs may hang: see tools/testvm/machine.py.
         cat /sys/kernel/tracing/options/record-cmd
     """
     environment = dict(os.environ, SMQ_SEEN="yes", SECRET="kept", TMPDIR=str(tmp_path))
@@ -112,7 +112,7 @@ def test_background_processes_end_with_the_command():
     assert time.monotonic() - started < LIMIT / 2
 
 
-def test_panic_fails_with_its_report(tmp_path):
+def test_panic_fails_and_its_report_is_printed(tmp_path):
     log = tmp_path / "log"
     done = vm("--log", str(log), command=["sh", "-c", "echo before; echo c >/proc/sysrq-trigger"],
               text=True)
@@ -125,7 +125,7 @@ def test_panic_fails_with_its_report(tmp_path):
 
 @pytest.fixture(name="first_boot")
 def fixture_first_boot(tmp_path, monkeypatch):
-    """Replaces QEMU by a script that changes its arguments at the first start."""
+    """Puts a script in place of QEMU that changes QEMU's arguments at the first start."""
     def change(script):
         qemu = tmp_path / "bin/qemu-system-x86_64"
         qemu.parent.mkdir()
@@ -138,7 +138,7 @@ def fixture_first_boot(tmp_path, monkeypatch):
     return change
 
 
-def test_a_kernel_that_dies_in_its_boot_is_booted_again(tmp_path, first_boot):
+def test_kernel_that_panics_during_boot_is_booted_again(tmp_path, first_boot):
     first_boot('exec "$real" "${@/quiet loglevel/rdinit=/none loglevel}"')
     log = tmp_path / "log"
     done = vm("--log", str(log), command=["sh", "-c", "echo once; exit 3"], text=True)
@@ -147,7 +147,7 @@ def test_a_kernel_that_dies_in_its_boot_is_booted_again(tmp_path, first_boot):
     assert text.count("Kernel panic") == text.count("vm: booted again\n") == 1
 
 
-def test_a_kernel_that_hangs_in_its_boot_is_booted_again(testvm, first_boot, capfd, monkeypatch):
+def test_kernel_that_hangs_during_boot_is_booted_again(testvm, first_boot, capfd, monkeypatch):
     first_boot('exec "$real" -S "$@"')
     machine = testvm[2]
     monkeypatch.setattr(machine, "BOOT_SECONDS", 3)
@@ -165,7 +165,7 @@ def test_kernel_that_never_boots_is_reported(tmp_path):
     assert log.read_text().count("Kernel panic") == 2
 
 
-def test_warning_fails_a_command_that_succeeds():
+def test_kernel_warning_fails_a_successful_command():
     line = "WARNING: CPU: 1 PID: 77 at drivers/scsi/scsi_lib.c:123 scsi_nothing+0x1/0x2"
     done = vm(command=["sh", "-c", f"echo '<4>{line}' >/dev/kmsg; echo went on"], text=True)
     assert done.returncode == 99
@@ -181,7 +181,7 @@ LOSE_COMMANDS = """
 """
 
 
-def test_hung_task_fails():
+def test_hung_task_fails_the_command():
     script = LOSE_COMMANDS + """
         echo 2 >/proc/sys/kernel/hung_task_timeout_secs
         dd if=/dev/zero of=/dev/sda bs=4k count=1 conv=fsync &
@@ -199,8 +199,8 @@ def test_unkillable_process_is_named():
     assert re.fullmatch(r"vm: dd \(\d+\) was still running and could not be killed\n", done.stderr)
 
 
-def test_timeout():
-    # Long enough for a boot on this host, however busy it is.
+def test_timeout_stops_the_vm():
+    # Must be long enough for a boot, also on a busy host.
     seconds = round(3 * max(BOOTS))
     started = time.monotonic()
     done = vm("--timeout", str(seconds), command=["sh", "-c", "printf begun; sleep 1000"],
@@ -230,15 +230,15 @@ def test_signal_stops_qemu(tmp_path, number):
         assert not list(tmp_path.iterdir())
 
 
-def test_reader_that_goes_away_stops_the_vm():
+def test_vm_stops_when_its_output_is_closed():
     with subprocess.Popen([VM, "--", "yes"], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"y\n"
         process.stdout.close()
         assert process.wait(60) == 128 + signal.SIGPIPE
 
 
-def test_icount_counts_alike():
-    """Guest time is a count of instructions: a loop takes the same time in each boot."""
+def test_icount_gives_reproducible_times():
+    """With --icount guest time counts instructions: a loop takes the same time in each boot."""
     program = ("import time\n"
                "def loop():\n"
                "    start = time.monotonic_ns()\n"
@@ -253,8 +253,9 @@ def test_icount_counts_alike():
     assert abs(figures[0] - figures[1]) <= 0.01 * figures[0]
 
 
-def test_shell():
-    """A terminal with job control, window size and the shell's own exit status."""
+def test_shell_has_a_terminal():
+    """The shell's terminal has job control and the host's window size. tools/vm returns the shell's
+    exit status."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(VM, [VM, "--timeout", str(LIMIT), "--shell"])
@@ -289,7 +290,7 @@ def test_shell():
         wait_for(b"# ")
         os.write(terminal, b"stty size; tty; sleep 1000\r")
         wait_for(b"41 133\r\n/dev/hvc0\r\n")
-        # ^C may come before sleep runs; it also discards the typed text.
+        # Try ^C again if it comes before sleep runs: it then only discards the typed text.
         until(b"\x03", b"# ")
         until(b"echo rea''dy\r", b"ready\r\n")
         wait_for(b"# ")
@@ -329,7 +330,7 @@ def test_shell():
     (["--qemu", "'open", "--", "true"], 125, "--qemu ''open': No closing quotation"),
     (["--qemu", "-no-such-option", "--", "true"], 125, "ended before its command did"),
 ])
-def test_wrong_arguments(arguments, status, text):
+def test_wrong_arguments_are_refused(arguments, status, text):
     done = subprocess.run([VM, *arguments], capture_output=True, text=True, check=False,
                           stdin=subprocess.DEVNULL, timeout=LIMIT)
     assert done.returncode == status
@@ -376,7 +377,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("line", FAULTS)
-def test_fault_is_seen(testvm, line):
+def test_line_that_reports_a_fault_is_found(testvm, line):
     log = testvm[0].ConsoleLog("end mark")
     text = f"[    1.000000] before\r\n[    1.100000] {line}\r\n[    1.200000] after\r\n".encode()
     for i in range(0, len(text), 7):
@@ -393,7 +394,7 @@ def test_harmless_line_is_no_fault(testvm, line):
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_end_mark_is_taken_off_at_any_boundary(testvm, size):
+def test_end_mark_is_removed_from_output_of_any_block_size(testvm, size):
     mark = b"0123abcd0124"
     data = b"text 0123abc and 0123abcd012 and 0123abcd" + mark[:-1] + b"\n0123"
     reader, writer = os.pipe()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The VM that a test file asks for, and the files that share one."""
+"""The header of a test file: the VM that it asks for, and which files share a VM."""
 import shlex
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ PVSCSI = "--qemu '-device pvscsi,id=a -drive file={disk:a:64},if=none,id=d'"
 
 @pytest.fixture(name="write")
 def write_fixture(tmp_path):
-    """Writes a test file with the given head."""
+    """Writes a test file that begins with the given lines."""
     def write(*lines, name="test_x.py"):
         path = tmp_path / "tests/vm" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -26,13 +26,13 @@ def write_fixture(tmp_path):
     return write
 
 
-def test_a_file_without_a_header_needs_nothing(write):
+def test_file_without_a_header_has_no_options(write):
     assert vmheader.options(write('"""vm: no header"""')) == []
     with vmheader.prepared([]) as words:
         assert words == []
 
 
-def test_lines_add_up(write):
+def test_options_of_all_header_lines_are_joined(write):
     path = write(f"# vm: --cpus 4 {PVSCSI}", "# vm: --append 'a=b c' --mem 2048")
     assert vmheader.options(path) == [
         "--cpus", "4", "--qemu=-device pvscsi,id=a -drive file={disk:a:64},if=none,id=d",
@@ -74,7 +74,7 @@ def test_each_disk_has_one_size(write):
             pass
 
 
-def test_files_share_a_vm_of_which_they_say_the_same(write):
+def test_only_files_with_equal_headers_share_a_vm(write):
     one, two = write(f"# vm: {PVSCSI}"), write("", name="test_y.py")
     three = write(f"# vm: {PVSCSI}", name="test_z.py")
     assert vmheader.of([one, three]) == vmheader.of([one]) != vmheader.of([two]) == []
@@ -84,13 +84,13 @@ def test_files_share_a_vm_of_which_they_say_the_same(write):
 
 
 class Recorder:
-    """Replaces the runner of programs."""
+    """Stands in for the class that runs programs."""
 
     def __init__(self):
         self.words = []
 
     def run(self, words, *_args, **_environment):
-        """Stores the command, and notes whether its disk exists while it would run."""
+        """Stores the command, and whether its disk exists at the time when it would run."""
         self.words = words
         self.disk = [Path(word.partition("file=")[2].partition(",")[0])
                      for option in words for word in option.split() if "file=" in word]
@@ -98,7 +98,7 @@ class Recorder:
         return 0
 
 
-def test_the_vm_has_the_options_of_the_file(write, tmp_path):
+def test_vm_gets_the_options_of_the_file(write, tmp_path):
     write(f"# vm: {PVSCSI}")
     runner = Recorder()
     pytests.in_vm(runner, tmp_path, tmp_path, "6.1", ["tests/vm/test_x.py::test_a"], 5)
@@ -106,7 +106,7 @@ def test_the_vm_has_the_options_of_the_file(write, tmp_path):
     assert runner.words.index("--") > [word[:7] for word in runner.words].index("--qemu=")
 
 
-def test_user_mode_linux_has_no_devices_to_give(write, tmp_path):
+def test_user_mode_linux_ignores_headers(write, tmp_path):
     """User Mode Linux has no devices, so files that ask for different VMs share a guest."""
     write(f"# vm: {PVSCSI}")
     write("", name="test_y.py")
@@ -150,6 +150,6 @@ def test_kernels_run_the_documented_smoke_tests():
         assert "mark.smoke" in (TOP / step.targets[0]).read_text(encoding="utf-8"), str(step)
 
 
-def test_headers_in_the_tree_can_be_followed():
+def test_headers_in_the_tree_are_valid():
     for path in sorted((TOP / "tests/vm").rglob("test_*.py")):
         vmheader.options(path)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "example": commands go to the hardware queues in turn. A queue that has "most"
- * commands in flight gets none from other queues: those commands stay on the queue that the block
+ * The policy "example" gives commands to the hardware queues in turn. A queue that has "most"
+ * commands in flight gets none from other queues: such commands stay on the queue that the block
  * layer has chosen.
  */
 #include <linux/module.h>
@@ -15,7 +15,7 @@ struct example_knobs {
 
 struct example_hwq {
 	atomic_t inflight;	/* atomic: any CPU queues and completes */
-	unsigned int next;	/* the queue tried next */
+	unsigned int next;	/* counts up: the queue to try next, modulo their number */
 };
 
 static struct smq_hwq *example_queue(struct smq_policy *policy, struct smq_hwq *hwq,
@@ -25,7 +25,7 @@ static struct smq_hwq *example_queue(struct smq_policy *policy, struct smq_hwq *
 	const struct example_knobs *knobs = policy->knobs;
 	struct smq_hwq *to;
 
-	/* data_race: two CPUs may pick the same queue. */
+	/* data_race: two CPUs may choose the same queue, which does no harm. */
 	to = policy->host->hwq[data_race(mine->next++) % policy->host->nr_hwqs];
 	its = smq_policy_hwq_priv(policy, to);
 	if (!smq_cmd_may_move(cmd) || !smq_hwq_is_open(to) ||

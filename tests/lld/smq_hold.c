@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * smq_hold: an LLD for the tests. It completes each READ and WRITE after a settable time, or never,
- * counts the commands that it has, and fails aborts and resets on demand. It stores no data: READ
+ * counts its commands in flight, and fails aborts and resets on demand. It stores no data: READ
  * returns zeroes, WRITE is ignored.
  *
  * All settings are in /sys/module/smq_hold/parameters/.
@@ -26,64 +26,64 @@ MODULE_PARM_DESC(depth, "commands per hardware queue, and the LUNs' queue_depth"
 
 static unsigned int luns = 1;
 module_param(luns, uint, 0444);
-MODULE_PARM_DESC(luns, "LUNs");
+MODULE_PARM_DESC(luns, "number of LUNs");
 
 static unsigned int cmd_per_lun;
 module_param(cmd_per_lun, uint, 0444);
-MODULE_PARM_DESC(cmd_per_lun, "the LUNs' first queue_depth where the host takes more; 0: depth");
+MODULE_PARM_DESC(cmd_per_lun, "the LUNs' first queue_depth, if below the host's; 0: depth");
 
 static unsigned int hw_queues = 2;
 module_param(hw_queues, uint, 0444);
-MODULE_PARM_DESC(hw_queues, "hardware queues");
+MODULE_PARM_DESC(hw_queues, "number of hardware queues");
 
 static unsigned int delay_us = 1000;
 module_param(delay_us, uint, 0644);
-MODULE_PARM_DESC(delay_us, "how long a command is kept");
+MODULE_PARM_DESC(delay_us, "time from the start of a command to its completion, in us");
 
 static bool in_commit;
 module_param(in_commit, bool, 0444);
-MODULE_PARM_DESC(in_commit, "start commands in commit rather than one by one");
+MODULE_PARM_DESC(in_commit, "start commands in commit, not one by one in queue_cmd");
 
 static unsigned int doorbell_us;
 module_param(doorbell_us, uint, 0644);
-MODULE_PARM_DESC(doorbell_us, "CPU time that a commit with commands costs");
+MODULE_PARM_DESC(doorbell_us, "CPU time that a commit which starts commands costs, in us");
 
 static unsigned int lun_depth;
 module_param(lun_depth, uint, 0644);
-MODULE_PARM_DESC(lun_depth, "queue_depth of LUNs that are configured from then on; 0: the first one");
+MODULE_PARM_DESC(lun_depth, "queue_depth of LUNs that are configured from then on; 0: unchanged");
 
 static unsigned int lun_segments;
 module_param(lun_segments, uint, 0644);
-MODULE_PARM_DESC(lun_segments, "segments of a request of LUNs that are configured from then on; 0: as the host");
+MODULE_PARM_DESC(lun_segments, "max_segments of LUNs that are configured from then on; 0: host's");
 
 static bool no_lun;
 module_param(no_lun, bool, 0644);
-MODULE_PARM_DESC(no_lun, "LUNs are dropped as they are configured");
+MODULE_PARM_DESC(no_lun, "lun_configure fails, so that the mid-layer drops the LUN");
 
 static int refuse_hwq = -1;
 module_param(refuse_hwq, int, 0644);
-MODULE_PARM_DESC(refuse_hwq, "the hardware queue that refuses commands, and has a ring; -1: any");
+MODULE_PARM_DESC(refuse_hwq, "the only hardware queue that refuses commands and has a ring; -1: all");
 
 static unsigned int ring = UINT_MAX;
 module_param(ring, uint, 0644);
-MODULE_PARM_DESC(ring, "commands that a hardware queue has room for");
+MODULE_PARM_DESC(ring, "number of commands that a hardware queue has room for");
 
-/* READ and WRITE are refused until the LUNs have room again, see hold_set_closed(). */
+/* While this is set, the LLD refuses what hold_rw() handles. See hold_set_closed(). */
 static bool closed;
 
 static unsigned int result;
 module_param(result, uint, 0644);
-MODULE_PARM_DESC(result, "status | host byte << 16 of commands that \"answer\" counts");
+MODULE_PARM_DESC(result, "status | host byte << 16 of the commands that \"answer\" counts");
 
 static unsigned int resid;
 module_param(resid, uint, 0644);
-MODULE_PARM_DESC(resid, "bytes that they did not transfer");
+MODULE_PARM_DESC(resid, "residual of these commands, in bytes");
 
 static unsigned int sense;
 module_param(sense, uint, 0644);
-MODULE_PARM_DESC(sense, "their sense data: descriptor format << 24 | key << 16 | ASC << 8 | ASCQ");
+MODULE_PARM_DESC(sense, "their sense data: descriptor format << 24 | key << 16 | ASC << 8 | ASCQ; 0: none");
 
-/* Calls of commit that started commands. */
+/* Number of calls of commit that started commands. */
 static atomic_t commits = ATOMIC_INIT(0);
 
 static bool fail_abort;
@@ -92,7 +92,7 @@ MODULE_PARM_DESC(fail_abort, "the abort fails");
 
 static bool race_abort;
 module_param(race_abort, bool, 0644);
-MODULE_PARM_DESC(race_abort, "complete a lost command while it is aborted");
+MODULE_PARM_DESC(race_abort, "the abort of a lost command competes with its completion");
 
 static bool fail_lun_reset;
 module_param(fail_lun_reset, bool, 0644);
@@ -104,26 +104,26 @@ MODULE_PARM_DESC(fail_target_reset, "the target reset fails");
 
 static bool fail_host_reset;
 module_param(fail_host_reset, bool, 0644);
-MODULE_PARM_DESC(fail_host_reset, "the host reset says that it failed");
+MODULE_PARM_DESC(fail_host_reset, "the host reset takes all commands back, but returns an error");
 
 static unsigned int reset_ms;
 module_param(reset_ms, uint, 0644);
-MODULE_PARM_DESC(reset_ms, "how long a LUN reset takes");
+MODULE_PARM_DESC(reset_ms, "duration of a LUN reset, in ms");
 
-/* Whether a LUN reset runs; how many commands the LLD was given while one ran. */
+/* Number of LUN resets that run now; number of commands that the LLD got while one ran. */
 static atomic_t resetting = ATOMIC_INIT(0);
 static atomic_t in_reset = ATOMIC_INIT(0);
-/* Resets of a LUN after its lun_exit; calls of lun_exit during a LUN reset. */
+/* Faults: resets of a LUN after its lun_exit, and calls of lun_exit during a LUN reset. */
 static atomic_t lun_gone = ATOMIC_INIT(0);
 /* How many of the next commands end with CHECK CONDITION and no sense data. */
 static atomic_t no_sense = ATOMIC_INIT(0);
-/* How many of the next commands end as "result", "resid" and "sense" say. */
+/* How many of the next commands end with "result", "resid" and "sense". */
 static atomic_t answer = ATOMIC_INIT(0);
 /* How many of the next commands are never completed. */
 static atomic_t lose = ATOMIC_INIT(0);
-/* How many of the next commands are refused, as an LLD out of resources does. */
+/* How many of the next commands the LLD refuses, as if it had no resources: SMQ_HOST_BUSY. */
 static atomic_t refuse = ATOMIC_INIT(0);
-/* How many commands the LLD has now, and the most it has had so far. */
+/* How many commands the LLD has now, and the most that it has had. */
 static atomic_t inflight = ATOMIC_INIT(0);
 static atomic_t max_inflight = ATOMIC_INIT(0);
 
@@ -164,7 +164,7 @@ struct hold_cmd {
 struct hold_hwq {
 	spinlock_t lock;	/* protects batch: commands waiting for commit */
 	struct list_head batch;
-	atomic_t nr;		/* commands that it has: any CPU queues and completes them */
+	atomic_t nr;		/* commands on this queue; any CPU queues and completes */
 };
 
 #define HOLD_SECTORS	(SZ_64M / 512)
@@ -208,7 +208,7 @@ static int hold_init_hwq(struct smq_hwq *hwq)
 	return 0;
 }
 
-/* Decrements a count; true if it was not 0. */
+/* Decrements a count; returns false if it was 0. */
 static bool hold_take(atomic_t *count)
 {
 	return atomic_dec_if_positive(count) >= 0;
@@ -222,7 +222,7 @@ static void hold_start(struct smq_cmd *cmd)
 		hrtimer_start(&hold->timer, ns_to_ktime(delay_us * 1000ULL), HRTIMER_MODE_REL);
 }
 
-/* Takes room in the ring of a hardware queue, if it has a ring. */
+/* Takes room in a hardware queue. Returns false if its ring is full; without a ring it has room. */
 static bool hold_reserve(struct hold_hwq *hq, bool has_ring)
 {
 	if (atomic_inc_return(&hq->nr) <= READ_ONCE(ring) || !has_ring)
@@ -245,14 +245,14 @@ static enum smq_status hold_rw(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	struct hold_hwq *hq = smq_hwq_priv(hwq);
 	struct hold_cmd *hold = smq_cmd_priv(cmd);
-	bool meant = refuse_hwq < 0 || refuse_hwq == (int)hwq->index;
+	bool chosen = refuse_hwq < 0 || refuse_hwq == (int)hwq->index;
 	int now, max;
 
 	if (READ_ONCE(closed))
 		return SMQ_DEVICE_BUSY;
-	if (meant && hold_take(&refuse))
+	if (chosen && hold_take(&refuse))
 		return SMQ_HOST_BUSY;
-	if (!hold_reserve(hq, meant))
+	if (!hold_reserve(hq, chosen))
 		return SMQ_HWQ_BUSY;
 	if (scmd->sc_data_direction == DMA_FROM_DEVICE)
 		sg_zero_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), scsi_bufflen(scmd), 0);
@@ -330,7 +330,7 @@ static enum smq_status hold_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return SMQ_DONE;
 }
 
-/* Takes a command back: its timer does not run and will not run. */
+/* Takes a command back from the device: afterwards its timer does not run and will not start. */
 static void hold_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct hold_cmd *hold = smq_cmd_priv(cmd);
@@ -454,7 +454,7 @@ SMQ_LLD_TEMPLATE(hold_template, hold_lld);
 
 static struct device *hold_root;
 static struct smq_host *hold_host;
-/* Serialises set-up, removal by parameter and by module exit. */
+/* Protects hold_host: set-up, removal by the parameter or by module exit, and hold_set_closed(). */
 static DEFINE_MUTEX(hold_lock);
 
 static void hold_remove(void)
@@ -478,7 +478,7 @@ static const struct kernel_param_ops hold_remove_ops = {
 	.set = hold_set_remove,
 };
 module_param_cb(remove, &hold_remove_ops, NULL, 0200);
-MODULE_PARM_DESC(remove, "write anything: the host goes, whatever is in flight");
+MODULE_PARM_DESC(remove, "write any value to remove the host, even with commands in flight");
 
 /* Closes the LUNs to commands, or opens them again and calls smq_lun_room(). */
 static int hold_set_closed(const char *val, const struct kernel_param *kp)
@@ -554,5 +554,5 @@ static void __exit hold_exit(void)
 }
 module_exit(hold_exit);
 
-MODULE_DESCRIPTION("An LLD that keeps commands, for the tests of smq");
+MODULE_DESCRIPTION("An LLD with delays and failures on demand, for the tests of smq");
 MODULE_LICENSE("GPL");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_old: an LLD for the tests, written as drivers were before multiqueue, on the layer's
- * legacy entry: queuecommand_lck under host_lock, one list of commands that this lock
- * protects, error handlers that take the lock themselves and complete the commands that they
- * find. It is a RAM disk of 16 MiB; a timer stands in for its interrupt.
+ * smq_old: an LLD for the tests, written as drivers were before multiqueue. Its entry is
+ * queuecommand_lck, which the layer calls under host_lock. This lock protects its one list of
+ * commands. Its error handlers take the lock themselves and complete the commands that they find.
+ * It is a RAM disk of 16 MiB; a timer replaces its interrupt.
  *
  * It counts calls in a wrong context. Its entry can drop host_lock, as some drivers did while
  * they waited for their controller.
@@ -26,28 +26,28 @@ enum old_where {
 	OLD_ENTRY,	/* each in its own queuecommand_lck */
 	OLD_IRQ,	/* in the interrupt, without host_lock */
 	OLD_IRQ_LOCKED,	/* in the interrupt, under host_lock */
-	OLD_NEXT,	/* in the queuecommand_lck of a later command, or as OLD_IRQ_LOCKED */
+	OLD_NEXT,	/* in the next queuecommand_lck, or as OLD_IRQ_LOCKED if that is earlier */
 };
 
 static unsigned int where;
 module_param(where, uint, 0644);
-MODULE_PARM_DESC(where, "completes 0: in the entry, 1: in the interrupt, 2: there under host_lock, 3: in the next entry");
+MODULE_PARM_DESC(where, "complete 0: in the entry, 1: in the interrupt, 2: there under host_lock, 3: in the next entry");
 
 /* What happens to a command whose entry drops host_lock. */
 enum old_drop {
-	DROP_BEFORE,	/* the controller gets it after that */
-	DROP_AFTER,	/* the controller has it already, and ends it meanwhile */
-	DROP_REFUSE,	/* it is refused, with refuse_with */
-	DROP_DONE,	/* it is completed in its entry, after that */
+	DROP_BEFORE,	/* the controller gets it after the entry has taken the lock again */
+	DROP_AFTER,	/* the controller has it already, and ends it during the drop */
+	DROP_REFUSE,	/* the entry then refuses it, with refuse_with */
+	DROP_DONE,	/* the entry then completes it */
 };
 
 static unsigned int drop_how;
 module_param(drop_how, uint, 0644);
-MODULE_PARM_DESC(drop_how, "0: queue after the drop, 1: before it, 2: refuse, 3: complete in the entry");
+MODULE_PARM_DESC(drop_how, "start the command 0: after the drop, 1: before it; 2: refuse, 3: complete it");
 
 static unsigned int hw_queues = 1;
 module_param(hw_queues, uint, 0444);
-MODULE_PARM_DESC(hw_queues, "hardware queues: the layer takes 1");
+MODULE_PARM_DESC(hw_queues, "number of hardware queues; the layer accepts only 1");
 
 static unsigned int entry = 1;
 module_param(entry, uint, 0444);
@@ -55,11 +55,11 @@ MODULE_PARM_DESC(entry, "which entries the LLD has, 0: none, 1: queuecommand_lck
 
 static ushort max_cmd_len = 16;
 module_param(max_cmd_len, ushort, 0444);
-MODULE_PARM_DESC(max_cmd_len, "bytes of the longest CDB: the layer takes 6 to 32");
+MODULE_PARM_DESC(max_cmd_len, "bytes of the longest CDB; the layer accepts 6 to 32");
 
 static ushort sg_tablesize = 128;
 module_param(sg_tablesize, ushort, 0444);
-MODULE_PARM_DESC(sg_tablesize, "most scatterlist entries: the layer takes 1 to SG_MAX_SEGMENTS");
+MODULE_PARM_DESC(sg_tablesize, "most scatterlist entries; the layer accepts 1 to SG_MAX_SEGMENTS");
 
 static bool eh_done;
 module_param(eh_done, bool, 0644);
@@ -69,7 +69,7 @@ static bool fail_abort;
 module_param(fail_abort, bool, 0644);
 MODULE_PARM_DESC(fail_abort, "the abort fails");
 
-/* Under host_lock: how many commands to refuse, with which result; how many not to complete. */
+/* Used under host_lock: how many commands to refuse, with which result; how many to lose. */
 static unsigned int refuse;
 module_param(refuse, uint, 0644);
 static unsigned int refuse_with = SCSI_MLQUEUE_HOST_BUSY;
@@ -78,9 +78,9 @@ static unsigned int lose;
 module_param(lose, uint, 0644);
 
 /*
- * Under host_lock. The entry of each drop-th READ or WRITE drops the lock. overlaps counts how
- * often another entry ran from beginning to end meanwhile; stolen counts commands that ended while
- * the driver had them (without the lock for OLD_IRQ).
+ * Used under host_lock. The entry of each drop-th READ or WRITE drops the lock. overlaps counts
+ * the drops during which another entry ran from beginning to end. stolen counts commands that the
+ * layer ended while the driver had them; OLD_IRQ writes it without the lock.
  */
 static unsigned int drop;
 module_param(drop, uint, 0644);
@@ -89,12 +89,12 @@ module_param(overlaps, uint, 0444);
 static unsigned int stolen;
 module_param(stolen, uint, 0444);
 
-/* Under host_lock, except in_entry: calls of the entry, and calls in a wrong context. */
+/* Protected by host_lock: number of calls of the entry, and of calls in a wrong context. */
 static unsigned int entries;
 module_param(entries, uint, 0444);
 static unsigned int bad_context;
 module_param(bad_context, uint, 0444);
-/* Not under host_lock, because it shows whether the lock serialises the entries. */
+/* CPUs inside the entry. Atomic, because it shows whether host_lock serialises the entries. */
 static atomic_t in_entry = ATOMIC_INIT(0);
 
 struct old_cmd {
@@ -106,11 +106,11 @@ struct old_host {
 	struct list_head pending;	/* of old_cmd; protected by host_lock */
 	struct hrtimer irq;
 	/*
-	 * One entry at a time drops host_lock, because two would wait for each other. These fields
-	 * are written under host_lock, except that OLD_IRQ clears @dropped without it. @dropped and
-	 * @ended are also read without it.
+	 * Only one entry at a time drops host_lock, because two would wait for each other. These
+	 * fields are written under host_lock, except that OLD_IRQ clears @dropped without it.
+	 * @dropped and @ended are also read without it.
 	 */
-	struct old_cmd *dropped;	/* of DROP_AFTER, until it is completed */
+	struct old_cmd *dropped;	/* the command of DROP_AFTER, until it is completed */
 	bool dropping;
 	unsigned int ended;		/* entries that have returned, or are about to */
 	unsigned int rws;		/* READs and WRITEs that might have dropped the lock */
@@ -186,8 +186,8 @@ static void old_execute(struct scsi_cmnd *scmd, struct old_host *old)
 }
 
 /*
- * The layer has ended a command that the driver still had: completing it would end it twice,
- * or end another command that now has its tag.
+ * Whether the layer has ended a command that the driver still had. If so, completing it would end
+ * it twice, or end another command that now has its tag.
  */
 static bool old_is_stolen(struct old_cmd *oc)
 {
@@ -199,7 +199,7 @@ static bool old_is_stolen(struct old_cmd *oc)
 	return true;
 }
 
-/* Completes the commands that are not to be lost. Under host_lock, except for OLD_IRQ. */
+/* Completes all commands in @ready. Called under host_lock, except for OLD_IRQ. */
 static void old_complete(struct old_host *old, struct list_head *ready)
 {
 	struct old_cmd *oc, *next;
@@ -217,7 +217,7 @@ static void old_complete(struct old_host *old, struct list_head *ready)
 	}
 }
 
-/* Moves the commands that are not to be lost to another list, under host_lock. */
+/* Moves the pending commands, except lost ones, to @ready. Called under host_lock. */
 static void old_ready(struct old_host *old, struct list_head *ready)
 {
 	struct old_cmd *oc, *next;
@@ -260,7 +260,7 @@ static void old_start(struct old_host *old, struct old_cmd *oc)
 
 /*
  * Drops host_lock until another CPU's entry has run from beginning to end and, with DROP_AFTER,
- * this command has been completed; but for OLD_DROP_US at most.
+ * this command has been completed, but no longer than OLD_DROP_US.
  */
 static void old_drop_lock(struct old_host *old, struct old_cmd *oc, unsigned int how)
 	__must_hold(old->host->shost->host_lock)
@@ -289,8 +289,7 @@ static void old_drop_lock(struct old_host *old, struct old_cmd *oc, unsigned int
 }
 
 /*
- * If another entry has dropped host_lock: ends the command that this entry has given to the
- * controller.
+ * If another entry has dropped host_lock with DROP_AFTER, completes that entry's command.
  */
 static void old_end_dropped(struct old_host *old)
 {
@@ -326,7 +325,7 @@ static smq_qc_t old_queuecommand_lck(struct scsi_cmnd *scmd)
 		list_del_init(&oc->list);
 		stolen++;
 	}
-	/* Read it once: it may become 0 meanwhile. */
+	/* Read once: a write to the parameter may make it 0 before the division. */
 	nth = READ_ONCE(drop);
 	if (rw && nth && !old->dropping && ++old->rws % nth == 0) {
 		unsigned int how = drop_how;
@@ -403,7 +402,7 @@ static int old_eh_host_reset(struct old_host *old)
 	return SUCCESS;
 }
 
-/* New for the layer: the old handlers under their new names. */
+/* The layer's operations, which call the old handlers. */
 
 static int old_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -447,7 +446,7 @@ static struct smq_lld old_lld = {
 	.queuecommand_lck = old_queuecommand_lck,
 };
 
-/* Two configurations that the layer has to refuse. */
+/* Two LLDs that the layer must refuse: without an entry, and with both. */
 static struct smq_lld old_neither = {
 	OLD_LLD,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_zero: the smallest LLD. One disk of 64 MiB reads as zeros and ignores what is written.
- * Every command is finished inside queue_cmd: there is nothing to abort or reset.
+ * smq_zero: the smallest LLD. It has one disk of 64 MiB: READ returns zeroes, WRITE is ignored. It
+ * finishes every command inside queue_cmd, so there is nothing to abort or reset.
  */
 #include <linux/module.h>
 #include <linux/scatterlist.h>

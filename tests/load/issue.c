@@ -70,7 +70,7 @@ static void load_passthrough(struct load_job *job, struct load_slot *slot)
 	struct request *rq;
 	int err;
 
-	/* Waits for a tag; before that it submits the plugged commands. */
+	/* If there is no tag, this call submits the plugged commands and waits for a tag. */
 	rq = scsi_alloc_request(bdev_get_queue(dev->bdev), REQ_OP_DRV_IN, 0);
 	if (IS_ERR(rq)) {
 		load_job_done(slot, PTR_ERR(rq));
@@ -81,7 +81,7 @@ static void load_passthrough(struct load_job *job, struct load_slot *slot)
 	scmd->cmd_len = slot->cdb_len;
 	scmd->allowed = 0;
 	if (slot->page) {
-		/* Memory that this allocates is freed with the request. */
+		/* Memory that this call allocates is freed with the request. */
 		err = smq_rq_map_kern(rq, page_address(slot->page), job->run->spec->bs, GFP_KERNEL);
 		if (err) {
 			blk_mq_free_request(rq);
@@ -116,7 +116,7 @@ void load_issue(struct load_job *job, struct load_slot *slot)
 		load_read(job, slot);
 		break;
 	case LOAD_DELAY:
-		/* Spends the time in the same way as smq_ram spends that of a doorbell. */
+		/* The same calls with which smq_ram spends the time of a doorbell. */
 		udelay(spec->delay_ns / NSEC_PER_USEC);
 		ndelay(spec->delay_ns % NSEC_PER_USEC);
 		load_job_done(slot, 0);
@@ -128,7 +128,7 @@ void load_issue(struct load_job *job, struct load_slot *slot)
 	}
 }
 
-/* Slots read consecutive places, within the size of the smallest device. */
+/* Each slot reads a fixed place; the places are consecutive, within the smallest device. */
 static void load_prepare_read(struct load_slot *slot)
 {
 	struct load_job *job = slot->job;

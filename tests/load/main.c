@@ -14,7 +14,7 @@
 
 #define SPEC_MAX	8192
 
-/* Serialises runs, and keeps load_last and load_error while they are read. */
+/* Serialises runs; protects load_last and load_error. */
 static DEFINE_MUTEX(load_lock);
 static struct load_run load_last;
 static char load_error[LOAD_ERROR];
@@ -69,7 +69,7 @@ static int load_result_show(struct seq_file *seq, void *unused)
 {
 	unsigned int i, k;
 
-	/* A run may take long. */
+	/* Interruptible, because a run holds the lock until it ends. */
 	if (mutex_lock_interruptible(&load_lock))
 		return -EINTR;
 	seq_puts(seq, "{\"error\": \"");
@@ -109,5 +109,5 @@ static void __exit load_exit(void)
 
 module_init(load_init);
 module_exit(load_exit);
-MODULE_DESCRIPTION("a load from inside the kernel, for the bench");
+MODULE_DESCRIPTION("A load that the kernel itself issues, for the bench");
 MODULE_LICENSE("GPL");

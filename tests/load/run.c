@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A run: one thread per CPU keeps its commands in flight, and records the time after every
+ * A run: one thread per CPU keeps spec->qd commands in flight, and records the time after every
  * LOAD_CHUNK commands.
  */
 #include <linux/blkdev.h>
@@ -14,7 +14,7 @@
 
 #include "load.h"
 
-#define SPINS	64	/* looks at the counter between two offers to give way */
+#define SPINS	64	/* reads of the counter between two calls of cond_resched() */
 
 void load_job_done(struct load_slot *slot, int err)
 {
@@ -24,8 +24,8 @@ void load_job_done(struct load_slot *slot, int err)
 	/* job and job->task stay until load_run() has waited for this section. */
 	rcu_read_lock();
 	if (unlikely(err)) {
-		WRITE_ONCE(job->first_error, err);
-		/* An exact number is not needed: there should be no errors. */
+		WRITE_ONCE(job->last_error, err);
+		/* Not atomic: only whether it is 0 must be exact. */
 		WRITE_ONCE(job->nr_errors, job->nr_errors + 1);
 	}
 	/* Both are full barriers: the slot is in the list before it is counted. */
@@ -37,8 +37,8 @@ void load_job_done(struct load_slot *slot, int err)
 }
 
 /*
- * Waits until @target commands have completed since the run began. They all do: the mid-layer's
- * error handling ends a command that was lost.
+ * Waits until @target commands have completed since the run began. This always happens, because the
+ * mid-layer's error handling ends a lost command.
  */
 static void load_wait(struct load_job *job, int target)
 {
@@ -55,8 +55,8 @@ static void load_wait(struct load_job *job, int target)
 	WRITE_ONCE(job->wake_at, target);
 	for (;;) {
 		/*
-		 * A full barrier: either this thread sees that the number is reached, or
-		 * load_job_done(), which then reaches it, sees wake_at.
+		 * A full barrier: either this thread sees that @target is reached, or the
+		 * load_job_done() that reaches it sees wake_at.
 		 */
 		set_current_state(TASK_UNINTERRUPTIBLE);
 		if (atomic_read(&job->nr_completed) - target >= 0)
@@ -96,7 +96,7 @@ static void load_submit(struct load_job *job, unsigned int n)
 
 	if (n > 1) {
 		blk_start_plug(&plug);
-		/* As blk_start_plug_nr_ios() does, which is not exported. */
+		/* blk_start_plug_nr_ios() does the same, but is not exported. */
 		plug.nr_ios = job->run->spec->requests;
 	}
 	for (i = 0; i < n; i++) {
@@ -119,7 +119,7 @@ static bool load_note(struct load_job *job, unsigned int came, u64 *since, u64 e
 	if (chunk->commands < LOAD_CHUNK)
 		return true;
 	now = ktime_get_ns();
-	/* More than four seconds are no valid time of a chunk. */
+	/* A chunk of more than four seconds has no valid time. */
 	chunk->ns = min_t(u64, now - *since, U32_MAX);
 	job->commands += chunk->commands;
 	job->ns += now - *since;
@@ -142,8 +142,7 @@ static void load_warm_up(struct load_job *job)
 }
 
 /*
- * The measured part, which all jobs run at the same time: the first job that finishes ends it for
- * all.
+ * The measured part, which all jobs run at the same time. The first job that finishes ends the run.
  */
 static void load_measure(struct load_job *job)
 {
@@ -191,7 +190,7 @@ static int load_thread(void *data)
 	return 0;
 }
 
-/* A job has devices of its own as long as there are enough. */
+/* Gives the job devices of its own if there are enough for all jobs; else jobs share devices. */
 static void load_deal_devs(struct load_job *job, unsigned int nr)
 {
 	struct load_spec *spec = job->run->spec;
@@ -237,7 +236,7 @@ static int load_job_init(struct load_job *job, struct load_run *run, unsigned in
 	return 0;
 }
 
-/* Called when nothing is in flight and the thread has ended or was never woken. */
+/* Called when no command is in flight and the thread waits to be stopped or was never woken. */
 static void load_job_exit(struct load_job *job)
 {
 	unsigned int i;
@@ -292,7 +291,7 @@ static int load_verdict(struct load_run *run, char error[LOAD_ERROR])
 		if (!job->nr_errors)
 			continue;
 		snprintf(error, LOAD_ERROR, "cpu %u: %u commands failed, one with error %d",
-			 job->cpu, job->nr_errors, job->first_error);
+			 job->cpu, job->nr_errors, job->last_error);
 		return -EIO;
 	}
 	if (run->timed_out) {

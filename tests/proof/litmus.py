@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Litmus tests: the lines of our code that a test stands for, and the test without one barrier.
+"""Reads litmus tests: the lines of our code that a test models, and the test without one barrier.
 
-Its comment names the forbidden outcome, and has lines of two kinds:
+The comment of a litmus test describes the forbidden outcome, and has lines of two kinds:
 
-    code: FILE: FUNCTION: TEXT     a line of the function
-    weak: [Pn: ]OLD => [NEW]       OLD in the test, without ordering: the outcome must occur
+    code: FILE: FUNCTION: TEXT     a line of this function that the test models
+    weak: [Pn: ]OLD => [NEW]       NEW replaces OLD in the test, or in its process n: without this
+                                   ordering the forbidden outcome must be possible
 
-"( *x)" in these stands for "(*x)", which herd7 would take for a comment in the comment.
+These lines have "( *x)" instead of "(*x)", which herd7 would read as the start of a comment.
 """
 
 import re
@@ -18,12 +19,12 @@ TOP = HERE.parents[1]
 
 
 class LitmusError(Exception):
-    """A test cannot be parsed, or does not match the code that it stands for."""
+    """A litmus test cannot be parsed, or does not match the code that it models."""
 
 
 @dataclass
 class Code:
-    """A line of our code."""
+    """A line of our code that a litmus test models."""
 
     path: str
     function: str
@@ -35,7 +36,7 @@ class Code:
 
 @dataclass
 class Litmus:
-    """One test."""
+    """One litmus test."""
 
     name: str
     text: str
@@ -43,7 +44,7 @@ class Litmus:
     weak: list[str] = field(default_factory=list)
 
     def weakened(self, weak):
-        """The test with one line of @weak applied."""
+        """The text of the test after one replacement from self.weak."""
         found = re.fullmatch(r"(?:(P\d): )?(.+?) =>(?: (.+))?", weak)
         if not found:
             raise LitmusError(f"{self.name}: weak: {weak}: not understood")
@@ -54,13 +55,13 @@ class Litmus:
             begin = program.index(f"\n{thread}(")
             after = program.index("\n}\n", begin)
         if program.count(old, begin, after) != 1:
-            raise LitmusError(f"{self.name}: weak: {weak}: not there, or more than once")
+            raise LitmusError(f"{self.name}: weak: {weak}: does not occur exactly once")
         at = program.index(old, begin, after)
         return head + end + program[:at] + (new or "") + program[at + len(old):]
 
 
 def parse(path):
-    """Reads a test."""
+    """Reads one litmus test."""
     text = path.read_text(encoding="ascii")
     one = Litmus(path.stem, text)
     comment = text.partition("*)\n")[0]
@@ -82,12 +83,12 @@ def parse(path):
 
 
 def everything():
-    """All tests."""
+    """All litmus tests."""
     return [parse(path) for path in sorted(HERE.glob("*.litmus"))]
 
 
 def body(path, name):
-    """A function of our code, or a macro."""
+    """The text of a function or macro in our code."""
     source = (TOP / path).read_text(encoding="utf-8")
     found = re.search(rf"^(?:[a-z][^;{{}}()]*[ \n*]){name}\([^;{{}}]*\n{{\n.*?^}}\n|"
                       rf"^(?:static )?SMQ_END_IO\({name},[^)]*\)\n{{\n.*?^}}\n|"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The barriers that our code depends on, in the kernel's memory model: the forbidden outcome of
 each litmus test cannot occur, and it can occur if any one of the barriers is missing.
-tests/host/test_litmus_code.py checks that the code has the lines that the tests name."""
+tests/host/test_litmus_code.py checks that the code has the lines that the tests quote."""
 
 import subprocess
 
@@ -19,7 +19,7 @@ def herd():
 
 
 def observed(text, tmp_path):
-    """What herd7 says of a test: Never, Sometimes or Always."""
+    """How often herd7 observes the outcome of a litmus test: Never, Sometimes or Always."""
     path = tmp_path / "test.litmus"
     path.write_text(text, encoding="ascii")
     done = subprocess.run([HERD, "run", path], capture_output=True, text=True, timeout=120,
@@ -31,7 +31,7 @@ def observed(text, tmp_path):
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_forbidden_states_never_occur(name, tmp_path):
+def test_forbidden_outcome_never_occurs(name, tmp_path):
     assert observed(TESTS[name].text, tmp_path) == "Never"
 
 

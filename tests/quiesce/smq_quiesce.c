@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_quiesce: puts a SCSI device into the states that a system suspend, a transport that has lost
- * the device, or a busy driver cause. Tests decide when.
+ * smq_quiesce: lets a test put a SCSI device into the state that a system suspend, a transport that
+ * has lost the device, or a busy driver causes.
  *
  * A write of H:C:T:L to /sys/module/smq_quiesce/parameters/NAME begins a state, and a write of an
  * empty line ends it:
- *	quiesce	scsi_device_quiesce(), which freezes the queue for a moment, as a suspend does
- *	block	the queue is quiesced, and not frozen
- *	stop	its hardware queues are stopped
+ *	quiesce	calls scsi_device_quiesce() as a suspend does; it freezes the queue for a moment
+ *	block	quiesces the queue without freezing it
+ *	stop	stops the queue's hardware queues
  *
- * shutdown takes H:C:T:L, and calls the shutdown operation of the device that the SCSI host belongs
- * to, as when the machine is switched off.
+ * A write of H:C:T:L to shutdown calls the shutdown operation of the device that the SCSI host
+ * belongs to, as a power-off does.
  *
- * limits takes H:C:T:L SECTORS SEGMENTS SIZE BOUNDARY: the limits of a device's queue, which some
- * drivers change while it is in use.
+ * A write of H:C:T:L SECTORS SEGMENTS SIZE BOUNDARY to limits sets these limits of the device's
+ * queue. Some drivers change them while the queue is in use.
  */
 #define pr_fmt(fmt) "smq_quiesce: " fmt
 
@@ -126,11 +126,11 @@ static int state_get(char *buf, const struct kernel_param *kp)
 static const struct kernel_param_ops state_ops = { .set = state_set, .get = state_get };
 
 module_param_cb(quiesce, &state_ops, &quiesce, 0644);
-MODULE_PARM_DESC(quiesce, "H:C:T:L of a device to be quiesced, or nothing");
+MODULE_PARM_DESC(quiesce, "H:C:T:L of the device to quiesce; empty: resume it");
 module_param_cb(block, &state_ops, &block, 0644);
-MODULE_PARM_DESC(block, "H:C:T:L of a device whose queue is to be quiesced, or nothing");
+MODULE_PARM_DESC(block, "H:C:T:L of the device whose queue to quiesce; empty: unquiesce it");
 module_param_cb(stop, &state_ops, &stop, 0644);
-MODULE_PARM_DESC(stop, "H:C:T:L of a device whose hardware queues are to be stopped, or nothing");
+MODULE_PARM_DESC(stop, "H:C:T:L of the device whose hardware queues to stop; empty: start them");
 
 static int shutdown_set(const char *val, const struct kernel_param *kp)
 {
@@ -193,4 +193,4 @@ static void __exit smq_quiesce_exit(void)
 module_init(smq_quiesce_init);
 module_exit(smq_quiesce_exit);
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("Puts a SCSI device into states that tests want");
+MODULE_DESCRIPTION("Puts a SCSI device into states that tests need");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_defect: has one defect, chosen by a parameter, which it executes when it is loaded. With it a
- * test shows that each checker of the sanitizing kernel reports a defect of its kind.
+ * smq_defect executes one defect when it is loaded; a parameter names the defect. A test uses it to
+ * show that each checker of the sanitizing kernel reports a defect of its kind.
  */
 #define pr_fmt(fmt) "smq_defect: " fmt
 
@@ -19,11 +19,11 @@
 
 static char *defect = "";
 module_param(defect, charp, 0444);
-MODULE_PARM_DESC(defect, "which one");
+MODULE_PARM_DESC(defect, "name of the defect to execute when the module is loaded");
 
 #define DEFECT_BYTES	777
 
-/* Variables, because the compiler would find these defects if they were constants. */
+/* Variables, because the compiler would report these defects if they were constants. */
 static unsigned int beyond = DEFECT_BYTES;
 static unsigned int too_far = 77;
 
@@ -78,7 +78,7 @@ static void shift(void)
 	pr_info("%d\n", 1 << READ_ONCE(too_far));
 }
 
-/* Locks that are taken in both orders: each order alone is right, and neither waits here. */
+/* Locks that are taken in both orders. Either order alone is right, and nothing deadlocks here. */
 static DEFINE_MUTEX(first);
 static DEFINE_MUTEX(second);
 
@@ -95,7 +95,7 @@ static void lock_inversion(void)
 	mutex_unlock(&second);
 }
 
-/* A lock that the timer's interrupt takes, and that other code holds with interrupts on. */
+/* A lock that a timer takes in its interrupt, and that other code takes with interrupts enabled. */
 static DEFINE_SPINLOCK(irq_lock);
 
 static void irq_unsafe_take(struct timer_list *timer)
@@ -151,7 +151,7 @@ static void list_added_twice(void)
 	list_add(&object.entry, &list);
 }
 
-/* The addresses of leaked memory, inverted so that kmemleak does not take them for pointers. */
+/* The addresses of leaked memory, inverted so that kmemleak does not recognise them as pointers. */
 static unsigned long lost[10];
 
 static void leak(void)

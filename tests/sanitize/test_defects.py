@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """A run under the sanitizing kernel fails on each kind of defect that a checker of that kernel
-knows.
+reports.
 
-These tests run outside of the guest: each defect gets a guest of its own, because some checkers
-report nothing after another checker's first report. """
+These tests run on the host and boot a guest for each defect, because some checkers report nothing
+after another checker's first report."""
 
 import re
 import subprocess
@@ -48,9 +48,9 @@ def test_defect_is_reported(defect):
     assert re.search(DEFECTS[defect], done.stderr), done.stderr
 
 
-def test_no_defect_is_not_reported():
-    """Without a defect the run passes: smq_defect refuses an unknown name, and our modules are in
-    use."""
+def test_run_without_a_defect_passes():
+    """smq_defect refuses an unknown name; smq_ram is loaded, used and unloaded. The kernel reports
+    no fault."""
     done = sanitize("sh", "-c", "modprobe smq_defect defect=none; modprobe -a sd_mod smq_ram && "
                     "until [ -b /dev/sda ]; do sleep 0.1; done; "
                     "dd if=/dev/zero of=/dev/sda bs=64k count=16 oflag=direct status=none && "

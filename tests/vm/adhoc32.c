@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Sends INQUIRY as an ad hoc command to a node of smq_sg, with iovecs for its data, and prints
- * result and data: once through a ring whose SQEs io_uring_enter() submits, once through a ring
- * whose SQEs a kernel thread submits (IORING_SETUP_SQPOLL).
+ * result and data. It does this twice: through a ring whose SQEs io_uring_enter() submits, and
+ * through a ring whose SQEs a kernel thread submits (IORING_SETUP_SQPOLL).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static void fill(unsigned char *sqe, int node)
 	memset(sqe, 0, SQE_BYTES);
 	head->opcode = IORING_OP_URING_CMD;
 	head->fd = node;
-	/* Behind the 48 bytes that all SQEs have in common. */
+	/* The command follows the 48 bytes that all SQEs have in common. */
 	memcpy(sqe + 48, &command, sizeof(command));
 }
 

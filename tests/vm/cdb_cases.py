@@ -3,8 +3,8 @@
 
 A case without @want: smq_ram's result must equal scsi_debug's. A case with @want only: both must
 have that result. A case with @want and @why: smq_ram must have that result, and scsi_debug another
-one, for the reason @why. A case with @alone is not sent to scsi_debug, which does not know the
-command, or would crash or write past its store. """
+one, for the reason @why. A case with @alone is not sent to scsi_debug, because scsi_debug does not
+know the command, or would crash or write past its store. """
 from dataclasses import dataclass
 
 from kit import cdb
@@ -19,7 +19,7 @@ TOP32 = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Case:
-    """A command, and what is special about it. @data: the data that it returns is compared, too."""
+    """A command, and its buffers. @data: the returned data is compared as well."""
     name: str
     cdb: bytes
     din: int = 0
@@ -34,8 +34,9 @@ def _rw_ranges() -> list[tuple[str, int, int]]:
     """Names, LBAs and lengths at the edges of the disk. cdb.blocks() cuts a value that is wider
     than its field."""
     end = BLOCKS
-    return [("first", 0, 1), ("last", end - 1, 1), ("two-last", end - 2, 2),
-            ("over-the-end", end - 1, 2), ("behind", end, 1), ("far-behind", end + 1, 1)]
+    return [("first", 0, 1), ("last", end - 1, 1), ("last-two", end - 2, 2),
+            ("over-the-end", end - 1, 2), ("past-the-end", end, 1),
+            ("far-past-the-end", end + 1, 1)]
 
 
 def _pattern(size: int) -> bytes:
@@ -61,7 +62,7 @@ def _read_write() -> list[Case]:
             case("highest-lba", TOP64, 1)
         case("buffer-longer", 8, 1, size=3 * BLOCK, **({
             "want": good(2 * BLOCK),
-            "why": "one block of three is taken; scsi_debug leaves the residual 0",
+            "why": "the device takes one block of three; scsi_debug leaves the residual 0",
         } if write else {}))
         case("buffer-shorter", 8, 3, size=BLOCK)
         case("no-buffer", 8, 1, size=0)
@@ -69,21 +70,21 @@ def _read_write() -> list[Case]:
         nine = cdb.length(op) - 1
         case("naca", 8, 1, control=0x04, want=invalid_field(nine, 2),
              why="SAM-6, 5.2: NACA=1 needs NORMACA=1 in INQUIRY data, which is 0; "
-                 "scsi_debug does not look at CONTROL")
+                 "scsi_debug ignores CONTROL")
         if six:
             case("length-0-is-256", 8, 0, size=256 * BLOCK)
             case("length-0-over-the-end", BLOCKS - 255, 0, size=256 * BLOCK)
             continue
         case("length-0", 8, 0)
         case("length-0-at-the-end", BLOCKS, 0)
-        case("length-0-behind", BLOCKS + 1, 0)
+        case("length-0-past-the-end", BLOCKS + 1, 0)
         case("length-highest", 0, TOP32, size=BLOCK)
         case("dpo", 8, 1, byte1=0x10)
         case("fua", 8, 1, byte1=0x08)
         for protect in range(1, 8):
             case(f"protect-{protect}", 8, 1, byte1=protect << 5, want=invalid_field(1, 7),
                  why="SBC-4, 4.21.2: without protection information RDPROTECT and WRPROTECT "
-                     "are 0; scsi_debug looks only when formatted with it")
+                     "are 0; scsi_debug checks this only on a disk that is formatted with it")
         if cdb.length(op) == 16:
             # LBA plus length, or the offset in bytes, wraps to a small number.
             case("highest-lba", TOP64, 1, want=LBA_OUT_OF_RANGE, alone=True)
@@ -118,8 +119,8 @@ def _verify() -> list[Case]:
         case("whole", 0, BLOCKS)
         for label, lba, count in [*_rw_ranges()[3:], ("highest-lba", TOP64, 1)]:
             case(label, lba, count, want=LBA_OUT_OF_RANGE,
-                 why="SBC-4, 5.34: the range is checked whatever BYTCHK is; scsi_debug "
-                     "answers GOOD to BYTCHK=0 without looking")
+                 why="SBC-4, 5.34: the range is checked with any BYTCHK; scsi_debug answers "
+                     "GOOD to BYTCHK=0 without a check")
         case("equal", 4096, 1, 0x02, zero, want=good())
         case("equal-2", 4096, 2, 0x02, zero * 2, want=good())
         case("miscompare", 4096, 1, 0x02, other, want=MISCOMPARE)
@@ -156,13 +157,13 @@ def _write_same() -> list[Case]:
         case("some", 100, 33)
         case("last", BLOCKS - 1, 1)
         case("over-the-end", BLOCKS - 1, 2)
-        case("behind", BLOCKS, 1)
+        case("past-the-end", BLOCKS, 1)
         if not wide:
             case("highest-lba", TOP64, 1)
         case("unmap", 100, 64, 0x08, bytes(BLOCK))
         case("unmap-over-the-end", BLOCKS - 1, 2, 0x08, bytes(BLOCK))
         case("buffer-longer", 100, 1, dout=block * 2, want=good(BLOCK),
-             why="one block of two is taken; scsi_debug leaves the residual 0")
+             why="the device takes one block of two; scsi_debug leaves the residual 0")
         case("count-0", 100, 0, want=invalid_field(count_at), alone=True)
         case("no-data", 100, 1, dout=b"", want=host_error(), alone=True)
         case("half-a-block", 100, 1, dout=block[:256], want=host_error(), alone=True)
@@ -195,12 +196,12 @@ def _unmap() -> list[Case]:
     case("nothing", (64, 0))
     case("last", (BLOCKS - 1, 1))
     case("over-the-end", (BLOCKS - 1, 2))
-    case("behind", (BLOCKS, 1))
+    case("past-the-end", (BLOCKS, 1))
     case("count-highest", (0, TOP32))
     case("lba-highest", (TOP64, 1), want=LBA_OUT_OF_RANGE, alone=True)
     case("wraps-64-bits", (TOP64 - 7, 16), want=LBA_OUT_OF_RANGE, alone=True)
     case("2nd-bad", (64, 8), (BLOCKS, 1))
-    case("most", *[(8 * i, 8) for i in range(256)])
+    case("most-descriptors", *[(8 * i, 8) for i in range(256)])
     # scsi_debug has BUG_ON() for lists that do not add up.
     case("one-too-many", *[(8 * i, 8) for i in range(257)], want=invalid_parameter(2), alone=True)
     case("no-list", dout=b"", want=good(), alone=True)
@@ -245,8 +246,8 @@ def _inquiry() -> list[Case]:
     cases += [Case(f"inquiry-alloc-{n}", cdb.inquiry(n), din=96) for n in (0, 1, 4, 5, 36, 95)]
     cases += [Case(f"vpd-unknown-{page:02x}", cdb.inquiry(252, page, 1), din=252)
               for page in (0x01, 0x7f, 0x82, 0xb4, 0xc0, 0xff)]
-    cases += [Case(f"vpd-not-here-{page:02x}", cdb.inquiry(252, page, 1), din=252,
-                   want=invalid_field(2), why="a page only scsi_debug has")
+    cases += [Case(f"vpd-only-of-scsi-debug-{page:02x}", cdb.inquiry(252, page, 1), din=252,
+                   want=invalid_field(2), why="only scsi_debug has this page")
               for page in (0x84, 0x85, 0x86, 0x87, 0x88, 0x89)]
     cases += [Case(f"page-{page:02x}-without-evpd", cdb.inquiry(96, page), din=96,
                    want=invalid_field(2),
@@ -285,11 +286,11 @@ def _parameter_data() -> list[Case]:
     cases += [Case(f"sai16-{sa:02x}", cdb.read_capacity_16(32, sa), din=32)
               for sa in range(0x20) if sa not in (0x10, 0x12)]
     cases.append(Case("sai16-12", cdb.read_capacity_16(32, 0x12), din=32,
-                      want=invalid_field(1, 4), alone=True))     # oopses scsi_debug
+                      want=invalid_field(1, 4), alone=True))     # scsi_debug oopses
     cases += [Case(f"maintenance-in-{sa:02x}", bytes([0xa3, sa, *bytes(8), 0, 0]), din=32)
               for sa in range(0x20) if sa not in (0x0a, 0x0c, 0x0d)]
     cases += [Case(f"maintenance-in-{sa:02x}", bytes([0xa3, sa, *bytes(8), 0, 0]), din=32,
-                   want=invalid_field(1, 4), why="an action only scsi_debug has")
+                   want=invalid_field(1, 4), why="only scsi_debug has this action")
               for sa in (0x0a, 0x0d)]
     cases += [Case("request-sense", cdb.request_sense(18), din=18, data=True),
               Case("request-sense-desc", cdb.request_sense(8, True), din=8, data=True)]
@@ -300,8 +301,8 @@ def _parameter_data() -> list[Case]:
               Case("report-luns-alloc-highest", cdb.report_luns(0, TOP32), din=64, data=True)]
     cases += [Case(f"report-luns-alloc-{alloc}", cdb.report_luns(0, alloc), din=64,
                    want=good(64 - alloc),
-                   why="SPC-5, 4.2.5.6: a short allocation length is no error and no more is "
-                       "moved; scsi_debug refuses it below 4 and moves 16 otherwise")
+                   why="SPC-5, 4.2.5.6: a short allocation length is no error, and limits the "
+                       "data; scsi_debug refuses lengths below 4 and otherwise moves 16 bytes")
               for alloc in (0, 3, 4, 15)]
     for select in (0x03, 0x0f, 0x10, 0x11, 0x12, 0xff):
         cases.append(Case(f"report-luns-select-{select:02x}", cdb.report_luns(select), din=64))

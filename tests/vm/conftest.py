@@ -39,10 +39,10 @@ def pytest_configure(config) -> None:
 
 
 class TookTooLong(BaseException):
-    """Not an Exception: no test catches it by accident."""
+    """Not derived from Exception, so that no test catches it by "except Exception"."""
 
 
-def _ring(_signal, _frame) -> None:
+def _on_alarm(_signal, _frame) -> None:
     raise TookTooLong("the test has reached its time limit")
 
 
@@ -50,7 +50,7 @@ def _ring(_signal, _frame) -> None:
 def _bounded(item, stderr):
     mark = item.get_closest_marker("limit")
     seconds = (mark.args[0] if mark else LIMIT) * TIMES
-    before = signal.signal(signal.SIGALRM, _ring)
+    before = signal.signal(signal.SIGALRM, _on_alarm)
     signal.alarm(seconds)
     faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=stderr)
     try:
@@ -116,7 +116,7 @@ def disk(ram):
 
 @pytest.fixture
 def hold(request):
-    """One smq_hold host; indirect parameters go to the module."""
+    """One smq_hold host. Its parameters (kit.hold.with_params) are passed to the module."""
     params = dict(getattr(request, "param", {}))
     with loaded("smq_hold", io_errors=params.pop("io_errors", False), **params) as hosts:
         for lun in hosts[0].luns():
@@ -178,8 +178,8 @@ def polled(sg_module):
 
 @pytest.fixture
 def fc(link, klog):
-    """The link, which is up and has its default timeouts. The kernel log must have no fault at the
-    end."""
+    """The link, which is up and has its default timeouts. At the end the kernel log must have no
+    fault."""
     link.up()
     link.patience()
     yield link

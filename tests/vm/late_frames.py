@@ -2,8 +2,8 @@
 """Finds data frames that arrive after a LUN reset has ended their READ.
 
 Such a frame may be written to the memory of a later command. The program uses the kernel's software
-FC, and no module of this project. io_uring READs blocks of the disk, each of which holds its own
-LBA, while the LUN is reset over and over. A child process records the frames. The program prints
+FC, and no module of this project. It READs blocks of the disk by io_uring, each of which holds its
+own LBA, and resets the LUN again and again. A child process records the frames. The program prints
 the READs that got another block's data, and the frames that carried it. --late delays data frames,
 and no others, by MS milliseconds, as on a large fabric:
 
@@ -40,7 +40,7 @@ HEADER, PAYLOAD, FLAGS, CDB = 28, 52, 62, 64
 # Bytes of each frame that are recorded.
 SNAPLEN = 96
 SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
-# Printed times count from here, on the clock of the frames' time stamps.
+# Printed times are seconds since this one, on the clock of the frames' time stamps.
 START = int(time.time())
 
 
@@ -202,7 +202,8 @@ def resets(node, stop, counts):
 
 
 def strays(frames):
-    """Pairs of a command and a data frame with its OX_ID, but with data of another LBA."""
+    """Finds data frames that carry data of another LBA than the latest command with their OX_ID
+    reads. Returns pairs of that command and the frame."""
     wants, found = {}, []
     for frame in frames:
         if frame.kind == COMMAND:
@@ -231,7 +232,7 @@ def history(frames, command, stray):
 
 
 def main():
-    """Reads while it resets the LUN, then prints a report."""
+    """Reads blocks while a thread resets the LUN, then prints a report."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--late", type=int, default=0, metavar="MS")

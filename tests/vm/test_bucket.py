@@ -58,7 +58,7 @@ def elevator(lun, name):
     (lun.queue / "scheduler").write_text(name, encoding="ascii")
 
 
-def counted(host):
+def counters(host):
     """The policy's counters of the hardware queue."""
     return debugfs.policy(host)
 
@@ -121,7 +121,7 @@ def test_choice_and_settings(queue, klog):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
-def test_two_cpus_verified(queue, scheduler):
+def test_verified_io_from_two_cpus(queue, scheduler):
     _, host = queue
     lun = host.luns()[0]
     elevator(lun, scheduler)
@@ -130,22 +130,22 @@ def test_two_cpus_verified(queue, scheduler):
         report = fio(lun.sd, **VERIFY)
         settle(host)
     assert trace.check_once() >= total_ios(report)
-    row = counted(host)
+    row = counters(host)
     print(row)
     assert 0 < row["foreign"] < row["all"] and row["held"] == 0
 
 
-def test_a_budget_of_one_hands_over(queue):
+def test_dispatchers_hand_over_with_a_budget_of_one(queue):
     _, host = queue
     lun = host.luns()[0]
     elevator(lun, "none")
     choose(host, budget=1)
-    before = counted(host)["handovers"]
+    before = counters(host)["handovers"]
     with traced() as trace:
         report = fio(lun.sd, **VERIFY)
         settle(host)
     assert trace.check_once() >= total_ios(report)
-    assert counted(host)["handovers"] > before and counted(host)["held"] == 0
+    assert counters(host)["handovers"] > before and counters(host)["held"] == 0
     choose(host, budget=64)
 
 
@@ -169,7 +169,8 @@ def test_switching_and_freezing_under_verified_load(queue):
 
 
 def test_order_is_kept_within_a_cpu(queue):
-    """Without a model smq_ram executes commands as they are issued, so they end in that order."""
+    """Without a model smq_ram executes a command when it is issued, so commands of a CPU complete
+    in the order in which the CPU queued them."""
     host_dir, host = queue
     lun = host.luns()[0]
     elevator(lun, "none")
@@ -213,7 +214,7 @@ def test_one_submitter_runs_as_direct(shared):
 
 @with_params(**STUCK)
 @pytest.mark.usefixtures("on_cpu_1")
-def test_flushes_pass(shared):
+def test_flushes_do_not_wait_in_buckets(shared):
     """A dispatcher on CPU 0 rings a slow doorbell. A flush from CPU 1 does not wait in a bucket
     until that dispatcher takes it."""
     lun = shared.luns()[0]
@@ -227,7 +228,7 @@ def test_flushes_pass(shared):
             first = pool.submit(read, lun, 0)
             wait_for("the dispatcher", lambda: get_param("inflight") == 1)
             rings = time.monotonic()
-            # CPU 1 rings the doorbell for the flush: this takes no time.
+            # The doorbell that CPU 1 rings for the flush takes no time.
             set_param("doorbell_us", 0)
             second = pool.submit(flush, disk, 1)
             wait_for("both commands", lambda: get_param("inflight") == 2)
@@ -235,7 +236,7 @@ def test_flushes_pass(shared):
             set_param("delay_us", 1000)
             first.result()
             second.result()
-            print(f"the flush came {after:.3f} s after the dispatcher")
+            print(f"the device got the flush {after:.3f} s after the dispatcher's READ")
             if after < 0.1:
                 break
     settle(shared)
@@ -247,7 +248,7 @@ def test_flushes_pass(shared):
     (SG_SCSI_RESET_DEVICE, "lun_resets"), (SG_SCSI_RESET_HOST, "host_resets")],
     ids=["lun", "host"])
 @pytest.mark.smoke
-def test_resets_find_what_is_in_a_bucket(shared, level, counter):
+def test_resets_end_commands_in_buckets(shared, level, counter):
     """While a dispatcher on CPU 0 rings a slow doorbell, a command waits in CPU 1's bucket. A reset
     ends both commands."""
     lun = shared.luns()[0]
@@ -265,8 +266,8 @@ def test_resets_find_what_is_in_a_bucket(shared, level, counter):
             # may begin more than a second after that: by then the layer has returned the held
             # command to the mid-layer, which queues it again.
             wait_for("both commands",
-                     lambda: counted(shared)["held"] == 1 or get_param("inflight") == 2)
-            waits = counted(shared)["held"]
+                     lambda: counters(shared)["held"] == 1 or get_param("inflight") == 2)
+            waits = counters(shared)["held"]
             sg.reset(level)
             assert shared.stats()[counter] == tries
             hosts = [first.result().host, second.result().host]
@@ -301,8 +302,9 @@ def test_lost_commands_are_aborted(shared):
 
 @with_params(**SLOW)
 def test_refused_commands_are_retried(shared):
-    """The LLD refuses commands. A command dispatched from a bucket is held; a command that has
-    passed the policy goes back to the mid-layer, as with direct."""
+    """The LLD refuses commands. The layer holds a refused command that was dispatched from a
+    bucket. A refused command that passed the policy is returned to the mid-layer, as with
+    direct."""
     choose(shared)
     with traced() as trace:
         with load_on(shared.luns()[0].sd, **JOB) as load:
@@ -324,7 +326,7 @@ def test_host_removed_under_load():
         choose(host)
         with load_on(lun.sd, ok=False, **JOB) as load:
             under_way(lun, 50)
-            wait_for("commands in buckets", lambda: counted(host)["foreign"] > 0)
+            wait_for("commands in buckets", lambda: counters(host)["foreign"] > 0)
             set_param("remove", 1)
             assert not host.sysfs.exists()
             load.kill()

@@ -35,6 +35,6 @@ def test_cdb(pair, case):
         pytest.fail(f"{case.cdb.hex(' ')}\n  got        {got}\n  want       {want}\n"
                     f"  scsi_debug {theirs}\n  {case.why}", pytrace=False)
     if case.why and theirs == want:
-        pytest.fail(f"no longer a difference: {case.why}", pytrace=False)
+        pytest.fail(f"scsi_debug no longer differs: {case.why}", pytrace=False)
     if not case.why and not case.alone and theirs != want:
         pytest.fail(f"scsi_debug differs, and no reason is given: {theirs}", pytrace=False)

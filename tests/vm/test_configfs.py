@@ -29,7 +29,7 @@ def refused(number, call, *args):
 
 
 @pytest.mark.smoke
-def test_life_of_a_host():
+def test_host_is_created_powered_and_removed():
     with ram_dirs():
         host_dir = RamDir("a")
         assert host_dir.get("power") == "0" and host_dir.get("depth") == "128"
@@ -53,7 +53,7 @@ def test_life_of_a_host():
 @pytest.mark.limit(300)
 def test_luns_come_and_go_under_verified_load():
     with ram_host(luns=1) as (host_dir, host):
-        # A light load, so that the programs on the other LUN get CPU time.
+        # The load is light, so that the programs on the other LUN get CPU time.
         light = {"runtime": 290, "numjobs": 1, "iodepth": 2, "thinktime": 2000}
         with load_on(host.luns()[0].sd, **JOB | light) as load_:
             for _ in range(repeats(6)):
@@ -107,8 +107,8 @@ def test_power_off_under_load():
 
 @pytest.mark.limit(180)
 def test_hosts_come_and_go_under_verified_load():
-    """Two hosts are created and switched off under load, then switched on and removed under load,
-    over and over."""
+    """Two hosts are created and powered off under load, then powered on and removed under load;
+    this is repeated."""
     job = VERIFY | {"size": "2m", "time_based": True, "runtime": 60, "verify_backlog": 16}
     with ram_dirs(), traced(buffer_kb=65536) as trace:
         dirs = {name: RamDir(name) for name in ("a", "b")}
@@ -168,7 +168,7 @@ def test_bad_hosts_and_luns_are_refused(klog):
         klog.wait(r"a LUN is a number in 0\.\.255")
 
 
-def test_lun_that_the_mid_layer_does_not_take_has_no_power():
+def test_lun_that_the_mid_layer_refuses_stays_powered_off():
     with ram_host(luns=1) as (host_dir, host):
         (host_dir.path / "luns/1").mkdir()
         old = SCAN.read_text(encoding="ascii").strip()
@@ -185,7 +185,7 @@ def test_lun_that_the_mid_layer_does_not_take_has_no_power():
         host.wait_luns(2)
 
 
-def test_running_load_cannot_be_changed_or_unloaded():
+def test_powered_host_cannot_be_changed_or_unloaded():
     with ram_host(luns=1) as (host_dir, _):
         refused(errno.EBUSY, host_dir.set, "depth", 4)
         refused(errno.EBUSY, host_dir.set, "luns/0/size_mb", 4)

@@ -51,9 +51,10 @@ def identity(sg):
 
 
 @pytest.mark.smoke
-def test_claimed_and_released(lower):
-    """The upper LUN has the lower one's identity and data, and one queue per CPU. After release the
-    lower disk is as before. A scan of the upper host does not find the other, unclaimed LUN."""
+def test_claim_and_release(lower):
+    """The upper LUN has the lower LUN's identity and data, and one queue per CPU. After release the
+    lower disk has the same data. A scan of the upper host does not find the other, unclaimed
+    LUN."""
     before = identity(lower.sg)
     fio(lower.sd, **VERIFIED)
     for _ in range(2):
@@ -61,7 +62,8 @@ def test_claimed_and_released(lower):
         assert identity(upper.sg) == before
         assert len(list((upper.queue.parent / "mq").iterdir())) == os.cpu_count()
         assert not list((SCSI_DEVICES / lower.address).glob("block/*"))
-        # The upper disk has the data written to the lower one; then it is written and read itself.
+        # The upper disk has the data written to the lower disk. Then the upper disk is written and
+        # read.
         fio(upper.sd, **VERIFIED | {"verify_only": True})
         assert total_ios(fio(upper.sd, numjobs=2, **VERIFIED)) > 400
         for tool in ("sg_inq", "sg_vpd", "sg_readcap", "sg_luns", "sg_turs"):
@@ -75,8 +77,8 @@ def test_claimed_and_released(lower):
         fio(lower.sd, **VERIFIED | {"verify_only": True})
 
 
-def test_several_luns_of_one_host(lower):
-    """Two claimed LUNs share an upper host, which is removed when the last one is released."""
+def test_luns_of_one_host_share_an_upper_host(lower):
+    """Two claimed LUNs share an upper host. It is removed when the second LUN is released."""
     other = conv.host_of(lower).luns()[1]
     first, second = claim(lower), claim(other)
     assert conv.host_of(first) == conv.host_of(second)
@@ -85,7 +87,8 @@ def test_several_luns_of_one_host(lower):
         pass
     release(lower)
     fio(second.sd, **VERIFIED)
-    # A deleted upper LUN is found again by a scan, because it is still claimed; no other LUN is.
+    # A scan finds the deleted upper LUN again, because its lower LUN is still claimed, and finds no
+    # other LUN.
     write(second.sysfs / "delete", 1)
     wait_for("the LUN to go", lambda: not uppers())
     write(conv.host_of(second).sysfs / "scan", "0 0 1")
@@ -105,7 +108,7 @@ def mounted(disk):
         os.close(fd)
 
 
-def test_refused(lower, klog):
+def test_claims_and_releases_are_refused(lower, klog):
     """A claim or release that is refused changes nothing, and the log says why."""
     for word in ("0:0:0", "host0", "9:9:9:9", "\n", "x" * 100):
         refused("claim", word, errno.ENODEV)
@@ -131,21 +134,22 @@ def test_refused(lower, klog):
         assert klog.matching(text), text
 
 
-def test_no_disk():
+def test_claim_of_a_tape_is_refused():
     """A claim of a tape is refused."""
     with loaded("scsi_debug", disks=False, ptype=1, **DEBUG) as (host,), conv.module():
         refused("claim", host.luns()[0].address, errno.EINVAL)
 
 
 def test_release_while_offline(lower, klog):
-    """An upper device that is offline cannot be opened, but can be released without an error."""
+    """An upper device that is offline cannot be opened, but its lower device can be released
+    without an error."""
     upper = claim(lower)
     write(upper.sysfs / "state", "offline\n")
     fio(release(lower).sd, **VERIFIED)
     assert not klog.matching("release: ")
 
 
-def test_module_goes(lower):
+def test_rmmod_releases_all_devices(lower):
     """rmmod releases all claimed devices."""
     other = conv.host_of(lower).luns()[1]
     claim(lower)
@@ -156,7 +160,7 @@ def test_module_goes(lower):
     conv.load("smq_conv")
 
 
-def test_fast_path(lower, sg_module):
+def test_smq_sg_refuses_commands_to_a_claimed_device(lower, sg_module):
     """smq_sg's node of the claimed device refuses opens and commands; the node of the upper device
     works."""
     with opened(smqsg.node(lower), slots=8) as file, SgDev(smqsg.node(lower)) as sg:
@@ -175,7 +179,7 @@ def test_fast_path(lower, sg_module):
         lower = release(lower)
         assert [file.run_one(slot).result for slot in range(8)] == [0] * 8
         assert sg.cmd(READ_10, din=4096).good
-    # The same when smq_sg is loaded after the claim.
+    # smq_sg behaves in the same way if it is loaded after the claim.
     upper = claim(lower)
     unload("smq_sg")
     load("smq_sg")
@@ -193,10 +197,10 @@ def test_sg_io_reports_claimed_devices(lower):
     """sg_io says that smq_conv has claimed the lower device, and sends it no WRITE."""
     upper = claim(lower)
     host = f"host{conv.host_of(upper).number}"
-    told = json.loads(run(SG_IO, "info", "--json", lower.sg).stdout)["in_use"]
-    assert told == f"{lower.address} is claimed by smq_conv, for a LUN of {host}"
-    told = json.loads(run(SG_IO, "info", "--json", upper.sg).stdout)
-    assert told["in_use"] is None and told["bypassed"] is None
+    reported = json.loads(run(SG_IO, "info", "--json", lower.sg).stdout)["in_use"]
+    assert reported == f"{lower.address} is claimed by smq_conv, for a LUN of {host}"
+    reported = json.loads(run(SG_IO, "info", "--json", upper.sg).stdout)
+    assert reported["in_use"] is None and reported["bypassed"] is None
     write = "2a000000000000000100 out 512\n"
     for node, status in ((lower.sg, 3), (upper.sg, 0)):
         done = subprocess.run([SG_IO, "run", node, "-"], input=write, text=True, check=False,
@@ -207,14 +211,14 @@ def test_sg_io_reports_claimed_devices(lower):
 
 
 def beside(lower):
-    """The number of commands that reached a claimed device by other ways than its upper LUN. sg_io
-    and the driver report the same number."""
-    told = json.loads(run(SG_IO, "info", "--json", lower.bsg).stdout)["bypassed"]
+    """The number of commands that reached a claimed device, but not through its upper LUN. sg_io
+    and the driver must report the same number."""
+    reported = json.loads(run(SG_IO, "info", "--json", lower.bsg).stdout)["bypassed"]
     lines = (conv.DRIVER / "claims").read_text(encoding="ascii").splitlines()
     count, = (int(count) for address, _, count in map(str.split, lines)
               if address == lower.address)
-    # sg_io's own commands, INQUIRY and READ CAPACITY, are among those counted.
-    assert count == told
+    # The number includes sg_io's own commands, INQUIRY and READ CAPACITY.
+    assert count == reported
     return count
 
 
@@ -255,8 +259,9 @@ def test_failed_upper_commands_are_not_counted(lower):
 
 
 @pytest.mark.smoke
-def test_rule(lower, klog):
-    """A device that comes back is claimed before sd sees it; a released device stays released."""
+def test_rule_claims_a_device_before_sd(lower, klog):
+    """With a rule, smq_conv claims a device that a scan finds again, before sd sees it. A released
+    device stays released."""
     wwid = (lower.sysfs / "wwid").read_text(encoding="ascii").strip()
     rules = conv.DRIVER / "rules"
     assert wwid.startswith("naa.") and rules.read_text(encoding="ascii") == ""
@@ -269,7 +274,7 @@ def test_rule(lower, klog):
         assert error.value.errno == number
     for text in (f"one for {wwid} already", "none for 'naa.1'", "is no wwid"):
         assert klog.matching(f"rules: .*{text}"), text
-    # A new rule leaves a device that is present unclaimed, until it is removed and found again.
+    # A new rule does not claim a device that exists already, until it is removed and found again.
     assert os.path.exists(lower.sd) and not uppers()
     number = lower.address.partition(":")[0]
     with Uevents() as events:
@@ -291,7 +296,7 @@ def test_rule(lower, klog):
 
 
 def test_rules_are_parameters_of_the_module(klog):
-    """smq_conv is loaded with rules before the device exists. A rule that is given twice counts
+    """smq_conv is loaded with rules before the device exists. A rule that is given twice is added
     once."""
     # scsi_debug's wwids contain its host number, which is not known yet, so there is a rule for
     # each number that it may get. A kernel with checkers frees the numbers of earlier hosts late.
@@ -304,7 +309,7 @@ def test_rules_are_parameters_of_the_module(klog):
         with Uevents() as events, loaded("scsi_debug", disks=False, **DEBUG) as (host,):
             upper, = wait_for("the upper disk", lambda: [
                 lun for lun in uppers() if lun.sd and lun.ready])
-            wait_for("its event", lambda: events.disks_of(upper))
+            wait_for("the event of the upper disk", lambda: events.disks_of(upper))
             lower, = host.luns()
             wwid = (lower.sysfs / "wwid").read_text(encoding="ascii").strip()
             assert wwid in names
@@ -330,16 +335,17 @@ def test_upper_devices_are_suspended_first(lower):
 
 
 def gone(address):
-    """Whether no upper LUN and no upper host exists any more, and no LUN at @address is bound to
-    smq_conv."""
+    """Returns true if no upper LUN and no upper host exists any more, and no LUN at @address is
+    bound to smq_conv."""
     return not uppers() and not conv.find_hosts("smq_conv") and \
         not (conv.DRIVER / address).exists()
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("how", ["delete", "unbind", "host"])
-def test_lower_goes_under_load(lower, how):
-    """The lower device goes: each command ends, and the upper LUN is removed."""
+def test_lower_device_removed_under_load(lower, how):
+    """When the lower device is deleted or unbound, or its host is removed, each command ends and
+    the upper LUN is removed."""
     if how == "host":
         write("/sys/bus/pseudo/drivers/scsi_debug/ndelay", 500000)
     upper = claim(lower)
@@ -365,14 +371,14 @@ def test_lower_goes_under_load(lower, how):
         write("/sys/bus/pseudo/drivers/scsi_debug/add_host", 1)
 
 
-def test_upper_goes_under_load(lower):
+def test_upper_lun_deleted_under_load(lower):
     """When the upper LUN is deleted its commands end, and the lower LUN stays claimed."""
     upper = claim(lower)
     with load_on(upper.sd, ok=False, **LOAD) as job:
         under_way(upper, 100)
         write(upper.sysfs / "delete", 1)
         assert any(entry["error"] for entry in job.result()["jobs"])
-    wait_for("the LUN to go", lambda: not uppers())
+    wait_for("the upper LUN to be removed", lambda: not uppers())
     fio(release(lower).sd, **VERIFIED)
 
 
@@ -409,9 +415,9 @@ def test_policies_above_a_small_queue_depth(lower):
     release(lower)
 
 
-def test_limits_are_the_lower_ones():
-    """The upper queue has the lower one's limits, and the upper queue_depth follows the lower
-    one."""
+def test_upper_queue_has_the_lower_limits():
+    """The upper queue has the limits of the lower queue, and the upper queue_depth follows the
+    lower queue_depth."""
     with loaded("scsi_debug", max_queue=7, **DEBUG) as (host,), conv.module():
         lower, = host.luns()
         want = {name: (lower.queue / name).read_text(encoding="ascii")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_conv: the lower host does the error handling. Upper commands wait until it is over, and while
-the lower host has no free tag or its queue is stopped."""
+"""smq_conv: the lower host does the error handling. Upper commands wait while the lower host
+recovers, while it has no free tag, and while the lower queue is stopped."""
 import errno
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ READ = bytes.fromhex("28000000000000000800")
 LEVELS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
             "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
-# Milliseconds: so long that a command's timer does not expire before the test ends the command.
+# In milliseconds: a command's timer does not expire before the test ends the command.
 FOREVER = 60000
 
 
@@ -36,7 +36,7 @@ def held_fixture():
         assert get_param("inflight") == 0
 
 
-def lost(upper):
+def send_lost(upper):
     """Sends, in a thread, a READ that the device loses; returns its future."""
     set_param("lose", 1)
     pool = ThreadPoolExecutor(1)
@@ -51,12 +51,12 @@ def lost(upper):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("level", LEVELS, ids=["lun", "target", "host"])
-def test_reset_ends_what_is_in_flight(held, level):
-    """A reset of the upper LUN has the lower host abort the command in flight. With nothing in
+def test_reset_ends_commands_in_flight(held, level):
+    """A reset of the upper LUN makes the lower host abort the command in flight. With nothing in
     flight the reset fails with EIO."""
     _, host, upper = held
     with SgDev(upper.sg) as sg:
-        job = lost(upper)
+        job = send_lost(upper)
         before = host.stats()
         sg.reset(level)
         result = job.result(30)
@@ -73,7 +73,7 @@ def test_reset_of_the_lower_device(held):
     """A reset through the lower device's own node ends a command of the upper LUN with
     DID_RESET."""
     lower, host, upper = held
-    job = lost(upper)
+    job = send_lost(upper)
     with SgDev(lower.sg) as sg:
         sg.reset(SG_SCSI_RESET_DEVICE)
     assert job.result(30).host == DID_RESET
@@ -81,9 +81,9 @@ def test_reset_of_the_lower_device(held):
 
 
 @pytest.mark.limit(120)
-def test_recovery_below_takes_long(held):
-    """All steps of the lower host's recovery fail, except the last. Meanwhile upper timers start
-    again, and the upper host resets nothing."""
+def test_upper_host_waits_for_the_lower_recovery(held):
+    """All steps of the lower host's recovery fail, except the last one. Meanwhile the timers of
+    upper commands start again when they expire, and the upper host resets nothing."""
     lower, host, upper = held
     for name in ("fail_abort", "fail_lun_reset", "fail_target_reset"):
         set_param(name, 1)
@@ -105,9 +105,9 @@ def test_recovery_below_takes_long(held):
 
 
 @pytest.mark.parametrize("how", ["block", "quiesce", "stop"])
-def test_lower_waits(held, how):
-    """Upper commands wait while the lower queue is stopped, even when their timers expire. In a
-    quiesced queue they may also fail."""
+def test_commands_wait_while_the_lower_queue_is_stopped(held, how):
+    """Upper commands wait while the lower queue is stopped, even when their timers expire. If the
+    queue is quiesced, they may fail instead."""
     lower, _, upper = held
     load("smq_quiesce")
     knob = f"/sys/module/smq_quiesce/parameters/{how}"
@@ -126,7 +126,7 @@ def test_lower_waits(held, how):
         unload("smq_quiesce")
 
 
-def test_lower_is_offline(held):
+def test_commands_fail_while_the_lower_device_is_offline(held):
     """While the lower device is offline, upper commands end with DID_NO_CONNECT."""
     lower, _, upper = held
     with SgDev(upper.sg) as sg:
@@ -139,7 +139,8 @@ def test_lower_is_offline(held):
 @pytest.mark.smoke
 @pytest.mark.limit(180)
 def test_resets_and_policies_under_verified_load():
-    """Resets through the upper and the lower node, under every policy, while data is verified."""
+    """Resets through the upper and the lower node end commands, under every policy, and verified
+    I/O stays right."""
     with ram_host(luns=2, hw_queues=1) as (host_dir, host), conv.module(io_errors=True):
         host_dir.set("model/service_ns", 200000)
         lower, other = host.luns()
@@ -171,8 +172,8 @@ def test_resets_and_policies_under_verified_load():
 
 @pytest.mark.limit(180)
 def test_lost_commands_under_verified_load():
-    """smq_ram loses commands; the lower host aborts each, and the upper mid-layer sends it
-    again."""
+    """smq_ram loses commands. The lower host aborts each lost command, and the upper mid-layer
+    retries it."""
     with ram_host(timeout=1) as (host_dir, host), conv.module(io_errors=True):
         lower, = host.luns()
         upper = claim(lower)
@@ -187,8 +188,9 @@ def test_lost_commands_under_verified_load():
 
 
 @pytest.mark.limit(120)
-def test_short_of_tags():
-    """Three LUNs, one of them unclaimed, share a lower host's four tags: I/O on each completes."""
+def test_three_luns_share_four_tags():
+    """Three LUNs, one of them unclaimed, share the four tags of a lower host. I/O on each LUN
+    completes."""
     with loaded("scsi_debug", names=("add_host", "max_luns"), luns=3, max_queue=4, dev_size_mb=32,
                 ndelay=100000) as (host,), conv.module():
         first, second, bare = host.luns()
@@ -205,8 +207,9 @@ def test_short_of_tags():
 
 @pytest.mark.limit(120)
 def test_tags_shared_with_a_bare_lun():
-    """The host has one tag. Commands for the unclaimed LUN sleep until it is their turn to get the
-    tag; commands from the upper LUN try once or twice, and then sleep for it in the same way."""
+    """The host has one tag. Commands for the unclaimed LUN sleep until they get the tag, each in
+    its turn. Commands of the upper LUN try to get it once or twice, and then sleep in the same
+    way."""
     with loaded("scsi_debug", names=("add_host", "max_luns"), luns=2, max_queue=1, dev_size_mb=32,
                 ndelay=1000000) as (host,), conv.module():
         lower, bare = host.luns()
@@ -219,15 +222,17 @@ def test_tags_shared_with_a_bare_lun():
             others = conv.dispatched(bare) - before
             busy = conv.host_of(upper).stats()["busy"] - busy
             print(others, busy)
-            # About 370. It would be 1000 if the layer only tried a command again every 3 ms.
+            # Normally busy is about 370. It would be 1000 if the layer did nothing but try again
+            # every 3 ms.
             assert busy < 5 * 150
-            # A release does not wait for ever for its turn at the tag.
+            # A release ends although the other LUN's load always uses the tag.
             conv.release(lower)
             assert job.running
 
 
-def test_lower_batches():
-    """Commands that are submitted together reach the lower host as one batch, with one doorbell."""
+def test_batches_reach_the_lower_host_whole():
+    """Upper commands that are submitted together reach the lower host as one batch, with one
+    doorbell."""
     with ram_host(hw_queues=2) as (_, host), conv.module():
         lower, = host.luns()
         upper = claim(lower)
@@ -245,7 +250,7 @@ def test_lower_batches():
 
 
 def test_faults_injected_above_any_host():
-    """With smq_conv the layer's fault injection works on any host's LUN, here scsi_debug's."""
+    """With smq_conv the layer's fault injection works above any LLD, here scsi_debug."""
     with loaded("scsi_debug", delay=0, dev_size_mb=32) as (host,), conv.module(io_errors=True):
         lower, = host.luns()
         upper = claim(lower)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_conv: a command to the upper LUN ends as one to the bare LUN does, in each field. The tests
-send the same commands to the same LUN, bare and claimed."""
+"""smq_conv: a command to the upper LUN has the same result, in each field, as a command to the bare
+LUN. The tests send the same commands to a LUN before and after it is claimed."""
 import pytest
 from kit import conv
 from kit.hold import get_param, set_param
@@ -34,8 +34,8 @@ ENDS = [*({"result": status} for status in STATUS),
 
 
 def ends(dev):
-    """The results of a READ and a WRITE, for each way to end. The device gives a busy answer to the
-    first attempt only, any other answer to every attempt."""
+    """The results of a READ and a WRITE, for each of ENDS. The device gives a busy answer to the
+    first attempt only, and any other answer to every attempt."""
     results = []
     for end in ENDS:
         for name in ("result", "resid", "sense"):
@@ -60,8 +60,9 @@ def same(bare, converted):
 @pytest.mark.smoke
 @pytest.mark.limit(240)
 @pytest.mark.parametrize("node", ["sg", "sd"])
-def test_every_end_of_a_command_is_passed_on(node):
-    """Each status, host byte, sense and residual, through the sg node and the disk's."""
+def test_all_results_are_passed_on(node):
+    """Each status, host byte, sense and residual is the same on both LUNs, through the sg node and
+    through the disk's node."""
     with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
             conv.module(io_errors=True):
         lower, = host.luns()
@@ -78,8 +79,8 @@ def test_every_end_of_a_command_is_passed_on(node):
 
 
 def timeouts(dev):
-    """The results of lost commands: the abort succeeds, it fails, the resets after it fail too, or
-    the command ends while it is aborted."""
+    """The results of five lost commands: the abort succeeds; the abort fails; the LUN reset fails,
+    too; the target reset fails, too; the command completes while it is aborted."""
     results = []
     for names in ((), ("fail_abort",), ("fail_abort", "fail_lun_reset"),
                   ("fail_abort", "fail_lun_reset", "fail_target_reset"), ("race_abort",)):
@@ -95,7 +96,7 @@ def timeouts(dev):
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-def test_timeouts():
+def test_lower_host_recovers_lost_commands():
     """The lower host recovers lost commands; the upper host starts no recovery of its own."""
     with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
             conv.module(io_errors=True):
@@ -117,8 +118,8 @@ def test_timeouts():
 
 def ended_in_reset(lun):
     """For each of EH_HOST_BYTES, the results of a lost passthrough command and of lost block I/O.
-    The driver sets the host byte while it resets the LUN. The mid-layer repeats block I/O, which
-    then is GOOD."""
+    The driver sets the host byte while it resets the LUN. The mid-layer repeats the block I/O,
+    which then succeeds."""
     results = []
     knob = lun.queue / "io_timeout"
     before = knob.read_text(encoding="ascii")
@@ -145,9 +146,9 @@ def ended_in_reset(lun):
 
 
 @pytest.mark.limit(120)
-def test_ended_by_the_error_handler_with_a_result_of_the_driver():
-    """The driver ends commands during its reset, with a host byte of its own: sym53c8xx does so
-    with DID_ABORT in a bus reset."""
+def test_host_bytes_set_in_a_reset_are_passed_on():
+    """During a reset the driver completes commands with a host byte that it chooses, as sym53c8xx
+    does with DID_ABORT in a bus reset. The upper LUN returns the same host byte."""
     with loaded("smq_hold", io_errors=True, delay_us=100) as (host,), \
             conv.module(io_errors=True):
         lower, = host.luns()
@@ -180,8 +181,8 @@ def ram_ends(dev, host_dir):
     return results
 
 
-def test_commands_of_smq_ram():
-    """Commands of many kinds, valid and invalid, and faults of the device."""
+def test_results_of_smq_ram_are_passed_on():
+    """Valid and invalid commands, and faults of the device, have the same results on both LUNs."""
     with ram_host() as (host_dir, host), conv.module(io_errors=True):
         lower, = host.luns()
         with SgDev(lower.sg) as dev:
@@ -194,8 +195,9 @@ def test_commands_of_smq_ram():
 
 
 @pytest.mark.smoke
-def test_injected_by_scsi_debug():
-    """scsi_debug's own error injection, which Linux 6.1 does not have."""
+def test_errors_of_scsi_debug_are_passed_on():
+    """Errors that scsi_debug injects have the same results on both LUNs. Linux 6.1's scsi_debug
+    cannot inject them."""
     with loaded("scsi_debug", io_errors=True, delay=0) as (host,), conv.module(io_errors=True):
         lower, = host.luns()
         where = conv.Path("/sys/kernel/debug/scsi_debug", lower.address, "error")

@@ -89,9 +89,9 @@ def test_unit_attentions_reach_the_upper_disk(lower):
         assert attention(lower, lower) == ([CHANGED], (2, 2))
 
 
-def test_no_handler(lower):
-    """The upper device of a device without a handler gets none either; after release the device
-    again has none."""
+def test_upper_device_gets_no_handler_either(lower):
+    """If the lower device has no handler, the upper device gets none either, and the lower device
+    has none after release."""
     write("/sys/bus/pseudo/drivers/scsi_debug/vpd_use_hostno", 1)
     number = conv.host_of(lower).number
     write(lower.sysfs / "delete", 1)
@@ -106,8 +106,8 @@ def test_no_handler(lower):
 
 
 def through_states(group, lun, handled):
-    """The results of commands to a LUN after each change of its port group's ALUA state. @handled:
-    the LUN has an ALUA handler, which must learn each new state."""
+    """The results of commands to a LUN after each change of its port group's ALUA state. If
+    @handled, the LUN has an ALUA handler, which must notice each new state."""
     results = []
     with SgDev(lun.sg) as dev:
         clear_attentions(dev)
@@ -128,7 +128,7 @@ def through_states(group, lun, handled):
 
 @contextmanager
 def without_handlers():
-    """During the block the kernel loads no device handler's module by itself."""
+    """Prevents the kernel, during the block, from loading the module of a device handler."""
     was = MODPROBE.read_text(encoding="ascii")
     write(MODPROBE, "/bin/true")
     try:
@@ -140,8 +140,9 @@ def without_handlers():
 @pytest.mark.smoke
 @pytest.mark.parametrize("handled", [True, False], ids=["alua", "no_handler"])
 def test_access_state_changes(request, handled):
-    """The ALUA state of a LUN of LIO changes. Commands to the upper LUN end as commands to the bare
-    LUN do, with an ALUA handler, which hides the unit attentions, and without one."""
+    """The ALUA state of a LUN of LIO changes. Commands to the upper LUN have the same results as
+    commands to the bare LUN: with an ALUA handler, which hides the unit attentions, and without
+    one."""
     if handled:
         request.getfixturevalue("alua")
     with ramdisk("store", 8) as store, loop_fabric(io_errors=True), \

@@ -36,7 +36,7 @@ def lower_fixture():
             unload("smq_quiesce")
 
 
-def limit(lower, sectors=0, segments=0, boundary=0):
+def set_limits(lower, sectors=0, segments=0, boundary=0):
     """Sets the limits of the lower queue; limits that are not given become large."""
     KNOB.write_text(f"{lower.address} {sectors or 2048} {segments or 128} {MAX_SEGMENT} "
                     f"{boundary}", encoding="ascii")
@@ -78,17 +78,17 @@ def transfer(upper, size=PAGE, count=64):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("what", ["sectors", "segments", "boundary"])
-def test_block_io_that_is_too_large(lower, what):
-    """Block I/O that was built with the old limits is split before it is sent, and its data is
-    right. The upper queue takes over the new limits, and larger ones later."""
+def test_too_large_block_io_is_split(lower, what):
+    """smq_conv splits block I/O that was built with the old limits, and its data stays right. The
+    upper queue takes over the new limits, and later larger ones."""
     changes = {"sectors": {"sectors": 64}, "segments": {"segments": 5},
                "boundary": {"boundary": PAGE - 1}}
     upper = claim(lower)
     whole = attr(upper, "max_hw_sectors_kb")
     with recording(STARTS) as lines:
-        limit(lower, **changes[what])
-        # With this boundary a command may have a second segment only if the first one ends at the
-        # end of a page.
+        set_limits(lower, **changes[what])
+        # With this boundary a command may have a second segment only if the first segment ends at
+        # the end of a page.
         assert transfer(upper, SECTOR if what == "boundary" else PAGE)
     sectors, segments = largest(lines, lower)
     print(f"{what}: {sectors} sectors, {segments} entries at most")
@@ -100,20 +100,20 @@ def test_block_io_that_is_too_large(lower, what):
     wait_for("the limit to follow", lambda: attr(upper, name) == value)
     assert transfer(upper)
     conv.all_done(upper)
-    limit(lower, whole * 2)
+    set_limits(lower, whole * 2)
     fio(upper.sd, rw="read", bs=4096, number_ios=1, size="1m")
     wait_for("the limit to follow", lambda: attr(upper, "max_hw_sectors_kb") == whole)
     lower = release(lower)
     assert attr(lower, "max_hw_sectors_kb") == whole
 
 
-def test_passthrough_that_is_too_large(lower, klog):
+def test_too_large_passthrough_fails(lower, klog):
     """A passthrough command beyond the limits ends with DID_ERROR and does not reach the lower
     device; the log says why."""
     upper = claim(lower)
     with SgDev(upper.sg) as sg:
         assert sg.cmd(READ_256, din=256 * SECTOR).good
-        limit(lower, sectors=64)
+        set_limits(lower, sectors=64)
         before = conv.dispatched(lower)
         assert sg.cmd(READ_256, din=256 * SECTOR).host == DID_ERROR
         assert conv.dispatched(lower) == before
@@ -123,15 +123,15 @@ def test_passthrough_that_is_too_large(lower, klog):
 
 
 @pytest.mark.limit(120)
-def test_changes_under_verified_load(lower):
-    """Limits shrink and grow under verified writes of all sizes: no I/O fails, and no command is
-    beyond the limits after a change."""
+def test_limits_change_under_verified_load(lower):
+    """Limits shrink and grow under verified writes of all sizes. No I/O fails, and after a change
+    no command that reaches the lower host exceeds the limits."""
     load_options = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-512k", "iodepth": 8,
                     "size": "8m", "verify": "crc32c", "verify_fatal": 1, "loops": 1000}
     upper = claim(lower)
     with load_on(upper.sd, **load_options) as job:
         for sectors, segments in ((256, 128), (64, 16), (8, 2), (32, 128), (1024, 7), (16, 3)):
-            limit(lower, sectors, segments)
+            set_limits(lower, sectors, segments)
             with recording(STARTS, buffer_kb=16384) as lines:
                 under_way(upper, 300)
             found = largest(lines, lower)

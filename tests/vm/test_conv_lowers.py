@@ -2,8 +2,8 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
-"""smq_conv above scsi_debug, tcm_loop and virtio_scsi: all that may happen to a claimed disk, in
-one test.
+"""smq_conv above scsi_debug, tcm_loop and virtio_scsi: one test does to a claimed disk all that can
+happen to it.
 
 The disk is claimed and released in a loop. Meanwhile threads write and read it and compare the
 data, the policy changes, and resets of the upper and the lower device end commands. Finally the
@@ -48,8 +48,8 @@ def slow(name):
 
 
 def reset(sg, level):
-    """Resets a device, and returns whether that succeeded. EIO is allowed: perhaps no command is in
-    flight at this moment, or a recovery is going on."""
+    """Resets a device; returns whether that succeeded. The reset may fail with EIO, because no
+    command is in flight or because a recovery is in progress."""
     try:
         sg.reset(level)
         return True
@@ -58,9 +58,10 @@ def reset(sg, level):
         return False
 
 
-def disturbed(cells, lower, upper):
-    """Changes the policy, and resets both devices, with I/O in flight. No I/O fails, and the data
-    stays right. Returns how many resets of the upper and of the lower device succeeded."""
+def disturb(cells, lower, upper):
+    """Changes the policy, and resets both devices, with I/O in flight. No I/O may fail, and the
+    data must stay right. Returns how many resets of the upper and of the lower device
+    succeeded."""
     done = [0, 0]
     above = conv.host_of(upper)
     policies = above.attr("smq/policy").replace("[", "").replace("]", "").split()
@@ -78,7 +79,7 @@ def disturbed(cells, lower, upper):
 
 
 @pytest.mark.parametrize("name", LOWERS)
-def test_claimed_in_a_loop(name):
+def test_disk_is_claimed_in_a_loop(name):
     """Verified I/O under aborts, resets, changes of the policy, claims, releases, and removal."""
     if name == "virtio_scsi" and not Path("/sys/bus/pci").exists():
         pytest.skip("this kernel has no PCI device")
@@ -94,7 +95,7 @@ def test_claimed_in_a_loop(name):
             before = timeouts(lower)
             cells.check(upper)
             with slow(name):
-                more = disturbed(cells, lower, upper)
+                more = disturb(cells, lower, upper)
             done = [sum(pair) for pair in zip(done, more, strict=True)]
             below = timeouts(lower) - before
             stats = conv.all_done(upper)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Commands that the policy "batch" holds because their device is full: when they end, and which
 operations wait for them. LUNs that are found while a policy holds commands. What an LLD tells the
-layer about a LUN: limits, depth, and that the LUN has room again."""
+layer about a LUN: its limits, its depth, and that it has room again."""
 import os
 import signal
 import time
@@ -20,8 +20,8 @@ from kit.sanitizing import TIME_FACTOR
 from kit.sgio import TASK_SET_FULL, SgDev
 
 READ = cdb.blocks(cdb.READ_10, 0, 8)
-# Seconds: longer than a command that is not held takes, and shorter than the timers, which are 10 s
-# and more.
+# In seconds: longer than a command that is not held takes, and shorter than any timer, which is at
+# least 10 s.
 SOON = 6
 
 
@@ -38,8 +38,9 @@ def read(node, seconds):
     return FAILED if got.host else got.status
 
 
-def raised(hold, depth):
-    """Makes the policy advertise more than the device takes: smq_hold refuses a command."""
+def raise_depth(hold, depth):
+    """Makes the policy advertise more commands than the device takes, by a command that smq_hold
+    refuses."""
     set_param("refuse", 1)
     assert not read(hold.luns()[0].sg, 20)
     wait_for("a raised queue_depth", lambda: depths(hold)[0] > depth)
@@ -66,19 +67,20 @@ def seconds_of(action):
     return time.monotonic() - start
 
 
-def refused(host_dir):
+def wait_refused(host_dir):
     """Waits until the full device of a host has refused a command more than once."""
     wait_for("a refused command", lambda: int(host_dir.get("fault/injected")) > 1)
 
 
-def held(host, count=1):
+def wait_held(host, count=1):
     """Waits until that many commands are held."""
     wait_for(f"{count} held commands", lambda: host.attr("smq/held") == str(count))
 
 
-def test_a_device_that_stays_full_ends_a_command_as_without_policy():
-    """While the device refuses a command the command's timeout goes on. When the timeout is over,
-    the caller gets TASK SET FULL. With batch, a killed caller ends as soon as with direct."""
+def test_full_device_ends_a_command_as_without_policy():
+    """The time in which the device refuses a command counts in the command's timeout. After the
+    timeout the caller gets TASK SET FULL. With batch, a killed caller ends as soon as with
+    direct."""
     with full_devices("direct", "batch") as hosts:
         start = time.monotonic()
         # On both nodes: a killed program that waits at the disk's node ends only when its command
@@ -86,8 +88,8 @@ def test_a_device_that_stays_full_ends_a_command_as_without_policy():
         pids = {(policy, kind): spawn(lambda node=getattr(host.luns()[0], kind): read(node, 2))
                 for policy, (_, host) in zip(("direct", "batch"), hosts, strict=True)
                 for kind in ("sg", "sd")}
-        refused(hosts[0][0])
-        held(hosts[1][1], 2)
+        wait_refused(hosts[0][0])
+        wait_held(hosts[1][1], 2)
         for policy in ("direct", "batch"):
             os.kill(pids[policy, "sd"], signal.SIGKILL)
         try:
@@ -105,10 +107,10 @@ def test_a_device_that_stays_full_ends_a_command_as_without_policy():
 
 @with_params(depth=1)
 def test_time_in_a_list_does_not_count_as_timeout(hold):
-    """A command that was held for longer than its timeout, and never given to the device, does not
-    fail."""
+    """A command that was held for longer than its timeout, before it was issued for the first time,
+    does not fail."""
     choose(hold, "batch")
-    raised(hold, 1)
+    raise_depth(hold, 1)
     sg = hold.luns()[0].sg
     set_param("delay_us", 3500000)
     with ThreadPoolExecutor(2) as pool:
@@ -119,18 +121,18 @@ def test_time_in_a_list_does_not_count_as_timeout(hold):
 
 
 @pytest.mark.smoke
-def test_removal_does_not_wait_for_the_timers_of_what_is_held():
-    """A LUN is deleted with "direct", where nothing is held, and with "batch"; and a host is
+def test_removal_does_not_wait_for_the_timers_of_held_commands():
+    """A LUN is deleted with "direct", which holds nothing; another one with "batch"; and a host is
     removed with "batch"."""
     with ThreadPoolExecutor(3) as pool, full_devices("direct", "batch", "batch") as hosts:
-        # If a removal waits, the commands' timers end the wait. The test could not end it, because
-        # the directory of a host that is being removed is locked.
+        # A removal that waits would wait for the timers of the commands. The test could not end it,
+        # because the directory of a host that is being removed is locked.
         pids = [spawn(lambda node=host.luns()[0].sg: read(node, 10 * TIME_FACTOR))
                 for _, host in hosts]
         for host_dir, _ in hosts:
-            refused(host_dir)
+            wait_refused(host_dir)
         for _, host in hosts[1:]:
-            held(host)
+            wait_held(host)
         luns = [host.luns()[0].sysfs / "delete" for _, host in hosts]
         took = {"direct": pool.submit(seconds_of, lambda: luns[0].write_text("1", "ascii")),
                 "batch": pool.submit(seconds_of, lambda: luns[1].write_text("1", "ascii")),
@@ -143,22 +145,22 @@ def test_removal_does_not_wait_for_the_timers_of_what_is_held():
 
 
 @pytest.mark.smoke
-def test_a_full_device_has_a_command_given_back_before_its_timer_runs_out():
-    """The mid-layer decides for how long a command is repeated: it gets the command back after a
-    second, not after the 60 s of the timer."""
+def test_held_command_is_returned_before_its_timer_expires():
+    """The layer returns a held command to the mid-layer after a second, and not only after the 60 s
+    of its timer, because the mid-layer decides for how long a command is repeated."""
     with full_devices("batch") as ((host_dir, host),):
         before = host.stats()["errors"]
         pid = spawn(lambda: read(host.luns()[0].sg, 60))
-        held(host)
-        wait_for("the command to be given back", lambda: host.stats()["errors"] > before, 3)
+        wait_held(host)
+        wait_for("the command to be returned", lambda: host.stats()["errors"] > before, 3)
         host_dir.set("fault/kind", "none")
         assert ended(pid) == 0
 
 
 @with_params(depth=1)
-def test_a_command_behind_another_is_given_back_before_its_timer_runs_out(hold):
+def test_command_behind_a_slow_one_is_returned_before_its_timer_expires(hold):
     choose(hold, "batch")
-    raised(hold, 1)
+    raise_depth(hold, 1)
     sg = hold.luns()[0].sg
     set_param("delay_us", 5000000)
     before = hold.stats()["errors"]
@@ -167,19 +169,20 @@ def test_a_command_behind_another_is_given_back_before_its_timer_runs_out(hold):
         wait_for("a full device", lambda: get_param("inflight") == 1)
         set_param("delay_us", 100)
         behind = pool.submit(read, sg, 60)
-        held(hold)
-        wait_for("the command to be given back", lambda: hold.stats()["errors"] > before, 3)
+        wait_held(hold)
+        wait_for("the command to be returned", lambda: hold.stats()["errors"] > before, 3)
         assert slow.result() == 0 == behind.result()
 
 
-def test_a_freeze_ends_when_the_device_takes_what_is_held():
-    """The block layer waits for all commands when the elevator or nr_requests changes."""
+def test_freeze_ends_when_the_device_takes_held_commands():
+    """When the elevator or nr_requests changes, the block layer waits for all commands. Held
+    commands are issued, so the wait ends."""
     with full_devices("batch") as ((host_dir, host),), ThreadPoolExecutor(1) as pool:
         lun = host.luns()[0]
         for name, value in (("scheduler", "mq-deadline"), ("nr_requests", "16")):
             host_dir.arm("task_set_full")
             pid = spawn(lambda: read(lun.sg, 60))
-            held(host)
+            wait_held(host)
             change = pool.submit((lun.queue / name).write_text, value, "ascii")
             host_dir.set("fault/kind", "none")
             change.result(SOON * TIME_FACTOR)
@@ -189,14 +192,15 @@ def test_a_freeze_ends_when_the_device_takes_what_is_held():
 @pytest.mark.smoke
 @with_params(depth=32, cmd_per_lun=4)
 def test_a_lun_found_while_a_policy_holds_keeps_its_own_depth(hold):
-    """The device of each LUN takes fewer commands than the host."""
+    """The device of each LUN takes fewer commands than the host: the LUN is found with that depth,
+    and the device never gets more."""
     assert depths(hold)[0] == 4
     choose(hold, "batch")
     lun = hold.luns()[0]
     delete(lun)
     lun = find_again(hold, lun)
     assert depths(hold) == (4, 4, 4)
-    raised(hold, 4)
+    raise_depth(hold, 4)
     assert depths(hold) == (36, 4, 4)
     set_param("delay_us", 200000)
     set_param("max_inflight", 0)
@@ -217,7 +221,7 @@ def test_a_lun_added_while_more_is_advertised_advertises_more():
         host_dir.add_lun(1, size_mb=64)
         # The policy advertises more for at least five seconds.
         wait_for("the new LUN", lambda: len(host.luns()) == 2)
-        wait_for("its queue_depth", lambda: depths(host, 1) == (64, 32, 32), 2)
+        wait_for("the new LUN's queue_depth", lambda: depths(host, 1) == (64, 32, 32), 2)
         host.wait_luns(2)
         choose(host, "direct")
         assert depths(host, 1) == (32, 32, 32)
@@ -225,9 +229,9 @@ def test_a_lun_added_while_more_is_advertised_advertises_more():
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("policy", ["direct", "batch"])
-def test_waiting_commands_are_sent_when_their_lun_has_room(hold, policy):
-    """When a LUN has room again its waiting commands are sent at once, although no other command of
-    the LUN ends."""
+def test_waiting_commands_are_issued_when_their_lun_has_room(hold, policy):
+    """When the LLD says that a LUN has room again, waiting commands are issued at once, although no
+    other command of the LUN ends."""
     choose(hold, policy)
     lun = hold.luns()[0]
     (lun.sysfs / "timeout").write_text("60", encoding="ascii")
@@ -241,18 +245,18 @@ def test_waiting_commands_are_sent_when_their_lun_has_room(hold, policy):
         waiting = [pool.submit(read, lun.sg, 60) for _ in range(2)]
         wait_for("a refusal", lambda: sum(row["busy_device"] for row in hold.hwqs()) >
                  refused_before)
-        # By now the mid-layer has the refused commands back.
+        # Gives the layer time to return the refused commands to the mid-layer.
         time.sleep(0.1)
         set_param("closed", 0)
         assert [one.result(20) for one in waiting] == [0, 0]
-        assert not slow.done(), "the waiting commands were sent only when the slow one ended"
+        assert not slow.done(), "the waiting commands were issued only when the slow one ended"
         assert slow.result() == 0
 
 
 @with_params(depth=32)
 def test_lld_sets_limits_of_a_new_lun(hold):
-    """When a LUN is found the LLD sets its limits and its depth. It can set the depth also while a
-    policy advertises more than the device takes. The LLD can also refuse the LUN."""
+    """When a LUN is found the LLD sets its limits and its depth, or refuses the LUN. The LLD can
+    set the depth also while a policy advertises more than the device takes."""
     lun = hold.luns()[0]
     segments = (lun.queue / "max_segments").read_text("ascii").strip()
     set_param("lun_depth", 4)
@@ -263,12 +267,12 @@ def test_lld_sets_limits_of_a_new_lun(hold):
         lun = find_again(hold, lun)
         assert depths(hold)[0] == 4
         assert (lun.queue / "max_segments").read_text("ascii").strip() == "7" != segments
-    raised(hold, 4)
+    raise_depth(hold, 4)
     delete(lun)
     lun = find_again(hold, lun)
-    # The policy advertises more for at least five seconds. On a slow machine these may be over by
-    # now, so this makes it advertise more again.
-    raised(hold, 4)
+    # The policy advertises more for at least five seconds. On a slow machine this time may be over
+    # by now, so the next line makes the policy advertise more again.
+    raise_depth(hold, 4)
     assert depths(hold) == (36, 4, 4)
     set_param("delay_us", 500000)
     set_param("max_inflight", 0)
@@ -286,16 +290,16 @@ def test_lld_sets_limits_of_a_new_lun(hold):
 
 
 @with_params(depth=1500, cmd_per_lun=32)
-def test_the_map_of_commands_has_room_for_what_is_advertised(hold):
-    """When the LLD changes a LUN's depth the mid-layer would allocate the map of the LUN's commands
-    anew, with a size from can_queue. Before that the layer allocates a map with room for the 256
+def test_map_of_commands_has_room_for_all_advertised_commands(hold):
+    """When the LLD changes a LUN's depth, the mid-layer would allocate a new map of the LUN's
+    commands, sized by can_queue. Before that the layer allocates a map with room for the 256
     additional commands that a policy may hold."""
     set_param("lun_depth", 1400)
     choose(hold, "batch")
     lun = hold.luns()[0]
     delete(lun)
     find_again(hold, lun)
-    raised(hold, 1400)
+    raise_depth(hold, 1400)
     assert depths(hold) == (1656, 1400, 1400)
     (hold.luns()[0].sysfs / "queue_depth").write_text("1450", encoding="ascii")
     assert depths(hold) == (1706, 1450, 1450)

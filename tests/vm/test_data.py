@@ -14,7 +14,7 @@ CHUNK = 128 << 10
 
 
 class Model:
-    """The expected data of a disk, beside the disk itself."""
+    """A disk, and a copy in memory of the data that it should have."""
 
     def __init__(self, dev: SgDev, size: int, seed: int):
         self.dev, self.size = dev, size
@@ -24,7 +24,7 @@ class Model:
         self.log: list[str] = []
 
     def send(self, command: bytes, **buffer):
-        """Sends a command, and remembers it for the message of a failure."""
+        """Sends a command, and logs it for the message of a failure."""
         self.log.append(command.hex(" "))
         return self.dev.cmd(command, at=self.random.choice((0, 512, 1024, 3584)), **buffer)
 
@@ -154,8 +154,9 @@ def test_unwritten_blocks_are_zero():
 
 
 @pytest.mark.smoke
-def test_pages_are_filled_and_freed_again():
-    """Holes are filled, unmapped and filled again, as parts of pages and as whole pages."""
+def test_pages_are_filled_freed_and_filled_again():
+    """Writes fill all pages, UNMAP unmaps parts of pages and whole pages, and further writes fill
+    them again."""
     with loaded("smq_ram", size_mb=MIB) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         model = Model(dev, 512, 1)
         for turn in range(3):

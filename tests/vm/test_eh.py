@@ -18,7 +18,8 @@ from kit.trace import traced
 READ_10 = bytes.fromhex("28000000000000000800")
 JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 2,
        "time_based": True, "runtime": 60}
-# Writes, because a read at the end of a removed disk is no error: fio would go on.
+# Writes, because a read of a removed disk may find the end of the disk. That is no error, so fio
+# would continue.
 WRITES = JOB | {"rw": "randwrite"}
 
 
@@ -30,14 +31,14 @@ def test_inflight_reaches_the_depth_and_never_passes_it(hold):
     set_param("max_inflight", 0)
     fio(hold.luns()[0].sd, **JOB | {"runtime": 1})
     assert 0 < get_param("max_inflight") <= depth
-    # Long enough for a slow CPU to fill the device.
+    # The delay is long enough for a slow CPU to fill the device.
     set_param("delay_us", 50000)
     fio(hold.luns()[0].sd, **JOB | {"runtime": 1})
     assert get_param("max_inflight") == depth
 
 
 @with_params(depth=32, delay_us=2000)
-def test_a_smaller_depth_is_followed_under_load(hold):
+def test_smaller_depth_takes_effect_under_load(hold):
     lun = hold.luns()[0]
     with load_on(lun.sd, **JOB):
         wait_for("a full device", lambda: get_param("max_inflight") == 32)
@@ -47,7 +48,8 @@ def test_a_smaller_depth_is_followed_under_load(hold):
             set_param("max_inflight", 0)
             time.sleep(seconds)
             return get_param("max_inflight")
-        # Commands that were sent under the larger depth do not count against the smaller one.
+        # Commands that were issued under the larger depth may still be in flight, so the test waits
+        # until they have ended.
         end, seen = time.monotonic() + 20, [32]
         while seen[-1] > 3:
             state = {name: hold.attr(f"smq/{name}") for name in ("inflight", "timeouts")}
@@ -74,7 +76,7 @@ def test_commit_starts_every_batch(hold):
     assert trace.check_once() >= total_ios(report) > 0
 
 
-def test_refused_commands_come_again(hold):
+def test_refused_commands_are_queued_again(hold):
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB) as load:
             for _ in range(5):
@@ -124,7 +126,7 @@ ESCALATION = [
 @pytest.mark.parametrize("fails, expected", ESCALATION, ids=["lun", "target", "host"])
 def test_failed_steps_escalate(hold, fails, expected):
     with traced() as trace:
-        # The recovery starts when the host has drained; afterwards the load goes on.
+        # The recovery starts when the host has drained; after it the load continues.
         with load_on(hold.luns()[0].sd, **JOB) as load:
             for name in fails:
                 set_param(name, 1)
@@ -147,8 +149,7 @@ def test_failed_steps_escalate(hold, fails, expected):
     (SG_SCSI_RESET_HOST, "host_resets")], ids=["lun", "target", "host"])
 def test_reset_by_ioctl_with_commands_in_flight(hold, level, counter):
     lun = hold.luns()[0]
-    # Only the reset ends lost commands: they are still there at the reset, however slow the CPUs
-    # are.
+    # The long timeout makes sure that only the reset ends lost commands, however slow the CPUs are.
     (lun.sysfs / "timeout").write_text("120", encoding="ascii")
     with traced() as trace:
         with load_on(lun.sd, **JOB), SgDev(lun.sg) as sg:
@@ -165,8 +166,9 @@ def test_reset_by_ioctl_with_commands_in_flight(hold, level, counter):
 
 
 def test_commands_of_the_error_handler_wait_for_a_reset_by_ioctl(hold):
-    """A command fails without sense data during a reset, so the error handler sends REQUEST
-    SENSE. The mid-layer blocks all commands but this one, so the layer must keep it waiting."""
+    """A command fails without sense data during a reset, so the error handler sends REQUEST SENSE.
+    During the reset the mid-layer blocks all commands but this one, so the layer must refuse it
+    until the reset is over."""
     lun = hold.luns()[0]
     set_param("reset_ms", 2000)
     set_param("delay_us", 800000)
@@ -191,10 +193,10 @@ def test_commands_of_the_error_handler_wait_for_a_reset_by_ioctl(hold):
         assert sg.cmd(READ_10, din=4096).good
 
 
-def test_a_host_reset_that_fails_leaves_no_command_behind(hold):
-    """After a failed host reset the LLD no longer touches its commands either, so the layer ends
-    them. After this last step the mid-layer would end timed-out commands without asking the
-    LLD."""
+def test_failed_host_reset_ends_all_commands(hold):
+    """The layer ends all commands even after a host reset that fails, because the LLD no longer
+    touches them. A host reset is the last step: after it the mid-layer ends timed-out commands
+    without calling the LLD."""
     lun = hold.luns()[0]
     set_param("fail_host_reset", 1)
     set_param("delay_us", 400000)
@@ -210,7 +212,7 @@ def test_a_host_reset_that_fails_leaves_no_command_behind(hold):
     assert stats["host_resets"] == 1 and stats["timeouts"] == 0
 
 
-def test_two_programs_reset_at_once(ram, disk):
+def test_three_threads_reset_at_once(ram, disk):
     """Three threads reset one LUN, each through an open file of its own. The mid-layer has one bit
     for all reset ioctls: the first reset that ends clears it, and so unblocks the host."""
     def reset_often(_):
@@ -263,7 +265,7 @@ def test_lun_deleted_under_load(hold):
             assert any(job["error"] for job in load.result()["jobs"])
         assert stay.running
     wait_for("its nodes to go", lambda: len(hold.luns()) == 1)
-    # A scan finds it again, and it works.
+    # A scan finds the LUN again, and it works.
     (hold.sysfs / "scan").write_text("0 0 0", encoding="ascii")
     lun = hold.wait_luns(2)[0]
     fio(lun.sd, **JOB | {"runtime": 1})
@@ -281,21 +283,22 @@ def test_host_removed_under_load_then_unloaded():
 
 
 @pytest.mark.parametrize("level", [SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST], ids=["lun", "host"])
-def test_reset_of_a_host_that_has_gone(level):
-    """With O_NONBLOCK the mid-layer does not check the device before the ioctl."""
+def test_reset_of_a_removed_host_is_refused(level):
+    """The layer refuses the reset. The mid-layer does not check the device before the ioctl,
+    because the file was opened with O_NONBLOCK."""
     with loaded("smq_hold") as (host,), SgDev(host.luns()[0].sd) as disk:
         set_param("remove", 1)
         with pytest.raises(OSError):
             disk.reset(level)
 
 
-def test_reset_of_a_lun_that_has_gone(hold):
+def test_reset_of_a_deleted_lun(hold):
     reset_a_deleted_lun(hold)
     assert get_param("lun_gone") == 0, "the layer reset a LUN after its lun_exit"
 
 
 @pytest.mark.smoke
-def test_reset_of_a_lun_of_smq_ram_that_has_gone(ram):
+def test_reset_of_a_deleted_lun_of_smq_ram(ram):
     reset_a_deleted_lun(ram)
 
 
@@ -315,7 +318,7 @@ def test_host_removed_with_a_lost_command():
     with loaded("smq_hold", io_errors=True) as (host,):
         lun = host.luns()[0]
         (lun.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
-        # On a removed disk a read may fail, or find the end of the disk: then fio goes on.
+        # On a removed disk a read may fail, or find the end of the disk: then fio continues.
         with load_on(lun.sd, ok=False, **JOB) as load:
             set_param("lose", 2)
             wait_for("lost commands", lambda: get_param("lose") == 0)

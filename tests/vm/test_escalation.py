@@ -23,7 +23,7 @@ VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 8,
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
             "runtime": 90}
 STEPS = ("aborts", "lun_resets", "target_resets", "host_resets")
-# For each step the earlier steps that must fail, so that it ends the command.
+# For each step, the earlier steps that must fail so that this step ends the command.
 FAILS = {"aborts": (), "lun_resets": ("fail_abort",),
          "target_resets": ("fail_abort", "fail_lun_reset"),
          "host_resets": ("fail_abort", "fail_lun_reset", "fail_target_reset")}
@@ -75,8 +75,8 @@ def test_each_step_ends_a_lost_command(last):
             assert (host.luns()[0].sysfs / "state").read_text().strip() == "running"
 
 
-def switch_off(host_dir, host, step):
-    """Switches a host off when the recovery of two lost commands has come to @step."""
+def power_off_at(host_dir, host, step):
+    """Powers a host off when the recovery of two lost commands has reached @step."""
     for knob in FAILS["host_resets"]:
         host_dir.set(f"fault/{knob}", -1)
     host_dir.arm("lost", every=7, count=2)
@@ -85,15 +85,15 @@ def switch_off(host_dir, host, step):
 
 
 @pytest.mark.limit(120)
-def test_hosts_switched_off_in_the_middle_of_their_recovery():
-    """Each host is switched off at another step of its recovery. The removal waits for the
-    recovery, and the recovery ends."""
+def test_hosts_powered_off_during_recovery():
+    """Each host is powered off at another step of its recovery. The removal waits for the recovery,
+    and the recovery ends."""
     with ram_hosts(HOSTS, timeout=1) as hosts:
         with traced(buffer_kb=65536) as trace, ThreadPoolExecutor(HOSTS) as pool:
             for host_dir, _ in hosts:
                 host_dir.set("model/service_ns", 40000000)
             with verified_load(hosts, ok=False, to_end=True):
-                gone = [pool.submit(switch_off, *pair, step)
+                gone = [pool.submit(power_off_at, *pair, step)
                         for pair, step in zip(hosts, ("timeouts", *STEPS), strict=True)]
                 for done in gone:
                     done.result()
@@ -105,7 +105,7 @@ LEVELS = {"lun_reset": SG_SCSI_RESET_DEVICE, "target_reset": SG_SCSI_RESET_TARGE
           "host_reset": SG_SCSI_RESET_HOST}
 
 
-def test_the_set_number_of_resets_fails():
+def test_fault_settings_make_that_many_resets_fail():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
         for name in ("lun_reset", "target_reset"):
             knob = f"fault/fail_{name}"
@@ -120,7 +120,7 @@ def test_the_set_number_of_resets_fails():
                 dev.reset(LEVELS[name])
             assert host_dir.get(knob) == "-1"
             dev.reset(LEVELS["host_reset"])
-        # One unit attention for each kind of reset that was done.
+        # The LUN reports one unit attention for each kind of reset that succeeded.
         ready = cdb.plain(cdb.TEST_UNIT_READY)
         assert [dev.cmd(ready).triple for _ in range(3)] == [(6, 0x29, 0), (6, 0x29, 3), None]
         assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096).good

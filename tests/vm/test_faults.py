@@ -37,7 +37,8 @@ def test_service_time_and_queue_depth():
             assert seen.most_common(1)[0][0] == (32, 29), seen
             began, before = time.monotonic(), int(host.attr("smq/done"))
             time.sleep(1)
-            # Three commands in 5 ms, and three that were in flight at the end.
+            # The queue completes three commands in 5 ms, and in addition the three that are in
+            # flight at the start.
             done = int(host.attr("smq/done")) - before
             assert done <= 600 * (time.monotonic() - began) + 3
         assert settle(host)["busy"] == 0
@@ -56,7 +57,7 @@ def test_one_doorbell_per_batch(batch):
     ios = repeats(3200)
     with ram_host(hw_queues=1) as (host_dir, host):
         host_dir.set("model/service_ns", 1000)
-        # Without a scheduler, which would make its own batches.
+        # A scheduler would make its own batches.
         (host.luns()[0].queue / "scheduler").write_text("none", encoding="ascii")
         before = int(host_dir.get("model/doorbells"))
         fio(host.luns()[0].sd, **READS | {
@@ -99,7 +100,8 @@ def test_short_transfer_has_an_exact_residual():
         assert dev.cmd(READ, din=4096).data == b"\x5a" * 2048 + bytes(2048)
 
 
-def test_status_and_sense_are_those_injected():
+def test_injected_sense_is_returned():
+    """A status fault does not hit TEST UNIT READY. A sense fault gives one READ its sense data."""
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
         host_dir.arm("status", count=-1, status=BUSY)
         with SgDev(host.luns()[0].sg) as other:
@@ -109,7 +111,7 @@ def test_status_and_sense_are_those_injected():
         assert dev.cmd(READ, din=4096).good
 
 
-def test_only_commands_that_match_are_hit():
+def test_only_matching_commands_get_faults():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
         host_dir.arm("sense", count=-1, first_lba=100, last_lba=107, every=2)
         for lba, hit in ((92, False), (93, True), (108, False), (100, True)):
@@ -119,7 +121,7 @@ def test_only_commands_that_match_are_hit():
 
 
 @pytest.mark.limit(90)
-def test_late_answers_are_aborted_or_in_time():
+def test_delayed_commands_complete_or_are_aborted():
     with ram_host() as (host_dir, host):
         disk = host.luns()[0].sd
         host_dir.arm("timeout", count=5, every=50, delay_ms=400)

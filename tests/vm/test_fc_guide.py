@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs the commands of docs/fibre-channel.md that need no HBA, on ten LUNs of software Fibre
-Channel. Runs tools/fc-check there and on iSCSI, and the commands that it proposes: they must make
-its findings disappear."""
+Channel. Runs tools/fc-check on these LUNs and on iSCSI, and then the commands that fc-check
+proposes: after these it may only report what no command can change."""
 import json
 import re
 from pathlib import Path
@@ -55,7 +55,7 @@ def fix(found):
             run("bash", "-ec", line)
 
 
-def test_commands(link):
+def test_commands_of_the_page_work(link):
     """All commands of the page work, in one shell, and print what they should."""
     lines = commands()
     assert len(lines) > 20
@@ -101,7 +101,9 @@ def test_fc_check_on_fc(link):
 
 
 def test_fc_check_on_iscsi():
-    """fc-check finds the time limit of an iSCSI session, and the defaults of its disk."""
+    """fc-check reports a time limit of an iSCSI session that is too short without multipath. The
+    commands that it proposes make all its findings disappear, except the one that no command can
+    change."""
     with ramdisk("store", 32) as store, iscsi.target(store), iscsi.initiator():
         iscsi.login()
         host = wait_for("a host", lambda: next(iter(find_hosts("iscsi_tcp")), None))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""libsmq's fio engine: fio verifies the data; tracepoints show which commands the disk got."""
+"""The fio engine of libsmq. fio verifies the data, and tracepoints show which commands the disk
+got."""
 import os
 import subprocess
 from collections import Counter
@@ -40,7 +41,7 @@ def luns(ram):
 
 
 @contextmanager
-def third(ram, **config):
+def third_lun(ram, **config):
     """Adds a third LUN, and removes it at the end of the block."""
     host_dir, host = ram
     host_dir.add_lun(2, size_mb=32, **config)
@@ -87,7 +88,7 @@ WAYS = {
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way,jobs", [*((way, 1) for way in WAYS), ("entries", 4), ("held", 4)])
-def test_verify(node, way, jobs):
+def test_random_writes_are_verified(node, way, jobs):
     """Random writes are read back and verified, by one job and by several at once."""
     size = DISK // 8 // jobs
     report = smq(node, rw="randwrite", bs="4k", verify="crc32c", verify_fatal=1, numjobs=jobs,
@@ -95,8 +96,8 @@ def test_verify(node, way, jobs):
     assert sums(report, "write", "read") == [DISK // 8 // 4096] * 2
 
 
-def test_threads(node):
-    """The same with jobs that are threads of one process."""
+def test_jobs_may_be_threads(node):
+    """Random writes by jobs that are threads of one process are verified."""
     report = smq(node, rw="randwrite", bs="4k", verify="crc32c", thread=True, numjobs=4,
                  size=2 * MIB, offset_increment=2 * MIB, iodepth=16, iodepth_batch=4)
     assert sums(report, "write", "read") == [2048] * 2
@@ -119,14 +120,14 @@ def test_written_data_is_on_the_disk(node, luns):
     ({"bssplit": "512/50:8k/25:1m/25"}, "adhoc"), ({"bs": "4k,64k"}, "prepared"),
     ({"bs": "4k,64k"}, "adhoc"), ({"bs": "512k"}, "held"),
 ], ids=lambda it: it if isinstance(it, str) else " ".join(map(str, it.values())))
-def test_sizes(node, sizes, mode):
-    """Blocks of several sizes: a slot is prepared anew for another size."""
+def test_blocks_of_several_sizes(node, sizes, mode):
+    """A job has blocks of several sizes. The engine prepares a slot again for another size."""
     rw = "rw" if "bs" in sizes and "," in sizes["bs"] else "randwrite"
     smq(node, rw=rw, size=8 * MIB, verify="crc32c" if rw != "rw" else None, iodepth=16,
         iodepth_batch=8, smq_mode=mode, mem="mmap", **sizes)
 
 
-def test_two_disks(luns):
+def test_one_job_uses_two_disks(luns):
     """A job's blocks go to two disks in turn; the engine makes batches for each disk."""
     nodes = ":".join(smqsg.node(lun) for lun in luns)
     with traced() as trace:
@@ -139,7 +140,7 @@ def test_two_disks(luns):
 
 
 @pytest.mark.parametrize("mode", ["prepared", "adhoc"])
-def test_sync_and_trim(node, mode):
+def test_fsync_and_trim_become_commands(node, mode):
     """fsync and trim are sent as commands, too."""
     with traced() as trace:
         # With group_reporting fio does not count syncs.
@@ -171,8 +172,8 @@ def ring_entries():
 @pytest.mark.parametrize("way,entries", [("one-by-one", 512), ("batches", 32), ("entries", 512),
                                          ("adhoc", 512)])
 def test_a_batch_is_one_entry(node, way, entries):
-    """The commands that iodepth_batch collects are one entry of the ring, unless the job says
-    otherwise."""
+    """The commands that iodepth_batch collects are one entry of the ring, unless the job has
+    smq_batch=0 or smq_mode=adhoc."""
     with ring_entries() as found:
         smq(node, rw="randread", bs="512", size=512 * 512, **WAYS[way])
     assert found == [entries]
@@ -181,8 +182,8 @@ def test_a_batch_is_one_entry(node, way, entries):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("mode,batch", [("prepared", 1), ("prepared", 2), ("adhoc", 1)])
 def test_commands_refused_with_eagain_are_sent_later(ram, node, mode, batch):
-    """fio submits more entries than the kernel keeps waiting: refused ones are submitted again, and
-    none is lost."""
+    """fio submits more entries than smq_sg allows to wait. The engine submits refused entries
+    again, and none is lost."""
     before = smqsg.attr(node, "refused")
     # Without a service time each command ends before the next one is sent.
     ram[0].set("model/service_ns", 40_000_000)
@@ -195,15 +196,15 @@ def test_commands_refused_with_eagain_are_sent_later(ram, node, mode, batch):
     assert smqsg.attr(node, "refused") > before
 
 
-def test_unit_attention_before_the_job(node, luns):
+def test_unit_attention_does_not_end_the_job(node, luns):
     """A unit attention from a reset does not end the job."""
     run("sg_reset", "--no-escalate", "--device", luns[0].sg)
     smq(node, rw="read", bs="4k", size=MIB)
 
 
-def test_large_blocks_of_the_disk(ram):
+def test_disk_with_large_blocks(ram):
     """The engine works on a disk with logical blocks of 4 KiB, and refuses smaller blocks."""
-    with third(ram, sector_size=4096) as lun:
+    with third_lun(ram, sector_size=4096) as lun:
         path = smqsg.node(lun)
         smq(path, rw="randwrite", bs="4k", size=4 * MIB, verify="crc32c", iodepth=16,
             iodepth_batch=16)
@@ -211,7 +212,7 @@ def test_large_blocks_of_the_disk(ram):
             f"fio: smq: {path}: bs=512 is no multiple of its logical blocks, 4096 bytes\n")
 
 
-def test_not_a_node(luns):
+def test_other_files_are_refused(luns):
     """A file that is no /dev/smqsgN is refused."""
     for path in ("/dev/null", luns[0].sd, luns[0].sg, "/etc/hostname"):
         assert refused(path, rw="read", size=MIB) == f"fio: smq: {path}: not a /dev/smqsgN\n"
@@ -236,10 +237,11 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("options,why", REFUSED, ids=lambda v: str(v)[:30])
-def test_data_that_does_not_fit_is_refused(node, options, why):
-    """Options that do not fit are refused with one line, before the job begins."""
+def test_options_that_do_not_fit_the_disk_are_refused(node, options, why):
+    """Options that the disk does not allow are refused with a message of one line, before the job
+    begins."""
     said = refused(node, **{"rw": "read", "size": 16 * MIB} | options)
-    # fio may print warnings of its own before.
+    # Before this line fio may print warnings of its own.
     ours = [line for line in said.splitlines() if line.startswith("fio: smq: ")]
     assert ours == said.splitlines()[-1:]
     assert ours[0].startswith(f"fio: smq: {node}: ") and why in ours[0]
@@ -253,7 +255,8 @@ def test_offload_is_refused(node):
 
 @pytest.mark.parametrize("rw", ["write", "trim"])
 def test_a_disk_in_use_is_not_written(node, luns, tmp_path, rw):
-    """A disk that is mounted or open exclusively is not written, unless fio is told to."""
+    """A disk that is mounted or open exclusively is not written, unless the job has
+    allow_mounted_write=1."""
     run("mkfs.ext4", "-q", "-F", luns[0].sd)
     run("mount", "-t", "ext4", "-o", "ro", luns[0].sd, tmp_path)
     try:
@@ -282,8 +285,8 @@ def replay(node, log, *actions):
 
 
 def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
-    """Only while a job with a log runs does fio learn which files the log writes to. The job is
-    refused then, if the disk is in use."""
+    """fio learns which files a log writes to only while the job runs. If such a disk is in use, the
+    job ends before it writes."""
     log = replay(node, tmp_path / "log", "write 0 4096")
     run("mkfs.ext4", "-q", "-F", luns[0].sd)
     mounted = tmp_path / "mounted"
@@ -298,9 +301,9 @@ def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
     assert not {fields["op"] for _, fields in trace.events} & {WRITE, UNMAP, SYNC}
 
 
-def test_a_log_in_parts(node, tmp_path):
-    """fio reads the log in parts, so its buffers do not stay in place: only ad hoc commands
-    work."""
+def test_log_read_in_parts_needs_adhoc(node, tmp_path):
+    """With read_iolog_chunked fio reads the log in parts, and its buffers do not stay in place, so
+    only ad hoc commands work."""
     log = replay(node, tmp_path / "log", *(f"write {i << 17} {4096 << i // 8}" for i in range(32)))
     assert "fio: smq: read_iolog_chunked needs smq_mode=adhoc" in refused(
         None, read_iolog=log, read_iolog_chunked=1)
@@ -308,9 +311,9 @@ def test_a_log_in_parts(node, tmp_path):
     smq(None, read_iolog=log)
 
 
-def test_a_log_of_blocks_too_large(node, tmp_path):
-    """A block size in a log is not known before the job runs; one that is too large is reported
-    then."""
+def test_log_with_too_large_blocks_is_refused(node, tmp_path):
+    """fio learns the block sizes of a log only while the job runs. A size that is too large is
+    reported then."""
     log = replay(node, tmp_path / "log", "read 0 16777216")
     assert f"fio: smq: {node}: bs=16777216 is over the limit of one command, 8388608 bytes\n" in (
         refused(None, read_iolog=log))
@@ -330,17 +333,16 @@ def test_a_disk_that_is_written_cannot_be_mounted(node, luns):
     os.close(os.open(luns[0].sd, os.O_RDONLY | os.O_EXCL))
 
 
-def test_jobs_that_set_up_themselves(node):
-    """With create_serialize=0 jobs set up at the same time, and none keeps another from the
-    disk."""
+def test_jobs_may_set_up_at_the_same_time(node):
+    """With create_serialize=0 jobs set up at the same time, and no job keeps another one from
+    opening the disk."""
     smq(node, rw="randwrite", bs="4k", size=2 * MIB, offset_increment="2m", numjobs=2,
         create_serialize=0, verify="crc32c")
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_device_errors_are_reported(ram, node, way):
-    """After an error of the device fio's message has the status and the sense data, and the job
-    ends."""
+    """After an error of the device fio reports the status and the sense data, and the job ends."""
     ram[0].arm("sense", sense=0x031100, first_lba=4096, last_lba=4103, count=1, every=1)
     try:
         said = refused(node, rw="read", bs="4k", size=4 * MIB, **WAYS[way])
@@ -352,9 +354,9 @@ def test_device_errors_are_reported(ram, node, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_device_is_removed(ram, way):
+def test_removal_of_the_device_ends_the_job(ram, way):
     """When a LUN is deleted under load the job soon ends with an error."""
-    with third(ram) as lun, load_on(
+    with third_lun(ram) as lun, load_on(
             smqsg.node(lun), ok=False, to_end=True, ioengine=f"external:{ENGINE}",
             rw="randread", bs="4k", time_based=True, runtime=50, **WAYS[way]) as load:
         def done():

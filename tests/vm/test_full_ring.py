@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A hardware queue has no room: its commands wait in the layer, while other hardware queues, and
-LUNs on them, go on. Commands leave in the order in which they came, except with "prio".
+"""If a hardware queue has no room its commands wait in the layer, while other hardware queues, and
+LUNs on them, continue. Waiting commands are issued in the order in which they came, except with
+"prio".
 
 smq_hold's parameter "ring" is the number of commands for which a hardware queue has room.
 """
@@ -51,9 +52,9 @@ def choose(host, policy):
 
 @pytest.mark.smoke
 @with_params(luns=2)
-def test_other_queues_and_luns_go_on(hold):
+def test_other_queues_and_luns_continue(hold):
     """One hardware queue has no room at all, then room for two of sixteen commands. The other
-    hardware queues, and LUNs on them, go on."""
+    hardware queues, and LUNs on them, continue."""
     full, free = hold.luns()
     other = queue_of(free, 1)
 
@@ -84,18 +85,19 @@ def test_other_queues_and_luns_go_on(hold):
     print(f"commands a second: {alone:.0f} alone, {beside:.0f} beside a hardware queue that takes "
           f"nothing, {busy:.0f} beside one that takes two")
     stats = settle(hold)
-    # The layer tries waiting commands every 3 ms. A defect that let a full queue stop the other one
-    # as well reduced the other one's rate to a fifteenth.
+    # The layer issues waiting commands again every 3 ms. A defect once let a full queue stop the
+    # other queue, too: the other queue's rate fell to a fifteenth.
     assert min(beside, busy) > alone / 6 and 0 < refused < 3000
-    # No command went back to the mid-layer: that would have stopped the host.
+    # The layer returned no command to the mid-layer: that would have stopped the host.
     assert stats["busy"] == stats["held"] == 0 < stats["held_full"]
 
 
 # All policies but "prio", which has an order of its own.
 @pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "prio"])
 @with_params(hw_queues=1, luns=2, delay_us=2000)
-def test_commands_go_in_the_order_they_came(hold, policy):
-    """Commands of two LUNs: none is overtaken by more commands than the device has at once."""
+def test_commands_are_issued_in_the_order_they_came(hold, policy):
+    """Two LUNs share a hardware queue. No command is overtaken by more commands than the device has
+    at once."""
     for lun in hold.luns():
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
     choose(hold, policy)
@@ -108,8 +110,8 @@ def test_commands_go_in_the_order_they_came(hold, policy):
     trace.check_once()
     came, went = ([fields["tag"] for name, fields in trace.events if name == event]
                   for event in ("smq_queue", "smq_done"))
-    # A tag is used again only after its command has ended: its n-th start and its n-th end belong
-    # to the same command.
+    # A tag is used again only after its command has ended. So the n-th start and the n-th end of a
+    # tag belong to the same command.
     place, times = {}, {}
     for at, tag in enumerate(came):
         times[tag] = times.get(tag, 0) + 1
@@ -119,7 +121,7 @@ def test_commands_go_in_the_order_they_came(hold, policy):
     for at, tag in enumerate(went):
         times[tag] = times.get(tag, 0) + 1
         passed = max(passed, abs(place[tag, times[tag]] - at))
-    print(f"{len(went)} commands, out of order by {passed} at most, kept {stats['held_full']}")
+    print(f"{len(went)} commands, out of order by {passed} at most, held {stats['held_full']}")
     assert passed <= 3 and stats["busy"] == 0
     assert 0 < get_param("max_inflight") <= 3
 
@@ -127,10 +129,10 @@ def test_commands_go_in_the_order_they_came(hold, policy):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("policy", POLICIES)
 @with_params(luns=2)
-def test_waiting_commands_are_found(hold, policy):
-    """Waiting commands are found by resets, by a change of the elevator and of the policy, and when
-    a CPU goes offline. The hardware queues have no room when each of these begins, and room for
-    three commands a moment later."""
+def test_resets_and_changes_lose_no_waiting_command(hold, policy):
+    """Resets, changes of the elevator and of the policy, and a CPU that goes offline lose no
+    waiting command. The hardware queues have no room when each of these begins, and room for three
+    commands a moment later."""
     first, second = hold.luns()
     cpu = Path("/sys/devices/system/cpu/cpu1/online")
 
@@ -190,15 +192,16 @@ def test_an_abort_makes_room(hold):
 
 
 @with_params(luns=2, io_errors=True)
-def test_a_lun_goes_while_its_commands_wait(hold):
-    """Commands of the other LUN wait for 8 s, and none of them fails. If they went back to the
-    mid-layer it would repeat them only for six times their timeout of 1 s."""
+def test_lun_removed_while_its_commands_wait(hold):
+    """Commands of the other LUN wait for 8 s, and none of them fails. If the layer returned them,
+    the mid-layer would retry them only for six times their timeout of 1 s."""
     gone, stays = hold.luns()
     with load_on(stays.sd, **TWO) as stay, load_on(gone.sd, ok=False, **TWO) as load:
         under_way(gone, 20)
         set_param("ring", 0)
         wait_for("commands that wait", lambda: held(hold) > 4 and not get_param("inflight"))
-        # While no command ends, the block layer may not notice free tags.
+        # Room for one command lets commands end: while none ends, the block layer may not notice
+        # free tags.
         set_param("ring", 1)
         (gone.sysfs / "delete").write_text("1", encoding="ascii")
         assert len(hold.luns()) == 1
@@ -211,7 +214,7 @@ def test_a_lun_goes_while_its_commands_wait(hold):
 
 
 @pytest.mark.smoke
-def test_a_host_that_goes_does_not_wait_for_room():
+def test_host_removal_does_not_wait_for_room():
     with loaded("smq_hold", io_errors=True, luns=2) as (host,):
         with load_on(host.luns()[0].sd, ok=False, **TWO) as load:
             under_way(host.luns()[0], 20)
@@ -233,7 +236,7 @@ def test_polled_commands_wait_for_room():
         assert host.hwqs()[1]["busy_hwq"] > 0
 
 
-def test_the_doorbell_is_rung_for_what_came_before_a_full_ring():
+def test_doorbell_is_rung_when_the_ring_gets_full():
     """With batches of 16 and room for 4, each doorbell is for four commands at most, and a batch
     takes four times as long as one command."""
     with loaded("smq_hold", in_commit=1, hw_queues=1, delay_us=500) as (host,):
@@ -243,15 +246,16 @@ def test_the_doorbell_is_rung_for_what_came_before_a_full_ring():
         report = fio(lun.sd, **ONE | {"iodepth_batch_submit": 16, "iodepth_batch_complete_min": 16,
                                       "runtime": 1})
         settle(host)
-        # The doorbell was rung at once for each four commands, not only when waiting commands were
-        # tried again after 3 ms.
+        # The doorbell was rung at once for each four commands, and not only after 3 ms, when the
+        # layer issues waiting commands again.
         print(f"commits {get_param('commits')}, {total_ios(report)} commands")
         assert get_param("commits") >= total_ios(report) / 4
 
 
 def test_a_new_policy_counts_commands_that_already_wait(hold):
-    """A policy that is chosen while commands wait for room in the hardware queue has not seen them,
-    but counts them: they do not exceed the depth that it keeps."""
+    """A policy is chosen while commands wait for room in the hardware queue. The policy has not
+    seen these commands, but the inner depth counts them: the device never gets more commands than
+    its depth."""
     lun = hold.luns()[0]
     set_param("delay_us", 20000)
     with load_on(lun.sd, **READS | {"iodepth": 64, "numjobs": 2}):
@@ -271,9 +275,9 @@ def test_a_new_policy_counts_commands_that_already_wait(hold):
 
 
 @with_params(depth=4)
-def test_nothing_is_left_of_a_policy_with_lists(hold):
-    """"prio" is replaced while its lists have commands that a slow device has not taken. Afterwards
-    commands wait only if there is no room."""
+def test_replaced_policy_leaves_no_command_in_its_lists(hold):
+    """"prio" is replaced while its lists have commands for which a slow device has no room.
+    Afterwards commands wait only if there is no room."""
     lun = hold.luns()[0]
     (lun.sysfs / "timeout").write_text("60", encoding="ascii")
     choose(hold, "prio")

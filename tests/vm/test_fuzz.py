@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A short run of tools/fuzz: its load runs and finds no fault."""
+"""A short run of the load of tools/fuzz: it runs and finds no fault."""
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 SECONDS = 10
-# Includes loading the modules, the end of the last processes, and unloading.
+# In seconds. This includes loading the modules, the end of the last processes, and unloading.
 LIMIT = 150
 
 

@@ -13,7 +13,7 @@ from kit.host import find_hosts, loaded, run, unload
 
 TOP = Path(__file__).resolve().parents[2]
 README = "README.md"
-# In the VM root runs all lines, and fewer commands are enough.
+# In the VM root runs all lines, so sudo only runs its arguments; and fewer commands are enough.
 PRELUDE = 'sudo() { "$@"; }\n'
 FEWER = {"--count 20000": "--count 100", "--count 1000": "--count 100", "--size=64M": "--size=1M"}
 
@@ -27,7 +27,7 @@ def lines_of(page, title=""):
     return re.search(r"^\n((?:    .+\n)+)", text, re.M)[1].replace("\n    ", "\n").strip()
 
 
-def follow(script, **names):
+def run_lines(script, **names):
     """Runs lines, with this VM's device names in place of the page's. Returns what they print."""
     for old, new in {**FEWER, **names}.items():
         script = script.replace(old, new)
@@ -52,24 +52,24 @@ def disk_fixture():
 @pytest.mark.parametrize("page, title", [
     (README, "**Drive one device"), ("docs/sg_io.md", "# Prebuilt")])
 def test_prebuilt_commands(disk, page, title):
-    said = follow(lines_of(page, title).replace("/dev/smqsg0", "$(ls /dev/smqsg[0-9]*)"), **disk)
+    said = run_lines(lines_of(page, title).replace("/dev/smqsg0", "$(ls /dev/smqsg[0-9]*)"), **disk)
     assert ", 0 not good" in said
 
 
 @pytest.mark.parametrize("page, title", [
     ("docs/policies.md", "# Dispatch"), ("docs/how-it-works.md", "# How")])
-def test_a_look_at_a_host(disk, page, title):
-    """Runs all lines but those that do not end."""
+def test_commands_that_show_a_host(disk, page, title):
+    """Runs all lines except the one that does not end, which reads trace_pipe."""
     script = "".join(line + "\n" for line in lines_of(page, title).splitlines()
                      if "trace_pipe" not in line)
-    follow("modprobe smq_sg\nmountpoint -q /sys/kernel/debug || "
-           "mount -t debugfs debugfs /sys/kernel/debug\n" +
-           script.replace("smqsg0", "smqsg[0-9]*"), **disk)
+    run_lines("modprobe smq_sg\nmountpoint -q /sys/kernel/debug || "
+              "mount -t debugfs debugfs /sys/kernel/debug\n" +
+              script.replace("smqsg0", "smqsg[0-9]*"), **disk)
 
 
 def test_a_ram_disk():
     try:
-        said = follow(lines_of("docs/ram-disk.md"))
+        said = run_lines(lines_of("docs/ram-disk.md"))
         assert said.count("RAM DISK") == 2 and "[direct]" in said
     finally:
         unload("smq_ram")
@@ -79,11 +79,11 @@ def test_a_ram_disk_with_faults():
     script = lines_of(README, "**A RAM disk with faults")
     assert "host0" in script
     try:
-        follow(script.splitlines()[0])
+        run_lines(script.splitlines()[0])
         host, = find_hosts("smq_ram")
         host.wait_luns(2)
-        said = follow(script + "\ngrep . kind count\necho none > kind",
-                      host0=f"host{host.number}")
+        said = run_lines(script + "\ngrep . kind count\necho none > kind",
+                         host0=f"host{host.number}")
         assert said.endswith("kind:lost\ncount:3\n")
     finally:
         unload("smq_ram")
@@ -93,9 +93,9 @@ def test_policies_in_front_of_an_hba():
     *first, last = lines_of(README, "**Put policies in front").splitlines()
     with loaded("scsi_debug", names=("add_host", "max_luns"), delay=0) as (host,):
         try:
-            follow("\n".join(first), **{"0:0:0:0": host.luns()[0].address})
+            run_lines("\n".join(first), **{"0:0:0:0": host.luns()[0].address})
             upper, = find_hosts("smq_conv")
-            follow(last, host1=f"host{upper.number}")
+            run_lines(last, host1=f"host{upper.number}")
             assert "[prio]" in upper.attr("smq/policy")
         finally:
             unload("smq_conv")

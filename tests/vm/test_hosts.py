@@ -76,8 +76,8 @@ def test_many_luns():
             assert dev.cmd(cdb.blocks(cdb.WRITE_10, 0, 1), dout=bytes(512)).good
 
 
-def test_no_host():
-    """With hosts=0, for users who make hosts later, the module is loaded without a host."""
+def test_module_loads_without_a_host():
+    """hosts=0 loads the module without a host, for users who create hosts in configfs."""
     load("smq_ram", hosts=0)
     try:
         assert is_loaded("smq_ram") and not find_hosts("smq_ram")
@@ -142,7 +142,7 @@ def test_sector_size(size):
 
 @pytest.mark.smoke
 def test_null_moves_nothing():
-    """null=1: READ leaves the buffer as it was, and still checks the range."""
+    """With null=1 a READ does not change the buffer, and still checks the range."""
     with loaded("smq_ram", null=True, size_mb=16) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         for opcode in cdb.READS:
             got = dev.cmd(cdb.blocks(opcode, 8, 8), din=4096)

@@ -29,7 +29,7 @@ def test_fio_verify(params):
 
 @pytest.mark.smoke
 def test_fio_verify_polled():
-    """The same through poll queues, with polled I/O."""
+    """Four jobs with polled I/O write, read and verify blocks through poll queues."""
     with loaded("smq_ram", size_mb=64, poll_queues=2) as hosts:
         fio(hosts[0].luns()[0].sd, **VERIFY, hipri=True)
         stats = settle(hosts[0])
@@ -69,8 +69,8 @@ def _set_reserve(kilobytes: int) -> None:
 
 
 def _shake_reserve(stop: threading.Event) -> None:
-    """Sets the reserve, again and again, above the free memory. An allocation that must not wait
-    then fails until the page cache has given back enough memory."""
+    """Repeatedly sets the reserve above the free memory. Then an allocation that must not wait
+    fails until the kernel has reclaimed enough of the page cache."""
     while not stop.is_set():
         _set_reserve(min(_meminfo("MemFree") + (64 << 10), _meminfo("MemAvailable") * 3 // 4))
         stop.wait(0.1)
@@ -82,7 +82,7 @@ def _shake_reserve(stop: threading.Event) -> None:
 
 @contextmanager
 def _page_cache_pressure():
-    """Keeps memory full of clean page cache: allocations succeed, but not without waiting."""
+    """Keeps memory full of clean page cache, so that allocations succeed, but only after a wait."""
     with open("/proc/sys/vm/min_free_kbytes", encoding="ascii") as entry:
         before = int(entry.read())
     load("null_blk", nr_devices=1, gb=250)
@@ -107,7 +107,8 @@ def _page_cache_pressure():
 
 @pytest.mark.limit(120)
 def test_holes_under_memory_pressure():
-    """A hole for which no memory is free at once is filled by the worker, with the right data."""
+    """A WRITE to a hole for which no memory is free at once goes to the worker, which fills the
+    hole with the right data."""
     with loaded("smq_ram", size_mb=160) as hosts:
         before = settle(hosts[0])
         with _page_cache_pressure():

@@ -36,7 +36,7 @@ def test_check_condition_is_a_result(disk):
 
 
 def test_descriptor_sense_decodes():
-    """Decodes sense-key-specific bytes of descriptor format that follow another descriptor."""
+    """decode_sense() finds the sense-key-specific descriptor behind another descriptor."""
     raw = bytes.fromhex("7205240000000014" "000a" + "00" * 10 + "02060000cf000100")
     assert sgio.decode_sense(raw) == sgio.Sense(True, 5, 0x24, 0, bytes([0xcf, 0, 1]))
     assert sgio.decode_sense(b"") is None
@@ -57,7 +57,7 @@ def test_busy_module_stays(disk):
     assert is_loaded("smq_ram")
 
 
-def test_wait_ends():
+def test_wait_for_ends_at_its_limit():
     """wait_for() ends at its time limit."""
     start = time.monotonic()
     with pytest.raises(AssertionError, match="never: not within"):
@@ -103,9 +103,9 @@ def test_known_kernel_reports_are_no_faults(monkeypatch, lines, is_fault):
 
 def test_log_is_checked(monkeypatch):
     """A line that counts as a kernel bug fails loaded()."""
-    # A pattern used only here: tools/vm reads the same log, and would fail for a real fault.
+    # The pattern is used only here: tools/vm reads the same log, and would fail for a real fault.
     monkeypatch.setattr(klog, "FAULT", re.compile("planted fault"))
-    with pytest.raises(AssertionError, match="tells of a bug"):
+    with pytest.raises(AssertionError, match="reports a bug"):
         with loaded("smq_ram"):
             with open("/dev/kmsg", "w", encoding="ascii") as kmsg:
                 kmsg.write("<5>test: planted fault\n")

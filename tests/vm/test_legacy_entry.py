@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""queuecommand_lck under host_lock, on an LLD written as drivers were before multiqueue.
+"""queuecommand_lck, here called the entry, runs under host_lock. The LLD is written as drivers were
+before multiqueue.
 
 With one CPU (tools/vm --cpus 1) blk-mq completes commands without the softirq, and some deadlocks
 can happen only then.
@@ -76,7 +77,7 @@ def test_verified_io_under_host_lock(host):
 
 
 @two_places
-def test_counters_are_those_of_the_driver(host):
+def test_counters_agree_with_the_driver(host):
     before, entries = host.stats(), get_param("entries")
     with SgDev(host.luns()[0].sg) as sg:
         for _ in range(10):
@@ -91,7 +92,7 @@ def test_counters_are_those_of_the_driver(host):
 
 @pytest.mark.parametrize("status", [HOST_BUSY, DEVICE_BUSY, TARGET_BUSY, 1],
                          ids=["host", "device", "target", "anything"])
-def test_refused_commands_come_again(status):
+def test_refused_commands_are_queued_again(status):
     with old_host(where=IRQ, refuse_with=status) as host:
         with traced() as trace:
             with load_on(host.luns()[0].sd, **LOAD) as load_:
@@ -129,10 +130,10 @@ def units_tested(sg_node):
 
 @pytest.mark.smoke
 def test_entries_that_drop_host_lock():
-    """While an entry has dropped host_lock, other entries run and complete their commands. Each
-    command ends once, and only when the driver ends it. The entry that has dropped the lock waits
-    until another one runs. All block I/O requests may be in the list of the dispatcher that called
-    the first entry, so a thread sends further commands."""
+    """While one call of the entry has dropped host_lock, other calls run and complete their
+    commands. Each command ends once, and only when the driver ends it. The call that has dropped
+    the lock waits until another call runs. All block I/O requests may be in the list of the
+    dispatcher that made the first call, so a thread sends further commands."""
     with old_host(where=ENTRY) as host:
         disk = host.luns()[0]
         (disk.queue / "scheduler").write_text("none", encoding="ascii")
@@ -153,7 +154,8 @@ def test_entries_that_drop_host_lock():
                         overlaps, busy = get_param("overlaps") - before, host.stats()["busy"] - busy
                         print(f"{name}: {overlaps} overlaps, {busy} refused")
                         assert get_param("stolen") == 0, f"{name}: ended, but not by the driver"
-                        assert name != "refused" or busy >= overlaps, "completed, not refused"
+                        assert name != "refused" or busy >= overlaps, \
+                            "a refused command was completed"
             settle(host)
         assert trace.check_once() >= total_ios(load_.result())
 
@@ -173,7 +175,7 @@ def test_lost_commands_are_aborted_and_repeated(host):
     assert stats["timeouts"] == 8 and stats["host_resets"] == 0
 
 
-def test_a_reset_that_completes_under_host_lock(host):
+def test_reset_completes_commands_under_host_lock(host):
     set_param("fail_abort", 1)
     with traced() as trace:
         set_param("lose", 3)
@@ -213,7 +215,7 @@ def test_passthrough_that_times_out(host):
     ({"sg_tablesize": 0}, "sg_tablesize=0 is outside 1..2048"),
     ({"sg_tablesize": 2049}, "sg_tablesize=2049 is outside 1..2048"),
 ], ids=["neither", "both", "queues", "short_cdb", "long_cdb", "no_segment", "too_many_segments"])
-def test_setups_that_are_refused(klog, params, says):
+def test_bad_setups_are_refused(klog, params, says):
     with pytest.raises(ModuleError):
         load("smq_old", **params)
     assert any(says in line for line in klog.lines())

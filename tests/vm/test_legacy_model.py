@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policy legacy-model: commands go through the locks of the old path, and move the right
-data."""
+"""The policy legacy-model: commands take the locks of the path before multiqueue, and move the
+right data."""
 import time
 
 import pytest
@@ -67,7 +67,8 @@ def test_verified_io(era, service_ns):
 
 @pytest.mark.smoke
 def test_changes_under_load_with_faults_and_resets():
-    """Eras and policies change, commands are lost, refused and reset, LUNs come and go."""
+    """Under load, eras and policies change, commands are lost, refused and reset, and LUNs are
+    added and removed."""
     with ram_host(hw_queues=1, timeout=1) as (host_dir, host), \
             SgDev(host.luns()[0].sg) as sg:
         host_dir.set("model/service_ns", 100000)

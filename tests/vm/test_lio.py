@@ -76,8 +76,8 @@ def test_three_kinds_of_backstores_hold_their_data():
         file.unlink(missing_ok=True)
 
 
-def test_names_limits_and_order(klog):
-    # Disks are removed while the kernel searches them for partitions.
+def test_configfs_checks_names_limits_and_order(klog):
+    # I/O may fail, because disks are removed while the kernel still searches them for partitions.
     with ramdisk("rd") as store, lio_fabric(io_errors=True):
         for name in ("iqn.2026-01.org.t:x", "naa.123", "naa.500140500000000g", WWN + "0"):
             refused({errno.EINVAL}, (SMQ / name).mkdir)
@@ -149,7 +149,7 @@ def test_luns_come_and_go_under_verified_load():
 def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
     with rd_disk() as (_, disk), SgDev(disk.sd) as dev:
         data = os.urandom(8 * 512)
-        # READ and WRITE of a RAM disk are not given to LIO's workers; commands that may sleep are.
+        # LIO's workers execute commands that may sleep. READ and WRITE of a RAM disk do not sleep.
         with queued_work("target_queued_submit_work") as queued:
             for write, read in zip(cdb.WRITES, cdb.READS, strict=True):
                 data = data[512:] + data[:512]
@@ -163,7 +163,7 @@ def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
         with queued_work("target_queued_submit_work") as queued:
             assert dev.cmd(cdb.inquiry(36), din=36).good
         assert len(queued) == 1
-        # Scatterlists of one page per entry, beginning inside one.
+        # These scatterlists have one page per entry, and may begin inside a page.
         big = os.urandom(300 * 512)
         for at in (0, 512, 3584):
             assert dev.cmd(cdb.blocks(cdb.WRITE_16, 64, 300), dout=big, at=at).good
@@ -183,7 +183,7 @@ def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
 
 
 @pytest.mark.smoke
-def test_wrong_commands_get_a_reason():
+def test_invalid_commands_get_sense_data():
     with rd_disk() as (_, disk), SgDev(disk.sg) as dev:
         assert dev.cmd(bytes([0xc0, *bytes(9)])).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)
         for opcode in (*cdb.READS[1:], *cdb.WRITES[1:]):
@@ -240,7 +240,7 @@ def test_compare_and_write():
 def test_persistent_reservations_between_two_nexuses():
     second = "naa.5001405000000a02"
     with ramdisk("rd") as store, lio_fabric(io_errors=True):
-        # LIO writes a file there, even if no registration is to survive a loss of power.
+        # LIO writes a file to this directory even if no registration is to survive a loss of power.
         Path(read_attr(TARGET / "dbroot"), "pr").mkdir(parents=True, exist_ok=True)
         wwn = Wwn()
         first = wwn.tpg(1).disk(0, store)
@@ -328,7 +328,7 @@ def test_resets_under_verified_load():
         assert (stats["lun_resets"], stats["target_resets"], stats["host_resets"]) == (2, 2, 2)
 
 
-def test_reset_of_a_lun_that_has_gone():
+def test_reset_of_a_deleted_lun():
     with rd_disk() as (tpg, _):
         reset_a_deleted_lun(tpg.host)
 
@@ -347,6 +347,6 @@ def test_wwn_removed_under_load():
             wwn.remove()
             assert any(job["error"] for job in load_.result()["jobs"])
         wait_for("the host to go", lambda: not find_hosts("smq_lio"))
-        # The directory is no longer in use, but it has a reference to the module.
+        # The directory is empty, but it still holds a reference to the module.
         said = run("rmmod", "smq_lio", ok=False)
         assert said.returncode and "in use" in said.stderr

@@ -24,7 +24,7 @@ VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, 
 FAULTS = 4
 READ = cdb.blocks(cdb.READ_10, 0, 8)
 WRITE = cdb.blocks(cdb.WRITE_10, 0, 8)
-# Faults whose commands only error handling ends.
+# Kinds of faults after which only error handling ends the command.
 LOST = ("dropped", "lost")
 
 
@@ -78,7 +78,8 @@ def fixture_disk(request):
 
 @pytest.fixture(name="lld")
 def fixture_lld(disk):
-    """The host, its disk, and its faults, which are switched off at the end."""
+    """Yields the host, its disk, and its faults. At the end no fault is armed, and every command
+    must be done."""
     host, disk = disk
     faults = Faults(host)
     before = settle(host)
@@ -131,7 +132,7 @@ def test_programs_see_injected_faults(lld):
         assert dev.cmd(cdb.blocks(cdb.READ_10, 100, 8), din=4096).data == b"\xa5" * 4096
 
 
-def test_late_answers_are_aborted_or_in_time(lld):
+def test_delayed_commands_complete_or_are_aborted(lld):
     host, disk, faults = lld
     aborts = host.stats()["aborts"]
     with SgDev(disk.sg) as dev:
@@ -142,7 +143,7 @@ def test_late_answers_are_aborted_or_in_time(lld):
     assert settle(host)["aborts"] - aborts == 1
 
 
-def test_resets_take_what_has_no_answer(lld):
+def test_resets_take_back_withheld_commands(lld):
     host, disk, faults = lld
     levels = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
     if host.attr("proc_name") == "smq_old":
@@ -169,7 +170,7 @@ def _read(path):
         return dev.cmd(READ, din=4096)
 
 
-def test_steps_of_error_handling_that_fail(lld):
+def test_failed_steps_escalate(lld):
     host, disk, faults = lld
     # smq_old has no target reset.
     last = "host_resets" if host.attr("proc_name") == "smq_old" else "target_resets"
@@ -200,5 +201,5 @@ def test_only_the_armed_host_has_faults(lld):
             with open(disk.sd, "rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
                 assert len(file.read(4096)) == 4096
-        # A host that is removed with its fault armed takes the fault along.
+        # The host is removed while its fault is armed.
         others.arm("lost", count=-1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """smq_load, the bench's load from inside the kernel: it sends the commands that it reports, and
-ends."""
+every run ends."""
 import json
 import os
 import re
@@ -41,7 +41,7 @@ def done_by(lun: Lun) -> int:
 
 @pytest.fixture(name="luns")
 def fixture_luns():
-    """Three LUNs, without merging of reads."""
+    """Three LUNs. The block layer does not merge their reads."""
     with loaded("smq_ram", luns=3, hw_queues=2) as hosts:
         luns = hosts[0].luns()
         for lun in luns:
@@ -72,8 +72,8 @@ def test_every_command_reaches_the_device(luns, cpus):
 
 
 def check_shape(luns, cpus, shape):
-    """smq_load's count agrees with the device's. The device may have had more commands only by the
-    warm-up and by the last commands of a run, which belong to no chunk."""
+    """Checks that smq_load's count agrees with the device's. The device may have completed more
+    commands only by those of the warm-up and the last ones of a run, which belong to no chunk."""
     before = [done_by(lun) for lun in luns]
     jobs = inkernel.run(devices=[lun.sd for lun in luns], cpus=cpus, count=COUNT, warmup=WARMUP,
                         **shape)
@@ -102,7 +102,7 @@ def test_a_job_has_its_own_devices(luns):
     assert second > 2900 and first > 1400
 
 
-def test_read10_is_what_it_says(luns):
+def test_each_slot_reads_its_own_blocks(luns):
     """Each slot reads one place, the same each time, as the mid-layer's trace events show."""
     with recording("scsi/scsi_dispatch_cmd_start") as lines:
         inkernel.run("read10", [luns[0].sd], qd=24, batch=24, bs=4096, count=CHUNK, warmup=0)
@@ -112,9 +112,9 @@ def test_read10_is_what_it_says(luns):
 
 
 @pytest.mark.smoke
-def test_one_hardware_queue(klog):
-    """With one hardware queue the softirq completes commands; it must get to run beside a job that
-    spins."""
+def test_softirq_runs_beside_a_spinning_job(klog):
+    """With one hardware queue the softirq completes commands. It must run although a job spins on
+    the CPU."""
     with loaded("smq_ram", hw_queues=1) as hosts:
         disk = hosts[0].luns()[0].sd
         for spin in (0, 1):
@@ -123,8 +123,8 @@ def test_one_hardware_queue(klog):
         settle(hosts[0])
 
 
-def test_null_blk():
-    """On a device that is not SCSI smq_load can read, but not send commands."""
+def test_null_blk_gets_reads_but_no_scsi_commands():
+    """smq_load can read a device that is not a SCSI device, but cannot send it SCSI commands."""
     run("modprobe", "null_blk", "queue_mode=2", "irqmode=0", "gb=1")
     try:
         inkernel.run("read", ["/dev/nullb0"], qd=32, batch=16, count=COUNT)
@@ -156,7 +156,7 @@ def last_error():
     return json.loads((inkernel.DEBUGFS / "result").read_text(encoding="ascii"))["error"]
 
 
-def test_failed_commands_are_no_figure():
+def test_failed_commands_end_a_run_without_a_result():
     """One of two LUNs fails all commands: the run ends by itself, without a result."""
     with loaded("smq_ram", luns=2, io_errors=True) as hosts:
         good, bad = hosts[0].luns()
@@ -169,7 +169,7 @@ def test_failed_commands_are_no_figure():
         inkernel.run("read10", [good.sd, bad.sd], qd=4)
 
 
-def test_a_load_without_end_is_stopped(luns):
+def test_run_is_stopped_at_its_time_limit(luns):
     with pytest.raises(BenchError, match="no end within 1 seconds"):
         inkernel.run("read", [luns[0].sd], count=10000000, seconds=1)
 
@@ -217,8 +217,8 @@ BAD = [
 ]
 
 
-def test_bad_specs(luns):
-    """A bad specification is named in the error, and no command is sent."""
+def test_bad_settings_are_refused(luns):
+    """The error names the bad setting, and no command is sent."""
     disk = luns[0].sd
     for settings, message in BAD:
         settings = {"op": "read", "devices": ["DISK"], **settings}

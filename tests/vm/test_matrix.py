@@ -17,13 +17,13 @@ pytestmark = pytest.mark.limit(120)
 storage = device_fixture(DEFAULT)
 
 
-def test_bare(storage):
+def test_bare_device_works(storage):
     storage.bare()
 
 
-def test_exact(storage):
+def test_claimed_device_gives_the_same_results(storage):
     storage.compare_bare()
 
 
-def test_converted(storage):
+def test_claimed_device_works(storage):
     storage.converted()

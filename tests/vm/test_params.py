@@ -10,7 +10,7 @@ from kit.host import ModuleError, SgDev, find_hosts, fio, is_loaded, load, loade
 
 CPUS = os.cpu_count()
 
-# Parameter, value, and the limit; the message has to name all three.
+# Parameter, value, and limit. The message must name all three.
 BAD = [
     ("hosts", 65, "0..64"), ("hosts", 0xffffffff, "0..64"),
     ("luns", 0, "1..256"), ("luns", 257, "1..256"),
@@ -23,7 +23,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("name,value,limit", BAD, ids=[f"{row[0]}={row[1]}" for row in BAD])
-def test_bad_value(klog, name, value, limit):
+def test_bad_value_is_refused(klog, name, value, limit):
     """A bad value gives EINVAL and one message with parameter, value and limit; nothing is left
     behind."""
     with pytest.raises(ModuleError, match="Invalid argument"):
@@ -39,7 +39,7 @@ def test_bad_value(klog, name, value, limit):
 @pytest.mark.parametrize("words", [{"hosts": -1}, {"depth": "deep"}, {"size_mb": "1G"},
                                    {"sector_size": "0x"}, {"luns": 1 << 32}, {"null": "maybe"}],
                          ids=lambda words: "{}={}".format(*list(words.items())[0]))
-def test_no_number(klog, words):
+def test_value_of_another_type_is_refused(klog, words):
     """A value that is no number of the parameter's type is refused before the module sees it."""
     with pytest.raises(ModuleError):
         load("smq_ram", **words)
@@ -49,9 +49,9 @@ def test_no_number(klog, words):
 
 
 @pytest.mark.parametrize("depth", [1, 4096])
-def test_depth(depth):
-    """depth is the host's and the LUN's depth. With depth=1, I/O that is deeper completes as
-    well."""
+def test_depth_of_host_and_lun(depth):
+    """The parameter depth sets the depth of the host and of the LUN. Even with depth=1, fio with
+    iodepth=8 completes."""
     with loaded("smq_ram", depth=depth, size_mb=16) as hosts:
         lun = hosts[0].luns()[0]
         assert int(hosts[0].attr("can_queue")) == depth
@@ -61,8 +61,8 @@ def test_depth(depth):
         assert settle(hosts[0])["queued"] >= 512
 
 
-def test_size_of_one():
-    """A disk of the smallest size."""
+def test_smallest_disk_keeps_its_data():
+    """A disk of the smallest size, 1 MiB, keeps its data and checks its range."""
     with loaded("smq_ram", size_mb=1) as hosts:
         lun = hosts[0].luns()[0]
         assert int(Path("/sys/block", os.path.basename(lun.sd), "size").read_text()) == 2048
@@ -84,7 +84,7 @@ def test_the_largest_number_of_hosts():
 @pytest.mark.parametrize("given,hw,poll", [
     ({}, CPUS, 0), ({"hw_queues": 1}, 1, 0), ({"hw_queues": 1, "poll_queues": 1}, 1, 1),
     ({"poll_queues": CPUS}, CPUS, CPUS)], ids=["default", "one", "one-and-one", "all"])
-def test_queues(given, hw, poll):
+def test_host_has_the_given_hardware_queues(given, hw, poll):
     """The host has as many hardware queues as the parameters say, and each CPU is mapped to one."""
     with loaded("smq_ram", size_mb=16, **given) as hosts:
         assert int(hosts[0].attr("smq/hw_queues")) == hw
@@ -100,7 +100,7 @@ def test_queues(given, hw, poll):
 
 
 @pytest.mark.parametrize("name", ["hw_queues", "poll_queues"])
-def test_more_queues_than_cpus(klog, name):
+def test_number_of_queues_is_cut_to_the_cpus(klog, name):
     """The number of queues is cut to the number of CPUs, and a message says so."""
     with loaded("smq_ram", size_mb=16, **{name: 99}) as hosts:
         cut = int(hosts[0].attr(f"smq/{name}"))
@@ -120,10 +120,10 @@ def test_parameters_are_read_only(ram):
 
 
 @pytest.mark.smoke
-def test_policy(ram, klog):
+def test_unknown_policy_is_refused(ram, klog):
     """A host begins with direct; an unknown policy is refused and named in the log."""
     def write(word):
-        # One write() only: a buffered file would retry the refused one.
+        # A buffered file would repeat a write() that was refused.
         entry = os.open(ram.sysfs / "smq/policy", os.O_WRONLY)
         try:
             os.write(entry, word.encode())

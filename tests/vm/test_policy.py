@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Dispatch policies: the choice of one, what "batch" holds, and that no held command is ever lost.
+"""Dispatch policies: how a host chooses one, which commands "batch" holds, and that no held command
+is lost.
 
-smq_hold counts the commands that the LLD was given; every command must end exactly once.
+smq_hold, the LLD, counts the commands that it gets. Every command must end exactly once.
 """
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +24,8 @@ JOB = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjo
 ONE = JOB | {"numjobs": 1, "cpus_allowed": "0"}
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
           "size": f"{repeats(8)}m", "verify": "crc32c", "verify_fatal": 1}
-# A doorbell that is expensive on any machine, and leaves a slow one time enough to collect
-# commands.
+# This doorbell is expensive on any machine, and takes so long that a slow machine can collect
+# commands meanwhile.
 DOORBELL_US = 200
 EXPENSIVE = {"in_commit": 1, "doorbell_us": DOORBELL_US,
              "delay_us": 8000, "hw_queues": 1, "depth": 64}
@@ -43,8 +44,9 @@ def read(lun, seconds):
         return sg.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000 * seconds)
 
 
-def raised(hold, depth):
-    """Makes the policy advertise more than the device takes: smq_hold refuses a command."""
+def raise_depth(hold, depth):
+    """Makes the policy advertise more commands than the device takes, by a command that smq_hold
+    refuses."""
     set_param("refuse", 1)
     assert read(hold.luns()[0], 20).good
     wait_for("a raised queue_depth", lambda: depths(hold)[0] > depth)
@@ -81,19 +83,19 @@ def test_more_is_advertised_for_an_expensive_doorbell():
             assert host.attr("can_queue") == "256" and depths(host) == (256, 128, 128)
             choose(host, "direct")
             assert host.attr("can_queue") == "128" and depths(host) == (128, 128, 128)
-        # The same once more: the first time must have left nothing behind.
+        # The policy does the same when it is chosen again.
         choose(host, "batch")
         with load_on(host.luns()[0].sd, **JOB):
             wait_for("a raised queue_depth", lambda: depths(host)[0] == 256)
 
 
-def test_more_is_advertised_only_while_something_is_held(hold):
+def test_more_is_advertised_only_while_commands_are_held(hold):
     """More is advertised while the device is full and commands are held, and for a while after
     that. This happens a second time, too."""
     choose(hold, "batch")
     for _ in range(2):
         assert depths(hold) == (16, 16, 16)
-        raised(hold, 16)
+        raise_depth(hold, 16)
         assert depths(hold) == (32, 16, 16) and hold.attr("can_queue") == "32"
         start = time.monotonic()
         wait_for("the plain depth", lambda: depths(hold)[0] == 16, 20)
@@ -102,7 +104,7 @@ def test_more_is_advertised_only_while_something_is_held(hold):
     with load_on(hold.luns()[0].sd, **JOB):
         wait_for("a full device", lambda: get_param("inflight") == 16)
         set_param("max_inflight", 0)
-        raised(hold, 16)
+        raise_depth(hold, 16)
         time.sleep(0.5)
         assert get_param("max_inflight") == 16
 
@@ -116,7 +118,7 @@ def test_expensive_doorbells_are_shared(hold):
     disk = hold.luns()[0].sd
     with load_on(disk, **ONE):
         wait_for("an expensive doorbell", lambda: doorbell(hold)[1])
-    for look in range(6):
+    for attempt in range(6):
         with traced() as trace:
             settle(hold)
             set_param("commits", 0)
@@ -127,7 +129,7 @@ def test_expensive_doorbells_are_shared(hold):
                 hold.hwqs()[0][name] - before[name]
                 for name in ("commits", "dispatches", "dispatched", "done"))
         trace.check_once()
-        print(f"look {look}: {get_param('commits')} doorbells, {done} commands, {held} held")
+        print(f"attempt {attempt}: {get_param('commits')} doorbells, {done} commands, {held} held")
         assert commits >= get_param("commits")
         if get_param("commits") <= done / 8:
             break
@@ -157,7 +159,7 @@ def test_time_and_bytes_end_a_batch(hold):
     set_param("delay_us", 400000)
     with load_on(lun.sd, **ONE | {"iodepth": 20}):
         # No slow command has ended yet, so no batch waited for the end of commands issued before.
-        wait_for("all of them with the device", lambda: get_param("inflight") == 20)
+        wait_for("20 commands with the device", lambda: get_param("inflight") == 20)
     choose(hold, "batch", bytes=4096, usecs=10000)
     set_param("commits", 0)
     before = settle(hold)["done"]
@@ -176,7 +178,7 @@ def test_more_is_advertised_than_the_device_gets(hold):
     with traced() as trace:
         with load_on(":".join(lun.sd for lun in luns), **JOB) as load:
             under_way(luns[0], 20)
-            raised(hold, depth)
+            raise_depth(hold, depth)
             assert depths(hold) == (2 * depth, depth, depth)
             set_param("max_inflight", 0)
             time.sleep(1)
@@ -184,20 +186,20 @@ def test_more_is_advertised_than_the_device_gets(hold):
     assert trace.check_once() >= total_ios(load.result()) > 0
     assert depth < get_param("max_inflight") <= depth * len(luns) or len(luns) == 1
     assert get_param("max_inflight") <= depth * len(luns)
-    # When the device is full commands are held: BUSY is not returned.
+    # When the device is full the layer holds commands, and returns none as busy.
     assert stats["held_full"] > 0 == stats["busy"] == stats["timeouts"]
 
 
 def test_the_change_to_batch_does_not_overrun_the_device(hold):
-    """Commands that were in flight before the policy was chosen are counted, so the device is not
-    overrun."""
+    """The inner depth counts commands that were in flight before the policy was chosen, so the
+    device never gets more commands than its depth."""
     set_param("delay_us", 30000)
     with load_on(hold.luns()[0].sd, **JOB):
         wait_for("a full device", lambda: get_param("inflight") == 16)
         set_param("max_inflight", 0)
         for _ in range(5):
             choose(hold, "batch")
-            raised(hold, 16)
+            raise_depth(hold, 16)
             time.sleep(0.1)
             choose(hold, "direct")
             time.sleep(0.1)
@@ -218,7 +220,7 @@ def test_a_refused_command_is_issued_again(hold):
 
 
 @pytest.mark.smoke
-def test_task_set_full_moves_the_inner_depth():
+def test_task_set_full_lowers_the_inner_depth():
     with ram_host() as (host_dir, host):
         lun = host.luns()[0]
         host_dir.set("model/service_ns", 2000000)
@@ -235,7 +237,7 @@ def test_task_set_full_moves_the_inner_depth():
         assert trace.check_once() >= total_ios(load.result())
         advertised, inner, most = depths(host)
         assert advertised == 256 and most == 128 and inner < 128
-        # The mid-layer never saw the refusals.
+        # The layer did not report the refusals to the mid-layer.
         assert stats["errors"] == before and stats["held_full"] >= repeats(20)
         with load_on(lun.sd, **JOB | {"iodepth": 4}):
             wait_for("a growing depth", lambda: depths(host)[1] > inner + 3)
@@ -243,12 +245,12 @@ def test_task_set_full_moves_the_inner_depth():
         assert depths(host)[0] == depths(host)[1]
 
 
-def test_queue_depth_is_the_devices_share(hold):
+def test_queue_depth_sets_the_inner_depth(hold):
     lun = hold.luns()[0]
     choose(hold, "batch")
     with load_on(lun.sd, **JOB):
         wait_for("a full device", lambda: get_param("max_inflight") == 16)
-        raised(hold, 16)
+        raise_depth(hold, 16)
         (lun.sysfs / "queue_depth").write_text("3", encoding="ascii")
         wait_for("the excess to drain", lambda: get_param("inflight") <= 3)
         set_param("max_inflight", 0)
@@ -260,13 +262,13 @@ def test_queue_depth_is_the_devices_share(hold):
 
 @with_params(depth=1, delay_us=600000)
 def test_waiting_for_a_slow_device_is_no_timeout(hold):
-    """Commands wait longer than their timeout: they go back to the mid-layer, and are queued
-    again."""
+    """Commands wait for longer than their timeout. The layer returns them to the mid-layer, which
+    queues them again, and none times out."""
     choose(hold, "batch")
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2}) as load:
             under_way(hold.luns()[0], 2)
-            raised(hold, 1)
+            raise_depth(hold, 1)
             time.sleep(4)
         stats = settle(hold)
     trace.check_once()
@@ -283,7 +285,7 @@ def test_lost_commands_are_aborted_while_others_are_held(hold):
         limit.write_text("1000", encoding="ascii")
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB):
-            raised(hold, int(hold.attr("can_queue")) // 2)
+            raise_depth(hold, int(hold.attr("can_queue")) // 2)
             for repeat in range(1, repeats(6) + 1):
                 set_param("lose", 1)
                 wait_for("a timeout", lambda: hold.stats()["timeouts"] >= repeat, 60)
@@ -297,10 +299,10 @@ def test_lost_commands_are_aborted_while_others_are_held(hold):
 @pytest.mark.smoke
 @pytest.mark.limit(90)
 @with_params(depth=4)
-def test_recovery_does_not_wait_for_the_timers_of_what_is_held(hold):
+def test_recovery_does_not_wait_for_the_timers_of_held_commands(hold):
     lun = hold.luns()[0]
     choose(hold, "batch")
-    raised(hold, 4)
+    raise_depth(hold, 4)
     set_param("fail_abort", 1)
     with traced() as trace, ThreadPoolExecutor(8) as pool:
         set_param("lose", 4)
@@ -325,13 +327,13 @@ def test_recovery_does_not_wait_for_the_timers_of_what_is_held(hold):
 @pytest.mark.parametrize("level, counter", [
     (SG_SCSI_RESET_DEVICE, "lun_resets"), (SG_SCSI_RESET_HOST, "host_resets")],
     ids=["lun", "host"])
-def test_resets_find_held_commands(hold, level, counter):
+def test_resets_end_held_commands(hold, level, counter):
     lun = hold.luns()[0]
     choose(hold, "batch")
     with traced() as trace:
         with load_on(lun.sd, **JOB), SgDev(lun.sg) as sg:
             under_way(lun, 20)
-            raised(hold, 2)
+            raise_depth(hold, 2)
             for repeat in range(1, repeats(10) + 1):
                 set_param("lose", 2)
                 wait_for("held commands behind lost ones", lambda: get_param("lose") == 0 and int(
@@ -362,16 +364,16 @@ def test_switching_under_verified_load_loses_nothing():
 
 
 @with_params(depth=1, delay_us=300000)
-def test_switching_drains_what_is_held(hold):
+def test_switching_drains_held_commands(hold):
     choose(hold, "batch")
     with load_on(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2}):
         under_way(hold.luns()[0], 2)
-        raised(hold, 1)
+        raise_depth(hold, 1)
         wait_for("a held command", lambda: hold.attr("smq/held") == "1")
         start = time.monotonic()
         choose(hold, "direct")
         assert time.monotonic() - start < 10
-        wait_for("the held command to go", lambda: hold.attr("smq/held") == "0")
+        wait_for("no held command", lambda: hold.attr("smq/held") == "0")
 
 
 @pytest.mark.smoke
@@ -382,7 +384,7 @@ def test_host_removed_while_commands_are_held():
         (lun.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
         choose(host, "batch")
         with load_on(lun.sd, ok=False, **JOB) as load:
-            raised(host, 2)
+            raise_depth(host, 2)
             set_param("lose", 2)
             wait_for("held commands behind lost ones", lambda: get_param("lose") == 0 and int(
                 host.attr("smq/held")) > 0)
@@ -398,8 +400,8 @@ def test_lun_deleted_while_commands_are_held(hold):
     choose(hold, "batch")
     with load_on(stays.sd, **JOB) as stay:
         under_way(stays, 20)
-        raised(hold, 2)
-        # On a removed disk a read may fail, or find the end of the disk: then fio goes on.
+        raise_depth(hold, 2)
+        # On a removed disk a read may fail, or find the end of the disk: then fio continues.
         with load_on(gone.sd, ok=False, **JOB) as load:
             under_way(gone, 20)
             wait_for("held commands", lambda: int(hold.attr("smq/held")) > 0)

@@ -31,12 +31,13 @@ def choose(host, policy):
 
 @pytest.mark.smoke
 def test_the_name_of_a_policy_loads_its_module(ram, klog):
-    """A job is pinned to a CPU: without the policy one hardware queue gets all its commands."""
+    """The job is pinned to one CPU. Without the policy one hardware queue gets all its commands;
+    with the policy each hardware queue gets some."""
     assert not is_loaded("smq_example")
     before = [row["done"] for row in ram.hwqs()]
     fio(ram.luns()[0].sd, **VERIFY)
     plain = [row["done"] - old for row, old in zip(ram.hwqs(), before, strict=True)]
-    # Which hardware queue that is differs between kernels.
+    # Which hardware queue gets them differs between kernels.
     assert max(plain) > 1000 > 100 > min(plain)
     choose(ram, "example")
     assert is_loaded("smq_example") and ram.policy() == "example"
@@ -71,7 +72,7 @@ def test_the_doorbell_rings_for_moved_commands(hold):
 
 
 @pytest.mark.smoke
-def test_a_lost_command_delays_the_end_of_a_policy_not_the_choice(hold):
+def test_lost_command_delays_freeing_of_its_policy(hold):
     lun = hold.luns()[0]
     choose(hold, "example")
     set_param("lose", 1)

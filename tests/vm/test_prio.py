@@ -40,7 +40,7 @@ def choose(host, policy, **knobs):
     (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
 
 
-def in_use(host):
+def wait_effective(host):
     """Waits until the policy is effective."""
     wait_for("an effective policy", lambda: state(host)["effective"] == "prio")
 
@@ -58,18 +58,19 @@ def both_fixture():
         yield host_dir, host
 
 
-def most_kib(lun, kib):
-    """Limits the size of a LUN's requests: nomerges does not give one request per page where the
-    page cache is written in large pieces."""
+def limit_requests(lun, kib):
+    """Limits the size of a LUN's requests. nomerges alone does not give one request per page,
+    because some kernels write the page cache in large pieces."""
     (lun.queue / "max_sectors_kb").write_text(str(kib), encoding="ascii")
 
 
 @pytest.fixture(name="host")
 def host_fixture(both):
-    """The host. At the end its settings are as before; no command may have timed out or be held."""
+    """Yields the host. At the end restores its settings, and checks that no command has timed out
+    and that none is held."""
     host_dir, host = both
     # A request of this size takes a tenth of a second at 10 MB/s. Newer kernels write more at once.
-    most_kib(host.luns()[0], 1024)
+    limit_requests(host.luns()[0], 1024)
     before = settle(host)
     yield host
     host_dir.set("model/service_ns", 0)
@@ -79,7 +80,7 @@ def host_fixture(both):
 
 
 class Writer:
-    """Writes for which no task waits: async writes."""
+    """Sends async writes: writes for which no task waits."""
 
     def __init__(self, path):
         self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -105,17 +106,17 @@ class Writer:
 
 @contextmanager
 def writing(lun, size, merges=True, again=False):
-    """Async writes of @size bytes run beside the block; with @again they are repeated until it
-    ends. Without @merges each page is a request."""
+    """Runs async writes of @size bytes beside the block. With @again the writes are repeated until
+    the block ends. Without @merges each page is a request."""
     writer, stop = Writer(lun.sd), []
     if not merges:
-        most_kib(lun, BLOCK // KIB)
+        limit_requests(lun, BLOCK // KIB)
 
     def work():
         writer.dirty(size)
         writer.start(size)
         while again and not stop:
-            # A page under writeback is not written again.
+            # A page that is still under writeback cannot be written again, so wait for a moment.
             time.sleep(0.002)
             writer.dirty(size)
             writer.start(size)
@@ -151,7 +152,7 @@ def direct_file(lun):
 
 
 @pytest.mark.smoke
-def test_settings(host):
+def test_bad_settings_are_refused(host):
     with KernelLog() as klog:
         for name, value, limits in (("ratio", 0, "1..64"), ("ratio", 65, "1..64"),
                                     ("bytes_per_sec", -1, "0..4294967295"),
@@ -168,13 +169,13 @@ def sync_writes(host, policy):
     """How long sync writes take, in seconds, while async ones wait."""
     lun = host.luns()[0]
     choose(host, "direct")
-    # More requests would have no tag, and wait before they reach any policy.
+    # With more requests some would wait for a tag, before a policy sees them.
     with writing(lun, 96 * BLOCK, merges=False, again=True), direct_file(lun) as write:
         time.sleep(0.3)
         choose(host, policy)
         if policy == "prio":
-            in_use(host)
-            wait_for("more that is advertised", lambda: depths(host)[0] > DEPTH)
+            wait_effective(host)
+            wait_for("a raised queue_depth", lambda: depths(host)[0] > DEPTH)
         time.sleep(0.3)
         return [write(32 * MIB + number * BLOCK) for number in range(15)]
 
@@ -196,14 +197,14 @@ def test_sync_writes_go_first(both, host):
 
 @pytest.mark.smoke
 def test_bytes_per_second(host):
-    """The rate applies to writes and to reads; the data read is right."""
+    """The rate applies to writes and to reads, and the data that is read is right."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=8 * MB)
-    in_use(host)
+    wait_effective(host)
     report = fio(lun.sd, **VERIFY | {"bs": "64k", "size": "8m"})
     job = report["jobs"][0]
-    # fio's rate includes the time that fio itself takes: to verify what it has read and, on a busy
-    # machine, for everything.
+    # The rate that fio reports includes the time that fio takes to verify data and, on a busy
+    # machine, for all its work.
     assert 6 * MB < job["write"]["bw_bytes"] < 8.4 * MB
     assert 5 * MB < job["read"]["bw_bytes"] < 8.4 * MB
     # A new rate applies to waiting commands, too.
@@ -217,7 +218,7 @@ def test_bytes_per_second(host):
 def test_a_file_is_saved_while_many_writes_wait(host):
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=10 * MB)
-    in_use(host)
+    wait_effective(host)
     began = time.monotonic()
     with writing(lun, 24 * MIB), direct_file(lun) as write:
         time.sleep(0.5)
@@ -227,12 +228,12 @@ def test_a_file_is_saved_while_many_writes_wait(host):
     assert time.monotonic() - began > 2
 
 
-def test_a_large_write_is_not_robbed(host):
-    """A large write needs a second at this rate. After 0.9 s four small writes come, which must not
-    use up the bytes that it has waited for: all five take about 1.1 s."""
+def test_small_writes_do_not_delay_a_large_write(host):
+    """A large write waits for a second at this rate. After 0.9 s four small writes are queued. They
+    must not use up the bytes for which the large write has waited: all five take about 1.1 s."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=MB)
-    in_use(host)
+    wait_effective(host)
     with writing(lun, MIB) as writer, ThreadPoolExecutor(4) as pool:
         began = time.monotonic()
         time.sleep(0.9)
@@ -247,10 +248,11 @@ def test_a_large_write_is_not_robbed(host):
 @pytest.mark.smoke
 @pytest.mark.parametrize("end", ("elevator", "direct", "batch"))
 def test_waiting_commands_are_dispatched_at_once_for_a_drain(host, end):
-    """At this rate the waiting commands would take 8 s."""
+    """A change of the elevator or of the policy dispatches the waiting commands at once. At the
+    set rate they would take 8 s."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=MB)
-    in_use(host)
+    wait_effective(host)
     with writing(lun, 8 * MIB, merges=False) as writer:
         wait_for("commands waiting", lambda: state(host)["held"] > 50)
         began = time.monotonic()
@@ -273,7 +275,7 @@ def test_waiting_for_a_rate_is_no_timeout(host):
     timeout = (lun.sysfs / "timeout").read_text(encoding="ascii")
     (lun.sysfs / "timeout").write_text("1", encoding="ascii")
     choose(host, "prio", bytes_per_sec=MB)
-    in_use(host)
+    wait_effective(host)
     began, before = time.monotonic(), settle(host)
     with traced() as trace:
         with writing(lun, 3 * MIB, merges=False):
@@ -287,7 +289,7 @@ def test_waiting_for_a_rate_is_no_timeout(host):
 def test_a_reset_ends_waiting_commands(host):
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=MB)
-    in_use(host)
+    wait_effective(host)
     with traced() as trace:
         with writing(lun, 4 * MIB, merges=False) as writer, SgDev(lun.sg) as sg:
             wait_for("commands waiting", lambda: state(host)["held"] > 50)
@@ -304,12 +306,12 @@ def test_a_reset_ends_waiting_commands(host):
         assert disk.read(4 * MIB) == b"\x3c" * (4 * MIB)
 
 
-def test_a_lun_goes_while_its_commands_wait(both, host):
+def test_lun_removed_while_its_commands_wait(both, host):
     both[0].add_lun(5, size_mb=64)
     lun = next(one for one in host.wait_luns(2) if one.address.endswith(":5"))
-    most_kib(lun, BLOCK // KIB)
+    limit_requests(lun, BLOCK // KIB)
     choose(host, "prio", bytes_per_sec=MB)
-    in_use(host)
+    wait_effective(host)
     writer = Writer(lun.sd)
     try:
         writer.dirty(4 * MIB)

@@ -77,7 +77,7 @@ def test_verified_io_and_passthrough(stage):
 
 
 @pytest.mark.parametrize("stage", [LCK, COMMIT], ids=[NAMES[LCK], NAMES[COMMIT]])
-def test_buckets_before_its_one_queue(stage):
+def test_bucket_policy_on_its_one_queue(stage):
     with bound(stage) as host:
         disk = host.luns()[0]
         write(host.sysfs / "smq_bucket/share", 0)
@@ -110,7 +110,7 @@ def test_resets_under_verified_load(stage):
 
 
 @pytest.mark.parametrize("stage", [LCK, QUEUES], ids=["legacy_entry", "queues"])
-def test_reset_of_a_lun_that_has_gone(stage):
+def test_reset_of_a_deleted_lun(stage):
     with bound(stage) as host:
         reset_a_deleted_lun(host)
         all_done(host, stage)
@@ -118,7 +118,7 @@ def test_reset_of_a_lun_that_has_gone(stage):
 
 @pytest.mark.smoke
 @removed
-def test_unbound_under_load_and_back(stage):
+def test_device_unbound_under_load_and_bound_again(stage):
     with bound(stage, io_errors=True) as host:
         with load_on(host.luns()[0].sd, ok=False, **LOAD) as job:
             under_way(host.luns()[0], 100)
@@ -139,7 +139,7 @@ def monitor_fixture():
 
 @contextmanager
 def plugged(monitor, host, node):
-    """Plugs in one more disk, while the block runs."""
+    """Plugs in another disk for the duration of the block."""
     monitor.run(ADD + node, again="Permission conflict|Duplicate")
     try:
         yield wait_for("the new disk", lambda: next(
@@ -150,8 +150,8 @@ def plugged(monitor, host, node):
 
 
 @removed
-def test_a_command_that_the_device_never_ends_is_aborted(monitor, stage):
-    """The device gives the command back only when it ends by itself, 2.5 s after its start."""
+def test_command_that_the_device_ends_late_is_aborted(monitor, stage):
+    """A command takes 2.5 s. An abort does not make the device end it earlier."""
     with bound(stage, io_errors=True) as host:
         disk = host.luns()[0]
         with plugged(monitor, host, "slow") as slow, SgDev(slow.sg) as sg, \
@@ -167,7 +167,7 @@ def test_a_command_that_the_device_never_ends_is_aborted(monitor, stage):
 
 
 @pytest.mark.parametrize("stage", [OLD, QUEUES], ids=[NAMES[OLD], NAMES[QUEUES]])
-def test_a_disk_is_pulled_under_load(monitor, stage):
+def test_disk_unplugged_under_load(monitor, stage):
     with bound(stage, io_errors=True) as host:
         stays = host.luns()[0]
         for _ in range(2):
@@ -181,7 +181,7 @@ def test_a_disk_is_pulled_under_load(monitor, stage):
                         under_way(lun, 100)
                         monitor.run("device_del more")
                         assert any(entry["error"] for entry in pulled.result()["jobs"])
-                    wait_for("the disk to go", lambda: len(host.luns()) == 1)
+                    wait_for("the disk to be removed", lambda: len(host.luns()) == 1)
                     monitor.run(ADD + "spare", again="Permission conflict|Duplicate")
                     wait_for("the disk to come back", lambda: len(host.luns()) == 2)
         all_done(host, stage)
@@ -189,8 +189,8 @@ def test_a_disk_is_pulled_under_load(monitor, stage):
 
 @removed
 def test_a_device_that_was_shut_down_stays_stopped(stage):
-    """Error handling after the shutdown does not start the device again: it would write to the
-    memory of the next kernel. Commands fail rather than wait."""
+    """Error handling after the shutdown does not start the device again, because the device would
+    write to the memory of the next kernel. Commands fail and do not wait."""
     with bound(stage, io_errors=True) as host:
         disk = host.luns()[0]
         with quiescer(), SgDev(disk.sg) as sg:
@@ -203,7 +203,7 @@ def test_a_device_that_was_shut_down_stays_stopped(stage):
 
 
 @pytest.mark.smoke
-def test_smq_virtio_takes_only_the_devices_it_was_given():
+def test_smq_pvscsi_takes_only_the_devices_it_was_given():
     write(function() / "driver_override", "\n")
     load("smq_pvscsi")
     write("/sys/bus/pci/drivers_probe", function().name)

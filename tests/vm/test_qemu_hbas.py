@@ -69,7 +69,7 @@ def hosts():
 @pytest.mark.parametrize("driver", [
     pytest.param(driver, marks=() if driver == "mptsas" else pytest.mark.smoke)
     for driver in ROWS])
-def test_disk(driver):
+def test_stock_driver_finds_its_disk(driver):
     """Each HBA's stock driver finds its disk, which returns the data that was written."""
     count = len(ROWS[driver])
     with KernelLog() as log:

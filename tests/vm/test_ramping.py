@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""TASK SET FULL: queue_depth goes down while the device answers with it, and comes back."""
+"""The mid-layer lowers queue_depth while the device answers with TASK SET FULL, and raises it again
+afterwards."""
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -9,8 +10,8 @@ from kit.host import settle, under_way, wait_for
 from kit.ramdir import ram_hosts
 from kit.trace import traced
 
-# The mid-layer lowers the depth by one after eleven TASK SET FULL, at least 64 ms apart; the next
-# time the first one is enough.
+# The first time, the mid-layer lowers the depth by one after eleven TASK SET FULL that are at least
+# 64 ms apart. Later a single one is enough.
 HOSTS, STORMS, DEPTH, STEPS = 5, 4, 8, 1
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
@@ -23,7 +24,8 @@ def attribute(lun, name):
 
 
 def storm(host_dir, host):
-    """STORMS times: the device refuses every other command until the depth has gone down."""
+    """STORMS times: the device refuses every other command until the depth has fallen, and then
+    none until the depth has risen again."""
     lun = host.luns()[0]
     for _ in range(STORMS):
         host_dir.arm("task_set_full", every=2, count=-1)
@@ -33,7 +35,7 @@ def storm(host_dir, host):
 
 
 @pytest.mark.limit(120)
-def test_depth_goes_down_in_a_storm_and_comes_back():
+def test_depth_falls_in_a_storm_and_rises_again():
     with ram_hosts(HOSTS, depth=DEPTH) as hosts:
         for host_dir, host in hosts:
             host_dir.set("model/service_ns", 40000000)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ad hoc commands of smq_sg that wait for a tag: the process that submitted a command may be
-stopped or gone when the command gets the tag."""
+"""Ad hoc commands of smq_sg that wait for a tag. The process that submitted a command may be
+stopped or may have ended when the command gets the tag."""
 import errno
 import os
 import resource
@@ -45,26 +45,26 @@ class Waiting:
         """Stops the process."""
         self.signal(signal.SIGSTOP)
         state = Path(f"/proc/{self.pid}/stat")
-        wait_for("a process that stands still", lambda: state.read_text().split()[2] == "T")
+        wait_for("the process to stop", lambda: state.read_text().split()[2] == "T")
 
 
-def one_command(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """Makes the process's work: it submits one command, writes a byte to the descriptor @told, and
-    returns the result of @then(ring)."""
+def one_command(path: str, notify: int, then: Callable[[Ring], int]) -> Callable[[], int]:
+    """Makes the work of the process: submits one command, writes a byte to the descriptor @notify,
+    and returns the result of @then(ring)."""
     def work():
         with SlotFile(path) as file, Ring(4, SETUP_SQE128 | SETUP_CQE32) as ring:
             raw = push_adhoc(ring, file.fd, TUR)
             ring.submit()
-            os.write(told, b"x")
+            os.write(notify, b"x")
             status = then(ring)
             del raw
             return status
     return work
 
 
-def one_vectored(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """The same with an INQUIRY. As soon as the command is submitted, the process changes its iovec
-    to other memory."""
+def one_vectored(path: str, notify: int, then: Callable[[Ring], int]) -> Callable[[], int]:
+    """As one_command(), but the command is an INQUIRY with an iovec. As soon as the command is
+    submitted, the process changes the iovec to other memory."""
     def work():
         area, length = Memory(PAGE), 36
         first, second = PAGE // 4, PAGE // 2
@@ -74,7 +74,7 @@ def one_vectored(path: str, told: int, then: Callable[[Ring], int]) -> Callable[
                              iovecs=1)
             ring.submit()
             area[:16] = struct.pack("<QQ", area.address + second, length)
-            os.write(told, b"x")
+            os.write(notify, b"x")
             status = then(ring)
             del raw
             untouched = bytes(length)
@@ -83,13 +83,13 @@ def one_vectored(path: str, told: int, then: Callable[[Ring], int]) -> Callable[
     return work
 
 
-def one_batch(path: str, told: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """The same with a batch."""
+def one_batch(path: str, notify: int, then: Callable[[Ring], int]) -> Callable[[], int]:
+    """As one_command(), but with a batch of 64 commands."""
     def work():
         with opened(path) as file, Ring() as ring:
             file.push_batch(ring, range(64))
             ring.submit()
-            os.write(told, b"x")
+            os.write(notify, b"x")
             return then(ring)
     return work
 
@@ -108,7 +108,8 @@ def closed(ring: Ring) -> int:
 
 @contextmanager
 def waiting_command(then: Callable[[Ring], int] = answer, send=one_command) -> Iterator[Waiting]:
-    """Yields a process whose command waits, while smq_sg's dispatcher sleeps for a tag for it."""
+    """Yields a process whose command waits: smq_sg's dispatcher sleeps until it gets a tag for the
+    command."""
     with ExitStack() as stack:
         host_dir, host = stack.enter_context(ram_host(depth=1, hw_queues=1, luns=3))
         luns = host.luns()
@@ -123,8 +124,8 @@ def waiting_command(then: Callable[[Ring], int] = answer, send=one_command) -> I
             file.push(ring, number)
         ring.submit()
         wait_for("the commands that take the tags", lambda: int(host.attr("smq/inflight")) == 2)
-        ready, told = os.pipe()
-        pid = spawn(send(path, told, then))
+        ready, notify = os.pipe()
+        pid = spawn(send(path, notify, then))
         try:
             assert os.read(ready, 1) == b"x"
             # The command has no place yet: the dispatcher sleeps for a tag first.
@@ -135,7 +136,7 @@ def waiting_command(then: Callable[[Ring], int] = answer, send=one_command) -> I
             assert sorted(ring.wait(2)) == [(0, 0), (1, 0)]
         finally:
             os.close(ready)
-            os.close(told)
+            os.close(notify)
             if Path(f"/proc/{pid}").exists():
                 os.kill(pid, signal.SIGKILL)
                 ended(pid)
@@ -146,7 +147,7 @@ def waiting_command(then: Callable[[Ring], int] = answer, send=one_command) -> I
 def wait_ended(process):
     """Waits until the command neither waits nor is in flight, whether the process runs or not."""
     path = smqsg.node(process.lun)
-    wait_for("its turn", lambda: not smqsg.attr(path, "waiting"))
+    wait_for("the command to get its tag", lambda: not smqsg.attr(path, "waiting"))
     smqsg.idle(path)
 
 
@@ -156,7 +157,7 @@ def test_a_command_is_sent_once_a_tag_is_free():
         assert ended(process.pid) == 0
 
 
-def test_iovecs_are_read_when_it_is_submitted():
+def test_iovecs_are_read_at_submission():
     """smq_sg reads iovecs at the submission: the program may change them afterwards, even before
     the command is sent."""
     with waiting_command(send=one_vectored) as process:
@@ -165,12 +166,12 @@ def test_iovecs_are_read_when_it_is_submitted():
 
 @pytest.mark.smoke
 def test_a_command_is_sent_while_its_process_is_stopped():
-    """A command is sent while its process is stopped, and soon others can have its place and tag.
-    The process finds the result when it goes on."""
+    """A command is sent while its process is stopped. After it has ended other commands can have
+    its place and its tag. The process finds the result when it continues."""
     with waiting_command() as process:
         process.stop()
         wait_ended(process)
-        # Both tags at once.
+        # These commands need both tags at once.
         with Ring() as ring:
             for number, file in enumerate(process.others):
                 file.push(ring, number)
@@ -180,14 +181,14 @@ def test_a_command_is_sent_while_its_process_is_stopped():
         assert ended(process.pid) == 0
 
 
-def test_killed_while_it_is_waited_for():
+def test_process_killed_while_its_command_waits():
     with waiting_command() as process:
         process.signal(signal.SIGKILL)
         assert ended(process.pid) == -signal.SIGKILL
 
 
 def test_batch_whose_process_is_killed_is_not_sent():
-    """A batch whose process is killed as its turn comes is not sent."""
+    """A batch that waits is not sent if its process is killed before its turn."""
     def sent(lun):
         return int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
     with waiting_command(send=one_batch) as process:
@@ -198,7 +199,7 @@ def test_batch_whose_process_is_killed_is_not_sent():
         assert sent(process.lun) == before
 
 
-def test_killed_after_it_was_sent():
+def test_process_killed_after_its_command_was_sent():
     with waiting_command() as process:
         process.stop()
         wait_ended(process)
@@ -206,15 +207,15 @@ def test_killed_after_it_was_sent():
         assert ended(process.pid) == -signal.SIGKILL
 
 
-def test_ring_closed():
+def test_ring_closed_while_its_command_waits():
     with waiting_command(closed) as process:
         smqsg.idle(smqsg.node(process.lun))
         assert ended(process.pid) == 0
 
 
-def test_data_of_those_that_wait_is_locked_memory():
-    """The data of all waiting commands counts as locked memory. A command that would exceed the
-    limit ends with EAGAIN at once."""
+def test_data_of_waiting_commands_is_locked_memory():
+    """The data of all waiting commands counts as locked memory. A command whose data would exceed
+    the limit ends with EAGAIN at once."""
     with ram_host(depth=1, hw_queues=1) as (host_dir, host):
         path = smqsg.node(host.wait_luns(1)[0])
         host_dir.set("model/service_ns", HELD // 4)
@@ -264,8 +265,8 @@ def test_data_is_locked_memory_until_it_is_unpinned():
 
 
 @pytest.mark.smoke
-def test_device_removed():
-    """The device can be removed although the process that submitted the command is stopped."""
+def test_device_removed_while_the_process_is_stopped():
+    """A device can be removed although the process that submitted a command to it is stopped."""
     with waiting_command() as process:
         process.stop()
 

@@ -86,7 +86,7 @@ def polled(fd: int, seconds: float = 0) -> int:
 
 
 def readable(fd: int, seconds: float = 10) -> bool:
-    """Whether poll() reports a result, within @seconds."""
+    """Returns true if poll() reports a result within @seconds."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
@@ -114,7 +114,7 @@ HEADERS = {
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", HEADERS)
-def test_write_read(pair, arena, name):
+def test_results_are_the_same_as_with_sg(pair, arena, name):
     """write() and read() return the same as on sg's node."""
     want = HEADERS[name]
     answers = []
@@ -125,23 +125,23 @@ def test_write_read(pair, arena, name):
     assert answers[1] == answers[0]
 
 
-def test_lengths(pair, arena):
-    """A write() shorter than a header fails as sg's does, at every length."""
+def test_short_write_fails_as_with_sg(pair, arena):
+    """A write() that is shorter than a header fails as it does on sg's node, at every length."""
     full = ctypes.sizeof(sgio.SgIoHdr)
     for size in range(full):
         theirs, ours = (sgheader.write(fd, V3(TUR), arena, short=full - size) for fd in pair)
         assert ours == theirs, f"{size} bytes"
 
 
-def test_older_headers(node):
-    """Headers of interface 1 and 2 get ENOSYS, like those of an unknown interface."""
+def test_older_headers_are_refused(node):
+    """A write() of a header of interface 1 or 2 fails with ENOSYS, as for an unknown interface."""
     header = struct.pack("iii", 0, 36 + 96, 1).ljust(36, b"\0") + INQUIRY
     with pytest.raises(OSError) as caught:
         os.write(node, header)
     assert caught.value.errno == errno.ENOSYS
 
 
-def test_nothing_to_read(node, arena):
+def test_read_waits_for_a_result(node, arena):
     """read() without a result fails with EAGAIN if O_NONBLOCK is set; otherwise it waits, and a
     signal ends the wait."""
     os.set_blocking(node, False)
@@ -159,7 +159,7 @@ def test_nothing_to_read(node, arena):
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_short_read(node, arena):
+def test_short_read_keeps_the_result(node, arena):
     """A read() with a short buffer fails, and a later read() still gets the result."""
     want = V3(INQUIRY, 96, pack_id=9)
     assert not sgheader.write(node, want, arena)
@@ -170,7 +170,7 @@ def test_short_read(node, arena):
 
 
 @pytest.mark.smoke
-def test_pack_ids(node, arena):
+def test_read_returns_results_by_pack_id(node, arena):
     """read() returns results by pack_id, in any order, or the oldest one."""
     for pack_id in range(40):
         assert not sgheader.write(node, read_cmd(pack_id), arena)
@@ -200,7 +200,7 @@ def test_read_for_a_pack_id_waits(node, arena, slow):
     assert sgheader.read(node, V3(TUR), arena, 1).fields["pack_id"] == 1
 
 
-def test_table(node, arena, slow):
+def test_request_table_shows_all_commands(node, arena, slow):
     """SG_GET_REQUEST_TABLE shows commands in flight and commands that have ended."""
     assert not sgheader.write(node, V3(INQUIRY, 96, pack_id=3, usr_ptr=0x33), arena)
     assert not sgheader.write(node, V3(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, pack_id=4), arena)
@@ -220,7 +220,8 @@ def test_table(node, arena, slow):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_the_largest_number_of_unread_results(node, arena):
-    """write() fails with EDOM once 1024 results wait to be read; poll() shows that before."""
+    """write() fails with EDOM while 1024 results wait to be read. Meanwhile poll() does not report
+    POLLOUT."""
     for pack_id in range(MAX_UNREAD):
         assert not sgheader.write(node, V3(TUR, pack_id=pack_id), arena)
     assert polled(node, 5) == select.POLLIN
@@ -233,8 +234,8 @@ def test_the_largest_number_of_unread_results(node, arena):
         assert sgheader.read(node, V3(TUR), arena).fields["pack_id"] == pack_id
 
 
-def test_command_q(pair, arena):
-    """SG_SET_COMMAND_Q is kept until a header of interface 3 comes."""
+def test_command_q_stays_until_a_header_of_interface_3(pair, arena):
+    """The value of SG_SET_COMMAND_Q stays until a header of interface 3 is written."""
     for fd in pair:
         put(fd, SET_COMMAND_Q, 0)
         assert number(fd, GET_COMMAND_Q) == 0
@@ -246,7 +247,7 @@ def test_command_q(pair, arena):
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-def test_depth(lun, node, arena, slow):
+def test_depth_is_not_exceeded(lun, node, arena, slow):
     """The device's depth is not exceeded. A nonblocking write() gets an error, and poll() shows
     when there is room."""
     path = smqsg.node(lun)
@@ -272,8 +273,8 @@ def test_depth(lun, node, arena, slow):
         wait_for("14 results", lambda: number(node, GET_NUM_WAITING) == 14)
 
 
-def test_depth_of_others(lun, node, arena, slow):
-    """While another file has all places, a write() waits for one, even with O_NONBLOCK."""
+def test_write_waits_for_a_place_of_another_file(lun, node, arena, slow):
+    """While another file has all places, a write() waits for a place, even with O_NONBLOCK."""
     with smqsg.depth(lun, 1), smqsg.opened(smqsg.node(lun)) as (other,):
         assert not sgheader.write(other, read_cmd(), arena)
         os.set_blocking(node, False)
@@ -283,7 +284,7 @@ def test_depth_of_others(lun, node, arena, slow):
         assert readable(node)
 
 
-def test_wait_expires(lun, node, arena, slow):
+def test_wait_for_a_place_ends_at_the_timeout(lun, node, arena, slow):
     """The wait for a place ends at the command's own timeout."""
     with smqsg.depth(lun, 1):
         assert not sgheader.write(node, read_cmd(), arena)
@@ -296,8 +297,8 @@ def test_wait_expires(lun, node, arena, slow):
 
 
 @pytest.mark.smoke
-def test_sigio(node, arena):
-    """With O_ASYNC the process gets a signal when a result is there."""
+def test_sigio_reports_a_result(node, arena):
+    """With O_ASYNC the process gets a signal when a result can be read."""
     caught = []
     before = signal.signal(signal.SIGIO, lambda *_: caught.append(1))
     fcntl.fcntl(node, fcntl.F_SETOWN, os.getpid())
@@ -307,7 +308,7 @@ def test_sigio(node, arena):
     signal.signal(signal.SIGIO, before)
 
 
-def test_two_readers(node, arena, slow):
+def test_two_readers_get_one_result_each(node, arena, slow):
     """Two readers that wait for a result get one each."""
     got = []
 
@@ -325,7 +326,7 @@ def test_two_readers(node, arena, slow):
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-def test_close_in_flight(lun, arena, slow):
+def test_close_does_not_wait_for_commands(lun, arena, slow):
     """close() with commands in flight and unread results does not wait; the commands end later."""
     path = smqsg.node(lun)
     for _ in range(3):
@@ -337,12 +338,12 @@ def test_close_in_flight(lun, arena, slow):
             assert smqsg.attr(path, "inflight") >= 16
             began = time.monotonic()
         assert time.monotonic() - began < 0.3
-        wait_for("the end of what was in flight", lambda: not smqsg.attr(path, "inflight"))
+        wait_for("the commands to end", lambda: not smqsg.attr(path, "inflight"))
 
 
-def test_closed_memory(lun, arena, slow):
-    """After close() a command's data is not copied to its buffer, which may have another use by
-    then."""
+def test_buffers_of_a_closed_file_are_not_written(lun, arena, slow):
+    """After close() smq_sg does not copy a command's data to its buffer, which the program may
+    already use for something else."""
     odd = V3(cdb.blocks(cdb.READ_10, 0, 1), 511, at=1)
     with smqsg.opened(smqsg.node(lun)) as (fd,):
         assert not sgheader.write(fd, odd, arena)

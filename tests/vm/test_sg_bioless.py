@@ -37,7 +37,7 @@ class Mapped:
 
 @contextmanager
 def mapped():
-    """Yields a Mapped that counts during the block. Only the test may send commands meanwhile."""
+    """Yields a Mapped that counts during the block, in which only the test may send commands."""
     with calls("scsi_mod", "scsi_alloc_sgtables") as so_far:
         yield Mapped(so_far)
 
@@ -56,8 +56,8 @@ def scsi_debug(**params):
 
 
 def run_with_all_tags(file):
-    """Runs the file's first slots, one for each tag. Meanwhile the device is slow, so that the
-    first command has not ended when the last one gets its tag."""
+    """Runs the file's first slots, one for each tag. The device is slow, so that the first command
+    has not ended when the last one gets its tag."""
     delay = smqsg.SCSI_DEBUG / "delay"
     delay.write_text("100", encoding="ascii")
     assert file.run(range(TAGS)) == (0, 0)
@@ -67,8 +67,8 @@ def run_with_all_tags(file):
 @pytest.mark.smoke
 @FLAGS
 def test_the_first_command_of_a_tag_has_a_bio(flags):
-    """At a tag's first command the request has no abort_work yet, so the mid-layer prepares it with
-    a bio. The next command has none."""
+    """A tag's first command has a bio, because the mid-layer must prepare its request, which has no
+    abort_work yet. The tag's later commands have no bio."""
     area = Memory(TAGS * BLOCK)
     with scsi_debug() as (path, _), SlotFile(path, TAGS, held_share=100) as file, mapped() as made:
         assert file.lend(0, area) == 0
@@ -85,8 +85,9 @@ def test_the_first_command_of_a_tag_has_a_bio(flags):
 
 @pytest.mark.smoke
 @FLAGS
-def test_pieces(flags):
-    """Data in one, two or three pieces of memory: only three pieces are mapped with a bio."""
+def test_three_pieces_need_a_bio(flags):
+    """Only a command whose data is in three pieces of memory has a bio; one or two pieces need
+    none."""
     # All pages of the area are the same page.
     area = OnePage(4 * PAGE)
     half = PAGE // 2
@@ -120,7 +121,7 @@ def test_pieces(flags):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
-def test_elevators(way):
+def test_elevators_need_a_bio(way):
     """Under an elevator commands have a bio, and move the same data. The elevator changes after the
     slots were prepared."""
     rand, count = random.Random(way), TAGS // 2
@@ -166,8 +167,8 @@ def test_hosts_with_protection_information(dif, dix, flags):
             counts.append(made.since())
         if None in counts:
             return
-        # Half of the slots may hold a request, which keeps the list that the mid-layer made. They
-        # give it back if a run begins before the last tag of the run before is free again.
+        # Half of the slots may hold a request, which keeps the list that the mid-layer made. A slot
+        # gives up its request if a run begins before the last tag of the previous run is free.
         first, *later = counts
         assert first == max(counts) == TAGS
         assert min(later) == (TAGS // 2 if flags else TAGS)
@@ -183,7 +184,7 @@ FAULTS = (("status", {"status": 8, "count": 2}, ()), ("task_set_full", {"count":
 
 
 def retries_of_sd(lun):
-    """Has sd read a page: its command leaves its number of retries in the tag that this CPU uses
+    """Makes sd read a page. sd's command leaves its number of retries in the tag that this CPU uses
     next."""
     disk = os.open(lun.sd, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
     with mmap.mmap(-1, PAGE) as page:
@@ -197,7 +198,7 @@ def as_result(result, triple, resid):
 
 
 def with_fault(host_dir, fault, run):
-    """Returns what run() returns if its command meets a fault."""
+    """Injects a fault into the command of run(); returns what run() returns."""
     kind, settings, fails = fault
     for knob in fails:
         host_dir.set(f"fault/{knob}", -1)
@@ -221,8 +222,8 @@ def one_cpu():
 
 @pytest.mark.limit(120)
 @pytest.mark.usefixtures("one_cpu")
-def test_faults():
-    """After error handling and repeats a command has the same result as through sg, whose requests
+def test_faults_end_commands_as_with_sg():
+    """After error handling and retries a command has the same result as through sg, whose requests
     have a bio. The slot's next run is not affected."""
     count = PAGE // BLOCK       # The data is in two pieces of memory.
     area = OnePage(2 * PAGE)

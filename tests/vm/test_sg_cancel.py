@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SMQ_SG_CANCEL: waiting commands end with ECANCELED, commands that were sent go on."""
+"""SMQ_SG_CANCEL ends waiting commands with ECANCELED; commands that were sent complete normally."""
 import errno
 import os
 import threading
@@ -25,7 +25,7 @@ def waiting(device, count):
 
 
 @pytest.mark.smoke
-def test_slot(device):
+def test_one_waiting_slot_is_cancelled(device):
     """Cancels one slot's waiting run; all other runs end GOOD."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
@@ -46,9 +46,9 @@ def test_slot(device):
 
 
 @pytest.mark.smoke
-def test_all(device):
-    """Cancels all waiting runs of one file, whichever call submitted them. Another file's runs go
-    on waiting."""
+def test_all_waiting_runs_of_a_file_are_cancelled(device):
+    """Cancels all waiting runs of one file, whichever call submitted them. Runs of
+    another file keep waiting."""
     with opened(device.path) as file, opened(device.path) as other, Ring() as ring, \
             Ring() as others:
         device.slow()
@@ -94,15 +94,15 @@ def sg_io(file):
     return 0
 
 
-def test_batch_in_part(device):
-    """Of a cancelled batch, commands that were sent end with their own results; the rest end with
-    ECANCELED."""
+def test_sent_commands_of_a_cancelled_batch_complete(device):
+    """When a batch is cancelled, its commands that were sent end with their own results, and the
+    others with ECANCELED."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         file.push_batch(ring, range(12), 100)
         ring.submit()
         waiting(device, 1)
-        # A batch waits as a whole: one slot of it cannot be cancelled.
+        # A batch waits as a whole: a single slot of it cannot be cancelled.
         assert file.cancel(11) == (errno.ENOENT, 0)
         assert file.cancel() == (0, 1)
         assert ring.wait(1) == [(100, 12 - DEPTH)]
@@ -110,14 +110,14 @@ def test_batch_in_part(device):
             [0] * DEPTH + [-errno.ECANCELED] * (12 - DEPTH))
 
 
-def test_a_batch_is_cancelled_while_it_is_being_sent(device):
+def test_batch_is_cancelled_while_it_is_sent(device):
     """A batch can be cancelled even while the dispatcher sends the part of it that has room."""
     with opened(device.path) as file, Ring() as ring:
         device.slow(1_000_000)
         for turn in range(20):
             file.push_batch(ring, [slot % 64 for slot in range(2000)], turn)
             ring.submit()
-            wait_for("a turn", lambda: smqsg.attr(device.path, "inflight"))
+            wait_for("commands in flight", lambda: smqsg.attr(device.path, "inflight"))
             time.sleep(turn / 1000)
             assert file.cancel()[0] == 0
             start = time.monotonic()
@@ -126,7 +126,7 @@ def test_a_batch_is_cancelled_while_it_is_being_sent(device):
             assert time.monotonic() - start < SOON
 
 
-def test_adhoc(device):
+def test_waiting_adhoc_commands_are_cancelled(device):
     with SlotFile(device.path) as file, Ring(64, SETUP_SQE128 | SETUP_CQE32) as ring:
         device.slow()
         raw = [push_adhoc(ring, file.fd, TUR, number) for number in range(12)]
@@ -138,7 +138,7 @@ def test_adhoc(device):
         del raw
 
 
-def test_polled_ring(polled):
+def test_polled_ring_reports_cancelled_runs(polled):
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow()
         for slot in range(12):
@@ -152,7 +152,7 @@ def test_polled_ring(polled):
 
 
 @pytest.mark.smoke
-def test_fields(device):
+def test_bad_fields_are_refused(device):
     with opened(device.path, 4) as file:
         for fields, field in (({"flags": 2}, Field.FLAGS), ({"slot": 1}, Field.SLOT),
                               ({"flags": 1, "slot": 4}, Field.SLOT),
@@ -166,7 +166,7 @@ def test_fields(device):
         assert file.cancel() == (0, 0)
 
 
-def test_others_may_not(device):
+def test_other_users_may_not_cancel(device):
     """Only the owner of slots may cancel their waiting runs."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
@@ -180,9 +180,9 @@ def test_others_may_not(device):
 
 
 @pytest.mark.limit(120)
-def test_under_load(device):
-    """Each run ends once, whether it was sent or cancelled, while slots are run and cancelled over
-    and over."""
+def test_each_run_ends_once_while_runs_are_cancelled(device):
+    """One thread runs slots while another cancels them: each run ends once, whether it was sent or
+    cancelled."""
     stop, counts = threading.Event(), {0: 0, -errno.ECANCELED: 0}
 
     def canceller(file):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""/dev/smqsgN compared with /dev/sgN and bsg of the same device: programs, and all kinds of
-headers."""
+"""/dev/smqsgN compared with /dev/sgN and bsg of the same device: programs, ioctls, valid and
+invalid headers."""
 import ctypes
 import dataclasses
 import errno
@@ -24,7 +24,7 @@ DISKS = {
     "scsi_debug": {"dev_size_mb": 16, "delay": 0, "names": ("add_host", "max_luns")},
 }
 SEED = int(os.environ.get("SMQ_SEED", "20261121"))
-# The size of a data buffer that any command here can use.
+# The size, in bytes, of a buffer for headers, CDBs, sense and data of any command here.
 ARENA = 2 << 20
 
 
@@ -78,16 +78,17 @@ TOOLS = {
 }
 
 
-# Only these programs run on other kernels, too: the tests of headers and commands, which also run
-# there, would find what the remaining programs could find.
+# On other kernels only these programs run. The tests of headers and commands run there, too, and
+# would find the faults that the other programs could find.
 TOOLS_ANYWHERE = ("inq", "raw-read", "raw-invalid", "smartctl")
 
 
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=[pytest.mark.smoke] if name in TOOLS_ANYWHERE else [])
     for name in TOOLS])
-def test_tool(nodes, name):
-    """A program prints for the node what it prints for sg's, and exits with the same status."""
+def test_program_prints_the_same_as_for_sg(nodes, name):
+    """A program prints the same for smq_sg's node as for sg's node, and exits with the same
+    status."""
     lun, path = nodes
     said = []
     for dev in (lun.sg, path):
@@ -103,8 +104,8 @@ def test_tool(nodes, name):
 
 @pytest.mark.smoke
 @pytest.mark.limit(180)
-def test_fio(nodes):
-    """fio's sg engine verifies what it has written, deeper than sg's 16 commands."""
+def test_fio_sg_engine_verifies_its_data(nodes):
+    """fio's sg engine verifies its data with more commands in flight than sg's limit of 16."""
     report = fio(nodes[1], ioengine="sg", direct=0, rw="randwrite", bs="4k", size="4M", iodepth=64,
                  verify="crc32c", verify_state_save=0)
     assert report["jobs"][0]["read"]["total_ios"] == 1024
@@ -113,8 +114,8 @@ def test_fio(nodes):
 # Commands: the table of smq_ram's tests.
 
 @pytest.mark.smoke
-def test_commands(nodes, pair, arena):
-    """Every CDB of the table, valid and invalid: all results equal sg's."""
+def test_cdb_has_the_same_result_as_from_sg(nodes, pair, arena):
+    """Each CDB of the table, valid or invalid, has the same result as from sg."""
     for case in CASES:
         if case.alone or case.cdb[0] in (cdb.START_STOP, cdb.REQUEST_SENSE):
             continue
@@ -230,7 +231,7 @@ HEADERS = {
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", HEADERS)
-def test_v3(pair, arena, name):
+def test_v3_header_has_the_same_result_as_from_sg(pair, arena, name):
     """A header of interface 3 has the same result as from sg."""
     theirs, ours = (sgheader.sg_io(fd, HEADERS[name], arena) for fd in pair)
     assert same(HEADERS[name], ours, theirs), f"\n sg    {theirs}\n smqsg {ours}"
@@ -269,24 +270,24 @@ V4_HEADERS = {
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", V4_HEADERS)
-def test_v4(bsg_pair, arena, name):
+def test_v4_header_has_the_same_result_as_from_bsg(bsg_pair, arena, name):
     """A header of interface 4 has the same result as from bsg."""
     theirs, ours = (sgheader.sg_io(fd, V4_HEADERS[name], arena) for fd in bsg_pair)
     assert same(V4_HEADERS[name], ours, theirs), f"\n bsg   {theirs}\n smqsg {ours}"
 
 
-def test_v4_long_cdb(pair, arena):
+def test_v4_cdb_length_is_not_truncated(pair, arena):
     """A CDB length whose low 16 bits are 6 gets EINVAL; bsg of Linux 6.1 takes it for 6."""
     want = V4(INQUIRY, 96, request_len=65536 + 6)
     assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
 
 
-def test_v4_lost(pair, arena):
+def test_v4_bad_data_address_gets_efault(pair, arena):
     """A bad address for data-in gives EFAULT, even if the data is copied rather than mapped."""
     assert sgheader.sg_io(pair[1], V4(INQUIRY, 95, bad=("data",)), arena).error == errno.EFAULT
 
 
-def test_v4_iovec(pair, arena):
+def test_v4_iovecs_work_in_both_directions(pair, arena):
     """Iovecs work in both directions. (bsg ignores them, so there is nothing to compare with.)"""
     out = V4(WRITE, dout=DATA, pieces=(1024, 0, 3072))
     assert not sgheader.sg_io(pair[1], out, arena).error
@@ -294,7 +295,7 @@ def test_v4_iovec(pair, arena):
     assert sgheader.sg_io(pair[1], back, arena).data == DATA
 
 
-def test_limit(nodes, pair):
+def test_longest_transfer_works_at_any_address(nodes, pair):
     """The longest transfer works wherever its buffer begins; a longer one gets EINVAL."""
     most = smqsg.attr(nodes[1], "max_transfer")
     blocks = most // 512
@@ -307,7 +308,7 @@ def test_limit(nodes, pair):
         assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
 
 
-def test_longest_slot(nodes):
+def test_slot_takes_max_transfer_bytes(nodes):
     """A slot with max_transfer bytes is sent; a longer one is not prepared."""
     lun, path = nodes
     data = os.urandom(4096)
@@ -331,7 +332,7 @@ def test_longest_slot(nodes):
         assert ctypes.string_at(area.address, len(data)) == data
 
 
-def test_to_from(pair, arena):
+def test_to_from_keeps_bytes_that_the_device_does_not_write(pair, arena):
     """SG_DXFER_TO_FROM_DEV: bytes that the device does not write stay as they were."""
     want = V3(INQUIRY, 4096, direction=-4)
     for at in (0, 1):
@@ -342,7 +343,7 @@ def test_to_from(pair, arena):
         assert buffer[:96] == answer.data and set(buffer[96:]) == {sgheader.FILL}
 
 
-def test_untouched(pair, arena):
+def test_short_transfer_keeps_the_rest_of_the_buffer(pair, arena):
     """After a short transfer the rest of the buffer is unchanged, whether data was mapped or
     copied."""
     for at, size in ((0, 4096), (1, 4096), (0, 255), (3, 253)):
@@ -352,14 +353,14 @@ def test_untouched(pair, arena):
         assert set(rest) == {sgheader.FILL}
 
 
-def test_mmap_io(pair, arena):
+def test_mmap_io_is_refused(pair, arena):
     """SG_FLAG_MMAP_IO is refused: a mapping of this node is the status array, not a data buffer."""
     want = V3(INQUIRY, 96, flags=sgheader.FLAG_MMAP_IO)
     assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
 
 
-def test_direct_io(pair, arena):
-    """With SG_FLAG_DIRECT_IO the result says whether the data was moved without a copy."""
+def test_direct_io_is_reported(pair, arena):
+    """With SG_FLAG_DIRECT_IO the result shows whether the data was moved without a copy."""
     want = V3(READ, 4096, flags=sgheader.FLAG_DIRECT_IO)
     assert sgheader.sg_io(pair[1], want, arena).fields["info"] == sgheader.INFO_DIRECT
     want.at = 1
@@ -425,7 +426,7 @@ def random_v3(rng: random.Random) -> V3:
 
 
 @pytest.mark.limit(400)
-def test_random_v3(pair, arena):
+def test_random_v3_headers_have_the_same_results_as_from_sg(pair, arena):
     """800 headers of interface 3 have the same results as from sg."""
     print(f"SMQ_SEED={SEED}")
     rng = random.Random(SEED)
@@ -441,13 +442,13 @@ def test_random_v3(pair, arena):
 
 
 @pytest.mark.limit(400)
-def test_random_v4(bsg_pair, arena):
+def test_random_v4_headers_have_the_same_results_as_from_bsg(bsg_pair, arena):
     """600 headers of interface 4 have the same results as from bsg."""
     print(f"SMQ_SEED={SEED}")
     rng = random.Random(SEED)
     for number in range(600):
         v3 = random_v3(rng)
-        # Without the iovecs of the V3, which bsg would ignore.
+        # The V4 header does not get the iovecs of the V3 header: bsg would ignore them.
         spots = {"sbp": "response", "cmdp": "request", "dxferp": "data"}
         want = V4(v3.cdb, v3.din, v3.dout, request_len=v3.cmd_len, max_response_len=v3.mx_sb_len,
                   at=v3.at, timeout=v3.timeout, flags=v3.flags,
@@ -455,7 +456,8 @@ def test_random_v4(bsg_pair, arena):
                   bad=tuple(spots[name] for name in v3.bad),
                   protocol=rng.choice((0,) * 30 + (1,)), subprotocol=rng.choice((0,) * 30 + (2,)))
         if "data" in want.null + want.bad:
-            # bsg does not report that it could not copy the data: see test_v4_lost().
+            # bsg does not report that it could not copy the data: see
+            # test_v4_bad_data_address_gets_efault().
             want.din &= ~3
         theirs, ours = (sgheader.sg_io(fd, want, arena) for fd in bsg_pair)
         assert same(want, ours, theirs), (
@@ -473,7 +475,7 @@ QUERIES = {
     "BLKSECTGET": 0x1267, "SCSI_IOCTL_TEST_UNIT_READY": 2, "SCSI_IOCTL_GET_IDLUN": 0x5382,
     "SCSI_IOCTL_PROBE_HOST": 0x5385, "SCSI_IOCTL_GET_BUS_NUMBER": 0x5386,
     "SCSI_IOCTL_GET_PCI": 0x5387,
-    "TCGETS": 0x5401, "nobody's": 0x22ff, "SCSI_IOCTL_SYNC": 4, "CDROM_SEND_PACKET": 0x5393,
+    "TCGETS": 0x5401, "unassigned": 0x22ff, "SCSI_IOCTL_SYNC": 4, "CDROM_SEND_PACKET": 0x5393,
 }
 SETTINGS = {
     "SG_SET_TIMEOUT": (0x2201, 0x2202), "SG_SET_RESERVED_SIZE": (0x2275, 0x2272),
@@ -496,8 +498,8 @@ def ask(fd: int, request: int, argument: bytes) -> tuple[int, int, bytes]:
 @pytest.mark.parametrize("mode", (os.O_RDWR, os.O_RDONLY, os.O_RDWR | os.O_NONBLOCK),
                          ids=("rdwr", "rdonly", "nonblock"))
 @pytest.mark.parametrize("name", QUERIES)
-def test_query(nodes, name, mode):
-    """An ioctl has sg's result, also with a bad address."""
+def test_query_ioctl_has_the_same_result_as_from_sg(nodes, name, mode):
+    """An ioctl has the same result as from sg, also with a bad address."""
     with smqsg.opened(nodes[0].sg, nodes[1], flags=mode) as fds:
         theirs, ours = (ask(fd, QUERIES[name], bytes(1024)) for fd in fds)
         assert ours == theirs
@@ -514,8 +516,8 @@ def ask_address(fd: int, request: int, address: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_setting(pair, name):
-    """A setting accepts the values that sg's accepts, and returns the same afterwards."""
+def test_setting_accepts_the_same_values_as_sg(pair, name):
+    """A setting accepts the same values as sg, and reading it back returns the same."""
     put, get = SETTINGS[name]
     for value in (0, 1, 2, 7, 252, 253, 255, 256, 511, 4095, 4096, 5000, 65536, 100000, 1 << 20,
                   1 << 24, 2147483647, -1, -2147483648):
@@ -526,7 +528,7 @@ def test_setting(pair, name):
     assert ours == theirs
 
 
-def test_send_command(pair):
+def test_send_command_has_the_same_result_as_from_sg(pair):
     """SCSI_IOCTL_SEND_COMMAND, which is older than sg, has the same result as from sg's node."""
     request = (0).to_bytes(4, "little") + (96).to_bytes(4, "little") + INQUIRY
     theirs, ours = (ask(fd, 1, request.ljust(512, b"\0")) for fd in pair)
@@ -536,22 +538,22 @@ def test_send_command(pair):
 BLKTRACE = {"setup": 0xc0481273, "start": 0x1274, "stop": 0x1275, "teardown": 0x1276}
 
 
-def test_blktrace(pair):
-    """The queue's blktrace, which shows the commands of all users, is available from sg's node, not
-    from ours."""
-    # struct blk_user_trace_setup: everything, in 4 pieces of 4 KiB.
+def test_blktrace_is_refused(pair):
+    """The queue's blktrace shows the commands of all users: sg's node offers it, smq_sg's node does
+    not."""
+    # struct blk_user_trace_setup: trace all actions, into 4 buffers of 4 KiB.
     want = struct.pack("<32sHxxIIxxxxQQIxxxx", b"", 0xffff, 4096, 4, 0, 0, 0)
-    unknown = ask(pair[1], QUERIES["nobody's"], want)
+    unknown = ask(pair[1], QUERIES["unassigned"], want)
     assert unknown[0] in (errno.ENOTTY, errno.EINVAL)
     for name, request in BLKTRACE.items():
         assert ask(pair[1], request, want) == unknown, name
         theirs = ask(pair[0], request, want)[0]
         assert theirs == 0, f"{name}: {errno.errorcode.get(theirs)}"
-        # The same while sg's trace exists, and after its end.
+        # The answer is the same while sg's trace exists, and after it has ended.
         assert ask(pair[1], request, want) == unknown, name
 
 
-def test_reset(nodes, pair, arena):
+def test_reset_causes_a_unit_attention(nodes, pair, arena):
     """SG_SCSI_RESET resets the LUN: one of the next commands gets the unit attention."""
     lun, path = nodes
     with sgio.SgDev(path) as dev:

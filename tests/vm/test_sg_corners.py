@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What becomes of prepared commands in flight when something happens to their slots, file, process
-or device."""
+"""Prepared commands in flight while their slots are prepared again, their file is closed, their
+process is stopped or killed, or their device is reset or removed."""
 import ctypes
 import errno
 import mmap
@@ -31,7 +31,7 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 # In flight.
 
 @pytest.mark.smoke
-def test_busy(device):
+def test_slot_in_flight_is_busy(device):
     """A slot in flight is neither prepared anew nor run again, and its buffer cannot be taken
     back."""
     with opened(device.path) as file, Ring() as ring:
@@ -53,7 +53,7 @@ def test_busy(device):
         assert file.run_one(3).runs == 2
 
 
-def test_other_buffer_taken_back_in_flight(device):
+def test_other_buffer_can_be_taken_back_in_flight(device):
     """A buffer that a run uses in place of its slot's own can be taken back during the run: its
     pages stay pinned until the run ends."""
     with opened(device.path) as file, Ring() as ring:
@@ -69,7 +69,7 @@ def test_other_buffer_taken_back_in_flight(device):
         assert other[:BLOCK] == bytes(BLOCK)
 
 
-def test_unmapped(device):
+def test_slots_use_lent_pages_after_munmap(device):
     """After munmap() slots still use the pages that were lent. Memory that is then mapped at the
     same address is not touched."""
     with opened(device.path) as file:
@@ -93,7 +93,7 @@ def test_unmapped(device):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", ("ring", "file"))
-def test_close(device, first):
+def test_all_commands_run_after_close(device, first):
     """The ring or the file is closed with commands in flight and waiting: all of them run."""
     with opened(device.path) as file:
         ring = Ring()
@@ -114,8 +114,8 @@ def test_close(device, first):
 
 
 @pytest.mark.smoke
-def test_ring_is_no_signal(device):
-    """Commands that the same thread has in a ring end during SMQ_SG_RUN; they do not interrupt
+def test_ring_completions_do_not_interrupt_a_run(device):
+    """Commands in the same thread's ring may complete during SMQ_SG_RUN without interrupting
     it."""
     with opened(device.path) as file, Ring() as ring:
         device.slow(SLOW // 8)
@@ -128,14 +128,14 @@ def test_ring_is_no_signal(device):
 
 
 @pytest.mark.smoke
-def test_signal(device):
-    """A signal ends SMQ_SG_RUN with EINTR: commands in flight end by themselves, waiting ones are
-    not sent."""
+def test_signal_ends_a_run_with_eintr(device):
+    """A signal ends SMQ_SG_RUN with EINTR: commands in flight complete, waiting ones are not
+    sent."""
     main = threading.main_thread().ident
     before = signal.signal(signal.SIGUSR1, lambda *_: None)
     signal.siginterrupt(signal.SIGUSR1, True)
     try:
-        # All runs are in flight; some of them wait, by range and by list; most of them wait.
+        # Either all runs are in flight, or some wait (given by range, by list), or most wait.
         for what in (range(DEPTH), range(12), list(range(3, 20)), range(64)):
             with opened(device.path) as file:
                 device.slow()
@@ -170,7 +170,7 @@ def debug(pid):
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     assert ptrace(seize, pid, None, None) == 0
     assert ptrace(interrupt, pid, None, None) == 0
-    # The process stops only when it is back in its program.
+    # The process stops only when it returns to user space.
     wait_for("its stop", lambda: os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
     assert ptrace(detach, pid, None, None) == 0
 
@@ -192,7 +192,7 @@ def freeze(pid):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("what", (stop, debug, freeze))
-def test_no_signal(device, what):
+def test_stop_of_the_process_does_not_end_its_run(device, what):
     """An event that only stops a process does not end its SMQ_SG_RUN."""
     with opened(device.path) as file:
         device.slow(SLOW // 2)
@@ -203,7 +203,7 @@ def test_no_signal(device, what):
 
 
 @pytest.mark.parametrize("how", ("ring", "batch", "ioctl"))
-def test_sigkill(device, how):
+def test_waiting_commands_of_a_killed_process_are_not_sent(device, how):
     """A process is killed with commands in flight and waiting: the waiting ones are not sent."""
     ready, told = os.pipe()
 
@@ -238,9 +238,9 @@ def test_sigkill(device, how):
         assert file.run(range(64)) == (0, 0)
 
 
-def test_fork(device):
-    """A child process runs its parent's slots, into its parent's memory, and dies; the parent's
-    runs work as before."""
+def test_child_runs_slots_into_its_parents_memory(device):
+    """A child process runs its parent's slots: the data gets into the parent's memory. After the
+    child has ended the parent's runs work as before."""
     with opened(device.path) as file, Ring() as ring:
         assert sgio_write(device, 0, b"\x5a" * BLOCK)
         device.slow()
@@ -266,7 +266,7 @@ def sgio_write(device, lba, data):
 
 
 @pytest.mark.parametrize("kept", (True, False))
-def test_exec(device, kept):
+def test_new_program_sees_the_status_of_a_kept_file(device, kept):
     """A file that is kept open through exec shows the slots' status to the new program; otherwise
     exec closes it."""
     code = ("import mmap, struct, sys; m = mmap.mmap(int(sys.argv[1]), 4096, mmap.MAP_SHARED, "
@@ -297,8 +297,9 @@ def test_exec(device, kept):
 # Permissions, and other open files.
 
 @pytest.mark.smoke
-def test_unprivileged(device):
-    """For a caller without privilege SG_IO's filter decides, by the file's open mode."""
+def test_command_filter_applies_to_unprivileged_callers(device):
+    """SG_IO's command filter, which depends on the file's open mode, applies to callers without
+    privileges."""
     os.chmod(device.path, 0o666)
     vendor, persistent = bytes([0xc1, *bytes(9)]), bytes([0x5e, *bytes(9)])
 
@@ -330,7 +331,7 @@ def test_unprivileged(device):
         assert file.run_one(0).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)
 
 
-def test_passed_to_another_user(device):
+def test_slots_of_a_passed_file_keep_their_owner(device):
     """A file is passed to another user by SCM_RIGHTS: its slots still belong to their owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX)
 
@@ -363,7 +364,7 @@ def test_passed_to_another_user(device):
     theirs.close()
 
 
-def test_exclusive(device):
+def test_exclusive_open_excludes_other_opens(device):
     with SlotFile(device.path):
         with pytest.raises(OSError, match="busy"):
             SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL | os.O_NONBLOCK)
@@ -383,7 +384,7 @@ def open_beside(other, flags):
 
     def work():
         os.close(told)
-        # This process has its own descriptor of that file, which would keep the file open.
+        # This process has its own descriptor of the file, which would keep the file open.
         other.close()
         with SlotFile(other.path, flags=flags):
             os.write(tell, b"x")
@@ -396,7 +397,7 @@ def open_beside(other, flags):
 @pytest.mark.smoke
 @pytest.mark.parametrize("first, second", ((0, os.O_EXCL), (os.O_EXCL, 0),
                                            (os.O_EXCL, os.O_EXCL)))
-def test_open_waits(device, first, second):
+def test_exclusive_open_waits_for_close(device, first, second):
     """If one of two opens has O_EXCL, the second one waits until the first file is closed."""
     with SlotFile(device.path, flags=os.O_RDWR | first) as other:
         pid, has_opened = open_beside(other, os.O_RDWR | second)
@@ -411,7 +412,7 @@ def test_open_waits(device, first, second):
     SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL).close()
 
 
-def test_open_waits_for_a_device_that_goes(device):
+def test_waiting_open_fails_when_the_device_is_removed(device):
     with SlotFile(device.path, flags=os.O_RDWR | os.O_EXCL) as other:
         pid, has_opened = open_beside(other, os.O_RDWR)
         assert not has_opened(0.3)
@@ -420,7 +421,7 @@ def test_open_waits_for_a_device_that_goes(device):
         assert ended(pid) == FAILED
 
 
-def test_modules_stay_while_open(device):
+def test_modules_cannot_be_unloaded_while_a_file_is_open(device):
     """Neither smq_sg nor the host's module can be unloaded while a file is open."""
     with opened(device.path) as file:
         for module in ("smq_sg", "smq_ram"):
@@ -432,7 +433,7 @@ def test_modules_stay_while_open(device):
 # The device.
 
 @pytest.mark.smoke
-def test_device_removed(device):
+def test_removal_of_the_device_ends_all_commands(device):
     """The device is removed: commands in flight end, waiting ones end with ENODEV, nothing is sent
     afterwards, and the file can be closed."""
     with opened(device.path) as file, Ring() as ring:
@@ -460,7 +461,7 @@ def test_device_removed(device):
 
 
 @pytest.mark.parametrize("poll_queues", (0, 2), ids=("", "polled"))
-def test_lun_reset(sg_module, poll_queues):
+def test_each_command_ends_once_at_a_lun_reset(sg_module, poll_queues):
     """The LUN is reset: each command ends once, by the reset or after a repeat, and afterwards all
     slots work."""
     with slow_disk(poll_queues=poll_queues) as device, opened(device.path) as file, \
@@ -482,7 +483,7 @@ def test_lun_reset(sg_module, poll_queues):
 
 
 @pytest.mark.parametrize("kind", ("lost", "timeout"))
-def test_timeout(device, kind):
+def test_timeout_affects_only_its_own_command(device, kind):
     """Error handling begins at the slot's own timeout; other commands of the file are not
     affected."""
     with opened(device.path) as file, Ring() as ring:
@@ -503,7 +504,7 @@ def test_timeout(device, kind):
         assert file.run(range(64)) == (0, 0)
 
 
-def test_waiting_too_long(device):
+def test_command_that_waits_too_long_is_not_sent(device):
     """A command that gets no turn within its timeout is not sent."""
     with opened(device.path) as file, Ring() as ring:
         file.prepare([read(60, timeout_ms=300)], 60)
@@ -518,8 +519,8 @@ def test_waiting_too_long(device):
 
 # Faults.
 
-def test_residual_and_faults(sg_module):
-    """Slots report the status, sense and residual that smq_ram's faults make."""
+def test_slots_report_faults_and_residuals(sg_module):
+    """Slots report the status, sense and residual that smq_ram's faults cause."""
     with ram_host() as (host_dir, host):
         with SlotFile(smqsg.node(host.luns()[0]), 4) as file:
             area = Memory(PAGE)

@@ -61,8 +61,8 @@ def in_use(host, lun) -> tuple[int, int, int]:
 
 
 def most_in_use(host, lun, times=30) -> list[int]:
-    """The highest value of each count in some samples. Of the LLD's and the block layer's counts
-    the two highest values are left out."""
+    """The highest value of each count in some samples. The two highest values of the LLD's and of
+    the block layer's counts are left out."""
     seen = []
     for _ in range(times):
         seen.append(in_use(host, lun))
@@ -75,7 +75,7 @@ def most_in_use(host, lun, times=30) -> list[int]:
 
 
 @pytest.mark.smoke
-def test_never_more_than_the_depth_of_the_moment():
+def test_changed_depth_is_never_exceeded():
     # One hardware queue: the tags of several cannot be counted at the same moment.
     with ram_lun(3 * MS, hw_queues=1) as (_, host, lun, where), ExitStack() as stack:
         for load_ in MANY:
@@ -87,14 +87,14 @@ def test_never_more_than_the_depth_of_the_moment():
             wait_for(f"no more than {depth}", lambda d=depth: max(in_use(host, lun)[:2]) <= d, 2)
             followed = time.monotonic() - began
             most = most_in_use(host, lun)
-            # A request is freed a moment after its place was given to another command.
+            # A request is freed a moment after another command has got its place.
             assert max(most[:2]) <= depth and most[2] <= depth + 4, (depth, most)
             # At least half of the depth is in use; other commands are just ending or beginning.
             assert most[1] >= max(depth // 2, 1), (depth, most)
             print(f"depth {depth}: at most {most} after {followed * 1000:.0f} ms")
 
 
-def test_a_raised_depth_is_used_at_once():
+def test_raised_depth_is_used_at_once():
     """A raised depth is used at once: exactly as many commands are in flight as it allows. No
     command ends meanwhile, so they can be counted."""
     with ram_lun(6000 * MS, hw_queues=4) as (host_dir, host, lun, where):
@@ -122,10 +122,10 @@ def seconds(via, device, reads, count) -> float:
 
 
 @pytest.mark.limit(180)
-def test_ad_hoc_commands_get_a_tag_that_others_wait_for(tmp_path):
+def test_ad_hoc_commands_get_a_tag_for_which_other_luns_compete(tmp_path):
     """The host has two tags, for which the block I/O of three other LUNs competes all the time. Ad
-    hoc commands get a tag as soon as prepared commands do, and smq_sg does not try to get one over
-    and over."""
+    hoc commands get a tag as soon as prepared commands do, and smq_sg does not retry all the
+    time."""
     reads, rounds, count = tmp_path / "reads", 3, 80
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
     took = {"smq": 0.0, "bsg-uring": 0.0}
@@ -147,7 +147,7 @@ def test_ad_hoc_commands_get_a_tag_that_others_wait_for(tmp_path):
     assert took["bsg-uring"] <= 2 * took["smq"]
 
 
-def test_a_free_place_goes_to_one_waiting_command(tmp_path):
+def test_free_place_is_given_to_one_waiting_command(tmp_path):
     """A free place is given to one waiting command; other waiting ad hoc commands do not try to get
     it."""
     reads, count = tmp_path / "reads", 400
@@ -217,7 +217,7 @@ def test_files_have_equal_shares(files):
     assert all(0.75 / files < part < 1.25 / files for part in parts), parts
 
 
-def test_a_new_file_soon_gets_its_share():
+def test_new_file_soon_gets_its_share():
     with ram_lun(10 * MS, depth=8) as (_, _, lun, where):
         with waits_on(dev(where), ms=6000, **MANY[0]) as first:
             under_way(lun, 300)
@@ -228,7 +228,7 @@ def test_a_new_file_soon_gets_its_share():
 
 
 @pytest.mark.parametrize("path", ["ioctl", "batch"])
-def test_one_at_a_time_beside_a_huge_batch(path):
+def test_single_commands_get_places_beside_a_huge_batch(path):
     with ram_lun(10 * MS, depth=4) as (_, _, lun, where):
         with waits_on(dev(where), path=path, batch=100000, ms=50000) as batch:
             under_way(lun, 100)
@@ -241,8 +241,8 @@ def test_one_at_a_time_beside_a_huge_batch(path):
 
 
 def test_queue_of_a_file_is_bounded():
-    """One command of a file is in flight and max_waiting commands wait. All further commands of
-    this file are refused, but none of another file."""
+    """One command of a file is in flight and max_waiting commands wait. Further commands of this
+    file are refused; commands of another file are not."""
     with ram_lun(5000 * MS, depth=4) as (host_dir, _, lun, where):
         set_depth(lun, 1)
         most = number(where, "max_waiting")
@@ -263,11 +263,11 @@ def test_queue_of_a_file_is_bounded():
 
 @contextmanager
 def stuck(service_ms, count=1):
-    """A LUN of depth 1, whose only place @count slow commands take, one after the other."""
+    """A LUN of depth 1. @count slow commands take its only place, one after the other."""
     with ram_lun(service_ms * MS, depth=4) as (host_dir, host, lun, where):
         set_depth(lun, 1)
         with waits_on(dev(where), count=count) as holder:
-            wait_for("the command in the place", lambda: number(where, "inflight") == 1)
+            wait_for("a command in flight", lambda: number(where, "inflight") == 1)
             yield host_dir, host, where, holder
 
 
@@ -276,7 +276,7 @@ def waiting(where, count) -> None:
     wait_for(f"{count} to wait", lambda: number(where, "waiting") == count)
 
 
-def test_waiting_ends_when_its_time_is_over():
+def test_waiting_ends_at_the_timeout():
     with stuck(4000) as (_, _, where, holder):
         said = waits(dev(where), depth=20, count=20, expire=300)
         # The waiting commands ended before a place came free.
@@ -285,7 +285,7 @@ def test_waiting_ends_when_its_time_is_over():
         assert holder.result()["results"]["0"] == 1
 
 
-def test_waiting_ends_when_the_device_goes():
+def test_waiting_ends_when_the_device_is_removed():
     with stuck(2000) as (host_dir, _, where, _):
         kinds = {"run": 30, "batch": 1, "ioctl": 1}
         jobs = {path: Waits(dev(where), path=path, count=count, **more) for (path, count), more in
@@ -300,7 +300,7 @@ def test_waiting_ends_when_the_device_goes():
         wait_for("no node", lambda: not where.exists())
 
 
-def test_waiting_ends_with_its_process():
+def test_waiting_ends_when_the_process_is_killed():
     with stuck(3000) as (_, _, where, holder):
         jobs = [Waits(dev(where), **load_)
                 for load_ in (*MANY, {"path": "ioctl", "batch": 1000})]
@@ -362,7 +362,7 @@ def table(what, lun) -> None:
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("queues", [1, 4])
-def test_passthrough_and_block_io_of_smq_ram(queues):
+def test_neither_passthrough_nor_block_io_starves_on_smq_ram(queues):
     with ram_lun(MS // 5, depth=128, hw_queues=queues) as (_, host, lun, _):
         table(f"smq_ram, {queues} queues", lun)
         assert settle(host)["timeouts"] == 0
@@ -370,6 +370,6 @@ def test_passthrough_and_block_io_of_smq_ram(queues):
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("queues", [1, 4])
-def test_passthrough_and_block_io_of_scsi_debug(queues):
+def test_neither_passthrough_nor_block_io_starves_on_scsi_debug(queues):
     with loaded("scsi_debug", submit_queues=queues, ndelay=MS // 5, dev_size_mb=64) as hosts:
         table(f"scsi_debug, {queues} queues", hosts[0].luns()[0])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""When a process ends, its waiting commands are not sent, whatever keeps the file open. Open files
-that do nothing cost nothing, however many there are."""
+"""When a process ends, its waiting commands are not sent, whatever keeps the file open. Neither
+idle files nor files with waiting commands slow the dispatcher, however many there are."""
 import mmap
 import os
 import resource
@@ -48,21 +48,21 @@ WAYS = [
 ]
 
 
-def submit_writes(path, reached):
-    """Submits writes of blocks, of which DEPTH are in flight at a time. @reached says by what kind
-    of ring, or of SQE, the commands are submitted. Returns objects that must stay alive."""
-    file, ring = SlotFile(path, COMMANDS), Ring(64, SETUPS.get(reached, 0))
+def submit_writes(path, entry):
+    """Submits writes of blocks, of which DEPTH are in flight at a time. @entry is the kind of
+    ring or SQE that submits the commands. Returns objects that must stay alive."""
+    file, ring = SlotFile(path, COMMANDS), Ring(64, SETUPS.get(entry, 0))
     memory = Memory(BLOCK)
     memory[:] = DATA
     assert file.lend(0, memory) == 0
     file.prepare([write(lba, timeout_ms=TIMEOUT_MS) for lba in range(COMMANDS)])
     fd, flags = file.fd, 0
-    if reached in ("registered", "batch"):
+    if entry in ("registered", "batch"):
         ring.register_file(file.fd)
         fd, flags = 0, SQE_FIXED_FILE
-    if reached == "async":
+    if entry == "async":
         flags = SQE_ASYNC
-    if reached == "batch":
+    if entry == "batch":
         ring.push(fd, URING_BATCH, file.batch(range(COMMANDS)), flags=flags)
     else:
         for slot in range(COMMANDS):
@@ -81,16 +81,16 @@ def written(path):
 
 
 @pytest.mark.limit(90)
-@pytest.mark.parametrize("reached, how", WAYS)
-def test_waiting_commands_of_an_ended_process_are_not_sent(request, reached, how):
+@pytest.mark.parametrize("entry, how", WAYS)
+def test_waiting_commands_of_an_ended_process_are_not_sent(request, entry, how):
     """A process exits, is killed or executes another program while its commands are in flight and
     waiting."""
-    device = request.getfixturevalue("polled" if reached == "iopoll" else "device")
+    device = request.getfixturevalue("polled" if entry == "iopoll" else "device")
     device.slow(round(SERVICE * 1e9))
     died = mmap.mmap(-1, mmap.PAGESIZE)
 
     def work():
-        keep = submit_writes(device.path, reached)
+        keep = submit_writes(device.path, entry)
         wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting"))
         struct.pack_into("<d", died, 0, time.monotonic())
         if how == "exec":
@@ -101,12 +101,12 @@ def test_waiting_commands_of_an_ended_process_are_not_sent(request, reached, how
     began = time.monotonic()
     pid = spawn(work)
     assert ended(pid, 60) == (-signal.SIGKILL if how == "SIGKILL" else 0)
-    # The commands in flight have to end first.
+    # The process is reaped only after its commands in flight have ended.
     assert time.monotonic() - struct.unpack_from("<d", died)[0] < SERVICE + LATE * TIME_FACTOR
     rounds = 1 + (time.monotonic() - began) // SERVICE
     wait_for("nothing waiting", lambda: not smqsg.attr(device.path, "waiting"), LATE)
-    # Each SERVICE seconds DEPTH commands are sent. At worst all these rounds had begun when the
-    # process ended.
+    # DEPTH commands are sent in each round of SERVICE seconds. At worst all these rounds had begun
+    # when the process ended.
     most = round(DEPTH * rounds)
     start = time.monotonic()
     device.idle()
@@ -128,7 +128,7 @@ def rate(file, ring):
 
 @pytest.mark.limit(180)
 @pytest.mark.skipif(SANITIZING, reason="sanitizers need too much memory for so many files")
-def test_idle_opens_cost_nothing(device):
+def test_idle_files_do_not_slow_the_dispatcher(device):
     """The dispatcher looks only at files that wait or have commands in flight."""
     opens = 10_000
     resource.setrlimit(resource.RLIMIT_NOFILE, (opens + 1000, opens + 1000))
@@ -150,8 +150,7 @@ def test_idle_opens_cost_nothing(device):
 
 
 def rate_of(files):
-    """The rate, in commands per second, at which WAITERS commands, spread over @files files, are
-    sent."""
+    """The rate, in commands per second, at which WAITERS commands, spread over @files, are sent."""
     with Ring(WAITERS, SETUP_SQE128 | SETUP_CQE32) as ring:
         keep = [push_adhoc(ring, files[number % len(files)], bytes(6), number)
                 for number in range(WAITERS)]
@@ -164,7 +163,7 @@ def rate_of(files):
 
 @pytest.mark.limit(180)
 @pytest.mark.skipif(SANITIZING, reason="sanitizers need too much memory for so many files")
-def test_files_that_wait_cost_nothing(device):
+def test_waiting_files_do_not_slow_the_dispatcher(device):
     """The cost of dispatching a command does not grow with the number of waiting files."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (WAITERS + 1000, WAITERS + 1000))
     many = []
@@ -192,7 +191,7 @@ def test_nothing_is_sent_while_the_system_is_frozen(device):
     with SlotFile(device.path, count) as file, Ring() as ring:
         assert file.lend(0, Memory(BLOCK)) == 0
         file.prepare([read(lba) for lba in range(count)])
-        # In the two seconds all commands could be sent twice.
+        # In the two seconds the device could execute all commands twice.
         device.slow(80_000_000)
         for slot in range(count):
             file.push(ring, slot)

@@ -25,10 +25,10 @@ from kit.uring import Ring
 DEPTH = 32
 # The number of commands: twice the depth. The data of each takes 16 frames.
 PIECES = 2 * DEPTH
-# Where the data begins: behind the blocks that are read in the search for partitions, which must
-# find none.
+# The first block of the data. It lies behind the blocks that the partition scan reads, because the
+# scan must find no partitions.
 FIRST = 64
-# A test that did not see the whole depth in use is tried again.
+# How often a test is repeated, at most, until it has seen the whole depth in use.
 TRIES = 5
 
 pytestmark = pytest.mark.limit(3 * SECONDS)
@@ -51,7 +51,7 @@ def link():
 
 @pytest.fixture(scope="module")
 def data(link):
-    """The data on the disk from FIRST on, written by sg: it stays on the disk when nodes go."""
+    """The data on the disk from FIRST on, written by sg. It stays there when nodes are removed."""
     known = random.Random(0).randbytes(PIECES * PIECE)
     with sgio.SgDev(link.lun().sg) as plain:
         write_by_sg(plain, FIRST, known)
@@ -64,7 +64,7 @@ def data(link):
     (1, (by_ring, by_batch, by_ioctl)),
     pytest.param(5, (by_ring, by_batch), marks=pytest.mark.smoke),
     (33, (by_ioctl,)), (64, (by_ring,))), ids=("1", "5", "33", "64"))
-def test_data(fc, blocks, ways):
+def test_transfers_of_one_and_several_frames_are_right(fc, blocks, ways):
     """Transfers of one frame, and of several frames of which the last is not full, by more commands
     than the depth."""
     count, rand = DEPTH + 8, random.Random(blocks)
@@ -73,7 +73,7 @@ def test_data(fc, blocks, ways):
     compare_paths(fc.lun(), start, blocks, count, ways, rand)
 
 
-def test_sg_inq(fc):
+def test_sg_inq_prints_the_same_as_for_sg(fc):
     """sg_inq, by SG_IO, prints the same for smq_sg's node as for sg's node."""
     lun = fc.lun()
     said = [run("sg_inq", path).stdout.replace(path, "NODE")
@@ -137,7 +137,7 @@ def in_flight(lun, commands):
 
 
 @pytest.mark.parametrize("depth", (DEPTH, 5))
-def test_depth(fc, data, depth):
+def test_depth_is_used_and_not_exceeded(fc, data, depth):
     """All of the LUN's depth is used, and never more: the depth that libfc sets, and a depth set by
     sysfs."""
     lun = fc.lun()
@@ -199,7 +199,7 @@ class Plain:
         return set(found)
 
 
-def test_bounce_idle(fc, data):
+def test_commands_wait_for_a_blocked_port(fc, data):
     """Commands that are sent while the port is blocked wait for it. Their file may be closed
     meanwhile."""
     lun = fc.lun()
@@ -227,9 +227,9 @@ def test_bounce_idle(fc, data):
 
 
 @pytest.mark.smoke
-def test_bounce_under_reads(fc, data):
-    """Commands in flight end as sg's do; commands that wait for their turn run when the link is
-    back."""
+def test_commands_in_flight_end_as_sgs_when_the_link_bounces(fc, data):
+    """Commands in flight have the same results as sg's commands; waiting commands run when the
+    link is up again."""
     lun, first = fc.lun(), DEPTH // 2
     with readers(lun, data) as file, Ring() as ring, Plain(lun.sg, 8) as plain:
         blank(file)
@@ -259,9 +259,9 @@ def sg_io_errno(path_fd):
 
 
 @pytest.mark.parametrize("when", ("idle", "reads"))
-def test_fast_io_fail(fc, data, when):
-    """After fast_io_fail, I/O does not wait for the port any more: queued commands end as sg's do.
-    Slots work again when the port is back."""
+def test_commands_fail_after_fast_io_fail(fc, data, when):
+    """After fast_io_fail, I/O no longer waits for the port: queued commands have the same results
+    as sg's commands. Slots work again when the port is back."""
     lun = fc.lun()
     fc.patience(fast_io_fail=1)
     with readers(lun, data) as file, Ring() as ring, Plain(lun.sg) as plain, \
@@ -298,7 +298,7 @@ def test_fast_io_fail(fc, data, when):
 
 @pytest.mark.parametrize("when, fast_io_fail", (("idle", 1), ("reads", None)),
                          ids=("idle", "reads"))
-def test_dev_loss(fc, data, when, fast_io_fail):
+def test_all_commands_end_when_the_lun_is_lost(fc, data, when, fast_io_fail):
     """The LUN is removed for good: all commands end, and the node's open files get ENODEV. When the
     link comes back there is a new LUN."""
     lun = fc.lun()
@@ -317,7 +317,7 @@ def test_dev_loss(fc, data, when, fast_io_fail):
                 in_flight(lun, DEPTH)
                 caller.start()
             fc.down()
-        wait_for("the LUN to go", lambda: not lun.sysfs.exists(), SECONDS)
+        wait_for("the LUN to disappear", lambda: not lun.sysfs.exists(), SECONDS)
         if when == "reads":
             got = dict(ring.wait(PIECES - 8 + 1, SECONDS))
             assert sorted(got) == [*range(PIECES - 8), 1000] and not ring.reap()
@@ -328,15 +328,15 @@ def test_dev_loss(fc, data, when, fast_io_fail):
             assert ends[0][:-8] == [got[slot] for slot in range(PIECES - 8)]
             assert got[1000] == sum(end != 0 for end in ends[0][-8:])
             assert told[0][1] == sum(end != 0 for end in ends[1])
-            # The disrupted commands were in flight. The others were queued, were sent as the LUN
-            # was going, or waited until it had gone.
+            # The disrupted commands were in flight. The others were queued, were sent during
+            # the removal of the LUN, or waited until it was removed.
             disrupted = [end for end in ends[0] if end == DID_TRANSPORT_DISRUPTED << 8]
             assert len(disrupted) == DEPTH, ends
             others = {DID_NO_CONNECT << 8, DID_ERROR << 8, -errno.ENODEV}
             assert set(ends[0] + ends[1]) - others == set(disrupted), ends
         dead(file, fds)
         new = fc.up()
-        # The old file stays dead beside the new node.
+        # The old file still returns ENODEV when the new node exists.
         dead(file, fds)
         assert smqsg.node(new) != file.path
         with readers(new, data) as again:
@@ -346,17 +346,17 @@ def test_dev_loss(fc, data, when, fast_io_fail):
 
 
 def dead(file, fds):
-    """Checks a file whose device has gone: each operation on it ends, with ENODEV."""
+    """Checks a file whose device was removed: each operation on it fails with ENODEV."""
     def gone():
-        # The LUN leaves sysfs before its queue is gone. In between, the removal of the disk freezes
-        # the queue for a moment: a command gets ENODEV then, too, but later ones may be accepted
-        # again. So one ENODEV is not enough.
+        # The LUN disappears from sysfs before its queue is removed. In between, the removal of the
+        # disk freezes the queue for a moment: a command gets ENODEV then, too, but later commands
+        # may be accepted again. So one ENODEV is not enough.
         for _ in range(5):
             if file.run([0]) != (0, 1) or file.status(0).result != -errno.ENODEV:
                 return False
             time.sleep(0.05)
         return True
-    wait_for("the queue's end", gone)
+    wait_for("the removal of the queue", gone)
     assert file.run(range(PIECES)) == (0, PIECES)
     assert {file.status(slot).result for slot in range(PIECES)} == {-errno.ENODEV}
     with Ring() as ring:

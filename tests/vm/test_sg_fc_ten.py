@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Prepared commands on ten LUNs behind Fibre Channel, by one io_uring: the LUNs' shares, and the
-results of commands when the port bounces, stays away or is removed, when LUNs are unmapped and
-mapped again, and when the target has no room.
+results of commands when the port bounces, stays blocked or is removed, when LUNs are unmapped
+and mapped again, and when the target has no room.
 
 In each case every command ends once, its result has a reason, and a GOOD READ has the right data.
 WRITEs are sent only in tests in which the link stays up: tcm_fc waits for ever for the data of a
-WRITE whose initiator has gone.
+WRITE whose initiator has disconnected.
 """
 import random
 from contextlib import ExitStack
@@ -83,16 +83,16 @@ def check_ended(lanes, what, *words):
     return found
 
 
-def test_files_get_their_shares(fc, known):
+def test_luns_get_equal_shares(fc, known):
     """READs and WRITEs on all LUNs, with more commands for each LUN than its queue depth."""
     with Lanes(ten(fc), known) as lanes:
         check_fair(lanes, "reads and writes", writing=True)
         check_ended(lanes, "all")
 
 
-def test_bounce(fc, known):
-    """The results of commands in flight report the bounce; commands that waited, or came while the
-    port was blocked, run."""
+def test_waiting_commands_run_after_a_bounce(fc, known):
+    """The results of commands in flight report the bounce; commands that waited, or were
+    submitted while the port was blocked, run."""
     with Lanes(ten(fc), known) as lanes:
         check_fair(lanes, "before")
         with fc.silent():
@@ -106,7 +106,7 @@ def test_bounce(fc, known):
         assert 0 < found["DID_TRANSPORT_DISRUPTED"] <= LUNS * 32
 
 
-def test_fast_io_fail(fc, known):
+def test_commands_fail_after_fast_io_fail(fc, known):
     """Once fast_io_fail has expired, I/O fails at once, until the port is back."""
     fc.patience(fast_io_fail=1)
     with Lanes(ten(fc), known) as lanes:
@@ -123,7 +123,7 @@ def test_fast_io_fail(fc, known):
         check_ended(lanes, "fast_io_fail", "DID_TRANSPORT_DISRUPTED", "DID_NO_CONNECT")
 
 
-def test_unmapped(fc, known):
+def test_unmapped_luns_do_not_affect_others(fc, known):
     """The target unmaps two LUNs: their commands end with its sense data, and the commands of the
     other LUNs are not affected. When the two LUNs are mapped again they work as before."""
     gone = (3, 7)
@@ -143,9 +143,9 @@ def test_unmapped(fc, known):
         assert {lun for lun, word in lanes.ends if word == refused} == set(gone)
 
 
-def test_target_full(fc, known):
-    """More commands than the target has room for, because one LUN has many slow ones: the target
-    answers BUSY, and the mid-layer repeats those commands. No command's result shows that."""
+def test_commands_are_repeated_while_the_target_is_busy(fc, known):
+    """One LUN has so many slow commands that the target has no room for more. The target answers
+    BUSY, and the mid-layer repeats those commands: no command's result shows that."""
     def issued():
         return sum(int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
                    for lun in fc.luns())
@@ -179,8 +179,9 @@ def test_target_full(fc, known):
         check_ended(lanes, "all")
 
 
-def test_dev_loss(fc, known):
-    """The LUNs are removed for good, and all commands of their files end; new LUNs come."""
+def test_all_commands_end_when_the_luns_are_lost(fc, known):
+    """The LUNs are removed for good: all commands of their files end. When the link is up again,
+    new LUNs take their place."""
     fc.patience(dev_loss=2, fast_io_fail=1)
     old = ten(fc)
     with Lanes(old, known) as lanes:
@@ -188,7 +189,7 @@ def test_dev_loss(fc, known):
         with fc.silent():
             lanes.go(0.5)
             fc.down()
-        wait_for("the LUNs to go", lambda: lanes.go(0.3) and not any(
+        wait_for("the LUNs to disappear", lambda: lanes.go(0.3) and not any(
             lun.sysfs.exists() for lun in old), SECONDS)
         found = lanes.stop()
         print("dev_loss: " + ", ".join(f"{word} {n}" for word, n in sorted(found.items())))

@@ -32,7 +32,7 @@ SETUPS = [({"slots": 0}, Field.SLOTS), ({"slots": MAX_SLOTS + 1}, Field.SLOTS),
 
 
 @pytest.mark.smoke
-def test_setup(path, klog):
+def test_bad_setup_fields_are_refused(path, klog):
     with SlotFile(path) as file:
         info = file.info()
         for name in ("max_waiting", "max_transfer", "max_segments", "depth"):
@@ -58,7 +58,7 @@ def test_setup(path, klog):
 
 
 @pytest.mark.skipif(not CONTROL.exists(), reason="a kernel without dynamic debug")
-def test_debug_messages(path, klog):
+def test_debug_messages_name_the_limit(path, klog):
     """Debug messages, when switched on, name the limit."""
     CONTROL.write_text("module smq_sg +p", encoding="ascii")
     try:
@@ -70,7 +70,7 @@ def test_debug_messages(path, klog):
 
 
 @pytest.mark.parametrize("size", (0, 8, 96))
-def test_setup_sizes(path, size):
+def test_all_valid_sense_sizes_work(path, size):
     for slots in (1, 2, 255, 4097):
         with SlotFile(path, slots, size) as file:
             assert file.stride == 16 + size
@@ -114,7 +114,7 @@ def limits(file):
 
 
 @pytest.mark.smoke
-def test_slot_fields(file, memory, klog):
+def test_prepare_names_the_slot_and_field_at_fault(file, memory, klog):
     """The call names the slot at fault; slots before it are filled, slots behind it untouched."""
     assert file.lend(2, memory, flags=READONLY) == 0
     for at, (wrong, error, field) in enumerate(limits(file)):
@@ -139,7 +139,7 @@ def test_slot_fields(file, memory, klog):
 
 def test_only_a_zero_descriptor_empties_a_slot(file):
     """Only a descriptor of all zeroes empties a slot. One with cdb_len 0 and another field set is
-    refused, and the slot stays as it is."""
+    refused, and the slot is unchanged."""
     file.prepare([command(TUR)])
     for name in ("cdb", "direction", "buffer", "length", "offset", "timeout_ms", "flags",
                  "reserved"):
@@ -155,7 +155,7 @@ def test_only_a_zero_descriptor_empties_a_slot(file):
     assert file.run_one(0).result == -errno.ENODATA
 
 
-def test_slot_edges(file, klog):
+def test_values_just_inside_the_limits_work(file, klog):
     """Values just inside the limits work."""
     info = file.info()
     area = Memory(info.max_transfer + PAGE)
@@ -186,7 +186,7 @@ PREPARES = [({"count": 0}, Field.COUNT), ({"count": 65}, Field.COUNT),
             ({"count": 1, "reserved": 1}, Field.RESERVED)]
 
 
-def test_prepare_fields(file):
+def test_bad_prepare_fields_are_refused(file):
     area = Memory(PAGE)
     for fields, field in PREPARES:
         arg = Prepare(slots=area.address, done=77, **fields)
@@ -214,7 +214,7 @@ BUFFERS = [({"index": MAX_BUFFERS, "length": PAGE}, errno.EINVAL, Field.INDEX),
 
 
 @pytest.mark.smoke
-def test_buffer_fields(file, memory):
+def test_bad_buffer_fields_are_refused(file, memory):
     for fields, error, field in BUFFERS:
         arg = Buffer(**{"address": memory.address if fields.get("length") else 0, "index": 3,
                         **fields})
@@ -229,7 +229,7 @@ def test_buffer_fields(file, memory):
         assert file.lend(index, memory, 3, 1) == 0 and file.take_back(index) == 0
 
 
-def test_read_only_memory(file):
+def test_read_only_memory_is_lent_only_for_data_out(file):
     """Read-only memory can be lent only for data-out."""
     frozen = Memory(PAGE)
     frozen[:BLOCK] = b"\x5a" * BLOCK
@@ -253,7 +253,7 @@ BATCHES = [((0, 0, 0), Field.COUNT), ((0, MAX_SLOTS + 1, 0), Field.COUNT),
            (((1 << 64) - 1, 2, BATCH_RANGE), Field.LIST), ((1 << 32, 1, BATCH_RANGE), Field.LIST)]
 
 
-def test_batch_fields(file):
+def test_bad_batch_fields_are_refused(file):
     # Before a slot is filled there is no owner. The call clears the value that the caller has put
     # into field.
     arg = RunBatch(count=1, flags=BATCH_RANGE, field=77)
@@ -281,12 +281,13 @@ def test_batch_fields(file):
     assert all(file.status(slot).runs == 0 for slot in range(64))
 
 
-# Buffer, flags and LBA of a run. The flags are unknown, or do not use a field that is not 0.
+# Buffer, flags and LBA of a run. In each row a flag is unknown, or a field is set without the flag
+# that uses it.
 UNUSED = [(1, 0, 0), (0, 0, 1), (0, 0, 1 << 63), (1, RUN_LBA, 5), (0, RUN_BUFFER, 5), (0, 4, 0)]
 
 
 @pytest.mark.smoke
-def test_run_fields(file, memory):
+def test_unused_run_fields_must_be_0(file, memory):
     """Unused fields must be 0, in an SQE and in the list of a batch."""
     assert file.lend(1, memory) == 0
     file.prepare([read(slot) for slot in range(4)])
@@ -306,7 +307,7 @@ def test_run_fields(file, memory):
 
 
 @pytest.mark.smoke
-def test_long_sqe(file):
+def test_second_half_of_a_long_sqe_must_be_0(file):
     """The second half of a long SQE must be 0, for a run and for a batch."""
     file.prepare([command(TUR)] * 4)
     run, batch = struct.pack("<IHHQ", 3, 0, 0, 0), file.batch(range(4))

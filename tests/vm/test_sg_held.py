@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Held slots: whichever requests are kept, they have the same results as other slots; and how many
-requests are kept."""
+"""Held slots have the same results as other slots, whether or not their requests are kept; and the
+number of kept requests is limited."""
 import ctypes
 import errno
 import os
@@ -54,7 +54,7 @@ def file(path):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
-def test_data(file, way):
+def test_kept_requests_move_the_right_data(file, way):
     """Kept requests write and read the right data, also after other commands were prepared into the
     slots."""
     rand, area, count = random.Random(way), Memory(64 * BLOCK), 16
@@ -82,7 +82,7 @@ def test_data(file, way):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
-def test_a_variation_does_not_affect_later_runs(file, way):
+def test_another_lba_or_buffer_does_not_affect_later_runs(file, way):
     """Runs with another LBA, another buffer, both or neither use the same kept request; none
     affects a later run."""
     area, other = Memory(16 * PAGE), Memory(16 * PAGE)
@@ -118,7 +118,7 @@ def test_a_variation_does_not_affect_later_runs(file, way):
 
 
 @pytest.mark.parametrize("pieces", (1, 2, 3, 5))
-def test_more_than_two_pieces_are_not_kept(file, pieces):
+def test_slot_with_more_than_two_pieces_keeps_no_request(file, pieces):
     """A slot whose data has more than two pieces runs as well, but keeps no request."""
     area = OnePage(pieces * PAGE)
     blocks = PAGE // BLOCK
@@ -128,7 +128,7 @@ def test_more_than_two_pieces_are_not_kept(file, pieces):
         ctypes.memset(area.address, turn, PAGE)
         status = file.run_one(0)
         assert (status.result, status.runs) == (0, turn + 1)
-        # All pieces are the same page, so it has the last piece's data.
+        # All pieces are the same page, so the page has the data of the last piece.
         assert ctypes.string_at(area.address, PAGE) == numbered_blocks(
             7 + (pieces - 1) * blocks, blocks)
         assert held_requests(file.path) == (1 if pieces <= 2 else 0)
@@ -145,7 +145,7 @@ def read32(lba: int, byte10: int) -> bytes:
 
 @QUEUED
 @pytest.mark.parametrize("dif", (1, 2))
-def test_protection_information_is_not_kept(path, dif):
+def test_command_with_protection_information_keeps_no_request(path, dif):
     """The CDBs that a device of protection type @dif takes have the same results as through sg. A
     command that asks for protection information keeps no request."""
     assert path     # The fixture has loaded smq_sg.
@@ -177,7 +177,7 @@ def test_protection_information_is_not_kept(path, dif):
         assert good
 
 
-def test_migration(file):
+def test_slots_read_the_right_data_while_their_task_migrates(file):
     """Slots read the right data while their task moves between CPUs."""
     area = Memory(64 * BLOCK)
     assert file.lend(0, area) == 0
@@ -202,7 +202,7 @@ def test_migration(file):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
-def test_status(file, way):
+def test_good_run_after_a_failed_one_has_no_sense(file, way):
     """A GOOD run after a CHECK CONDITION has no sense left, and a run that failed keeps no
     request."""
     area = Memory(PAGE)
@@ -229,7 +229,7 @@ def test_status(file, way):
 
 @QUEUED
 @pytest.mark.smoke
-def test_share(path, klog):
+def test_held_share_limits_kept_requests(path, klog):
     """held_share is 0 to 100 percent of the depth. When it is lowered, requests above it are given
     back at once."""
     knob = smqsg.CLASS / Path(path).name / "held_share"
@@ -262,9 +262,9 @@ def test_share(path, klog):
 
 
 @QUEUED
-def test_a_file_asks_for_its_share(path):
-    """A file keeps no more than the held_share it asked for, even if the node allows more. It keeps
-    nothing if it did not ask for a share."""
+def test_file_keeps_no_more_than_it_asked_for(path):
+    """A file keeps no more than the held_share it asked for, even if the node allows more. A file
+    that did not ask for a share keeps nothing."""
     depth = smqsg.attr(path, "depth")
     with node_share(path, 100):
         for share in (0, 1, 30, 100):
@@ -279,7 +279,7 @@ def test_a_file_asks_for_its_share(path):
 
 
 @QUEUED
-def test_files_share(path):
+def test_files_share_the_requests_of_their_node(path):
     """All files of a node share the requests that it may keep: the first file gives back the
     requests that a second one may keep."""
     depth = smqsg.attr(path, "depth")
@@ -288,7 +288,7 @@ def test_files_share(path):
         assert first.run(range(depth)) == (0, 0) and held_requests(path) == depth // 2
         with holding(path, depth) as second:
             assert [one.info().max_held for one in (first, second)] == [depth // 4] * 2
-            wait_for("the first to give back", lambda: held_requests(path) <= depth // 4, 2)
+            wait_for("requests to be given back", lambda: held_requests(path) <= depth // 4, 2)
             for _ in range(3):
                 assert first.run(range(depth)) == second.run(range(depth)) == (0, 0)
                 assert held_requests(path) == depth // 2
@@ -300,7 +300,7 @@ def test_files_share(path):
 
 
 @QUEUED
-def test_idle_held_memory_is_freed(path):
+def test_idle_slots_give_their_requests_back(path):
     """A slot that has not run for a second gives its request back; a slot that runs keeps it."""
     with holding(path, 16) as file:
         hold_first(file, 16)
@@ -308,13 +308,13 @@ def test_idle_held_memory_is_freed(path):
         def only_two():
             assert file.run(range(2)) == (0, 0)
             return held_requests(path) == 2
-        wait_for("14 to be given back", only_two, 5)
-        wait_for("all to be given back", lambda: held_requests(path) == 0, 5)
+        wait_for("14 requests to be given back", only_two, 5)
+        wait_for("all requests to be given back", lambda: held_requests(path) == 0, 5)
         hold_first(file, 16)
 
 
-def test_flags_of_slots(file):
-    """Unknown flags are refused, and the slot stays as it was."""
+def test_unknown_slot_flags_are_refused(file):
+    """Unknown flags are refused, and the slot is unchanged."""
     area = Memory(PAGE)
     assert file.lend(0, area) == 0
     file.prepare([read(3, flags=HELD)])

@@ -25,8 +25,8 @@ from kit.waits import waits, waits_on
 SLOTS = 8
 TURNS = 3
 MAX_DELAY = 0.05    # seconds: the longest delay that idle held slots may cause
-# Seconds, the limit of an operation that usually takes a moment: a shared machine under TCG is
-# slow.
+# The longest time, in seconds, for an operation. It usually takes a moment, but a shared machine
+# under TCG is slow.
 HANG_SECONDS = 10
 CPU = 3
 ENODEV = "19"
@@ -41,8 +41,9 @@ def write_attr(path: Path, value) -> None:
 
 @dataclass(frozen=True)
 class Need:
-    """An operation that waits for all requests of a queue, or of a CPU's part of it; and how to
-    undo it. @do gets the number of the turn, so that it can write another value in each turn."""
+    """An operation that waits until all requests of a queue, or of one CPU in the queue, are free;
+    and how to undo it. @do gets the number of the turn, so that each turn can write another
+    value."""
     do: Callable[[Lun, int], None]
     undo: Callable[[Lun], None] = lambda lun: None
 
@@ -154,11 +155,11 @@ def beside_idle(host, need: Need, kind: int, turn: int) -> float:
 @pytest.mark.limit(240)
 @pytest.mark.skipif(SANITIZING, reason="compares times, which sanitizers distort")
 @pytest.mark.parametrize("name", NEEDS)
-def test_idle_slots_delay_nobody(host, name):
+def test_idle_slots_delay_operations_by_50_ms_at_most(host, name):
     """Idle held slots delay an operation by 50 ms at most. Turns with held slots alternate with
-    turns whose slots keep nothing, and the fastest of each kind are compared: other load delays
-    some turns, a wait for held slots would delay every one. So on a busy machine there are more
-    turns."""
+    turns whose slots keep nothing. The test compares the fastest turn of each kind, because other
+    load delays some turns, while a wait for held slots would delay all of them. On a busy machine
+    the test takes more turns."""
     took: dict[int, list[float]] = {0: [], HELD: []}
     for turn in range(8 * TURNS):
         kind = HELD if turn % 2 else 0
@@ -175,7 +176,7 @@ def test_idle_slots_delay_nobody(host, name):
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=[pytest.mark.smoke] if name in KERNELS_DIFFER else [])
     for name in NEEDS if name != "delete"])
-def test_busy_slots_lose_nothing(host, name):
+def test_busy_slots_lose_no_command(host, name):
     """Held slots run all the time, one by one and in batches, while operations need the queue: each
     command ends once."""
     need, lun = NEEDS[name], ready(host)
@@ -207,9 +208,9 @@ def test_busy_slots_lose_nothing(host, name):
 @DRIVERS
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-def test_removal_of_the_device(host):
-    """A device is deleted under busy slots: each command ends once, and the device can come
-    back."""
+def test_device_is_deleted_under_busy_slots(host):
+    """A device is deleted under busy slots: each command ends once, and a scan finds the
+    device again."""
     for _ in range(2):
         lun = ready(host)
         path = smqsg.node(lun)
@@ -231,7 +232,7 @@ def test_removal_of_the_device(host):
 
 
 @pytest.mark.smoke
-def test_the_module_of_the_host(sg_module):
+def test_module_of_the_host_can_be_unloaded_after_close(sg_module):
     """The host's module cannot be unloaded while a file of the node is open. After the close no
     request is kept, and the module can be unloaded at once. (The test does not compare times, which
     differ by more than held slots could add.)"""
@@ -261,9 +262,10 @@ def read_block(fd: int, area: mmap.mmap) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.skipif(SANITIZING, reason="compares times, which sanitizers distort")
-def test_a_starving_lun(sg_module):
+def test_lun_gets_a_tag_that_another_luns_slots_keep(sg_module):
     """Held slots of one LUN keep all tags of a host: a read of another LUN gets a tag within 50 ms.
-    As in test_idle_slots_delay_nobody(), the fastest read of each kind counts."""
+    As in test_idle_slots_delay_operations_by_50_ms_at_most(), the fastest read of each kind
+    counts."""
     with loaded("scsi_debug", luns=2, max_luns=2, max_queue=4, delay=0) as hosts:
         first, second = hosts[0].luns()
         without_elevator(first, second)
@@ -288,8 +290,8 @@ def test_a_starving_lun(sg_module):
 @DRIVERS
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("depth", (4, 1))
-def test_a_lun_beside_busy_slots(sg_module, driver, depth):
-    """On a host with few tags neither block I/O of one LUN nor busy held slots of another
+def test_block_io_and_busy_slots_do_not_starve_each_other(sg_module, driver, depth):
+    """On a host with few tags neither block I/O of one LUN nor busy held slots of another LUN
     starve."""
     with host_of(driver, 2, depth, 1) as host:
         first, second = host.luns()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Held slots on a slow device: runs in flight, failures, tags, and a device that may not be
-used."""
+"""Held slots on a slow device: runs in flight, failures, tags, and a quiesced, blocked or
+stopped device."""
 import errno
 import os
 import signal
@@ -40,7 +40,7 @@ def whole(sg_module, request):
             wait_for("all tags back", lambda: smqsg.tags(device.lun) == 0, 2)
 
 
-def test_in_flight(whole):
+def test_slot_in_flight_is_busy(whole):
     """A slot in flight can be neither run again nor prepared; the attempts do not affect its
     run."""
     with holding(whole.path, 2) as file, Ring() as ring:
@@ -58,7 +58,7 @@ def test_in_flight(whole):
 
 
 @QUEUED
-def test_faults(whole):
+def test_fault_does_not_affect_the_next_run(whole):
     """A slot has the right result after each fault of the device (the mid-layer repeats BUSY and
     TASK SET FULL), and no fault affects the next run."""
     with holding(whole.path, 4) as file:
@@ -78,7 +78,7 @@ def test_faults(whole):
 
 
 @pytest.mark.parametrize("how", ("close", "prepare", "exit", "SIGKILL"))
-def test_tags_come_back(whole, how):
+def test_kept_tags_are_released(whole, how):
     """All tags of the host can be used again once the slots that kept them are closed or prepared
     anew, or their process has ended."""
     ready, told = os.pipe()
@@ -122,7 +122,7 @@ def test_tags_come_back(whole, how):
         os.close(end)
 
 
-def test_fork(whole):
+def test_child_runs_slots_whose_requests_its_parent_keeps(whole):
     """A child process runs slots whose requests its parent keeps, into its parent's memory;
     afterwards the parent's runs work as before."""
     with holding(whole.path, DEPTH) as file, Ring() as ring:
@@ -177,7 +177,7 @@ def test_ten_luns_share_their_tags(sg_module):
         assert all(job.result()["results"]["0"] == 2000 for job in jobs)
 
 
-def test_a_run_reports_no_earlier_residual(whole):
+def test_run_reports_no_earlier_residual(whole):
     """A run that does not reach the device reports no residual, even if the run before had one."""
     with opened(whole.path, 1, held_share=100) as file:
         file.prepare([command(cdb.inquiry(252), IN, 252, flags=HELD)])
@@ -195,7 +195,7 @@ def test_a_run_reports_no_earlier_residual(whole):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("state", ("quiesce", "block", "stop"))
-def test_a_device_that_is_not_to_be_used(whole, state):
+def test_no_command_reaches_a_quiesced_device(whole, state):
     """No command reaches a quiesced, blocked or stopped device; each ends once that state is
     over."""
     with quiescer(), holding(whole.path, DEPTH) as file, Ring() as ring:
@@ -208,7 +208,7 @@ def test_a_device_that_is_not_to_be_used(whole, state):
                 for slot in range(DEPTH):
                     file.push(ring, slot)
                     ring.submit()
-                # Long enough for code that wrongly sends them to do so.
+                # Within this time faulty code would send the commands.
                 with pytest.raises(AssertionError, match="0 of 1"):
                     ring.wait(1, 0.3)
                 assert issued.read_text(encoding="ascii") == before
@@ -218,7 +218,7 @@ def test_a_device_that_is_not_to_be_used(whole, state):
         assert [file.status(slot).runs for slot in range(DEPTH)] == [9] * DEPTH
 
 
-def test_under_an_elevator_no_places_are_kept(whole):
+def test_slots_keep_nothing_under_an_elevator(whole):
     """Under an elevator slots run but keep nothing; without it they keep their requests again."""
     scheduler = whole.lun.queue / "scheduler"
     with holding(whole.path, DEPTH) as file:
@@ -236,7 +236,7 @@ def test_under_an_elevator_no_places_are_kept(whole):
 
 @QUEUED
 @pytest.mark.parametrize("fault", ("lost", "timeout"))
-def test_timeout(whole, fault):
+def test_held_command_times_out(whole, fault):
     """A held command that the device does not answer ends with DID_TIME_OUT, and its slot can run
     again."""
     with holding(whole.path, DEPTH) as file, Ring() as ring:
@@ -259,8 +259,9 @@ def test_timeout(whole, fault):
 
 
 @pytest.mark.parametrize("whole", ["straight"], indirect=True)
-def test_timeout_of_one_sent_straight(whole):
-    """The same as test_timeout(), on scsi_debug, which ignores every fourth command."""
+def test_held_command_sent_straight_times_out(whole):
+    """The same as test_held_command_times_out() on scsi_debug, which ignores every fourth
+    command."""
     forgets = 4
     with holding(whole.path, DEPTH) as file, Ring() as ring:
         file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000, flags=HELD)
@@ -284,10 +285,10 @@ def test_timeout_of_one_sent_straight(whole):
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("delay_ms", (700, 4000))
-def test_timeouts_while_held_requests_are_reused(sg_module, delay_ms):
-    """Held requests are used again on all CPUs while the block layer looks for expired ones: it
-    finds those and no others. It looks once a second, so some commands that take 700 ms end before
-    it looks."""
+def test_timeouts_are_found_while_held_requests_are_reused(sg_module, delay_ms):
+    """Held requests are used again on all CPUs while the block layer scans for expired
+    ones: it finds only those. It scans once a second, so some commands that take 700 ms end before
+    the scan."""
     with ram_host(depth=32) as (host_dir, host):
         lun, = host.luns()
         without_elevator(lun)
@@ -305,9 +306,9 @@ def test_timeouts_while_held_requests_are_reused(sg_module, delay_ms):
 
 
 @pytest.mark.limit(90)
-def test_task_set_full(sg_module):
-    """TASK SET FULL lowers the depth, and with it how many requests are kept; each command ends
-    once."""
+def test_task_set_full_lowers_the_number_of_kept_requests(sg_module):
+    """TASK SET FULL lowers the depth, and so the number of requests that are kept; each command
+    ends once."""
     with ram_host(depth=16) as (host_dir, host):
         lun, = host.luns()
         without_elevator(lun)
@@ -315,7 +316,7 @@ def test_task_set_full(sg_module):
         path = smqsg.node(lun)
         (lun.sysfs / "queue_ramp_up_period").write_text("50", encoding="ascii")
         with node_share(path, 100), waits_on(path, depth=32, count=3000, held=True) as job:
-            wait_for("some to be kept", lambda: held_requests(path) > 0)
+            wait_for("a kept request", lambda: held_requests(path) > 0)
             host_dir.arm("task_set_full", every=5, count=200)
             said = job.result()
         assert said["served"] == said["results"]["0"] == said["sent"] == 3000

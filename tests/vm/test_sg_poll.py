@@ -45,7 +45,7 @@ def no_task_work():
 @pytest.mark.smoke
 @pytest.mark.parametrize("sqe_flags", (0, uring.SQE_ASYNC), ids=("", "async"))
 @pytest.mark.parametrize("ring", RINGS)
-def test_rings(polled, ring, sqe_flags):
+def test_each_command_is_found_by_a_poll(polled, ring, sqe_flags):
     """Each command, even beyond the depth, is found by a poll. Task work reports none."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL | RINGS[ring]) as opened_ring:
         assert file.info().features & FEATURE_POLLED
@@ -66,9 +66,9 @@ def test_rings(polled, ring, sqe_flags):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
-def test_data(polled, spin):
-    """Data is written and read by polling, singly and in batches of every kind, also with another
-    buffer."""
+def test_polled_commands_move_the_right_data(polled, spin):
+    """Polled commands, single ones and batches of each kind, write and read the right data, also
+    with another buffer."""
     data = random.Random(3).randbytes(64 * BLOCK)
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         file.prepare([write(slot, offset=slot * BLOCK) for slot in range(64)])
@@ -97,7 +97,7 @@ def test_data(polled, spin):
 
 
 @pytest.mark.smoke
-def test_without_poll_queue(device):
+def test_commands_are_refused_without_poll_queue(device):
     """Each kind of command is refused at once; the node reports that it has no poll queue."""
     flags = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
     with opened(device.path) as file, Ring(8, flags) as ring:
@@ -115,7 +115,7 @@ def test_without_poll_queue(device):
         assert ring.wait(1) == [(0, 0)]
 
 
-def test_refused(polled):
+def test_bad_runs_are_reported_on_a_polled_ring(polled):
     """A bad run or batch gets its error on a polled ring, too, and the ring does not hang."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow()
@@ -135,7 +135,7 @@ def test_refused(polled):
             (6, -errno.EOPNOTSUPP), (7, -errno.ENOENT), (100, 3), (101, -errno.EINVAL)])
 
 
-def test_sense(polled):
+def test_sense_data_is_reported_on_a_polled_ring(polled):
     """Errors of the device are reported, with sense data and residual."""
     with opened(polled.path) as file, Ring(8, SETUP_IOPOLL) as ring:
         file.prepare([read(1 << 30), read(0, 8), command(bytes((0xff,)) * 6)])
@@ -171,7 +171,7 @@ def test_commands_beyond_max_waiting_end_with_eagain(polled):
 
 
 def keep_busy(path: str, flags: int, stop: Memory, cpu: int) -> int:
-    """Runs slots on one CPU by a ring that spins, until told to stop; each must end GOOD."""
+    """Runs slots on one CPU by a ring that spins, until @stop is set; each must end GOOD."""
     os.sched_setaffinity(0, {cpu})
     with opened(path) as file, Ring(64, flags) as ring:
         turns = 0
@@ -187,9 +187,9 @@ def keep_busy(path: str, flags: int, stop: Memory, cpu: int) -> int:
 
 
 @pytest.mark.smoke
-def test_rings_of_two_cpus(polled):
-    """Two polled rings and one that is not polled, on one LUN: each finds completions of the
-    others."""
+def test_rings_of_several_cpus_share_a_lun(polled):
+    """Two polled rings and one that is not polled use one LUN on several CPUs: each ring finds
+    completions of the others."""
     stop = Memory(PAGE, 1 | 0x20)
     cpus = sorted(os.sched_getaffinity(0))
     polled.slow(200_000)
@@ -202,7 +202,7 @@ def test_rings_of_two_cpus(polled):
         assert [status(30) for status in done] == [0, 0, 0]
 
 
-def test_two_rings_of_one_file(polled):
+def test_each_ring_gets_its_own_completions(polled):
     """Each ring gets the completions of its own commands, whichever ring polls."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as one, \
             Ring(64, SETUP_IOPOLL) as other:
@@ -218,7 +218,7 @@ def test_two_rings_of_one_file(polled):
 
 
 def one_cpu_only() -> list[Path]:
-    """Takes all CPUs except one offline. Returns the paths of their attribute online."""
+    """Takes all CPUs except one offline. Returns the paths of their "online" attributes."""
     gone = []
     for path in sorted(Path("/sys/devices/system/cpu").glob("cpu[1-9]*/online")):
         if path.read_text(encoding="ascii").strip() == "1":
@@ -227,8 +227,9 @@ def one_cpu_only() -> list[Path]:
     return gone
 
 
-def test_waiting_with_one_cpu(polled):
-    """While the ring is polled, the dispatcher still gets CPU time to let waiting commands run."""
+def test_waiting_commands_are_sent_with_one_cpu(polled):
+    """A task that polls all the time, on the only CPU, leaves the dispatcher CPU time to send
+    waiting commands."""
     gone = one_cpu_only()
     try:
         with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
@@ -246,9 +247,9 @@ def test_waiting_with_one_cpu(polled):
 
 # Rings that are not polled.
 
-def test_an_unpolled_ring_does_not_delay_others(polled):
-    """The commands of a ring that is not polled have all places. Once they have ended, commands of
-    other files and rings do not wait for them."""
+def test_unpolled_ring_does_not_delay_others(polled):
+    """The commands of a ring that is not polled take all places. Once the device has completed
+    them, commands of other files and rings get the places."""
     with opened(polled.path) as file, opened(polled.path) as other, \
             Ring(64, SETUP_IOPOLL) as ring, Ring(64, SETUP_IOPOLL) as second:
         for slot in range(DEPTH):
@@ -258,7 +259,7 @@ def test_an_unpolled_ring_does_not_delay_others(polled):
         assert other.run(range(16)) == (0, 0)
         assert time.monotonic() - began < 2 * TIME_FACTOR
         assert ring.wait(DEPTH) and file.run(range(DEPTH)) == (0, 0)
-        # A polled ring does not wait for another one either.
+        # The commands of a polled ring do not wait for those of an unpolled ring either.
         for slot in range(DEPTH):
             file.push(ring, slot)
         ring.submit()
@@ -270,16 +271,16 @@ def test_an_unpolled_ring_does_not_delay_others(polled):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("polling", (False, True), ids=("idle", "polling"))
-def test_device_removed(polled, polling):
+def test_removal_of_the_device_ends_all_commands(polled, polling):
     """The device is removed: commands in flight end, waiting ones end with ENODEV, and the removal
-    waits for no poller."""
+    does not wait for a poller."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow()
         for slot in range(12):
             file.push(ring, slot)
         file.push_batch(ring, range(20, 40), 100)
         ring.submit()
-        wait_for("some waiting", lambda: smqsg.attr(polled.path, "waiting") > 0)
+        wait_for("waiting commands", lambda: smqsg.attr(polled.path, "waiting") > 0)
 
         def remove():
             began = time.monotonic()
@@ -305,7 +306,7 @@ def test_device_removed(polled, polling):
 
 @pytest.mark.parametrize("kind", ("lost", "timeout"))
 @pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
-def test_timeout(polled, kind, spin):
+def test_ring_reports_a_command_that_timed_out(polled, kind, spin):
     """Error handling ends a command that no poll finds; the ring, polled or not, gets the
     completion."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
@@ -327,8 +328,9 @@ def test_timeout(polled, kind, spin):
 
 
 @pytest.mark.parametrize("what", ("block", "freeze"))
-def test_an_unpolled_ring_keeps_no_places(polled, what):
-    """Commands that have ended on a ring that is not polled keep neither places nor the queue."""
+def test_unpolled_ring_keeps_no_places(polled, what):
+    """When commands have ended on a ring that is not polled, block I/O gets their places, and the
+    queue can be frozen."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow(SLOW // 8)
         for slot in range(DEPTH):
@@ -345,7 +347,7 @@ def test_an_unpolled_ring_keeps_no_places(polled, what):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", ("ring", "file"))
-def test_close(polled, first):
+def test_all_commands_run_after_close(polled, first):
     """The ring or the file is closed with commands in flight and waiting: all of them run."""
     with opened(polled.path) as file:
         ring = Ring(64, SETUP_IOPOLL)
@@ -366,7 +368,7 @@ def test_close(polled, first):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("how", ("spin", "asleep", "batch"))
-def test_sigkill(polled, how):
+def test_waiting_commands_of_a_killed_process_are_not_sent(polled, how):
     """A process is killed with commands in flight and waiting: the waiting ones are not sent."""
     ready, told = os.pipe()
 
@@ -403,7 +405,7 @@ def test_sigkill(polled, how):
     pytest.param(0.0005, id="polled", marks=pytest.mark.skipif(
         not SCSI_DEBUG_POLLS, reason="this scsi_debug ends polled commands of others too early")),
 ))
-def test_scsi_debug(sg_module, seconds):
+def test_scsi_debug_ends_commands_inline_and_by_polls(sg_module, seconds):
     """Without a delay scsi_debug ends commands inside queuecommand; with one, its poll queue
     returns them."""
     with loaded("scsi_debug", delay=0, submit_queues=2, poll_queues=1, dev_size_mb=8,

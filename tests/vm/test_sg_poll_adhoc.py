@@ -27,9 +27,9 @@ REFERENCES = Path("/sys/module/smq_sg/refcnt")
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("at", (0, 13), ids=("", "copied"))
-def test_adhoc(polled, at):
-    """Data gets into the caller's memory, aligned or (at an odd address) through a copy, with more
-    commands than the queue depth; so does sense data."""
+def test_adhoc_data_and_sense_reach_the_caller(polled, at):
+    """Data and sense data reach the caller's memory, with more commands than the queue depth. Data
+    at an odd address goes through a copy."""
     data = random.Random(5).randbytes(40 * BLOCK)
     with opened(polled.path) as file, Ring(64, FLAGS) as ring:
         file.prepare([write(slot, offset=slot * BLOCK) for slot in range(40)])
@@ -49,9 +49,9 @@ def test_adhoc(polled, at):
         del keep
 
 
-def test_adhoc_found_by_another_process(polled):
-    """Two processes use one file, with a ring each. Data gets into the memory of the process that
-    submitted the command."""
+def test_data_reaches_the_submitter_when_another_process_polls(polled):
+    """Two processes use one file, each with its own ring. Data gets into the memory of the process
+    that submitted the command."""
     stop = Memory(PAGE, 1 | 0x20)
     with opened(polled.path) as file:
         data = random.Random(6).randbytes(BLOCK)
@@ -104,7 +104,7 @@ def all_done_and_closed(polled):
 @pytest.mark.smoke
 @pytest.mark.parametrize("count", (1, 3 * DEPTH), ids=("one", "waiting"))
 @pytest.mark.parametrize("kind", KINDS)
-def test_ring_closed(polled, kind, count):
+def test_commands_end_after_their_ring_is_closed(polled, kind, count):
     """The ring is closed with commands in flight and waiting, while the process lives on."""
     with opened(polled.path) as file:
         ring = Ring(64, KINDS[kind])
@@ -123,7 +123,7 @@ def test_ring_closed(polled, kind, count):
 @pytest.mark.smoke
 @pytest.mark.parametrize("how", ("SIGKILL", "exit", "exec"))
 @pytest.mark.parametrize("kind", KINDS)
-def test_process_gone(polled, kind, how):
+def test_commands_end_after_their_process_has_ended(polled, kind, how):
     """The process ends with commands in flight and waiting. Soon no command is left, and no file is
     open."""
     ready, told = os.pipe()

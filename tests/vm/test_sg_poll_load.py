@@ -81,7 +81,7 @@ class Worker:
 
 
 def work(number: int, path: str, stop: Memory, least: int) -> int:
-    """A worker's process: it runs at least @least turns, until it is told to stop."""
+    """A worker's process: it runs until @stop is set, and for at least @least turns."""
     kind = KINDS[number % len(KINDS)]
     flags = 0 if kind is None else kind | SETUP_IOPOLL
     with SlotFile(path, 2 * SLOTS) as file, Ring(64, flags) as ring:
@@ -93,8 +93,8 @@ def work(number: int, path: str, stop: Memory, least: int) -> int:
 
 
 def trouble(rand: random.Random, host_dir, lun, path: str, seconds: float) -> int:
-    """Causes trouble for @seconds: changes the depth, arms faults, resets the LUN, and kills a
-    worker each time. Returns how often."""
+    """For @seconds, in turn changes the depth, arms faults or resets the LUN, and each time kills a
+    worker. Returns the number of times."""
     end, count, stop = time.monotonic() + seconds, 0, Memory(PAGE, SHARED)
     while time.monotonic() < end:
         what = count % 5
@@ -119,7 +119,7 @@ def trouble(rand: random.Random, host_dir, lun, path: str, seconds: float) -> in
 
 @pytest.mark.limit(180)
 @pytest.mark.parametrize("service_ns", (0, 100_000), ids=("ready", "served"))
-def test_everything_at_once(sg_module, service_ns):
+def test_each_command_is_reported_once_under_faults_resets_and_kills(sg_module, service_ns):
     """Each command is reported once, with its data. At the end no command waits or is in flight."""
     stop = Memory(PAGE, SHARED)
     with ram_host(depth=16, poll_queues=2, timeout=20) as (host_dir, host), ExitStack() as stack:
@@ -141,7 +141,7 @@ def test_everything_at_once(sg_module, service_ns):
             job.kill()
         wait_for("an idle node", lambda: not smqsg.attr(path, "waiting") and
                  not smqsg.attr(path, "inflight"))
-        # Block I/O that was lost ends by its timeout.
+        # A lost command of block I/O ends when its timeout expires.
         stats = settle(host, 40)
         assert stats["polled"] > 500
         smqsg.clear_attentions(lun.sg)
@@ -151,7 +151,7 @@ def test_everything_at_once(sg_module, service_ns):
 
 
 @pytest.mark.limit(120)
-def test_devices_come_and_go_under_polled_load(sg_module):
+def test_devices_are_removed_under_polled_load(sg_module):
     """Devices are removed over and over, while one process polls for its commands all the time and
     another only now and then."""
     with ram_host(depth=16, poll_queues=2) as (host_dir, host):

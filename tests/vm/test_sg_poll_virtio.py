@@ -77,7 +77,7 @@ def in_tree_driver():
 
 
 @pytest.mark.smoke
-def test_smq_virtio(in_tree_driver):
+def test_polled_rings_on_smq_virtio_cause_no_interrupts(in_tree_driver):
     with virtio.module(lambda: [device()], poll_queues=2):
         host = virtio.take(device())
         lun = host.luns()[0]
@@ -88,7 +88,7 @@ def test_smq_virtio(in_tree_driver):
 
 
 @pytest.mark.smoke
-def test_virtio_scsi():
+def test_polled_rings_on_virtio_scsi_need_poll_queues():
     """Linux 7.2's virtio_scsi has a parameter for poll queues. Without poll queues, commands of a
     polled ring are refused."""
     can_poll = "virtscsi_poll_queues" in run("modinfo", "-p", "virtio_scsi").stdout

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A caller's rights: the direction of data, how much memory it may pin, which operations exist, and
-whose slots it may use."""
+"""A caller's rights: the direction of data, how much memory it may pin, which operations it may
+call, and whose slots it may use."""
 import ctypes
 import errno
 import fcntl
@@ -28,7 +28,7 @@ READ, WRITE = cdb.blocks(cdb.READ_10, 7, 1), cdb.blocks(cdb.WRITE_10, 7, 1)
 OURS = b"\xcd" * BLOCK
 
 
-# Data in the direction opposite to the opcode's.
+# Data whose direction is opposite to the opcode's.
 
 @contextmanager
 def _ram(device):
@@ -57,7 +57,7 @@ def _adhoc(fd, raw, data):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("disk_of", (_ram, _lio), ids=["ram", "lio"])
-def test_a_read_whose_data_goes_out_writes_nothing(device, disk_of):
+def test_read_with_data_out_writes_nothing(device, disk_of):
     """LIO would execute such a READ as a WRITE. A user with only read access cannot send it, and
     smq_lio never passes it on to LIO."""
     with disk_of(device) as lun:
@@ -115,7 +115,7 @@ def _send_packet(fd, raw, data):
 
 
 @pytest.mark.parametrize("access", (os.O_RDONLY, os.O_RDWR), ids=["read", "write"])
-def test_commands_of_other_ioctls_need_the_right(device, access):
+def test_other_ioctls_refuse_unprivileged_callers(device, access):
     """A user without privileges gets EPERM from the mid-layer's own ioctls. These check only the
     opcode, and read it from memory that may have changed since an earlier check, so they would let
     a READ with data-out pass."""
@@ -146,7 +146,7 @@ def _limit(pages):
 
 
 @pytest.mark.parametrize("limit", (0, 8))
-def test_memlock(device, limit):
+def test_memlock_limits_lent_memory(device, limit):
     """Lent memory counts as pinned until it is taken back. RLIMIT_MEMLOCK limits it for an
     unprivileged caller."""
     def work():
@@ -173,7 +173,7 @@ def test_memlock(device, limit):
     assert ended(spawn(work)) == 0
 
 
-def test_memory_that_a_child_has_lent_still_counts(device):
+def test_buffers_stay_pinned_after_their_lender_has_ended(device):
     """Buffers belong to the file: they stay pinned when the process that lent them has ended."""
     os.chmod(device.path, 0o666)
 
@@ -189,7 +189,7 @@ def test_memory_that_a_child_has_lent_still_counts(device):
             assert file.lend(9, Memory(3 * PAGE)) == errno.ENOMEM
             assert file.take_back(0) == 0
             assert file.lend(9, Memory(3 * PAGE)) == 0
-            # The same is true after another program has had the file.
+            # The same is true if the lender has executed another program, which had the file open.
             code = "import os, sys; os.fstat(int(sys.argv[1])); os._exit(0)"
 
             def change():
@@ -220,7 +220,7 @@ class _Mapping:
             del first
 
 
-def test_memory_of_a_file(device, tmp_path):
+def test_file_memory_cannot_be_lent_for_data_in(device, tmp_path):
     """Memory of a file cannot be lent for data-in: the device would write to pages that the file
     system has written back and considers clean."""
     run("mkfs.ext4", "-q", "-F", device.lun.sd)
@@ -267,9 +267,9 @@ def test_unknown_operations_are_refused(device):
         assert area[:BLOCK] == bytes(BLOCK)
 
 
-def test_a_prepare_that_fails_takes_no_slots(device):
+def test_failed_prepare_claims_no_slots(device):
     """A failed prepare does not make the caller owner of the slots: otherwise a process that shares
-    the descriptor could lock the opener out."""
+    the descriptor could deny the slots to the process that opened the file."""
     def work():
         assert file.try_prepare([command(bytes([0xc1, *bytes(9)]))]) == (errno.EPERM, 0)
         assert file.try_prepare([command(b"\0" * 6, IN, 0)])[0] == errno.EINVAL

@@ -25,7 +25,7 @@ RINGS = {"plain": 0, "sqpoll": uring.SETUP_SQPOLL, "sqe128": uring.SETUP_SQE128,
 @pytest.mark.smoke
 @pytest.mark.parametrize("sqe_flags", (0, uring.SQE_ASYNC), ids=("", "async"))
 @pytest.mark.parametrize("ring", RINGS)
-def test_rings(device, ring, sqe_flags):
+def test_slots_run_by_each_kind_of_ring(device, ring, sqe_flags):
     with opened(device.path) as file, Ring(64, RINGS[ring]) as opened_ring:
         for turn in range(4):
             file.memory[:] = b"\xa5" * file.memory.size
@@ -40,7 +40,7 @@ def test_rings(device, ring, sqe_flags):
 
 
 @pytest.mark.smoke
-def test_mixed(device):
+def test_mixed_ring_takes_both_sizes_of_entries(device):
     """Entries of both sizes on one ring: prepared commands take small ones; ad hoc commands take
     large ones, whose completions are large, too."""
     try:
@@ -79,7 +79,7 @@ def test_mixed(device):
 
 @pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
     (2, 0, "mq-deadline"), (2, 2, "none"), (1, 1, "mq-deadline")))
-def test_queues(sg_module, hw_queues, poll_queues, scheduler):
+def test_slots_run_on_each_kind_of_queue(sg_module, hw_queues, poll_queues, scheduler):
     """Slots run on hosts with and without poll queues, with and without a scheduler, and while the
     scheduler changes."""
     with loaded("smq_ram", hw_queues=hw_queues, poll_queues=poll_queues) as hosts:
@@ -101,7 +101,7 @@ def test_queues(sg_module, hw_queues, poll_queues, scheduler):
 @pytest.mark.parametrize("flags", (0, uring.SETUP_SQPOLL,
                                    uring.SETUP_SQE128 | uring.SETUP_CQE32),
                          ids=("plain", "sqpoll", "sqe128"))
-def test_sqe_rewritten(device, flags):
+def test_rewritten_sqe_ends_once(device, flags):
     """Another process writes to SQEs while they are submitted. Any result is allowed, but each SQE
     ends once, and the node still works afterwards."""
     stop = mmap.mmap(-1, PAGE)
@@ -148,7 +148,7 @@ def test_sqe_rewritten(device, flags):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("poll_queues", (0, 2), ids=("", "polled"))
-def test_one_ring_over_ten_luns(sg_module, poll_queues):
+def test_one_ring_runs_slots_of_ten_luns(sg_module, poll_queues):
     with loaded("smq_ram", luns=10, poll_queues=poll_queues) as hosts, ExitStack() as stack, \
             Ring(256, uring.SETUP_IOPOLL if poll_queues else 0) as ring:
         area = Memory(10 * 8 * BLOCK)

@@ -28,7 +28,7 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("kind", ("pages", "huge"))
-def test_data(path, kind):
+def test_transfers_do_not_touch_memory_around_them(path, kind):
     """Transfers of random lengths at random offsets; the memory around them is untouched."""
     rand = random.Random(kind)
     area = huge_memory(2 * MIB) if kind == "huge" else Memory(2 * MIB)
@@ -60,9 +60,9 @@ def test_data(path, kind):
     area.close()
 
 
-def test_queue_stats(path):
-    """On Linux 6.1 alone the node has the attribute queue_stats: with 0, the block layer does not
-    take the times of passthrough commands."""
+def test_queue_stats_can_be_turned_off(path):
+    """Only on Linux 6.1 does the node have the attribute queue_stats. If it is 0, the block layer
+    does not measure the times of passthrough commands."""
     knob = smqsg.CLASS / Path(path).name / "queue_stats"
     assert knob.exists() == os.uname().release.startswith("6.1.")
     if not knob.exists():
@@ -79,11 +79,11 @@ def test_queue_stats(path):
             before = so_far()
             assert all(file.run_one(0).result == 0 for _ in range(64))
             counts.append(so_far() - before)
-    # Other queues have commands of their own.
+    # Commands of other queues are counted, too.
     assert counts[1] < 64 <= min(counts[0], counts[2]), counts
 
 
-def test_segments(file):
+def test_data_in_max_segments_pieces_is_moved(file):
     """Data in as many pieces of memory as the device takes is moved; one more piece is refused."""
     info = file.info()
     pieces = min(info.max_segments, info.max_transfer // PAGE)
@@ -92,7 +92,7 @@ def test_segments(file):
     blocks = pieces * PAGE // BLOCK
     file.prepare([read(0, blocks)])
     assert file.run_one(0).result == 0
-    # The data begins and ends inside a page.
+    # Data that begins and ends inside a page has one more piece.
     assert pieces == info.max_segments, "the device's max_transfer is too small for this test"
     assert file.try_prepare([read(0, blocks, offset=BLOCK)], 1) == (errno.EMSGSIZE, 0)
     assert file.field == Field.LENGTH
@@ -100,7 +100,7 @@ def test_segments(file):
 
 
 @pytest.mark.smoke
-def test_lba(file, memory):
+def test_slot_runs_with_another_lba(file, memory):
     """READ, WRITE and VERIFY with CDBs of 6 to 16 bytes run with another LBA than prepared."""
     memory[:BLOCK] = numbered_blocks(9)
     for opcode in cdb.READS:
@@ -134,7 +134,7 @@ def test_lba(file, memory):
         assert file.run_one(slot, flags=RUN_LBA, lba=1).result == -error
 
 
-def test_other_buffer(file, memory):
+def test_slot_runs_with_another_buffer(file, memory):
     """SMQ_SG_RUN_BUFFER: a run uses the same offset and length in another buffer."""
     other, small = Memory(4 * PAGE), Memory(PAGE)
     assert file.lend(1, other) == 0 and file.lend(2, small) == 0
@@ -163,7 +163,7 @@ def test_other_buffer(file, memory):
             ring.submit()
             assert ring.wait(1) == [(slot, -error)], (slot, more)
     assert small[:BLOCK] == numbered_blocks(99)
-    # No run holds the buffers any longer.
+    # The runs no longer pin the buffers.
     assert file.take_back(1) == 0 and file.take_back(2) == 0
 
 
@@ -171,7 +171,7 @@ def test_other_buffer(file, memory):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch", "ioctl"))
-def test_refused(file, memory, way):
+def test_refused_run_has_its_reason_in_the_status(file, memory, way):
     """A slot that cannot be run has the reason in its status, in whichever way it was run."""
     for at, (slot, more, error) in enumerate((
             (read(5), {"flags": 8}, errno.EINVAL),
@@ -199,7 +199,7 @@ def test_refused(file, memory, way):
 
 
 @pytest.mark.parametrize("size", (0, 8, 96))
-def test_sense(path, size):
+def test_status_has_sense_of_each_size(path, size):
     with SlotFile(path, 4, size) as file:
         area = Memory(PAGE)
         assert file.lend(0, area) == 0
@@ -220,7 +220,7 @@ def test_sense(path, size):
         assert file.status(0).runs == 4
 
 
-def test_map_is_read_only(file):
+def test_mapped_status_is_read_only(file):
     with SlotFile(file.path) as early, pytest.raises(OSError, match="No such device or address"):
         mmap.mmap(early.fd, PAGE, mmap.MAP_SHARED, mmap.PROT_READ)
     size = len(file.status_map)
@@ -254,7 +254,7 @@ def test_map_is_read_only(file):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("count", (1, 2, 16, 17, 32, 33, 64, 1000))
-def test_batches(path, count):
+def test_batch_runs_each_slot_once(path, count):
     """Batches by range, list and runs, with io_uring and without: each slot runs once, with its
     data in the right place."""
     with SlotFile(path, 1000, 0) as file, Ring() as ring:
@@ -282,7 +282,7 @@ def test_batches(path, count):
                     for slot in range(1000)), (kind, uring)
 
 
-def test_bad_elements(file, memory):
+def test_bad_elements_of_a_batch_fail_by_themselves(file, memory):
     """Each bad element fails by itself and is counted; the other elements run."""
     file.prepare([read(slot, offset=slot * BLOCK) for slot in range(64)])
     file.prepare([command(b"")], 7)
@@ -320,7 +320,7 @@ def test_bad_elements(file, memory):
 
 
 @pytest.mark.limit(180)
-def test_a_million_slots(path):
+def test_million_slots_take_little_more_than_80_bytes_each(path):
     """A million slots of one file, with a shared buffer, take little more than 80 bytes each."""
     some = 8192
     before = available()
@@ -335,7 +335,7 @@ def test_a_million_slots(path):
         print(f"{MAX_SLOTS} slots: {info.slot_bytes} bytes each as reported, "
               f"{used / MAX_SLOTS:.1f} by /proc/meminfo")
         assert info.slots == MAX_SLOTS and info.slot_bytes == 80
-        # The rest allows for the test's own 2 MiB, and for page tables.
+        # The 20 % allow for the test's own 2 MiB and for page tables.
         assert used / MAX_SLOTS < 80 * 1.2
         rand = random.Random(0)
         slots = [0, MAX_SLOTS - 1] + rand.sample(range(1, MAX_SLOTS - 1), 1000)
@@ -350,7 +350,7 @@ def test_a_million_slots(path):
 
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("size", (0, 96))
-def test_slots_are_charged(path, size):
+def test_slots_are_charged_to_the_memory_cgroup(path, size):
     """All memory of slots is charged to the memory cgroup of the process, and its limit holds."""
     need = MAX_SLOTS * (64 + 16 + size)
 
@@ -363,7 +363,7 @@ def test_slots_are_charged(path, size):
                     return 1
                 used = group.used() - before
                 print(f"{need} bytes of slots and status: {used} charged")
-                # Page tables of the mapping, and memory that CPUs charge in advance.
+                # The margins allow for page tables, and for memory that CPUs charge in advance.
                 if not need <= used + MIB <= need * 1.05 + 2 * MIB:
                     return 2
             return 0 if group.used() - before < need / 20 + MIB else 3
@@ -380,8 +380,8 @@ def test_slots_are_charged(path, size):
 
 
 def available():
-    """Bytes of memory that are free or can be reclaimed, the free pages that CPUs keep included.
-    Since 6.7 those grow to many megabytes, and MemAvailable does not count them."""
+    """Bytes of memory that are free or can be reclaimed, including the free pages that CPUs keep.
+    Since Linux 6.7 those can be many megabytes, and MemAvailable does not count them."""
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
     zones = Path("/proc/zoneinfo").read_text(encoding="ascii")
     pages = sum(int(count) for count in re.findall(r"cpu: \d+\s+count: +(\d+)", zones))

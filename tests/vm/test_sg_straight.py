@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
 """New requests that go straight to a driver without a doorbell for several commands: the block
-layer knows of them, whatever tag they have, and the queue depth is not exceeded. Commands of other
-CPUs can take the places that a CPU keeps for its next commands."""
+layer finds them in any tag when they time out, and the queue depth is not exceeded. Commands of
+other CPUs can take the places that a CPU keeps for its next commands."""
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 TAGS = 32
 LONG = 0.4      # seconds
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-FORGETS = 4     # scsi_debug's opts: every_nth command is ignored
+IGNORES = 4     # scsi_debug's opts: every_nth command is ignored
 
 pytestmark = [pytest.mark.usefixtures("sg_module")]
 
@@ -52,7 +52,7 @@ def active(lun) -> int | None:
 @contextmanager
 def ignored():
     """During the block scsi_debug never completes a command."""
-    (smqsg.SCSI_DEBUG / "opts").write_text(str(FORGETS), encoding="ascii")
+    (smqsg.SCSI_DEBUG / "opts").write_text(str(IGNORES), encoding="ascii")
     (smqsg.SCSI_DEBUG / "every_nth").write_text("-1", encoding="ascii")
     try:
         yield
@@ -63,7 +63,7 @@ def ignored():
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch"))
-def test_a_timeout_of_any_tag(way):
+def test_prepared_command_times_out_with_any_tag(way):
     """The block layer's scan for timeouts finds commands in tags that it has never dispatched."""
     with disks() as (lun,), opened(smqsg.node(lun), TAGS) as file, Ring() as ring:
         file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000) for slot in range(TAGS)])
@@ -74,7 +74,7 @@ def test_a_timeout_of_any_tag(way):
                 for slot in range(TAGS):
                     file.push(ring, slot)
             ring.submit()
-            wait_for("all to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
+            wait_for("all commands to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
         # Error handling sends commands of its own, which are not ignored any more.
         ring.wait(1 if way == "batch" else TAGS, 40)
         assert {file.status(slot).result >> 8 & 0xff
@@ -84,7 +84,7 @@ def test_a_timeout_of_any_tag(way):
 
 
 @pytest.mark.smoke
-def test_an_ad_hoc_command_times_out():
+def test_ad_hoc_command_times_out_with_any_tag():
     """The block layer's scan for timeouts finds ad hoc commands in tags that it has never
     dispatched."""
     with disks() as (lun,), opened(smqsg.node(lun)) as file, \
@@ -93,7 +93,7 @@ def test_an_ad_hoc_command_times_out():
             keep = [push_adhoc(ring, file.fd, TUR, number, timeout_ms=1000)
                     for number in range(TAGS)]
             ring.submit()
-            wait_for("all to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
+            wait_for("all commands to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
         # Error handling sends commands of its own, which are not ignored any more.
         ring.wait(TAGS, 40)
         assert {ring.more[number] >> 16 & 0xff for number in range(TAGS)} == {sgio.DID_TIME_OUT}
@@ -101,12 +101,13 @@ def test_an_ad_hoc_command_times_out():
 
 
 @pytest.mark.smoke
-def test_sg_io_times_out():
-    """The same for a command of SG_IO."""
+def test_sg_io_command_times_out():
+    """The block layer's scan for timeouts finds a command of SG_IO in a tag that it has never
+    dispatched."""
     with disks() as (lun,), sgio.SgDev(smqsg.node(lun)) as dev, ThreadPoolExecutor(1) as pool:
         with ignored():
             job = pool.submit(dev.cmd, TUR, timeout_ms=1000)
-            wait_for("it to be sent", lambda: smqsg.attr(smqsg.node(lun), "inflight") == 1)
+            wait_for("the command to be sent", lambda: smqsg.attr(smqsg.node(lun), "inflight") == 1)
         assert job.result().host == sgio.DID_TIME_OUT
 
 
@@ -132,9 +133,9 @@ def run_one(way: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("way", ("alone", "batch", "adhoc", "sg_io"))
-def test_what_goes_straight(way):
-    """Without an elevator no request is dispatched by the block layer; with one each is, because it
-    gets its tag then."""
+def test_requests_bypass_the_dispatch_lists_without_an_elevator(way):
+    """Without an elevator the block layer does not dispatch the requests. With an elevator it
+    dispatches each, because a request gets its tag only then."""
     with disks() as (lun,), calls("", "blk_mq_dispatch_rq_list") as so_far:
         if so_far() is None:
             pytest.skip("this kernel has no kprobes")
@@ -151,7 +152,7 @@ def test_what_goes_straight(way):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("state", ("quiesce", "block", "stop"))
-def test_a_device_that_is_not_to_be_used(state):
+def test_no_new_request_reaches_a_quiesced_device(state):
     """No new request reaches a quiesced, blocked or stopped device; each command ends
     once that state is over."""
     with disks() as (lun,), quiescer(), opened(smqsg.node(lun), 4) as file, \
@@ -170,7 +171,7 @@ def test_a_device_that_is_not_to_be_used(state):
                 alive = [push_adhoc(wide, file.fd, TUR)]
                 wide.submit()
                 job = pool.submit(dev.cmd, TUR)
-                # Long enough for code that wrongly sends them to do so.
+                # Within this time faulty code would send the commands.
                 time.sleep(0.3)
                 assert not ring.reap() and not wide.reap() and not job.done()
                 assert issued.read_text(encoding="ascii") == before
@@ -181,9 +182,9 @@ def test_a_device_that_is_not_to_be_used(state):
             alive.clear()
 
 
-def test_a_new_request_shows_no_earlier_result():
-    """A new request shows no residual and no sense of the command that had its tag, or its memory,
-    before."""
+def test_new_request_shows_no_earlier_result():
+    """A new request shows no residual and no sense of an earlier command that had the same tag or
+    memory."""
     inquiry = cdb.inquiry(252)
     with disks() as (lun,), SlotFile(smqsg.node(lun), 2 * TAGS) as file, Ring() as ring, \
             Ring(TAGS, SETUP_SQE128 | SETUP_CQE32) as wide, sgio.SgDev(file.path) as dev:
@@ -217,7 +218,7 @@ def test_a_new_request_shows_no_earlier_result():
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch"))
-def test_a_shared_tag_set_counts_commands_in_flight(way):
+def test_shared_tag_set_counts_commands_in_flight(way):
     """A LUN's commands count against its share of the host's tags while they are in flight, and not
     after that."""
     count = TAGS // 4
@@ -238,9 +239,9 @@ def test_a_shared_tag_set_counts_commands_in_flight(way):
             assert file.memory[:] == bytes(count * BLOCK)
 
 
-def test_the_depth_holds():
-    """Of more commands than the depth, no more than the depth are in flight at a time, and all
-    end."""
+def test_depth_is_not_exceeded():
+    """More commands are submitted than the depth allows: no more than the depth are in flight at a
+    time, and all end."""
     with disks() as (lun,), smqsg.depth(lun, 4), smqsg.slow(0.02), \
             opened(smqsg.node(lun), TAGS) as file, Ring() as ring:
         for slot in range(TAGS):
@@ -306,7 +307,7 @@ def test_kept_places_are_released_when_the_depth_falls():
                 assert {res for _, res in ring.wait(8)} == {0}
 
 
-def test_memory_is_what_was_read():
+def test_new_requests_read_the_right_blocks():
     """Many runs with new requests, one by one and in batches, read the right blocks."""
     with disks() as (lun,):
         with open(lun.sd, "r+b", buffering=0) as disk:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""All tags of the host are in use by other LUNs: a command that waits for one keeps its deadline,
-and its wait ends with its task, its device or a cancellation, as other waits do."""
+"""All tags of the host are in use by other LUNs: a command that waits for one keeps its deadline.
+Its wait also ends if its task is killed, its device is removed or the command is cancelled."""
 import errno
 import os
 import signal
@@ -63,7 +63,7 @@ def send(file, ring, way):
         kept = file.push_batch(ring, range(2), 0)
     ring.submit()
     wait_for("the command to wait", lambda: smqsg.attr(file.path, "waiting") == 1)
-    # Gives the dispatcher time to go to sleep.
+    # Gives the dispatcher time to sleep.
     time.sleep(0.05)
     assert smqsg.attr(file.path, "waiting") == 1 and not smqsg.attr(file.path, "inflight")
     return kept
@@ -78,7 +78,7 @@ def sender(path, timeout_ms=0):
 
 
 @pytest.mark.smoke
-def test_deadline():
+def test_command_that_waits_for_a_tag_times_out():
     with no_tag() as (_, path, still), sender(path, 300) as (file, ring):
         start = time.monotonic()
         send(file, ring, "run")
@@ -87,7 +87,7 @@ def test_deadline():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_cancel(way):
+def test_command_that_waits_for_a_tag_is_cancelled(way):
     with no_tag() as (_, path, still), sender(path) as (file, ring):
         kept = send(file, ring, way)
         assert file.cancel(0 if way == "run" else None) == (0, 1)
@@ -98,7 +98,7 @@ def test_cancel(way):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
-def test_removal(way):
+def test_removal_ends_the_wait_for_a_tag(way):
     with no_tag() as (lun, path, still), sender(path) as (file, ring):
         kept = send(file, ring, way)
         # The block layer's part of the removal waits for tasks that sleep for a tag.
@@ -114,7 +114,7 @@ def test_removal(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_kill(way):
+def test_kill_ends_the_wait_for_a_tag(way):
     with no_tag() as (_, path, still):
         def work():
             with sender(path) as (file, ring):
@@ -127,7 +127,7 @@ def test_kill(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_command_waits_for_a_tag(way):
+def test_waiting_command_is_sent_when_a_tag_is_free(way):
     """The waiting command is sent once tags are free again."""
     with no_tag() as (_, path, _), sender(path) as (file, ring):
         kept = send(file, ring, way)

@@ -28,7 +28,7 @@ def links(node: Path) -> set[str]:
 
 
 @pytest.mark.smoke
-def test_nodes_are_named(_rules):
+def test_udev_rules_name_each_node(_rules):
     """Nodes are named by H:C:T:L and by the device's identity; each of two LUNs has its own
     names."""
     load("smq_sg")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""/dev/smqsgN: what different callers may do (users, 32-bit programs), and callers that have gone
-when the result comes."""
+"""/dev/smqsgN: what different callers may do (users, 32-bit programs), and callers that have ended
+when the result arrives."""
 import errno
 import fcntl
 import os
@@ -62,7 +62,7 @@ FILTERED = {"PERSISTENT RESERVE IN": bytes([0x5e, *bytes(6), 0, 24, 0]),
 
 
 @pytest.mark.smoke
-def test_root_only(path):
+def test_only_root_may_open_a_new_node(path):
     """A new node belongs to root, and only root may open it."""
     status = os.stat(path)
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, 0, 0o600)
@@ -70,7 +70,7 @@ def test_root_only(path):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("flags", (os.O_RDONLY, os.O_RDWR), ids=("rdonly", "rdwr"))
-def test_filter(path, arena, flags):
+def test_command_filter_applies_without_cap_sys_rawio(path, arena, flags):
     """Without CAP_SYS_RAWIO the kernel's command filter applies, however the command is sent."""
     write = cdb.blocks(cdb.WRITE_10, 0, 1)
     os.chmod(path, 0o666)
@@ -103,7 +103,7 @@ def test_filter(path, arena, flags):
     assert as_nobody(work) == 0
 
 
-def test_no_filter(path, arena):
+def test_root_may_send_any_command(path, arena):
     """Root may send any command, even if the file is open only for reading."""
     with smqsg.opened(path, flags=os.O_RDONLY) as (fd,):
         for command in FILTERED.values():
@@ -113,9 +113,9 @@ def test_no_filter(path, arena):
 
 
 @pytest.mark.smoke
-def test_other_credentials(path, arena):
-    """A user who is given root's descriptor cannot use read() or write(), and the filter applies to
-    that user."""
+def test_passed_descriptor_does_not_give_roots_rights(path, arena):
+    """A user who is given root's descriptor cannot use read() or write(), and the command filter
+    applies to that user."""
     with smqsg.opened(path) as (fd,):
         assert not sgheader.write(fd, V3(TUR), arena)
         smqsg.idle(path)
@@ -156,7 +156,7 @@ def programs(folder, name):
 
 @pytest.mark.smoke
 @pytest.mark.limit(200)
-def test_32_bits(lun, path, tmp_path):
+def test_32_bit_program_gets_the_same_results(lun, path, tmp_path):
     """A 32-bit program gets the same results as a 64-bit one. The 64-bit program gets the same from
     sg."""
     built = programs(tmp_path, "sg32.c")
@@ -167,12 +167,12 @@ def test_32_bits(lun, path, tmp_path):
 
 @pytest.mark.smoke
 @pytest.mark.limit(200)
-def test_32_bits_prepared(path, tmp_path):
-    """The same with prepared commands: layout, calls, mapped status, data."""
+def test_32_bit_program_gets_the_same_results_of_slots(path, tmp_path):
+    """A 32-bit program gets the same results as a 64-bit one with prepared commands: layout, calls,
+    mapped status, data."""
     said = [run(program, path).stdout for program in programs(tmp_path, "slots32.c")]
     assert said[0] == said[1]
-    # It is not enough that both agree: the right commands must have been sent, and the wrong ones
-    # refused.
+    # Both could be wrong: check that the valid commands were sent and the invalid ones refused.
     for line in ("slot 0: 0 resid 0 runs 2 0 0 0 sense", "slot 3: 0 resid 0 runs 2 0 0 0 sense",
                  "mapped 1", "done 4 field 0", "buffer taken: -1 errno 17",
                  "buffer nowhere: -1 errno 14"):
@@ -183,7 +183,7 @@ def test_32_bits_prepared(path, tmp_path):
 
 @pytest.mark.smoke
 @pytest.mark.limit(200)
-def test_32_bits_iovecs(path, tmp_path):
+def test_32_bit_iovecs_are_read_or_refused(path, tmp_path):
     """Iovecs of an ad hoc command are read in the program's own layout, or refused."""
     said = [run(program, path).stdout.splitlines() for program in programs(tmp_path, "adhoc32.c")]
     assert said[0][0] == said[1][0] and said[1][0].startswith("entered: 0 '")
@@ -193,8 +193,8 @@ def test_32_bits_iovecs(path, tmp_path):
 
 # Signals.
 
-def test_signal_in_flight(path, arena, slow):
-    """A signal does not end SG_IO, and does not make it send the command again: it is sent once."""
+def test_signal_does_not_end_sg_io(path, arena, slow):
+    """A signal neither ends SG_IO nor makes it send the command again."""
     device = Path("/sys/class/smq_sg", os.path.basename(path), "device/iorequest_cnt")
     caught = []
     before = signal.signal(signal.SIGUSR1, lambda *_: caught.append(time.monotonic()))
@@ -214,7 +214,7 @@ def test_signal_in_flight(path, arena, slow):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("want", (READ, V3(READ.cdb, 511, at=1), V4(READ.cdb, 512)),
                          ids=("mapped", "copied", "v4"))
-def test_killed(path, want, slow):
+def test_killed_process_ends_before_its_command(path, want, slow):
     """A process that is killed in SG_IO ends at once, while its command is still in flight. The
     command ends later."""
     def work():
@@ -231,7 +231,7 @@ def test_killed(path, want, slow):
 
 
 @pytest.mark.limit(120)
-def test_killed_waiting(lun, path, arena, slow):
+def test_killed_process_takes_no_place(lun, path, arena, slow):
     """A process that is killed while it waits for a place ends at once, and takes no place."""
     with smqsg.depth(lun, 1), smqsg.opened(path) as (fd,):
         assert not sgheader.write(fd, READ, arena)
@@ -248,7 +248,7 @@ def test_killed_waiting(lun, path, arena, slow):
 
 
 def leave_orphan(path, fd, want, arena):
-    """Has a process killed in SG_IO on the file; returns once read() can fetch the result."""
+    """Kills a process in SG_IO on the file; returns once read() can fetch the result."""
     fcntl.ioctl(fd, SET_KEEP_ORPHAN, struct.pack("i", 1))
 
     def work():
@@ -264,9 +264,9 @@ def leave_orphan(path, fd, want, arena):
 
 
 @pytest.mark.parametrize("length, at", ((512, 0), (511, 1), (8192, 0), (8191, 1)))
-def test_keep_orphan(path, slow, length, at):
-    """SG_SET_KEEP_ORPHAN: other processes with the file can read the result of a killed one; the
-    data does not get into their memory, whether it goes through copied pages or not."""
+def test_result_of_a_killed_process_can_be_read(path, slow, length, at):
+    """SG_SET_KEEP_ORPHAN: after a process was killed, another one that has the file can read the
+    result. The data does not get into its memory, whether or not the data was copied."""
     want = V3(READ.cdb, length, pack_id=31, at=at)
     arena = Arena(64 << 10, private=True)
     arena.put(arena.address, b"\xa5" * arena.size)
@@ -277,15 +277,15 @@ def test_keep_orphan(path, slow, length, at):
 
 
 @pytest.mark.parametrize("length, at", ((512, 0), (8191, 1)))
-def test_an_orphan_that_nothing_reads(path, slow, length, at):
-    """The last close frees a result that no process has read. A wrong free would show in the kernel
-    log, under the sanitizers as a report of KASAN."""
+def test_last_close_frees_an_unread_result(path, slow, length, at):
+    """The last close frees a result that no process has read. The kernel log would show a wrong
+    free, under the sanitizers as a report of KASAN."""
     with smqsg.opened(path) as (fd,):
         leave_orphan(path, fd, V3(READ.cdb, length, at=at), Arena(64 << 10))
     smqsg.idle(path)
 
 
-def test_killed_reader(path):
+def test_signal_ends_a_waiting_read(path):
     """A signal ends a process that waits in read() without commands in flight."""
     def work():
         os.read(os.open(path, os.O_RDWR), 88)
@@ -318,7 +318,7 @@ def second():
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-def test_removed(second, arena):
+def test_removal_wakes_waiting_readers(second, arena):
     """The removal wakes processes that wait for results; afterwards an open file returns ENODEV."""
     device, path = second
     with smqsg.opened(path) as (fd,):
@@ -344,7 +344,7 @@ def test_removed(second, arena):
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-def test_removed_in_flight(second, slow, arena):
+def test_removal_ends_commands_in_flight(second, slow, arena):
     """The device is removed with commands in flight: each ends, and its result can be read."""
     device, path = second
     with smqsg.opened(path) as (fd,):
@@ -357,9 +357,9 @@ def test_removed_in_flight(second, slow, arena):
 
 
 @pytest.mark.limit(120)
-def test_removed_while_a_write_waits(lun):
+def test_removal_ends_a_waiting_write(lun):
     """The device is removed while a write() waits to be sent: the write() fails, and a waiting
-    read() ends as well, because no result will come any more."""
+    read() ends, too, because no result will arrive any more."""
     assert lun
     with slow_disk() as disk, smqsg.opened(disk.path, disk.path) as (fd, other):
         path = disk.path
@@ -371,7 +371,7 @@ def test_removed_while_a_write_waits(lun):
             written = threads.submit(sgheader.write, fd, READ, Arena(8192))
             got = threads.submit(sgheader.read, fd, READ, Arena(8192))
             wait_for("a waiting command", lambda: smqsg.attr(path, "waiting") == 1, 3)
-            # A reader waits as well.
+            # Gives the reader time to wait, too.
             time.sleep(0.3)
             (disk.lun.sysfs / "delete").write_text("1", encoding="ascii")
             assert written.result(20) == errno.ENODEV
@@ -390,7 +390,7 @@ def offline(lun):
 
 
 @pytest.mark.smoke
-def test_offline(lun, path, arena):
+def test_offline_device_has_the_same_results_as_from_sg(lun, path, arena):
     """Commands to an offline device have the same results as from sg (ENXIO if the call may block),
     and with a header of interface 4 the same as from bsg."""
     with smqsg.opened(lun.sg, lun.bsg, path) as fds, offline(lun):
@@ -411,7 +411,7 @@ def test_offline(lun, path, arena):
 
 
 @pytest.mark.limit(180)
-def test_timeout(lun, path, arena):
+def test_timed_out_command_has_the_same_result_as_from_sg(lun, path, arena):
     """A command that times out ends by error handling, with the result that sg reports."""
     (smqsg.SCSI_DEBUG / "opts").write_text("0x4", encoding="ascii")
     answers = []

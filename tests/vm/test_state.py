@@ -13,7 +13,7 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 @pytest.fixture(scope="module")
 def host():
     """One host with 3 LUNs of 16 MiB."""
-    # A buffer of the wrong direction is logged as DID_ERROR.
+    # Commands whose buffer has the wrong direction are logged as DID_ERROR.
     with loaded("smq_ram", luns=3, size_mb=16, io_errors=True) as hosts:
         yield hosts[0]
 
@@ -50,7 +50,7 @@ def opcodes(dev) -> list[tuple[int, int | None, int]]:
 
 
 @pytest.mark.smoke
-def test_every_opcode(dev):
+def test_only_listed_opcodes_are_supported(dev):
     """All 256 opcodes: a listed one is supported, any other is not."""
     listed = {entry[0] for entry in opcodes(dev)}
     assert {cdb.INQUIRY, cdb.READ_10, cdb.WRITE_16, cdb.UNMAP, cdb.VERIFY_12} <= listed
@@ -83,7 +83,7 @@ def test_listed_commands_are_described(dev):
                 assert rest == (bytes([0, 10, *bytes(10)]) if rctd else b""), what
 
 
-def test_all_commands_with_timeouts(dev):
+def test_all_commands_are_reported_with_timeouts(dev):
     """Reporting option 0 with RCTD: 20 bytes for each command."""
     got = dev.cmd(cdb.report_opcodes(rctd=True), din=2048)
     assert got.good
@@ -95,14 +95,15 @@ def test_all_commands_with_timeouts(dev):
         assert entry[8:10] == b"\0\x0a"
 
 
-def test_naca_is_refused_everywhere(dev):
+def test_each_command_refuses_naca(dev):
     """SAM-6, 5.2: each command refuses NACA in its own CONTROL byte."""
     for opcode, action, length in opcodes(dev):
         got = dev.cmd(cdb.plain(opcode, action or 0, control=0x04), din=512)
         assert outcome(got) == invalid_field(length - 1, 2), f"{opcode:#04x}: {got}"
 
 
-# Parameter data: a name, the CDB for an allocation length, its width in bytes.
+# Parameter data: a name, a function that makes the CDB for an allocation length, the width of the
+# length in bytes.
 PARAMETER_DATA = [
     ("inquiry", cdb.inquiry, 2),
     *[(f"vpd-{page:02x}", lambda n, page=page: cdb.inquiry(n, page, 1), 2)
@@ -120,7 +121,7 @@ PARAMETER_DATA = [
 
 
 @pytest.mark.parametrize("_name,make,width", PARAMETER_DATA, ids=[row[0] for row in PARAMETER_DATA])
-def test_allocation_length(dev, _name, make, width):
+def test_data_is_cut_to_the_allocation_length(dev, _name, make, width):
     """SPC-5, 4.2.5.6: data is cut to the allocation length, 0 is no error, and no further byte is
     written."""
     size = 1024
@@ -139,7 +140,7 @@ def test_allocation_length(dev, _name, make, width):
         assert got.good and got.resid == 0 and got.data == whole.data[:size], f"buffer {size}"
 
 
-def test_mode_sense_layout(dev):
+def test_mode_sense_has_the_standard_layout(dev):
     """Headers, block descriptors and page lengths of both forms (SPC-5, 7.5.4)."""
     blocks = 16 << 11
     for dbd in (0x00, 0x08):
@@ -181,21 +182,21 @@ NOTHING_MOVED = [
 
 
 @pytest.mark.parametrize("_name,command", NOTHING_MOVED, ids=[row[0] for row in NOTHING_MOVED])
-def test_nothing_moved_is_all_residual(dev, _name, command):
+def test_residual_is_the_whole_buffer_if_nothing_is_moved(dev, _name, command):
     """The residual is the number of bytes not transferred, also for a command that is refused."""
     got = dev.cmd(command, din=512)
     assert got.raw == bytes([sgio.FILL]) * 512
     assert got.resid == 512, str(got)
 
 
-def test_unmap_list_residual(dev):
+def test_unmap_reports_bytes_behind_its_list_as_residual(dev):
     """The part of the buffer behind the parameter list is not transferred."""
     listed = cdb.unmap_list((0, 8))
     got = dev.cmd(cdb.unmap(len(listed)), dout=listed + bytes(40))
     assert got.good and got.resid == 40, str(got)
 
 
-def test_unit_attention_after_lun_reset(dev, second):
+def test_unit_attention_is_reported_once_after_a_lun_reset(dev, second):
     """A unit attention is reported once, to the next command of this LUN that is not exempt."""
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
     assert dev.cmd(cdb.inquiry(96), din=96).good
@@ -209,7 +210,7 @@ def test_unit_attention_after_lun_reset(dev, second):
     cdb.blocks(cdb.READ_10, 0, 1), cdb.blocks(cdb.WRITE_16, 0xffffffffff, 1), cdb.plain(0xc1),
     cdb.mode_sense(True, 0x3e), cdb.read_capacity_10(), cdb.report_opcodes(7)],
     ids=["read", "bad-range", "unknown-opcode", "bad-page", "readcap", "bad-option"])
-def test_unit_attention_goes_first(dev, command):
+def test_unit_attention_precedes_errors_in_the_command(dev, command):
     """SPC-5, 5.14: a unit attention comes even before errors in the command."""
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
     assert outcome(dev.cmd(command, din=512)) == DEVICE_RESET
@@ -220,7 +221,7 @@ def test_unit_attention_goes_first(dev, command):
                                         (sgio.SG_SCSI_RESET_HOST, POWER_ON)],
                          ids=["target", "host"])
 def test_wider_resets_reach_all_luns(host, dev, second, level, want):
-    """A target or host reset is reported by each LUN, and counted."""
+    """Each LUN reports a target or host reset, and the host counts it."""
     before = host.stats()
     dev.reset(level)
     for lun in (dev, second):
@@ -230,7 +231,7 @@ def test_wider_resets_reach_all_luns(host, dev, second, level, want):
     assert host.stats()[name] == before[name] + 1
 
 
-def test_request_sense_takes_unit_attention(dev):
+def test_request_sense_clears_a_unit_attention(dev):
     """SPC-5, 6.39: REQUEST SENSE returns a unit attention as data, in both formats, and clears
     it."""
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
@@ -250,7 +251,7 @@ MEDIUM = [cdb.TEST_UNIT_READY, cdb.READ_6, cdb.READ_10, cdb.READ_12, cdb.READ_16
 
 
 @pytest.mark.smoke
-def test_stopped_unit(dev, second):
+def test_stopped_unit_is_not_ready(dev, second):
     """SBC-4, 5.25: commands that need the medium get NOT READY, all others work as before."""
     assert dev.cmd(cdb.start_stop(0)).good
     for opcode in MEDIUM:
@@ -287,8 +288,8 @@ def test_unmap_is_all_or_nothing(dev):
     assert dev.cmd(cdb.blocks(cdb.READ_10, 8, 1), din=512).data == data
 
 
-def test_refused_write_writes_nothing(dev):
-    """A WRITE that runs over the end writes nothing, not even the blocks that fit."""
+def test_refused_write_changes_no_block(dev):
+    """A WRITE beyond the last block writes nothing, not even the blocks that exist."""
     last, data = (16 << 11) - 1, b"\x5a" * 512
     assert dev.cmd(cdb.blocks(cdb.WRITE_16, last, 1), dout=data).good
     for opcode in (cdb.WRITE_10, cdb.WRITE_12, cdb.WRITE_16):

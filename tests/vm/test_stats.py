@@ -23,7 +23,7 @@ def check_sums(host) -> dict[str, int]:
 
 
 @pytest.mark.smoke
-def test_one_command_is_one(ram, disk):
+def test_each_command_is_counted_once(ram, disk):
     """Each command adds one to queued and done; errors counts only a CHECK CONDITION."""
     with SgDev(disk.sg) as dev:
         before = check_sums(ram)
@@ -52,9 +52,9 @@ def test_slow_commands_are_deferred(ram, disk, command, buffer):
     assert after["done"] - before["done"] == 1
 
 
-def test_counters_under_load(ram, disk):
-    """About as many commands are counted as fio has done I/Os, on both queues. At the end none is
-    in flight, and none had an error."""
+def test_counters_add_up_under_load(ram, disk):
+    """The host counts about as many commands as fio's I/Os, on both queues. At the end no command
+    is in flight, and none had an error."""
     before = check_sums(ram)
     report = fio(disk.sd, numjobs=4, cpus_allowed="0-1", cpus_allowed_policy="split",
                  **MIX)
@@ -94,8 +94,8 @@ def test_luns_share_the_counters():
     ({"hw_queues": 1}, {}), ({}, {}), ({"poll_queues": 1}, {"hipri": True, "rw": "randread"})],
     ids=["one-queue", "queues", "polled"])
 def test_every_command_ends_once(params, job):
-    """For each (host, hwq, tag) smq_queue and smq_done come in pairs, and as many as were
-    counted."""
+    """For each (host, hwq, tag) the events smq_queue and smq_done come in pairs; there are as many
+    of each as the counters say."""
     with loaded("smq_ram", size_mb=16, **params) as hosts:
         lun = hosts[0].luns()[0]
         # WRITEs fill holes of smq_ram's store, by the worker or at once: both occur here.
@@ -122,9 +122,9 @@ SYNCHRONIZE_CACHE_10 = "0x35"
 
 
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
-def test_flushes_are_commands_like_others(ram, disk, scheduler):
-    """blk-mq sends flushes in a request of its own: they are traced, counted and end once like
-    other commands."""
+def test_flushes_are_counted_and_end_once(ram, disk, scheduler):
+    """blk-mq sends a flush in a request of its own. Flushes are traced and counted like other
+    commands, and end once."""
     cache = next((disk.sysfs / "scsi_disk").glob("*")) / "cache_type"
     cache.write_text("temporary write back", encoding="ascii")
     (disk.queue / "scheduler").write_text(scheduler, encoding="ascii")
@@ -140,7 +140,7 @@ def test_flushes_are_commands_like_others(ram, disk, scheduler):
     assert after["errors"] == before["errors"]
 
 
-def test_check_can_fail():
+def test_check_once_detects_wrong_traces():
     """check_once() detects an end that is missing, comes twice, or comes before its beginning."""
     def trace(*names, tag=1):
         return Trace("".join(f"  fio-1 [000] 7: {name}: host=0 hwq=0 tag={tag} on=0 id=0\n"

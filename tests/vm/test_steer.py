@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""The policy "steer": commands leave a busy hardware queue where that helps, and are still found
-after they have moved.
+"""The policy "steer": commands move from a busy hardware queue to another one if they end sooner
+there. Error handling, removal and CPU hotplug handle moved commands, too.
 
 The host is one of smq_ram; each of its hardware queues serves one command after the other.
 """
@@ -70,12 +70,12 @@ def counted(host, name):
 
 
 def is_on(host):
-    """Whether steering is on for some hardware queue: its trial was won."""
+    """Whether some hardware queue has won its trial, so that its commands are steered."""
     return any(row["on"] for row in debugfs.policy_rows(host))
 
 
 def steering(host, threshold=4):
-    """Chooses "steer" under load, and waits until it steers for good."""
+    """Chooses "steer" under load, and waits until a trial was won and "steer" is effective."""
     def chosen():
         # Each choice of the policy begins with a look.
         choose(host, "direct")
@@ -123,7 +123,7 @@ def offline(cpu):
 
 
 @pytest.mark.smoke
-def test_choice_and_threshold(device, klog):
+def test_threshold_is_checked_and_limits_moves(device, klog):
     _, host = device
     assert host.attr("smq_steer/threshold") == "16"
     for value in (0, 4097, "x"):
@@ -140,7 +140,7 @@ def test_choice_and_threshold(device, klog):
 
 
 @pytest.mark.smoke
-def test_refused_where_tags_are_those_of_a_hardware_queue(klog):
+def test_steer_is_refused_if_tags_belong_to_a_hardware_queue(klog):
     with loaded("smq_zero", disks=False) as (host,):
         with pytest.raises(OSError):
             choose(host, "steer")
@@ -149,16 +149,16 @@ def test_refused_where_tags_are_those_of_a_hardware_queue(klog):
 
 
 @pytest.mark.smoke
-def test_one_pinned_task_gets_the_queues_of_all_cpus(device):
-    """One task, pinned to a CPU, gets at least 2.5 times what its own hardware queue gives it; all
-    CPUs complete its commands."""
+def test_pinned_task_gets_the_queues_of_all_cpus(device):
+    """One task, pinned to a CPU, has at least 2.5 times the rate of commands that its own hardware
+    queue allows; all CPUs complete its commands."""
     _, host = device
     lun = host.luns()[0]
     with load_on(lun.sd, **PINNED):
         under_way(lun, 50)
         direct = rate(host, 1)
         steering(host, 16)
-        # The best of some looks: a busy machine runs the four virtual CPUs one after the other.
+        # The best of five measurements: a busy machine may run the virtual CPUs one after another.
         steered = 0
         for _ in range(5):
             steered = max(steered, rate(host, 1))
@@ -168,20 +168,20 @@ def test_one_pinned_task_gets_the_queues_of_all_cpus(device):
             row["cpu"] for row in debugfs.policy_rows(host)[:QUEUES]} == set(range(QUEUES)))
         rows = debugfs.policy_rows(host)
         print(f"direct {direct:.0f}/s, steered {steered:.0f}/s, {counted(host, 'steered')} moved")
-    # No more than the model allows.
+    # The model allows no higher rate of one hardware queue.
     assert direct < 1.1e9 / SLOW_NS
     assert steered >= 2.5 * direct
     assert {row["cpu"] for row in rows[:QUEUES]} == set(range(QUEUES))
     assert sum(row["backed_off"] for row in rows) == 0
 
 
-def test_balanced_load_is_left_alone(device):
-    """With four tasks on four queues fewer than 1 % of the commands move."""
+def test_balanced_load_does_not_move(device):
+    """With one task on each hardware queue fewer than 1 % of the commands move."""
     _, host = device
     lun = host.luns()[0]
     with load_on(lun.sd, **READS | {"numjobs": QUEUES, "cpus_allowed": f"0-{QUEUES - 1}",
                                     "cpus_allowed_policy": "split", "iodepth": 32}):
-        wait_for("four busy queues", lambda: all(
+        wait_for("busy queues", lambda: all(
             row["inflight"] > 16 for row in host.hwqs()[:QUEUES]))
         before = host.stats()["done"]
         choose(host, "steer")
@@ -192,7 +192,7 @@ def test_balanced_load_is_left_alone(device):
     assert done > 500 and steered < done / 100
 
 
-def test_steer_stops_if_all_queues_are_equally_fast(device):
+def test_steer_stops_if_another_queue_is_no_faster(device):
     """On a device that serves all commands at the same time the policy makes a trial, and then the
     host runs as direct."""
     host_dir, host = device
@@ -209,7 +209,7 @@ def test_steer_stops_if_all_queues_are_equally_fast(device):
         done, steered = host.stats()["done"] - before, counted(host, "steered")
     print(f"{steered} of {done} commands moved")
     assert 0 < steered < done / 100
-    # When the device no longer serves all queues alike, the policy becomes effective by itself.
+    # When each hardware queue serves one command at a time, the policy becomes effective by itself.
     host_dir.set("model/service_ns", 0)
     host_dir.set("model/hwq_ns", SLOW_NS)
     with load_on(lun.sd, **PINNED):
@@ -219,7 +219,8 @@ def test_steer_stops_if_all_queues_are_equally_fast(device):
 @pytest.mark.smoke
 @pytest.mark.limit(90)
 def test_cpus_go_offline_and_come_back_under_verified_load(device):
-    """No foreign command stays on, or gets to, a hardware queue whose CPU has gone offline."""
+    """When the CPU of a hardware queue is offline, the queue has no foreign commands and gets
+    none."""
     host_dir, host = device
     lun = host.luns()[0]
     queue_of = {cpu: hwq for hwq in range(QUEUES) for cpu in cpus_of(lun, hwq)}
@@ -247,7 +248,7 @@ def test_cpus_go_offline_and_come_back_under_verified_load(device):
 
 
 @pytest.mark.smoke
-def test_a_cpu_goes_offline_after_foreign_commands_end(device):
+def test_cpu_goes_offline_after_foreign_commands_end(device):
     """A CPU goes offline while its hardware queue has slow foreign commands: the layer waits for
     them, since the block layer does not know of them."""
     host_dir, host = device
@@ -256,16 +257,16 @@ def test_a_cpu_goes_offline_after_foreign_commands_end(device):
     with load_on(lun.sd, **PINNED):
         steering(host)
         host_dir.arm("timeout", count=40, delay_ms=2000)
-        wait_for("the last of them", lambda: host_dir.get("fault/count") == "0")
+        wait_for("the last fault", lambda: host_dir.get("fault/count") == "0")
         assert host.hwqs()[hwq]["foreign"] > 0
         with offline(1):
             assert host.hwqs()[hwq]["foreign"] == 0
     host_dir.arm("none", count=-1)
 
 
-def test_its_own_cpu_goes_offline(device):
-    """The block layer waits for the commands of a CPU that goes offline, on whichever hardware
-    queue they are."""
+def test_cpu_goes_offline_while_its_commands_are_foreign(device):
+    """When a CPU goes offline, the block layer waits for the commands of its hardware queue, even
+    if they have moved to another one."""
     host_dir, host = device
     before = settle(host)["timeouts"]
     with traced() as trace:
@@ -280,7 +281,7 @@ def test_its_own_cpu_goes_offline(device):
 
 
 @pytest.mark.limit(90)
-def test_lost_commands_are_aborted_where_they_are(device):
+def test_lost_foreign_commands_are_aborted(device):
     host_dir, host = device
     lun = host.luns()[0]
     (lun.sysfs / "timeout").write_text("2", encoding="ascii")
@@ -292,7 +293,7 @@ def test_lost_commands_are_aborted_where_they_are(device):
             steering(host)
             host_dir.set("model/hwq_ns", SLOW_NS // 4)
             host_dir.arm("lost", count=8, every=31)
-            wait_for("the last of them", lambda: host_dir.get("fault/count") == "0")
+            wait_for("the last fault", lambda: host_dir.get("fault/count") == "0")
         stats = settle(host, 30)
     host_dir.arm("none", count=-1)
     (lun.sysfs / "timeout").write_text("30", encoding="ascii")
@@ -304,7 +305,7 @@ def test_lost_commands_are_aborted_where_they_are(device):
 
 @pytest.mark.smoke
 def test_resets_find_steered_commands(device):
-    """A reset ends lost commands on any hardware queue; all others end while it begins."""
+    """A reset ends lost commands on any hardware queue; no command times out."""
     host_dir, host = device
     lun = host.luns()[0]
     before = settle(host)
@@ -313,7 +314,7 @@ def test_resets_find_steered_commands(device):
             steering(host)
             for _ in range(3):
                 host_dir.arm("lost", count=8, every=5)
-                wait_for("the last of them", lambda: host_dir.get("fault/count") == "0")
+                wait_for("the last fault", lambda: host_dir.get("fault/count") == "0")
                 sg.reset(SG_SCSI_RESET_DEVICE)
         stats = settle(host)
     host_dir.arm("none", count=-1)
@@ -324,7 +325,8 @@ def test_resets_find_steered_commands(device):
 
 @pytest.mark.smoke
 def test_switching_and_freezing_under_verified_load(device):
-    """The block layer freezes the queue to change its scheduler."""
+    """Policy and scheduler change under load. The block layer freezes the queue to change the
+    scheduler."""
     host_dir, host = device
     lun = host.luns()[0]
     switched, before = 0, settle(host)["timeouts"]
@@ -346,7 +348,7 @@ def test_switching_and_freezing_under_verified_load(device):
     assert moved(trace) and stats["timeouts"] == before and stats["held"] == 0
 
 
-def test_commands_that_never_move(device):
+def test_flushes_passthrough_and_polled_commands_never_move(device):
     """Flushes, requests that wait for a flush, passthrough and polled commands never move, while
     other commands do."""
     host_dir, host = device
@@ -369,7 +371,7 @@ def test_commands_that_never_move(device):
         cache.write_text("temporary write through", encoding="ascii")
     away = moved(trace)
     assert len(away) > 100 and {fields["op"] for fields in away} == {"0x28"}
-    # Passthrough has a READ of one block, and polled commands have the last hardware queue.
+    # Passthrough commands are READs of one block; polled commands are on the last hardware queue.
     assert all(fields["bytes"] != "512" and int(fields["hwq"]) < QUEUES for fields in away)
     ended = [fields for name, fields in trace.events if name == "smq_done"]
     assert sum(fields["op"] == "0x35" for fields in ended) >= 8
@@ -380,7 +382,7 @@ def test_commands_that_never_move(device):
 
 @pytest.mark.smoke
 @pytest.mark.usefixtures("shared")
-def test_tags_are_unique_where_commands_go():
+def test_moved_commands_have_unique_tags():
     """With host_tagset no two commands of the host have the same tag at the same time."""
     host_dir = RamDir("tags")
     for name, value in {"hw_queues": QUEUES, "depth": 64, "host_tagset": 1,
@@ -410,8 +412,9 @@ def test_tags_are_unique_where_commands_go():
 
 @pytest.mark.smoke
 @with_params(hw_queues=2, depth=16, delay_us=20000)
-def test_a_full_queue_is_fallen_back_from(hold):
-    """The other hardware queue refuses every command: none goes back to the mid-layer."""
+def test_refused_foreign_command_returns_to_its_own_queue(hold):
+    """The other hardware queue refuses every command: the layer issues each to its own queue, and
+    returns none to the mid-layer."""
     lun = hold.luns()[0]
     before = [row["done"] for row in hold.hwqs()]
     fio(lun.sd, **PINNED | {"iodepth": 4, "runtime": 1})
@@ -434,7 +437,7 @@ def test_a_full_queue_is_fallen_back_from(hold):
     choose(hold, "direct", 16)
 
 
-def test_removed_under_load(shared):
+def test_lun_and_host_are_removed_while_commands_are_foreign(shared):
     """A LUN is removed, then the host. This must be the last test that uses the host."""
     host_dir, host = shared
     serve_apart(host_dir)

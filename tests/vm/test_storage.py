@@ -37,8 +37,8 @@ from kit.virtio import device_at, module, take
 
 MIB = 32
 BLOCKS = MIB << 11
-# The data that must still be there when the LUN is back. It lies behind the blocks that are read in
-# the search for partitions.
+# The data that must still be there when the LUN is added again. It lies behind the blocks that the
+# partition scan reads.
 KEPT, KEPT_BLOCKS = 4096, 512
 QUERIES = ("sg_inq", "sg_vpd", "sg_vpd --page=sv", "sg_vpd --page=sn", "sg_vpd --page=di",
            "sg_vpd --page=bl", "sg_readcap", "sg_readcap --16", "sg_luns", "sg_turs --number=3",
@@ -57,20 +57,20 @@ pytestmark = pytest.mark.limit(120)
 
 @dataclass(frozen=True)
 class Storage:
-    """A LUN of MIB MiB: how to find it, take it away and bring it back."""
+    """A LUN of MIB MiB: how to find it, remove it and add it again."""
     lun: Callable[[], Lun]
     pull: Callable[[], None]
     back: Callable[[], object]
     vendor: str = "LIO-ORG"
     serial: str = "store"
     queries: tuple[str, ...] = QUERIES + OF_LIO
-    # The reset levels that its driver has and its target answers.
+    # The reset levels that both its driver and its target support.
     resets: tuple[int, ...] = RESETS
     # WRITEs may be in flight at a reset or removal. False if later READs would get wrong data.
     writes: bool = True
     # The driver of its host is part of this project.
     ours: bool = False
-    # A reset may fail with EIO, if all commands in flight ended before it could act.
+    # A reset may fail with EIO if all commands in flight ended before it.
     may_do_nothing: bool = False
 
 
@@ -144,7 +144,7 @@ def iscsi_tcp() -> Iterator[Storage]:
 
 @contextmanager
 def fc() -> Iterator[Storage]:
-    """LIO behind Fibre Channel. tcm_fc waits for ever for the data of a WRITE that was given up. If
+    """LIO behind Fibre Channel. tcm_fc waits for ever for the data of an aborted WRITE. If
     a reset ends a READ, data that tcm_fc still sends for it may get into the memory of the next
     READ. These are faults of libfc and LIO, not of the code that is tested here
     (docs/fibre-channel.md)."""
@@ -165,7 +165,7 @@ def fc() -> Iterator[Storage]:
 
 @contextmanager
 def claimed(make) -> Iterator[Storage]:
-    """The same disk, claimed by smq_conv, which offers all resets."""
+    """A disk, claimed by smq_conv, which supports all resets."""
     with conv.module(io_errors=True), make() as found:
         def back():
             found.back()
@@ -177,12 +177,12 @@ def claimed(make) -> Iterator[Storage]:
 
 
 def conv_tcm_loop():
-    """A claimed disk in memory."""
+    """LIO's RAM disk through tcm_loop, claimed by smq_conv."""
     return claimed(tcm_loop)
 
 
 def conv_iscsi_tcp():
-    """A claimed disk behind a transport."""
+    """LIO's iSCSI disk, claimed by smq_conv."""
     return claimed(iscsi_tcp)
 
 
@@ -205,7 +205,7 @@ def ready(storage: Storage) -> Lun:
     return lun
 
 
-def test_queries(storage):
+def test_sg_and_smq_sg_answer_queries_alike(storage):
     """The nodes of sg and smq_sg give the same answer to each query, and the answers are true."""
     lun = ready(storage)
     said = {}
@@ -221,7 +221,7 @@ def test_queries(storage):
 
 
 @pytest.mark.smoke
-def test_prebuilt_cdbs(storage):
+def test_prepared_commands_beyond_the_depth_end(storage):
     """Sends eight more prepared commands than the LUN's queue depth allows, but at most 128."""
     lun = ready(storage)
     depth = int((lun.sysfs / "queue_depth").read_text(encoding="ascii"))
@@ -230,11 +230,11 @@ def test_prebuilt_cdbs(storage):
 
 
 @pytest.mark.smoke
-def test_verified(storage):
+def test_verified_io(storage):
     assert total_ios(fio(ready(storage).sd, numjobs=4, **VERIFIED)) > 60 * 4
 
 
-def test_file_system(storage, tmp_path):
+def test_files_survive_a_remount(storage, tmp_path):
     if not storage.ours:
         pytest.skip("no driver of this project is below the file system")
     files_survive(ready(storage), tmp_path)
@@ -277,8 +277,8 @@ def test_hot_remove_under_load(storage):
             under_way(lun, 100)
             storage.pull()
             assert any(job["error"] for job in load.result()["jobs"])
-        wait_for("the LUN to go", lambda: not lun.sysfs.exists())
-        wait_for("the slot's end", lambda: file.run([0]) == (0, 1) and
+        wait_for("the LUN to disappear", lambda: not lun.sysfs.exists())
+        wait_for("ENODEV", lambda: file.run([0]) == (0, 1) and
                  file.status(0).result == -errno.ENODEV)
     storage.back()
     lun = ready(storage)

@@ -57,7 +57,7 @@ def test_random_changes_under_verified_load():
                  for queues in (1, 2)]
         for host_dir, host in hosts:
             never_offline(host)
-            # A device that is sometimes full, with expensive doorbells.
+            # The device is sometimes full, and its doorbells are expensive.
             host_dir.set("model/service_ns", 300000)
             host_dir.set("model/doorbell_ns", 20000)
         jobs = verified_loads(loads, [host for _, host in hosts])

@@ -12,7 +12,7 @@ from kit.trace import traced
 
 @pytest.fixture(scope="module")
 def lun():
-    """One LUN of 64 MiB for the tools."""
+    """One LUN of 64 MiB."""
     with loaded("smq_ram", size_mb=64) as hosts:
         yield hosts[0].luns()[0]
 
@@ -55,8 +55,8 @@ QUERIES = [
 @pytest.mark.smoke
 @pytest.mark.parametrize("program,words,want", QUERIES,
                          ids=[" ".join([row[0], *row[1]]) for row in QUERIES])
-def test_sg3_utils(lun, program, words, want):
-    """The programs end with status 0 and print this disk's properties."""
+def test_sg3_utils_print_the_disks_properties(lun, program, words, want):
+    """The programs exit with status 0 and print this disk's properties."""
     done = run(program, *words, lun.sg)
     # sg_requests prints to standard error.
     said = done.stdout + done.stderr
@@ -77,8 +77,8 @@ def test_sg3_utils_report_errors(lun):
     run("sg_turs", lun.sg)
 
 
-def test_block_limits_are_those_of_the_disk(lun):
-    """The block layer's limits and flags are those that the disk reports."""
+def test_block_limits_match_the_disks_limits(lun):
+    """The block layer has the limits and flags that the disk reports."""
     def value(name):
         return int((lun.queue / name).read_text().split()[0])
     assert value("rotational") == 0 and value("add_random") == 0
@@ -89,7 +89,7 @@ def test_block_limits_are_those_of_the_disk(lun):
     assert (lun.queue / "write_cache").read_text().strip() == "write through"
 
 
-def test_largest_commands(lun):
+def test_one_command_moves_8_mib(lun):
     """One command can move 8 MiB; the kernel refuses 512 bytes more with EINVAL."""
     most = 8 << 20
     data = os.urandom(1 << 20) * 8
@@ -101,7 +101,7 @@ def test_largest_commands(lun):
             dev.cmd(cdb.blocks(cdb.READ_16, 0, most // 512 + 1), din=most + 512)
 
 
-def test_largest_block_io(lun):
+def test_block_io_uses_commands_of_8_mib(lun):
     """Block I/O can have commands of 8 MiB, too, once max_sectors_kb allows it."""
     limit = lun.queue / "max_sectors_kb"
     before = limit.read_text(encoding="ascii")
@@ -116,7 +116,7 @@ def test_largest_block_io(lun):
         limit.write_text(before, encoding="ascii")
 
 
-def test_discard(lun):
+def test_discarded_blocks_read_as_zeroes(lun):
     """After blkdiscard written blocks read as zeroes, and their neighbours are unchanged."""
     with open(lun.sd, "r+b", buffering=0) as disk:
         disk.write(b"\xee" * (1 << 20))
@@ -134,7 +134,7 @@ def test_discard(lun):
         assert disk.read(8 << 20) == bytes(8 << 20)
 
 
-def test_file_system(lun, tmp_path):
+def test_ext4_with_discard_keeps_its_files(lun, tmp_path):
     """ext4 with discard: files are the same after a remount, fsck finds nothing."""
     there = tmp_path / "mnt"
     there.mkdir()

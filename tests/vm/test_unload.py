@@ -40,7 +40,7 @@ def test_resets_under_verified_load(ram, disk):
     assert (stats["lun_resets"], stats["target_resets"], stats["host_resets"]) == (2, 2, 2)
 
 
-def test_lun_deleted_under_load_and_found_again():
+def test_lun_is_deleted_under_load_and_found_again():
     with loaded("smq_ram", luns=2, io_errors=True) as (host,):
         gone, stays = host.luns()
         with load_on(stays.sd, **JOB):
@@ -49,12 +49,12 @@ def test_lun_deleted_under_load_and_found_again():
                 under_way(gone)
                 (gone.sysfs / "delete").write_text("1", encoding="ascii")
                 assert any(job["error"] for job in load_.result()["jobs"])
-        wait_for("its nodes to go", lambda: len(host.luns()) == 1)
+        wait_for("its nodes to disappear", lambda: len(host.luns()) == 1)
         (host.sysfs / "scan").write_text("0 0 0", encoding="ascii")
         fio(host.wait_luns(2)[0].sd, **JOB | {"runtime": 1})
 
 
-def test_polling_program_killed_with_commands_in_flight():
+def test_commands_of_a_killed_polling_program_end():
     with loaded("smq_ram", poll_queues=1) as (host,):
         with load_on(host.luns()[0].sd, **JOB | {"rw": "randread", "hipri": True}) as load_:
             wait_for("polled commands", lambda: host.stats()["polled"] > 1000, 40)
@@ -63,7 +63,7 @@ def test_polling_program_killed_with_commands_in_flight():
 
 
 @pytest.mark.limit(120)
-def test_loaded_and_unloaded_again_and_again():
+def test_module_is_loaded_and_unloaded_repeatedly():
     for repeat in range(15):
         load("smq_ram", luns=1 + repeat % 4, hosts=1 + repeat % 2)
         unload("smq_ram", seconds=30)

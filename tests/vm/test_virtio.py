@@ -51,7 +51,7 @@ def device(queues):
 
 
 def take(queues):
-    """Makes smq_virtio take a device; returns the host."""
+    """Makes smq_virtio take a device; returns its host."""
     return virtio_kit.take(device(queues))
 
 
@@ -138,7 +138,7 @@ def test_smq_virtio_takes_a_device_and_returns_it_with_its_data():
 
 
 @pytest.mark.smoke
-def test_refused_claims_have_a_reason(klog):
+def test_refused_takes_log_a_reason(klog):
     def refused(attr, name, number, reason):
         with pytest.raises(OSError) as error:
             write(DRIVER / attr, name)
@@ -209,7 +209,7 @@ def test_each_queue_has_its_cpus_and_its_interrupt():
         assert names.count(f"{device(4).name}-request") == min(4, CPUS)
 
 
-def test_the_ring_size_limits_commands():
+def test_commands_that_fill_the_ring_complete():
     with taken(1) as host:
         disk = host.luns()[0]
         assert int(host.attr("sg_tablesize")) == RING - 2
@@ -234,7 +234,7 @@ def test_the_ring_size_limits_commands():
 
 @contextmanager
 def plugged(monitor, host, node, lun=0):
-    """Plugs in one more disk, while the block runs."""
+    """Plugs in one more disk; unplugs it after the block."""
     add = f"device_add scsi-hd,bus=hba4.0,scsi-id=5,lun={lun},id=more,drive={node}"
     try:
         monitor.run(add, again="Permission conflict|Duplicate")
@@ -242,10 +242,10 @@ def plugged(monitor, host, node, lun=0):
             (one for one in host.luns() if one.address.endswith(f":0:5:{lun}") and one.sg), None))
     finally:
         monitor.run("device_del more")
-        wait_for("the disk to go", lambda: len(host.luns()) == 1)
+        wait_for("the disk to disappear", lambda: len(host.luns()) == 1)
 
 
-def test_disks_come_and_go_under_load(monitor):
+def test_disks_are_added_and_removed_under_load(monitor):
     with taken(io_errors=True) as host:
         stays = host.luns()[0]
         with load_on(stays.sd, to_end=True, **VERIFIED | {"size": "8m", "loops": 2}):
@@ -260,16 +260,16 @@ def test_disks_come_and_go_under_load(monitor):
                 under_way(lun, 100)
                 monitor.run("device_del more")
                 assert any(entry["error"] for entry in pulled.result()["jobs"])
-            wait_for("the disk to go", lambda: len(host.luns()) == 1)
+            wait_for("the disk to disappear", lambda: len(host.luns()) == 1)
             monitor.run("device_add scsi-hd,bus=hba4.0,scsi-id=5,id=more,drive=spare",
                         again="Permission conflict|Duplicate")
-            wait_for("the disk to come back", lambda: len(host.luns()) == 2)
+            wait_for("the disk to reappear", lambda: len(host.luns()) == 2)
         usable(stays)
         all_done(host)
 
 
 @pytest.mark.smoke
-def test_a_disk_grows(monitor):
+def test_grown_disk_is_usable(monitor):
     with taken(2) as host:
         disk = host.luns()[0]
         blocks = Path("/sys/block", os.path.basename(disk.sd), "size")
@@ -296,15 +296,15 @@ def test_resets_under_verified_load():
 
 
 @pytest.mark.smoke
-def test_reset_of_a_lun_that_has_gone():
+def test_reset_of_a_deleted_lun():
     with taken(1) as host:
         reset_a_deleted_lun(host)
         all_done(host)
 
 
-def test_commands_that_the_device_never_ends_are_aborted(monitor):
-    """The device gives the commands back only when they end by themselves, 2.5 s after their
-    start."""
+def test_commands_that_the_device_delays_are_aborted(monitor):
+    """The device completes the commands only 2.5 s after their start, even if they are
+    aborted."""
     with taken(io_errors=True) as host:
         disk = host.luns()[0]
         with plugged(monitor, host, "slow") as slow, SgDev(slow.sg) as sg, \
@@ -318,7 +318,7 @@ def test_commands_that_the_device_never_ends_are_aborted(monitor):
         assert host.stats()["aborts"] >= 4 and host.stats()["host_resets"] == 0
 
 
-def test_buckets_before_its_one_queue():
+def test_bucket_policy_works_with_one_hardware_queue():
     with taken(1) as host:
         write(host.sysfs / "smq_bucket/share", 0)
         write(host.sysfs / "smq/policy", "bucket")
@@ -328,7 +328,7 @@ def test_buckets_before_its_one_queue():
         assert policy(host)["all"] > 100 and policy(host)["held"] == 0
 
 
-def test_a_disk_found_while_a_policy_holds_has_the_depth_that_the_device_says():
+def test_disk_found_under_a_holding_policy_has_its_own_depth():
     with taken(1, io_errors=True) as host:    # errors of a partition scan
         assert depths(host) == (16, 16, 16)
         write(host.sysfs / "smq/policy", "batch")
@@ -344,7 +344,7 @@ def test_a_disk_found_while_a_policy_holds_has_the_depth_that_the_device_says():
 
 
 @pytest.mark.smoke
-def test_poll_queues():
+def test_poll_queues_complete_verified_io():
     with taken(4, poll_queues=2) as host:
         disk = host.luns()[0]
         assert (host.stats()["hw_queues"], host.stats()["poll_queues"]) == (2, 2)
@@ -357,14 +357,14 @@ def test_poll_queues():
         all_done(host)
 
 
-def test_more_poll_queues_than_there_are(klog):
+def test_too_many_poll_queues_are_cut(klog):
     with taken(1, poll_queues=3) as host:
         assert host.stats()["poll_queues"] == 0
         assert any("poll_queues=3 cut to 0" in line for line in klog.lines())
 
 
 @pytest.mark.smoke
-def test_unbound_under_load_and_taken_again():
+def test_device_is_unbound_under_load_and_taken_again():
     with taken(io_errors=True) as host:
         path = device(4)
         with load_on(host.luns()[0].sd, ok=False, **LOAD) as job:
@@ -377,7 +377,7 @@ def test_unbound_under_load_and_taken_again():
         usable(take(4).luns()[0])
 
 
-def test_the_function_is_removed_under_load_and_found_again():
+def test_pci_function_is_removed_under_load_and_found_again():
     with taken(io_errors=True) as host:
         function = device(4).resolve().parent
         with load_on(host.luns()[0].sd, ok=False, **LOAD) as job:
@@ -391,8 +391,9 @@ def test_the_function_is_removed_under_load_and_found_again():
         usable(take(4).luns()[0])
 
 
-def test_a_device_recovers_from_a_reset_by_the_transport():
-    """A reset of the device removes its queues: its commands time out, and are repeated."""
+def test_device_recovers_from_a_reset_by_the_transport():
+    """A reset of the device removes its queues: its commands time out, and the mid-layer repeats
+    them."""
     with taken(io_errors=True) as host:
         disk = host.luns()[0]
         write(disk.sysfs / "timeout", 2)

@@ -33,7 +33,7 @@ LUNS = 4
 REASONS = ("busy_hwq", "busy_host", "busy_device", "busy_target")
 READS = {"ioengine": "io_uring", "rw": "randread", "bs": 512, "iodepth": 128, "time_based": True,
          "runtime": 3, "cpus_allowed": "0"}
-# The number of pieces of a command that takes nearly the whole ring.
+# The number of memory segments of a command that takes nearly the whole ring.
 PIECES = 250
 
 
@@ -65,7 +65,7 @@ def refusals(host):
 
 def together(host, jobs):
     """Runs jobs, one for each LUN, on one hardware queue. Prints and returns the commands of each
-    LUN, refusals by reason, and the number of commands that the mid-layer got back."""
+    LUN, refusals by reason, and the number of commands returned to the mid-layer."""
     before, busy = refusals(host), settle(host)["busy"]
     with probe.calls("virtio_pci", "vp_notify") as rung:
         with ExitStack() as loads:
@@ -77,17 +77,17 @@ def together(host, jobs):
     refused = {reason: count - before[reason] for reason, count in refusals(host).items()}
     print(f"{[job['iodepth'] for job in jobs]} on {len(jobs)} LUNs: commands {counts}, Jain "
           f"{jain(counts):.3f}, {sum(counts) / max(doorbells or 1, 1):.1f} a doorbell, refused "
-          f"{refused}, handed back {stats['busy'] - busy}")
+          f"{refused}, returned {stats['busy'] - busy}")
     return counts, refused, stats["busy"] - busy
 
 
 def test_four_luns_share_a_full_ring(host):
-    counts, refused, handed_back = together(host, [READS] * LUNS)
-    assert refused["busy_hwq"] > 0 == handed_back
+    counts, refused, returned = together(host, [READS] * LUNS)
+    assert refused["busy_hwq"] > 0 == returned
     assert jain(counts) > 0.9
 
 
-def test_a_command_that_fills_the_ring_gets_its_turn(host):
+def test_command_that_fills_the_ring_gets_its_turn(host):
     """A command that takes nearly the whole ring gets its turn, beside three LUNs that fill the
     ring of the same hardware queue with small commands."""
     os.sched_setaffinity(0, {0})
@@ -109,7 +109,7 @@ def test_a_command_that_fills_the_ring_gets_its_turn(host):
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
-def test_another_queue_does_not_wait_for_the_ring(host):
+def test_full_ring_does_not_stop_another_queue(host):
     """One LUN has a CPU and a hardware queue of its own, and one command at a time: first alone,
     then while the other LUNs keep the other hardware queue full."""
     one = READS | {"iodepth": 1, "cpus_allowed": "1", "runtime": 2}

@@ -183,7 +183,7 @@ def test_smq_virtio_and_virtio_scsi_get_the_same_answers():
 @pytest.mark.limit(120)
 def test_verified_io():
     with taken() as (host, disks):
-        # The scan for LUNs also asks targets that are not there, which counts as errors.
+        # The scan for LUNs also addresses targets that do not exist, which counts as errors.
         before = settle(host)["errors"]
         for disk in disks:
             for jobs in (1, 4):
@@ -193,7 +193,7 @@ def test_verified_io():
 
 
 @pytest.mark.smoke
-def test_prepared_commands_move_their_data_on_both_ways():
+def test_prepared_commands_move_data_in_both_directions():
     """Data is written by one initiator, and read and compared by the other, by commands prepared in
     smq_sg."""
     count, each = 64, 8
@@ -242,7 +242,7 @@ def reservations_fixture():
 
 @pytest.mark.smoke
 @pytest.mark.usefixtures("reservations")
-def test_persistent_reservations_between_two_initiators():
+def test_persistent_reservations_exclude_the_other_initiator():
     def keys(disk):
         return run("sg_persist", "--in", "--read-keys", disk.sg).stdout
 
@@ -268,7 +268,7 @@ def test_persistent_reservations_between_two_initiators():
                 assert file.lend(0, memory) == 0
                 file.prepare([slots.write(0)])
                 assert file.run_one(0).result == conflict
-            # scsi-hd's LUN is not the reserved one.
+            # The reservation does not affect scsi-hd, which has another LUN.
             assert direct_write(other.sd) == 0
             assert out(b, "reserve", param_rk="0xb2", prout_type=1) == conflict
             assert out(b, "release", param_rk="0xb2", prout_type=1) == 0
@@ -287,8 +287,7 @@ def test_persistent_reservations_between_two_initiators():
             assert two.cmd(WRITE, dout=bytes(512)).good
             assert "0xa1" not in keys(b)
 
-    # The reservation is in tgt, not in the driver: it outlives the change of drivers, and so do the
-    # keys.
+    # tgt keeps the reservation and the keys, not the driver: they survive the change of drivers.
     disks = disks_of(host_of(device(), len(PATHS)))
     with two_paths(disks) as (one, two):
         assert one.cmd(READ, din=512).status == conflict and two.cmd(READ, din=512).good
@@ -302,13 +301,13 @@ def test_persistent_reservations_between_two_initiators():
 
 
 @pytest.mark.smoke
-def test_unit_attentions_and_sense_data_come_through():
+def test_unit_attentions_and_sense_data_are_reported():
     def protect(dev, on):
         page = bytearray(dev.cmd(cdb.mode_sense(True, CONTROL_PAGE), din=252).data)
         del page[page[0] + 1:]
         at = 4 + page[3]
         assert page[at] & 0x3f == CONTROL_PAGE
-        # Reserved in MODE SELECT: mode data length, WP and DPOFUA, PS.
+        # MODE SELECT requires these fields to be 0: mode data length, WP and DPOFUA, PS.
         page[0], page[2], page[at] = 0, 0, CONTROL_PAGE
         page[at + 4] = page[at + 4] & ~SWP | (SWP if on else 0)
         return dev.cmd(bytes([MODE_SELECT_6, PF, 0, 0, len(page), 0]), dout=bytes(page))
@@ -362,7 +361,7 @@ def test_resets_under_verified_load():
                                                 "host_resets")] == [2, 2, 2]
 
 
-def test_hot_removal_under_load_and_return(monitor):
+def test_disk_is_unplugged_under_load_and_plugged_in_again(monitor):
     with taken(io_errors=True) as (host, disks):
         count = len(PATHS) + 1
 
@@ -380,7 +379,7 @@ def test_hot_removal_under_load_and_return(monitor):
                 monitor.run("device_del plugged")
                 assert any(job["error"] for job in pulled.result()["jobs"])
             host.wait_luns(count - 1)
-            # tgt still has its state of the initiator.
+            # tgt has kept the initiator's registration.
             new = plugged()
             assert "0xc3" in run("sg_persist", "--in", "--read-keys", new.sg).stdout
             fio(new.sd, **VERIFIED)
@@ -388,6 +387,6 @@ def test_hot_removal_under_load_and_return(monitor):
         finally:
             if len(host.luns()) == count:
                 monitor.run("device_del plugged")
-                wait_for("the disk to go", lambda: len(host.luns()) == count - 1)
+                wait_for("the disk to disappear", lambda: len(host.luns()) == count - 1)
         settle(host)
     assert bound_to(device()) == "virtio_scsi"

@@ -14,7 +14,7 @@ from kit.sgio import DID_TIME_OUT, SgDev
 from kit.trace import traced
 
 WRITES = 20
-# Earlier commands keep the worker busy for so long. In this time the timers of later commands (1 s,
+# Earlier commands keep the worker busy for this long. Meanwhile the timers of later commands (1 s,
 # checked once a second) expire, and all aborts end, one after the other.
 BUSY_SECONDS = 4
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 64, "time_based": True,
@@ -46,13 +46,13 @@ def busy_worker(pool, host, lun):
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["abort", "reset"])
-def test_writes_that_wait_for_memory_lose_no_place(fails):
+def test_writes_that_wait_for_memory_give_their_room_back(fails):
     with ram_host(hw_queues=1) as (host_dir, host), ThreadPoolExecutor(64) as pool:
         host_dir.add_lun(1, size_mb=256)
         disk, big = host.wait_luns(2)
         # Clears the unit attention that reports the new LUN.
         on_cpu(0, disk.sg, cdb.plain(cdb.TEST_UNIT_READY))
-        # From now on the host counts the places that commands take; with 64 it refuses none yet.
+        # From now on commands take room in the ring; with room for 64 the host refuses none yet.
         host_dir.set("model/hwq_depth", 64)
         with traced() as trace:
             with busy_worker(pool, host, big):

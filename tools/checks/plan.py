@@ -68,10 +68,10 @@ NOT_SANITIZED = (
     # four.
     "tests/vm/test_faults.py::test_cpu_goes_offline_and_comes_back_under_verified_load",
     "tests/vm/test_steer.py::test_cpus_go_offline_and_come_back_under_verified_load",
-    "tests/vm/test_steer.py::test_a_cpu_goes_offline_after_foreign_commands_end",
-    "tests/vm/test_steer.py::test_its_own_cpu_goes_offline",
-    "tests/vm/test_steer.py::test_one_pinned_task_gets_the_queues_of_all_cpus",
-    "tests/vm/test_steer.py::test_balanced_load_is_left_alone",
+    "tests/vm/test_steer.py::test_cpu_goes_offline_after_foreign_commands_end",
+    "tests/vm/test_steer.py::test_cpu_goes_offline_while_its_commands_are_foreign",
+    "tests/vm/test_steer.py::test_pinned_task_gets_the_queues_of_all_cpus",
+    "tests/vm/test_steer.py::test_balanced_load_does_not_move",
     # The number of commands that arrive while one is served depends on the CPU's speed.
     "tests/vm/test_policy.py::test_expensive_doorbells_are_shared",
     # The variant of this test for a host reset goes through the same steps.
@@ -83,17 +83,17 @@ NOT_SANITIZED = (
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[1024]",
     "tests/vm/test_short.py::test_residuals_are_exact_and_block_io_recovers[2048]",
     # The test reads tags while they change: on a slow kernel it sees a mix of two states.
-    "tests/vm/test_sg_depth.py::test_never_more_than_the_depth_of_the_moment",
+    "tests/vm/test_sg_depth.py::test_changed_depth_is_never_exceeded",
     # The tests need four CPUs, one of which goes offline, and a limit of 50 ms.
     "tests/vm/test_sg_held_needs.py",
     # The test needs a full device, and this kernel is too slow to fill it.
     "tests/vm/test_prio.py::test_sync_writes_go_first",
     # They measure waits and shares with four CPUs: on a slow kernel these mean nothing.
     "tests/vm/test_sg_depth.py::test_files_have_equal_shares",
-    "tests/vm/test_sg_depth.py::test_a_new_file_soon_gets_its_share",
-    "tests/vm/test_sg_depth.py::test_one_at_a_time_beside_a_huge_batch",
-    "tests/vm/test_sg_depth.py::test_passthrough_and_block_io_of_smq_ram",
-    "tests/vm/test_sg_depth.py::test_passthrough_and_block_io_of_scsi_debug",
+    "tests/vm/test_sg_depth.py::test_new_file_soon_gets_its_share",
+    "tests/vm/test_sg_depth.py::test_single_commands_get_places_beside_a_huge_batch",
+    "tests/vm/test_sg_depth.py::test_neither_passthrough_nor_block_io_starves_on_smq_ram",
+    "tests/vm/test_sg_depth.py::test_neither_passthrough_nor_block_io_starves_on_scsi_debug",
 )
 LINTERS = ("checkpatch", "sparse", "shell", "python", "spelling")
 

@@ -13,8 +13,8 @@ LINE = re.compile(r"\s*(\d+)\s+(\d+)\s+(\S+) (?:\[(\w+)\] )?func:(\S+)")
 def live(wanted: Callable[[str], bool]) -> dict[str, int]:
     """Counts allocations that are not freed, by place in the code: "FILE:LINE FUNCTION".
 
-    @wanted gets a module's name, or for built-in code a source file's path; it returns whether to
-    count its places.
+    @wanted is called with a module's name, or for built-in code with a source file's path. It
+    returns whether to count the allocations made there.
     """
     assert ALLOCINFO.exists(), "no allocation profiling: run as tools/uml --flavour sanitize"
     found: dict[str, int] = {}
@@ -28,8 +28,8 @@ def live(wanted: Callable[[str], bool]) -> dict[str, int]:
 
 def grown(before: dict[str, int], wanted: Callable[[str], bool],
           seconds: float = 15) -> list[str]:
-    """The places that have more allocations than @before, still after @seconds: allocations that
-    are about to be freed do not count."""
+    """The places that still have more allocations than in @before after @seconds. The wait gives
+    the kernel time to free what is about to be freed."""
     end = time.monotonic() + seconds
     while True:
         # Frees inodes and dentries of removed objects.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Processes that a test forks; each is waited for, with a time limit."""
+"""Processes that a test forks. The test waits for each of them, with a time limit."""
 import os
 import signal
 import sys
@@ -28,7 +28,8 @@ def spawn(work: Callable) -> int:
 
 
 def ended(pid: int, seconds: float = 20) -> int:
-    """The exit status of a process, below 0 for a signal."""
+    """Waits until a process has ended. Returns its exit status, or minus the number of the signal
+    that ended it."""
     def status():
         found, raw = os.waitpid(pid, os.WNOHANG)
         return (os.waitstatus_to_exitcode(raw),) if found else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_conv: claims of LUNs, and the upper LUNs that it makes for them."""
+"""smq_conv: claims and releases LUNs, and finds the upper LUNs that it makes for them."""
 import errno
 import time
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ SOON = 20
 
 
 def write(path: Path | str, text: str | int) -> None:
-    """Writes an attribute, by one system call: buffered output that fails is written once more
-    when its file is closed, and the second attempt may succeed."""
+    """Writes an attribute by one system call. With buffered output Python would repeat a failed
+    write when it closes the file, and the second attempt may succeed."""
     with open(path, "wb", buffering=0) as file:
         file.write(str(text).encode("ascii"))
 
@@ -26,8 +26,8 @@ def ask(what: str, address: str) -> None:
     write(DRIVER / what, address)
 
 
-def ask_soon(what: str, address: str) -> None:
-    """As ask(), but tries again while the disk is open."""
+def _ask_until_closed(what: str, address: str) -> None:
+    """The same as ask(), but tries again for SOON seconds while the disk is open."""
     end = time.monotonic() + SOON
     while True:
         try:
@@ -50,12 +50,12 @@ def host_of(lun: Lun) -> Host:
 
 
 def dispatched(lun: Lun) -> int:
-    """How often commands of a LUN were sent to its host's driver."""
+    """How many commands of a LUN were sent to its host's driver, counting each retry."""
     return int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 0)
 
 
 def again(lun: Lun) -> Lun:
-    """Waits until a LUN has a disk again; returns it with its present nodes."""
+    """Waits until a LUN has a disk again; returns the LUN with its new nodes."""
     def found():
         return next((one for one in host_of(lun).luns() if one.address == lun.address and
                      one.sd and one.sg and one.ready), None)
@@ -74,15 +74,15 @@ def claim(lower: Lun) -> Lun:
         return next((lun for lun in uppers() if lun.address.partition(":")[2] == where and
                      lun.address not in others and lun.sd and lun.sg and lun.ready), None)
     with KernelLog() as log:
-        ask_soon("claim", lower.address)
+        _ask_until_closed("claim", lower.address)
         upper = wait_for(f"the upper disk of {lower.address}", found)
         log.wait(rf"sd {upper.address}: \[\w+\] Attached SCSI", 30 * TIME_FACTOR)
     return upper
 
 
 def release(lower: Lun) -> Lun:
-    """Releases a LUN; returns it with the nodes that it has then."""
-    ask_soon("release", lower.address)
+    """Releases a LUN; returns it with its new nodes."""
+    _ask_until_closed("release", lower.address)
     return again(lower)
 
 
@@ -96,7 +96,7 @@ def module(io_errors: bool = False) -> Iterator[KernelLog]:
         finally:
             unload("smq_conv")
         assert not find_hosts("smq_conv")
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
         bad = [] if io_errors else log.io_errors()
         assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])
 

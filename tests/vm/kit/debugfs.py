@@ -7,8 +7,8 @@ DEBUGFS = Path("/sys/kernel/debug/smq")
 
 
 def _lines(host, about: str) -> list[dict[str, str | int]]:
-    """The lines of the host's stats whose first key is @about: a dict of words for each, numbers as
-    int."""
+    """The lines of the host's stats whose first key is @about: one dict of words per line, with
+    numbers as int."""
     version, *lines = (DEBUGFS / f"host{host.number}" / "stats").read_text(
         encoding="ascii").splitlines()
     assert version == "version=1"
@@ -29,12 +29,12 @@ def hwqs(host) -> list[dict[str, str | int]]:
 
 
 def luns(host) -> list[dict[str, str | int]]:
-    """The depths of a host's LUNs and what waits for room in them, one row per LUN."""
+    """The depths of a host's LUNs, and how many commands wait for room, one row per LUN."""
     return _lines(host, "lun")
 
 
 def doorbell(host, hwq: int = 0) -> tuple[int, bool]:
-    """The cost of a hardware queue's doorbell, in ns, and whether the policy finds it expensive."""
+    """The cost of a hardware queue's doorbell in ns, and whether the policy calls it expensive."""
     row = policy(host, hwq)
     return row["doorbell_ns"], bool(row["expensive"])
 
@@ -45,7 +45,7 @@ def policy(host, hwq: int = 0) -> dict[str, str | int]:
 
 
 def policy_rows(host) -> list[dict[str, str | int]]:
-    """The same for each hardware queue."""
+    """The same, one row per hardware queue."""
     return _lines(host, "policy")
 
 

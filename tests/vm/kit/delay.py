@@ -13,9 +13,9 @@ SHORT_US, COUNT = 20, 5000
 
 
 def udelay_ns(micros: int) -> float:
-    """The time of an undisturbed udelay(micros). Measures many short delays, because on a busy
-    machine each long one is disturbed. A kernel that counts turns of a loop, which it timed while
-    it booted, may take only half of the requested time."""
+    """The time of an undisturbed udelay(micros), in ns. Measures many short delays, because on a
+    busy machine every long one is disturbed. A kernel whose udelay() counts loop iterations, by a
+    rate measured at boot, may take only half of the requested time."""
     load("smq_load")
     try:
         job, = inkernel.run("delay", count=COUNT, warmup=100, delay_ns=SHORT_US * 1000)

@@ -9,7 +9,7 @@ from .sgio import (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_TARGE
 def delete(lun: Lun) -> None:
     """Deletes a LUN; it has no node when this returns."""
     (lun.sysfs / "delete").write_text("1", encoding="ascii")
-    wait_for(f"{lun.address} to go", lambda: not lun.sysfs.exists())
+    wait_for(f"the removal of {lun.address}", lambda: not lun.sysfs.exists())
 
 
 def find_again(host: Host, lun: Lun) -> Lun:
@@ -21,9 +21,9 @@ def find_again(host: Host, lun: Lun) -> Lun:
 
 
 def reset_a_deleted_lun(host: Host) -> None:
-    """The ioctl returns 0 at each level, because a deleted LUN has no command, and the host goes on
-    working. SgDev opens with O_NONBLOCK, with which the mid-layer does not check the device's
-    state."""
+    """Checks that a reset by ioctl on a deleted LUN returns 0 at each level, because the LUN has no
+    commands, and that the host still works afterwards. SgDev opens with O_NONBLOCK, so that the
+    mid-layer does not check the device's state."""
     read = cdb.blocks(cdb.READ_10, 0, 8)
     for level in (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST):
         lun = host.luns()[0]

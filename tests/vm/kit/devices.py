@@ -31,13 +31,13 @@ SLOW_JIFFIES = 5
 
 @dataclass(frozen=True)
 class Attached:
-    """An attached device, as functions that find its LUN, remove it and bring it back. @rival finds
-    a LUN by which another initiator uses the same backstore."""
+    """An attached device: functions that find its LUN, remove the device and bring it back. @rival
+    finds a LUN through which another initiator uses the same backstore."""
     lun: Callable[[], Lun]
     pull: Callable[[], object]
     back: Callable[[], object]
     rival: Callable[[], Lun] | None = None
-    # A context during which commands take long.
+    # A context manager: commands take long inside its block.
     slow: Callable[[], AbstractContextManager] = nullcontext
 
 
@@ -50,7 +50,7 @@ def _disk_of(driver: str, hosts: Callable[[], list[Host]]) -> Lun:
 
 
 def disk_of(driver: str) -> Lun:
-    """The same for all hosts of a driver."""
+    """The same for all hosts of @driver."""
     return _disk_of(driver, lambda: find_hosts(driver))
 
 
@@ -66,7 +66,7 @@ def write_attr(path: Path, text) -> None:
 
 
 def _deleted(find: Callable[[], Lun], **more) -> Attached:
-    """A device that sysfs removes (delete) and a scan brings back."""
+    """A device that is removed by its attribute delete, and brought back by a scan."""
     known = find()
 
     def scan():
@@ -76,7 +76,7 @@ def _deleted(find: Callable[[], Lun], **more) -> Attached:
 
 @contextmanager
 def _scsi_debug() -> Iterator[Attached]:
-    """scsi_debug. Its data outlives its hosts only if all share one store."""
+    """scsi_debug. Its hosts share one store, so that the data outlives a removed host."""
     load("scsi_debug", dev_size_mb=MIB, delay=SLOW_JIFFIES, per_host_store=0)
     try:
         yield Attached(lambda: disk_of("scsi_debug"),
@@ -88,7 +88,7 @@ def _scsi_debug() -> Iterator[Attached]:
 
 @contextmanager
 def _rival(store: Path, mine: bool = False) -> Iterator[Callable[[], Lun]]:
-    """The same backstore as a disk of tcm_loop, through another I_T nexus. @mine: the caller has
+    """Makes a backstore a disk of tcm_loop as well, with another I_T nexus. @mine: the caller has
     loaded tcm_loop."""
     with nullcontext() if mine else loop_fabric(io_errors=True):
         tpg = Wwn(RIVAL_WWN, LOOPBACK).tpg(nexus=RIVAL_NEXUS)
@@ -97,7 +97,7 @@ def _rival(store: Path, mine: bool = False) -> Iterator[Callable[[], Lun]]:
 
 @contextmanager
 def _tcm_loop() -> Iterator[Attached]:
-    """tcm_loop, with a backstore so slow that timers run out."""
+    """tcm_loop, with a backstore so slow that commands time out."""
     with loaded("scsi_debug", io_errors=True, dev_size_mb=MIB, delay=SLOW_JIFFIES) as (host,), \
             iblock("store", host.luns()[0].sd) as store, loop_fabric(io_errors=True):
         tpg = Wwn(fabric=LOOPBACK).tpg()
@@ -120,7 +120,7 @@ def _iscsi_lio() -> Iterator[Attached]:
 
 @contextmanager
 def _iscsi_tgt() -> Iterator[Attached]:
-    """iSCSI with tgtd in this VM; tools/check runs the same tgtd on the host machine."""
+    """iSCSI with tgtd in this VM. tools/check runs the same tgtd outside the VM."""
     sys.path.insert(0, str(TOP / "tools"))
     from checks import tgt     # pylint: disable=import-outside-toplevel
     with TemporaryDirectory() as folder, ExitStack() as stack:
@@ -145,8 +145,8 @@ def _fc() -> Iterator[Attached]:
     with soft_fc(MIB) as link:
         def pull():
             link.patience(dev_loss=2, fast_io_fail=1)
-            # While the link is silent, commands stay in flight, and libfc does not end one from
-            # both ports at once.
+            # While the link is silent, commands stay in flight until the link is down. Without
+            # the silence libfc may end a command from both ports at once.
             with link.silent():
                 time.sleep(0.3)
                 link.down()
@@ -161,7 +161,7 @@ def _fc() -> Iterator[Attached]:
 
 
 def _monitor(*commands: str) -> None:
-    """Gives commands to QEMU's monitor."""
+    """Runs commands in QEMU's monitor."""
     with Monitor() as monitor:
         for command in commands:
             monitor.run(command, again="Duplicate|in use|not found")
@@ -179,9 +179,10 @@ def _throttled(disk: str) -> Iterator[None]:
 
 def _hba(driver: str, disk: str, *more: str, stays: bool = False, pull: tuple[str, ...] = (),
          back: tuple[str, ...] = ()):
-    """A disk of an HBA that QEMU emulates: the one on the hosts that appear when @driver and the
-    modules in @more are loaded. @disk is QEMU's name for it. @pull and @back are commands for
-    QEMU's monitor; without them sysfs takes the disk away. @stays: the modules are not unloaded."""
+    """A disk of an HBA that QEMU emulates: the only disk on the hosts that appear when @driver and
+    the modules in @more are loaded. @disk is QEMU's name for it. @pull and @back are commands for
+    QEMU's monitor; without them the disk is removed through sysfs. @stays: the modules are not
+    unloaded."""
     @contextmanager
     def made() -> Iterator[Attached]:
         before, ours = _lower_hosts(), [name for name in (*more, driver) if not is_loaded(name)]
@@ -210,23 +211,23 @@ def _disk(bus: str, node: str) -> str:
 # Levels of sg_reset. After a bus or host reset the mid-layer sleeps for ten seconds.
 LEVELS = {"device": 1, "target": 4, "bus": 2, "host": 3}
 LONG = ("bus", "host")
-# The level that each variant leaves out in the default run, because it would take a minute more.
+# The level that each variant skips in the default run, because it would take a minute more.
 SPARED = {"bare": "host", "converted": "bus"}
 
 
 @dataclass(frozen=True)
 class Device:
-    """A row of the table. why gives the reason for each fault that the row lacks."""
+    """A row of the table. @why gives the reason for each step or result that the row lacks."""
     name: str
     driver: str
     make: Callable
     resets: tuple[str, ...]
-    # How the device is removed while I/O is in flight.
+    # How the test removes the device while I/O is in flight.
     pulled: str
     why: str = ""
-    # Timers may run out in the test.
+    # The test may let commands time out.
     aborts: bool = True
-    # Levels that are not tried.
+    # Levels of reset that the test does not try.
     avoids: tuple[str, ...] = ()
     # Another initiator uses the same backstore.
     rival: bool = False
@@ -236,11 +237,11 @@ class Device:
     attention: bool = True
     # WRITEs may be in flight during faults, and READs get the right data even then.
     writes: bool = True
-    # The default run leaves out one long reset (SPARED) if the device has both.
+    # The default run skips one long reset (SPARED) if the device has both.
     spares: bool = False
 
     def levels(self, variant: str) -> list[str]:
-        """The levels of reset that are tried on a variant: bare or converted."""
+        """The levels of reset that the test tries on a variant: bare or converted."""
         spares = self.spares and set(LONG) <= set(self.resets)
         return [name for name in LEVELS if name not in self.avoids and not (
             spares and name == SPARED[variant])]
@@ -250,15 +251,15 @@ class Device:
         def variant(name):
             levels = ", ".join(level for level in self.levels(name) if level in self.resets)
             return f"{'aborts; ' * self.aborts}resets: {levels or 'none'}; {self.pulled}"
-        return {"bare": variant("bare"), "converted": variant("converted") + "; given back",
-                "smq_sg": "READs and WRITEs in all of it" if self.writes else
-                          "READs in aborts and when taken away; WRITEs before and after",
+        return {"bare": variant("bare"), "converted": variant("converted") + "; released",
+                "smq_sg": "READs and WRITEs in all steps" if self.writes else
+                          "READs during aborts and removal; WRITEs before and after",
                 "same ends": ", ".join((
                     "opcode", "LBA", *["residual"] * self.residual,
                     *["unit attention"] * self.attention, *["reservation conflict"] * self.rival))}
 
 
-ISCSI_TARGET = "target reset: the target does not let it, and open-iscsi drops the session"
+ISCSI_TARGET = "target reset: the target rejects it, and open-iscsi drops the session"
 
 
 def _rows(*rows: Device) -> dict[str, Device]:
@@ -272,7 +273,7 @@ DEFAULT = {name: replace(row, spares=True) for name, row in _rows(
     Device("soft FC", "fcoe", _fc, ("device",), "dev_loss",
            "host reset: libfc takes a minute for it, and at the next link down Linux 6.1 reported "
            "'scheduling while atomic' in fc_seq_set_resp(); WRITEs in faults: tcm_fc waits for "
-           "ever for their data; residuals: tcm_fc tells none",
+           "ever for their data; residuals: tcm_fc reports none",
            avoids=("host",), residual=False, rival=True, writes=False),
     Device("iSCSI, LIO", "iscsi_tcp", _iscsi_lio, ("device",), "logout", ISCSI_TARGET,
            avoids=("target",), rival=True),
@@ -280,13 +281,13 @@ DEFAULT = {name: replace(row, spares=True) for name, row in _rows(
            _hba("vmw_pvscsi", "pvdisk", pull=("device_del pvdisk",), back=(_disk("pv", "pv"),)),
            ("device", "bus", "host"), "device_del"),
     Device("megasas", "megaraid_sas", _hba("megaraid_sas", "mgdisk"), ("host",), "sysfs delete",
-           "residuals: the emulation tells none", residual=False, attention=False),
+           "residuals: the emulation reports none", residual=False, attention=False),
 ).items()}
 
 # Devices of slow/matrix_more, in this order.
 MORE = _rows(
     Device("tcm_loop", "tcm_loopback", _tcm_loop, ("device",), "LUN unlinked",
-           "target reset: flushes works that were never made, of which Linux 6.1 warns",
+           "target reset: flushes work items that were never initialized; Linux 6.1 warns of that",
            avoids=("target",), rival=True),
     Device("iSCSI, tgt", "iscsi_tcp", _iscsi_tgt, ("device",), "logout",
            ISCSI_TARGET, avoids=("target",)),
@@ -294,31 +295,32 @@ MORE = _rows(
            _hba("virtio_scsi", "vsdisk", pull=("device_del vsdisk",), back=(_disk("vs", "vs"),)),
            ("device",), "device_del"),
     Device("mptsas1068", "mptsas", _hba("mptsas", "mptdisk"), ("device", "host"),
-           "sysfs delete", "Linux 7.2: the driver reads behind an array, and the kernel says so"),
+           "sysfs delete", "Linux 7.2 reports that the driver reads past the end of an array"),
     Device("am53c974", "am53c974", _hba("am53c974", "amddisk"), ("bus", "host"),
-           "sysfs delete", "residuals: the driver tells none", residual=False, attention=False),
+           "sysfs delete", "residuals: the driver reports none", residual=False, attention=False),
     Device("usb-uas", "uas",
            _hba("uas", "uasdisk", "xhci_pci", pull=("device_del uas",),
                 back=("device_add usb-uas,id=uas,bus=xhci.0", _disk("uas", "uas"),
                       "qom-set /machine/peripheral/uas attached true")),
            ("device",), "unplugged",
-           "aborts: QEMU 7.2 ends in some aborts of the bare disk (assertion in "
-           "usb_packet_check_state()); unit attention: the emulation has none after a reset of the "
-           "device", aborts=False, attention=False),
+           "aborts: QEMU 7.2 exits in some aborts of the bare disk (assertion in "
+           "usb_packet_check_state()); unit attention: the emulation has none after a device "
+           "reset", aborts=False, attention=False),
     Device("AHCI", "ahci", _hba("ahci", "atadisk"), (), "sysfs delete",
-           "aborts: libata ends block I/O of the bare disk with EIO; residuals: it tells none",
+           "aborts: libata ends block I/O of the bare disk with EIO; residuals: it reports none",
            aborts=False, residual=False,
            attention=False),
     # The last one: its driver may panic, which ends the VM.
     Device("lsi53c895a", "sym53c8xx", _hba("sym53c8xx", "lsidisk", stays=True), ("bus", "host"),
            "sysfs delete",
            "aborts, device reset: Linux 6.1 panics in an abort of the bare disk (assertion in "
-           "sym_hipd.c line 3387); unloading: the driver frees memory with interrupts off then, "
-           "and the kernel says so",
+           "sym_hipd.c line 3387); unloading: the kernel reports that the driver frees memory with "
+           "interrupts off",
            aborts=False, avoids=("device",), attention=False),
 )
 
-# Lower hosts of vm/conv_lowers. Its VM has no monitor, so sysfs takes virtio_scsi's disk away.
+# Lower hosts of vm/conv_lowers. Its VM has no monitor, so virtio_scsi's disk is removed through
+# sysfs.
 LOWERS = {"scsi_debug": DEFAULT["scsi_debug"].make, "tcm_loop": MORE["tcm_loop"].make,
           "virtio_scsi": _hba("virtio_scsi", "a")}
 

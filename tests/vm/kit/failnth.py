@@ -18,14 +18,14 @@ DEBUGFS = Path("/sys/kernel/debug")
 MOST = 5000
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# The number on x86-64.
+# Numbers of system calls on x86-64.
 SYS_FINIT_MODULE = 313
 SYS_DELETE_MODULE = 176
 
 
 def prepare() -> None:
-    """Sets fault injection up: allocations of slabs and of pages fail, also those that may sleep,
-    without a message."""
+    """Sets up fault injection: slab and page allocations may fail, including those that may sleep,
+    and the kernel prints no message about it."""
     assert FAIL_NTH.exists(), "no fault injection: run as tools/uml --flavour sanitize"
     for kind in ("failslab", "fail_page_alloc"):
         (DEBUGFS / kind / "ignore-gfp-wait").write_text("N", encoding="ascii")
@@ -72,7 +72,7 @@ def attempt(call: Callable[[], None], number: int) -> Attempt:
             call()
         except OSError as error:
             found = error.errno
-        # The rest of the count; 0 if the allocation has failed.
+        # How many allocations are left to count; 0 if @number was reached and failed.
         left = int(os.pread(control, 16, 0))
         os.pwrite(control, b"0", 0)
     finally:
@@ -86,9 +86,10 @@ def every(call: Callable[[], None], after: Callable[[Attempt], None],
     """Calls call() again and again, each time with the next of its allocations failing, until no
     allocation is left.
 
-    Each of the first @first allocations fails once. Of the later ones a random choice fails, on
-    average one of @each. after(attempt) undoes or repeats what was done, and checks. An attempt
-    ends in one of the errnos @clean or in success; the last is undisturbed and has to succeed.
+    Each of the first @first allocations fails once. Of the later ones a random selection fails,
+    on average one in @each. after(attempt) checks the result, and undoes or repeats the call. Each
+    attempt must succeed or fail with an errno in @clean. In the last attempt no allocation fails,
+    so it must succeed.
     """
     seed = secrets.randbits(32)
     print(f"allocations beyond {first} by seed {seed}")
@@ -99,8 +100,8 @@ def every(call: Callable[[], None], after: Callable[[Attempt], None],
         number += 1 if number < first else chance.randint(1, 2 * each - 1)
         one = attempt(call, number)
         done.append(one)
-        assert one.injected or not one.errno, f"{one}, though nothing failed"
-        assert one.errno in (0, *clean), f"{one} is no clean error"
+        assert one.injected or not one.errno, f"{one}, though no allocation failed"
+        assert one.errno in (0, *clean), f"{one} is not an expected error"
         after(one)
         if not one.injected:
             print(f"{len(done) - 1} of {number - 1} allocations failed; in {len(refused(done))} of "
@@ -116,8 +117,8 @@ def refused(attempts: list[Attempt], number: int | None = None) -> list[Attempt]
 
 @contextmanager
 def inserter(path: Path, params: str) -> Iterator[Callable[[], None]]:
-    """Yields a function that calls finit_module() for an open file. It does not use modprobe, which
-    would make other system calls first."""
+    """Yields a function that loads the module in file @path by finit_module(). It does not use
+    modprobe, which would make other system calls first."""
     words = params.encode()
 
     def insert() -> None:
@@ -143,7 +144,7 @@ def remove(name: str) -> None:
         assert number == errno.EAGAIN, f"{name}: {os.strerror(number)}"
         return False
 
-    wait_for(f"{name} to go", gone)
+    wait_for(f"the removal of {name}", gone)
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Held slots of smq_sg: requests that are kept from one run to the next."""
+"""Held slots of smq_sg: slots that keep their request from one run to the next."""
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -39,8 +39,8 @@ def node_share(path: str, percent: int) -> Iterator[None]:
 
 @contextmanager
 def holding(path: str, slots: int) -> Iterator[SlotFile]:
-    """Yields a file of held slots, which may keep as many requests as the node allows. hold_first()
-    makes them keep some."""
+    """Yields a file of held slots, which may keep as many requests as the node allows. Call
+    hold_first() to make slots keep requests."""
     with opened(path, slots, HELD, held_share=100) as file:
         yield file
 
@@ -71,8 +71,8 @@ def run_slots(file: SlotFile, ring: Ring, way: str, runs: Sequence[bytes | int])
 
 @contextmanager
 def quiescer() -> Iterator[None]:
-    """Loads the test module smq_quiesce during the block. When it is unloaded it ends all states
-    that set_state() has begun."""
+    """Loads the test module smq_quiesce during the block. When the module is unloaded, it ends all
+    states that set_state() has begun."""
     load("smq_quiesce")
     try:
         yield

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 PARAMS = Path("/sys/module/smq_hold/parameters")
-# The timeout of its disks' commands in seconds: the shortest possible.
+# The timeout of commands of smq_hold's disks, in whole seconds: the shortest possible.
 TIMEOUT = 1
 
 

@@ -40,8 +40,8 @@ def run(*argv: str, ok: bool = True, limit: float = 60, **more) -> subprocess.Co
 
 
 def wait_for(what: str, check: Callable, seconds: float = 20):
-    """Waits until @check() returns a true value, and returns that. Fails after @seconds, or after
-    longer on a slow kernel."""
+    """Waits until @check() returns a true value, and returns that value. Fails after @seconds, or
+    later on a slow kernel (TIME_FACTOR)."""
     seconds *= TIME_FACTOR
     end = time.monotonic() + seconds
     while True:
@@ -77,9 +77,9 @@ class Lun:
 
     @property
     def ready(self) -> bool:
-        """Whether its disk has all of its attributes, and they can be written. Attributes appear
-        after the node, and 7.2 refuses to set a scheduler (ENOENT) until the queue is registered.
-        The bdi is registered right after the queue, so this checks for it."""
+        """Whether its disk has all attributes, and they can be written. Attributes appear after the
+        node, and Linux 7.2 refuses to set a scheduler (ENOENT) until the queue is registered. The
+        kernel registers the bdi right after the queue, so this checks for the bdi."""
         return (self.queue.parent / "bdi").exists()
 
     @property
@@ -152,7 +152,7 @@ def find_hosts(proc_name: str) -> list[Host]:
     for entry in SCSI_HOSTS.glob("host*"):
         try:
             name = (entry / "proc_name").read_text(encoding="ascii").strip()
-        except FileNotFoundError:       # gone meanwhile
+        except FileNotFoundError:       # removed meanwhile
             continue
         if name == proc_name:
             hosts.append(Host(int(entry.name[4:])))
@@ -172,13 +172,13 @@ def load(module: str, **params) -> None:
 
 
 def unload(module: str, seconds: float = 15) -> None:
-    """Unloads a module by modprobe -r. Tries for some seconds, because the probe of a disk may use
-    it shortly after loading."""
+    """Unloads a module by modprobe -r. Tries again for @seconds, because shortly after loading the
+    probe of a disk may still use the module."""
     end = time.monotonic() + seconds * TIME_FACTOR
     while True:
         done = run("modprobe", "-r", module, ok=False, limit=120)
         if done.returncode == 0:
-            assert not is_loaded(module), f"modprobe -r {module} said 0 and left it loaded"
+            assert not is_loaded(module), f"modprobe -r {module} returned 0 but left it loaded"
             return
         if time.monotonic() > end:
             raise ModuleError(f"modprobe -r {module}: {done.stderr.strip()}")
@@ -200,8 +200,8 @@ def settle(host: Host, seconds: float = 10) -> dict[str, int]:
 
 
 def _remove_scsi_debug_hosts() -> None:
-    """Removes scsi_debug's hosts before its module is unloaded, and waits until the asynchronous
-    work that this starts has ended."""
+    """Removes scsi_debug's hosts before its module is unloaded, and gives the asynchronous work
+    that this starts 0.2 s to end."""
     add_host = Path("/sys/bus/pseudo/drivers/scsi_debug/add_host")
     if add_host.exists():
         add_host.write_text(f"-{add_host.read_text(encoding='ascii')}", encoding="ascii")
@@ -215,7 +215,7 @@ def loaded(module: str, hosts: int = 1, luns: int = 1, disks: bool = True,
     """Loads a module, yields its hosts once all LUNs have their nodes, and unloads it.
 
     If @hosts or @luns is not 1, it is passed to the module as a parameter; @names gives the
-    parameters' names if they are others. Fails if the module cannot be unloaded, or if the kernel
+    parameters' names if they differ. Fails if the module cannot be unloaded, or if the kernel
     log shows a bug or, unless @io_errors, failed block I/O. """
     names = names or ("hosts", "luns")
     sizes = {name: n for name, n in zip(names, (hosts, luns), strict=True) if n != 1}
@@ -232,6 +232,6 @@ def loaded(module: str, hosts: int = 1, luns: int = 1, disks: bool = True,
             if module == "scsi_debug" and SCSI_DEBUG_LEAVES_WORK:
                 _remove_scsi_debug_hosts()
             unload(module)
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
         bad = [] if io_errors else log.io_errors()
         assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])

@@ -54,12 +54,12 @@ def _end(daemon: subprocess.Popen) -> None:
 
 @contextmanager
 def initiator() -> Iterator[None]:
-    """Runs iscsid during the block, as systemd would. At the end there is no session, and iscsid
-    has ended."""
+    """Runs iscsid during the block, as systemd would. At the end logs out of all sessions and ends
+    iscsid."""
     load(MODULE)
     try:
         Path("/run/lock").mkdir(exist_ok=True)
-        # In a process group of its own, because it signals its whole group when it ends.
+        # iscsid gets a session of its own, because it signals its whole process group at its end.
         with subprocess.Popen(["iscsid", "--foreground"], stdin=subprocess.DEVNULL,
                               start_new_session=True) as daemon:
             try:

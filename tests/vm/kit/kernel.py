@@ -8,6 +8,6 @@ VERSION = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
 # A poll during the execution of the tag's next command completes that command too early: its data
 # arrives afterwards, or goes to the command after it.
 SCSI_DEBUG_POLLS = VERSION < (6, 15)
-# Since 6.13 scsi_debug cleans up after a target by asynchronous work, and its module's exit frees
-# the debugfs directory that this work removes an entry from: an oops on a slow machine.
+# Since 6.13 scsi_debug cleans up after a target in asynchronous work, which removes an entry from a
+# debugfs directory. On a slow machine the module's exit frees that directory first: an oops.
 SCSI_DEBUG_LEAVES_WORK = VERSION >= (6, 13)

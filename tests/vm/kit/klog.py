@@ -12,8 +12,9 @@ FAULT = re.compile(
     r"hard LOCKUP|possible (?:recursive|circular) locking|inconsistent lock state|"
     r"unable to handle|list_(?:add|del) corruption|scheduling while atomic|"
     r"sleeping function called")
-# Known reports about defects of the kernel itself: patterns of the report's first line and of a
-# later line, and within how many lines the later one comes. tools/testvm/report.py explains them.
+# Known reports about defects of the kernel itself: a pattern of the report's first line, a pattern
+# of a later line, and the number of lines in which the later one must come.
+# tools/testvm/report.py explains these defects.
 KNOWN = (
     (re.compile(r"WARNING: suspicious RCU usage"),
      re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage"), 5),
@@ -41,7 +42,7 @@ def is_known(lines: list[str], at: int) -> bool:
 
 
 class KernelLog:
-    """The lines logged since the object was made, or since mark()."""
+    """The lines that the kernel has logged since the object was made, or since mark()."""
 
     def __init__(self):
         self._fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

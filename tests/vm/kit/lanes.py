@@ -2,9 +2,10 @@
 """Prepared commands on several LUNs through one io_uring, in batches that are submitted again and
 again.
 
-A lane is a batch of slots of one LUN. Each LUN has lanes that read blocks with known data and one
-that writes blocks of its own. The tests check that each lane that was fired ends once, that each of
-its slots has run once, and that reads return the known data. Results of slots are counted by LUN.
+A lane is a batch of slots of one LUN; to fire a lane is to submit its batch. Each LUN has lanes
+that read blocks with known data, and one lane that writes other blocks. The tests check that each
+fired lane ends once, that each of its slots has run once, and that reads return the known data.
+Results of slots are counted by LUN.
 """
 import time
 from collections import Counter
@@ -80,8 +81,8 @@ class Lanes:
             self._stack.callback(one.file.close)
         self.ends: Counter = Counter()
         # Lanes in flight; and lanes that are fired again later: when, LUN, lane.
-        self._out: set[tuple[int, int]] = set()
-        self._later: list[tuple[float, int, int]] = []
+        self._in_flight: set[tuple[int, int]] = set()
+        self._delayed: list[tuple[float, int, int]] = []
 
     def __enter__(self):
         return self
@@ -91,8 +92,8 @@ class Lanes:
 
     def _fire(self, lun: int, lane: int) -> None:
         one = self._luns[lun]
-        assert (lun, lane) not in self._out
-        self._out.add((lun, lane))
+        assert (lun, lane) not in self._in_flight
+        self._in_flight.add((lun, lane))
         one.fired[lane] += 1
         if lane == READING:
             for slot in one.slots[lane]:
@@ -102,10 +103,10 @@ class Lanes:
         one.file.push_batch(self._ring, one.slots[lane], lun * (READING + 1) + lane)
 
     def _ended(self, lun: int, lane: int, result: int) -> bool:
-        """Handles the end of a lane's batch. Returns whether all of its slots ended with GOOD."""
+        """Checks a lane whose batch has ended. Returns whether all of its slots ended with GOOD."""
         one = self._luns[lun]
-        assert (lun, lane) in self._out, f"lane {lane} of LUN {lun} has ended twice"
-        self._out.remove((lun, lane))
+        assert (lun, lane) in self._in_flight, f"lane {lane} of LUN {lun} has ended twice"
+        self._in_flight.remove((lun, lane))
         found = [one.file.status(slot) for slot in one.slots[lane]]
         assert result == sum(status.result != 0 for status in found), (result, found)
         for slot, status in zip(one.slots[lane], found, strict=True):
@@ -129,8 +130,8 @@ class Lanes:
         before, end = Counter(self.ends), time.monotonic() + seconds
         for lun in range(len(self._luns)):
             for lane in range(READING + writing):
-                if (lun, lane) not in self._out and not any(
-                        entry[1:] == (lun, lane) for entry in self._later):
+                if (lun, lane) not in self._in_flight and not any(
+                        entry[1:] == (lun, lane) for entry in self._delayed):
                     self._fire(lun, lane)
         self._ring.submit()
         while time.monotonic() < end:
@@ -142,11 +143,11 @@ class Lanes:
         for user_data, result in self._ring.reap():
             lun, lane = divmod(user_data, READING + 1)
             if not self._ended(lun, lane, result):
-                self._later.append((now + PAUSE, lun, lane))
+                self._delayed.append((now + PAUSE, lun, lane))
             elif lane < READING or writing:
                 self._fire(lun, lane)
-        for entry in [entry for entry in self._later if entry[0] <= now]:
-            self._later.remove(entry)
+        for entry in [entry for entry in self._delayed if entry[0] <= now]:
+            self._delayed.remove(entry)
             self._fire(*entry[1:])
         self._ring.submit()
         time.sleep(0.001)
@@ -159,11 +160,11 @@ class Lanes:
     def stop(self) -> Counter:
         """Waits for lanes in flight, without firing any. Returns how often each result has occurred
         so far, on all LUNs."""
-        self._later.clear()
+        self._delayed.clear()
         end = time.monotonic() + SECONDS
-        while self._out:
+        while self._in_flight:
             self.reap()
-            assert time.monotonic() < end, f"lost: {sorted(self._out)}"
+            assert time.monotonic() < end, f"lost: {sorted(self._in_flight)}"
             time.sleep(0.002)
         assert not self._ring.reap()
         words: Counter = Counter()
@@ -172,8 +173,8 @@ class Lanes:
         return words
 
     def written(self) -> None:
-        """Checks that each disk has the data written last. Call it when nothing is in flight and
-        all writes have ended with GOOD."""
+        """Checks that each disk has the data that was written last. Call this when nothing is in
+        flight and all writes have ended with GOOD."""
         for one in self._luns:
             if one.fired[READING]:
                 with SgDev(one.lun.sg) as plain:

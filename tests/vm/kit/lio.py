@@ -33,7 +33,7 @@ def clear_attentions(dev: SgDev) -> None:
         sense = dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).decoded
         if not sense or sense.key != sgio.UNIT_ATTENTION:
             return
-    raise AssertionError("more unit attentions than there can be")
+    raise AssertionError("more unit attentions than a LUN can have")
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def iblock(name: str, device: str, **attrib):
 
 
 class Tpg:
-    """A target port group. In the SCSI host of its WWN it is a target."""
+    """A target port group, which is a target of its WWN's SCSI host."""
 
     def __init__(self, path: Path, nexus: str | None):
         self.path = path
@@ -111,7 +111,7 @@ class Tpg:
         lun.rmdir()
 
     def disk(self, number: int, backstore: Path) -> Lun:
-        """Adds a LUN, waits for its disk, and until the kernel has searched it for partitions."""
+        """Adds a LUN. Waits until the kernel has made its disk and searched it for partitions."""
         def ready():
             return next((lun for lun in self.host.luns()
                          if lun.address == address and lun.sd and lun.sg and lun.ready), None)
@@ -131,7 +131,7 @@ class Tpg:
 
 
 class Wwn:
-    """A WWN. For the fabrics that make local disks it is a SCSI host."""
+    """A WWN. In the fabrics that make local disks a WWN is a SCSI host."""
 
     def __init__(self, name: str = WWN, fabric: Path = SMQ):
         self.path = fabric / name
@@ -171,7 +171,7 @@ def _fabric(module: str, path: Path, driver: str, io_errors: bool, params: dict)
             path.rmdir()
             unload(module)
         assert not find_hosts(driver)
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
         bad = [] if io_errors else log.io_errors()
         assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])
 
@@ -184,7 +184,7 @@ def lio_fabric(io_errors: bool = False, **params):
 
 
 def loop_fabric(io_errors: bool = False, **params):
-    """The same for tcm_loop: the same classes make its directories and disks."""
+    """The same for tcm_loop, whose directories and disks the same classes make."""
     return _fabric("tcm_loop", LOOPBACK, "tcm_loopback", io_errors, params)
 
 

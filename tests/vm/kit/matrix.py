@@ -39,8 +39,8 @@ COMMANDS = (
     ("MODE SENSE", "1a003f00ff00", 255),
     ("REPORT LUNS", "a00000000000000000400000", 64),
 )
-# The block layer checks timers only once a second. Each command that is older than this is aborted
-# then.
+# The block layer checks timers only once a second, and then aborts each command that is older than
+# this.
 SHORT_MS = 1
 # A command that the device forgets in a reset by ioctl ends only when this timer runs out.
 LOST_MS = 3000
@@ -61,8 +61,8 @@ def timeouts(lun: Lun) -> int:
 @contextmanager
 def timeout(lun: Lun, milliseconds: int):
     """Sets the timeout of the disk's commands during the block, and lets sd retry them without
-    limit: with a short timeout a command can time out more often than the five times for which sd
-    retries it."""
+    limit: with a short timeout a command can time out more than the five times that sd would retry
+    it."""
     retries, = (lun.sysfs / "scsi_disk").glob("*/max_retries")
     with ExitStack() as stack:
         for knob, value in ((lun.queue / "io_timeout", milliseconds), (retries, -1)):
@@ -133,7 +133,7 @@ class Storage:
                 time.sleep(0.2)
 
     def _aborts(self, variant: str, lun: Lun, lower: Lun, lanes: Lanes) -> None:
-        """Makes timers run out, if the row has aborts. I/O must continue."""
+        """Makes commands time out, if the row has aborts. I/O must continue."""
         before, writes = timeouts(lower), self.device.writes
         if self.device.aborts:
             with self.attached.slow(), timeout(lun, SHORT_MS):
@@ -146,8 +146,8 @@ class Storage:
         self._stamped.wait(50)
 
     def faults(self, variant: str, lun: Lun, lower: Lun) -> None:
-        """Aborts, and each reset of the lower device, with block I/O and prepared commands in
-        flight: no block I/O fails, and each prepared command ends once."""
+        """Causes aborts, and resets the lower device at each level, with block I/O and prepared
+        commands in flight. No block I/O may fail, and each prepared command must end once."""
         writes = self.device.writes
         with Lanes([lun], [self._known], PREPARED_MS) as lanes, SgDev(lower.sg) as sg, \
                 timeout(lun, LOST_MS):
@@ -168,15 +168,15 @@ class Storage:
         self.verified(lun)
 
     def pulled(self, variant: str, lun: Lun) -> None:
-        """Removes the device while block I/O and prepared commands are in flight: each command
-        ends."""
+        """Removes the device while block I/O and prepared commands are in flight, and brings it
+        back. Each command must end."""
         writes = self.device.writes
         with Lanes([lun], [self._known]) as lanes:
             with self._busy(lun):
                 self._stamped.wait(50)
                 lanes.go(LANES_SECONDS, writing=writes)
                 self.attached.pull()
-                wait_for("the LUN to go", lambda: not lun.sysfs.exists(), SECONDS)
+                wait_for("the removal of the LUN", lambda: not lun.sysfs.exists(), SECONDS)
                 lanes.go(LANES_SECONDS, writing=writes)
             ends = lanes.stop()
             assert len(self._stamped.errors) and ends[f"errno {errno.ENODEV}"], ends
@@ -196,8 +196,8 @@ class Storage:
         self._all_done("bare")
 
     def _ends(self, dev: SgDev, below: SgDev, rival: SgDev | None) -> dict[str, Result]:
-        """The results of commands that must have the same result on the bare and on the claimed
-        LUN."""
+        """Sends the commands whose results must be the same on the bare and on the claimed LUN, and
+        returns the results by name."""
         found = {name: dev.cmd(bytes.fromhex(raw), din=size) for name, raw, size in COMMANDS}
         found["parameter list"] = dev.cmd(bytes.fromhex("151000000c00"), dout=bytes([0xff] * 12))
         if "device" in self.device.resets:
@@ -216,8 +216,8 @@ class Storage:
         return found
 
     def compare_bare(self) -> None:
-        """The same commands to the bare and the claimed LUN: their results are the same in each
-        field."""
+        """Sends the same commands to the bare and to the claimed LUN. Their results must be the
+        same in each field."""
         self._did.clear()
         rival = self.attached.rival and self.ready(self.attached.rival())
         with conv.module(io_errors=True), (
@@ -262,7 +262,7 @@ class Storage:
             conv.all_done(upper)
             lower = conv.release(lower)
             self.verified(lower)
-            self._did.append("given back")
+            self._did.append("released")
         self._all_done("converted")
 
 
@@ -272,11 +272,11 @@ def _storage(device: Device, known: bytes):
     with KernelLog() as log:
         with smqsg.module(), device.make() as attached:
             yield Storage(device, attached, known)
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
 
 
 def device_fixture(devices: dict[str, Device]):
-    """Makes the fixture of a test file: it yields these devices one after the other."""
+    """Makes the fixture of a test file, which yields these devices one after the other."""
     @pytest.fixture(scope="module", name="storage", params=devices.values(),
                     ids=lambda device: device.name.replace(", ", "-").replace(" ", "-"))
     def made(request):

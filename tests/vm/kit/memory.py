@@ -53,8 +53,8 @@ def huge_memory(size: int) -> Memory:
 
 
 class OnePage:
-    """Memory that maps one page, small or huge, many times: each mapping is a separate piece of
-    memory."""
+    """Memory that maps one page, small or huge, many times. Neighbouring mappings are not
+    contiguous in physical memory, so each is a separate piece."""
 
     def __init__(self, size: int, page: int = PAGE):
         if page != PAGE:

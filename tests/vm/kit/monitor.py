@@ -38,8 +38,8 @@ class Monitor:
         return said.decode(errors="replace")
 
     def run(self, command: str, seconds: float = 20, again: str = "") -> None:
-        """Runs a command, and fails if it has output. But while the output matches @again, repeats
-        the command."""
+        """Runs a command, which must print nothing. While its output matches @again, repeats the
+        command for at most @seconds."""
         end = time.monotonic() + seconds
         while True:
             said = self._ask(command, seconds)
@@ -50,9 +50,9 @@ class Monitor:
             time.sleep(0.1)
 
     def _ask(self, command: str, seconds: float) -> str:
-        # Prompts of earlier commands, or the initial one, may still be unread. So first a new
-        # number is printed, and all is read up to the prompt after it: what follows belongs to
-        # @command.
+        # Prompts of earlier commands, or the initial one, may still be unread. So this first makes
+        # the monitor print a new number, and reads up to the prompt after it: the output that
+        # follows belongs to @command.
         number = secrets.randbelow(1 << 31)
         os.write(self._fd, f"print /d {number}\n".encode())
         self._until(b"\r\n%d\r\n%s" % (number, PROMPT), seconds)

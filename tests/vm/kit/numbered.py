@@ -8,7 +8,7 @@ from . import cdb, sgio, smqsg
 from .host import loaded
 from .slots import BLOCK
 
-NUMBERED_BLOCKS = 4096     # their number; tests write behind them
+NUMBERED_BLOCKS = 4096     # tests write only beyond these
 
 
 def numbered_blocks(lba: int, count: int = 1) -> bytes:

@@ -23,8 +23,8 @@ class Outcome:
 def outcome(result: sgio.Result, data: bool = False) -> Outcome:
     """The outcome of a result; with @data its data-in as well.
 
-    The residual of a command that failed is left out, because the two drivers that are compared
-    may report different ones although neither moved data. test_state.py checks it.
+    Leaves out the residual of a command that failed: the two drivers that are compared may report
+    different residuals although neither moved data. test_state.py checks the residual.
     """
     if result.status != sgio.GOOD or result.host != sgio.DID_OK:
         return Outcome(result.status, result.host, result.sense[:18])

@@ -11,7 +11,7 @@ from .sgio import SgDev
 from .slots import BLOCK, SlotFile, read, write
 from .uring import Ring
 
-# The most that one command of SG_IO moves.
+# The most bytes that this file moves by one command of SG_IO.
 PIECE = 64 * BLOCK
 # Seconds that a slow machine may need for all commands that a test sends at once.
 SECONDS = 60
@@ -37,7 +37,7 @@ def read_by_sg(plain: SgDev, lba: int, count: int) -> bytes:
 
 
 def read_by_block(lun: Lun, lba: int, count: int) -> bytes:
-    """Reads blocks of the disk."""
+    """Reads blocks through the disk's block node, by O_DIRECT."""
     fd = os.open(lun.sd, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
     try:
         with mmap.mmap(-1, count * BLOCK) as area:
@@ -68,8 +68,8 @@ def by_ioctl(file: SlotFile, _ring: Ring, slots: range) -> None:
 
 
 def compare_paths(lun: Lun, start: int, blocks: int, count: int, ways, rand: random.Random) -> None:
-    """Checks that data written by slots is read by each path, that slots read what each path has
-    written, and that other blocks do not change.
+    """Checks that slots and SG_IO read what the other has written, that the block node reads what
+    slots have written, and that the blocks before and after do not change.
 
     @count commands of @blocks blocks each, from LBA @start on, sent in each of @ways."""
     size = blocks * BLOCK

@@ -10,8 +10,8 @@ EVENTS = TRACING / "kprobe_events"
 
 
 def _event(line: str) -> None:
-    # Not by open(): with "a" it seeks to the end, which fails here; with "w" it removes other
-    # events.
+    # Not by open(): mode "a" would seek to the end, which fails here, and mode "w" would remove
+    # other events.
     fd = os.open(EVENTS, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(fd, f"{line}\n".encode("ascii"))

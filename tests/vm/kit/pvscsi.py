@@ -56,7 +56,7 @@ def bound(stage, io_errors=False):
         finally:
             unbind()
             unload("smq_pvscsi")
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
         assert not log.matching("which is not in flight")
         bad = [] if io_errors else log.io_errors()
         assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])

@@ -40,7 +40,7 @@ class RamDir:
         self.set(f"luns/{number}/power", 1)
 
     def remove_lun(self, number: int) -> None:
-        """Removes a LUN, also with commands in flight."""
+        """Removes a LUN, even while commands are in flight."""
         (self.path / f"luns/{number}").rmdir()
 
     def power_on(self, luns: int) -> Host:
@@ -79,7 +79,7 @@ def ram_dirs():
                     lun.rmdir()
                 path.rmdir()
             unload("smq_ram")
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
 
 
 def start_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir, Host]:
@@ -89,8 +89,8 @@ def start_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir
         host_dir.set(key, value)
     for number in range(luns):
         host_dir.add_lun(number, size_mb=64)
-    # QEMU has hung when code was patched that another CPU was executing. So the static branch of
-    # faults is turned on here, while nothing is submitted.
+    # QEMU has hung when the kernel patched code that another CPU was executing. So this turns on
+    # the static branch of faults while nothing is submitted.
     host_dir.arm("status", count=0)
     host = host_dir.power_on(luns)
     host_dir.arm("none", count=-1)

@@ -9,8 +9,9 @@ from .uring import Ring
 
 
 def scattered(path: str, pieces: int, parts: list[int]) -> bytes:
-    """Reads @pieces pages from each of these MiB of the disk, all by one call. No two of the pages
-    read into are neighbours, so each is a separate piece of memory. Returns the data."""
+    """Reads @pieces pages at the start of each MiB of the disk that @parts names, with one
+    submission. No two of the pages of memory are neighbours, so each is a separate piece of memory.
+    Returns the data."""
     area = Memory(2 * pieces * PAGE * len(parts))
     area[:] = bytes([0xff]) * area.size
     starts = range(area.address, area.address + area.size, 2 * PAGE)

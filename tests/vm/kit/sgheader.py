@@ -93,10 +93,10 @@ def fields_of(struct: ctypes.Structure, but: tuple[str, ...] = ()) -> dict:
 
 @dataclass
 class V3:
-    """A header of interface 3, without addresses: these are chosen when it is sent.
+    """A header of interface 3, without addresses: build() chooses these.
 
-    @pieces are the lengths of an iovec. @at is where in a page the data begins. A field named in
-    @null gets the address 0, a field named in @bad an address that is not mapped. """
+    @pieces are the lengths of an iovec's elements. @at is where in a page the data begins. A
+    field named in @null gets the address 0, one named in @bad an address that is not mapped. """
     cdb: bytes
     din: int = 0
     dout: bytes = b""

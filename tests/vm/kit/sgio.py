@@ -58,7 +58,8 @@ class SgIoHdr(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Sense:
-    """Decoded sense data; @sks is the field pointer and the like, b"" if not valid."""
+    """Decoded sense data. @sks: the sense-key specific bytes, such as a field pointer; b"" if they
+    are not valid."""
     descriptor: bool = False
     key: int = NO_SENSE
     asc: int = 0
@@ -72,7 +73,7 @@ class Sense:
 
 
 def decode_sense(sense: bytes) -> Sense | None:
-    """Reads fixed (70h, 71h) and descriptor (72h, 73h) format; None for no sense."""
+    """Decodes fixed (70h, 71h) and descriptor (72h, 73h) format; None for no sense data."""
     code = sense[0] & 0x7f if sense else 0
     if code in (0x70, 0x71):
         whole = sense.ljust(18, b"\0")
@@ -111,7 +112,7 @@ class Result:
 
     @property
     def good(self) -> bool:
-        """Whether the status is GOOD, and there is no error of another kind."""
+        """Whether the status is GOOD, without a host error or sense data."""
         return self.status == GOOD and self.host == DID_OK and not self.sense
 
     @property
@@ -156,7 +157,7 @@ class SgDev:
         if din and dout:
             raise ValueError("a command has one data buffer: din or dout")
         size = din or len(dout)
-        # /dev/sdX maps memory that has whole pages to itself, rather than copying.
+        # /dev/sdX maps a buffer that has its pages to itself, instead of copying the data.
         with mmap.mmap(-1, max(at + size, 1)) as area:
             area[at:at + size] = dout or bytes([FILL]) * din
             buffer = (ctypes.c_ubyte * size).from_buffer(area, at)

@@ -30,7 +30,7 @@ Field = enum.IntEnum("Field", (
 
 
 def _fields(text: str) -> list:
-    """"u32 a, u64 b[2]" as _fields_ of a structure."""
+    """Converts "u32 a, u64 b[2]" to _fields_ of a structure."""
     types = {"u8": ctypes.c_uint8, "u16": ctypes.c_uint16, "u32": ctypes.c_uint32,
              "u64": ctypes.c_uint64}
     found = []
@@ -220,8 +220,8 @@ class SlotFile:
         assert self.try_prepare(slots, first) == (0, len(slots))
 
     def batch(self, what: range | Sequence[int] | Sequence[bytes]) -> bytes:
-        """struct smq_sg_batch of a range, of slot numbers, or of run_of(). The object keeps the
-        list in memory."""
+        """struct smq_sg_batch of a range, of slot numbers, or of results of run_of(). The object
+        keeps the list in memory until run()."""
         if isinstance(what, range):
             return struct.pack("<QII", what.start, len(what), BATCH_RANGE)
         runs = isinstance(what[0], bytes)
@@ -239,8 +239,8 @@ class SlotFile:
         return error, arg.failed
 
     def cancel(self, slot: int | None = None) -> tuple[int, int]:
-        """SMQ_SG_CANCEL for one slot's run, or for all waiting commands. Returns its errno, and how
-        many stopped waiting."""
+        """SMQ_SG_CANCEL for one slot's run, or for all waiting commands. Returns its errno, and
+        how many were cancelled; a batch counts as one."""
         arg = Cancel() if slot is None else Cancel(slot=slot, flags=CANCEL_SLOT)
         return self._call(CANCEL, arg), arg.cancelled
 
@@ -252,7 +252,7 @@ class SlotFile:
         return status
 
     def push(self, ring: Ring, slot: int, sqe_flags: int = 0, **more) -> None:
-        """Pushes the run of a slot into a ring, with its number as user_data."""
+        """Pushes the run of a slot into a ring, with the slot's number as user_data."""
         ring.push(self.fd, URING_RUN, run_of(slot, **more), slot, sqe_flags)
 
     def push_batch(self, ring: Ring, what, user_data: int = 0, sqe_flags: int = 0) -> None:

@@ -12,11 +12,11 @@ from .ramdir import ram_host
 from .slots import BLOCK, SlotFile, read
 
 DEPTH = 4
-SLOW = 400_000_000      # ns of service: long enough to do something meanwhile
+SLOW = 400_000_000      # ns per command: long enough for a test to act on a command in flight
 
 
 class Disk:
-    """A LUN that takes DEPTH commands, with its node."""
+    """A LUN with queue depth DEPTH, and its node."""
 
     def __init__(self, lun: Lun):
         self.lun, self.path = lun, smqsg.node(lun)
@@ -27,7 +27,7 @@ class Disk:
             # Check more than once: a command that was waiting is in flight a moment later.
             return not any(smqsg.attr(self.path, name) for _ in range(3)
                            for name in ("waiting", "inflight"))
-        wait_for(f"{self.path}: nothing in flight nor waiting", still)
+        wait_for(f"{self.path}: nothing in flight or waiting", still)
 
 
 class SlowDisk(Disk):
@@ -38,7 +38,7 @@ class SlowDisk(Disk):
         self.dir, self.host = host_dir, host
 
     def slow(self, nanoseconds: int = SLOW) -> None:
-        """Sets how long commands take."""
+        """Sets how long commands take, in ns."""
         self.dir.set("model/service_ns", nanoseconds)
 
 
@@ -47,7 +47,7 @@ class StraightDisk(Disk):
     held requests go straight to it."""
 
     def slow(self, nanoseconds: int = SLOW) -> None:
-        """Sets how long commands that move data take."""
+        """Sets how long commands that move data take, in ns."""
         smqsg.set_delay(nanoseconds)
 
 

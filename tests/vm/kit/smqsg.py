@@ -86,7 +86,7 @@ SCSI_DEBUG = Path("/sys/bus/pseudo/drivers/scsi_debug")
 
 @contextmanager
 def slow(seconds: float) -> Iterator[None]:
-    """During the block scsi_debug takes this time, below a second, for commands that move data."""
+    """During the block, commands of scsi_debug that move data take @seconds (below 1)."""
     set_delay(int(seconds * 1e9))
     try:
         yield
@@ -95,13 +95,13 @@ def slow(seconds: float) -> Iterator[None]:
 
 
 def set_delay(nanoseconds: int) -> None:
-    """Sets the delay of scsi_debug. Waits until it has no commands, which it requires."""
+    """Sets the delay of scsi_debug. Waits until scsi_debug has no commands, because it refuses the
+    change while it has any."""
     def done():
         try:
             (SCSI_DEBUG / "ndelay").write_text(str(nanoseconds), encoding="ascii")
             return True
         except OSError as error:
-            # It refuses the change while it has commands.
             assert error.errno == errno.EBUSY, error
             return False
     wait_for(f"scsi_debug idle for ndelay={nanoseconds}", done)

@@ -2,12 +2,12 @@
 """Fibre Channel without hardware: LUNs of LIO behind fcoe, both ends in this VM.
 
 A veth pair is the wire. Each end is an FC port that fcoe makes (VN2VN: no switch). One is LIO's
-target (tcm_fc) with RAM disks, the other is the initiator whose LUNs are tested. Transport class,
-remote port, fast_io_fail and dev_loss are those of any FC HBA.
+target (tcm_fc) with RAM disks, the other is the initiator whose LUNs are tested. The transport
+class, the remote port, fast_io_fail and dev_loss work as with any FC HBA.
 
 The link is taken down only at the initiator's controller, and only while no WRITE is in flight:
 tcm_fc waits for ever for the data of a WRITE whose initiator has gone. A program that takes down
-the interface itself would then wait as well, and hold rtnl. """
+the interface itself would then wait as well, while it holds rtnl. """
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -130,13 +130,13 @@ class Link:
         write_attr(_controller(INITIATOR) / "enabled", int(on))
 
     def down(self) -> None:
-        """Takes the link down, and waits until the remote port has gone."""
+        """Takes the link down, and waits until the remote port is no longer online."""
         self._enable(False)
-        wait_for("the remote port to go", lambda: self.port_state() != "Online", SECONDS)
+        wait_for("the remote port to leave Online", lambda: self.port_state() != "Online", SECONDS)
 
     @contextmanager
     def _emulated(self, *words: str) -> Iterator[None]:
-        """Gives the wire a property (tc netem) for frames that the target sends."""
+        """During the block the frames that the target sends pass tc netem with options @words."""
         run("tc", "qdisc", "add", "dev", TARGET_PORT, "root", "netem", *words)
         try:
             yield
@@ -144,18 +144,18 @@ class Link:
             run("tc", "qdisc", "delete", "dev", TARGET_PORT, "root")
 
     def silent(self):
-        """Frames that the target sends during the block are lost: commands sent to it stay in
-        flight until the link goes down."""
+        """Frames that the target sends during the block are lost: commands sent to the target stay
+        in flight until the link goes down."""
         return self._emulated("loss", "100%")
 
     def slow(self, ms: int):
-        """Frames that the target sends are delayed by this time. At the end none may be under
-        way."""
+        """During the block frames that the target sends are delayed by @ms. At the end of the block
+        no frame may be under way."""
         return self._emulated("delay", f"{ms}ms", "limit", "100000")
 
     def up(self) -> Lun:
-        """Brings the link up if it is down, and waits until the LUNs are there and accept commands.
-        Returns the first LUN."""
+        """Brings the link up if it is down, and waits until all LUNs are running. Returns the first
+        LUN."""
         self._enable(True)
 
         def back():
@@ -190,7 +190,7 @@ def _wire(stack: ExitStack) -> None:
 
 
 def _directory(stack: ExitStack, path: Path) -> Path:
-    """Creates a directory of configfs, and those above it."""
+    """Creates a directory of configfs, and its parents."""
     if not path.exists():
         _directory(stack, path.parent)
         path.mkdir()
@@ -209,7 +209,7 @@ def _name(number: int) -> str:
 
 
 def _mapped(number: int) -> Path:
-    """The directory by which the target shows a LUN to the initiator."""
+    """The configfs directory that maps a LUN to the initiator."""
     return GROUP / "acls" / _wwpn(INITIATOR) / f"lun_{number}"
 
 
@@ -233,7 +233,7 @@ def _target(stack: ExitStack, mib: int, count: int, stores: Sequence[Path]) -> N
 
 
 def _destroy(end: str) -> None:
-    """Destroys an FC port, and waits: the kernel does it in a work item."""
+    """Destroys an FC port. Waits for the end, because the kernel does this in a work item."""
     write_attr(FCOE / "ctlr_destroy", end)
     wait_for(f"the end of {end}'s port", lambda: not _controller(end) and not _host_name(end),
              SECONDS)
@@ -270,9 +270,9 @@ def soft_fc(mib: int = 32, luns: int = 1, stores: Sequence[Path] = ()) -> Iterat
             _target(stack, mib, luns, stores)
             _port(stack, TARGET_PORT)
             link = Link(_port(stack, INITIATOR), mib, luns + len(stores))
-            # Only now, because an initiator that logs in before the target exists finds no LUNs.
+            # The ports are enabled last: an initiator that logs in before the target finds no LUNs.
             for end in (TARGET_PORT, INITIATOR):
                 write_attr(_controller(end) / "enabled", 1)
             link.up()
             yield link
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)

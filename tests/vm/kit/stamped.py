@@ -38,7 +38,7 @@ class Stamped:
 
     def __init__(self):
         # For each cell the candidates: the data that it may have, the latest write last.
-        self._may = [[_pattern(cell, 0)] for cell in range(THREADS * CELLS)]
+        self._candidates = [[_pattern(cell, 0)] for cell in range(THREADS * CELLS)]
         # All threads use this counter: next() is atomic.
         self._generations = count(1)
         self._stop = threading.Event()
@@ -55,31 +55,31 @@ class Stamped:
     def fill(self, lun: Lun) -> None:
         """Writes all cells."""
         with _opened(lun) as (fd, area):
-            for cell, may in enumerate(self._may):
-                area[:] = may[-1]
+            for cell, candidates in enumerate(self._candidates):
+                area[:] = candidates[-1]
                 assert os.pwritev(fd, [area], BASE + cell * CELL) == CELL
 
     def check(self, lun: Lun) -> None:
         """Asserts that each sector has the data of one of its cell's candidates. From then on the
         data found is the cell's only candidate."""
         with _opened(lun) as (fd, area):
-            for cell, may in enumerate(self._may):
+            for cell, candidates in enumerate(self._candidates):
                 assert os.preadv(fd, [area], BASE + cell * CELL) == CELL
                 found = area[:]
                 self._compare(cell, found)
-                may[:] = [found]
+                candidates[:] = [found]
 
     def _compare(self, cell: int, found: bytes) -> None:
         for at in range(0, CELL, SECTOR):
             part = slice(at, at + SECTOR)
-            assert any(found[part] == one[part] for one in self._may[cell]), (
+            assert any(found[part] == one[part] for one in self._candidates[cell]), (
                 f"cell {cell}, sector {at // SECTOR}: has {found[part][:32].hex()}, "
-                f"not one of {[one[part][:32].hex() for one in self._may[cell]]}")
+                f"not one of {[one[part][:32].hex() for one in self._candidates[cell]]}")
 
     @contextmanager
     def running(self, lun: Lun, writes: bool = True, compare: bool = True) -> Iterator[None]:
-        """Threads do I/O during the block; at its end each I/O must have ended. A thread ends with
-        its first error."""
+        """Threads do I/O during the block, and each I/O must have ended SECONDS after it. A thread
+        ends at its first error."""
         self._stop.clear()
         self.done, self.errors = [0] * THREADS, []
         self._wrong.clear()
@@ -101,7 +101,7 @@ class Stamped:
             raise self._wrong[0]
 
     def wait(self, more: int = 100) -> None:
-        """Waits until @more I/Os have succeeded."""
+        """Waits until @more further I/Os have succeeded."""
         before = self.total
 
         def enough():
@@ -118,7 +118,7 @@ class Stamped:
                     if writes and rand.random() < 0.6:
                         self._write(fd, area, cell, rand)
                     else:
-                        _whole(os.preadv(fd, [area], BASE + cell * CELL), CELL)
+                        _expect_full(os.preadv(fd, [area], BASE + cell * CELL), CELL)
                         if compare:
                             self._compare(cell, area[:])
                     self.done[number] += 1
@@ -128,21 +128,21 @@ class Stamped:
             self._wrong.append(error)
 
     def _write(self, fd: int, area: mmap.mmap, cell: int, rand: random.Random) -> None:
-        may = self._may[cell]
+        candidates = self._candidates[cell]
         # A cell with several candidates is written as a whole.
-        sectors = rand.choice((1, 8, SECTORS)) if len(may) == 1 else SECTORS
+        sectors = rand.choice((1, 8, SECTORS)) if len(candidates) == 1 else SECTORS
         first = rand.randrange(SECTORS - sectors + 1)
-        new = bytearray(may[-1])
+        new = bytearray(candidates[-1])
         part = slice(first * SECTOR, (first + sectors) * SECTOR)
         new[part] = _pattern(cell, next(self._generations))[part]
         area[:] = bytes(new)
-        may.append(bytes(new))
+        candidates.append(bytes(new))
         with memoryview(area) as view, view[part] as some:
-            _whole(os.pwritev(fd, [some], BASE + cell * CELL + part.start), len(some))
-        may[:] = [bytes(new)]
+            _expect_full(os.pwritev(fd, [some], BASE + cell * CELL + part.start), len(some))
+        candidates[:] = [bytes(new)]
 
 
-def _whole(done: int, wanted: int) -> None:
+def _expect_full(done: int, wanted: int) -> None:
     """Raises an error for a short I/O, which occurs because a removed disk has capacity 0."""
     if done != wanted:
         raise OSError(errno.ENODATA, f"{done} bytes, not {wanted}")

@@ -69,7 +69,7 @@ class Switcher:
 
 
 def verified_loads(loads: ExitStack, hosts: list[Host], **options) -> list[Load]:
-    """Starts a load on each disk of some hosts, which runs until it is stopped and verifies the
+    """Starts a load on each disk of some hosts. A load runs until it is stopped, and verifies the
     data that it reads. The loads are bound to CPUs in turn."""
     return [loads.enter_context(load_on(lun.sd, **VERIFIED | options, cpus_allowed=cpu))
             for host in hosts
@@ -108,7 +108,7 @@ def check_counters(host: Host) -> dict[str, int]:
         assert row["refused"] == row["foreign"] == 0, row
     for row in debugfs.luns(host):
         assert row["inflight"] == row["waiting"] == 0, row
-    # As before the first change.
+    # Back to the state before the first change.
     (host.sysfs / "smq/policy").write_text("direct", encoding="ascii")
     assert debugfs.state(host)["raised"] == 0
     return stats

@@ -48,7 +48,7 @@ def configured() -> Iterator[None]:
                 (TARGET / fabric).rmdir()
             if is_loaded(module):
                 unload(module)
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
 
 
 def wait_disks(*places: str, driver: str = "smq_lio") -> dict[str, Lun]:

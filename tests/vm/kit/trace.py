@@ -19,7 +19,7 @@ ENDS = ("smq_done", "smq_taken", "smq_busy")
 
 
 # The largest trace buffer that is kept after a test. A new buffer takes a second to allocate. Under
-# the sanitizers memory is slow and few tests trace, so there hardly anything is kept.
+# the sanitizers memory is slow and few tests trace, so there the buffer shrinks to almost nothing.
 BUFFER_KB = 4 if SANITIZING else 16384
 
 
@@ -28,8 +28,8 @@ def _set(path: str, value: str) -> None:
 
 
 def _resize(size: Callable[[int], int]) -> None:
-    """Resizes the buffer, if the size differs: a change takes the kernel as long as a test."""
-    # "7 (expanded: 1408)" before its first use.
+    """Resizes the buffer only if the size differs: the change takes as long as a test."""
+    # Before its first use the file reads "7 (expanded: 1408)".
     before = int((TRACING / "buffer_size_kb").read_text(encoding="ascii").split()[0])
     if size(before) != before:
         _set("buffer_size_kb", str(size(before)))

@@ -54,7 +54,7 @@ def _call(number: int, *args) -> int:
 
 class Ring:
     """A ring. Completions are pairs (user_data, res); all waits have a time limit. The attribute
-    more has the second halves of completions of 32 bytes, by user_data."""
+    more has the extra word of each 32-byte completion, by user_data."""
 
     def __init__(self, entries: int = 64, flags: int = 0):
         params = _Params(flags=flags, sq_thread_idle=50)
@@ -71,8 +71,8 @@ class Ring:
         self.entries = params.sq_entries
         self.more: dict[int, int] = {}
         self._queued = 0
-        # The kernel reads and writes these words at the same time, so they must be accessed as
-        # wholes. The module struct does not do that.
+        # The kernel reads and writes these words at the same time, so each must be accessed as
+        # a whole. The module struct does not guarantee that.
         self._sq_head, self._sq_tail, self._cq_head, self._cq_tail = (
             ctypes.c_uint32.from_buffer(area, at) for area, at in (
                 (self._sq, params.sq.head), (self._sq, params.sq.tail),
@@ -111,7 +111,7 @@ class Ring:
                               user_data, 0, 0, 0) + bytes(payload), places)
 
     def push_readv(self, fd: int, iovecs: int, count: int, offset: int, user_data: int) -> None:
-        """Puts a read at @offset into the submission queue: to @count iovecs at address @iovecs."""
+        """Puts a READV at @offset into the submission queue. @iovecs: address of @count iovecs."""
         self._put(struct.pack("<BBHiQQIIQ", OP_READV, 0, 0, fd, offset, iovecs, count, 0,
                               user_data), 1)
 
@@ -135,7 +135,7 @@ class Ring:
 
     def reap(self, least: int = 0) -> list[tuple[int, int]]:
         """Makes the kernel post pending completions, and returns them. A polled ring is polled
-        until @least are there, or another task needs the CPU."""
+        until it has @least of them, or another task needs the CPU."""
         try:
             _call(_ENTER, ctypes.c_int(self.fd), ctypes.c_uint(0), ctypes.c_uint(least),
                   ctypes.c_uint(_GETEVENTS), None, ctypes.c_size_t(0))

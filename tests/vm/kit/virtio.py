@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Virtio-scsi devices, and how they move from virtio_scsi to smq_virtio and back."""
+"""Moves virtio-scsi devices from virtio_scsi to smq_virtio and back."""
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def virtio(kind: int) -> list[Path]:
 
 
 def device_at(slot: str, step: str) -> Path:
-    """The SCSI device in a PCI slot; the VM for @step of tools/check has it."""
+    """The SCSI device in a PCI slot. @step: the step of tools/check whose VM has this device."""
     for path in virtio(SCSI):
         if slot in str(path.resolve()):
             return path
@@ -47,8 +47,8 @@ def host_of(path: Path, luns: int = 1) -> Host:
 
 
 def quietly(attr: str, path: Path) -> None:
-    """Writes a device's name to the attribute take or release of smq_virtio. Tries again while that
-    is refused with EBUSY, because a program probes a new disk."""
+    """Writes a device's name to the attribute take or release of smq_virtio. Tries again after
+    EBUSY, because a program may be probing a new disk."""
     def done():
         try:
             write(DRIVER / attr, path.name)
@@ -85,6 +85,6 @@ def module(devices: Callable[[], list[Path]], luns: int = 1, io_errors: bool = F
             for path in devices():
                 host_of(path, luns)
                 assert bound_to(path) == "virtio_scsi"
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
         bad = [] if io_errors else log.io_errors()
         assert not bad, "failed I/O in the kernel log:\n" + "\n".join(bad[:20])

@@ -22,7 +22,7 @@ def node(lun) -> Path:
 
 
 def number(where: Path, name: str) -> int:
-    """A number in sysfs."""
+    """The number in an attribute of sysfs."""
     return int((where / name).read_text(encoding="ascii"))
 
 
@@ -43,7 +43,7 @@ class Waits:
         self.job.communicate(timeout=30)
 
     def result(self, limit: float = 60) -> dict:
-        """Waits until the program has ended; returns what it printed."""
+        """Waits until the program has ended; returns its JSON report."""
         if self._report is None:
             out, err = self.job.communicate(timeout=limit)
             assert self.job.returncode == 0, f"{self.job.args}: {self.job.returncode}\n{out}{err}"
@@ -65,6 +65,6 @@ def waits_on(device: str, **options):
 
 
 def waits(device: str, **options) -> dict:
-    """Runs the program to its end; returns what it printed."""
+    """Runs the program to its end; returns its JSON report."""
     with waits_on(device, **options) as job:
         return job.result()

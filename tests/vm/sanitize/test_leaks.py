@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Memory that our modules allocate, or that the kernel allocates for them, is freed.
+"""The memory that our modules allocate, or that the kernel allocates for them, is freed.
 
-The kernel counts allocations by line of code. After a first round, which allocates what is kept for
-ever, each line that works for SCSI hosts has as many allocations after a round as before it. """
+The kernel counts allocations by line of code. The first round also allocates what the kernel keeps
+for ever. After the second round no line of code that serves SCSI hosts may have more allocations
+than before it. """
 import os
 
 import pytest
@@ -24,13 +25,12 @@ POOLS = ("block/bio.c",)
 
 
 def wanted(place):
-    """Whether allocations of a place, or of a module, must be as many as before."""
+    """Whether the test checks the allocations of a module or of a source file."""
     return place.startswith(("smq", "sd_mod", "sg", *PLACES)) and not place.startswith(POOLS)
 
 
 def use(host_dir, host):
-    """Uses a host in many ways: I/O, passthrough, LUNs, policies, timeouts with their handling,
-    resets."""
+    """Uses a host in many ways: I/O, passthrough, LUNs, policies, a timeout, resets."""
     disk = host.luns()[0]
     run("dd", "if=/dev/urandom", f"of={disk.sd}", "bs=64k", "count=8", "oflag=direct")
     policy = host.sysfs / "smq/policy"
@@ -51,7 +51,7 @@ def use(host_dir, host):
 
 
 def ram_round():
-    """Makes a host by configfs, uses and removes it, with loading and unloading the modules."""
+    """Loads the modules, makes a host by configfs, uses it, removes it, unloads the modules."""
     with ram_host(luns=2, hw_queues=1, depth=8) as (host_dir, host):
         use(host_dir, host)
         assert host.stats()["aborts"] == 1
@@ -81,16 +81,16 @@ def check_rounds(one_round, klog):
     assert not leaks, "\n".join(leaks)
 
 
-def test_hosts_of_configfs(klog):
+def test_configfs_host_leaves_no_allocation(klog):
     check_rounds(ram_round, klog)
 
 
-def test_hosts_of_parameters(klog):
+def test_parameter_host_leaves_no_allocation(klog):
     check_rounds(lambda: module_round("smq_ram"), klog)
 
 
-def test_a_kept_host_is_reported():
-    """The test notices a leak: while a process holds a removed host's device, the host is not
+def test_host_that_stays_open_is_reported():
+    """The check notices a leak: while a process has a removed host's device open, the host is not
     freed."""
     with ram_host(luns=1, hw_queues=1, depth=8) as (host_dir, host):
         before = allocinfo.live(wanted)
@@ -103,5 +103,5 @@ def test_a_kept_host_is_reported():
         finally:
             os.close(held)
         assert "blk_alloc_queue: 1 -> 2" in more
-        wait_for("the queue to go", lambda: "blk_alloc_queue" not in
+        wait_for("the end of the queue", lambda: "blk_alloc_queue" not in
                  " ".join(allocinfo.grown(before, wanted, 0)))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Each allocation fails once: in the start of a module, of a host and of a LUN, in a claim, and in
-a change of policy.
+"""Each allocation fails once: at the start of a module, a host and a LUN, in a claim, and in a
+change of policy.
 
-Each failure gives a correct errno, without a report or a leak, and the next attempt works. Leaks
-show when the module is unloaded: the kernel counts what its code has allocated and not freed. """
+Each failure must give a correct errno, without a kernel report or a leak, and the next attempt must
+succeed. The kernel reports leaks when a module is unloaded: it counts what the module's code has
+allocated and not freed. """
 import ctypes
 import errno
 import fcntl
@@ -21,21 +22,21 @@ from kit.sgio import DXFER_FROM_DEV, SG_IO, SgIoHdr
 pytestmark = pytest.mark.limit(240)
 LEAK = r"module smq\S* func:\S+ has \d+ allocated at module unload"
 # The mid-layer does not check whether a host's two devices got their names; a device without a name
-# cannot be added, which gives EINVAL. An allocation fails in its slab, or when an empty slab gets
-# no page.
+# cannot be added, which gives EINVAL. Each of the two names can fail in two ways: in the slab, or
+# because an empty slab gets no page.
 HOST_ERRORS = (errno.ENOMEM, errno.EINVAL)
 HOST_NAMES = 2 * 2
 # If the loader has no memory for a symbol, it reports the symbol as unknown.
 LOADER_ERRORS = (errno.ENOENT,)
-# If the mid-layer has no memory for a LUN, it reports that there is none.
+# If the mid-layer has no memory for a LUN, it may report that there is no LUN.
 LUN_ERRORS = (errno.ENOMEM, errno.ENODEV)
 UPPER = ("sd_mod", "sg")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_disks():
-    """Without disks and sg nodes, because probing them would take most of the time and is not
-    tested here."""
+    """Unloads the drivers of disks and sg nodes, because probing would take most of the time and is
+    not tested here."""
     for module in UPPER:
         unload(module)
     yield
@@ -45,8 +46,8 @@ def _no_disks():
 
 @pytest.fixture(autouse=True)
 def _clean(klog):
-    """Turns failures on. At the end there must be no report, and no memory of our unloaded
-    modules."""
+    """Sets up fault injection. At the end the kernel log must have no fault, and our unloaded
+    modules must have freed all memory."""
     failnth.prepare()
     yield
     for module in ("smq_conv", "smq_ram", "smq_legacy", "smq"):
@@ -58,7 +59,8 @@ def _clean(klog):
 
 
 def check_nameless(attempts):
-    """Checks that only a host's own devices fail because of a missing name."""
+    """Checks that no more attempts failed with EINVAL than missing names of a host's devices
+    explain."""
     nameless = failnth.refused(attempts, errno.EINVAL)
     assert len(nameless) <= HOST_NAMES, "\n".join(map(str, nameless))
 
@@ -68,9 +70,9 @@ def module_file(name):
     return Path(run("modinfo", "-n", name).stdout.strip())
 
 
-def test_module_start():
-    """The start of each module except smq: the kernel's code for tracepoints warns if it has no
-    memory."""
+def test_module_start_survives_failed_allocations():
+    """Starts smq_ram with a host. smq is loaded before, without failures: the kernel's tracepoint
+    code warns if it has no memory."""
     name = "smq_ram"
     load("smq")
 
@@ -82,7 +84,7 @@ def test_module_start():
 
     params = "hosts=1 size_mb=16 depth=4 hw_queues=1"
     with failnth.inserter(module_file(name), params) as start:
-        # Only some of the allocations fail: the first ones are made by the kernel's loader, and
+        # Only some of the allocations fail, because the kernel's loader makes the first ones, and
         # most starts succeed.
         attempts = failnth.every(start, check, HOST_ERRORS + LOADER_ERRORS, first=20, each=40)
     assert failnth.refused(attempts, errno.ENOMEM)
@@ -103,14 +105,14 @@ def small_host(luns, hw_queues=2):
 
 
 def power_on(host_dir, luns):
-    """Starts a host without waiting for nodes of its LUNs."""
+    """Starts a host; waits for its LUNs, but not for their nodes."""
     host_dir.set("power", 1)
     [host] = find_hosts("smq_ram")
     wait_for("the LUNs", lambda: len(host.luns()) == luns)
     return host
 
 
-def test_host_power_on():
+def test_host_power_on_survives_failed_allocations():
     with small_host(luns=1) as (host_dir, _):
         host_dir.set("power", 0)
 
@@ -123,14 +125,14 @@ def test_host_power_on():
 
         with failnth.writer(host_dir.path / "power", "1") as start:
             # The first allocations are the host's; those of its scan are tested by
-            # test_lun_power_on().
+            # test_lun_power_on_survives_failed_allocations().
             attempts = failnth.every(start, check, HOST_ERRORS, first=60, each=25)
         assert len(failnth.refused(attempts, errno.ENOMEM)) > 10
         check_nameless(attempts)
         power_on(host_dir, 1)
 
 
-def test_lun_power_on():
+def test_lun_power_on_survives_failed_allocations():
     with small_host(luns=1) as (host_dir, host):
         (host_dir.path / "luns/1").mkdir()
         host_dir.set("luns/1/size_mb", 16)
@@ -140,7 +142,7 @@ def test_lun_power_on():
             assert host_dir.get("luns/1/power") == str(int(on)), one
             assert len(host.luns()) == 1 + on, one
             host_dir.set("luns/1/power", 0)
-            wait_for("the LUN to go", lambda: len(host.luns()) == 1)
+            wait_for("the removal of the LUN", lambda: len(host.luns()) == 1)
 
         with failnth.writer(host_dir.path / "luns/1/power", "1") as start:
             attempts = failnth.every(start, check, LUN_ERRORS, first=60, each=15)
@@ -149,8 +151,8 @@ def test_lun_power_on():
         assert len(host.luns()) == 2
 
 
-def test_claim():
-    """A claim by smq_conv makes the upper host, the claim and its LUN, or nothing."""
+def test_claim_survives_failed_allocations():
+    """A claim by smq_conv makes the claim, the upper host and its LUN, or nothing."""
     with small_host(luns=1, hw_queues=1) as (_, host):
         load("smq_conv")
         address = host.luns()[0].address
@@ -178,7 +180,7 @@ def policies(host, klog):
     return re.search("known: (.*)", line).group(1).replace(",", " ").split()
 
 
-def test_policy_change(klog):
+def test_policy_change_survives_failed_allocations(klog):
     load("smq_legacy")
     # One hardware queue, because legacy-model accepts only one.
     with small_host(luns=2, hw_queues=1) as (_, host):
@@ -192,7 +194,7 @@ def test_policy_change(klog):
 
             with failnth.writer(path, name) as change:
                 attempts = failnth.every(change, check)
-            # One of the failed allocations is that of the written text, with any policy.
+            # With any policy, one of the failed allocations is for the written text.
             refused += len(failnth.refused(attempts)) - 1
             path.write_text(name, encoding="ascii")
             assert host.policy() == name
@@ -200,8 +202,8 @@ def test_policy_change(klog):
         assert refused > 0
 
 
-def read_nowhere(node, size):
-    """The errno of an SG_IO whose data is dropped: it needs pages that the kernel allocates."""
+def errno_of_read_without_buffer(node, size):
+    """The errno of an SG_IO without a buffer for its data: the kernel allocates pages for it."""
     raw = ctypes.create_string_buffer(cdb.plain(cdb.INQUIRY), 6)
     header = SgIoHdr(interface_id=ord("S"), dxfer_direction=DXFER_FROM_DEV, cmd_len=6,
                      dxfer_len=size, cmdp=ctypes.addressof(raw), timeout=20_000)
@@ -215,9 +217,9 @@ def read_nowhere(node, size):
     return 0
 
 
-def test_no_memory_for_large_pieces():
-    """Data fits the device in large pieces of memory but not in single pages: if there are no large
-    pieces, the errno is ENOMEM, not that of a wrong request."""
+def test_missing_large_pieces_give_enomem():
+    """The data fits into the device's segments in large pieces of memory, but not in single pages.
+    If there are no large pieces, the errno is ENOMEM, not that of a wrong request."""
     with smqsg.module():
         load("smq_hold")
         try:
@@ -225,9 +227,9 @@ def test_no_memory_for_large_pieces():
             wait_for("its LUN", host.luns)
             node = smqsg.node(host.luns()[0])
             size = (smqsg.attr(node, "max_segments") + 8) * 4096
-            assert read_nowhere(node, size) == 0
+            assert errno_of_read_without_buffer(node, size) == 0
             with failnth.single_pages():
-                assert read_nowhere(node, size) == errno.ENOMEM
-                assert read_nowhere(node, 64 * 4096) == 0
+                assert errno_of_read_without_buffer(node, size) == errno.ENOMEM
+                assert errno_of_read_without_buffer(node, 64 * 4096) == 0
         finally:
             unload("smq_hold")

@@ -11,14 +11,14 @@ from vmdisk import SG_IO, sg_io
 
 
 class Recording:
-    """sg_io record, running beside the test; it has results once the block has ended."""
+    """sg_io record, running beside the test. end() stores its results."""
 
     def __init__(self, dev, path, *args):
         self.path = path
         self.process = subprocess.Popen(
             [SG_IO, "record", "--json", "--output", path, *map(str, args), dev],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        # This message comes once the events are on.
+        # sg_io prints this message once it has enabled the events.
         self.messages = self.process.stderr.readline()
         assert self.messages.startswith("recording "), self.messages + self.process.stderr.read()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""libsmq from Python: its shared library, its structures, and a device that closes itself."""
+"""libsmq from Python: its shared library, its structures, and classes for devices and rings."""
 
 import contextlib
 import ctypes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""libsmq's functions against a device: the shared library as programs load it."""
+"""libsmq's functions with a device, called in the shared library that programs load."""
 
 import contextlib
 import ctypes
@@ -50,7 +50,7 @@ def filled(smq_disk):
         f.write(b"".join(map(block, range(64))))
 
 
-def test_info(dev, smq_disk):
+def test_info_reports_the_limits(dev, smq_disk):
     info = dev.info()
     # Its host has no poll queues.
     assert info.features & (FEATURE_CANCEL | FEATURE_POLLED) == FEATURE_CANCEL
@@ -69,15 +69,15 @@ def test_open_of_other_files_fails(lib, smq_disk):
     assert lib.smq_strerror(0, -errno.ENOTTY) == b"not a /dev/smqsgN"
 
 
-def test_setup_once_and_within_limits(dev):
+def test_setup_works_once_and_within_limits(dev):
     for slots, sense in ((0, 96), (1048577, 96), (1, 104), (1, 7)):
         assert dev.setup(slots, sense) == -errno.EINVAL
     assert dev.setup(4) == 0
     assert dev.setup(4) == -errno.EBUSY
 
 
-def test_setup_held(lib, smq_disk, filled):
-    """Slots that may keep requests work on every kernel; they are freed with the device."""
+def test_held_slots_keep_requests_until_close(lib, smq_disk, filled):
+    """Held slots work on every kernel, and their requests are freed when the device is closed."""
     share = int(smq_disk.smq_attribute("held_share"))
     with opened(Device, lib, smq_disk.smq) as device:
         assert device.info().max_held == 0
@@ -98,7 +98,7 @@ def test_setup_held(lib, smq_disk, filled):
     assert int(smq_disk.smq_attribute("held")) == 0
 
 
-def test_buffers(dev):
+def test_buffers_are_lent_and_taken_back(dev):
     memory = Memory()
     assert dev.setup(2) == 0
     assert dev.lend(3, memory) == 0
@@ -113,7 +113,7 @@ def test_buffers(dev):
     assert dev.lend(3, memory) == 0
 
 
-def test_prepare_says_which(dev):
+def test_prepare_reports_the_wrong_slot_and_field(dev):
     memory = Memory()
     assert dev.setup(8) == 0
     assert dev.lend(0, memory, size=4096) == 0
@@ -131,7 +131,7 @@ def test_prepare_says_which(dev):
     assert dev.lib.smq_strerror(3, errno.ERANGE) == b"the data is not inside the buffer"
 
 
-def test_execute_list_range_and_runs(dev, filled):
+def test_execute_runs_lists_ranges_and_runs(dev, filled):
     memory = Memory()
     assert dev.setup(16) == 0
     assert dev.lend(0, memory) == 0
@@ -145,20 +145,20 @@ def test_execute_list_range_and_runs(dev, filled):
     for lba in range(16):
         want = block(lba) if lba in (9, 3, 12) else bytes(512)
         assert memory[512 * lba:512 * lba + 512] == want
-    # At another place of the disk, and into another buffer.
+    # Reads another LBA, or into another buffer.
     assert dev.execute(run_list(Run(0, 0, AT_LBA, 40), Run(1, 1, WITH_BUFFER, 0),
                                 Run(2, 1, AT_LBA | WITH_BUFFER, 63))) == (0, 0)
     assert memory[:512] == block(40)
     assert memory[512:1024] == bytes(512)
     assert memory[(1 << 19) + 512:(1 << 19) + 1024] == block(1)
     assert memory[(1 << 19) + 1024:(1 << 19) + 1536] == block(63)
-    # The CDB itself is as it was.
+    # The slot's own CDB has not changed.
     assert dev.execute(slot_list(0)) == (0, 0)
     assert memory[:512] == block(0)
     assert [dev.runs(slot) for slot in (0, 9, 15)] == [3, 2, 1]
 
 
-def test_writes(dev, smq_disk):
+def test_write_reaches_the_disk(dev, smq_disk):
     memory = Memory()
     memory[:512] = block(1, 5)
     assert dev.setup(1) == 0
@@ -169,7 +169,7 @@ def test_writes(dev, smq_disk):
     assert smq_disk.read(50, 1) == block(1, 5)
 
 
-def test_outcomes(dev):
+def test_outcomes_are_decoded(dev):
     memory = Memory()
     assert dev.setup(5, 32) == 0
     assert dev.lend(0, memory) == 0
@@ -189,13 +189,13 @@ def test_outcomes(dev):
     assert dev.outcome(5).error == errno.EINVAL
 
 
-def test_execute_what_is_wrong(dev):
+def test_execute_refuses_bad_batches(dev):
     assert dev.execute(slot_range(0, 1))[0] == -errno.EINVAL
     assert dev.setup(4) == 0
     assert dev.execute(slot_range(0, 0))[0] == -errno.EINVAL
 
 
-def test_ring_runs_and_batches(dev, ring, filled):
+def test_ring_executes_runs_and_batches(dev, ring, filled):
     memory = Memory()
     assert dev.setup(8) == 0
     assert dev.lend(0, memory) == 0
@@ -219,7 +219,7 @@ def test_ring_runs_and_batches(dev, ring, filled):
     assert ring.remove(dev) == -errno.ENOENT
 
 
-def test_ring_errors_of_runs(dev, ring):
+def test_ring_reports_errors_of_runs(dev, ring):
     memory = Memory()
     assert dev.setup(3) == 0
     assert dev.lend(0, memory) == 0
@@ -238,16 +238,16 @@ def test_ring_errors_of_runs(dev, ring):
 
 @contextlib.contextmanager
 def slow_and_shallow(disk):
-    """Sets a disk to one command at a time, which takes almost a second if it moves data."""
+    """Sets a disk to one command at a time; a command that moves data takes 0.9 s."""
     with smqsg.depth(disk, 1), smqsg.slow(0.9):
         yield
     # Without ndelay, scsi_debug has a delay in jiffies.
     vmdisk.set_param("delay", 0)
 
 
-def test_cancel(dev, ring, smq_disk):
-    """A cancelled command that waits is not sent and ends with ECANCELED; one that was sent ends by
-    itself."""
+def test_cancel_ends_waiting_commands(dev, ring, smq_disk):
+    """A waiting command that is cancelled is not sent, and ends with ECANCELED. A command that was
+    sent cannot be cancelled."""
     memory = Memory()
     assert dev.setup(8) == 0 and dev.lend(0, memory) == 0
     assert dev.prepare(0, *[Slot(READ_1, IN, 512)] * 7) == (0, 7)
@@ -263,7 +263,7 @@ def test_cancel(dev, ring, smq_disk):
         for slot, error in ((0, errno.EALREADY), (2, errno.ENOENT), (7, errno.ENOENT),
                             (8, errno.EINVAL)):
             assert dev.cancel(slot) == -error, slot
-        # A batch counts as one, and its result includes the commands that were not sent.
+        # A batch counts as one; its result counts the commands that were not sent as failed.
         assert dev.cancel_all() == 3
         got = dict(ring.reap(least=4))
     assert got == {0: 0, 1: -errno.ECANCELED, 3: -errno.ECANCELED, 4: 3}
@@ -273,7 +273,7 @@ def test_cancel(dev, ring, smq_disk):
     assert dev.execute(slot_range(0, 7)) == (0, 0)
 
 
-def test_ring_that_is_full(lib, dev):
+def test_full_ring_refuses_a_run(lib, dev):
     assert dev.setup(1) == 0
     assert dev.prepare(0, Slot(TUR)) == (0, 1)
     with opened(Ring, lib, entries=4) as ring:
@@ -293,7 +293,7 @@ def test_reap_waits_no_longer_than_its_timeout(ring, dev):
     assert ring.reap(least=0, most=0) == -errno.EINVAL
 
 
-def test_a_signal_ends_a_wait_without_end(ring, dev):
+def test_signal_ends_a_wait_without_limit(ring, dev):
     """A signal ends a wait without a time limit, even if the same call has submitted queued
     entries."""
     assert dev.setup(1) == 0
@@ -310,7 +310,7 @@ def test_a_signal_ends_a_wait_without_end(ring, dev):
     assert came == [1, 1]
 
 
-def test_one_ring_over_devices(lib, three, ring):
+def test_one_ring_serves_several_devices(lib, three, ring):
     devices = [Device(lib, disk.smq) for disk in three]
     try:
         for device in devices:
@@ -345,8 +345,8 @@ def test_a_closed_device_is_not_mistaken_for_the_next(lib, three, ring):
 
 
 def test_queued_commands_reach_a_device_being_removed(lib, three, ring):
-    """Queued commands go to their own device, although it is removed from the ring, and not to the
-    next device at its place."""
+    """Queued commands go to their own device even if it is removed from the ring, and not to the
+    device that is added in its place."""
     with opened(Device, lib, three[0].smq) as first, opened(Device, lib, three[1].smq) as second:
         for device in (first, second):
             assert device.setup(1) == 0
@@ -359,13 +359,13 @@ def test_queued_commands_reach_a_device_being_removed(lib, three, ring):
         assert [disk.done() - b for disk, b in zip(three, before)] == [1, 0, 0]
 
 
-def test_whole_commands_need_their_ring(lib, dev, ring):
+def test_whole_commands_need_a_ring_for_them(lib, dev, ring):
     command = (ctypes.c_uint8 * 80)()
     assert lib.smq_queue_command(ring.handle, dev.handle, command, ctypes.c_uint64(0)) == \
         -errno.EOPNOTSUPP
     for flags, entries in ((4, 4), (0, 0), (0, 32769)):
         assert Ring(lib, entries, flags).error == -errno.EINVAL
-    # One ring accepts both.
+    # A ring made with COMMANDS accepts whole commands and runs of slots.
     with opened(Ring, lib, flags=COMMANDS) as both:
         assert dev.setup(1) == 0
         assert dev.prepare(0, Slot(TUR)) == (0, 1)
@@ -377,7 +377,7 @@ def test_whole_commands_need_their_ring(lib, dev, ring):
 
 
 @pytest.mark.smoke
-def test_examples(smq_disk):
+def test_examples_work(smq_disk):
     def run(*args):
         return subprocess.run(args, capture_output=True, text=True, check=False, timeout=60)
     done = run(BUILT / "inquiry", smq_disk.smq)

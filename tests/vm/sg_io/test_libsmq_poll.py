@@ -18,8 +18,8 @@ def lib():
     return library()
 
 
-def test_polled_ring(lib, fast_path):
-    """smq_reap() polls until enough events are there, or until its time limit if it has one."""
+def test_polled_ring_reaps_by_polling(lib, fast_path):
+    """smq_reap() polls until it has enough events, or until its time limit if it has one."""
     with vmdisk.disks(submit_queues=2, poll_queues=1) as found, \
             opened(Device, lib, found[0].smq) as dev, opened(Ring, lib, flags=POLL) as ring:
         vmdisk.set_param("ndelay", SLOW_NS)
@@ -40,7 +40,7 @@ def test_polled_ring(lib, fast_path):
         vmdisk.set_param("delay", 0)
 
 
-def test_without_poll_queues(lib, fast_path):
+def test_polled_ring_needs_poll_queues(lib, fast_path):
     with vmdisk.disks() as found, opened(Device, lib, found[0].smq) as dev, \
             opened(Ring, lib, flags=POLL) as ring:
         assert dev.setup(1) == 0 and ring.run(dev, 0, 1) == 0

@@ -20,7 +20,7 @@ def example(*args):
 
 
 @pytest.mark.smoke
-def test_example_in_python(smq_disk):
+def test_python_example_works(smq_disk):
     before = smq_disk.done()
     done = example(smq_disk.smq, 100)
     assert (done.returncode, done.stderr) == (0, "")
@@ -31,7 +31,7 @@ def test_example_in_python(smq_disk):
     assert smq_disk.done() - before == 200
 
 
-def test_example_tells_what_is_not_good(smq_disk):
+def test_example_counts_outcomes_that_are_not_good(smq_disk):
     """The example prints each outcome that is not good, with a count."""
     vmdisk.set_param("every_nth", 4)
     vmdisk.set_param("opts", vmdisk.RECOVERED)
@@ -45,7 +45,7 @@ def test_example_tells_what_is_not_good(smq_disk):
         assert re.search(r"6 x GOOD", line) and "2 x CHECK CONDITION: Recovered Error" in line
 
 
-def test_example_names_its_mistake(smq_disk):
+def test_example_reports_a_wrong_device(smq_disk):
     for args, why in ((["/dev/null"], "/dev/null: not a /dev/smqsgN\n"),
                       (["/dev/absent"], "/dev/absent: No such file or directory\n")):
         done = example(*args)

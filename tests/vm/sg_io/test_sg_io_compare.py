@@ -26,7 +26,7 @@ def by_bsg_uring(disk, rows):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("node", ["sd", "sg", "bsg", "smq", "hctl"])
-def test_compare(smq_disk, reads, node):
+def test_compare_runs_every_path(smq_disk, reads, node):
     before = smq_disk.done()
     rows = compare("--rounds", 3, "--depth", 4, "--batch", 2, getattr(smq_disk, node), reads)
     assert [(r["path"], r["node"]) for r in rows] == [
@@ -51,18 +51,18 @@ def test_compare(smq_disk, reads, node):
     assert ran[0]["ratio"] == 1
 
 
-def test_compare_of_what_block_cannot(smq_disk):
+def test_compare_reports_a_path_that_cannot_run(smq_disk):
     rows = compare("--via", "block,smq,sg", "--rounds", 2, smq_disk.sd, "-", stdin=READ + TUR)
     assert [r["path"] for r in rows] == ["block", "smq", "sg"]
     assert rows[0]["why"] == ("standard input:2: TEST UNIT READY (opcode 00h): block takes only "
                               "READ and WRITE; --via sg takes all")
     assert (rows[0]["commands"], rows[0]["ns_per_command"], rows[0]["ratio"]) == (0, None, None)
-    # The others are compared with the first path that ran.
+    # sg_io compares the others with the first path that ran.
     assert rows[1]["ratio"] == 1 and rows[2]["ratio"] is not None
     assert [r["commands"] for r in rows] == [0, 4, 4]
 
 
-def test_compare_of_a_file_that_is_standard_input(smq_disk, tmp_path):
+def test_compare_rereads_a_file_on_standard_input(smq_disk, tmp_path):
     """Each turn reads the file from its beginning."""
     path = tmp_path / "reads"
     path.write_text(READ * 3, encoding="ascii")
@@ -74,7 +74,7 @@ def test_compare_of_a_file_that_is_standard_input(smq_disk, tmp_path):
     assert [row["commands"] for row in json.loads(done.stdout)] == [6, 6]
 
 
-def test_compare_as_a_table(smq_disk, reads):
+def test_compare_prints_a_table(smq_disk, reads):
     done = sg_io("compare", "--rounds", 2, "--count", 50, smq_disk.smq, reads)
     assert (done.returncode, done.stderr) == (0, "")
     head, titles, *rows = done.stdout.splitlines()
@@ -88,7 +88,7 @@ def test_compare_as_a_table(smq_disk, reads):
     assert (KERNEL >= (7, 1)) == (len(ran) == 7)
 
 
-def test_compare_counts_what_is_not_good(smq_disk):
+def test_compare_counts_commands_that_are_not_good(smq_disk):
     rows = compare("--rounds", 2, "--via", "sg,smq,bsg-uring", smq_disk.smq, "-",
                    stdin=READ + BEYOND + READ, expect=1)
     for row in rows:
@@ -102,7 +102,7 @@ def test_compare_counts_what_is_not_good(smq_disk):
     assert done.returncode == 1 and done.stdout.split()[-1] == "2"
 
 
-def test_compare_writes(smq_disk, tmp_path):
+def test_compare_can_write(smq_disk, tmp_path):
     path = generate(tmp_path / "w", "--op", "write10", "--blocks", 8, "--count", 16, "--pattern",
                     "random:3")
     rows = compare("--rounds", 1, "--depth", 4, "--count", 64, smq_disk.smq, path)
@@ -113,7 +113,7 @@ def test_compare_writes(smq_disk, tmp_path):
     assert run_json("--via", "smq", smq_disk.smq, check)["status"] == {"GOOD": 1}
 
 
-def test_compare_with_time_and_rate(smq_disk, reads):
+def test_compare_keeps_time_and_rate(smq_disk, reads):
     rows = compare("--rounds", 2, "--via", "smq,sg", "--time", 0.3, "--rate", 200, smq_disk.smq,
                    reads)
     for row in rows:
@@ -122,7 +122,7 @@ def test_compare_with_time_and_rate(smq_disk, reads):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_compare_ends_with_a_signal(smq_disk, reads, number):
+def test_signal_ends_compare(smq_disk, reads, number):
     before = smq_disk.done()
     with subprocess.Popen([SG_IO, "compare", "--json", "--via", "smq,sg", "--time", "60",
                            smq_disk.smq, reads], stdout=subprocess.PIPE) as user:
@@ -130,7 +130,7 @@ def test_compare_ends_with_a_signal(smq_disk, reads, number):
         user.send_signal(number)
         out, _ = user.communicate(timeout=30)
         assert user.returncode == 128 + number
-    # The turn that had begun has ended as usual, with the results that it had by then.
+    # The current turn ended as usual, with the results that it had so far.
     assert [r["path"] for r in json.loads(out)] == ["smq", "sg"]
     done = smq_disk.done()
     time.sleep(0.5)

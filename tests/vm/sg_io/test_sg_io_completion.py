@@ -22,9 +22,9 @@ def complete(line):
     return done.stdout.split()
 
 
-def test_completion_of_devices(smq_disk):
-    """Completes each node of a disk and its address; bash expects only the part after the last
-    colon."""
+def test_completion_offers_devices(smq_disk):
+    """Completes each node of a disk, and its address. For a word with colons bash expects only the
+    part after the last colon."""
     disk = smq_disk
     nodes = {disk.sd, disk.sg, disk.bsg, disk.smq, disk.hctl}
     assert nodes <= set(complete("sg_io run --depth 2 "))
@@ -33,10 +33,10 @@ def test_completion_of_devices(smq_disk):
         f"/dev/{name}" for name in os.listdir("/sys/class/smq_sg")}
     assert complete(f"sg_io info {disk.bsg[:-1]}") == [disk.bsg.rpartition(":")[2]]
     assert disk.smq in complete(f"sg_io run {disk.sg} /dev/smq")
-    # After compare and its device a file follows.
+    # compare takes a file after its device.
     assert "/etc/hostname" in complete(f"sg_io compare {disk.sg} /etc/hostn")
     assert disk.smq not in complete(f"sg_io compare {disk.sg} ")
-    # The output of a recording is a file, too, not a device.
+    # The output of record is a file, not a device.
     for output in ("-o ", "--output ", "--output="):
         assert [word.rpartition("=")[2] for word in complete(
             f"sg_io record {output}/etc/hostn")] == ["/etc/hostname"]
@@ -44,7 +44,7 @@ def test_completion_of_devices(smq_disk):
     assert disk.sg in complete("sg_io record -o out ")
 
 
-def test_a_partition_is_no_device(smq_disk):
+def test_completion_offers_no_partition(smq_disk):
     partition = smq_disk.make_partition()
     assert partition not in complete("sg_io info /dev/sd")
     assert smq_disk.sd in complete("sg_io info /dev/sd")

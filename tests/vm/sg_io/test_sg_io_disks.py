@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Other disks than a plain one: several disks, polled ones, large sectors, bad media, removal."""
+"""sg_io with special disks: several disks, polled ones, large sectors, bad media, removal."""
 
 import json
 import pathlib
@@ -13,8 +13,8 @@ from vmdisk import run_json, set_param, sg_io
 READ = "28000000000000000800 in 4096\n"
 
 
-def test_polled(reads):
-    """smq_ram counts the commands of each hardware queue, and those that a poll has found."""
+def test_block_polls_the_poll_queue(reads):
+    """Polled commands use the poll queue, and are completed by polling: smq_ram counts both."""
     with loaded("smq_ram", hw_queues=2, poll_queues=1) as hosts:
         lun = hosts[0].luns()[0]
         (lun.queue / "nomerges").write_text("2", encoding="ascii")
@@ -27,7 +27,7 @@ def test_polled(reads):
 
 
 @pytest.mark.parametrize("via,batch", [("smq", 1), ("smq", 4), ("bsg-uring", 4)])
-def test_prepared_and_ad_hoc_polled(fast_path, reads, via, batch):
+def test_prepared_and_ad_hoc_commands_are_polled(fast_path, reads, via, batch):
     """Polled commands work beyond the queue depth, and on a device that completes only when it is
     polled."""
     with vmdisk.disks(submit_queues=2, poll_queues=1) as found:
@@ -39,14 +39,14 @@ def test_prepared_and_ad_hoc_polled(fast_path, reads, via, batch):
 
 
 @pytest.mark.parametrize("via", ["block", "smq"])
-def test_more_slots_than_a_ring_has_entries(fast_path, reads, via):
+def test_runs_need_not_fit_into_one_ring(fast_path, reads, via):
     with vmdisk.disks(hosts=9) as found:
         nodes = [disk.sd if via == "block" else disk.smq for disk in found]
         got = run_json("--via", via, "--depth", 4096, "--count", 4096, *nodes, reads)
         assert got["status"] == {"GOOD": 9 * 4096} and not got["errors"]
 
 
-def test_polled_without_poll_queues(fast_path, reads):
+def test_poll_is_refused_without_poll_queues(fast_path, reads):
     with vmdisk.disks() as found:
         done = sg_io("run", "--via", "smq", "--poll", found[0].smq, reads)
         assert done.returncode == 3 and "the host has no poll queues" in done.stderr
@@ -63,7 +63,7 @@ def test_several_devices_run_the_same_file(reads, via, options):
         assert [d.done() - b for d, b in zip(found, before)] == [150] * 3
 
 
-def test_info_of_other_sizes():
+def test_info_reports_large_sectors():
     with vmdisk.disks(sector_size=4096, physblk_exp=1, ptype=0) as found:
         got = json.loads(sg_io("info", "--json", found[0].sd).stdout)
         assert (got["block_size"], got["physical_block_size"]) == (4096, 8192)
@@ -77,7 +77,7 @@ def test_info_of_other_sizes():
         assert run_json(found[0].sd, "-", stdin="28000000000000000800 in 32768\n")["commands"] == 1
 
 
-def test_medium_error():
+def test_medium_error_is_reported():
     bad = "28000000123400000100 in 512\n"
     with vmdisk.disks(opts=2, medium_error_start=0x1234, medium_error_count=1) as found:
         got = run_json(found[0].sd, "-", stdin=READ + bad, expect=1)
@@ -87,7 +87,7 @@ def test_medium_error():
         assert got["errors"][0]["sense"] == {"key": 3, "asc": 0x11, "ascq": 0}
 
 
-def test_write_protected():
+def test_write_protection_is_reported():
     write = "2a000000000000000800 out 4096\n"
     with vmdisk.disks(wp=1) as found:
         got = run_json(found[0].sg, "-", stdin=write, expect=1)
@@ -96,8 +96,8 @@ def test_write_protected():
         assert done.returncode == 3 or "EPERM" in done.stdout
 
 
-def test_without_a_disk_driver(tmp_path):
-    """Without sd there is no block node. A write does not have to claim the disk then."""
+def test_disk_without_sd_has_no_block_node(tmp_path):
+    """Without sd there is no block node, so sg_io does not open it exclusively for a write."""
     with vmdisk.disks() as found:
         disk = found[0]
         driver = pathlib.Path("/sys/bus/scsi/drivers/sd")
@@ -112,7 +112,7 @@ def test_without_a_disk_driver(tmp_path):
 
 @pytest.mark.limit(150)
 @pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 20), ("bsg", 4), ("block", 8)])
-def test_device_goes_away(reads, via, depth):
+def test_run_ends_when_its_device_is_removed(reads, via, depth):
     with vmdisk.disks() as found:
         disk = found[0]
         set_param("ndelay", 2_000_000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that do not end well are counted separately by kind, and decoded."""
+"""sg_io counts commands that are not good by kind, and decodes their results."""
 
 import json
 
@@ -14,7 +14,7 @@ READ = "28000000000000000800 in 4096\n"
 
 @pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 4), ("bsg", 1), ("bsg", 3)])
 @pytest.mark.parametrize("dsense", [0, 1])
-def test_beyond_the_end(disk, via, depth, dsense):
+def test_lba_out_of_range_is_decoded(disk, via, depth, dsense):
     set_param("dsense", dsense)
     before = disk.done()
     got = run_json("--via", via, "--depth", depth, "--count", 50, disk.node[via], "-",
@@ -48,7 +48,7 @@ def test_unknown_opcode(disk):
 @pytest.fixture
 def inject():
     def start(opts, every_nth):
-        # Some kinds occur only if the answer takes time.
+        # scsi_debug injects some kinds only if commands take time.
         set_param("ndelay", 1000)
         set_param("every_nth", 0)
         set_param("opts", opts)
@@ -65,7 +65,7 @@ def inject():
     (vmdisk.TRANSPORT, "CHECK CONDITION", (0xb, 0x4b, 3)),
     (vmdisk.SHORT, "UNDERRUN", None),
 ], ids=["recovered", "transport", "short"])
-def test_injected(disk, inject, reads, via, depth, opts, name, sense):
+def test_injected_errors_are_counted(disk, inject, reads, via, depth, opts, name, sense):
     inject(opts, 10)
     got = run_json("--via", via, "--depth", depth, "--count", 200, disk.node[via], reads,
                    expect=1)
@@ -79,7 +79,7 @@ def test_injected(disk, inject, reads, via, depth, opts, name, sense):
 
 
 @pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 4), ("bsg", 1)])
-def test_timeout_of_the_command(disk, inject, via, depth):
+def test_command_times_out(disk, inject, via, depth):
     inject(vmdisk.TIMES_OUT, 5)
     try:
         done = sg_io("run", "--json", "--via", via, "--depth", depth, "--count", 8,
@@ -89,11 +89,11 @@ def test_timeout_of_the_command(disk, inject, via, depth):
     got = json.loads(done.stdout)
     assert got["commands"] == 8
     assert sum(got["status"].values()) == 8
-    # At least one command took its whole second, so it timed out.
+    # At least one command took a second, which is its timeout.
     assert got["lat_ns"]["p999"] >= 1_000_000_000
     timed_out = [error for error in got["errors"] if "DID_TIME_OUT" in error["text"]]
     if via == "bsg" and not timed_out:
-        # Error handling may send a bsg command again, which then ends well.
+        # Error handling may retry a bsg command, which then ends GOOD.
         assert (done.returncode, got["status"]) == (0, {"GOOD": 8})
     else:
         assert done.returncode == 1

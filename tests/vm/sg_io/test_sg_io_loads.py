@@ -30,7 +30,7 @@ def smq_ram():
 
 
 def record_fio_on_ext4(sd, tmp_path):
-    """A recording of two jobs on files, with their directory and journal."""
+    """Records two fio jobs on files, with the I/O of directory and journal."""
     there = tmp_path / "mnt"
     there.mkdir()
     run("modprobe", "ext4")
@@ -52,9 +52,9 @@ def record_fio_on_ext4(sd, tmp_path):
 @pytest.mark.smoke
 @pytest.mark.limit(150)
 @pytest.mark.parametrize("where", [scsi_debug, smq_ram], ids=lambda f: f.__name__)
-def test_fio_on_ext4_again(fast_path, tmp_path, where):
-    """replay sends the recorded commands again: the device gets as many of each opcode, in each
-    CPU's order."""
+def test_recorded_fio_on_ext4_is_replayed(fast_path, tmp_path, where):
+    """replay sends the recorded commands again: the device gets the same commands from each CPU, in
+    the same order."""
     with where() as (sd, smq):
         load = record_fio_on_ext4(sd, tmp_path)
         for number, args in enumerate((["--depth", 8, sd], ["--speed", "max", "--depth", 8, sd],
@@ -81,7 +81,7 @@ def test_a_refused_command_is_recorded_once(tmp_path):
         assert got.summary["opcodes"] == {"READ(10)": 500}
 
 
-def test_the_device_goes_away(tmp_path):
+def test_recording_ends_when_its_device_is_removed(tmp_path):
     with vmdisk.disks() as found:
         got = Recording(found[0].sd, tmp_path / "r")
         run_json("--count", 5, found[0].sg, "-", stdin=READ)
@@ -92,7 +92,7 @@ def test_the_device_goes_away(tmp_path):
         assert len(got.lines) >= 5
 
 
-def test_blocks_that_cannot_be_read(tmp_path):
+def test_verify_counts_unreadable_blocks(tmp_path):
     with vmdisk.disks(opts=2, medium_error_start=0x1234, medium_error_count=1) as found:
         got = verify(found[0].sg, "-", expect=1,
                      stdin="2a000000123000000800 out 4096\n2a000000000000000800 out 4096\n")
@@ -101,7 +101,7 @@ def test_blocks_that_cannot_be_read(tmp_path):
         assert got["errors"][0]["line"] == 1
 
 
-def test_large_sectors():
+def test_verify_checks_large_sectors():
     with vmdisk.disks(sector_size=4096) as found:
         line = "2a000000001000001000 out 65536 pattern=lba\n"
         run_json(found[0].sg, "-", stdin=line)

@@ -22,7 +22,7 @@ VIAS = ["sg", "bsg", "block"]
     [], ["--depth", 4], ["--depth", 17], ["--depth", 8, "--jobs", 2],
     ["--depth", 16, "--batch", 8], ["--jobs", 3],
 ], ids=lambda o: " ".join(map(str, o)))
-def test_each_command_once(disk, reads, via, node, options):
+def test_each_command_runs_once(disk, reads, via, node, options):
     before = disk.done()
     got = run_json("--via", via, *options, "--count", 777, getattr(disk, node), reads)
     assert list(got) == ["path", "device", "commands", "seconds", "iops", "lat_ns", "status",
@@ -42,7 +42,7 @@ def test_path_of_the_node_is_the_default(disk, reads, node, path):
     assert (got["path"], got["commands"]) == (path, 100)
 
 
-def test_device_by_address_and_by_link(disk, reads, tmp_path):
+def test_address_and_link_name_the_device(disk, reads, tmp_path):
     os.symlink(disk.bsg, tmp_path / "link")
     assert run_json(disk.hctl, reads)["path"] == "sg"
     assert run_json(tmp_path / "link", reads)["path"] == "bsg"
@@ -75,7 +75,7 @@ def test_a_wrong_byte_is_a_miscompare(disk, tmp_path):
 
 
 @pytest.mark.parametrize("via", VIAS)
-def test_data_from_a_file(disk, tmp_path, via):
+def test_data_comes_from_a_file(disk, tmp_path, via):
     image = random.randbytes(3 * 4096)
     (tmp_path / "image").write_bytes(image)
     path = tmp_path / "w"
@@ -85,7 +85,7 @@ def test_data_from_a_file(disk, tmp_path, via):
     assert disk.read(0x800, 24) == image[512:512 + 8192] + image[8192:]
 
 
-def test_all_read_and_write_forms_by_block(disk, tmp_path):
+def test_block_accepts_all_forms_of_read_and_write(disk, tmp_path):
     path = tmp_path / "all"
     lines = []
     for size in (6, 10, 12, 16, 32):
@@ -93,7 +93,7 @@ def test_all_read_and_write_forms_by_block(disk, tmp_path):
             lines += generate(tmp_path / "one", "--op", f"{op}{size}", "--range",
                               f"{100 * size}:{100 * size + 9}", "--blocks", 5,
                               "--count", 2).read_text().splitlines()
-    # and a WRITE that forces unit access
+    # A WRITE with FUA.
     lines.append("2a080000130000000100 out 512 pattern=lba")
     path.write_text("\n".join(lines))
     assert run_json("--via", "block", disk.sd, path)["status"] == {"GOOD": 21}
@@ -103,7 +103,7 @@ def test_all_read_and_write_forms_by_block(disk, tmp_path):
 
 
 class Busy(threading.Thread):
-    """A thread that finds the most commands that the device has at a time."""
+    """A thread that finds the largest number of commands that the device has at a time."""
 
     def __init__(self, disk):
         super().__init__(daemon=True)
@@ -142,7 +142,7 @@ def test_poll_needs_poll_queues(disk, reads):
     assert "only --via smq, block and, on a smqsg node, bsg-uring can poll" in done.stderr
 
 
-def test_same_device_twice(disk, reads):
+def test_same_device_twice_is_refused(disk, reads):
     for other in (disk.bsg, disk.hctl):
         done = sg_io("run", disk.sg, other, reads)
         assert done.returncode == 2
@@ -153,7 +153,7 @@ TRACE = "/sys/kernel/tracing"
 
 
 @pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 4), ("bsg", 1), ("block", 4)])
-def test_cpu_of_submission(disk, tmp_path, via, depth):
+def test_commands_are_sent_on_their_cpu(disk, tmp_path, via, depth):
     path = tmp_path / "pinned"
     path.write_text("".join(f"28000000{i:04x}00000100 in 512 cpu={i * 7 % 3 % 2}\n"
                             for i in range(60)))
@@ -176,13 +176,13 @@ def test_cpu_of_submission(disk, tmp_path, via, depth):
     assert seen == {i: i * 7 % 3 % 2 for i in range(60)}
 
 
-def test_cpu_that_is_not_there(disk):
+def test_missing_cpu_is_refused(disk):
     done = sg_io("run", disk.sg, "-", stdin="000000000000 none 0\n000000000000 none 0 cpu=900\n")
     assert done.returncode == 2
     assert "standard input:2: cpu=900 is not a CPU this process may run on" in done.stderr
 
 
-def test_info(disk):
+def test_info_reports_the_disk(disk):
     got = json.loads(sg_io("info", "--json", disk.bsg).stdout)
     assert got["device"] == disk.bsg
     assert got["hctl"] == disk.hctl
@@ -205,7 +205,7 @@ def test_info(disk):
     assert f"{vmdisk.BLOCKS}\n" in text and disk.sg in text and "scsi_debug" in text
 
 
-def test_sanitized_build(disk, reads):
+def test_sanitized_run_finds_nothing(disk, reads):
     san = vmdisk.ROOT / "build/tools/sg_io-san/sg_io"
     if not san.exists():
         pytest.skip("not built: make -C tools/src/sg_io SANITIZE=1")

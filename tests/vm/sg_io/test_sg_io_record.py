@@ -22,7 +22,7 @@ READ = "28000000000000000800 in 4096\n"
 
 @pytest.fixture(name="disk", scope="module")
 def disk_(three):
-    """The first disk of the fixture, because scsi_debug cannot be loaded twice."""
+    """The first disk of the fixture three, because scsi_debug cannot be loaded twice."""
     return three[0]
 
 
@@ -30,7 +30,7 @@ def instances():
     return {path.name for path in (TRACING / "instances").iterdir()}
 
 
-def test_each_command_with_its_cpu_and_time(disk, tmp_path):
+def test_each_command_is_recorded_with_cpu_and_time(disk, tmp_path):
     commands = [f"2800{8 * i:08x}00000800 in 4096 cpu={i % 2}\n" for i in range(50)]
     commands += ["000000000000 none 0 cpu=1\n", "35000000000000000000 none 0 cpu=0\n",
                  "2a000000000000000800 out 4096 pattern=ff cpu=0\n"]
@@ -49,7 +49,7 @@ def test_each_command_with_its_cpu_and_time(disk, tmp_path):
     assert got.summary["lat_ns"]["p50"] > 0
 
 
-def test_only_this_device(three, tmp_path):
+def test_only_the_chosen_device_is_recorded(three, tmp_path):
     with recording(three[1].sg, tmp_path / "r") as got:
         run_json("--count", 20, three[0].sg, "-", stdin=READ)
         run_json("--count", 7, three[1].sg, "-", stdin=READ)
@@ -67,7 +67,7 @@ def test_unsupported_commands_are_left_out_and_reported(disk, tmp_path):
     assert "# c00000000000 ? at=" in got.text and "# left out: " in got.text
 
 
-def test_text_goes_beside_the_commands(disk):
+def test_messages_go_to_standard_error(disk):
     with subprocess.Popen([SG_IO, "record", "--count", "5", disk.sd], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as user:
         assert user.stderr.readline() == f"recording {disk.sd} ({disk.hctl})\n"
@@ -79,7 +79,7 @@ def test_text_goes_beside_the_commands(disk):
     assert "events lost: 0\n" in err
 
 
-def test_count(disk, tmp_path):
+def test_count_ends_the_recording(disk, tmp_path):
     """With --count the recording ends with the last command, and does not wait for another one."""
     got = Recording(disk.sd, tmp_path / "r", "--count", 3)
     run_json("--count", 3, disk.sg, "-", stdin=READ)
@@ -87,7 +87,7 @@ def test_count(disk, tmp_path):
     assert (got.status, len(got.lines), got.summary["lat_ns"]["p50"] > 0) == (0, 3, True)
 
 
-def test_time(disk, tmp_path):
+def test_time_ends_the_recording(disk, tmp_path):
     start = time.monotonic()
     got = Recording(disk.sd, tmp_path / "r", "--time", 0.5).end(None)
     assert got.status == 0 and time.monotonic() - start >= 0.5
@@ -102,7 +102,7 @@ def test_a_signal_ends_a_recording_with_a_complete_file(disk, reads, tmp_path, n
         before = disk.done()
         vmdisk.wait_for(lambda: disk.done() > before + 500)
         got.process.send_signal(number)
-        # On a slow machine the load would leave the recording no CPU to write what it has.
+        # On a slow machine the load would leave sg_io record no CPU time to write its file.
         load.send_signal(signal.SIGINT)
         load.wait(30)
     got.end(None)
@@ -114,8 +114,8 @@ def test_a_signal_ends_a_recording_with_a_complete_file(disk, reads, tmp_path, n
 
 
 def test_a_signal_ends_the_writing_of_a_recording(disk, tmp_path):
-    """The output does not fit in a pipe that is not read: a second signal ends sg_io while it
-    writes."""
+    """sg_io blocks while it writes, because nothing reads the pipe and the output does not fit into
+    it. A second signal ends it."""
     path = generate(tmp_path / "g", "--op", "read10", "--count", 5000)
     before = instances()
     with subprocess.Popen([SG_IO, "record", disk.sd], stdout=subprocess.PIPE,
@@ -210,7 +210,7 @@ def test_other_users_of_tracing_see_no_difference(disk, tmp_path):
         (TRACING / "trace").write_text("")
 
 
-def test_two_at_a_time(three, tmp_path):
+def test_recordings_run_at_the_same_time(three, tmp_path):
     with recording(three[0].sd, tmp_path / "a") as a, recording(three[1].sd, tmp_path / "b") as b, \
             recording(three[0].sd, tmp_path / "c") as c:
         run_json("--count", 11, three[0].sg, three[1].sg, "-", stdin=READ)
@@ -228,7 +228,7 @@ def test_tracing_of_a_killed_recording_is_removed(disk, tmp_path):
 
 
 def test_record_needs_root(disk, tmp_path):
-    """Without root's rights there is one message, and no file system is mounted."""
+    """Without root's rights sg_io prints one message and fails."""
     done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", SG_IO, "record",
                            disk.sd], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout) == (3, "")
@@ -243,7 +243,7 @@ def test_full_output_is_an_error(disk, tmp_path):
     assert "standard output: No space left on device" in done.stderr
 
 
-def test_merged_block_io(disk, tmp_path):
+def test_merged_requests_are_recorded(disk, tmp_path):
     """The recording has the requests of the block layer, not the I/Os of the program."""
     (disk.queue / "nomerges").write_text("0")
     try:
@@ -257,7 +257,7 @@ def test_merged_block_io(disk, tmp_path):
     assert len(written) < (8 << 20) / 4096
 
 
-def test_sanitized_build(disk, reads, tmp_path):
+def test_sanitized_record_finds_nothing(disk, reads, tmp_path):
     san = vmdisk.ROOT / "build/tools/sg_io-san/sg_io"
     if not san.exists():
         pytest.skip("not built: make -C tools/src/sg_io SANITIZE=1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io replay: sends a recorded load again; its order, its times, and refused files."""
+"""sg_io replay sends a recorded load again: order, times, and files that it refuses."""
 
 import contextlib
 import json
@@ -20,12 +20,12 @@ WRITE = "2a000000000000000800 out 4096 pattern=lba"
 
 @pytest.fixture(name="disk", scope="module")
 def disk_(three):
-    """The first disk of the fixture, because scsi_debug cannot be loaded twice."""
+    """The first disk of the fixture three, because scsi_debug cannot be loaded twice."""
     return three[0]
 
 
-def test_times(disk):
-    """No command is sent before its time: the last is due after 0.4 s, at speed 2 after 0.2 s."""
+def test_no_command_is_sent_early(disk):
+    """No command is sent before it is due: the last after 0.4 s, at speed 2 after 0.2 s."""
     lines = "".join(f"{READ} at={1000 + 20_000 * i} cpu={i % 2}\n" for i in range(21))
     for speed, least in ((1, 0.4), (2, 0.2), (0.5, 0.8)):
         got = replay("--speed", speed, disk.sg, "-", stdin=lines)
@@ -68,7 +68,7 @@ def test_each_path_keeps_the_order(smq_disk, tmp_path, via, options):
         result = replay("--via", via, *options, smq_disk.smq, "-", stdin=lines)
     assert (result["path"], result["status"]) == (via, {"GOOD": 300})
     if result["overtaken"]:
-        # Overtaking is reported, and happens only if the device has no room.
+        # Commands overtake others only if the device has no room, and sg_io reports this.
         assert options == ["--speed", "max"]
         return
     want = by_cpu(line.split() for line in lines.splitlines())
@@ -80,7 +80,7 @@ def test_each_path_keeps_the_order(smq_disk, tmp_path, via, options):
 
 @pytest.mark.parametrize("via", ["sg", "smq"])
 def test_commands_beyond_the_depth_are_late(smq_disk, via):
-    """Commands take 50 ms: with two in flight the others are late, which is reported."""
+    """With commands of 50 ms and two in flight the others are late, which sg_io reports."""
     set_param("ndelay", 50_000_000)
     try:
         got = replay("--via", via, "--depth", 2, smq_disk.smq, "-",
@@ -94,8 +94,8 @@ def test_commands_beyond_the_depth_are_late(smq_disk, via):
 
 @pytest.mark.parametrize("via", ["smq", "bsg-uring"])
 def test_commands_beyond_the_limit_of_the_path_are_sent_again(smq_disk, via):
-    """The path refuses commands beyond its limit; they are sent again when others have ended, and
-    each command runs once."""
+    """The path refuses commands beyond its limit. sg_io sends them again when others have ended,
+    and each command runs once."""
     lines = "".join(f"2800{i:08x}00000100 in 512 at=0 cpu={i % 2}\n" for i in range(6000))
     refused = smq_disk.sysfs / "smq_sg" / smq_disk.smq.rpartition("/")[2] / "refused"
     before = int(refused.read_text())
@@ -139,9 +139,9 @@ def test_bad_files_are_refused(disk, text, why):
     assert disk.done() == before
 
 
-def test_times_of_different_cpus_may_cross(disk):
-    """Times of different CPUs may overlap, as when one file is appended to another; with --speed
-    max times do not matter."""
+def test_times_of_different_cpus_may_overlap(disk):
+    """Times must not go back on one CPU, but those of different CPUs may overlap, as when one file
+    is appended to another. With --speed max times do not matter."""
     lines = f"{READ} at=9 cpu=0\n{READ} at=0 cpu=1\n{READ} at=5 cpu=1\n"
     assert replay(disk.sg, "-", stdin=lines)["status"] == {"GOOD": 3}
     back = f"{READ} at=5 cpu=0\n{READ} at=4 cpu=0\n"
@@ -166,7 +166,7 @@ def test_a_mounted_disk_is_not_written(disk, tmp_path):
 
 
 @pytest.mark.parametrize("via", ["sg", "smq"])
-def test_signal_ends_it_with_the_result_so_far(smq_disk, via):
+def test_signal_ends_replay_with_the_result_so_far(smq_disk, via):
     lines = "".join(f"{READ} at={10_000 * i} cpu=0\n" for i in range(10_000))
     before = smq_disk.done()
     with subprocess.Popen([SG_IO, "replay", "--json", "--via", via, smq_disk.smq, "-"],
@@ -182,8 +182,8 @@ def test_signal_ends_it_with_the_result_so_far(smq_disk, via):
 
 
 def test_a_lack_of_cpus_is_reported(disk):
-    """Commands without cpu= have no CPU of their own if each CPU has commands: a message says
-    so."""
+    """If every CPU has commands with cpu=, commands without cpu= share CPUs with them: sg_io
+    warns, except at --speed max."""
     pinned = "".join(f"{READ} at=0 cpu={cpu}\n" for cpu in sorted(os.sched_getaffinity(0)))
     for text, speed, lines in ((pinned, 1, 0), (f"{pinned}{READ} at=0\n", 1, 1),
                                (f"{pinned}{READ} at=0\n", "max", 0)):
@@ -201,7 +201,8 @@ def test_times_are_kept_with_and_without_awake(disk, us):
 
 @contextlib.contextmanager
 def long_replay(disk):
-    """Starts a replay that takes minutes, on two CPUs; yields it with the processes of its CPUs."""
+    """Starts a replay on two CPUs that takes minutes. Yields it, and the pids of its process for
+    each CPU."""
     lines = "".join(f"{READ} at={10_000 * i} cpu={i % 2}\n" for i in range(10_000))
     before = disk.done()
     with subprocess.Popen([SG_IO, "replay", disk.sg, "-"], stdin=subprocess.PIPE,
@@ -218,8 +219,8 @@ def long_replay(disk):
             user.kill()
 
 
-def test_a_killed_process_ends_it(disk):
-    """If a process is killed, the replay and the other CPU's process end, with the results so
+def test_killed_process_ends_the_replay(disk):
+    """If one CPU's process is killed, the replay and the other process end, with the results so
     far."""
     with long_replay(disk) as (user, pids):
         os.kill(pids[0], signal.SIGKILL)
@@ -237,7 +238,7 @@ def test_no_process_outlives_the_replay(disk):
         vmdisk.wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
-def test_without_an_sg_node(disk):
+def test_depth_is_refused_without_an_sg_node(disk):
     """sd's SG_IO sends one command at a time, so --depth is refused."""
     run("modprobe", "-r", "sg")
     try:
@@ -251,7 +252,7 @@ def test_without_an_sg_node(disk):
         vmdisk.wait_for(lambda: list(disk.sysfs.glob("scsi_generic/*")))
 
 
-def test_sanitized_build(smq_disk, tmp_path):
+def test_sanitized_replay_and_verify_find_nothing(smq_disk, tmp_path):
     san = vmdisk.ROOT / "build/tools/sg_io-san/sg_io"
     if not san.exists():
         pytest.skip("not built: make -C tools/src/sg_io SANITIZE=1")

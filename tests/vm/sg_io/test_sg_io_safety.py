@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io refuses to write to disks in use; it paces, stops, and shows progress."""
+"""sg_io refuses to write to disks in use, keeps limits, ends at a signal, and shows progress."""
 
 import contextlib
 import json
@@ -83,13 +83,13 @@ def test_a_disk_in_use_is_not_written(disk, tmp_path, use):
                 assert (done.returncode, done.stdout) == (3, "")
                 assert why in done.stderr
                 assert "refused without --force" in done.stderr
-            # Compare the data, because file systems send I/O of their own.
+            # Checks the data, not counters, because file systems send I/O of their own.
             assert disk.read(spare, 8) != b"\xff" * 4096
             assert run_json("--via", via, disk.sd, "-", stdin=READ)["status"] == {"GOOD": 1}
             forced = sg_io("run", "--force", "--via", via, disk.sd, "-",
                            stdin=write + "lba\n")
             assert why in forced.stderr
-            # The kernel itself keeps block writes off a swap device.
+            # The kernel itself refuses block writes to a swap device.
             assert forced.returncode == (1 if via == "block" and use is swap else 0)
 
 
@@ -144,7 +144,7 @@ def test_memory_and_threads_are_bounded(disk, reads):
     assert "make 8192 threads, the limit is 4096" in done.stderr
 
 
-def test_file_descriptors_that_run_out(disk, reads):
+def test_lack_of_file_descriptors_is_reported(disk, reads):
     done = subprocess.run(["sh", "-c", f"ulimit -n 20; {SG_IO} run --depth 1000 {disk.sg} {reads}"],
                           capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
@@ -152,7 +152,7 @@ def test_file_descriptors_that_run_out(disk, reads):
 
 
 @pytest.mark.parametrize("options", [[], ["--depth", 8], ["--jobs", 3]])
-def test_rate(disk, reads, options):
+def test_rate_is_kept(disk, reads, options):
     got = run_json("--rate", 200, "--count", 101, *options, disk.sg, reads)
     assert got["commands"] == 101
     # The last command is due after half a second, and is never sent earlier.
@@ -160,7 +160,7 @@ def test_rate(disk, reads, options):
 
 
 @pytest.mark.parametrize("via", ["sg", "bsg", "block"])
-def test_time(disk, reads, via):
+def test_time_ends_a_run(disk, reads, via):
     got = run_json("--time", 0.5, "--depth", 4, "--via", via, disk.sd, reads)
     assert got["commands"] > 100
     assert got["seconds"] < 30
@@ -183,7 +183,7 @@ def test_signal_ends_with_the_partial_result(disk, reads, via, depth, number):
 
 
 def test_second_signal_does_not_wait(disk):
-    """Commands that take a second each: the first signal waits for them, the second does not."""
+    """Commands take a second each: after one signal sg_io waits for them, after two it does not."""
     set_param("ndelay", 999_000_000)
     try:
         with subprocess.Popen([SG_IO, "run", "--json", "--depth", "4", disk.sg, "-"],
@@ -215,7 +215,7 @@ def on_terminal(*args):
         return user.stdout.read(), shown.decode()
 
 
-def test_progress_on_a_terminal(disk, reads):
+def test_progress_is_shown_on_a_terminal(disk, reads):
     out, shown = on_terminal("run", "--json", "--rate", "1000", "--count", "1500", disk.sg, reads)
     assert json.loads(out)["commands"] == 1500
     assert "/1500 commands" in shown
@@ -224,7 +224,7 @@ def test_progress_on_a_terminal(disk, reads):
     assert shown.endswith("\r\033[K")
 
 
-def test_no_progress_without_a_terminal(disk, reads):
+def test_no_progress_is_shown_without_a_terminal(disk, reads):
     done = sg_io("run", "--rate", 1000, "--count", 1000, disk.sg, reads)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -24,8 +24,8 @@ BEYOND = "2800000fffff00000800 in 4096\n"
 KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
 
 
-# These options differ in what is in flight. All paths distribute commands to jobs and batches in
-# the same way, so MORE is tested with one path only.
+# Options with different numbers of commands in flight. All paths distribute commands to jobs and
+# batches in the same way, so MORE is tested with one path only.
 EACH = [[], ["--depth", 8, "--jobs", 2], ["--depth", 16, "--batch", 5]]
 MORE = [["--depth", 4], ["--depth", 60], ["--depth", 16, "--batch", 8],
         ["--depth", 4, "--batch", 64], ["--depth", 30, "--batch", 16, "--jobs", 2]]
@@ -35,7 +35,7 @@ MORE = [["--depth", 4], ["--depth", 60], ["--depth", 16, "--batch", 8],
 @pytest.mark.parametrize("via,options", [
     *((via, options) for via in VIAS for options in EACH), *(("smq", options) for options in MORE),
 ], ids=lambda o: o if isinstance(o, str) else " ".join(map(str, o)))
-def test_each_command_once(smq_disk, reads, via, options):
+def test_each_command_runs_once(smq_disk, reads, via, options):
     before = smq_disk.done()
     got = run_json("--via", via, *options, "--count", 777, smq_disk.smq, reads)
     assert (got["path"], got["device"]) == (via, smq_disk.smq)
@@ -60,7 +60,7 @@ def test_any_node_names_the_device(smq_disk, reads, tmp_path):
 WRITE_OPTIONS = [[], ["--depth", 8], ["--depth", 16, "--batch", 8]]
 
 
-# Each path with each pattern, and with each depth.
+# Each path with each pattern, and each path with each of these options.
 @pytest.mark.parametrize("pattern,via,options", [
     (pattern, via, WRITE_OPTIONS[(at + place) % 3])
     for at, via in enumerate(VIAS) for place, pattern in enumerate(["lba", "random:9", "count"])
@@ -92,7 +92,7 @@ def test_a_wrong_byte_is_a_miscompare(smq_disk, via):
 
 
 @pytest.mark.parametrize("via", VIAS)
-def test_data_from_a_file(smq_disk, tmp_path, via):
+def test_data_comes_from_a_file(smq_disk, tmp_path, via):
     # Images in more than one region of memory: each region is a buffer of its own.
     image = random.randbytes(6 << 20)
     (tmp_path / "image").write_bytes(image)
@@ -105,7 +105,7 @@ def test_data_from_a_file(smq_disk, tmp_path, via):
 
 
 class Busy(threading.Thread):
-    """The most commands that the device had in two consecutive samples.
+    """Finds the largest number of commands that the device had in two consecutive samples.
 
     The kernel sums the number word by word: a single sample may count both a command that ends and
     the next one that begins. """
@@ -125,8 +125,8 @@ class Busy(threading.Thread):
 
 @contextlib.contextmanager
 def most_in_flight(disk, most):
-    """Checks that during the block the device has at most so many commands, and once as many. They
-    take 30 ms each."""
+    """Checks that during the block the device never has more than @most commands, and at least once
+    has @most. Commands take 30 ms each."""
     set_param("ndelay", 30_000_000)
     watch = Busy(disk)
     watch.start()
@@ -142,7 +142,7 @@ def most_in_flight(disk, most):
 @pytest.mark.parametrize("options", [["--depth", 40], ["--depth", 40, "--batch", 16]],
                          ids=["single", "batch"])
 @pytest.mark.parametrize("lines", [1, 3, 7])
-def test_a_short_file_is_as_deep_as_a_long_one(smq_disk, options, lines):
+def test_short_file_reaches_the_full_depth(smq_disk, options, lines):
     """A slot cannot be in flight twice, so each command of a short file needs several slots."""
     with most_in_flight(smq_disk, 40):
         got = run_json("--via", "smq", *options, "--count", 1003, smq_disk.smq, "-",
@@ -150,7 +150,7 @@ def test_a_short_file_is_as_deep_as_a_long_one(smq_disk, options, lines):
     assert got["status"] == {"GOOD": 1003}
 
 
-def test_a_slot_is_due_while_its_command_is_in_flight(smq_disk):
+def test_slot_is_due_while_its_command_is_in_flight(smq_disk):
     """Commands take different times: a slow one is still in flight when its slot is due again."""
     random_delay = "/sys/bus/pseudo/drivers/scsi_debug/random"
     set_param("ndelay", 3_000_000)
@@ -181,10 +181,10 @@ def test_depth_is_reached_and_kept(smq_disk, reads, via, depth, batch, jobs):
     ("smq", ["--depth", 3000]), ("smq", ["--depth", 4000, "--jobs", 2]),
     ("bsg-uring", ["--depth", 3000, "--batch", 100])])
 def test_commands_refused_with_eagain_are_sent_later(smq_disk, reads, via, options):
-    """Commands that the node refuses with EAGAIN are sent later, and no command is sent twice."""
+    """sg_io sends commands that the node refused with EAGAIN later, and no command twice."""
     folder = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq))
     refused, before = int((folder / "refused").read_text()), smq_disk.done()
-    # Long enough that few end while the first ones are being sent.
+    # Long enough that few commands end while sg_io sends the first ones.
     set_param("ndelay", 20_000_000)
     try:
         got = run_json("--via", via, *options, "--count", 6000, smq_disk.smq, reads)
@@ -195,7 +195,7 @@ def test_commands_refused_with_eagain_are_sent_later(smq_disk, reads, via, optio
     assert int((folder / "refused").read_text()) > refused
 
 
-# Lengths that are not a multiple of the alignment of the device's DMA.
+# Data lengths that are no multiple of the device's DMA alignment.
 ODD = ["12000000ff00 in 255\n", "120000000100 in 1\n"]
 # Commands with one error each, between good ones.
 BAD = [BEYOND, "c00000000000 none 0\n", "120100006000 in 96\n", "1a003f00fc00 in 252\n",
@@ -210,7 +210,7 @@ BAD = [BEYOND, "c00000000000 none 0\n", "120100006000 in 96\n", "1a003f00fc00 in
     ("smq-held", [], 1), ("smq-held", ["--depth", 8], 0),
     ("smq-held", ["--depth", 8, "--batch", 4], 1), ("bsg-uring", [], 1),
     ("bsg-uring", ["--depth", 8, "--batch", 4], 0)])
-def test_results_are_those_of_sg(smq_disk, tmp_path, via, options, dsense):
+def test_results_equal_those_of_sg(smq_disk, tmp_path, via, options, dsense):
     path = tmp_path / "bad"
     lines = BAD + (ODD if via == "bsg-uring" else [])
     path.write_text("".join(READ + line for line in lines))
@@ -227,7 +227,7 @@ def test_results_are_those_of_sg(smq_disk, tmp_path, via, options, dsense):
 
 
 @pytest.mark.parametrize("line", ODD)
-def test_a_length_that_cannot_be_prepared(smq_disk, line):
+def test_unaligned_length_is_refused(smq_disk, line):
     before = smq_disk.done()
     done = sg_io("run", "--via", "smq", smq_disk.smq, "-", stdin=READ + line)
     assert (done.returncode, done.stdout) == (3, "")
@@ -255,7 +255,7 @@ def test_a_refusal_names_the_field(smq_disk):
     (vmdisk.TRANSPORT, "CHECK CONDITION", (0xb, 0x4b, 3)),
     (vmdisk.SHORT, "UNDERRUN", None),
 ], ids=["recovered", "transport", "short"])
-def test_injected(smq_disk, reads, via, options, opts, name, sense):
+def test_injected_errors_are_counted(smq_disk, reads, via, options, opts, name, sense):
     set_param("ndelay", 1000)
     set_param("opts", opts)
     set_param("every_nth", 10)
@@ -278,7 +278,7 @@ SEVERAL_OPTIONS = [["--depth", 16, "--batch", 8], ["--depth", 3, "--batch", 2, "
     ("smq", []), ("smq", ["--depth", 4]),
     *((via, options) for via in VIAS + ["sg", "block"] for options in SEVERAL_OPTIONS),
 ], ids=lambda o: o if isinstance(o, str) else " ".join(map(str, o)))
-def test_several_devices(three, reads, via, options):
+def test_several_devices_run_the_same_file(three, reads, via, options):
     before = [disk.done() for disk in three]
     got = run_json("--via", via, *options, "--count", 333, *(disk.smq for disk in three), reads)
     assert got["device"] == ",".join(disk.smq for disk in three)
@@ -286,7 +286,7 @@ def test_several_devices(three, reads, via, options):
     assert [disk.done() - b for disk, b in zip(three, before)] == [333] * 3
 
 
-def test_several_devices_have_a_batch_each(three):
+def test_each_device_has_batches_of_its_own(three):
     """Each device has batches of its own. If the devices shared a batch of 16, each entry in the
     ring would have only 5 or 6 commands."""
     tracing = pathlib.Path("/sys/kernel/tracing")
@@ -314,7 +314,7 @@ def test_node_kinds_do_not_mix(three, reads):
 
 
 @pytest.mark.smoke
-def test_bsg_itself(smq_disk, reads):
+def test_bsg_node_needs_linux_7_1(smq_disk, reads):
     done = sg_io("run", "--via", "bsg-uring", "--depth", "8", smq_disk.bsg, reads)
     if KERNEL >= (7, 1):
         assert (done.returncode, done.stderr) == (0, "")
@@ -325,7 +325,7 @@ def test_bsg_itself(smq_disk, reads):
                            f"7.1 on only; {smq_disk.smq} takes the same\n")
 
 
-def test_more_commands_than_slots(smq_disk, tmp_path):
+def test_more_commands_than_slots_are_refused(smq_disk, tmp_path):
     path = tmp_path / "many"
     path.write_text(TUR * (1 << 20))
     done = sg_io("run", "--via", "smq", smq_disk.smq, path)
@@ -383,14 +383,14 @@ def test_info_has_the_limits(smq_disk):
 
 # Held requests
 
-def none_is_held(disk):
-    """Waits until no request is held: a ring may drop its file a little after its process has
+def wait_until_none_is_held(disk):
+    """Waits until no request is held: a ring may close its file shortly after its process has
     ended."""
     vmdisk.wait_for(lambda: disk.smq_attribute("held") == "0")
 
 
-def test_held(smq_disk, reads):
-    """smq-held keeps requests for half of the depth, and reports the number; other paths keep
+def test_held_path_reports_its_requests(smq_disk, reads):
+    """smq-held keeps requests for at most half of the depth, and reports how many; other paths keep
     none."""
     share = int(smq_disk.smq_attribute("held_share"))
     most = share and int(smq_disk.attribute("queue_depth")) * min(share, 50) // 100
@@ -402,14 +402,14 @@ def test_held(smq_disk, reads):
     assert "max_held" not in run_json("--via", "smq", smq_disk.smq, reads)
     row, = compare("--via", "smq-held", "--rounds", 1, smq_disk.smq, reads)
     assert row["max_held"] == most and row["status"] == {"GOOD": 100}
-    none_is_held(smq_disk)
+    wait_until_none_is_held(smq_disk)
 
 
-def test_requests_are_held_meanwhile(smq_disk):
+def test_requests_stay_held_during_a_run(smq_disk):
     """If there are fewer commands than may be held, each is held; a request stays held if its slot
     ran within the last second."""
     if smq_disk.smq_attribute("held_share") == "0":
-        pytest.skip("this kernel holds none")
+        pytest.skip("this kernel cannot hold requests")
     with subprocess.Popen([SG_IO, "run", "--via", "smq-held", "--depth", "4", "--time", "30",
                            smq_disk.smq, "-"], stdin=subprocess.PIPE, text=True) as user:
         user.stdin.write(READ)
@@ -419,7 +419,7 @@ def test_requests_are_held_meanwhile(smq_disk):
         finally:
             user.send_signal(signal.SIGINT)
         assert user.wait(30) == 128 + signal.SIGINT
-    none_is_held(smq_disk)
+    wait_until_none_is_held(smq_disk)
 
 
 def test_missing_held_requests_are_reported_once(smq_disk, reads):
@@ -442,8 +442,8 @@ def test_missing_held_requests_are_reported_once(smq_disk, reads):
     assert (got["max_held"], got["status"]) == (0, {"GOOD": 100})
 
 
-def test_device_that_goes(fast_path, three, reads):
-    """The last disk is removed: its run ends, and the other disks' nodes stay."""
+def test_run_ends_when_its_device_is_removed(fast_path, three, reads):
+    """If one of the disks is removed, its run ends, and the other disks' nodes stay."""
     disk = three[2]
     before, node = disk.done(), disk.smq
     with subprocess.Popen([SG_IO, "run", "--json", "--via", "smq", "--depth", "16", "--batch", "4",
@@ -461,8 +461,8 @@ def test_device_that_goes(fast_path, three, reads):
     assert run_json(three[0].smq, reads)["status"] == {"GOOD": 100}
 
 
-def test_without_the_module(three, reads):
-    """Without smq_sg the path is refused. This is the last test, because it unloads the module."""
+def test_smq_is_refused_without_the_module(three, reads):
+    """Without smq_sg the path is refused. This test comes late, because it unloads the module."""
     disk = three[0]
     unload("smq_sg")
     try:
@@ -480,7 +480,7 @@ def test_without_the_module(three, reads):
         subprocess.run(["modprobe", "smq_sg"], check=True, timeout=vmdisk.TIMEOUT)
 
 
-def test_sanitized_build(three, reads, tmp_path):
+def test_sanitized_smq_run_finds_nothing(three, reads, tmp_path):
     san = vmdisk.ROOT / "build/tools/sg_io-san/sg_io"
     if not san.exists():
         pytest.skip("not built: make -C tools/src/sg_io SANITIZE=1")

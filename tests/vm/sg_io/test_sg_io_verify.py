@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io verify: compares the data that a file's commands wrote, block by block."""
+"""sg_io verify reads the blocks that the commands of a file wrote, and compares each block."""
 
 import os
 import random
@@ -25,8 +25,8 @@ def write(lba, blocks, pattern):
     return f"2a00{lba:08x}00{blocks:04x}00 out {512 * blocks} pattern={pattern}\n"
 
 
-def test_reads_are_within_the_memory(disk):
-    """Single blocks need a READ each: the memory for the list of READs is limited as well."""
+def test_memory_limits_the_list_of_reads(disk):
+    """verify reads separate blocks by a READ each. --memory limits the list of these READs, too."""
     lines = "".join(write(2 * i, 1, "ff") for i in range(9000))
     done = sg_io("verify", "--memory", 1, disk.sg, "-", stdin=lines)
     assert (done.returncode, done.stdout) == (2, "")
@@ -37,7 +37,7 @@ def test_reads_are_within_the_memory(disk):
 @pytest.mark.smoke
 @pytest.mark.parametrize("via", VIAS)
 def test_differences_are_reported(smq_disk, tmp_path, via):
-    """Three wrong blocks in 6 MiB are found by each path, with the lines that wrote them."""
+    """By each path, verify finds three wrong blocks in 6 MiB and the lines that wrote them."""
     first = random.randrange(512)
     path = generate(tmp_path / "w", "--op", "write10", "--blocks", 16, "--count", 768,
                     "--pattern", "random:3", "--range", f"{first}:{first + 16 * 768 - 1}")
@@ -55,8 +55,9 @@ def test_differences_are_reported(smq_disk, tmp_path, via):
     assert got["differences"][2]["found"] == 255
 
 
-def test_a_signal_ends_a_long_list_that_nobody_reads(disk):
-    """A signal ends the output, although 2000 lines are more than the pipe holds."""
+def test_a_signal_ends_verify_while_its_pipe_is_full(disk):
+    """SIGINT ends verify while it waits for room in the pipe of its output: nothing reads the pipe,
+    and 2000 lines are more than it holds."""
     run_json(disk.sg, "-", stdin=write(0, 4000, "zero"))
     lines = "".join(write(2 * i, 1, "ff") for i in range(2000))
     with subprocess.Popen([SG_IO, "verify", "--depth", "16", disk.sg, "-"], text=True,
@@ -70,8 +71,8 @@ def test_a_signal_ends_a_long_list_that_nobody_reads(disk):
 
 
 @pytest.mark.parametrize("via", VIAS)
-def test_answers_in_any_order(smq_disk, tmp_path, via):
-    """READs may end in any order, because each has memory of its own."""
+def test_reads_may_complete_in_any_order(smq_disk, tmp_path, via):
+    """READs may complete in any order, because each has memory of its own."""
     random_delay = "/sys/bus/pseudo/drivers/scsi_debug/random"
     path = generate(tmp_path / "w", "--op", "write10", "--blocks", 512, "--count", 32,
                     "--pattern", "lba")
@@ -105,8 +106,9 @@ def test_verify_names_the_first_wrong_byte(disk):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_later_lines_win(disk, seed):
-    """Overlapping writes of all kinds are run one by one; verify must agree with the disk."""
+def test_the_last_line_that_wrote_a_block_counts(disk, seed):
+    """Overlapping writes of several kinds, issued one at a time: verify expects in each block the
+    data of the last line that wrote it."""
     rng = random.Random(seed)
     lines = ""
     for number in range(300):
@@ -122,7 +124,8 @@ def test_later_lines_win(disk, seed):
     run_json(disk.sg, "-", stdin=lines)
     got = verify(disk.sg, "-", stdin=lines)
     assert got["blocks"] > 400
-    # The first half of the lines is not what the disk has: the second half has overwritten blocks.
+    # For the first half of the lines verify finds differences, because the second half has
+    # overwritten some of their blocks.
     short = "".join(lines.splitlines(True)[:150])
     assert verify(disk.sg, "-", stdin=short, expect=1)["differ"] > 0
 

@@ -24,7 +24,7 @@ TIMES_OUT, RECOVERED, TRANSPORT, SHORT = 4, 8, 16, 0x100
 def wait_for(what, seconds=60):
     end = time.monotonic() + seconds
     while not (got := what()):
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, f"the condition was not met within {seconds} s"
         time.sleep(0.05)
     return got
 
@@ -43,7 +43,7 @@ class Disk:
 
     @property
     def smq(self):
-        """The disk's node of smq_sg, if that is loaded."""
+        """The disk's node of smq_sg, which must be loaded. Waits until the node exists."""
         folder = self.sysfs / "smq_sg"
         node = wait_for(lambda: folder.exists() and os.listdir(folder))[0]
         return wait_for(lambda: os.path.exists(f"/dev/{node}") and f"/dev/{node}")
@@ -96,7 +96,7 @@ def disks(hosts=1, **params):
         found = [Disk(d) for d in wait_for(ready)]
         for disk in found:
             settle(disk)
-            # Commands are counted, so adjacent requests must not be merged.
+            # The tests count commands, so the block layer must not merge adjacent requests.
             (disk.queue / "nomerges").write_text("2")
         yield found
     finally:
@@ -105,7 +105,7 @@ def disks(hosts=1, **params):
 
 
 def settle(disk):
-    """Waits until sd has probed the disk: until the counters do not change any more."""
+    """Waits until sd has probed the disk: until it completes no more commands."""
     def quiet():
         before = disk.done()
         time.sleep(0.2)

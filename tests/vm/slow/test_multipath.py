@@ -59,8 +59,8 @@ def program(*argv):
 
 @contextmanager
 def udevd():
-    """Runs udev, from which multipathd gets its knowledge of disks. At the end its files are
-    removed, because libdevmapper would wait for udev otherwise."""
+    """Runs udevd, which tells multipathd about disks. Removes udev's files at the end: while they
+    exist libdevmapper waits for udev."""
     UDEV.mkdir(exist_ok=True)
     try:
         with program(UDEVD):
@@ -70,7 +70,7 @@ def udevd():
         shutil.rmtree(UDEV)
 
 
-def disks_known():
+def wait_disks_known():
     """Waits until udev has processed the disks."""
     run("udevadm", "trigger", "--action=add", "--subsystem-match=block")
     run("udevadm", "settle", "--timeout=30")
@@ -98,7 +98,7 @@ def multipathd():
         CONF.unlink()
 
 
-def groups(store):
+def make_groups(store):
     """Makes two ALUA groups: the first portal's is optimized, the second's is not."""
     for number, (name, state) in enumerate(
             (("good", OPTIMIZED), ("other", NOT_OPTIMIZED)), 1):
@@ -142,8 +142,8 @@ def device_mapper():
 
 
 def gone():
-    """Removes multipath's devices; returns whether none is left. It may fail for a moment, while
-    udev reads one."""
+    """Removes multipath's devices; returns whether none is left. The removal fails while udev reads
+    a device, so the caller repeats it."""
     run("multipath", "-F", ok=False)
     return not list(Path("/sys/block").glob("dm-*"))
 
@@ -158,14 +158,15 @@ def lun_of(device):
 
 @contextmanager
 def bare(both):
-    """The paths as they are."""
+    """Leaves the paths unclaimed; yields them."""
     yield both
 
 
 @contextmanager
 def converted(both):
-    """Claims the paths; yields the upper devices. These have no session whose time limit multipathd
-    could set, so this sets the limit of the lower ones."""
+    """Claims the paths; yields the upper devices. multipathd sets the time limit of a path's
+    session, but upper devices have no session: this function sets the limit of the sessions of the
+    lower devices."""
     with conv.module(io_errors=True):
         for knob in iscsi.SESSIONS.glob("session*/recovery_tmo"):
             write_attr(knob, 1)
@@ -186,13 +187,14 @@ def _disk(request):
         with modules(), ramdisk("store", MIB) as store, \
                 iscsi.target(store, (iscsi.PORTAL, iscsi.SECOND)), iscsi.initiator(), \
                 ExitStack() as stack:
-            groups(store)
+            make_groups(store)
             for portal in (iscsi.PORTAL, iscsi.SECOND):
                 iscsi.login(portal)
             both = stack.enter_context(request.param(wait_for("both paths", paths)))
-            # Only now: a program that udev starts may have a disk open, and then no claim succeeds.
+            # udev starts after the claims: a program that it starts may open a disk, and a claim of
+            # an open disk fails.
             stack.enter_context(udevd())
-            disks_known()
+            wait_disks_known()
             with multipathd():
                 try:
                     yield wait_for("the multipath device", device_mapper, SECONDS), both
@@ -206,9 +208,9 @@ def states(both):
     return [(path / "access_state").read_text(encoding="ascii").strip() for path in both]
 
 
-def test_a_path_is_pulled_and_returned(disk):
-    """When the better path is removed, writes continue on the other path; when it is back, they
-    return to it."""
+def test_writes_survive_removal_and_return_of_a_path(disk):
+    """When the better path is removed, writes continue on the other path. When the better path is
+    back, writes return to it."""
     device, (good, other) = disk
     print(run("multipath", "-ll").stdout)
     assert states((good, other)) == ["active/optimized", "active/non-optimized"]

@@ -19,8 +19,8 @@ LUNS = ("0:1:0", "0:1:1", "0:1:2")
 REMOTE_LUNS = ("0:0:0", "0:0:1", "0:0:2")
 SOFT_FC = TOP / "target-configs/soft-fc"
 
-# A boot sector, which a BIOS loads from block 0 and runs. It writes itself to block 1, and ends the
-# VM.
+# A boot sector. The BIOS loads it from block 0 and runs it; it writes itself to block 1, and ends
+# the VM.
 BOOT = bytes.fromhex("31c0 8ed8 8ec0"       # xor ax,ax; mov ds,ax; mov es,ax
                      "bb007c b80103"        # mov bx,0x7c00; mov ax,0x301: write one block
                      "b90200 b600 cd13"     # mov cx,2: its second; mov dh,0; int 0x13
@@ -43,9 +43,9 @@ def commands(name: str) -> tuple[str, str]:
     return loads.strip("`"), shows.strip("`")
 
 
-def said_by(command: str) -> str:
-    """Runs a command of the README in the folder that it expects; each part of it must succeed.
-    Returns its output."""
+def output_of(command: str) -> str:
+    """Runs a command of the README, in the folder that the README expects. Each part of the command
+    must succeed. Returns its output."""
     done = run("sh", "-ec", command, cwd=TOP, limit=120)
     return done.stdout + done.stderr
 
@@ -72,9 +72,9 @@ def verified(disks) -> None:
 def test_local_disks(name, driver):
     loads, shows = commands(f"{name}.json")
     with ready():
-        assert "Configuration restored from" in said_by(loads)
+        assert "Configuration restored from" in output_of(loads)
         disks = wait_disks(*LUNS, driver=driver)
-        shown = said_by(shows)
+        shown = output_of(shows)
         assert shown.count("LIO-ORG") == 3, shown
         verified(disks)
 
@@ -82,11 +82,11 @@ def test_local_disks(name, driver):
 def test_iscsi():
     loads, shows = commands("iscsi.json")
     with ready(), iscsi.initiator():
-        assert "Configuration restored from" in said_by(loads)
-        shown = said_by(shows)
+        assert "Configuration restored from" in output_of(loads)
+        shown = output_of(shows)
         assert "successful" in shown, shown
         disks = wait_disks(*REMOTE_LUNS, driver="iscsi_tcp")
-        shown = said_by(shows.rpartition(";")[2])
+        shown = output_of(shows.rpartition(";")[2])
         assert len(re.findall(r"LIO-ORG.*iscsi", shown)) == 3, shown
         verified(disks)
         iscsi.logout()
@@ -99,9 +99,9 @@ def test_soft_fc():
     assert refused.returncode and "no FC port on smqfc1" in refused.stderr
     with ready():
         try:
-            assert "Configuration restored from" in said_by(loads)
+            assert "Configuration restored from" in output_of(loads)
             disks = wait_disks(*REMOTE_LUNS, driver="fcoe")
-            shown = said_by(shows)
+            shown = output_of(shows)
             assert "0x2000020000000020" in shown, shown
             assert len(re.findall(r"LIO-ORG.*fc", shown)) == 3, shown
             verified(disks)
@@ -114,9 +114,9 @@ def test_soft_fc():
         unload(module)
 
 
-def test_syntax_for_a_qlogic_hba():
-    """targetcli accepts the configuration, except the target, because no port has this name. Apart
-    from names, the configuration is the same as for tcm_fc."""
+def test_targetcli_accepts_the_qlogic_configuration():
+    """targetcli accepts the configuration except for the target, because this VM has no port of
+    that name. Apart from names, the configuration is the same as for tcm_fc."""
     loads, shows = commands("tcm_qla2xxx.json")
     ours, other = (json.loads((TOP / f"target-configs/{name}.json").read_text(encoding="ascii"))
                    for name in ("tcm_qla2xxx", "tcm_fc"))
@@ -139,7 +139,7 @@ def test_syntax_for_a_qlogic_hba():
 def test_vhost():
     loads, shows = commands("vhost.json")
     with ready():
-        assert "Configuration restored from" in said_by(loads)
+        assert "Configuration restored from" in output_of(loads)
         with STORE_FILE.open("r+b") as file:
             file.write(BOOT)
         done = run(*shlex.split(shows), "-nodefaults", "-display", "none", "-device", DEBUG_EXIT,

@@ -33,7 +33,7 @@ NEXUS = "naa.5001405000000a41"
 MIB = 32
 # The place of the guest's data: 16 MiB from the beginning.
 FIRST, BLOCKS, BLOCK = 32768, 256, 512
-# A long limit, because an emulated CPU emulates another one.
+# A long limit: the CPU of the inner VM is emulated, by a CPU that may be emulated itself.
 SECONDS = 2400
 
 pytestmark = pytest.mark.limit(SECONDS + 300)
@@ -53,7 +53,7 @@ class Target:
         """Adds the plain disk again."""
         self._tpg.add(0, self._store)
 
-    def spoil(self, at: int) -> None:
+    def flip_bit(self, at: int) -> None:
         """Inverts a bit of the protected disk's data without changing its protection
         information."""
         with self._guarded.open("r+b", buffering=0) as file:
@@ -61,26 +61,26 @@ class Target:
             os.pwrite(file.fileno(), bytes([byte]), at)
 
 
-class Errands(socketserver.StreamRequestHandler):
+class Requests(socketserver.StreamRequestHandler):
     """Handles requests of the guest, one per line: a method of Target and its arguments. Answers
     each request when it is done."""
 
     def handle(self):
         """Handles requests until the guest ends the connection."""
         for line in self.rfile:
-            errand, *numbers = line.decode("ascii").split()
+            name, *numbers = line.decode("ascii").split()
             answer = "done"
             try:
-                getattr(self.server.target, errand)(*map(int, numbers))
+                getattr(self.server.target, name)(*map(int, numbers))
             except OSError as error:
                 answer = str(error)
             self.wfile.write(f"{answer}\n".encode())
 
 
 @contextmanager
-def errands(target: Target, path: Path):
+def serve_requests(target: Target, path: Path):
     """Serves the guest's requests at a socket."""
-    with socketserver.UnixStreamServer(str(path), Errands) as server:
+    with socketserver.UnixStreamServer(str(path), Requests) as server:
         server.target = target
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -115,8 +115,8 @@ def install(program, tree: Path) -> None:
 
 
 def root_of_guest(kernel: kernels.Kernel, folder: Path) -> Path:
-    """Makes the guest's root file system, which is in memory, because reading files of a share
-    would take minutes."""
+    """Makes the guest's initramfs. It holds all files, because reading them from a share would take
+    minutes."""
     tree = folder / "tree"
     for name in ("bin", "dev", "modules", "proc", "sys", "tmp"):
         (tree / name).mkdir(parents=True)
@@ -148,21 +148,21 @@ def command(kernel: kernels.Kernel, folder: Path) -> list[str]:
     """QEMU's command line; its output is the guest's console."""
     words = [machine.QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              "-machine", "q35", "-m", "384M", "-accel", "tcg", "-cpu", "qemu64,+rdrand",
-             # With icount the guest's clock counts the instructions that its CPU executes.
-             # Otherwise timer ticks would leave the CPU little time.
+             # With icount the guest's clock counts the instructions that its CPU executes. Without
+             # it timer ticks would use most of the CPU's time.
              "-icount", "shift=4",
              "-kernel", str(kernels.bootable(kernel)),
              "-initrd", str(root_of_guest(kernel, folder)),
              "-append", "console=ttyS0 quiet loglevel=5 panic=-1 oops=panic nokaslr "
              "mitigations=off no_timer_check random.trust_cpu=1 printk.time=1 "
              "rcupdate.rcu_cpu_stall_timeout=60 cryptomgr.notests audit=0 apparmor=0",
-             "-serial", "stdio", "-serial", f"unix:{folder}/errands"]
+             "-serial", "stdio", "-serial", f"unix:{folder}/requests"]
     return words + ["-device", f"vhost-scsi-pci,wwpn={PLAIN}",
                     "-device", f"vhost-scsi-pci,wwpn={PROTECTED},t10_pi=on"]
 
 
-def passed_on(words: list[str]) -> str:
-    """Runs the guest until it ends; returns its output. Lines about its steps are printed at
+def run_guest(words: list[str]) -> str:
+    """Runs the guest until it ends; returns its output. Prints lines about the guest's steps at
     once."""
     said, began = [], time.monotonic()
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
@@ -181,7 +181,7 @@ def passed_on(words: list[str]) -> str:
     return "".join(said)
 
 
-def test_storage_of_a_guest(tmp_path, capfd):
+def test_all_tests_of_the_guest_pass(tmp_path, capfd):
     """All tests of the guest pass, and neither kernel reports a fault."""
     series = re.match(r"\d+\.\d+", os.uname().release)[0]
     found = kernels.find(series)
@@ -189,10 +189,10 @@ def test_storage_of_a_guest(tmp_path, capfd):
     kernel = kernels.Kernel(found.release, found.image, Path("/lib/modules", found.release))
     assert kernel.release == os.uname().release
     with KernelLog() as log:
-        with targets(tmp_path) as target, errands(target, tmp_path / "errands"):
+        with targets(tmp_path) as target, serve_requests(target, tmp_path / "requests"):
             words = command(kernel, tmp_path)
             with capfd.disabled():
-                said = passed_on(words)
+                said = run_guest(words)
         console = report.ConsoleLog("vm: end ")
         console.feed(said.encode())
         assert not console.faults(), f"the guest's kernel reported a fault:\n{console.faults()}"
