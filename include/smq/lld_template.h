@@ -45,7 +45,7 @@ bool smq_policy_full(struct smq_cmd *cmd);
  * @queued: accepted by the LLD, or still on the way there
  * @done: completed, whatever the result
  * @errors: of these, with a result other than GOOD
- * @busy: handed back to the mid-layer
+ * @busy: returned to the mid-layer
  * @deferred: sent through the worker
  * @polled: completed by poll
  * @held_full: held because the device, or the hardware queue, was full
@@ -263,7 +263,7 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 		smq_qc_t ret = smq_cmd_refused(cmd, st);
 
 		/*
-		 * If the command is handed back, the block layer calls commit_rqs. If it is held,
+		 * If the command is returned, the block layer calls commit_rqs. If it is held,
 		 * it may have been the last of a batch: the doorbell is rung below.
 		 */
 		if (ret)

@@ -82,7 +82,7 @@ def run_load(seed: int, seconds: int, workers: int, log: KernelLog) -> None:
         try:
             while load.poll() is None:
                 if log.faults():
-                    raise FuzzError("the kernel log tells of a bug")
+                    raise FuzzError("the kernel log reports a bug")
                 if time.monotonic() > end:
                     raise FuzzError("the load does not end")
                 time.sleep(LOOK_SECONDS)
@@ -105,7 +105,7 @@ def one_round(options: argparse.Namespace, number: int, seconds: int, log: Kerne
     # Files and rings that were closed are freed a little later.
     wait_for("all pinned pages given back", lambda: pinned() == before)
     if log.faults():
-        raise FuzzError("the kernel log tells of a bug")
+        raise FuzzError("the kernel log reports a bug")
 
 
 def main() -> int:

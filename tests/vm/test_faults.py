@@ -10,7 +10,7 @@ from kit.fiojob import fio, load_on, total_ios
 from kit.host import settle, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import repeats
-from kit.sgio import BUSY, SG_SCSI_RESET_DEVICE, SgDev
+from kit.sgio import BUSY, RESERVATION_CONFLICT, SG_SCSI_RESET_DEVICE, SgDev
 from kit.trace import traced
 
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
@@ -100,12 +100,16 @@ def test_short_transfer_has_an_exact_residual():
         assert dev.cmd(READ, din=4096).data == b"\x5a" * 2048 + bytes(2048)
 
 
-def test_injected_sense_is_returned():
-    """A status fault does not hit TEST UNIT READY. A sense fault gives one READ its sense data."""
+def test_injected_status_and_sense_are_returned():
+    """A status fault affects READs, and not TEST UNIT READY. A sense fault gives one READ its sense
+    data."""
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
         host_dir.arm("status", count=-1, status=BUSY)
         with SgDev(host.luns()[0].sg) as other:
             assert other.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
+        host_dir.arm("status", count=1, status=RESERVATION_CONFLICT)
+        assert dev.cmd(READ, din=4096).status == RESERVATION_CONFLICT
+        assert dev.cmd(READ, din=4096).good
         host_dir.arm("sense", count=1, sense=0x031100)
         assert dev.cmd(READ, din=4096).triple == (3, 0x11, 0)
         assert dev.cmd(READ, din=4096).good

@@ -195,7 +195,7 @@ def storage(request):
         with smqsg.module(), request.param() as found:
             smqsg.clear_attentions(found.lun().sg)
             yield found
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
 
 
 def ready(storage: Storage) -> Lun:

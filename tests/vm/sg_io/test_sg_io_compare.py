@@ -35,7 +35,7 @@ def test_compare_runs_every_path(smq_disk, reads, node):
         ("block", smq_disk.sd)]
     ran = [r for r in rows if r["why"] is None]
     if KERNEL < (7, 1):
-        assert "bsg takes commands from io_uring from Linux 7.1 on only" in \
+        assert "bsg takes commands from io_uring since Linux 7.1" in \
             by_bsg_uring(smq_disk, rows)["why"]
     assert len(ran) == (7 if KERNEL >= (7, 1) else 6)
     assert smq_disk.done() - before == 300 * len(ran)

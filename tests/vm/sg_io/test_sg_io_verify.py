@@ -93,8 +93,8 @@ def test_verify_names_the_first_wrong_byte(disk):
     line = write(64, 4, "byte:0x5a")
     run_json(disk.sg, "-", stdin=line)
     assert sg_io("verify", disk.sg, "-", stdin=line).stdout == (
-        f"{disk.sg} via sg: of 4 blocks that standard input wrote last 4 are as written, "
-        "0 differ, 0 could not be read\n")
+        f"{disk.sg} via sg: 4 of the 4 blocks that standard input writes have the data it wrote "
+        "last, 0 differ, 0 could not be read\n")
     with open(disk.sd, "r+b", buffering=0) as f:
         f.seek(65 * 512 + 17)
         f.write(b"\x01" * 1000)

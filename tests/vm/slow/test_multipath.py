@@ -200,7 +200,7 @@ def _disk(request):
                     yield wait_for("the multipath device", device_mapper, SECONDS), both
                 finally:
                     wait_for("the device's end", gone)
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)
 
 
 def states(both):

@@ -197,4 +197,4 @@ def test_all_tests_of_the_guest_pass(tmp_path, capfd):
         console.feed(said.encode())
         assert not console.faults(), f"the guest's kernel reported a fault:\n{console.faults()}"
         assert re.search(r"^guest: passed", said, re.M), "the guest did not pass:\n" + said
-        assert not log.faults(), "the kernel log tells of a bug:\n" + log.tail(80)
+        assert not log.faults(), "the kernel log reports a bug:\n" + log.tail(80)

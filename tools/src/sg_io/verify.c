@@ -223,9 +223,9 @@ static void show_text(const struct verify *v, const struct result *r)
 	char text[512];
 	unsigned int k;
 
-	printf("%s via %s: of %llu blocks that %s wrote last %llu are as written, "
+	printf("%s via %s: %llu of the %llu blocks that %s writes have the data it wrote last, "
 	       "%llu differ, %llu could not be read\n",
-	       r->opt->devs[0], r->path, w->blocks, w->file->name, v->read - v->differ, v->differ,
+	       r->opt->devs[0], r->path, v->read - v->differ, w->blocks, w->file->name, v->differ,
 	       w->blocks - v->read);
 	for (d = v->list; d < v->list + v->nr; d++) {
 		if (d->blocks == 1)
@@ -418,7 +418,7 @@ int cmd_verify(int argc, char **argv)
 		"are not compared. Each block that differs is reported, with the line that\n"
 		"wrote it.\n"
 		"\n"
-		"Exit status: 0 all blocks are as written, 1 some differ or could not be read.\n"
+		"Exit status: 0 all blocks have that data, 1 some differ or could not be read.\n"
 		"The others are in 'sg_io --help', and so is the format of FILE.\n",
 	};
 	struct run_options opt = { .depth = DEPTH, .batch = 1, .jobs = 1, .memory = 1024ULL << 20 };

@@ -47,7 +47,7 @@ static int probe(struct bsg_uring *u, int fd, const struct device *dev)
 	while (!n);
 	if (n == 1 && event.result != -EOPNOTSUPP)
 		return 0;
-	warnx("%s: bsg takes commands from io_uring from Linux 7.1 on only; %s takes the same",
+	warnx("%s: bsg takes commands from io_uring since Linux 7.1; %s takes them in this kernel",
 	      dev->node[NODE_BSG],
 	      dev->node[NODE_SMQ][0] ? dev->node[NODE_SMQ] : "/dev/smqsgN (modprobe smq_sg)");
 	return -1;
