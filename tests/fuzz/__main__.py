@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs rounds of random load on smq_sg inside the VM that tools/fuzz boots.
 
-A round loads the modules, runs the load's processes beside a disturber, checks what must be true
-when all of them have ended, and unloads the modules. """
+A round loads the modules and runs the load's processes beside a disturber. When all of them have
+ended, it checks that no command, request or pinned page is left, and unloads the modules. """
 import argparse
 import subprocess
 import sys
@@ -23,8 +23,8 @@ from kit.sanitizing import TIME_FACTOR  # noqa: E402
 
 PROGRAM = TOP / "build/tools/fuzz/fuzz"
 IDLE_SECONDS = 30
-# After its load and this time a round counts as hung. The program itself kills a process that takes
-# too long.
+# A round counts as hung this long after the end of its load. The program itself kills a process
+# that takes too long.
 ROUND_SECONDS = 900
 LOOK_SECONDS = 1
 END_SECONDS = 60
@@ -36,8 +36,8 @@ class FuzzError(Exception):
 
 
 def user_mode_linux() -> bool:
-    """Whether this is User-Mode Linux. Linux 7.2 as User-Mode Linux has a defect of its own: it
-    reports errors when a process forks that has a ring mapped."""
+    """Whether this is User-Mode Linux. Linux 7.2 has a defect there: it reports errors when a
+    process that has a ring mapped forks."""
     return "User Mode Linux" in Path("/proc/cpuinfo").read_text(encoding="ascii")
 
 
@@ -46,18 +46,20 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/fuzz", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--seed", type=int, default=1, help="all choices follow from it (default: %(default)s)")
+    add("--seed", type=int, default=1, help="seed of all random choices (default: %(default)s)")
     add("--seconds", type=int, default=60,
-        help="of load, all rounds together (default: %(default)s)")
-    add("--round-seconds", type=int, default=60, help="of load in one round (default: %(default)s)")
+        help="seconds of load in all rounds together (default: %(default)s)")
+    add("--round-seconds", type=int, default=60,
+        help="seconds of load in one round (default: %(default)s)")
     add("--first-round", type=int, default=0, metavar="N",
-        help="begin with this one, to repeat it (default: %(default)s)")
-    add("--workers", type=int, default=6, help="processes at a time (default: %(default)s)")
+        help="begin with round N, to repeat it (default: %(default)s)")
+    add("--workers", type=int, default=6,
+        help="processes that run at a time (default: %(default)s)")
     return parser.parse_args()
 
 
 def end_load(load: subprocess.Popen) -> None:
-    """Ends the load with all its processes, which would keep the modules in use."""
+    """Ends the load with all its processes: they would keep the modules in use."""
     load.terminate()
     with suppress(subprocess.TimeoutExpired):
         load.wait(END_SECONDS * TIME_FACTOR)
@@ -74,7 +76,8 @@ def reasons(error: BaseException | None) -> str:
 
 
 def run_load(seed: int, seconds: int, workers: int, log: KernelLog) -> None:
-    """Runs the program until it ends, or until the kernel log has a fault."""
+    """Runs the load until it ends. Raises FuzzError if the kernel log has a fault, if the load does
+    not end in time, or if it fails."""
     command = [PROGRAM, f"--seed={seed}", f"--seconds={seconds}", f"--workers={workers}",
                f"--time-factor={TIME_FACTOR}", *(["--no-fork"] if user_mode_linux() else [])]
     end = time.monotonic() + seconds + ROUND_SECONDS * TIME_FACTOR
@@ -84,7 +87,7 @@ def run_load(seed: int, seconds: int, workers: int, log: KernelLog) -> None:
                 if log.faults():
                     raise FuzzError("the kernel log reports a bug")
                 if time.monotonic() > end:
-                    raise FuzzError("the load does not end")
+                    raise FuzzError("the load did not end in time")
                 time.sleep(LOOK_SECONDS)
         finally:
             end_load(load)
@@ -93,7 +96,7 @@ def run_load(seed: int, seconds: int, workers: int, log: KernelLog) -> None:
 
 
 def one_round(options: argparse.Namespace, number: int, seconds: int, log: KernelLog) -> None:
-    """One round. It has a seed of its own, so that it can be repeated alone."""
+    """Runs one round. The round has a seed of its own, so that it can be repeated alone."""
     seed = options.seed * 1000 + number
     print(f"round {number}: {seconds} s", flush=True)
     before = pinned()
@@ -102,14 +105,14 @@ def one_round(options: argparse.Namespace, number: int, seconds: int, log: Kerne
             run_load(seed, seconds, options.workers, log)
         print("disturbed:", ", ".join(f"{name} {done[name]}" for name in sorted(done)), flush=True)
         found.wait_until_idle(IDLE_SECONDS)
-    # Files and rings that were closed are freed a little later.
-    wait_for("all pinned pages given back", lambda: pinned() == before)
+    # The kernel frees closed files and rings a little later.
+    wait_for("all pinned pages released", lambda: pinned() == before)
     if log.faults():
         raise FuzzError("the kernel log reports a bug")
 
 
 def main() -> int:
-    """Runs all rounds, or those up to the first one that fails."""
+    """Runs rounds until the time is used up or a round fails."""
     options = parse()
     print(f"seed {options.seed}", flush=True)
     left, number = options.seconds, options.first_round
@@ -124,7 +127,7 @@ def main() -> int:
                       f"{reasons(error)}", file=sys.stderr, flush=True)
                 return 1
             left, number = left - seconds, number + 1
-    print(f"fuzz: {number - options.first_round} rounds of seed {options.seed}, nothing was wrong")
+    print(f"fuzz: {number - options.first_round} rounds of seed {options.seed}, no failure")
     return 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The disks that the load uses: with small queues, with poll queues, and of two drivers."""
+"""The disks that the load uses: disks of smq_ram and scsi_debug with short and with poll queues."""
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,23 +20,23 @@ SCSI_DEBUG = {"dev_size_mb": SIZE_MB, "max_queue": 16, "submit_queues": 2,
 
 @dataclass(frozen=True)
 class Devices:
-    """A host of smq_ram, its directory in configfs, and one of scsi_debug."""
+    """A host of smq_ram with its directory in configfs, and a host of scsi_debug."""
     ram_dir: RamDir
     hosts: tuple[Host, Host]
 
     def addresses(self) -> list[str]:
-        """H:C:T:L of all LUNs at this moment."""
+        """H:C:T:L of all LUNs that exist at this moment."""
         numbers = {str(host.number) for host in self.hosts}
         return sorted(path.name for path in SCSI_DEVICES.glob("*:*:*:*")
                       if path.name.split(":")[0] in numbers)
 
     def find_all(self) -> None:
-        """Makes the mid-layer find deleted LUNs again, by a scan."""
+        """Scans the hosts: the mid-layer finds deleted LUNs again."""
         for host in self.hosts:
             (host.sysfs / "scan").write_text("- - -", encoding="ascii")
 
     def wait_for_all(self) -> None:
-        """Waits until all LUNs have their nodes."""
+        """Waits until all LUNs have their device nodes."""
         for host, luns in zip(self.hosts, (LUNS, 1), strict=True):
             for lun in host.wait_luns(luns):
                 smqsg.node(lun)
@@ -51,8 +51,8 @@ class Devices:
 
 @contextmanager
 def devices() -> Iterator[Devices]:
-    """Yields all these disks, with smq_sg loaded. Afterwards all modules are unloaded; fails if
-    that is not possible."""
+    """Loads smq_sg and the drivers, and yields the disks. Afterwards unloads all these modules;
+    raises an error if one cannot be unloaded."""
     for module in ("sd_mod", "sg"):
         if not is_loaded(module):
             load(module)
@@ -66,7 +66,8 @@ def devices() -> Iterator[Devices]:
 
 def pinned() -> int:
     """How many pages are pinned for I/O."""
-    # Makes CPUs add up their latest counts; the write may fail because of other counters.
+    # The write makes the kernel add up the latest counts of all CPUs. It may fail because of other
+    # counters, but only after that.
     with suppress(OSError):
         Path("/proc/sys/vm/stat_refresh").write_text("1", encoding="ascii")
     pairs = (line.split() for line in Path("/proc/vmstat").read_text("ascii").splitlines())

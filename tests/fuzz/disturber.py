@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Changes the devices under the load: depths, elevators, shares, states; deletes LUNs."""
+"""Changes the devices while the load runs: depths, elevators, shares of held slots, states of LUNs.
+Also deletes LUNs."""
 import os
 import random
 import threading
@@ -29,7 +30,7 @@ def _of_disk(device: Path, name: str) -> list[Path]:
 
 
 class Disturber:
-    """A thread that makes one change after another, chosen at random by its seed."""
+    """A thread that makes one change after another. The seed determines the random choices."""
 
     def __init__(self, devices: Devices, seed: int):
         self.devices, self.random = devices, random.Random(seed)
@@ -47,7 +48,7 @@ class Disturber:
                 self.devices.find_all()
                 continue
             device = SCSI_DEVICES / self.random.choice(addresses)
-            # The LUN may be deleted meanwhile, and some values are refused.
+            # The LUN may have been deleted, and the kernel refuses some values.
             with suppress(OSError):
                 change(device)
                 self.done[change.__name__] += 1
@@ -57,19 +58,19 @@ class Disturber:
         _write(device / "queue_depth", self.random.randint(1, 12))
 
     def elevator(self, device: Path) -> None:
-        """Sets an elevator, or none; with an elevator no request is held."""
+        """Sets an elevator, or none. With an elevator smq_sg holds no requests."""
         name = self.random.choice(("none", "mq-deadline", "none"))
         for path in _of_disk(device, "scheduler"):
             _write(path, name)
 
     def nr_requests(self, device: Path) -> None:
-        """Sets the number of tags, or of an elevator's requests."""
+        """Sets the number of tags, or with an elevator the number of its requests."""
         count = self.random.randint(4, 20)
         for path in _of_disk(device, "nr_requests"):
             _write(path, count)
 
     def held_share(self, device: Path) -> None:
-        """Sets how much of the depth held slots may keep."""
+        """Sets the percentage of the depth that held slots may keep."""
         percent = self.random.randint(0, 100)
         for path in device.glob("smq_sg/*/held_share"):
             _write(path, percent)
@@ -79,7 +80,7 @@ class Disturber:
         self.devices.ram_dir.set("model/service_ns", self.random.randint(0, SERVICE_NS))
 
     def state(self, device: Path) -> None:
-        """Blocks a LUN for a moment."""
+        """Quiesces, blocks or stops a LUN for STATE_SECONDS."""
         knob = QUIESCE / self.random.choice(STATES)
         _write(knob, f"{device.name}\n")
         try:
@@ -88,7 +89,7 @@ class Disturber:
             _write(knob, "\n")
 
     def block_read(self, device: Path) -> None:
-        """Reads by block I/O, which needs tags as well."""
+        """Reads by block I/O, which competes with the load for tags."""
         for path in device.glob("block/*"):
             fd = os.open(f"/dev/{path.name}", os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -98,7 +99,7 @@ class Disturber:
                 os.close(fd)
 
     def delete(self, device: Path) -> None:
-        """Deletes a LUN under the load, and scans for it: it comes back with another node."""
+        """Deletes a LUN while the load runs, then scans for it: it returns with another node."""
         _write(device / "delete", 1)
         time.sleep(AWAY_SECONDS)
         self.devices.find_all()
@@ -108,10 +109,10 @@ class Disturber:
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Ends the thread, resets the service time, and waits until all LUNs are there again."""
+        """Ends the thread, resets the service time, and waits until all LUNs exist again."""
         self._stop.set()
         self._thread.join(seconds)
-        assert not self._thread.is_alive(), "the disturber hangs in a change of a device"
+        assert not self._thread.is_alive(), "the disturber hangs while it changes a device"
         self.devices.ram_dir.set("model/service_ns", 0)
         self.devices.find_all()
         self.devices.wait_for_all()
@@ -119,7 +120,7 @@ class Disturber:
 
 @contextmanager
 def disturbing(devices: Devices, seed: int, time_factor: int):
-    """Runs a disturber during the block; yields a count of its changes by kind."""
+    """Runs a disturber during the with block. Yields a counter of its changes by kind."""
     load("smq_quiesce")
     disturber = Disturber(devices, seed)
     disturber.start()

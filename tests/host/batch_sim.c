@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Simulates the choices of the policy "batch": one CPU, a closed loop of commands, a device with a
- * service time and a doorbell that costs CPU time. The policy's own header makes the decisions.
- * Run by test_batch.py.
+ * Simulates the choices of the policy "batch": one CPU keeps up to QD commands in flight on a
+ * device, which has a service time and a doorbell that costs CPU time. The policy's own header
+ * makes the decisions. Run by test_batch.py.
  *
  * batch_sim direct|batch QD CPU_NS DOORBELL_NS SERVICE_NS BURST JITTER SEED WAIT_NS
- * prints the results; checks that every command ends.
+ * Commands are queued in batches of BURST. JITTER is in percent of SERVICE_NS. WAIT_NS limits how
+ * long commands are held. Checks that every command ends, and prints the results.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +20,12 @@
 #define MAX_BYTES	65536
 #define BYTES		512
 
-static unsigned long long now;		/* of the one CPU, in ns */
-static unsigned long long due[MAX_QD];	/* of commands with the device */
+static unsigned long long now;		/* the simulated time, in ns */
+static unsigned long long due[MAX_QD];	/* when each command in flight ends, in ns */
 static unsigned int inflight;
 static unsigned int held;
-static unsigned int passed;		/* in the ring, no doorbell yet */
-static unsigned long long opened;
+static unsigned int passed;		/* commands in the ring, without a doorbell */
+static unsigned long long opened;	/* when the first of the held commands was held, in ns */
 static unsigned long long doorbells, done, busy_ns, idle_waits, longest_wait;
 static unsigned long long seed;
 
@@ -32,7 +33,7 @@ static unsigned int doorbell_ns, service_ns, jitter, wait_ns;
 static struct smq_batch batch;
 static int policy;
 
-static unsigned int any(unsigned int below)
+static unsigned int random_below(unsigned int below)
 {
 	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
 	return below ? (seed >> 33) % below : 0;
@@ -56,7 +57,7 @@ static void ring(unsigned int nr)
 	spend(doorbell_ns);
 	doorbells++;
 	while (nr--)
-		due[inflight++] = now + service_ns - jitter + any(2 * jitter + 1);
+		due[inflight++] = now + service_ns - jitter + random_below(2 * jitter + 1);
 	if (inflight > MAX_QD)
 		fail("more in flight than there are commands");
 }
@@ -75,8 +76,9 @@ static void dispatch(int sample)
 		before = now;
 		ring(1);
 		held--;
-		/* Measurements have a small random error, and now and then a large one. */
-		smq_batch_sample(&batch, now - before + any(200) + (any(20) ? 0 : any(50000)));
+		/* Measurements have a small random error; one in 20 has a large one. */
+		smq_batch_sample(&batch, now - before + random_below(200) +
+				 (random_below(20) ? 0 : random_below(50000)));
 	}
 	if (held)
 		ring(held);
@@ -135,7 +137,7 @@ static void complete_due(void)
 			i++;
 		}
 	}
-	/* The work that a completion starts for an idle hardware queue. */
+	/* As the work item that a completion starts if the hardware queue is idle. */
 	if (policy && held && !inflight)
 		dispatch(0);
 	if (policy && held && now - opened >= wait_ns)
@@ -176,7 +178,7 @@ int main(int argc, char **argv)
 		if (burst > COMMANDS - submitted)
 			burst = COMMANDS - submitted;
 		if (burst && submitted - done + burst <= qd) {
-			/* Commands that come together: a batch of the block layer. */
+			/* A batch of the block layer. */
 			for (i = 1; i <= burst; i++) {
 				spend(cpu_ns);
 				submitted++;
@@ -187,7 +189,7 @@ int main(int argc, char **argv)
 		next = next_event();
 		if (next == ~0ULL) {
 			if (done < COMMANDS)
-				fail("stranded: nothing will happen any more");
+				fail("stranded: no event will end these commands");
 			break;
 		}
 		if (next > now)

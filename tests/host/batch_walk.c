@@ -18,7 +18,7 @@ static void expect(int line, int ok, const char *what)
 
 #define EXPECT(cond)	expect(__LINE__, (cond), #cond)
 
-/* Checks in one state when waiting is allowed, and when it is not. */
+/* Checks for one state whether the policy waits exactly when it may. */
 static void check_state(unsigned int limit, unsigned int held, unsigned int inflight, bool last,
 			bool expensive)
 {
@@ -29,11 +29,11 @@ static void check_state(unsigned int limit, unsigned int held, unsigned int infl
 	bool waits = smq_batch_choose(&batch, limit, 65536, &now) == SMQ_BATCH_WAIT;
 
 	if (held == limit || held >= 16)
-		EXPECT(!waits);		/* it has reached a limit */
+		EXPECT(!waits);		/* a limit is reached */
 	else if (!last)
-		EXPECT(waits);		/* its batch is not over */
+		EXPECT(waits);		/* more commands of the batch follow */
 	else if (!expensive || !inflight)
-		EXPECT(!waits);		/* nothing to gain; an idle device */
+		EXPECT(!waits);		/* a cheap doorbell, or an idle device */
 	else
 		EXPECT(waits == (held < (held + inflight) / SMQ_BATCH_SHARE));
 }
@@ -72,7 +72,7 @@ static void walk_noise(void)
 		smq_batch_sample(&batch, 5000 + rand() % 1000000);
 	}
 	EXPECT(batch.expensive);
-	/* With a cost between the two bounds the result does not change. */
+	/* A cost between the two bounds does not change the result. */
 	for (j = 0; j < 20; j++) {
 		smq_batch_sample(&batch, SMQ_BATCH_CHEAP_NS + rand() % 300);
 		EXPECT(batch.expensive);
@@ -90,7 +90,7 @@ static void walk_noise(void)
 	EXPECT(batch.expensive && smq_batch_cost(&batch) == SMQ_BATCH_SAMPLE_MAX);
 }
 
-/* Samples are frequent enough to notice changes, and rare enough to cost nothing. */
+/* Samples are frequent enough to notice changes, and rare enough to cost next to nothing. */
 static void walk_samples(void)
 {
 	struct smq_batch batch = {};
@@ -108,7 +108,7 @@ static void walk_samples(void)
 	EXPECT(samples >= 64000 / SMQ_BATCH_EVERY - 1);
 }
 
-/* The largest number of commands at a time is remembered for a while. */
+/* The policy remembers the largest number of commands at a time for some batches. */
 static void walk_peak(void)
 {
 	struct smq_batch batch = { .expensive = 1 };
@@ -118,7 +118,7 @@ static void walk_peak(void)
 	EXPECT(smq_batch_choose(&batch, 16, 65536, &now) == SMQ_BATCH_GO);
 	now = (struct smq_batch_now) { .held = 5, .inflight = 4, .last = 1 };
 	EXPECT(smq_batch_choose(&batch, 16, 65536, &now) == SMQ_BATCH_WAIT);
-	/* At a depth of two nothing is held any more after a few batches. */
+	/* At a depth of two the policy holds no command after a few batches. */
 	now = (struct smq_batch_now) { .held = 1, .inflight = 1, .last = 1 };
 	while (smq_batch_choose(&batch, 16, 65536, &now) == SMQ_BATCH_WAIT) {
 		struct smq_batch_now idle = { .held = 1, .inflight = 0, .last = 1 };
@@ -143,7 +143,7 @@ static void walk_natural(void)
 			for (i = 1; i <= size; i++) {
 				bool passes = smq_batch_passes(&batch, 16, i == size);
 
-				/* The size of batches is known from the second one on. */
+				/* From the second batch on the policy knows their size. */
 				EXPECT(!repeat || passes == (size >= 8));
 			}
 		}
@@ -151,7 +151,7 @@ static void walk_natural(void)
 		EXPECT(smq_batch_passes(&batch, 16, 1));
 		batch.expensive = 1;
 	}
-	/* With one command for a batch there is nothing to hold. */
+	/* A limit of one held command lets no command pass, however large batches are. */
 	batch.natural = 1;
 	EXPECT(!smq_batch_passes(&batch, 1, 1));
 }

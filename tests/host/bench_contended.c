@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench_contended COUNT shared|own: runs two jobs, which only take the lock of a file's position.
- * They share an open file, or each has its own. For test_bench_plugins.py.
+ * bench_contended COUNT shared|own: runs two jobs that take the lock of an open file's position,
+ * COUNT times each, and do nothing else. "shared": both use the same open file; "own": each uses a
+ * file of its own. For test_bench_plugins.py.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,7 +47,10 @@ int main(int argc, char **argv)
 		return 2;
 	runs.counts[0] = strtoul(argv[1], NULL, 10);
 	shared = !strcmp(argv[2], "shared");
-	/* Both jobs inherit both files, so the kernel has to lock even if a job has its own. */
+	/*
+	 * Both jobs inherit both files. So each file has two users, and the kernel takes its lock
+	 * even with "own".
+	 */
 	files[0] = open("/proc/self/status", O_RDONLY);
 	files[1] = open("/proc/self/status", O_RDONLY);
 	if (files[0] < 0 || files[1] < 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs a known number of instructions between the bench's markers: two for each "I/O", whose
- * numbers are the arguments. For test_bench_plugins.py.
+ * bench_known COUNT...: for each argument runs COUNT "I/Os" of two instructions each between the
+ * bench's markers. For test_bench_plugins.py.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """bench_steps.py DIR SECONDS: runs tools/bench/run with small programs in place of its instruments:
-one1 to one3 need one CPU, pair1 and pair2 two. Each begins with DIR/NAME.began and takes so many
-seconds; then DIR/NAME has the times at which it began and ended. For test_bench_steps.py."""
-# Debian's own Python, which has matplotlib, as for tools/bench/run.
+one1 to one3 need one CPU, pair1 and pair2 need two. Each creates DIR/NAME.began, sleeps SECONDS,
+and writes the times at which it began and ended to DIR/NAME. For test_bench_steps.py."""
+# Like tools/bench/run, this uses Debian's own Python, which has matplotlib.
 
 import sys
 from importlib.machinery import SourceFileLoader
@@ -25,7 +25,7 @@ FigureSet().write(Path(sys.argv[sys.argv.index("--json") + 1]))
 
 
 def main() -> int:
-    """Runs them."""
+    """Runs tools/bench/run with these steps."""
     folder, seconds = sys.argv[1:]
     loader = SourceFileLoader("bench_run", str(BENCH / "run"))
     spec = spec_from_loader("bench_run", loader)

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Explores the protocol of the policy "bucket" in every interleaving of up to three CPUs. The code
- * is the kernel's own header; buckets, their locks and the worker are models. Built and
- * run by test_bucket.py.
+ * Explores the protocol of the policy "bucket" in every interleaving of up to three CPUs. The
+ * explored code is the policy's own header; buckets, their locks and the worker are models. Built
+ * and run by test_bucket.py.
  *
  * bucket_explore BUDGET WORKERS ABORT MOVE PATTERN...
  *
- * A pattern for each CPU: l: a command, the last of its batch; n: a command that others of its
- * batch follow; e: the end of a batch without a last command. WORKERS: how many workers run at
- * once. ABORT: this command is aborted at any time, -1: none. MOVE: after each command the task
- * goes to the next CPU.
+ * PATTERN: what a CPU does, one for each CPU. l: it queues the last command of a batch; n: it
+ * queues a command that is not the last one; e: it ends a batch without a last command. BUDGET: how
+ * many commands of other CPUs a dispatcher may dispatch. WORKERS: how many workers run at once.
+ * ABORT: the number of a command that is aborted at any time; -1: none. MOVE: 1: after each command
+ * the task moves to the next CPU.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@
 
 enum place { NOT_YET, IN_BUCKET, TAKEN, ISSUED, ABORTED };
 
-/* A command by its number: CPU * COMMANDS + its place in the CPU's pattern. */
+/* A command; its index in cmds[] is its number: CPU * COMMANDS + its place in the CPU's pattern. */
 struct smq_cmd {
 	char unused;
 };
@@ -45,13 +46,14 @@ static struct {
 	signed char nr_taken;
 	signed char place[ALL];
 	signed char issued[CPUS];	/* place in a CPU's pattern after its last issued command */
-	signed char foreign[EXPLORE_THREADS];	/* other CPUs' commands, in its present call */
+	/* Commands of other CPUs that each thread has issued in its present call. */
+	signed char foreign[EXPLORE_THREADS];
 	signed char dispatcher;		/* thread that dispatches, or NOBODY */
 	bool kicked[CPUS];
 	bool unrung[CPUS];		/* the LLD has commands whose doorbell was not rung */
-	bool ended[CPUS];		/* all of its pattern was submitted */
+	bool ended[CPUS];		/* the CPU has submitted its whole pattern */
 	bool uncommitted;		/* smq_policy_hwq.uncommitted */
-	signed char owing;		/* CPUs that took that mark, in smq_bucket_submit() */
+	signed char owing;		/* CPUs in smq_bucket_submit() that took this mark */
 } world;
 
 static unsigned int budget;
@@ -71,7 +73,10 @@ static void smq_bucket_add(struct smq_bucket *b, unsigned int i, struct smq_cmd 
 	world.place[cmd - cmds] = IN_BUCKET;
 }
 
-/* Only one thread at a time is between its first taken command and the last one issued. */
+/*
+ * From the first command that a dispatcher takes to the last one that it issues, no other thread
+ * may take commands.
+ */
 static void take(int cmd)
 {
 	EXPLORE_EXPECT(world.dispatcher == NOBODY || world.dispatcher == explore_self());
@@ -100,7 +105,7 @@ static void issue(int cmd)
 
 	EXPLORE_EXPECT(world.place[cmd] == TAKEN);
 	world.place[cmd] = ISSUED;
-	/* A CPU's commands keep their order, except those that were aborted. */
+	/* A CPU's commands are issued in order; aborted ones are missing. */
 	if (!move)
 		EXPLORE_EXPECT(world.issued[cpu] <= cmd % COMMANDS);
 	world.issued[cpu] = cmd % COMMANDS + 1;
@@ -172,7 +177,8 @@ static bool take_uncommitted(void)
 }
 
 /*
- * Checks that commands of a CPU whose batch is over do not wait for the end of another CPU's batch.
+ * Checks that commands of a CPU whose batch is over do not wait for a doorbell until another CPU's
+ * batch ends.
  */
 static void check_rung(void)
 {
@@ -218,7 +224,7 @@ static bool is_kicked(long unused)
 	return world.kicked[0] || world.kicked[1] || world.kicked[2];
 }
 
-/* Works on the first bucket that was kicked; after another kick it runs again. */
+/* Handles the kicked bucket with the lowest number, and begins again while a bucket is kicked. */
 static void worker(int unused)
 {
 	int i;
@@ -281,7 +287,7 @@ static void end(void)
 	EXPLORE_EXPECT(world.choice.foreign <= world.choice.all);
 }
 
-/* Clears counters that are read only at the end. */
+/* Clears counters on which no later step depends. */
 static void forget(void *copy)
 {
 	struct smq_bucket *b = copy;

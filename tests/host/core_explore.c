@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Explores what the layer does with held commands, in every interleaving of up to three CPUs:
- * the inner depth, lists of held commands, error handling, and commands that the policy "steer"
- * moves. Types and functions are the kernel's own, as cut.py has taken them out of their
- * files; the mid-layer, the LLD, the workqueue and timers are models. Built and run by
- * test_hold.py, test_depth.py, test_full_queue.py and test_steer_explore.py.
+ * Explores what the layer does with held commands, in every interleaving of up to three CPUs: the
+ * inner depth, lists of held commands, error handling, and commands that the policy "steer" moves.
+ * cut.py has taken the types and functions out of the modules' files, unchanged. The mid-layer, the
+ * LLD, the workqueue and timers are models. Built and run by test_hold.py, test_depth.py,
+ * test_full_queue.py and test_steer_explore.py.
  *
  * core_explore KEY=VALUE... THREAD...
  *
  * Threads: sN: a CPU that queues N commands, one after the other, on hardware queue 0; sN@H: on
  * hardware queue H. abort=C: the mid-layer aborts command C at any time. reset: a host reset at any
- * time; reset=other: a reset of another LUN. look: a look at held commands, all of which have been
- * held too long. switch: the host changes from its policy to "direct". choose: with later=1, the
- * host chooses its policy. offline: the last CPU of hardware queue 1 goes offline. show=H:
- * reads how many commands hardware queue H has.
+ * time; reset=other: a reset of another LUN. look: a look at held commands; all of them have
+ * exceeded the hold bound. switch: the host changes from its policy to "direct". choose: with
+ * later=1, the host chooses its policy. offline: the last CPU of hardware queue 1 goes offline.
+ * show=H: reads how many commands hardware queue H has.
  * Options: ring=N: a hardware queue has room for N commands. timer=0: no timer expires. waited=1:
- * the LLD ends a command in queue_cmd only if it had no room for the command before. alone=N: the
- * LLD answers N times that it has no room, even if it has no command. enter=1: the LLD leaves
- * commands that end early to their submitter, as smq_lio does. batch=1: the commands of a CPU are
- * one batch, and the device gets those for which the doorbell has rung.
+ * the LLD completes a command in queue_cmd only if it has refused the command before. alone=N: the
+ * LLD answers N times that it has no room, even if it has no command. enter=1: if a command ends
+ * inside queue_cmd, the LLD leaves its completion to the submitter, as smq_lio does. batch=1: the
+ * commands of a CPU are one batch, and the device gets a command only when the doorbell has rung.
  * Each command has a thread that completes it once the LLD has it; one thread runs work items.
  */
 #include "core_model.h"
 
 /*
- * A policy like "prio": the LUN's commands wait in its list.
+ * A policy like "prio": the LUN's commands wait in the policy's own list.
  */
 static void listed_wait(struct smq_policy_lun *lun, struct smq_cmd *cmd)
 {
@@ -106,7 +106,7 @@ static enum smq_status dispatch_list(struct smq_hwq *hwq, struct list_head *cmds
 	return smq_dispatch_list(hwq->host->lld, hwq, cmds, commit);
 }
 
-/* If a policy that counts was chosen before this is called, it issues only counted commands. */
+/* If the host has chosen a policy that counts before this call, it issues only counted commands. */
 static void refused_dispatch(struct smq_hold *hold)
 {
 	world.counting = world.core.choice.policy && ops.holds ? explore_self() + 1 : 0;
@@ -119,7 +119,7 @@ static bool may_queue(long unused)
 	return !world.shost.host_self_blocked && world.budget < world.queue_depth;
 }
 
-/* The part of smq_queue_one() without a policy. */
+/* As smq_queue_one() does without a policy. */
 static smq_qc_t queue_direct(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
 	enum smq_status st = lld_queue(hwq, cmd);
@@ -150,8 +150,8 @@ static void note_before(struct smq_hwq *hwq, struct smq_cmd *cmd)
 }
 
 /*
- * The mid-layer hands a command over: scsi_queue_rq(), and smq_queue_one(). The caller is inside an
- * RCU read-side section, unless @alone: the command is a batch by itself.
+ * Queues a command, as scsi_queue_rq() and smq_queue_one() do. @alone: the command is a batch by
+ * itself; otherwise the caller is inside an RCU read-side section.
  */
 static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, bool alone)
 {
@@ -166,12 +166,12 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, bool 
 			rcu_read_lock();
 		explore_step("host is blocked?");
 		if (!world.shost.host_self_blocked) {
-			/* From here on its timer runs. */
+			/* From here on the command's timer runs. */
 			world.begun[number(cmd)] = true;
 			cmd->hwq = hwq;
 			atomic_set(&cmd->state, SMQ_OWNED);
 			note_before(hwq, cmd);
-			/* data_race() is a step of its own here. */
+			/* In this model data_race() is a step of its own. */
 			if (data_race(hwq->detour))
 				ret = smq_queue_detour(world.host.lld, hwq, cmd, last);
 			else
@@ -179,7 +179,7 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, bool 
 		}
 		if (alone)
 			rcu_read_unlock();
-		/* A refused command that was aborted is left to error handling. */
+		/* If a refused command was aborted, error handling ends it. */
 		if (ret && world.command[number(cmd)].scmd.state)
 			return;
 		if (!ret)
@@ -191,7 +191,7 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, bool 
 	}
 }
 
-/* @arg: the first command, the number of commands, and the hardware queue. */
+/* @arg: bits 0-3: the first command, 4-7: the number of commands, 8 and up: the hardware queue. */
 static void submitter(int arg)
 {
 	struct smq_hwq *hwq = &world.hwq[arg >> 8];
@@ -214,7 +214,7 @@ static bool is_with_device(long cmd)
 	return world.with_lld[cmd] && !(world.uncommitted >> cmd & 1);
 }
 
-/* The device answers a command, each time it gets the command. */
+/* The device completes a command whenever it has the command. */
 static void completer(int cmd)
 {
 	struct scsi_cmnd *scmd = &world.command[cmd].scmd;
@@ -362,12 +362,12 @@ static void offliner(int cpu)
 	smq_move_cpu_offline(cpu, (void *)&world.host);
 	explore_step("offline");
 	world.offline = true;
-	/* No thread would complete a command there. */
+	/* No CPU is left that would complete a command of this hardware queue. */
 	for (i = 0; i < nr_cmds; i++)
 		EXPLORE_EXPECT(!world.with_lld[i] || world.command[i].cmd.hwq->index != 1);
 }
 
-/* Reads the number that debugfs and steer_find() read: it never falls below 0. */
+/* Reads the number that debugfs and steer_find() read. It must never fall below 0. */
 static void shower(int hwq)
 {
 	unsigned int nr = steer_inflight((void *)world.policy_hwq[hwq].head.priv);

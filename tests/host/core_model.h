@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Models of what the explored code calls: the mid-layer, the LLD, the workqueue and timers. After
- * them the modules' functions, which cut.py has taken out of their files.
+ * Models of what the explored code calls: the mid-layer, the LLD, the workqueue and timers. The end
+ * of this file includes the modules' functions, which cut.py has taken out of their files.
  */
 #ifndef CORE_MODEL_H
 #define CORE_MODEL_H
@@ -31,13 +31,13 @@ static bool has_thread(void (*run)(int arg))
 	return false;
 }
 
-/* Whether there is a thread that takes held commands back. */
+/* Whether a thread takes held commands back. */
 static bool takes_back(void)
 {
 	return has_thread(aborter) || has_thread(resetter) || has_thread(looker);
 }
 
-/* Whether there is a thread that changes a policy. */
+/* Whether a thread changes the policy. */
 static bool changes_policy(void)
 {
 	return has_thread(switcher) || has_thread(chooser);
@@ -92,7 +92,7 @@ static bool explore_needs_no_step(const void *at)
 	return false;
 }
 
-/* A separate step, if there is a thread that marks commands as timed out. */
+/* A separate step if a thread marks commands as timed out. */
 static void look_at_mark(void)
 {
 	if (has_thread(aborter))
@@ -161,8 +161,8 @@ static bool complete_first(struct scsi_cmnd *scmd)
 	return first;
 }
 
-/* Notes that a command has gone to the LLD, or has ended: no other command waits for it now. */
-static void went(int cmd)
+/* A command is with the LLD, or has ended: no other command has to wait for it any more. */
+static void left_queue(int cmd)
 {
 	int i;
 
@@ -173,7 +173,7 @@ static void went(int cmd)
 static void ended(int cmd)
 {
 	EXPLORE_EXPECT(++world.ended[cmd] == 1);
-	went(cmd);
+	left_queue(cmd);
 	world.budget--;
 }
 
@@ -187,14 +187,14 @@ static void scsi_done(struct scsi_cmnd *scmd)
 		ended(cmd);
 }
 
-/* The LLD is given a command. */
+/* The LLD's queue_cmd. */
 static enum smq_status lld_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	int nr = number(cmd);
 
 	explore_step("queue_cmd");
 	EXPLORE_EXPECT(explore_rcu()->nested[explore_self()]);
-	/* Only its owner issues a command, and only while the LLD does not have it. */
+	/* Only the owner issues a command, and only if the LLD does not have the command. */
 	EXPLORE_EXPECT(!world.with_lld[nr] && cmd->state.counter == SMQ_OWNED);
 	EXPLORE_EXPECT(!world.aborted[nr] && !world.ended[nr]);
 	EXPLORE_EXPECT(cmd->hwq == hwq);
@@ -219,7 +219,7 @@ static enum smq_status lld_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	}
 	EXPLORE_EXPECT(!ops.holds || world.nr_lld < set.depth);
 	EXPLORE_EXPECT(ops.holds || !world.before[nr]);
-	went(nr);
+	left_queue(nr);
 	if (world.at_once && (!set.waited || world.refused >> nr & 1)) {
 		world.at_once--;
 		return SMQ_DONE;
@@ -234,7 +234,7 @@ static enum smq_status lld_queue(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return set.enter ? smq_cmd_leave(cmd) : SMQ_QUEUED;
 }
 
-/* The doorbell is rung: the device learns of all commands in the ring of @hwq. */
+/* Rings the doorbell: the device learns of all commands in the ring of @hwq. */
 static void lld_commit(struct smq_hwq *hwq)
 {
 	int i;
@@ -249,6 +249,7 @@ static void lld_commit(struct smq_hwq *hwq)
 	}
 }
 
+/* Makes the LLD no longer have the command. */
 static void lld_forget(int cmd)
 {
 	if (!world.with_lld[cmd])
@@ -259,7 +260,7 @@ static void lld_forget(int cmd)
 	world.nr_ring[world.command[cmd].cmd.hwq->index]--;
 }
 
-/* As in eh.c, without fault injection. */
+/* As smq_lld_abort() in eh.c, without fault injection. */
 static int smq_lld_abort(struct smq_host *host, struct smq_cmd *cmd)
 {
 	if (atomic_read(&cmd->state) != SMQ_OWNED)
@@ -306,7 +307,7 @@ static void smq_hold_kick(struct smq_hold *hold)
 
 struct smq_wait_look;
 
-/* The model has no clock: whenever the look sees a command, its time is over. */
+/* The model has no clock: a look takes the hold bound of each command as expired. */
 static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
 {
 	return true;

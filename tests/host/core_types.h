@@ -38,7 +38,7 @@ enum { SUBMITTED_BY_BLOCK_LAYER, SUBMITTED_BY_SCSI_ERROR_HANDLER, SUBMITTED_BY_S
 #define SCSI_SENSE_BUFFERSIZE	8
 #define SMQ_DETOUR_POLICY	0
 #define SMQ_DETOUR_FULL		1
-/* So small that three waiting commands need two runs. */
+/* Commands that a run of the work item issues: so few that three waiting commands need two runs. */
 #define SMQ_WAIT_RUN		2
 #define SUCCESS			0
 #define FAILED			1
@@ -208,25 +208,25 @@ static struct {
 	char own_seen[HWQS * CMDS][SEEN_SIZE] __aligned(8);
 	struct explore_rcu rcu;
 	/* The mid-layer. */
-	bool begun[CMDS];		/* its timer runs */
-	signed char ended[CMDS];	/* how often the mid-layer saw its end */
-	bool aborted[CMDS];		/* its abort has returned */
-	int queue_depth;		/* what is advertised */
-	int budget;			/* commands that count against it */
+	bool begun[CMDS];		/* the command's timer runs */
+	signed char ended[CMDS];	/* how often the mid-layer saw the command end */
+	bool aborted[CMDS];		/* the command's abort has returned */
+	int queue_depth;		/* the advertised queue depth */
+	int budget;			/* commands that count against queue_depth */
 	int counting;			/* 1 + thread that may issue only counted commands */
 	bool quiet;			/* between the two halves of a reset */
-	bool offline;			/* hardware queue 1 has lost its CPU */
+	bool offline;			/* the CPU of hardware queue 1 is offline */
 	/* The LLD. */
 	bool with_lld[CMDS];
 	signed char nr_lld;
 	signed char nr_ring[HWQS];	/* commands with the LLD, by hardware queue */
-	unsigned char uncommitted;	/* commands for which the doorbell has not rung, a bit each */
+	unsigned char uncommitted;	/* commands without a doorbell, a bit each */
 	unsigned char refused;		/* commands for which the ring had no room, a bit each */
 	unsigned char before[CMDS];	/* commands to be issued before this one, a bit each */
-	signed char refusals;		/* how often it will refuse while it has a command */
-	signed char refusals_alone;	/* how often it will refuse at any time */
-	signed char device_refusals;
-	signed char at_once;		/* how many commands it will end in queue_cmd */
+	signed char refusals;		/* how often the LLD will refuse while it has a command */
+	signed char refusals_alone;	/* how often the LLD will refuse at any time */
+	signed char device_refusals;	/* how often it will answer SMQ_DEVICE_BUSY */
+	signed char at_once;		/* how many commands the LLD will complete in queue_cmd */
 	signed char fulls;		/* how often the device will answer TASK SET FULL */
 } world;
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Builds core_explore.c from functions and types of the modules, as they are or with a mistake put
-in, and runs it."""
+"""Builds core_explore.c with functions and types of the modules, unchanged or with a planted
+mistake, and runs it."""
 
 import atexit
 import functools
@@ -72,15 +72,15 @@ FUNCTIONS = {
 
 
 def gcc(*args):
-    """Compiles with -Os, with which the explorer counts the fewest states twice."""
+    """Compiles with -Os: of all levels, the explorer then counts the fewest states twice."""
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused", "-Werror",
                     "-Wno-sign-compare", "-Os", *args], check=True, timeout=60)
 
 
 @functools.cache
 def explorer():
-    """Builds the object that all versions link. Each process has its own, because test files run at
-    the same time."""
+    """Builds the object that all versions link. Each process builds its own, because test files run
+    at the same time."""
     OUT.mkdir(parents=True, exist_ok=True)
     made = OUT / f"core_explorer_{os.getpid()}.o"
     atexit.register(made.unlink, missing_ok=True)
@@ -89,7 +89,7 @@ def explorer():
 
 
 def build(slug, changed=None):
-    """Builds the program. @changed: {file: text} to be used instead of what the file has."""
+    """Builds the program. @changed: {file: text}: texts that replace those of the files."""
     types, functions = OUT / f"{slug}_types.h", OUT / f"{slug}_functions.h"
     common = explorer()
     types.write_text(cut.types(TOP, TYPES), encoding="utf-8")
@@ -101,7 +101,7 @@ def build(slug, changed=None):
 
 @functools.cache
 def right():
-    """Builds the program from the sources as they are."""
+    """Builds the program from the unchanged sources."""
     slug = f"core_explore_{os.getpid()}"
     for suffix in ("", "_types.h", "_functions.h"):
         atexit.register((OUT / (slug + suffix)).unlink, missing_ok=True)
@@ -124,7 +124,8 @@ def holds(words):
 
 
 def finds(name, path, old, new, words, says):
-    """Checks that with @new instead of @old the explorer reports the fault, and the steps to it."""
+    """Checks that the explorer finds the mistake if @new replaces @old in the file @path: with the
+    options @words it reports the broken promise @says, and the steps that led there."""
     source = (TOP / path).read_text(encoding="utf-8").expandtabs(4)
     assert source.count(old) == 1
     program = build("core_" + re.sub(r"\W", "_", name), {path: source.replace(old, new or "\n")})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Cuts functions and types of the kernel modules out of their files. Programs in user space include
-them, together with models of what they use."""
+them, together with models of what these functions call."""
 
 import re
 
@@ -11,7 +11,7 @@ class CutError(Exception):
 
 def function(source, name):
     """The definition of a function in the text of a file in the kernel's style."""
-    # From the line that begins in the first column to the brace that ends it there.
+    # From a line that begins in the first column to the closing brace in the first column.
     found = re.findall(rf"^(?:[a-z][^;{{}}()]*[ \n*]){name}\([^;{{}}]*\n{{\n.*?^}}\n", source,
                        re.MULTILINE | re.DOTALL)
     if len(found) != 1:
@@ -33,14 +33,14 @@ def a_type(source, name):
 
 
 def types(top, wanted):
-    """The types that @wanted, {file: [name, ...]}, names."""
+    """The definitions of types. @wanted: {file: [name, ...]}."""
     return "\n".join(a_type((top / path).read_text(encoding="utf-8"), name)
                      for path, names in wanted.items() for name in names)
 
 
 def functions(top, wanted, changed=None):
-    """The functions that @wanted, {file: [name, ...]}, names: all declarations, then all
-    definitions. @changed: {file: text} to be used instead of what the file has."""
+    """All declarations, then all definitions, of functions. @wanted: {file: [name, ...]}. @changed:
+    {file: text}: texts that replace those of the files."""
     found = []
     for path, names in wanted.items():
         source = (changed or {}).get(path) or (top / path).read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Implements explore.h by a depth-first search. Threads are contexts that are switched by
- * _setjmp() and _longjmp(). Where several threads can take the next step, memory, stacks and
- * registers are copied, and restored for each of the other orders.
+ * Implements explore.h by a depth-first search. Threads are contexts that the scheduler switches by
+ * _setjmp() and _longjmp(). Where several threads can take the next step, the explorer copies
+ * memory, stacks and registers. It restores them before it tries the next of these threads.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -19,24 +19,24 @@
 #define MOST_STEPS	1000
 
 /**
- * struct worker - a thread at work
+ * struct worker - the state of a thread
  * @stack: its stack
  * @start: registers of its first frame
  * @next: registers with which it continues
  * @low: the lowest address of its stack that is in use while it is paused
- * @knows: hash of stack and registers, 0 if they have changed
- * @step: the step that it takes next
+ * @hash: hash of its stack and registers; 0: to be computed, because they have changed
+ * @step: name of the step that it takes next
  * @ready: called with @arg, returns whether it can take that step; NULL if it always can
- * @joins: its next step is to be part of this one
- * @begun: it has left the first frame
- * @done: it has ended
+ * @joins: its next step is part of the present one
+ * @begun: it has entered the function that it runs
+ * @done: that function has returned
  */
 struct worker {
 	char *stack;
 	jmp_buf start;
 	jmp_buf next;
 	char *low;
-	unsigned long long knows;
+	unsigned long long hash;
 	const char *step;
 	bool (*ready)(long arg);
 	long arg;
@@ -48,10 +48,10 @@ struct worker {
 static struct worker workers[EXPLORE_THREADS];
 
 /**
- * struct node - a place on the path that is being tried
+ * struct node - a step on the path that is being tried
  * @thread: the thread that took the step
- * @others: threads that may take a step instead
- * @step: that step
+ * @others: threads that could take a step instead and have not been tried, a bit each
+ * @step: name of the step
  * @shared: copy of the shared memory; it and the next two are valid if @others was not empty
  * @workers: copy of the threads' state
  * @stacks: copy of their stacks, as far as they are in use
@@ -65,6 +65,7 @@ static struct node {
 	char stacks[EXPLORE_THREADS][STACK_USED];
 } path[MOST_STEPS];
 
+/* The present exploration. */
 static struct explore *it;
 static jmp_buf scheduler;
 static int self = -1;
@@ -72,7 +73,7 @@ static int depth;
 /* A copy of the shared memory, for hashing. */
 static char *copy;
 
-/* Hashes of the states that were reached; open addressing, 0 is a free place. */
+/* Hash table of the states that were reached: open addressing, 0 is a free place. */
 static unsigned long long *known;
 static size_t known_size, known_nr;
 
@@ -131,9 +132,9 @@ static void known_grow(void)
 }
 
 /*
- * The hash of a paused thread's state: its stack, with the variables of all functions that it is
- * in, and the callee-saved registers. It may include values that are no longer used: then one state
- * counts as two.
+ * Returns the hash of a paused thread's state: its stack, with the variables of all functions that
+ * it is in, and the callee-saved registers. These may include values that are no longer used: then
+ * one state counts as two.
  */
 static unsigned long long hash_thread(const struct worker *w)
 {
@@ -141,7 +142,7 @@ static unsigned long long hash_thread(const struct worker *w)
 			  (const char *)w->next->__jmpbuf, sizeof(w->next->__jmpbuf)) | 1;
 }
 
-/* Whether a state is new; notes it as known. */
+/* Returns whether the present state is new, and notes it as known. */
 static bool state_is_new(void)
 {
 	unsigned long long hash, *place;
@@ -154,9 +155,9 @@ static bool state_is_new(void)
 	for (i = 0; i < it->nr; i++) {
 		struct worker *w = &workers[i];
 
-		if (!w->done && !w->knows)
-			w->knows = hash_thread(w);
-		hash = mix(hash, w->done ? 0 : w->knows);
+		if (!w->done && !w->hash)
+			w->hash = hash_thread(w);
+		hash = mix(hash, w->done ? 0 : w->hash);
 	}
 	hash += !hash;
 
@@ -194,9 +195,9 @@ static __attribute__((noinline)) void pause_for(const char *what)
 	w->step = what;
 	/* The registers that this function has saved lie above its variables. */
 	w->low = (char *)low;
-	w->knows = 0;
+	w->hash = 0;
 	if (w->stack + STACK - w->low > STACK_USED)
-		explore_fail("more stack than is copied");
+		explore_fail("a thread uses more stack than is copied");
 	if (!_setjmp(w->next))
 		_longjmp(scheduler, 1);
 }
@@ -216,7 +217,7 @@ void explore_join(void)
 	workers[self].joins = true;
 }
 
-void explore_part(void)
+void explore_unjoin(void)
 {
 	workers[self].joins = false;
 }
@@ -229,7 +230,7 @@ void explore_wait(bool (*ready)(long arg), long arg, const char *what)
 	pause_for(what);
 }
 
-/* The first frame of a thread, which stays: from here it can begin again. */
+/* The first frame of a thread. It stays on the stack, so the thread can begin again from here. */
 static void thread_main(void)
 {
 	if (!_setjmp(workers[self].start))
@@ -254,7 +255,7 @@ static void thread_create(int i)
 		setcontext(&context);
 }
 
-/* Runs a thread until its next step begins, or it ends. */
+/* Runs a thread until it pauses before its next step, or ends. */
 static void thread_run(int i)
 {
 	struct worker *w = &workers[i];
@@ -304,7 +305,7 @@ static void restore(const struct node *node)
 		memcpy(workers[i].low, node->stacks[i], workers[i].stack + STACK - workers[i].low);
 }
 
-/* Runs each thread up to its first step. Before that step it does not access shared memory. */
+/* Runs each thread up to its first step. A thread does not access shared memory before it. */
 static void begin(void)
 {
 	int i;
@@ -322,7 +323,7 @@ static void begin(void)
 	}
 }
 
-/* Chooses one of the threads in @can for the next step. The others are tried after this path. */
+/* Lets one of the threads in @can take the next step. The others are tried after this path. */
 static void take_step(unsigned int can)
 {
 	struct node *node = &path[depth++];
@@ -334,7 +335,7 @@ static void take_step(unsigned int can)
 	thread_run(node->thread);
 }
 
-static void look_at_end(void)
+static void check_end(void)
 {
 	int i;
 
@@ -347,18 +348,18 @@ static void look_at_end(void)
 }
 
 /* Takes steps until no thread can take one, or a known state is reached. */
-static void go_on(void)
+static void follow_path(void)
 {
 	unsigned int can;
 
 	while (state_is_new()) {
 		can = threads_that_can();
 		if (!can) {
-			look_at_end();
+			check_end();
 			return;
 		}
 		if (depth == MOST_STEPS)
-			explore_fail("no end");
+			explore_fail("the path has too many steps");
 		if (can & (can - 1))
 			save(&path[depth]);
 		take_step(can);
@@ -369,7 +370,7 @@ static void go_on(void)
 static void fault(int unused)
 {
 	(void)unused;
-	explore_fail("memory that is not there");
+	explore_fail("access to unmapped memory");
 }
 
 static void catch_faults(void)
@@ -399,7 +400,7 @@ void explore(struct explore *what)
 	}
 	depth = 0;
 	begin();
-	go_on();
+	follow_path();
 	while (depth) {
 		const struct node *node = &path[--depth];
 
@@ -407,7 +408,7 @@ void explore(struct explore *what)
 			continue;
 		restore(node);
 		take_step(node->others);
-		go_on();
+		follow_path();
 	}
 	it->states = known_nr;
 	free(copy);

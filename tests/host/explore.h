@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Runs a few threads of plain C through every interleaving of their steps. A step is an atomic
- * operation, or code that the program marks as a step. It is for the state machines of
- * drivers/policy, whose headers are included after this one: this file defines the kernel's atomic
- * operations by their names.
+ * operation, or code that the program marks as a step. The explorer is for the state machines of
+ * drivers/policy. A program includes their headers after this one, because this file defines the
+ * kernel's atomic operations under their names.
  *
- * From one step of a thread to its next no other thread runs. All orders of steps are tried; if two
- * orders lead to the same state, only one of them is continued. The state is the memory that the
- * threads share, and the stack and registers of each. States are compared by a hash of 64 bits.
+ * A thread runs alone until it begins its next step. The explorer tries all orders of
+ * steps. If two orders lead to the same state, it continues only one of them. A state is the memory
+ * that the threads share, and the stack and registers of each thread. States are compared by a hash
+ * of 64 bits.
  *
- * All threads see the steps in the same order (sequential consistency): a missing barrier is not
- * found here.
+ * All threads see the steps in the same order (sequential consistency), so the explorer does not
+ * find missing barriers.
  */
 #ifndef EXPLORE_H
 #define EXPLORE_H
@@ -22,8 +23,8 @@
 
 /**
  * struct explore_thread - one thread
- * @run: its function. Accesses shared memory only in steps, and begins with a step; uses no static
- *	variables, and no pointers except to memory that stays in place
+ * @run: its function. It accesses shared memory only in steps, and begins with a step. It uses no
+ *	static variables, and only pointers to memory that stays in place
  * @arg: argument of @run
  * @idle: it never ends, and may be in explore_wait() at the end
  */
@@ -39,13 +40,13 @@ struct explore_thread {
  *	point into itself and into the threads' stacks
  * @size: its size in bytes
  * @begin: initialises the shared memory, which is zeroed; optional
- * @forget: clears, in a copy, fields that later steps do not depend on: states that differ only in
- *	them count as one; optional
+ * @forget: clears, in a copy of the shared memory, fields on which later steps do not depend.
+ *	States that differ only in these fields count as one; optional
  * @end: checks the shared memory when all threads have ended or wait for ever; optional
  * @threads: the threads
  * @nr: how many threads there are
- * @states: how many states were found, when explore() has returned
- * @steps: likewise, how many steps were taken
+ * @states: how many states were found; set by explore()
+ * @steps: how many steps were taken; set by explore()
  */
 struct explore {
 	void *shared;
@@ -64,11 +65,12 @@ void explore(struct explore *what);
 
 /* In a thread: the next step begins. @what: its name in the list of steps of a failure. */
 void explore_step(const char *what);
-/* In a thread: the next step begins. It can be taken only while @ready() returns true. */
+/* In a thread: the next step begins, once @ready(@arg) returns true. */
 void explore_wait(bool (*ready)(long arg), long arg, const char *what);
-/* In a thread: the next step is part of this one, unless explore_part() comes before it. */
+/* In a thread: the next call of explore_step() begins no new step. */
 void explore_join(void);
-void explore_part(void);
+/* In a thread: undoes explore_join(). */
+void explore_unjoin(void);
 /* The number of the thread that runs. */
 int explore_self(void);
 /* A promise was broken: prints the steps that led there, and exits. */
@@ -181,7 +183,7 @@ static inline bool atomic_try_cmpxchg(atomic_t *v, int *cur, int new)
 	return done;
 }
 
-/* All steps are in one order already. */
+/* Has no effect: all threads see the steps in the same order. */
 static inline void smp_mb(void)
 {
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * More stand-ins for what the explored functions call in the kernel. cut.py takes these functions
- * out of their files; they are explored unchanged. Each access by READ_ONCE() or WRITE_ONCE() is a
- * step, a spinlock is waited for, and a grace period ends when all read-side sections that began
- * before it have ended.
+ * More stand-ins for kernel functions that the explored functions call. cut.py takes the explored
+ * functions out of their files, unchanged. Each access by READ_ONCE() or WRITE_ONCE() is a step. A
+ * thread waits for a spinlock that another thread has. A grace period ends when all read-side
+ * sections that began before it have ended.
  *
- * An operation is no step of its own if other threads cannot observe the difference. Taking a lock
- * and entering a section are one step with the code that follows; unlocking and leaving are one
- * step with the code before. An access to memory that needs no step (explore_needs_no_step()) is
- * none either.
+ * An operation is not a step of its own if other threads cannot observe the difference: taking a
+ * lock and entering a read-side section are one step with the code that follows, releasing and
+ * leaving are one step with the code before. An access to memory for which explore_needs_no_step()
+ * returns true is not a step either.
  *
- * Interrupts are threads of their own: disabling them means nothing.
+ * An interrupt is a thread of its own, so disabling interrupts has no effect.
  */
 #ifndef EXPLORE_KERNEL_H
 #define EXPLORE_KERNEL_H
@@ -36,7 +36,7 @@ typedef unsigned long long u64;
 #define container_of(ptr, type, member) \
 	((type *)((char *)(ptr) - offsetof(type, member)))
 
-/* Defined by the includer: whether no other thread changes this memory, or none reads it. */
+/* Defined by the includer: returns whether no other thread writes this memory, or none reads it. */
 static bool explore_needs_no_step(const void *at);
 
 static inline void explore_access(const void *at, const char *what)
@@ -76,18 +76,18 @@ static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word
 #define atomic_dec_return_release(v)	atomic_dec_return(v)
 /* A step, like a plain read. */
 #define smp_load_acquire(at)		READ_ONCE(*(at))
-/* These barriers are no steps: all accesses are in order here. */
+/* These barriers are not steps: all accesses are in order here. */
 #define smp_mb__before_atomic()		((void)0)
 #define smp_acquire__after_ctrl_dep()	((void)0)
 #define cpu_relax()			((void)0)
 
-/* Time stands still: the program itself chooses whether a time limit has passed. */
+/* Time stands still: by its options the program chooses whether a time limit has passed. */
 #define jiffies				100UL
 #define time_before(a, b)		((long)((a) - (b)) < 0)
 #define time_after(a, b)		time_before(b, a)
 #define time_after_eq(a, b)		(!time_before(a, b))
 
-/* Counters are not explored: only people read them. */
+/* Statistics are not explored: no code depends on them. */
 #define this_cpu_inc(counter)		((void)0)
 #define this_cpu_dec(counter)		((void)0)
 #define this_cpu_add(counter, n)	((void)(n))
@@ -155,9 +155,9 @@ static inline void list_del_init(struct list_head *entry)
 	     (pos) = (n),							\
 	     (n) = list_entry((pos)->member.prev, __typeof__(*(pos)), member))
 
-/* Spinlocks and mutexes: the thread that has one, plus 1. */
+/* Spinlocks and mutexes. */
 typedef struct {
-	int owner;
+	int owner;		/* 1 + the thread that has the lock; 0: none */
 } spinlock_t;
 
 struct mutex {
@@ -180,7 +180,7 @@ static inline void spin_unlock(spinlock_t *lock)
 {
 	EXPLORE_EXPECT(lock->owner == explore_self() + 1);
 	lock->owner = 0;
-	explore_part();
+	explore_unjoin();
 }
 
 #define spin_lock_irqsave(lock, flags)		((void)((flags) = 0), spin_lock(lock))
@@ -193,9 +193,9 @@ static inline void spin_unlock(spinlock_t *lock)
 #define lockdep_assert_held(lock)		EXPLORE_EXPECT(lockdep_is_held(lock))
 
 /**
- * struct explore_rcu - read-side sections; lies in the memory that threads share
- * @nested: how many sections each thread is in, one inside the other
- * @waits: the threads, a bit each, that a thread's grace period waits for
+ * struct explore_rcu - read-side sections; part of the memory that threads share
+ * @nested: how many nested read-side sections each thread is in
+ * @waits: for each thread that is in a grace period: the threads for which it waits, a bit each
  */
 struct explore_rcu {
 	unsigned char nested[EXPLORE_THREADS];
@@ -218,7 +218,7 @@ static inline void rcu_read_unlock(void)
 	int i;
 
 	EXPLORE_EXPECT(rcu->nested[explore_self()]);
-	explore_part();
+	explore_unjoin();
 	if (--rcu->nested[explore_self()])
 		return;
 	for (i = 0; i < EXPLORE_THREADS; i++)

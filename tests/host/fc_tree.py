@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Makes a /sys and a /proc with HBAs, with the files that Linux 6.1 would make.
+"""Makes folders that stand in for /sys and /proc of a system with HBAs, as in Linux 6.1.
 
-The mid-layer's attributes are those of drivers/scsi/scsi_sysfs.c, those of ports are from
-scsi_transport_fc.c; a driver's attributes, parameters and their defaults are those of qla2xxx
-(qla_os.c, qla_attr.c), lpfc (lpfc_attr.c, lpfc_init.c) and mpt3sas. Devices lie below
-devices/, classes and buses have relative links to them.
+The mid-layer's attributes are those of drivers/scsi/scsi_sysfs.c; the attributes of ports are those
+of scsi_transport_fc.c. The drivers' attributes, parameters and defaults are those of qla2xxx
+(qla_os.c, qla_attr.c), lpfc (lpfc_attr.c, lpfc_init.c) and mpt3sas. Devices are below devices/;
+classes and buses have relative links to them.
 """
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ WWPN, TARGET = "0x21000024ff000010", "0x500a098100000001"
 
 
 class Tree:
-    """sys and proc below a folder. put() changes files that the functions below have written."""
+    """sys and proc below a folder. put() also changes files that other functions have written."""
 
     def __init__(self, folder: Path, cpus: int = 8, nodes: int = 1):
         self.sys, self.proc = folder / "sys", folder / "proc"
@@ -55,7 +55,7 @@ class Tree:
         return where
 
     def interrupts(self, pci: str, first: int, cpus: list[str]) -> None:
-        """Makes MSI-X vectors from number @first on, and the CPUs that each of them goes to."""
+        """Makes MSI-X vectors, numbered from @first on. @cpus: the CPUs of each vector."""
         for at, targets in enumerate(cpus):
             self.put(f"devices/pci0000:3a/{pci}/msi_irqs/{first + at}", "msix")
             irq = self.proc / "irq" / str(first + at)
@@ -109,14 +109,14 @@ class Tree:
 
 
 def qla2xxx(tree: Tree, luns: int = 10, queues: int = 8) -> None:
-    """Makes host7: a 27xx board with @queues queue pairs. can_queue is its firmware's exchanges
-    less ten, at most 4086 here; queue_depth is ql2xmaxqdepth, dev_loss_tmo the NVRAM's
+    """Makes host7: a 27xx board with @queues queue pairs. can_queue is the number of the firmware's
+    exchanges minus ten, here 4086. queue_depth is ql2xmaxqdepth; dev_loss_tmo is the NVRAM's
     port_down_retry_count."""
     pci = "0000:3b:00.0"
     tree.attributes("module/qla2xxx/parameters", {
         "ql2xmqsupport": 1, "ql2xnvmeenable": 1, "ql2xenablemsix": 1, "ql2xmaxqdepth": 64,
         "qlini_mode": "enabled"})
-    # Its scsi_host_template has no proc_name.
+    # The driver's scsi_host_template has no proc_name: sysfs shows "(null)".
     where = tree.host(pci, 7, "qla2xxx", "(null)", can_queue=4086, nr_hw_queues=queues,
                       fw_version="8.08.231 (d0d5)", link_state="Link Up - F_Port")
     # Two vectors for the mailbox and the base queue, one for each queue pair.
@@ -128,8 +128,8 @@ def qla2xxx(tree: Tree, luns: int = 10, queues: int = 8) -> None:
 
 
 def lpfc(tree: Tree, luns: int = 4) -> None:
-    """Makes host8: an SLI-4 board; the mid-layer sees two queues per NUMA node, and hba_queue_depth
-    less ten."""
+    """Makes host8: an SLI-4 board. The mid-layer gets two hardware queues per NUMA node, and a
+    can_queue of hba_queue_depth minus ten."""
     pci = "0000:5e:00.0"
     nodes = (tree.sys / "devices/system/node/possible").read_text(encoding="ascii").strip()
     queues = 4 if nodes == "0-1" else 2

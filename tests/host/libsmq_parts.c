@@ -40,14 +40,14 @@ static void do_cdb(const char *line)
 		printf("%d", len);
 	for (i = 0; i < len; i++)
 		printf("%02x", cdb[i]);
-	/* Checks that nothing beyond the length is written. */
+	/* Nothing beyond the length may be written. */
 	for (i = len < 0 ? 0 : len; i < 16; i++)
 		if (cdb[i] != 0xee)
 			printf(" wrote byte %d", i);
 	putchar('\n');
 }
 
-/* An array of three slots of 64 bytes, as a kernel might lay it out. Shows the second slot. */
+/* Makes an array of three slots of 64 bytes, as a kernel could lay it out. Shows the second. */
 static void do_slot(const char *line)
 {
 	static unsigned char array[3 * 64] __attribute__((aligned(8)));

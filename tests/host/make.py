@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs make for one test file at a time: test files run at the same time, and a program that is
-being linked cannot run."""
+"""Runs make for one test file at a time: test files run at the same time, and a test cannot run a
+program while another test links it."""
 
 import fcntl
 import subprocess
@@ -10,7 +10,7 @@ LOCK = Path(__file__).resolve().parents[2] / "build/tests/host/make.lock"
 
 
 def make(folder, *args, timeout=120):
-    """Runs make in @folder, after any other make that runs now."""
+    """Waits until no other test runs make; then runs make in @folder."""
     LOCK.parent.mkdir(parents=True, exist_ok=True)
     with LOCK.open("w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Simulates the choices of the policy "prio": commands come, a LUN takes DEPTH of them at a time,
- * and each takes SERVICE_NS. The policy's own header makes the decisions. Run by test_prio.py.
+ * Simulates the choices of the policy "prio": a LUN takes DEPTH commands at a time, and each
+ * command takes SERVICE_NS. The policy's own header makes the decisions. Run by test_prio.py.
  *
  * prio_sim DEPTH SERVICE_NS RATIO MAX_MS RATE LATE_NS END_NS COMMANDS...
- * COMMANDS is CLASS,BYTES,FROM_NS,NR for NR commands that come at once, and
- * CLASS,BYTES,FROM_NS,NR,again for NR commands, each of which comes again when it has ended,
- * until END_NS. Timers are late by LATE_NS. Prints the results.
+ * COMMANDS is CLASS,BYTES,FROM_NS,NR: at FROM_NS, NR commands are queued at once; or
+ * CLASS,BYTES,FROM_NS,NR,again: each of them is queued again when it has ended, until END_NS.
+ * Timers expire LATE_NS late. Prints the results.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ static void ended(struct command *c)
 	}
 }
 
-/* Does what is due at this moment. Returns the time of the next event, 0 for never. */
+/* Handles all events that are due now. Returns the time of the next event, 0 for never. */
 static u64 step(void)
 {
 	u64 soonest = 0;
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	for (i = 8; i < argc; i++)
 		add(argv[i]);
 	smq_prio_init(&choice);
-	/* The clock does not begin with 0, which step() returns for "never". */
+	/* The clock does not begin with 0, because step() returns 0 for "never". */
 	for (now = 1; now; now = step())
 		;
 	printf("{");
@@ -169,8 +169,8 @@ int main(int argc, char **argv)
 		const struct tally *t = &tally[class];
 
 		if (waiting[class]) {
-			fprintf(stderr, "%u commands of class %s never went\n", waiting[class],
-				names[class]);
+			fprintf(stderr, "%u commands of class %s were never issued\n",
+				waiting[class], names[class]);
 			return 1;
 		}
 		printf("%s\"%s\": {\"done\": %llu, \"bytes\": %llu, \"worst\": %llu, "

@@ -20,7 +20,7 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 @functools.cache
 def binary(sanitized=False):
-    """The path of a fresh sg_io."""
+    """Builds sg_io; returns its path."""
     args = ["SANITIZE=1"] if sanitized else []
     make(SRC, *args, timeout=TIMEOUT)
     return ROOT / ("build/tools/sg_io-san/sg_io" if sanitized else "tools/sg_io")
@@ -28,7 +28,8 @@ def binary(sanitized=False):
 
 @functools.cache
 def part(name, *sources, libsmq=()):
-    """A sanitized test program: tests/host/NAME.c with some of sg_io's sources, and libsmq's."""
+    """Builds a sanitized test program from tests/host/NAME.c, files of sg_io (@sources) and files
+    of libsmq (@libsmq). Returns its path."""
     OUT.mkdir(parents=True, exist_ok=True)
     out, new = OUT / name, OUT / f"{name}.{os.getpid()}"
     subprocess.run(
@@ -38,13 +39,14 @@ def part(name, *sources, libsmq=()):
          *(SRC / s for s in sources), *(LIBSMQ / s for s in libsmq),
          "-luring", "-lsgutils2", "-ljson-c"],
         check=True, timeout=TIMEOUT)
-    # Replaced by rename, atomically, because another test file may build and run the same program.
+    # The atomic rename is needed because another test file may build or run the same program.
     new.replace(out)
     return out
 
 
 def run(program, *args, stdin=b"", cwd=None):
-    """Runs a program and returns its output; fails after a crash or a sanitizer's report."""
+    """Runs a program; returns its exit status and output. Fails if it crashed, or if a sanitizer
+    reported an error."""
     env = {**os.environ, "ASAN_OPTIONS": "exitcode=99", "UBSAN_OPTIONS": "exitcode=99"}
     done = subprocess.run([program, *map(os.fspath, args)], input=stdin, cwd=cwd, env=env,
                           capture_output=True, timeout=TIMEOUT, check=False)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs a lane of sg_io replay on a path with little room: COMMANDS DEPTH ROOM. Results come in the
- * worst order: first the refusals of all commands that found no room, then the end of another
- * command, after which all commands seem to have room again.
+ * sg_io_lane COMMANDS DEPTH ROOM: runs a lane of sg_io replay on a path that takes ROOM commands.
+ * Results come in the worst order: first the refusals of all commands that found no room, then the
+ * end of another command, after which all refused commands seem to have room again.
  */
 #include <err.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include "engine.h"
 #include "lane.h"
 
-static struct slot **sent;	/* first the commands that have room, then the others */
+static struct slot **sent;	/* first the commands that have room, then those to be refused */
 static unsigned int nr_sent;
 static unsigned int room;
-static unsigned int *ended;	/* by command */
+static unsigned int *ended;	/* how often each command has ended */
 
 static void queue(struct worker *w, struct slot *slot)
 {
@@ -23,7 +23,7 @@ static void queue(struct worker *w, struct slot *slot)
 	sent[nr_sent++] = slot;
 }
 
-/* A command ends at every second call. */
+/* Refuses the commands that found no room. At every second call it also ends a command. */
 static void reap(struct worker *w, unsigned int min, __u64 wait_ns)
 {
 	unsigned int i, nr = nr_sent;

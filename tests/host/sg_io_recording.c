@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Prints how sg_io record evaluates trace events, which come from standard input, one per line:
- * "start|refused|done NS TAG CPU DATA PROTECTED RESULT HEX-CDB"; "sort NS" sorts the older events.
+ * Prints how sg_io record evaluates trace events. Standard input has an event per line,
+ * "start|refused|done NS TAG CPU DATA PROTECTED RESULT HEX-CDB", or "sort NS", which sorts the
+ * events older than NS.
  */
 #include <err.h>
 #include <stdlib.h>

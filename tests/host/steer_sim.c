@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Simulates the choices of the policy "steer": each task keeps a number of commands in flight on
- * its own hardware queue; the device serves each queue separately (hwq_ns, one command after the
- * other), all of them over one link (link_ns), or all commands at once (service_ns). The policy's
- * own header makes the decisions. Run by test_steer.py.
+ * Simulates the choices of the policy "steer": each task keeps up to @qd commands in flight on its
+ * own hardware queue. The times of a command add up: link_ns on a link that all hardware queues
+ * share, hwq_ns in its hardware queue, one command after the other in both; and service_ns, for all
+ * commands at the same time. The policy's own header makes the decisions. Run by test_steer.py.
  *
  * steer_sim KEY=VALUE... prints the results, and checks that each command ends.
  */
@@ -21,7 +21,7 @@ typedef unsigned long long u64;
 static struct {
 	unsigned int steer, threshold, queues, tasks, qd, commands, closed;
 	unsigned int hwq_ns, link_ns, service_ns, jitter, cpu_ns, hwq_depth, seed;
-	unsigned int hwq_ns_later, link_ns_later;	/* from half of the commands on */
+	unsigned int hwq_ns_later, link_ns_later;	/* for the second half of the commands */
 } set = {
 	.steer = 1, .threshold = 16, .queues = 4, .tasks = 1, .qd = 32, .commands = 50000,
 	.closed = MAX_QUEUES, .cpu_ns = 1000, .seed = 1, .hwq_ns_later = ~0U, .link_ns_later = ~0U,
@@ -50,8 +50,8 @@ struct queue {
 static struct queue queues[MAX_QUEUES];
 static struct cmd inflight[MAX_CMDS];
 static unsigned int nr_inflight;
-static unsigned int outstanding[MAX_QUEUES];	/* of each task */
-static u64 cpu_free[MAX_QUEUES];		/* of each task */
+static unsigned int outstanding[MAX_QUEUES];	/* commands in flight, of each task */
+static u64 cpu_free[MAX_QUEUES];		/* when each task's CPU is free */
 static u64 now, link_free, random_state;
 static u64 submitted, done, won, stopped_at;
 
@@ -61,7 +61,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-static unsigned int any(unsigned int below)
+static unsigned int random_below(unsigned int below)
 {
 	random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
 	return below ? (random_state >> 33) % below : 0;
@@ -110,7 +110,7 @@ static unsigned int find(unsigned int at)
 	return found;
 }
 
-/* As smq_steer_queue() and steer_away() do; then the device takes the command. */
+/* As smq_steer_queue() and steer_away() do. Then the device gets the command. */
 static void submit(unsigned int task)
 {
 	unsigned int home = task % set.queues, to = home;
@@ -148,7 +148,7 @@ static void submit(unsigned int task)
 		queues[to].free = (queues[to].free > due ? queues[to].free : due) + set.hwq_ns;
 		due = queues[to].free;
 	}
-	cmd->due = due + set.service_ns - set.jitter + any(2 * set.jitter + 1);
+	cmd->due = due + set.service_ns - set.jitter + random_below(2 * set.jitter + 1);
 	if (++nr_inflight == MAX_CMDS)
 		fail("too many commands");
 	outstanding[task]++;

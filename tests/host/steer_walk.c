@@ -32,8 +32,8 @@ static void walk_ranks(void)
 				EXPECT(rank <= SMQ_STEER_BEST);
 				EXPECT(!rank == (!q.open || inflight > threshold / 4));
 				/*
-				 * A queue that may get a command is still not busy with this one
-				 * more, so the command is not moved a second time.
+				 * A queue that may get the command is not busy even with that
+				 * command, so no command is moved a second time.
 				 */
 				EXPECT(!rank || !smq_steer_is_busy(inflight + 1, threshold));
 				if (!rank)
@@ -65,7 +65,7 @@ static void walk_losses(void)
 				pending--;
 			}
 			EXPECT(!s.on);
-			/* The first trial needs no commands before it. */
+			/* The first trial begins with the first command. */
 			EXPECT(left <= SMQ_STEER_WINDOW + i / SMQ_STEER_PRICE);
 		}
 		EXPECT(left > SMQ_STEER_WINDOW);
@@ -107,7 +107,7 @@ static void walk_windows(void)
 	}
 }
 
-/* Checks that a look leads to a new trial, the sooner the more commands passed before the look. */
+/* Checks that a look leads to a new trial: the more commands came before the look, the sooner. */
 static void walk_looks(void)
 {
 	struct smq_steer s;
@@ -121,7 +121,7 @@ static void walk_looks(void)
 	for (i = 0; i < 2; i++)
 		EXPECT(!smq_steer_wants(&s));
 	EXPECT(smq_steer_wants(&s));
-	/* The second call returns the same, because no command was steered. */
+	/* The second call also returns true, because no command was steered. */
 	EXPECT(smq_steer_wants(&s) && !s.trying);
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The report's tables of the legacy path beside scsi-mq, and of the trace of 2013: each figure
-stands under the name of the kernel or model that it was measured on."""
+"""The report's tables that compare the legacy path with scsi-mq, and its table of the trace of
+2013: each figure is under the name of the kernel or model on which it was measured."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ CONFIG = BENCH / "legacy" / "config-4.19"
 
 
 def model():
-    """The model of 4.19, on one CPU and on two."""
+    """Figures of the model of 4.19, on one CPU and on two."""
     pair = {"jobs": 2, "cpus": 2}
     return FigureSet([
         insn("legacy_419", 8300, bs=4096), insn("smq_ram_1q", 7000, bs=4096),
@@ -32,8 +32,9 @@ def model():
         figure("locks", "smq_ram_1q", "waits", 0.01, **pair)])
 
 
-def test_model_beside_what_was_measured():
-    """The model has lines of its own, without the program's instructions, and is named so."""
+def test_model_has_its_own_lines():
+    """The model has lines of its own, under its name. They do not include the program's
+    instructions."""
     found = dict(bothpaths.sources(model(), bothpaths.INLINE))
     assert list(found) == [bothpaths.ELSEWHERE, "the model of 4.19, on today's kernel"]
     lines = bothpaths.cells(found["the model of 4.19, on today's kernel"])
@@ -48,7 +49,7 @@ def test_model_beside_what_was_measured():
 
 
 def test_given_kernel_comes_first():
-    """Both paths of a given kernel in one line: counts of one CPU, times of the rounds."""
+    """Figures of a given kernel come before the recorded ones, with both paths in one line."""
     same = {"path": "libaio", "bs": 4096}
     taken = FigureSet([
         figure("legacy-kernel", "kernel_legacy", "insn_kernel", 7256.0, **same),
@@ -65,7 +66,7 @@ def test_given_kernel_comes_first():
 
 
 def test_recorded_figures_are_those_of_the_demo():
-    """The figures of 4.19.304 stand in two places, and are the same."""
+    """The bench and the demo have the same figures of 4.19.304."""
     sys.path.insert(0, str(BENCH.parent / "demos"))
     from table import LINUX_4_19
     pairs = [(one.legacy.insn, one.mq.insn) for mode in bothpaths.MODES
@@ -74,9 +75,9 @@ def test_recorded_figures_are_those_of_the_demo():
         assert (legacy, mq) in pairs or name.startswith("/dev/sg"), name
 
 
-def test_trace_three_times():
-    """The columns: as reported, of 4.19, and ours with the driver's share. The program's
-    instructions do not count."""
+def test_trace_has_three_columns():
+    """The columns are the reported times, 4.19 and ours. The driver has a share of its own, except
+    for 4.19. The program's instructions do not count."""
     taken = FigureSet([insn("smq_ram", 8000, user=1000.0, scsi=1400.0, lld=350.0, bs=4096, qd=1)])
     reported, legacy, ours = trace.columns(taken)
     assert [reported.cell(part) for part in trace.PARTS] == [
@@ -90,8 +91,8 @@ def test_trace_three_times():
         "measured separately: mid-layer and driver together are 19 %" in text
 
 
-def test_a_given_kernel_has_its_trace():
-    """With symbols the legacy path's driver is counted separately."""
+def test_driver_of_a_given_kernel_is_counted_separately():
+    """If a given kernel has symbols, the driver on its legacy path is counted separately."""
     split = dict.fromkeys(groups.ORDER, 0.0) | {groups.LLD: 200.0, groups.BLOCK: 7800.0}
     taken = FigureSet([figure("legacy-kernel", "kernel_legacy", "insn", 8000.0, path="libaio",
                               bs=4096, qd=1, parts={"group": split})])
@@ -99,8 +100,9 @@ def test_a_given_kernel_has_its_trace():
 
 
 @pytest.mark.parametrize("taken", [FigureSet(), everything()], ids=["no figures", "all"])
-def test_claims_stand_under_their_completion(taken):
-    """Each claim is in one table: of a way of completion, of the trace, of batching."""
+def test_each_claim_is_in_one_table(taken):
+    """Each claim is in exactly one table: that of its way of completion, of the trace, or of
+    batching."""
     text = report.markdown(taken)
     for about, title in claims.ABOUT.items():
         section = text.split(f"### {title}\n", 1)[1].split("\n### ", 1)[0]
@@ -113,7 +115,7 @@ def test_claims_stand_under_their_completion(taken):
 
 
 def test_config_has_what_the_guest_needs():
-    """The fragment sets no option twice, and has those without which the tool refuses a kernel."""
+    """The fragment sets no option twice, and has all options that the tool requires."""
     options = re.findall(r"^(?:# )?(CONFIG_\w+)[= ]", CONFIG.read_text(encoding="ascii"),
                          re.MULTILINE)
     assert len(options) == len(set(options))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Claims and the report: their answers follow from the figures, whatever these are."""
+"""The bench's claims and its report: each answer follows from the figures, whatever they are."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ from smqbench.rows import ROWS  # noqa: E402
 
 
 def figure(instrument, row, metric, value, **more):
-    """A figure as the instruments make it."""
+    """A figure as the instruments write it."""
     content = {"path": "io_uring", "op": "read", "bs": 512, "qd": 32, "luns": 1, "jobs": 1} | more
     content.setdefault("batch", min(content["qd"], 16))
     return Figure(instrument=instrument, row=row, metric=metric, unit=METRICS[metric][0],
@@ -46,8 +46,8 @@ def locks(row, queue, host, **more):
 
 
 def both_of_virtio():
-    """The figures of tools/bench/insn --virtio; our driver has more doorbells if the ring is
-    short."""
+    """The figures of tools/bench/insn --virtio. Our driver rings the doorbell slightly more often
+    than virtio_scsi."""
     for row, lld, bells in (("virtio_scsi", 1280.0, 0.061), ("smq_virtio", 736.0, 0.062)):
         parts = {"group": dict.fromkeys(groups.ORDER, 0.0) | {groups.LLD: lld}}
         for qd, rung in ((32, bells), (128, bells * bells * 17)):
@@ -61,7 +61,7 @@ def both_of_virtio():
 
 
 def everything():
-    """All figures that the claims need, with the values of the papers."""
+    """All figures that the claims need, with values like those of the papers."""
     taken = FigureSet()
     pair = {"jobs": 2, "cpus": 2}
     for one in (
@@ -122,7 +122,8 @@ def everything():
 
 
 def interrupting():
-    """Both paths where commands complete by an interrupt, by the model; locks of a given kernel."""
+    """Figures of both paths of the model with completion by an interrupt; locks of a given
+    kernel."""
     for more, value in (({"bs": 4096}, 1524), ({"bs": 4096, "qd": 1}, 1067),
                         ({"path": "sd_sg_io", "qd": 1}, 717)):
         yield insn("smq_ram_1q_timer", 7000, **more)
@@ -147,7 +148,7 @@ def change(taken, wanted, **fields):
                       for one in taken.figures])
 
 
-def test_nothing_measured():
+def test_claims_without_figures_have_no_answer():
     """Without figures no claim has an answer."""
     found = verdicts(FigureSet())
     assert {answer.verdict for answer in found.values()} == {claims.UNKNOWN}
@@ -155,7 +156,7 @@ def test_nothing_measured():
 
 
 def test_missing_values_have_a_reason():
-    """The answer repeats the instrument's reason, not only that a figure is missing."""
+    """If a figure is missing, the answer repeats the instrument's reason."""
     taken = FigureSet(skipped={"insn legacy_419": "the policy is refused",
                                "legacy-kernel": "no kernel was given"}, failed={"lines": "no QEMU"})
     taken.add(insn("smq_ram_1q", 7000, bs=4096))
@@ -209,8 +210,8 @@ def test_answers_follow_figures(wanted, fields, claim, verdict, says):
     assert says in found[0].here
 
 
-def test_locks_of_another_name():
-    """If the lock was not recognised, the claim has no answer: 0 acquisitions would be wrong."""
+def test_unrecognised_locks_give_no_answer():
+    """If no lock was recognised, the claim has no answer: 0 acquisitions would be wrong."""
     taken = change(everything(), {"row": "legacy_419", "metric": "locks", "qd": 32},
                    parts={"lock": {"of smq_submit": 4.06}})
     found = verdicts(taken)["4.19: host_lock is gone from the fast path"]
@@ -218,8 +219,8 @@ def test_locks_of_another_name():
     assert "were not recognised" in found.why
 
 
-def test_model_is_fitted_to_a_difference():
-    """The model reproduces the difference of +1262 if it is within 15 % of it."""
+def test_model_reproduces_a_difference_within_15_percent():
+    """The model reproduces the difference of +1262 if its own is within 15 % of that."""
     for value, verdict in ((8262 + 180, claims.REPRODUCED), (8262 + 200, claims.IN_PART),
                            (7010, claims.NOT)):
         taken = change(everything(), {"instrument": "insn", "row": "legacy_419", "bs": 4096,
@@ -228,7 +229,8 @@ def test_model_is_fitted_to_a_difference():
 
 
 def test_report_has_everything():
-    """The report has each figure's value and command, the claims, failures, and marks models."""
+    """The report has each figure's value and command, the claims and the failures. It marks
+    models."""
     taken = everything()
     taken.skipped["insn null_blk"] = "no such module"
     taken.failed["native"] = "ended with status 2: no UML"
@@ -245,7 +247,7 @@ def test_report_has_everything():
 
 
 def test_every_table_has_its_command():
-    """The command that measures a table again follows within a few lines."""
+    """Below each table, within a few lines, is the command that measures it again."""
     lines = report.markdown(everything()).splitlines()
     ends = [at for at, line in enumerate(lines)
             if line.startswith("| ") and not lines[at + 1].startswith("| ")]
@@ -256,8 +258,9 @@ def test_every_table_has_its_command():
             assert any("Taken by `" in line for line in lines[at:at + 8]), lines[at]
 
 
-def test_worse_rows_are_beyond_the_spread():
-    """A row is worse only beyond the spread and 1 %, and in the direction of its metric."""
+def test_differences_within_the_spread_are_not_worse():
+    """A row is worse only if the difference exceeds the spread and 1 %. The metric determines which
+    direction is worse."""
     taken = FigureSet([insn("smq_ram_null", 6400), insn("scsi_debug", 6300)])
     assert [row[0] for row in peers.worse(taken)] == ["smq_ram null"]
     assert not peers.worse(FigureSet([insn("smq_ram_null", 6350), insn("scsi_debug", 6300)]))
@@ -268,7 +271,7 @@ def test_worse_rows_are_beyond_the_spread():
 
 
 def test_virtio_has_its_own_table():
-    """virtio-scsi's figures, which depend on the host, have a section of their own, with bounds."""
+    """The figures of virtio-scsi have a section of their own, with bounds: they depend on QEMU."""
     taken = everything()
     for one in both_of_virtio():
         if one.metric == "insn_lld":
@@ -276,7 +279,7 @@ def test_virtio_has_its_own_table():
     text = report.markdown(taken, [report.Plot("virtio.svg", "virtio-scsi")])
     before, after = text.split("## QEMU's virtio-scsi")
     after = after.split("\n## ")[0]
-    assert "6312" not in before.split("## Instructions per I/O")[1], "insn is among the exact ones"
+    assert "6312" not in before.split("## Instructions per I/O")[1], "not an exact count"
     for words in ("| virtio_scsi | 1312 | 1408 |", "| smq_virtio | 768 | 864 |", "(virtio.svg)",
                   "### What must hold", "| QD32, LLD against virtio_scsi, turn by turn | <= 0.6 | "
                   "0.5854 | PASS |", "Taken by `tools/bench/insn --virtio --repeat 5`"):
@@ -289,8 +292,8 @@ def test_virtio_has_its_own_table():
         ["smq_virtio", "virtio_scsi", "io_uring read 512 QD128 batch 16", "doorbells/IO"]]
 
 
-def test_names_are_short():
-    """The columns' heads name only what differs between them."""
+def test_column_heads_are_short():
+    """A column's head names only the parameters that differ between columns."""
     found = [insn("smq_ram", 1.0 + n, luns=luns, bs=bs) for n, (luns, bs) in
              enumerate(((1, 512), (10, 512), (1, 4096)))]
     assert matrix.cells(found)[0] == ["device", "read 512 1 LUN", "read 512 10 LUNs",
@@ -302,7 +305,7 @@ def test_names_are_short():
 
 
 def run(*arguments, **environment):
-    """Runs tools/bench/run, which must not boot anything here."""
+    """Runs tools/bench/run with arguments for which it boots no VM."""
     return subprocess.run([BENCH / "run", *arguments], capture_output=True, text=True, timeout=60,
                           check=False, env={"PATH": "/usr/bin:/bin"} | environment)
 
@@ -314,8 +317,8 @@ def run(*arguments, **environment):
     (["--rows", "smq_virtio", "--only", "virtio"], "--rows: virtio always measures all of"),
     (["--again", "--out", "/nonexistent"], "/nonexistent/results.json"),
 ])
-def test_bad_arguments(arguments, message):
-    """tools/bench/run refuses them with a line that says why."""
+def test_bad_arguments_are_named(arguments, message):
+    """tools/bench/run refuses bad arguments, with a line that has the reason."""
     done = run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
@@ -328,8 +331,8 @@ def test_bad_arguments(arguments, message):
     (["--json", "/nonexistent/x"], "no such folder"),
     (["--keep", "/proc"], "--keep /proc: is not empty"),
 ])
-def test_bad_arguments_of_instruments(instrument, arguments, message):
-    """Each instrument refuses them in the same way."""
+def test_instruments_name_bad_arguments(instrument, arguments, message):
+    """Each instrument refuses bad arguments in the same way."""
     done = subprocess.run([BENCH / instrument, *arguments], capture_output=True, text=True,
                           timeout=60, check=False)
     assert done.returncode == 2
@@ -345,8 +348,8 @@ def test_a_failed_instrument_does_not_stop_the_others(tmp_path):
     assert "insn" in figures.read(tmp_path / "results.json").failed
 
 
-def test_report_again(tmp_path):
-    """--again makes the report and all pictures from results.json alone."""
+def test_again_rebuilds_the_report_from_results(tmp_path):
+    """--again makes the report and all pictures from results.json, without a measurement."""
     everything().write(tmp_path / "results.json")
     (tmp_path / "old.svg").write_text("gone")
     done = run("--again", "--out", str(tmp_path))
@@ -358,10 +361,10 @@ def test_report_again(tmp_path):
     for name in drawn:
         assert "<svg" in (tmp_path / name).read_text()
         assert f"({name})" in (tmp_path / "report.md").read_text()
-        assert name not in page, "the page wants another file"
+        assert name not in page, "the page refers to another file"
     assert page.count("<svg") == len(drawn)
     ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids)), "pictures share names"
+    assert len(ids) == len(set(ids)), "two pictures have the same id"
     assert set(re.findall(r"url\(#([^)]+)\)", page)) <= set(ids)
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
     assert not re.search(r'(src|href)="(?!#)(?!http://www.w3.org)', page)
@@ -380,8 +383,9 @@ def program(name):
     return made
 
 
-def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
-    """--resume measures again only instruments that failed or did not end."""
+def test_resume_repeats_only_unfinished_instruments(tmp_path, monkeypatch):
+    """--resume runs only instruments that failed or did not end. It refuses other options or
+    sources than those of the run that it continues."""
     bench = program("run")
     asked, bad = [], ["lines"]
 
@@ -424,8 +428,9 @@ def compare(tmp_path, old, new, *words):
                           capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_compare(tmp_path):
-    """Reports differences beyond the spread, by direction; counts figures in one file only."""
+def test_compare_reports_differences_beyond_the_spread(tmp_path):
+    """tools/bench/compare reports each difference beyond the spread as better or worse. It counts
+    figures that only one file has."""
     old = FigureSet([insn("smq_ram", 6500), insn("null_blk", 5000),
                      figure("native", "smq_ram", "iops", 900.0)])
     same = compare(tmp_path, old, old)
@@ -447,8 +452,9 @@ def test_compare(tmp_path):
     assert bad.returncode == 2 and "format is not" in bad.stderr
 
 
-def test_conclusions():
-    """A conclusion names the least and the most, and our rows as multiples of their peers."""
+def test_conclusion_names_extremes_and_peers():
+    """A conclusion names the rows with the least and the most, and gives our rows as multiples of
+    their peers."""
     found = [insn("smq_ram_null", 6000), insn("scsi_debug", 6400), insn("null_blk", 4000)]
     assert peers.conclusion(found) == (
         "io_uring read 512 QD32 batch 16: null_blk has the least, 4000; scsi_debug the most, 6400, "

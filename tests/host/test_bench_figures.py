@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Figures of the bench: wrong fields are refused by name, and files are read as written."""
+"""Figures of the bench: wrong fields are refused by name, and a file is read as it was written."""
 
 import json
 import sys
@@ -59,15 +59,16 @@ def time(**changes):
     ({"parameters": None}, "parameters is None, must be of type dict"),
     ({"parts": {"group": {"LLD": "much"}}}, r"parts\[group\]\[LLD\] is 'much'"),
 ])
-def test_no_figure(changes, message):
+def test_wrong_field_is_refused(changes, message):
     """The error names the field and its limit."""
     with pytest.raises(BenchError, match=message):
         figure(**changes)
 
 
 @pytest.mark.parametrize("repeats, left_out", [(6, 0), (8, 0), (9, 1), (12, 2), (24, 6), (50, 17)])
-def test_interval_of_a_median(repeats, left_out):
-    """The interval is that of the tables for the sign test; too few repeats give none."""
+def test_median_interval_matches_sign_test_tables(repeats, left_out):
+    """A median's interval is that of the tables for the sign test; fewer than six repeats have no
+    interval."""
     assert timing.interval(list(range(repeats, 0, -1))) == (1 + left_out, repeats - left_out)
     assert timing.interval([1.0] * 5) is None and timing.interval([]) is None
 
@@ -100,8 +101,8 @@ def test_read_returns_what_write_wrote(tmp_path):
     (lambda content: content["figures"].append(content["figures"][0]), "there are two of insn"),
     (lambda content: content["figures"].append(7), "figure 1: is not an object"),
 ])
-def test_damaged_file(tmp_path, damage, message):
-    """A file that is damaged is refused."""
+def test_damaged_file_is_refused(tmp_path, damage, message):
+    """A damaged file is refused, with the reason."""
     path = tmp_path / "f.json"
     FigureSet([figure()]).write(path)
     content = json.loads(path.read_text())
@@ -111,15 +112,15 @@ def test_damaged_file(tmp_path, damage, message):
         figures.read(path)
 
 
-def test_no_file(tmp_path):
-    """Reading and writing both report the missing file or folder."""
+def test_missing_file_is_reported(tmp_path):
+    """read() reports a missing file, and write() reports a missing folder."""
     with pytest.raises(BenchError, match="No such file"):
         figures.read(tmp_path / "none.json")
     with pytest.raises(BenchError, match="No such file"):
         FigureSet().write(tmp_path / "none" / "f.json")
 
 
-def test_merge_and_find():
+def test_merged_set_has_all_figures():
     """A merged set has all figures and reasons; the same figure twice is an error."""
     one, other = figure(), time()
     both = figures.merged([FigureSet([one], {"a": "x"}), FigureSet([other], {"b": "y"})])
@@ -134,18 +135,18 @@ def test_merge_and_find():
         both.merge(FigureSet([replace(one, value=1.0)]))
 
 
-def test_names_in_a_report():
-    """The names of workloads, sizes and rows, as a report has them."""
+def test_report_names_workloads_sizes_and_rows():
+    """A report names workloads, sizes and rows in words; a model's name has the word "model"."""
     assert figure().workload == "io_uring read 512 QD32 batch 16"
     assert figure(op="tur", bs=0, path="sg_io", qd=1, batch=1, luns=4, jobs=2).workload == \
         "SG_IO tur QD1 4 LUNs 2 jobs"
     assert figures.size(4096) == "4k"
     for row in rows.ROWS.values():
-        assert ("model" in row.label) == row.model, "a model says that it is one"
+        assert ("model" in row.label) == row.model, "only models have the word model"
 
 
-def test_rows_of_an_option():
-    """The rows come in the order of the report; unknown ones are refused."""
+def test_rows_come_in_report_order():
+    """The rows of --rows come in the order of the report; unknown rows are refused."""
     assert rows.chosen(None, ["null_blk", "smq_ram"]) == ["null_blk", "smq_ram"]
     assert rows.chosen("smq_ram,null_blk", ["null_blk", "smq_ram"]) == ["null_blk", "smq_ram"]
     with pytest.raises(BenchError, match="no row 'nvme', only null_blk"):
@@ -153,7 +154,7 @@ def test_rows_of_an_option():
 
 
 def test_every_field_is_written():
-    """A file has every field of a figure."""
+    """asdict(), from which a file is written, has every field of a figure."""
     assert asdict(figure()).keys() == figure().__dataclass_fields__.keys()
 
 
@@ -167,12 +168,12 @@ def test_every_second_turn_is_reversed():
     ([5], 10, 5), ([1, 2, 3], 50, 2), ([3, 1, 2, 4], 50, 2.5), (range(11), 10, 1),
     (range(11), 100, 10), ([2, 1], 0, 1),
 ])
-def test_percentile(values, percent, expected):
-    """Percentiles are right for few values, too."""
+def test_percentile_is_right_for_few_values(values, percent, expected):
+    """Percentiles are right even for few values."""
     assert timing.percentile(list(values), percent) == expected
 
 
-def test_summary():
+def test_outlier_does_not_move_the_summary():
     """An outlier in one repeat moves neither the median nor the spread."""
     made = timing.summary([[10, 11, 12], [10, 11, 900], [12, 13, 14]])
     assert (made.median, made.spread, made.repeats) == (11, 2, 3)
@@ -181,8 +182,8 @@ def test_summary():
         timing.percentile([], 10)
 
 
-def test_ratio():
-    """Ratios are taken for each repeat: a drift of both sides makes no difference."""
+def test_ratios_are_taken_for_each_repeat():
+    """A ratio is taken for each repeat, so a drift that both sides share does not change it."""
     assert timing.ratios([10, 20, 40], [20, 40, 100]) == [0.5, 0.5, 0.4]
     with pytest.raises(ValueError, match="2 repeats against 1"):
         timing.ratios([1, 2], [1])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/legacy-kernel: it measures a kernel of today, compares both paths of a stand-in for
-a kernel of 2018 in one table for each way of completion, and says why other kernels cannot be
-measured."""
+"""tools/bench/legacy-kernel measures a kernel of today. It compares both paths of a stand-in for a
+kernel of 2018, in a table for each way of completion. It reports why it cannot measure other
+kernels."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from smqbench import bothpaths, figures  # noqa: E402
 from smqbench.figures import FigureSet  # noqa: E402
 
 LIMIT = 300
-# What a command costs on 6.1, roughly: enough to tell one path from another.
+# The instructions of a command on 6.1, at least and at most: exact enough to distinguish paths.
 ON_6_1 = {("libaio", 32): (6300, 7300), ("libaio", 1): (7100, 8300), ("sd_sg_io", 1): (4700, 6400)}
 QEMU = "qemu-system-x86_64"
 needs_qemu = pytest.mark.skipif(shutil.which(QEMU) is None, reason=f"needs {QEMU}")
@@ -54,7 +54,7 @@ def run(*arguments, **environment):
 
 
 def old_image(path, release="4.19.304"):
-    """Makes the head of a bzImage: the tool reads nothing else of it."""
+    """Makes a file that is only the head of a bzImage: the tool reads nothing else."""
     head = bytearray(0x400)
     head[0x202:0x206] = b"HdrS"
     struct.pack_into("<H", head, 0x20E, 0x100)
@@ -66,7 +66,8 @@ def old_image(path, release="4.19.304"):
 
 @pytest.fixture(name="old")
 def fixture_old(tmp_path):
-    """Runs the tool with the stand-in, which fails in the given way."""
+    """Returns a function that runs the tool with the stand-in for QEMU. The function's first
+    argument is the stand-in's BENCH_OLD_GUEST."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / QEMU).symlink_to(HERE / "bench_old_guest")
     image = old_image(tmp_path / "bzImage")
@@ -78,9 +79,9 @@ def fixture_old(tmp_path):
 
 
 @needs_qemu
-def test_measures_a_kernel_of_today(kernel, tmp_path):
-    """Measures both ways of completion, one LUN and two, with locks; only the switch of paths is
-    missing."""
+def test_tool_measures_a_kernel_of_today(kernel, tmp_path):
+    """On a kernel of today the tool measures both ways of completion, with one LUN and with two,
+    and locks. Only the legacy path is missing."""
     image, modules = kernel
     done = run("--any-kernel", "--repeat", "1", "--luns", "2", "--workloads",
                "aio-4k-qd32,aio-4k-qd1,sg-tur,sd-read", "--modules", str(modules), "--json",
@@ -97,11 +98,11 @@ def test_measures_a_kernel_of_today(kernel, tmp_path):
         assert "legacy path" in figure.note
         same = {name: getattr(figure, name) for name in ("path", "op", "bs", "qd", "luns")}
         insn = found.one(row=figure.row, metric="insn", **same)
-        # Each I/O takes instructions in the program, but not many.
+        # Each I/O takes some instructions in the program.
         assert 50 < insn.value - figure.value < 1000
         assert sum(insn.parts["group"].values()) == pytest.approx(insn.value, abs=1)
         assert insn.parts["group"]["LLD"] > 50
-        # The lock of the AIO context, or those of sg, but no queue_lock.
+        # A command takes the lock of the AIO context or the locks of sg, but no queue_lock.
         locks = found.one(row=figure.row, metric="locks", **same)
         assert (1 <= locks.value < 1.3) if figure.path == "libaio" and figure.qd > 1 else \
             0.9 < locks.value < 20
@@ -109,12 +110,12 @@ def test_measures_a_kernel_of_today(kernel, tmp_path):
                                                for name in locks.parts["lock"])
         timer = found.one(row="kernel_mq_timer", metric="insn_kernel", **same)
         assert timer.value > figure.value + 800
-        # A completion in an interrupt takes locks there, and they count.
+        # A completion by an interrupt takes locks in the interrupt, and these count.
         assert found.one(row="kernel_mq_timer", metric="locks", **same).value > locks.value + 1
 
 
 @needs_qemu
-def test_guest_finds_that_there_is_no_switch(kernel, tmp_path):
+def test_guest_reports_a_kernel_without_use_blk_mq(kernel, tmp_path):
     """The guest refuses a kernel that claims to be 4.9 but has no use_blk_mq."""
     image, modules = kernel
     data = bytearray(image.read_bytes())
@@ -143,21 +144,22 @@ def test_guest_names_the_module_that_is_missing(kernel, tmp_path):
         in done.stderr
 
 
-def of(taken, mode="", **wanted):
-    """What was measured of both paths, by metric: (legacy, mq)."""
+def both_paths(taken, mode="", **wanted):
+    """The values of both paths, by metric: (legacy, mq)."""
     return {figure.metric: tuple(one.value for row in (plan.LEGACY, plan.MQ) for one in
                                  taken.find(row=row + mode, metric=figure.metric, **wanted))
             for figure in taken.find(**wanted)}
 
 
 def table_of(text):
-    """The lines of both tables, split at two blanks, without their heads."""
+    """The lines of both tables without their heads, each split into its cells."""
     return [[cell.strip() for cell in line.split("  ") if cell.strip()]
             for line in text.splitlines() if line.startswith(("libaio", "SG_IO"))]
 
 
 def test_table_has_both_paths_side_by_side(old, tmp_path):
-    """Figures are differences of two runs, with fixed costs gone, for kernel and program."""
+    """A table has both paths in one line. Figures are differences of two runs, so a run's fixed
+    costs are not in them."""
     done = old("", "--json", str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
     assert table_of(done.stdout) == [
@@ -166,16 +168,16 @@ def test_table_has_both_paths_side_by_side(old, tmp_path):
         ["libaio read 4k QD32 batch 16", "1", "1", "8500", "6500", "1.31", "5.00", "1.00", "4.00",
          "0.00", "0.00"]]
     found = figures.read(tmp_path / "figures")
-    assert of(found) == {"insn": (8000, 6000), "insn_kernel": (7000, 5000), "locks": (5, 1),
-                         "waits": (0, 0)}
-    assert of(found, "_timer")["locks"] == (5, 1)
+    assert both_paths(found) == {"insn": (8000, 6000), "insn_kernel": (7000, 5000),
+                                 "locks": (5, 1), "waits": (0, 0)}
+    assert both_paths(found, "_timer")["locks"] == (5, 1)
     assert {figure.kernel for figure in found.figures} == {"4.19.304"}
     assert "Locks: by the plugin" in done.stdout
 
 
-def test_two_cpus_and_ten_luns(old, tmp_path):
-    """One table for each way of completion: 1 and 10 LUNs, 1 and 2 CPUs; contended locks, and I/O
-    per second as a ratio of each round."""
+def test_table_has_two_cpus_and_ten_luns(old, tmp_path):
+    """A table for each way of completion has lines for 1 and 10 LUNs on 1 and 2 CPUs. They have the
+    contended locks, and the ratio of I/O per second, which is taken for each round."""
     done = old("", "--cpus", "2", "--luns", "10", "--rounds", "3", "--force", "--json",
                str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
@@ -194,9 +196,9 @@ def test_two_cpus_and_ten_luns(old, tmp_path):
     assert "1.31 times" in done.stdout and "to 1.40 times" in done.stdout
 
 
-def test_times_alternate():
-    """In each round both paths run each workload one after the other, the other path first in
-    every second round; the exact boot sets up a row once for all workloads."""
+def test_paths_alternate_in_each_round():
+    """In each round both paths run each workload, one after the other; every second round begins
+    with the other path. The exact boot sets up a row once for all workloads."""
     some = plan.chosen(["aio-4k-qd32", "sd-read"], [1, 10], [1, 2])
     lines = list(plan.Plan(plan.TIME, ["kernel_legacy", "kernel_mq"], some, 2).lines())
     assert [line.split()[1] for line in lines if line.startswith("row")][:4] == [
@@ -213,9 +215,9 @@ def test_times_alternate():
         "--jobs 1" in list(exact.lines())
 
 
-def test_locks_by_lock_stat(old, tmp_path):
-    """If the kernel has /proc/lock_stat, locks are read there: the plugin would count those of
-    lockdep, too."""
+def test_locks_are_read_from_lock_stat(old, tmp_path):
+    """If the kernel has /proc/lock_stat, the tool reads locks from it: the plugin would also count
+    the locks of lockdep."""
     done = old("lock_stat", "--json", str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
     assert "Locks: by /proc/lock_stat" in done.stdout and "those of lockdep" in done.stdout
@@ -227,8 +229,9 @@ def test_locks_by_lock_stat(old, tmp_path):
     assert [line[8] for line in table_of(done.stdout)] == ["4.00", "4.00"]
 
 
-def test_locks_not_counted(old, tmp_path):
-    """Without symbols and lock_stat the tool says so, and prints no 0."""
+def test_uncounted_locks_are_not_printed_as_0(old, tmp_path):
+    """Without symbols and lock_stat the tool reports that it has not counted locks; it does not
+    print 0."""
     done = old("none", "--json", str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
     assert "Locks: not counted: the kernel has no /proc/lock_stat" in done.stdout
@@ -236,8 +239,8 @@ def test_locks_not_counted(old, tmp_path):
     assert not figures.read(tmp_path / "figures").find(metric="locks")
 
 
-def test_lock_stat_is_read():
-    """The guest's expression finds acquisitions and contentions among lock_stat's columns."""
+def test_guest_parses_lock_stat():
+    """The guest's sed expression finds acquisitions and contentions among lock_stat's columns."""
     text = (ROOT / "tools/bench/legacy/init").read_text(encoding="ascii")
     expression = text.split("print_lock_stat() {", 1)[1].split("sed -n '", 1)[1].split("'", 1)[0]
     lines = (
@@ -259,7 +262,8 @@ def test_lock_stat_is_read():
 
 
 def test_without_figures_the_recorded_ones_are_shown():
-    """The report's tables hold the figures of 4.19.304 under their own name."""
+    """Without a given kernel the report's tables have the figures of 4.19.304, under their own
+    name."""
     for mode, ratio in (("", "1.21"), ("_timer", "1.22")):
         (label, pairs), = bothpaths.sources(FigureSet(), mode)
         assert "measured elsewhere" in label
@@ -317,7 +321,7 @@ def test_too_new_kernel_is_refused_at_once(tmp_path, release):
     (["--queues", "2", "IMAGE"], 2, "--queues 2: from 1 to 1, the number of --cpus"),
     (["--rounds", "51", "IMAGE"], 2, "--rounds: '51' is not a number from 0 to 50"),
 ])
-def test_bad_arguments(tmp_path, arguments, status, message):
+def test_bad_arguments_are_named(tmp_path, arguments, status, message):
     image = old_image(tmp_path / "bzImage")
     (tmp_path / "empty").mkdir()
     words = {"IMAGE": str(image), "EMPTY": str(tmp_path / "empty")}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/legacy/init where a kernel has both paths, which no kernel in Debian's archive has:
-its functions run in busybox's shell over a tree that stands in for sysfs. A write to add_host
-makes a host there, on the path that use_blk_mq says at that moment."""
+"""tools/bench/legacy/init on a kernel with both paths. No kernel in Debian's archive has both, so
+busybox's shell runs init's functions over a tree that stands in for sysfs. A write to add_host
+makes a host in the tree, on the path that use_blk_mq selects at that moment."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from testvm import initramfs  # noqa: E402
 from testvm.errors import VMError  # noqa: E402
 
-# What stands in for the kernel: put() is the only way by which init writes to sysfs.
+# Functions that stand in for the kernel. init writes to sysfs only by put().
 KERNEL = """
 note() { echo "$*"; }
 die() { echo "error $*"; exit 1; }
@@ -55,7 +55,8 @@ use_blk_mq=absent set='' settled='' row='' elevator='' disks='' sgs=''
 
 @pytest.fixture(name="run")
 def fixture_run(tmp_path):
-    """Runs words after init's functions, over a fresh tree."""
+    """Returns a function that defines init's functions and runs a script after them, over a new
+    tree."""
     try:
         busybox = initramfs.busybox()
     except VMError as error:
@@ -79,8 +80,8 @@ def fixture_run(tmp_path):
     return run_words
 
 
-def test_hosts_on_both_paths_in_one_boot(run):
-    """For each number of LUNs one host on each path; rows find the disks of theirs."""
+def test_one_boot_has_hosts_on_both_paths(run):
+    """For each number of LUNs there is a host on each path, and each row finds its host's disks."""
     said = run("""add_hosts
 for one in "kernel_legacy 1" "kernel_mq 1" "kernel_legacy_timer 3" "kernel_mq_timer 3"; do
     set_up $one 1
@@ -99,14 +100,14 @@ done
     assert [line.split()[1:6] for line in queues if "_timer" not in line] == [
         ["kernel_legacy", "sd10", "use_blk_mq=N", "elevator=noop", "queue_depth=128"],
         ["kernel_mq", "sd20", "use_blk_mq=Y", "elevator=none", "queue_depth=128"]]
-    # scsi_debug has one delay for all hosts: it is written only when it changes.
+    # scsi_debug has one delay for all hosts. init writes it only to change it.
     assert [line for line in said if "delay" in line and line.startswith("put")] == [
         "put delay 0", "put ndelay 20000"]
     assert said[-1].startswith("uses")
 
 
-def test_times_settle_a_queue_once(run):
-    """In a boot for times a row comes back each round, and its queues stay as they are."""
+def test_boot_for_times_sets_each_queue_once(run):
+    """In a boot for times each round sets up a row again, but its queues are set only once."""
     said = run("kind=time\nadd_hosts\nset_up kernel_mq 1 1\nset_up kernel_legacy 1 1\n"
                "set_up kernel_legacy 1 2\nset_up kernel_mq 1 2\n")
     assert sum(line.startswith("queue ") for line in said) == 2
@@ -125,13 +126,13 @@ def test_times_settle_a_queue_once(run):
      "error {}/bus/pseudo/drivers/scsi_debug/add_host: 1 refused"),
 ])
 def test_missing_kernel_features_are_named(run, environment, message):
-    """The guest names the field, what was wanted, and what there is."""
+    """The guest names the field, its expected value, and its value."""
     words = {name: value.format(run.tree) for name, value in environment.items()}
     said = run("add_hosts\necho done\n", **words)
     assert said[-1] == message.format(run.tree)
 
 
-def test_other_nodes_are_refused(run):
-    """A plan that asks for nodes that no disk has is an error of the plan."""
+def test_unknown_nodes_are_refused(run):
+    """A plan that names a kind of nodes that no disk has is an error."""
     said = run("add_hosts\nset_up kernel_mq 1 1\nrun key 1 1 aio tape\n")
     assert said[-1] == "error plan: key: there are no nodes 'tape', only disk and sg"

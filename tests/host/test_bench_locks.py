@@ -29,8 +29,9 @@ QUEUE, HOST, BOTH = "ffffffffc0001010", "ffffffffc0001110", "ffffffffc0001210"
 LUN0, LUN1, SHOST, RING = "ffff888000000010", "ffff888000000110", "ffff888000000210", "ffff8880003"
 
 
-def leave(folder, runs, counts, jobs=1):
-    """Writes the files of a guest and the plugin. @runs: the hist lines of each run."""
+def write_files(folder, runs, counts, jobs=1):
+    """Writes the files that a guest and the plugin write; returns the log that is read from them.
+    @runs: the hist lines of each run. @counts: the I/Os of a job in each run."""
     (folder / "kallsyms.1").write_text(KALLSYMS)
     log = "kernel 6.1\nparam smq_ram modprobe smq_ram\nqueue smq_ram sda iostats=1\nrow smq_ram 1\n"
     out = ""
@@ -46,13 +47,14 @@ def leave(folder, runs, counts, jobs=1):
 
 def one(folder, lines, count=100, jobs=1):
     """The locks of a single run."""
-    locks, = acquisitions.cells(leave(folder, [lines], [count], jobs), folder)["smq_ram", "key"]
+    log = write_files(folder, [lines], [count], jobs)
+    locks, = acquisitions.cells(log, folder)["smq_ram", "key"]
     return locks
 
 
-def test_pairs_subtract(tmp_path):
-    """The difference of two runs has what happens per I/O, not what happens once in each."""
-    log = leave(tmp_path, [
+def test_figures_are_differences_of_two_runs(tmp_path):
+    """The difference of two runs has the locks of each I/O, without those taken once in a run."""
+    log = write_files(tmp_path, [
         [f"lock {LOCK} {QUEUE_RQ} {LUN0} 105 0 0", f"lock {LOCK} {SUBMIT} {RING} 1 0 0"],
         [f"lock {LOCK} {QUEUE_RQ} {LUN0} 305 0 0", f"lock {LOCK} {SUBMIT} {RING} 1 0 0"],
     ], [100, 300])
@@ -63,7 +65,8 @@ def test_pairs_subtract(tmp_path):
 
 
 def test_locks_are_distinguished_by_address(tmp_path):
-    """Locks differ by address, even if one function takes both; per LUN and per host."""
+    """Two addresses are two instances of a lock, even if one function takes both: a lock of each
+    LUN has two, a lock of the host has one."""
     locks = one(tmp_path, [
         f"lock {LOCK} {QUEUE_RQ} {LUN0} 50 0 0", f"lock {LOCK} {QUEUE_RQ} {LUN1} 50 0 0",
         f"lock {LOCK} {DONE} {LUN0} 50 0 0", f"lock {LOCK} {DONE} {LUN1} 50 0 0",
@@ -74,8 +77,8 @@ def test_locks_are_distinguished_by_address(tmp_path):
 
 
 def test_legacy_locks_have_names(tmp_path):
-    """The legacy model's locks have names, which say that they are of a model."""
-    # The function BOTH takes both locks: their addresses tell which.
+    """The legacy model's locks have names, each with the word "model"."""
+    # The function BOTH takes both locks: only their addresses distinguish them.
     locks = one(tmp_path, [f"lock {LOCK} {QUEUE} {LUN0} 306 160 0",
                            f"lock {LOCK} {BOTH} {LUN0} 100 0 0",
                            f"lock {LOCK} {BOTH} {SHOST} 100 0 0",
@@ -93,18 +96,18 @@ def test_locks_of_interrupts_are_not_counted(tmp_path):
                            f"lock {LOCK} {DONE} {SHOST} 50 50 50"])
     assert locks.total() == 1
     assert locks.contended_share() == 10
-    # More contended acquisitions than there were outside interrupts.
+    # More acquisitions were contended than there were outside interrupts.
     locks = one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 130 110 30"])
     assert locks.contended_share() == 100
 
 
-def test_all_jobs_count(tmp_path):
+def test_figures_are_per_io_of_all_jobs(tmp_path):
     """Figures are per I/O of all jobs together."""
     assert one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 200 0 0"], 100, 2).total() == 1
 
 
-def test_share_of_instructions(tmp_path):
-    """The share of locking includes the share of waiting."""
+def test_share_of_locking_includes_waiting(tmp_path):
+    """The share of instructions for locking includes those for waiting."""
     locks = one(tmp_path, [f"block {LOCK} 10 30 0 0", f"block {SLOW} 5 20 0 0",
                            f"block {QUEUE_RQ} 60 10 0 0", "block 400000 1 0 0 0"])
     assert locks.insn_share(acquisitions.LOCK_CODE) == pytest.approx(100 * 400 / 1000)
@@ -122,16 +125,16 @@ def test_damage_is_noticed(tmp_path, line, message):
         one(tmp_path, [line])
 
 
-def test_blind_instrument_is_noticed(tmp_path):
-    """Next to no locks is an error: every path takes some."""
+def test_hardly_any_locks_are_an_error(tmp_path):
+    """If hardly any locks were counted, that is an error: every path takes some."""
     found = {("smq_ram", "key"): [one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 1 0 0"])]}
     with pytest.raises(BenchError, match="hardly any locks"):
         acquisitions.check(found)
 
 
 def test_full_table_is_noticed(tmp_path):
-    """If the plugin's table was full, locks are missing: an error."""
-    log = leave(tmp_path, [[]], [100])
+    """A full table of the plugin is an error, because locks are missing."""
+    log = write_files(tmp_path, [[]], [100])
     log.runs[0].figures["overflow"] = 1
     with pytest.raises(BenchError, match="ran out of room"):
         acquisitions.cells(log, tmp_path)

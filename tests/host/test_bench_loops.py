@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bench's measured programs refuse bad input with a line that names it."""
+"""The programs that the bench measures: they refuse bad input, with a line that names it."""
 
 import json
 import subprocess
@@ -59,7 +59,7 @@ def fixture_run():
     ("static/aio", ["--jobs", "0", "/dev/null"], "--jobs: '0' is not a number from 1 to 128"),
     ("sgio", ["--timeout", "0", "/dev/null"], "--timeout: '0' is not a number from 1 to 86400"),
 ])
-def test_bad_arguments(run, program, arguments, message):
+def test_bad_arguments_are_named(run, program, arguments, message):
     """The program names the argument and exits with status 2."""
     done = run(program, *arguments)
     assert done.returncode == 2
@@ -76,7 +76,7 @@ def test_bad_arguments(run, program, arguments, message):
     ("inkernel", "/dev/null", "/sys/kernel/debug/smq_load/run: No such file or directory"),
     ("static/aio", "/dev/null", "/dev/null: Invalid argument"),
 ])
-def test_bad_device(run, program, device, message):
+def test_bad_device_is_named(run, program, device, message):
     """The program names the device, prints no figure and exits with status 1."""
     done = run(program, device)
     assert done.returncode == 1
@@ -84,14 +84,14 @@ def test_bad_device(run, program, device, message):
     assert not done.stdout
 
 
-def test_failing_job_ends_all(run):
-    """If a job fails, no other job waits for it."""
+def test_failing_job_ends_all_jobs(run):
+    """If a job fails, the other jobs end: they do not wait for it."""
     done = run("uring", "/nonexistent", "/dev/null")
     assert done.returncode == 1
 
 
-def test_aio_reads(run, tmp_path):
-    """Every I/O completes, also if the last batch is not full."""
+def test_aio_completes_every_io(run, tmp_path):
+    """Every I/O completes, even if the last batch is not full."""
     (tmp_path / "file").write_bytes(bytes(8192))
     for depth, batch in ((1, 1), (32, 16), (3, 16), (16, 5)):
         done = run("static/aio", "--depth", str(depth), "--batch", str(batch), "--count", "7,101",
@@ -100,8 +100,8 @@ def test_aio_reads(run, tmp_path):
         assert [json.loads(line)["count"] for line in done.stdout.splitlines()] == [7, 101]
 
 
-def test_aio_deals_disks_out(run, tmp_path):
-    """Ten disks or one, two jobs or one: each job issues all of its I/Os."""
+def test_each_aio_job_issues_all_its_ios(run, tmp_path):
+    """With ten disks or one, and two jobs or one, each job issues all of its I/Os."""
     disks = [tmp_path / str(n) for n in range(10)]
     for disk in disks:
         disk.write_bytes(bytes(8192))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/native: the figures it reads from a guest's output; and it runs on emulated CPUs,
-where times mean nothing."""
+"""tools/bench/native: the figures that it reads from a guest's output, and a whole run on emulated
+CPUs, on which times mean nothing."""
 
 import errno
 import json
@@ -39,14 +39,14 @@ def line(kind, **content):
 
 
 def look(group, slowdown):
-    """The line of a look at the machine: how much two CPUs slow each other down."""
+    """The line of a look at the machine. @slowdown: how much two CPUs slow each other down."""
     return line("spin", group=group, alone=[[1000.0] * 50] * 2,
                 together=[[1000.0] * 50, [1000.0 * slowdown] * 50])
 
 
 def guest(rows, keys, repeats=3, looks=(1.0,), delay=5000.0, end=True):
-    """A guest's output. @rows: ns per command by row. @looks: slowdowns that looks at the machine
-    find; the last one is repeated."""
+    """A guest's output. @rows: ns per command by row. @looks: the slowdowns that the looks at the
+    machine find; the last one is repeated. @delay: ns that the doorbell of 5000 ns takes."""
     lines = [line("kernel", release="7.2", cmdline="x")]
     lines += [line("row", row=row, setting={"device": row, "queue": "q"}) for row in rows]
     lines.append(line("delay", wanted=5000, setting=5000, took=900.0))
@@ -64,14 +64,14 @@ def guest(rows, keys, repeats=3, looks=(1.0,), delay=5000.0, end=True):
 
 
 def read(tmp_path, lines, repeats=3):
-    """Writes lines to a file; returns what is read from it."""
+    """Writes lines to a file; returns the results that are read from it."""
     path = tmp_path / "results"
     path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="ascii")
     return results.read(path, repeats)
 
 
 def test_times_have_p10_and_median(tmp_path):
-    """One chunk in eleven is 50 times as long: neither p10 nor the median is moved by it."""
+    """If one chunk in eleven takes 50 times as long, neither p10 nor the median changes."""
     found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ]))
     figure, = results.figures(found, "tools/bench/native", 2, {1: ""})
     assert (figure.metric, figure.value, figure.p10, figure.median) == ("time", 1050, 1010, 1050)
@@ -92,8 +92,8 @@ def test_rows_with_idle_cpus_have_iops_per_cpu(tmp_path):
     (2.0, 0.9, 1.0, "PASS FAIL judged) FAIL PASS PASS PASS FAIL PASS"),
     (2.0, 1.0, 1.2, "PASS PASS judged) PASS FAIL FAIL FAIL PASS FAIL"),
 ])
-def test_bars_of_the_policy(tmp_path, gain, kept, qd1, words):
-    """Each bar can fail."""
+def test_each_bar_of_batch_can_fail(tmp_path, gain, kept, qd1, words):
+    """Each bar of the policy "batch" can fail. Bars of rows that were not measured are reported."""
     rows = dict(DIRECT)
     for name, value in DIRECT.items():
         rows[f"{name}_batch"] = value / (gain if "doorbell" in name else kept)
@@ -109,11 +109,11 @@ def test_bars_of_the_policy(tmp_path, gain, kept, qd1, words):
     assert sum("must be" in line for line in missed) == words.count("FAIL")
     assert sum("in batches of 16" in line and "not measured" in line for line in missed) == 2
     assert len(missed) == words.count("FAIL") + 2
-    assert not report.missed(found, ["smq_ram_100us"]), "a row without its pair is judged"
+    assert not report.missed(found, ["smq_ram_100us"]), "half of a pair is judged"
 
 
 def test_bars_have_an_interval(tmp_path):
-    """A bar has an interval, from the scatter of the repeats, if there are six or more."""
+    """With six or more repeats a bar has an interval, which follows from their scatter."""
     rows = {"smq_ram": 1000.0, "smq_ram_batch": 1000.0}
     few = report.bars(read(tmp_path, guest(rows, [READ])))
     assert "too few repeats" in few[-1]
@@ -127,7 +127,7 @@ def test_bars_have_an_interval(tmp_path):
 
 
 def test_doorbell_of_another_cost_is_not_judged(tmp_path):
-    """If ndelay() is wrong by a third, the doorbell has another cost and its bars do not count."""
+    """If a doorbell takes a third longer than wanted, its bars are not judged."""
     rows = {"smq_ram_100us_doorbell": 6000.0, "smq_ram_100us_doorbell_batch": 1000.0,
             "smq_ram_100us": 1000.0, "smq_ram_100us_batch": 1000.0}
     found = read(tmp_path, guest(rows, [READ], delay=6700.0))
@@ -145,7 +145,7 @@ def test_doorbell_of_another_cost_is_not_judged(tmp_path):
 
 
 def user(row="scsi_debug", jobs=2, repeats=3, calls=200.0):
-    """A guest's lines of a load from user space; the second repeat took twice as long."""
+    """A guest's lines of a load from user space, in which the second repeat took twice as long."""
     lines = guest({row: 1.0}, [], repeats, end=False)
     keys = {Workload(path, "read", 512, 32, 16, jobs, jobs).key: value
             for path, value in USER.items()}
@@ -160,7 +160,7 @@ def user(row="scsi_debug", jobs=2, repeats=3, calls=200.0):
 
 
 def test_ratios_are_formed_within_a_repeat(tmp_path):
-    """A repeat that took twice as long moves the times, not the ratios."""
+    """A repeat that took twice as long changes the times, but not the ratios."""
     found = read(tmp_path, user())
     taken = figures.FigureSet()
     for figure in results.figures(found, "tools/bench/native", 2, {2: "forced: busy"}):
@@ -177,7 +177,7 @@ def test_ratios_are_formed_within_a_repeat(tmp_path):
     table = report.by_path(found)
     assert table[1].startswith("scsi_debug, 2 processes, a LUN each")
     assert "0.625 +-0.000" in table[4] and "0.500 +-0.000" in table[4]
-    assert not report.times(found), "the load from user space is among that of the kernel"
+    assert not report.times(found), "the kernel's loads include a load from user space"
     text = reports.markdown(taken)
     assert "| path | scsi_debug, 2 processes |" in text
     for value in ("500", "500 ±250", "0.62", "0.50"):
@@ -188,7 +188,8 @@ def test_ratios_are_formed_within_a_repeat(tmp_path):
 
 @pytest.mark.parametrize("row, calls", [("smq_ram_20us", 200.0), ("scsi_debug", 0)])
 def test_time_of_calls_is_not_subtracted(tmp_path, row, calls):
-    """The calls' time is not subtracted if the device takes time, or if it was not measured."""
+    """The time of the system calls is not subtracted if the load waits for the device meanwhile, or
+    if it was not measured."""
     found = read(tmp_path, user(row, calls=calls))
     metrics = {figure.metric for figure in results.figures(found, "tools/bench/native", 2, {})}
     assert metrics == {"time", "against_block"}
@@ -202,8 +203,8 @@ def test_time_of_calls_is_not_subtracted(tmp_path, row, calls):
     ("echo '{\"chunks\": [[]], \"max_held\": 0}'", None, "no requests are held there"),
     ("echo no such disk >&2; exit 3", None, "status 3: no such disk"),
 ])
-def test_a_program(tmp_path, monkeypatch, script, chunks, message):
-    """The program's output in nanoseconds per command, or an error that has its message."""
+def test_program_output_is_converted_or_refused(tmp_path, monkeypatch, script, chunks, message):
+    """The program's output becomes nanoseconds per command, or an error with its message."""
     (tmp_path / "uring").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "uring").chmod(0o755)
     monkeypatch.setattr(programs, "PROGRAMS", tmp_path)
@@ -230,7 +231,7 @@ def test_company_is_killed_after_an_exception():
 
 @pytest.fixture(name="native")
 def fixture_native():
-    """The command as a module."""
+    """Imports tools/bench/native as a module."""
     from importlib.machinery import SourceFileLoader
     from importlib.util import module_from_spec, spec_from_loader
     spec = spec_from_loader("native", SourceFileLoader("native", str(TOOL)))
@@ -239,8 +240,8 @@ def fixture_native():
     return module
 
 
-def test_groups_measured_in_turns(native):
-    """All paths to a device are measured in turns; the bars' rows alone if these are chosen."""
+def test_paths_to_a_device_are_measured_in_turns(native):
+    """All paths to a device are measured in turns. --bars measures only the rows of the bars."""
     def groups(*arguments, cpus=2):
         return native.groups(native.INSTRUMENT.parse(list(arguments)), cpus)
     one, two = groups("--load", "user-space")
@@ -269,13 +270,13 @@ def test_groups_measured_in_turns(native):
     (["--rows", "null_blk", "--load", "user-space"], "none of these is measured with --load"),
     (["--rows", "null_blk", "--bars"], "none of these is measured with --bars"),
 ])
-def test_nothing_to_measure(tmp_path, native, arguments, message):
+def test_empty_selection_is_refused(tmp_path, native, arguments, message):
     with pytest.raises(BenchError, match=message):
         native.write_plan(tmp_path / "plan", native.INSTRUMENT.parse(arguments), 2)
 
 
-def test_claims_ask_for_what_is_measured(native):
-    """Each claim of the report about native speed has its figures."""
+def test_native_claims_have_their_figures(native):
+    """tools/bench/native measures all figures that the claims about native speed need."""
     taken = figures.FigureSet()
     for group in native.groups(native.INSTRUMENT.parse([]), 2):
         for row, key in group:
@@ -300,7 +301,7 @@ def test_printed_command_repeats_the_measurement(native):
 
 
 def judged(native, found, *arguments):
-    """Judges a guest's results; returns what was dropped, and why."""
+    """Judges the rounds of a guest's results; returns the groups that were skipped, and why."""
     taken = figures.FigureSet()
     native.judge_two_cpus(native.INSTRUMENT.parse(list(arguments)), found, taken)
     return taken.skipped
@@ -309,7 +310,7 @@ def judged(native, found, *arguments):
 @pytest.mark.parametrize("looks, dropped", [
     ([1.0] * 9, []),
     ([1.0] * 4 + [1.14] + [1.0] * 4, []),
-    # The first and the last look are beside one round, the others between two.
+    # The first and the last look affect one round, the others the rounds before and after them.
     ([1.3] + [1.0] * 8, [1]),
     ([1.0] * 8 + [1.3], [8]),
     ([1.0] * 4 + [1.3] + [1.0] * 4, [4, 5]),
@@ -317,7 +318,7 @@ def judged(native, found, *arguments):
     ([1.0, 1.3, 1.0, 1.0, 1.0, 1.0, 1.0, 1.3, 1.0], [1, 2, 7, 8]),
 ])
 def test_disturbed_rounds_are_dropped(tmp_path, native, looks, dropped):
-    """A disturbed round is dropped in all rows that are compared."""
+    """A disturbed round is dropped in all rows that are compared with each other."""
     lines = guest({"smq_ram": 1000.0, "scsi_debug": 2000.0}, [READ, TWO], 8, looks)
     for one in lines:
         if one["kind"] == "run":
@@ -357,8 +358,8 @@ def test_too_few_rounds_give_no_result(tmp_path, native, repeats, busy, left):
 
 
 def test_a_disturbance_drops_rounds_of_its_own_group_only(tmp_path, native):
-    """A short disturbance affects only the group that was being measured, which loses some or all
-    of its rounds."""
+    """A short disturbance affects only the group that was measured at that time. That group loses
+    some or all of its rounds."""
     other = TWO.replace("512", "4096")
     lines = guest({"smq_ram": 1000.0}, [READ, TWO], 8, end=False)
     lines += [one | {"group": 2} for one in guest({"smq_ram": 1000.0}, [other], 8, [1.0, 3.0, 1.0])
@@ -371,7 +372,7 @@ def test_a_disturbance_drops_rounds_of_its_own_group_only(tmp_path, native):
         READ: 8, TWO: 8, other: 6}
 
 
-def test_by_force_all_rounds_stay(tmp_path, native):
+def test_force_keeps_all_rounds(tmp_path, native):
     found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ, TWO], 8, [1.3]), 8)
     assert not judged(native, found, "--force")
     one, two = results.figures(found, "tools/bench/native", 2, {})
@@ -381,9 +382,9 @@ def test_by_force_all_rounds_stay(tmp_path, native):
 
 
 def machine_with_company(seed, share, rounds):
-    """A realistic run of two paths, of which the second takes 1.2 times as long as the first: times
-    have a floor and some noise, and now and then another process uses a CPU for some rounds, in
-    slices of 4 ms. @share: its share of the time. Returns the lines and the disturbed rounds."""
+    """A realistic run of two paths; the second takes 1.2 times as long as the first. Times have a
+    minimum and some noise. At random times another process uses a CPU for up to 400 ms, in slices
+    of 4 ms. @share: how often (400: always). Returns the lines and the disturbed rounds."""
     chance = random.Random(seed)
     lines, hit = guest({"smq_ram_null": 1.0}, [], rounds, end=False), set()
     busy_until = now = 0.0
@@ -418,7 +419,7 @@ def machine_with_company(seed, share, rounds):
     return [*lines, spun(), line("end")], hit
 
 
-def test_realistic_sequences(tmp_path, native):
+def test_most_rounds_of_realistic_runs_remain(tmp_path, native):
     """In realistic runs most rounds remain, and the share of disturbed rounds is smaller among them
     than among all; on a machine that is always busy none remains."""
     kept = lost = refused = partly = 0
@@ -432,7 +433,7 @@ def test_realistic_sequences(tmp_path, native):
             continue
         numbers = [[whole.index(one) + 1 for one in left]
                    for whole, left in zip(before, after, strict=True)]
-        assert numbers[0] == numbers[1], "what is compared lost different rounds"
+        assert numbers[0] == numbers[1], "rows that are compared lost different rounds"
         assert len(numbers[0]) >= 4
         partly += len(numbers[0]) < 8
         kept += len(hit & set(numbers[0]))
@@ -469,7 +470,7 @@ def test_damaged_results_are_refused(tmp_path, spoil, message):
     (["--json", "/no/such/file"], "--json /no/such/file: no such folder"),
     (["--kernel", "6.1"], "unrecognized arguments: --kernel"),
 ])
-def test_bad_arguments(arguments, message):
+def test_bad_arguments_are_named(arguments, message):
     done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False,
                           timeout=60)
     assert done.returncode == 2
@@ -477,7 +478,7 @@ def test_bad_arguments(arguments, message):
 
 
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs QEMU")
-def test_in_the_vm(tmp_path):
+def test_native_measures_in_a_vm(tmp_path):
     """A whole measurement with every kind of device, on emulated CPUs."""
     done = subprocess.run([
         TOOL, "--kernel-vm", "6.1", "--repeat", "2", "--json", tmp_path / "figures",
@@ -495,10 +496,10 @@ def test_in_the_vm(tmp_path):
     for figure in found.figures:
         assert figure.repeats == 2 and "times mean nothing" in figure.note
         assert figure.kernel.startswith("6.1.")
-    # A command with its own doorbell cannot take less than the doorbell.
+    # A command with its own doorbell takes at least as long as the doorbell.
     one_by_one = found.one(row="smq_ram_20us_doorbell", metric="time", qd=32, batch=1)
     assert one_by_one.p10 > 4000
-    # A read cannot take less than the system call that fetches it.
+    # A read takes at least as long as the system call that fetches its completion.
     call, = found.find(row="scsi_debug", op="call", jobs=1)
     for one in found.find(row="scsi_debug", metric="time", jobs=1, op="read"):
         assert one.path == "in_kernel" or one.p10 > call.p10
@@ -509,8 +510,9 @@ def test_in_the_vm(tmp_path):
 
 @pytest.mark.parametrize("number, refused", [(errno.EBUSY, False), (errno.ENOENT, False),
                                              (errno.EINVAL, True)])
-def test_elevator_while_a_disk_is_being_added(monkeypatch, tmp_path, number, refused):
-    """The kernel's errors of that moment are tried again, others end the measurement."""
+def test_elevator_is_retried_while_a_disk_is_added(monkeypatch, tmp_path, number, refused):
+    """A write of the scheduler that fails because a disk is being added is tried again; another
+    error ends the measurement."""
     def write_text(*_, **__):
         raise OSError(number, "as in the kernel")
     monkeypatch.setattr(Path, "write_text", write_text)
@@ -521,8 +523,9 @@ def test_elevator_while_a_disk_is_being_added(monkeypatch, tmp_path, number, ref
         assert not devices._without_elevator(tmp_path)
 
 
-def test_a_disk_that_cannot_be_opened_yet(monkeypatch, tmp_path):
-    """A disk that is being added is opened when it can be; other errors end the measurement."""
+def test_open_is_retried_while_a_disk_is_added(monkeypatch, tmp_path):
+    """An open that fails because a disk is being added is tried again; another error ends the
+    measurement."""
     real, errors = open, [errno.ENXIO, errno.ENOENT]
 
     def opened(name, mode):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bench's plugins on loads with known figures: they must count exactly, and must see
-allocations and shared cache lines."""
+"""The bench's plugins on loads with known figures: they must count instructions exactly, and must
+see allocations, contended locks and shared cache lines."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
                                 reason="needs qemu-system-x86_64")
 
 INSNS_PER_TURN = 2
-# The approximate cost of the path on all supported kernels.
+# Instructions of this path, at least and at most.
 PLAIN_512 = 6000, 7000
 
 
@@ -46,7 +46,8 @@ def fixture_counted(tmp_path_factory):
 
 
 def test_count_is_exact(counted):
-    """The count of a loop of known length is exact, without what interrupts add."""
+    """The count of a loop of known length is exact, once the instructions of interrupts are
+    subtracted."""
     log, cells = counted
     small, large = (run for run in log.runs if run.workload == "known")
     insns = large.figures["insns"] - small.figures["insns"]
@@ -55,8 +56,8 @@ def test_count_is_exact(counted):
     assert cells["scsi_debug", "known"].own == 0
 
 
-def test_count_of_scsi_debug(counted):
-    """The count of an io_uring read of scsi_debug charges nothing to sg, which takes no part."""
+def test_scsi_debug_reads_charge_nothing_to_sg(counted):
+    """In an io_uring read of scsi_debug nothing is charged to sg, which takes no part in it."""
     cell = counted[1]["scsi_debug", "plain-512"]
     assert PLAIN_512[0] < cell.insns < PLAIN_512[1]
     assert cell.per_io.total() == pytest.approx(cell.insns, rel=1e-9)
@@ -79,7 +80,8 @@ def test_allocations_are_charged(counted):
 
 
 def test_contended_locks_are_seen(tmp_path):
-    """Two CPUs contend for one lock; with a lock for each CPU they do not."""
+    """The plugin sees that two CPUs contend for one lock, and that with a lock for each CPU they do
+    not."""
     program = tmp_path / "contended"
     subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-static", "-o", program,
                     HERE / "bench_contended.c", ROOT / "tools/bench/loop/jobs.c"],
@@ -99,7 +101,8 @@ def test_contended_locks_are_seen(tmp_path):
 
 
 def test_shared_lines_are_seen(tmp_path):
-    """Two CPUs on one LUN share cache lines of sd; a CPU alone shares none."""
+    """The plugin sees that two CPUs on one LUN share cache lines of sd, and that a single CPU
+    shares none."""
     log = boot("lines", tmp_path, {"sd_mod"}, options=["--cpus", "2", "--append", "tsc=reliable"])
     sharings = transfers.sharings(log, tmp_path)
     shared, alone = (sharings["scsi_debug", workload] for workload in ("shared", "alone"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/policies: the figures it reads from guests' output, its bars, and its tables."""
+"""tools/bench/policies: the figures that it reads from guests' output, its bars, and its tables."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ PAIR = Workload("io_uring", "read", 512, 32, 1, 1, 2)
 
 
 def figure(row, metric, value, workload=PAIR, cpus=2, **more):
-    """A figure of the instrument policies."""
+    """A figure of tools/bench/policies."""
     times = {"p10": float(value), "median": float(value)} if metric == "time" else {}
     return instrument.figure(
         instrument="policies", row=row, kernel="6.1", cpus=cpus, note="", parameters={},
@@ -51,7 +51,7 @@ def judged(found, what):
 
 
 def guest(tmp_path, *lines, end=True):
-    """Writes a guest's lines to a file; returns what is read from it."""
+    """Writes a guest's lines to a file; returns the figures that are read from it."""
     every = [{"kind": "kernel", "release": "7.2", "cpus": 2, "cmdline": "x"}, *lines]
     every += [{"kind": "end"}] if end else []
     path = tmp_path / "results"
@@ -84,8 +84,8 @@ def test_wrong_figures_are_refused(tmp_path, line, end, words):
         guest(tmp_path, line, end=end)
 
 
-def test_bars_of_bucket():
-    """bucket has bars for waits alone and for waits with failed tries; each can be missed."""
+def test_each_bar_of_bucket_can_be_missed():
+    """bucket has bars for waits, and for waits with failed tries. Each can be missed."""
     found = taken(figure("shared_direct", "waits", 0.2), figure("shared_bucket", "waits", 0.02),
                   figure("shared_bucket", "failed_tries", 0.3),
                   figure("shared_direct", "transfers", 10), figure("shared_bucket", "transfers", 6))
@@ -100,8 +100,8 @@ def test_bars_of_bucket():
 
 
 @pytest.mark.parametrize("bucket, word", [(1010, "PASS"), (1100, "MISSED"), (900, "PASS")])
-def test_native_speed_is_held_against_the_spread_of_direct(bucket, word):
-    """A difference no larger than that of direct from direct again is chance."""
+def test_difference_within_the_spread_of_direct_passes(bucket, word):
+    """A difference counts as chance if it is no larger than that between two runs of direct."""
     load = Workload("in_kernel", "read", 512, 32, 1, 1, 2)
     found = taken(*(figure(f"shared_{name}", "time", value, load)
                     for name, value in (("direct", 1000), ("again", 1020), ("bucket", bucket))))
@@ -113,7 +113,7 @@ def test_bars_ask_for_rows_and_metrics_that_exist():
     asked = []
 
     class Asked(FigureSet):
-        """A set of figures that records for what it is asked."""
+        """An empty set of figures that records what find() is asked for."""
 
         def find(self, **wanted):
             asked.append(wanted)
@@ -125,7 +125,7 @@ def test_bars_ask_for_rows_and_metrics_that_exist():
         assert wanted["row"] in ROWS and wanted["metric"] in figures.METRICS
 
 
-def test_tables_with_their_conclusion_and_command():
+def test_table_has_its_conclusion_and_command():
     pair = [figure(f"steer_apart_{name}", metric, value, cpus=4)
             for name, iops in (("direct", 500), ("again", 501), ("steer", 1900))
             for metric, value in (("iops", iops), ("steered", 60 if name == "steer" else 0))]
@@ -140,7 +140,7 @@ def test_tables_with_their_conclusion_and_command():
     assert not policies.markdown(FigureSet(), lambda name: [])
 
 
-def test_each_row_that_a_vm_is_asked_for_is_there():
+def test_guest_script_has_every_row():
     """guest/policies.sh has a function for each row."""
     script = (BENCH / "guest/policies.sh").read_text(encoding="utf-8")
     rows = (*shared.PAIR_ROWS, *shared.HOME_ROWS, *shared.ALONE_ROWS, *shared.SHAPE_ROWS,
@@ -148,8 +148,8 @@ def test_each_row_that_a_vm_is_asked_for_is_there():
     assert [row for row in rows if f"\nrow_{row}() {{" not in script or row not in ROWS] == []
 
 
-def test_rows_of_a_policy():
-    """Each policy has rows for direct, and for direct again."""
+def test_each_policy_is_compared_with_direct():
+    """Each policy has two rows of direct, "direct" and "again"."""
     for name, group in POLICY_ROWS.items():
         assert list(group.words)[:2] == ["direct", "again"]
         assert all(f"{name}_{word}" in ROWS for word in group.words)
@@ -161,7 +161,7 @@ def test_waits_in_interrupts_are_counted_separately():
 
 
 def test_counters_of_policies_are_per_command(tmp_path):
-    """The commands are those of the whole program, both jobs: warm-up and runs."""
+    """Counters are divided by all commands of the program: of both jobs, in warm-up and runs."""
     run = {"count": 90, "ns": 1, "jobs": 2, "warmup": 10, "devices": ["/dev/sda"]}
     (tmp_path / "log").write_text(
         f"kernel 6.1\nrow shared_bucket 1\nrun {PAIR.key} {json.dumps(run)}\n"
@@ -172,7 +172,7 @@ def test_counters_of_policies_are_per_command(tmp_path):
 
 
 def test_a_policy_that_is_not_effective_is_reported(tmp_path):
-    """The log has the effective policy: in a row of batch, direct is an error."""
+    """The log has the effective policy: if a row of batch ran as direct, that is an error."""
     run = {"count": 90, "ns": 1, "jobs": 1, "warmup": 10, "devices": ["/dev/sda"]}
     for seen, wrong in (("batch", 0), ("direct", 1)):
         (tmp_path / "log").write_text(
@@ -192,8 +192,8 @@ def test_many_jobs_are_reduced_to_two():
             for line in words] == [("1600", "320"), ("100", "20")]
 
 
-def test_dirty_refuses_unsupported_commands():
-    """The program of async and sync writers."""
+def test_dirty_refuses_bad_arguments():
+    """dirty, the program with async and sync writers, names bad arguments."""
     make(BENCH)
     program = ROOT / "build/tools/bench/dirty"
     for words, said in (([], "DEVICE"), (["/dev/null"], "give two devices"),
@@ -203,8 +203,8 @@ def test_dirty_refuses_unsupported_commands():
         assert done.returncode == 2 and said in done.stderr
 
 
-def test_dirty_notices_missing_writes(tmp_path):
-    """The program verifies its data: on two files it finds data that is missing."""
+def test_dirty_verifies_its_data(tmp_path):
+    """dirty verifies the data that it has written, here to two files."""
     make(BENCH)
     program = ROOT / "build/tools/bench/dirty"
     nodes = [tmp_path / "async", tmp_path / "sync"]

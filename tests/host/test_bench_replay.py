@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/replay: its load, how it evaluates sg_io's results, and its verdict."""
+"""tools/bench/replay: its load, its evaluation of sg_io's results, and its verdict."""
 
 import argparse
 import importlib.machinery
@@ -59,6 +59,6 @@ def test_a_forced_figure_is_marked(bench, capsys):
     (["--repeat", "51"], "--repeat 51: must be 1 to 50"),
     (["--seconds", "x"], "invalid int value"),
 ])
-def test_bad_options(args, why):
+def test_bad_options_are_named(args, why):
     done = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and why in done.stderr

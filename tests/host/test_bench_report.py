@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From the output of guest and plugins to figures and verdicts."""
+"""The bench makes figures and verdicts from the output of guest and plugins."""
 
 import json
 import subprocess
@@ -48,8 +48,8 @@ def fixture_folder(tmp_path):
     return tmp_path
 
 
-def test_symbols(tmp_path):
-    """Only symbols of code count; a compiler's clone of a function has the function's name."""
+def test_only_symbols_of_code_count(tmp_path):
+    """Only symbols of code count. A function that the compiler has cloned keeps its name."""
     path = tmp_path / "kallsyms"
     path.write_text(KALLSYMS)
     symbols = Symbols(path)
@@ -61,8 +61,8 @@ def test_symbols(tmp_path):
     assert not symbols.is_entry(0xffffffffc0001010)
 
 
-def test_per_io(folder):
-    """Figures per I/O are the difference of two runs, without what both have in common."""
+def test_figures_are_differences_of_two_runs(folder):
+    """Figures per I/O are the difference of two runs, so the fixed part of a run does not count."""
     log = guestlog.read(folder)
     assert log.parameters == {"smq_ram": ["modprobe smq_ram null=0"]}
     cell = counts.cells(log, folder)["smq_ram", "plain-512"]
@@ -86,7 +86,7 @@ def test_per_io(folder):
     ("hist.1", "block ", "lump ", "unknown record"),
 ])
 def test_damage_is_noticed(folder, name, old, new, message):
-    """Files that do not fit together give an error."""
+    """Damaged files, and files that do not match each other, give an error."""
     path = folder / name
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(BenchError, match=message):
@@ -121,21 +121,21 @@ def cells(null=6350, data=6470, data_4k=6900, allocations=0.0):
     ({"data_4k": 6940}, 0), ({"data_4k": 6941}, 2),
     ({"allocations": 0.01}, 1),
 ])
-def test_bounds_of_counts(change, missed):
+def test_each_bound_holds_up_to_its_limit(change, missed):
     """Each bound holds up to its limit and not beyond."""
     verdicts = bounds.of_counts(cells(**change), "6.1.0-1-amd64")
     assert [verdict.ok for verdict in verdicts].count(False) == missed
     assert not any(verdict.measured is None for verdict in verdicts)
 
 
-def test_bounds_of_another_kernel():
+def test_instruction_bounds_apply_only_to_6_1():
     """On 6.12 the bounds for allocations apply; those for instructions are for 6.1 only."""
     verdicts = bounds.of_counts(cells(data=9000, allocations=1), "6.12.1-amd64")
     assert [verdict.word for verdict in verdicts if not verdict.ok] == ["FAIL"]
     assert sum(verdict.word == "(6.1 only)" for verdict in verdicts) == 6
 
 
-def test_bounds_not_measured():
+def test_unmeasured_bounds_do_not_pass():
     """A bound without a figure does not pass."""
     verdicts = bounds.of_counts({}, "6.1.0") + bounds.of_transfers({})
     assert not any(verdict.ok for verdict in verdicts)
@@ -143,15 +143,15 @@ def test_bounds_not_measured():
 
 
 @pytest.mark.parametrize("own, ok", [([0.0, 0.049], True), ([0.0, 0.05], False)])
-def test_bounds_of_transfers(own, ok):
+def test_transfer_bound_applies_to_the_worst_repeat(own, ok):
     """The bound applies to the worst repeat."""
     sharing = transfers.Sharing(repeats=2, own=own, own_accesses=30)
     verdicts = bounds.of_transfers({("smq_ram_luns", "plain-512"): sharing})
     assert [verdict.ok for verdict in verdicts if verdict.measured is not None] == [ok]
 
 
-def test_blind_instruments_are_noticed():
-    """Zero is valid only if the instrument has counted something else."""
+def test_zero_without_other_counts_is_an_error():
+    """A count of 0 is valid only if the instrument has counted something else."""
     bounds.check_counts(cells())
     with pytest.raises(BenchError, match="none of our functions"):
         bounds.check_counts({("smq_ram", "plain-4k"): cell(6470, own=0)})
@@ -174,21 +174,21 @@ def test_blind_instruments_are_noticed():
     ("try_to_wake_up", "", groups.SCHED), ("__memcpy", "", groups.COPY),
     ("asm_sysvec_apic_timer_interrupt", "", groups.ENTRY), ("zorro_probe", "", groups.OTHER),
 ])
-def test_groups(name, module, group):
+def test_functions_are_in_their_groups(name, module, group):
     """Well-known functions are in the expected groups."""
     assert groups.group(Function(name, module)) == group
 
 
-def test_split_is_complete():
+def test_each_instruction_is_in_one_group():
     """Every instruction is in one group."""
     made = cell(6470).per_io.insns
     made[Function("zorro_probe")] = 7
     assert sum(groups.split(made).values()) == sum(made.values())
 
 
-def test_transfers(tmp_path):
-    """Transfers are per I/O of all jobs; those in interrupts are separate, and ours are found by
-    account."""
+def test_transfers_are_per_io_of_all_jobs(tmp_path):
+    """Transfers are per I/O of all jobs. Those in interrupts are counted separately, and the
+    kind of a record tells which are ours."""
     (tmp_path / "kallsyms.1").write_text(KALLSYMS)
     (tmp_path / "log").write_text(
         "kernel 6.1\nrow smq_ram_luns 1\n"
@@ -214,7 +214,7 @@ def test_transfers(tmp_path):
     (["--rows", "nvme"], "no row 'nvme'"),
     (["--json", "/nonexistent/x"], "no such folder"),
 ])
-def test_bad_arguments(arguments, message):
+def test_bad_arguments_are_named(arguments, message):
     """A bad argument gives one clear line, and no VM is booted."""
     done = subprocess.run([BENCH / "quick", *arguments], capture_output=True, text=True,
                           timeout=20, check=False)
@@ -223,7 +223,7 @@ def test_bad_arguments(arguments, message):
 
 
 def test_json_has_every_figure(folder):
-    """The JSON has every figure."""
+    """The JSON file has every figure, with its parameters, and every bound."""
     from smqbench.document import Document
     log = guestlog.read(folder)
     made = counts.cells(log, folder)

@@ -32,8 +32,8 @@ def run(tmp_path, *arguments):
 
 
 @needs_qemu
-def test_insn(tmp_path):
-    """null_blk, with 1, 4 and 10 LUNs."""
+def test_run_measures_instructions(tmp_path):
+    """tools/bench/insn counts null_blk with 1, 4 and 10 LUNs."""
     taken, text = run(tmp_path, "--only", "insn", "--rows", "null_blk")
     assert not taken.failed
     assert len(taken.figures) == 12
@@ -45,21 +45,21 @@ def test_insn(tmp_path):
             f"nr_devices={one.luns} hw_queue_depth=128"]
         assert "elevator=none" in one.parameters["queue"]
     few, many = (taken.one(qd=32, bs=512, luns=luns) for luns in (1, 10))
-    assert few.value + 100 < many.value, "batches are not of one queue any more"
+    assert few.value + 100 < many.value, "batches no longer go to one queue"
     assert "Taken by `tools/bench/insn --rows null_blk --repeat 1`" in text
     assert {path.name for path in tmp_path.glob("*.svg")} == {"insn.svg", "split.svg"}
 
 
 @needs_qemu
-def test_locks(tmp_path):
-    """Every lock of sg's that a command takes is found, once and by its function."""
+def test_run_finds_locks_of_sg(tmp_path):
+    """Each of sg's locks that a command takes is found: once per command, under its function."""
     taken, text = run(tmp_path, "--only", "locks", "--rows", "scsi_debug_timer", "--force")
     one = taken.one(path="sg_io", metric="locks")
     for place in ("sg_add_request [sg]: write_lock_irqsave", "sg_common_write [sg]: mutex_lock",
                   "sg_remove_request [sg]: write_lock_irqsave"):
         assert one.parts["site"][place] == pytest.approx(1, abs=0.01)
         assert place in text
-    # sg's functions take an rwlock that only sg has: it is one instance.
+    # These functions take an rwlock of sg: it is one instance.
     name, = (name for name in one.parts["lock"] if "sg_add_request" in name or
              "sg_remove_request" in name)
     assert one.parts["instances"][name] == 1
@@ -67,9 +67,9 @@ def test_locks(tmp_path):
 
 
 @needs_qemu
-def test_lines(tmp_path):
-    """smq_virtio's queues share no cache line. The same count sees that virtio_scsi's do: they are
-    adjacent in memory."""
+def test_run_sees_shared_cache_lines(tmp_path):
+    """smq_virtio's queues share no cache line. The same instrument sees that virtio_scsi's queues,
+    which are adjacent in memory, do."""
     taken, text = run(tmp_path, "--only", "lines", "--rows", "virtio_scsi,smq_virtio", "--force")
     own = {(one.row, one.luns): one.value for one in taken.find(metric="own_transfers")}
     assert len(own) == 4
@@ -79,8 +79,8 @@ def test_lines(tmp_path):
     assert {path.name for path in tmp_path.glob("*.svg")} == {"lines.svg"}
 
 
-def test_plan():
-    """A device is set up once for all its workloads; every second repeat goes in reverse order."""
+def test_plan_sets_a_device_up_once():
+    """A device is set up once for all its workloads. Every second repeat is in reverse order."""
     few, many = (Workload("io_uring", "read", 512, 32, 16, luns) for luns in (1, 4))
     sgio = Workload("sg_io", "tur", 0, 1, 1)
     made = Plan([("smq_ram", [few, many, sgio]), ("null_blk", [few])], (10, 30), 5, 4)
@@ -113,8 +113,8 @@ def test_plan():
 
 @pytest.mark.parametrize("busy, cpus, refused", [
     (0.1, 2, False), (1.0, 2, True), (1.0, 4, False), (3.0, 4, True), (0.0, 1, True)])
-def test_busy_machine(monkeypatch, busy, cpus, refused):
-    """Two vCPUs need two idle CPUs; with --force the figures note that these were busy."""
+def test_busy_machine_is_refused(monkeypatch, busy, cpus, refused):
+    """Two vCPUs need two idle CPUs. With --force the figures note that the CPUs were busy."""
     monkeypatch.setattr(os, "cpu_count", lambda: cpus)
     monkeypatch.setattr(instrument, "busy_cpus", lambda: busy)
     if not refused:
@@ -125,8 +125,8 @@ def test_busy_machine(monkeypatch, busy, cpus, refused):
     assert instrument.refuse_busy(True).startswith("forced: this machine ")
 
 
-def test_busy_cpus(monkeypatch):
-    """The share is that of the time since the first look, not since boot."""
+def test_busy_cpus_are_counted_since_the_first_look(monkeypatch):
+    """Busy CPUs are counted from the first look to the second one, not since boot."""
     said = iter([(1000, 10000), (1050, 10100)])
     monkeypatch.setattr(instrument, "_busy_ticks", lambda: next(said))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests the bench's shadow call stack with all ways in which the kernel enters and leaves our
+ * Tests the bench's shadow call stack for each way in which the kernel enters and leaves our
  * modules. Built and run by test_bench_scope.py.
  */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 static struct scope scope;
 static unsigned int failures;
 
-/* Functions are represented by addresses; a block ends 0x10 after its start. */
+/* An address stands for a function. A block ends 0x10 after its start. */
 #define BLOCK(addr, how, what)						\
 	(&(struct block) { .va = (addr), .end_va = (addr) + 0x10,	\
 			   .end = (how), .role = (what) })
@@ -88,7 +88,7 @@ static void entered_by_tail_call(void)
 	expect(OTHER, MID_LAYER_2, END_OTHER, 0);
 }
 
-/* The completion runs the queue, which gives us the next command. */
+/* The completion runs the queue, which calls our module with the next command. */
 static void nested(void)
 {
 	scope_reset(&scope);
@@ -115,7 +115,7 @@ static void interrupted(void)
 	/* between our return and its caller */
 	expect(OWN, OWN_2, END_RET, ROLE_OWN);
 	expect(IRQ, IRQ, END_CALL, ROLE_IRQ);
-	/* where the handler completes another command of ours */
+	/* in the interrupt our handler completes another command */
 	expect(OWN, OWN_HELPER, END_CALL, ROLE_OWN);
 	expect(AWAY, DONE, END_RET, ROLE_LEAVE);
 	expect(OWN, OWN_HELPER_2, END_RET, ROLE_OWN);
@@ -123,7 +123,7 @@ static void interrupted(void)
 	expect(OTHER, MID_LAYER_2, END_OTHER, 0);
 }
 
-/* A fault occurs in the middle of a block, whose end has not run. */
+/* A fault occurs in the middle of a block, so the end of the block does not run. */
 static void faulted(void)
 {
 	scope_reset(&scope);
@@ -136,7 +136,7 @@ static void faulted(void)
 	expect(OTHER, MID_LAYER_2, END_OTHER, 0);
 }
 
-static void user_space_and_switches_end_all(void)
+static void user_space_and_switches_empty_the_stack(void)
 {
 	scope_reset(&scope);
 	expect(OWN, OWN, END_OTHER, ROLE_OWN);
@@ -171,7 +171,7 @@ int main(void)
 	nested();
 	interrupted();
 	faulted();
-	user_space_and_switches_end_all();
+	user_space_and_switches_empty_the_stack();
 	endless_calls();
 	return failures ? 1 : 0;
 }

@@ -8,7 +8,7 @@ HERE = Path(__file__).resolve().parent
 PLUGIN = HERE.parents[1] / "tools" / "bench" / "plugin"
 
 
-def test_scope(tmp_path):
+def test_scope_charges_the_right_account(tmp_path):
     """Every way into and out of our modules is charged to the right account."""
     program = tmp_path / "scope"
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1",

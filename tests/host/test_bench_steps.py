@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which instruments tools/bench/run runs together, and what is left of them when it is ended."""
+"""tools/bench/run runs some instruments at the same time, and ends all of them when it is ended."""
 
 import os
 import signal
@@ -14,8 +14,8 @@ PROGRAM = Path(__file__).with_name("bench_steps.py")
 pytestmark = pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs")
 
 
-def test_together_and_alone(tmp_path):
-    """Two instruments with one CPU run at a time, those with two CPUs alone and afterwards."""
+def test_two_cpu_instruments_run_alone(tmp_path):
+    """Two instruments with one CPU run at a time. Those with two CPUs run after them, alone."""
     done = subprocess.run(["/usr/bin/python3", PROGRAM, tmp_path, "0.5"], capture_output=True,
                           text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -28,8 +28,8 @@ def test_together_and_alone(tmp_path):
     assert pair1[ended] <= pair2[began]
 
 
-def test_ended(tmp_path):
-    """SIGTERM ends both instruments that run, and no other one begins after that."""
+def test_sigterm_ends_running_instruments(tmp_path):
+    """SIGTERM ends both running instruments, and no other one begins after that."""
     with subprocess.Popen(["/usr/bin/python3", PROGRAM, tmp_path, "60"],
                           stderr=subprocess.PIPE) as bench:
         end = time.monotonic() + 30

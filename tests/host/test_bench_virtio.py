@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The comparison of smq_virtio with virtio_scsi: its verdicts, and that the counts include rings
-and interrupts."""
+"""The comparison of smq_virtio with virtio_scsi: its verdicts, and its counts of doorbells and
+interrupts."""
 
 import shutil
 import sys
@@ -22,8 +22,8 @@ GOOD = {"insn_lld": 1000, "allocations": 1, "doorbells": 0.06, "interrupts": 0.0
 
 
 def figures(**ours):
-    """Figures: the kernel's driver has those of GOOD; ours has half of them and no allocations, or
-    the values in @ours."""
+    """A set of figures. The kernel's driver has the values of GOOD. Ours has half of each and no
+    allocations, or the values in @ours."""
     taken = FigureSet()
 
     def add(row, workload, metric, value):
@@ -69,8 +69,8 @@ def test_unmeasured_bars_do_not_pass():
 
 
 @pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs qemu-system-x86_64")
-def test_one_turn_of_the_ci(tmp_path):
-    """At depth 1 each command needs a doorbell and an interrupt; polled, no interrupt."""
+def test_short_run_counts_doorbells_and_interrupts(tmp_path):
+    """At QD1 each command needs a doorbell and an interrupt; a polled one needs no interrupt."""
     make(BENCH)
     plan = Plan([(row, workloads[:1]) for row, workloads in virtio.cells()], (200, 600), 100, 4)
     taken = virtio.measure(Namespace(kernel="6.1", repeat=1), tmp_path, plan, 300, 1.0)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The protocol of the policy "bucket" in every interleaving, and mistakes that are found in it."""
+"""The protocol of the policy "bucket" in every interleaving. The explorer also finds mistakes that
+are planted in the protocol."""
 
 import functools
 import re
@@ -14,7 +15,7 @@ CHOICE = HERE.parents[1] / "drivers/policy/bucket_choice.h"
 
 
 def gcc(*args):
-    """Compiles with -Os, with which the explorer counts the fewest states twice."""
+    """Compiles with -Os: of all levels, the explorer then counts the fewest states twice."""
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
                     "-Os", *args], check=True, timeout=60)
 
@@ -28,7 +29,7 @@ def explorer():
 
 
 def build(name, choice=CHOICE):
-    """Builds the program with a version of the header."""
+    """Builds the program with the header @choice."""
     gcc(f'-DCHOICE="{choice}"', "-o", OUT / name, explorer(), HERE / "bucket_explore.c")
     return OUT / name
 
@@ -52,7 +53,7 @@ def explore(program, words):
     "2 1 -1 0 ll ll ll",        # a budget, and the worker
     "1 1 -1 0 lll lll",
     "1 1 -1 0 nnl nnl",         # batches
-    "1 1 -1 0 ne nl l",         # one that ends without a last command
+    "1 1 -1 0 ne nl l",         # a batch that ends without a last command
     "1 2 -1 0 ll l l",          # workers on two CPUs
     "9 0 -1 1 nnl nnl ne",      # tasks that move to another CPU
     "1 1 3 1 nl ne l",
@@ -60,9 +61,9 @@ def explore(program, words):
     "9 0 4 0 nnl nnl l",
     "1 1 1 0 nl ne l",          # an abort of a batch's last command
     "9 0 1 1 nl nl nl"])
-def test_every_interleaving(words):
-    """In every interleaving no command is left behind or issued twice, a CPU's commands keep their
-    order, there is one dispatcher at a time, and it keeps its budget."""
+def test_every_interleaving_keeps_the_promises(words):
+    """In every interleaving each command is issued once, a CPU's commands keep their order, there
+    is one dispatcher at a time, and it does not exceed its budget."""
     status, out = explore(right(), words)
     assert status == 0, out
     # The exploration must have many states: it is useful only if CPUs interleave.
@@ -73,9 +74,9 @@ STRANDED, TWO, ORDER, BUDGET = "world.nr[cpu]", "world.dispatcher", "world.issue
 RUNG = "world.unrung"
 # Mistakes: text to replace, its replacement, the exploration that finds it, and the broken promise.
 PLANTED = {
-    # The first published version: a CPU that does not get the right adds its command after the
-    # dispatcher's last look, and leaves while the dispatcher still has the right.
-    "added after the last look": ("""
+    # The first published version: after the dispatcher has looked at the bits for the last time,
+    # another CPU adds a command. It does not get the right, because the dispatcher still has it.
+    "a command is added after the last look": ("""
         if (!rest && atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) == SMQ_BUCKET_HELD)
             return;
 """, """
@@ -84,13 +85,13 @@ PLANTED = {
             return;
         }
 """, "9 0 -1 0 ll l", STRANDED),
-    "no second look after one command": ("""
+    "the bits are not checked after a passed command": ("""
     if (atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) != SMQ_BUCKET_HELD)
         smq_bucket_run(b, SMQ_BUCKET_NONE, budget);
 """, """
     atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word);
 """, "9 0 -1 0 l l", STRANDED),
-    "bits cleared after the look": ("""
+    "bits are cleared after the buckets were emptied": ("""
         rest = atomic_xchg(&b->word, SMQ_BUCKET_HELD) & ~SMQ_BUCKET_HELD;
         commit = rest & SMQ_BUCKET_COMMIT;
         rest = smq_bucket_round(b, rest & ~SMQ_BUCKET_COMMIT, own, &left);
@@ -100,17 +101,17 @@ PLANTED = {
         rest = smq_bucket_round(b, rest & ~SMQ_BUCKET_COMMIT, own, &left);
         atomic_xchg(&b->word, SMQ_BUCKET_HELD);
 """, "9 0 -1 0 l ll", STRANDED),
-    "the bit is not set": ("""
+    "the bit is not set while there is a dispatcher": ("""
     return !(atomic_fetch_or(all, &b->word) & SMQ_BUCKET_HELD);
 """, """
     return atomic_cmpxchg(&b->word, 0, all) == 0;
 """, "9 0 -1 0 l l", STRANDED),
-    "another bucket's bit will do": ("""
+    "the bucket's own bit is not checked": ("""
     if ((atomic_read(&b->word) & all) == all)
 """, """
     if (atomic_read(&b->word) & SMQ_BUCKET_HELD)
 """, "9 0 -1 0 l l", STRANDED),
-    "the bit before the command": ("""
+    "the bit is set before the command is added": ("""
     smq_bucket_add(b, own, cmd);
 """, """
     if (last && !smq_bucket_enter(b, own, 0)) {
@@ -123,12 +124,12 @@ PLANTED = {
         return;
     }
 """, "9 0 -1 0 l l", STRANDED),
-    "no bit for a batch": ("""
+    "no bit is set within a batch": ("""
         smq_bucket_mark(b, own);
 """, """
         ;
 """, "9 0 -1 1 nl nl", STRANDED),
-    "the right is read and then taken": ("""
+    "the right is tested and taken in two steps": ("""
     return !(atomic_fetch_or(all, &b->word) & SMQ_BUCKET_HELD);
 """, """
     if (atomic_read(&b->word) & SMQ_BUCKET_HELD)
@@ -136,54 +137,54 @@ PLANTED = {
     atomic_or(all, &b->word);
     return true;
 """, "9 0 -1 0 nl nl", TWO),
-    "the right is taken unseen": ("""
+    "the result of taking the right is ignored": ("""
         atomic_cmpxchg(&b->word, 0, SMQ_BUCKET_HELD) != 0)
 """, """
         atomic_fetch_or(SMQ_BUCKET_HELD, &b->word) < 0)
 """, "9 0 -1 0 l l", TWO),
-    "the own bucket is passed over": ("""
+    "a command overtakes others in its own bucket": ("""
     if (atomic_read(&b->word) || !smq_bucket_is_empty(b, own) ||
         atomic_cmpxchg(&b->word, 0, SMQ_BUCKET_HELD) != 0)
 """, """
     if ((smq_bucket_is_empty(b, own) && false) ||
         atomic_fetch_or(SMQ_BUCKET_HELD, &b->word) & SMQ_BUCKET_HELD)
 """, "1 1 -1 0 nnl nl", ORDER),
-    "what has passed is not committed": ("""
+    "passed commands are not committed": ("""
         smq_bucket_issue(b, commit);
 """, """
         smq_bucket_issue(b, commit && false);
 """, "9 0 1 0 nl ne", RUNG),
-    "it is not asked for": ("""
+    "the doorbell is not asked for": ("""
     else if (smq_bucket_enter(b, own, uncommitted ? SMQ_BUCKET_COMMIT : 0))
 """, """
     else if (smq_bucket_enter(b, own, 0))
 """, "9 0 1 0 nl ne", RUNG),
-    "the doorbell's bit is found set, and its own is not": ("""
+    "the doorbell's bit is checked instead of the bucket's": ("""
     if ((atomic_read(&b->word) & all) == all)
 """, """
     if (atomic_read(&b->word) & (commit ? commit : all))
 """, "9 0 -1 0 nl nl", STRANDED),
-    "no budget": ("""
+    "there is no budget": ("""
     unsigned int left = budget, rest;
 """, """
     unsigned int left = budget | UINT_MAX, rest;
 """, "1 1 -1 0 ll ll l", BUDGET),
-    "more of a bucket than is left": ("""
+    "one command more than the budget is taken": ("""
         unsigned int taken = smq_bucket_take(b, bucket, *left);
 """, """
         unsigned int taken = smq_bucket_take(b, bucket, *left + 1);
 """, "1 1 -1 0 ll ll l", BUDGET),
-    "what is over the budget is not kept": ("""
+    "bits beyond the budget are not set again": ("""
     if (rest)
         atomic_or(rest, &b->word);
 """, """
 """, "1 1 -1 0 l l l", STRANDED),
-    "no worker comes": ("""
+    "no worker is started": ("""
     smq_bucket_kick(b, rest & ~(SMQ_BUCKET_HELD | SMQ_BUCKET_COMMIT));
 """, """
     smq_bucket_kick(b, rest & 0);
 """, "1 1 -1 0 l l l", STRANDED),
-    "the worker before the right": ("""
+    "the worker is started before the right is given back": ("""
     rest = atomic_fetch_andnot(SMQ_BUCKET_HELD, &b->word);
     smq_bucket_kick(b, rest & ~(SMQ_BUCKET_HELD | SMQ_BUCKET_COMMIT));
 """, """
@@ -195,7 +196,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_checks_find_planted_mistakes(name):
-    """With one line changed the explorer reports the broken promise, and the steps to it."""
+    """With a planted mistake the explorer reports the broken promise, and the steps to it."""
     old, new, words, says = PLANTED[name]
     source = CHOICE.read_text(encoding="ascii").expandtabs(4)
     assert source.count(old) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/build-modules: each kernel has one build folder, which follows the project's sources."""
+"""tools/build-modules has one build folder for each kernel, which follows the project's sources."""
 
 import shutil
 import subprocess
@@ -27,7 +27,7 @@ MODULE_LICENSE("GPL");
 
 
 def headers():
-    """The build folder of the system's own 6.1, without a download."""
+    """The release and the build folder of the system's own 6.1. Downloads nothing."""
     done = subprocess.run([TOP / "tools/kernels", "path", "6.1"], capture_output=True,
                           text=True, check=False)
     settings = dict(line.split("=", 1) for line in done.stdout.splitlines())
@@ -75,9 +75,9 @@ def test_build_folder_follows_the_sources(tree):
     assert listed(tree, release) == ["probe_one", "probe_three", "probe_two"]
     assert (folder / "drivers/one/probe_one.ko").is_file()
     sources = {path.name for path in (tree / "drivers/one").iterdir()}
-    assert sources == {"Kbuild", "probe_one.c"}, "the source tree has grown"
+    assert sources == {"Kbuild", "probe_one.c"}, "the build left files among the sources"
 
-    # After a change of an include the driver is rebuilt; a removed driver is not built any more.
+    # If a header changes, the driver is rebuilt. A removed driver is no longer built.
     before = (folder / "drivers/one/probe_one.ko").stat().st_mtime_ns
     (tree / "include/smq/probe_test.h").write_text("#define PROBE 1\n")
     shutil.rmtree(tree / "drivers/two")
@@ -95,7 +95,7 @@ def test_strict_fails_on_a_warning_each_time(tree):
     done = build(tree, kdir)
     assert done.returncode == 0
     assert "never_used" in done.stdout
-    # The second run does not compile the file again, and still has to fail.
+    # The second run does not compile the file again, but it has to fail, too.
     for _ in range(2):
         done = build(tree, "--strict", kdir)
         assert done.returncode == 1
@@ -104,7 +104,7 @@ def test_strict_fails_on_a_warning_each_time(tree):
     assert build(tree, "--strict", kdir).returncode == 0
 
 
-def test_error_fails(tree):
+def test_compile_error_fails_the_build(tree):
     _, kdir = headers()
     (tree / "drivers/one/probe_one.c").write_text(SOURCE + "int broken(void) { return }\n")
     done = build(tree, kdir)
@@ -113,7 +113,7 @@ def test_error_fails(tree):
 
 
 def copied(tree, gone):
-    """Copies a checkout by cp -a; then removes the original, or empties all its files."""
+    """Copies a checkout by cp -a. @gone: then removes the original; otherwise empties its files."""
     copy = tree.with_name(f"{tree.name}-copy+2.x")
     subprocess.run(["cp", "-a", tree, copy], check=True)
     if gone:
@@ -126,7 +126,7 @@ def copied(tree, gone):
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_copied_checkout_has_all_it_needs(tree, gone):
+def test_a_copied_checkout_does_not_use_the_original(tree, gone):
     release, kdir = headers()
     done = build(tree, "--strict", kdir, "SMQ_TESTS=1")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -134,7 +134,7 @@ def test_a_copied_checkout_has_all_it_needs(tree, gone):
     folder = copy / "build" / release
     links = [path for path in folder.rglob("*") if path.is_symlink()]
     assert links and all(path.resolve().is_relative_to(copy) for path in links)
-    # tools/vm loads the copy's own modules, even before a build in the copy.
+    # tools/vm finds the copy's own modules, even before a build in the copy.
     found = modules.built(SimpleNamespace(build=folder))
     assert len(found) == 3 and all(path.is_relative_to(folder) for path in found)
 
@@ -174,7 +174,7 @@ def test_tools_of_a_copied_checkout_follow_its_own_files(tree, gone):
     (["--kernel", "2.4"], "kernel '2.4' is unknown, expected one of: 6.1"),
     (["--fast", "/x"], "option '--fast' is unknown"),
 ])
-def test_wrong_arguments(tree, arguments, text):
+def test_wrong_arguments_are_named(tree, arguments, text):
     done = build(tree, *arguments)
     assert done.returncode == 2
     assert text in done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The counts of tools/check, in particular when a run ends early."""
+"""tools/check: the results that it counts, also if a run ends early; its steps and their order."""
 import fnmatch
 import os
 import re
@@ -26,7 +26,7 @@ compile_for_guests = pytests.compile_for_guests
 
 @pytest.fixture(autouse=True)
 def nothing_compiled(monkeypatch):
-    """Leaves out compiling tests for guests, because none run here."""
+    """Does not compile tests for guests, because no guest runs here."""
     monkeypatch.setattr(pytests, "compile_for_guests", lambda *_: None)
 
 
@@ -46,7 +46,7 @@ def test_a_fault_fails_a_run_whose_tests_passed():
 
 
 @pytest.mark.parametrize("status, why", [(99, "fault"), (124, "limit expired"), (125, "ended")])
-def test_tests_lost_with_the_vm_failed(status, why):
+def test_tests_lost_with_the_vm_are_failures(status, why):
     cases = pytests.judge(record(cases=[ONE], running="t.py::two"), status, "vm")
     found = failures(cases)
     assert set(found) == {"t.py::two", "t.py::three"}
@@ -55,7 +55,8 @@ def test_tests_lost_with_the_vm_failed(status, why):
 
 
 class Stopped:
-    """Replaces the runner of programs: a VM whose time was over, with a fault or without."""
+    """Replaces the runner of programs: a VM that exceeded its time limit, with or without a
+    fault."""
 
     def __init__(self, console):
         self.console = console
@@ -83,21 +84,21 @@ def test_no_test_at_all_is_a_failure(status):
     assert len(failures(pytests.judge(pytests.Record(end=status), status, "vm"))) == 1
 
 
-def test_good_end_with_a_failed_test_is_not_believed():
+def test_good_status_with_a_failed_test_is_a_failure():
     cases = [ONE, Case("t.py::two", "failed", message="no")]
     assert len(failures(pytests.judge(pytests.Record([], cases, end=0), 0, "host"))) == 2
     assert len(failures(pytests.judge(pytests.Record([], cases, end=1), 1, "host"))) == 1
 
 
-def test_bad_end_without_a_failed_test_is_a_failure():
+def test_bad_status_without_a_failed_test_is_a_failure():
     assert failures(pytests.judge(pytests.Record([], [ONE], end=1), 1, "host"))
 
 
-def test_all_good():
+def test_passed_tests_are_not_changed():
     assert pytests.judge(pytests.Record(["t.py::one"], [ONE], end=0), 0, "vm") == [ONE]
 
 
-def test_sum_and_exit_status():
+def test_exit_status_follows_the_counts():
     counts = Counter(passed=3, failed=0, skipped=2)
     assert result.last_line(counts) == "3 passed, 0 failed, 2 skipped"
     assert result.exit_status(counts) == 0
@@ -138,7 +139,7 @@ def run_pytest(tmp_path, **environment):
     return {case.name.partition("::")[2]: case for case in cases}
 
 
-def test_outcomes_of_pytest(tmp_path):
+def test_outcomes_of_pytest_are_read(tmp_path):
     cases = run_pytest(tmp_path)
     assert {name: case.outcome for name, case in cases.items()} == {
         "test_good": "passed", "test_bad": "failed", "test_end": "failed",
@@ -148,7 +149,7 @@ def test_outcomes_of_pytest(tmp_path):
     assert "no reason" in cases["test_skipped"].message
 
 
-def test_pytest_that_dies(tmp_path):
+def test_tests_fail_if_pytest_dies(tmp_path):
     cases = run_pytest(tmp_path, DIE="1")
     assert {name for name, case in cases.items() if case.outcome == "failed"} == {
         "test_bad", "test_end", "test_dies[2]", "test_last"}
@@ -162,7 +163,7 @@ def ends(tmp_path, *command, timeout=60, silence=60, left=60):
     return status, log.read_text(encoding="utf-8").splitlines()[-1]
 
 
-def test_runs_end(tmp_path):
+def test_runner_returns_the_exit_status(tmp_path):
     assert ends(tmp_path, "true")[0] == 0
     assert ends(tmp_path, "sh", "-c", "exit 3")[0] == 3
     assert ends(tmp_path, "sh", "-c", "kill -9 $$")[0] == -9
@@ -174,7 +175,7 @@ def test_runs_end(tmp_path):
                                            ("silence", process.SILENT),
                                            ("left", process.RUN_TIMED_OUT)])
 def test_a_hanging_vm_is_ended_with_a_reason(tmp_path, limit, status):
-    # Its child processes must end with it: they would keep the log open.
+    # The program's children must end with it: they would keep the log open.
     found, said = ends(tmp_path, "sh", "-c", "sleep 60 & wait", **{limit: 0.3})
     assert found == status and said == f"stopped after 0 s: {process.WHY[status]}"
 
@@ -202,7 +203,7 @@ def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
 def test_no_program_starts_while_all_are_being_stopped(tmp_path):
     """stop() comes after run() has begun, and before it starts the program."""
     class Late(process.Runner):
-        """Is stopped when run() looks at the time."""
+        """A runner that is stopped while run() asks for the time that is left."""
         def seconds_left(self):
             self.stop()
             return 60
@@ -212,7 +213,7 @@ def test_no_program_starts_while_all_are_being_stopped(tmp_path):
     assert not (tmp_path / "started").exists()
 
 
-def test_programs_are_charged_with_what_they_used(tmp_path):
+def test_programs_are_charged_with_their_cpu_time(tmp_path):
     runner = process.Runner()
     burn = "import time\nwhile time.process_time() < 0.4: pass"
     # The CPU time of its child counts as well.
@@ -227,7 +228,7 @@ def test_programs_are_charged_with_what_they_used(tmp_path):
 
 
 def plant(**more):
-    """A planted defect that makes one test fail, while two must pass."""
+    """A planted defect with which the test one must fail and the test two must pass."""
     return plants.Plant(Path("p.patch"), "data", ["t.py::one"], ["t.py::two"],
                         shows=["wrong byte"], **more)
 
@@ -255,7 +256,7 @@ def test_unnoticed_plant_fails(cases, why):
 
 
 def planted(tmp_path, diff, header="Area: x\nRun: cat file\nStatus: 0\nShows: new\n"):
-    """Checks a patch to a tree with one file, whose text is "old"."""
+    """Applies a patch to a tree whose only file has the text "old", and checks the result."""
     top = tmp_path / "top"
     top.mkdir()
     (top / "file").write_text("old\n", encoding="ascii")
@@ -286,7 +287,7 @@ def test_failing_patch_is_reported(tmp_path, diff, header, why):
         planted(tmp_path, diff, header)
 
 
-def test_every_patch_of_the_project_is_in_order():
+def test_every_patch_names_files_that_exist():
     found = [plants.parse(path) for path in (TOP / "tests/plant").glob("*.patch")]
     assert {"data", "core", "bounds", "sg_io", "vm", "lint"} <= {one.area for one in found}
     for one in found:
@@ -314,13 +315,13 @@ def test_steps_are_selected_by_area_and_pattern():
             plan.chosen(steps, [pattern])
 
 
-def test_turns_run_all_that_is_left_out():
+def test_turns_run_all_steps_that_are_not_default():
     steps = plan.steps(TOP, plan.KERNELS, False)
     left = [step for step in steps if step not in plan.chosen(steps, []) and not step.builds]
     parts = [plan.turn(steps, number) for number in range(plan.TURNS)]
     assert sorted(map(str, left)) == sorted(str(step) for part in parts for step in part)
     assert all(parts[1::2]) and plan.turn(steps, plan.TURNS + 3) == parts[3]
-    # Only every second turn builds the sanitizers' kernel.
+    # Only every second turn needs the sanitizers' kernel.
     for number, part in enumerate(parts):
         assert {step.area for step in part} <= (
             {"sanitize"} if number % 2 else {"slow", "proof"}), number
@@ -332,7 +333,7 @@ def test_the_proof_runs_on_the_host_and_needs_no_kernel():
     assert (TOP / step.targets[0]).is_file()
 
 
-def test_each_turn_is_listed_with_what_runs_always():
+def test_list_has_the_default_steps_and_the_turn():
     def listed(*words):
         done = subprocess.run([TOP / "tools/check", "--list", *words], capture_output=True,
                               text=True, check=True, timeout=60)
@@ -383,12 +384,12 @@ def test_files_that_need_the_same_vm_share_one():
         assert step.name.endswith(f"+{len(step.targets) - 1}")
         if step.area == "vm":
             vmheader.of([TOP / target for target in step.targets])
-    # A step that runs alone, or that is the only one named, keeps its own name.
+    # A step that always runs alone, or that is the only chosen one, keeps its name.
     for pattern in ("vm/storage", "vm/io", "sanitize/eh", "vm/smoke", "host/vm"):
         assert plan.together(TOP, plan.chosen(every, [pattern])) == plan.chosen(every, [pattern])
 
 
-def test_the_longest_begin_first():
+def test_the_longest_steps_begin_first():
     every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), list(plan.AREAS))
     expected = {(step.area, step.kernel, target): step.expected
                 for step in every for target in step.targets}
@@ -400,7 +401,7 @@ def test_the_longest_begin_first():
                    if step.name != "smoke" and step.targets else step.expected
                    for step in shared if (step.area == "sanitize") == area]
         assert seconds == sorted(seconds, reverse=True)
-    # Each name in the table must be that of a step.
+    # Each name in the table of expected times must be that of a step.
     names = {f"{step.area}/{step.name}" for step in plan.steps(TOP, plan.KERNELS, False)}
     assert {name for name in plan.EXPECTED if "/" in name} <= names
     assert set(plan.AREAS) <= set(plan.EXPECTED)
@@ -429,7 +430,7 @@ def test_times_of_the_last_run_are_shown(tmp_path, capsys):
 
 
 def test_bad_header_fails_one_step(tmp_path):
-    """A bad header fails its own step only."""
+    """A bad header affects only its own step: the others still share a guest."""
     (tmp_path / "x.py").write_text("# vm: word\n", encoding="ascii")
     (tmp_path / "y.py").write_text("", encoding="ascii")
     steps = [plan.Step("vm", name, "6.1", (f"{name}.py",)) for name in "xyy"]
@@ -445,7 +446,8 @@ def test_guests_find_their_tests_compiled(tmp_path):
 
 
 def scheduled(tmp_path, monkeypatch, run, jobs, *patterns, fill=False):
-    """Runs a whole check, with run(step) instead of real steps; returns the steps that were run."""
+    """Runs a whole check that calls run(step) in place of each step. Returns the names of the steps
+    in the order in which they began, and the check."""
     began = []
 
     def run_step(step, _runner, _top, _folder):
@@ -461,7 +463,7 @@ def scheduled(tmp_path, monkeypatch, run, jobs, *patterns, fill=False):
     return began, one
 
 
-def test_builds_come_first_then_all_in_order(tmp_path, monkeypatch, capsys):
+def test_builds_run_first_then_all_steps_in_order(tmp_path, monkeypatch, capsys):
     began, _ = scheduled(tmp_path, monkeypatch, lambda step: None, 1)
     every = plan.chosen(plan.steps(TOP, plan.KERNELS, False), [])
     tests = plan.together(TOP, [step for step in every if not step.builds])
@@ -477,7 +479,7 @@ def test_a_step_builds_what_it_needs(tmp_path, monkeypatch, pattern, build):
     began, one = scheduled(tmp_path, monkeypatch, lambda step: None, 1, pattern)
     assert len(began) == (2 if build else 1) and (not build or began[0] == build)
     assert not any(found.failed for found in one.results)
-    # If a build fails, the steps that need it are skipped, and no others.
+    # If a build fails, only the steps that need it are skipped.
     began, one = scheduled(tmp_path, monkeypatch, lambda step: "failed" if step.builds else None,
                            1, pattern, "lint/shell")
     assert began == [build or pattern, "lint/shell"]
@@ -489,8 +491,8 @@ def test_a_step_builds_what_it_needs(tmp_path, monkeypatch, pattern, build):
                                       ["sanitize/defects", "sanitize/eh"],
                                       ["plant/vm-module-warns", "sanitize/eh"]])
 def test_two_steps_run_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):
-    """Two steps run at a time, also the last VM and the first guest of User Mode Linux; builds run
-    alone."""
+    """Two steps run at a time, also if they are of different areas. A build does not run beside
+    another build."""
     together, alone = threading.Barrier(2), threading.Lock()
 
     def run(step):
@@ -504,17 +506,17 @@ def test_two_steps_run_at_a_time_but_builds_alone(tmp_path, monkeypatch, pattern
     assert len(began) >= 3 and not any(found.failed for found in one.results)
 
 
-def test_share_of_the_cpus_that_was_used(tmp_path, monkeypatch):
+def test_used_share_of_the_cpus_is_measured(tmp_path, monkeypatch):
     before = idle.cpu_seconds()
     assert before.busy_since(before) == 1
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
         pass
     after = idle.cpu_seconds()
-    # The two are rounded separately, so with all CPUs busy they may differ a little.
+    # Both numbers are rounded separately: with all CPUs busy, "busy" may be slightly larger.
     assert 0.2 < after.busy - before.busy < after.all - before.all + 0.001
-    # user nice system idle iowait irq softirq steal; guest and guest_nice, which are included in
-    # the first two
+    # The columns: user nice system idle iowait irq softirq steal guest guest_nice. user and nice
+    # include the last two.
     monkeypatch.setattr(idle, "STAT", tmp_path / "stat")
     idle.STAT.write_text("cpu 100 200 300 1000 500 10 20 70 90 90\ncpu0 1\n", encoding="ascii")
     found, hertz = idle.cpu_seconds(), os.sysconf("SC_CLK_TCK")
@@ -524,8 +526,8 @@ def test_share_of_the_cpus_that_was_used(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("fill, busy, most", [
     (True, 0.5, 3), (True, 0.79, 3), (True, 0.81, 2), (True, 1.0, 2), (False, 0.0, 2)])
-def test_one_more_step_while_cpus_are_idle(tmp_path, monkeypatch, fill, busy, most):
-    """There is at most one more step, and only after a window in which the CPUs were idle."""
+def test_one_more_step_runs_while_cpus_are_idle(tmp_path, monkeypatch, fill, busy, most):
+    """At most one more step than --jobs runs, and only after a time in which CPUs were idle."""
     running, seen, lock = set(), [], threading.Lock()
     began = time.monotonic()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The second try of tools/check: which tests it repeats, and the results of both tries."""
+"""The second try of tools/check: the tests that it repeats, and the results of both tries."""
 import json
 import subprocess
 import sys
@@ -20,13 +20,14 @@ from checks.result import Case  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def nothing_compiled(monkeypatch):
-    """The runner is replaced: no guest needs its tests compiled."""
+    """Does not compile tests for guests, because no guest runs here."""
     monkeypatch.setattr(pytests, "compile_for_guests", lambda *_: None)
 
 
 class VMs:
-    """Replaces the runner of programs. Each run is (outcomes, status); an outcome is "passed",
-    "skipped", or why the test failed. If the run dies: "died", and None for the tests after it."""
+    """Replaces the runner of programs. @runs: (outcomes, status) of each run. An outcome is
+    "passed", "skipped", or the message of a failed test. If the run dies in a test, the outcome of
+    this test is "died", and the outcome of each later test is None."""
 
     def __init__(self, *runs, left=3600, console=""):
         self.runs = list(runs)
@@ -125,13 +126,13 @@ def test_tests_that_were_lost_are_repeated(tmp_path, capsys, status, why):
     assert said.count("\nunstable: ") == 2 + len(lost) and why in said
 
 
-def test_lost_twice_is_failed(tmp_path, capsys):
+def test_tests_lost_twice_have_failed(tmp_path, capsys):
     vms = VMs(({"a": "died", "b": None}, 125), ({"a": "passed", "b": "died"}, 125))
     assert checked(tmp_path, capsys, vms)[0] == Counter(passed=1, failed=1)
 
 
 @pytest.mark.parametrize("outcomes", [{}, {"a": "passed", "b": "passed"}])
-def test_a_run_that_failed_by_itself_is_repeated(tmp_path, capsys, outcomes):
+def test_a_run_that_failed_as_a_whole_is_repeated(tmp_path, capsys, outcomes):
     good = {"a": "passed", "b": "passed"}
     vms = VMs((outcomes, 125), (good, 0))
     counts, said = checked(tmp_path, capsys, vms)
@@ -159,20 +160,20 @@ def test_many_failures_are_not_repeated(tmp_path, capsys, steps, failed, repeate
 @pytest.mark.parametrize("left, options, told", [
     (479, {}, "no second try of what failed in vm/x on 6.1: less than 8 minutes"),
     (3600, {"no_retry": True}, "")])
-def test_no_second_try_without_time_or_when_not_wanted(tmp_path, capsys, left, options, told):
+def test_no_second_try_without_time_or_with_no_retry(tmp_path, capsys, left, options, told):
     vms = VMs(({"a": SLOW}, 1), left=left)
     counts, said = checked(tmp_path, capsys, vms, **options)
     assert counts == Counter(failed=1) and told in said
     assert "second try, alone" not in said
 
 
-def test_there_is_an_option_for_none():
+def test_help_lists_no_retry():
     done = subprocess.run([TOP / "tools/check", "--help"], capture_output=True, text=True,
                           check=False, timeout=60)
     assert done.returncode == 0 and "--no-retry" in done.stdout
 
 
-def test_other_areas_have_no_second_try():
+def test_only_vm_and_sanitize_have_a_second_try():
     steps = plan.steps(TOP, plan.KERNELS, False)
     results = [result.Result(str(step), [Case(f"{X}::a", "failed")]) for step in steps]
     found = [step for _, step in again.tries(steps, results)]
@@ -181,5 +182,5 @@ def test_other_areas_have_no_second_try():
         name for name in names if name[0] in ("vm", "sanitize")} - {
         ("sanitize", "build"), ("sanitize", "defects")}
     assert all(step.targets == (f"{X}::a",) for step in found)
-    # A file that cannot be collected is not repeated: that does not depend on time.
+    # A file that pytest cannot collect is not repeated: it would fail again.
     assert not again.tries(steps, [result.Result("vm/io on 6.1", [Case(X, "failed")])])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """dkms in a clean Debian 12: add, build, install, a kernel that is installed later, remove.
 
-As root, with mmdebstrap and Debian's archive in reach; 2 GB below /tmp, 20 minutes on two busy
-processors. tests/host/test_dkms.py checks the list of modules alone, in seconds.
+Needs root, mmdebstrap, access to Debian's archive and 2 GB below /tmp. Takes 20 minutes on two busy
+CPUs. tests/host/test_dkms.py checks only the list of modules, in seconds.
 """
 import os
 import re
@@ -15,10 +15,10 @@ import pytest
 TOP = Path(__file__).resolve().parents[3]
 LIMIT = 1800
 PACKAGES = "dkms,kmod,openssl,linux-headers-amd64,linux-headers-cloud-amd64"
-# tests/host/test_dkms.py compares it with what the Kbuild files build.
+# tests/host/test_dkms.py compares this list with the modules that the Kbuild files build.
 ALL = set(re.findall(r'^\t"(smq\w*) ', (TOP / "dkms.conf").read_text(encoding="ascii"), re.M))
 
-# The archive is the one that this system uses; no file of the tree names it.
+# Uses the archive that this system uses, because no file of the tree names one.
 SOURCES = """
 die() { echo "$*" >&2; exit 2; }
 . tools/apt-root.bash
@@ -28,7 +28,8 @@ for suite in bookworm bookworm-backports; do
 done
 """
 
-# Removes options from the headers of a kernel, and the exports of folders: RELEASE OPTIONS FOLDERS.
+# WITHOUT RELEASE OPTIONS FOLDERS: removes options, and the symbols that folders export, from the
+# headers of a kernel.
 WITHOUT = r"""
 cd /lib/modules/"$1"/build
 for option in $2; do
@@ -41,13 +42,13 @@ sed -i -E "\\#$3#d" Module.symvers
 
 
 class Root:
-    """A system in a folder."""
+    """A Debian system in a folder."""
 
     def __init__(self, path):
         self.path = path
 
     def run(self, script, *words, ok=True):
-        """Runs a script as root in the system, and prints its output."""
+        """Runs a script as root in this system, and prints its output."""
         done = subprocess.run(
             ["unshare", "--mount", "--propagation", "private", "sh", "-euc",
              'root=$1; shift; mount -t proc proc "$root/proc"; mount --rbind /dev "$root/dev";'
@@ -68,14 +69,14 @@ class Root:
                 if (path / "build").is_symlink()}
 
     def installed(self, release):
-        """Our modules in the folder of a kernel."""
+        """The names of smq's modules that are installed for a kernel."""
         return {path.name.partition(".")[0]
                 for path in (self.path / "lib/modules" / release).rglob("smq*.ko*")}
 
 
 @pytest.fixture(name="root", scope="module")
 def _root(tmp_path_factory):
-    """A clean Debian 12 with dkms, two kernels' headers, and the source in its place."""
+    """A clean Debian 12 with dkms, the headers of two kernels, and smq's sources in /root/smq."""
     if os.geteuid():
         pytest.skip("not root")
     if not shutil.which("mmdebstrap"):
@@ -97,24 +98,24 @@ def _root(tmp_path_factory):
         shutil.rmtree(path)
 
 
-def test_life_of_the_package(root):
+def test_package_is_built_installed_and_removed(root):
     stock, = (name for name in root.kernels() if "cloud" not in name)
     cloud, = (name for name in root.kernels() if "cloud" in name)
     root.run("dkms add /root/smq")
 
-    # The kernel of Debian 12: all modules, signed by the key that dkms makes.
+    # For the kernel of Debian 12 dkms builds all modules, signed by the key that it makes.
     root.run('dkms build smq/0.1.0 -k "$1" && dkms install smq/0.1.0 -k "$1"', stock)
     assert root.installed(stock) == ALL
     signer = root.run('modinfo -k "$1" -F signer smq_lio', stock).stdout.strip()
     assert signer == "DKMS module signing key"
 
-    # The hook of a kernel's package runs this: it must not fail for a kernel without these options.
+    # The hook of a kernel's package must not fail for a kernel without these options.
     root.run(WITHOUT, cloud, "TARGET_CORE VIRTIO", "drivers/(target|virtio)/")
     root.run('/etc/kernel/postinst.d/dkms "$1"', cloud)
     assert root.installed(cloud) == ALL - {"smq_lio", "smq_virtio"}
     assert re.search(f"{cloud}, x86_64: installed$", root.run("dkms status").stdout, re.M)
 
-    # It must not fail for a kernel for which smq has no modules.
+    # The hook must not fail for a kernel for which smq has no modules, either.
     bare = "6.1.0-1-bare"
     root.run('mkdir /lib/modules/"$2"; cp -a /usr/src/linux-headers-"$1" /usr/src/bare;'
              'ln -s /usr/src/bare /lib/modules/"$2"/build', cloud, bare)
@@ -129,8 +130,7 @@ def test_life_of_the_package(root):
     newer = newer.removeprefix("linux-headers-")
     assert root.installed(newer) == ALL
 
-    # The headers are removed before the modules: the list of modules must still be the one that was
-    # built.
+    # If the headers are removed before the modules, dkms must still know which modules it built.
     root.run('rm -rf /usr/src/linux-headers-"$1"', cloud)
     status = root.run("dkms status").stdout
     assert f"{cloud}, x86_64: installed\n" in status and "WARNING" not in status
