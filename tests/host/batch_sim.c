@@ -56,10 +56,10 @@ static void ring(unsigned int nr)
 {
 	spend(doorbell_ns);
 	doorbells++;
+	if (inflight + nr > MAX_QD)
+		fail("more in flight than there are commands");
 	while (nr--)
 		due[inflight++] = now + service_ns - jitter + random_below(2 * jitter + 1);
-	if (inflight > MAX_QD)
-		fail("more in flight than there are commands");
 }
 
 static void dispatch(int sample)
@@ -70,7 +70,7 @@ static void dispatch(int sample)
 		ring(passed);
 	passed = 0;
 
-	if (held && now - opened > longest_wait && held > 1)
+	if (held && now - opened > longest_wait)
 		longest_wait = now - opened;
 	if (sample && held) {
 		before = now;
@@ -85,6 +85,12 @@ static void dispatch(int sample)
 	held = 0;
 }
 
+static void hold(void)
+{
+	if (!held++)
+		opened = now;
+}
+
 /* As smq_batch_queue() and smq_batch_hold() do. */
 static void queue(int last)
 {
@@ -92,7 +98,7 @@ static void queue(int last)
 	int sample = 0;
 
 	if (!policy) {
-		held++;
+		hold();
 		if (last)
 			dispatch(0);
 		return;
@@ -107,7 +113,7 @@ static void queue(int last)
 			return;
 		}
 	}
-	held++;
+	hold();
 	state = (struct smq_batch_now) {
 		.held = held, .bytes = held * BYTES, .inflight = inflight, .last = last,
 	};
@@ -117,8 +123,6 @@ static void queue(int last)
 		dispatch(sample);
 		return;
 	}
-	if (held == 1)
-		opened = now;
 	if (last && !inflight)
 		idle_waits++;
 	if (held >= MAX_HELD)

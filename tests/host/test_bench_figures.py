@@ -3,7 +3,7 @@
 
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,11 +151,6 @@ def test_rows_come_in_report_order():
     assert rows.chosen("smq_ram,null_blk", ["null_blk", "smq_ram"]) == ["null_blk", "smq_ram"]
     with pytest.raises(BenchError, match="no row 'nvme', only null_blk"):
         rows.chosen("nvme", ["null_blk"])
-
-
-def test_every_field_is_written():
-    """asdict(), from which a file is written, has every field of a figure."""
-    assert asdict(figure()).keys() == figure().__dataclass_fields__.keys()
 
 
 def test_every_second_turn_is_reversed():

@@ -490,7 +490,7 @@ def test_a_step_builds_what_it_needs(tmp_path, monkeypatch, pattern, build):
 @pytest.mark.parametrize("patterns", [["vm/storage", "vm/pvscsi"],
                                       ["sanitize/defects", "sanitize/eh"],
                                       ["plant/vm-module-warns", "sanitize/eh"]])
-def test_two_steps_run_at_a_time_but_builds_alone(tmp_path, monkeypatch, patterns):
+def test_two_steps_run_at_a_time_but_never_two_builds(tmp_path, monkeypatch, patterns):
     """Two steps run at a time, also if they are of different areas. A build does not run beside
     another build."""
     together, alone = threading.Barrier(2), threading.Lock()
