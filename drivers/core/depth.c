@@ -37,7 +37,10 @@ static int smq_depth_raised(const struct smq_host *host, const struct scsi_devic
 	unsigned int most = smq_depth_most(host);
 
 	lockdep_assert_held(&host->core->choice.lock);
-	/* The mid-layer sizes its own maps for can_queue, which may have been host->depth then. */
+	/*
+	 * The mid-layer made this map, for the can_queue of that time, which may have been only
+	 * host->depth.
+	 */
 	if (sdev->budget_map.map != depth->map)
 		most = min_t(unsigned int, host->depth, SMQ_MAX_DEPTH);
 	return min(max + host->extra, most);

@@ -31,8 +31,8 @@ static bool smq_policy_is_held(struct request *rq, void *data)
 	rcu_read_lock();
 	seen = READ_ONCE(cmd->seen);
 	/*
-	 * Read without a lock: the caller checks again, and then finds a command that has been held
-	 * since.
+	 * Read without a lock: if a command becomes held after this read, the caller's next check
+	 * finds it.
 	 */
 	if (seen && data_race(seen->policy) == held->policy &&
 	    atomic_read(&cmd->state) == SMQ_HELD)

@@ -5,7 +5,7 @@
 
 #include "ram.h"
 
-/* Abbreviations for the table. */
+/* An abbreviation for the table. */
 #define CTL	RAM_CONTROL_NACA
 
 /*

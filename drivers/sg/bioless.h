@@ -61,8 +61,8 @@ static inline bool smqsg_bioless_may(const struct smqsg_fd *fd, struct request *
  * @fd: the file
  * @rq: the request, without a bio, for which smqsg_bioless_tag() returns true
  * @direction: the slot's direction
- * @data: the slot, or smqsg_io.other of a run with SMQ_SG_RUN_BUFFER; smqsg_bioless_fits() returns
- *	true for it
+ * @data: the slot, or smqsg_io.buffer_slot of a run with SMQ_SG_RUN_BUFFER; smqsg_bioless_fits()
+ *	returns true for it
  *
  * The scatterlist is made inside the command, where the mid-layer would have made it: so it is
  * still there when the mid-layer dispatches the command again. The caller sets the CDB and its

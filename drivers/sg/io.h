@@ -28,8 +28,8 @@ struct smqsg_batch;
  * @lba: the LBA of a run with SMQ_SG_RUN_LBA
  * @buffer: the buffer of a run with SMQ_SG_RUN_BUFFER, referenced until the command has ended
  * @adhoc: additional data of an ad hoc command that waits or has waited, else NULL
- * @token: the token in the device's budget that its last straight issue with a new request got, or
- *	below 0
+ * @token: the token in the device's budget that the command's last straight issue (see direct.h)
+ *	with a new request got, or below 0
  * @cqe_by: SMQSG_CQE_*: which code posts the CQE of a slot run alone: a poller; task work; or for a
  *	straight issue the submitter or the command's end, whichever is later. Atomic: an exchange
  *	decides which is later. Set for each such run
@@ -40,7 +40,7 @@ struct smqsg_batch;
  * @user_bio: the bio into which the block layer mapped user memory, to be unmapped; or NULL
  * @waiter: used while the command waits for its turn
  * @bio: for the command's data
- * @other: where the data of a run with SMQ_SG_RUN_BUFFER is
+ * @buffer_slot: describes the data of a run with SMQ_SG_RUN_BUFFER, in place of the slot
  * @sense: sense data of an ad hoc command
  *
  * The submitter takes it from the file's pool. The task that posts the CQE, the submitter or a
@@ -75,18 +75,18 @@ struct smqsg_io {
 	struct smqsg_waiter waiter;
 	struct bio bio;
 	union {
-		struct smqsg_slot other;
+		struct smqsg_slot buffer_slot;
 		u8 sense[SMQ_SG_MAX_SENSE];
 	};
 };
 
 /* smqsg_io.cqe_by */
 enum {
-	SMQSG_CQE_TASK_WORK,		/* task work */
-	SMQSG_CQE_POLLER,	/* a poller */
+	SMQSG_CQE_TASK_WORK,
+	SMQSG_CQE_POLLER,
 	SMQSG_CQE_UNDECIDED,	/* being submitted, and not ended yet */
 	SMQSG_CQE_SUBMITTED,	/* submitted before it ended: its end posts the CQE */
-	SMQSG_CQE_ENDED,		/* ended while being submitted: the submitter posts it */
+	SMQSG_CQE_ENDED,	/* ended while being submitted: the submitter posts it */
 };
 
 /**

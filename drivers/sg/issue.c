@@ -21,13 +21,13 @@ void smqsg_slot_apply_run(struct smqsg_io *io, struct request *rq)
 		smqsg_lba_set(scmd->cmnd, io->lba);
 	if (!(io->flags & SMQ_SG_RUN_BUFFER))
 		return;
-	if ((rq->rq_flags & RQF_DONTPREP) && slot->bioless && smqsg_bioless_fits(&io->other)) {
-		smqsg_bioless_prepare(io->fd, rq, slot->direction, &io->other);
+	if ((rq->rq_flags & RQF_DONTPREP) && slot->bioless && smqsg_bioless_fits(&io->buffer_slot)) {
+		smqsg_bioless_prepare(io->fd, rq, slot->direction, &io->buffer_slot);
 		return;
 	}
 	/* Makes the mid-layer prepare a scatterlist for this buffer. */
 	rq->rq_flags &= ~RQF_DONTPREP;
-	smqsg_slot_arm(&io->bio, rq, &io->other);
+	smqsg_slot_arm(&io->bio, rq, &io->buffer_slot);
 }
 
 /* The end of a held request's first run: notes whether later runs can use what was prepared. */

@@ -259,7 +259,7 @@ static int smqsg_slot_check_data(struct smqsg_fd *fd, u32 number, const struct s
 
 	if (desc->direction > SMQ_SG_OUT || !desc->length == !!desc->direction)
 		return smqsg_refuse(field, DIRECTION, -EINVAL,
-				    "slot %u direction %u, length %u: 0 (none) without data, 1 (in) or 2 (out) with",
+				    "slot %u direction %u, length %u: 0 (none) if length is 0, else 1 (in) or 2 (out)",
 				    number, desc->direction, desc->length);
 	if (!desc->length && desc->buffer)
 		return smqsg_refuse(field, BUFFER, -EINVAL, "slot %u buffer %u: 0 without data",

@@ -43,13 +43,13 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 	ret = -EINVAL;
 	if (!io->buffer->readonly || slot->direction == SMQ_SG_OUT)
 		ret = smqsg_buffer_extent(fd->q, io->buffer, slot->offset, slot->data.length,
-					  &io->other.data, &in_pieces);
+					  &io->buffer_slot.data, &in_pieces);
 	if (ret < 0) {
 		smqsg_buffer_put(io->buffer);
 		return ret;
 	}
-	io->other.segments = ret;
-	io->other.in_pieces = in_pieces;
+	io->buffer_slot.segments = ret;
+	io->buffer_slot.in_pieces = in_pieces;
 	io->flags = run->flags;
 	return 0;
 }

@@ -6,7 +6,10 @@
 
 #define VS_PROBE_SECONDS	10
 
-/* The mid-layer's number of an event's LUN. Below 256, devices use two address formats. */
+/*
+ * Returns the mid-layer's number of an event's LUN. For a LUN below 256 a device may use the
+ * peripheral or the flat address format (SAM-6, 4.7.7): both give the same number here.
+ */
 static unsigned int vs_event_lun(const struct virtio_scsi_event *event)
 {
 	unsigned int lun = event->lun[2] << 8 | event->lun[3];

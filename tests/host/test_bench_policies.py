@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/policies: the figures that it reads from guests' output, its bars, and its tables."""
+"""tools/bench/policies: the figures that it reads from guests' output, its bars (the limits that a
+figure has to keep), and its tables."""
 
 import json
 import subprocess
@@ -184,7 +185,8 @@ def test_a_policy_that_is_not_effective_is_reported(tmp_path):
         assert len(instrument.without_policy(log, "insn")) == wrong
 
 
-def test_many_jobs_are_reduced_to_two():
+def test_many_jobs_share_the_ios_of_two():
+    """More than two jobs together issue as many I/Os as two jobs would."""
     few, many = (Workload("io_uring", "read", 512, 4, 4, 1, jobs) for jobs in (2, 32))
     plan = Plan([("shared_direct", [few, many])], (1600,), 320, 4)
     words = [line.split() for line in plan.lines(1) if line.startswith("run")]

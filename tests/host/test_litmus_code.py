@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lines of code that the litmus tests in tests/proof quote exist. Each barrier in the code has
-a litmus test, or a reason in this file why it needs none. "tools/check --only proof" runs the
-litmus tests with herd7."""
+"""Checks that each line of code that a litmus test in tests/proof quotes exists, and that each
+barrier that BARRIER matches has a litmus test, or a reason in this file why it needs none.
+"tools/check --only proof" runs the litmus tests with herd7."""
 
 import re
 import sys
@@ -39,7 +39,7 @@ WITHOUT = {
     ("drivers/sg/compat_data.c", "smqsg_small_put"): "as smqsg_data_small()",
     ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; related data has its own barrier",
     ("drivers/sg/held.c", "smqsg_held_wanted"): "test_and_clear_bit() is fully ordered already; "
-                                                "pairs with the block layer's",
+                                                "the barrier pairs with the block layer",
     ("drivers/sg/locked.c", "smqsg_lock_pages"): "a count; no other data depends on it",
 }
 

@@ -17,6 +17,7 @@ import socket
 import struct
 import threading
 import time
+import traceback
 from argparse import ArgumentParser
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,9 +115,12 @@ def recorded():
     if not pid:
         try:
             record(into, stop)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
         finally:
             # The parent cleans up, not this process.
-            os._exit(0)
+            os._exit(1)
     os.close(into)
     assert os.read(out, 1), "the recorder has failed"
     try:
@@ -124,7 +128,7 @@ def recorded():
     finally:
         with open(stop, "wb"):
             pass
-        os.waitpid(pid, 0)
+        assert not os.waitpid(pid, 0)[1], "the recorder has failed"
         with open(stop + ".frames", "rb") as file:
             frames += [frame for frame in (parse(*one) for one in pickle.load(file)) if frame]
 
@@ -135,15 +139,16 @@ def late(milliseconds):
     if not milliseconds:
         yield
         return
-    # u32 counts offsets from the network header, which fcoe sets to the Ethernet header.
+    # The u32 filter counts offsets from the network header, which fcoe sets to the Ethernet header.
     device = "dev " + TARGET_PORT
-    for line in (f"qdisc add {device} root handle 1: prio bands 3 priomap {' '.join('0' * 16)}",
+    lines = (f"qdisc add {device} root handle 1: prio bands 3 priomap {' '.join('0' * 16)}",
                  f"qdisc add {device} parent 1:3 handle 30: netem delay {milliseconds}ms "
                  "limit 100000",
                  f"filter add {device} parent 1: protocol 0x{FCOE:x} prio 1 u32 match u8 "
-                 f"0x{DATA:02x} 0xff at {HEADER} flowid 1:3"):
-        run("tc", *line.split())
+                 f"0x{DATA:02x} 0xff at {HEADER} flowid 1:3")
     try:
+        for line in lines:
+            run("tc", *line.split())
         yield
     finally:
         time.sleep(2 * milliseconds / 1000)
@@ -202,8 +207,8 @@ def resets(node, stop, counts):
 
 
 def strays(frames):
-    """Finds data frames that carry data of another LBA than the latest command with their OX_ID
-    reads. Returns pairs of that command and the frame."""
+    """Finds data frames whose data has another LBA than the latest command with the same OX_ID
+    asked for. Returns pairs of that command and the frame."""
     wants, found = {}, []
     for frame in frames:
         if frame.kind == COMMAND:
@@ -251,9 +256,11 @@ def main():
         with recorded() as frames, late(options.late):
             thread = threading.Thread(target=resets, args=(lun.sg, stop, counts))
             thread.start()
-            reads.run(options.seconds)
-            stop.set()
-            thread.join()
+            try:
+                reads.run(options.seconds)
+            finally:
+                stop.set()
+                thread.join()
     print(f"{reads.done} READs, {reads.errors} with an error; {counts[0]} LUN resets, "
           f"{counts[1]} failed; {len(reads.wrong)} READs GOOD with another block's data")
     found = strays(frames)
@@ -262,7 +269,7 @@ def main():
     for when, want, got in reads.wrong[:3]:
         print(f"{when:9.4f} READ of LBA {want} was GOOD with the data of LBA {got}")
     for command, stray in found[:1]:
-        print(f"the first of them, for the command of LBA {command.lba}:")
+        print(f"the first such frame, received by the READ of LBA {command.lba}:")
         for frame in history(frames, command, stray):
             print(" ", frame)
 

@@ -21,7 +21,8 @@ ENTRY, IRQ, IRQ_LOCKED, NEXT = range(4)
 WHERE = {"entry": ENTRY, "irq": IRQ, "irq_locked": IRQ_LOCKED, "next_entry": NEXT}
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "1m",
             "verify": "crc32c", "verify_fatal": 1}
-# What the entry does with a command after it has dropped host_lock for a while.
+# smq_old's drop_how: what the entry does with the command for which it drops host_lock, and whether
+# it does so before or after the drop.
 DROPS = {"refused": 2, "queued_after": 0, "completed_after": 3, "queued_before": 1}
 LOAD = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "numjobs": 2,
         "time_based": True, "runtime": 60}
@@ -61,7 +62,7 @@ def host_fixture(request):
         yield host
 
 
-# For tests in which the driver completes few commands at its usual place.
+# For tests in which it hardly matters where the driver completes commands: two places of WHERE.
 two_places = pytest.mark.parametrize("host", ["entry", "irq_locked"], indirect=True)
 
 
@@ -132,8 +133,8 @@ def units_tested(sg_node):
 def test_entries_that_drop_host_lock():
     """While one call of the entry has dropped host_lock, other calls run and complete their
     commands. Each command ends once, and only when the driver ends it. The call that has dropped
-    the lock waits until another call runs. All block I/O requests may be in the list of the
-    dispatcher that made the first call, so a thread sends further commands."""
+    the lock waits until another call runs. blk-mq may have put all block I/O requests into the list
+    of the thread that waits, so another thread sends TEST UNIT READY all the time."""
     with old_host(where=ENTRY) as host:
         disk = host.luns()[0]
         (disk.queue / "scheduler").write_text("none", encoding="ascii")

@@ -116,5 +116,6 @@ class ConsoleLog:
                    if _FAULTS.search(lines[i]) and not _is_known(lines, i))
         report = lines[max(first - _BEFORE, 0):last]
         if more:
-            report.append(f"({more} more such lines follow; --log FILE keeps them all)")
+            report.append(f"({more} more lines that report a fault follow; --log FILE keeps the "
+                          "whole log)")
         return "".join(f"{line}\n" for line in report)

@@ -66,8 +66,10 @@ def initiator() -> Iterator[None]:
                 wait_for("iscsid", _listening)
                 yield
             finally:
-                logout()
-                _end(daemon)
+                try:
+                    logout()
+                finally:
+                    _end(daemon)
     finally:
         unload(MODULE)
 

@@ -102,7 +102,7 @@ class Storage:
         assert did == self.device.cells()[column]
 
     def verified(self, lun: Lun) -> None:
-        """Checks all data that block I/O has written, and by prepared commands the known data."""
+        """Checks all data that block I/O has written, then the known data by prepared commands."""
         self._stamped.check(self.ready(lun))
         with Lanes([lun], [self._known]) as lanes:
             lanes.go(LANES_SECONDS, writing=True)

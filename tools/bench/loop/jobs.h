@@ -34,8 +34,8 @@ int jobs_run(unsigned int jobs, unsigned int seconds,
 void jobs_meet(void);
 
 /*
- * Returns how many of @inflight I/Os must end before one more batch fits into the depth. @last: no
- * more batch will come; returns a batch, or all I/Os in flight if these are fewer.
+ * Returns how many of @inflight I/Os must end before one more batch fits into the depth. If @last,
+ * no batch follows: returns @batch, or @inflight if that is less.
  */
 unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
 			   unsigned int batch, bool last);

@@ -70,7 +70,7 @@ def instructions(cells: Cells, workloads: dict[str, str]) -> list[str]:
     lines = table(heads, ([LABELS[row], *(_value(cells.get((row, key))) for key in workloads)]
                           for row in rows))
     for title, ours, other in (("against scsi_debug", None, "scsi_debug"),
-                               ("against its own null", "smq_ram", "smq_ram_null")):
+                               ("against smq_ram null", "smq_ram", "smq_ram_null")):
         body = [[LABELS[row], *(_against(cells, row, other, key) for key in workloads)]
                 for row in rows if row != other and ours in (None, row)]
         if body and other in rows:
@@ -79,7 +79,8 @@ def instructions(cells: Cells, workloads: dict[str, str]) -> list[str]:
 
 
 def split(cells: Cells, workload: str) -> list[str]:
-    """Instructions per I/O by group of functions, groups by rows."""
+    """Instructions per I/O of each group of functions: a line for each group, a column for each
+    row."""
     rows = _rows(cells, [workload])
     splits = {row: groups.split(cells[row, workload].per_io.insns) for row in rows}
     body = [[group, *(f"{splits[row][group]:.0f}" for row in rows)] for group in groups.ORDER]

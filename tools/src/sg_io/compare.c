@@ -237,7 +237,7 @@ static int add_contestants(struct comparison *cmp)
 	return 0;
 }
 
-/* Copies FILE if it can be read only once, as a pipe: every turn reads it. */
+/* If FILE can be read only once (a pipe, for example), copies it, because every turn reads it. */
 static int copy_input(struct comparison *cmp)
 {
 	const char *name = cmp->opt.file;
@@ -317,7 +317,7 @@ static int conclude(const struct comparison *cmp, int status)
 	if (status)
 		return status;
 	if (none_ran(cmp))
-		return cmp->c[0].status;
+		return cmp->c[0].status ?: EXIT_DEVICE;
 	for (i = 0; i < cmp->nr; i++) {
 		/* The path ran in some rounds, but could not run in a later one. */
 		if (cmp->c[i].nr && cmp->c[i].why[0])

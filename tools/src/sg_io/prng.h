@@ -18,7 +18,7 @@ static inline __u64 prng_next(__u64 *state)
 	return prng_mix(*state);
 }
 
-/* A number from 0 to n - 1; the bias of one multiplication is below 2^-32. */
+/* A number from 0 to n - 1. Without rejection the bias is at most n / 2^64. */
 static inline __u64 prng_below(__u64 *state, __u64 n)
 {
 	return (__uint128_t)prng_next(state) * n >> 64;

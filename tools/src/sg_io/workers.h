@@ -13,8 +13,8 @@
 
 /**
  * workers_start() - create all workers of a run, and start them together
- * @run: prepared. Of a replay, it and its lanes are in shared memory
- * @nr: how many workers; of a replay one for each lane
+ * @run: prepared; if it is a replay, the run and its lanes are in shared memory
+ * @nr: how many workers; one for each lane if it is a replay
  *
  * Return: the workers, for workers_end(). NULL after one message: no command was issued.
  */
@@ -22,7 +22,7 @@ struct worker *workers_start(struct run *run, unsigned int nr);
 
 /*
  * Returns true if the process of @w has ended before its work was done, for example because it was
- * killed. Then it also prints a message if a signal killed the process, and ends the run. Later
+ * killed. It then also ends the run and, if a signal killed the process, prints a message. Later
  * calls return false: @w counts as finished.
  */
 bool worker_lost(struct worker *w);
